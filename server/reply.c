@@ -288,7 +288,7 @@ bool reply_open(struct completion *g, struct refusal *r)
     return status == PITH_OK || refuse_failure(r, status, &err);
 }
 
-/* --- notes
+/* --- notes: a token without text has a chunk without text, as clients time tokens by chunks
  * ---------------------------------------------------------------------------------------- */
 
 static void add_chat(struct completion *g, struct told_choice *c, const struct pith_event *e)
@@ -296,7 +296,10 @@ static void add_chat(struct completion *g, struct told_choice *c, const struct p
     const struct pith_reply_delta plain = {
         .kind = PITH_REPLY_CONTENT, .text = e->text, .size = e->text_size};
     if (e->tokens > 0 && g->ask.request.logprobs >= 0) extend(&c->logprobs, logprobs_of(g, c, e));
-    if (e->text_size == 0) return;
+    if (e->text_size == 0) {
+        if (g->ask.stream && e->tokens > 0) tell(g, c->at, json_pack("{s:s}", "content", ""));
+        return;
+    }
     if (!c->reply) on_delta(c, &plain);
     else if (pith_reply_push(c->reply, e->text, e->text_size, NULL) != PITH_OK)
         g->out.failed = c->text.failed = true;
@@ -309,7 +312,7 @@ static void add_text(struct completion *g, size_t at, const struct pith_event *e
     if (g->ask.kind == ASK_CHAT) {
         add_chat(g, c, e);
     } else if (g->ask.stream) {
-        if (e->text_size > 0 || values)
+        if (e->text_size > 0 || e->tokens > 0)
             send_choice(g, at, text_piece(e->text, e->text_size), logprobs_of(g, c, e));
     } else {
         buffer_add(&c->text, e->text ? e->text : "", e->text_size);

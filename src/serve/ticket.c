@@ -265,11 +265,10 @@ static void tell_text(struct pith_completion *a, uint32_t choice)
     pith_tokens_clear(&a->tokens);
 }
 
+/* A token without text is told too: who listens times tokens, not characters. */
 void pith_completion_tell(struct pith_completion *a)
 {
-    const bool scores = a->ticket->request.logprobs >= 0;
-    if (pith_ticket_holds(a->ticket)) return;
-    if (a->text.len > 0 || (scores && a->tokens.count > 0)) tell_text(a, a->number);
+    if (!pith_ticket_holds(a->ticket)) tell_text(a, a->number);
 }
 
 static void tell_choice(struct pith_completion *a, uint32_t choice)

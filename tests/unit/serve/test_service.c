@@ -17,7 +17,7 @@ struct heard {
     pthread_cond_t over;
     bool ended;
     char text[MOST_TEXT], prompt[MOST_TEXT], finish[16], failure[1024];
-    size_t text_size, tokens, prompt_tokens, choices;
+    size_t text_size, tokens, prompt_tokens, choices, told; /* events with tokens */
     int32_t id[MOST_TOKENS];
     float logprob[MOST_TOKENS], top[MOST_TOKENS], prompt_logprob[MOST_TOKENS];
     struct pith_usage usage;
@@ -69,6 +69,7 @@ static void on_event(void *ctx, const struct pith_event *e)
         if (e->choice == h->choice) {
             memcpy(h->text + h->text_size, e->text, e->text_size);
             h->text_size += e->text_size;
+            h->told += e->tokens > 0;
             hear_tokens(h, e);
         }
         if (h->cancels) pith_cancel(h->cancels, e->request);
@@ -341,6 +342,32 @@ static void stop_texts(void **state)
 }
 
 /* Scores of a prompt are those that answers are told, and do not depend on how it was cut. */
+/* Each token is told when it is there, also one whose text is held back: here the whole answer, as
+ * the beginning of a text that would end it. */
+static void tokens_are_told_without_text(void **state)
+{
+    (void)state;
+    struct pith_service_options o;
+    pith_service_defaults(&o);
+    struct pith_service *v = start(&o);
+    struct pith_request r = ask(stories[2], 12);
+    struct heard *whole = submit(v, &r);
+    wait_for(whole);
+    char stop[4096];
+    assert_true(whole->text_size < 4000);
+    snprintf(stop, sizeof stop, "%.*s and never more", (int)whole->text_size, whole->text);
+    const char *list[] = {stop};
+    r.logprobs = -1;
+    r.stop = (struct pith_list){list, 1};
+    struct heard *h = submit(v, &r);
+    wait_for(h);
+    assert_int_equal(h->told, 12);
+    assert_int_equal(h->text_size, whole->text_size);
+    forget(h);
+    forget(whole);
+    pith_service_close(&v);
+}
+
 static void prompts_are_scored(void **state)
 {
     (void)state;
@@ -578,6 +605,7 @@ int main(void)
         cmocka_unit_test(a_prefix_is_kept),
         cmocka_unit_test(choices_and_the_best_of_them),
         cmocka_unit_test(stop_texts),
+        cmocka_unit_test(tokens_are_told_without_text),
         cmocka_unit_test(prompts_are_scored),
         cmocka_unit_test(cancelled_late_and_refused),
         cmocka_unit_test(a_full_queue),

@@ -114,7 +114,7 @@ static const char *tell_choice(struct fake_request *r, uint32_t choice)
         tell(r, (struct pith_event){.kind = PITH_EVENT_TEXT,
                                     .choice = choice,
                                     .text = text,
-                                    .text_size = fat,
+                                    .text_size = r->wish.mute ? 0 : fat,
                                     .token = &token,
                                     .tokens = 1});
     }

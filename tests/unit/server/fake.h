@@ -12,6 +12,7 @@ struct fake_wish {
     size_t fail_after;       /* tokens after which a request fails; 0: never */
     const char *say;         /* the answer, a letter a token, to its end; NULL: the alphabet */
     size_t fat;              /* bytes of each token's text; 0: one letter */
+    int mute;                /* tokens have no text */
 };
 extern struct fake_wish fake_wish;
 

@@ -286,6 +286,27 @@ static void test_stream(void **state)
     free(answer);
 }
 
+/* A token without text has a chunk without text: clients see when it came. */
+static void test_stream_of_silence(void **state)
+{
+    (void)state;
+    begin();
+    fake_wish.mute = 1;
+    char *answer = ask("POST", "/v1/completions", "",
+                       "{\"prompt\": \"a\", \"max_tokens\": 3, \"stream\": true}");
+    int chunks = 0;
+    for (const char *at = answer; (at = strstr(at, "\"text\":\"\"")) != NULL; at++) chunks++;
+    assert_int_equal(chunks, 3 + 1);
+    free(answer);
+    answer = ask("POST", "/v1/chat/completions", "",
+                 "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], \"max_tokens\": 3, "
+                 "\"stream\": true}");
+    chunks = 0;
+    for (const char *at = answer; (at = strstr(at, "{\"content\":\"\"}")) != NULL; at++) chunks++;
+    assert_int_equal(chunks, 3);
+    free(answer);
+}
+
 static void test_tools(void **state)
 {
     (void)state;
@@ -642,10 +663,22 @@ static void test_rest(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(test_loading), TEST(test_completion),  TEST(test_chat),    TEST(test_stream),
-        TEST(test_wrong),   TEST(test_statuses),    TEST(test_failing), TEST(test_limits),
-        TEST(test_keys),    TEST(test_origins),     TEST(test_leaving), TEST(test_slow_reader),
-        TEST(test_tools),   TEST(test_slow_sender), TEST(test_end),     TEST(test_rest)};
+    const struct CMUnitTest tests[] = {TEST(test_loading),
+                                       TEST(test_completion),
+                                       TEST(test_chat),
+                                       TEST(test_stream),
+                                       TEST(test_stream_of_silence),
+                                       TEST(test_wrong),
+                                       TEST(test_statuses),
+                                       TEST(test_failing),
+                                       TEST(test_limits),
+                                       TEST(test_keys),
+                                       TEST(test_origins),
+                                       TEST(test_leaving),
+                                       TEST(test_slow_reader),
+                                       TEST(test_tools),
+                                       TEST(test_slow_sender),
+                                       TEST(test_end),
+                                       TEST(test_rest)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
