@@ -26,6 +26,7 @@ enum {
     GROUPS = CHUNK / 4 + 1, /* that a chunk may touch */
     ROWS = 512,             /* of x in a slab, at most */
     FEW = 24,               /* that stay in the nearest memory */
+    FEW_TILES = 3,          /* unpacking W for them takes longer than reading it as it is stored */
     WORDS = 2048 * 1024,    /* of x in a slab */
     SCALES = WORDS / 8,     /* blocks in a slab: of PITH_BYTES_BLOCK columns, 8 words */
     BATCH = 8,              /* rows of bytes that are rounded, and laid out, at a time */
@@ -225,13 +226,13 @@ static void unpack_scales(const struct band *b, size_t i, size_t group, size_t c
 
 /* Columns [col, col + n) of the band. Behind the last panel it is once more: its rows are dropped.
  */
-static void unpack(struct band *b, size_t col, size_t n)
+static void unpack(struct band *b, size_t col, size_t n, bool few)
 {
     const struct pith_panels *m = &b->j->pack->m;
     const size_t group = col / m->group, last = (col + n - 1) / m->group;
     for (size_t i = 0; i < b->count; i++) {
         uint8_t *to = b->codes + i * (CHUNK / 4) * PITH_BYTES_LINE;
-        b->w[i] = b->j->k.unpack(m, b->first + i, col, n, to);
+        b->w[i] = b->j->k.unpack(m, b->first + i, col, n, few, to);
         unpack_scales(b, i, group, last - group + 1);
     }
     if (b->count < BAND) b->w[b->count] = b->w[b->count - 1];
@@ -253,6 +254,7 @@ static void run_tiles(const struct band *b, size_t tile, size_t col, size_t n)
                                .count = pith_min(j->k.rows, j->rows + j->ones - first),
                                .factor = j->pack->m.factor,
                                .beside = j->band,
+                               .stored = b->w[0] != b->codes,
                                .scale_panel = GROUPS * PITH_PANEL_ROWS,
                                .x = slab->x + first * j->size,
                                .x_scale = slab->scale + first * j->blocks,
@@ -302,7 +304,7 @@ static void run_band(struct band *b)
     const size_t tiles = (j->rows + j->ones + j->k.rows - 1) / j->k.rows, cols = j->pack->cols;
     for (size_t col = 0; col < cols; col += CHUNK) {
         const size_t n = pith_min(CHUNK, cols - col);
-        unpack(b, col, n);
+        unpack(b, col, n, tiles <= FEW_TILES);
         for (size_t i = 0; i < tiles; i++) run_tiles(b, i, col, n);
     }
     store(b);

@@ -181,6 +181,7 @@ struct pith_byte_tile {
     size_t cols, group, block; /* of W and x */
     size_t col, n, count;
     const uint8_t *w[PITH_TILE_PANELS];
+    bool stored;           /* w is within the panels */
     const uint8_t *factor; /* [16], where there are factors */
     size_t beside;         /* panels whose columns [col, col + n) are read one after the other */
     const float *scale;
@@ -227,10 +228,11 @@ static inline size_t pith_bytes_step(size_t block)
 
 /* The codes of columns [col, col + n) of a panel in the form that bytes_tile reads, at most
  * PITH_BYTES_LINE bytes for four columns. Returns where they are: dst, or within the panel where
- * that tile reads codes as they are stored. */
+ * that tile reads codes as they are stored; some do if `few` tiles of vectors are to follow, to
+ * each of which that adds a little. */
 enum { PITH_BYTES_LINE = 2 * PITH_PANEL_LINE };
 typedef const uint8_t *pith_bytes_unpack_fn(const struct pith_panels *m, size_t panel, size_t col,
-                                            size_t n, uint8_t *dst);
+                                            size_t n, bool few, uint8_t *dst);
 typedef pith_bytes_unpack_fn pith_digits_unpack_fn;
 
 /* dst[(c - col) * ld + r] = W[16 * panel + r][c] for c in [col, col + n), r < 16: both steps

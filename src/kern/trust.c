@@ -105,7 +105,8 @@ static void bytes_multiply(const struct pith_kern *k, const struct pith_panels *
                                .t = b->t,
                                .d = b->d};
     for (size_t p = 0; p < k->bytes_cols / PITH_PANEL_ROWS; p++)
-        a.w[p] = k->bytes_unpack(m, p, 0, COLS, b->unpacked + p * panel);
+        a.w[p] = k->bytes_unpack(m, p, 0, COLS, false, b->unpacked + p * panel);
+    a.stored = a.w[0] != b->unpacked;
     k->tiles_open(pith_bytes_step(COLS));
     k->bytes_tile(&a);
     k->tiles_close();

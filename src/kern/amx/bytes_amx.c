@@ -135,10 +135,10 @@ INLINE __m512i zero_of(const struct pith_panels *m, size_t panel, size_t group)
 }
 
 const uint8_t *pith_bytes_unpack_amx(const struct pith_panels *m, size_t panel, size_t col,
-                                     size_t n, uint8_t *dst)
+                                     size_t n, bool few, uint8_t *dst)
 {
     const bool level4 = m->form == PITH_PANEL_LEVEL4;
-    if (!level4 && m->zeros) return pith_bytes_unpack_vnni(m, panel, col, n, dst);
+    if (!level4 && m->zeros) return pith_bytes_unpack_vnni(m, panel, col, n, few, dst);
     const uint8_t *const start = dst;
     const size_t width = level4 ? 8 : 4, end = col + n;
     const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;

@@ -22,20 +22,70 @@ INLINE __m256i widen(__m256i d, __m256i p, int factor)
     return _mm256_add_epi32(d, _mm256_madd_epi16(p, _mm256_set1_epi16((short)factor)));
 }
 
-/* At most RUN words. u and v are two lines of 4-bit codes for the same bytes of x, `between` bytes
- * apart: two times eight rows, or the halves of eight rows' bytes. Their sums of pairs, in 16 bits.
- */
-INLINE struct whole run(size_t words, const uint8_t *w, size_t line, size_t between,
+/* What a tile reads: lines of 4-bit codes that were unpacked, of two times eight rows or of the
+ * halves of eight rows' bytes; or those as they are stored. */
+enum codes { LINES, HALVES, STORED, FACTORS, STORED_BYTES };
+
+/* Where a tile is in a panel. */
+struct place {
+    const uint8_t *w;
+    __m256i table; /* of FACTORS */
+    size_t ahead;
+};
+
+/* The codes of one word of x. */
+struct pair {
+    __m256i u, v;
+};
+
+INLINE __m256i low_of(__m256i v)
+{
+    return _mm256_and_si256(v, _mm256_set1_epi8(15));
+}
+
+INLINE __m256i high_of(__m256i v)
+{
+    return low_of(_mm256_srli_epi16(v, 4));
+}
+
+/* Of the word that many words on. Of bytes: those of rows 0 to 7, or of the other `half`. */
+INLINE struct pair pair_at(enum codes kind, const struct place *p, size_t word, size_t half)
+{
+    if (kind == LINES) {
+        const uint8_t *at = p->w + word * PITH_PANEL_LINE;
+        return (struct pair){load(at), load(at + 32)};
+    }
+    if (kind == HALVES) {
+        const uint8_t *at = p->w + word * PITH_BYTES_LINE + 32 * half;
+        return (struct pair){load(at), load(at + PITH_PANEL_LINE)};
+    }
+    if (kind == STORED_BYTES) {
+        const uint8_t *at = p->w + word * PITH_PANEL_LINE + 32 * half;
+        const __m256i v = load(at);
+        __builtin_prefetch(at + p->ahead);
+        return (struct pair){low_of(v), high_of(v)};
+    }
+    const uint8_t *at = p->w + word / 2 * PITH_PANEL_LINE;
+    __m256i u = load(at), v = load(at + 32);
+    if (word % 2 == 0) __builtin_prefetch(at + p->ahead);
+    u = word % 2 ? high_of(u) : low_of(u);
+    v = word % 2 ? high_of(v) : low_of(v);
+    if (kind != FACTORS) return (struct pair){u, v};
+    return (struct pair){_mm256_shuffle_epi8(p->table, u), _mm256_shuffle_epi8(p->table, v)};
+}
+
+/* At most RUN words, whose sums of pairs are in 16 bits. */
+INLINE struct whole run(enum codes kind, size_t words, const struct place *p, size_t half,
                         const uint32_t *x)
 {
     struct whole s;
 #define ZERO(i) s.a##i = s.b##i = _mm256_setzero_si256();
     EACH(ZERO)
 #undef ZERO
-#define WORD(at, from)                                                                             \
+#define WORD(word)                                                                                 \
     {                                                                                              \
-        const __m256i u = load(at), v = load((at) + between);                                      \
-        const uint32_t *const q = from;                                                            \
+        const struct pair w = pair_at(kind, p, word, half);                                        \
+        const uint32_t *const q = x + (word)*ROWS;                                                 \
         EACH(STEP)                                                                                 \
         EACH(KEEP)                                                                                 \
     }
@@ -44,27 +94,37 @@ INLINE struct whole run(size_t words, const uint8_t *w, size_t line, size_t betw
 #define STEP(i)                                                                                    \
     {                                                                                              \
         const __m256i e = _mm256_set1_epi32((int)q[i]);                                            \
-        s.a##i = _mm256_add_epi16(s.a##i, _mm256_maddubs_epi16(u, e));                             \
-        s.b##i = _mm256_add_epi16(s.b##i, _mm256_maddubs_epi16(v, e));                             \
+        s.a##i = _mm256_add_epi16(s.a##i, _mm256_maddubs_epi16(w.u, e));                           \
+        s.b##i = _mm256_add_epi16(s.b##i, _mm256_maddubs_epi16(w.v, e));                           \
     }
-    for (; words >= 4; words -= 4, w += 4 * line, x += 4 * ROWS) {
-        WORD(w, x)
-        WORD(w + line, x + ROWS)
-        WORD(w + 2 * line, x + 2 * ROWS)
-        WORD(w + 3 * line, x + 3 * ROWS)
+    size_t i = 0;
+    for (; i + 4 <= words; i += 4) {
+        WORD(i)
+        WORD(i + 1)
+        WORD(i + 2)
+        WORD(i + 3)
     }
-    for (; words > 0; words--, w += line, x += ROWS) WORD(w, x)
+    for (; i + 2 <= words; i += 2) {
+        WORD(i)
+        WORD(i + 1)
+    }
+    if (i < words) WORD(i)
 #undef STEP
 #undef KEEP
 #undef WORD
     return s;
 }
 
-INLINE void multiply_run(bool level4, size_t words, const uint8_t *w, const uint32_t *x,
+INLINE bool is_bytes(enum codes kind)
+{
+    return kind == HALVES || kind == STORED_BYTES;
+}
+
+INLINE void multiply_run(enum codes kind, size_t words, const struct place *p, const uint32_t *x,
                          struct whole *d)
 {
-    if (level4) {
-        const struct whole s = run(words, w, PITH_PANEL_LINE, 32, x);
+    const struct whole s = run(kind, words, p, 0, x);
+    if (!is_bytes(kind)) {
 #define ADD(i)                                                                                     \
     d->a##i = widen(d->a##i, s.a##i, 1);                                                           \
     d->b##i = widen(d->b##i, s.b##i, 1);
@@ -72,8 +132,7 @@ INLINE void multiply_run(bool level4, size_t words, const uint8_t *w, const uint
 #undef ADD
         return;
     }
-    const struct whole s = run(words, w, PITH_BYTES_LINE, PITH_PANEL_LINE, x);
-    const struct whole t = run(words, w + 32, PITH_BYTES_LINE, PITH_PANEL_LINE, x);
+    const struct whole t = run(kind, words, p, 1, x);
 #define ADD(i)                                                                                     \
     d->a##i = widen(widen(d->a##i, s.a##i, 1), s.b##i, 16);                                        \
     d->b##i = widen(widen(d->b##i, t.a##i, 1), t.b##i, 16);
@@ -81,14 +140,25 @@ INLINE void multiply_run(bool level4, size_t words, const uint8_t *w, const uint
 #undef ADD
 }
 
-INLINE void multiply(bool level4, size_t most, size_t words, const uint8_t *w, const uint32_t *x,
+/* Bytes of a panel for so many words: two, of codes of 4 bits as they are stored, share a line. */
+INLINE size_t bytes_of(enum codes kind, size_t words)
+{
+    if (kind == HALVES) return words * PITH_BYTES_LINE;
+    return kind == STORED || kind == FACTORS ? words * PITH_PANEL_LINE / 2
+                                             : words * PITH_PANEL_LINE;
+}
+
+/* And on to the words behind them. */
+INLINE void multiply(enum codes kind, size_t most, size_t words, struct place *p, const uint32_t *x,
                      struct whole *d)
 {
-    const size_t line = level4 ? PITH_PANEL_LINE : PITH_BYTES_LINE;
-    for (; words > most; words -= most, w += most * line, x += most * ROWS)
-        multiply_run(level4, most, w, x, d);
-    if (words == most) multiply_run(level4, most, w, x, d);
-    else multiply_run(level4, words, w, x, d);
+    for (; words > most; words -= most, x += most * ROWS) {
+        multiply_run(kind, most, p, x, d);
+        p->w += bytes_of(kind, most);
+    }
+    if (words == most) multiply_run(kind, most, p, x, d);
+    else multiply_run(kind, words, p, x, d);
+    p->w += bytes_of(kind, words);
 }
 
 INLINE void block_open(struct whole *d, const int32_t *less, const int32_t *zero)
@@ -161,17 +231,28 @@ INLINE void clear(float *sums)
         _mm256_storeu_ps(sums + e, _mm256_setzero_ps());
 }
 
+INLINE struct place place_of(const struct pith_byte_tile *a, enum codes kind)
+{
+    const size_t width = kind == STORED_BYTES ? 4 : 8;
+    struct place p = {
+        .w = a->w[0],
+        .ahead = pith_panel_ahead(a->beside, a->cols / width, a->col / width, PITH_AHEAD_BYTES)};
+    if (kind == FACTORS)
+        p.table =
+            _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)a->factor));
+    return p;
+}
+
 /* Of at most `most` words whose sums fit 16 bits. */
-INLINE void tile(const struct pith_byte_tile *a, bool level4, size_t most)
+INLINE void tile(const struct pith_byte_tile *a, enum codes kind, size_t most)
 {
     const size_t end = a->col + a->n, first = a->col / a->group;
-    const size_t line = level4 ? PITH_PANEL_LINE : PITH_BYTES_LINE;
     struct whole d;
     if (a->col == 0) clear(a->y);
     if (a->col % a->group == 0) clear(a->t);
     size_t c = a->col, group = first, block = c / a->block;
     size_t group_end = least((group + 1) * a->group, a->cols);
-    const uint8_t *w = a->w[0];
+    struct place p = place_of(a, kind);
     while (c < end) {
         const size_t at = (group - first) * PITH_PANEL_ROWS;
         const size_t block_end = least((block + 1) * a->block, group_end);
@@ -179,8 +260,7 @@ INLINE void tile(const struct pith_byte_tile *a, bool level4, size_t most)
         if (c == block * a->block)
             block_open(&d, a->x_less + block * ROWS, a->zero ? a->zero + at : NULL);
         else whole_load(&d, a->d);
-        multiply(level4, most, words, w, a->x + c / 4 * ROWS, &d);
-        w += words * line;
+        multiply(kind, most, words, &p, a->x + c / 4 * ROWS, &d);
         c = stop;
         if (stop < block_end) {
             whole_store(&d, a->d);
@@ -197,9 +277,13 @@ INLINE void tile(const struct pith_byte_tile *a, bool level4, size_t most)
 
 void pith_bytes_tile_avx2(const struct pith_byte_tile *a)
 {
-    if (a->factors == PITH_FACTORS_SMALL) tile(a, true, RUN / 2);
-    else if (a->form == PITH_PANEL_LEVEL4) tile(a, true, RUN);
-    else tile(a, false, RUN);
+    const bool level4 = a->form == PITH_PANEL_LEVEL4;
+    if (a->stored && a->factors) tile(a, FACTORS, RUN / 2);
+    else if (a->stored && level4) tile(a, STORED, RUN);
+    else if (a->stored) tile(a, STORED_BYTES, RUN);
+    else if (a->factors == PITH_FACTORS_SMALL) tile(a, LINES, RUN / 2);
+    else if (level4) tile(a, LINES, RUN);
+    else tile(a, HALVES, RUN);
 }
 
 /* Bytes as a line of low and one of high halves. */
@@ -224,7 +308,7 @@ static void unpack_large(const struct pith_panels *m, const uint8_t *line, size_
 }
 
 const uint8_t *pith_bytes_unpack_avx2(const struct pith_panels *m, size_t panel, size_t col,
-                                      size_t n, uint8_t *dst)
+                                      size_t n, bool few, uint8_t *dst)
 {
     const uint8_t *const start = dst;
     /* Halves of bytes are either two codes, of different columns, or two parts of one: in both
@@ -232,6 +316,7 @@ const uint8_t *pith_bytes_unpack_avx2(const struct pith_panels *m, size_t panel,
     const size_t width = m->form == PITH_PANEL_LEVEL4 ? 8 : 4;
     const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
     const __m256i low = _mm256_set1_epi8(15), table = factor_table(m);
+    if (few && m->factors != PITH_FACTORS_LARGE) return line;
     if (m->factors == PITH_FACTORS_LARGE) {
         unpack_large(m, line, n, dst);
         return start;

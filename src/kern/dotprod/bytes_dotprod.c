@@ -19,12 +19,12 @@ void pith_bytes_tile_dotprod(const struct pith_byte_tile *a)
 }
 
 const uint8_t *pith_bytes_unpack_dotprod(const struct pith_panels *m, size_t panel, size_t col,
-                                         size_t n, uint8_t *dst)
+                                         size_t n, bool few, uint8_t *dst)
 {
     const uint8_t *const start = dst;
     const bool level4 = m->form == PITH_PANEL_LEVEL4;
     if (level4 && m->factors != PITH_FACTORS_LARGE) {
-        pith_bytes_unpack_neon(m, panel, col, n, dst);
+        pith_bytes_unpack_neon(m, panel, col, n, few, dst);
         return start;
     }
     const size_t width = level4 ? 8 : 4, end = n / width * PITH_PANEL_LINE;

@@ -40,8 +40,9 @@ static void unpack_large(const struct pith_panels *m, const uint8_t *line, size_
 /* Halves of bytes are either two codes, of different columns, or two parts of one: in both cases a
  * line becomes one of low and one of high halves. */
 const uint8_t *pith_bytes_unpack_neon(const struct pith_panels *m, size_t panel, size_t col,
-                                      size_t n, uint8_t *dst)
+                                      size_t n, bool few, uint8_t *dst)
 {
+    (void)few;
     const uint8_t *const start = dst;
     const size_t width = m->form == PITH_PANEL_LEVEL4 ? 8 : 4;
     const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;

@@ -109,8 +109,9 @@ void pith_digits_tile_scalar(const struct pith_byte_tile *a)
 }
 
 const uint8_t *pith_bytes_unpack_scalar(const struct pith_panels *m, size_t panel, size_t col,
-                                        size_t n, uint8_t *dst)
+                                        size_t n, bool few, uint8_t *dst)
 {
+    (void)few;
     const uint8_t *const start = dst;
     const size_t width = m->form == PITH_PANEL_LEVEL4 ? 8 : 4;
     const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;

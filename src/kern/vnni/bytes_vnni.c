@@ -122,9 +122,10 @@ void pith_bytes_tile_vnni(const struct pith_byte_tile *a)
 }
 
 const uint8_t *pith_bytes_unpack_vnni(const struct pith_panels *m, size_t panel, size_t col,
-                                      size_t n, uint8_t *dst)
+                                      size_t n, bool few, uint8_t *dst)
 {
     (void)n;
+    (void)few;
     (void)dst;
     const size_t width = m->form == PITH_PANEL_LEVEL4 ? 8 : 4;
     return m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;

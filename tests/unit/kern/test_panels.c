@@ -365,6 +365,7 @@ struct tile_case {
     size_t block, blocks;
     size_t digits; /* 1: bytes */
     size_t count;  /* vectors that are wanted */
+    bool few;      /* tiles, as its unpacking is told */
     int8_t q[MOST_ROWS][PITH_DIGITS][COLS];
     float scale[MOST_ROWS][COLS];
     int32_t sum[MOST_ROWS][PITH_DIGITS][COLS];
@@ -427,8 +428,8 @@ static void tile_step(struct tile_case *c, size_t col, size_t n)
                  each = COLS / 4 * PITH_PANEL_ROWS;
     const uint8_t *w[PITH_TILE_PANELS] = {NULL};
     for (size_t p = 0; p < panels; p++) {
-        w[p] = (c->digits == 1 ? c->tier->bytes_unpack
-                               : c->tier->digits_unpack)(m, p, col, n, c->codes + p * codes);
+        w[p] = (c->digits == 1 ? c->tier->bytes_unpack : c->tier->digits_unpack)(
+            m, p, col, n, c->few, c->codes + p * codes);
         for (size_t g = first; g <= last; g++)
             for (size_t r = 0; r < PITH_PANEL_ROWS; r++) {
                 const size_t from = (p * m->groups + g) * PITH_PANEL_ROWS + r;
@@ -447,6 +448,7 @@ static void tile_step(struct tile_case *c, size_t col, size_t n)
                                      .count = c->count,
                                      .beside = PITH_TILE_PANELS,
                                      .w = {w[0], w[1]},
+                                     .stored = w[0] != c->codes,
                                      .factor = m->factor,
                                      .scale = c->w_scale,
                                      .zero = m->zeros ? c->w_zero : NULL,
@@ -504,6 +506,7 @@ static void check_tile(const struct pith_kernel *k, const struct pith_kern *tier
         if (block > s->group || (s->group < s->cols && s->group % block != 0)) continue;
         tile_fill(c, i == 5);
         c->count = k->tile_rows - (size_t)i % k->tile_rows;
+        c->few = i % 2;
         tier->tiles_open(pith_bytes_step(block));
         for (int j = 0; j < 3; j++) tile_run(c, s, steps[j]);
         tier->tiles_close();
