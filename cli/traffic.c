@@ -91,8 +91,8 @@ static json_t *make_row(const json_t *l, bool goals)
 /* "4 clients: " before a line about one level. */
 static void print_level_name(const json_t *l)
 {
-    if (json_object_get(l, "clients")) printf("  %.0f clients: ", json_get(l, "clients"));
-    else if (json_object_get(l, "rate")) printf("  %g requests/s: ", json_get(l, "rate"));
+    if (json_object_get(l, "clients")) printf("  clients %.0f: ", json_get(l, "clients"));
+    else if (json_object_get(l, "rate")) printf("  rate %g: ", json_get(l, "rate"));
     else printf("  ");
 }
 
@@ -187,6 +187,22 @@ static int write_page(const struct common *common, const char *path, const char 
     return page_write(common, path, html);
 }
 
+/* Whether any request was answered, of any level. */
+static int judge(const struct common *common, const char *report)
+{
+    const json_t *l;
+    size_t i;
+    double answered = 0;
+    int rc = EXIT_DONE;
+    json_t *j = read_report(common, report, &rc);
+    if (!j) return rc;
+    json_array_foreach (json_object_get(j, "levels"), i, l) answered += json_get(l, "answered");
+    json_decref(j);
+    if (answered > 0) return EXIT_DONE;
+    say(common, "pith: no request was answered");
+    return EXIT_FAILED;
+}
+
 int traffic_run(const struct common *common, struct traffic_settings *s, const char *prompt,
                 const char *gen)
 {
@@ -212,6 +228,7 @@ int traffic_run(const struct common *common, struct traffic_settings *s, const c
     if (status != PITH_OK) rc = report_failure(common, &err);
     else rc = give_report(common, report, print_report);
     if (rc == EXIT_DONE && s->page) rc = write_page(common, s->page, report);
+    if (rc == EXIT_DONE) rc = judge(common, report);
     pith_text_free(report);
     return rc;
 }

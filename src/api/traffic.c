@@ -157,8 +157,8 @@ static enum pith_status ask(const struct traffic *t, const struct asked *q, json
     const struct pith_plain_call question = {q->path, q->body, &t->options->progress};
     long status = 0;
     *out = NULL;
-    PITH_TRY(pith_drive_ask(t->wire, &question, &answer, &status, err));
-    enum pith_status s = PITH_OK;
+    enum pith_status s = pith_drive_ask(t->wire, &question, &answer, &status, err);
+    if (s != PITH_OK) return pith_fail_in(err, s, t->options->url);
     if (status >= 200 && status <= 299)
         s = pith_json_parse(pith_str_text(&answer), answer.len, q->path, out, err);
     else if (status != q->missing) {
