@@ -353,11 +353,11 @@ void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *mem
     set_levels(q, &out->m);
     out->m.fold = folds(q, &out->m);
     if (q->format->kind == PITH_KIND_INT && pith_panel_scale_wide(p.scale)) {
-        out->block = x_block(q, PITH_BYTES_BLOCK, 64);
+        out->block = x_block(q, PITH_BYTES_BLOCK / 2, 64);
         if (q->groups == 1 || q->group % 128 == 0) out->digits = x_block(q, PITH_BYTES_BLOCK, 128);
     }
     if (out->m.factors) out->block = x_block(q, PITH_BYTES_BLOCK / 2, 64);
-    else if (out->block > 0 && !q->offsets) out->input_block = input_block(q);
+    else if (out->block >= PITH_BYTES_BLOCK && !q->offsets) out->input_block = input_block(q);
     pith_pool_run(b->pool, p.panels, pack_task, &p);
 }
 

@@ -20,8 +20,7 @@ struct pith_pack {
     struct pith_panels m;
     const uint32_t *order; /* column c of m is column order[c] of the matrix (act-order); NULL: c */
     struct pith_input input; /* of the matrix that was packed */
-    size_t
-        input_block; /* columns of a block of x on that input's grid, as integers; 0: as floats */
+    size_t input_block;      /* columns of a block of x on its grid, as integers; 0: as floats */
 };
 
 /* Bytes that pith_pack_init() needs for q; 0 when q has no packed form: levels of its own or a
