@@ -80,6 +80,51 @@ INLINE
     parts_store(&s, y);
 }
 
+/* A group that is one block: y = fma(scale, (float)d * x's scale, y), y in registers. */
+INLINE void whole_close(struct parts *y, const struct whole *d, const float *x_scale,
+                        const float *scale, size_t panel)
+{
+    const __m512 a = _mm512_loadu_ps(scale), b = _mm512_loadu_ps(scale + panel);
+    const __m512 none = _mm512_setzero_ps();
+#define CLOSE(i)                                                                                   \
+    {                                                                                              \
+        const __m512 f = _mm512_set1_ps(x_scale[i]);                                               \
+        const __m512 t = _mm512_fmadd_ps(_mm512_cvtepi32_ps(d->a##i), f, none);                    \
+        const __m512 u = _mm512_fmadd_ps(_mm512_cvtepi32_ps(d->b##i), f, none);                    \
+        y->a##i = _mm512_fmadd_ps(a, t, y->a##i);                                                  \
+        y->b##i = _mm512_fmadd_ps(b, u, y->b##i);                                                  \
+    }
+    EACH(CLOSE)
+#undef CLOSE
+}
+
+/* Where groups are one block each. */
+INLINE void tile_of_blocks(const struct pith_byte_tile *a, enum codes kind, bool zeros,
+                           size_t count)
+{
+    const size_t end = a->col + a->n, first = a->col / a->group;
+    const __m512i table = table_of(a, kind);
+    struct lines w = lines_open(a, kind);
+    struct whole d;
+    struct parts y;
+    size_t c = a->col;
+    if (c == 0) parts_zero(&y);
+    else parts_load(&y, a->y);
+    for (size_t block = first; c < end; block++) {
+        const size_t at = (block - first) * PITH_PANEL_ROWS;
+        const size_t block_end = least((block + 1) * a->block, a->cols),
+                     stop = least(block_end, end);
+        if (c == block * a->block)
+            block_open(&d, a->x_less + block * ROWS, zeros ? a->zero + at : NULL, a->scale_panel);
+        else whole_load(&d, a->d);
+        multiply(&d, kind, count, stop - c, &w, a->x + c / 4 * ROWS, table);
+        c = stop;
+        if (stop < block_end) whole_store(&d, a->d);
+        else whole_close(&y, &d, a->x_scale + block * ROWS, a->scale + at, a->scale_panel);
+    }
+    parts_store(&y, a->y);
+}
+
 INLINE void tile(const struct pith_byte_tile *a, enum codes kind, bool zeros, size_t count)
 {
     const size_t end = a->col + a->n, first = a->col / a->group;
@@ -116,9 +161,15 @@ INLINE void tile(const struct pith_byte_tile *a, enum codes kind, bool zeros, si
 
 void pith_bytes_tile_vnni(const struct pith_byte_tile *a)
 {
-    if (a->count <= 2) TILE_OF(a, 2)
-    else if (a->count <= 4) TILE_OF(a, 4)
-    else TILE_OF(a, WORDS)
+    if (a->block == a->group) {
+        if (a->count <= 2) TILE_OF(tile_of_blocks, a, 2)
+        else if (a->count <= 4) TILE_OF(tile_of_blocks, a, 4)
+        else TILE_OF(tile_of_blocks, a, WORDS)
+        return;
+    }
+    if (a->count <= 2) TILE_OF(tile, a, 2)
+    else if (a->count <= 4) TILE_OF(tile, a, 4)
+    else TILE_OF(tile, a, WORDS)
 }
 
 const uint8_t *pith_bytes_unpack_vnni(const struct pith_panels *m, size_t panel, size_t col,

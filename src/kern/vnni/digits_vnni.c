@@ -72,8 +72,8 @@ INLINE void tile(const struct pith_byte_tile *a, enum codes kind, bool zeros, si
 
 void pith_digits_tile_vnni(const struct pith_byte_tile *a)
 {
-    if (a->count == 1) TILE_OF(a, PITH_DIGITS)
-    else TILE_OF(a, WORDS)
+    if (a->count == 1) TILE_OF(tile, a, PITH_DIGITS)
+    else TILE_OF(tile, a, WORDS)
 }
 
 /* Words are moved as floats, which changes no bit. */

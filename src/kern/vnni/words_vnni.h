@@ -120,7 +120,7 @@ INLINE __m512i table_of(const struct pith_byte_tile *a, enum codes kind)
 }
 
 /* Calls tile(a, kind, zeros, words) with the latter as constants. */
-#define TILE_OF(a, words)                                                                          \
+#define TILE_OF(tile, a, words)                                                                    \
     {                                                                                              \
         const enum codes kind_ = kind_of(a);                                                       \
         if (kind_ == FACTORS) tile(a, FACTORS, false, words);                                      \
