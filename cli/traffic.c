@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 void traffic_defaults(struct traffic_settings *s)
 {
@@ -203,6 +204,15 @@ static int judge(const struct common *common, const char *report)
     return EXIT_FAILED;
 }
 
+/* As many connections as the system allows: the soft limit on files is often 1024. */
+static void allow_connections(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit); /* or what there is must do */
+}
+
 int traffic_run(const struct common *common, struct traffic_settings *s, const char *prompt,
                 const char *gen)
 {
@@ -221,6 +231,7 @@ int traffic_run(const struct common *common, struct traffic_settings *s, const c
         s->o.key = s->key;
     }
     if (rc != EXIT_DONE) return rc;
+    allow_connections();
     meter_start(&meter, common);
     s->o.progress = meter_progress(&meter);
     const enum pith_status status = pith_traffic(&s->o, &report, &err);

@@ -147,7 +147,7 @@ measure good --clients 2 --duration 1
 holds "a duration" "l['answered'] > 2 and 0.9 < l['seconds'] < 5"
 measure slow --rate 50 --requests 50 --gen 2
 holds "a rate does not wait for answers" "l['at_once_most'] >= 12 and l['answered'] == 50"
-measure slow --clients 600 --requests 600 --gen 3
+(ulimit -Sn 300 && measure slow --clients 600 --requests 600 --gen 3)
 holds "many connections" "l['at_once_most'] == 600 and l['answered'] == 600"
 
 # --- wrong usage ------------------------------------------------------------------------------------------------------
