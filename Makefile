@@ -56,7 +56,8 @@ SIDE     = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 .SECONDARY:
 .DELETE_ON_ERROR:
 .PHONY: all help deps lib unit test test-all test-build demo asan tsan clang fuzz fuzz-coverage interop bench qemu \
-        emulated arm64 check check-layers check-symbols check-size check-headers check-docs check-tables install clean
+        emulated arm64 check check-layers check-symbols check-size check-headers check-docs check-tables python-package \
+        python wheel install clean
 
 all: deps ## build the library and the program
 	@$(MAKE) --no-print-directory lib $(BUILD)/pith
@@ -243,6 +244,16 @@ check-docs: check-tables ## tables and sessions in the documentation are what th
 check-tables: $(BUILD)/pith
 	@PITH=$(BUILD)/pith tools/check_docs.sh
 DOC_SESSIONS = $(shell grep -l '^<!-- session -->$$' docs/*.md)
+
+# --- Python: needs the registry of packages, so no part of `make test` -----------------------------------
+python-package: $(BUILD)/libpith.so
+	@VERSION=$(VERSION) BUILD=$(BUILD) tools/python.sh stage
+python: deps ## the Python package: its types and its tests, in an environment of its own
+	@$(MAKE) --no-print-directory python-package $(BUILD)/pith
+	@PITH=$(BUILD)/pith BUILD=$(BUILD) tools/python.sh test
+wheel: deps ## the Python package as a wheel that carries the library, tested where it is installed
+	@$(MAKE) --no-print-directory python-package $(BUILD)/pith
+	@PITH=$(BUILD)/pith BUILD=$(BUILD) tools/python.sh wheel
 
 # --- installing ------------------------------------------------------------------------------------------
 install: all ## install the program, the library, headers, man page and pkg-config file under $(prefix)

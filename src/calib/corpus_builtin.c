@@ -5,6 +5,7 @@
 
 __asm__(".section .rodata\n"
         ".global pith_builtin_text\n"
+        ".hidden pith_builtin_text\n"
         ".balign 16\n"
         "pith_builtin_text:\n"
         ".incbin \"src/calib/builtin.txt\"\n"
@@ -12,6 +13,7 @@ __asm__(".section .rodata\n"
         ".byte 0\n"
         ".balign 8\n"
         ".global pith_builtin_text_size\n"
+        ".hidden pith_builtin_text_size\n"
         "pith_builtin_text_size:\n"
         ".quad pith_builtin_text_end - pith_builtin_text\n"
         ".previous\n");

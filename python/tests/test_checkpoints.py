@@ -1,0 +1,182 @@
+"""Quantizing, verifying, measuring, looking; progress, and being stopped."""
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import pith
+
+
+def hashes(folder):
+    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.iterdir()) if p.name != "pith.json"}
+
+
+def test_the_straight_line(probe, tmp_path):
+    told = []
+    with pith.Context(threads=2) as context:
+        report = pith.quantize(probe, tmp_path / "out", recipe="gptq", weights="int4:g64", calib_tokens=4096,
+                               progress=lambda *p: told.append(p) and None, using=context)
+        checked = pith.verify(tmp_path / "out", against=probe, targets="vllm:tp=2", using=context)
+        differs = pith.diff(probe, tmp_path / "out", using=context)
+    assert report["recipe"]["round"] == "gptq" and json.loads((tmp_path / "out/pith.json").read_text())["recipe"] == report["recipe"]
+    assert len(told) > 2 and all(isinstance(w, str) and 0 <= d <= t for w, d, t in told if t)
+    assert told[0][1] < told[-1][1]
+    assert checked["ok"] and not checked["problems"]
+    assert not differs["equal"] and differs["parts_different"] == 42
+    made = pith.convert(tmp_path / "out", tmp_path / "packed", container="compressed-tensors")
+    assert all(x["lossless"] for x in made["linears"])
+    assert pith.diff(tmp_path / "out", tmp_path / "packed")["equal"]
+    looked = pith.inspect(tmp_path / "out")
+    assert looked["bits_per_weight"] == pytest.approx(4.25)
+    assert "<html" in pith.inspect_page(pith.inspect(probe, statistics=True))
+
+
+def test_what_is_damaged_is_told(quantized, tmp_path):
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for p in quantized.iterdir():
+        (copy / p.name).write_bytes(p.read_bytes())
+    weights = copy / "model.safetensors"
+    raw = bytearray(weights.read_bytes())
+    raw[-100] ^= 1
+    weights.write_bytes(raw)
+    with pytest.raises(pith.Mismatch) as e:
+        pith.verify(copy)
+    assert not e.value.report["ok"] and e.value.report["problems"] and e.value.status == "MISMATCH"
+
+
+def test_a_true_answer_stops_and_resume_goes_on(probe, tmp_path):
+    with pytest.raises(pith.Interrupted):
+        pith.quantize(probe, tmp_path / "out", recipe="gptq", calib_tokens=4096, progress=lambda what, done, total: done > total * 0.4)
+    assert not (tmp_path / "out").exists() and (tmp_path / "out.partial").exists()
+    pith.quantize(probe, tmp_path / "out", recipe="gptq", calib_tokens=4096, resume=True)
+    pith.quantize(probe, tmp_path / "again", recipe="gptq", calib_tokens=4096)
+    assert hashes(tmp_path / "out") == hashes(tmp_path / "again")
+
+
+def test_an_exception_stops_and_is_raised(probe, tmp_path):
+    class Mine(Exception):
+        pass
+
+    here = threading.current_thread()
+
+    def raises(what, done, total):
+        assert threading.current_thread() is here
+        raise Mine(what)
+
+    with pytest.raises(Mine):
+        pith.quantize(probe, tmp_path / "out", recipe="gptq", calib_tokens=4096, progress=raises)
+    assert not (tmp_path / "out").exists()
+
+
+def test_ctrl_c_stops(probe, tmp_path):
+    ran = subprocess.run([sys.executable, "-c", f"""
+import os, signal, pith
+def progress(what, done, total):
+    if done > total * 0.3:
+        os.kill(os.getpid(), signal.SIGINT)
+try:
+    pith.quantize({str(probe)!r}, {str(tmp_path / "out")!r}, recipe="gptq", calib_tokens=8192, progress=progress)
+except KeyboardInterrupt as e:
+    print("stopped", os.listdir({str(tmp_path)!r}))
+print(pith.quantize({str(probe)!r}, {str(tmp_path / "out")!r}, recipe="gptq", calib_tokens=8192, resume=True)["container"])
+"""], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert ran.stdout == "stopped ['out.partial']\ngptq\n", ran.stderr
+
+
+def test_measuring_as_the_command_line(probe, quantized, program):
+    text, told = probe / "eval.txt", []
+    ours = pith.evaluate(quantized, baseline=probe, texts=[text], context=256, max_tokens=2048)
+    theirs = json.loads(subprocess.run([program, "eval", str(quantized), "--baseline", str(probe), "--text", str(text), "--context", "256",
+                                        "--max-tokens", "2048", "--json", "--quiet"], check=True, stdout=subprocess.PIPE).stdout)
+    for key in ("perplexity", "kld_mean", "harm", "nll_delta"):
+        assert ours[key] == theirs[key]
+    both = pith.compare([probe, quantized], texts=text, context=256, max_tokens=2048, details=True, measured=told.append)
+    assert both["complete"] and [m["name"] for m in both["models"]] == [m["name"] for m in told]
+    assert both["models"][1]["kld_mean"] == ours["kld_mean"]
+    assert "<svg" in pith.compare_page(both)
+
+
+def test_compare_that_is_stopped_has_what_is_done(probe, quantized):
+    done = []
+
+    def stop(what, at, total):
+        return bool(done)
+
+    with pytest.raises(pith.Interrupted) as e:
+        pith.compare([probe, quantized, quantized], texts=probe / "eval.txt", context=256, max_tokens=8192, measured=done.append, progress=stop)
+    assert not e.value.report["complete"] and e.value.report["models"][0]["perplexity"] == done[0]["perplexity"]
+
+
+def test_bench(probe):
+    report = pith.bench(probe, prompt=16, gen=4, reps=1)
+    assert json.dumps(report)
+
+
+def test_tables():
+    assert {"gptq", "awq", "rtn"} <= {r["recipe"] for r in pith.recipes()}
+    assert {"int4", "nvfp4"} <= {f["format"] for f in pith.formats()}
+    assert {"containers", "engines"} <= set(pith.features()) and pith.recipe_keys()
+    assert pith.table([("a", "left"), ("b", "right")], [["x", "1"]], "csv") == "a,b\nx,1\n"
+
+
+def test_texts(probe, tmp_path):
+    assert pith.look_at_text(probe / "eval.txt") == pith.TextLook((probe / "eval.txt").stat().st_size, 0)
+    (tmp_path / "windows.txt").write_bytes(b"one\r\ntwo\r\n")
+    assert pith.look_at_text(tmp_path / "windows.txt").crlf == 2
+    (tmp_path / "latin.txt").write_bytes("caf\u00e9".encode("latin-1"))
+    with pytest.raises(pith.FormatError) as e:
+        pith.look_at_text(tmp_path / "latin.txt")
+    assert isinstance(e.value, ValueError)
+
+
+def test_names_of_the_hub(probe, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(pith.FileError):
+        pith.find("some/model")
+    with pytest.raises(pith.ArgumentError):
+        pith.find("no name")
+    made = tmp_path / "models--some--model"
+    (made / "refs").mkdir(parents=True)
+    (made / "refs/main").write_text("a" * 40)
+    (made / "snapshots").mkdir()
+    os.symlink(probe, made / "snapshots" / ("a" * 40))
+    assert os.path.samefile(pith.find("some/model"), probe)
+    assert pith.inspect("some/model")["bytes"] == pith.inspect(probe)["bytes"]
+
+
+def test_refusals(probe, tmp_path):
+    with pytest.raises(pith.ArgumentError, match="gptk"):
+        pith.quantize(probe, tmp_path / "out", recipe="gptk")
+    with pytest.raises(pith.LimitExceeded):
+        pith.quantize(probe, tmp_path / "out", recipe="gptq", memory="1M")
+    (tmp_path / "out").mkdir()
+    with pytest.raises(pith.FileError):
+        pith.quantize(probe, tmp_path / "out")
+    with pytest.raises(pith.ArgumentError):
+        pith.compare(str(probe), texts="x")
+    with pith.Context(threads=1, cpu="scalar") as context:
+        assert (context.threads, context.cpu) == (1, "scalar")
+    with pytest.raises(pith.Closed):
+        pith.inspect(probe, using=context)
+    with pytest.raises(pith.ArgumentError):
+        pith.Context(threads=-1)
+
+
+def test_log_lines_go_to_logging(probe, tmp_path, caplog):
+    copy = tmp_path / "model"
+    copy.mkdir()
+    for p in probe.iterdir():
+        if p.is_file():
+            (copy / p.name).write_bytes(p.read_bytes())
+    config = json.loads((copy / "config.json").read_text())
+    config["rope_thetta"] = config.pop("rope_theta")
+    (copy / "config.json").write_text(json.dumps(config))
+    with caplog.at_level("WARNING", logger="pith"):
+        pith.inspect(copy)
+        pith.Engine(copy).close()
+    assert "rope_thetta" in caplog.text
