@@ -8,13 +8,23 @@
 /* Bytes of a schema, or of an expression, at most. */
 #define MOST_TEXT ((size_t)1 << 20)
 
+/* A schema may be true or false. */
+static enum pith_status read_schema(const char *text, json_t **out, struct pith_error *err)
+{
+    json_error_t why;
+    *out = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &why);
+    if (*out) return PITH_OK;
+    return pith_fail(err, PITH_FORMAT, "schema: not valid JSON: %s (line %d, column %d)", why.text,
+                     why.line, why.column);
+}
+
 static enum pith_status build_schema(struct pith_net *n, const char *text, uint32_t *root,
                                      struct pith_error *err)
 {
     json_t *schema = NULL, *list = NULL;
     struct pith_rules r = {.net = n, .known = json_object()};
     enum pith_status s = r.known ? PITH_OK : pith_fail_nomem(err, "schema");
-    if (s == PITH_OK) s = pith_json_parse(text, strlen(text), "schema", &schema, err);
+    if (s == PITH_OK) s = read_schema(text, &schema, err);
     if (s == PITH_OK) s = pith_schema_check(schema, err);
     r.schema.root = schema;
     list = schema ? json_pack("[O]", schema) : NULL;

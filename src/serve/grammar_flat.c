@@ -247,10 +247,10 @@ static enum pith_status take_schema(struct flattening *f, const json_t *schema)
     if (++f->depth > PITH_SCHEMA_DEPTH)
         return pith_fail(f->err, PITH_FORMAT,
                          "schema: a part refers to itself and to nothing else");
+    take_layers(f, schema); /* first: they give the order of properties */
     json_object_foreach ((json_t *)schema, key, value) {
         PITH_TRY(take_keyword(f, key, value, schema));
     }
-    take_layers(f, schema);
     f->depth--;
     return f->failed ? pith_fail_nomem(f->err, "schema") : PITH_OK;
 }

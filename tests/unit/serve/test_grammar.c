@@ -10,6 +10,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -100,10 +101,115 @@ static void json_objects(void **state)
     pith_vocab_bytes_close(v);
 }
 
+/* What a golden file holds. */
+static json_t *golden(const char *name)
+{
+    struct pith_error err = {0};
+    char path[256];
+    json_t *json = NULL;
+    snprintf(path, sizeof path, "tests/golden/serve/%s", name);
+    if (pith_json_load(path, (size_t)16 << 20, &json, &err) != PITH_OK) fail_msg("%s", err.text);
+    return json;
+}
+
+/* Texts with what others say of each; the numbers of those that were refused wrongly. */
+static size_t check_texts(struct pith_grammar *g, const json_t *texts, const char *where)
+{
+    size_t wrong = 0;
+    for (size_t i = 0; i < json_array_size(texts); i++) {
+        const json_t *pair = json_array_get(texts, i);
+        const char *text = json_string_value(json_array_get(pair, 0));
+        const bool valid = json_is_true(json_array_get(pair, 1));
+        if (takes(g, text, strlen(text)) == valid) continue;
+        print_error("%s: %s is %s\n", where, text, valid ? "refused" : "taken");
+        wrong++;
+    }
+    return wrong;
+}
+
+static bool any_valid(const json_t *texts)
+{
+    for (size_t i = 0; i < json_array_size(texts); i++)
+        if (json_is_true(json_array_get(json_array_get(texts, i), 1))) return true;
+    return false;
+}
+
+/* The message names one of the keywords. */
+static bool names_one(const json_t *names, const char *message)
+{
+    for (size_t i = 0; i < json_array_size(names); i++)
+        if (strstr(message, json_string_value(json_array_get(names, i)))) return true;
+    return false;
+}
+
+/* One schema; false: something was judged differently. */
+static bool check_schema(const struct pith_vocab_bytes *v, const json_t *entry)
+{
+    const json_t *texts = json_object_get(entry, "texts"),
+                 *refused = json_object_get(entry, "refused");
+    const char *where = json_string_value(json_object_get(entry, "where"));
+    struct pith_error err = {0};
+    struct pith_grammar *g = NULL;
+    char *schema = json_dumps(json_object_get(entry, "schema"), JSON_ENCODE_ANY);
+    const enum pith_status s = pith_grammar_open(v, PITH_SCHEMA, schema, &g, &err);
+    bool ok = s == PITH_OK;
+    free(schema);
+    if (refused) ok = s == PITH_UNSUPPORTED && names_one(refused, err.text);
+    else if (s == PITH_OK) ok = check_texts(g, texts, where) == 0;
+    else if (s == PITH_FORMAT) ok = !any_valid(texts);
+    else ok = s == PITH_UNSUPPORTED && strstr(err.text, "oneOf") && json_object_get(entry, "oneOf");
+    if (!ok) print_error("%s: %s\n", where, err.text);
+    pith_grammar_close(g);
+    return ok;
+}
+
+static void schemas_as_others_judge_them(void **state)
+{
+    (void)state;
+    struct pith_vocab_bytes *v = bytes_alone();
+    json_t *all = golden("schemas.json");
+    size_t wrong = 0;
+    assert_true(json_array_size(all) > 100);
+    for (size_t i = 0; i < json_array_size(all); i++)
+        wrong += !check_schema(v, json_array_get(all, i));
+    assert_int_equal(wrong, 0);
+    json_decref(all);
+    pith_vocab_bytes_close(v);
+}
+
+static void expressions_as_python_matches_them(void **state)
+{
+    (void)state;
+    struct pith_vocab_bytes *v = bytes_alone();
+    json_t *all = golden("expressions.json");
+    size_t wrong = 0;
+    assert_true(json_array_size(all) > 300);
+    for (size_t i = 0; i < json_array_size(all); i++) {
+        const json_t *entry = json_array_get(all, i);
+        const char *text = json_string_value(json_object_get(entry, "expression")),
+                   *refused = json_string_value(json_object_get(entry, "refused"));
+        struct pith_error err = {0};
+        struct pith_grammar *g = NULL;
+        const enum pith_status s = pith_grammar_open(v, PITH_EXPRESSION, text, &g, &err);
+        bool ok = s == PITH_OK;
+        if (refused) ok = s == PITH_UNSUPPORTED && strstr(err.text, refused);
+        else if (json_object_get(entry, "wrong")) ok = s == PITH_FORMAT;
+        else if (ok) ok = check_texts(g, json_object_get(entry, "texts"), text) == 0;
+        if (!ok) print_error("%s: %s\n", text, err.text);
+        wrong += !ok;
+        pith_grammar_close(g);
+    }
+    assert_int_equal(wrong, 0);
+    json_decref(all);
+    pith_vocab_bytes_close(v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_objects),
+        cmocka_unit_test(schemas_as_others_judge_them),
+        cmocka_unit_test(expressions_as_python_matches_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
