@@ -7,6 +7,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 BUILD=${BUILD:-build}
+case $BUILD in /*) ;; *) BUILD=$PWD/$BUILD ;; esac
 PYTHON=${PYTHON:-python3}
 unset PYTHONPATH
 export PYTHONDONTWRITEBYTECODE=1
@@ -64,7 +65,7 @@ test)
     # shellcheck disable=SC2086
     environment "$BUILD/python-env" "$PYTHON" $tests mypy
     MYPY_CACHE_DIR=$BUILD/mypy "$BUILD/python-env/bin/python" -m mypy --config-file python/pyproject.toml "$BUILD/python/pith"
-    PYTHONPATH=$PWD/$BUILD/python run_tests "$BUILD/python-env/bin/python" "$@"
+    PYTHONPATH=$BUILD/python run_tests "$BUILD/python-env/bin/python" "$@"
     ;;
 wheel) wheel ;;
 *) exit 2 ;;
