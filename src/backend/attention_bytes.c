@@ -1,7 +1,6 @@
-/* The fast mode's attention over codes that are integers of 4 bits: queries, and weights times the
- * scales of values, as rows of bytes. Weights are rounded page by page, so that a query's result
- * does not depend on the positions that others see. Bytes gain nothing here: without dot products
- * of bytes in the instruction set they are two products each. */
+/* The fast mode's attention over codes that are integers of 4 or 8 bits: queries, and weights times
+ * the scales of values, as rows of bytes. Weights are rounded page by page, so that a query's
+ * result does not depend on the positions that others see. */
 #include "backend/parts.h"
 
 #include "base/mem.h"
@@ -19,7 +18,7 @@ _Static_assert((int)BLOCK == (int)PITH_KEYS, "a page's positions are a block");
 bool pith_cache_takes_bytes(const struct pith_cache_side *s)
 {
     const struct pith_row_code *r = s->code;
-    return r && !r->level && !r->channels && s->plain == 0 && r->bits == 4 &&
+    return r && !r->level && !r->channels && s->plain == 0 && (r->bits == 4 || r->bits == 8) &&
            r->cols % BLOCK == 0 && r->width % BLOCK == 0;
 }
 
@@ -56,10 +55,9 @@ struct pith_query_bytes pith_query_bytes_from(const struct pith_query_bytes *q, 
 }
 
 /* The offsets of n codes less their middle, from those of unsigned codes, or from zeros. */
-static inline void centre_some(size_t n, bool zeros, const float *restrict scale,
+static inline void centre_some(size_t n, bool zeros, float middle, const float *restrict scale,
                                float *restrict beside)
 {
-    const float middle = 8.0f;
     for (size_t i = 0; i < n; i++)
         beside[i] = zeros ? (middle - beside[i]) * scale[i] : beside[i] + middle * scale[i];
 }
@@ -69,11 +67,12 @@ static inline void centre_some(size_t n, bool zeros, const float *restrict scale
 static void centre(struct pith_coded *c, size_t count, float *work)
 {
     const bool zeros = c->zero != NULL;
+    const float middle = pith_coded_bits(c) == 8 ? 128.0f : 8.0f;
     float *beside = work + count;
     size_t i = 0;
     if (!c->zero && !c->offset) return;
-    for (; i + BLOCK <= count; i += BLOCK) centre_some(BLOCK, zeros, work + i, beside + i);
-    centre_some(count - i, zeros, work + i, beside + i);
+    for (; i + BLOCK <= count; i += BLOCK) centre_some(BLOCK, zeros, middle, work + i, beside + i);
+    centre_some(count - i, zeros, middle, work + i, beside + i);
     c->zero = NULL;
     c->offset = beside;
 }

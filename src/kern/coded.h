@@ -40,6 +40,12 @@ struct pith_coded {
         *next; /* what is read after these codes, and asked for meanwhile; NULL: nothing */
 };
 
+/* Of the kinds that are multiplied as bytes. */
+static inline size_t pith_coded_bits(const struct pith_coded *c)
+{
+    return c->kind == PITH_CODE_U8 || c->kind == PITH_CODE_S8 ? 8 : 4;
+}
+
 /* Rows of numbers as bytes, in blocks of PITH_CODED_BLOCK: x ~ q * scale, as to_bytes has it. */
 enum { PITH_CODED_BLOCK = 32 };
 struct pith_coded_bytes {

@@ -167,8 +167,9 @@ struct pith_coded_sums {
 };
 typedef void pith_attn_values_codes_fn(const struct pith_coded *v, const struct pith_coded_sums *s);
 
-/* The fast mode's, over unsigned codes of 4 bits (of either kind) less 8: that is v. dim and width
- * are multiples of 32, zeros are not read, the sums of products of bytes d are exact. Scores, for
+/* The fast mode's, over unsigned codes of 4 or 8 bits (of either kind) less their middle, 8 or 128:
+ * that is v. dim and width are multiples of 32, zeros are not read, the sums of products of bytes d
+ * are exact. Scores, for
  * the blocks of 32 elements in order, from 0:
  *
  *     s[r * lds + j] = fma(d * scale of the block, k's scale, s), the product rounded

@@ -1,5 +1,5 @@
 /* Attention over codes by rows of bytes. Pairs of rows of codes are interleaved, so that a product
- * of bytes adds two of them up in 16 bits:
+ * of bytes adds two of them up, in 16 bits those of 4-bit codes:
  *
  *     rows i and i + 1     a0 a1 a2 ...   b0 b1 b2 ...    (two codes a byte)
  *     one register         a0 b0 a1 b1 ...                its low halves, then its high ones
@@ -31,9 +31,9 @@ INLINE __m256i pair_of_nibbles(const uint8_t *at, size_t stride)
     return _mm256_set_m128i(_mm_unpackhi_epi8(a, b), _mm_unpacklo_epi8(a, b));
 }
 
-/* Words of a row: of low and of high halves of bytes. */
+/* Words of a row: of low and of high halves of bytes; of whole bytes 32 sums. */
 struct block_sum {
-    __m256i low, high;
+    __m256i low, high, whole[4];
 };
 
 /* The sums of low and high halves over 32 rows of codes, less 8. */
@@ -64,11 +64,55 @@ INLINE void sums_of_halves(size_t rows, const uint8_t *at, size_t stride,
         }
     }
     UNROLL
-    for (size_t r = 0; r < rows; r++) out[r] = (struct block_sum){low[r], high[r]};
+    for (size_t r = 0; r < rows; r++) {
+        out[r].low = low[r];
+        out[r].high = high[r];
+    }
 }
 
-INLINE v16 sixteen_sums(const struct block_sum *s, size_t half)
+/* What each pair of rows of bytes is multiplied by: q's two, in 16 bits. */
+INLINE void wide_pairs(const int8_t *q, uint32_t pairs[16])
 {
+    const __m256i x = _mm256_loadu_si256((const __m256i *)(const void *)q);
+    __m256i *to = (__m256i *)(void *)pairs;
+    _mm256_storeu_si256(to, _mm256_cvtepi8_epi16(_mm256_castsi256_si128(x)));
+    _mm256_storeu_si256(to + 1, _mm256_cvtepi8_epi16(_mm256_extracti128_si256(x, 1)));
+}
+
+/* Sixteen columns of 32 rows of bytes, less 128. */
+INLINE void sums_of_bytes(size_t rows, const uint8_t *at, size_t stride,
+                          const uint32_t (*pairs)[16], const struct coded_block *q, size_t half,
+                          struct block_sum *out)
+{
+    __m256i a[4], b[4];
+    UNROLL
+    for (size_t r = 0; r < rows; r++) a[r] = b[r] = _mm256_set1_epi32(-128 * q->sum[r * q->ld]);
+    for (size_t i = 0; i < 16; i++, at += 2 * stride) {
+        const __m128i x = _mm_loadu_si128((const __m128i *)(const void *)at);
+        const __m128i y = _mm_loadu_si128((const __m128i *)(const void *)(at + stride));
+        const __m256i u = _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(x, y));
+        const __m256i v = _mm256_cvtepu8_epi16(_mm_unpackhi_epi8(x, y));
+        UNROLL
+        for (size_t r = 0; r < rows; r++) {
+            const __m256i e = _mm256_set1_epi32((int)pairs[r][i]);
+            a[r] = _mm256_add_epi32(a[r], _mm256_madd_epi16(u, e));
+            b[r] = _mm256_add_epi32(b[r], _mm256_madd_epi16(v, e));
+        }
+        UNROLL
+        for (size_t r = 0; r < rows; r++) __asm__("" : "+x"(a[r]), "+x"(b[r]));
+    }
+    UNROLL
+    for (size_t r = 0; r < rows; r++) {
+        out[r].whole[2 * half] = a[r];
+        out[r].whole[2 * half + 1] = b[r];
+    }
+}
+
+INLINE v16 sixteen_sums(size_t bits, const struct block_sum *s, size_t half)
+{
+    if (bits == 8)
+        return (v16){_mm256_cvtepi32_ps(s->whole[2 * half]),
+                     _mm256_cvtepi32_ps(s->whole[2 * half + 1])};
     const __m256i a = _mm256_unpacklo_epi16(s->low, s->high);
     const __m256i b = _mm256_unpackhi_epi16(s->low, s->high);
     const __m128i x = half ? _mm256_extracti128_si256(a, 1) : _mm256_castsi256_si128(a);
@@ -77,12 +121,18 @@ INLINE v16 sixteen_sums(const struct block_sum *s, size_t half)
                  _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(y))};
 }
 
-INLINE void block_sums(size_t rows, const uint8_t *at, size_t stride, const struct coded_block *q,
-                       struct block_sum *sums)
+INLINE void block_sums(size_t bits, size_t rows, const uint8_t *at, size_t stride,
+                       const struct coded_block *q, struct block_sum *sums)
 {
     uint32_t pairs[4][16];
-    for (size_t r = 0; r < rows; r++) double_pairs(q->q + r * q->ld * 32, pairs[r]);
-    sums_of_halves(rows, at, stride, (const uint32_t(*)[16])pairs, q, sums);
+    for (size_t r = 0; r < rows; r++)
+        (bits == 8 ? wide_pairs : double_pairs)(q->q + r * q->ld * 32, pairs[r]);
+    if (bits == 4) {
+        sums_of_halves(rows, at, stride, (const uint32_t(*)[16])pairs, q, sums);
+        return;
+    }
+    for (size_t i = 0; i < 2; i++)
+        sums_of_bytes(rows, at + 16 * i, stride, (const uint32_t(*)[16])pairs, q, i, sums);
 }
 #undef INLINE
 #undef UNROLL

@@ -69,9 +69,11 @@ void pith_attn_values_codes_scalar(const struct pith_coded *v, const struct pith
 static float block_sum(const struct pith_coded *c, const uint8_t *rows, size_t lane,
                        const int8_t *q)
 {
+    const bool bytes = pith_coded_bits(c) == 8;
     int32_t sum = 0;
     for (size_t i = 0; i < PITH_CODED_BLOCK; i++, rows += c->stride) {
-        sum += ((rows[lane / 2] >> 4 * (lane % 2) & 15) - 8) * q[i];
+        const int code = bytes ? rows[lane] - 128 : (rows[lane / 2] >> 4 * (lane % 2) & 15) - 8;
+        sum += code * q[i];
     }
     return (float)sum;
 }

@@ -2,9 +2,9 @@
  * what is a tier's own. Included after the vec header and
  *
  *     block_to_bytes(a, b, q, scale, sum)   to_bytes() for a block of 32 numbers, a then b
- *     block_sums(rows, at, stride, q, sums)   for `rows` 1, 2 or 4 rows of q: the sums of 32
- *         rows of 32 codes, less their middle, `stride` apart
- *     sixteen_sums(sums, half)             of one of those rows, the first or last, as floats
+ *     block_sums(bits, rows, at, stride, q, sums)   for `rows` 1, 2 or 4 rows of q: the sums of 32
+ *         rows of 32 codes of 4 or 8 bits, less their middle, `stride` apart
+ *     sixteen_sums(bits, sums, half)       of one of those rows, the first or last, as floats
  *
  * with q a block of some rows in bytes (coded_block.h). */
 #include "kern/coded.h"
@@ -21,15 +21,15 @@ INLINE struct coded_block block_of(const struct pith_coded_bytes *x, size_t row,
     return (struct coded_block){x->q + i * BLOCK, x->sum + i, x->blocks};
 }
 
-INLINE void score_rows(size_t rows, const struct pith_coded *k, const struct pith_coded_bytes *q,
-                       size_t row, float *s, size_t lds)
+INLINE void score_rows(size_t bits, size_t rows, const struct pith_coded *k,
+                       const struct pith_coded_bytes *q, size_t row, float *s, size_t lds)
 {
     struct block_sum sums[MOST_ROWS];
     for (size_t b = 0; b < q->blocks; b++) {
         const struct coded_block block = block_of(q, row, b);
         const size_t list = b * BLOCK / k->width * PITH_KEYS, i = row * q->blocks + b;
         if (row == 0) ask_next(k, k->dim * k->stride, b, q->blocks);
-        block_sums(rows, k->codes + b * BLOCK * k->stride, k->stride, &block, sums);
+        block_sums(bits, rows, k->codes + b * BLOCK * k->stride, k->stride, &block, sums);
         UNROLL
         for (size_t r = 0; r < rows; r++) {
             const v16 scale = v16_set(q->scale[i + r * q->blocks]);
@@ -37,7 +37,7 @@ INLINE void score_rows(size_t rows, const struct pith_coded *k, const struct pit
             for (size_t j = 0; j < BLOCK; j += PITH_LANES) {
                 float *to = s + r * lds + j;
                 v16 sum = b == 0 ? v16_zero() : v16_load(to);
-                const v16 x = v16_mul(sixteen_sums(&sums[r], j / PITH_LANES), scale);
+                const v16 x = v16_mul(sixteen_sums(bits, &sums[r], j / PITH_LANES), scale);
                 sum = v16_fma(x, v16_load(k->scale + list + j), sum);
                 if (k->offset)
                     sum = v16_fma(v16_load(k->offset + list + j),
@@ -53,6 +53,7 @@ struct weighed {
     int8_t q[MOST_ROWS * BLOCK];
     float scale[MOST_ROWS], more[MOST_ROWS];
     int32_t sum[MOST_ROWS];
+    size_t ldo; /* of the rows' results */
 };
 
 INLINE void weigh_group(size_t rows, const struct pith_coded *v, size_t g, const float *p,
@@ -71,55 +72,59 @@ INLINE void weigh_group(size_t rows, const struct pith_coded *v, size_t g, const
 }
 
 /* 32 elements of the values. */
-INLINE void value_tile(size_t rows, const struct pith_coded *v, size_t tile,
-                       const struct weighed *w, float *o, size_t ldo)
+INLINE void value_tile(size_t bits, size_t rows, const struct pith_coded *v, size_t tile,
+                       const struct weighed *w, float *o)
 {
     struct block_sum sums[MOST_ROWS];
     const struct coded_block block = {w->q, w->sum, 1};
-    const uint8_t *at = v->codes + tile * BLOCK / 2;
-    block_sums(rows, at, v->stride, &block, sums);
+    const uint8_t *at = v->codes + tile * BLOCK * bits / 8;
+    block_sums(bits, rows, at, v->stride, &block, sums);
     o += tile * BLOCK;
     UNROLL
     for (size_t r = 0; r < rows; r++) {
         const v16 scale = v16_set(w->scale[r]);
         UNROLL
         for (size_t j = 0; j < BLOCK; j += PITH_LANES) {
-            float *to = o + r * ldo + j;
-            v16 sum = v16_fma(sixteen_sums(&sums[r], j / PITH_LANES), scale, v16_load(to));
+            float *to = o + r * w->ldo + j;
+            v16 sum = v16_fma(sixteen_sums(bits, &sums[r], j / PITH_LANES), scale, v16_load(to));
             if (v->offset) sum = v16_add(sum, v16_set(w->more[r]));
             v16_store(to, sum);
         }
     }
 }
 
-INLINE void value_rows(size_t rows, const struct pith_coded *v, const struct pith_coded_sums *s,
-                       size_t row, float *o, size_t ldo)
+INLINE void value_rows(size_t bits, size_t rows, const struct pith_coded *v,
+                       const struct pith_coded_sums *s, size_t row, float *o, size_t ldo)
 {
     const size_t tiles = v->width / BLOCK, groups = v->dim / v->width;
     for (size_t g = 0; g < groups; g++) {
-        struct weighed w;
+        struct weighed w = {.ldo = ldo};
         weigh_group(rows, v, g, s->p + row * s->ldp, s->ldp, &w);
         if (row == 0) ask_next(v, BLOCK * v->stride, g, groups);
-        for (size_t t = 0; t < tiles; t++) value_tile(rows, v, g * tiles + t, &w, o, ldo);
+        for (size_t t = 0; t < tiles; t++) value_tile(bits, rows, v, g * tiles + t, &w, o);
     }
 }
 
 /* By fours of rows, what is left by two and by one. */
-#define BY_ROWS(name, c, x, to, ld)                                                                \
-    size_t r = 0;                                                                                  \
-    for (; r + 4 <= (x)->rows; r += 4) name(4, c, x, r, (to) + r * (ld), ld);                      \
-    for (; r + 2 <= (x)->rows; r += 2) name(2, c, x, r, (to) + r * (ld), ld);                      \
-    for (; r < (x)->rows; r++) name(1, c, x, r, (to) + r * (ld), ld);
+#define BY_ROWS(name, bits, c, x, to, ld)                                                          \
+    {                                                                                              \
+        size_t r = 0;                                                                              \
+        for (; r + 4 <= (x)->rows; r += 4) name(bits, 4, c, x, r, (to) + r * (ld), ld);            \
+        for (; r + 2 <= (x)->rows; r += 2) name(bits, 2, c, x, r, (to) + r * (ld), ld);            \
+        for (; r < (x)->rows; r++) name(bits, 1, c, x, r, (to) + r * (ld), ld);                    \
+    }
 
 static inline void attn_scores_bytes(const struct pith_coded *k, const struct pith_coded_bytes *q,
                                      float *s, size_t lds)
 {
-    BY_ROWS(score_rows, k, q, s, lds)
+    if (pith_coded_bits(k) == 8) BY_ROWS(score_rows, 8, k, q, s, lds)
+    else BY_ROWS(score_rows, 4, k, q, s, lds)
 }
 
 static inline void attn_values_bytes(const struct pith_coded *v, const struct pith_coded_sums *s)
 {
-    BY_ROWS(value_rows, v, s, s->o, s->ldo)
+    if (pith_coded_bits(v) == 8) BY_ROWS(value_rows, 8, v, s, s->o, s->ldo)
+    else BY_ROWS(value_rows, 4, v, s, s->o, s->ldo)
 }
 #undef BY_ROWS
 #undef INLINE

@@ -129,7 +129,7 @@ static void check_tier(const struct pith_kern *k, const struct pith_kern *ref, c
     }
 }
 
-/* Rows in bytes, at their extremes too, over codes of 4 bits. */
+/* Rows in bytes, at their extremes too, over codes of 4 and 8 bits. */
 static void check_bytes(const struct pith_kern *k, const struct pith_kern *ref,
                         const struct pith_coded *c, bool keys, int how, const char *name)
 {
@@ -169,7 +169,8 @@ static void check_bytes(const struct pith_kern *k, const struct pith_kern *ref,
 static void every_tier_multiplies_bytes(void **state)
 {
     (void)state;
-    static const enum pith_code_kind kinds[] = {PITH_CODE_U4, PITH_CODE_S4};
+    static const enum pith_code_kind kinds[] = {PITH_CODE_U4, PITH_CODE_S4, PITH_CODE_U8,
+                                                PITH_CODE_S8};
     static const size_t shapes[][2] = {{32, 32}, {64, 32}, {64, 64}, {128, 32}, {128, 128}};
     const uint32_t cpu = pith_cpu_detect();
     struct pith_kern ref, k;
@@ -189,7 +190,7 @@ static void every_tier_multiplies_bytes(void **state)
                                    .next = codes};
             fill(c.kind, n, how);
             if (codes_are) memset(codes, how > 1 ? 0 : 0xff, sizeof codes);
-            if (c.kind == PITH_CODE_U4) c.offset = offset;
+            if (c.kind == PITH_CODE_U4 || c.kind == PITH_CODE_U8) c.offset = offset;
             c.stride = bytes_of(&c, values ? c.dim : PITH_KEYS);
             check_bytes(&k, &ref, &c, !values, how, row->name);
         }
