@@ -494,8 +494,8 @@ void pith_attention(struct pith_backend *b, const struct pith_attention *a)
     one.key = pith_cache_row(a->cache->k.dim);
     one.channels = a->cache->k.code && a->cache->k.code->channels;
     const bool fast = b->mode == PITH_MODE_FAST && !a->rounded;
-    one.key_bytes = fast && pith_cache_takes_bytes(&a->cache->k);
-    one.value_bytes = fast && pith_cache_takes_bytes(&a->cache->v);
+    one.key_bytes = fast && pith_cache_takes_bytes(&a->cache->k, false);
+    one.value_bytes = fast && pith_cache_takes_bytes(&a->cache->v, true);
     one.rows = pith_min(ROWS, PITH_SCORES / scratch_floats(&one));
     for (size_t i = 0; i < a->spans && a->heads > 0;) {
         all.begin[0] = all.count = 0;

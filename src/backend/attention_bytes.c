@@ -15,9 +15,12 @@ enum { VIEW_FLOATS = 4 * LIST };
 _Static_assert(VIEW_FLOATS + 2 * LIST <= PITH_KC * PITH_NC, "they fit beside the view of a page");
 _Static_assert((int)BLOCK == (int)PITH_KEYS, "a page's positions are a block");
 
-bool pith_cache_takes_bytes(const struct pith_cache_side *s)
+/* Each group of values makes bytes of all weights: for many groups of 8 bits that takes as long as
+ * it saves. */
+bool pith_cache_takes_bytes(const struct pith_cache_side *s, bool values)
 {
     const struct pith_row_code *r = s->code;
+    if (values && r && r->bits == 8 && r->groups > 1) return false;
     return r && !r->level && !r->channels && s->plain == 0 && (r->bits == 4 || r->bits == 8) &&
            r->cols % BLOCK == 0 && r->width % BLOCK == 0;
 }

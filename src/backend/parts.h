@@ -264,9 +264,9 @@ bool pith_cache_value_view(const struct pith_backend *b, const struct pith_cache
 void pith_cache_key_channels(const struct pith_backend *b, const struct pith_cache_side *k,
                              const struct pith_cache_rows *rows, float *work,
                              struct pith_key_channels *out);
-/* attention_bytes.c: the fast mode over codes that are integers of 4 bits. Whether a side has such
- * codes. */
-bool pith_cache_takes_bytes(const struct pith_cache_side *s);
+/* attention_bytes.c: the fast mode over codes that are integers of 4 or 8 bits. Whether a side has
+ * such codes. */
+bool pith_cache_takes_bytes(const struct pith_cache_side *s, bool values);
 /* Queries [rows][dim] as bytes, in pith_query_bytes_floats(dim) floats of memory a row; those from
  * a row on. */
 struct pith_query_bytes {

@@ -5,6 +5,7 @@
 
 #include "kern/coded.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,13 +16,18 @@ struct coded_block {
     size_t ld;
 };
 
-/* Asks for part `part` of `parts` of the codes that come after c's. */
-static inline void ask_next(const struct pith_coded *c, size_t bytes, size_t part, size_t parts)
+/* Asks for part `part` of `parts` of the codes that come after c's; `second`: into the second
+ * cache, where a part has more lines than the first can wait for. */
+static inline void ask_next(const struct pith_coded *c, size_t bytes, size_t part, size_t parts,
+                            bool second)
 {
     enum { LINE = 64 };
     if (!c->next) return;
     const size_t to = bytes * (part + 1) / parts;
-    for (size_t at = bytes * part / parts; at < to; at += LINE) __builtin_prefetch(c->next + at);
+    for (size_t at = bytes * part / parts; at < to; at += LINE) {
+        if (second) __builtin_prefetch(c->next + at, 0, 2);
+        else __builtin_prefetch(c->next + at);
+    }
 }
 
 #endif

@@ -166,12 +166,12 @@ INLINE void coded_value_rows(enum pith_code_kind kind, enum beside beside,
     size_t r = 0;
     for (; r + 4 <= rows; r += 4, to.p += 4 * to.ldp, to.o += 4 * to.ldo)
         for (size_t c = 0; c < v->dim; c += 16) {
-            if (r == 0) ask_next(v, to.values * v->stride, c / 16, v->dim / 16);
+            if (r == 0) ask_next(v, to.values * v->stride, c / 16, v->dim / 16, false);
             coded_value_tile(kind, beside, 4, c, v, &to);
         }
     for (; r < rows; r++, to.p += to.ldp, to.o += to.ldo)
         for (size_t c = 0; c < v->dim; c += 16) {
-            if (r == 0) ask_next(v, to.values * v->stride, c / 16, v->dim / 16);
+            if (r == 0) ask_next(v, to.values * v->stride, c / 16, v->dim / 16, false);
             coded_value_tile(kind, beside, 1, c, v, &to);
         }
 }
