@@ -5,6 +5,8 @@
 
 #include <pith/context.h>
 
+#include <stddef.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -28,6 +30,19 @@ PITH_API enum pith_status pith_inspect(struct pith_context *context, const char 
  * difference. PITH_ARG when the shapes differ. */
 PITH_API enum pith_status pith_diff(struct pith_context *context, const char *a, const char *b,
                                     char **report, struct pith_error *err);
+
+/* Numbers of a model, as float32. */
+struct pith_numbers {
+    float *value; /* [rows][cols]; a vector has one row */
+    size_t rows, cols;
+};
+
+/* What a part of a model stands for, whatever its checkpoint packs it in: a matrix or a vector by
+ * the name that it has in pith_diff()'s report. out->value is freed as (char *) by
+ * pith_text_free(). PITH_ARG when the model has no such part. */
+PITH_API enum pith_status pith_numbers_read(struct pith_context *context, const char *model,
+                                            const char *part, struct pith_numbers *out,
+                                            struct pith_error *err);
 
 /* The tables that the library works from: arrays of objects. */
 PITH_API enum pith_status pith_formats_json(char **report, struct pith_error *err);

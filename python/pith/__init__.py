@@ -15,7 +15,8 @@ from .context import Context, Progress
 from .engine import ChatAnswer, ChatStream, Engine, Message, State
 from .errors import (ArgumentError, Busy, Closed, FileError, FormatError, Interrupted, LimitExceeded, Mismatch, NumericError, OutOfMemory,
                      PithError, Unsupported)
-from .looking import (TextLook, compare_page, diff, features, formats, inspect, inspect_page, look_at_text, recipe_keys, recipes, table)
+from .looking import (TextLook, compare_page, diff, features, formats, inspect, inspect_page, look_at_text, recipe_keys, recipes, table,
+                      weights)
 from .measuring import bench, compare, evaluate
 from .models import find, pull
 from .requests import Answer, Choice, Event, Request, Token, Usage
@@ -27,5 +28,5 @@ __all__ = [
     "FormatError", "Interrupted", "LimitExceeded", "Message", "Mismatch", "NumericError", "OutOfMemory", "PithError", "Progress", "Reply",
     "ReplyFormat", "Request", "State", "TextLook", "Token", "ToolCall", "Unsupported", "Usage", "bench", "compare", "compare_page",
     "convert", "diff", "evaluate", "features", "find", "formats", "inspect", "inspect_page", "look_at_text", "prompt_of", "pull",
-    "quantize", "recipe_keys", "recipes", "table", "verify", "version",
+    "quantize", "recipe_keys", "recipes", "table", "verify", "version", "weights",
 ]

@@ -3,12 +3,16 @@ from __future__ import annotations
 
 import ctypes
 import json
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import _abi
-from ._library import PathName, Text, call, encoded, lib, report_of
+from ._library import PathName, Text, call, encoded, floats, lib, report_of
 from .context import Context, Progress, given
 from .models import path_of
+
+if TYPE_CHECKING:
+    import numpy
+    import numpy.typing
 
 
 def inspect(model: PathName, *, statistics: bool = False, progress: Optional[Progress] = None,
@@ -25,6 +29,19 @@ def diff(a: PathName, b: PathName, *, progress: Optional[Progress] = None, using
     with given(using) as c:
         report: Dict[str, Any] = c.run(lib.pith_diff, encoded(path_of(a), "a"), encoded(path_of(b), "b"), progress=progress, report=Text())
     return report
+
+
+def weights(model: PathName, part: str, *, progress: Optional[Progress] = None,
+            using: Optional[Context] = None) -> "numpy.typing.NDArray[numpy.float32]":
+    """What a part of a model stands for, dequantized: [rows, cols], a vector has one row. part: as of diff() ("model.embed_tokens",
+    "model.layers.0.mlp.down_proj"). A numpy view of the library's memory, freed when no array shows it."""
+    import numpy
+
+    out = _abi.pith_numbers()
+    with given(using) as c:
+        c.run(lib.pith_numbers_read, encoded(path_of(model), "model"), encoded(part, "part"), ctypes.byref(out), progress=progress)
+    view: "numpy.typing.NDArray[numpy.float32]" = numpy.frombuffer(floats(out.value, out.rows * out.cols), dtype=numpy.float32)
+    return view.reshape(out.rows, out.cols)
 
 
 def formats() -> List[Dict[str, Any]]:

@@ -124,6 +124,41 @@ def test_tables():
     assert pith.table([("a", "left"), ("b", "right")], [["x", "1"]], "csv") == "a,b\nx,1\n"
 
 
+def safetensors(path):
+    """Tensors of a file in bfloat16, by hand."""
+    numpy = pytest.importorskip("numpy")
+    raw = path.read_bytes()
+    size = int.from_bytes(raw[:8], "little")
+    for name, t in json.loads(raw[8:8 + size]).items():
+        if name != "__metadata__":
+            assert t["dtype"] == "BF16"
+            begin, end = (8 + size + at for at in t["data_offsets"])
+            bits = numpy.frombuffer(raw[begin:end], dtype="<u2").astype(numpy.uint32) << 16
+            yield name, bits.view(numpy.float32).reshape(t["shape"])
+
+
+def test_weights(probe, quantized):
+    numpy = pytest.importorskip("numpy")
+    stored = dict(safetensors(probe / "model.safetensors"))
+    assert len(stored) >= 56
+    for name, values in stored.items():
+        same = pith.weights(probe, name[:-len(".weight")])
+        assert same.dtype == numpy.float32 and same.shape == (values.shape if values.ndim == 2 else (1, len(values)))
+        assert (same == values.reshape(same.shape)).all(), name
+    parts = [p for p in pith.diff(probe, quantized)["parts"] if not p["equal"]]
+    assert len(parts) == 42
+    for p in parts[::5]:
+        a, b = (pith.weights(m, p["name"]).astype(numpy.float64) for m in (probe, quantized))
+        assert numpy.linalg.norm(b - a) / numpy.linalg.norm(a) == pytest.approx(p["relative_difference"], rel=1e-6)
+        assert abs(b - a).max() == pytest.approx(p["largest_difference"], rel=1e-6)
+    row = pith.weights(probe, "model.embed_tokens")[7]
+    kept = [pith.weights(probe, "model.layers.0.mlp.down_proj") for _ in range(20)]  # in whose memory the row may not be
+    assert (row == stored["model.embed_tokens.weight"][7]).all() and len(kept) == 20
+    for wrong in ("nothing", "model.layers.99.mlp.down_proj", "model.layers.0.nothing", ""):
+        with pytest.raises(pith.ArgumentError, match="no part"):
+            pith.weights(probe, wrong)
+
+
 def test_texts(probe, tmp_path):
     assert pith.look_at_text(probe / "eval.txt") == pith.TextLook((probe / "eval.txt").stat().st_size, 0)
     (tmp_path / "windows.txt").write_bytes(b"one\r\ntwo\r\n")

@@ -135,6 +135,7 @@ static void every_call_can_be_stopped(void **state)
     int left = 0;
     char *report = NULL;
     struct pith_engine *engine = NULL;
+    struct pith_numbers numbers;
     struct pith_verify_options verify;
     struct pith_eval_options eval;
     static const char *const texts[] = {PROBE "/eval.txt"};
@@ -147,6 +148,10 @@ static void every_call_can_be_stopped(void **state)
     assert_int_equal(pith_inspect(context, PROBE, 1, &report, NULL), PITH_INTERRUPTED);
     left = 2;
     assert_int_equal(pith_diff(context, PROBE, PROBE, &report, NULL), PITH_INTERRUPTED);
+    left = 2;
+    assert_int_equal(pith_numbers_read(context, PROBE, "model.embed_tokens", &numbers, NULL),
+                     PITH_INTERRUPTED);
+    assert_null(numbers.value);
     left = 1;
     assert_int_equal(pith_engine_open(context, PROBE, &engine, NULL), PITH_INTERRUPTED);
     assert_null(engine);

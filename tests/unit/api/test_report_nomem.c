@@ -166,6 +166,23 @@ static enum pith_status differ(char **report, struct pith_error *err)
     return pith_diff(context, PROBE, quantized, report, err);
 }
 
+static enum pith_status read_numbers(char **report, struct pith_error *err)
+{
+    struct pith_numbers n;
+    const enum pith_status s =
+        pith_numbers_read(context, quantized, "model.layers.5.mlp.down_proj", &n, err);
+    if (s != PITH_OK) {
+        assert_null(n.value);
+        return s;
+    }
+    assert_int_equal(n.rows, 256);
+    assert_int_equal(n.cols, 768);
+    memset(n.value, 0, n.rows * n.cols * sizeof *n.value);
+    memcpy(n.value, "{}", 3);
+    *report = (char *)n.value;
+    return PITH_OK;
+}
+
 static enum pith_status list_conversions(char **report, struct pith_error *err)
 {
     return pith_formats_json(report, err);
@@ -190,6 +207,15 @@ static void differences(void **state)
 {
     (void)state;
     each_request("diff", differ);
+}
+static void numbers(void **state)
+{
+    (void)state;
+    char *whole = outline_of("{}");
+    long n = 0;
+    while (PITH_REQUESTS && survives("numbers", read_numbers, whole, true, n)) n++;
+    assert_true(n > 10 || !PITH_REQUESTS);
+    pith_text_free(whole);
 }
 static void lists(void **state)
 {
@@ -228,7 +254,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(evaluations), cmocka_unit_test(verifications),
         cmocka_unit_test(inspections), cmocka_unit_test(differences),
-        cmocka_unit_test(lists),
+        cmocka_unit_test(numbers),     cmocka_unit_test(lists),
     };
     return cmocka_run_group_tests(tests, quantize, clean_up);
 }
