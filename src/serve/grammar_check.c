@@ -13,6 +13,7 @@ enum form {
     TEXT,
     BOOL,
     NUMBER,
+    BOUND,
     COUNT,
     LIST,
     NAMES,
@@ -157,7 +158,9 @@ static enum pith_status check_format(struct check *c, const char *name)
 {
     const char *expression;
     if (pith_schema_format(name, &expression)) return PITH_OK;
-    return wrong(c, PITH_UNSUPPORTED, "this format is not supported");
+    return pith_fail(c->err, PITH_UNSUPPORTED,
+                     "schema, at \"%s\": the format \"%.80s\" is not supported",
+                     pith_str_text(&c->place), name);
 }
 
 static enum pith_status check_count(struct check *c, const json_t *value)
@@ -186,6 +189,9 @@ static enum pith_status check_value(struct check *c, size_t keyword, const json_
     case PATTERN: return check_text(c, value, form, keywords[keyword].name);
     case BOOL: return json_is_boolean(value) ? PITH_OK : wrong(c, PITH_FORMAT, "not true or false");
     case NUMBER: return json_is_number(value) ? PITH_OK : wrong(c, PITH_FORMAT, "not a number");
+    case BOUND: /* true and false: of draft 4 */
+        if (json_is_boolean(value)) return PITH_OK;
+        return json_is_number(value) ? PITH_OK : wrong(c, PITH_FORMAT, "not a number");
     case COUNT: return check_count(c, value);
     case LIST: return json_is_array(value) ? PITH_OK : wrong(c, PITH_FORMAT, "not a list");
     case NAMES: return check_names(c, value);

@@ -192,12 +192,11 @@ static bool take_plain(struct flattening *f, const char *key, json_t *value, con
 {
     static const char *const counts[] = {"minItems", "minLength", "maxItems", "maxLength"};
     static const struct {
-        const char *keyword, *key;
-        bool exclusive;
-    } bounds[] = {{"minimum", "minimum", false},
-                  {"exclusiveMinimum", "minimum", true},
-                  {"maximum", "maximum", false},
-                  {"exclusiveMaximum", "maximum", true}};
+        const char *keyword, *key, *other; /* other: of draft 4, true: it is exclusive */
+    } bounds[] = {{"minimum", "minimum", "exclusiveMinimum"},
+                  {"exclusiveMinimum", "minimum", NULL},
+                  {"maximum", "maximum", "exclusiveMaximum"},
+                  {"exclusiveMaximum", "maximum", NULL}};
     for (size_t i = 0; i < PITH_COUNT(counts); i++)
         if (strcmp(key, counts[i]) == 0) {
             take_count(f, key, value, i < 2);
@@ -205,7 +204,10 @@ static bool take_plain(struct flattening *f, const char *key, json_t *value, con
         }
     for (size_t i = 0; i < PITH_COUNT(bounds); i++)
         if (strcmp(key, bounds[i].keyword) == 0) {
-            add_once(f, bounds[i].key, json_pack("[O, b]", value, bounds[i].exclusive));
+            const char *other = bounds[i].other;
+            const bool exclusive = !other || json_is_true(json_object_get(schema, other));
+            if (json_is_number(value))
+                add_once(f, bounds[i].key, json_pack("[O, b]", value, exclusive));
             return true;
         }
     if (strcmp(key, "type") == 0)

@@ -157,4 +157,5 @@ def main(suite):
     print(len(out), sum(len(e.get("texts", [])) for e in out))
 
 
-main(sys.argv[1])
+if __name__ == "__main__":
+    main(sys.argv[1])
