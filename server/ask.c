@@ -252,6 +252,21 @@ static bool read_constraint(struct ask *ask, struct refusal *r)
     return true;
 }
 
+static bool force_call(struct ask *ask, struct refusal *r)
+{
+    char *schema;
+    if (!forced_call(ask->body, &schema, r)) return false;
+    if (!schema) return true;
+    if (ask->request.constraint != PITH_ANY) {
+        free(schema);
+        return refuse(r, 400, "tool_choice", "an answer can follow one constraint");
+    }
+    ask->forced = true;
+    ask->request.constraint = PITH_SCHEMA;
+    ask->request.constraint_text = ask->constraint = schema;
+    return true;
+}
+
 /* --- the whole ----------------------------------------------------------------------------------
  */
 
@@ -325,7 +340,7 @@ static bool read_all(struct ask *ask, const struct ask_limits *limits, struct re
     }
     ask->prompts = 1;
     ask->conversation = conversation_of(ask->body, &ask->tools, r);
-    return ask->conversation != NULL;
+    return ask->conversation && force_call(ask, r);
 }
 
 bool ask_read(struct ask *ask, enum ask_kind kind, const char *body, size_t size,

@@ -27,6 +27,7 @@ struct ask {
     bool stream, usage;        /* a stream ends with usage */
     bool scored; /* only the prompt is wanted: the one token that is made is not told */
     bool tools;  /* the conversation has tools that the model may call */
+    bool forced; /* it must: the answer is a call and nothing else */
 
     json_t *body;
     int32_t *bias, *stop_ids;
@@ -49,5 +50,10 @@ struct pith_request ask_request(const struct ask *ask, size_t i);
  * of calls that are JSON in a text are objects. The caller frees it; NULL: *r says why. *tools:
  * whether there are any. */
 char *conversation_of(const json_t *body, bool *tools, struct refusal *r);
+
+/* server/forced.c: a "tool_choice" that wants a call. *schema: that of one call, {"name",
+ * "arguments"}, of the function that is named or of any that is offered; the caller frees it; NULL:
+ * no call is wanted. False: *r says why. */
+bool forced_call(const json_t *body, char **schema, struct refusal *r);
 
 #endif

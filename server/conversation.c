@@ -80,9 +80,6 @@ static bool read_tools(const json_t *body, const json_t **out, struct refusal *r
     for (size_t i = 0; i < json_array_size(tools); i++)
         if (!json_is_object(json_array_get(tools, i)))
             return refuse(r, 400, "tools", "tools[%zu] must be an object", i);
-    if (choice && (!word || (strcmp(word, "auto") != 0 && strcmp(word, "none") != 0)))
-        return refuse(r, 400, "tool_choice",
-                      "'tool_choice' may be 'auto' or 'none'; a call cannot be forced");
     if (json_array_size(tools) > 0 && !(word && strcmp(word, "none") == 0)) *out = tools;
     return true;
 }

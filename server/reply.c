@@ -277,6 +277,7 @@ bool reply_open(struct completion *g, struct refusal *r)
     status = pith_service_render(service, g->ask.conversation, &prompt, &o.prompt_size, &err);
     if (g->ask.tools) o.tools = tools = json_dumps(json_object_get(g->ask.body, "tools"), 0);
     o.prompt = prompt;
+    o.forced = g->ask.forced;
     o.delta = on_delta;
     for (size_t i = 0; i < g->choices && status == PITH_OK; i++) {
         o.seed = g->exchange->serial * 4096 + i;

@@ -75,6 +75,8 @@ struct pith_reply_options {
                            within reasoning. NULL: it does not */
     size_t prompt_size;
     uint64_t seed; /* ids of calls come from it, the same ones each time */
+    int forced;    /* nonzero: the answer is one call and nothing else, {"name", "arguments"}, as a
+                      constraint makes it, in whatever format; the prompt then says nothing */
     /* Told of what is known, during push and end. */
     void (*delta)(void *ctx, const struct pith_reply_delta *delta);
     void *ctx;

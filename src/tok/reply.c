@@ -204,6 +204,7 @@ enum pith_cursor_state pith_reply_try(struct pith_reply *r, pith_read_calls *rea
 {
     struct pith_cursor c = {
         .text = r->text.data + r->at, .size = r->text.len - r->at, .at = skip, .end = r->end};
+    c.twice = r->forced;
     if (r->spent > MOST_SPENT) return PITH_CURSOR_BAD;
     if (!r->end && c.size > SHORT && c.size < r->next) return PITH_CURSOR_MORE;
     json_t *calls = json_array();
@@ -346,6 +347,8 @@ static bool ends_with_open(const char *prompt, size_t size, const char *open)
 static void begin(struct pith_reply *r, const struct pith_reply_options *o)
 {
     const struct pith_reply_row *row = r->format->row;
+    r->forced = r->bare = o->forced != 0;
+    if (r->forced) return;
     if (strcmp(row->name, "harmony") == 0) {
         pith_harmony_begin(r, o->prompt ? o->prompt : "", o->prompt ? o->prompt_size : 0);
         return;

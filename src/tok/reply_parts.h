@@ -24,6 +24,7 @@ struct pith_cursor {
     const char *text;
     size_t size, at; /* when it is bad: how far it was read */
     bool end;        /* nothing comes behind it */
+    bool twice;      /* a key of an object may come again, as constraints allow */
     enum pith_cursor_state state;
 };
 struct pith_passage {
@@ -118,6 +119,7 @@ struct pith_reply {
     bool begun;  /* there was content, or a call */
     bool trim;   /* white space that comes next is dropped */
     bool bare;   /* a call may begin without a mark */
+    bool forced; /* it does, and is all there is */
     size_t next; /* bytes of undecided text from which on a call is tried again */
     /* White space and ends of turns that may be dropped: they are when the answer ends, from byte
      * `keep` on, and when something else begins. */

@@ -307,6 +307,29 @@ static void test_stream_of_silence(void **state)
     free(answer);
 }
 
+/* A call that must be made: what is asked of the engine is its schema, and what comes is the call.
+ */
+static void check_forced(const char *head)
+{
+    static const char *const choices[] = {
+        "\"required\"", "{\"type\": \"function\", \"function\": {\"name\": \"f\"}}"};
+    for (size_t i = 0; i < 2; i++) {
+        char body[512];
+        fake_wish.say = "{\"name\":\"f\",\"arguments\":{\"a\":[1],\"b\":2,\"b\":3}}";
+        snprintf(body, sizeof body, "%s, \"tool_choice\": %s}", head, choices[i]);
+        json_t *j = post("/v1/chat/completions", body, 200);
+        const json_t *c = json_array_get(json_object_get(j, "choices"), 0);
+        const json_t *m = json_object_get(c, "message");
+        const json_t *call = json_array_get(json_object_get(m, "tool_calls"), 0);
+        const json_t *function = json_object_get(call, "function");
+        assert_string_equal(text_at(function, "name"), "f");
+        assert_string_equal(text_at(function, "arguments"), "{\"a\":[1],\"b\":2,\"b\":3}");
+        assert_string_equal(text_at(c, "finish_reason"), "tool_calls");
+        assert_true(json_is_null(json_object_get(m, "content")));
+        json_decref(j);
+    }
+}
+
 static void test_tools(void **state)
 {
     (void)state;
@@ -349,6 +372,7 @@ static void test_tools(void **state)
         if (!at) fail_msg("%s is missing, or too early: %s", wanted[i], answer);
     }
     free(answer);
+    check_forced(head);
     close(f);
     unlink(file);
 }
@@ -396,6 +420,12 @@ static void test_wrong(void **state)
          "top_logprobs"},
         {"/v1/chat/completions",
          "{\"messages\": [{\"role\": \"user\"}], \"tool_choice\": \"required\"}", "tool_choice"},
+        {"/v1/chat/completions", "{\"messages\": [{\"role\": \"user\"}], \"tool_choice\": 1}",
+         "tool_choice"},
+        {"/v1/chat/completions",
+         "{\"messages\": [{\"role\": \"user\"}], \"tools\": [{\"function\": {\"name\": \"f\"}}], "
+         "\"tool_choice\": {\"function\": {\"name\": \"g\"}}}",
+         "tool_choice"},
         {"/v1/embeddings", "{\"input\": \"a\", \"dimensions\": 7}", "dimensions"},
         {"/v1/embeddings", "{\"input\": \"a\", \"encoding_format\": \"x\"}", "encoding_format"},
         {"/tokenize", "{}", "prompt"},
