@@ -55,8 +55,8 @@ SIDE     = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 .DEFAULT_GOAL := all
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all help deps lib unit test test-all test-build demo asan tsan clang fuzz fuzz-coverage interop bench qemu \
-        emulated arm64 check check-layers check-symbols check-size check-headers check-docs check-tables python-package \
+.PHONY: all help deps lib unit test test-all test-build demo asan tsan clang fuzz fuzz-coverage interop soak bench \
+        qemu emulated arm64 check check-layers check-symbols check-size check-headers check-docs check-tables python-package \
         python wheel install clean
 
 all: deps ## build the library and the program
@@ -185,9 +185,10 @@ fuzz: ## fuzz each parser for FUZZ_TIME seconds (libFuzzer, clang)
 	@printf '%s\n' $(FUZZ_SRC:fuzz/%.c=build-fuzz/fuzz/%) | \
 	    xargs -P "$$(nproc)" -I{} tools/fuzz_one.sh {} $(FUZZ_TIME)
 
-build-fuzz/fuzz/%: fuzz/%.c build-fuzz/libpith.a
+build-fuzz/fuzz/%: fuzz/%.c build-fuzz/libserver.a build-fuzz/libpith.a
 	@mkdir -p $(@D)
-	@$(CC) $(CFLAGS_ALL) -fsanitize=fuzzer,address,undefined -o $@ $< build-fuzz/libpith.a $(LIBS)
+	@$(CC) $(CFLAGS_ALL) -fsanitize=fuzzer,address,undefined -o $@ $< build-fuzz/libserver.a build-fuzz/libpith.a \
+	    $(LIBS)
 
 # What the stored seeds reach, against the list of what they need not: fuzz/unreached.txt.
 COVERED := -fprofile-instr-generate -fcoverage-mapping
@@ -198,14 +199,22 @@ fuzz-coverage: ## functions of the parsers that no fuzz target's seeds reach
 	@tools/fuzz_coverage.sh build-coverage
 
 # The stored seeds as an ordinary test, without libFuzzer.
-$(BUILD)/replay/%: fuzz/%.c fuzz/replay.c $(BUILD)/libpith.a
+$(BUILD)/replay/%: fuzz/%.c fuzz/replay.c $(BUILD)/libserver.a $(BUILD)/libpith.a
 	@mkdir -p $(@D)
-	@$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $< fuzz/replay.c $(BUILD)/libpith.a $(LIBS)
+	@$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $< fuzz/replay.c $(BUILD)/libserver.a $(BUILD)/libpith.a $(LIBS)
 
 # --- interoperation with the peers' own code (installs an environment of its own) ----------------------
 interop: deps ## load our files by the peers' code and theirs by ours
 	@$(MAKE) --no-print-directory $(BUILD)/pith
 	@PITH=$(BUILD)/pith tests/interop/run.sh
+
+# --- load: connections that leave, stall or send rubbish, among honest ones ----------------------------
+SOAK_TIME ?= 60
+SOAK_CONNECTIONS ?= 200
+soak: deps ## load pith serve for SOAK_TIME seconds over SOAK_CONNECTIONS connections, then end it amid the load
+	@PITH_EXTRA_PACKAGES=python3 tools/deps.sh
+	@$(MAKE) --no-print-directory $(BUILD)/pith
+	@python3 tests/soak/soak.py $(BUILD)/pith models/probe $(SOAK_TIME) $(SOAK_CONNECTIONS)
 
 bench: deps ## build the benchmarks
 	@$(MAKE) --no-print-directory $(patsubst %.c,$(BUILD)/%,$(wildcard bench/*.c))
