@@ -1,9 +1,11 @@
 /* Clients that go away while the connections' thread does not look at their sockets, since they
  * wait for an answer; and those that stall. One thread: it hears of the former at once (epoll), and
  * looks for the latter each second. */
+#define _GNU_SOURCE /* POLLRDHUP */
 #include "server/exchange.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -15,6 +17,7 @@ struct link {
     int socket;
     double since; /* its start, or the end of its last request */
     bool busy;    /* in the middle of one */
+    bool left;    /* the other side had closed it when it was last looked at */
 };
 
 static void insert(struct exchange *e)
@@ -109,12 +112,32 @@ static bool stalls(struct exchange *e, double now)
     const bool late = now - e->progressed > patience ||
                       (!e->whole && now - e->began > 4 * patience);
     const bool stuck = waits && late;
-    if (e->connection && (stuck || (e->gone && e->streaming))) {
+    if (e->connection && (stuck || e->gone)) {
         e->gone = true;
         (void)shutdown(e->socket, SHUT_RDWR);
     }
     pthread_mutex_unlock(&e->lock);
     return stuck;
+}
+
+/* Whether the other side has closed a connection without a request. MHD does not hear of that when
+ * the end comes together with the last bytes. */
+static bool was_left(const struct link *l)
+{
+    struct pollfd p = {.fd = l->socket, .events = POLLRDHUP};
+    return poll(&p, 1, 0) > 0;
+}
+
+/* Shuts down connections without a request: idle for long, or closed by the other side and still
+ * here a second later. Under the lock. */
+static void sweep_idle(struct server *s, double now)
+{
+    for (struct link *l = s->links; l; l = l->next) {
+        const bool before = l->left;
+        l->left = !l->busy && was_left(l);
+        if (!l->busy && ((before && l->left) || now - l->since > 2 * s->settings.patience))
+            (void)shutdown(l->socket, SHUT_RDWR);
+    }
 }
 
 /* Looks at all of them; those that stall are shut down, which their thread hears of. */
@@ -130,9 +153,7 @@ static void sweep(struct server *s)
         exchange_hold(e);
         stuck[n++] = e;
     }
-    for (struct link *l = s->links; l; l = l->next)
-        if (!l->busy && now - l->since > 2 * s->settings.patience)
-            (void)shutdown(l->socket, SHUT_RDWR);
+    sweep_idle(s, now);
     pthread_mutex_unlock(&s->lock);
     for (size_t i = 0; i < n; i++) {
         exchange_abandon(stuck[i]);

@@ -216,6 +216,10 @@ def main():
             finally:
                 if server.poll() is None:
                     server.kill()
+        with open(os.path.join(work, "log"), encoding="utf-8", errors="replace") as log:
+            said = [line for line in log if not line.startswith(("{", "warning: "))]
+        if said:
+            wrong.append("on standard error: " + "".join(said[-20:]))
     print(", ".join(f"{k} {v}" for k, v in sorted(counts.items())))
     for line in wrong[:20]:
         print("[  FAILED  ] soak: " + line)
