@@ -55,7 +55,7 @@ SIDE     = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 .DEFAULT_GOAL := all
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all help deps lib unit test test-all test-build demo asan tsan clang fuzz fuzz-coverage interop soak bench \
+.PHONY: all help deps lib unit test test-all test-build demo asan tsan clang fuzz fuzz-coverage interop page soak bench \
         qemu emulated arm64 check check-layers check-symbols check-size check-headers check-docs check-tables python-package \
         python wheel install clean
 
@@ -264,6 +264,13 @@ wheel: deps ## the Python package as a wheel that carries the library, tested wh
 	@$(MAKE) --no-print-directory python-package $(BUILD)/pith
 	@PITH=$(BUILD)/pith BUILD=$(BUILD) tools/python.sh wheel
 
+# --- the page of pith serve, in a browser (installs chromium, and playwright into an environment of its own) ---
+page: deps ## try the page of `pith serve` in chromium; PAGE_SHOTS=DIR keeps pictures
+	@PITH_EXTRA_PACKAGES="chromium python3 python3-venv" tools/deps.sh
+	@$(MAKE) --no-print-directory $(BUILD)/pith
+	@[ -x $(BUILD)/page-env/bin/playwright ] || { python3 -m venv $(BUILD)/page-env && $(BUILD)/page-env/bin/pip install -q playwright; }
+	@$(BUILD)/page-env/bin/python tests/page/page.py $(BUILD)/pith models/probe $(PAGE_SHOTS)
+
 # --- installing ------------------------------------------------------------------------------------------
 install: all ## install the program, the library, headers, man page and pkg-config file under $(prefix)
 	install -d $(DESTDIR)$(prefix)/bin $(DESTDIR)$(prefix)/lib/pkgconfig $(DESTDIR)$(prefix)/include/pith \
@@ -283,6 +290,6 @@ clean: ## remove what was built
 	rm -rf $(BUILD) build-asan build-tsan build-clang build-fuzz build-coverage
 
 $(BUILD)/src/calib/corpus_builtin.o: src/calib/builtin.txt
-$(BUILD)/server/page.o: server/page.html
+$(BUILD)/server/page.o: server/page.html server/page.css server/page.js
 
 -include $(OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(WEB_OBJ:.o=.d) $(TEST_BIN:=.d)

@@ -1,4 +1,5 @@
-/* server/page.h: the page at "/": server/page.html, which is part of the program. */
+/* server/page.h: the page at "/": server/page.html, page.css and page.js, which are
+ * part of the program. */
 #ifndef PITH_SERVER_PAGE_H
 #define PITH_SERVER_PAGE_H
 

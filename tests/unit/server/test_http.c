@@ -663,6 +663,11 @@ static void test_rest(void **state)
     assert_non_null(strstr(page, "Content-Security-Policy: default-src 'none';"));
     assert_non_null(strstr(page, "X-Content-Type-Options: nosniff"));
     assert_non_null(strstr(page, "<!DOCTYPE html>"));
+    assert_non_null(strstr(page, "script-src 'sha256-"));
+    assert_non_null(strstr(page, "style-src 'sha256-"));
+    assert_non_null(strstr(page, "<textarea id=\"input\""));
+    assert_null(strstr(page, "innerHTML"));
+    assert_non_null(strstr(page, "</script>\n</body>\n</html>\n"));
     assert_null(strstr(head, "<!DOCTYPE html>"));
     free(page);
     free(head);
