@@ -44,8 +44,12 @@ struct check {
     struct pith_str place; /* pointer */
     json_t *seen;          /* references that were looked at */
     int depth;
+    size_t states; /* of all patterns */
     struct pith_error *err;
 };
+
+/* States of all patterns together, at most: they are made to see that they can be. */
+enum { MOST_STATES = 1 << 18 };
 
 static enum pith_status check_schema(struct check *c, const json_t *schema);
 
@@ -95,7 +99,9 @@ static enum pith_status check_pattern(struct check *c, const char *pattern)
     struct pith_chars chars = {0};
     struct pith_error err = {0};
     const enum pith_status s = pith_chars_regex(pattern, true, &chars, &err);
+    c->states += chars.states;
     pith_chars_free(&chars);
+    if (c->states > MOST_STATES) return wrong(c, PITH_LIMIT, "the patterns have too many states");
     return s == PITH_OK ? s : wrong(c, s, err.text);
 }
 

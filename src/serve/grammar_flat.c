@@ -57,6 +57,14 @@ int pith_schema_type_of(const json_t *value)
     return 0;
 }
 
+enum pith_status pith_schema_spend(struct pith_schema *job, size_t size, struct pith_error *err)
+{
+    enum { A_STEP = 32 };
+    job->steps += 1 + size / A_STEP;
+    if (job->steps <= PITH_SCHEMA_STEPS) return PITH_OK;
+    return pith_fail(err, PITH_LIMIT, "schema: what it says takes too much work");
+}
+
 static void set(struct flattening *f, const char *key, json_t *value)
 {
     if (!value || json_object_set_new(f->out, key, value) != 0) f->failed = true;
@@ -76,6 +84,7 @@ static void add_once(struct flattening *f, const char *key, json_t *value)
 {
     json_t *list = list_of(f, key);
     if (!value || !list) f->failed = true;
+    f->job->steps += json_array_size(list) / 16;
     for (size_t i = 0; i < json_array_size(list) && value; i++)
         if (json_equal(json_array_get(list, i), value)) {
             json_decref(value);
@@ -117,6 +126,9 @@ static void take_values(struct flattening *f, const json_t *list)
     const json_t *old = json_object_get(f->out, "enum");
     json_t *both = json_array();
     for (size_t i = 0; i < json_array_size(list) && both; i++) {
+        if (pith_schema_spend(f->job, json_array_size(both) + json_array_size(old), NULL) !=
+            PITH_OK)
+            break; /* told by the next schema, or at the end */
         json_t *value = json_array_get(list, i);
         if (has(both, value) || (old && !has(old, value))) continue;
         if (json_array_append(both, value) != 0) f->failed = true;
@@ -231,8 +243,10 @@ static enum pith_status take_keyword(struct flattening *f, const char *key, json
     if (strcmp(key, "oneOf") == 0) PITH_TRY(take_one_of(f, value));
     if (strcmp(key, "oneOf") == 0 || strcmp(key, "anyOf") == 0)
         add_once(f, "any", json_incref(value));
-    for (size_t i = 0; strcmp(key, "required") == 0 && i < json_array_size(value); i++)
+    for (size_t i = 0; strcmp(key, "required") == 0 && i < json_array_size(value); i++) {
+        PITH_TRY(pith_schema_spend(f->job, 0, f->err));
         add_once(f, "required", json_incref(json_array_get(value, i)));
+    }
     for (size_t i = 0; strcmp(key, "allOf") == 0 && i < json_array_size(value); i++)
         PITH_TRY(take_schema(f, json_array_get(value, i)));
     return PITH_OK;
@@ -244,8 +258,7 @@ static enum pith_status take_schema(struct flattening *f, const json_t *schema)
     json_t *value;
     if (json_is_false(schema)) take_types(f, 0);
     if (!json_is_object(schema)) return PITH_OK;
-    if (f->job->steps++ > PITH_SCHEMA_STEPS)
-        return pith_fail(f->err, PITH_LIMIT, "schema: its references come to too much");
+    PITH_TRY(pith_schema_spend(f->job, 0, f->err));
     if (++f->depth > PITH_SCHEMA_DEPTH)
         return pith_fail(f->err, PITH_FORMAT,
                          "schema: a part refers to itself and to nothing else");
@@ -254,6 +267,7 @@ static enum pith_status take_schema(struct flattening *f, const json_t *schema)
         PITH_TRY(take_keyword(f, key, value, schema));
     }
     f->depth--;
+    PITH_TRY(pith_schema_spend(f->job, 0, f->err));
     return f->failed ? pith_fail_nomem(f->err, "schema") : PITH_OK;
 }
 

@@ -44,7 +44,7 @@ static enum pith_status object_holds(struct pith_rules *r, const json_t *flat, c
     json_object_foreach ((json_t *)value, name, member) {
         json_t *list;
         if (!*out) break;
-        PITH_TRY(pith_rules_member(flat, name, &list, err));
+        PITH_TRY(pith_rules_member(r, flat, name, &list, err));
         const enum pith_status s = list_holds(r, list, member, out, err);
         json_decref(list);
         PITH_TRY(s);
@@ -101,7 +101,7 @@ enum pith_status pith_rules_holds(struct pith_rules *r, const json_t *flat, cons
     if (type == PITH_TYPE_ARRAY) return array_holds(r, flat, value, out, err);
     if (type == PITH_TYPE_STRING) {
         struct pith_chars c = {0};
-        PITH_TRY(pith_rules_chars(flat, &c, err));
+        PITH_TRY(pith_rules_chars(r, flat, &c, err));
         *out = pith_chars_has(&c, json_string_value(value));
         pith_chars_free(&c);
     }

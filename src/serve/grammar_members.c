@@ -40,19 +40,19 @@ static uint32_t behind_colon(struct pith_net *n, uint32_t from)
     return next;
 }
 
-static enum pith_status matches(const char *pattern, const char *name, bool *out,
-                                struct pith_error *err)
+static enum pith_status matches(struct pith_rules *r, const char *pattern, const char *name,
+                                bool *out, struct pith_error *err)
 {
     struct pith_chars c = {0};
-    PITH_TRY(pith_chars_regex(pattern, true, &c, err));
+    PITH_TRY(pith_rules_regex(r, pattern, true, &c, err));
     *out = pith_chars_has(&c, name);
     pith_chars_free(&c);
     return PITH_OK;
 }
 
 /* Adds what a layer says of the property of a name. */
-static enum pith_status add_member(const json_t *layer, const char *name, json_t *list,
-                                   struct pith_error *err)
+static enum pith_status add_member(struct pith_rules *r, const json_t *layer, const char *name,
+                                   json_t *list, struct pith_error *err)
 {
     json_t *own = json_object_get(json_object_get(layer, "properties"), name),
            *others = json_object_get(layer, "additionalProperties"), *schema;
@@ -61,7 +61,7 @@ static enum pith_status add_member(const json_t *layer, const char *name, json_t
     if (own) json_array_append(list, own);
     json_object_foreach (json_object_get(layer, "patternProperties"), pattern, schema) {
         bool match;
-        PITH_TRY(matches(pattern, name, &match, err));
+        PITH_TRY(matches(r, pattern, name, &match, err));
         if (match) json_array_append(list, schema);
         found = found || match;
     }
@@ -69,14 +69,14 @@ static enum pith_status add_member(const json_t *layer, const char *name, json_t
     return PITH_OK;
 }
 
-enum pith_status pith_rules_member(const json_t *flat, const char *name, json_t **out,
-                                   struct pith_error *err)
+enum pith_status pith_rules_member(struct pith_rules *r, const json_t *flat, const char *name,
+                                   json_t **out, struct pith_error *err)
 {
     const json_t *layers = json_object_get(flat, "layers");
     json_t *list = json_array();
     enum pith_status s = list ? PITH_OK : pith_fail_nomem(err, "schema");
     for (size_t i = 0; i < json_array_size(layers) && s == PITH_OK; i++)
-        s = add_member(json_array_get(layers, i), name, list, err);
+        s = add_member(r, json_array_get(layers, i), name, list, err);
     if (s == PITH_OK) *out = list;
     else json_decref(list);
     return s;
@@ -113,8 +113,10 @@ static enum pith_status add_named(struct pith_rules *r, struct object *o, const 
     struct pith_str text = {0};
     json_t *list = NULL, *key = json_string(name);
     uint32_t rule = 0;
-    enum pith_status s = key ? pith_rules_member(o->flat, name, &list, err)
+    const size_t required = json_array_size(json_object_get(o->flat, "required"));
+    enum pith_status s = key ? pith_schema_spend(&r->schema, required, err)
                              : pith_fail_nomem(err, "schema");
+    if (s == PITH_OK) s = pith_rules_member(r, o->flat, name, &list, err);
     if (s == PITH_OK) s = pith_rules_of(r, list, &rule, err);
     if (s == PITH_OK) {
         const uint32_t start = behind_comma(n, o->more), end = pith_net_add(n),
@@ -146,7 +148,7 @@ struct patterns {
     size_t count;
 };
 
-static enum pith_status find_patterns(const json_t *flat, struct patterns *p,
+static enum pith_status find_patterns(struct pith_rules *r, const json_t *flat, struct patterns *p,
                                       struct pith_error *err)
 {
     const json_t *layers = json_object_get(flat, "layers");
@@ -162,7 +164,7 @@ static enum pith_status find_patterns(const json_t *flat, struct patterns *p,
                 return pith_fail(err, PITH_LIMIT, "schema: more than %d \"patternProperties\"",
                                  MOST_PATTERNS);
             p->text[p->count++] = pattern;
-            PITH_TRY(pith_chars_regex(pattern, true, &p->chars[k], err));
+            PITH_TRY(pith_rules_regex(r, pattern, true, &p->chars[k], err));
         }
     return PITH_OK;
 }
@@ -257,7 +259,7 @@ enum pith_status pith_rules_object(struct pith_rules *r, const json_t *flat,
     struct patterns p = {.count = 0};
     json_t *names = names_of(flat), *value;
     const char *name;
-    enum pith_status s = names ? find_patterns(flat, &p, err) : pith_fail_nomem(err, "schema");
+    enum pith_status s = names ? find_patterns(r, flat, &p, err) : pith_fail_nomem(err, "schema");
     pith_net_bytes(n, at->start, '{', '{', o.empty);
     if (s == PITH_OK)
         json_object_foreach (names, name, value) {

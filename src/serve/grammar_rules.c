@@ -10,21 +10,34 @@
 /* --- scalars -------------------------------------------------------------------------------------
  */
 
+/* A state of an expression takes about as long as so many small things. */
+enum { STATE_SIZE = 128 };
+
+enum pith_status pith_rules_regex(struct pith_rules *r, const char *expression, bool search,
+                                  struct pith_chars *out, struct pith_error *err)
+{
+    PITH_TRY(pith_chars_regex(expression, search, out, err));
+    const enum pith_status s = pith_schema_spend(&r->schema, (size_t)out->states * STATE_SIZE, err);
+    if (s != PITH_OK) pith_chars_free(out);
+    return s;
+}
+
 /* What is left of a set of texts of those that match an expression. */
-static enum pith_status narrow(struct pith_chars *c, const char *expression, bool search,
-                               struct pith_error *err)
+static enum pith_status narrow(struct pith_rules *r, struct pith_chars *c, const char *expression,
+                               bool search, struct pith_error *err)
 {
     struct pith_chars matched = {0}, both = {0};
-    enum pith_status s = pith_chars_regex(expression, search, &matched, err);
+    enum pith_status s = pith_rules_regex(r, expression, search, &matched, err);
     if (s == PITH_OK) s = pith_chars_sift(c, &matched, true, &both, err);
     pith_chars_free(&matched);
     if (s != PITH_OK) return s;
     pith_chars_free(c);
     *c = both;
+    PITH_TRY(pith_schema_spend(&r->schema, (size_t)both.states * STATE_SIZE, err));
     return PITH_OK;
 }
 
-enum pith_status pith_rules_chars(const json_t *flat, struct pith_chars *out,
+enum pith_status pith_rules_chars(struct pith_rules *r, const json_t *flat, struct pith_chars *out,
                                   struct pith_error *err)
 {
     const json_t *min = json_object_get(flat, "minLength"),
@@ -35,11 +48,11 @@ enum pith_status pith_rules_chars(const json_t *flat, struct pith_chars *out,
         pith_chars_length((uint32_t)json_integer_value(min),
                           max ? (uint32_t)json_integer_value(max) : PITH_CHARS_NO_LIMIT, out, err);
     for (size_t i = 0; i < json_array_size(patterns) && s == PITH_OK; i++)
-        s = narrow(out, json_string_value(json_array_get(patterns, i)), true, err);
+        s = narrow(r, out, json_string_value(json_array_get(patterns, i)), true, err);
     for (size_t i = 0; i < json_array_size(formats) && s == PITH_OK; i++) {
         const char *expression = NULL;
         pith_schema_format(json_string_value(json_array_get(formats, i)), &expression);
-        if (expression) s = narrow(out, expression, false, err);
+        if (expression) s = narrow(r, out, expression, false, err);
     }
     if (s != PITH_OK) pith_chars_free(out);
     return s;
@@ -49,7 +62,7 @@ enum pith_status pith_rules_string(struct pith_rules *r, const json_t *flat,
                                    const struct pith_net_rule *at, struct pith_error *err)
 {
     struct pith_chars chars = {0};
-    PITH_TRY(pith_rules_chars(flat, &chars, err));
+    PITH_TRY(pith_rules_chars(r, flat, &chars, err));
     const uint32_t first = pith_net_add(r->net), last = pith_net_add(r->net);
     pith_net_bytes(r->net, at->start, '"', '"', first);
     pith_net_chars(r->net, first, &chars, true, last);
@@ -143,6 +156,7 @@ static enum pith_status add_values(struct pith_rules *r, const json_t *flat,
         const json_t *value = json_array_get(values, i);
         struct pith_str text = {0};
         bool holds;
+        PITH_TRY(pith_schema_spend(&r->schema, i, err)); /* it is looked for */
         PITH_TRY(pith_rules_holds(r, flat, value, &holds, err));
         if (!holds) continue;
         dump(value, &text);
@@ -208,7 +222,8 @@ static enum pith_status rule_of_flat(struct pith_rules *r, const json_t *flat, u
     pith_json_dump(flat, JSON_COMPACT, &text);
     const json_t *known = text.failed ? NULL : json_object_get(r->known, pith_str_text(&text));
     enum pith_status s = text.failed ? pith_fail_nomem(err, "schema") : PITH_OK;
-    if (known) {
+    if (s == PITH_OK) s = pith_schema_spend(&r->schema, text.len * 8, err); /* copied, compared */
+    if (s == PITH_OK && known) {
         *rule = (uint32_t)json_integer_value(known);
     } else if (s == PITH_OK) {
         *rule = pith_net_add_rule(r->net);

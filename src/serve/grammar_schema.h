@@ -24,12 +24,16 @@ enum {
     PITH_TYPE_ALL = 127
 };
 
-/* A schema at work; `steps` bounds what is looked at, however references multiply it. */
+/* A schema at work; `steps` bounds what is looked at, however references and alternatives multiply
+ * it: a step is some tens of nanoseconds to a microsecond. */
 enum { PITH_SCHEMA_STEPS = 1 << 20 };
 struct pith_schema {
     const json_t *root;
     size_t steps;
 };
+/* Work on `size` small things, such as elements that are compared: PITH_LIMIT when all so far is
+ * too much. */
+enum pith_status pith_schema_spend(struct pith_schema *job, size_t size, struct pith_error *err);
 
 /* Checks all that a schema uses: forms, and that every keyword is supported; failures name the
  * place as a JSON pointer. */

@@ -204,12 +204,80 @@ static void expressions_as_python_matches_them(void **state)
     pith_vocab_bytes_close(v);
 }
 
+/* --- what asks for too much ------------------------------------------------------------------- */
+
+/* A text of a head, `count` parts with their number in them (twice) between commas, and a tail. */
+static char *many(const char *head, const char *part, int count, const char *tail)
+{
+    struct pith_str text = {0};
+    pith_str_puts(&text, head);
+    for (int i = 0; i < count; i++) {
+        if (i) pith_str_putc(&text, ',');
+        for (const char *p = part; *p; p++) {
+            if (*p == '#') pith_str_printf(&text, "%d", i);
+            else if (*p == '+') pith_str_printf(&text, "%d", i + 1);
+            else pith_str_putc(&text, *p);
+        }
+    }
+    pith_str_puts(&text, tail);
+    assert_false(text.failed);
+    return pith_str_take(&text);
+}
+
+/* Work and memory are bounded: each of these would take hours, or all memory there is. */
+static void what_asks_for_too_much_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *head, *part;
+        int count;
+        const char *tail;
+        enum pith_status status;
+    } schemas[] = {
+        {"{\"$ref\":\"%/d/0\",\"d\":{",
+         "\"#\":{\"allOf\":[{\"$ref\":\"%/d/+\"},{\"$ref\":\"%/d/+\"}]}", 60, ",\"60\":{}}}",
+         PITH_UNSUPPORTED},
+        {"{\"$ref\":\"%/$defs/0\",\"$defs\":{",
+         "\"#\":{\"allOf\":[{\"$ref\":\"%/$defs/+\"},{\"$ref\":\"%/$defs/+\"}]}", 60,
+         ",\"60\":{}}}", PITH_LIMIT},
+        {"{\"allOf\":[", "{\"anyOf\":[{\"minimum\":#},{\"maximum\":#}]}", 40, "]}", PITH_LIMIT},
+        {"{\"allOf\":[", "{\"oneOf\":[{\"type\":\"integer\",\"minimum\":#},{\"type\":\"null\"}]}",
+         40, "]}", PITH_LIMIT},
+        {"{\"oneOf\":[", "{\"const\":#}", 5000, "]}", PITH_LIMIT},
+        {"{\"enum\":[", "\"w#\"", 60000, "]}", PITH_LIMIT},
+        {"{\"type\":\"object\",\"required\":[", "\"k#\"", 60000, "]}", PITH_LIMIT},
+        {"{\"anyOf\":[", "{\"pattern\":\"(a|b)*a(a|b){12}#\"}", 100, "]}", PITH_LIMIT},
+        {"{\"minItems\":", "4000000000", 1, ",\"type\":\"array\"}", PITH_LIMIT},
+        {"{\"minLength\":", "4000000000", 1, ",\"type\":\"string\"}", PITH_LIMIT},
+    };
+    static const char *const expressions[] = {"(a|b)*a(a|b){25}", "((a{1,1000}){1,1000}){1,1000}",
+                                              "(((a?){100}){100}){100}", "[^a]{100000}"};
+    struct pith_vocab_bytes *v = bytes_alone();
+    for (size_t i = 0; i < PITH_COUNT(schemas); i++) {
+        struct pith_error err = {0};
+        struct pith_grammar *g = NULL;
+        char *text = many(schemas[i].head, schemas[i].part, schemas[i].count, schemas[i].tail);
+        for (char *p = text; *p; p++)
+            if (*p == '%') *p = '#';
+        const enum pith_status s = pith_grammar_open(v, PITH_SCHEMA, text, &g, &err);
+        if (s != schemas[i].status) fail_msg("%.60s: %d, %s", text, (int)s, err.text);
+        pith_free(text);
+    }
+    for (size_t i = 0; i < PITH_COUNT(expressions); i++) {
+        struct pith_grammar *g = NULL;
+        assert_int_equal(pith_grammar_open(v, PITH_EXPRESSION, expressions[i], &g, NULL),
+                         PITH_LIMIT);
+    }
+    pith_vocab_bytes_close(v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_objects),
         cmocka_unit_test(schemas_as_others_judge_them),
         cmocka_unit_test(expressions_as_python_matches_them),
+        cmocka_unit_test(what_asks_for_too_much_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
