@@ -88,6 +88,8 @@ test)
     # shellcheck disable=SC2086
     environment "$BUILD/python-env" "$PYTHON" $tests mypy
     MYPY_CACHE_DIR=$BUILD/mypy "$BUILD/python-env/bin/python" -m mypy --config-file python/pyproject.toml "$BUILD/python/pith"
+    sed -n '/^```python$/,/^```$/{/^```/!p;}' docs/python.md >"$BUILD/python/examples.py"
+    MYPYPATH=$BUILD/python MYPY_CACHE_DIR=$BUILD/mypy "$BUILD/python-env/bin/python" -m mypy "$BUILD/python/examples.py"
     PYTHONPATH=$BUILD/python run_tests "$BUILD/python-env/bin/python" "$@"
     ;;
 wheel) wheel ;;

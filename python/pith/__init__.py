@@ -19,13 +19,13 @@ from .looking import (TextLook, compare_page, diff, features, formats, inspect, 
                       weights)
 from .measuring import bench, compare, evaluate
 from .models import find, pull
-from .requests import Answer, Choice, Event, Request, Token, Usage
+from .requests import Answer, Choice, Event, How, Request, Token, Usage
 
 __version__ = version()
 
 __all__ = [
     "Answer", "ArgumentError", "Busy", "ChatAnswer", "ChatStream", "Choice", "Closed", "Context", "Delta", "Engine", "Event", "FileError",
-    "FormatError", "Interrupted", "LimitExceeded", "Message", "Mismatch", "NumericError", "OutOfMemory", "PithError", "Progress", "Reply",
+    "FormatError", "How", "Interrupted", "LimitExceeded", "Message", "Mismatch", "NumericError", "OutOfMemory", "PithError", "Progress", "Reply",
     "ReplyFormat", "Request", "State", "TextLook", "Token", "ToolCall", "Unsupported", "Usage", "bench", "compare", "compare_page",
     "convert", "diff", "evaluate", "features", "find", "formats", "inspect", "inspect_page", "look_at_text", "prompt_of", "pull",
     "quantize", "recipe_keys", "recipes", "table", "verify", "version", "weights",

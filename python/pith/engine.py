@@ -17,11 +17,12 @@ from ._library import PathName, Text, call, encoded, floats, lib, options
 from .chat import Delta, Reply, ReplyFormat, Said, ToolCall
 from .context import Context, Progress
 from .models import Files, path_of
-from .requests import Answer, Event, Prompt, Request, Usage, request_of, set_prompt, submit, within_event
+from .requests import Answer, Event, How, Prompt, Request, Usage, request_of, set_prompt, submit, within_event
 
 if TYPE_CHECKING:
     import numpy
     import numpy.typing
+    from typing_extensions import Unpack  # for who checks types alone
 
 Messages = Sequence[Dict[str, Any]]
 
@@ -269,8 +270,8 @@ class Engine:
                max_tokens: Optional[int] = None, min_tokens: Optional[int] = None, temperature: Optional[float] = None,
                top_k: Optional[int] = None, top_p: Optional[float] = None, min_p: Optional[float] = None, typical: Optional[float] = None,
                repetition: Optional[float] = None, frequency: Optional[float] = None, presence: Optional[float] = None,
-               seed: Optional[int] = None, bias: Optional[Dict[int, float]] = None, stop: Files = (), keep_stop: bool = False,
-               stop_ids: Sequence[int] = (), ignore_end: bool = False, special: bool = False, n: Optional[int] = None,
+               seed: Optional[int] = None, bias: Optional[Dict[int, float]] = None, stop: Union[str, Sequence[str]] = (),
+               keep_stop: bool = False, stop_ids: Sequence[int] = (), ignore_end: bool = False, special: bool = False, n: Optional[int] = None,
                best_of: Optional[int] = None, logprobs: Optional[int] = None, prompt_logprobs: Optional[int] = None, echo: bool = False,
                json: bool = False, schema: Union[str, Dict[str, Any], None] = None, expression: Optional[str] = None,
                lookup: Optional[int] = None, deadline: Optional[float] = None, client: Optional[int] = None) -> Request:
@@ -296,21 +297,21 @@ class Engine:
             id_, sink = submit(service, request)
         return Request(self, id_, sink)
 
-    def stream(self, prompt: Prompt, **how: Any) -> Request:
+    def stream(self, prompt: Prompt, **how: Unpack[How]) -> Request:
         """submit() by another name: `for event in engine.stream("Once"): print(event.text, end="")`."""
         return self.submit(prompt, **how)
 
-    def generate(self, prompt: Prompt, **how: Any) -> Answer:
+    def generate(self, prompt: Prompt, **how: Unpack[How]) -> Answer:
         """Continues a prompt; keywords as of submit()."""
         return self.submit(prompt, **how).result()
 
-    def generate_many(self, prompts: Iterable[Union[Prompt, Dict[str, Any]]], **how: Any) -> Iterator[Answer]:
+    def generate_many(self, prompts: Iterable[Union[Prompt, Dict[str, Any]]], **how: Unpack[How]) -> Iterator[Answer]:
         """Answers to many prompts in their order, so many at a time as the engine takes. A prompt may be a dict: the keywords of submit(),
         "prompt" among them, beside those for all."""
         running: Deque[Request] = deque()
         most = min(2 * self._most, self._queue)
         for p in prompts:
-            one = {**how, **p} if isinstance(p, dict) else {**how, "prompt": p}
+            one: Dict[str, Any] = {**how, **p} if isinstance(p, dict) else {**how, "prompt": p}
             while True:
                 if len(running) < most:
                     try:
@@ -327,7 +328,7 @@ class Engine:
     # --- conversations ------------------------------------------------------------------------------------------------------------------
 
     def chat_stream(self, messages: Messages, *, tools: Optional[List[Any]] = None, template: Optional[Dict[str, Any]] = None,
-                    **how: Any) -> ChatStream:
+                    **how: Unpack[How]) -> ChatStream:
         """Answers a conversation, split as it comes into content, reasoning and calls of the tools that are offered.
 
         template: further variables of the chat template ("enable_thinking"). Other keywords as of submit().
@@ -342,9 +343,10 @@ class Engine:
             how["special"] = True
         return ChatStream(self.submit(conversation=conversation, **how), replies)
 
-    def chat(self, messages: Messages, **how: Any) -> ChatAnswer:
+    def chat(self, messages: Messages, *, tools: Optional[List[Any]] = None, template: Optional[Dict[str, Any]] = None,
+             **how: Unpack[How]) -> ChatAnswer:
         """Answers a conversation: chat_stream(...).result()."""
-        return self.chat_stream(messages, **how).result()
+        return self.chat_stream(messages, tools=tools, template=template, **how).result()
 
     def _reply_format(self) -> ReplyFormat:
         with self._lock:

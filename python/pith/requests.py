@@ -7,7 +7,7 @@ import itertools
 import json
 import queue
 import threading
-from typing import Any, AsyncIterator, Dict, Generator, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, AsyncIterator, Dict, Generator, Iterator, List, NamedTuple, Optional, Sequence, Tuple, TypedDict, Union
 
 from . import _abi, errors
 from ._library import encoded, fill, lib, text_at
@@ -192,6 +192,40 @@ _callback = _abi.pith_request_event(_on_event)
 # --- what is asked ----------------------------------------------------------------------------------------------------------------------
 
 Prompt = Union[str, Sequence[int]]
+
+
+class How(TypedDict, total=False):
+    """The keywords of Engine.submit(), prompt and conversation aside: what generate(), stream() and chat() take, too."""
+
+    bare: bool
+    max_tokens: Optional[int]
+    min_tokens: Optional[int]
+    temperature: Optional[float]
+    top_k: Optional[int]
+    top_p: Optional[float]
+    min_p: Optional[float]
+    typical: Optional[float]
+    repetition: Optional[float]
+    frequency: Optional[float]
+    presence: Optional[float]
+    seed: Optional[int]
+    bias: Optional[Dict[int, float]]
+    stop: Union[str, Sequence[str]]
+    keep_stop: bool
+    stop_ids: Sequence[int]
+    ignore_end: bool
+    special: bool
+    n: Optional[int]
+    best_of: Optional[int]
+    logprobs: Optional[int]
+    prompt_logprobs: Optional[int]
+    echo: bool
+    json: bool
+    schema: Union[str, Dict[str, Any], None]
+    expression: Optional[str]
+    lookup: Optional[int]
+    deadline: Optional[float]
+    client: Optional[int]
 
 
 def _ids(values: Any, name: str) -> Tuple[Any, int]:

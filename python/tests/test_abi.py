@@ -85,6 +85,12 @@ def test_each_option_is_a_keyword(struct, functions, renamed):
         assert name is None or name in keywords, f"{struct.__name__}.{field} has no keyword"
 
 
+def test_keywords_of_answers():
+    keywords = list(inspect.signature(pith.Engine.submit).parameters.values())
+    assert {k.name: k.annotation for k in keywords if k.name not in ("self", "prompt", "conversation")} == \
+        {name: getattr(kind, "__forward_arg__", kind) for name, kind in pith.How.__annotations__.items()}
+
+
 @pytest.mark.parametrize("struct, made, without", [
     (_abi.pith_service_state, pith.State, {"size"}),
     (_abi.pith_usage, pith.Usage, set()),
