@@ -11,7 +11,7 @@ Everything is computed by the library that the package carries. Failures are Pit
 from ._library import version
 from .chat import Delta, Reply, ReplyFormat, ToolCall, prompt_of
 from .checkpoints import convert, quantize, verify
-from .context import Context, Progress
+from .context import Context, Progress, guard_files, limit_memory, return_memory
 from .engine import ChatAnswer, ChatStream, Engine, Message, State
 from .errors import (ArgumentError, Busy, Closed, FileError, FormatError, Interrupted, LimitExceeded, Mismatch, NumericError, OutOfMemory,
                      PithError, Unsupported)
@@ -27,6 +27,7 @@ __all__ = [
     "Answer", "ArgumentError", "Busy", "ChatAnswer", "ChatStream", "Choice", "Closed", "Context", "Delta", "Engine", "Event", "FileError",
     "FormatError", "How", "Interrupted", "LimitExceeded", "Message", "Mismatch", "NumericError", "OutOfMemory", "PithError", "Progress", "Reply",
     "ReplyFormat", "Request", "State", "TextLook", "Token", "ToolCall", "Unsupported", "Usage", "bench", "compare", "compare_page",
-    "convert", "diff", "evaluate", "features", "find", "formats", "inspect", "inspect_page", "look_at_text", "prompt_of", "pull",
-    "quantize", "recipe_keys", "recipes", "table", "verify", "version", "weights",
+    "convert", "diff", "evaluate", "features", "find", "formats", "guard_files", "inspect", "inspect_page",
+    "limit_memory", "look_at_text", "prompt_of", "pull",
+    "quantize", "recipe_keys", "recipes", "return_memory", "table", "verify", "version", "weights",
 ]

@@ -7,10 +7,10 @@ import os
 import queue
 import threading
 import weakref
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, List, Optional, Union
 
 from . import _abi, errors
-from ._library import Text, call, encoded, lib
+from ._library import Text, bytes_of, call, encoded, lib, within
 
 _log = logging.getLogger("pith")
 
@@ -176,3 +176,20 @@ class given:
     def __exit__(self, *_: object) -> None:
         if self._own is not None:
             self._own.close()
+
+
+def guard_files() -> None:
+    """From here on, in the whole process, a mapped file that becomes shorter while it is read (SIGBUS) and a write beyond the limit on the
+    size of files (SIGXFSZ) are errors of the call that was at work (FileError), where they would end the process."""
+    call(lib.pith_guard_files)
+
+
+def return_memory() -> None:
+    """From here on, in the whole process, malloc gives back to the system what was freed, at the price of page faults. Before other
+    threads are started: estimates of memory hold then."""
+    lib.pith_return_memory()
+
+
+def limit_memory(size: Union[int, str]) -> None:
+    """A ceiling on the memory that the whole process may take of its own, kept by the kernel: bytes, or "6G"."""
+    call(lib.pith_limit_memory, within(bytes_of(size, "size"), ctypes.c_uint64, "size"))

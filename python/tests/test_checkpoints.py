@@ -202,6 +202,40 @@ def test_refusals(probe, tmp_path):
         pith.Context(threads=-1)
 
 
+def test_a_file_that_becomes_shorter_is_an_error(probe, tmp_path):
+    copy = tmp_path / "model"
+    copy.mkdir()
+    for p in probe.iterdir():
+        if p.is_file():
+            (copy / p.name).write_bytes(p.read_bytes())
+    ran = subprocess.run([sys.executable, "-c", f"""
+import os, pith
+pith.guard_files()
+weights = {str(copy / "model.safetensors")!r}
+def shorten(what, done, total):
+    os.truncate(weights, 100000)
+try:
+    pith.quantize({str(copy)!r}, {str(tmp_path / "out")!r}, recipe="gptq", calib_tokens=65536, progress=shorten)
+except pith.FileError as e:
+    print(weights in str(e))
+"""], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert ran.stdout == "True\n", (ran.returncode, ran.stderr)
+
+
+def test_a_ceiling_on_memory(probe):
+    ran = subprocess.run([sys.executable, "-c", f"""
+import pith
+pith.return_memory()
+pith.limit_memory("24M")
+try:
+    pith.Engine({str(probe)!r}, tokens=200000, threads=1)
+except pith.OutOfMemory as e:
+    print(isinstance(e, MemoryError))
+print(len(pith.recipes()) > 5)
+"""], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert ran.stdout == "True\nTrue\n", (ran.returncode, ran.stderr)
+
+
 def test_log_lines_go_to_logging(probe, tmp_path, caplog):
     copy = tmp_path / "model"
     copy.mkdir()
