@@ -25,6 +25,7 @@ struct bench {
     int32_t end;
     struct pith_rng rng;
     int32_t *allowed; /* [vocab] */
+    bool *closes;     /* [vocab]: a token begins with what ends a value */
     size_t masks;
     double seconds, most; /* that masks took, all and the slowest */
 };
@@ -76,12 +77,6 @@ static bool allows(const uint64_t *bits, int32_t id)
     return bits[id / 64] >> (id % 64) & 1;
 }
 
-/* Whether a token begins with what ends a value. */
-static bool closes(const struct pith_vocab_bytes *v, int32_t id)
-{
-    return v->at[id] < v->at[id + 1] && strchr("\"}]", v->text[v->at[id]]);
-}
-
 /* One of the allowed ids; after a while rather those that bring it to its end. */
 static int32_t draw(struct bench *b, const uint64_t *bits, size_t taken)
 {
@@ -89,8 +84,9 @@ static int32_t draw(struct bench *b, const uint64_t *bits, size_t taken)
     const bool tired = taken > CALM || pith_rng_below(&b->rng, 8) == 0;
     if (tired && allows(bits, b->end)) return b->end;
     for (int32_t i = 0; i <= b->end; i++) {
-        if (!allows(bits, i)) continue;
-        if (tired && closes(b->vocab, i) && i != b->end) {
+        if (bits[i / 64] == 0) i |= 63;
+        if (i > b->end || !allows(bits, i)) continue;
+        if (tired && b->closes[i] && i != b->end) {
             b->allowed[n++] = b->allowed[ends];
             b->allowed[ends++] = i;
         } else {
@@ -195,9 +191,14 @@ int main(int argc, char **argv)
     if (argc > 1) open_model(&b, argv[1], &err);
     else open_bytes(&b, &err);
     b.allowed = calloc((size_t)b.end + 1, sizeof *b.allowed);
-    if (!b.vocab || !b.allowed) {
+    b.closes = calloc((size_t)b.end + 1, sizeof *b.closes);
+    if (!b.vocab || !b.allowed || !b.closes) {
         fprintf(stderr, "constraint: %s\n", err.text);
         return 1;
+    }
+    for (int32_t id = 0; id < b.end; id++) {
+        const uint32_t at = b.vocab->at[id];
+        b.closes[id] = at < b.vocab->at[id + 1] && strchr("\"}]", b.vocab->text[at]);
     }
     while (getline(&line, &size, stdin) > 0) {
         json_t *job = json_loads(line, JSON_ALLOW_NUL, NULL);
@@ -211,6 +212,7 @@ int main(int argc, char **argv)
     }
     free(line);
     free(b.allowed);
+    free(b.closes);
     pith_vocab_bytes_close(b.vocab);
     return 0;
 }

@@ -22,7 +22,8 @@ struct pith_grammar {
     uint32_t start;
     struct local_mask *mask; /* [masks]: by local state */
     size_t masks, mask_bytes;
-    uint32_t *end; /* scratch of a walk */
+    uint64_t limit; /* of states.work */
+    uint32_t *end;  /* scratch of a walk */
     size_t ends, end_cap;
     struct pith_grammar_matcher *first; /* all that are open */
     size_t matchers;
@@ -38,6 +39,11 @@ struct pith_grammar_matcher {
 
 /* Masks of local states are forgotten beyond this. */
 #define MASK_BYTES ((size_t)64 << 20)
+
+/* All answers wait while a mask is made: what one may take at once, and each one in the mean. Free
+ * texts take some 300,000 to 500,000 at a vocabulary of 128,000 tokens, once for a state. */
+#define WORK_AT_ONCE ((uint64_t)32 << 20)
+#define WORK_OF_A_MASK ((uint64_t)2 << 20)
 
 /* --- masks ---------------------------------------------------------------------------------------
  */
@@ -72,6 +78,10 @@ static bool walk(struct pith_grammar *g, uint32_t state, uint32_t from, uint32_t
     const uint32_t above = (uint32_t)node[from].depth - 1;
     at[0] = state;
     for (uint32_t i = from; i < to;) {
+        if (++g->states.work > g->limit) {
+            g->states.failed = PITH_LIMIT;
+            return false;
+        }
         const uint32_t depth = node[i].depth - above;
         const uint32_t next = pith_states_next(&g->states, at[depth - 1], node[i].byte);
         if (next == PITH_STATE_DEAD) {
@@ -160,6 +170,8 @@ static bool compute(struct pith_grammar *g, uint32_t state, uint64_t *bits)
 {
     size_t count;
     memset(bits, 0, g->vocab->words * sizeof *bits);
+    g->limit += WORK_OF_A_MASK;
+    if (g->limit > g->states.work + WORK_AT_ONCE) g->limit = g->states.work + WORK_AT_ONCE;
     if (pith_states_ended(&g->states, state))
         memcpy(bits, g->vocab->ends, g->vocab->words * sizeof *bits);
     const uint32_t *place = pith_states_places(&g->states, state, &count);
@@ -191,8 +203,9 @@ static enum pith_status make_room(struct pith_grammar *g, struct pith_error *err
 
 static enum pith_status table_failure(enum pith_status s, struct pith_error *err)
 {
-    return s == PITH_LIMIT ? pith_fail(err, s, "the constraint has too many states")
-                           : pith_fail_nomem(err, "grammar");
+    return s == PITH_LIMIT
+               ? pith_fail(err, s, "the constraint has too many states, or takes too much work")
+               : pith_fail_nomem(err, "grammar");
 }
 
 /* The failure of the tables, which others can go on after. */
@@ -224,6 +237,7 @@ enum pith_status pith_grammar_open(const struct pith_vocab_bytes *v, enum pith_c
     struct pith_grammar *g = pith_zalloc(1, sizeof *g);
     if (!g) return pith_fail_nomem(err, "grammar");
     g->vocab = v;
+    g->limit = WORK_AT_ONCE;
     const enum pith_status s = compile(g, kind, text, err);
     if (s == PITH_OK) *out = g;
     else pith_grammar_close(g);

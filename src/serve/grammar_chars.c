@@ -214,8 +214,10 @@ struct settling {
     uint32_t *found, count;    /* the set that is being made */
     uint32_t *mark, epoch;     /* [nodes] */
     uint32_t *cut;             /* [2 * ways + 2]: where characters begin to differ */
+    uint64_t work;             /* nodes looked at for characters */
     struct pith_chars *out;
 };
+#define MOST_WORK ((uint64_t)1 << 26)
 
 static int by_number(const void *a, const void *b)
 {
@@ -280,6 +282,9 @@ static enum pith_status settle_state(struct settling *s, uint32_t set, struct pi
     for (size_t i = 0; i < n; i++) final = final || net->node[node[i]].final;
     PITH_TRY(add_state(s->out, final, err));
     const size_t cuts = find_cuts(s, node, n);
+    s->work += (uint64_t)cuts * n;
+    if (s->work > MOST_WORK)
+        return pith_fail(err, PITH_LIMIT, "a text's pattern takes too much work");
     for (size_t i = 0; i + 1 < cuts; i++) {
         const uint32_t lo = s->cut[i];
         node = pith_interned_get(&s->sets, set, &n);

@@ -8,6 +8,7 @@
 /* Places of one state, at most; bytes of the table of states before it is forgotten, and at which
  * it is given up; local states. */
 enum { MOST_PLACES = 2048, MOST_LOCALS = 1 << 17 };
+enum { PLACE_WORK = 32 }; /* of a place whose next one is looked up */
 #define FULL_BYTES ((size_t)48 << 20)
 #define MOST_BYTES ((size_t)256 << 20)
 
@@ -377,6 +378,7 @@ uint32_t pith_states_find(struct pith_states *s, uint32_t state, uint8_t byte)
     size_t count;
     const uint32_t *place = pith_states_places(s, state, &count);
     if (s->failed != PITH_OK) return PITH_STATE_DEAD;
+    s->work += PLACE_WORK * (count + 1);
     begin_set(s);
     for (size_t i = 0; i < count; i++)
         add_place(s, local_next(s, place[2 * i], class), place[2 * i + 1]);

@@ -41,6 +41,7 @@ struct pith_states {
     struct pith_place *place;      /* of one state that is being made */
     size_t places, place_cap;
     bool ended;
+    uint64_t work;           /* that was done so far, about one for some nanoseconds */
     enum pith_status failed; /* PITH_OK, PITH_NOMEM, PITH_LIMIT */
 };
 
