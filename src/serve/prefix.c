@@ -39,10 +39,10 @@ bool pith_prefix_drop(struct pith_prefix *p)
     return oldest != NULL;
 }
 
-size_t pith_prefix_tokens(const struct pith_prefix *p)
+size_t pith_prefix_pages(const struct pith_prefix *p)
 {
     size_t n = 0;
-    for (uint32_t i = 0; i < p->room; i++) n += p->kept[i].count;
+    for (uint32_t i = 0; i < p->room; i++) n += (p->kept[i].count + PAGE - 1) / PAGE;
     return n;
 }
 

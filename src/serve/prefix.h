@@ -37,7 +37,7 @@ enum pith_status pith_prefix_open(struct pith_prefix *p, const int32_t *id, size
                                   uint32_t *sequence, size_t *length, struct pith_error *err);
 /* Drops the one that was longest of no use; false when there is none. */
 bool pith_prefix_drop(struct pith_prefix *p);
-/* How many tokens kept sequences have, those that several share counted for each. */
-size_t pith_prefix_tokens(const struct pith_prefix *p);
+/* How many pages kept sequences hold, those that several share counted for each. */
+size_t pith_prefix_pages(const struct pith_prefix *p);
 
 #endif

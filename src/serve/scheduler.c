@@ -225,7 +225,7 @@ static void end_early(struct pith_scheduler *s)
 static void tell_state(struct pith_scheduler *s)
 {
     const struct pith_kv_group *g = &s->runner.kv.group[s->runner.kv.group[0].window ? 1 : 0];
-    size_t running = 0, cached = pith_prefix_tokens(&s->prefix) / 32;
+    size_t running = 0, cached = pith_prefix_pages(&s->prefix);
     for (const struct pith_ticket *t = s->tickets; t; t = t->next) running += t->admitted > 0;
     pthread_mutex_lock(&s->lock);
     s->told.running = running;

@@ -32,7 +32,7 @@ enum pith_status pith_tokens_add(struct pith_tokens *t, const struct pith_chosen
     if (!grown) return pith_fail_nomem(err, "the tokens of an answer");
     t->token[t->count++] =
         (struct pith_event_token){.id = c->id, .logprob = c->logprob, .tops = c->tops};
-    memcpy(t->top + t->tops, c->top, c->tops * sizeof *t->top);
+    if (c->tops > 0) memcpy(t->top + t->tops, c->top, c->tops * sizeof *t->top);
     t->tops += c->tops;
     return PITH_OK;
 }

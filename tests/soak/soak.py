@@ -167,7 +167,10 @@ async def load(server, port, seconds, connections):
     idle = look(server.pid)[1]
     clients = [asyncio.create_task(client(port, i, begin + seconds)) for i in range(connections)]
     await asyncio.wait(clients, timeout=seconds + 150)
-    await asyncio.sleep(3)
+    for _ in range(15):
+        await asyncio.sleep(1)
+        if server.poll() is not None or look(server.pid)[1] <= idle + 4:
+            break
     alive = server.poll() is None
     left = look(server.pid)[1] if alive else 0
     if not alive:
@@ -219,7 +222,7 @@ def main():
         with open(os.path.join(work, "log"), encoding="utf-8", errors="replace") as log:
             said = [line for line in log if not line.startswith(("{", "warning: "))]
         if said:
-            wrong.append("on standard error: " + "".join(said[-20:]))
+            wrong.insert(0, "on standard error: " + "".join(said[:80]))
     print(", ".join(f"{k} {v}" for k, v in sorted(counts.items())))
     for line in wrong[:20]:
         print("[  FAILED  ] soak: " + line)
