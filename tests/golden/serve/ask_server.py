@@ -47,14 +47,14 @@ def ask(url, i):
         if top:
             schema = {"allOf": [schema], "$defs": top}
         if i % 3 == 0:
-            form = "call"
+            form, body["max_tokens"] = "call", 120
             if i % 2 == 0:  # an object of its own: arguments are always objects
                 schema = {"type": "object", "properties": {"x": schema}, "required": ["x"], "additionalProperties": False, **({"$defs": top} if top else {})}
                 schema["properties"]["x"].pop("$defs", None)
             else:
                 schema = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 20}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
                           "required": ["city"], "additionalProperties": False}
-            body["tools"] = [{"type": "function", "function": {"name": n, "parameters": schema}} for n in ("first", "second")]
+            body["tools"] = [{"type": "function", "function": {"name": n, "description": "A tool.", "parameters": schema}} for n in ("first", "second")]
             body["tool_choice"] = "required" if i % 4 else {"type": "function", "function": {"name": "second"}}
         else:
             body["response_format"] = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema, "strict": True}}
