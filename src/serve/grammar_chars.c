@@ -214,10 +214,10 @@ struct settling {
     uint32_t *found, count;    /* the set that is being made */
     uint32_t *mark, epoch;     /* [nodes] */
     uint32_t *cut;             /* [2 * ways + 2]: where characters begin to differ */
-    uint64_t work;             /* nodes looked at for characters */
+    uint64_t work;             /* nodes looked at, and sorted, for characters */
     struct pith_chars *out;
 };
-#define MOST_WORK ((uint64_t)1 << 26)
+#define MOST_WORK ((uint64_t)1 << 24)
 
 static int by_number(const void *a, const void *b)
 {
@@ -282,9 +282,6 @@ static enum pith_status settle_state(struct settling *s, uint32_t set, struct pi
     for (size_t i = 0; i < n; i++) final = final || net->node[node[i]].final;
     PITH_TRY(add_state(s->out, final, err));
     const size_t cuts = find_cuts(s, node, n);
-    s->work += (uint64_t)cuts * n;
-    if (s->work > MOST_WORK)
-        return pith_fail(err, PITH_LIMIT, "a text's pattern takes too much work");
     for (size_t i = 0; i + 1 < cuts; i++) {
         const uint32_t lo = s->cut[i];
         node = pith_interned_get(&s->sets, set, &n);
@@ -292,8 +289,12 @@ static enum pith_status settle_state(struct settling *s, uint32_t set, struct pi
         for (size_t k = 0; k < n; k++)
             for (uint32_t w = net->node[node[k]].way; w; w = net->way[w].next)
                 if (net->way[w].lo <= lo && lo <= net->way[w].hi) add(s, net->way[w].to);
+        s->work += n;
         if (s->count == 0) continue;
         const uint32_t to = close_set(s);
+        s->work += (uint64_t)s->count * 4;
+        if (s->work > MOST_WORK)
+            return pith_fail(err, PITH_LIMIT, "a text's pattern takes too much work");
         if (to == PITH_INTERN_NONE) return pith_fail_nomem(err, "text");
         PITH_TRY(add_edge(s->out, lo, s->cut[i + 1] - 1, to, err));
     }
