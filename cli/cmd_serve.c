@@ -180,6 +180,7 @@ static int serve(const struct settings *s, struct server *server, struct pith_en
     server_begin(server, service, format);
     tell_ready(s, server, name);
     while (!interrupted()) nanosleep(&a_little, NULL);
+    end_unhurried(); /* --grace is the bound */
     server_notify("STOPPING=1");
     pith_service_drain(service);
     server_drain(server, s->grace);

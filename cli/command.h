@@ -131,6 +131,9 @@ struct pith_progress meter_progress(struct meter *m);
 void meter_end(struct meter *m);
 /* True once the user pressed Ctrl-C (or SIGTERM came). */
 bool interrupted(void);
+/* From here on the program may take as long to end as it wants to, as it bounds that itself; only a
+ * second signal ends it at once. */
+void end_unhurried(void);
 /* Forgets that: the program goes on. */
 void clear_interrupt(void);
 void catch_signals(void);

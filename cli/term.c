@@ -13,6 +13,7 @@
 
 static volatile sig_atomic_t stop_requested;
 static volatile sig_atomic_t stop_heard; /* by the work */
+static volatile sig_atomic_t unhurried;  /* the work bounds its own end */
 /* The handlers' own: signals wait while they run. */
 static struct timespec first_signal, worked_then; /* by the processors' clock of this process */
 static int alarms;
@@ -55,7 +56,7 @@ static void on_alarm(int number)
     enum { MOST = 3 };
     static const char text[] = "\npith: interrupted\n";
     (void)number;
-    if (!stop_requested) return; /* it was taken for something else meanwhile */
+    if (!stop_requested || unhurried) return; /* it was taken for something else meanwhile */
     if (!stop_heard && ++alarms < MOST && was_kept_waiting()) {
         alarm(1);
         return;
@@ -70,7 +71,7 @@ static bool stopping(void)
 {
     if (stop_requested) {
         stop_heard = 1;
-        alarm(5);
+        if (!unhurried) alarm(5);
     }
     return stop_requested != 0;
 }
@@ -91,6 +92,12 @@ void catch_signals(void)
 bool interrupted(void)
 {
     return stopping();
+}
+
+void end_unhurried(void)
+{
+    unhurried = 1;
+    alarm(0);
 }
 
 void clear_interrupt(void)

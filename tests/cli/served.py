@@ -61,7 +61,7 @@ class Server:
 
     def __exit__(self, *_):
         self.process.terminate()
-        check("it ends with status 0", self.process.wait(60) == 0)
+        check("it ends with status 0", self.process.wait(300) == 0)
 
 
 def asked(port, **more):
@@ -153,10 +153,22 @@ def half(s):
     s.shutdown(socket.SHUT_WR)
 
 
+def drains(pith, model):
+    """Accepted requests have all of --grace, not the seconds that other commands have to end."""
+    with Server(pith, model, "--max-sequences", "1", "--grace", "300") as port:
+        threads, answers = crowd(port, 40, 300)
+        awaited(20, lambda: sum(gauges(port)[f"vllm:num_requests_{x}"] for x in ("running", "waiting")) >= 40)
+        begin = time.monotonic()
+    for t in threads:
+        t.join()
+    check(f"what was accepted is answered after SIGTERM, {time.monotonic() - begin:.1f} s of it", answers == [200] * 40, answers)
+
+
 def main():
     pith, model = sys.argv[1:]
     preempted(pith, model, *same_bits(pith, model))
     pages_return(pith, model)
+    drains(pith, model)
     return failed
 
 
