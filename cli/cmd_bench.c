@@ -259,7 +259,7 @@ const struct command command_bench = {
         "  pith bench Llama-3.2-1B --weights int4:g128 --prompt 0 --json\n"
         "  pith bench --serve http://127.0.0.1:8080 --clients 1,4,16 --ignore-eos\n"
         "  pith bench --serve http://127.0.0.1:8080 --rate 2 --duration 60 \\\n"
-        "      --prompt lognormal:256:0.7,max=2048 --limit first=1s,between=100ms -o page.html\n",
+        "      --prompt lognormal:256:0.7,max=2048 -o page.html\n",
     .details =
         "The machine's limits are measured in the same run, before and after each prompt and\n"
         "generation: how fast it reads memory, and how many multiply-adds a second it makes.\n"

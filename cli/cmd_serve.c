@@ -226,8 +226,8 @@ const struct command command_serve = {
     .extra = "--name NAME",
     .examples = "  pith serve out\n"
                 "  pith serve out --port 8000 --kv int8:token --context 8k\n"
-                "  pith serve out --host 0.0.0.0 --api-key-file keys --tls-cert c.pem --tls-key "
-                "k.pem\n",
+                "  pith serve out --host 0.0.0.0 --api-key-file keys \\\n"
+                "      --tls-cert c.pem --tls-key k.pem\n",
     .details =
         "Answers /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/models and more\n"
         "(docs/serving.md), whole or as a stream, and shows a page to talk to at /. The address\n"

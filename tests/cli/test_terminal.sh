@@ -25,7 +25,7 @@ check "a conversion at 80" at 80 "$pith" convert "$work/narrow" -o "$work/narrow
 check "long names at 80" at 80 "$pith" quantize "$root/models/probe-moe" -o "$work/narrow-moe" -r rtn
 check "the overview at 80" at 80 "$pith" --help
 check "an error at 80" at 80 sh -c "'$pith' quantize '$probe' -o '$work/no' --weights 4; true"
-for c in quantize convert verify diff eval compare run bench inspect recipes formats features; do
+for c in $("$pith" --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
     check "help of $c at 80" at 80 "$pith" $c --help
 done
 states() { # COLUMNS TOKENS: of as many tokens as take time for several states, on a fast machine more
