@@ -290,6 +290,7 @@ clean: ## remove what was built
 	rm -rf $(BUILD) build-asan build-tsan build-clang build-fuzz build-coverage
 
 $(BUILD)/src/calib/corpus_builtin.o: src/calib/builtin.txt
+$(BUILD)/src/plan/shapes.o: src/plan/shapes.json
 $(BUILD)/server/page.o: server/page.html server/page.css server/page.js
 
 -include $(OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(WEB_OBJ:.o=.d) $(TEST_BIN:=.d)

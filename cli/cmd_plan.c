@@ -1,0 +1,319 @@
+/* pith plan: which formats, on which hardware, at what speed and cost. */
+#include "cli/command.h"
+#include "cli/measure.h"
+#include "cli/tables.h"
+
+#include <pith/plan.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct settings {
+    struct common common;
+    struct pith_plan_model_options o;
+    struct text_list contexts, users, weights, kv, targets;
+    bool shapes, all;
+};
+
+#define AT(field) offsetof(struct settings, field)
+static const struct option options[] = {
+    {"context", 0, OPTION_LIST, AT(contexts), "N",
+     "positions of each user's cache (default 4096, or the model's if less); may repeat"},
+    {"users", 0, OPTION_LIST, AT(users), "N", "users at once (default 1); may repeat"},
+    {"weights", 0, OPTION_LIST, AT(weights), "GRID|RECIPE",
+     "how weights are held: int4:g128, awq+gptq, none (default: those worth trying); may repeat"},
+    {"kv", 0, OPTION_LIST, AT(kv), "GRID",
+     "KV cache (default: bf16, and what the engine has in 8 bits); may repeat"},
+    {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
+     "vllm, sglang, trtllm, llama.cpp, transformers, pith (default: the first that loads it); may "
+     "repeat"},
+    {"fit", 0, OPTION_SIZE, AT(o.fit), "SIZE", "backwards: bytes that must do, such as 24G"},
+    {"all", 0, OPTION_FLAG, AT(all), NULL, "show every line, and all that was ruled out"},
+    {"shapes", 0, OPTION_FLAG, AT(shapes), NULL,
+     "list the well-known models that MODEL may be, instead"},
+};
+
+/* --- what is shown ---------------------------------------------------------------------------- */
+
+enum { SHOWN = 12, OUT_SHOWN = 8, REASONS = 3 };
+
+static const char *gigabytes(double bytes, char text[32])
+{
+    if (bytes >= 1e9) snprintf(text, 32, "%.2f GB", bytes * 1e-9);
+    else snprintf(text, 32, "%.1f MB", bytes * 1e-6);
+    return text;
+}
+
+static void text_cell(json_t *row, const char *text)
+{
+    json_array_append_new(row, json_string(text));
+}
+
+static void size_cell(json_t *row, double bytes)
+{
+    char text[32];
+    text_cell(row, gigabytes(bytes, text));
+}
+
+/* A number that may be missing. */
+static void maybe_cell(json_t *row, const json_t *j, const char *key, const char *format)
+{
+    const json_t *v = json_object_get(j, key);
+    if (json_is_number(v)) table_cell(row, format, json_number_value(v));
+    else text_cell(row, "-");
+}
+
+/* A row's texts; those of `empty` have nothing to say here. */
+enum { COLUMNS = 18 };
+static const struct {
+    const char *name, *align;
+} column[COLUMNS] = {{"", "right"},
+                     {"recipe", "left"},
+                     {"weights", "left"},
+                     {"cache", "left"},
+                     {"engine", "left"},
+                     {"on", "left"},
+                     {"context", "right"},
+                     {"users", "right"},
+                     {"weights", "right"},
+                     {"cache", "right"},
+                     {"in all", "right"},
+                     {"users at most", "right"},
+                     {"context at most", "right"},
+                     {"first, s", "right"},
+                     {"tokens/s each", "right"},
+                     {"tokens/s", "right"},
+                     {"USD/million", "right"},
+                     {"KL", "right"}};
+
+static json_t *line_of(const json_t *r, size_t number)
+{
+    const char *hardware = json_text(r, "hardware");
+    const json_t *quality = json_object_get(r, "quality");
+    json_t *row = json_array();
+    char on[96] = "-";
+    if (*hardware)
+        snprintf(on, sizeof on, json_get(r, "count") > 1 ? "%.70s x%d" : "%.70s", hardware,
+                 (int)json_get(r, "count"));
+    table_cell(row, "%.0f", (double)number);
+    text_cell(row, json_text(r, "recipe"));
+    text_cell(row, json_text(r, "weights"));
+    text_cell(row, json_text(r, "kv"));
+    text_cell(row, json_text(r, "engine"));
+    text_cell(row, on);
+    table_cell(row, "%.0f", json_get(r, "context"));
+    table_cell(row, "%.0f", json_get(r, "users"));
+    size_cell(row, json_get(r, "weight_bytes"));
+    size_cell(row, json_get(r, "kv_bytes"));
+    size_cell(row, json_get(r, "total_bytes"));
+    maybe_cell(row, r, "max_users", "%.0f");
+    maybe_cell(row, r, "max_context", "%.0f");
+    maybe_cell(row, r, "first_token_seconds", "%.3g");
+    maybe_cell(row, r, "tokens_per_second_user", "%.4g");
+    maybe_cell(row, r, "tokens_per_second", "%.4g");
+    maybe_cell(row, r, "cost_per_million_tokens", "%.3g");
+    maybe_cell(row, quality, "kld", "%.4f");
+    return row;
+}
+
+/* Prints the lines (taken over) without the columns in which there is nothing. */
+static void print_lines(const struct settings *s, json_t *lines)
+{
+    json_t *names = json_array(), *rows = json_array(), *line;
+    bool empty[COLUMNS];
+    size_t i;
+    for (size_t c = 0; c < COLUMNS; c++) {
+        empty[c] = true;
+        json_array_foreach (lines, i, line)
+            empty[c] &= strcmp(json_string_value(json_array_get(line, c)), "-") == 0;
+        if (!empty[c]) table_column(names, column[c].name, column[c].align);
+    }
+    json_array_foreach (lines, i, line) {
+        json_t *row = json_array();
+        for (size_t c = 0; c < COLUMNS; c++)
+            if (!empty[c]) json_array_append(row, json_array_get(line, c));
+        json_array_append_new(rows, row);
+    }
+    json_decref(lines);
+    (void)print_table(&s->common, names, rows, NULL);
+}
+
+static void print_model(const json_t *j)
+{
+    const json_t *n = json_object_get(j, "parameters");
+    const double all = json_get(n, "all"), active = json_get(n, "active");
+    printf("%s%s%s: ", bold(), json_text(j, "model"), plain());
+    print_line(text_columns(json_text(j, "model")) + 2, 2,
+               "%.3f billion parameters, %.3f of them of a token's way; embeddings %.3f, head %.3f,"
+               " attention %.3f, MLP %.3f, experts %.3f",
+               all * 1e-9, active * 1e-9, json_get(n, "embeddings") * 1e-9,
+               json_get(n, "head") * 1e-9, json_get(n, "attention") * 1e-9,
+               json_get(n, "mlp") * 1e-9, json_get(n, "experts") * 1e-9);
+}
+
+static void print_reasons(const json_t *rows)
+{
+    const json_t *r;
+    size_t i;
+    json_array_foreach (rows, i, r) {
+        const json_t *commands = json_object_get(r, "commands");
+        if (i == REASONS) break;
+        printf("\n");
+        if (*json_text(r, "reason")) {
+            printf("%zu. ", i + 1);
+            print_line(3, 3, "%s", json_text(r, "reason"));
+        }
+        if (*json_text(commands, "quantize")) printf("   %s\n", json_text(commands, "quantize"));
+        printf("   %s\n", json_text(commands, "serve"));
+    }
+}
+
+static void print_out(const json_t *out, size_t most)
+{
+    const json_t *r;
+    size_t i;
+    if (json_array_size(out) == 0) return;
+    printf("\nruled out:\n");
+    json_array_foreach (out, i, r) {
+        const char *hardware = json_text(r, "hardware"), *engine = json_text(r, "engine");
+        if (i == most) {
+            printf("  ... and %zu more: --all lists them\n", json_array_size(out) - i);
+            break;
+        }
+        printf("  ");
+        print_line(2, 4, "%s%s%s%s%s%s%s: %s", json_text(r, "recipe"),
+                   *json_text(r, "kv") ? ", " : "", json_text(r, "kv"), *engine ? ", " : "", engine,
+                   *hardware ? ", " : "", hardware, json_text(r, "reason"));
+    }
+}
+
+static void print_plan(const struct settings *s, const json_t *j)
+{
+    const json_t *rows = json_object_get(j, "rows"), *r;
+    const size_t count = json_array_size(rows), most = s->all || count < SHOWN ? count : SHOWN;
+    json_t *lines = json_array();
+    size_t i;
+    print_model(j);
+    printf("\n");
+    json_array_foreach (rows, i, r) {
+        if (i == most) break;
+        json_array_append_new(lines, line_of(r, i + 1));
+    }
+    if (count) print_lines(s, lines);
+    else {
+        json_decref(lines);
+        printf("nothing fits\n");
+    }
+    if (most < count) printf("... and %zu more: --all lists them\n", count - most);
+    print_reasons(rows);
+    print_out(json_object_get(j, "ruled_out"), s->all ? SIZE_MAX : OUT_SHOWN);
+}
+
+/* --- the run ---------------------------------------------------------------------------------- */
+
+static int show_shapes(const struct settings *s)
+{
+    struct pith_error err = {0};
+    char *report = NULL;
+    int rc = EXIT_DONE;
+    if (pith_plan_shapes(&report, &err) != PITH_OK) return report_failure(&s->common, &err);
+    json_t *list = read_report(&s->common, report, &rc), *rows = json_array(),
+           *names = json_array();
+    const json_t *e;
+    size_t i;
+    if (s->common.json) printf("%s\n", report);
+    table_column(names, "name", "left");
+    table_column(names, "parameters", "right");
+    table_column(names, "architecture", "left");
+    json_array_foreach (list, i, e) {
+        json_t *row = json_array();
+        text_cell(row, json_text(e, "name"));
+        table_cell(row, "%.0f", json_get(e, "parameters"));
+        text_cell(row, json_text(e, "architecture"));
+        json_array_append_new(rows, row);
+    }
+    if (list && !s->common.json) rc = print_table(&s->common, names, rows, NULL);
+    else {
+        json_decref(names);
+        json_decref(rows);
+    }
+    json_decref(list);
+    pith_text_free(report);
+    return rc;
+}
+
+/* Nothing else is looked at then. */
+static int shapes_alone(const struct settings *s, const struct text_list *operands)
+{
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        if (strcmp(options[i].name, "shapes") != 0 && given(&s->common, options[i].name))
+            return usage_failure(&s->common, "--%s does nothing with --shapes", options[i].name);
+    if (operands->count)
+        return usage_failure(&s->common, "%s: with --shapes no MODEL is looked at",
+                             operands->item[0]);
+    return show_shapes(s);
+}
+
+static void take_options(struct settings *s, const struct text_list *operands)
+{
+    s->o.model = operands->item[0];
+    s->o.contexts = as_list(&s->contexts);
+    s->o.users = as_list(&s->users);
+    s->o.weights = as_list(&s->weights);
+    s->o.kv = as_list(&s->kv);
+    s->o.targets = as_list(&s->targets);
+}
+
+static int run(void *settings, const struct text_list *operands)
+{
+    struct settings *s = settings;
+    struct pith_error err = {0};
+    char *report = NULL;
+    if (s->shapes) return shapes_alone(s, operands);
+    if (operands->count == 0)
+        return usage_failure(&s->common, "an argument is missing: MODEL\n"
+                                         "usage: pith plan MODEL [options]\n"
+                                         "Try 'pith plan --help'.");
+    int rc = EXIT_DONE;
+    take_options(s, operands);
+    const enum pith_status status = pith_plan_model(&s->o, &report, &err);
+    if (status == PITH_ARG) return report_usage(&s->common, &err);
+    if (status != PITH_OK) return report_failure(&s->common, &err);
+    if (s->common.json) printf("%s", report);
+    else {
+        json_t *j = read_report(&s->common, report, &rc);
+        if (j) print_plan(s, j);
+        json_decref(j);
+    }
+    pith_text_free(report);
+    return rc;
+}
+
+static void defaults(void *settings)
+{
+    struct settings *s = settings;
+    pith_plan_model_defaults(&s->o);
+}
+
+const struct command command_plan = {
+    .name = "plan",
+    .summary = "what fits, how fast it would be, what it would cost",
+    .operands = "MODEL [options]",
+    .examples = "  pith plan config.json --fit 24G --context 32k --users 4\n"
+                "  pith plan out --for pith --weights int4:g128 --weights none\n"
+                "  pith plan --shapes\n",
+    .details = "MODEL is a folder, a .gguf file, a config.json alone, or a well-known name.\n"
+               "Nothing is loaded: bytes are those of the layouts that pith writes and runs.\n"
+               "docs/planning.md says how each number is found.\n",
+    .options = options,
+    .option_count = sizeof options / sizeof options[0],
+    .settings_size = sizeof(struct settings),
+    .defaults = defaults,
+    .min_operands = 0,
+    .max_operands = 1,
+    .takes_models = false,
+    .plain = true,
+    .run = run,
+};

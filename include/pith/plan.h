@@ -1,0 +1,51 @@
+/* pith/plan.h: which formats a model could have on which hardware, what fits, how fast it would be
+ * and what it would cost: computed, before anything is made or rented. */
+#ifndef PITH_PLAN_H
+#define PITH_PLAN_H
+
+#include <pith/quantize.h>
+#include <pith/status.h>
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What is asked. Start from pith_plan_model_defaults(). Of lists every combination is looked at; an
+ * empty one leaves the choice to the planner. */
+struct pith_plan_model_options {
+    size_t size;       /* of this struct as the program knows it: pith_plan_model_defaults() */
+    const char *model; /* folder, .gguf, config.json, or a name of pith_plan_shapes() */
+    struct pith_list
+        contexts;             /* positions of each user: "8k"; none: 4096, or the model's if less */
+    struct pith_list users;   /* at once: "1"; none: 1 */
+    struct pith_list weights; /* recipes, or grids */
+    struct pith_list kv;      /* caches, as of pith_eval_options */
+    struct pith_list targets; /* engines: "vllm", "sglang", "trtllm", "llama.cpp", "pith" */
+    uint64_t fit;             /* bytes that must do for all of it, 0: no limit */
+};
+/* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
+PITH_API void pith_plan_model_defaults_sized(struct pith_plan_model_options *options, size_t size);
+static inline void pith_plan_model_defaults(struct pith_plan_model_options *options)
+{
+    pith_plan_model_defaults_sized(options, sizeof *options);
+}
+
+/* *report is JSON with the keys that docs/planning.md explains, rows best first; free it with
+ * pith_text_free(). Reads headers of files at most, never weights.
+ *
+ * PITH_ARG          a name or number that means nothing
+ * PITH_UNSUPPORTED  an architecture that is not known, a grid that weights cannot have
+ * PITH_FORMAT       a file that is none of these; statuses of opening a checkpoint */
+PITH_API enum pith_status pith_plan_model(const struct pith_plan_model_options *options,
+                                          char **report, struct pith_error *err);
+
+/* The well-known shapes that a plan can be made for by name, as a JSON array; free it likewise. */
+PITH_API enum pith_status pith_plan_shapes(char **report, struct pith_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,85 @@
+/* api/plan.h: the parts of pith plan: what is tried, and what becomes of it. */
+#ifndef PITH_API_PLAN_H
+#define PITH_API_PLAN_H
+
+#include <pith/plan.h>
+
+#include "base/json.h"
+#include "export/preflight.h"
+#include "plan/room.h"
+#include "quant/recipe.h"
+
+enum { PLAN_ENGINES = 8, PLAN_CANDIDATES = 64, PLAN_TEXT = 80, PLAN_WHY = 192, PLAN_LIST = 32 };
+
+/* One way to hold the weights. */
+struct plan_candidate {
+    char name[PLAN_TEXT];    /* the recipe; "none": as the model is; "stored": as it lies there */
+    char weights[PLAN_TEXT]; /* "int4:g128:asym", "bf16" */
+    char acts[PLAN_TEXT];    /* "none" */
+    char
+        option[PLAN_TEXT]; /* what pith quantize is told beside the recipe: "--weights int3:g128" */
+    struct pith_recipe recipe;
+    struct pith_weight_form form;
+    bool quantizes;
+    double kld;         /* expected, NAN: not known */
+    const char *source; /* of that; never NULL */
+    const char *published;
+    /* By number of pith_engine_needs(), filled in by plan_candidate_ask(): the container that the
+     * engine loads (NULL for weights as they are), or why it loads none. */
+    bool asked[PLAN_ENGINES];
+    const struct pith_container *container[PLAN_ENGINES];
+    char why[PLAN_ENGINES][PLAN_WHY];
+};
+
+/* One combination. */
+struct plan_case {
+    const struct plan_candidate *c;
+    size_t engine; /* number of its row */
+    const struct pith_engine_need *need;
+    struct pith_weight_form form;
+    struct pith_kv_format kv;
+    char kv_name[PITH_KV_TEXT];
+    struct pith_demand demand;
+    unsigned devices;
+};
+
+struct plan_made {
+    const struct pith_plan_model_options *options;
+    struct pith_plan_subject model;
+    char name[256];
+    struct pith_census census;
+    struct plan_candidate *candidate; /* [candidates] */
+    size_t candidates;
+    size_t context[PLAN_LIST], user_count[PLAN_LIST];
+    size_t contexts, user_counts;
+    json_t *rows, *out; /* what is ranked, and what was ruled out */
+};
+
+/* The candidates that the options name, or those that a plan tries by itself. */
+enum pith_status plan_candidates_make(struct plan_made *m, struct pith_error *err);
+
+/* Whether that engine loads it: c->why is empty then. */
+enum pith_status plan_candidate_ask(const struct plan_made *m, struct plan_candidate *c,
+                                    size_t engine, struct pith_error *err);
+
+/* How its weights lie in that container; NULL: in the recipe's. */
+void plan_form(const struct plan_made *p, const struct plan_candidate *c,
+               const struct pith_container *container, struct pith_weight_form *out);
+
+/* The cache that a plan tries for an engine, from *i of the table on; NULL: no more. */
+const char *plan_cache_tried(size_t *i, const char *engine);
+/* What is expected of a cache, NAN where it was not measured. */
+double plan_cache_kld(const char *name);
+
+/* Fills p->rows and p->out. */
+enum pith_status plan_rows_make(struct plan_made *p, struct pith_error *err);
+/* Puts the best row first, and a reason in each: the speed (or tokens for money) by what the
+ * weights and the cache lose. */
+enum pith_status plan_rank(struct plan_made *p, struct pith_error *err);
+/* What is expected to be lost of a row; NaN: not known. */
+double plan_kld(const json_t *row);
+/* {"quantize", "serve"}: a new reference. */
+json_t *plan_commands(const struct plan_made *p, const struct plan_case *k,
+                      struct pith_spread_over over);
+
+#endif

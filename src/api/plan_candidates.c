@@ -1,0 +1,338 @@
+/* The ways to hold a model's weights that a plan looks at, and which engine loads each. */
+#include "api/plan.h"
+
+#include "base/mem.h"
+#include "export/file.h"
+#include "export/mixture.h"
+#include "quant/scale.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct quality {
+    const char *recipe;
+    double probe, outliers; /* KL */
+    bool tried;
+    const char *published;
+} qualities[] = {
+#define PITH_PLAN_QUALITY(recipe, probe, outliers, tried, published)                               \
+    {recipe, (double)probe, (double)outliers, tried, published},
+#include "plan/quality.def"
+#undef PITH_PLAN_QUALITY
+};
+
+static const struct cache_quality {
+    const char *name;
+    double probe, mixture;
+    const char *engines;
+} cache_qualities[] = {
+#define PITH_PLAN_CACHE(name, probe, mixture, engines) {name, probe, mixture, engines},
+#include "plan/caches.def"
+#undef PITH_PLAN_CACHE
+};
+
+double plan_cache_kld(const char *name)
+{
+    for (size_t i = 0; i < PITH_COUNT(cache_qualities); i++)
+        if (strcmp(cache_qualities[i].name, name) == 0) return cache_qualities[i].probe;
+    return (double)NAN;
+}
+
+static bool among(const char *list, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *at = list; (at = strstr(at, word)) != NULL; at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0')) return true;
+    return false;
+}
+
+const char *plan_cache_tried(size_t *i, const char *engine)
+{
+    for (; *i < PITH_COUNT(cache_qualities); ++*i) {
+        const struct cache_quality *c = &cache_qualities[*i];
+        if (strcmp(c->engines, "*") == 0 || among(c->engines, engine)) return c->name;
+    }
+    return NULL;
+}
+
+/* --- the form of the weights ------------------------------------------------------------------ */
+
+/* The type that llama.cpp's files give a linear, as pith quantize chooses it. */
+static struct pith_grid file_grid(const struct pith_weight_form *f, const struct pith_model *m,
+                                  const struct pith_matrix *of)
+{
+    const struct pith_file_export *file = pith_file_export_of(f->container);
+    char module[256];
+    struct pith_grid g = f->linears;
+    pith_plan_linear_name(&m->plans, of->layer, of->linear, module, sizeof module);
+    if (f->grid_ctx) g = pith_mixture_grid(f->grid_ctx, m, of->layer, module);
+    if (file->keeps(m, module)) return (struct pith_grid){0};
+    (void)pith_mixture_fall_back(&g, file->side_by_side(m, module, of->cols));
+    return g;
+}
+
+static void set_form(const struct plan_made *p, struct plan_candidate *c,
+                     const struct pith_container *container, struct pith_weight_form *f)
+{
+    const struct pith_model *m = p->model.model;
+    const struct pith_file_export *file = pith_file_export_of(container);
+    const uint32_t width = pith_shape_embed(&m->shape);
+    *f = (struct pith_weight_form){.linears = c->recipe.weights,
+                                   .acts = c->recipe.acts,
+                                   .container = container,
+                                   .opts = {.model_dtype = m->shape.dtype, .acts = c->recipe.acts}};
+    struct pith_linear_grid one = {.grid = f->linears};
+    pith_container_settle(container, &one, 1, &f->opts);
+    if (!file) return;
+    f->plain_bits = 32;
+    f->grid = file_grid;
+    f->grid_ctx = c->recipe.mixture ? pith_mixture_find(f->linears.format, c->recipe.mixture)
+                                    : NULL;
+    (void)file->end_grid(&f->linears, false, width, &f->embed);
+    if (m->shape.tied) f->embed = (struct pith_grid){0};
+    (void)file->end_grid(&f->linears, true, width, &f->head);
+}
+
+/* --- who loads it ----------------------------------------------------------------------------- */
+
+struct offers {
+    const struct plan_made *p;
+    struct pith_linear_grid *linear; /* [count] */
+    char (*name)[96];                /* [count] */
+    struct pith_matrix *of;          /* [count] */
+    size_t *like;                    /* [count]: an earlier one that it is like, or itself */
+    size_t count, room;
+};
+
+static void add_linear(void *ctx, const struct pith_matrix *m)
+{
+    struct offers *o = ctx;
+    if (!m->spec || o->count == o->room) return;
+    pith_plan_linear_name(&o->p->model.model->plans, m->layer, m->linear, o->name[o->count],
+                          sizeof o->name[0]);
+    o->of[o->count] = *m;
+    o->like[o->count] = o->count;
+    o->count++;
+}
+
+/* Experts after a layer's first are like that one. */
+static enum pith_status list_linears(struct offers *o, struct pith_error *err)
+{
+    const struct pith_plans *plans = &o->p->model.model->plans;
+    const size_t all = plans->first[plans->layers] + 1;
+    o->room = all;
+    o->linear = pith_zalloc(all, sizeof *o->linear);
+    o->name = pith_zalloc(all, sizeof *o->name);
+    o->of = pith_zalloc(all, sizeof *o->of);
+    o->like = pith_zalloc(all, sizeof *o->like);
+    if (!o->linear || !o->name || !o->of || !o->like)
+        return pith_fail_nomem(err, "the linears of a model");
+    for (uint32_t i = 0; i < plans->layers; i++) {
+        const struct pith_layer_plan *l = pith_plan(plans, i);
+        const struct pith_node *experts = pith_plan_experts(l);
+        for (uint32_t k = 0; k < l->linears; k++) {
+            add_linear(o, &(struct pith_matrix){.class = l->linear[k].stays ? PITH_PLAN_ROUTER
+                                                                            : PITH_PLAN_MLP,
+                                                .layer = i,
+                                                .linear = k,
+                                                .rows = l->linear[k].rows,
+                                                .cols = l->linear[k].cols,
+                                                .count = 1,
+                                                .spec = &l->linear[k]});
+            if (experts && l->linear[k].expert != PITH_NO_PART && l->linear[k].expert > 0)
+                o->like[o->count - 1] = o->like[o->count - 1 - experts->u.experts.each];
+        }
+    }
+    return PITH_OK;
+}
+
+static void free_offers(struct offers *o)
+{
+    pith_free(o->linear);
+    pith_free(o->name);
+    pith_free(o->of);
+    pith_free(o->like);
+}
+
+/* Whether the container holds all of it and the engine loads that; `why` says no. */
+static bool loads(struct offers *o, const struct pith_weight_form *f,
+                  const struct pith_target_engine *engine, struct pith_error *why)
+{
+    const struct pith_plan_subject *p = &o->p->model;
+    const struct pith_target target = {.engine = engine, .tp = 1};
+    *why = (struct pith_error){0};
+    for (size_t i = 0; i < o->count; i++) {
+        const bool first = o->like[i] == i;
+        const struct pith_grid g = first ? pith_form_grid(f, p, &o->of[i])
+                                         : o->linear[o->like[i]].grid;
+        o->linear[i] = (struct pith_linear_grid){.module = o->name[i], .grid = g};
+        if (!first) continue;
+        if (g.format &&
+            f->container->accepts(&g, o->of[i].rows, o->of[i].cols, &f->opts, why) != PITH_OK)
+            return false;
+    }
+    const struct pith_offer offer = {.plans = &p->model->plans,
+                                     .shape = &p->model->shape,
+                                     .container = f->container,
+                                     .opts = &f->opts,
+                                     .linears = o->linear,
+                                     .count = o->count};
+    return !engine || pith_preflight(&target, &offer, why) == PITH_OK;
+}
+
+/* The recipe's own container first, then the others in the order of their table. */
+static const struct pith_container *find_container(struct offers *o, struct plan_candidate *c,
+                                                   const struct pith_target_engine *engine,
+                                                   struct pith_error *why)
+{
+    size_t count;
+    const struct pith_container *const *all = pith_containers(&count);
+    const struct pith_container *own = pith_container_find(c->recipe.container);
+    struct pith_weight_form f;
+    struct pith_error other;
+    set_form(o->p, c, own, &f);
+    if (loads(o, &f, engine, why)) return own;
+    for (size_t i = 0; i < count; i++) {
+        if (all[i] == own || !all[i]->pack || all[i]->unloaded) continue;
+        if ((all[i]->file != NULL) != (own->file != NULL)) continue;
+        set_form(o->p, c, all[i], &f);
+        if (loads(o, &f, engine, &other)) return all[i];
+    }
+    return NULL;
+}
+
+enum pith_status plan_candidate_ask(const struct plan_made *p, struct plan_candidate *c,
+                                    size_t engine, struct pith_error *err)
+{
+    size_t count;
+    const struct pith_engine_need *need = pith_engine_needs(&count);
+    const struct pith_arch *arch = p->model.model->arch;
+    struct pith_error why = {0};
+    if (c->asked[engine]) return PITH_OK;
+    c->asked[engine] = true;
+    if (!c->quantizes) {
+        if (strcmp(need[engine].name, "llama.cpp") == 0 && !arch->gguf.name)
+            (void)snprintf(c->why[engine], PLAN_WHY, "llama.cpp has no such architecture");
+        return PITH_OK;
+    }
+    struct offers o = {.p = p};
+    const enum pith_status s = list_linears(&o, err);
+    if (s == PITH_OK)
+        c->container[engine] = find_container(&o, c, pith_engine_find(need[engine].name), &why);
+    if (s == PITH_OK && !c->container[engine])
+        (void)snprintf(c->why[engine], PLAN_WHY, "%.180s", why.text);
+    free_offers(&o);
+    return s;
+}
+
+/* --- the candidates --------------------------------------------------------------------------- */
+
+static void set_quality(struct plan_candidate *c)
+{
+    c->kld = (double)NAN;
+    c->source = "not measured: pith eval --baseline tells";
+    c->published = "";
+    for (size_t i = 0; i < PITH_COUNT(qualities) && !*c->option; i++) {
+        const struct quality *q = &qualities[i];
+        if (strcmp(q->recipe, c->name) != 0) continue;
+        const bool outliers = !isnan(q->outliers);
+        c->kld = outliers ? q->outliers : q->probe;
+        c->source = outliers ? "measured on the model that ships with outliers, docs/techniques.md"
+                             : "measured on the model that ships, docs/techniques.md";
+        c->published = q->published;
+    }
+    if (c->quantizes) return;
+    c->kld = 0;
+    c->source = "the model itself";
+}
+
+static void name_grids(struct plan_candidate *c, enum pith_dtype dtype)
+{
+    if (c->recipe.weights.format) {
+        pith_grid_format(&c->recipe.weights, c->weights);
+        if (c->recipe.mixture)
+            (void)snprintf(c->weights + strlen(c->weights), 4, ":%c", c->recipe.mixture);
+    } else
+        (void)snprintf(c->weights, PLAN_TEXT, "%s",
+                       dtype == PITH_F16   ? "f16"
+                       : dtype == PITH_F32 ? "f32"
+                                           : "bf16");
+    if (c->recipe.acts.format) pith_grid_format(&c->recipe.acts, c->acts);
+    else (void)snprintf(c->acts, PLAN_TEXT, "none");
+}
+
+static bool plain_name(const char *text)
+{
+    static const char *const names[] = {"none", "bf16",    "f16",     "f32",
+                                        "fp16", "float16", "bfloat16"};
+    for (size_t i = 0; i < PITH_COUNT(names); i++)
+        if (strcmp(text, names[i]) == 0) return true;
+    return false;
+}
+
+static bool is_recipe(const char *text)
+{
+    size_t count;
+    const struct pith_recipe_row *rows = pith_recipe_rows(&count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(rows[i].name, text) == 0) return true;
+    return strchr(text, '/') || strstr(text, ".json");
+}
+
+/* A grid alone is rounding to nearest, in whichever container has it. */
+static enum pith_status read_grid(const char *text, struct plan_candidate *c,
+                                  struct pith_error *err)
+{
+    struct pith_recipe *r = &c->recipe;
+    PITH_TRY(pith_recipe_load("rtn", r, err));
+    PITH_TRY(pith_recipe_set(r, "weights", text, err));
+    if (r->weights.format && r->weights.format->kind == PITH_KIND_GGUF)
+        (void)snprintf(r->container, sizeof r->container, "gguf");
+    (void)snprintf(c->name, PLAN_TEXT, "rtn");
+    (void)snprintf(c->option, PLAN_TEXT, " --weights %.60s", text);
+    return PITH_OK;
+}
+
+static enum pith_status add_candidate(struct plan_made *p, const char *text, struct pith_error *err)
+{
+    struct plan_candidate *c = &p->candidate[p->candidates];
+    if (p->candidates == PLAN_CANDIDATES)
+        return pith_fail(err, PITH_ARG, "more than %d kinds of weights", PLAN_CANDIDATES);
+    if (plain_name(text)) (void)snprintf(c->name, PLAN_TEXT, "none");
+    else if (is_recipe(text)) {
+        PITH_TRY(pith_recipe_load(text, &c->recipe, err));
+        (void)snprintf(c->name, PLAN_TEXT, "%.70s", text);
+    } else PITH_TRY(read_grid(text, c, err));
+    c->quantizes = c->recipe.weights.format != NULL;
+    name_grids(c, p->model.model->shape.dtype);
+    if (c->quantizes) {
+        const struct pith_container *own = pith_container_find(c->recipe.container);
+        set_form(p, c, own, &c->form);
+    }
+    set_quality(c);
+    p->candidates++;
+    return PITH_OK;
+}
+
+void plan_form(const struct plan_made *p, const struct plan_candidate *c,
+               const struct pith_container *container, struct pith_weight_form *out)
+{
+    *out = c->form;
+    if (container && c->quantizes)
+        set_form(p, (struct plan_candidate *)(uintptr_t)c, container, out);
+}
+
+enum pith_status plan_candidates_make(struct plan_made *p, struct pith_error *err)
+{
+    const struct pith_list *asked = &p->options->weights;
+    enum pith_status s = PITH_OK;
+    p->candidate = pith_zalloc(PLAN_CANDIDATES, sizeof *p->candidate);
+    if (!p->candidate) return pith_fail_nomem(err, "a plan");
+    for (size_t i = 0; i < asked->count && s == PITH_OK; i++)
+        s = add_candidate(p, asked->item[i], err);
+    if (asked->count == 0 && s == PITH_OK) s = add_candidate(p, "none", err);
+    for (size_t i = 0; asked->count == 0 && i < PITH_COUNT(qualities) && s == PITH_OK; i++)
+        if (qualities[i].tried) s = add_candidate(p, qualities[i].recipe, err);
+    return s;
+}

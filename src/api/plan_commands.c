@@ -1,0 +1,86 @@
+/* The command lines that a row of a plan stands for. */
+#include "api/plan.h"
+
+#include "base/str.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+static void quantize_line(const struct plan_made *p, const struct plan_case *k, struct pith_str *s)
+{
+    const struct pith_container *own = pith_container_find(k->c->recipe.container),
+                                *c = k->c->container[k->engine];
+    const bool file = own && own->file;
+    pith_str_printf(s, "pith quantize %s -o %s-%s%s -r %s%s", p->options->model, base_name(p->name),
+                    k->c->name, file ? ".gguf" : "", k->c->name, k->c->option);
+    if (c && c != own) pith_str_printf(s, " --container %s", c->name);
+    if (strcmp(k->need->name, "pith") != 0) pith_str_printf(s, " --for %s", k->need->name);
+}
+
+/* What stands behind the model's name on the engine's command line. */
+static void engine_line(const struct plan_made *p, const struct plan_case *k,
+                        struct pith_spread_over over, struct pith_str *s)
+{
+    const struct pith_target_engine *e = pith_engine_find(k->need->name);
+    const struct pith_demand *d = &k->demand;
+    const struct pith_container *own = pith_container_find(k->c->recipe.container);
+    const bool file = own && own->file;
+    char cache[PITH_ENGINE_CACHE] = "", made[400];
+    if (k->c->quantizes)
+        (void)snprintf(made, sizeof made, "%.200s-%.70s%s", base_name(p->name), k->c->name,
+                       file ? ".gguf" : "");
+    else (void)snprintf(made, sizeof made, "%.390s", p->options->model);
+    if (e && pith_kv_coded(&k->kv.k))
+        (void)pith_engine_cache(e, &k->kv, p->model.model->shape.head_dim, cache);
+    if (strcmp(k->need->name, "vllm") == 0) {
+        pith_str_printf(s, "vllm serve %s --max-model-len %zu --max-num-seqs %zu", made, d->context,
+                        d->users);
+        if (over.tensor > 1) pith_str_printf(s, " --tensor-parallel-size %u", over.tensor);
+        if (over.pipeline > 1) pith_str_printf(s, " --pipeline-parallel-size %u", over.pipeline);
+    } else if (strcmp(k->need->name, "sglang") == 0) {
+        pith_str_printf(s,
+                        "python -m sglang.launch_server --model-path %s --context-length %zu"
+                        " --max-running-requests %zu",
+                        made, d->context, d->users);
+        if (over.tensor > 1) pith_str_printf(s, " --tp-size %u", over.tensor);
+        if (over.pipeline > 1) pith_str_printf(s, " --pp-size %u", over.pipeline);
+    } else if (strcmp(k->need->name, "trtllm") == 0) {
+        pith_str_printf(s, "trtllm-serve %s --max_seq_len %zu --max_batch_size %zu", made,
+                        d->context, d->users);
+        if (over.tensor > 1) pith_str_printf(s, " --tp_size %u", over.tensor);
+        if (over.pipeline > 1) pith_str_printf(s, " --pp_size %u", over.pipeline);
+    } else if (strcmp(k->need->name, "llama.cpp") == 0)
+        pith_str_printf(s, "llama-server -m %s%s -c %zu -np %zu", made, file ? "" : ".gguf",
+                        d->context * d->users, d->users);
+    else if (strcmp(k->need->name, "pith") == 0) {
+        pith_str_printf(s, "pith serve %s --context %zu --max-sequences %zu --kv %s", made,
+                        d->context, d->users, k->kv_name);
+        return;
+    } else {
+        pith_str_printf(s, "AutoModelForCausalLM.from_pretrained(\"%s\")", made);
+        return;
+    }
+    if (*cache) pith_str_printf(s, " %s", cache);
+}
+
+json_t *plan_commands(const struct plan_made *p, const struct plan_case *k,
+                      struct pith_spread_over over)
+{
+    json_t *j = json_object();
+    struct pith_str s = {0};
+    if (k->c->quantizes) {
+        quantize_line(p, k, &s);
+        pith_json_set(&j, "quantize", json_string(pith_str_text(&s)));
+        pith_str_clear(&s);
+    }
+    engine_line(p, k, over, &s);
+    pith_json_set(&j, "serve", json_string(pith_str_text(&s)));
+    pith_str_free(&s);
+    return j;
+}

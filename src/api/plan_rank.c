@@ -1,0 +1,177 @@
+/* Which row of a plan comes first, and why. */
+#include "api/plan.h"
+
+#include "base/mem.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A row loses half of its worth by a KL of so much: where harm is clear, or for models of few
+ * parameters, which lose more than was measured, where it is slight (eval/harms.def). */
+static const double half_worth = 0.02, half_worth_small = 0.005;
+static const double small_model = 3e9;
+
+static double number(const json_t *j, const char *key)
+{
+    const json_t *v = json_object_get(j, key);
+    return json_is_number(v) ? json_number_value(v) : (double)NAN;
+}
+
+double plan_kld(const json_t *row)
+{
+    return number(json_object_get(row, "quality"), "kld");
+}
+
+/* What a grid that was not measured is taken for. */
+static double guess_kld(const json_t *row)
+{
+    const double known = plan_kld(row), bits = number(row, "bits_per_weight");
+    if (isfinite(known)) return known;
+    return bits >= 7 ? 0.004 : bits >= 5 ? 0.015 : bits >= 3.9 ? 0.04 : bits >= 2.9 ? 0.12 : 0.5;
+}
+
+/* What is bought: tokens for money where many are served and prices are known, tokens a second
+ * else. NaN without a time. */
+static double gain(const json_t *row)
+{
+    const double rate = number(row, "tokens_per_second"),
+                 cost = number(row, "cost_per_million_tokens");
+    return isfinite(cost) && cost > 0 ? 1 / cost : rate;
+}
+
+struct ranked {
+    json_t *row; /* borrowed */
+    double score, bytes;
+};
+
+/* The best first; of equals the fewer bytes. */
+static int order(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    if (x->score != y->score) return x->score > y->score ? -1 : 1;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+static double score_of(const struct plan_made *p, const json_t *row)
+{
+    const double half = (double)p->census.all < small_model ? half_worth_small : half_worth;
+    const double worth = 1 / (1 + guess_kld(row) / half), speed = gain(row);
+    return isfinite(speed) ? speed * worth : worth;
+}
+
+/* --- why -------------------------------------------------------------------------------------- */
+
+static const char *harm_of(double kld)
+{
+    const char *name = "none that matters";
+#define PITH_HARM_LEVEL(id, text, least, rise)                                                     \
+    if (kld >= (least)) name = text;
+#include "eval/harms.def"
+#undef PITH_HARM_LEVEL
+    return name;
+}
+
+static void add_quality(const json_t *row, struct pith_str *s)
+{
+    const double kld = plan_kld(row);
+    if (strcmp(json_string_value(json_object_get(row, "recipe")), "none") == 0)
+        pith_str_puts(s, "weights as they are");
+    else if (isfinite(kld)) pith_str_printf(s, "KL %.4f: harm %s", kld, harm_of(kld));
+    else pith_str_puts(s, "its loss was not measured: pith eval tells");
+}
+
+static void add_room(const json_t *row, struct pith_str *s)
+{
+    const double users = number(row, "max_users"), context = number(row, "max_context");
+    if (!isfinite(users)) return;
+    pith_str_printf(s, "; room for %.0f users of this context, or a context of %.0f", users,
+                    context);
+}
+
+static void add_speed(const json_t *row, const json_t *plain, struct pith_str *s)
+{
+    const double rate = number(row, "tokens_per_second"),
+                 other = plain ? number(plain, "tokens_per_second") : (double)NAN;
+    const char *bound = json_string_value(json_object_get(row, "bound"));
+    if (!isfinite(rate)) return;
+    pith_str_printf(s, "; bound by %s", bound ? bound : "memory");
+    if (isfinite(other) && plain != row)
+        pith_str_printf(s, ", %.2f times as fast as in 16 bits", rate / other);
+}
+
+static bool same(const json_t *a, const json_t *b, const char *key)
+{
+    return json_equal(json_object_get(a, key), json_object_get(b, key));
+}
+
+/* The row in 16 bits of the same place and demand, or NULL. */
+static const json_t *plain_of(const json_t *rows, const json_t *row)
+{
+    static const char *const keys[] = {"kv", "engine", "hardware", "count", "context", "users"};
+    const json_t *r;
+    size_t i;
+    json_array_foreach (rows, i, r) {
+        bool all = strcmp(json_string_value(json_object_get(r, "recipe")), "none") == 0;
+        for (size_t k = 0; k < PITH_COUNT(keys) && all; k++) all = same(r, row, keys[k]);
+        if (all) return r;
+    }
+    return NULL;
+}
+
+/* Why weights are best left alone, where they are: the row is the first, and others fit too. */
+static void add_advice(const struct plan_made *p, const json_t *row, size_t place,
+                       struct pith_str *s)
+{
+    const char *bound = json_string_value(json_object_get(row, "bound"));
+    if (place > 0 || strcmp(json_string_value(json_object_get(row, "recipe")), "none") != 0) return;
+    pith_str_puts(s, "do not quantize: it fits");
+    if ((double)p->census.all < small_model)
+        pith_str_puts(s, ", and models under 3 billion parameters lose more than larger ones");
+    else if (bound && strcmp(bound, "arithmetic") == 0)
+        pith_str_puts(s, ", and arithmetic is the limit, which fewer bytes of weights do not move");
+    pith_str_puts(s, "; ");
+}
+
+static enum pith_status explain(const struct plan_made *p, struct pith_error *err)
+{
+    json_t *row;
+    size_t i;
+    json_array_foreach (p->rows, i, row) {
+        struct pith_str s = {0};
+        add_advice(p, row, i, &s);
+        add_quality(row, &s);
+        add_room(row, &s);
+        add_speed(row, plain_of(p->rows, row), &s);
+        const int failed =
+            s.failed ? -1 : json_object_set_new(row, "reason", json_string(pith_str_text(&s)));
+        pith_str_free(&s);
+        if (failed) return pith_fail_nomem(err, "a plan");
+    }
+    return PITH_OK;
+}
+
+enum pith_status plan_rank(struct plan_made *p, struct pith_error *err)
+{
+    const size_t count = json_array_size(p->rows);
+    struct ranked *list = pith_alloc(count ? count : 1, sizeof *list);
+    json_t *sorted = json_array();
+    if (!list || !sorted) {
+        pith_free(list);
+        json_decref(sorted);
+        return pith_fail_nomem(err, "a plan");
+    }
+    for (size_t i = 0; i < count; i++) {
+        json_t *row = json_array_get(p->rows, i);
+        list[i] = (struct ranked){row, score_of(p, row), number(row, "total_bytes")};
+    }
+    qsort(list, count, sizeof *list, order);
+    int failed = 0;
+    for (size_t i = 0; i < count; i++) failed |= json_array_append(sorted, list[i].row);
+    pith_free(list);
+    json_decref(p->rows);
+    p->rows = sorted;
+    if (failed) return pith_fail_nomem(err, "a plan");
+    return explain(p, err);
+}

@@ -1,0 +1,54 @@
+/* plan/subject.h: what a plan is made for: a model known by its config alone, as a list of
+ * matrices. Everything that has bytes is in the list once, from the plans that the engine runs. */
+#ifndef PITH_PLAN_SUBJECT_H
+#define PITH_PLAN_SUBJECT_H
+
+#include "model/model.h"
+
+enum pith_plan_class {
+#define PITH_PLAN_CLASS(id, name, text) PITH_PLAN_##id,
+#include "plan/classes.def"
+#undef PITH_PLAN_CLASS
+    PITH_PLAN_CLASSES
+};
+/* "embeddings". */
+const char *pith_plan_class_name(enum pith_plan_class c);
+
+struct pith_plan_subject {
+    struct pith_model *model; /* owned: opened, or with arch, shape and plans alone */
+    bool opened;
+    uint64_t stored; /* bytes of its tensors as they lie there; 0: there is a config alone */
+};
+/* From a config as config.json holds it; `where` names it for messages. Fails as pith_shape_read()
+ * and pith_plans_make() do; on failure *out owns nothing. */
+enum pith_status pith_plan_subject_read(const json_t *config, const char *where,
+                                        struct pith_plan_subject *out, struct pith_error *err);
+/* From a folder with a checkpoint, a .gguf file, a folder with config.json alone, or such a file
+ * (*.json). */
+enum pith_status pith_plan_subject_open(const char *path, struct pith_plan_subject *out,
+                                        struct pith_error *err);
+/* Frees what p owns and zeroes it. */
+void pith_plan_subject_free(struct pith_plan_subject *p);
+
+/* Some matrices of one size, or numbers that no grid concerns. */
+struct pith_matrix {
+    enum pith_plan_class class;
+    uint32_t layer, linear; /* PITH_NO_PART for what is outside the layers, and of vectors */
+    uint32_t rows, cols;
+    uint64_t count;                      /* how many of them: experts */
+    const struct pith_linear_spec *spec; /* NULL: no linear of a layer */
+    bool reads_out;                      /* logits are computed from it: the head, or tied */
+};
+typedef void pith_matrix_fn(void *ctx, const struct pith_matrix *m);
+/* Calls fn for everything, in the order of the layers, then what is outside of them. */
+void pith_plan_subject_walk(const struct pith_plan_subject *p, pith_matrix_fn *fn, void *ctx);
+
+/* Numbers by class; of `all`, and of those that one token is multiplied with (of experts those that
+ * it takes, no embedding unless logits are computed from it). */
+struct pith_census {
+    uint64_t class[PITH_PLAN_CLASSES], all;
+    double active;
+};
+void pith_plan_subject_count(const struct pith_plan_subject *p, struct pith_census *out);
+
+#endif
