@@ -15,27 +15,21 @@ cp -r "$model" "$work/model"
 autos="--kv auto:3 --kv auto:4 --kv auto:5"
 # shellcheck disable=SC2086
 "$pith" eval "$work/model" --text "$1" --context "$context" --max-tokens "$context" $autos --quiet >/dev/null
-python3 - "$work/model/pith.kv.json" >"$work/pairs" <<'PY'
+uniform=$(python3 - "$work/model/pith.kv.json" <<'PY'
 import json, sys
-rows = json.load(open(sys.argv[1]))["rows"]
+record = json.load(open(sys.argv[1]))
 cost, loss = {}, {}
-for r in rows:
-    key = r["part"][-1], r["grid"]
+for r in record["rows"]:
+    key = r["part"][-1], r["grid"], r["recent"]
     cost[key] = cost.get(key, 0) + r["bytes"]
     loss[key] = loss.get(key, 0) + r["kld"]
-grids = {s: [g for t, g in cost if t == s] for s in "kv"}
-pairs = sorted((loss["k", k] + loss["v", v], cost["k", k] + cost["v", v], k, v) for k in grids["k"] for v in grids["v"])
-for total, bytes_, k, v in pairs:
-    turned = "".join(",rotate=" + side for side, g in (("k", k), ("v", v)) if g.endswith(",rotate"))
-    print(bytes_, "k=%s,v=%s" % (k.removesuffix(",rotate"), v.removesuffix(",rotate")) + turned)
-PY
-uniform=$(python3 - "$work/pairs" "$work/model/pith.kv.json" <<'PY'
-import json, sys
-budgets = [(a["budget"], a["page_bytes"]) for a in json.load(open(sys.argv[2]))["assignments"]]
-pairs = [line.split() for line in open(sys.argv[1])]
-chosen = []
-for _, most in budgets:
-    chosen += [p for b, p in pairs if int(b) <= most][:3]
+pairs = sorted((loss[a] + loss[b], 8 * (cost[a] + cost[b]) / record["numbers"], a, b) for a in cost for b in cost
+               if a[0] == "k" and b[0] == "v" and a[2] == b[2])
+def name(a, b):
+    turned = "".join(",rotate=" + side for side, grid, _ in (a, b) if grid.endswith(",rotate"))
+    near = ",recent=32" if a[2] and not a[1].startswith("kivi") else ""
+    return "k=%s,v=%s" % (a[1].removesuffix(",rotate"), b[1].removesuffix(",rotate")) + turned + near
+chosen = [name(a, b) for bits in (3, 4, 5) for _, _, a, b in [p for p in pairs if p[1] <= bits][:3]]
 print(" ".join("--kv " + p for p in dict.fromkeys(chosen)))
 PY
 )

@@ -13,36 +13,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const candidates[] = {
-#define PITH_KV_CANDIDATE(name) name,
+/* A candidate, and what stands for it where heads cannot be turned; NULL: nothing. */
+static const struct {
+    const char *name, *unturned;
+} candidates[] = {
+#define PITH_KV_CANDIDATE(name, unturned) {name, unturned},
 #include "pipe/kv_auto.def"
 #undef PITH_KV_CANDIDATE
 };
 enum { CANDIDATES = sizeof candidates / sizeof candidates[0] };
 
-/* What is measured: on how much of the text that ships. */
-enum { TOKENS = 2048, WINDOW = 512, FILE_LIMIT = 16 << 20 };
+/* What is measured: on how much of the text that ships, in windows of how many positions at most.
+ * Bits are counted at the length of these windows. */
+enum { TOKENS = 2048, WINDOW = 2048, FILE_LIMIT = 16 << 20 };
 
 /* The keys, the values, or (of latents) both of a layer. */
 enum side { KEYS, VALUES, BOTH };
 static const char *const side_names[] = {"k", "v", "kv"};
 
+/* What was measured of a part. */
+struct row {
+    size_t candidate;
+    bool near; /* queries see their own page in floats */
+    double loss;
+};
 struct part {
     uint32_t layer;
     enum side side;
-    struct pith_assign_option option[CANDIDATES]; /* cost: bytes of a page; loss: KL */
-    size_t candidate[CANDIDATES];                 /* of an option */
-    size_t options;
+    struct row row[2 * CANDIDATES];
+    size_t rows;
 };
+
+/* What a layer can be: a row of its keys and one of its values that are alike in `near`, or of
+ * both. */
+struct choice {
+    const struct row *k, *v;
+    uint64_t bytes; /* of p->context positions */
+    double loss;
+};
+enum { CHOICES = 4 * CANDIDATES * CANDIDATES };
 
 struct plan {
     const struct pith_kv_auto_job *job;
+    const char *name[CANDIDATES];             /* NULL: the model's heads cannot be kept so */
     struct pith_kv_format format[CANDIDATES]; /* for keys and values alike */
-    bool usable[CANDIDATES];                  /* the model's heads can be kept so */
-    struct part *part;
+    struct part *part; /* of a layer the keys and the values, one after the other, or both in one */
     size_t parts;
-    double numbers;               /* of a page, over all layers */
-    double rest;                  /* bytes of a page that the costs of the parts count twice */
+    size_t context;               /* where bits are counted, and of the windows */
+    double numbers;               /* of a position, over all layers */
     struct pith_kv_format *layer; /* [layers] */
     char identity[PITH_SHA256_HEX];
     char *path;   /* of the record */
@@ -66,30 +84,41 @@ enum pith_status pith_kv_auto_parse(const char *name, double *bits, struct pith_
 
 /* --- parts ------------------------------------------------------------------------------------ */
 
-static double page_bytes(const struct pith_kv_format *f, const struct pith_state_spec *s)
-{
-    return 32 * pith_kv_position_bytes(f, s);
-}
-
 static void set_side(struct pith_kv_format *f, enum side side, const struct pith_kv_format *to)
 {
     if (side != VALUES) f->k = to->k;
     if (side != KEYS) f->v = to->v;
 }
 
-/* Those candidates that rows of the part can be kept in; costs are of the page with the other side
- * in float32. */
+static void set_row(const struct plan *p, struct pith_kv_format *f, enum side side,
+                    const struct row *row)
+{
+    set_side(f, side, &p->format[row->candidate]);
+    f->recent = row->near && !f->k.kivi ? 32 : 0; /* it goes without saying of keys by channel */
+}
+
+/* Those candidates that rows of the part can be kept in, each with and without the page at hand in
+ * floats. */
 static void add_part(struct plan *p, uint32_t layer, enum side side)
 {
-    const struct pith_state_spec *s = &pith_plan(&p->job->model->plans, layer)->state;
     struct part *part = &p->part[p->parts++];
     *part = (struct part){.layer = layer, .side = side};
+    for (size_t c = 0; c < CANDIDATES; c++)
+        for (int near = side != VALUES && p->format[c].k.kivi ? 1 : 0; near < 2; near++)
+            if (p->name[c])
+                part->row[part->rows++] = (struct row){.candidate = c, .near = near == 1};
+}
+
+static void find_candidates(struct plan *p)
+{
+    const struct pith_model *m = p->job->model;
     for (size_t c = 0; c < CANDIDATES; c++) {
-        struct pith_kv_format f = pith_kv_floats(PITH_F32);
-        if (!p->usable[c]) continue;
-        set_side(&f, side, &p->format[c]);
-        part->candidate[part->options] = c;
-        part->option[part->options++].cost = (uint64_t)page_bytes(&f, s);
+        const char *const names[] = {candidates[c].name, candidates[c].unturned};
+        for (size_t i = 0; i < PITH_COUNT(names) && names[i] && !p->name[c]; i++) {
+            struct pith_error ignored = {0};
+            if (pith_kv_parse(names[i], PITH_F32, m, &p->format[c], &ignored) == PITH_OK)
+                p->name[c] = names[i];
+        }
     }
 }
 
@@ -97,26 +126,22 @@ static enum pith_status find_parts(struct plan *p, struct pith_error *err)
 {
     const struct pith_model *m = p->job->model;
     const struct pith_kv_format plain = pith_kv_floats(PITH_F32);
-    for (size_t c = 0; c < CANDIDATES; c++) {
-        struct pith_error ignored = {0};
-        p->usable[c] = pith_kv_parse(candidates[c], PITH_F32, m, &p->format[c], &ignored) ==
-                       PITH_OK;
-    }
+    p->context = m->shape.max_position < WINDOW ? m->shape.max_position : WINDOW;
+    find_candidates(p);
     p->part = pith_alloc(2 * (size_t)m->plans.layers, sizeof *p->part);
     p->layer = pith_alloc(m->plans.layers, sizeof *p->layer);
     if (!p->part || !p->layer) return pith_fail_nomem(err, "the layers of a KV cache");
     for (uint32_t i = 0; i < m->plans.layers; i++) {
         const struct pith_state_spec *s = &pith_plan(&m->plans, i)->state;
-        const double bytes = page_bytes(&plain, s);
-        if (bytes > 0) p->numbers += 32 * (double)s->heads * ((double)s->key + s->value);
-        if (bytes > 0 && s->kind == PITH_STATE_LATENT) add_part(p, i, BOTH);
-        else if (bytes > 0) {
+        if (!(pith_kv_position_bytes(&plain, s) > 0)) continue;
+        p->numbers += (double)s->heads * ((double)s->key + s->value);
+        if (s->kind == PITH_STATE_LATENT) add_part(p, i, BOTH);
+        else {
             add_part(p, i, KEYS);
             add_part(p, i, VALUES);
-            p->rest += bytes;
         }
     }
-    if (p->parts && p->part[0].options) return PITH_OK;
+    if (p->parts && p->part[0].rows) return PITH_OK;
     return pith_fail(err, PITH_ARG, "%s keeps no keys and values that --kv auto could choose for",
                      m->checkpoint->dir);
 }
@@ -130,10 +155,10 @@ static enum pith_status measure_one(struct plan *p, struct pith_text_job *text, 
     const uint32_t layers = p->job->model->plans.layers;
     struct pith_text_result r;
     for (uint32_t k = 0; k < layers; k++) p->layer[k] = pith_kv_floats(PITH_F32);
-    set_side(&p->layer[part->layer], part->side, &p->format[part->candidate[i]]);
+    set_row(p, &p->layer[part->layer], part->side, &part->row[i]);
     text->kv = (struct pith_kv_format){.layer = p->layer};
     PITH_TRY(pith_eval_text(text, &r, err));
-    part->option[i].loss = r.kld_mean;
+    part->row[i].loss = r.kld_mean;
     return PITH_OK;
 }
 
@@ -156,27 +181,39 @@ static enum pith_status measure_parts(struct plan *p, const struct pith_calib_se
     for (size_t i = 0; i < p->parts && s == PITH_OK; i++) {
         s = pith_progress_step(p->job->progress, "measuring the KV cache by layer", (double)i,
                                (double)p->parts, err);
-        for (size_t k = 0; k < p->part[i].options && s == PITH_OK; k++)
+        for (size_t k = 0; k < p->part[i].rows && s == PITH_OK; k++)
             s = measure_one(p, &text, &p->part[i], k, err);
     }
     pith_kept_text_free(&kept);
     return s;
 }
 
+/* Bytes of a part alone: of the layer without the other side's, which is in float32. */
+static uint64_t bytes_of_row(const struct plan *p, const struct part *part, const struct row *row)
+{
+    const struct pith_state_spec *s = &pith_plan(&p->job->model->plans, part->layer)->state;
+    const double other = part->side == KEYS ? s->value : part->side == VALUES ? s->key : 0;
+    struct pith_kv_format f = pith_kv_floats(PITH_F32);
+    set_row(p, &f, part->side, row);
+    return (uint64_t)(pith_kv_bytes_of(&f, s, (double)p->context, false) -
+                      sizeof(float) * s->heads * other *
+                          ((double)p->context + (row->near ? 32 : 0)));
+}
+
 static json_t *row_of(const struct plan *p, const struct part *part, size_t i)
 {
+    const struct row *row = &part->row[i];
     char module[256];
     pith_plan_name(&p->job->model->plans, part->layer, side_names[part->side], module,
                    sizeof module);
-    return json_pack("{s:s, s:s, s:I, s:f}", "part", module, "grid", candidates[part->candidate[i]],
-                     "bytes", (json_int_t)part->option[i].cost, "kld", part->option[i].loss);
+    return json_pack("{s:s, s:s, s:i, s:I, s:f}", "part", module, "grid", p->name[row->candidate],
+                     "recent", row->near ? 32 : 0, "bytes", (json_int_t)bytes_of_row(p, part, row),
+                     "kld", row->loss);
 }
 
 static enum pith_status measure(struct plan *p, struct pith_error *err)
 {
-    const size_t most = p->job->model->shape.max_position;
-    const struct pith_calib_options o = {.tokens = TOKENS,
-                                         .seq_len = most < WINDOW ? most : WINDOW};
+    const struct pith_calib_options o = {.tokens = TOKENS, .seq_len = p->context};
     struct pith_calib_set set;
     if (!p->job->tokenizer)
         return pith_fail(err, PITH_ARG,
@@ -189,13 +226,14 @@ static enum pith_status measure(struct plan *p, struct pith_error *err)
     (void)pith_backend_set_mode(p->job->backend, mode, NULL);
     json_t *rows = json_array();
     for (size_t i = 0; i < p->parts && s == PITH_OK; i++)
-        for (size_t k = 0; k < p->part[i].options; k++)
+        for (size_t k = 0; k < p->part[i].rows; k++)
             pith_json_add(&rows, row_of(p, &p->part[i], k));
     json_decref(p->file);
-    p->file = json_pack("{s:i, s:s, s:s, s:I, s:I, s:o, s:[]}", "kv_auto", 1, "checkpoint",
+    p->file = json_pack("{s:i, s:s, s:s, s:I, s:I, s:I, s:o, s:[]}", "kv_auto", 1, "checkpoint",
                         p->identity, "text_sha256", set.sha256, "tokens",
                         (json_int_t)(set.windows * set.length), "context", (json_int_t)set.length,
-                        "rows", rows, "assignments");
+                        "numbers", (json_int_t)(p->numbers * (double)p->context), "rows", rows,
+                        "assignments");
     pith_calib_free(&set);
     if (s == PITH_OK && !p->file) s = pith_fail_nomem(err, p->path);
     return s;
@@ -220,7 +258,7 @@ static bool take_rows(struct plan *p)
     const json_t *rows = json_object_get(p->file, "rows");
     size_t at = 0;
     for (size_t i = 0; i < p->parts; i++)
-        for (size_t k = 0; k < p->part[i].options; k++) {
+        for (size_t k = 0; k < p->part[i].rows; k++) {
             const json_t *row = json_array_get(rows, at++), *kld = json_object_get(row, "kld");
             const char *grid = json_string_value(json_object_get(row, "grid"));
             json_t *want = row_of(p, &p->part[i], k);
@@ -228,10 +266,11 @@ static bool take_rows(struct plan *p)
                 want && grid && json_is_number(kld) &&
                 json_equal(json_object_get(row, "part"), json_object_get(want, "part")) &&
                 json_equal(json_object_get(row, "grid"), json_object_get(want, "grid")) &&
+                json_equal(json_object_get(row, "recent"), json_object_get(want, "recent")) &&
                 json_equal(json_object_get(row, "bytes"), json_object_get(want, "bytes"));
             json_decref(want);
             if (!same || !(json_number_value(kld) >= 0)) return false;
-            p->part[i].option[k].loss = json_number_value(kld);
+            p->part[i].row[k].loss = json_number_value(kld);
         }
     return at > 0 && json_array_size(rows) == at &&
            json_is_array(json_object_get(p->file, "assignments"));
@@ -266,7 +305,7 @@ static enum pith_status take_layers(struct plan *p, bool *found, struct pith_err
                 err, pith_kv_parse(name, PITH_F32, p->job->model, &p->layer[k], err), p->path));
         }
         const struct pith_kv_format f = {.layer = p->layer};
-        if (pith_kv_bits(&p->job->model->plans, &f, 0) > p->job->bits)
+        if (pith_kv_bits(&p->job->model->plans, &f, p->context) > p->job->bits)
             return pith_fail(err, PITH_FORMAT, "%s: layers of more than %g bits", p->path,
                              p->job->bits);
         *found = true;
@@ -275,7 +314,7 @@ static enum pith_status take_layers(struct plan *p, bool *found, struct pith_err
     return PITH_OK;
 }
 
-static enum pith_status keep(struct plan *p, uint64_t budget, double loss, struct pith_error *err)
+static enum pith_status keep(struct plan *p, double loss, struct pith_error *err)
 {
     const struct pith_plans *plans = &p->job->model->plans;
     const struct pith_kv_format f = {.layer = p->layer};
@@ -287,38 +326,126 @@ static enum pith_status keep(struct plan *p, uint64_t budget, double loss, struc
         pith_json_add(&layers, kept ? json_string(name) : json_null());
     }
     json_t *list = json_object_get(p->file, "assignments");
-    if (json_array_append_new(list, json_pack("{s:f, s:I, s:f, s:f, s:o}", "budget", p->job->bits,
-                                              "page_bytes", (json_int_t)budget, "bits",
-                                              pith_kv_bits(plans, &f, 0), "kld_sum", loss, "layers",
-                                              layers)) != 0)
+    if (json_array_append_new(list, json_pack("{s:f, s:f, s:f, s:o}", "budget", p->job->bits,
+                                              "bits", pith_kv_bits(plans, &f, p->context),
+                                              "kld_sum", loss, "layers", layers)) != 0)
         return pith_fail_nomem(err, p->path);
     return pith_json_save(p->path, p->file, err);
 }
 
-static enum pith_status solve(struct plan *p, struct pith_error *err)
+/* --- choosing --------------------------------------------------------------------------------- */
+
+static int by_bytes(const void *a, const void *b)
 {
-    const double budget = p->job->bits / 8 * p->numbers + p->rest;
-    struct pith_assign_part *parts = pith_alloc(p->parts, sizeof *parts);
-    size_t *chosen = pith_alloc(p->parts, sizeof *chosen);
+    const struct choice *x = a, *y = b;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;
+    return x->loss < y->loss ? -1 : x->loss > y->loss;
+}
+
+static struct choice choice_of(const struct plan *p, const struct part *part, const struct row *k,
+                               const struct row *v, struct pith_kv_format *f)
+{
+    const struct pith_state_spec *s = &pith_plan(&p->job->model->plans, part->layer)->state;
+    *f = pith_kv_floats(PITH_F32);
+    if (v) set_row(p, f, VALUES, v);
+    set_row(p, f, v ? KEYS : BOTH, k);
+    return (struct choice){
+        .k = k,
+        .v = v,
+        .bytes = (uint64_t)ceil(pith_kv_bytes_of(f, s, (double)p->context, false)),
+        .loss = k->loss + (v ? v->loss : 0)};
+}
+
+/* What a layer can be, smallest first, without what is larger and loses as much; how many. Of the
+ * same bytes and loss the first rows. */
+static size_t list_choices(const struct plan *p, const struct part *part, struct choice *out)
+{
+    const struct part *values = part->side == KEYS ? part + 1 : NULL;
+    struct pith_kv_format f;
+    size_t n = 0, kept = 0;
+    for (size_t i = 0; i < part->rows; i++)
+        for (size_t k = 0; k < (values ? values->rows : 1); k++) {
+            const struct row *v = values ? &values->row[k] : NULL;
+            if (!v || v->near == part->row[i].near)
+                out[n++] = choice_of(p, part, &part->row[i], v, &f);
+        }
+    qsort(out, n, sizeof *out, by_bytes);
+    for (size_t i = 0; i < n; i++)
+        if (kept == 0 || out[i].loss < out[kept - 1].loss) out[kept++] = out[i];
+    return kept;
+}
+
+/* A layer's choices, as an assignment takes them. */
+struct layer_choices {
+    const struct part *part;
+    struct choice *choice;
+    struct pith_assign_option *option;
+};
+
+static enum pith_status fill_choices(const struct plan *p, struct layer_choices *l, size_t *count,
+                                     struct pith_error *err)
+{
+    struct choice *all = pith_alloc(CHOICES, sizeof *all);
+    if (!all) return pith_fail_nomem(err, "an assignment");
+    *count = list_choices(p, l->part, all);
+    l->choice = pith_alloc(*count, sizeof *l->choice);
+    l->option = pith_alloc(*count, sizeof *l->option);
+    const bool done = l->choice && l->option;
+    for (size_t i = 0; i < *count && done; i++) {
+        l->choice[i] = all[i];
+        l->option[i] = (struct pith_assign_option){all[i].bytes, all[i].loss};
+    }
+    pith_free(all);
+    return done ? PITH_OK : pith_fail_nomem(err, "an assignment");
+}
+
+/* What is best of these layers within the budget, into p->layer. */
+static enum pith_status assign(struct plan *p, const struct layer_choices *l,
+                               const struct pith_assign *a, double *loss, struct pith_error *err)
+{
     struct pith_assigned got = {0};
     struct pith_error why = {0};
-    enum pith_status s = parts && chosen ? PITH_OK : pith_fail_nomem(err, "an assignment");
-    for (size_t i = 0; i < p->parts && s == PITH_OK; i++)
-        parts[i] = (struct pith_assign_part){p->part[i].option, p->part[i].options};
-    const struct pith_assign a = {.part = parts, .parts = p->parts, .budget = (uint64_t)budget};
-    if (s == PITH_OK) s = pith_assign(&a, chosen, &got, &why);
+    size_t *chosen = pith_alloc(a->parts, sizeof *chosen);
+    if (!chosen) return pith_fail_nomem(err, "an assignment");
+    enum pith_status s = pith_assign(a, chosen, &got, &why);
     if (s == PITH_LIMIT)
         s = pith_fail(err, s, "--kv auto:%g: the smallest formats take more bits a number",
                       p->job->bits);
     else if (s != PITH_OK) s = pith_fail(err, s, "%s", why.text);
+    for (size_t i = 0; i < a->parts && s == PITH_OK; i++) {
+        const struct choice *c = &l[i].choice[chosen[i]];
+        (void)choice_of(p, l[i].part, c->k, c->v, &p->layer[l[i].part->layer]);
+    }
+    pith_free(chosen);
+    *loss = got.loss;
+    return s;
+}
+
+static enum pith_status solve(struct plan *p, struct pith_error *err)
+{
+    struct pith_assign_part *parts = pith_zalloc(p->parts, sizeof *parts);
+    struct layer_choices *l = pith_zalloc(p->parts, sizeof *l);
+    struct pith_assign a = {
+        .part = parts, .budget = (uint64_t)(p->job->bits / 8 * p->numbers * (double)p->context)};
+    double loss = 0;
+    enum pith_status s = parts && l ? PITH_OK : pith_fail_nomem(err, "an assignment");
     for (uint32_t i = 0; i < p->job->model->plans.layers; i++)
         p->layer[i] = pith_kv_floats(PITH_F32);
-    for (size_t i = 0; i < p->parts && s == PITH_OK; i++)
-        set_side(&p->layer[p->part[i].layer], p->part[i].side,
-                 &p->format[p->part[i].candidate[chosen[i]]]);
+    for (size_t i = 0; i < p->parts && s == PITH_OK; i++) {
+        if (p->part[i].side == VALUES) continue;
+        l[a.parts].part = &p->part[i];
+        s = fill_choices(p, &l[a.parts], &parts[a.parts].options, err);
+        parts[a.parts].option = l[a.parts].option;
+        a.parts++;
+    }
+    if (s == PITH_OK) s = assign(p, l, &a, &loss, err);
+    for (size_t i = 0; l && i < a.parts; i++) {
+        pith_free(l[i].choice);
+        pith_free(l[i].option);
+    }
     pith_free(parts);
-    pith_free(chosen);
-    return s == PITH_OK ? keep(p, a.budget, got.loss, err) : s;
+    pith_free(l);
+    return s == PITH_OK ? keep(p, loss, err) : s;
 }
 
 enum pith_status pith_kv_auto(const struct pith_kv_auto_job *job, struct pith_kv_format *out,

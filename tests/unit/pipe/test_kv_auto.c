@@ -30,15 +30,19 @@ static json_t *read_record(const struct rig *r, char **path)
     return j;
 }
 
-/* What the record says of a candidate for all keys or all values together; -1 when it has none. */
-static double loss_of(const json_t *rows, const char *grid, char side)
+/* What the record says of a candidate for all keys or all values together, with so many of the
+ * newest in floats; -1 when it has none. */
+static double loss_of(const json_t *rows, const json_t *as, char side, double recent)
 {
+    const char *grid = string(as, "grid");
     double sum = -1;
     const json_t *row;
     size_t i;
     json_array_foreach (rows, i, row) {
         const char *part = string(row, "part");
-        if (strcmp(string(row, "grid"), grid) != 0 || part[strlen(part) - 1] != side) continue;
+        if (strcmp(string(row, "grid"), grid) != 0 || part[strlen(part) - 1] != side ||
+            number(row, "recent") != recent)
+            continue;
         sum = (sum < 0 ? 0 : sum) + number(row, "kld");
     }
     return sum;
@@ -55,7 +59,8 @@ static void better_than_uniform_within_the_budget(void **state)
     assert_int_equal(choose(&r, 5.5, false, &f, &err), PITH_ARG);
     assert_null(f.layer);
     assert_ok(choose(&r, 5.5, true, &f, &err), err);
-    const double bits = pith_kv_bits(&r.worse->plans, &f, 0);
+    const size_t context = r.worse->shape.max_position;
+    const double bits = pith_kv_bits(&r.worse->plans, &f, context);
     assert_true(bits <= 5.5 && bits > 4.5);
     json_t *j = read_record(&r, &path);
     const json_t *rows = json_object_get(j, "rows"), *row;
@@ -65,11 +70,14 @@ static void better_than_uniform_within_the_budget(void **state)
         const json_t *other;
         json_array_foreach (rows, k, other) {
             char name[160];
-            const double keys = loss_of(rows, string(row, "grid"), 'k');
-            const double values = loss_of(rows, string(other, "grid"), 'v');
-            snprintf(name, sizeof name, "k=%s,v=%s", string(row, "grid"), string(other, "grid"));
+            const double near = number(row, "recent");
+            const double keys = loss_of(rows, row, 'k', near);
+            const double values = loss_of(rows, other, 'v', near);
+            snprintf(name, sizeof name, "k=%s,v=%s%s", string(row, "grid"), string(other, "grid"),
+                     near > 0 ? ",recent=32" : "");
             assert_ok(pith_kv_parse(name, PITH_F32, r.worse, &uniform, &err), err);
-            if (keys < 0 || values < 0 || pith_kv_bits(&r.worse->plans, &uniform, 0) > 5.5)
+            if (keys < 0 || values < 0 || number(other, "recent") != near ||
+                pith_kv_bits(&r.worse->plans, &uniform, context) > 5.5)
                 continue;
             compared++;
             if (got > keys + values + 1e-12) fail_msg("%s loses less: %g", name, keys + values);
@@ -121,6 +129,34 @@ static void the_same_again(void **state)
     rig_close(&r);
 }
 
+/* What lies in floats until its page is full counts, and does the values of the layer good too. */
+static void keys_by_channel_are_candidates(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct pith_error err;
+    struct pith_kv_format f;
+    char *path;
+    open_rig(&r);
+    assert_ok(choose(&r, 6, true, &f, &err), err);
+    json_t *j = read_record(&r, &path);
+    const json_t *rows = json_object_get(j, "rows"), *row;
+    size_t i, kivi = 0;
+    json_array_foreach (rows, i, row) {
+        if (strcmp(string(row, "grid"), "kivi4") != 0) continue;
+        kivi++;
+        assert_true(loss_of(rows, row, 'k', 0) < 0); /* their own page is never in codes */
+        assert_true(loss_of(rows, row, 'k', 32) > 0);
+        assert_true(loss_of(rows, row, 'v', 32) > 0);
+        assert_true(loss_of(rows, row, 'v', 32) < loss_of(rows, row, 'v', 0));
+    }
+    assert_int_equal(kivi, 3 * r.worse->shape.layers);
+    pith_kv_format_free(&f);
+    json_decref(j);
+    pith_free(path);
+    rig_close(&r);
+}
+
 static void names_of_budgets(void **state)
 {
     (void)state;
@@ -145,6 +181,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(better_than_uniform_within_the_budget),
         cmocka_unit_test(the_same_again),
+        cmocka_unit_test(keys_by_channel_are_candidates),
         cmocka_unit_test(names_of_budgets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
