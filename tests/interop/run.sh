@@ -52,5 +52,9 @@ quiet "$python" $here/containers.py make "$place/made/peers"
 quiet "$python" $here/models.py "$place/made/models"
 "$python" $here/gguf_files.py "$place/made/gguf"
 quiet "$python" $here/gguf_archs.py "$place/made/gguf-archs"
+# Clients of pith serve.
+"$python" -c "import openai, lm_eval" 2>/dev/null || "$python" -m pip install -q openai "lm-eval[api]==0.4.13"
+quiet "$python" $here/openai_client.py "$PITH" models/probe
+quiet "$python" $here/lm_eval_client.py "$PITH" models/probe models/probe/tasks/*.jsonl
 rm -rf "$TMPDIR"
 echo "interoperation: all equal"
