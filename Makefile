@@ -187,8 +187,8 @@ fuzz: ## fuzz each parser for FUZZ_TIME seconds (libFuzzer, clang)
 
 build-fuzz/fuzz/%: fuzz/%.c build-fuzz/libserver.a build-fuzz/libpith.a
 	@mkdir -p $(@D)
-	@$(CC) $(CFLAGS_ALL) -fsanitize=fuzzer,address,undefined -o $@ $< build-fuzz/libserver.a build-fuzz/libpith.a \
-	    $(LIBS)
+	@$(CC) $(CFLAGS_ALL) -Itests -fsanitize=fuzzer,address,undefined -o $@ $< build-fuzz/libserver.a \
+	    build-fuzz/libpith.a $(LIBS) $(HTTP)
 
 # What the stored seeds reach, against the list of what they need not: fuzz/unreached.txt.
 COVERED := -fprofile-instr-generate -fcoverage-mapping
@@ -201,7 +201,8 @@ fuzz-coverage: ## functions of the parsers that no fuzz target's seeds reach
 # The stored seeds as an ordinary test, without libFuzzer.
 $(BUILD)/replay/%: fuzz/%.c fuzz/replay.c $(BUILD)/libserver.a $(BUILD)/libpith.a
 	@mkdir -p $(@D)
-	@$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $< fuzz/replay.c $(BUILD)/libserver.a $(BUILD)/libpith.a $(LIBS)
+	@$(CC) $(CFLAGS_ALL) -Itests $(LDFLAGS) -o $@ $< fuzz/replay.c $(BUILD)/libserver.a $(BUILD)/libpith.a \
+	    $(LIBS) $(HTTP)
 
 # --- interoperation with the peers' own code (installs an environment of its own) ----------------------
 interop: deps ## load our files by the peers' code and theirs by ours

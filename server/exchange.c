@@ -17,6 +17,7 @@ void exchange_wake(struct exchange *e)
 {
     if (!e->suspended) return;
     e->suspended = false;
+    e->progressed = server_clock();
     if (e->connection) MHD_resume_connection(e->connection);
 }
 

@@ -20,6 +20,7 @@ import tempfile
 import time
 
 TEMPLATE = "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:"
+MEMORY = "64M"  # so that the pages of prefixes are all in use after the warm-up
 counts = collections.Counter()
 wrong = []
 ending = False
@@ -160,6 +161,12 @@ async def watch(server, seen):
         await asyncio.sleep(0.5)
 
 
+def tenths(seen, begin, seconds):
+    """The mean memory of each tenth of the time."""
+    parts = [[m for t, m, _ in seen if i <= (t - begin) / seconds * 10 < i + 1] for i in range(10)]
+    return [sum(p) // len(p) for p in parts if p]
+
+
 async def load(server, port, seconds, connections):
     global ending
     begin, seen = time.monotonic(), []
@@ -182,6 +189,7 @@ async def load(server, port, seconds, connections):
     late = [m for t, m, _ in seen if begin + seconds * 0.7 <= t <= begin + seconds]
     if middle and late and sum(late) / len(late) > 1.1 * sum(middle) / len(middle) + 4096:
         wrong.append("memory grew from %d to %d KiB" % (sum(middle) / len(middle), sum(late) / len(late)))
+    print("memory, KiB, by tenths of the time: " + " ".join(map(str, tenths(seen, begin, seconds))))
     print("memory %s KiB then %s KiB; descriptors %d, at most %d, %d" %
           (middle and sum(middle) // len(middle), late and sum(late) // len(late), idle, max(d for _, _, d in seen), left))
     # The end amid load: streams that were accepted are told to their ends.
@@ -212,7 +220,7 @@ def main():
             f.write(TEMPLATE)
         with open(os.path.join(work, "log"), "w", encoding="utf-8") as log:
             server = subprocess.Popen([pith, "serve", model, "--port", "0", "--chat-template", template, "--connections", str(connections + 64),
-                                       "--queue", "128"], stdout=subprocess.PIPE, stderr=log, text=True)
+                                       "--queue", "128", "--memory", MEMORY], stdout=subprocess.PIPE, stderr=log, text=True)
             port = int(server.stdout.readline().strip().rsplit(":", 1)[1])
             try:
                 asyncio.run(load(server, port, seconds, connections))

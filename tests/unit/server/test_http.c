@@ -1,5 +1,6 @@
 /* The HTTP layer over a service without a model (fake.h): shapes, errors, keys, limits, streams,
  * clients that leave, stall or send rubbish, the end. */
+#include "server/exchange.h"
 #include "server/server.h"
 #include "test.h"
 #include "unit/server/fake.h"
@@ -618,6 +619,20 @@ static void test_slow_reader(void **state)
     close(s);
 }
 
+/* A stream that has waited for its next token for long is no slow reader when the token comes. */
+static void test_late_token(void **state)
+{
+    (void)state;
+    struct exchange e = {.suspended = true, .streaming = true, .progressed = 1};
+    const double before = server_clock();
+    exchange_wake(&e);
+    assert_false(e.suspended);
+    assert_true(e.progressed >= before);
+    e.progressed = 1;
+    exchange_wake(&e); /* it did not wait: its reader is as late as before */
+    assert_true(e.progressed < 2);
+}
+
 static void test_slow_sender(void **state)
 {
     (void)state;
@@ -711,6 +726,7 @@ int main(void)
                                        TEST(test_origins),
                                        TEST(test_leaving),
                                        TEST(test_slow_reader),
+                                       TEST(test_late_token),
                                        TEST(test_tools),
                                        TEST(test_slow_sender),
                                        TEST(test_end),
