@@ -103,8 +103,8 @@ void exchange_json(struct exchange *e, unsigned status, json_t *value);
 void exchange_refuse(struct exchange *e, const struct refusal *r);
 /* The answer comes piece by piece from the exchange's generation. */
 void exchange_stream(struct exchange *e);
-/* Lets the connection go on, if it waits; its reader's patience begins anew, since until now there was
- * nothing to take. Under the lock. */
+/* Lets the connection go on, if it waits; its reader's patience begins anew, since until now there
+ * was nothing to take. Under the lock. */
 void exchange_wake(struct exchange *e);
 /* References keep an exchange; the last one that is dropped frees it. */
 void exchange_hold(struct exchange *e);
