@@ -13,15 +13,23 @@
 struct settings {
     struct common common;
     struct pith_plan_model_options o;
-    struct text_list contexts, users, weights, kv, targets;
+    struct text_list hardware, contexts, users, weights, kv, targets;
+    double latency; /* in milliseconds */
+    const char *page;
     bool shapes, all;
 };
 
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {
+    {"hardware", 0, OPTION_LIST, AT(hardware), "NAME[xN]",
+     "what it shall run on, and how many of it (default: as few as do); may repeat; all: every "
+     "kind with a price; pith hardware lists them"},
     {"context", 0, OPTION_LIST, AT(contexts), "N",
      "positions of each user's cache (default 4096, or the model's if less); may repeat"},
     {"users", 0, OPTION_LIST, AT(users), "N", "users at once (default 1); may repeat"},
+    {"prompt", 0, OPTION_COUNT, AT(o.prompt), "N",
+     "tokens of a prompt (default: three quarters of the context)"},
+    {"gen", 0, OPTION_COUNT, AT(o.gen), "N", "tokens of an answer (default: the rest of it)"},
     {"weights", 0, OPTION_LIST, AT(weights), "GRID|RECIPE",
      "how weights are held: int4:g128, awq+gptq, none (default: those worth trying); may repeat"},
     {"kv", 0, OPTION_LIST, AT(kv), "GRID",
@@ -30,6 +38,14 @@ static const struct option options[] = {
      "vllm, sglang, trtllm, llama.cpp, transformers, pith (default: the first that loads it); may "
      "repeat"},
     {"fit", 0, OPTION_SIZE, AT(o.fit), "SIZE", "backwards: bytes that must do, such as 24G"},
+    {"max-latency", 0, OPTION_REAL, AT(latency), "MS",
+     "backwards: milliseconds between a user's tokens, at most"},
+    {"max-first", 0, OPTION_REAL, AT(o.max_first), "S",
+     "backwards: seconds to the first token, at most"},
+    {"min-users", 0, OPTION_COUNT, AT(o.min_users), "N", "backwards: users at once, at least"},
+    {"max-cost", 0, OPTION_REAL, AT(o.max_cost), "USD",
+     "backwards: dollars a million tokens, at most"},
+    {"out", 'o', OPTION_TEXT, AT(page), "PAGE.html", "also write a page with charts"},
     {"all", 0, OPTION_FLAG, AT(all), NULL, "show every line, and all that was ruled out"},
     {"shapes", 0, OPTION_FLAG, AT(shapes), NULL,
      "list the well-known models that MODEL may be, instead"},
@@ -244,6 +260,14 @@ static int show_shapes(const struct settings *s)
     return rc;
 }
 
+static int write_page(const struct settings *s, const char *report)
+{
+    struct pith_error err = {0};
+    char *html = NULL;
+    if (pith_plan_html(report, &html, &err) != PITH_OK) return report_failure(&s->common, &err);
+    return page_write(&s->common, s->page, html);
+}
+
 /* Nothing else is looked at then. */
 static int shapes_alone(const struct settings *s, const struct text_list *operands)
 {
@@ -256,14 +280,30 @@ static int shapes_alone(const struct settings *s, const struct text_list *operan
     return show_shapes(s);
 }
 
+/* Options that ask for times and prices where none are computed. */
+static int check_limits(const struct settings *s)
+{
+    static const char *const timed[] = {"max-latency", "max-first", "max-cost"};
+    for (size_t i = 0; i < sizeof timed / sizeof timed[0]; i++)
+        if (given(&s->common, timed[i]) && s->o.fit && s->hardware.count == 0)
+            return usage_failure(
+                &s->common,
+                "--%s does nothing with --fit alone: times and prices are those of "
+                "--hardware",
+                timed[i]);
+    return EXIT_DONE;
+}
+
 static void take_options(struct settings *s, const struct text_list *operands)
 {
     s->o.model = operands->item[0];
+    s->o.hardware = as_list(&s->hardware);
     s->o.contexts = as_list(&s->contexts);
     s->o.users = as_list(&s->users);
     s->o.weights = as_list(&s->weights);
     s->o.kv = as_list(&s->kv);
     s->o.targets = as_list(&s->targets);
+    s->o.max_latency = s->latency / 1000;
 }
 
 static int run(void *settings, const struct text_list *operands)
@@ -276,7 +316,9 @@ static int run(void *settings, const struct text_list *operands)
         return usage_failure(&s->common, "an argument is missing: MODEL\n"
                                          "usage: pith plan MODEL [options]\n"
                                          "Try 'pith plan --help'.");
-    int rc = EXIT_DONE;
+    int rc = check_limits(s);
+    if (rc == EXIT_DONE) rc = page_check(&s->common, s->page);
+    if (rc != EXIT_DONE) return rc;
     take_options(s, operands);
     const enum pith_status status = pith_plan_model(&s->o, &report, &err);
     if (status == PITH_ARG) return report_usage(&s->common, &err);
@@ -287,6 +329,7 @@ static int run(void *settings, const struct text_list *operands)
         if (j) print_plan(s, j);
         json_decref(j);
     }
+    if (rc == EXIT_DONE && s->page) rc = write_page(s, report);
     pith_text_free(report);
     return rc;
 }
@@ -301,12 +344,16 @@ const struct command command_plan = {
     .name = "plan",
     .summary = "what fits, how fast it would be, what it would cost",
     .operands = "MODEL [options]",
-    .examples = "  pith plan config.json --fit 24G --context 32k --users 4\n"
+    .examples = "  pith plan Llama-3.1-8B --hardware l4 --context 8k --users 8\n"
+                "  pith plan Qwen3-32B --hardware l40s --hardware h100-sxm --for vllm\n"
+                "  pith plan config.json --fit 24G --context 32k --users 4\n"
                 "  pith plan out --for pith --weights int4:g128 --weights none\n"
                 "  pith plan --shapes\n",
-    .details = "MODEL is a folder, a .gguf file, a config.json alone, or a well-known name.\n"
-               "Nothing is loaded: bytes are those of the layouts that pith writes and runs.\n"
-               "docs/planning.md says how each number is found.\n",
+    .details =
+        "MODEL is a folder, a .gguf file, a config.json alone, or a well-known name.\n"
+        "Nothing is loaded: bytes are those of the layouts that pith writes and runs, time\n"
+        "is a roofline's with stated efficiencies. docs/planning.md says how each number is\n"
+        "found and how far off it may be.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .settings_size = sizeof(struct settings),

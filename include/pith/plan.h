@@ -18,13 +18,20 @@ extern "C" {
 struct pith_plan_model_options {
     size_t size;       /* of this struct as the program knows it: pith_plan_model_defaults() */
     const char *model; /* folder, .gguf, config.json, or a name of pith_plan_shapes() */
+    struct pith_list hardware; /* "l4", "h100-sxm x8", "h100-sxmx8": a name, and how many; without a
+                                  number as few as it fits on. "all": every kind that has a price */
     struct pith_list
         contexts;             /* positions of each user: "8k"; none: 4096, or the model's if less */
     struct pith_list users;   /* at once: "1"; none: 1 */
+    size_t prompt, gen;       /* tokens of a request; 0: three quarters of the context, a quarter */
     struct pith_list weights; /* recipes, or grids */
     struct pith_list kv;      /* caches, as of pith_eval_options */
     struct pith_list targets; /* engines: "vllm", "sglang", "trtllm", "llama.cpp", "pith" */
     uint64_t fit;             /* bytes that must do for all of it, 0: no limit */
+    double max_latency;       /* seconds between tokens of a user; 0: no limit, and so below */
+    double max_first;         /* seconds to the first token */
+    size_t min_users;         /* that must fit at once */
+    double max_cost;          /* USD a million tokens made */
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_plan_model_defaults_sized(struct pith_plan_model_options *options, size_t size);
@@ -44,6 +51,10 @@ PITH_API enum pith_status pith_plan_model(const struct pith_plan_model_options *
 
 /* The well-known shapes that a plan can be made for by name, as a JSON array; free it likewise. */
 PITH_API enum pith_status pith_plan_shapes(char **report, struct pith_error *err);
+
+/* A page with tables and charts made from such a report (pith_text_free() it). PITH_FORMAT: it is
+ * none. */
+PITH_API enum pith_status pith_plan_html(const char *report, char **html, struct pith_error *err);
 
 #ifdef __cplusplus
 }

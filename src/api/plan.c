@@ -119,7 +119,8 @@ static enum pith_status make(struct plan_made *p, char **report, struct pith_err
     const size_t most = p->model.model->shape.max_position;
     PITH_TRY(read_counts(&o->contexts, "--context", most < CONTEXT_USUAL ? most : CONTEXT_USUAL,
                          p->context, &p->contexts, err));
-    PITH_TRY(read_counts(&o->users, "--users", 1, p->user_count, &p->user_counts, err));
+    PITH_TRY(read_counts(&o->users, "--users", o->min_users ? o->min_users : 1, p->user_count,
+                         &p->user_counts, err));
     PITH_TRY(check_contexts(p, err));
     PITH_TRY(plan_candidates_make(p, err));
     PITH_TRY(plan_rows_make(p, err));

@@ -9,7 +9,14 @@
 #include "plan/room.h"
 #include "quant/recipe.h"
 
-enum { PLAN_ENGINES = 8, PLAN_CANDIDATES = 64, PLAN_TEXT = 80, PLAN_WHY = 192, PLAN_LIST = 32 };
+enum {
+    PLAN_ENGINES = 8,
+    PLAN_CANDIDATES = 64,
+    PLAN_TEXT = 80,
+    PLAN_WHY = 192,
+    PLAN_LIST = 32,
+    PLAN_WEIGHED = 24
+};
 
 /* One way to hold the weights. */
 struct plan_candidate {
@@ -29,11 +36,17 @@ struct plan_candidate {
     bool asked[PLAN_ENGINES];
     const struct pith_container *container[PLAN_ENGINES];
     char why[PLAN_ENGINES][PLAN_WHY];
+    struct plan_weighed { /* what was weighed before, the latest over the oldest */
+        size_t engine;
+        struct pith_spread_over over;
+        struct pith_weighed weights;
+    } weighed[PLAN_WEIGHED];
+    size_t weighings;
 };
 
 /* One combination. */
 struct plan_case {
-    const struct plan_candidate *c;
+    struct plan_candidate *c;
     size_t engine; /* number of its row */
     const struct pith_engine_need *need;
     struct pith_weight_form form;

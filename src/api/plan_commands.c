@@ -38,6 +38,9 @@ static void engine_line(const struct plan_made *p, const struct plan_case *k,
     else (void)snprintf(made, sizeof made, "%.390s", p->options->model);
     if (e && pith_kv_coded(&k->kv.k))
         (void)pith_engine_cache(e, &k->kv, p->model.model->shape.head_dim, cache);
+    /* What the environment must say stands in front of the command. */
+    const size_t before = *cache && *cache != '-' ? strcspn(cache, " ") + 1 : 0;
+    if (before) pith_str_append(s, cache, before);
     if (strcmp(k->need->name, "vllm") == 0) {
         pith_str_printf(s, "vllm serve %s --max-model-len %zu --max-num-seqs %zu", made, d->context,
                         d->users);
@@ -66,7 +69,7 @@ static void engine_line(const struct plan_made *p, const struct plan_case *k,
         pith_str_printf(s, "AutoModelForCausalLM.from_pretrained(\"%s\")", made);
         return;
     }
-    if (*cache) pith_str_printf(s, " %s", cache);
+    if (*cache) pith_str_printf(s, " %s", cache + before);
 }
 
 json_t *plan_commands(const struct plan_made *p, const struct plan_case *k,

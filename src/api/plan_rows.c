@@ -1,6 +1,11 @@
 /* Every combination of weights, cache, hardware, context and users as a row of a plan's report. */
 #include "api/plan.h"
 
+#include "base/str.h"
+#include "plan/forecast.h"
+
+#include <pith/names.h>
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -66,10 +71,9 @@ static json_t *make_row(const struct plan_made *p, const struct plan_case *k,
 
 /* Where a deployment is looked at. */
 struct place {
-    const char *name; /* NULL: nowhere in particular */
-    unsigned devices; /* 0: as few as it fits on */
-    double memory;    /* of a device, 0: not known */
-    bool cpu;
+    const struct pith_hardware *h; /* NULL: nowhere in particular */
+    unsigned devices;              /* 0: as few as it fits on */
+    double memory;                 /* of a device, 0: any */
 };
 
 /* The text without which a row has nothing to say. */
@@ -80,11 +84,27 @@ static void rule_out(struct plan_made *p, const struct plan_case *k, const struc
                           "acts", k->c->acts, "reason", why);
     if (k->need) pith_json_set(&j, "engine", json_string(k->need->name));
     if (*k->kv_name) pith_json_set(&j, "kv", json_string(k->kv_name));
-    if (at->name) pith_json_set(&j, "hardware", json_string(at->name));
+    if (at->h) pith_json_set(&j, "hardware", json_string(at->h->name));
     pith_json_add(&p->out, j);
 }
 
-enum { DEVICES_MOST = 64 };
+/* The weights over these devices, weighed once. */
+static const struct pith_weighed *weighed(const struct plan_made *p, struct plan_case *k,
+                                          struct pith_spread_over over)
+{
+    struct plan_candidate *c = k->c;
+    for (size_t i = 0; i < c->weighings && i < PLAN_WEIGHED; i++) {
+        const struct plan_weighed *w = &c->weighed[i];
+        if (w->engine == k->engine && w->over.tensor == over.tensor &&
+            w->over.pipeline == over.pipeline)
+            return &w->weights;
+    }
+    struct plan_weighed *w = &c->weighed[c->weighings++ % PLAN_WEIGHED];
+    w->engine = k->engine;
+    w->over = over;
+    pith_weigh(&p->model, &k->form, over, &w->weights);
+    return &w->weights;
+}
 
 /* With as few devices as it fits on, or as many as were asked for. */
 static struct pith_deployment deploy(const struct plan_made *p, struct plan_case *k,
@@ -96,31 +116,103 @@ static struct pith_deployment deploy(const struct plan_made *p, struct plan_case
                                 .engine = k->need,
                                 .demand = k->demand,
                                 .memory = at->memory};
+    const unsigned most = at->h ? at->h->most : 1;
     for (k->devices = at->devices ? at->devices : 1;; k->devices *= 2) {
         d.over = pith_spread_devices(&p->model, k->need, k->devices);
+        d.weights = weighed(p, k, d.over);
         pith_room_find(&d, r);
-        if (r->fits || at->devices || at->memory <= 0 || k->devices == DEVICES_MOST) return d;
+        if (r->fits || at->devices || at->memory <= 0 || k->devices * 2 > most) return d;
     }
+}
+
+/* Why that is not to be had there, or an empty text. */
+static void refuse(const struct plan_made *p, const struct plan_case *k, const struct place *at,
+                   const struct pith_room *r, char why[PLAN_WHY])
+{
+    const struct pith_plan_model_options *o = p->options;
+    why[0] = '\0';
+    if (k->demand.prompt + k->demand.gen > k->demand.context)
+        (void)snprintf(why, PLAN_WHY,
+                       "a prompt of %zu and %zu tokens after it are no context of %zu",
+                       k->demand.prompt, k->demand.gen, k->demand.context);
+    else if (at->memory > 0 && !r->fits)
+        (void)snprintf(why, PLAN_WHY, "needs %.2f GB of each of %u device%s, %.2f are usable",
+                       r->device / 1e9, k->devices, k->devices > 1 ? "s" : "", at->memory / 1e9);
+    else if (o->fit && r->total > (double)o->fit)
+        (void)snprintf(why, PLAN_WHY, "needs %.2f GB in all, %.2f may be", r->total / 1e9,
+                       (double)o->fit / 1e9);
+    else if (o->min_users && at->memory > 0 && r->most_users < o->min_users)
+        (void)snprintf(why, PLAN_WHY, "has room for %zu users", r->most_users);
+}
+
+static void refuse_slow(const struct plan_made *p, const struct pith_forecast *f,
+                        char why[PLAN_WHY])
+{
+    const struct pith_plan_model_options *o = p->options;
+    if (o->max_latency > 0 && f->step > o->max_latency)
+        (void)snprintf(why, PLAN_WHY, "%.1f ms between tokens", f->step * 1e3);
+    else if (o->max_first > 0 && f->first > o->max_first)
+        (void)snprintf(why, PLAN_WHY, "%.3g s to the first token", f->first);
+    else if (o->max_cost > 0 && !(f->cost <= o->max_cost))
+        (void)snprintf(why, PLAN_WHY,
+                       isfinite(f->cost) ? "%.3g USD a million tokens"
+                                         : "no dated price of it is known",
+                       f->cost);
+}
+
+static void set_speed(json_t **j, const struct plan_case *k, const struct pith_hardware *h,
+                      const struct pith_forecast *f)
+{
+    pith_json_set(j, "unit", json_string(pith_hardware_unit(pith_form_unit(&k->form, h))));
+    pith_json_set(j, "first_token_seconds", json_real(f->first));
+    pith_json_set(j, "token_seconds", json_real(f->step));
+    pith_json_set(j, "tokens_per_second_user", json_real(1 / f->step));
+    pith_json_set(j, "tokens_per_second", json_real(f->rate));
+    pith_json_set(j, "served_tokens_per_second", json_real(f->served));
+    pith_json_set(j, "bound", json_string(pith_bound_name(f->bound)));
+    pith_json_set(j, "arithmetic_from_users", f->turn > 0 ? json_real(f->turn) : json_null());
+    pith_json_set(j, "bytes_per_step", json_real(f->read));
+    pith_json_set(j, "operations_per_step", json_real(f->multiplied));
+    pith_json_set(j, "cost_per_million_tokens", real_or_null(f->cost));
+    pith_json_set(j, "joules_per_token", real_or_null(f->joules));
+}
+
+/* [[context, users], ...]: each context twice the one before, up to the model's. */
+static json_t *users_by_context(const struct plan_made *p, const struct pith_deployment *d,
+                                const struct pith_room *r)
+{
+    json_t *list = json_array();
+    const size_t most = p->model.model->shape.max_position;
+    for (size_t n = most < 1024 ? most : 1024; n <= most; n *= 2)
+        pith_json_add(&list,
+                      json_pack("[I, I]", (json_int_t)n, (json_int_t)pith_room_users(d, r, n)));
+    return list;
 }
 
 static void add_row(struct plan_made *p, struct plan_case *k, const struct place *at)
 {
     struct pith_room r;
+    struct pith_forecast f;
+    char why[PLAN_WHY];
     const struct pith_deployment d = deploy(p, k, at, &r);
-    char why[200];
-    if (at->memory > 0 && !r.fits) {
-        (void)snprintf(why, sizeof why, "needs %.2f GB of each of %u device%s, %.2f are usable",
-                       r.device / 1e9, k->devices, k->devices > 1 ? "s" : "", at->memory / 1e9);
+    refuse(p, k, at, &r, why);
+    if (!*why && at->h) {
+        pith_forecast_make(&d, &r, at->h, &f);
+        refuse_slow(p, &f, why);
+    }
+    if (*why) {
         rule_out(p, k, at, why);
         return;
     }
     json_t *j = make_row(p, k, &r, d.over);
-    pith_json_set(&j, "hardware", at->name ? json_string(at->name) : json_null());
-    pith_json_set(&j, "fits", at->memory > 0 ? json_boolean(r.fits) : json_null());
+    const bool known = at->memory > 0;
+    pith_json_set(&j, "hardware", at->h ? json_string(at->h->name) : json_null());
+    pith_json_set(&j, "fits", known ? json_boolean(r.fits) : json_null());
     pith_json_set(&j, "max_context",
-                  at->memory > 0 ? json_integer((json_int_t)r.most_context) : json_null());
-    pith_json_set(&j, "max_users",
-                  at->memory > 0 ? json_integer((json_int_t)r.most_users) : json_null());
+                  known ? json_integer((json_int_t)r.most_context) : json_null());
+    pith_json_set(&j, "max_users", known ? json_integer((json_int_t)r.most_users) : json_null());
+    if (known) pith_json_set(&j, "users_by_context", users_by_context(p, &d, &r));
+    if (at->h) set_speed(&j, k, at->h, &f);
     pith_json_add(&p->rows, j);
 }
 
@@ -132,8 +224,8 @@ static enum pith_status add_demands(struct plan_made *p, struct plan_case *k,
         for (size_t n = 0; n < p->user_counts; n++) {
             struct pith_demand *d = &k->demand;
             *d = (struct pith_demand){.context = p->context[i], .users = p->user_count[n]};
-            d->prompt = d->context - d->context / 4;
-            d->gen = d->context - d->prompt;
+            d->prompt = p->options->prompt ? p->options->prompt : d->context - d->context / 4;
+            d->gen = p->options->gen ? p->options->gen : d->context - d->prompt;
             add_row(p, k, at);
         }
     return p->rows && p->out ? PITH_OK : pith_fail_nomem(err, "a plan");
@@ -144,6 +236,13 @@ static enum pith_status add_cache(struct plan_made *p, struct plan_case *k, cons
 {
     PITH_TRY(pith_kv_parse(name, PITH_BF16, p->model.model, &k->kv, err));
     pith_kv_name(&k->kv, k->kv_name);
+    const struct pith_target_engine *e = pith_engine_find(k->need->name);
+    char started[PITH_ENGINE_CACHE];
+    if (e && pith_kv_coded(&k->kv.k) &&
+        !pith_engine_cache(e, &k->kv, p->model.model->shape.head_dim, started)) {
+        rule_out(p, k, at, "the engine has no such cache");
+        return PITH_OK;
+    }
     return add_demands(p, k, at, err);
 }
 
@@ -174,6 +273,41 @@ static bool asked_for(const struct plan_made *p, const char *engine)
     return false;
 }
 
+/* Whether the device has units for what is multiplied; `why` says no. */
+static bool has_units(const struct plan_candidate *c, const struct pith_hardware *h,
+                      char why[PLAN_WHY])
+{
+    const struct pith_weight_form *f = &c->form;
+    const enum pith_unit unit = c->quantizes ? pith_form_unit(f, h) : PITH_UNIT_F32;
+    why[0] = '\0';
+    if (c->quantizes && c->recipe.acts.format && h->ops[unit] <= 0)
+        (void)snprintf(
+            why, PLAN_WHY,
+            "%.60s has no %s units: inputs in %.40s save nothing there, weights alone do", h->title,
+            pith_hardware_unit(unit), c->acts);
+    else if (c->quantizes && h->fnuz && unit == PITH_UNIT_FP8 && f->acts.is_static)
+        (void)snprintf(why, PLAN_WHY,
+                       "%.60s multiplies FP8 without a negative zero, whose range is half: static "
+                       "scales are of the other kind",
+                       h->title);
+    return !*why;
+}
+
+/* Without hardware a GPU is meant. */
+static bool runs_on(const struct pith_engine_need *e, const struct pith_hardware *h)
+{
+    return h && h->cpu ? e->cpu : e->gpu;
+}
+
+/* Those that are planned for without being asked for: servers of many users where there are such,
+ * llama.cpp on Apple's, pith on CPUs. */
+static bool usual_on(const struct pith_engine_need *e, const struct pith_hardware *h)
+{
+    const bool apple = h && strcmp(h->vendor, "Apple") == 0;
+    if (h && h->cpu) return e->cpu && !e->gpu;
+    return apple ? strcmp(e->name, "llama.cpp") == 0 : e->shards;
+}
+
 /* Each engine that was asked for, or the first that loads it there. */
 static enum pith_status add_candidate(struct plan_made *p, struct plan_candidate *c,
                                       const struct place *at, struct pith_error *err)
@@ -181,24 +315,98 @@ static enum pith_status add_candidate(struct plan_made *p, struct plan_candidate
     size_t needs;
     const struct pith_engine_need *need = pith_engine_needs(&needs);
     const bool any = p->options->targets.count == 0;
+    char why[PLAN_WHY];
+    size_t last = needs;
+    if (at->h && !has_units(c, at->h, why)) {
+        rule_out(p, &(struct plan_case){.c = c}, at, why);
+        return PITH_OK;
+    }
     for (size_t i = 0; i < needs; i++) {
         struct plan_case k = {.c = c, .engine = i, .need = &need[i]};
-        if (any ? (at->cpu ? !need[i].cpu : !need[i].gpu) : !asked_for(p, need[i].name)) continue;
+        if (any ? !usual_on(&need[i], at->h) : !asked_for(p, need[i].name)) continue;
+        if (at->h && !runs_on(&need[i], at->h)) {
+            rule_out(p, &k, at, at->h->cpu ? "not planned for on a CPU" : "has no GPU");
+            continue;
+        }
         PITH_TRY(plan_candidate_ask(p, c, i, err));
         if (*c->why[i]) {
-            if (!any || i + 1 == needs) rule_out(p, &k, at, c->why[i]);
+            if (!any) rule_out(p, &k, at, c->why[i]);
+            else last = i;
             continue;
         }
         PITH_TRY(add_engine(p, &k, at, err));
         if (any) return PITH_OK;
+    }
+    if (last < needs)
+        rule_out(p, &(struct plan_case){.c = c, .need = &need[last]}, at, c->why[last]);
+    return PITH_OK;
+}
+
+static enum pith_status add_place(struct plan_made *p, const struct place *at,
+                                  struct pith_error *err)
+{
+    for (size_t i = 0; i < p->candidates; i++)
+        PITH_TRY(add_candidate(p, &p->candidate[i], at, err));
+    return PITH_OK;
+}
+
+/* "h100-sxm", "h100-sxmx8", "h100-sxm x8": a name as it stands comes first. */
+static enum pith_status find_place(const char *text, struct place *out, struct pith_error *err)
+{
+    char name[64];
+    const char *x = strrchr(text, 'x');
+    size_t n = x ? (size_t)(x - text) : 0;
+    uint64_t count;
+    *out = (struct place){.h = pith_hardware_find(text)};
+    while (n > 0 && text[n - 1] == ' ') n--;
+    if (!out->h && n > 0 && n < sizeof name && pith_number_parse(x + 1, &count) && count > 0 &&
+        count <= 4096) {
+        (void)snprintf(name, sizeof name, "%.*s", (int)n, text);
+        out->h = pith_hardware_find(name);
+        out->devices = (unsigned)count;
+    }
+    if (out->h) {
+        out->memory = out->h->memory_bytes;
+        return PITH_OK;
+    }
+    struct pith_str names = {0};
+    for (size_t i = 0; i < pith_hardware_count(); i++)
+        pith_str_printf(&names, "%s%s", i ? ", " : "", pith_hardware_at(i)->name);
+    const enum pith_status s = pith_fail(err, PITH_ARG,
+                                         "--hardware %.60s: there are %s, perhaps "
+                                         "with a number: l4x2",
+                                         text, pith_str_text(&names));
+    pith_str_free(&names);
+    return s;
+}
+
+/* Every kind that has a price. */
+static enum pith_status add_all(struct plan_made *p, struct pith_error *err)
+{
+    for (size_t i = 0; i < pith_hardware_count(); i++) {
+        const struct pith_hardware *h = pith_hardware_at(i);
+        if (h->price <= 0) continue;
+        PITH_TRY(add_place(p, &(struct place){.h = h, .memory = h->memory_bytes}, err));
     }
     return PITH_OK;
 }
 
 enum pith_status plan_rows_make(struct plan_made *p, struct pith_error *err)
 {
-    const struct place at = {.memory = (double)p->options->fit, .devices = 1};
-    for (size_t i = 0; i < p->candidates; i++)
-        PITH_TRY(add_candidate(p, &p->candidate[i], &at, err));
+    const struct pith_plan_model_options *o = p->options;
+    const bool backwards = o->max_latency > 0 || o->max_first > 0 || o->max_cost > 0 ||
+                           (o->min_users && !o->fit);
+    if (o->hardware.count == 0 && backwards) return add_all(p, err);
+    if (o->hardware.count == 0)
+        return add_place(p, &(struct place){.memory = (double)o->fit, .devices = 1}, err);
+    for (size_t i = 0; i < o->hardware.count; i++) {
+        struct place at;
+        if (strcmp(o->hardware.item[i], "all") == 0) {
+            PITH_TRY(add_all(p, err));
+            continue;
+        }
+        PITH_TRY(find_place(o->hardware.item[i], &at, err));
+        PITH_TRY(add_place(p, &at, err));
+    }
     return PITH_OK;
 }

@@ -9,8 +9,8 @@
 #define GIB 1073741824.0
 
 static const struct pith_engine_need needs[] = {
-#define PITH_PLAN_ENGINE(name, base, mixture, link, chunk, shards, gpu, cpu, source)               \
-    {name, base, mixture, link, chunk, shards, gpu, cpu, source},
+#define PITH_PLAN_ENGINE(name, base, mixture, link, chunk, layer, shards, gpu, cpu, source)        \
+    {name, base, mixture, link, chunk, layer, shards, gpu, cpu, source},
 #include "plan/engines.def"
 #undef PITH_PLAN_ENGINE
 };
@@ -32,7 +32,7 @@ struct pith_spread_over pith_spread_devices(const struct pith_plan_subject *p,
                                             const struct pith_engine_need *e, unsigned devices)
 {
     const unsigned tensor = e->shards ? pith_tensor_most(p, devices) : 1;
-    return (struct pith_spread_over){tensor, devices / tensor};
+    return (struct pith_spread_over){tensor, devices / tensor, strcmp(e->name, "pith") != 0};
 }
 
 /* Registers of the layers' programs, in float32 in pith and in 16 bits elsewhere, and the logits
@@ -67,6 +67,15 @@ static size_t most_users(const struct pith_deployment *d, const struct pith_room
     return (size_t)fmin(floor(left / r->cache.device), 1e9);
 }
 
+size_t pith_room_users(const struct pith_deployment *d, const struct pith_room *r, size_t context)
+{
+    struct pith_cache_sums sums;
+    const double left = d->memory - (r->weights.device + r->scratch + r->base);
+    pith_weigh_cache(d->model, d->kv, d->over, context, &sums);
+    if (left <= 0 || sums.device <= 0) return 0;
+    return (size_t)fmin(floor(left / sums.device), 1e9);
+}
+
 static size_t most_context(const struct pith_deployment *d, const struct pith_room *r)
 {
     size_t low = 0, high = d->model->model->shape.max_position;
@@ -84,7 +93,8 @@ void pith_room_find(const struct pith_deployment *d, struct pith_room *out)
     const unsigned devices = d->over.tensor * d->over.pipeline;
     const double users = (double)d->demand.users;
     *out = (struct pith_room){0};
-    pith_weigh(d->model, d->form, d->over, &out->weights);
+    if (d->weights) out->weights = *d->weights;
+    else pith_weigh(d->model, d->form, d->over, &out->weights);
     pith_weigh_cache(d->model, d->kv, d->over, d->demand.context, &out->cache);
     out->scratch = scratch_of(d);
     out->base = (d->model->model->plans.experts ? d->engine->mixture : d->engine->base) +

@@ -10,6 +10,7 @@ struct pith_engine_need {
     double base, mixture; /* bytes on every device before a weight is loaded; of mixtures */
     double link;          /* ... for talking to others, where there are any */
     size_t chunk;         /* tokens computed at once, at most */
+    double layer_seconds; /* that a layer takes beside its bytes: starting kernels */
     bool shards;          /* lays matrices over devices, else layers */
     bool gpu, cpu;        /* where it runs */
     const char *source;
@@ -32,7 +33,8 @@ struct pith_deployment {
     const struct pith_engine_need *engine;
     struct pith_demand demand;
     struct pith_spread_over over;
-    double memory; /* usable bytes of one device; 0: not known */
+    double memory;                      /* usable bytes of one device; 0: not known */
+    const struct pith_weighed *weights; /* of that form over these; NULL: weighed anew */
 };
 
 struct pith_room {
@@ -48,6 +50,9 @@ struct pith_room {
     size_t most_users, most_context;
 };
 void pith_room_find(const struct pith_deployment *d, struct pith_room *out);
+
+/* The most users at another context, the rest as it was when r was found. */
+size_t pith_room_users(const struct pith_deployment *d, const struct pith_room *r, size_t context);
 
 /* Lays the model over so many devices: what shards gets as many as divide its heads, the rest are
  * groups of layers. */

@@ -40,6 +40,42 @@ check "a config alone" sh -c "python3 -c 'import json; json.dump(json.load(open(
     '$pith' plan '$work/config.json' >/dev/null"
 check "the table" "$pith" plan $probe --fit 4G
 check "the shapes" "$pith" plan --shapes
+
+# What is best where: the tables of docs/choosing.md, as far as measured figures bear them out (docs/planning.md).
+first() { # what: the recipe of the first row
+    "$pith" plan "$@" --json | python3 -c 'import json, sys
+r = json.load(sys.stdin)["rows"][0]
+print(r["recipe"], r["acts"].split(":")[0])'
+}
+best() { # NAME PATTERN ARGUMENTS
+    name=$1 pattern=$2
+    shift 2
+    got=$(first "$@")
+    if echo "$got" | grep -qE "^($pattern)"; then pass "$name: $got"; else fail "$name: $got, expected $pattern"; fi
+}
+best "one user on an L4: 4-bit weights" "autoround|awq|gptq" Llama-3.1-8B --hardware l4 --weights awq+gptq --weights fp8 --weights none
+best "many users on an A100: integers of 8 bits" "smoothquant int8" Llama-3.1-8B --hardware a100-sxm4-80 --users 64
+best "many users on an H100: 8 bits, both" "(smoothquant|fp8).* (int8|fp8)" Llama-3.1-8B --hardware h100-sxm --users 64 --context 8k
+best "a B300 has hardly any integer units: FP8" "fp8|mxfp8" Llama-3.1-8B --hardware b300-sxm --users 256 --prompt 3k --gen 64
+best "a T4 has integer units" "smoothquant int8" Llama-3.1-8B --hardware t4 --users 8 --prompt 3k --gen 64
+best "a small model that fits: nothing" "none" Qwen2.5-1.5B --hardware l4
+best "a Mac: llama.cpp's" "q[4-8]_" Llama-3.1-8B --hardware m4-max-40 --weights q5_k_m --weights none --weights q4_k_m
+"$pith" plan Llama-3.1-8B --hardware a100-sxm4-80 --json >"$work/plan.json"
+[ "$(key "$work/plan.json" 'sorted(r["recipe"] for r in j["ruled_out"] if "no fp8 units" in r["reason"])[0]')" = fp8 ] &&
+    pass "an A100 has no FP8" || fail "an A100 has no FP8"
+"$pith" plan Llama-3.1-70B --hardware h100-sxm --weights none --kv bf16 --json >"$work/plan.json"
+[ "$(key "$work/plan.json" 'j["rows"][0]["count"]')" = 2 ] && pass "70B in 16 bits needs two" || fail "70B in 16 bits needs two"
+"$pith" plan Llama-3.1-8B --max-cost 0.5 --min-users 8 --context 2k --weights fp8 --json >"$work/plan.json"
+[ "$(key "$work/plan.json" 'len(j["rows"]) > 0 and all(r["cost_per_million_tokens"] <= 0.5 and r["max_users"] >= 8 for r in j["rows"])')" = True ] &&
+    pass "backwards: cost and users" || fail "backwards: cost and users"
+"$pith" plan Llama-3.1-8B --max-latency 10 --max-first 0.5 --json >"$work/plan.json"
+[ "$(key "$work/plan.json" 'len(j["rows"]) > 0 and all(r["token_seconds"] <= 0.01 and r["first_token_seconds"] <= 0.5 for r in j["rows"])')" = True ] &&
+    pass "backwards: latency" || fail "backwards: latency"
+check "a page" "$pith" plan Llama-3.1-8B --hardware l4 -o "$work/plan.html"
+for part in "Memory of the first line" "Roofline of L4" "Users at most" "Quality against bytes" "Ruled out" "vllm serve"; do
+    grep -q "$part" "$work/plan.html" && pass "the page has: $part" || fail "the page has: $part"
+done
+refuse "hardware of nothing" 2 "there are t4" "$pith" plan $probe --hardware none-such
 refuse "a name of nothing" 2 "no such folder or file.*--shapes" "$pith" plan no-such-model
 refuse "no model" 2 "MODEL" "$pith" plan
 refuse "an engine of nothing" 2 "there are vllm" "$pith" plan $probe --for none-such

@@ -1,0 +1,263 @@
+/* The page of pith plan: what was ranked, and why, with charts. */
+#include <pith/plan.h>
+
+#include "api/page.h"
+#include "base/mem.h"
+#include "plan/roofline.h"
+
+#include <stdio.h>
+
+enum { POINTS_MOST = 160, NAME_ROOM = 96, DRAWN = 12, ROOF_POINTS = 41 };
+
+struct drawn {
+    struct pith_chart_point point[POINTS_MOST];
+    char name[POINTS_MOST][NAME_ROOM];
+    size_t count;
+};
+
+static void add_point(struct drawn *d, const char *name, double x, double y, bool muted)
+{
+    if (d->count == POINTS_MOST) return;
+    (void)snprintf(d->name[d->count], NAME_ROOM, "%.90s", name);
+    d->point[d->count] = (struct pith_chart_point){
+        .label = d->name[d->count], .x = x, .y = y, .lo = y, .hi = y, .muted = muted};
+    d->count++;
+}
+
+/* "awq+gptq, fp8_e4m3, l4 x2" */
+static const char *row_name(const json_t *r, char name[NAME_ROOM])
+{
+    const double count = page_number(r, "count");
+    const char *hardware = page_text(r, "hardware");
+    int n = snprintf(name, NAME_ROOM, "%.30s, %.24s", page_text(r, "recipe"), page_text(r, "kv"));
+    if (*hardware) n += snprintf(name + n, NAME_ROOM - (size_t)n, ", %.20s", hardware);
+    if (count > 1) (void)snprintf(name + n, NAME_ROOM - (size_t)n, " x%.0f", count);
+    return name;
+}
+
+/* --- tables ----------------------------------------------------------------------------------- */
+
+static void rank_table(struct pith_str *out, const json_t *rows)
+{
+    static const char *const numbers[] = {"context",
+                                          "users",
+                                          "weights, GB",
+                                          "cache, GB",
+                                          "in all, GB",
+                                          "users at most",
+                                          "context at most",
+                                          "first token, s",
+                                          "tokens/s each",
+                                          "tokens/s",
+                                          "USD a million",
+                                          "joules a token",
+                                          "KL"};
+    static const struct {
+        const char *key;
+        double unit;
+        int digits;
+    } cells[] = {{"context", 1, 6},
+                 {"users", 1, 6},
+                 {"weight_bytes", 1e-9, 4},
+                 {"kv_bytes", 1e-9, 4},
+                 {"total_bytes", 1e-9, 4},
+                 {"max_users", 1, 8},
+                 {"max_context", 1, 8},
+                 {"first_token_seconds", 1, 3},
+                 {"tokens_per_second_user", 1, 4},
+                 {"tokens_per_second", 1, 4},
+                 {"cost_per_million_tokens", 1, 3},
+                 {"joules_per_token", 1, 3}};
+    struct pith_table t = {0};
+    const json_t *r;
+    size_t i;
+    pith_table_column(&t, "place", "", PITH_CELL_NUMBER);
+    for (i = 0; i < 4; i++) {
+        static const char *const texts[] = {"recipe", "cache", "engine", "on"};
+        pith_table_column(&t, texts[i], texts[i], PITH_CELL_TEXT);
+    }
+    for (i = 0; i < PITH_COUNT(numbers); i++)
+        pith_table_column(&t, numbers[i], numbers[i], PITH_CELL_NUMBER);
+    pith_table_column(&t, "why", "why", PITH_CELL_TEXT);
+    json_array_foreach (rows, i, r) {
+        pith_table_row(&t);
+        pith_table_number(&t, (double)i + 1, 0);
+        pith_table_printf(&t, "%s (%s)", page_text(r, "recipe"), page_text(r, "weights"));
+        pith_table_text(&t, page_text(r, "kv"));
+        pith_table_text(&t, page_text(r, "engine"));
+        pith_table_printf(&t, page_number(r, "count") > 1 ? "%s x%.0f" : "%s",
+                          page_text(r, "hardware"), page_number(r, "count"));
+        for (size_t k = 0; k < PITH_COUNT(cells); k++)
+            pith_table_significant(&t, page_number(r, cells[k].key) * cells[k].unit,
+                                   cells[k].digits);
+        pith_table_significant(&t, page_number(json_object_get(r, "quality"), "kld"), 3);
+        pith_table_text(&t, page_text(r, "reason"));
+    }
+    pith_html_table(out, &t);
+    pith_table_free(&t);
+}
+
+static void out_table(struct pith_str *out, const json_t *rows)
+{
+    static const char *const keys[] = {"recipe", "kv", "engine", "hardware", "reason"};
+    struct pith_table t = {0};
+    const json_t *r;
+    size_t i;
+    if (json_array_size(rows) == 0) return;
+    for (size_t k = 0; k < PITH_COUNT(keys); k++)
+        pith_table_column(&t, keys[k], keys[k], PITH_CELL_TEXT);
+    json_array_foreach (rows, i, r) {
+        pith_table_row(&t);
+        for (size_t k = 0; k < PITH_COUNT(keys); k++) pith_table_text(&t, page_text(r, keys[k]));
+    }
+    pith_html_heading(out, "Ruled out");
+    pith_html_table(out, &t);
+    pith_table_free(&t);
+}
+
+static void command_facts(struct pith_str *out, const json_t *row)
+{
+    const json_t *c = json_object_get(row, "commands"), *q = json_object_get(row, "quality");
+    const struct pith_html_fact facts[] = {{"why it is first", page_text(row, "reason"), false},
+                                           {"make it", page_text(c, "quantize"), true},
+                                           {"serve it", page_text(c, "serve"), true},
+                                           {"its loss", page_text(q, "source"), false},
+                                           {"published", page_text(q, "published"), false}};
+    pith_html_facts(out, facts, PITH_COUNT(facts));
+}
+
+/* --- charts ----------------------------------------------------------------------------------- */
+
+/* What fills the memory of the best. */
+static void memory_chart(struct pith_str *out, const json_t *row)
+{
+    struct drawn d = {.count = 0};
+    const char *key;
+    json_t *v;
+    json_object_foreach (json_object_get(row, "weight_parts"), key, v)
+        if (json_number_value(v) > 0) add_point(&d, key, 0, json_number_value(v) * 1e-9, false);
+    add_point(&d, "cache", 0, page_number(row, "kv_bytes") * 1e-9, false);
+    add_point(&d, "engine, work space, copies", 0, page_number(row, "overhead_bytes") * 1e-9,
+              false);
+    pith_html_chart(out, &(struct pith_chart){.kind = PITH_CHART_BARS,
+                                              .title = "Memory of the first line, by part",
+                                              .y_title = "GB",
+                                              .points = d.point,
+                                              .count = d.count});
+}
+
+/* The roof of one device in the first row's unit, as grey points, and where the steps of its rows
+ * stand below it. */
+static void roofline_chart(struct pith_str *out, const json_t *rows)
+{
+    const json_t *first = json_array_get(rows, 0), *r;
+    const struct pith_hardware *h = pith_hardware_find(page_text(first, "hardware"));
+    const char *unit = page_text(first, "unit");
+    char name[NAME_ROOM], title[160];
+    struct drawn d = {.count = 0};
+    size_t i, u = 0;
+    while (h && u < PITH_UNITS && strcmp(pith_hardware_unit((enum pith_unit)u), unit) != 0) u++;
+    if (!h || u == PITH_UNITS) return;
+    for (i = 0; i < ROOF_POINTS; i++) {
+        const double x = pow(10, -1 + 5.0 * (double)i / (ROOF_POINTS - 1));
+        add_point(&d, "", x, fmin(h->ops[u], x * h->bandwidth) * 1e-12, true);
+    }
+    json_array_foreach (rows, i, r) {
+        if (i == DRAWN) break;
+        if (strcmp(page_text(r, "hardware"), h->name) != 0) continue;
+        const double ops = page_number(r, "operations_per_step"),
+                     bytes = page_number(r, "bytes_per_step"),
+                     time = page_number(r, "token_seconds") * page_number(r, "count");
+        add_point(&d, row_name(r, name), ops / bytes, ops / time * 1e-12, false);
+    }
+    (void)snprintf(title, sizeof title, "Roofline of %.60s (%.8s, grey), and a step of each line",
+                   h->title, unit);
+    pith_html_chart(out, &(struct pith_chart){.kind = PITH_CHART_SCATTER,
+                                              .title = title,
+                                              .x_title = "operations a byte",
+                                              .y_title = "10^12 operations/s, a device",
+                                              .x_log = true,
+                                              .y_log = true,
+                                              .points = d.point,
+                                              .count = d.count});
+}
+
+static void users_chart(struct pith_str *out, const json_t *rows)
+{
+    enum { LINES = 4 };
+    struct drawn d = {.count = 0};
+    const json_t *r, *pair;
+    char name[NAME_ROOM];
+    size_t i, k;
+    json_array_foreach (rows, i, r) {
+        const json_t *list = json_object_get(r, "users_by_context");
+        if (i == LINES) break;
+        json_array_foreach (list, k, pair)
+            add_point(&d, k ? "" : row_name(r, name), json_number_value(json_array_get(pair, 0)),
+                      json_number_value(json_array_get(pair, 1)), i > 0);
+    }
+    pith_html_chart(out, &(struct pith_chart){.kind = PITH_CHART_SCATTER,
+                                              .title = "Users at most against context (the first "
+                                                       "line, and grey the next three)",
+                                              .x_title = "positions of each user",
+                                              .y_title = "users",
+                                              .x_log = true,
+                                              .y_log = true,
+                                              .points = d.point,
+                                              .count = d.count});
+}
+
+static void quality_chart(struct pith_str *out, const json_t *rows)
+{
+    struct drawn d = {.count = 0};
+    const json_t *r;
+    char name[NAME_ROOM];
+    size_t i;
+    json_array_foreach (rows, i, r) {
+        const double kld = page_number(json_object_get(r, "quality"), "kld");
+        if (kld > 0)
+            add_point(&d, i < DRAWN ? row_name(r, name) : "", page_number(r, "total_bytes") * 1e-9,
+                      kld, i >= DRAWN);
+    }
+    pith_html_chart(out, &(struct pith_chart){.kind = PITH_CHART_SCATTER,
+                                              .title = "Quality against bytes (the lowest and "
+                                                       "leftmost are best)",
+                                              .x_title = "GB in all",
+                                              .y_title = "KL, nats a token",
+                                              .x_log = true,
+                                              .y_log = true,
+                                              .front = true,
+                                              .points = d.point,
+                                              .count = d.count});
+}
+
+enum pith_status pith_plan_html(const char *report, char **html, struct pith_error *err)
+{
+    struct pith_str out = {0};
+    char title[320];
+    json_t *j = NULL;
+    *html = NULL;
+    PITH_TRY(pith_json_parse(report, strlen(report), "the report", &j, err));
+    const json_t *rows = json_object_get(j, "rows");
+    if (!json_is_array(rows) || !json_object_get(j, "model")) {
+        json_decref(j);
+        return pith_fail(err, PITH_FORMAT, "this is no report of pith plan");
+    }
+    (void)snprintf(title, sizeof title, "Plan of %.250s", page_text(j, "model"));
+    pith_html_begin(&out, title);
+    if (json_array_size(rows)) {
+        command_facts(&out, json_array_get(rows, 0));
+        pith_html_figures(&out, true, false);
+        memory_chart(&out, json_array_get(rows, 0));
+        roofline_chart(&out, rows);
+        users_chart(&out, rows);
+        quality_chart(&out, rows);
+        pith_html_figures(&out, false, false);
+        pith_html_heading(&out, "Best first");
+        rank_table(&out, rows);
+    } else pith_html_paragraph(&out, "Nothing fits.");
+    out_table(&out, json_object_get(j, "ruled_out"));
+    pith_html_end(&out);
+    json_decref(j);
+    return pith_page_take(&out, html, err);
+}

@@ -1,0 +1,142 @@
+#include "plan/forecast.h"
+
+#include <math.h>
+
+enum pith_unit pith_form_unit(const struct pith_weight_form *f, const struct pith_hardware *h)
+{
+    const struct pith_format *acts = f->acts.format;
+    if (!f->linears.format || !acts)
+        return h->ops[PITH_UNIT_BF16] > 0 ? PITH_UNIT_BF16 : PITH_UNIT_F32;
+    if (acts->kind == PITH_KIND_INT) return acts->bits > 4 ? PITH_UNIT_INT8 : PITH_UNIT_INT4;
+    return acts->bits > 4 ? PITH_UNIT_FP8 : PITH_UNIT_FP4;
+}
+
+/* Of mixtures less of the arithmetic is reached: hardware.json, prefill_mfu moe by dense. */
+static const double mixture_reach = 0.25 / 0.4;
+
+/* What is the same for every batch. */
+struct base {
+    const struct pith_deployment *d;
+    const struct pith_room *r;
+    const struct pith_hardware *h;
+    enum pith_unit unit;
+    double linear;     /* operations of a token */
+    double cache_read; /* bytes that a user's step reads, halfway through the answer */
+};
+
+/* Attention multiplies in 16 bits: as many operations of the linears' unit take as long. */
+static double in_unit(const struct base *b, double ops)
+{
+    const enum pith_unit half = b->h->ops[PITH_UNIT_BF16] > 0 ? PITH_UNIT_BF16 : PITH_UNIT_F32;
+    return ops * b->h->ops[b->unit] / b->h->ops[half];
+}
+
+static void add_links(const struct base *b, double tokens, struct pith_roof_work *w)
+{
+    const struct pith_shape *s = &b->d->model->model->shape;
+    const double n = b->d->over.tensor, row = 2.0 * s->hidden * tokens;
+    if (b->d->over.tensor > 1) {
+        w->link_bytes += 2.0 * s->layers * row * 2 * (n - 1) / n;
+        w->link_steps += 2 * s->layers;
+    }
+    w->link_bytes += (b->d->over.pipeline - 1) * row;
+    w->link_steps += b->d->over.pipeline - 1;
+}
+
+/* One after the other come the groups of layers, so a token waits for the devices of one group at a
+ * time. Sends between groups count where no matrices are shared out, too. */
+static double seconds(const struct base *b, struct pith_roof_work *w, enum pith_roof_bound *bound)
+{
+    const struct pith_spread_over *o = &b->d->over;
+    const double layers = b->d->model->model->shape.layers;
+    if (b->d->model->model->plans.experts) w->ops /= mixture_reach;
+    double t = pith_roofline_seconds(b->h, o->tensor, w, bound);
+    if (o->tensor == 1 && o->pipeline > 1)
+        t += w->link_steps * pith_roofline_reached.link_step +
+             (b->h->link > 0 ? w->link_bytes / (b->h->link * pith_roofline_reached.link) : 0);
+    return t + layers * b->d->engine->layer_seconds;
+}
+
+/* A step of so many users, of which each group of layers has its share at a time. */
+static double step(const struct base *b, double users, enum pith_roof_bound *bound,
+                   struct pith_roof_work *out)
+{
+    const struct pith_demand *q = &b->d->demand;
+    const double depth = (double)q->prompt + (double)q->gen / 2;
+    const double at_once = fmax(1, users / b->d->over.pipeline);
+    struct pith_roof_work w = {
+        .weight_bytes = b->r->weights.read +
+                        b->r->weights.experts * pith_experts_read(b->d->model, at_once),
+        .cache_bytes = b->cache_read * at_once,
+        .ops = at_once * (b->linear + in_unit(b, pith_attention_operations(b->d->model, depth))),
+        .unit = b->unit};
+    add_links(b, at_once, &w);
+    const double t = seconds(b, &w, bound);
+    if (out) *out = w;
+    return t;
+}
+
+static double prefill(const struct base *b)
+{
+    const struct pith_demand *q = &b->d->demand;
+    const struct pith_shape *s = &b->d->model->model->shape;
+    const double tokens = (double)q->prompt, chunks = ceil(tokens / (double)b->d->engine->chunk);
+    const double head = 2.0 * s->vocab * pith_shape_embed(s);
+    struct pith_roof_work w = {
+        .weight_bytes = chunks *
+                        (b->r->weights.read +
+                         b->r->weights.experts * pith_experts_read(b->d->model, tokens / chunks)),
+        .ops = tokens * (b->linear - head +
+                         in_unit(b, pith_attention_operations(b->d->model, tokens / 2))) +
+               head,
+        .unit = b->unit};
+    add_links(b, tokens, &w);
+    return seconds(b, &w, NULL);
+}
+
+/* The fewest users whose step arithmetic bounds. */
+static double turn_of(const struct base *b)
+{
+    enum pith_roof_bound bound;
+    double low = 0, high = 1;
+    for (; high <= 65536; high *= 2) {
+        (void)step(b, high, &bound, NULL);
+        if (bound == PITH_BOUND_ARITHMETIC) break;
+        low = high;
+    }
+    if (high > 65536) return 0;
+    while (high - low > 1) {
+        const double mid = floor((low + high) / 2);
+        (void)step(b, mid, &bound, NULL);
+        if (bound == PITH_BOUND_ARITHMETIC) high = mid;
+        else low = mid;
+    }
+    return high;
+}
+
+void pith_forecast_make(const struct pith_deployment *d, const struct pith_room *r,
+                        const struct pith_hardware *h, struct pith_forecast *out)
+{
+    const struct pith_demand *q = &d->demand;
+    struct pith_cache_sums mean;
+    struct pith_roof_work w;
+    pith_weigh_cache(d->model, d->kv, d->over, q->prompt + q->gen / 2, &mean);
+    const struct base b = {.d = d,
+                           .r = r,
+                           .h = h,
+                           .unit = pith_form_unit(d->form, h),
+                           .linear = pith_linear_operations(d->model),
+                           .cache_read = mean.read};
+    const double users = (double)q->users, devices = d->over.tensor * d->over.pipeline;
+    out->first = prefill(&b);
+    out->step = step(&b, users, &out->bound, &w);
+    out->read = w.weight_bytes + w.cache_bytes;
+    out->multiplied = w.ops;
+    out->rate = users / out->step;
+    out->served = q->gen
+                      ? users * (double)q->gen / (users * out->first + (double)q->gen * out->step)
+                      : out->rate;
+    out->turn = turn_of(&b);
+    out->joules = h->watts > 0 ? h->watts * devices / out->served : (double)NAN;
+    out->cost = h->price > 0 ? h->price * devices / 3600 / out->served * 1e6 : (double)NAN;
+}

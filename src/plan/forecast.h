@@ -1,0 +1,27 @@
+/* plan/forecast.h: how fast a deployment would be, by the roofline of its devices. */
+#ifndef PITH_PLAN_FORECAST_H
+#define PITH_PLAN_FORECAST_H
+
+#include "plan/roofline.h"
+#include "plan/room.h"
+
+struct pith_forecast {
+    double first;  /* seconds to the first token of a prompt, nobody else being served */
+    double step;   /* seconds between a user's tokens, all users at work */
+    double rate;   /* tokens a second of all users, prompts not counted */
+    double served; /* the same where each answer's prompt is read by the same devices */
+    enum pith_roof_bound bound; /* of a step */
+    double turn;                /* users from which on arithmetic bounds a step; 0: it never does */
+    double read, multiplied;    /* bytes and operations of a step, all devices */
+    double joules; /* a token made, at the most that the devices draw; NAN: not known */
+    double cost;   /* USD a million tokens made; NAN: not known */
+};
+
+/* What the linears are multiplied by, told by the grid of their inputs. */
+enum pith_unit pith_form_unit(const struct pith_weight_form *f, const struct pith_hardware *h);
+
+/* `r` is what pith_room_find() gave for d. */
+void pith_forecast_make(const struct pith_deployment *d, const struct pith_room *r,
+                        const struct pith_hardware *h, struct pith_forecast *out);
+
+#endif

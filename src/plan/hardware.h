@@ -1,0 +1,40 @@
+/* plan/hardware.h: what devices can do, as rows of hardware.def. */
+#ifndef PITH_PLAN_HARDWARE_H
+#define PITH_PLAN_HARDWARE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What multiplies. */
+enum pith_unit {
+    PITH_UNIT_F32,
+    PITH_UNIT_BF16,
+    PITH_UNIT_FP8,
+    PITH_UNIT_INT8,
+    PITH_UNIT_INT4,
+    PITH_UNIT_FP4,
+    PITH_UNITS
+};
+/* "bf16". */
+const char *pith_hardware_unit(enum pith_unit u);
+
+struct pith_hardware {
+    const char *name, *vendor, *title;
+    double memory_bytes;    /* that programs see; 0: any */
+    double bandwidth;       /* bytes a second */
+    double link;            /* bytes a second to a neighbour, each direction; 0: not known */
+    double ops[PITH_UNITS]; /* dense operations a second; 0: it has no such units */
+    unsigned most;          /* linked at most */
+    double watts;           /* at most; 0: not known */
+    double price;           /* USD an hour; 0: not known */
+    const char *price_source, *source;
+    bool fnuz; /* its FP8 has no negative zero, and half the range */
+    bool cpu;
+};
+/* By name in any case; NULL when there is none. */
+const struct pith_hardware *pith_hardware_find(const char *name);
+size_t pith_hardware_count(void);
+/* Row i, below the count. */
+const struct pith_hardware *pith_hardware_at(size_t i);
+
+#endif
