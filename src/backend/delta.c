@@ -12,14 +12,32 @@ static float sigmoid(float x)
     return 1.0f / (1.0f + pith_exp_f32(-x));
 }
 
+/* x[n] in bfloat16. */
+static void round_half(const struct pith_kern *kern, float *x, size_t n)
+{
+    enum { PIECE = 512 };
+    uint16_t half[PIECE];
+    for (size_t i = 0; i < n; i += PIECE) {
+        const size_t count = pith_min(PIECE, n - i);
+        kern->narrow_bf16(count, x + i, half);
+        kern->widen_bf16(count, half, x + i);
+    }
+}
+
 /* --- convolution ------------------------------------------------------------------------------ */
 
 enum { CHANNELS = 128 /* that a task takes */ };
 
+struct conv_job {
+    struct pith_backend *b;
+    const struct pith_conv *c;
+};
+
 /* Channels from `first` on; the newest inputs of each are kept beside, oldest first. */
 static void conv_task(void *ctx, size_t task, unsigned thread)
 {
-    const struct pith_conv *c = ctx;
+    const struct conv_job *job = ctx;
+    const struct pith_conv *c = job->c;
     const size_t first = task * CHANNELS, count = pith_min(CHANNELS, c->channels - first);
     const size_t before = c->taps - 1;
     float old[PITH_CONV_TAPS][CHANNELS], sum[CHANNELS];
@@ -34,6 +52,7 @@ static void conv_task(void *ctx, size_t task, unsigned thread)
             for (size_t i = 0; i < count; i++)
                 sum[i] += c->weight[(first + i) * c->taps + j] * old[j][i];
         for (size_t i = 0; i < count; i++) x[i] = c->silu ? sum[i] * sigmoid(sum[i]) : sum[i];
+        if (c->half) round_half(&job->b->kern, old[before], count);
         for (size_t j = 0; j < before; j++) memcpy(old[j], old[j + 1], count * sizeof **old);
     }
     for (size_t j = 0; j < before; j++)
@@ -42,8 +61,8 @@ static void conv_task(void *ctx, size_t task, unsigned thread)
 
 void pith_conv(struct pith_backend *b, const struct pith_conv *c)
 {
-    pith_pool_run(b->pool, (c->channels + CHANNELS - 1) / CHANNELS, conv_task,
-                  (struct pith_conv *)(uintptr_t)c);
+    struct conv_job job = {b, c};
+    pith_pool_run(b->pool, (c->channels + CHANNELS - 1) / CHANNELS, conv_task, &job);
 }
 
 /* --- delta rule ------------------------------------------------------------------------------- */
@@ -105,6 +124,7 @@ static void step(const struct job *j, size_t t, size_t v, const struct token *w)
     memset(w->read, 0, padded * sizeof *w->read);
     kern->attn_values_f32(1, dk, padded, w->q, dk, state, w->read, padded);
     memcpy(d->out + at * dv, w->read, dv * sizeof *w->read);
+    if (d->half) round_half(kern, state, dk * padded);
 }
 
 static void delta_task(void *ctx, size_t v, unsigned thread)
@@ -151,6 +171,7 @@ static void scan_step(const struct scan_job *j, size_t t, size_t h, float *dx, f
     memset(read, 0, padded * sizeof *read);
     kern->attn_values_f32(1, s->states, padded, from, s->states, state, read, padded);
     for (size_t i = 0; i < s->dim; i++) out[i] = fmaf(s->skip[h], x[i], read[i]);
+    if (s->half) round_half(kern, state, s->states * padded);
 }
 
 static void scan_task(void *ctx, size_t h, unsigned thread)

@@ -96,6 +96,7 @@ struct pith_conv {
     size_t n, channels, taps;
     const float *weight, *bias; /* the latter may be NULL */
     bool silu;
+    bool half; /* what the tail receives is rounded to bfloat16 */
 };
 void pith_conv(struct pith_backend *b, const struct pith_conv *c);
 
@@ -110,6 +111,7 @@ struct pith_delta {
     const float *mixed, *a, *beta, *a_log, *dt_bias;
     size_t n, key_heads, value_heads, key_dim, value_dim;
     float *state, *out; /* out[n][value_heads][value_dim] */
+    bool half;          /* S is rounded to bfloat16 after each token, which has seen it as it was */
 };
 enum { PITH_DELTA_DIM = 8192 }; /* key_dim and value_dim, dim and states, at most */
 void pith_delta(struct pith_backend *b, const struct pith_delta *d);
@@ -128,6 +130,7 @@ struct pith_scan {
     size_t n, heads, dim, groups, states;
     float least, most;
     float *state, *out; /* out[n][heads][dim] */
+    bool half;          /* as above */
 };
 void pith_scan(struct pith_backend *b, const struct pith_scan *s);
 /* Floats of its state; SIZE_MAX when they overflow. */

@@ -119,7 +119,7 @@ double pith_speed_kv_bytes(const struct pith_plans *p, double position,
         const double window = window_of(l), seen = position + 1;
         const double rows = window > 0 && window < seen ? window : seen;
         bytes += pith_kv_bytes_of(pith_kv_of(f, pith_plan_rows_of(p, i)), &l->state, rows, true) +
-                 4.0 * l->state.floats;
+                 (double)pith_kv_state_width(f) * l->state.floats;
     }
     return bytes;
 }
@@ -131,7 +131,7 @@ double pith_speed_cache_bytes(const struct pith_plans *p, size_t length,
     for (uint32_t i = 0; i < p->layers; i++) {
         const struct pith_layer_plan *l = pith_plan(p, i);
         bytes += pith_kv_held_bytes(pith_kv_of(f, i), &l->state, window_of(l), length) +
-                 4.0 * l->state.floats;
+                 (double)pith_kv_state_width(f) * l->state.floats;
     }
     return bytes;
 }

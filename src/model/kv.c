@@ -211,6 +211,7 @@ static bool find_groups(const struct pith_plans *p, const struct pith_kv_options
 struct room {
     size_t bytes;  /* of pages */
     size_t floats; /* of a sequence's recurrent states */
+    size_t opened; /* of the largest of them, where they are not in float32 */
     size_t work;
 };
 
@@ -245,6 +246,7 @@ static bool measure(const struct pith_plans *p, struct pith_kv *kv, const struct
         if (node) work = pith_attention_work(node->u.attend.heads, l->state.value, kv->capacity);
         if (work == SIZE_MAX) return false;
         if (work > r->work) r->work = work;
+        if (o->format.half_states && floats > r->opened) r->opened = floats;
         if (o->layers > 1 || p->layers == 1) {
             if (!pith_add_size(r->bytes, bytes, &r->bytes) ||
                 !pith_add_size(r->floats, floats, &r->floats))
@@ -295,8 +297,10 @@ static void layout(struct pith_arena *a, struct pith_kv *kv, const struct room *
         g->stack = pith_arena_take(a, g->pages, sizeof *g->stack);
         g->tables = pith_arena_take_rows(a, sequences, kv->pages_each, sizeof *g->tables);
     }
-    kv->state = pith_arena_take_rows(a, sequences, r->floats, sizeof *kv->state);
-    kv->copies = pith_arena_take_rows(a, sequences, layers > 1 ? r->floats : 0, sizeof *kv->copies);
+    const size_t width = pith_kv_state_width(&kv->format);
+    kv->state = pith_arena_take_rows(a, sequences, r->floats, width);
+    kv->copies = pith_arena_take_rows(a, sequences, layers > 1 ? r->floats : 0, width);
+    kv->opened = pith_arena_take(a, r->opened, sizeof *kv->opened);
     kv->work = pith_arena_take(a, r->work ? r->work : 1, sizeof *kv->work);
     kv->work_floats = r->work;
 }
@@ -546,7 +550,7 @@ void pith_kv_share(struct pith_kv *kv, uint32_t from, uint32_t to, size_t length
 {
     const struct pith_kv_sequence *s = &kv->sequence[from];
     struct pith_kv_sequence *t = &kv->sequence[to];
-    const size_t floats = kv->state_at[kv->layers];
+    const size_t bytes = kv->state_at[kv->layers] * pith_kv_state_width(&kv->format);
     for (int i = 0; i < PITH_KV_GROUPS; i++) {
         struct pith_kv_group *g = &kv->group[i];
         for (size_t k = 0; g->pages && k < pith_cache_pages(length); k++) {
@@ -560,9 +564,8 @@ void pith_kv_share(struct pith_kv *kv, uint32_t from, uint32_t to, size_t length
     if (length < s->saved) t->saved = 0;
     for (uint32_t i = 0; i < kv->layers; i++)
         kv->reached[to * kv->layers + i] = kv->reached[from * kv->layers + i];
-    if (floats) memcpy(kv->state + to * floats, kv->state + from * floats, floats * sizeof(float));
-    if (kv->copies && t->saved)
-        memcpy(kv->copies + to * floats, kv->copies + from * floats, floats * sizeof(float));
+    if (bytes) memcpy(kv->state + to * bytes, kv->state + from * bytes, bytes);
+    if (kv->copies && t->saved) memcpy(kv->copies + to * bytes, kv->copies + from * bytes, bytes);
 }
 
 static void slide_plain(struct pith_kv *kv, uint32_t sequence)
@@ -662,43 +665,6 @@ struct pith_cache_span pith_kv_store(const struct pith_kv_put *p, const struct p
     return s;
 }
 
-/* --- recurrent states ------------------------------------------------------------------------- */
-
-static size_t *reached(const struct pith_kv *kv, uint32_t layer, uint32_t sequence)
-{
-    return &kv->reached[sequence * kv->layers + layer];
-}
-
-float *pith_kv_state_of(const struct pith_kv *kv, uint32_t layer, uint32_t sequence)
-{
-    return kv->state + sequence * kv->state_at[kv->layers] + kv->state_at[layer];
-}
-
-enum pith_status pith_kv_state(const struct pith_kv *kv, uint32_t layer,
-                               const struct pith_state_spec *spec, const struct pith_kv_span *s,
-                               float **state, struct pith_error *err)
-{
-    *state = pith_kv_state_of(kv, layer, s->sequence);
-    if (s->start == 0) {
-        memset(*state, 0, spec->floats * sizeof **state);
-        *reached(kv, layer, s->sequence) = 0;
-    }
-    if (*reached(kv, layer, s->sequence) == s->start) return PITH_OK;
-    return pith_fail(err, PITH_ARG,
-                     "a recurrent state that has seen %zu tokens cannot go on from %zu",
-                     *reached(kv, layer, s->sequence), s->start);
-}
-
-void pith_kv_moved(const struct pith_kv *kv, uint32_t layer, const struct pith_kv_span *s)
-{
-    *reached(kv, layer, s->sequence) = s->start + s->n;
-}
-
-bool pith_kv_recurrent(const struct pith_kv *kv)
-{
-    return kv->state_at[kv->layers] > 0;
-}
-
 bool pith_kv_ready(const struct pith_kv *kv, uint32_t sequence)
 {
     const struct pith_kv_sequence *s = &kv->sequence[sequence];
@@ -708,23 +674,7 @@ bool pith_kv_ready(const struct pith_kv *kv, uint32_t sequence)
         if (window && s->first > 0) ready = ready && s->first + window <= s->length + 1;
     }
     for (uint32_t i = 0; i < kv->layers && s->length > 0; i++)
-        ready = ready &&
-                (kv->state_at[i + 1] == kv->state_at[i] || *reached(kv, i, sequence) == s->length);
+        ready = ready && (kv->state_at[i + 1] == kv->state_at[i] ||
+                          kv->reached[sequence * kv->layers + i] == s->length);
     return ready;
-}
-
-void pith_kv_save(struct pith_kv *kv, uint32_t sequence)
-{
-    const size_t floats = kv->state_at[kv->layers];
-    if (!kv->copies) return;
-    memcpy(kv->copies + sequence * floats, kv->state + sequence * floats, floats * sizeof(float));
-    kv->sequence[sequence].saved = kv->sequence[sequence].length;
-}
-
-void pith_kv_restore(struct pith_kv *kv, uint32_t sequence)
-{
-    const size_t floats = kv->state_at[kv->layers];
-    memcpy(kv->state + sequence * floats, kv->copies + sequence * floats, floats * sizeof(float));
-    for (uint32_t i = 0; i < kv->layers; i++)
-        *reached(kv, i, sequence) = kv->sequence[sequence].saved;
 }

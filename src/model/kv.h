@@ -45,6 +45,8 @@ struct pith_kv_format {
      * whole pages: the first, and the newest, those of a query's own page and of those before it.
      * Alike in all layers, but see pith_kv_recent(). */
     uint32_t sink, recent;
+    bool half_states;       /* recurrent states are kept in bfloat16, alike in all layers: rounded
+                               after each token, so bits do not depend on how tokens are cut */
     struct pith_input attn; /* what queries and weights of attention are rounded to, in all layers;
                                without a grid: nothing */
     const struct pith_kv_format *layer; /* [layers], without tables of their own; NULL: all alike */
@@ -71,17 +73,18 @@ static inline struct pith_kv_format pith_kv_floats(enum pith_dtype dtype)
 }
 /* "f32", "bf16", a grid, "turbo2" to "turbo4", which are always rotated, or "kivi2" and "kivi4"; or
  * "k=...,v=..." of them, one for keys and one for values; then maybe
- * ",rotate", or of one side ",rotate=k", ",sink=N", ",recent=N". NULL: what the checkpoint says, or
- * `usual`. m may be NULL, when only the name is to be looked at. PITH_ARG for another name;
- * PITH_UNSUPPORTED for a grid that keys and values cannot have, where latents are kept for two that
- * differ or whose keys are by channel, and for heads that have no such matrix. */
+ * ",rotate", or of one side ",rotate=k", ",sink=N", ",recent=N", ",state=bf16" or f32. NULL: what
+ * the checkpoint says, or `usual`. m may be NULL, when only the name is to be looked at. PITH_ARG
+ * for another name; PITH_UNSUPPORTED for a grid that keys and values cannot have, where latents are
+ * kept for two that differ or whose keys are by channel, for heads that have no such matrix, and
+ * for states of a model that has none. */
 enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const struct pith_model *m,
                                struct pith_kv_format *out, struct pith_error *err);
 /* What --attn means, for pith_kv_format.attn: FP8 with a scale of 1, or of a head of a token
  * ("fp8_e4m3:token"); NULL: no grid. PITH_ARG, PITH_UNSUPPORTED for another grid. */
 enum pith_status pith_attn_parse(const char *name, struct pith_input *out, struct pith_error *err);
 /* Its name again, whatever some layers have. */
-enum { PITH_KV_TEXT = 2 * PITH_GRID_TEXT + 48 };
+enum { PITH_KV_TEXT = 2 * PITH_GRID_TEXT + 64 };
 void pith_kv_name(const struct pith_kv_format *f, char text[PITH_KV_TEXT]);
 
 /* How rows of keys, or of values, that are not kept in floats become codes; level as for
@@ -146,7 +149,7 @@ struct pith_kv_sequence {
  * rounded once, when they are stored: a row of a grid is a head of a token (a scale "a token" is
  * one for each of its heads, groups lie along the head), and the one scale of a tensor is the
  * checkpoint's for that layer. Of a latent the rotary part stays in bfloat16. Recurrent states are
- * in float32. */
+ * in float32 or bfloat16. */
 struct pith_kv {
     uint32_t layers;              /* that have room of their own: all of the model, or 1 */
     uint32_t sequences;           /* at most */
@@ -165,10 +168,12 @@ struct pith_kv {
     size_t *plain_bytes;               /* [layers]: of one in floats; 0: it has none */
     bool keep;                         /* as in the options */
     uint32_t *group_of;                /* [layers] */
-    float *state, *copies; /* [sequences][state_at[layers]]; likewise, NULL where none is needed */
-    size_t *state_at;      /* [layers + 1]: floats of a sequence's before each layer's */
-    size_t *reached;       /* [sequences][layers]: how many tokens a recurrent state has seen */
-    float *work;           /* for pith_attention() */
+    char *state, *copies; /* [sequences][state_at[layers]] numbers of pith_kv_state_width() bytes;
+                             likewise, NULL where none is needed */
+    float *opened;        /* one of them in float32, of the layer that has most; NULL: they are */
+    size_t *state_at;     /* [layers + 1]: numbers of a sequence's before each layer's */
+    size_t *reached;      /* [sequences][layers]: how many tokens a recurrent state has seen */
+    float *work;          /* for pith_attention() */
     size_t work_floats;
     void *lists; /* memory of the above but for what is in sizes of the model */
 };
@@ -254,13 +259,26 @@ struct pith_cache_span pith_kv_stored(const struct pith_kv_put *p, const struct 
 
 /* --- recurrent states ------------------------------------------------------------------------- */
 
-/* The state of a layer as it is after s->start tokens: zeros when that is 0. PITH_ARG when it is at
- * another place. Whoever moves it on says so by pith_kv_moved(). */
-enum pith_status pith_kv_state(const struct pith_kv *kv, uint32_t layer,
-                               const struct pith_state_spec *spec, const struct pith_kv_span *s,
-                               float **state, struct pith_error *err);
-/* The same where a node before has looked. */
-float *pith_kv_state_of(const struct pith_kv *kv, uint32_t layer, uint32_t sequence);
+/* Bytes of a number of them. */
+static inline size_t pith_kv_state_width(const struct pith_kv_format *f)
+{
+    return f->half_states ? sizeof(uint16_t) : sizeof(float);
+}
+/* Makes the state of a layer that after s->start tokens: zeros when that is 0. PITH_ARG when it is
+ * at another place. Whoever moves it on says so by pith_kv_moved(). */
+enum pith_status pith_kv_state_check(const struct pith_kv *kv, uint32_t layer,
+                                     const struct pith_kv_span *s, struct pith_error *err);
+/* Some neighbours in a layer's state, as the pool has them. */
+struct pith_kv_state_part {
+    uint32_t layer, sequence;
+    size_t offset, floats;
+};
+/* Them in float32, until they are put back, which what was written there needs; one at a time. */
+float *pith_kv_state_take(const struct pith_kv *kv, const struct pith_backend *b,
+                          const struct pith_kv_state_part *p);
+/* Their numbers are bfloat16 where they are so kept (half_states): nothing is rounded here. */
+void pith_kv_state_put(const struct pith_kv *kv, const struct pith_backend *b,
+                       const struct pith_kv_state_part *p);
 void pith_kv_moved(const struct pith_kv *kv, uint32_t layer, const struct pith_kv_span *s);
 /* Whether any layer has one, which cannot be cut back to fewer tokens. */
 bool pith_kv_recurrent(const struct pith_kv *kv);

@@ -77,6 +77,7 @@ struct said {
     struct pith_kv_part part[2]; /* of keys and of values */
     bool given[2], rotate[2];
     uint32_t sink, recent;
+    bool states, half_states; /* the former: they were named */
 };
 
 static enum pith_status parse_sides(const char *item, const struct pith_model *m, struct said *out,
@@ -127,6 +128,12 @@ static enum pith_status parse_items(const char *name, const struct pith_model *m
         if (rotate || v) out->rotate[1] = true;
         if (parse_count(item, "sink=", &out->sink) || parse_count(item, "recent=", &out->recent))
             continue;
+        const bool half_states = strcasecmp(item, "state=bf16") == 0;
+        if (half_states || strcasecmp(item, "state=f32") == 0) {
+            out->states = true;
+            out->half_states = half_states;
+            continue;
+        }
         if (!rotate && !k && !v) PITH_TRY(parse_sides(item, m, out, err));
     }
     for (int i = 0; i < 2; i++) out->part[i].rotate = out->rotate[i] || out->part[i].turbo;
@@ -165,6 +172,16 @@ static enum pith_status check_rotation(const struct pith_kv_format *f, const str
     return PITH_OK;
 }
 
+static enum pith_status check_states(const struct said *said, const struct pith_model *m,
+                                     struct pith_error *err)
+{
+    for (uint32_t i = 0; m && i < m->plans.kinds; i++)
+        if (m->plans.kind[i].state.kind == PITH_STATE_RECURRENT) return PITH_OK;
+    if (!m || !said->states) return PITH_OK;
+    return pith_fail(err, PITH_UNSUPPORTED, "state=: %s keeps no recurrent states",
+                     m->checkpoint->dir);
+}
+
 enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const struct pith_model *m,
                                struct pith_kv_format *out, struct pith_error *err)
 {
@@ -186,6 +203,8 @@ enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const st
     out->v = said.part[1];
     out->sink = said.sink;
     out->recent = said.recent;
+    out->half_states = said.half_states;
+    PITH_TRY(check_states(&said, m, err));
     PITH_TRY(check_latents(out, m, err));
     return check_rotation(out, m, err);
 }
@@ -226,7 +245,8 @@ void pith_kv_name(const struct pith_kv_format *f, char text[PITH_KV_TEXT])
     int n = strcmp(k, v) == 0 ? snprintf(text, PITH_KV_TEXT, "%s%s", k, rotate)
                               : snprintf(text, PITH_KV_TEXT, "k=%s,v=%s%s", k, v, rotate);
     if (f->sink) n += snprintf(text + n, PITH_KV_TEXT - (size_t)n, ",sink=%u", f->sink);
-    if (f->recent) snprintf(text + n, PITH_KV_TEXT - (size_t)n, ",recent=%u", f->recent);
+    if (f->recent) n += snprintf(text + n, PITH_KV_TEXT - (size_t)n, ",recent=%u", f->recent);
+    if (f->half_states) snprintf(text + n, PITH_KV_TEXT - (size_t)n, ",state=bf16");
 }
 
 uint32_t pith_kv_most_recent(const struct pith_kv_format *f, uint32_t layers)
@@ -254,9 +274,9 @@ static enum pith_status parse_over(const char *name, const struct pith_model *m,
     PITH_TRY(parse_items(name, m, &said, err));
     if (!said.given[0] && !said.given[1])
         return pith_fail(err, PITH_ARG, "KV cache \"%s\": no format", name);
-    if (said.sink || said.recent)
-        return pith_fail(err, PITH_ARG, "KV cache \"%s\": sink and recent are for all layers",
-                         name);
+    if (said.sink || said.recent || said.states)
+        return pith_fail(err, PITH_ARG,
+                         "KV cache \"%s\": sink, recent and state are for all layers", name);
     if (said.given[0]) over.k = said.part[0];
     if (said.given[1]) over.v = said.part[1];
     PITH_TRY(check_latents(&over, m, err));

@@ -15,7 +15,6 @@ enum pith_status pith_runner_pretend(struct pith_runner *r, uint32_t sequence, s
 {
     const struct pith_scratch *w = &r->scratch;
     const struct pith_kv_span all = {.sequence = sequence, .n = length};
-    const size_t states = r->kv.state_at[r->kv.layers];
     for (uint32_t g = 0; g < PITH_KV_GROUPS; g++) PITH_TRY(pith_kv_reserve(&r->kv, g, &all, err));
     for (uint32_t i = 0; i < r->kv.layers; i++) {
         const struct pith_layer_plan *l = pith_plan(&r->model->plans, i);
@@ -39,8 +38,13 @@ enum pith_status pith_runner_pretend(struct pith_runner *r, uint32_t sequence, s
                 &put, &(struct pith_kv_span){sequence, at,
                                              length - at < w->rows ? length - at : w->rows});
     }
-    fill(r->kv.state + sequence * states, states);
-    for (uint32_t i = 0; i < r->kv.layers; i++) pith_kv_moved(&r->kv, i, &all);
+    for (uint32_t i = 0; i < r->kv.layers; i++) {
+        const struct pith_kv_state_part state = {
+            .layer = i, .sequence = sequence, .floats = r->kv.state_at[i + 1] - r->kv.state_at[i]};
+        fill(pith_kv_state_take(&r->kv, r->backend, &state), state.floats);
+        pith_kv_state_put(&r->kv, r->backend, &state);
+        pith_kv_moved(&r->kv, i, &all);
+    }
     r->kv.sequence[sequence].length = length;
     pith_kv_save(&r->kv, sequence);
     return PITH_OK;

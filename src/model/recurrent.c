@@ -30,10 +30,15 @@ static enum pith_status conv_span(struct pith_node_run *r, const struct pith_nod
 {
     const struct pith_pass *p = r->pass;
     struct pith_conv c = pith_conv_of(r->block, node);
-    PITH_TRY(pith_kv_state(p->kv, p->kv_layer, &r->block->plan->state, span, &c.tail, err));
+    const struct pith_kv_state_part part = {
+        .layer = p->kv_layer, .sequence = span->sequence, .floats = (c.taps - 1) * c.channels};
+    PITH_TRY(pith_kv_state_check(p->kv, p->kv_layer, span, err));
+    c.tail = pith_kv_state_take(p->kv, p->backend, &part);
+    c.half = p->kv->format.half_states;
     c.x = r->reg[node->in] + row * c.channels;
     c.n = span->n;
     pith_conv(p->backend, &c);
+    pith_kv_state_put(p->kv, p->backend, &part);
     if (node->u.conv.last) pith_kv_moved(p->kv, p->kv_layer, span);
     return PITH_OK;
 }
@@ -66,9 +71,16 @@ static enum pith_status delta_span(struct pith_node_run *r, const struct pith_no
     d.a = r->reg[node->u.delta.a] + row * d.value_heads;
     d.beta = r->reg[node->u.delta.beta] + row * d.value_heads;
     d.n = span->n;
-    d.state = pith_kv_state_of(p->kv, p->kv_layer, span->sequence) + node->u.delta.offset;
+    const struct pith_kv_state_part part = {
+        .layer = p->kv_layer,
+        .sequence = span->sequence,
+        .offset = node->u.delta.offset,
+        .floats = pith_delta_state(d.value_heads, d.key_dim, d.value_dim)};
+    d.state = pith_kv_state_take(p->kv, p->backend, &part);
+    d.half = p->kv->format.half_states;
     d.out = r->reg[node->out] + row * values;
     pith_delta(p->backend, &d);
+    pith_kv_state_put(p->kv, p->backend, &part);
     pith_kv_moved(p->kv, p->kv_layer, span);
     return PITH_OK;
 }
@@ -103,9 +115,15 @@ static enum pith_status scan_span(struct pith_node_run *r, const struct pith_nod
     s.mixed = r->reg[node->in] + row * (values + 2 * s.groups * s.states);
     s.step = r->reg[node->u.scan.step] + row * s.heads;
     s.n = span->n;
-    s.state = pith_kv_state_of(p->kv, p->kv_layer, span->sequence) + node->u.scan.offset;
+    const struct pith_kv_state_part part = {.layer = p->kv_layer,
+                                            .sequence = span->sequence,
+                                            .offset = node->u.scan.offset,
+                                            .floats = pith_scan_state(s.heads, s.dim, s.states)};
+    s.state = pith_kv_state_take(p->kv, p->backend, &part);
+    s.half = p->kv->format.half_states;
     s.out = r->reg[node->out] + row * values;
     pith_scan(p->backend, &s);
+    pith_kv_state_put(p->kv, p->backend, &part);
     pith_kv_moved(p->kv, p->kv_layer, span);
     return PITH_OK;
 }

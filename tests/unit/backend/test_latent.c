@@ -161,11 +161,11 @@ static void one_delta(struct setups *s, struct delta_case c)
     float *a = normals(c.n * c.value_heads, 7), *beta = normals(c.n * c.value_heads, 8);
     float *heads = normals(2 * c.value_heads, 9), *x = floats(count), *out = floats(outs);
     float *first = floats(count + outs), *kept = floats(tail + floats_of + 1);
-    struct pith_conv conv = {x, kept, c.n, width, c.taps, weight, bias, true};
+    struct pith_conv conv = {x, kept, c.n, width, c.taps, weight, bias, true, false};
     struct pith_delta delta = {
         x,           a,           beta,          heads,     heads + c.value_heads,
         c.n,         c.key_heads, c.value_heads, c.key_dim, c.value_dim,
-        kept + tail, out};
+        kept + tail, out,         false};
     for (size_t i = 0; i < s->count; i++)
         for (size_t cut = 1; cut <= c.n + 6; cut += 3) {
             memcpy(x, in, count * sizeof *x);

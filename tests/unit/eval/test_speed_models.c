@@ -29,7 +29,7 @@ static void close_model(struct opened *o)
 /* Pages that a pool has given away, in all layers, and states. */
 static double bytes_held(const struct pith_kv *kv)
 {
-    double bytes = 4.0 * (double)kv->state_at[kv->layers];
+    double bytes = (double)(pith_kv_state_width(&kv->format) * kv->state_at[kv->layers]);
     for (uint32_t i = 0; i < kv->layers; i++) {
         const struct pith_kv_group *g = &kv->group[kv->group_of[i]], *p = &kv->group[PITH_KV_PLAIN];
         bytes += (double)kv->page_bytes[i] * (g->pages - g->unused);
@@ -74,6 +74,7 @@ static void a_cache_takes_what_is_said(void **state)
         open_model(&o, models[m]);
         for (size_t c = 0; c < PITH_COUNT(caches); c++) holds(&o.r, caches[c]);
         if (strcmp(models[m], "deepseek_v3") != 0) holds(&o.r, "kivi2"); /* has latents */
+        if (strcmp(models[m], "qwen3_next") == 0) holds(&o.r, "int8:token,state=bf16");
         close_model(&o);
     }
 }

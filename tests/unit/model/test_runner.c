@@ -125,7 +125,9 @@ static bool can_have(const struct cases *c, const char *name, int *refused)
 
 static void company_does_not_matter(void **state)
 {
-    enum { REFUSED = 17 }; /* of deepseek_v3's latents five, of heads of 12 numbers six times two */
+    /* Of deepseek_v3's latents five, of heads of 12 numbers six times two, of those without
+       recurrent states eleven. */
+    enum { REFUSED = 28 };
     int refused = 0;
     (void)state;
     static const char *const archs[] = {"llama",     "gemma2",      "mistral",          "gpt_oss",
@@ -140,7 +142,8 @@ static void company_does_not_matter(void **state)
                                           "k=turbo3,v=turbo4",
                                           "int4:token,sink=4,recent=33",
                                           "kivi4",
-                                          "k=kivi2,v=int8:token,sink=1"};
+                                          "k=kivi2,v=int8:token,sink=1",
+                                          "f32,state=bf16"};
     for (size_t a = 0; a < PITH_COUNT(archs); a++)
         for (unsigned threads = 1; threads <= 3; threads += 2) {
             struct cases c;
@@ -263,6 +266,9 @@ static void forks_and_rewinds_at_every_place(void **state)
     any_place_will_do("qwen3_5", "bf16", false);
     any_place_will_do("lfm2", "f32", false);
     any_place_will_do("granitemoehybrid", "f32", false);
+    any_place_will_do("qwen3_next", "bf16,state=bf16", false);
+    any_place_will_do("lfm2", "f32,state=bf16", false);
+    any_place_will_do("granitemoehybrid", "int4:token,recent=1,state=bf16", false);
     any_place_will_do("gemma4_small", "f32", false);
     any_place_will_do("gemma4_small", "int4:token,sink=4,recent=33", false);
 }
@@ -450,6 +456,50 @@ static void what_cannot_be_is_refused(void **state)
     close_case(&c);
 }
 
+/* States in bfloat16 are those in float32 that are rounded after each token, in half the bytes. */
+static void states_are_rounded_after_each_token(void **state)
+{
+    static const char *const archs[] = {"qwen3_next", "lfm2", "granitemoehybrid"};
+    static float expected[TOKENS * WIDE], plain[TOKENS * WIDE], x[TOKENS * WIDE];
+    (void)state;
+    for (size_t a = 0; a < PITH_COUNT(archs); a++) {
+        struct cases c;
+        struct pith_runner r;
+        int32_t ids[TOKENS];
+        open_case(&c, archs[a], 2);
+        tokens_of(3, ids);
+        struct pith_runner_options o = {
+            .sequences = 1, .rows = TOKENS, .context = TOKENS, .format = format_of(&c, "f32")};
+        const uint64_t all = pith_runner_bytes(c.r.model, &o);
+        begin(&c, &r, o);
+        const uint32_t one = open_one(&r);
+        const size_t numbers = r.kv.state_at[r.kv.layers];
+        float *states = (float *)(void *)r.kv.state;
+        for (size_t t = 0; t < TOKENS; t++) {
+            read_ids(&r, one, ids + t, 1, expected + t * c.hidden);
+            for (size_t i = 0; i < numbers; i++)
+                states[i] = pith_bf16_to_f32(pith_f32_to_bf16(states[i]));
+        }
+        pith_runner_free(&r);
+        alone(&c, "f32,state=bf16", ids, TOKENS, x);
+        assert_memory_equal(x, expected, TOKENS * c.hidden * sizeof *x);
+        alone(&c, "f32", ids, TOKENS, plain);
+        assert_memory_not_equal(x, plain, TOKENS * c.hidden * sizeof *x);
+        o.format = format_of(&c, "f32,state=bf16");
+        begin(&c, &r, o);
+        /* A state and its copy are half as large; the largest layer's lies opened beside. */
+        size_t largest = 0;
+        for (uint32_t i = 0; i < r.kv.layers; i++)
+            if (r.kv.state_at[i + 1] - r.kv.state_at[i] > largest)
+                largest = r.kv.state_at[i + 1] - r.kv.state_at[i];
+        const int64_t saved = (int64_t)(4 * numbers) - (int64_t)(largest * sizeof(float));
+        const int64_t got = (int64_t)all - (int64_t)pith_runner_bytes(c.r.model, &o);
+        assert_true(got >= saved - 256 && got <= saved + 256); /* what aligns */
+        pith_runner_free(&r);
+        close_case(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -460,6 +510,7 @@ int main(void)
         cmocka_unit_test(layers_have_their_own_newest),
         cmocka_unit_test(windows_give_pages_back),
         cmocka_unit_test(a_full_pool_changes_nothing),
+        cmocka_unit_test(states_are_rounded_after_each_token),
         cmocka_unit_test(what_cannot_be_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
