@@ -1,0 +1,142 @@
+/* pith sensitivity: what each linear would cost on each of several grids. */
+#include "cli/command.h"
+#include "cli/measure.h"
+#include "cli/tables.h"
+
+#include <pith/sensitivity.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct settings {
+    struct common common;
+    struct pith_sensitivity_options q; /* but for its lists, which are these */
+    struct text_list tries, calib, targets;
+};
+
+#define AT(field) offsetof(struct settings, field)
+static const struct option options[] = {
+    {"try", 0, OPTION_LIST, AT(tries), "GRID,GRID...",
+     "the grids (default: several from 2 to 8 bits that the container takes); may repeat"},
+    {"recipe", 'r', OPTION_TEXT, AT(q.recipe), "NAME",
+     "whose rounding is looked at (default gptq); recipes that transform are refused"},
+    {"round", 0, OPTION_TEXT, AT(q.round), "NAME", "nearest, weighted or gptq"},
+    {"container", 0, OPTION_TEXT, AT(q.container), "NAME",
+     "whose grids and scales (default compressed-tensors; gguf for llama.cpp's types)"},
+    {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
+     "leave out grids that this engine does not load; may repeat"},
+    {"calib", 0, OPTION_LIST, AT(calib), "FILE",
+     "text that it is measured on; may repeat (default: the text that ships)"},
+    {"crlf", 0, OPTION_TEXT, AT(q.crlf), "HOW",
+     "line ends CR LF of that text: keep (default, with a warning) or lf"},
+    {"calib-tokens", 0, OPTION_COUNT, AT(q.calib_tokens), "N", "how much of it (default 16384)"},
+    {"seq-len", 0, OPTION_COUNT, AT(q.seq_len), "N", "in windows of what length (default 512)"},
+    {"work", 0, OPTION_TEXT, AT(q.work), "DIR",
+     "a folder to make for intermediate results, removed afterwards (default: beside the current "
+     "folder's files)"},
+};
+
+static void defaults(void *settings)
+{
+    pith_sensitivity_defaults(&((struct settings *)settings)->q);
+    ((struct settings *)settings)->q.work = "pith.sensitivity";
+}
+
+static json_t *columns_of(const json_t *grids)
+{
+    json_t *columns = json_array();
+    const json_t *g;
+    size_t i;
+    table_column(columns, "linear", "left");
+    json_array_foreach (grids, i, g) table_column(columns, json_string_value(g), "right");
+    return columns;
+}
+
+/* A row a linear: KL x 1000 on each grid. */
+static json_t *rows_of(const json_t *report)
+{
+    json_t *rows = json_array(), *row = NULL;
+    const json_t *grids = json_object_get(report, "grids"), *r;
+    const char *part = "";
+    size_t i;
+    json_array_foreach (json_object_get(report, "rows"), i, r) {
+        char text[32];
+        if (strcmp(part, json_text(r, "part")) != 0) {
+            part = json_text(r, "part");
+            row = json_array();
+            json_array_append_new(row, json_string(part));
+            for (size_t k = 0; k < json_array_size(grids); k++)
+                json_array_append_new(row, json_string("-"));
+            json_array_append_new(rows, row);
+        }
+        snprintf(text, sizeof text, "%.4g",
+                 1000 * json_number_value(json_object_get(r, "kld")));
+        for (size_t k = 0; k < json_array_size(grids); k++)
+            if (json_equal(json_array_get(grids, k), json_object_get(r, "grid")))
+                json_array_set_new(row, k + 1, json_string(text));
+    }
+    return rows;
+}
+
+static int print_report(const struct settings *s, const char *report)
+{
+    int rc = EXIT_DONE;
+    json_t *j = read_report(&s->common, report, &rc);
+    if (!j) return rc;
+    printf("KL x 1000 (nats a token) that each linear alone adds on each grid, rounded by %s\n",
+           json_text(j, "round"));
+    printf("predicted on %.0f tokens in windows of %.0f\n\n",
+           json_number_value(json_object_get(j, "tokens")),
+           json_number_value(json_object_get(j, "context")));
+    rc = print_table(&s->common, columns_of(json_object_get(j, "grids")), rows_of(j), NULL);
+    json_decref(j);
+    return rc;
+}
+
+static int run(void *settings, const struct text_list *operands)
+{
+    struct settings *s = settings;
+    struct pith_context *context;
+    struct pith_error err = {0};
+    struct meter meter;
+    char *report = NULL;
+    int rc = make_context(&s->common, &context);
+    if (rc != EXIT_DONE) return rc;
+    s->q.model = operands->item[0];
+    s->q.tries = as_list(&s->tries);
+    s->q.calib = as_list(&s->calib);
+    s->q.targets = as_list(&s->targets);
+    s->q.seed = s->common.seed;
+    meter_start(&meter, &s->common);
+    s->q.progress = meter_progress(&meter);
+    const enum pith_status status = pith_sensitivity(context, &s->q, &report, &err);
+    meter_end(&meter);
+    pith_context_free(&context);
+    if (status != PITH_OK) return report_failure(&s->common, &err);
+    if (s->common.json) puts(report);
+    else rc = print_report(s, report);
+    pith_text_free(report);
+    return rc;
+}
+
+const struct command command_sensitivity = {
+    .name = "sensitivity",
+    .summary = "what each linear would cost on each of several grids",
+    .operands = "MODEL [options]",
+    .examples = "  pith sensitivity models/probe\n"
+                "  pith sensitivity models/probe --try int3:g128,int4:g128,int8:g128 --json\n"
+                "  pith sensitivity models/probe --container gguf\n",
+    .details = "One pass through the model and one back tell how much its answers would diverge\n"
+               "(KL, nats a token) if this one linear were rounded to that grid; what several\n"
+               "linears cost adds up. -r auto of 'pith quantize' chooses by it.\n",
+    .options = options,
+    .option_count = sizeof options / sizeof options[0],
+    .settings_size = sizeof(struct settings),
+    .min_operands = 1,
+    .max_operands = 1,
+    .takes_models = true,
+    .defaults = defaults,
+    .run = run,
+};

@@ -1,0 +1,48 @@
+#include <pith/sensitivity.h>
+
+#include "api/context.h"
+#include "api/options.h"
+#include "pipe/sensitivity.h"
+#include "tok/door.h"
+
+static const struct pith_sensitivity_options defaults = {
+    .recipe = "gptq",
+    .container = "compressed-tensors",
+    .calib_tokens = 16384,
+    .seq_len = 512,
+};
+
+void pith_sensitivity_defaults_sized(struct pith_sensitivity_options *o, size_t size)
+{
+    pith_options_give(o, size, &defaults, sizeof defaults);
+}
+
+enum pith_status pith_sensitivity(struct pith_context *c,
+                                  const struct pith_sensitivity_options *given, char **report,
+                                  struct pith_error *err)
+{
+    PITH_OPTIONS(pith_sensitivity_options, o, defaults, given, err);
+    if (!o->model || !o->work)
+        return pith_fail(err, PITH_ARG, "a model and a folder to work in are needed");
+    struct pith_door door;
+    PITH_TRY(pith_door_read(o->crlf, &door, err));
+    struct pith_quantize_options all;
+    pith_quantize_defaults(&all);
+    all.model = o->model;
+    all.out = o->work;
+    all.recipe = o->recipe;
+    all.round = o->round;
+    all.container = o->container;
+    all.targets = o->targets;
+    all.calib = o->calib;
+    all.crlf = o->crlf;
+    all.experts = o->experts;
+    all.calib_tokens = o->calib_tokens;
+    all.seq_len = o->seq_len;
+    all.seed = o->seed;
+    all.progress = pith_context_progress(c, &o->progress);
+    json_t *j = NULL;
+    pith_context_look(c, o->model);
+    PITH_TRY(pith_pipe_sensitivity(c->backend, &all, &o->tries, &j, err));
+    return pith_report_text(j, report, err);
+}

@@ -1,0 +1,485 @@
+#include "pipe/sense.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "calib/stages.h"
+#include "kern/ops.h"
+#include "model/block_grad.h"
+#include "model/head_grad.h"
+#include "quant/scale.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Bytes that errors of a layer's matrices may take at once: of more, the pass back is made again. */
+static const uint64_t HELD = (uint64_t)1 << 30;
+enum { ROWS_A_TASK = 16 };
+
+/* A linear whose errors are held. */
+struct felt {
+    size_t choice;
+    uint32_t linear, rows, cols;
+    float *error;   /* [rows][grids][cols] */
+    float *grad;    /* [rows][cols]: of one window */
+    double *square; /* [rows][grids] */
+    size_t first;   /* task */
+};
+
+struct pass {
+    const struct pith_job *job;
+    struct pith_sense *s;
+    struct pith_tape tape;
+    struct pith_collector collector;
+    struct pith_scratch_file acts_file, grad_file;
+    size_t length, windows, floats; /* of a window */
+    struct pith_block block;
+    struct felt *felt; /* [most linears] */
+    size_t felts, tasks;
+    float **to; /* [most linears]: the tape's */
+    unsigned needs;
+    double done, total;
+};
+
+/* --- where things lie ------------------------------------------------------------------------- */
+
+static struct pith_acts acts_of(const struct pass *p, size_t layer)
+{
+    const struct pith_plans *plans = &p->job->model->plans;
+    return (struct pith_acts){.x = (float *)p->acts_file.data + layer * p->windows * p->floats,
+                              .windows = p->windows,
+                              .length = p->length,
+                              .hidden = p->job->model->shape.hidden,
+                              .carried = pith_plans_carried(plans)};
+}
+
+/* The gradient of the stream, of a window. */
+static float *grad_of(const struct pass *p, size_t window)
+{
+    return (float *)p->grad_file.data + window * p->length * p->job->model->shape.hidden;
+}
+
+static enum pith_status open_file(const char *folder, const char *name, uint64_t bytes,
+                                  struct pith_scratch_file *f, struct pith_error *err)
+{
+    char *path = pith_path_join(folder, name);
+    if (!path) return pith_fail_nomem(err, name);
+    const enum pith_status s = pith_scratch_file_open(path, bytes, f, err);
+    pith_free(path);
+    return s;
+}
+
+static enum pith_status open_pass(struct pass *p, const char *folder, struct pith_error *err)
+{
+    const struct pith_model *m = p->job->model;
+    const uint64_t window = (uint64_t)p->windows * p->length * sizeof(float);
+    p->floats = p->length * (m->shape.hidden + pith_plans_carried(&m->plans));
+    p->felt = pith_zalloc(m->plans.most_linears, sizeof *p->felt);
+    p->to = pith_zalloc(m->plans.most_linears, sizeof *p->to);
+    p->s->cell = pith_zalloc(p->job->choice_count * p->s->grids, sizeof *p->s->cell);
+    if (!p->felt || !p->to || !p->s->cell) return pith_fail_nomem(err, "the linears");
+    const uint64_t all = (uint64_t)p->windows * p->floats * sizeof(float) * (m->shape.layers + 1);
+    PITH_TRY(open_file(folder, "pith.sense.acts", all, &p->acts_file, err));
+    PITH_TRY(
+        open_file(folder, "pith.sense.grad", window * m->shape.hidden, &p->grad_file, err));
+    PITH_TRY(pith_tape_init(&p->tape, p->job->backend, m, p->length, err));
+    return pith_collector_init(&p->collector, p->job->backend, m, p->length, err);
+}
+
+static void close_pass(struct pass *p)
+{
+    pith_tape_free(&p->tape);
+    pith_collector_free(&p->collector);
+    pith_scratch_file_close(&p->acts_file);
+    pith_scratch_file_close(&p->grad_file);
+    pith_free(p->felt);
+    pith_free(p->to);
+}
+
+static enum pith_status step(struct pass *p, const char *what, size_t layer, struct pith_error *err)
+{
+    char text[96];
+    snprintf(text, sizeof text, "block %zu of %u: %s", layer + 1, p->job->model->shape.layers,
+             what);
+    p->done += 1;
+    return pith_progress_step(&p->job->options->progress, text, p->done, p->total, err);
+}
+
+/* --- there ------------------------------------------------------------------------------------ */
+
+static enum pith_status embed(struct pass *p, struct pith_error *err)
+{
+    const struct pith_acts a = acts_of(p, 0);
+    for (size_t w = 0; w < p->windows; w++) {
+        const int32_t *ids = p->job->calib.ids + w * p->length;
+        float *x = pith_acts_window(&a, w);
+        const enum pith_status s = pith_model_embed(p->job->model, ids, p->length, x, err);
+        if (s != PITH_OK)
+            return pith_fail_as(err, s == PITH_ARG ? PITH_FORMAT : s,
+                                "the tokenizer does not fit this model");
+        pith_plans_fill(&p->job->model->plans, ids, p->length, x + p->length * a.hidden);
+    }
+    return PITH_OK;
+}
+
+static enum pith_status go_there(struct pass *p, struct pith_error *err)
+{
+    struct pith_model *m = p->job->model;
+    PITH_TRY(embed(p, err));
+    for (uint32_t l = 0; l < m->shape.layers; l++) {
+        const struct pith_acts in = acts_of(p, l), out = acts_of(p, l + 1);
+        PITH_TRY(step(p, "forward", l, err));
+        PITH_TRY(pith_block_load(m, l, PITH_LOAD_MAPPED, &p->block, err));
+        const enum pith_status s = pith_propagate(&p->collector, &p->block, &in, &out, err);
+        pith_block_free(&p->block);
+        if (s != PITH_OK) return s;
+    }
+    return PITH_OK;
+}
+
+/* --- the turn: a token drawn from each position's own distribution ----------------------------- */
+
+struct drawing {
+    const struct pith_backend *backend;
+    const float *logits;
+    float *d_logits;
+    const double *whole; /* log of the sum of exponentials */
+    size_t vocab;
+    uint64_t seed; /* of the first row */
+};
+
+/* The gradient of the drawn token's log-probability, with a random sign. */
+static void draw(void *ctx, size_t row, unsigned thread)
+{
+    const struct drawing *d = ctx;
+    const float *logits = d->logits + row * d->vocab;
+    float *to = d->d_logits + row * d->vocab;
+    struct pith_rng rng;
+    (void)thread;
+    pith_rng_seed(&rng, d->seed + row);
+    const double at = pith_rng_unit(&rng);
+    const float sign = pith_rng_below(&rng, 2) ? 1.0f : -1.0f;
+    size_t drawn = d->vocab;
+    double sum = 0;
+    for (size_t v = 0; v < d->vocab; v++) {
+        const double p = exp((double)logits[v] - d->whole[row]);
+        to[v] = sign * (float)-p;
+        sum += p;
+        if (drawn == d->vocab && sum > at) drawn = v;
+    }
+    to[drawn < d->vocab ? drawn : d->vocab - 1] += sign;
+}
+
+static enum pith_status turn_rows(struct pass *p, size_t window, size_t from, size_t n,
+                                  float *room, struct pith_error *err)
+{
+    const struct pith_model *m = p->job->model;
+    const struct pith_acts last = acts_of(p, m->shape.layers);
+    const size_t hidden = m->shape.hidden, vocab = m->shape.vocab;
+    const float *x = pith_acts_window(&last, window) + from * hidden;
+    double whole[PITH_HEAD_ROWS];
+    float *logits = room, *d_logits = room + (size_t)PITH_HEAD_ROWS * vocab;
+    PITH_TRY(pith_model_logits(m, p->job->backend, x, n, logits, err));
+    pith_logsumexp(p->job->backend, logits, n, vocab, whole);
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(whole[i]))
+            return pith_fail(err, PITH_NUMERIC, "the model's logits are not finite");
+    struct drawing d = {.backend = p->job->backend,
+                        .logits = logits,
+                        .d_logits = d_logits,
+                        .whole = whole,
+                        .vocab = vocab,
+                        .seed = (p->job->options->seed + 1) * 0x9e3779b97f4a7c15u +
+                                window * p->length + from};
+    pith_pool_run(pith_backend_pool(p->job->backend), n, draw, &d);
+    return pith_head_grad(m, p->job->backend,
+                          &(struct pith_head_grad){.x = x,
+                                                   .logits = logits,
+                                                   .d_logits = d_logits,
+                                                   .n = n,
+                                                   .d_x = grad_of(p, window) + from * hidden},
+                          err);
+}
+
+static enum pith_status turn(struct pass *p, struct pith_error *err)
+{
+    const size_t vocab = p->job->model->shape.vocab;
+    float *room = pith_alloc_aligned(2 * (size_t)PITH_HEAD_ROWS * vocab, sizeof *room);
+    enum pith_status s = room ? PITH_OK : pith_fail_nomem(err, "logits");
+    for (size_t w = 0; w < p->windows && s == PITH_OK; w++)
+        for (size_t i = 0; i < p->length && s == PITH_OK; i += PITH_HEAD_ROWS) {
+            const size_t left = p->length - i;
+            s = turn_rows(p, w, i, left < PITH_HEAD_ROWS ? left : PITH_HEAD_ROWS, room, err);
+        }
+    pith_free(room);
+    return s;
+}
+
+/* --- errors ----------------------------------------------------------------------------------- */
+
+static bool accepts(const struct pith_job *job, const struct pith_choice *c,
+                    const struct pith_grid *grid)
+{
+    struct pith_error ignored = {0};
+    const struct pith_container_opts *opts = &job->container_opts;
+    if (pith_job_plan(job, c->layer)->linear[c->linear].stays) return false;
+    return pith_gridder_for(grid) &&
+           job->container->accepts(grid, c->rows, c->cols, opts, &ignored) == PITH_OK;
+}
+
+static uint64_t bytes_of(const struct pith_job *job, const struct pith_choice *c,
+                         const struct pith_grid *grid)
+{
+    const struct pith_qspec spec = {
+        .rows = c->rows,
+        .cols = c->cols,
+        .grid = *grid,
+        .scale_dtype = job->container->scale_dtype(grid, job->container_opts.model_dtype)};
+    return (uint64_t)ceil(pith_qspec_bits(&spec) * c->rows * c->cols / 8);
+}
+
+static double squares(const struct pith_kern *k, const float *x, size_t rows, size_t cols,
+                      size_t stride)
+{
+    double sum = 0;
+    for (size_t r = 0; r < rows; r++) sum += k->sumsq(cols, x + r * stride);
+    return sum;
+}
+
+/* W - Q of one grid into `error` ([rows][stride]). */
+static enum pith_status round_once(const struct pass *p, const struct felt *f, size_t grid,
+                                   const struct pith_stats *stats, struct pith_error *err)
+{
+    const struct pith_job *job = p->job;
+    const size_t cols = f->cols, stride = p->s->grids * cols;
+    const struct pith_linear_spec *spec = &p->block.plan->linear[f->linear];
+    const bool unseen = stats && stats->tokens == 0 && spec->expert != PITH_NO_PART;
+    const struct pith_rounder *round = unseen ? pith_rounder_find("nearest") : job->recipe.round;
+    const struct pith_grid *g = &p->s->grid[grid];
+    float *w = pith_alloc_aligned((size_t)f->rows * cols, sizeof *w);
+    if (!w) return pith_fail_nomem(err, "a matrix");
+    memcpy(w, p->block.linear[f->linear].dense, (size_t)f->rows * cols * sizeof *w);
+    const struct pith_round_job rounding = {
+        .backend = job->backend,
+        .grid = *g,
+        .options = job->recipe.round_options,
+        .scale_dtype = job->container->scale_dtype(g, job->container_opts.model_dtype),
+        .rows = f->rows,
+        .cols = f->cols,
+        .w = w,
+        .stats = stats};
+    struct pith_qmat q;
+    struct pith_round_report report = {0};
+    const enum pith_status s = pith_round(round, &rounding, &q, &report, err);
+    if (s == PITH_OK) pith_qmat_free(&q);
+    for (uint32_t r = 0; r < f->rows && s == PITH_OK; r++)
+        memcpy(f->error + r * stride + grid * cols, w + r * cols, cols * sizeof *w);
+    pith_free(w);
+    return s;
+}
+
+/* All grids of a linear. */
+static enum pith_status round_linear(struct pass *p, struct felt *f, const struct pith_stats *stats,
+                                     struct pith_error *err)
+{
+    const struct pith_kern *k = pith_backend_kern(p->job->backend);
+    const struct pith_choice *c = &p->job->choices[f->choice];
+    const size_t stride = p->s->grids * f->cols;
+    const double whole = squares(k, p->block.linear[f->linear].dense, f->rows, f->cols, f->cols);
+    for (size_t g = 0; g < p->s->grids; g++) {
+        struct pith_sense_cell *cell = pith_sense_at(p->s, f->choice, g);
+        if (!cell->can) continue;
+        const enum pith_status s = round_once(p, f, g, stats, err);
+        if (s != PITH_OK) return pith_fail_in(err, s, c->module);
+        const double off = squares(k, f->error + g * f->cols, f->rows, f->cols, stride);
+        cell->error = whole > 0 ? sqrt(off / whole) : 0;
+        cell->bytes = bytes_of(p->job, c, &p->s->grid[g]);
+    }
+    return PITH_OK;
+}
+
+/* --- back ------------------------------------------------------------------------------------- */
+
+static void drop_felt(struct pass *p)
+{
+    for (size_t i = 0; i < p->felts; i++) {
+        p->to[p->felt[i].linear] = NULL;
+        pith_free(p->felt[i].error);
+        pith_free(p->felt[i].square);
+    }
+    p->felts = p->tasks = 0;
+}
+
+/* A linear that some grid can take; its errors are 0 so far. */
+static enum pith_status add_felt(struct pass *p, uint32_t layer, uint32_t linear,
+                                 struct pith_error *err)
+{
+    const struct pith_plans *plans = &p->job->model->plans;
+    const size_t choice = plans->first[layer] + linear, grids = p->s->grids;
+    const struct pith_choice *c = &p->job->choices[choice];
+    struct felt *f = &p->felt[p->felts];
+    bool any = false;
+    for (size_t g = 0; g < grids; g++) {
+        struct pith_sense_cell *cell = pith_sense_at(p->s, choice, g);
+        cell->can = accepts(p->job, c, &p->s->grid[g]);
+        any |= cell->can;
+    }
+    if (!any) return PITH_OK;
+    const size_t count = (size_t)c->rows * c->cols;
+    *f = (struct felt){.choice = choice, .linear = linear, .rows = c->rows, .cols = c->cols};
+    f->first = p->tasks;
+    f->error = pith_alloc_aligned(count * (grids + 1), sizeof *f->error);
+    f->square = pith_zalloc(c->rows * grids, sizeof *f->square);
+    if (!f->error || !f->square) {
+        pith_free(f->error);
+        pith_free(f->square);
+        return pith_fail_nomem(err, c->module);
+    }
+    memset(f->error, 0, count * grids * sizeof *f->error);
+    f->grad = p->to[linear] = f->error + count * grids;
+    p->tasks += (c->rows + ROWS_A_TASK - 1) / ROWS_A_TASK;
+    p->felts++;
+    return PITH_OK;
+}
+
+/* Some rows: the products of their gradient with their errors. */
+static void feel(void *ctx, size_t task, unsigned thread)
+{
+    const struct pass *p = ctx;
+    const struct pith_kern *k = pith_backend_kern(p->job->backend);
+    const size_t grids = p->s->grids;
+    float dot[64];
+    size_t i = 0;
+    (void)thread;
+    while (i + 1 < p->felts && p->felt[i + 1].first <= task) i++;
+    const struct felt *f = &p->felt[i];
+    const size_t from = (task - f->first) * ROWS_A_TASK;
+    for (size_t r = from; r < f->rows && r < from + ROWS_A_TASK; r++) {
+        k->lanes_f32(grids, f->cols, f->error + r * grids * f->cols, f->cols, f->grad + r * f->cols,
+                      dot);
+        for (size_t g = 0; g < grids; g++)
+            f->square[r * grids + g] += (double)dot[g] * (double)dot[g];
+    }
+}
+
+static enum pith_status feel_windows(struct pass *p, uint32_t layer, bool last,
+                                     struct pith_error *err)
+{
+    const struct pith_acts in = acts_of(p, layer), spare = acts_of(p, layer + 1);
+    for (size_t w = 0; w < p->windows; w++) {
+        for (size_t i = 0; i < p->felts; i++)
+            memset(p->felt[i].grad, 0,
+                   (size_t)p->felt[i].rows * p->felt[i].cols * sizeof *p->felt[i].grad);
+        PITH_TRY(pith_tape_forward(&p->tape, &p->block, pith_acts_window(&in, w), p->length,
+                                   pith_acts_window(&spare, w), err));
+        const struct pith_tape_grad g = {
+            .d_out = grad_of(p, w), .w = p->to, .d_x = last ? grad_of(p, w) : NULL};
+        pith_tape_backward(&p->tape, &p->block, &g);
+        pith_pool_run(pith_backend_pool(p->job->backend), p->tasks, feel, p);
+    }
+    return PITH_OK;
+}
+
+/* What was felt of the linears held so far becomes their cells'. */
+static enum pith_status settle(struct pass *p, uint32_t layer, bool last, struct pith_error *err)
+{
+    const double tokens = (double)p->windows * (double)p->length;
+    const size_t grids = p->s->grids;
+    enum pith_status s = PITH_OK;
+    if (p->felts || last) s = feel_windows(p, layer, last, err);
+    for (size_t i = 0; i < p->felts && s == PITH_OK; i++)
+        for (size_t g = 0; g < grids; g++) {
+            double sum = 0;
+            for (uint32_t r = 0; r < p->felt[i].rows; r++) sum += p->felt[i].square[r * grids + g];
+            pith_sense_at(p->s, p->felt[i].choice, g)->kld = sum / tokens / 2;
+        }
+    drop_felt(p);
+    return s;
+}
+
+static enum pith_status round_site(struct pass *p, struct pith_stages *stages, uint32_t layer,
+                                   uint32_t which, struct pith_error *err)
+{
+    const struct pith_site_spec *site = &p->block.plan->site[which];
+    struct pith_stats stats = {0};
+    const size_t before = p->felts;
+    enum pith_status s = PITH_OK;
+    for (uint32_t i = 0; i < site->count && s == PITH_OK; i++)
+        s = add_felt(p, layer, site->first + i, err);
+    if (s == PITH_OK && p->needs && p->felts > before)
+        s = pith_stages_collect(stages, which, p->needs, 0, &stats, err);
+    for (size_t i = before; i < p->felts && s == PITH_OK; i++)
+        s = round_linear(p, &p->felt[i], p->needs ? &stats : NULL, err);
+    pith_stats_free(&stats, 1);
+    return s;
+}
+
+static uint64_t held(const struct pass *p)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < p->felts; i++)
+        bytes += (uint64_t)p->felt[i].rows * p->felt[i].cols * (p->s->grids + 1) * sizeof(float);
+    return bytes;
+}
+
+static enum pith_status go_through(struct pass *p, uint32_t layer, struct pith_error *err)
+{
+    const struct pith_acts in = acts_of(p, layer), spare = acts_of(p, layer + 1);
+    struct pith_stages stages = {.collector = &p->collector,
+                                 .block = &p->block,
+                                 .in = &in,
+                                 .out = &spare,
+                                 .routed = {.rule = p->job->experts}};
+    enum pith_status s = PITH_OK;
+    for (uint32_t i = 0; i < p->block.plan->sites && s == PITH_OK; i++) {
+        if (held(p) > HELD) s = settle(p, layer, false, err);
+        if (s == PITH_OK) s = round_site(p, &stages, layer, i, err);
+    }
+    pith_stages_end(&stages);
+    if (s == PITH_OK) s = settle(p, layer, true, err);
+    drop_felt(p);
+    return s;
+}
+
+static enum pith_status go_back(struct pass *p, struct pith_error *err)
+{
+    struct pith_model *m = p->job->model;
+    for (uint32_t l = m->shape.layers; l-- > 0;) {
+        PITH_TRY(step(p, "backward", l, err));
+        PITH_TRY(pith_block_load(m, l, PITH_LOAD_FLOAT, &p->block, err));
+        const enum pith_status s = go_through(p, l, err);
+        pith_block_free(&p->block);
+        if (s != PITH_OK) return s;
+    }
+    return PITH_OK;
+}
+
+/* --- the whole -------------------------------------------------------------------------------- */
+
+void pith_sense_free(struct pith_sense *s)
+{
+    pith_free(s->cell);
+    s->cell = NULL;
+}
+
+enum pith_status pith_sense_run(const struct pith_job *job, const char *folder,
+                                struct pith_sense *s, struct pith_error *err)
+{
+    struct pass p = {.job = job,
+                     .s = s,
+                     .windows = job->calib.windows,
+                     .length = job->calib.length,
+                     .needs = job->recipe.round->needs,
+                     .total = 2.0 * job->model->shape.layers};
+    s->cell = NULL;
+    for (size_t g = 0; g < s->grids; g++)
+        if (pith_gridder_for(&s->grid[g])) p.needs |= pith_gridder_for(&s->grid[g])->needs;
+    enum pith_status r = open_pass(&p, folder, err);
+    if (r == PITH_OK) r = go_there(&p, err);
+    if (r == PITH_OK) r = turn(&p, err);
+    if (r == PITH_OK) r = go_back(&p, err);
+    close_pass(&p);
+    if (r != PITH_OK) pith_sense_free(s);
+    return r;
+}

@@ -1,0 +1,46 @@
+/* pipe/sense.h: what a linear on a grid would cost the whole model, each linear on each of several
+ * grids, from one pass there and one back.
+ *
+ * With W + D in place of a matrix W, the mean divergence of what the model says is, to second order
+ * in D,
+ *
+ *     KL = 1/2 mean over tokens t of E[(sum over i, j of D_ij dlog p_t(y) / dW_ij)^2]
+ *
+ * where y is drawn from the model's own p_t: the Fisher information (Amari 1998, "Natural gradient
+ * works efficiently in learning"). Tokens of a window go back together, each with a random sign,
+ * so that the square of their sum is on average the sum of their squares (Hutchinson 1990). Errors
+ * of different rows and of different linears count as independent, so that their squares add up.
+ * The first-order term is zero: the model is where its divergence from itself is least. */
+#ifndef PITH_PIPE_SENSE_H
+#define PITH_PIPE_SENSE_H
+
+#include "pipe/job.h"
+
+/* A linear on a grid. */
+struct pith_sense_cell {
+    bool can;       /* the container holds it */
+    double kld;     /* nats a token that the model's divergence grows by */
+    double error;   /* ||D|| / ||W|| */
+    uint64_t bytes; /* of the matrix, scales counted */
+};
+
+struct pith_sense {
+    const struct pith_grid *grid; /* borrowed */
+    size_t grids;
+    struct pith_sense_cell *cell; /* [job->choice_count][grids], owned */
+};
+static inline struct pith_sense_cell *pith_sense_at(const struct pith_sense *s, size_t choice,
+                                                    size_t grid)
+{
+    return &s->cell[choice * s->grids + grid];
+}
+
+/* Fills s->cell for the job's model, calibration text, rounder and container; `folder`, which is
+ * there, has the activations of every layer while it runs. Linears that stay in 16 bits unless they
+ * are named have no cell that can. The job's statistics are those of its rounder and of all grids.
+ * Errors as those of quantizing; PITH_UNSUPPORTED where a gradient is not made. */
+enum pith_status pith_sense_run(const struct pith_job *job, const char *folder,
+                                struct pith_sense *s, struct pith_error *err);
+void pith_sense_free(struct pith_sense *s);
+
+#endif

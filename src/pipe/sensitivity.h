@@ -1,0 +1,16 @@
+/* pipe/sensitivity.h: the table that <pith/sensitivity.h> reports. */
+#ifndef PITH_PIPE_SENSITIVITY_H
+#define PITH_PIPE_SENSITIVITY_H
+
+#include <pith/quantize.h>
+
+#include "backend/backend.h"
+#include "base/json.h"
+
+/* o as for quantizing; `out` names what "<out>.partial" is made beside, and removed. */
+enum pith_status pith_pipe_sensitivity(struct pith_backend *be,
+                                       const struct pith_quantize_options *o,
+                                       const struct pith_list *tries, json_t **report,
+                                       struct pith_error *err);
+
+#endif
