@@ -16,7 +16,7 @@
 struct settings {
     struct common common;
     struct pith_quantize_options q; /* but for its lists, which are these */
-    struct text_list ignore, overrides, calib, targets;
+    struct text_list ignore, overrides, calib, targets, tries;
     bool all;
     const char *mode;
 };
@@ -63,6 +63,15 @@ static const struct option options[] = {
     {"experts", 0, OPTION_TEXT, AT(q.experts), "RULE",
      "which tokens the experts of a mixture are calibrated on: pooled (default: its own, and a "
      "little of all), routed (its own), all"},
+    {"budget", 0, OPTION_TEXT, AT(q.budget), "BITS|SIZE",
+     "-r auto: mean bits of a weight, such as 4.5, or the size of all weights, such as 5G"},
+    {"fit", 0, OPTION_TEXT, AT(q.fit), "SIZE,...",
+     "-r auto: size of weights and caches: 24G,context=32k,users=8,kv=int8:token"},
+    {"max-kl", 0, OPTION_REAL, AT(q.max_kl), "X",
+     "-r auto: the least bits whose predicted KL is at most X nats a token"},
+    {"try", 0, OPTION_LIST, AT(tries), "GRID,GRID...",
+     "-r auto: grids that it may choose from (default: several from 2 to 8 bits that container and "
+     "engines take); may repeat"},
     {"container", 0, OPTION_TEXT, AT(q.container), "NAME",
      "compressed-tensors, gptq, awq, bitsandbytes, modelopt, gguf, ...: 'pith features' lists them "
      "(default: the recipe's)"},
@@ -412,6 +421,7 @@ static void fill(struct settings *s, const char *model)
     s->q.overrides = as_list(&s->overrides);
     s->q.calib = as_list(&s->calib);
     s->q.targets = as_list(&s->targets);
+    s->q.tries = as_list(&s->tries);
     s->q.seed = s->common.seed;
 }
 

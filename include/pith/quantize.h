@@ -46,6 +46,12 @@ struct pith_quantize_options {
     /* Which tokens the experts of a mixture are calibrated on: "pooled" (NULL), those that take it
      * and, with little weight, the text at large; "routed", its own alone; "all". */
     const char *experts;
+    /* With the recipe "auto", one of the following: mean bits of a weight ("4.5") or the size of
+     * all weights ("5G"); "SIZE,context=N,users=N,kv=GRID", the size of all weights and of so many
+     * caches; the most that the model's answers may diverge, in nats. */
+    const char *budget, *fit;
+    double max_kl;
+    struct pith_list tries; /* grids that it may choose from; none: those of the container */
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_quantize_defaults_sized(struct pith_quantize_options *options, size_t size);

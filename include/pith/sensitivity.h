@@ -13,7 +13,7 @@ struct pith_sensitivity_options {
     size_t size;              /* of this struct as the program knows it */
     const char *model;        /* folder of the checkpoint; never written to */
     const char *work;         /* a folder to make for what is in between; it is removed again */
-    const char *recipe;       /* whose rounding is looked at; default "gptq". It may not transform */
+    const char *recipe;       /* whose rounding is looked at; NULL: GPTQ's. It may not transform */
     const char *round;        /* NULL: the recipe's */
     const char *container;    /* whose grids and scales; NULL: compressed-tensors */
     struct pith_list tries;   /* grids; none: those of the container (docs/planning.md) */

@@ -2,8 +2,14 @@
 
 #include "api/context.h"
 #include "api/options.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "pipe/auto.h"
 #include "pipe/run.h"
 #include "tok/door.h"
+
+#include <string.h>
 
 static const struct pith_quantize_options defaults = {
     .recipe = "awq",
@@ -31,7 +37,9 @@ static enum pith_status check(const struct pith_quantize_options *o, bool conver
                               struct pith_error *err)
 {
     json_t *j = NULL;
-    PITH_TRY(pith_pipe_check(o, convert, &j, err));
+    PITH_TRY(pith_auto_check(o, err));
+    const struct pith_quantize_options base = pith_auto_asked(o) ? pith_auto_base(o) : *o;
+    PITH_TRY(pith_pipe_check(&base, convert, &j, err));
     if (report) return pith_report_text(j, report, err);
     json_decref(j);
     return PITH_OK;
@@ -57,6 +65,43 @@ static enum pith_status run(struct pith_context *c, const struct pith_quantize_o
     return PITH_OK;
 }
 
+/* A folder has it already; beside a file the recipe that was found goes as well. */
+static enum pith_status keep_recipe(const struct pith_quantize_options *o, const char *recipe,
+                                    struct pith_error *err)
+{
+    struct pith_str to = {0};
+    if (!pith_container_of_path(o->out)) return PITH_OK;
+    pith_str_printf(&to, "%s." PITH_AUTO_RECIPE, o->out);
+    const enum pith_status s = to.failed ? pith_fail_nomem(err, o->out)
+                                         : pith_file_copy(recipe, to.data, err);
+    pith_str_free(&to);
+    return s;
+}
+
+/* Finds the recipe in a folder of its own, "<out>.auto", which stays for as long as the run is not
+ * finished. */
+static enum pith_status run_auto(struct pith_context *c, const struct pith_quantize_options *o,
+                                 char **report, struct pith_error *err)
+{
+    struct pith_str folder = {0};
+    size_t n = strlen(o->out);
+    while (n > 1 && o->out[n - 1] == '/') n--;
+    pith_str_append(&folder, o->out, n);
+    pith_str_puts(&folder, ".auto");
+    char *recipe = folder.failed ? NULL : pith_path_join(folder.data, PITH_AUTO_RECIPE);
+    enum pith_status s = recipe ? PITH_OK : pith_fail_nomem(err, o->out);
+    pith_context_look(c, o->model);
+    if (s == PITH_OK) s = pith_auto_find(c->backend, o, folder.data, err);
+    struct pith_quantize_options found = pith_auto_base(o);
+    found.recipe = recipe;
+    if (s == PITH_OK) s = run(c, &found, false, report, err);
+    if (s == PITH_OK && !o->rehearse) s = keep_recipe(o, recipe, err);
+    if (s == PITH_OK) s = pith_dir_remove(folder.data, err);
+    pith_free(recipe);
+    pith_str_free(&folder);
+    return s;
+}
+
 enum pith_status pith_quantize(struct pith_context *c, const struct pith_quantize_options *given,
                                char **report, struct pith_error *err)
 {
@@ -66,7 +111,8 @@ enum pith_status pith_quantize(struct pith_context *c, const struct pith_quantiz
         return pith_fail(err, PITH_ARG, "a model and an output folder are needed");
     struct pith_door door;
     PITH_TRY(pith_door_read(o->crlf, &door, err));
-    return run(c, o, false, report, err);
+    PITH_TRY(pith_auto_check(o, err));
+    return pith_auto_asked(o) ? run_auto(c, o, report, err) : run(c, o, false, report, err);
 }
 
 static struct pith_quantize_options converting(const struct pith_convert_options *o)

@@ -2,12 +2,11 @@
 
 #include "api/context.h"
 #include "api/options.h"
+#include "pipe/auto.h"
 #include "pipe/sensitivity.h"
 #include "tok/door.h"
 
 static const struct pith_sensitivity_options defaults = {
-    .recipe = "gptq",
-    .container = "compressed-tensors",
     .calib_tokens = 16384,
     .seq_len = 512,
 };
@@ -30,9 +29,10 @@ enum pith_status pith_sensitivity(struct pith_context *c,
     pith_quantize_defaults(&all);
     all.model = o->model;
     all.out = o->work;
-    all.recipe = o->recipe;
     all.round = o->round;
     all.container = o->container;
+    if (o->recipe) all.recipe = o->recipe;
+    else all = pith_auto_base(&all);
     all.targets = o->targets;
     all.calib = o->calib;
     all.crlf = o->crlf;

@@ -169,7 +169,7 @@ json_t *pith_run_account(const struct pith_run *r)
         json_pack("{s:s, s:i, s:s, s:s, s:o, s:s, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
                   "pith", pith_version(), "account", PITH_ACCOUNT_VERSION, "job",
                   r->job->fingerprint, "architecture", r->job->model->arch->name, "recipe",
-                  pith_recipe_json(&r->job->recipe), "container", container_name(r->job),
+                  pith_job_recipe_json(r->job), "container", container_name(r->job),
                   "bits_per_weight", weights ? bits / (double)weights : 0.0, "bits_per_parameter",
                   8.0 * (double)r->job->layout.total_bytes / (parameters > 0 ? parameters : 1),
                   "sizes", size, "calibration", calibration(r->job), "basis", basis(r->job),
@@ -219,7 +219,7 @@ json_t *pith_run_rehearsal(const struct pith_run *r, double block_seconds, doubl
     }
     return json_pack("{s:s, s:b, s:s, s:o, s:i, s:f, s:f, s:o, s:I, s:I, s:f, s:f, s:o, s:o}",
                      "pith", pith_version(), "rehearsal", 1, "container", container_name(r->job),
-                     "recipe", pith_recipe_json(&r->job->recipe), "blocks",
+                     "recipe", pith_job_recipe_json(r->job), "blocks",
                      (int)r->job->model->shape.layers, "seconds_per_block", block_seconds,
                      "seconds_expected",
                      other_seconds + block_seconds * r->job->model->shape.layers, "block", phases,

@@ -23,6 +23,13 @@ static enum pith_status find_needs(struct pith_job *job, struct pith_error *err)
     if (job->convert) return PITH_OK;
     if (weights->format) job->needs_round |= pith_gridder_for(weights)->needs;
     PITH_TRY(pith_select_check(job, &job->needs_round, err));
+    const json_t *linears = json_object_get(job->more, "linears"), *text;
+    const char *name;
+    json_object_foreach ((json_t *)linears, name, text) {
+        struct pith_grid g;
+        PITH_TRY(pith_recipe_linear(json_string_value(text), &g, err));
+        if (g.format) job->needs_round |= pith_gridder_for(&g)->needs;
+    }
     PITH_TRY(pith_inputs_settle(job, err));
     if (job->recipe.split->sparse && weights->format && !(job->container->holds & PITH_QMAT_KEPT))
         return pith_fail(err, PITH_UNSUPPORTED,
@@ -50,11 +57,15 @@ enum pith_status pith_pipe_check(const struct pith_quantize_options *o, bool con
     if (!o->out || !o->out[0])
         return pith_fail(err, PITH_ARG, "the name of the output folder is empty");
     PITH_TRY(check_numbers(o, err));
-    PITH_TRY(pith_job_recipe(&job, err));
-    PITH_TRY(pith_job_check_targets(&job, err));
-    PITH_TRY(find_needs(&job, err));
-    *plan = json_pack("{s:o, s:s, s:b, s:b}", "recipe", pith_recipe_json(&job.recipe), "container",
-                      job.container->name, "calibrates", (int)pith_job_calibrates(&job), "file",
-                      (int)(job.container->file != NULL));
-    return *plan ? PITH_OK : pith_fail_nomem(err, "the plan");
+    enum pith_status s = pith_job_recipe(&job, err);
+    if (s == PITH_OK) s = pith_job_check_targets(&job, err);
+    if (s == PITH_OK) s = find_needs(&job, err);
+    if (s == PITH_OK) {
+        *plan = json_pack("{s:o, s:s, s:b, s:b}", "recipe", pith_job_recipe_json(&job), "container",
+                          job.container->name, "calibrates", (int)pith_job_calibrates(&job), "file",
+                          (int)(job.container->file != NULL));
+        if (!*plan) s = pith_fail_nomem(err, "the plan");
+    }
+    json_decref(job.more);
+    return s;
 }

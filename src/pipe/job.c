@@ -50,6 +50,16 @@ static enum pith_status settle_types(struct pith_job *job, struct pith_error *er
     return PITH_OK;
 }
 
+json_t *pith_job_recipe_json(const struct pith_job *job)
+{
+    json_t *j = pith_recipe_json(&job->recipe);
+    if (j && job->more && json_object_update(j, job->more) != 0) {
+        json_decref(j);
+        j = NULL;
+    }
+    return j;
+}
+
 enum pith_status pith_job_recipe(struct pith_job *job, struct pith_error *err)
 {
     const struct pith_quantize_options *o = job->options;
@@ -65,6 +75,7 @@ enum pith_status pith_job_recipe(struct pith_job *job, struct pith_error *err)
     const enum pith_status known = pith_experts_rule_find(o->experts, &job->experts, err);
     if (known != PITH_OK) return pith_fail_in(err, known, "--experts");
     PITH_TRY(pith_recipe_load(o->recipe, &job->recipe, err));
+    PITH_TRY(pith_recipe_more(o->recipe, &job->more, err));
     if (job->convert) job->recipe.weights = (struct pith_grid){0}; /* --weights stands alone */
     for (size_t i = 0; i < PITH_COUNT(stages); i++)
         if (stages[i].text)
@@ -239,6 +250,7 @@ void pith_job_close(struct pith_job *job)
     pith_job_unselect(job);
     pith_basis_free(&job->basis);
     pith_model_close(job->model);
+    json_decref(job->more);
     pith_free(job->journal_path);
     pith_free(job->partial);
 }

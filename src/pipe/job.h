@@ -57,6 +57,7 @@ struct pith_job {
     struct pith_model *model;
     struct pith_tokenizer *tokenizer; /* NULL when nothing is calibrated */
     struct pith_recipe recipe;
+    json_t *more; /* what its file says beside it (quant/recipe.h), or NULL */
     enum pith_experts_rule experts;
     const struct pith_container *container;
     const struct pith_mixture *mixture; /* of types, or NULL */
@@ -162,8 +163,11 @@ enum pith_status pith_pipe_check(const struct pith_quantize_options *o, bool con
                                  struct pith_error *err);
 /* The names in job->options->targets: PITH_ARG. */
 enum pith_status pith_job_check_targets(const struct pith_job *job, struct pith_error *err);
-/* job.c: fills job->recipe and job->container from the options, and what the stages need. */
+/* job.c: fills job->recipe, job->more and job->container from the options, and what the stages
+ * need. */
 enum pith_status pith_job_recipe(struct pith_job *job, struct pith_error *err);
+/* The recipe in full with what its file says beside it; a new reference, NULL when memory is out. */
+json_t *pith_job_recipe_json(const struct pith_job *job);
 
 /* select.c: whether each --override can be read; *needs gains what their grids need. */
 enum pith_status pith_select_check(const struct pith_job *job, unsigned *needs,

@@ -30,7 +30,7 @@ enum pith_status pith_journal_fingerprint(struct pith_job *job, struct pith_erro
         return pith_fail_nomem(err, "the job's fingerprint");
     pith_str_printf(&text, "pith %s\n", pith_version());
     add_json(&text, job->model->checkpoint->config);
-    json_t *recipe = pith_recipe_json(&job->recipe);
+    json_t *recipe = pith_job_recipe_json(job);
     pith_str_printf(&text, "\n%s\n", input);
     add_json(&text, recipe);
     pith_str_putc(&text, '\n');

@@ -242,6 +242,19 @@ static enum pith_status run_rehearsal(struct pith_run *r, json_t **report, struc
     return *report ? PITH_OK : pith_fail_nomem(err, "the report");
 }
 
+/* A folder keeps the recipe that names its linears, as a file that makes it again. */
+static enum pith_status keep_recipe(const struct pith_run *r, struct pith_error *err)
+{
+    if (!json_object_get(r->job->more, "linears") || r->job->container->file) return PITH_OK;
+    json_t *recipe = pith_job_recipe_json(r->job);
+    char *path = pith_path_join(r->job->partial, "recipe.json");
+    const enum pith_status s = recipe && path ? pith_json_save(path, recipe, err)
+                                              : pith_fail_nomem(err, "recipe.json");
+    json_decref(recipe);
+    pith_free(path);
+    return s;
+}
+
 static enum pith_status run_all(struct pith_run *r, json_t **report, struct pith_error *err)
 {
     PITH_TRY(pith_place_make(r, err));
@@ -254,7 +267,8 @@ static enum pith_status run_all(struct pith_run *r, json_t **report, struct pith
     PITH_TRY(run_units(r, err));
     json_t *account = pith_run_account(r);
     if (!account) return pith_fail_nomem(err, "pith.json");
-    enum pith_status s = pith_account_files(r, account, err);
+    enum pith_status s = keep_recipe(r, err);
+    if (s == PITH_OK) s = pith_account_files(r, account, err);
     if (s == PITH_OK) s = pith_place_publish(r, account, err);
     if (s == PITH_OK) *report = account;
     else json_decref(account);

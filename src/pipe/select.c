@@ -200,8 +200,11 @@ static struct override *choose_grid(const struct pith_job *job, struct pith_choi
 {
     const bool stays = pith_job_plan(job, c->layer)->linear[c->linear].stays;
     struct override *asked = NULL;
+    const char *own = json_string_value(
+        json_object_get(json_object_get(job->more, "linears"), c->module));
     c->grid = job->mixture ? pith_mixture_grid(job->mixture, job->model, c->layer, c->module)
                            : job->recipe.weights;
+    if (own) (void)pith_recipe_linear(own, &c->grid, NULL);
     for (size_t i = 0; i < job->options->overrides.count; i++)
         if (pith_module_match(overrides[i].pattern, c->module)) {
             const bool named = asks_by_name(overrides[i].pattern, c->module);
@@ -212,7 +215,7 @@ static struct override *choose_grid(const struct pith_job *job, struct pith_choi
         }
     const bool spared = asked && is_plain(&c->grid);
     c->prune = !c->grid.format && !spared && job->recipe.split->two_four;
-    if (stays && !asked) {
+    if (stays && !asked && !own) {
         c->grid = (struct pith_grid){0};
         c->prune = false;
         c->reason = "a router, in 16 bits unless --override names it";
@@ -263,11 +266,32 @@ static enum pith_status choose_converted(const struct pith_job *job, struct pith
     return pith_convert_choose(job, c, err);
 }
 
+/* Each linear that the recipe's file names is one of the model's. */
+static enum pith_status check_named(const struct pith_job *job, struct pith_error *err)
+{
+    json_t *named = json_object_get(job->more, "linears"), *left, *grid;
+    const char *name;
+    size_t found = 0;
+    for (size_t i = 0; i < job->choice_count && named; i++)
+        found += json_object_get(named, job->choices[i].module) != NULL;
+    if (found == json_object_size(named)) return PITH_OK;
+    if (!(left = json_copy(named))) return pith_fail_nomem(err, job->options->recipe);
+    for (size_t i = 0; i < job->choice_count; i++) json_object_del(left, job->choices[i].module);
+    enum pith_status s = PITH_OK;
+    json_object_foreach (left, name, grid)
+        s = pith_fail(err, PITH_ARG,
+                      "%s: \"linears\" has %.200s, which this model lacks; names look like %s",
+                      job->options->recipe, name, job->choices[0].module);
+    json_decref(left);
+    return s;
+}
+
 static enum pith_status check_used(const struct pith_job *job, const struct override *overrides,
                                    const bool *ignore_used, struct pith_error *err)
 {
     const struct pith_quantize_options *o = job->options;
     const char *head = pith_end_module(job->model, PITH_END_HEAD);
+    PITH_TRY(check_named(job, err));
     for (size_t i = 0; i < o->overrides.count; i++) {
         if (overrides[i].used && !overrides[i].decides)
             return pith_fail(err, PITH_ARG,

@@ -457,6 +457,23 @@ static enum pith_status go_back(struct pass *p, struct pith_error *err)
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
+enum pith_status pith_sense_check(const struct pith_job *job, struct pith_error *err)
+{
+    if (job->needs_transform || job->recipe.transform->basis)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "the transform %s changes what is rounded; sensitivities are of the model"
+                         " as it is: --transform none",
+                         job->recipe.transform->name);
+    if (pith_job_learns(job))
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "--round %s rounds blocks as a whole; sensitivities are of one linear",
+                         job->recipe.round->name);
+    if (job->recipe.split != pith_split_find("none"))
+        return pith_fail(err, PITH_UNSUPPORTED, "--split %s: sensitivities are of grids alone",
+                         job->recipe.split->name);
+    return PITH_OK;
+}
+
 void pith_sense_free(struct pith_sense *s)
 {
     pith_free(s->cell);

@@ -41,6 +41,8 @@ static inline struct pith_sense_cell *pith_sense_at(const struct pith_sense *s, 
  * Errors as those of quantizing; PITH_UNSUPPORTED where a gradient is not made. */
 enum pith_status pith_sense_run(const struct pith_job *job, const char *folder,
                                 struct pith_sense *s, struct pith_error *err);
+/* PITH_UNSUPPORTED for a recipe that does more than round linears one by one. */
+enum pith_status pith_sense_check(const struct pith_job *job, struct pith_error *err);
 void pith_sense_free(struct pith_sense *s);
 
 #endif

@@ -38,27 +38,12 @@ static json_t *report_of(const struct pith_job *job, const struct pith_sense *s)
                      (json_int_t)job->calib.length, "grids", grids, "rows", rows);
 }
 
-/* What a pass back can be made for. */
-static enum pith_status check_recipe(const struct pith_job *job, struct pith_error *err)
-{
-    if (job->needs_transform || job->recipe.transform->basis)
-        return pith_fail(err, PITH_UNSUPPORTED,
-                         "the transform %s changes what is rounded; sensitivities are of the model"
-                         " as it is (--recipe gptq)",
-                         job->recipe.transform->name);
-    if (pith_job_learns(job))
-        return pith_fail(err, PITH_UNSUPPORTED,
-                         "--round %s rounds blocks as a whole; sensitivities are of one linear",
-                         job->recipe.round->name);
-    return PITH_OK;
-}
-
 static enum pith_status measure(struct pith_job *job, struct pith_tries *t, json_t **report,
                                 struct pith_error *err)
 {
     PITH_TRY(pith_job_open(job, err));
-    PITH_TRY(check_recipe(job, err));
-    PITH_TRY(pith_tries_settle(job, false, t, err));
+    PITH_TRY(pith_sense_check(job, err));
+    PITH_TRY(pith_tries_settle(job, t, err));
     PITH_TRY(pith_dir_make(job->partial, err));
     struct pith_sense s = {.grid = t->grid, .grids = t->count};
     enum pith_status r = pith_sense_run(job, job->partial, &s, err);
@@ -74,12 +59,8 @@ enum pith_status pith_pipe_sensitivity(struct pith_backend *be,
                                        struct pith_error *err)
 {
     struct pith_tries t;
-    struct pith_quantize_options mine = *o;
-    char first[PITH_GRID_TEXT];
     PITH_TRY(pith_tries_parse(tries, &t, err));
-    pith_grid_format(&t.grid[t.count - 1], first);
-    mine.weights = first;
-    struct pith_job job = {.options = &mine, .backend = be};
+    struct pith_job job = {.options = o, .backend = be};
     enum pith_status s = measure(&job, &t, report, err);
     s = pith_checkpoint_settle(job.model ? job.model->checkpoint : NULL, false, s, err);
     pith_job_close(&job);

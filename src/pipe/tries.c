@@ -85,13 +85,14 @@ enum pith_status pith_tries_parse(const struct pith_list *texts, struct pith_tri
                                   struct pith_error *err)
 {
     t->count = 0;
+    t->named = texts->count > 0;
     for (size_t i = 0; i < texts->count; i++) PITH_TRY(add_list(t, texts->item[i], err));
     for (size_t i = 0; i < PITH_COUNT(usual) && !texts->count; i++)
         PITH_TRY(add(t, usual[i], err));
     return PITH_OK;
 }
 
-enum pith_status pith_tries_settle(const struct pith_job *job, bool named, struct pith_tries *t,
+enum pith_status pith_tries_settle(const struct pith_job *job, struct pith_tries *t,
                                    struct pith_error *err)
 {
     size_t kept = 0;
@@ -103,7 +104,7 @@ enum pith_status pith_tries_settle(const struct pith_job *job, bool named, struc
         const bool can = some_can(job, &g) && engines_can(job, &g, linears);
         pith_grid_format(&g, text);
         if (can) t->grid[kept++] = g;
-        else if (named) {
+        else if (t->named) {
             pith_free(linears);
             return pith_fail(err, PITH_UNSUPPORTED,
                              "--try %s: container %s, or an engine that is to load it, does not "

@@ -301,6 +301,9 @@ static const struct label {
     {"name", "up to 63 letters, digits or -_.+", "\"custom\" without it", set_name},
     {"base", "a named recipe", "what keys that are missing are taken from; rtn without it", NULL},
     {"container", "a container", "the one that its users load", set_container},
+    {"linears", "an object: a grid, or none, for each of them",
+     "grids of single linears by their whole names, in place of the recipe's", NULL},
+    {"predicted", "an object", "what was expected of it when it was made; told in the account", NULL},
 };
 
 static const char *const orders[] = {
@@ -369,6 +372,15 @@ enum pith_status pith_recipe_set(struct pith_recipe *r, const char *stage, const
     for (size_t i = 0; i < PITH_COUNT(stages); i++)
         if (strcmp(stages[i].key, stage) == 0) return stages[i].set(r, text, err);
     return pith_fail(err, PITH_ARG, "a recipe has no stage \"%.64s\"", stage);
+}
+
+enum pith_status pith_recipe_linear(const char *text, struct pith_grid *out, struct pith_error *err)
+{
+    PITH_TRY(parse_grid(text, out, err));
+    const struct pith_format *f = out->format;
+    if (f && f->kind == PITH_KIND_FLOAT && f->bits >= 16) *out = (struct pith_grid){0};
+    if (!out->format || pith_gridder_for(out)) return PITH_OK;
+    return pith_fail(err, PITH_UNSUPPORTED, "weights cannot be put on the grid %.64s", text);
 }
 
 /* ---- loading ---- */
@@ -494,10 +506,31 @@ static enum pith_status read_option_key(const json_t *obj, const struct stage_op
     return PITH_OK;
 }
 
+/* Each of them is a grid that weights can be put on, or none. */
+static enum pith_status check_linears(const json_t *obj, const char *path, struct pith_error *err)
+{
+    json_t *linears = json_object_get(obj, "linears");
+    const json_t *predicted = json_object_get(obj, "predicted");
+    if (predicted && !json_is_object(predicted) && !json_is_null(predicted))
+        return pith_fail(err, PITH_FORMAT, "%s: \"predicted\" must be an object", path);
+    if (linears && !json_is_object(linears) && !json_is_null(linears))
+        return pith_fail(err, PITH_FORMAT, "%s: \"linears\" must be an object", path);
+    for (void *it = json_object_iter(linears); it; it = json_object_iter_next(linears, it)) {
+        const char *name = json_object_iter_key(it), *text = NULL;
+        struct pith_grid g;
+        PITH_TRY(get_text(linears, name, &text, path, err));
+        if (!text) return pith_fail(err, PITH_FORMAT, "%s: \"%.200s\" has no grid", path, name);
+        const enum pith_status s = pith_recipe_linear(text, &g, err);
+        if (s != PITH_OK) return fail_key(err, s, path, name);
+    }
+    return PITH_OK;
+}
+
 static enum pith_status read_object(json_t *obj, const char *path, struct pith_recipe *r,
                                     struct pith_error *err)
 {
     PITH_TRY(check_keys(obj, path, err));
+    PITH_TRY(check_linears(obj, path, err));
     const char *base = NULL;
     PITH_TRY(get_text(obj, "base", &base, path, err));
     const enum pith_status s = load_named(base ? base : "rtn", r, err);
@@ -538,6 +571,23 @@ enum pith_status pith_recipe_load(const char *name_or_path, struct pith_recipe *
     const enum pith_status s = pith_recipe_parse(text, size, name_or_path, out, err);
     pith_free(text);
     return s;
+}
+
+enum pith_status pith_recipe_more(const char *name_or_path, json_t **out, struct pith_error *err)
+{
+    static const char *const keys[] = {"linears", "predicted"};
+    json_t *file;
+    *out = NULL;
+    if (!is_path(name_or_path)) return PITH_OK;
+    PITH_TRY(pith_json_load(name_or_path, FILE_LIMIT, &file, err));
+    json_t *more = json_object();
+    for (size_t i = 0; i < PITH_COUNT(keys); i++) {
+        json_t *value = json_object_get(file, keys[i]);
+        if (json_is_object(value)) pith_json_set(&more, keys[i], json_incref(value));
+    }
+    json_decref(file);
+    *out = more;
+    return more ? PITH_OK : pith_fail_nomem(err, name_or_path);
 }
 
 /* ---- writing ---- */

@@ -56,6 +56,13 @@ enum pith_status pith_recipe_load(const char *name_or_path, struct pith_recipe *
 /* The same from a file's bytes; `where` names it in messages. */
 enum pith_status pith_recipe_parse(const char *text, size_t size, const char *where,
                                    struct pith_recipe *out, struct pith_error *err);
+/* The grid of one linear, as the key "linears" has it: format NULL for "none" and for floats of 16
+ * bits. PITH_ARG, PITH_UNSUPPORTED for a grid of weights that nothing here can fit. */
+enum pith_status pith_recipe_linear(const char *text, struct pith_grid *out,
+                                    struct pith_error *err);
+/* What a file says beside the recipe: an object with those of "linears" and "predicted" that it
+ * has, a new reference; NULL for a named recipe. */
+enum pith_status pith_recipe_more(const char *name_or_path, json_t **out, struct pith_error *err);
 /* The recipe in full, as such a JSON object (new reference; NULL when memory is out). */
 json_t *pith_recipe_json(const struct pith_recipe *r);
 /* Sets one stage from its command-line text; `stage` is "weights", "acts", "kv", "transform",

@@ -1,0 +1,447 @@
+#include "pipe/auto.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/names.h"
+#include "base/str.h"
+#include "model/kv.h"
+#include "pipe/sense.h"
+#include "pipe/tries.h"
+#include "plan/assign.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the sensitivities are measured on: the prediction is of one linear at a time, and takes less
+ * text than rounding does. */
+enum { TOKENS = 16384, WINDOW = 512 };
+
+/* --- what is asked for ------------------------------------------------------------------------ */
+
+enum bound { BITS, BYTES, FIT, MAX_KL };
+struct wish {
+    enum bound bound;
+    double bits, most; /* a weight; KL */
+    uint64_t bytes;
+    size_t context, users;
+    char kv[PITH_KV_TEXT];
+};
+
+bool pith_auto_asked(const struct pith_quantize_options *o)
+{
+    return o->recipe && strcmp(o->recipe, "auto") == 0;
+}
+
+static enum pith_status parse_budget(const char *text, struct wish *w, struct pith_error *err)
+{
+    char *end = NULL;
+    w->bits = strtod(text, &end);
+    w->bound = BITS;
+    if (end != text && !*end && w->bits > 0 && w->bits <= 16) return PITH_OK;
+    w->bound = BYTES;
+    const size_t n = strlen(text);
+    const bool unit = n > 0 && (text[n - 1] < '0' || text[n - 1] > '9');
+    if ((unit || w->bits > 1000) && pith_number_parse(text, &w->bytes)) return PITH_OK;
+    return pith_fail(err, PITH_ARG,
+                     "--budget %s: mean bits of a weight, such as 4.5, or the size of all weights, "
+                     "such as 5G",
+                     text);
+}
+
+/* One "key=value" of --fit. */
+static bool parse_part(char *part, struct wish *w)
+{
+    uint64_t n = 0;
+    char *equals = strchr(part, '=');
+    if (!equals) return pith_number_parse(part, &w->bytes) && w->bytes > 0;
+    *equals = '\0';
+    if (strcmp(part, "kv") == 0)
+        return snprintf(w->kv, sizeof w->kv, "%s", equals + 1) < (int)sizeof w->kv;
+    if (!pith_number_parse(equals + 1, &n) || n == 0 || n > UINT32_MAX) return false;
+    if (strcmp(part, "context") == 0) w->context = (size_t)n;
+    else if (strcmp(part, "users") == 0) w->users = (size_t)n;
+    else return false;
+    return true;
+}
+
+static enum pith_status parse_fit(const char *text, struct wish *w, struct pith_error *err)
+{
+    char *copy = pith_strdup(text);
+    bool good = true;
+    if (!copy) return pith_fail_nomem(err, "--fit");
+    w->bound = FIT;
+    w->users = 1;
+    for (char *at = copy, *next; at && good; at = next) {
+        next = strchr(at, ',');
+        if (next) *next++ = '\0';
+        good = parse_part(at, w);
+    }
+    pith_free(copy);
+    if (good && w->bytes && w->context) return PITH_OK;
+    return pith_fail(err, PITH_ARG,
+                     "--fit %s: SIZE,context=N[,users=N][,kv=GRID], such as 24G,context=32k,users=8",
+                     text);
+}
+
+static enum pith_status parse_wish(const struct pith_quantize_options *o, struct wish *w,
+                                   struct pith_error *err)
+{
+    *w = (struct wish){.bound = MAX_KL, .most = o->max_kl, .kv = "bf16"};
+    if (!(o->max_kl >= 0) || o->max_kl > 100)
+        return pith_fail(err, PITH_ARG, "--max-kl %g: from 0 to 100 nats", o->max_kl);
+    if ((o->budget != NULL) + (o->fit != NULL) + (o->max_kl > 0) != 1)
+        return pith_fail(err, PITH_ARG,
+                         "-r auto needs one of --budget BITS|SIZE, --fit SIZE,context=N,users=N and"
+                         " --max-kl X");
+    if (o->budget) return parse_budget(o->budget, w, err);
+    return o->fit ? parse_fit(o->fit, w, err) : PITH_OK;
+}
+
+struct pith_quantize_options pith_auto_base(const struct pith_quantize_options *o)
+{
+    struct pith_quantize_options base = *o;
+    const bool file = o->container ? strcmp(o->container, "gguf") == 0
+                                   : o->out && pith_container_of_path(o->out);
+    base.recipe = file ? "gguf" : "gptq";
+    if (!o->container && !file) base.container = "compressed-tensors";
+    base.budget = base.fit = NULL;
+    base.max_kl = 0;
+    base.tries = (struct pith_list){0};
+    return base;
+}
+
+enum pith_status pith_auto_check(const struct pith_quantize_options *o, struct pith_error *err)
+{
+    struct wish w;
+    struct pith_tries t;
+    if (!pith_auto_asked(o)) {
+        if (!o->budget && !o->fit && o->max_kl == 0 && !o->tries.count) return PITH_OK;
+        return pith_fail(err, PITH_ARG, "--budget, --fit, --max-kl and --try go with -r auto");
+    }
+    if (o->weights)
+        return pith_fail(err, PITH_ARG,
+                         "--weights %s: -r auto chooses the grids; --try names those that it may "
+                         "take",
+                         o->weights);
+    PITH_TRY(pith_tries_parse(&o->tries, &t, err));
+    return parse_wish(o, &w, err);
+}
+
+/* --- parts ------------------------------------------------------------------------------------ */
+
+/* Linears that share a grid, with the options that all of them have. */
+struct group {
+    size_t first; /* its choice of the smallest number */
+    uint64_t weights;
+    struct pith_assign_option option[PITH_TRIES + 1];
+    size_t grid[PITH_TRIES + 1]; /* of an option; PITH_TRIES: 16 bits */
+    size_t options;
+};
+
+struct search {
+    const struct pith_job *job;
+    const struct pith_sense *sense;
+    size_t *group_of; /* [job->choice_count]: SIZE_MAX: of none */
+    struct group *group;
+    size_t groups;
+    size_t *chosen; /* [groups] */
+    struct pith_assign_part *part;
+    uint64_t weights; /* of all groups */
+    struct pith_assigned got;
+};
+
+/* Engines hold what reads one input as one matrix, and the experts of a layer as one; a GGUF file
+ * has a type for each of a layer's tensors, in which experts lie side by side. */
+static size_t leader_of(const struct search *s, const struct pith_choice *c)
+{
+    const struct pith_layer_plan *l = pith_job_plan(s->job, c->layer);
+    const struct pith_node *node = pith_plan_experts(l);
+    const size_t first = s->job->model->plans.first[c->layer];
+    const bool file = s->job->container->file != NULL;
+    if (l->linear[c->linear].expert != PITH_NO_PART && node) {
+        const uint32_t at = c->linear - node->u.experts.first;
+        return first + node->u.experts.first + (file ? at % node->u.experts.each : 0);
+    }
+    return first + (file ? c->linear : l->site[l->linear[c->linear].site].first);
+}
+
+static bool can_any(const struct search *s, size_t choice)
+{
+    for (size_t g = 0; g < s->sense->grids; g++)
+        if (pith_sense_at(s->sense, choice, g)->can) return true;
+    return false;
+}
+
+static void add_option(struct group *g, size_t grid, uint64_t bytes, double loss)
+{
+    g->grid[g->options] = grid;
+    g->option[g->options++] = (struct pith_assign_option){bytes, loss};
+}
+
+/* The sums over the linears of a group, in the order of the choices. */
+static void fill_group(const struct search *s, size_t number)
+{
+    struct group *group = &s->group[number];
+    for (size_t grid = 0; grid <= s->sense->grids; grid++) {
+        const bool plain = grid == s->sense->grids;
+        uint64_t bytes = 0;
+        double loss = 0;
+        bool can = true;
+        for (size_t i = group->first; i < s->job->choice_count; i++) {
+            if (s->group_of[i] != number) continue;
+            const struct pith_choice *c = &s->job->choices[i];
+            const struct pith_sense_cell *cell = plain ? NULL : pith_sense_at(s->sense, i, grid);
+            can = can && (plain || cell->can);
+            bytes += plain ? 2ull * c->rows * c->cols : cell->bytes;
+            loss += plain ? 0 : cell->kld;
+        }
+        if (can) add_option(group, plain ? PITH_TRIES : grid, bytes, loss);
+    }
+}
+
+static enum pith_status find_groups(struct search *s, struct pith_error *err)
+{
+    const size_t n = s->job->choice_count;
+    s->group_of = pith_alloc(n, sizeof *s->group_of);
+    size_t *number = pith_alloc(n, sizeof *number); /* of a leader's group */
+    s->group = pith_zalloc(n, sizeof *s->group);
+    s->part = pith_alloc(n, sizeof *s->part);
+    s->chosen = pith_alloc(n, sizeof *s->chosen);
+    const bool there = s->group_of && number && s->group && s->part && s->chosen;
+    for (size_t i = 0; i < n && there; i++) number[i] = s->group_of[i] = SIZE_MAX;
+    for (size_t i = 0; i < n && there; i++) {
+        const struct pith_choice *c = &s->job->choices[i];
+        const size_t leader = leader_of(s, c);
+        if (!can_any(s, i)) continue;
+        if (number[leader] == SIZE_MAX) {
+            s->group[s->groups].first = i;
+            number[leader] = s->groups++;
+        }
+        s->group_of[i] = number[leader];
+        s->group[number[leader]].weights += (uint64_t)c->rows * c->cols;
+        s->weights += (uint64_t)c->rows * c->cols;
+    }
+    pith_free(number);
+    if (!there) return pith_fail_nomem(err, "the groups of linears");
+    for (size_t i = 0; i < s->groups; i++) {
+        fill_group(s, i);
+        s->part[i] = (struct pith_assign_part){s->group[i].option, s->group[i].options};
+    }
+    return s->groups ? PITH_OK
+                     : pith_fail(err, PITH_UNSUPPORTED, "there is no linear to choose a grid for");
+}
+
+/* --- choosing --------------------------------------------------------------------------------- */
+
+static enum pith_status assign(struct search *s, uint64_t budget, size_t cells,
+                               struct pith_error *err)
+{
+    const struct pith_assign a = {
+        .part = s->part, .parts = s->groups, .budget = budget, .cells = cells};
+    return pith_assign(&a, s->chosen, &s->got, err);
+}
+
+/* Bytes of the model's other weights, and of each position's keys and values. */
+static enum pith_status other_bytes(const struct pith_job *job, const struct wish *w,
+                                    uint64_t *bytes, struct pith_error *err)
+{
+    const struct pith_plans *plans = &job->model->plans;
+    uint64_t linears = 0;
+    for (size_t i = 0; i < job->choice_count; i++) {
+        const struct pith_choice *c = &job->choices[i];
+        const struct pith_qspec spec = {
+            .rows = c->rows,
+            .cols = c->cols,
+            .grid = c->grid,
+            .scale_dtype = job->container->scale_dtype(&c->grid, job->container_opts.model_dtype)};
+        if (c->grid.format)
+            linears += (uint64_t)(pith_qspec_bits(&spec) * c->rows * c->cols / 8);
+    }
+    *bytes = job->layout.total_bytes > linears ? job->layout.total_bytes - linears : 0;
+    if (w->bound != FIT) return PITH_OK;
+    struct pith_kv_format kv;
+    double position = 0;
+    PITH_TRY(pith_kv_parse(w->kv, PITH_BF16, job->model, &kv, err));
+    for (uint32_t i = 0; i < plans->layers; i++)
+        position += pith_kv_position_bytes(kv.layer ? &kv.layer[i] : &kv,
+                                           &pith_plan(plans, i)->state);
+    pith_kv_format_free(&kv);
+    *bytes += (uint64_t)(position * (double)w->context * (double)w->users);
+    return PITH_OK;
+}
+
+/* The smallest budget whose best assignment loses at most that. */
+static enum pith_status choose_by_loss(struct search *s, double most, struct pith_error *err)
+{
+    enum { HALVINGS = 40, FEW = 1 << 21 };
+    uint64_t low = 0, high = 0;
+    for (size_t i = 0; i < s->groups; i++) {
+        uint64_t least = UINT64_MAX, dearest = 0;
+        for (size_t k = 0; k < s->group[i].options; k++) {
+            const uint64_t cost = s->group[i].option[k].cost;
+            if (cost < least) least = cost;
+            if (cost > dearest) dearest = cost;
+        }
+        low += least;
+        high += dearest;
+    }
+    for (int i = 0; i < HALVINGS && low < high; i++) {
+        const uint64_t middle = low + (high - low) / 2;
+        PITH_TRY(assign(s, middle, FEW, err));
+        if (s->got.loss <= most) high = middle;
+        else low = middle + 1;
+    }
+    return assign(s, high, FEW, err);
+}
+
+static enum pith_status choose(struct search *s, const struct wish *w, struct pith_error *err)
+{
+    uint64_t other = 0, budget = (uint64_t)(w->bits / 8 * (double)s->weights);
+    if (w->bound == MAX_KL) return choose_by_loss(s, w->most, err);
+    if (w->bound != BITS) {
+        PITH_TRY(other_bytes(s->job, w, &other, err));
+        if (other >= w->bytes)
+            return pith_fail(err, PITH_LIMIT,
+                             "the rest of the model%s takes %llu MiB of %llu MiB already",
+                             w->bound == FIT ? " and its cache" : "",
+                             (unsigned long long)(other >> 20),
+                             (unsigned long long)(w->bytes >> 20));
+        budget = w->bytes - other;
+    }
+    struct pith_error why = {0};
+    const enum pith_status r = assign(s, budget, 0, &why);
+    if (r == PITH_LIMIT)
+        return pith_fail(err, r,
+                         "the smallest grids that were tried need %.2f bits a weight, and the "
+                         "budget leaves %.2f; --try names smaller ones",
+                         8 * (double)s->got.cost / (double)s->weights,
+                         8 * (double)budget / (double)s->weights);
+    return r == PITH_OK ? r : pith_fail(err, r, "%s", why.text);
+}
+
+/* --- the recipe ------------------------------------------------------------------------------- */
+
+static const char *grid_text(const struct search *s, size_t group, char text[PITH_GRID_TEXT])
+{
+    const size_t grid = s->group[group].grid[s->chosen[group]];
+    if (grid == PITH_TRIES) return "none";
+    pith_grid_format(&s->sense->grid[grid], text);
+    return text;
+}
+
+static json_t *linears_of(const struct search *s)
+{
+    json_t *j = json_object();
+    for (size_t i = 0; i < s->job->choice_count; i++) {
+        char text[PITH_GRID_TEXT];
+        if (s->group_of[i] == SIZE_MAX) continue;
+        pith_json_set(&j, s->job->choices[i].module,
+                      json_string(grid_text(s, s->group_of[i], text)));
+    }
+    return j;
+}
+
+static const char *budget_text(const struct pith_quantize_options *o, char text[64])
+{
+    if (o->budget) (void)snprintf(text, 64, "%s", o->budget);
+    else if (o->fit) (void)snprintf(text, 64, "%s", o->fit);
+    else (void)snprintf(text, 64, "KL %g", o->max_kl);
+    return text;
+}
+
+/* The grid of most weights stands for the recipe. */
+static const char *usual_grid(const struct search *s, char text[PITH_GRID_TEXT])
+{
+    uint64_t weights[PITH_TRIES + 1] = {0};
+    size_t best = s->sense->grids ? 0 : PITH_TRIES;
+    for (size_t i = 0; i < s->groups; i++)
+        weights[s->group[i].grid[s->chosen[i]]] += s->group[i].weights;
+    for (size_t g = 0; g < s->sense->grids; g++)
+        if (weights[g] > weights[best]) best = g;
+    pith_grid_format(&s->sense->grid[best], text);
+    return text;
+}
+
+static enum pith_status save(const struct search *s, const struct pith_quantize_options *o,
+                             const char *path, struct pith_error *err)
+{
+    char usual[PITH_GRID_TEXT], budget[64];
+    const struct pith_job *job = s->job;
+    json_t *predicted =
+        json_pack("{s:s, s:f, s:f, s:I, s:f, s:b, s:I}", "budget", budget_text(o, budget), "kld",
+                  s->got.loss, "bits", 8 * (double)s->got.cost / (double)s->weights, "bytes",
+                  (json_int_t)s->got.cost, "bound", s->got.bound, "exact", (int)s->got.exact,
+                  "tokens", (json_int_t)(job->calib.windows * job->calib.length));
+    json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o}", "name", "auto", "base",
+                          job->recipe.name, "container", job->container->name, "weights",
+                          usual_grid(s, usual), "round", job->recipe.round->name, "predicted",
+                          predicted, "linears", linears_of(s));
+    if (!j) return pith_fail_nomem(err, path);
+    const enum pith_status r = pith_json_save(path, j, err);
+    json_decref(j);
+    return r;
+}
+
+/* --- the whole -------------------------------------------------------------------------------- */
+
+static void free_search(struct search *s)
+{
+    pith_free(s->group_of);
+    pith_free(s->group);
+    pith_free(s->part);
+    pith_free(s->chosen);
+}
+
+static enum pith_status search(const struct pith_job *job, const struct pith_sense *sense,
+                               const struct pith_quantize_options *asked, const char *path,
+                               struct pith_error *err)
+{
+    struct search s = {.job = job, .sense = sense};
+    struct wish w;
+    enum pith_status r = parse_wish(asked, &w, err);
+    if (r == PITH_OK) r = find_groups(&s, err);
+    if (r == PITH_OK) r = choose(&s, &w, err);
+    if (r == PITH_OK) r = save(&s, asked, path, err);
+    free_search(&s);
+    return r;
+}
+
+static enum pith_status find(struct pith_job *job, const struct pith_quantize_options *asked,
+                             struct pith_tries *t, const char *folder, struct pith_error *err)
+{
+    PITH_TRY(pith_job_open(job, err));
+    PITH_TRY(pith_sense_check(job, err));
+    PITH_TRY(pith_tries_settle(job, t, err));
+    PITH_TRY(pith_job_layout(job, err));
+    PITH_TRY(pith_dir_make(folder, err));
+    struct pith_sense s = {.grid = t->grid, .grids = t->count};
+    char *path = pith_path_join(folder, PITH_AUTO_RECIPE);
+    enum pith_status r = path ? pith_sense_run(job, folder, &s, err) : pith_fail_nomem(err, folder);
+    if (r == PITH_OK) r = search(job, &s, asked, path, err);
+    pith_free(path);
+    pith_sense_free(&s);
+    return r;
+}
+
+enum pith_status pith_auto_find(struct pith_backend *be, const struct pith_quantize_options *o,
+                                const char *folder, struct pith_error *err)
+{
+    struct pith_tries t;
+    struct pith_quantize_options mine = pith_auto_base(o);
+    char *path = pith_path_join(folder, PITH_AUTO_RECIPE);
+    if (!path) return pith_fail_nomem(err, folder);
+    const bool found = o->resume && pith_path_exists(path);
+    pith_free(path);
+    if (found) return PITH_OK;
+    PITH_TRY(pith_tries_parse(&o->tries, &t, err));
+    mine.resume = mine.rehearse = false;
+    if (mine.calib_tokens > TOKENS) mine.calib_tokens = TOKENS;
+    if (mine.seq_len > WINDOW) mine.seq_len = WINDOW;
+    struct pith_job job = {.options = &mine, .backend = be};
+    enum pith_status s = find(&job, o, &t, folder, err);
+    s = pith_checkpoint_settle(job.model ? job.model->checkpoint : NULL, false, s, err);
+    pith_job_close(&job);
+    return s;
+}

@@ -1,0 +1,28 @@
+/* pipe/auto.h: the recipe that -r auto means: of each linear the grid that together lose least
+ * within a budget, by their sensitivities (pipe/sense.h) and the solver of plan/assign.h. */
+#ifndef PITH_PIPE_AUTO_H
+#define PITH_PIPE_AUTO_H
+
+#include <pith/quantize.h>
+
+#include "backend/backend.h"
+#include "base/json.h"
+
+#define PITH_AUTO_RECIPE "recipe.json"
+
+/* Whether the options ask for it. */
+bool pith_auto_asked(const struct pith_quantize_options *o);
+/* Whether what they say of it makes sense: PITH_ARG. */
+enum pith_status pith_auto_check(const struct pith_quantize_options *o, struct pith_error *err);
+/* The same options with what stands for "auto" while no budget is looked at: a recipe of its stages
+ * on one of its grids. Texts are static or the options'. */
+struct pith_quantize_options pith_auto_base(const struct pith_quantize_options *o);
+
+/* Finds the recipe and writes it to a file of that name in `folder`, which is made; nothing to do,
+ * with `resume`, when it is there. It is a recipe like any, with "linears" and "predicted": {"budget", "kld", "bits": a weight of the
+ * linears that were chosen for, "bytes": of these, "bound": no assignment within the budget has a
+ * smaller sum than that, "exact", "tokens"}. PITH_LIMIT when even the smallest grids need more. */
+enum pith_status pith_auto_find(struct pith_backend *be, const struct pith_quantize_options *o,
+                                const char *folder, struct pith_error *err);
+
+#endif
