@@ -272,21 +272,28 @@ static enum pith_status other_bytes(const struct pith_job *job, const struct wis
     return PITH_OK;
 }
 
+/* Bytes of the smallest options, and of the largest. */
+static void find_range(const struct search *s, uint64_t *low, uint64_t *high)
+{
+    *low = *high = 0;
+    for (size_t i = 0; i < s->groups; i++) {
+        uint64_t least = UINT64_MAX, most = 0;
+        for (size_t k = 0; k < s->group[i].options; k++) {
+            const uint64_t cost = s->group[i].option[k].cost;
+            if (cost < least) least = cost;
+            if (cost > most) most = cost;
+        }
+        *low += least;
+        *high += most;
+    }
+}
+
 /* The smallest budget whose best assignment loses at most that. */
 static enum pith_status choose_by_loss(struct search *s, double most, struct pith_error *err)
 {
     enum { HALVINGS = 40, FEW = 1 << 21 };
-    uint64_t low = 0, high = 0;
-    for (size_t i = 0; i < s->groups; i++) {
-        uint64_t least = UINT64_MAX, dearest = 0;
-        for (size_t k = 0; k < s->group[i].options; k++) {
-            const uint64_t cost = s->group[i].option[k].cost;
-            if (cost < least) least = cost;
-            if (cost > dearest) dearest = cost;
-        }
-        low += least;
-        high += dearest;
-    }
+    uint64_t low, high;
+    find_range(s, &low, &high);
     for (int i = 0; i < HALVINGS && low < high; i++) {
         const uint64_t middle = low + (high - low) / 2;
         PITH_TRY(assign(s, middle, FEW, err));
@@ -310,15 +317,15 @@ static enum pith_status choose(struct search *s, const struct wish *w, struct pi
                              (unsigned long long)(w->bytes >> 20));
         budget = w->bytes - other;
     }
-    struct pith_error why = {0};
-    const enum pith_status r = assign(s, budget, 0, &why);
-    if (r == PITH_LIMIT)
-        return pith_fail(err, r,
+    uint64_t least, most;
+    find_range(s, &least, &most);
+    if (budget < least)
+        return pith_fail(err, PITH_LIMIT,
                          "the smallest grids that were tried need %.2f bits a weight, and the "
-                         "budget leaves %.2f; --try names smaller ones",
-                         8 * (double)s->got.cost / (double)s->weights,
+                         "budget leaves %.2f; --try names others",
+                         8 * (double)least / (double)s->weights,
                          8 * (double)budget / (double)s->weights);
-    return r == PITH_OK ? r : pith_fail(err, r, "%s", why.text);
+    return assign(s, budget, 0, err);
 }
 
 /* --- the recipe ------------------------------------------------------------------------------- */
@@ -439,7 +446,7 @@ enum pith_status pith_auto_find(struct pith_backend *be, const struct pith_quant
     mine.resume = mine.rehearse = false;
     if (mine.calib_tokens > TOKENS) mine.calib_tokens = TOKENS;
     if (mine.seq_len > WINDOW) mine.seq_len = WINDOW;
-    struct pith_job job = {.options = &mine, .backend = be};
+    struct pith_job job = {.options = &mine, .backend = be, .senses = true};
     enum pith_status s = find(&job, o, &t, folder, err);
     s = pith_checkpoint_settle(job.model ? job.model->checkpoint : NULL, false, s, err);
     pith_job_close(&job);

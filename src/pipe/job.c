@@ -156,7 +156,7 @@ static enum pith_status load_calibration(struct pith_job *job, struct pith_error
         return pith_fail(err, PITH_ARG, "--experts %s does nothing: %s is no mixture", o->experts,
                          o->model);
     PITH_TRY(check_rule(job, err));
-    if (!pith_job_calibrates(job)) return PITH_OK;
+    if (!pith_job_calibrates(job) && !job->senses) return PITH_OK;
     PITH_TRY(pith_tokenizer_open(o->model, &job->tokenizer, err));
     pith_tokenizer_listen(job->tokenizer, &o->progress);
     const size_t context = job->model->shape.max_position;

@@ -53,6 +53,7 @@ struct pith_job {
     const struct pith_quantize_options *options;
     bool fast;    /* calibration multiplies bfloat16 */
     bool convert; /* the input is quantized already */
+    bool senses;  /* calibration text is wanted whatever the recipe needs (pipe/sense.h) */
     struct pith_backend *backend;
     struct pith_model *model;
     struct pith_tokenizer *tokenizer; /* NULL when nothing is calibrated */

@@ -60,6 +60,8 @@ static float *grad_of(const struct pass *p, size_t window)
     return (float *)p->grad_file.data + window * p->length * p->job->model->shape.hidden;
 }
 
+static const char *const files[] = {"pith.sense.acts", "pith.sense.grad"};
+
 static enum pith_status open_file(const char *folder, const char *name, uint64_t bytes,
                                   struct pith_scratch_file *f, struct pith_error *err)
 {
@@ -80,11 +82,19 @@ static enum pith_status open_pass(struct pass *p, const char *folder, struct pit
     p->s->cell = pith_zalloc(p->job->choice_count * p->s->grids, sizeof *p->s->cell);
     if (!p->felt || !p->to || !p->s->cell) return pith_fail_nomem(err, "the linears");
     const uint64_t all = (uint64_t)p->windows * p->floats * sizeof(float) * (m->shape.layers + 1);
-    PITH_TRY(open_file(folder, "pith.sense.acts", all, &p->acts_file, err));
-    PITH_TRY(
-        open_file(folder, "pith.sense.grad", window * m->shape.hidden, &p->grad_file, err));
+    PITH_TRY(open_file(folder, files[0], all, &p->acts_file, err));
+    PITH_TRY(open_file(folder, files[1], window * m->shape.hidden, &p->grad_file, err));
     PITH_TRY(pith_tape_init(&p->tape, p->job->backend, m, p->length, err));
     return pith_collector_init(&p->collector, p->job->backend, m, p->length, err);
+}
+
+static void remove_files(const char *folder)
+{
+    for (size_t i = 0; i < PITH_COUNT(files); i++) {
+        char *path = pith_path_join(folder, files[i]);
+        if (path) (void)pith_unlink(path, NULL);
+        pith_free(path);
+    }
 }
 
 static void close_pass(struct pass *p)
@@ -497,6 +507,7 @@ enum pith_status pith_sense_run(const struct pith_job *job, const char *folder,
     if (r == PITH_OK) r = turn(&p, err);
     if (r == PITH_OK) r = go_back(&p, err);
     close_pass(&p);
+    remove_files(folder);
     if (r != PITH_OK) pith_sense_free(s);
     return r;
 }

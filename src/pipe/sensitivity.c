@@ -60,7 +60,7 @@ enum pith_status pith_pipe_sensitivity(struct pith_backend *be,
 {
     struct pith_tries t;
     PITH_TRY(pith_tries_parse(tries, &t, err));
-    struct pith_job job = {.options = o, .backend = be};
+    struct pith_job job = {.options = o, .backend = be, .senses = true};
     enum pith_status s = measure(&job, &t, report, err);
     s = pith_checkpoint_settle(job.model ? job.model->checkpoint : NULL, false, s, err);
     pith_job_close(&job);

@@ -1,0 +1,120 @@
+#!/bin/sh
+# pith sensitivity and -r auto: what is predicted, found, kept and refused.
+set -u
+. tests/cli/lib.sh
+few="--calib-tokens 4096 --seq-len 256"
+three=int3:g128:asym,int4:g128:asym,int8:g128
+cat >"$work/look.py" <<'PY'
+import collections, json, sys
+
+what, path, *rest = sys.argv[1:]
+j = json.load(open(path))
+if what == "table":  # fewer bits cost more, of every linear
+    cells = collections.defaultdict(dict)
+    for r in j["rows"]:
+        cells[r["part"]][r["bits"]] = r["kld"]
+    assert len(cells) == 42 and all(len(c) == 3 for c in cells.values()), "42 linears on 3 grids"
+    for part, c in cells.items():
+        losses = [c[b] for b in sorted(c)]
+        assert losses == sorted(losses, reverse=True) and losses[-1] >= 0, (part, c)
+elif what == "sum":  # of one grid against what pith eval measured
+    measured = json.load(open(rest[1]))["texts"][0]["kld_mean"]
+    predicted = sum(r["kld"] for r in j["rows"] if r["grid"] == rest[0])
+    assert 1 / 1.3 < measured / predicted < 1.3, (predicted, measured)
+elif what == "recipe":  # within its budget, and engines' rules for what they hold as one matrix
+    bits, kinds = float(rest[0]), collections.Counter(j["linears"].values())
+    assert j["predicted"]["bits"] <= bits + 1e-9 and j["predicted"]["kld"] >= j["predicted"]["bound"] * (1 - 1e-9), j["predicted"]
+    assert len(kinds) > 1, kinds
+    if rest[1:] == ["fused"]:
+        for layer in range(6):
+            a = [j["linears"][f"model.layers.{layer}.self_attn.{x}_proj"] for x in "qkv"]
+            m = [j["linears"][f"model.layers.{layer}.mlp.{x}_proj"] for x in ("gate", "up")]
+            assert len(set(a)) == 1 and len(set(m)) == 1, (a, m)
+elif what == "kld":
+    assert j["predicted"]["kld"] <= float(rest[0]), j["predicted"]
+elif what == "better":  # the first measured less than the second
+    a, b = (json.load(open(p)) for p in (path, rest[0]))
+    assert a["bits_per_weight"] <= b["bits_per_weight"] + 0.01, (a["bits_per_weight"], b["bits_per_weight"])
+    assert a["texts"][0]["kld_mean"] < b["texts"][0]["kld_mean"], (a["texts"][0]["kld_mean"], b["texts"][0]["kld_mean"])
+PY
+measured() { # OUT JSON [TEXT]
+    "$pith" eval "$1" --baseline "$probe" --text "${3:-$probe/eval.txt}" --max-tokens 8192 --context 256 --json --quiet >"$2"
+}
+
+# --- the table
+cd "$work" || exit 1
+# shellcheck disable=SC2086
+sense() { # NAME, more options
+    name=$1
+    shift
+    "$pith" sensitivity "$probe" --try "$three" $few --json --quiet "$@" >"$work/$name.json"
+}
+check "a table of sensitivities" sense one --threads 1
+check "has every linear on every grid" python3 look.py table one.json
+check "with other threads" sense two --threads 2
+check "it is the same to the bit" cmp one.json two.json
+check "without a calibration of the rounder" sense rtn -r rtn --container compressed-tensors
+check "it is another" sh -c '! cmp -s one.json rtn.json'
+check "nothing stays behind" sh -c '! ls -d pith.sensitivity* 2>/dev/null'
+"$pith" sensitivity "$probe" --try "$three" $few --quiet >table.txt
+check "as text" grep -q 'model.layers.5.mlp.down_proj' table.txt
+# GPTQ fits so few tokens better than others; rounding to nearest knows none.
+check "a uniform recipe" "$pith" quantize "$probe" -o u3 -r rtn --weights int3:g128:asym --quiet
+measured u3 u3.json "$root/src/calib/builtin.txt"
+check "diverges as predicted within 1.3" python3 look.py sum rtn.json int3:g128:asym u3.json
+refuse "a recipe that transforms" 1 'transform awq' "$pith" sensitivity "$probe" -r awq $few
+refuse "a grid that the container does not take" 1 'does not take that grid' "$pith" sensitivity "$probe" --try q4_k $few
+refuse "a grid that is none" 2 'no such format' "$pith" sensitivity "$probe" --try x9 $few
+
+# --- the recipe
+check "-r auto" "$pith" quantize "$probe" -o a -r auto --budget 3.6 --try $three $few --quiet
+check "stays within its bits" python3 look.py recipe a/recipe.json 3.6 fused
+check "is proven" "$pith" verify a --against "$probe"
+check "leaves nothing else" test ! -e a.auto -a ! -e a.partial
+check "its recipe runs like any" "$pith" quantize "$probe" -o b -r a/recipe.json $few --quiet
+same_model "to the same bytes" a b
+check "a uniform recipe of about these bits" "$pith" quantize "$probe" -o u -r gptq --weights int3:g32:asym --container compressed-tensors $few --quiet
+measured a a.json
+measured u u.json
+check "loses more" python3 look.py better a.json u.json
+check "--max-kl" "$pith" quantize "$probe" -o k -r auto --max-kl 0.03 --try $three $few --quiet
+check "is predicted to keep it" python3 look.py kld k/recipe.json 0.03
+check "a GGUF file by its size" "$pith" quantize "$probe" -o g.gguf -r auto --budget 4M $few --quiet
+check "has a type for each tensor" python3 look.py recipe g.gguf.recipe.json 6
+check "and is not larger" test "$(stat -c %s g.gguf)" -le 4400000
+check "weights and caches" "$pith" quantize "$probe" -o f -r auto --fit 10M,context=512,users=2,kv=int8:token --for vllm $few --quiet
+check "a mixture" "$pith" quantize "$root/models/probe-moe" -o m -r auto --budget 4.2 --try int3:g32,int4:g32,int8:g32 --calib-tokens 1024 --seq-len 128 --quiet
+check "is proven too" "$pith" verify m --against "$root/models/probe-moe"
+
+# --- killed, and gone on with
+env timeout -s KILL 6 "$pith" quantize "$probe" -o r -r auto --budget 3.6 --try $three $few --quiet 2>/dev/null
+check "after a kill" "$pith" quantize "$probe" -o r -r auto --budget 3.6 --try $three $few --resume --quiet
+same_model "the same comes of it" a r
+mkdir -p l.auto
+cp a/recipe.json l.auto/
+check "a recipe that was found is used again" "$pith" quantize "$probe" -o l -r auto --budget 3.6 --try $three $few --resume --quiet
+same_model "and gives the same" a l
+
+# --- refusals
+q() { # NAME STATUS PATTERN OPTIONS...
+    n=$1 want=$2 pattern=$3
+    shift 3
+    # shellcheck disable=SC2086
+    refuse "$n" "$want" "$pattern" "$pith" quantize "$probe" -o no -r auto $few "$@"
+    [ ! -e no ] && [ ! -e no.auto ] && [ ! -e no.partial ] || fail "$n: something stays behind"
+}
+q "no budget" 2 'needs one of'
+q "two of them" 2 'needs one of' --budget 4 --max-kl 1
+q "a budget that is none" 2 'mean bits of a weight' --budget lots
+q "a fit that is none" 2 'SIZE,context=N' --fit 24G
+q "a KL below 0" 2 'from 0 to 100' --max-kl -1
+q "--weights beside it" 2 'chooses the grids' --budget 4 --weights int4:g128
+q "fewer bits than there are" 1 'need 3.* bits a weight' --budget 2 --try int3:g128:asym,int4:g128:asym
+q "a size smaller than the rest" 1 'takes .* already' --budget 100k
+q "a learned rounding" 1 'blocks as a whole' --budget 4 --round learned
+refuse "a budget without auto" 2 'go with -r auto' "$pith" quantize "$probe" -o no -r gptq --budget 4
+printf '{"linears": {"model.layers.9.mlp.up_proj": "int4:g128"}}' >far.json
+refuse "a recipe for another model" 2 'which this model lacks' "$pith" quantize "$probe" -o no -r far.json
+printf '{"linears": {"model.layers.0.mlp.up_proj": 4}}' >bad.json
+refuse "a recipe without a grid" 2 'up_proj' "$pith" quantize "$probe" -o no -r bad.json
+finish
