@@ -33,9 +33,10 @@ static const struct option options[] = {
      "line ends CR LF of that text: keep (default, with a warning) or lf"},
     {"calib-tokens", 0, OPTION_COUNT, AT(q.calib_tokens), "N", "how much of it (default 16384)"},
     {"seq-len", 0, OPTION_COUNT, AT(q.seq_len), "N", "in windows of what length (default 512)"},
+    {"experts", 0, OPTION_TEXT, AT(q.experts), "RULE",
+     "which tokens the experts of a mixture are calibrated on: pooled (default), routed, all"},
     {"work", 0, OPTION_TEXT, AT(q.work), "DIR",
-     "a folder to make for intermediate results, removed afterwards (default: beside the current "
-     "folder's files)"},
+     "DIR.partial is made for what is in between, and removed (default pith.sensitivity)"},
 };
 
 static void defaults(void *settings)
@@ -71,8 +72,7 @@ static json_t *rows_of(const json_t *report)
                 json_array_append_new(row, json_string("-"));
             json_array_append_new(rows, row);
         }
-        snprintf(text, sizeof text, "%.4g",
-                 1000 * json_number_value(json_object_get(r, "kld")));
+        snprintf(text, sizeof text, "%.4g", 1000 * json_number_value(json_object_get(r, "kld")));
         for (size_t k = 0; k < json_array_size(grids); k++)
             if (json_equal(json_array_get(grids, k), json_object_get(r, "grid")))
                 json_array_set_new(row, k + 1, json_string(text));

@@ -80,9 +80,9 @@ static enum pith_status parse_fit(const char *text, struct wish *w, struct pith_
     }
     pith_free(copy);
     if (good && w->bytes && w->context) return PITH_OK;
-    return pith_fail(err, PITH_ARG,
-                     "--fit %s: SIZE,context=N[,users=N][,kv=GRID], such as 24G,context=32k,users=8",
-                     text);
+    return pith_fail(
+        err, PITH_ARG,
+        "--fit %s: SIZE,context=N[,users=N][,kv=GRID], such as 24G,context=32k,users=8", text);
 }
 
 static enum pith_status parse_wish(const struct pith_quantize_options *o, struct wish *w,
@@ -115,10 +115,15 @@ struct pith_quantize_options pith_auto_base(const struct pith_quantize_options *
 enum pith_status pith_auto_check(const struct pith_quantize_options *o, struct pith_error *err)
 {
     struct wish w;
-    struct pith_tries t;
+    struct pith_candidates t;
     if (!pith_auto_asked(o)) {
-        if (!o->budget && !o->fit && o->max_kl == 0 && !o->tries.count) return PITH_OK;
-        return pith_fail(err, PITH_ARG, "--budget, --fit, --max-kl and --try go with -r auto");
+        const char *alone = o->budget        ? "budget"
+                            : o->fit         ? "fit"
+                            : o->max_kl != 0 ? "max-kl"
+                            : o->tries.count ? "try"
+                                             : NULL;
+        if (!alone) return PITH_OK;
+        return pith_fail(err, PITH_ARG, "--%s does nothing without -r auto", alone);
     }
     if (o->weights)
         return pith_fail(err, PITH_ARG,
@@ -256,8 +261,7 @@ static enum pith_status other_bytes(const struct pith_job *job, const struct wis
             .cols = c->cols,
             .grid = c->grid,
             .scale_dtype = job->container->scale_dtype(&c->grid, job->container_opts.model_dtype)};
-        if (c->grid.format)
-            linears += (uint64_t)(pith_qspec_bits(&spec) * c->rows * c->cols / 8);
+        if (c->grid.format) linears += (uint64_t)(pith_qspec_bits(&spec) * c->rows * c->cols / 8);
     }
     *bytes = job->layout.total_bytes > linears ? job->layout.total_bytes - linears : 0;
     if (w->bound != FIT) return PITH_OK;
@@ -265,8 +269,8 @@ static enum pith_status other_bytes(const struct pith_job *job, const struct wis
     double position = 0;
     PITH_TRY(pith_kv_parse(w->kv, PITH_BF16, job->model, &kv, err));
     for (uint32_t i = 0; i < plans->layers; i++)
-        position += pith_kv_position_bytes(kv.layer ? &kv.layer[i] : &kv,
-                                           &pith_plan(plans, i)->state);
+        position +=
+            pith_kv_position_bytes(kv.layer ? &kv.layer[i] : &kv, &pith_plan(plans, i)->state);
     pith_kv_format_free(&kv);
     *bytes += (uint64_t)(position * (double)w->context * (double)w->users);
     return PITH_OK;
@@ -310,11 +314,10 @@ static enum pith_status choose(struct search *s, const struct wish *w, struct pi
     if (w->bound != BITS) {
         PITH_TRY(other_bytes(s->job, w, &other, err));
         if (other >= w->bytes)
-            return pith_fail(err, PITH_LIMIT,
-                             "the rest of the model%s takes %llu MiB of %llu MiB already",
-                             w->bound == FIT ? " and its cache" : "",
-                             (unsigned long long)(other >> 20),
-                             (unsigned long long)(w->bytes >> 20));
+            return pith_fail(
+                err, PITH_LIMIT, "the rest of the model%s takes %llu MiB of %llu MiB already",
+                w->bound == FIT ? " and its cache" : "", (unsigned long long)(other >> 20),
+                (unsigned long long)(w->bytes >> 20));
         budget = w->bytes - other;
     }
     uint64_t least, most;
@@ -416,7 +419,7 @@ static enum pith_status search(const struct pith_job *job, const struct pith_sen
 }
 
 static enum pith_status find(struct pith_job *job, const struct pith_quantize_options *asked,
-                             struct pith_tries *t, const char *folder, struct pith_error *err)
+                             struct pith_candidates *t, const char *folder, struct pith_error *err)
 {
     PITH_TRY(pith_job_open(job, err));
     PITH_TRY(pith_sense_check(job, err));
@@ -435,7 +438,7 @@ static enum pith_status find(struct pith_job *job, const struct pith_quantize_op
 enum pith_status pith_auto_find(struct pith_backend *be, const struct pith_quantize_options *o,
                                 const char *folder, struct pith_error *err)
 {
-    struct pith_tries t;
+    struct pith_candidates t;
     struct pith_quantize_options mine = pith_auto_base(o);
     char *path = pith_path_join(folder, PITH_AUTO_RECIPE);
     if (!path) return pith_fail_nomem(err, folder);

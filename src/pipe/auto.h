@@ -19,9 +19,10 @@ enum pith_status pith_auto_check(const struct pith_quantize_options *o, struct p
 struct pith_quantize_options pith_auto_base(const struct pith_quantize_options *o);
 
 /* Finds the recipe and writes it to a file of that name in `folder`, which is made; nothing to do,
- * with `resume`, when it is there. It is a recipe like any, with "linears" and "predicted": {"budget", "kld", "bits": a weight of the
- * linears that were chosen for, "bytes": of these, "bound": no assignment within the budget has a
- * smaller sum than that, "exact", "tokens"}. PITH_LIMIT when even the smallest grids need more. */
+ * with `resume`, when it is there. It is a recipe like any, with "linears" and "predicted":
+ * {"budget", "kld", "bits": a weight of the linears that were chosen for, "bytes": of these,
+ * "bound": no assignment within the budget has a smaller sum than that, "exact", "tokens"}.
+ * PITH_LIMIT when even the smallest grids need more. */
 enum pith_status pith_auto_find(struct pith_backend *be, const struct pith_quantize_options *o,
                                 const char *folder, struct pith_error *err);
 

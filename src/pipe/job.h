@@ -167,7 +167,7 @@ enum pith_status pith_job_check_targets(const struct pith_job *job, struct pith_
 /* job.c: fills job->recipe, job->more and job->container from the options, and what the stages
  * need. */
 enum pith_status pith_job_recipe(struct pith_job *job, struct pith_error *err);
-/* The recipe in full with what its file says beside it; a new reference, NULL when memory is out. */
+/* The recipe in full with what its file says beside it; a new reference, NULL without memory. */
 json_t *pith_job_recipe_json(const struct pith_job *job);
 
 /* select.c: whether each --override can be read; *needs gains what their grids need. */

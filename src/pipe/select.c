@@ -200,8 +200,8 @@ static struct override *choose_grid(const struct pith_job *job, struct pith_choi
 {
     const bool stays = pith_job_plan(job, c->layer)->linear[c->linear].stays;
     struct override *asked = NULL;
-    const char *own = json_string_value(
-        json_object_get(json_object_get(job->more, "linears"), c->module));
+    const char *own =
+        json_string_value(json_object_get(json_object_get(job->more, "linears"), c->module));
     c->grid = job->mixture ? pith_mixture_grid(job->mixture, job->model, c->layer, c->module)
                            : job->recipe.weights;
     if (own) (void)pith_recipe_linear(own, &c->grid, NULL);

@@ -13,7 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes that errors of a layer's matrices may take at once: of more, the pass back is made again. */
+/* Bytes that errors of a layer's matrices may take at once: of more, the pass back is made again.
+ */
 static const uint64_t HELD = (uint64_t)1 << 30;
 enum { ROWS_A_TASK = 16 };
 
@@ -148,7 +149,8 @@ static enum pith_status go_there(struct pass *p, struct pith_error *err)
     return PITH_OK;
 }
 
-/* --- the turn: a token drawn from each position's own distribution ----------------------------- */
+/* --- the turn: a token drawn from each position's own distribution -----------------------------
+ */
 
 struct drawing {
     const struct pith_backend *backend;
@@ -181,8 +183,8 @@ static void draw(void *ctx, size_t row, unsigned thread)
     to[drawn < d->vocab ? drawn : d->vocab - 1] += sign;
 }
 
-static enum pith_status turn_rows(struct pass *p, size_t window, size_t from, size_t n,
-                                  float *room, struct pith_error *err)
+static enum pith_status turn_rows(struct pass *p, size_t window, size_t from, size_t n, float *room,
+                                  struct pith_error *err)
 {
     const struct pith_model *m = p->job->model;
     const struct pith_acts last = acts_of(p, m->shape.layers);
@@ -367,7 +369,7 @@ static void feel(void *ctx, size_t task, unsigned thread)
     const size_t from = (task - f->first) * ROWS_A_TASK;
     for (size_t r = from; r < f->rows && r < from + ROWS_A_TASK; r++) {
         k->lanes_f32(grids, f->cols, f->error + r * grids * f->cols, f->cols, f->grad + r * f->cols,
-                      dot);
+                     dot);
         for (size_t g = 0; g < grids; g++)
             f->square[r * grids + g] += (double)dot[g] * (double)dot[g];
     }

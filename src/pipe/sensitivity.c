@@ -15,11 +15,10 @@ static void add_rows(json_t **rows, const struct pith_job *job, const struct pit
             char grid[PITH_GRID_TEXT];
             if (!cell->can) continue;
             pith_grid_format(&s->grid[g], grid);
-            pith_json_add(rows, json_pack("{s:s, s:s, s:f, s:I, s:f, s:f}", "part", c->module,
-                                          "grid", grid, "bits",
-                                          8.0 * (double)cell->bytes / c->rows / c->cols, "bytes",
-                                          (json_int_t)cell->bytes, "kld", cell->kld, "error",
-                                          cell->error));
+            pith_json_add(
+                rows, json_pack("{s:s, s:s, s:f, s:I, s:f, s:f}", "part", c->module, "grid", grid,
+                                "bits", 8.0 * (double)cell->bytes / c->rows / c->cols, "bytes",
+                                (json_int_t)cell->bytes, "kld", cell->kld, "error", cell->error));
         }
 }
 
@@ -38,7 +37,7 @@ static json_t *report_of(const struct pith_job *job, const struct pith_sense *s)
                      (json_int_t)job->calib.length, "grids", grids, "rows", rows);
 }
 
-static enum pith_status measure(struct pith_job *job, struct pith_tries *t, json_t **report,
+static enum pith_status measure(struct pith_job *job, struct pith_candidates *t, json_t **report,
                                 struct pith_error *err)
 {
     PITH_TRY(pith_job_open(job, err));
@@ -58,7 +57,7 @@ enum pith_status pith_pipe_sensitivity(struct pith_backend *be,
                                        const struct pith_list *tries, json_t **report,
                                        struct pith_error *err)
 {
-    struct pith_tries t;
+    struct pith_candidates t;
     PITH_TRY(pith_tries_parse(tries, &t, err));
     struct pith_job job = {.options = o, .backend = be, .senses = true};
     enum pith_status s = measure(&job, &t, report, err);

@@ -20,8 +20,7 @@ static bool some_can(const struct pith_job *job, const struct pith_grid *g)
     if (!pith_gridder_for(g)) return false;
     for (size_t i = 0; i < job->choice_count; i++) {
         const struct pith_choice *c = &job->choices[i];
-        if (job->container->accepts(g, c->rows, c->cols, &job->container_opts, &ignored) ==
-            PITH_OK)
+        if (job->container->accepts(g, c->rows, c->cols, &job->container_opts, &ignored) == PITH_OK)
             return true;
     }
     return false;
@@ -52,7 +51,7 @@ static bool engines_can(const struct pith_job *job, const struct pith_grid *g,
     return true;
 }
 
-static enum pith_status add(struct pith_tries *t, const char *text, struct pith_error *err)
+static enum pith_status add(struct pith_candidates *t, const char *text, struct pith_error *err)
 {
     if (t->count == PITH_TRIES)
         return pith_fail(err, PITH_LIMIT, "--try: at most %d grids", PITH_TRIES);
@@ -67,7 +66,8 @@ static enum pith_status add(struct pith_tries *t, const char *text, struct pith_
 }
 
 /* "int4:g128,int3:g128". */
-static enum pith_status add_list(struct pith_tries *t, const char *text, struct pith_error *err)
+static enum pith_status add_list(struct pith_candidates *t, const char *text,
+                                 struct pith_error *err)
 {
     while (*text) {
         const size_t n = strcspn(text, ",");
@@ -81,18 +81,17 @@ static enum pith_status add_list(struct pith_tries *t, const char *text, struct 
     return PITH_OK;
 }
 
-enum pith_status pith_tries_parse(const struct pith_list *texts, struct pith_tries *t,
+enum pith_status pith_tries_parse(const struct pith_list *texts, struct pith_candidates *t,
                                   struct pith_error *err)
 {
     t->count = 0;
     t->named = texts->count > 0;
     for (size_t i = 0; i < texts->count; i++) PITH_TRY(add_list(t, texts->item[i], err));
-    for (size_t i = 0; i < PITH_COUNT(usual) && !texts->count; i++)
-        PITH_TRY(add(t, usual[i], err));
+    for (size_t i = 0; i < PITH_COUNT(usual) && !texts->count; i++) PITH_TRY(add(t, usual[i], err));
     return PITH_OK;
 }
 
-enum pith_status pith_tries_settle(const struct pith_job *job, struct pith_tries *t,
+enum pith_status pith_tries_settle(const struct pith_job *job, struct pith_candidates *t,
                                    struct pith_error *err)
 {
     size_t kept = 0;

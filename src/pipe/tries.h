@@ -5,18 +5,18 @@
 #include "pipe/job.h"
 
 enum { PITH_TRIES = 24 };
-struct pith_tries {
+struct pith_candidates {
     struct pith_grid grid[PITH_TRIES];
     size_t count;
     bool named; /* by a person: each has to fit */
 };
 /* Each text may list several, with commas; without any those of tries.def. PITH_ARG,
  * PITH_UNSUPPORTED for a text that is no grid of weights, PITH_LIMIT for too many. */
-enum pith_status pith_tries_parse(const struct pith_list *texts, struct pith_tries *t,
+enum pith_status pith_tries_parse(const struct pith_list *texts, struct pith_candidates *t,
                                   struct pith_error *err);
 /* Leaves those that the job's container takes for some linear and its engines for all;
  * PITH_UNSUPPORTED when there are none, or, of named ones, for the first that they do not take. */
-enum pith_status pith_tries_settle(const struct pith_job *job, struct pith_tries *t,
+enum pith_status pith_tries_settle(const struct pith_job *job, struct pith_candidates *t,
                                    struct pith_error *err);
 
 #endif

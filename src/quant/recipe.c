@@ -303,7 +303,8 @@ static const struct label {
     {"container", "a container", "the one that its users load", set_container},
     {"linears", "an object: a grid, or none, for each of them",
      "grids of single linears by their whole names, in place of the recipe's", NULL},
-    {"predicted", "an object", "what was expected of it when it was made; told in the account", NULL},
+    {"predicted", "an object", "what was expected of it when it was made; told in the account",
+     NULL},
 };
 
 static const char *const orders[] = {

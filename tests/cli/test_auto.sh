@@ -112,7 +112,7 @@ q "--weights beside it" 2 'chooses the grids' --budget 4 --weights int4:g128
 q "fewer bits than there are" 1 'need 3.* bits a weight' --budget 2 --try int3:g128:asym,int4:g128:asym
 q "a size smaller than the rest" 1 'takes .* already' --budget 100k
 q "a learned rounding" 1 'blocks as a whole' --budget 4 --round learned
-refuse "a budget without auto" 2 'go with -r auto' "$pith" quantize "$probe" -o no -r gptq --budget 4
+refuse "a budget without auto" 2 'does nothing without -r auto' "$pith" quantize "$probe" -o no -r gptq --budget 4
 printf '{"linears": {"model.layers.9.mlp.up_proj": "int4:g128"}}' >far.json
 refuse "a recipe for another model" 2 'which this model lacks' "$pith" quantize "$probe" -o no -r far.json
 printf '{"linears": {"model.layers.0.mlp.up_proj": 4}}' >bad.json
