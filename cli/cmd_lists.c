@@ -4,6 +4,7 @@
 #include "cli/tables.h"
 
 #include <pith/inspect.h>
+#include <pith/plan.h>
 
 #include <jansson.h>
 #include <stdio.h>
@@ -30,6 +31,7 @@ static json_t *cell_of(const json_t *v)
 {
     char text[32];
     if (json_is_string(v)) return json_string(json_string_value(v));
+    if (json_is_boolean(v)) return json_string(json_is_true(v) ? "yes" : "no");
     if (json_is_integer(v)) snprintf(text, sizeof text, "%lld", (long long)json_integer_value(v));
     else snprintf(text, sizeof text, "%.6g", json_number_value(v));
     return json_string(json_is_number(v) ? text : "");
@@ -298,6 +300,33 @@ static int run_recipes(void *settings, const struct text_list *operands)
                       pith_recipes_json);
 }
 
+static int run_hardware(void *settings, const struct text_list *operands)
+{
+    struct settings *s = settings;
+    const char *name = operands->count ? operands->item[0] : NULL;
+    struct pith_context *context;
+    struct pith_error err = {0};
+    char *report = NULL;
+    if (!name || !pith_name_equal(name, "this"))
+        return print_list(s, name, "hardware", pith_hardware_json);
+    int rc = check_format(&s->common, s->format);
+    if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
+    if (rc != EXIT_DONE) return rc;
+    if (pith_hardware_measure(context, &report, &err) != PITH_OK)
+        rc = report_failure(&s->common, &err);
+    else if (s->common.json) printf("%s", report);
+    else {
+        json_t *j = read_report(&s->common, report, &rc), *list = json_pack("[O]", j);
+        if (j && s->format) rc = print_rows(s, list);
+        else if (j) print_entry(j, "hardware");
+        json_decref(list);
+        json_decref(j);
+    }
+    pith_text_free(report);
+    pith_context_free(&context);
+    return rc;
+}
+
 static int run_formats(void *settings, const struct text_list *operands)
 {
     return print_list(settings, operands->count ? operands->item[0] : NULL, "format",
@@ -333,6 +362,24 @@ const struct command command_formats = {
     .settings_size = sizeof(struct settings),
     .plain = true,
     .run = run_formats,
+};
+
+const struct command command_hardware = {
+    .name = "hardware",
+    .summary = "list the hardware that pith plan knows: memory, units, prices",
+    .operands = "[NAME] [options]",
+    .max_operands = 1,
+    .examples = "  pith hardware\n"
+                "  pith hardware h100-sxm\n"
+                "  pith hardware this --json > this.json\n",
+    .details =
+        "'this' is the machine at hand, measured. A row as --json prints it, changed as wanted,\n"
+        "is what pith plan --hardware FILE.json reads.\n",
+    .options = options,
+    .option_count = OPTIONS,
+    .settings_size = sizeof(struct settings),
+    .plain = true,
+    .run = run_hardware,
 };
 
 const struct command command_features = {

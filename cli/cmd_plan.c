@@ -23,7 +23,7 @@ struct settings {
 static const struct option options[] = {
     {"hardware", 0, OPTION_LIST, AT(hardware), "NAME[xN]",
      "what it shall run on, and how many of it (default: as few as do); may repeat; all: every "
-     "kind with a price; pith hardware lists them"},
+     "kind with a price; this: the machine at hand; FILE.json; pith hardware lists them"},
     {"context", 0, OPTION_LIST, AT(contexts), "N",
      "positions of each user's cache (default 4096, or the model's if less); may repeat"},
     {"users", 0, OPTION_LIST, AT(users), "N", "users at once (default 1); may repeat"},
@@ -306,11 +306,28 @@ static void take_options(struct settings *s, const struct text_list *operands)
     s->o.max_latency = s->latency / 1000;
 }
 
+/* The machine at hand is measured where it is asked for. */
+static int measure_this(struct settings *s, char **own)
+{
+    struct pith_context *context;
+    struct pith_error err = {0};
+    bool asked = false;
+    for (size_t i = 0; i < s->hardware.count; i++)
+        asked |= pith_name_equal(s->hardware.item[i], "this");
+    if (!asked) return EXIT_DONE;
+    int rc = make_context(&s->common, &context);
+    if (rc != EXIT_DONE) return rc;
+    if (pith_hardware_measure(context, own, &err) != PITH_OK) rc = report_failure(&s->common, &err);
+    pith_context_free(&context);
+    s->o.own = *own;
+    return rc;
+}
+
 static int run(void *settings, const struct text_list *operands)
 {
     struct settings *s = settings;
     struct pith_error err = {0};
-    char *report = NULL;
+    char *report = NULL, *own = NULL;
     if (s->shapes) return shapes_alone(s, operands);
     if (operands->count == 0)
         return usage_failure(&s->common, "an argument is missing: MODEL\n"
@@ -320,7 +337,10 @@ static int run(void *settings, const struct text_list *operands)
     if (rc == EXIT_DONE) rc = page_check(&s->common, s->page);
     if (rc != EXIT_DONE) return rc;
     take_options(s, operands);
+    rc = measure_this(s, &own);
+    if (rc != EXIT_DONE) return rc;
     const enum pith_status status = pith_plan_model(&s->o, &report, &err);
+    pith_text_free(own);
     if (status == PITH_ARG) return report_usage(&s->common, &err);
     if (status != PITH_OK) return report_failure(&s->common, &err);
     if (s->common.json) printf("%s", report);

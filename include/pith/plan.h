@@ -3,6 +3,7 @@
 #ifndef PITH_PLAN_H
 #define PITH_PLAN_H
 
+#include <pith/context.h>
 #include <pith/quantize.h>
 #include <pith/status.h>
 
@@ -32,6 +33,8 @@ struct pith_plan_model_options {
     double max_first;         /* seconds to the first token */
     size_t min_users;         /* that must fit at once */
     double max_cost;          /* USD a million tokens made */
+    const char *own; /* further hardware, JSON as of pith_hardware_json() or one of its rows; NULL:
+                        none. A name of `hardware` that ends in .json is such a file */
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_plan_model_defaults_sized(struct pith_plan_model_options *options, size_t size);
@@ -51,6 +54,14 @@ PITH_API enum pith_status pith_plan_model(const struct pith_plan_model_options *
 
 /* The well-known shapes that a plan can be made for by name, as a JSON array; free it likewise. */
 PITH_API enum pith_status pith_plan_shapes(char **report, struct pith_error *err);
+
+/* The hardware that is known, as a JSON array; free it likewise. */
+PITH_API enum pith_status pith_hardware_json(char **report, struct pith_error *err);
+/* The machine at hand as such a row, "this": its memory, its bandwidth and its arithmetic measured
+ * with the context's threads and kernels, which takes some tenths of a second and half a gibibyte.
+ * PITH_NOMEM. */
+PITH_API enum pith_status pith_hardware_measure(struct pith_context *context, char **report,
+                                                struct pith_error *err);
 
 /* A page with tables and charts made from such a report (pith_text_free() it). PITH_FORMAT: it is
  * none. */

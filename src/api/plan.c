@@ -139,6 +139,7 @@ enum pith_status pith_plan_model(const struct pith_plan_model_options *given, ch
     json_decref(p.rows);
     json_decref(p.out);
     pith_free(p.candidate);
+    plan_hardware_free(&p);
     pith_plan_subject_free(&p.model);
     return s;
 }

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "export/preflight.h"
+#include "plan/hardware.h"
 #include "plan/room.h"
 #include "quant/recipe.h"
 
@@ -15,7 +16,8 @@ enum {
     PLAN_TEXT = 80,
     PLAN_WHY = 192,
     PLAN_LIST = 32,
-    PLAN_WEIGHED = 24
+    PLAN_WEIGHED = 24,
+    PLAN_OWN = 16
 };
 
 /* One way to hold the weights. */
@@ -65,6 +67,9 @@ struct plan_made {
     size_t candidates;
     size_t context[PLAN_LIST], user_count[PLAN_LIST];
     size_t contexts, user_counts;
+    struct pith_hardware *own; /* [owns]: of others, with the trees that their texts are in */
+    json_t *own_text[PLAN_OWN];
+    size_t owns, own_texts;
     json_t *rows, *out; /* what is ranked, and what was ruled out */
 };
 
@@ -83,6 +88,12 @@ void plan_form(const struct plan_made *p, const struct plan_candidate *c,
 const char *plan_cache_tried(size_t *i, const char *engine);
 /* What is expected of a cache, NAN where it was not measured. */
 double plan_cache_kld(const char *name);
+
+/* The hardware of that name, of the options' own, of the file of that name, or of the table; or
+ * NULL. "name" with a file of several is the first of them. */
+enum pith_status plan_hardware_find(struct plan_made *p, const char *name,
+                                    const struct pith_hardware **out, struct pith_error *err);
+void plan_hardware_free(struct plan_made *p);
 
 /* Fills p->rows and p->out. */
 enum pith_status plan_rows_make(struct plan_made *p, struct pith_error *err);

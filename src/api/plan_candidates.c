@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { LINEARS_MOST = 1 << 21 };
+
 static const struct quality {
     const char *recipe;
     double probe, outliers; /* KL */
@@ -121,6 +123,9 @@ static enum pith_status list_linears(struct offers *o, struct pith_error *err)
 {
     const struct pith_plans *plans = &o->p->model.model->plans;
     const size_t all = plans->first[plans->layers] + 1;
+    if (all > LINEARS_MOST)
+        return pith_fail(err, PITH_LIMIT, "a model of %zu linears: at most %d are planned for", all,
+                         LINEARS_MOST);
     o->room = all;
     o->linear = pith_zalloc(all, sizeof *o->linear);
     o->name = pith_zalloc(all, sizeof *o->name);

@@ -351,18 +351,20 @@ static enum pith_status add_place(struct plan_made *p, const struct place *at,
 }
 
 /* "h100-sxm", "h100-sxmx8", "h100-sxm x8": a name as it stands comes first. */
-static enum pith_status find_place(const char *text, struct place *out, struct pith_error *err)
+static enum pith_status find_place(struct plan_made *p, const char *text, struct place *out,
+                                   struct pith_error *err)
 {
     char name[64];
     const char *x = strrchr(text, 'x');
     size_t n = x ? (size_t)(x - text) : 0;
     uint64_t count;
-    *out = (struct place){.h = pith_hardware_find(text)};
+    *out = (struct place){0};
+    PITH_TRY(plan_hardware_find(p, text, &out->h, err));
     while (n > 0 && text[n - 1] == ' ') n--;
     if (!out->h && n > 0 && n < sizeof name && pith_number_parse(x + 1, &count) && count > 0 &&
         count <= 4096) {
         (void)snprintf(name, sizeof name, "%.*s", (int)n, text);
-        out->h = pith_hardware_find(name);
+        PITH_TRY(plan_hardware_find(p, name, &out->h, err));
         out->devices = (unsigned)count;
     }
     if (out->h) {
@@ -405,7 +407,7 @@ enum pith_status plan_rows_make(struct plan_made *p, struct pith_error *err)
             PITH_TRY(add_all(p, err));
             continue;
         }
-        PITH_TRY(find_place(o->hardware.item[i], &at, err));
+        PITH_TRY(find_place(p, o->hardware.item[i], &at, err));
         PITH_TRY(add_place(p, &at, err));
     }
     return PITH_OK;

@@ -152,7 +152,7 @@ static bool lists(const char *texts, const struct pith_grid *g)
 static bool pairs_with(const struct pith_load_pair *pair, const struct pith_grid *g)
 {
     struct pith_grid canonical = *g;
-    canonical.mse = false;
+    canonical.mse = canonical.even = canonical.ceil = false;
     return lists(pair->weights, &canonical);
 }
 

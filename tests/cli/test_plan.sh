@@ -11,7 +11,7 @@ print(eval(sys.argv[2]))' "$1" "$2"
 }
 
 # The bytes of tensors that pith quantize writes, of several containers, are those foretold to 0.1%.
-for recipe in fp8 w8a16 gptq awq nvfp4; do
+for recipe in fp8 w8a16 gptq awq mxfp4 nvfp4; do
     "$pith" quantize $probe -o "$work/$recipe" -r $recipe --quiet --calib-tokens 512 >/dev/null
     "$pith" plan $probe --weights $recipe --kv bf16 --for vllm --json >"$work/plan.json"
     made=$(python3 -c 'import json, struct, sys
@@ -75,6 +75,18 @@ check "a page" "$pith" plan Llama-3.1-8B --hardware l4 -o "$work/plan.html"
 for part in "Memory of the first line" "Roofline of L4" "Users at most" "Quality against bytes" "Ruled out" "vllm serve"; do
     grep -q "$part" "$work/plan.html" && pass "the page has: $part" || fail "the page has: $part"
 done
+# Hardware of others, and the machine at hand.
+"$pith" hardware l4 --json >"$work/l4.json"
+"$pith" plan $probe --hardware "$work/l4.json" --json >"$work/mine.json"
+"$pith" plan $probe --hardware l4 --json >"$work/plan.json"
+cmp -s "$work/mine.json" "$work/plan.json" && pass "a file of hardware is as the table's row" || fail "a file of hardware"
+check "the machine at hand" "$pith" plan $probe --hardware this --weights none
+check "the machine alone" "$pith" hardware this
+check "the table" "$pith" hardware --format csv
+echo '{"hardware": "x", "bandwidth": -1}' >"$work/bad.json"
+refuse "a file of nonsense" 1 "no amount" "$pith" plan $probe --hardware "$work/bad.json"
+echo '[{"hardware": "x"}]' >"$work/bad.json"
+refuse "a file of too little" 1 "are needed" "$pith" plan $probe --hardware "$work/bad.json"
 refuse "hardware of nothing" 2 "there are t4" "$pith" plan $probe --hardware none-such
 refuse "a name of nothing" 2 "no such folder or file.*--shapes" "$pith" plan no-such-model
 refuse "no model" 2 "MODEL" "$pith" plan

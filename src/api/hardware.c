@@ -1,0 +1,111 @@
+#include "api/hardware.h"
+
+#include <pith/plan.h>
+
+#include "api/context.h"
+#include "backend/roof.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+json_t *pith_hardware_object(const struct pith_hardware *h)
+{
+    json_t *j = json_pack("{s:s, s:s, s:s, s:f, s:f, s:f}", "hardware", h->name, "what", h->title,
+                          "vendor", h->vendor, "memory_bytes", h->memory_bytes, "bandwidth",
+                          h->bandwidth, "link", h->link);
+    for (int u = 0; u < PITH_UNITS; u++)
+        pith_json_set(&j, pith_hardware_unit((enum pith_unit)u), json_real(h->ops[u]));
+    pith_json_set(&j, "most", json_integer(h->most));
+    pith_json_set(&j, "watts", json_real(h->watts));
+    pith_json_set(&j, "price", json_real(h->price));
+    pith_json_set(&j, "price_source", json_string(h->price_source));
+    pith_json_set(&j, "source", json_string(h->source));
+    pith_json_set(&j, "fnuz", json_boolean(h->fnuz));
+    pith_json_set(&j, "cpu", json_boolean(h->cpu));
+    return j;
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+/* A number that is at least 0. */
+static enum pith_status read_real(const json_t *j, const char *key, double *out, const char *where,
+                                  struct pith_error *err)
+{
+    PITH_TRY(pith_json_get_real(j, key, out, where, err));
+    if (*out < 0 || *out > 1e30)
+        return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is no amount", where, key);
+    return PITH_OK;
+}
+
+enum pith_status pith_hardware_read(const json_t *j, const char *where, struct pith_hardware *out,
+                                    struct pith_error *err)
+{
+    int64_t most = 1;
+    double any = 0;
+    *out = (struct pith_hardware){.title = "", .vendor = "", .price_source = "", .source = where};
+    if (!json_is_object(j)) return pith_fail(err, PITH_FORMAT, "%s: no object", where);
+    PITH_TRY(pith_json_get_str(j, "hardware", &out->name, where, err));
+    PITH_TRY(pith_json_get_str(j, "what", &out->title, where, err));
+    PITH_TRY(pith_json_get_str(j, "vendor", &out->vendor, where, err));
+    PITH_TRY(pith_json_get_str(j, "price_source", &out->price_source, where, err));
+    PITH_TRY(pith_json_get_str(j, "source", &out->source, where, err));
+    PITH_TRY(read_real(j, "memory_bytes", &out->memory_bytes, where, err));
+    PITH_TRY(read_real(j, "bandwidth", &out->bandwidth, where, err));
+    PITH_TRY(read_real(j, "link", &out->link, where, err));
+    PITH_TRY(read_real(j, "watts", &out->watts, where, err));
+    PITH_TRY(read_real(j, "price", &out->price, where, err));
+    PITH_TRY(pith_json_get_int(j, "most", 1, 4096, &most, where, err));
+    PITH_TRY(pith_json_get_bool(j, "fnuz", &out->fnuz, where, err));
+    PITH_TRY(pith_json_get_bool(j, "cpu", &out->cpu, where, err));
+    for (int u = 0; u < PITH_UNITS; u++) {
+        PITH_TRY(read_real(j, pith_hardware_unit((enum pith_unit)u), &out->ops[u], where, err));
+        any += out->ops[u];
+    }
+    out->most = (unsigned)most;
+    if (!out->name || out->bandwidth <= 0 || any <= 0 ||
+        (out->ops[PITH_UNIT_BF16] <= 0 && out->ops[PITH_UNIT_F32] <= 0))
+        return pith_fail(
+            err, PITH_FORMAT,
+            "%s: \"hardware\", \"bandwidth\" and operations as \"f32\" or \"bf16\" are "
+            "needed; pith hardware l4 --json shows a whole row",
+            where);
+    return PITH_OK;
+}
+
+/* --- the table, the machine ------------------------------------------------------------------- */
+
+enum pith_status pith_hardware_json(char **report, struct pith_error *err)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < pith_hardware_count(); i++)
+        pith_json_add(&list, pith_hardware_object(pith_hardware_at(i)));
+    return pith_report_text(list, report, err);
+}
+
+enum pith_status pith_hardware_measure(struct pith_context *context, char **report,
+                                       struct pith_error *err)
+{
+    struct pith_roof *roof;
+    struct pith_roof_sample s;
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    char title[160];
+    *report = NULL;
+    PITH_TRY(pith_roof_new(context->backend, &roof, err));
+    pith_roof_measure(roof, &s);
+    pith_roof_free(roof);
+    (void)snprintf(title, sizeof title, "this machine, %u threads, kernels %.60s",
+                   pith_context_threads(context), pith_context_cpu(context));
+    const struct pith_hardware h = {
+        .name = "this",
+        .vendor = "",
+        .title = title,
+        .memory_bytes = pages > 0 && page > 0 ? (double)pages * (double)page : 0,
+        .bandwidth = s.read_all,
+        .ops = {[PITH_UNIT_F32] = s.f32, [PITH_UNIT_BF16] = s.bf16, [PITH_UNIT_INT8] = s.int8},
+        .most = 1,
+        .price_source = "",
+        .source = "measured",
+        .cpu = true};
+    return pith_report_text(pith_hardware_object(&h), report, err);
+}
