@@ -249,3 +249,13 @@ def test_log_lines_go_to_logging(probe, tmp_path, caplog):
         pith.inspect(copy)
         pith.Engine(copy).close()
     assert "rope_thetta" in caplog.text
+
+
+def test_plan(probe):
+    report = pith.plan("Llama-3.1-8B", hardware=["l4"], contexts=[4096, "8k"], weights=["gptq"], kv=["bf16"], fit="20G", max_latency=1)
+    assert {r["context"] for r in report["rows"]} == {4096, 8192} and report["parameters"]["all"] == 8030261248
+    assert "<svg" in pith.plan_page(report)
+    assert pith.plan(probe, hardware=["this"], own=pith.measure_hardware())["rows"]
+    assert {"l4", "h100-sxm"} <= {h["hardware"] for h in pith.hardware()} and len(pith.plan_shapes()) > 60
+    with pytest.raises(pith.ArgumentError, match="there are"):
+        pith.plan(probe, hardware=["none-such"])

@@ -24,75 +24,97 @@ static void add_point(struct drawn *d, const char *name, double x, double y, boo
     d->count++;
 }
 
-/* "awq+gptq, fp8_e4m3, l4 x2" */
-static const char *row_name(const json_t *r, char name[NAME_ROOM])
+/* Its place in the table, which is what points are called by. */
+static const char *place_name(size_t i, char name[NAME_ROOM])
 {
-    const double count = page_number(r, "count");
-    const char *hardware = page_text(r, "hardware");
-    int n = snprintf(name, NAME_ROOM, "%.30s, %.24s", page_text(r, "recipe"), page_text(r, "kv"));
-    if (*hardware) n += snprintf(name + n, NAME_ROOM - (size_t)n, ", %.20s", hardware);
-    if (count > 1) (void)snprintf(name + n, NAME_ROOM - (size_t)n, " x%.0f", count);
+    (void)snprintf(name, NAME_ROOM, "%zu", i + 1);
     return name;
 }
 
 /* --- tables ----------------------------------------------------------------------------------- */
 
+static const struct {
+    const char *key, *title;
+    double unit;
+    int digits;
+} cells[] = {{"context", "context", 1, 7},
+             {"users", "users", 1, 7},
+             {"weight_bytes", "weights, GB", 1e-9, 4},
+             {"kv_bytes", "cache, GB", 1e-9, 4},
+             {"total_bytes", "in all, GB", 1e-9, 4},
+             {"max_users", "users at most", 1, 7},
+             {"max_context", "context at most", 1, 7},
+             {"first_token_seconds", "first token, s", 1, 3},
+             {"tokens_per_second_user", "tokens/s each", 1, 4},
+             {"tokens_per_second", "tokens/s", 1, 4},
+             {"cost_per_million_tokens", "USD a million", 1, 3},
+             {"joules_per_token", "joules a token", 1, 3}};
+
+/* Whether a column tells something: a number in any row, and of what was asked for another one. */
+static bool tells(const json_t *rows, const char *key)
+{
+    const bool asked = strcmp(key, "context") == 0 || strcmp(key, "users") == 0;
+    const double first = page_number(json_array_get(rows, 0), key);
+    const json_t *r;
+    size_t i;
+    json_array_foreach (rows, i, r) {
+        const double x = page_number(r, key);
+        if (asked ? x != first : isfinite(x)) return true;
+    }
+    return false;
+}
+
 static void rank_table(struct pith_str *out, const json_t *rows)
 {
-    static const char *const numbers[] = {"context",
-                                          "users",
-                                          "weights, GB",
-                                          "cache, GB",
-                                          "in all, GB",
-                                          "users at most",
-                                          "context at most",
-                                          "first token, s",
-                                          "tokens/s each",
-                                          "tokens/s",
-                                          "USD a million",
-                                          "joules a token",
-                                          "KL"};
-    static const struct {
-        const char *key;
-        double unit;
-        int digits;
-    } cells[] = {{"context", 1, 6},
-                 {"users", 1, 6},
-                 {"weight_bytes", 1e-9, 4},
-                 {"kv_bytes", 1e-9, 4},
-                 {"total_bytes", 1e-9, 4},
-                 {"max_users", 1, 8},
-                 {"max_context", 1, 8},
-                 {"first_token_seconds", 1, 3},
-                 {"tokens_per_second_user", 1, 4},
-                 {"tokens_per_second", 1, 4},
-                 {"cost_per_million_tokens", 1, 3},
-                 {"joules_per_token", 1, 3}};
+    static const char *const texts[] = {"recipe", "cache", "engine", "on"};
     struct pith_table t = {0};
     const json_t *r;
     size_t i;
-    pith_table_column(&t, "place", "", PITH_CELL_NUMBER);
-    for (i = 0; i < 4; i++) {
-        static const char *const texts[] = {"recipe", "cache", "engine", "on"};
+    pith_table_column(&t, "place", "place", PITH_CELL_NUMBER);
+    for (i = 0; i < PITH_COUNT(texts); i++)
         pith_table_column(&t, texts[i], texts[i], PITH_CELL_TEXT);
-    }
-    for (i = 0; i < PITH_COUNT(numbers); i++)
-        pith_table_column(&t, numbers[i], numbers[i], PITH_CELL_NUMBER);
-    pith_table_column(&t, "why", "why", PITH_CELL_TEXT);
+    for (i = 0; i < PITH_COUNT(cells); i++)
+        if (tells(rows, cells[i].key))
+            pith_table_column(&t, cells[i].key, cells[i].title, PITH_CELL_NUMBER);
+    pith_table_column(&t, "kld", "KL", PITH_CELL_NUMBER);
     json_array_foreach (rows, i, r) {
         pith_table_row(&t);
         pith_table_number(&t, (double)i + 1, 0);
-        pith_table_printf(&t, "%s (%s)", page_text(r, "recipe"), page_text(r, "weights"));
+        pith_table_text(&t, page_text(r, "recipe"));
         pith_table_text(&t, page_text(r, "kv"));
         pith_table_text(&t, page_text(r, "engine"));
-        pith_table_printf(&t, page_number(r, "count") > 1 ? "%s x%.0f" : "%s",
-                          page_text(r, "hardware"), page_number(r, "count"));
+        if (page_number(r, "count") > 1)
+            pith_table_printf(&t, "%s x%.0f", page_text(r, "hardware"), page_number(r, "count"));
+        else pith_table_text(&t, page_text(r, "hardware"));
         for (size_t k = 0; k < PITH_COUNT(cells); k++)
-            pith_table_significant(&t, page_number(r, cells[k].key) * cells[k].unit,
-                                   cells[k].digits);
+            if (tells(rows, cells[k].key))
+                pith_table_significant(&t, page_number(r, cells[k].key) * cells[k].unit,
+                                       cells[k].digits);
         pith_table_significant(&t, page_number(json_object_get(r, "quality"), "kld"), 3);
-        pith_table_text(&t, page_text(r, "reason"));
     }
+    pith_html_table(out, &t);
+    pith_table_free(&t);
+}
+
+static void reason_table(struct pith_str *out, const json_t *rows)
+{
+    struct pith_table t = {0};
+    const json_t *r;
+    size_t i;
+    pith_table_column(&t, "place", "place", PITH_CELL_NUMBER);
+    pith_table_column(&t, "recipe", "recipe", PITH_CELL_TEXT);
+    pith_table_column(&t, "weights", "weights", PITH_CELL_TEXT);
+    pith_table_column(&t, "why", "why", PITH_CELL_TEXT);
+    pith_table_column(&t, "source", "loss", PITH_CELL_TEXT);
+    json_array_foreach (rows, i, r) {
+        pith_table_row(&t);
+        pith_table_number(&t, (double)i + 1, 0);
+        pith_table_text(&t, page_text(r, "recipe"));
+        pith_table_text(&t, page_text(r, "weights"));
+        pith_table_text(&t, page_text(r, "reason"));
+        pith_table_text(&t, page_text(json_object_get(r, "quality"), "source"));
+    }
+    pith_html_heading(out, "Why");
     pith_html_table(out, &t);
     pith_table_free(&t);
 }
@@ -118,7 +140,11 @@ static void out_table(struct pith_str *out, const json_t *rows)
 static void command_facts(struct pith_str *out, const json_t *row)
 {
     const json_t *c = json_object_get(row, "commands"), *q = json_object_get(row, "quality");
-    const struct pith_html_fact facts[] = {{"why it is first", page_text(row, "reason"), false},
+    char asked[96];
+    (void)snprintf(asked, sizeof asked, "%.0f users with a context of %.0f",
+                   page_number(row, "users"), page_number(row, "context"));
+    const struct pith_html_fact facts[] = {{"line 1 is for", asked, false},
+                                           {"why it is first", page_text(row, "reason"), false},
                                            {"make it", page_text(c, "quantize"), true},
                                            {"serve it", page_text(c, "serve"), true},
                                            {"its loss", page_text(q, "source"), false},
@@ -168,7 +194,7 @@ static void roofline_chart(struct pith_str *out, const json_t *rows)
         const double ops = page_number(r, "operations_per_step"),
                      bytes = page_number(r, "bytes_per_step"),
                      time = page_number(r, "token_seconds") * page_number(r, "count");
-        add_point(&d, row_name(r, name), ops / bytes, ops / time * 1e-12, false);
+        add_point(&d, place_name(i, name), ops / bytes, ops / time * 1e-12, false);
     }
     (void)snprintf(title, sizeof title, "Roofline of %.60s (%.8s, grey), and a step of each line",
                    h->title, unit);
@@ -182,23 +208,32 @@ static void roofline_chart(struct pith_str *out, const json_t *rows)
                                               .count = d.count});
 }
 
+static void add_users(struct drawn *d, const json_t *row, const char *name, bool muted)
+{
+    const json_t *list = json_object_get(row, "users_by_context"), *pair;
+    const size_t last = json_array_size(list) - 1;
+    size_t k;
+    json_array_foreach (list, k, pair)
+        add_point(d, k == last ? name : "", json_number_value(json_array_get(pair, 0)),
+                  json_number_value(json_array_get(pair, 1)), muted);
+}
+
+/* The first row, and in grey the best in 16 bits. */
 static void users_chart(struct pith_str *out, const json_t *rows)
 {
-    enum { LINES = 4 };
     struct drawn d = {.count = 0};
-    const json_t *r, *pair;
+    const json_t *r;
     char name[NAME_ROOM];
-    size_t i, k;
-    json_array_foreach (rows, i, r) {
-        const json_t *list = json_object_get(r, "users_by_context");
-        if (i == LINES) break;
-        json_array_foreach (list, k, pair)
-            add_point(&d, k ? "" : row_name(r, name), json_number_value(json_array_get(pair, 0)),
-                      json_number_value(json_array_get(pair, 1)), i > 0);
-    }
+    size_t i;
+    json_array_foreach (rows, i, r)
+        if (i > 0 && strcmp(page_text(r, "recipe"), "none") == 0) {
+            add_users(&d, r, place_name(i, name), true);
+            break;
+        }
+    add_users(&d, json_array_get(rows, 0), "1", false);
     pith_html_chart(out, &(struct pith_chart){.kind = PITH_CHART_SCATTER,
-                                              .title = "Users at most against context (the first "
-                                                       "line, and grey the next three)",
+                                              .title = "Users at most against context (line 1, "
+                                                       "grey: in 16 bits)",
                                               .x_title = "positions of each user",
                                               .y_title = "users",
                                               .x_log = true,
@@ -216,8 +251,8 @@ static void quality_chart(struct pith_str *out, const json_t *rows)
     json_array_foreach (rows, i, r) {
         const double kld = page_number(json_object_get(r, "quality"), "kld");
         if (kld > 0)
-            add_point(&d, i < DRAWN ? row_name(r, name) : "", page_number(r, "total_bytes") * 1e-9,
-                      kld, i >= DRAWN);
+            add_point(&d, i < DRAWN ? place_name(i, name) : "",
+                      page_number(r, "total_bytes") * 1e-9, kld, i >= DRAWN);
     }
     pith_html_chart(out, &(struct pith_chart){.kind = PITH_CHART_SCATTER,
                                               .title = "Quality against bytes (the lowest and "
@@ -255,6 +290,7 @@ enum pith_status pith_plan_html(const char *report, char **html, struct pith_err
         pith_html_figures(&out, false, false);
         pith_html_heading(&out, "Best first");
         rank_table(&out, rows);
+        reason_table(&out, rows);
     } else pith_html_paragraph(&out, "Nothing fits.");
     out_table(&out, json_object_get(j, "ruled_out"));
     pith_html_end(&out);
