@@ -145,8 +145,21 @@ static void receive(struct exchange *e, const char *bytes, size_t size)
     if (r.status) exchange_refuse(e, &r);
 }
 
-/* The request is whole: it is answered here, or by a worker while the connection waits. */
-static void start(struct exchange *e)
+/* The connection waits from here on, unless its client has gone already. */
+static bool suspend(struct exchange *e)
+{
+    pthread_mutex_lock(&e->lock);
+    const bool gone = e->gone;
+    if (!gone) {
+        e->suspended = true;
+        MHD_suspend_connection(e->connection);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return !gone;
+}
+
+/* The request is whole: it is answered here, or (true) by a worker while the connection waits. */
+static bool start(struct exchange *e)
 {
     enum { MOST_SLOW = 64 };
     struct server *s = e->server;
@@ -154,29 +167,27 @@ static void start(struct exchange *e)
     struct refusal r = {0};
     if (strcmp(e->route->method, "GET") == 0) {
         e->route->handle(e);
-        return;
+        return false;
     }
     if (!check_phase(e, &r)) {
         exchange_refuse(e, &r);
-        return;
+        return false;
     }
     if (slow && workers_waiting(s->slow) >= MOST_SLOW) {
         (void)refuse(&r, 429, NULL, "too many requests wait already");
         exchange_refuse(e, &r);
-        return;
+        return false;
     }
     pthread_mutex_lock(&s->lock);
     e->serving = true;
     s->serving++;
     pthread_mutex_unlock(&s->lock);
-    pthread_mutex_lock(&e->lock);
-    e->suspended = true;
-    MHD_suspend_connection(e->connection);
-    pthread_mutex_unlock(&e->lock);
+    if (!suspend(e)) return false;
     e->work = e->route->handle;
-    if (workers_give(slow ? s->slow : s->workers, e)) return;
+    if (workers_give(slow ? s->slow : s->workers, e)) return true;
     (void)refuse(&r, 503, NULL, "the server ends");
     exchange_refuse(e, &r);
+    return true;
 }
 
 /* --- the answer
@@ -253,7 +264,9 @@ enum MHD_Result http_request(void *server, struct MHD_Connection *connection, co
         e->whole = true;
         const bool refused = e->answered;
         pthread_mutex_unlock(&e->lock);
-        if (!refused) start(e);
+        /* MHD keeps a connection that it suspended until it is resumed, even one that is closed
+         * here: what became of it is for the next call, which comes after that. */
+        if (!refused && start(e)) return MHD_YES;
     }
     pthread_mutex_lock(&e->lock);
     const bool gone = e->gone, waits = e->suspended, answered = e->answered;

@@ -35,9 +35,9 @@ void watch_exchange(struct exchange *e)
     struct epoll_event event = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = e->serial};
     struct link *l =
         MHD_get_connection_info(e->connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+    insert(e); /* first: the client may be gone already, and is told of once */
     if (epoll_ctl(e->server->poll, EPOLL_CTL_ADD, e->socket, &event) < 0 && errno == EEXIST)
         (void)epoll_ctl(e->server->poll, EPOLL_CTL_MOD, e->socket, &event);
-    insert(e);
     if (!l) return;
     pthread_mutex_lock(&e->server->lock);
     l->busy = true;

@@ -6,6 +6,7 @@
 #include "unit/server/fake.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -599,6 +600,41 @@ static void test_leaving(void **state)
     leave("{\"prompt\": \"a\", \"max_tokens\": 5000, \"stream\": true}");
 }
 
+static size_t descriptors(void)
+{
+    size_t n = 0;
+    for (int i = 0; i < 1024; i++) n += fcntl(i, F_GETFD) >= 0;
+    return n;
+}
+static size_t wanted_descriptors;
+static bool all_closed(void)
+{
+    return descriptors() <= wanted_descriptors;
+}
+
+/* Clients that go with the last byte of their request, some just before it is begun: their
+ * connections are closed, and the end does not wait for them. */
+static void test_leaving_at_once(void **state)
+{
+    (void)state;
+    static const char head[] =
+        "POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 38\r\n\r\n";
+    static const char body[] = "{\"prompt\": \"a\", \"max_tokens\": 1000000}";
+    const struct timespec pause = {.tv_nsec = 500000};
+    begin();
+    fake_wish.pause = 0.001;
+    wanted_descriptors = descriptors();
+    for (int i = 0; i < 300; i++) {
+        const int s = dial();
+        send_all(s, head, sizeof head - 1);
+        nanosleep(&pause, NULL);
+        send_all(s, body, sizeof body - 1);
+        close(s);
+    }
+    assert_true(awaited(nothing_runs));
+    assert_true(awaited(all_closed));
+}
+
 /* A reader that takes nothing: what it has not read stays within the limit, and it is cut. */
 static void test_slow_reader(void **state)
 {
@@ -725,6 +761,7 @@ int main(void)
                                        TEST(test_keys),
                                        TEST(test_origins),
                                        TEST(test_leaving),
+                                       TEST(test_leaving_at_once),
                                        TEST(test_slow_reader),
                                        TEST(test_late_token),
                                        TEST(test_tools),
