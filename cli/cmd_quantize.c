@@ -211,6 +211,45 @@ static void print_stages(const json_t *recipe)
     print_wrapped(text, INDENT, INDENT, prose_width());
 }
 
+/* How many weights have which grid, where the recipe names grids of single linears. */
+static void print_grids(const json_t *account)
+{
+    const json_t *l, *grid;
+    json_t *weights = json_object();
+    double all = 0;
+    const char *name;
+    char text[512] = "";
+    size_t i;
+    json_array_foreach (json_object_get(account, "linears"), i, l) {
+        const json_t *shape = json_object_get(l, "shape");
+        const double n = json_number_value(json_array_get(shape, 0)) *
+                         json_number_value(json_array_get(shape, 1));
+        name = json_text(l, "grid");
+        json_object_set_new(weights, name,
+                            json_real(n + json_number_value(json_object_get(weights, name))));
+        all += n;
+    }
+    json_object_foreach (weights, name, grid) {
+        const size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "%s%s %.0f%%", used ? ", " : "", name,
+                 all > 0 ? 100 * json_number_value(grid) / all : 0);
+    }
+    json_decref(weights);
+    printf("  grids            ");
+    print_wrapped(text, INDENT, INDENT, prose_width());
+}
+
+/* What a recipe foretold, and what became of it. */
+static void print_prediction(const json_t *account)
+{
+    const json_t *p = json_object_get(account, "prediction");
+    if (json_object_get(json_object_get(account, "recipe"), "linears")) print_grids(account);
+    if (p)
+        printf("  KL               %.4g foretold, %.4g +- %.1g measured on %.0f of these tokens\n",
+               number(p, "kld"), number(p, "measured"), number(p, "standard_error"),
+               number(p, "tokens"));
+}
+
 /* Linears that no type of GGUF has whole blocks for. */
 static void print_kept(const json_t *tensors)
 {
@@ -374,6 +413,7 @@ static void print_result(const char *out, const json_t *j, bool all)
     printf("  parameters       %.2f million, %.2f million of them quantized\n",
            number(sizes, "parameters") / 1e6, number(sizes, "quantized_parameters") / 1e6);
     print_calibration(json_object_get(j, "calibration"));
+    print_prediction(j);
     print_experts(json_object_get(j, "experts"));
     print_fallen(json_object_get(j, "linears"), json_object_get(j, "tensors"));
     print_worst(j, all ? SIZE_MAX : RANK_MOST);
@@ -397,6 +437,7 @@ static void print_rehearsal(const json_t *j)
            number(j, "bits_per_weight"));
     printf("  error            %.4f relative on average\n", number(j, "relative_error"));
     print_calibration(json_object_get(j, "calibration"));
+    print_prediction(j);
 }
 
 /* The meter's progress, and the ceiling on memory from the first step on: by then the run has been

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/names.h"
 #include "base/str.h"
+#include "pipe/foretold.h"
 #include "pipe/inspect.h"
 
 #include <stdio.h>
@@ -267,7 +268,8 @@ static enum pith_status run_all(struct pith_run *r, json_t **report, struct pith
     PITH_TRY(run_units(r, err));
     json_t *account = pith_run_account(r);
     if (!account) return pith_fail_nomem(err, "pith.json");
-    enum pith_status s = keep_recipe(r, err);
+    enum pith_status s = pith_foretold(r, account, err);
+    if (s == PITH_OK) s = keep_recipe(r, err);
     if (s == PITH_OK) s = pith_account_files(r, account, err);
     if (s == PITH_OK) s = pith_place_publish(r, account, err);
     if (s == PITH_OK) *report = account;

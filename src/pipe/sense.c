@@ -40,6 +40,7 @@ struct pass {
     size_t felts, tasks;
     float **to; /* [most linears]: the tape's */
     unsigned needs;
+    uint64_t most; /* bytes of errors held at once, those of one site more */
     double done, total;
 };
 
@@ -445,7 +446,7 @@ static enum pith_status go_through(struct pass *p, uint32_t layer, struct pith_e
                                  .routed = {.rule = p->job->experts}};
     enum pith_status s = PITH_OK;
     for (uint32_t i = 0; i < p->block.plan->sites && s == PITH_OK; i++) {
-        if (held(p) > HELD) s = settle(p, layer, false, err);
+        if (held(p) > p->most) s = settle(p, layer, false, err);
         if (s == PITH_OK) s = round_site(p, &stages, layer, i, err);
     }
     pith_stages_end(&stages);
@@ -464,6 +465,56 @@ static enum pith_status go_back(struct pass *p, struct pith_error *err)
         pith_block_free(&p->block);
         if (s != PITH_OK) return s;
     }
+    return PITH_OK;
+}
+
+/* --- memory ----------------------------------------------------------------------------------- */
+
+/* The most that a site's errors take, with a copy of a matrix, its statistics and its rounding. */
+static uint64_t site_bytes(const struct pass *p, uint32_t layer, const struct pith_site_spec *site)
+{
+    const struct pith_job *job = p->job;
+    uint64_t errors = 0, rounding = 0;
+    for (uint32_t i = site->first; i < site->first + site->count; i++) {
+        const struct pith_choice *c = pith_job_choice(job, layer, i);
+        const uint64_t matrix = (uint64_t)c->rows * c->cols * sizeof(float);
+        const uint64_t more = matrix + pith_job_rounding_bytes(job, c) +
+                              pith_job_made_bytes(job, c);
+        errors += matrix * (p->s->grids + 1);
+        if (more > rounding) rounding = more;
+    }
+    return errors + rounding + pith_stats_bytes(site->dim, p->needs, 0);
+}
+
+/* Takes what --memory leaves for errors; PITH_LIMIT when it does not do. */
+static enum pith_status fit_memory(struct pass *p, struct pith_error *err)
+{
+    const struct pith_job *job = p->job;
+    const struct pith_model *m = job->model;
+    const uint64_t limit = job->options->memory;
+    const unsigned threads = pith_pool_threads(pith_backend_pool(job->backend));
+    uint64_t site = 0, block = 0;
+    p->most = HELD;
+    if (!limit) return PITH_OK;
+    for (uint32_t l = 0; l < m->shape.layers; l++) {
+        const struct pith_layer_plan *plan = pith_job_plan(job, l);
+        const uint64_t bytes = pith_block_float_bytes(plan);
+        if (bytes > block) block = bytes;
+        for (uint32_t i = 0; i < plan->sites; i++) {
+            const uint64_t one = site_bytes(p, l, &plan->site[i]);
+            if (one > site) site = one;
+        }
+    }
+    const uint64_t fixed = pith_memory_anonymous() + pith_heap_holes() + block + site +
+                           pith_tape_bytes(m, threads, p->length) +
+                           pith_collector_bytes(m, p->length) +
+                           2ull * PITH_HEAD_ROWS * m->shape.vocab * sizeof(float);
+    if (fixed > limit)
+        return pith_fail(err, PITH_LIMIT,
+                         "sensitivities need about %llu MiB and --memory allows %llu MiB; fewer"
+                         " grids to --try or a shorter --seq-len need less",
+                         (unsigned long long)(fixed >> 20), (unsigned long long)(limit >> 20));
+    if (limit - fixed < p->most) p->most = limit - fixed;
     return PITH_OK;
 }
 
@@ -504,7 +555,8 @@ enum pith_status pith_sense_run(const struct pith_job *job, const char *folder,
     s->cell = NULL;
     for (size_t g = 0; g < s->grids; g++)
         if (pith_gridder_for(&s->grid[g])) p.needs |= pith_gridder_for(&s->grid[g])->needs;
-    enum pith_status r = open_pass(&p, folder, err);
+    enum pith_status r = fit_memory(&p, err);
+    if (r == PITH_OK) r = open_pass(&p, folder, err);
     if (r == PITH_OK) r = go_there(&p, err);
     if (r == PITH_OK) r = turn(&p, err);
     if (r == PITH_OK) r = go_back(&p, err);

@@ -30,6 +30,9 @@ elif what == "recipe":  # within its budget, and engines' rules for what they ho
             a = [j["linears"][f"model.layers.{layer}.self_attn.{x}_proj"] for x in "qkv"]
             m = [j["linears"][f"model.layers.{layer}.mlp.{x}_proj"] for x in ("gate", "up")]
             assert len(set(a)) == 1 and len(set(m)) == 1, (a, m)
+elif what == "came":  # true: the account says so
+    p = j["prediction"]
+    assert p["tokens"] == 4096 and 0.5 < p["measured"] / p["kld"] < 2 and p["standard_error"] > 0, p
 elif what == "kld":
     assert j["predicted"]["kld"] <= float(rest[0]), j["predicted"]
 elif what == "better":  # the first measured less than the second
@@ -70,6 +73,7 @@ refuse "a grid that is none" 2 'no such format' "$pith" sensitivity "$probe" --t
 check "-r auto" "$pith" quantize "$probe" -o a -r auto --budget 3.6 --try $three $few --quiet
 check "stays within its bits" python3 look.py recipe a/recipe.json 3.6 fused
 check "is proven" "$pith" verify a --against "$probe"
+check "and so is what it foretold" python3 look.py came a/pith.json
 check "leaves nothing else" test ! -e a.auto -a ! -e a.partial
 check "its recipe runs like any" "$pith" quantize "$probe" -o b -r a/recipe.json $few --quiet
 same_model "to the same bytes" a b
@@ -85,6 +89,9 @@ check "and is not larger" test "$(stat -c %s g.gguf)" -le 4400000
 check "weights and caches" "$pith" quantize "$probe" -o f -r auto --fit 10M,context=512,users=2,kv=int8:token --for vllm $few --quiet
 check "a mixture" "$pith" quantize "$root/models/probe-moe" -o m -r auto --budget 4.2 --try int3:g32,int4:g32,int8:g32 --calib-tokens 1024 --seq-len 128 --quiet
 check "is proven too" "$pith" verify m --against "$root/models/probe-moe"
+
+check "in little memory" "$pith" quantize "$probe" -o s -r auto --budget 3.6 --try $three $few --memory 48M --quiet
+check "the same" python3 -c "import json; a, b = (json.load(open(f'{x}/recipe.json'))['linears'] for x in 'as'); assert a == b"
 
 # --- killed, and gone on with
 env timeout -s KILL 6 "$pith" quantize "$probe" -o r -r auto --budget 3.6 --try $three $few --quiet 2>/dev/null
@@ -111,6 +118,7 @@ q "a KL below 0" 2 'from 0 to 100' --max-kl -1
 q "--weights beside it" 2 'chooses the grids' --budget 4 --weights int4:g128
 q "fewer bits than there are" 1 'need 3.* bits a weight' --budget 2 --try int3:g128:asym,int4:g128:asym
 q "a size smaller than the rest" 1 'takes .* already' --budget 100k
+q "less memory than it takes" 1 'sensitivities need about' --budget 4 --memory 16M
 q "a learned rounding" 1 'blocks as a whole' --budget 4 --round learned
 refuse "a budget without auto" 2 'does nothing without -r auto' "$pith" quantize "$probe" -o no -r gptq --budget 4
 printf '{"linears": {"model.layers.9.mlp.up_proj": "int4:g128"}}' >far.json
