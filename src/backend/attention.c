@@ -172,6 +172,28 @@ static void score_page(const struct job *j, const struct part *p, const struct p
     else k->attn_scores_bf16(p->count, side->dim, 1, p->q, j->key, rows->page, scores, SCORES_LD);
 }
 
+/* Weighted sums of values that lie among keys, some of their elements after the others. */
+static void add_joined(const struct job *j, const struct part *p, const struct pith_cache *cache,
+                       const struct pith_cache_rows *rows, const float *weights)
+{
+    float strip[PITH_KEYS * PITH_STRIP], some[PITH_KEYS * PITH_STRIP];
+    const struct pith_kern *k = &j->b->kern;
+    const struct pith_cache_side *keys = &cache->k;
+    const float *tile = NULL;
+    if (keys->code) tile = pith_cache_key_tile(j->b, keys, rows, j->b->scratch[p->thread].b);
+    for (size_t e = 0; e < cache->v.dim; e += PITH_STRIP) {
+        const size_t n = pith_min(PITH_STRIP, cache->v.dim - e), wide = pith_cache_row(n);
+        pith_cache_key_strip(j->b, keys, rows, &(struct pith_key_strip){tile, e, n}, strip);
+        const float *from = strip + rows->first * PITH_STRIP;
+        if (wide < PITH_STRIP) {
+            k->copy_rows(rows->n, wide, from, PITH_STRIP, some, wide);
+            from = some;
+        }
+        k->attn_values_f32(p->count, rows->n, wide, weights, SCORES_LD, from, p->chunk.o + e,
+                           j->dim);
+    }
+}
+
 static void add_page(const struct job *j, const struct part *p, const struct pith_cache *cache,
                      const struct pith_cache_rows *rows, float *weights)
 {
@@ -181,7 +203,8 @@ static void add_page(const struct job *j, const struct part *p, const struct pit
     float *work = j->b->scratch[p->thread].b;
     struct pith_coded codes;
     struct pith_coded_sums sums = {p->count, n, weights, SCORES_LD, p->chunk.o, j->dim};
-    if (j->value_bytes && cache == j->a->cache) {
+    if (cache->joined) add_joined(j, p, cache, rows, weights);
+    else if (j->value_bytes && cache == j->a->cache) {
         sums.p -= rows->first;
         pith_add_bytes(j->b, side, rows, &sums, work);
     } else if (side->code && p->count < ROWS / 4 &&
@@ -495,7 +518,7 @@ void pith_attention(struct pith_backend *b, const struct pith_attention *a)
     one.channels = a->cache->k.code && a->cache->k.code->channels;
     const bool fast = b->mode == PITH_MODE_FAST && !a->rounded;
     one.key_bytes = fast && pith_cache_takes_bytes(&a->cache->k, false);
-    one.value_bytes = fast && pith_cache_takes_bytes(&a->cache->v, true);
+    one.value_bytes = fast && !a->cache->joined && pith_cache_takes_bytes(&a->cache->v, true);
     one.rows = pith_min(ROWS, PITH_SCORES / scratch_floats(&one));
     for (size_t i = 0; i < a->spans && a->heads > 0;) {
         all.begin[0] = all.count = 0;

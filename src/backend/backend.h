@@ -160,6 +160,8 @@ enum { PITH_CODED = 1024 };
 struct pith_cache {
     size_t kv_heads;
     struct pith_cache_side k, v;
+    bool joined; /* values are the first v.dim numbers of keys (latents), as those are kept: they
+                    take no bytes of their own; no keys by channel then */
     size_t page_bytes;
     char *memory; /* page i begins at i * page_bytes; borrowed */
 };
@@ -180,7 +182,7 @@ struct pith_cache_span {
     const uint32_t *plain; /* likewise in the pool of struct pith_attention's plain, where needed */
 };
 /* Stores k [n][kv_heads][head_dim] and v [n][kv_heads][value_dim] as the positions of a span; but
- * no keys by channel. */
+ * no keys by channel, and no values that are joined with keys. */
 void pith_cache_store(struct pith_backend *b, const struct pith_cache *c,
                       const struct pith_cache_span *span, const float *k, const float *v);
 

@@ -65,8 +65,9 @@ static bool side_bytes(struct pith_cache_side *s, bool keys)
 bool pith_cache_layout(struct pith_cache *c)
 {
     size_t both;
-    return side_bytes(&c->k, true) && side_bytes(&c->v, false) &&
-           pith_add_size(c->k.bytes, c->v.bytes, &both) &&
+    if (!side_bytes(&c->k, true) || !side_bytes(&c->v, false)) return false;
+    if (c->joined) c->v.bytes = 0;
+    return pith_add_size(c->k.bytes, c->v.bytes, &both) &&
            pith_mul_size(both, c->kv_heads, &c->page_bytes);
 }
 
@@ -181,6 +182,7 @@ static void store_task(void *ctx, size_t task, unsigned thread)
                      .page = pith_cache_keys(c, s->span, from, kv)};
     if (!c->k.code) store_keys(s, &r);
     else if (!c->k.code->channels) store_codes(s, &c->k, &r);
+    if (c->joined) return;
     r.from = s->v + row * c->v.dim;
     r.ld = c->kv_heads * c->v.dim;
     r.page = pith_cache_values(c, s->span, from, kv);
@@ -291,6 +293,21 @@ const float *pith_cache_key_tile(const struct pith_backend *b, const struct pith
         b->kern.widen_bf16(k->plain * PITH_KEYS, scales + beside_bytes(r),
                            wide + (size_t)r->cols * PITH_KEYS);
     return wide;
+}
+
+void pith_cache_key_strip(const struct pith_backend *b, const struct pith_cache_side *k,
+                          const struct pith_cache_rows *rows, const struct pith_key_strip *strip,
+                          float *out)
+{
+    float wide[PITH_STRIP * PITH_KEYS];
+    const size_t at = strip->first * PITH_KEYS, n = strip->n;
+    const bool coded = strip->tile != NULL;
+    const float *from = coded ? strip->tile + at : wide;
+    if (!coded && k->dtype == PITH_F32) from = (const float *)(const void *)rows->page + at;
+    else if (!coded) b->kern.widen_bf16(n * PITH_KEYS, rows->page + at * sizeof(uint16_t), wide);
+    b->kern.transpose(n, PITH_KEYS, from, PITH_KEYS, out, PITH_STRIP);
+    for (size_t i = 0; n < PITH_STRIP && i < PITH_KEYS; i++)
+        memset(out + i * PITH_STRIP + n, 0, (PITH_STRIP - n) * sizeof *out);
 }
 
 /* One value of a page. */
@@ -510,6 +527,10 @@ void pith_cache_read(const struct pith_backend *b, const struct pith_cache *c,
             b, &c->k, &(struct pith_cache_rows){.page = pith_cache_keys(c, span, position, kv)},
             wide, &of);
         for (size_t e = 0; e < c->k.dim; e++) out[e] = out[e] * of.scale[e] + of.least[e];
+    }
+    if (c->joined) {
+        memcpy(out + c->k.dim, out, c->v.dim * sizeof *out);
+        return;
     }
     const char *values = pith_cache_values(c, span, position, kv);
     memcpy(out + c->k.dim,

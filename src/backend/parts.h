@@ -232,6 +232,7 @@ static inline char *pith_cache_keys(const struct pith_cache *c, const struct pit
 static inline char *pith_cache_values(const struct pith_cache *c, const struct pith_cache_span *s,
                                       size_t position, size_t kv)
 {
+    if (c->joined) return pith_cache_keys(c, s, position, kv);
     return pith_cache_page(c, s, position) + c->kv_heads * c->k.bytes + kv * c->v.bytes;
 }
 
@@ -253,6 +254,17 @@ const float *pith_cache_key_tile(const struct pith_backend *b, const struct pith
 /* n of a head's values from `first` on, [n][dim padded], likewise. */
 const float *pith_cache_value_tile(const struct pith_backend *b, const struct pith_cache_side *v,
                                    const struct pith_cache_rows *rows, float *wide);
+/* Elements [first, first + n) of a head's 32 keys of a page, at most PITH_STRIP, as rows of values
+ * [32][PITH_STRIP], those beyond n zero. tile: pith_cache_key_tile()'s where keys are codes, else
+ * NULL. */
+enum { PITH_STRIP = 64 };
+struct pith_key_strip {
+    const float *tile;
+    size_t first, n;
+};
+void pith_cache_key_strip(const struct pith_backend *b, const struct pith_cache_side *k,
+                          const struct pith_cache_rows *rows, const struct pith_key_strip *strip,
+                          float *out);
 /* Views of codes that kernels read in place, what is beside them in `work` (as above). False where
  * the kernels have no form for them: then tiles are made. */
 bool pith_cache_key_view(const struct pith_backend *b, const struct pith_cache_side *k,

@@ -32,6 +32,7 @@ static struct pith_cache cache_of(const struct pith_state_spec *s, const struct 
                                   const struct pith_row_code *code)
 {
     return (struct pith_cache){.kv_heads = s->heads,
+                               .joined = s->kind == PITH_STATE_LATENT,
                                .k = side_of(&f->k, s->key, plain_of(s), code),
                                .v = side_of(&f->v, s->value, 0, code ? code + 1 : NULL)};
 }
@@ -139,7 +140,7 @@ double pith_kv_bits(const struct pith_plans *p, const struct pith_kv_format *f, 
                                            (double)context
                                      : pith_kv_position_bytes(own, s);
         bytes += layer;
-        if (layer > 0) numbers += (double)s->heads * ((double)s->key + s->value);
+        if (layer > 0) numbers += pith_kv_numbers(s);
     }
     return numbers > 0 ? 8 * bytes / numbers : 0;
 }

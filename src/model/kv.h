@@ -108,6 +108,11 @@ enum pith_status pith_kv_choose(const struct pith_kv_wish *w, enum pith_dtype us
                                 struct pith_error *err);
 void pith_kv_format_free(struct pith_kv_format *f);
 
+/* Numbers that one position has in a layer: a latent, whose first ones are its values, once. */
+static inline double pith_kv_numbers(const struct pith_state_spec *s)
+{
+    return (double)s->heads * ((double)s->key + (s->kind == PITH_STATE_LATENT ? 0 : s->value));
+}
 /* Bytes that one position takes in a layer of that format (without a table), a 32nd of a page; 0
  * where nothing is kept by position. */
 double pith_kv_position_bytes(const struct pith_kv_format *f, const struct pith_state_spec *s);

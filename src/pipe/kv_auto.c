@@ -134,7 +134,7 @@ static enum pith_status find_parts(struct plan *p, struct pith_error *err)
     for (uint32_t i = 0; i < m->plans.layers; i++) {
         const struct pith_state_spec *s = &pith_plan(&m->plans, i)->state;
         if (!(pith_kv_position_bytes(&plain, s) > 0)) continue;
-        p->numbers += (double)s->heads * ((double)s->key + s->value);
+        p->numbers += pith_kv_numbers(s);
         if (s->kind == PITH_STATE_LATENT) add_part(p, i, BOTH);
         else {
             add_part(p, i, KEYS);

@@ -500,6 +500,32 @@ static void states_are_rounded_after_each_token(void **state)
     }
 }
 
+/* A page of a latent has its numbers once, in columns of 32: they are its values too. */
+static void latents_are_kept_once(void **state)
+{
+    (void)state;
+    struct cases c;
+    open_case(&c, "deepseek_v3", 1);
+    const struct pith_plans *plans = &c.r.model->plans;
+    const struct pith_kv_format f32 = format_of(&c, "f32"), bf16 = format_of(&c, "bf16"),
+                                int8 = format_of(&c, "int8:token");
+    size_t latents = 0;
+    for (uint32_t i = 0; i < plans->layers; i++) {
+        const struct pith_state_spec *s = &pith_plan(plans, i)->state;
+        if (s->kind != PITH_STATE_LATENT) continue;
+        const size_t wide = (s->key + 15) / 16 * 16, rotary = s->key - s->value;
+        /* Codes, a scale, and the rotary part in 16 bits, in whole lines of 64 bytes. */
+        const size_t page = (32 * (s->value + 4 + 2 * rotary) + 63) / 64 * 64;
+        latents++;
+        assert_true(pith_kv_position_bytes(&f32, s) == 4.0 * (double)wide);
+        assert_true(pith_kv_position_bytes(&bf16, s) == 2.0 * (double)wide);
+        assert_true(pith_kv_position_bytes(&int8, s) == (double)page / 32);
+    }
+    assert_int_equal(latents, plans->layers);
+    assert_true(pith_kv_bits(plans, &f32, 0) >= 32 && pith_kv_bits(plans, &f32, 0) < 48);
+    close_case(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -511,6 +537,7 @@ int main(void)
         cmocka_unit_test(windows_give_pages_back),
         cmocka_unit_test(a_full_pool_changes_nothing),
         cmocka_unit_test(states_are_rounded_after_each_token),
+        cmocka_unit_test(latents_are_kept_once),
         cmocka_unit_test(what_cannot_be_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
