@@ -105,9 +105,9 @@ static void sizes_are_those_of_what_is_kept(void **state)
     (void)state;
     struct rig r;
     open_case(&r, "deepseek_v3");
-    /* 3 layers of 32 positions: keys of 16 + 8, padded to 32, values of 16; sums of 4 heads. */
+    /* 3 layers of 32 positions: keys of 16 + 8, padded to 32, hold the values; sums of 4 heads. */
     assert_pages(pith_kv_bytes(&r.model->plans, 3, 20, PITH_BF16),
-                 3 * 32 * (32 + 16) * 2 + 4 * 32 * 4);
+                 3 * 32 * 32 * 2 + 4 * 32 * 4);
     rig_close(&r);
     open_case(&r, "qwen3_5");
     /* Three states of 3 x 56 inputs and 4 x 8 x 16, one layer of two heads of 16. */
