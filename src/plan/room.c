@@ -32,7 +32,7 @@ struct pith_spread_over pith_spread_devices(const struct pith_plan_subject *p,
                                             const struct pith_engine_need *e, unsigned devices)
 {
     const unsigned tensor = e->shards ? pith_tensor_most(p, devices) : 1;
-    return (struct pith_spread_over){tensor, devices / tensor, strcmp(e->name, "pith") != 0};
+    return (struct pith_spread_over){tensor, devices / tensor};
 }
 
 /* Registers of the layers' programs, in float32 in pith and in 16 bits elsewhere, and the logits

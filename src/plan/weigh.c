@@ -171,15 +171,13 @@ void pith_weigh_cache(const struct pith_plan_subject *p, const struct pith_kv_fo
         const double held = pith_kv_held_bytes(own, s, window, context) + 4.0 * s->floats;
         const double read = pith_kv_bytes_of(own, s, (double)seen, true) + 4.0 * s->floats;
         const uint32_t heads = s->kind == PITH_STATE_LATENT ? 1 : s->heads;
-        const double whole =
-            s->kind == PITH_STATE_LATENT && over.once ? (double)s->key / (s->key + s->value) : 1;
         const double part = s->kind == PITH_STATE_RECURRENT || heads >= over.tensor
                                 ? 1.0 / over.tensor
                                 : 1.0 / (heads ? heads : 1);
-        out->position += whole * pith_kv_position_bytes(own, s);
-        out->sequence += whole * held;
-        out->read += whole * read * part * over.tensor;
-        device += whole * held * part;
+        out->position += pith_kv_position_bytes(own, s);
+        out->sequence += held;
+        out->read += read * part * over.tensor;
+        device += held * part;
     }
     out->device = device * ((plans->layers + over.pipeline - 1) / over.pipeline) / plans->layers;
 }

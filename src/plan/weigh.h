@@ -30,7 +30,6 @@ double pith_form_bytes(const struct pith_weight_form *f, const struct pith_plan_
  * many each), layers over `pipeline` groups. */
 struct pith_spread_over {
     unsigned tensor, pipeline;
-    bool once; /* a latent is kept once; pith's pages hold it as key and as value */
 };
 
 struct pith_weighed {

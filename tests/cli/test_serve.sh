@@ -61,7 +61,7 @@ asks "chat with tools" 200 '"role":"assistant"' "$url/v1/chat/completions" \
     -d '{"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4, "tools": [{"type": "function", "function": {"name": "f"}}]}'
 asks "template" 200 'user: Hi' "$url/apply-template" -d '{"messages": [{"role": "user", "content": "Hi"}]}'
 asks "stream" 200 'text/event-stream' -N "$url/v1/chat/completions" \
-    -d '{"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4, "stream": true, "stream_options": {"include_usage": true}}'
+    -d '{"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4, "ignore_eos": true, "stream": true, "stream_options": {"include_usage": true}}'
 check "its order" python3 -c '
 import json, sys
 events = [l[6:] for l in open(sys.argv[1]).read().split("\n\n") if l]

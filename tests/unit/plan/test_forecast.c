@@ -120,7 +120,7 @@ static void weights_take_what_is_stated(void **state)
         struct pith_plan_subject p = model_of(stated[i].model);
         const struct pith_weight_form f = form_of(stated[i].grid, NULL);
         struct pith_weighed w;
-        pith_weigh(&p, &f, (struct pith_spread_over){1, 1, true}, &w);
+        pith_weigh(&p, &f, (struct pith_spread_over){1, 1}, &w);
         near(w.all, stated[i].bytes, 0.02, stated[i].place);
         pith_plan_subject_free(&p);
     }
@@ -149,7 +149,7 @@ static void caches_take_what_is_stated(void **state)
         struct pith_plan_subject p = model_of(stated[i].model);
         const struct pith_kv_format kv = cache_of(stated[i].kv);
         struct pith_cache_sums s;
-        pith_weigh_cache(&p, &kv, (struct pith_spread_over){1, 1, true}, stated[i].context, &s);
+        pith_weigh_cache(&p, &kv, (struct pith_spread_over){1, 1}, stated[i].context, &s);
         near(s.sequence, stated[i].bytes, 0.02, stated[i].place);
         pith_plan_subject_free(&p);
     }
@@ -174,7 +174,7 @@ static void grids_take_their_bits(void **state)
     for (size_t i = 0; i < PITH_COUNT(stated); i++) {
         const struct pith_weight_form f = form_of(stated[i].grid, stated[i].container);
         struct pith_weighed w;
-        pith_weigh(&p, &f, (struct pith_spread_over){1, 1, true}, &w);
+        pith_weigh(&p, &f, (struct pith_spread_over){1, 1}, &w);
         near(w.quantized_bits / w.quantized, stated[i].bits, 0.005, stated[i].grid);
     }
     pith_plan_subject_free(&p);
@@ -188,10 +188,10 @@ static void devices_share_what_can_be_shared(void **state)
     const struct pith_weight_form f = form_of(NULL, NULL);
     struct pith_weighed one, four, sixteen, piped;
     (void)state;
-    pith_weigh(&p, &f, (struct pith_spread_over){1, 1, true}, &one);
-    pith_weigh(&p, &f, (struct pith_spread_over){4, 1, true}, &four);
-    pith_weigh(&p, &f, (struct pith_spread_over){16, 1, true}, &sixteen);
-    pith_weigh(&p, &f, (struct pith_spread_over){1, 4, true}, &piped);
+    pith_weigh(&p, &f, (struct pith_spread_over){1, 1}, &one);
+    pith_weigh(&p, &f, (struct pith_spread_over){4, 1}, &four);
+    pith_weigh(&p, &f, (struct pith_spread_over){16, 1}, &sixteen);
+    pith_weigh(&p, &f, (struct pith_spread_over){1, 4}, &piped);
     assert_true(one.copies == 0 && one.device == one.all && four.all == one.all);
     /* Norms alone are copied over four; over sixteen each of the eight heads of k and v is twice.
      */
@@ -218,7 +218,7 @@ static void a_forecast_by_hand(void **state)
                                 .kv = &kv,
                                 .engine = pith_engine_need_find("vllm"),
                                 .demand = {.context = 4096, .users = 1, .prompt = 64, .gen = 64},
-                                .over = {1, 1, true},
+                                .over = {1, 1},
                                 .memory = h->memory_bytes};
     struct pith_room r;
     struct pith_forecast one, many;
@@ -260,7 +260,7 @@ static void the_most_is_the_most(void **state)
                                     .kv = &kv,
                                     .engine = pith_engine_need_find("vllm"),
                                     .demand = {.context = 8192, .users = 2, .prompt = 4096},
-                                    .over = {1, 1, true},
+                                    .over = {1, 1},
                                     .memory = 40e9};
         struct pith_room r, other;
         pith_room_find(&d, &r);

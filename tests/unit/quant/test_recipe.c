@@ -99,7 +99,9 @@ static void keys_are_what_files_hold(void **state)
     for (i = 0; pith_recipe_key(i, &k); i++) {
         const json_t *is = json_object_get(json, k.key);
         found += is != NULL;
-        assert_true(is || strcmp(k.key, "base") == 0);
+        /* What another run found is held only where a file gives it. */
+        assert_true(is || strcmp(k.key, "base") == 0 || strcmp(k.key, "linears") == 0 ||
+                    strcmp(k.key, "predicted") == 0);
         if (json_is_string(is) && k.usual[0]) assert_string_equal(json_string_value(is), k.usual);
         if (json_is_number(is)) assert_true(json_number_value(is) == atof(k.usual));
         if (json_is_boolean(is)) assert_string_equal(json_is_true(is) ? "true" : "false", k.usual);
