@@ -1,4 +1,4 @@
-/* pith sensitivity: what each linear would cost on each of several grids. */
+/* pith sensitivity: what each part would cost on each of several grids. */
 #include "cli/command.h"
 #include "cli/measure.h"
 #include "cli/tables.h"
@@ -13,13 +13,18 @@
 struct settings {
     struct common common;
     struct pith_sensitivity_options q; /* but for its lists, which are these */
-    struct text_list tries, calib, targets;
+    struct text_list tries, acts, caches, calib, targets;
 };
 
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {
     {"try", 0, OPTION_LIST, AT(tries), "GRID,GRID...",
      "the grids (default: several from 2 to 8 bits that the container takes); may repeat"},
+    {"acts", 0, OPTION_LIST, AT(acts), "GRID,GRID...",
+     "grids of what linears read (default: several of 8 to 4 bits; none: not looked at); may "
+     "repeat"},
+    {"kv", 0, OPTION_LIST, AT(caches), "GRID",
+     "KV cache (default: those that --kv auto chooses from; none: not looked at); may repeat"},
     {"recipe", 'r', OPTION_TEXT, AT(q.recipe), "NAME",
      "whose rounding is looked at (default gptq); recipes that transform are refused"},
     {"round", 0, OPTION_TEXT, AT(q.round), "NAME", "nearest, weighted or gptq"},
@@ -45,25 +50,33 @@ static void defaults(void *settings)
     ((struct settings *)settings)->q.work = "pith.sensitivity";
 }
 
-static json_t *columns_of(const json_t *grids)
+/* The tables: rows of a kind, and where the columns' names stand. */
+static const struct {
+    const char *kind, *columns, *first, *title;
+} tables[] = {{"weights", "grids", "linear", "linear alone adds on each grid"},
+              {"cache", "caches", "cache", "layer's keys or values alone add in each format"},
+              {"acts", "acts", "input", "input of linears alone adds on each grid"}};
+
+static json_t *columns_of(const json_t *grids, const char *first)
 {
     json_t *columns = json_array();
     const json_t *g;
     size_t i;
-    table_column(columns, "linear", "left");
+    table_column(columns, first, "left");
     json_array_foreach (grids, i, g) table_column(columns, json_string_value(g), "right");
     return columns;
 }
 
-/* A row a linear: KL x 1000 on each grid. */
-static json_t *rows_of(const json_t *report)
+/* A row a part: KL x 1000 on each grid. */
+static json_t *rows_of(const json_t *report, const json_t *grids, const char *kind)
 {
     json_t *rows = json_array(), *row = NULL;
-    const json_t *grids = json_object_get(report, "grids"), *r;
+    const json_t *r;
     const char *part = "";
     size_t i;
     json_array_foreach (json_object_get(report, "rows"), i, r) {
         char text[32];
+        if (strcmp(kind, json_text(r, "kind")) != 0) continue;
         if (strcmp(part, json_text(r, "part")) != 0) {
             part = json_text(r, "part");
             row = json_array();
@@ -80,17 +93,28 @@ static json_t *rows_of(const json_t *report)
     return rows;
 }
 
+static int print_one(const struct settings *s, const json_t *report, size_t which)
+{
+    const json_t *grids = json_object_get(report, tables[which].columns);
+    json_t *rows = rows_of(report, grids, tables[which].kind);
+    if (json_array_size(rows) == 0) {
+        json_decref(rows);
+        return EXIT_DONE;
+    }
+    printf("\nKL x 1000 (nats a token) that each %s\n\n", tables[which].title);
+    return print_table(&s->common, columns_of(grids, tables[which].first), rows, NULL);
+}
+
 static int print_report(const struct settings *s, const char *report)
 {
     int rc = EXIT_DONE;
     json_t *j = read_report(&s->common, report, &rc);
     if (!j) return rc;
-    printf("KL x 1000 (nats a token) that each linear alone adds on each grid, rounded by %s\n",
-           json_text(j, "round"));
-    printf("predicted on %.0f tokens in windows of %.0f\n\n",
+    printf("predicted on %.0f tokens in windows of %.0f; linears are rounded by %s\n",
            json_number_value(json_object_get(j, "tokens")),
-           json_number_value(json_object_get(j, "context")));
-    rc = print_table(&s->common, columns_of(json_object_get(j, "grids")), rows_of(j), NULL);
+           json_number_value(json_object_get(j, "context")), json_text(j, "round"));
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0] && rc == EXIT_DONE; i++)
+        rc = print_one(s, j, i);
     json_decref(j);
     return rc;
 }
@@ -106,6 +130,8 @@ static int run(void *settings, const struct text_list *operands)
     if (rc != EXIT_DONE) return rc;
     s->q.model = operands->item[0];
     s->q.tries = as_list(&s->tries);
+    s->q.acts = as_list(&s->acts);
+    s->q.caches = as_list(&s->caches);
     s->q.calib = as_list(&s->calib);
     s->q.targets = as_list(&s->targets);
     s->q.seed = s->common.seed;
@@ -123,14 +149,15 @@ static int run(void *settings, const struct text_list *operands)
 
 const struct command command_sensitivity = {
     .name = "sensitivity",
-    .summary = "what each linear would cost on each of several grids",
+    .summary = "what each part would cost on each of several grids",
     .operands = "MODEL [options]",
     .examples = "  pith sensitivity models/probe\n"
                 "  pith sensitivity models/probe --try int3:g128,int4:g128,int8:g128 --json\n"
                 "  pith sensitivity models/probe --container gguf\n",
     .details = "One pass through the model and one back tell how much its answers would diverge\n"
-               "(KL, nats a token) if this one linear were rounded to that grid; what several\n"
-               "linears cost adds up. -r auto of 'pith quantize' chooses by it.\n",
+               "(KL, nats a token) if this one linear, its input, or the keys or values of this\n"
+               "one layer were rounded so; what several parts cost adds up. -r auto of\n"
+               "'pith quantize' chooses grids of linears by it.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .settings_size = sizeof(struct settings),

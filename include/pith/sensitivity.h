@@ -1,4 +1,5 @@
-/* pith/sensitivity.h: what each linear of a model would cost on each of several grids. */
+/* pith/sensitivity.h: what each part of a model would cost on each of several grids: linears,
+ * inputs of linears, keys and values of each layer. */
 #ifndef PITH_SENSITIVITY_H
 #define PITH_SENSITIVITY_H
 
@@ -21,8 +22,11 @@ struct pith_sensitivity_options {
     struct pith_list targets; /* engines: grids that one of them does not load are left out */
     const char *crlf;         /* as for pith_quantize() */
     const char *experts;
-    size_t calib_tokens; /* default 16384 */
-    size_t seq_len;      /* default 512, at most the model's context */
+    struct pith_list acts;   /* grids of inputs; none: several; "none": not looked at */
+    struct pith_list caches; /* names as of `kv` of pith_eval(), without "recent" and "sink"; none:
+                                those that auto chooses from; "none": not looked at */
+    size_t calib_tokens;     /* default 16384 */
+    size_t seq_len;          /* default 512, at most the model's context */
     uint64_t seed;
     struct pith_progress progress;
 };
@@ -33,11 +37,13 @@ static inline void pith_sensitivity_defaults(struct pith_sensitivity_options *op
     pith_sensitivity_defaults_sized(options, sizeof *options);
 }
 
-/* *report is JSON: {"model", "round", "container", "tokens", "context", "grids": [texts],
- * "rows": [{"part": the linear, "grid", "bits": a weight, "bytes", "kld": nats a token that the
- * model's divergence grows by, "error": ||W - Q|| / ||W||}]}. The divergence is to second order, by
- * the Fisher information (docs/planning.md); those of several linears add up. Statuses as those of
- * pith_quantize(). */
+/* *report is JSON: {"model", "round", "container", "tokens", "context", "grids", "caches", "acts":
+ * [texts of the three], "rows": [{"kind": "weights", "cache" or "acts", "part": the linear; or of a
+ * layer "k", "v", or of latents "kv"; or a site, such as "qkv", whose linears read one input;
+ * "grid", "bits": a number, "bytes": of the matrix, of a position, of a token; "kld": nats a token
+ * that the model's divergence grows by; of weights also "error": ||W - Q|| / ||W||}]}. The
+ * divergence is to second order, by the Fisher information (docs/mixed.md); those of several parts
+ * add up. Statuses as those of pith_quantize(). */
 PITH_API enum pith_status pith_sensitivity(struct pith_context *context,
                                            const struct pith_sensitivity_options *options,
                                            char **report, struct pith_error *err);

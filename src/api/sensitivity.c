@@ -42,7 +42,8 @@ enum pith_status pith_sensitivity(struct pith_context *c,
     all.seed = o->seed;
     all.progress = pith_context_progress(c, &o->progress);
     json_t *j = NULL;
+    const struct pith_sensitivity_wish wish = {o->tries, o->acts, o->caches};
     pith_context_look(c, o->model);
-    PITH_TRY(pith_pipe_sensitivity(c->backend, &all, &o->tries, &j, err));
+    PITH_TRY(pith_pipe_sensitivity(c->backend, &all, &wish, &j, err));
     return pith_report_text(j, report, err);
 }

@@ -497,6 +497,22 @@ static uint32_t first_matrix(const struct pith_layer_plan *l)
     return i;
 }
 
+/* Tells of a site's input; `before`: what its gradient was without these linears, or NULL. */
+static void tell_site(struct pith_tape_backward *k, uint32_t first, float *before)
+{
+    const struct pith_layer_plan *l = k->b->plan;
+    const struct pith_node *node = &l->node[first];
+    const struct pith_linear_spec *linear = &l->linear[node->u.linear.linear];
+    const float *d = k->d[node->in];
+    for (size_t i = 0; before && i < k->t->n * linear->cols; i++) before[i] = d[i] - before[i];
+    k->g->seen(k->g->ctx, &(struct pith_tape_read){.what = PITH_READ_SITE,
+                                                   .site = linear->site,
+                                                   .n = k->t->n,
+                                                   .width = linear->cols,
+                                                   .x = k->t->step[first].in,
+                                                   .d = before ? before : d});
+}
+
 /* All linears of a site, in the order of the program. False where nothing before is wanted. */
 static bool back_site(struct pith_tape_backward *k, uint32_t first, uint32_t last)
 {
@@ -509,6 +525,9 @@ static bool back_site(struct pith_tape_backward *k, uint32_t first, uint32_t las
         pith_tape_to_weights(k, &r);
     }
     if (!k->g->d_x && first <= first_matrix(l)) return false;
+    const float *had = k->g->seen ? k->d[l->node[first].in] : NULL;
+    float *before = had ? k->t->grad_spare : NULL;
+    if (had) memcpy(before, had, k->t->n * l->linear[r.linear].cols * sizeof *had);
     for (uint32_t i = first; i <= last; i++) {
         const struct pith_node *node = &l->node[i];
         r.linear = node->u.linear.linear;
@@ -520,6 +539,7 @@ static bool back_site(struct pith_tape_backward *k, uint32_t first, uint32_t las
         k->d[node->in] = r.out;
         if (node->out != node->in) k->d[node->out] = NULL;
     }
+    if (k->g->seen) tell_site(k, first, before);
     return true;
 }
 
@@ -555,6 +575,31 @@ static void back_rope(struct pith_tape_backward *k, const struct pith_node *node
            k->t->rope[node->u.rope.table].minus_sin);
 }
 
+/* A latent's values are the first columns of its keys. */
+static void tell_attended(const struct pith_tape_backward *k, const struct pith_node *node,
+                          const struct pith_tape_step *s)
+{
+    struct pith_tape *t = k->t;
+    const struct pith_state_spec *keeps = &k->b->plan->state;
+    const bool latent = keeps->kind == PITH_STATE_LATENT;
+    const size_t key = (size_t)keeps->heads * keeps->key;
+    const size_t value = (size_t)keeps->heads * keeps->value;
+    const float *dk = t->grad[node->u.attend.k], *dv = t->grad[node->u.attend.v];
+    struct pith_tape_read r = {.what = latent ? PITH_READ_LATENT : PITH_READ_KEYS,
+                               .n = t->n,
+                               .width = key,
+                               .x = s->other[0],
+                               .d = latent ? t->grad_spare : dk};
+    for (size_t i = 0; latent && i < t->n; i++)
+        for (size_t j = 0; j < key; j++)
+            t->grad_spare[i * key + j] = dk[i * key + j] + (j < value ? dv[i * value + j] : 0);
+    k->g->seen(k->g->ctx, &r);
+    if (latent) return;
+    r = (struct pith_tape_read){
+        .what = PITH_READ_VALUES, .n = t->n, .width = value, .x = s->other[1], .d = dv};
+    k->g->seen(k->g->ctx, &r);
+}
+
 static void back_attend(struct pith_tape_backward *k, const struct pith_node *node,
                         const struct pith_tape_step *s)
 {
@@ -582,6 +627,7 @@ static void back_attend(struct pith_tape_backward *k, const struct pith_node *no
                                                                   .d_k = t->grad[key],
                                                                   .d_v = t->grad[value],
                                                                   .work = t->work});
+    if (k->g->seen) tell_attended(k, node, s);
     if (node->out != node->in) k->d[node->out] = NULL;
     k->d[node->in] = t->grad[node->in];
     k->d[key] = t->grad[key];

@@ -71,6 +71,17 @@ enum pith_status pith_tape_forward(struct pith_tape *t, const struct pith_block 
  * layer is no mixture. */
 void pith_tape_count(const struct pith_tape *t, const struct pith_block *b, size_t *count);
 
+/* What a layer reads besides its matrices: x[n][width] as it was, and the gradient d[n][width] with
+ * respect to it, through these readers alone. Rows of an expert's site are those that take it. Of
+ * latents, which are keys and values in one, width is the keys'. Both are there for the call only.
+ */
+struct pith_tape_read {
+    enum pith_tape_what { PITH_READ_SITE, PITH_READ_KEYS, PITH_READ_VALUES, PITH_READ_LATENT } what;
+    uint32_t site; /* of PITH_READ_SITE */
+    size_t n, width;
+    const float *x, *d;
+};
+
 /* What layers carry counts as given. What to make of d_out[n][hidden], the gradient of a loss with
  * respect to the output of the last forward pass. */
 struct pith_tape_grad {
@@ -78,6 +89,9 @@ struct pith_tape_grad {
     float *const *w; /* [linears]: [rows][cols] each, grows by the gradient; NULL: not wanted */
     float *d_x;      /* [n][hidden], overwritten; may be d_out; NULL: not wanted. With it the x of
                         the forward pass still holds what it held. */
+    /* Told of every input of linears and of what attention reads; needs d_x. NULL: nobody. */
+    void (*seen)(void *ctx, const struct pith_tape_read *read);
+    void *ctx;
 };
 /* Once after a forward pass; b as it was there. */
 void pith_tape_backward(struct pith_tape *t, const struct pith_block *b,

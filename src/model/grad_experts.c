@@ -160,6 +160,25 @@ static void scatter(struct pith_tape_backward *k, const struct pith_node *node,
     }
 }
 
+/* Rows that an expert's linear reads, kept until their gradient is known where somebody asks. */
+static void keep_read(const struct pith_tape_backward *k, const float *x, size_t count)
+{
+    k->t->treated_of = NULL;
+    if (k->g->seen) memcpy(k->t->treated, x, count * sizeof *x);
+}
+
+static void tell_read(const struct pith_tape_backward *k, const struct pith_tape_rows *r)
+{
+    const struct pith_linear_spec *l = &k->b->plan->linear[r->linear];
+    if (!k->g->seen) return;
+    k->g->seen(k->g->ctx, &(struct pith_tape_read){.what = PITH_READ_SITE,
+                                                   .site = l->site,
+                                                   .n = r->n,
+                                                   .width = l->cols,
+                                                   .x = k->t->treated,
+                                                   .d = r->out});
+}
+
 /* Gate and up become their gradients, what was their product is overwritten. */
 static void back_expert(struct pith_tape_backward *k, const struct pith_node *node,
                         const struct pith_tape_step *s, const struct group *g)
@@ -172,8 +191,10 @@ static void back_expert(struct pith_tape_backward *k, const struct pith_node *no
     k->t->treated_of = NULL;
     r.dy = s->kept[RESULT] + g->first * hidden;
     pith_tape_to_weights(k, &r);
+    keep_read(k, act, g->n * dim);
     r.out = act;
     pith_tape_to_input(k, &r);
+    tell_read(k, &r);
     /* In place: an element's inputs are read before its gradients are written. */
     pith_gate_grad(k->t->backend, &(struct pith_gate_grad){.act = gating.act,
                                                            .limit = gating.limit,
@@ -192,13 +213,14 @@ static void back_expert(struct pith_tape_backward *k, const struct pith_node *no
     r.linear++;
     r.dy = gate;
     pith_tape_to_weights(k, &r);
-    k->t->treated_of = NULL;
+    keep_read(k, r.x, g->n * hidden);
     r.out = k->t->grad_spare;
     pith_tape_to_input(k, &r);
     r.linear--;
     r.dy = act;
     r.accumulate = true;
     pith_tape_to_input(k, &r);
+    tell_read(k, &r);
     scatter(k, node, s, g);
 }
 

@@ -386,8 +386,11 @@ static enum pith_status feel_windows(struct pass *p, uint32_t layer, bool last,
                    (size_t)p->felt[i].rows * p->felt[i].cols * sizeof *p->felt[i].grad);
         PITH_TRY(pith_tape_forward(&p->tape, &p->block, pith_acts_window(&in, w), p->length,
                                    pith_acts_window(&spare, w), err));
-        const struct pith_tape_grad g = {
-            .d_out = grad_of(p, w), .w = p->to, .d_x = last ? grad_of(p, w) : NULL};
+        const struct pith_tape_grad g = {.d_out = grad_of(p, w),
+                                         .w = p->to,
+                                         .d_x = last ? grad_of(p, w) : NULL,
+                                         .seen = last && p->s->reads ? pith_reads_seen : NULL,
+                                         .ctx = p->s->reads};
         pith_tape_backward(&p->tape, &p->block, &g);
         pith_pool_run(pith_backend_pool(p->job->backend), p->tasks, feel, p);
     }
@@ -420,8 +423,9 @@ static enum pith_status round_site(struct pass *p, struct pith_stages *stages, u
     enum pith_status s = PITH_OK;
     for (uint32_t i = 0; i < site->count && s == PITH_OK; i++)
         s = add_felt(p, layer, site->first + i, err);
-    if (s == PITH_OK && p->needs && p->felts > before)
+    if (s == PITH_OK && p->needs && (p->felts > before || (p->needs & PITH_NEED_RANGE)))
         s = pith_stages_collect(stages, which, p->needs, 0, &stats, err);
+    if (s == PITH_OK && p->s->reads) pith_reads_range(p->s->reads, which, &stats);
     for (size_t i = before; i < p->felts && s == PITH_OK; i++)
         s = round_linear(p, &p->felt[i], p->needs ? &stats : NULL, err);
     pith_stats_free(&stats, 1);
@@ -445,12 +449,14 @@ static enum pith_status go_through(struct pass *p, uint32_t layer, struct pith_e
                                  .out = &spare,
                                  .routed = {.rule = p->job->experts}};
     enum pith_status s = PITH_OK;
+    if (p->s->reads) pith_reads_begin(p->s->reads, layer);
     for (uint32_t i = 0; i < p->block.plan->sites && s == PITH_OK; i++) {
         if (held(p) > p->most) s = settle(p, layer, false, err);
         if (s == PITH_OK) s = round_site(p, &stages, layer, i, err);
     }
     pith_stages_end(&stages);
     if (s == PITH_OK) s = settle(p, layer, true, err);
+    if (s == PITH_OK && p->s->reads) pith_reads_end(p->s->reads);
     drop_felt(p);
     return s;
 }
@@ -508,7 +514,8 @@ static enum pith_status fit_memory(struct pass *p, struct pith_error *err)
     const uint64_t fixed = pith_memory_anonymous() + pith_heap_holes() + block + site +
                            pith_tape_bytes(m, threads, p->length) +
                            pith_collector_bytes(m, p->length) +
-                           2ull * PITH_HEAD_ROWS * m->shape.vocab * sizeof(float);
+                           2ull * PITH_HEAD_ROWS * m->shape.vocab * sizeof(float) +
+                           (p->s->reads ? pith_reads_bytes(p->s->reads, m, threads) : 0);
     if (fixed > limit)
         return pith_fail(err, PITH_LIMIT,
                          "sensitivities need about %llu MiB and --memory allows %llu MiB; fewer"
@@ -555,7 +562,9 @@ enum pith_status pith_sense_run(const struct pith_job *job, const char *folder,
     s->cell = NULL;
     for (size_t g = 0; g < s->grids; g++)
         if (pith_gridder_for(&s->grid[g])) p.needs |= pith_gridder_for(&s->grid[g])->needs;
+    if (s->reads) p.needs |= pith_reads_needs(s->reads);
     enum pith_status r = fit_memory(&p, err);
+    if (r == PITH_OK && s->reads) r = pith_reads_open(s->reads, job, err);
     if (r == PITH_OK) r = open_pass(&p, folder, err);
     if (r == PITH_OK) r = go_there(&p, err);
     if (r == PITH_OK) r = turn(&p, err);

@@ -14,7 +14,7 @@
 #ifndef PITH_PIPE_SENSE_H
 #define PITH_PIPE_SENSE_H
 
-#include "pipe/job.h"
+#include "pipe/sense_reads.h"
 
 /* A linear on a grid. */
 struct pith_sense_cell {
@@ -28,6 +28,7 @@ struct pith_sense {
     const struct pith_grid *grid; /* borrowed */
     size_t grids;
     struct pith_sense_cell *cell; /* [job->choice_count][grids], owned */
+    struct pith_reads *reads;     /* what else is asked; NULL: nothing. The caller's */
 };
 static inline struct pith_sense_cell *pith_sense_at(const struct pith_sense *s, size_t choice,
                                                     size_t grid)

@@ -3,8 +3,11 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "pipe/sense.h"
 #include "pipe/tries.h"
+
+#include <math.h>
 
 static void add_rows(json_t **rows, const struct pith_job *job, const struct pith_sense *s)
 {
@@ -15,11 +18,76 @@ static void add_rows(json_t **rows, const struct pith_job *job, const struct pit
             char grid[PITH_GRID_TEXT];
             if (!cell->can) continue;
             pith_grid_format(&s->grid[g], grid);
-            pith_json_add(
-                rows, json_pack("{s:s, s:s, s:f, s:I, s:f, s:f}", "part", c->module, "grid", grid,
-                                "bits", 8.0 * (double)cell->bytes / c->rows / c->cols, "bytes",
-                                (json_int_t)cell->bytes, "kld", cell->kld, "error", cell->error));
+            pith_json_add(rows, json_pack("{s:s, s:s, s:s, s:f, s:I, s:f, s:f}", "kind", "weights",
+                                          "part", c->module, "grid", grid, "bits",
+                                          8.0 * (double)cell->bytes / c->rows / c->cols, "bytes",
+                                          (json_int_t)cell->bytes, "kld", cell->kld, "error",
+                                          cell->error));
         }
+}
+
+static void add_read(json_t **rows, const struct pith_plans *plans, uint32_t layer,
+                     const char *name, json_t *rest)
+{
+    char part[256];
+    pith_plan_name(plans, layer, name, part, sizeof part);
+    if (rest && json_object_set_new(rest, "part", json_string(part)) == 0)
+        pith_json_add(rows, rest);
+    else {
+        json_decref(rest);
+        pith_json_add(rows, NULL);
+    }
+}
+
+/* Inputs of a layer's sites: bytes of a token. */
+static void add_acts(json_t **rows, const struct pith_plans *plans, const struct pith_reads *r,
+                     uint32_t layer)
+{
+    const struct pith_layer_plan *l = pith_plan(plans, layer);
+    for (uint32_t i = 0; i < l->sites; i++)
+        for (size_t g = 0; g < r->acts_count; g++) {
+            const double kld = pith_reads_site(r, plans, layer, i)[g];
+            const double bits = pith_reads_acts_bits(r, g, l->site[i].dim);
+            char grid[PITH_GRID_TEXT];
+            if (isnan(kld)) continue;
+            pith_grid_format(&r->acts[g], grid);
+            add_read(rows, plans, layer, l->site[i].name,
+                     json_pack("{s:s, s:s, s:f, s:I, s:f}", "kind", "acts", "grid", grid, "bits",
+                               bits, "bytes", (json_int_t)ceil(bits * l->site[i].dim / 8), "kld",
+                               kld));
+        }
+}
+
+/* Keys and values of a layer: bytes of a position. */
+static void add_caches(json_t **rows, const struct pith_plans *plans, const struct pith_reads *r,
+                       uint32_t layer)
+{
+    const struct pith_state_spec *s = &pith_plan(plans, layer)->state;
+    const bool latent = s->kind == PITH_STATE_LATENT;
+    for (int values = 0; values < 2; values++)
+        for (size_t k = 0; k < r->kv_count; k++) {
+            const double kld = pith_reads_cache(r, layer, values == 1)[k];
+            const double bytes = pith_reads_cache_bytes(r, k, s, values == 1);
+            const char *what = latent ? "kv" : values ? "v" : "k";
+            const double width = latent ? pith_kv_numbers(s)
+                                        : (double)s->heads * (values ? s->value : s->key);
+            if (isnan(kld)) continue;
+            add_read(rows, plans, layer, what,
+                     json_pack("{s:s, s:s, s:f, s:I, s:f}", "kind", "cache", "grid", r->kv_name[k],
+                               "bits", 8 * bytes / width, "bytes", (json_int_t)ceil(bytes), "kld",
+                               kld));
+        }
+}
+
+static json_t *names_of(const struct pith_reads *r, bool caches)
+{
+    json_t *names = json_array();
+    for (size_t i = 0; i < (caches ? r->kv_count : r->acts_count); i++) {
+        char text[PITH_GRID_TEXT];
+        pith_grid_format(&r->acts[i], text);
+        pith_json_add(&names, json_string(caches ? r->kv_name[i] : text));
+    }
+    return names;
 }
 
 static json_t *report_of(const struct pith_job *job, const struct pith_sense *s)
@@ -31,20 +99,24 @@ static json_t *report_of(const struct pith_job *job, const struct pith_sense *s)
         pith_json_add(&grids, json_string(text));
     }
     add_rows(&rows, job, s);
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:o, s:o}", "model", job->options->model, "round",
-                     job->recipe.round->name, "container", job->container->name, "tokens",
+    for (uint32_t i = 0; i < job->model->plans.layers; i++)
+        add_caches(&rows, &job->model->plans, s->reads, i);
+    for (uint32_t i = 0; i < job->model->plans.layers; i++)
+        add_acts(&rows, &job->model->plans, s->reads, i);
+    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "model", job->options->model,
+                     "round", job->recipe.round->name, "container", job->container->name, "tokens",
                      (json_int_t)(job->calib.windows * job->calib.length), "context",
-                     (json_int_t)job->calib.length, "grids", grids, "rows", rows);
+                     (json_int_t)job->calib.length, "grids", grids, "caches",
+                     names_of(s->reads, true), "acts", names_of(s->reads, false), "rows", rows);
 }
 
-static enum pith_status measure(struct pith_job *job, struct pith_candidates *t, json_t **report,
-                                struct pith_error *err)
+static enum pith_status look(struct pith_job *job, struct pith_candidates *t,
+                             struct pith_reads *reads, json_t **report, struct pith_error *err)
 {
-    PITH_TRY(pith_job_open(job, err));
+    struct pith_sense s = {.grid = t->grid, .grids = t->count, .reads = reads};
     PITH_TRY(pith_sense_check(job, err));
     PITH_TRY(pith_tries_settle(job, t, err));
     PITH_TRY(pith_dir_make(job->partial, err));
-    struct pith_sense s = {.grid = t->grid, .grids = t->count};
     enum pith_status r = pith_sense_run(job, job->partial, &s, err);
     (void)pith_dir_remove(job->partial, NULL);
     if (r == PITH_OK && !(*report = report_of(job, &s))) r = pith_fail_nomem(err, "the report");
@@ -52,15 +124,29 @@ static enum pith_status measure(struct pith_job *job, struct pith_candidates *t,
     return r;
 }
 
-enum pith_status pith_pipe_sensitivity(struct pith_backend *be,
-                                       const struct pith_quantize_options *o,
-                                       const struct pith_list *tries, json_t **report,
-                                       struct pith_error *err)
+static enum pith_status open_and_look(struct pith_job *job, const struct pith_sensitivity_wish *w,
+                                      json_t **report, struct pith_error *err)
 {
     struct pith_candidates t;
-    PITH_TRY(pith_tries_parse(tries, &t, err));
+    struct pith_reads *reads = pith_zalloc(1, sizeof *reads);
+    if (!reads) return pith_fail_nomem(err, "what layers read");
+    enum pith_status s = pith_tries_parse(&w->tries, &t, err);
+    if (s == PITH_OK) s = pith_reads_acts(reads, &w->acts, err);
+    if (s == PITH_OK) s = pith_job_open(job, err);
+    if (s == PITH_OK) s = pith_reads_caches(reads, job->model, &w->caches, err);
+    if (s == PITH_OK) s = look(job, &t, reads, report, err);
+    pith_reads_free(reads);
+    pith_free(reads);
+    return s;
+}
+
+enum pith_status pith_pipe_sensitivity(struct pith_backend *be,
+                                       const struct pith_quantize_options *o,
+                                       const struct pith_sensitivity_wish *wish, json_t **report,
+                                       struct pith_error *err)
+{
     struct pith_job job = {.options = o, .backend = be, .senses = true};
-    enum pith_status s = measure(&job, &t, report, err);
+    enum pith_status s = open_and_look(&job, wish, report, err);
     s = pith_checkpoint_settle(job.model ? job.model->checkpoint : NULL, false, s, err);
     pith_job_close(&job);
     return s;

@@ -7,10 +7,14 @@
 #include "backend/backend.h"
 #include "base/json.h"
 
+/* What is tried: grids of matrices, of inputs, and caches; none named: the usual ones. */
+struct pith_sensitivity_wish {
+    struct pith_list tries, acts, caches;
+};
 /* o as for quantizing; `out` names what "<out>.partial" is made beside, and removed. */
 enum pith_status pith_pipe_sensitivity(struct pith_backend *be,
                                        const struct pith_quantize_options *o,
-                                       const struct pith_list *tries, json_t **report,
+                                       const struct pith_sensitivity_wish *wish, json_t **report,
                                        struct pith_error *err);
 
 #endif

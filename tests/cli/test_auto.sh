@@ -12,11 +12,23 @@ j = json.load(open(path))
 if what == "table":  # fewer bits cost more, of every linear
     cells = collections.defaultdict(dict)
     for r in j["rows"]:
-        cells[r["part"]][r["bits"]] = r["kld"]
+        if r["kind"] == "weights":
+            cells[r["part"]][r["bits"]] = r["kld"]
     assert len(cells) == 42 and all(len(c) == 3 for c in cells.values()), "42 linears on 3 grids"
     for part, c in cells.items():
         losses = [c[b] for b in sorted(c)]
         assert losses == sorted(losses, reverse=True) and losses[-1] >= 0, (part, c)
+elif what == "reads":  # keys and values of six layers, four inputs each; fewer bits cost more
+    kinds = {k: [r for r in j["rows"] if r["kind"] == k] for k in ("cache", "acts")}
+    assert len({r["part"] for r in kinds["cache"]}) == 12 and len(kinds["cache"]) == 12 * len(j["caches"]), kinds["cache"][:2]
+    assert len({r["part"] for r in kinds["acts"]}) == 24 and len(kinds["acts"]) == 24 * len(j["acts"]), kinds["acts"][:2]
+    sums = {g: sum(r["kld"] for r in j["rows"] if r["grid"] == g) for g in j["caches"] + j["acts"]}
+    assert sums["turbo2"] > sums["turbo3"] > sums["turbo4"] > sums["q8_0"] > 0, sums
+    assert sums["int4:token"] > sums["mxfp4"] > sums["nvfp4:static"] > sums["mxfp8"] > sums["int8:token"] > 0, sums
+    one = next(r for r in kinds["cache"] if r["grid"] == "turbo3")
+    assert one["part"] == "model.layers.0.k" and one["bytes"] == 2 * (64 * 3 // 8 + 2) and one["bits"] == 8 * one["bytes"] / 128, one
+elif what == "only":
+    assert {r["kind"] for r in j["rows"]} == set(rest), rest
 elif what == "sum":  # of one grid against what pith eval measured
     measured = json.load(open(rest[1]))["texts"][0]["kld_mean"]
     predicted = sum(r["kld"] for r in j["rows"] if r["grid"] == rest[0])
@@ -40,8 +52,11 @@ elif what == "better":  # the first measured less than the second
     assert a["bits_per_weight"] <= b["bits_per_weight"] + 0.01, (a["bits_per_weight"], b["bits_per_weight"])
     assert a["texts"][0]["kld_mean"] < b["texts"][0]["kld_mean"], (a["texts"][0]["kld_mean"], b["texts"][0]["kld_mean"])
 PY
-measured() { # OUT JSON [TEXT]
-    "$pith" eval "$1" --baseline "$probe" --text "${3:-$probe/eval.txt}" --max-tokens 8192 --context 256 --json --quiet >"$2"
+measured() { # OUT JSON [TEXT [OPTIONS]]
+    out=$1 json=$2 text=${3:-$probe/eval.txt}
+    shift 2
+    [ $# = 0 ] || shift
+    "$pith" eval "$out" --baseline "$probe" --text "$text" --max-tokens 8192 --context 256 --json --quiet "$@" >"$json"
 }
 
 # --- the table
@@ -54,6 +69,7 @@ sense() { # NAME, more options
 }
 check "a table of sensitivities" sense one --threads 1
 check "has every linear on every grid" python3 look.py table one.json
+check "and every layer's keys, values and inputs" python3 look.py reads one.json
 check "with other threads" sense two --threads 2
 check "it is the same to the bit" cmp one.json two.json
 check "without a calibration of the rounder" sense rtn -r rtn --container compressed-tensors
@@ -68,6 +84,20 @@ check "diverges as predicted within 1.3" python3 look.py sum rtn.json int3:g128:
 refuse "a recipe that transforms" 1 'transform awq' "$pith" sensitivity "$probe" -r awq $few
 refuse "a grid that the container does not take" 1 'does not take that grid' "$pith" sensitivity "$probe" --try q4_k $few
 refuse "a grid that is none" 2 'no such format' "$pith" sensitivity "$probe" --try x9 $few
+
+measured "$probe" q5.json "$root/src/calib/builtin.txt" --kv q5_0,rotate
+check "a cache diverges as predicted" python3 look.py sum one.json q5_0,rotate q5.json
+check "inputs alone" "$pith" quantize "$probe" -o w8 -r rtn --weights int8:channel --container compressed-tensors --quiet
+check "and rounded" "$pith" quantize "$probe" -o w8a6 -r rtn --weights int8:channel --acts mxfp6_e2m3 --container compressed-tensors --quiet
+"$pith" eval w8a6 --baseline w8 --text "$root/src/calib/builtin.txt" --max-tokens 8192 --context 256 --json --quiet >a6.json
+check "diverge as predicted" python3 look.py sum one.json mxfp6_e2m3 a6.json
+check "less is looked at when asked" sense few --acts none --kv turbo3 -r rtn --container compressed-tensors
+check "and told" python3 look.py only few.json weights cache
+check "a mixture's experts" sh -c "'$pith' sensitivity '$root/models/probe-moe' --try int4:g32 --kv none --calib-tokens 1024 --seq-len 128 --json --quiet >moe.json && grep -q 'experts.3.gate_up' moe.json"
+refuse "a cache of several ages" 1 'is not foretold' "$pith" sensitivity "$probe" --kv int4:token,recent=32 $few
+refuse "a cache that is none" 2 'no such format' "$pith" sensitivity "$probe" --kv x9 $few
+refuse "inputs on a grid that is none" 2 'no such format' "$pith" sensitivity "$probe" --acts int8:token,x9 $few
+refuse "inputs on a grid of weights" 1 'activations cannot be' "$pith" sensitivity "$probe" --acts nf4:g64 $few
 
 # --- the recipe
 check "-r auto" "$pith" quantize "$probe" -o a -r auto --budget 3.6 --try $three $few --quiet
