@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What pith sensitivity foretells of single parts, against what changing just this one costs.
 
-    bench/sensitivity.py MODEL [--text FILE]... [--count 24] [--tokens 8192] [--context 512] [--seed 1] [--kinds weights,cache,acts] [--work FOLDER]
+    bench/sensitivity.py MODEL [--text FILE]... [--count 20] [--tokens 8192] [--context 512] [--seed 1] [--kinds weights,cache,acts] [--work FOLDER]
 
 text      what KL is measured on (default MODEL/eval.txt), not what is calibrated on
 count     so many changes of each kind, drawn at random from those that are foretold to cost 1e-5 nats a token or more
@@ -102,7 +102,7 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("model")
     p.add_argument("--text", action="append")
-    p.add_argument("--count", type=int, default=24)
+    p.add_argument("--count", type=int, default=20)
     p.add_argument("--tokens", type=int, default=8192)
     p.add_argument("--context", type=int, default=512)
     p.add_argument("--seed", type=int, default=1)

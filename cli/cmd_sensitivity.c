@@ -13,6 +13,7 @@
 struct settings {
     struct common common;
     struct pith_sensitivity_options q; /* but for its lists, which are these */
+    const char *page;
     struct text_list tries, acts, caches, calib, targets;
 };
 
@@ -40,6 +41,7 @@ static const struct option options[] = {
     {"seq-len", 0, OPTION_COUNT, AT(q.seq_len), "N", "in windows of what length (default 512)"},
     {"experts", 0, OPTION_TEXT, AT(q.experts), "RULE",
      "which tokens the experts of a mixture are calibrated on: pooled (default), routed, all"},
+    {"out", 'o', OPTION_TEXT, AT(page), "PAGE.html", "also write a page with heat maps"},
     {"work", 0, OPTION_TEXT, AT(q.work), "DIR",
      "DIR.partial is made for what is in between, and removed (default pith.sensitivity)"},
 };
@@ -119,6 +121,15 @@ static int print_report(const struct settings *s, const char *report)
     return rc;
 }
 
+static int write_page(const struct settings *s, const char *report)
+{
+    struct pith_error err = {0};
+    char *html = NULL;
+    if (pith_sensitivity_html(report, &html, &err) != PITH_OK)
+        return report_failure(&s->common, &err);
+    return page_write(&s->common, s->page, html);
+}
+
 static int run(void *settings, const struct text_list *operands)
 {
     struct settings *s = settings;
@@ -126,7 +137,8 @@ static int run(void *settings, const struct text_list *operands)
     struct pith_error err = {0};
     struct meter meter;
     char *report = NULL;
-    int rc = make_context(&s->common, &context);
+    int rc = page_check(&s->common, s->page);
+    if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
     if (rc != EXIT_DONE) return rc;
     s->q.model = operands->item[0];
     s->q.tries = as_list(&s->tries);
@@ -143,6 +155,7 @@ static int run(void *settings, const struct text_list *operands)
     if (status != PITH_OK) return report_failure(&s->common, &err);
     if (s->common.json) puts(report);
     else rc = print_report(s, report);
+    if (rc == EXIT_DONE && s->page) rc = write_page(s, report);
     pith_text_free(report);
     return rc;
 }
@@ -153,7 +166,7 @@ const struct command command_sensitivity = {
     .operands = "MODEL [options]",
     .examples = "  pith sensitivity models/probe\n"
                 "  pith sensitivity models/probe --try int3:g128,int4:g128,int8:g128 --json\n"
-                "  pith sensitivity models/probe --container gguf\n",
+                "  pith sensitivity models/probe --container gguf -o sensitivity.html\n",
     .details = "One pass through the model and one back tell how much its answers would diverge\n"
                "(KL, nats a token) if this one linear, its input, or the keys or values of this\n"
                "one layer were rounded so; what several parts cost adds up. -r auto of\n"

@@ -48,6 +48,10 @@ PITH_API enum pith_status pith_sensitivity(struct pith_context *context,
                                            const struct pith_sensitivity_options *options,
                                            char **report, struct pith_error *err);
 
+/* A page with heat maps made from such a report (pith_text_free() it). PITH_FORMAT: it is none. */
+PITH_API enum pith_status pith_sensitivity_html(const char *report, char **html,
+                                                struct pith_error *err);
+
 #ifdef __cplusplus
 }
 #endif

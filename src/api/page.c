@@ -51,6 +51,12 @@ static void measure(struct map *m, const json_t *entries, const char *key)
 
 void pith_page_heat(struct pith_str *out, const char *title, const json_t *entries, const char *key)
 {
+    pith_page_heat_within(out, title, entries, key, (struct pith_page_range){0});
+}
+
+void pith_page_heat_within(struct pith_str *out, const char *title, const json_t *entries,
+                           const char *key, struct pith_page_range range)
+{
     struct map m = {0};
     const json_t *e;
     const char *rest;
@@ -72,7 +78,9 @@ void pith_page_heat(struct pith_str *out, const char *title, const json_t *entri
                                             .names = m.kind,
                                             .values = m.values,
                                             .rows = m.kinds,
-                                            .columns = m.layers});
+                                            .columns = m.layers,
+                                            .least = range.least,
+                                            .most = range.most});
     pith_free(m.values);
 }
 

@@ -30,6 +30,12 @@ static inline const char *page_base_name(const char *path)
  * number ("model.layers.3.mlp.up_proj", "blk.3.ffn_up"). Nothing is appended without any. */
 void pith_page_heat(struct pith_str *out, const char *title, const json_t *entries,
                     const char *key);
+/* The same in colours of a range, so that several can be compared. */
+struct pith_page_range {
+    double least, most;
+};
+void pith_page_heat_within(struct pith_str *out, const char *title, const json_t *entries,
+                           const char *key, struct pith_page_range range);
 /* The number in a name and what follows it; false when there is none. */
 bool pith_page_layer(const char *name, size_t *layer, const char **rest);
 

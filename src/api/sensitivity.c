@@ -33,6 +33,8 @@ enum pith_status pith_sensitivity(struct pith_context *c,
     all.container = o->container;
     if (o->recipe) all.recipe = o->recipe;
     else all = pith_auto_base(&all);
+    /* What stands for the grids that are tried has to fit any model. */
+    if (!o->recipe && !o->container) all.weights = "int8:channel";
     all.targets = o->targets;
     all.calib = o->calib;
     all.crlf = o->crlf;

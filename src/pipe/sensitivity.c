@@ -113,10 +113,10 @@ static json_t *report_of(const struct pith_job *job, const struct pith_sense *s)
 static enum pith_status look(struct pith_job *job, struct pith_candidates *t,
                              struct pith_reads *reads, json_t **report, struct pith_error *err)
 {
-    struct pith_sense s = {.grid = t->grid, .grids = t->count, .reads = reads};
     PITH_TRY(pith_sense_check(job, err));
     PITH_TRY(pith_tries_settle(job, t, err));
     PITH_TRY(pith_dir_make(job->partial, err));
+    struct pith_sense s = {.grid = t->grid, .grids = t->count, .reads = reads};
     enum pith_status r = pith_sense_run(job, job->partial, &s, err);
     (void)pith_dir_remove(job->partial, NULL);
     if (r == PITH_OK && !(*report = report_of(job, &s))) r = pith_fail_nomem(err, "the report");

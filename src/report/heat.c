@@ -15,6 +15,8 @@ static void find_range(const struct pith_heat *h, double *lo, double *hi)
         *lo = fmin(*lo, v);
         *hi = fmax(*hi, v);
     }
+    if (h->least > 0) *lo = h->least;
+    if (h->most > 0) *hi = h->most;
 }
 
 /* The share of the hot colour, in percent: values are placed by their logarithm. */
@@ -62,8 +64,9 @@ void pith_html_heat(struct pith_str *out, const struct pith_heat *h)
     }
     pith_str_puts(out, "</tbody></table></div>\n");
     if (hi >= lo)
-        pith_str_printf(out, "<p><small>From %.2g (pale) to %.2g (strong), by logarithm; columns "
-                             "are layers.</small></p>\n",
+        pith_str_printf(out,
+                        "<p><small>From %.2g (pale) to %.2g (strong), by logarithm; columns "
+                        "are layers.</small></p>\n",
                         lo, hi);
     pith_str_puts(out, "</figure>\n");
 }

@@ -9,6 +9,7 @@ struct pith_heat {
     const char *const *names; /* [rows] */
     const double *values;     /* [rows][columns]; NaN: there is none */
     size_t rows, columns;
+    double least, most; /* what the palest and the strongest colour stand for; 0: the values' own */
 };
 
 /* Appends a figure for a page (report/html.h): the larger a value, the stronger its colour, by its

@@ -87,6 +87,14 @@ refuse "a grid that is none" 2 'no such format' "$pith" sensitivity "$probe" --t
 
 measured "$probe" q5.json "$root/src/calib/builtin.txt" --kv q5_0,rotate
 check "a cache diverges as predicted" python3 look.py sum one.json q5_0,rotate q5.json
+check "a page" "$pith" sensitivity "$probe" $few --acts nvfp4 --kv q8_0 -r rtn --container gguf -o page.html --json --quiet
+cp "$work/stdout" page.json
+check "whose grids come once each" python3 -c "import json; g = json.load(open('page.json'))['grids']; assert g and len(set(g)) == len(g) and set(r['grid'] for r in json.load(open('page.json'))['rows'] if r['kind'] == 'weights') == set(g), g"
+for part in '<title>Sensitivity of probe' 'Keys and values' 'Inputs of linears' 'mlp.down_proj, layer 5' 'The dearest'; do
+    check "the page has: $part" grep -q "$part" page.html
+done
+check "and fetches nothing" sh -c "! grep -qE '(src|href)=.http' page.html"
+refuse "a page where none can be" 1 'none/page' "$pith" sensitivity "$probe" $few -o none/page.html
 check "inputs alone" "$pith" quantize "$probe" -o w8 -r rtn --weights int8:channel --container compressed-tensors --quiet
 check "and rounded" "$pith" quantize "$probe" -o w8a6 -r rtn --weights int8:channel --acts mxfp6_e2m3 --container compressed-tensors --quiet
 "$pith" eval w8a6 --baseline w8 --text "$root/src/calib/builtin.txt" --max-tokens 8192 --context 256 --json --quiet >a6.json
