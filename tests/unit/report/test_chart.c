@@ -154,7 +154,11 @@ static void nothing_escapes(void **state)
     const char *names[] = {evil, "b"};
     const double values[] = {1, NAN, 0, 2};
     struct pith_str out = {0};
-    pith_html_heat(&out, &(struct pith_heat){evil, names, values, 2, 2});
+    pith_html_heat(&out, &(struct pith_heat){.title = evil,
+                                             .names = names,
+                                             .values = values,
+                                             .rows = 2,
+                                             .columns = 2});
     pith_html_facts(&out, &(struct pith_html_fact){evil, evil, true}, 1);
     pith_html_passages(&out, true);
     pith_html_passage(&out, &(struct pith_html_passage){1, 1, evil, evil, evil, evil, evil});
