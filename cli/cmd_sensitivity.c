@@ -42,6 +42,8 @@ static const struct option options[] = {
     {"experts", 0, OPTION_TEXT, AT(q.experts), "RULE",
      "which tokens the experts of a mixture are calibrated on: pooled (default), routed, all"},
     {"out", 'o', OPTION_TEXT, AT(page), "PAGE.html", "also write a page with heat maps"},
+    {"resume", 0, OPTION_FLAG, AT(q.resume), NULL,
+     "go on with an interrupted run of the same command"},
     {"work", 0, OPTION_TEXT, AT(q.work), "DIR",
      "DIR.partial is made for what is in between, and removed (default pith.sensitivity)"},
 };

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "pipe/auto.h"
+#include "pipe/sense.h"
 #include "pipe/run.h"
 #include "tok/door.h"
 
@@ -91,6 +92,7 @@ static enum pith_status run_auto(struct pith_context *c, const struct pith_quant
     char *recipe = folder.failed ? NULL : pith_path_join(folder.data, PITH_AUTO_RECIPE);
     enum pith_status s = recipe ? PITH_OK : pith_fail_nomem(err, o->out);
     pith_context_look(c, o->model);
+    if (s == PITH_OK && !o->resume) pith_sense_forget(folder.data);
     if (s == PITH_OK) s = pith_auto_find(c->backend, o, folder.data, err);
     const bool found_it = s == PITH_OK;
     struct pith_quantize_options found = pith_auto_base(o);
@@ -98,9 +100,9 @@ static enum pith_status run_auto(struct pith_context *c, const struct pith_quant
     if (s == PITH_OK) s = run(c, &found, false, report, err);
     if (s == PITH_OK && !o->rehearse) s = keep_recipe(o, recipe, err);
     if (s == PITH_OK) s = pith_dir_remove(folder.data, err);
-    else if (!found_it && recipe && pith_path_is_dir(folder.data)) {
+    else if (!found_it && recipe && pith_path_is_dir(folder.data) &&
+             !pith_sense_is_begun(folder.data))
         (void)pith_dir_remove(folder.data, NULL);
-    }
     pith_free(recipe);
     pith_str_free(&folder);
     return s;

@@ -3,6 +3,7 @@
 #include "api/context.h"
 #include "api/options.h"
 #include "pipe/auto.h"
+#include "pipe/job.h"
 #include "pipe/sensitivity.h"
 #include "tok/door.h"
 
@@ -42,7 +43,10 @@ enum pith_status pith_sensitivity(struct pith_context *c,
     all.calib_tokens = o->calib_tokens;
     all.seq_len = o->seq_len;
     all.seed = o->seed;
+    all.resume = o->resume;
     all.progress = pith_context_progress(c, &o->progress);
+    if (o->resume && c->log && !pith_place_is_begun(&all))
+        c->log(c->log_ctx, "--resume: there is nothing to resume; this run starts anew");
     json_t *j = NULL;
     const struct pith_sensitivity_wish wish = {o->tries, o->acts, o->caches};
     pith_context_look(c, o->model);

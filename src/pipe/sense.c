@@ -3,10 +3,12 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "base/str.h"
 #include "calib/stages.h"
 #include "kern/ops.h"
 #include "model/block_grad.h"
 #include "model/head_grad.h"
+#include "pipe/sense_state.h"
 #include "quant/scale.h"
 
 #include <math.h>
@@ -34,6 +36,10 @@ struct pass {
     struct pith_tape tape;
     struct pith_collector collector;
     struct pith_scratch_file acts_file, grad_file;
+    struct pith_sense_state state;
+    uint32_t there, back; /* layers that are done, of each way */
+    bool turned;
+    unsigned slot;                  /* which half of grad_file holds the gradient */
     size_t length, windows, floats; /* of a window */
     struct pith_block block;
     struct felt *felt; /* [most linears] */
@@ -56,13 +62,29 @@ static struct pith_acts acts_of(const struct pass *p, size_t layer)
                               .carried = pith_plans_carried(plans)};
 }
 
-/* The gradient of the stream, of a window. */
-static float *grad_of(const struct pass *p, size_t window)
+/* The gradient of the stream, of a window: there are two, that of a layer's output and that of its
+ * input. */
+static float *grad_of(const struct pass *p, unsigned slot, size_t window)
 {
-    return (float *)p->grad_file.data + window * p->length * p->job->model->shape.hidden;
+    return (float *)p->grad_file.data +
+           (slot * p->windows + window) * p->length * p->job->model->shape.hidden;
 }
 
-static const char *const files[] = {"pith.sense.acts", "pith.sense.grad"};
+/* The hash of what entered a layer, or of a gradient. */
+static bool hash_acts(const struct pass *p, size_t layer, char hex[PITH_SHA256_HEX])
+{
+    const struct pith_acts a = acts_of(p, layer);
+    return pith_sha256_hex(a.x, p->windows * p->floats * sizeof(float), hex);
+}
+
+static bool hash_grad(const struct pass *p, unsigned slot, char hex[PITH_SHA256_HEX])
+{
+    const size_t hidden = p->job->model->shape.hidden;
+    return pith_sha256_hex(grad_of(p, slot, 0), p->windows * p->length * hidden * sizeof(float),
+                           hex);
+}
+
+static const char *const files[] = {"pith.sense.acts", "pith.sense.grad", "pith.journal"};
 
 static enum pith_status open_file(const char *folder, const char *name, uint64_t bytes,
                                   struct pith_scratch_file *f, struct pith_error *err)
@@ -85,12 +107,12 @@ static enum pith_status open_pass(struct pass *p, const char *folder, struct pit
     if (!p->felt || !p->to || !p->s->cell) return pith_fail_nomem(err, "the linears");
     const uint64_t all = (uint64_t)p->windows * p->floats * sizeof(float) * (m->shape.layers + 1);
     PITH_TRY(open_file(folder, files[0], all, &p->acts_file, err));
-    PITH_TRY(open_file(folder, files[1], window * m->shape.hidden, &p->grad_file, err));
+    PITH_TRY(open_file(folder, files[1], 2 * window * m->shape.hidden, &p->grad_file, err));
     PITH_TRY(pith_tape_init(&p->tape, p->job->backend, m, p->length, err));
     return pith_collector_init(&p->collector, p->job->backend, m, p->length, err);
 }
 
-static void remove_files(const char *folder)
+void pith_sense_forget(const char *folder)
 {
     for (size_t i = 0; i < PITH_COUNT(files); i++) {
         char *path = pith_path_join(folder, files[i]);
@@ -101,6 +123,7 @@ static void remove_files(const char *folder)
 
 static void close_pass(struct pass *p)
 {
+    pith_sense_state_close(&p->state);
     pith_tape_free(&p->tape);
     pith_collector_free(&p->collector);
     pith_scratch_file_close(&p->acts_file);
@@ -135,17 +158,27 @@ static enum pith_status embed(struct pass *p, struct pith_error *err)
     return PITH_OK;
 }
 
+static enum pith_status note_there(struct pass *p, uint32_t layer, struct pith_error *err)
+{
+    char hex[PITH_SHA256_HEX];
+    json_t *line = hash_acts(p, layer + 1, hex)
+                       ? json_pack("{s:i, s:s}", "there", (int)layer, "acts", hex)
+                       : NULL;
+    return pith_sense_state_add(&p->state, line, err);
+}
+
 static enum pith_status go_there(struct pass *p, struct pith_error *err)
 {
     struct pith_model *m = p->job->model;
-    PITH_TRY(embed(p, err));
-    for (uint32_t l = 0; l < m->shape.layers; l++) {
+    if (p->there == 0) PITH_TRY(embed(p, err));
+    for (uint32_t l = p->there; l < m->shape.layers; l++) {
         const struct pith_acts in = acts_of(p, l), out = acts_of(p, l + 1);
         PITH_TRY(step(p, "forward", l, err));
         PITH_TRY(pith_block_load(m, l, PITH_LOAD_MAPPED, &p->block, err));
         const enum pith_status s = pith_propagate(&p->collector, &p->block, &in, &out, err);
         pith_block_free(&p->block);
         if (s != PITH_OK) return s;
+        PITH_TRY(note_there(p, l, err));
     }
     return PITH_OK;
 }
@@ -211,7 +244,7 @@ static enum pith_status turn_rows(struct pass *p, size_t window, size_t from, si
                                                    .logits = logits,
                                                    .d_logits = d_logits,
                                                    .n = n,
-                                                   .d_x = grad_of(p, window) + from * hidden},
+                                                   .d_x = grad_of(p, 0, window) + from * hidden},
                           err);
 }
 
@@ -227,6 +260,16 @@ static enum pith_status turn(struct pass *p, struct pith_error *err)
         }
     pith_free(room);
     return s;
+}
+
+static enum pith_status turn_once(struct pass *p, struct pith_error *err)
+{
+    char hex[PITH_SHA256_HEX];
+    if (p->turned) return PITH_OK;
+    p->slot = 0;
+    PITH_TRY(turn(p, err));
+    json_t *line = hash_grad(p, 0, hex) ? json_pack("{s:b, s:s}", "turned", 1, "grad", hex) : NULL;
+    return pith_sense_state_add(&p->state, line, err);
 }
 
 /* --- errors ----------------------------------------------------------------------------------- */
@@ -386,9 +429,9 @@ static enum pith_status feel_windows(struct pass *p, uint32_t layer, bool last,
                    (size_t)p->felt[i].rows * p->felt[i].cols * sizeof *p->felt[i].grad);
         PITH_TRY(pith_tape_forward(&p->tape, &p->block, pith_acts_window(&in, w), p->length,
                                    pith_acts_window(&spare, w), err));
-        const struct pith_tape_grad g = {.d_out = grad_of(p, w),
+        const struct pith_tape_grad g = {.d_out = grad_of(p, p->slot, w),
                                          .w = p->to,
-                                         .d_x = last ? grad_of(p, w) : NULL,
+                                         .d_x = last ? grad_of(p, p->slot ^ 1, w) : NULL,
                                          .seen = last && p->s->reads ? pith_reads_seen : NULL,
                                          .ctx = p->s->reads};
         pith_tape_backward(&p->tape, &p->block, &g);
@@ -461,17 +504,84 @@ static enum pith_status go_through(struct pass *p, uint32_t layer, struct pith_e
     return s;
 }
 
+static enum pith_status note_back(struct pass *p, uint32_t layer, struct pith_error *err)
+{
+    char hex[PITH_SHA256_HEX];
+    p->slot ^= 1;
+    json_t *line = hash_grad(p, p->slot, hex) ? pith_sense_state_layer(p->job, p->s, layer, hex)
+                                              : NULL;
+    return pith_sense_state_add(&p->state, line, err);
+}
+
 static enum pith_status go_back(struct pass *p, struct pith_error *err)
 {
     struct pith_model *m = p->job->model;
-    for (uint32_t l = m->shape.layers; l-- > 0;) {
+    for (uint32_t l = m->shape.layers - p->back; l-- > 0;) {
         PITH_TRY(step(p, "backward", l, err));
         PITH_TRY(pith_block_load(m, l, PITH_LOAD_FLOAT, &p->block, err));
         const enum pith_status s = go_through(p, l, err);
         pith_block_free(&p->block);
         if (s != PITH_OK) return s;
+        PITH_TRY(note_back(p, l, err));
     }
     return PITH_OK;
+}
+
+/* --- what was done before --------------------------------------------------------------------- */
+
+static bool same_hash(const json_t *line, const char *key, const char *hex)
+{
+    const char *text = json_string_value(json_object_get(line, key));
+    return text && strcmp(text, hex) == 0;
+}
+
+/* Takes a line that comes next: there by layer, then the turn, then back. */
+static bool take_line(struct pass *p, const json_t *line)
+{
+    const uint32_t layers = p->job->model->shape.layers;
+    const json_t *there = json_object_get(line, "there"), *back = json_object_get(line, "back");
+    if (p->there < layers)
+        return json_is_integer(there) && json_integer_value(there) == (json_int_t)p->there++;
+    if (!p->turned) return (p->turned = json_is_true(json_object_get(line, "turned")));
+    if (p->back == layers || json_integer_value(back) != (json_int_t)(layers - 1 - p->back))
+        return false;
+    p->back++;
+    p->slot ^= 1;
+    return pith_sense_state_take(p->job, p->s, line);
+}
+
+/* Whether what the lines say lies on disk, as far as what is left needs it. */
+static bool is_intact(const struct pass *p)
+{
+    const json_t *lines = p->state.lines;
+    char hex[PITH_SHA256_HEX];
+    /* On the way back what left a layer is scratch. */
+    for (uint32_t l = 0; l + p->back + p->turned < p->there; l++)
+        if (!hash_acts(p, l + 1, hex) || !same_hash(json_array_get(lines, l), "acts", hex))
+            return false;
+    if (!p->turned) return true;
+    return hash_grad(p, p->slot, hex) &&
+           same_hash(json_array_get(lines, p->there + p->back), "grad", hex);
+}
+
+/* Goes on where the journal ends, or from the beginning where something is not as it says. */
+static enum pith_status take_up(struct pass *p, struct pith_error *err)
+{
+    size_t i = 0;
+    bool good = true;
+    for (; i < json_array_size(p->state.lines) && good; i++)
+        good = take_line(p, json_array_get(p->state.lines, i));
+    if (good && is_intact(p)) {
+        /* What entered the first layer is no line: it is made again, to the same bits. */
+        p->done = (double)p->there + p->back;
+        return p->there ? embed(p, err) : PITH_OK;
+    }
+    p->there = p->back = p->slot = 0;
+    p->turned = false;
+    PITH_TRY(pith_progress_step(&p->job->options->progress,
+                                "what was there is not as it was left: all is done again", 0,
+                                p->total, err));
+    return pith_sense_state_reset(&p->state, p->job, p->s, err);
 }
 
 /* --- memory ----------------------------------------------------------------------------------- */
@@ -544,10 +654,27 @@ enum pith_status pith_sense_check(const struct pith_job *job, struct pith_error 
     return PITH_OK;
 }
 
+bool pith_sense_is_begun(const char *folder)
+{
+    char *path = pith_path_join(folder, files[2]);
+    const bool begun = path && pith_path_exists(path);
+    pith_free(path);
+    return begun;
+}
+
 void pith_sense_free(struct pith_sense *s)
 {
     pith_free(s->cell);
     s->cell = NULL;
+}
+
+static void say_kept(const char *folder, enum pith_status s, struct pith_error *err)
+{
+    struct pith_str text = {0};
+    if (!err || err->status != s || !pith_sense_is_begun(folder)) return;
+    pith_str_printf(&text, "%s; what is done is kept: go on with --resume", err->text);
+    if (!text.failed && text.len < sizeof err->text) memcpy(err->text, text.data, text.len + 1);
+    pith_str_free(&text);
 }
 
 enum pith_status pith_sense_run(const struct pith_job *job, const char *folder,
@@ -565,12 +692,19 @@ enum pith_status pith_sense_run(const struct pith_job *job, const char *folder,
     if (s->reads) p.needs |= pith_reads_needs(s->reads);
     enum pith_status r = fit_memory(&p, err);
     if (r == PITH_OK && s->reads) r = pith_reads_open(s->reads, job, err);
+    if (r == PITH_OK) r = pith_sense_state_open(&p.state, folder, job, s, err);
+    const bool mine = r == PITH_OK;
     if (r == PITH_OK) r = open_pass(&p, folder, err);
+    if (r == PITH_OK) r = take_up(&p, err);
     if (r == PITH_OK) r = go_there(&p, err);
-    if (r == PITH_OK) r = turn(&p, err);
+    if (r == PITH_OK) r = turn_once(&p, err);
     if (r == PITH_OK) r = go_back(&p, err);
     close_pass(&p);
-    remove_files(folder);
+    /* The same would fail again in the same way. */
+    if (r == PITH_OK || r == PITH_FORMAT || r == PITH_NUMERIC || r == PITH_UNSUPPORTED ||
+        r == PITH_ARG)
+        pith_sense_forget(folder);
+    else if (mine) say_kept(folder, r, err);
     if (r != PITH_OK) pith_sense_free(s);
     return r;
 }

@@ -39,11 +39,16 @@ static inline struct pith_sense_cell *pith_sense_at(const struct pith_sense *s, 
 /* Fills s->cell for the job's model, calibration text, rounder and container; `folder`, which is
  * there, has the activations of every layer while it runs. Linears that stay in 16 bits unless they
  * are named have no cell that can. The job's statistics are those of its rounder and of all grids.
- * Errors as those of quantizing; PITH_UNSUPPORTED where a gradient is not made. */
+ * What an interrupted call for the same job left in the folder is gone on with, to the same bits;
+ * PITH_IO when it is another job's. After success, and where the same would fail again, nothing of
+ * it stays there. Errors as those of quantizing; PITH_UNSUPPORTED where a gradient is not made. */
 enum pith_status pith_sense_run(const struct pith_job *job, const char *folder,
                                 struct pith_sense *s, struct pith_error *err);
 /* PITH_UNSUPPORTED for a recipe that does more than round linears one by one. */
 enum pith_status pith_sense_check(const struct pith_job *job, struct pith_error *err);
 void pith_sense_free(struct pith_sense *s);
+/* Whether there is something in the folder to go on with; removes it. */
+bool pith_sense_is_begun(const char *folder);
+void pith_sense_forget(const char *folder);
 
 #endif

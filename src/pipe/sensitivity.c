@@ -118,7 +118,8 @@ static enum pith_status look(struct pith_job *job, struct pith_candidates *t,
     PITH_TRY(pith_dir_make(job->partial, err));
     struct pith_sense s = {.grid = t->grid, .grids = t->count, .reads = reads};
     enum pith_status r = pith_sense_run(job, job->partial, &s, err);
-    (void)pith_dir_remove(job->partial, NULL);
+    if (r == PITH_OK || !pith_sense_is_begun(job->partial))
+        (void)pith_dir_remove(job->partial, NULL);
     if (r == PITH_OK && !(*report = report_of(job, &s))) r = pith_fail_nomem(err, "the report");
     pith_sense_free(&s);
     return r;
