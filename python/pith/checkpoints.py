@@ -24,6 +24,7 @@ def quantize(model: PathName, out: PathName, *, recipe: Optional[PathName] = Non
              calib_tokens: Optional[int] = None, seq_len: Optional[int] = None, container: Optional[str] = None,
              memory: Union[int, str, None] = None, max_shard: Union[int, str, None] = None, rehearse: bool = False, targets: Files = (),
              resume: bool = False, seed: Optional[int] = None, allow_error: Optional[float] = None, experts: Optional[str] = None,
+             budget: Union[float, str, None] = None, fit: Optional[str] = None, max_kl: Optional[float] = None, tries: Files = (),
              progress: Optional[Progress] = None, using: Optional[Context] = None) -> Dict[str, Any]:
     """Quantizes a checkpoint and returns what pith.json says of it (with `rehearse`: what it would take).
 
@@ -32,13 +33,17 @@ def quantize(model: PathName, out: PathName, *, recipe: Optional[PathName] = Non
     linears left alone. overrides: "PATTERN=GRID". calib: calibration files (none: the text that ships). memory: a ceiling, in bytes or as
     "6G". targets: engines ("vllm:tp=2") whose rules are checked first. resume: go on with "<out>.partial", to the same bytes.
 
+    recipe="auto" finds a grid for each linear, with one of budget (4.5: mean bits of a weight; "5G": bytes of all weights), fit
+    ("24G,context=32k,users=8") and max_kl (0.01: nats a token); tries: the grids that it may take. It goes on with "<out>.auto" as well.
+
     Ctrl-C, an exception in `progress` or its true answer stops it; "<out>.partial" stays, and `resume` goes on.
     """
     return _run(lib.pith_quantize, _abi.pith_quantize_options, lib.pith_quantize_defaults_sized,
                 dict(model=path_of(model), out=out, recipe=recipe, weights=weights, acts=acts, kv=kv, transform=transform, split=split,
                      round=round, ignore=ignore, overrides=overrides, calib=calib, crlf=crlf, calib_tokens=calib_tokens, seq_len=seq_len,
                      container=container, memory=memory, max_shard=max_shard, rehearse=rehearse, targets=targets, resume=resume, seed=seed,
-                     allow_error=allow_error, experts=experts), using, progress)
+                     allow_error=allow_error, experts=experts, budget=None if budget is None else str(budget), fit=fit, max_kl=max_kl, tries=tries),
+                using, progress)
 
 
 def convert(model: PathName, out: PathName, *, container: Optional[str] = None, weights: Optional[str] = None, targets: Files = (),

@@ -259,3 +259,42 @@ def test_plan(probe):
     assert {"l4", "h100-sxm"} <= {h["hardware"] for h in pith.hardware()} and len(pith.plan_shapes()) > 60
     with pytest.raises(pith.ArgumentError, match="there are"):
         pith.plan(probe, hardware=["none-such"])
+
+
+FEW = dict(tries=["int3:g128:asym", "int4:g128:asym"], calib_tokens=2048, seq_len=256)
+
+
+def test_sensitivity(probe, tmp_path):
+    told = []
+    report = pith.sensitivity(probe, tmp_path / "w", acts="int8:token", caches=["q8_0", "turbo3"], progress=lambda *a: told.append(a), **FEW)
+    kinds = {k: [r for r in report["rows"] if r["kind"] == k] for k in ("weights", "cache", "acts")}
+    assert [len(kinds[k]) for k in ("weights", "cache", "acts")] == [84, 24, 24]
+    assert all(r["kld"] > 0 and r["bits"] > 0 for r in report["rows"]) and told
+    assert not (tmp_path / "w.partial").exists()
+    page = pith.sensitivity_page(report)
+    assert "Sensitivity of" in page and 'class="heat"' in page
+    with pytest.raises(pith.FormatError, match="no report of pith sensitivity"):
+        pith.sensitivity_page({"rows": [{}]})
+    with pytest.raises(pith.Unsupported, match="transform"):
+        pith.sensitivity(probe, tmp_path / "w", recipe="awq", **FEW)
+
+
+def test_sensitivity_goes_on(probe, tmp_path):
+    with pytest.raises(pith.Interrupted, match="resume"):
+        pith.sensitivity(probe, tmp_path / "w", acts="none", caches="none", progress=lambda what, done, total: done > total * 0.6, **FEW)
+    assert (tmp_path / "w.partial/pith.journal").exists()
+    again = pith.sensitivity(probe, tmp_path / "w", acts="none", caches="none", resume=True, **FEW)
+    assert again == pith.sensitivity(probe, tmp_path / "x", acts="none", caches="none", **FEW)
+
+
+def test_auto(probe, tmp_path):
+    report = pith.quantize(probe, tmp_path / "a", recipe="auto", budget=3.6, **FEW)
+    found = json.loads((tmp_path / "a/recipe.json").read_text())
+    assert found["predicted"]["bits"] <= 3.6 and set(found["linears"].values()) == {"int3:g128:asym", "int4:g128:asym"}
+    assert report["prediction"]["measured"] > 0
+    pith.quantize(probe, tmp_path / "b", recipe="auto", max_kl=0.5, **FEW)
+    assert json.loads((tmp_path / "b/recipe.json").read_text())["predicted"]["kld"] <= 0.5
+    with pytest.raises(pith.ArgumentError, match="needs one of"):
+        pith.quantize(probe, tmp_path / "c", recipe="auto", **FEW)
+    with pytest.raises(pith.ArgumentError, match="does nothing without"):
+        pith.quantize(probe, tmp_path / "c", recipe="gptq", fit="24G,context=512")

@@ -1,0 +1,38 @@
+"""What each part of a model would cost in fewer bits."""
+from __future__ import annotations
+
+import ctypes
+import json
+from typing import Any, Dict, Optional
+
+from . import _abi
+from ._library import PathName, Text, call, lib, options
+from .context import Context, Progress, given
+from .models import Files, path_of
+
+
+def sensitivity(model: PathName, work: PathName = "pith.sensitivity", *, recipe: Optional[PathName] = None, round: Optional[str] = None,
+                container: Optional[str] = None, tries: Files = (), acts: Files = (), caches: Files = (), calib: Files = (),
+                targets: Files = (), crlf: Optional[str] = None, experts: Optional[str] = None, calib_tokens: Optional[int] = None,
+                seq_len: Optional[int] = None, seed: Optional[int] = None, resume: bool = False, progress: Optional[Progress] = None,
+                using: Optional[Context] = None) -> Dict[str, Any]:
+    """What `pith sensitivity --json` prints: rows of linears, caches and inputs with the divergence ("kld") that each alone would add.
+
+    work: "<work>.partial" is made for what is in between, and removed; after Ctrl-C, an exception in `progress` or its true answer it
+    stays, and `resume` goes on there, to the same numbers. tries: grids of weights; acts: grids of what linears read; caches: KV caches;
+    none: several of each; "none" for the latter two: they are not looked at.
+    """
+    o = options(_abi.pith_sensitivity_options, lib.pith_sensitivity_defaults_sized,
+                dict(model=path_of(model), work=work, recipe=recipe, round=round, container=container, tries=tries, acts=acts, caches=caches,
+                     calib=calib, targets=targets, crlf=crlf, experts=experts, calib_tokens=calib_tokens, seq_len=seq_len, seed=seed,
+                     resume=resume))
+    with given(using) as c:
+        report: Dict[str, Any] = c.run(lib.pith_sensitivity, ctypes.byref(o), progress=progress, report=Text())
+    return report
+
+
+def sensitivity_page(report: Dict[str, Any]) -> str:
+    """A page in HTML, by itself, with heat maps of what sensitivity() found."""
+    text = Text()
+    call(lib.pith_sensitivity_html, json.dumps(report).encode(), text.out)
+    return (text.take() or b"").decode()
