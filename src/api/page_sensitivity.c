@@ -45,6 +45,10 @@ static json_t *entries_of(const json_t *rows, const char *kind, const char *grid
     json_object_foreach (sums, key, v)
         pith_json_add(&entries,
                       json_pack("{s:s, s:f}", "name", key, "value", json_number_value(v)));
+    if (!sums) {
+        json_decref(entries);
+        return NULL;
+    }
     json_decref(sums);
     return entries;
 }

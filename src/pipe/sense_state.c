@@ -76,18 +76,19 @@ enum pith_status pith_sense_state_reset(struct pith_sense_state *s, const struct
                                 err);
 }
 
-/* The object of a line that follows from those before it, or NULL; s->chain goes on. */
-static json_t *read_line(struct pith_sense_state *s, const char *line, size_t size)
+/* The object of a line that follows from those before it, s->chain going on, or NULL. */
+static enum pith_status read_line(struct pith_sense_state *s, const char *line, size_t size,
+                                  json_t **j, struct pith_error *err)
 {
     char hex[PITH_SHA256_HEX];
-    json_t *j = NULL;
-    if (size < HASH + 2 || line[HASH] != ' ' ||
-        !link_line(s->chain, line + HASH + 1, size - HASH - 1, hex) ||
-        memcmp(hex, line, HASH) != 0 ||
-        pith_json_parse(line + HASH + 1, size - HASH - 1, "", &j, NULL) != PITH_OK)
-        return NULL;
-    memcpy(s->chain, hex, sizeof hex);
-    return j;
+    *j = NULL;
+    if (size < HASH + 2 || line[HASH] != ' ') return PITH_OK;
+    if (!link_line(s->chain, line + HASH + 1, size - HASH - 1, hex))
+        return pith_fail_nomem(err, s->path);
+    if (memcmp(hex, line, HASH) != 0) return PITH_OK;
+    const enum pith_status r = pith_json_parse(line + HASH + 1, size - HASH - 1, s->path, j, err);
+    if (r == PITH_OK) memcpy(s->chain, hex, sizeof hex);
+    return r;
 }
 
 static enum pith_status check_job(const struct pith_sense_state *s, const json_t *head,
@@ -110,9 +111,10 @@ static enum pith_status take_lines(struct pith_sense_state *s, const char *text,
     const char *end;
     while (whole < size && (end = memchr(text + whole, '\n', size - whole)) != NULL) {
         const size_t length = (size_t)(end - (text + whole));
-        json_t *j = read_line(s, text + whole, length);
-        enum pith_status r = PITH_OK;
-        if (!j) break;
+        json_t *j;
+        enum pith_status r = read_line(s, text + whole, length, &j, err);
+        if (r == PITH_OK && !j) break;
+        if (r != PITH_OK) return r;
         if (!headed) r = check_job(s, j, whose, err);
         else if (json_array_append(s->lines, j) != 0) r = pith_fail_nomem(err, s->path);
         json_decref(j);

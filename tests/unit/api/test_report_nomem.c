@@ -3,6 +3,7 @@
 #include <pith/eval.h>
 #include <pith/inspect.h>
 #include <pith/quantize.h>
+#include <pith/sensitivity.h>
 
 #include "base/str.h"
 #include "requests.h"
@@ -188,6 +189,54 @@ static enum pith_status list_conversions(char **report, struct pith_error *err)
     return pith_formats_json(report, err);
 }
 
+/* What a failure left to go on with is removed before each. */
+static enum pith_status sense(char **report, struct pith_error *err)
+{
+    static const char *const grids[] = {"int4:g128"}, *const acts[] = {"int8:token"};
+    static const char *const caches[] = {"turbo3"};
+    char work[64], command[96];
+    struct pith_sensitivity_options o;
+    pith_sensitivity_defaults(&o);
+    snprintf(work, sizeof work, "%s/sense", folder);
+    snprintf(command, sizeof command, "rm -rf %s.partial", work);
+    assert_int_equal(system(command), 0);
+    o.model = PROBE;
+    o.work = work;
+    o.recipe = "rtn";
+    o.container = "compressed-tensors";
+    o.tries = (struct pith_list){grids, 1};
+    o.acts = (struct pith_list){acts, 1};
+    o.caches = (struct pith_list){caches, 1};
+    o.calib_tokens = 16;
+    o.seq_len = 16;
+    return pith_sensitivity(context, &o, report, err);
+}
+
+/* The page of a report, as an object of its lines. */
+static char *sensed;
+static enum pith_status draw(char **report, struct pith_error *err)
+{
+    char *html = NULL;
+    PITH_TRY(pith_sensitivity_html(sensed, &html, err));
+    const char *const pieces[] = {"Keys and values", "The dearest", "layer 5", "</html>"};
+    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++)
+        assert_non_null(strstr(html, pieces[i]));
+    memset(html, ' ', strlen(html));
+    memcpy(html, "{}", 2);
+    *report = html;
+    return PITH_OK;
+}
+
+static void sensitivities(void **state)
+{
+    (void)state;
+    struct pith_error err = {0};
+    each_request("sensitivity", sense);
+    assert_ok(sense(&sensed, &err), err);
+    each_request("its page", draw);
+    pith_text_free(sensed);
+}
+
 static void evaluations(void **state)
 {
     (void)state;
@@ -252,9 +301,10 @@ static int clean_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(evaluations), cmocka_unit_test(verifications),
-        cmocka_unit_test(inspections), cmocka_unit_test(differences),
-        cmocka_unit_test(numbers),     cmocka_unit_test(lists),
+        cmocka_unit_test(evaluations),   cmocka_unit_test(verifications),
+        cmocka_unit_test(inspections),   cmocka_unit_test(differences),
+        cmocka_unit_test(numbers),       cmocka_unit_test(lists),
+        cmocka_unit_test(sensitivities),
     };
     return cmocka_run_group_tests(tests, quantize, clean_up);
 }
