@@ -102,6 +102,12 @@ check "diverge as predicted" python3 look.py sum one.json mxfp6_e2m3 a6.json
 check "less is looked at when asked" sense few --acts none --kv turbo3 -r rtn --container compressed-tensors
 check "and told" python3 look.py only few.json weights cache
 check "a mixture's experts" sh -c "'$pith' sensitivity '$root/models/probe-moe' --try int4:g32 --kv none --calib-tokens 1024 --seq-len 128 --json --quiet >moe.json && grep -q 'experts.3.gate_up' moe.json"
+python3 "$root/tests/cli/kinds_model.py" deepseek_v3 "$probe" latent dense >/dev/null
+latent="--text $root/src/calib/builtin.txt --max-tokens 2048 --context 64 --json --quiet"
+check "latents" sh -c "'$pith' sensitivity latent --try int8:channel --acts none --kv int4:token --calib-tokens 2048 --seq-len 64 --json --quiet >latent.json && grep -q 'layers.1.kv\"' latent.json"
+# shellcheck disable=SC2086
+"$pith" eval latent --baseline latent --kv int4:token $latent >l4.json
+check "are predicted, too" python3 look.py sum latent.json int4:token l4.json
 refuse "a cache of several ages" 1 'is not foretold' "$pith" sensitivity "$probe" --kv int4:token,recent=32 $few
 refuse "a cache that is none" 2 'no such format' "$pith" sensitivity "$probe" --kv x9 $few
 refuse "inputs on a grid that is none" 2 'no such format' "$pith" sensitivity "$probe" --acts int8:token,x9 $few
