@@ -23,6 +23,10 @@ json_t *pith_hardware_object(const struct pith_hardware *h)
     pith_json_set(&j, "source", json_string(h->source));
     pith_json_set(&j, "fnuz", json_boolean(h->fnuz));
     pith_json_set(&j, "cpu", json_boolean(h->cpu));
+    if (h->reached_memory > 0) pith_json_set(&j, "memory_reached", json_real(h->reached_memory));
+    if (h->reached_arithmetic > 0)
+        pith_json_set(&j, "arithmetic_reached", json_real(h->reached_arithmetic));
+    if (h->layer_seconds > 0) pith_json_set(&j, "layer_seconds", json_real(h->layer_seconds));
     return j;
 }
 
@@ -55,6 +59,9 @@ enum pith_status pith_hardware_read(const json_t *j, const char *where, struct p
     PITH_TRY(read_real(j, "link", &out->link, where, err));
     PITH_TRY(read_real(j, "watts", &out->watts, where, err));
     PITH_TRY(read_real(j, "price", &out->price, where, err));
+    PITH_TRY(read_real(j, "memory_reached", &out->reached_memory, where, err));
+    PITH_TRY(read_real(j, "arithmetic_reached", &out->reached_arithmetic, where, err));
+    PITH_TRY(read_real(j, "layer_seconds", &out->layer_seconds, where, err));
     PITH_TRY(pith_json_get_int(j, "most", 1, 4096, &most, where, err));
     PITH_TRY(pith_json_get_bool(j, "fnuz", &out->fnuz, where, err));
     PITH_TRY(pith_json_get_bool(j, "cpu", &out->cpu, where, err));
@@ -63,6 +70,8 @@ enum pith_status pith_hardware_read(const json_t *j, const char *where, struct p
         any += out->ops[u];
     }
     out->most = (unsigned)most;
+    if (out->reached_memory > 1 || out->reached_arithmetic > 1)
+        return pith_fail(err, PITH_FORMAT, "%s: more than the peak cannot be reached", where);
     if (!out->name || out->bandwidth <= 0 || any <= 0 ||
         (out->ops[PITH_UNIT_BF16] <= 0 && out->ops[PITH_UNIT_F32] <= 0))
         return pith_fail(

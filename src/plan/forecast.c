@@ -20,7 +20,9 @@ struct base {
     const struct pith_room *r;
     const struct pith_hardware *h;
     enum pith_unit unit;
-    double linear;     /* operations of a token */
+    double linear; /* operations of a token */
+    struct pith_reached reached;
+    double layer;      /* seconds that a layer takes beside its bytes */
     double cache_read; /* bytes that a user's step reads, halfway through the answer */
 };
 
@@ -50,11 +52,11 @@ static double seconds(const struct base *b, struct pith_roof_work *w, enum pith_
     const struct pith_spread_over *o = &b->d->over;
     const double layers = b->d->model->model->shape.layers;
     if (b->d->model->model->plans.experts) w->ops /= mixture_reach;
-    double t = pith_roofline_seconds(b->h, o->tensor, w, bound);
+    double t = pith_roofline_seconds(b->h, o->tensor, w, b->reached, bound);
     if (o->tensor == 1 && o->pipeline > 1)
-        t += w->link_steps * pith_roofline_reached.link_step +
-             (b->h->link > 0 ? w->link_bytes / (b->h->link * pith_roofline_reached.link) : 0);
-    return t + layers * b->d->engine->layer_seconds;
+        t += w->link_steps * pith_links_reached.step +
+             (b->h->link > 0 ? w->link_bytes / (b->h->link * pith_links_reached.share) : 0);
+    return t + layers * b->layer;
 }
 
 /* A step of so many users, of which each group of layers has its share at a time. */
@@ -76,22 +78,33 @@ static double step(const struct base *b, double users, enum pith_roof_bound *bou
     return t;
 }
 
-static double prefill(const struct base *b)
+/* So many prompts together. */
+static double prefill(const struct base *b, double prompts)
 {
-    const struct pith_demand *q = &b->d->demand;
+    const double prompt = (double)b->d->demand.prompt, tokens = prompts * prompt;
     const struct pith_shape *s = &b->d->model->model->shape;
-    const double tokens = (double)q->prompt, chunks = ceil(tokens / (double)b->d->engine->chunk);
+    const double chunks = ceil(tokens / (double)b->d->engine->chunk);
     const double head = 2.0 * s->vocab * pith_shape_embed(s);
     struct pith_roof_work w = {
         .weight_bytes = chunks *
                         (b->r->weights.read +
                          b->r->weights.experts * pith_experts_read(b->d->model, tokens / chunks)),
         .ops = tokens * (b->linear - head +
-                         in_unit(b, pith_attention_operations(b->d->model, tokens / 2))) +
-               head,
+                         in_unit(b, pith_attention_operations(b->d->model, prompt / 2))) +
+               prompts * head,
         .unit = b->unit};
     add_links(b, tokens, &w);
-    return seconds(b, &w, NULL);
+    return seconds(b, &w, NULL) + (chunks - 1) * s->layers * b->layer;
+}
+
+/* All users' prompts, of which the engine takes as many at once as its chunk holds. */
+static double fill(const struct base *b)
+{
+    const struct pith_demand *q = &b->d->demand;
+    const size_t chunk = b->d->engine->chunk;
+    const double most = q->prompt && q->prompt < chunk ? (double)(chunk / q->prompt) : 1;
+    const double users = (double)q->users, at_once = fmax(1, fmin(most, users));
+    return users / at_once * prefill(b, at_once);
 }
 
 /* The fewest users whose step arithmetic bounds. */
@@ -121,21 +134,27 @@ void pith_forecast_make(const struct pith_deployment *d, const struct pith_room 
     struct pith_cache_sums mean;
     struct pith_roof_work w;
     pith_weigh_cache(d->model, d->kv, d->over, q->prompt + q->gen / 2, &mean);
-    const struct base b = {.d = d,
-                           .r = r,
-                           .h = h,
-                           .unit = pith_form_unit(d->form, h),
-                           .linear = pith_linear_operations(d->model),
-                           .cache_read = mean.read};
+    const struct pith_engine_need *e = d->engine;
+    const struct base b = {
+        .d = d,
+        .r = r,
+        .h = h,
+        .unit = pith_form_unit(d->form, h),
+        .linear = pith_linear_operations(d->model),
+        .reached = {h->reached_memory > 0 ? h->reached_memory : e->memory,
+                    h->reached_arithmetic > 0 ? h->reached_arithmetic : e->arithmetic},
+        .layer = h->layer_seconds > 0 ? h->layer_seconds
+                 : h->cpu             ? 0
+                                      : e->layer_seconds,
+        .cache_read = mean.read};
     const double users = (double)q->users, devices = d->over.tensor * d->over.pipeline;
-    out->first = prefill(&b);
+    out->first = prefill(&b, 1);
     out->step = step(&b, users, &out->bound, &w);
     out->read = w.weight_bytes + w.cache_bytes;
     out->multiplied = w.ops;
     out->rate = users / out->step;
-    out->served = q->gen
-                      ? users * (double)q->gen / (users * out->first + (double)q->gen * out->step)
-                      : out->rate;
+    out->served = q->gen ? users * (double)q->gen / (fill(&b) + (double)q->gen * out->step)
+                         : out->rate;
     out->turn = turn_of(&b);
     out->joules = h->watts > 0 ? h->watts * devices / out->served : (double)NAN;
     out->cost = h->price > 0 ? h->price * devices / 3600 / out->served * 1e6 : (double)NAN;

@@ -11,8 +11,8 @@
 static const struct pith_hardware rows[] = {
 #define PITH_HARDWARE(name, vendor, title, memory, bandwidth, link, ops, most, watts, price,       \
                       price_source, source, fnuz, cpu)                                             \
-    {name, vendor, title, memory,       bandwidth, link, ops,                                      \
-     most, watts,  price, price_source, source,    fnuz, cpu},
+    {name,  vendor,       title,  memory, bandwidth, link, ops, most, watts,                       \
+     price, price_source, source, fnuz,   cpu,       0,    0,   0},
 #include "plan/hardware.def"
 #undef PITH_HARDWARE
 };

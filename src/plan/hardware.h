@@ -30,6 +30,9 @@ struct pith_hardware {
     const char *price_source, *source;
     bool fnuz; /* its FP8 has no negative zero, and half the range */
     bool cpu;
+    /* What programs reach of its bandwidth and of its operations, and what a layer takes beside its
+     * bytes, where someone measured it; 0: what the engine reaches. */
+    double reached_memory, reached_arithmetic, layer_seconds;
 };
 /* By name in any case; NULL when there is none. */
 const struct pith_hardware *pith_hardware_find(const char *name);

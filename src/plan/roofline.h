@@ -18,17 +18,22 @@ struct pith_roof_work {
     unsigned link_steps; /* ... in so many steps that wait for each other */
 };
 
-/* The shares of the peaks that are reached, and what waits besides. Sources at the definition. */
+/* The shares of the peaks that are reached, and what waits besides. */
 struct pith_reached {
-    double memory, arithmetic, link;
-    double link_step; /* seconds that a step between devices takes beside its bytes */
+    double memory, arithmetic;
 };
-extern const struct pith_reached pith_roofline_reached;
+/* Of links, for all engines; sources at the definition. */
+struct pith_links_reached {
+    double share;
+    double step; /* seconds that a step between devices takes beside its bytes */
+};
+extern const struct pith_links_reached pith_links_reached;
 
 /* Seconds on so many devices, over which the work lies evenly: the longer of reading and
  * multiplying, and sending after that. *bound (may be NULL) is the longest of these. INFINITY where
  * the device has no such units. */
 double pith_roofline_seconds(const struct pith_hardware *h, unsigned devices,
-                             const struct pith_roof_work *w, enum pith_roof_bound *bound);
+                             const struct pith_roof_work *w, struct pith_reached reached,
+                             enum pith_roof_bound *bound);
 
 #endif

@@ -9,8 +9,9 @@
 #define GIB 1073741824.0
 
 static const struct pith_engine_need needs[] = {
-#define PITH_PLAN_ENGINE(name, base, mixture, link, chunk, layer, shards, gpu, cpu, source)        \
-    {name, base, mixture, link, chunk, layer, shards, gpu, cpu, source},
+#define PITH_PLAN_ENGINE(name, base, mixture, link, chunk, memory, arithmetic, layer, shards, gpu, \
+                         cpu, source)                                                              \
+    {name, base, mixture, link, chunk, memory, arithmetic, layer, shards, gpu, cpu, source},
 #include "plan/engines.def"
 #undef PITH_PLAN_ENGINE
 };

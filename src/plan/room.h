@@ -7,12 +7,13 @@
 /* A row of engines.def. */
 struct pith_engine_need {
     const char *name;
-    double base, mixture; /* bytes on every device before a weight is loaded; of mixtures */
-    double link;          /* ... for talking to others, where there are any */
-    size_t chunk;         /* tokens computed at once, at most */
-    double layer_seconds; /* that a layer takes beside its bytes: starting kernels */
-    bool shards;          /* lays matrices over devices, else layers */
-    bool gpu, cpu;        /* where it runs */
+    double base, mixture;      /* bytes on every device before a weight is loaded; of mixtures */
+    double link;               /* ... for talking to others, where there are any */
+    size_t chunk;              /* tokens computed at once, at most */
+    double memory, arithmetic; /* what it reaches of a device's bandwidth and operations */
+    double layer_seconds;      /* that a layer takes beside its bytes: starting kernels */
+    bool shards;               /* lays matrices over devices, else layers */
+    bool gpu, cpu;             /* where it runs */
     const char *source;
 };
 const struct pith_engine_need *pith_engine_needs(size_t *count);

@@ -80,6 +80,16 @@ done
 "$pith" plan $probe --hardware "$work/l4.json" --json >"$work/mine.json"
 "$pith" plan $probe --hardware l4 --json >"$work/plan.json"
 cmp -s "$work/mine.json" "$work/plan.json" && pass "a file of hardware is as the table's row" || fail "a file of hardware"
+# Its own shares of the peaks: half of the bandwidth takes twice as long.
+reach() { # SHARE: seconds a token at that share of the bandwidth, and nothing a layer
+    python3 -c 'import json, sys
+print(json.dumps(dict(json.load(open(sys.argv[1])), memory_reached=float(sys.argv[2]), layer_seconds=1e-12)))' "$work/l4.json" "$1" >"$work/own.json"
+    "$pith" plan Llama-3.1-8B --hardware "$work/own.json" --weights none --kv bf16 --json >"$work/plan.json"
+    key "$work/plan.json" 'j["rows"][0]["token_seconds"]'
+}
+python3 -c "import sys; sys.exit(abs($(reach 0.4) / $(reach 0.8) - 2) > 1e-6)" && pass "shares of a file" || fail "shares of a file"
+echo '{"hardware": "x", "bandwidth": 1e11, "f32": 1e12, "memory_reached": 1.5}' >"$work/bad.json"
+refuse "more than the peak" 1 "cannot be reached" "$pith" plan $probe --hardware "$work/bad.json"
 check "the machine at hand" "$pith" plan $probe --hardware this --weights none
 check "the machine alone" "$pith" hardware this
 check "the table" "$pith" hardware --format csv

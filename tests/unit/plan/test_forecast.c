@@ -79,24 +79,25 @@ static void the_roofline_is_the_longer_of_two_and_what_is_sent(void **state)
 {
     const struct pith_hardware h = {
         .bandwidth = 1e12, .link = 1e11, .ops = {[PITH_UNIT_BF16] = 1e14}, .most = 8};
-    const struct pith_reached r = pith_roofline_reached;
+    const struct pith_reached r = {.memory = 0.7, .arithmetic = 0.4};
     enum pith_roof_bound bound;
     struct pith_roof_work w = {
         .weight_bytes = 3e9, .cache_bytes = 1e9, .ops = 1e9, .unit = PITH_UNIT_BF16};
     (void)state;
-    near(pith_roofline_seconds(&h, 1, &w, &bound), 4e-3 / r.memory, 1e-9, "read");
+    near(pith_roofline_seconds(&h, 1, &w, r, &bound), 4e-3 / r.memory, 1e-9, "read");
     assert_int_equal(bound, PITH_BOUND_MEMORY);
     w.ops = 1e13;
-    near(pith_roofline_seconds(&h, 1, &w, &bound), 0.1 / r.arithmetic, 1e-9, "multiplied");
+    near(pith_roofline_seconds(&h, 1, &w, r, &bound), 0.1 / r.arithmetic, 1e-9, "multiplied");
     assert_int_equal(bound, PITH_BOUND_ARITHMETIC);
-    near(pith_roofline_seconds(&h, 4, &w, &bound), 0.025 / r.arithmetic, 1e-9, "by four");
+    near(pith_roofline_seconds(&h, 4, &w, r, &bound), 0.025 / r.arithmetic, 1e-9, "by four");
     w.link_bytes = 1e10;
     w.link_steps = 10;
-    near(pith_roofline_seconds(&h, 4, &w, &bound),
-         0.025 / r.arithmetic + 0.1 / r.link + 10 * r.link_step, 1e-9, "sent");
+    near(pith_roofline_seconds(&h, 4, &w, r, &bound),
+         0.025 / r.arithmetic + 0.1 / pith_links_reached.share + 10 * pith_links_reached.step, 1e-9,
+         "sent");
     assert_int_equal(bound, PITH_BOUND_LINK);
     w.unit = PITH_UNIT_FP4;
-    assert_true(isinf(pith_roofline_seconds(&h, 1, &w, &bound)));
+    assert_true(isinf(pith_roofline_seconds(&h, 1, &w, r, &bound)));
 }
 
 /* --- the references' figures -------------------------------------------------------------------
@@ -226,9 +227,10 @@ static void a_forecast_by_hand(void **state)
     pith_room_find(&d, &r);
     assert_true(r.fits && r.most_users > 50 && r.most_context == 131072);
     pith_forecast_make(&d, &r, h, &one);
-    /* All but the embedding, 96 positions of 128 KiB, at 70% of 3.35 TB/s, and 32 layers. */
+    /* All but the embedding, 96 positions of 128 KiB, at the share of 3.35 TB/s, and 32 layers. */
     const double bytes = 2 * (8030261248.0 - 525336576) + 96 * 131072.0;
-    near(one.step, bytes / (0.7 * 3.35e12) + 32 * 2.4e-5, 0.001, "a step");
+    near(one.step, bytes / (d.engine->memory * 3.35e12) + 32 * d.engine->layer_seconds, 0.001,
+         "a step");
     assert_int_equal(one.bound, PITH_BOUND_MEMORY);
     d.demand.users = 512;
     pith_room_find(&d, &r);
