@@ -60,6 +60,11 @@ best "a B300 has hardly any integer units: FP8" "fp8|mxfp8" Llama-3.1-8B --hardw
 best "a T4 has integer units" "smoothquant int8" Llama-3.1-8B --hardware t4 --users 8 --prompt 3k --gen 64
 best "a small model that fits: nothing" "none" Qwen2.5-1.5B --hardware l4
 best "a Mac: llama.cpp's" "q[4-8]_" Llama-3.1-8B --hardware m4-max-40 --weights q5_k_m --weights none --weights q4_k_m
+# Rows of the table of first choices in docs/planning.md: what comes first is what stands there, and it is what is advised or a
+# reason is given.
+python3 tests/cli/decisions.py "$pith" docs/planning.md >"$work/decisions" 2>&1 || echo "fail decisions.py did not end well" >>"$work/decisions"
+[ "$(grep -c '^pass' "$work/decisions")" -ge 25 ] && pass "at least 25 first choices" || fail "at least 25 first choices: $(cat "$work/decisions")"
+grep -q '^fail' "$work/decisions" && fail "first choices: $(grep '^fail' "$work/decisions")" || pass "first choices"
 "$pith" plan Llama-3.1-8B --hardware a100-sxm4-80 --json >"$work/plan.json"
 [ "$(key "$work/plan.json" 'sorted(r["recipe"] for r in j["ruled_out"] if "no fp8 units" in r["reason"])[0]')" = fp8 ] &&
     pass "an A100 has no FP8" || fail "an A100 has no FP8"
