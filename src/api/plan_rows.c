@@ -160,10 +160,9 @@ static void refuse_slow(const struct plan_made *p, const struct pith_forecast *f
                        f->cost);
 }
 
-static void set_speed(json_t **j, const struct plan_case *k, const struct pith_hardware *h,
-                      const struct pith_forecast *f)
+static void set_speed(json_t **j, const struct pith_forecast *f)
 {
-    pith_json_set(j, "unit", json_string(pith_hardware_unit(pith_form_unit(&k->form, h))));
+    pith_json_set(j, "unit", json_string(pith_hardware_unit(f->unit)));
     pith_json_set(j, "first_token_seconds", json_real(f->first));
     pith_json_set(j, "token_seconds", json_real(f->step));
     pith_json_set(j, "tokens_per_second_user", json_real(1 / f->step));
@@ -212,7 +211,7 @@ static void add_row(struct plan_made *p, struct plan_case *k, const struct place
                   known ? json_integer((json_int_t)r.most_context) : json_null());
     pith_json_set(&j, "max_users", known ? json_integer((json_int_t)r.most_users) : json_null());
     if (known) pith_json_set(&j, "users_by_context", users_by_context(p, &d, &r));
-    if (at->h) set_speed(&j, k, at->h, &f);
+    if (at->h) set_speed(&j, &f);
     pith_json_add(&p->rows, j);
 }
 

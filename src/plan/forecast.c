@@ -1,6 +1,7 @@
 #include "plan/forecast.h"
 
 #include <math.h>
+#include <string.h>
 
 enum pith_unit pith_form_unit(const struct pith_weight_form *f, const struct pith_hardware *h)
 {
@@ -9,6 +10,21 @@ enum pith_unit pith_form_unit(const struct pith_weight_form *f, const struct pit
         return h->ops[PITH_UNIT_BF16] > 0 ? PITH_UNIT_BF16 : PITH_UNIT_F32;
     if (acts->kind == PITH_KIND_INT) return acts->bits > 4 ? PITH_UNIT_INT8 : PITH_UNIT_INT4;
     return acts->bits > 4 ? PITH_UNIT_FP8 : PITH_UNIT_FP4;
+}
+
+/* pith itself computes inputs of 16 bits in float32, or against integer weights as three numbers of
+ * 8 bits each (the exact mode), attention in float32. */
+static bool is_pith(const struct pith_deployment *d)
+{
+    return strcmp(d->engine->name, "pith") == 0;
+}
+
+static enum pith_unit unit_of(const struct pith_deployment *d, const struct pith_hardware *h)
+{
+    const struct pith_format *w = d->form->linears.format;
+    if (!is_pith(d)) return pith_form_unit(d->form, h);
+    const bool bytes = w && (w->kind == PITH_KIND_INT || w->kind == PITH_KIND_GGUF);
+    return bytes && h->ops[PITH_UNIT_INT8] > 0 ? PITH_UNIT_INT8 : PITH_UNIT_F32;
 }
 
 /* Of mixtures less of the arithmetic is reached: hardware.json, prefill_mfu moe by dense. */
@@ -21,6 +37,7 @@ struct base {
     const struct pith_hardware *h;
     enum pith_unit unit;
     double linear; /* operations of a token */
+    double parts;  /* numbers of 8 bits that an input is multiplied as */
     struct pith_reached reached;
     double layer;      /* seconds that a layer takes beside its bytes */
     double cache_read; /* bytes that a user's step reads, halfway through the answer */
@@ -29,7 +46,8 @@ struct base {
 /* Attention multiplies in 16 bits: as many operations of the linears' unit take as long. */
 static double in_unit(const struct base *b, double ops)
 {
-    const enum pith_unit half = b->h->ops[PITH_UNIT_BF16] > 0 ? PITH_UNIT_BF16 : PITH_UNIT_F32;
+    const bool floats = is_pith(b->d) || b->h->ops[PITH_UNIT_BF16] <= 0;
+    const enum pith_unit half = floats ? PITH_UNIT_F32 : PITH_UNIT_BF16;
     return ops * b->h->ops[b->unit] / b->h->ops[half];
 }
 
@@ -84,7 +102,7 @@ static double prefill(const struct base *b, double prompts)
     const double prompt = (double)b->d->demand.prompt, tokens = prompts * prompt;
     const struct pith_shape *s = &b->d->model->model->shape;
     const double chunks = ceil(tokens / (double)b->d->engine->chunk);
-    const double head = 2.0 * s->vocab * pith_shape_embed(s);
+    const double head = 2.0 * s->vocab * pith_shape_embed(s) * b->parts;
     struct pith_roof_work w = {
         .weight_bytes = chunks *
                         (b->r->weights.read +
@@ -135,12 +153,15 @@ void pith_forecast_make(const struct pith_deployment *d, const struct pith_room 
     struct pith_roof_work w;
     pith_weigh_cache(d->model, d->kv, d->over, q->prompt + q->gen / 2, &mean);
     const struct pith_engine_need *e = d->engine;
+    const bool apart = is_pith(d) && unit_of(d, h) == PITH_UNIT_INT8 && !d->form->acts.format;
+    const double parts = apart ? 3 : 1;
     const struct base b = {
         .d = d,
         .r = r,
         .h = h,
-        .unit = pith_form_unit(d->form, h),
-        .linear = pith_linear_operations(d->model),
+        .unit = unit_of(d, h),
+        .parts = parts,
+        .linear = pith_linear_operations(d->model) * parts,
         .reached = {h->reached_memory > 0 ? h->reached_memory : e->memory,
                     h->reached_arithmetic > 0 ? h->reached_arithmetic : e->arithmetic},
         .layer = h->layer_seconds > 0 ? h->layer_seconds
@@ -148,6 +169,7 @@ void pith_forecast_make(const struct pith_deployment *d, const struct pith_room 
                                       : e->layer_seconds,
         .cache_read = mean.read};
     const double users = (double)q->users, devices = d->over.tensor * d->over.pipeline;
+    out->unit = b.unit;
     out->first = prefill(&b, 1);
     out->step = step(&b, users, &out->bound, &w);
     out->read = w.weight_bytes + w.cache_bytes;

@@ -6,10 +6,11 @@
 #include "plan/room.h"
 
 struct pith_forecast {
-    double first;  /* seconds to the first token of a prompt, nobody else being served */
-    double step;   /* seconds between a user's tokens, all users at work */
-    double rate;   /* tokens a second of all users, prompts not counted */
-    double served; /* the same where each answer's prompt is read by the same devices */
+    double first;        /* seconds to the first token of a prompt, nobody else being served */
+    double step;         /* seconds between a user's tokens, all users at work */
+    double rate;         /* tokens a second of all users, prompts not counted */
+    double served;       /* the same where each answer's prompt is read by the same devices */
+    enum pith_unit unit; /* that multiplies */
     enum pith_roof_bound bound; /* of a step */
     double turn;                /* users from which on arithmetic bounds a step; 0: it never does */
     double read, multiplied;    /* bytes and operations of a step, all devices */

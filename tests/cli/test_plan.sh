@@ -41,6 +41,13 @@ check "a config alone" sh -c "python3 -c 'import json; json.dump(json.load(open(
 check "the table" "$pith" plan $probe --fit 4G
 check "the shapes" "$pith" plan --shapes
 
+# Sizes that llama.cpp prints of these (GiB, the first source of bench/published.json), within 2%.
+for of in Llama-3-8B:q4_k_m:4.58 Llama-3-70B:q4_k_m:39.59 Llama-2-7B:q8_0:6.67; do
+    of_recipe=${of#*:} size=${of##*:}
+    "$pith" plan "${of%%:*}" --weights "${of_recipe%:*}" --kv bf16 --for llama.cpp --json >"$work/plan.json"
+    [ "$(key "$work/plan.json" "abs(j['rows'][0]['weight_bytes'] / ($size * 2**30) - 1) < 0.02")" = True ] &&
+        pass "weights of $of GiB" || fail "weights of $of GiB"
+done
 # What is best where: the tables of docs/choosing.md, as far as measured figures bear them out (docs/planning.md).
 first() { # what: the recipe of the first row
     "$pith" plan "$@" --json | python3 -c 'import json, sys

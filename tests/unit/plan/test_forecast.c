@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define GIB 1073741824.0
+
 static struct pith_plan_subject model_of(const char *name)
 {
     json_t *shapes;
@@ -107,19 +109,24 @@ static void the_roofline_is_the_longer_of_two_and_what_is_sent(void **state)
 static void weights_take_what_is_stated(void **state)
 {
     static const struct {
-        const char *place, *model, *grid;
+        const char *place, *model;
         double bytes;
     } stated[] = {
         /* GGUF with llama.cpp's rule for ends is in tests/cli/test_plan.sh; here the head and the
          * embedding are left alone. */
-        {"algorithms.md 20.15: 1.05 of 8.03 billion are no linears'", "Llama-3-8B", NULL, 16.06e9},
-        {"baseline.md 3: 8B f16", "Llama-3.1-8B", NULL, 16.06e9},
-        {"baseline.md 3: 1B f16", "Llama-3.2-1B", NULL, 2.472e9},
+        {"algorithms.md 20.15: 1.05 of 8.03 billion are no linears'", "Llama-3-8B", 16.06e9},
+        {"baseline.md 3: 8B f16", "Llama-3.1-8B", 16.06e9},
+        {"baseline.md 3: 1B f16", "Llama-3.2-1B", 2.472e9},
+        /* Sizes that llama.cpp prints, in GiB: the first source of bench/published.json. */
+        {"8B f16: 14.96 GiB", "Llama-3-8B", 14.96 * GIB},
+        {"70B f16: 131.42 GiB", "Llama-3-70B", 131.42 * GIB},
+        {"7B f16: 12.55 GiB (llama-bench)", "Llama-2-7B", 12.55 * GIB},
+        {"two bytes a parameter: 405B", "Llama-3.1-405B", 811.7e9},
     };
     (void)state;
     for (size_t i = 0; i < PITH_COUNT(stated); i++) {
         struct pith_plan_subject p = model_of(stated[i].model);
-        const struct pith_weight_form f = form_of(stated[i].grid, NULL);
+        const struct pith_weight_form f = form_of(NULL, NULL);
         struct pith_weighed w;
         pith_weigh(&p, &f, (struct pith_spread_over){1, 1}, &w);
         near(w.all, stated[i].bytes, 0.02, stated[i].place);
@@ -137,7 +144,7 @@ static void caches_take_what_is_stated(void **state)
         {"baseline.md 4: 8B f16 at depth 16384", "Llama-3.1-8B", "bf16", 16384, 2.15e9},
         {"baseline.md 4: 8B q8_0 at depth 16384", "Llama-3.1-8B", "q8_0", 16384, 1.14e9},
         {"issue 14: Llama-3-70B holds 40 GB (GiB) at 128K", "Llama-3.1-70B", "bf16", 131072,
-         40.0 * 1073741824},
+         40.0 * GIB},
         {"grouped queries of 8 of 64 heads: Llama-2-70B at 4K", "Llama-2-70B", "bf16", 4096,
          2.0 * 80 * 8 * 128 * 2 * 4096},
         {"a latent of 576 numbers: DeepSeek-V3", "DeepSeek-V3", "bf16", 4096,
@@ -152,6 +159,34 @@ static void caches_take_what_is_stated(void **state)
         struct pith_cache_sums s;
         pith_weigh_cache(&p, &kv, (struct pith_spread_over){1, 1}, stated[i].context, &s);
         near(s.sequence, stated[i].bytes, 0.02, stated[i].place);
+        pith_plan_subject_free(&p);
+    }
+}
+
+/* Devices that are needed, and how long all weights take to be read once at the peak. */
+static void devices_and_read_times_are_as_stated(void **state)
+{
+    static const struct {
+        const char *model, *hardware;
+        unsigned needed;
+        double seconds; /* of all weights in 16 bits by one device's bandwidth */
+    } stated[] = {{"Llama-3.1-8B", "l4", 1, 16.06e9 / 300e9},
+                  {"Llama-2-7B", "t4", 1, 13.48e9 / 320e9},
+                  {"Llama-2-13B", "l4", 2, 26.03e9 / 300e9},
+                  {"Llama-2-70B", "a100-sxm4-80", 2, 137.95e9 / 2039e9},
+                  {"Llama-3.1-70B", "h100-sxm", 2, 141.1e9 / 3350e9},
+                  {"Llama-3.1-70B", "h200-sxm", 1, 141.1e9 / 4800e9},
+                  {"Llama-3.1-70B", "mi300x", 1, 141.1e9 / 5300e9},
+                  {"Llama-3.1-405B", "mi300x", 5, 811.7e9 / 5300e9}};
+    (void)state;
+    for (size_t i = 0; i < PITH_COUNT(stated); i++) {
+        struct pith_plan_subject p = model_of(stated[i].model);
+        const struct pith_weight_form f = form_of(NULL, NULL);
+        const struct pith_hardware *h = pith_hardware_find(stated[i].hardware);
+        struct pith_weighed w;
+        pith_weigh(&p, &f, (struct pith_spread_over){1, 1}, &w);
+        near(w.all / h->bandwidth, stated[i].seconds, 0.02, stated[i].model);
+        assert_int_equal((unsigned)ceil(w.all / h->memory_bytes), stated[i].needed);
         pith_plan_subject_free(&p);
     }
 }
@@ -288,6 +323,7 @@ int main(void)
         cmocka_unit_test(the_roofline_is_the_longer_of_two_and_what_is_sent),
         cmocka_unit_test(weights_take_what_is_stated),
         cmocka_unit_test(caches_take_what_is_stated),
+        cmocka_unit_test(devices_and_read_times_are_as_stated),
         cmocka_unit_test(grids_take_their_bits),
         cmocka_unit_test(devices_share_what_can_be_shared),
         cmocka_unit_test(a_forecast_by_hand),
