@@ -248,6 +248,11 @@ static void print_prediction(const json_t *account)
         printf("  KL               %.4g foretold, %.4g +- %.1g measured on %.0f of these tokens\n",
                number(p, "kld"), number(p, "measured"), number(p, "standard_error"),
                number(p, "tokens"));
+    const json_t *cache =
+        json_object_get(json_object_get(json_object_get(account, "recipe"), "predicted"), "cache");
+    if (cache)
+        printf("  KV cache         --kv auto:%g, for which a KL of %.4g is foretold\n",
+               number(cache, "bits"), number(cache, "kld"));
 }
 
 /* Linears that no type of GGUF has whole blocks for. */

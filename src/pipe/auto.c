@@ -5,6 +5,7 @@
 #include "base/names.h"
 #include "base/str.h"
 #include "model/kv.h"
+#include "pipe/kv_auto.h"
 #include "pipe/sense.h"
 #include "pipe/tries.h"
 #include "plan/assign.h"
@@ -26,7 +27,7 @@ struct wish {
     double bits, most; /* a weight; KL */
     uint64_t bytes;
     size_t context, users;
-    char kv[PITH_KV_TEXT];
+    char kv[PITH_KV_TEXT]; /* "auto": chosen with the weights */
 };
 
 bool pith_auto_asked(const struct pith_quantize_options *o)
@@ -82,7 +83,7 @@ static enum pith_status parse_fit(const char *text, struct wish *w, struct pith_
     if (good && w->bytes && w->context) return PITH_OK;
     return pith_fail(
         err, PITH_ARG,
-        "--fit %s: SIZE,context=N[,users=N][,kv=GRID], such as 24G,context=32k,users=8", text);
+        "--fit %s: SIZE,context=N[,users=N][,kv=GRID|auto], such as 24G,context=32k,users=8", text);
 }
 
 static enum pith_status parse_wish(const struct pith_quantize_options *o, struct wish *w,
@@ -112,6 +113,12 @@ struct pith_quantize_options pith_auto_base(const struct pith_quantize_options *
     return base;
 }
 
+/* Weights and caches compete for the same bytes. */
+static bool takes_caches(const struct wish *w)
+{
+    return w->bound == FIT && strcmp(w->kv, "auto") == 0;
+}
+
 enum pith_status pith_auto_check(const struct pith_quantize_options *o, struct pith_error *err)
 {
     struct wish w;
@@ -131,7 +138,14 @@ enum pith_status pith_auto_check(const struct pith_quantize_options *o, struct p
                          "take",
                          o->weights);
     PITH_TRY(pith_tries_parse(&o->tries, &t, err));
-    return parse_wish(o, &w, err);
+    PITH_TRY(parse_wish(o, &w, err));
+    if (o->targets.count && takes_caches(&w))
+        return pith_fail(
+            err, PITH_ARG,
+            "--fit %s: kv=auto gives each layer a cache of its own, which `pith serve` "
+            "holds; %s keeps one format, such as kv=bf16",
+            o->fit, o->targets.item[0]);
+    return PITH_OK;
 }
 
 /* --- parts ------------------------------------------------------------------------------------ */
@@ -151,8 +165,11 @@ struct search {
     size_t *group_of; /* [job->choice_count]: SIZE_MAX: of none */
     struct group *group;
     size_t groups;
-    size_t *chosen; /* [groups] */
-    struct pith_assign_part *part;
+    struct pith_kv_menu menu;          /* of the layers' caches; empty: they are given */
+    struct pith_assign_option *caches; /* their options, one layer after the other */
+    size_t *chosen;                    /* [parts]: of the groups, then of the caches */
+    struct pith_assign_part *part;     /* the same */
+    size_t parts;
     uint64_t weights; /* of all groups */
     struct pith_assigned got;
 };
@@ -208,12 +225,12 @@ static void fill_group(const struct search *s, size_t number)
 
 static enum pith_status find_groups(struct search *s, struct pith_error *err)
 {
-    const size_t n = s->job->choice_count;
+    const size_t n = s->job->choice_count, parts = n + s->menu.parts;
     s->group_of = pith_alloc(n, sizeof *s->group_of);
     size_t *number = pith_alloc(n, sizeof *number); /* of a leader's group */
     s->group = pith_zalloc(n, sizeof *s->group);
-    s->part = pith_alloc(n, sizeof *s->part);
-    s->chosen = pith_alloc(n, sizeof *s->chosen);
+    s->part = pith_alloc(parts, sizeof *s->part);
+    s->chosen = pith_alloc(parts, sizeof *s->chosen);
     const bool there = s->group_of && number && s->group && s->part && s->chosen;
     for (size_t i = 0; i < n && there; i++) number[i] = s->group_of[i] = SIZE_MAX;
     for (size_t i = 0; i < n && there; i++) {
@@ -234,8 +251,38 @@ static enum pith_status find_groups(struct search *s, struct pith_error *err)
         fill_group(s, i);
         s->part[i] = (struct pith_assign_part){s->group[i].option, s->group[i].options};
     }
+    s->parts = s->groups;
     return s->groups ? PITH_OK
                      : pith_fail(err, PITH_UNSUPPORTED, "there is no linear to choose a grid for");
+}
+
+/* The caches of so many users compete for the same bytes. */
+static enum pith_status add_caches(struct search *s, size_t users, struct pith_error *err)
+{
+    size_t count = 0, at = 0;
+    for (size_t i = 0; i < s->menu.parts; i++) count += s->menu.part[i].options;
+    s->caches = pith_alloc(count, sizeof *s->caches);
+    if (!s->caches) return pith_fail_nomem(err, "caches");
+    for (size_t i = 0; i < s->menu.parts; i++) {
+        const struct pith_kv_menu_part *m = &s->menu.part[i];
+        s->part[s->parts++] = (struct pith_assign_part){s->caches + at, m->options};
+        for (size_t k = 0; k < m->options; k++)
+            s->caches[at++] =
+                (struct pith_assign_option){users * m->option[k].bytes, m->option[k].loss};
+    }
+    return PITH_OK;
+}
+
+static enum pith_status measure_caches(struct search *s, const struct wish *w,
+                                       struct pith_error *err)
+{
+    const struct pith_job *job = s->job;
+    const struct pith_kv_auto_job kv = {.backend = job->backend,
+                                        .model = job->model,
+                                        .tokenizer = job->tokenizer,
+                                        .progress = &job->options->progress};
+    if (!takes_caches(w)) return PITH_OK;
+    return pith_kv_auto_menu(&kv, w->context, &s->menu, err);
 }
 
 /* --- choosing --------------------------------------------------------------------------------- */
@@ -244,14 +291,15 @@ static enum pith_status assign(struct search *s, uint64_t budget, size_t cells,
                                struct pith_error *err)
 {
     const struct pith_assign a = {
-        .part = s->part, .parts = s->groups, .budget = budget, .cells = cells};
+        .part = s->part, .parts = s->parts, .budget = budget, .cells = cells};
     return pith_assign(&a, s->chosen, &s->got, err);
 }
 
 /* Bytes of the model's other weights, and of each position's keys and values. */
-static enum pith_status other_bytes(const struct pith_job *job, const struct wish *w,
-                                    uint64_t *bytes, struct pith_error *err)
+static enum pith_status other_bytes(const struct search *s, const struct wish *w, uint64_t *bytes,
+                                    struct pith_error *err)
 {
+    const struct pith_job *job = s->job;
     const struct pith_plans *plans = &job->model->plans;
     uint64_t linears = 0;
     for (size_t i = 0; i < job->choice_count; i++) {
@@ -264,7 +312,7 @@ static enum pith_status other_bytes(const struct pith_job *job, const struct wis
         if (c->grid.format) linears += (uint64_t)(pith_qspec_bits(&spec) * c->rows * c->cols / 8);
     }
     *bytes = job->layout.total_bytes > linears ? job->layout.total_bytes - linears : 0;
-    if (w->bound != FIT) return PITH_OK;
+    if (w->bound != FIT || s->menu.parts) return PITH_OK;
     struct pith_kv_format kv;
     double position = 0;
     PITH_TRY(pith_kv_parse(w->kv, PITH_BF16, job->model, &kv, err));
@@ -280,10 +328,10 @@ static enum pith_status other_bytes(const struct pith_job *job, const struct wis
 static void find_range(const struct search *s, uint64_t *low, uint64_t *high)
 {
     *low = *high = 0;
-    for (size_t i = 0; i < s->groups; i++) {
+    for (size_t i = 0; i < s->parts; i++) {
         uint64_t least = UINT64_MAX, most = 0;
-        for (size_t k = 0; k < s->group[i].options; k++) {
-            const uint64_t cost = s->group[i].option[k].cost;
+        for (size_t k = 0; k < s->part[i].options; k++) {
+            const uint64_t cost = s->part[i].option[k].cost;
             if (cost < least) least = cost;
             if (cost > most) most = cost;
         }
@@ -312,16 +360,21 @@ static enum pith_status choose(struct search *s, const struct wish *w, struct pi
     uint64_t other = 0, budget = (uint64_t)(w->bits / 8 * (double)s->weights);
     if (w->bound == MAX_KL) return choose_by_loss(s, w->most, err);
     if (w->bound != BITS) {
-        PITH_TRY(other_bytes(s->job, w, &other, err));
+        PITH_TRY(other_bytes(s, w, &other, err));
         if (other >= w->bytes)
             return pith_fail(
                 err, PITH_LIMIT, "the rest of the model%s takes %llu MiB of %llu MiB already",
-                w->bound == FIT ? " and its cache" : "", (unsigned long long)(other >> 20),
-                (unsigned long long)(w->bytes >> 20));
+                w->bound == FIT && !s->menu.parts ? " and its cache" : "",
+                (unsigned long long)(other >> 20), (unsigned long long)(w->bytes >> 20));
         budget = w->bytes - other;
     }
     uint64_t least, most;
     find_range(s, &least, &most);
+    if (budget < least && s->menu.parts)
+        return pith_fail(err, PITH_LIMIT,
+                         "the smallest grids and caches that were tried take %llu MiB, and the "
+                         "rest of the model leaves %llu",
+                         (unsigned long long)(least >> 20), (unsigned long long)(budget >> 20));
     if (budget < least)
         return pith_fail(err, PITH_LIMIT,
                          "the smallest grids that were tried need %.2f bits a weight, and the "
@@ -374,22 +427,45 @@ static const char *usual_grid(const struct search *s, char text[PITH_GRID_TEXT])
     return text;
 }
 
-static enum pith_status save(const struct search *s, const struct pith_quantize_options *o,
+/* What the chosen caches are, and what they cost. */
+static enum pith_status add_cache(struct search *s, json_t *predicted, struct pith_error *err)
+{
+    const struct pith_job *job = s->job;
+    const struct pith_kv_auto_job kv = {.backend = job->backend, .model = job->model};
+    double bits, loss = 0;
+    if (!s->menu.parts) return PITH_OK;
+    for (size_t i = 0; i < s->menu.parts; i++)
+        loss += s->menu.part[i].option[s->chosen[s->groups + i]].loss;
+    PITH_TRY(pith_kv_menu_choose(&s->menu, &kv, s->chosen + s->groups, &bits, err));
+    json_t *cache =
+        json_pack("{s:f, s:f, s:O}", "bits", bits, "kld", loss, "record", s->menu.record);
+    return json_object_set_new(predicted, "cache", cache) == 0 ? PITH_OK
+                                                               : pith_fail_nomem(err, "caches");
+}
+
+static enum pith_status save(struct search *s, const struct pith_quantize_options *o,
                              const char *path, struct pith_error *err)
 {
     char usual[PITH_GRID_TEXT], budget[64];
     const struct pith_job *job = s->job;
+    uint64_t bytes = 0;
+    double loss = 0;
+    for (size_t i = 0; i < s->groups; i++) {
+        bytes += s->group[i].option[s->chosen[i]].cost;
+        loss += s->group[i].option[s->chosen[i]].loss;
+    }
     json_t *predicted =
         json_pack("{s:s, s:f, s:f, s:I, s:f, s:b, s:I}", "budget", budget_text(o, budget), "kld",
-                  s->got.loss, "bits", 8 * (double)s->got.cost / (double)s->weights, "bytes",
-                  (json_int_t)s->got.cost, "bound", s->got.bound, "exact", (int)s->got.exact,
-                  "tokens", (json_int_t)(job->calib.windows * job->calib.length));
+                  loss, "bits", 8 * (double)bytes / (double)s->weights, "bytes", (json_int_t)bytes,
+                  "bound", s->got.bound, "exact", (int)s->got.exact, "tokens",
+                  (json_int_t)(job->calib.windows * job->calib.length));
     json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o}", "name", "auto", "base",
                           job->recipe.name, "container", job->container->name, "weights",
                           usual_grid(s, usual), "round", job->recipe.round->name, "predicted",
                           predicted, "linears", linears_of(s));
     if (!j) return pith_fail_nomem(err, path);
-    const enum pith_status r = pith_json_save(path, j, err);
+    enum pith_status r = add_cache(s, json_object_get(j, "predicted"), err);
+    if (r == PITH_OK) r = pith_json_save(path, j, err);
     json_decref(j);
     return r;
 }
@@ -402,6 +478,8 @@ static void free_search(struct search *s)
     pith_free(s->group);
     pith_free(s->part);
     pith_free(s->chosen);
+    pith_free(s->caches);
+    pith_kv_menu_free(&s->menu);
 }
 
 static enum pith_status search(const struct pith_job *job, const struct pith_sense *sense,
@@ -411,7 +489,9 @@ static enum pith_status search(const struct pith_job *job, const struct pith_sen
     struct search s = {.job = job, .sense = sense};
     struct wish w;
     enum pith_status r = parse_wish(asked, &w, err);
+    if (r == PITH_OK) r = measure_caches(&s, &w, err);
     if (r == PITH_OK) r = find_groups(&s, err);
+    if (r == PITH_OK && s.menu.parts) r = add_caches(&s, w.users, err);
     if (r == PITH_OK) r = choose(&s, &w, err);
     if (r == PITH_OK) r = save(&s, asked, path, err);
     free_search(&s);

@@ -146,6 +146,14 @@ static enum pith_status find_parts(struct plan *p, struct pith_error *err)
                      m->checkpoint->dir);
 }
 
+static void free_plan(struct plan *p)
+{
+    pith_free(p->layer);
+    pith_free(p->part);
+    pith_free(p->path);
+    json_decref(p->file);
+}
+
 /* --- measuring -------------------------------------------------------------------------------- */
 
 /* The KL of one part in one candidate, everything else in float32. */
@@ -314,7 +322,8 @@ static enum pith_status take_layers(struct plan *p, bool *found, struct pith_err
     return PITH_OK;
 }
 
-static enum pith_status keep(struct plan *p, double loss, struct pith_error *err)
+/* Adds p->layer to the assignments of p->file, as the one for that budget. */
+static enum pith_status note(struct plan *p, double budget, double loss, struct pith_error *err)
 {
     const struct pith_plans *plans = &p->job->model->plans;
     const struct pith_kv_format f = {.layer = p->layer};
@@ -326,10 +335,16 @@ static enum pith_status keep(struct plan *p, double loss, struct pith_error *err
         pith_json_add(&layers, kept ? json_string(name) : json_null());
     }
     json_t *list = json_object_get(p->file, "assignments");
-    if (json_array_append_new(list, json_pack("{s:f, s:f, s:f, s:o}", "budget", p->job->bits,
-                                              "bits", pith_kv_bits(plans, &f, p->context),
-                                              "kld_sum", loss, "layers", layers)) != 0)
-        return pith_fail_nomem(err, p->path);
+    if (json_array_append_new(list, json_pack("{s:f, s:f, s:f, s:o}", "budget", budget, "bits",
+                                              pith_kv_bits(plans, &f, p->context), "kld_sum", loss,
+                                              "layers", layers)) != 0)
+        return pith_fail_nomem(err, "the KV cache's record");
+    return PITH_OK;
+}
+
+static enum pith_status keep(struct plan *p, double loss, struct pith_error *err)
+{
+    PITH_TRY(note(p, p->job->bits, loss, err));
     return pith_json_save(p->path, p->file, err);
 }
 
@@ -448,6 +463,75 @@ static enum pith_status solve(struct plan *p, struct pith_error *err)
     return s == PITH_OK ? keep(p, loss, err) : s;
 }
 
+/* --- a menu ----------------------------------------------------------------------------------- */
+
+static enum pith_status fill_menu_part(const struct plan *p, const struct part *part,
+                                       struct pith_kv_menu_part *out, struct pith_error *err)
+{
+    struct choice *all = pith_alloc(CHOICES, sizeof *all);
+    if (!all) return pith_fail_nomem(err, "a layer's caches");
+    out->layer = part->layer;
+    out->options = list_choices(p, part, all);
+    out->option = pith_alloc(out->options, sizeof *out->option);
+    for (size_t i = 0; i < out->options && out->option; i++) {
+        struct pith_kv_format f;
+        (void)choice_of(p, part, all[i].k, all[i].v, &f);
+        out->option[i] = (struct pith_kv_option){all[i].bytes, all[i].loss, f};
+    }
+    pith_free(all);
+    return out->option ? PITH_OK : pith_fail_nomem(err, "a layer's caches");
+}
+
+void pith_kv_menu_free(struct pith_kv_menu *menu)
+{
+    for (size_t i = 0; menu->part && i < menu->parts; i++) pith_free(menu->part[i].option);
+    pith_free(menu->part);
+    json_decref(menu->record);
+    *menu = (struct pith_kv_menu){0};
+}
+
+enum pith_status pith_kv_auto_menu(const struct pith_kv_auto_job *job, size_t positions,
+                                   struct pith_kv_menu *out, struct pith_error *err)
+{
+    struct plan p = {.job = job};
+    *out = (struct pith_kv_menu){0};
+    enum pith_status s = find_parts(&p, err);
+    if (s == PITH_OK) s = name_record(&p, err);
+    if (s == PITH_OK) s = measure(&p, err);
+    if (s == PITH_OK && !(out->part = pith_zalloc(p.parts, sizeof *out->part)))
+        s = pith_fail_nomem(err, "caches");
+    p.context = positions;
+    for (size_t i = 0; i < p.parts && s == PITH_OK; i++)
+        if (p.part[i].side != VALUES)
+            s = fill_menu_part(&p, &p.part[i], &out->part[out->parts++], err);
+    if (s == PITH_OK) out->record = json_incref(p.file);
+    else pith_kv_menu_free(out);
+    free_plan(&p);
+    return s;
+}
+
+enum pith_status pith_kv_menu_choose(struct pith_kv_menu *menu, const struct pith_kv_auto_job *job,
+                                     const size_t *chosen, double *bits, struct pith_error *err)
+{
+    const struct pith_plans *plans = &job->model->plans;
+    struct plan p = {.job = job, .file = menu->record};
+    const json_int_t context = json_integer_value(json_object_get(menu->record, "context"));
+    double loss = 0;
+    p.context = (size_t)context;
+    p.layer = pith_alloc(plans->layers, sizeof *p.layer);
+    if (!p.layer) return pith_fail_nomem(err, "the layers of a KV cache");
+    for (uint32_t i = 0; i < plans->layers; i++) p.layer[i] = pith_kv_floats(PITH_F32);
+    for (size_t i = 0; i < menu->parts; i++) {
+        p.layer[menu->part[i].layer] = menu->part[i].option[chosen[i]].format;
+        loss += menu->part[i].option[chosen[i]].loss;
+    }
+    const struct pith_kv_format f = {.layer = p.layer};
+    *bits = ceil(100 * pith_kv_bits(plans, &f, p.context) - 1e-9) / 100;
+    const enum pith_status s = note(&p, *bits, loss, err);
+    pith_free(p.layer);
+    return s;
+}
+
 enum pith_status pith_kv_auto(const struct pith_kv_auto_job *job, struct pith_kv_format *out,
                               struct pith_error *err)
 {
@@ -464,9 +548,6 @@ enum pith_status pith_kv_auto(const struct pith_kv_auto_job *job, struct pith_kv
         out->layer = p.layer;
         p.layer = NULL;
     }
-    pith_free(p.layer);
-    pith_free(p.part);
-    pith_free(p.path);
-    json_decref(p.file);
+    free_plan(&p);
     return s;
 }

@@ -5,6 +5,7 @@
 #ifndef PITH_PIPE_KV_AUTO_H
 #define PITH_PIPE_KV_AUTO_H
 
+#include "base/json.h"
 #include "base/progress.h"
 #include "model/model.h"
 #include "tok/tokenizer.h"
@@ -22,6 +23,32 @@ struct pith_kv_auto_job {
  */
 enum pith_status pith_kv_auto(const struct pith_kv_auto_job *job, struct pith_kv_format *out,
                               struct pith_error *err);
+/* What each layer can be, for whoever weighs caches against something else: measured anew, and
+ * recorded nowhere. Options of a layer are smallest first, without what is larger and loses as
+ * much. */
+struct pith_kv_option {
+    uint64_t bytes; /* of a sequence of so many positions */
+    double loss;    /* KL */
+    struct pith_kv_format format;
+};
+struct pith_kv_menu_part {
+    uint32_t layer;
+    struct pith_kv_option *option;
+    size_t options;
+};
+struct pith_kv_menu {
+    struct pith_kv_menu_part *part; /* of the layers that keep something by position */
+    size_t parts;
+    json_t *record; /* the file that pith_kv_auto() would write, without assignments */
+};
+/* job->bits is not looked at. Errors as above. */
+enum pith_status pith_kv_auto_menu(const struct pith_kv_auto_job *job, size_t positions,
+                                   struct pith_kv_menu *out, struct pith_error *err);
+void pith_kv_menu_free(struct pith_kv_menu *menu);
+/* Adds to menu->record the assignment of the formats chosen[parts]; *bits is what names it: --kv
+ * auto:BITS. */
+enum pith_status pith_kv_menu_choose(struct pith_kv_menu *menu, const struct pith_kv_auto_job *job,
+                                     const size_t *chosen, double *bits, struct pith_error *err);
 /* The bits of "auto:5.0"; 0 for a name that is not of this kind. PITH_ARG when they are no number
  * from 1 to 32. */
 enum pith_status pith_kv_auto_parse(const char *name, double *bits, struct pith_error *err);

@@ -256,6 +256,27 @@ static enum pith_status keep_recipe(const struct pith_run *r, struct pith_error 
     return s;
 }
 
+/* The cache that was chosen with the weights, as --kv auto:BITS finds it. */
+static enum pith_status keep_cache(const struct pith_run *r, struct pith_error *err)
+{
+    const json_t *cache = json_object_get(json_object_get(r->job->more, "predicted"), "cache");
+    const json_t *record = json_object_get(cache, "record");
+    char identity[PITH_SHA256_HEX];
+    if (!json_is_object(record)) return PITH_OK;
+    json_t *mine = json_copy((json_t *)record);
+    struct pith_str path = {0};
+    if (r->job->container->file) pith_str_printf(&path, "%s.kv.json", r->job->options->out);
+    else pith_str_printf(&path, "%s/pith.kv.json", r->job->partial);
+    enum pith_status s = PITH_OK;
+    if (!mine || path.failed || !pith_checkpoint_identity(r->out.written, identity) ||
+        json_object_set_new(mine, "checkpoint", json_string(identity)) != 0)
+        s = pith_fail_nomem(err, "the KV cache's record");
+    if (s == PITH_OK) s = pith_json_save(path.data, mine, err);
+    json_decref(mine);
+    pith_str_free(&path);
+    return s;
+}
+
 static enum pith_status run_all(struct pith_run *r, json_t **report, struct pith_error *err)
 {
     PITH_TRY(pith_place_make(r, err));
@@ -270,6 +291,7 @@ static enum pith_status run_all(struct pith_run *r, json_t **report, struct pith
     if (!account) return pith_fail_nomem(err, "pith.json");
     enum pith_status s = pith_foretold(r, account, err);
     if (s == PITH_OK) s = keep_recipe(r, err);
+    if (s == PITH_OK) s = keep_cache(r, err);
     if (s == PITH_OK) s = pith_account_files(r, account, err);
     if (s == PITH_OK) s = pith_place_publish(r, account, err);
     if (s == PITH_OK) *report = account;

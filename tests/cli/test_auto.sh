@@ -45,6 +45,25 @@ elif what == "recipe":  # within its budget, and engines' rules for what they ho
 elif what == "came":  # true: the account says so
     p = j["prediction"]
     assert p["tokens"] == 4096 and 0.5 < p["measured"] / p["kld"] < 2 and p["standard_error"] > 0, p
+elif what == "cache":  # fits with the weights
+    p = j["predicted"]
+    assert 2 < p["cache"]["bits"] <= 16 and p["cache"]["kld"] > 0 and p["bits"] < 9, p
+elif what == "first":  # the first layer as a model
+    weights, out = rest
+    j["num_hidden_layers"] = 1
+    json.dump(j, open(out + "/config.json", "w"))
+    data = open(weights, "rb").read()
+    at = 8 + int.from_bytes(data[:8], "little")
+    tensors = {n: t for n, t in json.loads(data[8:at]).items() if n != "__metadata__" and (".layers." not in n or ".layers.0." in n)}
+    parts = []
+    for t in tensors.values():
+        first, end = t["data_offsets"]
+        begin = sum(map(len, parts))
+        parts.append(data[at + first : at + end])
+        t["data_offsets"] = [begin, begin + end - first]
+    head = json.dumps(tensors).encode()
+    head += b" " * (-len(head) % 8)
+    open(out + "/model.safetensors", "wb").write(len(head).to_bytes(8, "little") + head + b"".join(parts))
 elif what == "kld":
     assert j["predicted"]["kld"] <= float(rest[0]), j["predicted"]
 elif what == "better":  # the first measured less than the second
@@ -131,6 +150,22 @@ check "a GGUF file by its size" "$pith" quantize "$probe" -o g.gguf -r auto --bu
 check "has a type for each tensor" python3 look.py recipe g.gguf.recipe.json 6
 check "and is not larger" test "$(stat -c %s g.gguf)" -le 4400000
 check "weights and caches" "$pith" quantize "$probe" -o f -r auto --fit 10M,context=512,users=2,kv=int8:token --for vllm $few --quiet
+mkdir tiny
+cp "$probe"/*.json tiny
+check "a model of one layer" python3 look.py first "$probe/config.json" "$probe/model.safetensors" tiny
+size=2700k
+joint() { # OUT
+    "$pith" quantize tiny -o "$1" -r auto --fit $size,context=256,users=4,kv=auto --try $three --calib-tokens 512 --seq-len 64 --quiet
+}
+check "weights and caches together" joint j
+check "both are foretold" python3 look.py cache j/recipe.json
+bits=$(python3 -c 'import json; print(json.load(open("j/recipe.json"))["predicted"]["cache"]["bits"])')
+cp j/pith.kv.json record
+check "that cache is found" "$pith" bench j --prompt 0 --gen 1 --reps 1 --kv "auto:$bits" --quiet
+check "as it was recorded" cmp record j/pith.kv.json
+check "and is no part of the proof" "$pith" verify j --against tiny
+check "of a file too" joint j.gguf
+check "which has it beside" test -s j.gguf.kv.json
 check "a mixture" "$pith" quantize "$root/models/probe-moe" -o m -r auto --budget 4.2 --try int3:g32,int4:g32,int8:g32 --calib-tokens 1024 --seq-len 128 --quiet
 check "is proven too" "$pith" verify m --against "$root/models/probe-moe"
 
@@ -206,6 +241,7 @@ q "no budget" 2 'needs one of'
 q "two of them" 2 'needs one of' --budget 4 --max-kl 1
 q "a budget that is none" 2 'mean bits of a weight' --budget lots
 q "a fit that is none" 2 'SIZE,context=N' --fit 24G
+q "caches of several formats for an engine of one" 2 'keeps one format' --fit 24G,context=1k,kv=auto --for vllm
 q "a KL below 0" 2 'from 0 to 100' --max-kl -1
 q "--weights beside it" 2 'chooses the grids' --budget 4 --weights int4:g128
 q "fewer bits than there are" 1 'need 3.* bits a weight' --budget 2 --try int3:g128:asym,int4:g128:asym

@@ -153,7 +153,7 @@ anew '{"wrong": ["model.safetensors"]}'
 refuse "wrong bytes of a large file" 1 'the hub says [0-9a-f]{64}; it was deleted' "$pith" pull --quiet acme/probe
 # Of the other files pieces may stay, which were on their way.
 large=$(sha256sum <"$probe/model.safetensors")
-[ -z "$(find "$work/home" -name "${large%% *}*")" ] && [ ! -e "$work/home/hub/models--acme--probe/refs/main" ] &&
+[ -z "$(find "$work/home/hub/models--acme--probe/blobs" -name "${large%% *}*")" ] && [ ! -e "$work/home/hub/models--acme--probe/refs/main" ] &&
     pass "nothing of them stays" || fail "nothing of them stays"
 misbehave '{}'
 check "and good ones after it" "$pith" pull acme/probe --quiet
