@@ -154,17 +154,17 @@ mkdir tiny
 cp "$probe"/*.json tiny
 check "a model of one layer" python3 look.py first "$probe/config.json" "$probe/model.safetensors" tiny
 size=2700k
-joint() { # OUT
-    "$pith" quantize tiny -o "$1" -r auto --fit $size,context=256,users=4,kv=auto --try $three --calib-tokens 512 --seq-len 64 --quiet
+joint() { # OUT GRIDS
+    "$pith" quantize tiny -o "$1" -r auto --fit $size,context=256,users=4,kv=auto --try $2 --calib-tokens 512 --seq-len 64 --quiet
 }
-check "weights and caches together" joint j
+check "weights and caches together" joint j "$three"
 check "both are foretold" python3 look.py cache j/recipe.json
 bits=$(python3 -c 'import json; print(json.load(open("j/recipe.json"))["predicted"]["cache"]["bits"])')
 cp j/pith.kv.json record
 check "that cache is found" "$pith" bench j --prompt 0 --gen 1 --reps 1 --kv "auto:$bits" --quiet
 check "as it was recorded" cmp record j/pith.kv.json
 check "and is no part of the proof" "$pith" verify j --against tiny
-check "of a file too" joint j.gguf
+check "of a file too" joint j.gguf q3_k,q4_k,q6_k
 check "which has it beside" test -s j.gguf.kv.json
 check "a mixture" "$pith" quantize "$root/models/probe-moe" -o m -r auto --budget 4.2 --try int3:g32,int4:g32,int8:g32 --calib-tokens 1024 --seq-len 128 --quiet
 check "is proven too" "$pith" verify m --against "$root/models/probe-moe"
