@@ -34,6 +34,10 @@ struct worker {
 #define RUN_OF(state) ((state) >> 32)
 #define ACTIVE_OF(state) ((state) & (CLOSED - 1))
 
+/* Who goes to sleep says so first and looks at the state after; who wakes others changes the state
+ * first and looks for sleepers after. One of the two must see the other, so no load may pass the
+ * write before it. Each such write is an exchange: an emulator of Arm processors lets a load pass
+ * the sequentially consistent store before it. */
 struct pith_pool {
     unsigned threads;
     int64_t spin;           /* nanoseconds */
@@ -228,7 +232,7 @@ static void open_run(struct pith_pool *p)
 {
     const uint64_t run = RUN_OF(atomic_load_explicit(&p->state, memory_order_relaxed)) + 1;
     atomic_store_explicit(&p->next, 0, memory_order_relaxed);
-    atomic_store(&p->state, run << 32);
+    (void)atomic_exchange(&p->state, run << 32);
     if (atomic_load(&p->sleepers) == 0) return;
     pthread_mutex_lock(&p->lock);
     const unsigned sleepers = atomic_load(&p->sleepers);
@@ -249,7 +253,7 @@ static void close_run(struct pith_pool *p)
     atomic_fetch_or(&p->state, CLOSED);
     if (spin_until(p, is_idle, 0)) return;
     pthread_mutex_lock(&p->lock);
-    atomic_store(&p->waiting, true);
+    (void)atomic_exchange(&p->waiting, true);
     while (ACTIVE_OF(atomic_load(&p->state)) != 0) pthread_cond_wait(&p->idle, &p->lock);
     atomic_store(&p->waiting, false);
     pthread_mutex_unlock(&p->lock);

@@ -154,7 +154,7 @@ static void a_run_fills_what_was_asked_for(void **state)
     /* Three tokens at positions 20, 21 and 22. */
     assert_true(out.kv_bytes == pith_speed_kv_bytes(&r.model->plans, 21, &job.kv));
     assert_true(out.weight_bytes == pith_speed_weight_bytes(r.model, 1));
-    assert_true(w.calls == 4 && w.last == 3);
+    assert_true(w.calls >= 4 && w.last == 3); /* on a slow machine it is asked between, too */
     w = (struct watcher){0};
     job.prompt = 0;
     assert_ok(pith_speed_measure(&job, &out, &err), err);
