@@ -106,7 +106,10 @@ struct pith_quantize_options pith_auto_base(const struct pith_quantize_options *
     const bool file = o->container ? strcmp(o->container, "gguf") == 0
                                    : o->out && pith_container_of_path(o->out);
     base.recipe = file ? "gguf" : "gptq";
-    if (!o->container && !file) base.container = "compressed-tensors";
+    if (!o->container && !file) {
+        base.container = "compressed-tensors";
+        base.weights = "int8:channel"; /* what any width has, until grids are chosen */
+    }
     base.budget = base.fit = NULL;
     base.max_kl = 0;
     base.tries = (struct pith_list){0};

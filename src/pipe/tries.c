@@ -9,19 +9,46 @@
 
 static const char *const usual[] = {
 #define PITH_TRY_GRID(name) name,
+#define PITH_TRY_SPARE(name)
 #include "pipe/tries.def"
 #undef PITH_TRY_GRID
+#undef PITH_TRY_SPARE
+};
+static const char *const spare[] = {
+#define PITH_TRY_GRID(name)
+#define PITH_TRY_SPARE(name) name,
+#include "pipe/tries.def"
+#undef PITH_TRY_GRID
+#undef PITH_TRY_SPARE
 };
 
-/* Whether every linear's matrix can be on it, one alone is enough. */
-static bool some_can(const struct pith_job *job, const struct pith_grid *g)
+static bool takes(const struct pith_job *job, const struct pith_choice *c,
+                  const struct pith_grid *g)
 {
     struct pith_error ignored = {0};
-    if (!pith_gridder_for(g)) return false;
+    return job->container->accepts(g, c->rows, c->cols, &job->container_opts, &ignored) == PITH_OK;
+}
+
+/* Whether one of the first n candidates would save more than eight bits do. */
+static bool is_served(const struct pith_job *job, const struct pith_choice *c,
+                      const struct pith_candidates *t, size_t n)
+{
+    enum { EIGHT = 8 };
+    for (size_t i = 0; i < n; i++)
+        if (t->grid[i].format->bits < EIGHT && takes(job, c, &t->grid[i])) return true;
+    return false;
+}
+
+/* Whether a linear's matrix can be on it, one alone is enough; of a spare grid, one that the first
+ * `others` candidates do not serve. */
+static bool some_can(const struct pith_job *job, const struct pith_candidates *t, size_t at,
+                     size_t others)
+{
+    if (!pith_gridder_for(&t->grid[at])) return false;
     for (size_t i = 0; i < job->choice_count; i++) {
         const struct pith_choice *c = &job->choices[i];
-        if (job->container->accepts(g, c->rows, c->cols, &job->container_opts, &ignored) == PITH_OK)
-            return true;
+        if (!takes(job, c, &t->grid[at])) continue;
+        if (at < t->spare || !is_served(job, c, t, others)) return true;
     }
     return false;
 }
@@ -87,20 +114,22 @@ enum pith_status pith_tries_parse(const struct pith_list *texts, struct pith_can
     t->count = 0;
     t->named = texts->count > 0;
     for (size_t i = 0; i < texts->count; i++) PITH_TRY(add_list(t, texts->item[i], err));
-    for (size_t i = 0; i < PITH_COUNT(usual) && !texts->count; i++) PITH_TRY(add(t, usual[i], err));
+    for (size_t i = 0; i < PITH_COUNT(usual) && !t->named; i++) PITH_TRY(add(t, usual[i], err));
+    t->spare = t->count;
+    for (size_t i = 0; i < PITH_COUNT(spare) && !t->named; i++) PITH_TRY(add(t, spare[i], err));
     return PITH_OK;
 }
 
 enum pith_status pith_tries_settle(const struct pith_job *job, struct pith_candidates *t,
                                    struct pith_error *err)
 {
-    size_t kept = 0;
+    size_t kept = 0, others = 0; /* others: kept ones that are not spare */
     struct pith_linear_grid *linears = pith_alloc(job->linear_count, sizeof *linears);
     if (!linears) return pith_fail_nomem(err, "the linears");
     for (size_t i = 0; i < t->count; i++) {
         char text[PITH_GRID_TEXT];
         const struct pith_grid g = t->grid[i];
-        const bool can = some_can(job, &g) && engines_can(job, &g, linears);
+        const bool can = some_can(job, t, i, others) && engines_can(job, &g, linears);
         pith_grid_format(&g, text);
         if (can) t->grid[kept++] = g;
         else if (t->named) {
@@ -110,9 +139,11 @@ enum pith_status pith_tries_settle(const struct pith_job *job, struct pith_candi
                              "take that grid for any linear of this model",
                              text, job->container->name);
         }
+        if (i < t->spare) others = kept;
     }
     pith_free(linears);
     t->count = kept;
+    t->spare = others;
     if (kept) return PITH_OK;
     return pith_fail(err, PITH_UNSUPPORTED, "there is no grid to try that container %s takes here",
                      job->container->name);

@@ -8,6 +8,7 @@ enum { PITH_TRIES = 24 };
 struct pith_candidates {
     struct pith_grid grid[PITH_TRIES];
     size_t count;
+    size_t spare; /* from there on: only for linears that no other of fewer than eight bits fits */
     bool named; /* by a person: each has to fit */
 };
 /* Each text may list several, with commas; without any those of tries.def. PITH_ARG,
