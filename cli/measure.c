@@ -71,6 +71,8 @@ void measure_fill(const struct measure_settings *m, struct pith_eval_options *o)
     o->task_limit = m->task_limit;
     o->shots = m->shots;
     o->run_code = m->run_code;
+    o->chat = m->chat;
+    o->chat_template = m->chat_template;
     o->task_length = m->length;
     o->task_seed = m->seed;
 }

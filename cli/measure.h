@@ -13,8 +13,8 @@ struct measure_settings {
     const char *prompts;  /* NULL in commands that have no such option */
     struct text_list kvs; /* caches; several with eval only */
     struct text_list kv_layers;
-    bool depth, run_code;
-    const char *convention, *mode, *crlf, *attn;
+    bool depth, run_code, chat;
+    const char *convention, *mode, *crlf, *attn, *chat_template;
     size_t context, stride, max_tokens, task_limit, shots, length, seed;
 };
 

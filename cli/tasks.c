@@ -86,6 +86,7 @@ void print_task(const json_t *t)
     if (json_object_get(t, "length"))
         printf(" (%d tokens, seed %d)", (int)json_get(t, "length"), (int)json_get(t, "seed"));
     if (shots) printf(" (%d example%s in front of each question)", shots, shots > 1 ? "s" : "");
+    if (json_object_get(t, "chat")) printf(" (as conversations)");
     putchar('\n');
     print_accuracy(t, "accuracy", "");
     print_accuracy(t, "by characters", "_norm");

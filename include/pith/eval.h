@@ -58,6 +58,10 @@ struct pith_eval_options {
     /* Not 0: programs that a model writes as answers to a task (humaneval) are run, in a sandbox of
      * namespaces and limits (bubblewrap's; docs/measuring.md). 0: such a task is refused. */
     int run_code;
+    /* Not 0: what a task asks is put into the chat template of the model (of the first one that
+     * pith_compare() has) as a conversation: docs/measuring.md. PITH_UNSUPPORTED: it has none. */
+    int chat;
+    const char *chat_template; /* with chat: a file in place of the model's template */
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_eval_defaults_sized(struct pith_eval_options *options, size_t size);

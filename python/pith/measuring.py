@@ -18,7 +18,7 @@ def _size(value: Union[int, str, None], name: str) -> Optional[int]:
 def _eval_options(values: Dict[str, Any]) -> Any:
     for name in ("context", "stride", "max_tokens", "task_length"):
         values[name] = _size(values[name], name)
-    for name in ("details", "depth", "run_code"):
+    for name in ("details", "depth", "run_code", "chat"):
         values[name] = int(values[name])
     return options(_abi.pith_eval_options, lib.pith_eval_defaults_sized, values)
 
@@ -28,7 +28,7 @@ def evaluate(model: PathName, *, baseline: Optional[PathName] = None, texts: Fil
              context: Union[int, str, None] = None, stride: Union[int, str, None] = None, max_tokens: Union[int, str, None] = None,
              task_limit: Optional[int] = None, task_length: Union[int, str, None] = None, task_seed: Optional[int] = None,
              shots: Optional[int] = None, prompts: Optional[PathName] = None, details: bool = False, depth: bool = False,
-             run_code: bool = False, progress: Optional[Progress] = None, using: Optional[Context] = None) -> Dict[str, Any]:
+             run_code: bool = False, chat: bool = False, chat_template: Optional[PathName] = None, progress: Optional[Progress] = None, using: Optional[Context] = None) -> Dict[str, Any]:
     """Perplexity of texts, divergence from a baseline, accuracy of tasks: what `pith eval --json` prints.
 
     context: tokens of a window, as everywhere in measuring (4096, "4k"); `using` is the Context that computes.
@@ -37,7 +37,7 @@ def evaluate(model: PathName, *, baseline: Optional[PathName] = None, texts: Fil
         model=path_of(model), baseline=None if baseline is None else path_of(baseline), texts=texts, crlf=crlf, tasks=tasks,
         convention=convention, kv=kv, kv_layers=kv_layers, attn=attn, context=context, stride=stride, max_tokens=max_tokens,
         task_limit=task_limit, task_length=task_length, task_seed=task_seed, shots=shots, prompts=prompts, details=details, depth=depth,
-        run_code=run_code))
+        run_code=run_code, chat=chat, chat_template=None if chat_template is None else path_of(chat_template)))
     with given(using) as c:
         report: Dict[str, Any] = c.run(lib.pith_eval, ctypes.byref(o), progress=progress, report=Text())
     return report
@@ -48,7 +48,8 @@ def compare(models: Sequence[PathName], *, texts: Files = (), crlf: Optional[str
             attn: Optional[str] = None, context: Union[int, str, None] = None, stride: Union[int, str, None] = None,
             max_tokens: Union[int, str, None] = None, task_limit: Optional[int] = None, task_length: Union[int, str, None] = None,
             task_seed: Optional[int] = None, shots: Optional[int] = None, prompts: Optional[PathName] = None, details: bool = False,
-            depth: bool = False, run_code: bool = False, measured: Optional[Callable[[Dict[str, Any]], Any]] = None,
+            depth: bool = False, run_code: bool = False, chat: bool = False, chat_template: Optional[PathName] = None,
+            measured: Optional[Callable[[Dict[str, Any]], Any]] = None,
             progress: Optional[Progress] = None, using: Optional[Context] = None) -> Dict[str, Any]:
     """Measures several models on the same texts and tasks, each against the first: what `pith compare --json` prints.
 
@@ -60,7 +61,8 @@ def compare(models: Sequence[PathName], *, texts: Files = (), crlf: Optional[str
     o = _eval_options(dict(
         texts=texts, crlf=crlf, tasks=tasks, convention=convention, kv=kv, kv_layers=kv_layers, caches=caches, attn=attn, context=context,
         stride=stride, max_tokens=max_tokens, task_limit=task_limit, task_length=task_length, task_seed=task_seed, shots=shots,
-        prompts=prompts, details=details, depth=depth, run_code=run_code))
+        prompts=prompts, details=details, depth=depth, run_code=run_code, chat=chat,
+        chat_template=None if chat_template is None else path_of(chat_template)))
     names = list_of([path_of(m) for m in models], "models")
     follow = LongCall(progress)
     tell = measured

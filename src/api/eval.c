@@ -2,6 +2,7 @@
 #include <pith/text.h>
 
 #include "api/cache.h"
+#include "api/chat.h"
 #include "api/context.h"
 #include "api/details.h"
 #include "api/labels.h"
@@ -57,6 +58,7 @@ struct measurement {
     struct pith_kv_format kv; /* ... and is */
     struct pith_model *model, *baseline;
     struct pith_tokenizer *tokenizer;
+    struct pith_chat *chat;            /* of tasks, or NULL */
     size_t window, shortest;           /* shortest: context of all models of a comparison */
     uint64_t expected;                 /* memory, of texts; 0: not foretold */
     struct pith_door door;             /* by which texts come in */
@@ -119,6 +121,10 @@ static enum pith_status check(struct measurement *m, struct pith_error *err)
         PITH_TRY(pith_cache_check(&wish, err));
     }
     PITH_TRY(pith_door_read(o->crlf, &m->door, err));
+    if (o->chat && o->tasks.count == 0)
+        return pith_fail(err, PITH_ARG, "--chat does nothing without a task");
+    if (o->chat_template && !o->chat)
+        return pith_fail(err, PITH_ARG, "--chat-template does nothing without --chat");
     if (o->texts.count == 0 && o->tasks.count == 0 && !o->prompts)
         return pith_fail(err, PITH_ARG, "nothing to measure: give a text or a task file");
     return PITH_OK;
@@ -332,6 +338,7 @@ static enum pith_status measure_task(const struct measurement *m, size_t index, 
         .path = path,
         .limit = m->options->task_limit,
         .shots = m->options->shots,
+        .chat = m->chat,
         .length = m->options->task_length,
         .seed = m->options->task_seed,
         .run_code = m->options->run_code != 0,
@@ -434,12 +441,21 @@ static enum pith_status measure_model(struct measurement *m, const char *dir, js
 }
 
 /* The model's tokenizer; that of its baseline when the model's folder has none. */
-static enum pith_status open_tokenizer(struct measurement *m, struct pith_error *err)
+/* That of a model, and its chat template where one is asked for. */
+static enum pith_status open_tokenizer(struct measurement *m, const char *model,
+                                       struct pith_error *err)
+{
+    const struct pith_eval_options *o = m->options;
+    PITH_TRY(pith_tokenizer_open(model, &m->tokenizer, err));
+    return o->chat ? pith_chat_need(model, o->chat_template, &m->chat, err) : PITH_OK;
+}
+
+static enum pith_status choose_tokenizer(struct measurement *m, struct pith_error *err)
 {
     const struct pith_eval_options *o = m->options;
     bool own = true;
     if (o->baseline) PITH_TRY(pith_tokenizer_present(o->model, &own, err));
-    return pith_tokenizer_open(own ? o->model : o->baseline, &m->tokenizer, err);
+    return open_tokenizer(m, own ? o->model : o->baseline, err);
 }
 
 /* What texts will take, before the weights are read: a text has no more tokens than bytes, and
@@ -510,7 +526,7 @@ enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_
         return pith_fail(err, PITH_ARG, "prompts are compared with a baseline; none is given");
     enum pith_status s = check(&m, err);
     if (s == PITH_OK) s = pith_load_open(context, o->model, &m.model, err);
-    if (s == PITH_OK) s = open_tokenizer(&m, err);
+    if (s == PITH_OK) s = choose_tokenizer(&m, err);
     if (s == PITH_OK && o->baseline) s = pith_load_open(context, o->baseline, &m.baseline, err);
     if (s == PITH_OK) {
         m.shortest = m.model->shape.max_position;
@@ -524,6 +540,7 @@ enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_
     if (s == PITH_OK) s = measure_model(&m, o->model, &j, err);
     if (s == PITH_OK) s = pith_report_text(j, report, err);
     pith_tokenizer_close(m.tokenizer);
+    pith_chat_close(m.chat);
     pith_model_close(m.model);
     pith_model_close(m.baseline);
     pith_kv_format_free(&m.kv);
@@ -624,7 +641,7 @@ static enum pith_status compare_all(struct measurement *m, const struct pith_lis
                                     json_t *list, struct pith_error *err)
 {
     struct pith_model *first = NULL;
-    PITH_TRY(pith_tokenizer_open(models->item[0], &m->tokenizer, err));
+    PITH_TRY(open_tokenizer(m, models->item[0], err));
     PITH_TRY(look_at_inputs(m, models, err));
     enum pith_status s = pith_load_model(m->context, models->item[0], true, &first, err);
     for (size_t i = 0; i < models->count && s == PITH_OK; i++) {
@@ -670,5 +687,6 @@ enum pith_status pith_compare(struct pith_context *context, const struct pith_li
     free_kept(&m);
     pith_kv_format_free(&m.kv);
     pith_tokenizer_close(m.tokenizer);
+    pith_chat_close(m.chat);
     return s;
 }

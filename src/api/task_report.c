@@ -72,6 +72,7 @@ json_t *pith_task_report(const struct pith_task_result *t)
     json_t *j = json_pack("{s:o, s:s, s:I, s:I, s:I}", "name", pith_json_name(t->name), "form",
                           t->form, "shots", (json_int_t)t->shots, "undecided",
                           (json_int_t)t->undecided, "shortened", (json_int_t)t->shortened);
+    if (t->chat) pith_json_set(&j, "chat", json_true());
     if (t->length) {
         pith_json_set(&j, "length", json_integer((json_int_t)t->length));
         pith_json_set(&j, "seed", json_integer((json_int_t)t->seed));

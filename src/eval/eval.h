@@ -10,6 +10,7 @@
 #include "base/progress.h"
 #include "base/arena.h"
 #include "model/model.h"
+#include "tok/chat.h"
 #include "tok/tokenizer.h"
 
 /* gptq: ids in disjoint windows of `context`, all but the first token of each scored, tail
@@ -202,6 +203,7 @@ struct pith_task_group {
 struct pith_task_result {
     char name[128];
     const char *form; /* "mmlu" */
+    bool chat;        /* prompts are conversations */
     size_t shots;
     size_t length, seed; /* of what is made; length 0: read from a file */
     struct pith_task_figures all;
@@ -229,12 +231,13 @@ struct pith_task_job {
     struct pith_model *model, *baseline;
     struct pith_kv_format kv; /* of the model's keys and values */
     const struct pith_tokenizer *tokenizer;
-    const char *path;    /* a file or folder; NAME:PATH when its form is to be NAME; or made.h */
-    size_t limit;        /* 0: all items; else so many of each subject */
-    size_t shots;        /* examples in front of each question */
-    size_t length, seed; /* of what is made */
-    bool run_code;       /* programs that a model writes may run, in a sandbox */
-    struct pith_kept_task *kept; /* as for a text */
+    const char *path; /* a file or folder; NAME:PATH when its form is to be NAME; or made.h */
+    size_t limit;     /* 0: all items; else so many of each subject */
+    size_t shots;     /* examples in front of each question */
+    const struct pith_chat *chat; /* items.h; NULL: prompts are texts */
+    size_t length, seed;          /* of what is made */
+    bool run_code;                /* programs that a model writes may run, in a sandbox */
+    struct pith_kept_task *kept;  /* as for a text */
     const struct pith_progress *progress;
 };
 /* The whole task is read and encoded before anything is computed. PITH_FORMAT names the file and

@@ -4,6 +4,7 @@
 #include "eval/said.h"
 #include "eval/shots.h"
 #include "eval/spaces.h"
+#include "tok/jinja/jinja.h"
 
 #include <string.h>
 
@@ -36,13 +37,21 @@ static enum pith_status append_id(struct pith_ids *ids, int32_t id, struct pith_
     return PITH_OK;
 }
 
-/* Replaces ids by BOS (where the tokenizer has one in front) and the text's, but no closing
- * token. */
-static enum pith_status encode(const struct pith_tokenizer *t, const char *text, size_t size,
+static bool begins_with_bos(const struct pith_item_rules *r, const char *text, size_t size)
+{
+    const char *bos = r->chat ? pith_chat_token(r->chat, "bos_token") : NULL;
+    return bos && *bos && strlen(bos) <= size && memcmp(text, bos, strlen(bos)) == 0;
+}
+
+/* Replaces ids by BOS (where the tokenizer has one in front and no template wrote it) and the
+ * text's, but no closing token. */
+static enum pith_status encode(const struct pith_item_rules *r, const char *text, size_t size,
                                struct pith_ids *ids, struct pith_error *err)
 {
+    const struct pith_tokenizer *t = r->tokenizer;
     ids->count = 0;
-    if (pith_tokenizer_adds_bos(t)) PITH_TRY(append_id(ids, pith_tokenizer_bos(t), err));
+    if (pith_tokenizer_adds_bos(t) && !begins_with_bos(r, text, size))
+        PITH_TRY(append_id(ids, pith_tokenizer_bos(t), err));
     return pith_tokenizer_encode(t, text, size, false, ids, err);
 }
 
@@ -60,19 +69,79 @@ static void append_example(struct work *w, const struct pith_questions *q, size_
     pith_str_puts(&w->prompt, "\n\n");
 }
 
+/* --- as a conversation ------------------------------------------------------------------------ */
+
+static bool add_turn(json_t *messages, const char *role, const struct pith_questions *q,
+                     struct pith_span s)
+{
+    json_t *turn =
+        json_pack("{s:s, s:s%}", "role", role, "content", pith_str_text(&q->text) + s.at, s.size);
+    return turn && json_array_append_new(messages, turn) == 0;
+}
+
+static json_t *make_turns(const struct work *w, const struct pith_shots *shots)
+{
+    const struct pith_questions *asked = &w->source->asked, *pool = pith_shots_pool(shots);
+    json_t *messages = json_array();
+    bool good = messages;
+    if (good && shots->subject->intro.size)
+        good = add_turn(messages, "system", asked, shots->subject->intro);
+    for (size_t i = 0; i < shots->wanted && good; i++) {
+        const struct pith_question *x = &pool->item[shots->index[i]];
+        good = add_turn(messages, "user", pool, x->text) &&
+               add_turn(messages, "assistant", pool, pool->choice[x->first + x->answer]);
+    }
+    if (good && add_turn(messages, "user", asked, w->question->text)) return messages;
+    json_decref(messages);
+    return NULL;
+}
+
+/* Appends to the prompt what the template makes of the turns. */
+static enum pith_status render(struct work *w, json_t *messages, struct pith_error *err)
+{
+    struct pith_rendered r = {0};
+    json_t *j = json_pack("{s:O, s:b}", "messages", messages, "add_generation_prompt", 1);
+    if (!j) return pith_fail_nomem(err, "a conversation");
+    const enum pith_status s = pith_chat_render(w->rules->chat, j, 0, &r, err);
+    json_decref(j);
+    if (s != PITH_OK) return s;
+    pith_str_append(&w->prompt, r.text, r.size);
+    pith_rendered_free(&r);
+    return PITH_OK;
+}
+
+static enum pith_status make_conversation(struct work *w, const struct pith_shots *shots,
+                                          struct pith_error *err)
+{
+    json_t *messages = make_turns(w, shots);
+    if (!messages) return pith_fail_nomem(err, "a conversation");
+    enum pith_status s = render(w, messages, err);
+    if (s == PITH_FORMAT && shots->subject->intro.size && json_array_remove(messages, 0) == 0)
+        s = render(w, messages, err);
+    json_decref(messages);
+    return s == PITH_OK ? s : pith_fail_in(err, s, w->rules->path);
+}
+
+static void make_text(struct work *w, const struct pith_shots *shots)
+{
+    append_span(&w->prompt, &w->source->asked, shots->subject->intro);
+    for (size_t i = 0; i < shots->wanted; i++)
+        append_example(w, pith_shots_pool(shots), shots->index[i]);
+    append_span(&w->prompt, &w->source->asked, w->question->text);
+}
+
+/* --- prompts and choices ---------------------------------------------------------------------- */
+
 static enum pith_status make_prompt(struct work *w, struct pith_shots *shots, size_t index,
                                     struct pith_error *err)
 {
-    const struct pith_questions *asked = &w->source->asked;
     PITH_TRY(pith_shots_choose(shots, index, err));
     pith_str_clear(&w->prompt);
-    append_span(&w->prompt, asked, shots->subject->intro);
-    for (size_t i = 0; i < shots->wanted; i++)
-        append_example(w, pith_shots_pool(shots), shots->index[i]);
-    append_span(&w->prompt, asked, w->question->text);
+    if (w->rules->chat) PITH_TRY(make_conversation(w, shots, err));
+    else make_text(w, shots);
     if (w->prompt.failed) return pith_fail_nomem(err, "the text of a task");
     w->prompt_end = pith_trim_end(pith_str_text(&w->prompt), w->prompt.len);
-    PITH_TRY(encode(w->rules->tokenizer, pith_str_text(&w->prompt), w->prompt_end, &w->ids, err));
+    PITH_TRY(encode(w->rules, pith_str_text(&w->prompt), w->prompt_end, &w->ids, err));
     w->prompt_tokens = w->ids.count;
     if (w->ids.count) return PITH_OK;
     return pith_fail(err, PITH_FORMAT, "%s: line %zu: the context has no token to predict from",
@@ -115,10 +184,10 @@ static enum pith_status add_choice(struct work *w, size_t index, struct pith_ite
     const struct pith_span choice = q->choice[w->question->first + index];
     pith_str_clear(&w->whole);
     pith_str_append(&w->whole, pith_str_text(&w->prompt), w->prompt.len);
-    pith_str_puts(&w->whole, w->source->form->delimiter);
+    if (!w->rules->chat) pith_str_puts(&w->whole, w->source->form->delimiter);
     append_span(&w->whole, q, choice);
     if (w->whole.failed) return pith_fail_nomem(err, "the text of a task");
-    PITH_TRY(encode(w->rules->tokenizer, pith_str_text(&w->whole), w->whole.len, &w->ids, err));
+    PITH_TRY(encode(w->rules, pith_str_text(&w->whole), w->whole.len, &w->ids, err));
     const size_t n = w->ids.count, scored = n > w->prompt_tokens ? n - w->prompt_tokens : 0;
     size_t drop;
     PITH_TRY(shorten(w, scored, &drop, err));
@@ -142,7 +211,7 @@ static enum pith_status add_prompt(struct work *w, struct pith_items *out, struc
 {
     const size_t tokens = pith_saying_of(w->source->form)->tokens;
     const size_t room = w->rules->max_length > tokens ? w->rules->max_length - tokens : 0;
-    PITH_TRY(encode(w->rules->tokenizer, pith_str_text(&w->prompt), w->prompt.len, &w->ids, err));
+    PITH_TRY(encode(w->rules, pith_str_text(&w->prompt), w->prompt.len, &w->ids, err));
     const size_t n = w->ids.count, drop = n > room ? n - room : 0;
     if (room == 0 || (drop && !(w->source->form->flags & PITH_TASK_SHORTENED)))
         return pith_fail(err, PITH_FORMAT,

@@ -41,18 +41,23 @@ struct pith_item_rules {
     size_t shots;                         /* examples in front of each */
     size_t max_length;                    /* tokens that the model reads at most */
     const struct pith_progress *progress; /* told of each question, may stop it; NULL: nobody */
+    const struct pith_chat *chat;         /* what makes a conversation of each prompt; NULL: none */
 };
 
 /* Of a form with PITH_TASK_SAID the one choice is the prompt alone, as it stands and short enough
  * for the answer (said.h) to follow; nothing of it is scored.
  *
- * Encodes all questions of a source. A prompt is the subject's introduction (if any), the examples,
- * the question; white space at its end belongs to the choice; prompt and choice are encoded
- * together and split after as many tokens as the prompt has alone, BOS in front where the tokenizer
- * has one. The last token of a sequence is only predicted, so max_length + 1 are possible.
- * PITH_FORMAT names path and line of a question that is too long, when its form says that it is not
- * shortened or the choice alone is; PITH_ARG when there are not so many examples. On failure *out
- * owns nothing. */
+ * Encodes all questions of a source. A prompt is the subject's introduction (if any), the
+ * examples, the question; white space at its end belongs to the choice; prompt and choice are
+ * encoded together and split after as many tokens as the prompt has alone, BOS in front where
+ * the tokenizer has one. With a chat template the introduction is what the system says,
+ * examples are turns of user and assistant, the question is the last turn, and choices follow
+ * the template's opening of an answer without a delimiter: as the harness does
+ * (apply_chat_template, fewshot_as_multiturn), whose second attempt without the system's turn
+ * is made, too, where a template refuses one. The last token of a sequence is only predicted,
+ * so max_length + 1 are possible. PITH_FORMAT names path and line of a question that is too
+ * long, when its form says that it is not shortened or the choice alone is; PITH_ARG when there
+ * are not so many examples. On failure *out owns nothing. */
 enum pith_status pith_items_make(const struct pith_task_source *source,
                                  const struct pith_item_rules *rules, struct pith_items *out,
                                  struct pith_error *err);

@@ -109,8 +109,8 @@ enum pith_status pith_task_items(const struct pith_task_job *job, struct pith_ta
                                         .most = most,
                                         .seed = job->seed,
                                         .tokenizer = job->tokenizer};
-    const struct pith_item_rules rules = {job->path, job->tokenizer, job->shots, most,
-                                          job->progress};
+    const struct pith_item_rules rules = {job->path, job->tokenizer, job->shots,
+                                          most,      job->progress,  job->chat};
     PITH_TRY(pith_task_source_open(&wish, source, err));
     enum pith_status s = pith_saying_may(source->form, job->path, job->run_code, err);
     if (s == PITH_OK) s = pith_items_make(source, &rules, items, err);
@@ -160,6 +160,7 @@ enum pith_status pith_eval_task(const struct pith_task_job *job, struct pith_tas
     if (source.length) snprintf(out->name, sizeof out->name, "%s", out->form);
     else name_task(job->path, out->form, out->name, sizeof out->name);
     out->shots = job->shots;
+    out->chat = job->chat != NULL;
     struct pith_task_sums sums = {.source = &source, .items = &items};
     const enum pith_status s = run_task(job, &sums, out, err);
     pith_items_free(&items);

@@ -21,6 +21,15 @@ shown "a file named for its split is called by its form" '^piqa \(1 example'
 shown "accuracy by characters" '^  by characters    '
 shown "perplexity of words" '^  perplexity       [0-9.e+]+ \+/- '
 
+check "as conversations" "$pith" eval "$tiny" --tasks "$tasks/mmlu" --tasks "$tasks/arc_test.jsonl" --shots 1 \
+    --chat --chat-template "$tasks/turns.jinja" --quiet
+shown "which is told" '^arc_test \(1 example in front of each question\) \(as conversations\)'
+shown "and gives another accuracy" '^  accuracy         46\.15% of 26,'
+shown "that of the harness" '^  accuracy         33\.33% of 30,'
+cp -r "$tiny" "$work/chatty"
+cp "$tasks/turns.jinja" "$work/chatty/chat_template.jinja"
+check "the model's own template" "$pith" eval "$work/chatty" --tasks "$tasks/arc_test.jsonl" --task-limit 2 --chat --quiet
+refuse "a model without a template" 1 'has no chat template' "$pith" eval "$tiny" --tasks "$tasks/arc_test.jsonl" --chat --quiet
 check "JSON" "$pith" eval "$tiny" --baseline "$tiny" --tasks "$tasks/mmlu" --tasks "$tasks/piqa/valid.jsonl" --json --quiet
 cat >"$work/keys.py" <<'PY'
 import json, sys

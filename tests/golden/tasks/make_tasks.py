@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """What lm-evaluation-harness 0.4.13 and transformers make of tasks: golden.json.
 
-Usage: make_tasks.py [DATA [keep]]   (run in this folder; needs lm-eval, torch, transformers, sentencepiece)
+Usage: make_tasks.py [DATA [keep]] | chat   (run in this folder; needs lm-eval, torch, transformers, sentencepiece)
 
 The small files in this folder were written for these tests. With DATA, the folder of real models and
-tasks, figures of those too; without it, those in golden.json are kept, and with "keep" those of the small files. Prompts, choices, examples and
+tasks, figures of those too; without it, those in golden.json are kept, and with "keep" those of the small files; with "chat"
+only questions as conversations are made again. Prompts, choices, examples and
 their order, scores and accuracies are the harness's own: its task files are used with local data in
 place of a download. Models compute in float32."""
 import bz2
@@ -175,7 +176,7 @@ def digits(x):
     return round(x, 5)
 
 
-def measure(lm, kind, path, shots, limit, examples=None):
+def measure(lm, kind, path, shots, limit, examples=None, chat=None):
     """Each choice's log-probability (and whether it is what the model would say), item by item."""
     out = {"scores": [], "right": [], "right_norm": [], "greedy": []}
     names, sizes, ppl = [], [], []
@@ -183,7 +184,7 @@ def measure(lm, kind, path, shots, limit, examples=None):
         task.set_config("num_fewshot", shots)
         task.set_fewshot_seed(1234)
         got = evaluator.evaluate(lm=lm, task_dict={task.config.task: task}, limit=limit, bootstrap_iters=0,
-                                 log_samples=True)
+                                 log_samples=True, apply_chat_template=bool(chat), fewshot_as_multiturn=bool(chat))
         samples = sorted(got["samples"][task.config.task], key=lambda s: s["doc_id"])
         for s in samples:
             out["scores"].append([digits(r[0][0]) for r in s["resps"]])
@@ -199,7 +200,8 @@ def measure(lm, kind, path, shots, limit, examples=None):
     out["accuracy"] = digits(aggregate_subtask_metrics([n[2] for n in names], sizes, weight_by_size=True))
     out |= {"groups": names} if kind == "mmlu" else {}
     out |= {"perplexity": float(f"{ppl[0]:.7g}")} if ppl else {}
-    return {"path": path, "shots": shots, "limit": limit or 0} | {k: v for k, v in out.items() if v != []}
+    told = {"chat": chat} if chat else {}
+    return {"path": path, "shots": shots, "limit": limit or 0} | told | {k: v for k, v in out.items() if v != []}
 
 
 OWN = [("arc", "arc_test.jsonl", "arc_train.jsonl"), ("arc", "ARC-Own-Test.jsonl", None),
@@ -215,9 +217,25 @@ def save(golden):
                                  for k, v in golden.items()) + "}\n")
 
 
+def conversations(lm):
+    """Each form once, with examples where it has some, by two templates: one that writes BOS, one that refuses a system."""
+    rows = []
+    for chat in ("turns.jinja", "no_system.jinja"):
+        with open(chat, encoding="utf-8") as f:
+            lm.tokenizer.chat_template = f.read()
+        for kind, path, examples in OWN:
+            rows.append(measure(lm, kind, path, 1, None, examples, chat))
+            print(chat, path, rows[-1]["accuracy"])
+    return rows
+
+
 def main():
     old = json.load(open("golden.json")) if os.path.exists("golden.json") else {}
-    golden = {"own": old.get("own", []) if sys.argv[2:] == ["keep"] else [], "real": old.get("real", [])}
+    if sys.argv[1:] == ["chat"]:
+        save(old | {"chat": conversations(load("../eval/tiny"))})
+        return
+    golden = {"own": old.get("own", []) if sys.argv[2:] == ["keep"] else [], "chat": old.get("chat", []),
+              "real": old.get("real", [])}
     tiny = None if golden["own"] else load("../eval/tiny")
     for kind, path, examples in OWN if tiny else []:
         for shots in (0, 2) if kind != "mmlu" else (0, 1, 5):

@@ -104,16 +104,22 @@ static void compare_figures(const struct pith_task_result *got, const json_t *ro
 
 static void compare_row(const struct rig *r, const char *folder, const json_t *row)
 {
-    char path[600];
+    char path[600], file[600];
+    struct pith_chat *chat = NULL;
     struct opened o;
     struct pith_task_result got;
     struct pith_error err = {0};
     snprintf(path, sizeof path, "%s%s", folder, string(row, "path"));
+    if (json_object_get(row, "chat")) {
+        snprintf(file, sizeof file, "%s%s", folder, string(row, "chat"));
+        assert_ok(pith_chat_open(GOLDEN "tiny", file, &chat, &err), err);
+    }
     const struct pith_task_job job = {.backend = r->backend,
                                       .model = r->model,
                                       .tokenizer = r->tokenizer,
                                       .path = path,
                                       .limit = (size_t)number(row, "limit"),
+                                      .chat = chat,
                                       .shots = (size_t)number(row, "shots")};
     answer(r, &job, &o);
     assert_int_equal(o.items.count, json_array_size(json_object_get(row, "scores")));
@@ -124,6 +130,7 @@ static void compare_row(const struct rig *r, const char *folder, const json_t *r
     compare_figures(&got, row);
     pith_task_result_free(&got);
     close_task(&o);
+    pith_chat_close(chat);
 }
 
 static void own_files_as_the_harness_reads_them(void **state)
@@ -136,6 +143,21 @@ static void own_files_as_the_harness_reads_them(void **state)
     rig_open(&r, GOLDEN "tiny", 2);
     assert_true(json_array_size(json_object_get(golden, "own")) >= 15);
     json_array_foreach (json_object_get(golden, "own"), i, row) compare_row(&r, TASKS, row);
+    rig_close(&r);
+    json_decref(golden);
+}
+
+/* By a template that writes BOS itself, and one that refuses what a system says. */
+static void questions_as_the_harness_puts_them_into_a_conversation(void **state)
+{
+    (void)state;
+    json_t *golden = load();
+    const json_t *row;
+    size_t i;
+    struct rig r;
+    rig_open(&r, GOLDEN "tiny", 2);
+    assert_int_equal(json_array_size(json_object_get(golden, "chat")), 14);
+    json_array_foreach (json_object_get(golden, "chat"), i, row) compare_row(&r, TASKS, row);
     rig_close(&r);
     json_decref(golden);
 }
@@ -227,6 +249,7 @@ int main(void)
         cmocka_unit_test(samples_are_pythons),
         cmocka_unit_test(open_brackets_take_no_time),
         cmocka_unit_test(own_files_as_the_harness_reads_them),
+        cmocka_unit_test(questions_as_the_harness_puts_them_into_a_conversation),
         cmocka_unit_test(published_files_as_the_harness_reads_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
