@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "io/hf_files.h"
 #include "model/same.h"
+#include "tok/chat.h"
 #include "tok/compare.h"
 
 #include <string.h>
@@ -16,10 +17,26 @@ static void note_difference(void *ctx, const char *what, const char *a, const ch
     pith_problem(ctx, "config: %s is %s, and %s in the original", what, a, b);
 }
 
+/* Newer configs say "dtype". */
+static const char *dtype_of(const struct pith_checkpoint *c)
+{
+    const char *old = json_string_value(json_object_get(c->config, "torch_dtype"));
+    return old ? old : json_string_value(json_object_get(c->config, "dtype"));
+}
+
+/* No fault: quantizers write what their kernels want. */
+static void note_dtype(struct pith_verification *v)
+{
+    const char *is = dtype_of(v->checkpoint), *was = dtype_of(v->original->checkpoint);
+    if (is && was && strcmp(is, was) != 0)
+        pith_note(v, "config: engines compute in %.40s, and in %.40s with the original", is, was);
+}
+
 bool pith_verify_shape(struct pith_verification *v)
 {
     const size_t before = pith_problems(v);
     const bool same = pith_model_same(v->model, v->original, note_difference, v);
+    note_dtype(v);
     pith_checked(v, before, "config: shape, positions, epsilon, window and biases of the original");
     return same;
 }
@@ -165,6 +182,46 @@ static enum pith_status compare_tokenizers(struct pith_verification *v, struct p
     return s;
 }
 
+/* --- chat templates --------------------------------------------------------------------------- */
+
+/* Blanks at the end aside: some formats keep them and some do not. */
+static bool same_template(const char *a, const char *b)
+{
+    static const char *const blank = " \t\r\n";
+    size_t n = a ? strlen(a) : 0, m = b ? strlen(b) : 0;
+    while (n && strchr(blank, a[n - 1])) n--;
+    while (m && strchr(blank, b[m - 1])) m--;
+    return n == m && (n == 0 || memcmp(a, b, n) == 0);
+}
+
+static void compare_templates(struct pith_verification *v, const struct pith_chat *is,
+                              const struct pith_chat *was)
+{
+    if (!is && was) pith_problem(v, "the chat template of the original is missing");
+    else if (is && !was) pith_note(v, "there is a chat template, and none in the original");
+    else if (is && (!same_template(pith_chat_text(is, false), pith_chat_text(was, false)) ||
+                    !same_template(pith_chat_text(is, true), pith_chat_text(was, true))))
+        pith_problem(v, "the chat template is not the original's");
+}
+
+static void check_templates(struct pith_verification *v)
+{
+    struct pith_chat *is = NULL, *was = NULL;
+    struct pith_error why = {0};
+    if (pith_chat_open(v->options->against, NULL, &was, &why) != PITH_OK) {
+        if (why.status == PITH_NOMEM) pith_fault(v, NULL, &why);
+        else
+            pith_note(v, "chat templates are not compared: the original's cannot be read: %s",
+                      why.text);
+    } else if (pith_chat_open(v->options->model, NULL, &is, &why) != PITH_OK) {
+        pith_fault(v, "chat template", &why);
+    } else {
+        compare_templates(v, is, was);
+    }
+    pith_chat_close(is);
+    pith_chat_close(was);
+}
+
 enum pith_status pith_verify_tokens(struct pith_verification *v, struct pith_error *err)
 {
     const size_t before = pith_problems(v);
@@ -172,6 +229,7 @@ enum pith_status pith_verify_tokens(struct pith_verification *v, struct pith_err
     PITH_TRY(check_ids(v, err));
     PITH_TRY(compare_side_files(v, &same, err));
     if (!same) PITH_TRY(compare_tokenizers(v, err));
-    pith_checked(v, before, "token ids and tokenizer of the original");
+    check_templates(v);
+    pith_checked(v, before, "token ids, tokenizer and chat template of the original");
     return PITH_OK;
 }

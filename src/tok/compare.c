@@ -102,6 +102,23 @@ static enum pith_status try_ids(struct pair *p, const int32_t *ids, size_t n,
     return encode_both(p, p->text.data, p->text.len, err);
 }
 
+/* A special token amid a text: what it takes of the blanks around it, and whether it stands within
+ * a word. */
+static enum pith_status try_amid(struct pair *p, int32_t id, struct pith_error *err)
+{
+    pith_str_clear(&p->text);
+    PITH_TRY(pith_tokenizer_decode(p->b, &id, 1, true, &p->text, err));
+    if (p->text.len) return PITH_OK;
+    pith_str_puts(&p->text, "a");
+    PITH_TRY(pith_tokenizer_decode(p->b, &id, 1, false, &p->text, err));
+    if (p->text.len == 1) return PITH_OK;
+    pith_str_puts(&p->text, "b  ");
+    PITH_TRY(pith_tokenizer_decode(p->b, &id, 1, false, &p->text, err));
+    pith_str_puts(&p->text, "  c");
+    if (p->text.failed) return pith_fail_nomem(err, "tokenizers");
+    return encode_both(p, p->text.data, p->text.len, err);
+}
+
 /* Tokens that only the larger vocabulary has: a text may not become one of them. */
 static enum pith_status compare_rest(struct pair *p, size_t from, size_t to,
                                      const struct pith_tokenizer *larger, struct pith_error *err)
@@ -138,6 +155,7 @@ static enum pith_status compare_encoding(struct pair *p, struct pith_error *err)
     for (size_t id = 0; id < n && !differs(p); id++) {
         run[0] = (int32_t)id;
         PITH_TRY(try_ids(p, run, 1, err));
+        if (!differs(p)) PITH_TRY(try_amid(p, run[0], err));
     }
     for (int i = 0; i < RUNS && n && !differs(p); i++) {
         for (int k = 0; k < RUN; k++) run[k] = (int32_t)pith_rng_below(&rng, n);
