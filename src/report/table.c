@@ -91,9 +91,10 @@ static void *grow(struct pith_table *t, void *array, size_t need, size_t *cap, s
 void pith_table_column(struct pith_table *t, const char *key, const char *title,
                        enum pith_cell kind)
 {
-    struct pith_column *all = grow(t, t->column, t->columns + 1, &t->column_cap, sizeof *all);
     if (t->rows) t->failed = true;
-    if (!all || t->failed) return;
+    if (t->failed) return;
+    struct pith_column *all = grow(t, t->column, t->columns + 1, &t->column_cap, sizeof *all);
+    if (!all) return;
     t->column = all;
     const size_t k = keep(t, key), name = keep(t, title);
     all[t->columns++] = (struct pith_column){k, name, kind};
@@ -101,8 +102,9 @@ void pith_table_column(struct pith_table *t, const char *key, const char *title,
 
 void pith_table_row(struct pith_table *t)
 {
+    if (t->failed) return;
     size_t *all = grow(t, t->cell, (t->rows + 1) * t->columns, &t->cell_cap, sizeof *all);
-    if (!all || t->failed) return;
+    if (!all) return;
     t->cell = all;
     t->cells = t->rows++ * t->columns;
     memset(all + t->cells, 0, t->columns * sizeof *all);

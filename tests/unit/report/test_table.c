@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "report/html.h"
 #include "report/table.h"
+#include "requests.h"
 #include "test.h"
 
 #include <math.h>
@@ -174,6 +175,27 @@ static void empty_tables_are_written(void **state)
     }
 }
 
+/* Many rows, so that lists grow after a text has failed. */
+static enum pith_status fill(void *ctx, struct pith_error *err)
+{
+    (void)ctx;
+    struct pith_table t = {0};
+    for (int i = 0; i < 20; i++) pith_table_column(&t, "key", "a title", PITH_CELL_TEXT);
+    for (int i = 0; i < 40; i++) {
+        pith_table_row(&t);
+        for (int k = 0; k < 20; k++) pith_table_text(&t, "a text of some length");
+    }
+    const bool failed = t.failed;
+    pith_table_free(&t);
+    return failed ? pith_fail_nomem(err, "a table") : PITH_OK;
+}
+
+static void memory_that_ends_is_remembered(void **state)
+{
+    (void)state;
+    assert_true(fail_each_request(fill, NULL, false) > 10 || !PITH_REQUESTS);
+}
+
 static void writers_are_found(void **state)
 {
     (void)state;
@@ -195,6 +217,7 @@ int main(void)
         cmocka_unit_test(hostile_cells_are_cleaned),
         cmocka_unit_test(misuse_is_remembered),
         cmocka_unit_test(empty_tables_are_written),
+        cmocka_unit_test(memory_that_ends_is_remembered),
         cmocka_unit_test(writers_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
