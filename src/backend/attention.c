@@ -19,8 +19,9 @@
 /* Positions of a chunk; rows of a block, enough to pay for widening keys; the distance of rows of
  * scores, not a multiple of a page so that they do not compete for the same lines of the cache. */
 enum { CHUNK = 512, ROWS = 120, SCORES_LD = CHUNK + 16 };
-/* Spans whose tasks are handed out together. */
-enum { SPANS = 64 };
+/* Spans whose tasks are handed out together; tasks a thread, so that all end at about the same
+ * time. */
+enum { SPANS = 64, TASKS = 8 };
 
 /* One span. */
 struct job {
@@ -33,6 +34,7 @@ struct job {
     size_t dim, key;      /* of a value, of a key, padded */
     size_t first, chunks; /* chunks that are seen */
     size_t run, runs; /* chunks that one task takes when positions are shared, tasks a kv head */
+    size_t team;      /* kv heads that one task takes, of a single query */
     bool channels;    /* keys by channel */
     bool key_bytes, value_bytes; /* multiplied as integers */
 };
@@ -49,9 +51,10 @@ struct sums {
     float *max, *sum, *o;
 };
 
-/* The rows of one task and a thread's memory for them. */
+/* The rows of a task for one kv head and a thread's memory for them. */
 struct part {
     size_t kv, first, count; /* rows first .. first + count - 1 */
+    size_t next, further;    /* whose keys or values follow these, so many positions further */
     unsigned thread;
     float *q;      /* [count][key], scaled */
     float *scores; /* [count][SCORES_LD] */
@@ -75,11 +78,13 @@ static float *take(float **from, size_t n)
     return p;
 }
 
-static void prepare(const struct job *j, struct part *p)
+/* From *from on, which moves behind what the part takes. */
+static void prepare(const struct job *j, struct part *p, float **from)
 {
     const struct pith_attention *a = j->a;
     const size_t head_dim = a->cache->k.dim, n = p->count;
-    float *memory = j->b->scratch[p->thread].scores;
+    float *memory = *from;
+    *from += n * scratch_floats(j);
     p->q = take(&memory, n * j->key);
     p->scores = take(&memory, n * SCORES_LD);
     p->chunk.o = take(&memory, n * j->dim);
@@ -97,13 +102,13 @@ static void prepare(const struct job *j, struct part *p)
     for (size_t r = 0; r < n; r++) {
         const size_t query = j->query + (p->first + r) / j->group;
         const size_t head = (p->first + r) % j->group;
-        const float *from = a->q + (query * a->heads + p->kv * j->group + head) * head_dim;
+        const float *x = a->q + (query * a->heads + p->kv * j->group + head) * head_dim;
         float *to = p->q + r * j->key;
         if (a->rounded) {
-            pith_input_row(a->rounded, &(struct pith_input_call){0}, from, head_dim, to);
-            from = to;
+            pith_input_row(a->rounded, &(struct pith_input_call){0}, x, head_dim, to);
+            x = to;
         }
-        for (size_t e = 0; e < head_dim; e++) to[e] = from[e] * a->scale;
+        for (size_t e = 0; e < head_dim; e++) to[e] = x[e] * a->scale;
     }
     if (j->key_bytes) pith_query_bytes_fill(j->b, &p->bytes, n, p->q);
 }
@@ -242,10 +247,10 @@ static struct part some_rows(const struct job *j, const struct part *p, size_t f
     return some;
 }
 
-/* Whether a page of the span follows that of a position. */
-static bool follows(const struct job *j, size_t position)
+/* Whether the span has the page of a position. */
+static bool has_page(const struct job *j, size_t position)
 {
-    return position / PITH_KEYS + 1 < pith_cache_pages(j->span->start + j->span->n);
+    return position / PITH_KEYS < pith_cache_pages(j->span->start + j->span->n);
 }
 
 /* A side of the cache: where a head's part of the page of a position lies, and what rows do with
@@ -274,8 +279,8 @@ static void visit(const struct job *j, const struct part *p, const struct side *
     }
     if (near == p->count) return;
     rows.page = side->page(a->cache, j->span, position, p->kv);
-    if (follows(j, position))
-        rows.next = side->page(a->cache, j->span, position + PITH_KEYS, p->kv);
+    if (has_page(j, position + p->further))
+        rows.next = side->page(a->cache, j->span, position + p->further, p->next);
     if (near == 0) {
         side->work(j, p, a->cache, &rows, p->scores + at);
         return;
@@ -284,12 +289,36 @@ static void visit(const struct job *j, const struct part *p, const struct side *
     side->work(j, &rest, a->cache, &rows, p->scores + near * SCORES_LD + at);
 }
 
-/* Scores of the pages that hold [low, high) of a chunk. */
-static void score(const struct job *j, const struct part *p, size_t base, size_t low, size_t high)
+/* The parts of a task: kv heads that follow each other, of the same rows. What lies in memory one
+ * behind the other is read so: that is what the processor's own look-ahead knows. */
+enum { TEAM = 16, AHEAD = 3 };
+struct team {
+    struct part part[TEAM];
+    size_t count;
+};
+
+static void prepare_team(const struct job *j, struct team *t, struct part first, size_t heads)
 {
-    const struct pith_cache_rows rows = {.kv = p->kv, .n = PITH_KEYS};
+    float *memory = j->b->scratch[first.thread].scores;
+    t->count = heads;
+    for (size_t i = 0; i < heads; i++) {
+        struct part *p = &t->part[i];
+        *p = first;
+        p->kv = first.kv + i;
+        p->next = first.kv + (i + AHEAD) % heads;
+        p->further = (i + AHEAD) / heads * PITH_KEYS;
+        prepare(j, p, &memory);
+    }
+}
+
+/* Scores of the pages that hold [low, high) of a chunk. */
+static void score(const struct job *j, const struct team *t, size_t base, size_t low, size_t high)
+{
     for (size_t at = low - low % PITH_KEYS; at < high; at += PITH_KEYS)
-        visit(j, p, &keys, base + at, at, rows);
+        for (size_t i = 0; i < t->count; i++) {
+            const struct pith_cache_rows rows = {.kv = t->part[i].kv, .n = PITH_KEYS};
+            visit(j, &t->part[i], &keys, base + at, at, rows);
+        }
 }
 
 /* Weights to what kernels of rounded operands multiply values with. */
@@ -329,26 +358,33 @@ static void weigh(const struct job *j, const struct part *p, size_t base, size_t
 }
 
 /* Weighted sums of the values [low, high) of a chunk. */
-static void add_values(const struct job *j, const struct part *p, size_t base, size_t low,
+static void add_values(const struct job *j, const struct team *t, size_t base, size_t low,
                        size_t high)
 {
-    memset(p->chunk.o, 0, p->count * j->dim * sizeof(float));
     for (size_t at = low, n; at < high; at += n) {
         n = pith_min(PITH_KEYS - at % PITH_KEYS, high - at);
-        const struct pith_cache_rows rows = {.kv = p->kv, .first = at % PITH_KEYS, .n = n};
-        visit(j, p, &values, base + at, at, rows);
+        for (size_t i = 0; i < t->count; i++) {
+            const struct part *p = &t->part[i];
+            const struct pith_cache_rows rows = {.kv = p->kv, .first = at % PITH_KEYS, .n = n};
+            visit(j, p, &values, base + at, at, rows);
+        }
     }
 }
 
-/* The part's rows over one chunk, into p->chunk. */
-static void attend(const struct job *j, const struct part *p, size_t chunk)
+/* The rows of a team over one chunk, into their part's. */
+static void attend(const struct job *j, const struct team *t, size_t chunk)
 {
-    const size_t base = chunk * CHUNK, from = row_from(j, p->first);
+    const struct part *first = &t->part[0];
+    const size_t base = chunk * CHUNK, from = row_from(j, first->first);
     const size_t low = from > base ? from - base : 0;
-    const size_t high = pith_min(CHUNK, row_to(j, p->first + p->count - 1) - base);
-    score(j, p, base, low, high);
-    weigh(j, p, base, high);
-    add_values(j, p, base, low, high);
+    const size_t high = pith_min(CHUNK, row_to(j, first->first + first->count - 1) - base);
+    score(j, t, base, low, high);
+    for (size_t i = 0; i < t->count; i++) {
+        const struct part *p = &t->part[i];
+        weigh(j, p, base, high);
+        memset(p->chunk.o, 0, p->count * j->dim * sizeof(float));
+    }
+    add_values(j, t, base, low, high);
 }
 
 /* The chunk's sums into the total's. */
@@ -423,22 +459,23 @@ static const struct job *find(const struct jobs *all, size_t *task)
     return &all->job[low];
 }
 
-/* A span's kv head and a block of rows; the last blocks see most and come first. */
+/* Some kv heads of a span and a block of rows; the last blocks see most and come first. */
 static void block_task(void *ctx, size_t task, unsigned thread)
 {
     const struct job *j = find(ctx, &task);
-    const size_t kv_heads = j->a->cache->kv_heads;
-    struct part p = {.thread = thread, .kv = task % kv_heads};
-    p.first = (j->blocks - 1 - task / kv_heads) * j->rows;
+    const size_t teams = j->a->cache->kv_heads / j->team;
+    struct part p = {.thread = thread, .kv = task % teams * j->team};
+    struct team t;
+    p.first = (j->blocks - 1 - task / teams) * j->rows;
     p.count = pith_min(j->rows, j->span->n * j->group - p.first);
-    prepare(j, &p);
-    begin(&p);
+    prepare_team(j, &t, p, j->team);
+    for (size_t i = 0; i < t.count; i++) begin(&t.part[i]);
     const size_t last = (row_to(j, p.first + p.count - 1) - 1) / CHUNK;
     for (size_t chunk = row_from(j, p.first) / CHUNK; chunk <= last; chunk++) {
-        attend(j, &p, chunk);
-        merge(j, &p, &p.chunk);
+        attend(j, &t, chunk);
+        for (size_t i = 0; i < t.count; i++) merge(j, &t.part[i], &t.part[i].chunk);
     }
-    finish(j, &p);
+    for (size_t i = 0; i < t.count; i++) finish(j, &t.part[i]);
 }
 
 /* Where the sums of a chunk of a kv head lie in the work space. */
@@ -454,12 +491,13 @@ static struct sums shared_sums(const struct job *j, size_t kv, size_t chunk)
 static void chunk_task(void *ctx, size_t task, unsigned thread)
 {
     const struct job *j = ctx;
-    struct part p = {.thread = thread, .kv = task / j->runs, .count = j->group};
+    const struct part first = {.thread = thread, .kv = task / j->runs * j->team, .count = j->group};
     const size_t from = task % j->runs * j->run, to = pith_min(from + j->run, j->chunks);
-    prepare(j, &p);
+    struct team t;
+    prepare_team(j, &t, first, j->team);
     for (size_t chunk = from; chunk < to; chunk++) {
-        p.chunk = shared_sums(j, p.kv, chunk);
-        attend(j, &p, j->first + chunk);
+        for (size_t i = 0; i < t.count; i++) t.part[i].chunk = shared_sums(j, t.part[i].kv, chunk);
+        attend(j, &t, j->first + chunk);
     }
 }
 
@@ -467,7 +505,8 @@ static void merge_task(void *ctx, size_t task, unsigned thread)
 {
     const struct job *j = ctx;
     struct part p = {.thread = thread, .kv = task, .count = j->group};
-    prepare(j, &p);
+    float *memory = j->b->scratch[thread].scores;
+    prepare(j, &p, &memory);
     begin(&p);
     for (size_t chunk = 0; chunk < j->chunks; chunk++) {
         const struct sums sums = shared_sums(j, p.kv, chunk);
@@ -490,15 +529,27 @@ size_t pith_attention_work(size_t heads, size_t value_dim, size_t positions)
     return floats;
 }
 
+/* Kv heads for a task of a single query when each could have `tasks` of its own: as many as leave
+ * work for all threads, by a number that divides them. */
+static size_t team_of(const struct job *j, size_t tasks)
+{
+    const size_t heads = j->a->cache->kv_heads, threads = j->b->threads;
+    const size_t wanted = threads > 1 ? threads * TASKS : 1;
+    size_t team = pith_min(TEAM, j->rows / j->group);
+    while (team > 1 && (heads % team != 0 || heads / team * tasks < wanted)) team--;
+    return team > 1 ? team : 1;
+}
+
 /* One query whose chunks several threads take. */
 static void run_shared(struct job *j)
 {
-    enum { TASKS = 8 }; /* a thread, so that all end at about the same time */
     const size_t kv_heads = j->a->cache->kv_heads;
-    j->run = kv_heads * j->chunks / (j->b->threads * TASKS);
+    j->team = team_of(j, j->chunks);
+    const size_t teams = kv_heads / j->team;
+    j->run = teams * j->chunks / (j->b->threads * TASKS);
     j->run = j->run < 1 ? 1 : pith_min(j->run, j->chunks);
     j->runs = (j->chunks + j->run - 1) / j->run;
-    pith_pool_run(j->b->pool, kv_heads * j->runs, chunk_task, j);
+    pith_pool_run(j->b->pool, teams * j->runs, chunk_task, j);
     pith_pool_run(j->b->pool, kv_heads, merge_task, j);
 }
 
@@ -508,18 +559,25 @@ static bool may_share(const struct job *j)
            j->chunks > 1 && j->a->work_floats / (j->dim + 16) / j->a->heads >= j->chunks;
 }
 
+/* What is the same for all spans. */
+static struct job common(struct pith_backend *b, const struct pith_attention *a)
+{
+    const bool fast = b->mode == PITH_MODE_FAST && !a->rounded;
+    struct job one = {.b = b, .a = a, .group = a->heads / a->cache->kv_heads};
+    one.dim = pith_cache_row(a->cache->v.dim);
+    one.key = pith_cache_row(a->cache->k.dim);
+    one.channels = a->cache->k.code && a->cache->k.code->channels;
+    one.key_bytes = fast && pith_cache_takes_bytes(&a->cache->k, false);
+    one.value_bytes = fast && !a->cache->joined && pith_cache_takes_bytes(&a->cache->v, true);
+    one.rows = pith_min(ROWS, PITH_SCORES / scratch_floats(&one));
+    return one;
+}
+
 void pith_attention(struct pith_backend *b, const struct pith_attention *a)
 {
     const size_t kv_heads = a->cache->kv_heads;
     struct jobs all;
-    struct job one = {.b = b, .a = a, .group = a->heads / kv_heads};
-    one.dim = pith_cache_row(a->cache->v.dim);
-    one.key = pith_cache_row(a->cache->k.dim);
-    one.channels = a->cache->k.code && a->cache->k.code->channels;
-    const bool fast = b->mode == PITH_MODE_FAST && !a->rounded;
-    one.key_bytes = fast && pith_cache_takes_bytes(&a->cache->k, false);
-    one.value_bytes = fast && !a->cache->joined && pith_cache_takes_bytes(&a->cache->v, true);
-    one.rows = pith_min(ROWS, PITH_SCORES / scratch_floats(&one));
+    struct job one = common(b, a);
     for (size_t i = 0; i < a->spans && a->heads > 0;) {
         all.begin[0] = all.count = 0;
         for (; i < a->spans && all.count < SPANS; one.query += a->span[i++].n) {
@@ -530,7 +588,8 @@ void pith_attention(struct pith_backend *b, const struct pith_attention *a)
             j->blocks = (j->span->n * j->group + j->rows - 1) / j->rows;
             j->first = row_from(j, 0) / CHUNK;
             j->chunks = chunks(j->span->start + j->span->n) - j->first;
-            all.begin[all.count + 1] = all.begin[all.count] + j->blocks * kv_heads;
+            j->team = j->span->n == 1 && j->blocks == 1 ? team_of(j, a->spans) : 1;
+            all.begin[all.count + 1] = all.begin[all.count] + j->blocks * (kv_heads / j->team);
             all.count++;
         }
         if (all.count == 1 && may_share(&all.job[0])) run_shared(&all.job[0]);

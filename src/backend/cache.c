@@ -466,6 +466,11 @@ static void bare_codes(float *work, struct pith_coded *out)
     out->zero = work + PITH_KEYS;
 }
 
+static void ask_beside(const uint8_t *next, size_t from, size_t bytes)
+{
+    for (size_t at = from; next && at < from + bytes; at += LINE) __builtin_prefetch(next + at);
+}
+
 bool pith_cache_key_view(const struct pith_backend *b, const struct pith_cache_side *k,
                          const struct pith_cache_rows *rows, float *work, struct pith_coded *out)
 {
@@ -483,6 +488,7 @@ bool pith_cache_key_view(const struct pith_backend *b, const struct pith_cache_s
         bare_codes(work, out);
         return true;
     }
+    ask_beside(out->next, key_codes(r), beside_bytes(r));
     spread_scales(b, r,
                   &(struct beside){codes + key_codes(r), (size_t)r->groups * PITH_KEYS,
                                    scale_of(k, rows->kv)},
@@ -505,6 +511,7 @@ bool pith_cache_value_view(const struct pith_backend *b, const struct pith_cache
                                .level = r->level,
                                .next = (const uint8_t *)rows->next};
     if (r->cols % 16 != 0 || r->width % 16 != 0 || !kind_of(r, &out->kind)) return false;
+    ask_beside(out->next, PITH_KEYS * value_stride(r), beside_bytes(r));
     spread_scales(b, r,
                   &(struct beside){scales + first * r->groups * pith_row_beside(r), n * r->groups,
                                    scale_of(v, rows->kv)},

@@ -36,8 +36,8 @@ struct pith_coded {
      * offsets, and of unsigned codes; NULL: none */
     const float *zero, *scale, *offset;
     const float *level; /* [16], of few bits [8] */
-    const uint8_t
-        *next; /* what is read after these codes, and asked for meanwhile; NULL: nothing */
+    /* As many codes that are read soon, and asked for meanwhile; NULL: nothing. */
+    const uint8_t *next;
 };
 
 /* Of the kinds that are multiplied as bytes. */

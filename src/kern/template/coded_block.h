@@ -16,18 +16,21 @@ struct coded_block {
     size_t ld;
 };
 
-/* Asks for part `part` of `parts` of the codes that come after c's; `second`: into the second
- * cache, where a part has more lines than the first can wait for. */
+/* Asks for the line `at` bytes into codes; `second`: into the second cache only. */
+static inline void ask_at(const uint8_t *codes, size_t at, bool second)
+{
+    if (!codes) return;
+    if (second) __builtin_prefetch(codes + at, 0, 2);
+    else __builtin_prefetch(codes + at);
+}
+
+/* Asks for part `part` of `parts` of the codes that c names as next. */
 static inline void ask_next(const struct pith_coded *c, size_t bytes, size_t part, size_t parts,
                             bool second)
 {
     enum { LINE = 64 };
-    if (!c->next) return;
     const size_t to = bytes * (part + 1) / parts;
-    for (size_t at = bytes * part / parts; at < to; at += LINE) {
-        if (second) __builtin_prefetch(c->next + at, 0, 2);
-        else __builtin_prefetch(c->next + at);
-    }
+    for (size_t at = bytes * part / parts; at < to; at += LINE) ask_at(c->next, at, second);
 }
 
 #endif

@@ -28,7 +28,7 @@ INLINE void score_rows(size_t bits, size_t rows, const struct pith_coded *k,
     for (size_t b = 0; b < q->blocks; b++) {
         const struct coded_block block = block_of(q, row, b);
         const size_t list = b * BLOCK / k->width * PITH_KEYS, i = row * q->blocks + b;
-        if (row == 0) ask_next(k, k->dim * k->stride, b, q->blocks, bits == 8);
+        if (row == 0) ask_next(k, k->dim * k->stride, b, q->blocks, true);
         block_sums(bits, rows, k->codes + b * BLOCK * k->stride, k->stride, &block, sums);
         UNROLL
         for (size_t r = 0; r < rows; r++) {
@@ -101,7 +101,7 @@ INLINE void value_rows(size_t bits, size_t rows, const struct pith_coded *v,
         struct weighed w = {.ldo = ldo};
         weigh_group(rows, v, g, s->p + row * s->ldp, s->ldp, &w);
         for (size_t t = 0; t < tiles; t++) {
-            if (row == 0) ask_next(v, BLOCK * v->stride, g * tiles + t, groups * tiles, bits == 8);
+            if (row == 0) ask_next(v, BLOCK * v->stride, g * tiles + t, groups * tiles, true);
             value_tile(bits, rows, v, g * tiles + t, &w, o);
         }
     }

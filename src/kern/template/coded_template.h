@@ -26,6 +26,12 @@ INLINE size_t sixteen_codes(enum pith_code_kind kind, unsigned bits)
     return kind == PITH_CODE_U4 || kind == PITH_CODE_S4 || kind == PITH_CODE_LEVELS ? 8 : 16;
 }
 
+/* Whether a page has more lines than the first cache can wait for. */
+INLINE bool is_wide(enum pith_code_kind kind)
+{
+    return sixteen_codes(kind, 0) == 16;
+}
+
 INLINE v16 coded_value(enum pith_code_kind kind, enum beside beside, const uint8_t *p,
                        const v16_how *how, const struct coded_scale *s)
 {
@@ -96,13 +102,14 @@ INLINE void coded_score_tile(enum pith_code_kind kind, enum beside beside, size_
     v16 sum[4];
     const v16_how how = v16_how_of(kind, k);
     const uint8_t *at = k->codes + half * sixteen_codes(kind, k->bits);
+    const bool wide = is_wide(kind);
     UNROLL
     for (size_t r = 0; r < rows; r++) sum[r] = v16_zero();
     for (size_t first = 0, g = half * 16; first < k->dim; first += k->width, g += PITH_KEYS) {
         const struct coded_scale s = key_scale(kind, beside, k, g, &how);
         const size_t end = first + k->width < k->dim ? first + k->width : k->dim;
         for (size_t e = first; e < end; e++, at += k->stride) {
-            if (k->next && half == 0) __builtin_prefetch(k->next + (at - k->codes));
+            if (half == 0) ask_at(k->next, (size_t)(at - k->codes), wide);
             const v16 x = coded_value(kind, beside, at, &how, &s);
             UNROLL
             for (size_t r = 0; r < rows; r++) sum[r] = v16_fma(v16_set(q[r * ldq + e]), x, sum[r]);
@@ -163,15 +170,16 @@ INLINE void coded_value_tile(enum pith_code_kind kind, enum beside beside, size_
 INLINE void coded_value_rows(enum pith_code_kind kind, enum beside beside,
                              const struct pith_coded *v, size_t rows, struct value_rows to)
 {
+    const bool wide = is_wide(kind);
     size_t r = 0;
     for (; r + 4 <= rows; r += 4, to.p += 4 * to.ldp, to.o += 4 * to.ldo)
         for (size_t c = 0; c < v->dim; c += 16) {
-            if (r == 0) ask_next(v, to.values * v->stride, c / 16, v->dim / 16, false);
+            if (r == 0) ask_next(v, to.values * v->stride, c / 16, v->dim / 16, wide);
             coded_value_tile(kind, beside, 4, c, v, &to);
         }
     for (; r < rows; r++, to.p += to.ldp, to.o += to.ldo)
         for (size_t c = 0; c < v->dim; c += 16) {
-            if (r == 0) ask_next(v, to.values * v->stride, c / 16, v->dim / 16, false);
+            if (r == 0) ask_next(v, to.values * v->stride, c / 16, v->dim / 16, wide);
             coded_value_tile(kind, beside, 1, c, v, &to);
         }
 }
