@@ -14,6 +14,8 @@
 #define UNROLL _Pragma("GCC unroll 8")
 
 enum { BLOCK = PITH_CODED_BLOCK, MOST_ROWS = 4 };
+/* Groups whose weights are made bytes before the first is used: each waits long for its own. */
+enum { TOGETHER = 4 };
 
 /* 32 sums of a row: of codes of 4 bits those of even columns and of odd ones, of 8 bits the first
  * sixteen and the last. */
@@ -87,11 +89,20 @@ struct byte_rows {
     size_t lds;
 };
 
-/* The sums of 32 rows of 32 codes times `rows` rows of q, less their middle. */
-INLINE void block_sums(size_t bits, size_t rows, const uint8_t *at, size_t stride,
+struct code_rows {
+    const uint8_t *at;
+    size_t stride;
+};
+
+/* The sums of 32 rows of 32 codes, `dense` when nothing lies between, times `rows` rows of q, less
+ * their middle. */
+INLINE void block_sums(size_t bits, size_t rows, bool dense, const struct code_rows *codes,
                        const struct byte_rows *q, struct columns *out)
 {
-    const bool dense = stride == BLOCK * bits / 8;
+    const size_t stride = dense ? BLOCK * bits / 8 : codes->stride;
+    const uint8_t *at = codes->at;
+    const int8_t *by = q->q;
+    if (!dense) __asm__("" : "+r"(by)); /* or all wait in a place of their own for the next tile */
     const __m512i high = _mm512_set1_epi8((char)0xf0);
     __m512i a[MOST_ROWS], b[MOST_ROWS];
     UNROLL
@@ -112,7 +123,7 @@ INLINE void block_sums(size_t bits, size_t rows, const uint8_t *at, size_t strid
         UNROLL
         for (size_t r = 0; r < rows; r++) {
             int32_t four;
-            memcpy(&four, q->q + r * q->ldq + i, sizeof four);
+            memcpy(&four, by + r * q->ldq + i, sizeof four);
             const __m512i e = _mm512_set1_epi32(four);
             a[r] = _mm512_dpbusd_epi32(a[r], w.a, e);
             b[r] = _mm512_dpbusd_epi32(b[r], w.b, e);
@@ -151,6 +162,14 @@ INLINE struct column_floats in_order(size_t bits, struct column_floats x)
                                   _mm512_permutex2var_ps(x.a, high, x.b)};
 }
 
+/* Asks for a tile of what is read soon, of 32 rows of 32 codes. */
+INLINE void ask_tile(size_t bits, const struct pith_coded *c, size_t tile)
+{
+    const size_t bytes = BLOCK * BLOCK * bits / 8, line = 64;
+    UNROLL
+    for (size_t i = 0; i < bytes; i += line) ask_at(c->next, tile * bytes + i, true);
+}
+
 INLINE void score_rows(size_t bits, size_t rows, const struct pith_coded *k,
                        const struct pith_coded_bytes *q, size_t row, float *s, size_t lds)
 {
@@ -158,13 +177,16 @@ INLINE void score_rows(size_t bits, size_t rows, const struct pith_coded *k,
     struct column_floats sums[MOST_ROWS];
     UNROLL
     for (size_t r = 0; r < rows; r++) sums[r].a = sums[r].b = _mm512_setzero_ps();
-    for (size_t b = 0; b < q->blocks; b++) {
-        const size_t list = b * BLOCK / k->width * PITH_KEYS, i = row * ld + b;
+    const size_t together = k->width / BLOCK;
+    for (size_t b = 0, list = 0, end = together; b < q->blocks; b++) {
+        if (b == end) list += PITH_KEYS, end += together;
+        const size_t i = row * ld + b;
         const struct byte_rows of = {q->q + i * BLOCK, ld * BLOCK, q->sum + i, ld};
         const struct column_floats scale = columns_at(bits, k->scale + list);
         struct columns x[MOST_ROWS];
-        if (row == 0) ask_next(k, k->dim * stride, b, q->blocks, true);
-        block_sums(bits, rows, k->codes + b * BLOCK * stride, stride, &of, x);
+        if (row == 0) ask_tile(bits, k, b);
+        block_sums(bits, rows, true, &(struct code_rows){k->codes + b * BLOCK * stride, stride},
+                   &of, x);
         UNROLL
         for (size_t r = 0; r < rows; r++) {
             const struct column_floats d = floats_of(x[r]);
@@ -255,9 +277,14 @@ INLINE void four_to_bytes(struct column_floats x[MOST_ROWS], struct weighed *w)
     const __m512 top = _mm512_set1_ps(127.0f);
     const __m512 factor = _mm512_maskz_div_ps(live, top, largest);
     _mm512_storeu_ps(w->scale, _mm512_div_ps(largest, top));
-    if (live != 0xffff)
-        for (size_t r = 0; r < MOST_ROWS; r++)
-            if (!(live >> 4 * r & 1)) x[r].a = x[r].b = _mm512_setzero_ps();
+    if (live != 0xffff) {
+        UNROLL
+        for (size_t r = 0; r < MOST_ROWS; r++) {
+            const __mmask16 all = (__mmask16)(0 - (live >> 4 * r & 1));
+            x[r].a = _mm512_maskz_mov_ps(all, x[r].a);
+            x[r].b = _mm512_maskz_mov_ps(all, x[r].b);
+        }
+    }
     const __m512i low = two_to_bytes(x, quarter(factor, 0), quarter(factor, 1));
     const __m512i high = two_to_bytes(x + 2, quarter(factor, 2), quarter(factor, 3));
     _mm512_storeu_si512(w->q, _mm512_permutexvar_epi32(words_together(), low));
@@ -302,7 +329,8 @@ INLINE void value_tile(size_t bits, size_t rows, const struct pith_coded *v, siz
     const struct byte_rows of = {w->q, BLOCK, sum, 1};
     UNROLL
     for (size_t r = 0; r < rows; r++) sum[r] = w->sum[sum_of(r)];
-    block_sums(bits, rows, v->codes + tile * BLOCK * bits / 8, v->stride, &of, sums);
+    block_sums(bits, rows, false,
+               &(struct code_rows){v->codes + tile * BLOCK * bits / 8, v->stride}, &of, sums);
     o += tile * BLOCK;
     UNROLL
     for (size_t r = 0; r < rows; r++, o += ldo) {
@@ -323,13 +351,16 @@ INLINE void value_rows(size_t bits, size_t rows, const struct pith_coded *v,
                        const struct pith_coded_sums *s, size_t row, float *o, size_t ldo)
 {
     const size_t tiles = v->width / BLOCK, groups = v->dim / v->width;
-    for (size_t g = 0; g < groups; g++) {
-        struct weighed w;
-        weigh_group(rows, v, g, s->p + row * s->ldp, s->ldp, &w);
-        for (size_t t = 0; t < tiles; t++) {
-            if (row == 0) ask_next(v, BLOCK * v->stride, g * tiles + t, groups * tiles, true);
-            value_tile(bits, rows, v, g * tiles + t, &w, o, ldo);
-        }
+    for (size_t g = 0; g < groups; g += TOGETHER) {
+        struct weighed w[TOGETHER];
+        const size_t n = groups - g < TOGETHER ? groups - g : TOGETHER;
+        for (size_t i = 0; i < n; i++)
+            weigh_group(rows, v, g + i, s->p + row * s->ldp, s->ldp, &w[i]);
+        for (size_t i = 0; i < n; i++)
+            for (size_t t = (g + i) * tiles; t < (g + i + 1) * tiles; t++) {
+                if (row == 0) ask_tile(bits, v, t);
+                value_tile(bits, rows, v, t, &w[i], o, ldo);
+            }
     }
 }
 
