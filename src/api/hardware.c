@@ -27,6 +27,7 @@ json_t *pith_hardware_object(const struct pith_hardware *h)
     if (h->reached_arithmetic > 0)
         pith_json_set(&j, "arithmetic_reached", json_real(h->reached_arithmetic));
     if (h->layer_seconds > 0) pith_json_set(&j, "layer_seconds", json_real(h->layer_seconds));
+    pith_json_set(&j, "capability", json_integer(h->capability));
     return j;
 }
 
@@ -45,7 +46,7 @@ static enum pith_status read_real(const json_t *j, const char *key, double *out,
 enum pith_status pith_hardware_read(const json_t *j, const char *where, struct pith_hardware *out,
                                     struct pith_error *err)
 {
-    int64_t most = 1;
+    int64_t most = 1, capability = 0;
     double any = 0;
     *out = (struct pith_hardware){.title = "", .vendor = "", .price_source = "", .source = where};
     if (!json_is_object(j)) return pith_fail(err, PITH_FORMAT, "%s: no object", where);
@@ -65,6 +66,7 @@ enum pith_status pith_hardware_read(const json_t *j, const char *where, struct p
     PITH_TRY(pith_json_get_int(j, "most", 1, 4096, &most, where, err));
     PITH_TRY(pith_json_get_bool(j, "fnuz", &out->fnuz, where, err));
     PITH_TRY(pith_json_get_bool(j, "cpu", &out->cpu, where, err));
+    PITH_TRY(pith_json_get_int(j, "capability", 0, 1000, &capability, where, err));
     for (int u = 0; u < PITH_UNITS; u++) {
         PITH_TRY(read_real(j, pith_hardware_unit((enum pith_unit)u), &out->ops[u], where, err));
         any += out->ops[u];
@@ -72,6 +74,7 @@ enum pith_status pith_hardware_read(const json_t *j, const char *where, struct p
     out->most = (unsigned)most;
     if (out->reached_memory > 1 || out->reached_arithmetic > 1)
         return pith_fail(err, PITH_FORMAT, "%s: more than the peak cannot be reached", where);
+    out->capability = (unsigned)capability;
     if (!out->name || out->bandwidth <= 0 || any <= 0 ||
         (out->ops[PITH_UNIT_BF16] <= 0 && out->ops[PITH_UNIT_F32] <= 0))
         return pith_fail(

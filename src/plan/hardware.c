@@ -1,7 +1,9 @@
 #include "plan/hardware.h"
 
 #include "base/mem.h"
+#include "base/names.h"
 
+#include <string.h>
 #include <strings.h>
 
 #define OPS(...)                                                                                   \
@@ -10,9 +12,9 @@
     }
 static const struct pith_hardware rows[] = {
 #define PITH_HARDWARE(name, vendor, title, memory, bandwidth, link, ops, most, watts, price,       \
-                      price_source, source, fnuz, cpu)                                             \
+                      price_source, source, fnuz, cpu, capability)                                 \
     {name,  vendor,       title,  memory, bandwidth, link, ops, most, watts,                       \
-     price, price_source, source, fnuz,   cpu,       0,    0,   0},
+     price, price_source, source, fnuz,   cpu,       0,    0,   0,   capability},
 #include "plan/hardware.def"
 #undef PITH_HARDWARE
 };
@@ -26,9 +28,24 @@ const char *pith_hardware_unit(enum pith_unit u)
 
 const struct pith_hardware *pith_hardware_find(const char *name)
 {
+    const size_t n = strlen(name);
     for (size_t i = 0; i < PITH_COUNT(rows); i++)
         if (strcasecmp(rows[i].name, name) == 0) return &rows[i];
+    for (size_t i = 0; i < PITH_COUNT(rows) && n; i++)
+        if (strncasecmp(rows[i].name, name, n) == 0 && rows[i].name[n] == '-') return &rows[i];
     return NULL;
+}
+
+static const char *name_at(size_t i)
+{
+    return i < PITH_COUNT(rows) ? rows[i].name : NULL;
+}
+
+enum pith_status pith_hardware_get(const char *name, const struct pith_hardware **out,
+                                   struct pith_error *err)
+{
+    *out = pith_hardware_find(name);
+    return *out ? PITH_OK : pith_fail_name(err, "hardware", name, name_at);
 }
 
 size_t pith_hardware_count(void)

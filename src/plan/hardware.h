@@ -2,6 +2,8 @@
 #ifndef PITH_PLAN_HARDWARE_H
 #define PITH_PLAN_HARDWARE_H
 
+#include "base/status.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -33,9 +35,14 @@ struct pith_hardware {
     /* What programs reach of its bandwidth and of its operations, and what a layer takes beside its
      * bytes, where someone measured it; 0: what the engine reaches. */
     double reached_memory, reached_arithmetic, layer_seconds;
+    unsigned capability; /* compute capability times ten: 89; 0: no CUDA */
 };
-/* By name in any case; NULL when there is none. */
+/* By name in any case, or the first whose name goes on behind it with a "-" ("h100": h100-sxm);
+ * NULL when there is none. */
 const struct pith_hardware *pith_hardware_find(const char *name);
+/* The same; PITH_ARG names what there is. */
+enum pith_status pith_hardware_get(const char *name, const struct pith_hardware **out,
+                                   struct pith_error *err);
 size_t pith_hardware_count(void);
 /* Row i, below the count. */
 const struct pith_hardware *pith_hardware_at(size_t i);
