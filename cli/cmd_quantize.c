@@ -84,8 +84,8 @@ static const struct option options[] = {
     {"rehearse", 0, OPTION_FLAG, AT(q.rehearse), NULL,
      "do one block only, then tell time, memory, size and error to expect for the whole"},
     {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
-     "check that engine's rules first: vllm, sglang, trtllm, transformers, llama.cpp, with :tp=N; "
-     "may repeat"},
+     "check that engine's rules first: vllm, sglang, trtllm, transformers, llama.cpp, with :tp=N, "
+     "and with :gpu=NAME what runs on that GPU; may repeat"},
     {"mode", 0, OPTION_TEXT, AT(mode), "MODE",
      "exact (default) or fast: calibrate with products of bfloat16, worth it where the CPU has "
      "instructions for them"},
@@ -395,6 +395,18 @@ static void print_cache(const char *kv)
     pith_text_free(report);
 }
 
+/* What only saves memory on the GPUs that --for names. */
+static void print_engines(const json_t *engines)
+{
+    const json_t *e, *note;
+    size_t i, k;
+    json_array_foreach (engines, i, e)
+        json_array_foreach (json_object_get(e, "notes"), k, note) {
+            printf("  warning          ");
+            print_wrapped(json_string_value(note), 19, 19, terminal_width(STDOUT_FILENO));
+        }
+}
+
 static void print_result(const char *out, const json_t *j, bool all)
 {
     char in_size[32], out_size[32], time[32], peak[32], mapped[32];
@@ -423,6 +435,7 @@ static void print_result(const char *out, const json_t *j, bool all)
     print_fallen(json_object_get(j, "linears"), json_object_get(j, "tensors"));
     print_worst(j, all ? SIZE_MAX : RANK_MOST);
     print_warnings(j);
+    print_engines(json_object_get(j, "engines"));
     printf("  time             %s, peak memory %s, mapped files %s\n", time, peak, mapped);
     print_phases("of it", json_object_get(j, "timing"), 1);
 }

@@ -19,7 +19,7 @@ static const struct option options[] = {
      "the original: nothing may be missing or further off"},
     {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
      "check that engine's loading rules: vllm, sglang, trtllm, transformers, llama.cpp, with "
-     ":tp=N; may repeat"},
+     ":tp=N, :gpu=NAME; may repeat"},
 };
 
 static void print_report(const json_t *j)

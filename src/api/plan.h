@@ -14,7 +14,7 @@ enum {
     PLAN_ENGINES = 8,
     PLAN_CANDIDATES = 64,
     PLAN_TEXT = 80,
-    PLAN_WHY = 192,
+    PLAN_WHY = 320,
     PLAN_LIST = 32,
     PLAN_WEIGHED = 24,
     PLAN_OWN = 16
@@ -35,7 +35,7 @@ struct plan_candidate {
     const char *published;
     /* By number of pith_engine_needs(), filled in by plan_candidate_ask(): the container that the
      * engine loads (NULL for weights as they are), or why it loads none. */
-    bool asked[PLAN_ENGINES];
+    unsigned asked[PLAN_ENGINES]; /* for that compute capability, 1 more; 0: not yet */
     const struct pith_container *container[PLAN_ENGINES];
     char why[PLAN_ENGINES][PLAN_WHY];
     struct plan_weighed { /* what was weighed before, the latest over the oldest */
@@ -76,9 +76,10 @@ struct plan_made {
 /* The candidates that the options name, or those that a plan tries by itself. */
 enum pith_status plan_candidates_make(struct plan_made *m, struct pith_error *err);
 
-/* Whether that engine loads it: c->why is empty then. */
+/* Whether that engine loads it there (h NULL: anywhere): c->why is empty then. */
 enum pith_status plan_candidate_ask(const struct plan_made *m, struct plan_candidate *c,
-                                    size_t engine, struct pith_error *err);
+                                    size_t engine, const struct pith_hardware *h,
+                                    struct pith_error *err);
 
 /* How its weights lie in that container; NULL: in the recipe's. */
 void plan_form(const struct plan_made *p, const struct plan_candidate *c,

@@ -100,6 +100,7 @@ static void set_form(const struct plan_made *p, struct plan_candidate *c,
 
 struct offers {
     const struct plan_made *p;
+    const struct pith_hardware *h;   /* where it is to run; NULL: anywhere */
     struct pith_linear_grid *linear; /* [count] */
     char (*name)[96];                /* [count] */
     struct pith_matrix *of;          /* [count] */
@@ -165,7 +166,7 @@ static bool loads(struct offers *o, const struct pith_weight_form *f,
                   const struct pith_target_engine *engine, struct pith_error *why)
 {
     const struct pith_plan_subject *p = &o->p->model;
-    const struct pith_target target = {.engine = engine, .tp = 1};
+    const struct pith_target target = {.engine = engine, .tp = 1, .gpu = o->h};
     *why = (struct pith_error){0};
     for (size_t i = 0; i < o->count; i++) {
         const bool first = o->like[i] == i;
@@ -208,25 +209,30 @@ static const struct pith_container *find_container(struct offers *o, struct plan
 }
 
 enum pith_status plan_candidate_ask(const struct plan_made *p, struct plan_candidate *c,
-                                    size_t engine, struct pith_error *err)
+                                    size_t engine, const struct pith_hardware *h,
+                                    struct pith_error *err)
 {
     size_t count;
     const struct pith_engine_need *need = pith_engine_needs(&count);
     const struct pith_arch *arch = p->model.model->arch;
     struct pith_error why = {0};
-    if (c->asked[engine]) return PITH_OK;
-    c->asked[engine] = true;
+    const unsigned asked = (h ? h->capability : 0) + 1;
+    if (c->asked[engine] == asked) return PITH_OK;
+    c->asked[engine] = asked;
+    c->why[engine][0] = '\0';
+    c->container[engine] = NULL;
+    c->weighings = 0; /* of another container, maybe */
     if (!c->quantizes) {
         if (strcmp(need[engine].name, "llama.cpp") == 0 && !arch->gguf.name)
             (void)snprintf(c->why[engine], PLAN_WHY, "llama.cpp has no such architecture");
         return PITH_OK;
     }
-    struct offers o = {.p = p};
+    struct offers o = {.p = p, .h = h};
     const enum pith_status s = list_linears(&o, err);
     if (s == PITH_OK)
         c->container[engine] = find_container(&o, c, pith_engine_find(need[engine].name), &why);
     if (s == PITH_OK && !c->container[engine])
-        (void)snprintf(c->why[engine], PLAN_WHY, "%.180s", why.text);
+        (void)snprintf(c->why[engine], PLAN_WHY, "%.*s", PLAN_WHY - 1, why.text);
     free_offers(&o);
     return s;
 }

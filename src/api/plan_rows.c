@@ -3,6 +3,7 @@
 
 #include "base/str.h"
 #include "plan/forecast.h"
+#include "plan/natives.h"
 
 #include <pith/names.h>
 
@@ -272,24 +273,23 @@ static bool asked_for(const struct plan_made *p, const char *engine)
     return false;
 }
 
-/* Whether the device has units for what is multiplied; `why` says no. */
-static bool has_units(const struct plan_candidate *c, const struct pith_hardware *h,
-                      char why[PLAN_WHY])
+/* Why the engine does not load it, or computes nothing of its inputs by units of the device; ""
+ * when neither. */
+static void find_reason(const struct plan_candidate *c, size_t engine,
+                        const struct pith_hardware *h, char why[PLAN_WHY])
 {
-    const struct pith_weight_form *f = &c->form;
-    const enum pith_unit unit = c->quantizes ? pith_form_unit(f, h) : PITH_UNIT_F32;
-    why[0] = '\0';
-    if (c->quantizes && c->recipe.acts.format && h->ops[unit] <= 0)
-        (void)snprintf(
-            why, PLAN_WHY,
-            "%.60s has no %s units: inputs in %.40s save nothing there, weights alone do", h->title,
-            pith_hardware_unit(unit), c->acts);
-    else if (c->quantizes && h->fnuz && unit == PITH_UNIT_FP8 && f->acts.is_static)
-        (void)snprintf(why, PLAN_WHY,
-                       "%.60s multiplies FP8 without a negative zero, whose range is half: static "
-                       "scales are of the other kind",
-                       h->title);
-    return !*why;
+    const struct pith_container *container = c->container[engine];
+    char native[PITH_NATIVE_WHY] = "";
+    size_t needs;
+    if (!*c->why[engine] && c->quantizes && h && container) {
+        const struct pith_native_case of = {.engine = pith_engine_needs(&needs)[engine].name,
+                                            .container = container->name,
+                                            .weights = c->form.linears,
+                                            .acts = c->form.acts,
+                                            .hardware = h};
+        (void)pith_native_ask(&of, native);
+    }
+    (void)snprintf(why, PLAN_WHY, "%s", *c->why[engine] ? c->why[engine] : native);
 }
 
 /* Without hardware a GPU is meant. */
@@ -314,12 +314,8 @@ static enum pith_status add_candidate(struct plan_made *p, struct plan_candidate
     size_t needs;
     const struct pith_engine_need *need = pith_engine_needs(&needs);
     const bool any = p->options->targets.count == 0;
-    char why[PLAN_WHY];
-    size_t last = needs;
-    if (at->h && !has_units(c, at->h, why)) {
-        rule_out(p, &(struct plan_case){.c = c}, at, why);
-        return PITH_OK;
-    }
+    char why[PLAN_WHY], said[PLAN_WHY];
+    size_t first = needs;
     for (size_t i = 0; i < needs; i++) {
         struct plan_case k = {.c = c, .engine = i, .need = &need[i]};
         if (any ? !usual_on(&need[i], at->h) : !asked_for(p, need[i].name)) continue;
@@ -327,17 +323,21 @@ static enum pith_status add_candidate(struct plan_made *p, struct plan_candidate
             rule_out(p, &k, at, at->h->cpu ? "not planned for on a CPU" : "has no GPU");
             continue;
         }
-        PITH_TRY(plan_candidate_ask(p, c, i, err));
-        if (*c->why[i]) {
-            if (!any) rule_out(p, &k, at, c->why[i]);
-            else last = i;
+        PITH_TRY(plan_candidate_ask(p, c, i, at->h, err));
+        find_reason(c, i, at->h, why);
+        if (*why) {
+            if (!any) rule_out(p, &k, at, why);
+            if (any && first == needs) {
+                memcpy(said, why, sizeof said);
+                first = i;
+            }
             continue;
         }
         PITH_TRY(add_engine(p, &k, at, err));
         if (any) return PITH_OK;
     }
-    if (last < needs)
-        rule_out(p, &(struct plan_case){.c = c, .need = &need[last]}, at, c->why[last]);
+    if (first < needs)
+        rule_out(p, &(struct plan_case){.c = c, .need = &need[first]}, at, said);
     return PITH_OK;
 }
 

@@ -6,63 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-
-#define PITH_ENGINE(row) extern const struct pith_target_engine row;
-#include "export/exporters.def"
-#undef PITH_ENGINE
-
-static const struct pith_target_engine *const rows[] = {
-#define PITH_ENGINE(row) &row,
-#include "export/exporters.def"
-#undef PITH_ENGINE
-};
-
-const struct pith_target_engine *const *pith_engines(size_t *count)
-{
-    *count = PITH_COUNT(rows);
-    return rows;
-}
-
-const struct pith_target_engine *pith_engine_find(const char *name)
-{
-    for (size_t i = 0; i < PITH_COUNT(rows); i++)
-        if (pith_name_equal(rows[i]->name, name)) return rows[i];
-    return NULL;
-}
-
-/* --- targets ------------------------------------------------------------------------------- */
-
-static const char *engine_name(size_t i)
-{
-    return i < PITH_COUNT(rows) ? rows[i]->name : NULL;
-}
-
-enum pith_status pith_target_parse(const char *text, struct pith_target *out,
-                                   struct pith_error *err)
-{
-    char name[32];
-    const size_t n = strcspn(text, ":");
-    (void)snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : (int)sizeof name - 1,
-                   text);
-    *out = (struct pith_target){pith_engine_find(name), 1};
-    if (!out->engine) return pith_fail_name(err, "engine", name, engine_name);
-    if (text[n] == '\0') return PITH_OK;
-    const char *value = text + n + 1;
-    char *end;
-    if (strncasecmp(value, "tp=", 3) != 0)
-        return pith_fail(err, PITH_ARG, "\"%.60s\": after the engine comes :tp=N or nothing", text);
-    const unsigned long tp = strtoul(value + 3, &end, 10);
-    if (value[3] < '0' || value[3] > '9' || *end || tp < 1 || tp > 1024)
-        return pith_fail(err, PITH_ARG, "\"%.60s\": tp is a number from 1 to 1024", text);
-    if (tp > 1 && !out->engine->ranks)
-        return pith_fail(err, PITH_ARG, "\"%.60s\": %s does not split a model over ranks", text,
-                         out->engine->name);
-    out->tp = (unsigned)tp;
-    return PITH_OK;
-}
 
 /* --- a check ------------------------------------------------------------------------------- */
 
@@ -597,6 +541,20 @@ static enum pith_status check_layer(struct check *k, uint32_t layer)
     return PITH_OK;
 }
 
+/* What the engine does not run on the GPU that is named. */
+static enum pith_status check_gpu(struct check *k)
+{
+    const json_t *t;
+    size_t i;
+    json_t *texts = json_array();
+    if (!texts) return pith_fail_nomem(k->err, "a message");
+    enum pith_status s = pith_target_natives(k->target, k->offer, true, texts, k->err);
+    json_array_foreach (texts, i, t)
+        if (s == PITH_OK) s = violation(k, "", "%s", json_string_value(t));
+    json_decref(texts);
+    return s;
+}
+
 static enum pith_status run(struct check *k)
 {
     const struct pith_target_engine *e = k->target->engine;
@@ -614,6 +572,7 @@ static enum pith_status run(struct check *k)
     if (p->count < linears)
         return pith_fail(k->err, PITH_ARG, "%zu linears, but the model has %zu", p->count, linears);
     PITH_TRY(check_options(k));
+    PITH_TRY(check_gpu(k));
     PITH_TRY(check_mixed(k));
     for (uint32_t layer = 0; layer < p->plans->layers; layer++) PITH_TRY(check_layer(k, layer));
     return PITH_OK;
@@ -659,7 +618,7 @@ static enum pith_status describe(const struct pith_model *m, struct pith_linear_
 }
 
 enum pith_status pith_preflight_model(const struct pith_model *m, const char *target,
-                                      json_t *problems, struct pith_error *err)
+                                      json_t *problems, json_t *notes, struct pith_error *err)
 {
     struct pith_target t;
     PITH_TRY(pith_target_parse(target, &t, err));
@@ -671,6 +630,7 @@ enum pith_status pith_preflight_model(const struct pith_model *m, const char *ta
     enum pith_status s = describe(m, linears, count, &opts, err);
     const struct pith_offer offer = {&m->plans, &m->shape, m->container, &opts, linears, count};
     if (s == PITH_OK) s = pith_preflight_all(&t, &offer, problems, err);
+    if (s == PITH_OK) s = pith_target_natives(&t, &offer, false, notes, err);
     for (size_t i = 0; i < count; i++) pith_free((char *)(uintptr_t)linears[i].module);
     pith_free(linears);
     return s;

@@ -6,6 +6,7 @@
 
 #include "io/container.h"
 #include "model/model.h"
+#include "plan/hardware.h"
 
 /* A grid of weights, and the grids of inputs that it may stand beside: texts with spaces between,
  * "none" for inputs in 16 bits, "*" for any. */
@@ -64,10 +65,11 @@ bool pith_engine_cache(const struct pith_target_engine *e, const struct pith_kv_
 const struct pith_target_engine *const *pith_engines(size_t *count);
 const struct pith_target_engine *pith_engine_find(const char *name);
 
-/* "vllm", "vllm:tp=2". */
+/* "vllm", "vllm:tp=2", "vllm:tp=2:gpu=l4". */
 struct pith_target {
     const struct pith_target_engine *engine;
-    unsigned tp; /* ranks, at least 1 */
+    unsigned tp;                     /* ranks, at least 1 */
+    const struct pith_hardware *gpu; /* NULL: any */
 };
 /* PITH_ARG names the part that is wrong and what would be right. */
 enum pith_status pith_target_parse(const char *text, struct pith_target *out,
@@ -93,9 +95,15 @@ enum pith_status pith_preflight(const struct pith_target *target, const struct p
 enum pith_status pith_preflight_all(const struct pith_target *target,
                                     const struct pith_offer *offer, json_t *problems,
                                     struct pith_error *err);
-/* pith_preflight_all() for an open quantized model and a target as text; nothing for one that is
- * not quantized. */
+/* Appends what a target's GPU does with the offer and who does not look would not expect, a text
+ * each with its source: what its engine does not run there with `refused`, else what saves memory
+ * and no arithmetic. Nothing for a target without a GPU. PITH_NOMEM. */
+enum pith_status pith_target_natives(const struct pith_target *target,
+                                     const struct pith_offer *offer, bool refused, json_t *texts,
+                                     struct pith_error *err);
+/* pith_preflight_all() for an open quantized model and a target as text, and what its GPU saves
+ * memory by alone (pith_target_natives()) into `notes`; nothing for one that is not quantized. */
 enum pith_status pith_preflight_model(const struct pith_model *m, const char *target,
-                                      json_t *problems, struct pith_error *err);
+                                      json_t *problems, json_t *notes, struct pith_error *err);
 
 #endif

@@ -159,6 +159,28 @@ static void add_left_out(const struct pith_job *job, json_t **account)
     else json_decref(left);
 }
 
+/* What was asked for in --for, and what the GPUs that were named there make of it. */
+static json_t *engines(const struct pith_job *job)
+{
+    const struct pith_list *targets = &job->options->targets;
+    const struct pith_offer offer = pith_job_offer(job);
+    json_t *list = json_array();
+    for (size_t i = 0; i < targets->count; i++) {
+        struct pith_target t;
+        struct pith_error ignored = {0};
+        json_t *notes = json_array();
+        if (pith_target_parse(targets->item[i], &t, &ignored) != PITH_OK || !notes ||
+            pith_target_natives(&t, &offer, false, notes, &ignored) != PITH_OK) {
+            json_decref(notes);
+            json_decref(list);
+            return NULL;
+        }
+        pith_json_add(&list,
+                      json_pack("{s:s, s:o}", "engine", targets->item[i], "notes", notes));
+    }
+    return list;
+}
+
 json_t *pith_run_account(const struct pith_run *r)
 {
     uint64_t weights;
@@ -185,6 +207,8 @@ json_t *pith_run_account(const struct pith_run *r)
     if (account)
         pith_json_set(&account, "warnings",
                       pith_judge_warnings(json_object_get(account, "linears")));
+    if (account && r->job->quantizes && r->job->options->targets.count)
+        pith_json_set(&account, "engines", engines(r->job));
     const char *from = r->job->model->container ? r->job->model->container->name : "none";
     if (account) add_left_out(r->job, &account);
     if (account && r->job->convert) pith_json_set(&account, "converted_from", json_string(from));

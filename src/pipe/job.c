@@ -176,10 +176,9 @@ static enum pith_status load_calibration(struct pith_job *job, struct pith_error
     return s == PITH_ARG && c.path_count ? pith_fail_as(err, PITH_FORMAT, NULL) : s;
 }
 
-static enum pith_status check_engines(const struct pith_job *job, struct pith_error *err)
+struct pith_offer pith_job_offer(const struct pith_job *job)
 {
-    const struct pith_list *targets = &job->options->targets;
-    const struct pith_offer offer = {
+    return (struct pith_offer){
         .plans = &job->model->plans,
         .shape = &job->model->shape,
         .container = job->container,
@@ -187,6 +186,12 @@ static enum pith_status check_engines(const struct pith_job *job, struct pith_er
         .linears = job->linears,
         .count = job->choice_count + 1,
     };
+}
+
+static enum pith_status check_engines(const struct pith_job *job, struct pith_error *err)
+{
+    const struct pith_list *targets = &job->options->targets;
+    const struct pith_offer offer = pith_job_offer(job);
     for (size_t i = 0; i < targets->count; i++) {
         struct pith_target target;
         PITH_TRY(pith_target_parse(targets->item[i], &target, err));

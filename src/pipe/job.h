@@ -132,6 +132,8 @@ void pith_job_close(struct pith_job *job);
  * there, the memory ceiling, of which job->held and job->expected are told. */
 enum pith_status pith_job_preflight(const struct pith_job *job, struct pith_error *err);
 enum pith_status pith_job_fit(struct pith_job *job, struct pith_error *err);
+/* What the job makes, as engines see it; borrowed from the job. */
+struct pith_offer pith_job_offer(const struct pith_job *job);
 /* What the transform of one site weighs in the progress, in windows through a block. */
 double pith_job_site_effort(const struct pith_job *job);
 /* Work in those units: each pass, each site's transform, and each matrix rounded. */

@@ -244,7 +244,8 @@ static enum pith_status check_engines(struct pith_verification *v, struct pith_e
 {
     for (size_t i = 0; i < v->options->targets.count; i++) {
         const size_t before = pith_problems(v);
-        PITH_TRY(pith_preflight_model(v->model, v->options->targets.item[i], v->problems, err));
+        PITH_TRY(pith_preflight_model(v->model, v->options->targets.item[i], v->problems,
+                                      v->notes, err));
         pith_checked(v, before, "loading rules of %s", v->options->targets.item[i]);
     }
     return PITH_OK;

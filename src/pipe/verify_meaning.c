@@ -17,9 +17,10 @@ static void note_difference(void *ctx, const char *what, const char *a, const ch
     pith_problem(ctx, "config: %s is %s, and %s in the original", what, a, b);
 }
 
-/* Newer configs say "dtype". */
+/* Newer configs say "dtype"; GGUF files say nothing of it. */
 static const char *dtype_of(const struct pith_checkpoint *c)
 {
+    if (c->file_form) return NULL;
     const char *old = json_string_value(json_object_get(c->config, "torch_dtype"));
     return old ? old : json_string_value(json_object_get(c->config, "dtype"));
 }

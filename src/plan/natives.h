@@ -23,6 +23,6 @@ enum { PITH_NATIVE_WHY = 320 };
 enum pith_native pith_native_ask(const struct pith_native_case *c, char why[PITH_NATIVE_WHY]);
 
 /* What inputs on that grid are multiplied by; PITH_UNIT_BF16 for none. */
-enum pith_unit pith_unit_of(const struct pith_grid *acts);
+enum pith_unit pith_native_unit(const struct pith_grid *acts);
 
 #endif

@@ -73,8 +73,21 @@ python3 tests/cli/decisions.py "$pith" docs/planning.md >"$work/decisions" 2>&1 
 [ "$(grep -c '^pass' "$work/decisions")" -ge 25 ] && pass "at least 25 first choices" || fail "at least 25 first choices: $(cat "$work/decisions")"
 grep -q '^fail' "$work/decisions" && fail "first choices: $(grep '^fail' "$work/decisions")" || pass "first choices"
 "$pith" plan Llama-3.1-8B --hardware a100-sxm4-80 --json >"$work/plan.json"
-[ "$(key "$work/plan.json" 'sorted(r["recipe"] for r in j["ruled_out"] if "no fp8 units" in r["reason"])[0]')" = fp8 ] &&
+[ "$(key "$work/plan.json" 'sorted(r["recipe"] for r in j["ruled_out"] if "A100" in r["reason"] and "memory is saved" in r["reason"])[0]')" = fp8 ] &&
     pass "an A100 has no FP8" || fail "an A100 has no FP8"
+"$pith" plan Llama-3.1-8B --hardware v100-sxm2-16 --context 2k --users 32 >"$work/plan.txt"
+grep -q -- '-r w8a16 --container gptq --for vllm' "$work/plan.txt" && pass "a container whose kernels run there" || fail "a container whose kernels run there"
+
+# --- what a GPU computes natively
+check "a GPU named beside an engine" "$pith" quantize "$probe" -o "$work/t4" -r fp8 --for vllm:gpu=t4
+shown=$(cat "$work/stdout")
+case $shown in *"warning"*"Tesla T4"*"Marlin"*) pass "is warned of what saves memory alone" ;; *) fail "no warning: $shown" ;; esac
+[ "$(key "$work/t4/pith.json" 'len(j["engines"][0]["notes"])')" = 1 ] && pass "which the account keeps" || fail "which the account keeps"
+check "and verify tells" sh -c "'$pith' verify '$work/t4' --for vllm:gpu=t4 | grep -q 'note: Tesla T4'"
+check "what does not run there is a problem" sh -c "'$pith' verify '$work/t4' --for trtllm:gpu=t4 | grep -q 'problem: trtllm: Tesla T4'"
+refuse "and is not made" 1 'Tesla T4 has compute capability 7.5' "$pith" quantize "$probe" -o "$work/no" -r fp8 --for trtllm:gpu=t4
+refuse "nor a GPU that is none" 2 'did you mean "h100-sxm"' "$pith" quantize "$probe" -o "$work/no" -r fp8 --for vllm:gpu=h10
+check "two at once" "$pith" quantize "$probe" -o "$work/h" -r fp8 --for vllm:tp=2:gpu=h100 --quiet
 "$pith" plan Llama-3.1-70B --hardware h100-sxm --weights none --kv bf16 --json >"$work/plan.json"
 [ "$(key "$work/plan.json" 'j["rows"][0]["count"]')" = 2 ] && pass "70B in 16 bits needs two" || fail "70B in 16 bits needs two"
 "$pith" plan Llama-3.1-8B --max-cost 0.5 --min-users 8 --context 2k --weights fp8 --json >"$work/plan.json"

@@ -108,10 +108,17 @@ static void targets_are_parsed(void **state)
     assert_int_equal(t.tp, 8);
     assert_string_equal(t.engine->name, "sglang");
     assert_ok(pith_target_parse("llama.cpp", &t, &err), err);
+    assert_null(t.gpu);
+    assert_ok(pith_target_parse("vllm:gpu=H100:tp=2", &t, &err), err);
+    assert_int_equal(t.tp, 2);
+    assert_string_equal(t.gpu->name, "h100-sxm");
+    assert_ok(pith_target_parse("trtllm:tp=4:gpu=l4", &t, &err), err);
+    assert_string_equal(t.gpu->name, "l4");
     static const char *const bad[] = {
         "",           "vlm",           "vllm:",          "vllm:tp",
         "vllm:tp=",   "vllm:tp=0",     "vllm:tp=2x",     "vllm:pp=2",
-        "vllm:tp=-1", "vllm:tp=99999", "llama.cpp:tp=2", "transformers:tp=2"};
+        "vllm:tp=-1", "vllm:tp=99999", "llama.cpp:tp=2", "transformers:tp=2",
+        "vllm:gpu=",   "vllm:gpu=l5x",   "vllm:tp=2:",     "vllm::gpu=l4"};
     for (size_t i = 0; i < PITH_COUNT(bad); i++) {
         err = (struct pith_error){0};
         assert_int_equal(pith_target_parse(bad[i], &t, &err), PITH_ARG);
