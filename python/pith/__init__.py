@@ -21,14 +21,14 @@ from .measuring import bench, compare, evaluate
 from .models import find, pull
 from .planning import hardware, measure_hardware, plan, plan_page, plan_shapes
 from .requests import Answer, Choice, Event, How, Request, Token, Usage
-from .sensing import sensitivity, sensitivity_page
+from .sensing import advise, sensitivity, sensitivity_page
 
 __version__ = version()
 
 __all__ = [
     "Answer", "ArgumentError", "Busy", "ChatAnswer", "ChatStream", "Choice", "Closed", "Context", "Delta", "Engine", "Event", "FileError",
     "FormatError", "How", "Interrupted", "LimitExceeded", "Message", "Mismatch", "NumericError", "OutOfMemory", "PithError", "Progress", "Reply",
-    "ReplyFormat", "Request", "State", "TextLook", "Token", "ToolCall", "Unsupported", "Usage", "bench", "compare", "compare_page",
+    "ReplyFormat", "Request", "State", "TextLook", "Token", "ToolCall", "Unsupported", "Usage", "advise", "bench", "compare", "compare_page",
     "convert", "diff", "evaluate", "features", "find", "formats", "guard_files", "inspect", "inspect_page",
     "hardware", "limit_memory", "look_at_text", "measure_hardware", "plan", "plan_page", "plan_shapes", "prompt_of", "pull",
     "quantize", "recipe_keys", "recipes", "return_memory", "sensitivity", "sensitivity_page", "table", "verify", "version", "weights",

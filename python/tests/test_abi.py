@@ -73,6 +73,7 @@ OTHERWISE = {
     (_abi.pith_bench_options, [pith.bench], {}),
     (_abi.pith_plan_model_options, [pith.plan], {}),
     (_abi.pith_sensitivity_options, [pith.sensitivity], {}),
+    (_abi.pith_advise_options, [pith.advise], {}),
     (_abi.pith_hub_options, [pith.pull], {}),
     (_abi.pith_service_options, [pith.Engine.__init__], {"no_prefix_cache": "prefix_cache"}),
     (_abi.pith_request, [pith.Engine.submit],

@@ -101,6 +101,10 @@ enum pith_status plan_rows_make(struct plan_made *p, struct pith_error *err);
 /* Puts the best row first, and a reason in each: the speed (or tokens for money) by what the
  * weights and the cache lose. */
 enum pith_status plan_rank(struct plan_made *p, struct pith_error *err);
+/* What a row buys: tokens for money, or where no price is known tokens a second; NaN without. */
+double plan_gain(const json_t *row);
+/* What a divergence of so many nats a token is called. */
+const char *plan_harm(double kld);
 /* What is expected to be lost of a row; NaN: not known. */
 double plan_kld(const json_t *row);
 /* {"quantize", "serve"}: a new reference. */

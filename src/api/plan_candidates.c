@@ -227,6 +227,12 @@ enum pith_status plan_candidate_ask(const struct plan_made *p, struct plan_candi
             (void)snprintf(c->why[engine], PLAN_WHY, "llama.cpp has no such architecture");
         return PITH_OK;
     }
+    if (strcmp(need[engine].name, "llama.cpp") == 0 &&
+        !pith_container_find(c->recipe.container)->file) {
+        (void)snprintf(c->why[engine], PLAN_WHY,
+                       "llama.cpp's converter makes 16 bits of it: nothing is saved");
+        return PITH_OK;
+    }
     struct offers o = {.p = p, .h = h};
     const enum pith_status s = list_linears(&o, err);
     if (s == PITH_OK)

@@ -34,7 +34,7 @@ static double guess_kld(const json_t *row)
 
 /* What is bought: tokens for money where many are served and prices are known, tokens a second
  * else. NaN without a time. */
-static double gain(const json_t *row)
+double plan_gain(const json_t *row)
 {
     const double rate = number(row, "tokens_per_second"),
                  cost = number(row, "cost_per_million_tokens");
@@ -57,13 +57,13 @@ static int order(const void *a, const void *b)
 static double score_of(const struct plan_made *p, const json_t *row)
 {
     const double half = (double)p->census.all < small_model ? half_worth_small : half_worth;
-    const double worth = 1 / (1 + guess_kld(row) / half), speed = gain(row);
+    const double worth = 1 / (1 + guess_kld(row) / half), speed = plan_gain(row);
     return isfinite(speed) ? speed * worth : worth;
 }
 
 /* --- why -------------------------------------------------------------------------------------- */
 
-static const char *harm_of(double kld)
+const char *plan_harm(double kld)
 {
     const char *name = "none that matters";
 #define PITH_HARM_LEVEL(id, text, least, rise)                                                     \
@@ -78,7 +78,7 @@ static void add_quality(const json_t *row, struct pith_str *s)
     const double kld = plan_kld(row);
     if (strcmp(json_string_value(json_object_get(row, "recipe")), "none") == 0)
         pith_str_puts(s, "weights as they are");
-    else if (isfinite(kld)) pith_str_printf(s, "KL %.4f: harm %s", kld, harm_of(kld));
+    else if (isfinite(kld)) pith_str_printf(s, "KL %.4f: harm %s", kld, plan_harm(kld));
     else pith_str_puts(s, "its loss was not measured: pith eval tells");
 }
 

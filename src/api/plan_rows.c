@@ -42,6 +42,15 @@ static json_t *parallel(struct pith_spread_over o)
     return json_pack("{s:i, s:i}", "tensor", (int)o.tensor, "pipeline", (int)o.pipeline);
 }
 
+/* Where it differs from the recipe's own, what it is packed in; whether that is a file. */
+static void set_container(json_t **j, const struct plan_case *k)
+{
+    const struct pith_container *own = pith_container_find(k->c->recipe.container),
+                                *c = k->c->container[k->engine];
+    if (c && c != own) pith_json_set(j, "container", json_string(c->name));
+    pith_json_set(j, "file", json_boolean(own && own->file));
+}
+
 static json_t *make_row(const struct plan_made *p, const struct plan_case *k,
                         const struct pith_room *r, struct pith_spread_over over)
 {
@@ -64,6 +73,7 @@ static json_t *make_row(const struct plan_made *p, const struct plan_case *k,
     pith_json_set(&j, "total_bytes", json_real(r->total));
     pith_json_set(&j, "device_bytes", json_real(r->device));
     pith_json_set(&j, "quality", quality(k));
+    if (k->c->quantizes) set_container(&j, k);
     pith_json_set(&j, "commands", plan_commands(p, k, over));
     return j;
 }

@@ -1,0 +1,390 @@
+/* pith advise: the plan's first recipes, tried on a sample and measured. */
+#include <pith/advise.h>
+#include <pith/eval.h>
+#include <pith/plan.h>
+
+#include "api/advise.h"
+#include "api/context.h"
+#include "api/options.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/names.h"
+#include "base/str.h"
+#include "calib/corpus.h"
+#include "export/preflight.h"
+#include "pipe/job.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct pith_advise_options defaults = {
+    .candidates = 4, .max_tokens = 8192, .calib_tokens = 32768};
+
+void pith_advise_defaults_sized(struct pith_advise_options *options, size_t size)
+{
+    pith_options_give(options, size, &defaults, sizeof defaults);
+}
+
+/* --- where it is to run ------------------------------------------------------------------------
+ */
+
+static enum pith_status read_target(struct advice *a, struct pith_error *err)
+{
+    const char *text = a->options->target;
+    struct pith_target t = {.tp = 1};
+    const bool own = pith_name_equal(text, "pith");
+    if (!own) PITH_TRY(pith_target_parse(text, &t, err));
+    (void)snprintf(a->engine, sizeof a->engine, "%s", own ? "pith" : t.engine->name);
+    if (t.gpu && t.tp > 1)
+        (void)snprintf(a->hardware, sizeof a->hardware, "%s x%u", t.gpu->name, t.tp);
+    else if (t.gpu) (void)snprintf(a->hardware, sizeof a->hardware, "%s", t.gpu->name);
+    else if (own || strcmp(a->engine, "llama.cpp") == 0)
+        (void)snprintf(a->hardware, sizeof a->hardware, "this");
+    else
+        return pith_fail(err, PITH_ARG,
+                         "--for %s: on which GPU? %s:gpu=l4, say; pith hardware lists them", text,
+                         a->engine);
+    return PITH_OK;
+}
+
+static enum pith_status make_plan(struct advice *a, struct pith_error *err)
+{
+    const struct pith_advise_options *o = a->options;
+    const char *engine = a->engine, *hardware = a->hardware, *context = a->context_text,
+               *users = a->users_text;
+    struct pith_plan_model_options p;
+    char *own = NULL, *report = NULL;
+    pith_plan_model_defaults(&p);
+    (void)snprintf(a->context_text, sizeof a->context_text, "%zu", o->context);
+    (void)snprintf(a->users_text, sizeof a->users_text, "%zu", o->users);
+    p.model = o->model;
+    p.targets = (struct pith_list){&engine, 1};
+    p.hardware = (struct pith_list){&hardware, 1};
+    if (o->context) p.contexts = (struct pith_list){&context, 1};
+    if (o->users) p.users = (struct pith_list){&users, 1};
+    enum pith_status s = PITH_OK;
+    if (strcmp(hardware, "this") == 0) s = pith_hardware_measure(a->context, &own, err);
+    p.own = own;
+    if (s == PITH_OK) s = pith_plan_model(&p, &report, err);
+    if (s == PITH_OK) s = pith_json_parse(report, strlen(report), "the plan", &a->plan, err);
+    pith_text_free(own);
+    pith_text_free(report);
+    return s;
+}
+
+/* --- what is tried -----------------------------------------------------------------------------
+ */
+
+static const char *text_of(const json_t *row, const char *key)
+{
+    const char *text = json_string_value(json_object_get(row, key));
+    return text ? text : "";
+}
+
+static bool is_plain(const json_t *row)
+{
+    return strcmp(text_of(row, "recipe"), "none") == 0;
+}
+
+/* An earlier row's, of the same recipe, or the row's own: they share a checkpoint. */
+static size_t maker_of(const struct advice *a, size_t row)
+{
+    for (size_t i = 0; i < row; i++)
+        if (strcmp(text_of(a->tried[i].row, "recipe"), text_of(a->tried[row].row, "recipe")) == 0)
+            return i;
+    return row;
+}
+
+static enum pith_status rule_out(struct advice *a, const json_t *row, const char *why,
+                                 struct pith_error *err)
+{
+    json_t *out = json_object_get(a->plan, "ruled_out");
+    json_t *one = json_pack(
+        "{s:O, s:O, s:O, s:O, s:s, s:s, s:s}", "recipe", json_object_get(row, "recipe"), "weights",
+        json_object_get(row, "weights"), "acts", json_object_get(row, "acts"), "kv",
+        json_object_get(row, "kv"), "reason", why, "engine", a->engine, "hardware", a->hardware);
+    return one && json_array_insert_new(out, a->ruled++, one) == 0 ? PITH_OK
+                                                                   : pith_fail_nomem(err, "advice");
+}
+
+/* The weights as they are, and the first recipes of the plan; each with the caches that it has. */
+static enum pith_status choose(struct advice *a, struct pith_error *err)
+{
+    const json_t *rows = json_object_get(a->plan, "rows"), *out, *row;
+    size_t i, recipes = 0;
+    a->tried = pith_zalloc(json_array_size(rows) + 1, sizeof *a->tried);
+    if (!a->tried) return pith_fail_nomem(err, "advice");
+    json_array_foreach (rows, i, row) {
+        struct advice_try *t = &a->tried[a->count];
+        t->row = json_array_get(rows, i);
+        t->maker = maker_of(a, a->count);
+        const bool first = t->maker == a->count && !is_plain(row);
+        if (first && a->options->candidates && recipes == a->options->candidates) {
+            PITH_TRY(rule_out(a, row, "not tried: others come first in the plan", err));
+            continue;
+        }
+        recipes += first;
+        a->count++;
+    }
+    if (a->count) return PITH_OK;
+    out = json_array_get(json_object_get(a->plan, "ruled_out"), 0);
+    return pith_fail(err, PITH_UNSUPPORTED, "nothing fits on %s for %s%s%.500s", a->hardware,
+                     a->engine, out ? ": " : "", text_of(out, "reason"));
+}
+
+/* --- the folder --------------------------------------------------------------------------------
+ */
+
+/* What another call would have to be for to go on here. */
+static json_t *call_of(const struct advice *a)
+{
+    const struct pith_advise_options *o = a->options;
+    json_t *calib = json_array();
+    for (size_t i = 0; i < o->calib.count; i++)
+        pith_json_add(&calib, pith_json_name(o->calib.item[i]));
+    return json_pack("{s:o, s:s, s:o, s:I, s:I, s:b, s:s}", "model", pith_json_name(o->model),
+                     "target", o->target, "calib", calib, "calib_tokens",
+                     (json_int_t)o->calib_tokens, "seed", (json_int_t)o->seed, "halves", a->halves,
+                     "crlf", o->crlf ? o->crlf : "keep");
+}
+
+static enum pith_status open_folder(struct advice *a, struct pith_error *err)
+{
+    enum { CALL_MOST = 1 << 20 };
+    json_t *now = call_of(a), *before = NULL;
+    char *path = pith_path_join(a->folder, "call.json");
+    enum pith_status s = now && path ? PITH_OK : pith_fail_nomem(err, "advice");
+    if (s == PITH_OK && !pith_path_exists(a->folder)) {
+        s = pith_dir_make(a->folder, err);
+        if (s == PITH_OK) s = pith_json_save(path, now, err);
+    } else if (s == PITH_OK && !a->options->resume) {
+        s = pith_fail(err, PITH_ARG,
+                      "%s: is there already; continue it with --resume, or remove it", a->folder);
+    } else if (s == PITH_OK) {
+        s = pith_json_load(path, CALL_MOST, &before, err);
+        if (s == PITH_OK && !json_equal(now, before))
+            s = pith_fail(err, PITH_ARG, "%s: belongs to another command", a->folder);
+    }
+    pith_free(path);
+    json_decref(now);
+    json_decref(before);
+    return s;
+}
+
+/* Half of the text that ships, cut at a line, as a file. */
+static enum pith_status write_half(const struct advice *a, bool second, const char *name,
+                                   char **path, struct pith_error *err)
+{
+    const char *all = pith_builtin_text;
+    size_t cut = pith_builtin_text_size / 2;
+    while (cut < pith_builtin_text_size && all[cut - 1] != '\n') cut++;
+    *path = pith_path_join(a->folder, name);
+    if (!*path) return pith_fail_nomem(err, name);
+    return second ? pith_file_write(*path, all + cut, pith_builtin_text_size - cut, err)
+                  : pith_file_write(*path, all, cut, err);
+}
+
+static enum pith_status write_texts(struct advice *a, struct pith_error *err)
+{
+    const struct pith_advise_options *o = a->options;
+    a->texts = o->texts;
+    a->calib = o->calib;
+    if (o->texts.count) return PITH_OK;
+    PITH_TRY(write_half(a, true, "text.txt", &a->text_path, err));
+    a->texts = (struct pith_list){(const char *const *)&a->text_path, 1};
+    if (!a->halves) return PITH_OK;
+    PITH_TRY(write_half(a, false, "calib.txt", &a->calib_path, err));
+    a->calib = (struct pith_list){(const char *const *)&a->calib_path, 1};
+    return PITH_OK;
+}
+
+/* --- making ------------------------------------------------------------------------------------
+ */
+
+/* Statuses that say something of the recipe, not of this call. */
+static bool is_refusal(enum pith_status s)
+{
+    return s == PITH_UNSUPPORTED || s == PITH_NUMERIC || s == PITH_ARG || s == PITH_LIMIT;
+}
+
+static enum pith_status quantize(struct advice *a, struct advice_try *t, struct pith_error *err)
+{
+    const struct pith_advise_options *o = a->options;
+    struct pith_quantize_options q;
+    const char *target = o->target, *container = text_of(t->row, "container");
+    pith_quantize_defaults(&q);
+    q.model = o->model;
+    q.out = t->path;
+    q.recipe = text_of(t->row, "recipe");
+    if (*container) q.container = container;
+    q.calib = a->calib;
+    q.crlf = o->crlf;
+    q.calib_tokens = o->calib_tokens;
+    q.seq_len = 512;
+    q.seed = o->seed;
+    if (strcmp(a->engine, "pith") != 0) q.targets = (struct pith_list){&target, 1};
+    q.progress = o->progress;
+    q.resume = o->resume && pith_place_is_begun(&q);
+    return pith_quantize(a->context, &q, NULL, err);
+}
+
+/* A checkpoint of the recipe, if it is not there from an interrupted call. */
+static enum pith_status make(struct advice *a, struct advice_try *t, struct pith_error *err)
+{
+    char name[96];
+    struct pith_error why = {0};
+    const bool file = json_is_true(json_object_get(t->row, "file"));
+    (void)snprintf(name, sizeof name, "%.80s%s", text_of(t->row, "recipe"), file ? ".gguf" : "");
+    t->path = pith_path_join(a->folder, name);
+    if (!t->path) return pith_fail_nomem(err, name);
+    if (pith_path_exists(t->path)) return PITH_OK;
+    const enum pith_status s = quantize(a, t, &why);
+    if (s == PITH_OK) return s;
+    if (!is_refusal(s)) {
+        if (err) *err = why;
+        return s;
+    }
+    t->failed = true;
+    return rule_out(a, t->row, why.text, err);
+}
+
+static enum pith_status make_all(struct advice *a, struct pith_error *err)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        struct advice_try *t = &a->tried[i];
+        if (t->maker != i) t->failed = a->tried[t->maker].failed;
+        else if (is_plain(t->row)) t->path = pith_strdup(a->options->model);
+        else PITH_TRY(make(a, t, err));
+    }
+    return PITH_OK;
+}
+
+/* --- measuring ---------------------------------------------------------------------------------
+ */
+
+/* Means over the texts. */
+static void take_measured(struct advice_try *t, const json_t *model)
+{
+    const json_t *texts = json_object_get(model, "texts"), *x;
+    const double n = (double)json_array_size(texts);
+    size_t i;
+    json_array_foreach (texts, i, x) {
+        const json_t *ci = json_object_get(x, "kld_ci95");
+        t->kld += json_number_value(json_object_get(x, "kld_mean")) / n;
+        t->least += json_number_value(json_array_get(ci, 0)) / n;
+        t->most += json_number_value(json_array_get(ci, 1)) / n;
+        t->tokens += json_number_value(json_object_get(x, "tokens"));
+    }
+    t->measured = n > 0;
+}
+
+static enum pith_status compare(struct advice *a, const struct pith_list *models,
+                                const struct pith_list *caches, char **report,
+                                struct pith_error *err)
+{
+    const struct pith_advise_options *o = a->options;
+    const size_t most = (size_t)json_integer_value(json_object_get(a->plan, "context"));
+    struct pith_eval_options e;
+    pith_eval_defaults(&e);
+    e.texts = a->texts;
+    e.crlf = o->crlf;
+    e.caches = *caches;
+    e.max_tokens = o->max_tokens;
+    e.context = most && most < 512 ? most : 512;
+    e.progress = o->progress;
+    return pith_compare(a->context, models, &e, report, err);
+}
+
+static enum pith_status take_all(struct advice *a, const char *report, struct pith_error *err)
+{
+    json_t *j = NULL;
+    PITH_TRY(pith_json_parse(report, strlen(report), "what was measured", &j, err));
+    const json_t *models = json_object_get(j, "models");
+    for (size_t i = 0, k = 1; i < a->count; i++)
+        if (!a->tried[i].failed) take_measured(&a->tried[i], json_array_get(models, k++));
+    json_decref(j);
+    return PITH_OK;
+}
+
+static enum pith_status measure(struct advice *a, struct pith_error *err)
+{
+    const char **model = pith_alloc(a->count + 1, sizeof *model);
+    const char **cache = pith_alloc(a->count, sizeof *cache);
+    char *report = NULL;
+    size_t n = 0;
+    enum pith_status s = model && cache ? PITH_OK : pith_fail_nomem(err, "advice");
+    if (s == PITH_OK) model[0] = a->options->model;
+    for (size_t i = 0; i < a->count && s == PITH_OK; i++) {
+        if (a->tried[i].failed) continue;
+        cache[n] = text_of(a->tried[i].row, "kv");
+        model[++n] = a->tried[a->tried[i].maker].path;
+    }
+    if (s == PITH_OK && n == 0)
+        s = pith_fail(err, PITH_UNSUPPORTED,
+                      "no recipe that %s loads can be made of this model: %s", a->engine,
+                      text_of(json_array_get(json_object_get(a->plan, "ruled_out"), 0), "reason"));
+    if (s == PITH_OK)
+        s = compare(a, &(struct pith_list){model, n + 1}, &(struct pith_list){cache, n}, &report,
+                    err);
+    if (s == PITH_OK) s = take_all(a, report, err);
+    pith_text_free(report);
+    pith_free(model);
+    pith_free(cache);
+    return s;
+}
+
+/* --- the whole ---------------------------------------------------------------------------------
+ */
+
+static void close_advice(struct advice *a)
+{
+    for (size_t i = 0; i < a->count && a->tried; i++) pith_free(a->tried[i].path);
+    pith_free(a->tried);
+    pith_free(a->text_path);
+    pith_free(a->calib_path);
+    pith_free(a->folder);
+    json_decref(a->plan);
+}
+
+/* Checkpoints are folders in the folder. */
+static enum pith_status remove_folder(const struct advice *a, struct pith_error *err)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        const struct advice_try *t = &a->tried[i];
+        const bool made = t->maker == i && t->path && !is_plain(t->row);
+        if (made && pith_path_is_dir(t->path)) PITH_TRY(pith_dir_remove(t->path, err));
+    }
+    return pith_dir_remove(a->folder, err);
+}
+
+static enum pith_status advise(struct advice *a, char **report, struct pith_error *err)
+{
+    PITH_TRY(read_target(a, err));
+    PITH_TRY(make_plan(a, err));
+    PITH_TRY(choose(a, err));
+    PITH_TRY(open_folder(a, err));
+    PITH_TRY(write_texts(a, err));
+    PITH_TRY(make_all(a, err));
+    PITH_TRY(measure(a, err));
+    PITH_TRY(remove_folder(a, err));
+    return advice_report(a, report, err);
+}
+
+enum pith_status pith_advise(struct pith_context *context, const struct pith_advise_options *given,
+                             char **report, struct pith_error *err)
+{
+    PITH_OPTIONS(pith_advise_options, o, defaults, given, err);
+    o_taken.progress = pith_context_progress(context, &o->progress);
+    *report = NULL;
+    if (!o->model || !o->work || !o->target)
+        return pith_fail(err, PITH_ARG, "a model, a target and a folder to work in are needed");
+    struct advice a = {
+        .context = context, .options = o, .halves = o->texts.count == 0 && o->calib.count == 0};
+    struct pith_str folder = {0};
+    pith_str_printf(&folder, "%s.partial", o->work);
+    a.folder = pith_str_take(&folder);
+    enum pith_status s = a.folder ? advise(&a, report, err) : pith_fail_nomem(err, "advice");
+    close_advice(&a);
+    return s;
+}

@@ -1,0 +1,36 @@
+/* api/advise.h: recipes that are tried, and what came of them. */
+#ifndef PITH_API_ADVISE_H
+#define PITH_API_ADVISE_H
+
+#include <pith/advise.h>
+
+#include "base/json.h"
+
+/* A row of the plan. */
+struct advice_try {
+    json_t *row;  /* borrowed from the plan */
+    size_t maker; /* the first row of the same recipe, which owns the checkpoint */
+    char *path;   /* of it, in the maker; owned */
+    bool failed;  /* the model refuses the recipe; it is ruled out */
+    bool measured;
+    double kld, least, most; /* nats a token, and the ends of its interval: means over the texts */
+    double tokens;
+};
+
+struct advice {
+    struct pith_context *context;
+    const struct pith_advise_options *options;
+    char engine[32], hardware[96], context_text[24], users_text[24];
+    bool halves; /* the text that ships is calibrated on and measured on, a half each */
+    char *folder, *text_path, *calib_path;
+    struct pith_list texts, calib;
+    json_t *plan;
+    struct advice_try *tried; /* [count] */
+    size_t count;
+    size_t ruled; /* of the plan's "ruled_out" those that were added in front */
+};
+
+/* Ranks what was measured, and tells of it. */
+enum pith_status advice_report(struct advice *a, char **report, struct pith_error *err);
+
+#endif

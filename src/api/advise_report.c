@@ -1,0 +1,122 @@
+/* Which recipe comes first, by what was measured, and why. */
+#include "api/advise.h"
+#include "api/context.h"
+#include "api/plan.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A row loses half of its worth by a KL of so much: where harm is clear (eval/harms.def). */
+static const double half_worth = 0.02;
+
+static double worth(const struct advice_try *t, double kld)
+{
+    const double gain = plan_gain(t->row), kept = 1 / (1 + (kld > 0 ? kld : 0) / half_worth);
+    return isfinite(gain) ? gain * kept : kept;
+}
+
+/* The worthiest first, of equals the one that loses less; what was not measured last. */
+static int order(const void *a, const void *b)
+{
+    const struct advice_try *x = a, *y = b;
+    if (x->measured != y->measured) return x->measured ? -1 : 1;
+    const double u = worth(x, x->kld), v = worth(y, y->kld);
+    if (u != v) return u > v ? -1 : 1;
+    return (x->kld > y->kld) - (x->kld < y->kld);
+}
+
+static bool is_plain(const struct advice_try *t)
+{
+    return strcmp(json_string_value(json_object_get(t->row, "recipe")), "none") == 0;
+}
+
+static json_t *quality_of(const struct advice_try *t)
+{
+    const double expected = plan_kld(t->row);
+    return json_pack("{s:f, s:[f, f], s:s, s:o, s:s}", "kld", t->kld, "kld_ci95", t->least, t->most,
+                     "harm", plan_harm(t->kld), "expected",
+                     isfinite(expected) ? json_real(expected) : json_null(), "source",
+                     "measured here");
+}
+
+static json_t *row_of(const struct advice *a, const struct advice_try *t)
+{
+    json_t *row = json_copy(t->row);
+    const bool near = worth(t, t->least) >= worth(&a->tried[0], a->tried[0].most);
+    if (row) json_object_del(row, "reason");
+    pith_json_set(&row, "quality", quality_of(t));
+    pith_json_set(&row, "worth", json_real(worth(t, t->kld)));
+    pith_json_set(&row, "near", json_boolean(near));
+    return row;
+}
+
+/* The row in 16 bits with the same cache, or with any; NULL: there is none. */
+static const struct advice_try *plain_of(const struct advice *a)
+{
+    const struct advice_try *found = NULL;
+    for (size_t i = a->count; i-- > 0;)
+        if (a->tried[i].measured && is_plain(&a->tried[i])) found = &a->tried[i];
+    return found;
+}
+
+static void add_number(struct pith_str *s, const json_t *row, const char *key, const char *text)
+{
+    const json_t *v = json_object_get(row, key);
+    if (json_is_number(v)) pith_str_printf(s, text, json_number_value(v));
+}
+
+static json_t *why(const struct advice *a)
+{
+    const struct advice_try *first = &a->tried[0], *plain = plain_of(a);
+    struct pith_str s = {0};
+    size_t near = 0;
+    if (is_plain(first))
+        pith_str_puts(&s, "do not quantize: what others gain is less than they lose; ");
+    pith_str_printf(&s, "KL %.4f (%.4f to %.4f) on %.0f tokens: harm %s", first->kld, first->least,
+                    first->most, first->tokens, plan_harm(first->kld));
+    if (plain && !is_plain(first)) {
+        const double fast = json_number_value(json_object_get(first->row, "tokens_per_second")),
+                     slow = json_number_value(json_object_get(plain->row, "tokens_per_second"));
+        if (slow > 0) pith_str_printf(&s, "; %.2f times as fast as in 16 bits", fast / slow);
+    }
+    add_number(&s, first->row, "max_users", "; room for %.0f users of this context");
+    add_number(&s, first->row, "cost_per_million_tokens", "; $%.3g a million tokens");
+    for (size_t i = 1; i < a->count; i++)
+        near += a->tried[i].measured &&
+                worth(&a->tried[i], a->tried[i].least) >= worth(first, first->most);
+    if (near) pith_str_printf(&s, "; %zu others are as good within the intervals", near);
+    json_t *text = s.failed ? NULL : json_string(pith_str_text(&s));
+    pith_str_free(&s);
+    return text;
+}
+
+static json_t *names_of(const struct advice *a)
+{
+    json_t *names = json_array();
+    for (size_t i = 0; i < a->options->texts.count; i++)
+        pith_json_add(&names, pith_json_name(a->options->texts.item[i]));
+    if (a->options->texts.count == 0)
+        pith_json_add(&names,
+                      json_string(a->halves ? "the text that ships, its second half"
+                                            : "the text that ships, its second half (calibrated "
+                                              "on other text)"));
+    return names;
+}
+
+enum pith_status advice_report(struct advice *a, char **report, struct pith_error *err)
+{
+    qsort(a->tried, a->count, sizeof *a->tried, order);
+    json_t *rows = json_array();
+    for (size_t i = 0; i < a->count; i++)
+        if (a->tried[i].measured) pith_json_add(&rows, row_of(a, &a->tried[i]));
+    json_t *j = json_pack("{s:o, s:s, s:s, s:s, s:f, s:o, s:o, s:o, s:O}", "model",
+                          pith_json_name(a->options->model), "target", a->options->target, "engine",
+                          a->engine, "hardware", a->hardware, "tokens", a->tried[0].tokens, "texts",
+                          names_of(a), "why", why(a), "rows", rows, "ruled_out",
+                          json_object_get(a->plan, "ruled_out"));
+    return pith_report_text(j, report, err);
+}

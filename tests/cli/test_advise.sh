@@ -1,0 +1,69 @@
+#!/bin/sh
+# pith advise: recipes that are tried and measured, what is kept of a run that was killed, and what is refused.
+set -u
+. tests/cli/lib.sh
+cd "$work" || exit 1
+few="--context 512 --users 8 --candidates 2 --max-tokens 1024 --calib-tokens 2048"
+cat >look.py <<'PY'
+import json, sys
+
+what, j = sys.argv[1], json.load(open(sys.argv[2]))
+rows = j["rows"]
+worth = [r["worth"] for r in rows]
+assert worth == sorted(worth, reverse=True) and len(rows) >= 3, worth
+assert all(r["quality"]["kld_ci95"][0] <= r["quality"]["kld"] <= r["quality"]["kld_ci95"][1] for r in rows)
+assert {r["recipe"] for r in rows} >= {"none"} and len({r["recipe"] for r in rows}) == 3, rows
+assert j["tokens"] > 1000 and j["why"] and rows[0]["commands"]["serve"]
+plain = next(r for r in rows if r["recipe"] == "none" and r["kv"] == "bf16")
+assert plain["quality"]["kld"] < 0.001, plain["quality"]
+if what == "folder":
+    assert all(r["engine"] == "vllm" and r["hardware"] == "l4" for r in rows)
+    assert "nvfp4-w4a4" in {r["recipe"] for r in j["ruled_out"]}
+    assert any("not tried" in r["reason"] for r in j["ruled_out"])
+else:
+    assert all(r["file"] for r in rows if r["recipe"] != "none")
+PY
+for target in vllm:gpu=l4 llama.cpp:gpu=rtx4090 pith; do
+    # shellcheck disable=SC2086
+    check "for $target" "$pith" advise "$probe" --for $target $few --json --quiet
+    cp "$work/stdout" "$target.json"
+    check "nothing of it stays" test ! -e pith.advise.partial
+done
+check "the worthiest comes first" python3 look.py folder vllm:gpu=l4.json
+check "files for llama.cpp" python3 look.py file llama.cpp:gpu=rtx4090.json
+check "in words" "$pith" advise "$probe" --for vllm:gpu=l4 $few --text "$probe/eval.txt" --quiet
+cp "$work/stdout" words
+check "with the command for pith or the engine" grep -qE '^  (pith quantize|vllm serve) ' words
+check "and what was ruled out" grep -q '^ruled out:' words
+
+# --- killed when one recipe was made
+cat >kill.py <<'PY'
+import os, subprocess, sys, time
+
+p = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+while p.poll() is None:
+    if os.path.isdir("pith.advise.partial") and any(os.path.exists(f"pith.advise.partial/{n}/pith.json")
+                                                    for n in os.listdir("pith.advise.partial") if not n.endswith(".partial")):
+        p.kill()
+        p.wait()
+        sys.exit(0)
+    time.sleep(0.001)
+sys.exit(f"it ended before: {p.stderr.read().decode()}")
+PY
+# shellcheck disable=SC2086
+check "killed" python3 kill.py "$pith" advise "$probe" --for vllm:gpu=l4 $few --json --quiet
+refuse "what is there is not touched without --resume" 2 'continue it with --resume' "$pith" advise "$probe" --for vllm:gpu=l4 $few
+refuse "another command does not go on" 2 'belongs to another command' "$pith" advise "$probe" --for vllm:gpu=t4 $few --resume
+check "gone on with" "$pith" advise "$probe" --for vllm:gpu=l4 $few --json --quiet --resume
+cp "$work/stdout" again.json
+check "with the same result" cmp again.json vllm:gpu=l4.json
+check "nothing of that stays either" test ! -e pith.advise.partial
+
+# --- refused
+refuse "no target" 2 'ENGINE:gpu=NAME' "$pith" advise "$probe"
+refuse "an engine without its GPU" 2 'on which GPU' "$pith" advise "$probe" --for vllm
+refuse "a GPU that is none" 2 'did you mean' "$pith" advise "$probe" --for vllm:gpu=h10
+refuse "a text that is not there" 1 'none.txt' "$pith" advise "$probe" --for vllm:gpu=l4 --text none.txt
+refuse "a context beyond the model's" 2 'context' "$pith" advise "$probe" --for vllm:gpu=l4 --context 1M
+check "they leave nothing" test ! -e pith.advise.partial
+finish
