@@ -3,8 +3,8 @@
 
     soak.py PITH MODEL SECONDS CONNECTIONS
 
-Must hold: the server lives; every honest request is answered, or refused with a reason and a status that says so (429, 503); memory and
-descriptors are flat after a warm-up; SIGTERM amid the load loses no stream that was accepted, and the server ends with status 0. Only
+Must hold: the server lives; every honest request is answered, or refused with a reason and a status that says so (429, 503); memory,
+descriptors and threads are flat after a warm-up; SIGTERM amid the load loses no stream that was accepted, and the server ends with status 0. Only
 Python's own library is needed.
 """
 import asyncio
@@ -146,32 +146,32 @@ async def client(port, seed, end):
 
 
 def look(pid):
-    """(KiB of memory of its own, descriptors) of a process."""
+    """(KiB of memory of its own, descriptors, threads) of a process."""
     with open(f"/proc/{pid}/status", encoding="ascii") as f:
-        memory = next(int(line.split()[1]) for line in f if line.startswith("RssAnon"))
-    return memory, len(os.listdir(f"/proc/{pid}/fd"))
+        status = dict(line.split(":", 1) for line in f)
+    return int(status["RssAnon"].split()[0]), len(os.listdir(f"/proc/{pid}/fd")), int(status["Threads"])
 
 
 async def watch(server, seen):
     while server.poll() is None:
         try:
             seen.append((time.monotonic(), *look(server.pid)))
-        except (OSError, StopIteration):
+        except (OSError, KeyError):
             return
         await asyncio.sleep(0.5)
 
 
-def tenths(seen, begin, seconds):
-    """The mean memory of each tenth of the time."""
-    parts = [[m for t, m, _ in seen if i <= (t - begin) / seconds * 10 < i + 1] for i in range(10)]
-    return [sum(p) // len(p) for p in parts if p]
+def tenths(seen, begin, seconds, column):
+    """The mean of a column of what was seen in each tenth of the time, as text."""
+    parts = [[row[column] for row in seen if i <= (row[0] - begin) / seconds * 10 < i + 1] for i in range(10)]
+    return " ".join(str(sum(p) // len(p)) for p in parts if p)
 
 
 async def load(server, port, seconds, connections):
     global ending
     begin, seen = time.monotonic(), []
     watcher = asyncio.create_task(watch(server, seen))
-    idle = look(server.pid)[1]
+    _, idle, threads = look(server.pid)
     clients = [asyncio.create_task(client(port, i, begin + seconds)) for i in range(connections)]
     await asyncio.wait(clients, timeout=seconds + 150)
     for _ in range(15):
@@ -179,19 +179,22 @@ async def load(server, port, seconds, connections):
         if server.poll() is not None or look(server.pid)[1] <= idle + 4:
             break
     alive = server.poll() is None
-    left = look(server.pid)[1] if alive else 0
+    _, left, threads_left = look(server.pid) if alive else (0, 0, 0)
     if not alive:
         wrong.append("the server ended with status %s" % server.poll())
         return seen
     if left > idle + 4:
         wrong.append("%d descriptors were open, %d are left" % (idle, left))
-    middle = [m for t, m, _ in seen if begin + seconds * 0.4 < t < begin + seconds * 0.7]
-    late = [m for t, m, _ in seen if begin + seconds * 0.7 <= t <= begin + seconds]
+    if threads_left > threads:
+        wrong.append("%d threads ran, %d are left" % (threads, threads_left))
+    middle = [m for t, m, _, _ in seen if begin + seconds * 0.4 < t < begin + seconds * 0.7]
+    late = [m for t, m, _, _ in seen if begin + seconds * 0.7 <= t <= begin + seconds]
     if middle and late and sum(late) / len(late) > 1.1 * sum(middle) / len(middle) + 4096:
         wrong.append("memory grew from %d to %d KiB" % (sum(middle) / len(middle), sum(late) / len(late)))
-    print("memory, KiB, by tenths of the time: " + " ".join(map(str, tenths(seen, begin, seconds))))
-    print("memory %s KiB then %s KiB; descriptors %d, at most %d, %d" %
-          (middle and sum(middle) // len(middle), late and sum(late) // len(late), idle, max(d for _, _, d in seen), left))
+    for column, name in ((1, "memory, KiB"), (2, "descriptors"), (3, "threads")):
+        print("%s, by tenths of the time: %s" % (name, tenths(seen, begin, seconds, column)))
+    print("descriptors %d idle, at most %d, %d after; threads %d idle, at most %d, %d after" %
+          (idle, max(row[2] for row in seen), left, threads, max(row[3] for row in seen), threads_left))
     # The end amid load: streams that were accepted are told to their ends.
     before = counts["answered"]
     last = [asyncio.create_task(honest(port, random.Random(i))) for i in range(40)]
