@@ -26,8 +26,7 @@ void pith_advise_defaults_sized(struct pith_advise_options *options, size_t size
     pith_options_give(options, size, &defaults, sizeof defaults);
 }
 
-/* --- where it is to run ------------------------------------------------------------------------
- */
+/* --- where it is to run ---------------------------------------------------------------------- */
 
 static enum pith_status read_target(struct advice *a, struct pith_error *err)
 {
@@ -73,8 +72,7 @@ static enum pith_status make_plan(struct advice *a, struct pith_error *err)
     return s;
 }
 
-/* --- what is tried -----------------------------------------------------------------------------
- */
+/* --- what is tried --------------------------------------------------------------------------- */
 
 static const char *text_of(const json_t *row, const char *key)
 {
@@ -133,8 +131,7 @@ static enum pith_status choose(struct advice *a, struct pith_error *err)
                      a->engine, out ? ": " : "", text_of(out, "reason"));
 }
 
-/* --- the folder --------------------------------------------------------------------------------
- */
+/* --- the folder ------------------------------------------------------------------------------ */
 
 /* What another call would have to be for to go on here. */
 static json_t *call_of(const struct advice *a)
@@ -199,8 +196,7 @@ static enum pith_status write_texts(struct advice *a, struct pith_error *err)
     return PITH_OK;
 }
 
-/* --- making ------------------------------------------------------------------------------------
- */
+/* --- making ---------------------------------------------------------------------------------- */
 
 /* Statuses that say something of the recipe, not of this call. */
 static bool is_refusal(enum pith_status s)
@@ -254,14 +250,13 @@ static enum pith_status make_all(struct advice *a, struct pith_error *err)
     for (size_t i = 0; i < a->count; i++) {
         struct advice_try *t = &a->tried[i];
         if (t->maker != i) t->failed = a->tried[t->maker].failed;
-        else if (is_plain(t->row)) t->path = pith_strdup(a->options->model);
-        else PITH_TRY(make(a, t, err));
+        else if (!is_plain(t->row)) PITH_TRY(make(a, t, err));
+        else if (!(t->path = pith_strdup(a->options->model))) return pith_fail_nomem(err, "advice");
     }
     return PITH_OK;
 }
 
-/* --- measuring ---------------------------------------------------------------------------------
- */
+/* --- measuring ------------------------------------------------------------------------------- */
 
 /* Means over the texts. */
 static void take_measured(struct advice_try *t, const json_t *model)
@@ -334,8 +329,7 @@ static enum pith_status measure(struct advice *a, struct pith_error *err)
     return s;
 }
 
-/* --- the whole ---------------------------------------------------------------------------------
- */
+/* --- the whole ------------------------------------------------------------------------------- */
 
 static void close_advice(struct advice *a)
 {
