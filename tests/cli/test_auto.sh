@@ -194,7 +194,10 @@ while p.poll() is None:
     time.sleep(0.002)
 sys.exit(f"it ended before: {p.stderr.read().decode()}")
 PY
+few="--calib-tokens 1024 --seq-len 256"
 again="$pith sensitivity $probe --try $three $few --quiet --work sw"
+check "undisturbed" sh -c "$again --json >one.json"
+check "-r auto, undisturbed" "$pith" quantize "$probe" -o a1 -r auto --budget 3.6 --try $three $few --quiet
 # shellcheck disable=SC2086
 sensed() { # LINES: killed there
     check "killed at line $1" python3 kill.py sw.partial/pith.journal "$1" $again --resume
@@ -222,14 +225,14 @@ check "is nothing" sh -c "$again --json --resume >torn.json"
 check "and the same comes of it" cmp one.json torn.json
 check "-r auto, killed while it looks" python3 kill.py r.auto/pith.journal 10 "$pith" quantize "$probe" -o r -r auto --budget 3.6 --try $three $few --quiet
 check "after a kill" "$pith" quantize "$probe" -o r -r auto --budget 3.6 --try $three $few --resume --quiet
-same_model "the same comes of it" a r
+same_model "the same comes of it" a1 r
 check "-r auto, killed again" python3 kill.py s2.auto/pith.journal 5 "$pith" quantize "$probe" -o s2 -r auto --budget 3.6 --try $three $few --quiet
 check "may begin anew" "$pith" quantize "$probe" -o s2 -r auto --budget 3.6 --try $three $few --quiet
-same_model "to the same" a s2
+same_model "to the same" a1 s2
 mkdir -p l.auto
-cp a/recipe.json l.auto/
+cp a1/recipe.json l.auto/
 check "a recipe that was found is used again" "$pith" quantize "$probe" -o l -r auto --budget 3.6 --try $three $few --resume --quiet
-same_model "and gives the same" a l
+same_model "and gives the same" a1 l
 
 # --- refusals
 q() { # NAME STATUS PATTERN OPTIONS...
