@@ -91,10 +91,10 @@ check "has every linear on every grid" python3 look.py table one.json
 check "and every layer's keys, values and inputs" python3 look.py reads one.json
 check "with other threads" sense two --threads 2
 check "it is the same to the bit" cmp one.json two.json
-check "without a calibration of the rounder" sense rtn -r rtn --container compressed-tensors
+check "without a calibration of the rounder" sense rtn -r rtn --container compressed-tensors --acts none --kv none
 check "it is another" sh -c '! cmp -s one.json rtn.json'
 check "nothing stays behind" sh -c '! ls -d pith.sensitivity* 2>/dev/null'
-"$pith" sensitivity "$probe" --try "$three" $few --quiet >table.txt
+"$pith" sensitivity "$probe" --try "$three" $few --acts none --kv none --quiet >table.txt
 check "as text" grep -q 'model.layers.5.mlp.down_proj' table.txt
 # GPTQ fits so few tokens better than others; rounding to nearest knows none.
 check "a uniform recipe" "$pith" quantize "$probe" -o u3 -r rtn --weights int3:g128:asym --quiet
@@ -106,7 +106,7 @@ refuse "a grid that is none" 2 'no such format' "$pith" sensitivity "$probe" --t
 
 measured "$probe" q5.json "$root/src/calib/builtin.txt" --kv q5_0,rotate
 check "a cache diverges as predicted" python3 look.py sum one.json q5_0,rotate q5.json
-check "a page" "$pith" sensitivity "$probe" $few --acts nvfp4 --kv q8_0 -r rtn --container gguf -o page.html --json --quiet
+check "a page" "$pith" sensitivity "$probe" $few --acts nvfp4 --kv q8_0 -r rtn --container gguf --try q3_k,q4_k,q6_k -o page.html --json --quiet
 cp "$work/stdout" page.json
 check "whose grids come once each" python3 -c "import json; g = json.load(open('page.json'))['grids']; assert g and len(set(g)) == len(g) and set(r['grid'] for r in json.load(open('page.json'))['rows'] if r['kind'] == 'weights') == set(g), g"
 for part in '<title>Sensitivity of probe' 'Keys and values' 'Inputs of linears' 'mlp.down_proj, layer 5' 'The dearest'; do
@@ -146,7 +146,7 @@ measured u u.json
 check "loses more" python3 look.py better a.json u.json
 check "--max-kl" "$pith" quantize "$probe" -o k -r auto --max-kl 0.03 --try $three $few --quiet
 check "is predicted to keep it" python3 look.py kld k/recipe.json 0.03
-check "a GGUF file by its size" "$pith" quantize "$probe" -o g.gguf -r auto --budget 4M $few --quiet
+check "a GGUF file by its size" "$pith" quantize "$probe" -o g.gguf -r auto --budget 4M --try q3_k,q4_k,q8_0 --calib-tokens 2048 --seq-len 256 --quiet
 check "has a type for each tensor" python3 look.py recipe g.gguf.recipe.json 6
 check "and is not larger" test "$(stat -c %s g.gguf)" -le 4400000
 check "weights and caches" "$pith" quantize "$probe" -o f -r auto --fit 10M,context=512,users=2,kv=int8:token --for vllm $few --quiet
