@@ -14,6 +14,8 @@
 #define UNROLL _Pragma("GCC unroll 8")
 
 enum { BLOCK = PITH_CODED_BLOCK, MOST_ROWS = 4 };
+/* Groups whose weights are made bytes before the first is used: each waits long for its own. */
+enum { TOGETHER = 4 };
 
 INLINE struct coded_block block_of(const struct pith_coded_bytes *x, size_t row, size_t b)
 {
@@ -53,7 +55,6 @@ struct weighed {
     int8_t q[MOST_ROWS * BLOCK];
     float scale[MOST_ROWS], more[MOST_ROWS];
     int32_t sum[MOST_ROWS];
-    size_t ldo; /* of the rows' results */
 };
 
 INLINE void weigh_group(size_t rows, const struct pith_coded *v, size_t g, const float *p,
@@ -73,7 +74,7 @@ INLINE void weigh_group(size_t rows, const struct pith_coded *v, size_t g, const
 
 /* 32 elements of the values. */
 INLINE void value_tile(size_t bits, size_t rows, const struct pith_coded *v, size_t tile,
-                       const struct weighed *w, float *o)
+                       const struct weighed *w, float *o, size_t ldo)
 {
     struct block_sum sums[MOST_ROWS];
     const struct coded_block block = {w->q, w->sum, 1};
@@ -85,7 +86,7 @@ INLINE void value_tile(size_t bits, size_t rows, const struct pith_coded *v, siz
         const v16 scale = v16_set(w->scale[r]);
         UNROLL
         for (size_t j = 0; j < BLOCK; j += PITH_LANES) {
-            float *to = o + r * w->ldo + j;
+            float *to = o + r * ldo + j;
             v16 sum = v16_fma(sixteen_sums(bits, &sums[r], j / PITH_LANES), scale, v16_load(to));
             if (v->offset) sum = v16_add(sum, v16_set(w->more[r]));
             v16_store(to, sum);
@@ -97,13 +98,16 @@ INLINE void value_rows(size_t bits, size_t rows, const struct pith_coded *v,
                        const struct pith_coded_sums *s, size_t row, float *o, size_t ldo)
 {
     const size_t tiles = v->width / BLOCK, groups = v->dim / v->width;
-    for (size_t g = 0; g < groups; g++) {
-        struct weighed w = {.ldo = ldo};
-        weigh_group(rows, v, g, s->p + row * s->ldp, s->ldp, &w);
-        for (size_t t = 0; t < tiles; t++) {
-            if (row == 0) ask_next(v, BLOCK * v->stride, g * tiles + t, groups * tiles, true);
-            value_tile(bits, rows, v, g * tiles + t, &w, o);
-        }
+    for (size_t g = 0; g < groups; g += TOGETHER) {
+        struct weighed w[TOGETHER];
+        const size_t n = groups - g < TOGETHER ? groups - g : TOGETHER;
+        for (size_t i = 0; i < n; i++)
+            weigh_group(rows, v, g + i, s->p + row * s->ldp, s->ldp, &w[i]);
+        for (size_t i = 0; i < n; i++)
+            for (size_t t = (g + i) * tiles; t < (g + i + 1) * tiles; t++) {
+                if (row == 0) ask_next(v, BLOCK * v->stride, t, groups * tiles, true);
+                value_tile(bits, rows, v, t, &w[i], o, ldo);
+            }
     }
 }
 
