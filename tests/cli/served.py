@@ -4,6 +4,7 @@
 """
 import http.client
 import json
+import os
 import re
 import socket
 import subprocess
@@ -144,6 +145,31 @@ def pages_return(pith, model):
                 s.close()
 
 
+def descriptors_return(pith, model):
+    """Streams that are left half way, while an older connection stays in use: nothing of them stays open."""
+    value = json.dumps({"prompt": PROMPT, "max_tokens": 400, "ignore_eos": True, "stream": True}).encode()
+    head = b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(value)
+    server = Server(pith, model)
+    with server as port:
+        old = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+
+        def held():
+            old.request("GET", "/health")
+            old.getresponse().read()
+            return len(os.listdir(f"/proc/{server.process.pid}/fd"))
+        before = held()
+        for leave in (reset, lambda s: s.close()):
+            clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
+            for s in clients:
+                s.sendall(head + value)
+            for s in clients:
+                s.recv(1)
+            for s in clients:
+                leave(s)
+        check("descriptors of streams that were left return", awaited(10, lambda: held() <= before), held())
+        old.close()
+
+
 def reset(s):
     s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     s.close()
@@ -168,6 +194,7 @@ def main():
     pith, model = sys.argv[1:]
     preempted(pith, model, *same_bits(pith, model))
     pages_return(pith, model)
+    descriptors_return(pith, model)
     drains(pith, model)
     return failed
 
