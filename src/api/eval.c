@@ -477,7 +477,7 @@ static enum pith_status foretell(struct measurement *m, struct pith_error *err)
     m->window = choose_window(m);
     struct pith_text_job job = text_job(m);
     job.count = (size_t)longest;
-    const size_t rows = pith_scorer_chunk(m->window);
+    const size_t rows = pith_eval_text_rows(&job);
     const struct pith_held base = {.rows = rows},
                            own = {.rows = rows,
                                   .bytes_head = pith_load_rounds_head(m->context, m->model, false)};

@@ -162,6 +162,8 @@ struct pith_text_job {
  * PITH_NUMERIC: logits not finite. */
 enum pith_status pith_eval_text(const struct pith_text_job *job, struct pith_text_result *out,
                                 struct pith_error *err);
+/* Rows that it computes at once, at most, of a text of so many tokens. */
+size_t pith_eval_text_rows(const struct pith_text_job *job);
 /* What it takes of a text of `count` tokens at most, whose ids are not there yet; models need not
  * be loaded. What is kept or watched is not in it. */
 void pith_eval_text_meter(const struct pith_text_job *job, struct pith_meter *meter);

@@ -7,7 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { LOGITS_FLOATS = 8 << 20, CHUNK = 512, LEAST_ROWS = 16 };
+enum { LOGITS_FLOATS = 8 << 20, CHUNK = 512, LEAST_ROWS = 16, MOST_TOGETHER = 16 };
+/* Rows after which more at once are no faster: of weights in floats, of packed ones. */
+enum { FLOATS_ENOUGH = 256, PACKED_ENOUGH = 64 };
 
 static size_t choose_rows(size_t vocab, size_t capacity)
 {
@@ -17,26 +19,35 @@ static size_t choose_rows(size_t vocab, size_t capacity)
     return rows < capacity ? rows : capacity;
 }
 
-size_t pith_scorer_chunk(size_t capacity)
+static size_t at_once(size_t together)
 {
-    return capacity < CHUNK ? capacity : CHUNK;
+    return together > 1 ? together : 1;
+}
+
+size_t pith_scorer_chunk(size_t capacity, size_t together)
+{
+    const size_t all = at_once(together) * capacity;
+    return all < CHUNK ? all : CHUNK;
 }
 
 static struct pith_session_options session_options(const struct pith_scorer_options *o)
 {
     return (struct pith_session_options){.capacity = o->capacity,
-                                         .chunk = pith_scorer_chunk(o->capacity),
+                                         .chunk = pith_scorer_chunk(o->capacity, o->together),
                                          .kv = o->kv,
                                          .keep = true,
                                          .forks = o->forks,
-                                         .forked = o->forked};
+                                         .forked = o->forked,
+                                         .others = (uint32_t)at_once(o->together) - 1};
 }
 
 static void layout(struct pith_arena *a, const struct pith_model *model, struct pith_scorer *s)
 {
     s->rows = choose_rows(model->shape.vocab, s->capacity);
     s->held = pith_arena_take(a, s->capacity, sizeof *s->held);
-    s->hidden = pith_arena_take_rows(a, s->capacity, model->shape.hidden, sizeof *s->hidden);
+    s->hidden = pith_arena_take_rows(a, s->together * s->capacity, model->shape.hidden,
+                                     sizeof *s->hidden);
+    s->span = pith_arena_take(a, s->together, sizeof *s->span);
     s->logits = pith_arena_take_rows(a, s->rows, model->shape.vocab, sizeof *s->logits);
     s->lse = pith_arena_take(a, s->rows, sizeof *s->lse);
 }
@@ -45,10 +56,25 @@ uint64_t pith_scorer_bytes(const struct pith_model *model,
                            const struct pith_scorer_options *options)
 {
     const struct pith_session_options session = session_options(options);
-    struct pith_scorer s = {.capacity = options->capacity};
+    struct pith_scorer s = {.capacity = options->capacity,
+                            .together = at_once(options->together)};
     struct pith_arena a = {0};
     layout(&a, model, &s);
     return pith_sum_bytes(pith_arena_bytes(&a), pith_session_bytes(model, &session));
+}
+
+size_t pith_scorer_together(const struct pith_model *model,
+                            const struct pith_scorer_options *options, size_t count)
+{
+    struct pith_scorer_options o = *options, one = *options;
+    const size_t fit = (model->container ? PACKED_ENOUGH : FLOATS_ENOUGH) / o.capacity;
+    one.capacity = CHUNK;
+    one.together = 1;
+    const uint64_t bytes = pith_scorer_bytes(model, &one);
+    o.together = fit < count ? fit : count;
+    if (o.together > MOST_TOGETHER) o.together = MOST_TOGETHER;
+    while (o.together > 1 && pith_scorer_bytes(model, &o) > bytes + bytes / 4) o.together--;
+    return at_once(o.together);
 }
 
 enum pith_status pith_scorer_init(struct pith_scorer *s, struct pith_model *model,
@@ -62,6 +88,7 @@ enum pith_status pith_scorer_init(struct pith_scorer *s, struct pith_model *mode
     struct pith_scorer n = {.model = model,
                             .name = options->name,
                             .capacity = options->capacity,
+                            .together = at_once(options->together),
                             .exact = options->exact};
     PITH_TRY(pith_session_init(&n.session, model, be, &session, err));
     layout(&a, model, &n);
@@ -109,6 +136,28 @@ enum pith_status pith_scorer_read(struct pith_scorer *s, const int32_t *ids, siz
     (void)pith_backend_set_mode(s->session.runner.backend, mode, NULL);
     s->source = s->hidden;
     s->source_first = 0;
+    s->seconds += pith_clock() - start;
+    return status;
+}
+
+enum pith_status pith_scorer_read_all(struct pith_scorer *s, struct pith_step_span *span,
+                                      size_t count, struct pith_error *err)
+{
+    const double start = pith_clock();
+    const enum pith_mode mode = enter_mode(s);
+    struct pith_runner *r = &s->session.runner;
+    enum pith_status status = PITH_OK;
+    size_t open = 1;
+    pith_session_rewind(&s->session, 0); /* whose sequence is the first */
+    span[0].sequence = 0;
+    for (; open < count && status == PITH_OK; open += status == PITH_OK)
+        status = pith_runner_open(r, &span[open].sequence, err);
+    for (size_t i = 0; i < count; i++)
+        span[i].x = s->hidden + i * s->capacity * s->model->shape.hidden;
+    if (status == PITH_OK) status = pith_runner_step(r, span, count, err);
+    while (open > 1) pith_runner_close(r, span[--open].sequence);
+    pith_session_rewind(&s->session, 0);
+    (void)pith_backend_set_mode(r->backend, mode, NULL);
     s->seconds += pith_clock() - start;
     return status;
 }

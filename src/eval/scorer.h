@@ -9,9 +9,11 @@ struct pith_scorer {
     const char *name; /* in messages: "model", "baseline" */
     struct pith_session session;
     size_t capacity;     /* tokens */
+    size_t together;     /* sequences that pith_scorer_read_all() takes, at most */
     size_t rows;         /* of logits at a time */
     int32_t *held;       /* [session.length]: what the session has read */
-    float *hidden;       /* [capacity][hidden] */
+    float *hidden;       /* [together][capacity][hidden] */
+    struct pith_step_span *span; /* [together] */
     const float *source; /* the hidden rows of positions source_first and later */
     size_t source_first;
     float *logits;  /* [rows][vocab] */
@@ -28,6 +30,7 @@ struct pith_scorer_options {
     bool exact;     /* computes in the exact mode even when the backend is in the fast one */
     uint32_t forks; /* of struct pith_session_options */
     size_t forked;
+    size_t together; /* sequences to be read at once (pith_scorer_together()); 0: one */
 };
 /* Loads the model's blocks when they are not. The model and the backend are borrowed. rows is
  * chosen so that logits take at most 32 MiB (or 16 rows). On failure *s owns nothing. */
@@ -37,7 +40,12 @@ enum pith_status pith_scorer_init(struct pith_scorer *s, struct pith_model *mode
                                   struct pith_error *err);
 void pith_scorer_free(struct pith_scorer *s);
 /* Tokens that it computes at once, at most. */
-size_t pith_scorer_chunk(size_t capacity);
+size_t pith_scorer_chunk(size_t capacity, size_t together);
+/* How many of `count` sequences of that many tokens are worth reading together: as many as have
+ * rows enough for the linears to be at their fastest, as far as that takes about the memory of one
+ * sequence of as many tokens as are computed at once. For scorers without forks. */
+size_t pith_scorer_together(const struct pith_model *model,
+                            const struct pith_scorer_options *options, size_t count);
 /* Bytes that it asks for beside the blocks, which need not be loaded. */
 uint64_t pith_scorer_bytes(const struct pith_model *model,
                            const struct pith_scorer_options *options);
@@ -47,6 +55,13 @@ uint64_t pith_scorer_bytes(const struct pith_model *model,
  * input has one scale over a whole call. */
 enum pith_status pith_scorer_read(struct pith_scorer *s, const int32_t *ids, size_t n,
                                   struct pith_error *err);
+
+/* Reads sequences of their own in one step, count <= s->together, n <= capacity in each; ids and n
+ * are the caller's. Their hidden rows are left in span[i].x. Bits are those of pith_scorer_read();
+ * where a linear's input has one scale over a whole call, those of a read after another beginning.
+ */
+enum pith_status pith_scorer_read_all(struct pith_scorer *s, struct pith_step_span *span,
+                                      size_t count, struct pith_error *err);
 
 /* Reads further tokens of sequences that fork from what the session holds, in one step; the session
  * stays as it is. Their numbers are set here, all else by the caller. */

@@ -19,6 +19,18 @@ struct tops {
     int32_t base, model;
 };
 
+/* Some positions of a window. */
+struct rows {
+    size_t from, n;
+};
+
+/* One of the windows that are read at once: its ids, and hidden rows of its positions. */
+struct reading {
+    int32_t *ids;
+    const float *model, *base; /* the latter of positions base_first and later */
+    size_t base_first;
+};
+
 /* Everything of one measurement; arrays over windows and over scored positions. */
 struct run {
     const struct pith_text_job *job;
@@ -26,7 +38,9 @@ struct run {
     size_t count;        /* of windows that are used */
     size_t tokens, done; /* positions to score; scored so far */
     struct pith_scorer model, base;
-    int32_t *ids;                      /* of one window */
+    size_t together;                   /* windows that are read at once, at most */
+    int32_t *ids;                      /* [together][longest] */
+    struct reading *reading;           /* [together] */
     double *weight, *loss, *base_loss; /* [count]: means of a window */
     struct pith_stretches stretches;   /* with a baseline */
     size_t stretch;                    /* the first of the window at work */
@@ -87,20 +101,22 @@ static void add_position(struct run *r, size_t index, size_t at, struct pith_pos
 }
 
 /* Scores positions from..from+n-1 of the window that both models have read, adding to the sums. */
-static enum pith_status score_rows(struct run *r, size_t index, size_t from, size_t n,
+static enum pith_status score_rows(struct run *r, size_t index, struct rows rows,
                                    double sums[2], struct pith_error *err)
 {
+    const int32_t *ids = r->reading[index % r->together].ids;
+    const size_t from = rows.from, n = rows.n;
     PITH_TRY(pith_scorer_logits(&r->model, from - 1, n, err));
     if (r->job->baseline) {
         PITH_TRY(pith_scorer_logits(&r->base, from - 1, n, err));
         PITH_TRY(compare(r, n, err));
     }
     for (size_t i = 0; i < n; i++) {
-        struct pith_position p = {.nll = pith_scorer_nll(&r->model, i, r->ids[from + i])};
+        struct pith_position p = {.nll = pith_scorer_nll(&r->model, i, ids[from + i])};
         sums[0] += p.nll;
         if (!r->job->baseline) pith_depths_add(&r->depths, from + i, &p);
         if (!r->job->baseline) continue;
-        p.base_nll = pith_scorer_nll(&r->base, i, r->ids[from + i]);
+        p.base_nll = pith_scorer_nll(&r->base, i, ids[from + i]);
         p.kld = (double)r->kld[r->done + i];
         p.top = r->top[i].model;
         p.base_top = r->top[i].base;
@@ -117,33 +133,75 @@ static enum pith_status tell(struct run *r, size_t windows, struct pith_error *e
     return pith_progress_step(r->job->progress, r->what, (double)windows, (double)r->count, err);
 }
 
-/* The baseline reads the window whose ids lie in r->ids, or is reminded of it. */
-static enum pith_status read_baseline(struct run *r, size_t index, struct pith_error *err)
+/* Windows that a model is to read, in one step where it takes several. */
+static enum pith_status read_spans(struct pith_scorer *s, size_t count, struct pith_error *err)
+{
+    if (count == 0) return PITH_OK;
+    if (s->together > 1) return pith_scorer_read_all(s, s->span, count, err);
+    s->span[0].x = s->hidden;
+    return pith_scorer_read(s, s->span[0].ids, s->span[0].n, err);
+}
+
+static void choose_ids(const struct run *r, size_t index, int32_t *ids)
 {
     const struct pith_window *w = &r->windows[index];
+    memcpy(ids, r->job->ids + w->begin, w->length * sizeof *ids);
+    if (w->bos_first && r->job->bos >= 0) ids[0] = r->job->bos;
+}
+
+/* The baseline reads these windows, or is reminded of them. */
+static enum pith_status read_baseline(struct run *r, size_t first, size_t count,
+                                      struct pith_error *err)
+{
     const struct pith_kept_text *kept = r->job->kept;
-    const float *rows = kept ? pith_kept_find(kept, index, w, r->job->baseline->shape.hidden)
-                             : NULL;
-    if (!rows) return pith_scorer_read(&r->base, r->ids, w->length, err);
-    pith_scorer_recall(&r->base, rows, w->score_from - 1);
+    size_t spans = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct pith_window *w = &r->windows[first + i];
+        struct reading *own = &r->reading[i];
+        own->base = kept ? pith_kept_find(kept, first + i, w, r->job->baseline->shape.hidden)
+                         : NULL;
+        own->base_first = own->base ? w->score_from - 1 : 0;
+        if (!own->base)
+            r->base.span[spans++] = (struct pith_step_span){.ids = own->ids, .n = w->length};
+    }
+    PITH_TRY(read_spans(&r->base, spans, err));
+    for (size_t i = 0, at = 0; i < count; i++)
+        if (!r->reading[i].base) r->reading[i].base = r->base.span[at++].x;
     return PITH_OK;
+}
+
+/* Both models read windows [first, first + count). */
+static enum pith_status read_windows(struct run *r, size_t first, size_t count,
+                                     struct pith_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        int32_t *ids = r->reading[i].ids;
+        choose_ids(r, first + i, ids);
+        r->model.span[i] =
+            (struct pith_step_span){.ids = ids, .n = r->windows[first + i].length};
+    }
+    PITH_TRY(read_spans(&r->model, count, err));
+    for (size_t i = 0; i < count; i++) {
+        r->reading[i].model = r->model.span[i].x;
+        if (!r->job->baseline && r->job->kept)
+            pith_kept_put(r->job->kept, first + i, r->reading[i].model);
+    }
+    PITH_TRY(tell(r, first, err));
+    return r->job->baseline ? read_baseline(r, first, count, err) : PITH_OK;
 }
 
 static enum pith_status score_window(struct run *r, size_t index, struct pith_error *err)
 {
     const struct pith_window *w = &r->windows[index];
-    memcpy(r->ids, r->job->ids + w->begin, w->length * sizeof *r->ids);
-    if (w->bos_first && r->job->bos >= 0) r->ids[0] = r->job->bos;
-    PITH_TRY(pith_scorer_read(&r->model, r->ids, w->length, err));
-    PITH_TRY(tell(r, index, err));
-    if (r->job->baseline) PITH_TRY(read_baseline(r, index, err));
-    else if (r->job->kept) pith_kept_put(r->job->kept, index, r->model.hidden);
+    const struct reading *own = &r->reading[index % r->together];
     double sums[2] = {0};
+    pith_scorer_recall(&r->model, own->model, 0);
+    if (r->job->baseline) pith_scorer_recall(&r->base, own->base, own->base_first);
     for (size_t from = w->score_from; from < w->length; from += r->model.rows) {
         const size_t left = w->length - from;
         const size_t n = left < r->model.rows ? left : r->model.rows;
         PITH_TRY(tell(r, index, err));
-        PITH_TRY(score_rows(r, index, from, n, sums, err));
+        PITH_TRY(score_rows(r, index, (struct rows){from, n}, sums, err));
     }
     pith_depths_next(&r->depths);
     r->stretch += pieces(r, w);
@@ -159,6 +217,9 @@ static enum pith_status score_all(struct run *r, struct pith_error *err)
     double sum = 0, weight = 0;
     snprintf(r->what, sizeof r->what, "scoring");
     for (size_t i = 0; i < r->count; i++) {
+        const size_t left = r->count - i;
+        if (i % r->together == 0)
+            PITH_TRY(read_windows(r, i, left < r->together ? left : r->together, err));
         PITH_TRY(score_window(r, i, err));
         sum += r->weight[i] * r->loss[i];
         weight += r->weight[i];
@@ -235,20 +296,50 @@ static size_t choose_windows(struct run *r, size_t all)
     return longest;
 }
 
+/* Of windows of at most so many tokens, those that are read at once: as many as suits both. */
+static size_t choose_together(const struct pith_text_job *job, size_t longest, size_t windows)
+{
+    const struct pith_scorer_options model = {.capacity = longest, .kv = job->kv},
+                                     base = {.capacity = longest};
+    const size_t own = pith_scorer_together(job->model, &model, windows);
+    return job->baseline ? pith_scorer_together(job->baseline, &base, own) : own;
+}
+
+/* Before windows are made: no more than they will be. */
+static size_t most_windows(const struct pith_text_job *job)
+{
+    const size_t step = job->convention == PITH_CONVENTION_HF ? job->stride : job->context;
+    return job->count / (step ? step : 1) + 2;
+}
+
+static size_t most_length(const struct pith_text_job *job)
+{
+    return job->count < job->context ? job->count : job->context;
+}
+
+size_t pith_eval_text_rows(const struct pith_text_job *job)
+{
+    const size_t longest = most_length(job);
+    return pith_scorer_chunk(longest, choose_together(job, longest, most_windows(job)));
+}
+
 void pith_eval_text_meter(const struct pith_text_job *job, struct pith_meter *meter)
 {
     enum { A_WINDOW = 288 };
     const size_t step = job->convention == PITH_CONVENTION_HF ? job->stride : job->context;
-    const size_t capacity = job->count < job->context ? job->count : job->context;
+    const size_t capacity = most_length(job);
+    const size_t together = choose_together(job, capacity, most_windows(job));
     const size_t limit = job->max_tokens ? job->max_tokens + job->context : job->count;
     const size_t scored = limit < job->count ? limit : job->count;
-    const struct pith_scorer_options model = {.capacity = capacity, .kv = job->kv},
-                                     base = {.capacity = capacity};
+    const struct pith_scorer_options model = {.capacity = capacity,
+                                              .kv = job->kv,
+                                              .together = together},
+                                     base = {.capacity = capacity, .together = together};
     pith_meter_take(meter, pith_scorer_bytes(job->model, &model));
     if (job->baseline) pith_meter_take(meter, pith_scorer_bytes(job->baseline, &base));
-    pith_meter_take(meter, (job->count / (step ? step : 1) + 2) * sizeof(struct pith_window));
+    pith_meter_take(meter, most_windows(job) * sizeof(struct pith_window));
     pith_meter_take(meter, (scored / (step ? step : 1) + 2) * (uint64_t)A_WINDOW);
-    pith_meter_take(meter, capacity * sizeof(int32_t));
+    pith_meter_take(meter, together * (capacity * sizeof(int32_t) + sizeof(struct reading)));
     /* Divergences, and at the end these in order. */
     if (job->baseline) pith_meter_take(meter, 2 * scored * sizeof(float));
 }
@@ -258,14 +349,16 @@ static enum pith_status prepare_arrays(struct run *r, size_t longest, struct pit
     const struct pith_text_job *job = r->job;
     size_t stretches = 0;
     for (size_t i = 0; i < r->count; i++) stretches += pieces(r, &r->windows[i]);
-    r->ids = pith_alloc(longest, sizeof *r->ids);
+    r->ids = pith_alloc(r->together, longest * sizeof *r->ids);
+    r->reading = pith_alloc(r->together, sizeof *r->reading);
     r->weight = pith_alloc(r->count, sizeof *r->weight);
     r->loss = pith_alloc(r->count, sizeof *r->loss);
     r->base_loss = pith_alloc(r->count, sizeof *r->base_loss);
     r->kld = pith_alloc(job->baseline ? r->tokens : 0, sizeof *r->kld);
     r->top = pith_alloc(r->model.rows, sizeof *r->top);
-    if (!r->ids || !r->weight || !r->loss || !r->base_loss || !r->kld || !r->top)
+    if (!r->ids || !r->reading || !r->weight || !r->loss || !r->base_loss || !r->kld || !r->top)
         return pith_fail_nomem(err, "the losses of a text");
+    for (size_t i = 0; i < r->together; i++) r->reading[i].ids = r->ids + i * longest;
     PITH_TRY(pith_depths_init(&r->depths, longest, r->count, err));
     return job->baseline ? pith_stretches_init(&r->stretches, stretches, err) : PITH_OK;
 }
@@ -284,14 +377,23 @@ static enum pith_status prepare(struct run *r, struct pith_error *err)
     PITH_TRY(pith_windows_make(job->convention, job->count, job->context, job->stride, &r->windows,
                                &all, err));
     const size_t longest = choose_windows(r, all);
-    const struct pith_scorer_options model = {.name = "model", .capacity = longest, .kv = job->kv},
-                                     base = {
-                                         .name = "baseline", .capacity = longest, .exact = true};
+    r->together = choose_together(job, longest, r->count);
+    const struct pith_scorer_options model = {.name = "model",
+                                              .capacity = longest,
+                                              .kv = job->kv,
+                                              .together = r->together},
+                                     base = {.name = "baseline",
+                                             .capacity = longest,
+                                             .exact = true,
+                                             .together = r->together};
     PITH_TRY(pith_scorer_init(&r->model, job->model, job->backend, &model, err));
     if (job->baseline)
         PITH_TRY(pith_scorer_init(&r->base, job->baseline, job->backend, &base, err));
     else if (job->kept)
         PITH_TRY(pith_kept_begin(job->kept, r->windows, r->count, job->model->shape.hidden, err));
+    /* Where one scale is of a whole call, a window alone is one. */
+    if (r->model.session.runner.apart || (job->baseline && r->base.session.runner.apart))
+        r->together = r->model.together = r->base.together = 1;
     return prepare_arrays(r, longest, err);
 }
 
@@ -309,6 +411,7 @@ enum pith_status pith_eval_text(const struct pith_text_job *job, struct pith_tex
     pith_scorer_free(&r.base);
     pith_free(r.windows);
     pith_free(r.ids);
+    pith_free(r.reading);
     pith_free(r.weight);
     pith_free(r.loss);
     pith_free(r.base_loss);

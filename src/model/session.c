@@ -4,7 +4,7 @@ static struct pith_runner_options runner_options(const struct pith_session_optio
 {
     /* A fork has a copy of the page that it goes on in, and one more that is not full. */
     const size_t own = options->forked + 2 * 32 * (size_t)options->forks;
-    return (struct pith_runner_options){.sequences = 1 + options->forks,
+    return (struct pith_runner_options){.sequences = 1 + options->forks + options->others,
                                         .context = options->capacity,
                                         .rows = options->chunk,
                                         .format = options->kv,

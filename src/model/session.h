@@ -17,6 +17,7 @@ struct pith_session_options {
     bool keep;                /* as in struct pith_runner_options */
     uint32_t forks;           /* sequences that may fork from it, at once */
     size_t forked;            /* tokens that they have beyond it, all together */
+    uint32_t others;          /* sequences beside it that share nothing, each of that capacity */
 };
 /* m and be are borrowed. PITH_ARG without loaded blocks, for a size of 0 or another dtype; on
  * failure *s owns nothing. */

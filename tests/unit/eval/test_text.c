@@ -156,6 +156,68 @@ static void a_model_equals_itself(void **state)
     json_decref(golden);
 }
 
+/* Positions in their order; `at` counts them when they come a second time. */
+struct seen {
+    struct pith_position position[2000];
+    size_t count, at;
+};
+
+static void remember(void *ctx, const struct pith_position *p)
+{
+    struct seen *s = ctx;
+    assert_in_range(s->count, 0, 1999);
+    s->position[s->count++] = *p;
+}
+
+static void find_again(void *ctx, const struct pith_position *p)
+{
+    struct seen *s = ctx;
+    const struct pith_position *before = &s->position[s->at++];
+    assert_true(p->nll == before->nll && p->base_nll == before->base_nll);
+    assert_true(p->kld == before->kld);
+    assert_int_equal(p->top, before->top);
+}
+
+/* Windows that are read together give what each gives alone, by every cache. */
+static void windows_have_the_same_bits_in_company(void **state)
+{
+    (void)state;
+    static const char *const caches[] = {"f32", "int8:token", "int4:token:asym,recent=8"};
+    static struct seen seen;
+    enum { CONTEXT = 28 };
+    json_t *golden = golden_load();
+    const size_t count = load_ids(golden);
+    struct rig r;
+    rig_open(&r, GOLDEN "tiny", 2);
+    for (size_t i = 0; i < PITH_COUNT(caches); i++) {
+        struct pith_error err = {0};
+        struct pith_text_result got;
+        struct pith_text_job job = {.backend = r.backend,
+                                    .model = r.worse,
+                                    .baseline = r.model,
+                                    .ids = ids,
+                                    .count = count,
+                                    .bos = -1,
+                                    .context = CONTEXT};
+        assert_ok(pith_kv_parse(caches[i], PITH_F32, r.worse, &job.kv, &err), err);
+        assert_int_equal(pith_eval_text_rows(&job), 9 * CONTEXT);
+        seen.count = seen.at = 0;
+        job.watch = (struct pith_position_watch){remember, &seen};
+        assert_ok(pith_eval_text(&job, &got, &err), err);
+        assert_int_equal(got.windows, count / CONTEXT);
+        job.watch.seen = find_again;
+        job.count = CONTEXT;
+        for (size_t k = 0; k < got.windows; k++, job.ids += CONTEXT) {
+            struct pith_text_result alone;
+            assert_ok(pith_eval_text(&job, &alone, &err), err);
+            assert_int_equal(alone.windows, 1);
+        }
+        assert_int_equal(seen.at, seen.count);
+    }
+    rig_close(&r);
+    json_decref(golden);
+}
+
 struct watch {
     double last, total;
     double stop_at;
@@ -303,6 +365,7 @@ int main(void)
         cmocka_unit_test(conventions_are_those_of_transformers),
         cmocka_unit_test(thread_count_changes_no_bit),
         cmocka_unit_test(a_model_equals_itself),
+        cmocka_unit_test(windows_have_the_same_bits_in_company),
         cmocka_unit_test(progress_counts_windows_and_stops),
         cmocka_unit_test(impossible_jobs_are_refused),
         cmocka_unit_test(logits_that_are_not_numbers_are_told),
