@@ -92,7 +92,9 @@ enum pith_status pith_collect(struct pith_collector *c, const struct pith_block 
                                           .count = what->count,
                                           .needs = what->needs,
                                           .tokens = acts->windows * acts->length,
-                                          .samples = what->samples};
+                                          .samples = what->samples,
+                                          .guided = what->guided,
+                                          .rows = acts->length};
     enum pith_status s = pith_gather_begin(&g, c->backend, &plan, stats, err);
     const struct pith_pass pass = make_pass(c, pith_gather_tap, &g);
     for (size_t w = 0; w < acts->windows && s == PITH_OK; w++) {

@@ -4,6 +4,7 @@
 #define PITH_CALIB_COLLECT_H
 
 #include "base/progress.h"
+#include "calib/guide.h"
 #include "model/model.h"
 #include "quant/stats.h"
 
@@ -57,6 +58,7 @@ struct pith_collect {
     uint32_t first, count;
     unsigned needs;
     size_t samples;
+    const struct pith_guided *guided; /* with PITH_NEED_GUIDED, which is for one site at a time */
 };
 /* Gathers over all windows into stats[what->count]. Sums are taken in the order of the windows: the
  * same bits for any thread count. Free with pith_stats_free(), also after a failure. */

@@ -13,6 +13,7 @@ uint64_t pith_stats_bytes(uint32_t dim, unsigned needs, size_t samples)
     if (needs & PITH_NEED_ABSMEAN) n += dim;
     if (needs & PITH_NEED_SAMPLES) n += (uint64_t)samples * dim;
     if (needs & PITH_NEED_HESSIAN) n += (uint64_t)dim * dim;
+    if (needs & PITH_NEED_DRIFT) n += (uint64_t)dim * dim;
     if (needs & PITH_NEED_SQUARES) n += dim;
     if (needs & PITH_NEED_RANGE) n += 2ull * dim;
     return n * sizeof(float);
@@ -25,12 +26,36 @@ uint64_t pith_gather_bytes(uint32_t dim, unsigned needs)
     return sizeof(struct pith_gather_sums) + sums * dim * sizeof(double);
 }
 
+static uint32_t views_of(const struct pith_site_spec *site, const struct pith_guided *guided)
+{
+    return site->count * guided->guide->groups;
+}
+
+uint64_t pith_guided_bytes(const struct pith_site_spec *site, unsigned needs,
+                           const struct pith_guided *guided)
+{
+    const unsigned all = needs & (PITH_NEED_HESSIAN | PITH_NEED_DRIFT);
+    if (!(needs & PITH_NEED_GUIDED)) return 0;
+    return pith_times_bytes(pith_stats_bytes(site->dim, all, 0), views_of(site, guided) - 1);
+}
+
+uint64_t pith_gather_rows_bytes(const struct pith_site_spec *site, unsigned needs,
+                                const struct pith_guided *guided, size_t rows)
+{
+    const uint64_t window = (uint64_t)rows * site->dim * sizeof(float);
+    uint64_t bytes = 0;
+    if (needs & PITH_NEED_GUIDED) bytes = views_of(site, guided) * sizeof(struct pith_guide_view);
+    if (needs & (PITH_NEED_GUIDED | PITH_NEED_DRIFT)) bytes += window;
+    return bytes + (needs & PITH_NEED_DRIFT ? window : 0); /* calib/stages.c has the other rows */
+}
+
 void pith_stats_free(struct pith_stats *stats, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         pith_free(stats[i].absmean);
         pith_free(stats[i].samples);
         pith_free(stats[i].hessian);
+        pith_free(stats[i].drift);
         pith_free(stats[i].squares);
         pith_free(stats[i].lo);
         pith_free(stats[i].hi);
@@ -115,6 +140,78 @@ static void add_sums(const struct pith_gather *g, const struct pith_gather_sums 
     if (job->sum) pith_pool_run(pool, tasks, add_squares, job);
 }
 
+struct weighing {
+    const struct pith_gather *g;
+    const struct pith_guide_view *view;
+    const float *x;
+    size_t dim;
+};
+
+/* A row times the square root of what its token counts. */
+static void weigh_row(void *ctx, size_t i, unsigned thread)
+{
+    const struct weighing *w = ctx;
+    const size_t token = w->g->token ? w->g->token[i] : w->g->seen + i;
+    const float by = sqrtf(pith_guide_weight(w->view, token));
+    const float *x = w->x + i * w->dim;
+    float *to = w->g->weighed + i * w->dim;
+    (void)thread;
+    for (size_t j = 0; j < w->dim; j++) to[j] = x[j] * by;
+}
+
+static void add_guided(const struct pith_gather *g, const struct pith_stats *st, const float *x,
+                       size_t n)
+{
+    const size_t dim = st->dim;
+    for (uint32_t v = 0; v < st->views; v++) {
+        struct weighing w = {.g = g, .view = &g->view[v], .x = x, .dim = dim};
+        pith_pool_run(pith_backend_pool(g->backend), n, weigh_row, &w);
+        pith_syrk(g->backend, st->hessian + v * dim * dim, dim, g->weighed, n,
+                  (float)(g->alpha * g->weight));
+    }
+}
+
+struct differing {
+    const struct pith_gather *g;
+    const struct pith_guide_view *view; /* NULL: tokens count the same */
+    const float *x;
+    size_t dim;
+};
+
+static void differ_row(void *ctx, size_t i, unsigned thread)
+{
+    const struct differing *d = ctx;
+    const size_t token = d->g->token ? d->g->token[i] : d->g->seen + i;
+    const float by = (float)(d->g->alpha * d->g->weight) *
+                     (d->view ? pith_guide_weight(d->view, token) : 1);
+    const float *x = d->x + i * d->dim, *other = d->g->other + i * d->dim;
+    float *to = d->g->weighed + i * d->dim;
+    (void)thread;
+    for (size_t j = 0; j < d->dim; j++) to[j] = (other[j] - x[j]) * by;
+}
+
+static void add_drift(const struct pith_gather *g, const struct pith_stats *st, const float *x,
+                      size_t n)
+{
+    const size_t dim = st->dim;
+    for (uint32_t v = 0; v < st->views; v++) {
+        struct differing d = {.g = g, .view = g->view ? &g->view[v] : NULL, .x = x, .dim = dim};
+        pith_pool_run(pith_backend_pool(g->backend), n, differ_row, &d);
+        pith_gemm(g->backend, &(struct pith_gemm){.m = dim,
+                                                  .n = dim,
+                                                  .k = n,
+                                                  .a = g->weighed,
+                                                  .a_rs = 1,
+                                                  .a_cs = dim,
+                                                  .b = x,
+                                                  .b_rs = dim,
+                                                  .b_cs = 1,
+                                                  .c = st->drift + v * dim * dim,
+                                                  .ldc = dim,
+                                                  .accumulate = true});
+    }
+}
+
 bool pith_gather_tap(void *ctx, uint32_t site, const float *x, size_t n, size_t dim)
 {
     struct pith_gather *g = ctx;
@@ -127,11 +224,12 @@ bool pith_gather_tap(void *ctx, uint32_t site, const float *x, size_t n, size_t 
         for (size_t i = 0; i < n; i++)
             if ((g->seen + i) % g->step == 0 && st->sample_count < g->sample_limit)
                 memcpy(st->samples + st->sample_count++ * dim, x + i * dim, dim * sizeof *x);
-    if (st->hessian) {
-        const double start = pith_clock();
+    const double start = pith_clock();
+    if (g->view) add_guided(g, st, x, n);
+    else if (st->hessian)
         pith_syrk(g->backend, st->hessian, dim, x, n, (float)(g->alpha * g->weight));
-        g->hessian_seconds += pith_clock() - start;
-    }
+    if (st->drift) add_drift(g, st, x, n);
+    if (st->hessian) g->hessian_seconds += pith_clock() - start;
     st->tokens += n;
     g->sums[site - g->first].mass += g->weight * (double)n;
     return site - g->first == g->count - 1;
@@ -142,6 +240,9 @@ static bool take_site(struct pith_stats *st, struct pith_gather_sums *sums, uint
 {
     bool ok = true;
     st->dim = dim;
+    st->views = plan->needs & PITH_NEED_GUIDED
+                    ? views_of(&plan->layer->site[plan->first], plan->guided)
+                    : 1;
     if (plan->needs & PITH_NEED_ABSMEAN) {
         st->absmean = pith_zalloc(dim, sizeof(float));
         sums->absolute = pith_zalloc(dim, sizeof(double));
@@ -159,10 +260,27 @@ static bool take_site(struct pith_stats *st, struct pith_gather_sums *sums, uint
     }
     if (plan->needs & PITH_NEED_SAMPLES)
         ok = ok && (st->samples = pith_alloc_aligned(plan->samples * dim, sizeof(float)));
+    const size_t square = (size_t)dim * dim;
     if (plan->needs & PITH_NEED_HESSIAN)
-        ok = ok && (st->hessian = pith_alloc_aligned((size_t)dim * dim, sizeof(float)));
-    if (st->hessian) memset(st->hessian, 0, (size_t)dim * dim * sizeof(float));
+        ok = ok && (st->hessian = pith_alloc_aligned(st->views * square, sizeof(float)));
+    if (st->hessian) memset(st->hessian, 0, st->views * square * sizeof(float));
+    if (plan->needs & PITH_NEED_DRIFT)
+        ok = ok && (st->drift = pith_alloc_aligned(st->views * square, sizeof(float)));
+    if (st->drift) memset(st->drift, 0, st->views * square * sizeof(float));
     return ok;
+}
+
+/* What each view goes by. */
+static bool take_views(struct pith_gather *g, const struct pith_gather_plan *plan)
+{
+    const struct pith_site_spec *site = &plan->layer->site[plan->first];
+    const struct pith_guide *guide = plan->guided->guide;
+    const uint32_t views = views_of(site, plan->guided);
+    g->view = pith_alloc(views, sizeof *g->view);
+    for (uint32_t v = 0; g->view && v < views; v++)
+        g->view[v] = pith_guide_view(guide, plan->guided->layer, site->first + v / guide->groups,
+                                     v % guide->groups);
+    return g->view;
 }
 
 enum pith_status pith_gather_begin(struct pith_gather *g, struct pith_backend *be,
@@ -182,6 +300,10 @@ enum pith_status pith_gather_begin(struct pith_gather *g, struct pith_backend *b
         .sample_limit = plan->samples,
     };
     bool ok = g->sums;
+    if (ok && plan->needs & (PITH_NEED_GUIDED | PITH_NEED_DRIFT))
+        ok = (g->weighed = pith_alloc_aligned(plan->rows * plan->layer->site[plan->first].dim,
+                                              sizeof *g->weighed));
+    if (ok && plan->needs & PITH_NEED_GUIDED) ok = take_views(g, plan);
     for (uint32_t i = 0; i < plan->count && ok; i++)
         ok = take_site(&stats[i], &g->sums[i], plan->layer->site[plan->first + i].dim, plan);
     return ok ? PITH_OK : pith_fail_nomem(err, "calibration statistics");
@@ -203,5 +325,9 @@ void pith_gather_end(struct pith_gather *g, bool good)
         finish_sums(sums->squares, sums->mass, st->squares, st->dim, good);
     }
     pith_free(g->sums);
+    pith_free(g->view);
+    pith_free(g->weighed);
     g->sums = NULL;
+    g->view = NULL;
+    g->weighed = NULL;
 }

@@ -2,7 +2,7 @@
 #ifndef PITH_CALIB_GATHER_H
 #define PITH_CALIB_GATHER_H
 
-#include "model/model.h"
+#include "calib/guide.h"
 #include "quant/stats.h"
 
 /* What is wanted: see pith_collect(). */
@@ -11,7 +11,9 @@ struct pith_gather_plan {
     uint32_t first, count; /* sites */
     unsigned needs;
     size_t tokens, samples;
-    double mass; /* what the tokens' weights add up to; 0: each counts once */
+    double mass;                      /* what the tokens' weights add up to; 0: each counts once */
+    const struct pith_guided *guided; /* what PITH_NEED_GUIDED goes by; there may be no more rows */
+    size_t rows;                      /* in a window than these */
 };
 
 /* Of |x| and of x^2: averages of millions of values need more than float32. */
@@ -22,6 +24,10 @@ struct pith_gather_sums {
 
 struct pith_gather {
     struct pith_backend *backend;
+    struct pith_guide_view *view;  /* [stats->views], guided: of one site; else NULL */
+    const uint32_t *token;         /* which tokens come, [n]; NULL: from number `seen` on */
+    float *weighed;                /* [rows][dim], guided or for the drift */
+    const float *other;            /* what the model as it was has in place of the rows that come */
     struct pith_stats *stats;      /* [count], the caller's */
     struct pith_gather_sums *sums; /* [count] */
     uint32_t first, count;
@@ -42,6 +48,12 @@ enum pith_status pith_gather_begin(struct pith_gather *g, struct pith_backend *b
 bool pith_gather_tap(void *ctx, uint32_t site, const float *x, size_t n, size_t dim);
 /* Bytes that a site's sums take beside its statistics while they are gathered. */
 uint64_t pith_gather_bytes(uint32_t dim, unsigned needs);
+/* What more views than one take of a site's statistics; and what windows of so many rows take while
+ * these and drifts are gathered. */
+uint64_t pith_guided_bytes(const struct pith_site_spec *site, unsigned needs,
+                           const struct pith_guided *guided);
+uint64_t pith_gather_rows_bytes(const struct pith_site_spec *site, unsigned needs,
+                                const struct pith_guided *guided, size_t rows);
 /* Finishes the averages when `good`, and frees what only the sums needed. */
 void pith_gather_end(struct pith_gather *g, bool good);
 

@@ -113,8 +113,9 @@ struct batch {
     uint32_t expert;
     size_t n; /* in the collector's row */
     const struct pith_routed *routed;
-    float usual;  /* share of tokens that do not take the expert */
-    float *share; /* [length] of the rows, where it multiplies the input; else NULL */
+    float usual;     /* share of tokens that do not take the expert */
+    float *share;    /* [length] of the rows, where it multiplies the input; else NULL */
+    uint32_t *token; /* [length]: which they are */
 };
 
 static bool tap(void *ctx, uint32_t site, const float *x, size_t n, size_t dim)
@@ -144,6 +145,7 @@ static enum pith_status add_row(struct batch *b, size_t token, struct pith_error
 {
     const struct pith_acts *a = b->place->acts;
     struct pith_collector *c = b->place->collector;
+    b->token[b->n] = (uint32_t)token;
     memcpy(c->row + b->n * a->hidden, pith_acts_row(a, token), a->hidden * sizeof *c->row);
     if (b->share) {
         const uint32_t *at = taken_at(b->routed, token, b->expert);
@@ -183,17 +185,23 @@ enum pith_status pith_routed_collect(struct pith_routed *r, const struct pith_ro
         .place = place, .gather = &g, .expert = plan->layer->site[plan->first].expert, .routed = r};
     if (!r->chosen) PITH_TRY(choose(r, place, err));
     b.usual = usual_share(r, b.expert);
-    if (r->share && !(b.share = pith_alloc(c->length, sizeof *b.share)))
+    b.token = pith_alloc(c->length, sizeof *b.token);
+    if (r->share) b.share = pith_alloc(c->length, sizeof *b.share);
+    if (!b.token || (r->share && !b.share)) {
+        pith_free(b.token);
         return pith_fail_nomem(err, "a batch of tokens");
+    }
     const size_t own = r->rule == PITH_EXPERTS_ALL ? r->tokens : r->count[b.expert];
     struct pith_gather_plan these = *plan;
     these.tokens = own + pooled_tokens(r);
     these.mass = (double)own + (pooled_tokens(r) ? PITH_POOLED_MASS : 0);
     if (these.tokens == 0) these.tokens = 1;
     enum pith_status s = pith_gather_begin(&g, c->backend, &these, stats, err);
+    g.token = b.token;
     if (s == PITH_OK) s = add_tokens(r, &b, err);
     c->hessian_seconds += g.hessian_seconds;
     pith_gather_end(&g, s == PITH_OK);
     pith_free(b.share);
+    pith_free(b.token);
     return s;
 }

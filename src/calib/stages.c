@@ -1,6 +1,7 @@
 #include "calib/stages.h"
 
 #include "base/file.h"
+#include "base/mem.h"
 #include "calib/gather.h"
 
 #include <string.h>
@@ -100,6 +101,7 @@ uint32_t pith_stages_width(const struct pith_plans *plans)
 struct stage {
     struct pith_stages *s;
     struct pith_gather *gather; /* NULL: nothing is gathered */
+    float *rows;                /* receives the site's input; NULL: nobody wants it */
     uint32_t site;
     struct cut from, to;
     struct pith_nodes nodes;
@@ -134,6 +136,7 @@ static bool tap(void *ctx, uint32_t site, const float *x, size_t n, size_t dim)
     if (site != t->site) return false;
     if (t->to.tapped) each_kept(t, &t->to, true);
     if (t->gather) (void)pith_gather_tap(t->gather, site, x, n, dim);
+    if (t->rows) memcpy(t->rows, x, n * dim * sizeof *x);
     return true;
 }
 
@@ -203,22 +206,33 @@ static void read_ahead(const struct stage *t)
         pith_pages_prefetch(s->between + next * length * width, length * kept * sizeof(float));
 }
 
-static enum pith_status run_windows(struct pith_stages *s, uint32_t stage,
-                                    struct pith_gather *gather, struct pith_error *err)
+static struct stage stage_of(struct pith_stages *s, uint32_t stage)
 {
     const struct pith_layer_plan *l = s->block->plan;
-    struct stage t = {.s = s, .gather = gather, .site = stage, .to = cut_of(l, stage)};
-    struct pith_collector *c = s->collector;
+    struct stage t = {.s = s, .site = stage, .to = cut_of(l, stage)};
     const uint32_t before = site_before(l, stage);
     if (before != PITH_NO_PART) t.from = cut_of(l, before);
     if (s->done == 0 || s->width == 0) s->width = widest_cut(l);
-    for (; t.window < s->in->windows; t.window++) {
+    return t;
+}
+
+static enum pith_status run_windows(struct pith_stages *s, uint32_t stage,
+                                    struct pith_gather *gather, struct pith_error *err)
+{
+    struct stage t = stage_of(s, stage), twin = {0};
+    struct pith_collector *c = s->collector;
+    t.gather = gather;
+    if (s->twin) twin = stage_of(s->twin, stage);
+    if (gather) gather->other = twin.rows = s->rows;
+    for (; t.window < s->in->windows; t.window++, twin.window++) {
         read_ahead(&t);
+        if (s->twin) PITH_TRY(run_stage(&twin, err));
         PITH_TRY(run_stage(&t, err));
         if (gather) gather->seen += s->in->length;
         if (c->step) PITH_TRY(c->step(c->step_ctx, err));
     }
     s->done = stage + 1;
+    if (s->twin) s->twin->done = s->done;
     return PITH_OK;
 }
 
@@ -226,6 +240,7 @@ static enum pith_status run_windows(struct pith_stages *s, uint32_t stage,
 static enum pith_status catch_up(struct pith_stages *s, uint32_t stage, struct pith_error *err)
 {
     if (s->done == 0 && stage > 0) s->done = 1;
+    if (s->twin) s->twin->done = s->done;
     while (s->done < stage) {
         if (is_routed(s->block->plan, s->done)) s->done++;
         else PITH_TRY(run_windows(s, s->done, NULL, err));
@@ -287,7 +302,13 @@ static enum pith_status collect_stage(struct pith_stages *s, const struct pith_g
     struct pith_collector *c = s->collector;
     struct pith_gather g;
     enum pith_status st = pith_gather_begin(&g, c->backend, plan, stats, err);
+    if (st == PITH_OK && plan->needs & PITH_NEED_DRIFT) {
+        s->rows = pith_alloc_aligned(plan->rows * stats->dim, sizeof *s->rows);
+        if (!s->rows) st = pith_fail_nomem(err, "a calibration window");
+    }
     if (st == PITH_OK) st = run_windows(s, plan->first, &g, err);
+    pith_free(s->rows);
+    s->rows = NULL;
     c->hessian_seconds += g.hessian_seconds;
     pith_gather_end(&g, st == PITH_OK);
     return st;
@@ -304,10 +325,14 @@ enum pith_status pith_stages_collect(struct pith_stages *s, uint32_t site, unsig
                                           .count = 1,
                                           .needs = needs,
                                           .samples = samples,
-                                          .tokens = s->in->windows * s->in->length};
+                                          .tokens = s->in->windows * s->in->length,
+                                          .guided = &s->guided,
+                                          .rows = s->in->length};
     const struct pith_collect what = {
-        .first = site, .count = 1, .needs = needs, .samples = samples};
+        .first = site, .count = 1, .needs = needs, .samples = samples, .guided = &s->guided};
     *stats = (struct pith_stats){0};
+    if (needs & PITH_NEED_DRIFT && (!s->between || !s->twin || routed))
+        return pith_fail(err, PITH_UNSUPPORTED, "what has drifted is known stage by stage alone");
     if (!s->between && routed) return collect_routed(s, &plan, stats, err);
     if (!s->between) return pith_collect(s->collector, s->block, s->in, &what, stats, err);
     PITH_TRY(catch_up(s, routed ? pith_plan_router(l) + 1 : site, err));
@@ -326,4 +351,5 @@ void pith_stages_end(struct pith_stages *s)
 {
     pith_routed_free(&s->routed);
     s->done = 0;
+    if (s->twin) s->twin->done = 0;
 }

@@ -19,6 +19,10 @@
 #include "calib/routed.h"
 
 struct pith_stages {
+    /* The model as it was, for PITH_NEED_DRIFT: the block with all its linears as they were, on its
+     * own activations, with its own `between`; it goes along. NULL: nobody asks. */
+    struct pith_stages *twin;
+    float *rows; /* what a window of the twin had at the site that is looked at */
     struct pith_collector *collector;
     const struct pith_block *block;
     const struct pith_acts *in, *out; /* of one shape; out is scratch until the end */
@@ -27,6 +31,7 @@ struct pith_stages {
     float *between;
     uint32_t done;             /* stages that have run */
     uint32_t width;            /* floats a token in `between`, set by the first of them */
+    struct pith_guided guided; /* for PITH_NEED_GUIDED */
     struct pith_routed routed; /* of a mixture: how experts are calibrated, who takes which */
 };
 /* Floats a token that `between` needs, for any layer of the model. */

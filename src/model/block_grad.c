@@ -447,6 +447,11 @@ float *pith_tape_grow(struct pith_tape_backward *k, unsigned reg, size_t width)
 void pith_tape_to_weights(struct pith_tape_backward *k, const struct pith_tape_rows *r)
 {
     const size_t rows = k->b->linear[r->linear].w.rows, cols = k->b->linear[r->linear].w.cols;
+    if (k->g->gave)
+        k->g->gave(
+            k->g->gave_ctx,
+            &(struct pith_tape_gave){
+                .linear = r->linear, .n = r->n, .rows = rows, .d = r->dy, .place = r->place});
     if (!k->g->w[r->linear]) return;
     pith_gemm(k->t->backend, &(struct pith_gemm){.m = rows,
                                                  .n = cols,

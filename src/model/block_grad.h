@@ -82,6 +82,16 @@ struct pith_tape_read {
     const float *x, *d;
 };
 
+/* What a linear gave: d[n][rows] is the gradient with respect to it. Row i is that of token i, or
+ * of an expert's linear of the token's choice place[i], of which each token has as many as it
+ * takes. There for the call only. */
+struct pith_tape_gave {
+    uint32_t linear;
+    size_t n, rows;
+    const float *d;
+    const uint32_t *place; /* NULL: no expert's */
+};
+
 /* What layers carry counts as given. What to make of d_out[n][hidden], the gradient of a loss with
  * respect to the output of the last forward pass. */
 struct pith_tape_grad {
@@ -92,6 +102,10 @@ struct pith_tape_grad {
     /* Told of every input of linears and of what attention reads; needs d_x. NULL: nobody. */
     void (*seen)(void *ctx, const struct pith_tape_read *read);
     void *ctx;
+    /* Told of what every linear gave, but for those that attention over latents takes into itself.
+     * NULL: nobody. */
+    void (*gave)(void *ctx, const struct pith_tape_gave *gave);
+    void *gave_ctx;
 };
 /* Once after a forward pass; b as it was there. */
 void pith_tape_backward(struct pith_tape *t, const struct pith_block *b,

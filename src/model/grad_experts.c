@@ -187,7 +187,8 @@ static void back_expert(struct pith_tape_backward *k, const struct pith_node *no
     const struct pith_gating gating = pith_tape_gating(k->t, node);
     float *gate = s->kept[GATE] + g->first * dim, *up = s->kept[UP] + g->first * dim;
     float *act = s->kept[ACT] + g->first * dim;
-    struct pith_tape_rows r = {.linear = g->linear + 2, .n = g->n, .x = act};
+    struct pith_tape_rows r = {
+        .linear = g->linear + 2, .n = g->n, .x = act, .place = s->routes.order + g->first};
     k->t->treated_of = NULL;
     r.dy = s->kept[RESULT] + g->first * hidden;
     pith_tape_to_weights(k, &r);

@@ -36,7 +36,8 @@ struct pith_tape_rows {
     uint32_t linear;
     size_t n;
     const float *x, *dy;
-    float *out; /* y, or dx */
+    const uint32_t *place; /* as struct pith_tape_gave has it */
+    float *out;            /* y, or dx */
     bool accumulate;
 };
 void pith_tape_linear(struct pith_tape *t, const struct pith_block *b,

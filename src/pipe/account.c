@@ -175,8 +175,7 @@ static json_t *engines(const struct pith_job *job)
             json_decref(list);
             return NULL;
         }
-        pith_json_add(&list,
-                      json_pack("{s:s, s:o}", "engine", targets->item[i], "notes", notes));
+        pith_json_add(&list, json_pack("{s:s, s:o}", "engine", targets->item[i], "notes", notes));
     }
     return list;
 }
@@ -197,6 +196,8 @@ json_t *pith_run_account(const struct pith_run *r)
                   "sizes", size, "calibration", calibration(r->job), "basis", basis(r->job),
                   "linears", joined(r, "linears"), "transforms", joined(r, "transforms"), "tensors",
                   joined(r, "tensors"), "timing", timing(r));
+    if (account && r->job->needs_round & PITH_NEED_GUIDED)
+        pith_json_set(&account, "guide", pith_guiding_account(r->job));
     if (account && pith_job_learns(r->job)) pith_json_set(&account, "blocks", joined(r, "blocks"));
     if (account && r->job->model->shape.moe.experts && pith_job_calibrates(r->job))
         pith_json_set(&account, "experts", experts(r));

@@ -152,6 +152,63 @@ static const struct pith_rounder *rounder_for(const struct pith_work *w,
     return unseen ? pith_rounder_find("nearest") : w->run->job->recipe.round;
 }
 
+/* A site's statistics as one of its linears has them: guided, its own Hessians. */
+static struct pith_stats stats_of(const struct pith_work *w, const struct pith_choice *c,
+                                  const struct pith_stats *site)
+{
+    const struct pith_layer_plan *l = w->plan;
+    const struct pith_site_spec *spec = &l->site[l->linear[c->linear].site];
+    struct pith_stats own = *site;
+    if (!(w->run->job->needs_round & PITH_NEED_GUIDED)) return own;
+    own.views = site->views / spec->count;
+    const size_t at = (size_t)(c->linear - spec->first) * own.views * own.dim * own.dim;
+    own.hessian += at;
+    if (own.drift) own.drift += at;
+    return own;
+}
+
+/* --- the block as it was ------------------------------------------------------------------------
+ */
+
+/* It shares everything with the block until a linear is rounded. */
+static enum pith_status begin_twin(struct pith_work *w, struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    if (!(r->job->needs_round & PITH_NEED_DRIFT)) return PITH_OK;
+    w->twin = w->block;
+    w->twin.linear = pith_alloc(w->plan->linears, sizeof *w->twin.linear);
+    if (!w->twin.linear) return pith_fail_nomem(err, "the block as it was");
+    memcpy(w->twin.linear, w->block.linear, w->plan->linears * sizeof *w->twin.linear);
+    for (uint32_t i = 0; i < w->plan->linears; i++) w->twin.linear[i].dense = NULL;
+    w->twin_stages = (struct pith_stages){.collector = &r->cal.collector,
+                                          .block = &w->twin,
+                                          .in = &r->cal.learn.acts[0],
+                                          .out = &r->cal.learn.acts[1],
+                                          .between = r->cal.between_float.data};
+    w->stages.twin = &w->twin_stages;
+    return PITH_OK;
+}
+
+static void end_twin(struct pith_work *w)
+{
+    for (uint32_t i = 0; w->twin.linear && i < w->plan->linears; i++)
+        pith_free(w->twin.linear[i].dense);
+    pith_free(w->twin.linear);
+}
+
+/* Before a linear is rounded, and its floats are lost. */
+static enum pith_status keep_twin(struct pith_work *w, const struct pith_choice *c,
+                                  struct pith_error *err)
+{
+    struct pith_linear_weights *of = w->twin.linear ? &w->twin.linear[c->linear] : NULL;
+    const size_t count = (size_t)c->rows * c->cols;
+    if (!of) return PITH_OK;
+    of->dense = pith_alloc_aligned(count, sizeof *of->dense);
+    if (!of->dense) return pith_fail_nomem(err, c->module);
+    of->w.dense = memcpy(of->dense, w->block.linear[c->linear].dense, count * sizeof *of->dense);
+    return PITH_OK;
+}
+
 static enum pith_status round_linear(struct pith_work *w, const struct pith_choice *c,
                                      const struct pith_stats *stats, float global,
                                      struct pith_error *err)
@@ -159,6 +216,7 @@ static enum pith_status round_linear(struct pith_work *w, const struct pith_choi
     struct pith_run *r = w->run;
     struct pith_linear_weights *l = &w->block.linear[c->linear];
     struct pith_kept kept = {0};
+    PITH_TRY(keep_twin(w, c, err));
     enum pith_status s = split_linear(w, c, stats, &kept, err);
     const struct pith_round_job job = {
         .backend = r->job->backend,
@@ -195,6 +253,7 @@ static enum pith_status prune_linear(struct pith_work *w, const struct pith_choi
     struct pith_kept kept = {0};
     const struct pith_tensor *t = NULL;
     enum pith_status s = find_tensor(w, c, &t, err);
+    if (s == PITH_OK) s = keep_twin(w, c, err);
     if (s == PITH_OK) s = split_linear(w, c, stats, &kept, err);
     const struct pith_round_job job = {
         .backend = r->job->backend,
@@ -302,7 +361,8 @@ static enum pith_status round_site(struct pith_work *w, uint32_t which, struct p
     else if (s == PITH_OK) s = pith_fail_nomem(err, site->name);
     for (uint32_t i = 0; i < site->count && s == PITH_OK; i++) {
         const struct pith_choice *c = pith_job_choice(r->job, w->layer, site->first + i);
-        const struct pith_stats *known = r->job->needs_round ? &stats : NULL;
+        const struct pith_stats own = stats_of(w, c, &stats);
+        const struct pith_stats *known = r->job->needs_round ? &own : NULL;
         if (c->grid.format) s = round_linear(w, c, known, global[i], err);
         else if (c->prune) s = prune_linear(w, c, known, err);
         if (s == PITH_OK) s = pith_run_step(r, r->job->recipe.round->name, 1, err);
@@ -536,6 +596,7 @@ static enum pith_status run_stages(struct pith_work *w, struct pith_error *err)
     pith_phases_mark(&r->phases, PITH_PHASE_COLLECT);
     if (s == PITH_OK && r->job->needs_transform) s = pith_work_transform(w, err);
     if (s == PITH_OK && pith_job_learns(r->job)) s = round_together(w, err);
+    if (s == PITH_OK) s = begin_twin(w, err);
     for (uint32_t site = 0; site < w->plan->sites && s == PITH_OK; site++)
         if (!pith_job_learns(r->job)) s = round_site(w, site, err);
     return s == PITH_OK ? report_experts(w, err) : s;
@@ -587,9 +648,11 @@ enum pith_status pith_run_block(struct pith_run *r, uint32_t layer, bool propaga
                                     .in = &r->cal.acts[0],
                                     .out = &r->cal.acts[1],
                                     .between = r->cal.between.data,
+                                    .guided = {&r->cal.guiding.guide, layer},
                                     .routed = {.rule = r->job->experts}};
     const enum pith_status s = run_block(&w, propagate, unit, err);
     pith_stages_end(&w.stages);
+    end_twin(&w);
     pith_work_end(&w);
     return s;
 }

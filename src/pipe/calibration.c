@@ -6,6 +6,16 @@
 
 #include <stdio.h>
 
+static enum pith_status open_one(struct pith_run *r, const char *name, uint64_t bytes,
+                                 struct pith_scratch_file *f, struct pith_error *err)
+{
+    char *path = pith_path_join(r->job->partial, name);
+    const enum pith_status s = path ? pith_scratch_file_open(path, bytes, f, err)
+                                    : pith_fail_nomem(err, name);
+    pith_free(path);
+    return s;
+}
+
 /* Room for what one stage of a block leaves for the next. It saves time, nothing else: on a disk
  * without that room the stages are computed again for each site. */
 static enum pith_status open_between(struct pith_run *r, struct pith_error *err)
@@ -14,6 +24,10 @@ static enum pith_status open_between(struct pith_run *r, struct pith_error *err)
     const uint64_t tokens = (uint64_t)r->job->calib.windows * r->job->calib.length;
     const uint64_t bytes = tokens * pith_stages_width(&r->job->model->plans) * sizeof(float);
     if (!r->job->needs_round || pith_job_learns(r->job)) return PITH_OK;
+    if (r->job->needs_round & PITH_NEED_DRIFT) {
+        PITH_TRY(open_one(r, "pith.acts.between.float", bytes, &r->cal.between_float, err));
+        return open_one(r, "pith.acts.between", bytes, &r->cal.between, err);
+    }
     char *path = pith_path_join(r->job->partial, "pith.acts.between");
     if (!path) return pith_fail_nomem(err, "a file's name");
     const uint64_t room = pith_disk_free(r->job->partial);
@@ -41,12 +55,7 @@ enum pith_status pith_calibration_open(struct pith_run *r, struct pith_error *er
     for (int i = 0; i < 2; i++) {
         char name[32];
         snprintf(name, sizeof name, "pith.acts.%d", i);
-        char *path = pith_path_join(r->job->partial, name);
-        const enum pith_status s =
-            path ? pith_scratch_file_open(path, bytes, &r->cal.acts_file[i], err)
-                 : pith_fail_nomem(err, name);
-        pith_free(path);
-        if (s != PITH_OK) return s;
+        PITH_TRY(open_one(r, name, bytes, &r->cal.acts_file[i], err));
         r->cal.acts[i] = (struct pith_acts){r->cal.acts_file[i].data, r->job->calib.windows,
                                             r->job->calib.length, hidden, carried};
     }
@@ -70,6 +79,8 @@ enum pith_status pith_calibration_check(const struct pith_calibration *cal, stru
         PITH_TRY(pith_scratch_file_check(&cal->acts_file[i], "pith.acts", err));
         PITH_TRY(pith_scratch_file_check(&cal->learn.file[i], "pith.acts.float", err));
     }
+    PITH_TRY(pith_scratch_file_check(&cal->between_float, "pith.acts.between.float", err));
+    PITH_TRY(pith_scratch_file_check(&cal->guiding.file, "pith.guide", err));
     return pith_scratch_file_check(&cal->between, "pith.acts.between", err);
 }
 
@@ -78,5 +89,7 @@ void pith_calibration_close(struct pith_calibration *cal)
     pith_collector_free(&cal->collector);
     for (int i = 0; i < 2; i++) pith_scratch_file_close(&cal->acts_file[i]);
     pith_scratch_file_close(&cal->between);
+    pith_scratch_file_close(&cal->between_float);
     pith_learn_close(&cal->learn);
+    pith_guiding_close(&cal->guiding);
 }

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "calib/stages.h"
+#include "pipe/guide.h"
 #include "pipe/learn.h"
 
 struct pith_run;
@@ -13,7 +14,9 @@ struct pith_calibration {
     struct pith_scratch_file acts_file[2];
     struct pith_acts acts[2]; /* a block reads one and writes the other */
     struct pith_learn learn;
-    struct pith_scratch_file between; /* for struct pith_stages; no data: computed again */
+    struct pith_guiding guiding;
+    /* For struct pith_stages, no data: computed again; and the same of the float model. */
+    struct pith_scratch_file between, between_float;
 };
 
 /* Room for the activations, in the partial folder. */

@@ -11,7 +11,9 @@
 #include "pipe/inspect.h"
 #include "pipe/learn.h"
 #include "calib/gather.h"
+#include "pipe/guide.h"
 #include "pipe/output.h"
+#include "pipe/sense.h"
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -82,6 +84,8 @@ static void round_linear(struct pith_meter *m, const struct pith_job *job,
 {
     if (!c->grid.format && !c->prune) return;
     const uint64_t made = pith_job_made_bytes(job, c);
+    if (job->needs_round & PITH_NEED_DRIFT) /* a copy, for the block as it was */
+        pith_meter_take(m, float_bytes(c));
     pith_meter_touch(m, pith_sum_bytes(made, pith_job_rounding_bytes(job, c)));
     pith_meter_take(m, made);
     if (c->grid.format) keep_made(m, job, c);
@@ -123,7 +127,10 @@ static void round_site(struct pith_meter *m, const struct pith_job *job, uint32_
 {
     const struct pith_layer_plan *l = pith_job_plan(job, layer);
     const struct pith_site_spec *site = &l->site[which];
-    const uint64_t stats = pith_stats_bytes(site->dim, job->needs_round, 0);
+    const struct pith_guide guide = pith_guiding_plan(job);
+    const struct pith_guided guided = {&guide, layer};
+    const uint64_t stats = pith_sum_bytes(pith_stats_bytes(site->dim, job->needs_round, 0),
+                                          pith_guided_bytes(site, job->needs_round, &guided));
     bool any = false;
     for (uint32_t i = site->first; i < site->first + site->count; i++) {
         const struct pith_choice *c = pith_job_choice(job, layer, i);
@@ -134,7 +141,9 @@ static void round_site(struct pith_meter *m, const struct pith_job *job, uint32_
             pith_meter_take(m, late_bytes(job, pith_job_choice(job, layer, i)));
     if (!any) return;
     pith_meter_take(m, stats);
-    pith_meter_touch(m, pith_gather_bytes(site->dim, job->needs_round));
+    pith_meter_touch(
+        m, pith_gather_bytes(site->dim, job->needs_round) +
+               pith_gather_rows_bytes(site, job->needs_round, &guided, job->calib.length));
     for (uint32_t i = site->first; i < site->first + site->count; i++)
         round_linear(m, job, pith_job_choice(job, layer, i));
     pith_meter_give(m, stats);
@@ -428,6 +437,8 @@ uint64_t pith_job_estimate(const struct pith_job *job)
         pith_meter_touch(&m, entries + pith_convert_bytes(job));
         return m.most;
     }
+    if (job->needs_round & PITH_NEED_GUIDED)
+        pith_meter_touch(&m, pith_backend_bytes(threads) + pith_sense_guide_bytes(job));
     if (pith_job_calibrates(job)) pith_meter_take(&m, calibration_bytes(job, threads));
     pith_meter_touch(&m, pith_stream_end_bytes(job, threads));
     if (pith_job_turns(job))

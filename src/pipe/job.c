@@ -201,9 +201,29 @@ static enum pith_status check_engines(const struct pith_job *job, struct pith_er
     return PITH_OK;
 }
 
+/* What a guided rounder, and one that makes up for drift, cannot go with. */
+static enum pith_status check_sweep(const struct pith_job *job, struct pith_error *err)
+{
+    const struct pith_recipe *r = &job->recipe;
+    const char *name = r->round->name;
+    if (job->needs_round & PITH_NEED_DRIFT && job->model->shape.moe.experts)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "--round %s does not follow a token to the experts that it takes in the"
+                         " original; --round gptq and gptq:guided are for mixtures",
+                         name);
+    if (job->needs_round & PITH_NEED_GUIDED && r->round_options.row_groups > 1 &&
+        pith_job_turns(job))
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "--round %s with row_groups of %u does not go with --transform %s, which"
+                         " mixes rows: 1 does",
+                         name, (unsigned)r->round_options.row_groups, r->transform->name);
+    return PITH_OK;
+}
+
 enum pith_status pith_job_preflight(const struct pith_job *job, struct pith_error *err)
 {
     PITH_TRY(pith_learn_check(job, err));
+    PITH_TRY(check_sweep(job, err));
     return check_engines(job, err);
 }
 

@@ -108,6 +108,12 @@ static inline bool pith_job_learns(const struct pith_job *job)
     return job->recipe.round->block != NULL;
 }
 
+/* True when the float model's activations go along with those of the quantized one. */
+static inline bool pith_job_keeps_float(const struct pith_job *job)
+{
+    return pith_job_learns(job) || (job->needs_round & PITH_NEED_DRIFT);
+}
+
 /* True when tensors are stored in another basis than the input's. */
 static inline bool pith_job_turns(const struct pith_job *job)
 {

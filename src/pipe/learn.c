@@ -60,9 +60,10 @@ static enum pith_status open_file(struct pith_run *r, int which, struct pith_err
 
 enum pith_status pith_learn_open(struct pith_run *r, struct pith_error *err)
 {
-    if (!pith_job_learns(r->job)) return PITH_OK;
+    if (!pith_job_keeps_float(r->job)) return PITH_OK;
     const uint32_t experts = r->job->model->shape.moe.experts;
     for (int i = 0; i < 2; i++) PITH_TRY(open_file(r, i, err));
+    if (!pith_job_learns(r->job)) return PITH_OK;
     r->cal.learn.taken = experts ? pith_zalloc(experts, sizeof(size_t)) : NULL;
     if (experts && !r->cal.learn.taken) return pith_fail_nomem(err, "the experts");
     return pith_tape_init(&r->cal.learn.tape, r->job->backend, r->job->model, r->job->calib.length,
@@ -80,7 +81,7 @@ void pith_learn_close(struct pith_learn *l)
 void pith_learn_embedded(struct pith_run *r)
 {
     const struct pith_acts *a = &r->cal.acts[0];
-    if (!pith_job_learns(r->job)) return;
+    if (!pith_job_keeps_float(r->job)) return;
     memcpy(r->cal.learn.acts[0].x, a->x, a->windows * pith_acts_floats(a) * sizeof *a->x);
 }
 

@@ -208,16 +208,18 @@ static enum pith_status resume(struct pith_run *r, size_t *done, struct pith_err
 static enum pith_status run_units(struct pith_run *r, struct pith_error *err)
 {
     const size_t total = (size_t)r->job->model->shape.layers + 1;
+    const double guiding = pith_guiding_effort(r->job), each = pith_job_block_effort(r->job);
     size_t done = json_array_size(r->journal.units);
+    r->work_total = guiding + each * r->job->model->shape.layers;
     if (pith_job_calibrates(r->job)) {
+        PITH_TRY(pith_guiding_open(r, err));
         PITH_TRY(pith_calibration_open(r, err));
         r->cal.collector.step = count_window;
         r->cal.collector.step_ctx = r;
     }
     if (done > 0) PITH_TRY(resume(r, &done, err));
     for (size_t i = 0; i < done; i++) pith_source_forget(json_array_get(r->journal.units, i));
-    r->work_total = pith_job_block_effort(r->job) * r->job->model->shape.layers;
-    r->work_done = done > 1 ? pith_job_block_effort(r->job) * (double)(done - 1) : 0;
+    r->work_done = guiding + (done > 1 ? each * (double)(done - 1) : 0);
     for (size_t i = done; i < total; i++) PITH_TRY(run_unit(r, i, err));
     PITH_TRY(wait_finish(r, err));
     return pith_reread(r, err);
@@ -228,12 +230,14 @@ static enum pith_status run_units(struct pith_run *r, struct pith_error *err)
 static enum pith_status run_rehearsal(struct pith_run *r, json_t **report, struct pith_error *err)
 {
     const double before = pith_clock();
+    r->work_total = pith_guiding_effort(r->job) + pith_job_block_effort(r->job);
     if (pith_job_calibrates(r->job)) {
+        PITH_TRY(pith_guiding_open(r, err));
         PITH_TRY(pith_calibration_open(r, err));
         r->cal.collector.step = count_window;
         r->cal.collector.step_ctx = r;
     }
-    r->work_total = pith_job_block_effort(r->job);
+    r->work_done = pith_guiding_effort(r->job);
     PITH_TRY(run_unit(r, 0, err));
     const double start = pith_clock();
     r->phases = (struct pith_phases){0};

@@ -15,8 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes that errors of a layer's matrices may take at once: of more, the pass back is made again.
- */
+/* Bytes that a layer's errors may take at once: of more, the pass back is made again. */
 static const uint64_t HELD = (uint64_t)1 << 30;
 enum { ROWS_A_TASK = 16 };
 
@@ -39,7 +38,8 @@ struct pass {
     struct pith_sense_state state;
     uint32_t there, back; /* layers that are done, of each way */
     bool turned;
-    unsigned slot;                  /* which half of grad_file holds the gradient */
+    bool taken, good; /* the lines of the state are looked at; they follow from each other */
+    unsigned slot;    /* which half of grad_file holds the gradient */
     size_t length, windows, floats; /* of a window */
     struct pith_block block;
     struct felt *felt; /* [most linears] */
@@ -103,22 +103,13 @@ static enum pith_status open_pass(struct pass *p, const char *folder, struct pit
     p->floats = p->length * (m->shape.hidden + pith_plans_carried(&m->plans));
     p->felt = pith_zalloc(m->plans.most_linears, sizeof *p->felt);
     p->to = pith_zalloc(m->plans.most_linears, sizeof *p->to);
-    p->s->cell = pith_zalloc(p->job->choice_count * p->s->grids, sizeof *p->s->cell);
+    p->s->cell = pith_zalloc(p->job->choice_count * p->s->grids + 1, sizeof *p->s->cell);
     if (!p->felt || !p->to || !p->s->cell) return pith_fail_nomem(err, "the linears");
     const uint64_t all = (uint64_t)p->windows * p->floats * sizeof(float) * (m->shape.layers + 1);
     PITH_TRY(open_file(folder, files[0], all, &p->acts_file, err));
     PITH_TRY(open_file(folder, files[1], 2 * window * m->shape.hidden, &p->grad_file, err));
     PITH_TRY(pith_tape_init(&p->tape, p->job->backend, m, p->length, err));
     return pith_collector_init(&p->collector, p->job->backend, m, p->length, err);
-}
-
-void pith_sense_forget(const char *folder)
-{
-    for (size_t i = 0; i < PITH_COUNT(files); i++) {
-        char *path = pith_path_join(folder, files[i]);
-        if (path) (void)pith_unlink(path, NULL);
-        pith_free(path);
-    }
 }
 
 static void close_pass(struct pass *p)
@@ -138,6 +129,9 @@ static enum pith_status step(struct pass *p, const char *what, size_t layer, str
     snprintf(text, sizeof text, "block %zu of %u: %s", layer + 1, p->job->model->shape.layers,
              what);
     p->done += 1;
+    if (p->s->guide)
+        return pith_progress_step(&p->job->options->progress, text, p->done * p->s->effort,
+                                  p->s->whole, err);
     return pith_progress_step(&p->job->options->progress, text, p->done, p->total, err);
 }
 
@@ -183,8 +177,7 @@ static enum pith_status go_there(struct pass *p, struct pith_error *err)
     return PITH_OK;
 }
 
-/* --- the turn: a token drawn from each position's own distribution -----------------------------
- */
+/* --- the turn: a token drawn from each position's own distribution ---------------------------- */
 
 struct drawing {
     const struct pith_backend *backend;
@@ -429,11 +422,16 @@ static enum pith_status feel_windows(struct pass *p, uint32_t layer, bool last,
                    (size_t)p->felt[i].rows * p->felt[i].cols * sizeof *p->felt[i].grad);
         PITH_TRY(pith_tape_forward(&p->tape, &p->block, pith_acts_window(&in, w), p->length,
                                    pith_acts_window(&spare, w), err));
+        struct pith_guide_window guided = {p->s->guide, layer, w * p->length};
+        const bool guides = last && guided.guide;
+        if (guides) pith_guide_routes(&guided, &p->tape, &p->block);
         const struct pith_tape_grad g = {.d_out = grad_of(p, p->slot, w),
                                          .w = p->to,
                                          .d_x = last ? grad_of(p, p->slot ^ 1, w) : NULL,
                                          .seen = last && p->s->reads ? pith_reads_seen : NULL,
-                                         .ctx = p->s->reads};
+                                         .ctx = p->s->reads,
+                                         .gave = guides ? pith_guide_gave : NULL,
+                                         .gave_ctx = &guided};
         pith_tape_backward(&p->tape, &p->block, &g);
         pith_pool_run(pith_backend_pool(p->job->backend), p->tasks, feel, p);
     }
@@ -446,6 +444,7 @@ static enum pith_status settle(struct pass *p, uint32_t layer, bool last, struct
     const double tokens = (double)p->windows * (double)p->length;
     const size_t grids = p->s->grids;
     enum pith_status s = PITH_OK;
+    if (last && p->s->guide) pith_guide_begin(p->s->guide, layer);
     if (p->felts || last) s = feel_windows(p, layer, last, err);
     for (size_t i = 0; i < p->felts && s == PITH_OK; i++)
         for (size_t g = 0; g < grids; g++) {
@@ -504,10 +503,22 @@ static enum pith_status go_through(struct pass *p, uint32_t layer, struct pith_e
     return s;
 }
 
+static enum pith_status note_guide(struct pass *p, uint32_t layer, const char *grad,
+                                   struct pith_error *err)
+{
+    char hex[PITH_SHA256_HEX];
+    json_t *line =
+        pith_guide_hash(p->s->guide, layer, hex)
+            ? json_pack("{s:i, s:s, s:s}", "back", (int)layer, "grad", grad, "guide", hex)
+            : NULL;
+    return pith_sense_state_add(&p->state, line, err);
+}
+
 static enum pith_status note_back(struct pass *p, uint32_t layer, struct pith_error *err)
 {
     char hex[PITH_SHA256_HEX];
     p->slot ^= 1;
+    if (p->s->guide && hash_grad(p, p->slot, hex)) return note_guide(p, layer, hex, err);
     json_t *line = hash_grad(p, p->slot, hex) ? pith_sense_state_layer(p->job, p->s, layer, hex)
                                               : NULL;
     return pith_sense_state_add(&p->state, line, err);
@@ -547,7 +558,19 @@ static bool take_line(struct pass *p, const json_t *line)
         return false;
     p->back++;
     p->slot ^= 1;
+    if (p->s->guide) return json_is_string(json_object_get(line, "guide"));
     return pith_sense_state_take(p->job, p->s, line);
+}
+
+static bool guide_intact(const struct pass *p)
+{
+    const size_t turned = (size_t)p->there + 1;
+    char hex[PITH_SHA256_HEX];
+    for (uint32_t b = 0; p->s->guide && b < p->back; b++)
+        if (!pith_guide_hash(p->s->guide, p->there - 1 - b, hex) ||
+            !same_hash(json_array_get(p->state.lines, turned + b), "guide", hex))
+            return false;
+    return true;
 }
 
 /* Whether what the lines say lies on disk, as far as what is left needs it. */
@@ -555,6 +578,7 @@ static bool is_intact(const struct pass *p)
 {
     const json_t *lines = p->state.lines;
     char hex[PITH_SHA256_HEX];
+    if (!guide_intact(p)) return false;
     /* On the way back what left a layer is scratch. */
     for (uint32_t l = 0; l + p->back + p->turned < p->there; l++)
         if (!hash_acts(p, l + 1, hex) || !same_hash(json_array_get(lines, l), "acts", hex))
@@ -564,14 +588,22 @@ static bool is_intact(const struct pass *p)
            same_hash(json_array_get(lines, p->there + p->back), "grad", hex);
 }
 
+/* Once; of a guide before there is anything else, since it may be whole. */
+static void take_lines(struct pass *p)
+{
+    bool good = true;
+    if (p->taken) return;
+    for (size_t i = 0; i < json_array_size(p->state.lines) && good; i++)
+        good = take_line(p, json_array_get(p->state.lines, i));
+    p->taken = true;
+    p->good = good;
+}
+
 /* Goes on where the journal ends, or from the beginning where something is not as it says. */
 static enum pith_status take_up(struct pass *p, struct pith_error *err)
 {
-    size_t i = 0;
-    bool good = true;
-    for (; i < json_array_size(p->state.lines) && good; i++)
-        good = take_line(p, json_array_get(p->state.lines, i));
-    if (good && is_intact(p)) {
+    take_lines(p);
+    if (p->good && is_intact(p)) {
         /* What entered the first layer is no line: it is made again, to the same bits. */
         p->done = (double)p->there + p->back;
         return p->there ? embed(p, err) : PITH_OK;
@@ -602,6 +634,26 @@ static uint64_t site_bytes(const struct pass *p, uint32_t layer, const struct pi
     return errors + rounding + pith_stats_bytes(site->dim, p->needs, 0);
 }
 
+/* What going there and back takes beside a block. */
+static uint64_t through_bytes(const struct pith_job *job)
+{
+    const struct pith_model *m = job->model;
+    const unsigned threads = pith_pool_threads(pith_backend_pool(job->backend));
+    return pith_tape_bytes(m, threads, job->calib.length) +
+           pith_collector_bytes(m, job->calib.length) +
+           2ull * PITH_HEAD_ROWS * m->shape.vocab * sizeof(float);
+}
+
+uint64_t pith_sense_guide_bytes(const struct pith_job *job)
+{
+    uint64_t block = 0;
+    for (uint32_t l = 0; l < job->model->shape.layers; l++) {
+        const uint64_t bytes = pith_block_float_bytes(pith_job_plan(job, l));
+        if (bytes > block) block = bytes;
+    }
+    return block + through_bytes(job);
+}
+
 /* Takes what --memory leaves for errors; PITH_LIMIT when it does not do. */
 static enum pith_status fit_memory(struct pass *p, struct pith_error *err)
 {
@@ -611,7 +663,7 @@ static enum pith_status fit_memory(struct pass *p, struct pith_error *err)
     const unsigned threads = pith_pool_threads(pith_backend_pool(job->backend));
     uint64_t site = 0, block = 0;
     p->most = HELD;
-    if (!limit) return PITH_OK;
+    if (!limit || p->s->guide) return PITH_OK; /* the run that is guided was held against it */
     for (uint32_t l = 0; l < m->shape.layers; l++) {
         const struct pith_layer_plan *plan = pith_job_plan(job, l);
         const uint64_t bytes = pith_block_float_bytes(plan);
@@ -622,9 +674,7 @@ static enum pith_status fit_memory(struct pass *p, struct pith_error *err)
         }
     }
     const uint64_t fixed = pith_memory_anonymous() + pith_heap_holes() + block + site +
-                           pith_tape_bytes(m, threads, p->length) +
-                           pith_collector_bytes(m, p->length) +
-                           2ull * PITH_HEAD_ROWS * m->shape.vocab * sizeof(float) +
+                           through_bytes(job) +
                            (p->s->reads ? pith_reads_bytes(p->s->reads, m, threads) : 0);
     if (fixed > limit)
         return pith_fail(err, PITH_LIMIT,
@@ -644,6 +694,11 @@ enum pith_status pith_sense_check(const struct pith_job *job, struct pith_error 
                          "the transform %s changes what is rounded; sensitivities are of the model"
                          " as it is: --transform none",
                          job->recipe.transform->name);
+    if (job->needs_round & (PITH_NEED_GUIDED | PITH_NEED_DRIFT))
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "--round %s looks at the whole model; sensitivities are of one linear:"
+                         " --round gptq",
+                         job->recipe.round->name);
     if (pith_job_learns(job))
         return pith_fail(err, PITH_UNSUPPORTED,
                          "--round %s rounds blocks as a whole; sensitivities are of one linear",
@@ -652,6 +707,20 @@ enum pith_status pith_sense_check(const struct pith_job *job, struct pith_error 
         return pith_fail(err, PITH_UNSUPPORTED, "--split %s: sensitivities are of grids alone",
                          job->recipe.split->name);
     return PITH_OK;
+}
+
+static void forget(const char *folder, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char *path = pith_path_join(folder, files[i]);
+        if (path) (void)pith_unlink(path, NULL);
+        pith_free(path);
+    }
+}
+
+void pith_sense_forget(const char *folder)
+{
+    forget(folder, PITH_COUNT(files));
 }
 
 bool pith_sense_is_begun(const char *folder)
@@ -677,6 +746,26 @@ static void say_kept(const char *folder, enum pith_status s, struct pith_error *
     pith_str_free(&text);
 }
 
+static enum pith_status go_through_all(struct pass *p, const char *folder, struct pith_error *err)
+{
+    PITH_TRY(open_pass(p, folder, err));
+    PITH_TRY(take_up(p, err));
+    PITH_TRY(go_there(p, err));
+    PITH_TRY(turn_once(p, err));
+    return go_back(p, err);
+}
+
+/* What a guide is made from goes when it is whole; what says that it is stays. */
+static enum pith_status run_guide(struct pass *p, const char *folder, struct pith_error *err)
+{
+    take_lines(p);
+    if (p->good && p->back == p->job->model->shape.layers && guide_intact(p)) return PITH_OK;
+    PITH_TRY(go_through_all(p, folder, err));
+    pith_tape_free(&p->tape);
+    forget(folder, 2);
+    return PITH_OK;
+}
+
 enum pith_status pith_sense_run(const struct pith_job *job, const char *folder,
                                 struct pith_sense *s, struct pith_error *err)
 {
@@ -684,7 +773,7 @@ enum pith_status pith_sense_run(const struct pith_job *job, const char *folder,
                      .s = s,
                      .windows = job->calib.windows,
                      .length = job->calib.length,
-                     .needs = job->recipe.round->needs,
+                     .needs = s->guide ? 0 : job->recipe.round->needs,
                      .total = 2.0 * job->model->shape.layers};
     s->cell = NULL;
     for (size_t g = 0; g < s->grids; g++)
@@ -694,12 +783,9 @@ enum pith_status pith_sense_run(const struct pith_job *job, const char *folder,
     if (r == PITH_OK && s->reads) r = pith_reads_open(s->reads, job, err);
     if (r == PITH_OK) r = pith_sense_state_open(&p.state, folder, job, s, err);
     const bool mine = r == PITH_OK;
-    if (r == PITH_OK) r = open_pass(&p, folder, err);
-    if (r == PITH_OK) r = take_up(&p, err);
-    if (r == PITH_OK) r = go_there(&p, err);
-    if (r == PITH_OK) r = turn_once(&p, err);
-    if (r == PITH_OK) r = go_back(&p, err);
+    if (r == PITH_OK) r = s->guide ? run_guide(&p, folder, err) : go_through_all(&p, folder, err);
     close_pass(&p);
+    if (s->guide) return r;
     /* The same would fail again in the same way. */
     if (r == PITH_OK || r == PITH_FORMAT || r == PITH_NUMERIC || r == PITH_UNSUPPORTED ||
         r == PITH_ARG)

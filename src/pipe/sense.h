@@ -14,6 +14,7 @@
 #ifndef PITH_PIPE_SENSE_H
 #define PITH_PIPE_SENSE_H
 
+#include "calib/guide.h"
 #include "pipe/sense_reads.h"
 
 /* A linear on a grid. */
@@ -29,6 +30,11 @@ struct pith_sense {
     size_t grids;
     struct pith_sense_cell *cell; /* [job->choice_count][grids], owned */
     struct pith_reads *reads;     /* what else is asked; NULL: nothing. The caller's */
+    /* Or, without grids: what linears give, for rounding by it. Filled, and made safe; the
+     * caller's. What tells so stays in the folder ("pith.guide.journal") until the caller removes
+     * it. */
+    struct pith_guide *guide;
+    double effort, whole; /* with a guide: what a layer weighs in the progress, one way; and all */
 };
 static inline struct pith_sense_cell *pith_sense_at(const struct pith_sense *s, size_t choice,
                                                     size_t grid)
@@ -47,6 +53,12 @@ enum pith_status pith_sense_run(const struct pith_job *job, const char *folder,
 /* PITH_UNSUPPORTED for a recipe that does more than round linears one by one. */
 enum pith_status pith_sense_check(const struct pith_job *job, struct pith_error *err);
 void pith_sense_free(struct pith_sense *s);
+static inline const char *pith_sense_journal(const struct pith_sense *s)
+{
+    return s->guide ? "pith.guide.journal" : "pith.journal";
+}
+/* Bytes that filling a guide takes. */
+uint64_t pith_sense_guide_bytes(const struct pith_job *job);
 /* Whether there is something in the folder to go on with; removes it. */
 bool pith_sense_is_begun(const char *folder);
 void pith_sense_forget(const char *folder);

@@ -46,6 +46,7 @@ static bool identify(const struct pith_job *job, const struct pith_sense *of,
 {
     struct pith_str text = {0};
     char grid[PITH_GRID_TEXT];
+    if (of->guide) pith_str_printf(&text, "guide of %u groups\n", of->guide->groups);
     pith_str_printf(&text, "sensitivity %s %zu %zu\n", job->fingerprint, job->calib.windows,
                     job->calib.length);
     for (size_t i = 0; i < of->grids; i++) {
@@ -132,7 +133,7 @@ enum pith_status pith_sense_state_open(struct pith_sense_state *s, const char *f
     char whose[PITH_SHA256_HEX];
     char *text = NULL;
     size_t size = 0;
-    *s = (struct pith_sense_state){.path = pith_path_join(folder, "pith.journal"),
+    *s = (struct pith_sense_state){.path = pith_path_join(folder, pith_sense_journal(of)),
                                    .lines = json_array()};
     if (!s->path || !s->lines || !identify(job, of, whose)) return pith_fail_nomem(err, folder);
     if (pith_path_exists(s->path))

@@ -1,10 +1,12 @@
 /* pipe/sense_state.h: how far a pass of pipe/sense.h has come, for going on with it. "pith.journal"
- * in its folder has a line a step, each a SHA-256 and a JSON object:
+ * in its folder, or a guide's "pith.guide.journal", has a line a step, each a SHA-256 and a JSON
+ * object:
  *
  *     {"pith", "job"}                               whose it is
  *     {"there": layer, "acts": hash}                what entered layer + 1 is on disk
  *     {"turned": true, "grad": hash}                the gradient of the last layer's output
  *     {"back": layer, "grad", "cells", "site", "cache"}   ... of that layer's input, and its cells
+ *     {"back": layer, "grad", "guide": hash}              ... or its guide
  *
  * The hash of a line is that of the line before it and of the object. Lines from the first that is
  * not as it was written on count for nothing. */

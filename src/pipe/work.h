@@ -25,6 +25,9 @@ struct pith_work {
     struct pith_run *run;
     struct pith_block block;
     struct pith_stages stages;
+    struct pith_block
+        twin; /* with linears of its own: those rounded, as they were; else the block's */
+    struct pith_stages twin_stages;
     uint32_t layer;
     const struct pith_layer_plan *plan;
     struct pith_work_change *changes; /* [plan->linears] */

@@ -22,7 +22,9 @@ enum pith_act_order { PITH_ORDER_NONE, PITH_ORDER_STATIC, PITH_ORDER_GROUP };
 struct pith_round_options {
     double damp; /* 0..1: fraction of mean(diag H) added to the diagonal; default 0.01 */
     enum pith_act_order act_order; /* default static */
-    bool weigh; /* gptq: searched ranges weigh errors (quant/round/hessian.h); recipes do */
+    bool weigh;   /* gptq: searched ranges weigh errors (quant/round/hessian.h); recipes do */
+    double drift; /* gptaq: how much of the drift of the inputs is made up for */
+    uint32_t row_groups; /* gptq:guided: Hessians of a matrix, each for a run of its rows */
     /* learned: */
     uint32_t iterations;  /* steps; 0: 200 */
     double learning_rate; /* of the first step; 0: 1 / iterations, twice that for at most 3 bits and

@@ -11,7 +11,11 @@ enum pith_needs {
     PITH_NEED_SAMPLES = 2, /* some of the input vectors themselves */
     PITH_NEED_HESSIAN = 4, /* 2 X X^T / n */
     PITH_NEED_SQUARES = 8, /* mean over tokens of x_j^2 */
-    PITH_NEED_RANGE = 16   /* the smallest and the largest x_j, 0 inside */
+    PITH_NEED_RANGE = 16,  /* the smallest and the largest x_j, 0 inside */
+    /* With HESSIAN: one of its own for each group of each linear's rows, in which a token counts by
+     * how much the model's loss feels what those rows give (calib/guide.h). */
+    PITH_NEED_GUIDED = 32,
+    PITH_NEED_DRIFT = 64 /* 2 (X' - X) X^T / n, X' the inputs in the model as it was; guided too */
 };
 
 /* Only what was needed is non-NULL. x is [dim] a token. */
@@ -23,7 +27,16 @@ struct pith_stats {
     float *lo, *hi;  /* [dim] */
     float *samples;  /* [sample_count][dim] */
     size_t sample_count;
-    float *hessian; /* [dim][dim], symmetric */
+    float *hessian; /* [dim][dim], symmetric; guided: [views] of these, linear by linear */
+    float *drift;   /* like the Hessians, not symmetric */
+    uint32_t views; /* 1; guided: the linears of the site times the groups of their rows */
 };
+
+/* The first row of group `group` of a matrix's rows, of `groups`; that of group `groups` is rows.
+ */
+static inline uint32_t pith_rows_from(uint32_t groups, uint32_t group, uint32_t rows)
+{
+    return (uint32_t)((uint64_t)rows * group / groups);
+}
 
 #endif

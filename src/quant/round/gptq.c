@@ -24,19 +24,19 @@
  * grid take u itself: no error. Where the solver chooses zeros (SparseGPT: Frantar, Alistarh 2023),
  * a four of inputs is looked at when its first column is reached: dropping a weight, as it has
  * moved by then, costs its square times R[k,k]^2. */
-#include "quant/tables.h"
+#include "quant/round/gptq.h"
 
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "num/kmat.h"
+#include "quant/round/factor.h"
 #include "quant/round/hessian.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { BLOCK = 128, SUB = 32, TILE = 64, PACK = 16, FOUR = 4 };
-static const double DAMP_FIRST = 1e-6, DAMP_LIMIT = 1.0;
 
 struct solver {
     const struct pith_round_job *job;
@@ -51,20 +51,20 @@ struct solver {
     uint32_t segment; /* columns that are fitted together: a group, or a block of GGUF's */
     size_t groups;    /* of a row */
     bool offsets;     /* the grid has them */
-    bool choose;      /* zeros are chosen on the way */
+    enum pith_gptq_form form;
+    bool choose; /* zeros are chosen on the way */
     /* Bits of the rows of a tile, [cols][tiles] in solving order: what becomes 0, and what is kept
      * beside the grid; or NULL. */
     uint64_t *zeros, *off;
     size_t tiles;
     float *values;  /* [rows][cols], without a grid: what becomes of the weights */
-    uint32_t *perm; /* column solved at step k */
     uint32_t *step; /* the reverse; made when weights are kept beside the grid */
-    bool *dead;     /* [cols], by column */
-    uint32_t dead_count;
-    double mean;   /* of the live part of diag(H) */
-    double lambda; /* added to the diagonal */
-    float *r;      /* [cols][cols] in solving order, each column divided by its diagonal element */
-    float *diagonal; /* [cols] */
+    struct pith_factor f;
+    /* Unless the form is plain: [cols][cols], see pith_factor_drift(); and [cols][ld]: what the
+     * drift asks of each weight, or (GPTAQ) the solved weights as they were before they were
+     * rounded. */
+    float *drift, *asked;
+    double unasked; /* what is lost with all weights as they are, a row */
     float *wt, *u;
     float *scale, *zero, *offset; /* [groups][ld]; offset NULL where there are none */
     uint8_t *codes;
@@ -100,9 +100,9 @@ static void layout(struct pith_arena *a, struct solver *s, bool masks, bool off)
     const size_t cols = s->cols, threads = pith_pool_threads(s->pool);
     const size_t scales = s->groups * s->ld;
     s->moved_size = s->dynamic ? (size_t)least(s->segment, s->cols) * TILE : 0;
-    s->perm = pith_arena_take(a, cols, sizeof *s->perm);
-    s->dead = pith_arena_take_zeros(a, cols, 1, sizeof *s->dead);
-    s->diagonal = pith_arena_take(a, cols, sizeof *s->diagonal);
+    s->f.perm = pith_arena_take(a, cols, sizeof *s->f.perm);
+    s->f.dead = pith_arena_take_zeros(a, cols, 1, sizeof *s->f.dead);
+    s->f.diagonal = pith_arena_take(a, cols, sizeof *s->f.diagonal);
     s->wt = pith_arena_take_rows(a, cols, s->ld, sizeof *s->wt);
     s->packing = pith_arena_take(a, threads * PACK, cols);
     s->step = pith_arena_take(a, off ? cols : 0, sizeof *s->step);
@@ -113,7 +113,9 @@ static void layout(struct pith_arena *a, struct solver *s, bool masks, bool off)
     s->scale = pith_arena_take(a, scales, sizeof *s->scale);
     s->zero = pith_arena_take(a, scales, sizeof *s->zero);
     s->offset = pith_arena_take(a, s->offsets ? scales : 0, sizeof *s->offset);
-    s->r = pith_arena_take_rows(a, cols, cols, sizeof *s->r);
+    s->f.r = pith_arena_take_rows(a, cols, cols, sizeof *s->f.r);
+    s->drift = pith_arena_take_rows(a, s->form ? cols : 0, cols, sizeof *s->drift);
+    s->asked = pith_arena_take_rows(a, s->form ? cols : 0, s->ld, sizeof *s->asked);
     s->codes = pith_arena_take_rows(a, s->gridder ? cols : 0, s->ld, sizeof *s->codes);
 }
 
@@ -129,95 +131,21 @@ static enum pith_status take_memory(struct solver *s, struct pith_error *err)
     return PITH_OK;
 }
 
-/* ---- the Hessian ---- */
-
-/* Dead inputs, and the mean of the others' diagonal: a dead input's 1 must not set the damping. */
-static enum pith_status scan_diagonal(struct solver *s, struct pith_error *err)
-{
-    const float *h = s->job->stats->hessian;
-    double sum = 0.0;
-    for (size_t i = 0; i < s->cols; i++) {
-        const float x = h[i * s->cols + i];
-        s->dead[i] = !(x > 0.0f);
-        s->dead_count += s->dead[i];
-        sum += (double)x;
-    }
-    if (s->dead_count == s->cols)
-        return pith_fail(err, PITH_NUMERIC,
-                         "no input was ever non-zero: nothing to calibrate with");
-    s->mean = sum / (s->cols - s->dead_count);
-    return PITH_OK;
-}
-
 /* Decreasing diag(H), dead inputs last; where zeros are chosen, fours stay together; blocks of
  * GGUF's keep their places and are ordered inside. */
 static enum pith_status order_columns(struct solver *s, struct pith_error *err)
 {
-    for (uint32_t k = 0; k < s->cols; k++) s->perm[k] = k;
+    for (uint32_t k = 0; k < s->cols; k++) s->f.perm[k] = k;
     if (s->job->options.act_order == PITH_ORDER_NONE) return PITH_OK;
     return pith_hessian_order(s->job->stats->hessian, s->cols, s->choose ? FOUR : 1,
-                              s->q->gguf ? s->segment : s->cols, s->perm, err);
-}
-
-/* Row k of the damped Hessian in solving order. A dead input is uncoupled from the others: its
- * weight is 0, stays 0, and gives no error to feed on. */
-static void fill_row(void *ctx, size_t k, unsigned thread)
-{
-    const struct solver *s = ctx;
-    (void)thread;
-    const float *h = s->job->stats->hessian + (size_t)s->perm[k] * s->cols;
-    float *r = s->r + k * s->cols;
-    if (s->dead[s->perm[k]]) {
-        memset(r, 0, s->cols * sizeof *r);
-        r[k] = 1.0f;
-        return;
-    }
-    for (uint32_t j = 0; j < s->cols; j++) r[j] = s->dead[s->perm[j]] ? 0.0f : h[s->perm[j]];
-    r[k] = (float)((double)r[k] + s->lambda);
-}
-
-static void normalise_row(void *ctx, size_t k, unsigned thread)
-{
-    const struct solver *s = ctx;
-    (void)thread;
-    float *r = s->r + k * s->cols;
-    for (size_t j = k; j < s->cols; j++) r[j] /= s->diagonal[j];
-}
-
-static enum pith_status factor(struct solver *s, struct pith_round_report *report,
-                               struct pith_error *err)
-{
-    double damp = s->job->options.damp;
-    if (!(damp >= 0.0 && damp <= DAMP_LIMIT))
-        return pith_fail(err, PITH_ARG, "a damping of %g is outside 0..1", damp);
-    for (;;) {
-        size_t pivot = 0;
-        s->lambda = damp * s->mean;
-        pith_pool_run(s->pool, s->cols, fill_row, s);
-        const enum pith_status st =
-            pith_cholesky_upper(s->job->backend, s->r, s->cols, &pivot, NULL);
-        report->damp = damp;
-        if (st == PITH_OK) break;
-        if (st != PITH_NUMERIC) return pith_fail(err, st, "cannot factor the Hessian");
-        const double next = damp > 0.0 ? damp * 10.0 : DAMP_FIRST;
-        if (next > DAMP_LIMIT * (1 + 1e-9))
-            return pith_fail(
-                err, PITH_NUMERIC,
-                "the Hessian stays singular at input %u with %g of its mean diagonal added",
-                s->perm[pivot < s->cols ? pivot : 0], damp);
-        damp = next;
-        report->damp_retries++;
-    }
-    for (size_t k = 0; k < s->cols; k++) s->diagonal[k] = s->r[k * s->cols + k];
-    pith_pool_run(s->pool, s->cols, normalise_row, s);
-    return PITH_OK;
+                              s->q->gguf ? s->segment : s->cols, s->f.perm, err);
 }
 
 /* ---- scales ---- */
 
 static uint32_t group_of(const struct solver *s, uint32_t step)
 {
-    return (s->dynamic && !s->q->gguf ? step : s->perm[step]) / s->q->group;
+    return (s->dynamic && !s->q->gguf ? step : s->f.perm[step]) / s->q->group;
 }
 
 /* q's scales of groups [first, end) and rows [row, last) into the solver's layout. */
@@ -271,8 +199,8 @@ static void move_group(const struct solver *s, uint32_t k, size_t n, size_t row,
                     *w = s->wt + (k + c) * s->ld + row;
         for (int i = 0; i < TILE; i++) x[c * TILE + (size_t)i] = u[i] - w[i];
     }
-    for (size_t c = 0; k > 0 && c < n; c++) {
-        const float *r = s->r + (k + c) * s->cols + k;
+    for (size_t c = 0; (k > 0 || s->drift) && c < n; c++) {
+        const float *r = s->f.r + (k + c) * s->cols + k;
         for (size_t j = c + 1; j < n; j++) axpy_tile(x + j * TILE, x + c * TILE, -r[j]);
     }
     for (size_t c = 0; c < n; c++) axpy_tile(x + c * TILE, s->wt + (k + c) * s->ld + row, 1.0f);
@@ -283,14 +211,15 @@ static void move_group(const struct solver *s, uint32_t k, size_t n, size_t row,
 static void fit_block(const struct solver *s, uint32_t k, size_t row, unsigned thread)
 {
     const struct pith_kquant *t = s->q->gguf;
-    const uint32_t block = s->perm[k] / t->elements, first = block * t->elements;
+    const uint32_t block = s->f.perm[k] / t->elements, first = block * t->elements;
     float *x = s->moved + thread * s->moved_size, w[PITH_KBLOCK], h[PITH_KBLOCK];
     move_group(s, k, t->elements, row, x);
     for (uint32_t c = k; c < k + t->elements; c++)
-        h[s->perm[c] - first] = s->dead[s->perm[c]] ? 0.0f : s->diagonal[c] * s->diagonal[c];
+        h[s->f.perm[c] - first] = s->f.dead[s->f.perm[c]] ? 0.0f
+                                                          : s->f.diagonal[c] * s->f.diagonal[c];
     for (size_t i = 0; i < TILE && row + i < s->rows; i++) {
         struct pith_kblock b;
-        for (uint32_t c = 0; c < t->elements; c++) w[s->perm[k + c] - first] = x[c * TILE + i];
+        for (uint32_t c = 0; c < t->elements; c++) w[s->f.perm[k + c] - first] = x[c * TILE + i];
         s->gridder->fit_block(&s->rule, w, h, &b);
         pith_kmat_set_scales(s->q, (uint32_t)(row + i), block, &b);
     }
@@ -322,7 +251,7 @@ static void choose_zeros(const struct solver *s, uint32_t k, size_t tile)
     for (uint32_t c = 0; c < FOUR; c++)
         for (int i = 0; i < TILE; i++) {
             float *x = &cost[c * TILE + (uint32_t)i];
-            *x *= *x * s->diagonal[k + c] * s->diagonal[k + c];
+            *x *= *x * s->f.diagonal[k + c] * s->f.diagonal[k + c];
         }
     for (uint32_t i = 0; i < TILE; i++)
         for (uint32_t n = 0, taken = FOUR, at; n < FOUR / 2; n++, taken = at) {
@@ -374,6 +303,15 @@ static void round_kept(const struct solver *s, uint32_t k, size_t tile, const fl
         if (off >> i & 1) values[i] = u[i];
 }
 
+/* GPTAQ: what column k's drift asks of the columns after it, by the weight as it has moved. */
+static void feed_moved(const struct solver *s, uint32_t k, size_t row, const float *u)
+{
+    const float *y = s->drift + (size_t)k * s->cols;
+    memcpy(s->asked + k * s->ld + row, u, TILE * sizeof *u);
+    for (uint32_t j = k + 1; j < s->sub_end; j++)
+        axpy_tile(s->u + (j - s->first) * s->ld + row, u, y[j]);
+}
+
 static void solve_tile(void *ctx, size_t tile, unsigned thread)
 {
     const struct solver *s = ctx;
@@ -388,9 +326,10 @@ static void solve_tile(void *ctx, size_t tile, unsigned thread)
         else round_column(s, k, row, u, values);
         float *d = s->wt + k * s->ld + row;
         subtract_tile(d, values);
-        const float *r = s->r + (size_t)k * s->cols;
+        const float *r = s->f.r + (size_t)k * s->cols;
         for (uint32_t j = k + 1; j < s->sub_end; j++)
             axpy_tile(s->u + (j - s->first) * s->ld + row, d, r[j]);
+        if (s->form == PITH_GPTQ_GPTAQ) feed_moved(s, k, row, u);
     }
 }
 
@@ -402,7 +341,7 @@ static void feed_back(const struct solver *s, uint32_t first, uint32_t last, uin
     const struct pith_gemm g = {.m = to - from,
                                 .n = s->rows,
                                 .k = last - first,
-                                .a = s->r + (size_t)first * s->cols + from,
+                                .a = s->f.r + (size_t)first * s->cols + from,
                                 .a_rs = 1,
                                 .a_cs = s->cols,
                                 .b = s->wt + first * s->ld,
@@ -412,6 +351,21 @@ static void feed_back(const struct solver *s, uint32_t first, uint32_t last, uin
                                 .ldc = s->ld,
                                 .accumulate = true};
     pith_gemm(s->job->backend, &g);
+    if (s->form != PITH_GPTQ_GPTAQ) return;
+    struct pith_gemm moved = g;
+    moved.a = s->drift + (size_t)first * s->cols + from;
+    moved.b = s->asked + first * s->ld;
+    pith_gemm(s->job->backend, &moved);
+}
+
+/* One column of the block gets what its drift asks of it. */
+static void add_asked(void *ctx, size_t k, unsigned thread)
+{
+    const struct solver *s = ctx;
+    (void)thread;
+    float *u = s->u + k * s->ld;
+    const float *asked = s->asked + (s->first + k) * s->ld;
+    for (size_t r = 0; r < s->ld; r++) u[r] += asked[r];
 }
 
 /* Where a run of at most `limit` steps from k ends so that no group begins inside whose columns lie
@@ -433,6 +387,7 @@ static void solve(struct solver *s)
         s->end = run_end(s, s->first, block_width(s));
         memcpy(s->u, s->wt + s->first * s->ld, (s->end - s->first) * s->ld * sizeof *s->u);
         feed_back(s, 0, s->first, s->first, s->end);
+        if (s->form == PITH_GPTQ_QEP) pith_pool_run(s->pool, s->end - s->first, add_asked, s);
         for (s->sub = s->first; s->sub < s->end; s->sub = s->sub_end) {
             s->sub_end = least(run_end(s, s->sub, SUB), s->end);
             pith_pool_run(s->pool, tiles, solve_tile, s);
@@ -451,7 +406,7 @@ static void load_tile(void *ctx, size_t tile, unsigned thread)
     const size_t row = tile * TILE, end = row + TILE;
     for (uint32_t k = 0; k < s->cols; k++) {
         float *out = s->wt + k * s->ld;
-        const float *w = s->job->w + s->perm[k];
+        const float *w = s->job->w + s->f.perm[k];
         for (size_t r = row; r < end; r++) out[r] = r < s->rows ? w[r * s->cols] : 0.0f;
     }
 }
@@ -465,8 +420,8 @@ static void load_masks(void *ctx, size_t tile, unsigned thread)
     const uint32_t first = (uint32_t)tile * TILE, end = least(first + TILE, s->rows);
     for (uint32_t k = 0; kept->zeros && k < s->cols; k++)
         for (uint32_t r = first; r < end; r++)
-            s->zeros[k * s->tiles + tile] |= (uint64_t)pith_kept_zero(kept, s->cols, r, s->perm[k])
-                                             << (r - first);
+            s->zeros[k * s->tiles + tile] |=
+                (uint64_t)pith_kept_zero(kept, s->cols, r, s->f.perm[k]) << (r - first);
     for (uint32_t r = first; kept->sparse && r < end; r++)
         for (uint32_t i = kept->sparse->start[r]; i < kept->sparse->start[r + 1]; i++)
             s->off[s->step[kept->sparse->col[i]] * s->tiles + tile] |= (uint64_t)1 << (r - first);
@@ -485,7 +440,7 @@ static void store_rows(void *ctx, size_t task, unsigned thread)
     uint8_t *rows = s->packing + (size_t)thread * PACK * s->cols;
     for (uint32_t k = 0; k < s->cols; k++) {
         const uint8_t *codes = s->codes + k * s->ld + row;
-        for (uint32_t i = 0; i < n; i++) rows[(size_t)i * s->cols + s->perm[k]] = codes[i];
+        for (uint32_t i = 0; i < n; i++) rows[(size_t)i * s->cols + s->f.perm[k]] = codes[i];
     }
     for (uint32_t i = 0; i < n; i++) pith_qmat_set_codes(s->q, row + i, rows + (size_t)i * s->cols);
 }
@@ -496,7 +451,7 @@ static void clear_dead_columns(void *ctx, size_t row, unsigned thread)
     (void)thread;
     float *w = s->job->w + row * s->cols;
     for (uint32_t c = 0; c < s->cols; c++)
-        if (s->dead[c]) w[c] = 0.0f;
+        if (s->f.dead[c]) w[c] = 0.0f;
 }
 
 static enum pith_status store_groups(struct solver *s, struct pith_error *err)
@@ -505,7 +460,7 @@ static enum pith_status store_groups(struct solver *s, struct pith_error *err)
     if (s->dynamic && s->job->options.act_order == PITH_ORDER_GROUP) {
         s->q->g_idx = pith_alloc(s->cols, sizeof *s->q->g_idx);
         if (!s->q->g_idx) return pith_fail_nomem(err, "group indices");
-        for (uint32_t k = 0; k < s->cols; k++) s->q->g_idx[s->perm[k]] = k / s->q->group;
+        for (uint32_t k = 0; k < s->cols; k++) s->q->g_idx[s->f.perm[k]] = k / s->q->group;
     }
     return pith_check_scales(s->q, err);
 }
@@ -526,8 +481,8 @@ static void subtract_decoded(void *ctx, size_t row, unsigned thread)
 static void correct_errors(const struct solver *s, size_t row, const float *w, float *d)
 {
     for (uint32_t k = 0; (s->zeros || s->off) && k < s->cols; k++) {
-        if (is_set(s, s->zeros, k, row)) d[s->perm[k]] = w[s->perm[k]];
-        if (is_set(s, s->off, k, row)) d[s->perm[k]] = 0.0f;
+        if (is_set(s, s->zeros, k, row)) d[s->f.perm[k]] = w[s->f.perm[k]];
+        if (is_set(s, s->off, k, row)) d[s->f.perm[k]] = 0.0f;
     }
 }
 
@@ -551,6 +506,36 @@ static void subtract_nearest(void *ctx, size_t row, unsigned thread)
     subtract_row(ctx, row, thread);
 }
 
+/* What the errors in wt, [rows][cols] in the matrix's order, lose. With drift it is the squared
+ * error of Q X against W X', but for the part that no Q can answer: |(W - Q) R + W D R^-T|^2 for D
+ * the drift, of which `unasked` is the last term's square. */
+static enum pith_status find_loss(const struct solver *s, double *loss, struct pith_error *err)
+{
+    const struct pith_round_job *job = s->job;
+    const size_t cols = s->cols;
+    double cross = 0, squares = 0;
+    PITH_TRY(
+        pith_round_loss(job->backend, s->wt, s->rows, s->cols, job->stats->hessian, loss, err));
+    if (!s->form) return PITH_OK;
+    pith_gemm(job->backend, &(struct pith_gemm){.m = s->rows,
+                                                .n = cols,
+                                                .k = cols,
+                                                .a = job->w,
+                                                .a_rs = cols,
+                                                .a_cs = 1,
+                                                .b = job->stats->drift,
+                                                .b_rs = cols,
+                                                .b_cs = 1,
+                                                .c = s->asked,
+                                                .ldc = cols});
+    for (size_t i = 0; i < s->rows * cols; i++) {
+        cross += (double)s->wt[i] * (double)s->asked[i];
+        squares += (double)s->wt[i] * (double)s->wt[i];
+    }
+    *loss += (2 * job->options.drift * cross + s->f.lambda * squares) / s->rows + s->unasked;
+    return PITH_OK;
+}
+
 /* What rounding to nearest would have lost. */
 static enum pith_status measure_nearest(struct solver *s, double *loss, struct pith_error *err)
 {
@@ -563,7 +548,7 @@ static enum pith_status measure_nearest(struct solver *s, double *loss, struct p
     } else {
         pith_pool_run(s->pool, s->rows, subtract_nearest, s);
     }
-    return pith_round_loss(job->backend, s->wt, s->rows, s->cols, job->stats->hessian, loss, err);
+    return find_loss(s, loss, err);
 }
 
 /* Both losses from what is stored, not from what the solver believes. wt is free by now. */
@@ -571,8 +556,7 @@ static enum pith_status measure(struct solver *s, struct pith_round_report *repo
                                 struct pith_error *err)
 {
     pith_pool_run(s->pool, s->rows, subtract_decoded, s);
-    PITH_TRY(pith_round_loss(s->job->backend, s->wt, s->rows, s->cols, s->job->stats->hessian,
-                             &report->loss, err));
+    PITH_TRY(find_loss(s, &report->loss, err));
     PITH_TRY(measure_nearest(s, &report->nearest_loss, err));
     if (!isfinite(report->loss))
         return pith_fail(err, PITH_NUMERIC, "the error of the rounded matrix is %g", report->loss);
@@ -596,16 +580,19 @@ static enum pith_status prepare(struct solver *s, struct pith_round_report *repo
                                 struct pith_error *err)
 {
     PITH_TRY(take_memory(s, err));
-    PITH_TRY(scan_diagonal(s, err));
+    PITH_TRY(pith_factor_scan(&s->f, err));
     PITH_TRY(order_columns(s, err));
-    for (uint32_t k = 0; s->step && k < s->cols; k++) s->step[s->perm[k]] = k;
+    for (uint32_t k = 0; s->step && k < s->cols; k++) s->step[s->f.perm[k]] = k;
     const double start = pith_clock();
-    PITH_TRY(factor(s, report, err));
+    PITH_TRY(pith_factor_make(&s->f, s->job->options.damp, report, err));
     report->factor_seconds = pith_clock() - start;
-    report->dead_columns = s->dead_count;
+    report->dead_columns = s->f.dead_count;
     pith_pool_run(s->pool, s->rows, clear_dead_columns, s);
     pith_pool_run(s->pool, s->tiles, load_tile, s);
     if (s->zeros || s->off) pith_pool_run(s->pool, s->tiles, load_masks, s);
+    if (!s->form) return PITH_OK;
+    pith_factor_drift(&s->f, s->job->stats->drift, s->job->options.drift, s->drift);
+    s->unasked = pith_factor_ask(&s->f, s->drift, s->wt, s->rows, s->ld, s->asked) / s->rows;
     return PITH_OK;
 }
 
@@ -631,7 +618,7 @@ static enum pith_status run_solver(struct solver *s, struct pith_round_report *r
 {
     PITH_TRY(prepare(s, report, err));
     if (!s->dynamic) {
-        const struct pith_pivots p = {s->diagonal, s->perm, s->dead};
+        const struct pith_pivots p = {s->f.diagonal, s->f.perm, s->f.dead};
         PITH_TRY(pith_hessian_fit(s->job, &p, (float *)(void *)s->codes, s->q, err));
         spread_scales(s, 0, s->q->groups, 0, s->ld);
     }
@@ -649,6 +636,8 @@ static enum pith_status check_job(const struct solver *s, struct pith_error *err
     const struct pith_round_job *job = s->job;
     if (!job->stats || !job->stats->hessian)
         return pith_fail(err, PITH_ARG, "GPTQ needs the Hessian");
+    if (s->form && !job->stats->drift)
+        return pith_fail(err, PITH_ARG, "GPTAQ needs what the inputs have drifted by");
     if (job->grid.double_quant && job->options.act_order == PITH_ORDER_GROUP)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "scales that are quantized again do not go with groups in another order");
@@ -662,7 +651,7 @@ static enum pith_status check_job(const struct solver *s, struct pith_error *err
 }
 
 /* By the job's grid and shape alone. */
-static struct solver solver_of(const struct pith_round_job *job)
+static struct solver solver_of(const struct pith_round_job *job, enum pith_gptq_form form)
 {
     const struct pith_format *f = job->grid.format;
     const struct pith_kquant *gguf = f && f->kind == PITH_KIND_GGUF ? pith_kquant_find(f->name)
@@ -670,12 +659,16 @@ static struct solver solver_of(const struct pith_round_job *job)
     const uint32_t group = f ? pith_grid_group(&job->grid, job->cols) : job->cols;
     return (struct solver){
         .job = job,
+        .form = form,
         .gridder = f ? pith_gridder_for(&job->grid) : NULL,
         .pool = pith_backend_pool(job->backend),
         .kern = pith_backend_kern(job->backend),
         .rows = job->rows,
         .cols = job->cols,
         .ld = leading(job->rows),
+        .f = {.backend = job->backend,
+              .h = job->stats ? job->stats->hessian : NULL,
+              .cols = job->cols},
         .segment = gguf ? gguf->elements : group,
         .groups = ((size_t)job->cols + group - 1) / group,
         .offsets = job->grid.hqq || (gguf && gguf->minimums),
@@ -688,33 +681,33 @@ static struct solver solver_of(const struct pith_round_job *job)
 }
 
 /* The solver that makes q. */
-static struct solver solver_for(const struct pith_round_job *job, struct pith_qmat *q)
+static struct solver solver_for(const struct pith_round_job *job, enum pith_gptq_form form,
+                                struct pith_qmat *q)
 {
-    struct solver s = solver_of(job);
+    struct solver s = solver_of(job, form);
     s.q = q;
     s.rule = (struct pith_grid_rule){s.kern, &job->grid, q->scale_dtype, q->global, NULL};
     return s;
 }
 
-static uint64_t scratch(const struct pith_round_job *job, const struct pith_split *split)
+uint64_t pith_gptq_scratch(const struct pith_round_job *job, enum pith_gptq_form form,
+                           const struct pith_split *split)
 {
     struct pith_arena a = {0};
-    struct solver s = solver_of(job);
+    struct solver s = solver_of(job, form);
     layout(&a, &s, split->two_four, split->sparse);
     if (!s.gridder) (void)pith_arena_take_rows(&a, s.rows, s.cols, sizeof *s.values);
     return pith_sum_bytes(pith_arena_bytes(&a), pith_round_loss_scratch(job->rows));
 }
 
-static enum pith_status run(const struct pith_round_job *job, struct pith_qmat *q,
-                            struct pith_round_report *report, struct pith_error *err)
+enum pith_status pith_gptq_solve(const struct pith_round_job *job, enum pith_gptq_form form,
+                                 struct pith_qmat *q, struct pith_round_report *report,
+                                 struct pith_error *err)
 {
-    *report = (struct pith_round_report){0};
-    PITH_TRY(pith_round_begin(job, q, err));
-    struct solver s = solver_for(job, q);
+    struct solver s = solver_for(job, form, q);
     enum pith_status st = check_job(&s, err);
     if (st == PITH_OK) st = run_solver(&s, report, err);
     pith_free(s.memory);
-    if (st != PITH_OK) pith_qmat_free(q);
     return st;
 }
 
@@ -728,7 +721,7 @@ static void take_values(void *ctx, size_t tile, unsigned thread)
     const size_t first = tile * TILE, end = first + TILE < s->rows ? first + TILE : s->rows;
     for (uint32_t k = 0; k < s->cols; k++)
         for (size_t r = first; r < end; r++) {
-            const size_t i = r * s->cols + s->perm[k];
+            const size_t i = r * s->cols + s->f.perm[k];
             const float value = s->job->w[i] - s->wt[k * s->ld + r];
             s->values[i] = pith_round_to(s->job->scale_dtype, value);
         }
@@ -756,22 +749,20 @@ static void subtract_rounded(void *ctx, size_t row, unsigned thread)
 static enum pith_status measure_values(struct solver *s, struct pith_round_report *report,
                                        struct pith_error *err)
 {
-    struct pith_backend *b = s->job->backend;
-    const float *h = s->job->stats->hessian;
     pith_pool_run(s->pool, s->rows, subtract_values, s);
-    PITH_TRY(pith_round_loss(b, s->wt, s->rows, s->cols, h, &report->loss, err));
+    PITH_TRY(find_loss(s, &report->loss, err));
     pith_pool_run(s->pool, s->rows, subtract_rounded, s);
-    PITH_TRY(pith_round_loss(b, s->wt, s->rows, s->cols, h, &report->nearest_loss, err));
+    PITH_TRY(find_loss(s, &report->nearest_loss, err));
     if (isfinite(report->loss)) return PITH_OK;
     return pith_fail(err, PITH_NUMERIC, "the error of the matrix is %g", report->loss);
 }
 
-static enum pith_status run_dense(const struct pith_round_job *job,
-                                  struct pith_round_report *report, struct pith_error *err)
+enum pith_status pith_gptq_prune(const struct pith_round_job *job, enum pith_gptq_form form,
+                                 struct pith_round_report *report, struct pith_error *err)
 {
     struct pith_qmat none = {.rows = job->rows, .cols = job->cols, .group = job->cols, .groups = 1};
     const size_t bytes = (size_t)job->rows * job->cols * sizeof(float);
-    struct solver s = solver_for(job, &none);
+    struct solver s = solver_for(job, form, &none);
     enum pith_status st = check_job(&s, err);
     if (st == PITH_OK) st = prepare(&s, report, err);
     if (st == PITH_OK) {
@@ -788,13 +779,3 @@ static enum pith_status run_dense(const struct pith_round_job *job,
     pith_free(s.memory);
     return st;
 }
-
-const struct pith_rounder pith_rounder_gptq = {
-    .name = "gptq",
-    .summary = "each column's rounding error is made up for by the columns after it",
-    .needs = PITH_NEED_HESSIAN,
-    .run = run,
-    .scratch = scratch,
-    .keeps = true,
-    .dense = run_dense,
-};

@@ -154,7 +154,7 @@ static const unsigned all_needs = PITH_NEED_ABSMEAN | PITH_NEED_SAMPLES | PITH_N
 
 static struct pith_collect all_sites(unsigned needs, size_t samples)
 {
-    return (struct pith_collect){0, LLAMA_SITES, needs, samples};
+    return (struct pith_collect){0, LLAMA_SITES, needs, samples, NULL};
 }
 
 static void check_site(const struct naive *n, uint32_t site, const struct pith_stats *st)
@@ -237,7 +237,7 @@ static void test_nothing_more(void **state)
         assert_null(stats[site].samples);
     }
     pith_stats_free(&stats[LLAMA_SITE_O], 1);
-    what = (struct pith_collect){LLAMA_SITE_QKV, 1, PITH_NEED_SAMPLES, 1000};
+    what = (struct pith_collect){LLAMA_SITE_QKV, 1, PITH_NEED_SAMPLES, 1000, NULL};
     assert_ok(pith_collect(&f.collector, b, &f.in, &what, stats, &err), err);
     assert_int_equal(stats[0].sample_count, TOKENS);
     assert_null(stats[0].hessian);

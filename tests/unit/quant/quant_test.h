@@ -14,6 +14,7 @@
 struct problem {
     uint32_t rows, cols, tokens;
     float *w, *x, *h; /* h = 2 x^T x / tokens */
+    float *drift;     /* as of inputs that were a thirtieth more, and noise */
     struct pith_stats stats;
 };
 
@@ -51,7 +52,10 @@ static inline struct problem make_problem(uint64_t seed, uint32_t rows, uint32_t
         for (uint32_t c = 5; c < cols; c += 37) x[c] *= 10.0f;
     }
     fill_hessian(&p);
-    p.stats = (struct pith_stats){.dim = cols, .tokens = tokens, .hessian = p.h};
+    p.drift = random_floats(&rng, (size_t)cols * cols, 0.02);
+    for (size_t i = 0; i < (size_t)cols * cols; i++) p.drift[i] += p.h[i] / 30;
+    p.stats = (struct pith_stats){
+        .dim = cols, .tokens = tokens, .hessian = p.h, .drift = p.drift, .views = 1};
     return p;
 }
 
@@ -60,6 +64,7 @@ static inline void free_problem(struct problem *p)
     free(p->w);
     free(p->x);
     free(p->h);
+    free(p->drift);
 }
 
 static inline struct pith_grid grid_of(const char *text)
@@ -126,7 +131,7 @@ static inline enum pith_status run_rounder(const char *name, const struct proble
     const struct pith_round_job job = {.backend = m.backend,
                                        .grid = grid_of(grid),
                                        .scale_dtype = PITH_F32,
-                                       .options = {.damp = 0.01, .act_order = order},
+                                       .options = {.damp = 0.01, .act_order = order, .drift = 1},
                                        .rows = p->rows,
                                        .cols = p->cols,
                                        .w = w,

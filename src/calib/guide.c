@@ -1,0 +1,153 @@
+#include "calib/guide.h"
+
+#include <string.h>
+
+/* --- where it lies ---------------------------------------------------------------------------- */
+
+/* Of a layer: linears that all tokens reach; the linears of an expert, 0 without any. */
+struct counts {
+    uint32_t first, each, experts, dense;
+};
+
+static struct counts counts_of(const struct pith_guide *g, const struct pith_layer_plan *l)
+{
+    const struct pith_node *node = pith_plan_experts(l);
+    struct counts c = {.first = l->linears, .dense = l->linears};
+    if (!node) return c;
+    c.first = node->u.experts.first;
+    c.each = node->u.experts.each;
+    c.experts = g->model->plans.experts;
+    c.dense -= c.each * c.experts;
+    return c;
+}
+
+uint64_t pith_guide_layer_floats(const struct pith_guide *g, uint32_t layer)
+{
+    const struct counts c = counts_of(g, pith_plan(&g->model->plans, layer));
+    const uint64_t taken = c.each ? g->model->plans.taken : 0;
+    return (uint64_t)g->tokens * ((uint64_t)g->groups * (c.dense + taken * c.each) + taken);
+}
+
+uint64_t pith_guide_floats(const struct pith_guide *g, uint32_t layer)
+{
+    uint64_t floats = 0;
+    for (uint32_t l = 0; l < layer; l++) floats += pith_guide_layer_floats(g, l);
+    return floats;
+}
+
+static bool is_routed(const struct counts *c, uint32_t linear)
+{
+    return linear >= c->first && linear - c->first < c->each * c->experts;
+}
+
+/* What the tokens of a layer took. */
+static float *takes_of(const struct pith_guide *g, uint32_t layer, const struct counts *c)
+{
+    return pith_guide_layer(g, layer) + (size_t)c->dense * g->groups * g->tokens;
+}
+
+static float *values_of(const struct pith_guide *g, uint32_t layer, const struct counts *c,
+                        uint32_t linear)
+{
+    const size_t taken = g->model->plans.taken;
+    const uint32_t before = linear < c->first ? linear : linear - c->each * c->experts;
+    if (!is_routed(c, linear))
+        return pith_guide_layer(g, layer) + (size_t)before * g->groups * g->tokens;
+    return takes_of(g, layer, c) + taken * g->tokens +
+           (size_t)((linear - c->first) % c->each) * g->groups * taken * g->tokens;
+}
+
+bool pith_guide_hash(const struct pith_guide *g, uint32_t layer, char hex[PITH_SHA256_HEX])
+{
+    const uint64_t bytes = pith_guide_layer_floats(g, layer) * sizeof(float);
+    return pith_sha256_hex(pith_guide_layer(g, layer), (size_t)bytes, hex);
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+void pith_guide_begin(struct pith_guide *g, uint32_t layer)
+{
+    memset(pith_guide_layer(g, layer), 0, pith_guide_layer_floats(g, layer) * sizeof(float));
+}
+
+void pith_guide_routes(const struct pith_guide_window *w, const struct pith_tape *t,
+                       const struct pith_block *b)
+{
+    const struct pith_guide *g = w->guide;
+    const struct counts c = counts_of(g, b->plan);
+    const size_t taken = g->model->plans.taken;
+    if (!c.each) return;
+    const uint32_t *chosen = t->step[pith_plan_experts(b->plan) - b->plan->node].routes.chosen;
+    float *to = takes_of(g, w->layer, &c) + w->token * taken;
+    for (size_t i = 0; i < t->n * taken; i++) to[i] = (float)chosen[i];
+}
+
+struct squaring {
+    const struct pith_tape_gave *gave;
+    float *to;
+    size_t stride; /* between groups */
+    uint32_t groups;
+};
+
+static void square_row(void *ctx, size_t i, unsigned thread)
+{
+    const struct squaring *q = ctx;
+    const uint32_t rows = (uint32_t)q->gave->rows;
+    const float *d = q->gave->d + i * rows;
+    const size_t at = q->gave->place ? q->gave->place[i] : i;
+    (void)thread;
+    for (uint32_t g = 0; g < q->groups; g++) {
+        const uint32_t from = pith_rows_from(q->groups, g, rows),
+                       end = pith_rows_from(q->groups, g + 1, rows);
+        double sum = 0;
+        for (uint32_t r = from; r < end; r++) sum += (double)d[r] * (double)d[r];
+        q->to[g * q->stride + at] = end > from ? (float)(sum / (end - from)) : 0;
+    }
+}
+
+void pith_guide_gave(void *ctx, const struct pith_tape_gave *gave)
+{
+    const struct pith_guide_window *w = ctx;
+    const struct pith_guide *g = w->guide;
+    const struct counts c = counts_of(g, pith_plan(&g->model->plans, w->layer));
+    const size_t each = gave->place ? g->model->plans.taken : 1;
+    struct squaring q = {.gave = gave,
+                         .to = values_of(g, w->layer, &c, gave->linear) + w->token * each,
+                         .stride = g->tokens * each,
+                         .groups = g->groups};
+    pith_pool_run(pith_backend_pool(g->backend), gave->n, square_row, &q);
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+struct pith_guide_view pith_guide_view(const struct pith_guide *g, uint32_t layer, uint32_t linear,
+                                       uint32_t group)
+{
+    const struct pith_layer_plan *l = pith_plan(&g->model->plans, layer);
+    const struct counts c = counts_of(g, l);
+    const bool routed = is_routed(&c, linear);
+    const size_t each = routed ? g->model->plans.taken : 1;
+    struct pith_guide_view v = {.taken = routed ? takes_of(g, layer, &c) : NULL,
+                                .each = (uint32_t)each,
+                                .expert = l->linear[linear].expert};
+    v.value = values_of(g, layer, &c, linear) + group * g->tokens * each;
+    size_t seen = 0;
+    for (size_t i = 0; i < g->tokens * each; i++) {
+        if (routed && v.taken[i] != (float)v.expert) continue;
+        v.mean += (double)v.value[i];
+        seen++;
+    }
+    v.mean /= seen ? (double)seen : 1;
+    return v;
+}
+
+float pith_guide_weight(const struct pith_guide_view *v, size_t token)
+{
+    if (!(v->mean > 0)) return 1;
+    for (uint32_t i = 0; i < v->each; i++) {
+        const size_t at = token * v->each + i;
+        if (!v->taken || v->taken[at] == (float)v->expert)
+            return (float)((double)v->value[at] / v->mean);
+    }
+    return 1;
+}

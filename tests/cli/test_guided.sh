@@ -1,0 +1,106 @@
+#!/bin/sh
+# Roundings that look at the whole model: guided by gradients of its loss, held against what it was before the
+# blocks in front were rounded. Proven, the same bytes for any thread count, instructions and after a kill, within
+# the memory that was estimated; what they cannot go with is refused by name.
+set -u
+. tests/cli/lib.sh
+mini=$work/mini
+python3 tests/cli/mini.py "$mini" layers=3 hidden=64 ffn=128
+few="--quiet --calib-tokens 512 --seq-len 64"
+grep -q __asan_init "$pith" && sanitized=0 || sanitized=1
+
+# shellcheck disable=SC2086
+make() { # OUT OPTIONS...
+    out=$1
+    shift
+    "$pith" quantize "$mini" -o "$out" $few -r gptq --weights int3:g32 --container compressed-tensors "$@"
+}
+within() { # OUT REHEARSAL: the memory that was used, against what was foretold
+    [ "$sanitized" = 0 ] && return 0 # a sanitizer's own memory would be counted
+    used=$(sed -n 's/.*"peak_memory_bytes": \([0-9]*\).*/\1/p' "$1/pith.json")
+    said=$(sed -n 's/.*"memory_expected_bytes": \([0-9]*\).*/\1/p' "$2")
+    echo "used $used, foretold $said" >&2
+    [ "$used" -le "$said" ]
+}
+
+for round in gptq:guided gptaq qep:guided; do
+    one=$work/one-$round
+    check "$round" make "$one" --round $round --threads 1
+    check "$round: verifies" "$pith" verify "$one" --against "$mini"
+    check "$round: speaks" "$pith" run "$one" -p "The" -n 4
+    check "$round, three threads, scalar code" make "$one-scalar" --round $round --threads 3 --cpu scalar
+    same_model "$round: the same bytes" "$one" "$one-scalar"
+    # shellcheck disable=SC2086
+    "$pith" quantize "$mini" -o "$work/said" $few -r gptq --weights int3:g32 --round $round --rehearse --json \
+        >"$work/said.json" 2>"$work/stderr" || fail "$round: a rehearsal"
+    check "$round: memory as foretold" within "$one" "$work/said.json"
+    [ "$(find "$one" -name 'pith.acts*' -o -name 'pith.guide*' -o -name 'pith.sense*' | wc -l)" -eq 0 ] &&
+        pass "$round: nothing is left beside" || fail "$round: nothing is left beside"
+done
+"$pith" diff "$work/one-gptaq" "$work/one-qep:guided" --quiet >/dev/null 2>&1 &&
+    fail "roundings differ" || pass "roundings differ"
+python3 - "$work/one-qep:guided/pith.json" <<'PY' && pass "the account tells of the guide" || fail "the account tells of the guide"
+import json, sys
+j = json.load(open(sys.argv[1]))
+assert j["guide"] == {"loss": "divergence", "row_groups": 1, "unguided": []}, j["guide"]
+assert j["recipe"]["round"] == "qep:guided" and j["recipe"]["drift"] == 0.5, j["recipe"]
+assert all(l["loss"] < l["loss_nearest"] for l in j["linears"]), j["linears"]
+PY
+
+# Groups of rows with a Hessian each: another result, all the same from any number of threads.
+echo '{"base": "gptq", "weights": "int3:g32", "round": "gptq:guided", "row_groups": 4}' >"$work/four.json"
+# shellcheck disable=SC2086
+for threads in 1 3; do
+    check "four groups of rows, $threads threads" "$pith" quantize "$mini" -o "$work/four-$threads" $few \
+        -r "$work/four.json" --container compressed-tensors --threads $threads
+done
+same_model "four groups of rows: the same bytes" "$work/four-1" "$work/four-3"
+check "four groups of rows: verifies" "$pith" verify "$work/four-1" --against "$mini"
+
+# Killed in the pass of the gradients, or behind it.
+if faulty; then
+    for round in gptq:guided qep:guided; do
+        for fault in "kill:2 pith.guide.journal" "half:4 pith.guide.journal" "kill:6 pith.guide.journal" \
+            "kill:2 pith.journal" "half:3 pith.journal"; do
+            rm -rf "$work/out" "$work/out.partial"
+            (export FAULT_AT="${fault#* }" && with_fault "${fault% *}" make "$work/out" --round $round --threads 2) 2>"$work/stderr"
+            [ $? -eq 137 ] || fail "$fault: not killed"
+            make "$work/out" --round $round --resume 2>"$work/stderr" || tail -n 1 "$work/stderr"
+            same_model "$round: $fault, resumed" "$work/one-$round" "$work/out"
+        done
+    done
+    # What was felt is part of what is gone on with.
+    rm -rf "$work/out" "$work/out.partial"
+    (export FAULT_AT=pith.journal && with_fault kill:3 make "$work/out" --round gptq:guided) 2>"$work/stderr"
+    printf 'damage' | dd of="$work/out.partial/pith.guide" conv=notrunc bs=1 seek=100 2>/dev/null
+    check "a damaged guide" make "$work/out" --round gptq:guided --resume
+    same_model "a damaged guide is made anew" "$work/one-gptq:guided" "$work/out"
+else
+    skip "killed and resumed" "a library cannot be loaded before the program"
+fi
+
+# Other grids and stages.
+for more in "--weights int4:channel --acts int8:token" "--weights nvfp4" "--weights nf4:g64:dq --container bitsandbytes" \
+    "--weights codebook4:channel --split sparse:0.45 --container squeezellm" "--weights none --split 2:4" \
+    "--weights int4:g32 --transform awq" "--weights int4:g32 --transform rotate" "--ignore q_proj --weights int4:g32"; do
+    for round in gptq:guided gptaq qep:guided; do
+        # shellcheck disable=SC2086
+        check "$round $more" make "$work/more" --round $round $more
+        check "$round $more: verifies" "$pith" verify "$work/more" --against "$mini"
+        rm -rf "$work/more"
+    done
+    thorough || [ "$more" != "--weights nvfp4" ] || break
+done
+
+# Experts: each is guided by its own tokens' gradients; nobody follows what they read before.
+moe=$root/models/probe-moe
+check "a mixture, guided" "$pith" quantize "$moe" -o "$work/moe" --quiet --calib-tokens 512 --seq-len 64 -r gptq \
+    --round gptq:guided --weights int4:g128
+check "a mixture, guided: verifies" "$pith" verify "$work/moe" --against "$moe"
+refuse "a mixture, against the original's inputs" 1 'does not follow a token to the experts' \
+    "$pith" quantize "$moe" -o "$work/o" --quiet --calib-tokens 512 --seq-len 64 -r gptq --round gptaq
+refuse "groups of rows in a turned basis" 1 'row_groups of 4 does not go with --transform rotate' \
+    "$pith" quantize "$mini" -o "$work/o" --quiet -r "$work/four.json" --transform rotate --container compressed-tensors
+refuse "sensitivities by it" 1 'sensitivities are of one linear' \
+    "$pith" sensitivity "$mini" --quiet --round gptq:guided --try int4:g32
+finish
