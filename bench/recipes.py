@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What every recipe costs and takes: one table in Markdown for each model.
 
-    bench/recipes.py [-m MODEL]... [-t TEXT]... [-n TOKENS] [-c TOKENS] [-o FILE] [ROW]...
+    bench/recipes.py [-m MODEL]... [-t TEXT]... [-n TOKENS] [-c TOKENS] [-o FILE] [--roundings] [ROW]...
 
 The rows are those of `pith recipes`, and the compositions below. With ROW (a part of a row's name) only
 those. Each is quantized, verified against the original, and measured on each TEXT (windows of 512
@@ -51,12 +51,21 @@ smoothquant static|-r smoothquant --acts int8:tensor:static
 w8a8 static|-r w8a8 --acts int8:tensor:static
 """
 
+# Roundings that look at the whole model, on several grids.
+ROUNDINGS = ["gptq", "gptq:guided", "gptaq", "qep", "qep:guided"]
+ROUNDED = {"int4:g128": "compressed-tensors", "int3:g128": "compressed-tensors", "int2:g64:asym": "compressed-tensors",
+           "q4_k": "gguf", "nvfp4": "compressed-tensors"}
+
 
 def run(*args):
     return subprocess.run([PITH, *args], capture_output=True, text=True)
 
 
 def rows(wanted):
+    if ARGS.roundings:
+        every = [(f"{g} {r}", ["-r", "gptq", "--weights", g, "--round", r, "--container", ROUNDED[g]])
+                 for g in ROUNDED for r in ROUNDINGS]
+        return [r for r in every if not wanted or any(w in r[0] for w in wanted)]
     listed = json.loads(run("recipes", "--json").stdout)
     all_rows = [(r["recipe"], ["-r", r["recipe"]]) for r in listed]
     all_rows += [(n, o.split()) for n, o in (line.split("|") for line in MORE.split("\n") if line)]
@@ -113,6 +122,7 @@ parser.add_argument("-t", "--text", action="append")
 parser.add_argument("-n", "--tokens", type=int, default=0, help="scored at most (all)")
 parser.add_argument("-c", "--calib", type=int, default=131072, help="calibration tokens")
 parser.add_argument("-o", "--out")
+parser.add_argument("--roundings", action="store_true", help="those of the whole model instead, on five grids")
 parser.add_argument("row", nargs="*")
 ARGS = parser.parse_args()
 TEXTS = ARGS.text or [PROBE + "/eval.txt"]

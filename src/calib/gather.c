@@ -34,7 +34,7 @@ static uint32_t views_of(const struct pith_site_spec *site, const struct pith_gu
 uint64_t pith_guided_bytes(const struct pith_site_spec *site, unsigned needs,
                            const struct pith_guided *guided)
 {
-    const unsigned all = needs & (PITH_NEED_HESSIAN | PITH_NEED_DRIFT);
+    const unsigned all = needs & (PITH_NEED_HESSIAN | PITH_NEED_DRIFT | PITH_NEED_SQUARES);
     if (!(needs & PITH_NEED_GUIDED)) return 0;
     return pith_times_bytes(pith_stats_bytes(site->dim, all, 0), views_of(site, guided) - 1);
 }
@@ -44,7 +44,9 @@ uint64_t pith_gather_rows_bytes(const struct pith_site_spec *site, unsigned need
 {
     const uint64_t window = (uint64_t)rows * site->dim * sizeof(float);
     uint64_t bytes = 0;
-    if (needs & PITH_NEED_GUIDED) bytes = views_of(site, guided) * sizeof(struct pith_guide_view);
+    if (needs & PITH_NEED_GUIDED)
+        bytes = views_of(site, guided) * (sizeof(struct pith_guide_view) +
+                                          (needs & PITH_NEED_SQUARES ? site->dim * 8ull : 0));
     if (needs & (PITH_NEED_GUIDED | PITH_NEED_DRIFT)) bytes += window;
     return bytes + (needs & PITH_NEED_DRIFT ? window : 0); /* calib/stages.c has the other rows */
 }
@@ -136,7 +138,7 @@ static void add_sums(const struct pith_gather *g, const struct pith_gather_sums 
     const size_t tasks = (job->dim + COLUMNS_A_TASK - 1) / COLUMNS_A_TASK;
     job->sum = sums->absolute;
     if (job->sum) pith_pool_run(pool, tasks, add_absolute, job);
-    job->sum = sums->squares;
+    job->sum = g->view ? NULL : sums->squares;
     if (job->sum) pith_pool_run(pool, tasks, add_squares, job);
 }
 
@@ -159,15 +161,21 @@ static void weigh_row(void *ctx, size_t i, unsigned thread)
     for (size_t j = 0; j < w->dim; j++) to[j] = x[j] * by;
 }
 
-static void add_guided(const struct pith_gather *g, const struct pith_stats *st, const float *x,
-                       size_t n)
+static void add_guided(const struct pith_gather *g, const struct pith_stats *st, double *squares,
+                       const float *x, size_t n)
 {
+    struct pith_pool *pool = pith_backend_pool(g->backend);
     const size_t dim = st->dim;
-    for (uint32_t v = 0; v < st->views; v++) {
+    for (uint32_t v = 0; v < st->views && (squares || st->hessian); v++) {
         struct weighing w = {.g = g, .view = &g->view[v], .x = x, .dim = dim};
-        pith_pool_run(pith_backend_pool(g->backend), n, weigh_row, &w);
-        pith_syrk(g->backend, st->hessian + v * dim * dim, dim, g->weighed, n,
-                  (float)(g->alpha * g->weight));
+        pith_pool_run(pool, n, weigh_row, &w);
+        struct sum_job job = {.x = g->weighed, .weight = g->weight, .n = n, .dim = dim};
+        if (squares) job.sum = squares + v * dim;
+        if (squares)
+            pith_pool_run(pool, (dim + COLUMNS_A_TASK - 1) / COLUMNS_A_TASK, add_squares, &job);
+        if (st->hessian)
+            pith_syrk(g->backend, st->hessian + v * dim * dim, dim, g->weighed, n,
+                      (float)(g->alpha * g->weight));
     }
 }
 
@@ -225,7 +233,7 @@ bool pith_gather_tap(void *ctx, uint32_t site, const float *x, size_t n, size_t 
             if ((g->seen + i) % g->step == 0 && st->sample_count < g->sample_limit)
                 memcpy(st->samples + st->sample_count++ * dim, x + i * dim, dim * sizeof *x);
     const double start = pith_clock();
-    if (g->view) add_guided(g, st, x, n);
+    if (g->view) add_guided(g, st, g->sums[site - g->first].squares, x, n);
     else if (st->hessian)
         pith_syrk(g->backend, st->hessian, dim, x, n, (float)(g->alpha * g->weight));
     if (st->drift) add_drift(g, st, x, n);
@@ -249,8 +257,8 @@ static bool take_site(struct pith_stats *st, struct pith_gather_sums *sums, uint
         ok = st->absmean && sums->absolute;
     }
     if (plan->needs & PITH_NEED_SQUARES) {
-        st->squares = pith_zalloc(dim, sizeof(float));
-        sums->squares = pith_zalloc(dim, sizeof(double));
+        st->squares = pith_zalloc((size_t)st->views * dim, sizeof(float));
+        sums->squares = pith_zalloc((size_t)st->views * dim, sizeof(double));
         ok = ok && st->squares && sums->squares;
     }
     if (plan->needs & PITH_NEED_RANGE) {
@@ -322,7 +330,7 @@ void pith_gather_end(struct pith_gather *g, bool good)
         const struct pith_stats *st = &g->stats[i];
         const struct pith_gather_sums *sums = &g->sums[i];
         finish_sums(sums->absolute, sums->mass, st->absmean, st->dim, good);
-        finish_sums(sums->squares, sums->mass, st->squares, st->dim, good);
+        finish_sums(sums->squares, sums->mass, st->squares, st->views * st->dim, good);
     }
     pith_free(g->sums);
     pith_free(g->view);

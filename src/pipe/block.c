@@ -161,9 +161,10 @@ static struct pith_stats stats_of(const struct pith_work *w, const struct pith_c
     struct pith_stats own = *site;
     if (!(w->run->job->needs_round & PITH_NEED_GUIDED)) return own;
     own.views = site->views / spec->count;
-    const size_t at = (size_t)(c->linear - spec->first) * own.views * own.dim * own.dim;
-    own.hessian += at;
-    if (own.drift) own.drift += at;
+    const size_t at = (size_t)(c->linear - spec->first) * own.views;
+    if (own.squares) own.squares += at * own.dim;
+    if (own.hessian) own.hessian += at * own.dim * own.dim;
+    if (own.drift) own.drift += at * own.dim * own.dim;
     return own;
 }
 

@@ -212,6 +212,12 @@ static enum pith_status check_sweep(const struct pith_job *job, struct pith_erro
                          " original; --round gptq and gptq:guided are for mixtures",
                          name);
     if (job->needs_round & PITH_NEED_GUIDED && r->round_options.row_groups > 1 &&
+        r->split->needs & PITH_NEED_SQUARES)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "--round %s with row_groups of %u does not go with --split %s, which asks"
+                         " for one importance of all rows: 1 does",
+                         name, (unsigned)r->round_options.row_groups, r->split->name);
+    if (job->needs_round & PITH_NEED_GUIDED && r->round_options.row_groups > 1 &&
         pith_job_turns(job))
         return pith_fail(err, PITH_UNSUPPORTED,
                          "--round %s with row_groups of %u does not go with --transform %s, which"

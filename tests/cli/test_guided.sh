@@ -92,6 +92,9 @@ for more in "--weights int4:channel --acts int8:token" "--weights nvfp4" "--weig
     thorough || [ "$more" != "--weights nvfp4" ] || break
 done
 
+check "weighted, guided" make "$work/weighted" --round weighted:guided --weights codebook4:channel --container squeezellm
+check "weighted, guided: verifies" "$pith" verify "$work/weighted" --against "$mini"
+
 # Experts: each is guided by its own tokens' gradients; nobody follows what they read before.
 moe=$root/models/probe-moe
 check "a mixture, guided" "$pith" quantize "$moe" -o "$work/moe" --quiet --calib-tokens 512 --seq-len 64 -r gptq \

@@ -2,6 +2,7 @@
 #include "quant/tables.h"
 
 #include "base/mem.h"
+#include "quant/round/parts.h"
 
 #include <math.h>
 
@@ -70,11 +71,9 @@ static enum pith_status fail_loss(double loss, struct pith_error *err)
     return pith_fail(err, PITH_NUMERIC, "the error of the rounded matrix is %g", loss);
 }
 
-static enum pith_status run(const struct pith_round_job *job, struct pith_qmat *q,
-                            struct pith_round_report *report, struct pith_error *err)
+static enum pith_status solve(const struct pith_round_job *job, struct pith_qmat *q,
+                              struct pith_round_report *report, struct pith_error *err)
 {
-    *report = (struct pith_round_report){0};
-    PITH_TRY(pith_round_begin(job, q, err));
     double squares = 0.0;
     enum pith_status s = pith_round_fit(job, q, err);
     if (s == PITH_OK) s = round_all(job, q, &squares, err);
@@ -84,6 +83,15 @@ static enum pith_status run(const struct pith_round_job *job, struct pith_qmat *
                             &report->loss, err);
     if (s == PITH_OK && !isfinite(report->loss)) s = fail_loss(report->loss, err);
     report->nearest_loss = report->loss;
+    return s;
+}
+
+static enum pith_status run(const struct pith_round_job *job, struct pith_qmat *q,
+                            struct pith_round_report *report, struct pith_error *err)
+{
+    *report = (struct pith_round_report){0};
+    PITH_TRY(pith_round_begin(job, q, err));
+    const enum pith_status s = pith_round_parts(job, solve, q, report, err);
     if (s != PITH_OK) pith_qmat_free(q);
     return s;
 }
@@ -126,6 +134,14 @@ const struct pith_rounder pith_rounder_weighted = {
     .name = "weighted",
     .summary = "nearest, on scales for which an error counts by its input's mean square",
     .needs = PITH_NEED_SQUARES,
+    .run = run,
+    .scratch = scratch,
+};
+
+const struct pith_rounder pith_rounder_weighted_guided = {
+    .name = "weighted:guided",
+    .summary = "the same, by what the model's loss feels of an error in that column",
+    .needs = PITH_NEED_SQUARES | PITH_NEED_GUIDED,
     .run = run,
     .scratch = scratch,
 };

@@ -161,6 +161,10 @@ static void check_hessian(const struct fixture *f, const struct pith_site_spec *
         const struct pith_guide_view view =
             pith_guide_view(&f->guide, f->layer, site->first + v / GROUPS, v % GROUPS);
         const float *h = guided->hessian + v * dim * dim;
+        for (size_t i = 0; i < dim; i++) {
+            const double twice = 2 * (double)guided->squares[v * dim + i];
+            assert_true(fabs(twice - (double)h[i * (dim + 1)]) < 1e-4 * (1 + twice));
+        }
         for (size_t i = 0; i < dim * dim; i++) {
             double sum = 0;
             for (size_t t = 0; t < TOKENS; t++)
@@ -175,7 +179,7 @@ static void check_hessian(const struct fixture *f, const struct pith_site_spec *
 static void hessians_count_tokens_so(void **state)
 {
     (void)state;
-    const unsigned needs = PITH_NEED_HESSIAN | PITH_NEED_GUIDED;
+    const unsigned needs = PITH_NEED_HESSIAN | PITH_NEED_SQUARES | PITH_NEED_GUIDED;
     struct fixture f;
     struct pith_error err = {0};
     open_fixture(&f, "llama_gqa_tied", 3);

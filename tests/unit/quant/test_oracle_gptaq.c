@@ -118,11 +118,15 @@ static void groups_of_rows_are_matrices_of_their_own(void **state)
     (void)state;
     static const char *const grids[] = {"int3:g32:asym", "q4_k", "nvfp4", "codebook3:channel",
                                         "int4:channel"};
-    static const char *const forms[] = {"gptq:guided", "gptaq:guided", "qep:guided"};
+    static const char *const forms[] = {"gptq:guided", "gptaq:guided", "qep:guided",
+                                        "weighted:guided"};
     enum { VIEWS = 3 };
     struct problem p = make_problem(8, 70, 256, 300);
     const size_t square = (size_t)p.cols * p.cols;
     float *h = malloc(VIEWS * square * sizeof *h), *d = malloc(VIEWS * square * sizeof *d);
+    float squares[VIEWS * 256];
+    for (size_t i = 0; i < VIEWS * p.cols; i++) squares[i] = p.h[i % p.cols * (p.cols + 1)] / 2;
+    p.stats.squares = squares;
     for (size_t v = 0; v < VIEWS; v++) {
         memcpy(h + v * square, p.h, square * sizeof *h);
         memcpy(d + v * square, p.drift, square * sizeof *d);
