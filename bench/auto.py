@@ -2,12 +2,12 @@
 """-r auto against uniform recipes of the same bits, and its predictions against what is measured.
 
     bench/auto.py MODEL [--budgets 3,3.5,4,4.5,5,6] [--container compressed-tensors|gguf] [--text FILE]... [--random 30]
-                  [--llama LLAMA_QUANTIZE LLAMA_IMATRIX F16_GGUF] [--tokens 16384] [--work FOLDER]
+                  [--llama LLAMA_QUANTIZE LLAMA_IMATRIX F16_GGUF] [--tokens 16384] [--measure TOKENS] [--work FOLDER]
 
 text      what KL is measured on (default MODEL/eval.txt), not what is calibrated on
 random    so many assignments drawn at random, predicted and measured: rank correlation (Spearman), ratios
 llama     also Q3_K_M, Q4_K_M and Q5_K_M by llama-quantize with an importance matrix, and auto at their bits
-tokens    of calibration, and of each text
+tokens    of calibration, and of each text (measure: of these another number)
 
 PITH names the program (build/pith). Bits are those of the blocks' linears, scales counted.
 """
@@ -42,7 +42,7 @@ class Bench:
     def measure(self, path):
         """(bits a weight, [KL of each text])"""
         texts = [x for t in self.args.text for x in ("--text", t)]
-        out, why = pith("eval", path, "--baseline", self.args.model, *texts, "--max-tokens", self.args.tokens, "--context", 512, "--json")
+        out, why = pith("eval", path, "--baseline", self.args.model, *texts, "--max-tokens", self.args.measure or self.args.tokens, "--context", 512, "--json")
         if out is None:
             raise SystemExit(why)
         j = json.loads(out)
@@ -101,6 +101,24 @@ def correlation(a, b):
     return 1 - 6 * sum((x - y) ** 2 for x, y in zip(a, b)) / (n * (n * n - 1))
 
 
+def curve_at(router, variance):
+    """What a variance of a router's margins costs: straight between the points, from 0 on, level behind the last."""
+    before = (0, 0)
+    for point in zip(router["variance"], router["kld"]):
+        if variance < point[0]:
+            return before[1] + (point[1] - before[1]) * (variance - before[0]) / (point[0] - before[0])
+        before = point
+    return before[1]
+
+
+def together(rows, routers):
+    """What several changes of pith sensitivity cost together: where there are routers, what they cost with all choices of experts as
+    they are adds up, and so do the variances that they give each router's margins."""
+    if not routers:
+        return sum(r["kld"] for r in rows)
+    return sum(r["fixed"] for r in rows) + sum(curve_at(c, sum(r["sway"] for r in rows if r["from"] <= i)) for i, c in enumerate(routers))
+
+
 def at_random(bench, args):
     out, why = pith("sensitivity", args.model, "--container", args.container, "--calib-tokens", args.tokens, "--seq-len", 512, "--json",
                     "--work", os.path.join(bench.work, "sense"), *(("--try", args.tries) if args.tries else ()))
@@ -109,7 +127,7 @@ def at_random(bench, args):
     j = json.loads(out)
     cells = {}
     for r in j["rows"]:
-        cells.setdefault(r["part"], {})[r["grid"]] = r["kld"]
+        cells.setdefault(r["part"], {})[r["grid"]] = r
     rng = random.Random(1)
     predicted, measured = [], []
     for i in range(args.random):
@@ -121,7 +139,7 @@ def at_random(bench, args):
         made = bench.quantize("-r", recipe)
         if not made:
             continue
-        predicted.append(sum(cells[p][g] for p, g in linears.items()))
+        predicted.append(together([cells[p][g] for p, g in linears.items()], j.get("routers", [])))
         measured.append(made[1])
         print(f"# {predicted[-1]:.5f} {' '.join(f'{k:.5f}' for k in made[1])}", flush=True)
     for t, text in enumerate(args.text):
@@ -158,6 +176,7 @@ def main():
     p.add_argument("--random", default=0, type=int)
     p.add_argument("--llama", nargs=3, metavar=("LLAMA_QUANTIZE", "LLAMA_IMATRIX", "F16_GGUF"))
     p.add_argument("--tokens", default=16384, type=int)
+    p.add_argument("--measure", type=int)
     p.add_argument("--tries", default="")
     p.add_argument("--work")
     args = p.parse_args()

@@ -71,12 +71,41 @@ enum pith_status pith_tape_forward(struct pith_tape *t, const struct pith_block 
  * layer is no mixture. */
 void pith_tape_count(const struct pith_tape *t, const struct pith_block *b, size_t *count);
 
+/* Of a row's experts the least wanted, which gives way first, and of the others that its groups let
+ * it take the most wanted. The margin, by which the one is wanted more, is of logits where a
+ * softmax is not corrected, else of corrected scores; INFINITY where nobody can come. */
+struct pith_rival {
+    uint32_t goes, comes;
+    float margin;
+    float weight; /* of who comes, of the weight of who goes, where they are wanted alike */
+};
+
+/* How near each row of a mixture's last forward pass is to another choice, and what that would do:
+ * the least wanted of the experts that it takes gives way to the most wanted of the others, at the
+ * weight that they have where they are wanted alike. Arrays of `rows` rows of the tape, the
+ * caller's. */
+struct pith_tape_rivals {
+    struct pith_rival *rival; /* [n] */
+    float *change;            /* [n][hidden]: what the mixture's output changes by */
+    float *weight;            /* [n]: of who comes */
+    uint32_t *row;            /* [n]: room */
+};
+/* Between a forward pass and its backward pass; false where the layer is no mixture. */
+bool pith_tape_find_rivals(struct pith_tape *t, const struct pith_block *b,
+                           struct pith_tape_rivals *r);
+
 /* What a layer reads besides its matrices: x[n][width] as it was, and the gradient d[n][width] with
  * respect to it, through these readers alone. Rows of an expert's site are those that take it. Of
- * latents, which are keys and values in one, width is the keys'. Both are there for the call only.
- */
+ * latents, which are keys and values in one, width is the keys'. A mixture tells of its sum, x,
+ * which others read. Both are there for the call only. */
 struct pith_tape_read {
-    enum pith_tape_what { PITH_READ_SITE, PITH_READ_KEYS, PITH_READ_VALUES, PITH_READ_LATENT } what;
+    enum pith_tape_what {
+        PITH_READ_SITE,
+        PITH_READ_KEYS,
+        PITH_READ_VALUES,
+        PITH_READ_LATENT,
+        PITH_READ_MIXTURE
+    } what;
     uint32_t site; /* of PITH_READ_SITE */
     size_t n, width;
     const float *x, *d;
@@ -106,6 +135,10 @@ struct pith_tape_grad {
      * NULL: nobody. */
     void (*gave)(void *ctx, const struct pith_tape_gave *gave);
     void *gave_ctx;
+    /* The loss depends on the margins of a mixture's rows, too: its gradient with respect to them.
+     * NULL: it does not. */
+    const struct pith_tape_rivals *rivals;
+    const float *d_margin; /* [n] */
 };
 /* Once after a forward pass; b as it was there. */
 void pith_tape_backward(struct pith_tape *t, const struct pith_block *b,

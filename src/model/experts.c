@@ -3,6 +3,7 @@
 
 #include "backend/layer.h"
 #include "kern/ops.h"
+#include "model/block_grad.h"
 
 #include <math.h>
 #include <string.h>
@@ -141,6 +142,56 @@ void pith_route_rows(const struct pith_moe *m, const struct pith_block *b,
                    r->chosen + i * m->taken, r->share + i * m->taken);
     for (size_t i = 0; gains != PITH_NO_PART && i < r->n * m->taken; i++)
         r->share[i] *= b->vector[gains][r->chosen[i]];
+}
+
+/* Of a softmax that nothing corrects logits tell who is wanted more. */
+static bool by_logits(const struct pith_moe *m, bool corrected)
+{
+    return m->router == PITH_ROUTER_TOP || (m->router == PITH_ROUTER_SOFTMAX && !corrected);
+}
+
+static uint32_t least_of(const float *score, const uint32_t *chosen, uint32_t n)
+{
+    uint32_t least = chosen[0];
+    for (uint32_t i = 1; i < n; i++)
+        if (score[chosen[i]] < score[least]) least = chosen[i];
+    return least;
+}
+
+void pith_route_rival(const struct pith_moe *m, const float *logits, const float *correction,
+                      const uint32_t *chosen, float *score, struct pith_rival *out)
+{
+    float *s = score, *by = score + m->experts;
+    score_all(m, logits, s);
+    for (uint32_t i = 0; i < m->experts; i++) by[i] = s[i] + (correction ? correction[i] : 0.0f);
+    out->goes = least_of(by, chosen, m->taken);
+    const float last = by[out->goes];
+    if (m->groups > 1) keep_groups(m, by);
+    for (uint32_t i = 0; i < m->taken; i++) by[chosen[i]] = -INFINITY;
+    out->comes = best_of(m->experts, by);
+    const float next = by[out->comes];
+    const bool logit = by_logits(m, correction != NULL);
+    out->margin = next == -INFINITY ? INFINITY
+                  : logit           ? logits[out->goes] - logits[out->comes]
+                                    : last - next;
+    out->weight = correction && s[out->goes] > 0 ? s[out->comes] / s[out->goes] : 1;
+}
+
+void pith_route_rival_grad(const struct pith_moe *m, const float *logits, bool corrected,
+                           float *score, const struct pith_rival_grad *g)
+{
+    const uint32_t goes = g->rival->goes, comes = g->rival->comes;
+    float dg = 1, dc = 1;
+    if (!by_logits(m, corrected)) {
+        score_all(m, logits, score);
+        dg = score[goes], dc = score[comes];
+        if (m->router == PITH_ROUTER_SIGMOID) dg *= 1 - dg, dc *= 1 - dc;
+        else
+            for (uint32_t e = 0; e < m->experts; e++)
+                g->d[e] -= g->d_margin * score[e] * (dg - dc);
+    }
+    g->d[goes] += g->d_margin * dg;
+    g->d[comes] -= g->d_margin * dc;
 }
 
 /* --- running ---------------------------------------------------------------------------------- */

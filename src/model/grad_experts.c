@@ -257,6 +257,12 @@ void pith_back_experts(struct pith_tape_backward *k, const struct pith_node *nod
 {
     const struct pith_moe *m = moe_of(k->t);
     const struct pith_tape_routes *r = &s->routes;
+    if (k->g->seen)
+        k->g->seen(k->g->ctx, &(struct pith_tape_read){.what = PITH_READ_MIXTURE,
+                                                       .n = k->t->n,
+                                                       .width = k->t->model->shape.hidden,
+                                                       .x = s->out,
+                                                       .d = k->d[node->out]});
     for (uint32_t e = 0; e < m->experts; e++) {
         const struct group g = group_of(node, r, e);
         if (g.n == 0) continue;
@@ -270,5 +276,6 @@ void pith_back_experts(struct pith_tape_backward *k, const struct pith_node *nod
     for (size_t i = 0; i < k->t->n; i++)
         back_route(m, s->other[0] + i * m->experts, r->chosen + i * m->taken,
                    r->share + i * m->taken, k->t->router, d + i * m->experts);
+    if (k->g->rivals) pith_back_rivals(k, node, s);
     k->d[node->out] = NULL;
 }

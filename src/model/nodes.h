@@ -98,4 +98,18 @@ void pith_route_scores(const struct pith_moe *m, const float *logits, const uint
                        float *score, float *share);
 double pith_route_over(const struct pith_moe *m, double sum);
 
+/* Who of a row's chosen[taken] gives way first, and to whom (block_grad.h). `score` has room for
+ * two numbers an expert. */
+struct pith_rival;
+void pith_route_rival(const struct pith_moe *m, const float *logits, const float *correction,
+                      const uint32_t *chosen, float *score, struct pith_rival *out);
+/* d[experts] += d_margin times the margin's gradient with respect to the logits. */
+struct pith_rival_grad {
+    const struct pith_rival *rival;
+    float d_margin;
+    float *d;
+};
+void pith_route_rival_grad(const struct pith_moe *m, const float *logits, bool corrected,
+                           float *score, const struct pith_rival_grad *g);
+
 #endif

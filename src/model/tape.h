@@ -54,6 +54,9 @@ struct pith_gating pith_tape_gating(const struct pith_tape *t, const struct pith
 void pith_tape_keep_experts(struct pith_arena *a, const struct pith_plans *p,
                             const struct pith_node *node, size_t n, struct pith_tape_step *s);
 
+/* What moves margins moves the router's logits. */
+pith_back_fn pith_back_rivals;
+
 /* Of the kinds that have a file of their own. */
 pith_tape_fn pith_tape_experts, pith_tape_absorb, pith_tape_expand, pith_tape_conv, pith_tape_delta,
     pith_tape_scan;

@@ -159,6 +159,8 @@ struct group {
     uint64_t weights;
     struct pith_assign_option option[PITH_TRIES + 1];
     size_t grid[PITH_TRIES + 1]; /* of an option; PITH_TRIES: 16 bits */
+    double fixed[PITH_TRIES + 1], sway[PITH_TRIES + 1]; /* of an option: pipe/sense.h */
+    uint32_t from; /* the first router that it sways */
     size_t options;
 };
 
@@ -174,6 +176,7 @@ struct search {
     struct pith_assign_part *part;     /* the same */
     size_t parts;
     uint64_t weights; /* of all groups */
+    double *room;     /* [routers]: variances, or what they are priced at */
     struct pith_assigned got;
 };
 
@@ -199,10 +202,17 @@ static bool can_any(const struct search *s, size_t choice)
     return false;
 }
 
-static void add_option(struct group *g, size_t grid, uint64_t bytes, double loss)
+struct sums {
+    uint64_t bytes;
+    double fixed, sway;
+};
+
+static void add_option(struct group *g, size_t grid, const struct sums *s)
 {
     g->grid[g->options] = grid;
-    g->option[g->options++] = (struct pith_assign_option){bytes, loss};
+    g->fixed[g->options] = s->fixed;
+    g->sway[g->options] = s->sway;
+    g->option[g->options++] = (struct pith_assign_option){s->bytes, s->fixed};
 }
 
 /* The sums over the linears of a group, in the order of the choices. */
@@ -211,18 +221,18 @@ static void fill_group(const struct search *s, size_t number)
     struct group *group = &s->group[number];
     for (size_t grid = 0; grid <= s->sense->grids; grid++) {
         const bool plain = grid == s->sense->grids;
-        uint64_t bytes = 0;
-        double loss = 0;
+        struct sums sums = {0};
         bool can = true;
         for (size_t i = group->first; i < s->job->choice_count; i++) {
             if (s->group_of[i] != number) continue;
             const struct pith_choice *c = &s->job->choices[i];
             const struct pith_sense_cell *cell = plain ? NULL : pith_sense_at(s->sense, i, grid);
             can = can && (plain || cell->can);
-            bytes += plain ? 2ull * c->rows * c->cols : cell->bytes;
-            loss += plain ? 0 : cell->kld;
+            sums.bytes += plain ? 2ull * c->rows * c->cols : cell->bytes;
+            sums.fixed += plain ? 0 : cell->kld;
+            sums.sway += plain ? 0 : cell->sway;
         }
-        if (can) add_option(group, plain ? PITH_TRIES : grid, bytes, loss);
+        if (can) add_option(group, plain ? PITH_TRIES : grid, &sums);
     }
 }
 
@@ -234,7 +244,8 @@ static enum pith_status find_groups(struct search *s, struct pith_error *err)
     s->group = pith_zalloc(n, sizeof *s->group);
     s->part = pith_alloc(parts, sizeof *s->part);
     s->chosen = pith_alloc(parts, sizeof *s->chosen);
-    const bool there = s->group_of && number && s->group && s->part && s->chosen;
+    s->room = pith_alloc(s->sense->routes.routers + 1, sizeof *s->room);
+    const bool there = s->group_of && number && s->group && s->part && s->chosen && s->room;
     for (size_t i = 0; i < n && there; i++) number[i] = s->group_of[i] = SIZE_MAX;
     for (size_t i = 0; i < n && there; i++) {
         const struct pith_choice *c = &s->job->choices[i];
@@ -242,6 +253,7 @@ static enum pith_status find_groups(struct search *s, struct pith_error *err)
         if (!can_any(s, i)) continue;
         if (number[leader] == SIZE_MAX) {
             s->group[s->groups].first = i;
+            s->group[s->groups].from = pith_sense_from(s->sense, s->job, i);
             number[leader] = s->groups++;
         }
         s->group_of[i] = number[leader];
@@ -290,12 +302,111 @@ static enum pith_status measure_caches(struct search *s, const struct wish *w,
 
 /* --- choosing --------------------------------------------------------------------------------- */
 
+/* The variance of each router's margins under what is chosen, or at most, into the room. */
+static void sum_sways(const struct search *s, bool most)
+{
+    const uint32_t routers = s->sense->routes.routers;
+    for (uint32_t r = 0; r < routers; r++) s->room[r] = 0;
+    for (size_t i = 0; i < s->groups; i++) {
+        const struct group *g = &s->group[i];
+        double sway = most ? 0 : g->sway[s->chosen[i]];
+        for (size_t k = 0; k < g->options && most; k++) sway = fmax(sway, g->sway[k]);
+        for (uint32_t r = g->from; r < routers; r++) s->room[r] += sway;
+    }
+}
+
+/* What the chosen grids cost; their variances are in the room. */
+static double cost_of_weights(const struct search *s)
+{
+    double sum = 0;
+    for (size_t i = 0; i < s->groups; i++) sum += s->group[i].fixed[s->chosen[i]];
+    sum_sways(s, false);
+    for (uint32_t r = 0; r < s->sense->routes.routers; r++)
+        sum += pith_router_kld(&s->sense->routes.router[r], s->room[r]);
+    return sum;
+}
+
+static double cost_of_caches(const struct search *s)
+{
+    double sum = 0;
+    for (size_t i = 0; i < s->menu.parts; i++)
+        sum += s->menu.part[i].option[s->chosen[s->groups + i]].loss;
+    return sum;
+}
+
+/* Options lose what they cost while choices of experts stay, and their share of what swaying the
+ * routers costs, each variance at its price. */
+static void price_options(struct search *s)
+{
+    for (size_t i = 0; i < s->groups; i++) {
+        struct group *g = &s->group[i];
+        double sum = 0;
+        for (uint32_t r = g->from; r < s->sense->routes.routers; r++) sum += s->room[r];
+        for (size_t k = 0; k < g->options; k++)
+            g->option[k].loss = g->fixed[k] + sum * g->sway[k];
+    }
+}
+
+/* Chords of the curves, from 0 to the most that there can be, lie below them: what is best by these
+ * bounds all others from below. */
+static void price_by_chords(struct search *s)
+{
+    const struct pith_routes *routes = &s->sense->routes;
+    sum_sways(s, true);
+    for (uint32_t r = 0; r < routes->routers; r++) {
+        const struct pith_router_curve *c = &routes->router[r];
+        const double most = s->room[r];
+        s->room[r] = most > 0 ? pith_router_kld(c, most) / most : pith_router_slope(c, 0);
+    }
+    price_options(s);
+}
+
+static void price_by_tangents(struct search *s)
+{
+    const struct pith_routes *routes = &s->sense->routes;
+    sum_sways(s, false);
+    for (uint32_t r = 0; r < routes->routers; r++)
+        s->room[r] = pith_router_slope(&routes->router[r], s->room[r]);
+    price_options(s);
+}
+
+/* Tangents of concave curves lie above them: what is better by the tangents at what was found is
+ * better, so that costs fall until nothing changes. */
+static enum pith_status descend(struct search *s, const struct pith_assign *a,
+                                struct pith_error *err)
+{
+    enum { ROUNDS = 20 };
+    size_t *before = pith_alloc(s->parts, sizeof *before);
+    if (!before) return pith_fail_nomem(err, "an assignment");
+    double cost = cost_of_weights(s) + cost_of_caches(s);
+    struct pith_assigned got;
+    enum pith_status r = PITH_OK;
+    for (int i = 0; i < ROUNDS && r == PITH_OK; i++) {
+        memcpy(before, s->chosen, s->parts * sizeof *before);
+        price_by_tangents(s);
+        r = pith_assign(a, s->chosen, &got, err);
+        const double now = r == PITH_OK ? cost_of_weights(s) + cost_of_caches(s) : cost;
+        if (now >= cost) {
+            memcpy(s->chosen, before, s->parts * sizeof *before);
+            break;
+        }
+        cost = now;
+    }
+    pith_free(before);
+    s->got.loss = cost;
+    s->got.exact = false;
+    return r;
+}
+
 static enum pith_status assign(struct search *s, uint64_t budget, size_t cells,
                                struct pith_error *err)
 {
     const struct pith_assign a = {
         .part = s->part, .parts = s->parts, .budget = budget, .cells = cells};
-    return pith_assign(&a, s->chosen, &s->got, err);
+    if (s->sense->routes.routers == 0) return pith_assign(&a, s->chosen, &s->got, err);
+    price_by_chords(s);
+    PITH_TRY(pith_assign(&a, s->chosen, &s->got, err));
+    return descend(s, &a, err);
 }
 
 /* Bytes of the model's other weights, and of each position's keys and values. */
@@ -435,13 +546,12 @@ static enum pith_status add_cache(struct search *s, json_t *predicted, struct pi
 {
     const struct pith_job *job = s->job;
     const struct pith_kv_auto_job kv = {.backend = job->backend, .model = job->model};
-    double bits, loss = 0;
+    double bits;
     if (!s->menu.parts) return PITH_OK;
-    for (size_t i = 0; i < s->menu.parts; i++)
-        loss += s->menu.part[i].option[s->chosen[s->groups + i]].loss;
     PITH_TRY(pith_kv_menu_choose(&s->menu, &kv, s->chosen + s->groups, &bits, err));
     json_t *cache =
-        json_pack("{s:f, s:f, s:O}", "bits", bits, "kld", loss, "record", s->menu.record);
+        json_pack("{s:f, s:f, s:O}", "bits", bits, "kld", cost_of_caches(s), "record",
+                  s->menu.record);
     return json_object_set_new(predicted, "cache", cache) == 0 ? PITH_OK
                                                                : pith_fail_nomem(err, "caches");
 }
@@ -452,11 +562,8 @@ static enum pith_status save(struct search *s, const struct pith_quantize_option
     char usual[PITH_GRID_TEXT], budget[64];
     const struct pith_job *job = s->job;
     uint64_t bytes = 0;
-    double loss = 0;
-    for (size_t i = 0; i < s->groups; i++) {
-        bytes += s->group[i].option[s->chosen[i]].cost;
-        loss += s->group[i].option[s->chosen[i]].loss;
-    }
+    const double loss = cost_of_weights(s);
+    for (size_t i = 0; i < s->groups; i++) bytes += s->group[i].option[s->chosen[i]].cost;
     json_t *predicted =
         json_pack("{s:s, s:f, s:f, s:I, s:f, s:b, s:I}", "budget", budget_text(o, budget), "kld",
                   loss, "bits", 8 * (double)bytes / (double)s->weights, "bytes", (json_int_t)bytes,
@@ -482,6 +589,7 @@ static void free_search(struct search *s)
     pith_free(s->part);
     pith_free(s->chosen);
     pith_free(s->caches);
+    pith_free(s->room);
     pith_kv_menu_free(&s->menu);
 }
 

@@ -8,6 +8,7 @@
 #include "kern/ops.h"
 #include "model/block_grad.h"
 #include "model/head_grad.h"
+#include "pipe/sense_draw.h"
 #include "pipe/sense_state.h"
 #include "quant/scale.h"
 
@@ -15,8 +16,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes that a layer's errors may take at once: of more, the pass back is made again. */
-static const uint64_t HELD = (uint64_t)1 << 30;
 enum { ROWS_A_TASK = 16 };
 
 /* A linear whose errors are held. */
@@ -26,6 +25,7 @@ struct felt {
     float *error;   /* [rows][grids][cols] */
     float *grad;    /* [rows][cols]: of one window */
     double *square; /* [rows][grids] */
+    double *sway;   /* the same, of margins */
     size_t first;   /* task */
 };
 
@@ -40,6 +40,9 @@ struct pass {
     bool turned;
     bool taken, good; /* the lines of the state are looked at; they follow from each other */
     unsigned slot;    /* which half of grad_file holds the gradient */
+    bool sways;       /* there are mixtures: margins' gradients lie behind those of what is said */
+    bool swaying;     /* these are at work */
+    struct pith_route_work routing;
     size_t length, windows, floats; /* of a window */
     struct pith_block block;
     struct felt *felt; /* [most linears] */
@@ -64,10 +67,15 @@ static struct pith_acts acts_of(const struct pass *p, size_t layer)
 
 /* The gradient of the stream, of a window: there are two, that of a layer's output and that of its
  * input. */
+static size_t grad_windows(const struct pass *p)
+{
+    return p->sways ? 2 * p->windows : p->windows;
+}
+
 static float *grad_of(const struct pass *p, unsigned slot, size_t window)
 {
     return (float *)p->grad_file.data +
-           (slot * p->windows + window) * p->length * p->job->model->shape.hidden;
+           (slot * grad_windows(p) + window) * p->length * p->job->model->shape.hidden;
 }
 
 /* The hash of what entered a layer, or of a gradient. */
@@ -80,8 +88,8 @@ static bool hash_acts(const struct pass *p, size_t layer, char hex[PITH_SHA256_H
 static bool hash_grad(const struct pass *p, unsigned slot, char hex[PITH_SHA256_HEX])
 {
     const size_t hidden = p->job->model->shape.hidden;
-    return pith_sha256_hex(grad_of(p, slot, 0), p->windows * p->length * hidden * sizeof(float),
-                           hex);
+    return pith_sha256_hex(grad_of(p, slot, 0),
+                           grad_windows(p) * p->length * hidden * sizeof(float), hex);
 }
 
 static const char *const files[] = {"pith.sense.acts", "pith.sense.grad", "pith.journal"};
@@ -99,7 +107,7 @@ static enum pith_status open_file(const char *folder, const char *name, uint64_t
 static enum pith_status open_pass(struct pass *p, const char *folder, struct pith_error *err)
 {
     const struct pith_model *m = p->job->model;
-    const uint64_t window = (uint64_t)p->windows * p->length * sizeof(float);
+    const uint64_t grads = 2ull * grad_windows(p) * p->length * sizeof(float);
     p->floats = p->length * (m->shape.hidden + pith_plans_carried(&m->plans));
     p->felt = pith_zalloc(m->plans.most_linears, sizeof *p->felt);
     p->to = pith_zalloc(m->plans.most_linears, sizeof *p->to);
@@ -107,7 +115,8 @@ static enum pith_status open_pass(struct pass *p, const char *folder, struct pit
     if (!p->felt || !p->to || !p->s->cell) return pith_fail_nomem(err, "the linears");
     const uint64_t all = (uint64_t)p->windows * p->floats * sizeof(float) * (m->shape.layers + 1);
     PITH_TRY(open_file(folder, files[0], all, &p->acts_file, err));
-    PITH_TRY(open_file(folder, files[1], 2 * window * m->shape.hidden, &p->grad_file, err));
+    PITH_TRY(open_file(folder, files[1], grads * m->shape.hidden, &p->grad_file, err));
+    if (p->sways) PITH_TRY(pith_route_work_init(&p->routing, m, p->length, err));
     PITH_TRY(pith_tape_init(&p->tape, p->job->backend, m, p->length, err));
     return pith_collector_init(&p->collector, p->job->backend, m, p->length, err);
 }
@@ -117,6 +126,7 @@ static void close_pass(struct pass *p)
     pith_sense_state_close(&p->state);
     pith_tape_free(&p->tape);
     pith_collector_free(&p->collector);
+    pith_route_work_free(&p->routing);
     pith_scratch_file_close(&p->acts_file);
     pith_scratch_file_close(&p->grad_file);
     pith_free(p->felt);
@@ -179,66 +189,20 @@ static enum pith_status go_there(struct pass *p, struct pith_error *err)
 
 /* --- the turn: a token drawn from each position's own distribution ---------------------------- */
 
-struct drawing {
-    const struct pith_backend *backend;
-    const float *logits;
-    float *d_logits;
-    const double *whole; /* log of the sum of exponentials */
-    size_t vocab;
-    uint64_t seed; /* of the first row */
-};
-
-/* The gradient of the drawn token's log-probability, with a random sign. */
-static void draw(void *ctx, size_t row, unsigned thread)
-{
-    const struct drawing *d = ctx;
-    const float *logits = d->logits + row * d->vocab;
-    float *to = d->d_logits + row * d->vocab;
-    struct pith_rng rng;
-    (void)thread;
-    pith_rng_seed(&rng, d->seed + row);
-    const double at = pith_rng_unit(&rng);
-    const float sign = pith_rng_below(&rng, 2) ? 1.0f : -1.0f;
-    size_t drawn = d->vocab;
-    double sum = 0;
-    for (size_t v = 0; v < d->vocab; v++) {
-        const double p = exp((double)logits[v] - d->whole[row]);
-        to[v] = sign * (float)-p;
-        sum += p;
-        if (drawn == d->vocab && sum > at) drawn = v;
-    }
-    to[drawn < d->vocab ? drawn : d->vocab - 1] += sign;
-}
-
 static enum pith_status turn_rows(struct pass *p, size_t window, size_t from, size_t n, float *room,
                                   struct pith_error *err)
 {
-    const struct pith_model *m = p->job->model;
-    const struct pith_acts last = acts_of(p, m->shape.layers);
-    const size_t hidden = m->shape.hidden, vocab = m->shape.vocab;
-    const float *x = pith_acts_window(&last, window) + from * hidden;
-    double whole[PITH_HEAD_ROWS];
-    float *logits = room, *d_logits = room + (size_t)PITH_HEAD_ROWS * vocab;
-    PITH_TRY(pith_model_logits(m, p->job->backend, x, n, logits, err));
-    pith_logsumexp(p->job->backend, logits, n, vocab, whole);
-    for (size_t i = 0; i < n; i++)
-        if (!isfinite(whole[i]))
-            return pith_fail(err, PITH_NUMERIC, "the model's logits are not finite");
-    struct drawing d = {.backend = p->job->backend,
-                        .logits = logits,
-                        .d_logits = d_logits,
-                        .whole = whole,
-                        .vocab = vocab,
-                        .seed = (p->job->options->seed + 1) * 0x9e3779b97f4a7c15u +
-                                window * p->length + from};
-    pith_pool_run(pith_backend_pool(p->job->backend), n, draw, &d);
-    return pith_head_grad(m, p->job->backend,
-                          &(struct pith_head_grad){.x = x,
-                                                   .logits = logits,
-                                                   .d_logits = d_logits,
-                                                   .n = n,
-                                                   .d_x = grad_of(p, 0, window) + from * hidden},
-                          err);
+    const struct pith_acts last = acts_of(p, p->job->model->shape.layers);
+    const size_t hidden = p->job->model->shape.hidden;
+    return pith_draw_rows(
+        p->job,
+        &(struct pith_draw_rows){.x = pith_acts_window(&last, window) + from * hidden,
+                                 .n = n,
+                                 .room = room,
+                                 .seed = (p->job->options->seed + 1) * 0x9e3779b97f4a7c15u +
+                                         window * p->length + from,
+                                 .d_x = grad_of(p, 0, window) + from * hidden},
+        err);
 }
 
 static enum pith_status turn(struct pass *p, struct pith_error *err)
@@ -261,6 +225,9 @@ static enum pith_status turn_once(struct pass *p, struct pith_error *err)
     if (p->turned) return PITH_OK;
     p->slot = 0;
     PITH_TRY(turn(p, err));
+    if (p->sways) /* behind the last layer there is no margin */
+        memset(grad_of(p, 0, p->windows), 0,
+               p->windows * p->length * p->job->model->shape.hidden * sizeof(float));
     json_t *line = hash_grad(p, 0, hex) ? json_pack("{s:b, s:s}", "turned", 1, "grad", hex) : NULL;
     return pith_sense_state_add(&p->state, line, err);
 }
@@ -379,13 +346,14 @@ static enum pith_status add_felt(struct pass *p, uint32_t layer, uint32_t linear
     *f = (struct felt){.choice = choice, .linear = linear, .rows = c->rows, .cols = c->cols};
     f->first = p->tasks;
     f->error = pith_alloc_aligned(count * (grids + 1), sizeof *f->error);
-    f->square = pith_zalloc(c->rows * grids, sizeof *f->square);
+    f->square = pith_zalloc(2 * c->rows * grids, sizeof *f->square);
     if (!f->error || !f->square) {
         pith_free(f->error);
         pith_free(f->square);
         return pith_fail_nomem(err, c->module);
     }
     memset(f->error, 0, count * grids * sizeof *f->error);
+    f->sway = f->square + c->rows * grids;
     f->grad = p->to[linear] = f->error + count * grids;
     p->tasks += (c->rows + ROWS_A_TASK - 1) / ROWS_A_TASK;
     p->felts++;
@@ -403,39 +371,95 @@ static void feel(void *ctx, size_t task, unsigned thread)
     (void)thread;
     while (i + 1 < p->felts && p->felt[i + 1].first <= task) i++;
     const struct felt *f = &p->felt[i];
+    double *square = p->swaying ? f->sway : f->square;
     const size_t from = (task - f->first) * ROWS_A_TASK;
     for (size_t r = from; r < f->rows && r < from + ROWS_A_TASK; r++) {
         k->lanes_f32(grids, f->cols, f->error + r * grids * f->cols, f->cols, f->grad + r * f->cols,
                      dot);
         for (size_t g = 0; g < grids; g++)
-            f->square[r * grids + g] += (double)dot[g] * (double)dot[g];
+            square[r * grids + g] += (double)dot[g] * (double)dot[g];
     }
+}
+
+/* Mixtures' sums are the routes' to hear of, the rest that of what layers read. */
+static void hear(void *ctx, const struct pith_tape_read *read)
+{
+    struct pass *p = ctx;
+    if (read->what != PITH_READ_MIXTURE) {
+        if (p->s->reads) pith_reads_seen(p->s->reads, read);
+    } else if (p->routing.curve) pith_route_feel(&p->routing, &p->s->routes, read, p->swaying);
+}
+
+/* A layer that is being felt; the last time also what it reads and what its choices cost. */
+struct feeling {
+    uint32_t layer;
+    bool last, mixed;
+};
+
+/* A window there, and back with the gradient of what is said or of margins. */
+static enum pith_status feel_window(struct pass *p, struct feeling *f, size_t w,
+                                    struct pith_error *err)
+{
+    const struct pith_acts in = acts_of(p, f->layer), spare = acts_of(p, f->layer + 1);
+    const size_t at = p->swaying ? p->windows + w : w;
+    for (size_t i = 0; i < p->felts; i++)
+        memset(p->felt[i].grad, 0,
+               (size_t)p->felt[i].rows * p->felt[i].cols * sizeof *p->felt[i].grad);
+    PITH_TRY(pith_tape_forward(&p->tape, &p->block, pith_acts_window(&in, w), p->length,
+                               pith_acts_window(&spare, w), err));
+    if (p->sways && !p->swaying)
+        f->mixed = pith_route_look(&p->routing, &p->tape, &p->block,
+                                   (p->job->options->seed + 1) * 0xd1342543de82ef95u +
+                                       f->layer * p->windows + w);
+    const bool sways = p->swaying && f->mixed;
+    const bool heard = f->last && (p->s->reads || p->sways);
+    struct pith_guide_window guided = {p->s->guide, f->layer, w * p->length};
+    const bool guides = f->last && guided.guide;
+    if (guides) pith_guide_routes(&guided, &p->tape, &p->block);
+    if (p->s->reads) p->s->reads->swaying = p->swaying;
+    pith_tape_backward(
+        &p->tape, &p->block,
+        &(struct pith_tape_grad){.d_out = grad_of(p, p->slot, at),
+                                 .w = p->to,
+                                 .d_x = f->last ? grad_of(p, p->slot ^ 1, at) : NULL,
+                                 .seen = heard ? hear : NULL,
+                                 .ctx = p,
+                                 .gave = guides ? pith_guide_gave : NULL,
+                                 .gave_ctx = &guided,
+                                 .rivals = sways ? &p->routing.rivals : NULL,
+                                 .d_margin = sways ? p->routing.d_margin : NULL});
+    pith_pool_run(pith_backend_pool(p->job->backend), p->tasks, feel, p);
+    return PITH_OK;
 }
 
 static enum pith_status feel_windows(struct pass *p, uint32_t layer, bool last,
                                      struct pith_error *err)
 {
-    const struct pith_acts in = acts_of(p, layer), spare = acts_of(p, layer + 1);
-    for (size_t w = 0; w < p->windows; w++) {
-        for (size_t i = 0; i < p->felts; i++)
-            memset(p->felt[i].grad, 0,
-                   (size_t)p->felt[i].rows * p->felt[i].cols * sizeof *p->felt[i].grad);
-        PITH_TRY(pith_tape_forward(&p->tape, &p->block, pith_acts_window(&in, w), p->length,
-                                   pith_acts_window(&spare, w), err));
-        struct pith_guide_window guided = {p->s->guide, layer, w * p->length};
-        const bool guides = last && guided.guide;
-        if (guides) pith_guide_routes(&guided, &p->tape, &p->block);
-        const struct pith_tape_grad g = {.d_out = grad_of(p, p->slot, w),
-                                         .w = p->to,
-                                         .d_x = last ? grad_of(p, p->slot ^ 1, w) : NULL,
-                                         .seen = last && p->s->reads ? pith_reads_seen : NULL,
-                                         .ctx = p->s->reads,
-                                         .gave = guides ? pith_guide_gave : NULL,
-                                         .gave_ctx = &guided};
-        pith_tape_backward(&p->tape, &p->block, &g);
-        pith_pool_run(pith_backend_pool(p->job->backend), p->tasks, feel, p);
+    const struct pith_routes *routes = &p->s->routes;
+    struct feeling f = {.layer = layer, .last = last};
+    /* Behind the last router nothing sways, and the gradient is 0. */
+    const bool sways =
+        p->sways && pith_routes_from(routes, &p->job->model->plans, layer, PITH_NO_PART) <
+                        routes->routers;
+    p->routing.curve = last ? pith_routes_of(routes, layer) : NULL;
+    enum pith_status s = PITH_OK;
+    for (size_t w = 0; w < p->windows && s == PITH_OK; w++) {
+        s = feel_window(p, &f, w, err);
+        p->swaying = sways;
+        if (sways && s == PITH_OK) s = feel_window(p, &f, w, err);
+        p->swaying = false;
+        if (p->sways && !sways && last)
+            memset(grad_of(p, p->slot ^ 1, p->windows + w), 0,
+                   p->length * p->job->model->shape.hidden * sizeof(float));
     }
-    return PITH_OK;
+    return s;
+}
+
+static double sum_of(const double *x, size_t rows, size_t stride)
+{
+    double sum = 0;
+    for (size_t r = 0; r < rows; r++) sum += x[r * stride];
+    return sum;
 }
 
 /* What was felt of the linears held so far becomes their cells'. */
@@ -446,12 +470,17 @@ static enum pith_status settle(struct pass *p, uint32_t layer, bool last, struct
     enum pith_status s = PITH_OK;
     if (last && p->s->guide) pith_guide_begin(p->s->guide, layer);
     if (p->felts || last) s = feel_windows(p, layer, last, err);
-    for (size_t i = 0; i < p->felts && s == PITH_OK; i++)
+    for (size_t i = 0; i < p->felts && s == PITH_OK; i++) {
+        const struct felt *f = &p->felt[i];
+        const uint32_t behind =
+            p->s->routes.routers - pith_sense_from(p->s, p->job, f->choice);
         for (size_t g = 0; g < grids; g++) {
-            double sum = 0;
-            for (uint32_t r = 0; r < p->felt[i].rows; r++) sum += p->felt[i].square[r * grids + g];
-            pith_sense_at(p->s, p->felt[i].choice, g)->kld = sum / tokens / 2;
+            struct pith_sense_cell *cell = pith_sense_at(p->s, f->choice, g);
+            cell->kld = sum_of(f->square + g, f->rows, grids) / tokens / 2;
+            cell->sway = behind ? sum_of(f->sway + g, f->rows, grids) / tokens / behind : 0;
         }
+    }
+    if (s == PITH_OK && p->routing.curve && last) pith_route_settle(p->routing.curve, tokens);
     drop_felt(p);
     return s;
 }
@@ -498,7 +527,7 @@ static enum pith_status go_through(struct pass *p, uint32_t layer, struct pith_e
     }
     pith_stages_end(&stages);
     if (s == PITH_OK) s = settle(p, layer, true, err);
-    if (s == PITH_OK && p->s->reads) pith_reads_end(p->s->reads);
+    if (s == PITH_OK && p->s->reads) pith_reads_end(p->s->reads, &p->s->routes);
     drop_felt(p);
     return s;
 }
@@ -616,75 +645,6 @@ static enum pith_status take_up(struct pass *p, struct pith_error *err)
     return pith_sense_state_reset(&p->state, p->job, p->s, err);
 }
 
-/* --- memory ----------------------------------------------------------------------------------- */
-
-/* The most that a site's errors take, with a copy of a matrix, its statistics and its rounding. */
-static uint64_t site_bytes(const struct pass *p, uint32_t layer, const struct pith_site_spec *site)
-{
-    const struct pith_job *job = p->job;
-    uint64_t errors = 0, rounding = 0;
-    for (uint32_t i = site->first; i < site->first + site->count; i++) {
-        const struct pith_choice *c = pith_job_choice(job, layer, i);
-        const uint64_t matrix = (uint64_t)c->rows * c->cols * sizeof(float);
-        const uint64_t more = matrix + pith_job_rounding_bytes(job, c) +
-                              pith_job_made_bytes(job, c);
-        errors += matrix * (p->s->grids + 1);
-        if (more > rounding) rounding = more;
-    }
-    return errors + rounding + pith_stats_bytes(site->dim, p->needs, 0);
-}
-
-/* What going there and back takes beside a block. */
-static uint64_t through_bytes(const struct pith_job *job)
-{
-    const struct pith_model *m = job->model;
-    const unsigned threads = pith_pool_threads(pith_backend_pool(job->backend));
-    return pith_tape_bytes(m, threads, job->calib.length) +
-           pith_collector_bytes(m, job->calib.length) +
-           2ull * PITH_HEAD_ROWS * m->shape.vocab * sizeof(float);
-}
-
-uint64_t pith_sense_guide_bytes(const struct pith_job *job)
-{
-    uint64_t block = 0;
-    for (uint32_t l = 0; l < job->model->shape.layers; l++) {
-        const uint64_t bytes = pith_block_float_bytes(pith_job_plan(job, l));
-        if (bytes > block) block = bytes;
-    }
-    return block + through_bytes(job);
-}
-
-/* Takes what --memory leaves for errors; PITH_LIMIT when it does not do. */
-static enum pith_status fit_memory(struct pass *p, struct pith_error *err)
-{
-    const struct pith_job *job = p->job;
-    const struct pith_model *m = job->model;
-    const uint64_t limit = job->options->memory;
-    const unsigned threads = pith_pool_threads(pith_backend_pool(job->backend));
-    uint64_t site = 0, block = 0;
-    p->most = HELD;
-    if (!limit || p->s->guide) return PITH_OK; /* the run that is guided was held against it */
-    for (uint32_t l = 0; l < m->shape.layers; l++) {
-        const struct pith_layer_plan *plan = pith_job_plan(job, l);
-        const uint64_t bytes = pith_block_float_bytes(plan);
-        if (bytes > block) block = bytes;
-        for (uint32_t i = 0; i < plan->sites; i++) {
-            const uint64_t one = site_bytes(p, l, &plan->site[i]);
-            if (one > site) site = one;
-        }
-    }
-    const uint64_t fixed = pith_memory_anonymous() + pith_heap_holes() + block + site +
-                           through_bytes(job) +
-                           (p->s->reads ? pith_reads_bytes(p->s->reads, m, threads) : 0);
-    if (fixed > limit)
-        return pith_fail(err, PITH_LIMIT,
-                         "sensitivities need about %llu MiB and --memory allows %llu MiB; fewer"
-                         " grids to --try or a shorter --seq-len need less",
-                         (unsigned long long)(fixed >> 20), (unsigned long long)(limit >> 20));
-    if (limit - fixed < p->most) p->most = limit - fixed;
-    return PITH_OK;
-}
-
 /* --- the whole -------------------------------------------------------------------------------- */
 
 enum pith_status pith_sense_check(const struct pith_job *job, struct pith_error *err)
@@ -734,6 +694,7 @@ bool pith_sense_is_begun(const char *folder)
 void pith_sense_free(struct pith_sense *s)
 {
     pith_free(s->cell);
+    pith_routes_free(&s->routes);
     s->cell = NULL;
 }
 
@@ -776,10 +737,13 @@ enum pith_status pith_sense_run(const struct pith_job *job, const char *folder,
                      .needs = s->guide ? 0 : job->recipe.round->needs,
                      .total = 2.0 * job->model->shape.layers};
     s->cell = NULL;
+    s->routes = (struct pith_routes){0};
+    if (!s->guide) PITH_TRY(pith_routes_open(&s->routes, &job->model->plans, err));
+    p.sways = s->routes.routers > 0;
     for (size_t g = 0; g < s->grids; g++)
         if (pith_gridder_for(&s->grid[g])) p.needs |= pith_gridder_for(&s->grid[g])->needs;
     if (s->reads) p.needs |= pith_reads_needs(s->reads);
-    enum pith_status r = fit_memory(&p, err);
+    enum pith_status r = pith_sense_fit(job, s, p.needs, &p.most, err);
     if (r == PITH_OK && s->reads) r = pith_reads_open(s->reads, job, err);
     if (r == PITH_OK) r = pith_sense_state_open(&p.state, folder, job, s, err);
     const bool mine = r == PITH_OK;

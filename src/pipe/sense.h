@@ -10,17 +10,21 @@
  * works efficiently in learning"). Tokens of a window go back together, each with a random sign,
  * so that the square of their sum is on average the sum of their squares (Hutchinson 1990). Errors
  * of different rows and of different linears count as independent, so that their squares add up.
- * The first-order term is zero: the model is where its divergence from itself is least. */
+ * The first-order term is zero: the model is where its divergence from itself is least. Which
+ * experts tokens take counts as given there; what errors cost by changing that comes on top
+ * (pipe/sense_routes.h). */
 #ifndef PITH_PIPE_SENSE_H
 #define PITH_PIPE_SENSE_H
 
 #include "calib/guide.h"
 #include "pipe/sense_reads.h"
+#include "pipe/sense_routes.h"
 
 /* A linear on a grid. */
 struct pith_sense_cell {
     bool can;       /* the container holds it */
-    double kld;     /* nats a token that the model's divergence grows by */
+    double kld;     /* nats a token that the model's divergence grows by, choices as they are */
+    double sway;    /* what each router behind it has its margins' variance grow by */
     double error;   /* ||D|| / ||W|| */
     uint64_t bytes; /* of the matrix, scales counted */
 };
@@ -29,6 +33,7 @@ struct pith_sense {
     const struct pith_grid *grid; /* borrowed */
     size_t grids;
     struct pith_sense_cell *cell; /* [job->choice_count][grids], owned */
+    struct pith_routes routes;    /* what swaying the routers costs, owned */
     struct pith_reads *reads;     /* what else is asked; NULL: nothing. The caller's */
     /* Or, without grids: what linears give, for rounding by it. Filled, and made safe; the
      * caller's. What tells so stays in the folder ("pith.guide.journal") until the caller removes
@@ -41,13 +46,21 @@ static inline struct pith_sense_cell *pith_sense_at(const struct pith_sense *s, 
 {
     return &s->cell[choice * s->grids + grid];
 }
+/* The first router that a choice sways. */
+static inline uint32_t pith_sense_from(const struct pith_sense *s, const struct pith_job *job,
+                                       size_t choice)
+{
+    const struct pith_choice *c = &job->choices[choice];
+    return pith_routes_from(&s->routes, &job->model->plans, c->layer, c->linear);
+}
 
-/* Fills s->cell for the job's model, calibration text, rounder and container; `folder`, which is
- * there, has the activations of every layer while it runs. Linears that stay in 16 bits unless they
- * are named have no cell that can. The job's statistics are those of its rounder and of all grids.
- * What an interrupted call for the same job left in the folder is gone on with, to the same bits;
- * PITH_IO when it is another job's. After success, and where the same would fail again, nothing of
- * it stays there. Errors as those of quantizing; PITH_UNSUPPORTED where a gradient is not made. */
+/* Fills s->cell and s->routes for the job's model, calibration text, rounder and container;
+ * `folder`, which is there, has the activations of every layer while it runs. Linears that stay in
+ * 16 bits unless they are named have no cell that can. The job's statistics are those of its
+ * rounder and of all grids. What an interrupted call for the same job left in the folder is gone on
+ * with, to the same bits; PITH_IO when it is another job's. After success, and where the same would
+ * fail again, nothing of it stays there. Errors as those of quantizing; PITH_UNSUPPORTED where a
+ * gradient is not made. */
 enum pith_status pith_sense_run(const struct pith_job *job, const char *folder,
                                 struct pith_sense *s, struct pith_error *err);
 /* PITH_UNSUPPORTED for a recipe that does more than round linears one by one. */
@@ -59,6 +72,10 @@ static inline const char *pith_sense_journal(const struct pith_sense *s)
 }
 /* Bytes that filling a guide takes. */
 uint64_t pith_sense_guide_bytes(const struct pith_job *job);
+/* *most = bytes of errors to hold at once, of what --memory leaves when statistics are those of
+ * `needs` (enum pith_needs); PITH_LIMIT when it does not do. */
+enum pith_status pith_sense_fit(const struct pith_job *job, const struct pith_sense *s,
+                                unsigned needs, uint64_t *most, struct pith_error *err);
 /* Whether there is something in the folder to go on with; removes it. */
 bool pith_sense_is_begun(const char *folder);
 void pith_sense_forget(const char *folder);

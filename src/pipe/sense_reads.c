@@ -132,9 +132,16 @@ uint64_t pith_reads_bytes(const struct pith_reads *r, const struct pith_model *m
 {
     const uint64_t found = (uint64_t)m->plans.layers *
                            (m->plans.most_sites * r->acts_count + 2 * r->kv_count);
-    return found * sizeof(double) +
+    return (m->plans.experts ? 2 : 1) * found * sizeof(double) +
            (uint64_t)threads * widest_of(&m->plans) * (2 * sizeof(float) + sizeof(double)) +
            m->plans.most_sites * r->acts_count * sizeof(struct pith_input);
+}
+
+static double *take_unknown(size_t count)
+{
+    double *x = pith_alloc(count + 1, sizeof *x);
+    for (size_t i = 0; x && i < count; i++) x[i] = (double)NAN;
+    return x;
 }
 
 enum pith_status pith_reads_open(struct pith_reads *r, const struct pith_job *job,
@@ -146,11 +153,12 @@ enum pith_status pith_reads_open(struct pith_reads *r, const struct pith_job *jo
     const size_t caches = 2 * (size_t)p->layers * r->kv_count;
     struct pith_read_work *w = pith_zalloc(1, sizeof *w);
     r->work = w;
-    r->site = pith_alloc(sites + 1, sizeof *r->site);
-    r->cache = pith_alloc(caches + 1, sizeof *r->cache);
-    if (!w || !r->site || !r->cache) return pith_fail_nomem(err, "what layers read");
-    for (size_t i = 0; i < sites; i++) r->site[i] = (double)NAN;
-    for (size_t i = 0; i < caches; i++) r->cache[i] = (double)NAN;
+    r->site = take_unknown(sites);
+    r->cache = take_unknown(caches);
+    if (p->experts) r->site_sway = take_unknown(sites);
+    if (p->experts) r->cache_sway = take_unknown(caches);
+    if (!w || !r->site || !r->cache || (p->experts && (!r->site_sway || !r->cache_sway)))
+        return pith_fail_nomem(err, "what layers read");
     w->job = job;
     w->tokens = (double)job->calib.windows * (double)job->calib.length;
     w->widest = widest_of(p);
@@ -170,8 +178,10 @@ void pith_reads_free(struct pith_reads *r)
     pith_free(r->work);
     pith_free(r->site);
     pith_free(r->cache);
+    pith_free(r->site_sway);
+    pith_free(r->cache_sway);
     r->work = NULL;
-    r->site = r->cache = NULL;
+    r->site = r->cache = r->site_sway = r->cache_sway = NULL;
 }
 
 unsigned pith_reads_needs(const struct pith_reads *r)
@@ -206,10 +216,15 @@ void pith_reads_begin(struct pith_reads *r, uint32_t layer)
                 .grid = r->acts[g], .scale = 1.0f, .rule = w->job->container->input_rule};
             const bool can = is_rounded(l, &l->site[s]) &&
                              pith_input_check(in, l->site[s].dim, &ignored) == PITH_OK;
-            pith_reads_site(r, plans, layer, s)[g] = can ? 0 : (double)NAN;
+            const size_t at = pith_reads_site(r, plans, layer, s) + g;
+            r->site[at] = can ? 0 : (double)NAN;
+            if (r->site_sway) r->site_sway[at] = r->site[at];
         }
-    for (size_t k = 0; k < r->kv_count; k++)
-        pith_reads_cache(r, layer, false)[k] = pith_reads_cache(r, layer, true)[k] = (double)NAN;
+    for (size_t k = 0; k < 2 * r->kv_count; k++) {
+        const size_t at = pith_reads_cache(r, layer, false) + k;
+        r->cache[at] = (double)NAN;
+        if (r->cache_sway) r->cache_sway[at] = (double)NAN;
+    }
 }
 
 void pith_reads_range(struct pith_reads *r, uint32_t site, const struct pith_stats *stats)
@@ -225,14 +240,35 @@ void pith_reads_range(struct pith_reads *r, uint32_t site, const struct pith_sta
     }
 }
 
-void pith_reads_end(struct pith_reads *r)
+static void scale(double *x, size_t count, double over)
 {
-    const struct pith_plans *plans = &r->work->job->model->plans;
-    const double over = 2 * r->work->tokens;
-    double *site = pith_reads_site(r, plans, r->work->layer, 0);
-    double *cache = pith_reads_cache(r, r->work->layer, false);
-    for (size_t i = 0; i < plans->most_sites * r->acts_count; i++) site[i] /= over;
-    for (size_t i = 0; i < 2 * r->kv_count; i++) cache[i] /= over;
+    for (size_t i = 0; x && i < count; i++) x[i] /= over;
+}
+
+/* The routers behind a site, or behind what attention keeps, share what was found. */
+static double routers_behind(const struct pith_reads *r, const struct pith_routes *routes,
+                             const struct pith_site_spec *site)
+{
+    const struct pith_plans *p = &r->work->job->model->plans;
+    const uint32_t from =
+        pith_routes_from(routes, p, r->work->layer, site ? site->first : PITH_NO_PART);
+    return from < routes->routers ? routes->routers - from : 1;
+}
+
+void pith_reads_end(struct pith_reads *r, const struct pith_routes *routes)
+{
+    const struct pith_read_work *w = r->work;
+    const struct pith_plans *plans = &w->job->model->plans;
+    const struct pith_layer_plan *l = pith_plan(plans, w->layer);
+    const size_t site = pith_reads_site(r, plans, w->layer, 0);
+    const size_t cache = pith_reads_cache(r, w->layer, false);
+    scale(r->site + site, plans->most_sites * r->acts_count, 2 * w->tokens);
+    scale(r->cache + cache, 2 * r->kv_count, 2 * w->tokens);
+    if (!r->site_sway) return;
+    for (uint32_t i = 0; i < l->sites; i++)
+        scale(r->site_sway + site + i * r->acts_count, r->acts_count,
+              w->tokens * routers_behind(r, routes, &l->site[i]));
+    scale(r->cache_sway + cache, 2 * r->kv_count, w->tokens * routers_behind(r, routes, NULL));
 }
 
 /* --- what is felt ----------------------------------------------------------------------------- */
@@ -328,8 +364,12 @@ void pith_reads_seen(void *ctx, const struct pith_tape_read *read)
     const bool site = read->what == PITH_READ_SITE;
     if (!site && shares(plans, w->layer)) return;
     w->read = read;
-    w->to = site ? pith_reads_site(r, plans, w->layer, read->site)
-                 : pith_reads_cache(r, w->layer, read->what == PITH_READ_VALUES);
+    if (site)
+        w->to = (r->swaying ? r->site_sway : r->site) +
+                pith_reads_site(r, plans, w->layer, read->site);
+    else
+        w->to = (r->swaying ? r->cache_sway : r->cache) +
+                pith_reads_cache(r, w->layer, read->what == PITH_READ_VALUES);
     pith_pool_run(pith_backend_pool(w->job->backend), site ? r->acts_count : r->kv_count,
                   site ? feel_acts : feel_cache, r);
 }

@@ -15,6 +15,7 @@
 #include "model/block_grad.h"
 #include "model/kv.h"
 #include "pipe/job.h"
+#include "pipe/sense_routes.h"
 #include "quant/stats.h"
 
 enum { PITH_READ_TRIES = 24 };
@@ -29,16 +30,21 @@ struct pith_reads {
     /* What is found, in nats a token; NaN: it cannot be, or has not been looked at. */
     double *site;  /* [layers][most sites][acts_count], owned */
     double *cache; /* [layers][2][kv_count], keys and values (of latents both, as keys), owned */
+    /* Of mixtures (pipe/sense_routes.h), else NULL: what each router behind has its margins'
+     * variance grow by, laid as the others. */
+    double *site_sway, *cache_sway;
+    bool swaying; /* whether gradients are those of margins */
     struct pith_read_work *work;
 };
-static inline double *pith_reads_site(const struct pith_reads *r, const struct pith_plans *p,
-                                      uint32_t layer, uint32_t site)
+/* Where those of a site begin, and of a layer's keys or values. */
+static inline size_t pith_reads_site(const struct pith_reads *r, const struct pith_plans *p,
+                                     uint32_t layer, uint32_t site)
 {
-    return r->site + ((size_t)layer * p->most_sites + site) * r->acts_count;
+    return ((size_t)layer * p->most_sites + site) * r->acts_count;
 }
-static inline double *pith_reads_cache(const struct pith_reads *r, uint32_t layer, bool values)
+static inline size_t pith_reads_cache(const struct pith_reads *r, uint32_t layer, bool values)
 {
-    return r->cache + (2 * (size_t)layer + values) * r->kv_count;
+    return (2 * (size_t)layer + values) * r->kv_count;
 }
 
 /* Adds what is asked: texts may list several grids with commas; of a cache each is one name. "none"
@@ -64,7 +70,7 @@ unsigned pith_reads_needs(const struct pith_reads *r);
 void pith_reads_begin(struct pith_reads *r, uint32_t layer);
 void pith_reads_range(struct pith_reads *r, uint32_t site, const struct pith_stats *stats);
 void pith_reads_seen(void *ctx, const struct pith_tape_read *read);
-void pith_reads_end(struct pith_reads *r);
+void pith_reads_end(struct pith_reads *r, const struct pith_routes *routes);
 
 /* A position's bits a number in a site's input, or of a layer's keys or values. */
 double pith_reads_acts_bits(const struct pith_reads *r, size_t grid, uint32_t width);

@@ -193,6 +193,33 @@ static struct pith_sense_cell *cells_of(const struct pith_job *job, const struct
     return &of->cell[first[layer] * of->grids];
 }
 
+static void keep_reads(json_t **j, const struct pith_reads *r, const struct pith_plans *plans,
+                       uint32_t layer)
+{
+    const size_t site = pith_reads_site(r, plans, layer, 0);
+    const size_t cache = pith_reads_cache(r, layer, false);
+    const size_t sites = plans->most_sites * r->acts_count, caches = 2 * r->kv_count;
+    pith_json_set(j, "site", numbers_of(r->site + site, sites));
+    pith_json_set(j, "cache", numbers_of(r->cache + cache, caches));
+    if (!r->site_sway) return;
+    pith_json_set(j, "site_sway", numbers_of(r->site_sway + site, sites));
+    pith_json_set(j, "cache_sway", numbers_of(r->cache_sway + cache, caches));
+}
+
+static bool take_reads(const json_t *j, struct pith_reads *r, const struct pith_plans *plans,
+                       uint32_t layer)
+{
+    const size_t site = pith_reads_site(r, plans, layer, 0);
+    const size_t cache = pith_reads_cache(r, layer, false);
+    const size_t sites = plans->most_sites * r->acts_count, caches = 2 * r->kv_count;
+    if (!take_numbers(json_object_get(j, "site"), r->site + site, sites) ||
+        !take_numbers(json_object_get(j, "cache"), r->cache + cache, caches))
+        return false;
+    return !r->site_sway ||
+           (take_numbers(json_object_get(j, "site_sway"), r->site_sway + site, sites) &&
+            take_numbers(json_object_get(j, "cache_sway"), r->cache_sway + cache, caches));
+}
+
 json_t *pith_sense_state_layer(const struct pith_job *job, const struct pith_sense *of,
                                uint32_t layer, const char *grad)
 {
@@ -203,14 +230,15 @@ json_t *pith_sense_state_layer(const struct pith_job *job, const struct pith_sen
     const struct pith_sense_cell *cell = cells_of(job, of, layer, &count);
     for (size_t i = 0; i < count; i++)
         pith_json_add(&list, cell[i].can
-                                 ? json_pack("[o, o, I]", number_of(cell[i].kld),
-                                             number_of(cell[i].error), (json_int_t)cell[i].bytes)
+                                 ? json_pack("[o, o, I, o]", number_of(cell[i].kld),
+                                             number_of(cell[i].error), (json_int_t)cell[i].bytes,
+                                             number_of(cell[i].sway))
                                  : json_null());
-    return json_pack(
-        "{s:i, s:s, s:o, s:o, s:o}", "back", (int)layer, "grad", grad, "cells", list, "site",
-        numbers_of(r ? pith_reads_site(r, plans, layer, 0) : NULL,
-                   r ? plans->most_sites * r->acts_count : 0),
-        "cache", numbers_of(r ? pith_reads_cache(r, layer, false) : NULL, r ? 2 * r->kv_count : 0));
+    json_t *j = json_pack("{s:i, s:s, s:o}", "back", (int)layer, "grad", grad, "cells", list);
+    if (r) keep_reads(&j, r, plans, layer);
+    const struct pith_router_curve *curve = pith_routes_of(&of->routes, layer);
+    if (curve) pith_json_set(&j, "router", numbers_of(curve->kld, PITH_ROUTER_POINTS));
+    return j;
 }
 
 static bool take_cell(const json_t *j, struct pith_sense_cell *cell)
@@ -221,13 +249,13 @@ static bool take_cell(const json_t *j, struct pith_sense_cell *cell)
     if (!json_is_integer(bytes) || json_integer_value(bytes) < 0) return false;
     cell->bytes = (uint64_t)json_integer_value(bytes);
     return take_number(json_array_get(j, 0), &cell->kld) &&
-           take_number(json_array_get(j, 1), &cell->error);
+           take_number(json_array_get(j, 1), &cell->error) &&
+           take_number(json_array_get(j, 3), &cell->sway);
 }
 
 bool pith_sense_state_take(const struct pith_job *job, struct pith_sense *of, const json_t *line)
 {
     const struct pith_plans *plans = &job->model->plans;
-    const struct pith_reads *r = of->reads;
     const json_t *list = json_object_get(line, "cells"), *back = json_object_get(line, "back");
     const json_int_t layer = json_is_integer(back) ? json_integer_value(back) : -1;
     size_t count;
@@ -235,10 +263,8 @@ bool pith_sense_state_take(const struct pith_job *job, struct pith_sense *of, co
     struct pith_sense_cell *cell = cells_of(job, of, (uint32_t)layer, &count);
     bool good = json_array_size(list) == count;
     for (size_t i = 0; i < count && good; i++) good = take_cell(json_array_get(list, i), &cell[i]);
-    if (!good || !r) return good;
-    return take_numbers(json_object_get(line, "site"),
-                        pith_reads_site(r, plans, (uint32_t)layer, 0),
-                        plans->most_sites * r->acts_count) &&
-           take_numbers(json_object_get(line, "cache"), pith_reads_cache(r, (uint32_t)layer, false),
-                        2 * r->kv_count);
+    struct pith_router_curve *curve = pith_routes_of(&of->routes, (uint32_t)layer);
+    if (good && curve)
+        good = take_numbers(json_object_get(line, "router"), curve->kld, PITH_ROUTER_POINTS);
+    return good && (!of->reads || take_reads(line, of->reads, plans, (uint32_t)layer));
 }

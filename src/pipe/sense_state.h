@@ -5,7 +5,8 @@
  *     {"pith", "job"}                               whose it is
  *     {"there": layer, "acts": hash}                what entered layer + 1 is on disk
  *     {"turned": true, "grad": hash}                the gradient of the last layer's output
- *     {"back": layer, "grad", "cells", "site", "cache"}   ... of that layer's input, and its cells
+ *     {"back": layer, "grad", "cells", "site", "cache"}   ... of that layer's input, and its cells;
+ *                           of a mixture's also "router", "site_sway", "cache_sway"
  *     {"back": layer, "grad", "guide": hash}              ... or its guide
  *
  * The hash of a line is that of the line before it and of the object. Lines from the first that is

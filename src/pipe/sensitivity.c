@@ -9,6 +9,43 @@
 
 #include <math.h>
 
+/* What a change costs while choices are as they are, and what it adds to routers' variances. */
+struct cost {
+    double kld, sway;
+};
+
+/* Of mixtures a row tells what sums over several changes need: see add_routers(). */
+static void add_sway(json_t **row, const struct pith_routes *r, uint32_t from, struct cost c)
+{
+    if (r->routers == 0) return;
+    pith_json_set(row, "fixed", json_real(c.kld));
+    pith_json_set(row, "sway", json_real(c.sway));
+    pith_json_set(row, "from", json_integer((json_int_t)from));
+}
+
+static double alone(const struct pith_routes *r, uint32_t from, struct cost c)
+{
+    return c.kld + pith_routes_kld(r, from, c.sway);
+}
+
+/* Each router's curve: what a variance of its margins costs. Changes together cost the sum of their
+ * "fixed", and of each router what the sum of the "sway" of those costs whose "from" is not behind
+ * it. */
+static json_t *routers_of(const struct pith_routes *r)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < r->routers; i++) {
+        json_t *variance = json_array(), *kld = json_array();
+        for (size_t k = 0; k < PITH_ROUTER_POINTS; k++) {
+            pith_json_add(&variance, json_real(pith_router_variance(k)));
+            pith_json_add(&kld, json_real(r->router[i].kld[k]));
+        }
+        pith_json_add(&list, json_pack("{s:I, s:o, s:o}", "layer", (json_int_t)r->router[i].layer,
+                                       "variance", variance, "kld", kld));
+    }
+    return list;
+}
+
 static void add_rows(json_t **rows, const struct pith_job *job, const struct pith_sense *s)
 {
     for (size_t i = 0; i < job->choice_count; i++)
@@ -18,11 +55,15 @@ static void add_rows(json_t **rows, const struct pith_job *job, const struct pit
             char grid[PITH_GRID_TEXT];
             if (!cell->can) continue;
             pith_grid_format(&s->grid[g], grid);
-            pith_json_add(rows, json_pack("{s:s, s:s, s:s, s:f, s:I, s:f, s:f}", "kind", "weights",
-                                          "part", c->module, "grid", grid, "bits",
-                                          8.0 * (double)cell->bytes / c->rows / c->cols, "bytes",
-                                          (json_int_t)cell->bytes, "kld", cell->kld, "error",
-                                          cell->error));
+            const struct cost cost = {cell->kld, cell->sway};
+            const uint32_t from = pith_sense_from(s, job, i);
+            json_t *row = json_pack(
+                "{s:s, s:s, s:s, s:f, s:I, s:f, s:f}", "kind", "weights", "part", c->module, "grid",
+                grid, "bits", 8.0 * (double)cell->bytes / c->rows / c->cols, "bytes",
+                (json_int_t)cell->bytes, "kld", alone(&s->routes, from, cost), "error",
+                cell->error);
+            add_sway(&row, &s->routes, from, cost);
+            pith_json_add(rows, row);
         }
 }
 
@@ -40,42 +81,51 @@ static void add_read(json_t **rows, const struct pith_plans *plans, uint32_t lay
 }
 
 /* Inputs of a layer's sites: bytes of a token. */
-static void add_acts(json_t **rows, const struct pith_plans *plans, const struct pith_reads *r,
+static void add_acts(json_t **rows, const struct pith_plans *plans, const struct pith_sense *s,
                      uint32_t layer)
 {
+    const struct pith_reads *r = s->reads;
     const struct pith_layer_plan *l = pith_plan(plans, layer);
     for (uint32_t i = 0; i < l->sites; i++)
         for (size_t g = 0; g < r->acts_count; g++) {
-            const double kld = pith_reads_site(r, plans, layer, i)[g];
+            const size_t at = pith_reads_site(r, plans, layer, i) + g;
+            const uint32_t from = pith_routes_from(&s->routes, plans, layer, l->site[i].first);
+            const struct cost c = {r->site[at], r->site_sway ? r->site_sway[at] : 0};
             const double bits = pith_reads_acts_bits(r, g, l->site[i].dim);
             char grid[PITH_GRID_TEXT];
-            if (isnan(kld)) continue;
+            if (isnan(c.kld)) continue;
             pith_grid_format(&r->acts[g], grid);
-            add_read(rows, plans, layer, l->site[i].name,
-                     json_pack("{s:s, s:s, s:f, s:I, s:f}", "kind", "acts", "grid", grid, "bits",
-                               bits, "bytes", (json_int_t)ceil(bits * l->site[i].dim / 8), "kld",
-                               kld));
+            json_t *row = json_pack("{s:s, s:s, s:f, s:I, s:f}", "kind", "acts", "grid", grid,
+                                    "bits", bits, "bytes",
+                                    (json_int_t)ceil(bits * l->site[i].dim / 8), "kld",
+                                    alone(&s->routes, from, c));
+            add_sway(&row, &s->routes, from, c);
+            add_read(rows, plans, layer, l->site[i].name, row);
         }
 }
 
 /* Keys and values of a layer: bytes of a position. */
-static void add_caches(json_t **rows, const struct pith_plans *plans, const struct pith_reads *r,
+static void add_caches(json_t **rows, const struct pith_plans *plans, const struct pith_sense *of,
                        uint32_t layer)
 {
+    const struct pith_reads *r = of->reads;
     const struct pith_state_spec *s = &pith_plan(plans, layer)->state;
     const bool latent = s->kind == PITH_STATE_LATENT;
+    const uint32_t from = pith_routes_from(&of->routes, plans, layer, PITH_NO_PART);
     for (int values = 0; values < 2; values++)
         for (size_t k = 0; k < r->kv_count; k++) {
-            const double kld = pith_reads_cache(r, layer, values == 1)[k];
+            const size_t at = pith_reads_cache(r, layer, values == 1) + k;
+            const struct cost c = {r->cache[at], r->cache_sway ? r->cache_sway[at] : 0};
             const double bytes = pith_reads_cache_bytes(r, k, s, values == 1);
             const char *what = latent ? "kv" : values ? "v" : "k";
             const double width = latent ? pith_kv_numbers(s)
                                         : (double)s->heads * (values ? s->value : s->key);
-            if (isnan(kld)) continue;
-            add_read(rows, plans, layer, what,
-                     json_pack("{s:s, s:s, s:f, s:I, s:f}", "kind", "cache", "grid", r->kv_name[k],
-                               "bits", 8 * bytes / width, "bytes", (json_int_t)ceil(bytes), "kld",
-                               kld));
+            if (isnan(c.kld)) continue;
+            json_t *row = json_pack("{s:s, s:s, s:f, s:I, s:f}", "kind", "cache", "grid",
+                                    r->kv_name[k], "bits", 8 * bytes / width, "bytes",
+                                    (json_int_t)ceil(bytes), "kld", alone(&of->routes, from, c));
+            add_sway(&row, &of->routes, from, c);
+            add_read(rows, plans, layer, what, row);
         }
 }
 
@@ -100,14 +150,17 @@ static json_t *report_of(const struct pith_job *job, const struct pith_sense *s)
     }
     add_rows(&rows, job, s);
     for (uint32_t i = 0; i < job->model->plans.layers; i++)
-        add_caches(&rows, &job->model->plans, s->reads, i);
+        add_caches(&rows, &job->model->plans, s, i);
     for (uint32_t i = 0; i < job->model->plans.layers; i++)
-        add_acts(&rows, &job->model->plans, s->reads, i);
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "model", job->options->model,
+        add_acts(&rows, &job->model->plans, s, i);
+    json_t *j =
+        json_pack("{s:s, s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "model", job->options->model,
                      "round", job->recipe.round->name, "container", job->container->name, "tokens",
                      (json_int_t)(job->calib.windows * job->calib.length), "context",
                      (json_int_t)job->calib.length, "grids", grids, "caches",
                      names_of(s->reads, true), "acts", names_of(s->reads, false), "rows", rows);
+    if (s->routes.routers) pith_json_set(&j, "routers", routers_of(&s->routes));
+    return j;
 }
 
 static enum pith_status look(struct pith_job *job, struct pith_candidates *t,

@@ -27,6 +27,23 @@ elif what == "reads":  # keys and values of six layers, four inputs each; fewer 
     assert sums["int4:token"] > sums["mxfp4"] > sums["nvfp4:static"] > sums["mxfp8"] > sums["int8:token"] > 0, sums
     one = next(r for r in kinds["cache"] if r["grid"] == "turbo3")
     assert one["part"] == "model.layers.0.k" and one["bytes"] == 2 * (64 * 3 // 8 + 2) and one["bits"] == 8 * one["bytes"] / 128, one
+elif what == "routes":  # a recipe's prediction is what its rows say together; small changes alone say more
+    recipe = json.load(open(rest[0]))
+    cells = {(r["part"], r["grid"]): r for r in j["rows"] if r["kind"] == "weights"}
+    rows = [cells[p, g] for p, g in recipe["linears"].items() if g != "none"]
+    def curve(c, v):
+        x0, y0 = 0, 0
+        for x, y in zip(c["variance"], c["kld"]):
+            if v < x:
+                return y0 + (y - y0) / (x - x0) * (v - x0)
+            x0, y0 = x, y
+        return y0
+    swayed = sum(curve(c, sum(r["sway"] for r in rows if r["from"] <= i)) for i, c in enumerate(j["routers"]))
+    total, p = sum(r["fixed"] for r in rows) + swayed, recipe["predicted"]
+    assert len(j["routers"]) == 4 and swayed > 0 and abs(total - p["kld"]) < 1e-6 * total, (total, swayed, p)
+    assert p["bound"] <= p["kld"] and sum(r["kld"] for r in rows) > total, (p, total)
+    measured = json.load(open(rest[1]))["prediction"]["measured"]
+    assert 1 / 1.5 < measured / p["kld"] < 1.5, (measured, p)
 elif what == "only":
     assert {r["kind"] for r in j["rows"]} == set(rest), rest
 elif what == "sum":  # of one grid against what pith eval measured
@@ -138,6 +155,10 @@ check "stays within its bits" python3 look.py recipe a/recipe.json 3.6 fused
 check "is proven" "$pith" verify a --against "$probe"
 check "and so is what it foretold" python3 look.py came a/pith.json
 check "leaves nothing else" test ! -e a.auto -a ! -e a.partial
+mixture="$root/models/probe-moe"
+check "a mixture's recipe" "$pith" quantize "$mixture" -o m -r auto --budget 4.2 --try $three $few --quiet
+"$pith" sensitivity "$mixture" --try $three $few --container compressed-tensors --acts none --kv none --json --quiet >routes.json
+check "counts the tokens that change experts" python3 look.py routes routes.json m/recipe.json m/pith.json
 check "its recipe runs like any" "$pith" quantize "$probe" -o b -r a/recipe.json $few --quiet
 same_model "to the same bytes" a b
 check "a uniform recipe of about these bits" "$pith" quantize "$probe" -o u -r gptq --weights int3:g32:asym --container compressed-tensors $few --quiet
