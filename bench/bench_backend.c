@@ -222,8 +222,11 @@ static void bench_quantized(const struct bench *m)
 /* The packed forms, in both modes. */
 static void bench_packed(const struct bench *m)
 {
-    static const char *const grids[] = {"int4:g128", "int4:g128:asym", "int8:channel",    "nf4:g64",
-                                        "mxfp4",     "nvfp4",          "fp8_e4m3:channel"};
+    static const char *const grids[] = {
+        "int2:g128", "int3:g128", "int4:g128", "int4:g128:asym", "int5:g128",    "int6:g128",
+        "int8:g128", "int3:g32",  "int4:g32",  "int6:g32",       "int8:channel", "nf4:g64",
+        "mxfp4",     "nvfp4",     "q2_k",      "q3_k",           "q4_k",         "q5_k",
+        "q6_k",      "q8_0",      "fp8_e4m3:channel"};
     for (size_t i = 0; i < PITH_COUNT(grids); i++) {
         struct pith_qmat q;
         struct pith_pack pack;

@@ -27,22 +27,28 @@ static double seconds(void)
 struct shape {
     const char *name;
     enum pith_panel_form form;
+    unsigned bits;
     enum pith_panel_scale scale;
     size_t group;
     bool zeros, integer;
     enum pith_panel_factors factors;
 };
 
+#define NO PITH_FACTORS_NONE
 static const struct shape shapes[] = {
-    {"int4:g128", PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 128, false, true, PITH_FACTORS_NONE},
-    {"int4:g128:asym", PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 128, true, true, PITH_FACTORS_NONE},
-    {"int4:g32", PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 32, false, true, PITH_FACTORS_NONE},
-    {"int8:channel", PITH_PANEL_INT8, PITH_SCALE_BF16, COLS, false, true, PITH_FACTORS_NONE},
-    {"fp8_e4m3:channel", PITH_PANEL_E4M3, PITH_SCALE_BF16, COLS, false, false, PITH_FACTORS_NONE},
-    {"fp8_e5m2:channel", PITH_PANEL_E5M2, PITH_SCALE_BF16, COLS, false, false, PITH_FACTORS_NONE},
-    {"nf4:g64", PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 64, false, false, PITH_FACTORS_LARGE},
-    {"mxfp4", PITH_PANEL_LEVEL4, PITH_SCALE_E8M0, 32, false, false, PITH_FACTORS_SMALL},
-    {"nvfp4", PITH_PANEL_LEVEL4, PITH_SCALE_E4M3, 16, false, false, PITH_FACTORS_SMALL},
+    {"int2:g128", PITH_PANEL_LEVEL4, 2, PITH_SCALE_BF16, 128, false, true, NO},
+    {"int3:g128", PITH_PANEL_LEVEL4, 3, PITH_SCALE_BF16, 128, false, true, NO},
+    {"int4:g128", PITH_PANEL_LEVEL4, 4, PITH_SCALE_BF16, 128, false, true, NO},
+    {"int4:g128:asym", PITH_PANEL_LEVEL4, 4, PITH_SCALE_BF16, 128, true, true, NO},
+    {"int4:g32", PITH_PANEL_LEVEL4, 4, PITH_SCALE_BF16, 32, false, true, NO},
+    {"int5:g128", PITH_PANEL_INT8, 5, PITH_SCALE_BF16, 128, false, true, NO},
+    {"int6:g128", PITH_PANEL_INT8, 6, PITH_SCALE_BF16, 128, false, true, NO},
+    {"int8:channel", PITH_PANEL_INT8, 8, PITH_SCALE_BF16, COLS, false, true, NO},
+    {"fp8_e4m3:channel", PITH_PANEL_E4M3, 8, PITH_SCALE_BF16, COLS, false, false, NO},
+    {"fp8_e5m2:channel", PITH_PANEL_E5M2, 8, PITH_SCALE_BF16, COLS, false, false, NO},
+    {"nf4:g64", PITH_PANEL_LEVEL4, 4, PITH_SCALE_BF16, 64, false, false, PITH_FACTORS_LARGE},
+    {"mxfp4", PITH_PANEL_LEVEL4, 4, PITH_SCALE_E8M0, 32, false, false, PITH_FACTORS_SMALL},
+    {"nvfp4", PITH_PANEL_LEVEL4, 4, PITH_SCALE_E4M3, 16, false, false, PITH_FACTORS_SMALL},
 };
 
 static void *filled(size_t bytes)
@@ -76,11 +82,12 @@ static void time_shape(const struct pith_kernel *k, const struct shape *s)
     static int8_t bytes[PITH_DIGITS * COLS];
     static int32_t sum[PITH_DIGITS * COLS / 16];
     struct pith_panels m = {.form = s->form,
+                            .bits = s->bits,
                             .scale = s->scale,
                             .cols = COLS,
                             .group = s->group,
                             .groups = COLS / s->group,
-                            .zero = s->form == PITH_PANEL_LEVEL4 ? 8 : 128,
+                            .zero = (float)(1 << (s->bits - 1)),
                             .global = 1,
                             .fold = s->integer,
                             .factors = s->factors,
@@ -88,7 +95,7 @@ static void time_shape(const struct pith_kernel *k, const struct shape *s)
     if (s->factors == PITH_FACTORS_SMALL) m.zero = PITH_FACTORS_SMALL_ZERO;
     if (s->factors == PITH_FACTORS_LARGE) m.zero = PITH_FACTORS_LARGE_ZERO;
     for (int i = 0; i < 16; i++) m.factor[i] = (uint8_t)(2 * (int)m.zero * i / 15);
-    const size_t codes = PANELS * pith_panel_lines(&m) * PITH_PANEL_LINE;
+    const size_t codes = PANELS * pith_panel_bytes(&m);
     const size_t scales = PANELS * PITH_PANEL_ROWS * m.groups;
     const size_t scale_bytes = scales * pith_panel_scale_bytes(s->scale);
     void *c = filled(codes), *f = filled(scale_bytes), *z = s->zeros ? filled(scales) : NULL;
@@ -98,7 +105,8 @@ static void time_shape(const struct pith_kernel *k, const struct shape *s)
     m.scales = f;
     m.zeros = z;
     for (int i = 0; i < COLS; i++) x[i] = (float)(i % 7) - 3;
-    const size_t block = s->group < 32 ? s->group : 32;
+    const size_t usual = k->op == PITH_OP_panel_dot_digits ? 128 : 64; /* as the modes have it */
+    const size_t block = s->group < usual ? s->group : usual;
     pith_to_digits_scalar(COLS, block, x, bytes, COLS, scale, sum, COLS / 16);
     const struct pith_bytes q = {block, bytes, scale, sum, COLS, COLS / 16};
     const double took = run(k, &m, x, &q, y);

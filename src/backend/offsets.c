@@ -78,6 +78,7 @@ static void pack_two_levels(struct pith_backend *b, const struct pith_qmat *q, u
     struct packing p = {.q = q, .codes = memory, .outer = (uint16_t *)(void *)(memory + codes)};
     *out = (struct pith_pack){.rows = q->rows, .cols = q->groups, .panels = panels};
     out->m = (struct pith_panels){.form = PITH_PANEL_INT8,
+                                  .bits = 8,
                                   .scale = PITH_SCALE_F16,
                                   .cols = q->groups,
                                   .group = pith_qmat_block_groups(q),

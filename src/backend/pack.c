@@ -1,7 +1,9 @@
 /* Packing: see kern/panel.h for the layout. Rows are words of eight 4-bit or four 8-bit codes in
  * the order of the columns; they are transposed and, for 4 bits, split into halves:
  *
- *     word    h g f e d c b a   (a: the first column)    ->    line field   hd gc fb ea  */
+ *     word    h g f e d c b a   (a: the first column)    ->    line field   hd gc fb ea
+ *
+ * Codes that lie in planes become words of four bytes first, which are transposed likewise. */
 #include "backend/pack.h"
 
 #include "backend/parts.h"
@@ -21,8 +23,9 @@ struct packing {
     const struct pith_kern *k;
     const struct pith_qmat *q;
     enum pith_panel_form form;
+    unsigned bits; /* of a code in a panel */
     enum pith_panel_scale scale;
-    size_t panels, lines;
+    size_t panels, lines; /* lines: of a panel, of codes in planes as if they were bytes */
     uint8_t *codes, *scales, *outer, *zeros;
     uint32_t *order; /* NULL: as stored */
     void *offsets;
@@ -37,6 +40,24 @@ static bool form_of(const struct pith_format *f, enum pith_panel_form *out)
     else if (f->decode == pith_fp8_e5m2_decode) *out = PITH_PANEL_E5M2;
     else return false;
     return true;
+}
+
+static unsigned wide_bits(enum pith_panel_form form)
+{
+    return form == PITH_PANEL_LEVEL4 ? 4 : 8;
+}
+
+/* Integers of 2, 3, 5 and 6 bits keep their width where groups, and blocks of an input on a grid,
+ * are whole steps. */
+static unsigned bits_of(const struct pith_qmat *q, enum pith_panel_form form)
+{
+    const unsigned bits = q->format->bits, wide = wide_bits(form);
+    const struct pith_grid *x = &q->input.grid;
+    if (q->format->kind != PITH_KIND_INT || bits < 2 || bits == 7 || bits >= wide) return wide;
+    if (q->cols % PITH_PANEL_STEP != 0) return wide;
+    if (q->groups > 1 && q->group % PITH_PANEL_STEP != 0) return wide;
+    const bool by_group = x->format && x->granularity == PITH_PER_GROUP;
+    return by_group && x->group % PITH_PANEL_STEP != 0 ? wide : bits;
 }
 
 /* One scale as it is stored; false when an E4M3 one does not come back the same. */
@@ -101,17 +122,19 @@ static bool lay_out(struct pith_arena *a, const struct pith_qform *f, struct pac
     const struct pith_qmat *q = &f->q;
     p->q = q;
     if (f->kept || !form_of(q->format, &p->form)) return false;
-    const size_t width = p->form == PITH_PANEL_LEVEL4 ? 8 : 4;
+    p->bits = bits_of(q, p->form);
+    const size_t width = pith_panel_step(p->bits);
     if (q->cols % width != 0 || (q->groups > 1 && q->group % width != 0)) return false;
     if (f->ordered && (q->input.grid.format || !pith_order_find(q, NULL))) return false;
     const size_t offsets = f->offsets ? pith_offsets_bytes(f) : 0;
     if (f->offsets && offsets == 0) return false;
     p->scale = scale_kind(f);
     p->panels = ((size_t)q->rows + PITH_PANEL_ROWS - 1) / PITH_PANEL_ROWS;
-    p->lines = q->cols / width;
+    p->lines = pith_panel_has_planes(p->bits) ? q->cols / 4 : q->cols / width;
+    const struct pith_panels m = {.bits = p->bits, .cols = q->cols};
     const size_t scales = p->panels * q->groups * PITH_PANEL_ROWS;
     const bool product = p->scale == PITH_SCALE_PRODUCT;
-    p->codes = pith_arena_take_rows(a, p->panels, p->lines, PITH_PANEL_LINE);
+    p->codes = pith_arena_take_rows(a, p->panels, pith_panel_bytes(&m), 1);
     p->scales = pith_arena_take(a, scales, pith_panel_scale_bytes(p->scale));
     p->outer = pith_arena_take(a, product ? scales / pith_qmat_block_groups(q) : 0, 2);
     p->zeros = pith_arena_take(a, f->zeros ? scales : 0, 1);
@@ -146,19 +169,38 @@ bool pith_pack_prepares(const struct pith_pack *p)
     return p->order || p->offsets;
 }
 
-/* Words [first, first + n) of rows whose codes have another width or order than the panels'. */
+/* Words [first, first + n) of rows whose codes have another width or order than the panels', with
+ * codes of 4 or 8 bits; of planes the latter. */
 static void widen_rows(const struct packing *p, size_t row, size_t count, size_t first, size_t n,
                        uint32_t (*words)[WORDS])
 {
     const struct pith_qmat *q = p->q;
-    const unsigned bits = q->format->bits, wanted = p->form == PITH_PANEL_LEVEL4 ? 4 : 8;
+    const unsigned bits = q->format->bits, wanted = p->bits == 4 ? 4 : 8;
     const size_t width = 32 / wanted;
     uint8_t codes[WORDS * 8];
     for (size_t r = 0; r < count; r++) {
         const uint8_t *stream = q->codes + (row + r) * q->stride;
-        if (p->order) pith_order_codes(stream, bits, p->order + first * width, n * width, codes);
-        else pith_bits_get(stream, first * width, bits, n * width, codes);
-        pith_bits_put((uint8_t *)words[r], 0, wanted, n * width, codes);
+        uint8_t *to = wanted == 8 ? (uint8_t *)words[r] : codes;
+        if (p->order) pith_order_codes(stream, bits, p->order + first * width, n * width, to);
+        else pith_bits_get(stream, first * width, bits, n * width, to);
+        if (wanted != 8) pith_bits_put((uint8_t *)words[r], 0, wanted, n * width, codes);
+    }
+}
+
+/* Of rows [row, row + count) of a panel, a step of planes after the other. */
+static void pack_planes(const struct packing *p, size_t row, size_t count, uint8_t *to)
+{
+    uint32_t wide[PITH_PANEL_ROWS][WORDS] = {{0}};
+    uint8_t words[WORDS][PITH_PANEL_LINE] = {{0}};
+    for (size_t word = 0; word < p->lines; word += WORDS) {
+        const size_t n = pith_min(WORDS, p->lines - word);
+        widen_rows(p, row, count, word, n, wide);
+        p->k->transpose(count, n, (const float *)(const void *)wide, WORDS,
+                        (float *)(void *)words, PITH_PANEL_ROWS);
+        for (size_t i = 0; i < n; i += PITH_PANEL_WORDS) {
+            pith_panel_put_step(p->bits, (const uint8_t(*)[PITH_PANEL_LINE])(words + i), to);
+            to += pith_panel_span(p->bits, PITH_PANEL_STEP);
+        }
     }
 }
 
@@ -167,11 +209,15 @@ static void widen_rows(const struct packing *p, size_t row, size_t count, size_t
 static void pack_codes(const struct packing *p, size_t panel)
 {
     const struct pith_qmat *q = p->q;
-    const bool level4 = p->form == PITH_PANEL_LEVEL4;
-    const bool as_stored = q->format->bits == (level4 ? 4 : 8) && !p->order;
+    const bool as_stored = q->format->bits == p->bits && !p->order;
     const size_t row = panel * PITH_PANEL_ROWS, count = pith_min(PITH_PANEL_ROWS, q->rows - row);
+    const struct pith_panels m = {.bits = p->bits, .cols = q->cols};
     uint32_t widened[PITH_PANEL_ROWS][WORDS] = {{0}};
-    uint8_t *to = p->codes + panel * p->lines * PITH_PANEL_LINE;
+    uint8_t *to = p->codes + panel * pith_panel_bytes(&m);
+    if (pith_panel_has_planes(p->bits)) {
+        pack_planes(p, row, count, to);
+        return;
+    }
     if (count < PITH_PANEL_ROWS) memset(to, 0, p->lines * PITH_PANEL_LINE);
     for (size_t word = 0; word < p->lines; word += WORDS, to += WORDS * PITH_PANEL_LINE) {
         const size_t n = pith_min(WORDS, p->lines - word);
@@ -180,7 +226,7 @@ static void pack_codes(const struct packing *p, size_t panel)
         if (!as_stored) widen_rows(p, row, count, word, n, widened);
         p->k->transpose(count, n, from, as_stored ? q->stride / 4 : WORDS, (float *)(void *)to,
                         PITH_PANEL_ROWS);
-        if (level4) p->k->to_nibbles(n * PITH_PANEL_ROWS, (uint32_t *)(void *)to);
+        if (p->bits == 4) p->k->to_nibbles(n * PITH_PANEL_ROWS, (uint32_t *)(void *)to);
     }
 }
 
@@ -277,7 +323,9 @@ static void set_levels(const struct pith_qmat *q, struct pith_panels *m)
     const bool integer = f->kind == PITH_KIND_INT;
     m->zero = q->zeros ? 0.0f : pith_qmat_zero(q, 0);
     if (m->form != PITH_PANEL_LEVEL4) return;
-    for (uint32_t c = 0; c < 16; c++) m->level[c] = integer ? (float)c - m->zero : f->decode(c);
+    const uint32_t codes = 1u << m->bits;
+    for (uint32_t c = 0; c < 16; c++)
+        m->level[c] = integer ? (float)(c % codes) - m->zero : f->decode(c);
     if (!integer) set_factors(m);
 }
 
@@ -340,6 +388,7 @@ void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *mem
     out->bytes = a.used;
     out->order = p.order;
     out->m = (struct pith_panels){.form = p.form,
+                                  .bits = p.bits,
                                   .scale = p.scale,
                                   .cols = q->cols,
                                   .group = q->group,

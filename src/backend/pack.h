@@ -26,8 +26,8 @@ struct pith_pack {
 /* Bytes that pith_pack_init() needs for q; 0 when q has no packed form: levels of its own or a
  * sparse part, offsets of tiles or very many groups, columns or groups that do not fill the lines,
  * floats of 6 bits; with g_idx also groups of unequal size or an input on a grid, whose scales
- * would cover other columns. Integers of 2 and 3 bits take the 4-bit form, of 5 to 7 bits the 8-bit
- * form. */
+ * would cover other columns. Integers of 2, 3, 5 and 6 bits keep their width where groups are whole
+ * steps of 16 columns; else, and those of 7 bits, they take the form of 4 or 8 bits. */
 size_t pith_pack_bytes(const struct pith_qmat *q);
 
 /* The same of a matrix that has no numbers yet; `input` is the grid of what it is multiplied with,

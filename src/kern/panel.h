@@ -8,6 +8,21 @@
  *       4 bits: columns 8j .. 8j + 7    byte i = column 8j + i (low half), 8j + 4 + i (high half)
  *       8 bits: columns 4j .. 4j + 3    byte i = column 4j + i
  *
+ * Codes of 2, 3, 5 and 6 bits lie sixteen columns at a time, 32 * bits bytes, in planes. A word,
+ * four columns 4k .. 4k + 3 of sixteen rows, is what such a step has four of; of word k, in byte i
+ * of a lane as above (column 4k + i):
+ *
+ *       line of 4 bits    two for a step, as of 4 bits: word k in line k / 2, its half k % 2
+ *       line of 2 bits    words 0, 2, 1, 3 from the lowest bits on
+ *       half line of 1    rows 0 to 7 only: bit 4 + k is their word k's, bit k that of rows 8 to 15
+ *
+ *       2 bits: a line of 2     5 bits: two lines of 4, half a line of 1 (the highest bit)
+ *                               6 bits: two lines of 4, a line of 2 (the highest bits)
+ *       3 bits: three halves of lines, 4 bits a code
+ *               A: words 0, 1 of rows 0 to 7    B: words 0, 1 of rows 8 to 15
+ *               C: words 2, 3 of rows 0 to 7    words 2, 3 of rows 8 to 15 are what these have
+ *               over: bit 0 is the fourth bit in A, bit 1 that in B, bit 2 that in C
+ *
  * So a load gives a column of sixteen rows in each field, four neighbouring columns in the low (or
  * high) halves of a lane's bytes as integer dot products want them, and a step of a matrix product
  * finds its sixteen outputs side by side.
@@ -25,8 +40,8 @@
 enum { PITH_PANEL_ROWS = 16, PITH_PANEL_LINE = 64 };
 
 enum pith_panel_form {
-    PITH_PANEL_LEVEL4, /* 4-bit codes, sixteen levels */
-    PITH_PANEL_INT8,   /* unsigned bytes */
+    PITH_PANEL_LEVEL4, /* codes of at most 4 bits, sixteen levels */
+    PITH_PANEL_INT8,   /* unsigned integers of more */
     PITH_PANEL_E4M3,   /* FP8 */
     PITH_PANEL_E5M2
 };
@@ -60,14 +75,15 @@ enum { PITH_FACTORS_SMALL_ZERO = 12, PITH_FACTORS_LARGE_ZERO = 127 };
  * LEVEL4 and FP8 and `zero` for INT8. v is exact in float32. FP8 codes are finite. */
 struct pith_panels {
     enum pith_panel_form form;
+    unsigned bits; /* of a code: 2 to 4 of LEVEL4, 5, 6 or 8 of INT8, else 8 */
     enum pith_panel_scale scale;
-    size_t cols;  /* a multiple of 8 (4 bits) or 4 */
+    size_t cols;  /* a multiple of pith_panel_step() */
     size_t group; /* likewise, or cols */
     size_t groups;
     const uint8_t *codes; /* 64-byte aligned */
     const void *scales;
     const uint8_t *zeros; /* NULL: none */
-    float level[16];
+    float level[16];      /* of codes of 2 and 3 bits repeated */
     float zero;   /* of integers without zeros: a code less it is a signed byte */
     float global; /* 1 unless scales are E4M3 */
     /* Of integers: levels are the codes less `zero`, and zeros times scales are exact and finite,
@@ -83,22 +99,51 @@ struct pith_panels {
     unsigned outer_shift; /* groups is a multiple of 2^outer_shift */
 };
 
-static inline size_t pith_panel_lines(const struct pith_panels *m)
+/* The widths of codes in planes. */
+#define PITH_PANEL_PLANES(X) X(2) X(3) X(5) X(6)
+enum { PITH_PANEL_STEP = 16 /* columns of a step of planes */, PITH_PANEL_WORDS = 4 /* of it */ };
+static inline bool pith_panel_has_planes(unsigned bits)
 {
-    return m->form == PITH_PANEL_LEVEL4 ? m->cols / 8 : m->cols / 4;
+    return bits != 4 && bits != 8;
 }
+
+/* The columns that a matrix and its groups are made of: those of a line, or of a step. */
+static inline size_t pith_panel_step(unsigned bits)
+{
+    return pith_panel_has_planes(bits) ? PITH_PANEL_STEP : 32 / bits;
+}
+
+/* Bytes of so many columns of a panel, and of a panel. */
+static inline size_t pith_panel_span(unsigned bits, size_t cols)
+{
+    return cols * bits * PITH_PANEL_ROWS / 8;
+}
+static inline size_t pith_panel_bytes(const struct pith_panels *m)
+{
+    const size_t bytes = pith_panel_span(m->bits, m->cols);
+    return (bytes + PITH_PANEL_LINE - 1) / PITH_PANEL_LINE * PITH_PANEL_LINE;
+}
+
+/* Where a panel's column `col`, a multiple of pith_panel_step(), is. */
+static inline const uint8_t *pith_panel_at(const struct pith_panels *m, size_t panel, size_t col)
+{
+    return m->codes + panel * pith_panel_bytes(m) + pith_panel_span(m->bits, col);
+}
+
+/* A step of planes from its four words, a byte a code. */
+void pith_panel_put_step(unsigned bits, const uint8_t words[PITH_PANEL_WORDS][PITH_PANEL_LINE],
+                         uint8_t *to);
 
 /* Weights come from memory, and what a core has in flight by itself does not cover the way there:
  * kernels ask for lines ahead of use, in bytes as measured to be best for float products and for
  * integer ones. */
 enum { PITH_AHEAD_FLOAT = 6144, PITH_AHEAD_BYTES = 4096 };
 
-/* How far ahead of a panel's line to ask when `together` panels are read at a time: past its end it
- * is not the neighbour, read at the same time, but the panel after those. */
-static inline size_t pith_panel_ahead(size_t together, size_t lines, size_t line, size_t ahead)
+/* How far ahead of byte `at` of a panel to ask when `together` panels of so many bytes are read at
+ * a time: past its end it is not the neighbour, read at the same time, but the one after those. */
+static inline size_t pith_panel_ahead(size_t together, size_t bytes, size_t at, size_t ahead)
 {
-    const bool within = line + ahead / PITH_PANEL_LINE < lines;
-    return ahead + (within ? 0 : (together - 1) * lines * PITH_PANEL_LINE);
+    return ahead + (at + ahead < bytes ? 0 : (together - 1) * bytes);
 }
 
 /* Bytes of a scale. */
@@ -113,6 +158,8 @@ static inline size_t pith_panel_outer(const struct pith_panels *m, size_t index)
     return (index / PITH_PANEL_ROWS >> m->outer_shift) * PITH_PANEL_ROWS + index % PITH_PANEL_ROWS;
 }
 
+/* The code of row 16 * panel + r, column c. */
+unsigned pith_panel_code_at(const struct pith_panels *m, size_t panel, size_t r, size_t c);
 /* The scale of that index, and v of row 16 * panel + r, column c. */
 float pith_panel_scale_at(const struct pith_panels *m, size_t index);
 float pith_panel_value_at(const struct pith_panels *m, size_t panel, size_t r, size_t c);
@@ -141,7 +188,8 @@ typedef void pith_panel_dot_fn(const struct pith_panels *m, size_t first, size_t
 typedef pith_panel_dot_fn pith_offsets_dot_fn;
 
 /* The fast mode's product of an integer matrix. A block lies within a group (block <= group, and
- * group a multiple of it, or of the rest at the end of a row); block is a multiple of 8 or cols.
+ * group a multiple of it, or of the rest at the end of a row); block is a multiple of 8 (of codes
+ * in planes of 16) or cols.
  *     d = sum over the block's columns of u(c) * q[c], exactly, u the unsigned code
  *     d = d - zero * sum, exactly          (a block has at most 2^16 columns)
  *     t = fma((float)d, scale of the block, t)  for the blocks of a group in order, from 0
@@ -195,7 +243,7 @@ struct pith_byte_tile {
 };
 typedef void pith_bytes_tile_fn(const struct pith_byte_tile *a);
 
-/* What a tile multiplies: large factors as bytes are. */
+/* What a tile multiplies: large factors as bytes are. Codes in planes are unpacked, a byte each. */
 static inline enum pith_panel_form pith_panel_tile_form(const struct pith_panels *m)
 {
     return m->factors == PITH_FACTORS_LARGE ? PITH_PANEL_INT8 : m->form;
@@ -226,17 +274,17 @@ static inline size_t pith_bytes_step(size_t block)
     return block % 64 == 0 || block > 64 ? 16 : block / 4;
 }
 
-/* The codes of columns [col, col + n) of a panel in the form that bytes_tile reads, at most
- * PITH_BYTES_LINE bytes for four columns. Returns where they are: dst, or within the panel where
- * that tile reads codes as they are stored; some do if `few` tiles of vectors are to follow, to
- * each of which that adds a little. */
+/* The codes of columns [col, col + n) of a panel, multiples of pith_panel_step(), in the form that
+ * bytes_tile reads, at most PITH_BYTES_LINE bytes for four columns. Returns where they are: dst, or
+ * within the panel where that tile reads codes as they are stored; some do if `few` tiles of
+ * vectors are to follow, to each of which that adds a little. */
 enum { PITH_BYTES_LINE = 2 * PITH_PANEL_LINE };
 typedef const uint8_t *pith_bytes_unpack_fn(const struct pith_panels *m, size_t panel, size_t col,
                                             size_t n, bool few, uint8_t *dst);
 typedef pith_bytes_unpack_fn pith_digits_unpack_fn;
 
 /* dst[(c - col) * ld + r] = W[16 * panel + r][c] for c in [col, col + n), r < 16: both steps
- * rounded, v * scale. col and n are multiples of 8 (4 bits) or 4. */
+ * rounded, v * scale. col and n are multiples of pith_panel_step(). */
 typedef void pith_panel_unpack_fn(const struct pith_panels *m, size_t panel, size_t col, size_t n,
                                   float *dst, size_t ld);
 

@@ -117,6 +117,7 @@ static bool bytes_agree(const struct pith_kern *k, bool zeros)
 {
     struct bytes b;
     const struct pith_panels m = {.form = PITH_PANEL_INT8,
+                                  .bits = 8,
                                   .cols = COLS,
                                   .group = COLS,
                                   .groups = 1,

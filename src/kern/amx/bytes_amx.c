@@ -134,36 +134,39 @@ INLINE __m512i zero_of(const struct pith_panels *m, size_t panel, size_t group)
     return _mm512_mullo_epi32(z, _mm512_set1_epi32(0x01010101));
 }
 
-const uint8_t *pith_bytes_unpack_amx(const struct pith_panels *m, size_t panel, size_t col,
-                                     size_t n, bool few, uint8_t *dst)
+/* Columns [col, end) of a panel, from `at` on. */
+INLINE void unpack_as(const struct pith_panels *m, unsigned bits, size_t panel, size_t col,
+                      size_t end, uint8_t *dst)
 {
-    const bool level4 = m->form == PITH_PANEL_LEVEL4;
-    if (!level4 && m->zeros) return pith_bytes_unpack_vnni(m, panel, col, n, few, dst);
-    const uint8_t *const start = dst;
-    const size_t width = level4 ? 8 : 4, end = col + n;
-    const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
-    const __m512i low = _mm512_set1_epi8(15), table = factor_table(m);
+    const uint8_t *at = pith_panel_at(m, panel, col);
+    const __m512i table = factor_table(m);
+    const size_t step = pith_panel_step(bits);
     while (col < end) {
         const __m512i zero = zero_of(m, panel, col / m->group);
         const size_t stop = m->zeros ? least((col / m->group + 1) * m->group, end) : end;
-        for (; col < stop; col += width, line += PITH_PANEL_LINE, dst += PITH_PANEL_LINE) {
-            const __m512i v = _mm512_load_si512(line);
-            __m512i a = _mm512_and_si512(v, low);
-            __m512i b = _mm512_and_si512(_mm512_srli_epi16(v, 4), low);
-            if (m->factors) {
-                a = _mm512_shuffle_epi8(table, a);
-                b = _mm512_shuffle_epi8(table, b);
-            }
-            if (!level4) {
+        for (; col < stop; col += step, at += pith_panel_span(bits, step))
+            for (size_t k = 0; k < step / 4; k++, dst += PITH_PANEL_LINE) {
+                __m512i v = planes_word(bits, at, (int)k);
+                if (m->factors) v = _mm512_shuffle_epi8(table, v);
                 _mm512_storeu_si512(dst, _mm512_sub_epi8(v, zero));
-                continue;
             }
-            _mm512_storeu_si512(dst, _mm512_sub_epi8(a, zero));
-            dst += PITH_PANEL_LINE;
-            _mm512_storeu_si512(dst, _mm512_sub_epi8(b, zero));
-        }
     }
-    return start;
+}
+
+const uint8_t *pith_bytes_unpack_amx(const struct pith_panels *m, size_t panel, size_t col,
+                                     size_t n, bool few, uint8_t *dst)
+{
+    if (m->form == PITH_PANEL_INT8 && m->zeros)
+        return pith_bytes_unpack_vnni(m, panel, col, n, few, dst);
+    switch (m->bits) {
+#define CASE(bits_)                                                                                \
+    case bits_: unpack_as(m, bits_, panel, col, col + n, dst); break;
+        PITH_PANEL_PLANES(CASE)
+        CASE(4)
+#undef CASE
+    default: unpack_as(m, 8, panel, col, col + n, dst);
+    }
+    return dst;
 }
 
 void pith_bytes_words_amx(size_t words, size_t first, size_t count, const int8_t *q, uint32_t *x)

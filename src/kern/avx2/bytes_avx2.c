@@ -3,6 +3,7 @@
  * factors; a byte counts as two 4-bit codes, the upper one sixteen times. What is seldom needed,
  * sums of blocks and of groups, stays in memory. */
 #include "kern/avx2/panel_avx2.h"
+#include "kern/avx2/planes_avx2.h"
 #include "kern/avx2/whole_avx2.h"
 #include "kern/ops.h"
 
@@ -236,7 +237,8 @@ INLINE struct place place_of(const struct pith_byte_tile *a, enum codes kind)
     const size_t width = kind == STORED_BYTES ? 4 : 8;
     struct place p = {
         .w = a->w[0],
-        .ahead = pith_panel_ahead(a->beside, a->cols / width, a->col / width, PITH_AHEAD_BYTES)};
+        .ahead = pith_panel_ahead(a->beside, a->cols / width * PITH_PANEL_LINE,
+                                  a->col / width * PITH_PANEL_LINE, PITH_AHEAD_BYTES)};
     if (kind == FACTORS)
         p.table =
             _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)a->factor));
@@ -307,21 +309,30 @@ static void unpack_large(const struct pith_panels *m, const uint8_t *line, size_
         }
 }
 
-const uint8_t *pith_bytes_unpack_avx2(const struct pith_panels *m, size_t panel, size_t col,
-                                      size_t n, bool few, uint8_t *dst)
+/* Codes in planes: of at most 4 bits a line a word, of more one of low and one of high halves. */
+INLINE void unpack_planes(unsigned bits, const uint8_t *at, size_t n, uint8_t *dst)
 {
-    const uint8_t *const start = dst;
-    /* Halves of bytes are either two codes, of different columns, or two parts of one: in both
-     * cases a line becomes one of low and one of high halves. */
-    const size_t width = m->form == PITH_PANEL_LEVEL4 ? 8 : 4;
-    const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
+    const size_t line = bits < 4 ? PITH_PANEL_LINE : PITH_BYTES_LINE;
+    for (; n > 0; n -= PITH_PANEL_STEP, at += pith_panel_span(bits, PITH_PANEL_STEP))
+        for (int k = 0; k < PITH_PANEL_WORDS; k++, dst += line) {
+            const __m256i a = planes_word(bits, at, 0, k), b = planes_word(bits, at, 1, k);
+            if (bits < 4) {
+                store(dst, a);
+                store(dst + 32, b);
+            } else {
+                split(a, dst);
+                split(b, dst + 32);
+            }
+        }
+}
+
+/* Halves of bytes are either two codes, of different columns, or two parts of one: in both cases a
+ * line becomes one of low and one of high halves. */
+static void unpack_halves(const struct pith_panels *m, const uint8_t *line, size_t lines,
+                          uint8_t *dst)
+{
     const __m256i low = _mm256_set1_epi8(15), table = factor_table(m);
-    if (few && m->factors != PITH_FACTORS_LARGE) return line;
-    if (m->factors == PITH_FACTORS_LARGE) {
-        unpack_large(m, line, n, dst);
-        return start;
-    }
-    for (size_t c = 0; c < n; c += width, line += PITH_PANEL_LINE, dst += 2 * PITH_PANEL_LINE)
+    for (; lines > 0; lines--, line += PITH_PANEL_LINE, dst += 2 * PITH_PANEL_LINE)
         for (size_t i = 0; i < PITH_PANEL_LINE; i += 32) {
             const __m256i v = load(line + i);
             const __m256i a = _mm256_and_si256(v, low);
@@ -329,7 +340,23 @@ const uint8_t *pith_bytes_unpack_avx2(const struct pith_panels *m, size_t panel,
             store(dst + i, m->factors ? _mm256_shuffle_epi8(table, a) : a);
             store(dst + i + PITH_PANEL_LINE, m->factors ? _mm256_shuffle_epi8(table, b) : b);
         }
-    return start;
+}
+
+const uint8_t *pith_bytes_unpack_avx2(const struct pith_panels *m, size_t panel, size_t col,
+                                      size_t n, bool few, uint8_t *dst)
+{
+    const uint8_t *at = pith_panel_at(m, panel, col);
+    switch (m->bits) {
+#define CASE(bits_)                                                                                \
+    case bits_: unpack_planes(bits_, at, n, dst); return dst;
+        PITH_PANEL_PLANES(CASE)
+#undef CASE
+    default: break;
+    }
+    if (few && m->factors != PITH_FACTORS_LARGE) return at;
+    if (m->factors == PITH_FACTORS_LARGE) unpack_large(m, at, n, dst);
+    else unpack_halves(m, at, n / pith_panel_step(m->bits), dst);
+    return dst;
 }
 
 /* Words are moved as floats, which changes no bit. */

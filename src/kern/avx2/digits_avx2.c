@@ -6,6 +6,7 @@
  *     x:  [column / 2][vector][D[0] of two columns, D[1] + 256 D[2] of two columns]
  *
  * |D[1] + 256 D[2]| <= 32640, and 256 columns of it stay below 256 * 255 * 32640 < 2^31. */
+#include "kern/avx2/planes_avx2.h"
 #include "kern/avx2/whole_avx2.h"
 #include "kern/ops.h"
 
@@ -119,41 +120,42 @@ void pith_digits_tile_avx2(const struct pith_byte_tile *a)
     }
 }
 
-/* Two lines of sixteen rows' pairs of codes from the bytes of four columns. */
-INLINE void put_pairs(const uint8_t *bytes, uint8_t *dst)
+/* Two lines of sixteen rows' pairs of codes from the bytes of four columns, half of the rows. */
+INLINE void put_pairs(__m256i v, uint8_t *dst)
 {
-    for (size_t half = 0; half < PITH_PANEL_LINE; half += 32) {
-        const __m256i v = load(bytes + half), mask = _mm256_set1_epi32(0xff);
-        const __m256i c0 = _mm256_and_si256(v, mask);
-        const __m256i c1 = _mm256_and_si256(_mm256_srli_epi32(v, 8), mask);
-        const __m256i c2 = _mm256_and_si256(_mm256_srli_epi32(v, 16), mask);
-        const __m256i c3 = _mm256_srli_epi32(v, 24);
-        _mm256_storeu_si256((__m256i *)(void *)(dst + half),
-                            _mm256_or_si256(c0, _mm256_slli_epi32(c1, 16)));
-        _mm256_storeu_si256((__m256i *)(void *)(dst + half + PITH_PANEL_LINE),
-                            _mm256_or_si256(c2, _mm256_slli_epi32(c3, 16)));
-    }
+    const __m256i mask = _mm256_set1_epi32(0xff);
+    const __m256i c0 = _mm256_and_si256(v, mask);
+    const __m256i c1 = _mm256_and_si256(_mm256_srli_epi32(v, 8), mask);
+    const __m256i c2 = _mm256_and_si256(_mm256_srli_epi32(v, 16), mask);
+    const __m256i c3 = _mm256_srli_epi32(v, 24);
+    store(dst, _mm256_or_si256(c0, _mm256_slli_epi32(c1, 16)));
+    store(dst + PITH_PANEL_LINE, _mm256_or_si256(c2, _mm256_slli_epi32(c3, 16)));
+}
+
+INLINE void unpack_as(unsigned bits, const uint8_t *at, size_t n, uint8_t *dst)
+{
+    const size_t step = pith_panel_step(bits);
+    for (; n > 0; n -= step, at += pith_panel_span(bits, step))
+        for (size_t k = 0; k < step / 4; k++, dst += 2 * PITH_PANEL_LINE) {
+            put_pairs(planes_word(bits, at, 0, (int)k), dst);
+            put_pairs(planes_word(bits, at, 1, (int)k), dst + 32);
+        }
 }
 
 const uint8_t *pith_digits_unpack_avx2(const struct pith_panels *m, size_t panel, size_t col,
                                        size_t n, bool few, uint8_t *dst)
 {
     (void)few;
-    const uint8_t *const start = dst;
-    const size_t width = m->form == PITH_PANEL_LEVEL4 ? 8 : 4;
-    const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
-    const __m256i low = _mm256_set1_epi8(15);
-    uint8_t bytes[2 * PITH_PANEL_LINE];
-    for (size_t c = 0; c < n; c += width, line += PITH_PANEL_LINE) {
-        for (size_t i = 0; i < PITH_PANEL_LINE; i += 32) {
-            const __m256i v = load(line + i), high = _mm256_srli_epi16(v, 4);
-            store(bytes + i, width == 8 ? _mm256_and_si256(v, low) : v);
-            store(bytes + i + PITH_PANEL_LINE, _mm256_and_si256(high, low));
-        }
-        for (size_t i = 0; i < width; i += 4, dst += 2 * PITH_PANEL_LINE)
-            put_pairs(bytes + i * (PITH_PANEL_LINE / 4), dst);
+    const uint8_t *at = pith_panel_at(m, panel, col);
+    switch (m->bits) {
+#define CASE(bits_)                                                                                \
+    case bits_: unpack_as(bits_, at, n, dst); break;
+        PITH_PANEL_PLANES(CASE)
+        CASE(4)
+#undef CASE
+    default: unpack_as(8, at, n, dst);
     }
-    return start;
+    return dst;
 }
 
 /* Sixteen columns of a vector: eight pairs of each of the two numbers. */

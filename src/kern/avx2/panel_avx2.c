@@ -1,5 +1,6 @@
 /* Products with packed panels: a line is two registers of eight rows. */
 #include "kern/avx2/panel_avx2.h"
+#include "kern/avx2/planes_avx2.h"
 
 typedef struct {
     __m256 low, high;
@@ -19,6 +20,25 @@ static inline __m256 lookup8(__m256i x, v16_table t)
 static inline v16 v16_lookup(v16i x, v16_table t)
 {
     return (v16){lookup8(x.a, t), lookup8(x.b, t)};
+}
+
+static inline v16i v16i_byte(v16i x, int i)
+{
+    if (i == 0) return v16i_and(x, 255);
+    if (i == 3) return v16i_shift_right(x, 24);
+    const int none = (int)0x80808000;
+    const __m256i at = _mm256_broadcastsi128_si256(
+        _mm_setr_epi32(none + i, none + 4 + i, none + 8 + i, none + 12 + i));
+    return (v16i){_mm256_shuffle_epi8(x.a, at), _mm256_shuffle_epi8(x.b, at)};
+}
+
+PLANES_INLINE v16i v16i_line(unsigned bits, const uint8_t *at, int j)
+{
+    return (v16i){planes_line(bits, at, 0, j), planes_line(bits, at, 1, j)};
+}
+PLANES_INLINE v16i v16i_word(unsigned bits, const uint8_t *at, int k)
+{
+    return (v16i){planes_word(bits, at, 0, k), planes_word(bits, at, 1, k)};
 }
 
 enum { PANELS_AT_ONCE = 2, LOOKUP_IS_FAST = 0 };

@@ -1,14 +1,21 @@
 /* The fast product with packed panels of integers, and the rounding of activations to bytes. AVX2
- * multiplies bytes to 16-bit sums of pairs: those of 4-bit codes fit, eight times over; those of
- * large factors as signed bytes fit once; 8-bit codes are widened first. */
+ * multiplies bytes to 16-bit sums of pairs: those of 4-bit codes fit, eight times over, of 6 bits
+ * twice, of 2 bits 42 times; those of large factors as signed bytes fit once; 8-bit codes are
+ * widened first. */
 #include "kern/avx2/block_bytes_avx2.h"
 #include "kern/avx2/panel_avx2.h"
+#include "kern/avx2/planes_avx2.h"
 #include "kern/ops.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* What is multiplied: codes of 8 bits, of 4, or factors in their place. */
-enum codes { EIGHT, FOUR, SMALL, LARGE };
+/* What is multiplied: codes of so many bits, or factors in the place of those of 4. */
+enum codes { TWO = 2, THREE = 3, FOUR = 4, FIVE = 5, SIX = 6, EIGHT = 8, SMALL = 16, LARGE };
+
+INLINE unsigned bits_of(enum codes kind)
+{
+    return kind >= SMALL ? 4 : (unsigned)kind;
+}
 
 /* Half a line. The other half is read when the line is in the cache. */
 INLINE __m256i load(const uint8_t *p)
@@ -277,22 +284,94 @@ INLINE __m256 int8_total(struct digits s, __m256i zero, const int32_t *sum, size
     return together(s);
 }
 
-INLINE __m256 block_dot(const struct pith_bytes *x, enum codes kind, size_t digits,
-                        const uint8_t *line, size_t n, size_t c, size_t block, __m256i zero)
+/* Steps of codes in planes whose products with bytes are added up in 16 bits: of 2 bits 8 * 4 * 2 *
+ * 3 * 128, of 3 bits 4 * 4 * 2 * 7 * 128, of 5 bits 4 * 2 * 31 * 128; of 6 bits only half a step,
+ * 2 * 2 * 63 * 128. */
+INLINE size_t steps_of(enum codes kind)
 {
-    if (digits == 1) return _mm256_cvtepi32_ps(digit_dot(x, kind, line, n, c, block, 0, zero));
-    if (kind == FOUR && n % 4 == 0) {
-        const int32_t *sum = x->sum + block;
-        struct digits s = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
-        for (size_t i = 0; i < n; i += 4)
-            s = level4_digits(s, line + i * PITH_PANEL_LINE, x->q + c + 8 * i, x->q_digit);
-        return together((struct digits){less_zero(s.d0, zero, sum[0]),
-                                        less_zero(s.d1, zero, sum[x->sum_digit]),
-                                        less_zero(s.d2, zero, sum[2 * x->sum_digit])});
+    return kind == TWO ? 8 : kind == THREE ? 4 : 1;
+}
+
+INLINE __m256i widen(__m256i sum, __m256i pairs)
+{
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+
+/* Adds `steps` steps of codes in planes, at most steps_of(), of one digit or three. */
+INLINE struct digits planes_run(struct digits s, enum codes kind, size_t digits, size_t steps,
+                                const uint8_t *at, int half, const int8_t *q, size_t digit)
+{
+    const size_t bytes = pith_panel_span(bits_of(kind), PITH_PANEL_STEP);
+    __m256i p0 = _mm256_setzero_si256(), p1 = p0, p2 = p0;
+#define WORD(k)                                                                                    \
+    {                                                                                              \
+        const __m256i w = planes_word(bits_of(kind), at, half, k);                                 \
+        const int8_t *const x = q + 4 * (k);                                                       \
+        p0 = _mm256_add_epi16(p0, _mm256_maddubs_epi16(w, four_bytes(x)));                         \
+        if (digits > 1) {                                                                          \
+            p1 = _mm256_add_epi16(p1, _mm256_maddubs_epi16(w, four_bytes(x + digit)));             \
+            p2 = _mm256_add_epi16(p2, _mm256_maddubs_epi16(w, four_bytes(x + 2 * digit)));         \
+        }                                                                                          \
     }
-    return together((struct digits){digit_dot(x, kind, line, n, c, block, 0, zero),
-                                    digit_dot(x, kind, line, n, c, block, 1, zero),
-                                    digit_dot(x, kind, line, n, c, block, 2, zero)});
+#define WIDEN()                                                                                    \
+    {                                                                                              \
+        s.d0 = widen(s.d0, p0);                                                                    \
+        if (digits > 1) s.d1 = widen(s.d1, p1);                                                    \
+        if (digits > 1) s.d2 = widen(s.d2, p2);                                                    \
+        p0 = p1 = p2 = _mm256_setzero_si256();                                                     \
+    }
+    for (size_t i = 0; i < steps; i++, at += bytes, q += PITH_PANEL_STEP) {
+        if (half == 0)
+            for (size_t b = 0; b < bytes; b += PITH_PANEL_LINE)
+                __builtin_prefetch(at + b + PITH_AHEAD_BYTES);
+        WORD(0)
+        WORD(1)
+        if (kind == SIX) WIDEN()
+        WORD(2)
+        WORD(3)
+    }
+    WIDEN()
+#undef WIDEN
+#undef WORD
+    return s;
+}
+
+/* Columns [c, c + n) of a block. */
+INLINE struct digits planes_sum(enum codes kind, size_t digits, const uint8_t *at, int half,
+                                size_t n, const int8_t *q, size_t digit)
+{
+    const size_t most = steps_of(kind), bytes = pith_panel_span(bits_of(kind), PITH_PANEL_STEP);
+    struct digits s = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
+    size_t steps = n / PITH_PANEL_STEP;
+    for (; steps >= most; steps -= most, at += most * bytes, q += most * PITH_PANEL_STEP)
+        s = planes_run(s, kind, digits, most, at, half, q, digit);
+    return steps > 0 ? planes_run(s, kind, digits, steps, at, half, q, digit) : s;
+}
+
+/* Columns [c, c + n) of eight rows of a panel, `at` where these columns are. */
+INLINE __m256 block_dot(const struct pith_bytes *x, enum codes kind, size_t digits,
+                        const uint8_t *at, int half, size_t n, size_t c, size_t block, __m256i zero)
+{
+    const uint8_t *line = at + 32 * half;
+    const size_t lines = n / (kind == EIGHT ? 4 : 8);
+    const int32_t *sum = x->sum + block;
+    struct digits s = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
+    if (pith_panel_has_planes(bits_of(kind))) {
+        s = planes_sum(kind, digits, at, half, n, x->q + c, x->q_digit);
+        if (digits == 1) return _mm256_cvtepi32_ps(less_zero(s.d0, zero, sum[0]));
+    } else if (digits == 1) {
+        return _mm256_cvtepi32_ps(digit_dot(x, kind, line, lines, c, block, 0, zero));
+    } else if (kind == FOUR && lines % 4 == 0) {
+        for (size_t i = 0; i < lines; i += 4)
+            s = level4_digits(s, line + i * PITH_PANEL_LINE, x->q + c + 8 * i, x->q_digit);
+    } else {
+        return together((struct digits){digit_dot(x, kind, line, lines, c, block, 0, zero),
+                                        digit_dot(x, kind, line, lines, c, block, 1, zero),
+                                        digit_dot(x, kind, line, lines, c, block, 2, zero)});
+    }
+    return together((struct digits){less_zero(s.d0, zero, sum[0]),
+                                    less_zero(s.d1, zero, sum[x->sum_digit]),
+                                    less_zero(s.d2, zero, sum[2 * x->sum_digit])});
 }
 
 /* Eight rows of a panel on their way. */
@@ -327,8 +406,7 @@ INLINE __m256i factors_for(const struct pith_panels *m, enum codes kind)
 INLINE void dot_panel(const struct pith_panels *m, enum codes kind, size_t digits, size_t panel,
                       const struct pith_bytes *x, float *y)
 {
-    const size_t width = kind == EIGHT ? 4 : 8;
-    const uint8_t *line = m->codes + panel * pith_panel_lines(m) * PITH_PANEL_LINE;
+    const uint8_t *at = pith_panel_at(m, panel, 0);
     const __m256i table = factors_for(m, kind);
     struct half a = {.y = _mm256_setzero_ps()}, b = a;
     size_t c = 0, block = 0;
@@ -338,28 +416,27 @@ INLINE void dot_panel(const struct pith_panels *m, enum codes kind, size_t digit
         group_open(m, index, &a);
         group_open(m, index + 8, &b);
         for (; c < stop; block++) {
-            const size_t end = c + x->block < stop ? c + x->block : stop, n = (end - c) / width;
+            const size_t end = c + x->block < stop ? c + x->block : stop, n = end - c;
             const __m256 by = _mm256_set1_ps(x->scale[block]);
             if (kind == EIGHT && digits == PITH_DIGITS) {
                 const int32_t *of = x->sum + block;
                 struct digits sums[2];
-                int8_block(line, n, x->q + c, x->q_digit, sums);
+                int8_block(at, n / 4, x->q + c, x->q_digit, sums);
                 a.t = _mm256_fmadd_ps(int8_total(sums[0], a.zero, of, x->sum_digit), by, a.t);
                 b.t = _mm256_fmadd_ps(int8_total(sums[1], b.zero, of, x->sum_digit), by, b.t);
             } else if (kind == SMALL || kind == LARGE) {
                 const int32_t of = kind == SMALL ? x->sum[block] : 0;
-                const struct both s = kind == SMALL ? small_sums(table, line, n, x->q + c)
-                                                    : large_sums(table, line, n, x->q + c);
+                const struct both s = kind == SMALL ? small_sums(table, at, n / 8, x->q + c)
+                                                    : large_sums(table, at, n / 8, x->q + c);
                 a.t = _mm256_fmadd_ps(_mm256_cvtepi32_ps(less_zero(s.a, a.zero, of)), by, a.t);
                 b.t = _mm256_fmadd_ps(_mm256_cvtepi32_ps(less_zero(s.b, b.zero, of)), by, b.t);
             } else {
-                a.t =
-                    _mm256_fmadd_ps(block_dot(x, kind, digits, line, n, c, block, a.zero), by, a.t);
-                b.t = _mm256_fmadd_ps(
-                    block_dot(x, kind, digits, line + PITH_PANEL_LINE / 2, n, c, block, b.zero), by,
-                    b.t);
+                a.t = _mm256_fmadd_ps(block_dot(x, kind, digits, at, 0, n, c, block, a.zero), by,
+                                      a.t);
+                b.t = _mm256_fmadd_ps(block_dot(x, kind, digits, at, 1, n, c, block, b.zero), by,
+                                      b.t);
             }
-            line += n * PITH_PANEL_LINE;
+            at += pith_panel_span(bits_of(kind), n);
             c = end;
         }
         group_close(m, &a);
@@ -376,20 +453,34 @@ INLINE void dot_as(const struct pith_panels *m, enum codes kind, size_t digits, 
         dot_panel(m, kind, digits, first + i, x, y + i * PITH_PANEL_ROWS);
 }
 
+#define DOT_CASE(bits_)                                                                            \
+    case bits_: dot_as(m, (enum codes)(bits_), DIGITS, first, count, x, y); break;
+
 void pith_panel_dot_bytes_avx2(const struct pith_panels *m, size_t first, size_t count,
                                const struct pith_bytes *x, float *y)
 {
-    if (m->factors == PITH_FACTORS_SMALL) dot_as(m, SMALL, 1, first, count, x, y);
-    else if (m->factors == PITH_FACTORS_LARGE) dot_as(m, LARGE, 1, first, count, x, y);
-    else if (m->form == PITH_PANEL_LEVEL4) dot_as(m, FOUR, 1, first, count, x, y);
-    else dot_as(m, EIGHT, 1, first, count, x, y);
+#define DIGITS 1
+    if (m->factors == PITH_FACTORS_SMALL) dot_as(m, SMALL, DIGITS, first, count, x, y);
+    else if (m->factors == PITH_FACTORS_LARGE) dot_as(m, LARGE, DIGITS, first, count, x, y);
+    else
+        switch (m->bits) {
+            PITH_PANEL_PLANES(DOT_CASE)
+            DOT_CASE(4)
+        default: dot_as(m, EIGHT, DIGITS, first, count, x, y);
+        }
+#undef DIGITS
 }
 
 void pith_panel_dot_digits_avx2(const struct pith_panels *m, size_t first, size_t count,
                                 const struct pith_bytes *x, float *y)
 {
-    if (m->form == PITH_PANEL_LEVEL4) dot_as(m, FOUR, PITH_DIGITS, first, count, x, y);
-    else dot_as(m, EIGHT, PITH_DIGITS, first, count, x, y);
+#define DIGITS PITH_DIGITS
+    switch (m->bits) {
+        PITH_PANEL_PLANES(DOT_CASE)
+        DOT_CASE(4)
+    default: dot_as(m, EIGHT, DIGITS, first, count, x, y);
+    }
+#undef DIGITS
 }
 
 /* --- rounding to bytes ---------------------------------------------------------------------- */

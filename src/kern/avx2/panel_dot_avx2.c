@@ -435,7 +435,7 @@ static void dot_floats(const struct pith_panels *m, size_t first, size_t count, 
 {
     const bool level4 = m->form == PITH_PANEL_LEVEL4, halves = level4 && are_halves(m->level);
     const struct range range = halves ? range_of(m->cols, x) : (struct range){0};
-    struct run r = {.m = m, .x = x, .panel = pith_panel_lines(m) * PITH_PANEL_LINE};
+    struct run r = {.m = m, .x = x, .panel = pith_panel_bytes(m)};
     if (level4) r.table = make_tables(m->level, halves);
     for (size_t i = 0; i < count; i += r.together) {
         enum how how = level4 ? LEVELS : m->form == PITH_PANEL_E4M3 ? E4M3 : E5M2;
@@ -452,6 +452,7 @@ static void dot_floats(const struct pith_panels *m, size_t first, size_t count, 
 void pith_panel_dot_avx2(const struct pith_panels *m, size_t first, size_t count, const float *x,
                          float *y)
 {
-    const bool floats = m->form != PITH_PANEL_INT8 && !m->zeros && !m->fold;
+    const bool planes = pith_panel_has_planes(m->bits);
+    const bool floats = m->form != PITH_PANEL_INT8 && !planes && !m->zeros && !m->fold;
     (floats ? dot_floats : pith_panel_dot_ints_avx2)(m, first, count, x, y);
 }

@@ -1,5 +1,6 @@
 /* Products with packed panels: a line is one register, and one permutation looks up sixteen
  * levels at once. */
+#include "kern/avx512/planes_avx512.h"
 #include "kern/avx512/vec_avx512.h"
 
 typedef __m512i v16i;
@@ -55,6 +56,17 @@ static inline v16 v16_load_e4m3(const void *p)
     return _mm512_mul_ps(_mm512_cvtph_ps(half), _mm512_set1_ps(0x1p8f));
 }
 
+static inline v16i v16i_byte(v16i x, int i)
+{
+    if (i == 0) return v16i_and(x, 255);
+    if (i == 3) return v16i_shift_right(x, 24);
+    const int none = (int)0x80808000;
+    const __m128i at = _mm_setr_epi32(none + i, none + 4 + i, none + 8 + i, none + 12 + i);
+    return _mm512_shuffle_epi8(x, _mm512_broadcast_i32x4(at));
+}
+
+#define v16i_line planes_line
+#define v16i_word planes_word
 enum { PANELS_AT_ONCE = 4, LOOKUP_IS_FAST = 1 };
 #include "kern/template/panel_template.h"
 

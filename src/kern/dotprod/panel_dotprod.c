@@ -6,6 +6,7 @@
 #define INLINE static inline __attribute__((always_inline))
 
 #include "kern/neon/factors.h"
+#include "kern/neon/planes_neon.h"
 
 INLINE int8x16_t four_bytes(const int8_t *q)
 {
@@ -38,20 +39,50 @@ INLINE int32x4_t int8_sum(const uint8_t *line, size_t lines, const int8_t *q)
     return sum;
 }
 
+INLINE int32x4_t planes_sum(enum codes kind, const uint8_t *at, size_t quarter, size_t steps,
+                            const int8_t *q)
+{
+    const size_t bytes = pith_panel_span(bits_of(kind), PITH_PANEL_STEP);
+    int32x4_t even = vdupq_n_s32(0), odd = even;
+#define WORD(k) vreinterpretq_s8_u8(planes_word(bits_of(kind), at, quarter, k))
+    for (; steps > 0; steps--, at += bytes, q += PITH_PANEL_STEP) {
+        even = vdotq_s32(even, WORD(0), four_bytes(q));
+        odd = vdotq_s32(odd, WORD(1), four_bytes(q + 4));
+        even = vdotq_s32(even, WORD(2), four_bytes(q + 8));
+        odd = vdotq_s32(odd, WORD(3), four_bytes(q + 12));
+    }
+#undef WORD
+    return vaddq_s32(even, odd);
+}
+
 #include "kern/neon/panel_sums.h"
+
+#define DOT_CASE(bits_)                                                                            \
+    case bits_: dot_as(m, (enum codes)(bits_), DIGITS, first, count, x, y); break;
 
 void pith_panel_dot_bytes_dotprod(const struct pith_panels *m, size_t first, size_t count,
                                   const struct pith_bytes *x, float *y)
 {
-    if (m->factors == PITH_FACTORS_SMALL) dot_as(m, SMALL, 1, first, count, x, y);
-    else if (m->factors == PITH_FACTORS_LARGE) dot_as(m, LARGE, 1, first, count, x, y);
-    else if (m->form == PITH_PANEL_LEVEL4) dot_as(m, FOUR, 1, first, count, x, y);
-    else dot_as(m, EIGHT, 1, first, count, x, y);
+#define DIGITS 1
+    if (m->factors == PITH_FACTORS_SMALL) dot_as(m, SMALL, DIGITS, first, count, x, y);
+    else if (m->factors == PITH_FACTORS_LARGE) dot_as(m, LARGE, DIGITS, first, count, x, y);
+    else
+        switch (m->bits) {
+            PITH_PANEL_PLANES(DOT_CASE)
+            DOT_CASE(4)
+        default: dot_as(m, EIGHT, DIGITS, first, count, x, y);
+        }
+#undef DIGITS
 }
 
 void pith_panel_dot_digits_dotprod(const struct pith_panels *m, size_t first, size_t count,
                                    const struct pith_bytes *x, float *y)
 {
-    if (m->form == PITH_PANEL_LEVEL4) dot_as(m, FOUR, PITH_DIGITS, first, count, x, y);
-    else dot_as(m, EIGHT, PITH_DIGITS, first, count, x, y);
+#define DIGITS PITH_DIGITS
+    switch (m->bits) {
+        PITH_PANEL_PLANES(DOT_CASE)
+        DOT_CASE(4)
+    default: dot_as(m, EIGHT, DIGITS, first, count, x, y);
+    }
+#undef DIGITS
 }

@@ -1,5 +1,6 @@
 /* The tile of the fast product: 4 vectors by 16 rows, four of the rows at a time, since these are a
  * register. */
+#include "kern/neon/planes_neon.h"
 #include "kern/neon/vec_neon.h"
 #include "kern/ops.h"
 
@@ -37,27 +38,48 @@ static void unpack_large(const struct pith_panels *m, const uint8_t *line, size_
         }
 }
 
+/* Codes in planes: of at most 4 bits a line a word, of more one of low and one of high halves. */
+INLINE void unpack_planes(unsigned bits, const uint8_t *at, size_t n, uint8_t *dst)
+{
+    const size_t line = bits < 4 ? PITH_PANEL_LINE : PITH_BYTES_LINE;
+    for (; n > 0; n -= PITH_PANEL_STEP, at += pith_panel_span(bits, PITH_PANEL_STEP))
+        for (int k = 0; k < PITH_PANEL_WORDS; k++, dst += line)
+            for (size_t quarter = 0; quarter < 4; quarter++) {
+                const uint8x16_t v = planes_word(bits, at, quarter, k);
+                if (bits < 4) vst1q_u8(dst + 16 * quarter, v);
+                else split(v, dst + 16 * quarter);
+            }
+}
+
 /* Halves of bytes are either two codes, of different columns, or two parts of one: in both cases a
  * line becomes one of low and one of high halves. */
-const uint8_t *pith_bytes_unpack_neon(const struct pith_panels *m, size_t panel, size_t col,
-                                      size_t n, bool few, uint8_t *dst)
+static void unpack_halves(const struct pith_panels *m, const uint8_t *line, size_t lines,
+                          uint8_t *dst)
 {
-    (void)few;
-    const uint8_t *const start = dst;
-    const size_t width = m->form == PITH_PANEL_LEVEL4 ? 8 : 4;
-    const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
-    if (m->factors == PITH_FACTORS_LARGE) {
-        unpack_large(m, line, n, dst);
-        return start;
-    }
-    for (size_t c = 0; c < n; c += width, line += PITH_PANEL_LINE, dst += 2 * PITH_PANEL_LINE)
+    for (; lines > 0; lines--, line += PITH_PANEL_LINE, dst += 2 * PITH_PANEL_LINE)
         for (size_t i = 0; i < PITH_PANEL_LINE; i += 16) {
             const uint8x16_t v = vld1q_u8(line + i);
             const uint8x16_t a = vandq_u8(v, vdupq_n_u8(15)), b = vshrq_n_u8(v, 4);
             vst1q_u8(dst + i, m->factors ? factors_of(m, a) : a);
             vst1q_u8(dst + i + PITH_PANEL_LINE, m->factors ? factors_of(m, b) : b);
         }
-    return start;
+}
+
+const uint8_t *pith_bytes_unpack_neon(const struct pith_panels *m, size_t panel, size_t col,
+                                      size_t n, bool few, uint8_t *dst)
+{
+    (void)few;
+    const uint8_t *at = pith_panel_at(m, panel, col);
+    switch (m->bits) {
+#define CASE(bits_)                                                                                \
+    case bits_: unpack_planes(bits_, at, n, dst); return dst;
+        PITH_PANEL_PLANES(CASE)
+#undef CASE
+    default: break;
+    }
+    if (m->factors == PITH_FACTORS_LARGE) unpack_large(m, at, n, dst);
+    else unpack_halves(m, at, n / pith_panel_step(m->bits), dst);
+    return dst;
 }
 
 /* Words are moved as floats, which changes no bit. */

@@ -6,8 +6,13 @@
 #include "kern/neon/vec_neon.h"
 #include "kern/panel.h"
 
-/* Codes of 8 bits, of 4, or factors in their place. */
-enum codes { EIGHT, FOUR, SMALL, LARGE };
+/* Codes of so many bits, or factors in the place of those of 4. */
+enum codes { TWO = 2, THREE = 3, FOUR = 4, FIVE = 5, SIX = 6, EIGHT = 8, SMALL = 16, LARGE };
+
+INLINE unsigned bits_of(enum codes kind)
+{
+    return kind >= SMALL ? 4 : (unsigned)kind;
+}
 
 INLINE uint8x16_t factors_of(const struct pith_panels *m, uint8x16_t codes)
 {

@@ -1,13 +1,14 @@
 /* The products of integers with packed panels of integers, and the rounding of activations to
  * bytes. Without an instruction for dot products of bytes these are widened to 16-bit products:
- * those of 4-bit codes are summed there, sixteen of them in a field, and of large factors two;
- * those of 8-bit codes go to 32 bits at once. */
+ * those of 4-bit codes are summed there, sixteen of them in a field, of 6 bits four, and of large
+ * factors two; those of 8-bit codes go to 32 bits at once. */
 #include "kern/neon/vec_neon.h"
 #include "kern/ops.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
 #include "kern/neon/factors.h"
+#include "kern/neon/planes_neon.h"
 
 INLINE int8x16_t four_bytes(const int8_t *q)
 {
@@ -54,22 +55,56 @@ INLINE int32x4_t int8_sum(const uint8_t *line, size_t lines, const int8_t *q)
     return vpaddq_s32(low, high);
 }
 
+/* A step adds four products to a field: |sum| <= 4 * 63 * 128. */
+INLINE int32x4_t planes_sum(enum codes kind, const uint8_t *at, size_t quarter, size_t steps,
+                            const int8_t *q)
+{
+    const size_t bytes = pith_panel_span(bits_of(kind), PITH_PANEL_STEP);
+    int32x4_t low = vdupq_n_s32(0), high = low;
+    for (; steps > 0; steps--, at += bytes, q += PITH_PANEL_STEP) {
+        int16x8_t a = vdupq_n_s16(0), b = a;
+        for (int k = 0; k < PITH_PANEL_WORDS; k++) {
+            const int8x16_t w = vreinterpretq_s8_u8(planes_word(bits_of(kind), at, quarter, k));
+            const int8x16_t x = four_bytes(q + 4 * k);
+            a = vmlal_s8(a, vget_low_s8(w), vget_low_s8(x));
+            b = vmlal_high_s8(b, w, x);
+        }
+        low = vpadalq_s16(low, a);
+        high = vpadalq_s16(high, b);
+    }
+    return vpaddq_s32(low, high);
+}
+
 #include "kern/neon/panel_sums.h"
+
+#define DOT_CASE(bits_)                                                                            \
+    case bits_: dot_as(m, (enum codes)(bits_), DIGITS, first, count, x, y); break;
 
 void pith_panel_dot_bytes_neon(const struct pith_panels *m, size_t first, size_t count,
                                const struct pith_bytes *x, float *y)
 {
-    if (m->factors == PITH_FACTORS_SMALL) dot_as(m, SMALL, 1, first, count, x, y);
-    else if (m->factors == PITH_FACTORS_LARGE) dot_as(m, LARGE, 1, first, count, x, y);
-    else if (m->form == PITH_PANEL_LEVEL4) dot_as(m, FOUR, 1, first, count, x, y);
-    else dot_as(m, EIGHT, 1, first, count, x, y);
+#define DIGITS 1
+    if (m->factors == PITH_FACTORS_SMALL) dot_as(m, SMALL, DIGITS, first, count, x, y);
+    else if (m->factors == PITH_FACTORS_LARGE) dot_as(m, LARGE, DIGITS, first, count, x, y);
+    else
+        switch (m->bits) {
+            PITH_PANEL_PLANES(DOT_CASE)
+            DOT_CASE(4)
+        default: dot_as(m, EIGHT, DIGITS, first, count, x, y);
+        }
+#undef DIGITS
 }
 
 void pith_panel_dot_digits_neon(const struct pith_panels *m, size_t first, size_t count,
                                 const struct pith_bytes *x, float *y)
 {
-    if (m->form == PITH_PANEL_LEVEL4) dot_as(m, FOUR, PITH_DIGITS, first, count, x, y);
-    else dot_as(m, EIGHT, PITH_DIGITS, first, count, x, y);
+#define DIGITS PITH_DIGITS
+    switch (m->bits) {
+        PITH_PANEL_PLANES(DOT_CASE)
+        DOT_CASE(4)
+    default: dot_as(m, EIGHT, DIGITS, first, count, x, y);
+    }
+#undef DIGITS
 }
 
 /* --- rounding to bytes ---------------------------------------------------------------------- */

@@ -1,4 +1,5 @@
 /* Products with packed panels: a line is four registers of four rows. */
+#include "kern/neon/planes_neon.h"
 #include "kern/neon/vec_neon.h"
 #include "kern/ops.h"
 
@@ -89,6 +90,26 @@ static inline v16 v16_load_e4m3(const void *p)
     const int16x8_t low = vshll_n_s8(vget_low_s8(bytes), 7), high = vshll_high_n_s8(bytes, 7);
     return (v16){e4m3_4(vget_low_s16(low)), e4m3_4(vget_high_s16(low)), e4m3_4(vget_low_s16(high)),
                  e4m3_4(vget_high_s16(high))};
+}
+
+static inline v16i v16i_byte(v16i x, int i)
+{
+    return v16i_and(i ? v16i_shift_right(x, 8 * i) : x, 255);
+}
+
+/* A function of the quarters of a step. */
+#define V16I_PLANES(op, bits, at, i)                                                               \
+    {                                                                                              \
+        vreinterpretq_u32_u8(op(bits, at, 0, i)), vreinterpretq_u32_u8(op(bits, at, 1, i)),        \
+            vreinterpretq_u32_u8(op(bits, at, 2, i)), vreinterpretq_u32_u8(op(bits, at, 3, i))     \
+    }
+PLANES_INLINE v16i v16i_line(unsigned bits, const uint8_t *at, int j)
+{
+    return (v16i)V16I_PLANES(planes_line, bits, at, j);
+}
+PLANES_INLINE v16i v16i_word(unsigned bits, const uint8_t *at, int k)
+{
+    return (v16i)V16I_PLANES(planes_word, bits, at, k);
 }
 
 enum { PANELS_AT_ONCE = 1, LOOKUP_IS_FAST = 0 };

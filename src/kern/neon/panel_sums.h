@@ -5,7 +5,9 @@
  * of signed factors has for them, over the columns of q; `lines` lines, PITH_PANEL_LINE bytes
  * apart.
  *
- * int8_sum(line, lines, q): the same of 8-bit codes less 128, which are signed bytes. */
+ * int8_sum(line, lines, q): the same of 8-bit codes less 128, which are signed bytes.
+ *
+ * planes_sum(kind, at, quarter, steps, q): the same of codes in planes, rows 4 * quarter on. */
 #include "kern/neon/digits_neon.h"
 
 enum { QUARTERS = 4 /* of a line: registers, each four columns of four rows */ };
@@ -45,34 +47,36 @@ INLINE int32x4_t zeros_of(const struct pith_panels *m, enum codes kind, size_t i
     return vsubq_s32(zeros_at(m, index), vdupq_n_s32(kind == EIGHT ? 128 : 0));
 }
 
-/* Columns [c, c + n * width) of one block, by one digit of x. */
+/* Columns [c, c + n) of one block, `at` where they are in the panel, by one digit of x. */
 INLINE int32x4_t digit_dot(const struct pith_bytes *x, enum codes kind, int8x16_t table,
-                           const uint8_t *line, size_t n, size_t c, size_t block, size_t digit,
-                           int32x4_t zero)
+                           const uint8_t *at, size_t quarter, size_t n, size_t c, size_t block,
+                           size_t digit, int32x4_t zero)
 {
     const int8_t *q = x->q + c + digit * x->q_digit;
-    const int32x4_t sum = kind == EIGHT ? int8_sum(line, n, q)
-                                        : level4_sum(kind, table, line, n, q);
+    const uint8_t *line = at + quarter * 16;
+    const int32x4_t sum = pith_panel_has_planes(bits_of(kind))
+                              ? planes_sum(kind, at, quarter, n / PITH_PANEL_STEP, q)
+                          : kind == EIGHT ? int8_sum(line, n / 4, q)
+                                          : level4_sum(kind, table, line, n / 8, q);
     return vmlsq_n_s32(sum, zero, x->sum[block + digit * x->sum_digit]);
 }
 
 INLINE float32x4_t block_dot(const struct pith_bytes *x, enum codes kind, int8x16_t table,
-                             size_t digits, const uint8_t *line, size_t n, size_t c, size_t block,
-                             int32x4_t zero)
+                             size_t digits, const uint8_t *at, size_t quarter, size_t n, size_t c,
+                             size_t block, int32x4_t zero)
 {
-    const int32x4_t d0 = digit_dot(x, kind, table, line, n, c, block, 0, zero);
+    const int32x4_t d0 = digit_dot(x, kind, table, at, quarter, n, c, block, 0, zero);
     if (digits == 1) return vcvtq_f32_s32(d0);
-    return digits_together(d0, digit_dot(x, kind, table, line, n, c, block, 1, zero),
-                           digit_dot(x, kind, table, line, n, c, block, 2, zero));
+    return digits_together(d0, digit_dot(x, kind, table, at, quarter, n, c, block, 1, zero),
+                           digit_dot(x, kind, table, at, quarter, n, c, block, 2, zero));
 }
 
 /* Rows 4 * quarter .. 4 * quarter + 3 of a panel. */
 INLINE float32x4_t quarter_panel(const struct pith_panels *m, enum codes kind, size_t digits,
                                  size_t panel, size_t quarter, const struct pith_bytes *x)
 {
-    const size_t width = kind == EIGHT ? 4 : 8;
     const int8x16_t table = signed_factors(m);
-    const uint8_t *line = m->codes + panel * pith_panel_lines(m) * PITH_PANEL_LINE + quarter * 16;
+    const uint8_t *at = pith_panel_at(m, panel, 0);
     float32x4_t y = vdupq_n_f32(0);
     size_t c = 0, block = 0;
     for (size_t g = 0; g < m->groups; g++) {
@@ -81,10 +85,10 @@ INLINE float32x4_t quarter_panel(const struct pith_panels *m, enum codes kind, s
         const int32x4_t zero = zeros_of(m, kind, index);
         float32x4_t t = vdupq_n_f32(0);
         for (; c < stop; block++) {
-            const size_t end = c + x->block < stop ? c + x->block : stop, n = (end - c) / width;
-            t = vfmaq_n_f32(t, block_dot(x, kind, table, digits, line, n, c, block, zero),
+            const size_t end = c + x->block < stop ? c + x->block : stop, n = end - c;
+            t = vfmaq_n_f32(t, block_dot(x, kind, table, digits, at, quarter, n, c, block, zero),
                             x->scale[block]);
-            line += n * PITH_PANEL_LINE;
+            at += pith_panel_span(bits_of(kind), n);
             c = end;
         }
         float32x4_t scale = scales_at(m, index);

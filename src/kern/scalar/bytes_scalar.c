@@ -112,22 +112,13 @@ const uint8_t *pith_bytes_unpack_scalar(const struct pith_panels *m, size_t pane
                                         size_t n, bool few, uint8_t *dst)
 {
     (void)few;
-    const uint8_t *const start = dst;
-    const size_t width = m->form == PITH_PANEL_LEVEL4 ? 8 : 4;
-    const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
-    for (size_t c = 0; c < n; c += width, line += PITH_PANEL_LINE) {
-        for (size_t i = 0; i < PITH_PANEL_LINE; i++) {
-            if (width == 4) {
-                *dst++ = line[i];
-                continue;
-            }
-            const uint8_t low = line[i] & 15, high = line[i] >> 4;
-            dst[i] = m->factors ? m->factor[low] : low;
-            dst[i + PITH_PANEL_LINE] = m->factors ? m->factor[high] : high;
+    for (size_t c = 0; c < n; c++)
+        for (size_t r = 0; r < PITH_PANEL_ROWS; r++) {
+            const unsigned code = pith_panel_code_at(m, panel, r, col + c);
+            dst[c / 4 * PITH_PANEL_LINE + r * 4 + c % 4] =
+                m->factors ? m->factor[code] : (uint8_t)code;
         }
-        if (width == 8) dst += 2 * PITH_PANEL_LINE;
-    }
-    return start;
+    return dst;
 }
 
 /* Words are moved as floats, which changes no bit. */

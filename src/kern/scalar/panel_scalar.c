@@ -24,13 +24,102 @@ float pith_panel_scale_at(const struct pith_panels *m, size_t index)
     return 0.0f;
 }
 
-/* The code of row 16 * panel + r, column c. */
-static unsigned code_at(const struct pith_panels *m, size_t panel, size_t r, size_t c)
+enum { HALF = PITH_PANEL_LINE / 2 };
+
+/* Byte `at` of word k in a plane of 4, 2 and 1 bits. */
+static unsigned four_bits(const uint8_t *plane, size_t k, size_t at)
 {
-    const uint8_t *lines = m->codes + panel * pith_panel_lines(m) * PITH_PANEL_LINE;
-    if (m->form != PITH_PANEL_LEVEL4) return lines[c / 4 * PITH_PANEL_LINE + r * 4 + c % 4];
-    const unsigned byte = lines[c / 8 * PITH_PANEL_LINE + r * 4 + c % 4];
-    return c % 8 < 4 ? byte & 15u : byte >> 4;
+    return plane[k / 2 * PITH_PANEL_LINE + at] >> 4 * (k % 2) & 15u;
+}
+static unsigned two_bits(const uint8_t *plane, size_t k, size_t at)
+{
+    return plane[at] >> (4 * (k % 2) + 2 * (k / 2)) & 3u;
+}
+static unsigned one_bit(const uint8_t *plane, size_t k, size_t at)
+{
+    return plane[at % HALF] >> (k + (at < HALF ? 4 : 0)) & 1u;
+}
+
+static unsigned three_bits(const uint8_t *step, size_t k, size_t at)
+{
+    const size_t shift = 4 * (k % 2);
+    unsigned code = 0;
+    if (k < 2 || at < HALF) return step[k / 2 * PITH_PANEL_LINE + at] >> shift & 7u;
+    for (size_t i = 0; i < 3; i++)
+        code |= (step[i * HALF + at - HALF] >> (shift + 3) & 1u) << i;
+    return code;
+}
+
+/* Byte `at` of word k of a step of planes. */
+static unsigned step_code(unsigned bits, const uint8_t *step, size_t k, size_t at)
+{
+    const uint8_t *upper = step + 2 * PITH_PANEL_LINE;
+    switch (bits) {
+    case 2: return two_bits(step, k, at);
+    case 3: return three_bits(step, k, at);
+    case 5: return four_bits(step, k, at) | one_bit(upper, k, at) << 4;
+    case 6:
+    default: return four_bits(step, k, at) | two_bits(upper, k, at) << 4;
+    }
+}
+
+/* The same the other way. Bytes from bit `from` of the words on; loops that compilers make vectors
+ * of. */
+typedef const uint8_t step_words[PITH_PANEL_WORDS][PITH_PANEL_LINE];
+
+static void put_four(step_words w, uint8_t *restrict plane)
+{
+    for (size_t k = 0; k < PITH_PANEL_WORDS; k += 2, plane += PITH_PANEL_LINE)
+        for (size_t at = 0; at < PITH_PANEL_LINE; at++)
+            plane[at] = (uint8_t)((w[k][at] & 15) | w[k + 1][at] << 4);
+}
+
+static void put_two(step_words w, int from, uint8_t *restrict plane)
+{
+    for (size_t at = 0; at < PITH_PANEL_LINE; at++)
+        plane[at] = (uint8_t)((w[0][at] >> from & 3) | (w[2][at] >> from & 3) << 2 |
+                              (w[1][at] >> from & 3) << 4 | (w[3][at] >> from & 3) << 6);
+}
+
+static void put_one(step_words w, int from, uint8_t *restrict plane)
+{
+    memset(plane, 0, HALF);
+    for (int k = 0; k < PITH_PANEL_WORDS; k++)
+        for (size_t at = 0; at < HALF; at++) {
+            const int low = w[k][HALF + at] >> from & 1, high = w[k][at] >> from & 1;
+            plane[at] = (uint8_t)(plane[at] | low << k | high << (4 + k));
+        }
+}
+
+static void put_three(step_words w, uint8_t *restrict step)
+{
+    for (size_t at = 0; at < HALF; at++) {
+        const int over = w[2][HALF + at] | w[3][HALF + at] << 4;
+        const int a = w[0][at] | w[1][at] << 4, c = w[2][at] | w[3][at] << 4;
+        const int b = w[0][HALF + at] | w[1][HALF + at] << 4;
+        step[at] = (uint8_t)((a & 0x77) | (over & 0x11) << 3);
+        step[HALF + at] = (uint8_t)((b & 0x77) | (over & 0x22) << 2);
+        step[2 * HALF + at] = (uint8_t)((c & 0x77) | (over & 0x44) << 1);
+    }
+}
+
+void pith_panel_put_step(unsigned bits, const uint8_t words[PITH_PANEL_WORDS][PITH_PANEL_LINE],
+                         uint8_t *to)
+{
+    uint8_t *upper = to + 2 * PITH_PANEL_LINE;
+    if (bits == 2) put_two(words, 0, to);
+    if (bits == 3) put_three(words, to);
+    if (bits > 4) put_four(words, to);
+    if (bits == 5) put_one(words, 4, upper);
+    if (bits == 6) put_two(words, 4, upper);
+}
+
+unsigned pith_panel_code_at(const struct pith_panels *m, size_t panel, size_t r, size_t c)
+{
+    const size_t step = pith_panel_step(m->bits), k = c % step / 4, at = r * 4 + c % 4;
+    const uint8_t *line = pith_panel_at(m, panel, c - c % step);
+    if (m->bits == 4) return four_bits(line, k, at);
+    return m->bits == 8 ? line[at] : step_code(m->bits, line, k, at);
 }
 
 static float zero_at(const struct pith_panels *m, size_t index)
@@ -41,7 +130,7 @@ static float zero_at(const struct pith_panels *m, size_t index)
 
 float pith_panel_value_at(const struct pith_panels *m, size_t panel, size_t r, size_t c)
 {
-    const unsigned code = code_at(m, panel, r, c);
+    const unsigned code = pith_panel_code_at(m, panel, r, c);
     const size_t index = (panel * m->groups + c / m->group) * PITH_PANEL_ROWS + r;
     switch (m->form) {
     case PITH_PANEL_LEVEL4: return m->level[code] - zero_at(m, index);
@@ -106,7 +195,7 @@ static int32_t digit_dot(const struct pith_panels *m, size_t panel, size_t r, si
     const int32_t zero = (int32_t)(m->zeros ? (float)m->zeros[index] : m->zero);
     const int32_t sum = x->sum[digit * x->sum_digit + c / x->block];
     for (; c < end; c++) {
-        const unsigned code = code_at(m, panel, r, c);
+        const unsigned code = pith_panel_code_at(m, panel, r, c);
         d += (int32_t)(m->factors ? m->factor[code] : code) * q[c];
     }
     return d - zero * sum;

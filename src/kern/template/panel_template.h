@@ -8,6 +8,10 @@
  *     v16_table, v16_table_load(p), v16_lookup(x, t)   one of sixteen floats by a field's low half
  *     v16_arithmetic_shift(x, n)   right, the sign copied
  *     v16_load_e4m3(p)             sixteen FP8 values
+ *     v16i_byte(x, i)              byte i of each field
+ *     v16i_line(bits, at, j)       sixteen columns of 2 or 3 bits: line j of the two they make as
+ *                                  4-bit codes, in whose upper bits there may be anything
+ *     v16i_word(bits, at, k)       the same of 5 or 6 bits: line k of the four they make as bytes
  *     LOOKUP_IS_FAST               whether v16_lookup() is one instruction
  *     PANELS_AT_ONCE               4, 2 or 1: registers of chains enough to hide the latency of the
  *                                  multiply-add, and no more than fit */
@@ -15,23 +19,32 @@
 
 /* --- values --------------------------------------------------------------------------------- */
 
-/* How the codes of a matrix are read: its form, whether a zero is to be subtracted, and whether
- * that is part of the multiplication by the scale (struct pith_panels, fold); known where this is
- * inlined. */
+/* How the codes of a matrix are read: its form and width, whether a zero is to be subtracted, and
+ * whether that is part of the multiplication by the scale (struct pith_panels, fold); known where
+ * this is inlined. */
 struct reading {
     enum pith_panel_form form;
+    unsigned bits;
     bool zeros, fold;
 };
 
 INLINE v16 byte_of(v16i line, int i)
 {
-    return v16_from_int(v16i_and(i ? v16i_shift_right(line, 8 * i) : line, 255));
+    return v16_from_int(v16i_byte(line, i));
 }
 
-INLINE v16 nibble_of(v16i line, int i)
+/* Column i of eight in a line of codes of so many bits in halves of bytes. */
+INLINE v16 half_byte_of(unsigned bits, v16i line, int i)
+{
+    const int all = ((1 << bits) - 1) * 0x01010101;
+    return byte_of(v16i_and(i < 4 ? line : v16i_shift_right(line, 4), all), i % 4);
+}
+
+/* Column i of eight in a line of halves of bytes, at the lowest bits. */
+INLINE v16i half_of(v16i line, int i)
 {
     const int shift = i < 4 ? 8 * i : 8 * (i - 4) + 4;
-    return v16_from_int(v16i_and(shift ? v16i_shift_right(line, shift) : line, 15));
+    return shift ? v16i_shift_right(line, shift) : line;
 }
 
 /* Column i of eight (4 bits) or four columns of a line, without its zero where that is folded. */
@@ -40,8 +53,8 @@ INLINE v16 value(struct reading how, v16i line, int i, v16_table table, v16 zero
     v16 v;
     switch (how.form) {
     case PITH_PANEL_LEVEL4:
-        if (how.fold && !LOOKUP_IS_FAST) return nibble_of(line, i);
-        v = v16_lookup(i ? v16i_shift_right(line, i < 4 ? 8 * i : 8 * (i - 4) + 4) : line, table);
+        if (how.fold && !LOOKUP_IS_FAST) return half_byte_of(how.bits, line, i);
+        v = v16_lookup(half_of(line, i), table);
         return how.zeros && !how.fold ? v16_sub(v, zero) : v;
     case PITH_PANEL_INT8: return how.fold ? byte_of(line, i) : v16_sub(byte_of(line, i), zero);
     case PITH_PANEL_E4M3: return from_e4m3(i < 3 ? v16i_shift_left(line, 24 - 8 * i) : line);
@@ -50,9 +63,21 @@ INLINE v16 value(struct reading how, v16i line, int i, v16_table table, v16 zero
     }
 }
 
-INLINE int columns_of(enum pith_panel_form form)
+/* Columns of a line, and lines of a step of columns. */
+INLINE int columns_of(struct reading how)
 {
-    return form == PITH_PANEL_LEVEL4 ? 8 : 4;
+    return how.form == PITH_PANEL_LEVEL4 ? 8 : 4;
+}
+INLINE int lines_of(struct reading how)
+{
+    return pith_panel_has_planes(how.bits) ? PITH_PANEL_STEP / columns_of(how) : 1;
+}
+
+/* Line j of a step of columns. */
+INLINE v16i line_of(struct reading how, const uint8_t *at, int j)
+{
+    if (!pith_panel_has_planes(how.bits)) return v16i_load(at);
+    return how.bits < 4 ? v16i_line(how.bits, at, j) : v16i_word(how.bits, at, j);
 }
 
 /* --- the exact product ---------------------------------------------------------------------- */
@@ -66,7 +91,7 @@ struct panel {
 
 INLINE void panel_open(const struct pith_panels *m, size_t index, const float *y, struct panel *p)
 {
-    p->codes = m->codes + index * pith_panel_lines(m) * PITH_PANEL_LINE;
+    p->codes = pith_panel_at(m, index, 0);
     p->group = index * m->groups;
     p->zero = v16_zero();
     p->y = v16_load(y);
@@ -89,23 +114,33 @@ INLINE v16 weight(struct reading how, v16i line, int i, v16_table table, const s
     return how.fold ? v16_fma(v, p->scale, p->zero) : v16_mul(v, p->scale);
 }
 
-INLINE void line_step(struct reading how, v16_table table, const float *x, size_t ahead,
+INLINE void line_step(struct reading how, v16i line, v16_table table, const float *x,
                       struct panel *p)
 {
-    const v16i line = v16i_load(p->codes);
-    __builtin_prefetch(p->codes + ahead);
-    p->codes += PITH_PANEL_LINE;
 #define PANEL_STEP(i) p->y = v16_fma(weight(how, line, i, table, p), v16_set(x[i]), p->y)
     PANEL_STEP(0);
     PANEL_STEP(1);
     PANEL_STEP(2);
     PANEL_STEP(3);
-    if (columns_of(how.form) == 4) return;
+    if (columns_of(how) == 4) return;
     PANEL_STEP(4);
     PANEL_STEP(5);
     PANEL_STEP(6);
     PANEL_STEP(7);
 #undef PANEL_STEP
+}
+
+/* The columns of a step. */
+INLINE void step(struct reading how, v16_table table, const float *x, size_t ahead, struct panel *p)
+{
+    const size_t bytes = pith_panel_span(how.bits, pith_panel_step(how.bits));
+    const int lines = lines_of(how), width = columns_of(how);
+    for (size_t i = 0; i < bytes; i += PITH_PANEL_LINE) __builtin_prefetch(p->codes + i + ahead);
+    line_step(how, line_of(how, p->codes, 0), table, x, p);
+    if (lines > 1) line_step(how, line_of(how, p->codes, 1), table, x + width, p);
+    if (lines > 2) line_step(how, line_of(how, p->codes, 2), table, x + 2 * width, p);
+    if (lines > 2) line_step(how, line_of(how, p->codes, 3), table, x + 3 * width, p);
+    p->codes += bytes;
 }
 
 /* One panel, two or four: `together` is known where it is inlined. */
@@ -114,7 +149,7 @@ INLINE void dot_panels(const struct pith_panels *m, struct reading how, enum pit
 {
     enum { STEP = 256 /* columns between decisions what to ask for */ };
     const v16_table table = v16_table_load(m->level);
-    const size_t width = (size_t)columns_of(how.form), lines = pith_panel_lines(m);
+    const size_t width = pith_panel_step(how.bits), bytes = pith_panel_bytes(m);
     struct panel a, b, c, d;
     panel_open(m, index, y, &a);
     if (together > 1) panel_open(m, index + 1, y + PITH_PANEL_ROWS, &b);
@@ -129,12 +164,13 @@ INLINE void dot_panels(const struct pith_panels *m, struct reading how, enum pit
         if (together > 2) group_open(m, how, kind, g, &d);
         while (col < end) {
             const size_t stop = col + STEP < end ? col + STEP : end;
-            const size_t ahead = pith_panel_ahead(together, lines, col / width, PITH_AHEAD_FLOAT);
+            const size_t at = pith_panel_span(how.bits, col);
+            const size_t ahead = pith_panel_ahead(together, bytes, at, PITH_AHEAD_FLOAT);
             for (; col < stop; col += width) {
-                line_step(how, table, x + col, ahead, &a);
-                if (together > 1) line_step(how, table, x + col, ahead, &b);
-                if (together > 2) line_step(how, table, x + col, ahead, &c);
-                if (together > 2) line_step(how, table, x + col, ahead, &d);
+                step(how, table, x + col, ahead, &a);
+                if (together > 1) step(how, table, x + col, ahead, &b);
+                if (together > 2) step(how, table, x + col, ahead, &c);
+                if (together > 2) step(how, table, x + col, ahead, &d);
             }
         }
     }
@@ -163,7 +199,7 @@ INLINE void dot_as(const struct pith_panels *m, struct reading how, enum pith_pa
     static void name(const struct pith_panels *m, size_t first, size_t count, const float *x,      \
                      float *y)                                                                     \
     {                                                                                              \
-        const struct reading how = {form_, zeros_, fold_};                                         \
+        const struct reading how = {form_, form_ == PITH_PANEL_LEVEL4 ? 4 : 8, zeros_, fold_};     \
         switch (m->scale) {                                                                        \
             PANEL_SCALES(PANEL_DOT_CASE)                                                           \
         }                                                                                          \
@@ -187,9 +223,34 @@ static inline pith_panel_dot_fn *level4_of(const struct pith_panels *m)
     return m->fold && !LOOKUP_IS_FAST ? dot_level4_fold : dot_level4;
 }
 
+/* Codes in planes, whose types of scale share a loop. */
+#define PLANES_DOT(bits_)                                                                          \
+    static void dot_planes##bits_(const struct pith_panels *m, size_t first, size_t count,         \
+                                  const float *x, float *y)                                        \
+    {                                                                                              \
+        const enum pith_panel_form form = bits_ < 4 ? PITH_PANEL_LEVEL4 : PITH_PANEL_INT8;         \
+        const bool zeros = form == PITH_PANEL_INT8, fast = LOOKUP_IS_FAST && !zeros;               \
+        const struct reading own = {form, bits_, true, false};                                     \
+        const struct reading own_fold = {form, bits_, true, true};                                 \
+        const struct reading none = {form, bits_, zeros, false};                                   \
+        const struct reading fold = {form, bits_, zeros, true};                                    \
+        if (m->zeros && m->fold) dot_as(m, own_fold, m->scale, first, count, x, y);                \
+        else if (m->zeros) dot_as(m, own, m->scale, first, count, x, y);                           \
+        else if (m->fold && !fast) dot_as(m, fold, m->scale, first, count, x, y);                  \
+        else dot_as(m, none, m->scale, first, count, x, y);                                        \
+    }
+PITH_PANEL_PLANES(PLANES_DOT)
+
 static inline void panel_dot(const struct pith_panels *m, size_t first, size_t count,
                              const float *x, float *y)
 {
+#define PLANES_CASE(bits_)                                                                         \
+    case bits_: dot_planes##bits_(m, first, count, x, y); return;
+    switch (m->bits) {
+        PITH_PANEL_PLANES(PLANES_CASE)
+    default: break;
+    }
+#undef PLANES_CASE
     switch (m->form) {
     case PITH_PANEL_LEVEL4: level4_of(m)(m, first, count, x, y); break;
     case PITH_PANEL_INT8: (m->fold ? dot_int8_fold : dot_int8)(m, first, count, x, y); break;
@@ -202,7 +263,7 @@ static inline void panel_dot(const struct pith_panels *m, size_t first, size_t c
 
 INLINE void dot_offsets(const struct pith_panels *m, size_t index, const float *x, float *y)
 {
-    const uint8_t *codes = m->codes + index * pith_panel_lines(m) * PITH_PANEL_LINE;
+    const uint8_t *codes = pith_panel_at(m, index, 0);
     v16 sum = v16_zero();
     for (size_t g = 0, c = 0; g < m->groups; g++) {
         const size_t end = c + m->group < m->cols ? c + m->group : m->cols;
@@ -235,7 +296,7 @@ INLINE void unpack_line(struct reading how, v16_table table, v16i line, v16 zero
     v16_store(dst + ld, v16_mul(value(how, line, 1, table, zero), scale));
     v16_store(dst + 2 * ld, v16_mul(value(how, line, 2, table, zero), scale));
     v16_store(dst + 3 * ld, v16_mul(value(how, line, 3, table, zero), scale));
-    if (columns_of(how.form) == 4) return;
+    if (columns_of(how) == 4) return;
     v16_store(dst + 4 * ld, v16_mul(value(how, line, 4, table, zero), scale));
     v16_store(dst + 5 * ld, v16_mul(value(how, line, 5, table, zero), scale));
     v16_store(dst + 6 * ld, v16_mul(value(how, line, 6, table, zero), scale));
@@ -246,27 +307,35 @@ INLINE void unpack_as(const struct pith_panels *m, struct reading how, size_t pa
                       size_t n, float *dst, size_t ld)
 {
     const v16_table table = v16_table_load(m->level);
-    const size_t width = (size_t)columns_of(how.form), last = col + n;
-    const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
+    const size_t width = (size_t)columns_of(how), each = pith_panel_step(how.bits), last = col + n;
+    const uint8_t *at = pith_panel_at(m, panel, col);
     for (size_t c = col; c < last;) {
         const size_t g = panel * m->groups + c / m->group;
         const size_t stop = (c / m->group + 1) * m->group, end = stop < last ? stop : last;
         const v16 scale = load_scales(m, m->scale, g), zero = load_zeros(m, g);
-        for (; c < end; c += width, line += PITH_PANEL_LINE, dst += width * ld)
-            unpack_line(how, table, v16i_load(line), zero, scale, dst, ld);
+        for (; c < end; c += each, at += pith_panel_span(how.bits, each))
+            for (int j = 0; j < lines_of(how); j++, dst += width * ld)
+                unpack_line(how, table, line_of(how, at, j), zero, scale, dst, ld);
     }
 }
 
 static inline void panel_unpack(const struct pith_panels *m, size_t panel, size_t col, size_t n,
                                 float *dst, size_t ld)
 {
-#define UNPACK(form_)                                                                              \
-    case form_: unpack_as(m, (struct reading){form_, true, false}, panel, col, n, dst, ld); break;
-    switch (m->form) {
-        UNPACK(PITH_PANEL_LEVEL4)
-        UNPACK(PITH_PANEL_INT8)
-        UNPACK(PITH_PANEL_E4M3)
-        UNPACK(PITH_PANEL_E5M2)
+#define UNPACK(form_, bits_)                                                                       \
+    unpack_as(m, (struct reading){form_, bits_, true, false}, panel, col, n, dst, ld)
+#define UNPACK_PLANES(bits_)                                                                       \
+    case bits_: UNPACK(bits_ < 4 ? PITH_PANEL_LEVEL4 : PITH_PANEL_INT8, bits_); return;
+    switch (m->bits) {
+        PITH_PANEL_PLANES(UNPACK_PLANES)
+    default: break;
     }
+    switch (m->form) {
+    case PITH_PANEL_LEVEL4: UNPACK(PITH_PANEL_LEVEL4, 4); break;
+    case PITH_PANEL_INT8: UNPACK(PITH_PANEL_INT8, 8); break;
+    case PITH_PANEL_E4M3: UNPACK(PITH_PANEL_E4M3, 8); break;
+    case PITH_PANEL_E5M2: UNPACK(PITH_PANEL_E5M2, 8); break;
+    }
+#undef UNPACK_PLANES
 #undef UNPACK
 }

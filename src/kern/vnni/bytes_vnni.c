@@ -172,14 +172,29 @@ void pith_bytes_tile_vnni(const struct pith_byte_tile *a)
     else TILE_OF(tile, a, WORDS)
 }
 
+INLINE void unpack_planes(unsigned bits, const uint8_t *at, size_t n, uint8_t *dst)
+{
+    for (size_t c = 0; c < n; c += PITH_PANEL_STEP, at += pith_panel_span(bits, PITH_PANEL_STEP)) {
+        _mm512_storeu_si512(dst, planes_word(bits, at, 0));
+        _mm512_storeu_si512(dst + PITH_PANEL_LINE, planes_word(bits, at, 1));
+        _mm512_storeu_si512(dst + 2 * PITH_PANEL_LINE, planes_word(bits, at, 2));
+        _mm512_storeu_si512(dst + 3 * PITH_PANEL_LINE, planes_word(bits, at, 3));
+        dst += PITH_PANEL_WORDS * PITH_PANEL_LINE;
+    }
+}
+
 const uint8_t *pith_bytes_unpack_vnni(const struct pith_panels *m, size_t panel, size_t col,
                                       size_t n, bool few, uint8_t *dst)
 {
-    (void)n;
     (void)few;
-    (void)dst;
-    const size_t width = m->form == PITH_PANEL_LEVEL4 ? 8 : 4;
-    return m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
+    const uint8_t *at = pith_panel_at(m, panel, col);
+    switch (m->bits) {
+#define CASE(bits_)                                                                                \
+    case bits_: unpack_planes(bits_, at, n, dst); return dst;
+        PITH_PANEL_PLANES(CASE)
+#undef CASE
+    default: return at;
+    }
 }
 
 /* Words are moved as floats, which changes no bit. */

@@ -3,14 +3,20 @@
 #ifndef PITH_KERN_DIGITS_VNNI_H
 #define PITH_KERN_DIGITS_VNNI_H
 
+#include "kern/avx512/planes_avx512.h"
 #include "kern/ops.h"
 
 #include <immintrin.h>
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* What is multiplied: codes of 8 bits, of 4, or factors in their place. */
-enum codes { EIGHT, FOUR, FACTORS };
+/* What is multiplied: codes of so many bits, or factors in the place of those of 4. */
+enum codes { TWO = 2, THREE = 3, FOUR = 4, FIVE = 5, SIX = 6, EIGHT = 8, FACTORS = 16 };
+
+INLINE unsigned bits_of(enum codes kind)
+{
+    return kind == FACTORS ? 4 : (unsigned)kind;
+}
 
 /* factor in every quarter of a register, for the codes of bytes. */
 INLINE __m512i factor_table(const struct pith_panels *m)

@@ -52,7 +52,7 @@ struct panel {
 
 INLINE void panel_open(const struct pith_panels *m, size_t index, struct panel *p)
 {
-    p->codes = m->codes + index * pith_panel_lines(m) * PITH_PANEL_LINE;
+    p->codes = pith_panel_at(m, index, 0);
     p->group = index * m->groups;
     p->zero = _mm512_set1_epi32((int)m->zero);
     p->y = _mm512_setzero_ps();
@@ -85,36 +85,37 @@ INLINE __m512 block_close(const struct pith_bytes *x, int digits, size_t block, 
     return _mm512_fmadd_ps(d, _mm512_set1_ps(x->scale[block]), p->t);
 }
 
-/* `lines` lines of a panel times their columns of q. Sums are locals, and the digits are spelled
- * out: arrays of vectors, and vectors behind pointers, end up in memory. High halves have sums of
- * their own: twice the chains, for the latency of the dot product. */
-INLINE struct sums block_sums(enum codes kind, __m512i table, int digits, size_t lines,
-                              const uint8_t *line, const int8_t *q, size_t q_digit)
+/* Columns [0, cols) of a panel from `at` on times those of q. Sums are locals, and the digits are
+ * spelled out: arrays of vectors, and vectors behind pointers, end up in memory. Every second word
+ * has sums of its own: twice the chains, for the latency of the dot product. */
+INLINE struct sums block_sums(enum codes kind, __m512i table, int digits, size_t cols,
+                              const uint8_t *at, const int8_t *q, size_t q_digit)
 {
-    const __m512i low = _mm512_set1_epi8(15), none = _mm512_setzero_si512();
-    const size_t step = kind == EIGHT ? 4 : 8;
+    const unsigned bits = bits_of(kind);
+    const size_t step = pith_panel_step(bits), bytes = pith_panel_span(bits, step);
+    const __m512i none = _mm512_setzero_si512();
     __m512i a0 = none, a1 = none, a2 = none, b0 = none, b1 = none, b2 = none;
-#pragma GCC unroll 4
-    for (size_t i = 0; i < lines; i++, q += step, line += PITH_PANEL_LINE) {
-        const int8_t *q1 = q + q_digit, *q2 = q1 + q_digit;
-        const __m512i w = _mm512_load_si512(line);
-        __m512i v = kind == EIGHT ? w : _mm512_and_si512(w, low);
-        if (kind == FACTORS) v = _mm512_shuffle_epi8(table, v);
-        __builtin_prefetch(line + PITH_AHEAD_BYTES);
-        a0 = _mm512_dpbusd_epi32(a0, v, four_bytes(q));
-        if (digits == PITH_DIGITS) {
-            a1 = _mm512_dpbusd_epi32(a1, v, four_bytes(q1));
-            a2 = _mm512_dpbusd_epi32(a2, v, four_bytes(q2));
-        }
-        if (kind == EIGHT) continue;
-        __m512i high = _mm512_and_si512(_mm512_srli_epi16(w, 4), low);
-        if (kind == FACTORS) high = _mm512_shuffle_epi8(table, high);
-        b0 = _mm512_dpbusd_epi32(b0, high, four_bytes(q + 4));
-        if (digits == PITH_DIGITS) {
-            b1 = _mm512_dpbusd_epi32(b1, high, four_bytes(q1 + 4));
-            b2 = _mm512_dpbusd_epi32(b2, high, four_bytes(q2 + 4));
-        }
+#define WORD(sum, k)                                                                               \
+    if (4 * (k) < step) {                                                                          \
+        const int8_t *const x = q + 4 * (k);                                                       \
+        __m512i v = planes_word(bits, at, k);                                                      \
+        if (kind == FACTORS) v = _mm512_shuffle_epi8(table, v);                                    \
+        sum##0 = _mm512_dpbusd_epi32(sum##0, v, four_bytes(x));                                    \
+        if (digits == PITH_DIGITS) {                                                               \
+            sum##1 = _mm512_dpbusd_epi32(sum##1, v, four_bytes(x + q_digit));                      \
+            sum##2 = _mm512_dpbusd_epi32(sum##2, v, four_bytes(x + 2 * q_digit));                  \
+        }                                                                                          \
     }
+#pragma GCC unroll 4
+    for (size_t c = 0; c < cols; c += step, q += step, at += bytes) {
+        for (size_t i = 0; i < bytes; i += PITH_PANEL_LINE)
+            __builtin_prefetch(at + i + PITH_AHEAD_BYTES);
+        WORD(a, 0)
+        WORD(b, 1)
+        WORD(a, 2)
+        WORD(b, 3)
+    }
+#undef WORD
     return (struct sums){_mm512_add_epi32(a0, b0), _mm512_add_epi32(a1, b1),
                          _mm512_add_epi32(a2, b2)};
 }
@@ -123,7 +124,6 @@ INLINE struct sums block_sums(enum codes kind, __m512i table, int digits, size_t
 INLINE void dot_panel(const struct pith_panels *m, enum codes kind, int digits, size_t index,
                       const struct pith_bytes *x, float *y)
 {
-    const size_t width = kind == EIGHT ? 4 : 8, full = x->block / width;
     const __m512i table = factor_table(m);
     struct panel p;
     panel_open(m, index, &p);
@@ -132,15 +132,15 @@ INLINE void dot_panel(const struct pith_panels *m, enum codes kind, int digits, 
         const size_t stop = c + m->group < m->cols ? c + m->group : m->cols;
         group_open(m, g, &p);
         for (; c < stop; block++) {
-            const size_t left = (stop - c) / width, n = left < full ? left : full;
+            const size_t left = stop - c, n = left < x->block ? left : x->block;
             const int8_t *q = x->q + c;
             /* Blocks of that many columns are the rule: their lines are known here. */
-            const size_t usual = (digits == 1 ? 64 : 128) / width;
+            const size_t usual = digits == 1 ? 64 : 128;
             const struct sums s =
                 n == usual ? block_sums(kind, table, digits, usual, p.codes, q, x->q_digit)
                            : block_sums(kind, table, digits, n, p.codes, q, x->q_digit);
-            c += n * width;
-            p.codes += n * PITH_PANEL_LINE;
+            c += n;
+            p.codes += pith_panel_span(bits_of(kind), n);
             p.t = block_close(x, digits, block, s, &p);
         }
         __m512 scale = scales_at(m, p.group + g);
@@ -157,17 +157,30 @@ INLINE void dot_as(const struct pith_panels *m, enum codes kind, int digits, siz
         dot_panel(m, kind, digits, first + i, x, y + i * PITH_PANEL_ROWS);
 }
 
+#define DOT_CASE(bits_)                                                                            \
+    case bits_: dot_as(m, (enum codes)(bits_), DIGITS, first, count, x, y); break;
+
 void pith_panel_dot_bytes_vnni(const struct pith_panels *m, size_t first, size_t count,
                                const struct pith_bytes *x, float *y)
 {
-    if (m->factors) dot_as(m, FACTORS, 1, first, count, x, y);
-    else if (m->form == PITH_PANEL_LEVEL4) dot_as(m, FOUR, 1, first, count, x, y);
-    else dot_as(m, EIGHT, 1, first, count, x, y);
+#define DIGITS 1
+    switch (m->factors ? FACTORS : m->bits) {
+        PITH_PANEL_PLANES(DOT_CASE)
+        DOT_CASE(4)
+        DOT_CASE(8)
+    default: dot_as(m, FACTORS, DIGITS, first, count, x, y);
+    }
+#undef DIGITS
 }
 
 void pith_panel_dot_digits_vnni(const struct pith_panels *m, size_t first, size_t count,
                                 const struct pith_bytes *x, float *y)
 {
-    if (m->form == PITH_PANEL_LEVEL4) dot_as(m, FOUR, PITH_DIGITS, first, count, x, y);
-    else dot_as(m, EIGHT, PITH_DIGITS, first, count, x, y);
+#define DIGITS PITH_DIGITS
+    switch (m->bits) {
+        PITH_PANEL_PLANES(DOT_CASE)
+        DOT_CASE(4)
+    default: dot_as(m, EIGHT, DIGITS, first, count, x, y);
+    }
+#undef DIGITS
 }

@@ -1,8 +1,9 @@
 /* kern/vnni/words_vnni.h: products of up to six words of x, bytes of six vectors or three digits of
- * two, with two panels as they are stored: twelve sums in registers, beside the halves of two lines
- * of codes and one word of x. A step of four columns is twelve integer dot products on eight loads;
- * that codes of 4 bits are two to a byte costs as many operations as two columns have, and what a
- * panel has in memory is read and nothing else. */
+ * two, with two panels as they are stored, or unpacked to bytes where codes lie in planes: twelve
+ * sums in registers, beside the halves of two lines of codes and one word of x. A step of four
+ * columns is twelve integer dot products on eight loads; that codes of 4 bits are two to a byte
+ * costs as many operations as two columns have, and what a panel has in memory is read and nothing
+ * else. */
 #include "kern/vnni/digits_vnni.h"
 
 enum { WORDS = 6, COLS = 32 };
@@ -54,7 +55,8 @@ INLINE struct lines lines_open(const struct pith_byte_tile *a, enum codes kind)
     const size_t width = columns_of_line(kind);
     return (struct lines){
         a->w[0], a->w[1],
-        pith_panel_ahead(a->beside, a->cols / width, a->col / width, PITH_AHEAD_BYTES)};
+        pith_panel_ahead(a->beside, a->cols / width * PITH_PANEL_LINE,
+                         a->col / width * PITH_PANEL_LINE, PITH_AHEAD_BYTES)};
 }
 
 /* Four columns of both panels: the first `count` words, x. */
@@ -79,7 +81,7 @@ INLINE void multiply(struct whole *d, enum codes kind, size_t count, size_t cols
     const size_t width = columns_of_line(kind), ahead = w->ahead;
     const uint8_t *at = w->a, *beside = w->b;
     for (size_t c = 0; c < cols; c += width) {
-        const __m512i a = _mm512_load_si512(at), b = _mm512_load_si512(beside);
+        const __m512i a = _mm512_loadu_si512(at), b = _mm512_loadu_si512(beside);
         __builtin_prefetch(at + ahead);
         __builtin_prefetch(beside + ahead);
         at += PITH_PANEL_LINE;
@@ -110,7 +112,7 @@ INLINE void multiply(struct whole *d, enum codes kind, size_t count, size_t cols
 
 INLINE enum codes kind_of(const struct pith_byte_tile *a)
 {
-    return a->factors ? FACTORS : a->form == PITH_PANEL_LEVEL4 ? FOUR : EIGHT;
+    return a->factors ? FACTORS : a->stored && a->form == PITH_PANEL_LEVEL4 ? FOUR : EIGHT;
 }
 
 INLINE __m512i table_of(const struct pith_byte_tile *a, enum codes kind)

@@ -158,6 +158,10 @@ static void packed_products(void **state)
         {"int8:channel", 35, 292, PITH_BF16},   {"int8:g64:asym", 33, 256, PITH_F16},
         {"int3:g32:asym", 18, 96, PITH_F16},    {"int2:channel", 7, 72, PITH_F32},
         {"int6:g32", 40, 96, PITH_BF16},        {"nf4:g64", 33, 192, PITH_BF16},
+        {"int2:g128:asym", 21, 256, PITH_F16},  {"int3:g128", 37, 384, PITH_BF16},
+        {"int3:channel", 70, 304, PITH_F32},    {"int3:channel", 17, 40, PITH_F32},
+        {"int5:channel", 20, 272, PITH_BF16},   {"int5:g128:asym", 50, 256, PITH_F16},
+        {"int6:g128", 33, 384, PITH_F16},       {"int7:g64", 33, 128, PITH_F16},
         {"fp4_e2m1:g16", 20, 64, PITH_F32},     {"fp8_e4m3:channel", 20, 40, PITH_F32},
         {"fp8_e5m2:g32", 17, 100, PITH_F16},    {"bnb_fp4:g64", 1100, 64, PITH_F16},
     };
@@ -256,9 +260,12 @@ static void products_with_offsets(void **state)
         {"q4_k", 37, 1280, 0},
         {"q4_k", 128, 2048, 4.625},
         {"q5_k", 20, 768, 0},
+        {"q5_k", 64, 2048, 5.625},
         {"q2_k", 18, 256, 0},
+        {"q2_k", 64, 2048, 3.125},
         {"q3_k", 300, 512, 0},
-        {"q6_k", 64, 2048, 8.5625},
+        {"q3_k", 64, 2048, 3.5625},
+        {"q6_k", 64, 2048, 6.5625},
         {"iq4_xs", 33, 256, 0},
         {"q4_1", 33, 96, 0},
         {"q5_1", 150, 64, 0},
@@ -325,6 +332,9 @@ static void integer_products_of_many_rows(void **state)
         size_t n;
     } cases[] = {
         {"int4:g128", 70, 1184, 0, 40},       {"int4:g96:asym", 33, 1160, 0, 17},
+        {"int3:g128", 70, 1184, 0, 40},       {"int2:g96:asym", 33, 1168, 0, 17},
+        {"int5:g128:asym", 37, 1200, 0, 9},   {"int6:g640", 64, 1936, 640, 14},
+        {"int3:g64", 50, 1088, 32, 21},
         {"int8:channel", 50, 1100, 0, 30},    {"int8:channel", 97, 1556, 1556, 21},
         {"int8:g768:asym", 20, 1540, 768, 9}, {"int4:g640", 64, 1928, 640, 14},
         {"int4:g128", 16, 128, 0, 1100},      {"fp4_e2m1:g32", 70, 1184, 0, 40},
@@ -484,6 +494,30 @@ static void told_by_the_spec(void **state)
     assert_true(packed >= 40);
 }
 
+/* Codes in memory have the width that they have in a file; where groups are no whole steps, 4 or 8
+ * bits. */
+static void integers_keep_their_width(void **state)
+{
+    (void)state;
+    enum { ROWS = 64, COLS = 2048 };
+    static const struct {
+        const char *grid;
+        size_t bits;
+    } cases[] = {{"int2:g128", 2}, {"int3:g128", 3}, {"int4:g128", 4}, {"int5:g128", 5},
+                 {"int6:g128", 6}, {"int7:g128", 8}, {"int8:g128", 8}, {"int3:g8", 4},
+                 {"int6:g8", 8}};
+    struct pith_error err = {0};
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct pith_grid grid;
+        assert_ok(pith_grid_parse(cases[i].grid, &grid, &err), err);
+        const struct pith_qspec spec = {
+            .rows = ROWS, .cols = COLS, .grid = grid, .scale_dtype = PITH_F16};
+        const size_t scales = ROWS * (COLS / grid.group) * sizeof(uint16_t);
+        assert_int_equal(pith_pack_spec_bytes(&spec, NULL),
+                         ROWS * COLS / 8 * cases[i].bits + scales);
+    }
+}
+
 /* Half a step of a row at most, on every setup alike; a row that is not finite is refused. */
 static void rounding_to_bytes(void **state)
 {
@@ -568,6 +602,7 @@ int main(void)
         cmocka_unit_test(packed_products),
         cmocka_unit_test(integer_products_of_many_rows),
         cmocka_unit_test(byte_scales),
+        cmocka_unit_test(integers_keep_their_width),
         cmocka_unit_test(rounding_to_bytes),
         cmocka_unit_test(products_with_offsets),
         cmocka_unit_test(products_in_another_order),

@@ -72,21 +72,44 @@ static void fill_scales(enum pith_panel_scale kind, size_t count, char *to)
 
 struct shape {
     enum pith_panel_form form;
+    unsigned bits;
     enum pith_panel_scale scale;
     size_t cols, group;
     bool zeros;
 };
 
+/* The forms and their widths. */
+static const struct {
+    enum pith_panel_form form;
+    unsigned bits;
+} forms[] = {{PITH_PANEL_LEVEL4, 4}, {PITH_PANEL_LEVEL4, 3}, {PITH_PANEL_LEVEL4, 2},
+             {PITH_PANEL_INT8, 8},   {PITH_PANEL_INT8, 6},   {PITH_PANEL_INT8, 5},
+             {PITH_PANEL_E4M3, 8},   {PITH_PANEL_E5M2, 8}};
+
+/* Whether a matrix of that shape has a panel, which group and block divide. */
+static bool is_shape(const struct shape *s)
+{
+    const size_t step = pith_panel_step(s->bits);
+    return s->cols % step == 0 && (s->group % step == 0 || s->group == s->cols);
+}
+static bool is_block(const struct shape *s, size_t block)
+{
+    if (block > s->group || (s->group < s->cols && s->group % block != 0)) return false;
+    return block == s->cols || block % pith_panel_step(s->bits) == 0;
+}
+
 static struct pith_panels panels(const struct shape *s)
 {
+    const unsigned codes_of = 1u << s->bits;
     struct pith_panels m = {.form = s->form,
+                            .bits = s->bits,
                             .scale = s->scale,
                             .cols = s->cols,
                             .group = s->group,
                             .groups = (s->cols + s->group - 1) / s->group,
-                            .zero = s->form == PITH_PANEL_LEVEL4 ? 8.0f : 128.0f,
+                            .zero = (float)(codes_of / 2),
                             .global = 0.37f};
-    const size_t bytes = PANELS * pith_panel_lines(&m) * PITH_PANEL_LINE;
+    const size_t bytes = PANELS * pith_panel_bytes(&m);
     const size_t scales = PANELS * m.groups * PITH_PANEL_ROWS;
     uint8_t *codes = at_end(0, bytes);
     for (size_t i = 0; i < bytes; i++) codes[i] = code(s->form);
@@ -104,10 +127,11 @@ static struct pith_panels panels(const struct shape *s)
     if (s->zeros) {
         uint8_t *zeros = at_end(2, scales);
         for (size_t i = 0; i < scales; i++)
-            zeros[i] = (uint8_t)pith_rng_below(&rng, s->form == PITH_PANEL_LEVEL4 ? 16 : 256);
+            zeros[i] = (uint8_t)pith_rng_below(&rng, codes_of);
         m.zeros = zeros;
     }
-    for (int i = 0; i < 16; i++) m.level[i] = (float)i - (s->zeros ? 0.0f : 8.0f);
+    for (unsigned i = 0; i < 16; i++)
+        m.level[i] = (float)(i % codes_of) - (s->zeros ? 0.0f : m.zero);
     return m;
 }
 
@@ -118,8 +142,9 @@ static void assert_bits(const float *got, const float *want, size_t n, const str
     for (size_t i = 0; i < n; i++)
         if (memcmp(&got[i], &want[i], sizeof *got) != 0 && !(isnan(got[i]) && isnan(want[i])))
             fail_msg(
-                "%s, form %d, scale %d, %zu columns in groups of %zu: element %zu is %a, not %a",
-                now, (int)s->form, (int)s->scale, s->cols, s->group, i, (double)got[i],
+                "%s, form %d of %u bits, scale %d, %zu columns in groups of %zu: element %zu is "
+                "%a, not %a",
+                now, (int)s->form, s->bits, (int)s->scale, s->cols, s->group, i, (double)got[i],
                 (double)want[i]);
 }
 
@@ -156,6 +181,7 @@ static void check_dot_levels(pith_any_fn *fn, const struct shape *s)
     static const float sizes[] = {1.0f, 0x1p-70f, 0x1p-110f, 0x1p70f, 0x1p-126f, 0x1p100f};
     struct pith_panels m = panels(s);
     if (s->zeros || s->form == PITH_PANEL_INT8 || s->cols == 8 || s->cols == COLS) return;
+    if (s->form == PITH_PANEL_LEVEL4 && s->bits < 4) return; /* integers only */
     const size_t count = PANELS * m.groups * PITH_PANEL_ROWS, n = PANELS * PITH_PANEL_ROWS;
     for (int i = 0; i < 16; i++)
         m.level[i] = pith_rng_below(&rng, 2) ? (i < 8 ? fp4[i] : -fp4[i - 8]) : fp4[i / 2] * 0.3f;
@@ -182,7 +208,8 @@ static void check_dot_levels(pith_any_fn *fn, const struct shape *s)
 
 static void check_offsets_dot(pith_any_fn *fn, const struct shape *s)
 {
-    if (s->form != PITH_PANEL_INT8 || s->scale != PITH_SCALE_F16 || s->zeros) return;
+    if (s->form != PITH_PANEL_INT8 || s->bits != 8) return;
+    if (s->scale != PITH_SCALE_F16 || s->zeros) return;
     struct pith_panels m = panels(s);
     m.zero = 0.0f;
     const float *x = floats(3, s->cols);
@@ -198,7 +225,7 @@ static void check_offsets_dot(pith_any_fn *fn, const struct shape *s)
 static void check_unpack(pith_any_fn *fn, const struct shape *s)
 {
     const struct pith_panels m = panels(s);
-    const size_t step = s->form == PITH_PANEL_LEVEL4 ? 8 : 4;
+    const size_t step = pith_panel_step(s->bits);
     for (size_t col = 0; col < s->cols; col += 3 * step) {
         const size_t n = s->cols - col < 5 * step ? s->cols - col : 5 * step, ld = 16 + col % 5;
         float *want = floats(4, (n - 1) * ld + 16), *got = at_end(5, ((n - 1) * ld + 16) * 4);
@@ -224,7 +251,7 @@ static void compare_dot(pith_any_fn *fn, pith_panel_dot_bytes_fn *ref, const str
 /* All codes those of the greatest integers. */
 static void fill_codes(const struct pith_panels *m)
 {
-    const size_t bytes = PANELS * pith_panel_lines(m) * PITH_PANEL_LINE;
+    const size_t bytes = PANELS * pith_panel_bytes(m);
     memset(at_end(0, bytes), m->factors ? 0x77 : 0xff, bytes);
 }
 
@@ -248,7 +275,7 @@ enum { WAYS = 3 };
 static bool read_as(const struct shape *s, int i, struct pith_panels *m)
 {
     if (i == 0) return s->form <= PITH_PANEL_INT8 && pith_panel_scale_wide(s->scale);
-    if (s->form != PITH_PANEL_LEVEL4 || s->zeros) return false;
+    if (s->form != PITH_PANEL_LEVEL4 || s->bits != 4 || s->zeros) return false;
     make_factors(i == 1 ? PITH_FACTORS_SMALL : PITH_FACTORS_LARGE, m);
     return true;
 }
@@ -263,7 +290,7 @@ static void check_dot_bytes(pith_any_fn *fn, const struct shape *s)
             continue;
         }
         const size_t block = sizes[i % 3];
-        if (block > s->group || (s->group < s->cols && s->group % block != 0)) continue;
+        if (!is_block(s, block)) continue;
         float scale[COLS], *values = floats(4, s->cols);
         int32_t sum[COLS];
         int8_t *q = at_end(3, s->cols);
@@ -500,10 +527,11 @@ static void check_tile(const struct pith_kernel *k, const struct pith_kern *tier
     *c = (struct tile_case){.k = k, .tier = tier, .m = panels(s), .digits = digits ? 3 : 1};
     for (int i = 0; i < 6 && read_as(s, how, &c->m); i++) {
         const size_t block = digits && sizes[i] > PITH_DIGITS_BLOCK ? PITH_DIGITS_BLOCK : sizes[i];
-        const size_t steps[] = {s->cols, digits ? 2 * block : 40, digits ? block : 8};
+        const size_t least = pith_panel_has_planes(s->bits) ? PITH_PANEL_STEP : 8;
+        const size_t steps[] = {s->cols, digits ? 2 * block : 5 * least, digits ? block : least};
         c->block = block;
         c->blocks = (s->cols + block - 1) / block;
-        if (block > s->group || (s->group < s->cols && s->group % block != 0)) continue;
+        if (!is_block(s, block)) continue;
         tile_fill(c, i == 5);
         c->count = k->tile_rows - (size_t)i % k->tile_rows;
         c->few = i % 2;
@@ -525,7 +553,7 @@ static bool is_wanted(unsigned *shape)
 static void tiles_equal_the_product_of_one_vector(void **state)
 {
     (void)state;
-    static const size_t cols[] = {8, 64, 136, COLS}, groups[] = {8, 16, 32, 64, 128, COLS};
+    static const size_t cols[] = {8, 64, 144, 136, COLS}, groups[] = {8, 16, 32, 64, 128, COLS};
     for (size_t i = 0; i < pith_kernel_count; i++) {
         const struct pith_kernel *k = &pith_kernels[i];
         const bool digits = k->op == PITH_OP_digits_tile;
@@ -540,15 +568,16 @@ static void tiles_equal_the_product_of_one_vector(void **state)
         assert_int_equal(digits ? tier.digits_rows : tier.bytes_rows, k->tile_rows);
         assert_int_equal(digits ? tier.digits_cols : tier.bytes_cols, k->tile_cols);
         assert_true(k->tile_rows <= MOST_ROWS && k->tile_cols <= PITH_BYTES_COLS_MAX);
-        for (int form = 0; form <= PITH_PANEL_INT8; form++)
+        for (size_t form = 0; forms[form].form <= PITH_PANEL_INT8; form++)
             for (int scale = 0; scale <= PITH_SCALE_E4M3; scale++)
-                for (int c = 0; c < 4; c++)
+                for (int c = 0; c < 5; c++)
                     for (int g = 0; g < 6; g++)
                         for (int how = 0; how <= WAYS; how++) {
                             const struct shape s = {
-                                (enum pith_panel_form)form, (enum pith_panel_scale)scale, cols[c],
-                                groups[g] < cols[c] ? groups[g] : cols[c], how == WAYS};
-                            if (!is_wanted(&shape) || (how % WAYS > 0 && digits)) continue;
+                                forms[form].form, forms[form].bits, (enum pith_panel_scale)scale,
+                                cols[c], groups[g] < cols[c] ? groups[g] : cols[c], how == WAYS};
+                            if (!is_shape(&s) || (how % WAYS > 0 && digits)) continue;
+                            if (!is_wanted(&shape)) continue;
                             check_tile(k, &tier, digits, &s, how % WAYS);
                         }
     }
@@ -558,19 +587,18 @@ typedef void check_fn(pith_any_fn *fn, const struct shape *s);
 
 static void every_shape(check_fn *check, pith_any_fn *fn)
 {
-    static const size_t cols[] = {8, 16, 64, 136, COLS}, groups[] = {8, 16, 32, 64, 128, COLS};
+    static const size_t cols[] = {8, 16, 64, 144, 136, COLS}, groups[] = {8, 16, 32, 64, 128, COLS};
     struct shape s;
     unsigned shape = 0;
-    for (int form = 0; form <= PITH_PANEL_E5M2; form++)
+    for (size_t form = 0; form < PITH_COUNT(forms); form++)
         for (int scale = 0; scale <= PITH_SCALE_PRODUCT; scale++)
-            for (int c = 0; c < 5; c++)
+            for (int c = 0; c < 6; c++)
                 for (int g = 0; g < 6; g++)
-                    for (int zeros = 0; zeros <= (form <= PITH_PANEL_INT8); zeros++) {
-                        if (!is_wanted(&shape)) continue;
-                        s = (struct shape){(enum pith_panel_form)form, (enum pith_panel_scale)scale,
-                                           cols[c], groups[g] < cols[c] ? groups[g] : cols[c],
-                                           zeros != 0};
-                        check(fn, &s);
+                    for (int zeros = 0; zeros <= (forms[form].form <= PITH_PANEL_INT8); zeros++) {
+                        s = (struct shape){forms[form].form, forms[form].bits,
+                                           (enum pith_panel_scale)scale, cols[c],
+                                           groups[g] < cols[c] ? groups[g] : cols[c], zeros != 0};
+                        if (is_shape(&s) && is_wanted(&shape)) check(fn, &s);
                     }
 }
 
@@ -629,15 +657,42 @@ static void check_definition(const struct shape s, enum pith_panel_factors facto
     }
 }
 
+/* Words of random codes, packed, are what they were, and take the bytes that the width tells. */
+static void a_step_of_planes_holds_its_codes(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < PITH_COUNT(forms); i++) {
+        const unsigned bits = forms[i].bits;
+        if (!pith_panel_has_planes(bits)) continue;
+        uint8_t words[PITH_PANEL_WORDS][PITH_PANEL_LINE];
+        const size_t bytes = pith_panel_span(bits, PITH_PANEL_STEP);
+        assert_int_equal(bytes, 32 * bits);
+        uint8_t *to = at_end(0, bytes);
+        for (size_t k = 0; k < PITH_PANEL_WORDS; k++)
+            for (size_t at = 0; at < PITH_PANEL_LINE; at++)
+                words[k][at] = (uint8_t)pith_rng_below(&rng, 1u << bits);
+        pith_panel_put_step(bits, (const uint8_t(*)[PITH_PANEL_LINE])words, to);
+        const struct pith_panels m = {.bits = bits, .cols = PITH_PANEL_STEP, .codes = to};
+        for (size_t r = 0; r < PITH_PANEL_ROWS; r++)
+            for (size_t c = 0; c < PITH_PANEL_STEP; c++)
+                assert_int_equal(pith_panel_code_at(&m, 0, r, c), words[c / 4][r * 4 + c % 4]);
+    }
+}
+
 static void the_definition_is_a_product(void **state)
 {
     (void)state;
-    check_definition((struct shape){PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 256, 64, true},
+    check_definition((struct shape){PITH_PANEL_LEVEL4, 4, PITH_SCALE_BF16, 256, 64, true},
                      PITH_FACTORS_NONE);
-    check_definition((struct shape){PITH_PANEL_LEVEL4, PITH_SCALE_E4M3, 256, 32, false},
+    check_definition((struct shape){PITH_PANEL_LEVEL4, 4, PITH_SCALE_E4M3, 256, 32, false},
                      PITH_FACTORS_SMALL);
-    check_definition((struct shape){PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 256, 64, false},
+    check_definition((struct shape){PITH_PANEL_LEVEL4, 4, PITH_SCALE_BF16, 256, 64, false},
                      PITH_FACTORS_LARGE);
+    for (size_t i = 0; i < PITH_COUNT(forms); i++)
+        if (pith_panel_has_planes(forms[i].bits))
+            check_definition(
+                (struct shape){forms[i].form, forms[i].bits, PITH_SCALE_F16, 256, 64, i % 2 != 0},
+                PITH_FACTORS_NONE);
 }
 
 int main(void)
@@ -645,6 +700,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_kernel_equals_scalar, open_buffers, close_buffers),
         cmocka_unit_test_setup_teardown(tiles_equal_the_product_of_one_vector, open_buffers,
+                                        close_buffers),
+        cmocka_unit_test_setup_teardown(a_step_of_planes_holds_its_codes, open_buffers,
                                         close_buffers),
         cmocka_unit_test_setup_teardown(the_definition_is_a_product, open_buffers, close_buffers),
     };
