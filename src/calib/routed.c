@@ -116,6 +116,8 @@ struct batch {
     float usual;     /* share of tokens that do not take the expert */
     float *share;    /* [length] of the rows, where it multiplies the input; else NULL */
     uint32_t *token; /* [length]: which they are */
+    /* With a twin: its rows of the stream, and what it has at the site. */
+    float *twin_row, *other;
 };
 
 static bool tap(void *ctx, uint32_t site, const float *x, size_t n, size_t dim)
@@ -123,19 +125,35 @@ static bool tap(void *ctx, uint32_t site, const float *x, size_t n, size_t dim)
     return pith_gather_tap(ctx, site, x, n, dim);
 }
 
-static enum pith_status flush(struct batch *b, struct pith_error *err)
+static bool keep_tap(void *ctx, uint32_t site, const float *x, size_t n, size_t dim)
 {
-    const struct pith_routed_place *p = b->place;
-    const struct pith_pass pass = pass_of(p, tap, b->gather);
-    struct pith_nodes nodes = pith_nodes_begin(&pass, p->block, p->collector->row, b->n);
-    if (b->n == 0) return PITH_OK;
+    const struct batch *b = ctx;
+    if (site != b->gather->first) return false;
+    memcpy(b->other, x, n * dim * sizeof *x);
+    return true;
+}
+
+/* The batch's rows of the stream, `row`, to the expert as it is in that place. */
+static enum pith_status run_rows(const struct batch *b, const struct pith_routed_place *p,
+                                 const struct pith_pass *pass, float *row, struct pith_error *err)
+{
+    struct pith_nodes nodes = pith_nodes_begin(pass, p->block, row, b->n);
     nodes.from = p->from;
     nodes.to = p->to;
-    PITH_TRY(pith_nodes_run(&pass, p->block, &nodes, NULL, err));
+    PITH_TRY(pith_nodes_run(pass, p->block, &nodes, NULL, err));
     float *x = nodes.reg[pith_plan_experts(p->block->plan)->in];
     const size_t hidden = p->acts->hidden;
     for (size_t i = 0; b->share && i < b->n * hidden; i++) x[i] *= b->share[i / hidden];
-    PITH_TRY(pith_expert_tap(&pass, p->block, b->expert, x, b->n, err));
+    return pith_expert_tap(pass, p->block, b->expert, x, b->n, err);
+}
+
+static enum pith_status flush(struct batch *b, struct pith_error *err)
+{
+    const struct pith_routed_place *p = b->place;
+    const struct pith_pass pass = pass_of(p, tap, b->gather), twin = pass_of(p, keep_tap, b);
+    if (b->n == 0) return PITH_OK;
+    if (p->twin) PITH_TRY(run_rows(b, p->twin, &twin, b->twin_row, err));
+    PITH_TRY(run_rows(b, p, &pass, p->collector->row, err));
     b->gather->seen += b->n;
     b->n = 0;
     return tell(p->collector, err);
@@ -147,6 +165,9 @@ static enum pith_status add_row(struct batch *b, size_t token, struct pith_error
     struct pith_collector *c = b->place->collector;
     b->token[b->n] = (uint32_t)token;
     memcpy(c->row + b->n * a->hidden, pith_acts_row(a, token), a->hidden * sizeof *c->row);
+    if (b->twin_row)
+        memcpy(b->twin_row + b->n * a->hidden, pith_acts_row(b->place->twin->acts, token),
+               a->hidden * sizeof *b->twin_row);
     if (b->share) {
         const uint32_t *at = taken_at(b->routed, token, b->expert);
         b->share[b->n] = at ? b->routed->share[at - b->routed->chosen] : b->usual;
@@ -175,33 +196,49 @@ static enum pith_status add_tokens(const struct pith_routed *r, struct batch *b,
     return flush(b, err);
 }
 
+static bool take_batch(struct batch *b, uint32_t dim)
+{
+    const size_t length = b->place->collector->length, hidden = b->place->acts->hidden;
+    b->token = pith_alloc(length, sizeof *b->token);
+    if (b->routed->share) b->share = pith_alloc(length, sizeof *b->share);
+    if (b->place->twin) {
+        b->twin_row = pith_alloc_aligned(length * hidden, sizeof *b->twin_row);
+        b->other = pith_alloc_aligned(length * dim, sizeof *b->other);
+    }
+    return b->token && (!b->routed->share || b->share) &&
+           (!b->place->twin || (b->twin_row && b->other));
+}
+
+static void free_batch(struct batch *b)
+{
+    pith_free(b->token);
+    pith_free(b->share);
+    pith_free(b->twin_row);
+    pith_free(b->other);
+}
+
 enum pith_status pith_routed_collect(struct pith_routed *r, const struct pith_routed_place *place,
                                      const struct pith_gather_plan *plan, struct pith_stats *stats,
                                      struct pith_error *err)
 {
+    const struct pith_site_spec *site = &plan->layer->site[plan->first];
     struct pith_collector *c = place->collector;
     struct pith_gather g;
-    struct batch b = {
-        .place = place, .gather = &g, .expert = plan->layer->site[plan->first].expert, .routed = r};
+    struct batch b = {.place = place, .gather = &g, .expert = site->expert, .routed = r};
     if (!r->chosen) PITH_TRY(choose(r, place, err));
     b.usual = usual_share(r, b.expert);
-    b.token = pith_alloc(c->length, sizeof *b.token);
-    if (r->share) b.share = pith_alloc(c->length, sizeof *b.share);
-    if (!b.token || (r->share && !b.share)) {
-        pith_free(b.token);
-        return pith_fail_nomem(err, "a batch of tokens");
-    }
     const size_t own = r->rule == PITH_EXPERTS_ALL ? r->tokens : r->count[b.expert];
     struct pith_gather_plan these = *plan;
     these.tokens = own + pooled_tokens(r);
     these.mass = (double)own + (pooled_tokens(r) ? PITH_POOLED_MASS : 0);
     if (these.tokens == 0) these.tokens = 1;
     enum pith_status s = pith_gather_begin(&g, c->backend, &these, stats, err);
+    if (s == PITH_OK && !take_batch(&b, site->dim)) s = pith_fail_nomem(err, "a batch of tokens");
     g.token = b.token;
+    g.other = b.other;
     if (s == PITH_OK) s = add_tokens(r, &b, err);
     c->hessian_seconds += g.hessian_seconds;
     pith_gather_end(&g, s == PITH_OK);
-    pith_free(b.share);
-    pith_free(b.token);
+    free_batch(&b);
     return s;
 }

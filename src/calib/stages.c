@@ -283,12 +283,18 @@ static enum pith_status collect_routed(struct pith_stages *s, const struct pith_
 {
     const struct pith_layer_plan *l = s->block->plan;
     const struct cut cut = cut_of(l, pith_plan_router(l));
-    const struct pith_acts *acts = cut.out || !s->between ? s->out : s->in;
-    const struct pith_routed_place place = {.collector = s->collector,
-                                            .block = s->block,
-                                            .acts = acts,
-                                            .from = cut.at,
-                                            .to = behind_input(l)};
+    struct pith_routed_place twin = {0};
+    struct pith_routed_place place = {.collector = s->collector,
+                                      .block = s->block,
+                                      .acts = cut.out || !s->between ? s->out : s->in,
+                                      .from = cut.at,
+                                      .to = behind_input(l)};
+    if (plan->needs & PITH_NEED_DRIFT) {
+        twin = place;
+        twin.block = s->twin->block;
+        twin.acts = cut.out ? s->twin->out : s->twin->in;
+        place.twin = &twin;
+    }
     if (cut.live)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "a layer whose experts read more than the stream cannot be calibrated");
@@ -331,7 +337,7 @@ enum pith_status pith_stages_collect(struct pith_stages *s, uint32_t site, unsig
     const struct pith_collect what = {
         .first = site, .count = 1, .needs = needs, .samples = samples, .guided = &s->guided};
     *stats = (struct pith_stats){0};
-    if (needs & PITH_NEED_DRIFT && (!s->between || !s->twin || routed))
+    if (needs & PITH_NEED_DRIFT && (!s->between || !s->twin))
         return pith_fail(err, PITH_UNSUPPORTED, "what has drifted is known stage by stage alone");
     if (!s->between && routed) return collect_routed(s, &plan, stats, err);
     if (!s->between) return pith_collect(s->collector, s->block, s->in, &what, stats, err);

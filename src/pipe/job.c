@@ -201,16 +201,11 @@ static enum pith_status check_engines(const struct pith_job *job, struct pith_er
     return PITH_OK;
 }
 
-/* What a guided rounder, and one that makes up for drift, cannot go with. */
-static enum pith_status check_sweep(const struct pith_job *job, struct pith_error *err)
+/* What groups of rows cannot go with. */
+static enum pith_status check_row_groups(const struct pith_job *job, struct pith_error *err)
 {
     const struct pith_recipe *r = &job->recipe;
     const char *name = r->round->name;
-    if (job->needs_round & PITH_NEED_DRIFT && job->model->shape.moe.experts)
-        return pith_fail(err, PITH_UNSUPPORTED,
-                         "--round %s does not follow a token to the experts that it takes in the"
-                         " original; --round gptq and gptq:guided are for mixtures",
-                         name);
     if (job->needs_round & PITH_NEED_GUIDED && r->round_options.row_groups > 1 &&
         r->split->needs & PITH_NEED_SQUARES)
         return pith_fail(err, PITH_UNSUPPORTED,
@@ -229,7 +224,7 @@ static enum pith_status check_sweep(const struct pith_job *job, struct pith_erro
 enum pith_status pith_job_preflight(const struct pith_job *job, struct pith_error *err)
 {
     PITH_TRY(pith_learn_check(job, err));
-    PITH_TRY(check_sweep(job, err));
+    PITH_TRY(check_row_groups(job, err));
     return check_engines(job, err);
 }
 
@@ -249,13 +244,14 @@ enum pith_status pith_job_fit(struct pith_job *job, struct pith_error *err)
     return pith_progress_step(&o->progress, "preparing", 0, 1, err);
 }
 
-/* A block that is rounded as a whole is held so; a transform can do with one expert at a time. */
+/* A block that is rounded as a whole, or goes along as it was, is held so; a transform can do with
+ * one expert at a time. */
 static bool holds_layers(const struct pith_job *job)
 {
     bool apart = true;
     for (uint32_t k = 0; k < job->model->plans.kinds; k++)
         apart = apart && pith_plan_experts_apart(&job->model->plans.kind[k]);
-    return pith_job_learns(job) || (job->needs_transform && !apart);
+    return pith_job_keeps_float(job) || (job->needs_transform && !apart);
 }
 
 enum pith_status pith_job_open(struct pith_job *job, struct pith_error *err)

@@ -95,13 +95,17 @@ done
 check "weighted, guided" make "$work/weighted" --round weighted:guided --weights codebook4:channel --container squeezellm
 check "weighted, guided: verifies" "$pith" verify "$work/weighted" --against "$mini"
 
-# Experts: each is guided by its own tokens' gradients; nobody follows what they read before.
+# Experts: each is guided by its own tokens' gradients, and held against what it gave them in the original.
 moe=$root/models/probe-moe
-check "a mixture, guided" "$pith" quantize "$moe" -o "$work/moe" --quiet --calib-tokens 512 --seq-len 64 -r gptq \
-    --round gptq:guided --weights int4:g128
-check "a mixture, guided: verifies" "$pith" verify "$work/moe" --against "$moe"
-refuse "a mixture, against the original's inputs" 1 'does not follow a token to the experts' \
-    "$pith" quantize "$moe" -o "$work/o" --quiet --calib-tokens 512 --seq-len 64 -r gptq --round gptaq
+for round in gptq:guided qep; do
+    check "a mixture, $round" "$pith" quantize "$moe" -o "$work/moe" --quiet --calib-tokens 512 --seq-len 64 -r gptq \
+        --round $round --weights int4:g128
+    check "a mixture, $round: verifies" "$pith" verify "$work/moe" --against "$moe"
+    "$pith" quantize "$moe" -o "$work/said" --quiet --calib-tokens 512 --seq-len 64 -r gptq --round $round \
+        --weights int4:g128 --rehearse --json >"$work/said.json" 2>"$work/stderr" || fail "a mixture, $round: a rehearsal"
+    check "a mixture, $round: memory as foretold" within "$work/moe" "$work/said.json"
+    rm -rf "$work/moe"
+done
 refuse "groups of rows in a turned basis" 1 'row_groups of 4 does not go with --transform rotate' \
     "$pith" quantize "$mini" -o "$work/o" --quiet -r "$work/four.json" --transform rotate --container compressed-tensors
 refuse "sensitivities by it" 1 'sensitivities are of one linear' \
