@@ -1,7 +1,8 @@
-/* Attention over codes of fewer than eight bits: keys by tiles of four rows and 32 keys, values by
- * four rows and up to 64 elements, so that enough chains of sums wait for each other. Codes of up
- * to four bits choose among sixteen numbers in a register; of values these are scaled already, once
- * for a group. */
+/* Attention over codes: keys by tiles of four rows and 32 keys, values by four rows and up to 64
+ * elements, so that enough chains of sums wait for each other. Codes of up to four bits choose
+ * among sixteen numbers in a register; of values these are scaled already, once for a group. FP8 is
+ * put where a float has its exponent and mantissa, two codes a word, and what it is too small by
+ * there the scale takes. */
 #include "kern/avx512/vec_avx512.h"
 #include "kern/coded.h"
 #include "kern/ops.h"
@@ -13,10 +14,10 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
-enum { LINE = 64, MOST_ROWS = 4, MOST_COLS = 4 };
+enum { MOST_ROWS = 4, MOST_COLS = 4 };
 
 /* What is done beside the scale. */
-enum beside { ALONE, ZEROS, OFFSETS };
+enum beside { ALONE, ZEROS, OFFSETS, FOLDED };
 
 /* Numbers that codes choose among; by how much each lane shifts, and what is left. */
 struct how {
@@ -37,6 +38,15 @@ INLINE bool is_few(enum pith_code_kind kind)
 INLINE bool chooses(enum pith_code_kind kind)
 {
     return is_nibble(kind) || kind == PITH_CODE_U2;
+}
+
+INLINE bool is_fp8(enum pith_code_kind kind)
+{
+    return kind == PITH_CODE_E4M3 || kind == PITH_CODE_E5M2;
+}
+INLINE bool is_byte(enum pith_code_kind kind)
+{
+    return kind == PITH_CODE_U8 || kind == PITH_CODE_S8 || is_fp8(kind);
 }
 
 INLINE size_t sixteen_codes(enum pith_code_kind kind, unsigned bits)
@@ -99,6 +109,39 @@ INLINE __m512 numbers(enum pith_code_kind kind, const uint8_t *p, const struct h
     return _mm512_permutexvar_ps(sixteen_few(p, h), h->table);
 }
 
+/* 32 numbers, or what they are scaled by. */
+struct pair {
+    __m512 a, b;
+};
+
+/* FP8 of the lower and the upper halves of words that repeat the sign. */
+INLINE struct pair words_to_fp8(__m512i w, int low, int high, int mask)
+{
+    const __m512i m = _mm512_set1_epi32(mask);
+    return (struct pair){
+        _mm512_castsi512_ps(_mm512_and_si512(_mm512_slli_epi32(w, (unsigned)low), m)),
+        _mm512_castsi512_ps(_mm512_and_si512(_mm512_slli_epi32(w, (unsigned)high), m))};
+}
+
+/* 32 codes' numbers: of FP8 those of even codes and those of odd ones, 2^-120 (E5M2: 2^-112) of
+ * what they stand for; else sixteen and sixteen, of bytes the codes themselves. */
+INLINE struct pair two_numbers(enum pith_code_kind kind, const uint8_t *p, const struct how *h)
+{
+    const size_t half = sixteen_codes(kind, h->bits);
+    if (is_fp8(kind)) {
+        const __m512i w =
+            _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)p));
+        return kind == PITH_CODE_E4M3 ? words_to_fp8(w, 20, 4, (int)0x87f00000)
+                                      : words_to_fp8(w, 21, 5, (int)0x8fe00000);
+    }
+    if (is_byte(kind)) {
+        const __m128i *at = (const __m128i *)(const void *)p;
+        return (struct pair){_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(at))),
+                             _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(at + 1)))};
+    }
+    return (struct pair){numbers(kind, p, h), numbers(kind, p + half, h)};
+}
+
 /* Sixteen numbers to the order of choices(), and back. */
 INLINE __m512 by_turns(enum pith_code_kind kind, __m512 x)
 {
@@ -113,6 +156,25 @@ INLINE __m512 in_turn(enum pith_code_kind kind, __m512 x)
         _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15), x);
 }
 
+/* 32 numbers to the order of two_numbers(), and back. */
+INLINE struct pair two_by_turns(enum pith_code_kind kind, struct pair x)
+{
+    const __m512i even =
+        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+    if (!is_fp8(kind)) return (struct pair){by_turns(kind, x.a), by_turns(kind, x.b)};
+    return (struct pair){_mm512_permutex2var_ps(x.a, even, x.b),
+                         _mm512_permutex2var_ps(x.a, odd, x.b)};
+}
+INLINE struct pair two_in_turn(enum pith_code_kind kind, struct pair x)
+{
+    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+    if (!is_fp8(kind)) return (struct pair){in_turn(kind, x.a), in_turn(kind, x.b)};
+    return (struct pair){_mm512_permutex2var_ps(x.a, low, x.b),
+                         _mm512_permutex2var_ps(x.a, high, x.b)};
+}
+
 struct scales {
     __m512 scale, beside;
 };
@@ -120,33 +182,66 @@ struct scales {
 INLINE __m512 scaled(enum beside beside, __m512 x, const struct scales *s)
 {
     if (beside == ZEROS) return _mm512_mul_ps(_mm512_sub_ps(x, s->beside), s->scale);
+    if (beside == FOLDED) return _mm512_fmsub_ps(x, s->scale, s->beside);
     x = _mm512_mul_ps(x, s->scale);
     return beside == OFFSETS ? _mm512_add_ps(x, s->beside) : x;
 }
 
-/* Of sixteen keys, from the lists' index on. */
-INLINE struct scales key_scales(enum pith_code_kind kind, enum beside beside,
-                                const struct pith_coded *k, size_t i)
+INLINE float middle_of(enum pith_code_kind kind)
 {
-    struct scales s = {by_turns(kind, _mm512_loadu_ps(k->scale + i)), _mm512_setzero_ps()};
-    if (beside == ZEROS && k->zero) s.beside = by_turns(kind, _mm512_loadu_ps(k->zero + i));
-    if (beside == OFFSETS) s.beside = by_turns(kind, _mm512_loadu_ps(k->offset + i));
-    return s;
+    return kind == PITH_CODE_S8 ? 128.0f : 0.0f;
+}
+
+/* What is taken off products of bytes and scales for sixteen keys. */
+INLINE __m512 folded_less(enum pith_code_kind kind, const struct pith_coded *k, size_t i,
+                          __m512 scale)
+{
+    if (k->offset) return _mm512_sub_ps(_mm512_setzero_ps(), _mm512_loadu_ps(k->offset + i));
+    return _mm512_mul_ps(scale, k->zero ? _mm512_loadu_ps(k->zero + i)
+                                        : _mm512_set1_ps(middle_of(kind)));
+}
+
+/* What FP8 in the place of a float is too small by; else 1. */
+INLINE __m512 unit_of(enum pith_code_kind kind)
+{
+    return _mm512_set1_ps(kind == PITH_CODE_E4M3 ? 0x1p120f
+                          : kind == PITH_CODE_E5M2 ? 0x1p112f
+                                                   : 1.0f);
+}
+
+/* Of 32 keys, from the lists' index on. */
+INLINE void key_scales(enum pith_code_kind kind, enum beside beside, const struct pith_coded *k,
+                       size_t i, struct scales s[2])
+{
+    const float *const list = beside == OFFSETS ? k->offset : k->zero;
+    struct pair x = {_mm512_loadu_ps(k->scale + i), _mm512_loadu_ps(k->scale + i + PITH_LANES)};
+    struct pair y = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+    if ((beside == ZEROS && k->zero) || beside == OFFSETS)
+        y = (struct pair){_mm512_loadu_ps(list + i), _mm512_loadu_ps(list + i + PITH_LANES)};
+    if (beside == FOLDED)
+        y = (struct pair){folded_less(kind, k, i, x.a), folded_less(kind, k, i + PITH_LANES, x.b)};
+    if (is_fp8(kind)) {
+        x.a = _mm512_mul_ps(x.a, unit_of(kind));
+        x.b = _mm512_mul_ps(x.b, unit_of(kind));
+    }
+    x = two_by_turns(kind, x);
+    y = two_by_turns(kind, y);
+    s[0] = (struct scales){x.a, y.a};
+    s[1] = (struct scales){x.b, y.b};
 }
 
 /* Of one value's group. */
-INLINE struct scales value_scales(enum beside beside, const struct pith_coded *v, size_t i)
+INLINE struct scales value_scales(enum pith_code_kind kind, enum beside beside,
+                                  const struct pith_coded *v, size_t i)
 {
     struct scales s = {_mm512_set1_ps(v->scale[i]), _mm512_setzero_ps()};
     if (beside == ZEROS && v->zero) s.beside = _mm512_set1_ps(v->zero[i]);
     if (beside == OFFSETS) s.beside = _mm512_set1_ps(v->offset[i]);
+    if (beside == FOLDED && v->offset) s.beside = _mm512_set1_ps(-v->offset[i]);
+    if (beside == FOLDED && !v->offset)
+        s.beside = _mm512_mul_ps(s.scale, _mm512_set1_ps(v->zero ? v->zero[i] : middle_of(kind)));
+    if (is_fp8(kind)) s.scale = _mm512_mul_ps(s.scale, unit_of(kind));
     return s;
-}
-
-/* Asks for [from, to) of what is read soon. */
-INLINE void ask(const uint8_t *next, size_t from, size_t to)
-{
-    for (size_t at = from - from % LINE; next && at < to; at += LINE) ask_at(next, at, true);
 }
 
 /* `rows` rows of queries, ldq apart, with 32 keys. */
@@ -163,31 +258,32 @@ INLINE void key_tile(enum pith_code_kind kind, enum beside beside, size_t rows,
 {
     __m512 sum[MOST_ROWS][2];
     const struct how how = how_of(kind, k);
-    const size_t half = sixteen_codes(kind, k->bits), ldq = to->ldq;
-    const uint8_t *at = k->codes;
+    const size_t ldq = to->ldq;
+    const uint8_t *at = k->codes, *next = to->asks ? k->next : NULL;
     const float *q = to->q;
     UNROLL
     for (size_t r = 0; r < rows; r++) sum[r][0] = sum[r][1] = _mm512_setzero_ps();
     for (size_t first = 0, g = 0; first < k->dim; first += k->width, g += PITH_KEYS) {
-        const struct scales a = key_scales(kind, beside, k, g);
-        const struct scales b = key_scales(kind, beside, k, g + PITH_LANES);
+        struct scales by[2];
+        key_scales(kind, beside, k, g, by);
         const size_t end = first + k->width < k->dim ? first + k->width : k->dim;
-        if (to->asks) ask(k->next, first * k->stride, end * k->stride);
         for (size_t e = first; e < end; e++, at += k->stride, q++) {
-            const __m512 x = scaled(beside, numbers(kind, at, &how), &a);
-            const __m512 y = scaled(beside, numbers(kind, at + half, &how), &b);
+            ask_at(next, (size_t)(at - k->codes), true);
+            struct pair x = two_numbers(kind, at, &how);
+            x = (struct pair){scaled(beside, x.a, &by[0]), scaled(beside, x.b, &by[1])};
             UNROLL
             for (size_t r = 0; r < rows; r++) {
-                const __m512 by = _mm512_set1_ps(q[r * ldq]);
-                sum[r][0] = _mm512_fmadd_ps(by, x, sum[r][0]);
-                sum[r][1] = _mm512_fmadd_ps(by, y, sum[r][1]);
+                const __m512 of = _mm512_set1_ps(q[r * ldq]);
+                sum[r][0] = _mm512_fmadd_ps(of, x.a, sum[r][0]);
+                sum[r][1] = _mm512_fmadd_ps(of, x.b, sum[r][1]);
             }
         }
     }
     UNROLL
     for (size_t r = 0; r < rows; r++) {
-        _mm512_storeu_ps(to->s + r * to->lds, in_turn(kind, sum[r][0]));
-        _mm512_storeu_ps(to->s + r * to->lds + PITH_LANES, in_turn(kind, sum[r][1]));
+        const struct pair x = two_in_turn(kind, (struct pair){sum[r][0], sum[r][1]});
+        _mm512_storeu_ps(to->s + r * to->lds, x.a);
+        _mm512_storeu_ps(to->s + r * to->lds + PITH_LANES, x.b);
     }
 }
 
@@ -202,27 +298,80 @@ INLINE void scores(enum pith_code_kind kind, enum beside beside, const struct pi
     if (r < rows) key_tile(kind, beside, 1, k, &to);
 }
 
+/* `cols` vectors of one value's numbers, scaled. */
+INLINE void value_numbers(enum pith_code_kind kind, enum beside beside, size_t cols,
+                          const uint8_t *at, const struct how *how, const struct scales *by,
+                          __m512 x[MOST_COLS])
+{
+    const size_t step = sixteen_codes(kind, how->bits);
+    const __m512 table = chooses(kind) ? scaled(beside, how->table, by) : how->table;
+    UNROLL
+    for (size_t c = 0; c < cols; c += 2, at += 2 * step) {
+        const bool two = c + 1 < cols;
+        if (chooses(kind)) {
+            x[c] = _mm512_permutexvar_ps(choices(kind, at, how), table);
+            if (two) x[c + 1] = _mm512_permutexvar_ps(choices(kind, at + step, how), table);
+        } else if (two) {
+            const struct pair of = two_numbers(kind, at, how);
+            x[c] = scaled(beside, of.a, by);
+            x[c + 1] = scaled(beside, of.b, by);
+        } else {
+            x[c] = scaled(beside, numbers(kind, at, how), by);
+        }
+    }
+}
+
+/* `cols` vectors of a row of sums, to the order of numbers and back. */
+INLINE void load_sums(enum pith_code_kind kind, size_t cols, const float *o, __m512 x[MOST_COLS])
+{
+    UNROLL
+    for (size_t c = 0; c < cols; c++) x[c] = _mm512_loadu_ps(o + c * PITH_LANES);
+    UNROLL
+    for (size_t c = 0; c < cols; c += 2) {
+        const bool two = c + 1 < cols;
+        const struct pair of = two_by_turns(kind, (struct pair){x[c], two ? x[c + 1] : x[c]});
+        x[c] = of.a;
+        if (two) x[c + 1] = of.b;
+    }
+}
+INLINE void store_sums(enum pith_code_kind kind, size_t cols, const __m512 x[MOST_COLS], float *o)
+{
+    UNROLL
+    for (size_t c = 0; c < cols; c += 2) {
+        const bool two = c + 1 < cols;
+        const struct pair of = two_in_turn(kind, (struct pair){x[c], two ? x[c + 1] : x[c]});
+        _mm512_storeu_ps(o + c * PITH_LANES, of.a);
+        if (two) _mm512_storeu_ps(o + (c + 1) * PITH_LANES, of.b);
+    }
+}
+
+/* Some rows of weights and of sums. */
+struct value_sums {
+    struct pith_coded_sums sums;
+    bool asks;
+};
+
 /* `rows` rows of weights times 16 * cols elements, from `col` on, of one group of all values. */
 INLINE void value_tile(enum pith_code_kind kind, enum beside beside, size_t rows, size_t cols,
-                       size_t col, const struct pith_coded *v, const struct pith_coded_sums *s)
+                       size_t col, const struct pith_coded *v, const struct value_sums *to)
 {
+    const struct pith_coded_sums *s = &to->sums;
+    const size_t asked = cols * sixteen_codes(kind, v->bits);
+    const uint8_t *next = to->asks ? v->next : NULL;
     __m512 sum[MOST_ROWS][MOST_COLS];
     const struct how how = how_of(kind, v);
-    const size_t groups = (v->dim - 1) / v->width + 1, step = sixteen_codes(kind, v->bits);
-    const uint8_t *at = v->codes + col / 16 * step;
+    const size_t groups = (v->dim - 1) / v->width + 1;
+    const uint8_t *at = v->codes + col / 16 * sixteen_codes(kind, v->bits);
     const float *p = s->p;
+    float *o = s->o + col;
     UNROLL
-    for (size_t i = 0; i < rows * cols; i++)
-        sum[i / cols][i % cols] =
-            by_turns(kind, _mm512_loadu_ps(s->o + i / cols * s->ldo + col + i % cols * PITH_LANES));
+    for (size_t r = 0; r < rows; r++) load_sums(kind, cols, o + r * s->ldo, sum[r]);
+    if (next) next += col / 16 * sixteen_codes(kind, v->bits) * s->values;
     for (size_t j = 0, g = col / v->width; j < s->values; j++, g += groups, at += v->stride, p++) {
-        const struct scales by = value_scales(beside, v, g);
-        __m512 x[MOST_COLS], table = how.table;
-        if (chooses(kind)) table = scaled(beside, table, &by);
-        UNROLL
-        for (size_t c = 0; c < cols; c++)
-            x[c] = chooses(kind) ? _mm512_permutexvar_ps(choices(kind, at + c * step, &how), table)
-                                 : scaled(beside, numbers(kind, at + c * step, &how), &by);
+        ask_at(next, j * asked, true);
+        const struct scales by = value_scales(kind, beside, v, g);
+        __m512 x[MOST_COLS];
+        value_numbers(kind, beside, cols, at, &how, &by, x);
         UNROLL
         for (size_t r = 0; r < rows; r++) {
             const __m512 weight = _mm512_set1_ps(p[r * s->ldp]);
@@ -231,35 +380,32 @@ INLINE void value_tile(enum pith_code_kind kind, enum beside beside, size_t rows
         }
     }
     UNROLL
-    for (size_t i = 0; i < rows * cols; i++)
-        _mm512_storeu_ps(s->o + i / cols * s->ldo + col + i % cols * PITH_LANES,
-                         in_turn(kind, sum[i / cols][i % cols]));
+    for (size_t r = 0; r < rows; r++) store_sums(kind, cols, sum[r], o + r * s->ldo);
 }
 
-INLINE void value_rows(enum pith_code_kind kind, enum beside beside, size_t rows, bool asks,
-                       const struct pith_coded *v, const struct pith_coded_sums *s)
+INLINE void value_rows(enum pith_code_kind kind, enum beside beside, size_t rows,
+                       const struct pith_coded *v, const struct value_sums *s)
 {
-    const size_t bytes = s->values * v->stride;
     for (size_t c = 0, n; c < v->dim; c += n) {
         const size_t left = v->width - c % v->width;
         n = left >= 64 && c + 64 <= v->dim ? 64 : left >= 32 && c + 32 <= v->dim ? 32 : 16;
-        if (asks) ask(v->next, bytes * c / v->dim, bytes * (c + n) / v->dim);
         if (n == 64) value_tile(kind, beside, rows, 4, c, v, s);
         else if (n == 32) value_tile(kind, beside, rows, 2, c, v, s);
-        else value_tile(kind, beside, rows, 1, c, v, s);
+        else if (!is_byte(kind)) value_tile(kind, beside, rows, 1, c, v, s);
     }
 }
 
 INLINE void values(enum pith_code_kind kind, enum beside beside, const struct pith_coded *v,
-                   struct pith_coded_sums s)
+                   struct value_sums s)
 {
+    struct pith_coded_sums *of = &s.sums;
     size_t r = 0;
-    const size_t rows = s.rows;
-    for (; r + 4 <= rows; r += 4, s.p += 4 * s.ldp, s.o += 4 * s.ldo)
-        value_rows(kind, beside, 4, r == 0, v, &s);
-    for (; r + 2 <= rows; r += 2, s.p += 2 * s.ldp, s.o += 2 * s.ldo)
-        value_rows(kind, beside, 2, r == 0, v, &s);
-    if (r < rows) value_rows(kind, beside, 1, r == 0, v, &s);
+    const size_t rows = of->rows;
+    for (; r + 4 <= rows; r += 4, of->p += 4 * of->ldp, of->o += 4 * of->ldo, s.asks = false)
+        value_rows(kind, beside, 4, v, &s);
+    for (; r + 2 <= rows; r += 2, of->p += 2 * of->ldp, of->o += 2 * of->ldo, s.asks = false)
+        value_rows(kind, beside, 2, v, &s);
+    if (r < rows) value_rows(kind, beside, 1, v, &s);
 }
 
 #define CODED(name, kind, beside)                                                                  \
@@ -270,7 +416,7 @@ INLINE void values(enum pith_code_kind kind, enum beside beside, const struct pi
     }                                                                                              \
     static void values_##name(const struct pith_coded *v, const struct pith_coded_sums *s)         \
     {                                                                                              \
-        values(kind, beside, v, *s);                                                               \
+        values(kind, beside, v, (struct value_sums){*s, true});                                    \
     }
 CODED(u4, PITH_CODE_U4, ZEROS)
 CODED(u4_offset, PITH_CODE_U4, OFFSETS)
@@ -281,10 +427,39 @@ CODED(un_offset, PITH_CODE_UN, OFFSETS)
 CODED(s4, PITH_CODE_S4, ALONE)
 CODED(levels, PITH_CODE_LEVELS, ALONE)
 CODED(few, PITH_CODE_FEW, ALONE)
+CODED(u8, PITH_CODE_U8, FOLDED)
+CODED(s8, PITH_CODE_S8, FOLDED)
+CODED(e4m3, PITH_CODE_E4M3, ALONE)
+CODED(e5m2, PITH_CODE_E5M2, ALONE)
 #undef CODED
 
-/* As it is, then with offsets. Codes of eight bits are AVX2's: turning them into numbers takes as
- * many steps in either, and there the multiplication by the scale takes zeros too. */
+/* All of sixteen scales that are zeros or of a middling size, and whose products with zeros, or
+ * beside offsets with codes, are exact. */
+INLINE __mmask16 fold_lanes(const struct pith_coded *c, __m512 s, __m512 zero)
+{
+    const __m512 size = _mm512_abs_ps(s);
+    __mmask16 fits = _mm512_cmp_ps_mask(size, _mm512_set1_ps(0x1p-60f), _CMP_GE_OQ);
+    fits |= _mm512_cmp_ps_mask(s, _mm512_setzero_ps(), _CMP_EQ_OQ);
+    fits &= _mm512_cmp_ps_mask(size, _mm512_set1_ps(0x1p6f), _CMP_LE_OQ);
+    if (c->offset) fits &= _mm512_testn_epi32_mask(_mm512_castps_si512(s), _mm512_set1_epi32(255));
+    if (!c->zero) return fits;
+    const __m512 rest = _mm512_fmsub_ps(zero, s, _mm512_mul_ps(zero, s));
+    return fits & _mm512_cmp_ps_mask(rest, _mm512_setzero_ps(), _CMP_EQ_OQ);
+}
+
+/* Whether codes of eight bits may be scaled in one step, as kern/avx2/coded_avx2.c has it. */
+static bool folds(const struct pith_coded *c, size_t n)
+{
+    const float *zeros = c->zero ? c->zero : c->scale;
+    __mmask16 fits = 0xffff;
+    for (size_t i = 0; i < n; i += PITH_LANES) {
+        const size_t left = n - i < PITH_LANES ? n - i : PITH_LANES;
+        fits &= fold_lanes(c, v16_load_part(c->scale + i, left), v16_load_part(zeros + i, left));
+    }
+    return fits == 0xffff;
+}
+
+/* As it is, then with offsets. */
 static const struct {
     pith_attn_scores_codes_fn *scores[2];
     pith_attn_values_codes_fn *values[2];
@@ -295,20 +470,28 @@ static const struct {
     [PITH_CODE_S4] = {{scores_s4, scores_s4}, {values_s4, values_s4}},
     [PITH_CODE_LEVELS] = {{scores_levels, scores_levels}, {values_levels, values_levels}},
     [PITH_CODE_FEW] = {{scores_few, scores_few}, {values_few, values_few}},
+    [PITH_CODE_U8] = {{scores_u8, scores_u8}, {values_u8, values_u8}},
+    [PITH_CODE_S8] = {{scores_s8, scores_s8}, {values_s8, values_s8}},
+    [PITH_CODE_E4M3] = {{scores_e4m3, scores_e4m3}, {values_e4m3, values_e4m3}},
+    [PITH_CODE_E5M2] = {{scores_e5m2, scores_e5m2}, {values_e5m2, values_e5m2}},
 };
 
 void pith_attn_scores_codes_avx512(const struct pith_coded *k, size_t rows, const float *q,
                                    size_t ldq, float *s, size_t lds)
 {
+    const size_t groups = k->dim ? (k->dim - 1) / k->width + 1 : 0;
     pith_attn_scores_codes_fn *fn = coded_of[k->kind].scores[k->offset != NULL];
-    if (!fn) fn = pith_attn_scores_codes_avx2;
+    if (is_byte(k->kind) && !folds(k, groups * PITH_KEYS)) fn = pith_attn_scores_codes_avx2;
     fn(k, rows, q, ldq, s, lds);
 }
 
 void pith_attn_values_codes_avx512(const struct pith_coded *v, const struct pith_coded_sums *s)
 {
     if (v->dim == 0) return;
+    const size_t groups = (v->dim - 1) / v->width + 1;
     pith_attn_values_codes_fn *fn = coded_of[v->kind].values[v->offset != NULL];
-    if (!fn) fn = pith_attn_values_codes_avx2;
+    if (is_byte(v->kind) &&
+        (v->dim % 32 != 0 || v->width % 32 != 0 || !folds(v, groups * s->values)))
+        fn = pith_attn_values_codes_avx2;
     fn(v, s);
 }
