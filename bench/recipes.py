@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What every recipe costs and takes: one table in Markdown for each model.
 
-    bench/recipes.py [-m MODEL]... [-t TEXT]... [-n TOKENS] [-c TOKENS] [-o FILE] [--roundings] [ROW]...
+    bench/recipes.py [-m MODEL]... [-t TEXT]... [-n TOKENS] [-c TOKENS] [-o FILE] [-r] [ROW]...
 
 The rows are those of `pith recipes`, and the compositions below. With ROW (a part of a row's name) only
 those. Each is quantized, verified against the original, and measured on each TEXT (windows of 512
@@ -122,7 +122,7 @@ parser.add_argument("-t", "--text", action="append")
 parser.add_argument("-n", "--tokens", type=int, default=0, help="scored at most (all)")
 parser.add_argument("-c", "--calib", type=int, default=131072, help="calibration tokens")
 parser.add_argument("-o", "--out")
-parser.add_argument("--roundings", action="store_true", help="those of the whole model instead, on five grids")
+parser.add_argument("-r", "--roundings", action="store_true", help="those of the whole model instead, on five grids")
 parser.add_argument("row", nargs="*")
 ARGS = parser.parse_args()
 TEXTS = ARGS.text or [PROBE + "/eval.txt"]
