@@ -97,12 +97,26 @@ INLINE void panel_open(const struct pith_panels *m, size_t index, const float *y
     p->y = v16_load(y);
 }
 
+/* Codes in planes share their loops among the types of scale; K-quants have small groups. */
+static __attribute__((noinline)) v16 other_scales(const struct pith_panels *m, size_t group)
+{
+    return load_scales(m, m->scale, group);
+}
+INLINE v16 any_scales(const struct pith_panels *m, size_t group)
+{
+    if (m->scale == PITH_SCALE_PRODUCT) return load_scales(m, PITH_SCALE_PRODUCT, group);
+    return other_scales(m, group);
+}
+
 INLINE void group_open(const struct pith_panels *m, struct reading how, enum pith_panel_scale kind,
                        size_t g, struct panel *p)
 {
     const size_t at = p->group + g;
-    p->scale = load_scales(m, kind, at);
-    if (how.zeros || how.form == PITH_PANEL_INT8) p->zero = load_zeros(m, at);
+    const bool planes = pith_panel_has_planes(how.bits);
+    p->scale = planes ? any_scales(m, at) : load_scales(m, kind, at);
+    if (how.fold && planes && !m->zeros)
+        p->zero = v16_set(how.form == PITH_PANEL_INT8 ? m->zero : -m->level[0]);
+    else if (how.zeros || how.form == PITH_PANEL_INT8) p->zero = load_zeros(m, at);
     else if (how.fold) p->zero = v16_set(-m->level[0]);
     if (how.fold) p->zero = v16_negate(v16_mul(p->zero, p->scale));
 }
@@ -223,21 +237,28 @@ static inline pith_panel_dot_fn *level4_of(const struct pith_panels *m)
     return m->fold && !LOOKUP_IS_FAST ? dot_level4_fold : dot_level4;
 }
 
-/* Codes in planes, whose types of scale share a loop. */
+/* Codes in planes: without zeros as with such of 0, or of the same one, except where a lookup is
+ * fast. */
+INLINE void dot_planes(const struct pith_panels *m, struct reading how, size_t first, size_t count,
+                       const float *x, float *y)
+{
+    size_t i = 0;
+    for (; PANELS_AT_ONCE > 1 && i + PANELS_AT_ONCE <= count; i += PANELS_AT_ONCE)
+        dot_panels(m, how, PITH_SCALE_F32, first + i, PANELS_AT_ONCE, x, y + i * PITH_PANEL_ROWS);
+    for (; i < count; i++)
+        dot_panels(m, how, PITH_SCALE_F32, first + i, 1, x, y + i * PITH_PANEL_ROWS);
+}
+
 #define PLANES_DOT(bits_)                                                                          \
     static void dot_planes##bits_(const struct pith_panels *m, size_t first, size_t count,         \
                                   const float *x, float *y)                                        \
     {                                                                                              \
         const enum pith_panel_form form = bits_ < 4 ? PITH_PANEL_LEVEL4 : PITH_PANEL_INT8;         \
-        const bool zeros = form == PITH_PANEL_INT8, fast = LOOKUP_IS_FAST && !zeros;               \
-        const struct reading own = {form, bits_, true, false};                                     \
-        const struct reading own_fold = {form, bits_, true, true};                                 \
-        const struct reading none = {form, bits_, zeros, false};                                   \
-        const struct reading fold = {form, bits_, zeros, true};                                    \
-        if (m->zeros && m->fold) dot_as(m, own_fold, m->scale, first, count, x, y);                \
-        else if (m->zeros) dot_as(m, own, m->scale, first, count, x, y);                           \
-        else if (m->fold && !fast) dot_as(m, fold, m->scale, first, count, x, y);                  \
-        else dot_as(m, none, m->scale, first, count, x, y);                                        \
+        const struct reading plain = {form, bits_, true, false}, fold = {form, bits_, true, true}; \
+        const struct reading levels = {form, bits_, false, false};                                 \
+        if (LOOKUP_IS_FAST && bits_ < 4 && !m->zeros) dot_planes(m, levels, first, count, x, y);   \
+        else if (m->fold) dot_planes(m, fold, first, count, x, y);                                 \
+        else dot_planes(m, plain, first, count, x, y);                                             \
     }
 PITH_PANEL_PLANES(PLANES_DOT)
 
