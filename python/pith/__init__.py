@@ -21,7 +21,7 @@ from .measuring import bench, compare, evaluate
 from .models import find, pull
 from .planning import hardware, measure_hardware, plan, plan_page, plan_shapes
 from .requests import Answer, Choice, Event, How, Request, Token, Usage
-from .sensing import advise, sensitivity, sensitivity_page
+from .sensing import advise, recover, sensitivity, sensitivity_page
 
 __version__ = version()
 
@@ -31,5 +31,5 @@ __all__ = [
     "ReplyFormat", "Request", "State", "TextLook", "Token", "ToolCall", "Unsupported", "Usage", "advise", "bench", "compare", "compare_page",
     "convert", "diff", "evaluate", "features", "find", "formats", "guard_files", "inspect", "inspect_page",
     "hardware", "limit_memory", "look_at_text", "measure_hardware", "plan", "plan_page", "plan_shapes", "prompt_of", "pull",
-    "quantize", "recipe_keys", "recipes", "return_memory", "sensitivity", "sensitivity_page", "table", "verify", "version", "weights",
+    "quantize", "recipe_keys", "recipes", "recover", "return_memory", "sensitivity", "sensitivity_page", "table", "verify", "version", "weights",
 ]

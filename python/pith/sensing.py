@@ -1,9 +1,9 @@
-"""What each part of a model would cost in fewer bits, and which recipe to take."""
+"""What each part of a model would cost in fewer bits, which recipe to take, and how to win back what was lost."""
 from __future__ import annotations
 
 import ctypes
 import json
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Union
 
 from . import _abi
 from ._library import PathName, Text, call, lib, options
@@ -52,4 +52,21 @@ def advise(model: PathName, target: str, work: PathName = "pith.advise", *, text
                      candidates=candidates, max_tokens=max_tokens, calib_tokens=calib_tokens, seed=seed, resume=resume))
     with given(using) as c:
         report: Dict[str, Any] = c.run(lib.pith_advise, ctypes.byref(o), progress=progress, report=Text())
+    return report
+
+
+def recover(model: PathName, original: PathName, out: Optional[PathName] = None, *, train: Optional[str] = None, steps: Union[int, str, None] = None,
+            text: Files = (), crlf: Optional[str] = None, tokens: Optional[int] = None, seq_len: Optional[int] = None,
+            batch: Optional[int] = None, rate: Optional[float] = None, memory: Union[int, str, None] = None, seed: Optional[int] = None,
+            resume: bool = False, progress: Optional[Progress] = None, using: Optional[Context] = None) -> Dict[str, Any]:
+    """Trains a quantized model to answer as its original does: what `pith recover --json` prints.
+
+    out: folder of the result; None: it takes the place of `model`. train: "scales" or "all"; steps: a number or "auto"; text: files, or
+    "self"; after Ctrl-C, an exception in `progress` or its true answer "<out>.partial" stays, and `resume` goes on there.
+    """
+    o = options(_abi.pith_recover_options, lib.pith_recover_defaults_sized,
+                dict(model=path_of(model), original=path_of(original), out=out, train=train, steps=None if steps is None else str(steps),
+                     text=text, crlf=crlf, tokens=tokens, seq_len=seq_len, batch=batch, rate=rate, memory=memory, seed=seed, resume=resume))
+    with given(using) as c:
+        report: Dict[str, Any] = c.run(lib.pith_recover, ctypes.byref(o), progress=progress, report=Text())
     return report

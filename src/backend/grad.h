@@ -25,6 +25,19 @@ struct pith_rmsnorm_grad {
 };
 void pith_rmsnorm_grad(struct pith_backend *b, const struct pith_rmsnorm_grad *g);
 
+/* Of the same, with respect to its gain and bias: with y as above d_weight[j] += sum dy y and
+ * d_bias[j] += sum dy over the vectors, in their order; either may be NULL. With `period` both are
+ * of that many vectors, as `weight` there. */
+struct pith_norm_vectors {
+    const float *x, *dy;
+    size_t n, dim, period;
+    double eps;
+    bool centred;
+    float *d_weight, *d_bias;
+    double *work; /* [2 * n] */
+};
+void pith_norm_vectors_grad(struct pith_backend *b, const struct pith_norm_vectors *g);
+
 /* Of pith_silu_mul(), from its inputs: with s = 1 / (1 + exp(-gate)),
  * d_gate = dy up s (1 + gate (1 - s)) and d_up = dy gate s. d_gate may be dy. */
 struct pith_silu_grad {

@@ -90,6 +90,61 @@ void pith_rmsnorm_grad(struct pith_backend *b, const struct pith_rmsnorm_grad *g
     pith_pool_run(b->pool, pith_tasks(g->n, o.rows), norm_task, &o);
 }
 
+/* --- gains and biases of norms ---------------------------------------------------------------- */
+
+enum { NORM_COLS = 16 }; /* a task */
+
+/* What y is made of: x less the mean, times the inverse. */
+static void survey_task(void *ctx, size_t task, unsigned thread)
+{
+    const struct pith_norm_vectors *g = ctx;
+    const size_t rows = pith_rows_a_task(g->dim), last = pith_min(g->n, (task + 1) * rows);
+    (void)thread;
+    for (size_t r = task * rows; r < last; r++) {
+        const float *x = g->x + r * g->dim;
+        double mean = 0, square = 0;
+        for (size_t i = 0; i < g->dim && g->centred; i++) mean += (double)x[i];
+        mean /= (double)g->dim;
+        for (size_t i = 0; i < g->dim; i++)
+            square += ((double)x[i] - mean) * ((double)x[i] - mean);
+        g->work[2 * r] = mean;
+        g->work[2 * r + 1] = 1.0 / sqrt(square / (double)g->dim + g->eps);
+    }
+}
+
+/* Some columns of one of the vectors. */
+static void vectors_task(void *ctx, size_t task, unsigned thread)
+{
+    const struct pith_norm_vectors *g = ctx;
+    const size_t period = g->period ? g->period : 1, tasks = pith_tasks(g->dim, NORM_COLS);
+    const size_t which = task / tasks, first = task % tasks * NORM_COLS;
+    const size_t cols = pith_min(g->dim - first, NORM_COLS);
+    double gain[NORM_COLS] = {0}, bias[NORM_COLS] = {0};
+    (void)thread;
+    for (size_t r = which; r < g->n; r += period) {
+        const float *x = g->x + r * g->dim + first, *dy = g->dy + r * g->dim + first;
+        const double mean = g->work[2 * r], inverse = g->work[2 * r + 1];
+        for (size_t i = 0; i < cols; i++) {
+            gain[i] += (double)dy[i] * (((double)x[i] - mean) * inverse);
+            bias[i] += (double)dy[i];
+        }
+    }
+    for (size_t i = 0; i < cols; i++) {
+        const size_t at = which * g->dim + first + i;
+        if (g->d_weight) g->d_weight[at] += (float)gain[i];
+        if (g->d_bias) g->d_bias[at] += (float)bias[i];
+    }
+}
+
+void pith_norm_vectors_grad(struct pith_backend *b, const struct pith_norm_vectors *g)
+{
+    const size_t period = g->period ? g->period : 1;
+    pith_pool_run(b->pool, pith_tasks(g->n, pith_rows_a_task(g->dim)), survey_task,
+                  (void *)(uintptr_t)g);
+    pith_pool_run(b->pool, period * pith_tasks(g->dim, NORM_COLS), vectors_task,
+                  (void *)(uintptr_t)g);
+}
+
 static void silu_task(void *ctx, size_t task, unsigned thread)
 {
     const struct pith_silu_grad *g = ctx;

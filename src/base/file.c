@@ -562,6 +562,13 @@ void pith_names_free(char **names, size_t count)
     pith_free(names);
 }
 
+enum pith_status pith_rename_exchange(const char *a, const char *b, struct pith_error *err)
+{
+    return renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) == 0
+               ? PITH_OK
+               : pith_fail_errno(err, "cannot exchange it with what was made", b);
+}
+
 enum pith_status pith_rename(const char *from, const char *to, struct pith_error *err)
 {
     return rename(from, to) == 0 ? PITH_OK : pith_fail_errno(err, "cannot rename to it", to);

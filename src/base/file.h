@@ -137,6 +137,8 @@ void pith_names_free(char **names, size_t count);
 
 /* What `to` was goes; no folder is synced. */
 enum pith_status pith_rename(const char *from, const char *to, struct pith_error *err);
+/* Two files or folders exchange their names, at once. PITH_IO where the file system cannot. */
+enum pith_status pith_rename_exchange(const char *a, const char *b, struct pith_error *err);
 enum pith_status pith_unlink(const char *path, struct pith_error *err); /* a missing file is fine */
 bool pith_path_exists(const char *path);
 bool pith_path_is_dir(const char *path);

@@ -100,6 +100,18 @@ static size_t most_state(const struct pith_plans *p)
     return most;
 }
 
+/* Vectors of a row that a norm reads. */
+static uint32_t most_heads(const struct pith_plans *p)
+{
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < p->kinds; i++)
+        for (uint32_t j = 0; j < p->kind[i].nodes; j++) {
+            const struct pith_node *n = &p->kind[i].node[j];
+            if (n->kind == PITH_NODE_NORM && n->u.norm.heads > most) most = n->u.norm.heads;
+        }
+    return most;
+}
+
 static void layout(struct pith_arena *a, const struct pith_plans *p, unsigned threads, size_t rows,
                    struct pith_tape *t)
 {
@@ -119,6 +131,7 @@ static void layout(struct pith_arena *a, const struct pith_plans *p, unsigned th
     t->values = pith_arena_take(a, t->values_size, 1);
     t->work = pith_arena_take(a, most_work(p, threads, rows), sizeof(float));
     t->state = pith_arena_take(a, most_state(p), sizeof(float));
+    t->norms = pith_arena_take_rows(a, 2 * rows, most_heads(p), sizeof(double));
     t->router = pith_arena_take(a, 4 * (size_t)p->experts, sizeof(float));
 }
 
@@ -452,6 +465,7 @@ void pith_tape_to_weights(struct pith_tape_backward *k, const struct pith_tape_r
             k->g->gave_ctx,
             &(struct pith_tape_gave){
                 .linear = r->linear, .n = r->n, .rows = rows, .d = r->dy, .place = r->place});
+    pith_tape_to_bias(k, r);
     if (!k->g->w[r->linear]) return;
     pith_gemm(k->t->backend, &(struct pith_gemm){.m = rows,
                                                  .n = cols,
@@ -555,6 +569,7 @@ static void back_norm(struct pith_tape_backward *k, const struct pith_node *node
     const size_t heads = node->u.norm.heads, dim = node->u.norm.dim;
     const uint32_t gain = node->u.norm.vector;
     float *dx = grows ? pith_tape_grow(k, node->in, heads * dim) : k->t->grad[node->in];
+    pith_tape_to_vectors(k, node, s);
     pith_rmsnorm_grad(k->t->backend, &(struct pith_rmsnorm_grad){
                                          .x = s->in,
                                          .weight = gain == PITH_NO_PART ? NULL : k->b->vector[gain],

@@ -48,6 +48,7 @@ struct pith_tape {
     unsigned char *values; /* where a forward pass keeps what nodes wrote */
     size_t values_size;    /* bytes */
     float *state;          /* what recurrent layers begin with */
+    double *norms;         /* two numbers of each vector that a norm reads */
     float *router;         /* what a choice of experts needs: 4 numbers an expert */
     void *memory;
 };
@@ -139,6 +140,10 @@ struct pith_tape_grad {
      * NULL: it does not. */
     const struct pith_tape_rivals *rivals;
     const float *d_margin; /* [n] */
+    /* Gradients of gains and biases, which grow by them; NULL: of none. [vectors], of those that
+     * norms read, and [linears]; of each NULL: not wanted. Of the norms in front of the first
+     * matrix only with d_x. */
+    float *const *vector, *const *bias;
 };
 /* Once after a forward pass; b as it was there. */
 void pith_tape_backward(struct pith_tape *t, const struct pith_block *b,

@@ -22,9 +22,20 @@ static void through_cap(const struct pith_model *m, const struct pith_head_grad 
 }
 
 static void through_norm(const struct pith_model *m, struct pith_backend *be,
-                         const struct pith_head_grad *g)
+                         const struct pith_head_grad *g, double *work)
 {
     if (m->shape.no_last_norm) return;
+    if (work)
+        pith_norm_vectors_grad(
+            be, &(struct pith_norm_vectors){.x = g->x,
+                                            .dy = g->d_x,
+                                            .n = g->n,
+                                            .dim = m->shape.hidden,
+                                            .eps = m->shape.eps,
+                                            .centred = pith_arch_norm(m->arch).centred,
+                                            .d_weight = g->d_gain,
+                                            .d_bias = g->d_bias,
+                                            .work = work});
     pith_rmsnorm_grad(be, &(struct pith_rmsnorm_grad){.x = g->x,
                                                       .weight = m->final_norm,
                                                       .dy = g->d_x,
@@ -44,7 +55,13 @@ enum pith_status pith_head_grad(const struct pith_model *m, struct pith_backend 
                          "%s: gradients through a projection in front of the head are not made",
                          m->checkpoint->dir);
     float *words = pith_alloc_aligned(WORDS * hidden, sizeof *words);
-    if (!words) return pith_fail_nomem(err, "a part of the head");
+    const bool vectors = g->d_gain || g->d_bias;
+    double *norms = vectors ? pith_alloc(2 * g->n, sizeof *norms) : NULL;
+    if (!words || (vectors && !norms)) {
+        pith_free(words);
+        pith_free(norms);
+        return pith_fail_nomem(err, "a part of the head");
+    }
     through_cap(m, g);
     memset(g->d_x, 0, g->n * hidden * sizeof *g->d_x);
     for (size_t v = 0; v < vocab; v += WORDS) {
@@ -63,7 +80,8 @@ enum pith_status pith_head_grad(const struct pith_model *m, struct pith_backend 
                                           .ldc = hidden,
                                           .accumulate = true});
     }
-    through_norm(m, be, g);
+    through_norm(m, be, g, norms);
+    pith_free(norms);
     pith_free(words);
     return PITH_OK;
 }

@@ -10,6 +10,8 @@ struct pith_head_grad {
     float *d_logits;     /* [n][vocab]: of a loss with respect to these; overwritten */
     size_t n;
     float *d_x; /* [n][hidden]: of the loss with respect to x; overwritten */
+    /* [hidden]: of the last norm's gain and bias, which grow by it; NULL: not wanted */
+    float *d_gain, *d_bias;
 };
 /* In float32, sums in a fixed order: the same bits for any thread count. PITH_UNSUPPORTED where
  * something stands between the stream and the head. */

@@ -43,6 +43,11 @@ struct pith_tape_rows {
 void pith_tape_linear(struct pith_tape *t, const struct pith_block *b,
                       const struct pith_tape_rows *r);
 void pith_tape_to_weights(struct pith_tape_backward *k, const struct pith_tape_rows *r);
+/* The gradients of a linear's bias and of a norm's vectors, from those of what they gave, where
+ * they are wanted (model/grad_vectors.c). */
+void pith_tape_to_bias(struct pith_tape_backward *k, const struct pith_tape_rows *r);
+void pith_tape_to_vectors(struct pith_tape_backward *k, const struct pith_node *norm,
+                          const struct pith_tape_step *s);
 void pith_tape_to_input(struct pith_tape_backward *k, const struct pith_tape_rows *r);
 /* What layers are told: nothing flows back. */
 pith_tape_fn pith_tape_tell;

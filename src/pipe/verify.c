@@ -139,7 +139,8 @@ static void check_other(struct pith_verification *v, const json_t *entry)
     const bool known = action &&
                        (strcmp(action, "copied") == 0 || strcmp(action, "rescaled") == 0 ||
                         strcmp(action, "rotated") == 0 || strcmp(action, "pruned") == 0 ||
-                        strcmp(action, "decoded") == 0 || strcmp(action, "added") == 0);
+                        strcmp(action, "decoded") == 0 || strcmp(action, "added") == 0 ||
+                        strcmp(action, "trained") == 0);
     if (!name || !known || !stored_name || strcmp(name, stored_name) != 0) {
         pith_problem(v, "pith.json: a tensor's entry lacks its name, action or stored tensor");
         return;

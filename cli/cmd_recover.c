@@ -1,0 +1,120 @@
+/* pith recover: what quantization left learns from the original. */
+#include "cli/command.h"
+#include "cli/measure.h"
+
+#include <pith/recover.h>
+
+#include <stdio.h>
+#include <string.h>
+
+struct settings {
+    struct common common;
+    struct pith_recover_options q; /* but for its list, which is `text` */
+    struct text_list text;
+};
+
+#define AT(field) offsetof(struct settings, field)
+static const struct option options[] = {
+    {"against", 0, OPTION_MODEL, AT(q.original), "MODEL",
+     "the original that it was quantized from (needed)"},
+    {"out", 'o', OPTION_TEXT, AT(q.out), "NEW",
+     "folder of the result (default: it takes the place of OUT)"},
+    {"train", 0, OPTION_TEXT, AT(q.train), "WHAT",
+     "scales: those, gains of norms and biases, codes stay (default); all: the weights too"},
+    {"steps", 0, OPTION_TEXT, AT(q.steps), "N",
+     "how many; auto (default): until the held-out KL no longer falls"},
+    {"text", 0, OPTION_LIST, AT(text), "FILE",
+     "what is read; may repeat (default: the text that ships; self: the original writes it)"},
+    {"crlf", 0, OPTION_TEXT, AT(q.crlf), "HOW",
+     "line ends CR LF of that text: keep (default, with a warning) or lf"},
+    {"tokens", 0, OPTION_COUNT, AT(q.tokens), "N", "how much of it at most (default 131072)"},
+    {"seq-len", 0, OPTION_COUNT, AT(q.seq_len), "N", "in windows of what length (default 512)"},
+    {"batch", 0, OPTION_COUNT, AT(q.batch), "N", "windows a step (default 8)"},
+    {"rate", 0, OPTION_REAL, AT(q.rate), "X", "steps X times as large (default 1)"},
+    {"memory", 0, OPTION_SIZE, AT(q.memory), "SIZE",
+     "hard ceiling (\"6G\"); refused at once when it cannot be met"},
+    {"resume", 0, OPTION_FLAG, AT(q.resume), NULL,
+     "go on with an interrupted run of the same command"},
+};
+
+static void defaults(void *settings)
+{
+    pith_recover_defaults(&((struct settings *)settings)->q);
+}
+
+static double number(const json_t *j, const char *key)
+{
+    return json_number_value(json_object_get(j, key));
+}
+
+static int print_report(const struct settings *s, const char *report)
+{
+    int rc = EXIT_DONE;
+    json_t *j = read_report(&s->common, report, &rc);
+    if (!j) return rc;
+    const double before = number(j, "kl_before"), after = number(j, "kl_after");
+    printf("%s: trained, written, read back and compared\n", s->q.out ? s->q.out : s->q.model);
+    printf("  trained          %s: %.0f parameters, %.0f steps, best after %.0f\n",
+           json_text(j, "train"), number(j, "parameters"), number(j, "steps"),
+           number(j, "best_step"));
+    printf("  text             %.0f tokens in windows of %.0f, every eighth held out\n",
+           number(j, "tokens"), number(j, "seq_len"));
+    printf("  held-out KL      %.6f -> %.6f (%.0f%%)\n", before, after,
+           before > 0 ? 100 * after / before : 100);
+    if (strcmp(json_text(j, "train"), "all") == 0)
+        printf("  codes changed    %.2f%%\n", 100 * number(j, "changed"));
+    json_decref(j);
+    return rc;
+}
+
+static int run(void *settings, const struct text_list *operands)
+{
+    struct settings *s = settings;
+    struct pith_context *context;
+    struct pith_error err = {0};
+    struct meter meter;
+    char *report = NULL;
+    if (!s->q.original) {
+        err = (struct pith_error){PITH_ARG, "--against MODEL is needed: the original"};
+        return report_usage(&s->common, &err);
+    }
+    if (s->q.crlf && s->text.count == 1 && strcmp(s->text.item[0], "self") == 0) {
+        err = (struct pith_error){PITH_ARG, "--crlf does nothing: the original writes the text"};
+        return report_usage(&s->common, &err);
+    }
+    int rc = make_context(&s->common, &context);
+    if (rc != EXIT_DONE) return rc;
+    s->q.model = operands->item[0];
+    s->q.text = as_list(&s->text);
+    s->q.seed = s->common.seed;
+    meter_start(&meter, &s->common);
+    s->q.progress = meter_progress(&meter);
+    const enum pith_status status = pith_recover(context, &s->q, &report, &err);
+    meter_end(&meter);
+    pith_context_free(&context);
+    if (status != PITH_OK) return report_failure(&s->common, &err);
+    if (s->common.json) puts(report);
+    else rc = print_report(s, report);
+    pith_text_free(report);
+    return rc;
+}
+
+const struct command command_recover = {
+    .name = "recover",
+    .summary = "train a quantized model to answer as the original does",
+    .operands = "OUT --against MODEL [options]",
+    .examples = "  pith recover out --against models/probe -o better\n"
+                "  pith recover out --against models/probe --train all --steps 400\n"
+                "  pith recover out --against models/probe --train all --text self --memory 6G\n",
+    .details = "Distillation: the divergence of each token's answer from the original's is made\n"
+               "small by AdamW, through the whole model. Grids, container and size stay; what is\n"
+               "written is what was best on the eighth of the text that is never trained on.\n",
+    .options = options,
+    .option_count = sizeof options / sizeof options[0],
+    .settings_size = sizeof(struct settings),
+    .min_operands = 1,
+    .max_operands = 1,
+    .takes_models = true,
+    .defaults = defaults,
+    .run = run,
+};
