@@ -3,7 +3,8 @@
  * packs again, and whose config they describe alike.
  *
  *     u8 rows / 8, u8 cols / 8, u16 length of the JSON, the quantization_config
- *     for each tensor: u8 suffix + 1, u8 dtype, u8 dims, u16 first, u16 second dimension; then u8 0
+ *     for each tensor: u8 suffix + 1, u8 dtype, u8 dims, u16 first, u16 second dimension, of a
+ *     trellis u16 third as well (others: 1); then u8 0
  *     the rest: the tensors' bytes, one after the other, from the start again when they run out */
 #include "base/mem.h"
 #include "io/container.h"
@@ -62,7 +63,14 @@ static const char *const suffixes[] = {".qweight",
                                        ".view_as_float",
                                        ".quant_scale",
                                        ".quant_zero",
-                                       ".u_input.weight"};
+                                       ".u_input.weight",
+                                       ".trellis",
+                                       ".suh",
+                                       ".svh",
+                                       ".su",
+                                       ".sv",
+                                       ".mcg",
+                                       ".mul1"};
 
 struct input {
     const uint8_t *data;
@@ -105,7 +113,7 @@ static void take_tensors(struct input *in, struct checkpoint *ck)
         t->dims = take(in, 1) % 4;
         t->shape[0] = take(in, 2);
         t->shape[1] = take(in, 2);
-        t->shape[2] = 1;
+        t->shape[2] = strcmp(suffixes[s], ".trellis") == 0 ? take(in, 2) : 1;
         if (used[s] || !pith_tensor_size(t->dtype, t->dims, t->shape, &t->bytes) ||
             t->bytes > MAX_BYTES)
             continue;

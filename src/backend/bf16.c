@@ -175,8 +175,8 @@ static void unpacked(const struct pith_step *t, size_t i, size_t count, uint32_t
 
 static void decoded(const struct pith_step *t, size_t i, size_t count, uint32_t *dst)
 {
-    for (size_t r = 0; r < count; r++)
-        pith_source_segment(t->mul->source, t->k, i + r, t->p, t->kc, t->s->rows + r * t->kc);
+    const struct pith_region at = {i, count, t->p, t->kc};
+    pith_source_region(t->mul->source, t->k, &at, t->s->rows);
     t->k->bf16_round(count, t->kc, t->s->rows, t->kc, t->rows, dst);
 }
 

@@ -94,8 +94,7 @@ static void pack_b(const struct pith_step *t, size_t j, size_t count)
         return;
     }
     float *rows = t->s->rows;
-    for (size_t r = 0; r < count; r++)
-        pith_source_segment(mul->source, t->k, j + r, t->p, kc, rows + r * kc);
+    pith_source_region(mul->source, t->k, &(struct pith_region){j, count, t->p, kc}, rows);
     pack_panel(t->k, rows, kc, 1, count, width, kc, dst);
 }
 

@@ -39,8 +39,7 @@ static void quant_rows(const struct few *f, const struct pith_thread_memory *s, 
     const struct pith_kern *k = &f->b->kern;
     for (size_t col = 0; col < w->cols; col += PITH_KC) {
         const size_t n = pith_min(PITH_KC, w->cols - col);
-        for (size_t r = 0; r < count; r++)
-            pith_source_segment(f->source, k, row + r, col, n, s->rows + r * n);
+        pith_source_region(f->source, k, &(struct pith_region){row, count, col, n}, s->rows);
         for (size_t i = 0; i < f->n; i++)
             k->matvec_f32(count, n, s->rows, n, f->x + i * w->cols + col, f->y + i * w->rows + row);
     }

@@ -105,6 +105,22 @@ bool pith_levels_fit(const struct pith_qmat *q);
 void pith_levels_segment(const struct pith_kern *k, const struct pith_qmat *q, size_t row,
                          size_t col, size_t n, float *out);
 
+/* Whether pith_trellis_linear() multiplies with q; and such a product, as pith_linear() wants it.
+ * pith_linear_as_packed() then is a product with V. */
+bool pith_trellis_fits(const struct pith_qmat *q);
+void pith_trellis_linear(struct pith_backend *b, const struct pith_weight *w, const float *bias,
+                         const float *x, size_t n, float *y);
+/* Columns [col, col + cols) of rows [row, row + rows) of a matrix. */
+struct pith_region {
+    size_t row, rows, col, cols;
+};
+/* Those of V, cols floats a row; col and cols are multiples of 16. */
+void pith_trellis_region(const struct pith_kern *k, const struct pith_qmat *q,
+                         const struct pith_region *at, float *out);
+/* Rows of W, those of pith_qmat_decode(), by the kernels. */
+void pith_trellis_rows(const struct pith_kern *k, const struct pith_qmat *q, size_t row, size_t n,
+                       float *out);
+
 /* What pith_linear() makes of x for some packed matrices, of all rows that fit. */
 enum { PITH_PREPARED_FLOATS = 2 << 20, PITH_PREPARED_ROWS = 8 /* at least */ };
 /* pith_linear() with x's columns as they lie in the panels; of a matrix with offsets, for n up to
@@ -130,6 +146,7 @@ struct pith_backend {
 struct pith_source {
     const struct pith_weight *w;
     bool ints, levels;         /* that kernels take */
+    bool trellis;              /* what is decoded is V, in pith_source_region() */
     struct pith_reader reader; /* for what they do not */
 };
 
@@ -138,6 +155,10 @@ void pith_source_init(struct pith_source *s, const struct pith_weight *w);
 /* W[row][col .. col + n) as float32; the same bits as pith_weight_decode(). */
 void pith_source_segment(const struct pith_source *s, const struct pith_kern *k, size_t row,
                          size_t col, size_t n, float *out);
+
+/* The same of several rows, cols floats a row; of a trellis that pith_trellis_fits(), V. */
+void pith_source_region(const struct pith_source *s, const struct pith_kern *k,
+                        const struct pith_region *at, float *out);
 
 /* C = A B with the variations that the operations need. */
 struct pith_mul {

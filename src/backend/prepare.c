@@ -116,6 +116,7 @@ static void linear_prepared(struct pith_backend *b, const struct pith_weight *w,
 void pith_linear(struct pith_backend *b, const struct pith_weight *w, const float *bias,
                  const float *x, size_t n, float *y)
 {
-    if (w->pack && pith_pack_prepares(w->pack)) linear_prepared(b, w, bias, x, n, y);
+    if (w->quant && pith_trellis_fits(w->quant)) pith_trellis_linear(b, w, bias, x, n, y);
+    else if (w->pack && pith_pack_prepares(w->pack)) linear_prepared(b, w, bias, x, n, y);
     else pith_linear_as_packed(b, w, bias, x, n, y);
 }

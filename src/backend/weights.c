@@ -6,6 +6,7 @@ void pith_source_init(struct pith_source *s, const struct pith_weight *w)
     const struct pith_qmat *q = w->quant;
     s->w = w;
     s->levels = q && pith_levels_fit(q);
+    s->trellis = q && pith_trellis_fits(q);
     s->ints = q && q->format->kind == PITH_KIND_INT && !pith_qmat_parts(q);
     if (q) pith_reader_open(&s->reader, q);
 }
@@ -59,11 +60,23 @@ void pith_source_segment(const struct pith_source *s, const struct pith_kern *k,
     }
 }
 
+void pith_source_region(const struct pith_source *s, const struct pith_kern *k,
+                        const struct pith_region *at, float *out)
+{
+    if (s->trellis) pith_trellis_region(k, s->w->quant, at, out);
+    for (size_t r = 0; !s->trellis && r < at->rows; r++)
+        pith_source_segment(s, k, at->row + r, at->col, at->cols, out + r * at->cols);
+}
+
 void pith_decode_rows(const struct pith_backend *b, const struct pith_weight *w, uint32_t row,
                       uint32_t n, float *out)
 {
     struct pith_source s;
     pith_source_init(&s, w);
+    if (s.trellis) {
+        pith_trellis_rows(&b->kern, w->quant, row, n, out);
+        return;
+    }
     for (uint32_t r = 0; r < n; r++, out += w->cols)
         pith_source_segment(&s, &b->kern, row + r, 0, w->cols, out);
 }

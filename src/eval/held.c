@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "eval/regrid.h"
 #include "model/kinds.h"
+#include "num/trellis.h"
 
 /* A matrix before and after it is packed, in bytes of its own. */
 struct forms {
@@ -32,7 +33,8 @@ static void set_packed(struct forms *f, const struct pith_qspec *spec,
     struct pith_qform form;
     f->packed = pith_pack_spec_bytes(spec, input);
     f->integers = pith_grid_elements(&spec->grid, NULL).format->kind == PITH_KIND_INT;
-    f->prepares = f->packed && pith_qspec_form(spec, &form) && (form.ordered || form.offsets);
+    f->prepares = pith_trellis_is(spec->grid.format) ||
+                  (f->packed && pith_qspec_form(spec, &form) && (form.ordered || form.offsets));
 }
 
 /* What the backend's own memory is touched for. */

@@ -18,6 +18,7 @@
 
 #include "base/cpu.h"
 #include "kern/panel.h"
+#include "num/trellis.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -90,6 +91,17 @@ typedef pith_transpose_fn pith_copy_rows_fn;
  * the little-endian stream; of 3 bits, level has the eight and the same again. */
 typedef void pith_levels_unpack_fn(unsigned bits, size_t n, const uint8_t *codes,
                                    const float level[16], float *dst);
+
+/* pith_trellis_decode() (num/trellis.h). */
+typedef void pith_trellis_decode_fn(enum pith_trellis_code code, unsigned bits,
+                                    const uint8_t *tile, float *out, size_t ld);
+
+/* A step of Viterbi's algorithm over the N = 2^(16 - bits) nodes of a trellis: for o < N the least
+ * of fma(d, d, in[k << (16 - 2 bits) | o >> bits]), d = value(k << (16 - bits) | o) - x, over
+ * k < 2^bits, to out[o], and the first such k to from[o]. Costs are not negative or NaN.
+ * table[(o / 16 << bits | k) * 16 + o % 16] is the value. bits is 1 to 8. */
+typedef void pith_trellis_step_fn(unsigned bits, const float *in, const float *table, float x,
+                                  float *out, uint8_t *from);
 
 /* acc[p % 16] = fma(x[p], y[p], acc[p % 16]) for p = 0..n-1: a dot product in lanes, to be
  * continued by another call when n is a multiple of 16 and closed by pith_lanes_sum(). */
@@ -307,7 +319,7 @@ typedef void pith_book_round_fn(size_t n, const float *w, const float *scale, si
     X(attn_scores_bytes) X(attn_values_bytes) X(mix) X(add)                                        \
     X(rope_pairs) X(sumsq_diff) X(range) X(grid_round)                                             \
     X(grid_error) X(group_max) X(float_round) X(float_trials) X(book_round) X(tiles_open)          \
-    X(tiles_close)
+    X(tiles_close) X(trellis_decode) X(trellis_step)
 
 /* clang-format on */
 

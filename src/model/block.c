@@ -1,6 +1,7 @@
 #include "base/mem.h"
 #include "model/load.h"
 #include "num/input.h"
+#include "num/trellis.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -244,10 +245,10 @@ static enum pith_status pack_linears(struct pith_linear_weights *linears, uint32
         const struct pith_qmat *q = linears[i].w.quant;
         const size_t bytes = q ? pith_pack_bytes(q) : 0;
         total += bytes;
-        prepared |= bytes > 0 && (q->g_idx || q->offsets);
+        prepared |= q && (pith_trellis_is(q->format) || (bytes > 0 && (q->g_idx || q->offsets)));
     }
-    if (total == 0) return PITH_OK;
     if (prepared) PITH_TRY(pith_backend_take_prepared(be, err)); /* no product without it */
+    if (total == 0) return PITH_OK;
     char *at = *memory = pith_alloc_huge(total, 1);
     if (!at) return pith_fail_nomem(err, "packed weights");
     for (uint32_t i = 0; i < count; i++) {

@@ -68,7 +68,9 @@ static void read_integers(const struct pith_reader *in, uint32_t row, uint32_t c
     }
 }
 
-const struct pith_codec pith_codec_values = {"values", 1, PITH_TABLE_NONE, open_values,
-                                             read_values};
-const struct pith_codec pith_codec_integers = {"integers", 1, PITH_TABLE_NONE, NULL, read_integers};
-const struct pith_codec pith_codec_levels = {"levels", 1, PITH_TABLE_ROWS, NULL, read_levels};
+const struct pith_codec pith_codec_values = {
+    .name = "values", .span = 1, .open = open_values, .read = read_values};
+const struct pith_codec pith_codec_integers = {
+    .name = "integers", .span = 1, .read = read_integers};
+const struct pith_codec pith_codec_levels = {
+    .name = "levels", .span = 1, .table = PITH_TABLE_ROWS, .read = read_levels};

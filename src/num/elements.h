@@ -9,10 +9,12 @@
     float decode(uint32_t code);                                                                   \
     uint32_t encode(float x);
 #define PITH_BLOCK(id, name, aliases, summary, bits, max, block, element, scale)
+#define PITH_TRELLIS(id, name, summary, bits)
 #define PITH_GGUF(id, name, aliases, summary, bits, max, block, element)
 #include "num/formats.def"
 #undef PITH_ELEMENT
 #undef PITH_BLOCK
 #undef PITH_GGUF
+#undef PITH_TRELLIS
 
 #endif

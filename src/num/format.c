@@ -18,10 +18,15 @@ static const struct pith_format formats[] = {
 #define PITH_GGUF(id, name, aliases, summary, bits, max, block, element)                           \
     {id,  name,  aliases, summary, PITH_KIND_GGUF, bits, 0,   0,                                   \
      max, block, element, "f16",   NULL,           NULL, NULL},
+#define PITH_TRELLIS(id, name, summary, bits)                                                      \
+    {id,   name, "",   summary, PITH_KIND_TRELLIS, bits, 0,                                        \
+     0,    4.0f, 1,    NULL,    NULL,              NULL, NULL,                                     \
+     &pith_codec_trellis},
 #include "num/formats.def"
 #undef PITH_ELEMENT
 #undef PITH_BLOCK
 #undef PITH_GGUF
+#undef PITH_TRELLIS
 };
 
 static const struct {

@@ -17,6 +17,7 @@ enum pith_format_kind {
     PITH_KIND_INT,      /* two's complement; asymmetric use shifts it by a zero point */
     PITH_KIND_CODEBOOK, /* 2^bits arbitrary levels: nf4, bitsandbytes' fp4 */
     PITH_KIND_LEVELS,   /* 2^bits levels of each row's own; decode() gives their number */
+    PITH_KIND_TRELLIS,  /* walks through a trellis, bits a weight: num/trellis.h */
     PITH_KIND_BLOCK,    /* elements of `element` with one `scale` a block */
     PITH_KIND_GGUF      /* the same with scales as num/kquant.h tells, by the format's name */
 };
@@ -36,13 +37,13 @@ struct pith_format {
     const char *element;   /* block formats: names of the element and scale formats, else NULL */
     const char *scale;
     /* Value of a code (upper bits ignored); NaN and Inf where the format has them. NULL for
-     * blocks. */
+     * blocks and trellises. */
     float (*decode)(uint32_t code);
     /* Nearest code, ties to even code, saturating to the ends of the finite range (also for
      * +-Inf); NaN encodes NaN where the format has one, else what is nearest to zero. Codebooks:
      * bitsandbytes' rule, a value on a threshold takes the level nearer to the lower end (nf4) or
      * to zero (bnb_fp4). e8m0: a tie takes the larger power, 2^-127 stands for zero, NaN for
-     * negative values. NULL for blocks. */
+     * negative values. NULL for blocks and trellises. */
     uint32_t (*encode)(float x);
     /* How a matrix on it is read, num/codec.h; NULL: none is held in it (blocks are in their
      * element's), of more than 8 bits. */

@@ -177,6 +177,7 @@ static void set_default(struct pith_grid *g)
     case PITH_KIND_FLOAT:
     case PITH_KIND_INT:
     case PITH_KIND_LEVELS:
+    case PITH_KIND_TRELLIS:
         g->granularity = is_plain(g->format) ? PITH_PER_TENSOR : PITH_PER_CHANNEL;
         break;
     }
@@ -235,6 +236,9 @@ static enum pith_status check(const struct parser *p)
     if (f->kind == PITH_KIND_LEVELS &&
         (g->granularity != PITH_PER_CHANNEL || g->mse || g->is_static || g->double_quant))
         return wrong(p, f->name, "each row has levels of its own, so only channel may follow it");
+    if (f->kind == PITH_KIND_TRELLIS &&
+        (g->granularity != PITH_PER_CHANNEL || g->mse || g->is_static || g->double_quant))
+        return wrong(p, f->name, "has factors by row and column, so only channel may follow it");
     if (g->is_static && g->granularity == PITH_PER_TOKEN)
         return wrong(p, "static", "a token's scale comes from that token; use tensor or channel");
     if (g->double_quant && g->granularity != PITH_PER_GROUP)

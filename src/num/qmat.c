@@ -108,6 +108,10 @@ enum pith_status pith_qmat_init(struct pith_qmat *q, uint32_t rows, uint32_t col
     if (gguf && cols % gguf->elements != 0)
         return pith_fail(err, PITH_ARG, "%s needs rows of a multiple of %u weights, not %u",
                          gguf->name, (unsigned)gguf->elements, (unsigned)cols);
+    const unsigned side = elements.format->codec->side;
+    if (side && (rows % side || cols % side))
+        return pith_fail(err, PITH_ARG, "%s needs multiples of %u rows and columns, not %u x %u",
+                         elements.format->name, side, (unsigned)rows, (unsigned)cols);
     const size_t bytes = pith_qspec_bytes(&spec);
     if (bytes == 0 || bytes > most || !lay_out(&spec, &l))
         return pith_fail(err, PITH_ARG, "a quantized matrix cannot have %u x %u elements",

@@ -9,7 +9,7 @@
  * 1. Codes, rows x stride bytes. The format's codec (num/codec.h) says what value() is and how many
  *    columns a code stands for: code i of a row, of the columns from i * span on, sits at bits
  *    [i*b, i*b+b) of that row's LE bit stream, LSB first; unused bits are 0. `levels` is the table
- *    that codes are looked up in, where the codec has one.
+ *    that codes are looked up in, where the codec has one, or of the columns' factors.
  * 2. Scales, [ceil(rows / row_group)][groups] float32, each exactly representable in scale_dtype
  *    (for NVFP4: times global), and what codes count from, pith_qmat_zero(): zeros where they are
  *    stated, or 0 beside offsets, or the format's middle (a symmetric grid states none). Offsets
@@ -133,8 +133,8 @@ struct pith_qmat {
 /* Allocates codes, scales, what they count from, and the codec's table, all zeroed.
  * group 0 means cols; a group above cols makes one group. scale_dtype is not looked at for block
  * formats, which have their own. On failure *q owns nothing. PITH_ARG when a size is 0 or too
- * large, the format has no codes of at most 8 bits, scales go by token, asym is not of integers, or
- * cols are no multiple of a block of GGUF's. */
+ * large, the format has no codes of at most 8 bits, scales go by token, asym is not of integers,
+ * cols are no multiple of a block of GGUF's, or rows or cols none of the codec's side. */
 enum pith_status pith_qmat_init(struct pith_qmat *q, uint32_t rows, uint32_t cols,
                                 const struct pith_grid *grid, enum pith_dtype scale_dtype,
                                 struct pith_error *err);
@@ -182,7 +182,8 @@ static inline uint32_t pith_qmat_codes(const struct pith_qmat *q)
 }
 static inline size_t pith_qmat_level_count(const struct pith_qmat *q)
 {
-    return (size_t)pith_codec_floats(q->format->codec, q->format->bits, q->rows);
+    return (size_t)pith_codec_floats(q->format->codec, q->format->bits, q->rows,
+                                     q->cols);
 }
 /* Rows of scales, and all scales. */
 static inline uint32_t pith_qmat_scale_rows(const struct pith_qmat *q)

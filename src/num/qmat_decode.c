@@ -1,5 +1,6 @@
 /* What the codes of a matrix stand for. */
 #include "num/qmat.h"
+#include "num/trellis.h"
 
 /* n values, all with one scale, become weights. Steps of a fixed length between arrays that do not
  * overlap are what compilers turn into vector instructions. */
@@ -70,9 +71,32 @@ void pith_qmat_decode_part(const struct pith_qmat *q, uint32_t row, uint32_t col
     pith_reader_get(&in, row, col, n, out);
 }
 
+/* Blocks of a codec that has them, each but once. */
+static void decode_blocks(const struct pith_qmat *q, uint32_t row, uint32_t n, float *out)
+{
+    enum { SIDE = PITH_TRELLIS_BLOCK };
+    float v[SIDE * SIDE];
+    for (uint32_t done = 0, m; done < n; done += m) {
+        const uint32_t at = (row + done) % SIDE;
+        m = n - done < SIDE - at ? n - done : SIDE - at;
+        for (uint32_t c = 0; c < q->cols; c += SIDE) {
+            q->format->codec->block(q, (row + done) / SIDE, c / SIDE, v);
+            for (uint32_t r = 0; r < m; r++)
+                scale_part(q, row + done + r, c, SIDE, v + (size_t)(at + r) * SIDE,
+                           out + (size_t)(done + r) * q->cols + c);
+        }
+    }
+    for (uint32_t r = 0; q->sparse && r < n; r++)
+        add_sparse(q->sparse, row + r, 0, q->cols, out + (size_t)r * q->cols);
+}
+
 void pith_qmat_decode(const struct pith_qmat *q, uint32_t row, uint32_t n, float *out)
 {
     struct pith_reader in;
+    if (q->format->codec->side == PITH_TRELLIS_BLOCK && n > 1) {
+        decode_blocks(q, row, n, out);
+        return;
+    }
     pith_reader_open(&in, q);
     for (uint32_t r = row; r < row + n; r++, out += q->cols)
         pith_reader_get(&in, r, 0, q->cols, out);

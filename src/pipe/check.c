@@ -16,6 +16,26 @@ enum pith_status pith_job_check_targets(const struct pith_job *job, struct pith_
     return PITH_OK;
 }
 
+/* What moves single weights, or tries scales on them, does not go with grids of whole matrices. */
+static enum pith_status check_whole(const struct pith_job *job, struct pith_error *err)
+{
+    const struct pith_recipe *r = &job->recipe;
+    const char *of = "it is a matrix as a whole that is put on it";
+    if (!r->weights.format || !pith_gridder_for(&r->weights)->whole) return PITH_OK;
+    if (r->round->member_scratch || r->round->needs & PITH_NEED_DRIFT)
+        return pith_fail(err, PITH_UNSUPPORTED, "--round %s does not go with %s: %s",
+                         r->round->name, r->weights.format->name, of);
+    if (r->transform->needs)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "--transform %s does not go with %s, whose columns have factors of their"
+                         " own: %s",
+                         r->transform->name, r->weights.format->name, of);
+    if (r->split != pith_split_find("none"))
+        return pith_fail(err, PITH_UNSUPPORTED, "--split %s does not go with %s: %s",
+                         r->split->name, r->weights.format->name, of);
+    return PITH_OK;
+}
+
 /* Does anything look at activations? Grids and fixed scales do, beside the stages. */
 static enum pith_status find_needs(struct pith_job *job, struct pith_error *err)
 {
@@ -30,6 +50,7 @@ static enum pith_status find_needs(struct pith_job *job, struct pith_error *err)
         PITH_TRY(pith_recipe_linear(json_string_value(text), &g, err));
         if (g.format) job->needs_round |= pith_gridder_for(&g)->needs;
     }
+    PITH_TRY(check_whole(job, err));
     PITH_TRY(pith_inputs_settle(job, err));
     if (job->recipe.split->sparse && weights->format && !(job->container->holds & PITH_QMAT_KEPT))
         return pith_fail(err, PITH_UNSUPPORTED,

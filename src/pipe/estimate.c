@@ -12,6 +12,7 @@
 #include "pipe/learn.h"
 #include "calib/gather.h"
 #include "pipe/guide.h"
+#include "num/trellis.h"
 #include "pipe/output.h"
 #include "pipe/sense.h"
 
@@ -416,10 +417,19 @@ static uint64_t end_bytes(const struct pith_job *job, const struct entry *entry)
     return larger(larger(2 * all, pieces), side_file_bytes(job));
 }
 
+bool pith_job_prepares(const struct pith_job *job)
+{
+    bool any = false;
+    for (size_t i = 0; i < job->choice_count; i++)
+        any |= pith_trellis_is(job->choices[i].grid.format);
+    return any && pith_job_calibrates(job);
+}
+
 /* What calibration holds all the time. */
 static uint64_t calibration_bytes(const struct pith_job *job, unsigned threads)
 {
     return pith_backend_bytes(threads) + (job->fast ? pith_backend_bf16_bytes(threads) : 0) +
+           (pith_job_prepares(job) ? pith_backend_prepared_bytes() : 0) +
            pith_learn_bytes(job, threads) + pith_collector_bytes(job->model, job->calib.length);
 }
 

@@ -263,6 +263,8 @@ const struct pith_choice *pith_job_tensor_choice(const struct pith_job *job, con
 /* stream.c: true when the run's linears can be rounded some rows at a time: nothing looks at
  * activations, nothing is transformed or split, no scale is for a whole matrix. */
 bool pith_job_streams(const struct pith_job *job);
+/* Whether products with what is made want pith_backend_take_prepared(). */
+bool pith_job_prepares(const struct pith_job *job);
 /* Bytes that they take at most. */
 uint64_t pith_stream_end_bytes(const struct pith_job *job, unsigned threads);
 uint64_t pith_stream_layer_bytes(const struct pith_job *job, uint32_t layer, unsigned threads);

@@ -349,6 +349,7 @@ enum pith_status pith_pipe_quantize(struct pith_backend *be, const struct pith_q
     if (s == PITH_OK && !made) s = pith_job_preflight(&job, err);
     if (s == PITH_OK && !made) s = pith_job_layout(&job, err);
     if (s == PITH_OK && !made) s = pith_job_fit(&job, err);
+    if (s == PITH_OK && !made && pith_job_prepares(&job)) s = pith_backend_take_prepared(be, err);
     s = pith_checkpoint_settle(job.model ? job.model->checkpoint : NULL, false, s, err);
     if (s == PITH_OK && !made) s = run_job(&job, started, &made, err);
     pith_job_close(&job);

@@ -91,7 +91,8 @@ enum pith_status pith_round_fit(const struct pith_round_job *job, struct pith_qm
         .weight = job->stats ? job->stats->squares : NULL,
         .kept = job->kept ? job->kept->sparse : NULL,
     };
-    if (q->levels) return pith_fit_levels(job->backend, &levels, job->w, q, err);
+    if (q->levels && !pith_gridder_for(&job->grid)->whole)
+        return pith_fit_levels(job->backend, &levels, job->w, q, err);
     const bool blocks = pith_gridder_for(&job->grid)->fit_block != NULL;
     return pith_fit_scales_for(job->backend, &job->grid, job->w, blocks ? levels.weight : NULL, q,
                                err);

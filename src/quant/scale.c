@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/mem.h"
 #include "num/kmat.h"
+#include "num/trellis.h"
 #include "quant/grid/line.h"
 #include "quant/round.h"
 
@@ -105,7 +106,8 @@ void pith_fit_range(const struct pith_grid_rule *rule, float lo, float hi, struc
 enum pith_fit_scope pith_fit_scope(const struct pith_grid *grid)
 {
     const bool searched = grid->mse || grid->hqq;
-    if (grid->format->kind == PITH_KIND_LEVELS) return PITH_FIT_MATRIX;
+    if (grid->format->kind == PITH_KIND_LEVELS || pith_trellis_is(grid->format))
+        return PITH_FIT_MATRIX;
     if (grid->granularity == PITH_PER_TENSOR) return searched ? PITH_FIT_MATRIX : PITH_FIT_RANGE;
     if (grid->double_quant) return PITH_FIT_ALL;
     return pith_round_global(grid, 1.0f) != 1.0f ? PITH_FIT_RANGE : PITH_FIT_ROWS;
@@ -183,10 +185,12 @@ enum pith_status pith_fit_scales_for(struct pith_backend *b, const struct pith_g
         .weight = weight,
         .q = q};
     enum pith_status s = PITH_OK;
-    if (!pith_gridder_for(grid)) {
+    const struct pith_gridder *gridder = pith_gridder_for(grid);
+    if (!gridder || gridder->whole) {
         char text[PITH_GRID_TEXT];
         pith_grid_format(grid, text);
-        return pith_fail(err, PITH_UNSUPPORTED, "weights cannot be put on the grid %s", text);
+        return pith_fail(err, PITH_UNSUPPORTED, "%s cannot be put on the grid %s",
+                         gridder ? "single weights" : "weights", text);
     }
     if (q->levels) return pith_fit_levels(b, &(struct pith_level_rule){0}, w, q, err);
     if (pith_qmat_per_tensor(q)) fit_one(&j.rule, w, (size_t)q->rows * q->cols, q, 0);

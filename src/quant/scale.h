@@ -67,6 +67,9 @@ struct pith_gridder {
     unsigned needs; /* enum pith_needs, for what pith_round_fit() weighs */
     /* Whether it can fit that grid of weights. Of the rows that can, the first does. */
     bool (*takes)(const struct pith_grid *grid);
+    /* Only rounders put weights on it, a matrix as a whole: what follows is NULL, fitting scales is
+     * PITH_UNSUPPORTED. */
+    bool whole;
     /* Scale and zero point for n weights (stride in elements between them). NULL where fit_block is
      * not. */
     void (*fit)(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,

@@ -6,6 +6,21 @@
 
 #include "quant/round/gptq.h"
 #include "quant/round/parts.h"
+#include "quant/round/trellis.h"
+
+/* The rows of a trellis's blocks stand in one another, so all have one Hessian. */
+static enum pith_status run_trellis(const struct pith_round_job *job, enum pith_gptq_form form,
+                                    struct pith_qmat *q, struct pith_round_report *report,
+                                    struct pith_error *err)
+{
+    const char *name = job->grid.format->name;
+    if (form != PITH_GPTQ_PLAIN)
+        return pith_fail(err, PITH_UNSUPPORTED, "gptaq and qep do not go with %s", name);
+    if (job->stats && job->stats->views > 1)
+        return pith_fail(err, PITH_UNSUPPORTED, "%s goes with row_groups of 1 alone, not %u", name,
+                         job->stats->views);
+    return pith_trellis_round(job, true, q, report, err);
+}
 
 static enum pith_status run(const struct pith_round_job *job, pith_round_part_fn *solve,
                             struct pith_qmat *q, struct pith_round_report *report,
@@ -28,6 +43,7 @@ static enum pith_status run(const struct pith_round_job *job, pith_round_part_fn
                                        struct pith_round_report *report, struct pith_error *err)   \
     {                                                                                              \
         *report = (struct pith_round_report){0};                                                   \
+        if (pith_trellis_is(job->grid.format)) return run_trellis(job, form, q, report, err);      \
         return run(job, solve_##name, q, report, err);                                             \
     }                                                                                              \
     static enum pith_status prune_##name(const struct pith_round_job *job,                         \
@@ -38,6 +54,7 @@ static enum pith_status run(const struct pith_round_job *job, pith_round_part_fn
     static uint64_t scratch_##name(const struct pith_round_job *job,                               \
                                    const struct pith_split *split)                                 \
     {                                                                                              \
+        if (pith_trellis_is(job->grid.format)) return pith_trellis_scratch(job, true);             \
         return pith_gptq_scratch(job, form, split);                                                \
     }
 FORM(gptq, PITH_GPTQ_PLAIN)

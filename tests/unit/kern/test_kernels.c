@@ -118,6 +118,46 @@ static void check_levels_unpack(const struct pith_kernel *k, const struct pith_k
     }
 }
 
+static void check_trellis_decode(const struct pith_kernel *k, const struct pith_kernel *ref,
+                                 size_t n, enum fill kind)
+{
+    const enum pith_trellis_code code = (enum pith_trellis_code)(n % 3);
+    const unsigned bits = (unsigned)(n / 3 % 8 + 1);
+    const size_t ld = 16 + n % 5, size = 15 * ld + 16;
+    uint8_t *tile = at_end(0, pith_trellis_bytes(bits));
+    for (size_t i = 0; i < pith_trellis_bytes(bits); i++) tile[i] = (uint8_t)pith_rng_next(&rng);
+    float *want = fresh(1, size, kind), *got = same(2, want, size);
+    ((pith_trellis_decode_fn *)ref->fn)(code, bits, tile, want, ld);
+    ((pith_trellis_decode_fn *)k->fn)(code, bits, tile, got, ld);
+    assert_bits(got, want, size, n);
+}
+
+/* Costs like those of a search: nodes that are not reached, and equal ones. */
+static void check_trellis_step(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                               enum fill kind)
+{
+    if (n > 16) return;
+    const unsigned bits = (unsigned)(n % 8 + 1);
+    const size_t nodes = PITH_TRELLIS_STATES >> bits;
+    float *in = pith_alloc(nodes * 3 + PITH_TRELLIS_STATES, sizeof *in);
+    float *want = in + nodes, *got = want + nodes, *table = got + nodes;
+    uint8_t *from = pith_alloc(2, nodes);
+    assert_true(in && from);
+    for (size_t i = 0; i < nodes; i++) {
+        in[i] = kind == INTEGERS ? (float)(pith_rng_next(&rng) % 3) : fabsf(value(RANDOM));
+        if (pith_rng_next(&rng) % 4 == 0) in[i] = INFINITY;
+    }
+    for (size_t i = 0; i < PITH_TRELLIS_STATES; i++)
+        table[i] = value(kind == INTEGERS ? INTEGERS : RANDOM);
+    const float x = table[0] / 2;
+    ((pith_trellis_step_fn *)ref->fn)(bits, in, table, x, want, from);
+    ((pith_trellis_step_fn *)k->fn)(bits, in, table, x, got, from + nodes);
+    assert_bits(got, want, nodes, n);
+    assert_memory_equal(from, from + nodes, nodes);
+    pith_free(in);
+    pith_free(from);
+}
+
 static void check_widen(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
                         enum fill kind)
 {
@@ -576,6 +616,8 @@ static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_lanes_f32] = check_matvec,
     [PITH_OP_lanes_f16] = check_matvec,
     [PITH_OP_levels_unpack] = check_levels_unpack,
+    [PITH_OP_trellis_decode] = check_trellis_decode,
+    [PITH_OP_trellis_step] = check_trellis_step,
     [PITH_OP_widen_bf16] = check_widen,
     [PITH_OP_widen_f16] = check_widen,
     [PITH_OP_dequant_u8] = check_dequant,

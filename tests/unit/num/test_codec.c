@@ -21,7 +21,8 @@ static void read_vectors(const struct pith_reader *in, uint32_t row, uint32_t co
     }
 }
 
-static const struct pith_codec vectors = {"vectors", SPAN, PITH_TABLE_MATRIX, NULL, read_vectors};
+static const struct pith_codec vectors = {
+    .name = "vectors", .span = SPAN, .table = PITH_TABLE_MATRIX, .read = read_vectors};
 static const struct pith_format format = {
     .name = "vectors", .kind = PITH_KIND_CODEBOOK, .bits = 6, .block = 1, .codec = &vectors};
 static const struct pith_grid grid = {

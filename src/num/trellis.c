@@ -1,0 +1,200 @@
+#include "num/trellis.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { TILE = PITH_TRELLIS_TILE, BLOCK = PITH_TRELLIS_BLOCK, WEIGHTS = PITH_TRELLIS_WEIGHTS };
+
+/* ---- one weight ---- */
+
+/* Both halves are multiples of 2^-13 below 2, so that float32 has their sum. */
+static float halves(uint32_t x)
+{
+    x = (x & 0x8fff8fffu) ^ 0x3b603b60u;
+    const float sum = pith_f16_to_f32((uint16_t)x) + pith_f16_to_f32((uint16_t)(x >> 16));
+    return pith_f16_to_f32(pith_f32_to_f16(sum));
+}
+
+/* Both numbers are multiples of 2^-18 below 2^4, so that float32 has their sum. */
+static float bytes(uint32_t x)
+{
+    const uint32_t sum = (x & 255) + (x >> 8 & 255) + (x >> 16 & 255) + (x >> 24);
+    const float exact = (float)(1024 + sum) * 0x1.bb8p-8f - 0x1.4c4p3f;
+    return pith_f16_to_f32(pith_f32_to_f16(exact));
+}
+
+float pith_trellis_value(enum pith_trellis_code code, uint32_t window)
+{
+    switch (code) {
+    case PITH_TRELLIS_3INST: return halves(window * 89226354u + 64248484u);
+    case PITH_TRELLIS_MCG: return halves(window * 0xcbac1fedu);
+    case PITH_TRELLIS_MUL1: break;
+    }
+    return bytes(window * 0x83dcd12du);
+}
+
+/* ---- a tile ---- */
+
+static uint32_t word_at(const uint8_t *tile, size_t i)
+{
+    uint32_t word;
+    memcpy(&word, tile + i * sizeof word, sizeof word);
+    return word;
+}
+
+uint32_t pith_trellis_window(const uint8_t *tile, unsigned bits, unsigned i)
+{
+    const size_t words = (size_t)bits * WEIGHTS / 32, end = ((size_t)i + 1) * bits;
+    const size_t last = (end - 1) / 32, before = (last + words - 1) % words;
+    const uint64_t both = (uint64_t)word_at(tile, before) << 32 | word_at(tile, last);
+    return (uint32_t)(both >> ((last + 1) * 32 - end)) & 0xffff;
+}
+
+void pith_trellis_pack(const uint16_t window[PITH_TRELLIS_WEIGHTS], unsigned bits, uint8_t *tile)
+{
+    uint64_t held = 0;
+    unsigned count = 0;
+    for (size_t i = 0; i < WEIGHTS; i++) {
+        held = held << bits | (window[i] & ((1u << bits) - 1));
+        count += bits;
+        if (count < 32) continue;
+        count -= 32;
+        const uint32_t word = (uint32_t)(held >> count);
+        memcpy(tile, &word, sizeof word);
+        tile += sizeof word;
+    }
+}
+
+void pith_trellis_decode(enum pith_trellis_code code, unsigned bits, const uint8_t *tile,
+                         float *out, size_t ld)
+{
+    for (unsigned i = 0; i < WEIGHTS; i++)
+        out[pith_trellis_row(i) * ld + pith_trellis_col(i)] =
+            pith_trellis_value(code, pith_trellis_window(tile, bits, i));
+}
+
+/* ---- formats ---- */
+
+static const char *const suffix[] = {
+    [PITH_TRELLIS_3INST] = "_3inst", [PITH_TRELLIS_MCG] = "_mcg", [PITH_TRELLIS_MUL1] = ""};
+
+bool pith_trellis_is(const struct pith_format *f)
+{
+    return f && f->kind == PITH_KIND_TRELLIS;
+}
+
+enum pith_trellis_code pith_trellis_code_of(const struct pith_format *f)
+{
+    const char *at = strchr(f->name, '_');
+    for (enum pith_trellis_code c = 0; at && c < PITH_COUNT(suffix); c++)
+        if (strcmp(at, suffix[c]) == 0) return c;
+    return PITH_TRELLIS_MUL1;
+}
+
+const struct pith_format *pith_trellis_format(enum pith_trellis_code code, unsigned bits)
+{
+    char name[32];
+    snprintf(name, sizeof name, "trellis%u%s", bits, suffix[code]);
+    return pith_format_find(name);
+}
+
+/* ---- the products with T ---- */
+
+static void butterfly(size_t n, float *restrict a, float *restrict b)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float x = a[i], y = b[i];
+        a[i] = x + y;
+        b[i] = x - y;
+    }
+}
+
+void pith_trellis_down(float *x, size_t ld, size_t n)
+{
+    for (size_t half = BLOCK / 2; half > 0; half /= 2)
+        for (size_t first = 0; first < BLOCK; first += 2 * half)
+            for (size_t i = first; i < first + half; i++)
+                butterfly(n, x + i * ld, x + (i + half) * ld);
+}
+
+/* a = a + sign b: x - y is x + (-y) to the bit. */
+static void add_signed(float *restrict a, const float *restrict b, float sign)
+{
+    for (size_t i = 0; i < BLOCK; i++) a[i] += sign * b[i];
+}
+
+/* Of both results of each pair of rows, the one that `row` comes from is followed. */
+void pith_trellis_down_row(float *x, size_t row)
+{
+    for (size_t half = BLOCK / 2; half > 0; half /= 2)
+        for (size_t i = 0; i < half; i++)
+            add_signed(x + i * BLOCK, x + (i + half) * BLOCK, row & half ? -1.0f : 1.0f);
+}
+
+void pith_trellis_across(float *x, size_t ld, size_t n)
+{
+    for (size_t r = 0; r < n; r++)
+        for (size_t half = BLOCK / 2; half > 0; half /= 2)
+            for (size_t first = 0; first < BLOCK; first += 2 * half)
+                butterfly(half, x + r * ld + first, x + r * ld + first + half);
+}
+
+/* ---- a matrix ---- */
+
+/* V of a block. */
+static void decode_block(const struct pith_qmat *q, uint32_t row, uint32_t col, float *out)
+{
+    enum { SIDE = BLOCK / TILE };
+    const enum pith_trellis_code code = pith_trellis_code_of(q->format);
+    for (size_t r = 0; r < SIDE; r++)
+        for (size_t c = 0; c < SIDE; c++)
+            pith_trellis_decode(
+                code, q->format->bits,
+                q->codes + pith_trellis_tile_at(q, (size_t)row * SIDE + r, (size_t)col * SIDE + c),
+                out + r * TILE * BLOCK + c * TILE, BLOCK);
+}
+
+static void multiply_columns(const struct pith_qmat *q, uint32_t col, size_t rows, float *x)
+{
+    const float *f = q->levels + (size_t)col * BLOCK;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < BLOCK; c++) x[r * BLOCK + c] *= f[c] * (1.0f / BLOCK);
+}
+
+void pith_trellis_block(const struct pith_qmat *q, uint32_t row, uint32_t col, float *out)
+{
+    decode_block(q, row, col, out);
+    pith_trellis_down(out, BLOCK, BLOCK);
+    pith_trellis_across(out, BLOCK, BLOCK);
+    multiply_columns(q, col, BLOCK, out);
+}
+
+/* One row of a block, x[0 .. BLOCK). */
+static void block_row(const struct pith_qmat *q, uint32_t row, uint32_t col, float *x)
+{
+    decode_block(q, row / BLOCK, col, x);
+    pith_trellis_down_row(x, row % BLOCK);
+    pith_trellis_across(x, BLOCK, 1);
+    multiply_columns(q, col, 1, x);
+}
+
+static void read_trellis(const struct pith_reader *in, uint32_t row, uint32_t col, uint32_t n,
+                         float *out)
+{
+    float x[BLOCK * BLOCK];
+    for (uint32_t done = 0, m; done < n; done += m) {
+        const uint32_t at = (col + done) % BLOCK;
+        m = n - done < BLOCK - at ? n - done : BLOCK - at;
+        block_row(in->q, row, (col + done) / BLOCK, x);
+        memcpy(out + done, x + at, m * sizeof *out);
+    }
+}
+
+const struct pith_codec pith_codec_trellis = {.name = "trellis",
+                                              .span = 1,
+                                              .side = BLOCK,
+                                              .table = PITH_TABLE_COLUMNS,
+                                              .read = read_trellis,
+                                              .block = pith_trellis_block};

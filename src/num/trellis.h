@@ -1,0 +1,92 @@
+/* num/trellis.h: matrices whose codes are walks through a trellis (QTIP: Tseng et al. 2024), as
+ * EXL3 stores them.
+ *
+ * A tile of 16 x 16 weights is a closed bit stream of 256 b bits, b = 1..8. Weight i of the tile
+ * is what a window of 16 bits of it says, the one that ends with bits [i b, i b + b), so
+ * neighbours share 16 - b of their bits; the stream's end goes on at its beginning. A window
+ * becomes a number by arithmetic alone, in half precision, one of
+ *
+ *     3inst   x = 89226354 s + 64248484       the two halves of (x & 0x8fff8fff) ^ 0x3b603b60,
+ *     mcg     x = 0xcbac1fed s                as half floats, added (Lipman; QTIP's 3INST)
+ *     mul1    x = 0x83dcd12d s                fma(1024 + sum of x's bytes, 0x1eee, 0xc931)
+ *
+ * modulo 2^32, so that they are normally distributed, nearly.
+ *
+ * In memory a tile is 8 b words of 32 bits, the stream's first bit the highest of the first word.
+ * Tiles of 16 rows lie side by side, in as many bytes as 16 rows of codes of b bits have:
+ * pith_trellis_tile_at(). Of weight i of a tile, with t = i / 8 and j = i % 8,
+ *
+ *     row     t / 4 + 8 (j / 4)       column   2 (t % 4) + j % 2 + 8 (j / 2 % 2)
+ *
+ * which is the order of tensor cores. The weights stand between two Hadamard matrices T of order
+ * 128 (Sylvester's, of ones), along rows and along columns:
+ *
+ *     value(r, c) = (T V T)[r][c] * f[c] / 128      V: what the windows say
+ *
+ * with f the matrix's `levels`, one number a column, and a scale a row (num/qmat.h). Both
+ * products add pair by pair, over halves, quarters and so on, first along columns, then along rows.
+ *
+ * Source: exllamav3's codebook.cuh, exl3_dq.cuh, pack.cu and exl3_lib/quantize.py; read for what
+ * they compute. */
+#ifndef PITH_NUM_TRELLIS_H
+#define PITH_NUM_TRELLIS_H
+
+#include "num/qmat.h"
+
+enum pith_trellis_code { PITH_TRELLIS_3INST, PITH_TRELLIS_MCG, PITH_TRELLIS_MUL1 };
+
+enum {
+    PITH_TRELLIS_STATES = 1 << 16,
+    PITH_TRELLIS_TILE = 16,     /* rows and columns of a tile */
+    PITH_TRELLIS_WEIGHTS = 256, /* of a tile */
+    PITH_TRELLIS_BLOCK = 128    /* the order of T */
+};
+
+/* The number that a window says. */
+float pith_trellis_value(enum pith_trellis_code code, uint32_t window);
+
+/* Row and column in its tile of weight i. */
+static inline unsigned pith_trellis_row(unsigned i)
+{
+    return i / 32 + i % 8 / 4 * 8;
+}
+static inline unsigned pith_trellis_col(unsigned i)
+{
+    return i / 8 % 4 * 2 + i % 2 + i / 2 % 2 * 8;
+}
+
+/* The window of weight i of a tile at any address. */
+uint32_t pith_trellis_window(const uint8_t *tile, unsigned bits, unsigned i);
+/* Writes the tile whose windows' lowest bits are those of window[i]. */
+void pith_trellis_pack(const uint16_t window[PITH_TRELLIS_WEIGHTS], unsigned bits, uint8_t *tile);
+/* out[row * ld + column] of all weights of a tile. */
+void pith_trellis_decode(enum pith_trellis_code code, unsigned bits, const uint8_t *tile,
+                         float *out, size_t ld);
+
+/* Whether a matrix's, or a format's, codes are of this kind. */
+bool pith_trellis_is(const struct pith_format *f);
+/* Which; f is of this kind. */
+enum pith_trellis_code pith_trellis_code_of(const struct pith_format *f);
+/* The format of that code and so many bits, 1 to 8. */
+const struct pith_format *pith_trellis_format(enum pith_trellis_code code, unsigned bits);
+/* Bytes of a tile. */
+static inline size_t pith_trellis_bytes(unsigned bits)
+{
+    return (size_t)PITH_TRELLIS_WEIGHTS / 8 * bits;
+}
+/* Where in q's codes the tile of rows [16 row, ...) and columns [16 col, ...) is. */
+static inline size_t pith_trellis_tile_at(const struct pith_qmat *q, size_t row, size_t col)
+{
+    return row * PITH_TRELLIS_TILE * q->stride + col * pith_trellis_bytes(q->format->bits);
+}
+
+/* x[BLOCK][ld] = T x, of `n` columns, in place / n rows of x[ld] times T. Not divided. */
+void pith_trellis_down(float *x, size_t ld, size_t n);
+/* Row `row` alone of T x[BLOCK][BLOCK], to x[0 .. BLOCK); the rest is lost. */
+void pith_trellis_down_row(float *x, size_t row);
+void pith_trellis_across(float *x, size_t ld, size_t n);
+
+/* value() of rows [128 row, ...) and columns [128 col, ...), out[128][128]. */
+void pith_trellis_block(const struct pith_qmat *q, uint32_t row, uint32_t col, float *out);
+
+#endif

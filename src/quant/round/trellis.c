@@ -1,0 +1,473 @@
+/* Rounding to the codes of a trellis.
+ *
+ * The matrix that is coded is V = T (W / (s f)) T / 128 (num/trellis.h), a scale s a row and f a
+ * column with random signs, T the Hadamard matrix in blocks of 128: whatever W is, V is normally
+ * distributed, nearly, and so are its errors, whichever inputs they meet. f takes up what columns
+ * differ in, s what rows do.
+ *
+ * With H' the inputs' Hessian as V meets it, T f H f T, and H' = R R^T, R upper triangular, the
+ * error is |(V - Q) R|^2. It is a sum over blocks B of sixteen columns of |(u - q) R[B,B]|^2 with
+ *
+ *     u = v + sum over earlier blocks A of (v - q)[A] R[A,B] R[B,B]^-1,
+ *
+ * so each block in turn takes the walks nearest to its u, a tile of sixteen rows each: GPTQ's sweep
+ * (quant/round/gptq.c) with blocks in the place of columns, which is QTIP's and EXL3's. Blocks go
+ * by the decreasing diagonal of H'.
+ *
+ *     wt    [cols][ld]   V in solving order; once a block is solved, its error v - q
+ *     u     [16][ld]     of the present block */
+#include "quant/round/trellis.h"
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "quant/round/hessian.h"
+#include "quant/round/viterbi.h"
+#include "quant/tables.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { TILE = PITH_TRELLIS_TILE, BLOCK = PITH_TRELLIS_BLOCK, SIGNS = 0x7e115, STRIPE = 64 };
+static const double DAMP_FIRST = 1e-6, DAMP_LIMIT = 1.0;
+
+struct solver {
+    const struct pith_round_job *job;
+    struct pith_qmat *q;
+    struct pith_pool *pool;
+    struct pith_viterbi viterbi;
+    bool feedback;
+    uint32_t rows, cols;
+    size_t ld;
+    float *wt, *u;
+    float *r;         /* [cols][cols] */
+    float *rows_of;   /* [TILE][cols]: of r, while they change places */
+    float *line;      /* [threads][cols] */
+    uint32_t *perm;   /* column solved at step k; sixteen stay together */
+    float *table;
+    double *squares;  /* [rows / TILE] of u - q */
+    uint8_t *scratch; /* [threads][scratch_size] */
+    size_t scratch_size;
+    uint32_t first;   /* step of the present block */
+    double lambda;    /* added to the diagonal */
+    void *memory;
+};
+
+/* ---- memory ---- */
+
+static void layout(struct pith_arena *a, struct solver *s)
+{
+    const size_t cols = s->cols, threads = pith_pool_threads(s->pool);
+    s->scratch_size = pith_viterbi_bytes(s->viterbi.bits);
+    s->wt = pith_arena_take_rows(a, cols, s->ld, sizeof *s->wt);
+    s->u = pith_arena_take_rows(a, TILE, s->ld, sizeof *s->u);
+    s->r = pith_arena_take_rows(a, s->feedback ? cols : 0, cols, sizeof *s->r);
+    s->rows_of = pith_arena_take_rows(a, s->feedback ? TILE : 0, cols, sizeof *s->rows_of);
+    s->line = pith_arena_take_rows(a, s->feedback ? threads : 0, cols, sizeof *s->line);
+    s->perm = pith_arena_take(a, cols, sizeof *s->perm);
+    s->table = pith_arena_take(a, PITH_TRELLIS_STATES, sizeof *s->table);
+    s->squares = pith_arena_take_zeros(a, s->rows / TILE, 1, sizeof *s->squares);
+    s->scratch = pith_arena_take_rows(a, threads, s->scratch_size, 1);
+}
+
+static struct solver solver_of(const struct pith_round_job *job, bool feedback)
+{
+    return (struct solver){
+        .job = job,
+        .pool = pith_backend_pool(job->backend),
+        .viterbi = {pith_backend_kern(job->backend), job->grid.format->bits, NULL},
+        .feedback = feedback,
+        .rows = job->rows,
+        .cols = job->cols,
+        .ld = (size_t)job->rows + TILE, /* no power of two */
+    };
+}
+
+uint64_t pith_trellis_scratch(const struct pith_round_job *job, bool feedback)
+{
+    struct pith_arena a = {0};
+    if (!pith_trellis_is(job->grid.format)) return 0;
+    struct solver s = solver_of(job, feedback);
+    layout(&a, &s);
+    return pith_sum_bytes(pith_arena_bytes(&a), pith_round_loss_scratch(job->rows));
+}
+
+static enum pith_status take_memory(struct solver *s, struct pith_error *err)
+{
+    struct pith_arena a = {0};
+    layout(&a, s);
+    if (!pith_arena_open(&a)) return pith_fail_nomem(err, "trellis codes");
+    layout(&a, s);
+    s->memory = a.base;
+    return PITH_OK;
+}
+
+/* ---- the factors, and V ---- */
+
+/* What V's deviation has to be for the least error, by code and bits, measured on normally
+ * distributed numbers: a code's own numbers have one of 1.0 (mul1) or 1.24. */
+static float deviation(enum pith_trellis_code code, unsigned bits)
+{
+    static const float mul1[] = {1.14f, 0.99f, 0.94f, 0.9f, 0.86f, 0.84f, 0.8f, 0.75f};
+    const float s = mul1[bits - 1];
+    return code == PITH_TRELLIS_MUL1 ? s : 1.24371088f * s;
+}
+
+static float random_sign(struct pith_rng *rng, float x)
+{
+    return pith_rng_next(rng) & 1 ? -x : x;
+}
+
+static double deviation_of(const float *x, size_t n)
+{
+    double sum = 0.0;
+    for (size_t i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
+    return sqrt(sum / (double)n);
+}
+
+/* s: a row's deviation over the mean one, times a power of two that lets f keep its bits; 0 for
+ * rows of zeros. */
+static void set_scales(struct solver *s)
+{
+    struct pith_rng rng;
+    double mean = 0.0, power = 1.0;
+    pith_rng_seed(&rng, SIGNS);
+    for (uint32_t r = 0; r < s->rows; r++) {
+        const double own = deviation_of(s->job->w + (size_t)r * s->cols, s->cols);
+        s->q->scales[r] = (float)own;
+        mean += own / s->rows;
+    }
+    while (mean > 0.0 && mean * power < 0x1p-8) power *= 2.0;
+    while (isfinite(mean) && mean * power > 0x1p4) power /= 2.0;
+    for (uint32_t r = 0; r < s->rows; r++) {
+        const double own = mean > 0.0 ? (double)s->q->scales[r] / (mean * power) : 0.0;
+        s->q->scales[r] = random_sign(&rng, pith_round_to(PITH_F16, (float)own));
+    }
+}
+
+/* Rows [BLOCK task, ...) of W / s, turned over, times T. */
+static void load_rows(void *ctx, size_t task, unsigned thread)
+{
+    const struct solver *s = ctx;
+    (void)thread;
+    const size_t row = task * BLOCK;
+    for (size_t r = row; r < row + BLOCK; r++) {
+        const float scale = s->q->scales[r], inverse = scale != 0.0f ? 1.0f / scale : 0.0f;
+        const float *w = s->job->w + r * s->cols;
+        for (size_t c = 0; c < s->cols; c++) s->wt[c * s->ld + r] = w[c] * inverse;
+    }
+    pith_trellis_across(s->wt + row, s->ld, s->cols);
+}
+
+static enum pith_status set_factors(struct solver *s, struct pith_error *err)
+{
+    const double want = (double)deviation(pith_trellis_code_of(s->q->format), s->viterbi.bits);
+    struct pith_rng rng;
+    pith_rng_seed(&rng, SIGNS + 1);
+    for (uint32_t c = 0; c < s->cols; c++) {
+        const double own = deviation_of(s->wt + c * s->ld, s->rows) / sqrt((double)BLOCK);
+        const float f = pith_round_to(PITH_F16, (float)(own / want));
+        if (!isfinite(f))
+            return pith_fail(err, PITH_NUMERIC,
+                             "the weights of column %u are too large for a factor stored as F16", c);
+        s->q->levels[c] = random_sign(&rng, f < 0x1p-14f ? 0x1p-14f : f);
+    }
+    return PITH_OK;
+}
+
+static void divide_row(float *restrict x, size_t n, float factor)
+{
+    for (size_t i = 0; i < n; i++) x[i] *= factor;
+}
+
+/* Rows [STRIPE task % .., ...) of columns [BLOCK .., ...): divided by f, times T / 128. */
+static void turn_columns(void *ctx, size_t task, unsigned thread)
+{
+    const struct solver *s = ctx;
+    (void)thread;
+    const size_t stripes = s->rows / STRIPE, col = task / stripes * BLOCK;
+    float *x = s->wt + col * s->ld + task % stripes * STRIPE;
+    for (size_t c = 0; c < BLOCK; c++)
+        divide_row(x + c * s->ld, STRIPE, 1.0f / (s->q->levels[col + c] * BLOCK));
+    pith_trellis_down(x, s->ld, STRIPE);
+}
+
+static enum pith_status load(struct solver *s, struct pith_error *err)
+{
+    set_scales(s);
+    pith_pool_run(s->pool, s->rows / BLOCK, load_rows, s);
+    PITH_TRY(set_factors(s, err));
+    pith_pool_run(s->pool, s->cols / BLOCK * (s->rows / STRIPE), turn_columns, s);
+    return PITH_OK;
+}
+
+/* ---- the Hessian ---- */
+
+static void hessian_row(void *ctx, size_t i, unsigned thread)
+{
+    const struct solver *s = ctx;
+    (void)thread;
+    const float *h = s->job->stats->hessian + i * s->cols, *f = s->q->levels;
+    float *r = s->r + i * s->cols;
+    for (size_t j = 0; j < s->cols; j++) r[j] = h[j] * f[i] * f[j];
+    for (size_t j = 0; j < s->cols; j += BLOCK) pith_trellis_across(r + j, 0, 1);
+}
+
+static void hessian_columns(void *ctx, size_t task, unsigned thread)
+{
+    const struct solver *s = ctx;
+    (void)thread;
+    const size_t stripes = s->cols / STRIPE;
+    float *x = s->r + task / stripes * BLOCK * s->cols + task % stripes * STRIPE;
+    pith_trellis_down(x, s->cols, STRIPE);
+    for (size_t i = 0; i < BLOCK; i++) divide_row(x + i * s->cols, STRIPE, 1.0f / BLOCK);
+}
+
+/* One row's columns into solving order. */
+static void order_row(void *ctx, size_t i, unsigned thread)
+{
+    const struct solver *s = ctx;
+    float *r = s->r + i * s->cols, *line = s->line + thread * s->cols;
+    memcpy(line, r, s->cols * sizeof *r);
+    for (size_t k = 0; k < s->cols; k++) r[k] = line[s->perm[k]];
+}
+
+/* x[cols][ld] into solving order, sixteen rows at a time, cycle by cycle; `from` marks those done
+ * with its highest bit. */
+static void order_rows(const struct solver *s, float *x, size_t ld, float *spare)
+{
+    const size_t bytes = TILE * ld * sizeof *x;
+    const uint32_t done = 1u << 31;
+    for (uint32_t first = 0; first < s->cols; first += TILE) {
+        if (s->perm[first] & done) continue;
+        memcpy(spare, x + first * ld, bytes);
+        for (uint32_t at = first, from;; at = from) {
+            from = s->perm[at];
+            s->perm[at] |= done;
+            memcpy(x + at * ld, from == first ? spare : x + from * ld, bytes);
+            if (from == first) break;
+        }
+    }
+    for (uint32_t k = 0; k < s->cols; k++) s->perm[k] &= ~done;
+}
+
+/* H' in r, as stored; its mean diagonal, the dead inputs being of no size. */
+static void form_hessian(struct solver *s)
+{
+    pith_pool_run(s->pool, s->cols, hessian_row, s);
+    pith_pool_run(s->pool, s->cols / BLOCK * (s->cols / STRIPE), hessian_columns, s);
+}
+
+static double mean_diagonal(const struct solver *s)
+{
+    double sum = 0.0;
+    for (size_t i = 0; i < s->cols; i++) sum += (double)s->r[i * s->cols + i];
+    return sum / s->cols;
+}
+
+static enum pith_status order(struct solver *s, struct pith_error *err)
+{
+    if (s->job->options.act_order == PITH_ORDER_NONE) return PITH_OK;
+    return pith_hessian_order(s->r, s->cols, TILE, s->cols, s->perm, err);
+}
+
+/* Row i of R[A,B] R[B,B]^-1, for all blocks B behind it. */
+static void normalise_row(void *ctx, size_t i, unsigned thread)
+{
+    const struct solver *s = ctx;
+    float *x = s->r + i * s->cols;
+    (void)thread;
+    for (size_t first = (i / TILE + 1) * TILE; first < s->cols; first += TILE)
+        for (size_t j = first; j < first + TILE; j++) {
+            float sum = x[j];
+            for (size_t k = first; k < j; k++) sum -= x[k] * s->r[k * s->cols + j];
+            x[j] = sum / s->r[j * s->cols + j];
+        }
+}
+
+static enum pith_status factor(struct solver *s, struct pith_round_report *report,
+                               struct pith_error *err)
+{
+    double damp = s->job->options.damp;
+    if (!(damp >= 0.0 && damp <= DAMP_LIMIT))
+        return pith_fail(err, PITH_ARG, "a damping of %g is outside 0..1", damp);
+    for (bool again = false;; again = true) {
+        size_t pivot = 0;
+        form_hessian(s);
+        const double mean = mean_diagonal(s);
+        if (!again) PITH_TRY(order(s, err));
+        pith_pool_run(s->pool, s->cols, order_row, s);
+        order_rows(s, s->r, s->cols, s->rows_of);
+        for (size_t k = 0; k < s->cols; k++) s->r[k * s->cols + k] += (float)(damp * mean);
+        const enum pith_status st =
+            pith_cholesky_upper(s->job->backend, s->r, s->cols, &pivot, NULL);
+        report->damp = damp;
+        if (st == PITH_OK) return PITH_OK;
+        if (st != PITH_NUMERIC) return pith_fail(err, st, "cannot factor the Hessian");
+        damp = damp > 0.0 ? damp * 10.0 : DAMP_FIRST;
+        if (damp > DAMP_LIMIT * (1 + 1e-9))
+            return pith_fail(err, PITH_NUMERIC,
+                             "the Hessian stays singular with %g of its mean diagonal added",
+                             report->damp);
+        report->damp_retries++;
+    }
+}
+
+/* Rows of R are normalised from the last block up: each reads the diagonal blocks alone, which no
+ * row's own part behind its block touches. */
+static enum pith_status prepare_hessian(struct solver *s, struct pith_round_report *report,
+                                        struct pith_error *err)
+{
+    const float *h = s->job->stats->hessian;
+    for (size_t i = 0; i < s->cols; i++)
+        report->dead_columns += !(h[i * s->cols + i] > 0.0f);
+    if (report->dead_columns == s->cols)
+        return pith_fail(err, PITH_NUMERIC,
+                         "no input was ever non-zero: nothing to calibrate with");
+    const double start = pith_clock();
+    PITH_TRY(factor(s, report, err));
+    pith_pool_run(s->pool, s->cols, normalise_row, s);
+    report->factor_seconds = pith_clock() - start;
+    return PITH_OK;
+}
+
+/* ---- solving ---- */
+
+static void solve_tile(void *ctx, size_t tile, unsigned thread)
+{
+    const struct solver *s = ctx;
+    float x[PITH_TRELLIS_WEIGHTS];
+    uint16_t window[PITH_TRELLIS_WEIGHTS];
+    const size_t row = tile * TILE;
+    for (unsigned i = 0; i < PITH_TRELLIS_WEIGHTS; i++)
+        x[i] = s->u[pith_trellis_col(i) * s->ld + row + pith_trellis_row(i)];
+    pith_viterbi_walk(&s->viterbi, x, s->scratch + thread * s->scratch_size, window);
+    pith_trellis_pack(window, s->viterbi.bits,
+                      s->q->codes + pith_trellis_tile_at(s->q, tile, s->perm[s->first] / TILE));
+    const enum pith_trellis_code code = pith_trellis_code_of(s->q->format);
+    for (unsigned i = 0; i < PITH_TRELLIS_WEIGHTS; i++) {
+        const float value = pith_trellis_value(code, window[i]);
+        s->wt[(s->first + pith_trellis_col(i)) * s->ld + row + pith_trellis_row(i)] -= value;
+        s->squares[tile] += (double)(x[i] - value) * (double)(x[i] - value);
+    }
+}
+
+/* u of the present block += the errors of the blocks before it. */
+static void feed_back(const struct solver *s)
+{
+    const struct pith_gemm g = {.m = TILE,
+                                .n = s->rows,
+                                .k = s->first,
+                                .a = s->r + s->first,
+                                .a_rs = 1,
+                                .a_cs = s->cols,
+                                .b = s->wt,
+                                .b_rs = s->ld,
+                                .b_cs = 1,
+                                .c = s->u,
+                                .ldc = s->ld,
+                                .accumulate = true};
+    if (s->feedback && s->first > 0) pith_gemm(s->job->backend, &g);
+}
+
+static void solve(struct solver *s)
+{
+    for (s->first = 0; s->first < s->cols; s->first += TILE) {
+        memcpy(s->u, s->wt + s->first * s->ld, TILE * s->ld * sizeof *s->u);
+        feed_back(s);
+        pith_pool_run(s->pool, s->rows / TILE, solve_tile, s);
+    }
+}
+
+/* ---- the report ---- */
+
+/* Leaves the errors of a block's rows in w. */
+static void leave_error(void *ctx, size_t task, unsigned thread)
+{
+    const struct solver *s = ctx;
+    (void)thread;
+    const size_t at = task * BLOCK * s->cols;
+    float *w = s->job->w + at, *q = s->wt + at; /* which is free by now */
+    pith_qmat_decode(s->q, (uint32_t)(task * BLOCK), BLOCK, q);
+    for (size_t i = 0; i < (size_t)BLOCK * s->cols; i++) w[i] -= q[i];
+}
+
+/* What errors of the size that the walks have leave of the loss when they know nothing of each
+ * other: each weight's counts s^2 f^2 times its input's mean square. */
+static double expected_loss(const struct solver *s)
+{
+    const float *h = s->job->stats->hessian;
+    double squares = 0.0, scales = 0.0, inputs = 0.0;
+    for (size_t t = 0; t < s->rows / TILE; t++) squares += s->squares[t];
+    for (size_t r = 0; r < s->rows; r++)
+        scales += (double)s->q->scales[r] * (double)s->q->scales[r];
+    for (size_t c = 0; c < s->cols; c++)
+        inputs += (double)h[c * s->cols + c] * (double)s->q->levels[c] * (double)s->q->levels[c];
+    return squares / s->rows / s->cols * (scales / s->rows) * inputs;
+}
+
+static enum pith_status measure(struct solver *s, struct pith_round_report *report,
+                                struct pith_error *err)
+{
+    const struct pith_round_job *job = s->job;
+    const struct pith_kern *k = pith_backend_kern(job->backend);
+    pith_pool_run(s->pool, s->rows / BLOCK, leave_error, s);
+    if (job->stats && job->stats->hessian) {
+        PITH_TRY(pith_round_loss(job->backend, job->w, s->rows, s->cols, job->stats->hessian,
+                                 &report->loss, err));
+    } else {
+        for (size_t r = 0; r < s->rows; r++)
+            report->loss += k->sumsq(s->cols, job->w + r * s->cols) / s->rows;
+    }
+    report->nearest_loss = s->feedback ? expected_loss(s) : report->loss;
+    if (isfinite(report->loss)) return PITH_OK;
+    return pith_fail(err, PITH_NUMERIC, "the error of the rounded matrix is %g", report->loss);
+}
+
+/* ---- the whole ---- */
+
+static enum pith_status run_solver(struct solver *s, struct pith_round_report *report,
+                                   struct pith_error *err)
+{
+    PITH_TRY(take_memory(s, err));
+    for (uint32_t k = 0; k < s->cols; k++) s->perm[k] = k;
+    pith_viterbi_table(pith_trellis_code_of(s->q->format), s->viterbi.bits, s->table);
+    s->viterbi.table = s->table;
+    PITH_TRY(load(s, err));
+    if (s->feedback) {
+        PITH_TRY(prepare_hessian(s, report, err));
+        order_rows(s, s->wt, s->ld, s->u);
+    }
+    solve(s);
+    return measure(s, report, err);
+}
+
+static enum pith_status check_job(const struct pith_round_job *job, bool feedback,
+                                  struct pith_error *err)
+{
+    const struct pith_kept *kept = job->kept;
+    if (kept && (kept->zeros || kept->choose || kept->sparse))
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s cannot drop or keep single weights: each is in all of its block",
+                         job->grid.format->name);
+    if (!feedback) return PITH_OK;
+    if (!job->stats || !job->stats->hessian)
+        return pith_fail(err, PITH_ARG, "GPTQ needs the Hessian");
+    return pith_hessian_check(job->stats->hessian, job->cols, err);
+}
+
+enum pith_status pith_trellis_round(const struct pith_round_job *job, bool feedback,
+                                    struct pith_qmat *q, struct pith_round_report *report,
+                                    struct pith_error *err)
+{
+    *report = (struct pith_round_report){0};
+    PITH_TRY(pith_round_begin(job, q, err));
+    struct solver s = solver_of(job, feedback);
+    s.q = q;
+    enum pith_status st = check_job(job, feedback, err);
+    if (st == PITH_OK) st = run_solver(&s, report, err);
+    pith_free(s.memory);
+    if (st != PITH_OK) pith_qmat_free(q);
+    return st;
+}
