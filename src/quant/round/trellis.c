@@ -170,7 +170,7 @@ static enum pith_status set_factors(struct solver *s, struct pith_error *err)
         const float f = pith_round_to(PITH_F16, (float)(own / want));
         if (!isfinite(f))
             return pith_fail(err, PITH_NUMERIC,
-                             "the weights of column %u are too large for a factor stored as F16", c);
+                             "the weights of column %u are too large for a factor in F16", c);
         s->q->levels[c] = random_sign(&rng, f < 0x1p-14f ? 0x1p-14f : f);
     }
     return PITH_OK;

@@ -1,6 +1,6 @@
 /* quant/round/viterbi.h: the walk through a trellis (num/trellis.h) that comes nearest to given
- * numbers (Viterbi 1967), closed in two passes: the first finds the state at the seam from what lies
- * about it, the second the best walk from that state back to it (QTIP: Tseng et al. 2024). */
+ * numbers (Viterbi 1967), closed in two passes: the first finds the state at the seam, going over
+ * it, the second the best walk from that state back to it (QTIP: Tseng et al. 2024). */
 #ifndef PITH_QUANT_VITERBI_H
 #define PITH_QUANT_VITERBI_H
 
