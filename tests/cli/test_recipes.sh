@@ -5,7 +5,7 @@
 set -u
 . tests/cli/lib.sh
 mini=$work/mini
-python3 tests/cli/mini.py "$mini" layers=2 hidden=128 ffn=256
+python3 tests/cli/mini.py "$mini" layers=2 hidden=128 ffn=256 kv_heads=4 # exl3 holds blocks of 128
 few="--calib-tokens 256 --seq-len 64"
 
 # names KEY: of the rows of `pith features`, or of the recipes.
