@@ -53,7 +53,7 @@ static double distortion(enum pith_trellis_code code, unsigned bits, double devi
 }
 
 /* 0.069 at 2 bits for each of the computed codes (QTIP, table 1: 1MAD .069, 3INST .069); so few
- * tiles tell it within 3%, bench/trellis.sh within 1%. */
+ * tiles tell it within 3%. */
 static void errors_are_the_published(void **state)
 {
     (void)state;
