@@ -80,5 +80,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(steps_equal_torch),
                                        cmocka_unit_test(same_bits_for_any_thread_count)};
-    return cmocka_run_group_tests_name("adamw", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
