@@ -8,7 +8,8 @@
  * PITH_TEST_AMX makes it a unit that pith must not use: "keeps" small numbers, overlooks the
  * "signs" of bytes, or only where the other operand has "none", adds in another "order".
  *
- * On a CPU that has the unit nothing ends in SIGILL, and the program runs on that. */
+ * On a CPU that has the unit nothing ends in SIGILL once the system has been asked for its tiles, and
+ * the program runs on that. */
 #define _GNU_SOURCE
 #include "base/amx.h"
 
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -309,5 +311,7 @@ sighandler_t signal(int number, sighandler_t handler)
 
 bool pith_amx_usable(void)
 {
+    enum { ASK_PERMISSION = 0x1023, TILE_DATA = 18 /* arch_prctl(2) */ };
+    (void)syscall(SYS_arch_prctl, ASK_PERMISSION, TILE_DATA);
     return true;
 }
