@@ -67,7 +67,8 @@ size_t pith_scorer_together(const struct pith_model *model,
                             const struct pith_scorer_options *options, size_t count)
 {
     struct pith_scorer_options o = *options, one = *options;
-    const size_t fit = (model->container ? PACKED_ENOUGH : FLOATS_ENOUGH) / o.capacity;
+    const size_t enough = model->container ? PACKED_ENOUGH : FLOATS_ENOUGH;
+    const size_t fit = o.capacity > 0 ? enough / o.capacity : 1; /* no tokens: an empty text */
     one.capacity = CHUNK;
     one.together = 1;
     const uint64_t bytes = pith_scorer_bytes(model, &one);
