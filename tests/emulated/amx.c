@@ -8,8 +8,8 @@
  * PITH_TEST_AMX makes it a unit that pith must not use: "keeps" small numbers, overlooks the
  * "signs" of bytes, or only where the other operand has "none", adds in another "order".
  *
- * On a CPU that has the unit nothing ends in SIGILL once the system has been asked for its tiles, and
- * the program runs on that. */
+ * On a CPU that has the unit nothing ends in SIGILL once the system has been asked for its tiles,
+ * and the program runs on that. */
 #define _GNU_SOURCE
 #include "base/amx.h"
 
