@@ -99,7 +99,7 @@ INLINE void whole_close(struct parts *y, const struct whole *d, const float *x_s
 }
 
 /* Where groups are one block each. */
-INLINE void tile_of_blocks(const struct pith_byte_tile *a, enum codes kind, bool zeros,
+INLINE void tile_of_blocks(const struct pith_byte_tile *a, enum width kind, bool zeros,
                            size_t count)
 {
     const size_t end = a->col + a->n, first = a->col / a->group;
@@ -125,7 +125,7 @@ INLINE void tile_of_blocks(const struct pith_byte_tile *a, enum codes kind, bool
     parts_store(&y, a->y);
 }
 
-INLINE void tile(const struct pith_byte_tile *a, enum codes kind, bool zeros, size_t count)
+INLINE void tile(const struct pith_byte_tile *a, enum width kind, bool zeros, size_t count)
 {
     const size_t end = a->col + a->n, first = a->col / a->group;
     const __m512i table = table_of(a, kind);

@@ -44,7 +44,7 @@ INLINE void group_close(struct parts *y, const struct parts *t, const float *sca
     y->b1 = _mm512_fmadd_ps(b, t->b1, y->b1);
 }
 
-INLINE void tile(const struct pith_byte_tile *a, enum codes kind, bool zeros, size_t count)
+INLINE void tile(const struct pith_byte_tile *a, enum width kind, bool zeros, size_t count)
 {
     const size_t end = a->col + a->n, first = a->col / a->group;
     const __m512i table = table_of(a, kind);

@@ -11,9 +11,9 @@
 #define INLINE static inline __attribute__((always_inline))
 
 /* What is multiplied: codes of so many bits, or factors in the place of those of 4. */
-enum codes { TWO = 2, THREE = 3, FOUR = 4, FIVE = 5, SIX = 6, EIGHT = 8, FACTORS = 16 };
+enum width { TWO = 2, THREE = 3, FOUR = 4, FIVE = 5, SIX = 6, EIGHT = 8, FACTORS = 16 };
 
-INLINE unsigned bits_of(enum codes kind)
+INLINE unsigned bits_of(enum width kind)
 {
     return kind == FACTORS ? 4 : (unsigned)kind;
 }

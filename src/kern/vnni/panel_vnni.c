@@ -88,7 +88,7 @@ INLINE __m512 block_close(const struct pith_bytes *x, int digits, size_t block, 
 /* Columns [0, cols) of a panel from `at` on times those of q. Sums are locals, and the digits are
  * spelled out: arrays of vectors, and vectors behind pointers, end up in memory. Every second word
  * has sums of its own: twice the chains, for the latency of the dot product. */
-INLINE struct sums block_sums(enum codes kind, __m512i table, int digits, size_t cols,
+INLINE struct sums block_sums(enum width kind, __m512i table, int digits, size_t cols,
                               const uint8_t *at, const int8_t *q, size_t q_digit)
 {
     const unsigned bits = bits_of(kind);
@@ -121,7 +121,7 @@ INLINE struct sums block_sums(enum codes kind, __m512i table, int digits, size_t
 }
 
 /* One panel at a time: two would be two streams of each thread, which memory serves less well. */
-INLINE void dot_panel(const struct pith_panels *m, enum codes kind, int digits, size_t index,
+INLINE void dot_panel(const struct pith_panels *m, enum width kind, int digits, size_t index,
                       const struct pith_bytes *x, float *y)
 {
     const __m512i table = factor_table(m);
@@ -150,7 +150,7 @@ INLINE void dot_panel(const struct pith_panels *m, enum codes kind, int digits, 
     _mm512_storeu_ps(y, p.y);
 }
 
-INLINE void dot_as(const struct pith_panels *m, enum codes kind, int digits, size_t first,
+INLINE void dot_as(const struct pith_panels *m, enum width kind, int digits, size_t first,
                    size_t count, const struct pith_bytes *x, float *y)
 {
     for (size_t i = 0; i < count; i++)
@@ -158,7 +158,7 @@ INLINE void dot_as(const struct pith_panels *m, enum codes kind, int digits, siz
 }
 
 #define DOT_CASE(bits_)                                                                            \
-    case bits_: dot_as(m, (enum codes)(bits_), DIGITS, first, count, x, y); break;
+    case bits_: dot_as(m, (enum width)(bits_), DIGITS, first, count, x, y); break;
 
 void pith_panel_dot_bytes_vnni(const struct pith_panels *m, size_t first, size_t count,
                                const struct pith_bytes *x, float *y)

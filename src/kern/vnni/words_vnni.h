@@ -44,13 +44,13 @@ struct lines {
     size_t ahead;
 };
 
-INLINE size_t columns_of_line(enum codes kind)
+INLINE size_t columns_of_line(enum width kind)
 {
     return kind == EIGHT ? 4 : 8;
 }
 
 /* The lines at the first column of a call. */
-INLINE struct lines lines_open(const struct pith_byte_tile *a, enum codes kind)
+INLINE struct lines lines_open(const struct pith_byte_tile *a, enum width kind)
 {
     const size_t width = columns_of_line(kind);
     return (struct lines){
@@ -74,7 +74,7 @@ INLINE void four_columns(struct whole *d, size_t count, __m512i a, __m512i b, co
 }
 
 /* `cols` columns, a multiple of columns_of_line(), and on to the lines behind them. */
-INLINE void multiply(struct whole *d, enum codes kind, size_t count, size_t cols, struct lines *w,
+INLINE void multiply(struct whole *d, enum width kind, size_t count, size_t cols, struct lines *w,
                      const uint32_t *x, __m512i table)
 {
     const __m512i low = _mm512_set1_epi8(15);
@@ -110,12 +110,12 @@ INLINE void multiply(struct whole *d, enum codes kind, size_t count, size_t cols
     w->b = beside;
 }
 
-INLINE enum codes kind_of(const struct pith_byte_tile *a)
+INLINE enum width kind_of(const struct pith_byte_tile *a)
 {
     return a->factors ? FACTORS : a->stored && a->form == PITH_PANEL_LEVEL4 ? FOUR : EIGHT;
 }
 
-INLINE __m512i table_of(const struct pith_byte_tile *a, enum codes kind)
+INLINE __m512i table_of(const struct pith_byte_tile *a, enum width kind)
 {
     if (kind != FACTORS) return _mm512_setzero_si512();
     return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)a->factor));
@@ -124,7 +124,7 @@ INLINE __m512i table_of(const struct pith_byte_tile *a, enum codes kind)
 /* Calls tile(a, kind, zeros, words) with the latter as constants. */
 #define TILE_OF(tile, a, words)                                                                    \
     {                                                                                              \
-        const enum codes kind_ = kind_of(a);                                                       \
+        const enum width kind_ = kind_of(a);                                                       \
         if (kind_ == FACTORS) tile(a, FACTORS, false, words);                                      \
         else if (kind_ == FOUR && (a)->zero) tile(a, FOUR, true, words);                           \
         else if (kind_ == FOUR) tile(a, FOUR, false, words);                                       \
