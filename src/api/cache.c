@@ -1,5 +1,7 @@
 #include "api/cache.h"
 
+#include "pipe/kv_levels.h"
+
 enum pith_status pith_cache_check(const struct pith_cache_wish *w, struct pith_error *err)
 {
     double bits;
@@ -23,7 +25,21 @@ enum pith_status pith_cache_choose(struct pith_context *context, const struct pi
     if (job.bits > 0) PITH_TRY(pith_kv_auto(&job, &found, err));
     const struct pith_kv_wish wish = {
         .name = w->name, .base = job.bits > 0 ? &found : NULL, .layers = *w->layers};
-    const enum pith_status s = pith_kv_choose(&wish, w->usual, m, out, err);
+    enum pith_status s = pith_kv_choose(&wish, w->usual, m, out, err);
     pith_kv_format_free(&found);
+    if (s == PITH_OK && m->blocks) s = pith_cache_settle(context, out, m, tokenizer, err);
+    if (s != PITH_OK) pith_kv_format_free(out);
     return s;
+}
+
+enum pith_status pith_cache_settle(struct pith_context *context, const struct pith_kv_format *f,
+                                   struct pith_model *m, const struct pith_tokenizer *tokenizer,
+                                   struct pith_error *err)
+{
+    const struct pith_kv_levels_job job = {.backend = context->backend,
+                                           .model = m,
+                                           .tokenizer = tokenizer,
+                                           .progress = &context->progress};
+    if (!pith_kv_needs_levels(f, m->plans.layers)) return PITH_OK;
+    return pith_kv_levels_need(&job, err);
 }

@@ -271,6 +271,7 @@ static void visit(const struct job *j, const struct part *p, const struct side *
 {
     const struct pith_attention *a = j->a;
     const size_t near = plain_rows(j, p, position / PITH_KEYS);
+    rows.position = position - position % PITH_KEYS;
     if (near > 0) {
         const struct pith_cache_span plain = {.page = j->span->plain};
         const struct part first = some_rows(j, p, 0, near);

@@ -147,14 +147,24 @@ void pith_add(struct pith_backend *b, const float *x, float *y, size_t count);
  * those of an element of 32 keys, or of a value padded to a byte, are a little-endian stream. What
  * groups have beside them follows: [groups][32] for keys, [32][groups] for values; and behind it in
  * bfloat16 what of a key is not on the grid. Of keys by channel one group an element follows: they
- * become codes when their page is full. */
+ * become codes when their page is full. Of num/kvquant.h's pages cache_kvquant.c tells. */
+/* How keys that are kept before their rotary turn are turned when they are read: elements [offset,
+ * offset + dim) of a head, in pairs as struct pith_rope_part has them. */
+struct pith_cache_turn {
+    const float *cos, *sin; /* [pages][dim / 2][32]: of each position; borrowed */
+    size_t offset, dim;
+    bool adjacent;
+    float back; /* 1 / (cos^2 + sin^2) */
+};
 struct pith_cache_side {
-    enum pith_dtype dtype;            /* PITH_F32 or PITH_BF16, where there is no grid */
-    const struct pith_row_code *code; /* borrowed; NULL: floats. At most PITH_CODED columns. */
-    const float *scale;               /* [kv_heads] of static grids, borrowed; NULL: 1 */
-    size_t dim;                       /* floats: at most 32768 */
-    size_t plain;                     /* of them, the last, which are not on the grid (keys only) */
-    size_t bytes;                     /* of one head in a page */
+    enum pith_dtype dtype;              /* PITH_F32 or PITH_BF16, where there is no grid */
+    const struct pith_row_code *code;   /* borrowed; NULL: floats. At most PITH_CODED columns. */
+    const float *scale;                 /* [kv_heads] of static grids, borrowed; NULL: 1 */
+    const float *middle, *range;        /* [kv_heads][dim] of keys of num/kvquant.h, borrowed */
+    const struct pith_cache_turn *turn; /* of such keys, borrowed; NULL: they have none */
+    size_t dim;                         /* floats: at most 32768 */
+    size_t plain; /* of them, the last, which are not on the grid (keys only) */
+    size_t bytes; /* of one head in a page */
 };
 enum { PITH_CODED = 1024 };
 struct pith_cache {

@@ -51,6 +51,10 @@ static bool side_bytes(struct pith_cache_side *s, bool keys)
     size_t dim = s->dim;
     if (r) {
         if (r->cols > PITH_CODED || r->cols + s->plain != s->dim) return false;
+        if (r->kvquant) {
+            s->bytes = pith_kvquant_bytes(r, keys);
+            return true;
+        }
         s->bytes = keys ? key_codes(r) : PITH_KEYS * value_stride(r);
         s->bytes += beside_bytes(r) + s->plain * PITH_KEYS * sizeof(uint16_t);
         /* Kernels look up to eight bytes beyond a code, where scales usually are. */
@@ -131,8 +135,8 @@ static void store_keys(const struct store *s, const struct rows *r)
     else store_turned(s, r, 0, side->dim, r->page);
 }
 
-/* A key's codes to its place in every element's stream. */
-static void put_key(const struct pith_row_code *r, const uint8_t *codes, size_t place, uint8_t *to)
+void pith_cache_put_key(const struct pith_row_code *r, const uint8_t *codes, size_t place,
+                        uint8_t *to)
 {
     const size_t stride = key_stride(r);
     for (uint32_t e = 0; e < r->cols; e++, to += stride) {
@@ -154,7 +158,7 @@ static void store_codes(const struct store *s, const struct pith_cache_side *sid
     for (size_t i = 0; i < r->count; i++) {
         const size_t place = r->place + i;
         pith_row_encode(code, scale, r->from + i * r->ld, codes, of);
-        if (keys) put_key(code, codes, place, page);
+        if (keys) pith_cache_put_key(code, codes, place, page);
         else pith_bits_put(page + place * value_stride(code), 0, code->bits, code->cols, codes);
         for (size_t g = 0; g < code->groups; g++)
             pith_row_scale_put(
@@ -163,6 +167,18 @@ static void store_codes(const struct store *s, const struct pith_cache_side *sid
     }
     if (side->plain)
         store_turned(s, r, code->cols, side->plain, (char *)scales + beside_bytes(code));
+}
+
+static void store_kvquant(const struct pith_cache_side *side, bool keys, size_t position,
+                          const struct rows *r)
+{
+    pith_kvquant_store(side, keys,
+                       &(struct pith_kvquant_put){.from = r->from,
+                                                  .ld = r->ld,
+                                                  .count = r->count,
+                                                  .position = position,
+                                                  .kv = r->kv,
+                                                  .page = r->page});
 }
 
 static void store_task(void *ctx, size_t task, unsigned thread)
@@ -181,12 +197,14 @@ static void store_task(void *ctx, size_t task, unsigned thread)
                      .kv = kv,
                      .page = pith_cache_keys(c, s->span, from, kv)};
     if (!c->k.code) store_keys(s, &r);
+    else if (c->k.code->kvquant) store_kvquant(&c->k, true, from, &r);
     else if (!c->k.code->channels) store_codes(s, &c->k, &r);
     if (c->joined) return;
     r.from = s->v + row * c->v.dim;
     r.ld = c->kv_heads * c->v.dim;
     r.page = pith_cache_values(c, s->span, from, kv);
-    if (c->v.code) store_codes(s, &c->v, &r);
+    if (c->v.code && c->v.code->kvquant) store_kvquant(&c->v, false, from, &r);
+    else if (c->v.code) store_codes(s, &c->v, &r);
     else store_floats(s, &c->v, &r);
 }
 
@@ -244,9 +262,8 @@ void pith_cache_close(struct pith_backend *b, const struct pith_cache *c,
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* The values of n codes of a stream that begins at a byte: code - middle, or the level. */
-static void widen_codes(const struct pith_backend *b, const struct pith_row_code *r,
-                        const uint8_t *stream, size_t n, float *to)
+void pith_cache_widen(const struct pith_backend *b, const struct pith_row_code *r,
+                      const uint8_t *stream, size_t n, float *to)
 {
     enum { STEP = 256 };
     uint8_t some[STEP];
@@ -273,10 +290,14 @@ const float *pith_cache_key_tile(const struct pith_backend *b, const struct pith
         b->kern.widen_bf16(k->dim * PITH_KEYS, rows->page, wide);
         return wide;
     }
+    if (r->kvquant) {
+        pith_kvquant_key_tile(b, k, rows, wide);
+        return wide;
+    }
     const uint8_t *codes = (const uint8_t *)rows->page, *scales = codes + key_codes(r);
     const float scale_of_head = scale_of(k, rows->kv);
     const size_t each = pith_row_beside(r);
-    widen_codes(b, r, codes, (size_t)r->cols * PITH_KEYS, wide);
+    pith_cache_widen(b, r, codes, (size_t)r->cols * PITH_KEYS, wide);
     for (uint32_t g = 0, e = 0; g < r->groups && !r->channels; g++, e += r->width) {
         float scale[PITH_KEYS], zero[PITH_KEYS], offset[PITH_KEYS];
         for (size_t j = 0; j < PITH_KEYS; j++) {
@@ -318,7 +339,7 @@ static void read_value(const struct pith_backend *b, const struct pith_cache_sid
     const size_t each = pith_row_beside(r);
     const uint8_t *page = (const uint8_t *)rows->page;
     const uint8_t *beside_it = page + PITH_KEYS * value_stride(r) + place * r->groups * each;
-    widen_codes(b, r, page + place * value_stride(r), r->cols, to);
+    pith_cache_widen(b, r, page + place * value_stride(r), r->cols, to);
     for (uint32_t g = 0, c = 0; g < r->groups; g++, c += r->width) {
         const struct pith_row_scale of =
             pith_row_scale_get(r, scale_of(v, rows->kv), beside_it + g * each);
@@ -341,7 +362,9 @@ const float *pith_cache_value_tile(const struct pith_backend *b, const struct pi
         b->kern.widen_bf16(n * row, page + first * row * 2, wide);
         return wide;
     }
-    for (size_t i = 0; i < n; i++) read_value(b, v, rows, first + i, wide + i * row);
+    if (v->code->kvquant) pith_kvquant_values(b, v, rows, wide);
+    else
+        for (size_t i = 0; i < n; i++) read_value(b, v, rows, first + i, wide + i * row);
     return wide;
 }
 
@@ -483,7 +506,7 @@ bool pith_cache_key_view(const struct pith_backend *b, const struct pith_cache_s
                                .stride = key_stride(r),
                                .level = r->level,
                                .next = (const uint8_t *)rows->next};
-    if (k->plain || !kind_of(r, &out->kind)) return false;
+    if (k->plain || r->kvquant || !kind_of(r, &out->kind)) return false;
     if (r->channels) {
         bare_codes(work, out);
         return true;
@@ -510,7 +533,8 @@ bool pith_cache_value_view(const struct pith_backend *b, const struct pith_cache
                                .stride = value_stride(r),
                                .level = r->level,
                                .next = (const uint8_t *)rows->next};
-    if (r->cols % 16 != 0 || r->width % 16 != 0 || !kind_of(r, &out->kind)) return false;
+    if (r->kvquant || r->cols % 16 != 0 || r->width % 16 != 0 || !kind_of(r, &out->kind))
+        return false;
     ask_beside(out->next, PITH_KEYS * value_stride(r), beside_bytes(r));
     spread_scales(b, r,
                   &(struct beside){scales + first * r->groups * pith_row_beside(r), n * r->groups,
@@ -524,9 +548,9 @@ void pith_cache_read(const struct pith_backend *b, const struct pith_cache *c,
 {
     float *wide = b->scratch[0].b;
     const size_t place = position % PITH_KEYS;
-    const float *keys = pith_cache_key_tile(
-        b, &c->k,
-        &(struct pith_cache_rows){.page = pith_cache_keys(c, span, position, kv), .kv = kv}, wide);
+    const struct pith_cache_rows whole = {
+        .page = pith_cache_keys(c, span, position, kv), .kv = kv, .position = position - place};
+    const float *keys = pith_cache_key_tile(b, &c->k, &whole, wide);
     for (size_t e = 0; e < c->k.dim; e++) out[e] = keys[e * PITH_KEYS + place];
     if (c->k.code && c->k.code->channels) {
         struct pith_key_channels of;

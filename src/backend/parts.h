@@ -266,6 +266,7 @@ struct pith_key_channels {
 struct pith_cache_rows {
     const char *page;
     size_t kv, first, n; /* of keys always all 32 */
+    size_t position;     /* of the page's first, where keys are turned when they are read */
     const char *next;    /* the page that is read after this; NULL: none */
 };
 /* cache.c: a head's keys of a page as float32, [dim][32]: where they are, or in `wide`
@@ -286,6 +287,28 @@ struct pith_key_strip {
 void pith_cache_key_strip(const struct pith_backend *b, const struct pith_cache_side *k,
                           const struct pith_cache_rows *rows, const struct pith_key_strip *strip,
                           float *out);
+/* cache.c, for other kinds of pages: the values of n codes of a stream that begins at a byte, which
+ * are code - middle or the level; a key's codes[cols] to their place among 32. */
+void pith_cache_widen(const struct pith_backend *b, const struct pith_row_code *r,
+                      const uint8_t *stream, size_t n, float *to);
+void pith_cache_put_key(const struct pith_row_code *r, const uint8_t *codes, size_t place,
+                        uint8_t *to);
+/* cache_kvquant.c: bytes of a head in a page of num/kvquant.h; how many outliers it has room for;
+ * storing rows of a head, `ld` floats apart, that follow each other in one page; reading all keys,
+ * turned, or some values as pith_cache_key_tile() and pith_cache_value_tile() do. */
+size_t pith_kvquant_bytes(const struct pith_row_code *r, bool keys);
+uint32_t pith_kvquant_slots(const struct pith_row_code *r, bool keys);
+struct pith_kvquant_put {
+    const float *from;
+    size_t ld, count, position, kv;
+    char *page;
+};
+void pith_kvquant_store(const struct pith_cache_side *side, bool keys,
+                        const struct pith_kvquant_put *put);
+void pith_kvquant_key_tile(const struct pith_backend *b, const struct pith_cache_side *k,
+                           const struct pith_cache_rows *rows, float *wide);
+void pith_kvquant_values(const struct pith_backend *b, const struct pith_cache_side *v,
+                         const struct pith_cache_rows *rows, float *wide);
 /* Views of codes that kernels read in place, what is beside them in `work` (as above). False where
  * the kernels have no form for them: then tiles are made. */
 bool pith_cache_key_view(const struct pith_backend *b, const struct pith_cache_side *k,

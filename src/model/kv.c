@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/mem.h"
+#include "model/model.h"
 
 #include <string.h>
 
@@ -42,6 +43,7 @@ enum pith_status pith_kv_code(const struct pith_kv_part *p, bool keys, uint32_t 
 {
     if (p->turbo) return pith_row_code_gaussian(p->turbo, cols, level, out, err);
     if (p->kivi) *out = pith_row_code_kivi(p->kivi, cols, keys);
+    if (p->kvquant) *out = pith_row_code_kvquant(p->kvquant, cols, keys, NULL);
     return p->grid.format ? pith_row_code_make(&p->grid, cols, level, out, err) : PITH_OK;
 }
 
@@ -57,7 +59,7 @@ static enum pith_status make_codes(const struct pith_state_spec *s, const struct
 /* Whether some of it is kept in floats beside codes; and how. */
 static bool has_plain(const struct pith_kv_format *f)
 {
-    return (f->sink || pith_kv_recent(f)) && (pith_kv_coded(&f->k) || pith_kv_coded(&f->v));
+    return (pith_kv_sink(f) || pith_kv_recent(f)) && (pith_kv_coded(&f->k) || pith_kv_coded(&f->v));
 }
 static struct pith_kv_format plain_of_format(const struct pith_kv_format *f)
 {
@@ -97,8 +99,8 @@ double pith_kv_bytes_of(const struct pith_kv_format *f, const struct pith_state_
     const bool shared = read && s->kind == PITH_STATE_SHARED;
     const struct pith_state_spec own = {
         .kind = PITH_STATE_KV, .heads = s->heads, .key = s->key, .value = s->value};
-    const double most = 32.0 *
-                        (double)(pith_cache_pages(f->sink) + pith_cache_pages(pith_kv_recent(f)));
+    const double most =
+        32.0 * (double)(pith_cache_pages(pith_kv_sink(f)) + pith_cache_pages(pith_kv_recent(f)));
     const double near = positions < most ? positions : most;
     size_t plain;
     if (shared) s = &own;
@@ -119,9 +121,9 @@ static size_t plain_from(uint32_t sinks, uint32_t newest, size_t length)
 double pith_kv_held_bytes(const struct pith_kv_format *f, const struct pith_state_spec *s,
                           size_t window, size_t length)
 {
-    const uint32_t recent = pith_kv_recent(f);
-    const size_t pages = pith_cache_pages(length), from = plain_from(f->sink, recent, length);
-    const size_t first = pith_cache_pages(f->sink), sink = pages < first ? pages : first;
+    const uint32_t recent = pith_kv_recent(f), sinks = pith_kv_sink(f);
+    const size_t pages = pith_cache_pages(length), from = plain_from(sinks, recent, length);
+    const size_t first = pith_cache_pages(sinks), sink = pages < first ? pages : first;
     const size_t near = recent && pages > from ? pages - from : 0;
     const size_t behind = window && length >= window ? (length + 1 - window) / 32 : 0;
     size_t plain;
@@ -164,7 +166,7 @@ static bool find_plain(const struct pith_plans *p, const struct pith_kv_options 
                        struct pith_kv *kv)
 {
     const size_t step = o->step < o->context ? o->step : o->context;
-    size_t each = pith_cache_pages(o->format.sink) + pith_cache_pages(kv->recent) +
+    size_t each = pith_cache_pages(kv->sink) + pith_cache_pages(kv->recent) +
                   pith_cache_pages(step) + 2;
     bool any = false;
     for (uint32_t i = 0; i < p->layers; i++)
@@ -214,6 +216,7 @@ struct room {
     size_t floats; /* of a sequence's recurrent states */
     size_t opened; /* of the largest of them, where they are not in float32 */
     size_t work;
+    size_t turned[2]; /* floats of a position's angles, by table */
 };
 
 /* What a layer has room for: for its own rows, where that of others is not there. */
@@ -247,6 +250,9 @@ static bool measure(const struct pith_plans *p, struct pith_kv *kv, const struct
         if (node) work = pith_attention_work(node->u.attend.heads, l->state.value, kv->capacity);
         if (work == SIZE_MAX) return false;
         if (work > r->work) r->work = work;
+        const struct pith_node *turn = pith_kv_turn_of(l);
+        if (pith_kv_of(&kv->format, i)->k.kvquant && turn && state.kind == PITH_STATE_KV)
+            r->turned[turn->u.rope.table] = turn->u.rope.dim / 2 * 2;
         if (o->format.half_states && floats > r->opened) r->opened = floats;
         if (o->layers > 1 || p->layers == 1) {
             if (!pith_add_size(r->bytes, bytes, &r->bytes) ||
@@ -291,6 +297,12 @@ static void layout(struct pith_arena *a, struct pith_kv *kv, const struct room *
                                          sizeof *kv->level);
         kv->code = pith_arena_take_rows(a, layers, 2, sizeof *kv->code);
     }
+    if (pith_kv_needs_levels(&kv->format, kv->layers))
+        kv->turn = pith_arena_take(a, layers, sizeof *kv->turn);
+    for (int i = 0; i < 2; i++)
+        if (r->turned[i])
+            kv->angles[i] =
+                pith_arena_take_rows(a, 32 * kv->pages_each, r->turned[i], sizeof *kv->angles[i]);
     for (int i = 0; i < PITH_KV_GROUPS; i++) {
         struct pith_kv_group *g = &kv->group[i];
         if (g->pages == 0) continue;
@@ -313,6 +325,7 @@ static struct pith_kv begin(const struct pith_kv_options *o)
                             .capacity = o->context,
                             .keep = o->keep,
                             .format = o->format,
+                            .sink = pith_kv_most_sink(&o->format, o->layers),
                             .recent = pith_kv_most_recent(&o->format, o->layers)};
 }
 
@@ -339,6 +352,8 @@ static enum pith_status check(const struct pith_plans *p, const struct pith_kv_o
     if ((pith_kv_coded(&f->k) || pith_kv_coded(&f->v) || f->layer) && o->layers == 1 &&
         p->layers != 1)
         return pith_fail(err, PITH_ARG, "a KV cache of one layer at a time on a grid");
+    if (pith_kv_needs_levels(f, o->layers) && !(o->model && o->model->kv_levels))
+        return pith_fail(err, PITH_ARG, "a KV cache of kvquant without levels");
     float level[2 * PITH_ROW_LEVELS];
     struct pith_row_code code[2];
     for (uint32_t i = 0; i < p->layers; i++)
@@ -397,6 +412,7 @@ enum pith_status pith_kv_open(struct pith_kv *kv, const struct pith_plans *plans
             PITH_TRY(make_codes(&pith_plan(plans, i)->state, pith_kv_of(&kv->format, i),
                                 kv->level + (kv->own ? i : 0) * 2 * PITH_ROW_LEVELS,
                                 kv->code + 2 * i, err)); /* as it was checked: cannot fail */
+    if (kv->turn) pith_kv_turn_fill(kv, plans, o->model);
     return PITH_OK;
 }
 
@@ -498,8 +514,8 @@ enum pith_status pith_kv_reserve(struct pith_kv *kv, uint32_t group, const struc
     struct pith_kv_group *g = &kv->group[group];
     const size_t first = s->start / 32;
     size_t end = pith_cache_pages(s->start + s->n);
-    if (group == PITH_KV_PLAIN && !kv->recent && end > pith_cache_pages(kv->format.sink))
-        end = pith_cache_pages(kv->format.sink);
+    if (group == PITH_KV_PLAIN && !kv->recent && end > pith_cache_pages(kv->sink))
+        end = pith_cache_pages(kv->sink);
     if (g->pages == 0 || s->n == 0 || first >= end) return PITH_OK;
     uint32_t *page = table(kv, g, s->sequence);
     bool fits = s->start % 32 == 0 || s->start != kv->sequence[s->sequence].length ||
@@ -573,8 +589,8 @@ static void slide_plain(struct pith_kv *kv, uint32_t sequence)
 {
     struct pith_kv_group *g = &kv->group[PITH_KV_PLAIN];
     struct pith_kv_sequence *s = &kv->sequence[sequence];
-    const size_t from = plain_from(kv->format.sink, kv->recent, s->length),
-                 sink = pith_cache_pages(kv->format.sink);
+    const size_t from = plain_from(kv->sink, kv->recent, s->length),
+                 sink = pith_cache_pages(kv->sink);
     if (g->pages == 0 || kv->keep || from <= s->closed) return;
     for (size_t k = s->closed > sink ? s->closed : sink; k < from && k < kv->pages_each; k++)
         release(g, &table(kv, g, sequence)[k]);
@@ -612,6 +628,11 @@ struct pith_cache pith_kv_layer(const struct pith_kv *kv, uint32_t layer,
     struct pith_cache c = cache_of(s, pith_kv_of(&kv->format, layer), code);
     (void)pith_cache_layout(&c);
     c.memory = kv->memory + kv->at[layer];
+    if (c.k.code && c.k.code->kvquant) {
+        c.k.middle = kv->levels->layer[layer].middle;
+        c.k.range = kv->levels->layer[layer].range;
+        c.k.turn = kv->turn[layer].dim ? &kv->turn[layer] : NULL;
+    }
     return c;
 }
 
@@ -640,7 +661,7 @@ const uint32_t *pith_kv_pages(const struct pith_kv *kv, uint32_t layer, uint32_t
 static void store_plain(const struct pith_kv_put *p, struct pith_cache_span some)
 {
     const struct pith_kv_format *f = pith_kv_of(&p->kv->format, p->layer);
-    const size_t end = 32 * pith_cache_pages(f->sink);
+    const size_t end = 32 * pith_cache_pages(pith_kv_sink(f));
     some.page = some.plain;
     if (pith_kv_recent(f) == 0 && some.start + some.n > end)
         some.n = some.start < end ? end - some.start : 0;
@@ -669,7 +690,7 @@ struct pith_cache_span pith_kv_store(const struct pith_kv_put *p, const struct p
 bool pith_kv_ready(const struct pith_kv *kv, uint32_t sequence)
 {
     const struct pith_kv_sequence *s = &kv->sequence[sequence];
-    bool ready = kv->recent == 0 || s->closed <= plain_from(kv->format.sink, kv->recent, s->length);
+    bool ready = kv->recent == 0 || s->closed <= plain_from(kv->sink, kv->recent, s->length);
     for (int i = 0; i < PITH_KV_GROUPS; i++) {
         const size_t window = kv->group[i].window;
         if (window && s->first > 0) ready = ready && s->first + window <= s->length + 1;

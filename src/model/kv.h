@@ -31,19 +31,20 @@ struct pith_kv_part {
     struct pith_grid grid; /* format NULL: none */
     uint8_t turbo;         /* bits of a code of num/gaussian.h; 0: not so kept */
     uint8_t kivi;          /* bits of one of num/kivi.h, keys by channel; likewise */
+    uint8_t kvquant;       /* bits of one of num/kvquant.h, keys before their turn; likewise */
     bool rotate; /* heads are multiplied by a Hadamard matrix before they are rounded, and so are
                     queries, or by its inverse what attention gives */
 };
 /* Whether it is kept as codes. */
 static inline bool pith_kv_coded(const struct pith_kv_part *p)
 {
-    return p->grid.format || p->turbo || p->kivi;
+    return p->grid.format || p->turbo || p->kivi || p->kvquant;
 }
 struct pith_kv_format {
     struct pith_kv_part k, v;
     /* Positions that queries see in bfloat16 (in float32 on a side that is so kept), rounded up to
      * whole pages: the first, and the newest, those of a query's own page and of those before it.
-     * Alike in all layers, but see pith_kv_recent(). */
+     * Alike in all layers, but see pith_kv_sink() and pith_kv_recent(). */
     uint32_t sink, recent;
     bool half_states;       /* recurrent states are kept in bfloat16, alike in all layers: rounded
                                after each token, so bits do not depend on how tokens are cut */
@@ -63,7 +64,14 @@ static inline uint32_t pith_kv_recent(const struct pith_kv_format *layer)
 {
     return layer->k.kivi && layer->recent == 0 ? 1 : layer->recent;
 }
+/* How many of the first: of num/kvquant.h the first position at least, which is left out of what
+ * its levels are made from. */
+static inline uint32_t pith_kv_sink(const struct pith_kv_format *layer)
+{
+    return (layer->k.kvquant || layer->v.kvquant) && layer->sink == 0 ? 1 : layer->sink;
+}
 /* The most of any layer. */
+uint32_t pith_kv_most_sink(const struct pith_kv_format *f, uint32_t layers);
 uint32_t pith_kv_most_recent(const struct pith_kv_format *f, uint32_t layers);
 /* Both in PITH_F32 or PITH_BF16. */
 static inline struct pith_kv_format pith_kv_floats(enum pith_dtype dtype)
@@ -71,7 +79,8 @@ static inline struct pith_kv_format pith_kv_floats(enum pith_dtype dtype)
     const bool half = dtype == PITH_BF16;
     return (struct pith_kv_format){.k.half = half, .v.half = half};
 }
-/* "f32", "bf16", a grid, "turbo2" to "turbo4", which are always rotated, or "kivi2" and "kivi4"; or
+/* "f32", "bf16", a grid, "turbo2" to "turbo4", which are always rotated, "kivi2" and "kivi4", or
+ * "kvquant2" to "kvquant4", which are not rotated and need model->kv_levels; or
  * "k=...,v=..." of them, one for keys and one for values; then maybe
  * ",rotate", or of one side ",rotate=k", ",sink=N", ",recent=N", ",state=bf16" or f32. NULL: what
  * the checkpoint says, or `usual`. m may be NULL, when only the name is to be looked at. PITH_ARG
@@ -87,8 +96,30 @@ enum pith_status pith_attn_parse(const char *name, struct pith_input *out, struc
 enum { PITH_KV_TEXT = 2 * PITH_GRID_TEXT + 64 };
 void pith_kv_name(const struct pith_kv_format *f, char text[PITH_KV_TEXT]);
 
+/* What num/kvquant.h needs to know of the keys and values of each layer, from calibration
+ * (pipe/kv_levels.h). */
+struct pith_kv_layer_levels {
+    uint32_t heads, key;   /* 0: nothing is kept by position, or no keys and values of its own */
+    float *middle, *range; /* [heads][key]: of keys before their rotary turn, the latter above 0 */
+    float beyond;          /* above 0: values that are outliers */
+    float level[2][3][16]; /* of keys and of values, in 2, 3 and 4 bits, ascending, in -1 .. 1 */
+};
+struct pith_kv_levels {
+    uint32_t layers;
+    struct pith_kv_layer_levels *layer; /* [layers] */
+    float *memory;                      /* of middles and ranges */
+};
+/* Room for a model's, with nothing in it; PITH_NOMEM. pith_kv_levels_free() frees it, NULL too. */
+enum pith_status pith_kv_levels_new(const struct pith_plans *plans, struct pith_kv_levels **out,
+                                    struct pith_error *err);
+void pith_kv_levels_free(struct pith_kv_levels *levels);
+/* Whether any layer needs them. */
+bool pith_kv_needs_levels(const struct pith_kv_format *f, uint32_t layers);
+/* The rotary turn of a layer's keys, as they are stored; NULL: they have none. */
+const struct pith_node *pith_kv_turn_of(const struct pith_layer_plan *l);
+
 /* How rows of keys, or of values, that are not kept in floats become codes; level as for
- * pith_row_code_make(). */
+ * pith_row_code_make(). Of num/kvquant.h without levels. */
 enum pith_status pith_kv_code(const struct pith_kv_part *p, bool keys, uint32_t cols, float *level,
                               struct pith_row_code *out, struct pith_error *err);
 
@@ -161,18 +192,22 @@ struct pith_kv {
     size_t capacity;              /* tokens of a sequence at most */
     size_t pages_each;            /* of a sequence at most */
     struct pith_kv_format format; /* its table is kept in `own` */
-    uint32_t recent;              /* the most of any layer */
+    uint32_t sink, recent;        /* the most of any layer */
     struct pith_kv_format *own;   /* [layers]; NULL: none */
     float *level; /* [2][PITH_ROW_LEVELS], with a table [layers] of them: values of codes */
     struct pith_row_code *code; /* [layers][2]: rows of k and of v, where they are on a grid */
     struct pith_kv_group group[PITH_KV_GROUPS];
-    struct pith_kv_sequence *sequence; /* [sequences] */
-    char *memory;                      /* keys and values */
-    size_t *at;                        /* [layers + 1]: bytes of it before each layer's */
-    size_t *page_bytes;                /* [layers]: of a page in that layer */
-    size_t *plain_bytes;               /* [layers]: of one in floats; 0: it has none */
-    bool keep;                         /* as in the options */
-    uint32_t *group_of;                /* [layers] */
+    struct pith_kv_sequence *sequence;   /* [sequences] */
+    char *memory;                        /* keys and values */
+    size_t *at;                          /* [layers + 1]: bytes of it before each layer's */
+    size_t *page_bytes;                  /* [layers]: of a page in that layer */
+    size_t *plain_bytes;                 /* [layers]: of one in floats; 0: it has none */
+    bool keep;                           /* as in the options */
+    uint32_t *group_of;                  /* [layers] */
+    const struct pith_kv_levels *levels; /* borrowed; NULL: no layer needs them */
+    struct pith_cache_turn *turn;        /* [layers], likewise; dim 0: none */
+    float *angles[2]; /* [pages_each][half of the rotary elements][32], cosines, then sines; NULL:
+                         no layer needs those of that table */
     char *state, *copies; /* [sequences][state_at[layers]] numbers of pith_kv_state_width() bytes;
                              likewise, NULL where none is needed */
     float *opened;        /* one of them in float32, of the layer that has most; NULL: they are */
@@ -190,11 +225,12 @@ struct pith_kv_options {
     size_t tokens; /* of all together, in whole pages; 0: as many as sequences of that context */
     size_t step;   /* tokens of a sequence that are stored at once, at most */
     bool keep;     /* pages behind a window stay: rewinding is then free */
-    struct pith_kv_format format; /* a layer at a time: floats; a table is copied */
+    struct pith_kv_format format;   /* a layer at a time: floats; a table is copied */
+    const struct pith_model *model; /* for num/kvquant.h: borrowed, as are its levels; else NULL */
 };
 /* Makes the pool; no sequence is open. PITH_ARG for layers that are neither, for 0 of anything or
- * another dtype, PITH_UNSUPPORTED for rows that cannot be on the grid; on failure *kv owns nothing.
- */
+ * another dtype, and without levels where they are needed; PITH_UNSUPPORTED for rows that cannot be
+ * on the grid; on failure *kv owns nothing. */
 enum pith_status pith_kv_open(struct pith_kv *kv, const struct pith_plans *plans,
                               const struct pith_kv_options *o, struct pith_error *err);
 /* Bytes that this will ask for; UINT64_MAX when they overflow. */
@@ -261,6 +297,10 @@ struct pith_kv_put {
 struct pith_cache_span pith_kv_store(const struct pith_kv_put *p, const struct pith_kv_span *span);
 /* The same of rows that are there. */
 struct pith_cache_span pith_kv_stored(const struct pith_kv_put *p, const struct pith_kv_span *span);
+
+/* Makes the pool's angles and turns, and gives codes their levels. */
+void pith_kv_turn_fill(struct pith_kv *kv, const struct pith_plans *plans,
+                       const struct pith_model *m);
 
 /* --- recurrent states ------------------------------------------------------------------------- */
 

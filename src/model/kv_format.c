@@ -54,7 +54,10 @@ static enum pith_status parse_part(const char *name, bool values, const struct p
                  {"turbo3", {.turbo = 3}},
                  {"turbo4", {.turbo = 4}},
                  {"kivi2", {.kivi = 2}},
-                 {"kivi4", {.kivi = 4}}};
+                 {"kivi4", {.kivi = 4}},
+                 {"kvquant2", {.kvquant = 2}},
+                 {"kvquant3", {.kvquant = 3}},
+                 {"kvquant4", {.kvquant = 4}}};
     *out = (struct pith_kv_part){0};
     for (size_t i = 0; i < PITH_COUNT(named); i++) {
         if (strcasecmp(name, named[i].name) != 0) continue;
@@ -64,8 +67,8 @@ static enum pith_status parse_part(const char *name, bool values, const struct p
     if (pith_grid_parse(name, &out->grid, err) != PITH_OK || !out->grid.format)
         return pith_fail(
             err, PITH_ARG,
-            "unknown KV cache \"%s\": bf16 or f32, turbo2 to turbo4, kivi2 or kivi4, or a grid "
-            "such as fp8_e4m3, int8:token, int4:g32:asym",
+            "unknown KV cache \"%s\": bf16 or f32, turbo2 to turbo4, kivi2 or kivi4, kvquant2 to "
+            "kvquant4, or a grid such as fp8_e4m3, int8:token, int4:g32:asym",
             name);
     pith_kv_grid_settle(&out->grid);
     return check_heads(out, values, m, err);
@@ -147,7 +150,7 @@ static enum pith_status check_latents(const struct pith_kv_format *f, const stru
     for (uint32_t i = 0; m && i < m->plans.kinds; i++)
         if (m->plans.kind[i].state.kind == PITH_STATE_LATENT &&
             (f->k.half != f->v.half || f->k.turbo != f->v.turbo || f->k.kivi || f->v.kivi ||
-             !pith_grid_equal(&f->k.grid, &f->v.grid)))
+             f->k.kvquant || f->v.kvquant || !pith_grid_equal(&f->k.grid, &f->v.grid)))
             return pith_fail(err, PITH_UNSUPPORTED,
                              "a latent is key and value at once: one format for both, and not by "
                              "channel");
@@ -158,6 +161,9 @@ static enum pith_status check_latents(const struct pith_kv_format *f, const stru
 static enum pith_status check_rotation(const struct pith_kv_format *f, const struct pith_model *m,
                                        struct pith_error *err)
 {
+    if ((f->k.rotate && f->k.kvquant) || (f->v.rotate && f->v.kvquant))
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "rotate: kvquant's levels are of keys and values as they are");
     for (uint32_t i = 0; m && i < m->plans.kinds; i++) {
         const struct pith_state_spec *s = &m->plans.kind[i].state;
         const uint32_t key = f->k.rotate ? s->key : 1, value = f->v.rotate ? s->value : 1;
@@ -229,6 +235,7 @@ enum pith_status pith_attn_parse(const char *name, struct pith_input *out, struc
 static void part_name(const struct pith_kv_part *p, char text[PITH_GRID_TEXT])
 {
     if (p->turbo) snprintf(text, PITH_GRID_TEXT, "turbo%u", p->turbo);
+    else if (p->kvquant) snprintf(text, PITH_GRID_TEXT, "kvquant%u", p->kvquant);
     else if (p->kivi) snprintf(text, PITH_GRID_TEXT, "kivi%u", p->kivi);
     else if (p->grid.format) pith_grid_format(&p->grid, text);
     else strcpy(text, p->half ? "bf16" : "f32");
@@ -247,6 +254,14 @@ void pith_kv_name(const struct pith_kv_format *f, char text[PITH_KV_TEXT])
     if (f->sink) n += snprintf(text + n, PITH_KV_TEXT - (size_t)n, ",sink=%u", f->sink);
     if (f->recent) n += snprintf(text + n, PITH_KV_TEXT - (size_t)n, ",recent=%u", f->recent);
     if (f->half_states) snprintf(text + n, PITH_KV_TEXT - (size_t)n, ",state=bf16");
+}
+
+uint32_t pith_kv_most_sink(const struct pith_kv_format *f, uint32_t layers)
+{
+    uint32_t most = pith_kv_sink(f);
+    for (uint32_t i = 0; f->layer && i < layers; i++)
+        if (pith_kv_sink(&f->layer[i]) > most) most = pith_kv_sink(&f->layer[i]);
+    return most;
 }
 
 uint32_t pith_kv_most_recent(const struct pith_kv_format *f, uint32_t layers)

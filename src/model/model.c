@@ -186,6 +186,7 @@ void pith_model_close(struct pith_model *m)
     for (uint32_t i = 0; m->blocks && i < m->shape.layers; i++) pith_block_free(&m->blocks[i]);
     pith_free(m->blocks);
     pith_plans_free(&m->plans);
+    pith_kv_levels_free(m->kv_levels);
     for (int i = 0; i < 2; i++) {
         pith_free(m->rope[i].inv_freq);
         pith_free(m->rope[i].far);

@@ -78,9 +78,10 @@ struct pith_model {
         double *far;      /* the same in contexts of more than `near` tokens; NULL: no others */
         double factor;
         size_t near;
-    } rope[2];                 /* of all layers; or of those without and with a window */
-    struct pith_block *blocks; /* [layers] when kept, else NULL */
-    struct pith_grid kv_grid;  /* what the checkpoint says of keys and values, if anything */
+    } rope[2];                        /* of all layers; or of those without and with a window */
+    struct pith_block *blocks;        /* [layers] when kept, else NULL */
+    struct pith_grid kv_grid;         /* what the checkpoint says of keys and values, if anything */
+    struct pith_kv_levels *kv_levels; /* owned; NULL before they are asked for */
 };
 
 /* The frequencies in a context of that many tokens. */

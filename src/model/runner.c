@@ -18,7 +18,8 @@ static struct pith_kv_options kv_options(const struct pith_model *m,
                                     .tokens = o->tokens,
                                     .step = o->rows,
                                     .keep = o->keep,
-                                    .format = o->format};
+                                    .format = o->format,
+                                    .model = m};
 }
 
 static size_t most_rows(const struct pith_runner_options *o)

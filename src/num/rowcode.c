@@ -101,6 +101,20 @@ struct pith_row_code pith_row_code_kivi(unsigned bits, uint32_t cols, bool chann
                                   .channels = channels};
 }
 
+struct pith_row_code pith_row_code_kvquant(unsigned bits, uint32_t cols, bool keys,
+                                           const float *level)
+{
+    return (struct pith_row_code){.cols = cols,
+                                  .width = cols,
+                                  .groups = 1,
+                                  .bits = bits,
+                                  .scale = PITH_F16,
+                                  .scale_bytes = keys ? 0 : 2,
+                                  .offsets = !keys,
+                                  .kvquant = true,
+                                  .level = level};
+}
+
 /* --- encoding --------------------------------------------------------------------------------- */
 
 static void encode_gguf(const struct pith_row_code *r, const float *x, uint8_t *codes,

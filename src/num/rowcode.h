@@ -26,6 +26,8 @@ struct pith_row_code {
     bool zeros, offsets;
     bool gaussian;      /* num/gaussian.h: no grid; the row's scale is a half */
     bool kivi;          /* num/kivi.h: no grid; scales and offsets are halves */
+    bool kvquant;       /* num/kvquant.h: no grid; rows are not encoded one by one */
+    float beyond;       /* of its values */
     bool channels;      /* of keys: not columns of a row share these, but a column's neighbours */
     float middle;       /* of integers */
     const float *level; /* [2^bits] of other formats, borrowed; NULL: integers */
@@ -46,6 +48,11 @@ enum pith_status pith_row_code_gaussian(unsigned bits, uint32_t cols, float *lev
 /* The same for groups of num/kivi.h: of values; or of keys by channel, whose rows are not encoded
  * one by one. bits is 2 or 4. */
 struct pith_row_code pith_row_code_kivi(unsigned bits, uint32_t cols, bool channels);
+/* The same for rows of num/kvquant.h, 2 to 4 bits; level: [2^bits], borrowed, or NULL where only
+ * sizes are asked for. What rows have beside their codes, outliers apart, is a value's range and
+ * middle. */
+struct pith_row_code pith_row_code_kvquant(unsigned bits, uint32_t cols, bool keys,
+                                           const float *level);
 /* Bytes of a group's scale, zero and offset. */
 static inline uint32_t pith_row_beside(const struct pith_row_code *r)
 {

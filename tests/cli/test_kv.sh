@@ -109,6 +109,23 @@ check "the same again" cmp "$work/auto1" "$work/auto2"
 check "of the record, which stays" cmp "$work/record" "$work/tiny/pith.kv.json"
 check "then bench takes it" "$pith" bench "$work/tiny" --prompt 0 --gen 1 --reps 1 --kv auto:5.5 --quiet
 check "a record is no part of what is quantized" sh -c "'$pith' quantize '$work/tiny' -o '$work/tiny-q' -r rtn --weights int8:channel --quiet && test ! -e '$work/tiny-q/pith.kv.json' && '$pith' verify '$work/tiny-q' --against '$work/tiny' --quiet"
+refuse "levels that nobody made" 2 'pith eval --kv kvquant4 makes it' "$pith" bench "$work/tiny" --prompt 0 --gen 1 --reps 1 --kv kvquant4
+refuse "levels are not rotated" 2 'as they are' "$pith" bench "$work/tiny" --kv k=kvquant4,v=bf16,rotate
+mkdir "$work/nuq"
+cp "$probe"/*.* "$work/nuq"
+measure nuq1 "$work/nuq" --baseline "$work/nuq" --kv kvquant3
+check "levels are made and recorded" test -s "$work/nuq/pith.kvquant.json"
+cp "$work/nuq/pith.kvquant.json" "$work/record"
+measure nuq2 "$work/nuq" --baseline "$work/nuq" --kv kvquant3 --threads 1
+[ -n "$(kld nuq1)" ] && [ "$(kld nuq1)" = "$(kld nuq2)" ] && pass "the same again" || fail "levels differ: $(kld nuq1) $(kld nuq2)"
+check "of the record, which stays" cmp "$work/record" "$work/nuq/pith.kvquant.json"
+measure int3 "$probe" --baseline "$probe" --kv int3:g32:asym,sink=1
+less "levels where numbers lie help" "$(kld nuq1)" "$(kld int3)" 0.7
+check "speaks over levels in some layers" sh -c "'$pith' run '$work/nuq' -p 'Once upon a time' -n 40 --quiet --kv int8:token --kv-layer 0=k=kvquant2 | grep -q ."
+check "then bench takes it" "$pith" bench "$work/nuq" --prompt 40 --gen 2 --reps 1 --kv kvquant2 --quiet
+check "a record is no part of what is quantized" sh -c "'$pith' quantize '$work/nuq' -o '$work/nuq-q' -r rtn --weights int8:channel --quiet && test ! -e '$work/nuq-q/pith.kvquant.json'"
+sed -i 's/"beyond": [0-9]*/"beyond": -3/' "$work/nuq/pith.kvquant.json"
+refuse "a damaged record" 1 "no levels of this model's layers" "$pith" run "$work/nuq" -p x -n 1 --kv kvquant4
 "$pith" eval "$probe" --text "$probe/eval.txt" --context 128 --max-tokens 128 --kv int8:token --kv q4_0 --quiet >"$work/table" 2>/dev/null
 check "as a table" grep -q '^q4_0  *4.50 ' "$work/table"
 deep="--text $probe/eval.txt --context 128 --max-tokens 512 --depth"

@@ -1,6 +1,7 @@
 /* Many sequences: a sequence's bits are those it has alone, in whatever company, chunks, threads;
  * pages are shared, copied, counted and given back. */
 #include "model/runner.h"
+#include "pipe/kv_levels.h"
 #include "unit/model/arch_case.h"
 
 enum { TOKENS = 90, WIDE = 64, USERS = 5 };
@@ -29,11 +30,26 @@ static void tokens_of(uint32_t u, int32_t ids[TOKENS])
         ids[i] = (int32_t)((i * 31 + u * 17 + i * i * (u + 3)) % 80);
 }
 
+/* Those of other tokens than any user's. */
+static void give_levels(const struct cases *c)
+{
+    struct pith_error err = {0};
+    int32_t ids[2 * TOKENS];
+    const struct pith_kv_levels_job job = {.backend = c->r.backend, .model = c->r.model};
+    if (c->r.model->kv_levels) return;
+    tokens_of(USERS, ids);
+    tokens_of(USERS + 1, ids + TOKENS);
+    assert_ok(pith_kv_levels_measure(&job, &(struct pith_kv_windows){ids, 2, TOKENS},
+                                     &c->r.model->kv_levels, &err),
+              err);
+}
+
 static struct pith_kv_format format_of(const struct cases *c, const char *name)
 {
     struct pith_error err = {0};
     struct pith_kv_format f;
     assert_ok(pith_kv_parse(name, PITH_F32, c->r.model, &f, &err), err);
+    if (pith_kv_needs_levels(&f, c->r.model->plans.layers)) give_levels(c);
     return f;
 }
 
@@ -125,9 +141,9 @@ static bool can_have(const struct cases *c, const char *name, int *refused)
 
 static void company_does_not_matter(void **state)
 {
-    /* Of deepseek_v3's latents five, of heads of 12 numbers six times two, of those without
+    /* Of deepseek_v3's latents seven, of heads of 12 numbers six times two, of those without
        recurrent states eleven. */
-    enum { REFUSED = 28 };
+    enum { REFUSED = 30 };
     int refused = 0;
     (void)state;
     static const char *const archs[] = {"llama",     "gemma2",      "mistral",          "gpt_oss",
@@ -143,6 +159,8 @@ static void company_does_not_matter(void **state)
                                           "int4:token,sink=4,recent=33",
                                           "kivi4",
                                           "k=kivi2,v=int8:token,sink=1",
+                                          "kvquant3",
+                                          "k=kvquant2,v=kivi4,recent=33",
                                           "f32,state=bf16"};
     for (size_t a = 0; a < PITH_COUNT(archs); a++)
         for (unsigned threads = 1; threads <= 3; threads += 2) {
@@ -261,6 +279,12 @@ static void forks_and_rewinds_at_every_place(void **state)
     any_place_will_do("gemma2", "k=kivi4,v=f32", false);
     any_place_will_do("mistral", "k=kivi2,v=kivi4", true);
     any_place_will_do("qwen3_next", "kivi4", false);
+    any_place_will_do("llama", "kvquant2", false);
+    any_place_will_do("llama", "kvquant4,recent=20", false);
+    any_place_will_do("gemma2", "k=kvquant3,v=f32", false);
+    any_place_will_do("mistral", "k=kivi4,v=kvquant2,sink=40", true);
+    any_place_will_do("qwen3_next", "kvquant4", false);
+    any_place_will_do("gemma4_small", "kvquant4", false);
     any_place_will_do("deepseek_v3", "bf16", false);
     any_place_will_do("qwen3_next", "f32", false);
     any_place_will_do("qwen3_5", "bf16", false);
@@ -308,6 +332,8 @@ static void sinks_and_the_newest_are_floats(void **state)
     sees_floats(&c, "k=kivi2,v=bf16", "bf16", 32);
     sees_floats(&c, "k=bf16,v=kivi4", "bf16", 0);
     sees_floats(&c, "kivi2,sink=1,recent=33", "bf16", TOKENS);
+    sees_floats(&c, "kvquant4", "bf16", 32);
+    sees_floats(&c, "k=bf16,v=kvquant2,sink=33", "bf16", 64);
     tokens_of(0, ids);
     begin(&c, &r,
           (struct pith_runner_options){

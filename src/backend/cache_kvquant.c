@@ -1,0 +1,188 @@
+/* Pages of num/kvquant.h: what lies beside their codes, storing, and reading as floats.
+ *
+ *     keys of a head    codes | steps [32] | ends [32] | outliers
+ *     its values        codes | range, middle [32] | ends [32] | outliers
+ *
+ * Outliers are halves, then their columns; a position's are those from the end of the one before
+ * to its own end, so what is stored of a position depends on it and on those before it in the page
+ * alone, however they were cut, and one that is stored again finds its place. */
+#include "backend/parts.h"
+
+#include "base/mem.h"
+#include "num/kvquant.h"
+#include "num/rowcode.h"
+
+#include <string.h>
+
+/* One in so many numbers can be an outlier, and what is left of the last line of a page; at most as
+ * many as a byte tells. Calibration makes one in a hundred such. */
+enum { SHARE = 75, MOST = 255, LINE = 64 };
+
+/* Where the parts of a head's page lie; the codes at 0. */
+struct places {
+    size_t beside, ends, outliers, columns, end;
+    uint32_t slots, width; /* outliers, bytes of a column */
+};
+
+static struct places places_of(const struct pith_row_code *r, bool keys)
+{
+    const size_t codes = keys ? 4 * (size_t)r->bits * r->cols
+                              : PITH_KEYS * (((size_t)r->cols * r->bits + 7) / 8);
+    struct places p = {.beside = codes, .width = r->cols > 256 ? 2 : 1};
+    const size_t each = sizeof(uint16_t) + p.width;
+    p.ends = codes + PITH_KEYS * (size_t)(keys ? 1 : pith_row_beside(r));
+    p.outliers = p.ends + PITH_KEYS;
+    p.end = p.outliers + each * ((PITH_KEYS * (size_t)r->cols + SHARE - 1) / SHARE);
+    p.end = (p.end + LINE - 1) / LINE * LINE;
+    p.slots = (uint32_t)pith_min(MOST, (p.end - p.outliers) / each);
+    p.columns = p.outliers + sizeof(uint16_t) * p.slots;
+    return p;
+}
+
+size_t pith_kvquant_bytes(const struct pith_row_code *r, bool keys)
+{
+    return places_of(r, keys).end;
+}
+
+uint32_t pith_kvquant_slots(const struct pith_row_code *r, bool keys)
+{
+    return places_of(r, keys).slots;
+}
+
+/* --- storing ---------------------------------------------------------------------------------- */
+
+/* A key as it was before its turn: the inverse of what pith_cache_turn says of a place. */
+static void turn_back(const struct pith_cache_turn *t, size_t position, float *x)
+{
+    const size_t half = t->dim / 2;
+    const size_t at = position / PITH_KEYS * half * PITH_KEYS + position % PITH_KEYS;
+    const float *cos = t->cos + at, *sin = t->sin + at;
+    x += t->offset;
+    for (size_t i = 0; i < half; i++, cos += PITH_KEYS, sin += PITH_KEYS) {
+        const size_t a = t->adjacent ? 2 * i : i, b = t->adjacent ? 2 * i + 1 : i + half;
+        const float u = x[a], v = x[b];
+        x[a] = (u * *cos + v * *sin) * t->back;
+        x[b] = (v * *cos - u * *sin) * t->back;
+    }
+}
+
+static void put_outliers(const struct places *p, const struct pith_kvquant_row *row, uint8_t *page,
+                         size_t place)
+{
+    const size_t first = place ? page[p->ends + place - 1] : 0;
+    for (size_t i = 0; i < row->outliers; i++) {
+        (void)pith_dtype_encode(PITH_F16, &row->outlier[i], 1,
+                                page + p->outliers + sizeof(uint16_t) * (first + i));
+        memcpy(page + p->columns + p->width * (first + i), &row->column[i], p->width);
+    }
+    page[p->ends + place] = (uint8_t)(first + row->outliers);
+}
+
+void pith_kvquant_store(const struct pith_cache_side *side, bool keys,
+                        const struct pith_kvquant_put *put)
+{
+    const struct pith_row_code *r = side->code;
+    const struct places p = places_of(r, keys);
+    float x[PITH_CODED], outlier[MOST];
+    uint16_t column[MOST];
+    uint8_t code[PITH_CODED], *page = (uint8_t *)put->page;
+    struct pith_kvquant_row row = {.code = code, .column = column, .outlier = outlier};
+    struct pith_kvquant q = {
+        .bits = r->bits, .cols = r->cols, .level = r->level, .beyond = r->beyond};
+    if (keys) {
+        q.middle = side->middle + put->kv * r->cols;
+        q.range = side->range + put->kv * r->cols;
+    }
+    for (size_t i = 0; i < put->count; i++) {
+        const size_t place = (put->position + i) % PITH_KEYS;
+        row.room = p.slots - (place ? (uint32_t)pith_min(p.slots, page[p.ends + place - 1]) : 0);
+        memcpy(x, put->from + i * put->ld, r->cols * sizeof *x);
+        if (keys && side->turn) turn_back(side->turn, put->position + i, x);
+        if (keys) pith_kvquant_key(&q, x, &row);
+        else pith_kvquant_value(&q, x, &row);
+        put_outliers(&p, &row, page, place);
+        if (keys) {
+            pith_cache_put_key(r, code, place, page);
+            page[p.beside + place] = row.step;
+            continue;
+        }
+        const struct pith_row_scale of = {.scale = row.range, .offset = row.middle};
+        pith_bits_put(page + place * ((r->cols * r->bits + 7) / 8), 0, r->bits, r->cols, code);
+        pith_row_scale_put(r, 1.0f, &of, page + p.beside + place * pith_row_beside(r));
+    }
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+/* The outliers of places [first, first + n) to [.. place * place_step + column * column_step].
+ * Places that nothing was stored in may say anything. */
+struct spread {
+    size_t first, n, place_step, column_step;
+};
+static void put_back(const struct pith_backend *b, const struct pith_row_code *r,
+                     const struct places *p, const uint8_t *page, const struct spread *s, float *to)
+{
+    float outlier[MOST];
+    size_t i = s->first ? page[p->ends + s->first - 1] : 0;
+    const size_t most = pith_min(p->slots, page[p->ends + s->first + s->n - 1]);
+    if (i >= most && s->n == 1) return;
+    b->kern.widen_f16(p->slots, page + p->outliers, outlier);
+    for (size_t place = 0; place < s->n; place++) {
+        const size_t end = pith_min(p->slots, page[p->ends + s->first + place]);
+        for (; i < end; i++) {
+            uint16_t column = page[p->columns + p->width * i];
+            if (p->width == 2) memcpy(&column, page + p->columns + 2 * i, 2);
+            if (column < r->cols) to[place * s->place_step + column * s->column_step] = outlier[i];
+        }
+    }
+}
+
+/* A tile of keys turned by the angles of its positions. */
+static void turn_tile(const struct pith_backend *b, const struct pith_cache_turn *t,
+                      size_t position, float *tile)
+{
+    const size_t half = t->dim / 2, at = position / PITH_KEYS * half * PITH_KEYS;
+    tile += t->offset * PITH_KEYS;
+    for (size_t i = 0; i < half; i++) {
+        const size_t low = t->adjacent ? 2 * i : i, high = t->adjacent ? 2 * i + 1 : i + half;
+        b->kern.rope_pairs(PITH_KEYS, t->cos + at + i * PITH_KEYS, t->sin + at + i * PITH_KEYS,
+                           tile + low * PITH_KEYS, tile + high * PITH_KEYS);
+    }
+}
+
+void pith_kvquant_key_tile(const struct pith_backend *b, const struct pith_cache_side *k,
+                           const struct pith_cache_rows *rows, float *wide)
+{
+    const struct pith_row_code *r = k->code;
+    const struct places p = places_of(r, true);
+    const uint8_t *page = (const uint8_t *)rows->page;
+    const float *middle = k->middle + rows->kv * r->cols, *range = k->range + rows->kv * r->cols;
+    float factor[PITH_KEYS];
+    pith_cache_widen(b, r, page, (size_t)r->cols * PITH_KEYS, wide);
+    for (size_t j = 0; j < PITH_KEYS; j++) factor[j] = pith_kvquant_factor(page[p.beside + j]);
+    for (uint32_t e = 0; e < r->cols; e++)
+        for (size_t j = 0; j < PITH_KEYS; j++) {
+            float *x = &wide[e * PITH_KEYS + j];
+            *x = *x * factor[j] * range[e] + middle[e];
+        }
+    put_back(b, r, &p, page, &(struct spread){0, PITH_KEYS, 1, PITH_KEYS}, wide);
+    if (k->turn) turn_tile(b, k->turn, rows->position, wide);
+}
+
+void pith_kvquant_values(const struct pith_backend *b, const struct pith_cache_side *v,
+                         const struct pith_cache_rows *rows, float *wide)
+{
+    const struct pith_row_code *r = v->code;
+    const struct places p = places_of(r, false);
+    const uint8_t *page = (const uint8_t *)rows->page;
+    const size_t ld = pith_cache_row(r->cols), stride = (r->cols * r->bits + 7) / 8;
+    float *to = wide;
+    for (size_t i = rows->first; i < rows->first + rows->n; i++, to += ld) {
+        const struct pith_row_scale of =
+            pith_row_scale_get(r, 1.0f, page + p.beside + i * pith_row_beside(r));
+        pith_cache_widen(b, r, page + i * stride, r->cols, to);
+        for (uint32_t c = 0; c < r->cols; c++) to[c] = to[c] * of.scale + of.offset;
+        memset(to + r->cols, 0, (ld - r->cols) * sizeof *to);
+    }
+    put_back(b, r, &p, page, &(struct spread){rows->first, rows->n, ld, 1}, wide);
+}

@@ -1,0 +1,34 @@
+/* pipe/kv_levels.h: what a cache of num/kvquant.h needs to know of each layer, from calibration
+ * text: of each channel of keys the middle and the range of all but an outlier in a hundred, of
+ * values from which multiple of their row's mean magnitude on one in a hundred lies, and the levels
+ * of least squared error of what is left, in 2, 3 and 4 bits (quant/kmeans.h). They lie in a file
+ * beside the weights, pith.kvquant.json, so the same are used again. */
+#ifndef PITH_PIPE_KV_LEVELS_H
+#define PITH_PIPE_KV_LEVELS_H
+
+#include "base/progress.h"
+#include "model/model.h"
+#include "tok/tokenizer.h"
+
+struct pith_kv_levels_job {
+    struct pith_backend *backend;
+    struct pith_model *model;               /* blocks loaded */
+    const struct pith_tokenizer *tokenizer; /* NULL: only what is recorded is used */
+    const struct pith_progress *progress;
+};
+/* Makes model->kv_levels, where it is not there. PITH_ARG without a tokenizer when nothing is
+ * recorded of these weights, PITH_NUMERIC for keys or values that are not finite, PITH_FORMAT for a
+ * damaged record, PITH_IO when it cannot be written. */
+enum pith_status pith_kv_levels_need(const struct pith_kv_levels_job *job, struct pith_error *err);
+
+/* The same from windows of ids[windows][length], their first positions (a page, or one of short
+ * windows) left out; recorded nowhere. Nothing of the model is changed. */
+struct pith_kv_windows {
+    const int32_t *ids;
+    size_t windows, length;
+};
+enum pith_status pith_kv_levels_measure(const struct pith_kv_levels_job *job,
+                                        const struct pith_kv_windows *windows,
+                                        struct pith_kv_levels **out, struct pith_error *err);
+
+#endif
