@@ -4,44 +4,32 @@
 #include "base/mem.h"
 #include "base/names.h"
 #include "base/str.h"
-#include "model/kv.h"
-#include "pipe/kv_auto.h"
-#include "pipe/sense.h"
+#include "pipe/auto_choose.h"
 #include "pipe/tries.h"
-#include "plan/assign.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* What the sensitivities are measured on: the prediction is of one linear at a time, and takes less
  * text than rounding does. */
-enum { TOKENS = 16384, WINDOW = 512 };
+enum { TOKENS = 16384, WINDOW = 512, RECIPE_LIMIT = 1 << 30 };
 
 /* --- what is asked for ------------------------------------------------------------------------ */
-
-enum bound { BITS, BYTES, FIT, MAX_KL };
-struct wish {
-    enum bound bound;
-    double bits, most; /* a weight; KL */
-    uint64_t bytes;
-    size_t context, users;
-    char kv[PITH_KV_TEXT]; /* "auto": chosen with the weights */
-};
 
 bool pith_auto_asked(const struct pith_quantize_options *o)
 {
     return o->recipe && strcmp(o->recipe, "auto") == 0;
 }
 
-static enum pith_status parse_budget(const char *text, struct wish *w, struct pith_error *err)
+static enum pith_status parse_budget(const char *text, struct pith_auto_wish *w,
+                                     struct pith_error *err)
 {
     char *end = NULL;
     w->bits = strtod(text, &end);
-    w->bound = BITS;
+    w->bound = PITH_AUTO_BITS;
     if (end != text && !*end && w->bits > 0 && w->bits <= 16) return PITH_OK;
-    w->bound = BYTES;
+    w->bound = PITH_AUTO_BYTES;
     const size_t n = strlen(text);
     const bool unit = n > 0 && (text[n - 1] < '0' || text[n - 1] > '9');
     if ((unit || w->bits > 1000) && pith_number_parse(text, &w->bytes)) return PITH_OK;
@@ -52,7 +40,7 @@ static enum pith_status parse_budget(const char *text, struct wish *w, struct pi
 }
 
 /* One "key=value" of --fit. */
-static bool parse_part(char *part, struct wish *w)
+static bool parse_part(char *part, struct pith_auto_wish *w)
 {
     uint64_t n = 0;
     char *equals = strchr(part, '=');
@@ -67,12 +55,13 @@ static bool parse_part(char *part, struct wish *w)
     return true;
 }
 
-static enum pith_status parse_fit(const char *text, struct wish *w, struct pith_error *err)
+static enum pith_status parse_fit(const char *text, struct pith_auto_wish *w,
+                                  struct pith_error *err)
 {
     char *copy = pith_strdup(text);
     bool good = true;
     if (!copy) return pith_fail_nomem(err, "--fit");
-    w->bound = FIT;
+    w->bound = PITH_AUTO_FIT;
     w->users = 1;
     for (char *at = copy, *next; at && good; at = next) {
         next = strchr(at, ',');
@@ -86,16 +75,19 @@ static enum pith_status parse_fit(const char *text, struct wish *w, struct pith_
         "--fit %s: SIZE,context=N[,users=N][,kv=GRID|auto], such as 24G,context=32k,users=8", text);
 }
 
-static enum pith_status parse_wish(const struct pith_quantize_options *o, struct wish *w,
+static enum pith_status parse_wish(const struct pith_quantize_options *o, struct pith_auto_wish *w,
                                    struct pith_error *err)
 {
-    *w = (struct wish){.bound = MAX_KL, .most = o->max_kl, .kv = "bf16"};
+    *w = (struct pith_auto_wish){.bound = PITH_AUTO_MAX_KL, .most = o->max_kl, .kv = "bf16"};
     if (!(o->max_kl >= 0) || o->max_kl > 100)
         return pith_fail(err, PITH_ARG, "--max-kl %g: from 0 to 100 nats", o->max_kl);
     if ((o->budget != NULL) + (o->fit != NULL) + (o->max_kl > 0) != 1)
         return pith_fail(err, PITH_ARG,
                          "-r auto needs one of --budget BITS|SIZE, --fit SIZE,context=N,users=N and"
                          " --max-kl X");
+    if (o->max_kl > 0) (void)snprintf(w->text, sizeof w->text, "KL %g", o->max_kl);
+    else (void)snprintf(w->text, sizeof w->text, "%s", o->budget ? o->budget : o->fit);
+    w->base = pith_auto_base(o).recipe;
     if (o->budget) return parse_budget(o->budget, w, err);
     return o->fit ? parse_fit(o->fit, w, err) : PITH_OK;
 }
@@ -116,15 +108,23 @@ struct pith_quantize_options pith_auto_base(const struct pith_quantize_options *
     return base;
 }
 
-/* Weights and caches compete for the same bytes. */
-static bool takes_caches(const struct wish *w)
+static enum pith_status check_transform(const struct pith_quantize_options *o,
+                                        struct pith_error *err)
 {
-    return w->bound == FIT && strcmp(w->kv, "auto") == 0;
+    struct pith_recipe r;
+    if (!o->transform) return PITH_OK;
+    PITH_TRY(pith_recipe_load(pith_auto_base(o).recipe, &r, err));
+    PITH_TRY(pith_recipe_set(&r, "transform", o->transform, err));
+    if (!r.transform->basis) return PITH_OK;
+    return pith_fail(err, PITH_UNSUPPORTED,
+                     "--transform %s: -r auto foretells what rounding costs in the model's own "
+                     "basis",
+                     o->transform);
 }
 
 enum pith_status pith_auto_check(const struct pith_quantize_options *o, struct pith_error *err)
 {
-    struct wish w;
+    struct pith_auto_wish w;
     struct pith_candidates t;
     if (!pith_auto_asked(o)) {
         const char *alone = o->budget        ? "budget"
@@ -142,7 +142,8 @@ enum pith_status pith_auto_check(const struct pith_quantize_options *o, struct p
                          o->weights);
     PITH_TRY(pith_tries_parse(&o->tries, &t, err));
     PITH_TRY(parse_wish(o, &w, err));
-    if (o->targets.count && takes_caches(&w))
+    PITH_TRY(check_transform(o, err));
+    if (o->targets.count && pith_auto_takes_caches(&w))
         return pith_fail(
             err, PITH_ARG,
             "--fit %s: kv=auto gives each layer a cache of its own, which `pith serve` "
@@ -151,498 +152,150 @@ enum pith_status pith_auto_check(const struct pith_quantize_options *o, struct p
     return PITH_OK;
 }
 
-/* --- parts ------------------------------------------------------------------------------------ */
-
-/* Linears that share a grid, with the options that all of them have. */
-struct group {
-    size_t first; /* its choice of the smallest number */
-    uint64_t weights;
-    struct pith_assign_option option[PITH_TRIES + 1];
-    size_t grid[PITH_TRIES + 1]; /* of an option; PITH_TRIES: 16 bits */
-    double fixed[PITH_TRIES + 1], sway[PITH_TRIES + 1]; /* of an option: pipe/sense.h */
-    uint32_t from; /* the first router that it sways */
-    size_t options;
+/* One transform's recipe, in a file of that name in `folder`. */
+struct trial {
+    const struct pith_quantize_options *asked;
+    const char *folder, *transform, *path;
+    const char *like; /* the recipe whose grids the transform is judged by; NULL: it needs none */
 };
 
-struct search {
-    const struct pith_job *job;
-    const struct pith_sense *sense;
-    size_t *group_of; /* [job->choice_count]: SIZE_MAX: of none */
-    struct group *group;
-    size_t groups;
-    struct pith_kv_menu menu;          /* of the layers' caches; empty: they are given */
-    struct pith_assign_option *caches; /* their options, one layer after the other */
-    size_t *chosen;                    /* [parts]: of the groups, then of the caches */
-    struct pith_assign_part *part;     /* the same */
-    size_t parts;
-    uint64_t weights; /* of all groups */
-    double *room;     /* [routers]: variances, or what they are priced at */
-    struct pith_assigned got;
-};
-
-/* Engines hold what reads one input as one matrix, and the experts of a layer as one; a GGUF file
- * has a type for each of a layer's tensors, in which experts lie side by side. */
-static size_t leader_of(const struct search *s, const struct pith_choice *c)
-{
-    const struct pith_layer_plan *l = pith_job_plan(s->job, c->layer);
-    const struct pith_node *node = pith_plan_experts(l);
-    const size_t first = s->job->model->plans.first[c->layer];
-    const bool file = s->job->container->file != NULL;
-    if (l->linear[c->linear].expert != PITH_NO_PART && node) {
-        const uint32_t at = c->linear - node->u.experts.first;
-        return first + node->u.experts.first + (file ? at % node->u.experts.each : 0);
-    }
-    return first + (file ? c->linear : l->site[l->linear[c->linear].site].first);
-}
-
-static bool can_any(const struct search *s, size_t choice)
-{
-    for (size_t g = 0; g < s->sense->grids; g++)
-        if (pith_sense_at(s->sense, choice, g)->can) return true;
-    return false;
-}
-
-struct sums {
-    uint64_t bytes;
-    double fixed, sway;
-};
-
-static void add_option(struct group *g, size_t grid, const struct sums *s)
-{
-    g->grid[g->options] = grid;
-    g->fixed[g->options] = s->fixed;
-    g->sway[g->options] = s->sway;
-    g->option[g->options++] = (struct pith_assign_option){s->bytes, s->fixed};
-}
-
-/* The sums over the linears of a group, in the order of the choices. */
-static void fill_group(const struct search *s, size_t number)
-{
-    struct group *group = &s->group[number];
-    for (size_t grid = 0; grid <= s->sense->grids; grid++) {
-        const bool plain = grid == s->sense->grids;
-        struct sums sums = {0};
-        bool can = true;
-        for (size_t i = group->first; i < s->job->choice_count; i++) {
-            if (s->group_of[i] != number) continue;
-            const struct pith_choice *c = &s->job->choices[i];
-            const struct pith_sense_cell *cell = plain ? NULL : pith_sense_at(s->sense, i, grid);
-            can = can && (plain || cell->can);
-            sums.bytes += plain ? 2ull * c->rows * c->cols : cell->bytes;
-            sums.fixed += plain ? 0 : cell->kld;
-            sums.sway += plain ? 0 : cell->sway;
-        }
-        if (can) add_option(group, plain ? PITH_TRIES : grid, &sums);
-    }
-}
-
-static enum pith_status find_groups(struct search *s, struct pith_error *err)
-{
-    const size_t n = s->job->choice_count, parts = n + s->menu.parts;
-    s->group_of = pith_alloc(n, sizeof *s->group_of);
-    size_t *number = pith_alloc(n, sizeof *number); /* of a leader's group */
-    s->group = pith_zalloc(n, sizeof *s->group);
-    s->part = pith_alloc(parts, sizeof *s->part);
-    s->chosen = pith_alloc(parts, sizeof *s->chosen);
-    s->room = pith_alloc(s->sense->routes.routers + 1, sizeof *s->room);
-    const bool there = s->group_of && number && s->group && s->part && s->chosen && s->room;
-    for (size_t i = 0; i < n && there; i++) number[i] = s->group_of[i] = SIZE_MAX;
-    for (size_t i = 0; i < n && there; i++) {
-        const struct pith_choice *c = &s->job->choices[i];
-        const size_t leader = leader_of(s, c);
-        if (!can_any(s, i)) continue;
-        if (number[leader] == SIZE_MAX) {
-            s->group[s->groups].first = i;
-            s->group[s->groups].from = pith_sense_from(s->sense, s->job, i);
-            number[leader] = s->groups++;
-        }
-        s->group_of[i] = number[leader];
-        s->group[number[leader]].weights += (uint64_t)c->rows * c->cols;
-        s->weights += (uint64_t)c->rows * c->cols;
-    }
-    pith_free(number);
-    if (!there) return pith_fail_nomem(err, "the groups of linears");
-    for (size_t i = 0; i < s->groups; i++) {
-        fill_group(s, i);
-        s->part[i] = (struct pith_assign_part){s->group[i].option, s->group[i].options};
-    }
-    s->parts = s->groups;
-    return s->groups ? PITH_OK
-                     : pith_fail(err, PITH_UNSUPPORTED, "there is no linear to choose a grid for");
-}
-
-/* The caches of so many users compete for the same bytes. */
-static enum pith_status add_caches(struct search *s, size_t users, struct pith_error *err)
-{
-    size_t count = 0, at = 0;
-    for (size_t i = 0; i < s->menu.parts; i++) count += s->menu.part[i].options;
-    s->caches = pith_alloc(count, sizeof *s->caches);
-    if (!s->caches) return pith_fail_nomem(err, "caches");
-    for (size_t i = 0; i < s->menu.parts; i++) {
-        const struct pith_kv_menu_part *m = &s->menu.part[i];
-        s->part[s->parts++] = (struct pith_assign_part){s->caches + at, m->options};
-        for (size_t k = 0; k < m->options; k++)
-            s->caches[at++] =
-                (struct pith_assign_option){users * m->option[k].bytes, m->option[k].loss};
-    }
-    return PITH_OK;
-}
-
-static enum pith_status measure_caches(struct search *s, const struct wish *w,
-                                       struct pith_error *err)
-{
-    const struct pith_job *job = s->job;
-    const struct pith_kv_auto_job kv = {.backend = job->backend,
-                                        .model = job->model,
-                                        .tokenizer = job->tokenizer,
-                                        .progress = &job->options->progress};
-    if (!takes_caches(w)) return PITH_OK;
-    return pith_kv_auto_menu(&kv, w->context, &s->menu, err);
-}
-
-/* --- choosing --------------------------------------------------------------------------------- */
-
-/* The variance of each router's margins under what is chosen, or at most, into the room. */
-static void sum_sways(const struct search *s, bool most)
-{
-    const uint32_t routers = s->sense->routes.routers;
-    for (uint32_t r = 0; r < routers; r++) s->room[r] = 0;
-    for (size_t i = 0; i < s->groups; i++) {
-        const struct group *g = &s->group[i];
-        double sway = most ? 0 : g->sway[s->chosen[i]];
-        for (size_t k = 0; k < g->options && most; k++) sway = fmax(sway, g->sway[k]);
-        for (uint32_t r = g->from; r < routers; r++) s->room[r] += sway;
-    }
-}
-
-/* What the chosen grids cost; their variances are in the room. */
-static double cost_of_weights(const struct search *s)
-{
-    double sum = 0;
-    for (size_t i = 0; i < s->groups; i++) sum += s->group[i].fixed[s->chosen[i]];
-    sum_sways(s, false);
-    for (uint32_t r = 0; r < s->sense->routes.routers; r++)
-        sum += pith_router_kld(&s->sense->routes.router[r], s->room[r]);
-    return sum;
-}
-
-static double cost_of_caches(const struct search *s)
-{
-    double sum = 0;
-    for (size_t i = 0; i < s->menu.parts; i++)
-        sum += s->menu.part[i].option[s->chosen[s->groups + i]].loss;
-    return sum;
-}
-
-/* Options lose what they cost while choices of experts stay, and their share of what swaying the
- * routers costs, each variance at its price. */
-static void price_options(struct search *s)
-{
-    for (size_t i = 0; i < s->groups; i++) {
-        struct group *g = &s->group[i];
-        double sum = 0;
-        for (uint32_t r = g->from; r < s->sense->routes.routers; r++) sum += s->room[r];
-        for (size_t k = 0; k < g->options; k++)
-            g->option[k].loss = g->fixed[k] + sum * g->sway[k];
-    }
-}
-
-/* Chords of the curves, from 0 to the most that there can be, lie below them: what is best by these
- * bounds all others from below. */
-static void price_by_chords(struct search *s)
-{
-    const struct pith_routes *routes = &s->sense->routes;
-    sum_sways(s, true);
-    for (uint32_t r = 0; r < routes->routers; r++) {
-        const struct pith_router_curve *c = &routes->router[r];
-        const double most = s->room[r];
-        s->room[r] = most > 0 ? pith_router_kld(c, most) / most : pith_router_slope(c, 0);
-    }
-    price_options(s);
-}
-
-static void price_by_tangents(struct search *s)
-{
-    const struct pith_routes *routes = &s->sense->routes;
-    sum_sways(s, false);
-    for (uint32_t r = 0; r < routes->routers; r++)
-        s->room[r] = pith_router_slope(&routes->router[r], s->room[r]);
-    price_options(s);
-}
-
-/* Tangents of concave curves lie above them: what is better by the tangents at what was found is
- * better, so that costs fall until nothing changes. */
-static enum pith_status descend(struct search *s, const struct pith_assign *a,
-                                struct pith_error *err)
-{
-    enum { ROUNDS = 20 };
-    size_t *before = pith_alloc(s->parts, sizeof *before);
-    if (!before) return pith_fail_nomem(err, "an assignment");
-    double cost = cost_of_weights(s) + cost_of_caches(s);
-    struct pith_assigned got;
-    enum pith_status r = PITH_OK;
-    for (int i = 0; i < ROUNDS && r == PITH_OK; i++) {
-        memcpy(before, s->chosen, s->parts * sizeof *before);
-        price_by_tangents(s);
-        r = pith_assign(a, s->chosen, &got, err);
-        const double now = r == PITH_OK ? cost_of_weights(s) + cost_of_caches(s) : cost;
-        if (now >= cost) {
-            memcpy(s->chosen, before, s->parts * sizeof *before);
-            break;
-        }
-        cost = now;
-    }
-    pith_free(before);
-    s->got.loss = cost;
-    s->got.exact = false;
-    return r;
-}
-
-static enum pith_status assign(struct search *s, uint64_t budget, size_t cells,
-                               struct pith_error *err)
-{
-    const struct pith_assign a = {
-        .part = s->part, .parts = s->parts, .budget = budget, .cells = cells};
-    if (s->sense->routes.routers == 0) return pith_assign(&a, s->chosen, &s->got, err);
-    price_by_chords(s);
-    PITH_TRY(pith_assign(&a, s->chosen, &s->got, err));
-    return descend(s, &a, err);
-}
-
-/* Bytes of the model's other weights, and of each position's keys and values. */
-static enum pith_status other_bytes(const struct search *s, const struct wish *w, uint64_t *bytes,
-                                    struct pith_error *err)
-{
-    const struct pith_job *job = s->job;
-    const struct pith_plans *plans = &job->model->plans;
-    uint64_t linears = 0;
-    for (size_t i = 0; i < job->choice_count; i++) {
-        const struct pith_choice *c = &job->choices[i];
-        const struct pith_qspec spec = {
-            .rows = c->rows,
-            .cols = c->cols,
-            .grid = c->grid,
-            .scale_dtype = job->container->scale_dtype(&c->grid, job->container_opts.model_dtype)};
-        if (c->grid.format) linears += (uint64_t)(pith_qspec_bits(&spec) * c->rows * c->cols / 8);
-    }
-    *bytes = job->layout.total_bytes > linears ? job->layout.total_bytes - linears : 0;
-    if (w->bound != FIT || s->menu.parts) return PITH_OK;
-    struct pith_kv_format kv;
-    double position = 0;
-    PITH_TRY(pith_kv_parse(w->kv, PITH_BF16, job->model, &kv, err));
-    for (uint32_t i = 0; i < plans->layers; i++)
-        position +=
-            pith_kv_position_bytes(kv.layer ? &kv.layer[i] : &kv, &pith_plan(plans, i)->state);
-    pith_kv_format_free(&kv);
-    *bytes += (uint64_t)(position * (double)w->context * (double)w->users);
-    return PITH_OK;
-}
-
-/* Bytes of the smallest options, and of the largest. */
-static void find_range(const struct search *s, uint64_t *low, uint64_t *high)
-{
-    *low = *high = 0;
-    for (size_t i = 0; i < s->parts; i++) {
-        uint64_t least = UINT64_MAX, most = 0;
-        for (size_t k = 0; k < s->part[i].options; k++) {
-            const uint64_t cost = s->part[i].option[k].cost;
-            if (cost < least) least = cost;
-            if (cost > most) most = cost;
-        }
-        *low += least;
-        *high += most;
-    }
-}
-
-/* The smallest budget whose best assignment loses at most that. */
-static enum pith_status choose_by_loss(struct search *s, double most, struct pith_error *err)
-{
-    enum { HALVINGS = 40, FEW = 1 << 21 };
-    uint64_t low, high;
-    find_range(s, &low, &high);
-    for (int i = 0; i < HALVINGS && low < high; i++) {
-        const uint64_t middle = low + (high - low) / 2;
-        PITH_TRY(assign(s, middle, FEW, err));
-        if (s->got.loss <= most) high = middle;
-        else low = middle + 1;
-    }
-    return assign(s, high, FEW, err);
-}
-
-static enum pith_status choose(struct search *s, const struct wish *w, struct pith_error *err)
-{
-    uint64_t other = 0, budget = (uint64_t)(w->bits / 8 * (double)s->weights);
-    if (w->bound == MAX_KL) return choose_by_loss(s, w->most, err);
-    if (w->bound != BITS) {
-        PITH_TRY(other_bytes(s, w, &other, err));
-        if (other >= w->bytes)
-            return pith_fail(
-                err, PITH_LIMIT, "the rest of the model%s takes %llu MiB of %llu MiB already",
-                w->bound == FIT && !s->menu.parts ? " and its cache" : "",
-                (unsigned long long)(other >> 20), (unsigned long long)(w->bytes >> 20));
-        budget = w->bytes - other;
-    }
-    uint64_t least, most;
-    find_range(s, &least, &most);
-    if (budget < least && s->menu.parts)
-        return pith_fail(err, PITH_LIMIT,
-                         "the smallest grids and caches that were tried take %llu MiB, and the "
-                         "rest of the model leaves %llu",
-                         (unsigned long long)(least >> 20), (unsigned long long)(budget >> 20));
-    if (budget < least)
-        return pith_fail(err, PITH_LIMIT,
-                         "the smallest grids that were tried need %.2f bits a weight, and the "
-                         "budget leaves %.2f; --try names others",
-                         8 * (double)least / (double)s->weights,
-                         8 * (double)budget / (double)s->weights);
-    return assign(s, budget, 0, err);
-}
-
-/* --- the recipe ------------------------------------------------------------------------------- */
-
-static const char *grid_text(const struct search *s, size_t group, char text[PITH_GRID_TEXT])
-{
-    const size_t grid = s->group[group].grid[s->chosen[group]];
-    if (grid == PITH_TRIES) return "none";
-    pith_grid_format(&s->sense->grid[grid], text);
-    return text;
-}
-
-static json_t *linears_of(const struct search *s)
-{
-    json_t *j = json_object();
-    for (size_t i = 0; i < s->job->choice_count; i++) {
-        char text[PITH_GRID_TEXT];
-        if (s->group_of[i] == SIZE_MAX) continue;
-        pith_json_set(&j, s->job->choices[i].module,
-                      json_string(grid_text(s, s->group_of[i], text)));
-    }
-    return j;
-}
-
-static const char *budget_text(const struct pith_quantize_options *o, char text[64])
-{
-    if (o->budget) (void)snprintf(text, 64, "%s", o->budget);
-    else if (o->fit) (void)snprintf(text, 64, "%s", o->fit);
-    else (void)snprintf(text, 64, "KL %g", o->max_kl);
-    return text;
-}
-
-/* The grid of most weights stands for the recipe. */
-static const char *usual_grid(const struct search *s, char text[PITH_GRID_TEXT])
-{
-    uint64_t weights[PITH_TRIES + 1] = {0};
-    size_t best = s->sense->grids ? 0 : PITH_TRIES;
-    for (size_t i = 0; i < s->groups; i++)
-        weights[s->group[i].grid[s->chosen[i]]] += s->group[i].weights;
-    for (size_t g = 0; g < s->sense->grids; g++)
-        if (weights[g] > weights[best]) best = g;
-    pith_grid_format(&s->sense->grid[best], text);
-    return text;
-}
-
-/* What the chosen caches are, and what they cost. */
-static enum pith_status add_cache(struct search *s, json_t *predicted, struct pith_error *err)
-{
-    const struct pith_job *job = s->job;
-    const struct pith_kv_auto_job kv = {.backend = job->backend, .model = job->model};
-    double bits;
-    if (!s->menu.parts) return PITH_OK;
-    PITH_TRY(pith_kv_menu_choose(&s->menu, &kv, s->chosen + s->groups, &bits, err));
-    json_t *cache =
-        json_pack("{s:f, s:f, s:O}", "bits", bits, "kld", cost_of_caches(s), "record",
-                  s->menu.record);
-    return json_object_set_new(predicted, "cache", cache) == 0 ? PITH_OK
-                                                               : pith_fail_nomem(err, "caches");
-}
-
-static enum pith_status save(struct search *s, const struct pith_quantize_options *o,
-                             const char *path, struct pith_error *err)
-{
-    char usual[PITH_GRID_TEXT], budget[64];
-    const struct pith_job *job = s->job;
-    uint64_t bytes = 0;
-    const double loss = cost_of_weights(s);
-    for (size_t i = 0; i < s->groups; i++) bytes += s->group[i].option[s->chosen[i]].cost;
-    json_t *predicted =
-        json_pack("{s:s, s:f, s:f, s:I, s:f, s:b, s:I}", "budget", budget_text(o, budget), "kld",
-                  loss, "bits", 8 * (double)bytes / (double)s->weights, "bytes", (json_int_t)bytes,
-                  "bound", s->got.bound, "exact", (int)s->got.exact, "tokens",
-                  (json_int_t)(job->calib.windows * job->calib.length));
-    json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o}", "name", "auto", "base",
-                          job->recipe.name, "container", job->container->name, "weights",
-                          usual_grid(s, usual), "round", job->recipe.round->name, "predicted",
-                          predicted, "linears", linears_of(s));
-    if (!j) return pith_fail_nomem(err, path);
-    enum pith_status r = add_cache(s, json_object_get(j, "predicted"), err);
-    if (r == PITH_OK) r = pith_json_save(path, j, err);
-    json_decref(j);
-    return r;
-}
-
-/* --- the whole -------------------------------------------------------------------------------- */
-
-static void free_search(struct search *s)
-{
-    pith_free(s->group_of);
-    pith_free(s->group);
-    pith_free(s->part);
-    pith_free(s->chosen);
-    pith_free(s->caches);
-    pith_free(s->room);
-    pith_kv_menu_free(&s->menu);
-}
-
-static enum pith_status search(const struct pith_job *job, const struct pith_sense *sense,
-                               const struct pith_quantize_options *asked, const char *path,
-                               struct pith_error *err)
-{
-    struct search s = {.job = job, .sense = sense};
-    struct wish w;
-    enum pith_status r = parse_wish(asked, &w, err);
-    if (r == PITH_OK) r = measure_caches(&s, &w, err);
-    if (r == PITH_OK) r = find_groups(&s, err);
-    if (r == PITH_OK && s.menu.parts) r = add_caches(&s, w.users, err);
-    if (r == PITH_OK) r = choose(&s, &w, err);
-    if (r == PITH_OK) r = save(&s, asked, path, err);
-    free_search(&s);
-    return r;
-}
-
-static enum pith_status find(struct pith_job *job, const struct pith_quantize_options *asked,
-                             struct pith_candidates *t, const char *folder, struct pith_error *err)
+static enum pith_status find(struct pith_job *job, const struct trial *t,
+                             struct pith_candidates *candidates, struct pith_error *err)
 {
     PITH_TRY(pith_job_open(job, err));
     PITH_TRY(pith_sense_check(job, err));
-    PITH_TRY(pith_tries_settle(job, t, err));
+    PITH_TRY(pith_tries_settle(job, candidates, err));
     PITH_TRY(pith_job_layout(job, err));
-    PITH_TRY(pith_dir_make(folder, err));
-    struct pith_sense s = {.grid = t->grid, .grids = t->count};
-    char *path = pith_path_join(folder, PITH_AUTO_RECIPE);
-    enum pith_status r = path ? pith_sense_run(job, folder, &s, err) : pith_fail_nomem(err, folder);
-    if (r == PITH_OK) r = search(job, &s, asked, path, err);
-    pith_free(path);
+    PITH_TRY(pith_dir_make(t->folder, err));
+    struct pith_sense s = {.grid = candidates->grid, .grids = candidates->count};
+    struct pith_auto_wish w;
+    enum pith_status r = parse_wish(t->asked, &w, err);
+    if (r == PITH_OK) r = pith_sense_run(job, t->folder, &s, err);
+    if (r == PITH_OK) r = pith_auto_choose(job, &s, &w, t->path, err);
     pith_sense_free(&s);
     return r;
+}
+
+static enum pith_status try_one(struct pith_backend *be, const struct trial *t,
+                                struct pith_error *err)
+{
+    struct pith_candidates candidates;
+    struct pith_quantize_options mine = pith_auto_base(t->asked);
+    if (t->asked->resume && pith_path_exists(t->path)) return PITH_OK;
+    PITH_TRY(pith_tries_parse(&t->asked->tries, &candidates, err));
+    if (t->like) mine.recipe = t->like;
+    mine.transform = t->transform;
+    mine.resume = mine.rehearse = false;
+    if (mine.calib_tokens > TOKENS) mine.calib_tokens = TOKENS;
+    if (mine.seq_len > WINDOW) mine.seq_len = WINDOW;
+    struct pith_job job = {.options = &mine, .backend = be, .senses = true};
+    enum pith_status s = find(&job, t, &candidates, err);
+    s = pith_checkpoint_settle(job.model ? job.model->checkpoint : NULL, false, s, err);
+    pith_job_close(&job);
+    return s;
+}
+
+/* What a recipe that was found is worth: less is better. */
+struct worth {
+    double first, then;
+};
+
+static struct worth worth_of(const json_t *recipe, const struct pith_quantize_options *o)
+{
+    const json_t *p = json_object_get(recipe, "predicted");
+    const double kld = json_number_value(json_object_get(p, "kld")) +
+                       json_number_value(json_object_get(json_object_get(p, "cache"), "kld"));
+    const double bytes = json_number_value(json_object_get(p, "bytes"));
+    return o->max_kl > 0 ? (struct worth){bytes, kld} : (struct worth){kld, bytes};
+}
+
+/* The best of those found so far stays in *best (owned); "tried" receives what each foretells. */
+static enum pith_status weigh(const struct trial *t, json_t **best, json_t **tried,
+                              struct pith_error *err)
+{
+    json_t *j = NULL;
+    PITH_TRY(pith_json_load(t->path, RECIPE_LIMIT, &j, err));
+    const json_t *p = json_object_get(j, "predicted");
+    pith_json_add(tried, json_pack("{s:s, s:O, s:O}", "transform", t->transform, "kld",
+                                   json_object_get(p, "kld"), "bits", json_object_get(p, "bits")));
+    const struct worth now = worth_of(j, t->asked), before = worth_of(*best, t->asked);
+    if (*best && (now.first > before.first ||
+                  (now.first == before.first && now.then >= before.then))) {
+        json_decref(j);
+        return PITH_OK;
+    }
+    json_decref(*best);
+    *best = j;
+    return PITH_OK;
+}
+
+/* Sensitivities are of one linear at a time, rounded by GPTQ. Making up for what the inputs have
+ * drifted by, too, gains a tenth to a sixth whatever the grids are (docs/techniques.md). */
+static const char *last_rounder(const struct pith_quantize_options *o, const json_t *recipe)
+{
+    const char *sensed = json_string_value(json_object_get(recipe, "round"));
+    return !o->round && sensed && strcmp(sensed, "gptq") == 0 ? "qep" : sensed;
+}
+
+static enum pith_status keep(const struct pith_quantize_options *o, const char *path, json_t *best,
+                             json_t *tried, struct pith_error *err)
+{
+    json_t *predicted = json_object_get(best, "predicted");
+    const char *round = last_rounder(o, best);
+    const bool bad =
+        !tried || !round ||
+        json_object_set(predicted, "round", json_object_get(best, "round")) != 0 ||
+        json_object_set(predicted, "tried", tried) != 0 ||
+        json_object_set_new(best, "round", json_string(round)) != 0;
+    return bad ? pith_fail_nomem(err, path) : pith_json_save(path, best, err);
+}
+
+/* Transforms that come into question: the table's, or behind its first, which changes nothing and
+ * says by which grids others are judged, the one that is named. NULL: no more. */
+static const char *transform_at(const struct pith_quantize_options *o, size_t i)
+{
+    const char *first = pith_try_transform(0);
+    if (i == 0 || !o->transform) return pith_try_transform(i);
+    return i == 1 && strcmp(o->transform, first) != 0 ? o->transform : NULL;
+}
+
+static bool is_asked(const struct pith_quantize_options *o, const char *transform)
+{
+    return !o->transform || strcmp(o->transform, transform) == 0;
+}
+
+static enum pith_status try_all(struct pith_backend *be, const struct pith_quantize_options *o,
+                                const char *folder, json_t **best, json_t **tried,
+                                struct pith_error *err)
+{
+    char *like = NULL;
+    const char *name;
+    enum pith_status s = PITH_OK;
+    for (size_t i = 0; s == PITH_OK && (name = transform_at(o, i)) != NULL; i++) {
+        struct pith_str path = {0};
+        pith_str_printf(&path, "%s/auto.%zu.json", folder, i);
+        const struct trial t = {o, folder, name, path.data, like};
+        s = path.failed ? pith_fail_nomem(err, folder) : try_one(be, &t, err);
+        if (s == PITH_OK && is_asked(o, name)) s = weigh(&t, best, tried, err);
+        if (like) pith_str_free(&path);
+        else like = path.data;
+    }
+    pith_free(like);
+    return s;
 }
 
 enum pith_status pith_auto_find(struct pith_backend *be, const struct pith_quantize_options *o,
                                 const char *folder, struct pith_error *err)
 {
-    struct pith_candidates t;
-    struct pith_quantize_options mine = pith_auto_base(o);
     char *path = pith_path_join(folder, PITH_AUTO_RECIPE);
-    if (!path) return pith_fail_nomem(err, folder);
-    const bool found = o->resume && pith_path_exists(path);
+    json_t *best = NULL, *tried = json_array();
+    enum pith_status s = path ? PITH_OK : pith_fail_nomem(err, folder);
+    if (s == PITH_OK && !(o->resume && pith_path_exists(path))) {
+        s = try_all(be, o, folder, &best, &tried, err);
+        if (s == PITH_OK) s = keep(o, path, best, tried, err);
+    }
+    json_decref(best);
+    json_decref(tried);
     pith_free(path);
-    if (found) return PITH_OK;
-    PITH_TRY(pith_tries_parse(&o->tries, &t, err));
-    mine.resume = mine.rehearse = false;
-    if (mine.calib_tokens > TOKENS) mine.calib_tokens = TOKENS;
-    if (mine.seq_len > WINDOW) mine.seq_len = WINDOW;
-    struct pith_job job = {.options = &mine, .backend = be, .senses = true};
-    enum pith_status s = find(&job, o, &t, folder, err);
-    s = pith_checkpoint_settle(job.model ? job.model->checkpoint : NULL, false, s, err);
-    pith_job_close(&job);
     return s;
 }

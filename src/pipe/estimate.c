@@ -295,6 +295,13 @@ static void transform_block(struct pith_meter *m, const struct pith_job *job, ui
     }
 }
 
+uint64_t pith_job_transform_bytes(const struct pith_job *job, uint32_t layer)
+{
+    struct pith_meter m = {0};
+    transform_block(&m, job, layer);
+    return m.most;
+}
+
 /* --- a layer --------------------------------------------------------------------------------- */
 
 /* What is stored from floats: zeros in 16 bits, what a transform went into. */

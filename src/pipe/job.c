@@ -244,14 +244,14 @@ enum pith_status pith_job_fit(struct pith_job *job, struct pith_error *err)
     return pith_progress_step(&o->progress, "preparing", 0, 1, err);
 }
 
-/* A block that is rounded as a whole, or goes along as it was, is held so; a transform can do with
- * one expert at a time. */
+/* A block that is rounded as a whole, goes along as it was, or whose sensitivities are looked at is
+ * held so; a transform can do with one expert at a time. */
 static bool holds_layers(const struct pith_job *job)
 {
     bool apart = true;
     for (uint32_t k = 0; k < job->model->plans.kinds; k++)
         apart = apart && pith_plan_experts_apart(&job->model->plans.kind[k]);
-    return pith_job_keeps_float(job) || (job->needs_transform && !apart);
+    return pith_job_keeps_float(job) || (job->needs_transform && (job->senses || !apart));
 }
 
 enum pith_status pith_job_open(struct pith_job *job, struct pith_error *err)

@@ -235,6 +235,8 @@ uint64_t pith_job_estimate(const struct pith_job *job);
  * it, its floats, statistics and codes not counted. */
 uint64_t pith_job_made_bytes(const struct pith_job *job, const struct pith_choice *c);
 uint64_t pith_job_rounding_bytes(const struct pith_job *job, const struct pith_choice *c);
+/* Of it: what transforming a layer takes beside its block. */
+uint64_t pith_job_transform_bytes(const struct pith_job *job, uint32_t layer);
 /* Bytes of a linear's tensor in the input, and of the copy that its rows are put in order in, 0
  * where they lie so. */
 uint64_t pith_job_tensor_bytes(const struct pith_job *job, const struct pith_choice *c);

@@ -10,6 +10,7 @@
 #include "model/head_grad.h"
 #include "pipe/sense_draw.h"
 #include "pipe/sense_state.h"
+#include "pipe/sense_transform.h"
 #include "quant/scale.h"
 
 #include <math.h>
@@ -553,13 +554,26 @@ static enum pith_status note_back(struct pass *p, uint32_t layer, struct pith_er
     return pith_sense_state_add(&p->state, line, err);
 }
 
+/* A guide is of the model as it is; its linears are rounded by it whatever is done to them. */
+static enum pith_status transform(struct pass *p, uint32_t layer, struct pith_error *err)
+{
+    const struct pith_sense_place place = {.layer = layer,
+                                           .collector = &p->collector,
+                                           .in = acts_of(p, layer),
+                                           .spare = acts_of(p, layer + 1),
+                                           .done = p->done,
+                                           .total = p->total};
+    return p->s->guide ? PITH_OK : pith_sense_transform(p->job, &place, &p->block, err);
+}
+
 static enum pith_status go_back(struct pass *p, struct pith_error *err)
 {
     struct pith_model *m = p->job->model;
     for (uint32_t l = m->shape.layers - p->back; l-- > 0;) {
         PITH_TRY(step(p, "backward", l, err));
         PITH_TRY(pith_block_load(m, l, PITH_LOAD_FLOAT, &p->block, err));
-        const enum pith_status s = go_through(p, l, err);
+        enum pith_status s = transform(p, l, err);
+        if (s == PITH_OK) s = go_through(p, l, err);
         pith_block_free(&p->block);
         if (s != PITH_OK) return s;
         PITH_TRY(note_back(p, l, err));
@@ -649,10 +663,10 @@ static enum pith_status take_up(struct pass *p, struct pith_error *err)
 
 enum pith_status pith_sense_check(const struct pith_job *job, struct pith_error *err)
 {
-    if (job->needs_transform || job->recipe.transform->basis)
+    if (job->recipe.transform->basis)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "the transform %s changes what is rounded; sensitivities are of the model"
-                         " as it is: --transform none",
+                         "the transform %s changes the basis of the whole model; sensitivities are"
+                         " of its own: --transform none",
                          job->recipe.transform->name);
     if (job->needs_round & (PITH_NEED_GUIDED | PITH_NEED_DRIFT))
         return pith_fail(err, PITH_UNSUPPORTED,
@@ -735,7 +749,7 @@ enum pith_status pith_sense_run(const struct pith_job *job, const char *folder,
                      .windows = job->calib.windows,
                      .length = job->calib.length,
                      .needs = s->guide ? 0 : job->recipe.round->needs,
-                     .total = 2.0 * job->model->shape.layers};
+                     .total = 2.0 * job->model->shape.layers + (job->needs_transform != 0)};
     s->cell = NULL;
     s->routes = (struct pith_routes){0};
     if (!s->guide) PITH_TRY(pith_routes_open(&s->routes, &job->model->plans, err));

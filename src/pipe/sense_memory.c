@@ -49,18 +49,21 @@ enum pith_status pith_sense_fit(const struct pith_job *job, const struct pith_se
     const struct pith_model *m = job->model;
     const uint64_t limit = job->options->memory;
     const unsigned threads = pith_pool_threads(pith_backend_pool(job->backend));
-    uint64_t site = 0, block = 0;
+    uint64_t site = 0, block = 0, transform = 0;
     *most = HELD;
     if (!limit || s->guide) return PITH_OK; /* the run that is guided was held against it */
     for (uint32_t l = 0; l < m->shape.layers; l++) {
         const struct pith_layer_plan *plan = pith_job_plan(job, l);
         const uint64_t bytes = pith_block_float_bytes(plan);
         if (bytes > block) block = bytes;
+        const uint64_t first = pith_job_transform_bytes(job, l);
+        if (first > transform) transform = first;
         for (uint32_t i = 0; i < plan->sites; i++) {
             const uint64_t one = site_bytes(job, s, l, &plan->site[i], needs);
             if (one > site) site = one;
         }
     }
+    if (transform > site) site = transform; /* nothing is rounded meanwhile */
     const uint64_t fixed = pith_memory_anonymous() + pith_heap_holes() + block + site +
                            through_bytes(job) + pith_route_work_bytes(m, job->calib.length) +
                            (s->reads ? pith_reads_bytes(s->reads, m, threads) : 0);

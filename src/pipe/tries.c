@@ -10,17 +10,35 @@
 static const char *const usual[] = {
 #define PITH_TRY_GRID(name) name,
 #define PITH_TRY_SPARE(name)
+#define PITH_TRY_TRANSFORM(name)
 #include "pipe/tries.def"
 #undef PITH_TRY_GRID
 #undef PITH_TRY_SPARE
+#undef PITH_TRY_TRANSFORM
 };
 static const char *const spare[] = {
 #define PITH_TRY_GRID(name)
 #define PITH_TRY_SPARE(name) name,
+#define PITH_TRY_TRANSFORM(name)
 #include "pipe/tries.def"
 #undef PITH_TRY_GRID
 #undef PITH_TRY_SPARE
+#undef PITH_TRY_TRANSFORM
 };
+static const char *const transforms[] = {
+#define PITH_TRY_GRID(name)
+#define PITH_TRY_SPARE(name)
+#define PITH_TRY_TRANSFORM(name) name,
+#include "pipe/tries.def"
+#undef PITH_TRY_GRID
+#undef PITH_TRY_SPARE
+#undef PITH_TRY_TRANSFORM
+};
+
+const char *pith_try_transform(size_t i)
+{
+    return i < PITH_COUNT(transforms) ? transforms[i] : NULL;
+}
 
 static bool takes(const struct pith_job *job, const struct pith_choice *c,
                   const struct pith_grid *g)

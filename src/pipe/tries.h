@@ -1,4 +1,4 @@
-/* pipe/tries.h: the grids that are weighed against each other. */
+/* pipe/tries.h: the grids that are weighed against each other, and the transforms. */
 #ifndef PITH_PIPE_TRIES_H
 #define PITH_PIPE_TRIES_H
 
@@ -11,6 +11,8 @@ struct pith_candidates {
     size_t spare; /* from there on: only for linears that no other of fewer than eight bits fits */
     bool named; /* by a person: each has to fit */
 };
+/* The transforms of tries.def, static texts; the first leaves the model as it is. NULL: no more. */
+const char *pith_try_transform(size_t i);
 /* Each text may list several, with commas; without any those of tries.def. PITH_ARG,
  * PITH_UNSUPPORTED for a text that is no grid of weights, PITH_LIMIT for too many. */
 enum pith_status pith_tries_parse(const struct pith_list *texts, struct pith_candidates *t,

@@ -59,6 +59,11 @@ elif what == "recipe":  # within its budget, and engines' rules for what they ho
             a = [j["linears"][f"model.layers.{layer}.self_attn.{x}_proj"] for x in "qkv"]
             m = [j["linears"][f"model.layers.{layer}.mlp.{x}_proj"] for x in ("gate", "up")]
             assert len(set(a)) == 1 and len(set(m)) == 1, (a, m)
+elif what == "transformed":
+    kld = {t["transform"]: t["kld"] for t in j["predicted"]["tried"]}
+    measured = json.load(open(rest[0]))["prediction"]["measured"]
+    assert j["transform"] == "awq" and j["round"] == "qep" and j["predicted"]["round"] == "gptq", j
+    assert j["predicted"]["kld"] == kld["awq"] < 0.8 * kld["none"] and measured < 1.3 * kld["awq"], (kld, measured)
 elif what == "came":  # true: the account says so
     p = j["prediction"]
     assert p["tokens"] == 4096 and 0.5 < p["measured"] / p["kld"] < 2 and p["standard_error"] > 0, p
@@ -117,7 +122,9 @@ check "as text" grep -q 'model.layers.5.mlp.down_proj' table.txt
 check "a uniform recipe" "$pith" quantize "$probe" -o u3 -r rtn --weights int3:g128:asym --quiet
 measured u3 u3.json "$root/src/calib/builtin.txt"
 check "diverges as predicted within 1.3" python3 look.py sum rtn.json int3:g128:asym u3.json
-refuse "a recipe that transforms" 1 'transform awq' "$pith" sensitivity "$probe" -r awq $few
+refuse "a recipe that changes the basis" 1 'transform rotate' "$pith" sensitivity "$probe" -r quarot $few
+check "of a transformed model" sense awq -r awq+gptq --acts none --kv none
+check "every linear on every grid, too" python3 look.py table awq.json
 refuse "a grid that the container does not take" 1 'does not take that grid' "$pith" sensitivity "$probe" --try q4_k $few
 refuse "a grid that is none" 2 'no such format' "$pith" sensitivity "$probe" --try x9 $few
 
@@ -155,8 +162,14 @@ check "stays within its bits" python3 look.py recipe a/recipe.json 3.6 fused
 check "is proven" "$pith" verify a --against "$probe"
 check "and so is what it foretold" python3 look.py came a/pith.json
 check "leaves nothing else" test ! -e a.auto -a ! -e a.partial
+check "a model with outliers" "${BUILD:-build}/tools/make_outliers" "$probe" outliers
+check "gets a transform" "$pith" quantize outliers -o o -r auto --budget 4.4 --try int3:g128:asym,int4:g128:asym,int5:g128:asym $few --quiet
+check "that is foretold to lose less, and does" python3 look.py transformed o/recipe.json o/pith.json
+check "or the one that is named" "$pith" quantize outliers -o o1 -r auto --budget 4.4 --try int4:g128:asym,int5:g128:asym $few --transform none --round gptq --quiet
+check "and none else" grep -q '"transform": "none"' o1/recipe.json
+check "by the rounder that is named" grep -q '"round": "gptq"' o1/recipe.json
 mixture="$root/models/probe-moe"
-check "a mixture's recipe" "$pith" quantize "$mixture" -o m -r auto --budget 4.2 --try $three $few --quiet
+check "a mixture's recipe" "$pith" quantize "$mixture" -o m -r auto --budget 4.2 --try $three $few --transform none --quiet
 "$pith" sensitivity "$mixture" --try $three $few --container compressed-tensors --acts none --kv none --json --quiet >routes.json
 check "counts the tokens that change experts" python3 look.py routes routes.json m/recipe.json m/pith.json
 check "its recipe runs like any" "$pith" quantize "$probe" -o b -r a/recipe.json $few --quiet
@@ -244,7 +257,9 @@ check "a torn line" sh -c 'printf "0000 {" >>sw.partial/pith.journal'
 check "is nothing" sh -c "$again --json --resume >torn.json"
 check "and the same comes of it" cmp one.json torn.json
 check "-r auto, killed while it looks" python3 kill.py r.auto/pith.journal 10 "$pith" quantize "$probe" -o r -r auto --budget 3.6 --try $three $few --quiet
-check "after a kill" "$pith" quantize "$probe" -o r -r auto --budget 3.6 --try $three $few --resume --quiet
+check "killed when one transform is done" python3 kill.py r.auto/auto.0.json 1 "$pith" quantize "$probe" -o r -r auto --budget 3.6 --try $three $few --resume --quiet
+check "killed in the next" python3 kill.py r.auto/pith.journal 9 "$pith" quantize "$probe" -o r -r auto --budget 3.6 --try $three $few --resume --quiet
+check "after these kills" "$pith" quantize "$probe" -o r -r auto --budget 3.6 --try $three $few --resume --quiet
 same_model "the same comes of it" a1 r
 check "-r auto, killed again" python3 kill.py s2.auto/pith.journal 5 "$pith" quantize "$probe" -o s2 -r auto --budget 3.6 --try $three $few --quiet
 check "may begin anew" "$pith" quantize "$probe" -o s2 -r auto --budget 3.6 --try $three $few --quiet
@@ -272,6 +287,7 @@ q "--weights beside it" 2 'chooses the grids' --budget 4 --weights int4:g128
 q "fewer bits than there are" 1 'need 3.* bits a weight' --budget 2 --try int3:g128:asym,int4:g128:asym
 q "a size smaller than the rest" 1 'takes .* already' --budget 100k
 q "less memory than it takes" 1 'sensitivities need about' --budget 4 --memory 16M
+q "a transform of the whole basis" 2 'own basis' --budget 4 --transform rotate
 q "a learned rounding" 1 'blocks as a whole' --budget 4 --round learned
 refuse "a budget without auto" 2 'does nothing without -r auto' "$pith" quantize "$probe" -o no -r gptq --budget 4
 printf '{"linears": {"model.layers.9.mlp.up_proj": "int4:g128"}}' >far.json
