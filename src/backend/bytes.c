@@ -164,13 +164,14 @@ static void round_batch(const struct job *j, const struct pith_thread_memory *s,
                  (float *)(void *)(slab->less + j->digits * at), j->digits * height);
 }
 
+/* A tile's rows, and what fills the last batch: sums of those behind it are not wanted. */
 static void round_task(void *ctx, size_t task, unsigned thread)
 {
     const struct job *j = ctx;
-    const size_t batch = BATCH / j->digits;
-    for (size_t row = 0; row < j->k.rows; row += batch)
-        round_batch(j, &j->b->scratch[thread], task * j->k.rows, row,
-                    pith_min(batch, j->k.rows - row));
+    const size_t batch = BATCH / j->digits, first = task * j->k.rows;
+    const size_t rows = pith_min(j->k.rows, j->rows + j->ones - first);
+    for (size_t row = 0; row < rows; row += batch)
+        round_batch(j, &j->b->scratch[thread], first, row, pith_min(batch, j->k.rows - row));
 }
 
 /* --- the product ---------------------------------------------------------------------------- */
@@ -253,6 +254,7 @@ static void run_tiles(const struct band *b, size_t tile, size_t col, size_t n)
                                .n = n,
                                .count = pith_min(j->k.rows, j->rows + j->ones - first),
                                .factor = j->pack->m.factor,
+                               .middle = (int32_t)j->pack->m.zero,
                                .beside = j->band,
                                .stored = b->w[0] != b->codes,
                                .scale_panel = GROUPS * PITH_PANEL_ROWS,

@@ -231,6 +231,7 @@ struct pith_byte_tile {
     const uint8_t *w[PITH_TILE_PANELS];
     bool stored;           /* w is within the panels */
     const uint8_t *factor; /* [16], where there are factors */
+    int32_t middle;        /* the zero of a matrix without zeros */
     size_t beside;         /* panels whose columns [col, col + n) are read one after the other */
     const float *scale;
     const int32_t *zero;

@@ -6,7 +6,8 @@
  *
  * so that every load of a tile reads 1 KiB straight on. Codes are unpacked as signed bytes with the
  * zero point taken off, so that a block needs no more than its products; only bytes with zero
- * points of their own (`codes`) stay unsigned, and theirs are taken off afterwards.
+ * points of their own (`codes`) stay unsigned, and theirs are taken off afterwards. For few vectors
+ * memory is the limit: their tile unpacks codes itself, and asks for the lines behind them.
  *
  * A step of 64 columns is four loads (8 cycles each, on two ports that load 64 bytes) and four
  * products (16 cycles each), 64 cycles. When a block ends its sums go to memory (16 cycles a tile:
@@ -50,7 +51,8 @@ INLINE struct place x_at(const struct pith_byte_tile *a, size_t digits, size_t d
                           4 * width};
 }
 
-#define STEP(product, x, x_stride, first, second)                                                  \
+/* `half`: vectors 0 to 15 alone. */
+#define STEP(product, half, x, x_stride, first, second)                                            \
     {                                                                                              \
         const char *const x_ = (const char *)(x);                                                  \
         _tile_loadd(6, first, AMX_LINE);                                                           \
@@ -58,9 +60,11 @@ INLINE struct place x_at(const struct pith_byte_tile *a, size_t digits, size_t d
         product(0, 4, 6);                                                                          \
         _tile_loadd(7, second, AMX_LINE);                                                          \
         product(1, 4, 7);                                                                          \
-        _tile_loadd(5, x_ + AMX_ROWS * (x_stride), x_stride);                                      \
-        product(2, 5, 6);                                                                          \
-        product(3, 5, 7);                                                                          \
+        if (!(half)) {                                                                             \
+            _tile_loadd(5, x_ + AMX_ROWS * (x_stride), x_stride);                                  \
+            product(2, 5, 6);                                                                      \
+            product(3, 5, 7);                                                                      \
+        }                                                                                          \
     }
 
 /* What fills less than a step, with zeros behind it. */
@@ -78,51 +82,159 @@ INLINE void fill_rest(struct place x, const uint8_t *const w[2], size_t words, s
     __asm__ volatile("" : : "r"(r) : "memory");
 }
 
-/* Adds the products of words [word, end) of a digit to the sums. A step stays within a line of x.
- */
-INLINE void multiply(const struct pith_byte_tile *a, bool codes, size_t digits, size_t digit,
-                     size_t word, size_t end)
+/* How a tile is computed: `codes` with zero points of their own; the first sixteen vectors only. */
+struct shape {
+    bool codes, half;
+};
+INLINE size_t rows_of(struct shape s)
 {
-    const size_t step = pith_bytes_step(a->block);
-    struct rest rest;
-    for (size_t n; word < end; word += n) {
-        const size_t room = LINE_WORDS - word % LINE_WORDS;
-        const size_t line = (word - a->col / 4) * AMX_LINE;
-        const uint8_t *const w[2] = {a->w[0] + line, a->w[1] + line};
-        const struct place x = x_at(a, digits, digit, word);
-        n = least(least(room, step), end - word);
-        if (n < step) {
-            fill_rest(x, w, n, &rest);
-            if (codes) STEP(_tile_dpbsud, rest.x, AMX_LINE, rest.w[0], rest.w[1])
-            else STEP(_tile_dpbssd, rest.x, AMX_LINE, rest.w[0], rest.w[1])
-        } else if (codes) {
-            STEP(_tile_dpbsud, x.at, x.stride, w[0], w[1])
+    return s.half ? ROWS / 2 : ROWS;
+}
+
+/* Codes that are read as they are stored become signed bytes some way ahead of the products that
+ * take them, or these would wait for the stores: a ring of lines of both panels, with room for a
+ * block of digits. */
+enum { RING = PITH_DIGITS_BLOCK / 4, AHEAD_WORDS = 2 * LINE_WORDS };
+struct ring {
+    alignas(64) uint8_t line[2][RING][AMX_LINE];
+    bool used;
+    size_t filled, group_end; /* words */
+    const int32_t *zero;      /* of the group; NULL: none */
+};
+
+INLINE __m512i zero_bytes(const struct pith_byte_tile *a, const int32_t *zero)
+{
+    if (!zero) return _mm512_set1_epi8((char)a->middle);
+    return _mm512_mullo_epi32(_mm512_loadu_si512(zero), _mm512_set1_epi32(0x01010101));
+}
+
+/* `words` words of a panel, from the line of `word` on; ahead: bytes to what is asked for. */
+INLINE void unpack_bytes(const uint8_t *at, size_t ahead, size_t words, __m512i zero, uint8_t *to)
+{
+    for (size_t i = 0; i < words; i++, at += AMX_LINE, to += AMX_LINE) {
+        __builtin_prefetch(at + ahead, 0, 2);
+        _mm512_store_si512(to, _mm512_sub_epi8(_mm512_loadu_si512(at), zero));
+    }
+}
+INLINE void unpack_halves(const uint8_t *at, size_t ahead, size_t words, __m512i zero,
+                          const __m512i *table, uint8_t *to)
+{
+    const __m512i low = _mm512_set1_epi8(15);
+    for (size_t i = 0; i < words; i += 2, at += AMX_LINE, to += (size_t)2 * AMX_LINE) {
+        const __m512i v = _mm512_loadu_si512(at);
+        __m512i x = _mm512_and_si512(v, low), y = _mm512_and_si512(_mm512_srli_epi16(v, 4), low);
+        __builtin_prefetch(at + ahead, 0, 2);
+        if (table) {
+            x = _mm512_shuffle_epi8(*table, x);
+            y = _mm512_shuffle_epi8(*table, y);
+        }
+        _mm512_store_si512(to, _mm512_sub_epi8(x, zero));
+        _mm512_store_si512(to + AMX_LINE, _mm512_sub_epi8(y, zero));
+    }
+}
+
+/* Words [word, word + n) of both panels, of one group. */
+static void unpack_step(const struct pith_byte_tile *a, size_t word, size_t n, struct ring *to)
+{
+    const bool halves = a->factors || a->form == PITH_PANEL_LEVEL4;
+    const size_t each = halves ? AMX_LINE / 2 : AMX_LINE, place = word % RING;
+    const size_t ahead =
+        pith_panel_ahead(a->beside, a->cols / 4 * each, word * each, PITH_AHEAD_BYTES);
+    for (size_t p = 0; p < 2; p++) {
+        const uint8_t *const at = a->w[p] + (word - a->col / 4) * each;
+        const __m512i less = zero_bytes(a, to->zero ? to->zero + p * a->scale_panel : NULL);
+        if (a->factors) {
+            const __m128i *const factor = (const __m128i *)(const void *)a->factor;
+            const __m512i table = _mm512_broadcast_i32x4(_mm_loadu_si128(factor));
+            unpack_halves(at, ahead, n, less, &table, to->line[p][place]);
+        } else if (halves) {
+            unpack_halves(at, ahead, n, less, NULL, to->line[p][place]);
         } else {
-            STEP(_tile_dpbssd, x.at, x.stride, w[0], w[1])
+            unpack_bytes(at, ahead, n, less, to->line[p][place]);
         }
     }
 }
 
-INLINE void sums_zero(void)
+static void ring_open(const struct pith_byte_tile *a, bool codes, struct ring *r)
+{
+    r->used = a->stored && !codes;
+    r->filled = a->col / 4;
+    r->group_end = least((a->col / a->group + 1) * a->group, a->cols) / 4;
+    r->zero = a->zero;
+}
+
+/* Fills it up to word `end` or the last of the call. */
+static void ring_fill(const struct pith_byte_tile *a, struct ring *r, size_t end)
+{
+    end = least(end, (a->col + a->n) / 4);
+    for (size_t n; r->filled < end; r->filled += n) {
+        if (r->filled == r->group_end) {
+            r->group_end = least(r->group_end + a->group / 4, a->cols / 4);
+            r->zero = r->zero ? r->zero + PITH_PANEL_ROWS : NULL;
+        }
+        n = least(LINE_WORDS - r->filled % LINE_WORDS, least(end, r->group_end) - r->filled);
+        unpack_step(a, r->filled, n, r);
+    }
+    /* gcc 12 does not know that a tile is loaded from memory. */
+    __asm__ volatile("" : : "r"(r) : "memory");
+}
+
+/* Words [word, end) of a digit of x. */
+struct span {
+    size_t digits, digit, word, end;
+};
+
+/* Adds their products to the sums. A step stays within a line of x. */
+INLINE void multiply(const struct pith_byte_tile *a, struct shape s, struct span of, struct ring *r)
+{
+    const size_t step = pith_bytes_step(a->block);
+    struct rest rest;
+    for (size_t word = of.word, n; word < of.end; word += n) {
+        const size_t room = LINE_WORDS - word % LINE_WORDS;
+        const size_t line = (word - a->col / 4) * AMX_LINE;
+        const struct place x = x_at(a, of.digits, of.digit, word);
+        const uint8_t *w[2] = {a->w[0] + line, a->w[1] + line};
+        n = least(least(room, step), of.end - word);
+        if (r->used) {
+            if (of.digits == 1) ring_fill(a, r, word + AHEAD_WORDS);
+            w[0] = r->line[0][word % RING];
+            w[1] = r->line[1][word % RING];
+        }
+        if (n < step) {
+            fill_rest(x, w, n, &rest);
+            if (s.codes) STEP(_tile_dpbsud, s.half, rest.x, AMX_LINE, rest.w[0], rest.w[1])
+            else STEP(_tile_dpbssd, s.half, rest.x, AMX_LINE, rest.w[0], rest.w[1])
+        } else if (s.codes) {
+            STEP(_tile_dpbsud, s.half, x.at, x.stride, w[0], w[1])
+        } else {
+            STEP(_tile_dpbssd, s.half, x.at, x.stride, w[0], w[1])
+        }
+    }
+}
+
+INLINE void sums_zero(bool half)
 {
     _tile_zero(0);
     _tile_zero(1);
+    if (half) return;
     _tile_zero(2);
     _tile_zero(3);
 }
 
-INLINE void sums_load(const int32_t *d)
+INLINE void sums_load(bool half, const int32_t *d)
 {
     _tile_loadd(0, d, STRIDE);
     _tile_loadd(1, d + HALF, STRIDE);
+    if (half) return;
     _tile_loadd(2, d + SUMS / 2, STRIDE);
     _tile_loadd(3, d + SUMS / 2 + HALF, STRIDE);
 }
 
-INLINE void sums_store(int32_t *d)
+INLINE void sums_store(bool half, int32_t *d)
 {
     _tile_stored(0, d, STRIDE);
     _tile_stored(1, d + HALF, STRIDE);
+    if (half) return;
     _tile_stored(2, d + SUMS / 2, STRIDE);
     _tile_stored(3, d + SUMS / 2 + HALF, STRIDE);
 }
@@ -165,19 +277,51 @@ INLINE void end_group(struct amx_sums *y, struct amx_sums *t, const float *scale
     }
 }
 
-/* Where the block at `col` ends, if it does so before the call's columns do, and whether the group
- * ends there too. */
+/* Where a call has come to: the columns [col, end) are the rest of a block, or what there is of it
+ * before the call's columns end, all in one group. */
 struct reach {
-    size_t end;
-    bool block, group;
+    size_t col, end, block, group;
+    size_t block_end, group_end;
+    size_t lists; /* where those of the group are */
 };
 
-INLINE struct reach reach_of(const struct pith_byte_tile *a, size_t col)
+INLINE void reach_on(const struct pith_byte_tile *a, struct reach *r)
 {
-    const size_t group_end = least((col / a->group + 1) * a->group, a->cols);
-    const size_t block_end = least((col / a->block + 1) * a->block, group_end);
-    const size_t end = least(block_end, a->col + a->n);
-    return (struct reach){end, end == block_end, end == group_end};
+    r->end = least(least(r->block_end, r->group_end), a->col + a->n);
+}
+
+INLINE struct reach reach_open(const struct pith_byte_tile *a)
+{
+    struct reach r = {.col = a->col, .block = a->col / a->block, .group = a->col / a->group};
+    r.block_end = (r.block + 1) * a->block;
+    r.group_end = least((r.group + 1) * a->group, a->cols);
+    reach_on(a, &r);
+    return r;
+}
+
+INLINE bool ends_block(const struct reach *r)
+{
+    return r->end == least(r->block_end, r->group_end);
+}
+INLINE bool ends_group(const struct reach *r)
+{
+    return r->end == r->group_end;
+}
+
+/* To what is behind it. */
+INLINE void reach_next(const struct pith_byte_tile *a, struct reach *r)
+{
+    r->col = r->end;
+    if (r->col == r->block_end) {
+        r->block++;
+        r->block_end += a->block;
+    }
+    if (r->col == r->group_end) {
+        r->group++;
+        r->group_end = least(r->group_end + a->group, a->cols);
+        r->lists += PITH_PANEL_ROWS;
+    }
+    reach_on(a, r);
 }
 
 #endif

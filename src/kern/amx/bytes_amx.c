@@ -61,66 +61,71 @@ INLINE void turn(const struct pith_byte_tile *a, bool codes, const struct unit *
 
 struct state {
     const struct pith_byte_tile *a;
-    size_t col;
+    struct reach to;
     struct unit unit[2];
+    struct ring ring;
 };
 
 /* The products of a block, or of what there is of it; its end goes to u. False at a block that does
  * not end. */
-INLINE bool take_block(struct state *s, bool codes, struct unit *u, const struct unit *before)
+INLINE bool take_block(struct state *s, struct shape of, struct unit *u, const struct unit *before)
 {
     const struct pith_byte_tile *a = s->a;
-    const size_t col = s->col, group = col / a->group, k = u->count;
-    const size_t at = (group - a->col / a->group) * PITH_PANEL_ROWS;
-    const struct reach to = reach_of(a, col);
-    if (col == a->col && col % a->group % a->block > 0) sums_load(a->d);
-    else sums_zero();
-    multiply(a, codes, 1, 0, col / 4, to.end / 4);
-    s->col = to.end;
-    if (before->count > 0) turn(a, codes, before, k * (ROWS / UNIT), (k + 1) * (ROWS / UNIT));
-    if (!to.block) {
-        sums_store(a->d);
-        return false;
+    const struct reach *to = &s->to;
+    const size_t k = u->count, share = rows_of(of) / UNIT, row = to->block * ROWS;
+    const bool ends = ends_block(to), group_ends = ends_group(to);
+    if (to->col == a->col && to->col > to->block * a->block) sums_load(of.half, a->d);
+    else sums_zero(of.half);
+    multiply(a, of, (struct span){1, 0, to->col / 4, to->end / 4}, &s->ring);
+    if (before->count > 0) turn(a, of.codes, before, k * share, (k + 1) * share);
+    if (ends) {
+        sums_store(of.half, u->d[k]);
+        u->block[k] = (struct block){.x_scale = a->x_scale + row,
+                                     .less = a->x_less + row,
+                                     .zero = of.codes ? a->zero + to->lists : NULL,
+                                     .scale = group_ends ? a->scale + to->lists : NULL};
+        u->group_ends = group_ends;
+        if (group_ends && to->group == 0) u->row_begins = true;
+        u->count++;
+    } else {
+        sums_store(of.half, a->d);
     }
-    sums_store(u->d[k]);
-    u->block[k] = (struct block){.x_scale = a->x_scale + col / a->block * ROWS,
-                                 .less = a->x_less + col / a->block * ROWS,
-                                 .zero = codes ? a->zero + at : NULL,
-                                 .scale = to.group ? a->scale + at : NULL};
-    u->group_ends = to.group;
-    if (to.group && group == 0) u->row_begins = true;
-    u->count++;
-    return true;
+    reach_next(a, &s->to);
+    return ends;
 }
 
-INLINE void run(const struct pith_byte_tile *a, bool codes)
+INLINE void run(const struct pith_byte_tile *a, struct shape of)
 {
-    const size_t end = a->col + a->n;
+    const size_t end = a->col + a->n, rows = rows_of(of);
     struct state s; /* not cleared: it is large */
     struct unit *u = &s.unit[0], *before = &s.unit[1];
     s.a = a;
-    s.col = a->col;
+    s.to = reach_open(a);
+    ring_open(a, of.codes, &s.ring);
     before->count = 0;
-    while (s.col < end) {
+    while (s.to.col < end) {
         u->count = 0;
         u->row_begins = false;
-        u->group_begins = (s.col - s.col % a->group % a->block) % a->group == 0;
+        u->group_begins = s.to.block * a->block == s.to.group * a->group;
         bool more = true;
-        while (more && u->count < UNIT && s.col < end) more = take_block(&s, codes, u, before);
+        while (more && u->count < UNIT && s.to.col < end) more = take_block(&s, of, u, before);
         /* The rows of the unit before that had no block beside them. */
         const size_t done = u->count + !more;
-        if (before->count > 0 && done < UNIT) turn(a, codes, before, done * (ROWS / UNIT), ROWS);
+        if (before->count > 0 && done < UNIT) turn(a, of.codes, before, done * (rows / UNIT), rows);
         struct unit *const next = before;
         before = u;
         u = next;
     }
-    if (before->count > 0) turn(a, codes, before, 0, ROWS);
+    if (before->count > 0) turn(a, of.codes, before, 0, rows);
 }
 
 void pith_bytes_tile_amx(const struct pith_byte_tile *a)
 {
-    if (a->zero && a->form == PITH_PANEL_INT8) run(a, true);
-    else run(a, false);
+    const bool codes = a->zero && a->form == PITH_PANEL_INT8, half = a->count <= ROWS / 2;
+    if (codes && half) run(a, (struct shape){true, true});
+    else if (codes) run(a, (struct shape){true, false});
+    else if (half) run(a, (struct shape){false, true});
+    else run(a, (struct shape){false, false});
 }
 
 /* --- operands -------------------------------------------------------------------------------- */
@@ -158,6 +163,7 @@ const uint8_t *pith_bytes_unpack_amx(const struct pith_panels *m, size_t panel, 
 {
     if (m->form == PITH_PANEL_INT8 && m->zeros)
         return pith_bytes_unpack_vnni(m, panel, col, n, few, dst);
+    if (few && !pith_panel_has_planes(m->bits)) return pith_panel_at(m, panel, col);
     switch (m->bits) {
 #define CASE(bits_)                                                                                \
     case bits_: unpack_as(m, bits_, panel, col, col + n, dst); break;

@@ -52,43 +52,58 @@ INLINE void turn(const struct pith_byte_tile *a, bool codes, const struct block 
     }
 }
 
-INLINE void describe(const struct pith_byte_tile *a, size_t col, bool ends, struct block *b)
+INLINE void describe(const struct pith_byte_tile *a, const struct reach *to, struct block *b)
 {
-    const size_t group = col / a->group, block = col / a->block;
-    const size_t at = (group - a->col / a->group) * PITH_PANEL_ROWS;
-    b->x_scale = a->x_scale + block * ROWS;
-    b->less = a->x_less + block * ROWS * PITH_DIGITS;
-    b->zero = a->zero ? a->zero + at : NULL;
-    b->scale = ends ? a->scale + at : NULL;
-    b->group_begins = col % a->group == 0;
-    b->row_begins = group == 0;
+    b->x_scale = a->x_scale + to->block * ROWS;
+    b->less = a->x_less + to->block * ROWS * PITH_DIGITS;
+    b->zero = a->zero ? a->zero + to->lists : NULL;
+    b->scale = ends_group(to) ? a->scale + to->lists : NULL;
+    b->group_begins = to->col == to->group * a->group;
+    b->row_begins = to->group == 0;
 }
 
-INLINE void run(const struct pith_byte_tile *a, bool codes)
+/* How many vectors of the block before are turned beside the digits before `digit`. */
+INLINE size_t turned_before(size_t rows, size_t digit)
 {
-    /* Of the block before, beside each digit of this one. */
-    static const size_t share[PITH_DIGITS + 1] = {0, 12, 24, ROWS};
+    return least((digit * rows / PITH_DIGITS + SHARE - 1) / SHARE * SHARE, rows);
+}
+
+/* How far codes are unpacked before a digit: the block, and what there is room for behind it. */
+INLINE size_t ring_end(const struct reach *to, size_t digit)
+{
+    const size_t room = RING - (to->end - to->col) / 4;
+    return to->end / 4 + (digit > 0 ? least(room, AHEAD_WORDS) : 0);
+}
+
+INLINE void run(const struct pith_byte_tile *a, struct shape s)
+{
+    const size_t rows = rows_of(s);
     struct block blocks[2], *b = &blocks[0], *before = NULL;
-    for (size_t col = a->col; col < a->col + a->n;) {
-        const struct reach to = reach_of(a, col);
-        describe(a, col, to.group, b);
+    struct ring ring;
+    ring_open(a, s.codes, &ring);
+    for (struct reach to = reach_open(a); to.col < a->col + a->n; reach_next(a, &to)) {
+        describe(a, &to, b);
         for (size_t k = 0; k < PITH_DIGITS; k++) {
-            sums_zero();
-            multiply(a, codes, PITH_DIGITS, k, col / 4, to.end / 4);
-            if (before) turn(a, codes, before, share[k], share[k + 1]);
-            sums_store(b->d[k]);
+            sums_zero(s.half);
+            if (ring.used) ring_fill(a, &ring, ring_end(&to, k));
+            multiply(a, s, (struct span){PITH_DIGITS, k, to.col / 4, to.end / 4}, &ring);
+            if (before)
+                turn(a, s.codes, before, turned_before(rows, k), turned_before(rows, k + 1));
+            sums_store(s.half, b->d[k]);
         }
-        col = to.end;
         before = b;
         b = &blocks[b == blocks];
     }
-    if (before) turn(a, codes, before, 0, ROWS);
+    if (before) turn(a, s.codes, before, 0, rows);
 }
 
 void pith_digits_tile_amx(const struct pith_byte_tile *a)
 {
-    if (a->zero && a->form == PITH_PANEL_INT8) run(a, true);
-    else run(a, false);
+    const bool codes = a->zero && a->form == PITH_PANEL_INT8, half = a->count <= ROWS / 2;
+    if (codes && half) run(a, (struct shape){true, true});
+    else if (codes) run(a, (struct shape){true, false});
+    else if (half) run(a, (struct shape){false, true});
+    else run(a, (struct shape){false, false});
 }
 
 void pith_digits_words_amx(size_t words, size_t first, size_t count, const int8_t *q, uint32_t *x)

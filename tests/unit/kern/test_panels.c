@@ -477,6 +477,7 @@ static void tile_step(struct tile_case *c, size_t col, size_t n)
                                      .w = {w[0], w[1]},
                                      .stored = w[0] != c->codes,
                                      .factor = m->factor,
+                                     .middle = (int32_t)m->zero,
                                      .scale = c->w_scale,
                                      .zero = m->zeros ? c->w_zero : NULL,
                                      .scale_panel = each,
@@ -533,7 +534,8 @@ static void check_tile(const struct pith_kernel *k, const struct pith_kern *tier
         c->blocks = (s->cols + block - 1) / block;
         if (!is_block(s, block)) continue;
         tile_fill(c, i == 5);
-        c->count = k->tile_rows - (size_t)i % k->tile_rows;
+        const size_t most = i / 2 % 2 ? (k->tile_rows + 1) / 2 : k->tile_rows;
+        c->count = most - (size_t)i % most;
         c->few = i % 2;
         tier->tiles_open(pith_bytes_step(block));
         for (int j = 0; j < 3; j++) tile_run(c, s, steps[j]);
