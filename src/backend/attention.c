@@ -167,7 +167,7 @@ static void score_page(const struct job *j, const struct part *p, const struct p
         pith_score_bytes(j->b, side,
                          &(struct pith_key_scores){rows, &p->bytes, p->count, scores, SCORES_LD},
                          work);
-    else if (side->code && side->code->channels) score_channels(j, p, side, rows, scores);
+    else if (side->code && pith_cache_folds(side)) score_channels(j, p, side, rows, scores);
     else if (side->code && p->count < ROWS / 4 &&
              pith_cache_key_view(j->b, side, rows, work, &codes))
         k->attn_scores_codes(&codes, p->count, p->q, j->key, scores, SCORES_LD);
@@ -567,7 +567,7 @@ static struct job common(struct pith_backend *b, const struct pith_attention *a)
     struct job one = {.b = b, .a = a, .group = a->heads / a->cache->kv_heads};
     one.dim = pith_cache_row(a->cache->v.dim);
     one.key = pith_cache_row(a->cache->k.dim);
-    one.channels = a->cache->k.code && a->cache->k.code->channels;
+    one.channels = a->cache->k.code && pith_cache_folds(&a->cache->k);
     one.key_bytes = fast && pith_cache_takes_bytes(&a->cache->k, false);
     one.value_bytes = fast && !a->cache->joined && pith_cache_takes_bytes(&a->cache->v, true);
     one.rows = pith_min(ROWS, PITH_SCORES / scratch_floats(&one));

@@ -171,7 +171,7 @@ struct pith_cache {
     size_t kv_heads;
     struct pith_cache_side k, v;
     bool joined; /* values are the first v.dim numbers of keys (latents), as those are kept: they
-                    take no bytes of their own; no keys by channel then */
+                    take no bytes of their own; by channel only where k.plain is not 0 */
     size_t page_bytes;
     char *memory; /* page i begins at i * page_bytes; borrowed */
 };

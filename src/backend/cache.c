@@ -248,6 +248,7 @@ static void close_task(void *ctx, size_t task, unsigned thread)
         pith_bits_put(to + e * key_stride(code), 0, code->bits, PITH_KEYS, codes);
         pith_row_scale_put(code, 1.0f, &of, beside + e * pith_row_beside(code));
     }
+    s->b->kern.narrow_bf16(s->c->k.plain * PITH_KEYS, x, beside + beside_bytes(code));
 }
 
 void pith_cache_close(struct pith_backend *b, const struct pith_cache *c,
@@ -281,6 +282,11 @@ void pith_cache_widen(const struct pith_backend *b, const struct pith_row_code *
         }
 }
 
+bool pith_cache_folds(const struct pith_cache_side *k)
+{
+    return k->code->channels && k->plain == 0;
+}
+
 const float *pith_cache_key_tile(const struct pith_backend *b, const struct pith_cache_side *k,
                                  const struct pith_cache_rows *rows, float *wide)
 {
@@ -298,6 +304,11 @@ const float *pith_cache_key_tile(const struct pith_backend *b, const struct pith
     const float scale_of_head = scale_of(k, rows->kv);
     const size_t each = pith_row_beside(r);
     pith_cache_widen(b, r, codes, (size_t)r->cols * PITH_KEYS, wide);
+    for (uint32_t e = 0; r->channels && !pith_cache_folds(k) && e < r->cols; e++) {
+        const struct pith_row_scale of = pith_row_scale_get(r, 1.0f, scales + e * each);
+        float *x = wide + (size_t)e * PITH_KEYS;
+        for (size_t j = 0; j < PITH_KEYS; j++) x[j] = x[j] * of.scale + of.offset;
+    }
     for (uint32_t g = 0, e = 0; g < r->groups && !r->channels; g++, e += r->width) {
         float scale[PITH_KEYS], zero[PITH_KEYS], offset[PITH_KEYS];
         for (size_t j = 0; j < PITH_KEYS; j++) {
@@ -552,7 +563,7 @@ void pith_cache_read(const struct pith_backend *b, const struct pith_cache *c,
         .page = pith_cache_keys(c, span, position, kv), .kv = kv, .position = position - place};
     const float *keys = pith_cache_key_tile(b, &c->k, &whole, wide);
     for (size_t e = 0; e < c->k.dim; e++) out[e] = keys[e * PITH_KEYS + place];
-    if (c->k.code && c->k.code->channels) {
+    if (c->k.code && pith_cache_folds(&c->k)) {
         struct pith_key_channels of;
         pith_cache_key_channels(
             b, &c->k, &(struct pith_cache_rows){.page = pith_cache_keys(c, span, position, kv)},

@@ -257,6 +257,9 @@ static inline char *pith_cache_values(const struct pith_cache *c, const struct p
     return pith_cache_page(c, s, position) + c->kv_heads * c->k.bytes + kv * c->v.bytes;
 }
 
+/* Whether what channels of keys have beside their codes goes into queries, and tiles of keys are
+ * bare codes; latents, which have a part that is not on a grid, are tiles of numbers. */
+bool pith_cache_folds(const struct pith_cache_side *k);
 /* What channels of a page's keys have beside their codes, [dim]. */
 struct pith_key_channels {
     const float *scale, *least;

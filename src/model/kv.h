@@ -85,7 +85,7 @@ static inline struct pith_kv_format pith_kv_floats(enum pith_dtype dtype)
  * ",rotate", or of one side ",rotate=k", ",sink=N", ",recent=N", ",state=bf16" or f32. NULL: what
  * the checkpoint says, or `usual`. m may be NULL, when only the name is to be looked at. PITH_ARG
  * for another name; PITH_UNSUPPORTED for a grid that keys and values cannot have, where latents are
- * kept for two that differ or whose keys are by channel, for heads that have no such matrix, and
+ * kept for two that differ or for kvquant, for heads that have no such matrix, and
  * for states of a model that has none. */
 enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const struct pith_model *m,
                                struct pith_kv_format *out, struct pith_error *err);

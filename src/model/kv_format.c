@@ -143,17 +143,23 @@ static enum pith_status parse_items(const char *name, const struct pith_model *m
     return PITH_OK;
 }
 
-/* A latent is key and value at once, and has no keys by channel. */
+/* A latent is key and value at once. */
 static enum pith_status check_latents(const struct pith_kv_format *f, const struct pith_model *m,
                                       struct pith_error *err)
 {
-    for (uint32_t i = 0; m && i < m->plans.kinds; i++)
-        if (m->plans.kind[i].state.kind == PITH_STATE_LATENT &&
-            (f->k.half != f->v.half || f->k.turbo != f->v.turbo || f->k.kivi || f->v.kivi ||
-             f->k.kvquant || f->v.kvquant || !pith_grid_equal(&f->k.grid, &f->v.grid)))
+    for (uint32_t i = 0; m && i < m->plans.kinds; i++) {
+        const struct pith_state_spec *s = &m->plans.kind[i].state;
+        if (s->kind != PITH_STATE_LATENT) continue;
+        if (f->k.half != f->v.half || f->k.turbo != f->v.turbo || f->k.kivi != f->v.kivi ||
+            f->k.kvquant != f->v.kvquant || !pith_grid_equal(&f->k.grid, &f->v.grid))
             return pith_fail(err, PITH_UNSUPPORTED,
-                             "a latent is key and value at once: one format for both, and not by "
-                             "channel");
+                             "a latent is key and value at once: one format for both");
+        if (f->k.kvquant || (f->k.kivi && s->key == s->value))
+            return pith_fail(err, PITH_UNSUPPORTED,
+                             "%s: latents are kept on other grids, or as kivi2 or kivi4 where they "
+                             "have a rotary part",
+                             f->k.kivi ? "kivi" : "kvquant");
+    }
     return PITH_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "base/names.h"
 #include "calib/corpus.h"
 #include "eval/eval.h"
+#include "pipe/kv_levels.h"
 #include "plan/assign.h"
 
 #include <math.h>
@@ -63,8 +64,9 @@ struct plan {
     double numbers;               /* of a position, over all layers */
     struct pith_kv_format *layer; /* [layers] */
     char identity[PITH_SHA256_HEX];
-    char *path;   /* of the record */
-    json_t *file; /* the record, or NULL */
+    char *path;      /* of the record */
+    bool unrecorded; /* nothing is written */
+    json_t *file;    /* the record, or NULL */
 };
 
 enum pith_status pith_kv_auto_parse(const char *name, double *bits, struct pith_error *err)
@@ -173,6 +175,11 @@ static enum pith_status measure_one(struct plan *p, struct pith_text_job *text, 
 static enum pith_status measure_parts(struct plan *p, const struct pith_calib_set *set,
                                       struct pith_error *err)
 {
+    const struct pith_kv_levels_job levels = {.backend = p->job->backend,
+                                              .model = p->job->model,
+                                              .tokenizer = p->job->tokenizer,
+                                              .progress = p->job->progress,
+                                              .unrecorded = p->unrecorded};
     struct pith_kept_text kept = {.most = (size_t)256 << 20};
     struct pith_text_result ignored;
     struct pith_text_job text = {.backend = p->job->backend,
@@ -184,7 +191,11 @@ static enum pith_status measure_parts(struct plan *p, const struct pith_calib_se
                                  .convention = PITH_CONVENTION_GPTQ,
                                  .context = set->length,
                                  .kept = &kept};
-    enum pith_status s = pith_eval_text(&text, &ignored, err);
+    enum pith_status s = PITH_OK;
+    for (size_t c = 0; c < CANDIDATES && s == PITH_OK; c++)
+        if (p->name[c] && pith_kv_needs_levels(&p->format[c], 1))
+            s = pith_kv_levels_need(&levels, err);
+    if (s == PITH_OK) s = pith_eval_text(&text, &ignored, err);
     text.baseline = p->job->model;
     for (size_t i = 0; i < p->parts && s == PITH_OK; i++) {
         s = pith_progress_step(p->job->progress, "measuring the KV cache by layer", (double)i,
@@ -203,9 +214,9 @@ static uint64_t bytes_of_row(const struct plan *p, const struct part *part, cons
     const double other = part->side == KEYS ? s->value : part->side == VALUES ? s->key : 0;
     struct pith_kv_format f = pith_kv_floats(PITH_F32);
     set_row(p, &f, part->side, row);
+    const double plain = 32.0 * ((row->near ? 1 : 0) + (pith_kv_sink(&f) ? 1 : 0));
     return (uint64_t)(pith_kv_bytes_of(&f, s, (double)p->context, false) -
-                      sizeof(float) * s->heads * other *
-                          ((double)p->context + (row->near ? 32 : 0)));
+                      sizeof(float) * s->heads * other * ((double)p->context + plain));
 }
 
 static json_t *row_of(const struct plan *p, const struct part *part, size_t i)
@@ -493,7 +504,7 @@ void pith_kv_menu_free(struct pith_kv_menu *menu)
 enum pith_status pith_kv_auto_menu(const struct pith_kv_auto_job *job, size_t positions,
                                    struct pith_kv_menu *out, struct pith_error *err)
 {
-    struct plan p = {.job = job};
+    struct plan p = {.job = job, .unrecorded = true};
     *out = (struct pith_kv_menu){0};
     enum pith_status s = find_parts(&p, err);
     if (s == PITH_OK) s = name_record(&p, err);

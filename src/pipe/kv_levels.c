@@ -44,7 +44,7 @@ static enum pith_status read_windows(struct survey *s, struct pith_error *err)
     float *x = pith_alloc_aligned(w->length * s->job->model->shape.hidden, sizeof *x);
     enum pith_status status = x ? PITH_OK : pith_fail_nomem(err, "a window");
     for (size_t i = 0; i < w->windows && status == PITH_OK; i++) {
-        uint32_t sequence;
+        uint32_t sequence = 0;
         status = pith_progress_step(s->job->progress, "surveying keys and values", (double)i,
                                     (double)w->windows, err);
         if (status == PITH_OK) status = pith_runner_open(&s->runner, &sequence, err);
@@ -148,15 +148,13 @@ static double quantile(const float *x, size_t n, double q)
 
 /* Numbers that levels are made of. */
 struct samples {
-    float *x, *weight;
+    float *x;
     size_t n;
 };
 
-static void add_sample(struct samples *s, float x, float range)
+static void add_sample(struct samples *s, float x)
 {
-    if (s->n == SAMPLES || fabsf(x) > 1) return;
-    s->x[s->n] = x;
-    s->weight[s->n++] = range * range;
+    if (s->n < SAMPLES && fabsf(x) <= 1) s->x[s->n++] = x;
 }
 
 static enum pith_status make_levels(const struct samples *s, float level[BITS][16],
@@ -165,7 +163,7 @@ static enum pith_status make_levels(const struct samples *s, float level[BITS][1
     void *scratch = pith_alloc_aligned(pith_kmeans_bytes(s->n, 16), 1);
     if (!scratch) return pith_fail_nomem(err, "levels");
     for (unsigned b = 0; b < BITS; b++)
-        (void)pith_kmeans(s->x, s->weight, s->n, 4u << b, level[b], scratch);
+        (void)pith_kmeans(s->x, NULL, s->n, 4u << b, level[b], scratch);
     pith_free(scratch);
     return PITH_OK;
 }
@@ -190,7 +188,7 @@ static enum pith_status survey_keys(const struct layer *l, struct samples *s,
     s->n = 0;
     for (size_t i = 0; i < all; i += step) {
         const size_t c = i / l->count;
-        add_sample(s, (l->k[i] - out->middle[c]) / out->range[c], out->range[c]);
+        add_sample(s, (l->k[i] - out->middle[c]) / out->range[c]);
     }
     return make_levels(s, out->level[0], err);
 }
@@ -233,7 +231,7 @@ static enum pith_status survey_values(const struct layer *l, struct samples *s,
         pith_kvquant_value(&q, x, &row);
         for (size_t e = 0, o = 0; e < value; e++)
             if (o < row.outliers && column[o] == e) o++;
-            else if (row.range > 0) add_sample(s, (x[e] - row.middle) / row.range, row.range);
+            else if (row.range > 0) add_sample(s, (x[e] - row.middle) / row.range);
     }
     return make_levels(s, out->level[1], err);
 }
@@ -260,13 +258,12 @@ enum pith_status pith_kv_levels_measure(const struct pith_kv_levels_job *job,
                                           .rows = PITH_PROMPT_CHUNK,
                                           .keep = true,
                                           .format = pith_kv_floats(PITH_F32)};
-    struct samples some = {.x = pith_alloc(SAMPLES, sizeof(float)),
-                           .weight = pith_alloc(SAMPLES, sizeof(float))};
+    struct samples some = {.x = pith_alloc(SAMPLES, sizeof(float))};
     struct pith_kv_levels *levels = NULL;
     *out = NULL;
     if (windows->length < 2 || windows->windows == 0)
         return pith_fail(err, PITH_ARG, "levels of keys and values from no text");
-    enum pith_status status = some.x && some.weight ? PITH_OK : pith_fail_nomem(err, "samples");
+    enum pith_status status = some.x ? PITH_OK : pith_fail_nomem(err, "samples");
     if (status == PITH_OK) status = pith_runner_init(&s.runner, job->model, job->backend, &o, err);
     if (status == PITH_OK) status = read_windows(&s, err);
     if (status == PITH_OK) status = pith_kv_levels_new(&job->model->plans, &levels, err);
@@ -274,7 +271,6 @@ enum pith_status pith_kv_levels_measure(const struct pith_kv_levels_job *job,
         if (levels->layer[i].key) status = survey_layer(&s, i, &some, &levels->layer[i], err);
     pith_runner_free(&s.runner);
     pith_free(some.x);
-    pith_free(some.weight);
     if (status == PITH_OK) *out = levels;
     else pith_kv_levels_free(levels);
     return status;
@@ -411,7 +407,7 @@ static enum pith_status measure(const struct pith_kv_levels_job *job, const char
     enum pith_status s = pith_backend_set_mode(job->backend, PITH_MODE_EXACT, err);
     if (s == PITH_OK) s = pith_kv_levels_measure(job, &windows, out, err);
     (void)pith_backend_set_mode(job->backend, mode, NULL);
-    if (s == PITH_OK) s = write_record(*out, path, identity, &set, err);
+    if (s == PITH_OK && !job->unrecorded) s = write_record(*out, path, identity, &set, err);
     pith_calib_free(&set);
     return s;
 }

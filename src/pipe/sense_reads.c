@@ -81,6 +81,9 @@ static enum pith_status add_kv(struct pith_reads *r, const struct pith_model *m,
         return pith_fail(err, PITH_LIMIT, "--kv: at most %d caches", PITH_READ_TRIES);
     struct pith_kv_format *f = &r->kv[r->kv_count];
     PITH_TRY(pith_kv_parse(name, PITH_F32, m, f, err));
+    if (f->k.kvquant || f->v.kvquant)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "--kv %s: what levels cost is not foretold; pith eval measures it", name);
     if (f->sink || f->recent)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "--kv %s: what positions in floats gain is not foretold; pith eval"
@@ -331,7 +334,7 @@ static void feel_cache(void *ctx, size_t kv, unsigned thread)
     float *x = w->rows + 2 * (size_t)thread * w->widest, *d = x + w->widest;
     struct pith_row_code code;
     struct pith_error ignored = {0};
-    if (!pith_kv_coded(part) || (part->kivi && keys)) return;
+    if (!pith_kv_coded(part) || (part->kivi && (keys || latent))) return;
     if (pith_kv_code(part, keys, (uint32_t)head, level, &code, &ignored) != PITH_OK) return;
     memset(channel, 0, s->heads * head * sizeof *channel);
     for (size_t i = 0; i < read->n; i++)

@@ -141,9 +141,9 @@ static bool can_have(const struct cases *c, const char *name, int *refused)
 
 static void company_does_not_matter(void **state)
 {
-    /* Of deepseek_v3's latents seven, of heads of 12 numbers six times two, of those without
+    /* Of deepseek_v3's latents six, of heads of 12 numbers six times two, of those without
        recurrent states eleven. */
-    enum { REFUSED = 30 };
+    enum { REFUSED = 29 };
     int refused = 0;
     (void)state;
     static const char *const archs[] = {"llama",     "gemma2",      "mistral",          "gpt_oss",
@@ -285,6 +285,8 @@ static void forks_and_rewinds_at_every_place(void **state)
     any_place_will_do("mistral", "k=kivi4,v=kvquant2,sink=40", true);
     any_place_will_do("qwen3_next", "kvquant4", false);
     any_place_will_do("gemma4_small", "kvquant4", false);
+    any_place_will_do("deepseek_v3", "kivi2", false);
+    any_place_will_do("deepseek_v3", "kivi4,sink=1,recent=40", true);
     any_place_will_do("deepseek_v3", "bf16", false);
     any_place_will_do("qwen3_next", "f32", false);
     any_place_will_do("qwen3_5", "bf16", false);
