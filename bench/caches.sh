@@ -13,7 +13,9 @@ caches="bf16 int8:token q8_0 k=int8:token,v=int4:g32 fp8_e4m3 fp8_e4m3:token fp8
     int3:g32:asym,rotate int2:g32:asym,rotate turbo4 turbo3 turbo2 k=turbo4,v=turbo3
     int4:g32,sink=4,recent=128 int2:g32:asym,sink=4,recent=32 int2:g32:asym,sink=4,recent=128 turbo3,sink=4,recent=128
     turbo2,sink=4,recent=128 int4:token int3:g32:asym int2:g32:asym kivi4 kivi2 k=kivi2,v=kivi4 kivi4,sink=4,recent=128
-    kivi2,sink=4,recent=128 int4:g32:asym,recent=32 int2:g32:asym,recent=32"
+    kivi2,sink=4,recent=128 int4:g32:asym,recent=32 int2:g32:asym,recent=32
+    kvquant4 kvquant3 kvquant2 kvquant4,recent=32 kvquant3,recent=32 kvquant2,recent=32 kvquant4,sink=4,recent=128
+    kvquant2,sink=4,recent=128 k=kvquant3,v=kvquant4"
 if [ $# -gt 2 ]; then
     shift 2
     caches="$*"
@@ -21,9 +23,10 @@ fi
 args=
 for c in $caches; do args="$args --kv $c"; done
 for model in models/probe models/probe-moe; do
+    cp -r "$model" "$work" # levels are kept beside the weights
     for text in models/probe/eval.txt models/probe-moe/rare/italian.txt; do
         # shellcheck disable=SC2086
-        "$pith" eval "$model" --text "$text" --context "$context" --max-tokens "$tokens" $args --json --quiet \
+        "$pith" eval "$work/$(basename "$model")" --text "$text" --context "$context" --max-tokens "$tokens" $args --json --quiet \
             >"$work/$(basename "$model")_$(basename "$text" .txt).json" 2>/dev/null
     done
 done

@@ -64,9 +64,9 @@ struct plan {
     double numbers;               /* of a position, over all layers */
     struct pith_kv_format *layer; /* [layers] */
     char identity[PITH_SHA256_HEX];
-    char *path;      /* of the record */
-    bool unrecorded; /* nothing is written */
-    json_t *file;    /* the record, or NULL */
+    char *path;   /* of the record */
+    bool levels;  /* formats that need levels of these weights are among them */
+    json_t *file; /* the record, or NULL */
 };
 
 enum pith_status pith_kv_auto_parse(const char *name, double *bits, struct pith_error *err)
@@ -111,6 +111,20 @@ static void add_part(struct plan *p, uint32_t layer, enum side side)
                 part->row[part->rows++] = (struct row){.candidate = c, .near = near == 1};
 }
 
+/* Without what needs levels: those of a model that is still to be made are not known. */
+static void drop_levels(struct plan *p)
+{
+    p->levels = false;
+    for (size_t i = 0; i < p->parts; i++) {
+        struct part *part = &p->part[i];
+        size_t kept = 0;
+        for (size_t k = 0; k < part->rows; k++)
+            if (!pith_kv_needs_levels(&p->format[part->row[k].candidate], 1))
+                part->row[kept++] = part->row[k];
+        part->rows = kept;
+    }
+}
+
 static void find_candidates(struct plan *p)
 {
     const struct pith_model *m = p->job->model;
@@ -130,6 +144,7 @@ static enum pith_status find_parts(struct plan *p, struct pith_error *err)
     const struct pith_kv_format plain = pith_kv_floats(PITH_F32);
     p->context = m->shape.max_position < WINDOW ? m->shape.max_position : WINDOW;
     find_candidates(p);
+    p->levels = true;
     p->part = pith_alloc(2 * (size_t)m->plans.layers, sizeof *p->part);
     p->layer = pith_alloc(m->plans.layers, sizeof *p->layer);
     if (!p->part || !p->layer) return pith_fail_nomem(err, "the layers of a KV cache");
@@ -178,8 +193,7 @@ static enum pith_status measure_parts(struct plan *p, const struct pith_calib_se
     const struct pith_kv_levels_job levels = {.backend = p->job->backend,
                                               .model = p->job->model,
                                               .tokenizer = p->job->tokenizer,
-                                              .progress = p->job->progress,
-                                              .unrecorded = p->unrecorded};
+                                              .progress = p->job->progress};
     struct pith_kept_text kept = {.most = (size_t)256 << 20};
     struct pith_text_result ignored;
     struct pith_text_job text = {.backend = p->job->backend,
@@ -193,7 +207,7 @@ static enum pith_status measure_parts(struct plan *p, const struct pith_calib_se
                                  .kept = &kept};
     enum pith_status s = PITH_OK;
     for (size_t c = 0; c < CANDIDATES && s == PITH_OK; c++)
-        if (p->name[c] && pith_kv_needs_levels(&p->format[c], 1))
+        if (p->name[c] && p->levels && pith_kv_needs_levels(&p->format[c], 1))
             s = pith_kv_levels_need(&levels, err);
     if (s == PITH_OK) s = pith_eval_text(&text, &ignored, err);
     text.baseline = p->job->model;
@@ -248,11 +262,11 @@ static enum pith_status measure(struct plan *p, struct pith_error *err)
         for (size_t k = 0; k < p->part[i].rows; k++)
             pith_json_add(&rows, row_of(p, &p->part[i], k));
     json_decref(p->file);
-    p->file = json_pack("{s:i, s:s, s:s, s:I, s:I, s:I, s:o, s:[]}", "kv_auto", 1, "checkpoint",
-                        p->identity, "text_sha256", set.sha256, "tokens",
+    p->file = json_pack("{s:i, s:s, s:s, s:I, s:I, s:I, s:b, s:o, s:[]}", "kv_auto", 1,
+                        "checkpoint", p->identity, "text_sha256", set.sha256, "tokens",
                         (json_int_t)(set.windows * set.length), "context", (json_int_t)set.length,
-                        "numbers", (json_int_t)(p->numbers * (double)p->context), "rows", rows,
-                        "assignments");
+                        "numbers", (json_int_t)(p->numbers * (double)p->context), "levels",
+                        p->levels, "rows", rows, "assignments");
     pith_calib_free(&set);
     if (s == PITH_OK && !p->file) s = pith_fail_nomem(err, p->path);
     return s;
@@ -302,7 +316,9 @@ static enum pith_status read_record(struct plan *p, struct pith_error *err)
     if (!pith_path_exists(p->path)) return PITH_OK;
     PITH_TRY(pith_json_load(p->path, FILE_LIMIT, &p->file, err));
     PITH_TRY(pith_json_get_str(p->file, "checkpoint", &of, p->path, err));
-    if (of && strcmp(of, p->identity) == 0 && take_rows(p)) return PITH_OK;
+    const bool same = of && strcmp(of, p->identity) == 0;
+    if (same && json_is_false(json_object_get(p->file, "levels"))) drop_levels(p);
+    if (same && take_rows(p)) return PITH_OK;
     json_decref(p->file);
     p->file = NULL;
     return PITH_OK;
@@ -504,9 +520,10 @@ void pith_kv_menu_free(struct pith_kv_menu *menu)
 enum pith_status pith_kv_auto_menu(const struct pith_kv_auto_job *job, size_t positions,
                                    struct pith_kv_menu *out, struct pith_error *err)
 {
-    struct plan p = {.job = job, .unrecorded = true};
+    struct plan p = {.job = job};
     *out = (struct pith_kv_menu){0};
     enum pith_status s = find_parts(&p, err);
+    if (s == PITH_OK) drop_levels(&p);
     if (s == PITH_OK) s = name_record(&p, err);
     if (s == PITH_OK) s = measure(&p, err);
     if (s == PITH_OK && !(out->part = pith_zalloc(p.parts, sizeof *out->part)))

@@ -407,7 +407,7 @@ static enum pith_status measure(const struct pith_kv_levels_job *job, const char
     enum pith_status s = pith_backend_set_mode(job->backend, PITH_MODE_EXACT, err);
     if (s == PITH_OK) s = pith_kv_levels_measure(job, &windows, out, err);
     (void)pith_backend_set_mode(job->backend, mode, NULL);
-    if (s == PITH_OK && !job->unrecorded) s = write_record(*out, path, identity, &set, err);
+    if (s == PITH_OK) s = write_record(*out, path, identity, &set, err);
     pith_calib_free(&set);
     return s;
 }

@@ -15,7 +15,6 @@ struct pith_kv_levels_job {
     struct pith_model *model;               /* blocks loaded */
     const struct pith_tokenizer *tokenizer; /* NULL: only what is recorded is used */
     const struct pith_progress *progress;
-    bool unrecorded; /* nothing is written */
 };
 /* Makes model->kv_levels, where it is not there. PITH_ARG without a tokenizer when nothing is
  * recorded of these weights, PITH_NUMERIC for keys or values that are not finite, PITH_FORMAT for a

@@ -109,6 +109,8 @@ check "the same again" cmp "$work/auto1" "$work/auto2"
 check "of the record, which stays" cmp "$work/record" "$work/tiny/pith.kv.json"
 check "then bench takes it" "$pith" bench "$work/tiny" --prompt 0 --gen 1 --reps 1 --kv auto:5.5 --quiet
 check "a record is no part of what is quantized" sh -c "'$pith' quantize '$work/tiny' -o '$work/tiny-q' -r rtn --weights int8:channel --quiet && test ! -e '$work/tiny-q/pith.kv.json' && '$pith' verify '$work/tiny-q' --against '$work/tiny' --quiet"
+check "levels too, for what is chosen" test -s "$work/tiny/pith.kvquant.json"
+rm "$work/tiny/pith.kvquant.json"
 refuse "levels that nobody made" 2 'pith eval --kv kvquant4 makes it' "$pith" bench "$work/tiny" --prompt 0 --gen 1 --reps 1 --kv kvquant4
 refuse "levels are not rotated" 2 'as they are' "$pith" bench "$work/tiny" --kv k=kvquant4,v=bf16,rotate
 mkdir "$work/nuq"
