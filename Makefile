@@ -28,6 +28,8 @@ LIBS = $(shell pkg-config --libs $(PKGS) 2>/dev/null) $(if $(PKGS),-lbz2 -lz) -l
 # Of the program alone: edited lines at a terminal, where there is libedit; HTTP.
 EDIT = $(shell pkg-config --libs libedit 2>/dev/null)
 HTTP = $(shell pkg-config --libs libmicrohttpd 2>/dev/null)
+# Ranks: a shared object of its own, made where there is an MPI.
+MPICC := $(shell command -v mpicc 2>/dev/null)
 
 skipped  = $(foreach s,$(SKIP_$(MACHINE)),$(filter src/kern/$(s)/%,$(1)))
 # Sources to leave out, for a build without the libraries that they need.
@@ -60,7 +62,7 @@ SIDE     = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
         python wheel install clean
 
 all: deps ## build the library and the program
-	@$(MAKE) --no-print-directory lib $(BUILD)/pith
+	@$(MAKE) --no-print-directory lib $(BUILD)/pith $(if $(MPICC),$(BUILD)/libpith_mpi.so)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -79,6 +81,12 @@ $(BUILD)/libpith.so: $(OBJ)
 	@$(CC) $(CFLAGS_ALL) $(LDFLAGS) -shared -Wl,-soname,libpith.so.0 \
 	    -Wl,--exclude-libs,ALL -o $@ $(OBJ) $(LIBS)
 	@ln -sf $(@F) $@.0
+
+# What carries messages between ranks; nothing else of pith sees MPI.
+$(BUILD)/libpith_mpi.so: mpi/link.c src/base/link.h
+	@echo "cc $<"
+	@OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc -std=c17 -D_POSIX_C_SOURCE=200809L $(filter-out -Wpedantic,$(WARN)) $(OPT) -g -fPIC \
+	    -Isrc $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libpith_mpi.so -o $@ $<
 
 # The server, for the program and for its tests.
 $(BUILD)/libserver.a: $(WEB_OBJ)
@@ -116,12 +124,13 @@ test: deps ## build, run the tests and checks: what a change must pass, in minut
 test-all: deps ## the same with emulated CPUs and the loops that take long
 	@PITH_EXTRA_PACKAGES="python3 g++" tools/deps.sh
 	@PITH_EXTRA_PACKAGES=bubblewrap tools/deps.sh || true # without it what needs a sandbox is skipped
+	@PITH_EXTRA_PACKAGES="libopenmpi-dev openmpi-bin" tools/deps.sh || true # without it ranks are skipped
 	@$(MAKE) --no-print-directory $(SIDE) test-build
 	@$(MAKE) --no-print-directory check-layers check-names check-symbols check-headers check-tables
 	@[ -z "$(EMULATED)" ] || $(MAKE) --no-print-directory $(SIDE) emulated
 	@PITH=$(BUILD)/pith BUILD=$(BUILD) PITH_TEST_ALL=1 tools/run_tests.sh $(EMULATED) $(TESTS)
 
-test-build: lib $(BUILD)/pith $(BUILD)/examples/quantize $(BUILD)/tools/make_outliers $(BUILD)/tools/make_synthetic \
+test-build: lib $(BUILD)/pith $(if $(MPICC),$(BUILD)/libpith_mpi.so) $(BUILD)/examples/quantize $(BUILD)/tools/make_outliers $(BUILD)/tools/make_synthetic \
             $(TEST_BIN) $(REPLAY)
 
 demo: deps ## quantize the model that ships in several ways and show what it cost
@@ -281,6 +290,7 @@ install: all ## install the program, the library, headers, man page and pkg-conf
 	install -m 755 $(BUILD)/libpith.so $(DESTDIR)$(prefix)/lib/libpith.so.$(VERSION)
 	ln -sf libpith.so.$(VERSION) $(DESTDIR)$(prefix)/lib/libpith.so.0
 	ln -sf libpith.so.0 $(DESTDIR)$(prefix)/lib/libpith.so
+	[ ! -e $(BUILD)/libpith_mpi.so ] || install -m 755 $(BUILD)/libpith_mpi.so $(DESTDIR)$(prefix)/lib/libpith_mpi.so
 	install -m 644 include/pith/*.h $(DESTDIR)$(prefix)/include/pith/
 	$(BUILD)/pith --man >$(DESTDIR)$(prefix)/share/man/man1/pith.1
 	printf 'prefix=%s\nlibdir=$${prefix}/lib\nincludedir=$${prefix}/include\n\nName: pith\nDescription: %s\nVersion: %s\nRequires.private: %s\nLibs: -L$${libdir} -lpith\nLibs.private: -lbz2 -lz -lm -pthread\nCflags: -I$${includedir}\n' \

@@ -611,7 +611,7 @@ static int run(void *settings, const struct text_list *operands)
     s->q.progress = (struct pith_progress){on_step, &watch};
     if (pith_quantize(context, &s->q, &report, &err) == PITH_OK) {
         meter_end(&meter);
-        rc = show(s, report);
+        if (report) rc = show(s, report);
     } else {
         meter_end(&meter);
         blame_ceiling(s->q.memory, &err);
@@ -657,6 +657,7 @@ const struct command command_quantize = {
     .min_operands = 1,
     .max_operands = 1,
     .takes_models = true,
+    .spreads = true,
     .defaults = defaults,
     .run = run,
 };

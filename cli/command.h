@@ -43,7 +43,8 @@ struct option {
 struct common {
     bool json, quiet, help;
     size_t threads, seed;
-    const char *cpu;
+    const char *cpu, *ranks;
+    bool follows; /* another rank speaks for this process */
     const struct command *command;
     const struct text_list *operands;
     uint64_t given;                  /* bit i: the command's option i stands on the command line;
@@ -65,6 +66,7 @@ struct command {
     unsigned min_operands, max_operands;
     bool takes_models;                /* the operands are models */
     bool plain;                       /* nothing of it is random */
+    bool spreads;                     /* ranks share its work */
     void (*defaults)(void *settings); /* NULL: all zero */
     int (*run)(void *settings, const struct text_list *operands);
 };
@@ -93,6 +95,13 @@ bool given(const struct common *common, const char *name);
 
 /* --- what commands share
  * --------------------------------------------------------------------------- */
+
+/* cli/ranks.c: how many processes a launcher of MPI started, and which of them this is; 1 and 0
+ * without one. False when only rank 0 is to do what the command does, and this is another. */
+bool is_wanted(const struct common *common);
+/* Joins the others where the command's work is shared; frees *context on failure. Whoever is not
+ * rank 0 says nothing from here on. */
+int join_ranks(const struct common *common, struct pith_context **context);
 
 /* Says an error on standard error, with --json as an object on standard output too, and gives the
  * exit status that belongs to it. */

@@ -80,6 +80,7 @@ static void print_message(const char *who, const char *text)
 /* What only a model, or what lies on the disk, shows to be wrong usage is wrong usage too. */
 int report_failure(const struct common *common, const struct pith_error *err)
 {
+    if (common->follows) return err->status == PITH_INTERRUPTED ? EXIT_INTERRUPTED : EXIT_FAILED;
     if (err->status == PITH_ARG) return usage_failure(common, "%s", err->text);
     const char *text = err->text[0] ? err->text : pith_status_text(err->status);
     if (common->json) print_object(common, pith_status_text(err->status), text);

@@ -60,7 +60,7 @@ static int run_command(const struct command *c, int argc, char **argv)
     struct common *common = settings;
     if (rc == EXIT_DONE && common->help) {
         print_help(c);
-    } else if (rc == EXIT_DONE) {
+    } else if (rc == EXIT_DONE && is_wanted(common)) {
         rc = find_models(c, settings, &operands);
         if (rc == EXIT_DONE) rc = c->run(settings, &operands);
     }

@@ -28,6 +28,9 @@ const struct option common_options[] = {
     {"cpu", 0, OPTION_TEXT, offsetof(struct common, cpu), "NAME",
      "instruction set: scalar, avx2, avx512, vnni, bf16, amx, neon, dotprod,"
      " auto (default auto)"},
+    {"ranks", 0, OPTION_TEXT, offsetof(struct common, ranks), "HOW",
+     "mpi: share the work with the processes that mpirun or srun started; none: do not"
+     " (default: mpi where they started several)"},
     {"help", 'h', OPTION_FLAG, offsetof(struct common, help), NULL, "show this help"},
 };
 const size_t common_option_count = sizeof common_options / sizeof common_options[0];

@@ -272,7 +272,7 @@ int make_context(const struct common *common, struct pith_context **out)
     if (pith_context_new((unsigned)common->threads, common->cpu, out, &err) == PITH_OK) {
         const struct pith_progress beat = {.fn = on_beat};
         pith_context_listen(*out, beat, on_log, (void *)(uintptr_t)common);
-        return EXIT_DONE;
+        return join_ranks(common, out);
     }
     return err.status == PITH_ARG ? report_usage(common, &err) : report_failure(common, &err);
 }

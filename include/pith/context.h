@@ -36,6 +36,19 @@ typedef void pith_log_fn(void *ctx, const char *line);
 PITH_API void pith_context_listen(struct pith_context *context, struct pith_progress progress,
                                   pith_log_fn *log, void *log_ctx);
 
+/* For a program that a launcher of MPI started several times: joins the others ("ranks"), by the
+ * shared object at that path (libpith_mpi.so). From here on, calls whose work can be shared
+ * (pith_quantize() says what that is) are made by all ranks alike; rank 0 writes what is made and
+ * has the report, the others get none. A failure of one is a failure of all. The context's listener
+ * is asked for while a rank waits. PITH_UNSUPPORTED when the object cannot be loaded, PITH_IO when
+ * MPI does not start. Call it once, after pith_context_listen(), by the thread that makes the
+ * calls. */
+PITH_API enum pith_status pith_context_join(struct pith_context *context, const char *object,
+                                            struct pith_error *err);
+/* This process's rank, and how many there are: 0 of 1 where nobody was joined. */
+PITH_API unsigned pith_context_rank(const struct pith_context *context);
+PITH_API unsigned pith_context_ranks(const struct pith_context *context);
+
 /* Frees *context and sets it to NULL; NULL and a NULL *context are allowed. */
 PITH_API void pith_context_free(struct pith_context **context);
 

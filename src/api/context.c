@@ -58,9 +58,29 @@ struct pith_progress pith_context_progress(const struct pith_context *context,
     return own && own->fn ? *own : context->progress;
 }
 
+enum pith_status pith_context_join(struct pith_context *context, const char *object,
+                                   struct pith_error *err)
+{
+    if (context->ranks) return pith_fail(err, PITH_ARG, "the other ranks were joined already");
+    PITH_TRY(pith_ranks_open(object, &context->progress, &context->ranks, err));
+    pith_backend_set_ranks(context->backend, context->ranks);
+    return PITH_OK;
+}
+
+unsigned pith_context_rank(const struct pith_context *context)
+{
+    return pith_ranks_own(context->ranks);
+}
+
+unsigned pith_context_ranks(const struct pith_context *context)
+{
+    return pith_ranks_count(context->ranks);
+}
+
 void pith_context_free(struct pith_context **context)
 {
     if (!context || !*context) return;
+    pith_ranks_close((*context)->ranks);
     pith_backend_free((*context)->backend);
     pith_pool_free((*context)->pool);
     pith_free(*context);

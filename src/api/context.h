@@ -11,6 +11,7 @@
 struct pith_context {
     struct pith_pool *pool;
     struct pith_backend *backend;
+    struct pith_ranks *ranks;      /* NULL: nobody was joined */
     struct pith_progress progress; /* of calls that have none of their own */
     pith_log_fn *log;              /* may be NULL */
     void *log_ctx;

@@ -56,12 +56,12 @@ enum pith_status pith_quantize_check(const struct pith_quantize_options *given, 
 static enum pith_status run(struct pith_context *c, const struct pith_quantize_options *o,
                             bool convert, char **report, struct pith_error *err)
 {
-    json_t *j = NULL;
+    json_t *j = NULL; /* stays so where another rank has the report */
     pith_context_look(c, o->model);
     if (o->resume && c->log && !pith_place_is_begun(o))
         c->log(c->log_ctx, "--resume: there is nothing to resume; this run starts anew");
     PITH_TRY(pith_pipe_quantize(c->backend, o, convert, &j, err));
-    if (report) return pith_report_text(j, report, err);
+    if (report && j) return pith_report_text(j, report, err);
     json_decref(j);
     return PITH_OK;
 }

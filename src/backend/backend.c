@@ -79,6 +79,16 @@ struct pith_pool *pith_backend_pool(const struct pith_backend *b)
     return b->pool;
 }
 
+void pith_backend_set_ranks(struct pith_backend *b, struct pith_ranks *ranks)
+{
+    b->ranks = ranks;
+}
+
+struct pith_ranks *pith_backend_ranks(const struct pith_backend *b)
+{
+    return b->ranks;
+}
+
 const struct pith_kern *pith_backend_kern(const struct pith_backend *b)
 {
     return &b->kern;

@@ -10,6 +10,7 @@
 #define PITH_BACKEND_BACKEND_H
 
 #include "base/pool.h"
+#include "base/ranks.h"
 #include "base/status.h"
 #include "num/qmat.h"
 
@@ -24,6 +25,10 @@ enum pith_status pith_backend_new(struct pith_pool *pool, uint32_t cpu_mask,
                                   struct pith_backend **out, struct pith_error *err);
 void pith_backend_free(struct pith_backend *b);
 struct pith_pool *pith_backend_pool(const struct pith_backend *b);
+/* Who shares the work (borrowed; NULL, as made: nobody), for whoever cuts work into runs of
+ * windows or matrices: products themselves are made by one rank. */
+void pith_backend_set_ranks(struct pith_backend *b, struct pith_ranks *ranks);
+struct pith_ranks *pith_backend_ranks(const struct pith_backend *b);
 /* "avx2": the tier in use. */
 const char *pith_backend_cpu(const struct pith_backend *b);
 /* The kernels of that tier, for work that is handed out as tasks elsewhere. */
@@ -104,6 +109,16 @@ void pith_linear_products(struct pith_backend *b, const struct pith_product *pro
  * fma(alpha, sum, h): so many rows lose little, and calls with multiples of 256 rows give the
  * same bits as one call with all of them. */
 void pith_syrk(struct pith_backend *b, float *h, size_t d, const float *x, size_t n, float alpha);
+
+/* Rows [first, first + rows) of the upper triangle of h[d][d]. */
+struct pith_syrk_part {
+    float *h;
+    size_t d, first, rows;
+};
+/* What pith_syrk() adds to those alone: all of them, and a pith_syrk() of no rows at the end, give
+ * its bits in the modes that do not round its operands (PITH_MODE_BF16 does). */
+void pith_syrk_rows(struct pith_backend *b, const struct pith_syrk_part *part, const float *x,
+                    size_t n, float alpha);
 
 /* Factors a symmetric positive definite h[d][d] = R R^T in place, R upper triangular (the strict
  * lower triangle is set to 0): the ordinary Cholesky factor of the matrix with both axes

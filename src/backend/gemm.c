@@ -366,3 +366,24 @@ void pith_syrk(struct pith_backend *b, float *h, size_t d, const float *x, size_
     if (b->mode == PITH_MODE_BF16 && n > 0 && pith_bf16_syrk(b, &mul)) return;
     pith_mul_run(b, &mul);
 }
+
+void pith_syrk_rows(struct pith_backend *b, const struct pith_syrk_part *part, const float *x,
+                    size_t n, float alpha)
+{
+    const size_t d = part->d, first = part->first;
+    const struct pith_mul mul = {.m = part->rows,
+                                 .n = d - first,
+                                 .k = n,
+                                 .a = x + first,
+                                 .a_rs = 1,
+                                 .a_cs = d,
+                                 .b = x + first,
+                                 .b_rs = d,
+                                 .b_cs = 1,
+                                 .c = part->h + first * d + first,
+                                 .ldc = d,
+                                 .scaled = true,
+                                 .alpha = alpha,
+                                 .upper = true};
+    pith_mul_run(b, &mul);
+}

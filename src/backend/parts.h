@@ -130,6 +130,7 @@ void pith_linear_as_packed(struct pith_backend *b, const struct pith_weight *w, 
 
 struct pith_backend {
     struct pith_pool *pool; /* borrowed, may be NULL */
+    struct pith_ranks *ranks;
     unsigned threads;
     uint32_t mask;
     enum pith_mode mode;

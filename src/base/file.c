@@ -505,6 +505,11 @@ void pith_dir_unlock(int lock)
     if (lock >= 0) close(lock);
 }
 
+void pith_dir_drop(const char *path)
+{
+    (void)rmdir(path);
+}
+
 enum pith_status pith_dir_remove(const char *path, struct pith_error *err)
 {
     char **names;

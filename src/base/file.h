@@ -130,6 +130,8 @@ void pith_dir_unlock(int lock); /* -1 is allowed */
 /* Removes the files of a directory and the directory (one level deep; pith makes no deeper ones).
  */
 enum pith_status pith_dir_remove(const char *path, struct pith_error *err);
+/* Removes the folder if it is empty. */
+void pith_dir_drop(const char *path);
 /* Names in a directory, sorted, without "." and ".."; free with pith_names_free(). */
 enum pith_status pith_dir_list(const char *path, char ***names, size_t *count,
                                struct pith_error *err);

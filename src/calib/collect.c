@@ -77,6 +77,28 @@ static void note_kv(const struct pith_collector *c, const struct pith_block *b)
     }
 }
 
+/* The most that any rank saw. */
+static enum pith_status share_kv(const struct pith_collector *c, const struct pith_block *b,
+                                 struct pith_error *err)
+{
+    enum { MOST = 256 };
+    const size_t count = 2 * (size_t)b->plan->state.heads;
+    struct pith_ranks *ranks = c->relay.ranks;
+    float theirs[MOST];
+    for (size_t at = 0; at < count && !pith_ranks_alone(ranks); at += MOST) {
+        const size_t n = count - at < MOST ? count - at : MOST;
+        float own[MOST];
+        memcpy(own, c->kv_most + at, n * sizeof *own);
+        for (unsigned i = 0; i < pith_ranks_count(ranks); i++) {
+            memcpy(theirs, own, n * sizeof *own);
+            PITH_TRY(pith_ranks_share(ranks, i, theirs, n * sizeof *own, err));
+            for (size_t k = 0; k < n; k++)
+                if (!(theirs[k] <= c->kv_most[at + k])) c->kv_most[at + k] = theirs[k];
+        }
+    }
+    return PITH_OK;
+}
+
 static enum pith_status tell(const struct pith_collector *c, struct pith_error *err)
 {
     return c->step ? c->step(c->step_ctx, err) : PITH_OK;
@@ -91,11 +113,12 @@ enum pith_status pith_collect(struct pith_collector *c, const struct pith_block 
                                           .first = what->first,
                                           .count = what->count,
                                           .needs = what->needs,
-                                          .tokens = acts->windows * acts->length,
+                                          .tokens = pith_acts_all(acts) * acts->length,
                                           .samples = what->samples,
                                           .guided = what->guided,
                                           .rows = acts->length};
     enum pith_status s = pith_gather_begin(&g, c->backend, &plan, stats, err);
+    if (s == PITH_OK) s = pith_gather_spread(&g, &c->relay, acts, &plan, err);
     const struct pith_pass pass = make_pass(c, pith_gather_tap, &g);
     for (size_t w = 0; w < acts->windows && s == PITH_OK; w++) {
         s = run_window(c, &pass, b, acts, w, err);
@@ -103,6 +126,8 @@ enum pith_status pith_collect(struct pith_collector *c, const struct pith_block 
         if (s == PITH_OK) s = tell(c, err);
         g.seen += acts->length;
     }
+    if (s == PITH_OK) s = pith_gather_meet(&g, acts, err);
+    if (s == PITH_OK && c->kv_most) s = share_kv(c, b, err);
     c->hessian_seconds += g.hessian_seconds;
     pith_gather_end(&g, s == PITH_OK);
     return s;
@@ -141,7 +166,14 @@ enum pith_status pith_collect_windows(struct pith_collector *c, const struct pit
 {
     struct keep k = {site, out};
     const struct pith_pass pass = make_pass(c, keep_tap, &k);
-    for (size_t i = 0; i < count; i++)
-        PITH_TRY(run_window(c, &pass, b, acts, i * acts->windows / count, err));
+    const size_t all = pith_acts_all(acts);
+    const size_t floats = acts->length * b->plan->site[site].dim;
+    for (size_t i = 0; i < count; i++) {
+        const size_t window = i * all / count;
+        k.out = out + i * floats;
+        if (window >= acts->first && window - acts->first < acts->windows)
+            PITH_TRY(run_window(c, &pass, b, acts, window - acts->first, err));
+        PITH_TRY(pith_relay_window(&c->relay, all, window, out + i * floats, floats, err));
+    }
     return PITH_OK;
 }

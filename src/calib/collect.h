@@ -5,6 +5,7 @@
 
 #include "base/progress.h"
 #include "calib/guide.h"
+#include "calib/relay.h"
 #include "model/model.h"
 #include "quant/stats.h"
 
@@ -14,7 +15,14 @@ struct pith_acts {
     float *x;
     size_t windows, length, hidden;
     size_t carried;
+    /* Where ranks share the text: the place of the first of these windows in it, and how many it
+     * has; all 0: these are all. */
+    size_t first, all;
 };
+static inline size_t pith_acts_all(const struct pith_acts *a) /* windows of the text */
+{
+    return a->all ? a->all : a->windows;
+}
 static inline size_t pith_acts_floats(const struct pith_acts *a) /* of a window */
 {
     return a->length * (a->hidden + a->carried);
@@ -42,6 +50,7 @@ struct pith_collector {
     enum pith_status (*step)(void *ctx, struct pith_error *err);
     void *step_ctx;
     double hessian_seconds; /* spent so far on PITH_NEED_HESSIAN */
+    struct pith_relay relay; /* between ranks; all 0: there is one */
     /* [2][heads], or NULL: pith_collect() raises them to the largest magnitude of the keys (after
      * rope) and of the values of each head; to NaN when one is not finite. */
     float *kv_most;

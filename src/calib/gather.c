@@ -220,26 +220,37 @@ static void add_drift(const struct pith_gather *g, const struct pith_stats *st, 
     }
 }
 
-bool pith_gather_tap(void *ctx, uint32_t site, const float *x, size_t n, size_t dim)
+void pith_gather_add(const struct pith_gather *g, uint32_t site, const float *x, size_t n)
 {
-    struct pith_gather *g = ctx;
-    if (site < g->first || site - g->first >= g->count) return false;
     struct pith_stats *st = &g->stats[site - g->first];
-    add_sums(g, &g->sums[site - g->first],
-             &(struct sum_job){.x = x, .weight = g->weight, .n = n, .dim = dim});
+    struct pith_gather_sums *sums = &g->sums[site - g->first];
+    const size_t dim = st->dim;
+    add_sums(g, sums, &(struct sum_job){.x = x, .weight = g->weight, .n = n, .dim = dim});
     add_range(g, st, x, n);
     if (st->samples)
         for (size_t i = 0; i < n; i++)
             if ((g->seen + i) % g->step == 0 && st->sample_count < g->sample_limit)
                 memcpy(st->samples + st->sample_count++ * dim, x + i * dim, dim * sizeof *x);
+    st->tokens += n;
+    sums->mass += g->weight * (double)n;
+}
+
+bool pith_gather_tap(void *ctx, uint32_t site, const float *x, size_t n, size_t dim)
+{
+    struct pith_gather *g = ctx;
+    if (site < g->first || site - g->first >= g->count) return false;
+    struct pith_stats *st = &g->stats[site - g->first];
+    if (g->relay) {
+        pith_gather_keep(g, site, x, n);
+        return site - g->first == g->count - 1;
+    }
+    pith_gather_add(g, site, x, n);
     const double start = pith_clock();
     if (g->view) add_guided(g, st, g->sums[site - g->first].squares, x, n);
     else if (st->hessian)
         pith_syrk(g->backend, st->hessian, dim, x, n, (float)(g->alpha * g->weight));
     if (st->drift) add_drift(g, st, x, n);
     if (st->hessian) g->hessian_seconds += pith_clock() - start;
-    st->tokens += n;
-    g->sums[site - g->first].mass += g->weight * (double)n;
     return site - g->first == g->count - 1;
 }
 

@@ -2,6 +2,7 @@
 #ifndef PITH_CALIB_GATHER_H
 #define PITH_CALIB_GATHER_H
 
+#include "calib/collect.h"
 #include "calib/guide.h"
 #include "quant/stats.h"
 
@@ -24,6 +25,8 @@ struct pith_gather_sums {
 
 struct pith_gather {
     struct pith_backend *backend;
+    const struct pith_relay *relay; /* NULL: all windows are here, rows are added as they come */
+    size_t from, here;              /* else which tokens are: the first, how many */
     struct pith_guide_view *view;  /* [stats->views], guided: of one site; else NULL */
     const uint32_t *token;         /* which tokens come, [n]; NULL: from number `seen` on */
     float *weighed;                /* [rows][dim], guided or for the drift */
@@ -54,6 +57,18 @@ uint64_t pith_guided_bytes(const struct pith_site_spec *site, unsigned needs,
                            const struct pith_guided *guided);
 uint64_t pith_gather_rows_bytes(const struct pith_site_spec *site, unsigned needs,
                                 const struct pith_guided *guided, size_t rows);
+/* relay.c: with several ranks, lets pith_gather_tap() keep rows instead of adding them. Between
+ * pith_gather_begin() and the first window. */
+enum pith_status pith_gather_spread(struct pith_gather *g, const struct pith_relay *relay,
+                                    const struct pith_acts *acts,
+                                    const struct pith_gather_plan *plan, struct pith_error *err);
+/* relay.c: after the last window: the statistics over the windows of all ranks, everywhere. */
+enum pith_status pith_gather_meet(struct pith_gather *g, const struct pith_acts *acts,
+                                  struct pith_error *err);
+/* relay.c: the rows of a site in the window that begins with token g->seen. */
+void pith_gather_keep(const struct pith_gather *g, uint32_t site, const float *x, size_t n);
+/* Adds what of a site's rows is no Hessian's. */
+void pith_gather_add(const struct pith_gather *g, uint32_t site, const float *x, size_t n);
 /* Finishes the averages when `good`, and frees what only the sums needed. */
 void pith_gather_end(struct pith_gather *g, bool good);
 

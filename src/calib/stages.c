@@ -312,7 +312,9 @@ static enum pith_status collect_stage(struct pith_stages *s, const struct pith_g
         s->rows = pith_alloc_aligned(plan->rows * stats->dim, sizeof *s->rows);
         if (!s->rows) st = pith_fail_nomem(err, "a calibration window");
     }
+    if (st == PITH_OK) st = pith_gather_spread(&g, &c->relay, s->in, plan, err);
     if (st == PITH_OK) st = run_windows(s, plan->first, &g, err);
+    if (st == PITH_OK) st = pith_gather_meet(&g, s->in, err);
     pith_free(s->rows);
     s->rows = NULL;
     c->hessian_seconds += g.hessian_seconds;
@@ -331,7 +333,7 @@ enum pith_status pith_stages_collect(struct pith_stages *s, uint32_t site, unsig
                                           .count = 1,
                                           .needs = needs,
                                           .samples = samples,
-                                          .tokens = s->in->windows * s->in->length,
+                                          .tokens = pith_acts_all(s->in) * s->in->length,
                                           .guided = &s->guided,
                                           .rows = s->in->length};
     const struct pith_collect what = {

@@ -74,10 +74,10 @@ static void install(struct pith_linear_weights *l, struct pith_qmat *q)
     l->dense = NULL;
 }
 
-/* Measures and stores what a linear became, and goes on with it; takes q over, also on failure. */
-static enum pith_status keep_rounded(struct pith_work *w, const struct pith_choice *c,
-                                     struct pith_qmat *q, struct pith_linear_result *made,
-                                     struct pith_error *err)
+/* Measures what a linear became; frees q on failure. */
+static enum pith_status check_rounded(struct pith_work *w, const struct pith_choice *c,
+                                      struct pith_qmat *q, struct pith_linear_result *made,
+                                      struct pith_error *err)
 {
     struct pith_run *r = w->run;
     const struct pith_weight stored = {.rows = c->rows, .cols = c->cols, .quant = q};
@@ -86,7 +86,17 @@ static enum pith_status keep_rounded(struct pith_work *w, const struct pith_choi
     if (r->job->recipe.split->two_four) s = pith_two_four_check(r->job->backend, &stored, err);
     if (s == PITH_OK) s = measure_error(w, c, &stored, made, err);
     pith_phases_mark(&r->phases, PITH_PHASE_ERROR);
-    if (s == PITH_OK) s = pith_store_linear(r, c->module, q, made, &r->phases, err);
+    if (s != PITH_OK) pith_qmat_free(q);
+    return s;
+}
+
+/* Stores it and goes on with it; takes q over, also on failure. */
+static enum pith_status keep_rounded(struct pith_work *w, const struct pith_choice *c,
+                                     struct pith_qmat *q, struct pith_linear_result *made,
+                                     struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    enum pith_status s = pith_store_linear(r, c->module, q, made, &r->phases, err);
     if (s == PITH_OK &&
         json_array_append_new(w->linears,
                               pith_linear_json(c, made, w->changes[c->linear].scaled)) != 0)
@@ -210,9 +220,10 @@ static enum pith_status keep_twin(struct pith_work *w, const struct pith_choice 
     return PITH_OK;
 }
 
+/* *q and *made of a linear, measured; on failure q owns nothing. */
 static enum pith_status round_linear(struct pith_work *w, const struct pith_choice *c,
                                      const struct pith_stats *stats, float global,
-                                     struct pith_error *err)
+                                     struct pith_rounded *out, struct pith_error *err)
 {
     struct pith_run *r = w->run;
     struct pith_linear_weights *l = &w->block.linear[c->linear];
@@ -231,19 +242,17 @@ static enum pith_status round_linear(struct pith_work *w, const struct pith_choi
         .stats = stats,
         .kept = &kept,
     };
-    struct pith_qmat q;
-    struct pith_linear_result made = {0};
+    struct pith_round_report *report = &out->made.report;
     pith_phases_begin(&r->phases);
-    if (s == PITH_OK) s = pith_round(rounder_for(w, c, stats), &job, &q, &made.report, err);
+    if (s == PITH_OK) s = pith_round(rounder_for(w, c, stats), &job, &out->q, report, err);
     pith_kept_free(&kept);
     pith_phases_mark(&r->phases, PITH_PHASE_ROUND);
-    pith_phases_move(&r->phases, PITH_PHASE_ROUND, PITH_PHASE_FACTOR, made.report.factor_seconds);
+    pith_phases_move(&r->phases, PITH_PHASE_ROUND, PITH_PHASE_FACTOR, report->factor_seconds);
     if (s != PITH_OK) return pith_fail_in(err, s, c->module);
-    q.input = pith_inputs_make(r->job, c, stats);
-    return keep_rounded(w, c, &q, &made, err);
+    return check_rounded(w, c, &out->q, &out->made, err);
 }
 
-/* A linear that stays in 16 bits, with zeros in it. */
+/* A linear that stays in 16 bits, with zeros in it. By every rank: it is floats that change. */
 static enum pith_status prune_linear(struct pith_work *w, const struct pith_choice *c,
                                      const struct pith_stats *stats, struct pith_error *err)
 {
@@ -342,6 +351,84 @@ static enum pith_status fetch_site(struct pith_work *w, const struct pith_site_s
     return PITH_OK;
 }
 
+/* The linears of a site on their way. */
+struct rounding {
+    const struct pith_site_spec *site;
+    const struct pith_stats *stats; /* NULL: the rounder needs none */
+    float *global;                  /* [site->count], as are the others */
+    unsigned *owner;
+    struct pith_rounded *made;
+};
+
+static enum pith_status begin_one(struct pith_work *w, const struct rounding *a, uint32_t i,
+                                  struct pith_error *err)
+{
+    const struct pith_run *r = w->run;
+    const struct pith_choice *c = pith_job_choice(r->job, w->layer, a->site->first + i);
+    const struct pith_stats own = a->stats ? stats_of(w, c, a->stats) : (struct pith_stats){0};
+    const struct pith_stats *known = a->stats ? &own : NULL;
+    if (c->prune && !c->grid.format) return prune_linear(w, c, known, err);
+    if (!c->grid.format || a->owner[i] != pith_ranks_own(r->ranks)) return PITH_OK;
+    return round_linear(w, c, known, a->global[i], &a->made[i], err);
+}
+
+/* From its owner to everyone, and into the output. */
+static enum pith_status end_one(struct pith_work *w, const struct rounding *a, uint32_t i,
+                                struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    const struct pith_choice *c = pith_job_choice(r->job, w->layer, a->site->first + i);
+    const struct pith_route route = {r->ranks, a->owner[i], PITH_TO_ALL};
+    struct pith_rounded *m = &a->made[i];
+    if (c->grid.format) {
+        const struct pith_stats own = a->stats ? stats_of(w, c, a->stats) : (struct pith_stats){0};
+        PITH_TRY(pith_route_qmat(&route, &m->q, err));
+        PITH_TRY(pith_route_bytes(&route, &m->made, sizeof m->made, err));
+        m->q.input = pith_inputs_make(r->job, c, a->stats ? &own : NULL);
+        const enum pith_status s = keep_rounded(w, c, &m->q, &m->made, err);
+        m->q = (struct pith_qmat){0};
+        if (s != PITH_OK) return s;
+    }
+    return pith_run_step(r, r->job->recipe.round->name, 1, err);
+}
+
+/* One after the other; with several ranks each its own, and then they are handed round. */
+static enum pith_status round_each(struct pith_work *w, const struct rounding *a,
+                                   struct pith_error *err)
+{
+    const bool alone = pith_ranks_alone(w->run->ranks);
+    for (uint32_t i = 0; i < a->site->count; i++) {
+        PITH_TRY(begin_one(w, a, i, err));
+        if (alone) PITH_TRY(end_one(w, a, i, err));
+    }
+    for (uint32_t i = 0; i < a->site->count && !alone; i++) PITH_TRY(end_one(w, a, i, err));
+    return PITH_OK;
+}
+
+static enum pith_status round_all(struct pith_work *w, const struct pith_site_spec *site,
+                                  const struct pith_stats *stats, struct pith_error *err)
+{
+    const uint32_t linears = w->plan->linears;
+    struct rounding a = {.site = site,
+                         .stats = stats,
+                         .global = pith_alloc(site->count, sizeof *a.global),
+                         .owner = pith_zalloc(linears, sizeof *a.owner),
+                         .made = pith_zalloc(site->count, sizeof *a.made)};
+    unsigned *owners = a.owner;
+    enum pith_status s = a.global && owners && a.made ? PITH_OK : pith_fail_nomem(err, site->name);
+    if (s == PITH_OK) {
+        if (w->run->ranks) pith_ranks_owners(w->run->job, w->layer, owners);
+        a.owner += site->first;
+        share_globals(w, site, a.global);
+        s = round_each(w, &a, err);
+    }
+    for (uint32_t i = 0; a.made && i < site->count; i++) pith_qmat_free(&a.made[i].q);
+    pith_free(a.made);
+    pith_free(owners);
+    pith_free(a.global);
+    return s;
+}
+
 /* Statistics for the rounder come from the block as it stands: linears rounded earlier are already
  * in their final form ("true sequential"). */
 static enum pith_status round_site(struct pith_work *w, uint32_t which, struct pith_error *err)
@@ -357,18 +444,7 @@ static enum pith_status round_site(struct pith_work *w, uint32_t which, struct p
         s = pith_stages_collect(&w->stages, which, r->job->needs_round, 0, &stats, err);
     pith_work_mark_pass(w, PITH_PHASE_COLLECT);
     if (s == PITH_OK && r->job->needs_round) s = check_stats(w, site, &stats, err);
-    float *global = pith_alloc(site->count, sizeof *global);
-    if (global) share_globals(w, site, global);
-    else if (s == PITH_OK) s = pith_fail_nomem(err, site->name);
-    for (uint32_t i = 0; i < site->count && s == PITH_OK; i++) {
-        const struct pith_choice *c = pith_job_choice(r->job, w->layer, site->first + i);
-        const struct pith_stats own = stats_of(w, c, &stats);
-        const struct pith_stats *known = r->job->needs_round ? &own : NULL;
-        if (c->grid.format) s = round_linear(w, c, known, global[i], err);
-        else if (c->prune) s = prune_linear(w, c, known, err);
-        if (s == PITH_OK) s = pith_run_step(r, r->job->recipe.round->name, 1, err);
-    }
-    pith_free(global);
+    if (s == PITH_OK) s = round_all(w, site, r->job->needs_round ? &stats : NULL, err);
     pith_stats_free(&stats, 1);
     return s;
 }
@@ -403,8 +479,9 @@ static enum pith_status keep_together(struct pith_work *w, struct pith_qmat *q,
         if (!q[i].codes) continue;
         q[i].input =
             pith_inputs_make(r->job, c, NULL); /* what is learned leaves activations alone */
+        if (s != PITH_OK) pith_qmat_free(&q[i]);
+        if (s == PITH_OK) s = check_rounded(w, c, &q[i], &made, err);
         if (s == PITH_OK) s = keep_rounded(w, c, &q[i], &made, err);
-        else pith_qmat_free(&q[i]);
         if (s == PITH_OK) s = pith_run_step(r, r->job->recipe.round->name, 1, err);
     }
     return s;

@@ -16,18 +16,34 @@ static enum pith_status open_one(struct pith_run *r, const char *name, uint64_t 
     return s;
 }
 
+/* The same of a file that is this rank's, and gone when the rank is. */
+static enum pith_status open_own(struct pith_run *r, const char *name, uint64_t bytes,
+                                 struct pith_scratch_file *f, struct pith_error *err)
+{
+    char own[64];
+    snprintf(own, sizeof own, "%s.%u", name, pith_ranks_own(r->ranks));
+    char *path = pith_path_join(r->job->partial, own);
+    enum pith_status s = path ? pith_scratch_file_open(path, bytes, f, err)
+                              : pith_fail_nomem(err, name);
+    if (s == PITH_OK) s = pith_unlink(path, err);
+    pith_free(path);
+    return s;
+}
+
 /* Room for what one stage of a block leaves for the next. It saves time, nothing else: on a disk
  * without that room the stages are computed again for each site. */
 static enum pith_status open_between(struct pith_run *r, struct pith_error *err)
 {
     enum { SPARE = 64 << 20 }; /* for all that is yet to be written beside the reserved files */
-    const uint64_t tokens = (uint64_t)r->job->calib.windows * r->job->calib.length;
+    const uint64_t tokens = (uint64_t)r->cal.acts[0].windows * r->job->calib.length;
     const uint64_t bytes = tokens * pith_stages_width(&r->job->model->plans) * sizeof(float);
     if (!r->job->needs_round || pith_job_learns(r->job)) return PITH_OK;
     if (r->job->needs_round & PITH_NEED_DRIFT) {
         PITH_TRY(open_one(r, "pith.acts.between.float", bytes, &r->cal.between_float, err));
         return open_one(r, "pith.acts.between", bytes, &r->cal.between, err);
     }
+    if (!pith_ranks_alone(r->ranks))
+        return open_own(r, "pith.acts.between", bytes ? bytes : 1, &r->cal.between, err);
     char *path = pith_path_join(r->job->partial, "pith.acts.between");
     if (!path) return pith_fail_nomem(err, "a file's name");
     const uint64_t room = pith_disk_free(r->job->partial);
@@ -46,6 +62,51 @@ static enum pith_status open_between(struct pith_run *r, struct pith_error *err)
     return s;
 }
 
+/* This rank's windows in a file that has room for all, so that any number of ranks can go on. */
+static struct pith_acts acts_in(const struct pith_run *r, float *data)
+{
+    const size_t all = r->job->calib.windows, own = pith_ranks_own(r->ranks);
+    const size_t from = pith_ranks_from(r->ranks, (unsigned)own, all);
+    struct pith_acts a = {.x = data,
+                          .windows = pith_ranks_from(r->ranks, (unsigned)own + 1, all) - from,
+                          .length = r->job->calib.length,
+                          .hidden = r->job->model->shape.hidden,
+                          .carried = pith_plans_carried(&r->job->model->plans),
+                          .first = from,
+                          .all = all};
+    a.x += from * pith_acts_floats(&a);
+    return a;
+}
+
+/* What is read by the sites that a pass looks at: one when linears are rounded, all when the layer
+ * is transformed. */
+static size_t relay_width(const struct pith_job *job)
+{
+    size_t most = 0;
+    for (uint32_t k = 0; k < job->model->plans.kinds; k++) {
+        const struct pith_layer_plan *l = &job->model->plans.kind[k];
+        size_t sum = 0, widest = 0;
+        for (uint32_t i = 0; i < l->sites; i++) {
+            sum += l->site[i].dim;
+            widest = l->site[i].dim > widest ? l->site[i].dim : widest;
+        }
+        const size_t width = job->needs_transform ? sum : widest;
+        most = width > most ? width : most;
+    }
+    return most;
+}
+
+static enum pith_status open_relay(struct pith_run *r, struct pith_error *err)
+{
+    const size_t tokens = r->cal.acts[0].windows * r->job->calib.length;
+    const size_t width = relay_width(r->job);
+    if (pith_ranks_alone(r->ranks)) return PITH_OK;
+    PITH_TRY(open_own(r, "pith.acts.sites", (tokens ? tokens * width : 1) * sizeof(float),
+                      &r->cal.sites, err));
+    r->cal.collector.relay = (struct pith_relay){r->ranks, r->cal.sites.data, width};
+    return PITH_OK;
+}
+
 enum pith_status pith_calibration_open(struct pith_run *r, struct pith_error *err)
 {
     const size_t hidden = r->job->model->shape.hidden;
@@ -56,13 +117,13 @@ enum pith_status pith_calibration_open(struct pith_run *r, struct pith_error *er
         char name[32];
         snprintf(name, sizeof name, "pith.acts.%d", i);
         PITH_TRY(open_one(r, name, bytes, &r->cal.acts_file[i], err));
-        r->cal.acts[i] = (struct pith_acts){r->cal.acts_file[i].data, r->job->calib.windows,
-                                            r->job->calib.length, hidden, carried};
+        r->cal.acts[i] = acts_in(r, r->cal.acts_file[i].data);
     }
     PITH_TRY(open_between(r, err));
     PITH_TRY(pith_learn_open(r, err));
-    return pith_collector_init(&r->cal.collector, r->job->backend, r->job->model,
-                               r->job->calib.length, err);
+    PITH_TRY(pith_collector_init(&r->cal.collector, r->job->backend, r->job->model,
+                                 r->job->calib.length, err));
+    return open_relay(r, err);
 }
 
 void pith_calibration_swap(struct pith_calibration *cal)
@@ -80,6 +141,7 @@ enum pith_status pith_calibration_check(const struct pith_calibration *cal, stru
         PITH_TRY(pith_scratch_file_check(&cal->learn.file[i], "pith.acts.float", err));
     }
     PITH_TRY(pith_scratch_file_check(&cal->between_float, "pith.acts.between.float", err));
+    PITH_TRY(pith_scratch_file_check(&cal->sites, "pith.acts.sites", err));
     PITH_TRY(pith_scratch_file_check(&cal->guiding.file, "pith.guide", err));
     return pith_scratch_file_check(&cal->between, "pith.acts.between", err);
 }
@@ -89,6 +151,7 @@ void pith_calibration_close(struct pith_calibration *cal)
     pith_collector_free(&cal->collector);
     for (int i = 0; i < 2; i++) pith_scratch_file_close(&cal->acts_file[i]);
     pith_scratch_file_close(&cal->between);
+    pith_scratch_file_close(&cal->sites);
     pith_scratch_file_close(&cal->between_float);
     pith_learn_close(&cal->learn);
     pith_guiding_close(&cal->guiding);

@@ -139,7 +139,7 @@ enum pith_status pith_inspector_init(struct pith_inspector *in, const struct pit
         .site = what->site,
         .lender = what->lender,
         .length = acts->length,
-        .windows = windows_kept(acts->windows, acts->length),
+        .windows = windows_kept(pith_acts_all(acts), acts->length),
         .dim = what->block->plan->site[what->site].dim,
         .hidden = what->collector->model->shape.hidden,
     };

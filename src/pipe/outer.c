@@ -126,19 +126,31 @@ static enum pith_status turn_window(const struct pith_job *job, float *x, size_t
 static enum pith_status embed_windows(struct pith_run *r, struct pith_error *err)
 {
     const size_t length = r->job->calib.length;
-    for (size_t w = 0; w < r->job->calib.windows; w++) {
-        float *x = pith_acts_window(&r->cal.acts[0], w);
-        const int32_t *ids = r->job->calib.ids + w * length;
+    const struct pith_acts *acts = &r->cal.acts[0];
+    for (size_t w = 0; w < acts->windows; w++) {
+        float *x = pith_acts_window(acts, w);
+        const int32_t *ids = r->job->calib.ids + (acts->first + w) * length;
         const enum pith_status s = pith_model_embed(r->job->model, ids, length, x, err);
         if (s != PITH_OK)
             return pith_fail_as(err, s == PITH_ARG ? PITH_FORMAT : s,
                                 "the tokenizer does not fit this model");
-        pith_plans_fill(&r->job->model->plans, ids, length, x + length * r->cal.acts[0].hidden);
+        pith_plans_fill(&r->job->model->plans, ids, length, x + length * acts->hidden);
         PITH_TRY(turn_window(r->job, x, length, err));
         PITH_TRY(pith_progress_step(&r->job->options->progress, "embedding", r->work_done,
                                     r->work_total, err));
     }
     return PITH_OK;
+}
+
+/* As it lies in the output. */
+static enum pith_status load_embedding(const struct pith_run *r, const struct pith_choice *c,
+                                       struct pith_qmat *q, struct pith_error *err)
+{
+    bool found = false;
+    PITH_TRY(r->job->container->load(r->out.written_state, r->out.written, c->module, c->rows,
+                                     c->cols, q, &found, err));
+    return found ? PITH_OK
+                 : pith_fail(err, PITH_MISMATCH, "%s: not found when read back", c->module);
 }
 
 enum pith_status pith_run_embed(struct pith_run *r, struct pith_error *err)
@@ -147,11 +159,9 @@ enum pith_status pith_run_embed(struct pith_run *r, struct pith_error *err)
     struct pith_model *m = r->job->model;
     const struct pith_weight original = m->embed;
     struct pith_qmat q;
-    bool found = false;
     if (!c->grid.format) return embed_windows(r, err);
-    PITH_TRY(r->job->container->load(r->out.written_state, r->out.written, c->module, c->rows,
-                                     c->cols, &q, &found, err));
-    if (!found) return pith_fail(err, PITH_MISMATCH, "%s: not found when read back", c->module);
+    if (pith_run_writes(r)) PITH_TRY(load_embedding(r, c, &q, err));
+    PITH_TRY(pith_route_qmat(&(struct pith_route){r->ranks, 0, PITH_TO_ALL}, &q, err));
     m->embed = (struct pith_weight){.rows = c->rows, .cols = c->cols, .quant = &q};
     const enum pith_status s = embed_windows(r, err);
     m->embed = original;

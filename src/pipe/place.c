@@ -117,6 +117,8 @@ static enum pith_status check_foreign(const struct pith_job *job, struct pith_er
 enum pith_status pith_place_check(const struct pith_job *job, struct pith_error *err)
 {
     const struct pith_quantize_options *o = job->options;
+    /* A rank that writes nothing leaves what is in its folder alone. */
+    if (!pith_ranks_first(pith_backend_ranks(job->backend))) return PITH_OK;
     PITH_TRY(check_foreign(job, err));
     if (o->rehearse) return PITH_OK;
     if (!o->resume && pith_path_exists(o->out)) return fail_taken(job, err);

@@ -13,37 +13,54 @@
 
 /* --- units ----------------------------------------------------------------------------------- */
 
-static bool acts_digest(const struct pith_acts *a, char hex[PITH_SHA256_HEX])
+/* The hash of the hashes of all windows, each by the rank that has it: the same for any number of
+ * ranks. Of no numbers, "". */
+static enum pith_status digest_acts(struct pith_ranks *ranks, const struct pith_acts *a,
+                                    char hex[PITH_SHA256_HEX], struct pith_error *err)
 {
-    return pith_sha256_hex(a->x, a->windows * pith_acts_floats(a) * sizeof(float), hex);
+    const size_t all = pith_acts_all(a), floats = pith_acts_floats(a);
+    hex[0] = '\0';
+    if (!a->x) return PITH_OK;
+    char(*of)[PITH_SHA256_HEX] = pith_zalloc(all, sizeof *of);
+    bool good = of;
+    for (size_t w = 0; w < a->windows && good; w++)
+        good = pith_sha256_hex(pith_acts_window(a, w), floats * sizeof(float), of[a->first + w]);
+    enum pith_status s = good ? PITH_OK : pith_fail_nomem(err, "a digest");
+    if (s == PITH_OK) s = pith_ranks_share_parts(ranks, of, all, sizeof *of, err);
+    if (s == PITH_OK && !pith_sha256_hex(of, all * sizeof *of, hex))
+        s = pith_fail_nomem(err, "a digest");
+    pith_free(of);
+    return s;
 }
 
-/* The unit's entry `key` is the digest of a; a without numbers has none. */
-static bool acts_are(const json_t *unit, const char *key, const struct pith_acts *a)
+static bool is_noted(const json_t *unit, const char *key, const char *hex)
 {
     const char *want = json_string_value(json_object_get(unit, key));
-    char hex[PITH_SHA256_HEX];
-    return !a->x || (want && acts_digest(a, hex) && strcmp(hex, want) == 0);
+    return hex[0] == '\0' || (want && strcmp(hex, want) == 0);
 }
 
-/* The activations that the last finished unit left behind are intact: after a power cut, mapped
- * pages may be lost although the journal is not. */
-static bool acts_intact(const struct pith_run *r)
+/* The activations that the last of `n` finished units left behind are intact: after a power cut,
+ * mapped pages may be lost although the journal is not. */
+static enum pith_status acts_intact(const struct pith_run *r, size_t n, bool *intact,
+                                    struct pith_error *err)
 {
-    const size_t n = json_array_size(r->journal.units);
     const json_t *last = json_array_get(r->journal.units, n - 1);
+    char hex[PITH_SHA256_HEX], of_float[PITH_SHA256_HEX];
+    *intact = true;
     /* A model's last block leaves none. */
-    if (!pith_job_calibrates(r->job) || n == r->job->model->shape.layers + 1) return true;
-    return acts_are(last, "activations", &r->cal.acts[0]) &&
-           acts_are(last, "float_activations", &r->cal.learn.acts[0]);
+    if (!pith_job_calibrates(r->job) || n == r->job->model->shape.layers + 1) return PITH_OK;
+    PITH_TRY(digest_acts(r->ranks, &r->cal.acts[0], hex, err));
+    PITH_TRY(digest_acts(NULL, &r->cal.learn.acts[0], of_float, err));
+    *intact = is_noted(last, "activations", hex) && is_noted(last, "float_activations", of_float);
+    return pith_ranks_share(r->ranks, 0, intact, sizeof *intact, err);
 }
 
-static enum pith_status note_acts(json_t *unit, const char *key, const struct pith_acts *a,
-                                  struct pith_error *err)
+static enum pith_status note_acts(json_t *unit, const char *key, struct pith_ranks *ranks,
+                                  const struct pith_acts *a, struct pith_error *err)
 {
     char hex[PITH_SHA256_HEX];
-    if (!a->x) return PITH_OK;
-    return acts_digest(a, hex) && json_object_set_new(unit, key, json_string(hex)) == 0
+    PITH_TRY(digest_acts(ranks, a, hex, err));
+    return hex[0] == '\0' || json_object_set_new(unit, key, json_string(hex)) == 0
                ? PITH_OK
                : pith_fail_nomem(err, "a digest");
 }
@@ -52,7 +69,7 @@ static enum pith_status note_acts(json_t *unit, const char *key, const struct pi
 static enum pith_status check_files(const struct pith_run *r, struct pith_error *err)
 {
     PITH_TRY(pith_checkpoint_settle(r->job->model->checkpoint, false, PITH_OK, err));
-    PITH_TRY(pith_checkpoint_settle(r->out.written, true, PITH_OK, err));
+    if (r->out.written) PITH_TRY(pith_checkpoint_settle(r->out.written, true, PITH_OK, err));
     return pith_calibration_check(&r->cal, err);
 }
 
@@ -62,9 +79,10 @@ static enum pith_status finish_job(void *ctx, struct pith_error *err)
     struct pith_run *r = ctx;
     const struct pith_finish *f = &r->journal.finish;
     if (f->acts) {
-        PITH_TRY(note_acts(f->unit, "activations", f->acts, err));
-        PITH_TRY(note_acts(f->unit, "float_activations", &f->left_float, err));
+        PITH_TRY(note_acts(f->unit, "activations", NULL, f->acts, err));
+        PITH_TRY(note_acts(f->unit, "float_activations", NULL, &f->left_float, err));
     }
+    if (!pith_run_writes(r)) return check_files(r, err);
     for (size_t i = 0; i < r->job->layout.shards; i++)
         PITH_TRY(pith_out_sync(&r->out.shards[i], err));
     PITH_TRY(check_files(r, err));
@@ -95,7 +113,9 @@ static enum pith_status finish_unit(struct pith_run *r, json_t *unit, const stru
     PITH_TRY(wait_finish(r, err));
     f->unit = json_incref(unit);
     f->acts = NULL;
-    if (acts) {
+    /* Only this thread speaks with other ranks. */
+    if (acts && r->ranks) PITH_TRY(note_acts(unit, "activations", r->ranks, acts, err));
+    else if (acts) {
         f->left = *acts; /* the next unit reads them and writes elsewhere */
         f->left_float = r->cal.learn.acts[0];
         f->acts = &f->left;
@@ -150,6 +170,19 @@ static enum pith_status run_layer(struct pith_run *r, uint32_t layer, json_t *un
     return PITH_OK;
 }
 
+/* Every rank reads the same input: its own copy of it, perhaps. */
+static enum pith_status same_source(const struct pith_run *r, const json_t *unit,
+                                    struct pith_error *err)
+{
+    struct pith_str text = {0};
+    char hex[PITH_SHA256_HEX];
+    pith_json_dump(json_object_get(unit, "source"), JSON_COMPACT, &text);
+    const bool good = !text.failed && pith_sha256_hex(text.data, text.len, hex);
+    pith_str_free(&text);
+    if (!good) return pith_fail_nomem(err, "a digest");
+    return pith_ranks_agree(r->ranks, hex, "an input", err);
+}
+
 static enum pith_status run_unit(struct pith_run *r, size_t index, struct pith_error *err)
 {
     char name[PITH_UNIT_NAME];
@@ -159,6 +192,7 @@ static enum pith_status run_unit(struct pith_run *r, size_t index, struct pith_e
     r->unit_now = index;
     enum pith_status s = begin_reading(r, index, err);
     if (s == PITH_OK) s = pith_source_note(r, index, unit, err);
+    if (s == PITH_OK && r->ranks) s = same_source(r, unit, err);
     if (s == PITH_OK)
         s = index == 0 ? run_outer(r, unit, err) : run_layer(r, (uint32_t)index - 1, unit, err);
     /* The last block leaves no activations behind, nor does a rehearsal's. */
@@ -184,9 +218,12 @@ enum pith_status pith_run_step(struct pith_run *r, const char *what, double effo
     return pith_progress_step(&r->job->options->progress, text, r->work_done, r->work_total, err);
 }
 
+/* The other ranks go through as many meanwhile. */
 static enum pith_status count_window(void *ctx, struct pith_error *err)
 {
-    return pith_run_step(ctx, "calibration", 1, err);
+    struct pith_run *r = ctx;
+    const struct pith_acts *a = &r->cal.acts[0];
+    return pith_run_step(r, "calibration", (double)pith_acts_all(a) / (double)a->windows, err);
 }
 
 /* Goes on after those of the *done units of an earlier run that are whole in the files; from the
@@ -194,15 +231,19 @@ static enum pith_status count_window(void *ctx, struct pith_error *err)
 static enum pith_status resume(struct pith_run *r, size_t *done, struct pith_error *err)
 {
     const size_t before = *done;
-    PITH_TRY(pith_intact_units(r, done, err));
+    const bool writes = pith_run_writes(r);
+    bool intact;
+    if (writes && before) PITH_TRY(pith_intact_units(r, done, err));
     if (*done < before) PITH_TRY(pith_journal_cut(r->job, &r->journal, *done, err));
+    PITH_TRY(pith_ranks_units(r, done, err));
     if (*done == 0) return PITH_OK;
     const bool swapped = pith_job_calibrates(r->job) && (*done - 1) % 2 == 1;
     if (swapped) pith_calibration_swap(&r->cal);
-    if (acts_intact(r)) return PITH_OK;
+    PITH_TRY(acts_intact(r, *done, &intact, err));
+    if (intact) return PITH_OK;
     if (swapped) pith_calibration_swap(&r->cal);
     *done = 0;
-    return pith_journal_cut(r->job, &r->journal, 0, err);
+    return writes ? pith_journal_cut(r->job, &r->journal, 0, err) : PITH_OK;
 }
 
 static enum pith_status run_units(struct pith_run *r, struct pith_error *err)
@@ -217,12 +258,12 @@ static enum pith_status run_units(struct pith_run *r, struct pith_error *err)
         r->cal.collector.step = count_window;
         r->cal.collector.step_ctx = r;
     }
-    if (done > 0) PITH_TRY(resume(r, &done, err));
+    if (done > 0 || r->ranks) PITH_TRY(resume(r, &done, err));
     for (size_t i = 0; i < done; i++) pith_source_forget(json_array_get(r->journal.units, i));
     r->work_done = guiding + (done > 1 ? each * (double)(done - 1) : 0);
     for (size_t i = done; i < total; i++) PITH_TRY(run_unit(r, i, err));
     PITH_TRY(wait_finish(r, err));
-    return pith_reread(r, err);
+    return pith_run_writes(r) ? pith_reread(r, err) : PITH_OK;
 }
 
 /* --- the end --------------------------------------------------------------------------------- */
@@ -281,14 +322,37 @@ static enum pith_status keep_cache(const struct pith_run *r, struct pith_error *
     return s;
 }
 
+/* Of a rank that writes nothing but activations. The folder is rank 0's, or, on a disk of this
+ * rank's own, one of that name. */
+static enum pith_status follow(struct pith_run *r, struct pith_error *err)
+{
+    r->journal.units = json_array();
+    if (!r->journal.units) return pith_fail_nomem(err, "the journal");
+    PITH_TRY(pith_ranks_meet(r->ranks, err)); /* rank 0 has made the folder */
+    PITH_TRY(pith_dir_make(r->job->partial, err));
+    return run_units(r, err);
+}
+
+/* What a rank left on a disk of its own, when rank 0 has given the folder its name. */
+static enum pith_status end_following(const struct pith_run *r, struct pith_error *err)
+{
+    PITH_TRY(pith_ranks_meet(r->ranks, err));
+    if (pith_run_writes(r) || !pith_path_is_dir(r->job->partial)) return PITH_OK;
+    PITH_TRY(pith_place_sweep(r->job, r->job->partial, false, err));
+    pith_dir_drop(r->job->partial);
+    return PITH_OK;
+}
+
 static enum pith_status run_all(struct pith_run *r, json_t **report, struct pith_error *err)
 {
+    if (!pith_run_writes(r)) return follow(r, err);
     PITH_TRY(pith_place_make(r, err));
     PITH_TRY(pith_journal_open(r->job, &r->journal, err));
     PITH_TRY(pith_source_check(r, err));
     r->out.owns_partial = true;
     PITH_TRY(pith_output_open(r->job, &r->out, err));
     pith_heap_trim(); /* of what opening took */
+    if (r->ranks) PITH_TRY(pith_ranks_meet(r->ranks, err));
     if (r->job->options->rehearse) return run_rehearsal(r, report, err);
     PITH_TRY(run_units(r, err));
     json_t *account = pith_run_account(r);
@@ -325,12 +389,29 @@ static void close_run(struct pith_run *r, enum pith_status s, struct pith_error 
 static enum pith_status run_job(const struct pith_job *job, double started, json_t **report,
                                 struct pith_error *err)
 {
-    struct pith_run r = {.job = job, .out.lock = -1, .started = started};
+    struct pith_run r = {
+        .job = job, .ranks = pith_job_ranks(job), .out.lock = -1, .started = started};
     enum pith_status s = run_all(&r, report, err);
     stop_jobs(&r);
     s = pith_checkpoint_settle(job->model->checkpoint, false, s, err);
+    if (s == PITH_OK && r.ranks) s = end_following(&r, err);
+    (void)pith_ranks_fail(pith_backend_ranks(job->backend), s, err);
     close_run(&r, s, err);
     return s;
+}
+
+/* Where the work is rank 0's alone, the others wait for its end. */
+static enum pith_status run_or_wait(const struct pith_job *job, double started, json_t **report,
+                                    struct pith_error *err)
+{
+    static const char note[] = "this recipe's work is not shared between ranks: rank 0 does it";
+    struct pith_ranks *ranks = pith_backend_ranks(job->backend);
+    const bool alone = pith_ranks_alone(ranks), shared = pith_job_ranks(job) != NULL;
+    enum pith_status s = alone ? PITH_OK : pith_ranks_meet(ranks, err); /* all are ready */
+    if (s == PITH_OK && !alone && !shared)
+        s = pith_progress_step(&job->options->progress, note, 0, 1, err);
+    if (s == PITH_OK && (shared || pith_ranks_first(ranks))) s = run_job(job, started, report, err);
+    return s == PITH_OK && !alone && !shared ? pith_ranks_meet(ranks, err) : s;
 }
 
 enum pith_status pith_pipe_quantize(struct pith_backend *be, const struct pith_quantize_options *o,
@@ -344,17 +425,21 @@ enum pith_status pith_pipe_quantize(struct pith_backend *be, const struct pith_q
         .options = o, .fast = mode == PITH_MODE_FAST, .convert = convert, .backend = be};
     json_t *made = NULL;
     if (job.fast) PITH_TRY(pith_backend_set_mode(be, PITH_MODE_BF16, err));
+    struct pith_ranks *ranks = pith_backend_ranks(be);
+    bool done = false;
     enum pith_status s = pith_job_open(&job, err);
-    if (s == PITH_OK) s = pith_place_published(&job, &made, err);
-    if (s == PITH_OK && !made) s = pith_job_preflight(&job, err);
-    if (s == PITH_OK && !made) s = pith_job_layout(&job, err);
-    if (s == PITH_OK && !made) s = pith_job_fit(&job, err);
-    if (s == PITH_OK && !made && pith_job_prepares(&job)) s = pith_backend_take_prepared(be, err);
+    if (s == PITH_OK && pith_ranks_first(ranks)) s = pith_place_published(&job, &made, err);
+    done = made != NULL;
+    if (s == PITH_OK && !pith_ranks_alone(ranks)) s = pith_ranks_begin(&job, &done, err);
+    if (s == PITH_OK && !done) s = pith_job_preflight(&job, err);
+    if (s == PITH_OK && !done) s = pith_job_layout(&job, err);
+    if (s == PITH_OK && !done) s = pith_job_fit(&job, err);
+    if (s == PITH_OK && !done && pith_job_prepares(&job)) s = pith_backend_take_prepared(be, err);
     s = pith_checkpoint_settle(job.model ? job.model->checkpoint : NULL, false, s, err);
-    if (s == PITH_OK && !made) s = run_job(&job, started, &made, err);
+    if (s == PITH_OK && !done) s = run_or_wait(&job, started, &made, err);
     pith_job_close(&job);
     (void)pith_backend_set_mode(be, mode, NULL);
     if (s == PITH_OK) *report = made;
     else json_decref(made);
-    return s;
+    return pith_ranks_fail(ranks, s, err);
 }

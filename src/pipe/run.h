@@ -13,9 +13,11 @@
 #include "pipe/calibration.h"
 #include "pipe/journal.h"
 #include "pipe/output.h"
+#include "pipe/ranks.h"
 
 struct pith_run {
     const struct pith_job *job;
+    struct pith_ranks *ranks; /* that share the work; NULL: this one alone does it */
     struct pith_output out;
     struct pith_calibration cal;
     struct pith_journal journal;

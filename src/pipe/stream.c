@@ -50,6 +50,7 @@ struct stream {
     float *tile; /* for scales by block */
     uint32_t panel;
     uint32_t site;
+    unsigned owner; /* the rank that rounds it */
     bool turned;  /* the embedding or the head (site says which) of a model in another basis */
     float lo, hi; /* the least and the largest weight, when the grid asks for them */
     float global; /* what it shares with others, or 0 */
@@ -304,19 +305,56 @@ static unsigned batch_of(unsigned threads)
     return threads * A_THREAD > LEAST ? threads * A_THREAD : LEAST;
 }
 
+static bool is_own(const struct stream *s)
+{
+    return s->owner == pith_ranks_own(s->r->ranks);
+}
+
 /* The first `count` tasks round, the others store. */
 static void stream_task(void *ctx, size_t task, unsigned thread)
 {
     const struct streams *all = ctx;
     struct stream *s = all->order[task % all->count];
+    const bool writes = pith_run_writes(s->r);
     (void)thread;
+    if (!is_own(s)) return;
     if (task < all->count) {
         pith_phases_begin(&s->time);
         if (s->status == PITH_OK) s->status = round_linear(s);
-        if (atomic_exchange(&s->state, ROUNDED) == LEFT) store_linear(s);
-    } else if (atomic_exchange(&s->state, LEFT) == ROUNDED) {
+        if (writes && atomic_exchange(&s->state, ROUNDED) == LEFT) store_linear(s);
+    } else if (writes && atomic_exchange(&s->state, LEFT) == ROUNDED) {
         store_linear(s);
     }
+}
+
+static void store_task(void *ctx, size_t task, unsigned thread)
+{
+    const struct streams *all = ctx;
+    (void)thread;
+    if (!is_own(all->order[task])) store_linear(all->order[task]);
+}
+
+/* What other ranks have made of a batch, to the one that writes. */
+static enum pith_status hand_in(const struct streams *batch, struct pith_error *err)
+{
+    const struct pith_run *r = batch->order[0]->r;
+    const bool writes = pith_run_writes(r);
+    for (unsigned i = 0; i < batch->count; i++) {
+        struct stream *s = batch->order[i];
+        const struct pith_route route = {r->ranks, s->owner, 0};
+        if (s->status != PITH_OK) {
+            if (err) *err = s->err;
+            return s->status;
+        }
+        PITH_TRY(pith_route_qmat(&route, &s->q, err));
+        PITH_TRY(pith_route_bytes(&route, &s->result, sizeof s->result, err));
+        if (writes && !is_own(s)) s->q.input = pith_inputs_make(r->job, s->choice, NULL);
+        if (!writes) pith_qmat_free(&s->q);
+    }
+    if (writes)
+        pith_pool_run(pith_backend_pool(r->job->backend), batch->count, store_task,
+                      (void *)(uintptr_t)batch);
+    return PITH_OK;
 }
 
 static enum pith_status find_ends(struct stream *s)
@@ -336,7 +374,7 @@ static void ends_task(void *ctx, size_t task, unsigned thread)
     const struct streams *all = ctx;
     struct stream *s = all->order[task];
     (void)thread;
-    if (!shares(s)) return;
+    if (!shares(s) || !is_own(s)) return;
     pith_phases_begin(&s->time);
     s->status = find_ends(s);
 }
@@ -354,27 +392,50 @@ static float shared_global(const struct streams *all, const struct stream *s)
     return pith_round_shared(&widest, most);
 }
 
+/* From who has looked at a linear to all. */
+static enum pith_status route_ends(struct stream *s, struct pith_error *err)
+{
+    const struct pith_route route = {s->r->ranks, s->owner, PITH_TO_ALL};
+    float ends[2] = {s->lo, s->hi};
+    if (!shares(s) || !s->r->ranks) return PITH_OK;
+    if (s->status != PITH_OK) {
+        if (err) *err = s->err;
+        return s->status;
+    }
+    PITH_TRY(pith_route_bytes(&route, ends, sizeof ends, err));
+    s->lo = ends[0];
+    s->hi = ends[1];
+    return PITH_OK;
+}
+
 /* A linear that fails here is not rounded: its status stays what it is. */
-static void share_globals(const struct pith_job *job, struct streams *all)
+static enum pith_status share_globals(const struct pith_job *job, struct streams *all,
+                                      struct pith_error *err)
 {
     bool any = false;
     for (unsigned i = 0; i < all->count; i++) any |= shares(all->order[i]);
-    if (!any) return;
+    if (!any) return PITH_OK;
     pith_pool_run(pith_backend_pool(job->backend), all->count, ends_task, all);
+    for (unsigned i = 0; i < all->count; i++) PITH_TRY(route_ends(all->order[i], err));
     for (unsigned i = 0; i < all->count; i++)
         if (shares(all->order[i])) all->order[i]->global = shared_global(all, all->order[i]);
+    return PITH_OK;
 }
 
 /* A batch after the other. */
-static void run_streams(const struct pith_job *job, const struct streams *all)
+static enum pith_status run_streams(const struct pith_job *job, struct streams *all,
+                                    struct pith_error *err)
 {
+    PITH_TRY(share_globals(job, all, err));
     struct pith_pool *pool = pith_backend_pool(job->backend);
     const unsigned most = batch_of(pith_pool_threads(pool));
     for (unsigned first = 0; first < all->count; first += most) {
         const unsigned left = all->count - first;
         struct streams batch = {.order = all->order + first, .count = left < most ? left : most};
         pith_pool_run(pool, (size_t)2 * batch.count, stream_task, &batch);
+        if (batch.order[0]->r->ranks) PITH_TRY(hand_in(&batch, err));
     }
+    return PITH_OK;
 }
 
 /* The linears of a layer that have a grid, in the order of the plan; list is zeroed. r is NULL
@@ -437,16 +498,16 @@ enum pith_status pith_stream_ends(struct pith_run *r, json_t *linears, struct pi
                                           .choice = &r->job->ends[i],
                                           .round = pith_rounder_find("nearest"),
                                           .site = (uint32_t)i,
+                                          .owner = (unsigned)i % pith_ranks_count(r->ranks),
                                           .turned = r->job->basis.stream.dim != 0};
         all.order[all.count] = &list[all.count];
         all.count++;
     }
     if (all.count == 0) return PITH_OK;
-    share_globals(r->job, &all);
-    run_streams(r->job, &all);
-    enum pith_status s = PITH_OK;
+    enum pith_status s = run_streams(r->job, &all, err);
     for (unsigned i = 0; i < all.count && s == PITH_OK; i++)
         s = take_result(r, &list[i], linears, err);
+    for (unsigned i = 0; i < all.count; i++) pith_qmat_free(&list[i].q);
     return s;
 }
 
@@ -456,18 +517,19 @@ enum pith_status pith_stream_layer(struct pith_run *r, uint32_t layer, json_t *e
     const uint32_t linears = pith_job_plan(r->job, layer)->linears;
     struct stream *list = pith_zalloc(linears, sizeof *list);
     struct streams all = {.order = pith_alloc(linears, sizeof *all.order)};
-    if (!list || !all.order) {
-        pith_free(list);
-        pith_free(all.order);
-        return pith_fail_nomem(err, "a block");
+    unsigned *owner = pith_zalloc(linears, sizeof *owner);
+    enum pith_status s = list && all.order && owner ? PITH_OK : pith_fail_nomem(err, "a block");
+    if (s == PITH_OK) {
+        if (r->ranks) pith_ranks_owners(r->job, layer, owner);
+        all.count = list_linears(r->job, r, layer, list);
+        for (unsigned i = 0; i < all.count; i++) list[i].owner = owner[list[i].choice->linear];
+        sort_by_size(list, all.order, all.count);
+        s = run_streams(r->job, &all, err);
     }
-    all.count = list_linears(r->job, r, layer, list);
-    sort_by_size(list, all.order, all.count);
-    share_globals(r->job, &all);
-    run_streams(r->job, &all);
-    enum pith_status s = PITH_OK;
     for (unsigned i = 0; i < all.count && s == PITH_OK; i++)
         s = take_result(r, &list[i], entries, err);
+    for (unsigned i = 0; i < all.count; i++) pith_qmat_free(&list[i].q);
+    pith_free(owner);
     pith_free(all.order);
     pith_free(list);
     return s;

@@ -13,6 +13,12 @@ struct pith_work_change {
     struct pith_linear_result pruned; /* of one without a grid */
 };
 
+/* What rounding made of a linear. */
+struct pith_rounded {
+    struct pith_qmat q; /* no codes: it was not rounded here */
+    struct pith_linear_result made;
+};
+
 /* What a transform did to a matrix, for when it is made again. */
 struct pith_work_redo {
     const float *by;   /* columns times that, [cols]; NULL: it did nothing to them */

@@ -1,0 +1,213 @@
+#include "base/ranks.h"
+
+#include "base/link.h"
+#include "base/mem.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+struct pith_ranks {
+    void *object;
+    const struct pith_link *link;
+    struct pith_progress beat;
+    unsigned own, count;
+    uint64_t sent;
+    bool failed; /* here or elsewhere: no message is on its way any more */
+    enum pith_status status;
+    struct pith_error why; /* as it was told */
+};
+
+unsigned pith_ranks_count(const struct pith_ranks *r)
+{
+    return r ? r->count : 1;
+}
+
+unsigned pith_ranks_own(const struct pith_ranks *r)
+{
+    return r ? r->own : 0;
+}
+
+uint64_t pith_ranks_sent(const struct pith_ranks *r)
+{
+    return r ? r->sent : 0;
+}
+
+/* MPI looks for parts of itself among the symbols of the whole program. */
+static enum pith_status load(const char *object, struct pith_ranks *r, struct pith_error *err)
+{
+    r->object = dlopen(object, RTLD_NOW | RTLD_GLOBAL);
+    if (!r->object) {
+        const char *why = dlerror();
+        return pith_fail(err, PITH_UNSUPPORTED, "%s cannot be loaded: %s", object,
+                         why ? why : "no reason is known");
+    }
+    r->link = dlsym(r->object, PITH_LINK);
+    if (r->link && r->link->version == PITH_LINK_VERSION) return PITH_OK;
+    return pith_fail(err, PITH_UNSUPPORTED, "%s is not of this version of pith", object);
+}
+
+enum pith_status pith_ranks_open(const char *object, const struct pith_progress *beat,
+                                 struct pith_ranks **out, struct pith_error *err)
+{
+    char why[256] = "";
+    struct pith_ranks *r = pith_zalloc(1, sizeof *r);
+    if (!r) return pith_fail_nomem(err, "the ranks");
+    if (beat) r->beat = *beat;
+    r->count = 1;
+    enum pith_status s = load(object, r, err);
+    if (s == PITH_OK && r->link->open(&r->own, &r->count, why, sizeof why) != 0)
+        s = pith_fail(err, PITH_IO, "MPI does not start: %s", why);
+    if (s == PITH_OK) {
+        *out = r;
+        return PITH_OK;
+    }
+    if (r->object) dlclose(r->object);
+    pith_free(r);
+    return s;
+}
+
+/* The object stays loaded: MPI leaves handlers behind that are in it. */
+void pith_ranks_close(struct pith_ranks *r)
+{
+    if (!r) return;
+    r->link->close(!r->failed);
+    pith_free(r);
+}
+
+/* --- waiting ---------------------------------------------------------------------------------- */
+
+static enum pith_status fail_told(const struct pith_ranks *r, struct pith_error *err)
+{
+    return pith_fail(err, r->status, "%s", r->why.text);
+}
+
+/* Whether another rank has failed. */
+static bool look(struct pith_ranks *r)
+{
+    struct pith_distress d;
+    unsigned from;
+    if (!r->failed && r->link->told(&d, &from)) {
+        d.text[sizeof d.text - 1] = '\0';
+        r->failed = true;
+        r->status = d.status > PITH_OK && d.status <= PITH_CLOSED ? (enum pith_status)d.status
+                                                                  : PITH_IO;
+        if (r->status == PITH_INTERRUPTED) (void)pith_fail(&r->why, r->status, "%s", d.text);
+        else (void)pith_fail(&r->why, r->status, "rank %u: %s", from, d.text);
+    }
+    return r->failed;
+}
+
+/* Asks every waiting-time of about that many tries. */
+static enum pith_status pause_a_little(const struct pith_ranks *r, unsigned tries,
+                                       struct pith_error *err)
+{
+    enum { BUSY = 200, BEAT = 256 };
+    const struct timespec nap = {.tv_nsec = 50000};
+    if (tries < BUSY) return PITH_OK;
+    nanosleep(&nap, NULL);
+    return tries % BEAT ? PITH_OK
+                        : pith_progress_step(&r->beat, "waiting for the other ranks", 0, 1, err);
+}
+
+static enum pith_status wait_for(struct pith_ranks *r, struct pith_flight *f,
+                                 struct pith_error *err)
+{
+    enum pith_status s = PITH_OK;
+    for (unsigned tries = 0; s == PITH_OK; tries++) {
+        const int done = r->link->done(f);
+        if (done > 0) return PITH_OK;
+        if (done < 0) return pith_fail(err, PITH_IO, "a message between ranks was lost");
+        if (tries % 16 == 0 && look(r)) s = fail_told(r, err);
+        if (s == PITH_OK) s = pause_a_little(r, tries, err);
+    }
+    r->link->drop(f);
+    return s;
+}
+
+static enum pith_status carry(struct pith_ranks *r, enum pith_flight_kind kind, unsigned rank,
+                              void *data, size_t bytes, struct pith_error *err)
+{
+    char *at = data;
+    if (pith_ranks_alone(r) || bytes == 0) return PITH_OK;
+    if (look(r)) return fail_told(r, err);
+    if (kind == PITH_FLIGHT_OUT || (kind == PITH_FLIGHT_ALL && rank == r->own)) r->sent += bytes;
+    while (bytes > 0) {
+        const size_t n = bytes < PITH_LINK_MOST ? bytes : PITH_LINK_MOST;
+        struct pith_flight f = {{NULL}};
+        if (r->link->begin(kind, rank, at, n, &f) != 0)
+            return pith_fail(err, PITH_IO, "a message between ranks cannot be sent");
+        PITH_TRY(wait_for(r, &f, err));
+        at += n;
+        bytes -= n;
+    }
+    return PITH_OK;
+}
+
+/* --- what is told ----------------------------------------------------------------------------- */
+
+enum pith_status pith_ranks_send(struct pith_ranks *r, unsigned other, const void *data,
+                                 size_t bytes, struct pith_error *err)
+{
+    return carry(r, PITH_FLIGHT_OUT, other, (void *)(uintptr_t)data, bytes, err);
+}
+
+enum pith_status pith_ranks_receive(struct pith_ranks *r, unsigned other, void *data, size_t bytes,
+                                    struct pith_error *err)
+{
+    return carry(r, PITH_FLIGHT_IN, other, data, bytes, err);
+}
+
+enum pith_status pith_ranks_share(struct pith_ranks *r, unsigned from, void *data, size_t bytes,
+                                  struct pith_error *err)
+{
+    return carry(r, PITH_FLIGHT_ALL, from, data, bytes, err);
+}
+
+enum pith_status pith_ranks_share_parts(struct pith_ranks *r, void *data, size_t items, size_t size,
+                                        struct pith_error *err)
+{
+    for (unsigned i = 0; i < pith_ranks_count(r); i++) {
+        const size_t from = pith_ranks_from(r, i, items), to = pith_ranks_from(r, i + 1, items);
+        PITH_TRY(pith_ranks_share(r, i, (char *)data + from * size, (to - from) * size, err));
+    }
+    return PITH_OK;
+}
+
+enum pith_status pith_ranks_meet(struct pith_ranks *r, struct pith_error *err)
+{
+    for (unsigned i = 0; i < pith_ranks_count(r); i++) {
+        char here = 1;
+        PITH_TRY(pith_ranks_share(r, i, &here, 1, err));
+    }
+    return PITH_OK;
+}
+
+enum pith_status pith_ranks_agree(struct pith_ranks *r, const char *value, const char *what,
+                                  struct pith_error *err)
+{
+    enum { MOST = 256 };
+    char first[MOST] = "", own[MOST] = "";
+    snprintf(own, sizeof own, "%s", value);
+    memcpy(first, own, sizeof own);
+    PITH_TRY(pith_ranks_share(r, 0, first, sizeof first, err));
+    const bool same = memcmp(first, own, sizeof own) == 0;
+    enum pith_status s = PITH_OK;
+    if (!same)
+        s = pith_fail(err, PITH_MISMATCH, "has %s other than rank 0: \"%s\", not \"%s\"", what, own,
+                      first);
+    return s == PITH_OK ? pith_ranks_meet(r, err) : s;
+}
+
+enum pith_status pith_ranks_fail(struct pith_ranks *r, enum pith_status s,
+                                 const struct pith_error *err)
+{
+    struct pith_distress d = {.status = (int)s};
+    if (s == PITH_OK || pith_ranks_alone(r) || r->failed) return s;
+    snprintf(d.text, sizeof d.text, "%s",
+             err && err->status == s ? err->text : pith_status_text(s));
+    r->failed = true;
+    r->link->tell(&d);
+    return s;
+}

@@ -1,0 +1,76 @@
+/* base/ranks.h: the processes that a launcher of MPI started for one run, and what they tell each
+ * other. Each is a rank; rank 0 speaks for all. What carries the messages is a shared object that
+ * is loaded when it is asked for (base/link.h), so that a program which runs alone needs no MPI.
+ *
+ * All ranks make the same calls in the same order. A NULL pith_ranks, or one of a single rank, is
+ * alone: every call below succeeds at once and leaves the data as it is.
+ *
+ * A rank whose work fails tells the others (pith_ranks_fail()); whoever waits for a message then
+ * returns that rank's status, with "rank N: " and its message. */
+#ifndef PITH_BASE_RANKS_H
+#define PITH_BASE_RANKS_H
+
+#include "base/progress.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct pith_ranks;
+
+/* Joins the ranks by that shared object. `beat` is asked while a rank waits, whether to stop; it is
+ * copied. PITH_UNSUPPORTED when the object is missing or of another version, PITH_IO when MPI does
+ * not start. The caller closes *out. */
+enum pith_status pith_ranks_open(const char *object, const struct pith_progress *beat,
+                                 struct pith_ranks **out, struct pith_error *err);
+/* The last call of every rank. After a failure the ranks do not wait for each other forever. */
+void pith_ranks_close(struct pith_ranks *r);
+
+/* How many there are. */
+unsigned pith_ranks_count(const struct pith_ranks *r);
+/* Which of them, from 0, the caller is. */
+unsigned pith_ranks_own(const struct pith_ranks *r);
+static inline bool pith_ranks_first(const struct pith_ranks *r)
+{
+    return pith_ranks_own(r) == 0;
+}
+static inline bool pith_ranks_alone(const struct pith_ranks *r)
+{
+    return pith_ranks_count(r) == 1;
+}
+
+/* Bytes of data[bytes] from one rank to another, each by its own call. `other` is not the caller.
+ */
+enum pith_status pith_ranks_send(struct pith_ranks *r, unsigned other, const void *data,
+                                 size_t bytes, struct pith_error *err);
+enum pith_status pith_ranks_receive(struct pith_ranks *r, unsigned other, void *data, size_t bytes,
+                                    struct pith_error *err);
+/* What `from` has in data becomes everyone's. */
+enum pith_status pith_ranks_share(struct pith_ranks *r, unsigned from, void *data, size_t bytes,
+                                  struct pith_error *err);
+/* What each rank holds of a list becomes everyone's: its items [pith_ranks_from(rank), that of rank
+ * + 1) of `items`, `size` bytes each. */
+enum pith_status pith_ranks_share_parts(struct pith_ranks *r, void *data, size_t items, size_t size,
+                                        struct pith_error *err);
+/* Everyone has come here. */
+enum pith_status pith_ranks_meet(struct pith_ranks *r, struct pith_error *err);
+/* PITH_MISMATCH, naming the first rank that has another value than rank 0; `what` says what of. */
+enum pith_status pith_ranks_agree(struct pith_ranks *r, const char *value, const char *what,
+                                  struct pith_error *err);
+
+/* The first of `items` things that are a rank's when they are cut into runs as equal as can be. */
+static inline size_t pith_ranks_from(const struct pith_ranks *r, unsigned rank, size_t items)
+{
+    const size_t count = pith_ranks_count(r);
+    return items / count * rank + (rank < items % count ? rank : items % count);
+}
+
+/* Tells the others of a failure, once; s is handed through. PITH_OK, or a failure that came from
+ * another rank, is not told. */
+enum pith_status pith_ranks_fail(struct pith_ranks *r, enum pith_status s,
+                                 const struct pith_error *err);
+/* Bytes that this rank has sent so far. */
+uint64_t pith_ranks_sent(const struct pith_ranks *r);
+
+#endif

@@ -1,0 +1,185 @@
+#include "calib/relay.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "calib/gather.h"
+
+#include <string.h>
+
+/* The rank that has that window of `all`. */
+static unsigned holder(const struct pith_ranks *r, size_t all, size_t window)
+{
+    unsigned rank = 0;
+    while (pith_ranks_from(r, rank + 1, all) <= window) rank++;
+    return rank;
+}
+
+enum pith_status pith_relay_window(const struct pith_relay *relay, size_t all, size_t window,
+                                   float *out, size_t floats, struct pith_error *err)
+{
+    if (pith_ranks_alone(relay->ranks)) return PITH_OK;
+    return pith_ranks_share(relay->ranks, holder(relay->ranks, all, window), out,
+                            floats * sizeof *out, err);
+}
+
+/* --- rows that are kept ----------------------------------------------------------------------- */
+
+/* Those of a site follow those of the sites before, token by token. */
+static float *rows_of(const struct pith_gather *g, uint32_t site, size_t token)
+{
+    float *at = g->relay->rows;
+    for (uint32_t i = 0; i < site - g->first; i++) at += g->here * g->stats[i].dim;
+    return at + (token - g->from) * g->stats[site - g->first].dim;
+}
+
+void pith_gather_keep(const struct pith_gather *g, uint32_t site, const float *x, size_t n)
+{
+    memcpy(rows_of(g, site, g->seen), x, n * g->stats[site - g->first].dim * sizeof *x);
+}
+
+enum pith_status pith_gather_spread(struct pith_gather *g, const struct pith_relay *relay,
+                                    const struct pith_acts *acts,
+                                    const struct pith_gather_plan *plan, struct pith_error *err)
+{
+    size_t width = 0;
+    if (pith_ranks_alone(relay->ranks)) return PITH_OK;
+    for (uint32_t i = 0; i < g->count; i++) width += g->stats[i].dim;
+    if (plan->needs & (PITH_NEED_GUIDED | PITH_NEED_DRIFT) || width > relay->width)
+        return pith_fail(err, PITH_UNSUPPORTED, "these statistics are not shared between ranks");
+    g->relay = relay;
+    g->from = g->seen = acts->first * acts->length;
+    g->here = acts->windows * acts->length;
+    return PITH_OK;
+}
+
+/* --- the baton -------------------------------------------------------------------------------- */
+
+enum way { RECEIVE, SEND, SHARE };
+
+/* From the rank before, to the one behind, or from the last to all. */
+static enum pith_status pass(struct pith_ranks *r, enum way way, void *data, size_t bytes,
+                             struct pith_error *err)
+{
+    const unsigned own = pith_ranks_own(r), count = pith_ranks_count(r);
+    if (way == SHARE) return pith_ranks_share(r, count - 1, data, bytes, err);
+    if (way == RECEIVE)
+        return own == 0 ? PITH_OK : pith_ranks_receive(r, own - 1, data, bytes, err);
+    return own + 1 == count ? PITH_OK : pith_ranks_send(r, own + 1, data, bytes, err);
+}
+
+/* What is not a Hessian: the sums, the ends, the samples. */
+static enum pith_status pass_sums(const struct pith_gather *g, uint32_t i, enum way way,
+                                  struct pith_error *err)
+{
+    struct pith_ranks *r = g->relay->ranks;
+    struct pith_stats *st = &g->stats[i];
+    struct pith_gather_sums *sums = &g->sums[i];
+    uint64_t counts[2] = {st->tokens, st->sample_count};
+    PITH_TRY(pass(r, way, counts, sizeof counts, err));
+    PITH_TRY(pass(r, way, &sums->mass, sizeof sums->mass, err));
+    st->tokens = counts[0];
+    st->sample_count = (size_t)counts[1];
+    const struct {
+        void *data;
+        size_t bytes;
+    } part[] = {{sums->absolute, st->dim * sizeof(double)},
+                {sums->squares, st->dim * sizeof(double)},
+                {st->lo, st->dim * sizeof(float)},
+                {st->hi, st->dim * sizeof(float)},
+                {st->samples, st->sample_count * st->dim * sizeof(float)}};
+    for (size_t k = 0; k < sizeof part / sizeof part[0]; k++)
+        if (part[k].data) PITH_TRY(pass(r, way, part[k].data, part[k].bytes, err));
+    return PITH_OK;
+}
+
+static enum pith_status relay_sums(struct pith_gather *g, const struct pith_acts *acts, uint32_t i,
+                                   struct pith_error *err)
+{
+    PITH_TRY(pass_sums(g, i, RECEIVE, err));
+    for (size_t w = 0; w < acts->windows; w++) {
+        g->seen = g->from + w * acts->length;
+        pith_gather_add(g, g->first + i, rows_of(g, g->first + i, g->seen), acts->length);
+    }
+    PITH_TRY(pass_sums(g, i, SEND, err));
+    return pass_sums(g, i, SHARE, err);
+}
+
+/* Rows [first, first + rows) of the upper triangle. */
+struct panel {
+    size_t first, rows;
+};
+
+/* As many that all ranks are at work for most of the time. Where operands are rounded for the whole
+ * matrix, it is one. */
+static size_t panel_rows(const struct pith_gather *g, size_t dim)
+{
+    enum { A_RANK = 8, LEAST = 64 };
+    if (pith_backend_mode(g->backend) == PITH_MODE_BF16) return dim;
+    const size_t rows = dim / ((size_t)A_RANK * pith_ranks_count(g->relay->ranks));
+    return rows > LEAST ? rows : dim < LEAST ? dim : LEAST;
+}
+
+/* A panel on its way: its rows from the diagonal on, one behind the other. */
+static enum pith_status pass_panel(const struct pith_gather *g, const struct pith_stats *st,
+                                   const struct panel *p, enum way way, float *packed,
+                                   struct pith_error *err)
+{
+    const size_t d = st->dim;
+    size_t n = 0;
+    for (size_t i = p->first; i < p->first + p->rows; n += d - i, i++)
+        memcpy(packed + n, st->hessian + i * d + i, (d - i) * sizeof *packed);
+    PITH_TRY(pass(g->relay->ranks, way, packed, n * sizeof *packed, err));
+    n = 0;
+    for (size_t i = p->first; way != SEND && i < p->first + p->rows; n += d - i, i++)
+        memcpy(st->hessian + i * d + i, packed + n, (d - i) * sizeof *packed);
+    return PITH_OK;
+}
+
+static enum pith_status relay_panel(struct pith_gather *g, const struct pith_acts *acts, uint32_t i,
+                                    const struct panel *p, float *packed, struct pith_error *err)
+{
+    const struct pith_stats *st = &g->stats[i];
+    const size_t d = st->dim;
+    const float alpha = (float)(g->alpha * g->weight);
+    const struct pith_syrk_part part = {st->hessian, d, p->first, p->rows};
+    PITH_TRY(pass_panel(g, st, p, RECEIVE, packed, err));
+    const double start = pith_clock();
+    for (size_t w = 0; w < acts->windows; w++) {
+        const float *x = rows_of(g, g->first + i, g->from + w * acts->length);
+        if (p->rows == d) pith_syrk(g->backend, st->hessian, d, x, acts->length, alpha);
+        else pith_syrk_rows(g->backend, &part, x, acts->length, alpha);
+    }
+    g->hessian_seconds += pith_clock() - start;
+    return pass_panel(g, st, p, SEND, packed, err);
+}
+
+static enum pith_status relay_hessian(struct pith_gather *g, const struct pith_acts *acts,
+                                      uint32_t i, struct pith_error *err)
+{
+    const struct pith_stats *st = &g->stats[i];
+    const size_t d = st->dim, rows = panel_rows(g, d);
+    float *packed = pith_alloc_aligned(rows * d, sizeof *packed);
+    enum pith_status s = packed ? PITH_OK : pith_fail_nomem(err, "a panel of a Hessian");
+    struct panel p = {0};
+    for (; p.first < d && s == PITH_OK; p.first += rows) {
+        p.rows = d - p.first < rows ? d - p.first : rows;
+        s = relay_panel(g, acts, i, &p, packed, err);
+    }
+    for (p.first = 0; p.first < d && s == PITH_OK; p.first += rows) {
+        p.rows = d - p.first < rows ? d - p.first : rows;
+        s = pass_panel(g, st, &p, SHARE, packed, err);
+    }
+    pith_free(packed);
+    if (s == PITH_OK) pith_syrk(g->backend, st->hessian, d, g->relay->rows, 0, g->alpha);
+    return s;
+}
+
+enum pith_status pith_gather_meet(struct pith_gather *g, const struct pith_acts *acts,
+                                  struct pith_error *err)
+{
+    for (uint32_t i = 0; g->relay && i < g->count; i++) {
+        PITH_TRY(relay_sums(g, acts, i, err));
+        if (g->stats[i].hessian) PITH_TRY(relay_hessian(g, acts, i, err));
+    }
+    return PITH_OK;
+}

@@ -1,0 +1,31 @@
+/* calib/relay.h: statistics over a text whose windows lie on several ranks, to the bits that one
+ * rank alone would have.
+ *
+ * Sums are in the order of the windows (calib/collect.h), so they go from rank to rank like a
+ * baton: each receives the sum over the windows before its own, adds these, and hands it on; the
+ * last has what all want. So that nobody waits for the rank before while there is something to do,
+ * a rank first runs its windows and keeps what the sites read in a file; then, of a Hessian, whose
+ * sums are what takes time, panels of rows go along one behind another:
+ *
+ *     rank 0   panel 0  panel 1  panel 2  ...
+ *     rank 1            panel 0  panel 1  ...      each over its own windows, in their order
+ *     rank 2                     panel 0  ...
+ *
+ * This is in place of adding parts in a tree, which would need a sum a level and other bits than
+ * those of a machine alone. */
+#ifndef PITH_CALIB_RELAY_H
+#define PITH_CALIB_RELAY_H
+
+#include "base/ranks.h"
+
+struct pith_relay {
+    struct pith_ranks *ranks; /* borrowed; NULL: one */
+    float *rows;              /* [tokens of this rank][width], for what sites read */
+    size_t width;
+};
+
+/* out[floats], of that window of `all`, from the rank that has it to everyone. */
+enum pith_status pith_relay_window(const struct pith_relay *relay, size_t all, size_t window,
+                                   float *out, size_t floats, struct pith_error *err);
+
+#endif

@@ -1,0 +1,221 @@
+#include "pipe/ranks.h"
+
+#include "base/mem.h"
+#include "num/codebook.h"
+#include "pipe/run.h"
+
+#include <stdio.h>
+
+/* --- who does what ---------------------------------------------------------------------------- */
+
+/* Windows lie in a file that all may see: no page of it is two ranks'. */
+static bool whole_pages(const struct pith_job *job)
+{
+    enum { PAGE = 4096 };
+    const size_t floats = job->model->shape.hidden + pith_plans_carried(&job->model->plans);
+    return job->calib.length * floats * sizeof(float) % PAGE == 0;
+}
+
+static bool shares_windows(const struct pith_job *job)
+{
+    const unsigned alone = PITH_NEED_GUIDED | PITH_NEED_DRIFT;
+    return !pith_job_learns(job) && !((job->needs_round | job->needs_transform) & alone) &&
+           job->model->shape.moe.experts == 0 && whole_pages(job);
+}
+
+struct pith_ranks *pith_job_ranks(const struct pith_job *job)
+{
+    struct pith_ranks *ranks = pith_backend_ranks(job->backend);
+    if (pith_ranks_alone(ranks) || job->options->rehearse || job->convert) return NULL;
+    const bool shares = pith_job_calibrates(job) ? shares_windows(job) : pith_job_streams(job);
+    return shares ? ranks : NULL;
+}
+
+bool pith_run_writes(const struct pith_run *r)
+{
+    return pith_ranks_first(r->ranks);
+}
+
+static uint64_t weights_of(const struct pith_choice *c)
+{
+    return c->grid.format || c->prune ? (uint64_t)c->rows * c->cols : 0;
+}
+
+/* The largest that has no owner yet; `count` when all have one. */
+static uint32_t next_largest(const struct pith_choice *c, const unsigned *owner, uint32_t count)
+{
+    uint32_t best = count;
+    for (uint32_t i = 0; i < count; i++)
+        if (owner[i] == PITH_TO_ALL && (best == count || weights_of(&c[i]) > weights_of(&c[best])))
+            best = i;
+    return best;
+}
+
+void pith_ranks_owners(const struct pith_job *job, uint32_t layer, unsigned *owner)
+{
+    enum { MOST = 256 };
+    const uint32_t count = pith_job_plan(job, layer)->linears;
+    const struct pith_choice *c = pith_job_choice(job, layer, 0);
+    struct pith_ranks *ranks = pith_job_ranks(job);
+    const unsigned most = pith_ranks_count(ranks) < MOST ? pith_ranks_count(ranks) : MOST;
+    uint64_t load[MOST] = {0};
+    for (uint32_t i = 0; i < count; i++) owner[i] = PITH_TO_ALL;
+    for (uint32_t i; (i = next_largest(c, owner, count)) < count;) {
+        unsigned least = 0;
+        for (unsigned k = 1; k < most; k++)
+            if (load[k] < load[least]) least = k;
+        owner[i] = least;
+        load[least] += weights_of(&c[i]);
+    }
+}
+
+/* --- a matrix on its way ---------------------------------------------------------------------- */
+
+enum pith_status pith_route_bytes(const struct pith_route *route, void *data, size_t bytes,
+                                  struct pith_error *err)
+{
+    struct pith_ranks *r = route->ranks;
+    const unsigned own = pith_ranks_own(r);
+    if (!r || route->from == route->to) return PITH_OK;
+    if (route->to == PITH_TO_ALL) return pith_ranks_share(r, route->from, data, bytes, err);
+    if (own == route->from) return pith_ranks_send(r, route->to, data, bytes, err);
+    return own == route->to ? pith_ranks_receive(r, route->from, data, bytes, err) : PITH_OK;
+}
+
+/* All of a matrix but its numbers. */
+struct header {
+    char format[32], gguf[32];
+    uint32_t rows, cols, row_group, group, groups, kept;
+    enum pith_dtype scale_dtype;
+    float global, nested_offset;
+    uint64_t stride;
+    bool zeros, offsets, outer, levels, ordered, nested, sparse;
+};
+
+static struct header header_of(const struct pith_qmat *q)
+{
+    struct header h = {.rows = q->rows,
+                       .cols = q->cols,
+                       .row_group = q->row_group,
+                       .group = q->group,
+                       .groups = q->groups,
+                       .kept = q->sparse ? q->sparse->start[q->rows] : 0,
+                       .scale_dtype = q->scale_dtype,
+                       .global = q->global,
+                       .nested_offset = q->nested ? q->nested->offset : 0,
+                       .stride = q->stride,
+                       .zeros = q->zeros,
+                       .offsets = q->offsets,
+                       .outer = q->outer,
+                       .levels = q->levels,
+                       .ordered = q->g_idx,
+                       .nested = q->nested,
+                       .sparse = q->sparse};
+    (void)snprintf(h.format, sizeof h.format, "%s", q->format->name);
+    (void)snprintf(h.gguf, sizeof h.gguf, "%s", q->gguf ? q->gguf->name : "");
+    return h;
+}
+
+static size_t outer_count(const struct pith_qmat *q)
+{
+    return (size_t)q->rows * (q->cols / PITH_KBLOCK);
+}
+
+static size_t nested_runs(const struct pith_qmat *q)
+{
+    return (pith_qmat_scale_count(q) - 1) / PITH_DOUBLE_QUANT_BLOCK + 1;
+}
+
+/* A matrix without numbers that has the parts of the header. */
+static enum pith_status make_room(const struct header *h, struct pith_qmat *q,
+                                  struct pith_error *err)
+{
+    *q = (struct pith_qmat){.rows = h->rows,
+                            .cols = h->cols,
+                            .format = pith_format_find(h->format),
+                            .stride = (size_t)h->stride,
+                            .row_group = h->row_group,
+                            .group = h->group,
+                            .groups = h->groups,
+                            .scale_dtype = h->scale_dtype,
+                            .global = h->global,
+                            .gguf = h->gguf[0] ? pith_kquant_find(h->gguf) : NULL};
+    if (!q->format) return pith_fail(err, PITH_MISMATCH, "%s: no such format here", h->format);
+    const size_t scales = pith_qmat_scale_count(q);
+    bool good = (q->codes = pith_alloc(q->rows, q->stride)) &&
+                (q->scales = pith_alloc(scales, sizeof *q->scales));
+    if (h->zeros) good = good && (q->zeros = pith_alloc(scales, 1));
+    if (h->offsets) good = good && (q->offsets = pith_alloc(scales, sizeof *q->offsets));
+    if (h->outer) good = good && (q->outer = pith_alloc(outer_count(q), sizeof *q->outer));
+    if (h->levels)
+        good = good && (q->levels = pith_alloc(pith_qmat_level_count(q), sizeof *q->levels));
+    if (h->ordered) good = good && (q->g_idx = pith_alloc(q->cols, sizeof *q->g_idx));
+    if (h->nested) good = good && (q->nested = pith_nested_new(q));
+    if (h->sparse) good = good && (q->sparse = pith_sparse_new(q->rows, h->kept));
+    if (q->nested) q->nested->offset = h->nested_offset;
+    if (good) return PITH_OK;
+    pith_qmat_free(q);
+    return pith_fail_nomem(err, "a matrix of another rank");
+}
+
+static enum pith_status route_parts(const struct pith_route *route, const struct header *h,
+                                    struct pith_qmat *q, struct pith_error *err)
+{
+    const size_t scales = pith_qmat_scale_count(q);
+    const struct pith_sparse *sparse = q->sparse;
+    const struct {
+        void *data;
+        size_t bytes;
+    } part[] = {{q->codes, q->rows * q->stride},
+                {q->scales, scales * sizeof *q->scales},
+                {q->zeros, scales},
+                {q->offsets, scales * sizeof *q->offsets},
+                {q->outer, outer_count(q) * sizeof *q->outer},
+                {q->levels, q->levels ? pith_qmat_level_count(q) * sizeof *q->levels : 0},
+                {q->g_idx, q->cols * sizeof *q->g_idx},
+                {q->nested ? q->nested->code : NULL, scales},
+                {q->nested ? q->nested->absmax : NULL, nested_runs(q) * sizeof(float)},
+                {sparse ? sparse->start : NULL, (q->rows + (size_t)1) * sizeof(uint32_t)},
+                {sparse ? sparse->col : NULL, h->kept * sizeof(uint32_t)},
+                {sparse ? sparse->value : NULL, h->kept * sizeof(float)}};
+    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++)
+        if (part[i].data) PITH_TRY(pith_route_bytes(route, part[i].data, part[i].bytes, err));
+    return PITH_OK;
+}
+
+enum pith_status pith_route_qmat(const struct pith_route *route, struct pith_qmat *q,
+                                 struct pith_error *err)
+{
+    const unsigned own = pith_ranks_own(route->ranks);
+    const bool goes = route->ranks && route->from != route->to;
+    const bool gets = goes && own != route->from &&
+                      (route->to == PITH_TO_ALL || own == route->to);
+    struct header h = {.rows = 0};
+    if (!goes || (own != route->from && !gets)) return PITH_OK;
+    if (!gets) h = header_of(q);
+    PITH_TRY(pith_route_bytes(route, &h, sizeof h, err));
+    if (gets) PITH_TRY(make_room(&h, q, err));
+    const enum pith_status s = route_parts(route, &h, q, err);
+    if (s != PITH_OK && gets) pith_qmat_free(q);
+    return s;
+}
+
+/* --- the run ---------------------------------------------------------------------------------- */
+
+enum pith_status pith_ranks_begin(const struct pith_job *job, bool *done, struct pith_error *err)
+{
+    struct pith_ranks *ranks = pith_backend_ranks(job->backend);
+    char what[160];
+    (void)snprintf(what, sizeof what, "%s %s", job->fingerprint,
+                   job->options->resume ? "resumed" : "new");
+    PITH_TRY(pith_ranks_agree(ranks, what, "an input, options or a version", err));
+    return pith_ranks_share(ranks, 0, done, sizeof *done, err);
+}
+
+enum pith_status pith_ranks_units(const struct pith_run *r, size_t *done, struct pith_error *err)
+{
+    uint64_t n = *done;
+    PITH_TRY(pith_ranks_share(r->ranks, 0, &n, sizeof n, err));
+    *done = (size_t)n;
+    return PITH_OK;
+}

@@ -1,0 +1,42 @@
+/* pipe/ranks.h: a run whose work several ranks share (base/ranks.h).
+ *
+ * All ranks go through the same steps. What they share:
+ *
+ *     windows of the text   each rank has a run of them; statistics go round (calib/relay.h)
+ *     matrices              each is rounded by its owner, and then everyone's
+ *     what is written       by rank 0 alone, as are journal and account
+ *
+ * so the bytes of the output are those of a rank alone. Where a recipe's steps are not shared,
+ * rank 0 does them alone. */
+#ifndef PITH_PIPE_RANKS_H
+#define PITH_PIPE_RANKS_H
+
+#include "pipe/output.h"
+
+/* The ranks that share this job's work, or NULL: one does it. After pith_job_open(). */
+struct pith_ranks *pith_job_ranks(const struct pith_job *job);
+/* Who rounds which linear of a layer, owner[plan->linears]: those with the most weights first, each
+ * to who has the least. */
+void pith_ranks_owners(const struct pith_job *job, uint32_t layer, unsigned *owner);
+/* Whether this rank writes the output. */
+bool pith_run_writes(const struct pith_run *r);
+
+/* Where something goes: from the rank that has it to one, or to all. */
+enum { PITH_TO_ALL = UINT32_MAX };
+struct pith_route {
+    struct pith_ranks *ranks; /* NULL: it is there already */
+    unsigned from, to;
+};
+/* A matrix, what is done to its input left out: q is read on `from`, made where it goes (to be
+ * freed there), and not touched elsewhere. */
+enum pith_status pith_route_qmat(const struct pith_route *route, struct pith_qmat *q,
+                                 struct pith_error *err);
+enum pith_status pith_route_bytes(const struct pith_route *route, void *data, size_t bytes,
+                                  struct pith_error *err);
+
+/* Before the run: everyone is about to do the same job, and whether rank 0 has found it done. */
+enum pith_status pith_ranks_begin(const struct pith_job *job, bool *done, struct pith_error *err);
+/* How many finished units rank 0 goes on behind, everywhere. */
+enum pith_status pith_ranks_units(const struct pith_run *r, size_t *done, struct pith_error *err);
+
+#endif

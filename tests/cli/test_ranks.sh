@@ -1,0 +1,109 @@
+#!/bin/sh
+# One run by several ranks: the bytes of one, whatever their number; what happens when one fails.
+# RECIPES: those that are tried (default: some of each kind; all with PITH_TEST_ALL).
+set -u
+. tests/cli/lib.sh
+if ! command -v mpirun >/dev/null || [ ! -e "$BUILD/libpith_mpi.so" ]; then
+    skip "ranks" "no MPI (libopenmpi-dev, openmpi-bin) when pith was built"
+    finish
+fi
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+mini=$work/mini
+python3 tests/cli/mini.py "$mini" layers=2 hidden=128 ffn=256
+base="--quiet --calib-tokens 512 --seq-len 64 --threads 1"
+
+# shellcheck disable=SC2086
+alone() { "$pith" quantize "$mini" -o "$@" $base >/dev/null 2>"$work/stderr"; }
+# shellcheck disable=SC2086
+ranks() { # N OUT OPTIONS...
+    n=$1
+    shift
+    timeout 120 mpirun -q -n "$n" "$pith" quantize "$mini" -o "$@" $base >"$work/stdout" 2>"$work/stderr"
+}
+is_same() { # NAME A B
+    [ -e "$3.partial" ] && fail "$1: the work folder is still there" && return
+    if { [ -f "$2" ] && cmp -s "$2" "$3"; } || { [ -d "$2" ] && [ "$(digest "$2")" = "$(digest "$3")" ]; }; then pass "$1"; else fail "$1: other bytes"; fi
+}
+
+# --- the same bytes -------------------------------------------------------------------------------
+recipes="rtn gptq awq fp8-static nvfp4 quarot sparsegpt squeezellm autoround"
+[ -z "${PITH_TEST_ALL:-}" ] || recipes=$("$pith" recipes | awk '/^  [a-z]/ { print $1 }')
+count=1
+for r in ${RECIPES:-$recipes}; do
+    count=$((count % 4 + 1)) # 2, 3, 4, 1 ranks
+    case $r in gguf | imatrix | q[0-9]*) name=$r.gguf ;; *) name=$r ;; esac
+    if ! alone "$work/one-$name" -r "$r"; then
+        why=$(head -c 120 "$work/stderr")
+        ranks 2 "$work/two-$name" -r "$r" && fail "$r: refused alone ($why), not by two ranks"
+        continue
+    fi
+    ranks $count "$work/two-$name" -r "$r" || fail "$r, $count ranks: $(cat "$work/stderr")"
+    is_same "$r, $count ranks" "$work/one-$name" "$work/two-$name"
+done
+
+# --- ranks that differ ----------------------------------------------------------------------------
+alone "$work/whole" -r gptq || fail "one alone"
+# shellcheck disable=SC2086
+two() { # OPTIONS OF 0 | OPTIONS OF 1, both with a folder to work in of their own
+    mkdir -p "$work/a" "$work/b"
+    timeout 120 mpirun -q -n 1 --wdir "$work/a" $1 : -n 1 --wdir "$work/b" $2 >"$work/stdout" 2>"$work/stderr"
+}
+run="$pith quantize $mini -o out -r gptq $base"
+two "$run --cpu scalar" "$run --threads 2" || fail "ranks of other CPUs: $(cat "$work/stderr")"
+is_same "ranks of other instruction sets, threads and disks" "$work/whole" "$work/a/out"
+if [ -e "$work/b/out.partial" ] || [ -e "$work/b/out" ]; then fail "a disk of its own is not cleared"; else pass "a disk of its own is cleared"; fi
+rm -rf "$work/a" "$work/b"
+
+said() { # NAME PATTERN: one line of pith's own, with that in it; nothing made
+    lines=$(grep -c '^pith' "$work/stderr")
+    if [ "$lines" -eq 1 ] && grep '^pith' "$work/stderr" | grep -q "$2"; then pass "$1"; else fail "$1: $(cat "$work/stderr")"; fi
+}
+python3 tests/cli/mini.py "$work/other" layers=2 hidden=128 ffn=256 seed=7
+two "$run" "$pith quantize $work/other -o out -r gptq $base" && fail "another input: it went on"
+said "a rank with another input is named" "rank 1: .*input"
+rm -rf "$work/a" "$work/b"
+cat >"$work/small" <<EOF
+#!/bin/sh
+ulimit -f 8
+exec $run
+EOF
+chmod +x "$work/small"
+rm -rf "$work/a" "$work/b"
+two "$run" "$work/small" && fail "a full disk: it went on"
+said "a rank whose disk is full is named" "rank 1: .*pith.acts"
+two "$run --resume" "$run --resume" || fail "after the full disk: $(cat "$work/stderr")"
+is_same "resumed after the full disk" "$work/whole" "$work/a/out"
+
+# --- one is killed, and others go on --------------------------------------------------------------
+base="--quiet --calib-tokens 4096 --seq-len 64 --threads 1"
+alone "$work/long" -r gptq || fail "one alone"
+start=$(date +%s%N)
+ranks 2 "$work/timed" -r gptq
+took=$((($(date +%s%N) - start) / 1000000))
+i=0
+deaths=0
+wrong=0
+while [ $i -lt "${KILLS:-3}" ]; do
+    i=$((i + 1))
+    rm -rf "$work/out" "$work/out.partial"
+    # shellcheck disable=SC2086
+    mpirun -q -n 2 "$pith" quantize "$mini" -o "$work/out" -r gptq $base >/dev/null 2>"$work/stderr" &
+    job=$!
+    sleep "$(awk -v ms="$took" -v i=$i -v n="${KILLS:-3}" 'BEGIN { print (0.3 + 0.6 * i / n) * ms / 1000 }')"
+    victim=$(pgrep -f "^$pith quantize $mini -o $work/out " | sed -n "$((i % 2 + 1))p")
+    [ -n "$victim" ] && kill -KILL "$victim" 2>/dev/null && deaths=$((deaths + 1))
+    wait $job
+    ranks $((i % 3 + 1)) "$work/out" -r gptq --resume && [ "$(digest "$work/out")" = "$(digest "$work/long")" ] && continue
+    wrong=$((wrong + 1))
+    cat "$work/stderr"
+done
+[ $wrong -eq 0 ] && pass "$deaths ranks killed, resumed by other numbers of ranks" || fail "$wrong of $i runs not resumed to the same bytes"
+
+# --- who speaks -----------------------------------------------------------------------------------
+timeout 60 mpirun -q -n 3 "$pith" inspect "$mini" --json >"$work/stdout" 2>"$work/stderr"
+"$pith" inspect "$mini" --json >"$work/alone" 2>&1
+if tr -d '\r' <"$work/stdout" | cmp -s - "$work/alone"; then pass "a command that is not shared is run once"; else fail "inspect by three ranks"; fi
+"$pith" quantize "$mini" -o "$work/never" --ranks many 2>"$work/stderr" && fail "--ranks many is taken"
+said "--ranks takes mpi or none" "mpi or none"
+finish
