@@ -156,6 +156,16 @@ static void syrk_case(struct setups *s, size_t d, size_t n)
     for (size_t p = 0; p < n; p += 256)
         pith_syrk(s->backend[s->count - 1], h, d, x + p * d, n - p < 256 ? n - p : 256, 0.5f);
     assert_same(h, first, d * d, "syrk in parts", 0);
+    /* So do some rows of h at a time. */
+    memcpy(h, before, d * d * sizeof *h);
+    struct pith_backend *last = s->backend[s->count - 1];
+    struct pith_syrk_part part = {.h = h, .d = d};
+    for (; part.first < d; part.first += part.rows) {
+        part.rows = d - part.first < 37 ? d - part.first : 37;
+        pith_syrk_rows(last, &part, x, n, 0.5f);
+    }
+    pith_syrk(last, h, d, x, 0, 0.5f);
+    assert_same(h, first, d * d, "syrk by rows", 0);
     pith_free(h);
     pith_free(first);
     pith_free(before);
