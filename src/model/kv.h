@@ -102,7 +102,7 @@ struct pith_kv_layer_levels {
     uint32_t heads, key;   /* 0: nothing is kept by position, or no keys and values of its own */
     float *middle, *range; /* [heads][key]: of keys before their rotary turn, the latter above 0 */
     float beyond;          /* above 0: values that are outliers */
-    float level[2][3][16]; /* of keys and of values, in 2, 3 and 4 bits, ascending, in -1 .. 1 */
+    float level[2][3][16]; /* of keys and of values, in 2, 3 and 4 bits, ascending, in -2 .. 2 */
 };
 struct pith_kv_levels {
     uint32_t layers;

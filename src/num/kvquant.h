@@ -21,7 +21,7 @@ enum { PITH_KVQUANT_LEAST = 2, PITH_KVQUANT_MOST = 4, PITH_KVQUANT_NAN = 255 };
 /* How rows are kept. */
 struct pith_kvquant {
     uint32_t bits, cols; /* cols up to 1024 */
-    const float *level;  /* [2^bits], ascending, in -1 .. 1 */
+    const float *level;  /* [2^bits], ascending, in -2 .. 2 */
     const float *middle; /* [cols] of keys, finite */
     const float *range;  /* [cols] likewise, above 0 */
     float beyond;        /* values: how many times its mean magnitude an outlier exceeds */

@@ -157,13 +157,27 @@ static void add_sample(struct samples *s, float x)
     if (s->n < SAMPLES && fabsf(x) <= 1) s->x[s->n++] = x;
 }
 
+/* Levels that leave `loss` of squares are means of what is nearest to them, which vary less than x
+ * does by just that: they are spread about the mean until they vary as much (KVQuant's Q-Norm). */
+static void spread(const struct samples *s, double loss, float *level, unsigned count)
+{
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        sum += (double)s->x[i];
+        squares += (double)s->x[i] * (double)s->x[i];
+    }
+    const double n = (double)s->n, mean = sum / n, all = squares - sum * mean, kept = all - loss;
+    for (unsigned i = 0; i < count && kept > all / 4; i++)
+        level[i] = (float)(((double)level[i] - mean) * sqrt(all / kept) + mean);
+}
+
 static enum pith_status make_levels(const struct samples *s, float level[BITS][16],
                                     struct pith_error *err)
 {
     void *scratch = pith_alloc_aligned(pith_kmeans_bytes(s->n, 16), 1);
     if (!scratch) return pith_fail_nomem(err, "levels");
     for (unsigned b = 0; b < BITS; b++)
-        (void)pith_kmeans(s->x, NULL, s->n, 4u << b, level[b], scratch);
+        spread(s, pith_kmeans(s->x, NULL, s->n, 4u << b, level[b], scratch), level[b], 4u << b);
     pith_free(scratch);
     return PITH_OK;
 }
@@ -317,7 +331,7 @@ static bool take_side(const json_t *side, float level[BITS][16])
     for (unsigned b = 0; b < BITS; b++) {
         if (!take_list(json_object_get(side, bits[b]), 4u << b, level[b])) return false;
         for (unsigned i = 0; i < 4u << b; i++)
-            if (fabsf(level[b][i]) > 1 || (i && level[b][i] < level[b][i - 1])) return false;
+            if (fabsf(level[b][i]) > 2 || (i && level[b][i] < level[b][i - 1])) return false;
     }
     return true;
 }

@@ -1,8 +1,9 @@
 /* pipe/kv_levels.h: what a cache of num/kvquant.h needs to know of each layer, from calibration
  * text: of each channel of keys the middle and the range of all but an outlier in a hundred, of
  * values from which multiple of their row's mean magnitude on one in a hundred lies, and the levels
- * of least squared error of what is left, in 2, 3 and 4 bits (quant/kmeans.h). They lie in a file
- * beside the weights, pith.kvquant.json, so the same are used again. */
+ * of least squared error of what is left, in 2, 3 and 4 bits (quant/kmeans.h), spread until what is
+ * rounded varies as what was. They lie in a file beside the weights, pith.kvquant.json, so the same
+ * are used again. */
 #ifndef PITH_PIPE_KV_LEVELS_H
 #define PITH_PIPE_KV_LEVELS_H
 
