@@ -222,9 +222,9 @@ static void bench_quantized(const struct bench *m)
 /* The packed forms, in both modes. */
 static void bench_packed(const struct bench *m)
 {
-    static const char *const grids[] = {"int4:g128", "int4:g128:asym",  "int3:g128",
-                                        "int6:g128", "int8:channel",    "nf4:g64",
-                                        "mxfp4",     "nvfp4",           "fp8_e4m3:channel"};
+    static const char *const grids[] = {"int4:g128", "int4:g128:asym", "int3:g128",
+                                        "int6:g128", "int8:channel",   "nf4:g64",
+                                        "mxfp4",     "nvfp4",          "fp8_e4m3:channel"};
     for (size_t i = 0; i < PITH_COUNT(grids); i++) {
         struct pith_qmat q;
         struct pith_pack pack;
@@ -293,12 +293,12 @@ static void time_widths(const struct bench *m, const struct width *all, size_t c
 
 static void bench_widths(const struct bench *m)
 {
-    struct width all[] = {
-        {.grid = "int2:g128"}, {.grid = "int3:g128"}, {.grid = "int4:g128"}, {.grid = "int5:g128"},
-        {.grid = "int6:g128"}, {.grid = "int8:g128"}, {.grid = "int2:g32"},  {.grid = "int3:g32"},
-        {.grid = "int4:g32"},  {.grid = "int5:g32"},  {.grid = "int6:g32"},  {.grid = "int8:g32"},
-        {.grid = "q2_k"},      {.grid = "q3_k"},      {.grid = "q4_k"},      {.grid = "q5_k"},
-        {.grid = "q6_k"}};
+    struct width all[] = {{.grid = "int2:g128"}, {.grid = "int3:g128"}, {.grid = "int4:g128"},
+                          {.grid = "int5:g128"}, {.grid = "int6:g128"}, {.grid = "int8:g128"},
+                          {.grid = "int2:g32"},  {.grid = "int3:g32"},  {.grid = "int4:g32"},
+                          {.grid = "int5:g32"},  {.grid = "int6:g32"},  {.grid = "int8:g32"},
+                          {.grid = "q2_k"},      {.grid = "q3_k"},      {.grid = "q4_k"},
+                          {.grid = "q5_k"},      {.grid = "q6_k"}};
     for (size_t i = 0; i < PITH_COUNT(all); i++) {
         struct pith_qmat q;
         random_qmat(&q, all[i].grid, 14336, 4096);
@@ -355,7 +355,31 @@ struct depth {
     size_t bytes;
     float *work;
     size_t work_floats;
+    float *channels; /* of num/kvquant.h: middles and ranges, then angles; else NULL */
+    struct pith_cache_turn turn;
 };
+
+/* What calibration and positions would tell: levels at equal distances, one range, no angle. */
+static void depth_levels(struct depth *d, struct pith_cache_side *s, int which)
+{
+    const size_t numbers = d->kv_heads * d->head_dim;
+    const size_t angles = pith_cache_pages(d->capacity) * 32 * (d->head_dim / 2);
+    const unsigned count = 1u << d->code[which].bits;
+    for (unsigned i = 0; i < count; i++) d->level[which][i] = 2 * (float)i / (float)(count - 1) - 1;
+    d->code[which].level = d->level[which];
+    d->code[which].beyond = 3.5f;
+    if (which == 1) return;
+    d->channels = pith_zalloc(2 * numbers + 2 * angles, sizeof *d->channels);
+    if (!d->channels) exit(1);
+    float *cos = d->channels + 2 * numbers;
+    for (size_t i = 0; i < numbers; i++) d->channels[numbers + i] = 2.6f;
+    for (size_t i = 0; i < angles; i++) cos[i] = 1;
+    d->turn =
+        (struct pith_cache_turn){.cos = cos, .sin = cos + angles, .dim = d->head_dim, .back = 1};
+    s->middle = d->channels;
+    s->range = d->channels + numbers;
+    s->turn = &d->turn;
+}
 
 static struct pith_cache_side depth_side(struct depth *d, const struct pith_kv_part *p, int which)
 {
@@ -365,6 +389,7 @@ static struct pith_cache_side depth_side(struct depth *d, const struct pith_kv_p
     if (pith_kv_code(p, which == 0, dim, d->level[which], &d->code[which], NULL) != PITH_OK)
         exit(1);
     s.code = &d->code[which];
+    if (p->kvquant) depth_levels(d, &s, which);
     return s;
 }
 
@@ -415,6 +440,7 @@ static void depth_close(struct depth *d)
     pith_free(d->cache);
     pith_free(d->memory);
     pith_free(d->work);
+    pith_free(d->channels);
 }
 
 static void attend_all(const struct bench *m, const struct depth *d, size_t n, size_t start,
@@ -697,7 +723,7 @@ static void caches(const struct bench *m)
     static const char *const kinds[] = {
         "bf16",     "int8:token", "q8_0",   "fp8_e4m3", "mxfp8", "fp8_e5m2",      "int4:g32:asym",
         "int4:g32", "q4_0",       "iq4_nl", "mxfp4",    "nvfp4", "int3:g32:asym", "int2:g32:asym",
-        "turbo4",   "turbo3",     "turbo2", "kivi4",    "kivi2"};
+        "turbo4",   "turbo3",     "turbo2", "kivi4",    "kivi2", "kvquant4",      "kvquant2"};
     for (size_t i = 0; i < PITH_COUNT(kinds); i++) {
         struct depth d = {.heads = 32, .kv_heads = 8, .head_dim = m->head_dim, .kv = kinds[i]};
         if (m->grid && strcmp(m->grid, kinds[i]) != 0) continue;
@@ -718,10 +744,10 @@ static void caches(const struct bench *m)
 static const struct {
     const char *name;
     void (*run)(const struct bench *m);
-} groups[] = {{"gemm", gemms},           {"linear", bench_linear}, {"quantized", bench_quantized},
-              {"packed", bench_packed},  {"widths", bench_widths}, {"syrk", syrks},
-              {"cholesky", choleskys},   {"attention", attentions}, {"rows", bench_rows},
-              {"step", steps},           {"halves", bench_halves}, {"caches", caches}};
+} groups[] = {{"gemm", gemms},          {"linear", bench_linear},  {"quantized", bench_quantized},
+              {"packed", bench_packed}, {"widths", bench_widths},  {"syrk", syrks},
+              {"cholesky", choleskys},  {"attention", attentions}, {"rows", bench_rows},
+              {"step", steps},          {"halves", bench_halves},  {"caches", caches}};
 
 int main(int argc, char **argv)
 {

@@ -31,8 +31,8 @@ static const struct option options[] = {
      "also make tokens of N sequences at that depth together, one each a step (default 1: not)"},
     {"reps", 0, OPTION_COUNT, AT(b.reps), "R", "repetitions (default 5)"},
     {"kv", 0, OPTION_TEXT, AT(b.kv), "GRID",
-     "KV cache: bf16, f32, a grid such as fp8_e4m3 or int8:token, turbo4, kivi4, k=GRID,v=GRID, or "
-     "auto:BITS "
+     "KV cache: bf16, f32, a grid such as fp8_e4m3 or int8:token, turbo4, kivi4, kvquant4, "
+     "k=GRID,v=GRID, or auto:BITS "
      "(default: as the checkpoint says, or bf16)"},
     {"kv-layer", 0, OPTION_LIST, AT(kv_layers), "PATTERN=GRID",
      "another cache for some layers, the last that matches: 3=int8:token, layers.?=k=bf16; may "
@@ -252,14 +252,13 @@ const struct command command_bench = {
     .name = "bench",
     .summary = "time prompts and generation against what the machine can do",
     .operands = "MODEL | --serve URL [options]",
-    .examples =
-        "  pith bench out\n"
-        "  pith bench out --depth 4096 --gen 32 --reps 3\n"
-        "  pith bench out --prompt 0 --depth 2048 --kv int8:token --sequences 16\n"
-        "  pith bench Llama-3.2-1B --weights int4:g128 --prompt 0 --json\n"
-        "  pith bench --serve http://127.0.0.1:8080 --clients 1,4,16 --ignore-eos\n"
-        "  pith bench --serve http://127.0.0.1:8080 --rate 2 --duration 60 \\\n"
-        "      --prompt lognormal:256:0.7,max=2048 -o page.html\n",
+    .examples = "  pith bench out\n"
+                "  pith bench out --depth 4096 --gen 32 --reps 3\n"
+                "  pith bench out --prompt 0 --depth 2048 --kv int8:token --sequences 16\n"
+                "  pith bench Llama-3.2-1B --weights int4:g128 --prompt 0 --json\n"
+                "  pith bench --serve http://127.0.0.1:8080 --clients 1,4,16 --ignore-eos\n"
+                "  pith bench --serve http://127.0.0.1:8080 --rate 2 --duration 60 \\\n"
+                "      --prompt lognormal:256:0.7,max=2048 -o page.html\n",
     .details =
         "The machine's limits are measured in the same run, before and after each prompt and\n"
         "generation: how fast it reads memory, and how many multiply-adds a second it makes.\n"

@@ -252,7 +252,8 @@ static enum pith_status run(struct bench *b, struct pith_error *err)
     }
     PITH_TRY(load(b, err));
     b->load_seconds = pith_clock() - start;
-    PITH_TRY(pith_cache_settle(c, &b->kv, b->model, NULL, err));
+    PITH_TRY(
+        pith_cache_settle(c, &(struct pith_cache_of){.format = &b->kv, .model = b->model}, err));
     if (tried > 0) PITH_TRY(pith_cache_choose(c, &wish, b->model, NULL, &b->kv, err));
     struct pith_speed_job job = job_of(b);
     job.byte_products = by_bytes(c, b->model);

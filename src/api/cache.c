@@ -27,19 +27,20 @@ enum pith_status pith_cache_choose(struct pith_context *context, const struct pi
         .name = w->name, .base = job.bits > 0 ? &found : NULL, .layers = *w->layers};
     enum pith_status s = pith_kv_choose(&wish, w->usual, m, out, err);
     pith_kv_format_free(&found);
-    if (s == PITH_OK && m->blocks) s = pith_cache_settle(context, out, m, tokenizer, err);
+    if (s == PITH_OK && m->blocks)
+        s = pith_cache_settle(context, &(struct pith_cache_of){out, m, tokenizer, w->memory}, err);
     if (s != PITH_OK) pith_kv_format_free(out);
     return s;
 }
 
-enum pith_status pith_cache_settle(struct pith_context *context, const struct pith_kv_format *f,
-                                   struct pith_model *m, const struct pith_tokenizer *tokenizer,
+enum pith_status pith_cache_settle(struct pith_context *context, const struct pith_cache_of *c,
                                    struct pith_error *err)
 {
     const struct pith_kv_levels_job job = {.backend = context->backend,
-                                           .model = m,
-                                           .tokenizer = tokenizer,
-                                           .progress = &context->progress};
-    if (!pith_kv_needs_levels(f, m->plans.layers)) return PITH_OK;
+                                           .model = c->model,
+                                           .tokenizer = c->tokenizer,
+                                           .progress = &context->progress,
+                                           .memory = c->memory};
+    if (!pith_kv_needs_levels(c->format, c->model->plans.layers)) return PITH_OK;
     return pith_kv_levels_need(&job, err);
 }

@@ -132,8 +132,13 @@ static enum pith_status start(struct pith_service *v, const struct pith_service_
         .kept = kept,
         .queue = o->queue,
         .pace = o->pace};
-    const struct pith_cache_wish wish = {
-        .name = o->kv, .layers = &o->kv_layers, .usual = PITH_BF16};
+    const uint64_t held = held_now();
+    const struct pith_cache_wish wish = {.name = o->kv,
+                                         .layers = &o->kv_layers,
+                                         .usual = PITH_BF16,
+                                         .memory = o->memory > held ? o->memory - held
+                                                   : o->memory > 0  ? 1
+                                                                    : 0};
     const struct pith_scheduler_parts parts = {.model = e->model,
                                                .backend = e->context->backend,
                                                .tokenizer = e->tokenizer,

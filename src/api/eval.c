@@ -21,6 +21,7 @@
 #include "eval/prompts.h"
 #include "eval/said.h"
 #include "export/preflight.h"
+#include "pipe/kv_levels.h"
 #include "tok/door.h"
 
 #include <math.h>
@@ -485,6 +486,8 @@ static enum pith_status foretell(struct measurement *m, struct pith_error *err)
     PITH_TRY(pith_held_meter(m->model, m->context->backend, &own, &meter, err));
     if (m->baseline)
         PITH_TRY(pith_held_meter(m->baseline, m->context->backend, &base, &meter, err));
+    if (pith_kv_needs_levels(&m->kv, m->model->plans.layers) && !pith_kv_levels_are_there(m->model))
+        pith_meter_touch(&meter, pith_kv_levels_bytes(m->model));
     pith_meter_take(&meter, pith_times_bytes(longest, 2 * sizeof(int32_t)));
     pith_eval_text_meter(&job, &meter);
     m->expected = meter.most;

@@ -263,6 +263,42 @@ void pith_cache_close(struct pith_backend *b, const struct pith_cache *c,
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
+static void widen_eight(const struct pith_backend *b, const uint8_t *stream, size_t n,
+                        const float *level, float *to)
+{
+    float twice[16];
+    memcpy(twice, level, 8 * sizeof *level);
+    memcpy(twice + 8, level, 8 * sizeof *level);
+    b->kern.levels_unpack(3, n, stream, twice, to);
+}
+
+/* In steps whose number compilers know. */
+static void interleave(size_t pairs, const float *restrict even, const float *restrict odd,
+                       float *restrict to)
+{
+    enum { STEP = 16 };
+    size_t i = 0;
+    for (; i + STEP <= pairs; i += STEP)
+        for (size_t k = i; k < i + STEP; k++) to[2 * k] = even[k], to[2 * k + 1] = odd[k];
+    for (; i < pairs; i++) to[2 * i] = even[i], to[2 * i + 1] = odd[i];
+}
+
+/* Two codes are one of four bits, the first of them by one table and the second by another. */
+static void widen_four(const struct pith_backend *b, const uint8_t *stream, size_t n,
+                       const float *level, float *to)
+{
+    enum { STEP = 128 };
+    float first[16], second[16], even[STEP], odd[STEP];
+    for (unsigned i = 0; i < 16; i++) first[i] = level[i & 3], second[i] = level[i >> 2];
+    for (size_t i = 0; i < n; i += 2 * STEP) {
+        const size_t m = pith_min(2 * STEP, n - i), pairs = (m + 1) / 2;
+        b->kern.levels_unpack(4, pairs, stream + i / 4, first, even);
+        b->kern.levels_unpack(4, pairs, stream + i / 4, second, odd);
+        interleave(m / 2, even, odd, to + i);
+        if (m % 2) to[i + m - 1] = even[pairs - 1];
+    }
+}
+
 void pith_cache_widen(const struct pith_backend *b, const struct pith_row_code *r,
                       const uint8_t *stream, size_t n, float *to)
 {
@@ -271,6 +307,8 @@ void pith_cache_widen(const struct pith_backend *b, const struct pith_row_code *
     if (!r->level && r->bits == 8) b->kern.dequant_u8(n, stream, r->middle, 1.0f, to);
     else if (!r->level && r->bits == 4) b->kern.dequant_u4(n, stream, r->middle, 1.0f, to);
     else if (r->level && r->bits == 4) b->kern.levels_unpack(4, n, stream, r->level, to);
+    else if (r->level && r->bits == 3) widen_eight(b, stream, n, r->level, to);
+    else if (r->level && r->bits == 2) widen_four(b, stream, n, r->level, to);
     else
         for (size_t i = 0; i < n; i += STEP) {
             const size_t m = pith_min(STEP, n - i);

@@ -150,6 +150,25 @@ static void turn_tile(const struct pith_backend *b, const struct pith_cache_turn
     }
 }
 
+/* Levels of keys times what their ranges grew by. */
+static void grow_tile(const uint8_t *step, uint32_t cols, float *tile)
+{
+    float factor[PITH_KEYS];
+    for (size_t j = 0; j < PITH_KEYS; j++) factor[j] = pith_kvquant_factor(step[j]);
+    for (uint32_t e = 0; e < cols; e++)
+        for (size_t j = 0; j < PITH_KEYS; j++) tile[e * PITH_KEYS + j] *= factor[j];
+}
+
+/* In steps whose number compilers know. */
+static inline void scale_some(float scale, float offset, size_t n, float *x)
+{
+    enum { STEP = 16 };
+    size_t i = 0;
+    for (; i + STEP <= n; i += STEP)
+        for (size_t k = i; k < i + STEP; k++) x[k] = x[k] * scale + offset;
+    for (; i < n; i++) x[i] = x[i] * scale + offset;
+}
+
 void pith_kvquant_key_tile(const struct pith_backend *b, const struct pith_cache_side *k,
                            const struct pith_cache_rows *rows, float *wide)
 {
@@ -157,14 +176,11 @@ void pith_kvquant_key_tile(const struct pith_backend *b, const struct pith_cache
     const struct places p = places_of(r, true);
     const uint8_t *page = (const uint8_t *)rows->page;
     const float *middle = k->middle + rows->kv * r->cols, *range = k->range + rows->kv * r->cols;
-    float factor[PITH_KEYS];
+    static const uint8_t none[PITH_KEYS];
     pith_cache_widen(b, r, page, (size_t)r->cols * PITH_KEYS, wide);
-    for (size_t j = 0; j < PITH_KEYS; j++) factor[j] = pith_kvquant_factor(page[p.beside + j]);
+    if (memcmp(page + p.beside, none, sizeof none) != 0) grow_tile(page + p.beside, r->cols, wide);
     for (uint32_t e = 0; e < r->cols; e++)
-        for (size_t j = 0; j < PITH_KEYS; j++) {
-            float *x = &wide[e * PITH_KEYS + j];
-            *x = *x * factor[j] * range[e] + middle[e];
-        }
+        scale_some(range[e], middle[e], PITH_KEYS, wide + e * PITH_KEYS);
     put_back(b, r, &p, page, &(struct spread){0, PITH_KEYS, 1, PITH_KEYS}, wide);
     if (k->turn) turn_tile(b, k->turn, rows->position, wide);
 }
@@ -176,12 +192,11 @@ void pith_kvquant_values(const struct pith_backend *b, const struct pith_cache_s
     const struct places p = places_of(r, false);
     const uint8_t *page = (const uint8_t *)rows->page;
     const size_t ld = pith_cache_row(r->cols), stride = (r->cols * r->bits + 7) / 8;
-    float *to = wide;
-    for (size_t i = rows->first; i < rows->first + rows->n; i++, to += ld) {
-        const struct pith_row_scale of =
-            pith_row_scale_get(r, 1.0f, page + p.beside + i * pith_row_beside(r));
-        pith_cache_widen(b, r, page + i * stride, r->cols, to);
-        for (uint32_t c = 0; c < r->cols; c++) to[c] = to[c] * of.scale + of.offset;
+    float *to = wide, of[2 * PITH_KEYS]; /* ranges and middles by turns */
+    b->kern.widen_f16(2 * rows->n, page + p.beside + rows->first * pith_row_beside(r), of);
+    for (size_t i = 0; i < rows->n; i++, to += ld) {
+        pith_cache_widen(b, r, page + (rows->first + i) * stride, r->cols, to);
+        scale_some(of[2 * i], of[2 * i + 1], r->cols, to);
         memset(to + r->cols, 0, (ld - r->cols) * sizeof *to);
     }
     put_back(b, r, &p, page, &(struct spread){rows->first, rows->n, ld, 1}, wide);

@@ -1,5 +1,6 @@
 #include "pipe/kv_levels.h"
 
+#include "base/arena.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -262,16 +263,44 @@ static enum pith_status survey_layer(const struct survey *s, uint32_t i, struct 
     return status;
 }
 
+static struct pith_runner_options runner_of(const struct pith_kv_windows *w)
+{
+    return (struct pith_runner_options){.sequences = (uint32_t)w->windows,
+                                        .context = w->length,
+                                        .rows = PITH_PROMPT_CHUNK,
+                                        .keep = true,
+                                        .format = pith_kv_floats(PITH_F32)};
+}
+
+static size_t window_of(const struct pith_model *m)
+{
+    return m->shape.max_position < WINDOW ? m->shape.max_position : WINDOW;
+}
+
+uint64_t pith_kv_levels_bytes(const struct pith_model *m)
+{
+    const size_t length = window_of(m), tokens = length > TOKENS ? length : TOKENS;
+    const struct pith_kv_windows w = {.windows = tokens / length, .length = length};
+    const struct pith_runner_options o = runner_of(&w);
+    uint64_t layer = 0, kept = 0;
+    for (uint32_t i = 0; i < m->plans.layers; i++) {
+        const struct pith_state_spec *s = &pith_plan(&m->plans, i)->state;
+        const uint64_t row = (uint64_t)s->heads * ((uint64_t)s->key + s->value) * sizeof(float);
+        if (s->kind != PITH_STATE_KV) continue;
+        if (row * tokens > layer) layer = row * tokens;
+        kept += 2 * row;
+    }
+    const uint64_t work = layer + kept + pith_kmeans_bytes(SAMPLES, 16) + SAMPLES * sizeof(float) +
+                          length * ((uint64_t)m->shape.hidden + 2048) * sizeof(float);
+    return pith_sum_bytes(pith_runner_bytes(m, &o), work);
+}
+
 enum pith_status pith_kv_levels_measure(const struct pith_kv_levels_job *job,
                                         const struct pith_kv_windows *windows,
                                         struct pith_kv_levels **out, struct pith_error *err)
 {
     struct survey s = {.job = job, .windows = windows, .first = windows->length > 64 ? 32 : 1};
-    const struct pith_runner_options o = {.sequences = (uint32_t)windows->windows,
-                                          .context = windows->length,
-                                          .rows = PITH_PROMPT_CHUNK,
-                                          .keep = true,
-                                          .format = pith_kv_floats(PITH_F32)};
+    const struct pith_runner_options o = runner_of(windows);
     struct samples some = {.x = pith_alloc(SAMPLES, sizeof(float))};
     struct pith_kv_levels *levels = NULL;
     *out = NULL;
@@ -359,6 +388,14 @@ static char *name_record(const struct pith_checkpoint *c)
     return n < (int)sizeof name ? pith_strdup(name) : NULL;
 }
 
+bool pith_kv_levels_are_there(const struct pith_model *m)
+{
+    char *path = name_record(m->checkpoint);
+    const bool there = path && pith_path_exists(path);
+    pith_free(path);
+    return there;
+}
+
 /* *out stays NULL when there is nothing of these weights. */
 static enum pith_status read_record(const struct pith_model *m, const char *path,
                                     const char *identity, struct pith_kv_levels **out,
@@ -406,15 +443,19 @@ static enum pith_status measure(const struct pith_kv_levels_job *job, const char
                                 const char *identity, struct pith_kv_levels **out,
                                 struct pith_error *err)
 {
-    const uint32_t most = job->model->shape.max_position;
-    const struct pith_calib_options o = {.tokens = TOKENS,
-                                         .seq_len = most < WINDOW ? most : WINDOW};
+    const struct pith_calib_options o = {.tokens = TOKENS, .seq_len = window_of(job->model)};
     struct pith_calib_set set;
     if (!job->tokenizer)
         return pith_fail(err, PITH_ARG,
                          "%s is not there, or is of other weights: pith eval --kv kvquant4 makes "
                          "it",
                          path);
+    const uint64_t bytes = pith_kv_levels_bytes(job->model);
+    if (job->memory && bytes > job->memory)
+        return pith_fail(err, PITH_LIMIT,
+                         "making %s takes %.2f GB of memory beside the model, more than is left: "
+                         "pith eval --kv kvquant4 makes it elsewhere",
+                         path, (double)bytes / 1e9);
     PITH_TRY(pith_calib_load(&o, job->tokenizer, &set, err));
     const struct pith_kv_windows windows = {set.ids, set.windows, set.length};
     const enum pith_mode mode = pith_backend_mode(job->backend);

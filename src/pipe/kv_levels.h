@@ -16,11 +16,17 @@ struct pith_kv_levels_job {
     struct pith_model *model;               /* blocks loaded */
     const struct pith_tokenizer *tokenizer; /* NULL: only what is recorded is used */
     const struct pith_progress *progress;
+    uint64_t memory; /* that making them may take; 0: any */
 };
 /* Makes model->kv_levels, where it is not there. PITH_ARG without a tokenizer when nothing is
- * recorded of these weights, PITH_NUMERIC for keys or values that are not finite, PITH_FORMAT for a
- * damaged record, PITH_IO when it cannot be written. */
+ * recorded of these weights, PITH_LIMIT where the memory does not do, PITH_NUMERIC for keys or
+ * values that are not finite, PITH_FORMAT for a damaged record, PITH_IO when it cannot be written.
+ */
 enum pith_status pith_kv_levels_need(const struct pith_kv_levels_job *job, struct pith_error *err);
+/* Bytes that making them takes, beside the model. */
+uint64_t pith_kv_levels_bytes(const struct pith_model *m);
+/* Whether a record lies beside the weights, whatever it says. */
+bool pith_kv_levels_are_there(const struct pith_model *m);
 
 /* The same from windows of ids[windows][length], their first positions (a page, or one of short
  * windows) left out; recorded nowhere. Nothing of the model is changed. */
