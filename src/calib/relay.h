@@ -22,7 +22,19 @@ struct pith_relay {
     struct pith_ranks *ranks; /* borrowed; NULL: one */
     float *rows;              /* [tokens of this rank][width], for what sites read */
     size_t width;
+    /* Makes room for so many floats (one such room at a time), for rows of experts' tokens. */
+    enum pith_status (*room)(void *ctx, size_t floats, float **out, struct pith_error *err);
+    void *room_ctx;
 };
+
+/* An expert's statistics are one rank's from the start, its owner's: the rows of the tokens that
+ * take it go there. */
+static inline unsigned pith_relay_owner(const struct pith_relay *relay, uint32_t expert)
+{
+    return expert % pith_ranks_count(relay->ranks);
+}
+/* The rank that has that window of `all`. */
+unsigned pith_relay_holder(const struct pith_relay *relay, size_t all, size_t window);
 
 /* out[floats], of that window of `all`, from the rank that has it to everyone. */
 enum pith_status pith_relay_window(const struct pith_relay *relay, size_t all, size_t window,

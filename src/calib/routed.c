@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/names.h"
+#include "calib/sent.h"
 
 #include <string.h>
 
@@ -36,6 +37,7 @@ void pith_routed_free(struct pith_routed *r)
     pith_free(r->chosen);
     pith_free(r->share);
     pith_free(r->count);
+    pith_free(r->sent.from);
     *r = (struct pith_routed){.rule = r->rule};
 }
 
@@ -64,7 +66,7 @@ static enum pith_status choose(struct pith_routed *r, const struct pith_routed_p
     const struct pith_acts *a = p->acts;
     const struct pith_pass pass = pass_of(p, NULL, NULL);
     r->taken = m->taken;
-    r->tokens = a->windows * a->length;
+    r->tokens = pith_acts_all(a) * a->length;
     r->chosen = pith_alloc(r->tokens, m->taken * sizeof *r->chosen);
     r->count = pith_zalloc(m->experts, sizeof *r->count);
     if (m->scales_input) r->share = pith_alloc(r->tokens, m->taken * sizeof *r->share);
@@ -74,23 +76,16 @@ static enum pith_status choose(struct pith_routed *r, const struct pith_routed_p
         float *x = pith_acts_window(a, w);
         struct pith_nodes nodes = pith_nodes_begin(&pass, p->block, x, a->length);
         nodes.from = p->from;
-        PITH_TRY(pith_experts_choose(&pass, p->block, &nodes, r->chosen + w * a->length * m->taken,
-                                     err));
+        const size_t at = (a->first + w) * a->length * m->taken;
+        PITH_TRY(pith_experts_choose(&pass, p->block, &nodes, r->chosen + at, err));
         if (r->share)
-            memcpy(r->share + w * a->length * m->taken, p->collector->scratch.share,
+            memcpy(r->share + at, p->collector->scratch.share,
                    a->length * m->taken * sizeof *r->share);
         PITH_TRY(tell(p->collector, err));
     }
+    PITH_TRY(pith_sent_choices(r, p, err));
     for (size_t i = 0; i < r->tokens * m->taken; i++) r->count[r->chosen[i]]++;
     return PITH_OK;
-}
-
-/* Where a token takes that expert among its own; NULL: it does not. */
-static const uint32_t *taken_at(const struct pith_routed *r, size_t token, uint32_t expert)
-{
-    for (uint32_t k = 0; k < r->taken; k++)
-        if (r->chosen[token * r->taken + k] == expert) return &r->chosen[token * r->taken + k];
-    return NULL;
 }
 
 /* What an expert's own tokens are multiplied by on the average; 1 where there is none. */
@@ -98,7 +93,7 @@ static float usual_share(const struct pith_routed *r, uint32_t expert)
 {
     double sum = 0;
     for (size_t t = 0; r->share && t < r->tokens; t++) {
-        const uint32_t *at = taken_at(r, t, expert);
+        const uint32_t *at = pith_routed_taken(r, t, expert);
         if (at) sum += (double)r->share[at - r->chosen];
     }
     return r->share && r->count[expert] ? (float)(sum / (double)r->count[expert]) : 1.0f;
@@ -116,6 +111,7 @@ struct batch {
     float usual;     /* share of tokens that do not take the expert */
     float *share;    /* [length] of the rows, where it multiplies the input; else NULL */
     uint32_t *token; /* [length]: which they are */
+    const float *sent; /* the next token's row where rows were sent here; else NULL */
     /* With a twin: its rows of the stream, and what it has at the site. */
     float *twin_row, *other;
 };
@@ -163,13 +159,15 @@ static enum pith_status add_row(struct batch *b, size_t token, struct pith_error
 {
     const struct pith_acts *a = b->place->acts;
     struct pith_collector *c = b->place->collector;
+    const float *row = b->sent ? b->sent : pith_acts_row(a, token);
     b->token[b->n] = (uint32_t)token;
-    memcpy(c->row + b->n * a->hidden, pith_acts_row(a, token), a->hidden * sizeof *c->row);
+    memcpy(c->row + b->n * a->hidden, row, a->hidden * sizeof *c->row);
+    if (b->sent) b->sent += a->hidden;
     if (b->twin_row)
         memcpy(b->twin_row + b->n * a->hidden, pith_acts_row(b->place->twin->acts, token),
                a->hidden * sizeof *b->twin_row);
     if (b->share) {
-        const uint32_t *at = taken_at(b->routed, token, b->expert);
+        const uint32_t *at = pith_routed_taken(b->routed, token, b->expert);
         b->share[b->n] = at ? b->routed->share[at - b->routed->chosen] : b->usual;
     }
     b->n++;
@@ -188,11 +186,15 @@ static enum pith_status add_tokens(const struct pith_routed *r, struct batch *b,
 {
     const size_t pooled = pooled_tokens(r);
     b->gather->weight = pooled ? (double)PITH_POOLED_MASS / (double)pooled : 1;
-    for (size_t i = 0; i < pooled; i++) PITH_TRY(add_row(b, i * r->tokens / pooled, err));
+    b->sent = r->sent.rows;
+    for (size_t i = 0; i < pooled; i++)
+        PITH_TRY(add_row(b, pith_pooled_token(r, i, pooled), err));
     PITH_TRY(flush(b, err));
     b->gather->weight = 1;
+    if (b->sent) b->sent = r->sent.rows + r->sent.from[b->expert] * b->place->acts->hidden;
     for (size_t t = 0; t < r->tokens; t++)
-        if (r->rule == PITH_EXPERTS_ALL || taken_at(r, t, b->expert)) PITH_TRY(add_row(b, t, err));
+        if (r->rule == PITH_EXPERTS_ALL || pith_routed_taken(r, t, b->expert))
+            PITH_TRY(add_row(b, t, err));
     return flush(b, err);
 }
 
@@ -225,7 +227,12 @@ enum pith_status pith_routed_collect(struct pith_routed *r, const struct pith_ro
     struct pith_collector *c = place->collector;
     struct pith_gather g;
     struct batch b = {.place = place, .gather = &g, .expert = site->expert, .routed = r};
-    if (!r->chosen) PITH_TRY(choose(r, place, err));
+    struct pith_ranks *ranks = c->relay.ranks;
+    if (!r->chosen) {
+        PITH_TRY(choose(r, place, err));
+        if (!pith_ranks_alone(ranks)) PITH_TRY(pith_sent_bring(r, place, pooled_tokens(r), err));
+    }
+    if (pith_relay_owner(&c->relay, b.expert) != pith_ranks_own(ranks)) return PITH_OK;
     b.usual = usual_share(r, b.expert);
     const size_t own = r->rule == PITH_EXPERTS_ALL ? r->tokens : r->count[b.expert];
     struct pith_gather_plan these = *plan;

@@ -24,6 +24,14 @@ enum { PITH_POOLED_MASS = 256, PITH_POOLED_TOKENS = 4096 };
 /* Fewer tokens than these are little to calibrate an expert on: it is named. */
 enum { PITH_EXPERTS_FEW = 256 };
 
+/* With several ranks, rows of the stream at a rank: those that stand for the text at large, then,
+ * expert by expert of its own, those of the tokens that take it, in their order. */
+struct pith_sent {
+    float *rows;  /* borrowed from the relay; NULL: there is one rank */
+    size_t *from; /* [experts], owned: where an expert's begin */
+    size_t pooled;
+};
+
 /* The choices of a layer's tokens. */
 struct pith_routed {
     enum pith_experts_rule rule;
@@ -32,6 +40,7 @@ struct pith_routed {
     size_t *count;    /* [experts], owned: tokens that take each */
     uint32_t taken;
     size_t tokens;
+    struct pith_sent sent;
 };
 void pith_routed_free(struct pith_routed *r);
 
@@ -47,7 +56,8 @@ struct pith_routed_place {
     const struct pith_routed_place *twin;
 };
 /* Gathers what plan (of one site, an expert's) says. With no token at all the statistics are 0, and
- * so is stats->tokens. */
+ * so is stats->tokens. With several ranks all make the call, and stats are made at the expert's
+ * owner (calib/relay.h), which must hold its matrices. */
 enum pith_status pith_routed_collect(struct pith_routed *r, const struct pith_routed_place *place,
                                      const struct pith_gather_plan *plan, struct pith_stats *stats,
                                      struct pith_error *err);

@@ -3,12 +3,7 @@
 #include "pipe/work.h"
 
 #include "base/mem.h"
-#include "kern/ops.h"
-#include "pipe/closeness.h"
-#include "pipe/inspect.h"
-#include "pipe/prune.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,434 +15,7 @@ void pith_work_mark_pass(struct pith_work *w, enum pith_phase phase)
     r->cal.collector.hessian_seconds = 0;
 }
 
-/* --- round --------------------------------------------------------------------------------- */
-
-static enum pith_status find_tensor(const struct pith_work *w, const struct pith_choice *c,
-                                    const struct pith_tensor **t, struct pith_error *err)
-{
-    char name[320];
-    snprintf(name, sizeof name, "%s.weight", c->module);
-    *t = pith_checkpoint_find(w->run->job->model->checkpoint, name);
-    return *t ? PITH_OK : pith_fail(err, PITH_FORMAT, "%s: missing in the input", name);
-}
-
-/* How far the result is from the input's own matrix, by the measure that verify takes again; and
- * the hash of what it stands for. */
-static enum pith_status measure_error(const struct pith_work *w, const struct pith_choice *c,
-                                      const struct pith_weight *made,
-                                      struct pith_linear_result *out, struct pith_error *err)
-{
-    struct pith_backend *be = w->run->job->backend;
-    float *turned = NULL;
-    const struct pith_tensor *t;
-    PITH_TRY(find_tensor(w, c, &t, err));
-    uint8_t *straight = NULL;
-    if (!w->turned && !pith_tensor_straight(t, &straight)) return pith_fail_nomem(err, c->module);
-    struct pith_weight original = {.rows = c->rows,
-                                   .cols = c->cols,
-                                   .dtype = t->dtype,
-                                   .dense = straight ? straight : t->data};
-    if (w->turned) {
-        const struct pith_turn turn = pith_job_turn(w->run->job);
-        PITH_TRY(pith_turned_linear(&turn, w->layer, c->linear, c->hadamard > 1, &turned, err));
-        original.dtype = PITH_F32;
-        original.dense = turned;
-    }
-    const bool good = pith_relative_error(be, made, &original, w->changes[c->linear].scaled,
-                                          &out->relative_error);
-    pith_free(turned);
-    pith_free(straight);
-    if (!good) return pith_fail_nomem(err, "a comparison");
-    pith_checkpoint_release(w->run->job->model->checkpoint, t);
-    PITH_TRY(pith_judge(w->run->job, c, out->relative_error, err));
-    const enum pith_status s = pith_weights_digest(be, made, out->sha256, err);
-    return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
-}
-
-/* From here on the block computes with what will be served. */
-static void install(struct pith_linear_weights *l, struct pith_qmat *q)
-{
-    l->q = *q;
-    l->w.quant = &l->q;
-    l->w.dense = NULL;
-    pith_free(l->dense);
-    l->dense = NULL;
-}
-
-/* Measures what a linear became; frees q on failure. */
-static enum pith_status check_rounded(struct pith_work *w, const struct pith_choice *c,
-                                      struct pith_qmat *q, struct pith_linear_result *made,
-                                      struct pith_error *err)
-{
-    struct pith_run *r = w->run;
-    const struct pith_weight stored = {.rows = c->rows, .cols = c->cols, .quant = q};
-    enum pith_status s = PITH_OK;
-    pith_container_state_scales(r->job->container, &c->grid, q->scales, pith_qmat_scale_count(q));
-    if (r->job->recipe.split->two_four) s = pith_two_four_check(r->job->backend, &stored, err);
-    if (s == PITH_OK) s = measure_error(w, c, &stored, made, err);
-    pith_phases_mark(&r->phases, PITH_PHASE_ERROR);
-    if (s != PITH_OK) pith_qmat_free(q);
-    return s;
-}
-
-/* Stores it and goes on with it; takes q over, also on failure. */
-static enum pith_status keep_rounded(struct pith_work *w, const struct pith_choice *c,
-                                     struct pith_qmat *q, struct pith_linear_result *made,
-                                     struct pith_error *err)
-{
-    struct pith_run *r = w->run;
-    enum pith_status s = pith_store_linear(r, c->module, q, made, &r->phases, err);
-    if (s == PITH_OK &&
-        json_array_append_new(w->linears,
-                              pith_linear_json(c, made, w->changes[c->linear].scaled)) != 0)
-        s = pith_fail_nomem(err, c->module);
-    if (s == PITH_OK) install(&w->block.linear[c->linear], q);
-    else pith_qmat_free(q);
-    return s;
-}
-
-/* What the linears of a site, which engines fuse into one, share when they have that grid. */
-static float shared_global(const struct pith_work *w, const struct pith_site_spec *site,
-                           const struct pith_grid *grid)
-{
-    const struct pith_kern *k = pith_backend_kern(w->run->job->backend);
-    struct pith_grid widest = *grid;
-    float most = 0.0f;
-    if (!grid->format || pith_round_shared(grid, 1.0f) == 0.0f) return 0.0f;
-    for (uint32_t i = 0; i < site->count; i++) {
-        const struct pith_choice *c = pith_job_choice(w->run->job, w->layer, site->first + i);
-        float lo, hi;
-        if (!pith_grid_equal(&c->grid, grid)) continue;
-        widest.mse |= c->grid.mse && c->grid.format->kind == PITH_KIND_BLOCK;
-        k->range((size_t)c->rows * c->cols, w->block.linear[c->linear].dense, &lo, &hi);
-        most = fmaxf(most, fmaxf(-lo, hi));
-    }
-    return pith_round_shared(&widest, most);
-}
-
-/* The same of each of them, global[site->count], before the first is rounded. */
-static void share_globals(const struct pith_work *w, const struct pith_site_spec *site,
-                          float *global)
-{
-    for (uint32_t i = 0; i < site->count; i++)
-        global[i] =
-            shared_global(w, site, &pith_job_choice(w->run->job, w->layer, site->first + i)->grid);
-}
-
-static enum pith_status split_linear(struct pith_work *w, const struct pith_choice *c,
-                                     const struct pith_stats *stats, struct pith_kept *kept,
-                                     struct pith_error *err)
-{
-    const struct pith_recipe *recipe = &w->run->job->recipe;
-    const struct pith_split_job split = {
-        .backend = w->run->job->backend,
-        .rows = c->rows,
-        .cols = c->cols,
-        .w = w->block.linear[c->linear].dense,
-        .stats = stats,
-        .value = recipe->split_value,
-        .keeps = recipe->round->keeps,
-    };
-    return recipe->split->run(&split, kept, err);
-}
-
-/* An expert that no token of the text has reached is rounded to nearest: there is nothing to go by,
- * and an input of zeros would make zeros of its weights. */
-static const struct pith_rounder *rounder_for(const struct pith_work *w,
-                                              const struct pith_choice *c,
-                                              const struct pith_stats *stats)
-{
-    const bool unseen = stats && stats->tokens == 0 &&
-                        w->plan->linear[c->linear].expert != PITH_NO_PART;
-    return unseen ? pith_rounder_find("nearest") : w->run->job->recipe.round;
-}
-
-/* A site's statistics as one of its linears has them: guided, its own Hessians. */
-static struct pith_stats stats_of(const struct pith_work *w, const struct pith_choice *c,
-                                  const struct pith_stats *site)
-{
-    const struct pith_layer_plan *l = w->plan;
-    const struct pith_site_spec *spec = &l->site[l->linear[c->linear].site];
-    struct pith_stats own = *site;
-    if (!(w->run->job->needs_round & PITH_NEED_GUIDED)) return own;
-    own.views = site->views / spec->count;
-    const size_t at = (size_t)(c->linear - spec->first) * own.views;
-    if (own.squares) own.squares += at * own.dim;
-    if (own.hessian) own.hessian += at * own.dim * own.dim;
-    if (own.drift) own.drift += at * own.dim * own.dim;
-    return own;
-}
-
-/* --- the block as it was ------------------------------------------------------------------------
- */
-
-/* It shares everything with the block until a linear is rounded. */
-static enum pith_status begin_twin(struct pith_work *w, struct pith_error *err)
-{
-    struct pith_run *r = w->run;
-    if (!(r->job->needs_round & PITH_NEED_DRIFT)) return PITH_OK;
-    w->twin = w->block;
-    w->twin.linear = pith_alloc(w->plan->linears, sizeof *w->twin.linear);
-    if (!w->twin.linear) return pith_fail_nomem(err, "the block as it was");
-    memcpy(w->twin.linear, w->block.linear, w->plan->linears * sizeof *w->twin.linear);
-    for (uint32_t i = 0; i < w->plan->linears; i++) w->twin.linear[i].dense = NULL;
-    w->twin_stages = (struct pith_stages){.collector = &r->cal.collector,
-                                          .block = &w->twin,
-                                          .in = &r->cal.learn.acts[0],
-                                          .out = &r->cal.learn.acts[1],
-                                          .between = r->cal.between_float.data};
-    w->stages.twin = &w->twin_stages;
-    return PITH_OK;
-}
-
-static void end_twin(struct pith_work *w)
-{
-    for (uint32_t i = 0; w->twin.linear && i < w->plan->linears; i++)
-        pith_free(w->twin.linear[i].dense);
-    pith_free(w->twin.linear);
-}
-
-/* Before a linear is rounded, and its floats are lost. */
-static enum pith_status keep_twin(struct pith_work *w, const struct pith_choice *c,
-                                  struct pith_error *err)
-{
-    struct pith_linear_weights *of = w->twin.linear ? &w->twin.linear[c->linear] : NULL;
-    const size_t count = (size_t)c->rows * c->cols;
-    if (!of) return PITH_OK;
-    of->dense = pith_alloc_aligned(count, sizeof *of->dense);
-    if (!of->dense) return pith_fail_nomem(err, c->module);
-    of->w.dense = memcpy(of->dense, w->block.linear[c->linear].dense, count * sizeof *of->dense);
-    return PITH_OK;
-}
-
-/* *q and *made of a linear, measured; on failure q owns nothing. */
-static enum pith_status round_linear(struct pith_work *w, const struct pith_choice *c,
-                                     const struct pith_stats *stats, float global,
-                                     struct pith_rounded *out, struct pith_error *err)
-{
-    struct pith_run *r = w->run;
-    struct pith_linear_weights *l = &w->block.linear[c->linear];
-    struct pith_kept kept = {0};
-    PITH_TRY(keep_twin(w, c, err));
-    enum pith_status s = split_linear(w, c, stats, &kept, err);
-    const struct pith_round_job job = {
-        .backend = r->job->backend,
-        .grid = c->grid,
-        .options = r->job->recipe.round_options,
-        .scale_dtype = r->job->container->scale_dtype(&c->grid, r->job->container_opts.model_dtype),
-        .global = global,
-        .rows = c->rows,
-        .cols = c->cols,
-        .w = l->dense,
-        .stats = stats,
-        .kept = &kept,
-    };
-    struct pith_round_report *report = &out->made.report;
-    pith_phases_begin(&r->phases);
-    if (s == PITH_OK) s = pith_round(rounder_for(w, c, stats), &job, &out->q, report, err);
-    pith_kept_free(&kept);
-    pith_phases_mark(&r->phases, PITH_PHASE_ROUND);
-    pith_phases_move(&r->phases, PITH_PHASE_ROUND, PITH_PHASE_FACTOR, report->factor_seconds);
-    if (s != PITH_OK) return pith_fail_in(err, s, c->module);
-    return check_rounded(w, c, &out->q, &out->made, err);
-}
-
-/* A linear that stays in 16 bits, with zeros in it. By every rank: it is floats that change. */
-static enum pith_status prune_linear(struct pith_work *w, const struct pith_choice *c,
-                                     const struct pith_stats *stats, struct pith_error *err)
-{
-    struct pith_run *r = w->run;
-    const struct pith_linear_weights *l = &w->block.linear[c->linear];
-    const struct pith_weight made = {
-        .rows = c->rows, .cols = c->cols, .dtype = PITH_F32, .dense = l->dense};
-    struct pith_kept kept = {0};
-    const struct pith_tensor *t = NULL;
-    enum pith_status s = find_tensor(w, c, &t, err);
-    if (s == PITH_OK) s = keep_twin(w, c, err);
-    if (s == PITH_OK) s = split_linear(w, c, stats, &kept, err);
-    const struct pith_round_job job = {
-        .backend = r->job->backend,
-        .options = r->job->recipe.round_options,
-        .scale_dtype = t ? t->dtype : PITH_F32,
-        .rows = c->rows,
-        .cols = c->cols,
-        .w = l->dense,
-        .stats = stats,
-        .kept = &kept,
-    };
-    struct pith_linear_result *out = &w->changes[c->linear].pruned;
-    pith_phases_begin(&r->phases);
-    if (s == PITH_OK) s = pith_round_dense(r->job->recipe.round, &job, &out->report, err);
-    pith_kept_free(&kept);
-    pith_phases_mark(&r->phases, PITH_PHASE_ROUND);
-    pith_phases_move(&r->phases, PITH_PHASE_ROUND, PITH_PHASE_FACTOR, out->report.factor_seconds);
-    if (s == PITH_OK) s = pith_two_four_check(r->job->backend, &made, err);
-    if (s == PITH_OK) s = measure_error(w, c, &made, out, err);
-    pith_phases_mark(&r->phases, PITH_PHASE_ERROR);
-    return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
-}
-
-/* The account of the tensor that was stored last. */
-static enum pith_status report_pruned(struct pith_work *w, const struct pith_choice *c,
-                                      struct pith_error *err)
-{
-    const struct pith_linear_result *l = &w->changes[c->linear].pruned;
-    json_t *entry = json_array_get(w->tensors, json_array_size(w->tensors) - 1);
-    json_t *more =
-        json_pack("{s:f, s:f, s:f, s:f, s:i, s:i, s:b}", "relative_error", l->relative_error,
-                  "loss_nearest", l->report.nearest_loss, "loss", l->report.loss, "damp",
-                  l->report.damp, "damp_retries", (int)l->report.damp_retries, "dead_columns",
-                  (int)l->report.dead_columns, "transformed", (int)w->changes[c->linear].scaled);
-    const int bad = !more || json_object_update(entry, more) != 0;
-    json_decref(more);
-    return bad ? pith_fail_nomem(err, c->module) : PITH_OK;
-}
-
-static bool is_changed(const struct pith_choice *c)
-{
-    return c->grid.format || c->prune;
-}
-
-static bool site_quantized(const struct pith_work *w, const struct pith_site_spec *site)
-{
-    for (uint32_t i = 0; i < site->count; i++)
-        if (is_changed(pith_job_choice(w->run->job, w->layer, site->first + i))) return true;
-    return false;
-}
-
-/* A site's first input whose statistics are not finite is told, with the linear that reads it: what
- * would be decided from them would be nonsense. */
-static enum pith_status check_stats(const struct pith_work *w, const struct pith_site_spec *site,
-                                    const struct pith_stats *st, struct pith_error *err)
-{
-    const char *module = pith_job_choice(w->run->job, w->layer, site->first)->module;
-    for (uint32_t j = 0; j < st->dim; j++) {
-        const float *const of[] = {st->absmean ? st->absmean + j : NULL,
-                                   st->squares ? st->squares + j : NULL, st->lo ? st->lo + j : NULL,
-                                   st->hi ? st->hi + j : NULL,
-                                   st->hessian ? st->hessian + (size_t)j * st->dim + j : NULL};
-        for (size_t i = 0; i < PITH_COUNT(of); i++)
-            if (of[i] && !isfinite(*of[i]))
-                return pith_fail(err, PITH_NUMERIC,
-                                 "%s: its input %u is too large over the calibration text (its"
-                                 " statistics become %g): the model's numbers overflow",
-                                 module, j, fabs((double)*of[i]));
-    }
-    return PITH_OK;
-}
-
-/* Those matrices of a site that are not there yet: as floats where they change or have changed. */
-static enum pith_status fetch_site(struct pith_work *w, const struct pith_site_spec *site,
-                                   struct pith_error *err)
-{
-    for (uint32_t i = site->first; i < site->first + site->count; i++) {
-        const struct pith_work_change *c = &w->changes[i];
-        const bool same = !is_changed(pith_job_choice(w->run->job, w->layer, i)) && !c->scaled &&
-                          !c->rotated;
-        if (same)
-            PITH_TRY(pith_block_fetch(w->run->job->model, &w->block, i, PITH_LOAD_MAPPED, err));
-        else PITH_TRY(pith_work_fetch(w, i, err));
-    }
-    return PITH_OK;
-}
-
-/* The linears of a site on their way. */
-struct rounding {
-    const struct pith_site_spec *site;
-    const struct pith_stats *stats; /* NULL: the rounder needs none */
-    float *global;                  /* [site->count], as are the others */
-    unsigned *owner;
-    struct pith_rounded *made;
-};
-
-static enum pith_status begin_one(struct pith_work *w, const struct rounding *a, uint32_t i,
-                                  struct pith_error *err)
-{
-    const struct pith_run *r = w->run;
-    const struct pith_choice *c = pith_job_choice(r->job, w->layer, a->site->first + i);
-    const struct pith_stats own = a->stats ? stats_of(w, c, a->stats) : (struct pith_stats){0};
-    const struct pith_stats *known = a->stats ? &own : NULL;
-    if (c->prune && !c->grid.format) return prune_linear(w, c, known, err);
-    if (!c->grid.format || a->owner[i] != pith_ranks_own(r->ranks)) return PITH_OK;
-    return round_linear(w, c, known, a->global[i], &a->made[i], err);
-}
-
-/* From its owner to everyone, and into the output. */
-static enum pith_status end_one(struct pith_work *w, const struct rounding *a, uint32_t i,
-                                struct pith_error *err)
-{
-    struct pith_run *r = w->run;
-    const struct pith_choice *c = pith_job_choice(r->job, w->layer, a->site->first + i);
-    const struct pith_route route = {r->ranks, a->owner[i], PITH_TO_ALL};
-    struct pith_rounded *m = &a->made[i];
-    if (c->grid.format) {
-        const struct pith_stats own = a->stats ? stats_of(w, c, a->stats) : (struct pith_stats){0};
-        PITH_TRY(pith_route_qmat(&route, &m->q, err));
-        PITH_TRY(pith_route_bytes(&route, &m->made, sizeof m->made, err));
-        m->q.input = pith_inputs_make(r->job, c, a->stats ? &own : NULL);
-        const enum pith_status s = keep_rounded(w, c, &m->q, &m->made, err);
-        m->q = (struct pith_qmat){0};
-        if (s != PITH_OK) return s;
-    }
-    return pith_run_step(r, r->job->recipe.round->name, 1, err);
-}
-
-/* One after the other; with several ranks each its own, and then they are handed round. */
-static enum pith_status round_each(struct pith_work *w, const struct rounding *a,
-                                   struct pith_error *err)
-{
-    const bool alone = pith_ranks_alone(w->run->ranks);
-    for (uint32_t i = 0; i < a->site->count; i++) {
-        PITH_TRY(begin_one(w, a, i, err));
-        if (alone) PITH_TRY(end_one(w, a, i, err));
-    }
-    for (uint32_t i = 0; i < a->site->count && !alone; i++) PITH_TRY(end_one(w, a, i, err));
-    return PITH_OK;
-}
-
-static enum pith_status round_all(struct pith_work *w, const struct pith_site_spec *site,
-                                  const struct pith_stats *stats, struct pith_error *err)
-{
-    const uint32_t linears = w->plan->linears;
-    struct rounding a = {.site = site,
-                         .stats = stats,
-                         .global = pith_alloc(site->count, sizeof *a.global),
-                         .owner = pith_zalloc(linears, sizeof *a.owner),
-                         .made = pith_zalloc(site->count, sizeof *a.made)};
-    unsigned *owners = a.owner;
-    enum pith_status s = a.global && owners && a.made ? PITH_OK : pith_fail_nomem(err, site->name);
-    if (s == PITH_OK) {
-        if (w->run->ranks) pith_ranks_owners(w->run->job, w->layer, owners);
-        a.owner += site->first;
-        share_globals(w, site, a.global);
-        s = round_each(w, &a, err);
-    }
-    for (uint32_t i = 0; a.made && i < site->count; i++) pith_qmat_free(&a.made[i].q);
-    pith_free(a.made);
-    pith_free(owners);
-    pith_free(a.global);
-    return s;
-}
-
-/* Statistics for the rounder come from the block as it stands: linears rounded earlier are already
- * in their final form ("true sequential"). */
-static enum pith_status round_site(struct pith_work *w, uint32_t which, struct pith_error *err)
-{
-    struct pith_run *r = w->run;
-    const struct pith_site_spec *site = &w->plan->site[which];
-    struct pith_stats stats = {0};
-    pith_phases_begin(&r->phases);
-    enum pith_status s = fetch_site(w, site, err);
-    pith_phases_mark(&r->phases, PITH_PHASE_READ);
-    if (s != PITH_OK || !site_quantized(w, site)) return s;
-    if (r->job->needs_round)
-        s = pith_stages_collect(&w->stages, which, r->job->needs_round, 0, &stats, err);
-    pith_work_mark_pass(w, PITH_PHASE_COLLECT);
-    if (s == PITH_OK && r->job->needs_round) s = check_stats(w, site, &stats, err);
-    if (s == PITH_OK) s = round_all(w, site, r->job->needs_round ? &stats : NULL, err);
-    pith_stats_free(&stats, 1);
-    return s;
-}
+/* --- a block at once ------------------------------------------------------------------------- */
 
 static enum pith_status report_block(struct pith_work *w, const struct pith_round_block_report *rep,
                                      double values, struct pith_error *err)
@@ -480,8 +48,8 @@ static enum pith_status keep_together(struct pith_work *w, struct pith_qmat *q,
         q[i].input =
             pith_inputs_make(r->job, c, NULL); /* what is learned leaves activations alone */
         if (s != PITH_OK) pith_qmat_free(&q[i]);
-        if (s == PITH_OK) s = check_rounded(w, c, &q[i], &made, err);
-        if (s == PITH_OK) s = keep_rounded(w, c, &q[i], &made, err);
+        if (s == PITH_OK) s = pith_work_check(w, c, &q[i], &made, err);
+        if (s == PITH_OK) s = pith_work_keep(w, c, &q[i], &made, err);
         if (s == PITH_OK) s = pith_run_step(r, r->job->recipe.round->name, 1, err);
     }
     return s;
@@ -496,7 +64,7 @@ static enum pith_status round_together(struct pith_work *w, struct pith_error *e
     float *global = pith_zalloc(linears, sizeof *global);
     enum pith_status s = q && global ? PITH_OK : pith_fail_nomem(err, "a block");
     for (uint32_t i = 0; s == PITH_OK && i < w->plan->sites; i++)
-        share_globals(w, &w->plan->site[i], global + w->plan->site[i].first);
+        pith_work_globals(w, &w->plan->site[i], global + w->plan->site[i].first);
     if (s == PITH_OK) s = pith_learn_block(w->run, &w->block, global, q, &rep, err);
     pith_phases_mark(&w->run->phases, PITH_PHASE_ROUND);
     if (s == PITH_OK) s = keep_together(w, q, &rep, err);
@@ -547,7 +115,7 @@ static enum pith_status keep_linear(struct pith_work *w, const struct pith_choic
         char name[320];
         snprintf(name, sizeof name, "%s.weight", c->module);
         PITH_TRY(pith_store_values(w->run, name, l->dense, "pruned", c->reason, w->tensors, err));
-        return report_pruned(w, c, err);
+        return pith_work_report_pruned(w, c, err);
     }
     return keep_one(w, c->module, ".weight", changed_values(w, c->linear, false) != NULL, l->dense,
                     c->reason, err);
@@ -674,9 +242,8 @@ static enum pith_status run_stages(struct pith_work *w, struct pith_error *err)
     pith_phases_mark(&r->phases, PITH_PHASE_COLLECT);
     if (s == PITH_OK && r->job->needs_transform) s = pith_work_transform(w, err);
     if (s == PITH_OK && pith_job_learns(r->job)) s = round_together(w, err);
-    if (s == PITH_OK) s = begin_twin(w, err);
-    for (uint32_t site = 0; site < w->plan->sites && s == PITH_OK; site++)
-        if (!pith_job_learns(r->job)) s = round_site(w, site, err);
+    if (s == PITH_OK) s = pith_work_twin(w, err);
+    if (s == PITH_OK && !pith_job_learns(r->job)) s = pith_work_round(w, err);
     return s == PITH_OK ? report_experts(w, err) : s;
 }
 
@@ -730,7 +297,7 @@ enum pith_status pith_run_block(struct pith_run *r, uint32_t layer, bool propaga
                                     .routed = {.rule = r->job->experts}};
     const enum pith_status s = run_block(&w, propagate, unit, err);
     pith_stages_end(&w.stages);
-    end_twin(&w);
+    pith_work_untwin(&w);
     pith_work_end(&w);
     return s;
 }

@@ -96,6 +96,15 @@ static size_t relay_width(const struct pith_job *job)
     return most;
 }
 
+static enum pith_status make_room(void *ctx, size_t floats, float **out, struct pith_error *err)
+{
+    struct pith_run *r = ctx;
+    pith_scratch_file_close(&r->cal.sent);
+    PITH_TRY(open_own(r, "pith.acts.sent", floats * sizeof **out, &r->cal.sent, err));
+    *out = r->cal.sent.data;
+    return PITH_OK;
+}
+
 static enum pith_status open_relay(struct pith_run *r, struct pith_error *err)
 {
     const size_t tokens = r->cal.acts[0].windows * r->job->calib.length;
@@ -103,7 +112,11 @@ static enum pith_status open_relay(struct pith_run *r, struct pith_error *err)
     if (pith_ranks_alone(r->ranks)) return PITH_OK;
     PITH_TRY(open_own(r, "pith.acts.sites", (tokens ? tokens * width : 1) * sizeof(float),
                       &r->cal.sites, err));
-    r->cal.collector.relay = (struct pith_relay){r->ranks, r->cal.sites.data, width};
+    r->cal.collector.relay = (struct pith_relay){.ranks = r->ranks,
+                                                 .rows = r->cal.sites.data,
+                                                 .width = width,
+                                                 .room = make_room,
+                                                 .room_ctx = r};
     return PITH_OK;
 }
 
@@ -152,6 +165,7 @@ void pith_calibration_close(struct pith_calibration *cal)
     for (int i = 0; i < 2; i++) pith_scratch_file_close(&cal->acts_file[i]);
     pith_scratch_file_close(&cal->between);
     pith_scratch_file_close(&cal->sites);
+    pith_scratch_file_close(&cal->sent);
     pith_scratch_file_close(&cal->between_float);
     pith_learn_close(&cal->learn);
     pith_guiding_close(&cal->guiding);

@@ -17,7 +17,7 @@ struct pith_calibration {
     struct pith_guiding guiding;
     /* For struct pith_stages, no data: computed again; and the same of the float model. */
     struct pith_scratch_file between, between_float;
-    struct pith_scratch_file sites; /* with several ranks, what the relay keeps */
+    struct pith_scratch_file sites, sent; /* with several ranks, what the relay keeps */
 };
 
 /* Room for the activations, in the partial folder. */

@@ -59,8 +59,10 @@ enum pith_status pith_work_begin(struct pith_work *w, struct pith_error *err)
     w->regain = pith_zalloc(w->plan->vectors, sizeof *w->regain);
     w->redo = pith_zalloc(w->plan->linears, sizeof *w->redo);
     w->scale = pith_zalloc(w->plan->sites, sizeof *w->scale);
-    return w->changes && w->regain && w->redo && w->scale ? PITH_OK
-                                                          : pith_fail_nomem(err, "a block");
+    bool good = w->changes && w->regain && w->redo && w->scale;
+    if (w->run->ranks && pith_plan_experts(w->plan))
+        good = good && (w->late = pith_zalloc(w->plan->linears, sizeof *w->late));
+    return good ? PITH_OK : pith_fail_nomem(err, "a block");
 }
 
 void pith_work_end(struct pith_work *w)
@@ -72,4 +74,5 @@ void pith_work_end(struct pith_work *w)
     for (uint32_t i = 0; w->scale && i < w->plan->sites; i++) pith_free(w->scale[i]);
     pith_free(w->redo);
     pith_free(w->scale);
+    pith_free(w->late);
 }

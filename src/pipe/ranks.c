@@ -16,11 +16,19 @@ static bool whole_pages(const struct pith_job *job)
     return job->calib.length * floats * sizeof(float) % PAGE == 0;
 }
 
+/* Experts are rounded where their tokens' rows are brought, each by itself. */
+static bool shares_experts(const struct pith_job *job)
+{
+    return job->model->shape.moe.experts == 0 ||
+           (job->needs_transform == 0 && !job->recipe.split->two_four &&
+            job->experts != PITH_EXPERTS_ALL);
+}
+
 static bool shares_windows(const struct pith_job *job)
 {
     const unsigned alone = PITH_NEED_GUIDED | PITH_NEED_DRIFT;
     return !pith_job_learns(job) && !((job->needs_round | job->needs_transform) & alone) &&
-           job->model->shape.moe.experts == 0 && whole_pages(job);
+           shares_experts(job) && whole_pages(job);
 }
 
 struct pith_ranks *pith_job_ranks(const struct pith_job *job)
@@ -58,8 +66,14 @@ void pith_ranks_owners(const struct pith_job *job, uint32_t layer, unsigned *own
     const struct pith_choice *c = pith_job_choice(job, layer, 0);
     struct pith_ranks *ranks = pith_job_ranks(job);
     const unsigned most = pith_ranks_count(ranks) < MOST ? pith_ranks_count(ranks) : MOST;
+    const struct pith_layer_plan *l = pith_job_plan(job, layer);
+    const struct pith_relay relay = {.ranks = ranks};
     uint64_t load[MOST] = {0};
-    for (uint32_t i = 0; i < count; i++) owner[i] = PITH_TO_ALL;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t expert = l->linear[i].expert;
+        owner[i] = expert == PITH_NO_PART ? PITH_TO_ALL : pith_relay_owner(&relay, expert);
+        if (expert != PITH_NO_PART && owner[i] < most) load[owner[i]] += weights_of(&c[i]);
+    }
     for (uint32_t i; (i = next_largest(c, owner, count)) < count;) {
         unsigned least = 0;
         for (unsigned k = 1; k < most; k++)

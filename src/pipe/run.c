@@ -113,6 +113,7 @@ static enum pith_status finish_unit(struct pith_run *r, json_t *unit, const stru
     PITH_TRY(wait_finish(r, err));
     f->unit = json_incref(unit);
     f->acts = NULL;
+    if (r->ranks) PITH_TRY(pith_scratch_file_check(&r->cal.sent, "pith.acts.sent", err));
     /* Only this thread speaks with other ranks. */
     if (acts && r->ranks) PITH_TRY(note_acts(unit, "activations", r->ranks, acts, err));
     else if (acts) {

@@ -42,6 +42,7 @@ struct pith_work {
     struct pith_work_redo *redo;      /* [plan->linears] */
     float **scale; /* [plan->sites], owned: what redo points to, of the group that begins there */
     uint32_t held; /* the expert whose matrices are there; PITH_NO_PART: none */
+    struct pith_linear_result *late; /* [plan->linears], or NULL: with several ranks, of experts */
     double each;   /* of the effort of the transform, what goes to one weight */
     json_t *linears, *transforms, *blocks, *experts, *tensors; /* borrowed from the unit */
 };
@@ -59,6 +60,26 @@ enum pith_status pith_work_fetch_expert(struct pith_work *w, uint32_t expert,
                                         struct pith_error *err);
 /* block.c: a pass over the windows has ended: its time, and apart from it that of the Hessians. */
 void pith_work_mark_pass(struct pith_work *w, enum pith_phase phase);
+/* site.c: every linear, site by site; the account in w's lists. */
+enum pith_status pith_work_round(struct pith_work *w, struct pith_error *err);
+/* site.c: what a rounded linear costs, into *made; frees q on failure. */
+enum pith_status pith_work_check(struct pith_work *w, const struct pith_choice *c,
+                                 struct pith_qmat *q, struct pith_linear_result *made,
+                                 struct pith_error *err);
+/* site.c: stores it, and the block goes on with it; takes q over, also on failure. */
+enum pith_status pith_work_keep(struct pith_work *w, const struct pith_choice *c,
+                                struct pith_qmat *q, struct pith_linear_result *made,
+                                struct pith_error *err);
+/* site.c: what each of a site's linears shares with those of its grid, global[site->count], before
+ * the first is rounded. */
+void pith_work_globals(const struct pith_work *w, const struct pith_site_spec *site, float *global);
+/* site.c: the block as it was, where rounding asks for it, sharing everything with the block until
+ * a linear is rounded; and its end. */
+enum pith_status pith_work_twin(struct pith_work *w, struct pith_error *err);
+void pith_work_untwin(struct pith_work *w);
+/* site.c: adds what pruning did to a linear to the account of the tensor that was stored last. */
+enum pith_status pith_work_report_pruned(struct pith_work *w, const struct pith_choice *c,
+                                         struct pith_error *err);
 /* transform.c: the recipe's transform, applied to every site of the block. */
 enum pith_status pith_work_transform(struct pith_work *w, struct pith_error *err);
 

@@ -13,13 +13,14 @@ mini=$work/mini
 python3 tests/cli/mini.py "$mini" layers=2 hidden=128 ffn=256
 base="--quiet --calib-tokens 512 --seq-len 64 --threads 1"
 
+model=$mini
 # shellcheck disable=SC2086
-alone() { "$pith" quantize "$mini" -o "$@" $base >/dev/null 2>"$work/stderr"; }
+alone() { "$pith" quantize "$model" -o "$@" $base >/dev/null 2>"$work/stderr"; }
 # shellcheck disable=SC2086
 ranks() { # N OUT OPTIONS...
     n=$1
     shift
-    timeout 120 mpirun -q -n "$n" "$pith" quantize "$mini" -o "$@" $base >"$work/stdout" 2>"$work/stderr"
+    timeout 120 mpirun -q -n "$n" "$pith" quantize "$model" -o "$@" $base >"$work/stdout" 2>"$work/stderr"
 }
 is_same() { # NAME A B
     [ -e "$3.partial" ] && fail "$1: the work folder is still there" && return
@@ -27,20 +28,31 @@ is_same() { # NAME A B
 }
 
 # --- the same bytes -------------------------------------------------------------------------------
+tried() { # RECIPE...: each on 1 to 4 ranks
+    for r in "$@"; do
+        count=$((count % 4 + 1)) # 2, 3, 4, 1 ranks
+        kind=${model##*/}
+        case $r in gguf | imatrix | q[0-9]*) name=$kind-$r.gguf ;; *) name=$kind-$r ;; esac
+        if ! alone "$work/one-$name" -r "$r"; then
+            why=$(head -c 120 "$work/stderr")
+            ranks 2 "$work/two-$name" -r "$r" && fail "$kind, $r: refused alone ($why), not by two ranks"
+            continue
+        fi
+        ranks $count "$work/two-$name" -r "$r" || fail "$kind, $r, $count ranks: $(cat "$work/stderr")"
+        is_same "$kind, $r, $count ranks" "$work/one-$name" "$work/two-$name"
+    done
+}
 recipes="rtn gptq awq fp8-static nvfp4 quarot sparsegpt squeezellm autoround"
 [ -z "${PITH_TEST_ALL:-}" ] || recipes=$("$pith" recipes | awk '/^  [a-z]/ { print $1 }')
 count=1
-for r in ${RECIPES:-$recipes}; do
-    count=$((count % 4 + 1)) # 2, 3, 4, 1 ranks
-    case $r in gguf | imatrix | q[0-9]*) name=$r.gguf ;; *) name=$r ;; esac
-    if ! alone "$work/one-$name" -r "$r"; then
-        why=$(head -c 120 "$work/stderr")
-        ranks 2 "$work/two-$name" -r "$r" && fail "$r: refused alone ($why), not by two ranks"
-        continue
-    fi
-    ranks $count "$work/two-$name" -r "$r" || fail "$r, $count ranks: $(cat "$work/stderr")"
-    is_same "$r, $count ranks" "$work/one-$name" "$work/two-$name"
-done
+# shellcheck disable=SC2086
+tried ${RECIPES:-$recipes}
+python3 tests/cli/mini.py "$work/moe" qwen3_moe layers=2 hidden=128 ffn=256
+model=$work/moe
+[ -n "${PITH_TEST_ALL:-}" ] || recipes="rtn gptq w4a8 q4_k_m awq nvfp4"
+# shellcheck disable=SC2086
+tried ${RECIPES:-$recipes}
+model=$mini
 
 # --- ranks that differ ----------------------------------------------------------------------------
 alone "$work/whole" -r gptq || fail "one alone"
