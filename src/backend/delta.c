@@ -3,6 +3,7 @@
 #include "backend/parts.h"
 
 #include "base/mem.h"
+#include "num/elements.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,15 +13,39 @@ static float sigmoid(float x)
     return 1.0f / (1.0f + pith_exp_f32(-x));
 }
 
-/* x[n] in bfloat16. */
-static void round_half(const struct pith_kern *kern, float *x, size_t n)
+void pith_form_put(const struct pith_backend *b, enum pith_state_form form, size_t n,
+                   const float *x, void *to)
+{
+    uint8_t *code = to;
+    if (form == PITH_FORM_F32) memcpy(to, x, n * sizeof *x);
+    else if (form == PITH_FORM_BF16) b->kern.narrow_bf16(n, x, to);
+    else
+        for (size_t i = 0; i < n; i++)
+            code[i] = (uint8_t)(form == PITH_FORM_E4M3 ? pith_fp8_e4m3_encode(x[i])
+                                                       : pith_fp8_e5m2_encode(x[i]));
+}
+
+void pith_form_get(const struct pith_backend *b, enum pith_state_form form, size_t n,
+                   const void *from, float *x)
+{
+    const uint8_t *code = from;
+    if (form == PITH_FORM_F32) memcpy(x, from, n * sizeof *x);
+    else if (form == PITH_FORM_BF16) b->kern.widen_bf16(n, from, x);
+    else
+        for (size_t i = 0; i < n; i++)
+            x[i] = form == PITH_FORM_E4M3 ? pith_fp8_e4m3_decode(code[i])
+                                          : pith_fp8_e5m2_decode(code[i]);
+}
+
+/* x[n] as it will be kept. */
+static void round_to(const struct pith_backend *b, enum pith_state_form form, float *x, size_t n)
 {
     enum { PIECE = 512 };
-    uint16_t half[PIECE];
-    for (size_t i = 0; i < n; i += PIECE) {
+    uint16_t kept[PIECE];
+    for (size_t i = 0; i < n && form != PITH_FORM_F32; i += PIECE) {
         const size_t count = pith_min(PIECE, n - i);
-        kern->narrow_bf16(count, x + i, half);
-        kern->widen_bf16(count, half, x + i);
+        pith_form_put(b, form, count, x + i, kept);
+        pith_form_get(b, form, count, kept, x + i);
     }
 }
 
@@ -52,7 +77,7 @@ static void conv_task(void *ctx, size_t task, unsigned thread)
             for (size_t i = 0; i < count; i++)
                 sum[i] += c->weight[(first + i) * c->taps + j] * old[j][i];
         for (size_t i = 0; i < count; i++) x[i] = c->silu ? sum[i] * sigmoid(sum[i]) : sum[i];
-        if (c->half) round_half(&job->b->kern, old[before], count);
+        round_to(job->b, c->form, old[before], count);
         for (size_t j = 0; j < before; j++) memcpy(old[j], old[j + 1], count * sizeof **old);
     }
     for (size_t j = 0; j < before; j++)
@@ -124,7 +149,7 @@ static void step(const struct job *j, size_t t, size_t v, const struct token *w)
     memset(w->read, 0, padded * sizeof *w->read);
     kern->attn_values_f32(1, dk, padded, w->q, dk, state, w->read, padded);
     memcpy(d->out + at * dv, w->read, dv * sizeof *w->read);
-    if (d->half) round_half(kern, state, dk * padded);
+    round_to(j->b, d->form, state, dk * padded);
 }
 
 static void delta_task(void *ctx, size_t v, unsigned thread)
@@ -171,7 +196,7 @@ static void scan_step(const struct scan_job *j, size_t t, size_t h, float *dx, f
     memset(read, 0, padded * sizeof *read);
     kern->attn_values_f32(1, s->states, padded, from, s->states, state, read, padded);
     for (size_t i = 0; i < s->dim; i++) out[i] = fmaf(s->skip[h], x[i], read[i]);
-    if (s->half) round_half(kern, state, s->states * padded);
+    round_to(j->b, s->form, state, s->states * padded);
 }
 
 static void scan_task(void *ctx, size_t h, unsigned thread)

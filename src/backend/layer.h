@@ -87,6 +87,26 @@ void pith_latent_values(struct pith_backend *b, const struct pith_latent_parts *
 /* --- short convolution, gated delta rule (Yang, Kautz and Hatamizadeh 2024) ----------------------
  */
 
+/* How the numbers of a state are kept: FP8 as they are, without a scale, the largest of its numbers
+ * for what is larger. */
+enum pith_state_form {
+    PITH_FORM_F32,
+    PITH_FORM_BF16,
+    PITH_FORM_E4M3,
+    PITH_FORM_E5M2,
+    PITH_FORM_COUNT
+};
+/* Bytes of one. */
+static inline size_t pith_form_width(enum pith_state_form form)
+{
+    return form == PITH_FORM_F32 ? 4 : form == PITH_FORM_BF16 ? 2 : 1;
+}
+/* n of them to bytes, rounded to nearest, ties to even, and back. */
+void pith_form_put(const struct pith_backend *b, enum pith_state_form form, size_t n,
+                   const float *x, void *to);
+void pith_form_get(const struct pith_backend *b, enum pith_state_form form, size_t n,
+                   const void *from, float *x);
+
 /* In place: x[t][c] = act(bias[c] + sum over j < taps of weight[c][j] x[t - taps + 1 + j][c]), the
  * sum in that order; act is SiLU or nothing. `tail` [taps - 1][channels] are the inputs before
  * x[0] on entry, the newest on return. taps <= PITH_CONV_TAPS. */
@@ -96,7 +116,7 @@ struct pith_conv {
     size_t n, channels, taps;
     const float *weight, *bias; /* the latter may be NULL */
     bool silu;
-    bool half; /* what the tail receives is rounded to bfloat16 */
+    enum pith_state_form form; /* that what the tail receives is rounded to */
 };
 void pith_conv(struct pith_backend *b, const struct pith_conv *c);
 
@@ -111,7 +131,8 @@ struct pith_delta {
     const float *mixed, *a, *beta, *a_log, *dt_bias;
     size_t n, key_heads, value_heads, key_dim, value_dim;
     float *state, *out; /* out[n][value_heads][value_dim] */
-    bool half;          /* S is rounded to bfloat16 after each token, which has seen it as it was */
+    enum pith_state_form
+        form; /* S is rounded to it after each token, which has seen it as it was */
 };
 enum { PITH_DELTA_DIM = 8192 }; /* key_dim and value_dim, dim and states, at most */
 void pith_delta(struct pith_backend *b, const struct pith_delta *d);
@@ -129,8 +150,8 @@ struct pith_scan {
     const float *mixed, *step, *a_log, *dt_bias, *skip;
     size_t n, heads, dim, groups, states;
     float least, most;
-    float *state, *out; /* out[n][heads][dim] */
-    bool half;          /* as above */
+    float *state, *out;        /* out[n][heads][dim] */
+    enum pith_state_form form; /* as above */
 };
 void pith_scan(struct pith_backend *b, const struct pith_scan *s);
 /* Floats of its state; SIZE_MAX when they overflow. */

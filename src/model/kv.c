@@ -253,7 +253,7 @@ static bool measure(const struct pith_plans *p, struct pith_kv *kv, const struct
         const struct pith_node *turn = pith_kv_turn_of(l);
         if (pith_kv_of(&kv->format, i)->k.kvquant && turn && state.kind == PITH_STATE_KV)
             r->turned[turn->u.rope.table] = turn->u.rope.dim / 2 * 2;
-        if (o->format.half_states && floats > r->opened) r->opened = floats;
+        if (o->format.states && floats > r->opened) r->opened = floats;
         if (o->layers > 1 || p->layers == 1) {
             if (!pith_add_size(r->bytes, bytes, &r->bytes) ||
                 !pith_add_size(r->floats, floats, &r->floats))

@@ -17,7 +17,7 @@
 #ifndef PITH_MODEL_KV_H
 #define PITH_MODEL_KV_H
 
-#include "backend/backend.h"
+#include "backend/layer.h"
 #include "model/plan.h"
 #include "num/rowcode.h"
 
@@ -46,8 +46,8 @@ struct pith_kv_format {
      * whole pages: the first, and the newest, those of a query's own page and of those before it.
      * Alike in all layers, but see pith_kv_sink() and pith_kv_recent(). */
     uint32_t sink, recent;
-    bool half_states;       /* recurrent states are kept in bfloat16, alike in all layers: rounded
-                               after each token, so bits do not depend on how tokens are cut */
+    enum pith_state_form states; /* of recurrent states, alike in all layers: rounded after each
+                                    token, so bits do not depend on how tokens are cut */
     struct pith_input attn; /* what queries and weights of attention are rounded to, in all layers;
                                without a grid: nothing */
     const struct pith_kv_format *layer; /* [layers], without tables of their own; NULL: all alike */
@@ -82,11 +82,11 @@ static inline struct pith_kv_format pith_kv_floats(enum pith_dtype dtype)
 /* "f32", "bf16", a grid, "turbo2" to "turbo4", which are always rotated, "kivi2" and "kivi4", or
  * "kvquant2" to "kvquant4", which are not rotated and need model->kv_levels; or
  * "k=...,v=..." of them, one for keys and one for values; then maybe
- * ",rotate", or of one side ",rotate=k", ",sink=N", ",recent=N", ",state=bf16" or f32. NULL: what
- * the checkpoint says, or `usual`. m may be NULL, when only the name is to be looked at. PITH_ARG
- * for another name; PITH_UNSUPPORTED for a grid that keys and values cannot have, where latents are
- * kept for two that differ or for kvquant, for heads that have no such matrix, and
- * for states of a model that has none. */
+ * ",rotate", or of one side ",rotate=k", ",sink=N", ",recent=N", ",state=bf16", fp8_e4m3, fp8_e5m2
+ * or f32. NULL: what the checkpoint says, or `usual`. m may be NULL, when only the name is to be
+ * looked at. PITH_ARG for another name; PITH_UNSUPPORTED for a grid that keys and values cannot
+ * have, where latents are kept for two that differ or for kvquant, for heads that have no such
+ * matrix, and for states of a model that has none. */
 enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const struct pith_model *m,
                                struct pith_kv_format *out, struct pith_error *err);
 /* What --attn means, for pith_kv_format.attn: FP8 with a scale of 1, or of a head of a token
@@ -307,7 +307,7 @@ void pith_kv_turn_fill(struct pith_kv *kv, const struct pith_plans *plans,
 /* Bytes of a number of them. */
 static inline size_t pith_kv_state_width(const struct pith_kv_format *f)
 {
-    return f->half_states ? sizeof(uint16_t) : sizeof(float);
+    return pith_form_width(f->states);
 }
 /* Makes the state of a layer that after s->start tokens: zeros when that is 0. PITH_ARG when it is
  * at another place. Whoever moves it on says so by pith_kv_moved(). */
@@ -321,7 +321,7 @@ struct pith_kv_state_part {
 /* Them in float32, until they are put back, which what was written there needs; one at a time. */
 float *pith_kv_state_take(const struct pith_kv *kv, const struct pith_backend *b,
                           const struct pith_kv_state_part *p);
-/* Their numbers are bfloat16 where they are so kept (half_states): nothing is rounded here. */
+/* Their numbers are of the form that they are kept in: nothing is rounded here. */
 void pith_kv_state_put(const struct pith_kv *kv, const struct pith_backend *b,
                        const struct pith_kv_state_part *p);
 void pith_kv_moved(const struct pith_kv *kv, uint32_t layer, const struct pith_kv_span *s);

@@ -80,7 +80,8 @@ struct said {
     struct pith_kv_part part[2]; /* of keys and of values */
     bool given[2], rotate[2];
     uint32_t sink, recent;
-    bool states, half_states; /* the former: they were named */
+    bool states; /* they were named */
+    enum pith_state_form form;
 };
 
 static enum pith_status parse_sides(const char *item, const struct pith_model *m, struct said *out,
@@ -113,6 +114,20 @@ static bool parse_count(const char *item, const char *word, uint32_t *out)
     return true;
 }
 
+static const char *const state_forms[PITH_FORM_COUNT] = {"f32", "bf16", "fp8_e4m3", "fp8_e5m2"};
+
+static bool parse_states(const char *item, struct said *out)
+{
+    if (strncasecmp(item, "state=", 6) != 0) return false;
+    for (unsigned i = 0; i < PITH_FORM_COUNT; i++) {
+        if (strcasecmp(item + 6, state_forms[i]) != 0) continue;
+        out->states = true;
+        out->form = (enum pith_state_form)i;
+        return true;
+    }
+    return false;
+}
+
 static enum pith_status parse_items(const char *name, const struct pith_model *m, struct said *out,
                                     struct pith_error *err)
 {
@@ -131,12 +146,7 @@ static enum pith_status parse_items(const char *name, const struct pith_model *m
         if (rotate || v) out->rotate[1] = true;
         if (parse_count(item, "sink=", &out->sink) || parse_count(item, "recent=", &out->recent))
             continue;
-        const bool half_states = strcasecmp(item, "state=bf16") == 0;
-        if (half_states || strcasecmp(item, "state=f32") == 0) {
-            out->states = true;
-            out->half_states = half_states;
-            continue;
-        }
+        if (parse_states(item, out)) continue;
         if (!rotate && !k && !v) PITH_TRY(parse_sides(item, m, out, err));
     }
     for (int i = 0; i < 2; i++) out->part[i].rotate = out->rotate[i] || out->part[i].turbo;
@@ -215,7 +225,7 @@ enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const st
     out->v = said.part[1];
     out->sink = said.sink;
     out->recent = said.recent;
-    out->half_states = said.half_states;
+    out->states = said.form;
     PITH_TRY(check_states(&said, m, err));
     PITH_TRY(check_latents(out, m, err));
     return check_rotation(out, m, err);
@@ -259,7 +269,8 @@ void pith_kv_name(const struct pith_kv_format *f, char text[PITH_KV_TEXT])
                               : snprintf(text, PITH_KV_TEXT, "k=%s,v=%s%s", k, v, rotate);
     if (f->sink) n += snprintf(text + n, PITH_KV_TEXT - (size_t)n, ",sink=%u", f->sink);
     if (f->recent) n += snprintf(text + n, PITH_KV_TEXT - (size_t)n, ",recent=%u", f->recent);
-    if (f->half_states) snprintf(text + n, PITH_KV_TEXT - (size_t)n, ",state=bf16");
+    if (f->states)
+        snprintf(text + n, PITH_KV_TEXT - (size_t)n, ",state=%s", state_forms[f->states]);
 }
 
 uint32_t pith_kv_most_sink(const struct pith_kv_format *f, uint32_t layers)

@@ -20,14 +20,14 @@ float *pith_kv_state_take(const struct pith_kv *kv, const struct pith_backend *b
                           const struct pith_kv_state_part *p)
 {
     if (!kv->opened) return (float *)(void *)state_of(kv, p);
-    pith_backend_kern(b)->widen_bf16(p->floats, state_of(kv, p), kv->opened);
+    pith_form_get(b, kv->format.states, p->floats, state_of(kv, p), kv->opened);
     return kv->opened;
 }
 
 void pith_kv_state_put(const struct pith_kv *kv, const struct pith_backend *b,
                        const struct pith_kv_state_part *p)
 {
-    if (kv->opened) pith_backend_kern(b)->narrow_bf16(p->floats, kv->opened, state_of(kv, p));
+    if (kv->opened) pith_form_put(b, kv->format.states, p->floats, kv->opened, state_of(kv, p));
 }
 
 enum pith_status pith_kv_state_check(const struct pith_kv *kv, uint32_t layer,

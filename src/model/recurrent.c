@@ -34,7 +34,7 @@ static enum pith_status conv_span(struct pith_node_run *r, const struct pith_nod
         .layer = p->kv_layer, .sequence = span->sequence, .floats = (c.taps - 1) * c.channels};
     PITH_TRY(pith_kv_state_check(p->kv, p->kv_layer, span, err));
     c.tail = pith_kv_state_take(p->kv, p->backend, &part);
-    c.half = p->kv->format.half_states;
+    c.form = p->kv->format.states;
     c.x = r->reg[node->in] + row * c.channels;
     c.n = span->n;
     pith_conv(p->backend, &c);
@@ -77,7 +77,7 @@ static enum pith_status delta_span(struct pith_node_run *r, const struct pith_no
         .offset = node->u.delta.offset,
         .floats = pith_delta_state(d.value_heads, d.key_dim, d.value_dim)};
     d.state = pith_kv_state_take(p->kv, p->backend, &part);
-    d.half = p->kv->format.half_states;
+    d.form = p->kv->format.states;
     d.out = r->reg[node->out] + row * values;
     pith_delta(p->backend, &d);
     pith_kv_state_put(p->kv, p->backend, &part);
@@ -120,7 +120,7 @@ static enum pith_status scan_span(struct pith_node_run *r, const struct pith_nod
                                             .offset = node->u.scan.offset,
                                             .floats = pith_scan_state(s.heads, s.dim, s.states)};
     s.state = pith_kv_state_take(p->kv, p->backend, &part);
-    s.half = p->kv->format.half_states;
+    s.form = p->kv->format.states;
     s.out = r->reg[node->out] + row * values;
     pith_scan(p->backend, &s);
     pith_kv_state_put(p->kv, p->backend, &part);
