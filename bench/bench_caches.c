@@ -79,8 +79,11 @@ static void fill(const struct bench *m, struct form *f)
     for (size_t i = 0; i < numbers; i++) x[i] = (float)pith_rng_unit(&r) - 0.5f;
     for (size_t i = 0; i < m->sequences * HEADS * HEAD; i++) f->q[i] = x[i % numbers];
     f->cache.memory = f->memory;
-    pith_cache_store(m->b, &f->cache, &(struct pith_cache_span){.n = PAGE}, x, x);
-    for (size_t at = page; at < f->bytes; at += page) memcpy(f->memory + at, f->memory, page);
+    f->cache.apart = f->bytes / page / f->layers;
+    for (size_t i = 0; i < f->layers; i++, f->cache.memory += f->bytes / f->layers)
+        for (uint32_t p = 0; p < f->cache.apart; p++)
+            pith_cache_store(m->b, &f->cache, &(struct pith_cache_span){.n = PAGE, .page = &p}, x,
+                             x);
     pith_free(x);
 }
 

@@ -267,27 +267,27 @@ static const struct side values = {pith_cache_values, add_page};
 /* Some rows of the page of a position, which is the scores' column `at`: the part's first rows may
  * see it in floats, the others see what the cache keeps. */
 static void visit(const struct job *j, const struct part *p, const struct side *side,
-                  size_t position, size_t at, struct pith_cache_rows rows)
+                  size_t position, size_t at, struct pith_cache_rows *rows)
 {
     const struct pith_attention *a = j->a;
     const size_t near = plain_rows(j, p, position / PITH_KEYS);
-    rows.position = position - position % PITH_KEYS;
+    rows->position = position - position % PITH_KEYS;
     if (near > 0) {
         const struct pith_cache_span plain = {.page = j->span->plain};
         const struct part first = some_rows(j, p, 0, near);
-        rows.page = side->page(a->plain, &plain, position, p->kv);
-        side->work(j, &first, a->plain, &rows, p->scores + at);
+        rows->page = side->page(a->plain, &plain, position, p->kv);
+        side->work(j, &first, a->plain, rows, p->scores + at);
     }
     if (near == p->count) return;
-    rows.page = side->page(a->cache, j->span, position, p->kv);
+    rows->page = side->page(a->cache, j->span, position, p->kv);
     if (has_page(j, position + p->further))
-        rows.next = side->page(a->cache, j->span, position + p->further, p->next);
+        rows->next = side->page(a->cache, j->span, position + p->further, p->next);
     if (near == 0) {
-        side->work(j, p, a->cache, &rows, p->scores + at);
+        side->work(j, p, a->cache, rows, p->scores + at);
         return;
     }
     const struct part rest = some_rows(j, p, near, p->count - near);
-    side->work(j, &rest, a->cache, &rows, p->scores + near * SCORES_LD + at);
+    side->work(j, &rest, a->cache, rows, p->scores + near * SCORES_LD + at);
 }
 
 /* The parts of a task: kv heads that follow each other, of the same rows. What lies in memory one
@@ -317,8 +317,8 @@ static void score(const struct job *j, const struct team *t, size_t base, size_t
 {
     for (size_t at = low - low % PITH_KEYS; at < high; at += PITH_KEYS)
         for (size_t i = 0; i < t->count; i++) {
-            const struct pith_cache_rows rows = {.kv = t->part[i].kv, .n = PITH_KEYS};
-            visit(j, &t->part[i], &keys, base + at, at, rows);
+            struct pith_cache_rows rows = {.kv = t->part[i].kv, .n = PITH_KEYS};
+            visit(j, &t->part[i], &keys, base + at, at, &rows);
         }
 }
 
@@ -366,8 +366,8 @@ static void add_values(const struct job *j, const struct team *t, size_t base, s
         n = pith_min(PITH_KEYS - at % PITH_KEYS, high - at);
         for (size_t i = 0; i < t->count; i++) {
             const struct part *p = &t->part[i];
-            const struct pith_cache_rows rows = {.kv = p->kv, .first = at % PITH_KEYS, .n = n};
-            visit(j, p, &values, base + at, at, rows);
+            struct pith_cache_rows rows = {.kv = p->kv, .first = at % PITH_KEYS, .n = n};
+            visit(j, p, &values, base + at, at, &rows);
         }
     }
 }

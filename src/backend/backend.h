@@ -188,7 +188,11 @@ struct pith_cache {
     bool joined; /* values are the first v.dim numbers of keys (latents), as those are kept: they
                     take no bytes of their own; by channel only where k.plain is not 0 */
     size_t page_bytes;
-    char *memory; /* page i begins at i * page_bytes; borrowed */
+    /* Borrowed. Page i begins at i * page_bytes, its values behind its keys; or, where `apart` says
+     * how many pages there are, the keys of page i lie at i * key_bytes and behind all keys the
+     * values. Pages that follow each other are then read without a jump. */
+    char *memory;
+    size_t apart, key_bytes;
 };
 /* Fills in the bytes from the rest. False when they overflow. */
 bool pith_cache_layout(struct pith_cache *c);

@@ -71,8 +71,11 @@ bool pith_cache_layout(struct pith_cache *c)
     size_t both;
     if (!side_bytes(&c->k, true) || !side_bytes(&c->v, false)) return false;
     if (c->joined) c->v.bytes = 0;
-    return pith_add_size(c->k.bytes, c->v.bytes, &both) &&
-           pith_mul_size(both, c->kv_heads, &c->page_bytes);
+    if (!pith_add_size(c->k.bytes, c->v.bytes, &both) ||
+        !pith_mul_size(both, c->kv_heads, &c->page_bytes))
+        return false;
+    c->key_bytes = c->kv_heads * c->k.bytes;
+    return true;
 }
 
 /* --- storing ---------------------------------------------------------------------------------- */

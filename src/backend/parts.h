@@ -240,22 +240,25 @@ static inline size_t pith_cache_row(size_t dim)
     return (dim + 15) / 16 * 16;
 }
 /* A head's keys, or its values, in the page that holds a position. */
-static inline char *pith_cache_page(const struct pith_cache *c, const struct pith_cache_span *s,
-                                    size_t position)
+static inline size_t pith_cache_page(const struct pith_cache_span *s, size_t position)
 {
     const size_t i = position / PITH_KEYS;
-    return c->memory + (s->page ? s->page[i] : i) * c->page_bytes;
+    return s->page ? s->page[i] : i;
 }
 static inline char *pith_cache_keys(const struct pith_cache *c, const struct pith_cache_span *s,
                                     size_t position, size_t kv)
 {
-    return pith_cache_page(c, s, position) + kv * c->k.bytes;
+    const size_t each = c->apart ? c->key_bytes : c->page_bytes;
+    return c->memory + pith_cache_page(s, position) * each + kv * c->k.bytes;
 }
 static inline char *pith_cache_values(const struct pith_cache *c, const struct pith_cache_span *s,
                                       size_t position, size_t kv)
 {
     if (c->joined) return pith_cache_keys(c, s, position, kv);
-    return pith_cache_page(c, s, position) + c->kv_heads * c->k.bytes + kv * c->v.bytes;
+    const size_t page = pith_cache_page(s, position), each = c->page_bytes - c->key_bytes;
+    char *const values = c->memory + kv * c->v.bytes;
+    return c->apart ? values + c->apart * c->key_bytes + page * each
+                    : values + page * c->page_bytes + c->key_bytes;
 }
 
 /* Whether what channels of keys have beside their codes goes into queries, and tiles of keys are

@@ -67,20 +67,21 @@ static struct pith_kv_format plain_of_format(const struct pith_kv_format *f)
                                    .v.half = f->v.half || pith_kv_coded(&f->v)};
 }
 
-/* Bytes of a layer's page; 0 where nothing is kept by position. False when they overflow, or the
- * rows cannot be on the grid. */
+/* Bytes of a layer's page, and of the keys in it; 0 where nothing is kept by position. False when
+ * they overflow, or the rows cannot be on the grid. */
 static bool page_bytes(const struct pith_state_spec *s, const struct pith_kv_format *f,
-                       size_t *bytes)
+                       size_t *bytes, size_t *keys)
 {
     float level[2 * PITH_ROW_LEVELS];
     struct pith_row_code code[2];
     struct pith_error ignored = {0};
-    *bytes = 0;
+    *bytes = *keys = 0;
     if (!has_pages(s)) return true;
     if (make_codes(s, f, level, code, &ignored) != PITH_OK) return false;
     struct pith_cache c = cache_of(s, f, code);
     if (!pith_cache_layout(&c)) return false;
     *bytes = c.page_bytes;
+    *keys = c.key_bytes;
     return true;
 }
 
@@ -89,8 +90,9 @@ static bool plain_page_bytes(const struct pith_state_spec *s, const struct pith_
                              size_t *bytes)
 {
     const struct pith_kv_format floats = plain_of_format(f);
+    size_t keys;
     *bytes = 0;
-    return !has_plain(f) || page_bytes(s, &floats, bytes);
+    return !has_plain(f) || page_bytes(s, &floats, bytes, &keys);
 }
 
 double pith_kv_bytes_of(const struct pith_kv_format *f, const struct pith_state_spec *s,
@@ -149,8 +151,8 @@ double pith_kv_bits(const struct pith_plans *p, const struct pith_kv_format *f, 
 
 double pith_kv_position_bytes(const struct pith_kv_format *f, const struct pith_state_spec *s)
 {
-    size_t bytes;
-    return page_bytes(s, f, &bytes) ? (double)bytes / 32 : 0;
+    size_t bytes, keys;
+    return page_bytes(s, f, &bytes, &keys) ? (double)bytes / 32 : 0;
 }
 
 /* The newest positions that a layer looks at; 0: all of them. */
@@ -240,8 +242,8 @@ static bool measure(const struct pith_plans *p, struct pith_kv *kv, const struct
         const struct pith_state_spec state = room_of(l, o);
         const size_t floats = l->state.kind == PITH_STATE_RECURRENT ? l->state.floats : 0;
         const uint32_t group = kv->group[1].pages && window_of(l, o) ? 1 : 0;
-        size_t page, plain, bytes, more, work = 0;
-        if (!page_bytes(&state, pith_kv_of(&kv->format, i), &page) ||
+        size_t page, keys, plain, bytes, more, work = 0;
+        if (!page_bytes(&state, pith_kv_of(&kv->format, i), &page, &keys) ||
             !plain_page_bytes(&state, pith_kv_of(&kv->format, i), &plain) ||
             !pith_mul_size(page, kv->group[group].pages, &bytes) ||
             !pith_mul_size(plain, kv->group[PITH_KV_PLAIN].pages, &more) ||
@@ -258,8 +260,10 @@ static bool measure(const struct pith_plans *p, struct pith_kv *kv, const struct
             if (!pith_add_size(r->bytes, bytes, &r->bytes) ||
                 !pith_add_size(r->floats, floats, &r->floats))
                 return false;
-            if (kv->at)
+            if (kv->at) {
                 kv->page_bytes[i] = page, kv->plain_bytes[i] = plain, kv->group_of[i] = group;
+                kv->key_bytes[i] = keys;
+            }
         } else {
             if (bytes > r->bytes) r->bytes = bytes;
             if (floats > r->floats) r->floats = floats;
@@ -288,6 +292,7 @@ static void layout(struct pith_arena *a, struct pith_kv *kv, const struct room *
     kv->at = pith_arena_take(a, layers + 1, sizeof *kv->at);
     kv->state_at = pith_arena_take(a, layers + 1, sizeof *kv->state_at);
     kv->page_bytes = pith_arena_take(a, layers, sizeof *kv->page_bytes);
+    kv->key_bytes = pith_arena_take(a, layers, sizeof *kv->key_bytes);
     kv->plain_bytes = pith_arena_take(a, layers, sizeof *kv->plain_bytes);
     kv->group_of = pith_arena_take(a, layers, sizeof *kv->group_of);
     kv->reached = pith_arena_take_rows(a, sequences, layers, sizeof *kv->reached);
@@ -369,6 +374,7 @@ static void clear(struct pith_kv *kv)
     memset(kv->at, 0, ((size_t)kv->layers + 1) * sizeof *kv->at);
     memset(kv->state_at, 0, ((size_t)kv->layers + 1) * sizeof *kv->state_at);
     memset(kv->page_bytes, 0, kv->layers * sizeof *kv->page_bytes);
+    memset(kv->key_bytes, 0, kv->layers * sizeof *kv->key_bytes);
     memset(kv->plain_bytes, 0, kv->layers * sizeof *kv->plain_bytes);
     memset(kv->group_of, 0, kv->layers * sizeof *kv->group_of);
     memset(kv->reached, 0, (size_t)kv->sequences * kv->layers * sizeof *kv->reached);
@@ -483,15 +489,23 @@ static char *plain_pages(const struct pith_kv *kv, uint32_t layer)
            kv->page_bytes[layer] * kv->group[kv->group_of[layer]].pages;
 }
 
+static void copy_part(char *pages, size_t bytes, uint32_t from, uint32_t to)
+{
+    if (bytes > 0) memcpy(pages + to * bytes, pages + from * bytes, bytes);
+}
+
 /* A copy of a page in all layers of its group. */
 static void copy_page(const struct pith_kv *kv, uint32_t group, uint32_t from, uint32_t to)
 {
     for (uint32_t i = 0; i < kv->layers; i++) {
-        const bool plain = group == PITH_KV_PLAIN;
-        const size_t bytes = plain ? kv->plain_bytes[i] : kv->page_bytes[i];
-        char *pages = plain ? plain_pages(kv, i) : kv->memory + kv->at[i];
-        if ((plain || kv->group_of[i] == group) && bytes > 0)
-            memcpy(pages + to * bytes, pages + from * bytes, bytes);
+        const size_t keys = kv->key_bytes[i];
+        char *pages = kv->memory + kv->at[i];
+        if (group == PITH_KV_PLAIN) {
+            copy_part(plain_pages(kv, i), kv->plain_bytes[i], from, to);
+        } else if (kv->group_of[i] == group) {
+            copy_part(pages, keys, from, to);
+            copy_part(pages + keys * kv->group[group].pages, kv->page_bytes[i] - keys, from, to);
+        }
     }
 }
 
@@ -628,6 +642,7 @@ struct pith_cache pith_kv_layer(const struct pith_kv *kv, uint32_t layer,
     struct pith_cache c = cache_of(s, pith_kv_of(&kv->format, layer), code);
     (void)pith_cache_layout(&c);
     c.memory = kv->memory + kv->at[layer];
+    if (kv->page_bytes[layer] > 0) c.apart = kv->group[kv->group_of[layer]].pages;
     if (c.k.code && c.k.code->kvquant) {
         c.k.middle = kv->levels->layer[layer].middle;
         c.k.range = kv->levels->layer[layer].range;

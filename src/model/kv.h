@@ -201,6 +201,8 @@ struct pith_kv {
     char *memory;                        /* keys and values */
     size_t *at;                          /* [layers + 1]: bytes of it before each layer's */
     size_t *page_bytes;                  /* [layers]: of a page in that layer */
+    size_t *key_bytes;                   /* [layers]: of the keys in it, which lie before all of
+                                            the layer's values */
     size_t *plain_bytes;                 /* [layers]: of one in floats; 0: it has none */
     bool keep;                           /* as in the options */
     uint32_t *group_of;                  /* [layers] */

@@ -13,7 +13,7 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 8")
 
-enum { BLOCK = PITH_CODED_BLOCK, MOST_ROWS = 4 };
+enum { BLOCK = PITH_CODED_BLOCK, MOST_ROWS = 4, LINE = 64 };
 /* Groups whose weights are made bytes before the first is used: each waits long for its own. */
 enum { TOGETHER = 4 };
 
@@ -92,6 +92,7 @@ struct byte_rows {
 struct code_rows {
     const uint8_t *at;
     size_t stride;
+    const uint8_t *ask; /* as many, in one piece, that are asked for meanwhile, a line at a time */
 };
 
 /* The sums of 32 rows of 32 codes, `dense` when nothing lies between, times `rows` rows of q, less
@@ -100,7 +101,7 @@ INLINE void block_sums(size_t bits, size_t rows, bool dense, const struct code_r
                        const struct byte_rows *q, struct columns *out)
 {
     const size_t stride = dense ? BLOCK * bits / 8 : codes->stride;
-    const uint8_t *at = codes->at;
+    const uint8_t *at = codes->at, *ask = codes->ask;
     const int8_t *by = q->q;
     if (!dense) __asm__("" : "+r"(by)); /* or all wait in a place of their own for the next tile */
     const __m512i high = _mm512_set1_epi8((char)0xf0);
@@ -112,8 +113,10 @@ INLINE void block_sums(size_t bits, size_t rows, bool dense, const struct code_r
         b[r] = _mm512_set1_epi32(-128 * sum);
     }
     UNROLL
-    for (size_t i = 0; i < BLOCK; i += 4, at += 4 * stride) {
+    for (size_t i = 0; i < BLOCK; i += 4, at += 4 * stride, ask += BLOCK * bits / 2) {
         struct columns w;
+        __builtin_prefetch(ask, 0, 2);
+        if (bits == 8) __builtin_prefetch(ask + LINE, 0, 2);
         if (bits == 8) {
             w = four_of_32(dense, at, stride);
         } else {
@@ -127,7 +130,7 @@ INLINE void block_sums(size_t bits, size_t rows, bool dense, const struct code_r
             const __m512i e = _mm512_set1_epi32(four);
             a[r] = _mm512_dpbusd_epi32(a[r], w.a, e);
             b[r] = _mm512_dpbusd_epi32(b[r], w.b, e);
-            __asm__("" : "+v"(a[r]), "+v"(b[r])); /* or they are moved about */
+            __asm__("" : "+v"(a[r]), "+v"(b[r]), "+r"(ask)); /* or they are moved about */
         }
     }
     UNROLL
@@ -162,12 +165,10 @@ INLINE struct column_floats in_order(size_t bits, struct column_floats x)
                                   _mm512_permutex2var_ps(x.a, high, x.b)};
 }
 
-/* Asks for a tile of what is read soon, of 32 rows of 32 codes. */
-INLINE void ask_tile(size_t bits, const struct pith_coded *c, size_t tile)
+/* Where a tile of what is read soon lies, of 32 rows of 32 codes; or the one that is read now. */
+INLINE const uint8_t *next_tile(size_t bits, const struct pith_coded *c, size_t tile, bool asks)
 {
-    const size_t bytes = BLOCK * BLOCK * bits / 8, line = 64;
-    UNROLL
-    for (size_t i = 0; i < bytes; i += line) ask_at(c->next, tile * bytes + i, true);
+    return (asks && c->next ? c->next : c->codes) + tile * BLOCK * BLOCK * bits / 8;
 }
 
 INLINE void score_rows(size_t bits, size_t rows, const struct pith_coded *k,
@@ -184,8 +185,9 @@ INLINE void score_rows(size_t bits, size_t rows, const struct pith_coded *k,
         const struct byte_rows of = {q->q + i * BLOCK, ld * BLOCK, q->sum + i, ld};
         const struct column_floats scale = columns_at(bits, k->scale + list);
         struct columns x[MOST_ROWS];
-        if (row == 0) ask_tile(bits, k, b);
-        block_sums(bits, rows, true, &(struct code_rows){k->codes + b * BLOCK * stride, stride},
+        block_sums(bits, rows, true,
+                   &(struct code_rows){k->codes + b * BLOCK * stride, stride,
+                                       next_tile(bits, k, b, row == 0)},
                    &of, x);
         UNROLL
         for (size_t r = 0; r < rows; r++) {
@@ -322,7 +324,7 @@ INLINE void weigh_group(size_t rows, const struct pith_coded *v, size_t g, const
 
 /* 32 elements of the values. */
 INLINE void value_tile(size_t bits, size_t rows, const struct pith_coded *v, size_t tile,
-                       const struct weighed *w, float *o, size_t ldo)
+                       const uint8_t *ask, const struct weighed *w, float *o, size_t ldo)
 {
     struct columns sums[MOST_ROWS];
     int32_t sum[MOST_ROWS];
@@ -330,7 +332,7 @@ INLINE void value_tile(size_t bits, size_t rows, const struct pith_coded *v, siz
     UNROLL
     for (size_t r = 0; r < rows; r++) sum[r] = w->sum[sum_of(r)];
     block_sums(bits, rows, false,
-               &(struct code_rows){v->codes + tile * BLOCK * bits / 8, v->stride}, &of, sums);
+               &(struct code_rows){v->codes + tile * BLOCK * bits / 8, v->stride, ask}, &of, sums);
     o += tile * BLOCK;
     UNROLL
     for (size_t r = 0; r < rows; r++, o += ldo) {
@@ -357,10 +359,8 @@ INLINE void value_rows(size_t bits, size_t rows, const struct pith_coded *v,
         for (size_t i = 0; i < n; i++)
             weigh_group(rows, v, g + i, s->p + row * s->ldp, s->ldp, &w[i]);
         for (size_t i = 0; i < n; i++)
-            for (size_t t = (g + i) * tiles; t < (g + i + 1) * tiles; t++) {
-                if (row == 0) ask_tile(bits, v, t);
-                value_tile(bits, rows, v, t, &w[i], o, ldo);
-            }
+            for (size_t t = (g + i) * tiles; t < (g + i + 1) * tiles; t++)
+                value_tile(bits, rows, v, t, next_tile(bits, v, t, row == 0), &w[i], o, ldo);
     }
 }
 

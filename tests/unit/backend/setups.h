@@ -79,6 +79,7 @@ static inline struct pith_cache cache_make(struct pith_backend *b, enum pith_dty
                            .v = {.dtype = dtype, .dim = head_dim}};
     assert_true(pith_cache_layout(&c));
     const size_t pages = pith_cache_pages(keys);
+    if (keys % 2) c.apart = pages;
     c.memory = pith_alloc_aligned(pages, c.page_bytes);
     assert_non_null(c.memory);
     memset(c.memory, 0xff, pages * c.page_bytes);
