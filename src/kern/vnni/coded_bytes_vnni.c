@@ -116,7 +116,6 @@ INLINE void block_sums(size_t bits, size_t rows, bool dense, const struct code_r
     for (size_t i = 0; i < BLOCK; i += 4, at += 4 * stride, ask += BLOCK * bits / 2) {
         struct columns w;
         __builtin_prefetch(ask, 0, 2);
-        if (bits == 8) __builtin_prefetch(ask + LINE, 0, 2);
         if (bits == 8) {
             w = four_of_32(dense, at, stride);
         } else {
@@ -132,6 +131,9 @@ INLINE void block_sums(size_t bits, size_t rows, bool dense, const struct code_r
             b[r] = _mm512_dpbusd_epi32(b[r], w.b, e);
             __asm__("" : "+v"(a[r]), "+v"(b[r]), "+r"(ask)); /* or they are moved about */
         }
+        if (bits == 8) __builtin_prefetch(ask + LINE, 0, 2);
+        __asm__("" : "+r"(ask)); /* or the second is asked for first, and look-ahead does not see
+                                    that lines follow each other */
     }
     UNROLL
     for (size_t r = 0; r < rows; r++) {
