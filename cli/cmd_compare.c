@@ -213,7 +213,7 @@ static int run(void *settings, const struct text_list *operands)
     const enum pith_status status = pith_compare(context, &models, &o, &report, &err);
     meter_end(&meter);
     if (status != PITH_OK) rc = report ? EXIT_INTERRUPTED : report_failure(&s->common, &err);
-    if (report) {
+    if (report && !s->common.follows) {
         const int shown = show(s, report);
         if (rc == EXIT_DONE) rc = shown;
     }
@@ -241,5 +241,6 @@ const struct command command_compare = {
     .min_operands = 2,
     .max_operands = 64,
     .takes_models = true,
+    .spreads = true,
     .run = run,
 };

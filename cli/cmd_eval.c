@@ -283,6 +283,7 @@ static int run(void *settings, const struct text_list *operands)
                 : pith_eval(context, &o, &report, &err);
     meter_end(&meter);
     if (status != PITH_OK) rc = report_failure(&s->common, &err);
+    else if (s->common.follows) rc = EXIT_DONE;
     else if (several && !s->common.json) rc = print_caches(&s->common, report);
     else rc = give_report(&s->common, report, s->signals ? print_signals : print_report);
     pith_text_free(report);
@@ -314,5 +315,6 @@ const struct command command_eval = {
     .min_operands = 1,
     .max_operands = 1,
     .takes_models = true,
+    .spreads = true,
     .run = run,
 };

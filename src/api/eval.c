@@ -131,6 +131,21 @@ static enum pith_status check(struct measurement *m, struct pith_error *err)
     return PITH_OK;
 }
 
+/* Of several ranks, all of which would do the rest. */
+static enum pith_status check_ranks(const struct measurement *m, struct pith_error *err)
+{
+    const struct pith_eval_options *o = m->options;
+    double tried = 0;
+    bool chosen = pith_kv_auto_parse(o->kv, &tried, NULL) == PITH_OK && tried > 0;
+    for (size_t i = 0; i < o->caches.count; i++)
+        chosen |= pith_kv_auto_parse(o->caches.item[i], &tried, NULL) == PITH_OK && tried > 0;
+    if (pith_ranks_alone(m->context->ranks) || (o->tasks.count == 0 && !o->prompts && !chosen))
+        return PITH_OK;
+    return pith_fail(err, PITH_UNSUPPORTED,
+                     "ranks share the windows of texts; tasks, prompts and caches that are to be"
+                     " chosen are for one");
+}
+
 enum pith_status pith_eval_check(const struct pith_eval_options *given, struct pith_error *err)
 {
     PITH_OPTIONS(pith_eval_options, o, defaults, given, err);
@@ -280,6 +295,21 @@ static struct pith_text_job text_job(const struct measurement *m)
     };
 }
 
+/* What ranks measure together is the same everywhere: the ids, how they are cut, the models. */
+static enum pith_status agree(const struct measurement *m, const struct pith_text_job *job,
+                              struct pith_error *err)
+{
+    char what[4][PITH_SHA256_HEX] = {""}, all[PITH_SHA256_HEX];
+    const size_t cut[] = {job->context, job->stride, job->max_tokens, (size_t)job->convention};
+    if (pith_ranks_alone(job->ranks)) return PITH_OK;
+    const bool good = pith_sha256_hex(job->ids, job->count * sizeof *job->ids, what[0]) &&
+                      pith_sha256_hex(cut, sizeof cut, what[1]) &&
+                      pith_checkpoint_identity(m->model->checkpoint, what[2]) &&
+                      (!m->baseline || pith_checkpoint_identity(m->baseline->checkpoint, what[3]));
+    if (!good || !pith_sha256_hex(what, sizeof what, all)) return pith_fail_nomem(err, "a digest");
+    return pith_ranks_agree(job->ranks, all, "a text, model or options", err);
+}
+
 static enum pith_status measure_text(const struct measurement *m, size_t index, json_t *texts,
                                      struct pith_error *err)
 {
@@ -299,9 +329,11 @@ static enum pith_status measure_text(const struct measurement *m, size_t index, 
     job.ids = ids.id;
     job.count = ids.count;
     job.kept = m->kept_texts ? &m->kept_texts[index] : NULL;
+    job.ranks = m->context->ranks;
     if (m->options->details) job.watch = (struct pith_position_watch){pith_profile_see, &profile};
     if (s == PITH_OK) s = pith_convention_check(job.convention, job.context, job.stride, err);
     const bool usage = s == PITH_ARG;
+    if (s == PITH_OK) s = agree(m, &job, err);
     if (s == PITH_OK) s = pith_eval_text(&job, &result, err);
     json_t *report = s == PITH_OK ? text_report(m, path, &result) : NULL;
     if (report && m->options->depth) pith_json_set(&report, "depth", depth_report(&result));
@@ -528,6 +560,7 @@ enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_
     if (o->prompts && !o->baseline)
         return pith_fail(err, PITH_ARG, "prompts are compared with a baseline; none is given");
     enum pith_status s = check(&m, err);
+    if (s == PITH_OK) s = check_ranks(&m, err);
     if (s == PITH_OK) s = pith_load_open(context, o->model, &m.model, err);
     if (s == PITH_OK) s = choose_tokenizer(&m, err);
     if (s == PITH_OK && o->baseline) s = pith_load_open(context, o->baseline, &m.baseline, err);
@@ -547,7 +580,7 @@ enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_
     pith_model_close(m.model);
     pith_model_close(m.baseline);
     pith_kv_format_free(&m.kv);
-    return s;
+    return pith_ranks_fail(context->ranks, s, err);
 }
 
 static enum pith_status make_kept(struct measurement *m, struct pith_error *err)
@@ -675,6 +708,7 @@ enum pith_status pith_compare(struct pith_context *context, const struct pith_li
         return pith_fail(err, PITH_ARG, "%zu caches for %zu models after the first",
                          o->caches.count, models->count - 1);
     enum pith_status s = check(&m, err);
+    if (s == PITH_OK) s = check_ranks(&m, err);
     if (s == PITH_OK) s = make_kept(&m, err);
     json_t *list = json_array();
     if (s == PITH_OK)
@@ -691,5 +725,5 @@ enum pith_status pith_compare(struct pith_context *context, const struct pith_li
     pith_kv_format_free(&m.kv);
     pith_tokenizer_close(m.tokenizer);
     pith_chat_close(m.chat);
-    return s;
+    return pith_ranks_fail(context->ranks, s, err);
 }

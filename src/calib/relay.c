@@ -108,13 +108,11 @@ struct panel {
     size_t first, rows;
 };
 
-/* As many that all ranks are at work for most of the time. Where operands are rounded for the whole
- * matrix, it is one. */
-static size_t panel_rows(const struct pith_gather *g, size_t dim)
+/* As many that all ranks are at work for most of the time. */
+size_t pith_relay_rows(const struct pith_relay *relay, size_t dim)
 {
     enum { A_RANK = 8, LEAST = 64 };
-    if (pith_backend_mode(g->backend) == PITH_MODE_BF16) return dim;
-    const size_t rows = dim / ((size_t)A_RANK * pith_ranks_count(g->relay->ranks));
+    const size_t rows = dim / ((size_t)A_RANK * pith_ranks_count(relay->ranks));
     return rows > LEAST ? rows : dim < LEAST ? dim : LEAST;
 }
 
@@ -156,7 +154,9 @@ static enum pith_status relay_hessian(struct pith_gather *g, const struct pith_a
                                       uint32_t i, struct pith_error *err)
 {
     const struct pith_stats *st = &g->stats[i];
-    const size_t d = st->dim, rows = panel_rows(g, d);
+    /* Where operands are rounded for the whole matrix, it goes round as one. */
+    const bool whole = pith_backend_mode(g->backend) == PITH_MODE_BF16;
+    const size_t d = st->dim, rows = whole ? d : pith_relay_rows(g->relay, d);
     float *packed = pith_alloc_aligned(rows * d, sizeof *packed);
     enum pith_status s = packed ? PITH_OK : pith_fail_nomem(err, "a panel of a Hessian");
     struct panel p = {0};

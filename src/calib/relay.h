@@ -36,6 +36,9 @@ static inline unsigned pith_relay_owner(const struct pith_relay *relay, uint32_t
 /* The rank that has that window of `all`. */
 unsigned pith_relay_holder(const struct pith_relay *relay, size_t all, size_t window);
 
+/* Rows of a Hessian of [dim][dim] that go round together, at most. */
+size_t pith_relay_rows(const struct pith_relay *relay, size_t dim);
+
 /* out[floats], of that window of `all`, from the rank that has it to everyone. */
 enum pith_status pith_relay_window(const struct pith_relay *relay, size_t all, size_t window,
                                    float *out, size_t floats, struct pith_error *err);

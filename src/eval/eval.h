@@ -152,6 +152,9 @@ struct pith_text_job {
     /* NULL, or: without a baseline it receives what the model made of this text; with one it holds
      * what the baseline made of the same text, which is then not computed again. */
     struct pith_kept_text *kept;
+    /* NULL, or who shares the windows: all of them make the call, with the same job but for its
+     * backend, and all have the result. */
+    struct pith_ranks *ranks;
     struct pith_position_watch watch; /* with a baseline; seen NULL: nobody listens */
     const struct pith_progress *progress;
 };

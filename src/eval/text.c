@@ -19,6 +19,13 @@ struct tops {
     int32_t base, model;
 };
 
+/* What was found at a position. */
+struct scored {
+    double nll, base_nll;
+    float kld;
+    struct tops top;
+};
+
 /* Some positions of a window. */
 struct rows {
     size_t from, n;
@@ -45,7 +52,8 @@ struct run {
     struct pith_stretches stretches;   /* with a baseline */
     size_t stretch;                    /* the first of the window at work */
     float *kld;                        /* [tokens] */
-    struct tops *top;                  /* [rows] of the chunk at work */
+    struct scored *scored;             /* [rows] of the chunk at work; several ranks: [tokens] */
+    size_t first, own;                 /* the windows that this rank reads: the first, how many */
     size_t agreed;
     struct pith_depths depths;
     char what[80]; /* the listener is told */
@@ -54,8 +62,7 @@ struct run {
 /* One chunk of rows, compared by all threads. */
 struct chunk {
     const struct pith_scorer *base, *model;
-    float *kld;
-    struct tops *top;
+    struct scored *out;
 };
 
 static void compare_row(void *ctx, size_t row, unsigned thread)
@@ -64,20 +71,19 @@ static void compare_row(void *ctx, size_t row, unsigned thread)
     const struct chunk *c = ctx;
     const size_t vocab = c->model->model->shape.vocab;
     const float *p = c->base->logits + row * vocab, *q = c->model->logits + row * vocab;
-    c->kld[row] = (float)pith_kl_logits(p, c->base->lse[row], q, c->model->lse[row], vocab);
-    c->top[row] = (struct tops){(int32_t)pith_argmax(p, vocab), (int32_t)pith_argmax(q, vocab)};
+    struct scored *out = &c->out[row];
+    out->kld = (float)pith_kl_logits(p, c->base->lse[row], q, c->model->lse[row], vocab);
+    out->top = (struct tops){(int32_t)pith_argmax(p, vocab), (int32_t)pith_argmax(q, vocab)};
 }
 
-static enum pith_status compare(struct run *r, size_t n, struct pith_error *err)
+static enum pith_status compare(struct run *r, size_t n, struct scored *out, struct pith_error *err)
 {
-    struct chunk c = {&r->base, &r->model, r->kld + r->done, r->top};
+    struct chunk c = {&r->base, &r->model, out};
     pith_pool_run(pith_backend_pool(r->job->backend), n, compare_row, &c);
-    for (size_t i = 0; i < n; i++) {
-        r->agreed += r->top[i].base == r->top[i].model;
-        if (!isfinite(c.kld[i]))
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(out[i].kld))
             return pith_fail(err, PITH_NUMERIC,
                              "the divergence at a position is not a finite number");
-    }
     return PITH_OK;
 }
 
@@ -100,31 +106,48 @@ static void add_position(struct run *r, size_t index, size_t at, struct pith_pos
     if (r->job->watch.seen) r->job->watch.seen(r->job->watch.ctx, p);
 }
 
-/* Scores positions from..from+n-1 of the window that both models have read, adding to the sums. */
-static enum pith_status score_rows(struct run *r, size_t index, struct rows rows,
-                                   double sums[2], struct pith_error *err)
+static struct reading *reading_of(const struct run *r, size_t index)
 {
-    const int32_t *ids = r->reading[index % r->together].ids;
+    return &r->reading[(index - r->first) % r->together];
+}
+
+/* What both models, which have read the window, say of its positions from..from+n-1. */
+static enum pith_status score_rows(struct run *r, size_t index, struct rows rows,
+                                   struct scored *out, struct pith_error *err)
+{
+    const int32_t *ids = reading_of(r, index)->ids;
     const size_t from = rows.from, n = rows.n;
     PITH_TRY(pith_scorer_logits(&r->model, from - 1, n, err));
     if (r->job->baseline) {
         PITH_TRY(pith_scorer_logits(&r->base, from - 1, n, err));
-        PITH_TRY(compare(r, n, err));
+        PITH_TRY(compare(r, n, out, err));
     }
     for (size_t i = 0; i < n; i++) {
-        struct pith_position p = {.nll = pith_scorer_nll(&r->model, i, ids[from + i])};
-        sums[0] += p.nll;
-        if (!r->job->baseline) pith_depths_add(&r->depths, from + i, &p);
-        if (!r->job->baseline) continue;
-        p.base_nll = pith_scorer_nll(&r->base, i, ids[from + i]);
-        p.kld = (double)r->kld[r->done + i];
-        p.top = r->top[i].model;
-        p.base_top = r->top[i].base;
-        sums[1] += p.base_nll;
-        add_position(r, index, from + i, &p);
+        out[i].nll = pith_scorer_nll(&r->model, i, ids[from + i]);
+        if (r->job->baseline) out[i].base_nll = pith_scorer_nll(&r->base, i, ids[from + i]);
     }
-    r->done += n;
     return PITH_OK;
+}
+
+/* Adds it to all that is summed, in the order of the text. */
+static void count_rows(struct run *r, size_t index, struct rows rows, const struct scored *of,
+                       double sums[2])
+{
+    for (size_t i = 0; i < rows.n; i++) {
+        struct pith_position p = {.nll = of[i].nll};
+        sums[0] += p.nll;
+        if (!r->job->baseline) pith_depths_add(&r->depths, rows.from + i, &p);
+        if (!r->job->baseline) continue;
+        p.base_nll = of[i].base_nll;
+        p.kld = (double)of[i].kld;
+        p.top = of[i].top.model;
+        p.base_top = of[i].top.base;
+        sums[1] += p.base_nll;
+        r->kld[r->done + i] = of[i].kld;
+        r->agreed += of[i].top.base == of[i].top.model;
+        add_position(r, index, rows.from + i, &p);
+    }
+    r->done += rows.n;
 }
 
 /* Between the parts of a window too, which with a large model take long: whether to stop. */
@@ -190,43 +213,98 @@ static enum pith_status read_windows(struct run *r, size_t first, size_t count,
     return r->job->baseline ? read_baseline(r, first, count, err) : PITH_OK;
 }
 
-static enum pith_status score_window(struct run *r, size_t index, struct pith_error *err)
+/* The sums of a window all of whose positions are counted. */
+static void end_window(struct run *r, size_t index, const double sums[2])
 {
     const struct pith_window *w = &r->windows[index];
-    const struct reading *own = &r->reading[index % r->together];
+    const double scored = (double)(w->length - w->score_from);
+    pith_depths_next(&r->depths);
+    r->stretch += pieces(r, w);
+    r->weight[index] = w->weight;
+    r->loss[index] = sums[0] / scored;
+    r->base_loss[index] = sums[1] / scored;
+}
+
+/* With several ranks, what is found is kept, out[scored]; else it is counted at once. */
+static enum pith_status score_window(struct run *r, size_t index, struct scored *kept,
+                                     struct pith_error *err)
+{
+    const struct pith_window *w = &r->windows[index];
+    const struct reading *own = reading_of(r, index);
     double sums[2] = {0};
     pith_scorer_recall(&r->model, own->model, 0);
     if (r->job->baseline) pith_scorer_recall(&r->base, own->base, own->base_first);
     for (size_t from = w->score_from; from < w->length; from += r->model.rows) {
         const size_t left = w->length - from;
-        const size_t n = left < r->model.rows ? left : r->model.rows;
+        const struct rows rows = {from, left < r->model.rows ? left : r->model.rows};
+        struct scored *out = kept ? kept + (from - w->score_from) : r->scored;
         PITH_TRY(tell(r, index, err));
-        PITH_TRY(score_rows(r, index, (struct rows){from, n}, sums, err));
+        PITH_TRY(score_rows(r, index, rows, out, err));
+        if (!kept) count_rows(r, index, rows, out, sums);
     }
-    pith_depths_next(&r->depths);
-    r->stretch += pieces(r, w);
-    const double scored = (double)(w->length - w->score_from);
-    r->weight[index] = w->weight;
-    r->loss[index] = sums[0] / scored;
-    r->base_loss[index] = sums[1] / scored;
+    if (!kept) end_window(r, index, sums);
+    return PITH_OK;
+}
+
+/* The windows of this rank. */
+static enum pith_status score_own(struct run *r, struct scored *kept, struct pith_error *err)
+{
+    double sum = 0, weight = 0;
+    snprintf(r->what, sizeof r->what, "scoring");
+    for (size_t i = r->first; i < r->first + r->own; i++) {
+        const struct pith_window *w = &r->windows[i];
+        const size_t left = r->first + r->own - i;
+        if ((i - r->first) % r->together == 0)
+            PITH_TRY(read_windows(r, i, left < r->together ? left : r->together, err));
+        PITH_TRY(score_window(r, i, kept, err));
+        if (kept) {
+            kept += w->length - w->score_from;
+        } else {
+            sum += r->weight[i] * r->loss[i];
+            weight += r->weight[i];
+            snprintf(r->what, sizeof r->what, "scoring, perplexity so far %.4g",
+                     exp(sum / weight));
+        }
+        PITH_TRY(tell(r, i + 1, err));
+    }
+    return PITH_OK;
+}
+
+/* Positions to score in the windows before that one. */
+static size_t scored_before(const struct run *r, size_t index)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < index; i++) n += r->windows[i].length - r->windows[i].score_from;
+    return n;
+}
+
+/* What each rank found becomes everyone's, and is counted as one rank would have. */
+static enum pith_status count_all(struct run *r, struct pith_error *err)
+{
+    struct pith_ranks *ranks = r->job->ranks;
+    for (unsigned i = 0; i < pith_ranks_count(ranks); i++) {
+        const size_t from = scored_before(r, pith_ranks_from(ranks, i, r->count));
+        const size_t to = scored_before(r, pith_ranks_from(ranks, i + 1, r->count));
+        PITH_TRY(pith_ranks_share(ranks, i, r->scored + from, (to - from) * sizeof *r->scored,
+                                  err));
+    }
+    const struct scored *of = r->scored;
+    for (size_t i = 0; i < r->count; i++) {
+        const struct pith_window *w = &r->windows[i];
+        const struct rows rows = {w->score_from, w->length - w->score_from};
+        double sums[2] = {0};
+        count_rows(r, i, rows, of, sums);
+        end_window(r, i, sums);
+        of += rows.n;
+    }
     return PITH_OK;
 }
 
 static enum pith_status score_all(struct run *r, struct pith_error *err)
 {
-    double sum = 0, weight = 0;
-    snprintf(r->what, sizeof r->what, "scoring");
-    for (size_t i = 0; i < r->count; i++) {
-        const size_t left = r->count - i;
-        if (i % r->together == 0)
-            PITH_TRY(read_windows(r, i, left < r->together ? left : r->together, err));
-        PITH_TRY(score_window(r, i, err));
-        sum += r->weight[i] * r->loss[i];
-        weight += r->weight[i];
-        snprintf(r->what, sizeof r->what, "scoring, perplexity so far %.4g", exp(sum / weight));
-        PITH_TRY(tell(r, i + 1, err));
-    }
-    return PITH_OK;
+    const bool alone = pith_ranks_alone(r->job->ranks);
+    PITH_TRY(score_own(r, alone ? NULL : r->scored + scored_before(r, r->first), err));
+    return alone ? PITH_OK : count_all(r, err);
 }
 
 static int by_size(const void *a, const void *b)
@@ -355,8 +433,9 @@ static enum pith_status prepare_arrays(struct run *r, size_t longest, struct pit
     r->loss = pith_alloc(r->count, sizeof *r->loss);
     r->base_loss = pith_alloc(r->count, sizeof *r->base_loss);
     r->kld = pith_alloc(job->baseline ? r->tokens : 0, sizeof *r->kld);
-    r->top = pith_alloc(r->model.rows, sizeof *r->top);
-    if (!r->ids || !r->reading || !r->weight || !r->loss || !r->base_loss || !r->kld || !r->top)
+    const bool alone = pith_ranks_alone(job->ranks);
+    r->scored = pith_zalloc(alone ? r->model.rows : r->tokens, sizeof *r->scored);
+    if (!r->ids || !r->reading || !r->weight || !r->loss || !r->base_loss || !r->kld || !r->scored)
         return pith_fail_nomem(err, "the losses of a text");
     for (size_t i = 0; i < r->together; i++) r->reading[i].ids = r->ids + i * longest;
     PITH_TRY(pith_depths_init(&r->depths, longest, r->count, err));
@@ -378,6 +457,9 @@ static enum pith_status prepare(struct run *r, struct pith_error *err)
                                &all, err));
     const size_t longest = choose_windows(r, all);
     r->together = choose_together(job, longest, r->count);
+    const unsigned rank = pith_ranks_own(job->ranks);
+    r->first = pith_ranks_from(job->ranks, rank, r->count);
+    r->own = pith_ranks_from(job->ranks, rank + 1, r->count) - r->first;
     const struct pith_scorer_options model = {.name = "model",
                                               .capacity = longest,
                                               .kv = job->kv,
@@ -418,6 +500,6 @@ enum pith_status pith_eval_text(const struct pith_text_job *job, struct pith_tex
     pith_stretches_free(&r.stretches);
     pith_depths_free(&r.depths);
     pith_free(r.kld);
-    pith_free(r.top);
+    pith_free(r.scored);
     return s;
 }

@@ -14,6 +14,7 @@
 #include "pipe/guide.h"
 #include "num/trellis.h"
 #include "pipe/output.h"
+#include "pipe/ranks.h"
 #include "pipe/sense.h"
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -437,7 +438,8 @@ static uint64_t calibration_bytes(const struct pith_job *job, unsigned threads)
 {
     return pith_backend_bytes(threads) + (job->fast ? pith_backend_bf16_bytes(threads) : 0) +
            (pith_job_prepares(job) ? pith_backend_prepared_bytes() : 0) +
-           pith_learn_bytes(job, threads) + pith_collector_bytes(job->model, job->calib.length);
+           pith_learn_bytes(job, threads) + pith_collector_bytes(job->model, job->calib.length) +
+           pith_ranks_bytes(job);
 }
 
 uint64_t pith_job_estimate(const struct pith_job *job)

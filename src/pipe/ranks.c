@@ -83,6 +83,37 @@ void pith_ranks_owners(const struct pith_job *job, uint32_t layer, unsigned *own
     }
 }
 
+/* What goes round of a site's statistics, and its linears, of which one after the other is there
+ * where one rank works alone. */
+static uint64_t site_bytes(const struct pith_job *job, const struct pith_relay *relay,
+                           uint32_t layer, const struct pith_site_spec *site)
+{
+    const uint64_t rows = job->fast ? site->dim : pith_relay_rows(relay, site->dim);
+    uint64_t made = 0;
+    for (uint32_t i = 0; i < site->count; i++) {
+        const struct pith_choice *c = pith_job_choice(job, layer, site->first + i);
+        if (c->grid.format) made = pith_sum_bytes(made, pith_job_made_bytes(job, c));
+    }
+    return pith_sum_bytes(made, rows * site->dim * sizeof(float));
+}
+
+uint64_t pith_ranks_bytes(const struct pith_job *job)
+{
+    const struct pith_relay relay = {.ranks = pith_job_ranks(job)};
+    uint64_t most = 0;
+    if (!relay.ranks || !pith_job_calibrates(job)) return 0;
+    for (uint32_t layer = 0; layer < job->model->shape.layers; layer++) {
+        const struct pith_layer_plan *l = pith_job_plan(job, layer);
+        for (uint32_t i = 0; i < l->sites; i++) {
+            const uint64_t bytes = site_bytes(job, &relay, layer, &l->site[i]);
+            most = bytes > most ? bytes : most;
+        }
+    }
+    const uint64_t results = job->model->plans.most_linears *
+                             (uint64_t)(sizeof(struct pith_linear_result) + sizeof(unsigned));
+    return pith_sum_bytes(most + results, job->calib.windows * (uint64_t)PITH_SHA256_HEX);
+}
+
 /* --- a matrix on its way ---------------------------------------------------------------------- */
 
 enum pith_status pith_route_bytes(const struct pith_route *route, void *data, size_t bytes,

@@ -18,6 +18,8 @@ struct pith_ranks *pith_job_ranks(const struct pith_job *job);
 /* Who rounds which linear of a layer, owner[plan->linears]: those with the most weights first, each
  * to who has the least. */
 void pith_ranks_owners(const struct pith_job *job, uint32_t layer, unsigned *owner);
+/* Bytes that sharing takes beside what one rank does: a panel of a Hessian, the codes of a site. */
+uint64_t pith_ranks_bytes(const struct pith_job *job);
 /* Whether this rank writes the output. */
 bool pith_run_writes(const struct pith_run *r);
 

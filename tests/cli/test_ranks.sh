@@ -54,8 +54,28 @@ model=$work/moe
 tried ${RECIPES:-$recipes}
 model=$mini
 
-# --- ranks that differ ----------------------------------------------------------------------------
 alone "$work/whole" -r gptq || fail "one alone"
+# --- measuring ------------------------------------------------------------------------------------
+python3 - "$work/text.txt" <<'EOF'
+import sys
+open(sys.argv[1], "w").write("".join(f"The {i}th line of a text about {i * 7 % 13} things.\n" for i in range(400)))
+EOF
+cut() { sed "/second/d; /memory/d"; } # of a report, what is the same each time
+for command in "eval $work/whole --baseline $mini --depth" "compare $mini $work/whole $work/one-mini-rtn"; do
+    # shellcheck disable=SC2086
+    "$pith" $command --text "$work/text.txt" --context 48 --json --threads 1 2>"$work/stderr" | cut >"$work/alone"
+    # shellcheck disable=SC2086
+    timeout 120 mpirun -q -n 3 "$pith" $command --text "$work/text.txt" --context 48 --json --threads 1 2>"$work/stderr" |
+        tr -d '\r' | cut >"$work/three"
+    if [ -s "$work/alone" ] && cmp -s "$work/alone" "$work/three"; then
+        pass "${command%% *} by 3 ranks"
+    else
+        fail "${command%% *} by 3 ranks: $(cat "$work/stderr")"
+        diff "$work/alone" "$work/three" | head -n 5
+    fi
+done
+
+# --- ranks that differ ----------------------------------------------------------------------------
 # shellcheck disable=SC2086
 two() { # OPTIONS OF 0 | OPTIONS OF 1, both with a folder to work in of their own
     mkdir -p "$work/a" "$work/b"
