@@ -519,7 +519,7 @@ static enum pith_status foretell(struct measurement *m, struct pith_error *err)
     if (m->baseline)
         PITH_TRY(pith_held_meter(m->baseline, m->context->backend, &base, &meter, err));
     if (pith_kv_needs_levels(&m->kv, m->model->plans.layers) && !pith_kv_levels_are_there(m->model))
-        pith_meter_touch(&meter, pith_kv_levels_bytes(m->model));
+        pith_meter_touch(&meter, pith_kv_levels_bytes(m->model, m->context->backend));
     pith_meter_take(&meter, pith_times_bytes(longest, 2 * sizeof(int32_t)));
     pith_eval_text_meter(&job, &meter);
     m->expected = meter.most;

@@ -106,6 +106,7 @@ struct pith_kv_layer_levels {
 };
 struct pith_kv_levels {
     uint32_t layers;
+    bool weighed;                       /* by the Fisher information */
     struct pith_kv_layer_levels *layer; /* [layers] */
     float *memory;                      /* of middles and ranges */
 };

@@ -8,6 +8,7 @@
 #include "model/rope.h"
 #include "model/runner.h"
 #include "num/kvquant.h"
+#include "pipe/kv_fisher.h"
 #include "quant/kmeans.h"
 
 #include <math.h>
@@ -37,6 +38,7 @@ struct survey {
     const struct pith_kv_windows *windows;
     size_t first; /* of the positions of a window that count */
     struct pith_runner runner;
+    struct pith_kv_fisher fisher; /* nothing: all count alike */
 };
 
 static enum pith_status read_windows(struct survey *s, struct pith_error *err)
@@ -149,25 +151,29 @@ static double quantile(const float *x, size_t n, double q)
 
 /* Numbers that levels are made of. */
 struct samples {
-    float *x;
+    float *x, *weight;
     size_t n;
 };
 
-static void add_sample(struct samples *s, float x)
+static void add_sample(struct samples *s, float x, double weight)
 {
-    if (s->n < SAMPLES && fabsf(x) <= 1) s->x[s->n++] = x;
+    if (s->n == SAMPLES || fabsf(x) > 1) return;
+    s->x[s->n] = x;
+    s->weight[s->n++] = (float)weight;
 }
 
 /* Levels that leave `loss` of squares are means of what is nearest to them, which vary less than x
  * does by just that: they are spread about the mean until they vary as much (KVQuant's Q-Norm). */
 static void spread(const struct samples *s, double loss, float *level, unsigned count)
 {
-    double sum = 0, squares = 0;
+    double n = 0, sum = 0, squares = 0;
     for (size_t i = 0; i < s->n; i++) {
-        sum += (double)s->x[i];
-        squares += (double)s->x[i] * (double)s->x[i];
+        const double x = (double)s->x[i], weight = (double)s->weight[i];
+        n += weight;
+        sum += weight * x;
+        squares += weight * x * x;
     }
-    const double n = (double)s->n, mean = sum / n, all = squares - sum * mean, kept = all - loss;
+    const double mean = sum / n, all = squares - sum * mean, kept = all - loss;
     for (unsigned i = 0; i < count && kept > all / 4; i++)
         level[i] = (float)(((double)level[i] - mean) * sqrt(all / kept) + mean);
 }
@@ -178,13 +184,14 @@ static enum pith_status make_levels(const struct samples *s, float level[BITS][1
     void *scratch = pith_alloc_aligned(pith_kmeans_bytes(s->n, 16), 1);
     if (!scratch) return pith_fail_nomem(err, "levels");
     for (unsigned b = 0; b < BITS; b++)
-        spread(s, pith_kmeans(s->x, NULL, s->n, 4u << b, level[b], scratch), level[b], 4u << b);
+        spread(s, pith_kmeans(s->x, s->weight, s->n, 4u << b, level[b], scratch), level[b],
+               4u << b);
     pith_free(scratch);
     return PITH_OK;
 }
 
 /* Ranges of channels, and their samples. A channel that never changes has a range all the same. */
-static enum pith_status survey_keys(const struct layer *l, struct samples *s,
+static enum pith_status survey_keys(const struct layer *l, const double *fisher, struct samples *s,
                                     struct pith_kv_layer_levels *out, struct pith_error *err)
 {
     const size_t channels = (size_t)l->keeps->heads * l->keeps->key, all = channels * l->count;
@@ -203,7 +210,9 @@ static enum pith_status survey_keys(const struct layer *l, struct samples *s,
     s->n = 0;
     for (size_t i = 0; i < all; i += step) {
         const size_t c = i / l->count;
-        add_sample(s, (l->k[i] - out->middle[c]) / out->range[c]);
+        const double range = (double)out->range[c];
+        add_sample(s, (l->k[i] - out->middle[c]) / out->range[c],
+                   fisher ? fisher[c] * range * range : 1);
     }
     return make_levels(s, out->level[0], err);
 }
@@ -222,8 +231,9 @@ static void list_multiples(const struct layer *l, size_t step, struct samples *s
     }
 }
 
-static enum pith_status survey_values(const struct layer *l, struct samples *s,
-                                      struct pith_kv_layer_levels *out, struct pith_error *err)
+static enum pith_status survey_values(const struct layer *l, const double *fisher,
+                                      struct samples *s, struct pith_kv_layer_levels *out,
+                                      struct pith_error *err)
 {
     enum { COLS = 1024 };
     static const float any[4] = {-1, 0, 0.5f, 1};
@@ -246,7 +256,11 @@ static enum pith_status survey_values(const struct layer *l, struct samples *s,
         pith_kvquant_value(&q, x, &row);
         for (size_t e = 0, o = 0; e < value; e++)
             if (o < row.outliers && column[o] == e) o++;
-            else if (row.range > 0) add_sample(s, (x[e] - row.middle) / row.range);
+            else if (row.range > 0) {
+                const double range = (double)row.range;
+                add_sample(s, (x[e] - row.middle) / row.range,
+                           fisher ? fisher[r % l->keeps->heads * value + e] * range * range : 1);
+            }
     }
     return make_levels(s, out->level[1], err);
 }
@@ -257,8 +271,11 @@ static enum pith_status survey_layer(const struct survey *s, uint32_t i, struct 
     struct layer l;
     enum pith_status status = open_layer(s, pith_plan(&s->job->model->plans, i), &l, err);
     if (status == PITH_OK) status = gather(s, i, &l, err);
-    if (status == PITH_OK) status = survey_keys(&l, some, out, err);
-    if (status == PITH_OK) status = survey_values(&l, some, out, err);
+    const struct pith_kv_fisher *f = s->fisher.memory ? &s->fisher : NULL;
+    if (status == PITH_OK)
+        status = survey_keys(&l, f ? pith_kv_fisher_keys(f, i) : NULL, some, out, err);
+    if (status == PITH_OK)
+        status = survey_values(&l, f ? pith_kv_fisher_values(f, i) : NULL, some, out, err);
     close_layer(&l);
     return status;
 }
@@ -277,7 +294,7 @@ static size_t window_of(const struct pith_model *m)
     return m->shape.max_position < WINDOW ? m->shape.max_position : WINDOW;
 }
 
-uint64_t pith_kv_levels_bytes(const struct pith_model *m)
+uint64_t pith_kv_levels_bytes(const struct pith_model *m, const struct pith_backend *be)
 {
     const size_t length = window_of(m), tokens = length > TOKENS ? length : TOKENS;
     const struct pith_kv_windows w = {.windows = tokens / length, .length = length};
@@ -292,7 +309,18 @@ uint64_t pith_kv_levels_bytes(const struct pith_model *m)
     }
     const uint64_t work = layer + kept + pith_kmeans_bytes(SAMPLES, 16) + SAMPLES * sizeof(float) +
                           length * ((uint64_t)m->shape.hidden + 2048) * sizeof(float);
-    return pith_sum_bytes(pith_runner_bytes(m, &o), work);
+    const uint64_t all = pith_sum_bytes(pith_runner_bytes(m, &o), work);
+    const uint64_t fisher = pith_kv_fisher_bytes(m, be, length); /* before it */
+    return all > fisher ? all : fisher;
+}
+
+/* Where no gradient is made all numbers count alike. */
+static enum pith_status find_fisher(struct survey *s, struct pith_error *err)
+{
+    struct pith_error none = {0};
+    const enum pith_status status = pith_kv_fisher_measure(s->job, s->windows, &s->fisher, &none);
+    if (status == PITH_OK || status == PITH_UNSUPPORTED || status == PITH_ARG) return PITH_OK;
+    return pith_fail(err, status, "%s", none.text);
 }
 
 enum pith_status pith_kv_levels_measure(const struct pith_kv_levels_job *job,
@@ -301,19 +329,24 @@ enum pith_status pith_kv_levels_measure(const struct pith_kv_levels_job *job,
 {
     struct survey s = {.job = job, .windows = windows, .first = windows->length > 64 ? 32 : 1};
     const struct pith_runner_options o = runner_of(windows);
-    struct samples some = {.x = pith_alloc(SAMPLES, sizeof(float))};
+    struct samples some = {.x = pith_alloc(SAMPLES, sizeof(float)),
+                           .weight = pith_alloc(SAMPLES, sizeof(float))};
     struct pith_kv_levels *levels = NULL;
     *out = NULL;
     if (windows->length < 2 || windows->windows == 0)
         return pith_fail(err, PITH_ARG, "levels of keys and values from no text");
-    enum pith_status status = some.x ? PITH_OK : pith_fail_nomem(err, "samples");
+    enum pith_status status = some.x && some.weight ? PITH_OK : pith_fail_nomem(err, "samples");
+    if (status == PITH_OK) status = find_fisher(&s, err);
     if (status == PITH_OK) status = pith_runner_init(&s.runner, job->model, job->backend, &o, err);
     if (status == PITH_OK) status = read_windows(&s, err);
     if (status == PITH_OK) status = pith_kv_levels_new(&job->model->plans, &levels, err);
     for (uint32_t i = 0; status == PITH_OK && i < levels->layers; i++)
         if (levels->layer[i].key) status = survey_layer(&s, i, &some, &levels->layer[i], err);
     pith_runner_free(&s.runner);
+    if (levels) levels->weighed = s.fisher.memory != NULL;
+    pith_kv_fisher_free(&s.fisher);
     pith_free(some.x);
+    pith_free(some.weight);
     if (status == PITH_OK) *out = levels;
     else pith_kv_levels_free(levels);
     return status;
@@ -430,10 +463,10 @@ static enum pith_status write_record(const struct pith_kv_levels *levels, const 
     json_t *layers = json_array();
     for (uint32_t i = 0; i < levels->layers; i++)
         pith_json_add(&layers, layer_of(&levels->layer[i]));
-    json_t *file = json_pack("{s:i, s:s, s:s, s:I, s:I, s:f, s:o}", "kvquant", 1, "checkpoint",
-                             identity, "text_sha256", set->sha256, "tokens",
-                             (json_int_t)(set->windows * set->length), "context",
-                             (json_int_t)set->length, "share", share, "layers", layers);
+    json_t *file = json_pack(
+        "{s:i, s:s, s:s, s:I, s:I, s:f, s:b, s:o}", "kvquant", 1, "checkpoint", identity,
+        "text_sha256", set->sha256, "tokens", (json_int_t)(set->windows * set->length), "context",
+        (json_int_t)set->length, "share", share, "fisher", levels->weighed, "layers", layers);
     const enum pith_status s = file ? pith_json_save(path, file, err) : pith_fail_nomem(err, path);
     json_decref(file);
     return s;
@@ -450,7 +483,7 @@ static enum pith_status measure(const struct pith_kv_levels_job *job, const char
                          "%s is not there, or is of other weights: pith eval --kv kvquant4 makes "
                          "it",
                          path);
-    const uint64_t bytes = pith_kv_levels_bytes(job->model);
+    const uint64_t bytes = pith_kv_levels_bytes(job->model, job->backend);
     if (job->memory && bytes > job->memory)
         return pith_fail(err, PITH_LIMIT,
                          "making %s takes %.2f GB of memory beside the model, more than is left: "

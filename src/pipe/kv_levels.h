@@ -1,9 +1,10 @@
 /* pipe/kv_levels.h: what a cache of num/kvquant.h needs to know of each layer, from calibration
  * text: of each channel of keys the middle and the range of all but an outlier in a hundred, of
  * values from which multiple of their row's mean magnitude on one in a hundred lies, and the levels
- * of least squared error of what is left, in 2, 3 and 4 bits (quant/kmeans.h), spread until what is
- * rounded varies as what was. They lie in a file beside the weights, pith.kvquant.json, so the same
- * are used again. */
+ * of least squared error of what is left, in 2, 3 and 4 bits (quant/kmeans.h), each channel's
+ * errors weighed by the Fisher information where there are gradients (pipe/kv_fisher.h), spread
+ * until what is rounded varies as what was. They lie in a file beside the weights,
+ * pith.kvquant.json, so the same are used again. */
 #ifndef PITH_PIPE_KV_LEVELS_H
 #define PITH_PIPE_KV_LEVELS_H
 
@@ -24,7 +25,7 @@ struct pith_kv_levels_job {
  */
 enum pith_status pith_kv_levels_need(const struct pith_kv_levels_job *job, struct pith_error *err);
 /* Bytes that making them takes, beside the model. */
-uint64_t pith_kv_levels_bytes(const struct pith_model *m);
+uint64_t pith_kv_levels_bytes(const struct pith_model *m, const struct pith_backend *be);
 /* Whether a record lies beside the weights, whatever it says. */
 bool pith_kv_levels_are_there(const struct pith_model *m);
 

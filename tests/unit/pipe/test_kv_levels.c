@@ -1,6 +1,6 @@
 /* pipe/kv_levels: made of text once, the same from the record; what of a record makes no sense is
  * refused. */
-#include "pipe/kv_levels.h"
+#include "pipe/kv_fisher.h"
 #include "unit/eval/fixture.h"
 
 static enum pith_status need(struct rig *r, bool measures, struct pith_error *err)
@@ -123,11 +123,48 @@ static void damaged_records(void **state)
     rig_close(&r);
 }
 
+/* Every channel is, and with the same bits on any number of threads. */
+static void channels_are_felt(void **state)
+{
+    (void)state;
+    enum { LENGTH = 40 };
+    int32_t ids[2 * LENGTH];
+    struct pith_kv_fisher first = {0};
+    for (int i = 0; i < 2 * LENGTH; i++) ids[i] = (i * i * 7 + i * 3) % 90;
+    for (unsigned threads = 1; threads <= 3; threads += 2) {
+        struct rig r;
+        struct pith_error err = {0};
+        struct pith_kv_fisher f;
+        rig_open(&r, GOLDEN "tiny", threads);
+        const struct pith_kv_levels_job job = {.backend = r.backend, .model = r.worse};
+        assert_ok(pith_kv_fisher_measure(&job, &(struct pith_kv_windows){ids, 2, LENGTH}, &f, &err),
+                  err);
+        const struct pith_state_spec *s = &pith_plan(&r.worse->plans, 0)->state;
+        const size_t keys = (size_t)s->heads * s->key, values = (size_t)s->heads * s->value;
+        const uint32_t layers = r.worse->plans.layers;
+        assert_int_equal(f.at[1], keys);
+        assert_int_equal(f.at[2 * layers], layers * (keys + values));
+        for (size_t i = 0; i < f.at[2 * layers]; i++)
+            assert_true(f.memory[i] > 0 && isfinite(f.memory[i]));
+        if (threads == 1) first = f;
+        else {
+            assert_memory_equal(f.memory, first.memory, f.at[2 * layers] * sizeof *f.memory);
+            assert_ptr_equal(pith_kv_fisher_keys(&f, 1), f.memory + keys + values);
+            assert_ptr_equal(pith_kv_fisher_values(&f, 0), f.memory + keys);
+            pith_kv_fisher_free(&f);
+        }
+        assert_true(pith_kv_levels_bytes(r.worse, r.backend) > 1000);
+        rig_close(&r);
+    }
+    pith_kv_fisher_free(&first);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(from_text_and_from_the_record),
         cmocka_unit_test(damaged_records),
+        cmocka_unit_test(channels_are_felt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
