@@ -179,6 +179,7 @@ static struct pith_transform_job job_of(const struct pith_work *w, const struct 
     struct pith_run *r = w->run;
     struct pith_transform_job job = {
         .backend = r->job->backend,
+        .ranks = r->ranks,
         .scale_dtype = r->job->container->scale_dtype(&r->job->recipe.weights,
                                                       r->job->container_opts.model_dtype),
         .linear = g->linear,

@@ -36,6 +36,7 @@ struct pith_trial {
 
 struct pith_transform_job {
     struct pith_backend *backend;
+    struct pith_ranks *ranks; /* NULL, or who shares the search: all run the same job */
     enum pith_dtype scale_dtype;
     struct pith_transform_linear *linear; /* [count], the caller's */
     unsigned count;

@@ -306,27 +306,47 @@ static void restore(const struct search *x)
                    weights_of(&x->job->linear[i]) * sizeof(float));
 }
 
+static double ratio_of(const struct search *x, int i)
+{
+    const double step = x->job->ratio_step;
+    return step > 0.0 ? i * step : (double)i / RATIOS;
+}
+
+/* What each ratio loses; ranks try one after the other in turns. */
+static enum pith_status try_ratios(struct search *x, double *loss, int count,
+                                   struct pith_error *err)
+{
+    struct pith_ranks *ranks = x->job->ranks;
+    for (int i = 0; i < count; i++) {
+        if ((unsigned)i % pith_ranks_count(ranks) != pith_ranks_own(ranks)) continue;
+        make_scales(x, ratio_of(x, i));
+        PITH_TRY(try_scales(x, &loss[i], err));
+    }
+    for (int i = 0; i < count; i++)
+        PITH_TRY(pith_ranks_share(ranks, (unsigned)i % pith_ranks_count(ranks), &loss[i],
+                                  sizeof *loss, err));
+    return PITH_OK;
+}
+
 /* The best ratio's scales into s. */
 static enum pith_status search(struct search *x, float *s, struct pith_transform_report *report,
                                struct pith_error *err)
 {
+    enum { MOST = 1000 };
     const double step = x->job->ratio_step;
-    const int count = step > 0.0 ? (int)ceil(fmin(1.0 / step, 1000.0) - 1e-9) : RATIOS;
-    double best = INFINITY;
+    const int count = step > 0.0 ? (int)ceil(fmin(1.0 / step, MOST) - 1e-9) : RATIOS;
+    double loss[MOST], best = INFINITY;
     gather_stat(x);
+    PITH_TRY(try_ratios(x, loss, count, err));
+    report->loss_before = loss[0];
     for (int i = 0; i < count; i++) {
-        const double ratio = step > 0.0 ? i * step : (double)i / RATIOS;
-        double loss;
-        make_scales(x, ratio);
-        PITH_TRY(try_scales(x, &loss, err));
-        if (i == 0) report->loss_before = loss;
-        if (!(loss < best)) continue;
-        best = loss;
-        report->ratio = ratio;
-        report->loss_after = loss;
-        memcpy(s, x->s, x->dim * sizeof *s);
+        if (!(loss[i] < best)) continue;
+        best = report->loss_after = loss[i];
+        report->ratio = ratio_of(x, i);
     }
     if (isinf(best)) return pith_fail(err, PITH_NUMERIC, "AWQ: no scale gives a finite error");
+    make_scales(x, report->ratio);
+    memcpy(s, x->s, x->dim * sizeof *s);
     return PITH_OK;
 }
 

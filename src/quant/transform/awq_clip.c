@@ -234,6 +234,44 @@ uint64_t pith_awq_clip_scratch(const struct pith_transform_job *job)
     return pith_sum_bytes(most, pith_times_bytes(n, job->linear[0].cols * sizeof(float)));
 }
 
+/* The rows of a linear that are a rank's, whole blocks of scales. */
+static struct pith_transform_linear rows_of(const struct clip *c, unsigned rank)
+{
+    enum { BLOCK = 128 };
+    const struct pith_ranks *ranks = c->job->ranks;
+    const struct pith_transform_linear *l = c->linear;
+    const size_t blocks = (l->rows + BLOCK - 1) / BLOCK;
+    const size_t from = pith_ranks_from(ranks, rank, blocks) * BLOCK;
+    size_t to = pith_ranks_from(ranks, rank + 1, blocks) * BLOCK;
+    to = to < l->rows ? to : l->rows;
+    struct pith_transform_linear own = *l;
+    own.rows = from < to ? (uint32_t)(to - from) : 0;
+    own.w += from * l->cols;
+    if (own.pick) own.pick += from * groups_of(l);
+    return own;
+}
+
+/* Each rank its own, and then everyone all. */
+static enum pith_status clip_rows(struct clip *c, uint64_t count[2], struct pith_error *err)
+{
+    struct pith_ranks *ranks = c->job->ranks;
+    const struct pith_transform_linear own = rows_of(c, pith_ranks_own(ranks));
+    struct clip mine = *c;
+    uint64_t made[2] = {0};
+    mine.linear = &own;
+    if (own.rows) PITH_TRY(clip_linear(&mine, &made[0], &made[1], err));
+    for (unsigned i = 0; i < pith_ranks_count(ranks); i++) {
+        const struct pith_transform_linear l = rows_of(c, i);
+        uint64_t theirs[2] = {made[0], made[1]};
+        PITH_TRY(pith_ranks_share(ranks, i, l.w, (size_t)l.rows * l.cols * sizeof *l.w, err));
+        if (l.pick) PITH_TRY(pith_ranks_share(ranks, i, l.pick, l.rows * groups_of(&l), err));
+        PITH_TRY(pith_ranks_share(ranks, i, theirs, sizeof theirs, err));
+        count[0] += theirs[0];
+        count[1] += theirs[1];
+    }
+    return PITH_OK;
+}
+
 /* One linear, whose weights are there and multiplied by s; x[n][cols] are the samples. */
 static enum pith_status clip_one(const struct pith_transform_job *job, unsigned i, const float *x,
                                  uint64_t count[2], struct pith_error *err)
@@ -250,7 +288,8 @@ static enum pith_status clip_one(const struct pith_transform_job *job, unsigned 
         .n = samples_used(job)};
     if (!c.gridder) return pith_fail(err, PITH_UNSUPPORTED, "AWQ cannot clip for this grid");
     if (c.gridder->fit_block) return PITH_OK; /* its scales are of least error already */
-    return clip_linear(&c, &count[0], &count[1], err);
+    return pith_ranks_alone(job->ranks) ? clip_linear(&c, &count[0], &count[1], err)
+                                        : clip_rows(&c, count, err);
 }
 
 enum pith_status pith_awq_clip(const struct pith_transform_job *job, const float *s,

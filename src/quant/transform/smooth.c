@@ -198,26 +198,49 @@ static enum pith_status judge(struct smooth *t, double *loss, struct pith_error 
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
+/* Number 0 is none: s stays 1. */
+static double strength(const struct smooth *t, int i)
+{
+    return t->job->value < 0.0 ? (double)i / STEPS : t->job->value;
+}
+
+/* What each loses; ranks try one after the other in turns. t->s holds ones. */
+static enum pith_status try_strengths(struct smooth *t, double *loss, int count,
+                                      struct pith_error *err)
+{
+    struct pith_ranks *ranks = t->job->ranks;
+    for (int i = 0; i < count; i++) {
+        if ((unsigned)i % pith_ranks_count(ranks) != pith_ranks_own(ranks)) continue;
+        if (i > 0) make_scales(t, strength(t, i));
+        PITH_TRY(judge(t, &loss[i], err));
+    }
+    for (int i = 0; i < count; i++)
+        PITH_TRY(pith_ranks_share(ranks, (unsigned)i % pith_ranks_count(ranks), &loss[i],
+                                  sizeof *loss, err));
+    return PITH_OK;
+}
+
 /* The best of the strengths' scales into s, which holds ones. */
 static enum pith_status choose(struct smooth *t, float *s, struct pith_transform_report *report,
                                struct pith_error *err)
 {
     const bool search = t->job->value < 0.0;
-    double best = INFINITY;
+    const int count = search ? STEPS : 2;
+    int chosen = 0;
+    double loss[STEPS], best = INFINITY;
     PITH_TRY(gather(t, err));
     memcpy(t->s, s, t->dim * sizeof *s);
-    PITH_TRY(judge(t, &report->loss_before, err));
+    PITH_TRY(try_strengths(t, loss, count, err));
+    report->loss_before = loss[0];
     if (search) best = report->loss_after = report->loss_before;
-    for (int i = 1; i < (search ? STEPS : 2); i++) {
-        const double a = search ? (double)i / STEPS : t->job->value;
-        double loss;
-        make_scales(t, a);
-        PITH_TRY(judge(t, &loss, err));
-        if (search && !(loss < best)) continue;
-        best = report->loss_after = loss;
-        report->ratio = a;
-        memcpy(s, t->s, t->dim * sizeof *s);
+    for (int i = 1; i < count; i++) {
+        if (search && !(loss[i] < best)) continue;
+        best = report->loss_after = loss[i];
+        report->ratio = strength(t, i);
+        chosen = i;
     }
+    if (chosen) make_scales(t, report->ratio);
+    if (chosen) memcpy(s, t->s, t->dim * sizeof *s);
     return isfinite(best) ? PITH_OK
                           : pith_fail(err, PITH_NUMERIC, "smooth: the error is not finite");
 }
