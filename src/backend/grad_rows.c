@@ -5,7 +5,7 @@
 #include <math.h>
 
 /* Elements a task at least: below that, handing out costs more than it gains. */
-enum { LANES = 8 };
+enum { LANES = 8, SILU_CHUNK = 256 };
 
 static float weighted(const float *weight, size_t i)
 {
@@ -145,21 +145,34 @@ void pith_norm_vectors_grad(struct pith_backend *b, const struct pith_norm_vecto
                   (void *)(uintptr_t)g);
 }
 
+struct silu {
+    const struct pith_silu_grad *g;
+    const struct pith_kern *kern;
+};
+
 static void silu_task(void *ctx, size_t task, unsigned thread)
 {
-    const struct pith_silu_grad *g = ctx;
+    const struct silu *o = ctx;
+    const struct pith_silu_grad *g = o->g;
     const size_t last = pith_min(g->count, (task + 1) * PITH_TASK_ELEMENTS);
+    float e[SILU_CHUNK]; /* exp(-gate) */
     (void)thread;
-    for (size_t i = task * PITH_TASK_ELEMENTS; i < last; i++) {
-        const float z = g->gate[i], s = 1.0f / (1.0f + pith_exp_f32(-z)), dy = g->dy[i];
-        g->d_up[i] = dy * (z * s);
-        g->d_gate[i] = dy * g->up[i] * (s * (1.0f + z * (1.0f - s)));
+    for (size_t first = task * PITH_TASK_ELEMENTS; first < last; first += SILU_CHUNK) {
+        const size_t n = pith_min(last - first, SILU_CHUNK);
+        for (size_t i = 0; i < n; i++) e[i] = -g->gate[first + i];
+        (void)o->kern->exp_sum(n, e, 0.0f);
+        for (size_t k = 0; k < n; k++) {
+            const size_t i = first + k;
+            const float z = g->gate[i], s = 1.0f / (1.0f + e[k]), dy = g->dy[i];
+            g->d_up[i] = dy * (z * s);
+            g->d_gate[i] = dy * g->up[i] * (s * (1.0f + z * (1.0f - s)));
+        }
     }
 }
 
 void pith_silu_mul_grad(struct pith_backend *b, const struct pith_silu_grad *g)
 {
-    struct pith_silu_grad o = *g;
+    struct silu o = {g, &b->kern};
     pith_pool_run(b->pool, pith_tasks(g->count, PITH_TASK_ELEMENTS), silu_task, &o);
 }
 

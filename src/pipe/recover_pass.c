@@ -81,7 +81,9 @@ enum pith_status pith_recover_targets(struct pith_recover *r, struct pith_error 
 /* --- the divergence --------------------------------------------------------------------------- */
 
 struct rows {
-    const float *want, *is;
+    const struct pith_kern *kern;
+    const float *is;
+    float *want; /* scratch once d is wanted */
     const double *want_lse, *is_lse;
     float *d; /* NULL: not wanted */
     double *kl;
@@ -92,14 +94,17 @@ struct rows {
 static void row_task(void *ctx, size_t row, unsigned thread)
 {
     const struct rows *j = ctx;
-    const float *p = j->want + row * j->vocab, *q = j->is + row * j->vocab;
+    const float *q = j->is + row * j->vocab;
+    float *p = j->want + row * j->vocab;
     const float p0 = (float)j->want_lse[row], q0 = (float)j->is_lse[row];
     (void)thread;
     j->kl[row] = pith_kl_logits(p, j->want_lse[row], q, j->is_lse[row], j->vocab);
     if (!j->d) return;
     float *d = j->d + row * j->vocab;
-    for (size_t v = 0; v < j->vocab; v++)
-        d[v] = j->share * (pith_exp_f32(q[v] - q0) - pith_exp_f32(p[v] - p0));
+    memcpy(d, q, j->vocab * sizeof *d);
+    (void)j->kern->exp_sum(j->vocab, d, q0);
+    (void)j->kern->exp_sum(j->vocab, p, p0);
+    for (size_t v = 0; v < j->vocab; v++) d[v] = j->share * (d[v] - p[v]);
 }
 
 /* Some rows that left the last block, and what the original's were. */
@@ -131,7 +136,14 @@ static enum pith_status through_head(struct pith_recover *r, const struct said *
     const size_t vocab = r->model->shape.vocab, n = s->n;
     float *want = r->logits, *is = want + (size_t)PITH_HEAD_ROWS * vocab;
     double want_lse[PITH_HEAD_ROWS], is_lse[PITH_HEAD_ROWS], each[PITH_HEAD_ROWS];
-    struct rows j = {want, is, want_lse, is_lse, NULL, each, vocab, s->share};
+    struct rows j = {.kern = pith_backend_kern(r->backend),
+                     .want = want,
+                     .is = is,
+                     .want_lse = want_lse,
+                     .is_lse = is_lse,
+                     .kl = each,
+                     .vocab = vocab,
+                     .share = s->share};
     PITH_TRY(pith_model_logits(r->original, r->backend, s->target, n, want, err));
     PITH_TRY(pith_model_logits(r->model, r->backend, s->x, n, is, err));
     pith_logsumexp(r->backend, want, n, vocab, want_lse);
