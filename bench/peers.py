@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""pith's roundings beside those of llm-compressor and auto-round: the same tokens, one table in Markdown.
+
+    bench/peers.py -p PYTHON [-m MODEL] [-t TEXT]... [-c TOKENS] [-j THREADS] [-n PIECES] [-b BYTES] [GRID]...
+
+PYTHON is that of an environment with torch, llmcompressor and auto-round (0.14 and 0.15 for the table in docs/techniques.md). GRID is a
+key of GRIDS (all). Everybody calibrates on the first TOKENS (32768) tokens of the text that ships, in windows of 512 that begin with the
+model's first token. Every checkpoint is judged by pith: KL from the unquantized model over PIECES (12) pieces of BYTES (5600) of each
+TEXT, with Student's intervals (95%); differences, to the best peer of the grid on that text, are paired piece by piece. Seconds are of
+the processor, all threads together, with loading and writing; memory is the largest resident set. PITH names the program.
+"""
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+
+import variants
+
+WINDOW = 512
+TEXTS = ["models/probe/eval.txt", "models/probe-moe/rare/knitting.txt"]
+GRIDS = {"int4:g128": (4, 128, True), "int3:g128": (3, 128, True), "int2:g64:asym": (2, 64, False)}
+PEERS = ["llm-compressor GPTQ", "llm-compressor AWQ", "auto-round"]
+OURS = {
+    "gptq": "-r gptq",
+    "awq+gptq": "-r awq+gptq",
+    "gptq:guided": "-r gptq --round gptq:guided",
+    "qep:guided": "-r qep --round qep:guided",
+    "learned": "-r autoround",
+}
+
+
+# --- a peer, in a process of its own ------------------------------------------------------------------------------------------
+
+
+def by_compressor(how, a, windows):
+    import torch
+    from datasets import Dataset
+    from llmcompressor import oneshot
+    from llmcompressor.modifiers.gptq import GPTQModifier
+    from llmcompressor.modifiers.quantization import QuantizationModifier
+    from llmcompressor.modifiers.transform.awq import AWQModifier
+    from llmcompressor.pipelines.cache import IntermediatesCache
+    from transformers import AutoModelForCausalLM
+
+    IntermediatesCache.pin_memory = lambda *_: None  # which AWQ asks for, and which needs an accelerator
+    bits, group, symmetric = GRIDS[a.grid]
+    groups = {"group_0": {"targets": ["Linear"], "weights": {
+        "num_bits": bits, "type": "int", "symmetric": symmetric, "strategy": "group", "group_size": group}}}
+    options = {"config_groups": groups, "ignore": ["lm_head"]}
+    recipe = {"GPTQ": lambda: [GPTQModifier(**options)],
+              "AWQ": lambda: [AWQModifier(), QuantizationModifier(**options)]}[how]()
+    data = Dataset.from_dict({"input_ids": windows, "attention_mask": [[1] * WINDOW for _ in windows]})
+    model = AutoModelForCausalLM.from_pretrained(a.m, dtype=torch.float32)
+    oneshot(model=model, dataset=data, recipe=recipe, max_seq_length=WINDOW, num_calibration_samples=len(windows),
+            shuffle_calibration_samples=False, output_dir=a.o)
+
+
+def by_autoround(_, a, windows):
+    import torch
+    from auto_round import AutoRound
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    bits, group, symmetric = GRIDS[a.grid]
+    model = AutoModelForCausalLM.from_pretrained(a.m, dtype=torch.float32)
+    data = [{"input_ids": torch.tensor([w])} for w in windows]
+    made = AutoRound(model, AutoTokenizer.from_pretrained(a.m), bits=bits, group_size=group, sym=symmetric, dataset=data,
+                     seqlen=WINDOW, nsamples=len(windows), device_map="cpu")
+    made.quantize()
+    made.save_quantized(a.o, format="auto_gptq")
+    if not symmetric:
+        as_second_version(a.o, bits)
+
+
+def as_second_version(folder, bits):
+    """Zero points as they are: the first version of the format stores them minus one, where 0 is not to be told from 2^bits."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    tensors, mask = load_file(f"{folder}/model.safetensors"), (1 << bits) - 1
+    for name in [n for n in tensors if n.endswith(".qzeros")]:
+        words = tensors[name].long() & 0xFFFFFFFF
+        made = sum((((words >> at) + 1) & mask) << at for at in range(0, 32, bits))
+        tensors[name] = torch.where(made < 1 << 31, made, made - (1 << 32)).to(torch.int32)
+    save_file(tensors, f"{folder}/model.safetensors", {"format": "pt"})
+    with open(f"{folder}/config.json", encoding="utf-8") as f:
+        config = json.load(f)
+    config["quantization_config"]["checkpoint_format"] = "gptq_v2"
+    with open(f"{folder}/config.json", "w", encoding="utf-8") as f:
+        json.dump(config, f)
+    os.unlink(f"{folder}/quantization_config.json")
+
+
+def make(a):
+    """What a peer's process does."""
+    import torch
+
+    torch.set_num_threads(int(a.j))
+    with open(a.windows, encoding="utf-8") as f:
+        windows = json.load(f)
+    tool, _, how = a.make.partition(" ")
+    {"llm-compressor": by_compressor, "auto-round": by_autoround}[tool](how, a, windows)
+
+
+# --- all of them --------------------------------------------------------------------------------------------------------------
+
+
+CUT = """
+import json, sys
+from tokenizers import Tokenizer
+model, text, count, length, out = sys.argv[1:]
+count, length = int(count), int(length) - 1
+first = json.load(open(model + "/config.json"))["bos_token_id"]
+text = open(text, encoding="utf-8").read()
+read = Tokenizer.from_file(model + "/tokenizer.json").encode(text, add_special_tokens=False)
+if len(read.ids) < count * length: sys.exit("the text is too short")
+json.dump([[first] + read.ids[i * length : (i + 1) * length] for i in range(count)], open(out + ".json", "w"))
+open(out + ".txt", "w", encoding="utf-8").write(text[: read.offsets[count * length - 1][1]])
+"""
+
+
+def measured(command):
+    """Processor seconds and peak memory of a process: the file of its output is printed where it fails."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with tempfile.TemporaryFile() as log:
+            done = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, check=False).returncode
+            log.seek(0)
+            if done:
+                sys.stderr.write(log.read().decode("utf-8", "replace")[-3000:])
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        os.write(write, json.dumps([done, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024]).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as f:
+        done, seconds, memory = json.load(f)
+    os.waitpid(child, 0)
+    return done == 0, seconds, memory
+
+
+def candidates(a, grid, folder):
+    """(name, folder, seconds, MiB) of each checkpoint; a peer that fails is said, and left out."""
+    cut = os.path.join(folder, "cut")
+    for name in PEERS:
+        out = os.path.join(folder, f"{grid}-{name}".replace(" ", "_").replace(":", "_"))
+        good, seconds, memory = measured([a.p, os.path.abspath(__file__), "--make", name, "--grid", grid, "-m", a.m, "-o", out,
+                                          "--windows", cut + ".json", "-j", a.j])
+        if good:
+            yield name, out, seconds, memory
+        else:
+            print(f"{name}: failed on {grid}", file=sys.stderr)
+    for name, options in OURS.items():
+        out = os.path.join(folder, f"{grid}-pith-{name}".replace(":", "_"))
+        command = [variants.PITH, "quantize", a.m, "-o", out, *options.split(), "--weights", grid, "--calib", cut + ".txt",
+                   "--calib-tokens", str(a.c), "--seq-len", str(WINDOW), "--container", "compressed-tensors", "--threads", a.j,
+                   "--quiet"]
+        good, seconds, memory = measured(command)
+        if not good:
+            sys.exit(f"pith {name}: failed on {grid}")
+        yield "pith " + name, out, seconds, memory
+
+
+def table(a, grid, folder, texts):
+    made = list(candidates(a, grid, folder))
+    kl, _ = variants.losses(a.m, [(m[0], "@" + m[1]) for m in made], texts, folder, a.j)
+    best = {}
+    for text, names in texts.items():
+        peers = [[row[f] for f in names] for m, row in zip(made, kl) if m[0] in PEERS]
+        best[text] = min(peers, key=sum) if peers else None
+    for (name, _, seconds, memory), row in zip(made, kl):
+        cells = []
+        for text, names in texts.items():
+            value, half = variants.interval([row[f] for f in names])
+            cells.append(f"{value:.5f} ± {half:.5f}")
+            if best[text]:
+                mean = sum(best[text]) / len(names)
+                share, half = variants.interval([(row[f] - x) / mean for f, x in zip(names, best[text])])
+                cells.append(f"{1 + share:.3f} ± {half:.3f}")
+            else:
+                cells.append("-")
+        print(f"| {grid} | {name} | {' | '.join(cells)} | {seconds:.0f} | {memory:.0f} |", flush=True)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    p.add_argument("-p", help="the peers' Python")
+    p.add_argument("-m", default="models/probe")
+    p.add_argument("-t", action="append")
+    p.add_argument("-c", type=int, default=32768)
+    p.add_argument("-j", default="1")
+    p.add_argument("-n", type=int, default=12)
+    p.add_argument("-b", type=int, default=5600)
+    p.add_argument("-o")
+    p.add_argument("--make", help="what a process of PYTHON is asked for")
+    p.add_argument("--grid")
+    p.add_argument("--windows")
+    p.add_argument("grids", nargs="*", default=list(GRIDS))
+    a = p.parse_args()
+    if a.make:
+        return make(a)
+    if not a.p:
+        p.error("-p PYTHON is needed")
+    a.t = a.t or TEXTS
+    heads = "".join(f" KL, {os.path.basename(t)} | to the best peer |" for t in a.t)
+    print(f"| grid | by |{heads} seconds | MiB |\n|---|---|" + "---:|" * (2 * len(a.t) + 2), flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        cut = [CUT, a.m, "src/calib/builtin.txt", str(a.c // WINDOW), str(WINDOW), os.path.join(folder, "cut")]
+        subprocess.run([a.p, "-c", *cut], check=True)
+        texts = {t: list(variants.pieces(t, a.n, a.b, folder)) for t in a.t}
+        for grid in a.grids:
+            table(a, grid, folder, texts)
+    return None
+
+
+if __name__ == "__main__":
+    main()
