@@ -29,7 +29,7 @@ static const struct option options[] = {
      "line ends CR LF of that text: keep (default, with a warning) or lf"},
     {"tokens", 0, OPTION_COUNT, AT(q.tokens), "N", "how much of it at most (default 131072)"},
     {"seq-len", 0, OPTION_COUNT, AT(q.seq_len), "N", "in windows of what length (default 512)"},
-    {"batch", 0, OPTION_COUNT, AT(q.batch), "N", "windows a step (default 8)"},
+    {"batch", 0, OPTION_COUNT, AT(q.batch), "N", "windows a step (default 2)"},
     {"rate", 0, OPTION_REAL, AT(q.rate), "X", "steps X times as large (default 1)"},
     {"memory", 0, OPTION_SIZE, AT(q.memory), "SIZE",
      "hard ceiling (\"6G\"); refused at once when it cannot be met"},

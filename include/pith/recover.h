@@ -20,7 +20,7 @@ struct pith_recover_options {
     const char *crlf;      /* as for pith_quantize() */
     size_t tokens;         /* of it at most, default 131072 */
     size_t seq_len;        /* in windows of what length, default 512, at most the model's context */
-    size_t batch;          /* windows a step, default 8 */
+    size_t batch;          /* windows a step, default 2 */
     double rate;           /* of what the steps of parameters are by default; default 1 */
     uint64_t memory;       /* hard ceiling in bytes; 0: none */
     uint64_t seed;

@@ -9,7 +9,7 @@ static const struct pith_recover_options defaults = {
     .steps = "auto",
     .tokens = 131072,
     .seq_len = 512,
-    .batch = 8,
+    .batch = 2,
     .rate = 1,
 };
 

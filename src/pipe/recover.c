@@ -12,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* By default: parts of a scale, of the way to the next point, of a vector's size. */
-static const float rate_of_scales = 2e-3f, rate_of_weights = 2e-2f, rate_of_vectors = 2e-3f;
+/* By default: how far the outermost points move with their scales, and weights, as parts of the
+ * way to the next point; and parts of a vector's size. */
+static const float rate_of_scales = 2e-2f, rate_of_weights = 1e-3f, rate_of_vectors = 6e-3f;
 /* Of steps that are not counted beforehand. */
 enum { EVERY = 20, MOST_STEPS = 4000, PATIENCE = 3, LEAST_DECAY = 20, SAVED_SECONDS = 120 };
 static const double falls = 0.995; /* the held-out KL does so when it is below that of what was */
@@ -159,7 +160,8 @@ static enum pith_status train(struct pith_recover *r, struct pith_error *err)
     size_t *windows = pith_alloc(r->batch, sizeof *windows);
     enum pith_status s = o.list && windows ? PITH_OK : pith_fail_nomem(err, "the order of windows");
     if (s == PITH_OK && json_array_size(r->curve) == 0) {
-        s = pith_recover_measure(r, pith_recover_state(r, 0), &r->before, err);
+        s = pith_recover_start(r, err);
+        if (s == PITH_OK) s = pith_recover_measure(r, pith_recover_state(r, 0), &r->before, err);
         r->best = r->before;
         if (s == PITH_OK) s = note(r, r->before, err);
         if (s == PITH_OK) s = pith_recover_save(r, err);

@@ -43,7 +43,6 @@ struct pith_recover_linear {
 /* A block of the quantized model as its parameters make it. */
 struct pith_recover_block {
     struct pith_block block;
-    struct pith_block original; /* where weights begin; not loaded: no plan */
     struct pith_recover_linear *linear; /* [plan->linears] */
     float **weight, **bias, **vector;   /* as in struct pith_tape_grad; owned but for `weight` */
 };
@@ -117,6 +116,8 @@ enum pith_status pith_recover_list(struct pith_recover *r, struct pith_error *er
 enum pith_status pith_recover_open(struct pith_recover *r, uint32_t layer, float *p, bool gradients,
                                    struct pith_recover_block *b, struct pith_error *err);
 void pith_recover_close(struct pith_recover_block *b);
+/* Fills the parameters, which are 0, with where training begins. */
+enum pith_status pith_recover_start(struct pith_recover *r, struct pith_error *err);
 /* The last norm as `p` makes it. */
 void pith_recover_last_norm(struct pith_recover *r, const float *p);
 /* A vector's numbers as they are stored and read back: v[n] becomes that of the parameters. */
@@ -133,8 +134,8 @@ struct pith_recover_vector pith_recover_bias_of(const struct pith_recover *r, ui
 struct pith_recover_vector pith_recover_last_of(const struct pith_recover *r, bool bias);
 /* After a pass back: one step of AdamW for a block's parameters, and for the last norm's. */
 struct pith_recover_rates {
-    float scales, weights, vectors;
-    size_t step; /* from 1 */
+    float scales, weights, vectors; /* scales: of pith_trained_reach() */
+    size_t step;                    /* from 1 */
 };
 void pith_recover_step_block(struct pith_recover *r, uint32_t layer, struct pith_recover_block *b,
                              const struct pith_recover_rates *rates);

@@ -169,13 +169,8 @@ static enum pith_status open_linear(struct pith_recover *r, float *p, bool gradi
     struct pith_recover_linear *l = &b->linear[i];
     const uint32_t layer = b->block.layer;
     const size_t n = (size_t)w->w.rows * w->w.cols;
-    const bool moved = r->moved[(size_t)layer * r->model->plans.most_linears + i];
-    const struct pith_trained_case c = {.container = r->model->container,
-                                        .q = w->w.quant,
-                                        .original = b->original.plan && !moved
-                                                        ? &b->original.linear[i].w
-                                                        : NULL,
-                                        .weights = r->weights};
+    const struct pith_trained_case c = {
+        .container = r->model->container, .q = w->w.quant, .weights = r->weights};
     PITH_TRY(pith_trained_open(&l->matrix, r->backend, &c, err));
     l->on = true;
     l->values = pith_alloc_aligned((gradients ? 2 * n : n) + l->matrix.scales, sizeof *l->values);
@@ -239,8 +234,6 @@ enum pith_status pith_recover_open(struct pith_recover *r, uint32_t layer, float
     b->vector = pith_zalloc(l->vectors, sizeof *b->vector);
     const bool room = b->linear && b->weight && b->bias && b->vector;
     enum pith_status s = room ? PITH_OK : pith_fail_nomem(err, "a block");
-    if (s == PITH_OK && r->weights)
-        s = pith_block_load(r->original, layer, PITH_LOAD_MAPPED, &b->original, err);
     if (s == PITH_OK) s = open_parts(r, p, gradients, b, err);
     if (s != PITH_OK) pith_recover_close(b);
     return s;
@@ -260,8 +253,41 @@ void pith_recover_close(struct pith_recover_block *b)
     pith_free(b->bias);
     pith_free(b->vector);
     pith_block_free(&b->block);
-    if (b->original.plan) pith_block_free(&b->original);
     *b = (struct pith_recover_block){0};
+}
+
+/* Weights of one block, from those of the original. */
+static enum pith_status start_block(struct pith_recover *r, const struct pith_block *b,
+                                    const struct pith_block *original, struct pith_error *err)
+{
+    for (uint32_t i = 0; i < b->plan->linears; i++) {
+        const struct pith_trained_case c = {
+            .container = r->model->container, .q = b->linear[i].w.quant, .weights = true};
+        struct pith_trained t;
+        if (!c.q || r->moved[(size_t)b->layer * r->model->plans.most_linears + i]) continue;
+        PITH_TRY(pith_trained_open(&t, r->backend, &c, err));
+        pith_trained_begin(&t, r->backend, &original->linear[i].w,
+                           pith_recover_state(r, 0) +
+                               pith_recover_linear_at(r, b->layer, i)->at + t.scales);
+        pith_trained_free(&t);
+    }
+    return PITH_OK;
+}
+
+enum pith_status pith_recover_start(struct pith_recover *r, struct pith_error *err)
+{
+    for (uint32_t l = 0; r->weights && l < r->model->shape.layers; l++) {
+        struct pith_block b, original;
+        PITH_TRY(pith_block_load(r->model, l, PITH_LOAD_MAPPED, &b, err));
+        enum pith_status s = pith_block_load(r->original, l, PITH_LOAD_MAPPED, &original, err);
+        if (s == PITH_OK) {
+            s = start_block(r, &b, &original, err);
+            pith_block_free(&original);
+        }
+        pith_block_free(&b);
+        PITH_TRY(s);
+    }
+    return PITH_OK;
 }
 
 void pith_recover_last_norm(struct pith_recover *r, const float *p)
@@ -317,7 +343,8 @@ void pith_recover_step_block(struct pith_recover *r, uint32_t layer, struct pith
         if (!w->on) continue;
         const size_t at = pith_recover_linear_at(r, layer, i)->at;
         pith_trained_gradient(&w->matrix, r->backend, w->values, w->grad, w->scales);
-        step_span(r, at, w->matrix.scales, w->scales, rates->scales, rates->step);
+        step_span(r, at, w->matrix.scales, w->scales,
+                  rates->scales * pith_trained_reach(&w->matrix), rates->step);
         step_span(r, at + w->matrix.scales, w->matrix.weights, w->grad, rates->weights,
                   rates->step);
     }

@@ -9,7 +9,7 @@
 
 enum { LANES = 8 };
 static const float least_factor = 0.125f; /* of a scale: it does not change its sign */
-static const float within = 0.25f; /* of d: how far from its point a weight begins */
+static const float within = 0.998f; /* of the way to where a neighbour begins: a weight's at most */
 
 /* --- what can be learned ---------------------------------------------------------------------- */
 
@@ -55,6 +55,8 @@ static void find_points(struct pith_trained *t)
         const float down = t->level[i] - below, up = above - t->level[i];
         const float both = isfinite(down) && isfinite(up) ? (down + up) / 2 : fminf(down, up);
         t->apart[i] = isfinite(both) ? both : 1.0f;
+        t->down[i] = isfinite(down) ? down / 2 / t->apart[i] : 0.5f;
+        t->up[i] = isfinite(up) ? up / 2 / t->apart[i] : 0.5f;
     }
 }
 
@@ -63,7 +65,6 @@ enum pith_status pith_trained_open(struct pith_trained *t, struct pith_backend *
 {
     const struct pith_qmat *q = c->q;
     *t = (struct pith_trained){.from = q,
-                               .original = c->original,
                                .container = c->container,
                                .grid = pith_qmat_grid(q),
                                .now = *q};
@@ -131,6 +132,7 @@ struct rows {
     float *p, *values;
     struct pith_qmat *made; /* whose codes are wanted; NULL: none */
     float *dw, *d_scale;
+    const struct pith_weight *original;
 };
 
 static float offset_of(const struct pith_qmat *q, size_t index)
@@ -151,30 +153,25 @@ static void range_of(const struct pith_trained *t, float *lo, float *hi)
     }
 }
 
-/* Where a weight begins: at its point, or near that where the original's is. */
-static float first_of(float point, float apart, float original)
-{
-    const float off = (original - point) / apart;
-    return point + apart * (off > within ? within : off < -within ? -within : off);
-}
-
-/* What a row's weights are, before rounding; w holds the original's, where that is known. */
+/* What a row's weights are, before rounding. */
 static void place_weights(const struct pith_trained *t, uint32_t row, const uint8_t *codes,
                           float *p, float *w)
 {
     const struct pith_qmat *q = t->from;
     float lo, hi;
     range_of(t, &lo, &hi);
-    for (uint32_t c = 0; c < q->cols; c++) {
-        const size_t index = pith_qmat_scale_index(q, row, c / q->group);
-        const float zero = pith_qmat_zero(q, index), was = q->scales[index];
-        const float off = offset_of(q, index), apart = t->apart[codes[c]];
-        float at = t->level[codes[c]] - zero;
-        if (t->original && was != 0.0f) at = first_of(at, apart, (w[c] - off) / was);
-        float u = at + p[c] * apart;
-        if (u < lo - zero) p[c] = ((u = lo - zero) - at) / apart;
-        if (u > hi - zero) p[c] = ((u = hi - zero) - at) / apart;
-        w[c] = u * t->now.scales[index] + off;
+    for (uint32_t first = 0; first < q->cols; first += q->group) {
+        const size_t index = pith_qmat_scale_index(q, row, first / q->group);
+        const uint32_t last = q->cols - first < q->group ? q->cols : first + q->group;
+        const float zero = pith_qmat_zero(q, index), off = offset_of(q, index);
+        const float scale = t->now.scales[index], least = lo - zero, most = hi - zero;
+        for (uint32_t c = first; c < last; c++) {
+            const float at = t->level[codes[c]] - zero, apart = t->apart[codes[c]];
+            float u = at + p[c] * apart;
+            if (u < least) p[c] = ((u = least) - at) / apart;
+            if (u > most) p[c] = ((u = most) - at) / apart;
+            w[c] = u * scale + off;
+        }
     }
 }
 
@@ -189,7 +186,6 @@ static void values_task(void *ctx, size_t row, unsigned thread)
         return;
     }
     pith_qmat_get_codes(q, (uint32_t)row, codes);
-    if (r->t->original) pith_weight_decode(r->t->original, (uint32_t)row, 1, w);
     place_weights(r->t, (uint32_t)row, codes, r->p + r->t->scales + row * q->cols, w);
     pith_quantize_row(r->kern, &r->t->now, (uint32_t)row, w, r->made ? codes : NULL, w);
     if (r->made) pith_qmat_set_codes(r->made, (uint32_t)row, codes);
@@ -200,6 +196,35 @@ void pith_trained_values(struct pith_trained *t, struct pith_backend *b, float *
     struct rows r = {.t = t, .kern = pith_backend_kern(b), .p = p, .values = values};
     place_scales(t, p);
     pith_pool_run(pith_backend_pool(b), t->from->rows, values_task, &r);
+}
+
+/* --- where weights begin ---------------------------------------------------------------------- */
+
+/* A row's weights become their parameters. */
+static void begin_task(void *ctx, size_t row, unsigned thread)
+{
+    const struct rows *r = ctx;
+    const struct pith_qmat *q = r->t->from;
+    float *p = r->p + row * q->cols;
+    uint8_t *codes = r->t->codes + (size_t)thread * q->cols;
+    pith_qmat_get_codes(q, (uint32_t)row, codes);
+    pith_weight_decode(r->original, (uint32_t)row, 1, p);
+    for (uint32_t c = 0; c < q->cols; c++) {
+        const size_t index = pith_qmat_scale_index(q, (uint32_t)row, c / q->group);
+        const float scale = q->scales[index], point = r->t->level[codes[c]];
+        const float u = (p[c] - offset_of(q, index)) / scale + pith_qmat_zero(q, index);
+        const float off = (u - point) / r->t->apart[codes[c]];
+        const float edge = off < 0 ? r->t->down[codes[c]] : r->t->up[codes[c]];
+        const float size = fabsf(off), near = size <= edge ? size : fmaxf(2 * edge - size, 0.0f);
+        p[c] = scale == 0.0f || !isfinite(off) ? 0.0f : copysignf(within * near, off);
+    }
+}
+
+void pith_trained_begin(struct pith_trained *t, struct pith_backend *b,
+                        const struct pith_weight *original, float *p)
+{
+    struct rows r = {.t = t, .p = p, .original = original};
+    pith_pool_run(pith_backend_pool(b), t->from->rows, begin_task, &r);
 }
 
 /* --- gradients -------------------------------------------------------------------------------- */

@@ -1,15 +1,15 @@
 /* quant/trained.h: a quantized matrix while it learns from the gradient of a loss.
  *
- * What it is begins as what is stored, and every parameter p as 0:
+ * What it is begins as what is stored:
  *
  *     scale = round(scale_0 (1 + p)),   u = u_0 + p d,   value = (Q(u) - zero) scale
  *
- * u is a weight in units of its scale, d half the distance of the neighbours of the point of the
- * grid that is stored, Q the nearest point. u_0 is that point, or where the original's weight is,
- * but a quarter of d from it at most: those that rounding had to decide narrowly then change first,
- * and not all at once. So a step of a parameter is a part of a
- * scale, or of the way to the next point, whatever the matrix and its bits. Without `weights` Q(u)
- * is what is stored.
+ * u is a weight in units of its scale, u_0 the point of the grid that is stored, d half the
+ * distance of that point's neighbours, Q the nearest point. A scale's p begins as 0, a weight's as
+ * 0 or, by pith_trained_begin(), on the side where the original's weight is, as far from where the
+ * next point begins as that is, on either side of it: those that rounding had to decide narrowly
+ * change first. So a step of a parameter is a part of a scale, or of the way to the next point,
+ * whatever the matrix. Without `weights` Q(u) is what is stored.
  *
  * For gradients rounding counts as the identity (Bengio et al. 2013, "Estimating or propagating
  * gradients through stochastic neurons"), and a scale has those of the points that are taken:
@@ -28,7 +28,6 @@
 
 struct pith_trained {
     const struct pith_qmat *from; /* as it is stored; borrowed */
-    const struct pith_weight *original; /* borrowed; NULL: not known, or in other units */
     const struct pith_container *container;
     struct pith_grid grid;
     struct pith_qmat now; /* the same with scales as they are; it borrows all else */
@@ -36,13 +35,13 @@ struct pith_trained {
     size_t weights;       /* likewise */
     uint8_t *codes;       /* [threads][cols] scratch */
     float level[256], apart[256]; /* of each code: its point, and d */
+    float down[256], up[256];     /* and how far to where its neighbours' begin, in d */
 };
 /* What is to be trained. */
 struct pith_trained_case {
     const struct pith_container *container;
     const struct pith_qmat *q;
-    const struct pith_weight *original; /* as in struct pith_trained */
-    bool weights;                       /* these too */
+    bool weights; /* these too */
 };
 /* PITH_UNSUPPORTED names what of q cannot be learned; on failure *t owns nothing. */
 enum pith_status pith_trained_open(struct pith_trained *t, struct pith_backend *b,
@@ -53,9 +52,19 @@ static inline size_t pith_trained_count(const struct pith_trained *t)
 {
     return t->scales + t->weights;
 }
+/* How much of a scale is a step at its outermost point, of 2^bits points evenly spread around 0:
+ * what a scale's p changes by, where the outermost point is to move by one. */
+static inline float pith_trained_reach(const struct pith_trained *t)
+{
+    return 2.0f / (float)(1u << t->from->format->bits);
+}
 /* Bytes that pith_trained_open() takes. */
 uint64_t pith_trained_bytes(const struct pith_qmat *q, unsigned threads);
 
+/* Where weights begin, p[t->weights] of those parameters, from the original's matrix in the same
+ * units; what is stored is still what they come to. */
+void pith_trained_begin(struct pith_trained *t, struct pith_backend *b,
+                        const struct pith_weight *original, float *p);
 /* values[rows][cols] of the parameters p, and t->now's scales; p comes to lie within the grid. */
 void pith_trained_values(struct pith_trained *t, struct pith_backend *b, float *p, float *values);
 /* After it: from dW[rows][cols] to the gradients of the scales, d_scale[t->scales], and, where

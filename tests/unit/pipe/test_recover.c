@@ -284,7 +284,7 @@ static void divergence_falls(void **state)
         assert_ok(pith_recover_measure(&b.r, p, &before, &err), err);
         for (size_t step = 1; step <= 20; step++) {
             const float rate = 1.0f - (float)step / 21.0f;
-            const struct pith_recover_rates rates = {0.005f * rate, 0.1f * rate, 0.005f * rate,
+            const struct pith_recover_rates rates = {0.04f * rate, 0.1f * rate, 0.005f * rate,
                                                      step};
             assert_ok(pith_recover_train(&b.r, &window, &rates, &err), err);
         }

@@ -44,12 +44,10 @@ static void bench_close(struct bench *b)
     free(b->w);
 }
 
-static struct pith_trained_case case_of(const struct bench *b, bool original)
+static struct pith_trained_case case_of(const struct bench *b)
 {
-    return (struct pith_trained_case){.container = pith_container_find("compressed-tensors"),
-                                      .q = &b->q,
-                                      .original = original ? &b->original : NULL,
-                                      .weights = true};
+    return (struct pith_trained_case){
+        .container = pith_container_find("compressed-tensors"), .q = &b->q, .weights = true};
 }
 
 static const char *const grids[] = {"int2:g32",        "int3:g64:asym", "int4:g128", "int4:channel",
@@ -68,9 +66,10 @@ static void begins_as_it_is_stored(void **state)
             struct bench b;
             static float values[ROWS * COLS], stored[ROWS * COLS];
             bench_open(&b, grids[g]);
-            const struct pith_trained_case c = case_of(&b, original);
+            const struct pith_trained_case c = case_of(&b);
             assert_ok(pith_trained_open(&t, b.backend, &c, &err), err);
             float *p = calloc(pith_trained_count(&t), sizeof *p);
+            if (original) pith_trained_begin(&t, b.backend, &b.original, p + t.scales);
             pith_trained_values(&t, b.backend, p, values);
             pith_qmat_decode(&b.q, 0, ROWS, stored);
             for (size_t i = 0; i < (size_t)ROWS * COLS; i++)
@@ -95,7 +94,7 @@ static void weights_move_within_the_grid(void **state)
     struct bench b;
     static float values[ROWS * COLS], stored[ROWS * COLS];
     bench_open(&b, "int4:g64:asym");
-    const struct pith_trained_case c = case_of(&b, false);
+    const struct pith_trained_case c = case_of(&b);
     assert_ok(pith_trained_open(&t, b.backend, &c, &err), err);
     float *p = calloc(pith_trained_count(&t), sizeof *p), *of = p + t.scales;
     pith_qmat_decode(&b.q, 0, ROWS, stored);
@@ -114,6 +113,37 @@ static void weights_move_within_the_grid(void **state)
     bench_close(&b);
 }
 
+/* On the side of the original, and as far as it is, but not beyond where a neighbour begins. */
+static void weights_begin_beside_the_original(void **state)
+{
+    (void)state;
+    for (size_t g = 0; g < PITH_COUNT(grids); g++) {
+        struct pith_error err = {0};
+        struct pith_trained t;
+        struct bench b;
+        static float stored[ROWS * COLS];
+        size_t moved = 0;
+        bench_open(&b, grids[g]);
+        const struct pith_trained_case c = case_of(&b);
+        assert_ok(pith_trained_open(&t, b.backend, &c, &err), err);
+        float *p = calloc(pith_trained_count(&t), sizeof *p), *of = p + t.scales;
+        pith_trained_begin(&t, b.backend, &b.original, of);
+        pith_qmat_decode(&b.q, 0, ROWS, stored);
+        for (size_t i = 0; i < (size_t)ROWS * COLS; i++) {
+            const float off = b.w[i] - stored[i];
+            const float scale = b.q.scales[pith_qmat_scale_index(
+                &b.q, (uint32_t)(i / COLS), (uint32_t)(i % COLS) / b.q.group)];
+            if (scale == 0.0f || fabsf(off) <= 1e-6f * fabsf(b.w[i])) continue;
+            if (off * scale * of[i] < 0) fail_msg("%s: weight %zu begins beyond", grids[g], i);
+            moved += of[i] != 0.0f;
+        }
+        assert_true(moved > ROWS * COLS / 2);
+        pith_trained_free(&t);
+        free(p);
+        bench_close(&b);
+    }
+}
+
 static void gradients_are_those_of_the_definition(void **state)
 {
     (void)state;
@@ -123,7 +153,7 @@ static void gradients_are_those_of_the_definition(void **state)
         struct bench b;
         static float values[ROWS * COLS], dw[ROWS * COLS];
         bench_open(&b, grids[g]);
-        const struct pith_trained_case c = case_of(&b, true);
+        const struct pith_trained_case c = case_of(&b);
         assert_ok(pith_trained_open(&t, b.backend, &c, &err), err);
         float *p = calloc(pith_trained_count(&t), sizeof *p);
         float *by = calloc(t.scales + 1, sizeof *by);
@@ -151,7 +181,7 @@ static void what_cannot_be_trained_is_refused(void **state)
     struct pith_trained t;
     struct bench b;
     bench_open(&b, "int4:g128");
-    struct pith_trained_case c = case_of(&b, true);
+    struct pith_trained_case c = case_of(&b);
     struct pith_sparse *kept = pith_sparse_new(ROWS, 0);
     b.q.sparse = kept;
     assert_int_equal(pith_trained_open(&t, b.backend, &c, NULL), PITH_UNSUPPORTED);
@@ -175,6 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(begins_as_it_is_stored),
         cmocka_unit_test(weights_move_within_the_grid),
+        cmocka_unit_test(weights_begin_beside_the_original),
         cmocka_unit_test(gradients_are_those_of_the_definition),
         cmocka_unit_test(what_cannot_be_trained_is_refused),
     };
