@@ -9,7 +9,7 @@
  * is kept as a half. A row is told how many it may have. Beyond that, of a value those that are
  * nearest to the others stay among them; the range of a key grows by `step` quarters of a power of
  * two, as far as makes the sum of squared errors least: nothing is cut off but where cutting off
- * is best. */
+ * is best. Beyond halves their largest number is kept. */
 #ifndef PITH_NUM_KVQUANT_H
 #define PITH_NUM_KVQUANT_H
 
