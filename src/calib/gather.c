@@ -182,7 +182,7 @@ static void add_guided(const struct pith_gather *g, const struct pith_stats *st,
 struct differing {
     const struct pith_gather *g;
     const struct pith_guide_view *view; /* NULL: tokens count the same */
-    const float *x;
+    const float *x, *other;
     size_t dim;
 };
 
@@ -192,29 +192,33 @@ static void differ_row(void *ctx, size_t i, unsigned thread)
     const size_t token = d->g->token ? d->g->token[i] : d->g->seen + i;
     const float by = (float)(d->g->alpha * d->g->weight) *
                      (d->view ? pith_guide_weight(d->view, token) : 1);
-    const float *x = d->x + i * d->dim, *other = d->g->other + i * d->dim;
+    const float *x = d->x + i * d->dim, *other = d->other + i * d->dim;
     float *to = d->g->weighed + i * d->dim;
     (void)thread;
     for (size_t j = 0; j < d->dim; j++) to[j] = (other[j] - x[j]) * by;
 }
 
-static void add_drift(const struct pith_gather *g, const struct pith_stats *st, const float *x,
-                      size_t n)
+void pith_gather_add_drift(const struct pith_gather *g, const struct pith_stats *st,
+                           const struct pith_gather_drift *of)
 {
     const size_t dim = st->dim;
     for (uint32_t v = 0; v < st->views; v++) {
-        struct differing d = {.g = g, .view = g->view ? &g->view[v] : NULL, .x = x, .dim = dim};
-        pith_pool_run(pith_backend_pool(g->backend), n, differ_row, &d);
-        pith_gemm(g->backend, &(struct pith_gemm){.m = dim,
+        struct differing d = {.g = g,
+                              .view = g->view ? &g->view[v] : NULL,
+                              .x = of->x,
+                              .other = of->other,
+                              .dim = dim};
+        pith_pool_run(pith_backend_pool(g->backend), of->n, differ_row, &d);
+        pith_gemm(g->backend, &(struct pith_gemm){.m = of->rows,
                                                   .n = dim,
-                                                  .k = n,
-                                                  .a = g->weighed,
+                                                  .k = of->n,
+                                                  .a = g->weighed + of->first,
                                                   .a_rs = 1,
                                                   .a_cs = dim,
-                                                  .b = x,
+                                                  .b = of->x,
                                                   .b_rs = dim,
                                                   .b_cs = 1,
-                                                  .c = st->drift + v * dim * dim,
+                                                  .c = st->drift + (v * dim + of->first) * dim,
                                                   .ldc = dim,
                                                   .accumulate = true});
     }
@@ -249,7 +253,10 @@ bool pith_gather_tap(void *ctx, uint32_t site, const float *x, size_t n, size_t 
     if (g->view) add_guided(g, st, g->sums[site - g->first].squares, x, n);
     else if (st->hessian)
         pith_syrk(g->backend, st->hessian, dim, x, n, (float)(g->alpha * g->weight));
-    if (st->drift) add_drift(g, st, x, n);
+    if (st->drift)
+        pith_gather_add_drift(g, st,
+                              &(struct pith_gather_drift){
+                                  .x = x, .other = g->other, .n = n, .rows = dim});
     if (st->hessian) g->hessian_seconds += pith_clock() - start;
     return site - g->first == g->count - 1;
 }

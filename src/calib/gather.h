@@ -69,6 +69,14 @@ enum pith_status pith_gather_meet(struct pith_gather *g, const struct pith_acts 
 void pith_gather_keep(const struct pith_gather *g, uint32_t site, const float *x, size_t n);
 /* Adds what of a site's rows is no Hessian's. */
 void pith_gather_add(const struct pith_gather *g, uint32_t site, const float *x, size_t n);
+/* Adds to rows [first, first + rows) of a site's drift what its rows x differ from `other`, which
+ * the model as it was has in their place. */
+struct pith_gather_drift {
+    const float *x, *other;
+    size_t n, first, rows;
+};
+void pith_gather_add_drift(const struct pith_gather *g, const struct pith_stats *st,
+                           const struct pith_gather_drift *d);
 /* Finishes the averages when `good`, and frees what only the sums needed. */
 void pith_gather_end(struct pith_gather *g, bool good);
 

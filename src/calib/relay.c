@@ -31,9 +31,17 @@ static float *rows_of(const struct pith_gather *g, uint32_t site, size_t token)
     return at + (token - g->from) * g->stats[site - g->first].dim;
 }
 
+/* Those that the model as it was has in their place, of a single site. */
+static float *other_of(const struct pith_gather *g, size_t token)
+{
+    return rows_of(g, g->first, token) + g->here * g->stats[0].dim;
+}
+
 void pith_gather_keep(const struct pith_gather *g, uint32_t site, const float *x, size_t n)
 {
-    memcpy(rows_of(g, site, g->seen), x, n * g->stats[site - g->first].dim * sizeof *x);
+    const struct pith_stats *st = &g->stats[site - g->first];
+    memcpy(rows_of(g, site, g->seen), x, n * st->dim * sizeof *x);
+    if (st->drift) memcpy(other_of(g, g->seen), g->other, n * st->dim * sizeof *x);
 }
 
 enum pith_status pith_gather_spread(struct pith_gather *g, const struct pith_relay *relay,
@@ -43,7 +51,8 @@ enum pith_status pith_gather_spread(struct pith_gather *g, const struct pith_rel
     size_t width = 0;
     if (pith_ranks_alone(relay->ranks)) return PITH_OK;
     for (uint32_t i = 0; i < g->count; i++) width += g->stats[i].dim;
-    if (plan->needs & (PITH_NEED_GUIDED | PITH_NEED_DRIFT) || width > relay->width)
+    if (plan->needs & PITH_NEED_DRIFT) width *= 2;
+    if (plan->needs & PITH_NEED_GUIDED || width > relay->width)
         return pith_fail(err, PITH_UNSUPPORTED, "these statistics are not shared between ranks");
     g->relay = relay;
     g->from = g->seen = acts->first * acts->length;
@@ -173,12 +182,33 @@ static enum pith_status relay_hessian(struct pith_gather *g, const struct pith_a
     return s;
 }
 
+/* The same of the drift, which is not symmetric. */
+static enum pith_status relay_drift(struct pith_gather *g, const struct pith_acts *acts,
+                                    const struct pith_stats *st, struct pith_error *err)
+{
+    const size_t d = st->dim, rows = pith_relay_rows(g->relay, d);
+    for (size_t first = 0; first < d; first += rows) {
+        const size_t n = d - first < rows ? d - first : rows, bytes = n * d * sizeof *st->drift;
+        PITH_TRY(pass(g->relay->ranks, RECEIVE, st->drift + first * d, bytes, err));
+        for (size_t w = 0; w < acts->windows; w++) {
+            const size_t token = g->from + w * acts->length;
+            pith_gather_add_drift(
+                g, st,
+                &(struct pith_gather_drift){rows_of(g, g->first, token), other_of(g, token),
+                                            acts->length, first, n});
+        }
+        PITH_TRY(pass(g->relay->ranks, SEND, st->drift + first * d, bytes, err));
+    }
+    return pass(g->relay->ranks, SHARE, st->drift, d * d * sizeof *st->drift, err);
+}
+
 enum pith_status pith_gather_meet(struct pith_gather *g, const struct pith_acts *acts,
                                   struct pith_error *err)
 {
     for (uint32_t i = 0; g->relay && i < g->count; i++) {
         PITH_TRY(relay_sums(g, acts, i, err));
         if (g->stats[i].hessian) PITH_TRY(relay_hessian(g, acts, i, err));
+        if (g->stats[i].drift) PITH_TRY(relay_drift(g, acts, &g->stats[i], err));
     }
     return PITH_OK;
 }

@@ -38,12 +38,15 @@ static enum pith_status open_between(struct pith_run *r, struct pith_error *err)
     const uint64_t tokens = (uint64_t)r->cal.acts[0].windows * r->job->calib.length;
     const uint64_t bytes = tokens * pith_stages_width(&r->job->model->plans) * sizeof(float);
     if (!r->job->needs_round || pith_job_learns(r->job)) return PITH_OK;
-    if (r->job->needs_round & PITH_NEED_DRIFT) {
+    const bool alone = pith_ranks_alone(r->ranks);
+    if (r->job->needs_round & PITH_NEED_DRIFT && alone) {
         PITH_TRY(open_one(r, "pith.acts.between.float", bytes, &r->cal.between_float, err));
         return open_one(r, "pith.acts.between", bytes, &r->cal.between, err);
     }
-    if (!pith_ranks_alone(r->ranks))
-        return open_own(r, "pith.acts.between", bytes ? bytes : 1, &r->cal.between, err);
+    const uint64_t some = bytes ? bytes : 1;
+    if (r->job->needs_round & PITH_NEED_DRIFT)
+        PITH_TRY(open_own(r, "pith.acts.between.float", some, &r->cal.between_float, err));
+    if (!alone) return open_own(r, "pith.acts.between", some, &r->cal.between, err);
     char *path = pith_path_join(r->job->partial, "pith.acts.between");
     if (!path) return pith_fail_nomem(err, "a file's name");
     const uint64_t room = pith_disk_free(r->job->partial);
@@ -90,7 +93,8 @@ static size_t relay_width(const struct pith_job *job)
             sum += l->site[i].dim;
             widest = l->site[i].dim > widest ? l->site[i].dim : widest;
         }
-        const size_t width = job->needs_transform ? sum : widest;
+        const size_t one = job->needs_round & PITH_NEED_DRIFT ? 2 * widest : widest;
+        const size_t width = job->needs_transform && sum > one ? sum : one;
         most = width > most ? width : most;
     }
     return most;

@@ -21,13 +21,12 @@ static bool shares_experts(const struct pith_job *job)
 {
     return job->model->shape.moe.experts == 0 ||
            (job->needs_transform == 0 && !job->recipe.split->two_four &&
-            job->experts != PITH_EXPERTS_ALL);
+            !(job->needs_round & PITH_NEED_DRIFT) && job->experts != PITH_EXPERTS_ALL);
 }
 
 static bool shares_windows(const struct pith_job *job)
 {
-    const unsigned alone = PITH_NEED_GUIDED | PITH_NEED_DRIFT;
-    return !pith_job_learns(job) && !((job->needs_round | job->needs_transform) & alone) &&
+    return !pith_job_learns(job) && !(job->needs_round & PITH_NEED_GUIDED) &&
            shares_experts(job) && whole_pages(job);
 }
 

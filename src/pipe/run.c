@@ -50,7 +50,7 @@ static enum pith_status acts_intact(const struct pith_run *r, size_t n, bool *in
     /* A model's last block leaves none. */
     if (!pith_job_calibrates(r->job) || n == r->job->model->shape.layers + 1) return PITH_OK;
     PITH_TRY(digest_acts(r->ranks, &r->cal.acts[0], hex, err));
-    PITH_TRY(digest_acts(NULL, &r->cal.learn.acts[0], of_float, err));
+    PITH_TRY(digest_acts(r->ranks, &r->cal.learn.acts[0], of_float, err));
     *intact = is_noted(last, "activations", hex) && is_noted(last, "float_activations", of_float);
     return pith_ranks_share(r->ranks, 0, intact, sizeof *intact, err);
 }
@@ -115,8 +115,10 @@ static enum pith_status finish_unit(struct pith_run *r, json_t *unit, const stru
     f->acts = NULL;
     if (r->ranks) PITH_TRY(pith_scratch_file_check(&r->cal.sent, "pith.acts.sent", err));
     /* Only this thread speaks with other ranks. */
-    if (acts && r->ranks) PITH_TRY(note_acts(unit, "activations", r->ranks, acts, err));
-    else if (acts) {
+    if (acts && r->ranks) {
+        PITH_TRY(note_acts(unit, "activations", r->ranks, acts, err));
+        PITH_TRY(note_acts(unit, "float_activations", r->ranks, &r->cal.learn.acts[0], err));
+    } else if (acts) {
         f->left = *acts; /* the next unit reads them and writes elsewhere */
         f->left_float = r->cal.learn.acts[0];
         f->acts = &f->left;

@@ -219,7 +219,6 @@ static enum pith_status round_linear(struct pith_work *w, const struct pith_choi
     struct pith_run *r = w->run;
     struct pith_linear_weights *l = &w->block.linear[c->linear];
     struct pith_kept kept = {0};
-    PITH_TRY(keep_twin(w, c, err));
     enum pith_status s = split_linear(w, c, stats, &kept, err);
     const struct pith_round_job job = {
         .backend = r->job->backend,
@@ -361,7 +360,9 @@ static enum pith_status begin_one(struct pith_work *w, const struct rounding *a,
     const struct pith_stats own = a->stats ? stats_of(w, c, a->stats) : (struct pith_stats){0};
     const struct pith_stats *known = a->stats ? &own : NULL;
     if (c->prune && !c->grid.format) return prune_linear(w, c, known, err);
-    if (!c->grid.format || a->owner[i] != pith_ranks_own(r->ranks)) return PITH_OK;
+    if (!c->grid.format) return PITH_OK;
+    PITH_TRY(keep_twin(w, c, err));
+    if (a->owner[i] != pith_ranks_own(r->ranks)) return PITH_OK;
     PITH_TRY(round_linear(w, c, known, a->global[i], &a->made[i], err));
     a->made[i].q.input = pith_inputs_make(r->job, c, known);
     return PITH_OK;

@@ -42,7 +42,7 @@ tried() { # RECIPE...: each on 1 to 4 ranks
         is_same "$kind, $r, $count ranks" "$work/one-$name" "$work/two-$name"
     done
 }
-recipes="rtn gptq awq fp8-static nvfp4 quarot sparsegpt squeezellm autoround"
+recipes="rtn gptq awq fp8-static nvfp4 quarot sparsegpt squeezellm autoround qep gptaq"
 [ -z "${PITH_TEST_ALL:-}" ] || recipes=$("$pith" recipes | awk '/^  [a-z]/ { print $1 }')
 count=1
 # shellcheck disable=SC2086
