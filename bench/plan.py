@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """What pith plan --for pith says against what pith bench measures here, combination by combination: own memory, the cache's
-bytes, tokens a second of a prompt, of one sequence and of several, each against the roof measured beside that run.
+bytes, tokens a second of a prompt, of one sequence and of several, foretold from what the kernels took just before that run.
 
   bench/plan.py [--pith build/pith] [--make build/tools/make_synthetic] [--reps 3] [--models FOLDER] [--markdown]
+
+One thread, and processor time on both sides, which others at work on the machine disturb less than the clock's.
 
 Models of known shapes with random weights are made in FOLDER (default: a temporary one), of few layers, so that all runs
 together take minutes. The load of the machine is told beside each, as bench's roof moves with it.
@@ -17,7 +19,8 @@ import tempfile
 
 # shape and layers; formats of the linears; caches, depths and sequences
 MODELS = (("middle", "12"), ("llama-3.2-1b", "3"), ("middle-moe", "8"))
-WEIGHTS = ("none", "int8", "int4:g128", "q4_k")
+WEIGHTS = ("none", "int8:channel", "int4:g128", "q4_k")
+HEADS = {"q4_k": "q6_k"}  # of files of llama.cpp's types
 CACHES = (("bf16", 512, 1), ("int8:token", 1024, 4))
 PROMPT, GEN = 256, 16
 
@@ -29,43 +32,48 @@ def run(*arguments):
     return json.loads(r.stdout)
 
 
-def device(folder, roof):
-    """The machine as bench found it beside the run: a file of hardware."""
+def device(o, folder, weights, kv):
+    """The machine as it is just before the run: a file of hardware with what these kernels take."""
+    told = [x for g in (weights, HEADS.get(weights, "none")) if g != "none" for x in ("--weights", g)]
     path = os.path.join(folder, "this.json")
-    with open(path, "w") as f:
-        json.dump({"hardware": "this", "bandwidth": roof["read"], "f32": roof["f32"], "bf16": roof["bf16"],
-                   "int8": roof["int8"], "cpu": True}, f)
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(run(o.pith, "hardware", "this", *told, "--kv", kv, "--threads", "1", "--json"), f)
     return path
 
 
-def plan(pith, model, weights, kv, hardware, users, prompt, gen):
+def plan(pith, model, weights, kv, hardware, users, context, prompt, gen):
     return run(pith, "plan", model, "--for", "pith", "--weights", weights, "--kv", kv, "--hardware", hardware, "--users",
-               str(users), "--context", str(prompt + gen), "--prompt", str(prompt), "--gen", str(gen), "--json")["rows"][0]
+               str(users), "--context", str(context), "--prompt", str(prompt), "--gen", str(gen), "--json")["rows"][0]
 
 
-def own(row, depth):
+def own(row):
     """Bytes of its own: without what stays in the checkpoint's file, which is mapped."""
     parts = row["weight_parts"]
+    if row["weights"] in HEADS:  # the head is a packed matrix beside the embedding
+        return row["total_bytes"] - parts["norms"]
     mapped = row["weight_bytes"] if row["recipe"] == "none" else parts["embeddings"] + parts["head"] + parts["norms"]
     return row["total_bytes"] - mapped
 
 
 def combination(o, folder, model, weights, kv, depth, sequences):
     told = [] if weights == "none" else ["--weights", weights]
+    told += ["--head", HEADS[weights]] if weights in HEADS else []
+    hardware = device(o, folder, weights, kv)
     b = run(o.pith, "bench", model, *told, "--kv", kv, "--depth", str(depth), "--prompt", str(PROMPT), "--gen", str(GEN),
-            "--sequences", str(sequences), "--reps", str(o.reps), "--json")
-    hardware = device(folder, b["roof"])
-    one = plan(o.pith, model, weights, kv, hardware, 1, depth, GEN)
-    prompt = plan(o.pith, model, weights, kv, hardware, 1, PROMPT, 1)
-    whole = plan(o.pith, model, weights, kv, hardware, 1, depth + PROMPT - GEN, GEN)
-    ratios = {"memory": own(whole, depth) / b["memory_own"],
-              "prefill": prompt["first_token_seconds"] and PROMPT / prompt["first_token_seconds"]
-              / b["prefill"]["tokens_per_second"]["median"],
-              "decode": one["tokens_per_second"] / b["decode"]["tokens_per_second"]["median"],
-              "cache": one["kv_bytes_per_token"] * (depth + GEN / 2) / b["decode"]["kv_bytes"]}
+            "--sequences", str(sequences), "--reps", str(o.reps), "--threads", "1", "--json")
+    most = depth + PROMPT
+    one = plan(o.pith, model, weights, kv, hardware, 1, most, depth, GEN)
+    # Prompts are read behind `depth` positions: as if the last of a longer one.
+    long, short = (plan(o.pith, model, weights, kv, hardware, 1, most + 1, n, 1)["first_token_seconds"] for n in (most, depth))
+    whole = plan(o.pith, model, weights, kv, hardware, 1, most, PROMPT, GEN)
+    memory = own(whole) + (sequences - 1) * one["kv_bytes_per_token"] * (depth + GEN)
+    ratios = {"memory": memory / b["memory_own"],
+              "cache": one["kv_bytes_per_token"] * (depth + (GEN - 1) / 2) / b["decode"]["kv_bytes"],
+              "prefill": b["prefill"]["processor_seconds"]["median"] / (long - short),
+              "decode": b["decode"]["processor_seconds"]["median"] / one["token_seconds"]}
     if sequences > 1:
-        many = plan(o.pith, model, weights, kv, hardware, sequences, depth, GEN)
-        ratios["together"] = many["tokens_per_second"] / b["decode_many"]["tokens_per_second"]["median"]
+        many = plan(o.pith, model, weights, kv, hardware, sequences, most, depth, GEN)
+        ratios["together"] = b["decode_many"]["processor_seconds"]["median"] / many["token_seconds"]
     return ratios, os.getloadavg()[0], b["roof"]["read"] / 1e9
 
 

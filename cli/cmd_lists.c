@@ -15,16 +15,31 @@ struct settings {
     struct common common;
     const char *format;
     bool keys;
+    struct text_list weights, caches;
 };
 
+#define FORMAT_OPTION                                                                              \
+    {"format",                                                                                     \
+     0,                                                                                            \
+     OPTION_TEXT,                                                                                  \
+     offsetof(struct settings, format),                                                            \
+     "NAME",                                                                                       \
+     "the whole table as text, markdown, csv or json (default: a narrow view of it)"}
 static const struct option options[] = {
-    {"format", 0, OPTION_TEXT, offsetof(struct settings, format), "NAME",
-     "the whole table as text, markdown, csv or json (default: a narrow view of it)"},
+    FORMAT_OPTION,
     /* The rest is for recipes. */
     {"keys", 0, OPTION_FLAG, offsetof(struct settings, keys), NULL,
      "what a recipe FILE.json may hold, instead"},
 };
 enum { OPTIONS = 1, RECIPE_OPTIONS = sizeof options / sizeof options[0] };
+
+static const struct option hardware_options[] = {
+    FORMAT_OPTION,
+    {"weights", 0, OPTION_LIST, offsetof(struct settings, weights), "GRID",
+     "of this machine: what pith's products with matrices on that grid take, too; may repeat"},
+    {"kv", 0, OPTION_LIST, offsetof(struct settings, caches), "GRID",
+     "and attention over such a cache (default beside --weights: bf16); may repeat"},
+};
 
 /* A value of a flat object as the text of a cell. */
 static json_t *cell_of(const json_t *v)
@@ -300,6 +315,15 @@ static int run_recipes(void *settings, const struct text_list *operands)
                       pith_recipes_json);
 }
 
+/* With kernels where some are asked for. */
+static enum pith_status measure_hardware(const struct settings *s, struct pith_context *context,
+                                         char **report, struct pith_error *err)
+{
+    const struct pith_list weights = as_list(&s->weights), caches = as_list(&s->caches);
+    if (weights.count + caches.count == 0) return pith_hardware_measure(context, report, err);
+    return pith_hardware_measure_kernels(context, &weights, &caches, report, err);
+}
+
 static int run_hardware(void *settings, const struct text_list *operands)
 {
     struct settings *s = settings;
@@ -307,12 +331,18 @@ static int run_hardware(void *settings, const struct text_list *operands)
     struct pith_context *context;
     struct pith_error err = {0};
     char *report = NULL;
-    if (!name || !pith_name_equal(name, "this"))
+    const bool here = name && pith_name_equal(name, "this");
+    if (!here && s->weights.count + s->caches.count)
+        return usage_failure(&s->common,
+                             "--%s does nothing here: kernels are measured of the machine at hand,"
+                             " pith hardware this",
+                             s->weights.count ? "weights" : "kv");
+    if (!here)
         return print_list(s, name, "hardware", pith_hardware_json);
     int rc = check_format(&s->common, s->format);
     if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
     if (rc != EXIT_DONE) return rc;
-    if (pith_hardware_measure(context, &report, &err) != PITH_OK)
+    if (measure_hardware(s, context, &report, &err) != PITH_OK)
         rc = report_failure(&s->common, &err);
     else if (s->common.json) printf("%s", report);
     else {
@@ -371,12 +401,13 @@ const struct command command_hardware = {
     .max_operands = 1,
     .examples = "  pith hardware\n"
                 "  pith hardware h100-sxm\n"
-                "  pith hardware this --json > this.json\n",
+                "  pith hardware this --json > this.json\n"
+                "  pith hardware this --weights int4:g128 --kv int8:token --json > this.json\n",
     .details =
         "'this' is the machine at hand, measured. A row as --json prints it, changed as wanted,\n"
         "is what pith plan --hardware FILE.json reads.\n",
-    .options = options,
-    .option_count = OPTIONS,
+    .options = hardware_options,
+    .option_count = sizeof hardware_options / sizeof hardware_options[0],
     .settings_size = sizeof(struct settings),
     .plain = true,
     .run = run_hardware,

@@ -63,6 +63,15 @@ PITH_API enum pith_status pith_hardware_json(char **report, struct pith_error *e
 PITH_API enum pith_status pith_hardware_measure(struct pith_context *context, char **report,
                                                 struct pith_error *err);
 
+/* The same with "kernels": what pith's own products of matrices on those grids, and attention over
+ * caches of those formats (none named: bf16), take here with few rows and with many. A plan for
+ * pith on such a row adds these up in place of a share of the roofline. Some seconds for each.
+ * PITH_UNSUPPORTED for a grid that nothing can be put on as it is read. */
+PITH_API enum pith_status pith_hardware_measure_kernels(struct pith_context *context,
+                                                        const struct pith_list *weights,
+                                                        const struct pith_list *caches,
+                                                        char **report, struct pith_error *err);
+
 /* A page with tables and charts made from such a report (pith_text_free() it). PITH_FORMAT: it is
  * none. */
 PITH_API enum pith_status pith_plan_html(const char *report, char **html, struct pith_error *err);

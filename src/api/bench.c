@@ -147,8 +147,9 @@ static json_t *roof_report(const struct pith_roof_sample *r)
 static json_t *prompt_report(const struct pith_bench_options *o, const struct pith_speed *s)
 {
     const double speed = s->prefill_operations / s->first_token.median;
-    return json_pack("{s:I, s:o, s:f, s:o, s:f, s:f, s:s, s:i, s:o}", "tokens",
+    return json_pack("{s:I, s:o, s:o, s:f, s:o, s:f, s:f, s:s, s:i, s:o}", "tokens",
                      (json_int_t)o->prompt, "first_token_seconds", spread(s->first_token),
+                     "processor_seconds", spread(s->first_processor),
                      "cold_first_token_seconds", s->cold_first_token, "tokens_per_second",
                      rate(s->first_token, (double)o->prompt), "operations", s->prefill_operations,
                      "operations_per_second", speed, "peak", s->peak, "byte_products",
@@ -158,8 +159,9 @@ static json_t *prompt_report(const struct pith_bench_options *o, const struct pi
 static json_t *gen_report(const struct pith_bench_options *o, const struct pith_speed *s)
 {
     const double bytes = s->weight_bytes + s->kv_bytes, speed = bytes / s->token.median;
-    return json_pack("{s:I, s:o, s:o, s:f, s:f, s:f, s:f, s:o}", "tokens", (json_int_t)o->gen,
-                     "token_seconds", spread(s->token), "tokens_per_second", rate(s->token, 1),
+    return json_pack("{s:I, s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:o}", "tokens", (json_int_t)o->gen,
+                     "token_seconds", spread(s->token), "processor_seconds",
+                     spread(s->token_processor), "tokens_per_second", rate(s->token, 1),
                      "bytes_per_token", bytes, "weight_bytes", s->weight_bytes, "kv_bytes",
                      s->kv_bytes, "bytes_per_second", speed, "fraction_of_bandwidth",
                      spread(s->of_bandwidth));
@@ -168,9 +170,10 @@ static json_t *gen_report(const struct pith_bench_options *o, const struct pith_
 static json_t *many_report(const struct pith_bench_options *o, const struct pith_speed *s)
 {
     const double bytes = s->many.weight_bytes + s->many.kv_bytes;
-    return json_pack("{s:I, s:I, s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:o}", "sequences",
+    return json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:o}", "sequences",
                      (json_int_t)o->sequences, "tokens", (json_int_t)o->gen, "step_seconds",
-                     spread(s->many.step), "tokens_per_second",
+                     spread(s->many.step), "processor_seconds", spread(s->many.processor),
+                     "tokens_per_second",
                      rate(s->many.step, (double)o->sequences), "times_one",
                      spread(s->many.times_one), "bytes_per_step", bytes, "weight_bytes",
                      s->many.weight_bytes, "kv_bytes", s->many.kv_bytes, "cache_bytes",

@@ -126,7 +126,8 @@ static struct pith_deployment deploy(const struct plan_made *p, struct plan_case
                                 .kv = &k->kv,
                                 .engine = k->need,
                                 .demand = k->demand,
-                                .memory = at->memory};
+                                .memory = at->memory,
+                                .threads = at->h ? at->h->threads : 0};
     const unsigned most = at->h ? at->h->most : 1;
     for (k->devices = at->devices ? at->devices : 1;; k->devices *= 2) {
         d.over = pith_spread_devices(&p->model, k->need, k->devices);

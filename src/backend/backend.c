@@ -105,9 +105,14 @@ size_t pith_backend_bytes(unsigned threads)
            sizeof(struct pith_backend);
 }
 
+size_t pith_mode_integer_bytes(enum pith_mode mode, size_t rows, size_t cols)
+{
+    return SHARED_FLOATS * sizeof(float) + pith_bytes_slab_bytes(mode, rows, cols);
+}
+
 size_t pith_backend_integer_bytes(const struct pith_backend *b, size_t rows, size_t cols)
 {
-    return SHARED_FLOATS * sizeof(float) + pith_bytes_slab_bytes(b, rows, cols);
+    return pith_mode_integer_bytes(b->mode, rows, cols);
 }
 
 size_t pith_backend_prepared_bytes(void)

@@ -55,6 +55,8 @@ enum pith_mode { PITH_MODE_EXACT, PITH_MODE_FAST, PITH_MODE_BF16 };
 enum pith_status pith_backend_set_mode(struct pith_backend *b, enum pith_mode mode,
                                        struct pith_error *err);
 enum pith_mode pith_backend_mode(const struct pith_backend *b);
+/* pith_backend_integer_bytes() of any backend in a mode. */
+size_t pith_mode_integer_bytes(enum pith_mode mode, size_t rows, size_t cols);
 /* What bf16 takes, in bytes. */
 size_t pith_backend_bf16_bytes(unsigned threads);
 /* Takes the memory of what pith_linear() makes of x, 8 MiB, unless it is there: before the first

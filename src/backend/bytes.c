@@ -50,9 +50,9 @@ struct pith_byte_slab {
 };
 
 /* Pages are whole from its start on: what lies behind x is in the last ones. */
-size_t pith_bytes_slab_bytes(const struct pith_backend *b, size_t rows, size_t cols)
+size_t pith_bytes_slab_bytes(enum pith_mode mode, size_t rows, size_t cols)
 {
-    const size_t all = sizeof(struct pith_byte_slab), each = b->mode == PITH_MODE_FAST ? 1 : 3;
+    const size_t all = sizeof(struct pith_byte_slab), each = mode == PITH_MODE_FAST ? 1 : 3;
     const uint64_t x = pith_huge_bytes(pith_times_bytes(rows, cols * each));
     const uint64_t rest = pith_huge_bytes(all) - PITH_HUGE_PAGE * (WORDS * 4 / PITH_HUGE_PAGE);
     if (rows <= PITH_VECTORS) return 0;

@@ -51,7 +51,7 @@ size_t pith_reading_tasks(const struct pith_backend *b, size_t bytes);
 struct pith_byte_slab;
 enum pith_status pith_bytes_open(struct pith_byte_slab **out, struct pith_error *err);
 /* What so many rows of so many columns touch of it. */
-size_t pith_bytes_slab_bytes(const struct pith_backend *b, size_t rows, size_t cols);
+size_t pith_bytes_slab_bytes(enum pith_mode mode, size_t rows, size_t cols);
 /* Whether many rows are multiplied with that matrix as integers, in the backend's mode. */
 bool pith_bytes_fits(const struct pith_backend *b, const struct pith_pack *pack);
 /* Whether that matrix has an integer product with x on the grid of its input, in any mode. */

@@ -156,6 +156,8 @@ enum pith_status pith_file_stat(const char *path, uint64_t *size, int64_t *modif
 
 /* Monotonic seconds since an arbitrary start. */
 double pith_clock(void);
+/* Seconds that the process has had processors for, all threads together. */
+double pith_processor_clock(void);
 
 /* Largest resident set of this process so far, in bytes: all of it, and (0 where unknown)
  * now-resident anonymous memory, which leaves mapped files out. */

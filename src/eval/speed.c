@@ -30,6 +30,7 @@ struct timing {
     size_t done;
     double asked;
     double *seconds[KINDS];           /* [reps] each */
+    double *processor[KINDS];         /* [reps] each: what all threads had of processors */
     double *of_roof[KINDS];           /* [reps] each: of the peak, of the bandwidth */
     double *times_one;                /* [reps] */
     struct pith_roof_sample *samples; /* [KINDS reps + 1], of which 0 .. sampled are there */
@@ -185,9 +186,12 @@ static enum pith_status time_one(struct timing *t, enum kind kind, size_t i, str
 {
     const struct pith_speed_job *job = t->job;
     double *seconds = &t->seconds[kind][i], *part = &t->of_roof[kind][i];
+    const double worked = pith_processor_clock();
     if (kind == PROMPT) PITH_TRY(time_prompt(t, seconds, err));
     else if (kind == TOKENS) PITH_TRY(time_tokens(t, job->gen, seconds, err));
     else PITH_TRY(time_steps(t, job->gen, seconds, err));
+    t->processor[kind][i] =
+        (pith_processor_clock() - worked) / (kind == PROMPT ? 1 : (double)job->gen);
     const struct pith_roof_sample *before = &t->samples[t->sampled];
     struct pith_roof_sample *after = &t->samples[++t->sampled];
     pith_roof_measure(t->roof, after);
@@ -227,6 +231,7 @@ static void layout(struct pith_arena *a, struct timing *t)
     t->span = pith_arena_take(a, t->sequences, sizeof *t->span);
     for (int i = 0; i < KINDS; i++) {
         t->seconds[i] = pith_arena_take(a, job->reps, sizeof *t->seconds[i]);
+        t->processor[i] = pith_arena_take(a, job->reps, sizeof *t->processor[i]);
         t->of_roof[i] = pith_arena_take(a, job->reps, sizeof *t->of_roof[i]);
     }
     t->times_one = pith_arena_take(a, job->reps, sizeof *t->times_one);
@@ -319,6 +324,7 @@ static void summarize_many(struct timing *t, struct pith_speed *out)
     const size_t n = t->sequences;
     if (n == 1) return;
     out->many.step = pith_spread_of(t->seconds[MANY], job->reps);
+    out->many.processor = pith_spread_of(t->processor[MANY], job->reps);
     out->many.of_bandwidth = pith_spread_of(t->of_roof[MANY], job->reps);
     out->many.times_one = pith_spread_of(t->times_one, job->reps);
     out->many.weight_bytes = pith_speed_weight_bytes(job->model, n);
@@ -332,6 +338,8 @@ static void summarize(struct timing *t, struct pith_speed *out)
     const struct pith_speed_job *job = t->job;
     const size_t prompts = job->prompt ? job->reps : 0, gens = job->gen ? job->reps : 0;
     out->first_token = pith_spread_of(t->seconds[PROMPT], prompts);
+    out->first_processor = pith_spread_of(t->processor[PROMPT], prompts);
+    out->token_processor = pith_spread_of(t->processor[TOKENS], gens);
     out->of_peak = pith_spread_of(t->of_roof[PROMPT], prompts);
     out->token = pith_spread_of(t->seconds[TOKENS], gens);
     out->of_bandwidth = pith_spread_of(t->of_roof[TOKENS], gens);

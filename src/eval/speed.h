@@ -62,6 +62,8 @@ struct pith_speed_job {
 struct pith_speed {
     /* Seconds from the start of a prompt to its first token, and of one token after it. */
     struct pith_spread first_token, token;
+    /* Of the same: seconds that all threads together had processors for. */
+    struct pith_spread first_processor, token_processor;
     /* Bytes a second of a token by roof.read_all; operations a second of a prompt by the peak (of
      * bytes: divided by their products): each repetition by the mean of the measurements just
      * before and after it. */
@@ -75,7 +77,7 @@ struct pith_speed {
     /* Of the sequences together: seconds of a step, fraction of the bandwidth, their tokens a
      * second by those of one just before; bytes that a step reads, and that they take. */
     struct {
-        struct pith_spread step, of_bandwidth, times_one;
+        struct pith_spread step, processor, of_bandwidth, times_one;
         double weight_bytes, kv_bytes, cache_bytes;
     } many;
     struct pith_roof_sample roof; /* medians of the measurements around all that was timed */

@@ -1,5 +1,7 @@
 #include "plan/forecast.h"
 
+#include "plan/kernels.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -42,6 +44,13 @@ struct base {
     double layer;      /* seconds that a layer takes beside its bytes */
     double cache_read; /* bytes that a user's step reads, halfway through the answer */
 };
+
+/* What the machine's own kernels take where these were measured, else what the roofline says. */
+static double by_kernels(const struct base *b, const struct pith_kernel_step *step, double roof)
+{
+    const double seconds = pith_kernels_seconds(b->d, b->h, step);
+    return seconds > 0 ? seconds : roof;
+}
 
 /* Attention multiplies in 16 bits: as many operations of the linears' unit take as long. */
 static double in_unit(const struct base *b, double ops)
@@ -93,7 +102,7 @@ static double step(const struct base *b, double users, enum pith_roof_bound *bou
     add_links(b, at_once, &w);
     const double t = seconds(b, &w, bound);
     if (out) *out = w;
-    return t;
+    return by_kernels(b, &(struct pith_kernel_step){at_once, 1, depth}, t);
 }
 
 /* So many prompts together. */
@@ -112,7 +121,10 @@ static double prefill(const struct base *b, double prompts)
                prompts * head,
         .unit = b->unit};
     add_links(b, tokens, &w);
-    return seconds(b, &w, NULL) + (chunks - 1) * s->layers * b->layer;
+    const double roof = seconds(b, &w, NULL) + (chunks - 1) * s->layers * b->layer;
+    return chunks * by_kernels(b,
+                               &(struct pith_kernel_step){prompts, prompt / chunks, prompt / 2},
+                               roof / chunks);
 }
 
 /* All users' prompts, of which the engine takes as many at once as its chunk holds. */

@@ -14,7 +14,7 @@ static const struct pith_hardware rows[] = {
 #define PITH_HARDWARE(name, vendor, title, memory, bandwidth, link, ops, most, watts, price,       \
                       price_source, source, fnuz, cpu, capability)                                 \
     {name,  vendor,       title,  memory, bandwidth, link, ops, most, watts,                       \
-     price, price_source, source, fnuz,   cpu,       0,    0,   0,   capability},
+     price, price_source, source, fnuz,   cpu,       0,    0,   0,   capability, 0, NULL},
 #include "plan/hardware.def"
 #undef PITH_HARDWARE
 };

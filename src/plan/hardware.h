@@ -2,6 +2,7 @@
 #ifndef PITH_PLAN_HARDWARE_H
 #define PITH_PLAN_HARDWARE_H
 
+#include "base/json.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -36,6 +37,8 @@ struct pith_hardware {
      * bytes, where someone measured it; 0: what the engine reaches. */
     double reached_memory, reached_arithmetic, layer_seconds;
     unsigned capability; /* compute capability times ten: 89; 0: no CUDA */
+    unsigned threads;      /* of pith on a CPU; 0: not told */
+    const json_t *kernels; /* of pith, as measured there (plan/kernels.h); borrowed, or NULL */
 };
 /* By name in any case, or the first whose name goes on behind it with a "-" ("h100": h100-sxm);
  * NULL when there is none. */

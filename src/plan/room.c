@@ -1,6 +1,7 @@
 #include "plan/room.h"
 
 #include "base/mem.h"
+#include "plan/own.h"
 
 #include <math.h>
 #include <string.h>
@@ -36,11 +37,12 @@ struct pith_spread_over pith_spread_devices(const struct pith_plan_subject *p,
     return (struct pith_spread_over){tensor, devices / tensor};
 }
 
-/* Registers of the layers' programs, in float32 in pith and in 16 bits elsewhere, and the logits
- * of every user. */
-static double scratch_of(const struct pith_deployment *d)
+/* Registers of the layers' programs, in 16 bits, and the logits of every user; of pith what it
+ * holds. */
+static double scratch_of(const struct pith_deployment *d, const struct pith_cache_sums *cache)
 {
-    const bool own = strcmp(d->engine->name, "pith") == 0;
+    if (strcmp(d->engine->name, "pith") == 0)
+        return pith_own_bytes(d, cache->sequence * (double)d->demand.users);
     const struct pith_shape *s = &d->model->model->shape;
     const size_t users = d->demand.users,
                  wanted = d->demand.prompt > users ? d->demand.prompt : users;
@@ -48,7 +50,7 @@ static double scratch_of(const struct pith_deployment *d)
     const double floats = (double)pith_scratch_bytes(&d->model->model->plans, rows ? rows : 1) +
                           4.0 * (double)rows * s->hidden;
     const double logits = 4.0 * (double)(users < rows ? users : rows) * s->vocab;
-    return floats / (own ? 1 : 2 * d->over.tensor) + logits / d->over.tensor;
+    return floats / (2 * d->over.tensor) + logits / d->over.tensor;
 }
 
 /* Of one device, with so many users of so long a context. */
@@ -97,7 +99,7 @@ void pith_room_find(const struct pith_deployment *d, struct pith_room *out)
     if (d->weights) out->weights = *d->weights;
     else pith_weigh(d->model, d->form, d->over, &out->weights);
     pith_weigh_cache(d->model, d->kv, d->over, d->demand.context, &out->cache);
-    out->scratch = scratch_of(d);
+    out->scratch = scratch_of(d, &out->cache);
     out->base = (d->model->model->plans.experts ? d->engine->mixture : d->engine->base) +
                 (devices > 1 ? d->engine->link : 0);
     out->device = held(d, out, d->demand.users, d->demand.context);

@@ -35,6 +35,7 @@ struct pith_deployment {
     struct pith_demand demand;
     struct pith_spread_over over;
     double memory;                      /* usable bytes of one device; 0: not known */
+    unsigned threads;                   /* of pith's there; 0: not known, one */
     const struct pith_weighed *weights; /* of that form over these; NULL: weighed anew */
 };
 

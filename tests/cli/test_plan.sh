@@ -117,6 +117,23 @@ echo '{"hardware": "x", "bandwidth": 1e11, "f32": 1e12, "memory_reached": 1.5}' 
 refuse "more than the peak" 1 "cannot be reached" "$pith" plan $probe --hardware "$work/bad.json"
 check "the machine at hand" "$pith" plan $probe --hardware this --weights none
 check "the machine alone" "$pith" hardware this
+"$pith" hardware this --threads 1 --weights int4:g128 --kv int8:token --json >"$work/this.json"
+kernels='[k.get("grid") or k.get("cache") or k["rest"] for k in j["kernels"]]'
+[ "$(key "$work/this.json" "$kernels")" = "['none', 'int4:g128', 'int8:token', 'layer']" ] && pass "its kernels" || fail "its kernels"
+python3 -c 'import json, sys
+j = json.load(open(sys.argv[1]))
+for k in j["kernels"]:
+    k["seconds"] = [2 * s for s in k["seconds"]]
+json.dump(j, open(sys.argv[2], "w"))' "$work/this.json" "$work/slow.json"
+taken() { # FILE: seconds a token
+    "$pith" plan $probe --for pith --hardware "$1" --weights int4:g128 --kv int8:token --context 256 --json >"$work/plan.json"
+    key "$work/plan.json" 'j["rows"][0]["token_seconds"]'
+}
+python3 -c "import sys; sys.exit(abs($(taken "$work/slow.json") / $(taken "$work/this.json") - 2) > 1e-6)" && pass "a plan adds them up" || fail "a plan adds them up"
+echo '{"hardware": "x", "bandwidth": 1e11, "f32": 1e12, "kernels": [{"grid": "none", "rows": [1]}]}' >"$work/bad.json"
+refuse "kernels without seconds" 1 '"kernels" are objects' "$pith" plan $probe --hardware "$work/bad.json"
+refuse "kernels of nothing" 2 "no such format" "$pith" hardware this --weights x9
+refuse "kernels of another machine" 2 "of the machine at hand" "$pith" hardware l4 --weights int4:g128
 check "the table" "$pith" hardware --format csv
 echo '{"hardware": "x", "bandwidth": -1}' >"$work/bad.json"
 refuse "a file of nonsense" 1 "no amount" "$pith" plan $probe --hardware "$work/bad.json"
