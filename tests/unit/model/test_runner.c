@@ -3,6 +3,7 @@
 #include "model/runner.h"
 #include "num/elements.h"
 #include "pipe/kv_levels.h"
+#include "requests.h"
 #include "unit/model/arch_case.h"
 
 enum { TOKENS = 90, WIDE = 64, USERS = 5 };
@@ -413,41 +414,88 @@ static void windows_give_pages_back(void **state)
 }
 
 /* The second of three spans finds no page, in the middle of a step of several parts. */
+static void fill_pool(const char *arch, const char *kv)
+{
+    struct cases c;
+    struct pith_runner r;
+    struct pith_error err = {0};
+    int32_t ids[3][TOKENS];
+    static float x[3][TOKENS * WIDE], expected[TOKENS * WIDE];
+    struct pith_step_span span[3];
+    open_case(&c, arch, 1);
+    begin(&c, &r,
+          (struct pith_runner_options){
+              .sequences = 3, .rows = 16, .tokens = 5 * 32, .format = format_of(&c, kv)});
+    for (uint32_t u = 0; u < 3; u++) {
+        tokens_of(u, ids[u]);
+        span[u] = (struct pith_step_span){open_one(&r), ids[u], 20 + u, x[u]};
+    }
+    assert_ok(pith_runner_step(&r, span, 3, &err), err);
+    const uint32_t unused = r.kv.group[0].unused, floats = r.kv.group[PITH_KV_PLAIN].unused;
+    for (uint32_t u = 0; u < 3; u++) span[u].ids = ids[u] + 20 + u, span[u].n = TOKENS - 20 - u;
+    assert_int_equal(pith_runner_step(&r, span, 3, &err), PITH_LIMIT);
+    assert_non_null(strstr(err.text, "pages of 32 tokens"));
+    assert_int_equal(r.kv.group[0].unused, unused);
+    assert_int_equal(r.kv.group[PITH_KV_PLAIN].unused, floats);
+    for (uint32_t u = 0; u < 3; u++) {
+        assert_int_equal(pith_runner_length(&r, span[u].sequence), 20 + u);
+        read_ids(&r, span[u].sequence, ids[u] + 20 + u, 5, x[u]);
+        alone(&c, kv, ids[u], 25 + u, expected);
+        assert_memory_equal(x[u], expected + (20 + u) * c.hidden, 5 * c.hidden * sizeof(float));
+    }
+    pith_runner_free(&r);
+    close_case(&c);
+}
+
 static void a_full_pool_changes_nothing(void **state)
 {
     (void)state;
-    static const char *const archs[] = {"llama", "gemma2", "qwen3_next"};
-    for (size_t a = 0; a < PITH_COUNT(archs); a++) {
-        struct cases c;
-        struct pith_runner r;
-        struct pith_error err = {0};
-        int32_t ids[3][TOKENS];
-        static float x[3][TOKENS * WIDE], expected[TOKENS * WIDE];
-        struct pith_step_span span[3];
-        open_case(&c, archs[a], 1);
-        begin(
-            &c, &r,
-            (struct pith_runner_options){
-                .sequences = 3, .rows = 16, .tokens = 5 * 32, .format = pith_kv_floats(PITH_F32)});
-        for (uint32_t u = 0; u < 3; u++) {
-            tokens_of(u, ids[u]);
-            span[u] = (struct pith_step_span){open_one(&r), ids[u], 20 + u, x[u]};
-        }
-        assert_ok(pith_runner_step(&r, span, 3, &err), err);
-        const uint32_t unused = r.kv.group[0].unused;
-        for (uint32_t u = 0; u < 3; u++) span[u].ids = ids[u] + 20 + u, span[u].n = TOKENS - 20 - u;
-        assert_int_equal(pith_runner_step(&r, span, 3, &err), PITH_LIMIT);
-        assert_non_null(strstr(err.text, "pages of 32 tokens"));
-        assert_int_equal(r.kv.group[0].unused, unused);
-        for (uint32_t u = 0; u < 3; u++) {
-            assert_int_equal(pith_runner_length(&r, span[u].sequence), 20 + u);
-            read_ids(&r, span[u].sequence, ids[u] + 20 + u, 5, x[u]);
-            alone(&c, "f32", ids[u], 25 + u, expected);
-            assert_memory_equal(x[u], expected + (20 + u) * c.hidden, 5 * c.hidden * sizeof(float));
-        }
-        pith_runner_free(&r);
-        close_case(&c);
+    fill_pool("llama", "f32");
+    fill_pool("gemma2", "f32");
+    fill_pool("qwen3_next", "f32");
+    fill_pool("llama", "int4:token,sink=4,recent=33");
+    fill_pool("llama", "kivi4");
+    fill_pool("llama", "kvquant3");
+}
+
+/* Prompts in parts and single tokens in the same steps, over the ends of pages. */
+static void count_requests(const char *arch, const char *kv)
+{
+    struct cases c;
+    struct pith_runner r;
+    struct pith_error err = {0};
+    int32_t ids[3][TOKENS];
+    static float x[3][TOKENS * WIDE];
+    struct pith_step_span span[3];
+    open_case(&c, arch, 3);
+    begin(&c, &r,
+          (struct pith_runner_options){.sequences = 3, .rows = 16, .format = format_of(&c, kv)});
+    for (uint32_t u = 0; u < 3; u++) {
+        tokens_of(u, ids[u]);
+        span[u] = (struct pith_step_span){.sequence = open_one(&r), .x = x[u]};
     }
+    const long before = atomic_load(&requests);
+    for (size_t step = 0, at = 0; at < TOKENS; step++) {
+        const size_t n = step % 2 ? 1 : at + 21 < TOKENS ? 21 : TOKENS - at;
+        for (uint32_t u = 0; u < 3; u++) span[u].ids = ids[u] + at, span[u].n = n;
+        assert_ok(pith_runner_step(&r, span, 3, &err), err);
+        at += n;
+    }
+    assert_int_equal(atomic_load(&requests), before);
+    assert_true(!PITH_REQUESTS || (before > 0 && atomic_load(&countdown) < 0));
+    pith_runner_free(&r);
+    close_case(&c);
+}
+
+static void a_step_asks_for_no_memory(void **state)
+{
+    (void)state;
+    static const char *const formats[] = {"bf16", "int8:token", "int4:token,sink=4,recent=33",
+                                          "kivi4", "kvquant3"};
+    for (size_t f = 0; f < PITH_COUNT(formats); f++) count_requests("llama", formats[f]);
+    count_requests("qwen3_next", "f32,state=bf16");
+    count_requests("deepseek_v3", "bf16");
+    count_requests("gemma2", "int8:token");
 }
 
 static void what_cannot_be_is_refused(void **state)
@@ -585,6 +633,7 @@ int main(void)
         cmocka_unit_test(layers_have_their_own_newest),
         cmocka_unit_test(windows_give_pages_back),
         cmocka_unit_test(a_full_pool_changes_nothing),
+        cmocka_unit_test(a_step_asks_for_no_memory),
         cmocka_unit_test(states_are_rounded_after_each_token),
         cmocka_unit_test(latents_are_kept_once),
         cmocka_unit_test(what_cannot_be_is_refused),
