@@ -91,9 +91,9 @@ INLINE size_t stretch(const struct attn_storage *s, size_t dim)
 
 /* `rows` rows of weights times `cols` vectors of `keys` values. */
 INLINE void value_tile(const struct attn_storage *s, size_t rows, size_t cols, size_t keys,
-                       size_t dim, const float *p, size_t ldp, const char *v, float *o, size_t ldo)
+                       size_t dim, const float *p, size_t ldp, const char *v, const char *ask,
+                       float *o, size_t ldo)
 {
-    const size_t ahead = stretch(s, dim) * dim * s->bytes;
     v16 sum[8][4], x[4];
     const size_t step = dim * s->bytes;
     UNROLL
@@ -104,10 +104,11 @@ INLINE void value_tile(const struct attn_storage *s, size_t rows, size_t cols, s
     for (size_t j = 0; j < keys; j++) {
         UNROLL
         for (size_t c = 0; c < cols; c++) {
-            const char *at = v + j * step + c * 16 * s->bytes;
-            x[c] = s->load(at);
-            if (s->bytes == 4 || c % 2 == 0) __builtin_prefetch(at + ahead);
+            x[c] = s->load(v + j * step + c * 16 * s->bytes);
+            if (s->bytes == 4 || c % 2 == 0) __builtin_prefetch(ask + c * 16 * s->bytes);
+            __asm__("" : "+r"(ask)); /* or lines are asked for out of their order */
         }
+        ask += cols * 16 * s->bytes;
         UNROLL
         for (size_t r = 0; r < rows; r++) {
             const v16 y = v16_set(p[r * ldp + j]);
@@ -127,8 +128,9 @@ INLINE size_t value_rows(const struct attn_storage *s, size_t rows, size_t cols,
                          size_t keys, size_t dim, const float *p, size_t ldp, const char *v,
                          float *o, size_t ldo)
 {
-    for (; col + cols * 16 <= dim; col += cols * 16)
-        value_tile(s, rows, cols, keys, dim, p, ldp, v + col * s->bytes, o + col, ldo);
+    const char *ask = v + (stretch(s, dim) * dim + col * keys) * s->bytes;
+    for (; col + cols * 16 <= dim; col += cols * 16, ask += cols * 16 * keys * s->bytes)
+        value_tile(s, rows, cols, keys, dim, p, ldp, v + col * s->bytes, ask, o + col, ldo);
     return col;
 }
 

@@ -9,11 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A block of some rows, `ld` blocks apart: q[r * ld * 32], sum[r * ld]. */
+/* A block of some rows, `ld` blocks apart: q[r * ld * 32], sum[r * ld]. While it is multiplied as
+ * many bytes at `ask` as its codes are may be asked for. */
 struct coded_block {
     const int8_t *q;
     const int32_t *sum;
     size_t ld;
+    const uint8_t *ask;
 };
 
 /* Asks for the line `at` bytes into codes; `second`: into the second cache only. */

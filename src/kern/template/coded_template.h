@@ -140,14 +140,17 @@ struct value_rows {
     float *o;
 };
 
-/* `rows` rows of weights times sixteen elements, from `col` on, of all values. */
+/* `rows` rows of weights times sixteen elements, from `col` on, of all values. `asks`: for as many
+ * bytes of what is read soon, line by line. */
 INLINE void coded_value_tile(enum pith_code_kind kind, enum beside beside, size_t rows, size_t col,
-                             const struct pith_coded *v, const struct value_rows *to)
+                             const struct pith_coded *v, const struct value_rows *to, bool asks)
 {
+    const size_t each = sixteen_codes(kind, v->bits);
+    size_t ahead = col / 16 * each * to->values;
     v16 sum[4];
     const v16_how how = v16_how_of(kind, v);
     const size_t groups = (v->dim - 1) / v->width + 1, stride = v->stride;
-    const uint8_t *at = v->codes + col / 16 * sixteen_codes(kind, v->bits);
+    const uint8_t *at = v->codes + col / 16 * each;
     const float *p[4];
     UNROLL
     for (size_t r = 0; r < rows; r++) {
@@ -156,6 +159,8 @@ INLINE void coded_value_tile(enum pith_code_kind kind, enum beside beside, size_
         if (beside == FOLDED) sum[r] = fold_order(kind, sum[r]);
     }
     for (size_t j = 0, i = col / v->width; j < to->values; j++, i += groups, at += stride) {
+        if (asks && j % 4 == 0) ask_at(v->next, ahead, true);
+        ahead += each;
         const struct coded_scale s = value_scale(kind, beside, v, to->lists, i, &how);
         const v16 x = coded_value(kind, beside, at, &how, &s);
         UNROLL
@@ -166,22 +171,27 @@ INLINE void coded_value_tile(enum pith_code_kind kind, enum beside beside, size_
         v16_store(to->o + r * to->ldo + col, beside == FOLDED ? fold_back(kind, sum[r]) : sum[r]);
 }
 
+/* Sixteen elements of all values for some rows, the first or others. Where a page has many lines,
+ * all that a tile asks for at once would keep what is loaded waiting. */
+INLINE void coded_value_col(enum pith_code_kind kind, enum beside beside, size_t rows, size_t col,
+                            const struct pith_coded *v, const struct value_rows *to, bool first)
+{
+    const bool wide = is_wide(kind);
+    if (first && !wide) ask_next(v, to->values * v->stride, col / 16, v->dim / 16, false);
+    coded_value_tile(kind, beside, rows, col, v, to, first && wide);
+}
+
 /* All elements of some values for all rows. */
 INLINE void coded_value_rows(enum pith_code_kind kind, enum beside beside,
                              const struct pith_coded *v, size_t rows, struct value_rows to)
 {
-    const bool wide = is_wide(kind);
     size_t r = 0;
     for (; r + 4 <= rows; r += 4, to.p += 4 * to.ldp, to.o += 4 * to.ldo)
-        for (size_t c = 0; c < v->dim; c += 16) {
-            if (r == 0) ask_next(v, to.values * v->stride, c / 16, v->dim / 16, wide);
-            coded_value_tile(kind, beside, 4, c, v, &to);
-        }
+        for (size_t c = 0; c < v->dim; c += 16)
+            coded_value_col(kind, beside, 4, c, v, &to, r == 0);
     for (; r < rows; r++, to.p += to.ldp, to.o += to.ldo)
-        for (size_t c = 0; c < v->dim; c += 16) {
-            if (r == 0) ask_next(v, to.values * v->stride, c / 16, v->dim / 16, wide);
-            coded_value_tile(kind, beside, 1, c, v, &to);
-        }
+        for (size_t c = 0; c < v->dim; c += 16)
+            coded_value_col(kind, beside, 1, c, v, &to, r == 0);
 }
 
 /* Values n at a time, as many as lists have room for. */
