@@ -108,6 +108,21 @@ static enum pith_status run_auto(struct pith_context *c, const struct pith_quant
     return s;
 }
 
+/* What is measured to find a recipe is rank 0's alone, and so is the run; the others wait. */
+static enum pith_status run_auto_alone(struct pith_context *c,
+                                       const struct pith_quantize_options *o, char **report,
+                                       struct pith_error *err)
+{
+    enum pith_status s = PITH_OK;
+    if (pith_ranks_first(c->ranks)) {
+        pith_backend_set_ranks(c->backend, NULL);
+        s = run_auto(c, o, report, err);
+        pith_backend_set_ranks(c->backend, c->ranks);
+    }
+    if (s == PITH_OK) s = pith_ranks_meet(c->ranks, err);
+    return pith_ranks_fail(c->ranks, s, err);
+}
+
 enum pith_status pith_quantize(struct pith_context *c, const struct pith_quantize_options *given,
                                char **report, struct pith_error *err)
 {
@@ -118,7 +133,8 @@ enum pith_status pith_quantize(struct pith_context *c, const struct pith_quantiz
     struct pith_door door;
     PITH_TRY(pith_door_read(o->crlf, &door, err));
     PITH_TRY(pith_auto_check(o, err));
-    return pith_auto_asked(o) ? run_auto(c, o, report, err) : run(c, o, false, report, err);
+    return pith_auto_asked(o) ? run_auto_alone(c, o, report, err)
+                              : run(c, o, false, report, err);
 }
 
 static struct pith_quantize_options converting(const struct pith_convert_options *o)

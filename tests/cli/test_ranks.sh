@@ -132,6 +132,12 @@ while [ $i -lt "${KILLS:-3}" ]; do
 done
 [ $wrong -eq 0 ] && pass "$deaths ranks killed, resumed by other numbers of ranks" || fail "$wrong of $i runs not resumed to the same bytes"
 
+# --- what is one rank's -----------------------------------------------------------------------------
+base="--quiet --calib-tokens 512 --seq-len 64 --threads 1 --try int4:g32 --try int8:g32"
+alone "$work/auto-one" -r auto --budget 5.5 || fail "-r auto: $(cat "$work/stderr")"
+ranks 2 "$work/auto-two" -r auto --budget 5.5 || fail "-r auto by 2 ranks: $(cat "$work/stderr")"
+if cmp -s "$work/auto-one/model.safetensors" "$work/auto-two/model.safetensors"; then pass "-r auto"; else fail "-r auto by 2 ranks: other bytes"; fi
+
 # --- who speaks -----------------------------------------------------------------------------------
 timeout 60 mpirun -q -n 3 "$pith" inspect "$mini" --json >"$work/stdout" 2>"$work/stderr"
 "$pith" inspect "$mini" --json >"$work/alone" 2>&1
