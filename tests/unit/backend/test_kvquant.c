@@ -265,7 +265,7 @@ static void pages_hold_them(void **state)
             assert_true(slots[0] >= 28 && slots[1] >= 28);
             assert_true(p.cache.k.bytes >= 32 * (DIM * bits / 8 + 2) + 3 * slots[0]);
             assert_true(p.cache.v.bytes >= 32 * (DIM * bits / 8 + 5) + 3 * slots[1]);
-            assert_true(p.cache.page_bytes < 2 * 32 * DIM * (bits + 1.25) / 8);
+            assert_true(p.cache.page_bytes < 2 * 32 * DIM * (4 * bits + 5) / 32);
             p.cache.k.middle = k.middle;
             p.cache.k.range = k.range;
             p.cache.k.turn = NULL;
