@@ -33,11 +33,15 @@ struct group {
     const struct pith_format *format; /* NULL: integers */
 };
 
-/* The unsigned code of an integer grid before it is cut off. */
+/* The unsigned code of an integer grid before it is cut off, of a weight u in units of the scale. */
+static inline float code_of(const struct group *g, size_t i, float u)
+{
+    return round_even(clamp(u + g->v[i], -0x1p20f, 0x1p20f)) + g->zero;
+}
+
 static inline float raw_code(const struct group *g, size_t i)
 {
-    const float t = g->w[i] / g->scale + g->v[i];
-    return round_even(clamp(t, -0x1p20f, 0x1p20f)) + g->zero;
+    return code_of(g, i, g->w[i] / g->scale);
 }
 
 static void integer_values(const struct group *g)
@@ -69,9 +73,10 @@ static void integer_step(const struct group *g, float rate, double *by_scale, do
 {
     double scale[LANES] = {0}, zero[LANES] = {0};
     for (size_t i = 0; i < g->n; i++) {
-        const float raw = raw_code(g, i), code = clamp(raw, 0.0f, g->top), d = g->grad[i];
+        const float u = g->w[i] / g->scale, raw = code_of(g, i, u), d = g->grad[i];
+        const float code = clamp(raw, 0.0f, g->top);
         const bool inside = raw == code;
-        const float by_s = code - g->zero - (inside ? g->w[i] / g->scale : 0.0f);
+        const float by_s = code - g->zero - (inside ? u : 0.0f);
         scale[i % LANES] += (double)(d * by_s);
         zero[i % LANES] -= inside ? 0.0 : (double)(d * g->scale);
         if (inside) step_offset(g, i, rate);
