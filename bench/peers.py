@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """pith's roundings beside those of llm-compressor and auto-round: the same tokens, one table in Markdown.
 
-    bench/peers.py -p PYTHON [-m MODEL] [-t TEXT]... [-c TOKENS] [-j THREADS] [-n PIECES] [-b BYTES] [GRID]...
+    bench/peers.py -p PYTHON [-m MODEL] [-t TEXT]... [-c TOKENS] [-j THREADS] [-n PIECES] [-b BYTES] [-w WHO]... [GRID]...
 
-PYTHON is that of an environment with torch, llmcompressor and auto-round (0.14 and 0.15 for the table in docs/techniques.md). GRID is a
-key of GRIDS (all). Everybody calibrates on the first TOKENS (32768) tokens of the text that ships, in windows of 512 that begin with the
-model's first token. Every checkpoint is judged by pith: KL from the unquantized model over PIECES (12) pieces of BYTES (5600) of each
-TEXT, with Student's intervals (95%); differences, to the best peer of the grid on that text, are paired piece by piece. Seconds are of
-the processor, all threads together, with loading and writing; memory is the largest resident set. PITH names the program.
+PYTHON is that of an environment with torch, llmcompressor and auto-round (0.14 and 0.15 for what docs/techniques.md tells). GRID is a
+key of GRIDS (all), WHO one of PEERS or OURS (all). Everybody calibrates on the first TOKENS (32768) tokens of the text that ships, in
+windows of 512 that begin with the model's first token. Every checkpoint is judged by pith: KL from the unquantized model over PIECES
+(12) pieces of BYTES (5600) of each TEXT, with Student's intervals (95%); differences, to the best peer of the grid on that text, are
+paired piece by piece. Seconds are of the processor, all threads together, with loading and writing; memory is the largest resident
+set. PITH names the program.
 """
 import argparse
 import json
@@ -144,7 +145,7 @@ def measured(command):
 def candidates(a, grid, folder):
     """(name, folder, seconds, MiB) of each checkpoint; a peer that fails is said, and left out."""
     cut = os.path.join(folder, "cut")
-    for name in PEERS:
+    for name in [n for n in PEERS if not a.w or n in a.w]:
         out = os.path.join(folder, f"{grid}-{name}".replace(" ", "_").replace(":", "_"))
         good, seconds, memory = measured([a.p, os.path.abspath(__file__), "--make", name, "--grid", grid, "-m", a.m, "-o", out,
                                           "--windows", cut + ".json", "-j", a.j])
@@ -153,6 +154,8 @@ def candidates(a, grid, folder):
         else:
             print(f"{name}: failed on {grid}", file=sys.stderr)
     for name, options in OURS.items():
+        if a.w and name not in a.w:
+            continue
         out = os.path.join(folder, f"{grid}-pith-{name}".replace(":", "_"))
         command = [variants.PITH, "quantize", a.m, "-o", out, *options.split(), "--weights", grid, "--calib", cut + ".txt",
                    "--calib-tokens", str(a.c), "--seq-len", str(WINDOW), "--container", "compressed-tensors", "--threads", a.j,
@@ -193,6 +196,7 @@ def main():
     p.add_argument("-j", default="1")
     p.add_argument("-n", type=int, default=12)
     p.add_argument("-b", type=int, default=5600)
+    p.add_argument("-w", action="append")
     p.add_argument("-o")
     p.add_argument("--make", help="what a process of PYTHON is asked for")
     p.add_argument("--grid")
