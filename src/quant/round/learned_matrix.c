@@ -33,7 +33,7 @@ struct group {
     const struct pith_format *format; /* NULL: integers */
 };
 
-/* The unsigned code of an integer grid before it is cut off, of a weight u in units of the scale. */
+/* The unsigned code of an integer grid before it is cut off, of a weight of u times the scale. */
 static inline float code_of(const struct group *g, size_t i, float u)
 {
     return round_even(clamp(u + g->v[i], -0x1p20f, 0x1p20f)) + g->zero;
