@@ -24,7 +24,7 @@ uint64_t pith_ranks_bytes(const struct pith_job *job);
 bool pith_run_writes(const struct pith_run *r);
 
 /* Where something goes: from the rank that has it to one, or to all. */
-enum { PITH_TO_ALL = UINT32_MAX };
+#define PITH_TO_ALL UINT32_MAX
 struct pith_route {
     struct pith_ranks *ranks; /* NULL: it is there already */
     unsigned from, to;

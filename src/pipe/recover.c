@@ -14,7 +14,7 @@
 
 /* By default: how far the outermost points move with their scales, and weights, as parts of the
  * way to the next point; and parts of a vector's size. */
-static const float rate_of_scales = 2e-2f, rate_of_weights = 1e-3f, rate_of_vectors = 6e-3f;
+static const float rate_of_scales = 2e-2f, rate_of_weights = 1e-3f, rate_of_vectors = 1.5e-3f;
 /* Of steps that are not counted beforehand. */
 enum { EVERY = 20, MOST_STEPS = 4000, PATIENCE = 3, LEAST_DECAY = 20, SAVED_SECONDS = 120 };
 static const double falls = 0.995; /* the held-out KL does so when it is below that of what was */

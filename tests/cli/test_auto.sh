@@ -101,6 +101,7 @@ measured() { # OUT JSON [TEXT [OPTIONS]]
 }
 
 # --- the table
+outliers=$(realpath "${BUILD:-build}")/tools/make_outliers
 cd "$work" || exit 1
 # shellcheck disable=SC2086
 sense() { # NAME, more options
@@ -162,7 +163,7 @@ check "stays within its bits" python3 look.py recipe a/recipe.json 3.6 fused
 check "is proven" "$pith" verify a --against "$probe"
 check "and so is what it foretold" python3 look.py came a/pith.json
 check "leaves nothing else" test ! -e a.auto -a ! -e a.partial
-check "a model with outliers" "${BUILD:-build}/tools/make_outliers" "$probe" outliers
+check "a model with outliers" "$outliers" "$probe" outliers
 check "gets a transform" "$pith" quantize outliers -o o -r auto --budget 4.4 --try int3:g128:asym,int4:g128:asym,int5:g128:asym $few --quiet
 check "that is foretold to lose less, and does" python3 look.py transformed o/recipe.json o/pith.json
 check "or the one that is named" "$pith" quantize outliers -o o1 -r auto --budget 4.4 --try int4:g128:asym,int5:g128:asym $few --transform none --round gptq --quiet
