@@ -13,7 +13,6 @@ struct pith_ranks {
     const struct pith_link *link;
     struct pith_progress beat;
     unsigned own, count;
-    uint64_t sent;
     bool failed; /* here or elsewhere: no message is on its way any more */
     enum pith_status status;
     struct pith_error why; /* as it was told */
@@ -27,11 +26,6 @@ unsigned pith_ranks_count(const struct pith_ranks *r)
 unsigned pith_ranks_own(const struct pith_ranks *r)
 {
     return r ? r->own : 0;
-}
-
-uint64_t pith_ranks_sent(const struct pith_ranks *r)
-{
-    return r ? r->sent : 0;
 }
 
 /* MPI looks for parts of itself among the symbols of the whole program. */
@@ -132,7 +126,6 @@ static enum pith_status carry(struct pith_ranks *r, enum pith_flight_kind kind, 
     char *at = data;
     if (pith_ranks_alone(r) || bytes == 0) return PITH_OK;
     if (look(r)) return fail_told(r, err);
-    if (kind == PITH_FLIGHT_OUT || (kind == PITH_FLIGHT_ALL && rank == r->own)) r->sent += bytes;
     while (bytes > 0) {
         const size_t n = bytes < PITH_LINK_MOST ? bytes : PITH_LINK_MOST;
         struct pith_flight f = {{NULL}};

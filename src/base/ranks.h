@@ -70,7 +70,4 @@ static inline size_t pith_ranks_from(const struct pith_ranks *r, unsigned rank, 
  * another rank, is not told. */
 enum pith_status pith_ranks_fail(struct pith_ranks *r, enum pith_status s,
                                  const struct pith_error *err);
-/* Bytes that this rank has sent so far. */
-uint64_t pith_ranks_sent(const struct pith_ranks *r);
-
 #endif

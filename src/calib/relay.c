@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-unsigned pith_relay_holder(const struct pith_relay *relay, size_t all, size_t window)
+/* The rank that has that window of `all`. */
+static unsigned holder(const struct pith_relay *relay, size_t all, size_t window)
 {
     unsigned rank = 0;
     while (pith_ranks_from(relay->ranks, rank + 1, all) <= window) rank++;
@@ -17,7 +18,7 @@ enum pith_status pith_relay_window(const struct pith_relay *relay, size_t all, s
                                    float *out, size_t floats, struct pith_error *err)
 {
     if (pith_ranks_alone(relay->ranks)) return PITH_OK;
-    return pith_ranks_share(relay->ranks, pith_relay_holder(relay, all, window), out,
+    return pith_ranks_share(relay->ranks, holder(relay, all, window), out,
                             floats * sizeof *out, err);
 }
 

@@ -33,8 +33,6 @@ static inline unsigned pith_relay_owner(const struct pith_relay *relay, uint32_t
 {
     return expert % pith_ranks_count(relay->ranks);
 }
-/* The rank that has that window of `all`. */
-unsigned pith_relay_holder(const struct pith_relay *relay, size_t all, size_t window);
 
 /* Rows of a Hessian of [dim][dim] that go round together, at most. */
 size_t pith_relay_rows(const struct pith_relay *relay, size_t dim);

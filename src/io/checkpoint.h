@@ -80,6 +80,9 @@ enum pith_status pith_config_save(const char *path, const json_t *config, struct
  * ones: alike for two copies of a checkpoint, whatever they are called and however old they are.
  * False when memory is out. */
 bool pith_checkpoint_identity(const struct pith_checkpoint *c, char hex[PITH_SHA256_HEX]);
+/* identity.c: where a file of pith's own lies beside the weights: "pith.NAME" in their folder, or
+ * FILE.NAME beside a GGUF file. pith_free() it; NULL when memory is out. */
+char *pith_checkpoint_beside(const struct pith_checkpoint *c, const char *name);
 /* To be asked when work with a checkpoint ended with s, before anything is told or kept: s, unless
  * a file of it changed meanwhile (pith_map_check(), `written` as there); then PITH_IO, and err, if
  * given, names the file instead of what came of that. c may be NULL. */

@@ -1,6 +1,7 @@
 /* Which checkpoint a folder holds, by content. */
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "io/checkpoint.h"
 
 enum { PAGE = 4096, PAGES = 256, JITTER = 16 };
@@ -70,4 +71,12 @@ enum pith_status pith_checkpoint_settle(const struct pith_checkpoint *c, bool wr
         return lost;
     }
     return s;
+}
+
+char *pith_checkpoint_beside(const struct pith_checkpoint *c, const char *name)
+{
+    struct pith_str s = {0};
+    if (c->gguf) pith_str_printf(&s, "%s.%s", c->dir, name);
+    else pith_str_printf(&s, "%s/pith.%s", c->dir, name);
+    return pith_str_take(&s);
 }

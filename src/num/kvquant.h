@@ -36,7 +36,10 @@ struct pith_kvquant_row {
     uint8_t step;            /* keys; written */
     float middle, range;     /* values, halves; written, NaN for a row that cannot be kept */
 };
+/* Of a key x[cols] before its turn, by q's middle and range; out->step is PITH_KVQUANT_NAN when a
+ * number is not finite. */
 void pith_kvquant_key(const struct pith_kvquant *q, const float *x, struct pith_kvquant_row *out);
+/* Of a value x[cols], which has its own middle and range: NaN when a number is not finite. */
 void pith_kvquant_value(const struct pith_kvquant *q, const float *x, struct pith_kvquant_row *out);
 /* What the levels of a key are multiplied with; NaN for PITH_KVQUANT_NAN. */
 float pith_kvquant_factor(uint8_t step);

@@ -10,7 +10,6 @@
 #include "plan/assign.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -277,11 +276,8 @@ static enum pith_status measure(struct plan *p, struct pith_error *err)
 static enum pith_status name_record(struct plan *p, struct pith_error *err)
 {
     const struct pith_checkpoint *c = p->job->model->checkpoint;
-    char name[512];
     if (!pith_checkpoint_identity(c, p->identity)) return pith_fail_nomem(err, "a checkpoint");
-    if (!c->gguf) p->path = pith_path_join(c->dir, "pith.kv.json");
-    else if (snprintf(name, sizeof name, "%s.kv.json", c->dir) < (int)sizeof name)
-        p->path = pith_strdup(name);
+    p->path = pith_checkpoint_beside(c, "kv.json");
     return p->path ? PITH_OK : pith_fail_nomem(err, "a file's name");
 }
 

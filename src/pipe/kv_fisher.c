@@ -78,21 +78,30 @@ static enum pith_status turn(struct pass *p, struct pith_error *err)
     return s;
 }
 
-/* The gradient with respect to a key before its turn: the transpose of what turned it. */
-static void turn_back(const struct pass *p, const struct pith_node *node, size_t position, float *d)
+/* How keys of a position are turned. */
+struct angles {
+    float cos[PITH_CODED / 2], sin[PITH_CODED / 2];
+};
+
+static void find_angles(const struct pass *p, const struct pith_node *node, size_t position,
+                        struct angles *out)
 {
     const struct pith_rope_angles *angles = &p->job->model->rope[node->u.rope.table];
-    const double *inv_freq = pith_rope_angles_for(angles, p->length);
+    pith_rope_table(pith_rope_angles_for(angles, p->length), node->u.rope.dim / 2, angles->factor,
+                    position, 1, out->cos, out->sin);
+}
+
+/* The gradient with respect to a key before its turn: the transpose of what turned it. */
+static void turn_back(const struct pith_node *node, const struct angles *t, float *d)
+{
     const size_t half = node->u.rope.dim / 2;
     d += node->u.rope.offset;
     for (size_t i = 0; i < half; i++) {
         const size_t a = node->u.rope.adjacent ? 2 * i : i,
                      b = node->u.rope.adjacent ? 2 * i + 1 : i + half;
-        float cos, sin;
-        pith_rope_table(inv_freq + i, 1, angles->factor, position, 1, &cos, &sin);
         const float u = d[a], v = d[b];
-        d[a] = u * cos + v * sin;
-        d[b] = v * cos - u * sin;
+        d[a] = u * t->cos[i] + v * t->sin[i];
+        d[b] = v * t->cos[i] - u * t->sin[i];
     }
 }
 
@@ -106,13 +115,16 @@ static void hear(void *ctx, const struct pith_tape_read *read)
     if ((!keys && read->what != PITH_READ_VALUES) || s->kind != PITH_STATE_KV) return;
     double *to = p->to->memory + p->to->at[2 * p->layer + (keys ? 0 : 1)];
     const size_t head = keys ? s->key : s->value;
-    for (size_t i = 0; i < read->n; i++)
+    struct angles t;
+    for (size_t i = 0; i < read->n; i++) {
+        if (keys && node) find_angles(p, node, i, &t);
         for (size_t h = 0; h < s->heads; h++) {
             memcpy(p->row, read->d + i * read->width + h * head, head * sizeof *p->row);
-            if (keys && node) turn_back(p, node, i, p->row);
+            if (keys && node) turn_back(node, &t, p->row);
             for (size_t e = 0; e < head; e++)
                 to[h * head + e] += (double)p->row[e] * (double)p->row[e];
         }
+    }
 }
 
 static enum pith_status go_back(struct pass *p, struct pith_error *err)

@@ -12,7 +12,6 @@
 #include "quant/kmeans.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -413,17 +412,11 @@ static bool take_layer(const json_t *from, struct pith_kv_layer_levels *l)
            take_side(json_object_get(from, "v"), l->level[1]);
 }
 
-static char *name_record(const struct pith_checkpoint *c)
-{
-    char name[512];
-    if (!c->gguf) return pith_path_join(c->dir, "pith.kvquant.json");
-    const int n = snprintf(name, sizeof name, "%s.kvquant.json", c->dir);
-    return n < (int)sizeof name ? pith_strdup(name) : NULL;
-}
+static const char record[] = "kvquant.json";
 
 bool pith_kv_levels_are_there(const struct pith_model *m)
 {
-    char *path = name_record(m->checkpoint);
+    char *path = pith_checkpoint_beside(m->checkpoint, record);
     const bool there = path && pith_path_exists(path);
     pith_free(path);
     return there;
@@ -506,7 +499,7 @@ enum pith_status pith_kv_levels_need(const struct pith_kv_levels_job *job, struc
     char identity[PITH_SHA256_HEX];
     if (job->model->kv_levels) return PITH_OK;
     if (!pith_checkpoint_identity(c, identity)) return pith_fail_nomem(err, "a checkpoint");
-    char *path = name_record(c);
+    char *path = pith_checkpoint_beside(c, record);
     if (!path) return pith_fail_nomem(err, "a file's name");
     struct pith_kv_levels *levels = NULL;
     enum pith_status s = read_record(job->model, path, identity, &levels, err);

@@ -398,7 +398,6 @@ static enum pith_status run_job(const struct pith_job *job, double started, json
     stop_jobs(&r);
     s = pith_checkpoint_settle(job->model->checkpoint, false, s, err);
     if (s == PITH_OK && r.ranks) s = end_following(&r, err);
-    (void)pith_ranks_fail(pith_backend_ranks(job->backend), s, err);
     close_run(&r, s, err);
     return s;
 }

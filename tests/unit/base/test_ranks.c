@@ -18,7 +18,6 @@ static void test_alone(void **state)
     assert_int_equal(pith_ranks_meet(NULL, &err), PITH_OK);
     assert_int_equal(pith_ranks_agree(NULL, "a", "a value", &err), PITH_OK);
     assert_int_equal(data[2], 3);
-    assert_int_equal(pith_ranks_sent(NULL), 0);
     assert_int_equal(pith_ranks_fail(NULL, PITH_IO, &err), PITH_IO);
     pith_ranks_close(NULL);
 }
