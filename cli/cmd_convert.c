@@ -183,5 +183,6 @@ const struct command command_convert = {
     .takes_models = true,
     .defaults = defaults,
     .plain = true,
+    .spreads = true,
     .run = run,
 };

@@ -102,5 +102,6 @@ const struct command command_verify = {
     .max_operands = 1,
     .takes_models = true,
     .plain = true,
+    .spreads = true,
     .run = run,
 };

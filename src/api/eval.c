@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/names.h"
+#include "eval/agree.h"
 #include "eval/held.h"
 #include "eval/made.h"
 #include "eval/eval.h"
@@ -139,11 +140,9 @@ static enum pith_status check_ranks(const struct measurement *m, struct pith_err
     bool chosen = pith_kv_auto_parse(o->kv, &tried, NULL) == PITH_OK && tried > 0;
     for (size_t i = 0; i < o->caches.count; i++)
         chosen |= pith_kv_auto_parse(o->caches.item[i], &tried, NULL) == PITH_OK && tried > 0;
-    if (pith_ranks_alone(m->context->ranks) || (o->tasks.count == 0 && !o->prompts && !chosen))
-        return PITH_OK;
+    if (pith_ranks_alone(m->context->ranks) || !chosen) return PITH_OK;
     return pith_fail(err, PITH_UNSUPPORTED,
-                     "ranks share the windows of texts; tasks, prompts and caches that are to be"
-                     " chosen are for one");
+                     "ranks share texts, tasks and prompts; to choose a cache is for one");
 }
 
 enum pith_status pith_eval_check(const struct pith_eval_options *given, struct pith_error *err)
@@ -295,19 +294,17 @@ static struct pith_text_job text_job(const struct measurement *m)
     };
 }
 
-/* What ranks measure together is the same everywhere: the ids, how they are cut, the models. */
-static enum pith_status agree(const struct measurement *m, const struct pith_text_job *job,
-                              struct pith_error *err)
+static enum pith_status agree(const struct pith_text_job *job, struct pith_error *err)
 {
-    char what[4][PITH_SHA256_HEX] = {""}, all[PITH_SHA256_HEX];
     const size_t cut[] = {job->context, job->stride, job->max_tokens, (size_t)job->convention};
-    if (pith_ranks_alone(job->ranks)) return PITH_OK;
-    const bool good = pith_sha256_hex(job->ids, job->count * sizeof *job->ids, what[0]) &&
-                      pith_sha256_hex(cut, sizeof cut, what[1]) &&
-                      pith_checkpoint_identity(m->model->checkpoint, what[2]) &&
-                      (!m->baseline || pith_checkpoint_identity(m->baseline->checkpoint, what[3]));
-    if (!good || !pith_sha256_hex(what, sizeof what, all)) return pith_fail_nomem(err, "a digest");
-    return pith_ranks_agree(job->ranks, all, "a text, model or options", err);
+    const struct pith_measured is = {.model = job->model,
+                                     .baseline = job->baseline,
+                                     .kv = &job->kv,
+                                     .ids = job->ids,
+                                     .count = job->count,
+                                     .cut = cut,
+                                     .cut_bytes = sizeof cut};
+    return pith_eval_agree(job->ranks, &is, err);
 }
 
 static enum pith_status measure_text(const struct measurement *m, size_t index, json_t *texts,
@@ -333,7 +330,7 @@ static enum pith_status measure_text(const struct measurement *m, size_t index, 
     if (m->options->details) job.watch = (struct pith_position_watch){pith_profile_see, &profile};
     if (s == PITH_OK) s = pith_convention_check(job.convention, job.context, job.stride, err);
     const bool usage = s == PITH_ARG;
-    if (s == PITH_OK) s = agree(m, &job, err);
+    if (s == PITH_OK) s = agree(&job, err);
     if (s == PITH_OK) s = pith_eval_text(&job, &result, err);
     json_t *report = s == PITH_OK ? text_report(m, path, &result) : NULL;
     if (report && m->options->depth) pith_json_set(&report, "depth", depth_report(&result));
@@ -376,6 +373,7 @@ static enum pith_status measure_task(const struct measurement *m, size_t index, 
         .seed = m->options->task_seed,
         .run_code = m->options->run_code != 0,
         .kept = m->kept_tasks ? &m->kept_tasks[index] : NULL,
+        .ranks = m->context->ranks,
         .progress = &m->options->progress,
     };
     PITH_TRY(pith_eval_task(&job, &result, err));
@@ -395,6 +393,7 @@ static enum pith_status measure_prompts(const struct measurement *m, json_t **re
         .kv = m->kv,
         .tokenizer = m->tokenizer,
         .path = m->options->prompts,
+        .ranks = m->context->ranks,
         .progress = &m->options->progress,
     };
     if (!job.path || !m->baseline) return PITH_OK;

@@ -243,6 +243,7 @@ struct pith_task_job {
     size_t length, seed;          /* of what is made */
     bool run_code;                /* programs that a model writes may run, in a sandbox */
     struct pith_kept_task *kept;  /* as for a text */
+    struct pith_ranks *ranks;     /* the same, of the items */
     const struct pith_progress *progress;
 };
 /* The whole task is read and encoded before anything is computed. PITH_FORMAT names the file and

@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "eval/agree.h"
 #include "eval/divergence.h"
 #include "eval/scorer.h"
 #include "eval/stats.h"
@@ -32,6 +33,7 @@ struct run {
     struct pith_scorer model, baseline;
     int32_t *ids;
     double *mean, *weight; /* [prompts] */
+    struct said *said;     /* [prompts] */
 };
 
 static void free_prompts(struct prompts *p)
@@ -136,24 +138,37 @@ static enum pith_status compare_said(struct run *r, size_t from, size_t n, struc
     return PITH_OK;
 }
 
+/* The prompts of this rank; what each found becomes everyone's. */
+static enum pith_status hear_prompts(struct run *r, struct pith_error *err)
+{
+    struct pith_ranks *ranks = r->job->ranks;
+    const unsigned own = pith_ranks_own(ranks);
+    const size_t from = pith_ranks_from(ranks, own, r->all->count);
+    const size_t to = pith_ranks_from(ranks, own + 1, r->all->count);
+    for (size_t i = from; i < to; i++) {
+        const struct prompt *x = &r->all->item[i];
+        size_t n = x->count;
+        memcpy(r->ids, r->all->ids.id + x->first, n * sizeof *r->ids);
+        PITH_TRY(continue_prompt(r, &n, err));
+        PITH_TRY(compare_said(r, x->count, n, &r->said[i], err));
+        PITH_TRY(pith_progress_step(r->job->progress, "continuing prompts",
+                                    (double)(i + 1 - from), (double)(to - from), err));
+    }
+    return pith_ranks_share_parts(ranks, r->said, r->all->count, sizeof *r->said, err);
+}
+
 static enum pith_status run_prompts(struct run *r, struct pith_prompts_result *out,
                                     struct pith_error *err)
 {
     size_t agreed = 0;
+    PITH_TRY(hear_prompts(r, err));
     for (size_t i = 0; i < r->all->count; i++) {
-        const struct prompt *x = &r->all->item[i];
-        struct said said;
-        size_t n = x->count;
-        memcpy(r->ids, r->all->ids.id + x->first, n * sizeof *r->ids);
-        PITH_TRY(continue_prompt(r, &n, err));
-        PITH_TRY(compare_said(r, x->count, n, &said, err));
-        r->mean[i] = said.kld / (double)said.tokens;
-        r->weight[i] = (double)said.tokens;
-        out->tokens += said.tokens;
-        out->same += said.agreed == said.tokens;
-        agreed += said.agreed;
-        PITH_TRY(pith_progress_step(r->job->progress, "continuing prompts", (double)i + 1,
-                                    (double)r->all->count, err));
+        const struct said *said = &r->said[i];
+        r->mean[i] = said->kld / (double)said->tokens;
+        r->weight[i] = (double)said->tokens;
+        out->tokens += said->tokens;
+        out->same += said->agreed == said->tokens;
+        agreed += said->agreed;
     }
     out->prompts = r->all->count;
     out->top1_agreement = (double)agreed / (double)out->tokens;
@@ -178,6 +193,19 @@ static const char *judge(struct pith_interval kld)
     return name;
 }
 
+static enum pith_status agree(const struct pith_prompts_job *job, const struct prompts *all,
+                              struct pith_error *err)
+{
+    const struct pith_measured is = {.model = job->model,
+                                     .baseline = job->baseline,
+                                     .kv = &job->kv,
+                                     .ids = all->ids.id,
+                                     .count = all->ids.count,
+                                     .cut = all->item,
+                                     .cut_bytes = all->count * sizeof *all->item};
+    return pith_eval_agree(job->ranks, &is, err);
+}
+
 static enum pith_status open_scorers(struct run *r, struct pith_error *err)
 {
     const struct pith_prompts_job *job = r->job;
@@ -190,7 +218,9 @@ static enum pith_status open_scorers(struct run *r, struct pith_error *err)
     r->ids = pith_alloc(capacity, sizeof *r->ids);
     r->mean = pith_alloc(r->all->count, sizeof *r->mean);
     r->weight = pith_alloc(r->all->count, sizeof *r->weight);
-    return r->ids && r->mean && r->weight ? PITH_OK : pith_fail_nomem(err, "prompts");
+    r->said = pith_zalloc(r->all->count, sizeof *r->said);
+    const bool good = r->ids && r->mean && r->weight && r->said;
+    return good ? PITH_OK : pith_fail_nomem(err, "prompts");
 }
 
 enum pith_status pith_eval_prompts(const struct pith_prompts_job *job,
@@ -203,6 +233,7 @@ enum pith_status pith_eval_prompts(const struct pith_prompts_job *job,
         return pith_fail(err, PITH_ARG, "the baseline has another vocabulary (%u, not %u)",
                          job->baseline->shape.vocab, job->model->shape.vocab);
     enum pith_status s = read_prompts(&all, job, err);
+    if (s == PITH_OK) s = agree(job, &all, err);
     if (s == PITH_OK) s = open_scorers(&r, err);
     if (s == PITH_OK) s = run_prompts(&r, out, err);
     if (s == PITH_OK) out->verdict = judge(out->kld_ci95);
@@ -211,6 +242,7 @@ enum pith_status pith_eval_prompts(const struct pith_prompts_job *job,
     pith_free(r.ids);
     pith_free(r.mean);
     pith_free(r.weight);
+    pith_free(r.said);
     free_prompts(&all);
     return s;
 }

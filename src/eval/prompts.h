@@ -12,6 +12,7 @@ struct pith_prompts_job {
     struct pith_kv_format kv; /* of the model's keys and values */
     const struct pith_tokenizer *tokenizer;
     const char *path; /* a prompt a line, or JSON lines with "prompt" */
+    struct pith_ranks *ranks; /* NULL, or who shares the prompts, as for a text */
     const struct pith_progress *progress;
 };
 

@@ -277,8 +277,8 @@ void pith_speaker_close(struct pith_speaker *s)
     pith_scorer_free(&s->scorer);
 }
 
-static enum pith_status answer(struct pith_speaker *s, const struct pith_item *item,
-                               struct pith_kept_task *out, struct pith_error *err)
+enum pith_status pith_speaker_answer(struct pith_speaker *s, const struct pith_item *item,
+                                     struct pith_kept_task *out, struct pith_error *err)
 {
     const struct pith_questions *q = &s->items->source->asked;
     const struct pith_question *asked = &q->item[item->question];
@@ -292,17 +292,5 @@ static enum pith_status answer(struct pith_speaker *s, const struct pith_item *i
     PITH_TRY(s->how->judge(&answer, &said, err));
     out->greedy[item->first] = said.right;
     out->score[item->first] = said.flexible;
-    return PITH_OK;
-}
-
-enum pith_status pith_speaker_answer(struct pith_speaker *s, size_t done, size_t total,
-                                     struct pith_kept_task *out, struct pith_error *err)
-{
-    const struct pith_items *items = s->items;
-    for (size_t i = 0; i < items->count; i++) {
-        PITH_TRY(answer(s, &items->item[i], out, err));
-        PITH_TRY(pith_progress_step(s->job->progress, "answering", (double)(done + i + 1),
-                                    (double)total, err));
-    }
     return PITH_OK;
 }

@@ -55,9 +55,9 @@ void pith_speaker_close(struct pith_speaker *s);
 enum pith_status pith_speaker_say(struct pith_speaker *s, const struct pith_item *item,
                                   struct pith_error *err);
 
-/* Answers all items: out->greedy[first] is whether the answer is right, out->score[first] 1 or 0 by
- * the looser rule. Progress as pith_task_answer(). */
-enum pith_status pith_speaker_answer(struct pith_speaker *s, size_t done, size_t total,
+/* Answers an item: out->greedy[first] is whether the answer is right, out->score[first] 1 or 0 by
+ * the looser rule. */
+enum pith_status pith_speaker_answer(struct pith_speaker *s, const struct pith_item *item,
                                      struct pith_kept_task *out, struct pith_error *err);
 
 #endif

@@ -1,6 +1,7 @@
 #include "eval/task.h"
 
 #include "base/mem.h"
+#include "eval/agree.h"
 #include "eval/choices.h"
 #include "eval/said.h"
 #include "eval/task_sums.h"
@@ -30,48 +31,89 @@ void pith_kept_task_free(struct pith_kept_task *k)
 /* What is asked, and where its progress begins and ends. */
 struct asked {
     const struct pith_task_job *job;
+    struct pith_model *model;
     const struct pith_items *items;
     size_t done, total;
 };
 
-static enum pith_status choose(const struct asked *a, struct pith_model *model,
-                               struct pith_kept_task *out, struct pith_error *err)
+/* One of the two is open. */
+struct answerer {
+    bool said;
+    struct pith_choices choices;
+    struct pith_speaker speaker;
+};
+
+static enum pith_status open_answerer(const struct asked *a, struct answerer *w,
+                                      struct pith_error *err)
 {
-    struct pith_choices c;
-    const bool own = model == a->job->model;
+    const bool own = a->model == a->job->model;
     const struct pith_scorer_options options = {.name = own ? "model" : "baseline",
                                                 .exact = !own,
                                                 .kv = own ? a->job->kv : pith_kv_floats(PITH_F32)};
-    PITH_TRY(pith_choices_init(&c, a->items, model, a->job->backend, options, err));
-    enum pith_status s = PITH_OK;
-    for (size_t i = 0; i < a->items->count && s == PITH_OK; i++) {
-        s = pith_choices_answer(&c, &a->items->item[i], out, err);
-        if (s == PITH_OK)
-            s = pith_progress_step(a->job->progress, "answering", (double)(a->done + i + 1),
-                                   (double)a->total, err);
-    }
-    pith_choices_free(&c);
-    return s;
+    w->said = a->items->source->form->flags & PITH_TASK_SAID;
+    if (w->said) return pith_speaker_open(&w->speaker, a->job, a->model, a->items, err);
+    return pith_choices_init(&w->choices, a->items, a->model, a->job->backend, options, err);
 }
 
-static enum pith_status say(const struct asked *a, struct pith_model *model,
-                            struct pith_kept_task *out, struct pith_error *err)
+static void close_answerer(struct answerer *w)
 {
-    struct pith_speaker speaker;
-    PITH_TRY(pith_speaker_open(&speaker, a->job, model, a->items, err));
-    const enum pith_status s = pith_speaker_answer(&speaker, a->done, a->total, out, err);
-    pith_speaker_close(&speaker);
-    return s;
+    if (w->said) pith_speaker_close(&w->speaker);
+    else pith_choices_free(&w->choices);
+}
+
+/* The items of this rank; the others answer as many meanwhile. */
+static enum pith_status answer_own(const struct asked *a, struct answerer *w,
+                                   struct pith_kept_task *out, struct pith_error *err)
+{
+    struct pith_ranks *r = a->job->ranks;
+    const unsigned own = pith_ranks_own(r);
+    const size_t from = pith_ranks_from(r, own, a->items->count);
+    const size_t to = pith_ranks_from(r, own + 1, a->items->count);
+    for (size_t i = from; i < to; i++) {
+        const struct pith_item *item = &a->items->item[i];
+        const double part = (double)(i + 1 - from) / (double)(to - from);
+        PITH_TRY(w->said ? pith_speaker_answer(&w->speaker, item, out, err)
+                         : pith_choices_answer(&w->choices, item, out, err));
+        PITH_TRY(pith_progress_step(a->job->progress, "answering",
+                                    (double)a->done + part * (double)a->items->count,
+                                    (double)a->total, err));
+    }
+    return PITH_OK;
+}
+
+/* Number of the first choice of an item, or of all choices behind the last. */
+static size_t choices_before(const struct pith_items *items, size_t item)
+{
+    return item < items->count ? items->item[item].first : items->choices;
+}
+
+/* What each rank found of its items becomes everyone's. */
+static enum pith_status share(const struct asked *a, struct pith_kept_task *k,
+                              struct pith_error *err)
+{
+    struct pith_ranks *r = a->job->ranks;
+    for (unsigned i = 0; i < pith_ranks_count(r); i++) {
+        const size_t from = choices_before(a->items, pith_ranks_from(r, i, a->items->count));
+        const size_t to = choices_before(a->items, pith_ranks_from(r, i + 1, a->items->count));
+        PITH_TRY(pith_ranks_share(r, i, k->score + from, (to - from) * sizeof *k->score, err));
+        PITH_TRY(pith_ranks_share(r, i, k->greedy + from, (to - from) * sizeof *k->greedy, err));
+    }
+    return PITH_OK;
 }
 
 enum pith_status pith_task_answer(const struct pith_task_job *job, struct pith_model *model,
                                   const struct pith_items *items, size_t done, size_t total,
                                   struct pith_kept_task *out, struct pith_error *err)
 {
-    const struct asked a = {job, items, done, total};
+    const struct asked a = {job, model, items, done, total};
+    struct answerer w;
     PITH_TRY(make_answers(out, items->choices, err));
-    const bool said = items->source->form->flags & PITH_TASK_SAID;
-    const enum pith_status s = said ? say(&a, model, out, err) : choose(&a, model, out, err);
+    enum pith_status s = open_answerer(&a, &w, err);
+    if (s == PITH_OK) {
+        s = answer_own(&a, &w, out, err);
+        close_answerer(&w);
+    }
+    if (s == PITH_OK) s = share(&a, out, err);
     if (s != PITH_OK) pith_kept_task_free(out);
     return s;
 }
@@ -118,6 +160,19 @@ enum pith_status pith_task_items(const struct pith_task_job *job, struct pith_ta
     return s;
 }
 
+static enum pith_status agree(const struct pith_task_job *job, const struct pith_items *items,
+                              struct pith_error *err)
+{
+    const struct pith_measured is = {.model = job->model,
+                                     .baseline = job->baseline,
+                                     .kv = &job->kv,
+                                     .ids = items->ids.id,
+                                     .count = items->ids.count,
+                                     .cut = items->choice,
+                                     .cut_bytes = items->choices * sizeof *items->choice};
+    return pith_eval_agree(job->ranks, &is, err);
+}
+
 /* Both models' answers: the baseline's are those of an earlier job where they are kept. */
 static enum pith_status run_task(const struct pith_task_job *job, struct pith_task_sums *sums,
                                  struct pith_task_result *out, struct pith_error *err)
@@ -162,7 +217,8 @@ enum pith_status pith_eval_task(const struct pith_task_job *job, struct pith_tas
     out->shots = job->shots;
     out->chat = job->chat != NULL;
     struct pith_task_sums sums = {.source = &source, .items = &items};
-    const enum pith_status s = run_task(job, &sums, out, err);
+    enum pith_status s = agree(job, &items, err);
+    if (s == PITH_OK) s = run_task(job, &sums, out, err);
     pith_items_free(&items);
     pith_task_source_free(&source);
     if (s != PITH_OK) pith_task_result_free(out);

@@ -273,7 +273,9 @@ static enum pith_status run_block(struct pith_work *w, bool propagate, json_t *u
     struct pith_run *r = w->run;
     PITH_TRY(pith_work_begin(w, err));
     PITH_TRY(add_arrays(w, unit, err));
-    if (r->job->convert) PITH_TRY(pith_convert_layer(r, w->layer, w->linears, err));
+    if (r->job->convert)
+        PITH_TRY(pith_convert_linears(r, pith_job_choice(r->job, w->layer, 0), w->plan->linears,
+                                      w->linears, err));
     else if (pith_job_streams(r->job)) PITH_TRY(pith_stream_layer(r, w->layer, w->linears, err));
     else PITH_TRY(run_stages(w, err));
     PITH_TRY(store_kv(w, err));

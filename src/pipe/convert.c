@@ -297,35 +297,72 @@ static enum pith_status add_entry(const struct pith_choice *c,
     return good ? PITH_OK : pith_fail_nomem(err, c->module);
 }
 
-enum pith_status pith_convert_linear(struct pith_run *r, const struct pith_choice *c,
-                                     json_t *linears, struct pith_error *err)
+/* A linear in its new form. */
+struct converted {
+    const struct pith_choice *choice;
+    struct pith_qmat q;
+    struct pith_linear_result made;
+    struct outcome outcome;
+};
+
+/* On failure c->q owns nothing. */
+static enum pith_status convert_one(struct pith_run *r, struct converted *c, struct pith_error *err)
 {
-    struct pith_qmat from, q;
-    struct pith_linear_result made = {0};
-    struct outcome o = {.kept = !c->anew};
+    struct pith_qmat from;
     pith_phases_begin(&r->phases);
-    PITH_TRY(load(r->job, c, &from, err));
+    PITH_TRY(load(r->job, c->choice, &from, err));
     pith_phases_mark(&r->phases, PITH_PHASE_READ);
-    enum pith_status s = c->anew ? round_anew(r->job, c, &from, &q, &o.kept, err)
-                                 : restate(r->job, c, &from, &q, err);
+    c->outcome.kept = !c->choice->anew;
+    enum pith_status s = c->choice->anew
+                             ? round_anew(r->job, c->choice, &from, &c->q, &c->outcome.kept, err)
+                             : restate(r->job, c->choice, &from, &c->q, err);
     pith_phases_mark(&r->phases, PITH_PHASE_ROUND);
     if (s == PITH_OK) {
-        s = compare(r->job, c, &from, &q, &made, &o, err);
+        s = compare(r->job, c->choice, &from, &c->q, &c->made, &c->outcome, err);
         pith_phases_mark(&r->phases, PITH_PHASE_ERROR);
-        if (s == PITH_OK) s = pith_store_linear(r, c->module, &q, &made, &r->phases, err);
-        if (s == PITH_OK) s = add_entry(c, &made, &o, linears, err);
-        pith_qmat_free(&q);
+        if (s != PITH_OK) pith_qmat_free(&c->q);
     }
     pith_qmat_free(&from);
-    return s == PITH_OK ? pith_run_step(r, "converting", 1, err) : pith_fail_in(err, s, c->module);
+    return s == PITH_OK ? s : pith_fail_in(err, s, c->choice->module);
 }
 
-enum pith_status pith_convert_layer(struct pith_run *r, uint32_t layer, json_t *linears,
-                                    struct pith_error *err)
+/* From the rank that made it to the one that writes, which stores it; c->q is freed. */
+static enum pith_status hand_in(struct pith_run *r, struct converted *c, unsigned owner,
+                                json_t *linears, struct pith_error *err)
 {
-    for (uint32_t i = 0; i < pith_job_plan(r->job, layer)->linears; i++) {
-        const struct pith_choice *c = pith_job_choice(r->job, layer, i);
-        if (c->grid.format) PITH_TRY(pith_convert_linear(r, c, linears, err));
+    const struct pith_route route = {r->ranks, owner, 0};
+    const struct pith_choice *of = c->choice;
+    enum pith_status s = pith_route_qmat(&route, &c->q, err);
+    if (s == PITH_OK) s = pith_route_input(&route, &c->q.input, err);
+    if (s == PITH_OK) s = pith_route_bytes(&route, &c->made, sizeof c->made, err);
+    if (s == PITH_OK) s = pith_route_bytes(&route, &c->outcome, sizeof c->outcome, err);
+    if (s == PITH_OK && pith_run_writes(r)) {
+        pith_phases_begin(&r->phases);
+        s = pith_store_linear(r, of->module, &c->q, &c->made, &r->phases, err);
+        if (s == PITH_OK) s = add_entry(of, &c->made, &c->outcome, linears, err);
+        s = s == PITH_OK ? s : pith_fail_in(err, s, of->module);
+    }
+    pith_qmat_free(&c->q);
+    return s == PITH_OK ? pith_run_step(r, "converting", 1, err) : s;
+}
+
+/* As many as there are ranks, one each, then the next. */
+enum pith_status pith_convert_linears(struct pith_run *r, const struct pith_choice *list,
+                                      size_t count, json_t *linears, struct pith_error *err)
+{
+    const size_t own = pith_ranks_own(r->ranks), together = pith_ranks_count(r->ranks);
+    for (size_t first = 0; first < count; first += together) {
+        const size_t n = count - first < together ? count - first : together;
+        struct converted mine = {.choice = own < n ? &list[first + own] : NULL};
+        if (mine.choice && mine.choice->grid.format) PITH_TRY(convert_one(r, &mine, err));
+        for (size_t i = 0; i < n; i++) {
+            struct converted other = {.choice = &list[first + i]};
+            if (!other.choice->grid.format) continue;
+            enum pith_status s =
+                hand_in(r, i == own ? &mine : &other, (unsigned)i, linears, err);
+            if (s != PITH_OK) pith_qmat_free(&mine.q);
+            if (s != PITH_OK) return s;
+        }
     }
     return PITH_OK;
 }
@@ -356,7 +393,7 @@ uint64_t pith_convert_bytes(const struct pith_job *job)
 {
     const unsigned threads = pith_pool_threads(pith_backend_pool(job->backend));
     struct pith_kinds kinds = {.count = 0};
-    uint64_t most = 0;
+    uint64_t most = 0, handed = 0;
     for (size_t i = 0; i < job->choice_count + PITH_END_COUNT; i++) {
         const struct pith_choice *c = &job->choices[i];
         if (!c->grid.format) continue;
@@ -368,6 +405,8 @@ uint64_t pith_convert_bytes(const struct pith_job *job)
         uint64_t work = c->anew ? anew_bytes(job, c, q, comparing) : comparing;
         if (work < storing) work = storing;
         if (from + q + work > most) most = from + q + work;
+        if (q + storing > handed) handed = q + storing;
     }
-    return most;
+    /* Those of other ranks come while the own one is there. */
+    return pith_job_ranks(job) && pith_ranks_first(pith_job_ranks(job)) ? most + handed : most;
 }

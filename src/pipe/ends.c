@@ -99,10 +99,10 @@ enum pith_status pith_ends_store(struct pith_run *r, json_t *linears, json_t *te
                                  struct pith_error *err)
 {
     if (!r->job->convert) return pith_stream_ends(r, linears, err);
+    PITH_TRY(pith_convert_linears(r, r->job->ends, PITH_END_COUNT, linears, err));
     for (int i = 0; i < PITH_END_COUNT; i++) {
         const struct pith_choice *c = &r->job->ends[i];
-        if (c->grid.format) PITH_TRY(pith_convert_linear(r, c, linears, err));
-        else if (c->stored.format) PITH_TRY(store_plain(r, c, tensors, err));
+        if (!c->grid.format && c->stored.format) PITH_TRY(store_plain(r, c, tensors, err));
     }
     return PITH_OK;
 }

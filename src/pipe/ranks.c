@@ -33,7 +33,8 @@ static bool shares_windows(const struct pith_job *job)
 struct pith_ranks *pith_job_ranks(const struct pith_job *job)
 {
     struct pith_ranks *ranks = pith_backend_ranks(job->backend);
-    if (pith_ranks_alone(ranks) || job->options->rehearse || job->convert) return NULL;
+    if (pith_ranks_alone(ranks) || job->options->rehearse) return NULL;
+    if (job->convert) return ranks;
     const bool shares = pith_job_calibrates(job) ? shares_windows(job) : pith_job_streams(job);
     return shares ? ranks : NULL;
 }
@@ -242,6 +243,21 @@ enum pith_status pith_route_qmat(const struct pith_route *route, struct pith_qma
     const enum pith_status s = route_parts(route, &h, q, err);
     if (s != PITH_OK && gets) pith_qmat_free(q);
     return s;
+}
+
+enum pith_status pith_route_input(const struct pith_route *route, struct pith_input *in,
+                                  struct pith_error *err)
+{
+    struct {
+        struct pith_input in;
+        char format[32];
+    } sent = {.in = *in};
+    const struct pith_format *f = in->grid.format;
+    (void)snprintf(sent.format, sizeof sent.format, "%s", f ? f->name : "");
+    PITH_TRY(pith_route_bytes(route, &sent, sizeof sent, err));
+    *in = sent.in;
+    in->grid.format = sent.format[0] ? pith_format_find(sent.format) : NULL;
+    return PITH_OK;
 }
 
 /* --- the run ---------------------------------------------------------------------------------- */

@@ -33,6 +33,9 @@ struct pith_route {
  * freed there), and not touched elsewhere. */
 enum pith_status pith_route_qmat(const struct pith_route *route, struct pith_qmat *q,
                                  struct pith_error *err);
+/* What is done to its input. */
+enum pith_status pith_route_input(const struct pith_route *route, struct pith_input *in,
+                                  struct pith_error *err);
 enum pith_status pith_route_bytes(const struct pith_route *route, void *data, size_t bytes,
                                   struct pith_error *err);
 

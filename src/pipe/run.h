@@ -51,13 +51,11 @@ enum pith_status pith_stream_layer(struct pith_run *r, uint32_t layer, json_t *l
 /* The same for the ends, to nearest. */
 enum pith_status pith_stream_ends(struct pith_run *r, json_t *linears, struct pith_error *err);
 
-/* Converts all of a layer's quantized linears and appends their entries, each with "from" (its grid
- * in the input) and "lossless" (whether it stands for the same weights, to the bit). */
-/* One linear. */
-enum pith_status pith_convert_linear(struct pith_run *r, const struct pith_choice *c,
-                                     json_t *linears, struct pith_error *err);
-enum pith_status pith_convert_layer(struct pith_run *r, uint32_t layer, json_t *linears,
-                                    struct pith_error *err);
+/* convert.c: converts those of the list that have a grid and appends their entries, each with
+ * "from" (its grid in the input) and "lossless" (whether it stands for the same weights, to the
+ * bit). */
+enum pith_status pith_convert_linears(struct pith_run *r, const struct pith_choice *list,
+                                      size_t count, json_t *linears, struct pith_error *err);
 
 /* run.c: tells the listener that `effort` more steps are done, and looks at the memory in use. */
 enum pith_status pith_run_step(struct pith_run *r, const char *what, double effort,

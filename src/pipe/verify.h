@@ -4,12 +4,19 @@
  *   verify_files.c    files, headers and keys that hold no tensor's data
  *   verify_linears.c  what the linears dequantize to, and how far that is from the original
  *   verify_kept.c     every other tensor against the original
- *   verify_meaning.c  what a forward pass reads from both configs and tokenizers */
+ *   verify_meaning.c  what a forward pass reads from both configs and tokenizers
+ *   verify_ranks.c    what ranks share of it */
 #ifndef PITH_PIPE_VERIFY_H
 #define PITH_PIPE_VERIFY_H
 
 #include "pipe/run.h"
 #include "pipe/seal.h"
+
+/* Of the linears, counted as they are met. */
+struct pith_verify_sums {
+    uint64_t weights, pruned; /* quantized weights; linears of 16 bits with zeros in them */
+    double bits;              /* of the quantized weights */
+};
 
 struct pith_verification {
     const struct pith_verify_options *options;
@@ -22,10 +29,11 @@ struct pith_verification {
     const json_t *account;    /* of it all but its lists; NULL: there is none */
     struct pith_basis basis;  /* of the stored tensors, against the original's */
     json_t *checks, *problems, *notes;
-    bool failed;              /* memory was out: a line of these is missing, or wrong */
-    uint64_t weights, others; /* quantized weights, and elements of all other tensors */
-    double bits;              /* of the quantized weights */
-    size_t pruned;            /* linears of 16 bits with zeros in them */
+    bool failed;     /* memory was out: a line of these is missing, or wrong */
+    bool elsewhere;  /* another rank asks: problems are not said here */
+    uint64_t others; /* elements of all tensors but the quantized weights */
+    struct pith_verify_sums sums;
+    double passed; /* bytes of the stored tensors that were met */
     double done, total;
 };
 
@@ -59,12 +67,29 @@ bool pith_verify_has(struct pith_verification *v, struct pith_entries *list, con
 /* The account's version; 1 where it states none. */
 int64_t pith_account_version(const json_t *account);
 
+/* verify_ranks.c. All ranks make these calls; one alone owns everything and goes on as it is.
+ *
+ * Whether question i of `count` is this rank's; problems of the others' are not said here until
+ * pith_verify_share(), by which those since there were `before` become everyone's. */
+bool pith_verify_own(struct pith_verification *v, size_t i, size_t count);
+enum pith_status pith_verify_share(struct pith_verification *v, size_t before,
+                                   struct pith_error *err);
+/* Which entries were met; what was counted. */
+enum pith_status pith_verify_share_met(struct pith_verification *v, struct pith_entries *list,
+                                       struct pith_error *err);
+enum pith_status pith_verify_share_sums(struct pith_verification *v, struct pith_error *err);
+/* All have found the same so far, so that they go on alike; PITH_MISMATCH. */
+enum pith_status pith_verify_agree(struct pith_verification *v, struct pith_error *err);
+/* Tells of a failure; else everyone is done. */
+enum pith_status pith_verify_end(struct pith_verification *v, enum pith_status s,
+                                 struct pith_error *err);
+
 /* The account's seal, and its list of files against those that are there. */
 enum pith_status pith_verify_files(struct pith_verification *v, struct pith_error *err);
 /* Every linear of the model against its entry, and with an original against that. */
 enum pith_status pith_verify_linears(struct pith_verification *v, struct pith_error *err);
 /* Every tensor of the original: quantized, or what the account says of it. */
-void pith_verify_kept(struct pith_verification *v);
+enum pith_status pith_verify_kept(struct pith_verification *v, struct pith_error *err);
 /* The same for a checkpoint without an account. */
 enum pith_status pith_verify_unaccounted(struct pith_verification *v, struct pith_error *err);
 /* Whether both configs mean the same model; false, with problems, when the shapes differ so that

@@ -293,7 +293,7 @@ static void check_kept(struct pith_verification *v, const json_t *entry)
     check_one(v, action, a, b);
 }
 
-void pith_verify_kept(struct pith_verification *v)
+enum pith_status pith_verify_kept(struct pith_verification *v, struct pith_error *err)
 {
     const size_t before = pith_problems(v);
     const struct pith_checkpoint *o = v->original->checkpoint;
@@ -301,12 +301,16 @@ void pith_verify_kept(struct pith_verification *v)
     for (size_t i = 0; i < o->count; i++)
         if (!accounted(v, o->tensors[i].name))
             pith_problem(v, "%s: in the original, but not accounted for", o->tensors[i].name);
+    const size_t then = pith_problems(v);
     for (size_t i = 0; i < list->count; i++) {
+        if (!pith_verify_own(v, i, list->count)) continue;
         json_t *entry = pith_verify_entry(v, list, i);
         check_kept(v, entry);
         json_decref(entry);
     }
+    PITH_TRY(pith_verify_share(v, then, err));
     pith_checked(v, before,
                  "%zu tensors of the original: each quantized, %srescaled, rotated or copied",
                  o->count, json_object_get(v->account, "recovered") ? "trained, " : "");
+    return PITH_OK;
 }

@@ -48,8 +48,8 @@ static void check_entry(struct pith_verification *v, const json_t *entry, const 
     struct pith_qspec spec = pith_qmat_spec(q);
     spec.grid.asym |= elements.asym; /* a reader leaves out zero points that are all the middle */
     const double bits = pith_qspec_bits(&spec);
-    v->weights += (uint64_t)q->rows * q->cols;
-    v->bits += bits * (double)q->rows * (double)q->cols;
+    v->sums.weights += (uint64_t)q->rows * q->cols;
+    v->sums.bits += bits * (double)q->rows * (double)q->cols;
     if (json_integer_value(json_array_get(shape, 0)) != q->rows ||
         json_integer_value(json_array_get(shape, 1)) != q->cols)
         pith_problem(v, "%s: is %u x %u, and pith.json says something else", name, q->rows,
@@ -167,11 +167,6 @@ static void check_one_end(struct pith_verification *v, const char *name,
     json_decref(entry);
 }
 
-static void check_ends(struct pith_verification *v)
-{
-    check_one_end(v, v->model->arch->names.embed, &v->model->embed);
-    if (!v->model->shape.tied) check_one_end(v, v->model->arch->names.head, &v->model->head);
-}
 
 /* A linear in 16 bits, with zeros in it when its tensor's entry says so. */
 static void check_pruned(struct pith_verification *v, const struct pith_block *original,
@@ -182,7 +177,7 @@ static void check_pruned(struct pith_verification *v, const struct pith_block *o
     json_t *entry = pith_verify_meet(v, &v->file.tensors, name);
     const char *action = json_string_value(json_object_get(entry, "action"));
     if (action && strcmp(action, "pruned") == 0) {
-        v->pruned++;
+        v->sums.pruned++;
         check_zeros(v, name, w);
         if (original) check_distance(v, original, linear, entry, w);
     }
@@ -240,19 +235,37 @@ static void check_matched(struct pith_verification *v)
     }
 }
 
+/* The blocks, the embedding and the head: of several ranks each a run of them. */
+static enum pith_status check_parts(struct pith_verification *v, struct pith_error *err)
+{
+    const struct pith_model *m = v->model;
+    const size_t layers = m->shape.layers, parts = layers + PITH_END_COUNT;
+    for (uint32_t i = 0; i < layers; i++)
+        PITH_TRY(pith_verify_own(v, i, parts) ? check_block(v, i, err)
+                                              : pith_verify_tick(v, "checking weights", err));
+    if (pith_verify_own(v, layers, parts))
+        check_one_end(v, m->arch->names.embed, &m->embed);
+    if (!m->shape.tied && pith_verify_own(v, layers + 1, parts))
+        check_one_end(v, m->arch->names.head, &m->head);
+    return PITH_OK;
+}
+
 enum pith_status pith_verify_linears(struct pith_verification *v, struct pith_error *err)
 {
     const size_t before = pith_problems(v);
-    for (uint32_t i = 0; i < v->model->shape.layers; i++) PITH_TRY(check_block(v, i, err));
-    check_ends(v);
+    PITH_TRY(check_parts(v, err));
+    PITH_TRY(pith_verify_share(v, before, err));
+    PITH_TRY(pith_verify_share_met(v, &v->file.linears, err));
+    PITH_TRY(pith_verify_share_sums(v, err));
     check_matched(v);
     const size_t listed = v->file.linears.names;
     const char *close = v->original ? ", as close to the original as recorded" : "";
-    if (listed || !v->pruned)
+    if (listed || !v->sums.pruned)
         pith_checked(v, before, "%zu quantized linears: finite, dequantized as meant%s%s", listed,
                      two_four(v) ? ", two zeros in each four" : "", close);
-    if (v->pruned)
-        pith_checked(v, before, "%zu linears of 16 bits: two zeros in each four%s", v->pruned,
+    if (v->sums.pruned)
+        pith_checked(v, before, "%zu linears of 16 bits: two zeros in each four%s",
+                     (size_t)v->sums.pruned,
                      close);
     return PITH_OK;
 }
@@ -306,22 +319,57 @@ static enum pith_status measure_block(struct pith_verification *v, uint32_t laye
     return s;
 }
 
+/* What each rank measured, as if it had been one behind the other. */
+static enum pith_status share_distances(struct pith_verification *v, struct distances *d,
+                                        struct pith_error *err)
+{
+    struct pith_ranks *r = pith_backend_ranks(v->backend);
+    struct distances all = {0};
+    for (unsigned i = 0; i < pith_ranks_count(r); i++) {
+        struct distances one = *d;
+        PITH_TRY(pith_ranks_share(r, i, &one, sizeof one, err));
+        all.quantized += one.quantized;
+        all.kept += one.kept;
+        if (one.quantized + one.kept == 0 || one.most < all.most) continue;
+        all.most = one.most;
+        memcpy(all.name, one.name, sizeof all.name);
+    }
+    *d = all;
+    return PITH_OK;
+}
+
+static enum pith_status measure_parts(struct pith_verification *v, struct distances *d,
+                                      struct pith_error *err)
+{
+    const struct pith_model *is = v->model, *was = v->original;
+    const size_t layers = was->shape.layers, parts = layers + PITH_END_COUNT;
+    for (uint32_t i = 0; i < layers; i++)
+        if (pith_verify_own(v, i, parts)) PITH_TRY(measure_block(v, i, d, err));
+    if (pith_verify_own(v, layers, parts))
+        measure(v, is->arch->names.embed, &is->embed, &was->embed, d);
+    if ((!is->shape.tied || !was->shape.tied) && pith_verify_own(v, layers + 1, parts))
+        measure(v, is->arch->names.head, &is->head, &was->head, d);
+    return share_distances(v, d, err);
+}
+
 enum pith_status pith_verify_unaccounted(struct pith_verification *v, struct pith_error *err)
 {
     const size_t before = pith_problems(v);
-    const struct pith_model *is = v->model, *was = v->original;
-    struct distances d = {0};
-    v->total = was->shape.layers;
-    for (uint32_t i = 0; i < was->shape.layers; i++) PITH_TRY(measure_block(v, i, &d, err));
-    measure(v, is->arch->names.embed, &is->embed, &was->embed, &d);
-    if (!is->shape.tied || !was->shape.tied)
-        measure(v, is->arch->names.head, &is->head, &was->head, &d);
     const struct pith_checkpoint *c = v->checkpoint;
-    for (size_t i = 0; i < c->count + c->whole_count; i++) {
+    const size_t count = c->count + c->whole_count;
+    struct distances d = {0};
+    v->total = v->original->shape.layers;
+    PITH_TRY(measure_parts(v, &d, err));
+    PITH_TRY(pith_verify_share(v, before, err));
+    const size_t then = pith_problems(v);
+    for (size_t i = 0; i < count; i++) {
         struct pith_error why = {0};
         const struct pith_tensor *t = i < c->count ? &c->tensors[i] : &c->wholes[i - c->count];
-        if (!t->slice && pith_tensor_check_finite(t, &why) != PITH_OK) pith_fault(v, NULL, &why);
+        if (!t->slice && pith_verify_own(v, i, count) &&
+            pith_tensor_check_finite(t, &why) != PITH_OK)
+            pith_fault(v, NULL, &why);
     }
+    PITH_TRY(pith_verify_share(v, then, err));
     pith_checked(v, before,
                  "%zu quantized linears and %zu others: the original's matrices, at most %.3f away"
                  " (%s)",

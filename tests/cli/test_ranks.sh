@@ -64,20 +64,65 @@ python3 - "$work/text.txt" <<'EOF'
 import sys
 open(sys.argv[1], "w").write("".join(f"The {i}th line of a text about {i * 7 % 13} things.\n" for i in range(400)))
 EOF
-cut() { sed "/second/d; /memory/d"; } # of a report, what is the same each time
-for command in "eval $work/whole --baseline $mini --depth" "compare $mini $work/whole $work/one-mini-rtn"; do
-    # shellcheck disable=SC2086
-    "$pith" $command --text "$work/text.txt" --context 48 --json --threads 1 2>"$work/stderr" | cut >"$work/alone"
-    # shellcheck disable=SC2086
-    timeout 120 mpirun -q -n 3 "$pith" $command --text "$work/text.txt" --context 48 --json --threads 1 2>"$work/stderr" |
-        tr -d '\r' | cut >"$work/three"
-    if [ -s "$work/alone" ] && cmp -s "$work/alone" "$work/three"; then
-        pass "${command%% *} by 3 ranks"
+python3 - "$work" <<'EOF'
+import json, sys
+with open(sys.argv[1] + "/said.jsonl", "w") as f:
+    for i in range(5):
+        f.write(json.dumps({"prompt": "%d and %d are" % (i, i + 1), "target": " %d" % (2 * i + 1)}) + "\n")
+open(sys.argv[1] + "/prompts.txt", "w").write("".join(f"Once there were {i}\n" for i in range(5)))
+EOF
+cut() { tr -d '\r' | sed "/second/d; /memory/d"; } # of a report, what is the same each time
+reports() { # NAME N COMMAND...: N ranks say what one says
+    name=$1
+    n=$2
+    shift 2
+    "$pith" "$@" --json --threads 1 2>"$work/stderr" | cut >"$work/alone"
+    timeout 120 mpirun -q -n "$n" "$pith" "$@" --json --threads 1 2>"$work/stderr" | cut >"$work/shared"
+    if [ -s "$work/alone" ] && cmp -s "$work/alone" "$work/shared"; then
+        pass "$name by $n ranks"
     else
-        fail "${command%% *} by 3 ranks: $(cat "$work/stderr")"
-        diff "$work/alone" "$work/three" | head -n 5
+        fail "$name by $n ranks: $(cat "$work/stderr")"
+        diff "$work/alone" "$work/shared" | head -n 5
     fi
-done
+}
+reports eval 3 eval "$work/whole" --baseline "$mini" --depth --text "$work/text.txt" --context 48
+reports compare 3 compare "$mini" "$work/whole" "$work/one-mini-rtn" --text "$work/text.txt" --context 48
+reports "eval of tasks and prompts" 2 eval "$work/whole" --baseline "$mini" --tasks "$probe/tasks/order.jsonl" --task-limit 7 \
+    --tasks "exact:$work/said.jsonl" --prompts "$work/prompts.txt"
+reports "compare of tasks" 4 compare "$mini" "$work/whole" "$work/one-mini-rtn" --tasks "$probe/tasks/order.jsonl" --task-limit 3
+
+# --- proving and converting -----------------------------------------------------------------------
+reports verify 3 verify "$work/whole" --against "$mini"
+cp -r "$work/whole" "$work/damaged"
+python3 - "$work/damaged/model.safetensors" <<'EOF'
+import os, sys
+n = os.path.getsize(sys.argv[1])
+with open(sys.argv[1], "r+b") as f:
+    for at in range(n // 40, n, n // 40):
+        f.seek(at)
+        byte = f.read(1)[0]
+        f.seek(at)
+        f.write(bytes([byte ^ 1]))
+EOF
+reports "verify of a damaged folder" 2 verify "$work/damaged" --against "$mini"
+[ "$(grep -c 'its bytes are not those' "$work/shared")" -ge 3 ] || fail "the damage is not told: $(cat "$work/shared")"
+rm "$work/damaged/pith.json"
+reports "verify without an account" 3 verify "$work/damaged" --against "$mini"
+model=$work/moe
+ranks 1 "$work/moe-fp8" -r fp8-static || fail "fp8-static: $(cat "$work/stderr")"
+model=$mini
+converts() { # N INPUT OUT OPTIONS...
+    n=$1
+    from=$2
+    to=$3
+    shift 3
+    "$pith" convert "$from" -o "$work/one-$to" "$@" --quiet 2>"$work/stderr" || fail "convert: $(cat "$work/stderr")"
+    timeout 120 mpirun -q -n "$n" "$pith" convert "$from" -o "$work/two-$to" "$@" --quiet 2>"$work/stderr" || fail "convert: $(cat "$work/stderr")"
+    is_same "convert $to by $n ranks" "$work/one-$to" "$work/two-$to"
+}
+converts 3 "$work/whole" to-gptq --container gptq
+converts 2 "$work/whole" anew.gguf --weights q4_0
+converts 4 "$work/moe-fp8" static --container modelopt
 
 # --- ranks that differ ----------------------------------------------------------------------------
 # shellcheck disable=SC2086

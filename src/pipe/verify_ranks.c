@@ -1,0 +1,133 @@
+/* A verification that ranks share: each asks its part of the questions, in runs, so that what they
+ * found, put one behind the other, is what one rank would have said. */
+#include "pipe/verify.h"
+
+#include "base/hash.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+
+static struct pith_ranks *ranks_of(const struct pith_verification *v)
+{
+    return pith_backend_ranks(v->backend);
+}
+
+bool pith_verify_own(struct pith_verification *v, size_t i, size_t count)
+{
+    struct pith_ranks *r = ranks_of(v);
+    const unsigned own = pith_ranks_own(r);
+    v->elsewhere = i < pith_ranks_from(r, own, count) || i >= pith_ranks_from(r, own + 1, count);
+    return !v->elsewhere;
+}
+
+enum pith_status pith_verify_agree(struct pith_verification *v, struct pith_error *err)
+{
+    struct pith_str text = {0};
+    char hex[PITH_SHA256_HEX];
+    if (pith_ranks_alone(ranks_of(v))) return PITH_OK;
+    pith_json_dump(v->problems, JSON_COMPACT, &text);
+    pith_str_printf(&text, " %d %zu %zu", v->model != NULL, v->file.linears.count,
+                    v->file.tensors.count);
+    const bool good = !text.failed && !v->failed && pith_sha256_hex(text.data, text.len, hex);
+    pith_str_free(&text);
+    if (!good) return pith_fail_nomem(err, "the report");
+    return pith_ranks_agree(ranks_of(v), hex, "a checkpoint or an original", err);
+}
+
+/* --- what was found --------------------------------------------------------------------------- */
+
+/* The lines from `before` on, as text. */
+static bool dump_from(const json_t *lines, size_t before, struct pith_str *out)
+{
+    json_t *new = json_array();
+    bool good = new;
+    for (size_t i = before; good && i < json_array_size(lines); i++)
+        good = json_array_append(new, json_array_get(lines, i)) == 0;
+    if (good) pith_json_dump(new, JSON_COMPACT, out);
+    json_decref(new);
+    return good && !out->failed;
+}
+
+/* Lines of one rank, behind those that are in `all`. */
+static enum pith_status share_lines(struct pith_verification *v, unsigned rank, size_t before,
+                                    json_t *all, struct pith_error *err)
+{
+    struct pith_ranks *r = ranks_of(v);
+    struct pith_str own = {0};
+    const bool mine = pith_ranks_own(r) == rank;
+    if (mine && !dump_from(v->problems, before, &own)) {
+        pith_str_free(&own);
+        return pith_fail_nomem(err, "the report");
+    }
+    uint64_t size = own.len;
+    char *text = NULL;
+    json_t *lines = NULL;
+    enum pith_status s = pith_ranks_share(r, rank, &size, sizeof size, err);
+    if (s == PITH_OK && !mine) text = pith_alloc((size_t)size, 1);
+    if (s == PITH_OK && !mine && !text) s = pith_fail_nomem(err, "the report");
+    if (s == PITH_OK) s = pith_ranks_share(r, rank, mine ? own.data : text, (size_t)size, err);
+    if (s == PITH_OK)
+        s = pith_json_parse(mine ? own.data : text, (size_t)size, "another rank", &lines, err);
+    if (s == PITH_OK && json_array_extend(all, lines) != 0) s = pith_fail_nomem(err, "the report");
+    json_decref(lines);
+    pith_free(text);
+    pith_str_free(&own);
+    return s;
+}
+
+enum pith_status pith_verify_share(struct pith_verification *v, size_t before,
+                                   struct pith_error *err)
+{
+    v->elsewhere = false;
+    if (pith_ranks_alone(ranks_of(v))) return PITH_OK;
+    if (v->failed) return pith_fail_nomem(err, "the report");
+    json_t *all = json_array();
+    enum pith_status s = all ? PITH_OK : pith_fail_nomem(err, "the report");
+    for (unsigned i = 0; s == PITH_OK && i < pith_ranks_count(ranks_of(v)); i++)
+        s = share_lines(v, i, before, all, err);
+    while (s == PITH_OK && json_array_size(v->problems) > before)
+        if (json_array_remove(v->problems, json_array_size(v->problems) - 1) != 0)
+            s = pith_fail_nomem(err, "the report");
+    if (s == PITH_OK && json_array_extend(v->problems, all) != 0)
+        s = pith_fail_nomem(err, "the report");
+    json_decref(all);
+    return s;
+}
+
+enum pith_status pith_verify_share_met(struct pith_verification *v, struct pith_entries *list,
+                                       struct pith_error *err)
+{
+    struct pith_ranks *r = ranks_of(v);
+    if (pith_ranks_alone(r)) return PITH_OK;
+    bool *met = pith_alloc(list->count, sizeof *met);
+    enum pith_status s = met ? PITH_OK : pith_fail_nomem(err, "the report");
+    for (unsigned rank = 0; s == PITH_OK && rank < pith_ranks_count(r); rank++) {
+        for (size_t i = 0; i < list->count; i++) met[i] = list->rows[i].met;
+        s = pith_ranks_share(r, rank, met, list->count * sizeof *met, err);
+        for (size_t i = 0; s == PITH_OK && i < list->count; i++) list->rows[i].met |= met[i];
+    }
+    pith_free(met);
+    return s;
+}
+
+enum pith_status pith_verify_share_sums(struct pith_verification *v, struct pith_error *err)
+{
+    struct pith_ranks *r = ranks_of(v);
+    struct pith_verify_sums all = {0};
+    for (unsigned rank = 0; rank < pith_ranks_count(r); rank++) {
+        struct pith_verify_sums one = v->sums;
+        PITH_TRY(pith_ranks_share(r, rank, &one, sizeof one, err));
+        all.weights += one.weights;
+        all.pruned += one.pruned;
+        all.bits += one.bits;
+    }
+    v->sums = all;
+    return PITH_OK;
+}
+
+enum pith_status pith_verify_end(struct pith_verification *v, enum pith_status s,
+                                 struct pith_error *err)
+{
+    s = pith_ranks_fail(ranks_of(v), s, err);
+    return s == PITH_OK ? pith_ranks_meet(ranks_of(v), err) : s;
+}
