@@ -2,16 +2,18 @@
 """-r auto against uniform recipes of the same bits, and its predictions against what is measured.
 
     bench/auto.py MODEL [--budgets 3,3.5,4,4.5,5,6] [--container compressed-tensors|gguf] [--text FILE]... [--random 30]
-                  [--llama LLAMA_QUANTIZE LLAMA_IMATRIX F16_GGUF] [--tokens 16384] [--measure TOKENS] [--work FOLDER]
+                  [--llama LLAMA_QUANTIZE LLAMA_IMATRIX F16_GGUF] [--tokens 16384] [--measure TOKENS] [--for ENGINE]... [--work FOLDER]
 
 text      what KL is measured on (default MODEL/eval.txt), not what is calibrated on
 random    so many assignments drawn at random, predicted and measured: rank correlation (Spearman), ratios
 llama     also Q3_K_M, Q4_K_M and Q5_K_M by llama-quantize with an importance matrix, and auto at their bits
 tokens    of calibration, and of each text (measure: of these another number)
+for       a row each: what auto is told that it is for ("none": nothing); pith and transformers let each linear have its own grid
 
 PITH names the program (build/pith). Bits are those of the blocks' linears, scales counted.
 """
 import argparse
+import itertools
 import json
 import os
 import random
@@ -37,7 +39,7 @@ def pith(*args):
 
 class Bench:
     def __init__(self, args, work):
-        self.args, self.work, self.made = args, work, 0
+        self.args, self.work, self.made, self.bytes = args, work, 0, None
 
     def measure(self, path):
         """(bits a weight, [KL of each text])"""
@@ -46,6 +48,7 @@ class Bench:
         if out is None:
             raise SystemExit(why)
         j = json.loads(out)
+        self.bytes = os.path.getsize(path) if os.path.isfile(path) else None
         return j["bits_per_weight"], [t["kld_mean"] for t in j["texts"]]
 
     def quantize(self, *options):
@@ -63,6 +66,10 @@ class Bench:
         shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
         return result
 
+    def auto(self, budget, target="none"):
+        tries = ("--try", self.args.tries) if self.args.tries else ()
+        return self.quantize("-r", "auto", "--budget", budget, *tries, *(() if target == "none" else ("--for", target)))
+
 
 def budgets(bench, args):
     uniform = []
@@ -71,16 +78,16 @@ def budgets(bench, args):
         if made:
             uniform.append((made[0], made[1], f"{recipe} {grid or ''}".strip()))
             print(f"# {uniform[-1][2]}: {made[0]:.3f} bits, KL {' '.join(f'{1000 * k:.3f}' for k in made[1])}", flush=True)
-    print("| budget | auto: bits | predicted KL x1000 | measured | best uniform of no more bits | its bits | its KL | auto / uniform |")
-    print("|---:|---:|---:|---:|---|---:|---:|---:|")
-    for budget in args.budgets:
-        made = bench.quantize("-r", "auto", "--budget", budget, *(("--try", args.tries) if args.tries else ()))
+    print("| budget | for | auto: bits | predicted KL x1000 | measured | best uniform of no more bits | its bits | its KL | auto / uniform |")
+    print("|---:|---|---:|---:|---:|---|---:|---:|---:|")
+    for budget, target in itertools.product(args.budgets, args.targets):
+        made = bench.auto(budget, target)
         if not made:
             continue
         bits, kl, recipe = made
         said = " ".join(f"{1000 * k:.2f}" for k in kl)
         best = min((u for u in uniform if u[0] <= max(bits, float(budget)) + 1e-9), key=lambda u: u[1][0], default=None)
-        line = f"| {budget} | {bits:.3f} | {1000 * recipe['predicted']['kld']:.2f} | {said} |"
+        line = f"| {budget} | {target} | {bits:.3f} | {1000 * recipe['predicted']['kld']:.2f} | {said} |"
         if best:
             line += f" {best[2]} | {best[0]:.3f} | {' '.join(f'{1000 * k:.2f}' for k in best[1])} | " + \
                 " ".join(f"{a / b:.2f}" for a, b in zip(kl, best[1])) + " |"
@@ -155,16 +162,17 @@ def beside_llama(bench, args):
     text = os.path.join(bench.work, "calib.txt")
     shutil.copy("src/calib/builtin.txt", text)
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "check": True}
-    subprocess.run([imatrix, "-m", f16, "-f", text, "-o", matrix, "-c", "512"], **quiet)
-    print("| type | llama-quantize: bits | KL x1000 | auto: bits | KL x1000 | ratio |\n|---|---:|---:|---:|---:|---:|")
+    subprocess.run([imatrix, "-m", f16, "-f", text, "-o", matrix, "-c", "512", "--chunks", str(args.tokens // 512)], **quiet)
+    print("| type | llama-quantize: bits, bytes | KL x1000 | auto: bits, bytes | KL x1000 | ratio |\n|---|---:|---:|---:|---:|---:|")
     for kind in ("Q3_K_M", "Q4_K_M", "Q5_K_M"):
         path = os.path.join(bench.work, kind + ".gguf")
         subprocess.run([quantize, "--imatrix", matrix, f16, path, kind], **quiet)
         bits, kl = bench.measure(path)
+        theirs = bench.bytes
         os.remove(path)
-        made = bench.quantize("-r", "auto", "--budget", int(bits * 1000) / 1000)
-        print(f"| {kind} | {bits:.3f} | {' '.join(f'{1000 * k:.2f}' for k in kl)} | {made[0]:.3f} | {' '.join(f'{1000 * k:.2f}' for k in made[1])} | "
-              f"{' '.join(f'{a / b:.2f}' for a, b in zip(made[1], kl))} |", flush=True)
+        made = bench.auto(int(bits * 1000) / 1000)
+        print(f"| {kind} | {bits:.3f}, {theirs} | {' '.join(f'{1000 * k:.2f}' for k in kl)} | {made[0]:.3f}, {bench.bytes} | "
+              f"{' '.join(f'{1000 * k:.2f}' for k in made[1])} | {' '.join(f'{a / b:.2f}' for a, b in zip(made[1], kl))} |", flush=True)
 
 
 def main():
@@ -178,8 +186,10 @@ def main():
     p.add_argument("--tokens", default=16384, type=int)
     p.add_argument("--measure", type=int)
     p.add_argument("--tries", default="")
+    p.add_argument("--for", action="append", dest="targets")
     p.add_argument("--work")
     args = p.parse_args()
+    args.targets = args.targets or ["none"]
     args.text = args.text or [os.path.join(args.model, "eval.txt")]
     with tempfile.TemporaryDirectory() as made:
         bench = Bench(args, args.work or made)

@@ -61,7 +61,7 @@ def main():
                 with open(recipe, "w", encoding="utf-8") as f:
                     json.dump({"base": "gptq", "linears": by_auto_round(args, float(asked), grids, fused, work)}, f)
                 bits, kl, _ = bench.quantize("-r", recipe)
-                within = ["-r", "auto", "--budget", f"{bits + 1e-6:.6f}", "--try", args.grids]
+                within = ["-r", "auto", "--budget", f"{bits + 1e-6:.6f}", "--try", args.grids, *(() if fused else ("--for", "pith"))]
                 plain, usual = bench.quantize(*within, "--transform", "none", "--round", "gptq")[1], bench.quantize(*within)[1]
                 columns = [1000 * k for k in kl], [1000 * k for k in plain], [a / b for a, b in zip(plain, kl)], \
                     [1000 * k for k in usual], [a / b for a, b in zip(usual, kl)]

@@ -28,8 +28,8 @@ static const struct option options[] = {
     {"allow-error", 0, OPTION_REAL, AT(c.allow_error), "X",
      "relative error up to which a linear is taken (default 0.5; above 0.3 it is a warning)"},
     {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
-     "check that engine's rules first: vllm, sglang, trtllm, transformers, llama.cpp, with :tp=N, "
-     "and with :gpu=NAME what runs on that GPU; may repeat"},
+     "check that engine's rules first: vllm, sglang, trtllm, transformers, llama.cpp, pith, "
+     "with :tp=N, and with :gpu=NAME what runs on that GPU; may repeat"},
     {"resume", 0, OPTION_FLAG, AT(c.resume), NULL,
      "go on with an interrupted run of the same command"},
 };

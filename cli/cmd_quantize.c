@@ -86,8 +86,8 @@ static const struct option options[] = {
     {"rehearse", 0, OPTION_FLAG, AT(q.rehearse), NULL,
      "do one block only, then tell time, memory, size and error to expect for the whole"},
     {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
-     "check that engine's rules first: vllm, sglang, trtllm, transformers, llama.cpp, with :tp=N, "
-     "and with :gpu=NAME what runs on that GPU; may repeat"},
+     "check that engine's rules first: vllm, sglang, trtllm, transformers, llama.cpp, pith, "
+     "with :tp=N, and with :gpu=NAME what runs on that GPU; may repeat"},
     {"mode", 0, OPTION_TEXT, AT(mode), "MODE",
      "exact (default) or fast: calibrate with products of bfloat16, worth it where the CPU has "
      "instructions for them"},

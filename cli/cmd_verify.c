@@ -18,7 +18,7 @@ static const struct option options[] = {
     {"against", 0, OPTION_MODEL, AT(against), "MODEL",
      "the original: nothing may be missing or further off"},
     {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
-     "check that engine's loading rules: vllm, sglang, trtllm, transformers, llama.cpp, with "
+     "check that engine's loading rules: vllm, sglang, trtllm, transformers, llama.cpp, pith, with "
      ":tp=N, :gpu=NAME; may repeat"},
 };
 

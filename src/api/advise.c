@@ -9,7 +9,6 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "base/names.h"
 #include "base/str.h"
 #include "calib/corpus.h"
 #include "export/preflight.h"
@@ -31,14 +30,13 @@ void pith_advise_defaults_sized(struct pith_advise_options *options, size_t size
 static enum pith_status read_target(struct advice *a, struct pith_error *err)
 {
     const char *text = a->options->target;
-    struct pith_target t = {.tp = 1};
-    const bool own = pith_name_equal(text, "pith");
-    if (!own) PITH_TRY(pith_target_parse(text, &t, err));
-    (void)snprintf(a->engine, sizeof a->engine, "%s", own ? "pith" : t.engine->name);
+    struct pith_target t;
+    PITH_TRY(pith_target_parse(text, &t, err));
+    (void)snprintf(a->engine, sizeof a->engine, "%s", t.engine->name);
     if (t.gpu && t.tp > 1)
         (void)snprintf(a->hardware, sizeof a->hardware, "%s x%u", t.gpu->name, t.tp);
     else if (t.gpu) (void)snprintf(a->hardware, sizeof a->hardware, "%s", t.gpu->name);
-    else if (own || strcmp(a->engine, "llama.cpp") == 0)
+    else if (strcmp(a->engine, "pith") == 0 || strcmp(a->engine, "llama.cpp") == 0)
         (void)snprintf(a->hardware, sizeof a->hardware, "this");
     else
         return pith_fail(err, PITH_ARG,

@@ -126,12 +126,13 @@ static json_t *pair_row(const struct pith_target_engine *e, const struct pith_lo
     for (const char *c = p->inputs; *c; c++)
         if (*c == ' ') pith_str_puts(&s, ", ");
         else pith_str_putc(&s, *c);
-    const bool any = strcmp(p->inputs, "*") == 0;
+    const bool any = strcmp(p->inputs, "*") == 0, whatever = strcmp(r->container, "*") == 0;
     json_t *row = json_pack(
         "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "engine", e->name, "container",
-        r->container, "activations", any ? "any" : pith_str_text(&s), "weights",
-        strcmp(p->weights, "*") == 0 ? "any float" : p->weights, "with_zero_points", "-", "scales",
-        "-", "permuted_groups", "no", "several_grids", r->mixed ? "yes" : "no", "rotated_inputs",
+        whatever ? "any" : r->container, "activations", any ? "any" : pith_str_text(&s), "weights",
+        strcmp(p->weights, "*") == 0 ? (whatever ? "any" : "any float") : p->weights,
+        "with_zero_points", "-", "scales", "-", "permuted_groups", r->act_order ? "yes" : "no",
+        "several_grids", r->mixed ? "yes" : "no", "rotated_inputs",
         r->online ? "yes" : "no", "qkv_and_gate_up_alike", r->fused ? "yes" : "no");
     if (s.failed) {
         json_decref(row);

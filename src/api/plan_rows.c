@@ -249,7 +249,7 @@ static enum pith_status add_cache(struct plan_made *p, struct plan_case *k, cons
     pith_kv_name(&k->kv, k->kv_name);
     const struct pith_target_engine *e = pith_engine_find(k->need->name);
     char started[PITH_ENGINE_CACHE];
-    if (e && pith_kv_coded(&k->kv.k) &&
+    if (e && !e->any_cache && pith_kv_coded(&k->kv.k) &&
         !pith_engine_cache(e, &k->kv, p->model.model->shape.head_dim, started)) {
         rule_out(p, k, at, "the engine has no such cache");
         return PITH_OK;

@@ -17,7 +17,7 @@ struct pith_load_pair {
 /* What an engine's loader takes of one layout of one container: integers beside inputs in 16 bits,
  * integers beside integers, or with `pairs` everything else. */
 struct pith_load_rule {
-    const char *container;              /* "gptq" */
+    const char *container;              /* "gptq"; "*": any, also those that others do not load */
     bool acts;                          /* the layout that goes with quantized activations */
     const struct pith_load_pair *pairs; /* ending with NULL; the fields to act_order do not count */
     const char *inputs;                 /* with acts: the grids of inputs, as in a pair */
@@ -53,6 +53,7 @@ struct pith_target_engine {
     uint32_t rotates;
     const char *unrotated;
     const char *stored; /* caches whose scales it takes from a checkpoint, with spaces between */
+    bool any_cache;     /* has all that pith names, under these names; `caches` lists none */
 };
 
 /* What the engine is started with for such a cache, where every layer that keeps keys and values
@@ -64,6 +65,9 @@ bool pith_engine_cache(const struct pith_target_engine *e, const struct pith_kv_
 /* All rows; *count receives their number. */
 const struct pith_target_engine *const *pith_engines(size_t *count);
 const struct pith_target_engine *pith_engine_find(const char *name);
+/* Whether it loads such a container and then holds as one matrix what reads one input (q, k and v;
+ * gate and up), and so the experts of a layer: these share a grid. */
+bool pith_engine_fuses(const struct pith_target_engine *e, const struct pith_container *c);
 
 /* "vllm", "vllm:tp=2", "vllm:tp=2:gpu=l4". */
 struct pith_target {

@@ -31,6 +31,13 @@ const struct pith_target_engine *pith_engine_find(const char *name)
     return NULL;
 }
 
+bool pith_engine_fuses(const struct pith_target_engine *e, const struct pith_container *c)
+{
+    for (size_t i = 0; i < e->count; i++)
+        if (e->rules[i].fused && strcmp(e->rules[i].container, c->name) == 0) return true;
+    return false;
+}
+
 static const char *engine_name(size_t i)
 {
     return i < PITH_COUNT(rows) ? rows[i]->name : NULL;

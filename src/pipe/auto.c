@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/names.h"
 #include "base/str.h"
+#include "export/preflight.h"
 #include "pipe/auto_choose.h"
 #include "pipe/tries.h"
 
@@ -122,6 +123,22 @@ static enum pith_status check_transform(const struct pith_quantize_options *o,
                      o->transform);
 }
 
+/* Whether the engines hold another cache in each layer. */
+static enum pith_status check_caches(const struct pith_quantize_options *o, struct pith_error *err)
+{
+    struct pith_target t;
+    for (size_t i = 0; i < o->targets.count; i++) {
+        PITH_TRY(pith_target_parse(o->targets.item[i], &t, err));
+        if (!t.engine->any_cache)
+            return pith_fail(
+                err, PITH_ARG,
+                "--fit %s: kv=auto gives each layer a cache of its own, which `pith serve` "
+                "holds; %s keeps one format, such as kv=bf16",
+                o->fit, o->targets.item[i]);
+    }
+    return PITH_OK;
+}
+
 enum pith_status pith_auto_check(const struct pith_quantize_options *o, struct pith_error *err)
 {
     struct pith_auto_wish w;
@@ -143,13 +160,7 @@ enum pith_status pith_auto_check(const struct pith_quantize_options *o, struct p
     PITH_TRY(pith_tries_parse(&o->tries, &t, err));
     PITH_TRY(parse_wish(o, &w, err));
     PITH_TRY(check_transform(o, err));
-    if (o->targets.count && pith_auto_takes_caches(&w))
-        return pith_fail(
-            err, PITH_ARG,
-            "--fit %s: kv=auto gives each layer a cache of its own, which `pith serve` "
-            "holds; %s keeps one format, such as kv=bf16",
-            o->fit, o->targets.item[0]);
-    return PITH_OK;
+    return pith_auto_takes_caches(&w) ? check_caches(o, err) : PITH_OK;
 }
 
 /* One transform's recipe, in a file of that name in `folder`. */

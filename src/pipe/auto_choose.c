@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "export/file.h"
+#include "export/preflight.h"
 #include "pipe/kv_auto.h"
 #include "pipe/tries.h"
 #include "plan/assign.h"
@@ -31,6 +32,7 @@ struct group {
 struct search {
     const struct pith_job *job;
     const struct pith_sense *sense;
+    bool fused;       /* what reads one input, and the experts of a layer, share a grid */
     size_t *group_of; /* [job->choice_count]: SIZE_MAX: of none */
     struct group *group;
     size_t groups;
@@ -45,8 +47,27 @@ struct search {
     struct pith_assigned got;
 };
 
-/* Engines hold what reads one input as one matrix, and the experts of a layer as one; a GGUF file
- * has a type for each of a layer's tensors, in which experts lie side by side. */
+/* Whether one of the engines that the model is for holds such linears as one; where none is named,
+ * one of all that load the container. Caches of each layer's own are pith's alone. */
+static bool is_fused(const struct pith_job *job, const struct pith_auto_wish *w)
+{
+    const struct pith_list *targets = &job->options->targets;
+    const bool any = targets->count == 0 && !pith_auto_takes_caches(w);
+    size_t count;
+    const struct pith_target_engine *const *e = pith_engines(&count);
+    for (size_t i = 0; i < count && any; i++)
+        if (pith_engine_fuses(e[i], job->container)) return true;
+    for (size_t i = 0; i < targets->count; i++) {
+        struct pith_target t;
+        struct pith_error ignored = {0};
+        if (pith_target_parse(targets->item[i], &t, &ignored) == PITH_OK &&
+            pith_engine_fuses(t.engine, job->container))
+            return true;
+    }
+    return false;
+}
+
+/* In a file experts lie side by side in one tensor of one type. */
 static size_t leader_of(const struct search *s, const struct pith_choice *c)
 {
     const struct pith_layer_plan *l = pith_job_plan(s->job, c->layer);
@@ -55,9 +76,10 @@ static size_t leader_of(const struct search *s, const struct pith_choice *c)
     const bool file = s->job->container->file != NULL;
     if (l->linear[c->linear].expert != PITH_NO_PART && node) {
         const uint32_t at = c->linear - node->u.experts.first;
-        return first + node->u.experts.first + (file ? at % node->u.experts.each : 0);
+        const uint32_t own = file ? at % node->u.experts.each : at;
+        return first + node->u.experts.first + (s->fused ? 0 : own);
     }
-    return first + (file ? c->linear : l->site[l->linear[c->linear].site].first);
+    return first + (s->fused ? l->site[l->linear[c->linear].site].first : c->linear);
 }
 
 static bool can_any(const struct search *s, size_t choice)
@@ -494,7 +516,7 @@ enum pith_status pith_auto_choose(const struct pith_job *job, const struct pith_
                                   const struct pith_auto_wish *w, const char *path,
                                   struct pith_error *err)
 {
-    struct search s = {.job = job, .sense = sense};
+    struct search s = {.job = job, .sense = sense, .fused = is_fused(job, w)};
     enum pith_status r = measure_caches(&s, w, err);
     if (r == PITH_OK) r = find_groups(&s, err);
     if (r == PITH_OK && s.menu.parts) r = add_caches(&s, w->users, err);

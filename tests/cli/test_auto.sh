@@ -54,11 +54,10 @@ elif what == "recipe":  # within its budget, and engines' rules for what they ho
     bits, kinds = float(rest[0]), collections.Counter(j["linears"].values())
     assert j["predicted"]["bits"] <= bits + 1e-9 and j["predicted"]["kld"] >= j["predicted"]["bound"] * (1 - 1e-9), j["predicted"]
     assert len(kinds) > 1, kinds
-    if rest[1:] == ["fused"]:
-        for layer in range(6):
-            a = [j["linears"][f"model.layers.{layer}.self_attn.{x}_proj"] for x in "qkv"]
-            m = [j["linears"][f"model.layers.{layer}.mlp.{x}_proj"] for x in ("gate", "up")]
-            assert len(set(a)) == 1 and len(set(m)) == 1, (a, m)
+    sites = [[j["linears"][f"model.layers.{layer}.{x}_proj"] for x in s] for layer in range(6)
+             for s in (["self_attn." + x for x in "qkv"], ["mlp.gate", "mlp.up"])]
+    if rest[1:]:
+        assert all(len(set(s)) == 1 for s in sites) == (rest[1] == "fused"), (rest, sites)
 elif what == "transformed":
     kld = {t["transform"]: t["kld"] for t in j["predicted"]["tried"]}
     measured = json.load(open(rest[0]))["prediction"]["measured"]
@@ -162,6 +161,23 @@ check "-r auto" "$pith" quantize "$probe" -o a -r auto --budget 3.6 --try $three
 check "stays within its bits" python3 look.py recipe a/recipe.json 3.6 fused
 check "is proven" "$pith" verify a --against "$probe"
 check "and so is what it foretold" python3 look.py came a/pith.json
+plain=int3:g128,int4:g128,int8:g128
+predicted() { python3 -c "import json; print(json.load(open('$1/recipe.json'))['predicted']['kld'])"; }
+for_engines() { # OUT ENGINE...
+    made=$1 names=
+    shift
+    for e; do names="$names --for $e"; done
+    # shellcheck disable=SC2086
+    "$pith" quantize "$probe" -o "$made" -r auto --budget 3.6 --try $plain $few --transform none $names --quiet
+}
+check "for an engine that holds each linear by itself" for_engines w pith
+check "each has its own grid" python3 look.py recipe w/recipe.json 3.6 apart
+check "of another one it is the same" for_engines w2 transformers
+check "recipe" cmp w/recipe.json w2/recipe.json
+check "beside one that fuses some, these share" for_engines w3 pith vllm
+check "their grids" python3 look.py recipe w3/recipe.json 3.6 fused
+check "which loses more" python3 -c "import sys; sys.exit(not $(predicted w) < 0.95 * $(predicted w3))"
+refuse "that one does not load the other" 1 'another grid than' "$pith" quantize "$probe" -o no -r w/recipe.json $few --for vllm
 check "leaves nothing else" test ! -e a.auto -a ! -e a.partial
 check "a model with outliers" "$outliers" "$probe" outliers
 check "gets a transform" "$pith" quantize outliers -o o -r auto --budget 4.4 --try int3:g128:asym,int4:g128:asym,int5:g128:asym $few --quiet
@@ -190,9 +206,11 @@ cp "$probe"/*.json tiny
 check "a model of one layer" python3 look.py first "$probe/config.json" "$probe/model.safetensors" tiny
 size=2700k
 joint() { # OUT GRIDS
-    "$pith" quantize tiny -o "$1" -r auto --fit $size,context=256,users=4,kv=auto --try $2 --calib-tokens 512 --seq-len 64 --quiet
+    "$pith" quantize tiny -o "$1" -r auto --fit $size,context=256,users=4,kv=auto ${3:-} --try $2 --calib-tokens 512 --seq-len 64 --quiet
 }
 check "weights and caches together" joint j "$three"
+check "for pith they are the same" joint j2 "$three" "--for pith"
+check "to the recipe" sh -c "grep -v budget j/recipe.json >j.txt; grep -v budget j2/recipe.json | cmp - j.txt"
 check "both are foretold" python3 look.py cache j/recipe.json
 bits=$(python3 -c 'import json; print(json.load(open("j/recipe.json"))["predicted"]["cache"]["bits"])')
 cp j/pith.kv.json record
@@ -283,6 +301,7 @@ q "two of them" 2 'needs one of' --budget 4 --max-kl 1
 q "a budget that is none" 2 'mean bits of a weight' --budget lots
 q "a fit that is none" 2 'SIZE,context=N' --fit 24G
 q "caches of several formats for an engine of one" 2 'keeps one format' --fit 24G,context=1k,kv=auto --for vllm
+q "also beside pith" 2 'vllm keeps one format' --fit 24G,context=1k,kv=auto --for pith --for vllm
 q "a KL below 0" 2 'from 0 to 100' --max-kl -1
 q "--weights beside it" 2 'chooses the grids' --budget 4 --weights int4:g128
 q "fewer bits than there are" 1 'need 3.* bits a weight' --budget 2 --try int3:g128:asym,int4:g128:asym

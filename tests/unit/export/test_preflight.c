@@ -126,7 +126,7 @@ static void targets_are_parsed(void **state)
     }
     err = (struct pith_error){0};
     (void)pith_target_parse("tensorrt", &t, &err);
-    assert_non_null(strstr(err.text, "vllm, sglang, trtllm, transformers, llama.cpp"));
+    assert_non_null(strstr(err.text, "vllm, sglang, trtllm, transformers, llama.cpp, pith"));
 }
 
 static void what_engines_load(void **state)
@@ -167,7 +167,39 @@ static void what_engines_load(void **state)
             }
             free(list);
         }
+        accept(&f, "pith");
     }
+    build(&f, "hqq", "int4:g64:asym"); /* what no other engine has rules for */
+    accept(&f, "pith");
+    refuse(&f, "vllm", "vllm|hqq");
+}
+
+static void who_holds_linears_as_one(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *engine, *container;
+        bool fused;
+    } cases[] = {
+        {"vllm", "compressed-tensors", true},
+        {"vllm", "awq", true},
+        {"vllm", "gguf", false}, /* which it does not load */
+        {"sglang", "gptq", true},
+        {"trtllm", "modelopt", true},
+        {"transformers", "compressed-tensors", false},
+        {"llama.cpp", "gguf", false},
+        {"pith", "compressed-tensors", false},
+    };
+    for (size_t i = 0; i < PITH_COUNT(cases); i++)
+        assert_int_equal(pith_engine_fuses(pith_engine_find(cases[i].engine),
+                                           pith_container_find(cases[i].container)),
+                         cases[i].fused);
+    struct fixture f;
+    build(&f, "compressed-tensors", "int4:g128");
+    f.linear[1].grid = grid_of("int8:g128");
+    refuse(&f, "vllm", "k_proj|another grid");
+    accept(&f, "transformers");
+    accept(&f, "pith");
 }
 
 static void groups_divide_every_rank(void **state)
@@ -604,6 +636,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(targets_are_parsed),
         cmocka_unit_test(what_engines_load),
+        cmocka_unit_test(who_holds_linears_as_one),
         cmocka_unit_test(groups_divide_every_rank),
         cmocka_unit_test(heads_divide_among_ranks),
         cmocka_unit_test(what_layers_are_told_is_not_divided),
