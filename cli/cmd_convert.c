@@ -20,6 +20,9 @@ static const struct option options[] = {
     {"out", 'o', OPTION_TEXT, AT(c.out), "DIR", "folder to make, or FILE.gguf; must not exist yet"},
     {"container", 0, OPTION_TEXT, AT(c.container), "NAME",
      "what it shall be; 'pith features' lists the containers (default for FILE.gguf: gguf)"},
+    {"adapter", 0, OPTION_TEXT, AT(c.adapter), "DIR",
+     "merge a LoRA adapter (a folder of PEFT's) into a model of 16 or 32 bits; without --container "
+     "the folder made has the same"},
     {"weights", 0, OPTION_TEXT, AT(c.weights), "GRID",
      "round linears that the container cannot hold as they are to this grid, to nearest "
      "(default: refuse)"},
@@ -116,7 +119,7 @@ static int check(const struct settings *s)
 {
     struct pith_error err = {0};
     if (!s->c.out) return usage_failure(&s->common, "where to? give -o DIR or -o FILE.gguf");
-    if (!s->c.container && !names_file(s->c.out))
+    if (!s->c.container && !s->c.adapter && !names_file(s->c.out))
         return usage_failure(&s->common, "to what? give --container NAME");
     if (pith_convert_check(&s->c, NULL, &err) != PITH_OK) return report_usage(&s->common, &err);
     if (given(&s->common, "max-shard") && names_file(s->c.out))

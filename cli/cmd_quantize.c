@@ -49,7 +49,9 @@ static const struct option options[] = {
 #define ROW(key, arg, help) {#key, 0, OPTION_TEXT, AT(q.key), arg, help},
     STAGES(ROW)
 #undef ROW
-        {"ignore", 0, OPTION_LIST, AT(ignore), "PATTERN",
+        {"adapter", 0, OPTION_TEXT, AT(q.adapter), "DIR",
+     "merge a LoRA adapter (a folder of PEFT's) into the model first"},
+    {"ignore", 0, OPTION_LIST, AT(ignore), "PATTERN",
          "linears to leave alone, by whole name or its last parts, with * and ?; may repeat "
          "(lm_head is always left alone)"},
     {"override", 0, OPTION_LIST, AT(overrides), "PATTERN=GRID",
@@ -632,6 +634,7 @@ const struct command command_quantize = {
                 "  pith quantize Llama-3.2-1B -o Llama-3.2-1B.gguf -r q4_k_m\n"
                 "  pith quantize Llama-3.2-1B -o out -r gptq --weights int3:g64 \\\n"
                 "      --override 'down_proj=int4:g64'\n"
+                "  pith quantize Llama-3.2-1B --adapter my-lora -o out -r gptq\n"
                 "  pith quantize Llama-3.2-1B -o out -r rtn --weights int8:channel \\\n"
                 "      --ignore 'layers.0.*'\n"
                 "  pith quantize Llama-3.2-1B -o out -r awq+gptq --calib chats.jsonl \\\n"

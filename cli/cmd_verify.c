@@ -9,7 +9,7 @@
 
 struct settings {
     struct common common;
-    const char *against;
+    const char *against, *adapter;
     struct text_list targets;
 };
 
@@ -17,6 +17,8 @@ struct settings {
 static const struct option options[] = {
     {"against", 0, OPTION_MODEL, AT(against), "MODEL",
      "the original: nothing may be missing or further off"},
+    {"adapter", 0, OPTION_TEXT, AT(adapter), "DIR",
+     "the LoRA adapter that was merged into the original"},
     {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
      "check that engine's loading rules: vllm, sglang, trtllm, transformers, llama.cpp, pith, with "
      ":tp=N, :gpu=NAME; may repeat"},
@@ -56,8 +58,11 @@ static int run(void *settings, const struct text_list *operands)
     pith_verify_defaults(&o);
     o.model = operands->item[0];
     o.against = s->against;
+    o.adapter = s->adapter;
     o.targets = as_list(&s->targets);
     o.progress = meter_progress(&meter);
+    if (o.adapter && !o.against)
+        return usage_failure(&s->common, "--adapter does nothing without --against");
     if (pith_verify_check(&o, &err) != PITH_OK) return report_usage(&s->common, &err);
     int rc = make_context(&s->common, &context);
     if (rc != EXIT_DONE) return rc;

@@ -52,6 +52,10 @@ struct pith_quantize_options {
     const char *budget, *fit;
     double max_kl;
     struct pith_list tries; /* grids that it may choose from; none: those of the container */
+    /* NULL, or a folder with a LoRA adapter (PEFT's adapter_config.json, adapter_model.safetensors)
+     * that is merged into the model first. Its merged tensors take their size on the disk, in a
+     * file without a name beside `out`, while the run lasts. */
+    const char *adapter;
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_quantize_defaults_sized(struct pith_quantize_options *options, size_t size);
@@ -96,6 +100,8 @@ struct pith_convert_options {
     double allow_error;       /* as for pith_quantize(), against the input */
     bool resume;
     struct pith_progress progress;
+    const char *adapter; /* as for pith_quantize(); a model in 16 bits then gives a folder of 16
+                          * bits too, and `container` may be NULL */
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_convert_defaults_sized(struct pith_convert_options *options, size_t size);
@@ -124,6 +130,8 @@ struct pith_verify_options {
     const char *against;      /* the original, or NULL */
     struct pith_list targets; /* engines whose rules are checked */
     struct pith_progress progress;
+    const char *adapter; /* NULL, or what was merged into the original, as for pith_quantize(), with
+                          * room for its tensors beside `model` */
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_verify_defaults_sized(struct pith_verify_options *options, size_t size);

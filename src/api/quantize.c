@@ -150,6 +150,9 @@ static struct pith_quantize_options converting(const struct pith_convert_options
     all.allow_error = o->allow_error;
     all.resume = o->resume;
     all.progress = o->progress;
+    all.adapter = o->adapter;
+    if (o->adapter && !o->container && o->out && !pith_container_of_path(o->out))
+        all.container = "compressed-tensors"; /* of nothing: the folder stays in 16 bits */
     return all;
 }
 
@@ -166,7 +169,7 @@ enum pith_status pith_convert(struct pith_context *c, const struct pith_convert_
 {
     PITH_OPTIONS(pith_convert_options, o, {0}, given, err);
     o_taken.progress = pith_context_progress(c, &o->progress);
-    if (!o->model || !o->out || (!o->container && !pith_container_of_path(o->out)))
+    if (!o->model || !o->out || (!o->container && !o->adapter && !pith_container_of_path(o->out)))
         return pith_fail(err, PITH_ARG, "a model, a container and an output folder are needed");
     const struct pith_quantize_options all = converting(o);
     return run(c, &all, true, report, err);

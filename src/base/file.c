@@ -68,22 +68,27 @@ static enum pith_status guard(void *data, size_t size, bool writable, const char
     return pith_fail(err, PITH_LIMIT, "%s: %d files are open already", path, PITH_GUARD_MOST);
 }
 
+/* Maps a file that is open. */
+static enum pith_status map_file(int fd, const struct stat *st, const char *path,
+                                 struct pith_map *map, struct pith_error *err)
+{
+    const size_t size = (size_t)st->st_size;
+    *map = (struct pith_map){0};
+    if (!size) return PITH_OK;
+    void *p = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+    unsigned number = 0;
+    if (p == MAP_FAILED) return pith_fail_errno(err, "cannot map", path);
+    PITH_TRY(guard(p, size, false, path, &number, err));
+    *map = (struct pith_map){p, size, number, st->st_dev, st->st_ino, changed_ns(st)};
+    return PITH_OK;
+}
+
 enum pith_status pith_map_open(const char *path, struct pith_map *map, struct pith_error *err)
 {
     int fd;
     struct stat st;
     PITH_TRY(open_regular(path, false, &fd, &st, err));
-    const size_t size = (size_t)st.st_size;
-    enum pith_status s = PITH_OK;
-    *map = (struct pith_map){0};
-    if (size) {
-        void *p = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
-        unsigned number = 0;
-        s = p == MAP_FAILED ? pith_fail_errno(err, "cannot map", path)
-                            : guard(p, size, false, path, &number, err);
-        if (s == PITH_OK)
-            *map = (struct pith_map){p, size, number, st.st_dev, st.st_ino, changed_ns(&st)};
-    }
+    const enum pith_status s = map_file(fd, &st, path, map, err);
     close(fd);
     return s;
 }
@@ -366,6 +371,34 @@ enum pith_status pith_out_open(const char *path, uint64_t size, struct pith_out 
     return PITH_OK;
 }
 
+enum pith_status pith_out_nameless(const char *dir, uint64_t size, struct pith_out *out,
+                                   struct pith_error *err)
+{
+    *out = (struct pith_out){.fd = -1};
+    char *path = pith_path_join(dir, ".pith-XXXXXX");
+    if (!path) return pith_fail_nomem(err, dir);
+    const int fd = mkostemp(path, O_CLOEXEC);
+    enum pith_status s = fd < 0 ? pith_fail_errno(err, "cannot create a file in", dir) : PITH_OK;
+    if (fd >= 0 && unlink(path) != 0) s = pith_fail_errno(err, "cannot remove", path);
+    if (s == PITH_OK && !reserve(fd, size))
+        s = pith_fail_errno(err, "cannot reserve the space in", dir);
+    if (s != PITH_OK) {
+        if (fd >= 0) close(fd);
+        pith_free(path);
+        return s;
+    }
+    *out = (struct pith_out){.fd = fd, .path = path};
+    return PITH_OK;
+}
+
+enum pith_status pith_map_out(const struct pith_out *out, struct pith_map *map,
+                              struct pith_error *err)
+{
+    struct stat st;
+    if (fstat(out->fd, &st) != 0) return pith_fail_errno(err, "cannot stat", out->path);
+    return map_file(out->fd, &st, out->path, map, err);
+}
+
 enum pith_status pith_out_write(const struct pith_out *out, uint64_t offset, const void *data,
                                 size_t size, struct pith_error *err)
 {
@@ -603,6 +636,19 @@ char *pith_path_join(const char *dir, const char *name)
     const size_t n = strlen(dir);
     pith_str_printf(&s, "%s%s%s", dir, n && dir[n - 1] == '/' ? "" : "/", name);
     return pith_str_take(&s);
+}
+
+char *pith_path_parent(const char *path)
+{
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--;
+    while (n > 0 && path[n - 1] != '/') n--;
+    while (n > 1 && path[n - 1] == '/') n--;
+    char *parent = pith_alloc(n + 2, 1);
+    if (!parent) return NULL;
+    memcpy(parent, n ? path : ".", n ? n : 1);
+    parent[n ? n : 1] = '\0';
+    return parent;
 }
 
 bool pith_path_is_plain(const char *name)

@@ -84,6 +84,13 @@ struct pith_out {
  * Links as for pith_file_read_own(). */
 enum pith_status pith_out_open(const char *path, uint64_t size, struct pith_out *out,
                                struct pith_error *err);
+/* A file without a name in the folder `dir`, of `size` bytes (reserved): what is made once and read
+ * from then on. It goes with the last that holds it: `out`, or a mapping. */
+enum pith_status pith_out_nameless(const char *dir, uint64_t size, struct pith_out *out,
+                                   struct pith_error *err);
+/* Maps what such a file holds; it may be closed then. */
+enum pith_status pith_map_out(const struct pith_out *out, struct pith_map *map,
+                              struct pith_error *err);
 enum pith_status pith_out_write(const struct pith_out *out, uint64_t offset, const void *data,
                                 size_t size, struct pith_error *err);
 /* Asks the kernel to begin writing this part to the disk; a sync is then short. */
@@ -146,6 +153,9 @@ bool pith_path_exists(const char *path);
 bool pith_path_is_dir(const char *path);
 /* "dir/name", or NULL when memory is out; pith_free() it. */
 char *pith_path_join(const char *dir, const char *name);
+/* The folder that a path's last name is in ("." for a plain name), or NULL when memory is out;
+ * pith_free() it. */
+char *pith_path_parent(const char *path);
 /* True for a plain file name: not empty, no '/', not "." or "..". Names read from files must pass
  * this before they are joined to a folder. */
 bool pith_path_is_plain(const char *name);

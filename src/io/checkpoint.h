@@ -26,6 +26,9 @@ struct pith_checkpoint {
     char *slice_names;          /* of the slices among `tensors`, owned */
     struct pith_tensor *wholes; /* what they are slices of, [whole_count], owned */
     size_t whole_count;         /* sorted by name too */
+    /* Of the adapter that was merged (io/adapter.h), whose tensors are in the last of the files; ""
+     * without one. */
+    char adapter[PITH_SHA256_HEX];
 };
 
 /* Opens and checks everything but the meaning of the config. A file in the index that is missing, a
@@ -77,8 +80,8 @@ void pith_checkpoint_release(const struct pith_checkpoint *c, const struct pith_
 enum pith_status pith_config_save(const char *path, const json_t *config, struct pith_error *err);
 
 /* identity.c: the SHA-256 of the files' sizes, headers and some of their pages, always the same
- * ones: alike for two copies of a checkpoint, whatever they are called and however old they are.
- * False when memory is out. */
+ * ones, and of an adapter: alike for two copies of a checkpoint, whatever they are called and
+ * however old they are. False when memory is out. */
 bool pith_checkpoint_identity(const struct pith_checkpoint *c, char hex[PITH_SHA256_HEX]);
 /* identity.c: where a file of pith's own lies beside the weights: "pith.NAME" in their folder, or
  * FILE.NAME beside a GGUF file. pith_free() it; NULL when memory is out. */

@@ -4,6 +4,8 @@
 #include "base/str.h"
 #include "io/checkpoint.h"
 
+#include <string.h>
+
 enum { PAGE = 4096, PAGES = 256, JITTER = 16 };
 
 static void add_number(struct pith_sha256 *h, uint64_t n)
@@ -13,10 +15,19 @@ static void add_number(struct pith_sha256 *h, uint64_t n)
     pith_sha256_update(h, bytes, sizeof bytes);
 }
 
+/* The bytes of a folder's file that say what it holds. */
+static size_t said_in(const struct pith_map *map)
+{
+    uint64_t length = 0;
+    for (int i = 0; i < 8; i++) length |= (uint64_t)map->data[i] << 8 * i;
+    return 8 + (size_t)length; /* checked when it was opened */
+}
+
 /* Everything before the first tensor. */
 static size_t header_of(const struct pith_checkpoint *c, size_t file)
 {
     const struct pith_map *map = &c->files[file].map;
+    if (c->adapter[0]) return said_in(map); /* its first tensors may be elsewhere */
     size_t first = map->size;
     for (size_t i = 0; i < c->count; i++) {
         const struct pith_tensor *t = &c->tensors[i];
@@ -47,7 +58,8 @@ static void add_samples(const struct pith_map *map, struct pith_sha256 *h)
 bool pith_checkpoint_identity(const struct pith_checkpoint *c, char hex[PITH_SHA256_HEX])
 {
     struct pith_sha256 *h = pith_sha256_new();
-    for (size_t i = 0; i < c->file_count; i++) {
+    const size_t files = c->file_count - (c->adapter[0] != '\0');
+    for (size_t i = 0; i < files; i++) {
         const struct pith_map *map = &c->files[i].map;
         const size_t header = header_of(c, i);
         add_number(h, map->size);
@@ -55,6 +67,7 @@ bool pith_checkpoint_identity(const struct pith_checkpoint *c, char hex[PITH_SHA
         pith_sha256_update(h, map->data, header);
         add_samples(map, h);
     }
+    pith_sha256_update(h, c->adapter, strlen(c->adapter));
     pith_sha256_finish(h, hex);
     return hex[0] != '\0';
 }

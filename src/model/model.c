@@ -3,6 +3,7 @@
 #include "backend/input.h"
 #include "backend/layer.h"
 #include "base/mem.h"
+#include "io/adapter.h"
 #include "model/load.h"
 
 #include <stdio.h>
@@ -173,9 +174,18 @@ enum pith_status pith_model_open_from(struct pith_checkpoint *c, struct pith_mod
 
 enum pith_status pith_model_open(const char *dir, struct pith_model **out, struct pith_error *err)
 {
+    return pith_model_open_with(dir, &(const struct pith_merge_into){0}, out, err);
+}
+
+enum pith_status pith_model_open_with(const char *dir, const struct pith_merge_into *merge,
+                                      struct pith_model **out, struct pith_error *err)
+{
     struct pith_checkpoint *c;
+    enum pith_status s = PITH_OK;
     PITH_TRY(pith_checkpoint_open(dir, &c, err));
-    const enum pith_status s = pith_model_open_from(c, out, err);
+    if (merge->adapter)
+        s = pith_checkpoint_adapt(c, merge->adapter, merge->room, merge->pool, merge->account, err);
+    if (s == PITH_OK) s = pith_model_open_from(c, out, err);
     if (s != PITH_OK) pith_checkpoint_close(c);
     return s;
 }

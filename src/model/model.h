@@ -98,6 +98,16 @@ static inline const double *pith_rope_angles_for(const struct pith_rope_angles *
  * When config.json ties the head and lm_head.weight is stored all the same, transformers 5 is
  * followed: equal tensors are tied, a different one is used as it is (shape.tied becomes false). */
 enum pith_status pith_model_open(const char *dir, struct pith_model **out, struct pith_error *err);
+/* Where an adapter's merged tensors go (io/adapter.h): a file without a name in the folder `room`.
+ */
+struct pith_merge_into {
+    const char *adapter, *room;
+    struct pith_pool *pool;
+    json_t **account;
+};
+/* The same with an adapter merged, when there is a name of one. */
+enum pith_status pith_model_open_with(const char *dir, const struct pith_merge_into *merge,
+                                      struct pith_model **out, struct pith_error *err);
 /* The same of a checkpoint that is open, and the model's then; on failure it stays the caller's,
  * who may find slices shown in it. */
 enum pith_status pith_model_open_from(struct pith_checkpoint *c, struct pith_model **out,

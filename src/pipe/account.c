@@ -212,6 +212,8 @@ json_t *pith_run_account(const struct pith_run *r)
         pith_json_set(&account, "engines", engines(r->job));
     const char *from = r->job->model->container ? r->job->model->container->name : "none";
     if (account) add_left_out(r->job, &account);
+    if (account && r->job->adapter)
+        pith_json_set(&account, "adapter", json_incref(r->job->adapter));
     if (account && r->job->convert) pith_json_set(&account, "converted_from", json_string(from));
     return account;
 }

@@ -92,14 +92,28 @@ enum pith_status pith_job_recipe(struct pith_job *job, struct pith_error *err)
     return PITH_OK;
 }
 
+static enum pith_status open_model(struct pith_job *job, struct pith_error *err)
+{
+    char *room = pith_path_parent(job->options->out ? job->options->out : job->options->model);
+    const struct pith_merge_into merge = {.adapter = job->options->adapter,
+                                          .room = room,
+                                          .pool = pith_backend_pool(job->backend),
+                                          .account = &job->adapter};
+    const enum pith_status s =
+        room ? pith_model_open_with(job->options->model, &merge, &job->model, err)
+             : pith_fail_nomem(err, "a folder's name");
+    pith_free(room);
+    return s;
+}
+
 static enum pith_status open_input(struct pith_job *job, struct pith_error *err)
 {
-    PITH_TRY(pith_model_open(job->options->model, &job->model, err));
+    PITH_TRY(open_model(job, err));
     if (job->model->container && !job->convert)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s: is quantized already (%s); start from the original",
                          job->options->model, job->model->container->name);
-    if (!job->model->container && job->convert && !job->container->file)
+    if (!job->model->container && job->convert && !job->container->file && !job->adapter)
         return pith_fail(err, PITH_UNSUPPORTED, "%s: is not quantized; pith quantize is for it",
                          job->options->model);
     if (!job->model->container && job->convert && job->recipe.weights.format)
@@ -278,6 +292,7 @@ void pith_job_close(struct pith_job *job)
     pith_basis_free(&job->basis);
     pith_model_close(job->model);
     json_decref(job->more);
+    json_decref(job->adapter);
     pith_free(job->journal_path);
     pith_free(job->partial);
 }

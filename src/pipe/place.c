@@ -35,21 +35,13 @@ static enum pith_status publish_folder(struct pith_run *r, json_t *account, stru
     return s == PITH_OK ? pith_dir_sync(r->job->options->out, err) : s;
 }
 
-/* The folder that holds a file. */
-static char *folder_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    if (!slash) return pith_strdup(".");
-    return slash == path ? pith_strdup("/") : pith_strndup(path, (size_t)(slash - path));
-}
-
 /* The account comes first, then the file its name; the folder goes last. */
 static enum pith_status publish_file(struct pith_run *r, json_t *account, struct pith_error *err)
 {
     const char *out = r->job->options->out;
     char *path = pith_account_path(out),
          *made = pith_path_join(r->job->partial, r->job->container->file);
-    char *folder = folder_of(out);
+    char *folder = pith_path_parent(out);
     enum pith_status s = path && made && folder ? pith_account_save(path, account, err)
                                                 : pith_fail_nomem(err, "names");
     if (s == PITH_OK) s = pith_reread_holds(r, err);

@@ -418,7 +418,7 @@ enum pith_status pith_job_select(struct pith_job *job, struct pith_error *err)
         if (grid->format) job->needs_round |= pith_gridder_for(grid)->needs;
         job->quantizes |= grid->format != NULL;
     }
-    job->quantizes |= job->convert;
+    job->quantizes |= job->convert && (job->model->container || job->container->file);
     if (s == PITH_OK) s = check_used(job, overrides, ignore_used, err);
     if (overrides) free_overrides(overrides, o->overrides.count);
     pith_free(ignore_used);

@@ -323,13 +323,35 @@ static enum pith_status open_account(struct pith_verification *v, struct pith_er
     return s;
 }
 
+/* The original, with the adapter merged that was merged into it before. */
+static enum pith_status open_original(struct pith_verification *v, struct pith_error *err)
+{
+    const struct pith_verify_options *o = v->options;
+    const json_t *was = json_object_get(v->account, "adapter");
+    json_t *is = NULL;
+    char *room = pith_path_parent(o->model);
+    if (!room) return pith_fail_nomem(err, o->model);
+    const struct pith_merge_into merge = {
+        .adapter = o->adapter, .room = room, .pool = pith_backend_pool(v->backend), .account = &is};
+    const enum pith_status s = pith_model_open_with(o->against, &merge, &v->original, err);
+    if (s == PITH_OK && was && !is)
+        pith_problem(v, "pith.json: an adapter was merged into the original (--adapter names it)");
+    else if (s == PITH_OK && is && v->account && !was)
+        pith_problem(v, "pith.json: no adapter was merged into the original");
+    else if (s == PITH_OK && is && was && !json_equal(is, was))
+        pith_problem(v, "pith.json: another adapter was merged into the original");
+    json_decref(is);
+    pith_free(room);
+    return s;
+}
+
 static enum pith_status open_all(struct pith_verification *v, struct pith_error *err)
 {
     const struct pith_verify_options *o = v->options;
     PITH_TRY(open_account(v, err));
     PITH_TRY(pith_checkpoint_open(o->model, &v->checkpoint, err));
     if (!o->against) return PITH_OK;
-    PITH_TRY(pith_model_open(o->against, &v->original, err));
+    PITH_TRY(open_original(v, err));
     return open_basis(v, err);
 }
 
