@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+enum { SPREAD_MOST = 16 }; /* linears that read one input, beside experts' */
+
 /* --- who does what ---------------------------------------------------------------------------- */
 
 /* Windows lie in a file that all may see: no page of it is two ranks'. */
@@ -83,6 +85,91 @@ void pith_ranks_owners(const struct pith_job *job, uint32_t layer, unsigned *own
     }
 }
 
+/* A site's linears on their way to ranks. */
+struct spread {
+    const struct pith_choice *c; /* of its first linear */
+    uint32_t linears, *first;
+    uint32_t unit[SPREAD_MOST]; /* of rows */
+    unsigned ranks;
+    uint64_t again; /* what factoring takes, in rows that could be rounded meanwhile; each rank that
+                       has rows of a linear does it */
+};
+
+/* The next rank has rows of linear i from `row` on. */
+static bool next_rank(const struct spread *s, uint32_t i, unsigned *rank, uint32_t row)
+{
+    if (++*rank == s->ranks) return false;
+    s->first[(size_t)i * (s->ranks + 1) + *rank] = row;
+    return true;
+}
+
+/* Gives ranks as much as `level` each, one after the other; false when something is left. */
+static bool fill(const struct spread *s, uint64_t level)
+{
+    unsigned rank = 0;
+    uint64_t used = 0;
+    for (uint32_t i = 0; i < s->linears; i++) {
+        uint32_t *first = s->first + (size_t)i * (s->ranks + 1), row = 0;
+        const uint32_t rows = weights_of(&s->c[i]) ? s->c[i].rows : 0;
+        for (unsigned k = 0; k <= rank; k++) first[k] = 0;
+        while (row < rows) {
+            const uint64_t room = level > used + s->again ? level - used - s->again : 0;
+            uint64_t take = rows - row;
+            if (take > room) take = s->unit[i] ? room / s->unit[i] * s->unit[i] : 0;
+            row += (uint32_t)take;
+            if (take) used += take + s->again;
+            if (row == rows) break;
+            if (!next_rank(s, i, &rank, row)) return false;
+            used = 0;
+        }
+        for (unsigned k = rank + 1; k <= s->ranks; k++) first[k] = rows;
+    }
+    return true;
+}
+
+static struct spread spread_of(const struct pith_job *job, uint32_t layer,
+                               const struct pith_site_spec *site)
+{
+    enum { FACTOR = 9 }; /* n^3 / 6 multiplications, and 3 n^2 / 2 a row */
+    const struct pith_recipe *recipe = &job->recipe;
+    struct spread s = {.c = pith_job_choice(job, layer, site->first),
+                       .linears = site->count,
+                       .ranks = pith_ranks_count(pith_job_ranks(job)),
+                       .again = job->needs_round & PITH_NEED_HESSIAN ? site->dim / FACTOR : 0};
+    const bool alone = site->expert != PITH_NO_PART || site->count > SPREAD_MOST;
+    for (uint32_t i = 0; i < site->count && !alone; i++) {
+        const struct pith_round_job one = {.grid = s.c[i].grid,
+                                           .options = recipe->round_options,
+                                           .rows = s.c[i].rows,
+                                           .cols = s.c[i].cols};
+        s.unit[i] = pith_round_cut(recipe->round, &one, recipe->split);
+    }
+    return s;
+}
+
+void pith_ranks_rows(const struct pith_job *job, uint32_t layer, const struct pith_site_spec *site,
+                     uint32_t *first)
+{
+    struct spread s = spread_of(job, layer, site);
+    const struct pith_relay relay = {.ranks = pith_job_ranks(job)};
+    uint64_t low = 0, high = 0;
+    s.first = first;
+    for (uint32_t i = 0; i < site->count; i++) high += s.c[i].rows + s.again;
+    if (site->expert != PITH_NO_PART || site->count > SPREAD_MOST) {
+        const unsigned owner =
+            site->expert == PITH_NO_PART ? 0 : pith_relay_owner(&relay, site->expert);
+        for (size_t i = 0; i < (size_t)site->count * (s.ranks + 1); i++)
+            first[i] = i % (s.ranks + 1) > owner ? s.c[i / (s.ranks + 1)].rows : 0;
+        return;
+    }
+    while (low + 1 < high) { /* the least that takes all */
+        const uint64_t level = low + (high - low) / 2;
+        if (fill(&s, level)) high = level;
+        else low = level;
+    }
+    (void)fill(&s, high);
+}
+
 /* What goes round of a site's statistics, and its linears, of which one after the other is there
  * where one rank works alone. */
 static uint64_t site_bytes(const struct pith_job *job, const struct pith_relay *relay,
@@ -92,7 +179,10 @@ static uint64_t site_bytes(const struct pith_job *job, const struct pith_relay *
     uint64_t made = 0;
     for (uint32_t i = 0; i < site->count; i++) {
         const struct pith_choice *c = pith_job_choice(job, layer, site->first + i);
-        if (c->grid.format) made = pith_sum_bytes(made, pith_job_made_bytes(job, c));
+        if (!c->grid.format) continue;
+        made = pith_sum_bytes(made, pith_job_made_bytes(job, c));
+        made += c->rows * (uint64_t)(2 * sizeof(double)); /* what each row loses */
+        made += pith_ranks_count(relay->ranks) * sizeof(uint32_t);
     }
     return pith_sum_bytes(made, rows * site->dim * sizeof(float));
 }

@@ -18,6 +18,11 @@ struct pith_ranks *pith_job_ranks(const struct pith_job *job);
 /* Who rounds which linear of a layer, owner[plan->linears]: those with the most weights first, each
  * to who has the least. */
 void pith_ranks_owners(const struct pith_job *job, uint32_t layer, unsigned *owner);
+/* Who rounds which rows of a site's linears, each rank about as much: rank k those of the site's
+ * linear i from first[i * (ranks + 1) + k] to that of k + 1. An expert's are its owner's. Where a
+ * rounder couples rows (pith_round_cut()), all are one rank's. */
+void pith_ranks_rows(const struct pith_job *job, uint32_t layer, const struct pith_site_spec *site,
+                     uint32_t *first);
 /* Bytes that sharing takes beside what one rank does: a panel of a Hessian, the codes of a site. */
 uint64_t pith_ranks_bytes(const struct pith_job *job);
 /* Whether this rank writes the output. */

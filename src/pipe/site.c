@@ -22,11 +22,9 @@ static enum pith_status find_tensor(const struct pith_work *w, const struct pith
     return *t ? PITH_OK : pith_fail(err, PITH_FORMAT, "%s: missing in the input", name);
 }
 
-/* How far the result is from the input's own matrix, by the measure that verify takes again; and
- * the hash of what it stands for. */
-static enum pith_status measure_error(const struct pith_work *w, const struct pith_choice *c,
-                                      const struct pith_weight *made,
-                                      struct pith_linear_result *out, struct pith_error *err)
+enum pith_status pith_work_distance(const struct pith_work *w, const struct pith_choice *c,
+                                    const struct pith_weight *made, double *relative,
+                                    struct pith_error *err)
 {
     struct pith_backend *be = w->run->job->backend;
     float *turned = NULL;
@@ -45,13 +43,24 @@ static enum pith_status measure_error(const struct pith_work *w, const struct pi
         original.dense = turned;
     }
     const bool good = pith_relative_error(be, made, &original, w->changes[c->linear].scaled,
-                                          &out->relative_error);
+                                          relative);
     pith_free(turned);
     pith_free(straight);
     if (!good) return pith_fail_nomem(err, "a comparison");
     pith_checkpoint_release(w->run->job->model->checkpoint, t);
+    return PITH_OK;
+}
+
+/* How far the result is from the input's own matrix, by the measure that verify takes again; and
+ * the hash of what it stands for. */
+static enum pith_status measure_error(const struct pith_work *w, const struct pith_choice *c,
+                                      const struct pith_weight *made,
+                                      struct pith_linear_result *out, struct pith_error *err)
+{
+    PITH_TRY(pith_work_distance(w, c, made, &out->relative_error, err));
     PITH_TRY(pith_judge(w->run->job, c, out->relative_error, err));
-    const enum pith_status s = pith_weights_digest(be, made, out->sha256, err);
+    const enum pith_status s =
+        pith_weights_digest(w->run->job->backend, made, out->sha256, err);
     return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
 }
 
@@ -65,6 +74,15 @@ static void install(struct pith_linear_weights *l, struct pith_qmat *q)
     l->dense = NULL;
 }
 
+enum pith_status pith_work_settle(struct pith_work *w, const struct pith_choice *c,
+                                  struct pith_qmat *q, struct pith_error *err)
+{
+    const struct pith_job *job = w->run->job;
+    const struct pith_weight stored = {.rows = c->rows, .cols = c->cols, .quant = q};
+    pith_container_state_scales(job->container, &c->grid, q->scales, pith_qmat_scale_count(q));
+    return job->recipe.split->two_four ? pith_two_four_check(job->backend, &stored, err) : PITH_OK;
+}
+
 /* Measures what a linear became; frees q on failure. */
 enum pith_status pith_work_check(struct pith_work *w, const struct pith_choice *c,
                                  struct pith_qmat *q, struct pith_linear_result *made,
@@ -72,9 +90,7 @@ enum pith_status pith_work_check(struct pith_work *w, const struct pith_choice *
 {
     struct pith_run *r = w->run;
     const struct pith_weight stored = {.rows = c->rows, .cols = c->cols, .quant = q};
-    enum pith_status s = PITH_OK;
-    pith_container_state_scales(r->job->container, &c->grid, q->scales, pith_qmat_scale_count(q));
-    if (r->job->recipe.split->two_four) s = pith_two_four_check(r->job->backend, &stored, err);
+    enum pith_status s = pith_work_settle(w, c, q, err);
     if (s == PITH_OK) s = measure_error(w, c, &stored, made, err);
     pith_phases_mark(&r->phases, PITH_PHASE_ERROR);
     if (s != PITH_OK) pith_qmat_free(q);
@@ -211,35 +227,39 @@ static enum pith_status keep_twin(struct pith_work *w, const struct pith_choice 
     return PITH_OK;
 }
 
-/* *q and *made of a linear, measured; on failure q owns nothing. */
+/* *q and *made of a linear, measured; or, not measured yet, of the rows of it that `first` makes
+ * this rank's. On failure q owns nothing. */
 static enum pith_status round_linear(struct pith_work *w, const struct pith_choice *c,
-                                     const struct pith_stats *stats, float global,
+                                     const struct pith_round_job *known, const uint32_t *first,
                                      struct pith_rounded *out, struct pith_error *err)
 {
     struct pith_run *r = w->run;
     struct pith_linear_weights *l = &w->block.linear[c->linear];
     struct pith_kept kept = {0};
-    enum pith_status s = split_linear(w, c, stats, &kept, err);
+    enum pith_status s = split_linear(w, c, known->stats, &kept, err);
+    const struct pith_rounder *rounder = rounder_for(w, c, known->stats);
     const struct pith_round_job job = {
         .backend = r->job->backend,
         .grid = c->grid,
         .options = r->job->recipe.round_options,
         .scale_dtype = r->job->container->scale_dtype(&c->grid, r->job->container_opts.model_dtype),
-        .global = global,
+        .global = known->global,
         .rows = c->rows,
         .cols = c->cols,
         .w = l->dense,
-        .stats = stats,
+        .stats = known->stats,
         .kept = &kept,
     };
     struct pith_round_report *report = &out->made.report;
     pith_phases_begin(&r->phases);
-    if (s == PITH_OK) s = pith_round(rounder_for(w, c, stats), &job, &out->q, report, err);
+    if (s == PITH_OK)
+        s = first ? pith_work_cut(w, &job, rounder, first, out, err)
+                  : pith_round(rounder, &job, &out->q, report, err);
     pith_kept_free(&kept);
     pith_phases_mark(&r->phases, PITH_PHASE_ROUND);
     pith_phases_move(&r->phases, PITH_PHASE_ROUND, PITH_PHASE_FACTOR, report->factor_seconds);
     if (s != PITH_OK) return pith_fail_in(err, s, c->module);
-    return pith_work_check(w, c, &out->q, &out->made, err);
+    return first ? PITH_OK : pith_work_check(w, c, &out->q, &out->made, err);
 }
 
 /* A linear that stays in 16 bits, with zeros in it. By every rank: it is floats that change. */
@@ -348,7 +368,7 @@ struct rounding {
     const struct pith_site_spec *site;
     const struct pith_stats *stats; /* NULL: the rounder needs none */
     float *global;                  /* [site->count], as are the others */
-    unsigned *owner;
+    uint32_t *first;                /* who rounds what: pith_ranks_rows() */
     struct pith_rounded *made;
 };
 
@@ -362,8 +382,12 @@ static enum pith_status begin_one(struct pith_work *w, const struct rounding *a,
     if (c->prune && !c->grid.format) return prune_linear(w, c, known, err);
     if (!c->grid.format) return PITH_OK;
     PITH_TRY(keep_twin(w, c, err));
-    if (a->owner[i] != pith_ranks_own(r->ranks)) return PITH_OK;
-    PITH_TRY(round_linear(w, c, known, a->global[i], &a->made[i], err));
+    const unsigned owner = pith_work_owner(w, a->first, i);
+    const bool cut = owner == PITH_TO_ALL;
+    const struct pith_round_job job = {.stats = known, .global = a->global[i]};
+    if (!cut && owner != pith_ranks_own(r->ranks)) return PITH_OK;
+    const uint32_t *first = a->first + (size_t)i * (pith_ranks_count(r->ranks) + 1);
+    PITH_TRY(round_linear(w, c, &job, cut ? first : NULL, &a->made[i], err));
     a->made[i].q.input = pith_inputs_make(r->job, c, known);
     return PITH_OK;
 }
@@ -393,7 +417,8 @@ static enum pith_status end_one(struct pith_work *w, const struct rounding *a, u
     const struct pith_choice *c = pith_job_choice(r->job, w->layer, a->site->first + i);
     struct pith_rounded *m = &a->made[i];
     if (c->grid.format) {
-        PITH_TRY(hand_round(w, c, a->owner[i], m, err));
+        const unsigned owner = pith_work_owner(w, a->first, i);
+        if (owner != PITH_TO_ALL) PITH_TRY(hand_round(w, c, owner, m, err));
         const enum pith_status s = pith_work_keep(w, c, &m->q, &m->made, err);
         m->q = (struct pith_qmat){0};
         if (s != PITH_OK) return s;
@@ -456,31 +481,38 @@ static enum pith_status round_each(struct pith_work *w, const struct rounding *a
         if (late) PITH_TRY(end_late(w, a, i, err));
         else if (alone) PITH_TRY(end_one(w, a, i, err));
     }
-    if (late) return PITH_OK;
-    for (uint32_t i = 0; i < a->site->count && !alone; i++) PITH_TRY(end_one(w, a, i, err));
+    if (late || alone) return PITH_OK;
+    const struct pith_apart cut = {.choice = pith_job_choice(w->run->job, w->layer, a->site->first),
+                                 .first = a->first,
+                                 .made = a->made,
+                                 .count = a->site->count};
+    PITH_TRY(pith_work_join(w, &cut, err));
+    for (uint32_t i = 0; i < a->site->count; i++) PITH_TRY(end_one(w, a, i, err));
     return PITH_OK;
 }
 
 static enum pith_status round_all(struct pith_work *w, const struct pith_site_spec *site,
                                   const struct pith_stats *stats, struct pith_error *err)
 {
-    const uint32_t linears = w->plan->linears;
+    const size_t ranks = pith_ranks_count(w->run->ranks);
     struct rounding a = {.site = site,
                          .stats = stats,
                          .global = pith_alloc(site->count, sizeof *a.global),
-                         .owner = pith_zalloc(linears, sizeof *a.owner),
+                         .first = pith_zalloc(site->count * (ranks + 1), sizeof *a.first),
                          .made = pith_zalloc(site->count, sizeof *a.made)};
-    unsigned *owners = a.owner;
-    enum pith_status s = a.global && owners && a.made ? PITH_OK : pith_fail_nomem(err, site->name);
+    enum pith_status s =
+        a.global && a.first && a.made ? PITH_OK : pith_fail_nomem(err, site->name);
     if (s == PITH_OK) {
-        if (w->run->ranks) pith_ranks_owners(w->run->job, w->layer, owners);
-        a.owner += site->first;
+        if (w->run->ranks) pith_ranks_rows(w->run->job, w->layer, site, a.first);
         pith_work_globals(w, site, a.global);
         s = round_each(w, &a, err);
     }
-    for (uint32_t i = 0; a.made && i < site->count; i++) pith_qmat_free(&a.made[i].q);
+    for (uint32_t i = 0; a.made && i < site->count; i++) {
+        pith_qmat_free(&a.made[i].q);
+        pith_free(a.made[i].lost.loss);
+    }
     pith_free(a.made);
-    pith_free(owners);
+    pith_free(a.first);
     pith_free(a.global);
     return s;
 }

@@ -17,6 +17,7 @@ struct pith_work_change {
 struct pith_rounded {
     struct pith_qmat q; /* no codes: it was not rounded here */
     struct pith_linear_result made;
+    struct pith_round_lost lost; /* where several ranks have rows of it; loss is owned */
 };
 
 /* What a transform did to a matrix, for when it is made again. */
@@ -66,6 +67,31 @@ enum pith_status pith_work_round(struct pith_work *w, struct pith_error *err);
 enum pith_status pith_work_check(struct pith_work *w, const struct pith_choice *c,
                                  struct pith_qmat *q, struct pith_linear_result *made,
                                  struct pith_error *err);
+/* site.c: the parts of that: what every rank does to a matrix before, and how far it is from the
+ * input's, and the hash of what it stands for. */
+enum pith_status pith_work_settle(struct pith_work *w, const struct pith_choice *c,
+                                  struct pith_qmat *q, struct pith_error *err);
+enum pith_status pith_work_distance(const struct pith_work *w, const struct pith_choice *c,
+                                    const struct pith_weight *made, double *relative,
+                                    struct pith_error *err);
+/* cut.c: rounds this rank's rows, [first[rank], first[rank + 1]), of a matrix of which several have
+ * some. out->q is of the whole. */
+enum pith_status pith_work_cut(const struct pith_work *w, const struct pith_round_job *job,
+                               const struct pith_rounder *rounder, const uint32_t *first,
+                               struct pith_rounded *out, struct pith_error *err);
+/* cut.c: from those that several ranks have made of a site's linears: all of it, everywhere. The
+ * linears' measures are found by one rank each. first is as of pith_ranks_rows(), all else of
+ * [count], by linear; those that are whole at one rank are not looked at. */
+struct pith_apart {
+    const struct pith_choice *choice;
+    const uint32_t *first;
+    struct pith_rounded *made;
+    uint32_t count;
+};
+enum pith_status pith_work_join(struct pith_work *w, const struct pith_apart *cut,
+                                struct pith_error *err);
+/* cut.c: the rank that has all rows of the site's linear i, or PITH_TO_ALL: several have some. */
+unsigned pith_work_owner(const struct pith_work *w, const uint32_t *first, uint32_t i);
 /* site.c: stores it, and the block goes on with it; takes q over, also on failure. */
 enum pith_status pith_work_keep(struct pith_work *w, const struct pith_choice *c,
                                 struct pith_qmat *q, struct pith_linear_result *made,

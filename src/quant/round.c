@@ -150,27 +150,36 @@ uint64_t pith_round_loss_scratch(uint32_t rows)
            PANEL * PANEL * sizeof(float);
 }
 
-enum pith_status pith_round_loss(struct pith_backend *b, const float *d, uint32_t rows,
-                                 uint32_t cols, const float *h, double *loss,
-                                 struct pith_error *err)
+bool pith_round_losses(struct pith_backend *b, const float *d, uint32_t rows, uint32_t cols,
+                       const float *h, double *row)
 {
-    double *sums = pith_zalloc(rows, sizeof *sums);
     float *scratch = pith_alloc_aligned(PANEL * PANEL + (size_t)rows * PANEL, sizeof *scratch);
-    if (!sums || !scratch) {
-        pith_free(sums);
-        pith_free(scratch);
-        return pith_fail_nomem(err, "the loss of a matrix");
-    }
-    struct dot_job j = {.d = d, .p = scratch + (size_t)PANEL * PANEL, .cols = cols, .sums = sums};
+    if (!scratch) return false;
+    struct dot_job j = {.d = d, .p = scratch + (size_t)PANEL * PANEL, .cols = cols, .sums = row};
+    for (uint32_t r = 0; r < rows; r++) row[r] = 0.0;
     for (; j.first < cols; j.first += PANEL) {
         j.width = cols - j.first < PANEL ? cols - j.first : PANEL;
         multiply_panel(b, &j, rows, h, scratch);
         pith_pool_run(pith_backend_pool(b), rows, add_dot, &j);
     }
-    double sum = 0.0;
-    for (uint32_t r = 0; r < rows; r++) sum += sums[r];
-    *loss = 2.0 * sum / rows;
-    pith_free(sums);
     pith_free(scratch);
-    return PITH_OK;
+    return true;
+}
+
+double pith_round_mean(const double *row, uint32_t rows, double times)
+{
+    double sum = 0.0;
+    for (uint32_t r = 0; r < rows; r++) sum += row[r];
+    return times * sum / rows;
+}
+
+enum pith_status pith_round_loss(struct pith_backend *b, const float *d, uint32_t rows,
+                                 uint32_t cols, const float *h, double *loss,
+                                 struct pith_error *err)
+{
+    double *row = pith_alloc(rows, sizeof *row);
+    const bool good = row && pith_round_losses(b, d, rows, cols, h, row);
+    if (good) *loss = pith_round_mean(row, rows, 2.0);
+    pith_free(row);
+    return good ? PITH_OK : pith_fail_nomem(err, "the loss of a matrix");
 }

@@ -33,6 +33,13 @@ struct pith_round_options {
     bool float_input;     /* a block reads the float model's activations */
 };
 
+/* What each row of a matrix loses: the report's are the sums, in order, times `times`, of a mean
+ * row. So rows that were rounded apart have the report of the whole. */
+struct pith_round_lost {
+    double *loss, *nearest; /* [rows] */
+    double times;
+};
+
 struct pith_round_job {
     struct pith_backend *backend;
     struct pith_grid grid;
@@ -43,6 +50,7 @@ struct pith_round_job {
     float *w; /* [rows][cols]; on success the error W - Q is left in it, 0 at GPTQ's dead inputs */
     const struct pith_stats *stats; /* of the site; NULL when the rounder needs nothing */
     const struct pith_kept *kept;   /* what stays off the grid; NULL: nothing. See pith_round() */
+    struct pith_round_lost *lost;   /* receives that; NULL: it is not asked for. See part() */
 };
 
 /* What happened, for pith.json and for the user: nothing is silent. */
@@ -118,6 +126,11 @@ struct pith_rounder {
      * caller's. */
     enum pith_status (*rows)(const struct pith_round_rows *part, struct pith_qmat *q,
                              double *squares, struct pith_error *err);
+    /* NULL, or: rows stand alone unless the grid couples them (pith_round_cut()). Rounds the
+     * job's rows into q, whose rows these are and which stays the caller's; fills job->lost.
+     * Errors as for run. */
+    enum pith_status (*part)(const struct pith_round_job *job, struct pith_qmat *q,
+                             struct pith_round_report *report, struct pith_error *err);
     /* Scratch bytes of run(), or of dense() without a grid, for a job of which backend, grid,
      * options, rows, cols and which statistics there are are looked at, with what that split keeps;
      * H, w and q themselves are not counted. */
@@ -147,6 +160,24 @@ struct pith_rounder {
 enum pith_status pith_round(const struct pith_rounder *rounder, const struct pith_round_job *job,
                             struct pith_qmat *q, struct pith_round_report *report,
                             struct pith_error *err);
+/* A matrix may be cut for pith_round_some() at multiples of so many rows. 0: not at all, since its
+ * rows share something that is found from all of them (a scale of the tensor, scales that are
+ * quantized again, a trellis, Hessians of groups of rows, what a drift asks), or keep weights off
+ * the grid. By the job's grid, options and statistics alone; `split` says what is kept. */
+uint32_t pith_round_cut(const struct pith_rounder *rounder, const struct pith_round_job *job,
+                        const struct pith_split *split);
+struct pith_round_span {
+    uint32_t first, rows;
+};
+/* pith_round() of some rows of a matrix that can be cut there. q is of the whole
+ * and the caller frees it, with other rows all zero; job->lost, of the whole too, and *report have
+ * these rows' part. No rows at all are fine. With every row and its losses in place, the losses of
+ * the whole are pith_round_mean() of either; all else in the report is the same in each part. */
+enum pith_status pith_round_some(const struct pith_rounder *rounder,
+                                 const struct pith_round_job *job, struct pith_round_span span,
+                                 struct pith_qmat *q, struct pith_round_report *report,
+                                 struct pith_error *err);
+double pith_round_mean(const double *row, uint32_t rows, double times);
 /* The same without a grid, for rounders without dense() too: w receives the weights. */
 enum pith_status pith_round_dense(const struct pith_rounder *rounder,
                                   const struct pith_round_job *job,
@@ -184,6 +215,10 @@ enum pith_status pith_round_begin(const struct pith_round_job *job, struct pith_
 enum pith_status pith_round_loss(struct pith_backend *b, const float *d, uint32_t rows,
                                  uint32_t cols, const float *h, double *loss,
                                  struct pith_error *err);
+/* The same by row, row[rows]: pith_round_mean() of them, times 2, is that loss. False: no memory.
+ */
+bool pith_round_losses(struct pith_backend *b, const float *d, uint32_t rows, uint32_t cols,
+                       const float *h, double *row);
 /* Scratch bytes of pith_round_loss(). */
 uint64_t pith_round_loss_scratch(uint32_t rows);
 

@@ -67,6 +67,7 @@ const struct pith_rounder pith_rounder_gptq = {
     .summary = "each column's rounding error is made up for by the columns after it",
     .needs = PITH_NEED_HESSIAN,
     .run = run_gptq,
+    .part = solve_gptq,
     .scratch = scratch_gptq,
     .keeps = true,
     .dense = prune_gptq,

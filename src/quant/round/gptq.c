@@ -506,14 +506,22 @@ static void subtract_nearest(void *ctx, size_t row, unsigned thread)
     subtract_row(ctx, row, thread);
 }
 
-/* What the errors in wt, [rows][cols] in the matrix's order, lose. With drift it is the squared
+/* What the errors in wt, [rows][cols] in the matrix's order, lose; without drift by row too, unless
+ * that is NULL. With drift it is the squared
  * error of Q X against W X', but for the part that no Q can answer: |(W - Q) R + W D R^-T|^2 for D
  * the drift, of which `unasked` is the last term's square. */
-static enum pith_status find_loss(const struct solver *s, double *loss, struct pith_error *err)
+static enum pith_status find_loss(const struct solver *s, double *loss, double *row,
+                                  struct pith_error *err)
 {
     const struct pith_round_job *job = s->job;
     const size_t cols = s->cols;
     double cross = 0, squares = 0;
+    if (row) {
+        if (!pith_round_losses(job->backend, s->wt, s->rows, s->cols, job->stats->hessian, row))
+            return pith_fail_nomem(err, "the loss of a matrix");
+        *loss = pith_round_mean(row, s->rows, 2.0);
+        return PITH_OK;
+    }
     PITH_TRY(
         pith_round_loss(job->backend, s->wt, s->rows, s->cols, job->stats->hessian, loss, err));
     if (!s->form) return PITH_OK;
@@ -548,15 +556,17 @@ static enum pith_status measure_nearest(struct solver *s, double *loss, struct p
     } else {
         pith_pool_run(s->pool, s->rows, subtract_nearest, s);
     }
-    return find_loss(s, loss, err);
+    return find_loss(s, loss, job->lost ? job->lost->nearest : NULL, err);
 }
 
 /* Both losses from what is stored, not from what the solver believes. wt is free by now. */
 static enum pith_status measure(struct solver *s, struct pith_round_report *report,
                                 struct pith_error *err)
 {
+    struct pith_round_lost *lost = s->job->lost;
+    if (lost) lost->times = 2.0;
     pith_pool_run(s->pool, s->rows, subtract_decoded, s);
-    PITH_TRY(find_loss(s, &report->loss, err));
+    PITH_TRY(find_loss(s, &report->loss, lost ? lost->loss : NULL, err));
     PITH_TRY(measure_nearest(s, &report->nearest_loss, err));
     if (!isfinite(report->loss))
         return pith_fail(err, PITH_NUMERIC, "the error of the rounded matrix is %g", report->loss);
@@ -750,9 +760,9 @@ static enum pith_status measure_values(struct solver *s, struct pith_round_repor
                                        struct pith_error *err)
 {
     pith_pool_run(s->pool, s->rows, subtract_values, s);
-    PITH_TRY(find_loss(s, &report->loss, err));
+    PITH_TRY(find_loss(s, &report->loss, NULL, err));
     pith_pool_run(s->pool, s->rows, subtract_rounded, s);
-    PITH_TRY(find_loss(s, &report->nearest_loss, err));
+    PITH_TRY(find_loss(s, &report->nearest_loss, NULL, err));
     if (isfinite(report->loss)) return PITH_OK;
     return pith_fail(err, PITH_NUMERIC, "the error of the matrix is %g", report->loss);
 }

@@ -6,6 +6,7 @@
 #include "quant/round/trellis.h"
 
 #include <math.h>
+#include <string.h>
 
 /* A fixed trip count without aliasing is what compilers turn into vector instructions. */
 static void subtract(size_t n, const float *restrict values, float *restrict w)
@@ -44,24 +45,19 @@ static void round_task(void *ctx, size_t row, unsigned thread)
                              n->codes + thread * cols, n->values + thread * cols);
 }
 
+/* sums[rows] receives the squared errors. */
 static enum pith_status round_all(const struct pith_round_job *job, struct pith_qmat *q,
-                                  double *squares, struct pith_error *err)
+                                  double *sums, struct pith_error *err)
 {
     struct pith_pool *pool = pith_backend_pool(job->backend);
     const size_t threads = pith_pool_threads(pool);
-    struct nearest n = {.kern = pith_backend_kern(job->backend), .q = q, .w = job->w};
-    n.sums = pith_alloc(job->rows, sizeof *n.sums);
+    struct nearest n = {
+        .kern = pith_backend_kern(job->backend), .q = q, .w = job->w, .sums = sums};
     n.codes = pith_alloc(threads, job->cols);
     n.values = pith_alloc(threads * sizeof *n.values, job->cols);
     enum pith_status s = PITH_OK;
-    if (n.sums && n.codes && n.values) {
-        pith_pool_run(pool, job->rows, round_task, &n);
-        *squares = 0.0;
-        for (uint32_t r = 0; r < job->rows; r++) *squares += n.sums[r];
-    } else {
-        s = pith_fail_nomem(err, "rounding");
-    }
-    pith_free(n.sums);
+    if (n.codes && n.values) pith_pool_run(pool, job->rows, round_task, &n);
+    else s = pith_fail_nomem(err, "rounding");
     pith_free(n.codes);
     pith_free(n.values);
     return s;
@@ -75,15 +71,22 @@ static enum pith_status fail_loss(double loss, struct pith_error *err)
 static enum pith_status solve(const struct pith_round_job *job, struct pith_qmat *q,
                               struct pith_round_report *report, struct pith_error *err)
 {
-    double squares = 0.0;
-    enum pith_status s = pith_round_fit(job, q, err);
-    if (s == PITH_OK) s = round_all(job, q, &squares, err);
-    report->loss = squares / job->rows;
-    if (s == PITH_OK && job->stats && job->stats->hessian)
-        s = pith_round_loss(job->backend, job->w, job->rows, job->cols, job->stats->hessian,
-                            &report->loss, err);
+    const float *h = job->stats ? job->stats->hessian : NULL;
+    const double times = h ? 2.0 : 1.0;
+    double *row = job->lost ? job->lost->loss : pith_alloc(job->rows, sizeof *row);
+    enum pith_status s = row ? pith_round_fit(job, q, err) : pith_fail_nomem(err, "rounding");
+    if (s == PITH_OK) s = round_all(job, q, row, err);
+    if (s == PITH_OK && h && !pith_round_losses(job->backend, job->w, job->rows, job->cols, h, row))
+        s = pith_fail_nomem(err, "the loss of a matrix");
+    if (s == PITH_OK) report->loss = pith_round_mean(row, job->rows, times);
     if (s == PITH_OK && !isfinite(report->loss)) s = fail_loss(report->loss, err);
     report->nearest_loss = report->loss;
+    if (job->lost) {
+        job->lost->times = times;
+        memcpy(job->lost->nearest, row, job->rows * sizeof *row);
+    } else {
+        pith_free(row);
+    }
     return s;
 }
 
@@ -138,6 +141,7 @@ const struct pith_rounder pith_rounder_weighted = {
     .summary = "nearest, on scales for which an error counts by its input's mean square",
     .needs = PITH_NEED_SQUARES,
     .run = run,
+    .part = solve,
     .scratch = scratch,
 };
 
@@ -154,5 +158,6 @@ const struct pith_rounder pith_rounder_nearest = {
     .summary = "each weight to the nearest grid point",
     .run = run,
     .rows = run_rows,
+    .part = solve,
     .scratch = scratch,
 };

@@ -1,5 +1,6 @@
 #include "quant/round/parts.h"
 
+#include "base/mem.h"
 #include "num/kmat.h"
 
 static uint32_t views_of(const struct pith_round_job *job)
@@ -7,15 +8,16 @@ static uint32_t views_of(const struct pith_round_job *job)
     return job->stats && job->stats->views > 1 ? job->stats->views : 1;
 }
 
-/* Rows of a matrix whose scales are by row, to be written through. */
+/* Rows of a matrix whose scales are by row or by block, to be written through. */
 static struct pith_qmat cut(const struct pith_qmat *q, uint32_t first, uint32_t rows)
 {
     struct pith_qmat part = *q;
     part.rows = rows;
     part.codes += (size_t)first * q->stride;
-    part.scales += (size_t)first * q->groups;
-    if (q->zeros) part.zeros += (size_t)first * q->groups;
-    if (q->offsets) part.offsets += (size_t)first * q->groups;
+    const size_t at = pith_qmat_scale_index(q, first, 0);
+    part.scales += at;
+    if (q->zeros) part.zeros += at;
+    if (q->offsets) part.offsets += at;
     if (q->levels) part.levels += (size_t)first << q->format->bits;
     if (q->outer) part.outer += (size_t)first * (q->cols / PITH_KBLOCK);
     return part;
@@ -91,4 +93,46 @@ enum pith_status pith_round_parts(const struct pith_round_job *job, pith_round_p
         add_report(&p, job->rows, report);
     }
     return PITH_OK;
+}
+
+/* --- rows that are rounded apart -------------------------------------------------------------- */
+
+uint32_t pith_round_cut(const struct pith_rounder *rounder, const struct pith_round_job *job,
+                        const struct pith_split *split)
+{
+    enum { TILE = 64 }; /* of rows, in which solvers work */
+    const struct pith_gridder *g = job->grid.format ? pith_gridder_for(&job->grid) : NULL;
+    const uint32_t block = job->grid.granularity == PITH_PER_BLOCK ? job->grid.group : 1;
+    const bool kept = split->sparse || split->of_inputs || (split->two_four && !rounder->keeps);
+    const bool coupled = !g || g->whole || job->grid.double_quant || views_of(job) > 1 ||
+                         job->grid.granularity == PITH_PER_TENSOR;
+    if (!rounder->part || kept || coupled || block == 0) return 0;
+    return block % TILE == 0 ? block : TILE % block == 0 ? TILE : 0;
+}
+
+enum pith_status pith_round_some(const struct pith_rounder *rounder,
+                                 const struct pith_round_job *job, struct pith_round_span span,
+                                 struct pith_qmat *q, struct pith_round_report *report,
+                                 struct pith_error *err)
+{
+    struct pith_round_job some = *job;
+    struct pith_round_lost lost = {0};
+    struct pith_kept kept = {0};
+    *report = (struct pith_round_report){0};
+    PITH_TRY(pith_round_begin(job, q, err));
+    if (span.rows == 0) return PITH_OK;
+    struct pith_qmat part = cut(q, span.first, span.rows);
+    some.rows = span.rows;
+    some.w += (size_t)span.first * job->cols;
+    if (job->lost) lost = (struct pith_round_lost){job->lost->loss + span.first,
+                                                   job->lost->nearest + span.first, 0};
+    some.lost = job->lost ? &lost : NULL;
+    if (job->kept) kept = *job->kept;
+    if (kept.zeros) kept.zeros += span.first * pith_zeros_stride(job->cols);
+    some.kept = job->kept ? &kept : NULL;
+    const enum pith_status s = rounder->part(&some, &part, report, err);
+    if (job->lost) job->lost->times = lost.times;
+    q->g_idx = part.g_idx;
+    if (s != PITH_OK) pith_qmat_free(q);
+    return s;
 }
