@@ -383,7 +383,7 @@ static void depth_levels(struct depth *d, struct pith_cache_side *s, int which)
 
 static struct pith_cache_side depth_side(struct depth *d, const struct pith_kv_part *p, int which)
 {
-    struct pith_cache_side s = {.dtype = p->half ? PITH_BF16 : PITH_F32, .dim = d->head_dim};
+    struct pith_cache_side s = {.dtype = pith_kv_dtype(p), .dim = d->head_dim};
     if (!pith_kv_coded(p)) return s;
     const uint32_t dim = (uint32_t)s.dim;
     if (pith_kv_code(p, which == 0, dim, d->level[which], &d->code[which], NULL) != PITH_OK)

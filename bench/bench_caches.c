@@ -61,7 +61,7 @@ static void *need(void *p)
 
 static struct pith_cache_side side_of(struct form *f, const struct pith_kv_part *p, int which)
 {
-    struct pith_cache_side s = {.dtype = p->half ? PITH_BF16 : PITH_F32, .dim = HEAD};
+    struct pith_cache_side s = {.dtype = pith_kv_dtype(p), .dim = HEAD};
     if (!pith_kv_coded(p)) return s;
     if (pith_kv_code(p, which == 0, HEAD, f->level[which], &f->code[which], NULL) != PITH_OK)
         exit(1);

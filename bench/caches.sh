@@ -8,7 +8,7 @@ tokens=${2:-8192}
 pith=${PITH:-build/pith}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-caches="bf16 int8:token q8_0 k=int8:token,v=int4:g32 fp8_e4m3 fp8_e4m3:token fp8_e5m2 q5_1 q5_0 iq4_nl q4_1 int4:g32:asym int4:g32
+caches="f16 bf16 int8:token q8_0 k=int8:token,v=int4:g32 fp8_e4m3 fp8_e4m3:token fp8_e5m2 q5_1 q5_0 iq4_nl q4_1 int4:g32:asym int4:g32
     q4_0 k=int4:g32,v=int8:token mxfp8 mxfp4 nvfp4 int4:g32,rotate int4:g32:asym,rotate int4:token,rotate
     int3:g32:asym,rotate int2:g32:asym,rotate turbo4 turbo3 turbo2 k=turbo4,v=turbo3
     int4:g32,sink=4,recent=128 int2:g32:asym,sink=4,recent=32 int2:g32:asym,sink=4,recent=128 turbo3,sink=4,recent=128

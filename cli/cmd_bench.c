@@ -31,7 +31,7 @@ static const struct option options[] = {
      "also make tokens of N sequences at that depth together, one each a step (default 1: not)"},
     {"reps", 0, OPTION_COUNT, AT(b.reps), "R", "repetitions (default 5)"},
     {"kv", 0, OPTION_TEXT, AT(b.kv), "GRID",
-     "KV cache: bf16, f32, a grid such as fp8_e4m3 or int8:token, turbo4, kivi4, kvquant4, "
+     "KV cache: bf16, f16, f32, a grid such as fp8_e4m3 or int8:token, turbo4, kivi4, kvquant4, "
      "k=GRID,v=GRID, or auto:BITS "
      "(default: as the checkpoint says, or bf16)"},
     {"kv-layer", 0, OPTION_LIST, AT(kv_layers), "PATTERN=GRID",

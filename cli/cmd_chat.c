@@ -48,7 +48,7 @@ static const struct option options[] = {
     {"context", 0, OPTION_COUNT, AT(context), "N",
      "tokens of the whole conversation (default: what the model has, and memory for at most 64k)"},
     {"kv", 0, OPTION_TEXT, AT(kv), "GRID",
-     "KV cache: bf16, f32, a grid such as fp8_e4m3 or int8:token, turbo4, kivi4, kvquant4, "
+     "KV cache: bf16, f16, f32, a grid such as fp8_e4m3 or int8:token, turbo4, kivi4, kvquant4, "
      "k=GRID,v=GRID, or auto:BITS (default: as the checkpoint says, or bf16)"},
     {"kv-layer", 0, OPTION_LIST, AT(kv_layers), "PATTERN=GRID",
      "another cache for some layers, the last that matches: 3=int8:token, layers.?=k=bf16; may "

@@ -21,8 +21,8 @@ struct pith_eval_options {
      * NAME:LENGTH. */
     struct pith_list tasks;
     const char *convention; /* "gptq" (default), "hf" or "llama.cpp": see docs/measuring.md */
-    /* KV cache: "f32", "bf16", or a grid such as "fp8_e4m3" or "int8:token" on which keys and
-     * values are kept; "k=...,v=...": one for each; "auto:BITS": by layer, the best for so many
+    /* KV cache: "f32", "bf16", "f16", or a grid such as "fp8_e4m3" or "int8:token" on which keys
+     * and values are kept; "k=...,v=...": one for each; "auto:BITS": by layer, the best for so many
      * bits a number, as recorded in pith.kv.json beside the weights, or measured now and recorded;
      * NULL: what the checkpoint says, or f32. A baseline has f32. */
     const char *kv;

@@ -31,7 +31,8 @@ struct pith_generate_options {
     uint32_t top_k;     /* 0: no limit */
     float top_p;        /* 1: no limit */
     uint64_t seed;
-    const char *kv; /* KV cache: "bf16", "f32" or a grid; NULL: what the checkpoint says, or bf16 */
+    const char *kv; /* KV cache: "bf16", "f16", "f32" or a grid; NULL: as the checkpoint says, or
+                       bf16 */
     /* Receives the text as it comes, whole UTF-8 characters; return nonzero to stop. NULL: not
      * wanted. */
     int (*text)(void *ctx, const char *piece, size_t size);

@@ -129,7 +129,7 @@ static size_t row_to(const struct job *j, size_t row)
 static bool widens(const struct part *p, const struct pith_cache_side *s)
 {
     return s->code ||
-           (s->dtype == PITH_BF16 && p->count >= ROWS / 4 && pith_cache_tile_fits(s->dim));
+           (s->dtype != PITH_F32 && p->count >= ROWS / 4 && pith_cache_tile_fits(s->dim));
 }
 
 /* Scores of keys by channel: what a channel has beside its codes goes into the queries. */
@@ -174,7 +174,9 @@ static void score_page(const struct job *j, const struct part *p, const struct p
     else if (widens(p, side) || side->dtype == PITH_F32)
         k->attn_scores_f32(p->count, side->dim, 1, p->q, j->key,
                            pith_cache_key_tile(j->b, side, rows, work), scores, SCORES_LD);
-    else k->attn_scores_bf16(p->count, side->dim, 1, p->q, j->key, rows->page, scores, SCORES_LD);
+    else
+        (side->dtype == PITH_F16 ? k->attn_scores_f16 : k->attn_scores_bf16)(
+            p->count, side->dim, 1, p->q, j->key, rows->page, scores, SCORES_LD);
 }
 
 /* Weighted sums of values that lie among keys, some of their elements after the others. */
@@ -219,9 +221,9 @@ static void add_page(const struct job *j, const struct part *p, const struct pit
         k->attn_values_f32(p->count, n, j->dim, weights, SCORES_LD,
                            pith_cache_value_tile(j->b, side, rows, work), p->chunk.o, j->dim);
     else
-        k->attn_values_bf16(p->count, n, j->dim, weights, SCORES_LD,
-                            rows->page + rows->first * j->dim * sizeof(uint16_t), p->chunk.o,
-                            j->dim);
+        (side->dtype == PITH_F16 ? k->attn_values_f16 : k->attn_values_bf16)(
+            p->count, n, j->dim, weights, SCORES_LD,
+            rows->page + rows->first * j->dim * sizeof(uint16_t), p->chunk.o, j->dim);
 }
 
 /* How many of a part's rows, the first, see a page in floats. */

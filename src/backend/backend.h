@@ -174,7 +174,7 @@ struct pith_cache_turn {
     float back; /* 1 / (cos^2 + sin^2) */
 };
 struct pith_cache_side {
-    enum pith_dtype dtype;              /* PITH_F32 or PITH_BF16, where there is no grid */
+    enum pith_dtype dtype;              /* PITH_F32, _BF16, _F16, where there is no grid */
     const struct pith_row_code *code;   /* borrowed; NULL: floats. At most PITH_CODED columns. */
     const float *scale;                 /* [kv_heads] of static grids, borrowed; NULL: 1 */
     const float *middle, *range;        /* [kv_heads][dim] of keys of num/kvquant.h, borrowed */

@@ -15,6 +15,19 @@ static size_t float_bytes(const struct pith_cache_side *s)
     return s->dtype == PITH_F32 ? 4 : 2;
 }
 
+/* n floats to and from the 16 bits that a side is kept in. */
+static void narrow(const struct pith_backend *b, const struct pith_cache_side *s, size_t n,
+                   const float *from, void *to)
+{
+    (s->dtype == PITH_F16 ? b->kern.narrow_f16 : b->kern.narrow_bf16)(n, from, to);
+}
+
+static void widen(const struct pith_backend *b, const struct pith_cache_side *s, size_t n,
+                  const void *from, float *to)
+{
+    (s->dtype == PITH_F16 ? b->kern.widen_f16 : b->kern.widen_bf16)(n, from, to);
+}
+
 static float scale_of(const struct pith_cache_side *s, size_t kv)
 {
     return s->scale ? s->scale[kv] : 1.0f;
@@ -104,28 +117,29 @@ static void store_floats(const struct store *s, const struct pith_cache_side *si
     char *to = r->page + r->place * row;
     for (size_t i = 0; i < r->count; i++, from += r->ld, to += row) {
         if (bytes == 4) memcpy(to, from, used);
-        else s->b->kern.narrow_bf16(side->dim, from, to);
+        else narrow(s->b, side, side->dim, from, to);
         memset(to + used, 0, row - used);
     }
 }
 
-/* Columns [first, first + n) of keys to bfloat16 at `to`, [n][32]. */
+/* Columns [first, first + n) of keys to 16 bits at `to`, [n][32]: where they are not on the grid
+ * that the others are on, or there is none. */
 static void store_turned(const struct store *s, const struct rows *r, size_t first, size_t n,
                          char *to)
 {
     enum { STEP = 16 };
-    const struct pith_kern *k = &s->b->kern;
+    const struct pith_cache_side *side = &s->c->k;
     float turned[STEP * PITH_KEYS];
     for (size_t e = 0; e < n; e += STEP) {
         const size_t m = pith_min(STEP, n - e);
-        k->transpose(r->count, m, r->from + first + e, r->ld, turned, PITH_KEYS);
+        s->b->kern.transpose(r->count, m, r->from + first + e, r->ld, turned, PITH_KEYS);
         char *at = to + (e * PITH_KEYS + r->place) * 2;
         if (r->count == PITH_KEYS) {
-            k->narrow_bf16(m * PITH_KEYS, turned, at);
+            narrow(s->b, side, m * PITH_KEYS, turned, at);
             continue;
         }
         for (size_t i = 0; i < m; i++)
-            k->narrow_bf16(r->count, turned + i * PITH_KEYS, at + i * PITH_KEYS * 2);
+            narrow(s->b, side, r->count, turned + i * PITH_KEYS, at + i * PITH_KEYS * 2);
     }
 }
 
@@ -251,7 +265,7 @@ static void close_task(void *ctx, size_t task, unsigned thread)
         pith_bits_put(to + e * key_stride(code), 0, code->bits, PITH_KEYS, codes);
         pith_row_scale_put(code, 1.0f, &of, beside + e * pith_row_beside(code));
     }
-    s->b->kern.narrow_bf16(s->c->k.plain * PITH_KEYS, x, beside + beside_bytes(code));
+    narrow(s->b, &s->c->k, s->c->k.plain * PITH_KEYS, x, beside + beside_bytes(code));
 }
 
 void pith_cache_close(struct pith_backend *b, const struct pith_cache *c,
@@ -334,7 +348,7 @@ const float *pith_cache_key_tile(const struct pith_backend *b, const struct pith
     const struct pith_row_code *r = k->code;
     if (!r) {
         if (k->dtype == PITH_F32) return (const float *)(const void *)rows->page;
-        b->kern.widen_bf16(k->dim * PITH_KEYS, rows->page, wide);
+        widen(b, k, k->dim * PITH_KEYS, rows->page, wide);
         return wide;
     }
     if (r->kvquant) {
@@ -363,8 +377,8 @@ const float *pith_cache_key_tile(const struct pith_backend *b, const struct pith
                            r->offsets ? offset : NULL, wide + (size_t)e * PITH_KEYS);
     }
     if (k->plain)
-        b->kern.widen_bf16(k->plain * PITH_KEYS, scales + beside_bytes(r),
-                           wide + (size_t)r->cols * PITH_KEYS);
+        widen(b, k, k->plain * PITH_KEYS, scales + beside_bytes(r),
+              wide + (size_t)r->cols * PITH_KEYS);
     return wide;
 }
 
@@ -377,7 +391,7 @@ void pith_cache_key_strip(const struct pith_backend *b, const struct pith_cache_
     const bool coded = strip->tile != NULL;
     const float *from = coded ? strip->tile + at : wide;
     if (!coded && k->dtype == PITH_F32) from = (const float *)(const void *)rows->page + at;
-    else if (!coded) b->kern.widen_bf16(n * PITH_KEYS, rows->page + at * sizeof(uint16_t), wide);
+    else if (!coded) widen(b, k, n * PITH_KEYS, rows->page + at * sizeof(uint16_t), wide);
     b->kern.transpose(n, PITH_KEYS, from, PITH_KEYS, out, PITH_STRIP);
     for (size_t i = 0; n < PITH_STRIP && i < PITH_KEYS; i++)
         memset(out + i * PITH_STRIP + n, 0, (PITH_STRIP - n) * sizeof *out);
@@ -411,7 +425,7 @@ const float *pith_cache_value_tile(const struct pith_backend *b, const struct pi
     const char *page = rows->page;
     if (!v->code) {
         if (v->dtype == PITH_F32) return (const float *)(const void *)page + first * row;
-        b->kern.widen_bf16(n * row, page + first * row * 2, wide);
+        widen(b, v, n * row, page + first * row * 2, wide);
         return wide;
     }
     if (v->code->kvquant) pith_kvquant_values(b, v, rows, wide);

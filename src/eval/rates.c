@@ -215,7 +215,7 @@ static enum pith_status open_side(struct caches *c, int which, struct pith_cache
                                   struct pith_error *err)
 {
     const struct pith_kv_part *p = which ? &c->format.v : &c->format.k;
-    *out = (struct pith_cache_side){.dtype = p->half ? PITH_BF16 : PITH_F32, .dim = HEAD_DIM};
+    *out = (struct pith_cache_side){.dtype = pith_kv_dtype(p), .dim = HEAD_DIM};
     if (!pith_kv_coded(p)) return PITH_OK;
     PITH_TRY(pith_kv_code(p, which == 0, HEAD_DIM, c->level[which], &c->code[which], err));
     out->code = &c->code[which];

@@ -59,6 +59,7 @@ static const struct pith_load_rule rules[] = {
 static const struct pith_engine_cache caches[] = {
     {"f32", {"-ctk f32", "-ctv f32"}},
     {"bf16", {"-ctk bf16", "-ctv bf16"}},
+    {"f16", {"-ctk f16", "-ctv f16"}},
     {"q8_0", {"-ctk q8_0", "-ctv q8_0"}},
     {"q5_0", {"-ctk q5_0", "-ctv q5_0"}},
     {"q4_0", {"-ctk q4_0", "-ctv q4_0"}},

@@ -99,6 +99,7 @@ static const struct pith_load_rule rules[] = {
  * by head of attention); quantization/modelopt.py. */
 static const struct pith_engine_cache caches[] = {
     {"bf16", {"--kv-cache-dtype bfloat16"}},
+    {"f16", {"--kv-cache-dtype float16"}},
     {"fp8_e4m3:tensor:static", {"--kv-cache-dtype fp8_e4m3"}},
     {"fp8_e5m2:tensor:static", {"--kv-cache-dtype fp8_e5m2"}},
     {"fp8_e4m3:token", {"--kv-cache-dtype fp8_per_token_head"}},

@@ -124,8 +124,9 @@ typedef void pith_widen_bf16_fn(size_t n, const void *src, float *dst);
 typedef pith_widen_bf16_fn pith_widen_f16_fn;
 
 /* dst[i] = src[i] rounded to nearest, ties to even, stored in 16 bits at any address; a NaN stays
- * one. */
+ * one. For float16 what is beyond 65504, the largest, is that number, infinities too. */
 typedef void pith_narrow_bf16_fn(size_t n, const float *src, void *dst);
+typedef pith_narrow_bf16_fn pith_narrow_f16_fn;
 
 /* dst[i] = ((float)code[i] - zero) * scale, both steps rounded. */
 typedef void pith_dequant_u8_fn(size_t n, const uint8_t *code, float zero, float scale, float *dst);
@@ -146,18 +147,20 @@ typedef float pith_exp_sum_fn(size_t n, float *x, float max);
 /* The scores of `rows` queries with 32 * blocks keys: s[r * lds + j] is the chain of
  * s = fma(q[r * ldq + e], key j[e], s) for e = 0, 1, ..., dim - 1 from 0. k has the keys in blocks
  * of PITH_KEYS, in a block element by element, so that a vector holds the same element of
- * neighbours: key j[e] is k[(j / 32 * dim + e) * 32 + j % 32], in float32 or bfloat16 (widened
- * exactly). */
+ * neighbours: key j[e] is k[(j / 32 * dim + e) * 32 + j % 32], in float32, bfloat16 or float16
+ * (widened exactly). */
 enum { PITH_KEYS = 32 };
 typedef void pith_attn_scores_f32_fn(size_t rows, size_t dim, size_t blocks, const float *q,
                                      size_t ldq, const void *k, float *s, size_t lds);
 typedef pith_attn_scores_f32_fn pith_attn_scores_bf16_fn;
+typedef pith_attn_scores_f32_fn pith_attn_scores_f16_fn;
 
 /* Adds up values by weight: o[r * ldo + e] = fma(p[r * ldp + j], v[j * dim + e], o[r * ldo + e])
- * for j = 0, 1, ..., keys - 1, for e < dim, a multiple of 16. v is float32 or bfloat16. */
+ * for j = 0, 1, ..., keys - 1, for e < dim, a multiple of 16. v is as keys are. */
 typedef void pith_attn_values_f32_fn(size_t rows, size_t keys, size_t dim, const float *p,
                                      size_t ldp, const void *v, float *o, size_t ldo);
 typedef pith_attn_values_f32_fn pith_attn_values_bf16_fn;
+typedef pith_attn_values_f32_fn pith_attn_values_f16_fn;
 
 /* x[e * 32 + j] = (x[e * 32 + j] - zero[j]) * scale[j] + offset[j] for n elements e of 32
  * neighbours j, each step rounded; zero or offset NULL: that step is left out. */
@@ -314,9 +317,10 @@ typedef void pith_book_round_fn(size_t n, const float *w, const float *scale, si
     X(offsets_dot) X(panel_dot_bytes) X(panel_dot_digits) X(panel_unpack) X(to_bytes)              \
     X(to_digits) X(to_nibbles) X(bytes_tile) X(bytes_words) X(digits_tile) X(digits_words)         \
     X(digits_unpack) X(bytes_unpack) X(read_lines) X(peak_f32) X(peak_int8) X(peak_bf16)           \
-    X(narrow_bf16) X(exp_sum) X(attn_scores_f32) X(attn_scores_bf16) X(attn_values_f32)            \
-    X(attn_values_bf16) X(scale_keys) X(attn_scores_codes) X(attn_values_codes)                    \
-    X(attn_scores_bytes) X(attn_values_bytes) X(mix) X(add)                                        \
+    X(narrow_bf16) X(narrow_f16) X(exp_sum) X(attn_scores_f32) X(attn_scores_bf16)                 \
+    X(attn_scores_f16) X(attn_values_f32) X(attn_values_bf16) X(attn_values_f16) X(scale_keys)     \
+    X(attn_scores_codes) X(attn_values_codes) X(attn_scores_bytes) X(attn_values_bytes) X(mix)     \
+    X(add)                                                                                         \
     X(rope_pairs) X(sumsq_diff) X(range) X(grid_round)                                             \
     X(grid_error) X(group_max) X(float_round) X(float_trials) X(book_round) X(tiles_open)          \
     X(tiles_close) X(trellis_decode) X(trellis_step)

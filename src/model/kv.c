@@ -16,7 +16,7 @@ static bool has_pages(const struct pith_state_spec *s)
 static struct pith_cache_side side_of(const struct pith_kv_part *p, uint32_t dim, uint32_t plain,
                                       const struct pith_row_code *code)
 {
-    return (struct pith_cache_side){.dtype = p->half ? PITH_BF16 : PITH_F32,
+    return (struct pith_cache_side){.dtype = pith_kv_dtype(p),
                                     .code = pith_kv_coded(p) ? code : NULL,
                                     .dim = dim,
                                     .plain = pith_kv_coded(p) ? plain : 0};
@@ -63,8 +63,9 @@ static bool has_plain(const struct pith_kv_format *f)
 }
 static struct pith_kv_format plain_of_format(const struct pith_kv_format *f)
 {
-    return (struct pith_kv_format){.k.half = f->k.half || pith_kv_coded(&f->k),
-                                   .v.half = f->v.half || pith_kv_coded(&f->v)};
+    return (struct pith_kv_format){
+        .k.floats = pith_kv_coded(&f->k) ? PITH_KV_BF16 : f->k.floats,
+        .v.floats = pith_kv_coded(&f->v) ? PITH_KV_BF16 : f->v.floats};
 }
 
 /* Bytes of a layer's page, and of the keys in it; 0 where nothing is kept by position. False when

@@ -25,9 +25,12 @@
 
 struct pith_model;
 
+/* The floats that keys, or values, are kept in where there is no grid. */
+enum pith_kv_float { PITH_KV_F32, PITH_KV_BF16, PITH_KV_F16 };
+
 /* How keys, or values, are kept; all zero: in float32. */
 struct pith_kv_part {
-    bool half;             /* in bfloat16, where there is no grid */
+    enum pith_kv_float floats;
     struct pith_grid grid; /* format NULL: none */
     uint8_t turbo;         /* bits of a code of num/gaussian.h; 0: not so kept */
     uint8_t kivi;          /* bits of one of num/kivi.h, keys by channel; likewise */
@@ -35,6 +38,10 @@ struct pith_kv_part {
     bool rotate; /* heads are multiplied by a Hadamard matrix before they are rounded, and so are
                     queries, or by its inverse what attention gives */
 };
+static inline enum pith_dtype pith_kv_dtype(const struct pith_kv_part *p)
+{
+    return p->floats == PITH_KV_F16 ? PITH_F16 : p->floats == PITH_KV_BF16 ? PITH_BF16 : PITH_F32;
+}
 /* Whether it is kept as codes. */
 static inline bool pith_kv_coded(const struct pith_kv_part *p)
 {
@@ -42,9 +49,9 @@ static inline bool pith_kv_coded(const struct pith_kv_part *p)
 }
 struct pith_kv_format {
     struct pith_kv_part k, v;
-    /* Positions that queries see in bfloat16 (in float32 on a side that is so kept), rounded up to
-     * whole pages: the first, and the newest, those of a query's own page and of those before it.
-     * Alike in all layers, but see pith_kv_sink() and pith_kv_recent(). */
+    /* Positions that queries see in bfloat16 (on a side without codes in what it is kept in),
+     * rounded up to whole pages: the first, and the newest, those of a query's own page and of
+     * those before it. Alike in all layers, but see pith_kv_sink() and pith_kv_recent(). */
     uint32_t sink, recent;
     enum pith_state_form states; /* of recurrent states, alike in all layers: rounded after each
                                     token, so bits do not depend on how tokens are cut */
@@ -73,14 +80,16 @@ static inline uint32_t pith_kv_sink(const struct pith_kv_format *layer)
 /* The most of any layer. */
 uint32_t pith_kv_most_sink(const struct pith_kv_format *f, uint32_t layers);
 uint32_t pith_kv_most_recent(const struct pith_kv_format *f, uint32_t layers);
-/* Both in PITH_F32 or PITH_BF16. */
+/* Both in PITH_F32, PITH_BF16 or PITH_F16. */
 static inline struct pith_kv_format pith_kv_floats(enum pith_dtype dtype)
 {
-    const bool half = dtype == PITH_BF16;
-    return (struct pith_kv_format){.k.half = half, .v.half = half};
+    const enum pith_kv_float floats = dtype == PITH_F16    ? PITH_KV_F16
+                                      : dtype == PITH_BF16 ? PITH_KV_BF16
+                                                           : PITH_KV_F32;
+    return (struct pith_kv_format){.k.floats = floats, .v.floats = floats};
 }
-/* "f32", "bf16", a grid, "turbo2" to "turbo4", which are always rotated, "kivi2" and "kivi4", or
- * "kvquant2" to "kvquant4", which are not rotated and need model->kv_levels; or
+/* "f32", "bf16", "f16", a grid, "turbo2" to "turbo4", which are always rotated, "kivi2" and
+ * "kivi4", or "kvquant2" to "kvquant4", which are not rotated and need model->kv_levels; or
  * "k=...,v=..." of them, one for keys and one for values; then maybe
  * ",rotate", or of one side ",rotate=k", ",sink=N", ",recent=N", ",state=bf16", fp8_e4m3, fp8_e5m2
  * or f32. NULL: what the checkpoint says, or `usual`. m may be NULL, when only the name is to be

@@ -49,7 +49,8 @@ static enum pith_status parse_part(const char *name, bool values, const struct p
         const char *name;
         struct pith_kv_part part;
     } named[] = {{"f32", {0}},
-                 {"bf16", {.half = true}},
+                 {"bf16", {.floats = PITH_KV_BF16}},
+                 {"f16", {.floats = PITH_KV_F16}},
                  {"turbo2", {.turbo = 2}},
                  {"turbo3", {.turbo = 3}},
                  {"turbo4", {.turbo = 4}},
@@ -67,8 +68,8 @@ static enum pith_status parse_part(const char *name, bool values, const struct p
     if (pith_grid_parse(name, &out->grid, err) != PITH_OK || !out->grid.format)
         return pith_fail(
             err, PITH_ARG,
-            "unknown KV cache \"%s\": bf16 or f32, turbo2 to turbo4, kivi2 or kivi4, kvquant2 to "
-            "kvquant4, or a grid such as fp8_e4m3, int8:token, int4:g32:asym",
+            "unknown KV cache \"%s\": bf16, f16 or f32, turbo2 to turbo4, kivi2 or kivi4, "
+            "kvquant2 to kvquant4, or a grid such as fp8_e4m3, int8:token, int4:g32:asym",
             name);
     pith_kv_grid_settle(&out->grid);
     return check_heads(out, values, m, err);
@@ -160,7 +161,7 @@ static enum pith_status check_latents(const struct pith_kv_format *f, const stru
     for (uint32_t i = 0; m && i < m->plans.kinds; i++) {
         const struct pith_state_spec *s = &m->plans.kind[i].state;
         if (s->kind != PITH_STATE_LATENT) continue;
-        if (f->k.half != f->v.half || f->k.turbo != f->v.turbo || f->k.kivi != f->v.kivi ||
+        if (f->k.floats != f->v.floats || f->k.turbo != f->v.turbo || f->k.kivi != f->v.kivi ||
             f->k.kvquant != f->v.kvquant || !pith_grid_equal(&f->k.grid, &f->v.grid))
             return pith_fail(err, PITH_UNSUPPORTED,
                              "a latent is key and value at once: one format for both");
@@ -250,11 +251,12 @@ enum pith_status pith_attn_parse(const char *name, struct pith_input *out, struc
 
 static void part_name(const struct pith_kv_part *p, char text[PITH_GRID_TEXT])
 {
+    static const char *const floats[] = {"f32", "bf16", "f16"};
     if (p->turbo) snprintf(text, PITH_GRID_TEXT, "turbo%u", p->turbo);
     else if (p->kvquant) snprintf(text, PITH_GRID_TEXT, "kvquant%u", p->kvquant);
     else if (p->kivi) snprintf(text, PITH_GRID_TEXT, "kivi%u", p->kivi);
     else if (p->grid.format) pith_grid_format(&p->grid, text);
-    else strcpy(text, p->half ? "bf16" : "f32");
+    else strcpy(text, floats[p->floats]);
 }
 
 void pith_kv_name(const struct pith_kv_format *f, char text[PITH_KV_TEXT])

@@ -31,7 +31,7 @@ less() { # label a b factor: a <= b * factor
 }
 
 caches="int8:token q4_0 k=bf16,v=int4:g32 fp8_e4m3 int4:token int4:g32 int4:g32:asym int4:token,rotate turbo4
-    int2:g32:asym int2:g32:asym,sink=4,recent=32 k=int8:token,v=int8:token kivi2 int2:g32:asym,recent=32 kivi4 kivi4,recent=32"
+    int2:g32:asym int2:g32:asym,sink=4,recent=32 k=int8:token,v=int8:token kivi2 int2:g32:asym,recent=32 kivi4 kivi4,recent=32 f16 bf16"
 thorough && caches="$caches q8_0 int8:g32 q4_1 k=int8:token,v=int4:g32 k=int4:g32,v=int8:token"
 options=
 for cache in $caches; do options="$options --kv $cache"; done
@@ -50,6 +50,8 @@ check "several caches against one pass" sh -c "awk '{ print \$2, \$3 }' '$measur
 eight=$(cost int8:token)
 less "8 bits a head and token" 1e-7 "$eight" 1
 less "cost next to nothing" "$eight" 0.0005 1
+less "half precision costs less than bfloat16" "$(cost f16)" "$(cost bf16)" 0.5
+[ "$(bits f16)" = 16.0 ] && pass "and takes the same" || fail "half precision: $(bits f16) bits"
 less "FP8 costs more than 8 bits" "$eight" "$(cost fp8_e4m3)" 0.5
 less "4 bits cost more" "$eight" "$(cost int4:token)" 0.1
 less "groups help, and zero points" "$(cost int4:g32:asym)" "$(cost int4:token)" 0.7

@@ -24,7 +24,7 @@ refuse "not a number" 2 'expected a whole number' "$pith" run m -p x -n ten
 refuse "no output folder" 2 'give -o DIR' "$pith" quantize "$probe"
 refuse "nothing to measure" 2 'give --text' "$pith" eval "$probe"
 refuse "unknown KV cache, run" 2 'no such format' "$pith" run "$probe" -p x --kv int9
-refuse "unknown KV cache, eval" 2 'bf16 or f32' "$pith" eval "$probe" --text "$probe/eval.txt" --kv none
+refuse "unknown KV cache, eval" 2 'bf16, f16 or f32' "$pith" eval "$probe" --text "$probe/eval.txt" --kv none
 refuse "a KV cache by channel" 2 'int8:token' "$pith" eval "$probe" --text "$probe/eval.txt" --kv int8:channel
 refuse "a KV cache without scales" 2 'no scales for keys' "$pith" eval "$probe" --text "$probe/eval.txt" --kv int8:tensor
 refuse "a KV-cache format that a container cannot hold" 2 'has no place' "$pith" quantize "$probe" -o "$work/o" -r gptq --kv fp8
@@ -111,7 +111,8 @@ check "inspect as JSON" sh -c "'$pith' inspect '$probe' --json | python3 -m json
 check "inspect with statistics" "$pith" inspect "$probe" --stats
 check "run over both KV caches" sh -c "
     '$pith' run '$probe' -p 'Once upon a time' -n 20 --quiet --kv f32 >'$work/f32' &&
-    '$pith' run '$probe' -p 'Once upon a time' -n 20 --quiet --kv bf16 >'$work/bf16' && cmp '$work/f32' '$work/bf16'"
+    '$pith' run '$probe' -p 'Once upon a time' -n 20 --quiet --kv bf16 >'$work/bf16' && cmp '$work/f32' '$work/bf16' &&
+    '$pith' run '$probe' -p 'Once upon a time' -n 20 --quiet --kv f16 >'$work/f16' && cmp '$work/f32' '$work/f16'"
 check "eval over a bfloat16 KV cache differs a little" sh -c "
     '$pith' eval '$probe' --baseline '$probe' --text '$probe/eval.txt' --context 128 --max-tokens 500 --kv bf16 \
         --json >'$work/kv.json' && python3 -c \"

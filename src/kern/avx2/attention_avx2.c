@@ -19,6 +19,12 @@ void pith_attn_scores_bf16_avx2(size_t rows, size_t dim, size_t blocks, const fl
     attn_scores_bf16(rows, dim, blocks, q, ldq, k, s, lds);
 }
 
+void pith_attn_scores_f16_avx2(size_t rows, size_t dim, size_t blocks, const float *q, size_t ldq,
+                                const void *k, float *s, size_t lds)
+{
+    attn_scores_f16(rows, dim, blocks, q, ldq, k, s, lds);
+}
+
 void pith_attn_values_f32_avx2(size_t rows, size_t keys, size_t dim, const float *p, size_t ldp,
                                const void *v, float *o, size_t ldo)
 {
@@ -29,6 +35,12 @@ void pith_attn_values_bf16_avx2(size_t rows, size_t keys, size_t dim, const floa
                                 const void *v, float *o, size_t ldo)
 {
     attn_values_bf16(rows, keys, dim, p, ldp, v, o, ldo);
+}
+
+void pith_attn_values_f16_avx2(size_t rows, size_t keys, size_t dim, const float *p, size_t ldp,
+                                const void *v, float *o, size_t ldo)
+{
+    attn_values_f16(rows, keys, dim, p, ldp, v, o, ldo);
 }
 
 /* One vector of the neighbours, down all elements. */

@@ -151,6 +151,19 @@ static inline void v16_store_bf16(void *p, v16 x)
     _mm256_storeu_si256(p, _mm256_permute4x64_epi64(h, 0xd8));
 }
 
+/* Of two operands one of which is a NaN the second is given. */
+static inline __m128i round_f16(__m256 x)
+{
+    const __m256 most = _mm256_set1_ps(65504), least = _mm256_set1_ps(-65504);
+    const __m256 y = _mm256_max_ps(least, _mm256_min_ps(most, x));
+    return _mm256_cvtps_ph(y, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+static inline void v16_store_f16(void *p, v16 x)
+{
+    _mm256_storeu_si256(p, _mm256_set_m128i(round_f16(x.b), round_f16(x.a)));
+}
+
 static inline v16 v16_add(v16 x, v16 y)
 {
     return (v16){_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)};

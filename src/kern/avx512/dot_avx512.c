@@ -32,3 +32,8 @@ void pith_narrow_bf16_avx512(size_t n, const float *src, void *dst)
 {
     narrow_bf16(n, src, dst);
 }
+
+void pith_narrow_f16_avx512(size_t n, const float *src, void *dst)
+{
+    narrow_f16(n, src, dst);
+}

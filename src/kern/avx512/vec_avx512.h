@@ -107,6 +107,13 @@ static inline void v16_store_bf16(void *p, v16 x)
     const __m512i r = _mm512_mask_mov_epi32(_mm512_add_epi32(u, up), is_nan, nan);
     _mm256_storeu_si256(p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16)));
 }
+/* Of two operands one of which is a NaN the second is given. */
+static inline void v16_store_f16(void *p, v16 x)
+{
+    const __m512 most = _mm512_set1_ps(65504), least = _mm512_set1_ps(-65504);
+    const __m512 y = _mm512_max_ps(least, _mm512_min_ps(most, x));
+    _mm256_storeu_si256(p, _mm512_cvtps_ph(y, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
 
 static inline v16 v16_add(v16 x, v16 y)
 {

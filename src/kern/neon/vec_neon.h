@@ -160,6 +160,17 @@ static inline void v16_store_bf16(void *p, v16 x)
     vst1q_u8(p, vreinterpretq_u8_u16(low));
     vst1q_u8((uint8_t *)p + 16, vreinterpretq_u8_u16(high));
 }
+/* FMIN and FMAX give a NaN for one. */
+static inline uint8x8_t round_f16(float32x4_t x)
+{
+    const float32x4_t most = vdupq_n_f32(65504), least = vdupq_n_f32(-65504);
+    return vreinterpret_u8_f16(vcvt_f16_f32(vmaxq_f32(least, vminq_f32(most, x))));
+}
+static inline void v16_store_f16(void *p, v16 x)
+{
+    vst1q_u8(p, vcombine_u8(round_f16(x.a), round_f16(x.b)));
+    vst1q_u8((uint8_t *)p + 16, vcombine_u8(round_f16(x.c), round_f16(x.d)));
+}
 
 static inline v16 v16_add(v16 x, v16 y)
 {

@@ -21,6 +21,13 @@ static float load_bf16(const unsigned char *p, size_t i)
     return pith_bf16_to_f32(h);
 }
 
+static float load_f16(const unsigned char *p, size_t i)
+{
+    uint16_t h;
+    memcpy(&h, p + i * sizeof h, sizeof h);
+    return pith_f16_to_f32(h);
+}
+
 static void scores(load_fn *load, size_t rows, size_t dim, size_t blocks, const float *q,
                    size_t ldq, const void *k, float *s, size_t lds)
 {
@@ -56,6 +63,12 @@ void pith_attn_scores_bf16_scalar(size_t rows, size_t dim, size_t blocks, const 
     scores(load_bf16, rows, dim, blocks, q, ldq, k, s, lds);
 }
 
+void pith_attn_scores_f16_scalar(size_t rows, size_t dim, size_t blocks, const float *q,
+                                  size_t ldq, const void *k, float *s, size_t lds)
+{
+    scores(load_f16, rows, dim, blocks, q, ldq, k, s, lds);
+}
+
 void pith_attn_values_f32_scalar(size_t rows, size_t keys, size_t dim, const float *p, size_t ldp,
                                  const void *v, float *o, size_t ldo)
 {
@@ -66,6 +79,12 @@ void pith_attn_values_bf16_scalar(size_t rows, size_t keys, size_t dim, const fl
                                   const void *v, float *o, size_t ldo)
 {
     values(load_bf16, rows, keys, dim, p, ldp, v, o, ldo);
+}
+
+void pith_attn_values_f16_scalar(size_t rows, size_t keys, size_t dim, const float *p, size_t ldp,
+                                  const void *v, float *o, size_t ldo)
+{
+    values(load_f16, rows, keys, dim, p, ldp, v, o, ldo);
 }
 
 void pith_scale_keys_scalar(size_t n, const float *zero, const float *scale, const float *offset,

@@ -103,6 +103,16 @@ void pith_narrow_bf16_scalar(size_t n, const float *src, void *dst)
     }
 }
 
+void pith_narrow_f16_scalar(size_t n, const float *src, void *dst)
+{
+    unsigned char *p = dst;
+    for (size_t i = 0; i < n; i++) {
+        uint16_t h = pith_f32_to_f16(src[i]);
+        if ((h & 0x7fff) == 0x7c00) h--; /* infinity: the largest number */
+        memcpy(p + i * 2, &h, sizeof h);
+    }
+}
+
 void pith_dequant_u8_scalar(size_t n, const uint8_t *code, float zero, float scale, float *dst)
 {
     for (size_t i = 0; i < n; i++) dst[i] = ((float)code[i] - zero) * scale;

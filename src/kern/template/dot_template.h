@@ -136,13 +136,24 @@ static inline void widen_f16(size_t n, const void *src, float *dst)
     if (i < n) v16_store_part(dst + i, v16_load_f16_part(s + i * 2, n - i), n - i);
 }
 
-static inline void narrow_bf16(size_t n, const float *src, void *dst)
+static inline __attribute__((always_inline)) void narrow(void (*store)(void *, v16), size_t n,
+                                                        const float *src, void *dst)
 {
     char *d = dst;
     size_t i = 0;
-    for (; i + 16 <= n; i += 16) v16_store_bf16(d + i * 2, v16_load(src + i));
+    for (; i + 16 <= n; i += 16) store(d + i * 2, v16_load(src + i));
     if (i == n) return;
     char last[32];
-    v16_store_bf16(last, v16_load_part(src + i, n - i));
+    store(last, v16_load_part(src + i, n - i));
     memcpy(d + i * 2, last, (n - i) * 2);
+}
+
+static inline void narrow_bf16(size_t n, const float *src, void *dst)
+{
+    narrow(v16_store_bf16, n, src, dst);
+}
+
+static inline void narrow_f16(size_t n, const float *src, void *dst)
+{
+    narrow(v16_store_f16, n, src, dst);
 }

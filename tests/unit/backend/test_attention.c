@@ -133,6 +133,7 @@ static void attention_follows_the_formula(void **state)
     for (size_t i = 0; i < PITH_COUNT(shapes); i++) {
         one_case(&s, PITH_F32, shapes[i]);
         one_case(&s, PITH_BF16, shapes[i]);
+        one_case(&s, PITH_F16, shapes[i]);
     }
     setups_close(&s);
 }
@@ -233,6 +234,42 @@ static void operands_in_fp8_are_those_of_torch(void **state)
     json_decref(cases);
 }
 
+/* Keys and values of a head of 32 numbers, whatever tier and stretch stores them. */
+static void float16_is_that_of_numpy(void **state)
+{
+    (void)state;
+    enum { DIM = 32, KEYS = 32, COUNT = DIM * KEYS };
+    struct pith_error err = {0};
+    struct setups s;
+    json_t *file;
+    float x[COUNT], want[COUNT], got[2 * DIM];
+    assert_ok(pith_json_load("tests/golden/backend/float16.json", 1 << 20, &file, &err), err);
+    const char *hex = json_string_value(json_object_get(file, "x"));
+    const char *codes = json_string_value(json_object_get(file, "code"));
+    assert_true(strlen(hex) == 8 * COUNT && strlen(codes) == 4 * COUNT);
+    for (size_t i = 0; i < COUNT; i++) {
+        char word[9] = {0}, code[5] = {0};
+        memcpy(word, hex + 8 * i, 8);
+        memcpy(code, codes + 4 * i, 4);
+        x[i] = pith_bits_to_float((uint32_t)strtoul(word, NULL, 16));
+        want[i] = pith_f16_to_f32((uint16_t)strtoul(code, NULL, 16));
+    }
+    setups_open(&s);
+    for (size_t i = 0; i < s.count; i++) {
+        struct pith_cache c = cache_make(s.backend[i], PITH_F16, 1, DIM, KEYS, x, x);
+        const struct pith_cache_span all = {.n = KEYS};
+        assert_int_equal(c.page_bytes, 2 * COUNT * 2);
+        for (size_t p = 0; p < KEYS; p++) {
+            pith_cache_read(s.backend[i], &c, &all, p, 0, got);
+            assert_same(got, want + p * DIM, DIM, "a key in float16", i);
+            assert_same(got + DIM, want + p * DIM, DIM, "a value in float16", i);
+        }
+        cache_free(&c);
+    }
+    setups_close(&s);
+    json_decref(file);
+}
+
 static void absurd_sizes_are_refused(void **state)
 {
     (void)state;
@@ -254,6 +291,7 @@ int main(void)
         cmocka_unit_test(attention_follows_the_formula),
         cmocka_unit_test(chunks_are_merged),
         cmocka_unit_test(operands_in_fp8_are_those_of_torch),
+        cmocka_unit_test(float16_is_that_of_numpy),
         cmocka_unit_test(absurd_sizes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

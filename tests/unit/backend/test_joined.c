@@ -116,15 +116,18 @@ static void values_among_keys_are_the_same(void **state)
     static const char *const grids[] = {"int8:token", "int4:g32", "int4:g32:asym", "fp8_e4m3:token",
                                         "q8_0",       "iq4_nl",   "int3:g32:asym", "int2:g32",
                                         "mxfp4",      "nvfp4",    "fp8_e5m2:token"};
+    static const enum pith_dtype floats[] = {PITH_F32, PITH_BF16, PITH_F16};
     struct setups s;
     setups_open(&s);
     for (size_t i = 0; i < PITH_COUNT(shapes); i++) {
         const struct shape c = shapes[i];
         float *q = normals(c.n * c.heads * (c.value + c.rotary), 3);
-        for (size_t g = 0; g < PITH_COUNT(grids) + 2; g++)
+        for (size_t g = 0; g < PITH_COUNT(grids) + PITH_COUNT(floats); g++)
             for (size_t b = 0; b < s.count; b++) {
+                const bool plain = g < PITH_COUNT(floats);
                 struct twice t;
-                twice_open(&t, g < 2 ? NULL : grids[g - 2], g == 1 ? PITH_BF16 : PITH_F32, c);
+                twice_open(&t, plain ? NULL : grids[g - PITH_COUNT(floats)],
+                           plain ? floats[g] : PITH_F32, c);
                 one_setup(&t, s.backend[b], b, c, q);
             }
         pith_free(q);
@@ -133,9 +136,9 @@ static void values_among_keys_are_the_same(void **state)
     const struct shape odd = {.n = 20, .start = 40, .heads = 3, .value = 70, .rotary = 6};
     float *q = normals(odd.n * odd.heads * (odd.value + odd.rotary), 3);
     for (size_t b = 0; b < s.count; b++)
-        for (int half = 0; half < 2; half++) {
+        for (size_t f = 0; f < PITH_COUNT(floats); f++) {
             struct twice t;
-            twice_open(&t, NULL, half ? PITH_BF16 : PITH_F32, odd);
+            twice_open(&t, NULL, floats[f], odd);
             one_setup(&t, s.backend[b], b, odd, q);
         }
     pith_free(q);

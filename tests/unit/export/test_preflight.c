@@ -598,6 +598,10 @@ static void caches_that_are_chosen_at_start(void **state)
     starts("llama.cpp", "q8_0,rotate=k", 128, NULL);
     starts("llama.cpp", "k=q8_0,v=bf16,rotate=k", 128, "-ctk q8_0 -ctv bf16");
     starts("llama.cpp", "bf16", 128, "-ctk bf16 -ctv bf16");
+    starts("llama.cpp", "f16", 128, "-ctk f16 -ctv f16");
+    starts("llama.cpp", "k=f16,v=q8_0,rotate=v", 128, "-ctk f16 -ctv q8_0");
+    starts("vllm", "f16", 128, "--kv-cache-dtype float16");
+    starts("sglang", "f16", 128, NULL);
     starts("llama.cpp", "bf16,rotate", 128, NULL);
     starts("llama.cpp", "k=q8_0,v=q4_0,rotate", 64, "-ctk q8_0 -ctv q4_0");
 }

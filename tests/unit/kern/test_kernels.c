@@ -201,11 +201,16 @@ static void check_softmax(const struct pith_kernel *k, const struct pith_kernel 
     assert_bits(got, want, n, n);
 }
 
-static void check_narrow_bf16(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
-                              enum fill kind)
+static void check_narrow(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                         enum fill kind)
 {
+    /* Infinities, NaNs, ties, the largest; then of float16: ties, its largest number and what is
+       above it, its least normal number, ties below that and at its least. */
     static const uint32_t odd[] = {0x7f800000, 0xff800000, 0x7f800001, 0xffc00123, 0x3f808000,
-                                   0x3f818000, 0x7f7fffff, 0x00008000, 0x00018000, 0x80000001};
+                                   0x3f818000, 0x7f7fffff, 0x00008000, 0x00018000, 0x80000001,
+                                   0x3f801000, 0x3f803000, 0x477fe000, 0x477fefff, 0xc77ff000,
+                                   0x47800000, 0x38800000, 0x387fe000, 0x33000000, 0x33000001,
+                                   0xb3c00000, 0x7fa02000, 0xff801fff};
     float *x = fresh(0, n, kind);
     for (size_t i = 0; i < n; i += 3) memcpy(&x[i], &odd[i / 3 % PITH_COUNT(odd)], sizeof *x);
     char *want = at_end(1, n * 2 + 1), *got = at_end(2, n * 2 + 1); /* at an odd address */
@@ -241,7 +246,8 @@ static void check_attn_scores(const struct pith_kernel *k, const struct pith_ker
         const size_t sn = rows && blocks ? (rows - 1) * lds + blocks * PITH_KEYS : 0;
         const float *q = fresh(0, qn, kind);
         const void *keys =
-            weights(blocks * n * PITH_KEYS, k->op == PITH_OP_attn_scores_f32 ? 4 : 2, 0, kind);
+            weights(blocks * n * PITH_KEYS, k->op == PITH_OP_attn_scores_f32 ? 4 : 2,
+                    k->op == PITH_OP_attn_scores_f16, kind);
         float *want = fresh(1, sn, kind), *got = same(2, want, sn);
         ((pith_attn_scores_f32_fn *)ref->fn)(rows, n, blocks, q, ldq, keys, want, lds);
         ((pith_attn_scores_f32_fn *)k->fn)(rows, n, blocks, q, ldq, keys, got, lds);
@@ -260,7 +266,7 @@ static void check_attn_values(const struct pith_kernel *k, const struct pith_ker
         const size_t bytes = k->op == PITH_OP_attn_values_f32 ? 4 : 2;
         if (n * dim * bytes > 30 * PAGE) continue;
         const float *p = fresh(0, pn, kind);
-        const void *v = weights(n * dim, bytes, 0, kind);
+        const void *v = weights(n * dim, bytes, k->op == PITH_OP_attn_values_f16, kind);
         float *want = fresh(1, on, kind), *got = same(2, want, on);
         ((pith_attn_values_f32_fn *)ref->fn)(rows, n, dim, p, ldp, v, want, ldo);
         ((pith_attn_values_f32_fn *)k->fn)(rows, n, dim, p, ldp, v, got, ldo);
@@ -624,12 +630,15 @@ static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_dequant_u4] = check_dequant,
     [PITH_OP_max] = check_max,
     [PITH_OP_softmax] = check_softmax,
-    [PITH_OP_narrow_bf16] = check_narrow_bf16,
+    [PITH_OP_narrow_bf16] = check_narrow,
+    [PITH_OP_narrow_f16] = check_narrow,
     [PITH_OP_exp_sum] = check_exp_sum,
     [PITH_OP_attn_scores_f32] = check_attn_scores,
     [PITH_OP_attn_scores_bf16] = check_attn_scores,
+    [PITH_OP_attn_scores_f16] = check_attn_scores,
     [PITH_OP_attn_values_f32] = check_attn_values,
     [PITH_OP_attn_values_bf16] = check_attn_values,
+    [PITH_OP_attn_values_f16] = check_attn_values,
     [PITH_OP_mix] = check_mix,
     [PITH_OP_add] = check_add,
     [PITH_OP_rope_pairs] = check_rope_pairs,

@@ -143,9 +143,9 @@ static bool can_have(const struct cases *c, const char *name, int *refused)
 
 static void company_does_not_matter(void **state)
 {
-    /* Of deepseek_v3's latents six, of heads of 12 numbers six times two, of those without
+    /* Of deepseek_v3's latents seven, of heads of 12 numbers six times two, of those without
        recurrent states two times eleven. */
-    enum { REFUSED = 40 };
+    enum { REFUSED = 41 };
     int refused = 0;
     (void)state;
     static const char *const archs[] = {"llama",     "gemma2",      "mistral",          "gpt_oss",
@@ -154,6 +154,8 @@ static void company_does_not_matter(void **state)
                                         "qwen3_moe", "opt",         "gemma4_small"};
     static const char *const formats[] = {"f32",
                                           "bf16",
+                                          "f16",
+                                          "k=f16,v=int4:token,sink=4,recent=33",
                                           "int8:token",
                                           "k=fp8_e5m2:token,v=int4:g4:asym",
                                           "int4:token,rotate",
@@ -290,6 +292,9 @@ static void forks_and_rewinds_at_every_place(void **state)
     any_place_will_do("gemma4_small", "kvquant4", false);
     any_place_will_do("deepseek_v3", "kivi2", false);
     any_place_will_do("deepseek_v3", "kivi4,sink=1,recent=40", true);
+    any_place_will_do("llama", "f16", false);
+    any_place_will_do("gemma2", "k=kivi4,v=f16,recent=33", false);
+    any_place_will_do("deepseek_v3", "f16", false);
     any_place_will_do("deepseek_v3", "bf16", false);
     any_place_will_do("qwen3_next", "f32", false);
     any_place_will_do("qwen3_5", "bf16", false);
@@ -335,6 +340,8 @@ static void sinks_and_the_newest_are_floats(void **state)
     sees_floats(&c, "int4:token,sink=33", "bf16", 64);
     sees_floats(&c, "int4:token,sink=4,recent=32", "bf16", 64);
     sees_floats(&c, "bf16,recent=32", "bf16", TOKENS);
+    sees_floats(&c, "f16,sink=1,recent=32", "f16", TOKENS);
+    sees_floats(&c, "k=f16,v=int4:token,recent=33", "k=f16,v=bf16", 64);
     sees_floats(&c, "kivi4", "bf16", 32);
     sees_floats(&c, "k=kivi2,v=bf16", "bf16", 32);
     sees_floats(&c, "k=bf16,v=kivi4", "bf16", 0);
@@ -490,8 +497,8 @@ static void count_requests(const char *arch, const char *kv)
 static void a_step_asks_for_no_memory(void **state)
 {
     (void)state;
-    static const char *const formats[] = {"bf16", "int8:token", "int4:token,sink=4,recent=33",
-                                          "kivi4", "kvquant3"};
+    static const char *const formats[] = {
+        "bf16", "f16", "int8:token", "int4:token,sink=4,recent=33", "kivi4", "kvquant3"};
     for (size_t f = 0; f < PITH_COUNT(formats); f++) count_requests("llama", formats[f]);
     count_requests("qwen3_next", "f32,state=bf16");
     count_requests("deepseek_v3", "bf16");
