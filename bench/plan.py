@@ -2,7 +2,7 @@
 """What pith plan --for pith says against what pith bench measures here, combination by combination: own memory, the cache's
 bytes, tokens a second of a prompt, of one sequence and of several, foretold from what the kernels took just before that run.
 
-  bench/plan.py [--pith build/pith] [--make build/tools/make_synthetic] [--reps 3] [--models FOLDER] [--markdown]
+  bench/plan.py [--pith build/pith] [--make build/tools/make_synthetic] [--reps 3] [--models FOLDER] [--shapes NAME,...] [--markdown]
 
 One thread, and processor time on both sides, which others at work on the machine disturb less than the clock's.
 
@@ -32,6 +32,12 @@ def run(*arguments):
     return json.loads(r.stdout)
 
 
+def tied(model):
+    """Whether the head is the embedding, which stays as the checkpoint has it."""
+    with open(os.path.join(model, "config.json"), encoding="utf-8") as f:
+        return json.load(f)["tie_word_embeddings"]
+
+
 def device(o, folder, weights, kv):
     """The machine as it is just before the run: a file of hardware with what these kernels take."""
     told = [x for g in (weights, HEADS.get(weights, "none")) if g != "none" for x in ("--weights", g)]
@@ -49,15 +55,14 @@ def plan(pith, model, weights, kv, hardware, users, context, prompt, gen):
 def own(row):
     """Bytes of its own: without what stays in the checkpoint's file, which is mapped."""
     parts = row["weight_parts"]
-    if row["weights"] in HEADS:  # the head is a packed matrix beside the embedding
-        return row["total_bytes"] - parts["norms"]
-    mapped = row["weight_bytes"] if row["recipe"] == "none" else parts["embeddings"] + parts["head"] + parts["norms"]
+    head = 0 if row["weights"] in HEADS else parts["head"]  # with its own grid it is packed
+    mapped = row["weight_bytes"] if row["recipe"] == "none" else parts["embeddings"] + head + parts["norms"]
     return row["total_bytes"] - mapped
 
 
 def combination(o, folder, model, weights, kv, depth, sequences):
     told = [] if weights == "none" else ["--weights", weights]
-    told += ["--head", HEADS[weights]] if weights in HEADS else []
+    told += ["--head", HEADS[weights]] if weights in HEADS and not tied(model) else []
     hardware = device(o, folder, weights, kv)
     b = run(o.pith, "bench", model, *told, "--kv", kv, "--depth", str(depth), "--prompt", str(PROMPT), "--gen", str(GEN),
             "--sequences", str(sequences), "--reps", str(o.reps), "--threads", "1", "--json")
@@ -83,12 +88,13 @@ def main():
     p.add_argument("--make", default="build/tools/make_synthetic")
     p.add_argument("--models")
     p.add_argument("--reps", type=int, default=3)
+    p.add_argument("--shapes", default=",".join(s for s, _ in MODELS), help="which of the shapes (default: all)")
     p.add_argument("--markdown", action="store_true")
     o = p.parse_args()
     kinds = ("memory", "cache", "prefill", "decode", "together")
     found = {k: [] for k in kinds}
     with tempfile.TemporaryDirectory() as folder:
-        for shape, layers in MODELS:
+        for shape, layers in ((s, n) for s, n in MODELS if s in o.shapes.split(",")):
             model = os.path.join(o.models or folder, "%s-%s" % (shape, layers))
             if not os.path.exists(model):
                 subprocess.run([o.make, shape, model, layers], check=True)

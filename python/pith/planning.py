@@ -6,7 +6,7 @@ import json
 from typing import Any, Dict, List, Optional, Sequence, Union
 
 from . import _abi
-from ._library import PathName, Text, bytes_of, call, lib, options, report_of
+from ._library import PathName, Text, bytes_of, call, lib, list_of, options, report_of
 from .context import Context, given
 
 Numbers = Sequence[Union[int, str]]
@@ -47,8 +47,17 @@ def hardware() -> List[Dict[str, Any]]:
     return found
 
 
-def measure_hardware(*, using: Optional[Context] = None) -> Dict[str, Any]:
-    """The machine at hand as a row of hardware(), "this"."""
+def measure_hardware(*, weights: Sequence[str] = (), kv: Sequence[str] = (), using: Optional[Context] = None) -> Dict[str, Any]:
+    """The machine at hand as a row of hardware(), "this".
+
+    weights, kv: also what pith's products of matrices on these grids take, and attention over such caches ("kernels"), some seconds each;
+    a plan(own=...) for pith adds them up.
+    """
     with given(using) as c:
-        report: Dict[str, Any] = c.run(lib.pith_hardware_measure, report=Text())
+        report: Dict[str, Any]
+        if weights or kv:
+            grids, caches = list_of(weights, "weights"), list_of(kv, "kv")
+            report = c.run(lib.pith_hardware_measure_kernels, ctypes.byref(grids), ctypes.byref(caches), report=Text())
+        else:
+            report = c.run(lib.pith_hardware_measure, report=Text())
     return report

@@ -256,6 +256,11 @@ def test_plan(probe):
     assert {r["context"] for r in report["rows"]} == {4096, 8192} and report["parameters"]["all"] == 8030261248
     assert "<svg" in pith.plan_page(report)
     assert pith.plan(probe, hardware=["this"], own=pith.measure_hardware())["rows"]
+    this = pith.measure_hardware(weights=["int8:channel"], kv="int8:token")
+    assert any(k.get("grid") == "int8:channel" for k in this["kernels"]), this["kernels"]
+    assert pith.plan(probe, hardware=["this"], targets=["pith"], own=this)["rows"]
+    with pytest.raises(pith.ArgumentError, match="no such format"):
+        pith.measure_hardware(weights=["int9"])
     assert {"l4", "h100-sxm"} <= {h["hardware"] for h in pith.hardware()} and len(pith.plan_shapes()) > 60
     with pytest.raises(pith.ArgumentError, match="there are"):
         pith.plan(probe, hardware=["none-such"])

@@ -150,6 +150,27 @@ static size_t form_bytes(const struct pith_qform *f)
     return lay_out(&a, f, &p) ? a.used : 0;
 }
 
+/* Columns of a block of x: as many as a group allows, from `least` to `most`; 0 when it allows
+ * none.
+ */
+static size_t x_block(const struct pith_qmat *q, size_t least, size_t most)
+{
+    while (q->groups > 1 && q->group % most != 0 && most > least) most /= 2;
+    const bool fits = (q->cols + most - 1) / most <= PITH_BYTES_SCALES;
+    return (q->groups > 1 && q->group % most != 0) || !fits ? 0 : pith_min(most, q->cols);
+}
+
+static bool has_bytes(const struct pith_qmat *q, enum pith_panel_scale kind)
+{
+    return q->format->kind == PITH_KIND_INT && pith_panel_scale_wide(kind);
+}
+
+/* The same of x as digits, whose groups are whole blocks; 0: it is not taken as digits. */
+static size_t digits_block(const struct pith_qmat *q)
+{
+    return q->groups == 1 || q->group % 128 == 0 ? x_block(q, PITH_BYTES_BLOCK, 128) : 0;
+}
+
 size_t pith_pack_bytes(const struct pith_qmat *q)
 {
     const struct pith_qform f = pith_qmat_form(q);
@@ -162,6 +183,24 @@ size_t pith_pack_spec_bytes(const struct pith_qspec *s, const struct pith_grid *
     if (!pith_qspec_form(s, &f)) return 0;
     if (input) f.q.input.grid = *input;
     return form_bytes(&f);
+}
+
+bool pith_pack_spec_digits(const struct pith_qspec *s)
+{
+    struct packing p = {0};
+    struct pith_arena a = {0};
+    struct pith_qform f;
+    return pith_qspec_form(s, &f) && lay_out(&a, &f, &p) && has_bytes(&f.q, p.scale) &&
+           digits_block(&f.q) > 0;
+}
+
+size_t pith_pack_spec_prepared(const struct pith_qspec *s, size_t rows)
+{
+    struct pith_qform f;
+    if (!pith_qspec_form(s, &f) || !f.offsets) return 0;
+    const size_t most = PITH_PREPARED_FLOATS / f.q.groups;
+    const size_t bytes = f.q.groups * pith_min(rows, most) * sizeof(float);
+    return (bytes + PITH_HUGE_PAGE - 1) / PITH_HUGE_PAGE * PITH_HUGE_PAGE;
 }
 
 bool pith_pack_prepares(const struct pith_pack *p)
@@ -361,16 +400,6 @@ static size_t input_block(const struct pith_qmat *q)
     return fits ? block : 0;
 }
 
-/* Columns of a block of x: as many as a group allows, from `least` to `most`; 0 when it allows
- * none.
- */
-static size_t x_block(const struct pith_qmat *q, size_t least, size_t most)
-{
-    while (q->groups > 1 && q->group % most != 0 && most > least) most /= 2;
-    const bool fits = (q->cols + most - 1) / most <= PITH_BYTES_SCALES;
-    return (q->groups > 1 && q->group % most != 0) || !fits ? 0 : pith_min(most, q->cols);
-}
-
 void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *memory,
                     struct pith_pack *out)
 {
@@ -401,9 +430,9 @@ void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *mem
     while (p.outer && 2u << out->m.outer_shift <= pith_qmat_block_groups(q)) out->m.outer_shift++;
     set_levels(q, &out->m);
     out->m.fold = folds(q, &out->m);
-    if (q->format->kind == PITH_KIND_INT && pith_panel_scale_wide(p.scale)) {
+    if (has_bytes(q, p.scale)) {
         out->block = x_block(q, PITH_BYTES_BLOCK / 2, 64);
-        if (q->groups == 1 || q->group % 128 == 0) out->digits = x_block(q, PITH_BYTES_BLOCK, 128);
+        out->digits = digits_block(q);
     }
     if (out->m.factors) out->block = x_block(q, PITH_BYTES_BLOCK / 2, 64);
     else if (out->block >= PITH_BYTES_BLOCK && !q->offsets) out->input_block = input_block(q);

@@ -35,6 +35,13 @@ size_t pith_pack_bytes(const struct pith_qmat *q);
  * the layout depends on the spec alone. */
 size_t pith_pack_spec_bytes(const struct pith_qspec *s, const struct pith_grid *input);
 
+/* Whether the exact mode multiplies with such a matrix by digits of bytes, where rows are enough:
+ * that takes the work space of pith_mode_integer_bytes(). */
+bool pith_pack_spec_digits(const struct pith_qspec *s);
+/* Bytes that its products take of what pith_backend_take_prepared() asks for, with so many rows:
+ * sums of x where it has offsets. In whole huge pages; 0 for none. */
+size_t pith_pack_spec_prepared(const struct pith_qspec *s, size_t rows);
+
 /* Packs q, whose pith_pack_bytes() is not 0, into memory (aligned to 64 bytes) that must outlive
  * *out; q is needed no longer. Over all threads; not from inside a pool task. */
 void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *memory,

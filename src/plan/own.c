@@ -15,6 +15,8 @@ struct walk {
     double rounding; /* to whole pages so far */
     uint32_t cols;   /* the most of matrices that are multiplied as integers */
     bool zeros;      /* some of them have zero points */
+    size_t rows;     /* of an input */
+    size_t prepared; /* the most that a product makes of one */
 };
 
 static void end_layer(struct walk *w)
@@ -33,7 +35,11 @@ static void add_matrix(void *ctx, const struct pith_matrix *m)
     if (!g.format || m->class == PITH_PLAN_VECTOR) return;
     w->packed += pith_form_bytes(w->d->form, w->d->model, m) * (double)m->count;
     const struct pith_format *elements = pith_grid_elements(&g, NULL).format;
+    const struct pith_qspec spec = pith_form_spec(w->d->form, w->d->model, m);
+    const size_t prepared = pith_pack_spec_prepared(&spec, w->rows);
+    if (prepared > w->prepared) w->prepared = prepared;
     if (elements->kind != PITH_KIND_INT) return;
+    if (!w->d->form->acts.format && !pith_pack_spec_digits(&spec)) return;
     if (m->cols > w->cols) w->cols = m->cols;
     w->zeros |= g.asym;
 }
@@ -64,7 +70,7 @@ double pith_own_bytes(const struct pith_deployment *d, double cache)
                                                 .rows = rows,
                                                 .format = *d->kv,
                                                 .keep = true};
-    struct walk w = {.d = d, .layer = PITH_NO_PART};
+    struct walk w = {.d = d, .layer = PITH_NO_PART, .rows = rows};
     pith_plan_subject_walk(d->model, add_matrix, &w);
     end_layer(&w);
     const double runner = (double)pith_runner_bytes(m, &options);
@@ -75,5 +81,6 @@ double pith_own_bytes(const struct pith_deployment *d, double cache)
     if (integers > PITH_HUGE_PAGE && !w.zeros) integers -= PITH_HUGE_PAGE;
     const unsigned threads = d->threads ? d->threads : 1;
     return w.rounding + vectors(d->model) + fmax(0, runner - cache) + ends + integers +
-           (double)pith_backend_bytes(threads) + threads * (double)PITH_THREAD_HELD;
+           (double)w.prepared + (double)pith_backend_bytes(threads) +
+           threads * (double)PITH_THREAD_HELD;
 }

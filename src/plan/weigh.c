@@ -38,6 +38,19 @@ static double container_bytes(const struct pith_weight_form *f, const struct pit
     return bytes;
 }
 
+struct pith_qspec pith_form_spec(const struct pith_weight_form *f,
+                                 const struct pith_plan_subject *p, const struct pith_matrix *m)
+{
+    const enum pith_dtype dtype = p->model->shape.dtype;
+    const struct pith_grid g = pith_form_grid(f, p, m);
+    return (struct pith_qspec){.rows = m->rows,
+                               .cols = m->cols,
+                               .grid = g,
+                               .scale_dtype = f->container ? f->container->scale_dtype(&g, dtype)
+                                              : dtype == PITH_F16 ? PITH_F16
+                                                                  : PITH_BF16};
+}
+
 double pith_form_bytes(const struct pith_weight_form *f, const struct pith_plan_subject *p,
                        const struct pith_matrix *m)
 {
@@ -47,13 +60,7 @@ double pith_form_bytes(const struct pith_weight_form *f, const struct pith_plan_
     const unsigned bits_each = small && f->plain_bits ? f->plain_bits : pith_dtype_bits(dtype);
     const double plain = (double)m->rows * m->cols * bits_each / 8;
     if (!g.format) return plain;
-    const struct pith_qspec spec = {.rows = m->rows,
-                                    .cols = m->cols,
-                                    .grid = g,
-                                    .scale_dtype = f->container
-                                                       ? f->container->scale_dtype(&g, dtype)
-                                                   : dtype == PITH_F16 ? PITH_F16
-                                                                       : PITH_BF16};
+    const struct pith_qspec spec = pith_form_spec(f, p, m);
     if (f->packed) {
         const size_t packed = pith_pack_spec_bytes(&spec, f->acts.format ? &f->acts : NULL);
         if (packed) return (double)packed;

@@ -22,6 +22,9 @@ struct pith_weight_form {
 /* The grid of a matrix in that form. */
 struct pith_grid pith_form_grid(const struct pith_weight_form *f, const struct pith_plan_subject *p,
                                 const struct pith_matrix *m);
+/* What stands for it there, where that is a grid. */
+struct pith_qspec pith_form_spec(const struct pith_weight_form *f,
+                                 const struct pith_plan_subject *p, const struct pith_matrix *m);
 /* Bytes of one of the matrices, scales, zero points and padding with it. */
 double pith_form_bytes(const struct pith_weight_form *f, const struct pith_plan_subject *p,
                        const struct pith_matrix *m);

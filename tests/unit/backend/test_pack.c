@@ -42,6 +42,9 @@ static void pack_qmat(struct packed *p, struct pith_backend *b)
     assert_non_null(p->memory);
     pith_pack_init(b, &p->q, p->memory, &p->pack);
     assert_int_equal(p->pack.bytes, bytes);
+    const struct pith_qspec spec = pith_qmat_spec(&p->q);
+    assert_int_equal(pith_pack_spec_digits(&spec), p->pack.digits > 0);
+    assert_int_equal(pith_pack_spec_prepared(&spec, 1) > 0, p->pack.offsets != NULL);
     p->plain = (struct pith_weight){.rows = rows, .cols = cols, .quant = &p->q};
     p->w = (struct pith_weight){.rows = rows, .cols = cols, .pack = &p->pack};
 }
@@ -442,6 +445,29 @@ static void levels_as_factors(void **state)
     setups_close(&s);
 }
 
+/* Work space that products take, told by the spec alone. */
+static void what_products_take(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *grid;
+        bool digits;
+        size_t rows, pages; /* huge ones, of sums for the offsets */
+    } cases[] = {
+        {"int4:g128", true, 256, 0}, {"int8:channel", true, 256, 0}, {"int4:g32", false, 256, 0},
+        {"q4_k", false, 256, 1},     {"q4_k", false, 16000, 2},      {"q4_k", false, 1 << 24, 4},
+        {"q6_k", false, 256, 0},
+    };
+    struct pith_error err = {0};
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct pith_qspec spec = {.rows = 64, .cols = 2048, .scale_dtype = PITH_F16};
+        assert_ok(pith_grid_parse(cases[i].grid, &spec.grid, &err), err);
+        assert_int_equal(pith_pack_spec_digits(&spec), cases[i].digits);
+        assert_int_equal(pith_pack_spec_prepared(&spec, cases[i].rows),
+                         cases[i].pages * PITH_HUGE_PAGE);
+    }
+}
+
 static void what_cannot_be_packed(void **state)
 {
     (void)state;
@@ -608,6 +634,7 @@ int main(void)
         cmocka_unit_test(products_in_another_order),
         cmocka_unit_test(slabs_in_another_order),
         cmocka_unit_test(levels_as_factors),
+        cmocka_unit_test(what_products_take),
         cmocka_unit_test(what_cannot_be_packed),
         cmocka_unit_test(told_by_the_spec),
         cmocka_unit_test(products_side_by_side),
