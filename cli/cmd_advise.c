@@ -121,8 +121,9 @@ static void print_out(const json_t *out, size_t most)
     }
 }
 
-static int print_report(const struct settings *s, const char *report)
+static int print_report(void *settings, const char *report)
 {
+    const struct settings *s = settings;
     int rc = EXIT_DONE;
     json_t *j = read_report(&s->common, report, &rc);
     if (!j) return rc;
@@ -155,31 +156,27 @@ static int check(const struct settings *s)
     return look_at_texts(&s->common, &s->texts, s->o.crlf);
 }
 
+static enum pith_status work(struct pith_context *context, void *settings, char **report,
+                             struct pith_error *err)
+{
+    return pith_advise(context, &((struct settings *)settings)->o, report, err);
+}
+
 static int run(void *settings, const struct text_list *operands)
 {
     struct settings *s = settings;
-    struct pith_context *context;
-    struct pith_error err = {0};
-    struct meter meter;
-    char *report = NULL;
-    int rc = check(s);
-    if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
+    const int rc = check(s);
     if (rc != EXIT_DONE) return rc;
     s->o.model = operands->item[0];
     s->o.target = s->targets.item[0];
     s->o.texts = as_list(&s->texts);
     s->o.calib = as_list(&s->calib);
     s->o.seed = s->common.seed;
-    meter_start(&meter, &s->common);
-    s->o.progress = meter_progress(&meter);
-    const enum pith_status status = pith_advise(context, &s->o, &report, &err);
-    meter_end(&meter);
-    pith_context_free(&context);
-    if (status != PITH_OK) return report_failure(&s->common, &err);
-    if (s->common.json) puts(report);
-    else rc = print_report(s, report);
-    pith_text_free(report);
-    return rc;
+    return run_reported(&(struct reported){.common = &s->common,
+                                           .settings = s,
+                                           .progress = &s->o.progress,
+                                           .work = work,
+                                           .print = print_report});
 }
 
 const struct command command_advise = {

@@ -47,8 +47,9 @@ static double number(const json_t *j, const char *key)
     return json_number_value(json_object_get(j, key));
 }
 
-static int print_report(const struct settings *s, const char *report)
+static int print_report(void *settings, const char *report)
 {
+    const struct settings *s = settings;
     int rc = EXIT_DONE;
     json_t *j = read_report(&s->common, report, &rc);
     if (!j) return rc;
@@ -67,13 +68,16 @@ static int print_report(const struct settings *s, const char *report)
     return rc;
 }
 
+static enum pith_status work(struct pith_context *context, void *settings, char **report,
+                             struct pith_error *err)
+{
+    return pith_recover(context, &((struct settings *)settings)->q, report, err);
+}
+
 static int run(void *settings, const struct text_list *operands)
 {
     struct settings *s = settings;
-    struct pith_context *context;
     struct pith_error err = {0};
-    struct meter meter;
-    char *report = NULL;
     if (!s->q.original) {
         err = (struct pith_error){PITH_ARG, "--against MODEL is needed: the original"};
         return report_usage(&s->common, &err);
@@ -82,21 +86,14 @@ static int run(void *settings, const struct text_list *operands)
         err = (struct pith_error){PITH_ARG, "--crlf does nothing: the original writes the text"};
         return report_usage(&s->common, &err);
     }
-    int rc = make_context(&s->common, &context);
-    if (rc != EXIT_DONE) return rc;
     s->q.model = operands->item[0];
     s->q.text = as_list(&s->text);
     s->q.seed = s->common.seed;
-    meter_start(&meter, &s->common);
-    s->q.progress = meter_progress(&meter);
-    const enum pith_status status = pith_recover(context, &s->q, &report, &err);
-    meter_end(&meter);
-    pith_context_free(&context);
-    if (status != PITH_OK) return report_failure(&s->common, &err);
-    if (s->common.json) puts(report);
-    else rc = print_report(s, report);
-    pith_text_free(report);
-    return rc;
+    return run_reported(&(struct reported){.common = &s->common,
+                                           .settings = s,
+                                           .progress = &s->q.progress,
+                                           .work = work,
+                                           .print = print_report});
 }
 
 const struct command command_recover = {

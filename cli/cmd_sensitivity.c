@@ -109,8 +109,9 @@ static int print_one(const struct settings *s, const json_t *report, size_t whic
     return print_table(&s->common, columns_of(grids, tables[which].first), rows, NULL);
 }
 
-static int print_report(const struct settings *s, const char *report)
+static int print_report(void *settings, const char *report)
 {
+    const struct settings *s = settings;
     int rc = EXIT_DONE;
     json_t *j = read_report(&s->common, report, &rc);
     if (!j) return rc;
@@ -123,8 +124,9 @@ static int print_report(const struct settings *s, const char *report)
     return rc;
 }
 
-static int write_page(const struct settings *s, const char *report)
+static int write_page(void *settings, const char *report)
 {
+    const struct settings *s = settings;
     struct pith_error err = {0};
     char *html = NULL;
     if (pith_sensitivity_html(report, &html, &err) != PITH_OK)
@@ -132,15 +134,16 @@ static int write_page(const struct settings *s, const char *report)
     return page_write(&s->common, s->page, html);
 }
 
+static enum pith_status work(struct pith_context *context, void *settings, char **report,
+                             struct pith_error *err)
+{
+    return pith_sensitivity(context, &((struct settings *)settings)->q, report, err);
+}
+
 static int run(void *settings, const struct text_list *operands)
 {
     struct settings *s = settings;
-    struct pith_context *context;
-    struct pith_error err = {0};
-    struct meter meter;
-    char *report = NULL;
-    int rc = page_check(&s->common, s->page);
-    if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
+    const int rc = page_check(&s->common, s->page);
     if (rc != EXIT_DONE) return rc;
     s->q.model = operands->item[0];
     s->q.tries = as_list(&s->tries);
@@ -149,17 +152,12 @@ static int run(void *settings, const struct text_list *operands)
     s->q.calib = as_list(&s->calib);
     s->q.targets = as_list(&s->targets);
     s->q.seed = s->common.seed;
-    meter_start(&meter, &s->common);
-    s->q.progress = meter_progress(&meter);
-    const enum pith_status status = pith_sensitivity(context, &s->q, &report, &err);
-    meter_end(&meter);
-    pith_context_free(&context);
-    if (status != PITH_OK) return report_failure(&s->common, &err);
-    if (s->common.json) puts(report);
-    else rc = print_report(s, report);
-    if (rc == EXIT_DONE && s->page) rc = write_page(s, report);
-    pith_text_free(report);
-    return rc;
+    return run_reported(&(struct reported){.common = &s->common,
+                                           .settings = s,
+                                           .progress = &s->q.progress,
+                                           .work = work,
+                                           .print = print_report,
+                                           .also = s->page ? write_page : NULL});
 }
 
 const struct command command_sensitivity = {

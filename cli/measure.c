@@ -110,6 +110,27 @@ int give_report(const struct common *common, const char *report, void (*print)(c
     return rc;
 }
 
+int run_reported(const struct reported *r)
+{
+    struct pith_context *context;
+    struct pith_error err = {0};
+    struct meter meter;
+    char *report = NULL;
+    int rc = make_context(r->common, &context);
+    if (rc != EXIT_DONE) return rc;
+    meter_start(&meter, r->common);
+    *r->progress = meter_progress(&meter);
+    const enum pith_status status = r->work(context, r->settings, &report, &err);
+    meter_end(&meter);
+    pith_context_free(&context);
+    if (status != PITH_OK) return report_failure(r->common, &err);
+    if (r->common->json) puts(report);
+    else rc = r->print(r->settings, report);
+    if (rc == EXIT_DONE && r->also) rc = r->also(r->settings, report);
+    pith_text_free(report);
+    return rc;
+}
+
 double json_get(const json_t *j, const char *key)
 {
     return json_number_value(json_object_get(j, key));

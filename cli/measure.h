@@ -31,6 +31,19 @@ int look_at_texts(const struct common *common, const struct text_list *texts, co
 /* The report on standard output: as it is with --json, else printed by `print`. */
 int give_report(const struct common *common, const char *report, void (*print)(const json_t *j));
 
+/* What a command does and ends with: `work` makes the report, with *progress that of a meter while
+ * it lasts; that is printed as it is with --json, else by `print`. `settings` is handed to both. */
+struct reported {
+    const struct common *common;
+    void *settings;
+    struct pith_progress *progress; /* in the options of the work; filled here */
+    enum pith_status (*work)(struct pith_context *context, void *settings, char **report,
+                             struct pith_error *err);
+    int (*print)(void *settings, const char *report); /* an exit status */
+    int (*also)(void *settings, const char *report);  /* after either, where that went well; NULL */
+};
+int run_reported(const struct reported *r);
+
 /* The result of a task, with its categories; of pith_eval()'s "tasks". */
 void print_task(const json_t *t);
 /* The "warnings" of a report, the worst first in a line; nothing when there are none. */
