@@ -58,8 +58,8 @@ static int print_report(void *settings, const char *report)
     printf("  trained          %s: %.0f parameters, %.0f steps, best after %.0f\n",
            json_text(j, "train"), number(j, "parameters"), number(j, "steps"),
            number(j, "best_step"));
-    printf("  text             %.0f tokens in windows of %.0f, every eighth held out\n",
-           number(j, "tokens"), number(j, "seq_len"));
+    printf("  text             %.0f tokens in windows of %.0f, %.0f held out\n",
+           number(j, "tokens"), number(j, "seq_len"), number(j, "held_out_tokens"));
     printf("  held-out KL      %.6f -> %.6f (%.0f%%)\n", before, after,
            before > 0 ? 100 * after / before : 100);
     if (strcmp(json_text(j, "train"), "all") == 0)
@@ -105,7 +105,7 @@ const struct command command_recover = {
                 "  pith recover out --against models/probe --train all --text self --memory 6G\n",
     .details = "Distillation: the divergence of each token's answer from the original's is made\n"
                "small by AdamW, through the whole model. Grids, container and size stay; what is\n"
-               "written is what was best on the eighth of the text that is never trained on.\n",
+               "written is what was best on a part of the text that is never trained on.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .settings_size = sizeof(struct settings),

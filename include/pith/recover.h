@@ -36,9 +36,9 @@ static inline void pith_recover_defaults(struct pith_recover_options *options)
 /* Trains the scales (and the biases and gains of norms) of a quantized model, or with "all" its
  * weights too, so that its answers come near the original's: AdamW on the divergence KL(original ||
  * quantized) of each token, summed over the whole vocabulary, through the whole model. Every eighth
- * window of the text is held out and never trained on; what is written is what was best there. The
- * result has the grids, the container and the size of `model`; it is written beside, read back,
- * compared and renamed.
+ * window of the text (of a long text every k-th, 8,192 tokens at most) is held out and never
+ * trained on; what is written is what was best there. The result has the grids, the container and
+ * the size of `model`; it is written beside, read back, compared and renamed.
  *
  * *report is JSON, what pith.json of the result has under "recovered": {"train", "parameters",
  * "text": [sources], "tokens", "seq_len", "batch", "seed", "steps", "best_step", "rate",

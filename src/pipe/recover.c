@@ -52,7 +52,7 @@ static bool is_done(const struct pith_recover *r)
 
 static size_t every(const struct pith_recover *r)
 {
-    const size_t n = r->steps / 16;
+    const size_t n = r->steps / 8;
     return !r->steps ? EVERY : n ? n : 1;
 }
 
@@ -66,9 +66,10 @@ struct order {
 static void shuffle(const struct pith_recover *r, struct order *o, size_t epoch)
 {
     struct pith_rng rng;
+    const size_t held = pith_recover_held(r);
     size_t n = 0;
     for (size_t w = 0; w < r->text.windows; w++)
-        if (w % PITH_RECOVER_HELD != PITH_RECOVER_HELD - 1) o->list[n++] = w;
+        if (w % held != held - 1) o->list[n++] = w;
     pith_rng_seed(&rng, (r->options->seed + 1) * 0x9e3779b97f4a7c15u + epoch);
     for (size_t i = n; i > 1; i--) {
         const size_t k = (size_t)pith_rng_below(&rng, i), was = o->list[i - 1];

@@ -26,7 +26,8 @@
 #include "model/block_grad.h"
 #include "quant/trained.h"
 
-enum { PITH_RECOVER_HELD = 8 }; /* of so many windows the last is held out */
+/* Of so many windows the last is held out, of more where that would be more than so many tokens. */
+enum { PITH_RECOVER_HELD = 8, PITH_RECOVER_HELD_TOKENS = 8192 };
 
 /* Where parameters lie in the state; count 0: not trained. */
 struct pith_recover_span {
@@ -88,6 +89,14 @@ struct pith_recover {
     double started;
 };
 
+/* Of so many windows the last is held out. */
+static inline size_t pith_recover_held(const struct pith_recover *r)
+{
+    const size_t tokens = r->text.windows * r->text.length;
+    const size_t n = (tokens + PITH_RECOVER_HELD_TOKENS - 1) / PITH_RECOVER_HELD_TOKENS;
+    if (n <= PITH_RECOVER_HELD) return PITH_RECOVER_HELD;
+    return n < r->text.windows ? n : r->text.windows; /* one at least */
+}
 static inline float *pith_recover_state(const struct pith_recover *r, unsigned part)
 {
     return (float *)r->state.data + part * r->count;

@@ -267,11 +267,11 @@ enum pith_status pith_recover_measure(struct pith_recover *r, float *p, double *
 {
     const uint32_t layers = r->model->shape.layers;
     size_t list[64], seen = 0;
-    const size_t most = r->batch < 64 ? r->batch : 64;
+    const size_t most = r->batch < 64 ? r->batch : 64, held = pith_recover_held(r);
     *kl = 0;
-    for (size_t w = PITH_RECOVER_HELD - 1; w < r->text.windows;) {
+    for (size_t w = held - 1; w < r->text.windows;) {
         size_t n = 0;
-        for (; n < most && w < r->text.windows; w += PITH_RECOVER_HELD) list[n++] = w;
+        for (; n < most && w < r->text.windows; w += held) list[n++] = w;
         PITH_TRY(go_there(r, p, list, n, "measuring", err));
         for (size_t i = 0; i < n; i++) {
             const struct said s = {.x = entering(r, layers, i),

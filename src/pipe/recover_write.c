@@ -415,7 +415,7 @@ static json_t *describe(const struct writing *w)
 {
     const struct pith_recover *r = w->r;
     char identity[PITH_SHA256_HEX] = "";
-    const size_t held = r->text.windows / PITH_RECOVER_HELD * r->text.length;
+    const size_t held = r->text.windows / pith_recover_held(r) * r->text.length;
     const double codes = r->codes ? (double)w->changed / (double)r->codes : 0;
     if (!pith_checkpoint_identity(r->original->checkpoint, identity)) return NULL;
     return json_pack(

@@ -217,6 +217,20 @@ static void gradients_equal_torch(void **state)
     bench_close(&b);
 }
 
+/* One window of eight, but of long texts no more than 8,192 tokens, and always some. */
+static void held_out_is_bounded(void **state)
+{
+    static const struct {
+        size_t windows, length, held;
+    } of[] = {{8, 24, 1},     {15, 512, 1},      {128, 512, 16}, {129, 512, 14},  {218, 512, 15},
+              {4000, 512, 16}, {100000, 128, 63}, {8, 8192, 1},   {64, 4096, 2}, {1000, 16384, 1}};
+    (void)state;
+    for (size_t i = 0; i < PITH_COUNT(of); i++) {
+        const struct pith_recover r = {.text = {.windows = of[i].windows, .length = of[i].length}};
+        assert_int_equal(of[i].windows / pith_recover_held(&r), of[i].held);
+    }
+}
+
 /* What is taken up from a checkpoint goes on as what was never put down. */
 static void resumed_is_the_same(void **state)
 {
@@ -302,6 +316,7 @@ int main(void)
         cmocka_unit_test(gradients_of_heads_equal_differences),
         cmocka_unit_test(gradients_equal_torch),
         cmocka_unit_test(same_bits_for_any_thread_count),
+        cmocka_unit_test(held_out_is_bounded),
         cmocka_unit_test(resumed_is_the_same),
         cmocka_unit_test(divergence_falls),
     };
