@@ -387,9 +387,7 @@ static enum pith_status load(void *state, const struct pith_checkpoint *c, const
     if (a->gemv) fill_gemv(&t, q);
     else fill_gemm(&t, q);
     pith_qmat_drop_zeros(q);
-    PITH_TRY(pith_part_check(module, q, err));
-    *found = true;
-    return PITH_OK;
+    return pith_part_end(module, PITH_OK, q, found, err);
 }
 
 static enum pith_status describe(void *state, const struct pith_checkpoint *c, const char *module,

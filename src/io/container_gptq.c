@@ -212,14 +212,7 @@ static enum pith_status load(void *state, const struct pith_checkpoint *c, const
         .asym = true,
     };
     PITH_TRY(pith_qmat_init(q, rows, cols, &grid, t.scales->dtype, err));
-    const enum pith_status s = fill(&t, &scheme, config->v2, q, err);
-    if (s != PITH_OK) {
-        pith_qmat_free(q);
-        return pith_fail_in(err, s, module);
-    }
-    PITH_TRY(pith_part_check(module, q, err));
-    *found = true;
-    return PITH_OK;
+    return pith_part_end(module, fill(&t, &scheme, config->v2, q, err), q, found, err);
 }
 
 static enum pith_status describe(void *state, const struct pith_checkpoint *c, const char *module,

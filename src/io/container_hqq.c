@@ -493,14 +493,7 @@ static enum pith_status load(void *state, const struct pith_checkpoint *c, const
         return pith_fail(err, PITH_FORMAT, "%s: its groups do not fill the parts of W_q", module);
     const struct pith_grid grid = grid_of(&t);
     PITH_TRY(pith_qmat_init(q, rows, cols, &grid, PITH_F16, err));
-    const enum pith_status s = fill(c, module, &at, q, err);
-    if (s != PITH_OK) {
-        pith_qmat_free(q);
-        return pith_fail_in(err, s, module);
-    }
-    PITH_TRY(pith_part_check(module, q, err));
-    *found = true;
-    return PITH_OK;
+    return pith_part_end(module, fill(c, module, &at, q, err), q, found, err);
 }
 
 static enum pith_status describe(void *state, const struct pith_checkpoint *c, const char *module,

@@ -247,14 +247,7 @@ static enum pith_status load(void *state, const struct pith_checkpoint *c, const
                          " %d",
                          c->dir, module, cols, ALIGN);
     PITH_TRY(pith_qmat_init(q, rows, cols, &grid, PITH_F16, err));
-    const enum pith_status st = fill(c, module, q, err);
-    if (st != PITH_OK) {
-        pith_qmat_free(q);
-        return pith_fail_in(err, st, module);
-    }
-    PITH_TRY(pith_part_check(module, q, err));
-    *found = true;
-    return PITH_OK;
+    return pith_part_end(module, fill(c, module, q, err), q, found, err);
 }
 
 static enum pith_status describe(void *state, const struct pith_checkpoint *c, const char *module,

@@ -201,6 +201,18 @@ enum pith_status pith_part_check(const char *module, struct pith_qmat *q, struct
     return s;
 }
 
+enum pith_status pith_part_end(const char *module, enum pith_status filled, struct pith_qmat *q,
+                               bool *found, struct pith_error *err)
+{
+    if (filled != PITH_OK) {
+        pith_qmat_free(q);
+        return pith_fail_in(err, filled, module);
+    }
+    PITH_TRY(pith_part_check(module, q, err));
+    *found = true;
+    return PITH_OK;
+}
+
 /* --- writing ------------------------------------------------------------------------------- */
 
 void pith_packed_add(struct pith_packed_set *set, const char *suffix, enum pith_dtype dtype,

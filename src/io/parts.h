@@ -52,6 +52,10 @@ enum pith_status pith_part_factor(const struct pith_checkpoint *c, const char *m
 void pith_qmat_drop_zeros(struct pith_qmat *q);
 /* pith_qmat_check() with the module's name before the message. Frees q on failure. */
 enum pith_status pith_part_check(const char *module, struct pith_qmat *q, struct pith_error *err);
+/* The end of a container's load(), where `filled` is what reading into q's storage came to: frees q
+ * and names the module when that failed, else pith_part_check(); *found when all is well. */
+enum pith_status pith_part_end(const char *module, enum pith_status filled, struct pith_qmat *q,
+                               bool *found, struct pith_error *err);
 
 /* --- writing ------------------------------------------------------------------------------- */
 
