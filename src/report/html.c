@@ -24,7 +24,7 @@ static const char style[] =
     "dd{margin:0;min-width:0}\n"
     ".wide{overflow-x:auto}\n"
     "table{border-collapse:collapse;font-size:.875rem;min-width:100%}\n"
-    "th,td{padding:.4rem .6rem;border-bottom:1px solid var(--line);text-align:left}\n"
+    "th,td{padding:.4rem;border-bottom:1px solid var(--line);text-align:left}\n"
     "th{color:var(--soft);font-weight:600;border-bottom:2px solid var(--line)}\n"
     "th{overflow-wrap:normal;vertical-align:bottom}\n"
     "td{vertical-align:top}\n"
