@@ -14,7 +14,7 @@
 
 /* By default: how far the outermost points move with their scales, and weights, as parts of the
  * way to the next point; and parts of a vector's size. */
-static const float rate_of_scales = 2e-2f, rate_of_weights = 1e-3f, rate_of_vectors = 1.5e-3f;
+static const float rate_of_scales = 5e-3f, rate_of_weights = 1e-3f, rate_of_vectors = 1.5e-3f;
 /* Of steps that are not counted beforehand. */
 enum { EVERY = 20, MOST_STEPS = 4000, PATIENCE = 3, LEAST_DECAY = 20, SAVED_SECONDS = 120 };
 static const double falls = 0.995; /* the held-out KL does so when it is below that of what was */
@@ -161,9 +161,10 @@ static enum pith_status train(struct pith_recover *r, struct pith_error *err)
     size_t *windows = pith_alloc(r->batch, sizeof *windows);
     enum pith_status s = o.list && windows ? PITH_OK : pith_fail_nomem(err, "the order of windows");
     if (s == PITH_OK && json_array_size(r->curve) == 0) {
+        double kl = 0;
         s = pith_recover_start(r, err);
-        if (s == PITH_OK) s = pith_recover_measure(r, pith_recover_state(r, 0), &r->before, err);
-        r->best = r->before;
+        if (s == PITH_OK) s = pith_recover_measure(r, pith_recover_state(r, 0), &kl, err);
+        r->best = r->before = kl;
         if (s == PITH_OK) s = note(r, r->before, err);
         if (s == PITH_OK) s = pith_recover_save(r, err);
     }

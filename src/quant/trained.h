@@ -53,10 +53,13 @@ static inline size_t pith_trained_count(const struct pith_trained *t)
     return t->scales + t->weights;
 }
 /* How much of a scale is a step at its outermost point, of 2^bits points evenly spread around 0:
- * what a scale's p changes by, where the outermost point is to move by one. */
+ * what a scale's p changes by, where the outermost point is to move by one. Four times that where
+ * scales are stored as FP8, whose neighbours are an eighth to a sixteenth apart: smaller steps are
+ * too few to reach them. */
 static inline float pith_trained_reach(const struct pith_trained *t)
 {
-    return 2.0f / (float)(1u << t->from->format->bits);
+    const float coarse = t->from->scale_dtype == PITH_F8_E4M3 ? 4.0f : 1.0f;
+    return coarse * 2.0f / (float)(1u << t->from->format->bits);
 }
 /* Bytes that pith_trained_open() takes. */
 uint64_t pith_trained_bytes(const struct pith_qmat *q, unsigned threads);
