@@ -177,6 +177,7 @@ const struct command command_sensitivity = {
     .min_operands = 1,
     .max_operands = 1,
     .takes_models = true,
+    .spreads = true,
     .defaults = defaults,
     .run = run,
 };

@@ -124,9 +124,10 @@ int run_reported(const struct reported *r)
     meter_end(&meter);
     pith_context_free(&context);
     if (status != PITH_OK) return report_failure(r->common, &err);
-    if (r->common->json) puts(report);
-    else rc = r->print(r->settings, report);
-    if (rc == EXIT_DONE && r->also) rc = r->also(r->settings, report);
+    const bool speaks = !r->common->follows;
+    if (speaks && r->common->json) puts(report);
+    else if (speaks) rc = r->print(r->settings, report);
+    if (rc == EXIT_DONE && speaks && r->also) rc = r->also(r->settings, report);
     pith_text_free(report);
     return rc;
 }

@@ -51,5 +51,5 @@ enum pith_status pith_sensitivity(struct pith_context *c,
     const struct pith_sensitivity_wish wish = {o->tries, o->acts, o->caches};
     pith_context_look(c, o->model);
     PITH_TRY(pith_pipe_sensitivity(c->backend, &all, &wish, &j, err));
-    return pith_report_text(j, report, err);
+    return j ? pith_report_text(j, report, err) : PITH_OK; /* another rank has it */
 }

@@ -10,11 +10,13 @@
 #include "quant/stats.h"
 
 /* What enters a block, window by window: the stream [length][hidden], then what layers carry
- * (pith_plans_lay()), `carried` floats a token. */
+ * (pith_plans_lay()), `carried` floats a token. In files each window begins at a page of its own
+ * (pith_acts_stride()): of several ranks, which fill theirs of one file, no two write to a page. */
 struct pith_acts {
     float *x;
     size_t windows, length, hidden;
     size_t carried;
+    size_t stride; /* floats from one window to the next; 0: they follow each other */
     /* Where ranks share the text: the place of the first of these windows in it, and how many it
      * has; all 0: these are all. */
     size_t first, all;
@@ -27,9 +29,18 @@ static inline size_t pith_acts_floats(const struct pith_acts *a) /* of a window 
 {
     return a->length * (a->hidden + a->carried);
 }
+static inline size_t pith_acts_step(const struct pith_acts *a) /* from a window to the next */
+{
+    return a->stride ? a->stride : pith_acts_floats(a);
+}
+static inline size_t pith_acts_stride(size_t floats) /* whole pages */
+{
+    enum { PAGE = 4096 / sizeof(float) };
+    return (floats + PAGE - 1) / PAGE * PAGE;
+}
 static inline float *pith_acts_window(const struct pith_acts *a, size_t window)
 {
-    return a->x + window * pith_acts_floats(a);
+    return a->x + window * pith_acts_step(a);
 }
 /* A token's row of the stream. */
 static inline float *pith_acts_row(const struct pith_acts *a, size_t token)

@@ -118,6 +118,32 @@ void pith_guide_gave(void *ctx, const struct pith_tape_gave *gave)
     pith_pool_run(pith_backend_pool(g->backend), gave->n, square_row, &q);
 }
 
+/* So many lists of `each` floats a token, one after the other. */
+struct lists {
+    float *first;
+    size_t count, each;
+};
+
+enum pith_status pith_guide_share(struct pith_guide *g, uint32_t layer, struct pith_ranks *ranks,
+                                  size_t windows, struct pith_error *err)
+{
+    const struct counts c = counts_of(g, pith_plan(&g->model->plans, layer));
+    const size_t taken = c.each ? g->model->plans.taken : 0;
+    float *takes = takes_of(g, layer, &c);
+    const struct lists all[] = {
+        {pith_guide_layer(g, layer), (size_t)c.dense * g->groups, 1},
+        {takes, 1, taken},
+        {takes + taken * g->tokens, (size_t)c.each * g->groups, taken}};
+    for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) {
+        const struct lists *l = &all[k];
+        const size_t window = g->tokens / windows * l->each * sizeof *l->first;
+        for (size_t i = 0; i < l->count && window; i++)
+            PITH_TRY(pith_ranks_share_parts(ranks, l->first + i * g->tokens * l->each, windows,
+                                            window, err));
+    }
+    return PITH_OK;
+}
+
 /* --- reading ---------------------------------------------------------------------------------- */
 
 struct pith_guide_view pith_guide_view(const struct pith_guide *g, uint32_t layer, uint32_t linear,

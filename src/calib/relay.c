@@ -63,29 +63,26 @@ enum pith_status pith_gather_spread(struct pith_gather *g, const struct pith_rel
 
 /* --- the baton -------------------------------------------------------------------------------- */
 
-enum way { RECEIVE, SEND, SHARE };
-
-/* From the rank before, to the one behind, or from the last to all. */
-static enum pith_status pass(struct pith_ranks *r, enum way way, void *data, size_t bytes,
-                             struct pith_error *err)
+enum pith_status pith_relay_pass(struct pith_ranks *r, enum pith_relay_way way, void *data,
+                                 size_t bytes, struct pith_error *err)
 {
     const unsigned own = pith_ranks_own(r), count = pith_ranks_count(r);
-    if (way == SHARE) return pith_ranks_share(r, count - 1, data, bytes, err);
-    if (way == RECEIVE)
+    if (way == PITH_RELAY_SHARE) return pith_ranks_share(r, count - 1, data, bytes, err);
+    if (way == PITH_RELAY_RECEIVE)
         return own == 0 ? PITH_OK : pith_ranks_receive(r, own - 1, data, bytes, err);
     return own + 1 == count ? PITH_OK : pith_ranks_send(r, own + 1, data, bytes, err);
 }
 
 /* What is not a Hessian: the sums, the ends, the samples. */
-static enum pith_status pass_sums(const struct pith_gather *g, uint32_t i, enum way way,
-                                  struct pith_error *err)
+static enum pith_status pass_sums(const struct pith_gather *g, uint32_t i,
+                                  enum pith_relay_way way, struct pith_error *err)
 {
     struct pith_ranks *r = g->relay->ranks;
     struct pith_stats *st = &g->stats[i];
     struct pith_gather_sums *sums = &g->sums[i];
     uint64_t counts[2] = {st->tokens, st->sample_count};
-    PITH_TRY(pass(r, way, counts, sizeof counts, err));
-    PITH_TRY(pass(r, way, &sums->mass, sizeof sums->mass, err));
+    PITH_TRY(pith_relay_pass(r, way, counts, sizeof counts, err));
+    PITH_TRY(pith_relay_pass(r, way, &sums->mass, sizeof sums->mass, err));
     st->tokens = counts[0];
     st->sample_count = (size_t)counts[1];
     const struct {
@@ -97,20 +94,20 @@ static enum pith_status pass_sums(const struct pith_gather *g, uint32_t i, enum 
                 {st->hi, st->dim * sizeof(float)},
                 {st->samples, st->sample_count * st->dim * sizeof(float)}};
     for (size_t k = 0; k < sizeof part / sizeof part[0]; k++)
-        if (part[k].data) PITH_TRY(pass(r, way, part[k].data, part[k].bytes, err));
+        if (part[k].data) PITH_TRY(pith_relay_pass(r, way, part[k].data, part[k].bytes, err));
     return PITH_OK;
 }
 
 static enum pith_status relay_sums(struct pith_gather *g, const struct pith_acts *acts, uint32_t i,
                                    struct pith_error *err)
 {
-    PITH_TRY(pass_sums(g, i, RECEIVE, err));
+    PITH_TRY(pass_sums(g, i, PITH_RELAY_RECEIVE, err));
     for (size_t w = 0; w < acts->windows; w++) {
         g->seen = g->from + w * acts->length;
         pith_gather_add(g, g->first + i, rows_of(g, g->first + i, g->seen), acts->length);
     }
-    PITH_TRY(pass_sums(g, i, SEND, err));
-    return pass_sums(g, i, SHARE, err);
+    PITH_TRY(pass_sums(g, i, PITH_RELAY_SEND, err));
+    return pass_sums(g, i, PITH_RELAY_SHARE, err);
 }
 
 /* Rows [first, first + rows) of the upper triangle. */
@@ -128,16 +125,16 @@ size_t pith_relay_rows(const struct pith_relay *relay, size_t dim)
 
 /* A panel on its way: its rows from the diagonal on, one behind the other. */
 static enum pith_status pass_panel(const struct pith_gather *g, const struct pith_stats *st,
-                                   const struct panel *p, enum way way, float *packed,
-                                   struct pith_error *err)
+                                   const struct panel *p, enum pith_relay_way way,
+                                   float *packed, struct pith_error *err)
 {
     const size_t d = st->dim;
     size_t n = 0;
     for (size_t i = p->first; i < p->first + p->rows; n += d - i, i++)
         memcpy(packed + n, st->hessian + i * d + i, (d - i) * sizeof *packed);
-    PITH_TRY(pass(g->relay->ranks, way, packed, n * sizeof *packed, err));
+    PITH_TRY(pith_relay_pass(g->relay->ranks, way, packed, n * sizeof *packed, err));
     n = 0;
-    for (size_t i = p->first; way != SEND && i < p->first + p->rows; n += d - i, i++)
+    for (size_t i = p->first; way != PITH_RELAY_SEND && i < p->first + p->rows; n += d - i, i++)
         memcpy(st->hessian + i * d + i, packed + n, (d - i) * sizeof *packed);
     return PITH_OK;
 }
@@ -149,7 +146,7 @@ static enum pith_status relay_panel(struct pith_gather *g, const struct pith_act
     const size_t d = st->dim;
     const float alpha = (float)(g->alpha * g->weight);
     const struct pith_syrk_part part = {st->hessian, d, p->first, p->rows};
-    PITH_TRY(pass_panel(g, st, p, RECEIVE, packed, err));
+    PITH_TRY(pass_panel(g, st, p, PITH_RELAY_RECEIVE, packed, err));
     const double start = pith_clock();
     for (size_t w = 0; w < acts->windows; w++) {
         const float *x = rows_of(g, g->first + i, g->from + w * acts->length);
@@ -157,7 +154,7 @@ static enum pith_status relay_panel(struct pith_gather *g, const struct pith_act
         else pith_syrk_rows(g->backend, &part, x, acts->length, alpha);
     }
     g->hessian_seconds += pith_clock() - start;
-    return pass_panel(g, st, p, SEND, packed, err);
+    return pass_panel(g, st, p, PITH_RELAY_SEND, packed, err);
 }
 
 static enum pith_status relay_hessian(struct pith_gather *g, const struct pith_acts *acts,
@@ -176,7 +173,7 @@ static enum pith_status relay_hessian(struct pith_gather *g, const struct pith_a
     }
     for (p.first = 0; p.first < d && s == PITH_OK; p.first += rows) {
         p.rows = d - p.first < rows ? d - p.first : rows;
-        s = pass_panel(g, st, &p, SHARE, packed, err);
+        s = pass_panel(g, st, &p, PITH_RELAY_SHARE, packed, err);
     }
     pith_free(packed);
     if (s == PITH_OK) pith_syrk(g->backend, st->hessian, d, g->relay->rows, 0, g->alpha);
@@ -188,9 +185,11 @@ static enum pith_status relay_drift(struct pith_gather *g, const struct pith_act
                                     const struct pith_stats *st, struct pith_error *err)
 {
     const size_t d = st->dim, rows = pith_relay_rows(g->relay, d);
+    struct pith_ranks *r = g->relay->ranks;
     for (size_t first = 0; first < d; first += rows) {
+        float *panel = st->drift + first * d;
         const size_t n = d - first < rows ? d - first : rows, bytes = n * d * sizeof *st->drift;
-        PITH_TRY(pass(g->relay->ranks, RECEIVE, st->drift + first * d, bytes, err));
+        PITH_TRY(pith_relay_pass(r, PITH_RELAY_RECEIVE, panel, bytes, err));
         for (size_t w = 0; w < acts->windows; w++) {
             const size_t token = g->from + w * acts->length;
             pith_gather_add_drift(
@@ -198,9 +197,9 @@ static enum pith_status relay_drift(struct pith_gather *g, const struct pith_act
                 &(struct pith_gather_drift){rows_of(g, g->first, token), other_of(g, token),
                                             acts->length, first, n});
         }
-        PITH_TRY(pass(g->relay->ranks, SEND, st->drift + first * d, bytes, err));
+        PITH_TRY(pith_relay_pass(r, PITH_RELAY_SEND, panel, bytes, err));
     }
-    return pass(g->relay->ranks, SHARE, st->drift, d * d * sizeof *st->drift, err);
+    return pith_relay_pass(r, PITH_RELAY_SHARE, st->drift, d * d * sizeof *st->drift, err);
 }
 
 enum pith_status pith_gather_meet(struct pith_gather *g, const struct pith_acts *acts,

@@ -34,6 +34,12 @@ static inline unsigned pith_relay_owner(const struct pith_relay *relay, uint32_t
     return expert % pith_ranks_count(relay->ranks);
 }
 
+/* A sum on its way: from the rank before (rank 0 begins it), to the one behind, or, when the last
+ * has it, to all. */
+enum pith_relay_way { PITH_RELAY_RECEIVE, PITH_RELAY_SEND, PITH_RELAY_SHARE };
+enum pith_status pith_relay_pass(struct pith_ranks *r, enum pith_relay_way way, void *data,
+                                 size_t bytes, struct pith_error *err);
+
 /* Rows of a Hessian of [dim][dim] that go round together, at most. */
 size_t pith_relay_rows(const struct pith_relay *relay, size_t dim);
 

@@ -77,7 +77,8 @@ static struct pith_acts acts_in(const struct pith_run *r, float *data)
                           .carried = pith_plans_carried(&r->job->model->plans),
                           .first = from,
                           .all = all};
-    a.x += from * pith_acts_floats(&a);
+    a.stride = pith_acts_stride(pith_acts_floats(&a));
+    a.x += from * a.stride;
     return a;
 }
 
@@ -128,8 +129,8 @@ enum pith_status pith_calibration_open(struct pith_run *r, struct pith_error *er
 {
     const size_t hidden = r->job->model->shape.hidden;
     const size_t carried = pith_plans_carried(&r->job->model->plans);
-    const size_t bytes = r->job->calib.windows * r->job->calib.length * (hidden + carried) *
-                         sizeof(float);
+    const size_t stride = pith_acts_stride(r->job->calib.length * (hidden + carried));
+    const size_t bytes = r->job->calib.windows * stride * sizeof(float);
     for (int i = 0; i < 2; i++) {
         char name[32];
         snprintf(name, sizeof name, "pith.acts.%d", i);

@@ -49,12 +49,12 @@ static enum pith_status open_file(struct pith_run *r, int which, struct pith_err
     snprintf(name, sizeof name, "pith.acts.float.%d", which);
     char *path = pith_path_join(r->job->partial, name);
     if (!path) return pith_fail_nomem(err, name);
-    const uint64_t bytes = (uint64_t)pith_acts_all(like) * pith_acts_floats(like) * sizeof(float);
+    const uint64_t bytes = (uint64_t)pith_acts_all(like) * pith_acts_step(like) * sizeof(float);
     const enum pith_status s = pith_scratch_file_open(path, bytes, &l->file[which], err);
     pith_free(path);
     if (s != PITH_OK) return s;
     l->acts[which] = *like;
-    l->acts[which].x = (float *)l->file[which].data + like->first * pith_acts_floats(like);
+    l->acts[which].x = (float *)l->file[which].data + like->first * pith_acts_step(like);
     return PITH_OK;
 }
 
@@ -82,7 +82,7 @@ void pith_learn_embedded(struct pith_run *r)
 {
     const struct pith_acts *a = &r->cal.acts[0];
     if (!pith_job_keeps_float(r->job)) return;
-    memcpy(r->cal.learn.acts[0].x, a->x, a->windows * pith_acts_floats(a) * sizeof *a->x);
+    memcpy(r->cal.learn.acts[0].x, a->x, a->windows * pith_acts_step(a) * sizeof *a->x);
 }
 
 void pith_learn_swap(struct pith_learn *l)

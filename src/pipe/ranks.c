@@ -10,14 +10,6 @@ enum { SPREAD_MOST = 16 }; /* linears that read one input, beside experts' */
 
 /* --- who does what ---------------------------------------------------------------------------- */
 
-/* Windows lie in a file that all may see: no page of it is two ranks'. */
-static bool whole_pages(const struct pith_job *job)
-{
-    enum { PAGE = 4096 };
-    const size_t floats = job->model->shape.hidden + pith_plans_carried(&job->model->plans);
-    return job->calib.length * floats * sizeof(float) % PAGE == 0;
-}
-
 /* Experts are rounded where their tokens' rows are brought, each by itself. */
 static bool shares_experts(const struct pith_job *job)
 {
@@ -29,7 +21,7 @@ static bool shares_experts(const struct pith_job *job)
 static bool shares_windows(const struct pith_job *job)
 {
     return !pith_job_learns(job) && !(job->needs_round & PITH_NEED_GUIDED) &&
-           shares_experts(job) && whole_pages(job);
+           shares_experts(job);
 }
 
 struct pith_ranks *pith_job_ranks(const struct pith_job *job)
@@ -348,6 +340,24 @@ enum pith_status pith_route_input(const struct pith_route *route, struct pith_in
     *in = sent.in;
     in->grid.format = sent.format[0] ? pith_format_find(sent.format) : NULL;
     return PITH_OK;
+}
+
+enum pith_status pith_ranks_digest(struct pith_ranks *ranks, const struct pith_acts *a,
+                                   char hex[PITH_SHA256_HEX], struct pith_error *err)
+{
+    const size_t all = pith_acts_all(a), floats = pith_acts_floats(a);
+    hex[0] = '\0';
+    if (!a->x) return PITH_OK;
+    char(*of)[PITH_SHA256_HEX] = pith_zalloc(all, sizeof *of);
+    bool good = of;
+    for (size_t w = 0; w < a->windows && good; w++)
+        good = pith_sha256_hex(pith_acts_window(a, w), floats * sizeof(float), of[a->first + w]);
+    enum pith_status s = good ? PITH_OK : pith_fail_nomem(err, "a digest");
+    if (s == PITH_OK) s = pith_ranks_share_parts(ranks, of, all, sizeof *of, err);
+    if (s == PITH_OK && !pith_sha256_hex(of, all * sizeof *of, hex))
+        s = pith_fail_nomem(err, "a digest");
+    pith_free(of);
+    return s;
 }
 
 /* --- the run ---------------------------------------------------------------------------------- */

@@ -44,6 +44,11 @@ enum pith_status pith_route_input(const struct pith_route *route, struct pith_in
 enum pith_status pith_route_bytes(const struct pith_route *route, void *data, size_t bytes,
                                   struct pith_error *err);
 
+/* The hash of the hashes of all windows, each by the rank that has it: the same for any number of
+ * ranks. Of no numbers, "". */
+enum pith_status pith_ranks_digest(struct pith_ranks *ranks, const struct pith_acts *a,
+                                   char hex[PITH_SHA256_HEX], struct pith_error *err);
+
 /* Before the run: everyone is about to do the same job, and whether rank 0 has found it done. */
 enum pith_status pith_ranks_begin(const struct pith_job *job, bool *done, struct pith_error *err);
 /* How many finished units rank 0 goes on behind, everywhere. */

@@ -13,26 +13,6 @@
 
 /* --- units ----------------------------------------------------------------------------------- */
 
-/* The hash of the hashes of all windows, each by the rank that has it: the same for any number of
- * ranks. Of no numbers, "". */
-static enum pith_status digest_acts(struct pith_ranks *ranks, const struct pith_acts *a,
-                                    char hex[PITH_SHA256_HEX], struct pith_error *err)
-{
-    const size_t all = pith_acts_all(a), floats = pith_acts_floats(a);
-    hex[0] = '\0';
-    if (!a->x) return PITH_OK;
-    char(*of)[PITH_SHA256_HEX] = pith_zalloc(all, sizeof *of);
-    bool good = of;
-    for (size_t w = 0; w < a->windows && good; w++)
-        good = pith_sha256_hex(pith_acts_window(a, w), floats * sizeof(float), of[a->first + w]);
-    enum pith_status s = good ? PITH_OK : pith_fail_nomem(err, "a digest");
-    if (s == PITH_OK) s = pith_ranks_share_parts(ranks, of, all, sizeof *of, err);
-    if (s == PITH_OK && !pith_sha256_hex(of, all * sizeof *of, hex))
-        s = pith_fail_nomem(err, "a digest");
-    pith_free(of);
-    return s;
-}
-
 static bool is_noted(const json_t *unit, const char *key, const char *hex)
 {
     const char *want = json_string_value(json_object_get(unit, key));
@@ -49,8 +29,8 @@ static enum pith_status acts_intact(const struct pith_run *r, size_t n, bool *in
     *intact = true;
     /* A model's last block leaves none. */
     if (!pith_job_calibrates(r->job) || n == r->job->model->shape.layers + 1) return PITH_OK;
-    PITH_TRY(digest_acts(r->ranks, &r->cal.acts[0], hex, err));
-    PITH_TRY(digest_acts(r->ranks, &r->cal.learn.acts[0], of_float, err));
+    PITH_TRY(pith_ranks_digest(r->ranks, &r->cal.acts[0], hex, err));
+    PITH_TRY(pith_ranks_digest(r->ranks, &r->cal.learn.acts[0], of_float, err));
     *intact = is_noted(last, "activations", hex) && is_noted(last, "float_activations", of_float);
     return pith_ranks_share(r->ranks, 0, intact, sizeof *intact, err);
 }
@@ -59,7 +39,7 @@ static enum pith_status note_acts(json_t *unit, const char *key, struct pith_ran
                                   const struct pith_acts *a, struct pith_error *err)
 {
     char hex[PITH_SHA256_HEX];
-    PITH_TRY(digest_acts(ranks, a, hex, err));
+    PITH_TRY(pith_ranks_digest(ranks, a, hex, err));
     return hex[0] == '\0' || json_object_set_new(unit, key, json_string(hex)) == 0
                ? PITH_OK
                : pith_fail_nomem(err, "a digest");

@@ -9,7 +9,8 @@
 #include "model/block_grad.h"
 #include "model/head_grad.h"
 #include "pipe/sense_draw.h"
-#include "pipe/sense_state.h"
+#include "pipe/sense_pass.h"
+#include "pipe/ranks.h"
 #include "pipe/sense_transform.h"
 #include "quant/scale.h"
 
@@ -19,78 +20,35 @@
 
 enum { ROWS_A_TASK = 16 };
 
-/* A linear whose errors are held. */
-struct felt {
-    size_t choice;
-    uint32_t linear, rows, cols;
-    float *error;   /* [rows][grids][cols] */
-    float *grad;    /* [rows][cols]: of one window */
-    double *square; /* [rows][grids] */
-    double *sway;   /* the same, of margins */
-    size_t first;   /* task */
-};
-
-struct pass {
-    const struct pith_job *job;
-    struct pith_sense *s;
-    struct pith_tape tape;
-    struct pith_collector collector;
-    struct pith_scratch_file acts_file, grad_file;
-    struct pith_sense_state state;
-    uint32_t there, back; /* layers that are done, of each way */
-    bool turned;
-    bool taken, good; /* the lines of the state are looked at; they follow from each other */
-    unsigned slot;    /* which half of grad_file holds the gradient */
-    bool sways;       /* there are mixtures: margins' gradients lie behind those of what is said */
-    bool swaying;     /* these are at work */
-    struct pith_route_work routing;
-    size_t length, windows, floats; /* of a window */
-    struct pith_block block;
-    struct felt *felt; /* [most linears] */
-    size_t felts, tasks;
-    float **to; /* [most linears]: the tape's */
-    unsigned needs;
-    uint64_t most; /* bytes of errors held at once, those of one site more */
-    double done, total;
-};
-
 /* --- where things lie ------------------------------------------------------------------------- */
 
-static struct pith_acts acts_of(const struct pass *p, size_t layer)
+static struct pith_acts acts_of(const struct pith_sense_pass *p, size_t layer)
 {
-    const struct pith_plans *plans = &p->job->model->plans;
-    return (struct pith_acts){.x = (float *)p->acts_file.data + layer * p->windows * p->floats,
-                              .windows = p->windows,
-                              .length = p->length,
-                              .hidden = p->job->model->shape.hidden,
-                              .carried = pith_plans_carried(plans)};
+    struct pith_acts a = {.windows = p->windows,
+                          .length = p->length,
+                          .hidden = p->job->model->shape.hidden,
+                          .carried = pith_plans_carried(&p->job->model->plans),
+                          .first = p->first,
+                          .all = p->all};
+    a.stride = pith_acts_stride(pith_acts_floats(&a));
+    a.x = (float *)p->acts_file.data + (layer * p->all + p->first) * a.stride;
+    return a;
 }
 
-/* The gradient of the stream, of a window: there are two, that of a layer's output and that of its
- * input. */
-static size_t grad_windows(const struct pass *p)
+/* There are two gradients, that of a layer's output and that of its input. */
+float *pith_sense_grad(const struct pith_sense_pass *p, unsigned slot, bool swaying, size_t window)
 {
-    return p->sways ? 2 * p->windows : p->windows;
-}
-
-static float *grad_of(const struct pass *p, unsigned slot, size_t window)
-{
+    const size_t each = p->sways ? 2 : 1;
     return (float *)p->grad_file.data +
-           (slot * grad_windows(p) + window) * p->length * p->job->model->shape.hidden;
+           ((slot * each + swaying) * p->all + p->first + window) *
+               pith_acts_stride(p->length * p->job->model->shape.hidden);
 }
 
-/* The hash of what entered a layer, or of a gradient. */
-static bool hash_acts(const struct pass *p, size_t layer, char hex[PITH_SHA256_HEX])
+static enum pith_status hash_acts(const struct pith_sense_pass *p, size_t layer,
+                                  char hex[PITH_SHA256_HEX], struct pith_error *err)
 {
     const struct pith_acts a = acts_of(p, layer);
-    return pith_sha256_hex(a.x, p->windows * p->floats * sizeof(float), hex);
-}
-
-static bool hash_grad(const struct pass *p, unsigned slot, char hex[PITH_SHA256_HEX])
-{
-    const size_t hidden = p->job->model->shape.hidden;
-    return pith_sha256_hex(grad_of(p, slot, 0),
-                           grad_windows(p) * p->length * hidden * sizeof(float), hex);
+    return pith_ranks_digest(p->s->ranks, &a, hex, err);
 }
 
 static const char *const files[] = {"pith.sense.acts", "pith.sense.grad", "pith.journal"};
@@ -105,24 +63,30 @@ static enum pith_status open_file(const char *folder, const char *name, uint64_t
     return s;
 }
 
-static enum pith_status open_pass(struct pass *p, const char *folder, struct pith_error *err)
+static enum pith_status open_pass(struct pith_sense_pass *p, const char *folder,
+                                  struct pith_error *err)
 {
     const struct pith_model *m = p->job->model;
-    const uint64_t grads = 2ull * grad_windows(p) * p->length * sizeof(float);
-    p->floats = p->length * (m->shape.hidden + pith_plans_carried(&m->plans));
+    const size_t hidden = p->length * m->shape.hidden;
+    const size_t acts = p->length * (m->shape.hidden + pith_plans_carried(&m->plans));
+    const uint64_t windows = p->all * (uint64_t)sizeof(float);
     p->felt = pith_zalloc(m->plans.most_linears, sizeof *p->felt);
     p->to = pith_zalloc(m->plans.most_linears, sizeof *p->to);
+    p->left = pith_alloc_aligned(acts, sizeof *p->left);
     p->s->cell = pith_zalloc(p->job->choice_count * p->s->grids + 1, sizeof *p->s->cell);
-    if (!p->felt || !p->to || !p->s->cell) return pith_fail_nomem(err, "the linears");
-    const uint64_t all = (uint64_t)p->windows * p->floats * sizeof(float) * (m->shape.layers + 1);
-    PITH_TRY(open_file(folder, files[0], all, &p->acts_file, err));
-    PITH_TRY(open_file(folder, files[1], grads * m->shape.hidden, &p->grad_file, err));
+    if (!p->felt || !p->to || !p->left || !p->s->cell) return pith_fail_nomem(err, "the linears");
+    PITH_TRY(open_file(folder, files[0], windows * pith_acts_stride(acts) * (m->shape.layers + 1),
+                       &p->acts_file, err));
+    PITH_TRY(open_file(folder, files[1],
+                       windows * (p->sways ? 4 : 2) * pith_acts_stride(hidden), &p->grad_file,
+                       err));
     if (p->sways) PITH_TRY(pith_route_work_init(&p->routing, m, p->length, err));
     PITH_TRY(pith_tape_init(&p->tape, p->job->backend, m, p->length, err));
-    return pith_collector_init(&p->collector, p->job->backend, m, p->length, err);
+    PITH_TRY(pith_collector_init(&p->collector, p->job->backend, m, p->length, err));
+    return pith_sense_spread_open(p, folder, err);
 }
 
-static void close_pass(struct pass *p)
+static void close_pass(struct pith_sense_pass *p)
 {
     pith_sense_state_close(&p->state);
     pith_tape_free(&p->tape);
@@ -130,11 +94,13 @@ static void close_pass(struct pass *p)
     pith_route_work_free(&p->routing);
     pith_scratch_file_close(&p->acts_file);
     pith_scratch_file_close(&p->grad_file);
+    pith_sense_spread_close(&p->spread);
     pith_free(p->felt);
     pith_free(p->to);
+    pith_free(p->left);
 }
 
-static enum pith_status step(struct pass *p, const char *what, size_t layer, struct pith_error *err)
+static enum pith_status step(struct pith_sense_pass *p, const char *what, size_t layer, struct pith_error *err)
 {
     char text[96];
     snprintf(text, sizeof text, "block %zu of %u: %s", layer + 1, p->job->model->shape.layers,
@@ -148,11 +114,11 @@ static enum pith_status step(struct pass *p, const char *what, size_t layer, str
 
 /* --- there ------------------------------------------------------------------------------------ */
 
-static enum pith_status embed(struct pass *p, struct pith_error *err)
+static enum pith_status embed(struct pith_sense_pass *p, struct pith_error *err)
 {
     const struct pith_acts a = acts_of(p, 0);
     for (size_t w = 0; w < p->windows; w++) {
-        const int32_t *ids = p->job->calib.ids + w * p->length;
+        const int32_t *ids = p->job->calib.ids + (p->first + w) * p->length;
         float *x = pith_acts_window(&a, w);
         const enum pith_status s = pith_model_embed(p->job->model, ids, p->length, x, err);
         if (s != PITH_OK)
@@ -163,16 +129,16 @@ static enum pith_status embed(struct pass *p, struct pith_error *err)
     return PITH_OK;
 }
 
-static enum pith_status note_there(struct pass *p, uint32_t layer, struct pith_error *err)
+static enum pith_status note_there(struct pith_sense_pass *p, uint32_t layer,
+                                   struct pith_error *err)
 {
     char hex[PITH_SHA256_HEX];
-    json_t *line = hash_acts(p, layer + 1, hex)
-                       ? json_pack("{s:i, s:s}", "there", (int)layer, "acts", hex)
-                       : NULL;
+    PITH_TRY(hash_acts(p, layer + 1, hex, err));
+    json_t *line = json_pack("{s:i, s:s}", "there", (int)layer, "acts", hex);
     return pith_sense_state_add(&p->state, line, err);
 }
 
-static enum pith_status go_there(struct pass *p, struct pith_error *err)
+static enum pith_status go_there(struct pith_sense_pass *p, struct pith_error *err)
 {
     struct pith_model *m = p->job->model;
     if (p->there == 0) PITH_TRY(embed(p, err));
@@ -190,7 +156,7 @@ static enum pith_status go_there(struct pass *p, struct pith_error *err)
 
 /* --- the turn: a token drawn from each position's own distribution ---------------------------- */
 
-static enum pith_status turn_rows(struct pass *p, size_t window, size_t from, size_t n, float *room,
+static enum pith_status turn_rows(struct pith_sense_pass *p, size_t window, size_t from, size_t n, float *room,
                                   struct pith_error *err)
 {
     const struct pith_acts last = acts_of(p, p->job->model->shape.layers);
@@ -201,12 +167,12 @@ static enum pith_status turn_rows(struct pass *p, size_t window, size_t from, si
                                  .n = n,
                                  .room = room,
                                  .seed = (p->job->options->seed + 1) * 0x9e3779b97f4a7c15u +
-                                         window * p->length + from,
-                                 .d_x = grad_of(p, 0, window) + from * hidden},
+                                         (p->first + window) * p->length + from,
+                                 .d_x = pith_sense_grad(p, 0, false, window) + from * hidden},
         err);
 }
 
-static enum pith_status turn(struct pass *p, struct pith_error *err)
+static enum pith_status turn(struct pith_sense_pass *p, struct pith_error *err)
 {
     const size_t vocab = p->job->model->shape.vocab;
     float *room = pith_alloc_aligned(2 * (size_t)PITH_HEAD_ROWS * vocab, sizeof *room);
@@ -220,17 +186,17 @@ static enum pith_status turn(struct pass *p, struct pith_error *err)
     return s;
 }
 
-static enum pith_status turn_once(struct pass *p, struct pith_error *err)
+static enum pith_status turn_once(struct pith_sense_pass *p, struct pith_error *err)
 {
     char hex[PITH_SHA256_HEX];
     if (p->turned) return PITH_OK;
     p->slot = 0;
     PITH_TRY(turn(p, err));
-    if (p->sways) /* behind the last layer there is no margin */
-        memset(grad_of(p, 0, p->windows), 0,
-               p->windows * p->length * p->job->model->shape.hidden * sizeof(float));
-    json_t *line = hash_grad(p, 0, hex) ? json_pack("{s:b, s:s}", "turned", 1, "grad", hex) : NULL;
-    return pith_sense_state_add(&p->state, line, err);
+    for (size_t w = 0; p->sways && w < p->windows; w++) /* behind the last layer is no margin */
+        memset(pith_sense_grad(p, 0, true, w), 0,
+               p->length * p->job->model->shape.hidden * sizeof(float));
+    PITH_TRY(pith_sense_digest_grad(p, 0, hex, err));
+    return pith_sense_state_add(&p->state, json_pack("{s:b, s:s}", "turned", 1, "grad", hex), err);
 }
 
 /* --- errors ----------------------------------------------------------------------------------- */
@@ -265,7 +231,7 @@ static double squares(const struct pith_kern *k, const float *x, size_t rows, si
 }
 
 /* W - Q of one grid into `error` ([rows][stride]). */
-static enum pith_status round_once(const struct pass *p, const struct felt *f, size_t grid,
+static enum pith_status round_once(const struct pith_sense_pass *p, const struct pith_felt *f, size_t grid,
                                    const struct pith_stats *stats, struct pith_error *err)
 {
     const struct pith_job *job = p->job;
@@ -297,7 +263,7 @@ static enum pith_status round_once(const struct pass *p, const struct felt *f, s
 }
 
 /* All grids of a linear. */
-static enum pith_status round_linear(struct pass *p, struct felt *f, const struct pith_stats *stats,
+static enum pith_status round_linear(struct pith_sense_pass *p, struct pith_felt *f, const struct pith_stats *stats,
                                      struct pith_error *err)
 {
     const struct pith_kern *k = pith_backend_kern(p->job->backend);
@@ -306,7 +272,7 @@ static enum pith_status round_linear(struct pass *p, struct felt *f, const struc
     const double whole = squares(k, p->block.linear[f->linear].dense, f->rows, f->cols, f->cols);
     for (size_t g = 0; g < p->s->grids; g++) {
         struct pith_sense_cell *cell = pith_sense_at(p->s, f->choice, g);
-        if (!cell->can) continue;
+        if (!cell->can || pith_sense_owner(p, f, g) != pith_ranks_own(p->s->ranks)) continue;
         const enum pith_status s = round_once(p, f, g, stats, err);
         if (s != PITH_OK) return pith_fail_in(err, s, c->module);
         const double off = squares(k, f->error + g * f->cols, f->rows, f->cols, stride);
@@ -318,24 +284,24 @@ static enum pith_status round_linear(struct pass *p, struct felt *f, const struc
 
 /* --- back ------------------------------------------------------------------------------------- */
 
-static void drop_felt(struct pass *p)
+static void drop_felt(struct pith_sense_pass *p)
 {
     for (size_t i = 0; i < p->felts; i++) {
         p->to[p->felt[i].linear] = NULL;
         pith_free(p->felt[i].error);
         pith_free(p->felt[i].square);
     }
-    p->felts = p->tasks = 0;
+    p->felts = p->tasks = p->rows = 0;
 }
 
 /* A linear that some grid can take; its errors are 0 so far. */
-static enum pith_status add_felt(struct pass *p, uint32_t layer, uint32_t linear,
+static enum pith_status add_felt(struct pith_sense_pass *p, uint32_t layer, uint32_t linear,
                                  struct pith_error *err)
 {
     const struct pith_plans *plans = &p->job->model->plans;
     const size_t choice = plans->first[layer] + linear, grids = p->s->grids;
     const struct pith_choice *c = &p->job->choices[choice];
-    struct felt *f = &p->felt[p->felts];
+    struct pith_felt *f = &p->felt[p->felts];
     bool any = false;
     for (size_t g = 0; g < grids; g++) {
         struct pith_sense_cell *cell = pith_sense_at(p->s, choice, g);
@@ -344,8 +310,12 @@ static enum pith_status add_felt(struct pass *p, uint32_t layer, uint32_t linear
     }
     if (!any) return PITH_OK;
     const size_t count = (size_t)c->rows * c->cols;
-    *f = (struct felt){.choice = choice, .linear = linear, .rows = c->rows, .cols = c->cols};
-    f->first = p->tasks;
+    *f = (struct pith_felt){.choice = choice,
+                            .linear = linear,
+                            .rows = c->rows,
+                            .cols = c->cols,
+                            .first = p->tasks,
+                            .row = p->rows};
     f->error = pith_alloc_aligned(count * (grids + 1), sizeof *f->error);
     f->square = pith_zalloc(2 * c->rows * grids, sizeof *f->square);
     if (!f->error || !f->square) {
@@ -357,6 +327,7 @@ static enum pith_status add_felt(struct pass *p, uint32_t layer, uint32_t linear
     f->sway = f->square + c->rows * grids;
     f->grad = p->to[linear] = f->error + count * grids;
     p->tasks += (c->rows + ROWS_A_TASK - 1) / ROWS_A_TASK;
+    p->rows += c->rows;
     p->felts++;
     return PITH_OK;
 }
@@ -364,20 +335,22 @@ static enum pith_status add_felt(struct pass *p, uint32_t layer, uint32_t linear
 /* Some rows: the products of their gradient with their errors. */
 static void feel(void *ctx, size_t task, unsigned thread)
 {
-    const struct pass *p = ctx;
+    const struct pith_sense_pass *p = ctx;
     const struct pith_kern *k = pith_backend_kern(p->job->backend);
     const size_t grids = p->s->grids;
     float dot[64];
     size_t i = 0;
     (void)thread;
     while (i + 1 < p->felts && p->felt[i + 1].first <= task) i++;
-    const struct felt *f = &p->felt[i];
+    const struct pith_felt *f = &p->felt[i];
     double *square = p->swaying ? f->sway : f->square;
+    float *dots = pith_sense_spread_dots(p, f);
     const size_t from = (task - f->first) * ROWS_A_TASK;
     for (size_t r = from; r < f->rows && r < from + ROWS_A_TASK; r++) {
         k->lanes_f32(grids, f->cols, f->error + r * grids * f->cols, f->cols, f->grad + r * f->cols,
                      dot);
-        for (size_t g = 0; g < grids; g++)
+        if (dots) memcpy(dots + r * grids, dot, grids * sizeof *dot);
+        for (size_t g = 0; g < grids && !dots; g++)
             square[r * grids + g] += (double)dot[g] * (double)dot[g];
     }
 }
@@ -385,7 +358,7 @@ static void feel(void *ctx, size_t task, unsigned thread)
 /* Mixtures' sums are the routes' to hear of, the rest that of what layers read. */
 static void hear(void *ctx, const struct pith_tape_read *read)
 {
-    struct pass *p = ctx;
+    struct pith_sense_pass *p = ctx;
     if (read->what != PITH_READ_MIXTURE) {
         if (p->s->reads) pith_reads_seen(p->s->reads, read);
     } else if (p->routing.curve) pith_route_feel(&p->routing, &p->s->routes, read, p->swaying);
@@ -398,31 +371,33 @@ struct feeling {
 };
 
 /* A window there, and back with the gradient of what is said or of margins. */
-static enum pith_status feel_window(struct pass *p, struct feeling *f, size_t w,
+static enum pith_status feel_window(struct pith_sense_pass *p, struct feeling *f, size_t w,
                                     struct pith_error *err)
 {
-    const struct pith_acts in = acts_of(p, f->layer), spare = acts_of(p, f->layer + 1);
-    const size_t at = p->swaying ? p->windows + w : w;
+    const struct pith_acts in = acts_of(p, f->layer);
+    const size_t number = p->first + w;
     for (size_t i = 0; i < p->felts; i++)
         memset(p->felt[i].grad, 0,
                (size_t)p->felt[i].rows * p->felt[i].cols * sizeof *p->felt[i].grad);
-    PITH_TRY(pith_tape_forward(&p->tape, &p->block, pith_acts_window(&in, w), p->length,
-                               pith_acts_window(&spare, w), err));
+    PITH_TRY(pith_tape_forward(&p->tape, &p->block, pith_acts_window(&in, w), p->length, p->left,
+                               err));
     if (p->sways && !p->swaying)
         f->mixed = pith_route_look(&p->routing, &p->tape, &p->block,
                                    (p->job->options->seed + 1) * 0xd1342543de82ef95u +
-                                       f->layer * p->windows + w);
+                                       f->layer * p->all + number);
     const bool sways = p->swaying && f->mixed;
     const bool heard = f->last && (p->s->reads || p->sways);
-    struct pith_guide_window guided = {p->s->guide, f->layer, w * p->length};
+    struct pith_guide_window guided = {p->s->guide, f->layer, number * p->length};
     const bool guides = f->last && guided.guide;
     if (guides) pith_guide_routes(&guided, &p->tape, &p->block);
     if (p->s->reads) p->s->reads->swaying = p->swaying;
+    pith_sense_spread_window(p, w);
+    float *d_x = pith_sense_grad(p, p->slot ^ 1, p->swaying, w);
     pith_tape_backward(
         &p->tape, &p->block,
-        &(struct pith_tape_grad){.d_out = grad_of(p, p->slot, at),
+        &(struct pith_tape_grad){.d_out = pith_sense_grad(p, p->slot, p->swaying, w),
                                  .w = p->to,
-                                 .d_x = f->last ? grad_of(p, p->slot ^ 1, at) : NULL,
+                                 .d_x = f->last ? d_x : NULL,
                                  .seen = heard ? hear : NULL,
                                  .ctx = p,
                                  .gave = guides ? pith_guide_gave : NULL,
@@ -433,7 +408,7 @@ static enum pith_status feel_window(struct pass *p, struct feeling *f, size_t w,
     return PITH_OK;
 }
 
-static enum pith_status feel_windows(struct pass *p, uint32_t layer, bool last,
+static enum pith_status feel_windows(struct pith_sense_pass *p, uint32_t layer, bool last,
                                      struct pith_error *err)
 {
     const struct pith_routes *routes = &p->s->routes;
@@ -443,17 +418,19 @@ static enum pith_status feel_windows(struct pass *p, uint32_t layer, bool last,
         p->sways && pith_routes_from(routes, &p->job->model->plans, layer, PITH_NO_PART) <
                         routes->routers;
     p->routing.curve = last ? pith_routes_of(routes, layer) : NULL;
+    pith_sense_spread_begin(p, last);
     enum pith_status s = PITH_OK;
     for (size_t w = 0; w < p->windows && s == PITH_OK; w++) {
         s = feel_window(p, &f, w, err);
         p->swaying = sways;
         if (sways && s == PITH_OK) s = feel_window(p, &f, w, err);
         p->swaying = false;
+        pith_sense_spread_keep(p, w, last);
         if (p->sways && !sways && last)
-            memset(grad_of(p, p->slot ^ 1, p->windows + w), 0,
+            memset(pith_sense_grad(p, p->slot ^ 1, true, w), 0,
                    p->length * p->job->model->shape.hidden * sizeof(float));
     }
-    return s;
+    return s == PITH_OK ? pith_sense_spread_meet(p, last, sways, err) : s;
 }
 
 static double sum_of(const double *x, size_t rows, size_t stride)
@@ -464,15 +441,15 @@ static double sum_of(const double *x, size_t rows, size_t stride)
 }
 
 /* What was felt of the linears held so far becomes their cells'. */
-static enum pith_status settle(struct pass *p, uint32_t layer, bool last, struct pith_error *err)
+static enum pith_status settle(struct pith_sense_pass *p, uint32_t layer, bool last, struct pith_error *err)
 {
-    const double tokens = (double)p->windows * (double)p->length;
+    const double tokens = (double)p->all * (double)p->length;
     const size_t grids = p->s->grids;
     enum pith_status s = PITH_OK;
     if (last && p->s->guide) pith_guide_begin(p->s->guide, layer);
     if (p->felts || last) s = feel_windows(p, layer, last, err);
     for (size_t i = 0; i < p->felts && s == PITH_OK; i++) {
-        const struct felt *f = &p->felt[i];
+        const struct pith_felt *f = &p->felt[i];
         const uint32_t behind =
             p->s->routes.routers - pith_sense_from(p->s, p->job, f->choice);
         for (size_t g = 0; g < grids; g++) {
@@ -486,8 +463,24 @@ static enum pith_status settle(struct pass *p, uint32_t layer, bool last, struct
     return s;
 }
 
-static enum pith_status round_site(struct pass *p, struct pith_stages *stages, uint32_t layer,
-                                   uint32_t which, struct pith_error *err)
+/* What is seen of an expert's site is its owner's. */
+static enum pith_status note_range(struct pith_sense_pass *p, uint32_t which,
+                                   const struct pith_stats *stats, struct pith_error *err)
+{
+    const uint32_t expert = p->block.plan->site[which].expert;
+    struct pith_ranks *ranks = p->s->ranks;
+    const unsigned owner = expert == PITH_NO_PART
+                               ? pith_ranks_own(ranks)
+                               : pith_relay_owner(&p->collector.relay, expert);
+    if (!p->s->reads) return PITH_OK;
+    if (owner == pith_ranks_own(ranks)) pith_reads_range(p->s->reads, which, stats);
+    return expert == PITH_NO_PART
+               ? PITH_OK
+               : pith_reads_share_range(p->s->reads, which, ranks, owner, err);
+}
+
+static enum pith_status round_site(struct pith_sense_pass *p, struct pith_stages *stages,
+                                   uint32_t layer, uint32_t which, struct pith_error *err)
 {
     const struct pith_site_spec *site = &p->block.plan->site[which];
     struct pith_stats stats = {0};
@@ -497,14 +490,16 @@ static enum pith_status round_site(struct pass *p, struct pith_stages *stages, u
         s = add_felt(p, layer, site->first + i, err);
     if (s == PITH_OK && p->needs && (p->felts > before || (p->needs & PITH_NEED_RANGE)))
         s = pith_stages_collect(stages, which, p->needs, 0, &stats, err);
-    if (s == PITH_OK && p->s->reads) pith_reads_range(p->s->reads, which, &stats);
+    if (s == PITH_OK) s = note_range(p, which, &stats, err);
     for (size_t i = before; i < p->felts && s == PITH_OK; i++)
         s = round_linear(p, &p->felt[i], p->needs ? &stats : NULL, err);
     pith_stats_free(&stats, 1);
+    for (size_t i = before; i < p->felts && s == PITH_OK; i++)
+        s = pith_sense_hand_round(p, &p->felt[i], err);
     return s;
 }
 
-static uint64_t held(const struct pass *p)
+static uint64_t held(const struct pith_sense_pass *p)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < p->felts; i++)
@@ -512,7 +507,7 @@ static uint64_t held(const struct pass *p)
     return bytes;
 }
 
-static enum pith_status go_through(struct pass *p, uint32_t layer, struct pith_error *err)
+static enum pith_status go_through(struct pith_sense_pass *p, uint32_t layer, struct pith_error *err)
 {
     const struct pith_acts in = acts_of(p, layer), spare = acts_of(p, layer + 1);
     struct pith_stages stages = {.collector = &p->collector,
@@ -533,10 +528,11 @@ static enum pith_status go_through(struct pass *p, uint32_t layer, struct pith_e
     return s;
 }
 
-static enum pith_status note_guide(struct pass *p, uint32_t layer, const char *grad,
+static enum pith_status note_guide(struct pith_sense_pass *p, uint32_t layer, const char *grad,
                                    struct pith_error *err)
 {
     char hex[PITH_SHA256_HEX];
+    PITH_TRY(pith_guide_share(p->s->guide, layer, p->s->ranks, p->all, err));
     json_t *line =
         pith_guide_hash(p->s->guide, layer, hex)
             ? json_pack("{s:i, s:s, s:s}", "back", (int)layer, "grad", grad, "guide", hex)
@@ -544,29 +540,30 @@ static enum pith_status note_guide(struct pass *p, uint32_t layer, const char *g
     return pith_sense_state_add(&p->state, line, err);
 }
 
-static enum pith_status note_back(struct pass *p, uint32_t layer, struct pith_error *err)
+static enum pith_status note_back(struct pith_sense_pass *p, uint32_t layer,
+                                  struct pith_error *err)
 {
     char hex[PITH_SHA256_HEX];
     p->slot ^= 1;
-    if (p->s->guide && hash_grad(p, p->slot, hex)) return note_guide(p, layer, hex, err);
-    json_t *line = hash_grad(p, p->slot, hex) ? pith_sense_state_layer(p->job, p->s, layer, hex)
-                                              : NULL;
-    return pith_sense_state_add(&p->state, line, err);
+    PITH_TRY(pith_sense_digest_grad(p, p->slot, hex, err));
+    if (p->s->guide) return note_guide(p, layer, hex, err);
+    return pith_sense_state_add(&p->state, pith_sense_state_layer(p->job, p->s, layer, hex), err);
 }
 
 /* A guide is of the model as it is; its linears are rounded by it whatever is done to them. */
-static enum pith_status transform(struct pass *p, uint32_t layer, struct pith_error *err)
+static enum pith_status transform(struct pith_sense_pass *p, uint32_t layer, struct pith_error *err)
 {
     const struct pith_sense_place place = {.layer = layer,
                                            .collector = &p->collector,
                                            .in = acts_of(p, layer),
                                            .spare = acts_of(p, layer + 1),
+                                           .ranks = p->s->ranks,
                                            .done = p->done,
                                            .total = p->total};
     return p->s->guide ? PITH_OK : pith_sense_transform(p->job, &place, &p->block, err);
 }
 
-static enum pith_status go_back(struct pass *p, struct pith_error *err)
+static enum pith_status go_back(struct pith_sense_pass *p, struct pith_error *err)
 {
     struct pith_model *m = p->job->model;
     for (uint32_t l = m->shape.layers - p->back; l-- > 0;) {
@@ -590,7 +587,7 @@ static bool same_hash(const json_t *line, const char *key, const char *hex)
 }
 
 /* Takes a line that comes next: there by layer, then the turn, then back. */
-static bool take_line(struct pass *p, const json_t *line)
+static bool take_line(struct pith_sense_pass *p, const json_t *line)
 {
     const uint32_t layers = p->job->model->shape.layers;
     const json_t *there = json_object_get(line, "there"), *back = json_object_get(line, "back");
@@ -605,7 +602,7 @@ static bool take_line(struct pass *p, const json_t *line)
     return pith_sense_state_take(p->job, p->s, line);
 }
 
-static bool guide_intact(const struct pass *p)
+static bool own_guide_intact(const struct pith_sense_pass *p)
 {
     const size_t turned = (size_t)p->there + 1;
     char hex[PITH_SHA256_HEX];
@@ -616,23 +613,41 @@ static bool guide_intact(const struct pass *p)
     return true;
 }
 
+/* Rank 0's, which becomes everyone's. */
+static enum pith_status guide_intact(const struct pith_sense_pass *p, bool *intact,
+                                     struct pith_error *err)
+{
+    *intact = !pith_ranks_first(p->s->ranks) || own_guide_intact(p);
+    PITH_TRY(pith_ranks_share(p->s->ranks, 0, intact, sizeof *intact, err));
+    for (uint32_t b = 0; p->s->guide && *intact && b < p->back; b++) {
+        const uint32_t layer = p->there - 1 - b;
+        PITH_TRY(pith_ranks_share(p->s->ranks, 0, pith_guide_layer(p->s->guide, layer),
+                                  pith_guide_layer_floats(p->s->guide, layer) * sizeof(float),
+                                  err));
+    }
+    return PITH_OK;
+}
+
 /* Whether what the lines say lies on disk, as far as what is left needs it. */
-static bool is_intact(const struct pass *p)
+static enum pith_status is_intact(const struct pith_sense_pass *p, bool *intact,
+                                  struct pith_error *err)
 {
     const json_t *lines = p->state.lines;
     char hex[PITH_SHA256_HEX];
-    if (!guide_intact(p)) return false;
+    PITH_TRY(guide_intact(p, intact, err));
     /* On the way back what left a layer is scratch. */
-    for (uint32_t l = 0; l + p->back + p->turned < p->there; l++)
-        if (!hash_acts(p, l + 1, hex) || !same_hash(json_array_get(lines, l), "acts", hex))
-            return false;
-    if (!p->turned) return true;
-    return hash_grad(p, p->slot, hex) &&
-           same_hash(json_array_get(lines, p->there + p->back), "grad", hex);
+    for (uint32_t l = 0; *intact && l + p->back + p->turned < p->there; l++) {
+        PITH_TRY(hash_acts(p, l + 1, hex, err));
+        *intact = same_hash(json_array_get(lines, l), "acts", hex);
+    }
+    if (!p->turned || !*intact) return PITH_OK;
+    PITH_TRY(pith_sense_digest_grad(p, p->slot, hex, err));
+    *intact = same_hash(json_array_get(lines, p->there + p->back), "grad", hex);
+    return PITH_OK;
 }
 
 /* Once; of a guide before there is anything else, since it may be whole. */
-static void take_lines(struct pass *p)
+static void take_lines(struct pith_sense_pass *p)
 {
     bool good = true;
     if (p->taken) return;
@@ -643,10 +658,12 @@ static void take_lines(struct pass *p)
 }
 
 /* Goes on where the journal ends, or from the beginning where something is not as it says. */
-static enum pith_status take_up(struct pass *p, struct pith_error *err)
+static enum pith_status take_up(struct pith_sense_pass *p, struct pith_error *err)
 {
+    bool intact = false;
     take_lines(p);
-    if (p->good && is_intact(p)) {
+    if (p->good) PITH_TRY(is_intact(p, &intact, err));
+    if (intact) {
         /* What entered the first layer is no line: it is made again, to the same bits. */
         p->done = (double)p->there + p->back;
         return p->there ? embed(p, err) : PITH_OK;
@@ -721,7 +738,7 @@ static void say_kept(const char *folder, enum pith_status s, struct pith_error *
     pith_str_free(&text);
 }
 
-static enum pith_status go_through_all(struct pass *p, const char *folder, struct pith_error *err)
+static enum pith_status go_through_all(struct pith_sense_pass *p, const char *folder, struct pith_error *err)
 {
     PITH_TRY(open_pass(p, folder, err));
     PITH_TRY(take_up(p, err));
@@ -731,11 +748,15 @@ static enum pith_status go_through_all(struct pass *p, const char *folder, struc
 }
 
 /* What a guide is made from goes when it is whole; what says that it is stays. */
-static enum pith_status run_guide(struct pass *p, const char *folder, struct pith_error *err)
+static enum pith_status run_guide(struct pith_sense_pass *p, const char *folder, struct pith_error *err)
 {
+    bool whole = false;
     take_lines(p);
-    if (p->good && p->back == p->job->model->shape.layers && guide_intact(p)) return PITH_OK;
+    if (p->good && p->back == p->job->model->shape.layers)
+        PITH_TRY(guide_intact(p, &whole, err));
+    if (whole) return PITH_OK;
     PITH_TRY(go_through_all(p, folder, err));
+    PITH_TRY(pith_ranks_meet(p->s->ranks, err)); /* none reads the files any more */
     pith_tape_free(&p->tape);
     forget(folder, 2);
     return PITH_OK;
@@ -744,14 +765,17 @@ static enum pith_status run_guide(struct pass *p, const char *folder, struct pit
 enum pith_status pith_sense_run(const struct pith_job *job, const char *folder,
                                 struct pith_sense *s, struct pith_error *err)
 {
-    struct pass p = {.job = job,
+    struct pith_sense_pass p = {.job = job,
                      .s = s,
-                     .windows = job->calib.windows,
+                     .all = job->calib.windows,
                      .length = job->calib.length,
                      .needs = s->guide ? 0 : job->recipe.round->needs,
                      .total = 2.0 * job->model->shape.layers + (job->needs_transform != 0)};
+    const unsigned own = pith_ranks_own(s->ranks);
     s->cell = NULL;
     s->routes = (struct pith_routes){0};
+    p.first = pith_ranks_from(s->ranks, own, p.all);
+    p.windows = pith_ranks_from(s->ranks, own + 1, p.all) - p.first;
     if (!s->guide) PITH_TRY(pith_routes_open(&s->routes, &job->model->plans, err));
     p.sways = s->routes.routers > 0;
     for (size_t g = 0; g < s->grids; g++)
@@ -763,6 +787,7 @@ enum pith_status pith_sense_run(const struct pith_job *job, const char *folder,
     const bool mine = r == PITH_OK;
     if (r == PITH_OK) r = s->guide ? run_guide(&p, folder, err) : go_through_all(&p, folder, err);
     close_pass(&p);
+    if (r == PITH_OK) r = pith_ranks_meet(s->ranks, err);
     if (s->guide) return r;
     /* The same would fail again in the same way. */
     if (r == PITH_OK || r == PITH_FORMAT || r == PITH_NUMERIC || r == PITH_UNSUPPORTED ||

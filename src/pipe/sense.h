@@ -39,6 +39,7 @@ struct pith_sense {
      * caller's. What tells so stays in the folder ("pith.guide.journal") until the caller removes
      * it. */
     struct pith_guide *guide;
+    struct pith_ranks *ranks; /* NULL, or who shares the windows: all make the call */
     double effort, whole; /* with a guide: what a layer weighs in the progress, one way; and all */
 };
 static inline struct pith_sense_cell *pith_sense_at(const struct pith_sense *s, size_t choice,
@@ -63,6 +64,8 @@ static inline uint32_t pith_sense_from(const struct pith_sense *s, const struct 
  * gradient is not made. */
 enum pith_status pith_sense_run(const struct pith_job *job, const char *folder,
                                 struct pith_sense *s, struct pith_error *err);
+/* The ranks that share this job's windows, or NULL: rank 0 does it alone. */
+struct pith_ranks *pith_sense_shares(const struct pith_job *job);
 /* PITH_UNSUPPORTED for a recipe that does more than round linears one by one. */
 enum pith_status pith_sense_check(const struct pith_job *job, struct pith_error *err);
 void pith_sense_free(struct pith_sense *s);

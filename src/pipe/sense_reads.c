@@ -274,6 +274,64 @@ void pith_reads_end(struct pith_reads *r, const struct pith_routes *routes)
     scale(r->cache_sway + cache, 2 * r->kv_count, w->tokens * routers_behind(r, routes, NULL));
 }
 
+/* --- between ranks ---------------------------------------------------------------------------- */
+
+size_t pith_reads_count(const struct pith_reads *r)
+{
+    const size_t one = r->work->job->model->plans.most_sites * r->acts_count + 2 * r->kv_count;
+    return r->site_sway ? 2 * one : one;
+}
+
+/* The parts of a layer's numbers, one after the other. */
+static void each_part(const struct pith_reads *r, double *all, bool put)
+{
+    const struct pith_read_work *w = r->work;
+    const struct pith_plans *plans = &w->job->model->plans;
+    const size_t site = pith_reads_site(r, plans, w->layer, 0);
+    const size_t cache = pith_reads_cache(r, w->layer, false);
+    const size_t sites = plans->most_sites * r->acts_count, caches = 2 * r->kv_count;
+    const struct {
+        double *of;
+        size_t count;
+    } part[] = {{r->site + site, sites},
+                {r->cache + cache, caches},
+                {r->site_sway ? r->site_sway + site : NULL, sites},
+                {r->site_sway ? r->cache_sway + cache : NULL, caches}};
+    for (size_t i = 0; i < PITH_COUNT(part) && part[i].of; all += part[i].count, i++)
+        if (put) memcpy(part[i].of, all, part[i].count * sizeof *all);
+        else memcpy(all, part[i].of, part[i].count * sizeof *all);
+}
+
+void pith_reads_take(const struct pith_reads *r, double *out)
+{
+    each_part(r, out, false);
+}
+
+void pith_reads_put(struct pith_reads *r, const double *in)
+{
+    each_part(r, (double *)(uintptr_t)in, true);
+}
+
+void pith_reads_add(const double *begun, const double *one, size_t count, double *sum)
+{
+    for (size_t i = 0; i < count; i++)
+        sum[i] = (isnan(begun[i]) && isnan(sum[i]) ? 0 : sum[i]) + one[i];
+}
+
+enum pith_status pith_reads_share_range(struct pith_reads *r, uint32_t site,
+                                        struct pith_ranks *ranks, unsigned from,
+                                        struct pith_error *err)
+{
+    for (size_t g = 0; g < r->acts_count; g++) {
+        struct pith_input *in = &r->work->input[site * r->acts_count + g];
+        float of[2] = {in->scale, in->zero};
+        PITH_TRY(pith_ranks_share(ranks, from, of, sizeof of, err));
+        in->scale = of[0];
+        in->zero = of[1];
+    }
+    return PITH_OK;
+}
+
 /* --- what is felt ----------------------------------------------------------------------------- */
 
 /* Adds a row's errors y - x times its gradient to the channels. */

@@ -72,6 +72,18 @@ void pith_reads_range(struct pith_reads *r, uint32_t site, const struct pith_sta
 void pith_reads_seen(void *ctx, const struct pith_tape_read *read);
 void pith_reads_end(struct pith_reads *r, const struct pith_routes *routes);
 
+/* Of the layer at hand, what its windows have given so far: that many numbers, out of *r, and into
+ * it. */
+size_t pith_reads_count(const struct pith_reads *r);
+void pith_reads_take(const struct pith_reads *r, double *out);
+void pith_reads_put(struct pith_reads *r, const double *in);
+/* Adds what one window gave to what those before it did; `begun` is what a layer begins with. */
+void pith_reads_add(const double *begun, const double *one, size_t count, double *sum);
+/* What a site was seen to hold, from that rank to all. */
+enum pith_status pith_reads_share_range(struct pith_reads *r, uint32_t site,
+                                        struct pith_ranks *ranks, unsigned from,
+                                        struct pith_error *err);
+
 /* A position's bits a number in a site's input, or of a layer's keys or values. */
 double pith_reads_acts_bits(const struct pith_reads *r, size_t grid, uint32_t width);
 double pith_reads_cache_bytes(const struct pith_reads *r, size_t kv,

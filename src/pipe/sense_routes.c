@@ -201,7 +201,8 @@ void pith_route_feel(struct pith_route_work *w, const struct pith_routes *r,
         if (!isfinite(margin)) continue;
         for (size_t j = 0; j < read->width; j++) dot += (double)change[j] * (double)d[j];
         const double cost = sways ? pith_routes_kld(r, next, dot * dot / behind) : dot * dot / 2;
+        double *to = w->log ? w->log + i * PITH_ROUTER_POINTS : w->curve->kld;
         for (size_t k = 0; k < PITH_ROUTER_POINTS; k++)
-            w->curve->kld[k] += cost / 2 * erfc(margin / sqrt(2 * w->variance[k]));
+            to[k] += cost / 2 * erfc(margin / sqrt(2 * w->variance[k]));
     }
 }

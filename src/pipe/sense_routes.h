@@ -62,6 +62,7 @@ struct pith_route_work {
     double variance[PITH_ROUTER_POINTS];
     struct pith_router_curve *curve;
     size_t rows; /* of the window at hand */
+    double *log; /* [rows][PITH_ROUTER_POINTS], 0: what goes there instead of onto the curve */
     void *memory;
 };
 enum pith_status pith_route_work_init(struct pith_route_work *w, const struct pith_model *m,

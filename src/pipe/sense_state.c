@@ -28,6 +28,10 @@ enum pith_status pith_sense_state_add(struct pith_sense_state *s, json_t *line,
 {
     struct pith_str json = {0}, text = {0};
     char hex[PITH_SHA256_HEX] = "";
+    if (!pith_ranks_first(s->ranks)) {
+        json_decref(line);
+        return PITH_OK;
+    }
     if (line) pith_json_dump(line, JSON_COMPACT, &json);
     const bool good = line && !json.failed && link_line(s->chain, json.data, json.len, hex);
     if (good) pith_str_printf(&text, "%s %s\n", hex, json.data);
@@ -72,7 +76,7 @@ enum pith_status pith_sense_state_reset(struct pith_sense_state *s, const struct
     s->lines = json_array();
     s->chain[0] = '\0';
     if (!s->lines || !identify(job, of, whose)) return pith_fail_nomem(err, s->path);
-    PITH_TRY(pith_unlink(s->path, err));
+    if (pith_ranks_first(s->ranks)) PITH_TRY(pith_unlink(s->path, err));
     return pith_sense_state_add(s, json_pack("{s:s, s:s}", "pith", pith_version(), "job", whose),
                                 err);
 }
@@ -126,22 +130,56 @@ static enum pith_status take_lines(struct pith_sense_state *s, const char *text,
     return whole == size ? PITH_OK : pith_file_write(s->path, text, whole, err);
 }
 
-enum pith_status pith_sense_state_open(struct pith_sense_state *s, const char *folder,
-                                       const struct pith_job *job, const struct pith_sense *of,
-                                       struct pith_error *err)
+static enum pith_status read_file(struct pith_sense_state *s, const struct pith_job *job,
+                                  const struct pith_sense *of, const char *whose,
+                                  struct pith_error *err)
 {
-    char whose[PITH_SHA256_HEX];
     char *text = NULL;
     size_t size = 0;
-    *s = (struct pith_sense_state){.path = pith_path_join(folder, pith_sense_journal(of)),
-                                   .lines = json_array()};
-    if (!s->path || !s->lines || !identify(job, of, whose)) return pith_fail_nomem(err, folder);
     if (pith_path_exists(s->path))
         PITH_TRY(pith_file_read_own(s->path, FILE_LIMIT, &text, &size, err));
     const enum pith_status r = take_lines(s, text, size, whose, err);
     pith_free(text);
     if (r != PITH_OK) return r;
     return s->chain[0] ? PITH_OK : pith_sense_state_reset(s, job, of, err);
+}
+
+/* The lines of rank 0, everywhere. */
+static enum pith_status share_lines(struct pith_sense_state *s, struct pith_error *err)
+{
+    struct pith_str text = {0};
+    const bool first = pith_ranks_first(s->ranks);
+    if (pith_ranks_alone(s->ranks)) return PITH_OK;
+    if (first) pith_json_dump(s->lines, JSON_COMPACT, &text);
+    uint64_t size = text.len;
+    enum pith_status r = text.failed ? pith_fail_nomem(err, s->path) : PITH_OK;
+    if (r == PITH_OK) r = pith_ranks_share(s->ranks, 0, &size, sizeof size, err);
+    char *all = r == PITH_OK ? pith_alloc((size_t)size + 1, 1) : NULL;
+    if (r == PITH_OK && !all) r = pith_fail_nomem(err, s->path);
+    if (r == PITH_OK && first) memcpy(all, text.data, text.len);
+    if (r == PITH_OK) r = pith_ranks_share(s->ranks, 0, all, (size_t)size, err);
+    if (r == PITH_OK && !first) {
+        json_decref(s->lines);
+        s->lines = NULL;
+        r = pith_json_parse(all, (size_t)size, s->path, &s->lines, err);
+    }
+    pith_free(all);
+    pith_str_free(&text);
+    return r;
+}
+
+enum pith_status pith_sense_state_open(struct pith_sense_state *s, const char *folder,
+                                       const struct pith_job *job, const struct pith_sense *of,
+                                       struct pith_error *err)
+{
+    char whose[PITH_SHA256_HEX];
+    *s = (struct pith_sense_state){.path = pith_path_join(folder, pith_sense_journal(of)),
+                                   .lines = json_array(),
+                                   .ranks = of->ranks};
+    if (!s->path || !s->lines || !identify(job, of, whose)) return pith_fail_nomem(err, folder);
+    PITH_TRY(pith_ranks_agree(s->ranks, whose, "an input, options or a version", err));
+    if (pith_ranks_first(s->ranks)) PITH_TRY(read_file(s, job, of, whose, err));
+    return share_lines(s, err);
 }
 
 void pith_sense_state_close(struct pith_sense_state *s)

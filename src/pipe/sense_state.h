@@ -22,6 +22,7 @@ struct pith_sense_state {
     char *path;
     char chain[PITH_SHA256_HEX];
     json_t *lines; /* those read, but for the first */
+    struct pith_ranks *ranks; /* that share the work; rank 0 has the file */
 };
 
 /* Opens the file of that job in `folder`, or begins one. PITH_IO when it is another's. */

@@ -23,6 +23,7 @@ enum pith_status pith_sense_transform(const struct pith_job *job, const struct p
     if (!job->needs_transform) return PITH_OK;
     const double effort = effort_of(job, p->layer);
     struct pith_run run = {.job = job,
+                           .ranks = p->ranks,
                            .unit_now = p->layer + (size_t)1,
                            .work_done = p->done * effort,
                            .work_total = p->total * effort};

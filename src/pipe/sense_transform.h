@@ -11,6 +11,7 @@ struct pith_sense_place {
     uint32_t layer;
     struct pith_collector *collector;
     struct pith_acts in, spare; /* what enters the layer; of the same shape, overwritten */
+    struct pith_ranks *ranks;   /* NULL, or who shares the windows */
     double done, total;         /* layers there and back: what the progress says */
 };
 /* Transforms `block`, which holds all of its matrices as floats, as quantizing does where no linear

@@ -169,9 +169,10 @@ static enum pith_status look(struct pith_job *job, struct pith_candidates *t,
     PITH_TRY(pith_sense_check(job, err));
     PITH_TRY(pith_tries_settle(job, t, err));
     PITH_TRY(pith_dir_make(job->partial, err));
-    struct pith_sense s = {.grid = t->grid, .grids = t->count, .reads = reads};
+    struct pith_ranks *ranks = pith_sense_shares(job);
+    struct pith_sense s = {.grid = t->grid, .grids = t->count, .reads = reads, .ranks = ranks};
     enum pith_status r = pith_sense_run(job, job->partial, &s, err);
-    if (r == PITH_OK || !pith_sense_is_begun(job->partial))
+    if (r == PITH_OK || (pith_ranks_first(ranks) && !pith_sense_is_begun(job->partial)))
         (void)pith_dir_remove(job->partial, NULL);
     if (r == PITH_OK && !(*report = report_of(job, &s))) r = pith_fail_nomem(err, "the report");
     pith_sense_free(&s);
@@ -188,7 +189,10 @@ static enum pith_status open_and_look(struct pith_job *job, const struct pith_se
     if (s == PITH_OK) s = pith_reads_acts(reads, &w->acts, err);
     if (s == PITH_OK) s = pith_job_open(job, err);
     if (s == PITH_OK) s = pith_reads_caches(reads, job->model, &w->caches, err);
-    if (s == PITH_OK) s = look(job, &t, reads, report, err);
+    struct pith_ranks *all = pith_backend_ranks(job->backend);
+    const bool shared = s == PITH_OK && pith_sense_shares(job);
+    if (s == PITH_OK && (shared || pith_ranks_first(all))) s = look(job, &t, reads, report, err);
+    if (s == PITH_OK && !shared) s = pith_ranks_meet(all, err);
     pith_reads_free(reads);
     pith_free(reads);
     return s;
@@ -203,5 +207,5 @@ enum pith_status pith_pipe_sensitivity(struct pith_backend *be,
     enum pith_status s = open_and_look(&job, wish, report, err);
     s = pith_checkpoint_settle(job.model ? job.model->checkpoint : NULL, false, s, err);
     pith_job_close(&job);
-    return s;
+    return pith_ranks_fail(pith_backend_ranks(be), s, err);
 }
