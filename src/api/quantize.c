@@ -89,38 +89,28 @@ static enum pith_status run_auto(struct pith_context *c, const struct pith_quant
     while (n > 1 && o->out[n - 1] == '/') n--;
     pith_str_append(&folder, o->out, n);
     pith_str_puts(&folder, ".auto");
-    char *recipe = folder.failed ? NULL : pith_path_join(folder.data, PITH_AUTO_RECIPE);
+    const bool first = pith_ranks_first(c->ranks);
+    char *recipe = folder.failed ? NULL : pith_auto_recipe(c->backend, folder.data);
     enum pith_status s = recipe ? PITH_OK : pith_fail_nomem(err, o->out);
     pith_context_look(c, o->model);
-    if (s == PITH_OK && !o->resume) pith_sense_forget(folder.data);
+    if (s == PITH_OK && !o->resume && first) pith_sense_forget(folder.data);
+    if (s == PITH_OK) s = pith_ranks_meet(c->ranks, err);
+    if (s == PITH_OK) s = pith_dir_make(folder.data, err);
     if (s == PITH_OK) s = pith_auto_find(c->backend, o, folder.data, err);
     const bool found_it = s == PITH_OK;
     struct pith_quantize_options found = pith_auto_base(o);
     found.recipe = recipe;
     if (s == PITH_OK) s = run(c, &found, false, report, err);
-    if (s == PITH_OK && !o->rehearse) s = keep_recipe(o, recipe, err);
-    if (s == PITH_OK) s = pith_dir_remove(folder.data, err);
-    else if (!found_it && recipe && pith_path_is_dir(folder.data) &&
+    if (s == PITH_OK && !o->rehearse && first) s = keep_recipe(o, recipe, err);
+    if (s == PITH_OK && first) s = pith_dir_remove(folder.data, err);
+    if (s == PITH_OK) s = pith_ranks_meet(c->ranks, err);
+    if (s == PITH_OK && !first) (void)pith_dir_remove(folder.data, NULL); /* a disk of its own */
+    else if (!found_it && first && recipe && pith_path_is_dir(folder.data) &&
              !pith_sense_is_begun(folder.data))
         (void)pith_dir_remove(folder.data, NULL);
     pith_free(recipe);
     pith_str_free(&folder);
     return s;
-}
-
-/* What is measured to find a recipe is rank 0's alone, and so is the run; the others wait. */
-static enum pith_status run_auto_alone(struct pith_context *c,
-                                       const struct pith_quantize_options *o, char **report,
-                                       struct pith_error *err)
-{
-    enum pith_status s = PITH_OK;
-    if (pith_ranks_first(c->ranks)) {
-        pith_backend_set_ranks(c->backend, NULL);
-        s = run_auto(c, o, report, err);
-        pith_backend_set_ranks(c->backend, c->ranks);
-    }
-    if (s == PITH_OK) s = pith_ranks_meet(c->ranks, err);
-    return pith_ranks_fail(c->ranks, s, err);
 }
 
 enum pith_status pith_quantize(struct pith_context *c, const struct pith_quantize_options *given,
@@ -133,8 +123,8 @@ enum pith_status pith_quantize(struct pith_context *c, const struct pith_quantiz
     struct pith_door door;
     PITH_TRY(pith_door_read(o->crlf, &door, err));
     PITH_TRY(pith_auto_check(o, err));
-    return pith_auto_asked(o) ? run_auto_alone(c, o, report, err)
-                              : run(c, o, false, report, err);
+    if (!pith_auto_asked(o)) return run(c, o, false, report, err);
+    return pith_ranks_fail(c->ranks, run_auto(c, o, report, err), err);
 }
 
 static struct pith_quantize_options converting(const struct pith_convert_options *o)

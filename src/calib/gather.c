@@ -161,18 +161,30 @@ static void weigh_row(void *ctx, size_t i, unsigned thread)
     for (size_t j = 0; j < w->dim; j++) to[j] = x[j] * by;
 }
 
+const float *pith_gather_weigh(const struct pith_gather *g, const struct pith_stats *st,
+                               uint32_t view, const float *x, size_t n)
+{
+    struct weighing w = {.g = g, .view = &g->view[view], .x = x, .dim = st->dim};
+    pith_pool_run(pith_backend_pool(g->backend), n, weigh_row, &w);
+    return g->weighed;
+}
+
+void pith_gather_add_weighed(const struct pith_gather *g, const struct pith_stats *st,
+                             double *squares, size_t n)
+{
+    struct sum_job job = {
+        .x = g->weighed, .sum = squares, .weight = g->weight, .n = n, .dim = st->dim};
+    pith_pool_run(pith_backend_pool(g->backend), (st->dim + COLUMNS_A_TASK - 1) / COLUMNS_A_TASK,
+                  add_squares, &job);
+}
+
 static void add_guided(const struct pith_gather *g, const struct pith_stats *st, double *squares,
                        const float *x, size_t n)
 {
-    struct pith_pool *pool = pith_backend_pool(g->backend);
     const size_t dim = st->dim;
     for (uint32_t v = 0; v < st->views && (squares || st->hessian); v++) {
-        struct weighing w = {.g = g, .view = &g->view[v], .x = x, .dim = dim};
-        pith_pool_run(pool, n, weigh_row, &w);
-        struct sum_job job = {.x = g->weighed, .weight = g->weight, .n = n, .dim = dim};
-        if (squares) job.sum = squares + v * dim;
-        if (squares)
-            pith_pool_run(pool, (dim + COLUMNS_A_TASK - 1) / COLUMNS_A_TASK, add_squares, &job);
+        (void)pith_gather_weigh(g, st, v, x, n);
+        if (squares) pith_gather_add_weighed(g, st, squares + v * dim, n);
         if (st->hessian)
             pith_syrk(g->backend, st->hessian + v * dim * dim, dim, g->weighed, n,
                       (float)(g->alpha * g->weight));

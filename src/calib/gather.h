@@ -69,6 +69,12 @@ enum pith_status pith_gather_meet(struct pith_gather *g, const struct pith_acts 
 void pith_gather_keep(const struct pith_gather *g, uint32_t site, const float *x, size_t n);
 /* Adds what of a site's rows is no Hessian's. */
 void pith_gather_add(const struct pith_gather *g, uint32_t site, const float *x, size_t n);
+/* Guided: a site's rows of the window that begins with token g->seen, as a view of it weighs them;
+ * in g->weighed, until the next. And adds what lies there to that view's squares. */
+const float *pith_gather_weigh(const struct pith_gather *g, const struct pith_stats *st,
+                               uint32_t view, const float *x, size_t n);
+void pith_gather_add_weighed(const struct pith_gather *g, const struct pith_stats *st,
+                             double *squares, size_t n);
 /* Adds to rows [first, first + rows) of a site's drift what its rows x differ from `other`, which
  * the model as it was has in their place. */
 struct pith_gather_drift {

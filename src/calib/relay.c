@@ -53,7 +53,7 @@ enum pith_status pith_gather_spread(struct pith_gather *g, const struct pith_rel
     if (pith_ranks_alone(relay->ranks)) return PITH_OK;
     for (uint32_t i = 0; i < g->count; i++) width += g->stats[i].dim;
     if (plan->needs & PITH_NEED_DRIFT) width *= 2;
-    if (plan->needs & PITH_NEED_GUIDED || width > relay->width)
+    if (width > relay->width)
         return pith_fail(err, PITH_UNSUPPORTED, "these statistics are not shared between ranks");
     g->relay = relay;
     g->from = g->seen = acts->first * acts->length;
@@ -89,7 +89,7 @@ static enum pith_status pass_sums(const struct pith_gather *g, uint32_t i,
         void *data;
         size_t bytes;
     } part[] = {{sums->absolute, st->dim * sizeof(double)},
-                {sums->squares, st->dim * sizeof(double)},
+                {sums->squares, st->views * st->dim * sizeof(double)},
                 {st->lo, st->dim * sizeof(float)},
                 {st->hi, st->dim * sizeof(float)},
                 {st->samples, st->sample_count * st->dim * sizeof(float)}};
@@ -98,22 +98,39 @@ static enum pith_status pass_sums(const struct pith_gather *g, uint32_t i,
     return PITH_OK;
 }
 
+static void add_guided_squares(const struct pith_gather *g, uint32_t i, const float *x, size_t n)
+{
+    const struct pith_stats *st = &g->stats[i];
+    for (uint32_t v = 0; g->view && g->sums[i].squares && v < st->views; v++) {
+        (void)pith_gather_weigh(g, st, v, x, n);
+        pith_gather_add_weighed(g, st, g->sums[i].squares + v * st->dim, n);
+    }
+}
+
 static enum pith_status relay_sums(struct pith_gather *g, const struct pith_acts *acts, uint32_t i,
                                    struct pith_error *err)
 {
     PITH_TRY(pass_sums(g, i, PITH_RELAY_RECEIVE, err));
     for (size_t w = 0; w < acts->windows; w++) {
         g->seen = g->from + w * acts->length;
-        pith_gather_add(g, g->first + i, rows_of(g, g->first + i, g->seen), acts->length);
+        const float *x = rows_of(g, g->first + i, g->seen);
+        pith_gather_add(g, g->first + i, x, acts->length);
+        add_guided_squares(g, i, x, acts->length);
     }
     PITH_TRY(pass_sums(g, i, PITH_RELAY_SEND, err));
     return pass_sums(g, i, PITH_RELAY_SHARE, err);
 }
 
-/* Rows [first, first + rows) of the upper triangle. */
+/* Rows [first, first + rows) of the upper triangle, of one view. */
 struct panel {
     size_t first, rows;
+    uint32_t view;
 };
+
+static float *hessian_of(const struct pith_stats *st, const struct panel *p)
+{
+    return st->hessian + (size_t)p->view * st->dim * st->dim;
+}
 
 /* As many that all ranks are at work for most of the time. */
 size_t pith_relay_rows(const struct pith_relay *relay, size_t dim)
@@ -129,13 +146,14 @@ static enum pith_status pass_panel(const struct pith_gather *g, const struct pit
                                    float *packed, struct pith_error *err)
 {
     const size_t d = st->dim;
+    float *hessian = hessian_of(st, p);
     size_t n = 0;
     for (size_t i = p->first; i < p->first + p->rows; n += d - i, i++)
-        memcpy(packed + n, st->hessian + i * d + i, (d - i) * sizeof *packed);
+        memcpy(packed + n, hessian + i * d + i, (d - i) * sizeof *packed);
     PITH_TRY(pith_relay_pass(g->relay->ranks, way, packed, n * sizeof *packed, err));
     n = 0;
     for (size_t i = p->first; way != PITH_RELAY_SEND && i < p->first + p->rows; n += d - i, i++)
-        memcpy(st->hessian + i * d + i, packed + n, (d - i) * sizeof *packed);
+        memcpy(hessian + i * d + i, packed + n, (d - i) * sizeof *packed);
     return PITH_OK;
 }
 
@@ -145,12 +163,14 @@ static enum pith_status relay_panel(struct pith_gather *g, const struct pith_act
     const struct pith_stats *st = &g->stats[i];
     const size_t d = st->dim;
     const float alpha = (float)(g->alpha * g->weight);
-    const struct pith_syrk_part part = {st->hessian, d, p->first, p->rows};
+    const struct pith_syrk_part part = {hessian_of(st, p), d, p->first, p->rows};
     PITH_TRY(pass_panel(g, st, p, PITH_RELAY_RECEIVE, packed, err));
     const double start = pith_clock();
     for (size_t w = 0; w < acts->windows; w++) {
-        const float *x = rows_of(g, g->first + i, g->from + w * acts->length);
-        if (p->rows == d) pith_syrk(g->backend, st->hessian, d, x, acts->length, alpha);
+        g->seen = g->from + w * acts->length;
+        const float *x = rows_of(g, g->first + i, g->seen);
+        if (g->view) x = pith_gather_weigh(g, st, p->view, x, acts->length);
+        if (p->rows == d) pith_syrk(g->backend, part.h, d, x, acts->length, alpha);
         else pith_syrk_rows(g->backend, &part, x, acts->length, alpha);
     }
     g->hessian_seconds += pith_clock() - start;
@@ -167,39 +187,53 @@ static enum pith_status relay_hessian(struct pith_gather *g, const struct pith_a
     float *packed = pith_alloc_aligned(rows * d, sizeof *packed);
     enum pith_status s = packed ? PITH_OK : pith_fail_nomem(err, "a panel of a Hessian");
     struct panel p = {0};
-    for (; p.first < d && s == PITH_OK; p.first += rows) {
-        p.rows = d - p.first < rows ? d - p.first : rows;
-        s = relay_panel(g, acts, i, &p, packed, err);
-    }
-    for (p.first = 0; p.first < d && s == PITH_OK; p.first += rows) {
-        p.rows = d - p.first < rows ? d - p.first : rows;
-        s = pass_panel(g, st, &p, PITH_RELAY_SHARE, packed, err);
+    for (p.view = 0; p.view < st->views; p.view++)
+        for (p.first = 0; p.first < d && s == PITH_OK; p.first += rows) {
+            p.rows = d - p.first < rows ? d - p.first : rows;
+            s = relay_panel(g, acts, i, &p, packed, err);
+        }
+    for (p.view = 0; p.view < st->views; p.view++) {
+        for (p.first = 0; p.first < d && s == PITH_OK; p.first += rows) {
+            p.rows = d - p.first < rows ? d - p.first : rows;
+            s = pass_panel(g, st, &p, PITH_RELAY_SHARE, packed, err);
+        }
+        if (s == PITH_OK) pith_syrk(g->backend, hessian_of(st, &p), d, g->relay->rows, 0, g->alpha);
     }
     pith_free(packed);
-    if (s == PITH_OK) pith_syrk(g->backend, st->hessian, d, g->relay->rows, 0, g->alpha);
     return s;
 }
 
 /* The same of the drift, which is not symmetric. */
+static enum pith_status pass_drift(const struct pith_gather *g, const struct pith_stats *st,
+                                   const struct panel *p, enum pith_relay_way way,
+                                   struct pith_error *err)
+{
+    const size_t d = st->dim;
+    for (uint32_t v = 0; v < st->views; v++)
+        PITH_TRY(pith_relay_pass(g->relay->ranks, way, st->drift + (v * d + p->first) * d,
+                                 p->rows * d * sizeof *st->drift, err));
+    return PITH_OK;
+}
+
 static enum pith_status relay_drift(struct pith_gather *g, const struct pith_acts *acts,
                                     const struct pith_stats *st, struct pith_error *err)
 {
     const size_t d = st->dim, rows = pith_relay_rows(g->relay, d);
-    struct pith_ranks *r = g->relay->ranks;
-    for (size_t first = 0; first < d; first += rows) {
-        float *panel = st->drift + first * d;
-        const size_t n = d - first < rows ? d - first : rows, bytes = n * d * sizeof *st->drift;
-        PITH_TRY(pith_relay_pass(r, PITH_RELAY_RECEIVE, panel, bytes, err));
+    struct panel p = {0};
+    for (; p.first < d; p.first += rows) {
+        p.rows = d - p.first < rows ? d - p.first : rows;
+        PITH_TRY(pass_drift(g, st, &p, PITH_RELAY_RECEIVE, err));
         for (size_t w = 0; w < acts->windows; w++) {
-            const size_t token = g->from + w * acts->length;
+            g->seen = g->from + w * acts->length;
             pith_gather_add_drift(
                 g, st,
-                &(struct pith_gather_drift){rows_of(g, g->first, token), other_of(g, token),
-                                            acts->length, first, n});
+                &(struct pith_gather_drift){rows_of(g, g->first, g->seen), other_of(g, g->seen),
+                                            acts->length, p.first, p.rows});
         }
-        PITH_TRY(pith_relay_pass(r, PITH_RELAY_SEND, panel, bytes, err));
+        PITH_TRY(pass_drift(g, st, &p, PITH_RELAY_SEND, err));
     }
-    return pith_relay_pass(r, PITH_RELAY_SHARE, st->drift, d * d * sizeof *st->drift, err);
+    p = (struct panel){.rows = d};
+    return pass_drift(g, st, &p, PITH_RELAY_SHARE, err);
 }
 
 enum pith_status pith_gather_meet(struct pith_gather *g, const struct pith_acts *acts,

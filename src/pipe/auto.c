@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "export/preflight.h"
 #include "pipe/auto_choose.h"
+#include "pipe/ranks.h"
 #include "pipe/tries.h"
 
 #include <stdio.h>
@@ -178,11 +179,14 @@ static enum pith_status find(struct pith_job *job, const struct trial *t,
     PITH_TRY(pith_tries_settle(job, candidates, err));
     PITH_TRY(pith_job_layout(job, err));
     PITH_TRY(pith_dir_make(t->folder, err));
-    struct pith_sense s = {.grid = candidates->grid, .grids = candidates->count};
+    struct pith_sense s = {.grid = candidates->grid,
+                           .grids = candidates->count,
+                           .ranks = pith_sense_shares(job)};
+    const bool first = pith_ranks_first(pith_backend_ranks(job->backend));
     struct pith_auto_wish w;
     enum pith_status r = parse_wish(t->asked, &w, err);
-    if (r == PITH_OK) r = pith_sense_run(job, t->folder, &s, err);
-    if (r == PITH_OK) r = pith_auto_choose(job, &s, &w, t->path, err);
+    if (r == PITH_OK && (first || s.ranks)) r = pith_sense_run(job, t->folder, &s, err);
+    if (r == PITH_OK && first) r = pith_auto_choose(job, &s, &w, t->path, err);
     pith_sense_free(&s);
     return r;
 }
@@ -192,7 +196,9 @@ static enum pith_status try_one(struct pith_backend *be, const struct trial *t,
 {
     struct pith_candidates candidates;
     struct pith_quantize_options mine = pith_auto_base(t->asked);
-    if (t->asked->resume && pith_path_exists(t->path)) return PITH_OK;
+    bool there = t->asked->resume && pith_path_exists(t->path);
+    PITH_TRY(pith_ranks_share(pith_backend_ranks(be), 0, &there, sizeof there, err));
+    if (there) return pith_ranks_share_file(pith_backend_ranks(be), t->path, err);
     PITH_TRY(pith_tries_parse(&t->asked->tries, &candidates, err));
     if (t->like) mine.recipe = t->like;
     mine.transform = t->transform;
@@ -203,7 +209,7 @@ static enum pith_status try_one(struct pith_backend *be, const struct trial *t,
     enum pith_status s = find(&job, t, &candidates, err);
     s = pith_checkpoint_settle(job.model ? job.model->checkpoint : NULL, false, s, err);
     pith_job_close(&job);
-    return s;
+    return s == PITH_OK ? pith_ranks_share_file(pith_backend_ranks(be), t->path, err) : s;
 }
 
 /* What a recipe that was found is worth: less is better. */
@@ -275,6 +281,21 @@ static bool is_asked(const struct pith_quantize_options *o, const char *transfor
     return !o->transform || strcmp(o->transform, transform) == 0;
 }
 
+/* What each rank has for itself. */
+static void add_rank(const struct pith_backend *be, struct pith_str *path)
+{
+    const unsigned own = pith_ranks_own(pith_backend_ranks(be));
+    if (own) pith_str_printf(path, ".%u.json", own);
+}
+
+char *pith_auto_recipe(const struct pith_backend *be, const char *folder)
+{
+    struct pith_str path = {0};
+    pith_str_printf(&path, "%s/" PITH_AUTO_RECIPE, folder);
+    add_rank(be, &path);
+    return pith_str_take(&path);
+}
+
 static enum pith_status try_all(struct pith_backend *be, const struct pith_quantize_options *o,
                                 const char *folder, json_t **best, json_t **tried,
                                 struct pith_error *err)
@@ -285,6 +306,7 @@ static enum pith_status try_all(struct pith_backend *be, const struct pith_quant
     for (size_t i = 0; s == PITH_OK && (name = transform_at(o, i)) != NULL; i++) {
         struct pith_str path = {0};
         pith_str_printf(&path, "%s/auto.%zu.json", folder, i);
+        add_rank(be, &path);
         const struct trial t = {o, folder, name, path.data, like};
         s = path.failed ? pith_fail_nomem(err, folder) : try_one(be, &t, err);
         if (s == PITH_OK && is_asked(o, name)) s = weigh(&t, best, tried, err);
@@ -298,10 +320,14 @@ static enum pith_status try_all(struct pith_backend *be, const struct pith_quant
 enum pith_status pith_auto_find(struct pith_backend *be, const struct pith_quantize_options *o,
                                 const char *folder, struct pith_error *err)
 {
-    char *path = pith_path_join(folder, PITH_AUTO_RECIPE);
+    struct pith_ranks *ranks = pith_backend_ranks(be);
+    char *path = pith_auto_recipe(be, folder);
     json_t *best = NULL, *tried = json_array();
     enum pith_status s = path ? PITH_OK : pith_fail_nomem(err, folder);
-    if (s == PITH_OK && !(o->resume && pith_path_exists(path))) {
+    bool there = s == PITH_OK && o->resume && pith_path_exists(path);
+    if (s == PITH_OK) s = pith_ranks_share(ranks, 0, &there, sizeof there, err);
+    if (s == PITH_OK && there) s = pith_ranks_share_file(ranks, path, err);
+    if (s == PITH_OK && !there) {
         s = try_all(be, o, folder, &best, &tried, err);
         if (s == PITH_OK) s = keep(o, path, best, tried, err);
     }

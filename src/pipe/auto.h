@@ -26,8 +26,11 @@ struct pith_quantize_options pith_auto_base(const struct pith_quantize_options *
  * Transforms come first: of each of pipe/tries.def sensitivities are measured and the assignment
  * solved, the least prediction (of --max-kl: the least bytes) wins. A transform is judged by the
  * grids that were found without one.
- * PITH_LIMIT when even the smallest grids need more. */
+ * PITH_LIMIT when even the smallest grids need more.
+ * With several ranks all make the call, and each has a file of its own of what rank 0 chose. */
 enum pith_status pith_auto_find(struct pith_backend *be, const struct pith_quantize_options *o,
                                 const char *folder, struct pith_error *err);
+/* That file, pith_free() it; NULL when memory is out. */
+char *pith_auto_recipe(const struct pith_backend *be, const char *folder);
 
 #endif

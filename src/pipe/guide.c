@@ -4,6 +4,8 @@
 #include "pipe/run.h"
 #include "pipe/sense.h"
 
+#include <stdio.h>
+
 enum { FORWARD = 1, THERE_AND_BACK = 4 }; /* efforts */
 
 static bool is_guided(const struct pith_job *job)
@@ -31,15 +33,20 @@ enum pith_status pith_guiding_open(struct pith_run *r, struct pith_error *err)
     struct pith_guiding *g = &r->cal.guiding;
     if (!is_guided(job)) return PITH_OK;
     g->guide = pith_guiding_plan(job);
-    char *path = pith_path_join(job->partial, "pith.guide");
-    if (!path) return pith_fail_nomem(err, "pith.guide");
+    const unsigned own = pith_ranks_own(r->ranks);
+    char name[32] = "pith.guide";
+    if (own) (void)snprintf(name, sizeof name, "pith.guide.%u", own);
+    char *path = pith_path_join(job->partial, name);
+    if (!path) return pith_fail_nomem(err, name);
     const uint64_t bytes =
         pith_times_bytes(pith_guide_floats(&g->guide, job->model->shape.layers), sizeof(float));
     enum pith_status s = pith_scratch_file_open(path, bytes, &g->file, err);
+    if (s == PITH_OK && own) s = pith_unlink(path, err); /* rank 0 has it to go on with */
     pith_free(path);
     if (s != PITH_OK) return s;
     g->guide.data = g->file.data;
     struct pith_sense sense = {.guide = &g->guide,
+                               .ranks = r->ranks,
                                .effort = pith_guiding_effort(job) / 2 / job->model->shape.layers,
                                .whole = r->work_total};
     s = pith_sense_run(job, job->partial, &sense, err);

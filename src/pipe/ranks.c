@@ -1,5 +1,6 @@
 #include "pipe/ranks.h"
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "num/codebook.h"
 #include "pipe/run.h"
@@ -20,8 +21,7 @@ static bool shares_experts(const struct pith_job *job)
 
 static bool shares_windows(const struct pith_job *job)
 {
-    return !pith_job_learns(job) && !(job->needs_round & PITH_NEED_GUIDED) &&
-           shares_experts(job);
+    return !pith_job_learns(job) && shares_experts(job);
 }
 
 struct pith_ranks *pith_job_ranks(const struct pith_job *job)
@@ -357,6 +357,25 @@ enum pith_status pith_ranks_digest(struct pith_ranks *ranks, const struct pith_a
     if (s == PITH_OK && !pith_sha256_hex(of, all * sizeof *of, hex))
         s = pith_fail_nomem(err, "a digest");
     pith_free(of);
+    return s;
+}
+
+enum pith_status pith_ranks_share_file(struct pith_ranks *ranks, const char *path,
+                                       struct pith_error *err)
+{
+    enum { MOST = 1 << 30 };
+    char *text = NULL;
+    size_t size = 0;
+    if (pith_ranks_alone(ranks)) return PITH_OK;
+    if (pith_ranks_first(ranks)) PITH_TRY(pith_file_read_own(path, MOST, &text, &size, err));
+    uint64_t bytes = size;
+    enum pith_status s = pith_ranks_share(ranks, 0, &bytes, sizeof bytes, err);
+    if (s == PITH_OK && !text && !(text = pith_alloc((size_t)bytes + 1, 1)))
+        s = pith_fail_nomem(err, path);
+    if (s == PITH_OK) s = pith_ranks_share(ranks, 0, text, (size_t)bytes, err);
+    if (s == PITH_OK && !pith_ranks_first(ranks))
+        s = pith_file_write(path, text, (size_t)bytes, err);
+    pith_free(text);
     return s;
 }
 

@@ -49,6 +49,10 @@ enum pith_status pith_route_bytes(const struct pith_route *route, void *data, si
 enum pith_status pith_ranks_digest(struct pith_ranks *ranks, const struct pith_acts *a,
                                    char hex[PITH_SHA256_HEX], struct pith_error *err);
 
+/* A small file that rank 0 has at its path becomes everyone's, at a path of each one's own. */
+enum pith_status pith_ranks_share_file(struct pith_ranks *ranks, const char *path,
+                                       struct pith_error *err);
+
 /* Before the run: everyone is about to do the same job, and whether rank 0 has found it done. */
 enum pith_status pith_ranks_begin(const struct pith_job *job, bool *done, struct pith_error *err);
 /* How many finished units rank 0 goes on behind, everywhere. */

@@ -100,7 +100,8 @@ static void close_pass(struct pith_sense_pass *p)
     pith_free(p->left);
 }
 
-static enum pith_status step(struct pith_sense_pass *p, const char *what, size_t layer, struct pith_error *err)
+static enum pith_status step(struct pith_sense_pass *p, const char *what, size_t layer,
+                             struct pith_error *err)
 {
     char text[96];
     snprintf(text, sizeof text, "block %zu of %u: %s", layer + 1, p->job->model->shape.layers,
@@ -156,8 +157,8 @@ static enum pith_status go_there(struct pith_sense_pass *p, struct pith_error *e
 
 /* --- the turn: a token drawn from each position's own distribution ---------------------------- */
 
-static enum pith_status turn_rows(struct pith_sense_pass *p, size_t window, size_t from, size_t n, float *room,
-                                  struct pith_error *err)
+static enum pith_status turn_rows(struct pith_sense_pass *p, size_t window, size_t from, size_t n,
+                                  float *room, struct pith_error *err)
 {
     const struct pith_acts last = acts_of(p, p->job->model->shape.layers);
     const size_t hidden = p->job->model->shape.hidden;
@@ -231,8 +232,9 @@ static double squares(const struct pith_kern *k, const float *x, size_t rows, si
 }
 
 /* W - Q of one grid into `error` ([rows][stride]). */
-static enum pith_status round_once(const struct pith_sense_pass *p, const struct pith_felt *f, size_t grid,
-                                   const struct pith_stats *stats, struct pith_error *err)
+static enum pith_status round_once(const struct pith_sense_pass *p, const struct pith_felt *f,
+                                   size_t grid, const struct pith_stats *stats,
+                                   struct pith_error *err)
 {
     const struct pith_job *job = p->job;
     const size_t cols = f->cols, stride = p->s->grids * cols;
@@ -263,8 +265,8 @@ static enum pith_status round_once(const struct pith_sense_pass *p, const struct
 }
 
 /* All grids of a linear. */
-static enum pith_status round_linear(struct pith_sense_pass *p, struct pith_felt *f, const struct pith_stats *stats,
-                                     struct pith_error *err)
+static enum pith_status round_linear(struct pith_sense_pass *p, struct pith_felt *f,
+                                     const struct pith_stats *stats, struct pith_error *err)
 {
     const struct pith_kern *k = pith_backend_kern(p->job->backend);
     const struct pith_choice *c = &p->job->choices[f->choice];
@@ -441,7 +443,8 @@ static double sum_of(const double *x, size_t rows, size_t stride)
 }
 
 /* What was felt of the linears held so far becomes their cells'. */
-static enum pith_status settle(struct pith_sense_pass *p, uint32_t layer, bool last, struct pith_error *err)
+static enum pith_status settle(struct pith_sense_pass *p, uint32_t layer, bool last,
+                               struct pith_error *err)
 {
     const double tokens = (double)p->all * (double)p->length;
     const size_t grids = p->s->grids;
@@ -507,7 +510,8 @@ static uint64_t held(const struct pith_sense_pass *p)
     return bytes;
 }
 
-static enum pith_status go_through(struct pith_sense_pass *p, uint32_t layer, struct pith_error *err)
+static enum pith_status go_through(struct pith_sense_pass *p, uint32_t layer,
+                                   struct pith_error *err)
 {
     const struct pith_acts in = acts_of(p, layer), spare = acts_of(p, layer + 1);
     struct pith_stages stages = {.collector = &p->collector,
@@ -540,8 +544,7 @@ static enum pith_status note_guide(struct pith_sense_pass *p, uint32_t layer, co
     return pith_sense_state_add(&p->state, line, err);
 }
 
-static enum pith_status note_back(struct pith_sense_pass *p, uint32_t layer,
-                                  struct pith_error *err)
+static enum pith_status note_back(struct pith_sense_pass *p, uint32_t layer, struct pith_error *err)
 {
     char hex[PITH_SHA256_HEX];
     p->slot ^= 1;
@@ -580,12 +583,6 @@ static enum pith_status go_back(struct pith_sense_pass *p, struct pith_error *er
 
 /* --- what was done before --------------------------------------------------------------------- */
 
-static bool same_hash(const json_t *line, const char *key, const char *hex)
-{
-    const char *text = json_string_value(json_object_get(line, key));
-    return text && strcmp(text, hex) == 0;
-}
-
 /* Takes a line that comes next: there by layer, then the turn, then back. */
 static bool take_line(struct pith_sense_pass *p, const json_t *line)
 {
@@ -602,47 +599,21 @@ static bool take_line(struct pith_sense_pass *p, const json_t *line)
     return pith_sense_state_take(p->job, p->s, line);
 }
 
-static bool own_guide_intact(const struct pith_sense_pass *p)
-{
-    const size_t turned = (size_t)p->there + 1;
-    char hex[PITH_SHA256_HEX];
-    for (uint32_t b = 0; p->s->guide && b < p->back; b++)
-        if (!pith_guide_hash(p->s->guide, p->there - 1 - b, hex) ||
-            !same_hash(json_array_get(p->state.lines, turned + b), "guide", hex))
-            return false;
-    return true;
-}
-
-/* Rank 0's, which becomes everyone's. */
-static enum pith_status guide_intact(const struct pith_sense_pass *p, bool *intact,
-                                     struct pith_error *err)
-{
-    *intact = !pith_ranks_first(p->s->ranks) || own_guide_intact(p);
-    PITH_TRY(pith_ranks_share(p->s->ranks, 0, intact, sizeof *intact, err));
-    for (uint32_t b = 0; p->s->guide && *intact && b < p->back; b++) {
-        const uint32_t layer = p->there - 1 - b;
-        PITH_TRY(pith_ranks_share(p->s->ranks, 0, pith_guide_layer(p->s->guide, layer),
-                                  pith_guide_layer_floats(p->s->guide, layer) * sizeof(float),
-                                  err));
-    }
-    return PITH_OK;
-}
-
 /* Whether what the lines say lies on disk, as far as what is left needs it. */
 static enum pith_status is_intact(const struct pith_sense_pass *p, bool *intact,
                                   struct pith_error *err)
 {
     const json_t *lines = p->state.lines;
     char hex[PITH_SHA256_HEX];
-    PITH_TRY(guide_intact(p, intact, err));
+    PITH_TRY(pith_sense_guide_intact(p, intact, err));
     /* On the way back what left a layer is scratch. */
     for (uint32_t l = 0; *intact && l + p->back + p->turned < p->there; l++) {
         PITH_TRY(hash_acts(p, l + 1, hex, err));
-        *intact = same_hash(json_array_get(lines, l), "acts", hex);
+        *intact = pith_sense_same(json_array_get(lines, l), "acts", hex);
     }
     if (!p->turned || !*intact) return PITH_OK;
     PITH_TRY(pith_sense_digest_grad(p, p->slot, hex, err));
-    *intact = same_hash(json_array_get(lines, p->there + p->back), "grad", hex);
+    *intact = pith_sense_same(json_array_get(lines, p->there + p->back), "grad", hex);
     return PITH_OK;
 }
 
@@ -738,7 +709,8 @@ static void say_kept(const char *folder, enum pith_status s, struct pith_error *
     pith_str_free(&text);
 }
 
-static enum pith_status go_through_all(struct pith_sense_pass *p, const char *folder, struct pith_error *err)
+static enum pith_status go_through_all(struct pith_sense_pass *p, const char *folder,
+                                       struct pith_error *err)
 {
     PITH_TRY(open_pass(p, folder, err));
     PITH_TRY(take_up(p, err));
@@ -748,12 +720,13 @@ static enum pith_status go_through_all(struct pith_sense_pass *p, const char *fo
 }
 
 /* What a guide is made from goes when it is whole; what says that it is stays. */
-static enum pith_status run_guide(struct pith_sense_pass *p, const char *folder, struct pith_error *err)
+static enum pith_status run_guide(struct pith_sense_pass *p, const char *folder,
+                                  struct pith_error *err)
 {
     bool whole = false;
     take_lines(p);
     if (p->good && p->back == p->job->model->shape.layers)
-        PITH_TRY(guide_intact(p, &whole, err));
+        PITH_TRY(pith_sense_guide_intact(p, &whole, err));
     if (whole) return PITH_OK;
     PITH_TRY(go_through_all(p, folder, err));
     PITH_TRY(pith_ranks_meet(p->s->ranks, err)); /* none reads the files any more */

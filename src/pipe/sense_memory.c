@@ -30,7 +30,29 @@ static uint64_t through_bytes(const struct pith_job *job)
     const unsigned threads = pith_pool_threads(pith_backend_pool(job->backend));
     return pith_tape_bytes(m, threads, job->calib.length) +
            pith_collector_bytes(m, job->calib.length) +
+           job->calib.length * (uint64_t)(m->shape.hidden + pith_plans_carried(&m->plans)) *
+               sizeof(float) +
            2ull * PITH_HEAD_ROWS * m->shape.vocab * sizeof(float);
+}
+
+/* What ranks take more: a panel of a Hessian, what windows gave of what layers read. */
+static uint64_t shared_bytes(const struct pith_job *job, const struct pith_sense *s)
+{
+    const struct pith_plans *plans = &job->model->plans;
+    const struct pith_relay relay = {.ranks = s->ranks};
+    const uint64_t windows = job->calib.windows / pith_ranks_count(s->ranks) + 3;
+    const uint64_t reads =
+        s->reads ? plans->most_sites * s->reads->acts_count + 2 * s->reads->kv_count : 0;
+    uint64_t panel = 0;
+    if (pith_ranks_alone(s->ranks)) return 0;
+    for (uint32_t k = 0; k < plans->kinds; k++)
+        for (uint32_t i = 0; i < plans->kind[k].sites; i++) {
+            const uint64_t dim = plans->kind[k].site[i].dim;
+            const uint64_t floats = pith_relay_rows(&relay, dim) * dim;
+            if (floats > panel) panel = floats;
+        }
+    return panel * sizeof(float) +
+           windows * reads * (plans->experts ? 2 : 1) * sizeof(double);
 }
 
 uint64_t pith_sense_guide_bytes(const struct pith_job *job)
@@ -65,7 +87,8 @@ enum pith_status pith_sense_fit(const struct pith_job *job, const struct pith_se
     }
     if (transform > site) site = transform; /* nothing is rounded meanwhile */
     const uint64_t fixed = pith_memory_anonymous() + pith_heap_holes() + block + site +
-                           through_bytes(job) + pith_route_work_bytes(m, job->calib.length) +
+                           through_bytes(job) + shared_bytes(job, s) +
+                           pith_route_work_bytes(m, job->calib.length) +
                            (s->reads ? pith_reads_bytes(s->reads, m, threads) : 0);
     if (fixed > limit)
         return pith_fail(err, PITH_LIMIT,

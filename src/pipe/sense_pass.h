@@ -89,5 +89,10 @@ enum pith_status pith_sense_hand_round(const struct pith_sense_pass *p, const st
 /* What tells of a gradient, the same everywhere. */
 enum pith_status pith_sense_digest_grad(const struct pith_sense_pass *p, unsigned slot,
                                         char hex[PITH_SHA256_HEX], struct pith_error *err);
+/* Whether a line of the journal has that hash. */
+bool pith_sense_same(const json_t *line, const char *key, const char *hex);
+/* Whether rank 0's guide is as the lines say, as far as they go; it then becomes everyone's. */
+enum pith_status pith_sense_guide_intact(const struct pith_sense_pass *p, bool *intact,
+                                         struct pith_error *err);
 
 #endif

@@ -282,3 +282,35 @@ enum pith_status pith_sense_digest_grad(const struct pith_sense_pass *p, unsigne
     }
     return pith_sha256_hex(of, sizeof of, hex) ? PITH_OK : pith_fail_nomem(err, "a digest");
 }
+
+bool pith_sense_same(const json_t *line, const char *key, const char *hex)
+{
+    const char *text = json_string_value(json_object_get(line, key));
+    return text && strcmp(text, hex) == 0;
+}
+
+static bool own_intact(const struct pith_sense_pass *p)
+{
+    const size_t turned = (size_t)p->there + 1;
+    char hex[PITH_SHA256_HEX];
+    for (uint32_t b = 0; p->s->guide && b < p->back; b++)
+        if (!pith_guide_hash(p->s->guide, p->there - 1 - b, hex) ||
+            !pith_sense_same(json_array_get(p->state.lines, turned + b), "guide", hex))
+            return false;
+    return true;
+}
+
+/* Rank 0's, which becomes everyone's. */
+enum pith_status pith_sense_guide_intact(const struct pith_sense_pass *p, bool *intact,
+                                         struct pith_error *err)
+{
+    *intact = !pith_ranks_first(p->s->ranks) || own_intact(p);
+    PITH_TRY(pith_ranks_share(p->s->ranks, 0, intact, sizeof *intact, err));
+    for (uint32_t b = 0; p->s->guide && *intact && b < p->back; b++) {
+        const uint32_t layer = p->there - 1 - b;
+        PITH_TRY(pith_ranks_share(p->s->ranks, 0, pith_guide_layer(p->s->guide, layer),
+                                  pith_guide_layer_floats(p->s->guide, layer) * sizeof(float),
+                                  err));
+    }
+    return PITH_OK;
+}

@@ -46,17 +46,23 @@ tried() { # RECIPE...: each on 1 to 4 ranks
         is_same "$kind, $r, $count ranks" "$work/one-$name" "$work/two-$name"
     done
 }
-recipes="rtn gptq awq fp8-static nvfp4 quarot sparsegpt squeezellm autoround qep gptaq"
+recipes="rtn gptq awq fp8-static nvfp4 quarot sparsegpt squeezellm autoround qep gptaq guided"
 [ -z "${PITH_TEST_ALL:-}" ] || recipes=$("$pith" recipes | awk '/^  [a-z]/ { print $1 }')
 count=1
 # shellcheck disable=SC2086
 tried ${RECIPES:-$recipes}
 python3 tests/cli/mini.py "$work/moe" qwen3_moe layers=2 hidden=128 ffn=256
 model=$work/moe
-[ -n "${PITH_TEST_ALL:-}" ] || recipes="rtn gptq w4a8 q4_k_m awq nvfp4"
+[ -n "${PITH_TEST_ALL:-}" ] || recipes="rtn gptq w4a8 q4_k_m awq nvfp4 guided"
 # shellcheck disable=SC2086
 tried ${RECIPES:-$recipes}
 model=$mini
+for odd in "qep --round qep:guided" "awq --seq-len 50" "squeezellm --round weighted:guided"; do # no whole pages; kinds of guides
+    # shellcheck disable=SC2086
+    { alone "$work/odd-one" -r $odd && ranks 3 "$work/odd-three" -r $odd; } || fail "$odd: $(cat "$work/stderr")"
+    is_same "$odd by 3 ranks" "$work/odd-one" "$work/odd-three"
+    rm -rf "$work/odd-one" "$work/odd-three"
+done
 
 alone "$work/whole" -r gptq || fail "one alone"
 # --- measuring ------------------------------------------------------------------------------------
@@ -90,6 +96,38 @@ reports compare 3 compare "$mini" "$work/whole" "$work/one-mini-rtn" --text "$wo
 reports "eval of tasks and prompts" 2 eval "$work/whole" --baseline "$mini" --tasks "$probe/tasks/order.jsonl" --task-limit 7 \
     --tasks "exact:$work/said.jsonl" --prompts "$work/prompts.txt"
 reports "compare of tasks" 4 compare "$mini" "$work/whole" "$work/one-mini-rtn" --tasks "$probe/tasks/order.jsonl" --task-limit 3
+
+cd "$work" || exit 1
+some="--calib-tokens 448 --seq-len 64"
+# shellcheck disable=SC2086
+{
+    reports sensitivity 3 sensitivity "$mini" $some
+    reports "sensitivity of a mixture" 2 sensitivity "$work/moe" $some
+    reports "sensitivity of what awq makes" 2 sensitivity "$mini" -r awq --seq-len 50 --calib-tokens 350 --try int4:g32
+    reports "sensitivity of a mixture that awq makes" 2 sensitivity "$work/moe" -r awq $some --try int4:g32
+}
+many="sensitivity $mini --calib-tokens 16384 --seq-len 64 --threads 1 --json"
+# shellcheck disable=SC2086
+"$pith" $many 2>"$work/stderr" | cut >"$work/alone"
+# shellcheck disable=SC2086
+mpirun -q -n 2 "$pith" $many >/dev/null 2>&1 &
+job=$!
+i=0
+until grep -q turned pith.sensitivity.partial/pith.journal 2>/dev/null || [ $i -ge 600 ]; do
+    sleep 0.05
+    i=$((i + 1))
+done
+pgrep -f "^$pith $many" | sed -n 1p | xargs -r kill -KILL
+wait $job
+[ -e pith.sensitivity.partial/pith.journal ] || fail "sensitivity was over before it was killed"
+# shellcheck disable=SC2086
+timeout 120 mpirun -q -n 3 "$pith" $many --resume 2>"$work/stderr" | cut >"$work/shared"
+if [ -s "$work/alone" ] && cmp -s "$work/alone" "$work/shared" && ! grep -q "done again" "$work/stderr"; then
+    pass "sensitivity of killed ranks, resumed by three"
+else
+    fail "sensitivity resumed by other ranks: $(cat "$work/stderr")"
+fi
+cd "$root" || exit 1
 
 # --- proving and converting -----------------------------------------------------------------------
 reports verify 3 verify "$work/whole" --against "$mini"
@@ -181,11 +219,18 @@ while [ $i -lt "${KILLS:-3}" ]; do
 done
 [ $wrong -eq 0 ] && pass "$deaths ranks killed, resumed by other numbers of ranks" || fail "$wrong of $i runs not resumed to the same bytes"
 
-# --- what is one rank's -----------------------------------------------------------------------------
+# --- grids that are found -------------------------------------------------------------------------
 base="--quiet --calib-tokens 512 --seq-len 64 --threads 1 --try int4:g32 --try int8:g32"
 alone "$work/auto-one" -r auto --budget 5.5 || fail "-r auto: $(cat "$work/stderr")"
 ranks 2 "$work/auto-two" -r auto --budget 5.5 || fail "-r auto by 2 ranks: $(cat "$work/stderr")"
-if cmp -s "$work/auto-one/model.safetensors" "$work/auto-two/model.safetensors"; then pass "-r auto"; else fail "-r auto by 2 ranks: other bytes"; fi
+is_same "-r auto" "$work/auto-one" "$work/auto-two"
+[ -e "$work/auto-two.auto" ] && fail "-r auto: its folder is still there"
+rm -rf "$work/a" "$work/b"
+run="$pith quantize $mini -o out -r auto --budget 5.5 $base"
+two "$run" "$run" || fail "-r auto on disks of their own: $(cat "$work/stderr")"
+is_same "-r auto on disks of their own" "$work/auto-one" "$work/a/out"
+[ -z "$(ls "$work/b")" ] || fail "a disk of its own is not cleared: $(ls "$work/b")"
+rm -rf "$work/a" "$work/b"
 
 # --- who speaks -----------------------------------------------------------------------------------
 timeout 60 mpirun -q -n 3 "$pith" inspect "$mini" --json >"$work/stdout" 2>"$work/stderr"
