@@ -243,8 +243,10 @@ void pith_recover_close(struct pith_recover_block *b)
 {
     const struct pith_layer_plan *l = b->block.plan;
     for (uint32_t i = 0; b->linear && i < l->linears; i++) {
-        if (b->linear[i].on) pith_trained_free(&b->linear[i].matrix);
-        pith_free(b->linear[i].values);
+        struct pith_recover_linear *t = &b->linear[i];
+        if (t->on) b->block.linear[i].w.quant = t->matrix.from; /* what the block owns */
+        if (t->on) pith_trained_free(&t->matrix);
+        pith_free(t->values);
     }
     for (uint32_t i = 0; b->bias && i < l->linears; i++) pith_free(b->bias[i]);
     for (uint32_t i = 0; b->vector && i < l->vectors; i++) pith_free(b->vector[i]);

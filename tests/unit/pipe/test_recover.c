@@ -6,6 +6,9 @@
 #include "unit/model/fixture.h"
 
 #include <math.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 enum { WINDOWS = 8, LENGTH = 24, HELD = 7 };
 
@@ -16,6 +19,17 @@ struct bench {
     struct pith_backend *backend;
     char *original, *made, *out;
 };
+
+/* Bytes that are not given back; 0 where nobody counts them. */
+static size_t heap_in_use(void)
+{
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+    const struct mallinfo2 m = mallinfo2();
+    return m.uordblks + m.hblkhd;
+#else
+    return 0;
+#endif
+}
 
 static void quantize(struct bench *b, const char *grid)
 {
@@ -217,6 +231,25 @@ static void gradients_equal_torch(void **state)
     bench_close(&b);
 }
 
+/* What steps take is given back, whole. */
+static void steps_keep_no_memory(void **state)
+{
+    (void)state;
+    struct pith_error err = {0};
+    struct bench b;
+    const struct pith_recover_rates rates = {0.01f, 0.3f, 0.01f, 1};
+    const size_t window = 0;
+    size_t used[2] = {0};
+    bench_open(&b, "llama_bias", "int4:channel:asym", "all", 1);
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t k = 0; k < 4; k++)
+            assert_ok(pith_recover_train(&b.r, &window, &rates, &err), err);
+        used[i] = heap_in_use();
+    }
+    assert_int_equal(used[0], used[1]);
+    bench_close(&b);
+}
+
 /* One window of eight, but of long texts no more than 8,192 tokens, and always some. */
 static void held_out_is_bounded(void **state)
 {
@@ -316,6 +349,7 @@ int main(void)
         cmocka_unit_test(gradients_of_heads_equal_differences),
         cmocka_unit_test(gradients_equal_torch),
         cmocka_unit_test(same_bits_for_any_thread_count),
+        cmocka_unit_test(steps_keep_no_memory),
         cmocka_unit_test(held_out_is_bounded),
         cmocka_unit_test(resumed_is_the_same),
         cmocka_unit_test(divergence_falls),
