@@ -1,5 +1,6 @@
 #include "base/ranks.h"
 
+#include "base/file.h"
 #include "base/link.h"
 #include "base/mem.h"
 
@@ -13,6 +14,7 @@ struct pith_ranks {
     const struct pith_link *link;
     struct pith_progress beat;
     unsigned own, count;
+    struct pith_rank_pace pace;
     bool failed; /* here or elsewhere: no message is on its way any more */
     enum pith_status status;
     struct pith_error why; /* as it was told */
@@ -120,12 +122,35 @@ static enum pith_status wait_for(struct pith_ranks *r, struct pith_flight *f,
     return s;
 }
 
+struct pith_rank_pace pith_ranks_pace(const struct pith_ranks *r)
+{
+    return r ? r->pace : (struct pith_rank_pace){0};
+}
+
+unsigned pith_ranks_slowest(const double *seconds, unsigned count, double *median)
+{
+    unsigned slowest = 0;
+    *median = 0;
+    for (unsigned i = 0; i < count; i++) {
+        unsigned below = 0; /* it, and equal ones before it, aside */
+        for (unsigned k = 0; k < count; k++)
+            below += seconds[k] < seconds[i] || (seconds[k] == seconds[i] && k < i);
+        if (below == (count - 1) / 2) *median = seconds[i];
+        if (seconds[i] > seconds[slowest]) slowest = i;
+    }
+    const double over = count ? seconds[slowest] - *median : 0;
+    return over > 0.5 * *median && over > 0.5 ? slowest : count;
+}
+
 static enum pith_status carry(struct pith_ranks *r, enum pith_flight_kind kind, unsigned rank,
                               void *data, size_t bytes, struct pith_error *err)
 {
     char *at = data;
     if (pith_ranks_alone(r) || bytes == 0) return PITH_OK;
     if (look(r)) return fail_told(r, err);
+    const double start = pith_clock();
+    if (kind == PITH_FLIGHT_IN || (kind == PITH_FLIGHT_ALL && rank != r->own))
+        r->pace.received += bytes;
     while (bytes > 0) {
         const size_t n = bytes < PITH_LINK_MOST ? bytes : PITH_LINK_MOST;
         struct pith_flight f = {{NULL}};
@@ -135,6 +160,7 @@ static enum pith_status carry(struct pith_ranks *r, enum pith_flight_kind kind, 
         at += n;
         bytes -= n;
     }
+    r->pace.waited += pith_clock() - start;
     return PITH_OK;
 }
 

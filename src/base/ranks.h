@@ -66,6 +66,17 @@ static inline size_t pith_ranks_from(const struct pith_ranks *r, unsigned rank, 
     return items / count * rank + (rank < items % count ? rank : items % count);
 }
 
+/* What this rank has waited for messages so far, and what came with them. */
+struct pith_rank_pace {
+    double waited;     /* seconds */
+    uint64_t received; /* bytes */
+};
+struct pith_rank_pace pith_ranks_pace(const struct pith_ranks *r);
+/* Of what ranks took for the same part of a run, seconds[count]: the one that took the most, when
+ * that is over half more than the median (of an even number, the lower) and over half a second
+ * more; else `count`. *median receives it. */
+unsigned pith_ranks_slowest(const double *seconds, unsigned count, double *median);
+
 /* Tells the others of a failure, once; s is handed through. PITH_OK, or a failure that came from
  * another rank, is not told. */
 enum pith_status pith_ranks_fail(struct pith_ranks *r, enum pith_status s,

@@ -190,13 +190,13 @@ static enum pith_status run_unit(struct pith_run *r, size_t index, struct pith_e
 enum pith_status pith_run_step(struct pith_run *r, const char *what, double effort,
                                struct pith_error *err)
 {
-    char text[96];
+    char text[160];
     uint64_t own, mapped;
     pith_memory_now(&own, &mapped);
     if (own > r->peak_anonymous) r->peak_anonymous = own;
     if (mapped > r->peak_mapped) r->peak_mapped = mapped;
-    snprintf(text, sizeof text, "block %zu of %u: %s", r->unit_now, r->job->model->shape.layers,
-             what);
+    snprintf(text, sizeof text, "block %zu of %u: %s%s", r->unit_now, r->job->model->shape.layers,
+             what, r->paces.note);
     r->work_done += effort;
     return pith_progress_step(&r->job->options->progress, text, r->work_done, r->work_total, err);
 }
@@ -244,7 +244,7 @@ static enum pith_status run_units(struct pith_run *r, struct pith_error *err)
     if (done > 0 || r->ranks) PITH_TRY(resume(r, &done, err));
     for (size_t i = 0; i < done; i++) pith_source_forget(json_array_get(r->journal.units, i));
     r->work_done = guiding + (done > 1 ? each * (double)(done - 1) : 0);
-    for (size_t i = done; i < total; i++) PITH_TRY(run_unit(r, i, err));
+    for (size_t i = done; i < total; i++) PITH_TRY(pith_pace_unit(r, i, run_unit, err));
     PITH_TRY(wait_finish(r, err));
     return pith_run_writes(r) ? pith_reread(r, err) : PITH_OK;
 }
@@ -367,6 +367,7 @@ static void close_run(struct pith_run *r, enum pith_status s, struct pith_error 
     pith_place_leave(r, s, err);
     pith_dir_unlock(r->out.lock);
     json_decref(r->journal.units);
+    pith_pace_free(r);
 }
 
 static enum pith_status run_job(const struct pith_job *job, double started, json_t **report,

@@ -15,6 +15,12 @@
 #include "pipe/output.h"
 #include "pipe/ranks.h"
 
+/* Of several ranks, [ranks]: seconds at work, and bytes that came; NULL: there is one. */
+struct pith_paces {
+    double *busy, *received;
+    char note[64]; /* for the listener: which was slow in the unit before, or "" */
+};
+
 struct pith_run {
     const struct pith_job *job;
     struct pith_ranks *ranks; /* that share the work; NULL: this one alone does it */
@@ -28,6 +34,7 @@ struct pith_run {
     struct pith_phases phases;
     double started;
     double work_done, work_total;
+    struct pith_paces paces;
     uint64_t peak_anonymous, peak_mapped; /* bytes, as seen at each step */
 };
 
@@ -60,6 +67,15 @@ enum pith_status pith_convert_linears(struct pith_run *r, const struct pith_choi
 /* run.c: tells the listener that `effort` more steps are done, and looks at the memory in use. */
 enum pith_status pith_run_step(struct pith_run *r, const char *what, double effort,
                                struct pith_error *err);
+/* pace.c: one unit of the work, with several ranks told apart: one that takes much longer
+ * than the others is named with the steps of the next. */
+enum pith_status pith_pace_unit(struct pith_run *r, size_t unit,
+                                enum pith_status (*run)(struct pith_run *, size_t,
+                                                        struct pith_error *),
+                                struct pith_error *err);
+/* pace.c: adds "rank_busy_seconds" and "rank_bytes_received" to a report; false: no memory. */
+bool pith_pace_report(const struct pith_run *r, json_t *j);
+void pith_pace_free(struct pith_run *r);
 /* outer.c: everything outside the blocks: embedding, final norm, head. Appends its account. */
 enum pith_status pith_run_outer(struct pith_run *r, json_t *tensors, struct pith_error *err);
 /* block.c: does one block and appends its account to *unit: "linears", "transforms", "tensors".

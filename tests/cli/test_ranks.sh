@@ -194,6 +194,18 @@ said "a rank whose disk is full is named" "rank 1: .*pith.acts"
 two "$run --resume" "$run --resume" || fail "after the full disk: $(cat "$work/stderr")"
 is_same "resumed after the full disk" "$work/whole" "$work/a/out"
 
+# --- a slow one -----------------------------------------------------------------------------------
+tokens=2048 # all of it in less time than lines of progress are apart
+[ -z "${PITH_TEST_ALL:-}" ] || tokens=16384
+slow="$pith quantize $mini -o $work/slow -r gptq --calib-tokens $tokens --seq-len 64 --threads 1"
+# shellcheck disable=SC2086
+timeout 300 mpirun -q -n 1 $slow : -n 1 $slow --cpu scalar : -n 1 $slow >/dev/null 2>"$work/stderr" || fail "a slow rank: $(cat "$work/stderr")"
+[ -z "${PITH_TEST_ALL:-}" ] || if grep -q "rank 1 is slow" "$work/stderr"; then pass "a slow rank is named"; else fail "a slow rank is not named: $(cat "$work/stderr")"; fi
+is_listed=$(python3 -c 'import json, sys; t = json.load(open(sys.argv[1]))["timing"]; b = t["rank_busy_seconds"]; print(len(b) == 3 and b[1] == max(b) and min(t["rank_bytes_received"]) > 0)' "$work/slow/pith.json")
+if [ "$is_listed" = True ]; then pass "what ranks worked and received is in the account"; else fail "the account of ranks"; fi
+
+kills=${KILLS:-3}
+[ -z "${PITH_TEST_ALL:-}" ] || kills=${KILLS:-20}
 # --- one is killed, and others go on --------------------------------------------------------------
 base="--quiet --calib-tokens 4096 --seq-len 64 --threads 1"
 alone "$work/long" -r gptq || fail "one alone"
@@ -203,13 +215,13 @@ took=$((($(date +%s%N) - start) / 1000000))
 i=0
 deaths=0
 wrong=0
-while [ $i -lt "${KILLS:-3}" ]; do
+while [ $i -lt "$kills" ]; do
     i=$((i + 1))
     rm -rf "$work/out" "$work/out.partial"
     # shellcheck disable=SC2086
     mpirun -q -n 2 "$pith" quantize "$mini" -o "$work/out" -r gptq $base >/dev/null 2>"$work/stderr" &
     job=$!
-    sleep "$(awk -v ms="$took" -v i=$i -v n="${KILLS:-3}" 'BEGIN { print (0.3 + 0.6 * i / n) * ms / 1000 }')"
+    sleep "$(awk -v ms="$took" -v i=$i -v n="$kills" 'BEGIN { print (0.3 + 0.6 * i / n) * ms / 1000 }')"
     victim=$(pgrep -f "^$pith quantize $mini -o $work/out " | sed -n "$((i % 2 + 1))p")
     [ -n "$victim" ] && kill -KILL "$victim" 2>/dev/null && deaths=$((deaths + 1))
     wait $job

@@ -42,12 +42,33 @@ static void test_no_object(void **state)
     assert_non_null(strstr(err.text, "/nowhere/libpith_mpi.so"));
 }
 
+static void test_slowest(void **state)
+{
+    (void)state;
+    static const struct {
+        double seconds[4];
+        unsigned count, slowest;
+        double median;
+    } row[] = {
+        {{1, 1, 1, 1}, 4, 4, 1},     {{1, 1.6, 1, 1}, 4, 1, 1},  {{1, 1.4, 1, 1}, 4, 4, 1},
+        {{2, 1}, 2, 0, 1},           {{3, 9, 4}, 3, 1, 4},       {{0.1, 0.5, 0.1}, 3, 3, 0.1},
+        {{5, 5, 1, 1}, 4, 0, 1},     {{0}, 1, 1, 0},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        double median;
+        assert_int_equal(pith_ranks_slowest(row[i].seconds, row[i].count, &median),
+                         row[i].slowest);
+        assert_true(median == row[i].median);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_alone),
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_no_object),
+        cmocka_unit_test(test_slowest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
