@@ -22,7 +22,8 @@ static enum pith_status share_paces(struct pith_run *r, double *now, struct pith
     r->paces.note[0] = '\0';
     if (slow < count)
         (void)snprintf(r->paces.note, sizeof r->paces.note,
-                       ", rank %u is slow: %.1f s a block, others %.1f s", slow, busy[slow], median);
+                       ", rank %u is slow: %.1f s a block, others %.1f s", slow, busy[slow],
+                       median);
     return PITH_OK;
 }
 
