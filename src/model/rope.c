@@ -373,3 +373,15 @@ void pith_rope_table(const double *inv_freq, size_t half, double factor, size_t 
         }
     }
 }
+
+void pith_rope_back(size_t dim, bool adjacent, const float *cos, const float *sin, float back,
+                    float *x)
+{
+    const size_t half = dim / 2;
+    for (size_t i = 0; i < half; i++) {
+        const size_t a = adjacent ? 2 * i : i, b = adjacent ? 2 * i + 1 : i + half;
+        const float u = x[a], v = x[b];
+        x[a] = (u * cos[i] + v * sin[i]) * back;
+        x[b] = (v * cos[i] - u * sin[i]) * back;
+    }
+}

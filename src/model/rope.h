@@ -21,4 +21,10 @@ bool pith_rope_has_kind(const json_t *config, const char *kind);
 void pith_rope_table(const double *inv_freq, size_t half, double factor, size_t start, size_t n,
                      float *cos_out, float *sin_out);
 
+/* What pith_rope_part() of backend/layer.h does to one head, the other way round: elements of x in
+ * pairs as told there, by the cos and sin [dim / 2] of its position, then times `back`: 1 for what
+ * is the transpose of a turn, 1 / factor^2 for its inverse. */
+void pith_rope_back(size_t dim, bool adjacent, const float *cos, const float *sin, float back,
+                    float *x);
+
 #endif

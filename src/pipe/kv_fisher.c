@@ -94,15 +94,8 @@ static void find_angles(const struct pass *p, const struct pith_node *node, size
 /* The gradient with respect to a key before its turn: the transpose of what turned it. */
 static void turn_back(const struct pith_node *node, const struct angles *t, float *d)
 {
-    const size_t half = node->u.rope.dim / 2;
-    d += node->u.rope.offset;
-    for (size_t i = 0; i < half; i++) {
-        const size_t a = node->u.rope.adjacent ? 2 * i : i,
-                     b = node->u.rope.adjacent ? 2 * i + 1 : i + half;
-        const float u = d[a], v = d[b];
-        d[a] = u * t->cos[i] + v * t->sin[i];
-        d[b] = v * t->cos[i] - u * t->sin[i];
-    }
+    pith_rope_back(node->u.rope.dim, node->u.rope.adjacent, t->cos, t->sin, 1.0f,
+                   d + node->u.rope.offset);
 }
 
 static void hear(void *ctx, const struct pith_tape_read *read)

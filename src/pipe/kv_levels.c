@@ -62,16 +62,9 @@ static enum pith_status read_windows(struct survey *s, struct pith_error *err)
 static void turn_back(const struct layer *l, const struct pith_node *turn, float back, size_t row,
                       float *x)
 {
-    const size_t half = turn->u.rope.dim / 2;
-    x += turn->u.rope.offset;
-    for (size_t i = 0; i < half; i++) {
-        const size_t a = turn->u.rope.adjacent ? 2 * i : i,
-                     b = turn->u.rope.adjacent ? 2 * i + 1 : i + half;
-        const float cos = l->cos[row * half + i], sin = l->sin[row * half + i];
-        const float u = x[a], v = x[b];
-        x[a] = (u * cos + v * sin) * back;
-        x[b] = (v * cos - u * sin) * back;
-    }
+    const size_t at = row * (turn->u.rope.dim / 2);
+    pith_rope_back(turn->u.rope.dim, turn->u.rope.adjacent, l->cos + at, l->sin + at, back,
+                   x + turn->u.rope.offset);
 }
 
 static enum pith_status open_layer(const struct survey *s, const struct pith_layer_plan *plan,

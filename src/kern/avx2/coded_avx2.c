@@ -185,8 +185,6 @@ INLINE v16 fold_back(enum pith_code_kind kind, v16 x)
 
 INLINE float fold_unit(enum pith_code_kind kind, const v16_how *how)
 {
-    if (kind == PITH_CODE_E4M3) return 0x1p120f;
-    if (kind == PITH_CODE_E5M2) return 0x1p112f;
     return kind == PITH_CODE_LEVELS ? how->unit : 1.0f;
 }
 
@@ -207,24 +205,40 @@ INLINE __m256i eight_bytes(const uint8_t *p)
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
 }
 
-/* FP8 where a float has exponent and mantissa. */
-INLINE __m256 eight_of_fp8(const uint8_t *p, int up, int mask)
+/* FP8: exponent and mantissa where a float has them, the former moved by `bias`, but for the first
+ * numbers, which are few: a float with a code's bits in place would be subnormal there, and
+ * processors take a hundred times as long over those. */
+INLINE __m256 eight_of_fp8(const uint8_t *p, int up, int bias, int few, __m256 first)
 {
     const __m256i w = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
-    return _mm256_castsi256_ps(_mm256_and_si256(_mm256_slli_epi32(w, up), _mm256_set1_epi32(mask)));
+    const __m256i size = _mm256_and_si256(w, _mm256_set1_epi32(0x7f));
+    const __m256i many =
+        _mm256_add_epi32(_mm256_slli_epi32(size, up), _mm256_set1_epi32(bias << 23));
+    const __m256 is_few = _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(few), size));
+    const __m256 all = _mm256_blendv_ps(_mm256_castsi256_ps(many),
+                                        _mm256_permutevar8x32_ps(first, w), is_few);
+    const __m256i sign = _mm256_and_si256(w, _mm256_set1_epi32(INT32_MIN));
+    return _mm256_or_ps(all, _mm256_castsi256_ps(sign));
+}
+INLINE __m256 eight_of_e4m3(const uint8_t *p)
+{
+    return eight_of_fp8(p, 20, 120, 8,
+                        _mm256_setr_ps(0, 0x1p-9f, 0x1p-8f, 0x1.8p-8f, 0x1p-7f, 0x1.4p-7f,
+                                       0x1.8p-7f, 0x1.cp-7f));
+}
+INLINE __m256 eight_of_e5m2(const uint8_t *p)
+{
+    return eight_of_fp8(p, 21, 112, 4,
+                        _mm256_setr_ps(0, 0x1p-16f, 0x1p-15f, 0x1.8p-15f, 0, 0, 0, 0));
 }
 
 INLINE v16 folded(enum pith_code_kind kind, const uint8_t *p, const v16_how *how,
                   const struct coded_scale *s)
 {
     if (kind == PITH_CODE_E4M3)
-        return v16_mul(
-            (v16){eight_of_fp8(p, 20, (int)0x87f00000), eight_of_fp8(p + 8, 20, (int)0x87f00000)},
-            s->scale);
+        return v16_mul((v16){eight_of_e4m3(p), eight_of_e4m3(p + 8)}, s->scale);
     if (kind == PITH_CODE_E5M2)
-        return v16_mul(
-            (v16){eight_of_fp8(p, 21, (int)0x8fe00000), eight_of_fp8(p + 8, 21, (int)0x8fe00000)},
-            s->scale);
+        return v16_mul((v16){eight_of_e5m2(p), eight_of_e5m2(p + 8)}, s->scale);
     if (kind == PITH_CODE_LEVELS)
         return v16_mul(from_signed(_mm_shuffle_epi8(how->table, spread(p))), s->scale);
     if (kind == PITH_CODE_U2) {

@@ -114,26 +114,44 @@ struct pair {
     __m512 a, b;
 };
 
-/* FP8 of the lower and the upper halves of words that repeat the sign. */
-INLINE struct pair words_to_fp8(__m512i w, int low, int high, int mask)
+/* 32 codes of FP8 as bfloat16, which has all its numbers: given without signs, exponents in place
+ * and moved to its own, but for the first, which are few. A float with the code's bits in place
+ * would be subnormal there, and processors take a hundred times as long over those. */
+INLINE __m512i words_of_fp8(__m512i w, __m512i many, short few, __m512i first)
 {
-    const __m512i m = _mm512_set1_epi32(mask);
-    return (struct pair){
-        _mm512_castsi512_ps(_mm512_and_si512(_mm512_slli_epi32(w, (unsigned)low), m)),
-        _mm512_castsi512_ps(_mm512_and_si512(_mm512_slli_epi32(w, (unsigned)high), m))};
+    const __mmask32 is_few = _mm512_cmplt_epi16_mask(many, _mm512_set1_epi16(few));
+    const __m512i all = _mm512_mask_permutexvar_epi16(many, is_few, w, first);
+    return _mm512_or_si512(all, _mm512_and_si512(w, _mm512_set1_epi16((short)0x8000)));
 }
 
-/* 32 codes' numbers: of FP8 those of even codes and those of odd ones, 2^-120 (E5M2: 2^-112) of
- * what they stand for; else sixteen and sixteen, of bytes the codes themselves. */
+/* Those of even codes and those of odd ones, of words that repeat the sign. */
+INLINE struct pair words_to_fp8(enum pith_code_kind kind, __m512i w)
+{
+    const __m512i e4m3 = _mm512_castsi128_si512(
+        _mm_setr_epi16(0, 0x3b00, 0x3b80, 0x3bc0, 0x3c00, 0x3c20, 0x3c40, 0x3c60));
+    const __m512i e5m2 =
+        _mm512_castsi128_si512(_mm_setr_epi16(0, 0x3780, 0x3800, 0x3840, 0, 0, 0, 0));
+    const __m512i size = _mm512_and_si512(w, _mm512_set1_epi16(0x7f));
+    const __m512i x =
+        kind == PITH_CODE_E4M3
+            ? words_of_fp8(
+                  w, _mm512_add_epi16(_mm512_slli_epi16(size, 4), _mm512_set1_epi16(0x3c00)),
+                  0x3c80, e4m3)
+            : words_of_fp8(
+                  w, _mm512_add_epi16(_mm512_slli_epi16(size, 5), _mm512_set1_epi16(0x3800)),
+                  0x3880, e5m2);
+    return (struct pair){_mm512_castsi512_ps(_mm512_slli_epi32(x, 16)),
+                         _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32(~0xffff)))};
+}
+
+/* 32 codes' numbers: of FP8 those of even codes and those of odd ones; else sixteen and sixteen, of
+ * bytes the codes themselves. */
 INLINE struct pair two_numbers(enum pith_code_kind kind, const uint8_t *p, const struct how *h)
 {
     const size_t half = sixteen_codes(kind, h->bits);
-    if (is_fp8(kind)) {
-        const __m512i w =
-            _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)p));
-        return kind == PITH_CODE_E4M3 ? words_to_fp8(w, 20, 4, (int)0x87f00000)
-                                      : words_to_fp8(w, 21, 5, (int)0x8fe00000);
-    }
+    if (is_fp8(kind))
+        return words_to_fp8(
+            kind, _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)p)));
     if (is_byte(kind)) {
         const __m128i *at = (const __m128i *)(const void *)p;
         return (struct pair){_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(at))),
@@ -201,14 +219,6 @@ INLINE __m512 folded_less(enum pith_code_kind kind, const struct pith_coded *k, 
                                         : _mm512_set1_ps(middle_of(kind)));
 }
 
-/* What FP8 in the place of a float is too small by; else 1. */
-INLINE __m512 unit_of(enum pith_code_kind kind)
-{
-    return _mm512_set1_ps(kind == PITH_CODE_E4M3 ? 0x1p120f
-                          : kind == PITH_CODE_E5M2 ? 0x1p112f
-                                                   : 1.0f);
-}
-
 /* Of 32 keys, from the lists' index on. */
 INLINE void key_scales(enum pith_code_kind kind, enum beside beside, const struct pith_coded *k,
                        size_t i, struct scales s[2])
@@ -220,10 +230,6 @@ INLINE void key_scales(enum pith_code_kind kind, enum beside beside, const struc
         y = (struct pair){_mm512_loadu_ps(list + i), _mm512_loadu_ps(list + i + PITH_LANES)};
     if (beside == FOLDED)
         y = (struct pair){folded_less(kind, k, i, x.a), folded_less(kind, k, i + PITH_LANES, x.b)};
-    if (is_fp8(kind)) {
-        x.a = _mm512_mul_ps(x.a, unit_of(kind));
-        x.b = _mm512_mul_ps(x.b, unit_of(kind));
-    }
     x = two_by_turns(kind, x);
     y = two_by_turns(kind, y);
     s[0] = (struct scales){x.a, y.a};
@@ -240,7 +246,6 @@ INLINE struct scales value_scales(enum pith_code_kind kind, enum beside beside,
     if (beside == FOLDED && v->offset) s.beside = _mm512_set1_ps(-v->offset[i]);
     if (beside == FOLDED && !v->offset)
         s.beside = _mm512_mul_ps(s.scale, _mm512_set1_ps(v->zero ? v->zero[i] : middle_of(kind)));
-    if (is_fp8(kind)) s.scale = _mm512_mul_ps(s.scale, unit_of(kind));
     return s;
 }
 

@@ -5,16 +5,16 @@
 #include "unit/model/arch_case.h"
 
 /* Everything from a folder to a drawn token, by the calling thread alone. */
-static enum pith_status run_session(struct pith_model *m, struct pith_backend *b, float *logits,
-                                    struct pith_error *err)
+static enum pith_status run_session(struct pith_model *m, struct pith_backend *b, const char *kv,
+                                    float *logits, struct pith_error *err)
 {
     struct pith_session s;
     struct pith_sampler sampler;
     float x[3 * 64];
     static const int32_t ids[] = {3, 1, 4};
     static const struct pith_sampling how = {1, 5, 1, 1, 0, 0};
-    const struct pith_session_options options = {
-        .capacity = 8, .chunk = 2, .kv = pith_kv_floats(PITH_BF16)};
+    struct pith_session_options options = {.capacity = 8, .chunk = 2};
+    PITH_TRY(pith_kv_parse(kv, PITH_BF16, m, &options.kv, err));
     PITH_TRY(pith_session_init(&s, m, b, &options, err));
     enum pith_status status = pith_session_append(&s, ids, 3, x, err);
     if (status == PITH_OK) status = pith_model_logits(m, b, x, 3, logits, err);
@@ -28,7 +28,7 @@ static enum pith_status run_session(struct pith_model *m, struct pith_backend *b
 }
 
 struct place {
-    const char *dir;
+    const char *dir, *kv;
     struct pith_backend *backend;
 };
 
@@ -42,19 +42,19 @@ static enum pith_status open_and_run(void *ctx, struct pith_error *err)
     enum pith_status s = pith_block_load(m, 1, PITH_LOAD_FLOAT, &block, err);
     if (s == PITH_OK) pith_block_free(&block);
     if (s == PITH_OK) s = pith_model_load_blocks(m, NULL, err);
-    if (s == PITH_OK) s = run_session(m, at->backend, logits, err);
+    if (s == PITH_OK) s = run_session(m, at->backend, at->kv, logits, err);
     pith_model_close(m);
     return s;
 }
 
 /* The folder is removed. */
-static void fail_every_request(const char *name, char *dir)
+static void fail_every_request(const char *name, char *dir, const char *kv)
 {
     struct pith_error err = {0};
-    struct place at = {.dir = dir};
+    struct place at = {.dir = dir, .kv = kv};
     assert_ok(pith_backend_new(NULL, PITH_CPU_ALL, &at.backend, &err), err);
     const long n = fail_each_request(open_and_run, &at, false);
-    print_message("%s: %ld of %ld requests failed\n", name, n, atomic_load(&requests));
+    print_message("%s, %s: %ld of %ld requests failed\n", name, kv, n, atomic_load(&requests));
     assert_true(!PITH_REQUESTS || n > 19); /* a sanitizer's allocator never fails */
     pith_backend_free(at.backend);
     folder_remove(dir);
@@ -63,13 +63,26 @@ static void fail_every_request(const char *name, char *dir)
 static void every_request_may_fail(void **state)
 {
     (void)state;
-    fail_every_request("qwen3_bias_tied", golden_folder("qwen3_bias_tied"));
-    fail_every_request("llama_bf16", golden_folder("llama_bf16"));
-    fail_every_request("gemma4_small", arch_folder("gemma4_small"));
+    fail_every_request("qwen3_bias_tied", golden_folder("qwen3_bias_tied"), "bf16");
+    fail_every_request("llama_bf16", golden_folder("llama_bf16"), "bf16");
+    fail_every_request("gemma4_small", arch_folder("gemma4_small"), "bf16");
+}
+
+/* Pages of codes, alone and with some positions in floats beside them. */
+static void so_it_may_with_packed_caches(void **state)
+{
+    (void)state;
+    static const char *const caches[] = {"f16",   "int8:token", "k=fp8_e4m3:token,v=int4:g4:asym",
+                                         "kivi4", "turbo3",     "int4:token,sink=1,recent=1"};
+    for (size_t i = 0; i < PITH_COUNT(caches); i++)
+        fail_every_request("llama_bf16", golden_folder("llama_bf16"), caches[i]);
+    fail_every_request("deepseek_v3", arch_folder("deepseek_v3"), "int8:token,recent=1");
+    fail_every_request("qwen3_next", arch_folder("qwen3_next"), "int4:token,state=fp8_e4m3");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_request_may_fail)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_request_may_fail),
+                                       cmocka_unit_test(so_it_may_with_packed_caches)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
