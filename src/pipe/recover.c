@@ -131,12 +131,6 @@ static enum pith_status measure(struct pith_recover *r, struct pith_error *err)
     return PITH_OK;
 }
 
-static void see_memory(struct pith_recover *r)
-{
-    const uint64_t now = pith_memory_anonymous();
-    if (now > r->peak) r->peak = now;
-}
-
 static enum pith_status one_step(struct pith_recover *r, struct order *o, size_t *windows,
                                  struct pith_error *err)
 {
@@ -148,7 +142,6 @@ static enum pith_status one_step(struct pith_recover *r, struct order *o, size_t
     pick(r, o, windows);
     PITH_TRY(pith_recover_train(r, windows, &rates, err));
     r->step++;
-    see_memory(r);
     const bool look = r->step % every(r) == 0 || is_done(r);
     if (look) PITH_TRY(measure(r, err));
     if (look || pith_clock() - r->saved > SAVED_SECONDS) return pith_recover_save(r, err);

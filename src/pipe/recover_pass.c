@@ -213,6 +213,12 @@ static enum pith_status go_there(struct pith_recover *r, float *p, const size_t 
     return PITH_OK;
 }
 
+static void see_memory(struct pith_recover *r)
+{
+    const uint64_t now = pith_memory_anonymous();
+    if (now > r->peak) r->peak = now;
+}
+
 /* A block of a step, back; its output of the way there is scratch by then. */
 static enum pith_status back_block(struct pith_recover *r, uint32_t layer,
                                    const struct pith_recover_rates *rates, struct pith_error *err)
@@ -234,6 +240,7 @@ static enum pith_status back_block(struct pith_recover *r, uint32_t layer,
                                                     .bias = b.bias});
     }
     if (s == PITH_OK) pith_recover_step_block(r, layer, &b, rates);
+    see_memory(r); /* while most of it is there */
     pith_recover_close(&b);
     return s;
 }
