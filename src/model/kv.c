@@ -379,6 +379,7 @@ static void clear(struct pith_kv *kv)
     memset(kv->plain_bytes, 0, kv->layers * sizeof *kv->plain_bytes);
     memset(kv->group_of, 0, kv->layers * sizeof *kv->group_of);
     memset(kv->reached, 0, (size_t)kv->sequences * kv->layers * sizeof *kv->reached);
+    if (kv->code) memset(kv->code, 0, (size_t)kv->layers * 2 * sizeof *kv->code);
     for (int i = 0; i < PITH_KV_GROUPS; i++) {
         struct pith_kv_group *g = &kv->group[i];
         g->unused = g->pages;
