@@ -37,8 +37,8 @@ struct settings {
         "KV-cache format recorded in the checkpoint, with its scales: fp8_e4m3, or none "          \
         "(default: the recipe's)")                                                                 \
     ROW(round, "NAME",                                                                             \
-        "nearest, weighted, gptq, gptaq, qep, each but the first with or without :guided, or "     \
-        "learned (default: the recipe's)")
+        "nearest, weighted, gptq, gptaq, qep, each but the first with or without :guided; "        \
+        "gptq:kron, qep:kron; or learned (default: the recipe's)")
 
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {

@@ -1,18 +1,21 @@
 #include "calib/guide.h"
 
+#include "base/arena.h"
+
+#include <math.h>
 #include <string.h>
 
 /* --- where it lies ---------------------------------------------------------------------------- */
 
 /* Of a layer: linears that all tokens reach; the linears of an expert, 0 without any. */
 struct counts {
-    uint32_t first, each, experts, dense;
+    uint32_t linears, first, each, experts, dense;
 };
 
 static struct counts counts_of(const struct pith_guide *g, const struct pith_layer_plan *l)
 {
     const struct pith_node *node = pith_plan_experts(l);
-    struct counts c = {.first = l->linears, .dense = l->linears};
+    struct counts c = {.linears = l->linears, .first = l->linears, .dense = l->linears};
     if (!node) return c;
     c.first = node->u.experts.first;
     c.each = node->u.experts.each;
@@ -21,11 +24,33 @@ static struct counts counts_of(const struct pith_guide *g, const struct pith_lay
     return c;
 }
 
+/* What is felt of outputs one by one. */
+static uint64_t squares_floats(const struct pith_guide *g, const struct counts *c)
+{
+    const uint64_t taken = c->each ? g->model->plans.taken : 0;
+    return (uint64_t)g->tokens * ((uint64_t)g->groups * (c->dense + taken * c->each) + taken);
+}
+
+/* Of pairs, for the linears before that one. */
+static uint64_t outputs_floats(const struct pith_guide *g, uint32_t layer, uint32_t linear)
+{
+    const struct pith_layer_plan *l = pith_plan(&g->model->plans, layer);
+    uint64_t floats = 0;
+    for (uint32_t i = 0; g->block && i < linear; i++)
+        floats += pith_outputs_at(l->linear[i].rows, g->block, l->linear[i].rows);
+    return floats;
+}
+
 uint64_t pith_guide_layer_floats(const struct pith_guide *g, uint32_t layer)
 {
     const struct counts c = counts_of(g, pith_plan(&g->model->plans, layer));
-    const uint64_t taken = c.each ? g->model->plans.taken : 0;
-    return (uint64_t)g->tokens * ((uint64_t)g->groups * (c.dense + taken * c.each) + taken);
+    return squares_floats(g, &c) + outputs_floats(g, layer, c.linears);
+}
+
+float *pith_guide_outputs(const struct pith_guide *g, uint32_t layer, uint32_t linear)
+{
+    const struct counts c = counts_of(g, pith_plan(&g->model->plans, layer));
+    return pith_guide_layer(g, layer) + squares_floats(g, &c) + outputs_floats(g, layer, linear);
 }
 
 uint64_t pith_guide_floats(const struct pith_guide *g, uint32_t layer)
@@ -105,6 +130,42 @@ static void square_row(void *ctx, size_t i, unsigned thread)
     }
 }
 
+struct pairing {
+    const struct pith_tape_gave *gave;
+    size_t first, n; /* of outputs */
+    float *to;       /* [tokens][n] */
+};
+
+/* A token's gradients of a block of outputs, times the norm of what the linear read. */
+static void pair_row(void *ctx, size_t i, unsigned thread)
+{
+    const struct pairing *p = ctx;
+    const float *x = p->gave->x + i * p->gave->cols, *d = p->gave->d + i * p->gave->rows + p->first;
+    double squares = 0;
+    (void)thread;
+    for (size_t j = 0; j < p->gave->cols; j++) squares += (double)x[j] * (double)x[j];
+    const float by = (float)sqrt(squares);
+    for (size_t j = 0; j < p->n; j++) p->to[i * p->n + j] = d[j] * by;
+}
+
+static void add_pairs(const struct pith_guide *g, uint32_t layer, const struct pith_tape_gave *gave)
+{
+    float *to = pith_guide_outputs(g, layer, gave->linear);
+    struct pairing p = {.gave = gave, .to = g->scratch};
+    const uint32_t rows = (uint32_t)gave->rows;
+    for (; p.first < rows; p.first += g->block) {
+        p.n = rows - p.first < g->block ? rows - p.first : g->block;
+        pith_pool_run(pith_backend_pool(g->backend), gave->n, pair_row, &p);
+        pith_syrk(g->backend, to + pith_outputs_at(rows, g->block, (uint32_t)p.first), p.n,
+                  g->scratch, gave->n, 1.0f / (float)g->tokens);
+    }
+}
+
+uint64_t pith_guide_scratch(const struct pith_guide *g, size_t length)
+{
+    return pith_times_bytes((uint64_t)g->block * sizeof(float), length);
+}
+
 void pith_guide_gave(void *ctx, const struct pith_tape_gave *gave)
 {
     const struct pith_guide_window *w = ctx;
@@ -116,6 +177,7 @@ void pith_guide_gave(void *ctx, const struct pith_tape_gave *gave)
                          .stride = g->tokens * each,
                          .groups = g->groups};
     pith_pool_run(pith_backend_pool(g->backend), gave->n, square_row, &q);
+    if (g->block) add_pairs(g, w->layer, gave);
 }
 
 /* So many lists of `each` floats a token, one after the other. */

@@ -5,7 +5,8 @@
  *
  * It lies in a file of floats, layer by layer: for each linear that all tokens reach
  * [groups][tokens], then, of a mixture, which experts a token took, [tokens][taken], and for each
- * linear of an expert [groups][tokens][taken]. Memory stays that of the pages in use. */
+ * linear of an expert [groups][tokens][taken]; then, where they are asked for, what is felt of
+ * pairs of each linear's outputs (struct pith_stats). Memory stays that of the pages in use. */
 #ifndef PITH_CALIB_GUIDE_H
 #define PITH_CALIB_GUIDE_H
 
@@ -20,7 +21,9 @@ struct pith_guide {
     struct pith_backend *backend;
     const struct pith_model *model; /* as it was: the loss is the original's */
     uint32_t groups;                /* of a linear's rows; the last may have a row more */
+    uint32_t block; /* PITH_NEED_OUTPUTS: outputs that are felt together; 0: none are */
     size_t tokens;
+    float *scratch; /* with them [pith_guide_scratch()], where they are written */
     float *data; /* [pith_guide_floats()], mapped */
 };
 
@@ -39,6 +42,11 @@ struct pith_guided {
 
 /* Of what is there for a layer; false without memory. */
 bool pith_guide_hash(const struct pith_guide *g, uint32_t layer, char hex[PITH_SHA256_HEX]);
+
+/* Bytes of scratch for windows of so many tokens. */
+uint64_t pith_guide_scratch(const struct pith_guide *g, size_t length);
+/* PITH_NEED_OUTPUTS of a linear. */
+float *pith_guide_outputs(const struct pith_guide *g, uint32_t layer, uint32_t linear);
 
 /* A window of tokens on its way back through a layer. */
 struct pith_guide_window {

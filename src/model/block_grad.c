@@ -463,8 +463,13 @@ void pith_tape_to_weights(struct pith_tape_backward *k, const struct pith_tape_r
     if (k->g->gave)
         k->g->gave(
             k->g->gave_ctx,
-            &(struct pith_tape_gave){
-                .linear = r->linear, .n = r->n, .rows = rows, .d = r->dy, .place = r->place});
+            &(struct pith_tape_gave){.linear = r->linear,
+                                     .n = r->n,
+                                     .rows = rows,
+                                     .d = r->dy,
+                                     .x = read_as(k->t, r, cols),
+                                     .cols = cols,
+                                     .place = r->place});
     pith_tape_to_bias(k, r);
     if (!k->g->w[r->linear]) return;
     pith_gemm(k->t->backend, &(struct pith_gemm){.m = rows,

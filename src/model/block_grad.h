@@ -119,6 +119,8 @@ struct pith_tape_gave {
     uint32_t linear;
     size_t n, rows;
     const float *d;
+    const float *x; /* [n][cols], what it read */
+    size_t cols;
     const uint32_t *place; /* NULL: no expert's */
 };
 

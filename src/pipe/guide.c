@@ -18,6 +18,10 @@ struct pith_guide pith_guiding_plan(const struct pith_job *job)
     return (struct pith_guide){.backend = job->backend,
                                .model = job->model,
                                .groups = job->recipe.round_options.row_groups,
+                               .block = job->needs_round & PITH_NEED_OUTPUTS
+                                            ? pith_output_block(
+                                                  job->recipe.round_options.output_block)
+                                            : 0,
                                .tokens = job->calib.windows * job->calib.length};
 }
 
@@ -45,12 +49,19 @@ enum pith_status pith_guiding_open(struct pith_run *r, struct pith_error *err)
     pith_free(path);
     if (s != PITH_OK) return s;
     g->guide.data = g->file.data;
+    if (g->guide.block) {
+        g->guide.scratch =
+            pith_alloc_aligned(pith_guide_scratch(&g->guide, job->calib.length), 1);
+        if (!g->guide.scratch) return pith_fail_nomem(err, "what is felt of outputs");
+    }
     struct pith_sense sense = {.guide = &g->guide,
                                .ranks = r->ranks,
                                .effort = pith_guiding_effort(job) / 2 / job->model->shape.layers,
                                .whole = r->work_total};
     s = pith_sense_run(job, job->partial, &sense, err);
     pith_sense_free(&sense);
+    pith_free(g->guide.scratch);
+    g->guide.scratch = NULL;
     return s;
 }
 

@@ -182,6 +182,9 @@ static struct pith_stats stats_of(const struct pith_work *w, const struct pith_c
     if (own.squares) own.squares += at * own.dim;
     if (own.hessian) own.hessian += at * own.dim * own.dim;
     if (own.drift) own.drift += at * own.dim * own.dim;
+    if (!(w->run->job->needs_round & PITH_NEED_OUTPUTS)) return own;
+    own.outputs = pith_guide_outputs(&w->run->cal.guiding.guide, w->layer, c->linear);
+    own.output_block = w->run->cal.guiding.guide.block;
     return own;
 }
 

@@ -24,6 +24,8 @@ struct pith_round_options {
     enum pith_act_order act_order; /* default static */
     bool weigh;   /* gptq: searched ranges weigh errors (quant/round/hessian.h); recipes do */
     double drift; /* gptaq: how much of the drift of the inputs is made up for */
+    double output_damp;    /* kron: as damp, of the Hessian over outputs */
+    uint32_t output_block; /* kron: outputs that are felt together */
     uint32_t row_groups; /* gptq:guided: Hessians of a matrix, each for a run of its rows */
     /* learned: */
     uint32_t iterations;  /* steps; 0: 200 */

@@ -16,6 +16,8 @@ enum pith_needs {
      * which a token counts by how much the model's loss feels what those rows give (calib/guide.h).
      */
     PITH_NEED_GUIDED = 32,
+    /* With GUIDED: what the model's loss feels of pairs of a linear's outputs. */
+    PITH_NEED_OUTPUTS = 128,
     PITH_NEED_DRIFT = 64 /* 2 (X' - X) X^T / n, X' the inputs in the model as it was; guided too */
 };
 
@@ -30,6 +32,11 @@ struct pith_stats {
     size_t sample_count;
     float *hessian; /* [dim][dim], symmetric; guided: [views] of these */
     float *drift;   /* like the Hessians, not symmetric */
+    /* Of one linear: the mean over tokens of g g^T |x|^2, g the gradient of the model's loss at its
+     * outputs, in blocks of `output_block` along the diagonal (pith_outputs_at()); all 0: nothing
+     * was felt. Not the statistics' own. */
+    const float *outputs;
+    uint32_t output_block;
     uint32_t views; /* 1; guided: the linears of the site times the groups of their rows */
 };
 
@@ -38,6 +45,19 @@ struct pith_stats {
 static inline uint32_t pith_rows_from(uint32_t groups, uint32_t group, uint32_t rows)
 {
     return (uint32_t)((uint64_t)rows * group / groups);
+}
+
+/* So many outputs, rounded up to whole tiles of rows. */
+static inline uint32_t pith_output_block(uint32_t outputs)
+{
+    return (outputs + 63) / 64 * 64;
+}
+
+/* Where in memory the block of outputs is that begins with row `first`, n rows, as [n][n]; with
+ * `first` the number of rows: how many floats there are. */
+static inline size_t pith_outputs_at(uint32_t rows, uint32_t block, uint32_t first)
+{
+    return (size_t)first * (rows < block ? rows : block);
 }
 
 #endif

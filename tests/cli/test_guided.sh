@@ -23,7 +23,7 @@ within() { # OUT REHEARSAL: the memory that was used, against what was foretold
     [ "$used" -le "$said" ]
 }
 
-for round in gptq:guided gptaq qep:guided; do
+for round in gptq:guided gptaq qep:guided gptq:kron qep:kron; do
     one=$work/one-$round
     check "$round" make "$one" --round $round --threads 1
     check "$round: verifies" "$pith" verify "$one" --against "$mini"
@@ -59,7 +59,7 @@ check "four groups of rows: verifies" "$pith" verify "$work/four-1" --against "$
 
 # Killed in the pass of the gradients, or behind it.
 if faulty; then
-    for round in gptq:guided qep:guided; do
+    for round in gptq:guided qep:guided qep:kron; do
         for fault in "kill:2 pith.guide.journal" "half:4 pith.guide.journal" "kill:6 pith.guide.journal" \
             "kill:2 pith.journal" "half:3 pith.journal"; do
             rm -rf "$work/out" "$work/out.partial"
@@ -92,12 +92,22 @@ for more in "--weights int4:channel --acts int8:token" "--weights nvfp4" "--weig
     thorough || [ "$more" != "--weights nvfp4" ] || break
 done
 
+for more in "--weights int4:channel --acts int8:token" "--weights nvfp4" "--weights nf4:g64:dq --container bitsandbytes" \
+    "--weights codebook4:channel --split sparse:0.45 --container squeezellm" "--weights none --split 2:4"; do
+    # shellcheck disable=SC2086
+    check "qep:kron $more" make "$work/more" --round qep:kron $more
+    check "qep:kron $more: verifies" "$pith" verify "$work/more" --against "$mini"
+    rm -rf "$work/more"
+done
+refuse "pairs of outputs that are scaled" 1 'which --transform awq changes' make "$work/o" --round gptq:kron --transform awq
+refuse "groups of rows beside pairs" 1 'row_groups of 4 would take apart' make "$work/o" -r "$work/four.json" --round qep:kron
+
 check "weighted, guided" make "$work/weighted" --round weighted:guided --weights codebook4:channel --container squeezellm
 check "weighted, guided: verifies" "$pith" verify "$work/weighted" --against "$mini"
 
 # Experts: each is guided by its own tokens' gradients, and held against what it gave them in the original.
 moe=$root/models/probe-moe
-for round in gptq:guided qep; do
+for round in gptq:guided qep qep:kron; do
     check "a mixture, $round" "$pith" quantize "$moe" -o "$work/moe" --quiet --calib-tokens 512 --seq-len 64 -r gptq \
         --round $round --weights int4:g128
     check "a mixture, $round: verifies" "$pith" verify "$work/moe" --against "$moe"

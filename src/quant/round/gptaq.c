@@ -15,7 +15,7 @@ static enum pith_status run_trellis(const struct pith_round_job *job, enum pith_
 {
     const char *name = job->grid.format->name;
     if (form != PITH_GPTQ_PLAIN)
-        return pith_fail(err, PITH_UNSUPPORTED, "gptaq and qep do not go with %s", name);
+        return pith_fail(err, PITH_UNSUPPORTED, "gptaq, qep and kron do not go with %s", name);
     if (job->stats && job->stats->views > 1)
         return pith_fail(err, PITH_UNSUPPORTED, "%s goes with row_groups of 1 alone, not %u", name,
                          job->stats->views);
@@ -32,6 +32,15 @@ static enum pith_status run(const struct pith_round_job *job, pith_round_part_fn
     return s;
 }
 
+static enum pith_status check_views(const struct pith_round_job *job, enum pith_gptq_form form,
+                                    struct pith_error *err)
+{
+    if (!(form & PITH_GPTQ_OUTPUTS) || !job->stats || job->stats->views <= 1) return PITH_OK;
+    return pith_fail(err, PITH_UNSUPPORTED,
+                     "row_groups of %u take apart what kron holds together: 1 does not",
+                     job->stats->views);
+}
+
 #define FORM(name, form)                                                                           \
     static enum pith_status solve_##name(const struct pith_round_job *job, struct pith_qmat *q,    \
                                          struct pith_round_report *report, struct pith_error *err) \
@@ -44,11 +53,13 @@ static enum pith_status run(const struct pith_round_job *job, pith_round_part_fn
     {                                                                                              \
         *report = (struct pith_round_report){0};                                                   \
         if (pith_trellis_is(job->grid.format)) return run_trellis(job, form, q, report, err);      \
+        PITH_TRY(check_views(job, form, err));                                                     \
         return run(job, solve_##name, q, report, err);                                             \
     }                                                                                              \
     static enum pith_status prune_##name(const struct pith_round_job *job,                         \
                                          struct pith_round_report *report, struct pith_error *err) \
     {                                                                                              \
+        PITH_TRY(check_views(job, form, err));                                                     \
         return pith_round_parts(job, solve_##name, NULL, report, err);                             \
     }                                                                                              \
     static uint64_t scratch_##name(const struct pith_round_job *job,                               \
@@ -60,6 +71,8 @@ static enum pith_status run(const struct pith_round_job *job, pith_round_part_fn
 FORM(gptq, PITH_GPTQ_PLAIN)
 FORM(gptaq, PITH_GPTQ_GPTAQ)
 FORM(qep, PITH_GPTQ_QEP)
+FORM(kron, PITH_GPTQ_OUTPUTS)
+FORM(qep_kron, PITH_GPTQ_QEP_OUTPUTS)
 #undef FORM
 
 const struct pith_rounder pith_rounder_gptq = {
@@ -121,4 +134,24 @@ const struct pith_rounder pith_rounder_qep_guided = {
     .scratch = scratch_qep,
     .keeps = true,
     .dense = prune_qep,
+};
+
+const struct pith_rounder pith_rounder_kron = {
+    .name = "gptq:kron",
+    .summary = "GPTQ in which rows make up for each other too, as the loss feels pairs of them",
+    .needs = PITH_NEED_HESSIAN | PITH_NEED_GUIDED | PITH_NEED_OUTPUTS,
+    .run = run_kron,
+    .scratch = scratch_kron,
+    .keeps = true,
+    .dense = prune_kron,
+};
+
+const struct pith_rounder pith_rounder_qep_kron = {
+    .name = "qep:kron",
+    .summary = "the same of the matrix that makes up for what the blocks before did to the inputs",
+    .needs = PITH_NEED_HESSIAN | PITH_NEED_DRIFT | PITH_NEED_GUIDED | PITH_NEED_OUTPUTS,
+    .run = run_qep_kron,
+    .scratch = scratch_qep_kron,
+    .keeps = true,
+    .dense = prune_qep_kron,
 };

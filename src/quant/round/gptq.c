@@ -30,51 +30,13 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "num/kmat.h"
-#include "quant/round/factor.h"
+#include "quant/round/gptq_solver.h"
 #include "quant/round/hessian.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK = 128, SUB = 32, TILE = 64, PACK = 16, FOUR = 4 };
-
-struct solver {
-    const struct pith_round_job *job;
-    const struct pith_gridder *gridder;
-    struct pith_grid_rule rule;
-    struct pith_pool *pool;
-    const struct pith_kern *kern;
-    struct pith_qmat *q;
-    uint32_t rows, cols;
-    size_t ld;    /* rows, rounded up to tiles, plus a little so that no stride is a power of 2 */
-    bool dynamic; /* groups are fitted on the way */
-    uint32_t segment; /* columns that are fitted together: a group, or a block of GGUF's */
-    size_t groups;    /* of a row */
-    bool offsets;     /* the grid has them */
-    enum pith_gptq_form form;
-    bool choose; /* zeros are chosen on the way */
-    /* Bits of the rows of a tile, [cols][tiles] in solving order: what becomes 0, and what is kept
-     * beside the grid; or NULL. */
-    uint64_t *zeros, *off;
-    size_t tiles;
-    float *values;  /* [rows][cols], without a grid: what becomes of the weights */
-    uint32_t *step; /* the reverse; made when weights are kept beside the grid */
-    struct pith_factor f;
-    /* Unless the form is plain: [cols][cols], see pith_factor_drift(); and [cols][ld]: what the
-     * drift asks of each weight, or (GPTAQ) the solved weights as they were before they were
-     * rounded. */
-    float *drift, *asked;
-    double unasked; /* what is lost with all weights as they are, a row */
-    float *wt, *u;
-    float *scale, *zero, *offset; /* [groups][ld]; offset NULL where there are none */
-    uint8_t *codes;
-    uint8_t *packing; /* [threads][PACK][cols] */
-    float *moved;     /* [threads][moved_size], moved_size = segment * TILE */
-    size_t moved_size;
-    void *memory;          /* behind all of these but values */
-    uint32_t first, end;   /* steps of the present block */
-    uint32_t sub, sub_end; /* of the present sub-block */
-};
+enum { BLOCK = 128, SUB = 32, TILE = PITH_GPTQ_TILE, PACK = 16, FOUR = 4 };
 
 static uint32_t least(uint32_t a, uint32_t b)
 {
@@ -89,13 +51,13 @@ static size_t leading(uint32_t rows)
 /* ---- memory ---- */
 
 /* Columns of u: a block, or a whole group when groups are larger and fitted on the way. */
-static uint32_t block_width(const struct solver *s)
+static uint32_t block_width(const struct pith_gptq_solver *s)
 {
     return least(s->dynamic && s->segment > BLOCK ? s->segment : BLOCK, s->cols);
 }
 
 /* What the solver takes; with masks of zeros, and with weights that are kept beside the grid. */
-static void layout(struct pith_arena *a, struct solver *s, bool masks, bool off)
+static void layout(struct pith_arena *a, struct pith_gptq_solver *s, bool masks, bool off)
 {
     const size_t cols = s->cols, threads = pith_pool_threads(s->pool);
     const size_t scales = s->groups * s->ld;
@@ -117,9 +79,13 @@ static void layout(struct pith_arena *a, struct solver *s, bool masks, bool off)
     s->drift = pith_arena_take_rows(a, s->form ? cols : 0, cols, sizeof *s->drift);
     s->asked = pith_arena_take_rows(a, s->form ? cols : 0, s->ld, sizeof *s->asked);
     s->codes = pith_arena_take_rows(a, s->gridder ? cols : 0, s->ld, sizeof *s->codes);
+    struct pith_outputs *o = &s->outputs;
+    o->s = pith_arena_take(a, pith_outputs_at(o->rows, o->block, o->rows), sizeof *o->s);
+    o->diagonal = pith_arena_take(a, o->rows, sizeof *o->diagonal);
+    s->swept = pith_arena_take_rows(a, threads, o->block, sizeof *s->swept);
 }
 
-static enum pith_status take_memory(struct solver *s, struct pith_error *err)
+static enum pith_status take_memory(struct pith_gptq_solver *s, struct pith_error *err)
 {
     const struct pith_kept *kept = s->job->kept;
     const bool masks = kept && (kept->zeros || kept->choose), off = kept && kept->sparse;
@@ -133,7 +99,7 @@ static enum pith_status take_memory(struct solver *s, struct pith_error *err)
 
 /* Decreasing diag(H), dead inputs last; where zeros are chosen, fours stay together; blocks of
  * GGUF's keep their places and are ordered inside. */
-static enum pith_status order_columns(struct solver *s, struct pith_error *err)
+static enum pith_status order_columns(struct pith_gptq_solver *s, struct pith_error *err)
 {
     for (uint32_t k = 0; k < s->cols; k++) s->f.perm[k] = k;
     if (s->job->options.act_order == PITH_ORDER_NONE) return PITH_OK;
@@ -143,13 +109,14 @@ static enum pith_status order_columns(struct solver *s, struct pith_error *err)
 
 /* ---- scales ---- */
 
-static uint32_t group_of(const struct solver *s, uint32_t step)
+static uint32_t group_of(const struct pith_gptq_solver *s, uint32_t step)
 {
     return (s->dynamic && !s->q->gguf ? step : s->f.perm[step]) / s->q->group;
 }
 
 /* q's scales of groups [first, end) and rows [row, last) into the solver's layout. */
-static void spread_scales(const struct solver *s, uint32_t first, uint32_t end, size_t row,
+static void spread_scales(const struct pith_gptq_solver *s, uint32_t first, uint32_t end,
+                          size_t row,
                           size_t last)
 {
     const struct pith_qmat *q = s->q;
@@ -163,7 +130,7 @@ static void spread_scales(const struct solver *s, uint32_t first, uint32_t end, 
 }
 
 /* The reverse, for scales fitted on the way. */
-static void collect_scales(struct solver *s)
+static void collect_scales(struct pith_gptq_solver *s)
 {
     struct pith_qmat *q = s->q;
     for (uint32_t r = 0; r < s->rows; r++)
@@ -192,7 +159,7 @@ static void subtract_tile(float *restrict y, const float *restrict x)
  * These minimise |d R| over the later part of d, so their moves x solve x R = (errors so far) R,
  * and with R triangular the group's columns need nothing of the columns behind the group. (u is
  * another thing: it supposes that the columns between have not moved.) */
-static void move_group(const struct solver *s, uint32_t k, size_t n, size_t row, float *x)
+static void move_group(const struct pith_gptq_solver *s, uint32_t k, size_t n, size_t row, float *x)
 {
     for (size_t c = 0; c < n; c++) {
         const float *u = s->u + (k - s->first + c) * s->ld + row,
@@ -208,7 +175,7 @@ static void move_group(const struct solver *s, uint32_t k, size_t n, size_t row,
 
 /* Fits the block of GGUF's whose columns are solved from step k on. An error in a column counts
  * R[k,k]^2: what is left of it when the columns after it have made up for what they can. */
-static void fit_block(const struct solver *s, uint32_t k, size_t row, unsigned thread)
+static void fit_block(const struct pith_gptq_solver *s, uint32_t k, size_t row, unsigned thread)
 {
     const struct pith_kquant *t = s->q->gguf;
     const uint32_t block = s->f.perm[k] / t->elements, first = block * t->elements;
@@ -227,7 +194,7 @@ static void fit_block(const struct solver *s, uint32_t k, size_t row, unsigned t
 }
 
 /* Fits the group that begins at step k for one tile of rows. */
-static void fit_group(const struct solver *s, uint32_t k, size_t row, unsigned thread)
+static void fit_group(const struct pith_gptq_solver *s, uint32_t k, size_t row, unsigned thread)
 {
     const uint32_t g = k / s->q->group;
     const size_t n = least(s->q->group, s->cols - k);
@@ -244,7 +211,7 @@ static void fit_group(const struct solver *s, uint32_t k, size_t row, unsigned t
 
 /* Of the four columns from step k on, for one tile of rows: the two that cost least to drop; of
  * equal ones the first. */
-static void choose_zeros(const struct solver *s, uint32_t k, size_t tile)
+static void choose_zeros(const struct pith_gptq_solver *s, uint32_t k, size_t tile)
 {
     float cost[FOUR * TILE];
     move_group(s, k, FOUR, tile * TILE, cost);
@@ -262,13 +229,13 @@ static void choose_zeros(const struct solver *s, uint32_t k, size_t tile)
         }
 }
 
-/* What column k takes for u in one tile of rows: grid points, or 16 bits; and codes. */
-static void round_column(const struct solver *s, uint32_t k, size_t row, const float *u,
-                         float values[TILE])
+/* What column k takes for u in n rows, at most a tile: grid points, or 16 bits; and codes. */
+static void round_column(const struct pith_gptq_solver *s, uint32_t k, size_t row, uint32_t n,
+                         const float *u, float *values)
 {
     const size_t table = group_of(s, k) * s->ld + row, at = k * s->ld + row;
     struct pith_grid_line line = {.kern = s->kern,
-                                  .n = TILE,
+                                  .n = n,
                                   .w = u,
                                   .scale = s->scale + table,
                                   .zero = s->zero + table,
@@ -277,34 +244,34 @@ static void round_column(const struct solver *s, uint32_t k, size_t row, const f
                                   .codes = s->codes + at,
                                   .values = values};
     if (!s->gridder) {
-        for (int i = 0; i < TILE; i++) values[i] = pith_round_to(s->job->scale_dtype, u[i]);
+        for (uint32_t i = 0; i < n; i++) values[i] = pith_round_to(s->job->scale_dtype, u[i]);
         return;
     }
     if (s->q->levels) { /* rows behind the last have none */
-        line.n = least(TILE, s->rows - (uint32_t)row);
+        line.n = least(n, s->rows - (uint32_t)row);
         line.levels = s->q->levels + (row << s->q->format->bits);
         line.level_step = (size_t)1 << s->q->format->bits;
-        memset(values, 0, TILE * sizeof *values);
-        memset(line.codes, 0, TILE);
+        memset(values, 0, n * sizeof *values);
+        memset(line.codes, 0, n);
     }
     s->gridder->quantize(s->q->format, &line);
 }
 
 /* The same where some weights are dropped or kept. */
-static void round_kept(const struct solver *s, uint32_t k, size_t tile, const float *u,
+static void round_kept(const struct pith_gptq_solver *s, uint32_t k, size_t tile, const float *u,
                        float values[TILE])
 {
     const uint64_t zeros = s->zeros ? s->zeros[k * s->tiles + tile] : 0,
                    off = s->off ? s->off[k * s->tiles + tile] : 0;
     float on[TILE];
     for (int i = 0; i < TILE; i++) on[i] = (zeros | off) >> i & 1 ? 0.0f : u[i];
-    round_column(s, k, tile * TILE, on, values);
+    round_column(s, k, tile * TILE, TILE, on, values);
     for (int i = 0; off && i < TILE; i++)
         if (off >> i & 1) values[i] = u[i];
 }
 
 /* GPTAQ: what column k's drift asks of the columns after it, by the weight as it has moved. */
-static void feed_moved(const struct solver *s, uint32_t k, size_t row, const float *u)
+static void feed_moved(const struct pith_gptq_solver *s, uint32_t k, size_t row, const float *u)
 {
     const float *y = s->drift + (size_t)k * s->cols;
     memcpy(s->asked + k * s->ld + row, u, TILE * sizeof *u);
@@ -312,29 +279,82 @@ static void feed_moved(const struct solver *s, uint32_t k, size_t row, const flo
         axpy_tile(s->u + (j - s->first) * s->ld + row, u, y[j]);
 }
 
+/* What can be settled of one tile before column k is rounded. */
+static void ready_tile(const struct pith_gptq_solver *s, uint32_t k, size_t tile, unsigned thread)
+{
+    if (s->dynamic && k % s->segment == 0)
+        (s->q->gguf ? fit_block : fit_group)(s, k, tile * TILE, thread);
+    if (s->choose && k % FOUR == 0) choose_zeros(s, k, tile);
+}
+
+/* Column k of one tile has been rounded: its error, to the columns of the sub-block after it. */
+static void feed_tile(const struct pith_gptq_solver *s, uint32_t k, size_t row,
+                      const float *values)
+{
+    float *d = s->wt + k * s->ld + row;
+    subtract_tile(d, values);
+    const float *r = s->f.r + (size_t)k * s->cols;
+    for (uint32_t j = k + 1; j < s->sub_end; j++)
+        axpy_tile(s->u + (j - s->first) * s->ld + row, d, r[j]);
+    if (s->form == PITH_GPTQ_GPTAQ)
+        feed_moved(s, k, row, s->u + (k - s->first) * s->ld + row);
+}
+
 static void solve_tile(void *ctx, size_t tile, unsigned thread)
 {
-    const struct solver *s = ctx;
+    const struct pith_gptq_solver *s = ctx;
     const size_t row = tile * TILE;
     float values[TILE];
     for (uint32_t k = s->sub; k < s->sub_end; k++) {
-        if (s->dynamic && k % s->segment == 0)
-            (s->q->gguf ? fit_block : fit_group)(s, k, row, thread);
-        if (s->choose && k % FOUR == 0) choose_zeros(s, k, tile);
+        ready_tile(s, k, tile, thread);
         const float *u = s->u + (k - s->first) * s->ld + row;
         if (s->zeros || s->off) round_kept(s, k, tile, u, values);
-        else round_column(s, k, row, u, values);
-        float *d = s->wt + k * s->ld + row;
-        subtract_tile(d, values);
-        const float *r = s->f.r + (size_t)k * s->cols;
-        for (uint32_t j = k + 1; j < s->sub_end; j++)
-            axpy_tile(s->u + (j - s->first) * s->ld + row, d, r[j]);
-        if (s->form == PITH_GPTQ_GPTAQ) feed_moved(s, k, row, u);
+        else round_column(s, k, row, TILE, u, values);
+        feed_tile(s, k, row, values);
+    }
+}
+
+static bool is_set(const struct pith_gptq_solver *s, const uint64_t *bits, uint32_t k, size_t row)
+{
+    return bits && (bits[k * s->tiles + row / TILE] >> row % TILE & 1);
+}
+
+struct one_column {
+    const struct pith_gptq_solver *s;
+    uint32_t k;
+};
+
+static float round_weight(void *ctx, uint32_t row, float u)
+{
+    const struct one_column *c = ctx;
+    const struct pith_gptq_solver *s = c->s;
+    const float on = is_set(s, s->zeros, c->k, row) || is_set(s, s->off, c->k, row) ? 0.0f : u;
+    float value;
+    round_column(s, c->k, row, 1, &on, &value);
+    return is_set(s, s->off, c->k, row) ? u : value;
+}
+
+/* The same for all rows of a block of outputs, which ask things of each other. */
+static void solve_outputs(void *ctx, size_t block, unsigned thread)
+{
+    const struct pith_gptq_solver *s = ctx;
+    const uint32_t first = (uint32_t)block * s->outputs.block,
+                   end = least(first + s->outputs.block, s->rows);
+    float *values = s->swept + (size_t)thread * s->outputs.block;
+    memset(values, 0, s->outputs.block * sizeof *values); /* of rows behind the last */
+    for (uint32_t k = s->sub; k < s->sub_end; k++) {
+        for (uint32_t row = first; row < end; row += TILE) ready_tile(s, k, row / TILE, thread);
+        struct one_column column = {s, k};
+        pith_outputs_sweep(&s->outputs, first, s->u + (k - s->first) * s->ld + first, values,
+                           round_weight, &column);
+        for (uint32_t row = first; row < end; row += TILE)
+            feed_tile(s, k, row, values + (row - first));
     }
 }
 
 /* u of columns from..to of the block += the errors of steps first..last through R. */
-static void feed_back(const struct solver *s, uint32_t first, uint32_t last, uint32_t from,
+static void feed_back(const struct pith_gptq_solver *s, uint32_t first, uint32_t last,
+                      uint32_t from,
                       uint32_t to)
 {
     if (first == last || from == to) return;
@@ -361,7 +381,7 @@ static void feed_back(const struct solver *s, uint32_t first, uint32_t last, uin
 /* One column of the block gets what its drift asks of it. */
 static void add_asked(void *ctx, size_t k, unsigned thread)
 {
-    const struct solver *s = ctx;
+    const struct pith_gptq_solver *s = ctx;
     (void)thread;
     float *u = s->u + k * s->ld;
     const float *asked = s->asked + (s->first + k) * s->ld;
@@ -370,7 +390,7 @@ static void add_asked(void *ctx, size_t k, unsigned thread)
 
 /* Where a run of at most `limit` steps from k ends so that no group begins inside whose columns lie
  * partly behind the run (limit < group: the run ends where the next group begins). */
-static uint32_t run_end(const struct solver *s, uint32_t k, uint32_t limit)
+static uint32_t run_end(const struct pith_gptq_solver *s, uint32_t k, uint32_t limit)
 {
     uint32_t end = k + limit;
     if (s->dynamic) {
@@ -380,9 +400,10 @@ static uint32_t run_end(const struct solver *s, uint32_t k, uint32_t limit)
     return least(end, s->cols);
 }
 
-static void solve(struct solver *s)
+static void solve(struct pith_gptq_solver *s)
 {
-    const size_t tiles = (s->rows + TILE - 1) / TILE;
+    const struct pith_outputs *o = &s->outputs;
+    const size_t tasks = o->rows ? (o->rows + o->block - 1) / o->block : s->tiles;
     for (s->first = 0; s->first < s->cols; s->first = s->end) {
         s->end = run_end(s, s->first, block_width(s));
         memcpy(s->u, s->wt + s->first * s->ld, (s->end - s->first) * s->ld * sizeof *s->u);
@@ -390,7 +411,7 @@ static void solve(struct solver *s)
         if (s->form == PITH_GPTQ_QEP) pith_pool_run(s->pool, s->end - s->first, add_asked, s);
         for (s->sub = s->first; s->sub < s->end; s->sub = s->sub_end) {
             s->sub_end = least(run_end(s, s->sub, SUB), s->end);
-            pith_pool_run(s->pool, tiles, solve_tile, s);
+            pith_pool_run(s->pool, tasks, o->rows ? solve_outputs : solve_tile, s);
             feed_back(s, s->sub, s->sub_end, s->sub_end, s->end);
         }
     }
@@ -401,7 +422,7 @@ static void solve(struct solver *s)
 /* One tile of rows of W into the solver's layout; rows behind the last are 0. */
 static void load_tile(void *ctx, size_t tile, unsigned thread)
 {
-    const struct solver *s = ctx;
+    const struct pith_gptq_solver *s = ctx;
     (void)thread;
     const size_t row = tile * TILE, end = row + TILE;
     for (uint32_t k = 0; k < s->cols; k++) {
@@ -414,7 +435,7 @@ static void load_tile(void *ctx, size_t tile, unsigned thread)
 /* One tile's bits of what the split drops and keeps. */
 static void load_masks(void *ctx, size_t tile, unsigned thread)
 {
-    const struct solver *s = ctx;
+    const struct pith_gptq_solver *s = ctx;
     const struct pith_kept *kept = s->job->kept;
     (void)thread;
     const uint32_t first = (uint32_t)tile * TILE, end = least(first + TILE, s->rows);
@@ -427,15 +448,10 @@ static void load_masks(void *ctx, size_t tile, unsigned thread)
             s->off[s->step[kept->sparse->col[i]] * s->tiles + tile] |= (uint64_t)1 << (r - first);
 }
 
-static bool is_set(const struct solver *s, const uint64_t *bits, uint32_t k, size_t row)
-{
-    return bits && (bits[k * s->tiles + row / TILE] >> row % TILE & 1);
-}
-
 /* PACK rows of codes, back in the matrix's column order. */
 static void store_rows(void *ctx, size_t task, unsigned thread)
 {
-    const struct solver *s = ctx;
+    const struct pith_gptq_solver *s = ctx;
     const uint32_t row = (uint32_t)task * PACK, n = least(PACK, s->rows - row);
     uint8_t *rows = s->packing + (size_t)thread * PACK * s->cols;
     for (uint32_t k = 0; k < s->cols; k++) {
@@ -447,14 +463,14 @@ static void store_rows(void *ctx, size_t task, unsigned thread)
 
 static void clear_dead_columns(void *ctx, size_t row, unsigned thread)
 {
-    const struct solver *s = ctx;
+    const struct pith_gptq_solver *s = ctx;
     (void)thread;
     float *w = s->job->w + row * s->cols;
     for (uint32_t c = 0; c < s->cols; c++)
         if (s->f.dead[c]) w[c] = 0.0f;
 }
 
-static enum pith_status store_groups(struct solver *s, struct pith_error *err)
+static enum pith_status store_groups(struct pith_gptq_solver *s, struct pith_error *err)
 {
     if (s->dynamic && !s->q->gguf) collect_scales(s);
     if (s->dynamic && s->job->options.act_order == PITH_ORDER_GROUP) {
@@ -465,128 +481,10 @@ static enum pith_status store_groups(struct solver *s, struct pith_error *err)
     return pith_check_scales(s->q, err);
 }
 
-/* ---- the report ---- */
-
-static void subtract_decoded(void *ctx, size_t row, unsigned thread)
-{
-    const struct solver *s = ctx;
-    (void)thread;
-    const float *w = s->job->w + row * s->cols;
-    float *d = s->wt + row * s->cols;
-    pith_qmat_decode(s->q, (uint32_t)row, 1, d);
-    for (uint32_t c = 0; c < s->cols; c++) d[c] = w[c] - d[c];
-}
-
-/* Rounding to nearest drops and keeps the same weights. */
-static void correct_errors(const struct solver *s, size_t row, const float *w, float *d)
-{
-    for (uint32_t k = 0; (s->zeros || s->off) && k < s->cols; k++) {
-        if (is_set(s, s->zeros, k, row)) d[s->f.perm[k]] = w[s->f.perm[k]];
-        if (is_set(s, s->off, k, row)) d[s->f.perm[k]] = 0.0f;
-    }
-}
-
-/* wt[row] holds what rounding to nearest gives: w less that. */
-static void subtract_row(void *ctx, size_t row, unsigned thread)
-{
-    const struct solver *s = ctx;
-    (void)thread;
-    const float *w = s->job->w + row * s->cols;
-    float *d = s->wt + row * s->cols;
-    for (uint32_t c = 0; c < s->cols; c++) d[c] = w[c] - d[c];
-    correct_errors(s, row, w, d);
-}
-
-/* The same for q's own scales, which were fitted on the original weights. */
-static void subtract_nearest(void *ctx, size_t row, unsigned thread)
-{
-    const struct solver *s = ctx;
-    const size_t at = row * s->cols;
-    pith_quantize_row(s->kern, s->q, (uint32_t)row, s->job->w + at, NULL, s->wt + at);
-    subtract_row(ctx, row, thread);
-}
-
-/* What the errors in wt, [rows][cols] in the matrix's order, lose; without drift by row too, unless
- * that is NULL. With drift it is the squared
- * error of Q X against W X', but for the part that no Q can answer: |(W - Q) R + W D R^-T|^2 for D
- * the drift, of which `unasked` is the last term's square. */
-static enum pith_status find_loss(const struct solver *s, double *loss, double *row,
-                                  struct pith_error *err)
-{
-    const struct pith_round_job *job = s->job;
-    const size_t cols = s->cols;
-    double cross = 0, squares = 0;
-    if (row) {
-        if (!pith_round_losses(job->backend, s->wt, s->rows, s->cols, job->stats->hessian, row))
-            return pith_fail_nomem(err, "the loss of a matrix");
-        *loss = pith_round_mean(row, s->rows, 2.0);
-        return PITH_OK;
-    }
-    PITH_TRY(
-        pith_round_loss(job->backend, s->wt, s->rows, s->cols, job->stats->hessian, loss, err));
-    if (!s->form) return PITH_OK;
-    pith_gemm(job->backend, &(struct pith_gemm){.m = s->rows,
-                                                .n = cols,
-                                                .k = cols,
-                                                .a = job->w,
-                                                .a_rs = cols,
-                                                .a_cs = 1,
-                                                .b = job->stats->drift,
-                                                .b_rs = cols,
-                                                .b_cs = 1,
-                                                .c = s->asked,
-                                                .ldc = cols});
-    for (size_t i = 0; i < s->rows * cols; i++) {
-        cross += (double)s->wt[i] * (double)s->asked[i];
-        squares += (double)s->wt[i] * (double)s->wt[i];
-    }
-    *loss += (2 * job->options.drift * cross + s->f.lambda * squares) / s->rows + s->unasked;
-    return PITH_OK;
-}
-
-/* What rounding to nearest would have lost. */
-static enum pith_status measure_nearest(struct solver *s, double *loss, struct pith_error *err)
-{
-    const struct pith_round_job *job = s->job;
-    if (s->dynamic) {
-        memcpy(s->wt, job->w, (size_t)s->rows * s->cols * sizeof *s->wt);
-        PITH_TRY(pith_pseudo_quantize_within(job->backend, &job->grid, job->scale_dtype,
-                                             s->q->global, s->rows, s->cols, s->wt, err));
-        pith_pool_run(s->pool, s->rows, subtract_row, s);
-    } else {
-        pith_pool_run(s->pool, s->rows, subtract_nearest, s);
-    }
-    return find_loss(s, loss, job->lost ? job->lost->nearest : NULL, err);
-}
-
-/* Both losses from what is stored, not from what the solver believes. wt is free by now. */
-static enum pith_status measure(struct solver *s, struct pith_round_report *report,
-                                struct pith_error *err)
-{
-    struct pith_round_lost *lost = s->job->lost;
-    if (lost) lost->times = 2.0;
-    pith_pool_run(s->pool, s->rows, subtract_decoded, s);
-    PITH_TRY(find_loss(s, &report->loss, lost ? lost->loss : NULL, err));
-    PITH_TRY(measure_nearest(s, &report->nearest_loss, err));
-    if (!isfinite(report->loss))
-        return pith_fail(err, PITH_NUMERIC, "the error of the rounded matrix is %g", report->loss);
-    return PITH_OK;
-}
-
-/* What every rounder leaves in w: the error W - Q. */
-static void leave_error(void *ctx, size_t row, unsigned thread)
-{
-    const struct solver *s = ctx;
-    (void)thread;
-    float *w = s->job->w + row * s->cols, *q = s->wt + row * s->cols;
-    pith_qmat_decode(s->q, (uint32_t)row, 1, q);
-    for (uint32_t c = 0; c < s->cols; c++) w[c] -= q[c];
-}
-
 /* ---- the whole ---- */
 
 /* Everything up to the scales: the factored Hessian, the weights in solving order. */
-static enum pith_status prepare(struct solver *s, struct pith_round_report *report,
+static enum pith_status prepare(struct pith_gptq_solver *s, struct pith_round_report *report,
                                 struct pith_error *err)
 {
     PITH_TRY(take_memory(s, err));
@@ -600,14 +498,22 @@ static enum pith_status prepare(struct solver *s, struct pith_round_report *repo
     pith_pool_run(s->pool, s->rows, clear_dead_columns, s);
     pith_pool_run(s->pool, s->tiles, load_tile, s);
     if (s->zeros || s->off) pith_pool_run(s->pool, s->tiles, load_masks, s);
+    if (s->outputs.rows)
+        PITH_TRY(pith_outputs_make(&s->outputs, s->job->backend, s->job->stats->outputs,
+                                   s->job->options.output_damp, err));
     if (!s->form) return PITH_OK;
     pith_factor_drift(&s->f, s->job->stats->drift, s->job->options.drift, s->drift);
     s->unasked = pith_factor_ask(&s->f, s->drift, s->wt, s->rows, s->ld, s->asked) / s->rows;
+    if (!s->outputs.rows) return PITH_OK;
+    s->unasked = 0;
+    for (uint32_t k = 0; k < s->cols; k++)
+        s->unasked += pith_outputs_square(&s->outputs, s->asked + k * s->ld) *
+                      (double)s->f.diagonal[k] * (double)s->f.diagonal[k] / s->rows;
     return PITH_OK;
 }
 
 /* The kept weights, moved as the solver moved them, into q and back into w. */
-static enum pith_status store_kept(struct solver *s, struct pith_error *err)
+static enum pith_status store_kept(struct pith_gptq_solver *s, struct pith_error *err)
 {
     const struct pith_sparse *kept = s->job->kept->sparse;
     float *total = pith_alloc(kept->start[s->rows], sizeof *total);
@@ -623,7 +529,7 @@ static enum pith_status store_kept(struct solver *s, struct pith_error *err)
     return st;
 }
 
-static enum pith_status run_solver(struct solver *s, struct pith_round_report *report,
+static enum pith_status run_solver(struct pith_gptq_solver *s, struct pith_round_report *report,
                                    struct pith_error *err)
 {
     PITH_TRY(prepare(s, report, err));
@@ -636,16 +542,18 @@ static enum pith_status run_solver(struct solver *s, struct pith_round_report *r
     pith_pool_run(s->pool, (s->rows + PACK - 1) / PACK, store_rows, s);
     PITH_TRY(store_groups(s, err));
     if (s->off) PITH_TRY(store_kept(s, err));
-    PITH_TRY(measure(s, report, err));
-    pith_pool_run(s->pool, s->rows, leave_error, s);
+    PITH_TRY(pith_gptq_measure(s, report, err));
     return PITH_OK;
 }
 
-static enum pith_status check_job(const struct solver *s, struct pith_error *err)
+static enum pith_status check_job(const struct pith_gptq_solver *s, struct pith_error *err)
 {
     const struct pith_round_job *job = s->job;
     if (!job->stats || !job->stats->hessian)
         return pith_fail(err, PITH_ARG, "GPTQ needs the Hessian");
+    const uint32_t block = s->outputs.block;
+    if (s->outputs.rows && (!job->stats->outputs || !block || job->stats->output_block != block))
+        return pith_fail(err, PITH_ARG, "this GPTQ needs the Hessian of outputs");
     if (s->form && !job->stats->drift)
         return pith_fail(err, PITH_ARG, "GPTAQ needs what the inputs have drifted by");
     if (job->grid.double_quant && job->options.act_order == PITH_ORDER_GROUP)
@@ -661,15 +569,18 @@ static enum pith_status check_job(const struct solver *s, struct pith_error *err
 }
 
 /* By the job's grid and shape alone. */
-static struct solver solver_of(const struct pith_round_job *job, enum pith_gptq_form form)
+static struct pith_gptq_solver solver_of(const struct pith_round_job *job, enum pith_gptq_form form)
 {
     const struct pith_format *f = job->grid.format;
     const struct pith_kquant *gguf = f && f->kind == PITH_KIND_GGUF ? pith_kquant_find(f->name)
                                                                     : NULL;
     const uint32_t group = f ? pith_grid_group(&job->grid, job->cols) : job->cols;
-    return (struct solver){
+    const bool outputs = form & PITH_GPTQ_OUTPUTS;
+    return (struct pith_gptq_solver){
         .job = job,
-        .form = form,
+        .form = form & ~(unsigned)PITH_GPTQ_OUTPUTS,
+        .outputs = {.rows = outputs ? job->rows : 0,
+                    .block = outputs ? pith_output_block(job->options.output_block) : 0},
         .gridder = f ? pith_gridder_for(&job->grid) : NULL,
         .pool = pith_backend_pool(job->backend),
         .kern = pith_backend_kern(job->backend),
@@ -691,10 +602,11 @@ static struct solver solver_of(const struct pith_round_job *job, enum pith_gptq_
 }
 
 /* The solver that makes q. */
-static struct solver solver_for(const struct pith_round_job *job, enum pith_gptq_form form,
+static struct pith_gptq_solver solver_for(const struct pith_round_job *job,
+                                          enum pith_gptq_form form,
                                 struct pith_qmat *q)
 {
-    struct solver s = solver_of(job, form);
+    struct pith_gptq_solver s = solver_of(job, form);
     s.q = q;
     s.rule = (struct pith_grid_rule){s.kern, &job->grid, q->scale_dtype, q->global, NULL};
     return s;
@@ -704,7 +616,7 @@ uint64_t pith_gptq_scratch(const struct pith_round_job *job, enum pith_gptq_form
                            const struct pith_split *split)
 {
     struct pith_arena a = {0};
-    struct solver s = solver_of(job, form);
+    struct pith_gptq_solver s = solver_of(job, form);
     layout(&a, &s, split->two_four, split->sparse);
     if (!s.gridder) (void)pith_arena_take_rows(&a, s.rows, s.cols, sizeof *s.values);
     return pith_sum_bytes(pith_arena_bytes(&a), pith_round_loss_scratch(job->rows));
@@ -714,7 +626,7 @@ enum pith_status pith_gptq_solve(const struct pith_round_job *job, enum pith_gpt
                                  struct pith_qmat *q, struct pith_round_report *report,
                                  struct pith_error *err)
 {
-    struct solver s = solver_for(job, form, q);
+    struct pith_gptq_solver s = solver_for(job, form, q);
     enum pith_status st = check_job(&s, err);
     if (st == PITH_OK) st = run_solver(&s, report, err);
     pith_free(s.memory);
@@ -726,7 +638,7 @@ enum pith_status pith_gptq_solve(const struct pith_round_job *job, enum pith_gpt
 /* What becomes of one tile's weights, from the solver's errors. */
 static void take_values(void *ctx, size_t tile, unsigned thread)
 {
-    const struct solver *s = ctx;
+    const struct pith_gptq_solver *s = ctx;
     (void)thread;
     const size_t first = tile * TILE, end = first + TILE < s->rows ? first + TILE : s->rows;
     for (uint32_t k = 0; k < s->cols; k++)
@@ -737,42 +649,12 @@ static void take_values(void *ctx, size_t tile, unsigned thread)
         }
 }
 
-static void subtract_values(void *ctx, size_t row, unsigned thread)
-{
-    const struct solver *s = ctx;
-    (void)thread;
-    const float *w = s->job->w + row * s->cols, *v = s->values + row * s->cols;
-    for (uint32_t c = 0; c < s->cols; c++) s->wt[row * s->cols + c] = w[c] - v[c];
-}
-
-/* The same for weights that stay as they are, but for the zeros. */
-static void subtract_rounded(void *ctx, size_t row, unsigned thread)
-{
-    const struct solver *s = ctx;
-    (void)thread;
-    const float *w = s->job->w + row * s->cols;
-    float *d = s->wt + row * s->cols;
-    for (uint32_t c = 0; c < s->cols; c++) d[c] = w[c] - pith_round_to(s->job->scale_dtype, w[c]);
-    correct_errors(s, row, w, d);
-}
-
-static enum pith_status measure_values(struct solver *s, struct pith_round_report *report,
-                                       struct pith_error *err)
-{
-    pith_pool_run(s->pool, s->rows, subtract_values, s);
-    PITH_TRY(find_loss(s, &report->loss, NULL, err));
-    pith_pool_run(s->pool, s->rows, subtract_rounded, s);
-    PITH_TRY(find_loss(s, &report->nearest_loss, NULL, err));
-    if (isfinite(report->loss)) return PITH_OK;
-    return pith_fail(err, PITH_NUMERIC, "the error of the matrix is %g", report->loss);
-}
-
 enum pith_status pith_gptq_prune(const struct pith_round_job *job, enum pith_gptq_form form,
                                  struct pith_round_report *report, struct pith_error *err)
 {
     struct pith_qmat none = {.rows = job->rows, .cols = job->cols, .group = job->cols, .groups = 1};
     const size_t bytes = (size_t)job->rows * job->cols * sizeof(float);
-    struct solver s = solver_for(job, form, &none);
+    struct pith_gptq_solver s = solver_for(job, form, &none);
     enum pith_status st = check_job(&s, err);
     if (st == PITH_OK) st = prepare(&s, report, err);
     if (st == PITH_OK) {
@@ -782,7 +664,7 @@ enum pith_status pith_gptq_prune(const struct pith_round_job *job, enum pith_gpt
     }
     if (st == PITH_OK) {
         pith_pool_run(s.pool, s.tiles, take_values, &s);
-        st = measure_values(&s, report, err);
+        st = pith_gptq_measure_values(&s, report, err);
         memcpy(job->w, s.values, bytes);
     }
     pith_free(s.values);

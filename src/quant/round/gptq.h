@@ -12,7 +12,13 @@
  *             input has drifted by is made up for by the columns after it
  *     qep     against W X', by all columns at once: GPTQ of W + W (X' - X) X^T H^-1, the matrix
  * whose outputs are nearest (QEP: Arai, Ichikawa 2025) */
-enum pith_gptq_form { PITH_GPTQ_PLAIN, PITH_GPTQ_GPTAQ, PITH_GPTQ_QEP };
+enum pith_gptq_form {
+    PITH_GPTQ_PLAIN,
+    PITH_GPTQ_GPTAQ,
+    PITH_GPTQ_QEP,
+    PITH_GPTQ_OUTPUTS = 4, /* with PLAIN or QEP: by the statistics' outputs too (kron.h) */
+    PITH_GPTQ_QEP_OUTPUTS = PITH_GPTQ_QEP | PITH_GPTQ_OUTPUTS
+};
 
 /* Rounds the job's rows into q, whose rows these are, and which pith_round_begin() or a cut of what
  * that made has made ready. *report is set. Errors as for a rounder's run(); q stays the caller's.

@@ -176,6 +176,49 @@ static void check_hessian(const struct fixture *f, const struct pith_site_spec *
     }
 }
 
+/* Of what is added to the stream last: the gradients, times the squares of what it read. */
+static void pairs_of_outputs_are_felt(void **state)
+{
+    (void)state;
+    enum { BLOCK = 24 };
+    struct fixture f;
+    struct pith_error err = {0};
+    struct pith_stats read;
+    float scratch[LENGTH * BLOCK];
+    open_fixture(&f, "llama_gqa_tied", 3);
+    free(f.guide.data);
+    f.guide.block = BLOCK;
+    f.guide.scratch = scratch;
+    f.guide.data = calloc(pith_guide_floats(&f.guide, f.rig.model->plans.layers), sizeof(float));
+    assert_true(pith_guide_scratch(&f.guide, LENGTH) == sizeof scratch);
+    fill(&f);
+    struct pith_stages plain = stages_of(&f, false);
+    const uint32_t site = f.block.plan->linear[LLAMA_DOWN].site;
+    assert_ok(pith_stages_collect(&plain, site, PITH_NEED_SAMPLES, TOKENS, &read, &err), err);
+    const float *felt = pith_guide_outputs(&f.guide, 0, LLAMA_DOWN);
+    for (uint32_t first = 0; first < HIDDEN; first += BLOCK) {
+        const uint32_t n = HIDDEN - first < BLOCK ? HIDDEN - first : BLOCK;
+        for (uint32_t i = 0; i < n * n; i++) {
+            double sum = 0;
+            for (size_t t = 0; t < TOKENS; t++) {
+                const float *d = f.d + t % LENGTH * HIDDEN + first;
+                double square = 0;
+                for (size_t j = 0; j < read.dim; j++)
+                    square += (double)read.samples[t * read.dim + j] *
+                              (double)read.samples[t * read.dim + j];
+                sum += square * (double)d[i / n] * (double)d[i % n];
+            }
+            const double got = (double)felt[pith_outputs_at(HIDDEN, BLOCK, first) + i];
+            assert_true(fabs(got - sum / TOKENS) < 1e-4 * (1 + fabs(got)));
+        }
+    }
+    assert_true(felt + (size_t)HIDDEN * BLOCK <=
+                f.guide.data + pith_guide_floats(&f.guide, 1));
+    pith_stats_free(&read, 1);
+    pith_stages_end(&plain);
+    close_fixture(&f);
+}
+
 static void hessians_count_tokens_so(void **state)
 {
     (void)state;
@@ -301,6 +344,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_linear_is_felt_as_the_stream),
         cmocka_unit_test(experts_are_felt_by_their_shares),
+        cmocka_unit_test(pairs_of_outputs_are_felt),
         cmocka_unit_test(hessians_count_tokens_so),
         cmocka_unit_test(without_feeling_it_is_the_plain_one),
         cmocka_unit_test(drift_is_against_the_twin),

@@ -11,10 +11,13 @@
 
 #include <math.h>
 
+enum { OUTPUTS = 64 };
+
 struct problem {
     uint32_t rows, cols, tokens;
     float *w, *x, *h; /* h = 2 x^T x / tokens */
     float *drift;     /* as of inputs that were a thirtieth more, and noise */
+    float *outputs;   /* neighbours are felt together; in blocks of OUTPUTS */
     struct pith_stats stats;
 };
 
@@ -34,6 +37,23 @@ static inline void fill_hessian(struct problem *p)
                 sum += (double)p->x[t * p->cols + i] * (double)p->x[t * p->cols + j];
             p->h[i * p->cols + j] = (float)(2.0 * sum / p->tokens);
         }
+}
+
+/* Blocks of the mean over tokens of g g^T, for g[tokens][rows] in float32. */
+static inline float *outputs_of(const float *g, uint32_t tokens, uint32_t rows, uint32_t block)
+{
+    float *h = malloc(pith_outputs_at(rows, block, rows) * sizeof *h);
+    for (uint32_t first = 0; first < rows; first += block) {
+        const uint32_t n = rows - first < block ? rows - first : block;
+        float *b = h + pith_outputs_at(rows, block, first);
+        for (uint32_t i = 0; i < n * n; i++) {
+            double sum = 0;
+            for (uint32_t t = 0; t < tokens; t++)
+                sum += (double)g[t * rows + first + i / n] * (double)g[t * rows + first + i % n];
+            b[i] = (float)(sum / tokens);
+        }
+    }
+    return h;
 }
 
 /* Neighbouring inputs share a moving average; every 37th is ten times as large. */
@@ -56,6 +76,11 @@ static inline struct problem make_problem(uint64_t seed, uint32_t rows, uint32_t
     for (size_t i = 0; i < (size_t)cols * cols; i++) p.drift[i] += p.h[i] / 30;
     p.stats = (struct pith_stats){
         .dim = cols, .tokens = tokens, .hessian = p.h, .drift = p.drift, .views = 1};
+    float *g = random_floats(&rng, 32 * rows, 1.0);
+    for (uint32_t i = 1; i < 32 * rows; i++) g[i] = 0.8f * g[i - 1] + 0.6f * g[i];
+    p.stats.outputs = p.outputs = outputs_of(g, 32, rows, OUTPUTS);
+    p.stats.output_block = OUTPUTS;
+    free(g);
     return p;
 }
 
@@ -65,6 +90,7 @@ static inline void free_problem(struct problem *p)
     free(p->x);
     free(p->h);
     free(p->drift);
+    free(p->outputs);
 }
 
 static inline struct pith_grid grid_of(const char *text)
@@ -131,7 +157,11 @@ static inline enum pith_status run_rounder(const char *name, const struct proble
     const struct pith_round_job job = {.backend = m.backend,
                                        .grid = grid_of(grid),
                                        .scale_dtype = PITH_F32,
-                                       .options = {.damp = 0.01, .act_order = order, .drift = 1},
+                                       .options = {.damp = 0.01,
+                                                   .act_order = order,
+                                                   .drift = 1,
+                                                   .output_damp = 0.01,
+                                                   .output_block = OUTPUTS},
                                        .rows = p->rows,
                                        .cols = p->cols,
                                        .w = w,

@@ -1,0 +1,130 @@
+#include "quant/round/kron.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double DAMP_FIRST = 1e-6, DAMP_LIMIT = 10.0;
+enum { COLUMNS = 64 }; /* a task */
+
+static uint32_t rows_of(const struct pith_outputs *o, uint32_t first)
+{
+    return o->rows - first < o->block ? o->rows - first : o->block;
+}
+
+/* The mean of the diagonal. */
+static enum pith_status find_mean(const struct pith_outputs *o, const float *h, double *mean,
+                                  struct pith_error *err)
+{
+    *mean = 0;
+    for (uint32_t first = 0; first < o->rows; first += o->block) {
+        const float *b = h + pith_outputs_at(o->rows, o->block, first);
+        const size_t n = rows_of(o, first);
+        for (size_t i = 0; i < n * n; i++)
+            if (!isfinite(b[i]))
+                return pith_fail(err, PITH_NUMERIC, "the Hessian of outputs has %g at output %zu",
+                                 (double)b[i], first + i / n);
+        for (size_t i = 0; i < n; i++) *mean += (double)b[i * (n + 1)];
+    }
+    *mean /= o->rows;
+    return PITH_OK;
+}
+
+static enum pith_status factor_block(const struct pith_outputs *o, struct pith_backend *be,
+                                     const float *h, double by, uint32_t first, double damp)
+{
+    const size_t n = rows_of(o, first), at = pith_outputs_at(o->rows, o->block, first);
+    float *s = o->s + at;
+    for (size_t i = 0; i < n * n; i++) s[i] = (float)((double)h[at + i] * by);
+    for (size_t i = 0; i < n; i++) s[i * (n + 1)] = (float)((double)s[i * (n + 1)] + damp);
+    const enum pith_status st = pith_cholesky_upper(be, s, n, NULL, NULL);
+    for (size_t i = 0; i < n; i++) o->diagonal[first + i] = s[i * (n + 1)];
+    for (size_t i = 0; st == PITH_OK && i < n; i++)
+        for (size_t j = i; j < n; j++) s[i * n + j] /= o->diagonal[first + j];
+    return st;
+}
+
+enum pith_status pith_outputs_make(struct pith_outputs *o, struct pith_backend *be, const float *h,
+                                   double damp, struct pith_error *err)
+{
+    double mean;
+    PITH_TRY(find_mean(o, h, &mean, err));
+    const double by = mean > 0 ? 1 / mean : 0;
+    for (uint32_t first = 0; first < o->rows; first += o->block)
+        for (double more = mean > 0 ? damp : 1;;) {
+            const enum pith_status s = factor_block(o, be, h, by, first, more);
+            if (s == PITH_OK) break;
+            if (s != PITH_NUMERIC) return pith_fail(err, s, "cannot factor the outputs' Hessian");
+            more = more > 0 ? more * 10 : DAMP_FIRST;
+            if (more > DAMP_LIMIT)
+                return pith_fail(err, s, "the Hessian of outputs from %u on stays singular", first);
+        }
+    return PITH_OK;
+}
+
+void pith_outputs_sweep(const struct pith_outputs *o, uint32_t first, const float *u, float *values,
+                        pith_outputs_round_fn *round, void *ctx)
+{
+    const size_t n = rows_of(o, first);
+    const float *s = o->s + pith_outputs_at(o->rows, o->block, first);
+    memcpy(values, u, n * sizeof *u); /* what a row is wanted to be, until it is rounded */
+    for (size_t i = 0; i < n; i++, s += n) {
+        values[i] = round(ctx, first + (uint32_t)i, values[i]);
+        const float missed = u[i] - values[i];
+        for (size_t j = i + 1; j < n; j++) values[j] += missed * s[j];
+    }
+}
+
+struct weighing {
+    const struct pith_outputs *o;
+    float *d;
+    size_t cols;
+};
+
+/* Some columns of one block, from the last row to the first. */
+static void weigh_block(const struct weighing *w, uint32_t first, size_t from, size_t to)
+{
+    const struct pith_outputs *o = w->o;
+    const size_t n = rows_of(o, first);
+    const float *s = o->s + pith_outputs_at(o->rows, o->block, first);
+    float *d = w->d + first * w->cols;
+    for (size_t i = n; i-- > 0;) {
+        float *own = d + i * w->cols;
+        for (size_t k = 0; k < i; k++) {
+            const float by = s[k * n + i], *before = d + k * w->cols;
+            for (size_t c = from; c < to; c++) own[c] += by * before[c];
+        }
+        for (size_t c = from; c < to; c++) own[c] *= o->diagonal[first + i];
+    }
+}
+
+static void weigh_columns(void *ctx, size_t task, unsigned thread)
+{
+    const struct weighing *w = ctx;
+    const size_t from = task * COLUMNS, to = from + COLUMNS < w->cols ? from + COLUMNS : w->cols;
+    (void)thread;
+    for (uint32_t first = 0; first < w->o->rows; first += w->o->block)
+        weigh_block(w, first, from, to);
+}
+
+void pith_outputs_weigh(const struct pith_outputs *o, struct pith_backend *be, float *d,
+                        size_t cols)
+{
+    struct weighing w = {o, d, cols};
+    pith_pool_run(pith_backend_pool(be), (cols + COLUMNS - 1) / COLUMNS, weigh_columns, &w);
+}
+
+double pith_outputs_square(const struct pith_outputs *o, const float *x)
+{
+    double squares = 0;
+    for (uint32_t first = 0; first < o->rows; first += o->block) {
+        const size_t n = rows_of(o, first);
+        const float *s = o->s + pith_outputs_at(o->rows, o->block, first);
+        for (size_t i = 0; i < n; i++) {
+            double sum = 0;
+            for (size_t k = 0; k <= i; k++) sum += (double)s[k * n + i] * (double)x[first + k];
+            sum *= (double)o->diagonal[first + i];
+            squares += sum * sum;
+        }
+    }
+    return squares;
+}

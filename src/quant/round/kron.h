@@ -1,0 +1,45 @@
+/* quant/round/kron.h: errors of a linear's outputs that the model's loss feels together. With H_O
+ * over outputs beside GPTQ's H over inputs, an error E of the weights costs tr(H_O E H E^T), YAQA's
+ * Kronecker factors of the Hessian of the whole model's divergence (Tseng, Sun, De Sa 2025). With
+ * H_O = S S^T and H = R R^T, both upper triangular, that is |S^T E R|_F^2: beside what the columns
+ * before ask of a weight, the rows before ask
+ *
+ *     sum over i' < i of S[i',i] / S[i,i] * (what the row i' missed in this column by),
+ *
+ * where a row misses what the columns before asked of it: the paper's feedback on both sides.
+ *
+ * H_O lies in blocks along its diagonal, of which the last may be smaller; rows of different blocks
+ * ask nothing of each other. Block by block, each [n][n], where pith_outputs_at() says. */
+#ifndef PITH_QUANT_ROUND_KRON_H
+#define PITH_QUANT_ROUND_KRON_H
+
+#include "backend/backend.h"
+#include "base/status.h"
+#include "quant/stats.h"
+
+struct pith_outputs {
+    uint32_t rows, block;
+    float *s;        /* H_O's layout: of each block S, its columns divided by their diagonal */
+    float *diagonal; /* [rows]: of S */
+};
+
+/* S of h, which has a mean diagonal of 1 first and then `damp` more on it, ten times as much each
+ * time that does not do; s and diagonal are the caller's memory. All 0: nothing was felt, and all
+ * rows count the same, each for itself. PITH_NUMERIC: a number is not finite, or nothing did. */
+enum pith_status pith_outputs_make(struct pith_outputs *o, struct pith_backend *be, const float *h,
+                                   double damp, struct pith_error *err);
+
+/* What becomes of one weight, which its row and those before want to be `u`. */
+typedef float pith_outputs_round_fn(void *ctx, uint32_t row, float u);
+/* One column of the block that begins with row `first`: from u[n], what the columns before ask, to
+ * values[n]. */
+void pith_outputs_sweep(const struct pith_outputs *o, uint32_t first, const float *u, float *values,
+                        pith_outputs_round_fn *round, void *ctx);
+
+/* d[rows][cols] becomes S^T d. */
+void pith_outputs_weigh(const struct pith_outputs *o, struct pith_backend *be, float *d,
+                        size_t cols);
+/* |S^T x|^2 of one column. */
+double pith_outputs_square(const struct pith_outputs *o, const float *x);
+
+#endif

@@ -1,0 +1,226 @@
+/* The rounders gptq:kron and qep:kron against YAQA's formulas, in double precision. */
+#include "oracle.h"
+#include "quant/round/kron.h"
+
+#include <math.h>
+
+/* 2 (X' - X) X^T / n. */
+static float *drift_of(const struct problem *p, const float *dx)
+{
+    const size_t n = p->cols;
+    float *d = malloc(n * n * sizeof *d);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++) {
+            double sum = 0;
+            for (size_t t = 0; t < p->tokens; t++)
+                sum += (double)dx[t * n + i] * (double)p->x[t * n + j];
+            d[i * n + j] = (float)(2 * sum / p->tokens);
+        }
+    return d;
+}
+
+static struct problem problem_of(const json_t *c)
+{
+    uint64_t state = count_of(c, "seed");
+    struct problem p = {.rows = count_of(c, "rows"), .cols = count_of(c, "cols")};
+    const uint32_t block = pith_output_block(count_of(c, "block"));
+    p.tokens = 2 * p.cols;
+    p.w = oracle_weights(&state, p.rows, p.cols);
+    p.x = oracle_inputs(&state, p.tokens, p.cols);
+    float *dx = oracle_inputs(&state, p.tokens, p.cols);
+    float *g = oracle_inputs(&state, 2 * p.rows, p.rows);
+    for (size_t i = 0; i < (size_t)p.tokens * p.cols; i++) dx[i] = dx[i] / 8 + p.x[i] / 32;
+    p.h = malloc((size_t)p.cols * p.cols * sizeof *p.h);
+    fill_hessian(&p);
+    p.drift = drift_of(&p, dx);
+    p.outputs = outputs_of(g, 2 * p.rows, p.rows, block);
+    p.stats = (struct pith_stats){.dim = p.cols,
+                                  .tokens = p.tokens,
+                                  .hessian = p.h,
+                                  .drift = p.drift,
+                                  .outputs = p.outputs,
+                                  .output_block = block,
+                                  .views = 1};
+    free(dx), free(g);
+    return p;
+}
+
+static double real_of(const json_t *c, const char *key)
+{
+    return json_real_value(json_object_get(c, key));
+}
+
+/* A weight that lies between two codes sends those after it another way: few weights may, and of
+ * the loss little. */
+static void check_case(const json_t *c, FILE *codes)
+{
+    struct problem p = problem_of(c);
+    struct machine m = make_machine(2);
+    const size_t n = (size_t)p.rows * p.cols;
+    const struct pith_round_job job = {
+        .backend = m.backend,
+        .grid = grid_of(text_of(c, "grid")),
+        .scale_dtype = PITH_F32,
+        .options = {.damp = 0.01,
+                    .act_order = strcmp(text_of(c, "order"), "none") == 0 ? PITH_ORDER_NONE
+                                                                          : PITH_ORDER_STATIC,
+                    .drift = real_of(c, "alpha"),
+                    .output_damp = real_of(c, "damp"),
+                    .output_block = count_of(c, "block")},
+        .rows = p.rows,
+        .cols = p.cols,
+        .w = p.w,
+        .stats = &p.stats};
+    uint8_t *want = malloc(n), *got = malloc(n);
+    struct pith_qmat q;
+    struct pith_round_report report;
+    struct pith_error err = {0};
+    assert_int_equal(fread(want, 1, n, codes), n);
+    assert_ok(pith_rounder_find(text_of(c, "form"))->run(&job, &q, &report, &err), err);
+    size_t other = 0;
+    for (uint32_t r = 0; r < p.rows; r++)
+        pith_qmat_get_codes(&q, r, got + (size_t)r * p.cols);
+    for (size_t i = 0; i < n; i++) other += got[i] != want[i];
+    const double loss = real_of(c, "loss");
+    print_message("%-9s %-14s %-6s loss %.6g, formula %.6g, nearest %.6g,"
+                  " %zu codes of %zu differ\n",
+                  text_of(c, "form"), text_of(c, "grid"), text_of(c, "order"), report.loss, loss,
+                  report.nearest_loss, other, n);
+    assert_true(fabs(report.loss - loss) <= 0.01 * loss);
+    assert_true(report.loss < report.nearest_loss);
+    assert_true(other * 100 <= n);
+    free(want), free(got);
+    pith_qmat_free(&q);
+    free_machine(&m);
+    free_problem(&p);
+}
+
+static void codes_are_those_of_the_formulas(void **state)
+{
+    (void)state;
+    json_t *golden = load_golden("kron.json");
+    FILE *codes = fopen("tests/golden/quant/kron.codes", "rb");
+    assert_non_null(codes);
+    size_t i;
+    json_t *c;
+    json_array_foreach (json_object_get(golden, "cases"), i, c) check_case(c, codes);
+    assert_int_equal(i, 6);
+    fclose(codes);
+    json_decref(golden);
+}
+
+/* Outputs that are felt each for itself and all the same, or not at all: GPTQ to the byte. */
+static void without_pairs_it_is_gptq(void **state)
+{
+    (void)state;
+    static const char *const grids[] = {"int4:g32", "q4_k", "nvfp4", "codebook3:channel",
+                                        "int3:g64:asym"};
+    static const char *const forms[][2] = {{"gptq", "gptq:kron"}, {"qep", "qep:kron"}};
+    struct problem p = make_problem(3, 70, 256, 320);
+    struct pith_error err = {0};
+    for (int felt = 0; felt < 2; felt++) {
+        memset(p.outputs, 0, sizeof(float) * p.rows * OUTPUTS);
+        for (uint32_t first = 0; felt && first < p.rows; first += OUTPUTS) {
+            const size_t n = p.rows - first < OUTPUTS ? p.rows - first : OUTPUTS;
+            for (size_t i = 0; i < n; i++) p.outputs[first * OUTPUTS + i * (n + 1)] = 3;
+        }
+        for (size_t f = 0; f < PITH_COUNT(forms); f++)
+            for (size_t g = 0; g < PITH_COUNT(grids); g++) {
+                struct pith_qmat a, b;
+                struct pith_round_report one, other;
+                assert_ok(run_rounder(forms[f][0], &p, grids[g], PITH_ORDER_STATIC, 1, &a, &one,
+                                      &err),
+                          err);
+                assert_ok(run_rounder(forms[f][1], &p, grids[g], PITH_ORDER_STATIC, 3, &b, &other,
+                                      &err),
+                          err);
+                assert_memory_equal(a.codes, b.codes, a.rows * a.stride);
+                assert_true(fabs(other.loss / one.loss - (felt ? 1.01 : 1)) < 1e-4);
+                pith_qmat_free(&a), pith_qmat_free(&b);
+            }
+    }
+    free_problem(&p);
+}
+
+/* What it is for: less of what is felt, on every grid. */
+static void less_is_felt_than_of_gptq(void **state)
+{
+    (void)state;
+    static const char *const grids[] = {"int4:g32", "q4_k", "nvfp4", "codebook3:channel",
+                                        "int3:g64:asym"};
+    struct problem p = make_problem(4, 150, 256, 320);
+    struct machine m = make_machine(1);
+    struct pith_outputs o = {p.rows, OUTPUTS, malloc(sizeof(float) * p.rows * OUTPUTS),
+                             malloc(sizeof(float) * p.rows)};
+    struct pith_error err = {0};
+    assert_ok(pith_outputs_make(&o, m.backend, p.outputs, 0.01, &err), err);
+    for (size_t g = 0; g < PITH_COUNT(grids); g++) {
+        struct pith_qmat a, b;
+        struct pith_round_report plain, report;
+        double loss;
+        assert_ok(run_rounder("gptq", &p, grids[g], PITH_ORDER_STATIC, 1, &a, &plain, &err), err);
+        assert_ok(run_rounder("gptq:kron", &p, grids[g], PITH_ORDER_STATIC, 1, &b, &report, &err),
+                  err);
+        float *d = decode_all(&a);
+        for (size_t i = 0; i < (size_t)p.rows * p.cols; i++) d[i] = p.w[i] - d[i];
+        double squares = 0;
+        float *column = malloc(p.rows * sizeof *column);
+        for (uint32_t r = 0; r < p.rows; r++) column[r] = d[r * p.cols + 9];
+        squares = pith_outputs_square(&o, column);
+        pith_outputs_weigh(&o, m.backend, d, p.cols);
+        for (uint32_t r = 0; r < p.rows; r++)
+            squares -= (double)d[r * p.cols + 9] * (double)d[r * p.cols + 9];
+        assert_true(fabs(squares) < 1e-5);
+        assert_ok(pith_round_loss(m.backend, d, p.rows, p.cols, p.h, &loss, &err), err);
+        print_message("%s: %.4g felt of gptq, %.4g of gptq:kron\n", grids[g], loss, report.loss);
+        assert_true(report.loss < 0.9 * loss);
+        free(d), free(column);
+        pith_qmat_free(&a), pith_qmat_free(&b);
+    }
+    free(o.s), free(o.diagonal);
+    free_machine(&m);
+    free_problem(&p);
+}
+
+static void what_it_cannot_go_by_is_refused(void **state)
+{
+    (void)state;
+    struct problem p = make_problem(8, 70, 256, 300);
+    struct pith_qmat q;
+    struct pith_round_report report;
+    const struct pith_stats good = p.stats;
+    struct refused {
+        enum pith_status status;
+        const char *grid, *text;
+    };
+    static const struct refused cases[] = {{PITH_ARG, "int4:g32", "needs the Hessian of outputs"},
+                                           {PITH_ARG, "int4:g32", "needs the Hessian of outputs"},
+                                           {PITH_UNSUPPORTED, "int4:g32", "row_groups of 2"},
+                                           {PITH_NUMERIC, "int4:g32", "at output 64"},
+                                           {PITH_UNSUPPORTED, "trellis3", "do not go with"}};
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct pith_error err = {0};
+        p.stats = good;
+        if (i == 0) p.stats.outputs = NULL;
+        if (i == 1) p.stats.output_block = OUTPUTS / 2;
+        if (i == 2) p.stats.views = 2;
+        if (i == 3) p.outputs[OUTPUTS * OUTPUTS + 1] = (float)NAN;
+        assert_int_equal(run_rounder("gptq:kron", &p, cases[i].grid, PITH_ORDER_STATIC, 1, &q,
+                                     &report, &err),
+                         cases[i].status);
+        assert_non_null(strstr(err.text, cases[i].text));
+        if (i == 3) p.outputs[OUTPUTS * OUTPUTS + 1] = 0;
+    }
+    free_problem(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(codes_are_those_of_the_formulas),
+        cmocka_unit_test(without_pairs_it_is_gptq),
+        cmocka_unit_test(less_is_felt_than_of_gptq),
+        cmocka_unit_test(what_it_cannot_go_by_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
