@@ -29,6 +29,7 @@ OURS = {
     "awq+gptq": "-r awq+gptq",
     "gptq:guided": "-r gptq --round gptq:guided",
     "qep:guided": "-r qep --round qep:guided",
+    "qep:kron": "-r qep+yaqa",
     "learned": "-r autoround",
 }
 

@@ -52,7 +52,7 @@ w8a8 static|-r w8a8 --acts int8:tensor:static
 """
 
 # Roundings that look at the whole model, on several grids.
-ROUNDINGS = ["gptq", "gptq:guided", "gptaq", "qep", "qep:guided"]
+ROUNDINGS = ["gptq", "gptq:guided", "gptaq", "qep", "qep:guided", "gptq:kron", "qep:kron"]
 ROUNDED = {"int4:g128": "compressed-tensors", "int3:g128": "compressed-tensors", "int2:g64:asym": "compressed-tensors",
            "q4_k": "gguf", "nvfp4": "compressed-tensors"}
 
