@@ -49,8 +49,8 @@ static void subtract_nearest(void *ctx, size_t row, unsigned thread)
 }
 
 /* What the errors in wt, [rows][cols] in the matrix's order, lose; without drift and outputs by row
- * too, unless that is NULL. With drift it is the squared error of Q X against W X', but for the part
- * that no Q can answer: |(W - Q) R + W D R^-T|^2 for D the drift, of which `unasked` is the last
+ * too, unless that is NULL. With drift it is the squared error of Q X against W X', but for what
+ * no Q can answer: |(W - Q) R + W D R^-T|^2 for D the drift, of which `unasked` is the last
  * term's square. */
 static enum pith_status find_loss(const struct pith_gptq_solver *s, double *loss, double *row,
                                   struct pith_error *err)
