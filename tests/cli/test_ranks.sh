@@ -57,10 +57,11 @@ model=$work/moe
 # shellcheck disable=SC2086
 tried ${RECIPES:-$recipes}
 model=$mini
-for odd in "qep --round qep:guided" "awq --seq-len 50" "squeezellm --round weighted:guided"; do # no whole pages; kinds of guides
+echo '{"base": "gptq", "weights": "int3:g32", "round": "gptq:guided", "row_groups": 4}' >"$work/four.json"
+for odd in "$work/four.json" "qep --round qep:guided" "awq --seq-len 50" "squeezellm --round weighted:guided"; do # no whole pages; kinds of guides
     # shellcheck disable=SC2086
     { alone "$work/odd-one" -r $odd && ranks 3 "$work/odd-three" -r $odd; } || fail "$odd: $(cat "$work/stderr")"
-    is_same "$odd by 3 ranks" "$work/odd-one" "$work/odd-three"
+    is_same "${odd##*/} by 3 ranks" "$work/odd-one" "$work/odd-three"
     rm -rf "$work/odd-one" "$work/odd-three"
 done
 
