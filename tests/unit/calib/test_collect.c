@@ -32,8 +32,8 @@ static void open_fixture(struct fixture *f, unsigned threads)
         const int32_t id = (int32_t)((i * i * 7 + i * 3 + 1) % 80);
         assert_ok(pith_model_embed(f->rig.model, &id, 1, f->x + i * HIDDEN, &err), err);
     }
-    f->in = (struct pith_acts){f->x, WINDOWS, LENGTH, HIDDEN, 0, 0, 0};
-    f->out = (struct pith_acts){f->y, WINDOWS, LENGTH, HIDDEN, 0, 0, 0};
+    f->in = (struct pith_acts){f->x, WINDOWS, LENGTH, HIDDEN, 0, 0, 0, 0};
+    f->out = (struct pith_acts){f->y, WINDOWS, LENGTH, HIDDEN, 0, 0, 0, 0};
     assert_ok(pith_collector_init(&f->collector, f->rig.backend, f->rig.model, LENGTH, &err), err);
 }
 

@@ -34,8 +34,8 @@ static void open_fixture(struct fixture *f, const char *name, unsigned threads)
     }
     pith_rng_seed(&rng, 3);
     for (size_t i = 0; i < LENGTH * HIDDEN; i++) f->d[i] = (float)pith_rng_normal(&rng);
-    f->in = (struct pith_acts){f->x, WINDOWS, LENGTH, HIDDEN, 0, 0, 0};
-    f->out = (struct pith_acts){f->y, WINDOWS, LENGTH, HIDDEN, 0, 0, 0};
+    f->in = (struct pith_acts){f->x, WINDOWS, LENGTH, HIDDEN, 0, 0, 0, 0};
+    f->out = (struct pith_acts){f->y, WINDOWS, LENGTH, HIDDEN, 0, 0, 0, 0};
     const struct pith_plans *plans = &f->rig.model->plans;
     while (plans->experts && !pith_plan_experts(pith_plan(plans, f->layer))) f->layer++;
     assert_ok(pith_block_load(f->rig.model, f->layer, PITH_LOAD_FLOAT, &f->block, &err), err);
@@ -320,7 +320,7 @@ static void check_drift_of(const char *name)
     }
     assert_ok(pith_stages_finish(&s, &err), err);
     float *want = malloc(sizeof g.y);
-    struct pith_acts whole = {want, WINDOWS, LENGTH, HIDDEN, 0, 0, 0};
+    struct pith_acts whole = {want, WINDOWS, LENGTH, HIDDEN, 0, 0, 0, 0};
     assert_ok(pith_propagate(&g.collector, &g.block, &g.in, &whole, &err), err);
     assert_memory_equal(twin.out->x, want, sizeof g.y); /* the twin's own output */
     free(want);

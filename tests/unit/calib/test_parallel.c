@@ -20,9 +20,9 @@ static void stages_equal_passes(void **state)
         const int32_t id = (int32_t)((i * i * 7 + i * 3 + 1) % 80);
         assert_ok(pith_model_embed(rig.model, &id, 1, x + i * hidden, &err), err);
     }
-    const struct pith_acts in = {x, WINDOWS, LENGTH, hidden, 0, 0, 0};
-    const struct pith_acts out = {x + count, WINDOWS, LENGTH, hidden, 0, 0, 0};
-    const struct pith_acts want = {x + 2 * count, WINDOWS, LENGTH, hidden, 0, 0, 0};
+    const struct pith_acts in = {x, WINDOWS, LENGTH, hidden, 0, 0, 0, 0};
+    const struct pith_acts out = {x + count, WINDOWS, LENGTH, hidden, 0, 0, 0, 0};
+    const struct pith_acts want = {x + 2 * count, WINDOWS, LENGTH, hidden, 0, 0, 0, 0};
     assert_ok(pith_block_load(rig.model, 0, PITH_LOAD_FLOAT, &block, &err), err);
     assert_ok(pith_collector_init(&c, rig.backend, rig.model, LENGTH, &err), err);
     struct pith_stages s = {

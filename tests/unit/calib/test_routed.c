@@ -25,9 +25,9 @@ static void open_fixture(struct fixture *f, const char *name)
         const int32_t id = (int32_t)((i * i * 7 + i * 3 + 1) % 80);
         assert_ok(pith_model_embed(f->rig.model, &id, 1, f->x + i * HIDDEN, &err), err);
     }
-    f->in = (struct pith_acts){f->x, WINDOWS, LENGTH, HIDDEN, 0, 0, 0};
-    f->out = (struct pith_acts){f->y, WINDOWS, LENGTH, HIDDEN, 0, 0, 0};
-    f->want = (struct pith_acts){f->z, WINDOWS, LENGTH, HIDDEN, 0, 0, 0};
+    f->in = (struct pith_acts){f->x, WINDOWS, LENGTH, HIDDEN, 0, 0, 0, 0};
+    f->out = (struct pith_acts){f->y, WINDOWS, LENGTH, HIDDEN, 0, 0, 0, 0};
+    f->want = (struct pith_acts){f->z, WINDOWS, LENGTH, HIDDEN, 0, 0, 0, 0};
     uint32_t layer = 0;
     while (!pith_plan_experts(pith_plan(&f->rig.model->plans, layer))) layer++;
     assert_ok(pith_block_load(f->rig.model, layer, PITH_LOAD_FLOAT, &f->block, &err), err);

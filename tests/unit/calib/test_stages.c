@@ -34,9 +34,9 @@ static void open_fixture(struct fixture *f, unsigned threads)
         const int32_t id = (int32_t)((i * i * 7 + i * 3 + 1) % 80);
         assert_ok(pith_model_embed(f->rig.model, &id, 1, f->x + i * HIDDEN, &err), err);
     }
-    f->in = (struct pith_acts){f->x, WINDOWS, LENGTH, HIDDEN, 0, 0, 0};
-    f->out = (struct pith_acts){f->y, WINDOWS, LENGTH, HIDDEN, 0, 0, 0};
-    f->want = (struct pith_acts){f->z, WINDOWS, LENGTH, HIDDEN, 0, 0, 0};
+    f->in = (struct pith_acts){f->x, WINDOWS, LENGTH, HIDDEN, 0, 0, 0, 0};
+    f->out = (struct pith_acts){f->y, WINDOWS, LENGTH, HIDDEN, 0, 0, 0, 0};
+    f->want = (struct pith_acts){f->z, WINDOWS, LENGTH, HIDDEN, 0, 0, 0, 0};
     assert_ok(pith_block_load(f->rig.model, 0, PITH_LOAD_FLOAT, &f->block, &err), err);
     assert_ok(pith_collector_init(&f->collector, f->rig.backend, f->rig.model, LENGTH, &err), err);
     f->collector.step = count_step;
@@ -130,10 +130,10 @@ static void what_is_carried_goes_on(void **state)
     const size_t carried = pith_plans_carried(plans), count = TOKENS * (HIDDEN + carried);
     const size_t between = TOKENS * pith_stages_width(plans);
     float *x = calloc(4 * count + between, sizeof *x);
-    struct pith_acts in = {x, WINDOWS, LENGTH, HIDDEN, carried, 0, 0};
-    struct pith_acts out = {x + count, WINDOWS, LENGTH, HIDDEN, carried, 0, 0};
-    struct pith_acts want = {x + 2 * count, WINDOWS, LENGTH, HIDDEN, carried, 0, 0};
-    struct pith_acts anew = {x + 3 * count, WINDOWS, LENGTH, HIDDEN, carried, 0, 0};
+    struct pith_acts in = {x, WINDOWS, LENGTH, HIDDEN, carried, 0, 0, 0};
+    struct pith_acts out = {x + count, WINDOWS, LENGTH, HIDDEN, carried, 0, 0, 0};
+    struct pith_acts want = {x + 2 * count, WINDOWS, LENGTH, HIDDEN, carried, 0, 0, 0};
+    struct pith_acts anew = {x + 3 * count, WINDOWS, LENGTH, HIDDEN, carried, 0, 0, 0};
     assert_int_equal(carried, 1 + 2 * 2 * (12 + 16));
     assert_ok(pith_collector_init(&c, rig.backend, rig.model, LENGTH, &err), err);
     for (size_t w = 0; w < WINDOWS; w++) {
