@@ -1,94 +1,22 @@
 /* The rounders gptaq and qep against their published formulas, in double precision. */
-#include "oracle.h"
+#include "oracle_round.h"
 
-/* 2 (X' - X) X^T / n. */
-static float *drift_of(const struct problem *p, const float *dx)
-{
-    const size_t n = p->cols;
-    float *d = malloc(n * n * sizeof *d);
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j < n; j++) {
-            double sum = 0;
-            for (size_t t = 0; t < p->tokens; t++)
-                sum += (double)dx[t * n + i] * (double)p->x[t * n + j];
-            d[i * n + j] = (float)(2 * sum / p->tokens);
-        }
-    return d;
-}
-
-static struct problem problem_of(const json_t *c)
-{
-    uint64_t state = count_of(c, "seed");
-    struct problem p = {.rows = count_of(c, "rows"), .cols = count_of(c, "cols")};
-    p.tokens = 2 * p.cols;
-    p.w = oracle_weights(&state, p.rows, p.cols);
-    p.x = oracle_inputs(&state, p.tokens, p.cols);
-    float *dx = oracle_inputs(&state, p.tokens, p.cols);
-    for (size_t i = 0; i < (size_t)p.tokens * p.cols; i++) dx[i] = dx[i] / 8 + p.x[i] / 32;
-    p.h = malloc((size_t)p.cols * p.cols * sizeof *p.h);
-    fill_hessian(&p);
-    p.drift = drift_of(&p, dx);
-    p.stats = (struct pith_stats){
-        .dim = p.cols, .tokens = p.tokens, .hessian = p.h, .drift = p.drift, .views = 1};
-    free(dx);
-    return p;
-}
-
+/* A row goes its own way from the first weight on that lies between two codes. */
 static void check_case(const json_t *c, FILE *codes)
 {
-    struct problem p = problem_of(c);
-    struct machine m = make_machine(2);
-    const size_t n = (size_t)p.rows * p.cols;
-    const struct pith_round_job job = {
-        .backend = m.backend,
-        .grid = grid_of(text_of(c, "grid")),
-        .scale_dtype = PITH_F32,
-        .options = {.damp = 0.01,
-                    .act_order = strcmp(text_of(c, "order"), "none") == 0 ? PITH_ORDER_NONE
-                                                                          : PITH_ORDER_STATIC,
-                    .drift = json_real_value(json_object_get(c, "alpha"))},
-        .rows = p.rows,
-        .cols = p.cols,
-        .w = p.w,
-        .stats = &p.stats};
-    uint8_t *want = malloc(n), *got = malloc(n);
-    struct pith_qmat q;
-    struct pith_round_report report;
-    struct pith_error err = {0};
-    assert_int_equal(fread(want, 1, n, codes), n);
-    assert_ok(pith_rounder_find(text_of(c, "form"))->run(&job, &q, &report, &err), err);
-    /* A row goes its own way from the first weight on that lies between two codes. */
-    size_t other = 0;
-    for (uint32_t r = 0; r < p.rows; r++) {
-        const size_t at = (size_t)r * p.cols;
-        pith_qmat_get_codes(&q, r, got + at);
-        other += memcmp(got + at, want + at, p.cols) != 0;
-    }
-    const double loss = json_real_value(json_object_get(c, "loss"));
-    print_message("%-6s %-14s %-6s loss %.6g, formula %.6g, nearest %.6g, %zu rows of %u differ\n",
-                  text_of(c, "form"), text_of(c, "grid"), text_of(c, "order"), report.loss, loss,
-                  report.nearest_loss, other, p.rows);
-    assert_true(fabs(report.loss - loss) <= 0.01 * loss);
-    assert_true(report.loss < report.nearest_loss);
-    assert_true(other <= 1);
-    free(want), free(got);
-    pith_qmat_free(&q);
-    free_machine(&m);
+    uint64_t state;
+    struct problem p = problem_drifted(c, &state);
+    const struct rounded_case r = round_case(c, &p, codes);
+    assert_true(fabs(r.report.loss - r.loss) <= 0.01 * r.loss);
+    assert_true(r.report.loss < r.report.nearest_loss);
+    assert_true(r.other_rows <= 1);
     free_problem(&p);
 }
 
 static void codes_are_those_of_the_formulas(void **state)
 {
     (void)state;
-    json_t *golden = load_golden("gptaq.json");
-    FILE *codes = fopen("tests/golden/quant/gptaq.codes", "rb");
-    assert_non_null(codes);
-    size_t i;
-    json_t *c;
-    json_array_foreach (json_object_get(golden, "cases"), i, c) check_case(c, codes);
-    assert_int_equal(i, 10);
-    fclose(codes);
-    json_decref(golden);
+    each_case("gptaq", 10, check_case);
 }
 
 /* Without drift, or when none of it is to be made up for, both are GPTQ to the byte. */

@@ -1,112 +1,32 @@
 /* The rounders gptq:kron and qep:kron against YAQA's formulas, in double precision. */
-#include "oracle.h"
+#include "oracle_round.h"
 #include "quant/round/kron.h"
 
 #include <math.h>
-
-/* 2 (X' - X) X^T / n. */
-static float *drift_of(const struct problem *p, const float *dx)
-{
-    const size_t n = p->cols;
-    float *d = malloc(n * n * sizeof *d);
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j < n; j++) {
-            double sum = 0;
-            for (size_t t = 0; t < p->tokens; t++)
-                sum += (double)dx[t * n + i] * (double)p->x[t * n + j];
-            d[i * n + j] = (float)(2 * sum / p->tokens);
-        }
-    return d;
-}
-
-static struct problem problem_of(const json_t *c)
-{
-    uint64_t state = count_of(c, "seed");
-    struct problem p = {.rows = count_of(c, "rows"), .cols = count_of(c, "cols")};
-    const uint32_t block = pith_output_block(count_of(c, "block"));
-    p.tokens = 2 * p.cols;
-    p.w = oracle_weights(&state, p.rows, p.cols);
-    p.x = oracle_inputs(&state, p.tokens, p.cols);
-    float *dx = oracle_inputs(&state, p.tokens, p.cols);
-    float *g = oracle_inputs(&state, 2 * p.rows, p.rows);
-    for (size_t i = 0; i < (size_t)p.tokens * p.cols; i++) dx[i] = dx[i] / 8 + p.x[i] / 32;
-    p.h = malloc((size_t)p.cols * p.cols * sizeof *p.h);
-    fill_hessian(&p);
-    p.drift = drift_of(&p, dx);
-    p.outputs = outputs_of(g, 2 * p.rows, p.rows, block);
-    p.stats = (struct pith_stats){.dim = p.cols,
-                                  .tokens = p.tokens,
-                                  .hessian = p.h,
-                                  .drift = p.drift,
-                                  .outputs = p.outputs,
-                                  .output_block = block,
-                                  .views = 1};
-    free(dx), free(g);
-    return p;
-}
-
-static double real_of(const json_t *c, const char *key)
-{
-    return json_real_value(json_object_get(c, key));
-}
 
 /* A weight that lies between two codes sends those after it another way: few weights may, and of
  * the loss little. */
 static void check_case(const json_t *c, FILE *codes)
 {
-    struct problem p = problem_of(c);
-    struct machine m = make_machine(2);
-    const size_t n = (size_t)p.rows * p.cols;
-    const struct pith_round_job job = {
-        .backend = m.backend,
-        .grid = grid_of(text_of(c, "grid")),
-        .scale_dtype = PITH_F32,
-        .options = {.damp = 0.01,
-                    .act_order = strcmp(text_of(c, "order"), "none") == 0 ? PITH_ORDER_NONE
-                                                                          : PITH_ORDER_STATIC,
-                    .drift = real_of(c, "alpha"),
-                    .output_damp = real_of(c, "damp"),
-                    .output_block = count_of(c, "block")},
-        .rows = p.rows,
-        .cols = p.cols,
-        .w = p.w,
-        .stats = &p.stats};
-    uint8_t *want = malloc(n), *got = malloc(n);
-    struct pith_qmat q;
-    struct pith_round_report report;
-    struct pith_error err = {0};
-    assert_int_equal(fread(want, 1, n, codes), n);
-    assert_ok(pith_rounder_find(text_of(c, "form"))->run(&job, &q, &report, &err), err);
-    size_t other = 0;
-    for (uint32_t r = 0; r < p.rows; r++)
-        pith_qmat_get_codes(&q, r, got + (size_t)r * p.cols);
-    for (size_t i = 0; i < n; i++) other += got[i] != want[i];
-    const double loss = real_of(c, "loss");
-    print_message("%-9s %-14s %-6s loss %.6g, formula %.6g, nearest %.6g,"
-                  " %zu codes of %zu differ\n",
-                  text_of(c, "form"), text_of(c, "grid"), text_of(c, "order"), report.loss, loss,
-                  report.nearest_loss, other, n);
-    assert_true(fabs(report.loss - loss) <= 0.01 * loss);
-    assert_true(report.loss < report.nearest_loss);
-    assert_true(other * 100 <= n);
-    free(want), free(got);
-    pith_qmat_free(&q);
-    free_machine(&m);
+    uint64_t state;
+    struct problem p = problem_drifted(c, &state);
+    float *g = oracle_inputs(&state, 2 * p.rows, p.rows);
+    const uint32_t block = pith_output_block(count_of(c, "block"));
+    p.outputs = outputs_of(g, 2 * p.rows, p.rows, block);
+    p.stats.outputs = p.outputs;
+    p.stats.output_block = block;
+    const struct rounded_case r = round_case(c, &p, codes);
+    assert_true(fabs(r.report.loss - r.loss) <= 0.01 * r.loss);
+    assert_true(r.report.loss < r.report.nearest_loss);
+    assert_true(r.other * 100 <= r.codes);
+    free(g);
     free_problem(&p);
 }
 
 static void codes_are_those_of_the_formulas(void **state)
 {
     (void)state;
-    json_t *golden = load_golden("kron.json");
-    FILE *codes = fopen("tests/golden/quant/kron.codes", "rb");
-    assert_non_null(codes);
-    size_t i;
-    json_t *c;
-    json_array_foreach (json_object_get(golden, "cases"), i, c) check_case(c, codes);
-    assert_int_equal(i, 6);
-    fclose(codes);
-    json_decref(golden);
+    each_case("kron", 6, check_case);
 }
 
 /* Outputs that are felt each for itself and all the same, or not at all: GPTQ to the byte. */
