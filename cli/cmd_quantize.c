@@ -86,7 +86,10 @@ static const struct option options[] = {
     {"allow-error", 0, OPTION_REAL, AT(q.allow_error), "X",
      "relative error up to which a linear is taken (default 0.5; above 0.3 it is a warning)"},
     {"rehearse", 0, OPTION_FLAG, AT(q.rehearse), NULL,
-     "do one block only, then tell time, memory, size and error to expect for the whole"},
+     "do one block only, then tell time, memory, size and error to expect for the whole, and the "
+     "time of 2 to 64 ranks"},
+    {"link", 0, OPTION_TEXT, AT(q.link), "BITS[,US]",
+     "--rehearse: what joins ranks, in bits a second and microseconds of delay (default 10G,50)"},
     {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
      "check that engine's rules first: vllm, sglang, trtllm, transformers, llama.cpp, pith, "
      "with :tp=N, and with :gpu=NAME what runs on that GPU; may repeat"},
@@ -444,7 +447,40 @@ static void print_result(const char *out, const json_t *j, bool all)
     print_phases("of it", json_object_get(j, "timing"), 1);
 }
 
-static void print_rehearsal(const json_t *j)
+/* What several ranks would take, or why that is not told. */
+static void print_ranks(const struct common *common, const json_t *ranks)
+{
+    static const char *const names[] = {"ranks", "time", "speed-up", "received a block", "limit"};
+    const json_t *list = json_object_get(ranks, "rows"), *row;
+    json_t *columns = json_array(), *rows = json_array();
+    size_t i;
+    if (json_array_size(list) == 0) {
+        json_decref(columns);
+        json_decref(rows);
+        print_line((size_t)printf("  %-16s ", "ranks"), INDENT, "%s", json_text(ranks, "why"));
+        return;
+    }
+    for (i = 0; i < sizeof names / sizeof names[0]; i++)
+        table_column(columns, names[i], i + 1 < sizeof names / sizeof names[0] ? "right" : "left");
+    json_array_foreach (list, i, row) {
+        char time[32], bytes[32];
+        json_t *cells = json_array();
+        format_seconds(number(row, "seconds_expected"), time);
+        format_bytes(number(row, "bytes_received_per_block"), bytes);
+        table_cell(cells, "%.0f", number(row, "ranks"));
+        json_array_append_new(cells, json_string(time));
+        table_cell(cells, "%.2f", number(row, "speedup"));
+        json_array_append_new(cells, json_string(bytes));
+        json_array_append_new(cells, json_string(json_text(row, "limit")));
+        json_array_append_new(rows, cells);
+    }
+    const json_t *link = json_object_get(ranks, "link");
+    printf("  %-16s over links of %g Gb/s with a delay of %g us:\n", "ranks",
+           number(link, "bits_per_second") / 1e9, number(link, "delay_seconds") * 1e6);
+    (void)print_table(common, columns, rows, NULL);
+}
+
+static void print_rehearsal(const struct common *common, const json_t *j)
 {
     char block[32], all[32], memory[32], size[32];
     format_seconds(number(j, "seconds_per_block"), block);
@@ -460,6 +496,7 @@ static void print_rehearsal(const json_t *j)
     printf("  error            %.4f relative on average\n", number(j, "relative_error"));
     print_calibration(json_object_get(j, "calibration"));
     print_prediction(j);
+    print_ranks(common, json_object_get(j, "ranks"));
 }
 
 /* The meter's progress, and the ceiling on memory from the first step on: by then the run has been
@@ -494,7 +531,7 @@ static int show(const struct settings *s, const char *report)
     if (s->common.json) printf("%s\n", report);
     if (s->common.json || s->common.quiet) return rc;
     json_t *j = read_report(&s->common, report, &rc);
-    if (j && s->q.rehearse) print_rehearsal(j);
+    if (j && s->q.rehearse) print_rehearsal(&s->common, j);
     else if (j) print_result(s->q.out, j, s->all);
     json_decref(j);
     return rc;
@@ -552,6 +589,8 @@ static int check_idle(const struct settings *s, const json_t *plan)
                                                : "rehearse");
     if (s->q.rehearse && s->q.resume)
         return usage_failure(&s->common, "--resume does nothing with --rehearse");
+    if (s->q.link && !s->q.rehearse)
+        return usage_failure(&s->common, "--link does nothing without --rehearse");
     return EXIT_DONE;
 }
 

@@ -56,6 +56,9 @@ struct pith_quantize_options {
      * that is merged into the model first. Its merged tensors take their size on the disk, in a
      * file without a name beside `out`, while the run lasts. */
     const char *adapter;
+    /* With `rehearse`: what joins ranks, "BITS[,MICROSECONDS]" a second and of a message's way, for
+     * what 2 to 64 of them would take; NULL: "10G,50". */
+    const char *link;
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_quantize_defaults_sized(struct pith_quantize_options *options, size_t size);

@@ -133,10 +133,10 @@ static float *hessian_of(const struct pith_stats *st, const struct panel *p)
 }
 
 /* As many that all ranks are at work for most of the time. */
-size_t pith_relay_rows(const struct pith_relay *relay, size_t dim)
+size_t pith_relay_rows(unsigned ranks, size_t dim)
 {
     enum { A_RANK = 8, LEAST = 64 };
-    const size_t rows = dim / ((size_t)A_RANK * pith_ranks_count(relay->ranks));
+    const size_t rows = dim / ((size_t)A_RANK * ranks);
     return rows > LEAST ? rows : dim < LEAST ? dim : LEAST;
 }
 
@@ -183,7 +183,8 @@ static enum pith_status relay_hessian(struct pith_gather *g, const struct pith_a
     const struct pith_stats *st = &g->stats[i];
     /* Where operands are rounded for the whole matrix, it goes round as one. */
     const bool whole = pith_backend_mode(g->backend) == PITH_MODE_BF16;
-    const size_t d = st->dim, rows = whole ? d : pith_relay_rows(g->relay, d);
+    const unsigned ranks = pith_ranks_count(g->relay->ranks);
+    const size_t d = st->dim, rows = whole ? d : pith_relay_rows(ranks, d);
     float *packed = pith_alloc_aligned(rows * d, sizeof *packed);
     enum pith_status s = packed ? PITH_OK : pith_fail_nomem(err, "a panel of a Hessian");
     struct panel p = {0};
@@ -218,7 +219,7 @@ static enum pith_status pass_drift(const struct pith_gather *g, const struct pit
 static enum pith_status relay_drift(struct pith_gather *g, const struct pith_acts *acts,
                                     const struct pith_stats *st, struct pith_error *err)
 {
-    const size_t d = st->dim, rows = pith_relay_rows(g->relay, d);
+    const size_t d = st->dim, rows = pith_relay_rows(pith_ranks_count(g->relay->ranks), d);
     struct panel p = {0};
     for (; p.first < d; p.first += rows) {
         p.rows = d - p.first < rows ? d - p.first : rows;

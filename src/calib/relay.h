@@ -29,9 +29,13 @@ struct pith_relay {
 
 /* An expert's statistics are one rank's from the start, its owner's: the rows of the tokens that
  * take it go there. */
+static inline unsigned pith_relay_owner_of(unsigned ranks, uint32_t expert)
+{
+    return expert % ranks;
+}
 static inline unsigned pith_relay_owner(const struct pith_relay *relay, uint32_t expert)
 {
-    return expert % pith_ranks_count(relay->ranks);
+    return pith_relay_owner_of(pith_ranks_count(relay->ranks), expert);
 }
 
 /* A sum on its way: from the rank before (rank 0 begins it), to the one behind, or, when the last
@@ -40,8 +44,8 @@ enum pith_relay_way { PITH_RELAY_RECEIVE, PITH_RELAY_SEND, PITH_RELAY_SHARE };
 enum pith_status pith_relay_pass(struct pith_ranks *r, enum pith_relay_way way, void *data,
                                  size_t bytes, struct pith_error *err);
 
-/* Rows of a Hessian of [dim][dim] that go round together, at most. */
-size_t pith_relay_rows(const struct pith_relay *relay, size_t dim);
+/* Rows of a Hessian of [dim][dim] that go round so many ranks together, at most. */
+size_t pith_relay_rows(unsigned ranks, size_t dim);
 
 /* out[floats], of that window of `all`, from the rank that has it to everyone. */
 enum pith_status pith_relay_window(const struct pith_relay *relay, size_t all, size_t window,

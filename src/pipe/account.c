@@ -228,7 +228,7 @@ enum pith_status pith_account_files(const struct pith_run *r, json_t *account,
                                                              : pith_fail_nomem(err, "pith.json");
 }
 
-json_t *pith_run_rehearsal(const struct pith_run *r, double block_seconds, double other_seconds)
+json_t *pith_run_rehearsal(struct pith_run *r, double block_seconds, double other_seconds)
 {
     uint64_t weights;
     const double bits = quantized_bits(r, &weights);
@@ -245,7 +245,8 @@ json_t *pith_run_rehearsal(const struct pith_run *r, double block_seconds, doubl
         json_decref(phases);
         return NULL;
     }
-    return json_pack("{s:s, s:b, s:s, s:o, s:i, s:f, s:f, s:o, s:I, s:I, s:f, s:f, s:o, s:o}",
+    json_t *ranks = pith_foresee_report(r->foresee, &r->phases, block_seconds, other_seconds);
+    return json_pack("{s:s, s:b, s:s, s:o, s:i, s:f, s:f, s:o, s:I, s:I, s:f, s:f, s:o, s:o, s:o}",
                      "pith", pith_version(), "rehearsal", 1, "container", container_name(r->job),
                      "recipe", pith_job_recipe_json(r->job), "blocks",
                      (int)r->job->model->shape.layers, "seconds_per_block", block_seconds,
@@ -255,5 +256,5 @@ json_t *pith_run_rehearsal(const struct pith_run *r, double block_seconds, doubl
                      (json_int_t)r->job->layout.total_bytes, "bits_per_weight",
                      weights ? bits / (double)weights : 0.0, "relative_error",
                      count ? error / (double)count : 0.0, "linears", joined(r, "linears"),
-                     "calibration", calibration(r->job));
+                     "calibration", calibration(r->job), "ranks", ranks);
 }

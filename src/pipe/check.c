@@ -4,6 +4,7 @@
 #include "num/input.h"
 #include "pipe/job.h"
 #include "pipe/learn.h"
+#include "plan/ranks_time.h"
 #include "quant/scale.h"
 
 enum pith_status pith_job_check_targets(const struct pith_job *job, struct pith_error *err)
@@ -68,6 +69,8 @@ static enum pith_status check_numbers(const struct pith_quantize_options *o, str
 {
     if (o->seq_len < 2) return pith_fail(err, PITH_ARG, "--seq-len: at least 2");
     if (o->calib_tokens == 0) return pith_fail(err, PITH_ARG, "--calib-tokens: at least 1");
+    struct pith_cable ignored;
+    if (o->link) PITH_TRY(pith_cable_parse(o->link, &ignored, err));
     return PITH_OK;
 }
 

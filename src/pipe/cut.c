@@ -7,14 +7,17 @@
 
 #include <string.h>
 
+unsigned pith_rows_owner(const uint32_t *first, unsigned ranks)
+{
+    for (unsigned k = 0; k < ranks; k++)
+        if (first[k] == 0 && first[k + 1] == first[ranks]) return k;
+    return PITH_TO_ALL;
+}
+
 unsigned pith_work_owner(const struct pith_work *w, const uint32_t *first, uint32_t i)
 {
     const unsigned ranks = pith_ranks_count(w->run->ranks);
-    const uint32_t *of = first + (size_t)i * (ranks + 1);
-    if (ranks == 1) return 0;
-    for (unsigned k = 0; k < ranks; k++)
-        if (of[k] == 0 && of[k + 1] == of[ranks]) return k;
-    return PITH_TO_ALL;
+    return ranks == 1 ? 0 : pith_rows_owner(first + (size_t)i * (ranks + 1), ranks);
 }
 
 enum pith_status pith_work_cut(const struct pith_work *w, const struct pith_round_job *job,
@@ -38,16 +41,39 @@ struct rows {
     uint32_t group; /* rows that they are of */
 };
 
+enum { ROWS_PARTS = 8 };
+static void rows_of(const struct pith_qmat *q, const struct pith_round_lost *lost,
+                    struct rows out[ROWS_PARTS])
+{
+    const size_t groups = q->groups, levels = pith_qmat_level_count(q);
+    const struct rows part[ROWS_PARTS] = {
+        {q->codes, q->stride, 1},
+        {q->scales, groups * sizeof *q->scales, q->row_group},
+        {q->zeros, groups, q->row_group},
+        {q->offsets, groups * sizeof *q->offsets, q->row_group},
+        {q->outer, q->cols / PITH_KBLOCK * sizeof *q->outer, 1},
+        {q->levels, levels / q->rows * sizeof *q->levels, 1},
+        {lost->loss, sizeof *lost->loss, 1},
+        {lost->nearest, sizeof *lost->nearest, 1},
+    };
+    memcpy(out, part, sizeof part);
+}
+
+/* Bytes of it that are in rows [from, to). */
+static size_t bytes_in(const struct rows *part, uint32_t from, uint32_t to)
+{
+    return ((to + part->group - 1) / part->group - from / part->group) * part->bytes;
+}
+
 static enum pith_status share_rows(const struct pith_work *w, const struct rows *part,
                                    const uint32_t *first, struct pith_error *err)
 {
     struct pith_ranks *ranks = w->run->ranks;
     for (unsigned k = 0; part->data && k < pith_ranks_count(ranks); k++) {
-        const size_t from = first[k] / part->group,
-                     end = (first[k + 1] + part->group - 1) / part->group;
+        const size_t from = first[k] / part->group;
         if (first[k] == first[k + 1]) continue;
         PITH_TRY(pith_ranks_share(ranks, k, (char *)part->data + from * part->bytes,
-                                  (end - from) * part->bytes, err));
+                                  bytes_in(part, first[k], first[k + 1]), err));
     }
     return PITH_OK;
 }
@@ -72,21 +98,11 @@ static enum pith_status join_one(struct pith_work *w, const struct pith_choice *
     struct pith_ranks *ranks = w->run->ranks;
     struct pith_qmat *q = &m->q;
     struct pith_round_report *report = &m->made.report;
-    const size_t groups = q->groups, levels = pith_qmat_level_count(q);
     unsigned from = 0;
-    const struct rows part[] = {
-        {q->codes, q->stride, 1},
-        {q->scales, groups * sizeof *q->scales, q->row_group},
-        {q->zeros, groups, q->row_group},
-        {q->offsets, groups * sizeof *q->offsets, q->row_group},
-        {q->outer, q->cols / PITH_KBLOCK * sizeof *q->outer, 1},
-        {q->levels, levels / q->rows * sizeof *q->levels, 1},
-        {m->lost.loss, sizeof *m->lost.loss, 1},
-        {m->lost.nearest, sizeof *m->lost.nearest, 1},
-    };
+    struct rows part[ROWS_PARTS];
+    rows_of(q, &m->lost, part);
     while (first[from] == first[from + 1]) from++; /* the first that has rows */
-    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++)
-        PITH_TRY(share_rows(w, &part[i], first, err));
+    for (size_t i = 0; i < ROWS_PARTS; i++) PITH_TRY(share_rows(w, &part[i], first, err));
     PITH_TRY(share_order(w, from, q, err));
     PITH_TRY(pith_ranks_share(ranks, from, report, sizeof *report, err));
     PITH_TRY(pith_ranks_share(ranks, from, &m->lost.times, sizeof m->lost.times, err));
@@ -99,10 +115,14 @@ static enum pith_status join_one(struct pith_work *w, const struct pith_choice *
  * output to write, so the first is the last rank's. */
 enum measure { HASH, DISTANCE, MEASURES };
 
+static unsigned measurer(unsigned ranks, unsigned nth, enum measure m)
+{
+    return ranks - 1 - (nth * MEASURES + m) % ranks;
+}
+
 static unsigned who_measures(const struct pith_work *w, unsigned nth, enum measure m)
 {
-    const unsigned ranks = pith_ranks_count(w->run->ranks);
-    return ranks - 1 - (nth * MEASURES + m) % ranks;
+    return measurer(pith_ranks_count(w->run->ranks), nth, m);
 }
 
 static enum pith_status measure_one(struct pith_work *w, const struct pith_choice *c, unsigned nth,
@@ -151,4 +171,28 @@ enum pith_status pith_work_join(struct pith_work *w, const struct pith_apart *cu
         if (step == OWN_MEASURES) pith_phases_mark(&w->run->phases, PITH_PHASE_ERROR);
     }
     return PITH_OK;
+}
+
+void pith_cut_foresee(struct pith_crew *c, const struct pith_qmat *q, const uint32_t *first,
+                      unsigned nth, double measuring)
+{
+    double some = 0; /* there are losses, of any value */
+    const struct pith_round_lost lost = {.loss = &some, .nearest = &some};
+    const struct pith_linear_result *made = NULL;
+    struct rows part[ROWS_PARTS];
+    unsigned from = 0;
+    rows_of(q, &lost, part);
+    while (first[from] == first[from + 1]) from++;
+    for (size_t i = 0; i < ROWS_PARTS; i++)
+        for (unsigned k = 0; part[i].data && k < c->ranks; k++)
+            if (first[k] < first[k + 1])
+                pith_crew_share(c, k, bytes_in(&part[i], first[k], first[k + 1]));
+    pith_crew_share(c, from, sizeof(bool));
+    if (q->g_idx) pith_crew_share(c, from, q->cols * sizeof *q->g_idx);
+    pith_crew_share(c, from, sizeof made->report);
+    pith_crew_share(c, from, sizeof lost.times);
+    pith_crew_share(c, measurer(c->ranks, nth, HASH), sizeof made->sha256);
+    pith_crew_share(c, measurer(c->ranks, nth, DISTANCE), sizeof made->relative_error);
+    for (int m = 0; m < MEASURES; m++)
+        pith_crew_work(c, measurer(c->ranks, nth, (enum measure)m), measuring / MEASURES, 0);
 }

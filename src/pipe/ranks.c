@@ -6,6 +6,7 @@
 #include "pipe/run.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { SPREAD_MOST = 16 }; /* linears that read one input, beside experts' */
 
@@ -19,18 +20,18 @@ static bool shares_experts(const struct pith_job *job)
             !(job->needs_round & PITH_NEED_DRIFT) && job->experts != PITH_EXPERTS_ALL);
 }
 
-static bool shares_windows(const struct pith_job *job)
+bool pith_job_shares(const struct pith_job *job)
 {
-    return !pith_job_learns(job) && shares_experts(job);
+    if (job->convert) return true;
+    return pith_job_calibrates(job) ? !pith_job_learns(job) && shares_experts(job)
+                                    : pith_job_streams(job);
 }
 
 struct pith_ranks *pith_job_ranks(const struct pith_job *job)
 {
     struct pith_ranks *ranks = pith_backend_ranks(job->backend);
     if (pith_ranks_alone(ranks) || job->options->rehearse) return NULL;
-    if (job->convert) return ranks;
-    const bool shares = pith_job_calibrates(job) ? shares_windows(job) : pith_job_streams(job);
-    return shares ? ranks : NULL;
+    return pith_job_shares(job) ? ranks : NULL;
 }
 
 bool pith_run_writes(const struct pith_run *r)
@@ -120,13 +121,13 @@ static bool fill(const struct spread *s, uint64_t level)
 }
 
 static struct spread spread_of(const struct pith_job *job, uint32_t layer,
-                               const struct pith_site_spec *site)
+                               const struct pith_site_spec *site, unsigned ranks)
 {
     enum { FACTOR = 9 }; /* n^3 / 6 multiplications, and 3 n^2 / 2 a row */
     const struct pith_recipe *recipe = &job->recipe;
     struct spread s = {.c = pith_job_choice(job, layer, site->first),
                        .linears = site->count,
-                       .ranks = pith_ranks_count(pith_job_ranks(job)),
+                       .ranks = ranks,
                        .again = job->needs_round & PITH_NEED_HESSIAN ? site->dim / FACTOR : 0};
     const bool alone = site->expert != PITH_NO_PART || site->count > SPREAD_MOST;
     for (uint32_t i = 0; i < site->count && !alone; i++) {
@@ -140,16 +141,15 @@ static struct spread spread_of(const struct pith_job *job, uint32_t layer,
 }
 
 void pith_ranks_rows(const struct pith_job *job, uint32_t layer, const struct pith_site_spec *site,
-                     uint32_t *first)
+                     unsigned ranks, uint32_t *first)
 {
-    struct spread s = spread_of(job, layer, site);
-    const struct pith_relay relay = {.ranks = pith_job_ranks(job)};
+    struct spread s = spread_of(job, layer, site, ranks);
     uint64_t low = 0, high = 0;
     s.first = first;
     for (uint32_t i = 0; i < site->count; i++) high += s.c[i].rows + s.again;
     if (site->expert != PITH_NO_PART || site->count > SPREAD_MOST) {
         const unsigned owner =
-            site->expert == PITH_NO_PART ? 0 : pith_relay_owner(&relay, site->expert);
+            site->expert == PITH_NO_PART ? 0 : pith_relay_owner_of(ranks, site->expert);
         for (size_t i = 0; i < (size_t)site->count * (s.ranks + 1); i++)
             first[i] = i % (s.ranks + 1) > owner ? s.c[i / (s.ranks + 1)].rows : 0;
         return;
@@ -167,7 +167,8 @@ void pith_ranks_rows(const struct pith_job *job, uint32_t layer, const struct pi
 static uint64_t site_bytes(const struct pith_job *job, const struct pith_relay *relay,
                            uint32_t layer, const struct pith_site_spec *site)
 {
-    const uint64_t rows = job->fast ? site->dim : pith_relay_rows(relay, site->dim);
+    const unsigned ranks = pith_ranks_count(relay->ranks);
+    const uint64_t rows = job->fast ? site->dim : pith_relay_rows(ranks, site->dim);
     uint64_t made = 0;
     for (uint32_t i = 0; i < site->count; i++) {
         const struct pith_choice *c = pith_job_choice(job, layer, site->first + i);
@@ -285,15 +286,17 @@ static enum pith_status make_room(const struct header *h, struct pith_qmat *q,
     return pith_fail_nomem(err, "a matrix of another rank");
 }
 
-static enum pith_status route_parts(const struct pith_route *route, const struct header *h,
-                                    struct pith_qmat *q, struct pith_error *err)
+struct part {
+    void *data; /* NULL: the matrix has none of it */
+    size_t bytes;
+};
+enum { PARTS = 12 };
+
+static void parts_of(const struct header *h, const struct pith_qmat *q, struct part out[PARTS])
 {
     const size_t scales = pith_qmat_scale_count(q);
     const struct pith_sparse *sparse = q->sparse;
-    const struct {
-        void *data;
-        size_t bytes;
-    } part[] = {{q->codes, q->rows * q->stride},
+    const struct part part[PARTS] = {{q->codes, q->rows * q->stride},
                 {q->scales, scales * sizeof *q->scales},
                 {q->zeros, scales},
                 {q->offsets, scales * sizeof *q->offsets},
@@ -305,9 +308,27 @@ static enum pith_status route_parts(const struct pith_route *route, const struct
                 {sparse ? sparse->start : NULL, (q->rows + (size_t)1) * sizeof(uint32_t)},
                 {sparse ? sparse->col : NULL, h->kept * sizeof(uint32_t)},
                 {sparse ? sparse->value : NULL, h->kept * sizeof(float)}};
-    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++)
+    memcpy(out, part, sizeof part);
+}
+
+static enum pith_status route_parts(const struct pith_route *route, const struct header *h,
+                                    const struct pith_qmat *q, struct pith_error *err)
+{
+    struct part part[PARTS];
+    parts_of(h, q, part);
+    for (size_t i = 0; i < PARTS; i++)
         if (part[i].data) PITH_TRY(pith_route_bytes(route, part[i].data, part[i].bytes, err));
     return PITH_OK;
+}
+
+void pith_route_foresee(struct pith_crew *crew, unsigned from, const struct pith_qmat *q)
+{
+    struct part part[PARTS];
+    const struct header h = header_of(q);
+    parts_of(&h, q, part);
+    pith_crew_share(crew, from, sizeof h);
+    for (size_t i = 0; i < PARTS; i++)
+        if (part[i].data) pith_crew_share(crew, from, part[i].bytes);
 }
 
 enum pith_status pith_route_qmat(const struct pith_route *route, struct pith_qmat *q,

@@ -12,17 +12,20 @@
 #define PITH_PIPE_RANKS_H
 
 #include "pipe/output.h"
+#include "plan/ranks_time.h"
 
+/* Whether ranks share this job's work where there are several. */
+bool pith_job_shares(const struct pith_job *job);
 /* The ranks that share this job's work, or NULL: one does it. After pith_job_open(). */
 struct pith_ranks *pith_job_ranks(const struct pith_job *job);
 /* Who rounds which linear of a layer, owner[plan->linears]: those with the most weights first, each
  * to who has the least. */
 void pith_ranks_owners(const struct pith_job *job, uint32_t layer, unsigned *owner);
-/* Who rounds which rows of a site's linears, each rank about as much: rank k those of the site's
- * linear i from first[i * (ranks + 1) + k] to that of k + 1. An expert's are its owner's. Where a
- * rounder couples rows (pith_round_cut()), all are one rank's. */
+/* Which of so many ranks rounds which rows of a site's linears, each about as much: rank k those of
+ * the site's linear i from first[i * (ranks + 1) + k] to that of k + 1. An expert's are its
+ * owner's. Where a rounder couples rows (pith_round_cut()), all are one rank's. */
 void pith_ranks_rows(const struct pith_job *job, uint32_t layer, const struct pith_site_spec *site,
-                     uint32_t *first);
+                     unsigned ranks, uint32_t *first);
 /* Bytes that sharing takes beside what one rank does: a panel of a Hessian, the codes of a site. */
 uint64_t pith_ranks_bytes(const struct pith_job *job);
 /* Whether this rank writes the output. */
@@ -38,6 +41,8 @@ struct pith_route {
  * freed there), and not touched elsewhere. */
 enum pith_status pith_route_qmat(const struct pith_route *route, struct pith_qmat *q,
                                  struct pith_error *err);
+/* The bytes of that, to all. */
+void pith_route_foresee(struct pith_crew *crew, unsigned from, const struct pith_qmat *q);
 /* What is done to its input. */
 enum pith_status pith_route_input(const struct pith_route *route, struct pith_input *in,
                                   struct pith_error *err);

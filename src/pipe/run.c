@@ -251,7 +251,7 @@ static enum pith_status run_units(struct pith_run *r, struct pith_error *err)
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-static enum pith_status run_rehearsal(struct pith_run *r, json_t **report, struct pith_error *err)
+static enum pith_status rehearse(struct pith_run *r, json_t **report, struct pith_error *err)
 {
     const double before = pith_clock();
     r->work_total = pith_guiding_effort(r->job) + pith_job_block_effort(r->job);
@@ -265,10 +265,23 @@ static enum pith_status run_rehearsal(struct pith_run *r, json_t **report, struc
     PITH_TRY(run_unit(r, 0, err));
     const double start = pith_clock();
     r->phases = (struct pith_phases){0};
+    PITH_TRY(pith_foresee_begin(r->job, r->foresee, err));
     PITH_TRY(run_unit(r, 1, err));
     PITH_TRY(wait_finish(r, err));
     *report = pith_run_rehearsal(r, pith_clock() - start, start - before);
     return *report ? PITH_OK : pith_fail_nomem(err, "the report");
+}
+
+static enum pith_status run_rehearsal(struct pith_run *r, json_t **report, struct pith_error *err)
+{
+    struct pith_foresee *f = pith_zalloc(1, sizeof *f);
+    if (!f) return pith_fail_nomem(err, "what ranks would take");
+    r->foresee = f;
+    const enum pith_status s = rehearse(r, report, err);
+    pith_foresee_end(f);
+    pith_free(f);
+    r->foresee = NULL;
+    return s;
 }
 
 /* A folder keeps the recipe that names its linears, as a file that makes it again. */

@@ -11,6 +11,7 @@
 #define PITH_PIPE_RUN_H
 
 #include "pipe/calibration.h"
+#include "pipe/foresee.h"
 #include "pipe/journal.h"
 #include "pipe/output.h"
 #include "pipe/ranks.h"
@@ -32,6 +33,7 @@ struct pith_run {
     struct pith_async *reading; /* of the next unit's weights, ahead of their use */
     size_t reading_layer;
     struct pith_phases phases;
+    struct pith_foresee *foresee; /* borrowed, of a rehearsal's block; NULL: nobody asks */
     double started;
     double work_done, work_total;
     struct pith_paces paces;
@@ -93,7 +95,7 @@ json_t *pith_run_account(const struct pith_run *r);
 enum pith_status pith_account_files(const struct pith_run *r, json_t *account,
                                     struct pith_error *err);
 /* What a rehearsal of one block tells about the whole. */
-json_t *pith_run_rehearsal(const struct pith_run *r, double block_seconds, double other_seconds);
+json_t *pith_run_rehearsal(struct pith_run *r, double block_seconds, double other_seconds);
 
 /* verify.c */
 enum pith_status pith_pipe_verify(struct pith_backend *be, const struct pith_verify_options *o,

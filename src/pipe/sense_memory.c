@@ -39,7 +39,6 @@ static uint64_t through_bytes(const struct pith_job *job)
 static uint64_t shared_bytes(const struct pith_job *job, const struct pith_sense *s)
 {
     const struct pith_plans *plans = &job->model->plans;
-    const struct pith_relay relay = {.ranks = s->ranks};
     const uint64_t windows = job->calib.windows / pith_ranks_count(s->ranks) + 3;
     const uint64_t reads =
         s->reads ? plans->most_sites * s->reads->acts_count + 2 * s->reads->kv_count : 0;
@@ -48,7 +47,7 @@ static uint64_t shared_bytes(const struct pith_job *job, const struct pith_sense
     for (uint32_t k = 0; k < plans->kinds; k++)
         for (uint32_t i = 0; i < plans->kind[k].sites; i++) {
             const uint64_t dim = plans->kind[k].site[i].dim;
-            const uint64_t floats = pith_relay_rows(&relay, dim) * dim;
+            const uint64_t floats = pith_relay_rows(pith_ranks_count(s->ranks), dim) * dim;
             if (floats > panel) panel = floats;
         }
     return panel * sizeof(float) +

@@ -422,6 +422,7 @@ static enum pith_status end_one(struct pith_work *w, const struct rounding *a, u
     if (c->grid.format) {
         const unsigned owner = pith_work_owner(w, a->first, i);
         if (owner != PITH_TO_ALL) PITH_TRY(hand_round(w, c, owner, m, err));
+        pith_foresee_linear(r->foresee, &r->phases, a->site, i, &m->q);
         const enum pith_status s = pith_work_keep(w, c, &m->q, &m->made, err);
         m->q = (struct pith_qmat){0};
         if (s != PITH_OK) return s;
@@ -506,7 +507,7 @@ static enum pith_status round_all(struct pith_work *w, const struct pith_site_sp
     enum pith_status s =
         a.global && a.first && a.made ? PITH_OK : pith_fail_nomem(err, site->name);
     if (s == PITH_OK) {
-        if (w->run->ranks) pith_ranks_rows(w->run->job, w->layer, site, a.first);
+        if (w->run->ranks) pith_ranks_rows(w->run->job, w->layer, site, (unsigned)ranks, a.first);
         pith_work_globals(w, site, a.global);
         s = round_each(w, &a, err);
     }
@@ -537,9 +538,11 @@ static enum pith_status round_site(struct pith_work *w, uint32_t which, struct p
     if (r->job->needs_round)
         s = pith_stages_collect(&w->stages, which, r->job->needs_round, 0, &stats, err);
     pith_work_mark_pass(w, PITH_PHASE_COLLECT);
+    pith_foresee_site(r->foresee, &r->phases, site);
     if (s == PITH_OK && r->job->needs_round) s = check_stats(w, site, &stats, err);
     if (s == PITH_OK && mine)
         s = round_all(w, site, r->job->needs_round ? &stats : NULL, err);
+    pith_foresee_meet(r->foresee);
     pith_stats_free(&stats, 1);
     return s;
 }

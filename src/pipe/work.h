@@ -90,6 +90,12 @@ struct pith_apart {
 };
 enum pith_status pith_work_join(struct pith_work *w, const struct pith_apart *cut,
                                 struct pith_error *err);
+/* cut.c: the same of one linear, of which several of a crew have rows: the bytes, and who measures
+ * it, the nth such linear of its site, for so many seconds. */
+void pith_cut_foresee(struct pith_crew *c, const struct pith_qmat *q, const uint32_t *first,
+                      unsigned nth, double measuring);
+/* cut.c: the rank that has all rows of a linear, first[ranks + 1] of these, or PITH_TO_ALL. */
+unsigned pith_rows_owner(const uint32_t *first, unsigned ranks);
 /* cut.c: the rank that has all rows of the site's linear i, or PITH_TO_ALL: several have some. */
 unsigned pith_work_owner(const struct pith_work *w, const uint32_t *first, uint32_t i);
 /* site.c: stores it, and the block goes on with it; takes q over, also on failure. */

@@ -65,6 +65,33 @@ for odd in "$work/four.json" "qep --round qep:guided" "awq --seq-len 50" "squeez
     rm -rf "$work/odd-one" "$work/odd-three"
 done
 
+# --- what is foretold ------------------------------------------------------------------------------
+for r in gptq qep squeezellm; do
+    # shellcheck disable=SC2086
+    "$pith" quantize "$mini" -o "$work/never" -r $r $base --rehearse --json --link 1G,20 >"$work/said.json" 2>"$work/stderr" || fail "$r: a rehearsal"
+    for n in 2 4; do
+        rm -rf "$work/told"
+        ranks $n "$work/told" -r $r || fail "$r, $n ranks: $(cat "$work/stderr")"
+        check "$r: bytes that come to each of $n ranks are foretold" python3 -c '
+import json, sys
+said = json.load(open(sys.argv[1]))["ranks"]
+assert said["shared"] and said["why"] is None and said["link"] == {"bits_per_second": 1e9, "delay_seconds": 20e-6}, said["link"]
+assert [r["ranks"] for r in said["rows"]] == [1, 2, 4, 8, 16, 32, 64]
+assert all(r["seconds_per_block"] > 0 and r["speedup"] > 0 for r in said["rows"])
+one = said["rows"][0]
+assert abs(one["speedup"] - 1) < 1e-3 and one["bytes_received_per_block"] == one["link"] == one["relay"] == 0, one
+row = [r for r in said["rows"] if r["ranks"] == int(sys.argv[3])][0]
+came = json.load(open(sys.argv[2]))["timing"]["rank_bytes_received"]
+assert row["rank_bytes_received"] == came, (row["rank_bytes_received"], came)
+' "$work/said.json" "$work/told/pith.json" "$n"
+    done
+done
+# shellcheck disable=SC2086
+"$pith" quantize "$mini" -o "$work/never" -r autoround ${base#--quiet} --rehearse 2>/dev/null | grep -q 'not shared: rank 0' &&
+    pass "a rehearsal says what is not shared" || fail "a rehearsal of what is not shared"
+refuse "a link that is none" 2 'BITS' "$pith" quantize "$mini" -o "$work/never" -r gptq --rehearse --link fast
+refuse "a link of a run" 2 'does nothing without --rehearse' "$pith" quantize "$mini" -o "$work/never" -r gptq --link 10G
+
 alone "$work/whole" -r gptq || fail "one alone"
 # --- measuring ------------------------------------------------------------------------------------
 python3 - "$work/text.txt" <<'EOF'

@@ -1,0 +1,140 @@
+#include "plan/ranks_time.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A positive decimal number at *at, which goes behind it; NAN where there is none. */
+static double number_at(const char **at)
+{
+    char *end;
+    if (!isdigit((unsigned char)**at)) return NAN;
+    if ((*at)[0] == '0' && ((*at)[1] == 'x' || (*at)[1] == 'X')) return NAN;
+    const double x = strtod(*at, &end);
+    *at = end;
+    return x;
+}
+
+enum pith_status pith_cable_parse(const char *text, struct pith_cable *out, struct pith_error *err)
+{
+    static const char units[] = "KMGT";
+    double micro = 50;
+    const char *at = text;
+    double bits = number_at(&at);
+    const char *unit = *at ? strchr(units, toupper((unsigned char)*at)) : NULL;
+    if (unit) {
+        for (const char *u = units; u <= unit; u++) bits *= 1000;
+        at++;
+    }
+    if (*at == ',') {
+        at++;
+        micro = number_at(&at);
+    }
+    if (*at || !(bits > 0) || !isfinite(bits) || !(micro >= 0) || !isfinite(micro))
+        return pith_fail(err, PITH_ARG,
+                         "--link is BITS[,MICROSECONDS], such as 10G or 100G,5; not '%s'", text);
+    *out = (struct pith_cable){bits, micro / 1e6};
+    return PITH_OK;
+}
+
+void pith_crew_add(struct pith_crew *c, enum pith_crew_part part, double seconds)
+{
+    c->seconds[part] += seconds;
+}
+
+void pith_crew_windows(struct pith_crew *c, double seconds, size_t windows)
+{
+    const size_t most = (windows + c->ranks - 1) / c->ranks;
+    if (windows) c->seconds[PITH_CREW_DIVIDED] += seconds * (double)most / (double)windows;
+}
+
+/* Of a message between two ranks. */
+static double message(const struct pith_crew *c, double bytes)
+{
+    return c->cable.delay + 8 * bytes / c->cable.bits;
+}
+
+void pith_crew_share(struct pith_crew *c, unsigned from, uint64_t bytes)
+{
+    unsigned depth = 0;
+    if (c->ranks == 1 || bytes == 0) return;
+    while ((1u << depth) < c->ranks) depth++;
+    for (unsigned k = 0; k < c->ranks; k++)
+        if (k != from) c->received[k] += bytes;
+    c->seconds[PITH_CREW_LINK] += depth * message(c, (double)bytes);
+}
+
+void pith_crew_relay(struct pith_crew *c, double seconds, uint64_t bytes, size_t panels)
+{
+    const unsigned n = c->ranks;
+    const double own = seconds / n, p = (double)panels;
+    c->seconds[PITH_CREW_DIVIDED] += own;
+    if (n == 1) return;
+    for (unsigned k = 1; k < n; k++) c->received[k] += bytes;
+    c->seconds[PITH_CREW_RELAY] += (n - 1) * own / p;
+    /* A rank between two receives and sends. */
+    const double one = message(c, (double)bytes / p);
+    c->seconds[PITH_CREW_LINK] += (p + n - 1) * (n > 2 ? 2 : 1) * one;
+}
+
+void pith_crew_work(struct pith_crew *c, unsigned rank, double divided, double repeated)
+{
+    c->divided[rank] += divided;
+    c->repeated[rank] += repeated;
+}
+
+void pith_crew_meet(struct pith_crew *c)
+{
+    double most = 0, all = 0;
+    for (unsigned k = 0; k < c->ranks; k++) {
+        const double one = c->divided[k] + c->repeated[k];
+        most = one > most ? one : most;
+        all += c->divided[k];
+        c->divided[k] = c->repeated[k] = 0;
+    }
+    c->seconds[PITH_CREW_DIVIDED] += all / c->ranks;
+    c->seconds[PITH_CREW_REPEATED] += most - all / c->ranks;
+}
+
+double pith_crew_seconds(const struct pith_crew *c)
+{
+    double all = 0;
+    for (int i = 0; i < PITH_CREW_PARTS_COUNT; i++) all += c->seconds[i];
+    return all;
+}
+
+uint64_t pith_crew_received(const struct pith_crew *c)
+{
+    uint64_t most = 0;
+    for (unsigned k = 0; k < c->ranks; k++) most = c->received[k] > most ? c->received[k] : most;
+    return most;
+}
+
+enum pith_crew_part pith_crew_limit(const struct pith_crew *c)
+{
+    int most = PITH_CREW_DIVIDED;
+    for (int i = most + 1; i < PITH_CREW_PARTS_COUNT; i++)
+        if (c->seconds[i] > 0 && c->seconds[i] >= c->seconds[most]) most = i;
+    return (enum pith_crew_part)most;
+}
+
+const char *pith_crew_key(enum pith_crew_part part)
+{
+    static const char *const keys[] = {
+#define PITH_CREW_KEY(id, name, limit) name,
+        PITH_CREW_PARTS(PITH_CREW_KEY)
+#undef PITH_CREW_KEY
+    };
+    return keys[part];
+}
+
+const char *pith_crew_limit_name(enum pith_crew_part part)
+{
+    static const char *const names[] = {
+#define PITH_CREW_LIMIT(id, name, limit) limit,
+        PITH_CREW_PARTS(PITH_CREW_LIMIT)
+#undef PITH_CREW_LIMIT
+    };
+    return names[part];
+}
