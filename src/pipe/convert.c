@@ -402,11 +402,12 @@ uint64_t pith_convert_bytes(const struct pith_job *job)
         const uint64_t q = same ? from : pith_job_made_bytes(job, c);
         const uint64_t comparing = pith_relative_error_bytes(c->rows, c->cols, threads, false);
         const uint64_t storing = pith_store_linear_bytes(job, c);
-        uint64_t work = c->anew ? anew_bytes(job, c, q, comparing) : comparing;
-        if (work < storing) work = storing;
+        const uint64_t work = c->anew ? anew_bytes(job, c, q, comparing) : comparing;
         if (from + q + work > most) most = from + q + work;
         if (q + storing > handed) handed = q + storing;
     }
-    /* Those of other ranks come while the own one is there. */
-    return pith_job_ranks(job) && pith_ranks_first(pith_job_ranks(job)) ? most + handed : most;
+    /* What it was made of is gone when it is stored. Those of other ranks come while the own one
+     * is there. */
+    if (pith_job_ranks(job) && pith_ranks_first(pith_job_ranks(job))) return most + handed;
+    return most > handed ? most : handed;
 }

@@ -224,7 +224,7 @@ is_same "resumed after the full disk" "$work/whole" "$work/a/out"
 
 # --- a slow one -----------------------------------------------------------------------------------
 tokens=2048 # all of it in less time than lines of progress are apart
-[ -z "${PITH_TEST_ALL:-}" ] || tokens=16384
+[ -z "${PITH_TEST_ALL:-}" ] || tokens=65536
 slow="$pith quantize $mini -o $work/slow -r gptq --calib-tokens $tokens --seq-len 64 --threads 1"
 # shellcheck disable=SC2086
 timeout 300 mpirun -q -n 1 $slow : -n 1 $slow --cpu scalar : -n 1 $slow >/dev/null 2>"$work/stderr" || fail "a slow rank: $(cat "$work/stderr")"
