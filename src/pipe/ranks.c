@@ -23,8 +23,9 @@ static bool shares_experts(const struct pith_job *job)
 bool pith_job_shares(const struct pith_job *job)
 {
     if (job->convert) return true;
-    return pith_job_calibrates(job) ? !pith_job_learns(job) && shares_experts(job)
-                                    : pith_job_streams(job);
+    if (!pith_job_calibrates(job)) return pith_job_streams(job);
+    /* What is felt of pairs of outputs is summed by one rank alone. */
+    return !pith_job_learns(job) && !(job->needs_round & PITH_NEED_OUTPUTS) && shares_experts(job);
 }
 
 struct pith_ranks *pith_job_ranks(const struct pith_job *job)
