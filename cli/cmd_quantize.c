@@ -50,7 +50,7 @@ static const struct option options[] = {
     STAGES(ROW)
 #undef ROW
         {"adapter", 0, OPTION_TEXT, AT(q.adapter), "DIR",
-     "merge a LoRA adapter (a folder of PEFT's) into the model first"},
+         "merge a LoRA adapter (a folder of PEFT's) into the model first"},
     {"ignore", 0, OPTION_LIST, AT(ignore), "PATTERN",
          "linears to leave alone, by whole name or its last parts, with * and ?; may repeat "
          "(lm_head is always left alone)"},
@@ -452,14 +452,12 @@ static void print_ranks(const struct common *common, const json_t *ranks)
 {
     static const char *const names[] = {"ranks", "time", "speed-up", "received a block", "limit"};
     const json_t *list = json_object_get(ranks, "rows"), *row;
-    json_t *columns = json_array(), *rows = json_array();
     size_t i;
     if (json_array_size(list) == 0) {
-        json_decref(columns);
-        json_decref(rows);
         print_line((size_t)printf("  %-16s ", "ranks"), INDENT, "%s", json_text(ranks, "why"));
         return;
     }
+    json_t *columns = json_array(), *rows = json_array();
     for (i = 0; i < sizeof names / sizeof names[0]; i++)
         table_column(columns, names[i], i + 1 < sizeof names / sizeof names[0] ? "right" : "left");
     json_array_foreach (list, i, row) {

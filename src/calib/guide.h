@@ -59,7 +59,8 @@ void pith_guide_begin(struct pith_guide *g, uint32_t layer);
 /* Before a window goes back: who took which expert. */
 void pith_guide_routes(const struct pith_guide_window *w, const struct pith_tape *t,
                        const struct pith_block *b);
-/* What each rank's windows, of `windows` of the text, felt in a layer becomes everyone's. */
+/* What each rank's windows, of `windows` of the text, felt in a layer becomes everyone's; not what
+ * is felt of pairs, which is one rank's. */
 enum pith_status pith_guide_share(struct pith_guide *g, uint32_t layer, struct pith_ranks *ranks,
                                   size_t windows, struct pith_error *err);
 /* What a linear gave: ctx is the window. */

@@ -20,11 +20,11 @@ enum pith_status pith_foresee_begin(const struct pith_job *job, struct pith_fore
 {
     f->job = job;
     f->why = why_not(job);
-    f->alone = !pith_job_shares(job);
     const char *link = job->options->link ? job->options->link : PITH_CABLE_DEFAULT;
     PITH_TRY(pith_cable_parse(link, &f->cable, err));
     for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++)
         f->crew[i] = (struct pith_crew){.ranks = 1u << i, .cable = f->cable};
+    if (f->why) return PITH_OK;
     f->first = pith_alloc(job->model->plans.most_linears, (PITH_CREW_MOST + 1) * sizeof *f->first);
     return f->first ? PITH_OK : pith_fail_nomem(err, "what ranks would take");
 }
@@ -261,6 +261,6 @@ json_t *pith_foresee_report(struct pith_foresee *f, const struct pith_phases *no
     for (unsigned i = 0; !f->why && i < PITH_FORESEE_ROWS; i++)
         pith_json_add(&rows, row(f, &f->crew[i], &w));
     return json_pack("{s:{s:f, s:f}, s:b, s:s?, s:o}", "link", "bits_per_second", f->cable.bits,
-                     "delay_seconds", f->cable.delay, "shared", (int)!f->alone, "why", f->why,
-                     "rows", rows);
+                     "delay_seconds", f->cable.delay, "shared", (int)pith_job_shares(f->job),
+                     "why", f->why, "rows", rows);
 }

@@ -14,10 +14,9 @@ struct pith_foresee {
     const struct pith_job *job;
     const char *why;         /* nothing is told, and why; else NULL */
     struct pith_cable cable; /* the job's --link */
-    bool alone;              /* the recipe is not shared: rank 0 does it */
     struct pith_phases last; /* what was counted already */
     struct pith_crew crew[PITH_FORESEE_ROWS];
-    uint32_t *first; /* owned: who rounds which rows of a site's linears */
+    uint32_t *first; /* owned: who rounds which rows of a site's linears; NULL: nothing is told */
 };
 
 /* For a rehearsal: before its block. pith_foresee_end() is due, also after a failure. */

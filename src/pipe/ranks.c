@@ -85,6 +85,7 @@ struct spread {
     uint32_t linears, *first;
     uint32_t unit[SPREAD_MOST]; /* of rows */
     unsigned ranks;
+    bool whole; /* one rank has all of it: an expert's, or so many linears */
     uint64_t again; /* what factoring takes, in rows that could be rounded meanwhile; each rank that
                        has rows of a linear does it */
 };
@@ -129,9 +130,9 @@ static struct spread spread_of(const struct pith_job *job, uint32_t layer,
     struct spread s = {.c = pith_job_choice(job, layer, site->first),
                        .linears = site->count,
                        .ranks = ranks,
+                       .whole = site->expert != PITH_NO_PART || site->count > SPREAD_MOST,
                        .again = job->needs_round & PITH_NEED_HESSIAN ? site->dim / FACTOR : 0};
-    const bool alone = site->expert != PITH_NO_PART || site->count > SPREAD_MOST;
-    for (uint32_t i = 0; i < site->count && !alone; i++) {
+    for (uint32_t i = 0; i < site->count && !s.whole; i++) {
         const struct pith_round_job one = {.grid = s.c[i].grid,
                                            .options = recipe->round_options,
                                            .rows = s.c[i].rows,
@@ -148,7 +149,7 @@ void pith_ranks_rows(const struct pith_job *job, uint32_t layer, const struct pi
     uint64_t low = 0, high = 0;
     s.first = first;
     for (uint32_t i = 0; i < site->count; i++) high += s.c[i].rows + s.again;
-    if (site->expert != PITH_NO_PART || site->count > SPREAD_MOST) {
+    if (s.whole) {
         const unsigned owner =
             site->expert == PITH_NO_PART ? 0 : pith_relay_owner_of(ranks, site->expert);
         for (size_t i = 0; i < (size_t)site->count * (s.ranks + 1); i++)

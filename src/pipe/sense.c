@@ -739,11 +739,12 @@ enum pith_status pith_sense_run(const struct pith_job *job, const char *folder,
                                 struct pith_sense *s, struct pith_error *err)
 {
     struct pith_sense_pass p = {.job = job,
-                     .s = s,
-                     .all = job->calib.windows,
-                     .length = job->calib.length,
-                     .needs = s->guide ? 0 : job->recipe.round->needs,
-                     .total = 2.0 * job->model->shape.layers + (job->needs_transform != 0)};
+                                .s = s,
+                                .all = job->calib.windows,
+                                .length = job->calib.length,
+                                .needs = s->guide ? 0 : job->recipe.round->needs,
+                                .total = 2.0 * job->model->shape.layers +
+                                         (job->needs_transform != 0)};
     const unsigned own = pith_ranks_own(s->ranks);
     s->cell = NULL;
     s->routes = (struct pith_routes){0};

@@ -282,8 +282,8 @@ size_t pith_reads_count(const struct pith_reads *r)
     return r->site_sway ? 2 * one : one;
 }
 
-/* The parts of a layer's numbers, one after the other. */
-static void each_part(const struct pith_reads *r, double *all, bool put)
+/* The parts of a layer's numbers, one after the other: to `out`, or from `in`. */
+static void each_part(const struct pith_reads *r, double *out, const double *in)
 {
     const struct pith_read_work *w = r->work;
     const struct pith_plans *plans = &w->job->model->plans;
@@ -297,19 +297,20 @@ static void each_part(const struct pith_reads *r, double *all, bool put)
                 {r->cache + cache, caches},
                 {r->site_sway ? r->site_sway + site : NULL, sites},
                 {r->site_sway ? r->cache_sway + cache : NULL, caches}};
-    for (size_t i = 0; i < PITH_COUNT(part) && part[i].of; all += part[i].count, i++)
-        if (put) memcpy(part[i].of, all, part[i].count * sizeof *all);
-        else memcpy(all, part[i].of, part[i].count * sizeof *all);
+    size_t at = 0;
+    for (size_t i = 0; i < PITH_COUNT(part) && part[i].of; at += part[i].count, i++)
+        if (in) memcpy(part[i].of, in + at, part[i].count * sizeof *in);
+        else memcpy(out + at, part[i].of, part[i].count * sizeof *out);
 }
 
 void pith_reads_take(const struct pith_reads *r, double *out)
 {
-    each_part(r, out, false);
+    each_part(r, out, NULL);
 }
 
 void pith_reads_put(struct pith_reads *r, const double *in)
 {
-    each_part(r, (double *)(uintptr_t)in, true);
+    each_part(r, NULL, in);
 }
 
 void pith_reads_add(const double *begun, const double *one, size_t count, double *sum)
