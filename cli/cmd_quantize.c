@@ -52,8 +52,8 @@ static const struct option options[] = {
         {"adapter", 0, OPTION_TEXT, AT(q.adapter), "DIR",
          "merge a LoRA adapter (a folder of PEFT's) into the model first"},
     {"ignore", 0, OPTION_LIST, AT(ignore), "PATTERN",
-         "linears to leave alone, by whole name or its last parts, with * and ?; may repeat "
-         "(lm_head is always left alone)"},
+     "linears to leave alone, by whole name or its last parts, with * and ?; may repeat "
+     "(lm_head is always left alone)"},
     {"override", 0, OPTION_LIST, AT(overrides), "PATTERN=GRID",
      "another grid for some linears; may repeat, the last match counts"},
     {"calib", 0, OPTION_LIST, AT(calib), "FILE",

@@ -132,8 +132,8 @@ static json_t *pair_row(const struct pith_target_engine *e, const struct pith_lo
         whatever ? "any" : r->container, "activations", any ? "any" : pith_str_text(&s), "weights",
         strcmp(p->weights, "*") == 0 ? (whatever ? "any" : "any float") : p->weights,
         "with_zero_points", "-", "scales", "-", "permuted_groups", r->act_order ? "yes" : "no",
-        "several_grids", r->mixed ? "yes" : "no", "rotated_inputs",
-        r->online ? "yes" : "no", "qkv_and_gate_up_alike", r->fused ? "yes" : "no");
+        "several_grids", r->mixed ? "yes" : "no", "rotated_inputs", r->online ? "yes" : "no",
+        "qkv_and_gate_up_alike", r->fused ? "yes" : "no");
     if (s.failed) {
         json_decref(row);
         row = NULL;

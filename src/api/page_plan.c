@@ -163,8 +163,7 @@ static void memory_chart(struct pith_str *out, const json_t *row)
     json_object_foreach (json_object_get(row, "weight_parts"), key, v)
         if (json_number_value(v) > 0) add_point(&d, key, 0, json_number_value(v) * 1e-9, false);
     add_point(&d, "cache", 0, page_number(row, "kv_bytes") * 1e-9, false);
-    add_point(&d, "engine, work space", 0, page_number(row, "overhead_bytes") * 1e-9,
-              false);
+    add_point(&d, "engine, work space", 0, page_number(row, "overhead_bytes") * 1e-9, false);
     pith_html_chart(out, &(struct pith_chart){.kind = PITH_CHART_BARS,
                                               .title = "Memory of the first line, by part",
                                               .y_title = "GB",

@@ -194,6 +194,23 @@ enum pith_status pith_ranks_share_parts(struct pith_ranks *r, void *data, size_t
     return PITH_OK;
 }
 
+enum pith_status pith_ranks_share_text(struct pith_ranks *r, unsigned from, char **text,
+                                       size_t *size, struct pith_error *err)
+{
+    const bool own = pith_ranks_own(r) == from;
+    uint64_t bytes = *size;
+    if (!own) *text = NULL;
+    PITH_TRY(pith_ranks_share(r, from, &bytes, sizeof bytes, err));
+    if (!own && !(*text = pith_zalloc((size_t)bytes + 1, 1)))
+        return pith_fail_nomem(err, "what another rank has");
+    *size = (size_t)bytes;
+    const enum pith_status s = pith_ranks_share(r, from, *text, *size, err);
+    if (s == PITH_OK || own) return s;
+    pith_free(*text);
+    *text = NULL;
+    return s;
+}
+
 enum pith_status pith_ranks_meet(struct pith_ranks *r, struct pith_error *err)
 {
     for (unsigned i = 0; i < pith_ranks_count(r); i++) {

@@ -53,6 +53,10 @@ enum pith_status pith_ranks_share(struct pith_ranks *r, unsigned from, void *dat
  * + 1) of `items`, `size` bytes each. */
 enum pith_status pith_ranks_share_parts(struct pith_ranks *r, void *data, size_t items, size_t size,
                                         struct pith_error *err);
+/* What `from` has in (*text)[*size], however much, becomes everyone's: elsewhere *text is made,
+ * with a NUL behind, and is the caller's to pith_free(); NULL on failure there. */
+enum pith_status pith_ranks_share_text(struct pith_ranks *r, unsigned from, char **text,
+                                       size_t *size, struct pith_error *err);
 /* Everyone has come here. */
 enum pith_status pith_ranks_meet(struct pith_ranks *r, struct pith_error *err);
 /* PITH_MISMATCH, naming the first rank that has another value than rank 0; `what` says what of. */

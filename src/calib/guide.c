@@ -192,10 +192,9 @@ enum pith_status pith_guide_share(struct pith_guide *g, uint32_t layer, struct p
     const struct counts c = counts_of(g, pith_plan(&g->model->plans, layer));
     const size_t taken = c.each ? g->model->plans.taken : 0;
     float *takes = takes_of(g, layer, &c);
-    const struct lists all[] = {
-        {pith_guide_layer(g, layer), (size_t)c.dense * g->groups, 1},
-        {takes, 1, taken},
-        {takes + taken * g->tokens, (size_t)c.each * g->groups, taken}};
+    const struct lists all[] = {{pith_guide_layer(g, layer), (size_t)c.dense * g->groups, 1},
+                                {takes, 1, taken},
+                                {takes + taken * g->tokens, (size_t)c.each * g->groups, taken}};
     for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) {
         const struct lists *l = &all[k];
         const size_t window = g->tokens / windows * l->each * sizeof *l->first;

@@ -74,8 +74,8 @@ enum pith_status pith_relay_pass(struct pith_ranks *r, enum pith_relay_way way, 
 }
 
 /* What is not a Hessian: the sums, the ends, the samples. */
-static enum pith_status pass_sums(const struct pith_gather *g, uint32_t i,
-                                  enum pith_relay_way way, struct pith_error *err)
+static enum pith_status pass_sums(const struct pith_gather *g, uint32_t i, enum pith_relay_way way,
+                                  struct pith_error *err)
 {
     struct pith_ranks *r = g->relay->ranks;
     struct pith_stats *st = &g->stats[i];
@@ -142,8 +142,8 @@ size_t pith_relay_rows(unsigned ranks, size_t dim)
 
 /* A panel on its way: its rows from the diagonal on, one behind the other. */
 static enum pith_status pass_panel(const struct pith_gather *g, const struct pith_stats *st,
-                                   const struct panel *p, enum pith_relay_way way,
-                                   float *packed, struct pith_error *err)
+                                   const struct panel *p, enum pith_relay_way way, float *packed,
+                                   struct pith_error *err)
 {
     const size_t d = st->dim;
     float *hessian = hessian_of(st, p);
@@ -226,10 +226,10 @@ static enum pith_status relay_drift(struct pith_gather *g, const struct pith_act
         PITH_TRY(pass_drift(g, st, &p, PITH_RELAY_RECEIVE, err));
         for (size_t w = 0; w < acts->windows; w++) {
             g->seen = g->from + w * acts->length;
-            pith_gather_add_drift(
-                g, st,
-                &(struct pith_gather_drift){rows_of(g, g->first, g->seen), other_of(g, g->seen),
-                                            acts->length, p.first, p.rows});
+            pith_gather_add_drift(g, st,
+                                  &(struct pith_gather_drift){rows_of(g, g->first, g->seen),
+                                                              other_of(g, g->seen), acts->length,
+                                                              p.first, p.rows});
         }
         PITH_TRY(pass_drift(g, st, &p, PITH_RELAY_SEND, err));
     }

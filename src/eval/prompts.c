@@ -151,8 +151,8 @@ static enum pith_status hear_prompts(struct run *r, struct pith_error *err)
         memcpy(r->ids, r->all->ids.id + x->first, n * sizeof *r->ids);
         PITH_TRY(continue_prompt(r, &n, err));
         PITH_TRY(compare_said(r, x->count, n, &r->said[i], err));
-        PITH_TRY(pith_progress_step(r->job->progress, "continuing prompts",
-                                    (double)(i + 1 - from), (double)(to - from), err));
+        PITH_TRY(pith_progress_step(r->job->progress, "continuing prompts", (double)(i + 1 - from),
+                                    (double)(to - from), err));
     }
     return pith_ranks_share_parts(ranks, r->said, r->all->count, sizeof *r->said, err);
 }

@@ -119,8 +119,7 @@ static const struct pith_load_rule *rule_for(const struct check *k, const struct
                        (!inputs->format || inputs->format->kind == PITH_KIND_INT);
     for (size_t i = 0; i < e->count; i++) {
         const struct pith_load_rule *r = &e->rules[i];
-        if (strcmp(r->container, "*") != 0 &&
-            strcmp(r->container, k->offer->container->name) != 0)
+        if (strcmp(r->container, "*") != 0 && strcmp(r->container, k->offer->container->name) != 0)
             continue;
         if (r->pairs) pairs = r;
         else if (!ints && r->acts == (inputs->format != NULL)) ints = r;

@@ -92,8 +92,7 @@ static enum pith_status scale_of(const struct search *s, const struct pith_tenso
                                  const char *module, double *scale, struct pith_error *err)
 {
     if (t->dims != 2) return refuse(s, t, "is not a matrix", err);
-    const enum pith_status st =
-        pith_adapter_scale(&s->a->config, module, t->shape[0], scale, err);
+    const enum pith_status st = pith_adapter_scale(&s->a->config, module, t->shape[0], scale, err);
     if (t->shape[0] > s->a->rank) s->a->rank = t->shape[0];
     return st == PITH_OK ? st : pith_fail_in(err, st, s->a->file.path);
 }
@@ -157,8 +156,7 @@ static enum pith_status check_pair(const struct search *s, const struct pith_ten
                                    const struct pith_adapter_change *c, struct pith_error *err)
 {
     const struct pith_tensor *a = c->a, *b = c->b;
-    if (!a || !b)
-        return refuse(s, a ? a : b ? b : c->magnitude, "lacks its other half", err);
+    if (!a || !b) return refuse(s, a ? a : b ? b : c->magnitude, "lacks its other half", err);
     if (b->dims != 2 || b->shape[1] != a->shape[0])
         return refuse(s, b, "has not the rank of its lora_A", err);
     const unsigned in = c->exchanged ? 0 : 1;

@@ -63,7 +63,7 @@ struct pith_adapter {
     struct pith_safetensors file;
     struct pith_adapter_change *change; /* in order of the checkpoint's tensors */
     size_t count;
-    uint64_t rank;              /* the largest */
+    uint64_t rank;                /* the largest */
     char sha256[PITH_SHA256_HEX]; /* of both files */
 };
 /* Opens the folder and finds what each of its tensors changes in c. PITH_FORMAT names a tensor that

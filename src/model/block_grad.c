@@ -461,15 +461,13 @@ void pith_tape_to_weights(struct pith_tape_backward *k, const struct pith_tape_r
 {
     const size_t rows = k->b->linear[r->linear].w.rows, cols = k->b->linear[r->linear].w.cols;
     if (k->g->gave)
-        k->g->gave(
-            k->g->gave_ctx,
-            &(struct pith_tape_gave){.linear = r->linear,
-                                     .n = r->n,
-                                     .rows = rows,
-                                     .d = r->dy,
-                                     .x = read_as(k->t, r, cols),
-                                     .cols = cols,
-                                     .place = r->place});
+        k->g->gave(k->g->gave_ctx, &(struct pith_tape_gave){.linear = r->linear,
+                                                            .n = r->n,
+                                                            .rows = rows,
+                                                            .d = r->dy,
+                                                            .x = read_as(k->t, r, cols),
+                                                            .cols = cols,
+                                                            .place = r->place});
     pith_tape_to_bias(k, r);
     if (!k->g->w[r->linear]) return;
     pith_gemm(k->t->backend, &(struct pith_gemm){.m = rows,

@@ -63,9 +63,8 @@ static bool has_plain(const struct pith_kv_format *f)
 }
 static struct pith_kv_format plain_of_format(const struct pith_kv_format *f)
 {
-    return (struct pith_kv_format){
-        .k.floats = pith_kv_coded(&f->k) ? PITH_KV_BF16 : f->k.floats,
-        .v.floats = pith_kv_coded(&f->v) ? PITH_KV_BF16 : f->v.floats};
+    return (struct pith_kv_format){.k.floats = pith_kv_coded(&f->k) ? PITH_KV_BF16 : f->k.floats,
+                                   .v.floats = pith_kv_coded(&f->v) ? PITH_KV_BF16 : f->v.floats};
 }
 
 /* Bytes of a layer's page, and of the keys in it; 0 where nothing is kept by position. False when

@@ -179,9 +179,8 @@ static enum pith_status find(struct pith_job *job, const struct trial *t,
     PITH_TRY(pith_tries_settle(job, candidates, err));
     PITH_TRY(pith_job_layout(job, err));
     PITH_TRY(pith_dir_make(t->folder, err));
-    struct pith_sense s = {.grid = candidates->grid,
-                           .grids = candidates->count,
-                           .ranks = pith_sense_shares(job)};
+    struct pith_sense s = {
+        .grid = candidates->grid, .grids = candidates->count, .ranks = pith_sense_shares(job)};
     const bool first = pith_ranks_first(pith_backend_ranks(job->backend));
     struct pith_auto_wish w;
     enum pith_status r = parse_wish(t->asked, &w, err);

@@ -358,8 +358,7 @@ enum pith_status pith_convert_linears(struct pith_run *r, const struct pith_choi
         for (size_t i = 0; i < n; i++) {
             struct converted other = {.choice = &list[first + i]};
             if (!other.choice->grid.format) continue;
-            enum pith_status s =
-                hand_in(r, i == own ? &mine : &other, (unsigned)i, linears, err);
+            enum pith_status s = hand_in(r, i == own ? &mine : &other, (unsigned)i, linears, err);
             if (s != PITH_OK) pith_qmat_free(&mine.q);
             if (s != PITH_OK) return s;
         }

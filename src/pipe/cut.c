@@ -139,8 +139,7 @@ static enum pith_status measure_one(struct pith_work *w, const struct pith_choic
 }
 
 static enum pith_status share_measures(struct pith_work *w, const struct pith_choice *c,
-                                       unsigned nth, struct pith_rounded *m,
-                                       struct pith_error *err)
+                                       unsigned nth, struct pith_rounded *m, struct pith_error *err)
 {
     struct pith_ranks *ranks = w->run->ranks;
     struct pith_linear_result *made = &m->made;

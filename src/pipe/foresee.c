@@ -261,6 +261,6 @@ json_t *pith_foresee_report(struct pith_foresee *f, const struct pith_phases *no
     for (unsigned i = 0; !f->why && i < PITH_FORESEE_ROWS; i++)
         pith_json_add(&rows, row(f, &f->crew[i], &w));
     return json_pack("{s:{s:f, s:f}, s:b, s:s?, s:o}", "link", "bits_per_second", f->cable.bits,
-                     "delay_seconds", f->cable.delay, "shared", (int)pith_job_shares(f->job),
-                     "why", f->why, "rows", rows);
+                     "delay_seconds", f->cable.delay, "shared", (int)pith_job_shares(f->job), "why",
+                     f->why, "rows", rows);
 }

@@ -15,14 +15,14 @@ static bool is_guided(const struct pith_job *job)
 
 struct pith_guide pith_guiding_plan(const struct pith_job *job)
 {
-    return (struct pith_guide){.backend = job->backend,
-                               .model = job->model,
-                               .groups = job->recipe.round_options.row_groups,
-                               .block = job->needs_round & PITH_NEED_OUTPUTS
-                                            ? pith_output_block(
-                                                  job->recipe.round_options.output_block)
-                                            : 0,
-                               .tokens = job->calib.windows * job->calib.length};
+    return (struct pith_guide){
+        .backend = job->backend,
+        .model = job->model,
+        .groups = job->recipe.round_options.row_groups,
+        .block = job->needs_round & PITH_NEED_OUTPUTS
+                     ? pith_output_block(job->recipe.round_options.output_block)
+                     : 0,
+        .tokens = job->calib.windows * job->calib.length};
 }
 
 double pith_guiding_effort(const struct pith_job *job)
@@ -50,8 +50,7 @@ enum pith_status pith_guiding_open(struct pith_run *r, struct pith_error *err)
     if (s != PITH_OK) return s;
     g->guide.data = g->file.data;
     if (g->guide.block) {
-        g->guide.scratch =
-            pith_alloc_aligned(pith_guide_scratch(&g->guide, job->calib.length), 1);
+        g->guide.scratch = pith_alloc_aligned(pith_guide_scratch(&g->guide, job->calib.length), 1);
         if (!g->guide.scratch) return pith_fail_nomem(err, "what is felt of outputs");
     }
     struct pith_sense sense = {.guide = &g->guide,

@@ -56,7 +56,7 @@ struct pith_job {
     bool senses;  /* calibration text is wanted whatever the recipe needs (pipe/sense.h) */
     struct pith_backend *backend;
     struct pith_model *model;
-    json_t *adapter; /* what was merged into it, or NULL */
+    json_t *adapter;                  /* what was merged into it, or NULL */
     struct pith_tokenizer *tokenizer; /* NULL when nothing is calibrated */
     struct pith_recipe recipe;
     json_t *more; /* what its file says beside it (quant/recipe.h), or NULL */

@@ -85,7 +85,7 @@ struct spread {
     uint32_t linears, *first;
     uint32_t unit[SPREAD_MOST]; /* of rows */
     unsigned ranks;
-    bool whole; /* one rank has all of it: an expert's, or so many linears */
+    bool whole;     /* one rank has all of it: an expert's, or so many linears */
     uint64_t again; /* what factoring takes, in rows that could be rounded meanwhile; each rank that
                        has rows of a linear does it */
 };
@@ -298,18 +298,19 @@ static void parts_of(const struct header *h, const struct pith_qmat *q, struct p
 {
     const size_t scales = pith_qmat_scale_count(q);
     const struct pith_sparse *sparse = q->sparse;
-    const struct part part[PARTS] = {{q->codes, q->rows * q->stride},
-                {q->scales, scales * sizeof *q->scales},
-                {q->zeros, scales},
-                {q->offsets, scales * sizeof *q->offsets},
-                {q->outer, outer_count(q) * sizeof *q->outer},
-                {q->levels, q->levels ? pith_qmat_level_count(q) * sizeof *q->levels : 0},
-                {q->g_idx, q->cols * sizeof *q->g_idx},
-                {q->nested ? q->nested->code : NULL, scales},
-                {q->nested ? q->nested->absmax : NULL, nested_runs(q) * sizeof(float)},
-                {sparse ? sparse->start : NULL, (q->rows + (size_t)1) * sizeof(uint32_t)},
-                {sparse ? sparse->col : NULL, h->kept * sizeof(uint32_t)},
-                {sparse ? sparse->value : NULL, h->kept * sizeof(float)}};
+    const struct part part[PARTS] = {
+        {q->codes, q->rows * q->stride},
+        {q->scales, scales * sizeof *q->scales},
+        {q->zeros, scales},
+        {q->offsets, scales * sizeof *q->offsets},
+        {q->outer, outer_count(q) * sizeof *q->outer},
+        {q->levels, q->levels ? pith_qmat_level_count(q) * sizeof *q->levels : 0},
+        {q->g_idx, q->cols * sizeof *q->g_idx},
+        {q->nested ? q->nested->code : NULL, scales},
+        {q->nested ? q->nested->absmax : NULL, nested_runs(q) * sizeof(float)},
+        {sparse ? sparse->start : NULL, (q->rows + (size_t)1) * sizeof(uint32_t)},
+        {sparse ? sparse->col : NULL, h->kept * sizeof(uint32_t)},
+        {sparse ? sparse->value : NULL, h->kept * sizeof(float)}};
     memcpy(out, part, sizeof part);
 }
 
@@ -391,13 +392,8 @@ enum pith_status pith_ranks_share_file(struct pith_ranks *ranks, const char *pat
     size_t size = 0;
     if (pith_ranks_alone(ranks)) return PITH_OK;
     if (pith_ranks_first(ranks)) PITH_TRY(pith_file_read_own(path, MOST, &text, &size, err));
-    uint64_t bytes = size;
-    enum pith_status s = pith_ranks_share(ranks, 0, &bytes, sizeof bytes, err);
-    if (s == PITH_OK && !text && !(text = pith_alloc((size_t)bytes + 1, 1)))
-        s = pith_fail_nomem(err, path);
-    if (s == PITH_OK) s = pith_ranks_share(ranks, 0, text, (size_t)bytes, err);
-    if (s == PITH_OK && !pith_ranks_first(ranks))
-        s = pith_file_write(path, text, (size_t)bytes, err);
+    enum pith_status s = pith_ranks_share_text(ranks, 0, &text, &size, err);
+    if (s == PITH_OK && !pith_ranks_first(ranks)) s = pith_file_write(path, text, size, err);
     pith_free(text);
     return s;
 }

@@ -77,9 +77,8 @@ static enum pith_status open_pass(struct pith_sense_pass *p, const char *folder,
     if (!p->felt || !p->to || !p->left || !p->s->cell) return pith_fail_nomem(err, "the linears");
     PITH_TRY(open_file(folder, files[0], windows * pith_acts_stride(acts) * (m->shape.layers + 1),
                        &p->acts_file, err));
-    PITH_TRY(open_file(folder, files[1],
-                       windows * (p->sways ? 4 : 2) * pith_acts_stride(hidden), &p->grad_file,
-                       err));
+    PITH_TRY(open_file(folder, files[1], windows * (p->sways ? 4 : 2) * pith_acts_stride(hidden),
+                       &p->grad_file, err));
     if (p->sways) PITH_TRY(pith_route_work_init(&p->routing, m, p->length, err));
     PITH_TRY(pith_tape_init(&p->tape, p->job->backend, m, p->length, err));
     PITH_TRY(pith_collector_init(&p->collector, p->job->backend, m, p->length, err));
@@ -381,8 +380,8 @@ static enum pith_status feel_window(struct pith_sense_pass *p, struct feeling *f
     for (size_t i = 0; i < p->felts; i++)
         memset(p->felt[i].grad, 0,
                (size_t)p->felt[i].rows * p->felt[i].cols * sizeof *p->felt[i].grad);
-    PITH_TRY(pith_tape_forward(&p->tape, &p->block, pith_acts_window(&in, w), p->length, p->left,
-                               err));
+    PITH_TRY(
+        pith_tape_forward(&p->tape, &p->block, pith_acts_window(&in, w), p->length, p->left, err));
     if (p->sways && !p->swaying)
         f->mixed = pith_route_look(&p->routing, &p->tape, &p->block,
                                    (p->job->options->seed + 1) * 0xd1342543de82ef95u +
@@ -395,17 +394,16 @@ static enum pith_status feel_window(struct pith_sense_pass *p, struct feeling *f
     if (p->s->reads) p->s->reads->swaying = p->swaying;
     pith_sense_spread_window(p, w);
     float *d_x = pith_sense_grad(p, p->slot ^ 1, p->swaying, w);
-    pith_tape_backward(
-        &p->tape, &p->block,
-        &(struct pith_tape_grad){.d_out = pith_sense_grad(p, p->slot, p->swaying, w),
-                                 .w = p->to,
-                                 .d_x = f->last ? d_x : NULL,
-                                 .seen = heard ? hear : NULL,
-                                 .ctx = p,
-                                 .gave = guides ? pith_guide_gave : NULL,
-                                 .gave_ctx = &guided,
-                                 .rivals = sways ? &p->routing.rivals : NULL,
-                                 .d_margin = sways ? p->routing.d_margin : NULL});
+    pith_tape_backward(&p->tape, &p->block,
+                       &(struct pith_tape_grad){.d_out = pith_sense_grad(p, p->slot, p->swaying, w),
+                                                .w = p->to,
+                                                .d_x = f->last ? d_x : NULL,
+                                                .seen = heard ? hear : NULL,
+                                                .ctx = p,
+                                                .gave = guides ? pith_guide_gave : NULL,
+                                                .gave_ctx = &guided,
+                                                .rivals = sways ? &p->routing.rivals : NULL,
+                                                .d_margin = sways ? p->routing.d_margin : NULL});
     pith_pool_run(pith_backend_pool(p->job->backend), p->tasks, feel, p);
     return PITH_OK;
 }
@@ -472,14 +470,12 @@ static enum pith_status note_range(struct pith_sense_pass *p, uint32_t which,
 {
     const uint32_t expert = p->block.plan->site[which].expert;
     struct pith_ranks *ranks = p->s->ranks;
-    const unsigned owner = expert == PITH_NO_PART
-                               ? pith_ranks_own(ranks)
-                               : pith_relay_owner(&p->collector.relay, expert);
+    const unsigned owner = expert == PITH_NO_PART ? pith_ranks_own(ranks)
+                                                  : pith_relay_owner(&p->collector.relay, expert);
     if (!p->s->reads) return PITH_OK;
     if (owner == pith_ranks_own(ranks)) pith_reads_range(p->s->reads, which, stats);
-    return expert == PITH_NO_PART
-               ? PITH_OK
-               : pith_reads_share_range(p->s->reads, which, ranks, owner, err);
+    return expert == PITH_NO_PART ? PITH_OK
+                                  : pith_reads_share_range(p->s->reads, which, ranks, owner, err);
 }
 
 static enum pith_status round_site(struct pith_sense_pass *p, struct pith_stages *stages,

@@ -50,8 +50,7 @@ static uint64_t shared_bytes(const struct pith_job *job, const struct pith_sense
             const uint64_t floats = pith_relay_rows(pith_ranks_count(s->ranks), dim) * dim;
             if (floats > panel) panel = floats;
         }
-    return panel * sizeof(float) +
-           windows * reads * (plans->experts ? 2 : 1) * sizeof(double);
+    return panel * sizeof(float) + windows * reads * (plans->experts ? 2 : 1) * sizeof(double);
 }
 
 uint64_t pith_sense_guide_bytes(const struct pith_job *job)

@@ -88,11 +88,8 @@ enum pith_status pith_sense_spread_open(struct pith_sense_pass *p, const char *f
     const size_t width = widest_of(p->job, &s->most_rows);
     PITH_TRY(open_own(s, "sites", p->windows * p->length * (uint64_t)width * sizeof(float),
                       &s->sites, err));
-    p->collector.relay = (struct pith_relay){.ranks = s->ranks,
-                                             .rows = s->sites.data,
-                                             .width = width,
-                                             .room = make_room,
-                                             .room_ctx = s};
+    p->collector.relay = (struct pith_relay){
+        .ranks = s->ranks, .rows = s->sites.data, .width = width, .room = make_room, .room_ctx = s};
     return open_logs(p, err);
 }
 
@@ -147,8 +144,7 @@ void pith_sense_spread_window(struct pith_sense_pass *p, size_t window)
 
 void pith_sense_spread_keep(struct pith_sense_pass *p, size_t window, bool last)
 {
-    if (p->spread.ranks && p->s->reads && last)
-        pith_reads_take(p->s->reads, reads_of(p, window));
+    if (p->spread.ranks && p->s->reads && last) pith_reads_take(p->s->reads, reads_of(p, window));
 }
 
 float *pith_sense_spread_dots(const struct pith_sense_pass *p, const struct pith_felt *f)
@@ -182,8 +178,7 @@ static void add_routes(const struct pith_sense_pass *p, size_t window, bool sway
 {
     const double *log = routes_of(p, window, swaying);
     for (size_t i = 0; i < p->length; i++)
-        for (size_t k = 0; k < PITH_ROUTER_POINTS; k++)
-            kld[k] += log[i * PITH_ROUTER_POINTS + k];
+        for (size_t k = 0; k < PITH_ROUTER_POINTS; k++) kld[k] += log[i * PITH_ROUTER_POINTS + k];
 }
 
 static enum pith_status relay_curve(const struct pith_sense_pass *p, bool sways,
@@ -222,10 +217,9 @@ enum pith_status pith_sense_spread_meet(struct pith_sense_pass *p, bool last, bo
     if (!p->spread.ranks) return PITH_OK;
     for (size_t i = 0; i < p->felts; i++) PITH_TRY(relay_felt(p, &p->felt[i], sways, err));
     for (size_t i = 0; i < p->felts; i++)
-        PITH_TRY(pith_relay_pass(p->spread.ranks, PITH_RELAY_SHARE, p->felt[i].square,
-                                 2 * (size_t)p->felt[i].rows * p->s->grids *
-                                     sizeof *p->felt[i].square,
-                                 err));
+        PITH_TRY(pith_relay_pass(
+            p->spread.ranks, PITH_RELAY_SHARE, p->felt[i].square,
+            2 * (size_t)p->felt[i].rows * p->s->grids * sizeof *p->felt[i].square, err));
     if (p->routing.curve) PITH_TRY(relay_curve(p, sways, err));
     return p->s->reads && last ? relay_reads(p, err) : PITH_OK;
 }
@@ -270,14 +264,14 @@ enum pith_status pith_sense_digest_grad(const struct pith_sense_pass *p, unsigne
 {
     char of[2][PITH_SHA256_HEX] = {""};
     for (int swaying = 0; swaying <= (int)p->sways; swaying++) {
-        const struct pith_acts a = {.x = pith_sense_grad(p, slot, swaying, 0),
-                                    .windows = p->windows,
-                                    .length = p->length,
-                                    .hidden = p->job->model->shape.hidden,
-                                    .stride = pith_acts_stride(p->length *
-                                                               p->job->model->shape.hidden),
-                                    .first = p->first,
-                                    .all = p->all};
+        const struct pith_acts a = {
+            .x = pith_sense_grad(p, slot, swaying, 0),
+            .windows = p->windows,
+            .length = p->length,
+            .hidden = p->job->model->shape.hidden,
+            .stride = pith_acts_stride(p->length * p->job->model->shape.hidden),
+            .first = p->first,
+            .all = p->all};
         PITH_TRY(pith_ranks_digest(p->s->ranks, &a, of[swaying], err));
     }
     return pith_sha256_hex(of, sizeof of, hex) ? PITH_OK : pith_fail_nomem(err, "a digest");

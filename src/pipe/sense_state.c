@@ -147,24 +147,20 @@ static enum pith_status read_file(struct pith_sense_state *s, const struct pith_
 /* The lines of rank 0, everywhere. */
 static enum pith_status share_lines(struct pith_sense_state *s, struct pith_error *err)
 {
-    struct pith_str text = {0};
+    struct pith_str lines = {0};
     const bool first = pith_ranks_first(s->ranks);
     if (pith_ranks_alone(s->ranks)) return PITH_OK;
-    if (first) pith_json_dump(s->lines, JSON_COMPACT, &text);
-    uint64_t size = text.len;
-    enum pith_status r = text.failed ? pith_fail_nomem(err, s->path) : PITH_OK;
-    if (r == PITH_OK) r = pith_ranks_share(s->ranks, 0, &size, sizeof size, err);
-    char *all = r == PITH_OK ? pith_alloc((size_t)size + 1, 1) : NULL;
-    if (r == PITH_OK && !all) r = pith_fail_nomem(err, s->path);
-    if (r == PITH_OK && first) memcpy(all, text.data, text.len);
-    if (r == PITH_OK) r = pith_ranks_share(s->ranks, 0, all, (size_t)size, err);
+    if (first) pith_json_dump(s->lines, JSON_COMPACT, &lines);
+    size_t size = lines.len;
+    char *text = first ? pith_str_take(&lines) : NULL;
+    if (first && !text) return pith_fail_nomem(err, s->path);
+    enum pith_status r = pith_ranks_share_text(s->ranks, 0, &text, &size, err);
     if (r == PITH_OK && !first) {
         json_decref(s->lines);
         s->lines = NULL;
-        r = pith_json_parse(all, (size_t)size, s->path, &s->lines, err);
+        r = pith_json_parse(text, size, s->path, &s->lines, err);
     }
-    pith_free(all);
-    pith_str_free(&text);
+    pith_free(text);
     return r;
 }
 

@@ -42,8 +42,8 @@ enum pith_status pith_work_distance(const struct pith_work *w, const struct pith
         original.dtype = PITH_F32;
         original.dense = turned;
     }
-    const bool good = pith_relative_error(be, made, &original, w->changes[c->linear].scaled,
-                                          relative);
+    const bool good =
+        pith_relative_error(be, made, &original, w->changes[c->linear].scaled, relative);
     pith_free(turned);
     pith_free(straight);
     if (!good) return pith_fail_nomem(err, "a comparison");
@@ -59,8 +59,7 @@ static enum pith_status measure_error(const struct pith_work *w, const struct pi
 {
     PITH_TRY(pith_work_distance(w, c, made, &out->relative_error, err));
     PITH_TRY(pith_judge(w->run->job, c, out->relative_error, err));
-    const enum pith_status s =
-        pith_weights_digest(w->run->job->backend, made, out->sha256, err);
+    const enum pith_status s = pith_weights_digest(w->run->job->backend, made, out->sha256, err);
     return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
 }
 
@@ -487,9 +486,9 @@ static enum pith_status round_each(struct pith_work *w, const struct rounding *a
     }
     if (late || alone) return PITH_OK;
     const struct pith_apart cut = {.choice = pith_job_choice(w->run->job, w->layer, a->site->first),
-                                 .first = a->first,
-                                 .made = a->made,
-                                 .count = a->site->count};
+                                   .first = a->first,
+                                   .made = a->made,
+                                   .count = a->site->count};
     PITH_TRY(pith_work_join(w, &cut, err));
     for (uint32_t i = 0; i < a->site->count; i++) PITH_TRY(end_one(w, a, i, err));
     return PITH_OK;
@@ -504,8 +503,7 @@ static enum pith_status round_all(struct pith_work *w, const struct pith_site_sp
                          .global = pith_alloc(site->count, sizeof *a.global),
                          .first = pith_zalloc(site->count * (ranks + 1), sizeof *a.first),
                          .made = pith_zalloc(site->count, sizeof *a.made)};
-    enum pith_status s =
-        a.global && a.first && a.made ? PITH_OK : pith_fail_nomem(err, site->name);
+    enum pith_status s = a.global && a.first && a.made ? PITH_OK : pith_fail_nomem(err, site->name);
     if (s == PITH_OK) {
         if (w->run->ranks) pith_ranks_rows(w->run->job, w->layer, site, (unsigned)ranks, a.first);
         pith_work_globals(w, site, a.global);

@@ -164,8 +164,8 @@ static void choose_rank(struct pith_verification *v, const json_t *entry)
     v->elsewhere = (unsigned)fmin(v->passed / fmax(share, 1), count - 1) != pith_ranks_own(r);
     json_array_foreach (json_object_get(entry, "stored"), k, stored) {
         const char *name = json_string_value(json_object_get(stored, "name"));
-        const struct pith_tensor *t =
-            name ? pith_checkpoint_find_stored(v->checkpoint, name) : NULL;
+        const struct pith_tensor *t = name ? pith_checkpoint_find_stored(v->checkpoint, name)
+                                           : NULL;
         if (t) v->passed += (double)t->bytes;
     }
 }

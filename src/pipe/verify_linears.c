@@ -167,7 +167,6 @@ static void check_one_end(struct pith_verification *v, const char *name,
     json_decref(entry);
 }
 
-
 /* A linear in 16 bits, with zeros in it when its tensor's entry says so. */
 static void check_pruned(struct pith_verification *v, const struct pith_block *original,
                          uint32_t linear, const char *module, const struct pith_weight *w)
@@ -243,8 +242,7 @@ static enum pith_status check_parts(struct pith_verification *v, struct pith_err
     for (uint32_t i = 0; i < layers; i++)
         PITH_TRY(pith_verify_own(v, i, parts) ? check_block(v, i, err)
                                               : pith_verify_tick(v, "checking weights", err));
-    if (pith_verify_own(v, layers, parts))
-        check_one_end(v, m->arch->names.embed, &m->embed);
+    if (pith_verify_own(v, layers, parts)) check_one_end(v, m->arch->names.embed, &m->embed);
     if (!m->shape.tied && pith_verify_own(v, layers + 1, parts))
         check_one_end(v, m->arch->names.head, &m->head);
     return PITH_OK;
@@ -265,8 +263,7 @@ enum pith_status pith_verify_linears(struct pith_verification *v, struct pith_er
                      two_four(v) ? ", two zeros in each four" : "", close);
     if (v->sums.pruned)
         pith_checked(v, before, "%zu linears of 16 bits: two zeros in each four%s",
-                     (size_t)v->sums.pruned,
-                     close);
+                     (size_t)v->sums.pruned, close);
     return PITH_OK;
 }
 

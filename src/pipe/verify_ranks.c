@@ -55,23 +55,16 @@ static enum pith_status share_lines(struct pith_verification *v, unsigned rank, 
     struct pith_ranks *r = ranks_of(v);
     struct pith_str own = {0};
     const bool mine = pith_ranks_own(r) == rank;
-    if (mine && !dump_from(v->problems, before, &own)) {
-        pith_str_free(&own);
-        return pith_fail_nomem(err, "the report");
-    }
-    uint64_t size = own.len;
-    char *text = NULL;
+    const bool good = !mine || dump_from(v->problems, before, &own);
+    size_t size = own.len;
+    char *text = mine ? pith_str_take(&own) : NULL;
     json_t *lines = NULL;
-    enum pith_status s = pith_ranks_share(r, rank, &size, sizeof size, err);
-    if (s == PITH_OK && !mine) text = pith_alloc((size_t)size, 1);
-    if (s == PITH_OK && !mine && !text) s = pith_fail_nomem(err, "the report");
-    if (s == PITH_OK) s = pith_ranks_share(r, rank, mine ? own.data : text, (size_t)size, err);
-    if (s == PITH_OK)
-        s = pith_json_parse(mine ? own.data : text, (size_t)size, "another rank", &lines, err);
+    enum pith_status s = good && (text || !mine) ? pith_ranks_share_text(r, rank, &text, &size, err)
+                                                 : pith_fail_nomem(err, "the report");
+    if (s == PITH_OK) s = pith_json_parse(text, size, "another rank", &lines, err);
     if (s == PITH_OK && json_array_extend(all, lines) != 0) s = pith_fail_nomem(err, "the report");
     json_decref(lines);
     pith_free(text);
-    pith_str_free(&own);
     return s;
 }
 

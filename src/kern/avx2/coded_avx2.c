@@ -215,16 +215,16 @@ INLINE __m256 eight_of_fp8(const uint8_t *p, int up, int bias, int few, __m256 f
     const __m256i many =
         _mm256_add_epi32(_mm256_slli_epi32(size, up), _mm256_set1_epi32(bias << 23));
     const __m256 is_few = _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(few), size));
-    const __m256 all = _mm256_blendv_ps(_mm256_castsi256_ps(many),
-                                        _mm256_permutevar8x32_ps(first, w), is_few);
+    const __m256 all =
+        _mm256_blendv_ps(_mm256_castsi256_ps(many), _mm256_permutevar8x32_ps(first, w), is_few);
     const __m256i sign = _mm256_and_si256(w, _mm256_set1_epi32(INT32_MIN));
     return _mm256_or_ps(all, _mm256_castsi256_ps(sign));
 }
 INLINE __m256 eight_of_e4m3(const uint8_t *p)
 {
-    return eight_of_fp8(p, 20, 120, 8,
-                        _mm256_setr_ps(0, 0x1p-9f, 0x1p-8f, 0x1.8p-8f, 0x1p-7f, 0x1.4p-7f,
-                                       0x1.8p-7f, 0x1.cp-7f));
+    return eight_of_fp8(
+        p, 20, 120, 8,
+        _mm256_setr_ps(0, 0x1p-9f, 0x1p-8f, 0x1.8p-8f, 0x1p-7f, 0x1.4p-7f, 0x1.8p-7f, 0x1.cp-7f));
 }
 INLINE __m256 eight_of_e5m2(const uint8_t *p)
 {

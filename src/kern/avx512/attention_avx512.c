@@ -19,8 +19,8 @@ void pith_attn_scores_bf16_avx512(size_t rows, size_t dim, size_t blocks, const 
     attn_scores_bf16(rows, dim, blocks, q, ldq, k, s, lds);
 }
 
-void pith_attn_scores_f16_avx512(size_t rows, size_t dim, size_t blocks, const float *q,
-                                  size_t ldq, const void *k, float *s, size_t lds)
+void pith_attn_scores_f16_avx512(size_t rows, size_t dim, size_t blocks, const float *q, size_t ldq,
+                                 const void *k, float *s, size_t lds)
 {
     attn_scores_f16(rows, dim, blocks, q, ldq, k, s, lds);
 }
@@ -38,7 +38,7 @@ void pith_attn_values_bf16_avx512(size_t rows, size_t keys, size_t dim, const fl
 }
 
 void pith_attn_values_f16_avx512(size_t rows, size_t keys, size_t dim, const float *p, size_t ldp,
-                                  const void *v, float *o, size_t ldo)
+                                 const void *v, float *o, size_t ldo)
 {
     attn_values_f16(rows, keys, dim, p, ldp, v, o, ldo);
 }

@@ -134,12 +134,12 @@ INLINE struct pair words_to_fp8(enum pith_code_kind kind, __m512i w)
     const __m512i size = _mm512_and_si512(w, _mm512_set1_epi16(0x7f));
     const __m512i x =
         kind == PITH_CODE_E4M3
-            ? words_of_fp8(
-                  w, _mm512_add_epi16(_mm512_slli_epi16(size, 4), _mm512_set1_epi16(0x3c00)),
-                  0x3c80, e4m3)
-            : words_of_fp8(
-                  w, _mm512_add_epi16(_mm512_slli_epi16(size, 5), _mm512_set1_epi16(0x3800)),
-                  0x3880, e5m2);
+            ? words_of_fp8(w,
+                           _mm512_add_epi16(_mm512_slli_epi16(size, 4), _mm512_set1_epi16(0x3c00)),
+                           0x3c80, e4m3)
+            : words_of_fp8(w,
+                           _mm512_add_epi16(_mm512_slli_epi16(size, 5), _mm512_set1_epi16(0x3800)),
+                           0x3880, e5m2);
     return (struct pair){_mm512_castsi512_ps(_mm512_slli_epi32(x, 16)),
                          _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32(~0xffff)))};
 }

@@ -186,7 +186,7 @@ static inline void attn_scores_bf16(size_t rows, size_t dim, size_t blocks, cons
 }
 
 static inline void attn_scores_f16(size_t rows, size_t dim, size_t blocks, const float *q,
-                                    size_t ldq, const void *k, float *out, size_t ldo)
+                                   size_t ldq, const void *k, float *out, size_t ldo)
 {
     scores(&(struct attn_storage){2, v16_load_f16}, rows, dim, blocks, q, ldq, k, out, ldo);
 }
@@ -203,8 +203,8 @@ static inline void attn_values_bf16(size_t rows, size_t keys, size_t dim, const 
     values(&(struct attn_storage){2, v16_load_bf16}, rows, keys, dim, p, ldp, v, o, ldo);
 }
 
-static inline void attn_values_f16(size_t rows, size_t keys, size_t dim, const float *p,
-                                    size_t ldp, const void *v, float *o, size_t ldo)
+static inline void attn_values_f16(size_t rows, size_t keys, size_t dim, const float *p, size_t ldp,
+                                   const void *v, float *o, size_t ldo)
 {
     values(&(struct attn_storage){2, v16_load_f16}, rows, keys, dim, p, ldp, v, o, ldo);
 }

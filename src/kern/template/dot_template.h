@@ -137,7 +137,7 @@ static inline void widen_f16(size_t n, const void *src, float *dst)
 }
 
 static inline __attribute__((always_inline)) void narrow(void (*store)(void *, v16), size_t n,
-                                                        const float *src, void *dst)
+                                                         const float *src, void *dst)
 {
     char *d = dst;
     size_t i = 0;

@@ -116,8 +116,7 @@ static uint32_t group_of(const struct pith_gptq_solver *s, uint32_t step)
 
 /* q's scales of groups [first, end) and rows [row, last) into the solver's layout. */
 static void spread_scales(const struct pith_gptq_solver *s, uint32_t first, uint32_t end,
-                          size_t row,
-                          size_t last)
+                          size_t row, size_t last)
 {
     const struct pith_qmat *q = s->q;
     for (uint32_t g = first; g < end; g++)
@@ -288,16 +287,14 @@ static void ready_tile(const struct pith_gptq_solver *s, uint32_t k, size_t tile
 }
 
 /* Column k of one tile has been rounded: its error, to the columns of the sub-block after it. */
-static void feed_tile(const struct pith_gptq_solver *s, uint32_t k, size_t row,
-                      const float *values)
+static void feed_tile(const struct pith_gptq_solver *s, uint32_t k, size_t row, const float *values)
 {
     float *d = s->wt + k * s->ld + row;
     subtract_tile(d, values);
     const float *r = s->f.r + (size_t)k * s->cols;
     for (uint32_t j = k + 1; j < s->sub_end; j++)
         axpy_tile(s->u + (j - s->first) * s->ld + row, d, r[j]);
-    if (s->form == PITH_GPTQ_GPTAQ)
-        feed_moved(s, k, row, s->u + (k - s->first) * s->ld + row);
+    if (s->form == PITH_GPTQ_GPTAQ) feed_moved(s, k, row, s->u + (k - s->first) * s->ld + row);
 }
 
 static void solve_tile(void *ctx, size_t tile, unsigned thread)
@@ -354,8 +351,7 @@ static void solve_outputs(void *ctx, size_t block, unsigned thread)
 
 /* u of columns from..to of the block += the errors of steps first..last through R. */
 static void feed_back(const struct pith_gptq_solver *s, uint32_t first, uint32_t last,
-                      uint32_t from,
-                      uint32_t to)
+                      uint32_t from, uint32_t to)
 {
     if (first == last || from == to) return;
     const struct pith_gemm g = {.m = to - from,
@@ -603,8 +599,7 @@ static struct pith_gptq_solver solver_of(const struct pith_round_job *job, enum 
 
 /* The solver that makes q. */
 static struct pith_gptq_solver solver_for(const struct pith_round_job *job,
-                                          enum pith_gptq_form form,
-                                struct pith_qmat *q)
+                                          enum pith_gptq_form form, struct pith_qmat *q)
 {
     struct pith_gptq_solver s = solver_of(job, form);
     s.q = q;

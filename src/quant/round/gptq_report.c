@@ -148,8 +148,7 @@ static void subtract_rounded(void *ctx, size_t row, unsigned thread)
 }
 
 enum pith_status pith_gptq_measure_values(struct pith_gptq_solver *s,
-                                          struct pith_round_report *report,
-                                          struct pith_error *err)
+                                          struct pith_round_report *report, struct pith_error *err)
 {
     pith_pool_run(s->pool, s->rows, subtract_values, s);
     PITH_TRY(find_loss(s, &report->loss, NULL, err));
@@ -158,4 +157,3 @@ enum pith_status pith_gptq_measure_values(struct pith_gptq_solver *s,
     if (isfinite(report->loss)) return PITH_OK;
     return pith_fail(err, PITH_NUMERIC, "the error of the matrix is %g", report->loss);
 }
-

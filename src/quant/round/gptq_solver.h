@@ -36,7 +36,7 @@ struct pith_gptq_solver {
     float *drift, *asked;
     struct pith_outputs outputs; /* rows 0: each row for itself */
     float *swept;                /* with them: [threads][block], of one column */
-    double unasked; /* what is lost with all weights as they are, a row */
+    double unasked;              /* what is lost with all weights as they are, a row */
     float *wt, *u;
     float *scale, *zero, *offset; /* [groups][ld]; offset NULL where there are none */
     uint8_t *codes;
@@ -54,7 +54,6 @@ enum pith_status pith_gptq_measure(struct pith_gptq_solver *s, struct pith_round
                                    struct pith_error *err);
 /* The same without a grid, for what s->values holds; w is left as it is. */
 enum pith_status pith_gptq_measure_values(struct pith_gptq_solver *s,
-                                          struct pith_round_report *report,
-                                          struct pith_error *err);
+                                          struct pith_round_report *report, struct pith_error *err);
 
 #endif

@@ -51,8 +51,7 @@ static enum pith_status round_all(const struct pith_round_job *job, struct pith_
 {
     struct pith_pool *pool = pith_backend_pool(job->backend);
     const size_t threads = pith_pool_threads(pool);
-    struct nearest n = {
-        .kern = pith_backend_kern(job->backend), .q = q, .w = job->w, .sums = sums};
+    struct nearest n = {.kern = pith_backend_kern(job->backend), .q = q, .w = job->w, .sums = sums};
     n.codes = pith_alloc(threads, job->cols);
     n.values = pith_alloc(threads * sizeof *n.values, job->cols);
     enum pith_status s = PITH_OK;

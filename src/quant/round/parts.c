@@ -124,8 +124,9 @@ enum pith_status pith_round_some(const struct pith_rounder *rounder,
     struct pith_qmat part = cut(q, span.first, span.rows);
     some.rows = span.rows;
     some.w += (size_t)span.first * job->cols;
-    if (job->lost) lost = (struct pith_round_lost){job->lost->loss + span.first,
-                                                   job->lost->nearest + span.first, 0};
+    if (job->lost)
+        lost = (struct pith_round_lost){job->lost->loss + span.first,
+                                        job->lost->nearest + span.first, 0};
     some.lost = job->lost ? &lost : NULL;
     if (job->kept) kept = *job->kept;
     if (kept.zeros) kept.zeros += span.first * pith_zeros_stride(job->cols);

@@ -50,14 +50,14 @@ static void test_slowest(void **state)
         unsigned count, slowest;
         double median;
     } row[] = {
-        {{1, 1, 1, 1}, 4, 4, 1},     {{1, 1.6, 1, 1}, 4, 1, 1},  {{1, 1.4, 1, 1}, 4, 4, 1},
-        {{2, 1}, 2, 0, 1},           {{3, 9, 4}, 3, 1, 4},       {{0.1, 0.5, 0.1}, 3, 3, 0.1},
-        {{5, 5, 1, 1}, 4, 0, 1},     {{0}, 1, 1, 0},
+        {{1, 1, 1, 1}, 4, 4, 1},   {{1, 1.6, 1, 1}, 4, 1, 1},
+        {{1, 1.4, 1, 1}, 4, 4, 1}, {{2, 1}, 2, 0, 1},
+        {{3, 9, 4}, 3, 1, 4},      {{0.1, 0.5, 0.1}, 3, 3, 0.1},
+        {{5, 5, 1, 1}, 4, 0, 1},   {{0}, 1, 1, 0},
     };
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         double median;
-        assert_int_equal(pith_ranks_slowest(row[i].seconds, row[i].count, &median),
-                         row[i].slowest);
+        assert_int_equal(pith_ranks_slowest(row[i].seconds, row[i].count, &median), row[i].slowest);
         assert_true(median == row[i].median);
     }
 }

@@ -212,8 +212,7 @@ static void pairs_of_outputs_are_felt(void **state)
             assert_true(fabs(got - sum / TOKENS) < 1e-4 * (1 + fabs(got)));
         }
     }
-    assert_true(felt + (size_t)HIDDEN * BLOCK <=
-                f.guide.data + pith_guide_floats(&f.guide, 1));
+    assert_true(felt + (size_t)HIDDEN * BLOCK <= f.guide.data + pith_guide_floats(&f.guide, 1));
     pith_stats_free(&read, 1);
     pith_stages_end(&plain);
     close_fixture(&f);

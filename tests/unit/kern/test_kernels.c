@@ -245,9 +245,8 @@ static void check_attn_scores(const struct pith_kernel *k, const struct pith_ker
         const size_t qn = rows ? (rows - 1) * ldq + n : 0;
         const size_t sn = rows && blocks ? (rows - 1) * lds + blocks * PITH_KEYS : 0;
         const float *q = fresh(0, qn, kind);
-        const void *keys =
-            weights(blocks * n * PITH_KEYS, k->op == PITH_OP_attn_scores_f32 ? 4 : 2,
-                    k->op == PITH_OP_attn_scores_f16, kind);
+        const void *keys = weights(blocks * n * PITH_KEYS, k->op == PITH_OP_attn_scores_f32 ? 4 : 2,
+                                   k->op == PITH_OP_attn_scores_f16, kind);
         float *want = fresh(1, sn, kind), *got = same(2, want, sn);
         ((pith_attn_scores_f32_fn *)ref->fn)(rows, n, blocks, q, ldq, keys, want, lds);
         ((pith_attn_scores_f32_fn *)k->fn)(rows, n, blocks, q, ldq, keys, got, lds);

@@ -255,8 +255,8 @@ static void held_out_is_bounded(void **state)
 {
     static const struct {
         size_t windows, length, held;
-    } of[] = {{8, 24, 1},     {15, 512, 1},      {128, 512, 16}, {129, 512, 14},  {218, 512, 15},
-              {4000, 512, 16}, {100000, 128, 63}, {8, 8192, 1},   {64, 4096, 2}, {1000, 16384, 1}};
+    } of[] = {{8, 24, 1},      {15, 512, 1},      {128, 512, 16}, {129, 512, 14}, {218, 512, 15},
+              {4000, 512, 16}, {100000, 128, 63}, {8, 8192, 1},   {64, 4096, 2},  {1000, 16384, 1}};
     (void)state;
     for (size_t i = 0; i < PITH_COUNT(of); i++) {
         const struct pith_recover r = {.text = {.windows = of[i].windows, .length = of[i].length}};

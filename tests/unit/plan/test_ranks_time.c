@@ -23,7 +23,7 @@ static void links_are_read(void **state)
         double bits, delay;
     } good[] = {{"10G", 10e9, 50e-6},     {"10G,50", 10e9, 50e-6}, {"2.5g,0", 2.5e9, 0},
                 {"100M,1000", 1e8, 1e-3}, {"8000", 8000, 50e-6},   {"1T,0.5", 1e12, 5e-7}};
-    static const char *const bad[] = {"",       "G",    "0",    "-1G",  "10G,",  "10G,-1", "10GB",
+    static const char *const bad[] = {"",       "G",     "0",   "-1G",   "10G,", "10G,-1", "10GB",
                                       "10G,5u", "0x1p4", "nan", "1e999", "10 G", ",50",    "inf"};
     struct pith_cable c;
     struct pith_error err = {0};

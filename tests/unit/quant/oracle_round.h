@@ -74,19 +74,19 @@ static inline struct rounded_case round_case(const json_t *c, const struct probl
     struct machine m = make_machine(2);
     const json_t *form = json_object_get(c, "form");
     const size_t n = (size_t)p->rows * p->cols;
-    const struct pith_round_job job = {.backend = m.backend,
-                                       .grid = grid_of(text_of(c, "grid")),
-                                       .scale_dtype = PITH_F32,
-                                       .options = {.damp = 0.01,
-                                                   .act_order = order_of(c),
-                                                   .drift = real_of(c, "alpha"),
-                                                   .output_damp = real_of(c, "damp"),
-                                                   .output_block = (uint32_t)json_integer_value(
-                                                       json_object_get(c, "block"))},
-                                       .rows = p->rows,
-                                       .cols = p->cols,
-                                       .w = p->w,
-                                       .stats = &p->stats};
+    const struct pith_round_job job = {
+        .backend = m.backend,
+        .grid = grid_of(text_of(c, "grid")),
+        .scale_dtype = PITH_F32,
+        .options = {.damp = 0.01,
+                    .act_order = order_of(c),
+                    .drift = real_of(c, "alpha"),
+                    .output_damp = real_of(c, "damp"),
+                    .output_block = (uint32_t)json_integer_value(json_object_get(c, "block"))},
+        .rows = p->rows,
+        .cols = p->cols,
+        .w = p->w,
+        .stats = &p->stats};
     struct rounded_case r = {.codes = n, .loss = real_of(c, "loss")};
     const char *name = form ? json_string_value(form) : "gptq";
     uint8_t *want = malloc(n), *got = malloc(p->cols);
@@ -111,8 +111,7 @@ static inline struct rounded_case round_case(const json_t *c, const struct probl
 }
 
 /* Each case of NAME.json with its codes; there are `count`. */
-static inline void each_case(const char *name, size_t count,
-                             void (*check)(const json_t *, FILE *))
+static inline void each_case(const char *name, size_t count, void (*check)(const json_t *, FILE *))
 {
     char file[32], path[64];
     snprintf(file, sizeof file, "%s.json", name);

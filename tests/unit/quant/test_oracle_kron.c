@@ -48,12 +48,12 @@ static void without_pairs_it_is_gptq(void **state)
             for (size_t g = 0; g < PITH_COUNT(grids); g++) {
                 struct pith_qmat a, b;
                 struct pith_round_report one, other;
-                assert_ok(run_rounder(forms[f][0], &p, grids[g], PITH_ORDER_STATIC, 1, &a, &one,
-                                      &err),
-                          err);
-                assert_ok(run_rounder(forms[f][1], &p, grids[g], PITH_ORDER_STATIC, 3, &b, &other,
-                                      &err),
-                          err);
+                assert_ok(
+                    run_rounder(forms[f][0], &p, grids[g], PITH_ORDER_STATIC, 1, &a, &one, &err),
+                    err);
+                assert_ok(
+                    run_rounder(forms[f][1], &p, grids[g], PITH_ORDER_STATIC, 3, &b, &other, &err),
+                    err);
                 assert_memory_equal(a.codes, b.codes, a.rows * a.stride);
                 assert_true(fabs(other.loss / one.loss - (felt ? 1.01 : 1)) < 1e-4);
                 pith_qmat_free(&a), pith_qmat_free(&b);
@@ -125,9 +125,9 @@ static void what_it_cannot_go_by_is_refused(void **state)
         if (i == 1) p.stats.output_block = OUTPUTS / 2;
         if (i == 2) p.stats.views = 2;
         if (i == 3) p.outputs[OUTPUTS * OUTPUTS + 1] = (float)NAN;
-        assert_int_equal(run_rounder("gptq:kron", &p, cases[i].grid, PITH_ORDER_STATIC, 1, &q,
-                                     &report, &err),
-                         cases[i].status);
+        assert_int_equal(
+            run_rounder("gptq:kron", &p, cases[i].grid, PITH_ORDER_STATIC, 1, &q, &report, &err),
+            cases[i].status);
         assert_non_null(strstr(err.text, cases[i].text));
         if (i == 3) p.outputs[OUTPUTS * OUTPUTS + 1] = 0;
     }

@@ -29,8 +29,7 @@ static void take(struct pith_qmat *to, const struct pith_qmat *from, uint32_t fi
         if (to->zeros) memcpy(to->zeros + at, from->zeros + at, n);
         if (to->offsets) memcpy(to->offsets + at, from->offsets + at, n * sizeof *to->offsets);
         if (to->levels)
-            memcpy(to->levels + r * levels, from->levels + r * levels,
-                   levels * sizeof *to->levels);
+            memcpy(to->levels + r * levels, from->levels + r * levels, levels * sizeof *to->levels);
         const size_t outer = to->cols / PITH_KBLOCK;
         if (to->outer)
             memcpy(to->outer + r * outer, from->outer + r * outer, outer * sizeof *to->outer);
@@ -76,9 +75,15 @@ static void check_cut(const struct pith_rounder *rounder, const struct problem *
 static void runs_of_rows_make_the_whole(void **state)
 {
     (void)state;
-    static const char *const grids[] = {"int4:g64:asym",   "int3:channel:mse", "int4:g32:asym:hqq",
-                                        "fp8_e4m3:channel", "fp8_e4m3:block64", "nvfp4",
-                                        "mxfp4",           "nf4:g64",          "q4_k"};
+    static const char *const grids[] = {"int4:g64:asym",
+                                        "int3:channel:mse",
+                                        "int4:g32:asym:hqq",
+                                        "fp8_e4m3:channel",
+                                        "fp8_e4m3:block64",
+                                        "nvfp4",
+                                        "mxfp4",
+                                        "nf4:g64",
+                                        "q4_k"};
     static const char *const rounders[] = {"nearest", "weighted", "gptq"};
     struct problem p = make_problem(11, ROWS, COLS, 400);
     float squares[COLS];
@@ -89,8 +94,7 @@ static void runs_of_rows_make_the_whole(void **state)
         for (size_t g = 0; g < PITH_COUNT(grids); g++)
             check_cut(pith_rounder_find(rounders[r]), &p, m.backend, grids[g], PITH_ORDER_STATIC);
     for (int order = PITH_ORDER_NONE; order <= PITH_ORDER_GROUP; order++)
-        check_cut(pith_rounder_find("gptq"), &p, m.backend, "int4:g64",
-                  (enum pith_act_order)order);
+        check_cut(pith_rounder_find("gptq"), &p, m.backend, "int4:g64", (enum pith_act_order)order);
     free_machine(&m);
     free_problem(&p);
 }
