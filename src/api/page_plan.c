@@ -141,8 +141,9 @@ static void command_facts(struct pith_str *out, const json_t *row)
 {
     const json_t *c = json_object_get(row, "commands"), *q = json_object_get(row, "quality");
     char asked[96];
-    (void)snprintf(asked, sizeof asked, "%.0f users with a context of %.0f",
-                   page_number(row, "users"), page_number(row, "context"));
+    (void)snprintf(asked, sizeof asked, "%.0f user%s with a context of %.0f",
+                   page_number(row, "users"), page_number(row, "users") == 1 ? "" : "s",
+                   page_number(row, "context"));
     const struct pith_html_fact facts[] = {{"line 1 is for", asked, false},
                                            {"why it is first", page_text(row, "reason"), false},
                                            {"make it", page_text(c, "quantize"), true},
@@ -171,8 +172,23 @@ static void memory_chart(struct pith_str *out, const json_t *row)
                                               .count = d.count});
 }
 
-/* The roof of one device in the first row's unit, as grey points, and where the steps of its rows
- * stand below it. */
+/* The roof of that unit as grey points, from well below the steps (which the points of d are) and
+ * the bend to well above. */
+static void add_roof(struct drawn *d, const struct pith_hardware *h, size_t unit)
+{
+    const double bend = h->ops[unit] / h->bandwidth;
+    double lo = bend, hi = bend;
+    for (size_t i = 0; i < d->count; i++) {
+        lo = fmin(lo, d->point[i].x);
+        hi = fmax(hi, d->point[i].x);
+    }
+    for (size_t i = 0; i < ROOF_POINTS; i++) {
+        const double x = lo / 4 * pow(hi / lo * 16, (double)i / (ROOF_POINTS - 1));
+        add_point(d, "", x, fmin(h->ops[unit], x * h->bandwidth) * 1e-12, true);
+    }
+}
+
+/* The roof of one device in the first row's unit, and where the steps of its rows stand below it. */
 static void roofline_chart(struct pith_str *out, const json_t *rows)
 {
     const json_t *first = json_array_get(rows, 0), *r;
@@ -183,10 +199,6 @@ static void roofline_chart(struct pith_str *out, const json_t *rows)
     size_t i, u = 0;
     while (h && u < PITH_UNITS && strcmp(pith_hardware_unit((enum pith_unit)u), unit) != 0) u++;
     if (!h || u == PITH_UNITS) return;
-    for (i = 0; i < ROOF_POINTS; i++) {
-        const double x = pow(10, -1 + 5.0 * (double)i / (ROOF_POINTS - 1));
-        add_point(&d, "", x, fmin(h->ops[u], x * h->bandwidth) * 1e-12, true);
-    }
     json_array_foreach (rows, i, r) {
         if (i == DRAWN) break;
         if (strcmp(page_text(r, "hardware"), h->name) != 0) continue;
@@ -195,6 +207,7 @@ static void roofline_chart(struct pith_str *out, const json_t *rows)
                      time = page_number(r, "token_seconds") * page_number(r, "count");
         add_point(&d, place_name(i, name), ops / bytes, ops / time * 1e-12, false);
     }
+    add_roof(&d, h, u);
     (void)snprintf(title, sizeof title, "Roofline of %.60s (%.8s, grey), and a step of each line",
                    h->title, unit);
     pith_html_chart(out, &(struct pith_chart){.kind = PITH_CHART_SCATTER,

@@ -43,6 +43,13 @@ static void logarithmic(struct pith_axis *a, double lo, double hi, size_t wanted
             if (v >= a->lo && v <= a->hi) add(a, v);
         }
     if (a->ticks >= 2) return;
+    /* Less than a decade: even steps, as many as lie inside. */
+    struct pith_axis even = {0};
+    linear(&even, a->lo, a->hi, wanted);
+    a->ticks = 0;
+    for (size_t i = 0; i < even.ticks; i++)
+        if (even.tick[i] >= a->lo && even.tick[i] <= a->hi) add(a, even.tick[i]);
+    if (a->ticks >= 2) return;
     a->ticks = 0;
     add(a, a->lo);
     add(a, a->hi);
@@ -66,5 +73,14 @@ void pith_axis_label(const struct pith_axis *a, double v, char *text, size_t siz
 {
     /* A sum of rounded steps passes near 0, not through it. */
     if (!a->log && fabs(v) < (a->hi - a->lo) * 1e-9) v = 0;
+    static const struct {
+        double unit;
+        const char *sign;
+    } large[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}};
+    for (size_t i = 0; i < sizeof large / sizeof large[0] && fabs(v) < 1e15; i++)
+        if (fabs(v) >= large[i].unit * 0.9995) {
+            snprintf(text, size, "%.3g%s", v / large[i].unit, large[i].sign);
+            return;
+        }
     snprintf(text, size, "%.3g", v);
 }

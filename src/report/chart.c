@@ -12,14 +12,14 @@
 enum {
     WIDTH = 620,
     HISTOGRAM_WIDTH = 380,
-    CHAR_WIDTH = 7,
+    CHAR_WIDTH = 9, /* of the larger text that a narrow screen gets, as LABEL_HEIGHT is */
     ROW = 30,
     SCATTER_HEIGHT = 400,
-    MARGIN_LEFT = 70,
+    MARGIN_LEFT = 86,
     MARGIN_RIGHT = 24,
     MARGIN_TOP = 16,
     MARGIN_BOTTOM = 56,
-    LABEL_HEIGHT = 15,
+    LABEL_HEIGHT = 18,
     LABEL_MAX = 34
 };
 
@@ -237,21 +237,25 @@ static bool overlap(const struct box *a, const struct box *b)
     return a->x < b->x + b->w && b->x < a->x + a->w && a->y < b->y + b->h && b->y < a->y + a->h;
 }
 
-/* Where a label of that width goes: the first of four places beside its point that meets
- * neither a point nor an earlier label and stays inside the frame; the first of all when none
- * is free. */
-static struct box place_label(const struct frame *f, double x, double y, double w,
-                              const struct box *taken, size_t count)
+/* Where a label of that width goes: the first of eight places around its point that meets neither
+ * a point nor an earlier label and stays inside the frame. None: it is left to the point's title,
+ * since two labels in one place can both not be read. */
+static bool place_label(const struct frame *f, double x, double y, struct box *taken, size_t count)
 {
-    const double h = LABEL_HEIGHT;
-    const struct box places[] = {{x + 9, y - h / 2, w, h}, {x - 9 - w, y - h / 2, w, h},
-                                 {x - w / 2, y - 9 - h, w, h}, {x - w / 2, y + 9, w, h}};
+    const double w = taken[count].w, h = LABEL_HEIGHT;
+    const struct box places[] = {{x + 9, y - h / 2, w, h},     {x - 9 - w, y - h / 2, w, h},
+                                 {x - w / 2, y - 9 - h, w, h}, {x - w / 2, y + 9, w, h},
+                                 {x + 5, y - 7 - h, w, h},     {x + 5, y + 7, w, h},
+                                 {x - 5 - w, y - 7 - h, w, h}, {x - 5 - w, y + 7, w, h}};
     for (size_t k = 0; k < PITH_COUNT(places); k++) {
-        bool fits = places[k].x >= f->left && places[k].x + w <= WIDTH && places[k].y >= 0;
+        bool fits = places[k].x >= f->left && places[k].x + w <= WIDTH && places[k].y >= 0 &&
+                    places[k].y + h <= f->bottom;
         for (size_t i = 0; fits && i < count; i++) fits = !overlap(&places[k], &taken[i]);
-        if (fits) return places[k];
+        if (!fits) continue;
+        taken[count] = places[k];
+        return true;
     }
-    return x + 9 + w <= WIDTH ? places[0] : places[1];
+    return false;
 }
 
 static void put_point(const struct frame *f, const struct pith_chart_point *p, struct pith_str *out)
@@ -278,23 +282,26 @@ static void put_label(const struct box *b, double point, const char *text, struc
     else put_text(out, b->x + b->w / 2, base, "middle", "label", text);
 }
 
+/* Points that stand out lie over those that do not. */
 static void put_points(const struct frame *f, struct box *taken, struct pith_str *out)
 {
     const struct pith_chart *c = f->chart;
     size_t n = 0;
-    for (size_t i = 0; i < c->count; i++) {
-        const struct pith_chart_point *p = &c->points[i];
-        if (!drawable(c, p)) continue;
-        put_point(f, p, out);
-        taken[n++] = (struct box){x_of(f, p->x) - 6, y_of(f, p->y) - 6, 12, 12};
-    }
+    for (int muted = 1; muted >= 0; muted--)
+        for (size_t i = 0; i < c->count; i++) {
+            const struct pith_chart_point *p = &c->points[i];
+            if (!drawable(c, p) || p->muted != (muted == 1)) continue;
+            put_point(f, p, out);
+            taken[n++] = (struct box){x_of(f, p->x) - 6, y_of(f, p->y) - 6, 12, 12};
+        }
     for (size_t i = 0; i < c->count; i++) {
         const struct pith_chart_point *p = &c->points[i];
         if (!drawable(c, p)) continue;
         char text[LABEL_MAX * 4 + 8];
         cut_label(p->label, text);
-        const double w = (double)(pith_text_width(text) * CHAR_WIDTH);
-        taken[n] = place_label(f, x_of(f, p->x), y_of(f, p->y), w, taken, n);
+        if (!*text) continue;
+        taken[n].w = (double)(pith_text_width(text) * CHAR_WIDTH);
+        if (!place_label(f, x_of(f, p->x), y_of(f, p->y), taken, n)) continue;
         put_label(&taken[n], x_of(f, p->x), text, out);
         n++;
     }

@@ -28,7 +28,7 @@ static const char style[] =
     "th{color:var(--soft);font-weight:600;border-bottom:2px solid var(--line)}\n"
     "th{overflow-wrap:normal;vertical-align:bottom}\n"
     "td{vertical-align:top}\n"
-    "td.t{min-width:5rem;overflow-wrap:anywhere}\n"
+    "td.t{overflow-wrap:break-word}\n"
     "th.n,td.n{text-align:right;font-variant-numeric:tabular-nums}\n"
     "td.n{white-space:nowrap}\n"
     "td small{display:block;color:var(--soft);font-size:.75rem}\n"
@@ -67,6 +67,7 @@ static const char style[] =
     ".cards thead{display:none}.cards,.cards tbody,.cards tr,.cards td{display:block}\n"
     ".cards tr{border-bottom:2px solid var(--line);padding:.5rem 0}\n"
     ".cards td,.cards td.n{border:0;padding:.1rem 0;text-align:left;white-space:normal}\n"
+    ".cards td.t{overflow-wrap:anywhere}\n"
     ".cards td::before{content:attr(data-c) ': ';color:var(--soft)}\n"
     ".cards td:empty{display:none}\n"
     ".cards td small{display:inline}.cards td small::before{content:' '}}\n";
@@ -155,6 +156,23 @@ static void put_number(struct pith_str *out, const char *text)
     pith_str_free(&part);
 }
 
+/* A name that has no room on its line is broken behind its parts, not within a word. */
+static void put_words(struct pith_str *out, const char *text)
+{
+    struct pith_str part = {0};
+    for (const char *p = text; *p; p++) {
+        pith_str_putc(&part, *p);
+        const bool ends = strchr(":/", *p) || (*p == '.' && !(p[1] >= '0' && p[1] <= '9'));
+        if (!ends || !p[1] || p[1] == ' ') continue;
+        pith_html_escape(out, pith_str_text(&part));
+        pith_str_puts(out, "<wbr>");
+        pith_str_clear(&part);
+    }
+    pith_html_escape(out, pith_str_text(&part));
+    if (part.failed) out->failed = true;
+    pith_str_free(&part);
+}
+
 static void put_cell(struct pith_str *out, const struct pith_table *t, size_t r, size_t c)
 {
     const bool number = t->column[c].kind == PITH_CELL_NUMBER;
@@ -162,7 +180,7 @@ static void put_cell(struct pith_str *out, const struct pith_table *t, size_t r,
     pith_html_escape(out, pith_table_title(t, c));
     pith_str_puts(out, "\">");
     if (number) put_number(out, pith_table_cell(t, r, c));
-    else pith_html_escape(out, pith_table_cell(t, r, c));
+    else put_words(out, pith_table_cell(t, r, c));
     pith_str_puts(out, "</td>");
 }
 

@@ -43,6 +43,14 @@ static void ticks_are_round(void **state)
     assert_int_equal(a.ticks, 4);
     pith_axis_label(&a, a.tick[0], text, sizeof text);
     assert_string_equal(text, "0.001");
+    pith_axis_label(&a, 20000, text, sizeof text);
+    assert_string_equal(text, "20k");
+    pith_axis_label(&a, -1.5e6, text, sizeof text);
+    assert_string_equal(text, "-1.5M");
+    /* Less than a decade on a log axis: even steps. */
+    pith_axis_choose(&a, 12.4, 22.7, true, 7);
+    assert_true(a.ticks >= 4);
+    assert_true(a.tick[0] == 14 && a.tick[1] == 16);
 }
 
 static const struct pith_chart_point points[] = {
