@@ -2,7 +2,7 @@
 """Whether `pith advise` names the recipe that an exhaustive run finds: for each target the winner of a usual call (four recipes) beside that
 of one which makes and measures every recipe the target loads, on other text.
 
-Usage: advise.py PITH MODEL --text FILE [--text FILE ...] [--for TARGET ...]   (a few minutes on the model that ships)
+Usage: advise.py PITH MODEL --text FILE [--text FILE ...] [--for TARGET ...] [--max-tokens N] [--calib-tokens N]   (a few minutes on the model that ships)
 
 A line a target: the winner, the best of all, the worth of the former as a part of the latter's by the exhaustive measurement, and whether
 they are one, or as good within the intervals."""
@@ -36,14 +36,16 @@ def main():
     p.add_argument("--text", action="append", required=True)
     p.add_argument("--for", dest="targets", action="append")
     p.add_argument("--max-tokens", default="16384")
+    p.add_argument("--calib-tokens", default="32768")
     a = p.parse_args()
+    calib = ["--calib-tokens", a.calib_tokens]
     texts = [x for t in a.text for x in ("--text", t)]
     print("| target | winner | KL x1000 | best of all | its KL x1000 | of | worth | |\n|---|---|---:|---|---:|---:|---:|---|")
     bad = 0
     for target in a.targets or TARGETS:
         with tempfile.TemporaryDirectory() as folder:
-            usual = advise(a.pith, a.model, target, folder)["rows"][0]
-            rows = advise(a.pith, a.model, target, folder, "--candidates", "0", "--max-tokens", a.max_tokens, *texts)["rows"]
+            usual = advise(a.pith, a.model, target, folder, *calib)["rows"][0]
+            rows = advise(a.pith, a.model, target, folder, "--candidates", "0", "--max-tokens", a.max_tokens, *calib, *texts)["rows"]
         best = rows[0]
         mine = next(r for r in rows if name(r) == name(usual))
         # The machine at hand is measured anew each time: one call's speeds for both.

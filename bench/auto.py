@@ -128,7 +128,7 @@ def together(rows, routers):
 
 def at_random(bench, args):
     out, why = pith("sensitivity", args.model, "--container", args.container, "--calib-tokens", args.tokens, "--seq-len", 512, "--json",
-                    "--work", os.path.join(bench.work, "sense"), *(("--try", args.tries) if args.tries else ()))
+                    "--kv", "none", "--acts", "none", "--work", os.path.join(bench.work, "sense"), *(("--try", args.tries) if args.tries else ()))
     if out is None:
         raise SystemExit(why)
     j = json.loads(out)
