@@ -188,7 +188,7 @@ static void add_roof(struct drawn *d, const struct pith_hardware *h, size_t unit
     }
 }
 
-/* The roof of one device in the first row's unit, and where the steps of its rows stand below it. */
+/* The roof of one device in the first row's unit, and where the steps of its rows lie below it. */
 static void roofline_chart(struct pith_str *out, const json_t *rows)
 {
     const json_t *first = json_array_get(rows, 0), *r;
