@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What every recipe costs and takes: one table in Markdown for each model.
 
-    bench/recipes.py [-m MODEL]... [-t TEXT]... [-n TOKENS] [-c TOKENS] [-o FILE] [-r] [ROW]...
+    bench/recipes.py [-m MODEL]... [-t TEXT]... [-n TOKENS] [-c TOKENS] [-o FILE] [-r [-x TRANSFORM]] [ROW]...
 
 The rows are those of `pith recipes`, and the compositions below. With ROW (a part of a row's name) only
 those. Each is quantized, verified against the original, and measured on each TEXT (windows of 512
@@ -63,8 +63,10 @@ def run(*args):
 
 def rows(wanted):
     if ARGS.roundings:
-        every = [(f"{g} {r}", ["-r", "gptq", "--weights", g, "--round", r, "--container", ROUNDED[g]])
-                 for g in ROUNDED for r in ROUNDINGS]
+        behind = ARGS.transform.split(",")
+        every = [(f"{t}+{g} {r}", ["-r", "gptq", "--transform", t, "--weights", g, "--round", r, "--container", ROUNDED[g]])
+                 for g in ROUNDED for t in behind for r in ROUNDINGS]
+        every = [(n.removeprefix("none+"), o) for n, o in every]
         return [r for r in every if not wanted or any(w in r[0] for w in wanted)]
     listed = json.loads(run("recipes", "--json").stdout)
     all_rows = [(r["recipe"], ["-r", r["recipe"]]) for r in listed]
@@ -123,6 +125,7 @@ parser.add_argument("-n", "--tokens", type=int, default=0, help="scored at most 
 parser.add_argument("-c", "--calib", type=int, default=131072, help="calibration tokens")
 parser.add_argument("-o", "--out")
 parser.add_argument("-r", "--roundings", action="store_true", help="those of the whole model instead, on five grids")
+parser.add_argument("-x", "--transform", default="none", help="in front of the roundings: names, with commas between")
 parser.add_argument("row", nargs="*")
 ARGS = parser.parse_args()
 TEXTS = ARGS.text or [PROBE + "/eval.txt"]

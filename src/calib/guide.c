@@ -37,7 +37,7 @@ static uint64_t outputs_floats(const struct pith_guide *g, uint32_t layer, uint3
     const struct pith_layer_plan *l = pith_plan(&g->model->plans, layer);
     uint64_t floats = 0;
     for (uint32_t i = 0; g->block && i < linear; i++)
-        floats += pith_outputs_at(l->linear[i].rows, g->block, l->linear[i].rows);
+        floats += pith_outputs_of(l->linear[i].rows, g->block, g->groups, g->groups);
     return floats;
 }
 
@@ -148,36 +148,69 @@ static void pair_row(void *ctx, size_t i, unsigned thread)
     for (size_t j = 0; j < p->n; j++) p->to[i * p->n + j] = d[j] * by;
 }
 
-static void add_pairs(const struct pith_guide *g, uint32_t layer, const struct pith_tape_gave *gave)
+/* Those of a group of rows, block by block. */
+static void add_pairs(const struct pith_guide *g, const struct pith_tape_gave *gave, uint32_t group,
+                      float *to)
 {
-    float *to = pith_guide_outputs(g, layer, gave->linear);
+    const uint32_t rows = (uint32_t)gave->rows, from = pith_rows_from(g->groups, group, rows),
+                   count = pith_rows_from(g->groups, group + 1, rows) - from;
     struct pairing p = {.gave = gave, .to = g->scratch};
-    const uint32_t rows = (uint32_t)gave->rows;
-    for (; p.first < rows; p.first += g->block) {
-        p.n = rows - p.first < g->block ? rows - p.first : g->block;
+    for (uint32_t at = 0; at < count; at += g->block) {
+        p.first = from + at;
+        p.n = count - at < g->block ? count - at : g->block;
         pith_pool_run(pith_backend_pool(g->backend), gave->n, pair_row, &p);
-        pith_syrk(g->backend, to + pith_outputs_at(rows, g->block, (uint32_t)p.first), p.n,
-                  g->scratch, gave->n, 1.0f / (float)g->tokens);
+        pith_syrk(g->backend, to + pith_outputs_at(count, g->block, at), p.n, g->scratch, gave->n,
+                  1.0f / (float)g->tokens);
     }
+}
+
+/* Of the outputs that one may be turned into. */
+static uint32_t most_rows(const struct pith_plans *plans)
+{
+    uint32_t most = 0;
+    for (uint32_t k = 0; k < plans->kinds; k++)
+        for (uint32_t i = 0; i < plans->kind[k].linears; i++)
+            if (plans->kind[k].linear[i].rows > most) most = plans->kind[k].linear[i].rows;
+    return most;
 }
 
 uint64_t pith_guide_scratch(const struct pith_guide *g, size_t length)
 {
-    return pith_times_bytes((uint64_t)g->block * sizeof(float), length);
+    const uint64_t turned = g->turned ? most_rows(&g->model->plans) : 0;
+    return pith_times_bytes((g->block + turned) * sizeof(float), length);
+}
+
+/* What the stored outputs feel: d itself, or a copy that is turned as they are. */
+static enum pith_status turn(const struct pith_guide_window *w, struct pith_tape_gave *gave)
+{
+    const struct pith_guide *g = w->guide;
+    const struct pith_rotation *r = g->turned ? g->turned(g->turned_ctx, w->layer, gave->linear)
+                                              : NULL;
+    if (!r || r->dim == 0) return PITH_OK;
+    float *d = g->scratch + (size_t)g->block * gave->n;
+    memcpy(d, gave->d, gave->n * gave->rows * sizeof *d);
+    gave->d = d;
+    return pith_rotate_inputs(pith_backend_pool(g->backend), r, d, gave->n, gave->rows, w->err);
 }
 
 void pith_guide_gave(void *ctx, const struct pith_tape_gave *gave)
 {
-    const struct pith_guide_window *w = ctx;
+    struct pith_guide_window *w = ctx;
     const struct pith_guide *g = w->guide;
     const struct counts c = counts_of(g, pith_plan(&g->model->plans, w->layer));
     const size_t each = gave->place ? g->model->plans.taken : 1;
-    struct squaring q = {.gave = gave,
+    struct pith_tape_gave felt = *gave;
+    if (w->status == PITH_OK) w->status = turn(w, &felt);
+    if (w->status != PITH_OK) return;
+    struct squaring q = {.gave = &felt,
                          .to = values_of(g, w->layer, &c, gave->linear) + w->token * each,
                          .stride = g->tokens * each,
                          .groups = g->groups};
     pith_pool_run(pith_backend_pool(g->backend), gave->n, square_row, &q);
-    if (g->block) add_pairs(g, w->layer, gave);
+    float *pairs = pith_guide_outputs(g, w->layer, gave->linear);
+    for (uint32_t k = 0; g->block && k < g->groups; k++)
+        add_pairs(g, &felt, k,
+                  pairs + pith_outputs_of((uint32_t)gave->rows, g->block, g->groups, k));
 }
 
 /* So many lists of `each` floats a token, one after the other. */

@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/ranks.h"
 #include "model/block_grad.h"
+#include "quant/rotation.h"
 #include "quant/stats.h"
 
 enum { PITH_GUIDE_GROUPS = 64 }; /* of rows, at most */
@@ -23,7 +24,11 @@ struct pith_guide {
     uint32_t groups;                /* of a linear's rows; the last may have a row more */
     uint32_t block; /* PITH_NEED_OUTPUTS: outputs that are felt together; 0: none are */
     size_t tokens;
-    float *scratch; /* with them [pith_guide_scratch()], where they are written */
+    /* The rotation by which a linear's outputs are stored, so that it is these of which all is
+     * felt; dim 0: as they are. NULL: all are. */
+    const struct pith_rotation *(*turned)(const void *ctx, uint32_t layer, uint32_t linear);
+    const void *turned_ctx;
+    float *scratch; /* [pith_guide_scratch()], where it is written; that may be 0 bytes */
     float *data; /* [pith_guide_floats()], mapped */
 };
 
@@ -53,6 +58,8 @@ struct pith_guide_window {
     struct pith_guide *guide;
     uint32_t layer;
     size_t token; /* the first */
+    enum pith_status status; /* of pith_guide_gave() so far; begins as PITH_OK */
+    struct pith_error *err;
 };
 /* A layer begins: what attention over latents takes into itself is felt nowhere. */
 void pith_guide_begin(struct pith_guide *g, uint32_t layer);
@@ -63,7 +70,7 @@ void pith_guide_routes(const struct pith_guide_window *w, const struct pith_tape
  * is felt of pairs, which is one rank's. */
 enum pith_status pith_guide_share(struct pith_guide *g, uint32_t layer, struct pith_ranks *ranks,
                                   size_t windows, struct pith_error *err);
-/* What a linear gave: ctx is the window. */
+/* What a linear gave: ctx is the window, whose status is PITH_NOMEM where a turn found no room. */
 void pith_guide_gave(void *ctx, const struct pith_tape_gave *gave);
 
 /* A group of rows of a linear, for reading: tokens that its linear never saw, and all where nothing

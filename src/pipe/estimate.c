@@ -459,7 +459,8 @@ uint64_t pith_job_estimate(const struct pith_job *job)
     const struct pith_guide guide = pith_guiding_plan(job);
     if (job->needs_round & PITH_NEED_GUIDED)
         pith_meter_touch(&m, pith_backend_bytes(threads) + pith_sense_guide_bytes(job) +
-                                 pith_guide_scratch(&guide, job->calib.length));
+                                 pith_guide_scratch(&guide, job->calib.length) +
+                                 pith_turn_scratch(&job->basis, threads));
     if (pith_job_calibrates(job)) pith_meter_take(&m, calibration_bytes(job, threads));
     pith_meter_touch(&m, pith_stream_end_bytes(job, threads));
     if (pith_job_turns(job))

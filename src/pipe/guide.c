@@ -13,6 +13,12 @@ static bool is_guided(const struct pith_job *job)
     return job->needs_round & PITH_NEED_GUIDED;
 }
 
+static const struct pith_rotation *turned(const void *ctx, uint32_t layer, uint32_t linear)
+{
+    const struct pith_job *job = ctx;
+    return pith_turn_outputs(&job->basis, pith_job_plan(job, layer), linear);
+}
+
 struct pith_guide pith_guiding_plan(const struct pith_job *job)
 {
     return (struct pith_guide){
@@ -22,7 +28,9 @@ struct pith_guide pith_guiding_plan(const struct pith_job *job)
         .block = job->needs_round & PITH_NEED_OUTPUTS
                      ? pith_output_block(job->recipe.round_options.output_block)
                      : 0,
-        .tokens = job->calib.windows * job->calib.length};
+        .tokens = job->calib.windows * job->calib.length,
+        .turned = pith_job_turns(job) ? turned : NULL,
+        .turned_ctx = job};
 }
 
 double pith_guiding_effort(const struct pith_job *job)
@@ -49,10 +57,8 @@ enum pith_status pith_guiding_open(struct pith_run *r, struct pith_error *err)
     pith_free(path);
     if (s != PITH_OK) return s;
     g->guide.data = g->file.data;
-    if (g->guide.block) {
-        g->guide.scratch = pith_alloc_aligned(pith_guide_scratch(&g->guide, job->calib.length), 1);
-        if (!g->guide.scratch) return pith_fail_nomem(err, "what is felt of outputs");
-    }
+    g->guide.scratch = pith_alloc_aligned(pith_guide_scratch(&g->guide, job->calib.length), 1);
+    if (!g->guide.scratch) return pith_fail_nomem(err, "what is felt of outputs");
     struct pith_sense sense = {.guide = &g->guide,
                                .ranks = r->ranks,
                                .effort = pith_guiding_effort(job) / 2 / job->model->shape.layers,

@@ -215,24 +215,6 @@ static enum pith_status check_engines(const struct pith_job *job, struct pith_er
     return PITH_OK;
 }
 
-/* What is felt of pairs of outputs is of the outputs that the original has. */
-static enum pith_status check_outputs(const struct pith_job *job, struct pith_error *err)
-{
-    const struct pith_recipe *r = &job->recipe;
-    if (!(job->needs_round & PITH_NEED_OUTPUTS)) return PITH_OK;
-    if (job->needs_transform || pith_job_turns(job))
-        return pith_fail(err, PITH_UNSUPPORTED,
-                         "--round %s goes by the outputs of the model as it is, which --transform"
-                         " %s changes: --transform none",
-                         r->round->name, r->transform->name);
-    return r->round_options.row_groups == 1
-               ? PITH_OK
-               : pith_fail(err, PITH_UNSUPPORTED,
-                           "--round %s holds the rows of a matrix together, which row_groups of %u"
-                           " would take apart: 1 does not",
-                           r->round->name, (unsigned)r->round_options.row_groups);
-}
-
 /* What groups of rows cannot go with. */
 static enum pith_status check_row_groups(const struct pith_job *job, struct pith_error *err)
 {
@@ -244,12 +226,6 @@ static enum pith_status check_row_groups(const struct pith_job *job, struct pith
                          "--round %s with row_groups of %u does not go with --split %s, which asks"
                          " for one importance of all rows: 1 does",
                          name, (unsigned)r->round_options.row_groups, r->split->name);
-    if (job->needs_round & PITH_NEED_GUIDED && r->round_options.row_groups > 1 &&
-        pith_job_turns(job))
-        return pith_fail(err, PITH_UNSUPPORTED,
-                         "--round %s with row_groups of %u does not go with --transform %s, which"
-                         " mixes rows: 1 does",
-                         name, (unsigned)r->round_options.row_groups, r->transform->name);
     return PITH_OK;
 }
 
@@ -257,7 +233,6 @@ enum pith_status pith_job_preflight(const struct pith_job *job, struct pith_erro
 {
     PITH_TRY(pith_learn_check(job, err));
     PITH_TRY(check_row_groups(job, err));
-    PITH_TRY(check_outputs(job, err));
     return check_engines(job, err);
 }
 

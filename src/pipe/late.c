@@ -70,7 +70,10 @@ void pith_work_end(struct pith_work *w)
     pith_block_free(&w->block);
     pith_free(w->changes);
     pith_free(w->regain);
-    for (uint32_t i = 0; w->redo && i < w->plan->linears; i++) pith_free(w->redo[i].pick);
+    for (uint32_t i = 0; w->redo && i < w->plan->linears; i++) {
+        pith_free(w->redo[i].pick);
+        pith_free(w->redo[i].over);
+    }
     for (uint32_t i = 0; w->scale && i < w->plan->sites; i++) pith_free(w->scale[i]);
     pith_free(w->redo);
     pith_free(w->scale);

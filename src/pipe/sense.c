@@ -388,7 +388,7 @@ static enum pith_status feel_window(struct pith_sense_pass *p, struct feeling *f
                                        f->layer * p->all + number);
     const bool sways = p->swaying && f->mixed;
     const bool heard = f->last && (p->s->reads || p->sways);
-    struct pith_guide_window guided = {p->s->guide, f->layer, number * p->length};
+    struct pith_guide_window guided = {p->s->guide, f->layer, number * p->length, PITH_OK, err};
     const bool guides = f->last && guided.guide;
     if (guides) pith_guide_routes(&guided, &p->tape, &p->block);
     if (p->s->reads) p->s->reads->swaying = p->swaying;
@@ -404,6 +404,7 @@ static enum pith_status feel_window(struct pith_sense_pass *p, struct feeling *f
                                                 .gave_ctx = &guided,
                                                 .rivals = sways ? &p->routing.rivals : NULL,
                                                 .d_margin = sways ? p->routing.d_margin : NULL});
+    PITH_TRY(guided.status);
     pith_pool_run(pith_backend_pool(p->job->backend), p->tasks, feel, p);
     return PITH_OK;
 }

@@ -183,6 +183,7 @@ static struct pith_stats stats_of(const struct pith_work *w, const struct pith_c
     if (own.drift) own.drift += at * own.dim * own.dim;
     if (!(w->run->job->needs_round & PITH_NEED_OUTPUTS)) return own;
     own.outputs = pith_guide_outputs(&w->run->cal.guiding.guide, w->layer, c->linear);
+    own.outputs_by = w->redo[c->linear].over;
     own.output_block = w->run->cal.guiding.guide.block;
     return own;
 }

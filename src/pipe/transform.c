@@ -139,7 +139,9 @@ static enum pith_status take_picks(struct pith_work *w, const struct group *g,
 }
 
 /* Notes what was done to them; takes s over. */
-static void note_redo(struct pith_work *w, const struct group *g, bool clipped, float *s)
+static enum pith_status note_redo(struct pith_work *w, const struct group *g,
+                                  const struct pith_transform_job *job, bool clipped, float *s,
+                                  struct pith_error *err)
 {
     const struct pith_fold *fold = &g->site->fold;
     w->scale[g->site - w->plan->site] = s;
@@ -150,7 +152,11 @@ static void note_redo(struct pith_work *w, const struct group *g, bool clipped, 
         pith_free(redo->pick);
         redo->pick = NULL;
     }
-    if (fold->kind == PITH_FOLD_ROWS) w->redo[fold->from].over = s;
+    if (fold->kind != PITH_FOLD_ROWS) return PITH_OK;
+    float *over = pith_alloc(w->plan->linear[fold->from].rows, sizeof *over);
+    if (!over) return pith_fail_nomem(err, "what a transform did");
+    pith_transform_over(job, s, w->redo[fold->from].over = over);
+    return PITH_OK;
 }
 
 /* --- a group ---------------------------------------------------------------------------------- */
@@ -251,7 +257,7 @@ static enum pith_status transform_group(struct pith_work *w, const struct group 
         return status;
     }
     mark_changed(w, g, any_scaled(s, stats->dim), rep.clipped > 0);
-    note_redo(w, g, rep.clipped > 0, s);
+    PITH_TRY(note_redo(w, g, &job, rep.clipped > 0, s, err));
     PITH_TRY(report_transform(w, g->site, &rep, err));
     return pith_run_step(w->run, w->run->job->recipe.transform->name, lending.effort, err);
 }

@@ -39,6 +39,19 @@ const struct pith_rotation *pith_turn_online(const struct pith_basis *b,
     return p.weighted ? &b->o : p.down ? &b->down : &none;
 }
 
+static const struct pith_rotation *outputs_of(const struct pith_basis *b, const struct part *p)
+{
+    static const struct pith_rotation none = {0};
+    return p->values ? &b->head : p->to_stream ? &b->stream : &none;
+}
+
+const struct pith_rotation *pith_turn_outputs(const struct pith_basis *b,
+                                              const struct pith_layer_plan *l, uint32_t linear)
+{
+    const struct part p = part_of(l, linear);
+    return outputs_of(b, &p);
+}
+
 /* A matrix on its way. */
 struct matrix {
     struct part part;
@@ -71,11 +84,10 @@ static enum pith_status turn_matrix(const struct pith_turn *t, const struct matr
     const struct pith_basis *b = t->basis;
     if (gain && b->stream.dim) scale_columns(m->w, m->rows, m->cols, gain);
     if (gain) PITH_TRY(inputs(t, &b->stream, m, err));
-    if (m->part.values) PITH_TRY(outputs(t, &b->head, m, err));
     if (m->part.weighted) PITH_TRY(inputs(t, &b->head, m, err));
     if (m->part.weighted && online) PITH_TRY(inputs(t, &b->o, m, err));
     if (m->part.down && online) PITH_TRY(inputs(t, &b->down, m, err));
-    return m->part.to_stream ? outputs(t, &b->stream, m, err) : PITH_OK;
+    return outputs(t, outputs_of(b, &m->part), m, err);
 }
 
 bool pith_turns_weight(const struct pith_basis *b, const struct pith_layer_plan *l, uint32_t linear,
@@ -89,9 +101,7 @@ bool pith_turns_weight(const struct pith_basis *b, const struct pith_layer_plan 
 
 bool pith_turns_bias(const struct pith_basis *b, const struct pith_layer_plan *l, uint32_t linear)
 {
-    const struct part p = part_of(l, linear);
-    if (p.values) return b->head.dim != 0;
-    return p.to_stream && b->stream.dim != 0;
+    return pith_turn_outputs(b, l, linear)->dim != 0;
 }
 
 bool pith_turns_vector(const struct pith_basis *b, const struct pith_layer_plan *l, uint32_t vector)
@@ -103,7 +113,7 @@ static enum pith_status turn_bias(const struct pith_turn *t, const struct pith_l
                                   uint32_t linear, float *bias, struct pith_error *err)
 {
     if (!pith_turns_bias(t->basis, l, linear)) return PITH_OK;
-    const struct pith_rotation *r = part_of(l, linear).values ? &t->basis->head : &t->basis->stream;
+    const struct pith_rotation *r = pith_turn_outputs(t->basis, l, linear);
     const struct matrix m = {.w = bias, .rows = l->linear[linear].rows, .cols = 1};
     return outputs(t, r, &m, err);
 }

@@ -37,6 +37,9 @@ bool pith_turns_vector(const struct pith_basis *b, const struct pith_layer_plan 
 /* The rotation that a linear's input can be multiplied by online. */
 const struct pith_rotation *pith_turn_online(const struct pith_basis *b,
                                              const struct pith_layer_plan *l, uint32_t linear);
+/* The rotation by which a linear's outputs are stored; dim 0: as they are. */
+const struct pith_rotation *pith_turn_outputs(const struct pith_basis *b,
+                                              const struct pith_layer_plan *l, uint32_t linear);
 /* Rows [first, first + n) of the embedding or, with `head`, of the head. */
 enum pith_status pith_turned_rows(const struct pith_turn *t, bool head, uint32_t first, uint32_t n,
                                   float *out, struct pith_error *err);

@@ -24,7 +24,7 @@ struct pith_rounded {
 struct pith_work_redo {
     const float *by;   /* columns times that, [cols]; NULL: it did nothing to them */
     uint8_t *pick;     /* owned: how their groups were clipped then, or NULL */
-    const float *over; /* rows divided by that, [rows], or NULL */
+    float *over;       /* owned: rows divided by that, [rows], or NULL */
 };
 
 /* A block on its way, and which of its tensors no longer equal the input's. */

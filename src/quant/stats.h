@@ -33,9 +33,12 @@ struct pith_stats {
     float *hessian; /* [dim][dim], symmetric; guided: [views] of these */
     float *drift;   /* like the Hessians, not symmetric */
     /* Of one linear: the mean over tokens of g g^T |x|^2, g the gradient of the model's loss at its
-     * outputs, in blocks of `output_block` along the diagonal (pith_outputs_at()); all 0: nothing
+     * outputs, in blocks of `output_block` along the diagonal (pith_outputs_of()); all 0: nothing
      * was felt. Not the statistics' own. */
     const float *outputs;
+    /* [rows], what the matrix's rows have been divided by since g was found, so that g is that
+     * many times larger; NULL: 1. Not the statistics' own. */
+    const float *outputs_by;
     uint32_t output_block;
     uint32_t views; /* 1; guided: the linears of the site times the groups of their rows */
 };
@@ -58,6 +61,17 @@ static inline uint32_t pith_output_block(uint32_t outputs)
 static inline size_t pith_outputs_at(uint32_t rows, uint32_t block, uint32_t first)
 {
     return (size_t)first * (rows < block ? rows : block);
+}
+/* Guided, groups of rows have blocks of their own: where those of group `group` of all rows begin;
+ * of group `groups`: how many floats there are. */
+static inline size_t pith_outputs_of(uint32_t rows, uint32_t block, uint32_t groups, uint32_t group)
+{
+    size_t floats = 0;
+    for (uint32_t g = 0; g < group; g++) {
+        const uint32_t n = pith_rows_from(groups, g + 1, rows) - pith_rows_from(groups, g, rows);
+        floats += pith_outputs_at(n, block, n);
+    }
+    return floats;
 }
 
 #endif

@@ -104,8 +104,10 @@ struct pith_transform {
  * l->pick (NULL: nothing) what was clipped. To the bit what a linear that is not lent holds. */
 void pith_transform_redo(struct pith_backend *b, const struct pith_transform_linear *l,
                          const float *s);
-/* The same of a linear before, whose rows were divided: w[rows][cols], s[rows]. */
-void pith_transform_redo_rows(float *w, uint32_t rows, uint32_t cols, const float *s);
+/* What the rows of a linear before were divided by, over[rows], of the scales that run() gave. */
+void pith_transform_over(const struct pith_transform_job *job, const float *s, float *over);
+/* Does so again: w[rows][cols]. */
+void pith_transform_redo_rows(float *w, uint32_t rows, uint32_t cols, const float *over);
 /* How many groups of a linear a transform may clip, 0 for one whose `clip` or grid forbids it. */
 size_t pith_transform_picks(const struct pith_transform_linear *l);
 /* All of them, *count; one by its name, NULL when there is none. */

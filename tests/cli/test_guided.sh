@@ -56,6 +56,12 @@ for threads in 1 3; do
 done
 same_model "four groups of rows: the same bytes" "$work/four-1" "$work/four-3"
 check "four groups of rows: verifies" "$pith" verify "$work/four-1" --against "$mini"
+for more in "--round qep:kron" "--transform rotate" "--round gptq:kron --transform rotate"; do
+    # shellcheck disable=SC2086
+    check "four groups of rows, $more" "$pith" quantize "$mini" -o "$work/four" $few -r "$work/four.json" --container compressed-tensors $more
+    check "four groups of rows, $more: verifies" "$pith" verify "$work/four" --against "$mini"
+    rm -rf "$work/four"
+done
 
 # Killed in the pass of the gradients, or behind it.
 if faulty; then
@@ -83,7 +89,7 @@ fi
 for more in "--weights int4:channel --acts int8:token" "--weights nvfp4" "--weights nf4:g64:dq --container bitsandbytes" \
     "--weights codebook4:channel --split sparse:0.45 --container squeezellm" "--weights none --split 2:4" \
     "--weights int4:g32 --transform awq" "--weights int4:g32 --transform rotate" "--ignore q_proj --weights int4:g32"; do
-    for round in gptq:guided gptaq qep:guided; do
+    for round in gptq:guided gptaq qep:guided qep:kron; do
         # shellcheck disable=SC2086
         check "$round $more" make "$work/more" --round $round $more
         check "$round $more: verifies" "$pith" verify "$work/more" --against "$mini"
@@ -92,15 +98,24 @@ for more in "--weights int4:channel --acts int8:token" "--weights nvfp4" "--weig
     thorough || [ "$more" != "--weights nvfp4" ] || break
 done
 
-for more in "--weights int4:channel --acts int8:token" "--weights nvfp4" "--weights nf4:g64:dq --container bitsandbytes" \
-    "--weights codebook4:channel --split sparse:0.45 --container squeezellm" "--weights none --split 2:4"; do
+# Pairs of outputs that a transform scales or turns: the same bytes, also after a kill, and memory as foretold.
+for transform in awq smooth:0.5 rotate; do
+    rm -rf "$work/out" "$work/out.partial"
+    check "kron, $transform" make "$work/scaled" --round qep:kron --transform $transform --threads 1
+    check "kron, $transform: verifies" "$pith" verify "$work/scaled" --against "$mini"
+    check "kron, $transform, three threads, scalar code" make "$work/scaled-3" --round qep:kron --transform $transform --threads 3 --cpu scalar
+    same_model "kron, $transform: the same bytes" "$work/scaled" "$work/scaled-3"
     # shellcheck disable=SC2086
-    check "qep:kron $more" make "$work/more" --round qep:kron $more
-    check "qep:kron $more: verifies" "$pith" verify "$work/more" --against "$mini"
-    rm -rf "$work/more"
+    "$pith" quantize "$mini" -o "$work/said" $few -r gptq --weights int3:g32 --container compressed-tensors --round qep:kron \
+        --transform $transform --rehearse --json >"$work/said.json" 2>"$work/stderr" || fail "kron, $transform: a rehearsal"
+    check "kron, $transform: memory as foretold" within "$work/scaled" "$work/said.json"
+    if faulty; then
+        (export FAULT_AT=pith.journal && with_fault kill:3 make "$work/out" --round qep:kron --transform $transform) 2>"$work/stderr"
+        make "$work/out" --round qep:kron --transform $transform --resume 2>"$work/stderr" || tail -n 1 "$work/stderr"
+        same_model "kron, $transform: killed, resumed" "$work/scaled" "$work/out"
+    fi
+    rm -rf "$work/scaled" "$work/scaled-3"
 done
-refuse "pairs of outputs that are scaled" 1 'which --transform awq changes' make "$work/o" --round gptq:kron --transform awq
-refuse "groups of rows beside pairs" 1 'row_groups of 4 would take apart' make "$work/o" -r "$work/four.json" --round qep:kron
 
 check "weighted, guided" make "$work/weighted" --round weighted:guided --weights codebook4:channel --container squeezellm
 check "weighted, guided: verifies" "$pith" verify "$work/weighted" --against "$mini"
@@ -116,8 +131,6 @@ for round in gptq:guided qep qep:kron; do
     check "a mixture, $round: memory as foretold" within "$work/moe" "$work/said.json"
     rm -rf "$work/moe"
 done
-refuse "groups of rows in a turned basis" 1 'row_groups of 4 does not go with --transform rotate' \
-    "$pith" quantize "$mini" -o "$work/o" --quiet -r "$work/four.json" --transform rotate --container compressed-tensors
 refuse "sensitivities by it" 1 'sensitivities are of one linear' \
     "$pith" sensitivity "$mini" --quiet --round gptq:guided --try int4:g32
 finish

@@ -32,15 +32,6 @@ static enum pith_status run(const struct pith_round_job *job, pith_round_part_fn
     return s;
 }
 
-static enum pith_status check_views(const struct pith_round_job *job, enum pith_gptq_form form,
-                                    struct pith_error *err)
-{
-    if (!(form & PITH_GPTQ_OUTPUTS) || !job->stats || job->stats->views <= 1) return PITH_OK;
-    return pith_fail(err, PITH_UNSUPPORTED,
-                     "row_groups of %u take apart what kron holds together: 1 does not",
-                     job->stats->views);
-}
-
 #define FORM(name, form)                                                                           \
     static enum pith_status solve_##name(const struct pith_round_job *job, struct pith_qmat *q,    \
                                          struct pith_round_report *report, struct pith_error *err) \
@@ -53,13 +44,11 @@ static enum pith_status check_views(const struct pith_round_job *job, enum pith_
     {                                                                                              \
         *report = (struct pith_round_report){0};                                                   \
         if (pith_trellis_is(job->grid.format)) return run_trellis(job, form, q, report, err);      \
-        PITH_TRY(check_views(job, form, err));                                                     \
         return run(job, solve_##name, q, report, err);                                             \
     }                                                                                              \
     static enum pith_status prune_##name(const struct pith_round_job *job,                         \
                                          struct pith_round_report *report, struct pith_error *err) \
     {                                                                                              \
-        PITH_TRY(check_views(job, form, err));                                                     \
         return pith_round_parts(job, solve_##name, NULL, report, err);                             \
     }                                                                                              \
     static uint64_t scratch_##name(const struct pith_round_job *job,                               \

@@ -494,11 +494,13 @@ static enum pith_status prepare(struct pith_gptq_solver *s, struct pith_round_re
     pith_pool_run(s->pool, s->rows, clear_dead_columns, s);
     pith_pool_run(s->pool, s->tiles, load_tile, s);
     if (s->zeros || s->off) pith_pool_run(s->pool, s->tiles, load_masks, s);
+    const struct pith_stats *stats = s->job->stats;
+    const struct pith_outputs_felt felt = {stats->outputs, stats->outputs_by};
     if (s->outputs.rows)
-        PITH_TRY(pith_outputs_make(&s->outputs, s->job->backend, s->job->stats->outputs,
-                                   s->job->options.output_damp, err));
+        PITH_TRY(pith_outputs_make(&s->outputs, s->job->backend, &felt, s->job->options.output_damp,
+                                   err));
     if (!s->form) return PITH_OK;
-    pith_factor_drift(&s->f, s->job->stats->drift, s->job->options.drift, s->drift);
+    pith_factor_drift(&s->f, stats->drift, s->job->options.drift, s->drift);
     s->unasked = pith_factor_ask(&s->f, s->drift, s->wt, s->rows, s->ld, s->asked) / s->rows;
     if (!s->outputs.rows) return PITH_OK;
     s->unasked = 0;

@@ -11,30 +11,43 @@ static uint32_t rows_of(const struct pith_outputs *o, uint32_t first)
     return o->rows - first < o->block ? o->rows - first : o->block;
 }
 
+/* h of the block that begins with row `first`, to where its S will be. */
+static void take_block(const struct pith_outputs *o, const struct pith_outputs_felt *felt,
+                       uint32_t first)
+{
+    const size_t n = rows_of(o, first), at = pith_outputs_at(o->rows, o->block, first);
+    const float *h = felt->h + at, *by = felt->by ? felt->by + first : NULL;
+    float *s = o->s + at;
+    for (size_t i = 0; i < n * n; i++)
+        s[i] = by ? (float)((double)h[i] * (double)by[i / n] * (double)by[i % n]) : h[i];
+}
+
 /* The mean of the diagonal. */
-static enum pith_status find_mean(const struct pith_outputs *o, const float *h, double *mean,
+static enum pith_status find_mean(const struct pith_outputs *o,
+                                  const struct pith_outputs_felt *felt, double *mean,
                                   struct pith_error *err)
 {
     *mean = 0;
     for (uint32_t first = 0; first < o->rows; first += o->block) {
-        const float *b = h + pith_outputs_at(o->rows, o->block, first);
         const size_t n = rows_of(o, first);
+        const float *s = o->s + pith_outputs_at(o->rows, o->block, first);
+        take_block(o, felt, first);
         for (size_t i = 0; i < n * n; i++)
-            if (!isfinite(b[i]))
+            if (!isfinite(s[i]))
                 return pith_fail(err, PITH_NUMERIC, "the Hessian of outputs has %g at output %zu",
-                                 (double)b[i], first + i / n);
-        for (size_t i = 0; i < n; i++) *mean += (double)b[i * (n + 1)];
+                                 (double)s[i], first + i / n);
+        for (size_t i = 0; i < n; i++) *mean += (double)s[i * (n + 1)];
     }
     *mean /= o->rows;
     return PITH_OK;
 }
 
 static enum pith_status factor_block(const struct pith_outputs *o, struct pith_backend *be,
-                                     const float *h, double by, uint32_t first, double damp)
+                                     double by, uint32_t first, double damp)
 {
     const size_t n = rows_of(o, first), at = pith_outputs_at(o->rows, o->block, first);
     float *s = o->s + at;
-    for (size_t i = 0; i < n * n; i++) s[i] = (float)((double)h[at + i] * by);
+    for (size_t i = 0; i < n * n; i++) s[i] = (float)((double)s[i] * by);
     for (size_t i = 0; i < n; i++) s[i * (n + 1)] = (float)((double)s[i * (n + 1)] + damp);
     const enum pith_status st = pith_cholesky_upper(be, s, n, NULL, NULL);
     for (size_t i = 0; i < n; i++) o->diagonal[first + i] = s[i * (n + 1)];
@@ -43,15 +56,17 @@ static enum pith_status factor_block(const struct pith_outputs *o, struct pith_b
     return st;
 }
 
-enum pith_status pith_outputs_make(struct pith_outputs *o, struct pith_backend *be, const float *h,
-                                   double damp, struct pith_error *err)
+enum pith_status pith_outputs_make(struct pith_outputs *o, struct pith_backend *be,
+                                   const struct pith_outputs_felt *felt, double damp,
+                                   struct pith_error *err)
 {
     double mean;
-    PITH_TRY(find_mean(o, h, &mean, err));
+    PITH_TRY(find_mean(o, felt, &mean, err));
     const double by = mean > 0 ? 1 / mean : 0;
     for (uint32_t first = 0; first < o->rows; first += o->block)
         for (double more = mean > 0 ? damp : 1;;) {
-            const enum pith_status s = factor_block(o, be, h, by, first, more);
+            take_block(o, felt, first);
+            const enum pith_status s = factor_block(o, be, by, first, more);
             if (s == PITH_OK) break;
             if (s != PITH_NUMERIC) return pith_fail(err, s, "cannot factor the outputs' Hessian");
             more = more > 0 ? more * 10 : DAMP_FIRST;

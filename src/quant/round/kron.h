@@ -23,11 +23,18 @@ struct pith_outputs {
     float *diagonal; /* [rows]: of S */
 };
 
-/* S of h, which has a mean diagonal of 1 first and then `damp` more on it, ten times as much each
- * time that does not do; s and diagonal are the caller's memory. All 0: nothing was felt, and all
- * rows count the same, each for itself. PITH_NUMERIC: a number is not finite, or nothing did. */
-enum pith_status pith_outputs_make(struct pith_outputs *o, struct pith_backend *be, const float *h,
-                                   double damp, struct pith_error *err);
+/* Of what is felt, the statistics' own: see struct pith_stats. */
+struct pith_outputs_felt {
+    const float *h;  /* in H_O's layout */
+    const float *by; /* [rows], or NULL: 1 */
+};
+/* S of h[i,j] by[i] by[j], which has a mean diagonal of 1 first and then `damp` more on it, ten
+ * times as much each time that does not do; s and diagonal are the caller's memory. All 0: nothing
+ * was felt, and all rows count the same, each for itself. PITH_NUMERIC: a number is not finite, or
+ * nothing did. */
+enum pith_status pith_outputs_make(struct pith_outputs *o, struct pith_backend *be,
+                                   const struct pith_outputs_felt *felt, double damp,
+                                   struct pith_error *err);
 
 /* What becomes of one weight, which its row and those before want to be `u`. */
 typedef float pith_outputs_round_fn(void *ctx, uint32_t row, float u);

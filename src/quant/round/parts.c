@@ -44,6 +44,9 @@ static void take_part(const struct pith_round_job *job, uint32_t view, struct pa
         if (p->stats.squares) p->stats.squares += (size_t)view * job->cols;
         if (p->stats.hessian) p->stats.hessian += view * square;
         if (p->stats.drift) p->stats.drift += view * square;
+        if (p->stats.outputs)
+            p->stats.outputs += pith_outputs_of(job->rows, p->stats.output_block, views, view);
+        if (p->stats.outputs_by) p->stats.outputs_by += first;
         p->job.stats = &p->stats;
     }
     if (!job->kept) return;

@@ -112,10 +112,15 @@ void pith_transform_redo(struct pith_backend *b, const struct pith_transform_lin
     if (l->pick) pith_awq_clip_again(l);
 }
 
-void pith_transform_redo_rows(float *w, uint32_t rows, uint32_t cols, const float *s)
+void pith_transform_over(const struct pith_transform_job *job, const float *s, float *over)
+{
+    for (size_t c = 0; c < job->linear[0].cols; c++) over[source_row(job, c)] = s[c];
+}
+
+void pith_transform_redo_rows(float *w, uint32_t rows, uint32_t cols, const float *over)
 {
     for (size_t r = 0; r < rows; r++)
-        for (size_t i = r * cols; i < (r + 1) * cols; i++) w[i] /= s[r];
+        for (size_t i = r * cols; i < (r + 1) * cols; i++) w[i] /= over[r];
 }
 
 void pith_fold_divide(const struct pith_transform_job *job, const float *s)

@@ -7,6 +7,8 @@ Written from the paper (Tseng, Sun, De Sa 2025, "Model-preserving adaptive round
 L unit triangular, each weight in turn is rounded from W + L_O' D L_I + L_O' D + D L_I, D = W - Q as far as it is known and L' the
 transpose, L without its diagonal. Here H_O lies in blocks along its diagonal, is scaled to a mean diagonal of 1 and damped; and L
 are upper triangular, so that the first row and column come first. qep:kron is the same of W + alpha W D H^-1 (make_gptaq.py).
+With `by`, the rows have been divided by that since their gradients g were found, which are so many times larger now. Groups of rows
+are matrices of their own.
 Writes kron.json and kron.codes beside this script.
 """
 import json
@@ -19,13 +21,17 @@ from make_gptaq import HERE, Lcg, fit, make_inputs
 DAMP = 0.01
 
 CASES = [
-    # form, rows, cols, bits, group (0: channel), sym, order, alpha, block of outputs, their damping
-    ("gptq:kron", 40, 160, 4, 32, True, "none", 0.0, 64, 0.01),
-    ("gptq:kron", 70, 128, 3, 64, False, "static", 0.0, 64, 0.01),
-    ("gptq:kron", 150, 128, 2, 64, False, "static", 0.0, 128, 0.1),
-    ("gptq:kron", 24, 160, 8, 0, True, "static", 0.0, 256, 0.01),
-    ("qep:kron", 70, 128, 4, 32, True, "none", 0.5, 64, 0.01),
-    ("qep:kron", 40, 160, 3, 32, False, "static", 1.0, 256, 0.05),
+    # form, rows, cols, bits, group (0: channel), sym, order, alpha, block of outputs, their damping, by, groups of rows
+    ("gptq:kron", 40, 160, 4, 32, True, "none", 0.0, 64, 0.01, False, 1),
+    ("gptq:kron", 70, 128, 3, 64, False, "static", 0.0, 64, 0.01, False, 1),
+    ("gptq:kron", 150, 128, 2, 64, False, "static", 0.0, 128, 0.1, False, 1),
+    ("gptq:kron", 24, 160, 8, 0, True, "static", 0.0, 256, 0.01, False, 1),
+    ("qep:kron", 70, 128, 4, 32, True, "none", 0.5, 64, 0.01, False, 1),
+    ("qep:kron", 40, 160, 3, 32, False, "static", 1.0, 256, 0.05, False, 1),
+    ("gptq:kron", 150, 128, 3, 64, False, "static", 0.0, 64, 0.01, True, 1),
+    ("qep:kron", 70, 128, 4, 32, True, "none", 0.5, 256, 0.01, True, 1),
+    ("gptq:kron", 151, 128, 3, 32, True, "static", 0.0, 64, 0.01, False, 2),
+    ("qep:kron", 100, 128, 3, 64, False, "static", 0.5, 64, 0.01, True, 3),
 ]
 
 
@@ -84,7 +90,7 @@ def sweep(w, h, d, ho, case):
 def main():
     cases, all_codes = [], b""
     for i, case in enumerate(CASES):
-        form, rows, cols, bits, group, sym, order, alpha, block, damp = case
+        form, rows, cols, bits, group, sym, order, alpha, block, damp, divided, groups = case
         lcg = Lcg(i + 1)
         w = (lcg.normal(rows * cols) * np.float32(0.05)).reshape(rows, cols)
         x = make_inputs(lcg, 2 * cols, cols)
@@ -93,11 +99,18 @@ def main():
         x, dx = x.astype(np.float64), dx.astype(np.float64)
         h = (2.0 * (x.T @ x) / (2 * cols)).astype(np.float32).astype(np.float64)
         d = (2.0 * (dx.T @ x) / (2 * cols)).astype(np.float32).astype(np.float64)
-        codes, loss = sweep(w.astype(np.float64), h, d, outputs(g, block, damp), case)
-        all_codes += codes.tobytes()
+        if divided:
+            g = g * (0.25 + np.arange(rows) * 7 % 5)
+        loss = 0
+        for k in range(groups):
+            own = slice(rows * k // groups, rows * (k + 1) // groups)
+            some = (form, own.stop - own.start, *case[2:])
+            codes, lost = sweep(w[own].astype(np.float64), h, d, outputs(g[:, own], block, damp), some)
+            all_codes += codes.tobytes()
+            loss += lost * some[1] / rows
         grid = f"int{bits}:" + (f"g{group}" if group else "channel") + ("" if sym else ":asym")
         cases.append({"seed": i + 1, "form": form, "rows": rows, "cols": cols, "grid": grid, "order": order, "alpha": alpha,
-                      "block": block, "damp": damp, "loss": loss})
+                      "block": block, "damp": damp, "by": divided, "groups": groups, "loss": loss})
     with open(os.path.join(HERE, "kron.codes"), "wb") as f:
         f.write(all_codes)
     with open(os.path.join(HERE, "kron.json"), "w", encoding="utf-8") as f:

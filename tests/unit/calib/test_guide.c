@@ -62,7 +62,7 @@ static void fill(struct fixture *f)
     assert_ok(pith_tape_init(&t, f->rig.backend, f->rig.model, LENGTH, &err), err);
     pith_guide_begin(&f->guide, f->layer);
     for (size_t w = 0; w < WINDOWS; w++) {
-        struct pith_guide_window window = {&f->guide, f->layer, w * LENGTH};
+        struct pith_guide_window window = {&f->guide, f->layer, w * LENGTH, PITH_OK, &err};
         float d_x[LENGTH * HIDDEN];
         assert_ok(pith_tape_forward(&t, &f->block, pith_acts_window(&f->in, w), LENGTH,
                                     pith_acts_window(&f->out, w), &err),
@@ -74,6 +74,7 @@ static void fill(struct fixture *f)
                                                     .d_x = d_x,
                                                     .gave = pith_guide_gave,
                                                     .gave_ctx = &window});
+        assert_ok(window.status, err);
     }
     pith_tape_free(&t);
     free(none);
@@ -176,46 +177,90 @@ static void check_hessian(const struct fixture *f, const struct pith_site_spec *
     }
 }
 
-/* Of what is added to the stream last: the gradients, times the squares of what it read. */
+/* One block of what is felt: [n][n], of outputs from `first` on; d[LENGTH][HIDDEN]: gradients. */
+static void check_pairs(const float *felt, uint32_t first, uint32_t n, const float *d,
+                        const struct pith_stats *read)
+{
+    for (uint32_t i = 0; i < n * n; i++) {
+        double sum = 0;
+        for (size_t t = 0; t < TOKENS; t++) {
+            const float *own = d + t % LENGTH * HIDDEN + first;
+            double square = 0;
+            for (size_t j = 0; j < read->dim; j++)
+                square += (double)read->samples[t * read->dim + j] *
+                          (double)read->samples[t * read->dim + j];
+            sum += square * (double)own[i / n] * (double)own[i % n];
+        }
+        assert_true(fabs((double)felt[i] - sum / TOKENS) < 1e-4 * (1 + fabs((double)felt[i])));
+    }
+}
+
+/* All of them of what is added to the stream last, by groups of rows. */
+static void check_all_pairs(struct fixture *f, uint32_t block, const float *d)
+{
+    struct pith_error err = {0};
+    struct pith_stats read;
+    struct pith_stages plain = stages_of(f, false);
+    const uint32_t site = f->block.plan->linear[LLAMA_DOWN].site, groups = f->guide.groups;
+    assert_ok(pith_stages_collect(&plain, site, PITH_NEED_SAMPLES, TOKENS, &read, &err), err);
+    const float *felt = pith_guide_outputs(&f->guide, 0, LLAMA_DOWN);
+    for (uint32_t g = 0; g < groups; g++) {
+        const uint32_t from = pith_rows_from(groups, g, HIDDEN),
+                       end = pith_rows_from(groups, g + 1, HIDDEN);
+        for (uint32_t at = from; at < end; at += block) {
+            const uint32_t n = end - at < block ? end - at : block;
+            check_pairs(felt + pith_outputs_at(end - from, block, at - from), at, n, d, &read);
+        }
+        felt += pith_outputs_at(end - from, block, end - from);
+    }
+    assert_true(felt <= f->guide.data + pith_guide_floats(&f->guide, 1));
+    pith_stats_free(&read, 1);
+    pith_stages_end(&plain);
+}
+
+/* What is added to the stream last is stored by a rotation, and nothing else is. */
+static const struct pith_rotation *turns_last(const void *ctx, uint32_t layer, uint32_t linear)
+{
+    static const struct pith_rotation none = {0};
+    (void)layer;
+    return linear == LLAMA_DOWN ? ctx : &none;
+}
+
+/* The gradients, times the squares of what was read; of rows that are stored turned, turned. */
 static void pairs_of_outputs_are_felt(void **state)
 {
     (void)state;
     enum { BLOCK = 24 };
-    struct fixture f;
-    struct pith_error err = {0};
-    struct pith_stats read;
-    float scratch[LENGTH * BLOCK];
-    open_fixture(&f, "llama_gqa_tied", 3);
-    free(f.guide.data);
-    f.guide.block = BLOCK;
-    f.guide.scratch = scratch;
-    f.guide.data = calloc(pith_guide_floats(&f.guide, f.rig.model->plans.layers), sizeof(float));
-    assert_true(pith_guide_scratch(&f.guide, LENGTH) == sizeof scratch);
-    fill(&f);
-    struct pith_stages plain = stages_of(&f, false);
-    const uint32_t site = f.block.plan->linear[LLAMA_DOWN].site;
-    assert_ok(pith_stages_collect(&plain, site, PITH_NEED_SAMPLES, TOKENS, &read, &err), err);
-    const float *felt = pith_guide_outputs(&f.guide, 0, LLAMA_DOWN);
-    for (uint32_t first = 0; first < HIDDEN; first += BLOCK) {
-        const uint32_t n = HIDDEN - first < BLOCK ? HIDDEN - first : BLOCK;
-        for (uint32_t i = 0; i < n * n; i++) {
-            double sum = 0;
-            for (size_t t = 0; t < TOKENS; t++) {
-                const float *d = f.d + t % LENGTH * HIDDEN + first;
-                double square = 0;
-                for (size_t j = 0; j < read.dim; j++)
-                    square += (double)read.samples[t * read.dim + j] *
-                              (double)read.samples[t * read.dim + j];
-                sum += square * (double)d[i / n] * (double)d[i % n];
-            }
-            const double got = (double)felt[pith_outputs_at(HIDDEN, BLOCK, first) + i];
-            assert_true(fabs(got - sum / TOKENS) < 1e-4 * (1 + fabs(got)));
+    static float scratch[LENGTH * (BLOCK + 4 * HIDDEN)];
+    for (int turned = 0; turned < 2; turned++)
+        for (uint32_t groups = 1; groups <= GROUPS; groups += GROUPS - 1) {
+            struct fixture f;
+            struct pith_error err = {0};
+            struct pith_rotation r = {0};
+            struct pith_rng rng;
+            float d[LENGTH * HIDDEN];
+            open_fixture(&f, "llama_gqa_tied", 3);
+            free(f.guide.data);
+            f.guide.groups = groups;
+            f.guide.block = groups == 1 ? BLOCK : BLOCK / 3;
+            f.guide.scratch = scratch;
+            f.guide.turned = turned ? turns_last : NULL;
+            f.guide.turned_ctx = &r;
+            f.guide.data =
+                calloc(pith_guide_floats(&f.guide, f.rig.model->plans.layers), sizeof(float));
+            assert_true(pith_guide_scratch(&f.guide, LENGTH) <= sizeof scratch);
+            pith_rng_seed(&rng, 5);
+            assert_ok(pith_rotation_init(&r, HIDDEN, HIDDEN / 2, &rng, &err), err);
+            memcpy(d, f.d, sizeof d);
+            if (turned)
+                assert_ok(pith_rotate_inputs(pith_backend_pool(f.rig.backend), &r, d, LENGTH,
+                                             HIDDEN, &err),
+                          err);
+            fill(&f);
+            check_all_pairs(&f, f.guide.block, d);
+            pith_rotation_free(&r);
+            close_fixture(&f);
         }
-    }
-    assert_true(felt + (size_t)HIDDEN * BLOCK <= f.guide.data + pith_guide_floats(&f.guide, 1));
-    pith_stats_free(&read, 1);
-    pith_stages_end(&plain);
-    close_fixture(&f);
 }
 
 static void hessians_count_tokens_so(void **state)

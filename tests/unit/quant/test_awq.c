@@ -144,8 +144,10 @@ static void the_linear_before_takes_the_inverse(void **state)
         struct site *s = make_site(2, 2, "int3:g32");
         struct pith_transform_report report;
         struct pith_error err = {0};
-        float scales[DIM], z[HIDDEN];
+        float scales[DIM], over[DIM], z[HIDDEN], before[DIM * HIDDEN];
         double want[ROWS], got[ROWS];
+        const uint32_t rows = DIM / cases[k].repeat;
+        memcpy(before, s->prev, rows * HIDDEN * sizeof *before);
         s->job.gain = NULL;
         s->job.prev_w = s->prev;
         s->job.prev_bias = cases[k].bias ? s->bias : NULL;
@@ -163,6 +165,9 @@ static void the_linear_before_takes_the_inverse(void **state)
             const size_t span = (size_t)cases[k].block * cases[k].repeat;
             assert_true(scales[c] == scales[c / span * span + c % cases[k].block]);
         }
+        pith_transform_over(&s->job, scales, over);
+        pith_transform_redo_rows(before, rows, HIDDEN, over);
+        assert_memory_equal(before, s->prev, rows * HIDDEN * sizeof *before);
         free_site(s);
     }
 }

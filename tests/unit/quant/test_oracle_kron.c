@@ -6,27 +6,60 @@
 
 /* A weight that lies between two codes sends those after it another way: few weights may, and of
  * the loss little. */
+static float *again(const float *x, size_t count, uint32_t times)
+{
+    float *all = malloc(times * count * sizeof *all);
+    for (uint32_t i = 0; i < times; i++) memcpy(all + i * count, x, count * sizeof *all);
+    return all;
+}
+
+/* Of each group of rows, from gradients g[tokens][rows]. */
+static float *outputs_by_group(const float *g, const struct problem *p, uint32_t block)
+{
+    const uint32_t rows = p->rows, groups = p->stats.views;
+    float *all = malloc(pith_outputs_of(rows, block, groups, groups) * sizeof *all);
+    for (uint32_t k = 0; k < groups; k++) {
+        const uint32_t from = pith_rows_from(groups, k, rows),
+                       n = pith_rows_from(groups, k + 1, rows) - from;
+        float *own = malloc(sizeof *own * 2 * rows * n);
+        for (size_t t = 0; t < 2 * rows; t++)
+            memcpy(own + t * n, g + t * rows + from, n * sizeof *own);
+        float *h = outputs_of(own, 2 * rows, n, block);
+        memcpy(all + pith_outputs_of(rows, block, groups, k), h,
+               pith_outputs_at(n, block, n) * sizeof *h);
+        free(own), free(h);
+    }
+    return all;
+}
+
 static void check_case(const json_t *c, FILE *codes)
 {
     uint64_t state;
     struct problem p = problem_drifted(c, &state);
-    float *g = oracle_inputs(&state, 2 * p.rows, p.rows);
+    float *g = oracle_inputs(&state, 2 * p.rows, p.rows), by[160];
     const uint32_t block = pith_output_block(count_of(c, "block"));
-    p.outputs = outputs_of(g, 2 * p.rows, p.rows, block);
+    const size_t square = (size_t)p.cols * p.cols;
+    p.stats.views = count_of(c, "groups");
+    p.outputs = outputs_by_group(g, &p, block);
     p.stats.outputs = p.outputs;
     p.stats.output_block = block;
+    assert_true(p.rows <= PITH_COUNT(by));
+    for (uint32_t r = 0; r < p.rows; r++) by[r] = 0.25f + (float)(r * 7 % 5);
+    p.stats.outputs_by = json_is_true(json_object_get(c, "by")) ? by : NULL;
+    float *h = p.stats.hessian = again(p.h, square, p.stats.views);
+    float *drift = p.stats.drift = again(p.drift, square, p.stats.views);
     const struct rounded_case r = round_case(c, &p, codes);
     assert_true(fabs(r.report.loss - r.loss) <= 0.01 * r.loss);
     assert_true(r.report.loss < r.report.nearest_loss);
     assert_true(r.other * 100 <= r.codes);
-    free(g);
+    free(g), free(h), free(drift);
     free_problem(&p);
 }
 
 static void codes_are_those_of_the_formulas(void **state)
 {
     (void)state;
-    each_case("kron", 6, check_case);
+    each_case("kron", 10, check_case);
 }
 
 /* Outputs that are felt each for itself and all the same, or not at all: GPTQ to the byte. */
@@ -73,7 +106,8 @@ static void less_is_felt_than_of_gptq(void **state)
     struct pith_outputs o = {p.rows, OUTPUTS, malloc(sizeof(float) * p.rows * OUTPUTS),
                              malloc(sizeof(float) * p.rows)};
     struct pith_error err = {0};
-    assert_ok(pith_outputs_make(&o, m.backend, p.outputs, 0.01, &err), err);
+    const struct pith_outputs_felt felt = {p.outputs, NULL};
+    assert_ok(pith_outputs_make(&o, m.backend, &felt, 0.01, &err), err);
     for (size_t g = 0; g < PITH_COUNT(grids); g++) {
         struct pith_qmat a, b;
         struct pith_round_report plain, report;
@@ -115,7 +149,6 @@ static void what_it_cannot_go_by_is_refused(void **state)
     };
     static const struct refused cases[] = {{PITH_ARG, "int4:g32", "needs the Hessian of outputs"},
                                            {PITH_ARG, "int4:g32", "needs the Hessian of outputs"},
-                                           {PITH_UNSUPPORTED, "int4:g32", "row_groups of 2"},
                                            {PITH_NUMERIC, "int4:g32", "at output 64"},
                                            {PITH_UNSUPPORTED, "trellis3", "do not go with"}};
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
@@ -123,13 +156,12 @@ static void what_it_cannot_go_by_is_refused(void **state)
         p.stats = good;
         if (i == 0) p.stats.outputs = NULL;
         if (i == 1) p.stats.output_block = OUTPUTS / 2;
-        if (i == 2) p.stats.views = 2;
-        if (i == 3) p.outputs[OUTPUTS * OUTPUTS + 1] = (float)NAN;
+        if (i == 2) p.outputs[OUTPUTS * OUTPUTS + 1] = (float)NAN;
         assert_int_equal(
             run_rounder("gptq:kron", &p, cases[i].grid, PITH_ORDER_STATIC, 1, &q, &report, &err),
             cases[i].status);
         assert_non_null(strstr(err.text, cases[i].text));
-        if (i == 3) p.outputs[OUTPUTS * OUTPUTS + 1] = 0;
+        if (i == 2) p.outputs[OUTPUTS * OUTPUTS + 1] = 0;
     }
     free_problem(&p);
 }
