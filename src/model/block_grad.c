@@ -470,18 +470,14 @@ void pith_tape_to_weights(struct pith_tape_backward *k, const struct pith_tape_r
                                                             .place = r->place});
     pith_tape_to_bias(k, r);
     if (!k->g->w[r->linear]) return;
-    pith_gemm(k->t->backend, &(struct pith_gemm){.m = rows,
-                                                 .n = cols,
-                                                 .k = r->n,
-                                                 .a = r->dy,
-                                                 .a_rs = 1,
-                                                 .a_cs = rows,
-                                                 .b = read_as(k->t, r, cols),
-                                                 .b_rs = cols,
-                                                 .b_cs = 1,
-                                                 .c = k->g->w[r->linear],
-                                                 .ldc = cols,
-                                                 .accumulate = true});
+    pith_tape_multiply(k, &(struct pith_tape_product){.linear = r->linear,
+                                                      .rows = rows,
+                                                      .cols = cols,
+                                                      .n = r->n,
+                                                      .y = r->dy,
+                                                      .x = read_as(k->t, r, cols),
+                                                      .y_step = rows,
+                                                      .x_step = cols});
 }
 
 void pith_tape_to_input(struct pith_tape_backward *k, const struct pith_tape_rows *r)

@@ -124,11 +124,28 @@ struct pith_tape_gave {
     const uint32_t *place; /* NULL: no expert's */
 };
 
+/* What the gradient of a linear's matrix, [][cols], grows by in `rows` of its rows from `first` on:
+ * y^T x, of y[n][rows] and x[n][cols], whose rows lie so many floats apart. An element of a
+ * gradient is one chain of multiply-adds over the rows, window after window. There for the call
+ * only. */
+struct pith_tape_product {
+    uint32_t linear;
+    size_t first, rows, cols, n;
+    const float *y, *x;
+    size_t y_step, x_step;
+};
+/* grad[rows][cols], of rows [from, from + rows) of the product's, grows by it. */
+void pith_tape_add(struct pith_backend *be, const struct pith_tape_product *p, size_t from,
+                   size_t rows, float *grad);
+
 /* What layers carry counts as given. What to make of d_out[n][hidden], the gradient of a loss with
  * respect to the output of the last forward pass. */
 struct pith_tape_grad {
     const float *d_out;
     float *const *w; /* [linears]: [rows][cols] each, grows by the gradient; NULL: not wanted */
+    /* Told of what those that are wanted would grow by, instead. NULL: they grow. */
+    void (*product)(void *ctx, const struct pith_tape_product *p);
+    void *product_ctx;
     float *d_x;      /* [n][hidden], overwritten; may be d_out; NULL: not wanted. With it the x of
                         the forward pass still holds what it held. */
     /* Told of every input of linears and of what attention reads; needs d_x. NULL: nobody. */

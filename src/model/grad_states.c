@@ -14,34 +14,28 @@ static size_t part_of(const struct pith_node *node, size_t head, bool values)
     return (head * each + (values ? nope : 0)) * node->u.latent.rank;
 }
 
-/* One head of a product of rows in[n][wide_in] with its part M [rows][rank] of kv_b. */
+/* One head: its part of kv_b, `rows` of it, and what that grows by. */
 struct head {
-    const float *x; /* [n][rows], of what M is multiplied with from the left, */
-    size_t x_wide;
-    const float *y; /* and [n][rank] of what is on its other side */
-    size_t y_wide;
+    const float *y; /* [n][rows] */
+    size_t y_step;
+    const float *x; /* [n][rank] */
+    size_t x_step;
     size_t rows, at;
 };
 
-/* dM += x^T y */
 static void to_part(struct pith_tape_backward *k, const struct pith_node *node,
                     const struct head *h)
 {
-    float *grad = k->g->w[node->u.latent.linear];
     const size_t rank = node->u.latent.rank;
-    if (!grad) return;
-    pith_gemm(k->t->backend, &(struct pith_gemm){.m = h->rows,
-                                                 .n = rank,
-                                                 .k = k->t->n,
-                                                 .a = h->x,
-                                                 .a_rs = 1,
-                                                 .a_cs = h->x_wide,
-                                                 .b = h->y,
-                                                 .b_rs = h->y_wide,
-                                                 .b_cs = 1,
-                                                 .c = grad + h->at,
-                                                 .ldc = rank,
-                                                 .accumulate = true});
+    pith_tape_multiply(k, &(struct pith_tape_product){.linear = node->u.latent.linear,
+                                                      .first = h->at / rank,
+                                                      .rows = h->rows,
+                                                      .cols = rank,
+                                                      .n = k->t->n,
+                                                      .y = h->y,
+                                                      .x = h->x,
+                                                      .y_step = h->y_step,
+                                                      .x_step = h->x_step});
 }
 
 void pith_tape_absorb(struct pith_tape_forward *f, const struct pith_node *node,
@@ -125,7 +119,7 @@ void pith_back_expand(struct pith_tape_backward *k, const struct pith_node *node
         pith_gemm(k->t->backend, &(struct pith_gemm){.m = k->t->n,
                                                      .n = rank,
                                                      .k = value,
-                                                     .a = head.x,
+                                                     .a = head.y,
                                                      .a_rs = narrow,
                                                      .a_cs = 1,
                                                      .b = w + head.at,

@@ -1,7 +1,32 @@
-/* Gradients of gains of norms and of biases. */
+/* Gradients of what a layer stores: parts of matrices, gains of norms, biases. */
 #include "model/tape.h"
 
 #include "backend/grad.h"
+
+void pith_tape_add(struct pith_backend *be, const struct pith_tape_product *p, size_t from,
+                   size_t rows, float *grad)
+{
+    pith_gemm(be, &(struct pith_gemm){.m = rows,
+                                      .n = p->cols,
+                                      .k = p->n,
+                                      .a = p->y + from,
+                                      .a_rs = 1,
+                                      .a_cs = p->y_step,
+                                      .b = p->x,
+                                      .b_rs = p->x_step,
+                                      .b_cs = 1,
+                                      .c = grad,
+                                      .ldc = p->cols,
+                                      .accumulate = true});
+}
+
+void pith_tape_multiply(struct pith_tape_backward *k, const struct pith_tape_product *p)
+{
+    float *w = k->g->w[p->linear];
+    if (!w) return;
+    if (k->g->product) k->g->product(k->g->product_ctx, p);
+    else pith_tape_add(k->t->backend, p, 0, p->rows, w + p->first * p->cols);
+}
 
 void pith_tape_to_bias(struct pith_tape_backward *k, const struct pith_tape_rows *r)
 {

@@ -43,6 +43,8 @@ struct pith_tape_rows {
 void pith_tape_linear(struct pith_tape *t, const struct pith_block *b,
                       const struct pith_tape_rows *r);
 void pith_tape_to_weights(struct pith_tape_backward *k, const struct pith_tape_rows *r);
+/* A gradient that is wanted grows by that, or somebody is told of it (model/grad_vectors.c). */
+void pith_tape_multiply(struct pith_tape_backward *k, const struct pith_tape_product *p);
 /* The gradients of a linear's bias and of a norm's vectors, from those of what they gave, where
  * they are wanted (model/grad_vectors.c). */
 void pith_tape_to_bias(struct pith_tape_backward *k, const struct pith_tape_rows *r);

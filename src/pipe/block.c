@@ -27,31 +27,47 @@ static enum pith_status report_block(struct pith_work *w, const struct pith_roun
                                                     : pith_fail_nomem(err, "a block's account");
 }
 
+/* What a linear became, at the rank that measures it. */
+static enum pith_status check_together(struct pith_work *w, uint32_t linear, struct pith_qmat *q,
+                                       struct pith_linear_result *made, struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    const struct pith_choice *c = pith_job_choice(r->job, w->layer, linear);
+    q->input = pith_inputs_make(r->job, c, NULL); /* what is learned leaves activations alone */
+    if (linear % pith_ranks_count(r->ranks) == pith_ranks_own(r->ranks))
+        return pith_work_check(w, c, q, made, err);
+    return pith_work_settle(w, c, q, err);
+}
+
 /* Stores what the block's linears became. The loss is the block's; each linear is given an equal
  * share of it, as the squared error of an output vector. */
 static enum pith_status keep_together(struct pith_work *w, struct pith_qmat *q,
+                                      struct pith_linear_result *made,
                                       const struct pith_round_block_report *rep,
                                       struct pith_error *err)
 {
     struct pith_run *r = w->run;
     const struct pith_acts *a = &r->cal.acts[0];
-    const double tokens = (double)(a->windows * a->length);
+    const double tokens = (double)(pith_acts_all(a) * a->length);
     unsigned count = 0;
     for (uint32_t i = 0; i < w->plan->linears; i++) count += q[i].codes != NULL;
     enum pith_status s = count ? report_block(w, rep, tokens * (double)a->hidden, err) : PITH_OK;
-    for (uint32_t i = 0; i < w->plan->linears; i++) {
+    for (uint32_t i = 0; i < w->plan->linears && s == PITH_OK; i++) {
+        made[i].report.loss = rep->loss / tokens / count;
+        made[i].report.nearest_loss = rep->nearest_loss / tokens / count;
+        if (q[i].codes) s = check_together(w, i, &q[i], &made[i], err);
+    }
+    for (uint32_t i = 0; i < w->plan->linears && s == PITH_OK; i++) {
         const struct pith_choice *c = pith_job_choice(r->job, w->layer, i);
-        struct pith_linear_result made = {
-            .report = {.loss = rep->loss / tokens / count,
-                       .nearest_loss = rep->nearest_loss / tokens / count}};
+        const unsigned by = i % pith_ranks_count(r->ranks);
         if (!q[i].codes) continue;
-        q[i].input =
-            pith_inputs_make(r->job, c, NULL); /* what is learned leaves activations alone */
-        if (s != PITH_OK) pith_qmat_free(&q[i]);
-        if (s == PITH_OK) s = pith_work_check(w, c, &q[i], &made, err);
-        if (s == PITH_OK) s = pith_work_keep(w, c, &q[i], &made, err);
+        s = pith_ranks_share(r->ranks, by, &made[i], sizeof made[i], err);
+        if (s != PITH_OK) break;
+        s = pith_work_keep(w, c, &q[i], &made[i], err);
+        q[i] = (struct pith_qmat){0}; /* the block's, or freed */
         if (s == PITH_OK) s = pith_run_step(r, r->job->recipe.round->name, 1, err);
     }
+    for (uint32_t i = 0; i < w->plan->linears; i++) pith_qmat_free(&q[i]);
     return s;
 }
 
@@ -62,12 +78,14 @@ static enum pith_status round_together(struct pith_work *w, struct pith_error *e
     const uint32_t linears = w->plan->linears;
     struct pith_qmat *q = pith_zalloc(linears, sizeof *q);
     float *global = pith_zalloc(linears, sizeof *global);
-    enum pith_status s = q && global ? PITH_OK : pith_fail_nomem(err, "a block");
+    struct pith_linear_result *made = pith_zalloc(linears, sizeof *made);
+    enum pith_status s = q && global && made ? PITH_OK : pith_fail_nomem(err, "a block");
     for (uint32_t i = 0; s == PITH_OK && i < w->plan->sites; i++)
         pith_work_globals(w, &w->plan->site[i], global + w->plan->site[i].first);
     if (s == PITH_OK) s = pith_learn_block(w->run, &w->block, global, q, &rep, err);
     pith_phases_mark(&w->run->phases, PITH_PHASE_ROUND);
-    if (s == PITH_OK) s = keep_together(w, q, &rep, err);
+    if (s == PITH_OK) s = keep_together(w, q, made, &rep, err);
+    pith_free(made);
     pith_free(global);
     pith_free(q);
     return s;

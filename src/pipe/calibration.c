@@ -16,9 +16,8 @@ static enum pith_status open_one(struct pith_run *r, const char *name, uint64_t 
     return s;
 }
 
-/* The same of a file that is this rank's, and gone when the rank is. */
-static enum pith_status open_own(struct pith_run *r, const char *name, uint64_t bytes,
-                                 struct pith_scratch_file *f, struct pith_error *err)
+enum pith_status pith_calibration_own(struct pith_run *r, const char *name, uint64_t bytes,
+                                      struct pith_scratch_file *f, struct pith_error *err)
 {
     char own[64];
     snprintf(own, sizeof own, "%s.%u", name, pith_ranks_own(r->ranks));
@@ -45,8 +44,9 @@ static enum pith_status open_between(struct pith_run *r, struct pith_error *err)
     }
     const uint64_t some = bytes ? bytes : 1;
     if (r->job->needs_round & PITH_NEED_DRIFT)
-        PITH_TRY(open_own(r, "pith.acts.between.float", some, &r->cal.between_float, err));
-    if (!alone) return open_own(r, "pith.acts.between", some, &r->cal.between, err);
+        PITH_TRY(
+            pith_calibration_own(r, "pith.acts.between.float", some, &r->cal.between_float, err));
+    if (!alone) return pith_calibration_own(r, "pith.acts.between", some, &r->cal.between, err);
     char *path = pith_path_join(r->job->partial, "pith.acts.between");
     if (!path) return pith_fail_nomem(err, "a file's name");
     const uint64_t room = pith_disk_free(r->job->partial);
@@ -87,6 +87,7 @@ static struct pith_acts acts_in(const struct pith_run *r, float *data)
 static size_t relay_width(const struct pith_job *job)
 {
     size_t most = 0;
+    if (pith_job_learns(job) && !job->needs_transform) return 0;
     for (uint32_t k = 0; k < job->model->plans.kinds; k++) {
         const struct pith_layer_plan *l = &job->model->plans.kind[k];
         size_t sum = 0, widest = 0;
@@ -105,7 +106,7 @@ static enum pith_status make_room(void *ctx, size_t floats, float **out, struct 
 {
     struct pith_run *r = ctx;
     pith_scratch_file_close(&r->cal.sent);
-    PITH_TRY(open_own(r, "pith.acts.sent", floats * sizeof **out, &r->cal.sent, err));
+    PITH_TRY(pith_calibration_own(r, "pith.acts.sent", floats * sizeof **out, &r->cal.sent, err));
     *out = r->cal.sent.data;
     return PITH_OK;
 }
@@ -115,8 +116,8 @@ static enum pith_status open_relay(struct pith_run *r, struct pith_error *err)
     const size_t tokens = r->cal.acts[0].windows * r->job->calib.length;
     const size_t width = relay_width(r->job);
     if (pith_ranks_alone(r->ranks)) return PITH_OK;
-    PITH_TRY(open_own(r, "pith.acts.sites", (tokens ? tokens * width : 1) * sizeof(float),
-                      &r->cal.sites, err));
+    const size_t bytes = (tokens && width ? tokens * width : 1) * sizeof(float);
+    PITH_TRY(pith_calibration_own(r, "pith.acts.sites", bytes, &r->cal.sites, err));
     r->cal.collector.relay = (struct pith_relay){.ranks = r->ranks,
                                                  .rows = r->cal.sites.data,
                                                  .width = width,
@@ -157,6 +158,7 @@ enum pith_status pith_calibration_check(const struct pith_calibration *cal, stru
     for (int i = 0; i < 2; i++) {
         PITH_TRY(pith_scratch_file_check(&cal->acts_file[i], "pith.acts", err));
         PITH_TRY(pith_scratch_file_check(&cal->learn.file[i], "pith.acts.float", err));
+        PITH_TRY(pith_scratch_file_check(&cal->learn.whole[i], "pith.acts.whole", err));
     }
     PITH_TRY(pith_scratch_file_check(&cal->between_float, "pith.acts.between.float", err));
     PITH_TRY(pith_scratch_file_check(&cal->sites, "pith.acts.sites", err));

@@ -23,6 +23,9 @@ struct pith_calibration {
 /* Room for the activations, in the partial folder. */
 enum pith_status pith_calibration_open(struct pith_run *r, struct pith_error *err);
 void pith_calibration_close(struct pith_calibration *cal);
+/* A file in that folder that is this rank's, and gone when the rank is. */
+enum pith_status pith_calibration_own(struct pith_run *r, const char *name, uint64_t bytes,
+                                      struct pith_scratch_file *f, struct pith_error *err);
 /* None of its files changed under the run. */
 enum pith_status pith_calibration_check(const struct pith_calibration *cal, struct pith_error *err);
 /* Makes a block's output the next one's input. */

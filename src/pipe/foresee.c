@@ -10,6 +10,7 @@ static const char *why_not(const struct pith_job *job)
     if (!pith_job_shares(job)) return "this recipe is not shared: rank 0 does it alone";
     if (!pith_job_calibrates(job)) return "not foretold for recipes without calibration";
     if (job->model->shape.moe.experts) return "not foretold for mixtures of experts";
+    if (pith_job_learns(job)) return "not foretold for learned rounding";
     if (job->needs_round & PITH_NEED_GUIDED) return "not foretold for guided rounding";
     if (job->needs_transform) return "not foretold for recipes with a transform's search";
     return NULL;

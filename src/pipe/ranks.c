@@ -25,7 +25,7 @@ bool pith_job_shares(const struct pith_job *job)
     if (job->convert) return true;
     if (!pith_job_calibrates(job)) return pith_job_streams(job);
     /* What is felt of pairs of outputs is summed by one rank alone. */
-    return !pith_job_learns(job) && !(job->needs_round & PITH_NEED_OUTPUTS) && shares_experts(job);
+    return !(job->needs_round & PITH_NEED_OUTPUTS) && shares_experts(job);
 }
 
 struct pith_ranks *pith_job_ranks(const struct pith_job *job)

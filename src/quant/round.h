@@ -97,11 +97,12 @@ struct pith_round_block {
     const struct pith_round_member *member;
     unsigned count;
     size_t samples; /* sequences that the block was seen with */
-    /* The squared error, summed, of the block's output for one sample, with the members' values in
-     * place of their weights; `gradient` adds the gradient of it (or of a positive multiple, the
-     * same for all samples) to every member's grad. A failure ends the rounding. */
-    enum pith_status (*objective)(void *ctx, size_t sample, bool gradient, double *loss,
-                                  struct pith_error *err);
+    /* loss[count]: the squared error, summed, of the block's output for each of those samples
+     * (NULL: the first `count`), with the members' values in place of their weights; `gradient`
+     * adds the gradient of it (or of a positive multiple, the same for all samples), in their
+     * order, to every member's grad. A failure ends the rounding. */
+    enum pith_status (*objective)(void *ctx, const size_t *sample, size_t count, bool gradient,
+                                  double *loss, struct pith_error *err);
     void *ctx;
 };
 

@@ -36,7 +36,7 @@ tried() { # RECIPE...: each on 1 to 4 ranks
     for r in "$@"; do
         count=$((count % 4 + 1)) # 2, 3, 4, 1 ranks
         kind=${model##*/}
-        case $r in gguf | imatrix | q[0-9]*) name=$kind-$r.gguf ;; *) name=$kind-$r ;; esac
+        case $r in gguf | imatrix | q[0-9]*) name=$kind-$r.gguf ;; *) name=$kind-${r##*/} ;; esac
         if ! alone "$work/one-$name" -r "$r"; then
             why=$(head -c 120 "$work/stderr")
             ranks 2 "$work/two-$name" -r "$r" && fail "$kind, $r: refused alone ($why), not by two ranks"
@@ -46,7 +46,7 @@ tried() { # RECIPE...: each on 1 to 4 ranks
         is_same "$kind, $r, $count ranks" "$work/one-$name" "$work/two-$name"
     done
 }
-recipes="rtn gptq awq fp8-static nvfp4 quarot sparsegpt squeezellm autoround qep gptaq guided"
+recipes="rtn gptq awq fp8-static nvfp4 quarot sparsegpt squeezellm qep gptaq guided"
 [ -z "${PITH_TEST_ALL:-}" ] || recipes=$("$pith" recipes | awk '/^  [a-z]/ { print $1 }')
 count=1
 # shellcheck disable=SC2086
@@ -56,14 +56,23 @@ model=$work/moe
 [ -n "${PITH_TEST_ALL:-}" ] || recipes="rtn gptq w4a8 q4_k_m awq nvfp4 guided"
 # shellcheck disable=SC2086
 tried ${RECIPES:-$recipes}
+echo '{"base": "autoround", "iterations": 6, "batch": 3}' >"$work/few.json"
+tried "$work/few.json" # experts learn from the tokens that take them
 model=$mini
 echo '{"base": "gptq", "weights": "int3:g32", "round": "gptq:guided", "row_groups": 4}' >"$work/four.json"
-for odd in "$work/four.json" "qep --round qep:guided" "awq --seq-len 50" "squeezellm --round weighted:guided"; do # no whole pages; kinds of guides
+echo '{"base": "autoround", "iterations": 6, "batch": 3, "float_input": true}' >"$work/few.json"
+python3 tests/cli/kinds_model.py deepseek_v3 "$probe" "$work/latent" dense >/dev/null
+for odd in "$work/four.json" "$work/few.json --seq-len 50" "$work/few.json --transform awq" "qep --round qep:guided" "awq --seq-len 50" "squeezellm --round weighted:guided"; do # no whole pages; kinds of guides
     # shellcheck disable=SC2086
     { alone "$work/odd-one" -r $odd && ranks 3 "$work/odd-three" -r $odd; } || fail "$odd: $(cat "$work/stderr")"
     is_same "${odd##*/} by 3 ranks" "$work/odd-one" "$work/odd-three"
     rm -rf "$work/odd-one" "$work/odd-three"
 done
+
+model=$work/latent # attention takes a matrix into itself
+{ alone "$work/odd-one" -r "$work/few.json" && ranks 2 "$work/odd-two" -r "$work/few.json"; } || fail "latents: $(cat "$work/stderr")"
+is_same "autoround of latents by 2 ranks" "$work/odd-one" "$work/odd-two"
+model=$mini
 
 # --- what is foretold ------------------------------------------------------------------------------
 for r in gptq qep squeezellm; do
@@ -87,7 +96,7 @@ assert row["rank_bytes_received"] == came, (row["rank_bytes_received"], came)
     done
 done
 # shellcheck disable=SC2086
-"$pith" quantize "$mini" -o "$work/never" -r autoround ${base#--quiet} --rehearse 2>/dev/null | grep -q 'not shared: rank 0' &&
+"$pith" quantize "$mini" -o "$work/never" -r yaqa ${base#--quiet} --rehearse 2>/dev/null | grep -q 'not shared: rank 0' &&
     pass "a rehearsal says what is not shared" || fail "a rehearsal of what is not shared"
 refuse "a link that is none" 2 'BITS' "$pith" quantize "$mini" -o "$work/never" -r gptq --rehearse --link fast
 refuse "a link of a run" 2 'does nothing without --rehearse' "$pith" quantize "$mini" -o "$work/never" -r gptq --link 10G

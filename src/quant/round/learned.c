@@ -62,6 +62,7 @@ struct learning {
     struct pith_learned_matrix *matrix; /* [count] */
     struct deck deck;
     double *nearest; /* [samples] the loss of rounding to nearest */
+    double *loss;    /* [samples] scratch */
     uint32_t iterations;
     size_t batch;
     double best;   /* relative loss of the step that is kept */
@@ -82,13 +83,11 @@ static enum pith_status measure(const struct learning *l, double *each, double *
 {
     const struct pith_round_block *job = l->job;
     *sum = 0.0;
+    PITH_TRY(job->objective(job->ctx, NULL, job->samples, false, each, err));
     for (size_t i = 0; i < job->samples; i++) {
-        double loss = 0.0;
-        PITH_TRY(job->objective(job->ctx, i, false, &loss, err));
-        if (!isfinite(loss))
+        if (!isfinite(each[i]))
             return pith_fail(err, PITH_NUMERIC, "the loss of sample %zu is not finite", i);
-        if (each) each[i] = loss;
-        *sum += loss;
+        *sum += each[i];
     }
     return PITH_OK;
 }
@@ -104,10 +103,9 @@ static enum pith_status step(struct learning *l, uint32_t number, struct pith_er
     const size_t *sample = deal(&l->deck, l->batch);
     double loss = 0.0, nearest = 0.0;
     for (unsigned i = 0; i < job->count; i++) pith_learned_values(&l->matrix[i]);
+    PITH_TRY(job->objective(job->ctx, sample, l->batch, true, l->loss, err));
     for (size_t i = 0; i < l->batch; i++) {
-        double one = 0.0;
-        PITH_TRY(job->objective(job->ctx, sample[i], true, &one, err));
-        loss += one;
+        loss += l->loss[i];
         nearest += l->nearest[sample[i]];
     }
     if (!isfinite(loss))
@@ -131,10 +129,10 @@ static enum pith_status choose(struct learning *l, struct pith_round_block_repor
     const struct pith_round_block *job = l->job;
     double kept, last;
     for (unsigned i = 0; i < job->count; i++) pith_learned_values(&l->matrix[i]);
-    PITH_TRY(measure(l, NULL, &last, err));
+    PITH_TRY(measure(l, l->loss, &last, err));
     for (unsigned i = 0; i < job->count; i++)
         pith_learned_decode(&l->matrix[i], &l->matrix[i].kept);
-    PITH_TRY(measure(l, NULL, &kept, err));
+    PITH_TRY(measure(l, l->loss, &kept, err));
     report->loss = kept;
     report->kept = l->kept;
     if (last < report->loss) {
@@ -174,9 +172,10 @@ static enum pith_status begin(struct learning *l, struct pith_error *err)
     l->batch = job->options.batch ? job->options.batch : BATCH;
     if (l->batch > job->samples) l->batch = job->samples;
     l->best = INFINITY;
-    l->nearest = pith_alloc(job->samples, sizeof *l->nearest);
+    l->nearest = pith_alloc(job->samples, 2 * sizeof *l->nearest);
     l->matrix = pith_zalloc(job->count, sizeof *l->matrix);
     if (!l->nearest || !l->matrix) return pith_fail_nomem(err, "learned rounding");
+    l->loss = l->nearest + job->samples;
     PITH_TRY(deck_init(&l->deck, job->samples, job->seed, err));
     for (unsigned i = 0; i < job->count; i++)
         PITH_TRY(pith_learned_begin(&l->matrix[i], job->backend, &job->member[i], err));
@@ -214,13 +213,13 @@ struct alone {
     float *difference; /* [rows][cols] */
 };
 
-static enum pith_status alone_objective(void *ctx, size_t sample, bool gradient, double *loss,
-                                        struct pith_error *err)
+static enum pith_status alone_objective(void *ctx, const size_t *sample, size_t count,
+                                        bool gradient, double *loss, struct pith_error *err)
 {
     const struct alone *a = ctx;
     const struct pith_round_job *job = a->job;
     const size_t n = (size_t)job->rows * job->cols;
-    (void)sample;
+    (void)sample, (void)count; /* there is one */
     for (size_t i = 0; i < n; i++) a->difference[i] = a->member->values[i] - job->w[i];
     PITH_TRY(pith_round_loss(job->backend, a->difference, job->rows, job->cols, job->stats->hessian,
                              loss, err));

@@ -85,10 +85,9 @@ static void bench_close(struct bench *t)
     rig_close(&t->r);
 }
 
-static enum pith_status objective(void *ctx, size_t sample, bool gradient, double *loss,
-                                  struct pith_error *err)
+static enum pith_status one_sample(struct bench *t, size_t sample, bool gradient, double *loss,
+                                   struct pith_error *err)
 {
-    struct bench *t = ctx;
     float *w[LLAMA_LINEARS];
     const struct pith_tape_grad g = {.d_out = t->out, .w = w};
     if (t->limit && ++t->calls >= t->limit) return pith_fail(err, PITH_INTERRUPTED, "enough");
@@ -104,6 +103,14 @@ static enum pith_status objective(void *ctx, size_t sample, bool gradient, doubl
         *loss += (double)t->out[i] * (double)t->out[i];
     }
     if (gradient) pith_tape_backward(&t->tape, &t->block, &g);
+    return PITH_OK;
+}
+
+static enum pith_status objective(void *ctx, const size_t *sample, size_t count, bool gradient,
+                                  double *loss, struct pith_error *err)
+{
+    for (size_t i = 0; i < count; i++)
+        PITH_TRY(one_sample(ctx, sample ? sample[i] : i, gradient, &loss[i], err));
     return PITH_OK;
 }
 
@@ -133,7 +140,7 @@ static double served_loss(struct bench *t, struct pith_qmat q[LLAMA_LINEARS])
     }
     for (size_t i = 0; i < SAMPLES; i++) {
         double one = 0;
-        assert_ok(objective(t, i, false, &one, &err), err);
+        assert_ok(one_sample(t, i, false, &one, &err), err);
         sum += one;
     }
     return sum / (double)(SAMPLES * t->floats);

@@ -1,0 +1,179 @@
+#include "calib/grads.h"
+
+#include "base/arena.h"
+#include "base/mem.h"
+
+#include <string.h>
+
+/* --- what is kept ----------------------------------------------------------------------------- */
+
+/* What one window keeps at most, in floats and in products. */
+struct kept {
+    size_t floats, products;
+};
+
+/* A linear of all tokens; an expert's of those that take it: of each kind as many as are taken. */
+static void count_linears(const struct pith_grads_room *r, struct kept *k)
+{
+    for (uint32_t i = 0; i < r->plan->linears; i++) {
+        const struct pith_linear_spec *l = &r->plan->linear[i];
+        const size_t taken = l->expert == PITH_NO_PART ? 1
+                             : l->expert == 0          ? r->model->shape.moe.taken
+                                                       : 0;
+        k->floats += taken * r->length * ((size_t)l->rows + l->cols);
+        k->products++;
+    }
+}
+
+/* Attention over latents has a product a head, of what it takes in and of what it gives. */
+static void count_latents(const struct pith_grads_room *r, struct kept *k)
+{
+    for (uint32_t i = 0; i < r->plan->nodes; i++) {
+        const struct pith_node *n = &r->plan->node[i];
+        if (n->kind != PITH_NODE_ABSORB && n->kind != PITH_NODE_EXPAND) continue;
+        const size_t rows = n->kind == PITH_NODE_ABSORB ? n->u.latent.nope : n->u.latent.value;
+        k->floats += n->u.latent.heads * r->length * (rows + n->u.latent.rank);
+        k->products += n->u.latent.heads;
+    }
+}
+
+static struct kept count_kept(const struct pith_grads_room *r)
+{
+    struct kept k = {0};
+    count_linears(r, &k);
+    count_latents(r, &k);
+    return k;
+}
+
+static void layout(struct pith_arena *a, const struct pith_grads_room *r, struct pith_grads *g)
+{
+    const struct kept k = count_kept(r);
+    g->floats = r->windows * k.floats;
+    g->most = r->windows * k.products;
+    g->room = pith_arena_take_rows(a, r->windows, k.floats, sizeof *g->room);
+    g->product = pith_arena_take_rows(a, r->windows, k.products, sizeof *g->product);
+}
+
+enum pith_status pith_grads_open(struct pith_grads *g, struct pith_backend *be,
+                                 struct pith_ranks *ranks, const struct pith_grads_room *room,
+                                 struct pith_error *err)
+{
+    struct pith_arena a = {0};
+    *g = (struct pith_grads){.backend = be, .ranks = ranks};
+    layout(&a, room, g);
+    if (room->windows == 0) return PITH_OK;
+    if (!pith_arena_open(&a)) return pith_fail_nomem(err, "what windows gave");
+    layout(&a, room, g);
+    g->memory = a.base;
+    return PITH_OK;
+}
+
+void pith_grads_close(struct pith_grads *g)
+{
+    pith_free(g->memory);
+    *g = (struct pith_grads){0};
+}
+
+uint64_t pith_grads_bytes(const struct pith_grads_room *room)
+{
+    struct pith_grads g;
+    struct pith_arena a = {0};
+    layout(&a, room, &g);
+    return pith_arena_bytes(&a);
+}
+
+void pith_grads_begin(struct pith_grads *g)
+{
+    g->used = g->products = 0;
+    g->full = false;
+}
+
+/* Rows [n][width] of the list, close together. */
+static const float *keep_rows(struct pith_grads *g, const float *x, size_t step, size_t n,
+                              size_t width)
+{
+    float *at = g->room + g->used;
+    for (size_t i = 0; i < n; i++) memcpy(at + i * width, x + i * step, width * sizeof *at);
+    g->used += n * width;
+    return at;
+}
+
+void pith_grads_keep(void *ctx, const struct pith_tape_product *p)
+{
+    struct pith_grads *g = ctx;
+    struct pith_tape_product kept = *p;
+    if (p->n == 0) return;
+    g->full |= g->products == g->most || g->floats - g->used < p->n * (p->rows + p->cols);
+    if (g->full) return;
+    kept.y = keep_rows(g, p->y, p->y_step, p->n, p->rows);
+    kept.x = keep_rows(g, p->x, p->x_step, p->n, p->cols);
+    kept.y_step = p->rows;
+    kept.x_step = p->cols;
+    g->product[g->products++] = kept;
+}
+
+/* --- the baton -------------------------------------------------------------------------------- */
+
+/* Rows [first, first + rows) of a linear's gradient. */
+struct panel {
+    uint32_t linear;
+    size_t first, rows;
+    float *grad; /* [rows][cols] */
+};
+
+static void add_panel(const struct pith_grads *g, const struct panel *at)
+{
+    for (size_t i = 0; i < g->products; i++) {
+        const struct pith_tape_product *p = &g->product[i];
+        const size_t end = at->first + at->rows, last = p->first + p->rows;
+        const size_t from = p->first > at->first ? p->first : at->first;
+        const size_t to = last < end ? last : end;
+        if (p->linear == at->linear && from < to)
+            pith_tape_add(g->backend, p, from - p->first, to - from,
+                          at->grad + (from - at->first) * p->cols);
+    }
+}
+
+/* As many rows that panels are enough for all ranks to be at work most of the time. */
+static size_t panel_rows(const struct pith_grads *g, const struct pith_layer_plan *l,
+                         const struct pith_linear_spec *of, float *const *w)
+{
+    enum { A_RANK = 16, LEAST = 64 };
+    size_t all = 0;
+    for (uint32_t i = 0; i < l->linears; i++)
+        if (w[i]) all += (size_t)l->linear[i].rows * l->linear[i].cols;
+    const size_t rows = all / ((size_t)A_RANK * pith_ranks_count(g->ranks)) / of->cols;
+    return rows < LEAST ? LEAST : rows / LEAST * LEAST;
+}
+
+static enum pith_status pass_linear(const struct pith_grads *g, const struct pith_layer_plan *l,
+                                    float *const *w, uint32_t linear, struct pith_error *err)
+{
+    const struct pith_linear_spec *of = &l->linear[linear];
+    const size_t rows = panel_rows(g, l, of, w);
+    for (size_t first = 0; first < of->rows; first += rows) {
+        const struct panel at = {.linear = linear,
+                                 .first = first,
+                                 .rows = of->rows - first < rows ? of->rows - first : rows,
+                                 .grad = w[linear] + first * of->cols};
+        const size_t bytes = at.rows * of->cols * sizeof *at.grad;
+        PITH_TRY(pith_relay_pass(g->ranks, PITH_RELAY_RECEIVE, at.grad, bytes, err));
+        add_panel(g, &at);
+        PITH_TRY(pith_relay_pass(g->ranks, PITH_RELAY_SEND, at.grad, bytes, err));
+    }
+    return PITH_OK;
+}
+
+enum pith_status pith_grads_meet(struct pith_grads *g, const struct pith_layer_plan *plan,
+                                 float *const *w, struct pith_error *err)
+{
+    if (g->full) return pith_fail_nomem(err, "what windows gave");
+    for (uint32_t i = 0; i < plan->linears; i++)
+        if (w[i]) PITH_TRY(pass_linear(g, plan, w, i, err));
+    for (uint32_t i = 0; i < plan->linears; i++) {
+        const size_t n = (size_t)plan->linear[i].rows * plan->linear[i].cols;
+        if (w[i])
+            PITH_TRY(pith_relay_pass(g->ranks, PITH_RELAY_SHARE, w[i], n * sizeof *w[i], err));
+    }
+    return PITH_OK;
+}

@@ -1,0 +1,47 @@
+/* calib/grads.h: gradients of a block's matrices over windows of which several ranks have some, to
+ * the bits that one rank alone would have.
+ *
+ * An element of such a gradient is one chain of multiply-adds over the tokens, window after window.
+ * So it goes from rank to rank like a baton (calib/relay.h): a rank first takes its windows there
+ * and back and keeps what the matrices gave and read; then rows of the matrices go along the ranks,
+ * one panel behind another, each rank goes on with the chains over its own windows, and the last
+ * hands the sums to all. Rank k's windows come before those of rank k + 1. */
+#ifndef PITH_CALIB_GRADS_H
+#define PITH_CALIB_GRADS_H
+
+#include "calib/relay.h"
+#include "model/block_grad.h"
+
+struct pith_grads {
+    struct pith_backend *backend; /* borrowed, as are the ranks */
+    struct pith_ranks *ranks;
+    float *room; /* [floats], of what is kept */
+    size_t floats, used;
+    struct pith_tape_product *product; /* [most], in the order in which they came */
+    size_t products, most;
+    bool full; /* something had no place */
+    void *memory;
+};
+
+/* For so many windows of `length` tokens through blocks of that plan. PITH_NOMEM. */
+struct pith_grads_room {
+    const struct pith_model *model;
+    const struct pith_layer_plan *plan;
+    size_t windows, length;
+};
+enum pith_status pith_grads_open(struct pith_grads *g, struct pith_backend *be,
+                                 struct pith_ranks *ranks, const struct pith_grads_room *room,
+                                 struct pith_error *err);
+void pith_grads_close(struct pith_grads *g);
+uint64_t pith_grads_bytes(const struct pith_grads_room *room);
+
+/* Forgets what was kept. */
+void pith_grads_begin(struct pith_grads *g);
+/* A struct pith_tape_grad's product, of a struct pith_grads: keeps it. */
+void pith_grads_keep(void *ctx, const struct pith_tape_product *p);
+/* Every w[linears] that is not NULL, [rows][cols] as the plan says, becomes what it is at rank 0
+ * (elsewhere it is not looked at), grown by what all have kept. */
+enum pith_status pith_grads_meet(struct pith_grads *g, const struct pith_layer_plan *plan,
+                                 float *const *w, struct pith_error *err);
+
+#endif
