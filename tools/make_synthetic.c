@@ -35,6 +35,7 @@ static const struct latent deepseek = {1536, 512, 128, 64, 128, 18432, 3, 8, 4};
 
 static const struct shape shapes[] = {
     {"llama-3-8b", 4096, 14336, 32, 32, 8, 128, 128256, false, 0, 0, NULL, false},
+    {"llama-3-8b-block", 4096, 14336, 1, 32, 8, 128, 4096, false, 0, 0, NULL, false}, /* alone */
     {"llama-3.2-1b", 2048, 8192, 16, 32, 8, 64, 128256, true, 0, 0, NULL, false},
     {"qwen3-30b-a3b", 2048, 768, 48, 32, 4, 128, 151936, false, 128, 8, NULL, false},
     {"deepseek-v3", 7168, 2048, 61, 128, 128, 128, 129280, false, 256, 8, &deepseek, false},

@@ -128,6 +128,15 @@ void pith_syrk_rows(struct pith_backend *b, const struct pith_syrk_part *part, c
  * and h is then destroyed. */
 enum pith_status pith_cholesky_upper(struct pith_backend *b, float *h, size_t d, size_t *pivot,
                                      struct pith_error *err);
+/* The same of an h that all of those ranks have: each does a part of the work, and all end with the
+ * bits of a rank alone, or with the same failure. Ranks NULL: alone. Also PITH_NOMEM, and what
+ * pith_ranks_share() may say. */
+enum pith_status pith_cholesky_shared(struct pith_backend *b, struct pith_ranks *ranks, float *h,
+                                      size_t d, size_t *pivot, struct pith_error *err);
+/* Bytes that takes beside h; and what would be told meanwhile: say() for each message to all. */
+uint64_t pith_cholesky_scratch(unsigned ranks, size_t d);
+typedef void pith_told_fn(void *ctx, unsigned from, uint64_t bytes);
+void pith_cholesky_told(unsigned ranks, size_t d, pith_told_fn *say, void *ctx);
 
 /* y[i] = x[i] / sqrt(mean(x[i]^2) + eps) * weight, for n vectors of dim; y may be x, weight NULL
  * (ones). (Zhang and Sennrich 2019.) The mean is summed in double. */

@@ -10,8 +10,14 @@
  * Step 3 is put off: after NB columns it is done for the other columns of the same WIDE ones only,
  * and for all of H' once the WIDE columns are finished, since the multiplication is best with a
  * large k and the small factor with a small NB. T is kept transposed (t[p * NB + j] = T[j][p],
- * j <= p), so both inner loops run along memory. */
+ * j <= p), so both inner loops run along memory.
+ *
+ * Ranks share the rows above the corner of the WIDE columns, which stand alone in steps 2 and 3:
+ * runs of rows are theirs in turns, there and back (0 1 2 2 1 0 0 1 ...), so that each has about as
+ * much of the triangle at any time. The corner, which all factor again, is everyone's before, and
+ * P afterwards. */
 #include "backend/parts.h"
+#include "base/mem.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,12 +28,115 @@ _Static_assert(WIDE % NB == 0, "wide columns are whole blocks");
 
 _Static_assert(NB *NB * 2 <= PITH_KC * PITH_NC, "the small factor fits into packed B");
 
+_Static_assert(NB % PITH_SOLVE_LANES == 0, "runs of rows are whole lanes");
+
 struct chol {
-    const struct pith_backend *b;
+    struct pith_backend *b;
+    struct pith_ranks *ranks;
+    unsigned count_ranks;
     float *h;
     size_t d, first, count; /* columns of the present block */
+    size_t height;          /* of a run of rows that is one rank's */
+    size_t row, rows;       /* that are solved now */
     double *t;
+    float *packed; /* of several ranks: what one tells the others */
 };
+
+/* --- whose rows ------------------------------------------------------------------------------- */
+
+static bool is_shared(unsigned ranks, size_t d)
+{
+    return ranks > 1 && d > WIDE;
+}
+
+/* Of a run: some for each rank, and not so low that packing takes more than multiplying. */
+static size_t run_height(unsigned ranks, size_t d)
+{
+    enum { EACH = 4, MOST = 512 };
+    const size_t rows = d / EACH / ranks / NB * NB;
+    return rows < NB ? NB : pith_min(rows, MOST);
+}
+
+static unsigned run_owner(unsigned ranks, size_t run)
+{
+    const size_t turn = run / ranks, at = run % ranks;
+    return (unsigned)(turn % 2 ? ranks - 1 - at : at);
+}
+
+/* Some rows of H. */
+struct rows {
+    size_t first, end;
+};
+
+/* The next of a rank's rows behind `at` and below `limit`; false when there are none. One rank has
+ * all of them. */
+static bool next_rows(const struct chol *c, unsigned rank, size_t limit, struct rows *at)
+{
+    const size_t height = c->height ? c->height : c->d;
+    for (size_t run = (at->end + height - 1) / height; run * height < limit; run++) {
+        if (run_owner(c->count_ranks, run) != rank) continue;
+        *at = (struct rows){run * height, pith_min(run * height + height, limit)};
+        return true;
+    }
+    return false;
+}
+
+/* How many of a rank's rows lie in these. */
+static size_t rows_in(const struct chol *c, unsigned rank, const struct rows *of)
+{
+    size_t n = 0;
+    for (struct rows at = {0}; next_rows(c, rank, of->end, &at);)
+        if (at.end > of->first) n += at.end - (at.first > of->first ? at.first : of->first);
+    return n;
+}
+
+/* A rank's part of the rows, of columns [col, col + width), from or to c->packed. */
+static void copy_packed(const struct chol *c, unsigned rank, const struct rows *of, size_t col,
+                        size_t width, bool out)
+{
+    float *packed = c->packed;
+    for (struct rows at = {0}; next_rows(c, rank, of->end, &at);)
+        for (size_t i = at.first > of->first ? at.first : of->first; i < at.end; i++) {
+            float *row = c->h + i * c->d + col;
+            memcpy(out ? packed : row, out ? row : packed, width * sizeof *row);
+            packed += width;
+        }
+}
+
+/* What each rank has of the rows, of columns [col, end), becomes everyone's. */
+static enum pith_status tell_rows(const struct chol *c, const struct rows *of, size_t col,
+                                  size_t end, struct pith_error *err)
+{
+    const unsigned own = pith_ranks_own(c->ranks);
+    for (unsigned rank = 0; c->height && rank < c->count_ranks; rank++) {
+        const size_t n = rows_in(c, rank, of) * (end - col);
+        if (n == 0) continue;
+        if (rank == own) copy_packed(c, rank, of, col, end - col, true);
+        PITH_TRY(pith_ranks_share(c->ranks, rank, c->packed, n * sizeof *c->packed, err));
+        if (rank != own) copy_packed(c, rank, of, col, end - col, false);
+    }
+    return PITH_OK;
+}
+
+uint64_t pith_cholesky_scratch(unsigned ranks, size_t d)
+{
+    return is_shared(ranks, d) ? (uint64_t)d * WIDE * sizeof(float) : 0;
+}
+
+void pith_cholesky_told(unsigned ranks, size_t d, pith_told_fn *say, void *ctx)
+{
+    const struct chol c = {.count_ranks = ranks, .d = d, .height = run_height(ranks, d)};
+    if (!is_shared(ranks, d)) return;
+    for (size_t end = d, first; end > 0; end = first) {
+        first = end - pith_min(WIDE, end);
+        const struct rows of[] = {{first, end}, {0, first}}; /* the corner, and what is above */
+        for (size_t i = end == d; i < PITH_COUNT(of); i++)
+            for (unsigned rank = 0; rank < ranks; rank++)
+                say(ctx, rank, rows_in(&c, rank, &of[i]) * (end - first) * sizeof(float));
+    }
+}
+
+/* --- the factor ------------------------------------------------------------------------------- */
 
 /* Factors the diagonal block; false with *bad set when a pivot is not a positive number. */
 static bool factor_corner(const struct chol *c, size_t *bad)
@@ -51,16 +160,16 @@ static bool factor_corner(const struct chol *c, size_t *bad)
     return true;
 }
 
-/* Solves X T^T = H for PITH_SOLVE_LANES rows above the corner; rows that are missing at the end
- * count as 0. */
+/* Solves X T^T = H for PITH_SOLVE_LANES of the rows above the corner; rows that are missing at the
+ * end count as 0. */
 static void solve_task(void *ctx, size_t task, unsigned thread)
 {
     enum { LANES = PITH_SOLVE_LANES };
     const struct chol *c = ctx;
     (void)thread;
     double x[NB * LANES] = {0};
-    const size_t first = task * LANES, rows = pith_min(LANES, c->first - first);
-    float *h = c->h + first * c->d + c->first;
+    const size_t first = task * LANES, rows = pith_min(LANES, c->rows - first);
+    float *h = c->h + (c->row + first) * c->d + c->first;
     for (size_t p = 0; p < c->count; p++)
         for (size_t i = 0; i < rows; i++) x[p * LANES + i] = (double)h[i * c->d + p];
     c->b->kern.solve_f64(c->count, c->t, NB, x);
@@ -68,10 +177,16 @@ static void solve_task(void *ctx, size_t task, unsigned thread)
         for (size_t i = 0; i < rows; i++) h[i * c->d + p] = (float)x[p * LANES + i];
 }
 
+static void solve_rows(struct chol *c, const struct rows *at)
+{
+    c->row = at->first;
+    c->rows = at->end - at->first;
+    pith_pool_run(c->b->pool, (c->rows + PITH_SOLVE_LANES - 1) / PITH_SOLVE_LANES, solve_task, c);
+}
+
 /* H(i, j) -= sum of R(i, p) R(j, p) over k columns p from `from` on, for the block `at` of H: on
  * the diagonal its upper triangle only. */
-static void update(struct pith_backend *b, const struct chol *c, const struct pith_tile_block *at,
-                   size_t from, size_t k)
+static void update(const struct chol *c, const struct pith_tile_block *at, size_t from, size_t k)
 {
     float *h = c->h + at->i * c->d;
     const struct pith_mul mul = {.m = at->m,
@@ -88,41 +203,73 @@ static void update(struct pith_backend *b, const struct chol *c, const struct pi
                                  .ldc = c->d,
                                  .accumulate = true,
                                  .upper = at->i == at->j};
-    pith_mul_run(b, &mul);
+    pith_mul_run(c->b, &mul);
 }
 
-/* Factors the columns [first, end), with everything to their right done and taken off. */
-static bool factor_wide(struct pith_backend *b, struct chol *c, size_t first, size_t end,
-                        size_t *bad)
+/* Factors the columns [first, end), with everything to their right done and taken off: the corner,
+ * and this rank's rows above it. */
+static bool factor_wide(struct chol *c, size_t first, size_t end, size_t *bad)
 {
+    const unsigned own = pith_ranks_own(c->ranks);
     for (size_t last = end; last > first; last = c->first) {
         c->count = pith_min(NB, last - first);
         c->first = last - c->count;
         if (!factor_corner(c, bad)) return false;
-        pith_pool_run(b->pool, (c->first + PITH_SOLVE_LANES - 1) / PITH_SOLVE_LANES, solve_task, c);
         const size_t n = c->first - first; /* columns of this wide block still to do */
-        update(b, c, &(struct pith_tile_block){.i = 0, .j = first, .m = first, .n = n}, c->first,
-               c->count);
-        update(b, c, &(struct pith_tile_block){.i = first, .j = first, .m = n, .n = n}, c->first,
+        for (struct rows at = {0}; next_rows(c, own, first, &at);) solve_rows(c, &at);
+        if (n) solve_rows(c, &(struct rows){first, c->first});
+        for (struct rows at = {0}; n && next_rows(c, own, first, &at);)
+            update(c, &(struct pith_tile_block){at.first, first, at.end - at.first, n}, c->first,
+                   c->count);
+        update(c, &(struct pith_tile_block){.i = first, .j = first, .m = n, .n = n}, c->first,
                c->count);
     }
     return true;
 }
 
+static enum pith_status factor(struct chol *c, size_t *pivot, struct pith_error *err)
+{
+    const unsigned own = pith_ranks_own(c->ranks);
+    for (size_t end = c->d, first; end > 0; end = first) {
+        size_t bad;
+        first = end - pith_min(WIDE, end);
+        if (end < c->d) PITH_TRY(tell_rows(c, &(struct rows){first, end}, first, end, err));
+        if (!factor_wide(c, first, end, &bad)) {
+            if (pivot) *pivot = bad;
+            return pith_fail(err, PITH_NUMERIC, "pivot %zu of %zu is not positive", bad, c->d);
+        }
+        PITH_TRY(tell_rows(c, &(struct rows){0, first}, first, end, err));
+        for (struct rows at = {0}; next_rows(c, own, first, &at);)
+            update(c,
+                   &(struct pith_tile_block){at.first, at.first, at.end - at.first,
+                                             first - at.first},
+                   first, end - first);
+    }
+    for (size_t i = 1; i < c->d; i++) memset(c->h + i * c->d, 0, i * sizeof *c->h);
+    return PITH_OK;
+}
+
+enum pith_status pith_cholesky_shared(struct pith_backend *b, struct pith_ranks *ranks, float *h,
+                                      size_t d, size_t *pivot, struct pith_error *err)
+{
+    const unsigned count = pith_ranks_count(ranks);
+    const bool shared = is_shared(count, d);
+    struct chol c = {.b = b,
+                     .ranks = shared ? ranks : NULL,
+                     .count_ranks = shared ? count : 1,
+                     .h = h,
+                     .d = d,
+                     .height = shared ? run_height(count, d) : 0,
+                     .t = (double *)(void *)b->scratch[0].b};
+    if (shared && !(c.packed = pith_alloc_aligned(d * WIDE, sizeof *c.packed)))
+        return pith_fail_nomem(err, "a factor");
+    const enum pith_status s = factor(&c, pivot, err);
+    pith_free(c.packed);
+    return s;
+}
+
 enum pith_status pith_cholesky_upper(struct pith_backend *b, float *h, size_t d, size_t *pivot,
                                      struct pith_error *err)
 {
-    struct chol c = {.b = b, .h = h, .d = d, .t = (double *)(void *)b->scratch[0].b};
-    for (size_t end = d; end > 0;) {
-        const size_t first = end - pith_min(WIDE, end);
-        size_t bad;
-        if (!factor_wide(b, &c, first, end, &bad)) {
-            if (pivot) *pivot = bad;
-            return pith_fail(err, PITH_NUMERIC, "pivot %zu of %zu is not positive", bad, d);
-        }
-        update(b, &c, &(struct pith_tile_block){.m = first, .n = first}, first, end - first);
-        end = first;
-    }
-    for (size_t i = 1; i < d; i++) memset(h + i * d, 0, i * sizeof *h);
-    return PITH_OK;
+    return pith_cholesky_shared(b, NULL, h, d, pivot, err);
 }

@@ -128,6 +128,27 @@ void pith_foresee_site(struct pith_foresee *f, const struct pith_phases *now,
     }
 }
 
+static void say(void *ctx, unsigned from, uint64_t bytes)
+{
+    pith_crew_share(ctx, from, bytes);
+}
+
+void pith_foresee_factor(struct pith_foresee *f, const struct pith_phases *now,
+                         const struct pith_site_spec *site, const struct pith_factor *factor)
+{
+    if (!tells(f) || !factor) return;
+    const double seconds = take(f, now, PITH_PHASE_FACTOR);
+    for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++) {
+        struct pith_crew *c = &f->crew[i];
+        pith_ranks_rows(f->job, 0, site, c->ranks, f->first);
+        const bool shared = pith_rows_workers(f->first, site->count, c->ranks) > 1 &&
+                            pith_cholesky_scratch(c->ranks, site->dim) > 0;
+        if (shared) pith_cholesky_told(c->ranks, site->dim, say, c);
+        pith_crew_add(c, shared ? PITH_CREW_DIVIDED : PITH_CREW_REPEATED,
+                      shared ? seconds / c->ranks : seconds);
+    }
+}
+
 /* Seconds that a linear took. */
 struct took {
     double factor, round, error;

@@ -23,10 +23,13 @@ struct pith_foresee {
 enum pith_status pith_foresee_begin(const struct pith_job *job, struct pith_foresee *f,
                                     struct pith_error *err);
 void pith_foresee_end(struct pith_foresee *f);
-/* Of block 0, f NULL elsewhere: a site's statistics have been gathered; that linear of it has been
- * rounded to q; all of the site's have been. */
+/* Of block 0, f NULL elsewhere: a site's statistics have been gathered; their Hessian has been
+ * factored (NULL: each linear does that); that linear of it has been rounded to q; all of the
+ * site's have been. */
 void pith_foresee_site(struct pith_foresee *f, const struct pith_phases *now,
                        const struct pith_site_spec *site);
+void pith_foresee_factor(struct pith_foresee *f, const struct pith_phases *now,
+                         const struct pith_site_spec *site, const struct pith_factor *factor);
 void pith_foresee_linear(struct pith_foresee *f, const struct pith_phases *now,
                          const struct pith_site_spec *site, uint32_t which,
                          const struct pith_qmat *q);

@@ -85,9 +85,7 @@ struct spread {
     uint32_t linears, *first;
     uint32_t unit[SPREAD_MOST]; /* of rows */
     unsigned ranks;
-    bool whole;     /* one rank has all of it: an expert's, or so many linears */
-    uint64_t again; /* what factoring takes, in rows that could be rounded meanwhile; each rank that
-                       has rows of a linear does it */
+    bool whole; /* one rank has all of it: an expert's, or so many linears */
 };
 
 /* The next rank has rows of linear i from `row` on. */
@@ -108,11 +106,11 @@ static bool fill(const struct spread *s, uint64_t level)
         const uint32_t rows = weights_of(&s->c[i]) ? s->c[i].rows : 0;
         for (unsigned k = 0; k <= rank; k++) first[k] = 0;
         while (row < rows) {
-            const uint64_t room = level > used + s->again ? level - used - s->again : 0;
+            const uint64_t room = level - used;
             uint64_t take = rows - row;
             if (take > room) take = s->unit[i] ? room / s->unit[i] * s->unit[i] : 0;
             row += (uint32_t)take;
-            if (take) used += take + s->again;
+            used += take;
             if (row == rows) break;
             if (!next_rank(s, i, &rank, row)) return false;
             used = 0;
@@ -125,13 +123,11 @@ static bool fill(const struct spread *s, uint64_t level)
 static struct spread spread_of(const struct pith_job *job, uint32_t layer,
                                const struct pith_site_spec *site, unsigned ranks)
 {
-    enum { FACTOR = 9 }; /* n^3 / 6 multiplications, and 3 n^2 / 2 a row */
     const struct pith_recipe *recipe = &job->recipe;
     struct spread s = {.c = pith_job_choice(job, layer, site->first),
                        .linears = site->count,
                        .ranks = ranks,
-                       .whole = site->expert != PITH_NO_PART || site->count > SPREAD_MOST,
-                       .again = job->needs_round & PITH_NEED_HESSIAN ? site->dim / FACTOR : 0};
+                       .whole = site->expert != PITH_NO_PART || site->count > SPREAD_MOST};
     for (uint32_t i = 0; i < site->count && !s.whole; i++) {
         const struct pith_round_job one = {.grid = s.c[i].grid,
                                            .options = recipe->round_options,
@@ -148,7 +144,7 @@ void pith_ranks_rows(const struct pith_job *job, uint32_t layer, const struct pi
     struct spread s = spread_of(job, layer, site, ranks);
     uint64_t low = 0, high = 0;
     s.first = first;
-    for (uint32_t i = 0; i < site->count; i++) high += s.c[i].rows + s.again;
+    for (uint32_t i = 0; i < site->count; i++) high += s.c[i].rows;
     if (s.whole) {
         const unsigned owner =
             site->expert == PITH_NO_PART ? 0 : pith_relay_owner_of(ranks, site->expert);
@@ -179,7 +175,10 @@ static uint64_t site_bytes(const struct pith_job *job, const struct pith_relay *
         made += c->rows * (uint64_t)(2 * sizeof(double)); /* what each row loses */
         made += pith_ranks_count(relay->ranks) * sizeof(uint32_t);
     }
-    return pith_sum_bytes(made, rows * site->dim * sizeof(float));
+    made = pith_sum_bytes(made, rows * site->dim * sizeof(float));
+    return job->needs_round & PITH_NEED_HESSIAN
+               ? pith_sum_bytes(made, pith_cholesky_scratch(ranks, site->dim))
+               : made;
 }
 
 uint64_t pith_ranks_bytes(const struct pith_job *job)

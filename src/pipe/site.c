@@ -252,6 +252,7 @@ static enum pith_status round_linear(struct pith_work *w, const struct pith_choi
         .w = l->dense,
         .stats = known->stats,
         .kept = &kept,
+        .factor = known->factor,
     };
     struct pith_round_report *report = &out->made.report;
     pith_phases_begin(&r->phases);
@@ -267,8 +268,9 @@ static enum pith_status round_linear(struct pith_work *w, const struct pith_choi
 
 /* A linear that stays in 16 bits, with zeros in it. By every rank: it is floats that change. */
 static enum pith_status prune_linear(struct pith_work *w, const struct pith_choice *c,
-                                     const struct pith_stats *stats, struct pith_error *err)
+                                     const struct pith_round_job *known, struct pith_error *err)
 {
+    const struct pith_stats *stats = known->stats;
     struct pith_run *r = w->run;
     const struct pith_linear_weights *l = &w->block.linear[c->linear];
     const struct pith_weight made = {
@@ -287,6 +289,7 @@ static enum pith_status prune_linear(struct pith_work *w, const struct pith_choi
         .w = l->dense,
         .stats = stats,
         .kept = &kept,
+        .factor = known->factor,
     };
     struct pith_linear_result *out = &w->changes[c->linear].pruned;
     pith_phases_begin(&r->phases);
@@ -373,7 +376,41 @@ struct rounding {
     float *global;                  /* [site->count], as are the others */
     uint32_t *first;                /* who rounds what: pith_ranks_rows() */
     struct pith_rounded *made;
+    struct pith_factor *factor; /* of the site's Hessian; NULL: each linear makes its own */
 };
+
+/* H's factor, once for the site's linears, and by all ranks together where several have rows. */
+static enum pith_status factor_site(struct pith_work *w, struct rounding *a, struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    const struct pith_recipe *recipe = &r->job->recipe;
+    const struct pith_kept kept = {.choose = recipe->split->left && recipe->round->keeps};
+    const struct pith_choice *c = NULL;
+    const unsigned ranks = pith_ranks_count(r->ranks);
+    const bool several = a->site->expert == PITH_NO_PART &&
+                         pith_rows_workers(a->first, a->site->count, ranks) > 1;
+    for (uint32_t i = 0; i < a->site->count && !c; i++) {
+        c = pith_job_choice(r->job, w->layer, a->site->first + i);
+        if (!is_changed(c)) c = NULL;
+    }
+    if (!c || !a->stats || r->job->needs_round & PITH_NEED_GUIDED) return PITH_OK;
+    if (ranks > 1 && !several && !c->prune &&
+        !pith_rows_some(a->first, a->site->count, ranks, pith_ranks_own(r->ranks)))
+        return PITH_OK;
+    const struct pith_round_job job = {.backend = r->job->backend,
+                                       .grid = c->grid,
+                                       .options = recipe->round_options,
+                                       .rows = c->rows,
+                                       .cols = c->cols,
+                                       .stats = a->stats,
+                                       .kept = &kept};
+    pith_phases_begin(&r->phases);
+    const enum pith_status s = pith_round_factor(rounder_for(w, c, a->stats), &job,
+                                                 several ? r->ranks : NULL, &a->factor, err);
+    pith_phases_mark(&r->phases, PITH_PHASE_FACTOR);
+    pith_foresee_factor(r->foresee, &r->phases, a->site, a->factor);
+    return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
+}
 
 static enum pith_status begin_one(struct pith_work *w, const struct rounding *a, uint32_t i,
                                   struct pith_error *err)
@@ -382,12 +419,13 @@ static enum pith_status begin_one(struct pith_work *w, const struct rounding *a,
     const struct pith_choice *c = pith_job_choice(r->job, w->layer, a->site->first + i);
     const struct pith_stats own = a->stats ? stats_of(w, c, a->stats) : (struct pith_stats){0};
     const struct pith_stats *known = a->stats ? &own : NULL;
-    if (c->prune && !c->grid.format) return prune_linear(w, c, known, err);
+    const struct pith_round_job job = {
+        .stats = known, .global = a->global[i], .factor = a->factor};
+    if (c->prune && !c->grid.format) return prune_linear(w, c, &job, err);
     if (!c->grid.format) return PITH_OK;
     PITH_TRY(keep_twin(w, c, err));
     const unsigned owner = pith_work_owner(w, a->first, i);
     const bool cut = owner == PITH_TO_ALL;
-    const struct pith_round_job job = {.stats = known, .global = a->global[i]};
     if (!cut && owner != pith_ranks_own(r->ranks)) return PITH_OK;
     const uint32_t *first = a->first + (size_t)i * (pith_ranks_count(r->ranks) + 1);
     PITH_TRY(round_linear(w, c, &job, cut ? first : NULL, &a->made[i], err));
@@ -508,8 +546,10 @@ static enum pith_status round_all(struct pith_work *w, const struct pith_site_sp
     if (s == PITH_OK) {
         if (w->run->ranks) pith_ranks_rows(w->run->job, w->layer, site, (unsigned)ranks, a.first);
         pith_work_globals(w, site, a.global);
-        s = round_each(w, &a, err);
+        s = factor_site(w, &a, err);
     }
+    if (s == PITH_OK) s = round_each(w, &a, err);
+    pith_round_factor_free(a.factor);
     for (uint32_t i = 0; a.made && i < site->count; i++) {
         pith_qmat_free(&a.made[i].q);
         pith_free(a.made[i].lost.loss);

@@ -166,6 +166,14 @@ bool pith_round_losses(struct pith_backend *b, const float *d, uint32_t rows, ui
     return true;
 }
 
+enum pith_status pith_round_factor(const struct pith_rounder *rounder,
+                                   const struct pith_round_job *job, struct pith_ranks *ranks,
+                                   struct pith_factor **out, struct pith_error *err)
+{
+    *out = NULL;
+    return rounder->factor ? rounder->factor(job, ranks, out, err) : PITH_OK;
+}
+
 double pith_round_mean(const double *row, uint32_t rows, double times)
 {
     double sum = 0.0;

@@ -42,6 +42,9 @@ struct pith_round_lost {
     double times;
 };
 
+/* H's factor, made once for the linears that read one input. */
+struct pith_factor;
+
 struct pith_round_job {
     struct pith_backend *backend;
     struct pith_grid grid;
@@ -52,6 +55,9 @@ struct pith_round_job {
     float *w; /* [rows][cols]; on success the error W - Q is left in it, 0 at GPTQ's dead inputs */
     const struct pith_stats *stats; /* of the site; NULL when the rounder needs nothing */
     const struct pith_kept *kept;   /* what stays off the grid; NULL: nothing. See pith_round() */
+    /* pith_round_factor()'s of the same statistics, which a rounder takes where it would make the
+     * same; NULL: it makes its own. */
+    const struct pith_factor *factor;
     struct pith_round_lost *lost;   /* receives that; NULL: it is not asked for. See part() */
 };
 
@@ -134,6 +140,9 @@ struct pith_rounder {
      * Errors as for run. */
     enum pith_status (*part)(const struct pith_round_job *job, struct pith_qmat *q,
                              struct pith_round_report *report, struct pith_error *err);
+    /* NULL, or what pith_round_factor() does for it. */
+    enum pith_status (*factor)(const struct pith_round_job *job, struct pith_ranks *ranks,
+                               struct pith_factor **out, struct pith_error *err);
     /* Scratch bytes of run(), or of dense() without a grid, for a job of which backend, grid,
      * options, rows, cols and which statistics there are are looked at, with what that split keeps;
      * H, w and q themselves are not counted. */
@@ -180,6 +189,14 @@ enum pith_status pith_round_some(const struct pith_rounder *rounder,
                                  const struct pith_round_job *job, struct pith_round_span span,
                                  struct pith_qmat *q, struct pith_round_report *report,
                                  struct pith_error *err);
+/* What the job and others that differ in rows, weights and scales alone can take as job->factor;
+ * *out stays NULL where the rounder takes none. Those ranks (NULL: this one), which have the same
+ * statistics, make it together and all have it then. Its bytes are part of the rounder's scratch().
+ * Errors as for run(). */
+enum pith_status pith_round_factor(const struct pith_rounder *rounder,
+                                   const struct pith_round_job *job, struct pith_ranks *ranks,
+                                   struct pith_factor **out, struct pith_error *err);
+void pith_round_factor_free(struct pith_factor *f);
 double pith_round_mean(const double *row, uint32_t rows, double times);
 /* The same without a grid, for rounders without dense() too: w receives the weights. */
 enum pith_status pith_round_dense(const struct pith_rounder *rounder,

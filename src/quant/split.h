@@ -46,6 +46,8 @@ struct pith_split {
     /* It makes zeros: also of weights that stay in 16 bits. Two of each four neighbouring inputs of
      * a row are 0 afterwards. */
     bool two_four;
+    /* Of those: a rounder that keeps() chooses them. */
+    bool left;
     /* Kept weights are stored beside the grid: pith_sparse_count(rows, cols, value) of them. */
     bool sparse;
     /* What is kept are columns of the inputs with a magnitude of at least the option's value: the

@@ -74,10 +74,19 @@ model=$work/latent # attention takes a matrix into itself
 is_same "autoround of latents by 2 ranks" "$work/odd-one" "$work/odd-two"
 model=$mini
 
+# Wide enough that ranks factor a Hessian together.
+wide=$work/wide
+python3 tests/cli/mini.py "$wide" layers=1 hidden=320 ffn=1152
+model=$wide
+count=1
+tried gptq sparsegpt qep
+
 # --- what is foretold ------------------------------------------------------------------------------
-for r in gptq qep squeezellm; do
+for r in gptq qep squeezellm wide; do
+    model=$mini
+    [ $r = wide ] && model=$wide && r=gptq
     # shellcheck disable=SC2086
-    "$pith" quantize "$mini" -o "$work/never" -r $r $base --rehearse --json --link 1G,20 >"$work/said.json" 2>"$work/stderr" || fail "$r: a rehearsal"
+    "$pith" quantize "$model" -o "$work/never" -r $r $base --rehearse --json --link 1G,20 >"$work/said.json" 2>"$work/stderr" || fail "$r: a rehearsal"
     for n in 2 4; do
         rm -rf "$work/told"
         ranks $n "$work/told" -r $r || fail "$r, $n ranks: $(cat "$work/stderr")"
@@ -95,6 +104,7 @@ assert row["rank_bytes_received"] == came, (row["rank_bytes_received"], came)
 ' "$work/said.json" "$work/told/pith.json" "$n"
     done
 done
+model=$mini
 # shellcheck disable=SC2086
 "$pith" quantize "$mini" -o "$work/never" -r yaqa ${base#--quiet} --rehearse 2>/dev/null | grep -q 'not shared: rank 0' &&
     pass "a rehearsal says what is not shared" || fail "a rehearsal of what is not shared"

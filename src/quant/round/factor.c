@@ -1,12 +1,23 @@
 #include "quant/round/factor.h"
 
+#include "base/mem.h"
+#include "quant/round/hessian.h"
+
 #include <string.h>
 
 static const double DAMP_FIRST = 1e-6, DAMP_LIMIT = 1.0;
 enum { BLOCK = 128 };
 
+void pith_factor_layout(struct pith_arena *a, struct pith_factor *f)
+{
+    f->perm = pith_arena_take(a, f->cols, sizeof *f->perm);
+    f->dead = pith_arena_take_zeros(a, f->cols, 1, sizeof *f->dead);
+    f->diagonal = pith_arena_take(a, f->cols, sizeof *f->diagonal);
+    f->r = pith_arena_take_rows(a, f->cols, f->cols, sizeof *f->r);
+}
+
 /* Dead inputs, and the mean of the others' diagonal: a dead input's 1 must not set the damping. */
-enum pith_status pith_factor_scan(struct pith_factor *f, struct pith_error *err)
+static enum pith_status scan(struct pith_factor *f, struct pith_error *err)
 {
     const float *h = f->h;
     double sum = 0.0;
@@ -48,19 +59,27 @@ static void normalise_row(void *ctx, size_t k, unsigned thread)
     for (size_t j = k; j < f->cols; j++) r[j] /= f->diagonal[j];
 }
 
-enum pith_status pith_factor_make(struct pith_factor *f, double damp,
-                                  struct pith_round_report *report, struct pith_error *err)
+/* Decreasing diag(H), dead inputs last. */
+static enum pith_status order_columns(struct pith_factor *f, struct pith_error *err)
 {
+    for (uint32_t k = 0; k < f->cols; k++) f->perm[k] = k;
+    if (f->by.order == PITH_ORDER_NONE) return PITH_OK;
+    return pith_hessian_order(f->h, f->cols, f->by.width, f->by.block, f->perm, err);
+}
+
+static enum pith_status damp_and_factor(struct pith_factor *f, struct pith_error *err)
+{
+    double damp = f->by.damp;
     if (!(damp >= 0.0 && damp <= DAMP_LIMIT))
         return pith_fail(err, PITH_ARG, "a damping of %g is outside 0..1", damp);
-    for (;;) {
+    for (f->retries = 0;; f->retries++) {
         size_t pivot = 0;
         f->lambda = damp * f->mean;
         pith_pool_run(pith_backend_pool(f->backend), f->cols, fill_row, f);
-        const enum pith_status st = pith_cholesky_upper(f->backend, f->r, f->cols, &pivot, NULL);
-        report->damp = damp;
-        if (st == PITH_OK) break;
-        if (st != PITH_NUMERIC) return pith_fail(err, st, "cannot factor the Hessian");
+        const enum pith_status st =
+            pith_cholesky_shared(f->backend, f->ranks, f->r, f->cols, &pivot, err);
+        f->damp = damp;
+        if (st != PITH_NUMERIC) return st;
         const double next = damp > 0.0 ? damp * 10.0 : DAMP_FIRST;
         if (next > DAMP_LIMIT * (1 + 1e-9))
             return pith_fail(
@@ -68,11 +87,47 @@ enum pith_status pith_factor_make(struct pith_factor *f, double damp,
                 "the Hessian stays singular at input %u with %g of its mean diagonal added",
                 f->perm[pivot < f->cols ? pivot : 0], damp);
         damp = next;
-        report->damp_retries++;
     }
+}
+
+enum pith_status pith_factor_make(struct pith_factor *f, struct pith_error *err)
+{
+    PITH_TRY(pith_hessian_check(f->h, f->cols, err));
+    PITH_TRY(scan(f, err));
+    PITH_TRY(order_columns(f, err));
+    PITH_TRY(damp_and_factor(f, err));
     for (size_t k = 0; k < f->cols; k++) f->diagonal[k] = f->r[k * f->cols + k];
     pith_pool_run(pith_backend_pool(f->backend), f->cols, normalise_row, f);
     return PITH_OK;
+}
+
+bool pith_factor_is(const struct pith_factor *f, const struct pith_factor *of)
+{
+    return f->h == of->h && f->cols == of->cols && f->by.order == of->by.order &&
+           f->by.width == of->by.width && f->by.block == of->by.block && f->by.damp == of->by.damp;
+}
+
+enum pith_status pith_factor_keep(const struct pith_factor *of, struct pith_factor **out,
+                                  struct pith_error *err)
+{
+    struct pith_arena a = {0};
+    struct pith_factor *f = pith_alloc(1, sizeof *f);
+    if (!f) return pith_fail_nomem(err, "a factor");
+    *f = *of;
+    pith_factor_layout(&a, f);
+    enum pith_status s = pith_arena_open(&a) ? PITH_OK : pith_fail_nomem(err, "a factor");
+    if (s == PITH_OK) pith_factor_layout(&a, f);
+    f->memory = a.base;
+    if (s == PITH_OK) s = pith_factor_make(f, err);
+    if (s == PITH_OK) *out = f;
+    else pith_round_factor_free(f);
+    return s;
+}
+
+void pith_round_factor_free(struct pith_factor *f)
+{
+    if (f) pith_free(f->memory);
+    pith_free(f);
 }
 
 /* --- drift ------------------------------------------------------------------------------------ */

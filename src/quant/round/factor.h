@@ -3,12 +3,24 @@
 #ifndef PITH_QUANT_ROUND_FACTOR_H
 #define PITH_QUANT_ROUND_FACTOR_H
 
+#include "base/arena.h"
 #include "quant/round.h"
+
+/* What it depends on beside H. */
+struct pith_factor_by {
+    enum pith_act_order order;
+    uint32_t width, block; /* pith_hessian_order()'s */
+    double damp;           /* asked for */
+};
 
 struct pith_factor {
     struct pith_backend *backend;
-    const float *h; /* [cols][cols] */
+    struct pith_ranks *ranks; /* that make it together; NULL: this one alone */
+    const float *h;           /* [cols][cols] */
     uint32_t cols;
+    struct pith_factor_by by;
+    double damp; /* that it took */
+    uint32_t retries;
     uint32_t *perm; /* column solved at step k */
     bool *dead;     /* [cols], by column: inputs that were always zero */
     uint32_t dead_count;
@@ -16,14 +28,21 @@ struct pith_factor {
     double lambda; /* added to the diagonal */
     float *r;      /* [cols][cols] in solving order, each column divided by its diagonal element */
     float *diagonal; /* [cols] */
+    void *memory;    /* of one that is kept: behind perm, dead, r and diagonal */
 };
 
-/* Finds dead inputs and the others' mean. PITH_NUMERIC: all are dead. */
-enum pith_status pith_factor_scan(struct pith_factor *f, struct pith_error *err);
-/* After perm is there. Damps until H can be factored, as struct pith_rounder says; the report is
- * told how. */
-enum pith_status pith_factor_make(struct pith_factor *f, double damp,
-                                  struct pith_round_report *report, struct pith_error *err);
+/* Memory for one of that many columns. */
+void pith_factor_layout(struct pith_arena *a, struct pith_factor *f);
+/* All of it, by f->h, f->by and f->ranks, into memory that is there: damps until H can be factored,
+ * as struct pith_rounder says. PITH_NUMERIC also when all inputs are dead, or H has something that
+ * is not finite. */
+enum pith_status pith_factor_make(struct pith_factor *f, struct pith_error *err);
+/* Whether it is what make() would make of that. */
+bool pith_factor_is(const struct pith_factor *f, const struct pith_factor *of);
+/* One that outlives a job, for all that read the same inputs: of what `of` says, without memory of
+ * its own. pith_round_factor_free(). */
+enum pith_status pith_factor_keep(const struct pith_factor *of, struct pith_factor **out,
+                                  struct pith_error *err);
 
 /* y[cols][cols] = D R^-T / diagonal in solving order, for the drift D = 2 (X' - X) X^T / n: what an
  * output W (X' - X) asks of column k is (W y)_k, as far as the columns before it leave it to it.

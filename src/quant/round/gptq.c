@@ -32,6 +32,7 @@
 #include "num/kmat.h"
 #include "quant/round/gptq_solver.h"
 #include "quant/round/hessian.h"
+#include "quant/round/trellis.h"
 
 #include <math.h>
 #include <string.h>
@@ -62,9 +63,7 @@ static void layout(struct pith_arena *a, struct pith_gptq_solver *s, bool masks,
     const size_t cols = s->cols, threads = pith_pool_threads(s->pool);
     const size_t scales = s->groups * s->ld;
     s->moved_size = s->dynamic ? (size_t)least(s->segment, s->cols) * TILE : 0;
-    s->f.perm = pith_arena_take(a, cols, sizeof *s->f.perm);
-    s->f.dead = pith_arena_take_zeros(a, cols, 1, sizeof *s->f.dead);
-    s->f.diagonal = pith_arena_take(a, cols, sizeof *s->f.diagonal);
+    if (!s->lent) pith_factor_layout(a, &s->f);
     s->wt = pith_arena_take_rows(a, cols, s->ld, sizeof *s->wt);
     s->packing = pith_arena_take(a, threads * PACK, cols);
     s->step = pith_arena_take(a, off ? cols : 0, sizeof *s->step);
@@ -75,7 +74,6 @@ static void layout(struct pith_arena *a, struct pith_gptq_solver *s, bool masks,
     s->scale = pith_arena_take(a, scales, sizeof *s->scale);
     s->zero = pith_arena_take(a, scales, sizeof *s->zero);
     s->offset = pith_arena_take(a, s->offsets ? scales : 0, sizeof *s->offset);
-    s->f.r = pith_arena_take_rows(a, cols, cols, sizeof *s->f.r);
     s->drift = pith_arena_take_rows(a, s->form ? cols : 0, cols, sizeof *s->drift);
     s->asked = pith_arena_take_rows(a, s->form ? cols : 0, s->ld, sizeof *s->asked);
     s->codes = pith_arena_take_rows(a, s->gridder ? cols : 0, s->ld, sizeof *s->codes);
@@ -95,16 +93,6 @@ static enum pith_status take_memory(struct pith_gptq_solver *s, struct pith_erro
     layout(&a, s, masks, off);
     s->memory = a.base;
     return PITH_OK;
-}
-
-/* Decreasing diag(H), dead inputs last; where zeros are chosen, fours stay together; blocks of
- * GGUF's keep their places and are ordered inside. */
-static enum pith_status order_columns(struct pith_gptq_solver *s, struct pith_error *err)
-{
-    for (uint32_t k = 0; k < s->cols; k++) s->f.perm[k] = k;
-    if (s->job->options.act_order == PITH_ORDER_NONE) return PITH_OK;
-    return pith_hessian_order(s->job->stats->hessian, s->cols, s->choose ? FOUR : 1,
-                              s->q->gguf ? s->segment : s->cols, s->f.perm, err);
 }
 
 /* ---- scales ---- */
@@ -479,18 +467,27 @@ static enum pith_status store_groups(struct pith_gptq_solver *s, struct pith_err
 
 /* ---- the whole ---- */
 
+/* The one that is lent, or its own. */
+static enum pith_status take_factor(struct pith_gptq_solver *s, struct pith_round_report *report,
+                                    struct pith_error *err)
+{
+    const double start = pith_clock();
+    if (s->lent) s->f = *s->job->factor;
+    else PITH_TRY(pith_factor_make(&s->f, err));
+    report->factor_seconds = pith_clock() - start;
+    report->damp = s->f.damp;
+    report->damp_retries = s->f.retries;
+    report->dead_columns = s->f.dead_count;
+    return PITH_OK;
+}
+
 /* Everything up to the scales: the factored Hessian, the weights in solving order. */
 static enum pith_status prepare(struct pith_gptq_solver *s, struct pith_round_report *report,
                                 struct pith_error *err)
 {
     PITH_TRY(take_memory(s, err));
-    PITH_TRY(pith_factor_scan(&s->f, err));
-    PITH_TRY(order_columns(s, err));
+    PITH_TRY(take_factor(s, report, err));
     for (uint32_t k = 0; s->step && k < s->cols; k++) s->step[s->f.perm[k]] = k;
-    const double start = pith_clock();
-    PITH_TRY(pith_factor_make(&s->f, s->job->options.damp, report, err));
-    report->factor_seconds = pith_clock() - start;
-    report->dead_columns = s->f.dead_count;
     pith_pool_run(s->pool, s->rows, clear_dead_columns, s);
     pith_pool_run(s->pool, s->tiles, load_tile, s);
     if (s->zeros || s->off) pith_pool_run(s->pool, s->tiles, load_masks, s);
@@ -563,7 +560,21 @@ static enum pith_status check_job(const struct pith_gptq_solver *s, struct pith_
     if (s->choose && (s->cols % FOUR || (s->dynamic && s->q->group % FOUR)))
         return pith_fail(err, PITH_UNSUPPORTED, "zeros are chosen in fours: groups of %u have none",
                          s->q->group);
-    return pith_hessian_check(job->stats->hessian, job->cols, err);
+    return PITH_OK;
+}
+
+/* What the columns' order depends on: where zeros are chosen, fours stay together; blocks of GGUF's
+ * keep their places and are ordered inside. */
+static struct pith_factor factor_of(const struct pith_round_job *job, bool choose,
+                                    const struct pith_kquant *gguf)
+{
+    return (struct pith_factor){.backend = job->backend,
+                                .h = job->stats ? job->stats->hessian : NULL,
+                                .cols = job->cols,
+                                .by = {.order = job->options.act_order,
+                                       .width = choose ? FOUR : 1,
+                                       .block = gguf ? gguf->elements : job->cols,
+                                       .damp = job->options.damp}};
 }
 
 /* By the job's grid and shape alone. */
@@ -573,7 +584,8 @@ static struct pith_gptq_solver solver_of(const struct pith_round_job *job, enum 
     const struct pith_kquant *gguf = f && f->kind == PITH_KIND_GGUF ? pith_kquant_find(f->name)
                                                                     : NULL;
     const uint32_t group = f ? pith_grid_group(&job->grid, job->cols) : job->cols;
-    const bool outputs = form & PITH_GPTQ_OUTPUTS;
+    const bool outputs = form & PITH_GPTQ_OUTPUTS, choose = job->kept && job->kept->choose;
+    const struct pith_factor factor = factor_of(job, choose, gguf);
     return (struct pith_gptq_solver){
         .job = job,
         .form = form & ~(unsigned)PITH_GPTQ_OUTPUTS,
@@ -585,16 +597,15 @@ static struct pith_gptq_solver solver_of(const struct pith_round_job *job, enum 
         .rows = job->rows,
         .cols = job->cols,
         .ld = leading(job->rows),
-        .f = {.backend = job->backend,
-              .h = job->stats ? job->stats->hessian : NULL,
-              .cols = job->cols},
+        .f = factor,
+        .lent = job->factor && pith_factor_is(job->factor, &factor),
         .segment = gguf ? gguf->elements : group,
         .groups = ((size_t)job->cols + group - 1) / group,
         .offsets = job->grid.hqq || (gguf && gguf->minimums),
         /* Scales that are quantized again are known only when all of them are. */
         .dynamic = job->grid.granularity == PITH_PER_GROUP && !job->grid.double_quant &&
                    (job->options.act_order != PITH_ORDER_STATIC || gguf),
-        .choose = job->kept && job->kept->choose,
+        .choose = choose,
         .tiles = ((size_t)job->rows + TILE - 1) / TILE,
     };
 }
@@ -607,6 +618,15 @@ static struct pith_gptq_solver solver_for(const struct pith_round_job *job,
     s.q = q;
     s.rule = (struct pith_grid_rule){s.kern, &job->grid, q->scale_dtype, q->global, NULL};
     return s;
+}
+
+enum pith_status pith_gptq_factor(const struct pith_round_job *job, struct pith_ranks *ranks,
+                                  struct pith_factor **out, struct pith_error *err)
+{
+    struct pith_factor f = solver_of(job, PITH_GPTQ_PLAIN).f;
+    if (!f.h || pith_trellis_is(job->grid.format)) return PITH_OK;
+    f.ranks = ranks;
+    return pith_factor_keep(&f, out, err);
 }
 
 uint64_t pith_gptq_scratch(const struct pith_round_job *job, enum pith_gptq_form form,

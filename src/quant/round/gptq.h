@@ -26,6 +26,9 @@ enum pith_gptq_form {
 enum pith_status pith_gptq_solve(const struct pith_round_job *job, enum pith_gptq_form form,
                                  struct pith_qmat *q, struct pith_round_report *report,
                                  struct pith_error *err);
+/* A rounder's factor(). */
+enum pith_status pith_gptq_factor(const struct pith_round_job *job, struct pith_ranks *ranks,
+                                  struct pith_factor **out, struct pith_error *err);
 /* A rounder's dense(). */
 enum pith_status pith_gptq_prune(const struct pith_round_job *job, enum pith_gptq_form form,
                                  struct pith_round_report *report, struct pith_error *err);

@@ -30,6 +30,7 @@ struct pith_gptq_solver {
     float *values;  /* [rows][cols], without a grid: what becomes of the weights */
     uint32_t *step; /* the reverse; made when weights are kept beside the grid */
     struct pith_factor f;
+    bool lent; /* f is the job's */
     /* Unless the form is plain: [cols][cols], see pith_factor_drift(); and [cols][ld]: what the
      * drift asks of each weight, or (GPTAQ) the solved weights as they were before they were
      * rounded. */

@@ -90,6 +90,7 @@ const struct pith_split pith_split_two_four = {
     .summary = "two zeros in each four, chosen by gptq as it goes (SparseGPT), else as 2:4:wanda",
     .needs = PITH_NEED_SQUARES,
     .two_four = true,
+    .left = true,
     .run = run_best,
 };
 

@@ -1,5 +1,6 @@
 /* A matrix that is rounded in runs of rows, as several machines do: codes, scales and report of the
- * whole, for every rounder and each kind of grid that allows it. */
+ * whole, for every rounder and each kind of grid that allows it; with a factor of H that is made
+ * once for all runs. */
 #include "quant_test.h"
 
 enum { ROWS = 300, COLS = 256, CUTS = 4 };
@@ -55,14 +56,20 @@ static void check_cut(const struct pith_rounder *rounder, const struct problem *
     const struct pith_round_span begin = {0, unit};
     assert_ok(pith_round_some(rounder, &job, begin, &all, &some, &err), err);
     assert_true(some.damp == report.damp && some.dead_columns == report.dead_columns);
+    struct pith_factor *factor = NULL;
+    assert_ok(pith_round_factor(rounder, &job, NULL, &factor, &err), err);
+    assert_int_equal(factor != NULL, (rounder->needs & PITH_NEED_HESSIAN) != 0);
     for (int i = 1; i < CUTS; i++) {
         job = job_of(p, b, grid, order, w);
         job.lost = &lost;
+        job.factor = factor;
         const struct pith_round_span span = {cut[i], cut[i + 1] - cut[i]};
         assert_ok(pith_round_some(rounder, &job, span, &part, &some, &err), err);
+        assert_true(span.rows == 0 || some.damp == report.damp);
         take(&all, &part, cut[i], cut[i + 1]);
         pith_qmat_free(&part);
     }
+    pith_round_factor_free(factor);
     assert_true(pith_qmat_equal(&whole, &all));
     assert_memory_equal(whole.codes, all.codes, ROWS * whole.stride);
     assert_true(pith_round_mean(loss, ROWS, lost.times) == report.loss);
@@ -97,6 +104,40 @@ static void runs_of_rows_make_the_whole(void **state)
         check_cut(pith_rounder_find("gptq"), &p, m.backend, "int4:g64", (enum pith_act_order)order);
     free_machine(&m);
     free_problem(&p);
+}
+
+/* A factor of other columns' order, damping or Hessian is left alone. */
+static void another_factor_is_not_taken(void **state)
+{
+    (void)state;
+    const struct pith_rounder *gptq = pith_rounder_find("gptq");
+    struct problem p = make_problem(12, ROWS, COLS, 400), other = make_problem(13, ROWS, COLS, 400);
+    struct machine m = make_machine(1);
+    float *w = malloc((size_t)ROWS * COLS * sizeof *w);
+    struct pith_error err = {0};
+    struct pith_round_report report, again;
+    struct pith_qmat q, r;
+    struct pith_round_job job = job_of(&p, m.backend, "int4:g64", PITH_ORDER_STATIC, w);
+    assert_ok(pith_round(gptq, &job, &q, &report, &err), err);
+    for (int i = 0; i < 3; i++) {
+        struct pith_factor *factor = NULL;
+        struct pith_round_job odd = job_of(i == 2 ? &other : &p, m.backend, "int4:g64",
+                                           i == 0 ? PITH_ORDER_NONE : PITH_ORDER_STATIC, w);
+        if (i == 1) odd.options.damp = 0.1;
+        assert_ok(pith_round_factor(gptq, &odd, NULL, &factor, &err), err);
+        assert_non_null(factor);
+        job = job_of(&p, m.backend, "int4:g64", PITH_ORDER_STATIC, w);
+        job.factor = factor;
+        assert_ok(pith_round(gptq, &job, &r, &again, &err), err);
+        assert_true(pith_qmat_equal(&q, &r) && again.damp == report.damp);
+        pith_qmat_free(&r);
+        pith_round_factor_free(factor);
+    }
+    pith_qmat_free(&q);
+    free(w);
+    free_machine(&m);
+    free_problem(&p);
+    free_problem(&other);
 }
 
 static void what_couples_rows_is_not_cut(void **state)
@@ -136,6 +177,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_of_rows_make_the_whole),
+        cmocka_unit_test(another_factor_is_not_taken),
         cmocka_unit_test(what_couples_rows_is_not_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
