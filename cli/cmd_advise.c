@@ -32,6 +32,8 @@ static const struct option options[] = {
     {"calib", 0, OPTION_LIST, AT(calib), "FILE",
      "calibration text; may repeat (default: the text that ships)"},
     {"calib-tokens", 0, OPTION_COUNT, AT(o.calib_tokens), "N", "how much of it (default 32768)"},
+    {"round", 0, OPTION_TEXT, AT(o.round), "NAME",
+     "what recipes that round by GPTQ are rounded by instead: qep, qep:kron"},
     {"crlf", 0, OPTION_TEXT, AT(o.crlf), "HOW",
      "line ends CR LF of texts: keep (default, with a warning) or lf"},
     {"all", 0, OPTION_FLAG, AT(all), NULL, "show all that was ruled out, and why"},

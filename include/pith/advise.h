@@ -21,6 +21,9 @@ struct pith_advise_options {
     struct pith_list calib; /* calibration files; none: the text that ships (where it is measured
                              * on, too, its first half; the second is measured) */
     const char *crlf;       /* as for pith_quantize() */
+    /* A rounder of pith_rounders() that is GPTQ to a linear by itself ("qep", "qep:kron"), by which
+     * recipes that round so are rounded instead; NULL: by their own. */
+    const char *round;
     size_t context, users;  /* of the deployment; 0: 4096 or the model's, 1 */
     size_t candidates;      /* recipes that are tried at most, the plan's first; 0: all */
     size_t max_tokens;      /* measured of each text; default 8192 */
@@ -37,11 +40,13 @@ static inline void pith_advise_defaults(struct pith_advise_options *options)
 
 /* *report is JSON: {"model", "target", "hardware", "engine", "tokens": measured, "texts": names,
  * "rows": those of pith_plan_model() that were tried, the best first, with "quality" as measured
- * here ("kld", "kld_ci95", "harm", "expected": what the plan thought) and "near": whether its worth
- * is the first's within the intervals; "ruled_out": as there, with what failed or was not tried;
- * "why": of the first row}. Free it with pith_text_free().
+ * here ("kld", "kld_ci95", "harm", "expected": what the plan thought), "near": whether its worth
+ * is the first's within the intervals, and of those rounded otherwise "round": by what;
+ * "ruled_out": as there, with what failed or was not tried; "why": of the first row}. Free it with
+ * pith_text_free().
  *
- * PITH_ARG          a target without a GPU that needs one; "<work>.partial" is there
+ * PITH_ARG          a target without a GPU that needs one; "<work>.partial" is there; a rounder
+ *                   that is none of those
  * PITH_UNSUPPORTED  nothing of it fits or is loaded
  * Statuses of pith_plan_model(), pith_quantize() and pith_compare(); a recipe that the model
  * refuses is ruled out. */

@@ -39,16 +39,17 @@ def sensitivity_page(report: Dict[str, Any]) -> str:
 
 
 def advise(model: PathName, target: str, work: PathName = "pith.advise", *, texts: Files = (), calib: Files = (), crlf: Optional[str] = None,
-           context: Optional[int] = None, users: Optional[int] = None, candidates: Optional[int] = None, max_tokens: Optional[int] = None,
-           calib_tokens: Optional[int] = None, seed: Optional[int] = None, resume: bool = False, progress: Optional[Progress] = None,
-           using: Optional[Context] = None) -> Dict[str, Any]:
+           round: Optional[str] = None, context: Optional[int] = None, users: Optional[int] = None, candidates: Optional[int] = None,
+           max_tokens: Optional[int] = None, calib_tokens: Optional[int] = None, seed: Optional[int] = None, resume: bool = False,
+           progress: Optional[Progress] = None, using: Optional[Context] = None) -> Dict[str, Any]:
     """What `pith advise --json` prints: the plan's first recipes for a target ("vllm:gpu=l4"), made, measured and ranked.
 
     work: "<work>.partial" holds what is tried and is removed; after a call that was stopped it stays, and `resume` goes on there.
     candidates: recipes that are tried, 0 for all that the engine loads.
+    round: what recipes that round by GPTQ are rounded by instead ("qep", "qep:kron").
     """
     o = options(_abi.pith_advise_options, lib.pith_advise_defaults_sized,
-                dict(model=path_of(model), target=target, work=work, texts=texts, calib=calib, crlf=crlf, context=context, users=users,
+                dict(model=path_of(model), target=target, work=work, texts=texts, calib=calib, crlf=crlf, round=round, context=context, users=users,
                      candidates=candidates, max_tokens=max_tokens, calib_tokens=calib_tokens, seed=seed, resume=resume))
     with given(using) as c:
         report: Dict[str, Any] = c.run(lib.pith_advise, ctypes.byref(o), progress=progress, report=Text())

@@ -72,6 +72,29 @@ static enum pith_status make_plan(struct advice *a, struct pith_error *err)
 
 /* --- what is tried --------------------------------------------------------------------------- */
 
+static bool is_gptq(const struct pith_rounder *r)
+{
+    return strcmp(r->alone ? r->alone : r->name, "gptq") == 0;
+}
+
+/* What a recipe of the plan is rounded by instead of its own, or NULL. */
+static const char *round_of(const struct advice *a, const char *recipe)
+{
+    struct pith_recipe r;
+    const char *round = a->options->round;
+    if (!round || pith_recipe_load(recipe, &r, NULL) != PITH_OK) return NULL;
+    return is_gptq(r.round) && strcmp(r.round->name, round) != 0 ? round : NULL;
+}
+
+static enum pith_status check_round(const struct pith_advise_options *o, struct pith_error *err)
+{
+    const struct pith_rounder *r = o->round ? pith_rounder_find(o->round) : NULL;
+    if (!o->round || (r && is_gptq(r))) return PITH_OK;
+    return pith_fail(err, PITH_ARG,
+                     "--round %s: stands for GPTQ where a recipe rounds so; gptq, qep, qep:kron do",
+                     o->round);
+}
+
 static const char *text_of(const json_t *row, const char *key)
 {
     const char *text = json_string_value(json_object_get(row, key));
@@ -104,6 +127,20 @@ static enum pith_status rule_out(struct advice *a, const json_t *row, const char
                                                                    : pith_fail_nomem(err, "advice");
 }
 
+/* What a row that is rounded otherwise says of it. */
+static enum pith_status tell_round(const struct advice *a, json_t *row, struct pith_error *err)
+{
+    json_t *commands = json_object_get(row, "commands");
+    const char *round = round_of(a, text_of(row, "recipe"));
+    struct pith_str line = {0};
+    if (!round) return PITH_OK;
+    pith_str_printf(&line, "%s --round %s", text_of(commands, "quantize"), round);
+    pith_json_set(&commands, "quantize", json_string(pith_str_text(&line)));
+    pith_json_set(&row, "round", json_string(round));
+    pith_str_free(&line);
+    return commands && row ? PITH_OK : pith_fail_nomem(err, "advice");
+}
+
 /* The weights as they are, and the first recipes of the plan; each with the caches that it has. */
 static enum pith_status choose(struct advice *a, struct pith_error *err)
 {
@@ -115,6 +152,7 @@ static enum pith_status choose(struct advice *a, struct pith_error *err)
         struct advice_try *t = &a->tried[a->count];
         t->row = json_array_get(rows, i);
         t->maker = maker_of(a, a->count);
+        PITH_TRY(tell_round(a, t->row, err));
         const bool first = t->maker == a->count && !is_plain(row);
         if (first && a->options->candidates && recipes == a->options->candidates) {
             PITH_TRY(rule_out(a, row, "not tried: others come first in the plan", err));
@@ -138,10 +176,10 @@ static json_t *call_of(const struct advice *a)
     json_t *calib = json_array();
     for (size_t i = 0; i < o->calib.count; i++)
         pith_json_add(&calib, pith_json_name(o->calib.item[i]));
-    return json_pack("{s:o, s:s, s:o, s:I, s:I, s:b, s:s}", "model", pith_json_name(o->model),
+    return json_pack("{s:o, s:s, s:o, s:I, s:I, s:b, s:s, s:s?}", "model", pith_json_name(o->model),
                      "target", o->target, "calib", calib, "calib_tokens",
                      (json_int_t)o->calib_tokens, "seed", (json_int_t)o->seed, "halves", a->halves,
-                     "crlf", o->crlf ? o->crlf : "keep");
+                     "crlf", o->crlf ? o->crlf : "keep", "round", o->round);
 }
 
 static enum pith_status open_folder(struct advice *a, struct pith_error *err)
@@ -211,6 +249,7 @@ static enum pith_status quantize(struct advice *a, struct advice_try *t, struct 
     q.model = o->model;
     q.out = t->path;
     q.recipe = text_of(t->row, "recipe");
+    q.round = round_of(a, q.recipe);
     if (*container) q.container = container;
     q.calib = a->calib;
     q.crlf = o->crlf;
@@ -352,6 +391,7 @@ static enum pith_status remove_folder(const struct advice *a, struct pith_error 
 
 static enum pith_status advise(struct advice *a, char **report, struct pith_error *err)
 {
+    PITH_TRY(check_round(a->options, err));
     PITH_TRY(read_target(a, err));
     PITH_TRY(make_plan(a, err));
     PITH_TRY(choose(a, err));

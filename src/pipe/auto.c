@@ -164,6 +164,14 @@ enum pith_status pith_auto_check(const struct pith_quantize_options *o, struct p
     return pith_auto_takes_caches(&w) ? check_caches(o, err) : PITH_OK;
 }
 
+/* What a linear is rounded by when it is tried by itself: where one is asked for that looks at the
+ * whole model, what that is to a linear alone. */
+static const char *trying_rounder(const struct pith_quantize_options *o)
+{
+    const struct pith_rounder *asked = o->round ? pith_rounder_find(o->round) : NULL;
+    return asked && asked->alone ? asked->alone : o->round;
+}
+
 /* One transform's recipe, in a file of that name in `folder`. */
 struct trial {
     const struct pith_quantize_options *asked;
@@ -201,6 +209,7 @@ static enum pith_status try_one(struct pith_backend *be, const struct trial *t,
     PITH_TRY(pith_tries_parse(&t->asked->tries, &candidates, err));
     if (t->like) mine.recipe = t->like;
     mine.transform = t->transform;
+    mine.round = trying_rounder(t->asked);
     mine.resume = mine.rehearse = false;
     if (mine.calib_tokens > TOKENS) mine.calib_tokens = TOKENS;
     if (mine.seq_len > WINDOW) mine.seq_len = WINDOW;
@@ -245,12 +254,14 @@ static enum pith_status weigh(const struct trial *t, json_t **best, json_t **tri
     return PITH_OK;
 }
 
-/* Sensitivities are of one linear at a time, rounded by GPTQ. Making up for what the inputs have
- * drifted by, too, gains a tenth to a sixth whatever the grids are (docs/techniques.md). */
+/* The one that is named; else, sensitivities being of one linear at a time, rounded by GPTQ, the
+ * one that makes up for what the inputs have drifted by, too: it gains a tenth to a sixth whatever
+ * the grids are (docs/techniques.md). */
 static const char *last_rounder(const struct pith_quantize_options *o, const json_t *recipe)
 {
-    const char *sensed = json_string_value(json_object_get(recipe, "round"));
-    return !o->round && sensed && strcmp(sensed, "gptq") == 0 ? "qep" : sensed;
+    const char *tried = json_string_value(json_object_get(recipe, "round"));
+    if (o->round) return o->round;
+    return tried && strcmp(tried, "gptq") == 0 ? "qep" : tried;
 }
 
 static enum pith_status keep(const struct pith_quantize_options *o, const char *path, json_t *best,

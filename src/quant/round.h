@@ -122,6 +122,9 @@ struct pith_rounder {
     const char *name; /* "gptq" */
     const char *summary;
     unsigned needs;
+    /* The rounder that it is to one linear by itself, for those who try linears one by one; NULL:
+     * it is that itself. */
+    const char *alone;
     /* Makes q from w; the caller frees q. Same bytes for any thread count. PITH_NUMERIC when a
      * weight or H is not finite, a scale overflows scale_dtype, no input was ever non-zero, or H
      * stays singular after all damping retries (ten times the fraction each, at most 1): never a

@@ -59,7 +59,19 @@ cp "$work/stdout" again.json
 check "with the same result" cmp again.json vllm:gpu=l4.json
 check "nothing of that stays either" test ! -e pith.advise.partial
 
+# --- recipes that round by GPTQ, rounded by another
+check "rounded otherwise" "$pith" advise "$probe" --for llama.cpp:gpu=rtx4090 --context 512 --users 8 --candidates 2 --max-tokens 512 \
+    --calib-tokens 1024 --round qep:kron --json --quiet
+cp "$work/stdout" round.json
+check "so its row and its command say" python3 -c "import json
+rows = {r['recipe']: (r.get('round'), r['commands'].get('quantize', '')) for r in json.load(open('round.json'))['rows']}
+round, line = rows['q5_k_m']
+assert round == 'qep:kron' and line.endswith(' --round qep:kron'), rows
+assert rows['q8_0'][0] is None and '--round' not in rows['q8_0'][1], rows"
+
 # --- refused
+refuse "a rounding that is no kind of GPTQ" 1 'stands for GPTQ' "$pith" advise "$probe" --for vllm:gpu=l4 --round learned
+refuse "a rounding that is none" 1 'stands for GPTQ' "$pith" advise "$probe" --for vllm:gpu=l4 --round best
 refuse "no target" 2 'ENGINE:gpu=NAME' "$pith" advise "$probe"
 refuse "an engine without its GPU" 2 'on which GPU' "$pith" advise "$probe" --for vllm
 refuse "a GPU that is none" 2 'did you mean' "$pith" advise "$probe" --for vllm:gpu=h10

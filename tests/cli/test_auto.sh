@@ -185,6 +185,17 @@ check "that is foretold to lose less, and does" python3 look.py transformed o/re
 check "or the one that is named" "$pith" quantize outliers -o o1 -r auto --budget 4.4 --try int4:g128:asym,int5:g128:asym $few --transform none --round gptq --quiet
 check "and none else" grep -q '"transform": "none"' o1/recipe.json
 check "by the rounder that is named" grep -q '"round": "gptq"' o1/recipe.json
+python3 "$root/tests/cli/mini.py" mini layers=3 hidden=64 ffn=128
+for round in qep:kron gptq:guided; do
+    check "linears tried alone, then rounded by $round" "$pith" quantize mini -o k-$round -r auto --budget 4.2 --transform none \
+        --try int3:g32:asym,int4:g32:asym,int8:g32 --calib-tokens 512 --seq-len 64 --round $round --quiet
+    check "$round: so it says" python3 -c "import json; j = json.load(open('k-$round/recipe.json'))
+assert (j['round'], j['predicted']['round']) == ('$round', 'gptq'), j
+assert json.load(open('k-$round/pith.json'))['recipe']['round'] == '$round'"
+    check "$round: verifies" "$pith" verify k-$round --against mini
+done
+check "the recipe rounds so again" "$pith" quantize mini -o k2 -r k-qep:kron/recipe.json --calib-tokens 512 --seq-len 64 --quiet
+same_model "to the same bytes" k-qep:kron k2
 mixture="$root/models/probe-moe"
 check "a mixture's recipe" "$pith" quantize "$mixture" -o m -r auto --budget 4.2 --try $three $few --transform none --quiet
 "$pith" sensitivity "$mixture" --try $three $few --container compressed-tensors --acts none --kv none --json --quiet >routes.json

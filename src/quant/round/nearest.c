@@ -148,6 +148,7 @@ const struct pith_rounder pith_rounder_weighted_guided = {
     .name = "weighted:guided",
     .summary = "the same, by what the model's loss feels of an error in that column",
     .needs = PITH_NEED_SQUARES | PITH_NEED_GUIDED,
+    .alone = "weighted",
     .run = run,
     .scratch = scratch,
 };

@@ -173,9 +173,26 @@ static void what_couples_rows_is_not_cut(void **state)
     assert_int_equal(pith_round_cut(pith_rounder_find("gptq"), &job, pith_split_find("none")), 0);
 }
 
+/* What a rounder is to one linear asks for nothing of the rest of the model. */
+static void alone_they_look_at_one_linear(void **state)
+{
+    (void)state;
+    const unsigned whole = PITH_NEED_DRIFT | PITH_NEED_GUIDED | PITH_NEED_OUTPUTS;
+    size_t count;
+    const struct pith_rounder *const *all = pith_rounders(&count);
+    for (size_t i = 0; i < count; i++) {
+        const struct pith_rounder *r = all[i]->alone ? pith_rounder_find(all[i]->alone) : all[i];
+        assert_non_null(r);
+        assert_null(r->alone);
+        assert_false(r->needs & whole);
+        assert_true((all[i]->needs & whole) == 0 || r != all[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(alone_they_look_at_one_linear),
         cmocka_unit_test(runs_of_rows_make_the_whole),
         cmocka_unit_test(another_factor_is_not_taken),
         cmocka_unit_test(what_couples_rows_is_not_cut),
