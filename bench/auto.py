@@ -2,11 +2,12 @@
 """-r auto against uniform recipes of the same bits, and its predictions against what is measured.
 
     bench/auto.py MODEL [--budgets 3,3.5,4,4.5,5,6] [--container compressed-tensors|gguf] [--text FILE]... [--random 30]
-                  [--llama LLAMA_QUANTIZE LLAMA_IMATRIX F16_GGUF] [--tokens 16384] [--measure TOKENS] [--for ENGINE]... [--work FOLDER]
+                  [--llama LLAMA_QUANTIZE LLAMA_IMATRIX F16_GGUF] [--types Q3_K_M,Q4_K_M,Q5_K_M] [--tries GRID,...] [--tokens 16384] [--measure TOKENS] [--for ENGINE]... [--work FOLDER]
 
 text      what KL is measured on (default MODEL/eval.txt), not what is calibrated on
 random    so many assignments drawn at random, predicted and measured: rank correlation (Spearman), ratios
-llama     also Q3_K_M, Q4_K_M and Q5_K_M by llama-quantize with an importance matrix, and auto at their bits
+llama     also Q3_K_M, Q4_K_M and Q5_K_M (types) by llama-quantize with an importance matrix, and auto at their bits
+tries     what auto chooses from (default: its own)
 tokens    of calibration, and of each text (measure: of these another number)
 for       a row each: what auto is told that it is for ("none": nothing); pith and transformers let each linear have its own grid
 
@@ -164,7 +165,7 @@ def beside_llama(bench, args):
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "check": True}
     subprocess.run([imatrix, "-m", f16, "-f", text, "-o", matrix, "-c", "512", "--chunks", str(args.tokens // 512)], **quiet)
     print("| type | llama-quantize: bits, bytes | KL x1000 | auto: bits, bytes | KL x1000 | ratio |\n|---|---:|---:|---:|---:|---:|")
-    for kind in ("Q3_K_M", "Q4_K_M", "Q5_K_M"):
+    for kind in args.types.split(","):
         path = os.path.join(bench.work, kind + ".gguf")
         subprocess.run([quantize, "--imatrix", matrix, f16, path, kind], **quiet)
         bits, kl = bench.measure(path)
@@ -183,6 +184,7 @@ def main():
     p.add_argument("--text", action="append")
     p.add_argument("--random", default=0, type=int)
     p.add_argument("--llama", nargs=3, metavar=("LLAMA_QUANTIZE", "LLAMA_IMATRIX", "F16_GGUF"))
+    p.add_argument("--types", default="Q3_K_M,Q4_K_M,Q5_K_M")
     p.add_argument("--tokens", default=16384, type=int)
     p.add_argument("--measure", type=int)
     p.add_argument("--tries", default="")
