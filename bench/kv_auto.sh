@@ -1,6 +1,7 @@
 #!/bin/sh
 # What --kv auto is worth: its KL at 3, 4 and 5 bits a number beside the uniform choices of at most as many bits that its record expects the least
-# of (three each, K and V of their own among them), on texts that it was not measured on.
+# of (three each by the mean and by the capped mean, K and V of their own among them), on texts that it was not measured on; before them, what it
+# expected and measured on the calibration text. A record that MODEL has is used.
 #
 #     bench/kv_auto.sh [MODEL] [CONTEXT] [TOKENS] [TEXT...]     (models/probe 512 8192 models/probe/eval.txt)
 set -eu
@@ -18,18 +19,22 @@ autos="--kv auto:3 --kv auto:4 --kv auto:5"
 uniform=$(python3 - "$work/model/pith.kv.json" <<'PY'
 import json, sys
 record = json.load(open(sys.argv[1]))
-cost, loss = {}, {}
+cost, loss = {}, {"kld": {}, "kld_capped": {}}
 for r in record["rows"]:
     key = r["part"][-1], r["grid"], r["recent"]
     cost[key] = cost.get(key, 0) + r["bytes"]
-    loss[key] = loss.get(key, 0) + r["kld"]
-pairs = sorted((loss[a] + loss[b], 8 * (cost[a] + cost[b]) / record["numbers"], a, b) for a in cost for b in cost
-               if a[0] == "k" and b[0] == "v" and a[2] == b[2])
+    for kind in loss: loss[kind][key] = loss[kind].get(key, 0) + r[kind]
+def pairs(loss):
+    return sorted((loss[a] + loss[b], 8 * (cost[a] + cost[b]) / record["numbers"], a, b) for a in cost for b in cost
+                  if a[0] == "k" and b[0] == "v" and a[2] == b[2])
+for a in record["assignments"]:
+    if a.get("measured"): print("| calibration | `auto:%g` | expected alone %.5f | measured whole %.5f | %d measured: chosen %.5f | best uniform %.5f |" % (
+          a["budget"], a["kld_sum"], a["kld_capped_first"], a["measured"], a["kld_capped"], a.get("kld_capped_uniform", float("nan"))), file=sys.stderr)
 def name(a, b):
     turned = "".join(",rotate=" + side for side, grid, _ in (a, b) if grid.endswith(",rotate"))
     near = ",recent=32" if a[2] and not a[1].startswith("kivi") else ""
     return "k=%s,v=%s" % (a[1].removesuffix(",rotate"), b[1].removesuffix(",rotate")) + turned + near
-chosen = [name(a, b) for bits in (3, 4, 5) for _, _, a, b in [p for p in pairs if p[1] <= bits][:3]]
+chosen = [name(a, b) for kind in loss for bits in (3, 4, 5) for _, _, a, b in [p for p in pairs(loss[kind]) if p[1] <= bits][:3]]
 print(" ".join("--kv " + p for p in dict.fromkeys(chosen)))
 PY
 )

@@ -114,6 +114,8 @@ struct pith_text_result {
     bool has_baseline;
     double baseline_nll;
     double kld_mean, kld_median, kld_p99, kld_max; /* KL(baseline || model), nats */
+    double kld_capped; /* the mean when what is above kld_p99 counts as that: without the noise of
+                          the few positions that make much of the mean */
     struct pith_interval kld_p99_ci95;             /* NaN for a text too short */
     double top1_agreement;                         /* fraction of positions */
     struct pith_interval top1_ci95;                /* NaN for a text too short */

@@ -328,6 +328,9 @@ static enum pith_status summarize_kld(struct run *r, struct pith_text_result *ou
     out->kld_median = pith_quantile(sorted, r->tokens, 0.5);
     out->kld_p99 = pith_quantile(sorted, r->tokens, rare);
     out->kld_max = (double)sorted[r->tokens - 1];
+    sum = 0;
+    for (size_t i = 0; i < r->tokens; i++) sum += fmin((double)r->kld[i], out->kld_p99);
+    out->kld_capped = sum / (double)r->tokens;
     const enum pith_status s =
         pith_stretches_quantile(&r->stretches, r->kld, sorted, rare, &out->kld_p99_ci95, err);
     pith_free(sorted);

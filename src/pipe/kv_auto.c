@@ -7,7 +7,7 @@
 #include "calib/corpus.h"
 #include "eval/eval.h"
 #include "pipe/kv_levels.h"
-#include "plan/assign.h"
+#include "plan/refine.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -27,6 +27,10 @@ enum { CANDIDATES = sizeof candidates / sizeof candidates[0] };
  * Bits are counted at the length of these windows. */
 enum { TOKENS = 2048, WINDOW = 2048, FILE_LIMIT = 16 << 20 };
 
+/* How assignments are measured whole: on how many tokens, how many at most by layer, and how many
+ * uniform choices are among them. */
+enum { WHOLE_TOKENS = 4096, WHOLE_A_LAYER = 10, UNIFORM = 6 };
+
 /* The keys, the values, or (of latents) both of a layer. */
 enum side { KEYS, VALUES, BOTH };
 static const char *const side_names[] = {"k", "v", "kv"};
@@ -34,8 +38,8 @@ static const char *const side_names[] = {"k", "v", "kv"};
 /* What was measured of a part. */
 struct row {
     size_t candidate;
-    bool near; /* queries see their own page in floats */
-    double loss;
+    bool near;         /* queries see their own page in floats */
+    double loss, mean; /* KL without the noise of few positions (kld_capped), and with it */
 };
 struct part {
     uint32_t layer;
@@ -182,41 +186,72 @@ static enum pith_status measure_one(struct plan *p, struct pith_text_job *text, 
     set_row(p, &p->layer[part->layer], part->side, &part->row[i]);
     text->kv = (struct pith_kv_format){.layer = p->layer};
     PITH_TRY(pith_eval_text(text, &r, err));
-    part->row[i].loss = r.kld_mean;
+    part->row[i].loss = r.kld_capped;
+    part->row[i].mean = r.kld_mean;
     return PITH_OK;
 }
 
-static enum pith_status measure_parts(struct plan *p, const struct pith_calib_set *set,
-                                      struct pith_error *err)
+/* What caches are measured by: the text, and what the model makes of it in float32. */
+struct judge {
+    struct pith_calib_set set;
+    struct pith_kept_text kept;
+    struct pith_text_job text;
+    enum pith_mode mode; /* the backend's, before */
+};
+
+static void close_judge(struct plan *p, struct judge *j)
+{
+    (void)pith_backend_set_mode(p->job->backend, j->mode, NULL);
+    pith_kept_text_free(&j->kept);
+    pith_calib_free(&j->set);
+}
+
+/* Levels where candidates need them. */
+static enum pith_status need_levels(const struct plan *p, struct pith_error *err)
 {
     const struct pith_kv_levels_job levels = {.backend = p->job->backend,
                                               .model = p->job->model,
                                               .tokenizer = p->job->tokenizer,
                                               .progress = p->job->progress};
-    struct pith_kept_text kept = {.most = (size_t)256 << 20};
+    for (size_t c = 0; c < CANDIDATES && p->levels; c++)
+        if (p->name[c] && pith_kv_needs_levels(&p->format[c], 1))
+            return pith_kv_levels_need(&levels, err);
+    return PITH_OK;
+}
+
+static enum pith_status open_judge(struct plan *p, size_t tokens, struct judge *j,
+                                   struct pith_error *err)
+{
+    const struct pith_calib_options o = {.tokens = tokens, .seq_len = p->context};
     struct pith_text_result ignored;
-    struct pith_text_job text = {.backend = p->job->backend,
-                                 .model = p->job->model,
-                                 .kv = pith_kv_floats(PITH_F32),
-                                 .ids = set->ids,
-                                 .count = set->windows * set->length,
-                                 .bos = -1,
-                                 .convention = PITH_CONVENTION_GPTQ,
-                                 .context = set->length,
-                                 .kept = &kept};
+    *j = (struct judge){.kept.most = (size_t)256 << 20, .mode = pith_backend_mode(p->job->backend)};
+    PITH_TRY(pith_calib_load(&o, p->job->tokenizer, &j->set, err));
+    j->text = (struct pith_text_job){.backend = p->job->backend,
+                                     .model = p->job->model,
+                                     .kv = pith_kv_floats(PITH_F32),
+                                     .ids = j->set.ids,
+                                     .count = j->set.windows * j->set.length,
+                                     .bos = -1,
+                                     .convention = PITH_CONVENTION_GPTQ,
+                                     .context = j->set.length,
+                                     .kept = &j->kept};
+    enum pith_status s = pith_backend_set_mode(p->job->backend, PITH_MODE_EXACT, err);
+    if (s == PITH_OK) s = need_levels(p, err);
+    if (s == PITH_OK) s = pith_eval_text(&j->text, &ignored, err);
+    j->text.baseline = p->job->model;
+    if (s != PITH_OK) close_judge(p, j);
+    return s;
+}
+
+static enum pith_status measure_parts(struct plan *p, struct judge *j, struct pith_error *err)
+{
     enum pith_status s = PITH_OK;
-    for (size_t c = 0; c < CANDIDATES && s == PITH_OK; c++)
-        if (p->name[c] && p->levels && pith_kv_needs_levels(&p->format[c], 1))
-            s = pith_kv_levels_need(&levels, err);
-    if (s == PITH_OK) s = pith_eval_text(&text, &ignored, err);
-    text.baseline = p->job->model;
     for (size_t i = 0; i < p->parts && s == PITH_OK; i++) {
         s = pith_progress_step(p->job->progress, "measuring the KV cache by layer", (double)i,
                                (double)p->parts, err);
         for (size_t k = 0; k < p->part[i].rows && s == PITH_OK; k++)
-            s = measure_one(p, &text, &p->part[i], k, err);
+            s = measure_one(p, &j->text, &p->part[i], k, err);
     }
-    pith_kept_text_free(&kept);
     return s;
 }
 
@@ -238,35 +273,33 @@ static json_t *row_of(const struct plan *p, const struct part *part, size_t i)
     char module[256];
     pith_plan_name(&p->job->model->plans, part->layer, side_names[part->side], module,
                    sizeof module);
-    return json_pack("{s:s, s:s, s:i, s:I, s:f}", "part", module, "grid", p->name[row->candidate],
-                     "recent", row->near ? 32 : 0, "bytes", (json_int_t)bytes_of_row(p, part, row),
-                     "kld", row->loss);
+    return json_pack("{s:s, s:s, s:i, s:I, s:f, s:f}", "part", module, "grid",
+                     p->name[row->candidate], "recent", row->near ? 32 : 0, "bytes",
+                     (json_int_t)bytes_of_row(p, part, row), "kld", row->mean, "kld_capped",
+                     row->loss);
 }
 
 static enum pith_status measure(struct plan *p, struct pith_error *err)
 {
-    const struct pith_calib_options o = {.tokens = TOKENS, .seq_len = p->context};
-    struct pith_calib_set set;
+    struct judge j;
     if (!p->job->tokenizer)
         return pith_fail(err, PITH_ARG,
                          "%s is not there, or is of other weights: pith eval --kv auto:%g makes it",
                          p->path, p->job->bits);
-    PITH_TRY(pith_calib_load(&o, p->job->tokenizer, &set, err));
-    const enum pith_mode mode = pith_backend_mode(p->job->backend);
-    enum pith_status s = pith_backend_set_mode(p->job->backend, PITH_MODE_EXACT, err);
-    if (s == PITH_OK) s = measure_parts(p, &set, err);
-    (void)pith_backend_set_mode(p->job->backend, mode, NULL);
+    PITH_TRY(open_judge(p, TOKENS, &j, err));
+    enum pith_status s = measure_parts(p, &j, err);
     json_t *rows = json_array();
     for (size_t i = 0; i < p->parts && s == PITH_OK; i++)
         for (size_t k = 0; k < p->part[i].rows; k++)
             pith_json_add(&rows, row_of(p, &p->part[i], k));
     json_decref(p->file);
     p->file = json_pack("{s:i, s:s, s:s, s:I, s:I, s:I, s:b, s:o, s:[]}", "kv_auto", 1,
-                        "checkpoint", p->identity, "text_sha256", set.sha256, "tokens",
-                        (json_int_t)(set.windows * set.length), "context", (json_int_t)set.length,
-                        "numbers", (json_int_t)(p->numbers * (double)p->context), "levels",
-                        p->levels, "rows", rows, "assignments");
-    pith_calib_free(&set);
+                        "checkpoint", p->identity, "text_sha256", j.set.sha256, "tokens",
+                        (json_int_t)(j.set.windows * j.set.length), "context",
+                        (json_int_t)j.set.length, "numbers",
+                        (json_int_t)(p->numbers * (double)p->context), "levels", p->levels, "rows",
+                        rows, "assignments");
+    close_judge(p, &j);
     if (s == PITH_OK && !p->file) s = pith_fail_nomem(err, p->path);
     return s;
 }
@@ -288,18 +321,21 @@ static bool take_rows(struct plan *p)
     size_t at = 0;
     for (size_t i = 0; i < p->parts; i++)
         for (size_t k = 0; k < p->part[i].rows; k++) {
-            const json_t *row = json_array_get(rows, at++), *kld = json_object_get(row, "kld");
+            const json_t *row = json_array_get(rows, at++), *kld = json_object_get(row, "kld"),
+                         *capped = json_object_get(row, "kld_capped");
             const char *grid = json_string_value(json_object_get(row, "grid"));
             json_t *want = row_of(p, &p->part[i], k);
             const bool same =
-                want && grid && json_is_number(kld) &&
+                want && grid && json_is_number(kld) && json_is_number(capped) &&
                 json_equal(json_object_get(row, "part"), json_object_get(want, "part")) &&
                 json_equal(json_object_get(row, "grid"), json_object_get(want, "grid")) &&
                 json_equal(json_object_get(row, "recent"), json_object_get(want, "recent")) &&
                 json_equal(json_object_get(row, "bytes"), json_object_get(want, "bytes"));
             json_decref(want);
-            if (!same || !(json_number_value(kld) >= 0)) return false;
-            p->part[i].row[k].loss = json_number_value(kld);
+            if (!same || !(json_number_value(kld) >= 0 && json_number_value(capped) >= 0))
+                return false;
+            p->part[i].row[k].mean = json_number_value(kld);
+            p->part[i].row[k].loss = json_number_value(capped);
         }
     return at > 0 && json_array_size(rows) == at &&
            json_is_array(json_object_get(p->file, "assignments"));
@@ -345,11 +381,20 @@ static enum pith_status take_layers(struct plan *p, bool *found, struct pith_err
     return PITH_OK;
 }
 
+/* What an assignment loses: what its rows add up to, and where it was measured whole that too. */
+struct losses {
+    double sum;
+    const struct pith_refined *whole; /* NULL: it was not */
+    size_t tokens;                    /* on which it was */
+};
+
 /* Adds p->layer to the assignments of p->file, as the one for that budget. */
-static enum pith_status note(struct plan *p, double budget, double loss, struct pith_error *err)
+static enum pith_status note(struct plan *p, double budget, const struct losses *losses,
+                             struct pith_error *err)
 {
     const struct pith_plans *plans = &p->job->model->plans;
     const struct pith_kv_format f = {.layer = p->layer};
+    const struct pith_refined *whole = losses->whole;
     json_t *layers = json_array();
     for (uint32_t i = 0; i < plans->layers; i++) {
         char name[PITH_KV_TEXT];
@@ -357,17 +402,25 @@ static enum pith_status note(struct plan *p, double budget, double loss, struct 
         const bool kept = pith_kv_position_bytes(&p->layer[i], &pith_plan(plans, i)->state) > 0;
         pith_json_add(&layers, kept ? json_string(name) : json_null());
     }
+    json_t *one = json_pack("{s:f, s:f, s:f, s:o}", "budget", budget, "bits",
+                            pith_kv_bits(plans, &f, p->context), "kld_sum", losses->sum, "layers",
+                            layers);
     json_t *list = json_object_get(p->file, "assignments");
-    if (json_array_append_new(list, json_pack("{s:f, s:f, s:f, s:o}", "budget", budget, "bits",
-                                              pith_kv_bits(plans, &f, p->context), "kld_sum", loss,
-                                              "layers", layers)) != 0)
-        return pith_fail_nomem(err, "the KV cache's record");
-    return PITH_OK;
+    bool failed = json_array_append_new(list, one) != 0;
+    if (!failed && whole)
+        failed =
+            json_object_update_new(one, json_pack("{s:f, s:f, s:I, s:I}", "kld_capped", whole->loss,
+                                                  "kld_capped_first", whole->first, "measured",
+                                                  (json_int_t)whole->measured, "tokens",
+                                                  (json_int_t)losses->tokens)) != 0;
+    if (!failed && whole && isfinite(whole->start))
+        failed = json_object_set_new(one, "kld_capped_uniform", json_real(whole->start)) != 0;
+    return failed ? pith_fail_nomem(err, "the KV cache's record") : PITH_OK;
 }
 
-static enum pith_status keep(struct plan *p, double loss, struct pith_error *err)
+static enum pith_status keep(struct plan *p, const struct losses *losses, struct pith_error *err)
 {
-    PITH_TRY(note(p, p->job->bits, loss, err));
+    PITH_TRY(note(p, p->job->bits, losses, err));
     return pith_json_save(p->path, p->file, err);
 }
 
@@ -394,13 +447,12 @@ static struct choice choice_of(const struct plan *p, const struct part *part, co
         .loss = k->loss + (v ? v->loss : 0)};
 }
 
-/* What a layer can be, smallest first, without what is larger and loses as much; how many. Of the
- * same bytes and loss the first rows. */
+/* What a layer can be, smallest first; how many. Of the same bytes and loss the first rows. */
 static size_t list_choices(const struct plan *p, const struct part *part, struct choice *out)
 {
     const struct part *values = part->side == KEYS ? part + 1 : NULL;
     struct pith_kv_format f;
-    size_t n = 0, kept = 0;
+    size_t n = 0;
     for (size_t i = 0; i < part->rows; i++)
         for (size_t k = 0; k < (values ? values->rows : 1); k++) {
             const struct row *v = values ? &values->row[k] : NULL;
@@ -408,82 +460,206 @@ static size_t list_choices(const struct plan *p, const struct part *part, struct
                 out[n++] = choice_of(p, part, &part->row[i], v, &f);
         }
     qsort(out, n, sizeof *out, by_bytes);
-    for (size_t i = 0; i < n; i++)
-        if (kept == 0 || out[i].loss < out[kept - 1].loss) out[kept++] = out[i];
+    return n;
+}
+
+/* Those without what is larger and loses as much. */
+static size_t drop_worse(struct choice *c, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (kept == 0 || c[i].loss < c[kept - 1].loss) c[kept++] = c[i];
     return kept;
 }
 
-/* A layer's choices, as an assignment takes them. */
+/* A layer's choices, as an assignment takes them, and all that are to be assigned. */
 struct layer_choices {
     const struct part *part;
     struct choice *choice;
     struct pith_assign_option *option;
+    size_t count;
+};
+struct problem {
+    struct layer_choices *layer;
+    struct pith_assign_part *part;
+    struct pith_assign a;
+    size_t *chosen;
 };
 
-static enum pith_status fill_choices(const struct plan *p, struct layer_choices *l, size_t *count,
+static enum pith_status fill_choices(const struct plan *p, struct layer_choices *l,
                                      struct pith_error *err)
 {
-    struct choice *all = pith_alloc(CHOICES, sizeof *all);
-    if (!all) return pith_fail_nomem(err, "an assignment");
-    *count = list_choices(p, l->part, all);
-    l->choice = pith_alloc(*count, sizeof *l->choice);
-    l->option = pith_alloc(*count, sizeof *l->option);
-    const bool done = l->choice && l->option;
-    for (size_t i = 0; i < *count && done; i++) {
-        l->choice[i] = all[i];
-        l->option[i] = (struct pith_assign_option){all[i].bytes, all[i].loss};
-    }
-    pith_free(all);
-    return done ? PITH_OK : pith_fail_nomem(err, "an assignment");
+    l->choice = pith_alloc(CHOICES, sizeof *l->choice);
+    if (!l->choice) return pith_fail_nomem(err, "an assignment");
+    l->count = list_choices(p, l->part, l->choice);
+    l->option = pith_alloc(l->count, sizeof *l->option);
+    if (!l->option) return pith_fail_nomem(err, "an assignment");
+    for (size_t i = 0; i < l->count; i++)
+        l->option[i] = (struct pith_assign_option){l->choice[i].bytes, l->choice[i].loss};
+    return PITH_OK;
 }
 
-/* What is best of these layers within the budget, into p->layer. */
-static enum pith_status assign(struct plan *p, const struct layer_choices *l,
-                               const struct pith_assign *a, double *loss, struct pith_error *err)
+static void close_problem(struct problem *q)
 {
+    for (size_t i = 0; q->layer && i < q->a.parts; i++) {
+        pith_free(q->layer[i].choice);
+        pith_free(q->layer[i].option);
+    }
+    pith_free(q->layer);
+    pith_free(q->part);
+    pith_free(q->chosen);
+}
+
+static enum pith_status open_problem(const struct plan *p, struct problem *q,
+                                     struct pith_error *err)
+{
+    *q = (struct problem){.layer = pith_zalloc(p->parts, sizeof *q->layer),
+                          .part = pith_zalloc(p->parts, sizeof *q->part),
+                          .chosen = pith_zalloc(p->parts, sizeof *q->chosen)};
+    q->a = (struct pith_assign){
+        .part = q->part, .budget = (uint64_t)(p->job->bits / 8 * p->numbers * (double)p->context)};
+    enum pith_status s = q->layer && q->part && q->chosen ? PITH_OK
+                                                          : pith_fail_nomem(err, "an assignment");
+    for (size_t i = 0; i < p->parts && s == PITH_OK; i++) {
+        if (p->part[i].side == VALUES) continue;
+        struct layer_choices *l = &q->layer[q->a.parts];
+        l->part = &p->part[i];
+        s = fill_choices(p, l, err);
+        q->part[q->a.parts++] = (struct pith_assign_part){l->option, l->count};
+    }
+    if (s != PITH_OK) close_problem(q);
+    return s;
+}
+
+/* Into p->layer. */
+static void set_layers(struct plan *p, const struct problem *q, const size_t *chosen)
+{
+    for (uint32_t i = 0; i < p->job->model->plans.layers; i++)
+        p->layer[i] = pith_kv_floats(PITH_F32);
+    for (size_t i = 0; i < q->a.parts; i++) {
+        const struct choice *c = &q->layer[i].choice[chosen[i]];
+        (void)choice_of(p, q->layer[i].part, c->k, c->v, &p->layer[q->layer[i].part->layer]);
+    }
+}
+
+/* --- whole assignments ------------------------------------------------------------------------ */
+
+/* The same candidates in all layers. */
+struct uniform {
+    size_t k, v;
+    bool near;
+};
+
+/* It as an assignment, what its rows add up to; infinite where it costs more than the budget, or a
+ * layer cannot be so. */
+static double uniform_loss(const struct problem *q, const struct uniform *u, size_t *chosen)
+{
+    double loss = 0;
+    uint64_t cost = 0;
+    for (size_t i = 0; i < q->a.parts; i++) {
+        const struct layer_choices *l = &q->layer[i];
+        size_t k = 0;
+        while (k < l->count &&
+               (l->choice[k].k->candidate != u->k ||
+                (l->choice[k].v ? l->choice[k].v : l->choice[k].k)->candidate != u->v ||
+                l->choice[k].k->near != u->near))
+            k++;
+        if (k == l->count) return INFINITY;
+        chosen[i] = k;
+        loss += l->choice[k].loss;
+        cost += l->choice[k].bytes;
+    }
+    return cost <= q->a.budget ? loss : INFINITY;
+}
+
+/* Those within the budget that are expected to lose least, best first, into start[UNIFORM][parts];
+ * how many. */
+static size_t list_uniform(const struct problem *q, size_t *start)
+{
+    const size_t row = q->a.parts;
+    double loss[UNIFORM];
+    size_t n = 0;
+    for (size_t i = 0; i < 2 * CANDIDATES * CANDIDATES; i++) {
+        const struct uniform u = {i / 2 / CANDIDATES, i / 2 % CANDIDATES, i % 2};
+        const double x = uniform_loss(q, &u, q->chosen);
+        if (isinf(x) || (n == UNIFORM && x >= loss[n - 1])) continue;
+        size_t at = n < UNIFORM ? n++ : n - 1;
+        for (; at > 0 && loss[at - 1] > x; at--) {
+            loss[at] = loss[at - 1];
+            memcpy(start + at * row, start + (at - 1) * row, row * sizeof *start);
+        }
+        loss[at] = x;
+        memcpy(start + at * row, q->chosen, row * sizeof *start);
+    }
+    return n;
+}
+
+/* What measures them. */
+struct whole {
+    struct plan *plan;
+    const struct problem *problem;
+    struct judge judge;
+    size_t done, most;
+};
+
+static enum pith_status measure_whole(void *ctx, const size_t *chosen, double *loss,
+                                      struct pith_error *err)
+{
+    struct whole *w = ctx;
+    struct pith_text_result r;
+    PITH_TRY(pith_progress_step(w->plan->job->progress, "measuring whole KV caches",
+                                (double)w->done++, (double)w->most, err));
+    set_layers(w->plan, w->problem, chosen);
+    w->judge.text.kv = (struct pith_kv_format){.layer = w->plan->layer};
+    PITH_TRY(pith_eval_text(&w->judge.text, &r, err));
+    *loss = r.kld_capped;
+    return PITH_OK;
+}
+
+static enum pith_status refine(struct plan *p, struct problem *q, struct pith_refined *got,
+                               struct losses *losses, struct pith_error *err)
+{
+    struct whole w = {.plan = p, .problem = q, .most = WHOLE_A_LAYER * q->a.parts};
+    size_t *start = pith_alloc(UNIFORM * q->a.parts, sizeof *start);
+    if (!start) return pith_fail_nomem(err, "an assignment");
+    const struct pith_refine r = {.assign = &q->a,
+                                  .start = start,
+                                  .starts = list_uniform(q, start),
+                                  .most = w.most,
+                                  .measure = measure_whole,
+                                  .ctx = &w};
+    enum pith_status s = open_judge(p, WHOLE_TOKENS, &w.judge, err);
+    if (s == PITH_OK) {
+        s = pith_refine(&r, q->chosen, got, err);
+        *losses = (struct losses){got->sum, got, w.judge.set.windows * w.judge.set.length};
+        close_judge(p, &w.judge);
+    }
+    pith_free(start);
+    return s;
+}
+
+/* What is best within the budget, into p->layer and the record: by what was measured of rows, and
+ * with a tokenizer of whole assignments too. */
+static enum pith_status solve(struct plan *p, struct pith_error *err)
+{
+    struct problem q;
     struct pith_assigned got = {0};
+    struct pith_refined whole;
     struct pith_error why = {0};
-    size_t *chosen = pith_alloc(a->parts, sizeof *chosen);
-    if (!chosen) return pith_fail_nomem(err, "an assignment");
-    enum pith_status s = pith_assign(a, chosen, &got, &why);
+    PITH_TRY(open_problem(p, &q, err));
+    enum pith_status s = pith_assign(&q.a, q.chosen, &got, &why);
+    struct losses losses = {.sum = got.loss};
     if (s == PITH_LIMIT)
         s = pith_fail(err, s, "--kv auto:%g: the smallest formats take more bits a number",
                       p->job->bits);
     else if (s != PITH_OK) s = pith_fail(err, s, "%s", why.text);
-    for (size_t i = 0; i < a->parts && s == PITH_OK; i++) {
-        const struct choice *c = &l[i].choice[chosen[i]];
-        (void)choice_of(p, l[i].part, c->k, c->v, &p->layer[l[i].part->layer]);
+    else if (p->job->tokenizer) s = refine(p, &q, &whole, &losses, err);
+    if (s == PITH_OK) {
+        set_layers(p, &q, q.chosen);
+        s = keep(p, &losses, err);
     }
-    pith_free(chosen);
-    *loss = got.loss;
+    close_problem(&q);
     return s;
-}
-
-static enum pith_status solve(struct plan *p, struct pith_error *err)
-{
-    struct pith_assign_part *parts = pith_zalloc(p->parts, sizeof *parts);
-    struct layer_choices *l = pith_zalloc(p->parts, sizeof *l);
-    struct pith_assign a = {
-        .part = parts, .budget = (uint64_t)(p->job->bits / 8 * p->numbers * (double)p->context)};
-    double loss = 0;
-    enum pith_status s = parts && l ? PITH_OK : pith_fail_nomem(err, "an assignment");
-    for (uint32_t i = 0; i < p->job->model->plans.layers; i++)
-        p->layer[i] = pith_kv_floats(PITH_F32);
-    for (size_t i = 0; i < p->parts && s == PITH_OK; i++) {
-        if (p->part[i].side == VALUES) continue;
-        l[a.parts].part = &p->part[i];
-        s = fill_choices(p, &l[a.parts], &parts[a.parts].options, err);
-        parts[a.parts].option = l[a.parts].option;
-        a.parts++;
-    }
-    if (s == PITH_OK) s = assign(p, l, &a, &loss, err);
-    for (size_t i = 0; l && i < a.parts; i++) {
-        pith_free(l[i].choice);
-        pith_free(l[i].option);
-    }
-    pith_free(parts);
-    pith_free(l);
-    return s == PITH_OK ? keep(p, loss, err) : s;
 }
 
 /* --- a menu ----------------------------------------------------------------------------------- */
@@ -494,7 +670,7 @@ static enum pith_status fill_menu_part(const struct plan *p, const struct part *
     struct choice *all = pith_alloc(CHOICES, sizeof *all);
     if (!all) return pith_fail_nomem(err, "a layer's caches");
     out->layer = part->layer;
-    out->options = list_choices(p, part, all);
+    out->options = drop_worse(all, list_choices(p, part, all));
     out->option = pith_alloc(out->options, sizeof *out->option);
     for (size_t i = 0; i < out->options && out->option; i++) {
         struct pith_kv_format f;
@@ -522,6 +698,8 @@ enum pith_status pith_kv_auto_menu(const struct pith_kv_auto_job *job, size_t po
     if (s == PITH_OK) drop_levels(&p);
     if (s == PITH_OK) s = name_record(&p, err);
     if (s == PITH_OK) s = measure(&p, err);
+    for (size_t i = 0; i < p.parts; i++) /* what else is weighed against them are means too */
+        for (size_t k = 0; k < p.part[i].rows; k++) p.part[i].row[k].loss = p.part[i].row[k].mean;
     if (s == PITH_OK && !(out->part = pith_zalloc(p.parts, sizeof *out->part)))
         s = pith_fail_nomem(err, "caches");
     p.context = positions;
@@ -551,7 +729,7 @@ enum pith_status pith_kv_menu_choose(struct pith_kv_menu *menu, const struct pit
     }
     const struct pith_kv_format f = {.layer = p.layer};
     *bits = ceil(100 * pith_kv_bits(plans, &f, p.context) - 1e-9) / 100;
-    const enum pith_status s = note(&p, *bits, loss, err);
+    const enum pith_status s = note(&p, *bits, &(struct losses){.sum = loss}, err);
     pith_free(p.layer);
     return s;
 }
@@ -566,7 +744,11 @@ enum pith_status pith_kv_auto(const struct pith_kv_auto_job *job, struct pith_kv
     if (s == PITH_OK) s = name_record(&p, err);
     if (s == PITH_OK) s = read_record(&p, err);
     if (s == PITH_OK && p.file) s = take_layers(&p, &found, err);
-    if (s == PITH_OK && !p.file) s = measure(&p, err);
+    if (s == PITH_OK && !p.file) {
+        s = measure(&p, err);
+        if (s == PITH_OK)
+            s = pith_json_save(p.path, p.file, err); /* kept if what follows is ended */
+    }
     if (s == PITH_OK && !found) s = solve(&p, err);
     if (s == PITH_OK) {
         out->layer = p.layer;

@@ -1,7 +1,9 @@
 /* pipe/kv_auto.h: the cache that --kv auto:BITS means: the KL that each candidate (kv_auto.def)
- * costs on the keys and on the values of each layer alone, measured on calibration text, and of
- * these the assignment that loses least within so many bits a number (plan/assign.h). Both lie in a
- * file beside the weights, so the same is used again, and another budget costs no measuring. */
+ * costs on the keys and on the values of each layer alone, measured on calibration text, of these
+ * the assignment that loses least within so many bits a number (plan/assign.h), made better by
+ * measuring assignments whole (plan/refine.h), the best uniform ones among them. All lie in a file
+ * beside the weights, so the same is used again. The KL of a position counts as what 99 in 100 lose
+ * at most: of a mixture few positions, whose tokens went to other experts, make half of a mean. */
 #ifndef PITH_PIPE_KV_AUTO_H
 #define PITH_PIPE_KV_AUTO_H
 
@@ -13,7 +15,7 @@
 struct pith_kv_auto_job {
     struct pith_backend *backend;
     struct pith_model *model;               /* blocks loaded */
-    const struct pith_tokenizer *tokenizer; /* NULL: only what is recorded is used */
+    const struct pith_tokenizer *tokenizer; /* NULL: nothing is measured, only recorded rows used */
     double bits;                            /* mean of a number, scales counted */
     const struct pith_progress *progress;
 };

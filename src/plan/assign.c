@@ -122,10 +122,11 @@ static double dual(const struct pith_assign *a, double price, double *cost)
 }
 
 /* The dual is concave in the price, and rises as long as the choice costs more than the budget. */
-static double dual_bound(const struct pith_assign *a)
+static double largest_dual(const struct pith_assign *a, double *price)
 {
     enum { HALVINGS = 200 };
     double low = 0, high = 1e-30, cost, best = dual(a, 0, &cost);
+    *price = 0;
     if (cost <= (double)a->budget) return best;
     while (dual(a, high, &cost), cost > (double)a->budget && high < 1e30) {
         low = high;
@@ -133,11 +134,18 @@ static double dual_bound(const struct pith_assign *a)
     }
     for (int i = 0; i < HALVINGS; i++) {
         const double middle = (low + high) / 2, value = dual(a, middle, &cost);
-        if (value > best) best = value;
+        if (value > best) best = value, *price = middle;
         if (cost > (double)a->budget) low = middle;
         else high = middle;
     }
     return best;
+}
+
+double pith_assign_price(const struct pith_assign *a)
+{
+    double price;
+    (void)largest_dual(a, &price);
+    return price;
 }
 
 enum pith_status pith_assign(const struct pith_assign *a, size_t *chosen, struct pith_assigned *out,
@@ -145,6 +153,7 @@ enum pith_status pith_assign(const struct pith_assign *a, size_t *chosen, struct
 {
     struct table t = {.a = a};
     bool exact = false;
+    double price;
     PITH_TRY(measure(&t, &exact, err));
     double *rows = pith_alloc(2 * (t.steps + 1), sizeof *rows);
     t.pick = pith_zalloc(a->parts * (t.steps + 1), sizeof *t.pick);
@@ -155,7 +164,7 @@ enum pith_status pith_assign(const struct pith_assign *a, size_t *chosen, struct
         for (size_t i = 0; i < a->parts; i++) add_part(&t, i);
         trace(&t, chosen, out);
         out->exact = exact;
-        out->bound = exact ? out->loss : dual_bound(a);
+        out->bound = exact ? out->loss : largest_dual(a, &price);
     }
     const bool done = rows && t.pick;
     pith_free(rows);

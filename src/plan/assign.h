@@ -39,5 +39,8 @@ struct pith_assigned {
  * part without options or with too many. */
 enum pith_status pith_assign(const struct pith_assign *a, size_t *chosen, struct pith_assigned *out,
                              struct pith_error *err);
+/* What a unit of cost is worth at a budget that the cheapest options fit: the price at which
+ * Lagrange's dual is largest, 0 where the budget does not bind. Each part has options. */
+double pith_assign_price(const struct pith_assign *a);
 
 #endif

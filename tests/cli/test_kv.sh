@@ -109,7 +109,17 @@ cp "$work/tiny/pith.kv.json" "$work/record"
 auto >"$work/auto2"
 check "the same again" cmp "$work/auto1" "$work/auto2"
 check "of the record, which stays" cmp "$work/record" "$work/tiny/pith.kv.json"
+check "of no more than uniform choices, which were measured too" python3 -c "
+import json
+a, = json.load(open('$work/record'))['assignments']
+assert 0 < a['kld_capped'] <= min(a['kld_capped_first'], a['kld_capped_uniform']), a
+assert 1 < a['measured'] <= 20 and a['tokens'] == 4096 and a['kld_sum'] > 0, a"
 check "then bench takes it" "$pith" bench "$work/tiny" --prompt 0 --gen 1 --reps 1 --kv auto:5.5 --quiet
+check "and another budget's by what was measured of layers" "$pith" bench "$work/tiny" --prompt 0 --gen 1 --reps 1 --kv auto:7 --quiet
+check "which is recorded without a measurement" python3 -c "
+import json
+a = json.load(open('$work/tiny/pith.kv.json'))['assignments'][1]
+assert a['budget'] == 7 and 'measured' not in a and a['kld_sum'] > 0, a"
 check "a record is no part of what is quantized" sh -c "'$pith' quantize '$work/tiny' -o '$work/tiny-q' -r rtn --weights int8:channel --quiet && test ! -e '$work/tiny-q/pith.kv.json' && '$pith' verify '$work/tiny-q' --against '$work/tiny' --quiet"
 check "levels too, for what is chosen" test -s "$work/tiny/pith.kvquant.json"
 rm "$work/tiny/pith.kvquant.json"
