@@ -1,6 +1,7 @@
 #!/bin/bash
 # Runs test programs side by side (PITH_TEST_JOBS, by default one a core), shows the output of those that fail and what
-# others skip, and closes with a line that counts tests: "N passed, N failed". Long ones should be named first.
+# others skip, shows once more what failed, since that may be far up by then, and closes with a line that counts tests:
+# "N passed, N failed". Long ones should be named first.
 set -u
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
@@ -24,11 +25,13 @@ one() {
         if [ "$rc" -eq 0 ]; then grep '^\[  SKIPPED \] [^0-9]' "$log"; else tail -n 40 "$log"; fi
     } >"$log.said"
     cat "$log.said" # in one piece: others write too
+    [ "$rc" -eq 0 ] || mv "$log.said" "$log.failed"
     return 0
 }
 export -f one
 
 printf '%s\0' "$@" | xargs -0 -n 1 -P "${PITH_TEST_JOBS:-$(nproc)}" bash -c 'one "$1"' _
+cat "$logs"/*.failed 2>/dev/null
 cat "$logs"/*.count | awk -v want=$# '{ passed += $1; failed += $2 }
     END { if (NR != want) { print want - NR " tests did not end"; failed++ }
           print passed + 0 " passed, " failed + 0 " failed"; exit !(failed == 0 && passed > 0) }'
