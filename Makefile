@@ -46,7 +46,7 @@ TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%) $(WEB_TEST)
 TEST_LIB ?= -lcmocka
 FUZZ_SRC := $(wildcard fuzz/fuzz_*.c)
 # What takes longest must not start last: these first, the longest at the front, then the other scripts.
-LONG     = pull compare experts memory recipes resume terminal splits kv behind docs outliers rotate acts quantize gguf
+LONG     = recipes ranks memory grid_options pull compare experts resume terminal splits kv behind docs outliers rotate acts quantize gguf
 TESTS    = $(LONG:%=tests/cli/test_%.sh) $(filter-out $(LONG:%=tests/cli/test_%.sh),$(wildcard tests/cli/test_*.sh)) \
            $(filter $(SLOW),$(TEST_BIN)) $(filter-out $(SLOW),$(TEST_BIN)) $(REPLAY)
 SLOW     = %/pipe/test_learned %/eval/test_packed %/api/test_report_nomem %/eval/test_questions %/model/test_sampler %/tok/test_hostile
@@ -149,7 +149,7 @@ tsan: deps ## the unit tests under ThreadSanitizer
 
 clang: ## build everything with clang, warnings are errors
 	@PITH_EXTRA_PACKAGES=clang tools/deps.sh
-	@$(MAKE) --no-print-directory BUILD=build-clang CC=clang lib build-clang/pith $(TEST_BIN:$(BUILD)/%=build-clang/%)
+	@$(MAKE) --no-print-directory BUILD=build-clang CC=clang OPT=-O0 lib build-clang/pith $(TEST_BIN:$(BUILD)/%=build-clang/%)
 
 # --- other CPUs, emulated: tests that `make test-all` runs too; EMULATED= leaves them out -------------
 EMULATED ?= $(if $(filter x86_64,$(MACHINE)),$(wildcard tests/emulated/test_*.sh))
