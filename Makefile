@@ -46,7 +46,8 @@ TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%) $(WEB_TEST)
 TEST_LIB ?= -lcmocka
 FUZZ_SRC := $(wildcard fuzz/fuzz_*.c)
 # What takes longest must not start last: these first, the longest at the front, then the other scripts.
-LONG     = recipes ranks memory grid_options pull compare experts resume terminal splits kv behind docs outliers rotate acts quantize gguf
+LONG     = recipes auto ranks memory recover learned grid_options sensitivity pull compare experts resume \
+           terminal splits kv behind docs outliers rotate acts quantize gguf
 TESTS    = $(LONG:%=tests/cli/test_%.sh) $(filter-out $(LONG:%=tests/cli/test_%.sh),$(wildcard tests/cli/test_*.sh)) \
            $(filter $(SLOW),$(TEST_BIN)) $(filter-out $(SLOW),$(TEST_BIN)) $(REPLAY)
 SLOW     = %/pipe/test_learned %/eval/test_packed %/api/test_report_nomem %/eval/test_questions %/model/test_sampler %/tok/test_hostile
@@ -128,7 +129,7 @@ test-all: deps ## the same with emulated CPUs and the loops that take long
 	@$(MAKE) --no-print-directory $(SIDE) test-build
 	@$(MAKE) --no-print-directory check-layers check-names check-symbols check-headers check-tables
 	@[ -z "$(EMULATED)" ] || $(MAKE) --no-print-directory $(SIDE) emulated
-	@PITH=$(BUILD)/pith BUILD=$(BUILD) PITH_TEST_ALL=1 tools/run_tests.sh $(EMULATED) $(TESTS)
+	@PITH=$(BUILD)/pith BUILD=$(BUILD) PITH_TEST_ALL=1 PITH_TEST_TIMEOUT=1800 tools/run_tests.sh $(EMULATED) $(TESTS)
 
 test-build: lib $(BUILD)/pith $(if $(MPICC),$(BUILD)/libpith_mpi.so) $(BUILD)/examples/quantize $(BUILD)/tools/make_outliers $(BUILD)/tools/make_synthetic \
             $(TEST_BIN) $(REPLAY)

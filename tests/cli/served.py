@@ -26,7 +26,7 @@ def check(name, good, seen=None):
 
 
 def post(port, value, path="/v1/completions"):
-    c = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
     c.request("POST", path, json.dumps(value))
     r = c.getresponse()
     data = r.read()
@@ -35,7 +35,7 @@ def post(port, value, path="/v1/completions"):
 
 
 def gauges(port):
-    c = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
     c.request("GET", "/metrics")
     lines = c.getresponse().read().decode().split("\n")
     c.close()
@@ -151,7 +151,7 @@ def descriptors_return(pith, model):
     head = b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(value)
     server = Server(pith, model)
     with server as port:
-        old = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        old = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
 
         def held():
             old.request("GET", "/health")
