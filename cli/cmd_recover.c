@@ -112,6 +112,7 @@ const struct command command_recover = {
     .min_operands = 1,
     .max_operands = 1,
     .takes_models = true,
+    .spreads = true,
     .defaults = defaults,
     .run = run,
 };

@@ -30,5 +30,5 @@ enum pith_status pith_recover(struct pith_context *c, const struct pith_recover_
     pith_context_look(c, o->original);
     json_t *j = NULL;
     PITH_TRY(pith_pipe_recover(c->backend, &all, &j, err));
-    return pith_report_text(j, report, err);
+    return j ? pith_report_text(j, report, err) : PITH_OK; /* another rank has it */
 }

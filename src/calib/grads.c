@@ -20,8 +20,9 @@ static void count_linears(const struct pith_grads_room *r, struct kept *k)
         const size_t taken = l->expert == PITH_NO_PART ? 1
                              : l->expert == 0          ? r->model->shape.moe.taken
                                                        : 0;
-        k->floats += taken * r->length * ((size_t)l->rows + l->cols);
-        k->products++;
+        const bool bias = r->biases && l->bias;
+        k->floats += taken * r->length * ((size_t)l->rows * (bias ? 2 : 1) + l->cols);
+        k->products += bias ? 2 : 1;
     }
 }
 
@@ -54,18 +55,32 @@ static void layout(struct pith_arena *a, const struct pith_grads_room *r, struct
     g->product = pith_arena_take_rows(a, r->windows, k.products, sizeof *g->product);
 }
 
+enum pith_status pith_grads_fit(struct pith_grads *g, const struct pith_grads_room *room,
+                                struct pith_error *err)
+{
+    struct pith_arena a = {0};
+    const uint64_t bytes = pith_grads_bytes(room);
+    if (bytes > g->bytes) {
+        pith_free(g->memory);
+        g->memory = NULL;
+        g->bytes = 0;
+        layout(&a, room, g);
+        if (!pith_arena_open(&a)) return pith_fail_nomem(err, "what windows gave");
+        g->memory = a.base;
+        g->bytes = bytes;
+    }
+    a = (struct pith_arena){.base = g->memory, .size = (size_t)g->bytes};
+    layout(&a, room, g);
+    pith_grads_begin(g);
+    return PITH_OK;
+}
+
 enum pith_status pith_grads_open(struct pith_grads *g, struct pith_backend *be,
                                  struct pith_ranks *ranks, const struct pith_grads_room *room,
                                  struct pith_error *err)
 {
-    struct pith_arena a = {0};
     *g = (struct pith_grads){.backend = be, .ranks = ranks};
-    layout(&a, room, g);
-    if (room->windows == 0) return PITH_OK;
-    if (!pith_arena_open(&a)) return pith_fail_nomem(err, "what windows gave");
-    layout(&a, room, g);
-    g->memory = a.base;
-    return PITH_OK;
+    return pith_grads_fit(g, room, err);
 }
 
 void pith_grads_close(struct pith_grads *g)
@@ -93,7 +108,8 @@ static const float *keep_rows(struct pith_grads *g, const float *x, size_t step,
                               size_t width)
 {
     float *at = g->room + g->used;
-    for (size_t i = 0; i < n; i++) memcpy(at + i * width, x + i * step, width * sizeof *at);
+    for (size_t i = 0; width && i < n; i++)
+        memcpy(at + i * width, x + i * step, width * sizeof *at);
     g->used += n * width;
     return at;
 }
@@ -114,12 +130,17 @@ void pith_grads_keep(void *ctx, const struct pith_tape_product *p)
 
 /* --- the baton -------------------------------------------------------------------------------- */
 
-/* Rows [first, first + rows) of a linear's gradient. */
+/* Rows [first, first + rows) of a linear's gradient, or its bias's: then cols is 0. */
 struct panel {
     uint32_t linear;
-    size_t first, rows;
+    size_t first, rows, cols;
     float *grad; /* [rows][cols] */
 };
+
+static size_t panel_bytes(const struct panel *p)
+{
+    return p->rows * (p->cols ? p->cols : 1) * sizeof *p->grad;
+}
 
 static void add_panel(const struct pith_grads *g, const struct panel *at)
 {
@@ -128,7 +149,7 @@ static void add_panel(const struct pith_grads *g, const struct panel *at)
         const size_t end = at->first + at->rows, last = p->first + p->rows;
         const size_t from = p->first > at->first ? p->first : at->first;
         const size_t to = last < end ? last : end;
-        if (p->linear == at->linear && from < to)
+        if (p->linear == at->linear && p->cols == at->cols && from < to)
             pith_tape_add(g->backend, p, from - p->first, to - from,
                           at->grad + (from - at->first) * p->cols);
     }
@@ -146,6 +167,15 @@ static size_t panel_rows(const struct pith_grads *g, const struct pith_layer_pla
     return rows < LEAST ? LEAST : rows / LEAST * LEAST;
 }
 
+static enum pith_status pass_panel(const struct pith_grads *g, const struct panel *at,
+                                   struct pith_error *err)
+{
+    const size_t bytes = panel_bytes(at);
+    PITH_TRY(pith_relay_pass(g->ranks, PITH_RELAY_RECEIVE, at->grad, bytes, err));
+    add_panel(g, at);
+    return pith_relay_pass(g->ranks, PITH_RELAY_SEND, at->grad, bytes, err);
+}
+
 static enum pith_status pass_linear(const struct pith_grads *g, const struct pith_layer_plan *l,
                                     float *const *w, uint32_t linear, struct pith_error *err)
 {
@@ -155,25 +185,41 @@ static enum pith_status pass_linear(const struct pith_grads *g, const struct pit
         const struct panel at = {.linear = linear,
                                  .first = first,
                                  .rows = of->rows - first < rows ? of->rows - first : rows,
+                                 .cols = of->cols,
                                  .grad = w[linear] + first * of->cols};
-        const size_t bytes = at.rows * of->cols * sizeof *at.grad;
-        PITH_TRY(pith_relay_pass(g->ranks, PITH_RELAY_RECEIVE, at.grad, bytes, err));
-        add_panel(g, &at);
-        PITH_TRY(pith_relay_pass(g->ranks, PITH_RELAY_SEND, at.grad, bytes, err));
+        PITH_TRY(pass_panel(g, &at, err));
+    }
+    return PITH_OK;
+}
+
+enum pith_status pith_grads_pass(struct pith_grads *g, const struct pith_layer_plan *plan,
+                                 const struct pith_grads_sums *sums, struct pith_error *err)
+{
+    if (g->full) return pith_fail_nomem(err, "what windows gave");
+    for (uint32_t i = 0; i < plan->linears; i++) {
+        const struct panel bias = {.linear = i,
+                                   .rows = plan->linear[i].rows,
+                                   .grad = sums->bias ? sums->bias[i] : NULL};
+        if (sums->w[i]) PITH_TRY(pass_linear(g, plan, sums->w, i, err));
+        if (bias.grad) PITH_TRY(pass_panel(g, &bias, err));
     }
     return PITH_OK;
 }
 
 enum pith_status pith_grads_meet(struct pith_grads *g, const struct pith_layer_plan *plan,
-                                 float *const *w, struct pith_error *err)
+                                 const struct pith_grads_sums *sums, struct pith_error *err)
 {
-    if (g->full) return pith_fail_nomem(err, "what windows gave");
-    for (uint32_t i = 0; i < plan->linears; i++)
-        if (w[i]) PITH_TRY(pass_linear(g, plan, w, i, err));
+    PITH_TRY(pith_grads_pass(g, plan, sums, err));
     for (uint32_t i = 0; i < plan->linears; i++) {
-        const size_t n = (size_t)plan->linear[i].rows * plan->linear[i].cols;
-        if (w[i])
-            PITH_TRY(pith_relay_pass(g->ranks, PITH_RELAY_SHARE, w[i], n * sizeof *w[i], err));
+        const struct panel w = {.rows = plan->linear[i].rows,
+                                .cols = plan->linear[i].cols,
+                                .grad = sums->w[i]};
+        const struct panel bias = {.rows = w.rows, .grad = sums->bias ? sums->bias[i] : NULL};
+        if (w.grad)
+            PITH_TRY(pith_relay_pass(g->ranks, PITH_RELAY_SHARE, w.grad, panel_bytes(&w), err));
+        if (bias.grad)
+            PITH_TRY(
+                pith_relay_pass(g->ranks, PITH_RELAY_SHARE, bias.grad, panel_bytes(&bias), err));
     }
     return PITH_OK;
 }

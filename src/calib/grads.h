@@ -21,6 +21,7 @@ struct pith_grads {
     size_t products, most;
     bool full; /* something had no place */
     void *memory;
+    uint64_t bytes; /* of it */
 };
 
 /* For so many windows of `length` tokens through blocks of that plan. PITH_NOMEM. */
@@ -28,11 +29,16 @@ struct pith_grads_room {
     const struct pith_model *model;
     const struct pith_layer_plan *plan;
     size_t windows, length;
+    bool biases; /* of these, too */
 };
 enum pith_status pith_grads_open(struct pith_grads *g, struct pith_backend *be,
                                  struct pith_ranks *ranks, const struct pith_grads_room *room,
                                  struct pith_error *err);
 void pith_grads_close(struct pith_grads *g);
+/* The same for blocks of another plan, in the memory that is there if that is enough. What was kept
+ * is forgotten. */
+enum pith_status pith_grads_fit(struct pith_grads *g, const struct pith_grads_room *room,
+                                struct pith_error *err);
 uint64_t pith_grads_bytes(const struct pith_grads_room *room);
 
 /* Forgets what was kept. */
@@ -40,8 +46,15 @@ void pith_grads_begin(struct pith_grads *g);
 /* A struct pith_tape_grad's product, of a struct pith_grads: keeps it. */
 void pith_grads_keep(void *ctx, const struct pith_tape_product *p);
 /* Every w[linears] that is not NULL, [rows][cols] as the plan says, becomes what it is at rank 0
- * (elsewhere it is not looked at), grown by what all have kept. */
+ * (elsewhere it is not looked at), grown by what all have kept; likewise bias[linears], [rows], or
+ * NULL. pith_grads_pass(): at the last rank, elsewhere they are scratch then; pith_grads_meet():
+ * everywhere. */
+struct pith_grads_sums {
+    float *const *w, *const *bias;
+};
+enum pith_status pith_grads_pass(struct pith_grads *g, const struct pith_layer_plan *plan,
+                                 const struct pith_grads_sums *sums, struct pith_error *err);
 enum pith_status pith_grads_meet(struct pith_grads *g, const struct pith_layer_plan *plan,
-                                 float *const *w, struct pith_error *err);
+                                 const struct pith_grads_sums *sums, struct pith_error *err);
 
 #endif

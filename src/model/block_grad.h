@@ -126,15 +126,16 @@ struct pith_tape_gave {
 
 /* What the gradient of a linear's matrix, [][cols], grows by in `rows` of its rows from `first` on:
  * y^T x, of y[n][rows] and x[n][cols], whose rows lie so many floats apart. An element of a
- * gradient is one chain of multiply-adds over the rows, window after window. There for the call
- * only. */
+ * gradient is one chain of multiply-adds over the rows, window after window. Of a bias cols is 0,
+ * and rows are added. There for the call only. */
 struct pith_tape_product {
     uint32_t linear;
     size_t first, rows, cols, n;
     const float *y, *x;
     size_t y_step, x_step;
 };
-/* grad[rows][cols], of rows [from, from + rows) of the product's, grows by it. */
+/* grad[rows][cols], or of a bias grad[rows], of rows [from, from + rows) of the product's, grows by
+ * it. */
 void pith_tape_add(struct pith_backend *be, const struct pith_tape_product *p, size_t from,
                    size_t rows, float *grad);
 

@@ -6,6 +6,9 @@
 void pith_tape_add(struct pith_backend *be, const struct pith_tape_product *p, size_t from,
                    size_t rows, float *grad)
 {
+    for (size_t i = 0; p->cols == 0 && i < p->n; i++)
+        for (size_t j = 0; j < rows; j++) grad[j] += p->y[i * p->y_step + from + j];
+    if (p->cols == 0) return;
     pith_gemm(be, &(struct pith_gemm){.m = rows,
                                       .n = p->cols,
                                       .k = p->n,
@@ -32,8 +35,11 @@ void pith_tape_to_bias(struct pith_tape_backward *k, const struct pith_tape_rows
 {
     const size_t rows = k->b->linear[r->linear].w.rows;
     float *to = k->g->bias ? k->g->bias[r->linear] : NULL;
-    for (size_t i = 0; to && i < r->n; i++)
-        for (size_t j = 0; j < rows; j++) to[j] += r->dy[i * rows + j];
+    const struct pith_tape_product p = {
+        .linear = r->linear, .rows = rows, .n = r->n, .y = r->dy, .y_step = rows};
+    if (!to) return;
+    if (k->g->product) k->g->product(k->g->product_ctx, &p);
+    else pith_tape_add(k->t->backend, &p, 0, rows, to);
 }
 
 static float *wanted(const struct pith_tape_backward *k, uint32_t vector)

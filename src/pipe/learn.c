@@ -231,7 +231,7 @@ static enum pith_status objective(void *ctx, const size_t *sample, size_t sample
     }
     PITH_TRY(pith_ranks_share_parts(r->ranks, loss, samples, sizeof *loss, err));
     if (!gradient || !r->ranks) return PITH_OK;
-    return pith_grads_meet(&t->kept, t->block->plan, t->grad, err);
+    return pith_grads_meet(&t->kept, t->block->plan, &(struct pith_grads_sums){.w = t->grad}, err);
 }
 
 static void list_members(struct learning *t, const float *global)

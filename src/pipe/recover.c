@@ -294,7 +294,7 @@ static enum pith_status fit_memory(struct pith_recover *r, struct pith_error *er
                           1024ull * m->shape.hidden * sizeof(float);
     const uint64_t stream = (uint64_t)r->batch * r->text.length * m->shape.hidden * sizeof(float);
     const uint64_t original = pith_collector_bytes(r->original, r->text.length);
-    const uint64_t block = pith_recover_block_bytes(r);
+    const uint64_t block = pith_recover_block_bytes(r) + pith_recover_share_bytes(r);
     pith_heap_trim();
     r->expected = pith_memory_anonymous() + pith_heap_holes() + head + stream +
                   (block > original ? block : original) +
@@ -312,6 +312,7 @@ enum pith_status pith_recover_room(struct pith_recover *r, struct pith_error *er
     r->grad = pith_alloc_aligned(r->batch * r->text.length * hidden, sizeof *r->grad);
     r->logits = pith_alloc_aligned(3 * (size_t)PITH_HEAD_ROWS * vocab, sizeof *r->logits);
     if (!r->grad || !r->logits) return pith_fail_nomem(err, "logits and gradients");
+    PITH_TRY(pith_recover_share_room(r, err));
     return pith_tape_init(&r->tape, r->backend, r->model, r->text.length, err);
 }
 
@@ -327,6 +328,7 @@ static enum pith_status prepare(struct pith_recover *r, struct pith_error *err)
     PITH_TRY(open_text(r, err));
     PITH_TRY(fingerprint(r, err));
     PITH_TRY(fit_memory(r, err));
+    PITH_TRY(pith_ranks_agree(r->ranks, r->fingerprint, "an input, options or a version", err));
     return pith_recover_begin(r, err);
 }
 
@@ -337,7 +339,11 @@ static enum pith_status work(struct pith_recover *r, json_t **report, struct pit
     PITH_TRY(pith_recover_targets(r, err));
     PITH_TRY(pith_recover_room(r, err));
     PITH_TRY(train(r, err));
-    return pith_recover_publish(r, report, err);
+    PITH_TRY(pith_recover_meet_paces(r, err));
+    if (pith_ranks_first(r->ranks)) PITH_TRY(pith_recover_publish(r, report, err));
+    PITH_TRY(pith_ranks_meet(r->ranks, err));
+    if (!pith_ranks_first(r->ranks)) pith_dir_drop(r->partial); /* on a disk of its own */
+    return PITH_OK;
 }
 
 void pith_recover_free(struct pith_recover *r)
@@ -346,6 +352,7 @@ void pith_recover_free(struct pith_recover *r)
     pith_scratch_file_close(&r->state);
     pith_scratch_file_close(&r->target);
     pith_scratch_file_close(&r->acts);
+    pith_recover_share_free(r);
     pith_dir_unlock(r->lock);
     pith_free(r->linear);
     pith_free(r->vector);
@@ -366,13 +373,15 @@ void pith_recover_free(struct pith_recover *r)
 enum pith_status pith_pipe_recover(struct pith_backend *be, const struct pith_recover_options *o,
                                    json_t **report, struct pith_error *err)
 {
+    struct pith_ranks *ranks = pith_backend_ranks(be);
     struct pith_recover r = {.options = o,
                              .backend = be,
+                             .ranks = pith_ranks_alone(ranks) ? NULL : ranks,
                              .lock = -1,
                              .curve = json_array(),
                              .started = pith_clock()};
     enum pith_status s = r.curve ? work(&r, report, err) : pith_fail_nomem(err, "the curve");
     if (r.original) s = pith_checkpoint_settle(r.original->checkpoint, false, s, err);
     pith_recover_free(&r);
-    return s;
+    return pith_ranks_fail(ranks, s, err);
 }

@@ -11,7 +11,12 @@
  *
  *   recover.c        the order of steps       recover_parts.c  what is trained, where it lies
  *   recover_pass.c   there and back           recover_state.c  files, checkpoints, resuming
- *   recover_write.c  the result
+ *   recover_write.c  the result          recover_ranks.c  what several ranks share
+ *
+ * Of several ranks each takes some of a step's windows there and back, and of those that are held
+ * out. Gradients go round (calib/grads.h); then all make the same step, each with parameters and
+ * moments of its own, so what goes on is the same everywhere. Rank 0 has the folder: checkpoints
+ * and the result are its.
  */
 #ifndef PITH_PIPE_RECOVER_H
 #define PITH_PIPE_RECOVER_H
@@ -23,6 +28,7 @@
 #include "base/json.h"
 #include "calib/collect.h"
 #include "calib/corpus.h"
+#include "calib/grads.h"
 #include "model/block_grad.h"
 #include "quant/trained.h"
 
@@ -51,6 +57,7 @@ struct pith_recover_block {
 struct pith_recover {
     const struct pith_recover_options *options;
     struct pith_backend *backend;
+    struct pith_ranks *ranks; /* that share the work; NULL: one does it */
     struct pith_model *model, *original;
     struct pith_container_opts container_opts;
     char *out, *partial; /* the result's folder, and where it is worked on */
@@ -76,6 +83,11 @@ struct pith_recover {
     float *grad;   /* [batch][length][hidden] of the stream */
     float *logits; /* [3][PITH_HEAD_ROWS][vocab] */
     float *norms;  /* [2][hidden]: gradients of the last norm's vectors */
+    double *each;  /* [held-out windows, 1 at least][length]: divergence of each row */
+    struct pith_grads kept; /* with several ranks, as is what follows */
+    float *parts;           /* [batch][...]: what each window of a step adds to sums of vectors */
+    float **at;             /* [vectors]: where a window does */
+    double *paces;          /* [ranks][2]: seconds at work, bytes that came */
 
     size_t step, best_step; /* done so far; that of the best */
     size_t decay_from, until; /* auto: the steps begin to shrink there, and end there; 0: not yet */
@@ -141,7 +153,7 @@ struct pith_recover_vector pith_recover_vector_of(const struct pith_recover *r, 
 struct pith_recover_vector pith_recover_bias_of(const struct pith_recover *r, uint32_t layer,
                                                 uint32_t linear);
 struct pith_recover_vector pith_recover_last_of(const struct pith_recover *r, bool bias);
-/* After a pass back: one step of AdamW for a block's parameters, and for the last norm's. */
+/* After pith_recover_meet(): a step of AdamW for a block's parameters, and for the last norm's. */
 struct pith_recover_rates {
     float scales, weights, vectors; /* scales: of pith_trained_reach() */
     size_t step;                    /* from 1 */
@@ -151,6 +163,32 @@ void pith_recover_step_block(struct pith_recover *r, uint32_t layer, struct pith
 void pith_recover_step_last(struct pith_recover *r, const struct pith_recover_rates *rates);
 /* Bytes of anonymous memory of the largest block that is open with its gradients. */
 uint64_t pith_recover_block_bytes(const struct pith_recover *r);
+
+/* recover_ranks.c: which of so many windows are this rank's, [*from, *from + that). */
+size_t pith_recover_own(const struct pith_recover *r, size_t windows, size_t *from);
+/* Room for what is shared, and the bytes of it. PITH_UNSUPPORTED names what is not. */
+enum pith_status pith_recover_share_room(struct pith_recover *r, struct pith_error *err);
+uint64_t pith_recover_share_bytes(const struct pith_recover *r);
+void pith_recover_share_free(struct pith_recover *r);
+/* Before a step's windows go through the head. Where rows from `row` on of a window then add the
+ * gradients of the last norm's vectors, [2][hidden]; and these sums, in r->norms. */
+void pith_recover_begin_norms(struct pith_recover *r);
+float *pith_recover_norms_at(const struct pith_recover *r, size_t window, size_t row);
+enum pith_status pith_recover_meet_norms(struct pith_recover *r, struct pith_error *err);
+/* Before a step's windows go back through a block. The gradients that one of them adds to. */
+enum pith_status pith_recover_begin_block(struct pith_recover *r,
+                                          const struct pith_recover_block *b,
+                                          struct pith_error *err);
+struct pith_tape_grad pith_recover_grads(struct pith_recover *r, struct pith_recover_block *b,
+                                         size_t window);
+/* After all windows: from those to the gradients of what is trained, everywhere. */
+enum pith_status pith_recover_meet(struct pith_recover *r, struct pith_recover_block *b,
+                                   struct pith_error *err);
+/* What rank 0 goes on from becomes everyone's. */
+enum pith_status pith_recover_tell(struct pith_recover *r, struct pith_error *err);
+/* What each rank worked and received, everywhere; and to an account. False: no memory. */
+enum pith_status pith_recover_meet_paces(struct pith_recover *r, struct pith_error *err);
+bool pith_recover_report_paces(const struct pith_recover *r, json_t *timing);
 
 /* recover_pass.c: what enters the original's last norm, for all windows, or what was found so in
  * the file of an earlier call. */
@@ -167,6 +205,10 @@ enum pith_status pith_recover_measure(struct pith_recover *r, float *p, double *
  * checkpoint. PITH_IO when another call's work, or something else, lies there. */
 enum pith_status pith_recover_begin(struct pith_recover *r, struct pith_error *err);
 enum pith_status pith_recover_save(struct pith_recover *r, struct pith_error *err);
+/* What goes on from a checkpoint beside the parameters, of which that is the hash (a new reference,
+ * NULL when memory is out); and back. */
+json_t *pith_recover_numbers(const struct pith_recover *r, const char *hash);
+void pith_recover_take_numbers(struct pith_recover *r, const json_t *j);
 /* Removes from the folder what only the work needs. */
 enum pith_status pith_recover_sweep(const struct pith_recover *r, struct pith_error *err);
 /* Text that the original writes itself, or finds in the folder: fills r->text. */

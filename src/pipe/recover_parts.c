@@ -344,7 +344,6 @@ void pith_recover_step_block(struct pith_recover *r, uint32_t layer, struct pith
             step_vector(r, bias, b->bias[i], b->bias[i][bias->count], rates);
         if (!w->on) continue;
         const size_t at = pith_recover_linear_at(r, layer, i)->at;
-        pith_trained_gradient(&w->matrix, r->backend, w->values, w->grad, w->scales);
         step_span(r, at, w->matrix.scales, w->scales,
                   rates->scales * pith_trained_reach(&w->matrix), rates->step);
         step_span(r, at + w->matrix.scales, w->matrix.weights, w->grad, rates->weights,

@@ -41,7 +41,9 @@ static enum pith_status run_original(struct pith_recover *r, struct pith_collect
     const struct pith_acts all = acts_of(r, r->target.data, r->text.windows);
     const struct pith_acts one = acts_of(r, r->acts.data, 1);
     const size_t bytes = pith_acts_floats(&all) * sizeof *all.x;
-    for (size_t w = 0; w < all.windows; w++)
+    size_t from;
+    const size_t end = pith_recover_own(r, all.windows, &from) + from;
+    for (size_t w = from; w < end; w++)
         PITH_TRY(embed(m, &r->text, w, pith_acts_window(&all, w), err));
     for (uint32_t l = 0; l < m->shape.layers; l++) {
         char what[64];
@@ -50,7 +52,7 @@ static enum pith_status run_original(struct pith_recover *r, struct pith_collect
         (void)snprintf(what, sizeof what, "the original's block %u of %u", l + 1, m->shape.layers);
         PITH_TRY(pith_progress_step(&r->options->progress, what, l, m->shape.layers, err));
         PITH_TRY(pith_block_load(m, l, PITH_LOAD_MAPPED, &b, err));
-        for (size_t w = 0; w < all.windows && s == PITH_OK; w++) {
+        for (size_t w = from; w < end && s == PITH_OK; w++) {
             const struct pith_acts in = acts_of(r, pith_acts_window(&all, w), 1);
             s = pith_propagate(c, &b, &in, &one, err);
             if (s == PITH_OK) memcpy(in.x, one.x, bytes);
@@ -58,7 +60,16 @@ static enum pith_status run_original(struct pith_recover *r, struct pith_collect
         pith_block_free(&b);
         if (s != PITH_OK) return s;
     }
-    return PITH_OK;
+    return pith_ranks_share_parts(r->ranks, all.x, all.windows, bytes, err);
+}
+
+/* Those that rank 0 has found. */
+static enum pith_status find_original(struct pith_recover *r, const char *hex, bool *found,
+                                      struct pith_error *err)
+{
+    *found = r->target_hash[0] && strcmp(hex, r->target_hash) == 0;
+    PITH_TRY(pith_ranks_share(r->ranks, 0, found, sizeof *found, err));
+    return *found ? pith_ranks_share(r->ranks, 0, r->target.data, r->target.size, err) : PITH_OK;
 }
 
 enum pith_status pith_recover_targets(struct pith_recover *r, struct pith_error *err)
@@ -68,7 +79,9 @@ enum pith_status pith_recover_targets(struct pith_recover *r, struct pith_error 
     r->target_acts = acts_of(r, r->target.data, r->text.windows);
     if (!pith_sha256_hex(r->target.data, r->target.size, hex))
         return pith_fail_nomem(err, "a hash");
-    if (r->target_hash[0] && strcmp(hex, r->target_hash) == 0) return PITH_OK;
+    bool found;
+    PITH_TRY(find_original(r, hex, &found, err));
+    if (found) return PITH_OK;
     PITH_TRY(pith_collector_init(&c, r->backend, r->original, r->text.length, err));
     const enum pith_status s = run_original(r, &c, err);
     pith_collector_free(&c);
@@ -113,35 +126,37 @@ struct said {
     size_t n;
     float share; /* of a row in the mean */
     float *d_x;  /* receives the gradient of the mean; NULL: not wanted */
+    float *norms; /* with it: grows by those of the last norm's vectors, [2][hidden] */
+    double *each; /* [n]: receives the divergence of each */
 };
 
 static enum pith_status head_back(struct pith_recover *r, const struct said *s, const float *logits,
                                   float *d_logits, struct pith_error *err)
 {
-    float *bias = r->norms + r->model->shape.hidden;
+    float *bias = s->norms + r->model->shape.hidden;
     const struct pith_head_grad g = {.x = s->x,
                                      .logits = logits,
                                      .d_logits = d_logits,
                                      .n = s->n,
                                      .d_x = s->d_x,
-                                     .d_gain = r->last_gain.count ? r->norms : NULL,
+                                     .d_gain = r->last_gain.count ? s->norms : NULL,
                                      .d_bias = r->last_bias.count ? bias : NULL};
     return pith_head_grad(r->model, r->backend, &g, err);
 }
 
-/* At most PITH_HEAD_ROWS rows: *kl grows by their divergence. */
-static enum pith_status through_head(struct pith_recover *r, const struct said *s, double *kl,
+/* At most PITH_HEAD_ROWS rows. */
+static enum pith_status through_head(struct pith_recover *r, const struct said *s,
                                      struct pith_error *err)
 {
     const size_t vocab = r->model->shape.vocab, n = s->n;
     float *want = r->logits, *is = want + (size_t)PITH_HEAD_ROWS * vocab;
-    double want_lse[PITH_HEAD_ROWS], is_lse[PITH_HEAD_ROWS], each[PITH_HEAD_ROWS];
+    double want_lse[PITH_HEAD_ROWS], is_lse[PITH_HEAD_ROWS];
     struct rows j = {.kern = pith_backend_kern(r->backend),
                      .want = want,
                      .is = is,
                      .want_lse = want_lse,
                      .is_lse = is_lse,
-                     .kl = each,
+                     .kl = s->each,
                      .vocab = vocab,
                      .share = s->share};
     PITH_TRY(pith_model_logits(r->original, r->backend, s->target, n, want, err));
@@ -154,13 +169,12 @@ static enum pith_status through_head(struct pith_recover *r, const struct said *
                              isfinite(want_lse[i]) ? r->options->model : r->options->original);
     if (s->d_x) j.d = is + (size_t)PITH_HEAD_ROWS * vocab;
     pith_pool_run(pith_backend_pool(r->backend), n, row_task, &j);
-    for (size_t i = 0; i < n; i++) *kl += each[i];
     return s->d_x ? head_back(r, s, is, j.d, err) : PITH_OK;
 }
 
-/* A whole window; of `all` n is not looked at. */
-static enum pith_status through_heads(struct pith_recover *r, const struct said *all, double *kl,
-                                      struct pith_error *err)
+/* A whole window, of a step that one; of `all` n and norms are not looked at. */
+static enum pith_status through_heads(struct pith_recover *r, const struct said *all,
+                                      size_t window, struct pith_error *err)
 {
     const size_t hidden = r->model->shape.hidden, length = r->text.length;
     for (size_t i = 0; i < length; i += PITH_HEAD_ROWS) {
@@ -168,8 +182,10 @@ static enum pith_status through_heads(struct pith_recover *r, const struct said 
         s.n = length - i < PITH_HEAD_ROWS ? length - i : PITH_HEAD_ROWS;
         s.x += i * hidden;
         s.target += i * hidden;
+        s.each += i;
         if (s.d_x) s.d_x += i * hidden;
-        PITH_TRY(through_head(r, &s, kl, err));
+        if (s.d_x) s.norms = pith_recover_norms_at(r, window, i);
+        PITH_TRY(through_head(r, &s, err));
     }
     return PITH_OK;
 }
@@ -225,20 +241,21 @@ static enum pith_status back_block(struct pith_recover *r, uint32_t layer,
 {
     const size_t floats = r->text.length * r->model->shape.hidden;
     struct pith_recover_block b;
+    size_t from;
+    const size_t own = pith_recover_own(r, r->batch, &from);
     enum pith_status s = PITH_OK;
     PITH_TRY(pith_recover_open(r, layer, pith_recover_state(r, 0), true, &b, err));
-    for (size_t i = 0; i < r->batch && s == PITH_OK; i++) {
+    s = pith_recover_begin_block(r, &b, err);
+    for (size_t i = 0; i < own && s == PITH_OK; i++) {
         float *d = r->grad + i * floats;
+        struct pith_tape_grad g = pith_recover_grads(r, &b, from + i);
         s = pith_tape_forward(&r->tape, &b.block, entering(r, layer, i), r->text.length,
                               entering(r, layer + 1, i), err);
         if (s != PITH_OK) break;
-        pith_tape_backward(&r->tape, &b.block,
-                           &(struct pith_tape_grad){.d_out = d,
-                                                    .w = b.weight,
-                                                    .d_x = d,
-                                                    .vector = b.vector,
-                                                    .bias = b.bias});
+        g.d_out = g.d_x = d;
+        pith_tape_backward(&r->tape, &b.block, &g);
     }
+    if (s == PITH_OK) s = pith_recover_meet(r, &b, err);
     if (s == PITH_OK) pith_recover_step_block(r, layer, &b, rates);
     see_memory(r); /* while most of it is there */
     pith_recover_close(&b);
@@ -251,16 +268,19 @@ enum pith_status pith_recover_train(struct pith_recover *r, const size_t *window
     const size_t hidden = r->model->shape.hidden, floats = r->text.length * hidden;
     const uint32_t layers = r->model->shape.layers;
     const float share = 1.0f / (float)(r->batch * r->text.length);
-    double kl = 0;
-    PITH_TRY(go_there(r, pith_recover_state(r, 0), windows, r->batch, "training", err));
-    memset(r->norms, 0, 2 * hidden * sizeof *r->norms);
-    for (size_t i = 0; i < r->batch; i++) {
+    size_t from;
+    const size_t own = pith_recover_own(r, r->batch, &from);
+    PITH_TRY(go_there(r, pith_recover_state(r, 0), windows + from, own, "training", err));
+    pith_recover_begin_norms(r);
+    for (size_t i = 0; i < own; i++) {
         const struct said s = {.x = entering(r, layers, i),
-                               .target = pith_acts_window(&r->target_acts, windows[i]),
+                               .target = pith_acts_window(&r->target_acts, windows[from + i]),
                                .share = share,
-                               .d_x = r->grad + i * floats};
-        PITH_TRY(through_heads(r, &s, &kl, err));
+                               .d_x = r->grad + i * floats,
+                               .each = r->each};
+        PITH_TRY(through_heads(r, &s, from + i, err));
     }
+    PITH_TRY(pith_recover_meet_norms(r, err));
     pith_recover_step_last(r, rates);
     for (uint32_t l = layers; l-- > 0;) {
         PITH_TRY(tick(r, "training", err));
@@ -269,24 +289,38 @@ enum pith_status pith_recover_train(struct pith_recover *r, const size_t *window
     return PITH_OK;
 }
 
-enum pith_status pith_recover_measure(struct pith_recover *r, float *p, double *kl,
-                                      struct pith_error *err)
+/* The divergences of held-out windows [from, end), of those that are held out. */
+static enum pith_status measure_some(struct pith_recover *r, float *p, size_t from, size_t end,
+                                     struct pith_error *err)
 {
     const uint32_t layers = r->model->shape.layers;
-    size_t list[64], seen = 0;
+    size_t list[64] = {0};
     const size_t most = r->batch < 64 ? r->batch : 64, held = pith_recover_held(r);
-    *kl = 0;
-    for (size_t w = held - 1; w < r->text.windows;) {
+    while (from < end) {
         size_t n = 0;
-        for (; n < most && w < r->text.windows; w += held) list[n++] = w;
+        for (; n < most && from + n < end; n++) list[n] = (from + n + 1) * held - 1;
         PITH_TRY(go_there(r, p, list, n, "measuring", err));
         for (size_t i = 0; i < n; i++) {
             const struct said s = {.x = entering(r, layers, i),
-                                   .target = pith_acts_window(&r->target_acts, list[i])};
-            PITH_TRY(through_heads(r, &s, kl, err));
+                                   .target = pith_acts_window(&r->target_acts, list[i]),
+                                   .each = r->each + (from + i) * r->text.length};
+            PITH_TRY(through_heads(r, &s, 0, err));
         }
-        seen += n;
+        from += n;
     }
-    *kl /= (double)(seen * r->text.length);
+    return PITH_OK;
+}
+
+enum pith_status pith_recover_measure(struct pith_recover *r, float *p, double *kl,
+                                      struct pith_error *err)
+{
+    const size_t length = r->text.length, windows = r->text.windows / pith_recover_held(r);
+    size_t from;
+    const size_t own = pith_recover_own(r, windows, &from);
+    PITH_TRY(measure_some(r, p, from, from + own, err));
+    PITH_TRY(pith_ranks_share_parts(r->ranks, r->each, windows, length * sizeof *r->each, err));
+    *kl = 0;
+    for (size_t i = 0; i < windows * length; i++) *kl += r->each[i];
+    *kl /= (double)(windows * length);
     return PITH_OK;
 }

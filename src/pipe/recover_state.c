@@ -23,9 +23,13 @@ static const char *const work_files[] = {"pith.recover.state",  "pith.recover.ta
 static enum pith_status open_file(const struct pith_recover *r, const char *name, uint64_t floats,
                                   struct pith_scratch_file *f, struct pith_error *err)
 {
-    char *path = pith_path_join(r->partial, name);
+    char own[64];
+    const unsigned rank = pith_ranks_own(r->ranks);
+    (void)snprintf(own, sizeof own, rank ? "%s.%u" : "%s", name, rank);
+    char *path = pith_path_join(r->partial, own);
     if (!path) return pith_fail_nomem(err, name);
-    const enum pith_status s = pith_scratch_file_open(path, floats * sizeof(float), f, err);
+    enum pith_status s = pith_scratch_file_open(path, floats * sizeof(float), f, err);
+    if (s == PITH_OK && rank) s = pith_unlink(path, err); /* gone when the rank is */
     pith_free(path);
     return s;
 }
@@ -47,7 +51,7 @@ static enum pith_status write_slot(struct pith_recover *r, const char *name, str
     return s;
 }
 
-static json_t *describe(const struct pith_recover *r, const char *hash)
+json_t *pith_recover_numbers(const struct pith_recover *r, const char *hash)
 {
     return json_pack("{s:s, s:s, s:I, s:i, s:s, s:s, s:f, s:f, s:I, s:I, s:I, s:O}", "pith",
                      pith_version(), "job", r->fingerprint, "step", (json_int_t)r->step, "slot",
@@ -60,9 +64,11 @@ enum pith_status pith_recover_save(struct pith_recover *r, struct pith_error *er
 {
     char hex[PITH_SHA256_HEX];
     struct pith_str text = {0};
+    if (!pith_ranks_first(r->ranks)) return PITH_OK;
     r->slot ^= 1;
     PITH_TRY(write_slot(r, work_files[4 + r->slot], err));
-    json_t *j = pith_sha256_hex(r->state.data, r->state.size, hex) ? describe(r, hex) : NULL;
+    json_t *j = pith_sha256_hex(r->state.data, r->state.size, hex) ? pith_recover_numbers(r, hex)
+                                                                         : NULL;
     char *path = pith_path_join(r->partial, journal);
     if (j) pith_json_dump(j, JSON_COMPACT | JSON_REAL_PRECISION(17), &text);
     enum pith_status s = j && path && !text.failed ? pith_file_write(path, text.data, text.len, err)
@@ -102,7 +108,7 @@ static enum pith_status read_slot(struct pith_recover *r, const json_t *j, bool 
     return PITH_OK;
 }
 
-static void take_numbers(struct pith_recover *r, const json_t *j)
+void pith_recover_take_numbers(struct pith_recover *r, const json_t *j)
 {
     const char *target = json_string_value(json_object_get(j, "target"));
     json_t *curve = json_object_get(j, "curve");
@@ -124,7 +130,7 @@ static enum pith_status take_up(struct pith_recover *r, const json_t *j, struct 
     bool good = false;
     PITH_TRY(read_slot(r, j, &good, err));
     if (good) {
-        take_numbers(r, j);
+        pith_recover_take_numbers(r, j);
         return PITH_OK;
     }
     memset(r->state.data, 0, r->state.size);
@@ -193,9 +199,19 @@ static enum pith_status open_files(struct pith_recover *r, struct pith_error *er
                      &r->acts, err);
 }
 
+/* Of a rank whose folder is rank 0's, or, on a disk of this rank's own, one of that name. */
+static enum pith_status follow(struct pith_recover *r, struct pith_error *err)
+{
+    PITH_TRY(pith_ranks_meet(r->ranks, err)); /* rank 0 has made the folder */
+    PITH_TRY(pith_dir_make(r->partial, err));
+    PITH_TRY(open_files(r, err));
+    return pith_recover_tell(r, err);
+}
+
 enum pith_status pith_recover_begin(struct pith_recover *r, struct pith_error *err)
 {
     json_t *j;
+    if (!pith_ranks_first(r->ranks)) return follow(r, err);
     PITH_TRY(read_journal(r, &j, err));
     enum pith_status s = check_place(r, j, err);
     if (s == PITH_OK) s = pith_dir_make(r->partial, err);
@@ -205,7 +221,8 @@ enum pith_status pith_recover_begin(struct pith_recover *r, struct pith_error *e
     else if (s == PITH_OK) memset(r->state.data, 0, r->state.size);
     json_decref(j);
     r->saved = pith_clock();
-    return s;
+    if (s == PITH_OK) s = pith_ranks_meet(r->ranks, err);
+    return s == PITH_OK ? pith_recover_tell(r, err) : s;
 }
 
 enum pith_status pith_recover_sweep(const struct pith_recover *r, struct pith_error *err)
@@ -303,10 +320,11 @@ static enum pith_status write_windows(struct writer *w, const size_t *windows, s
 
 static enum pith_status write_all(struct writer *w, struct pith_error *err)
 {
-    size_t list[AT_ONCE], n = 0;
-    for (size_t i = 0; i < w->r->text.windows; i++) {
+    size_t list[AT_ONCE], n = 0, from;
+    const size_t end = pith_recover_own(w->r, w->r->text.windows, &from);
+    for (size_t i = from; i < from + end; i++) {
         if (!is_written(w, i)) list[n++] = i;
-        if (n && (n == AT_ONCE || i + 1 == w->r->text.windows)) {
+        if (n && (n == AT_ONCE || i + 1 == from + end)) {
             PITH_TRY(write_windows(w, list, n, err));
             n = 0;
         }
@@ -338,8 +356,12 @@ enum pith_status pith_recover_self(struct pith_recover *r, struct pith_error *er
     struct writer w = {.r = r};
     enum pith_status s = open_file(r, work_files[3], count, &file, err);
     w.kept = file.data;
+    if (s == PITH_OK) s = pith_ranks_share(r->ranks, 0, w.kept, count * sizeof *w.kept, err);
     if (s == PITH_OK) s = open_writer(&w, err);
     if (s == PITH_OK) s = write_all(&w, err);
+    if (s == PITH_OK)
+        s = pith_ranks_share_parts(r->ranks, w.kept, r->text.windows,
+                                   r->text.length * sizeof *w.kept, err);
     r->text.ids = s == PITH_OK ? pith_alloc(count, sizeof *r->text.ids) : NULL;
     if (s == PITH_OK && !r->text.ids) s = pith_fail_nomem(err, "text");
     for (size_t i = 0; i < count && s == PITH_OK; i++) r->text.ids[i] = w.kept[i] - 1;

@@ -440,15 +440,17 @@ static json_t *timing(const struct pith_recover *r)
 
 static enum pith_status finish_account(struct writing *w, json_t **report, struct pith_error *err)
 {
-    json_t *a = w->account, *recovered = describe(w);
+    json_t *a = w->account, *recovered = describe(w), *times = timing(w->r);
     *report = json_incref(recovered);
     (void)json_object_del(a, "losses");
     const bool good =
-        recovered && json_object_set_new(a, "job", json_string(w->r->fingerprint)) == 0 &&
-        json_object_set_new(a, "timing", timing(w->r)) == 0 &&
+        recovered && times && pith_recover_report_paces(w->r, times) &&
+        json_object_set(a, "timing", times) == 0 &&
+        json_object_set_new(a, "job", json_string(w->r->fingerprint)) == 0 &&
         json_object_set_new(a, "warnings",
                             pith_judge_warnings(json_object_get(a, "linears"))) == 0 &&
         json_object_set_new(a, "recovered", recovered) == 0;
+    json_decref(times);
     if (!good) return pith_fail_nomem(err, "pith.json");
     char *path = pith_path_join(w->r->partial, "pith.json");
     const enum pith_status s = path ? pith_account_save(path, a, err)

@@ -209,6 +209,46 @@ converts 3 "$work/whole" to-gptq --container gptq
 converts 2 "$work/whole" anew.gguf --weights q4_0
 converts 4 "$work/moe-fp8" static --container modelopt
 
+# --- what learns from the original ----------------------------------------------------------------
+"$pith" quantize "$mini" -o "$work/two-bits" -r rtn --weights int2:g32:asym --quiet || fail "a model to recover"
+lessons="--against $mini --tokens 1024 --seq-len 70 --batch 3 --steps 3 --rate 5 --threads 1 --quiet --json"
+recovers() { # NAME N OPTIONS...: the bytes of one
+    name=$1
+    n=$2
+    shift 2
+    rm -rf "$work/alone-again" "$work/again"
+    # shellcheck disable=SC2086
+    "$pith" recover "$work/two-bits" -o "$work/alone-again" $lessons "$@" >"$work/alone" 2>"$work/stderr" || fail "$name: $(cat "$work/stderr")"
+    # shellcheck disable=SC2086
+    timeout 300 mpirun -q -n "$n" "$pith" recover "$work/two-bits" -o "$work/again" $lessons "$@" >"$work/shared" 2>"$work/stderr" || fail "$name by $n ranks: $(cat "$work/stderr")"
+    is_same "$name by $n ranks" "$work/alone-again" "$work/again"
+    if tr -d '\r' <"$work/shared" | cmp -s - "$work/alone"; then pass "$name: what is said"; else fail "$name: what $n ranks say: $(cat "$work/shared")"; fi
+}
+recovers "recover" 2
+recovers "recover of weights" 3 --train all
+recovers "recover by more ranks than windows, of text of its own" 4 --batch 2 --text self
+check "what they worked and received is in the account" python3 -c '
+import json, sys
+t = json.load(open(sys.argv[1]))["timing"]
+assert len(t["rank_busy_seconds"]) == 4 and min(t["rank_busy_seconds"]) > 0 and min(t["rank_bytes_received"]) > 0, t' "$work/again/pith.json"
+long="$lessons --train all --steps 40"
+# shellcheck disable=SC2086
+"$pith" recover "$work/two-bits" -o "$work/taught" $long >/dev/null 2>"$work/stderr" || fail "recover: $(cat "$work/stderr")"
+# shellcheck disable=SC2086
+mpirun -q -n 2 "$pith" recover "$work/two-bits" -o "$work/late" $long >/dev/null 2>&1 &
+job=$!
+i=0
+until [ -e "$work/late.partial/pith.recover.slot.0" ] || [ $i -ge 1200 ]; do
+    sleep 0.05
+    i=$((i + 1))
+done
+pgrep -f "^$pith recover $work/two-bits -o $work/late " | sed -n 2p | xargs -r kill -KILL
+wait $job
+[ -e "$work/late.partial/pith.recover.json" ] || fail "recover was over before it was killed"
+# shellcheck disable=SC2086
+timeout 300 mpirun -q -n 3 "$pith" recover "$work/two-bits" -o "$work/late" $long --resume >/dev/null 2>"$work/stderr" || fail "recover, resumed: $(cat "$work/stderr")"
+is_same "recover of killed ranks, resumed by three" "$work/taught" "$work/late"
+
 # --- ranks that differ ----------------------------------------------------------------------------
 # shellcheck disable=SC2086
 two() { # OPTIONS OF 0 | OPTIONS OF 1, both with a folder to work in of their own
@@ -240,6 +280,18 @@ two "$run" "$work/small" && fail "a full disk: it went on"
 said "a rank whose disk is full is named" "rank 1: .*pith.acts"
 two "$run --resume" "$run --resume" || fail "after the full disk: $(cat "$work/stderr")"
 is_same "resumed after the full disk" "$work/whole" "$work/a/out"
+
+learn="$pith recover $work/two-bits -o out $lessons"
+rm -rf "$work/a" "$work/b"
+two "$learn" "$learn --rate 6" && fail "a lesson of its own: it went on"
+said "a rank that is taught otherwise is named" "rank 1: .*options"
+rm -rf "$work/a" "$work/b"
+two "$learn" "$learn --cpu scalar" || fail "recover on disks of their own: $(cat "$work/stderr")"
+rm -rf "$work/again"
+recovers "recover" 1
+is_same "recover on disks of their own, other instruction sets" "$work/alone-again" "$work/a/out"
+[ -z "$(ls "$work/b")" ] || fail "a disk of its own is not cleared: $(ls "$work/b")"
+rm -rf "$work/a" "$work/b"
 
 # --- a slow one -----------------------------------------------------------------------------------
 tokens=2048 # all of it in less time than lines of progress are apart

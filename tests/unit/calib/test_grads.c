@@ -12,7 +12,7 @@ struct fixture {
     struct pith_tape tape;
     struct pith_block block;
     float *x, *d, *out;    /* [LENGTH][...] of a window */
-    float **once, **later; /* [linears] */
+    float **once, **later, **once_bias, **later_bias; /* [linears] */
 };
 
 static float **take_grads(const struct pith_layer_plan *l)
@@ -20,6 +20,14 @@ static float **take_grads(const struct pith_layer_plan *l)
     float **w = calloc(l->linears, sizeof *w);
     for (uint32_t i = 0; i < l->linears; i++)
         if (i != 1) w[i] = calloc((size_t)l->linear[i].rows * l->linear[i].cols, sizeof **w);
+    return w;
+}
+
+static float **take_biases(const struct pith_layer_plan *l)
+{
+    float **w = calloc(l->linears, sizeof *w);
+    for (uint32_t i = 0; i < l->linears; i++)
+        if (l->linear[i].bias) w[i] = calloc(l->linear[i].rows, sizeof **w);
     return w;
 }
 
@@ -39,6 +47,8 @@ static void open_fixture(struct fixture *f, const char *name)
     f->out = calloc(LENGTH * width, sizeof *f->out);
     f->once = take_grads(f->block.plan);
     f->later = take_grads(f->block.plan);
+    f->once_bias = take_biases(f->block.plan);
+    f->later_bias = take_biases(f->block.plan);
 }
 
 static void close_fixture(struct fixture *f)
@@ -46,7 +56,11 @@ static void close_fixture(struct fixture *f)
     for (uint32_t i = 0; i < f->block.plan->linears; i++) {
         free(f->once[i]);
         free(f->later[i]);
+        free(f->once_bias[i]);
+        free(f->later_bias[i]);
     }
+    free(f->once_bias);
+    free(f->later_bias);
     free(f->once);
     free(f->later);
     free(f->x);
@@ -77,20 +91,25 @@ static void check(const char *name)
     struct pith_grads g;
     open_fixture(&f, name);
     const struct pith_layer_plan *l = f.block.plan;
-    const struct pith_grads_room room = {f.rig.model, l, WINDOWS, LENGTH};
+    const struct pith_grads_room room = {f.rig.model, l, WINDOWS, LENGTH, true};
+    const struct pith_grads_sums sums = {f.later, f.later_bias};
     assert_ok(pith_grads_open(&g, f.rig.backend, NULL, &room, &err), err);
     for (int again = 0; again < 2; again++) {
         pith_grads_begin(&g);
         for (size_t w = 0; w < WINDOWS; w++) {
-            window(&f, w, (struct pith_tape_grad){.w = f.once});
-            window(&f, w, (struct pith_tape_grad){
-                              .w = f.later, .product = pith_grads_keep, .product_ctx = &g});
+            window(&f, w, (struct pith_tape_grad){.w = f.once, .bias = f.once_bias});
+            window(&f, w, (struct pith_tape_grad){.w = f.later,
+                                                  .bias = f.later_bias,
+                                                  .product = pith_grads_keep,
+                                                  .product_ctx = &g});
         }
-        assert_ok(pith_grads_meet(&g, l, f.later, &err), err);
+        assert_ok(pith_grads_meet(&g, l, &sums, &err), err);
     }
     size_t grown = 0;
     for (uint32_t i = 0; i < l->linears; i++) {
         const size_t n = (size_t)l->linear[i].rows * l->linear[i].cols;
+        if (f.once_bias[i])
+            assert_memory_equal(f.once_bias[i], f.later_bias[i], l->linear[i].rows * sizeof(float));
         if (!f.once[i]) continue;
         assert_memory_equal(f.once[i], f.later[i], n * sizeof(float));
         for (size_t k = 0; k < n; k++) grown += f.once[i][k] != 0.0f;
@@ -106,6 +125,7 @@ static void what_is_kept_is_what_grows(void **state)
     check("mistral");
     check("qwen3_moe");
     check("deepseek_v3");
+    check("granite_bias");
 }
 
 static void more_than_there_is_room_for_is_an_error(void **state)
@@ -115,12 +135,13 @@ static void more_than_there_is_room_for_is_an_error(void **state)
     struct fixture f;
     struct pith_grads g;
     open_fixture(&f, "mistral");
-    const struct pith_grads_room room = {f.rig.model, f.block.plan, 1, LENGTH};
+    const struct pith_grads_room room = {f.rig.model, f.block.plan, 1, LENGTH, false};
+    const struct pith_grads_sums sums = {.w = f.later};
     assert_ok(pith_grads_open(&g, f.rig.backend, NULL, &room, &err), err);
     for (size_t w = 0; w < WINDOWS; w++)
         window(&f, w, (struct pith_tape_grad){
                           .w = f.later, .product = pith_grads_keep, .product_ctx = &g});
-    assert_int_equal(pith_grads_meet(&g, f.block.plan, f.later, &err), PITH_NOMEM);
+    assert_int_equal(pith_grads_meet(&g, f.block.plan, &sums, &err), PITH_NOMEM);
     pith_grads_close(&g);
     close_fixture(&f);
 }
