@@ -49,7 +49,8 @@ uniform = [m for m in models if not m["kv"].startswith("auto")]
 for m in models:
     if not m["kv"].startswith("auto"): continue
     best = min((u for u in uniform if u["kv_bits"] <= float(m["kv"][5:])), key=kl)
-    print("| %s | `%s` | %.2f | %.5f | `%s` | %.2f | %.5f | %.0f%% less |" % (sys.argv[2], m["kv"], m["kv_bits"], kl(m), best["kv"], best["kv_bits"],
-          kl(best), 100 * (1 - kl(m) / kl(best))))
+    share = kl(m) / kl(best)
+    print("| %s | `%s` | %.2f | %.5f | `%s` | %.2f | %.5f | %.0f%% %s |" % (sys.argv[2], m["kv"], m["kv_bits"], kl(m), best["kv"], best["kv_bits"],
+          kl(best), 100 * abs(1 - share), "less" if share < 1 else "more"))
 PY
 done
