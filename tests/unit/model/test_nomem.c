@@ -4,6 +4,22 @@
 #include "requests.h"
 #include "unit/model/arch_case.h"
 
+/* Levels as calibration would make them of keys and values in -1 .. 1. */
+static enum pith_status make_levels(struct pith_model *m, struct pith_error *err)
+{
+    PITH_TRY(pith_kv_levels_new(&m->plans, &m->kv_levels, err));
+    for (uint32_t i = 0; i < m->kv_levels->layers; i++) {
+        struct pith_kv_layer_levels *l = &m->kv_levels->layer[i];
+        for (uint32_t k = 0; k < l->heads * l->key; k++) l->range[k] = 1;
+        l->beyond = 3;
+        for (int side = 0; side < 2; side++)
+            for (int bits = 2; bits < 5; bits++)
+                for (int k = 0; k < 1 << bits; k++)
+                    l->level[side][bits - 2][k] = (float)(2 * k + 1) / (float)(1 << bits) - 1;
+    }
+    return PITH_OK;
+}
+
 /* Everything from a folder to a drawn token, by the calling thread alone. */
 static enum pith_status run_session(struct pith_model *m, struct pith_backend *b, const char *kv,
                                     float *logits, struct pith_error *err)
@@ -15,6 +31,7 @@ static enum pith_status run_session(struct pith_model *m, struct pith_backend *b
     static const struct pith_sampling how = {1, 5, 1, 1, 0, 0};
     struct pith_session_options options = {.capacity = 8, .chunk = 2};
     PITH_TRY(pith_kv_parse(kv, PITH_BF16, m, &options.kv, err));
+    if (pith_kv_needs_levels(&options.kv, m->plans.layers)) PITH_TRY(make_levels(m, err));
     PITH_TRY(pith_session_init(&s, m, b, &options, err));
     enum pith_status status = pith_session_append(&s, ids, 3, x, err);
     if (status == PITH_OK) status = pith_model_logits(m, b, x, 3, logits, err);
@@ -72,8 +89,9 @@ static void every_request_may_fail(void **state)
 static void so_it_may_with_packed_caches(void **state)
 {
     (void)state;
-    static const char *const caches[] = {"f16",   "int8:token", "k=fp8_e4m3:token,v=int4:g4:asym",
-                                         "kivi4", "turbo3",     "int4:token,sink=1,recent=1"};
+    static const char *const caches[] = {
+        "f16",    "int8:token", "k=fp8_e4m3:token,v=int4:g4:asym",  "kivi4",
+        "turbo3", "kvquant3",   "k=kvquant2,v=int8:token,recent=1", "int4:token,sink=1,recent=1"};
     for (size_t i = 0; i < PITH_COUNT(caches); i++)
         fail_every_request("llama_bf16", golden_folder("llama_bf16"), caches[i]);
     fail_every_request("deepseek_v3", arch_folder("deepseek_v3"), "int8:token,recent=1");
