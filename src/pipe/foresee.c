@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "calib/relay.h"
+#include "pipe/inspect.h"
 #include "pipe/work.h"
 
 /* Why nothing is told, or NULL. */
@@ -12,7 +13,6 @@ static const char *why_not(const struct pith_job *job)
     if (job->model->shape.moe.experts) return "not foretold for mixtures of experts";
     if (pith_job_learns(job)) return "not foretold for learned rounding";
     if (job->needs_round & PITH_NEED_GUIDED) return "not foretold for guided rounding";
-    if (job->needs_transform) return "not foretold for recipes with a transform's search";
     return NULL;
 }
 
@@ -71,16 +71,38 @@ static void relay_sums(struct pith_crew *c, size_t dim, unsigned needs)
 }
 
 static void relay_products(struct pith_crew *c, const struct pith_job *job, size_t dim,
-                           double seconds)
+                           unsigned needs, double seconds)
 {
     const size_t rows = job->fast ? dim : pith_relay_rows(c->ranks, dim);
     const size_t panels = (dim + rows - 1) / rows;
-    if (job->needs_round & PITH_NEED_HESSIAN)
+    if (needs & PITH_NEED_HESSIAN)
         relay(c, seconds, dim * (dim + 1) / 2 * sizeof(float), panels);
-    if (!(job->needs_round & PITH_NEED_DRIFT)) return;
+    if (!(needs & PITH_NEED_DRIFT)) return;
     const size_t narrow = pith_relay_rows(c->ranks, dim);
     pith_crew_relay(c, 0, dim * dim * sizeof(float), (dim + narrow - 1) / narrow);
     pith_crew_share(c, c->ranks - 1, dim * dim * sizeof(float));
+}
+
+/* The first of `items` that are a rank's: pith_ranks_from() of the crew. */
+static size_t from(const struct pith_crew *c, unsigned rank, size_t items)
+{
+    const size_t n = c->ranks;
+    return items / n * rank + (rank < items % n ? rank : items % n);
+}
+
+/* Samples that have been taken before the windows of each rank, and at last all of them. */
+static void relay_samples(struct pith_crew *c, const struct pith_job *job, size_t dim)
+{
+    const size_t most = pith_transform_samples(job), windows = job->calib.windows;
+    const size_t tokens = windows * job->calib.length;
+    const size_t step = tokens > most ? tokens / most : 1;
+    for (unsigned k = 1; k <= c->ranks; k++) {
+        const size_t before = from(c, k, windows) * job->calib.length;
+        const size_t taken = (before + step - 1) / step;
+        const uint64_t bytes = (taken < most ? taken : most) * dim * sizeof(float);
+        if (k < c->ranks) pith_crew_pass(c, k, bytes);
+        else pith_crew_share(c, k - 1, bytes);
+    }
 }
 
 /* pith_ranks_agree(), at the start of each unit. */
@@ -124,7 +146,7 @@ void pith_foresee_site(struct pith_foresee *f, const struct pith_phases *now,
         pith_crew_windows(c, collecting, f->job->calib.windows);
         if (!f->job->needs_round) continue;
         relay_sums(c, site->dim, f->job->needs_round);
-        relay_products(c, f->job, site->dim, products);
+        relay_products(c, f->job, site->dim, f->job->needs_round, products);
     }
 }
 
@@ -146,6 +168,71 @@ void pith_foresee_factor(struct pith_foresee *f, const struct pith_phases *now,
         if (shared) pith_cholesky_told(c->ranks, site->dim, say, c);
         pith_crew_add(c, shared ? PITH_CREW_DIVIDED : PITH_CREW_REPEATED,
                       shared ? seconds / c->ranks : seconds);
+    }
+}
+
+void pith_foresee_sites(struct pith_foresee *f, const struct pith_phases *now,
+                        const struct pith_site_spec *site, uint32_t count)
+{
+    if (!tells(f)) return;
+    const unsigned needs = f->job->needs_transform;
+    const double collecting = take(f, now, PITH_PHASE_COLLECT);
+    const double products = take(f, now, PITH_PHASE_HESSIAN);
+    double squares = 0; /* products take time by these */
+    for (uint32_t i = 0; i < count; i++) squares += (double)site[i].dim * site[i].dim;
+    for (unsigned k = 0; k < PITH_FORESEE_ROWS; k++) {
+        struct pith_crew *c = &f->crew[k];
+        pith_crew_windows(c, collecting, f->job->calib.windows);
+        for (uint32_t i = 0; i < count; i++) {
+            const double part = (double)site[i].dim * site[i].dim / squares;
+            relay_sums(c, site[i].dim, needs);
+            relay_products(c, f->job, site[i].dim, needs, products * part);
+            if (needs & PITH_NEED_SAMPLES) relay_samples(c, f->job, site[i].dim);
+        }
+    }
+}
+
+void pith_foresee_windows(struct pith_foresee *f, size_t count, uint64_t bytes)
+{
+    const size_t all = tells(f) ? f->job->calib.windows : 0;
+    for (unsigned k = 0; all && k < PITH_FORESEE_ROWS; k++)
+        for (size_t i = 0; i < count; i++) {
+            unsigned rank = 0;
+            while (from(&f->crew[k], rank + 1, all) <= i * all / count) rank++;
+            pith_crew_share(&f->crew[k], rank, bytes);
+        }
+}
+
+/* The items of a rank, and what it tells of them. */
+static size_t told_by(struct pith_crew *c, const struct pith_searched *t, unsigned rank)
+{
+    size_t n = 0;
+    if (t->run) {
+        const size_t runs = (t->items + t->run - 1) / t->run;
+        const size_t first = from(c, rank, runs) * t->run, end = from(c, rank + 1, runs) * t->run;
+        n = (end < t->items ? end : t->items) - (first < t->items ? first : t->items);
+        pith_crew_share(c, rank, n * t->each);
+        return n;
+    }
+    for (size_t i = rank; i < t->items; i += c->ranks, n++) pith_crew_share(c, rank, t->each);
+    if (t->items == 0) pith_crew_share(c, rank, t->each);
+    return n;
+}
+
+void pith_foresee_told(void *ctx, const struct pith_searched *t)
+{
+    struct pith_foresee *f = ctx;
+    if (!tells(f)) return;
+    f->last.seconds[PITH_PHASE_TRANSFORM] += t->seconds; /* the rest of that phase is repeated */
+    for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++) {
+        struct pith_crew *c = &f->crew[i];
+        size_t most = 0;
+        for (unsigned k = 0; k < c->ranks; k++) {
+            const size_t n = told_by(c, t, k);
+            most = n > most ? n : most;
+        }
+        if (t->items)
+            pith_crew_add(c, PITH_CREW_DIVIDED, t->seconds * (double)most / (double)t->items);
     }
 }
 

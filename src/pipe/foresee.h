@@ -7,6 +7,7 @@
 #include "pipe/output.h"
 #include "pipe/phases.h"
 #include "plan/ranks_time.h"
+#include "quant/transform.h"
 
 enum { PITH_FORESEE_ROWS = 7 }; /* 1, 2, 4, ... 64 ranks */
 
@@ -28,6 +29,12 @@ void pith_foresee_end(struct pith_foresee *f);
  * site's have been. */
 void pith_foresee_site(struct pith_foresee *f, const struct pith_phases *now,
                        const struct pith_site_spec *site);
+/* Before, where there is a transform: statistics for it of sites [0, count); windows of what a site
+ * reads that all look at, so many bytes each; a part of its search (ctx: the foresee). */
+void pith_foresee_sites(struct pith_foresee *f, const struct pith_phases *now,
+                        const struct pith_site_spec *site, uint32_t count);
+void pith_foresee_windows(struct pith_foresee *f, size_t count, uint64_t bytes);
+void pith_foresee_told(void *ctx, const struct pith_searched *t);
 void pith_foresee_factor(struct pith_foresee *f, const struct pith_phases *now,
                          const struct pith_site_spec *site, const struct pith_factor *factor);
 void pith_foresee_linear(struct pith_foresee *f, const struct pith_phases *now,

@@ -186,6 +186,8 @@ static struct pith_transform_job job_of(const struct pith_work *w, const struct 
     struct pith_transform_job job = {
         .backend = r->job->backend,
         .ranks = r->ranks,
+        .told = r->foresee ? pith_foresee_told : NULL,
+        .told_ctx = r->foresee,
         .scale_dtype = r->job->container->scale_dtype(&r->job->recipe.weights,
                                                       r->job->container_opts.model_dtype),
         .linear = g->linear,
@@ -225,7 +227,11 @@ static enum pith_status inspect(struct pith_work *w, const struct group *g,
                                         .acts = &w->run->cal.acts[0],
                                         .site = (uint32_t)(g->site - w->plan->site),
                                         .lender = lends(g) ? lender : NULL};
-    return g->site->to ? pith_inspector_init(inspector, &what, job, err) : PITH_OK;
+    if (!g->site->to) return PITH_OK;
+    PITH_TRY(pith_inspector_init(inspector, &what, job, err));
+    pith_foresee_windows(w->run->foresee, inspector->windows,
+                         inspector->length * inspector->dim * sizeof(float));
+    return PITH_OK;
 }
 
 static double effort_of(const struct pith_work *w, const struct group *g)
@@ -295,6 +301,7 @@ static enum pith_status transform_first(struct pith_work *w, uint32_t count, str
     enum pith_status s =
         pith_collect(&r->cal.collector, &w->block, &r->cal.acts[0], &what, stats, err);
     pith_work_mark_pass(w, PITH_PHASE_COLLECT);
+    pith_foresee_sites(r->foresee, &r->phases, w->plan->site, count);
     for (uint32_t site = 0; site < count && s == PITH_OK; site++)
         s = transform_site(w, site, &stats[site], err);
     pith_phases_mark(&r->phases, PITH_PHASE_TRANSFORM);

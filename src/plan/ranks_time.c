@@ -65,6 +65,13 @@ void pith_crew_share(struct pith_crew *c, unsigned from, uint64_t bytes)
     c->seconds[PITH_CREW_LINK] += depth * message(c, (double)bytes);
 }
 
+void pith_crew_pass(struct pith_crew *c, unsigned to, uint64_t bytes)
+{
+    if (bytes == 0) return;
+    c->received[to] += bytes;
+    c->seconds[PITH_CREW_LINK] += message(c, (double)bytes);
+}
+
 void pith_crew_relay(struct pith_crew *c, double seconds, uint64_t bytes, size_t panels)
 {
     const unsigned n = c->ranks;

@@ -82,7 +82,7 @@ count=1
 tried gptq sparsegpt qep
 
 # --- what is foretold ------------------------------------------------------------------------------
-for r in gptq qep squeezellm wide; do
+for r in gptq qep squeezellm awq smoothquant wide; do
     model=$mini
     [ $r = wide ] && model=$wide && r=gptq
     # shellcheck disable=SC2086

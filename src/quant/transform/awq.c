@@ -10,6 +10,7 @@
 #include "quant/transform/awq.h"
 
 #include "base/arena.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "quant/scale.h"
 #include "quant/tables.h"
@@ -317,6 +318,7 @@ static enum pith_status try_ratios(struct search *x, double *loss, int count,
                                    struct pith_error *err)
 {
     struct pith_ranks *ranks = x->job->ranks;
+    const double start = pith_clock();
     for (int i = 0; i < count; i++) {
         if ((unsigned)i % pith_ranks_count(ranks) != pith_ranks_own(ranks)) continue;
         make_scales(x, ratio_of(x, i));
@@ -325,6 +327,9 @@ static enum pith_status try_ratios(struct search *x, double *loss, int count,
     for (int i = 0; i < count; i++)
         PITH_TRY(pith_ranks_share(ranks, (unsigned)i % pith_ranks_count(ranks), &loss[i],
                                   sizeof *loss, err));
+    pith_transform_tell(x->job, (struct pith_searched){.items = (size_t)count,
+                                                   .each = sizeof *loss,
+                                                   .seconds = pith_clock() - start});
     return PITH_OK;
 }
 

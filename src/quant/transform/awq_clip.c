@@ -1,6 +1,7 @@
 #include "quant/transform/awq.h"
 
 #include "base/arena.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "quant/round.h"
 #include "quant/scale.h"
@@ -234,10 +235,11 @@ uint64_t pith_awq_clip_scratch(const struct pith_transform_job *job)
     return pith_sum_bytes(most, pith_times_bytes(n, job->linear[0].cols * sizeof(float)));
 }
 
+enum { BLOCK = 128 }; /* rows, of which a rank has whole blocks */
+
 /* The rows of a linear that are a rank's, whole blocks of scales. */
 static struct pith_transform_linear rows_of(const struct clip *c, unsigned rank)
 {
-    enum { BLOCK = 128 };
     const struct pith_ranks *ranks = c->job->ranks;
     const struct pith_transform_linear *l = c->linear;
     const size_t blocks = (l->rows + BLOCK - 1) / BLOCK;
@@ -272,6 +274,23 @@ static enum pith_status clip_rows(struct clip *c, uint64_t count[2], struct pith
     return PITH_OK;
 }
 
+/* All rows, by a rank alone. */
+static enum pith_status clip_all(struct clip *c, uint64_t count[2], struct pith_error *err)
+{
+    const struct pith_transform_linear *l = c->linear;
+    const double start = pith_clock();
+    PITH_TRY(clip_linear(c, &count[0], &count[1], err));
+    pith_transform_tell(c->job, (struct pith_searched){.items = l->rows,
+                                                   .each = l->cols * sizeof *l->w,
+                                                   .run = BLOCK,
+                                                   .seconds = pith_clock() - start});
+    if (l->pick)
+        pith_transform_tell(
+            c->job, (struct pith_searched){.items = l->rows, .each = groups_of(l), .run = BLOCK});
+    pith_transform_tell(c->job, (struct pith_searched){.each = 2 * sizeof *count});
+    return PITH_OK;
+}
+
 /* One linear, whose weights are there and multiplied by s; x[n][cols] are the samples. */
 static enum pith_status clip_one(const struct pith_transform_job *job, unsigned i, const float *x,
                                  uint64_t count[2], struct pith_error *err)
@@ -288,8 +307,7 @@ static enum pith_status clip_one(const struct pith_transform_job *job, unsigned 
         .n = samples_used(job)};
     if (!c.gridder) return pith_fail(err, PITH_UNSUPPORTED, "AWQ cannot clip for this grid");
     if (c.gridder->fit_block) return PITH_OK; /* its scales are of least error already */
-    return pith_ranks_alone(job->ranks) ? clip_linear(&c, &count[0], &count[1], err)
-                                        : clip_rows(&c, count, err);
+    return pith_ranks_alone(job->ranks) ? clip_all(&c, count, err) : clip_rows(&c, count, err);
 }
 
 enum pith_status pith_awq_clip(const struct pith_transform_job *job, const float *s,

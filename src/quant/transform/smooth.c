@@ -7,6 +7,7 @@
  * is left alone. The option is a, or "auto": of 0.05, 0.10, ... 0.95 and no scaling at all, what
  * leaves the smallest error in the linears' outputs, both operands rounded. */
 #include "base/arena.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "num/input.h"
 #include "quant/scale.h"
@@ -209,6 +210,7 @@ static enum pith_status try_strengths(struct smooth *t, double *loss, int count,
                                       struct pith_error *err)
 {
     struct pith_ranks *ranks = t->job->ranks;
+    const double start = pith_clock();
     for (int i = 0; i < count; i++) {
         if ((unsigned)i % pith_ranks_count(ranks) != pith_ranks_own(ranks)) continue;
         if (i > 0) make_scales(t, strength(t, i));
@@ -217,6 +219,9 @@ static enum pith_status try_strengths(struct smooth *t, double *loss, int count,
     for (int i = 0; i < count; i++)
         PITH_TRY(pith_ranks_share(ranks, (unsigned)i % pith_ranks_count(ranks), &loss[i],
                                   sizeof *loss, err));
+    pith_transform_tell(t->job, (struct pith_searched){.items = (size_t)count,
+                                                   .each = sizeof *loss,
+                                                   .seconds = pith_clock() - start});
     return PITH_OK;
 }
 

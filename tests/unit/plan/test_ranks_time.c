@@ -64,6 +64,16 @@ static void shares_go_down_a_tree(void **state)
     }
 }
 
+static void a_message_goes_to_one(void **state)
+{
+    (void)state;
+    struct pith_crew c = crew_of(4);
+    pith_crew_pass(&c, 2, 100);
+    pith_crew_pass(&c, 2, 0); /* no message */
+    is_near(pith_crew_seconds(&c), 0.11);
+    for (unsigned k = 0; k < 4; k++) assert_int_equal(c.received[k], k == 2 ? 100 : 0);
+}
+
 /* 12 s over 6 panels of 50 bytes: 60 ms each. */
 static void sums_go_along(void **state)
 {
@@ -122,6 +132,7 @@ int main(void)
         cmocka_unit_test(links_are_read),         cmocka_unit_test(windows_are_whole),
         cmocka_unit_test(shares_go_down_a_tree),  cmocka_unit_test(sums_go_along),
         cmocka_unit_test(they_wait_for_the_last), cmocka_unit_test(what_is_in_the_way),
+        cmocka_unit_test(a_message_goes_to_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
