@@ -45,6 +45,7 @@ struct common {
     size_t threads, seed;
     const char *cpu, *ranks;
     bool follows; /* another rank speaks for this process */
+    struct pith_context *joined; /* then: borrowed, as long as the command has it */
     const struct command *command;
     const struct text_list *operands;
     uint64_t given;                  /* bit i: the command's option i stands on the command line;

@@ -77,10 +77,23 @@ static void print_message(const char *who, const char *text)
     if (text[n]) fprintf(stderr, "%s\n", text + n + 1);
 }
 
+/* Rank 0 speaks for all; when it is gone, rank 1 says that. A launcher interrupts the others then.
+ */
+static void look_for_first(const struct common *common, const struct pith_error *err)
+{
+    if (err->status != PITH_INTERRUPTED || pith_context_rank(common->joined) != 1) return;
+    if (!pith_context_answers(common->joined))
+        print_message("pith", "rank 0 does not answer: it was killed, or its machine cannot be"
+                              " reached; what is done is kept, --resume goes on");
+}
+
 /* What only a model, or what lies on the disk, shows to be wrong usage is wrong usage too. */
 int report_failure(const struct common *common, const struct pith_error *err)
 {
-    if (common->follows) return err->status == PITH_INTERRUPTED ? EXIT_INTERRUPTED : EXIT_FAILED;
+    if (common->follows) {
+        look_for_first(common, err);
+        return err->status == PITH_INTERRUPTED ? EXIT_INTERRUPTED : EXIT_FAILED;
+    }
     if (err->status == PITH_ARG) return usage_failure(common, "%s", err->text);
     const char *text = err->text[0] ? err->text : pith_status_text(err->status);
     if (common->json) print_object(common, pith_status_text(err->status), text);

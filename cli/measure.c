@@ -122,8 +122,9 @@ int run_reported(const struct reported *r)
     *r->progress = meter_progress(&meter);
     const enum pith_status status = r->work(context, r->settings, &report, &err);
     meter_end(&meter);
+    if (status != PITH_OK) rc = report_failure(r->common, &err);
     pith_context_free(&context);
-    if (status != PITH_OK) return report_failure(r->common, &err);
+    if (status != PITH_OK) return rc;
     const bool speaks = !r->common->follows;
     if (speaks && r->common->json) puts(report);
     else if (speaks) rc = r->print(r->settings, report);

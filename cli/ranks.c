@@ -100,6 +100,7 @@ int join_ranks(const struct common *common, struct pith_context **context)
     if (pith_context_rank(*context) == 0) return EXIT_DONE;
     struct common *mine = (struct common *)(uintptr_t)common;
     mine->follows = mine->quiet = true;
+    mine->joined = *context;
     if (freopen("/dev/null", "w", stdout)) return EXIT_DONE;
     pith_context_free(context);
     return EXIT_FAILED;

@@ -116,18 +116,21 @@ static int told(struct pith_distress *d, unsigned *from)
                     MPI_STATUS_IGNORE) == MPI_SUCCESS;
 }
 
-/* True when it is done within some seconds. */
-static bool comes(MPI_Request *q, int naps)
+/* True when it is done within so many milliseconds. */
+static bool comes(MPI_Request *q, double milliseconds)
 {
     int flag = 0;
-    for (int t = 0; t < naps && !flag; t++, nap())
+    const double end = MPI_Wtime() + milliseconds / 1000;
+    for (; !flag; nap()) {
         if (MPI_Test(q, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+        if (MPI_Wtime() > end) break;
+    }
     return flag != 0;
 }
 
-static bool say(int rank, bool out)
+enum { LONG = 3000 }; /* milliseconds */
+static bool say(int rank, bool out, int milliseconds)
 {
-    enum { NAPS = 3000 };
     static const char word = 1;
     char heard;
     MPI_Request q;
@@ -135,7 +138,7 @@ static bool say(int rank, bool out)
         out ? MPI_Isend(&word, 1, MPI_BYTE, rank, TAG_LEAVE, MPI_COMM_WORLD, &q)
             : MPI_Irecv(&heard, 1, MPI_BYTE, rank, TAG_LEAVE, MPI_COMM_WORLD, &q);
     if (bad != MPI_SUCCESS) return false;
-    if (comes(&q, NAPS)) return true;
+    if (comes(&q, milliseconds)) return true;
     if (!out) MPI_Cancel(&q);
     MPI_Request_free(&q);
     return false;
@@ -143,25 +146,30 @@ static bool say(int rank, bool out)
 
 /* After a failure: nobody leaves before rank 0 has said what it was, since launchers end all when
  * one is gone. */
-static bool leave_together(void)
+static bool leave_together(bool said)
 {
     int own = 0, ranks = 1;
     bool all = true;
     MPI_Comm_rank(MPI_COMM_WORLD, &own);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (own != 0) return say(0, true) && say(0, false);
-    for (int i = 1; i < ranks; i++) all = say(i, false) && all;
-    for (int i = 1; i < ranks; i++) all = say(i, true) && all;
+    if (own != 0) return (said || say(0, true, LONG)) && say(0, false, LONG);
+    for (int i = 1; i < ranks; i++) all = say(i, false, LONG) && all;
+    for (int i = 1; i < ranks; i++) all = say(i, true, LONG) && all;
     return all;
 }
 
-static void close_link(int good)
+static int answers(int milliseconds)
+{
+    return say(0, true, milliseconds) && say(0, false, milliseconds);
+}
+
+static void close_link(enum pith_link_end how)
 {
     int over = 0;
     MPI_Finalized(&over);
     if (over) return;
-    if (good || leave_together()) MPI_Finalize();
+    if (how == PITH_LINK_GOOD || leave_together(how == PITH_LINK_ASKED)) MPI_Finalize();
 }
 
 const struct pith_link pith_link = {PITH_LINK_VERSION, open_link, begin, done, drop,
-                                    tell,              told,      close_link};
+                                    tell,              told,      answers, close_link};

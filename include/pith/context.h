@@ -48,6 +48,10 @@ PITH_API enum pith_status pith_context_join(struct pith_context *context, const 
 /* This process's rank, and how many there are: 0 of 1 where nobody was joined. */
 PITH_API unsigned pith_context_rank(const struct pith_context *context);
 PITH_API unsigned pith_context_ranks(const struct pith_context *context);
+/* After a call that was interrupted: nonzero when rank 0 answers (it is this one, or nobody was
+ * joined, or it ends too), 0 when it does not: it was killed, or cannot be reached. The last call
+ * before pith_context_free(). */
+PITH_API int pith_context_answers(struct pith_context *context);
 
 /* Frees *context and sets it to NULL; NULL and a NULL *context are allowed. */
 PITH_API void pith_context_free(struct pith_context **context);

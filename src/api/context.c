@@ -77,6 +77,11 @@ unsigned pith_context_ranks(const struct pith_context *context)
     return pith_ranks_count(context->ranks);
 }
 
+int pith_context_answers(struct pith_context *context)
+{
+    return pith_ranks_answer(context->ranks);
+}
+
 void pith_context_free(struct pith_context **context)
 {
     if (!context || !*context) return;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #define PITH_LINK "pith_link"
-enum { PITH_LINK_VERSION = 1, PITH_LINK_MOST = 1 << 30 }; /* bytes of a message */
+enum { PITH_LINK_VERSION = 2, PITH_LINK_MOST = 1 << 30 }; /* bytes of a message */
 
 /* A message on its way; room for what the carrier needs to know it by. */
 struct pith_flight {
@@ -20,6 +20,9 @@ struct pith_distress {
 };
 
 enum pith_flight_kind { PITH_FLIGHT_OUT, PITH_FLIGHT_IN, PITH_FLIGHT_ALL };
+
+/* Well; after a failure; after a failure, when rank 0 was asked and has not answered. */
+enum pith_link_end { PITH_LINK_GOOD, PITH_LINK_FAILED, PITH_LINK_ASKED };
 
 struct pith_link {
     unsigned version;
@@ -36,8 +39,11 @@ struct pith_link {
     /* Distress to every other rank; and whether there is any, and whose. */
     void (*tell)(const struct pith_distress *d);
     int (*told)(struct pith_distress *d, unsigned *from);
-    /* Ends MPI in this process; after a failure (good: 0) without waiting for the others long. */
-    void (*close)(int good);
+    /* Before the end, of another rank: a word to rank 0, which answers when it ends too. Whether
+     * that comes within so many milliseconds; then its end is good, else asked. */
+    int (*answers)(int milliseconds);
+    /* Ends MPI in this process; after a failure without waiting for the others long. */
+    void (*close)(enum pith_link_end how);
 };
 
 #endif

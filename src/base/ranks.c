@@ -15,6 +15,7 @@ struct pith_ranks {
     struct pith_progress beat;
     unsigned own, count;
     struct pith_rank_pace pace;
+    bool asked, answered; /* whether rank 0 is there */
     bool failed; /* here or elsewhere: no message is on its way any more */
     enum pith_status status;
     struct pith_error why; /* as it was told */
@@ -68,8 +69,20 @@ enum pith_status pith_ranks_open(const char *object, const struct pith_progress 
 void pith_ranks_close(struct pith_ranks *r)
 {
     if (!r) return;
-    r->link->close(!r->failed);
+    const bool good = r->asked ? r->answered : !r->failed;
+    r->link->close(good       ? PITH_LINK_GOOD
+                   : r->asked ? PITH_LINK_ASKED
+                              : PITH_LINK_FAILED);
     pith_free(r);
+}
+
+bool pith_ranks_answer(struct pith_ranks *r)
+{
+    enum { MILLISECONDS = 300 }; /* launchers leave a second between asking a rank and killing it */
+    if (pith_ranks_alone(r) || pith_ranks_first(r)) return true;
+    if (!r->asked) r->answered = r->link->answers(MILLISECONDS) != 0;
+    r->asked = true;
+    return r->answered;
 }
 
 /* --- waiting ---------------------------------------------------------------------------------- */

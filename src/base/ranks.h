@@ -27,6 +27,10 @@ enum pith_status pith_ranks_open(const char *object, const struct pith_progress 
 /* The last call of every rank. After a failure the ranks do not wait for each other forever. */
 void pith_ranks_close(struct pith_ranks *r);
 
+/* Before that, after a failure: whether rank 0 is still there to end with the others, waiting a
+ * little for it. True of rank 0 itself. */
+bool pith_ranks_answer(struct pith_ranks *r);
+
 /* How many there are. */
 unsigned pith_ranks_count(const struct pith_ranks *r);
 /* Which of them, from 0, the caller is. */

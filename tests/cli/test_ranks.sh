@@ -330,6 +330,26 @@ while [ $i -lt "$kills" ]; do
 done
 [ $wrong -eq 0 ] && pass "$deaths ranks killed, resumed by other numbers of ranks" || fail "$wrong of $i runs not resumed to the same bytes"
 
+# --- the one that speaks is killed ----------------------------------------------------------------
+rm -rf "$work/out" "$work/out.partial"
+base="--quiet --calib-tokens 16384 --seq-len 64 --threads 1"
+# shellcheck disable=SC2086
+OMPI_MCA_odls_base_sigkill_timeout=10 timeout 120 mpirun -q -n 3 "$pith" quantize "$mini" -o "$work/out" -r gptq $base \
+    >/dev/null 2>"$work/stderr" &
+job=$!
+i=0
+until [ -s "$work/out.partial/pith.journal" ] || [ $i -ge 600 ]; do
+    sleep 0.05
+    i=$((i + 1))
+done
+for p in $(pgrep -f "^$pith quantize $mini -o $work/out "); do
+    tr '\0' '\n' <"/proc/$p/environ" | grep -q '^OMPI_COMM_WORLD_RANK=0$' && kill -KILL "$p"
+done
+wait $job
+said "rank 0 is killed, and another says so" "rank 0 does not answer"
+ranks 2 "$work/out" -r gptq --resume || fail "after rank 0 was killed: $(cat "$work/stderr")"
+[ -e "$work/out/pith.json" ] && pass "what was done is gone on with" || fail "nothing came of what was done"
+
 # --- grids that are found -------------------------------------------------------------------------
 base="--quiet --calib-tokens 512 --seq-len 64 --threads 1 --try int4:g32 --try int8:g32"
 alone "$work/auto-one" -r auto --budget 5.5 || fail "-r auto: $(cat "$work/stderr")"
