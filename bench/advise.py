@@ -44,7 +44,7 @@ def main():
     bad = 0
     for target in a.targets or TARGETS:
         with tempfile.TemporaryDirectory() as folder:
-            usual = advise(a.pith, a.model, target, folder, *calib)["rows"][0]
+            usual = advise(a.pith, a.model, target, folder, "--max-tokens", a.max_tokens, *calib)["rows"][0]
             rows = advise(a.pith, a.model, target, folder, "--candidates", "0", "--max-tokens", a.max_tokens, *calib, *texts)["rows"]
         best = rows[0]
         mine = next(r for r in rows if name(r) == name(usual))
