@@ -159,7 +159,7 @@ static void add_panel(const struct pith_grads *g, const struct panel *at)
 static size_t panel_rows(const struct pith_grads *g, const struct pith_layer_plan *l,
                          const struct pith_linear_spec *of, float *const *w)
 {
-    enum { A_RANK = 16, LEAST = 64 };
+    enum { A_RANK = 6, LEAST = 128 };
     size_t all = 0;
     for (uint32_t i = 0; i < l->linears; i++)
         if (w[i]) all += (size_t)l->linear[i].rows * l->linear[i].cols;
