@@ -24,7 +24,7 @@ else
     units "$build/tests/unit" $(cd "$build/tests/unit" && find backend num -executable -type f | sort)
     cpu=max # runs the kernels of both tiers
     check "$cpu has dot products" tier dotprod "$build/tests/emulated/tier"
-    units "$build/tests/unit" kern/test_exp kern/test_kernels kern/test_panels backend/test_pinned \
-        backend/test_roof
+    units "$build/tests/unit" kern/test_exp kern/test_kernels backend/test_pinned backend/test_roof
+    quick_units "$build/tests/unit" kern/test_panels
 fi
 finish

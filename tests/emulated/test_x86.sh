@@ -44,11 +44,7 @@ if tier avx2 "$build/tests/emulated/tier"; then
     PITH_TEST_UNFENCED=1
     export PITH_TEST_UNFENCED
     units "$build/tests/unit" kern/test_kernels kern/test_bf16 backend/test_pinned backend/test_pack
-    # This machine's own AVX2 tries every shape of panels; emulated, that takes a quarter of an hour.
-    all=${PITH_TEST_ALL-}
-    PITH_TEST_ALL=
-    units "$build/tests/unit" kern/test_panels
-    PITH_TEST_ALL=$all
+    quick_units "$build/tests/unit" kern/test_panels # this machine's own AVX2 tries every shape
     program
 else
     skip "the AVX2 tier" "this qemu does not emulate it (7.2 does)"
