@@ -70,8 +70,8 @@ assert round == 'qep:kron' and line.endswith(' --round qep:kron'), rows
 assert rows['q8_0'][0] is None and '--round' not in rows['q8_0'][1], rows"
 
 # --- refused
-refuse "a rounding that is no kind of GPTQ" 1 'stands for GPTQ' "$pith" advise "$probe" --for vllm:gpu=l4 --round learned
-refuse "a rounding that is none" 1 'stands for GPTQ' "$pith" advise "$probe" --for vllm:gpu=l4 --round best
+refuse "a rounding that is no kind of GPTQ" 2 'stands for GPTQ' "$pith" advise "$probe" --for vllm:gpu=l4 --round learned
+refuse "a rounding that is none" 2 'stands for GPTQ' "$pith" advise "$probe" --for vllm:gpu=l4 --round best
 refuse "no target" 2 'ENGINE:gpu=NAME' "$pith" advise "$probe"
 refuse "an engine without its GPU" 2 'on which GPU' "$pith" advise "$probe" --for vllm
 refuse "a GPU that is none" 2 'did you mean' "$pith" advise "$probe" --for vllm:gpu=h10
