@@ -93,7 +93,8 @@ def same_bits(pith, model):
     with Server(pith, model, "--no-prefix-cache") as port:
         alone = {name: asked(port, **w)[0] for name, w in wishes.items()}
         threads, answers = crowd(port, 32, 300)
-        check("32 others run", awaited(30, lambda: gauges(port)["vllm:num_requests_running"] >= 32), gauges(port))
+        # There are pages for ten of these when they are long: that all run at once may pass unseen.
+        check("others run", awaited(30, lambda: gauges(port)["vllm:num_requests_running"] >= 8), gauges(port))
         for name, w in wishes.items():
             amid, _ = asked(port, **w)
             check(f"{name}: the same bits amid others", amid == alone[name], (amid, alone[name]))
