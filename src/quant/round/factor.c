@@ -74,12 +74,14 @@ static enum pith_status damp_and_factor(struct pith_factor *f, struct pith_error
         return pith_fail(err, PITH_ARG, "a damping of %g is outside 0..1", damp);
     for (f->retries = 0;; f->retries++) {
         size_t pivot = 0;
+        struct pith_error why = {0};
         f->lambda = damp * f->mean;
         pith_pool_run(pith_backend_pool(f->backend), f->cols, fill_row, f);
         const enum pith_status st =
-            pith_cholesky_shared(f->backend, f->ranks, f->r, f->cols, &pivot, err);
+            pith_cholesky_shared(f->backend, f->ranks, f->r, f->cols, &pivot, &why);
         f->damp = damp;
-        if (st != PITH_NUMERIC) return st;
+        if (st == PITH_OK) return PITH_OK;
+        if (st != PITH_NUMERIC) return pith_fail(err, st, "%s", why.text);
         const double next = damp > 0.0 ? damp * 10.0 : DAMP_FIRST;
         if (next > DAMP_LIMIT * (1 + 1e-9))
             return pith_fail(

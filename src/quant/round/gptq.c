@@ -472,13 +472,14 @@ static enum pith_status take_factor(struct pith_gptq_solver *s, struct pith_roun
                                     struct pith_error *err)
 {
     const double start = pith_clock();
+    enum pith_status status = PITH_OK;
     if (s->lent) s->f = *s->job->factor;
-    else PITH_TRY(pith_factor_make(&s->f, err));
+    else status = pith_factor_make(&s->f, err);
     report->factor_seconds = pith_clock() - start;
     report->damp = s->f.damp;
     report->damp_retries = s->f.retries;
     report->dead_columns = s->f.dead_count;
-    return PITH_OK;
+    return status;
 }
 
 /* Everything up to the scales: the factored Hessian, the weights in solving order. */
