@@ -2,7 +2,8 @@
 """What pith plan --for pith says against what pith bench measures here, combination by combination: own memory, the cache's
 bytes, tokens a second of a prompt, of one sequence and of several, foretold from what the kernels took just before that run.
 
-  bench/plan.py [--pith build/pith] [--make build/tools/make_synthetic] [--reps 3] [--models FOLDER] [--shapes NAME,...] [--markdown]
+  bench/plan.py [--pith build/pith] [--make build/tools/make_synthetic] [--reps 3] [--models FOLDER] [--shapes NAME,...] [--weights GRID,...]
+                [--markdown]
 
 One thread, and processor time on both sides, which others at work on the machine disturb less than the clock's.
 
@@ -33,7 +34,7 @@ def run(*arguments):
 
 
 def tied(model):
-    """Whether the head is the embedding, which stays as the checkpoint has it."""
+    """Whether the head is the embedding."""
     with open(os.path.join(model, "config.json"), encoding="utf-8") as f:
         return json.load(f)["tie_word_embeddings"]
 
@@ -52,17 +53,17 @@ def plan(pith, model, weights, kv, hardware, users, context, prompt, gen):
                str(users), "--context", str(context), "--prompt", str(prompt), "--gen", str(gen), "--json")["rows"][0]
 
 
-def own(row):
-    """Bytes of its own: without what stays in the checkpoint's file, which is mapped."""
+def own(row, one):
+    """Bytes of its own: without what stays in the checkpoint's file, which is mapped; one: head and embedding are."""
     parts = row["weight_parts"]
-    head = 0 if row["weights"] in HEADS else parts["head"]  # with its own grid it is packed
-    mapped = row["weight_bytes"] if row["recipe"] == "none" else parts["embeddings"] + head + parts["norms"]
+    packed = parts["embeddings" if one else "head"] if row["weights"] in HEADS else 0  # with its own grid
+    mapped = row["weight_bytes"] if row["recipe"] == "none" else parts["embeddings"] + parts["head"] + parts["norms"] - packed
     return row["total_bytes"] - mapped
 
 
 def combination(o, folder, model, weights, kv, depth, sequences):
     told = [] if weights == "none" else ["--weights", weights]
-    told += ["--head", HEADS[weights]] if weights in HEADS and not tied(model) else []
+    told += ["--head", HEADS[weights]] if weights in HEADS else []
     hardware = device(o, folder, weights, kv)
     b = run(o.pith, "bench", model, *told, "--kv", kv, "--depth", str(depth), "--prompt", str(PROMPT), "--gen", str(GEN),
             "--sequences", str(sequences), "--reps", str(o.reps), "--threads", "1", "--json")
@@ -71,7 +72,7 @@ def combination(o, folder, model, weights, kv, depth, sequences):
     # Prompts are read behind `depth` positions: as if the last of a longer one.
     long, short = (plan(o.pith, model, weights, kv, hardware, 1, most + 1, n, 1)["first_token_seconds"] for n in (most, depth))
     whole = plan(o.pith, model, weights, kv, hardware, 1, most, PROMPT, GEN)
-    memory = own(whole) + (sequences - 1) * one["kv_bytes_per_token"] * (depth + GEN)
+    memory = own(whole, tied(model)) + (sequences - 1) * one["kv_bytes_per_token"] * (depth + GEN)
     ratios = {"memory": memory / b["memory_own"],
               "cache": one["kv_bytes_per_token"] * (depth + (GEN - 1) / 2) / b["decode"]["kv_bytes"],
               "prefill": b["prefill"]["processor_seconds"]["median"] / (long - short),
@@ -89,6 +90,7 @@ def main():
     p.add_argument("--models")
     p.add_argument("--reps", type=int, default=3)
     p.add_argument("--shapes", default=",".join(s for s, _ in MODELS), help="which of the shapes (default: all)")
+    p.add_argument("--weights", default=",".join(WEIGHTS), help="which formats (default: all)")
     p.add_argument("--markdown", action="store_true")
     o = p.parse_args()
     kinds = ("memory", "cache", "prefill", "decode", "together")
@@ -98,7 +100,7 @@ def main():
             model = os.path.join(o.models or folder, "%s-%s" % (shape, layers))
             if not os.path.exists(model):
                 subprocess.run([o.make, shape, model, layers], check=True)
-            for weights in WEIGHTS:
+            for weights in o.weights.split(","):
                 for kv, depth, sequences in CACHES:
                     ratios, load, read = combination(o, folder, model, weights, kv, depth, sequences)
                     for k, v in ratios.items():
