@@ -150,7 +150,7 @@ tsan: deps ## the unit tests under ThreadSanitizer
 
 clang: ## build everything with clang, warnings are errors
 	@PITH_EXTRA_PACKAGES=clang tools/deps.sh
-	@$(MAKE) --no-print-directory BUILD=build-clang CC=clang OPT=-O0 lib build-clang/pith $(TEST_BIN:$(BUILD)/%=build-clang/%)
+	@$(MAKE) --no-print-directory BUILD=build-clang CC=clang lib build-clang/pith $(TEST_BIN:$(BUILD)/%=build-clang/%)
 
 # --- other CPUs, emulated: tests that `make test-all` runs too; EMULATED= leaves them out -------------
 EMULATED ?= $(if $(filter x86_64,$(MACHINE)),$(wildcard tests/emulated/test_*.sh))
