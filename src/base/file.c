@@ -151,6 +151,20 @@ enum pith_status pith_scratch_file_open(const char *path, size_t size,
     return s;
 }
 
+enum pith_status pith_scratch_file_own(const char *folder, const char *name, unsigned number,
+                                       size_t size, struct pith_scratch_file *out,
+                                       struct pith_error *err)
+{
+    char numbered[64];
+    (void)snprintf(numbered, sizeof numbered, "%s.%u", name, number);
+    char *path = pith_path_join(folder, numbered);
+    if (!path) return pith_fail_nomem(err, name);
+    enum pith_status s = pith_scratch_file_open(path, size, out, err);
+    if (s == PITH_OK) s = pith_unlink(path, err);
+    pith_free(path);
+    return s;
+}
+
 enum pith_status pith_scratch_file_check(const struct pith_scratch_file *f, const char *what,
                                          struct pith_error *err)
 {

@@ -45,6 +45,10 @@ struct pith_scratch_file {
 };
 enum pith_status pith_scratch_file_open(const char *path, size_t size,
                                         struct pith_scratch_file *out, struct pith_error *err);
+/* One of FOLDER/NAME.NUMBER that is this process' alone, and gone when it is closed or killed. */
+enum pith_status pith_scratch_file_own(const char *folder, const char *name, unsigned number,
+                                       size_t size, struct pith_scratch_file *out,
+                                       struct pith_error *err);
 void pith_scratch_file_close(struct pith_scratch_file *f);
 /* As pith_map_check(): PITH_IO when some of it is lost. `what` names it. */
 enum pith_status pith_scratch_file_check(const struct pith_scratch_file *f, const char *what,

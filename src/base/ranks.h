@@ -67,11 +67,15 @@ enum pith_status pith_ranks_meet(struct pith_ranks *r, struct pith_error *err);
 enum pith_status pith_ranks_agree(struct pith_ranks *r, const char *value, const char *what,
                                   struct pith_error *err);
 
-/* The first of `items` things that are a rank's when they are cut into runs as equal as can be. */
+/* The first of `items` things that are a rank's when they are cut into runs as equal as can be, of
+ * that many ranks; of these. */
+static inline size_t pith_ranks_cut(unsigned ranks, unsigned rank, size_t items)
+{
+    return items / ranks * rank + (rank < items % ranks ? rank : items % ranks);
+}
 static inline size_t pith_ranks_from(const struct pith_ranks *r, unsigned rank, size_t items)
 {
-    const size_t count = pith_ranks_count(r);
-    return items / count * rank + (rank < items % count ? rank : items % count);
+    return pith_ranks_cut(pith_ranks_count(r), rank, items);
 }
 
 /* What this rank has waited for messages so far, and what came with them. */

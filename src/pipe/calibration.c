@@ -19,14 +19,7 @@ static enum pith_status open_one(struct pith_run *r, const char *name, uint64_t 
 enum pith_status pith_calibration_own(struct pith_run *r, const char *name, uint64_t bytes,
                                       struct pith_scratch_file *f, struct pith_error *err)
 {
-    char own[64];
-    snprintf(own, sizeof own, "%s.%u", name, pith_ranks_own(r->ranks));
-    char *path = pith_path_join(r->job->partial, own);
-    enum pith_status s = path ? pith_scratch_file_open(path, bytes, f, err)
-                              : pith_fail_nomem(err, name);
-    if (s == PITH_OK) s = pith_unlink(path, err);
-    pith_free(path);
-    return s;
+    return pith_scratch_file_own(r->job->partial, name, pith_ranks_own(r->ranks), bytes, f, err);
 }
 
 /* Room for what one stage of a block leaves for the next. It saves time, nothing else: on a disk

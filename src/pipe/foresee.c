@@ -83,13 +83,6 @@ static void relay_products(struct pith_crew *c, const struct pith_job *job, size
     pith_crew_share(c, c->ranks - 1, dim * dim * sizeof(float));
 }
 
-/* The first of `items` that are a rank's: pith_ranks_from() of the crew. */
-static size_t from(const struct pith_crew *c, unsigned rank, size_t items)
-{
-    const size_t n = c->ranks;
-    return items / n * rank + (rank < items % n ? rank : items % n);
-}
-
 /* Samples that have been taken before the windows of each rank, and at last all of them. */
 static void relay_samples(struct pith_crew *c, const struct pith_job *job, size_t dim)
 {
@@ -97,7 +90,7 @@ static void relay_samples(struct pith_crew *c, const struct pith_job *job, size_
     const size_t tokens = windows * job->calib.length;
     const size_t step = tokens > most ? tokens / most : 1;
     for (unsigned k = 1; k <= c->ranks; k++) {
-        const size_t before = from(c, k, windows) * job->calib.length;
+        const size_t before = pith_ranks_cut(c->ranks, k, windows) * job->calib.length;
         const size_t taken = (before + step - 1) / step;
         const uint64_t bytes = (taken < most ? taken : most) * dim * sizeof(float);
         if (k < c->ranks) pith_crew_pass(c, k, bytes);
@@ -198,7 +191,7 @@ void pith_foresee_windows(struct pith_foresee *f, size_t count, uint64_t bytes)
     for (unsigned k = 0; all && k < PITH_FORESEE_ROWS; k++)
         for (size_t i = 0; i < count; i++) {
             unsigned rank = 0;
-            while (from(&f->crew[k], rank + 1, all) <= i * all / count) rank++;
+            while (pith_ranks_cut(f->crew[k].ranks, rank + 1, all) <= i * all / count) rank++;
             pith_crew_share(&f->crew[k], rank, bytes);
         }
 }
@@ -209,7 +202,8 @@ static size_t told_by(struct pith_crew *c, const struct pith_searched *t, unsign
     size_t n = 0;
     if (t->run) {
         const size_t runs = (t->items + t->run - 1) / t->run;
-        const size_t first = from(c, rank, runs) * t->run, end = from(c, rank + 1, runs) * t->run;
+        const size_t first = pith_ranks_cut(c->ranks, rank, runs) * t->run,
+                     end = pith_ranks_cut(c->ranks, rank + 1, runs) * t->run;
         n = (end < t->items ? end : t->items) - (first < t->items ? first : t->items);
         pith_crew_share(c, rank, n * t->each);
         return n;

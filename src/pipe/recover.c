@@ -339,7 +339,8 @@ static enum pith_status work(struct pith_recover *r, json_t **report, struct pit
     PITH_TRY(pith_recover_targets(r, err));
     PITH_TRY(pith_recover_room(r, err));
     PITH_TRY(train(r, err));
-    PITH_TRY(pith_recover_meet_paces(r, err));
+    if (r->ranks)
+        PITH_TRY(pith_paces_add(&r->paces, r->ranks, r->started, &(struct pith_rank_pace){0}, err));
     if (pith_ranks_first(r->ranks)) PITH_TRY(pith_recover_publish(r, report, err));
     PITH_TRY(pith_ranks_meet(r->ranks, err));
     if (!pith_ranks_first(r->ranks)) pith_dir_drop(r->partial); /* on a disk of its own */

@@ -30,6 +30,7 @@
 #include "calib/corpus.h"
 #include "calib/grads.h"
 #include "model/block_grad.h"
+#include "pipe/pace.h"
 #include "quant/trained.h"
 
 /* Of so many windows the last is held out, of more where that would be more than so many tokens. */
@@ -87,7 +88,7 @@ struct pith_recover {
     struct pith_grads kept; /* with several ranks, as is what follows */
     float *parts;           /* [batch][...]: what each window of a step adds to sums of vectors */
     float **at;             /* [vectors]: where a window does */
-    double *paces;          /* [ranks][2]: seconds at work, bytes that came */
+    struct pith_paces paces;
 
     size_t step, best_step; /* done so far; that of the best */
     size_t decay_from, until; /* auto: the steps begin to shrink there, and end there; 0: not yet */
@@ -186,9 +187,6 @@ enum pith_status pith_recover_meet(struct pith_recover *r, struct pith_recover_b
                                    struct pith_error *err);
 /* What rank 0 goes on from becomes everyone's. */
 enum pith_status pith_recover_tell(struct pith_recover *r, struct pith_error *err);
-/* What each rank worked and received, everywhere; and to an account. False: no memory. */
-enum pith_status pith_recover_meet_paces(struct pith_recover *r, struct pith_error *err);
-bool pith_recover_report_paces(const struct pith_recover *r, json_t *timing);
 
 /* recover_pass.c: what enters the original's last norm, for all windows, or what was found so in
  * the file of an earlier call. */

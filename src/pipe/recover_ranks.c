@@ -114,7 +114,7 @@ void pith_recover_share_free(struct pith_recover *r)
     pith_free(r->each);
     pith_free(r->parts);
     pith_free(r->at);
-    pith_free(r->paces);
+    pith_paces_free(&r->paces);
 }
 
 /* --- the head --------------------------------------------------------------------------------- */
@@ -239,28 +239,4 @@ enum pith_status pith_recover_tell(struct pith_recover *r, struct pith_error *er
     if (!r->ranks) return PITH_OK;
     PITH_TRY(pith_ranks_share(r->ranks, 0, r->state.data, r->state.size, err));
     return tell_numbers(r, err);
-}
-
-enum pith_status pith_recover_meet_paces(struct pith_recover *r, struct pith_error *err)
-{
-    const unsigned count = pith_ranks_count(r->ranks), own = pith_ranks_own(r->ranks);
-    if (!r->ranks) return PITH_OK;
-    const struct pith_rank_pace pace = pith_ranks_pace(r->ranks);
-    r->paces = pith_zalloc(count, 2 * sizeof *r->paces);
-    if (!r->paces) return pith_fail_nomem(err, "the ranks' pace");
-    r->paces[2 * own] = pith_clock() - r->started - pace.waited;
-    r->paces[2 * own + 1] = (double)pace.received;
-    return pith_ranks_share_parts(r->ranks, r->paces, count, 2 * sizeof *r->paces, err);
-}
-
-bool pith_recover_report_paces(const struct pith_recover *r, json_t *timing)
-{
-    if (!r->paces) return true;
-    json_t *busy = json_array(), *received = json_array();
-    for (unsigned k = 0; k < pith_ranks_count(r->ranks); k++) {
-        pith_json_add(&busy, json_real(r->paces[2 * k]));
-        pith_json_add(&received, json_integer((json_int_t)r->paces[2 * k + 1]));
-    }
-    return json_object_set_new(timing, "rank_busy_seconds", busy) == 0 &&
-           json_object_set_new(timing, "rank_bytes_received", received) == 0;
 }

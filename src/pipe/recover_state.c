@@ -23,13 +23,12 @@ static const char *const work_files[] = {"pith.recover.state",  "pith.recover.ta
 static enum pith_status open_file(const struct pith_recover *r, const char *name, uint64_t floats,
                                   struct pith_scratch_file *f, struct pith_error *err)
 {
-    char own[64];
-    const unsigned rank = pith_ranks_own(r->ranks);
-    (void)snprintf(own, sizeof own, rank ? "%s.%u" : "%s", name, rank);
-    char *path = pith_path_join(r->partial, own);
+    if (!pith_ranks_first(r->ranks))
+        return pith_scratch_file_own(r->partial, name, pith_ranks_own(r->ranks),
+                                     floats * sizeof(float), f, err);
+    char *path = pith_path_join(r->partial, name);
     if (!path) return pith_fail_nomem(err, name);
-    enum pith_status s = pith_scratch_file_open(path, floats * sizeof(float), f, err);
-    if (s == PITH_OK && rank) s = pith_unlink(path, err); /* gone when the rank is */
+    const enum pith_status s = pith_scratch_file_open(path, floats * sizeof(float), f, err);
     pith_free(path);
     return s;
 }

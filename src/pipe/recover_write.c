@@ -444,7 +444,7 @@ static enum pith_status finish_account(struct writing *w, json_t **report, struc
     *report = json_incref(recovered);
     (void)json_object_del(a, "losses");
     const bool good =
-        recovered && times && pith_recover_report_paces(w->r, times) &&
+        recovered && times && pith_paces_report(&w->r->paces, w->r->ranks, times) &&
         json_object_set(a, "timing", times) == 0 &&
         json_object_set_new(a, "job", json_string(w->r->fingerprint)) == 0 &&
         json_object_set_new(a, "warnings",

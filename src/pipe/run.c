@@ -380,7 +380,7 @@ static void close_run(struct pith_run *r, enum pith_status s, struct pith_error 
     pith_place_leave(r, s, err);
     pith_dir_unlock(r->out.lock);
     json_decref(r->journal.units);
-    pith_pace_free(r);
+    pith_paces_free(&r->paces);
 }
 
 static enum pith_status run_job(const struct pith_job *job, double started, json_t **report,

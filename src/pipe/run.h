@@ -14,13 +14,8 @@
 #include "pipe/foresee.h"
 #include "pipe/journal.h"
 #include "pipe/output.h"
+#include "pipe/pace.h"
 #include "pipe/ranks.h"
-
-/* Of several ranks, [ranks]: seconds at work, and bytes that came; NULL: there is one. */
-struct pith_paces {
-    double *busy, *received;
-    char note[64]; /* for the listener: which was slow in the unit before, or "" */
-};
 
 struct pith_run {
     const struct pith_job *job;
@@ -75,9 +70,6 @@ enum pith_status pith_pace_unit(struct pith_run *r, size_t unit,
                                 enum pith_status (*run)(struct pith_run *, size_t,
                                                         struct pith_error *),
                                 struct pith_error *err);
-/* pace.c: adds "rank_busy_seconds" and "rank_bytes_received" to a report; false: no memory. */
-bool pith_pace_report(const struct pith_run *r, json_t *j);
-void pith_pace_free(struct pith_run *r);
 /* outer.c: everything outside the blocks: embedding, final norm, head. Appends its account. */
 enum pith_status pith_run_outer(struct pith_run *r, json_t *tensors, struct pith_error *err);
 /* block.c: does one block and appends its account to *unit: "linears", "transforms", "tensors".

@@ -134,7 +134,10 @@ static double largest_dual(const struct pith_assign *a, double *price)
     }
     for (int i = 0; i < HALVINGS; i++) {
         const double middle = (low + high) / 2, value = dual(a, middle, &cost);
-        if (value > best) best = value, *price = middle;
+        if (value > best) {
+            best = value;
+            *price = middle;
+        }
         if (cost > (double)a->budget) low = middle;
         else high = middle;
     }

@@ -10,7 +10,6 @@
 #include "quant/transform/awq.h"
 
 #include "base/arena.h"
-#include "base/file.h"
 #include "base/mem.h"
 #include "quant/scale.h"
 #include "quant/tables.h"
@@ -313,24 +312,11 @@ static double ratio_of(const struct search *x, int i)
     return step > 0.0 ? i * step : (double)i / RATIOS;
 }
 
-/* What each ratio loses; ranks try one after the other in turns. */
-static enum pith_status try_ratios(struct search *x, double *loss, int count,
-                                   struct pith_error *err)
+static enum pith_status try_ratio(void *ctx, int i, double *loss, struct pith_error *err)
 {
-    struct pith_ranks *ranks = x->job->ranks;
-    const double start = pith_clock();
-    for (int i = 0; i < count; i++) {
-        if ((unsigned)i % pith_ranks_count(ranks) != pith_ranks_own(ranks)) continue;
-        make_scales(x, ratio_of(x, i));
-        PITH_TRY(try_scales(x, &loss[i], err));
-    }
-    for (int i = 0; i < count; i++)
-        PITH_TRY(pith_ranks_share(ranks, (unsigned)i % pith_ranks_count(ranks), &loss[i],
-                                  sizeof *loss, err));
-    pith_transform_tell(x->job, (struct pith_searched){.items = (size_t)count,
-                                                   .each = sizeof *loss,
-                                                   .seconds = pith_clock() - start});
-    return PITH_OK;
+    struct search *x = ctx;
+    make_scales(x, ratio_of(x, i));
+    return try_scales(x, loss, err);
 }
 
 /* The best ratio's scales into s. */
@@ -342,7 +328,7 @@ static enum pith_status search(struct search *x, float *s, struct pith_transform
     const int count = step > 0.0 ? (int)ceil(fmin(1.0 / step, MOST) - 1e-9) : RATIOS;
     double loss[MOST], best = INFINITY;
     gather_stat(x);
-    PITH_TRY(try_ratios(x, loss, count, err));
+    PITH_TRY(pith_fold_try(x->job, count, try_ratio, x, loss, err));
     report->loss_before = loss[0];
     for (int i = 0; i < count; i++) {
         if (!(loss[i] < best)) continue;

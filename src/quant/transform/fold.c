@@ -1,5 +1,6 @@
 #include "quant/transform/fold.h"
 
+#include "base/file.h"
 #include "quant/scale.h"
 #include "quant/transform/awq.h"
 
@@ -137,4 +138,20 @@ void pith_fold_divide(const struct pith_transform_job *job, const float *s)
         for (size_t i = 0; i < job->prev_cols; i++) w[i] /= s[c];
         if (job->prev_bias) job->prev_bias[row] /= s[c];
     }
+}
+
+enum pith_status pith_fold_try(const struct pith_transform_job *job, int count,
+                               pith_fold_attempt_fn *attempt, void *ctx, double *loss,
+                               struct pith_error *err)
+{
+    const unsigned ranks = pith_ranks_count(job->ranks), own = pith_ranks_own(job->ranks);
+    const double start = pith_clock();
+    for (int i = 0; i < count; i++)
+        if ((unsigned)i % ranks == own) PITH_TRY(attempt(ctx, i, &loss[i], err));
+    for (int i = 0; i < count; i++)
+        PITH_TRY(pith_ranks_share(job->ranks, (unsigned)i % ranks, &loss[i], sizeof *loss, err));
+    pith_transform_tell(job, (struct pith_searched){.items = (size_t)count,
+                                                    .each = sizeof *loss,
+                                                    .seconds = pith_clock() - start});
+    return PITH_OK;
 }

@@ -7,7 +7,6 @@
  * is left alone. The option is a, or "auto": of 0.05, 0.10, ... 0.95 and no scaling at all, what
  * leaves the smallest error in the linears' outputs, both operands rounded. */
 #include "base/arena.h"
-#include "base/file.h"
 #include "base/mem.h"
 #include "num/input.h"
 #include "quant/scale.h"
@@ -205,24 +204,12 @@ static double strength(const struct smooth *t, int i)
     return t->job->value < 0.0 ? (double)i / STEPS : t->job->value;
 }
 
-/* What each loses; ranks try one after the other in turns. t->s holds ones. */
-static enum pith_status try_strengths(struct smooth *t, double *loss, int count,
-                                      struct pith_error *err)
+/* What one of them loses. t->s holds ones until it is another's. */
+static enum pith_status try_strength(void *ctx, int i, double *loss, struct pith_error *err)
 {
-    struct pith_ranks *ranks = t->job->ranks;
-    const double start = pith_clock();
-    for (int i = 0; i < count; i++) {
-        if ((unsigned)i % pith_ranks_count(ranks) != pith_ranks_own(ranks)) continue;
-        if (i > 0) make_scales(t, strength(t, i));
-        PITH_TRY(judge(t, &loss[i], err));
-    }
-    for (int i = 0; i < count; i++)
-        PITH_TRY(pith_ranks_share(ranks, (unsigned)i % pith_ranks_count(ranks), &loss[i],
-                                  sizeof *loss, err));
-    pith_transform_tell(t->job, (struct pith_searched){.items = (size_t)count,
-                                                   .each = sizeof *loss,
-                                                   .seconds = pith_clock() - start});
-    return PITH_OK;
+    struct smooth *t = ctx;
+    if (i > 0) make_scales(t, strength(t, i));
+    return judge(t, loss, err);
 }
 
 /* The best of the strengths' scales into s, which holds ones. */
@@ -235,7 +222,7 @@ static enum pith_status choose(struct smooth *t, float *s, struct pith_transform
     double loss[STEPS], best = INFINITY;
     PITH_TRY(gather(t, err));
     memcpy(t->s, s, t->dim * sizeof *s);
-    PITH_TRY(try_strengths(t, loss, count, err));
+    PITH_TRY(pith_fold_try(t->job, count, try_strength, t, loss, err));
     report->loss_before = loss[0];
     if (search) best = report->loss_after = report->loss_before;
     for (int i = 1; i < count; i++) {
