@@ -2,15 +2,7 @@
 # -r auto: what is found within a budget, foretold, proven and refused.
 set -u
 . tests/cli/lib.sh
-few="--calib-tokens 4096 --seq-len 256"
-three=int3:g128:asym,int4:g128:asym,int8:g128
-cp tests/cli/auto_look.py "$work/look.py"
-measured() { # OUT JSON [TEXT [OPTIONS]]
-    out=$1 json=$2 text=${3:-$probe/eval.txt}
-    shift 2
-    [ $# = 0 ] || shift
-    "$pith" eval "$out" --baseline "$probe" --text "$text" --max-tokens 8192 --context 256 --json --quiet "$@" >"$json"
-}
+. tests/cli/auto.sh
 
 outliers=$(realpath "${BUILD:-build}")/tools/make_outliers
 cd "$work" || exit 1

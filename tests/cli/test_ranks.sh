@@ -30,6 +30,13 @@ is_same() { # NAME A B
     [ -e "$3.partial" ] && fail "$1: the work folder is still there" && return
     if { [ -f "$2" ] && cmp -s "$2" "$3"; } || { [ -d "$2" ] && [ "$(digest "$2")" = "$(digest "$3")" ]; }; then pass "$1"; else fail "$1: other bytes"; fi
 }
+awaits() { # FILE: until there is something in it, a minute at most
+    i=0
+    until [ -s "$1" ] || [ $i -ge 1200 ]; do
+        sleep 0.05
+        i=$((i + 1))
+    done
+}
 
 # --- the same bytes -------------------------------------------------------------------------------
 tried() { # RECIPE...: each on 1 to 4 ranks
@@ -237,11 +244,7 @@ long="$lessons --train all --steps 40"
 # shellcheck disable=SC2086
 mpirun -q -n 2 "$pith" recover "$work/two-bits" -o "$work/late" $long >/dev/null 2>&1 &
 job=$!
-i=0
-until [ -e "$work/late.partial/pith.recover.slot.0" ] || [ $i -ge 1200 ]; do
-    sleep 0.05
-    i=$((i + 1))
-done
+awaits "$work/late.partial/pith.recover.slot.0"
 pgrep -f "^$pith recover $work/two-bits -o $work/late " | sed -n 2p | xargs -r kill -KILL
 wait $job
 [ -e "$work/late.partial/pith.recover.json" ] || fail "recover was over before it was killed"
@@ -337,11 +340,7 @@ base="--quiet --calib-tokens 16384 --seq-len 64 --threads 1"
 OMPI_MCA_odls_base_sigkill_timeout=10 timeout 120 mpirun -q -n 3 "$pith" quantize "$mini" -o "$work/out" -r gptq $base \
     >/dev/null 2>"$work/stderr" &
 job=$!
-i=0
-until [ -s "$work/out.partial/pith.journal" ] || [ $i -ge 600 ]; do
-    sleep 0.05
-    i=$((i + 1))
-done
+awaits "$work/out.partial/pith.journal"
 for p in $(pgrep -f "^$pith quantize $mini -o $work/out "); do
     tr '\0' '\n' <"/proc/$p/environ" | grep -q '^OMPI_COMM_WORLD_RANK=0$' && kill -KILL "$p"
 done
