@@ -115,7 +115,8 @@ INLINE vn rows_part(enum stored kind, const struct chain *c, size_t first, size_
  */
 INLINE size_t band_ahead(enum stored kind, const struct chain *c, size_t at)
 {
-    enum { AHEAD = 512 /* bytes, as measured */ };
+    /* The line behind: from further on, rows that begin late in a page are read a third slower. */
+    enum { AHEAD = 64 };
     const size_t row = c->cols * stored_bytes(kind);
     return AHEAD + (at + AHEAD < row ? 0 : BAND_ROWS * c->ld - row);
 }
