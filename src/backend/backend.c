@@ -3,6 +3,8 @@
 #include "base/cpu.h"
 #include "base/mem.h"
 
+#include <string.h>
+
 enum {
     TILE = PITH_TILE_ROWS_MAX * PITH_TILE_COLS_MAX,
     ROWS = PITH_TILE_COLS_MAX * PITH_KC,
@@ -17,6 +19,9 @@ static void scratch_place(struct pith_thread_memory *s, float *at)
     s->tile = s->b + PITH_KC * PITH_NC;
     s->rows = s->tile + TILE;
     s->scores = s->rows + ROWS;
+    /* Kernels ask for what lies ahead of a tile, and asking for a page that nobody wrote yet takes
+     * as long as many products. */
+    memset(s->b, 0, (size_t)PITH_KC * PITH_NC * sizeof *s->b);
 }
 
 enum {

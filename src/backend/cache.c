@@ -316,6 +316,13 @@ static void widen_four(const struct pith_backend *b, const uint8_t *stream, size
     }
 }
 
+/* Of the two formats of eight bits that are no integers. */
+static bool is_e5m2(const struct pith_row_code *r)
+{
+    const struct pith_format *f = r->in.grid.format;
+    return strstr(f->element ? f->element : f->name, "e5m2") != NULL;
+}
+
 void pith_cache_widen(const struct pith_backend *b, const struct pith_row_code *r,
                       const uint8_t *stream, size_t n, float *to)
 {
@@ -323,6 +330,8 @@ void pith_cache_widen(const struct pith_backend *b, const struct pith_row_code *
     uint8_t some[STEP];
     if (!r->level && r->bits == 8) b->kern.dequant_u8(n, stream, r->middle, 1.0f, to);
     else if (!r->level && r->bits == 4) b->kern.dequant_u4(n, stream, r->middle, 1.0f, to);
+    else if (r->level && r->bits == 8)
+        (is_e5m2(r) ? b->kern.widen_e5m2 : b->kern.widen_e4m3)(n, stream, to);
     else if (r->level && r->bits == 4) b->kern.levels_unpack(4, n, stream, r->level, to);
     else if (r->level && r->bits == 3) widen_eight(b, stream, n, r->level, to);
     else if (r->level && r->bits == 2) widen_four(b, stream, n, r->level, to);
@@ -397,6 +406,24 @@ void pith_cache_key_strip(const struct pith_backend *b, const struct pith_cache_
         memset(out + i * PITH_STRIP + n, 0, (PITH_STRIP - n) * sizeof *out);
 }
 
+/* n numbers of a group as its scale makes them; in steps whose number compilers know. */
+static inline void scale_some(size_t n, bool offsets, const struct pith_row_scale *of,
+                              float *restrict x)
+{
+    const float scale = of->scale, beside = offsets ? of->offset : of->zero;
+    for (size_t i = 0; i < n; i++) x[i] = offsets ? x[i] * scale + beside : (x[i] - beside) * scale;
+}
+static void scale_group(size_t n, bool offsets, const struct pith_row_scale *of, float *x)
+{
+    enum { STEP = 16 };
+    size_t i = 0;
+    if (offsets)
+        for (; i + STEP <= n; i += STEP) scale_some(STEP, true, of, x + i);
+    else
+        for (; i + STEP <= n; i += STEP) scale_some(STEP, false, of, x + i);
+    scale_some(n - i, offsets, of, x + i);
+}
+
 /* One value of a page. */
 static void read_value(const struct pith_backend *b, const struct pith_cache_side *v,
                        const struct pith_cache_rows *rows, size_t place, float *to)
@@ -409,11 +436,7 @@ static void read_value(const struct pith_backend *b, const struct pith_cache_sid
     for (uint32_t g = 0, c = 0; g < r->groups; g++, c += r->width) {
         const struct pith_row_scale of =
             pith_row_scale_get(r, scale_of(v, rows->kv), beside_it + g * each);
-        const size_t end = pith_min(r->cols, c + r->width);
-        if (r->offsets)
-            for (size_t i = c; i < end; i++) to[i] = to[i] * of.scale + of.offset;
-        else
-            for (size_t i = c; i < end; i++) to[i] = (to[i] - of.zero) * of.scale;
+        scale_group(pith_min(r->cols, c + r->width) - c, r->offsets, &of, to + c);
     }
     memset(to + r->cols, 0, (pith_cache_row(r->cols) - r->cols) * sizeof *to);
 }
@@ -437,7 +460,6 @@ const float *pith_cache_value_tile(const struct pith_backend *b, const struct pi
 /* Whether kernels know codes of that kind, and there is room for what lies beside a page's. */
 static bool kind_of(const struct pith_row_code *r, enum pith_code_kind *kind)
 {
-    const struct pith_format *f = r->in.grid.format;
     const bool bytes = r->bits == 8, moved = r->zeros || r->offsets;
     if (!r->level && r->bits == 2) *kind = PITH_CODE_U2;
     else if (!r->level && !bytes && r->bits != 4) *kind = PITH_CODE_UN;
@@ -445,7 +467,7 @@ static bool kind_of(const struct pith_row_code *r, enum pith_code_kind *kind)
     else if (!r->level) *kind = bytes ? PITH_CODE_S8 : PITH_CODE_S4;
     else if (!bytes) *kind = r->bits == 4 ? PITH_CODE_LEVELS : PITH_CODE_FEW;
     else
-        *kind = strstr(f->element ? f->element : f->name, "e5m2") ? PITH_CODE_E5M2 : PITH_CODE_E4M3;
+        *kind = is_e5m2(r) ? PITH_CODE_E5M2 : PITH_CODE_E4M3;
     if (4 * (size_t)r->groups * PITH_KEYS > PITH_KC * PITH_NC) return false;
     return !r->level || bytes || r->bits <= 4;
 }

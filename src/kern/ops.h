@@ -122,6 +122,9 @@ typedef pith_matvec_f32_fn pith_lanes_f16_fn;
 /* dst[i] = src[i], widened exactly from 16 bits at any address. */
 typedef void pith_widen_bf16_fn(size_t n, const void *src, float *dst);
 typedef pith_widen_bf16_fn pith_widen_f16_fn;
+/* dst[i] = the number of the FP8 code src[i], by OCP's rules, NaN among them. */
+typedef pith_widen_bf16_fn pith_widen_e4m3_fn;
+typedef pith_widen_bf16_fn pith_widen_e5m2_fn;
 
 /* dst[i] = src[i] rounded to nearest, ties to even, stored in 16 bits at any address; a NaN stays
  * one. For float16 what is beyond 65504, the largest, is that number, infinities too. */
@@ -320,7 +323,7 @@ typedef void pith_book_round_fn(size_t n, const float *w, const float *scale, si
     X(narrow_bf16) X(narrow_f16) X(exp_sum) X(attn_scores_f32) X(attn_scores_bf16)                 \
     X(attn_scores_f16) X(attn_values_f32) X(attn_values_bf16) X(attn_values_f16) X(scale_keys)     \
     X(attn_scores_codes) X(attn_values_codes) X(attn_scores_bytes) X(attn_values_bytes) X(mix)     \
-    X(add)                                                                                         \
+    X(add) X(widen_e4m3) X(widen_e5m2)                                                             \
     X(rope_pairs) X(sumsq_diff) X(range) X(grid_round)                                             \
     X(grid_error) X(group_max) X(float_round) X(float_trials) X(book_round) X(tiles_open)          \
     X(tiles_close) X(trellis_decode) X(trellis_step)

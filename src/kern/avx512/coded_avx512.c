@@ -1,8 +1,8 @@
 /* Attention over codes: keys by tiles of four rows and 32 keys, values by four rows and up to 64
  * elements, so that enough chains of sums wait for each other. Codes of up to four bits choose
  * among sixteen numbers in a register; of values these are scaled already, once for a group. FP8 is
- * put where a float has its exponent and mantissa, two codes a word, and what it is too small by
- * there the scale takes. */
+ * put where a half float has its exponent and mantissa, and what it is too small by there the scale
+ * takes. */
 #include "kern/avx512/vec_avx512.h"
 #include "kern/coded.h"
 #include "kern/ops.h"
@@ -114,44 +114,36 @@ struct pair {
     __m512 a, b;
 };
 
-/* 32 codes of FP8 as bfloat16, which has all its numbers: given without signs, exponents in place
- * and moved to its own, but for the first, which are few. A float with the code's bits in place
- * would be subnormal there, and processors take a hundred times as long over those. */
-INLINE __m512i words_of_fp8(__m512i w, __m512i many, short few, __m512i first)
+/* What numbers of E4M3 are multiples of as half floats, whose exponents' bias is larger by 8. */
+INLINE float unit_of(enum pith_code_kind kind)
 {
-    const __mmask32 is_few = _mm512_cmplt_epi16_mask(many, _mm512_set1_epi16(few));
-    const __m512i all = _mm512_mask_permutexvar_epi16(many, is_few, w, first);
-    return _mm512_or_si512(all, _mm512_and_si512(w, _mm512_set1_epi16((short)0x8000)));
+    return kind == PITH_CODE_E4M3 ? 0x1p8f : 1.0f;
 }
 
-/* Those of even codes and those of odd ones, of words that repeat the sign. */
-INLINE struct pair words_to_fp8(enum pith_code_kind kind, __m512i w)
+/* 32 codes of FP8 as half floats, which have all their numbers, of E4M3 in units of unit_of(), and
+ * from there to floats: that no half float is too small for, where a float with the code's bits in
+ * place would be subnormal, and processors take a hundred times as long over those. They go through
+ * memory since what is converted from there takes no port of shuffles. */
+INLINE struct pair fp8_numbers(enum pith_code_kind kind, const uint8_t *p)
 {
-    const __m512i e4m3 = _mm512_castsi128_si512(
-        _mm_setr_epi16(0, 0x3b00, 0x3b80, 0x3bc0, 0x3c00, 0x3c20, 0x3c40, 0x3c60));
-    const __m512i e5m2 =
-        _mm512_castsi128_si512(_mm_setr_epi16(0, 0x3780, 0x3800, 0x3840, 0, 0, 0, 0));
-    const __m512i size = _mm512_and_si512(w, _mm512_set1_epi16(0x7f));
-    const __m512i x =
-        kind == PITH_CODE_E4M3
-            ? words_of_fp8(w,
-                           _mm512_add_epi16(_mm512_slli_epi16(size, 4), _mm512_set1_epi16(0x3c00)),
-                           0x3c80, e4m3)
-            : words_of_fp8(w,
-                           _mm512_add_epi16(_mm512_slli_epi16(size, 5), _mm512_set1_epi16(0x3800)),
-                           0x3880, e5m2);
-    return (struct pair){_mm512_castsi512_ps(_mm512_slli_epi32(x, 16)),
-                         _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32(~0xffff)))};
+    struct halves {
+        __m512i w;
+    } to;
+    const __m512i w = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)p));
+    to.w = kind == PITH_CODE_E4M3 ? _mm512_and_si512(_mm512_slli_epi16(w, 7),
+                                                     _mm512_set1_epi16((short)0xbf80))
+                                  : _mm512_slli_epi16(w, 8);
+    __asm__("" : "+m"(to)); /* or compilers see through it */
+    const __m256i *at = (const __m256i *)(const void *)&to;
+    return (struct pair){_mm512_cvtph_ps(_mm256_load_si256(at)),
+                         _mm512_cvtph_ps(_mm256_load_si256(at + 1))};
 }
 
-/* 32 codes' numbers: of FP8 those of even codes and those of odd ones; else sixteen and sixteen, of
- * bytes the codes themselves. */
+/* 32 codes' numbers, sixteen and sixteen; of bytes the codes themselves. */
 INLINE struct pair two_numbers(enum pith_code_kind kind, const uint8_t *p, const struct how *h)
 {
     const size_t half = sixteen_codes(kind, h->bits);
-    if (is_fp8(kind))
-        return words_to_fp8(
-            kind, _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)p)));
+    if (is_fp8(kind)) return fp8_numbers(kind, p);
     if (is_byte(kind)) {
         const __m128i *at = (const __m128i *)(const void *)p;
         return (struct pair){_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(at))),
@@ -174,23 +166,14 @@ INLINE __m512 in_turn(enum pith_code_kind kind, __m512 x)
         _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15), x);
 }
 
-/* 32 numbers to the order of two_numbers(), and back. */
+/* Twice sixteen. */
 INLINE struct pair two_by_turns(enum pith_code_kind kind, struct pair x)
 {
-    const __m512i even =
-        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-    const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
-    if (!is_fp8(kind)) return (struct pair){by_turns(kind, x.a), by_turns(kind, x.b)};
-    return (struct pair){_mm512_permutex2var_ps(x.a, even, x.b),
-                         _mm512_permutex2var_ps(x.a, odd, x.b)};
+    return (struct pair){by_turns(kind, x.a), by_turns(kind, x.b)};
 }
 INLINE struct pair two_in_turn(enum pith_code_kind kind, struct pair x)
 {
-    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
-    if (!is_fp8(kind)) return (struct pair){in_turn(kind, x.a), in_turn(kind, x.b)};
-    return (struct pair){_mm512_permutex2var_ps(x.a, low, x.b),
-                         _mm512_permutex2var_ps(x.a, high, x.b)};
+    return (struct pair){in_turn(kind, x.a), in_turn(kind, x.b)};
 }
 
 struct scales {
@@ -230,6 +213,10 @@ INLINE void key_scales(enum pith_code_kind kind, enum beside beside, const struc
         y = (struct pair){_mm512_loadu_ps(list + i), _mm512_loadu_ps(list + i + PITH_LANES)};
     if (beside == FOLDED)
         y = (struct pair){folded_less(kind, k, i, x.a), folded_less(kind, k, i + PITH_LANES, x.b)};
+    if (is_fp8(kind)) {
+        const __m512 unit = _mm512_set1_ps(unit_of(kind));
+        x = (struct pair){_mm512_mul_ps(x.a, unit), _mm512_mul_ps(x.b, unit)};
+    }
     x = two_by_turns(kind, x);
     y = two_by_turns(kind, y);
     s[0] = (struct scales){x.a, y.a};
@@ -241,6 +228,7 @@ INLINE struct scales value_scales(enum pith_code_kind kind, enum beside beside,
                                   const struct pith_coded *v, size_t i)
 {
     struct scales s = {_mm512_set1_ps(v->scale[i]), _mm512_setzero_ps()};
+    if (kind == PITH_CODE_E4M3) s.scale = _mm512_mul_ps(s.scale, _mm512_set1_ps(unit_of(kind)));
     if (beside == ZEROS && v->zero) s.beside = _mm512_set1_ps(v->zero[i]);
     if (beside == OFFSETS) s.beside = _mm512_set1_ps(v->offset[i]);
     if (beside == FOLDED && v->offset) s.beside = _mm512_set1_ps(-v->offset[i]);
@@ -353,6 +341,7 @@ INLINE void store_sums(enum pith_code_kind kind, size_t cols, const __m512 x[MOS
 /* Some rows of weights and of sums. */
 struct value_sums {
     struct pith_coded_sums sums;
+    size_t groups, group; /* of a value's elements, the one that is at hand */
     bool asks;
 };
 
@@ -365,16 +354,16 @@ INLINE void value_tile(enum pith_code_kind kind, enum beside beside, size_t rows
     const uint8_t *next = to->asks ? v->next : NULL;
     __m512 sum[MOST_ROWS][MOST_COLS];
     const struct how how = how_of(kind, v);
-    const size_t groups = (v->dim - 1) / v->width + 1;
     const uint8_t *at = v->codes + col / 16 * sixteen_codes(kind, v->bits);
     const float *p = s->p;
     float *o = s->o + col;
     UNROLL
     for (size_t r = 0; r < rows; r++) load_sums(kind, cols, o + r * s->ldo, sum[r]);
     if (next) next += col / 16 * sixteen_codes(kind, v->bits) * s->values;
-    for (size_t j = 0, g = col / v->width; j < s->values; j++, g += groups, at += v->stride, p++) {
+    for (size_t j = 0, g = to->group; j < s->values; j++, at += v->stride, p++) {
         ask_at(next, j * asked, true);
         const struct scales by = value_scales(kind, beside, v, g);
+        g += to->groups;
         __m512 x[MOST_COLS];
         value_numbers(kind, beside, cols, at, &how, &by, x);
         UNROLL
@@ -389,14 +378,15 @@ INLINE void value_tile(enum pith_code_kind kind, enum beside beside, size_t rows
 }
 
 INLINE void value_rows(enum pith_code_kind kind, enum beside beside, size_t rows,
-                       const struct pith_coded *v, const struct value_sums *s)
+                       const struct pith_coded *v, struct value_sums s)
 {
-    for (size_t c = 0, n; c < v->dim; c += n) {
-        const size_t left = v->width - c % v->width;
-        n = left >= 64 && c + 64 <= v->dim ? 64 : left >= 32 && c + 32 <= v->dim ? 32 : 16;
-        if (n == 64) value_tile(kind, beside, rows, 4, c, v, s);
-        else if (n == 32) value_tile(kind, beside, rows, 2, c, v, s);
-        else if (!is_byte(kind)) value_tile(kind, beside, rows, 1, c, v, s);
+    s.group = 0;
+    for (size_t first = 0; first < v->dim; first += v->width, s.group++) {
+        const size_t end = first + v->width < v->dim ? first + v->width : v->dim;
+        size_t c = first;
+        for (; c + 64 <= end; c += 64) value_tile(kind, beside, rows, 4, c, v, &s);
+        for (; c + 32 <= end; c += 32) value_tile(kind, beside, rows, 2, c, v, &s);
+        for (; c < end && !is_byte(kind); c += 16) value_tile(kind, beside, rows, 1, c, v, &s);
     }
 }
 
@@ -407,10 +397,10 @@ INLINE void values(enum pith_code_kind kind, enum beside beside, const struct pi
     size_t r = 0;
     const size_t rows = of->rows;
     for (; r + 4 <= rows; r += 4, of->p += 4 * of->ldp, of->o += 4 * of->ldo, s.asks = false)
-        value_rows(kind, beside, 4, v, &s);
+        value_rows(kind, beside, 4, v, s);
     for (; r + 2 <= rows; r += 2, of->p += 2 * of->ldp, of->o += 2 * of->ldo, s.asks = false)
-        value_rows(kind, beside, 2, v, &s);
-    if (r < rows) value_rows(kind, beside, 1, v, &s);
+        value_rows(kind, beside, 2, v, s);
+    if (r < rows) value_rows(kind, beside, 1, v, s);
 }
 
 #define CODED(name, kind, beside)                                                                  \
@@ -421,7 +411,8 @@ INLINE void values(enum pith_code_kind kind, enum beside beside, const struct pi
     }                                                                                              \
     static void values_##name(const struct pith_coded *v, const struct pith_coded_sums *s)         \
     {                                                                                              \
-        values(kind, beside, v, (struct value_sums){*s, true});                                    \
+        const size_t groups = (v->dim - 1) / v->width + 1;                                         \
+        values(kind, beside, v, (struct value_sums){.sums = *s, .groups = groups, .asks = true});  \
     }
 CODED(u4, PITH_CODE_U4, ZEROS)
 CODED(u4_offset, PITH_CODE_U4, OFFSETS)

@@ -28,6 +28,16 @@ void pith_widen_f16_neon(size_t n, const void *src, float *dst)
     widen_f16(n, src, dst);
 }
 
+void pith_widen_e4m3_neon(size_t n, const void *src, float *dst)
+{
+    widen_fp8(true, n, src, dst);
+}
+
+void pith_widen_e5m2_neon(size_t n, const void *src, float *dst)
+{
+    widen_fp8(false, n, src, dst);
+}
+
 void pith_narrow_bf16_neon(size_t n, const float *src, void *dst)
 {
     narrow_bf16(n, src, dst);

@@ -1,5 +1,6 @@
 /* Products with weights as they are stored, in lanes and in chains, and widening. */
 #include "kern/ops.h"
+#include "num/elements.h"
 #include "num/format.h"
 
 #include <math.h>
@@ -92,6 +93,18 @@ void pith_widen_f16_scalar(size_t n, const void *src, float *dst)
 {
     const unsigned char *p = src;
     for (size_t i = 0; i < n; i++) dst[i] = load_f16(p + i * 2);
+}
+
+void pith_widen_e4m3_scalar(size_t n, const void *src, float *dst)
+{
+    const unsigned char *p = src;
+    for (size_t i = 0; i < n; i++) dst[i] = pith_fp8_e4m3_decode(p[i]);
+}
+
+void pith_widen_e5m2_scalar(size_t n, const void *src, float *dst)
+{
+    const unsigned char *p = src;
+    for (size_t i = 0; i < n; i++) dst[i] = pith_fp8_e5m2_decode(p[i]);
 }
 
 void pith_narrow_bf16_scalar(size_t n, const float *src, void *dst)

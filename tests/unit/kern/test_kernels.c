@@ -168,6 +168,17 @@ static void check_widen(const struct pith_kernel *k, const struct pith_kernel *r
     assert_bits(got, want, n, n);
 }
 
+static void check_widen_fp8(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                            enum fill kind)
+{
+    uint8_t *codes = at_end(4, n);
+    for (size_t i = 0; i < n; i++) codes[i] = (uint8_t)(kind == 0 ? i : pith_rng_next(&rng));
+    float *want = fresh(1, n, kind), *got = same(2, want, n);
+    ((pith_widen_e4m3_fn *)ref->fn)(n, codes, want);
+    ((pith_widen_e4m3_fn *)k->fn)(n, codes, got);
+    assert_bits(got, want, n, n);
+}
+
 static void check_dequant(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
                           enum fill kind)
 {
@@ -625,6 +636,8 @@ static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_trellis_step] = check_trellis_step,
     [PITH_OP_widen_bf16] = check_widen,
     [PITH_OP_widen_f16] = check_widen,
+    [PITH_OP_widen_e4m3] = check_widen_fp8,
+    [PITH_OP_widen_e5m2] = check_widen_fp8,
     [PITH_OP_dequant_u8] = check_dequant,
     [PITH_OP_dequant_u4] = check_dequant,
     [PITH_OP_max] = check_max,
