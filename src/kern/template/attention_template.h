@@ -9,6 +9,8 @@
  * read and widened once for all rows of a tile. */
 #include "kern/ops.h"
 
+#include <stdbool.h>
+
 typedef v16 attn_load_fn(const void *p);
 struct attn_storage {
     size_t bytes; /* of an element */
@@ -20,12 +22,14 @@ struct attn_storage {
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 8")
 
-/* `rows` rows against `cols` vectors of keys of one block. */
+/* `rows` rows against `cols` vectors of keys of one block. What lies `ahead` is asked for: 0 by
+ * rows that come later, which find all of it there. */
 INLINE void score_tile(const struct attn_storage *s, size_t rows, size_t cols, size_t dim,
-                       const float *q, size_t ldq, const char *k, float *out, size_t ldo)
+                       const float *q, size_t ldq, const char *k, size_t ahead, float *out,
+                       size_t ldo)
 {
     v16 sum[8][2], x[2];
-    const size_t step = PITH_KEYS * s->bytes, ahead = 2 * dim * step;
+    const size_t step = PITH_KEYS * s->bytes;
     UNROLL
     for (size_t r = 0; r < rows; r++) {
         UNROLL
@@ -54,10 +58,11 @@ INLINE void score_tile(const struct attn_storage *s, size_t rows, size_t cols, s
 
 /* A whole block for `rows` rows, `cols` vectors at a time. */
 INLINE void score_rows(const struct attn_storage *s, size_t rows, size_t cols, size_t dim,
-                       const float *q, size_t ldq, const char *k, float *out, size_t ldo)
+                       const float *q, size_t ldq, const char *k, size_t ahead, float *out,
+                       size_t ldo)
 {
     for (size_t c = 0; c < 2; c += cols)
-        score_tile(s, rows, cols, dim, q, ldq, k + c * 16 * s->bytes, out + c * 16, ldo);
+        score_tile(s, rows, cols, dim, q, ldq, k + c * 16 * s->bytes, ahead, out + c * 16, ldo);
 }
 
 /* Rows are taken by the largest tile that they fill. */
@@ -66,16 +71,18 @@ INLINE void scores(const struct attn_storage *s, size_t rows, size_t dim, size_t
 {
     enum { COLS = FOUR_COLS < 2 ? FOUR_COLS : 2 };
     const char *k = keys;
-    for (size_t b = 0; b < blocks; b++, k += dim * PITH_KEYS * s->bytes) {
+    const size_t block = dim * PITH_KEYS * s->bytes;
+    for (size_t b = 0; b < blocks; b++, k += block) {
         float *o = out + b * PITH_KEYS;
-        size_t r = 0;
-        for (; r + TILE_ROWS <= rows; r += TILE_ROWS)
-            score_rows(s, TILE_ROWS, TILE_COLS, dim, q + r * ldq, ldq, k, o + r * ldo, ldo);
-        for (; r + 4 <= rows; r += 4)
-            score_rows(s, 4, COLS, dim, q + r * ldq, ldq, k, o + r * ldo, ldo);
-        for (; r + 2 <= rows; r += 2)
-            score_rows(s, 2, 2, dim, q + r * ldq, ldq, k, o + r * ldo, ldo);
-        for (; r < rows; r++) score_rows(s, 1, 2, dim, q + r * ldq, ldq, k, o + r * ldo, ldo);
+        size_t r = 0, ahead = 2 * block;
+        for (; r + TILE_ROWS <= rows; r += TILE_ROWS, ahead = 0)
+            score_rows(s, TILE_ROWS, TILE_COLS, dim, q + r * ldq, ldq, k, ahead, o + r * ldo, ldo);
+        for (; r + 4 <= rows; r += 4, ahead = 0)
+            score_rows(s, 4, COLS, dim, q + r * ldq, ldq, k, ahead, o + r * ldo, ldo);
+        for (; r + 2 <= rows; r += 2, ahead = 0)
+            score_rows(s, 2, 2, dim, q + r * ldq, ldq, k, ahead, o + r * ldo, ldo);
+        for (; r < rows; r++, ahead = 0)
+            score_rows(s, 1, 2, dim, q + r * ldq, ldq, k, ahead, o + r * ldo, ldo);
     }
 }
 
@@ -123,12 +130,13 @@ INLINE void value_tile(const struct attn_storage *s, size_t rows, size_t cols, s
     }
 }
 
-/* All columns from `col` on in which `cols` vectors fit; returns the first column left over. */
+/* All columns from `col` on in which `cols` vectors fit; returns the first column left over. The
+ * first rows ask for the next stretch, others for what they find there. */
 INLINE size_t value_rows(const struct attn_storage *s, size_t rows, size_t cols, size_t col,
                          size_t keys, size_t dim, const float *p, size_t ldp, const char *v,
-                         float *o, size_t ldo)
+                         bool first, float *o, size_t ldo)
 {
-    const char *ask = v + (stretch(s, dim) * dim + col * keys) * s->bytes;
+    const char *ask = v + ((first ? stretch(s, dim) * dim : 0) + col * keys) * s->bytes;
     for (; col + cols * 16 <= dim; col += cols * 16, ask += cols * 16 * keys * s->bytes)
         value_tile(s, rows, cols, keys, dim, p, ldp, v + col * s->bytes, ask, o + col, ldo);
     return col;
@@ -140,18 +148,18 @@ INLINE void value_stretch(const struct attn_storage *s, size_t rows, size_t keys
 {
     size_t r = 0, c;
     for (; r + TILE_ROWS <= rows; r += TILE_ROWS, p += TILE_ROWS * ldp, o += TILE_ROWS * ldo) {
-        c = value_rows(s, TILE_ROWS, TILE_COLS, 0, keys, dim, p, ldp, v, o, ldo);
+        c = value_rows(s, TILE_ROWS, TILE_COLS, 0, keys, dim, p, ldp, v, r == 0, o, ldo);
 #if TILE_COLS > 1
-        (void)value_rows(s, TILE_ROWS, 1, c, keys, dim, p, ldp, v, o, ldo);
+        (void)value_rows(s, TILE_ROWS, 1, c, keys, dim, p, ldp, v, r == 0, o, ldo);
 #endif
     }
     for (; r + 4 <= rows; r += 4, p += 4 * ldp, o += 4 * ldo) {
-        c = value_rows(s, 4, FOUR_COLS, 0, keys, dim, p, ldp, v, o, ldo);
-        (void)value_rows(s, 4, 1, c, keys, dim, p, ldp, v, o, ldo);
+        c = value_rows(s, 4, FOUR_COLS, 0, keys, dim, p, ldp, v, r == 0, o, ldo);
+        (void)value_rows(s, 4, 1, c, keys, dim, p, ldp, v, r == 0, o, ldo);
     }
     for (; r < rows; r++, p += ldp, o += ldo) {
-        c = value_rows(s, 1, 4, 0, keys, dim, p, ldp, v, o, ldo);
-        (void)value_rows(s, 1, 1, c, keys, dim, p, ldp, v, o, ldo);
+        c = value_rows(s, 1, 4, 0, keys, dim, p, ldp, v, r == 0, o, ldo);
+        (void)value_rows(s, 1, 1, c, keys, dim, p, ldp, v, r == 0, o, ldo);
     }
     (void)c;
 }
