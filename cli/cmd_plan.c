@@ -13,7 +13,7 @@
 struct settings {
     struct common common;
     struct pith_plan_model_options o;
-    struct text_list hardware, contexts, users, weights, kv, targets;
+    struct text_list hardware, contexts, users, weights, kv, targets, prefill;
     double latency; /* in milliseconds */
     const char *page;
     bool shapes, all;
@@ -37,6 +37,13 @@ static const struct option options[] = {
     {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
      "vllm, sglang, trtllm, llama.cpp, transformers, pith (default: the first that loads it); may "
      "repeat"},
+    {"prefill", 0, OPTION_LIST, AT(prefill), "NAME[xN]",
+     "hardware that reads prompts, apart from that which answers; same: of that kind; none "
+     "(default): the same devices; may repeat"},
+    {"pool-link", 0, OPTION_SIZE, AT(o.pool_link), "SIZE",
+     "with --prefill: bytes a second of each device's link between the two, such as 50G"},
+    {"offload", 0, OPTION_SIZE, AT(o.offload), "SIZE",
+     "the host's memory for caches of users who are not at work, such as 200G"},
     {"fit", 0, OPTION_SIZE, AT(o.fit), "SIZE", "backwards: bytes that must do, such as 24G"},
     {"max-latency", 0, OPTION_REAL, AT(latency), "MS",
      "backwards: milliseconds between a user's tokens, at most"},
@@ -104,15 +111,31 @@ static const struct {
                      {"USD/million", "right"},
                      {"KL", "right"}};
 
+/* "l4 x2", or "3 x l4, 1 x h100-sxm x2 reads". */
+static void name_place(const json_t *r, char on[160])
+{
+    const json_t *pools = json_object_get(r, "pools");
+    const json_t *reads = json_object_get(pools, "prefill");
+    const char *hardware = json_text(r, "hardware"), *other = json_text(reads, "hardware");
+    char one[88] = "-", two[88];
+    if (*hardware)
+        snprintf(one, sizeof one, json_get(r, "count") > 1 ? "%.70s x%d" : "%.70s", hardware,
+                 (int)json_get(r, "count"));
+    snprintf(on, 160, "%s", one);
+    if (!pools) return;
+    snprintf(two, sizeof two, json_get(reads, "count") > 1 ? "%.60s x%d" : "%.60s", other,
+             (int)json_get(reads, "count"));
+    snprintf(on, 160, "%.0f x %.60s, %.0f x %.60s reads",
+             json_get(json_object_get(pools, "decode"), "groups"), one, json_get(reads, "groups"),
+             two);
+}
+
 static json_t *line_of(const json_t *r, size_t number)
 {
-    const char *hardware = json_text(r, "hardware");
     const json_t *quality = json_object_get(r, "quality");
     json_t *row = json_array();
-    char on[96] = "-";
-    if (*hardware)
-        snprintf(on, sizeof on, json_get(r, "count") > 1 ? "%.70s x%d" : "%.70s", hardware,
-                 (int)json_get(r, "count"));
+    char on[160];
+    name_place(r, on);
     table_cell(row, "%.0f", (double)number);
     text_cell(row, json_text(r, "recipe"));
     text_cell(row, json_text(r, "weights"));
@@ -182,7 +205,9 @@ static void print_reasons(const json_t *rows)
             print_line(3, 3, "%s", json_text(r, "reason"));
         }
         if (*json_text(commands, "quantize")) printf("   %s\n", json_text(commands, "quantize"));
+        if (*json_text(commands, "prefill")) printf("   %s\n", json_text(commands, "prefill"));
         printf("   %s\n", json_text(commands, "serve"));
+        if (*json_text(commands, "route")) printf("   %s\n", json_text(commands, "route"));
     }
 }
 
@@ -303,6 +328,7 @@ static void take_options(struct settings *s, const struct text_list *operands)
     s->o.weights = as_list(&s->weights);
     s->o.kv = as_list(&s->kv);
     s->o.targets = as_list(&s->targets);
+    s->o.prefill = as_list(&s->prefill);
     s->o.max_latency = s->latency / 1000;
 }
 
@@ -364,11 +390,14 @@ const struct command command_plan = {
     .name = "plan",
     .summary = "what fits, how fast it would be, what it would cost",
     .operands = "MODEL [options]",
-    .examples = "  pith plan Llama-3.1-8B --hardware l4 --context 8k --users 8\n"
-                "  pith plan Qwen3-32B --hardware l40s --hardware h100-sxm --for vllm\n"
-                "  pith plan config.json --fit 24G --context 32k --users 4\n"
-                "  pith plan out --for pith --weights int4:g128 --weights none\n"
-                "  pith plan --shapes\n",
+    .examples =
+        "  pith plan Llama-3.1-8B --hardware l4 --context 8k --users 8\n"
+        "  pith plan Qwen3-32B --hardware l40s --hardware h100-sxm --for vllm\n"
+        "  pith plan Llama-3.1-70B --hardware h200 --users 64 --prefill same --prefill none\n"
+        "  pith plan Llama-3.1-8B --hardware l4 --context 32k --users 32 --offload 200G\n"
+        "  pith plan config.json --fit 24G --context 32k --users 4\n"
+        "  pith plan out --for pith --weights int4:g128 --weights none\n"
+        "  pith plan --shapes\n",
     .details =
         "MODEL is a folder, a .gguf file, a config.json alone, or a well-known name.\n"
         "Nothing is loaded: bytes are those of the layouts that pith writes and runs, time\n"

@@ -35,6 +35,11 @@ struct pith_plan_model_options {
     double max_cost;          /* USD a million tokens made */
     const char *own; /* further hardware, JSON as of pith_hardware_json() or one of its rows; NULL:
                         none. A name of `hardware` that ends in .json is such a file */
+    struct pith_list prefill; /* where prompts are read, as of `hardware`: "same", of the kind that
+                                 answers; "none", by the devices that answer (as without any) */
+    uint64_t pool_link; /* bytes a second from the devices that read to those that answer, of each;
+                           0: their link, or a network's */
+    uint64_t offload;   /* bytes of the host's memory for caches, 0: none */
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_plan_model_defaults_sized(struct pith_plan_model_options *options, size_t size);

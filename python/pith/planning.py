@@ -15,15 +15,19 @@ Numbers = Sequence[Union[int, str]]
 def plan(model: PathName, *, hardware: Sequence[str] = (), contexts: Numbers = (), users: Numbers = (), prompt: Optional[int] = None,
          gen: Optional[int] = None, weights: Sequence[str] = (), kv: Sequence[str] = (), targets: Sequence[str] = (),
          fit: Union[int, str, None] = None, max_latency: Optional[float] = None, max_first: Optional[float] = None,
-         min_users: Optional[int] = None, max_cost: Optional[float] = None, own: Union[Dict[str, Any], List[Any], None] = None) -> Dict[str, Any]:
+         min_users: Optional[int] = None, max_cost: Optional[float] = None, own: Union[Dict[str, Any], List[Any], None] = None,
+         prefill: Sequence[str] = (), pool_link: Union[int, str, None] = None, offload: Union[int, str, None] = None) -> Dict[str, Any]:
     """What `pith plan --json` prints of a folder, a .gguf file, a config.json or a well-known name; rows best first.
 
-    max_latency: seconds between tokens; own: further hardware, rows as of hardware() or measure_hardware().
+    prefill: where prompts are read ("same", a name of hardware); pool_link: bytes a second from there; offload: bytes of the host's memory for
+    caches. max_latency: seconds between tokens; own: further hardware, rows as of hardware() or measure_hardware().
     """
     o = options(_abi.pith_plan_model_options, lib.pith_plan_model_defaults_sized,
                 dict(model=model, hardware=hardware, contexts=[str(n) for n in contexts], users=[str(n) for n in users], prompt=prompt, gen=gen,
                      weights=weights, kv=kv, targets=targets, fit=None if fit is None else bytes_of(fit, "fit"), max_latency=max_latency,
-                     max_first=max_first, min_users=min_users, max_cost=max_cost, own=None if own is None else json.dumps(own)))
+                     max_first=max_first, min_users=min_users, max_cost=max_cost, own=None if own is None else json.dumps(own), prefill=prefill,
+                     pool_link=None if pool_link is None else bytes_of(pool_link, "pool_link"),
+                     offload=None if offload is None else bytes_of(offload, "offload")))
     found: Dict[str, Any] = report_of(lib.pith_plan_model, ctypes.byref(o))
     return found
 

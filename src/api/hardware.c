@@ -14,9 +14,9 @@
 
 json_t *pith_hardware_object(const struct pith_hardware *h)
 {
-    json_t *j = json_pack("{s:s, s:s, s:s, s:f, s:f, s:f}", "hardware", h->name, "what", h->title,
-                          "vendor", h->vendor, "memory_bytes", h->memory_bytes, "bandwidth",
-                          h->bandwidth, "link", h->link);
+    json_t *j = json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f}", "hardware", h->name, "what",
+                          h->title, "vendor", h->vendor, "memory_bytes", h->memory_bytes,
+                          "bandwidth", h->bandwidth, "link", h->link, "host", h->host);
     for (int u = 0; u < PITH_UNITS; u++)
         pith_json_set(&j, pith_hardware_unit((enum pith_unit)u), json_real(h->ops[u]));
     pith_json_set(&j, "most", json_integer(h->most));
@@ -63,6 +63,7 @@ enum pith_status pith_hardware_read(const json_t *j, const char *where, struct p
     PITH_TRY(read_real(j, "memory_bytes", &out->memory_bytes, where, err));
     PITH_TRY(read_real(j, "bandwidth", &out->bandwidth, where, err));
     PITH_TRY(read_real(j, "link", &out->link, where, err));
+    PITH_TRY(read_real(j, "host", &out->host, where, err));
     PITH_TRY(read_real(j, "watts", &out->watts, where, err));
     PITH_TRY(read_real(j, "price", &out->price, where, err));
     PITH_TRY(read_real(j, "memory_reached", &out->reached_memory, where, err));
@@ -114,8 +115,7 @@ static void add_rate(json_t **kernels, const char *kind, const char *name, const
         pith_json_add(&rows, json_integer((json_int_t)rate_rows[i]));
         pith_json_add(&list, json_real(seconds[i]));
     }
-    pith_json_add(kernels,
-                  json_pack("{s:s, s:o, s:o}", kind, name, "rows", rows, "seconds", list));
+    pith_json_add(kernels, json_pack("{s:s, s:o, s:o}", kind, name, "rows", rows, "seconds", list));
 }
 
 /* Matrices in 16 bits are part of any model: its head. */

@@ -64,6 +64,21 @@ static bool tells(const json_t *rows, const char *key)
     return false;
 }
 
+static void place_cell(struct pith_table *t, const json_t *r)
+{
+    const json_t *pools = json_object_get(r, "pools");
+    const json_t *reads = json_object_get(pools, "prefill");
+    const double answer = page_number(json_object_get(pools, "decode"), "groups");
+    if (pools)
+        pith_table_printf(t, "%.0f x (%s x%.0f); %.0f x (%s x%.0f) reads prompts", answer,
+                          page_text(r, "hardware"), page_number(r, "count"),
+                          page_number(reads, "groups"), page_text(reads, "hardware"),
+                          page_number(reads, "count"));
+    else if (page_number(r, "count") > 1)
+        pith_table_printf(t, "%s x%.0f", page_text(r, "hardware"), page_number(r, "count"));
+    else pith_table_text(t, page_text(r, "hardware"));
+}
+
 static void rank_table(struct pith_str *out, const json_t *rows)
 {
     static const char *const texts[] = {"recipe", "cache", "engine", "on"};
@@ -83,9 +98,7 @@ static void rank_table(struct pith_str *out, const json_t *rows)
         pith_table_text(&t, page_text(r, "recipe"));
         pith_table_text(&t, page_text(r, "kv"));
         pith_table_text(&t, page_text(r, "engine"));
-        if (page_number(r, "count") > 1)
-            pith_table_printf(&t, "%s x%.0f", page_text(r, "hardware"), page_number(r, "count"));
-        else pith_table_text(&t, page_text(r, "hardware"));
+        place_cell(&t, r);
         for (size_t k = 0; k < PITH_COUNT(cells); k++)
             if (tells(rows, cells[k].key))
                 pith_table_significant(&t, page_number(r, cells[k].key) * cells[k].unit,
@@ -147,7 +160,9 @@ static void command_facts(struct pith_str *out, const json_t *row)
     const struct pith_html_fact facts[] = {{"line 1 is for", asked, false},
                                            {"why it is first", page_text(row, "reason"), false},
                                            {"make it", page_text(c, "quantize"), true},
+                                           {"read prompts", page_text(c, "prefill"), true},
                                            {"serve it", page_text(c, "serve"), true},
+                                           {"in front", page_text(c, "route"), true},
                                            {"its loss", page_text(q, "source"), false},
                                            {"published", page_text(q, "published"), false}};
     pith_html_facts(out, facts, PITH_COUNT(facts));

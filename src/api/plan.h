@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "export/preflight.h"
 #include "plan/hardware.h"
-#include "plan/room.h"
+#include "plan/split.h"
 #include "quant/recipe.h"
 
 enum {
@@ -73,6 +73,31 @@ struct plan_made {
     json_t *rows, *out; /* what is ranked, and what was ruled out */
 };
 
+/* Where a deployment is looked at. */
+struct plan_place {
+    const struct pith_hardware *h; /* NULL: nowhere in particular */
+    unsigned devices;              /* 0: as few as it fits on */
+    double memory;                 /* of a device, 0: any */
+};
+
+/* A row as it comes to be. */
+struct plan_row {
+    struct pith_deployment d;
+    struct pith_room r;
+    const struct pith_hardware *h; /* NULL: nowhere in particular */
+    struct pith_forecast f;        /* where there is hardware */
+    /* Prompts that are read elsewhere. */
+    bool pooled;
+    struct plan_place reads;
+    unsigned reading; /* devices of a group there */
+    struct pith_spread_over read_over;
+    struct pith_pools pools;
+    /* Caches in the host's memory. */
+    bool offloads;
+    struct pith_offload offload;
+    double reread; /* seconds that reading a prompt takes, in place of its cache's way back */
+};
+
 /* The candidates that the options name, or those that a plan tries by itself. */
 enum pith_status plan_candidates_make(struct plan_made *m, struct pith_error *err);
 
@@ -96,6 +121,23 @@ enum pith_status plan_hardware_find(struct plan_made *p, const char *name,
                                     const struct pith_hardware **out, struct pith_error *err);
 void plan_hardware_free(struct plan_made *p);
 
+/* With as few devices as it fits on (k->devices says how many), or as many as were asked for. */
+struct pith_deployment plan_deploy(const struct plan_made *p, struct plan_case *k,
+                                   const struct plan_place *at, struct pith_room *r);
+/* Whether it runs there, else why not: what the engine computes of such weights. */
+bool plan_runs(const struct plan_case *k, const struct pith_hardware *h, char why[PLAN_WHY]);
+
+/* Prompts on those devices: row->f is another one then. `why` says that there are none. */
+void plan_pool(const struct plan_made *p, const struct plan_case *k, const struct plan_place *reads,
+               struct plan_row *row, char why[PLAN_WHY]);
+/* Whether the users fit where the host holds caches, on so many devices. */
+bool plan_offloads(const struct plan_made *p, const struct pith_deployment *d,
+                   const struct pith_room *r, const struct plan_place *at);
+/* Caches in the host's memory, where the options have some. */
+void plan_offload(const struct plan_made *p, const struct plan_place *at, struct plan_row *row);
+/* "pools" and "offload" of a row, and its other keys that these concern. */
+void plan_split_set(json_t **j, const struct plan_made *p, const struct plan_row *row);
+
 /* Fills p->rows and p->out. */
 enum pith_status plan_rows_make(struct plan_made *p, struct pith_error *err);
 /* Puts the best row first, and a reason in each: the speed (or tokens for money) by what the
@@ -107,8 +149,15 @@ double plan_gain(const json_t *row);
 const char *plan_harm(double kld);
 /* What is expected to be lost of a row; NaN: not known. */
 double plan_kld(const json_t *row);
-/* {"quantize", "serve"}: a new reference. */
+/* {"quantize", "serve"}, with pools "prefill" and "route": a new reference. */
 json_t *plan_commands(const struct plan_made *p, const struct plan_case *k,
-                      struct pith_spread_over over);
+                      const struct plan_row *row);
+/* A row of plan/serving.def; NULL: the engine has neither. */
+struct plan_serving {
+    const char *engine, *read, *answer, *route, *offload;
+    double unit;
+    bool each;
+};
+const struct plan_serving *plan_serving_find(const char *engine);
 
 #endif

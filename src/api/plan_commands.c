@@ -3,6 +3,7 @@
 
 #include "base/str.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,9 +24,9 @@ static void quantize_line(const struct plan_made *p, const struct plan_case *k, 
     if (strcmp(k->need->name, "pith") != 0) pith_str_printf(s, " --for %s", k->need->name);
 }
 
-/* What stands behind the model's name on the engine's command line. */
+/* What stands behind the model's name on the engine's command line; split: at its end. */
 static void engine_line(const struct plan_made *p, const struct plan_case *k,
-                        struct pith_spread_over over, struct pith_str *s)
+                        struct pith_spread_over over, const char *split, struct pith_str *s)
 {
     const struct pith_target_engine *e = pith_engine_find(k->need->name);
     const struct pith_demand *d = &k->demand;
@@ -70,20 +71,48 @@ static void engine_line(const struct plan_made *p, const struct plan_case *k,
         return;
     }
     if (*cache) pith_str_printf(s, " %s", cache + before);
+    pith_str_puts(s, split);
+}
+
+/* What a server is told of the host's memory. */
+static void offload_line(const struct plan_made *p, const struct plan_row *row,
+                         const struct plan_serving *e, char out[PLAN_WHY])
+{
+    const double devices = (double)row->d.over.tensor * row->d.over.pipeline;
+    const double amount = floor((double)p->options->offload / e->unit / (e->each ? devices : 1));
+    const char *at = strstr(e->offload, "%.0f");
+    (void)snprintf(out, PLAN_WHY, "%.*s%.0f%s", (int)(at - e->offload), e->offload, amount, at + 4);
+}
+
+/* A server of each pool, and what stands before them. */
+static void set_pools(json_t **j, const struct plan_made *p, const struct plan_case *k,
+                      const struct plan_row *row)
+{
+    const struct plan_serving *e = plan_serving_find(k->need->name);
+    struct pith_str s = {0};
+    engine_line(p, k, row->read_over, e->read, &s);
+    pith_json_set(j, "prefill", json_string(pith_str_text(&s)));
+    pith_json_set(j, "route", json_string(e->route));
+    pith_str_free(&s);
 }
 
 json_t *plan_commands(const struct plan_made *p, const struct plan_case *k,
-                      struct pith_spread_over over)
+                      const struct plan_row *row)
 {
+    const struct plan_serving *e = plan_serving_find(k->need->name);
     json_t *j = json_object();
     struct pith_str s = {0};
+    char split[PLAN_WHY] = "";
     if (k->c->quantizes) {
         quantize_line(p, k, &s);
         pith_json_set(&j, "quantize", json_string(pith_str_text(&s)));
         pith_str_clear(&s);
     }
-    engine_line(p, k, over, &s);
+    if (row->pooled) (void)snprintf(split, PLAN_WHY, "%s", e->answer);
+    else if (row->offloads) offload_line(p, row, e, split);
+    engine_line(p, k, row->d.over, split, &s);
     pith_json_set(&j, "serve", json_string(pith_str_text(&s)));
     pith_str_free(&s);
+    if (row->pooled) set_pools(&j, p, k, row);
     return j;
 }

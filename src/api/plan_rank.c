@@ -32,13 +32,22 @@ static double guess_kld(const json_t *row)
     return bits >= 7 ? 0.004 : bits >= 5 ? 0.015 : bits >= 3.9 ? 0.04 : bits >= 2.9 ? 0.12 : 0.5;
 }
 
+static double devices_of(const json_t *pool)
+{
+    return number(pool, "count") * number(pool, "groups");
+}
+
 /* What is bought: tokens for money where many are served and prices are known, tokens a second
- * else. NaN without a time. */
+ * else: of as many devices as one group of them has. NaN without a time. */
 double plan_gain(const json_t *row)
 {
+    const json_t *pools = json_object_get(row, "pools");
+    const json_t *answer = json_object_get(pools, "decode");
+    const double all = devices_of(answer) + devices_of(json_object_get(pools, "prefill"));
     const double rate = number(row, "tokens_per_second"),
                  cost = number(row, "cost_per_million_tokens");
-    return isfinite(cost) && cost > 0 ? 1 / cost : rate;
+    if (isfinite(cost) && cost > 0) return 1 / cost;
+    return pools ? rate * number(answer, "count") / all : rate;
 }
 
 struct ranked {
@@ -101,9 +110,41 @@ static void add_speed(const json_t *row, const json_t *plain, struct pith_str *s
         pith_str_printf(s, ", %.2f times as fast as in 16 bits", rate / other);
 }
 
+/* The caches' way to the devices, and what it is in place of. */
+static void add_split(const json_t *row, struct pith_str *s)
+{
+    const json_t *p = json_object_get(row, "pools"), *o = json_object_get(row, "offload");
+    const double read = number(json_object_get(p, "prefill"), "groups"),
+                 answer = number(json_object_get(p, "decode"), "groups");
+    if (p)
+        pith_str_printf(s,
+                        "; prompts are read by %.0f group%s of %.0f device%s for %.0f that "
+                        "answer%s, busy %.0f%% of the time; %.3g GB of cache a prompt over the "
+                        "link, %.3g s",
+                        read, read > 1 ? "s" : "", number(json_object_get(p, "prefill"), "count"),
+                        number(json_object_get(p, "prefill"), "count") > 1 ? "s" : "", answer,
+                        answer > 1 ? "" : "s", 100 * number(p, "busy"),
+                        number(p, "sent_bytes") * 1e-9, number(p, "send_seconds"));
+    if (o)
+        pith_str_printf(s,
+                        "; %.0f users at work, %.0f more in the host's memory: a cache is back in "
+                        "%.3g s, where reading the prompt takes %.3g",
+                        number(o, "users_at_work"), number(o, "users_in_host"),
+                        number(o, "fetch_seconds"), number(o, "read_seconds"));
+}
+
 static bool same(const json_t *a, const json_t *b, const char *key)
 {
     return json_equal(json_object_get(a, key), json_object_get(b, key));
+}
+
+/* Prompts are read at the same place, and the host takes part alike. */
+static bool split_alike(const json_t *a, const json_t *b)
+{
+    const json_t *x = json_object_get(a, "pools"), *y = json_object_get(b, "pools");
+    const bool off = json_object_get(a, "offload") != NULL;
+    if (!x != !y || off != (json_object_get(b, "offload") != NULL)) return false;
+    return !x || same(json_object_get(x, "prefill"), json_object_get(y, "prefill"), "hardware");
 }
 
 /* The row in 16 bits of the same place and demand, or NULL. */
@@ -113,7 +154,8 @@ static const json_t *plain_of(const json_t *rows, const json_t *row)
     const json_t *r;
     size_t i;
     json_array_foreach (rows, i, r) {
-        bool all = strcmp(json_string_value(json_object_get(r, "recipe")), "none") == 0;
+        bool all = strcmp(json_string_value(json_object_get(r, "recipe")), "none") == 0 &&
+                   split_alike(r, row);
         for (size_t k = 0; k < PITH_COUNT(keys) && all; k++) all = same(r, row, keys[k]);
         if (all) return r;
     }
@@ -144,6 +186,7 @@ static enum pith_status explain(const struct plan_made *p, struct pith_error *er
         add_quality(row, &s);
         add_room(row, &s);
         add_speed(row, plain_of(p->rows, row), &s);
+        add_split(row, &s);
         const int failed =
             s.failed ? -1 : json_object_set_new(row, "reason", json_string(pith_str_text(&s)));
         pith_str_free(&s);

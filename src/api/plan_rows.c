@@ -2,7 +2,6 @@
 #include "api/plan.h"
 
 #include "base/str.h"
-#include "plan/forecast.h"
 #include "plan/natives.h"
 
 #include <pith/names.h>
@@ -52,13 +51,14 @@ static void set_container(json_t **j, const struct plan_case *k)
 }
 
 static json_t *make_row(const struct plan_made *p, const struct plan_case *k,
-                        const struct pith_room *r, struct pith_spread_over over)
+                        const struct plan_row *row)
 {
+    const struct pith_room *r = &row->r;
     json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:s}", "recipe", k->c->name, "weights",
                           k->c->weights, "acts", k->c->acts, "kv", k->kv_name, "engine",
                           k->need->name);
     pith_json_set(&j, "count", json_integer(k->devices));
-    pith_json_set(&j, "parallel", parallel(over));
+    pith_json_set(&j, "parallel", parallel(row->d.over));
     pith_json_set(&j, "context", json_integer((json_int_t)k->demand.context));
     pith_json_set(&j, "users", json_integer((json_int_t)k->demand.users));
     pith_json_set(&j, "bits_per_weight",
@@ -74,21 +74,14 @@ static json_t *make_row(const struct plan_made *p, const struct plan_case *k,
     pith_json_set(&j, "device_bytes", json_real(r->device));
     pith_json_set(&j, "quality", quality(k));
     if (k->c->quantizes) set_container(&j, k);
-    pith_json_set(&j, "commands", plan_commands(p, k, over));
+    pith_json_set(&j, "commands", plan_commands(p, k, row));
     return j;
 }
 
 /* --- all of them ------------------------------------------------------------------------------ */
 
-/* Where a deployment is looked at. */
-struct place {
-    const struct pith_hardware *h; /* NULL: nowhere in particular */
-    unsigned devices;              /* 0: as few as it fits on */
-    double memory;                 /* of a device, 0: any */
-};
-
 /* The text without which a row has nothing to say. */
-static void rule_out(struct plan_made *p, const struct plan_case *k, const struct place *at,
+static void rule_out(struct plan_made *p, const struct plan_case *k, const struct plan_place *at,
                      const char *why)
 {
     json_t *j = json_pack("{s:s, s:s, s:s, s:s}", "recipe", k->c->name, "weights", k->c->weights,
@@ -117,9 +110,8 @@ static const struct pith_weighed *weighed(const struct plan_made *p, struct plan
     return &w->weights;
 }
 
-/* With as few devices as it fits on, or as many as were asked for. */
-static struct pith_deployment deploy(const struct plan_made *p, struct plan_case *k,
-                                     const struct place *at, struct pith_room *r)
+struct pith_deployment plan_deploy(const struct plan_made *p, struct plan_case *k,
+                                   const struct plan_place *at, struct pith_room *r)
 {
     struct pith_deployment d = {.model = &p->model,
                                 .form = &k->form,
@@ -134,27 +126,30 @@ static struct pith_deployment deploy(const struct plan_made *p, struct plan_case
         d.weights = weighed(p, k, d.over);
         pith_room_find(&d, r);
         if (r->fits || at->devices || at->memory <= 0 || k->devices * 2 > most) return d;
+        if (plan_offloads(p, &d, r, at)) return d;
     }
 }
 
 /* Why that is not to be had there, or an empty text. */
-static void refuse(const struct plan_made *p, const struct plan_case *k, const struct place *at,
-                   const struct pith_room *r, char why[PLAN_WHY])
+static void refuse(const struct plan_made *p, const struct plan_case *k,
+                   const struct plan_place *at, const struct plan_row *row, char why[PLAN_WHY])
 {
     const struct pith_plan_model_options *o = p->options;
+    const struct pith_room *r = &row->r;
+    const size_t waiting = row->offloads ? row->offload.waiting : 0;
     why[0] = '\0';
     if (k->demand.prompt + k->demand.gen > k->demand.context)
         (void)snprintf(why, PLAN_WHY,
                        "a prompt of %zu and %zu tokens after it are no context of %zu",
                        k->demand.prompt, k->demand.gen, k->demand.context);
-    else if (at->memory > 0 && !r->fits)
+    else if (at->memory > 0 && !r->fits && !row->offloads)
         (void)snprintf(why, PLAN_WHY, "needs %.2f GB of each of %u device%s, %.2f are usable",
                        r->device / 1e9, k->devices, k->devices > 1 ? "s" : "", at->memory / 1e9);
     else if (o->fit && r->total > (double)o->fit)
         (void)snprintf(why, PLAN_WHY, "needs %.2f GB in all, %.2f may be", r->total / 1e9,
                        (double)o->fit / 1e9);
-    else if (o->min_users && at->memory > 0 && r->most_users < o->min_users)
-        (void)snprintf(why, PLAN_WHY, "has room for %zu users", r->most_users);
+    else if (o->min_users && at->memory > 0 && r->most_users + waiting < o->min_users)
+        (void)snprintf(why, PLAN_WHY, "has room for %zu users", r->most_users + waiting);
 }
 
 static void refuse_slow(const struct plan_made *p, const struct pith_forecast *f,
@@ -200,36 +195,96 @@ static json_t *users_by_context(const struct plan_made *p, const struct pith_dep
     return list;
 }
 
-static void add_row(struct plan_made *p, struct plan_case *k, const struct place *at)
+/* "h100-sxm", "h100-sxmx8", "h100-sxm x8": a name as it stands comes first. */
+static enum pith_status find_place(struct plan_made *p, const char *option, const char *text,
+                                   struct plan_place *out, struct pith_error *err)
 {
-    struct pith_room r;
-    struct pith_forecast f;
-    char why[PLAN_WHY];
-    const struct pith_deployment d = deploy(p, k, at, &r);
-    refuse(p, k, at, &r, why);
-    if (!*why && at->h) {
-        pith_forecast_make(&d, &r, at->h, &f);
-        refuse_slow(p, &f, why);
+    char name[64];
+    const char *x = strrchr(text, 'x');
+    size_t n = x ? (size_t)(x - text) : 0;
+    uint64_t count;
+    *out = (struct plan_place){0};
+    PITH_TRY(plan_hardware_find(p, text, &out->h, err));
+    while (n > 0 && text[n - 1] == ' ') n--;
+    if (!out->h && n > 0 && n < sizeof name && pith_number_parse(x + 1, &count) && count > 0 &&
+        count <= 4096) {
+        (void)snprintf(name, sizeof name, "%.*s", (int)n, text);
+        PITH_TRY(plan_hardware_find(p, name, &out->h, err));
+        out->devices = (unsigned)count;
     }
+    if (out->h) {
+        out->memory = out->h->memory_bytes;
+        return PITH_OK;
+    }
+    struct pith_str names = {0};
+    for (size_t i = 0; i < pith_hardware_count(); i++)
+        pith_str_printf(&names, "%s%s", i ? ", " : "", pith_hardware_at(i)->name);
+    const enum pith_status s = pith_fail(err, PITH_ARG,
+                                         "%s %.60s: there are %s, perhaps "
+                                         "with a number: l4x2",
+                                         option, text, pith_str_text(&names));
+    pith_str_free(&names);
+    return s;
+}
+
+static void set_room(json_t **j, const struct plan_made *p, const struct plan_place *at,
+                     const struct plan_row *row)
+{
+    const bool known = at->memory > 0;
+    const struct pith_room *r = &row->r;
+    pith_json_set(j, "hardware", at->h ? json_string(at->h->name) : json_null());
+    pith_json_set(j, "fits", known ? json_boolean(r->fits) : json_null());
+    pith_json_set(j, "max_context",
+                  known ? json_integer((json_int_t)r->most_context) : json_null());
+    pith_json_set(j, "max_users", known ? json_integer((json_int_t)r->most_users) : json_null());
+    if (known) pith_json_set(j, "users_by_context", users_by_context(p, &row->d, r));
+}
+
+/* reads: where prompts are read, NULL: there, too. */
+static void add_row(struct plan_made *p, struct plan_case *k, const struct plan_place *at,
+                    const struct plan_place *reads)
+{
+    struct plan_row row = {.h = at->h};
+    char why[PLAN_WHY];
+    row.d = plan_deploy(p, k, at, &row.r);
+    if (at->h) pith_forecast_make(&row.d, &row.r, at->h, &row.f);
+    if (!reads) plan_offload(p, at, &row);
+    refuse(p, k, at, &row, why);
+    if (!*why && reads) plan_pool(p, k, reads, &row, why);
+    if (!*why && at->h) refuse_slow(p, &row.f, why);
     if (*why) {
         rule_out(p, k, at, why);
         return;
     }
-    json_t *j = make_row(p, k, &r, d.over);
-    const bool known = at->memory > 0;
-    pith_json_set(&j, "hardware", at->h ? json_string(at->h->name) : json_null());
-    pith_json_set(&j, "fits", known ? json_boolean(r.fits) : json_null());
-    pith_json_set(&j, "max_context",
-                  known ? json_integer((json_int_t)r.most_context) : json_null());
-    pith_json_set(&j, "max_users", known ? json_integer((json_int_t)r.most_users) : json_null());
-    if (known) pith_json_set(&j, "users_by_context", users_by_context(p, &d, &r));
-    if (at->h) set_speed(&j, &f);
+    json_t *j = make_row(p, k, &row);
+    set_room(&j, p, at, &row);
+    if (at->h) set_speed(&j, &row.f);
+    plan_split_set(&j, p, &row);
     pith_json_add(&p->rows, j);
+}
+
+/* With prompts read wherever the options say. */
+static enum pith_status add_rows(struct plan_made *p, struct plan_case *k,
+                                 const struct plan_place *at, struct pith_error *err)
+{
+    const struct pith_list *asked = &p->options->prefill;
+    if (asked->count == 0) add_row(p, k, at, NULL);
+    for (size_t i = 0; i < asked->count; i++) {
+        struct plan_place reads = {.h = at->h, .memory = at->memory};
+        if (strcmp(asked->item[i], "none") == 0) {
+            add_row(p, k, at, NULL);
+            continue;
+        }
+        if (strcmp(asked->item[i], "same") != 0)
+            PITH_TRY(find_place(p, "--prefill", asked->item[i], &reads, err));
+        add_row(p, k, at, &reads);
+    }
+    return PITH_OK;
 }
 
 /* Every context and number of users. */
 static enum pith_status add_demands(struct plan_made *p, struct plan_case *k,
-                                    const struct place *at, struct pith_error *err)
+                                    const struct plan_place *at, struct pith_error *err)
 {
     for (size_t i = 0; i < p->contexts; i++)
         for (size_t n = 0; n < p->user_counts; n++) {
@@ -237,13 +292,13 @@ static enum pith_status add_demands(struct plan_made *p, struct plan_case *k,
             *d = (struct pith_demand){.context = p->context[i], .users = p->user_count[n]};
             d->prompt = p->options->prompt ? p->options->prompt : d->context - d->context / 4;
             d->gen = p->options->gen ? p->options->gen : d->context - d->prompt;
-            add_row(p, k, at);
+            PITH_TRY(add_rows(p, k, at, err));
         }
     return p->rows && p->out ? PITH_OK : pith_fail_nomem(err, "a plan");
 }
 
 static enum pith_status add_cache(struct plan_made *p, struct plan_case *k, const char *name,
-                                  const struct place *at, struct pith_error *err)
+                                  const struct plan_place *at, struct pith_error *err)
 {
     PITH_TRY(pith_kv_parse(name, PITH_BF16, p->model.model, &k->kv, err));
     pith_kv_name(&k->kv, k->kv_name);
@@ -257,8 +312,8 @@ static enum pith_status add_cache(struct plan_made *p, struct plan_case *k, cons
     return add_demands(p, k, at, err);
 }
 
-static enum pith_status add_engine(struct plan_made *p, struct plan_case *k, const struct place *at,
-                                   struct pith_error *err)
+static enum pith_status add_engine(struct plan_made *p, struct plan_case *k,
+                                   const struct plan_place *at, struct pith_error *err)
 {
     const struct pith_list *asked = &p->options->kv;
     const char *name;
@@ -309,6 +364,15 @@ static bool runs_on(const struct pith_engine_need *e, const struct pith_hardware
     return h && h->cpu ? e->cpu : e->gpu;
 }
 
+bool plan_runs(const struct plan_case *k, const struct pith_hardware *h, char why[PLAN_WHY])
+{
+    find_reason(k->c, k->engine, h, why);
+    if (!*why && !runs_on(k->need, h))
+        (void)snprintf(why, PLAN_WHY, "%.60s: %s", h->name,
+                       h->cpu ? "not planned for on a CPU" : "has no GPU");
+    return !*why;
+}
+
 /* Those that are planned for without being asked for: servers of many users where there are such,
  * llama.cpp on Apple's, pith on CPUs. */
 static bool usual_on(const struct pith_engine_need *e, const struct pith_hardware *h)
@@ -320,7 +384,7 @@ static bool usual_on(const struct pith_engine_need *e, const struct pith_hardwar
 
 /* Each engine that was asked for, or the first that loads it there. */
 static enum pith_status add_candidate(struct plan_made *p, struct plan_candidate *c,
-                                      const struct place *at, struct pith_error *err)
+                                      const struct plan_place *at, struct pith_error *err)
 {
     size_t needs;
     const struct pith_engine_need *need = pith_engine_needs(&needs);
@@ -347,49 +411,16 @@ static enum pith_status add_candidate(struct plan_made *p, struct plan_candidate
         PITH_TRY(add_engine(p, &k, at, err));
         if (any) return PITH_OK;
     }
-    if (first < needs)
-        rule_out(p, &(struct plan_case){.c = c, .need = &need[first]}, at, said);
+    if (first < needs) rule_out(p, &(struct plan_case){.c = c, .need = &need[first]}, at, said);
     return PITH_OK;
 }
 
-static enum pith_status add_place(struct plan_made *p, const struct place *at,
+static enum pith_status add_place(struct plan_made *p, const struct plan_place *at,
                                   struct pith_error *err)
 {
     for (size_t i = 0; i < p->candidates; i++)
         PITH_TRY(add_candidate(p, &p->candidate[i], at, err));
     return PITH_OK;
-}
-
-/* "h100-sxm", "h100-sxmx8", "h100-sxm x8": a name as it stands comes first. */
-static enum pith_status find_place(struct plan_made *p, const char *text, struct place *out,
-                                   struct pith_error *err)
-{
-    char name[64];
-    const char *x = strrchr(text, 'x');
-    size_t n = x ? (size_t)(x - text) : 0;
-    uint64_t count;
-    *out = (struct place){0};
-    PITH_TRY(plan_hardware_find(p, text, &out->h, err));
-    while (n > 0 && text[n - 1] == ' ') n--;
-    if (!out->h && n > 0 && n < sizeof name && pith_number_parse(x + 1, &count) && count > 0 &&
-        count <= 4096) {
-        (void)snprintf(name, sizeof name, "%.*s", (int)n, text);
-        PITH_TRY(plan_hardware_find(p, name, &out->h, err));
-        out->devices = (unsigned)count;
-    }
-    if (out->h) {
-        out->memory = out->h->memory_bytes;
-        return PITH_OK;
-    }
-    struct pith_str names = {0};
-    for (size_t i = 0; i < pith_hardware_count(); i++)
-        pith_str_printf(&names, "%s%s", i ? ", " : "", pith_hardware_at(i)->name);
-    const enum pith_status s = pith_fail(err, PITH_ARG,
-                                         "--hardware %.60s: there are %s, perhaps "
-                                         "with a number: l4x2",
-                                         text, pith_str_text(&names));
-    pith_str_free(&names);
-    return s;
 }
 
 /* Every kind that has a price. */
@@ -398,8 +429,26 @@ static enum pith_status add_all(struct plan_made *p, struct pith_error *err)
     for (size_t i = 0; i < pith_hardware_count(); i++) {
         const struct pith_hardware *h = pith_hardware_at(i);
         if (h->price <= 0) continue;
-        PITH_TRY(add_place(p, &(struct place){.h = h, .memory = h->memory_bytes}, err));
+        PITH_TRY(add_place(p, &(struct plan_place){.h = h, .memory = h->memory_bytes}, err));
     }
+    return PITH_OK;
+}
+
+/* Pools and the host's memory are times of some hardware. */
+static enum pith_status check_split(const struct pith_plan_model_options *o, struct pith_error *err)
+{
+    bool elsewhere = false;
+    for (size_t i = 0; i < o->prefill.count; i++)
+        elsewhere |= strcmp(o->prefill.item[i], "none") != 0;
+    if (o->hardware.count == 0 && (elsewhere || o->offload))
+        return pith_fail(err, PITH_ARG, "--%s: on which --hardware?",
+                         elsewhere ? "prefill" : "offload");
+    if (elsewhere && o->offload)
+        return pith_fail(err, PITH_ARG,
+                         "--prefill and --offload: prompts come from other devices or from the "
+                         "host's memory; plan for one of them at a time");
+    if (o->pool_link && !elsewhere)
+        return pith_fail(err, PITH_ARG, "--pool-link does nothing without --prefill");
     return PITH_OK;
 }
 
@@ -408,16 +457,17 @@ enum pith_status plan_rows_make(struct plan_made *p, struct pith_error *err)
     const struct pith_plan_model_options *o = p->options;
     const bool backwards = o->max_latency > 0 || o->max_first > 0 || o->max_cost > 0 ||
                            (o->min_users && !o->fit);
+    PITH_TRY(check_split(o, err));
     if (o->hardware.count == 0 && backwards) return add_all(p, err);
     if (o->hardware.count == 0)
-        return add_place(p, &(struct place){.memory = (double)o->fit, .devices = 1}, err);
+        return add_place(p, &(struct plan_place){.memory = (double)o->fit, .devices = 1}, err);
     for (size_t i = 0; i < o->hardware.count; i++) {
-        struct place at;
+        struct plan_place at;
         if (strcmp(o->hardware.item[i], "all") == 0) {
             PITH_TRY(add_all(p, err));
             continue;
         }
-        PITH_TRY(find_place(p, o->hardware.item[i], &at, err));
+        PITH_TRY(find_place(p, "--hardware", o->hardware.item[i], &at, err));
         PITH_TRY(add_place(p, &at, err));
     }
     return PITH_OK;

@@ -187,7 +187,8 @@ void pith_forecast_make(const struct pith_deployment *d, const struct pith_room 
     out->read = w.weight_bytes + w.cache_bytes;
     out->multiplied = w.ops;
     out->rate = users / out->step;
-    out->served = q->gen ? users * (double)q->gen / (fill(&b) + (double)q->gen * out->step)
+    out->fill = fill(&b);
+    out->served = q->gen ? users * (double)q->gen / (out->fill + (double)q->gen * out->step)
                          : out->rate;
     out->turn = turn_of(&b);
     out->joules = h->watts > 0 ? h->watts * devices / out->served : (double)NAN;

@@ -7,6 +7,7 @@
 
 struct pith_forecast {
     double first;        /* seconds to the first token of a prompt, nobody else being served */
+    double fill;         /* seconds that all users' prompts take, as many together as go */
     double step;         /* seconds between a user's tokens, all users at work */
     double rate;         /* tokens a second of all users, prompts not counted */
     double served;       /* the same where each answer's prompt is read by the same devices */

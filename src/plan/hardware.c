@@ -11,10 +11,11 @@
         __VA_ARGS__                                                                                \
     }
 static const struct pith_hardware rows[] = {
-#define PITH_HARDWARE(name, vendor, title, memory, bandwidth, link, ops, most, watts, price,       \
+#define PITH_HARDWARE(name, vendor, title, memory, bandwidth, link, host, ops, most, watts, price, \
                       price_source, source, fnuz, cpu, capability)                                 \
-    {name,  vendor,       title,  memory, bandwidth, link, ops, most, watts,                       \
-     price, price_source, source, fnuz,   cpu,       0,    0,   0,   capability, 0, NULL},
+    {name,  vendor,       title,  memory, bandwidth, link, host, ops,        most, watts,          \
+     price, price_source, source, fnuz,   cpu,       0,    0,    0,          capability,           \
+     0,     NULL},
 #include "plan/hardware.def"
 #undef PITH_HARDWARE
 };

@@ -26,6 +26,7 @@ struct pith_hardware {
     double memory_bytes;    /* that programs see; 0: any */
     double bandwidth;       /* bytes a second */
     double link;            /* bytes a second to a neighbour, each direction; 0: not known */
+    double host;            /* ... to and from its host's memory; 0: that is its own */
     double ops[PITH_UNITS]; /* dense operations a second; 0: it has no such units */
     unsigned most;          /* linked at most */
     double watts;           /* at most; 0: not known */
@@ -36,7 +37,7 @@ struct pith_hardware {
     /* What programs reach of its bandwidth and of its operations, and what a layer takes beside its
      * bytes, where someone measured it; 0: what the engine reaches. */
     double reached_memory, reached_arithmetic, layer_seconds;
-    unsigned capability; /* compute capability times ten: 89; 0: no CUDA */
+    unsigned capability;   /* compute capability times ten: 89; 0: no CUDA */
     unsigned threads;      /* of pith on a CPU; 0: not told */
     const json_t *kernels; /* of pith, as measured there (plan/kernels.h); borrowed, or NULL */
 };

@@ -60,6 +60,17 @@ static void refuse(const struct pith_native_case *c, const struct native_row *r,
                    edge == r->runs ? "from" : "up to", edge / 10, edge % 10, r->source);
 }
 
+/* Those that double the scales of weights and of inputs as they load FP8 onto such units, where the
+ * same bits are half as much: normalize_e4m3fn_to_e4m3fnuz() in vLLM's w8a8_utils.py and SGLang's
+ * fp8_utils.py. */
+static bool doubles_scales(const char *engine)
+{
+    static const char *const names[] = {"vllm", "sglang"};
+    for (size_t i = 0; i < PITH_COUNT(names); i++)
+        if (strcmp(names[i], engine) == 0) return true;
+    return false;
+}
+
 /* Without rows the units themselves decide, and the kind of FP8. */
 static enum pith_native ask_units(const struct pith_native_case *c, char why[PITH_NATIVE_WHY])
 {
@@ -76,6 +87,7 @@ static enum pith_native ask_units(const struct pith_native_case *c, char why[PIT
         return PITH_NATIVE_LESS;
     }
     if (!h->fnuz || unit != PITH_UNIT_FP8 || !c->acts.is_static) return PITH_NATIVE_YES;
+    if (doubles_scales(c->engine)) return PITH_NATIVE_YES;
     (void)snprintf(why, PITH_NATIVE_WHY,
                    "%.60s multiplies FP8 without a negative zero, whose range is half: static "
                    "scales are of the other kind (%.60s)",

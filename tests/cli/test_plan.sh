@@ -100,6 +100,46 @@ check "a page" "$pith" plan Llama-3.1-8B --hardware l4 -o "$work/plan.html"
 for part in "Memory of the first line" "Roofline of L4" "Users at most" "Quality against bytes" "Ruled out" "vllm serve"; do
     grep -q "$part" "$work/plan.html" && pass "the page has: $part" || fail "the page has: $part"
 done
+# Prompts on devices of their own, and caches in the host's memory.
+"$pith" plan Llama-3.1-70B --hardware h100-sxm --users 64 --context 8k --weights fp8 --kv fp8_e4m3 --for vllm --prefill same --prefill none --json >"$work/plan.json"
+pools='[r for r in j["rows"] if "pools" in r][0]' alone='[r for r in j["rows"] if "pools" not in r][0]'
+[ "$(key "$work/plan.json" 'len(j["rows"])')" = 2 ] && pass "with pools and without" || fail "with pools and without"
+[ "$(key "$work/plan.json" "[p['prefill']['groups'] >= p['ratio'] * p['decode']['groups'] and p['busy'] <= 1 for p in [$pools['pools']]][0]")" = True ] &&
+    pass "prompts are read as fast as answers end" || fail "prompts are read as fast as answers end"
+# 6,144 positions of 80 layers, 8 heads of 128, keys and values in bytes.
+[ "$(key "$work/plan.json" "$pools['pools']['sent_bytes'] == 6144 * 80 * 8 * 128 * 2")" = True ] && pass "the cache that is sent" || fail "the cache that is sent"
+[ "$(key "$work/plan.json" "$pools['token_seconds'] == $alone['token_seconds'] and $pools['first_token_seconds'] > $pools['pools']['send_seconds'] > 0")" = True ] &&
+    pass "the first token waits for it" || fail "the first token waits for it"
+[ "$(key "$work/plan.json" "'kv_producer' in $pools['commands']['prefill'] and 'kv_consumer' in $pools['commands']['serve'] and 'proxy' in $pools['commands']['route']")" = True ] &&
+    pass "a command for each" || fail "a command for each"
+"$pith" plan Llama-3.1-70B --hardware h100-sxm --users 64 --context 8k --weights fp8 --kv fp8_e4m3 --for sglang --prefill h200x2 --pool-link 1G -o "$work/pools.html" --json >"$work/plan.json"
+[ "$(key "$work/plan.json" "[(p['prefill']['hardware'], p['prefill']['count'], round(p['send_seconds'] * p['link'] * 0.88 * 2 / p['sent_bytes'], 3)) for p in [$pools['pools']]][0]")" = "('h200-sxm', 2, 1.0)" ] &&
+    pass "other devices, a slow link" || fail "other devices, a slow link"
+[ "$(key "$work/plan.json" "$pools['commands']['prefill'].count('--disaggregation-mode prefill') + $pools['commands']['serve'].count('--disaggregation-mode decode')")" = 2 ] &&
+    pass "as SGLang is told" || fail "as SGLang is told"
+grep -q "reads prompts" "$work/pools.html" && grep -q "sglang_router" "$work/pools.html" && pass "the page has both pools" || fail "the page has both pools"
+check "a table of them" "$pith" plan Llama-3.1-8B --hardware l4 --for trtllm --weights fp8 --prefill same
+grep -q 'trtllm-serve disaggregated' "$work/stdout" && pass "and what stands in front" || fail "and what stands in front"
+"$pith" plan Llama-3.1-8B --hardware l4 --for transformers --weights none --prefill same --json >"$work/plan.json"
+[ "$(key "$work/plan.json" "(len(j['rows']), 'no pools' in j['ruled_out'][0]['reason'])")" = "(0, True)" ] && pass "an engine without pools" || fail "an engine without pools"
+"$pith" plan Llama-3.1-8B --hardware h100-sxm --for vllm --weights none --prefill t4x1 --json >"$work/plan.json"
+[ "$(key "$work/plan.json" "(len(j['rows']), 'reading prompts needs' in j['ruled_out'][0]['reason'])")" = "(0, True)" ] && pass "no room to read in" || fail "no room to read in"
+host="$pith plan Llama-3.1-8B --hardware l4x1 --context 32k --users 32 --weights fp8 --kv fp8_e4m3"
+$host --for vllm --json >"$work/plan.json"
+[ "$(key "$work/plan.json" 'len(j["rows"])')" = 0 ] && pass "32 users do not fit" || fail "32 users do not fit"
+$host --for vllm --offload 200G --json >"$work/plan.json"
+[ "$(key "$work/plan.json" '[(r["offload"]["users_at_work"] == r["max_users"], r["offload"]["users_at_work"] + r["offload"]["users_in_host"] >= 32, r["offload"]["fetch_seconds"] < r["offload"]["read_seconds"]) for r in j["rows"]][0]')" = "(True, True, True)" ] &&
+    pass "the host's memory holds them" || fail "the host's memory holds them"
+[ "$(key "$work/plan.json" '"--kv-offloading-backend native --kv-offloading-size 200" in j["rows"][0]["commands"]["serve"]')" = True ] && pass "as vLLM is told" || fail "as vLLM is told"
+[ "$(key "$work/plan.json" 'round(j["rows"][0]["offload"]["fetch_seconds"] * 3.2e10 * 0.88 / (24576 * 65536), 6)')" = 1.0 ] && pass "over PCIe" || fail "over PCIe"
+$host --for sglang --offload 10G --json >"$work/plan.json"
+[ "$(key "$work/plan.json" 'len(j["rows"])')" = 0 ] && pass "a small one does not" || fail "a small one does not"
+"$pith" plan Llama-3.1-8B --hardware m4-max-40 --context 128k --users 64 --offload 200G --json >"$work/plan.json"
+[ "$(key "$work/plan.json" 'sum("offload" in r for r in j["rows"])')" = 0 ] && pass "nor one that is the device's own" || fail "nor one that is the device's own"
+refuse "both at once" 2 "one of them at a time" "$pith" plan $probe --hardware l4 --prefill same --offload 1G
+refuse "pools of nothing" 2 "on which --hardware" "$pith" plan $probe --prefill same
+refuse "the host of nothing" 2 "on which --hardware" "$pith" plan $probe --offload 1G
+refuse "a pool of nothing" 2 "prefill none-such: there are t4" "$pith" plan $probe --hardware l4 --prefill none-such
 # Hardware of others, and the machine at hand.
 "$pith" hardware l4 --json >"$work/l4.json"
 "$pith" plan $probe --hardware "$work/l4.json" --json >"$work/mine.json"

@@ -33,6 +33,8 @@ static const struct row rows[] = {
     {"vllm", "compressed-tensors", "fp8_e4m3:channel", "fp8_e4m3:token", "mi300x", PITH_NATIVE_YES,
      ""},
     {"vllm", "compressed-tensors", "fp8_e4m3:channel", "fp8_e4m3:tensor:static", "mi300x",
+     PITH_NATIVE_YES, ""},
+    {"other", "compressed-tensors", "fp8_e4m3:channel", "fp8_e4m3:tensor:static", "mi300x",
      PITH_NATIVE_LESS, "without a negative zero"},
     {"vllm", "compressed-tensors", "nvfp4", "nvfp4:static", "mi300x", PITH_NATIVE_LESS,
      "no fp4 units"},

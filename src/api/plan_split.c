@@ -1,0 +1,138 @@
+/* Rows whose prompts are read on other devices, or whose caches wait in the host's memory. */
+#include "api/plan.h"
+
+#include "base/mem.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct plan_serving servings[] = {
+#define PITH_PLAN_SERVING(engine, read, answer, route, offload, unit, each)                        \
+    {engine, read, answer, route, offload, unit, each},
+#include "plan/serving.def"
+#undef PITH_PLAN_SERVING
+};
+
+const struct plan_serving *plan_serving_find(const char *engine)
+{
+    for (size_t i = 0; i < PITH_COUNT(servings); i++)
+        if (strcmp(servings[i].engine, engine) == 0) return &servings[i];
+    return NULL;
+}
+
+/* --- pools ------------------------------------------------------------------------------------ */
+
+/* What a group that reads has to do: as many prompts at once as the engine takes, and no answers.
+ */
+static struct pith_demand prompts_alone(const struct plan_case *k)
+{
+    const size_t prompt = k->demand.prompt ? k->demand.prompt : 1, chunk = k->need->chunk;
+    return (struct pith_demand){.context = prompt,
+                                .users = prompt < chunk ? chunk / prompt : 1,
+                                .prompt = prompt,
+                                .gen = 1};
+}
+
+void plan_pool(const struct plan_made *p, const struct plan_case *k, const struct plan_place *reads,
+               struct plan_row *row, char why[PLAN_WHY])
+{
+    struct plan_case reader = *k;
+    struct pith_room room;
+    struct pith_forecast reading;
+    if (!plan_serving_find(k->need->name)) {
+        (void)snprintf(why, PLAN_WHY, "%s has no pools of its own for prompts", k->need->name);
+        return;
+    }
+    if (!plan_runs(k, reads->h, why)) return;
+    reader.demand = prompts_alone(k);
+    const struct pith_deployment d = plan_deploy(p, &reader, reads, &room);
+    if (!room.fits) {
+        (void)snprintf(why, PLAN_WHY, "reading prompts needs %.2f GB of each of %u %.60s",
+                       room.device / 1e9, reader.devices, reads->h->name);
+        return;
+    }
+    pith_forecast_make(&d, &room, reads->h, &reading);
+    row->pooled = true;
+    row->reads = *reads;
+    row->reading = reader.devices;
+    row->read_over = d.over;
+    const struct pith_forecast alone = row->f;
+    const struct pith_pool_group read = {&d, reads->h, &reading};
+    const struct pith_pool_group answer = {&row->d, row->h, &alone};
+    pith_pools_find(&read, &answer, (double)p->options->pool_link, &row->pools);
+    pith_pools_forecast(&row->pools, &read, &answer, &row->f);
+}
+
+/* --- the host's memory ------------------------------------------------------------------------ */
+
+bool plan_offloads(const struct plan_made *p, const struct pith_deployment *d,
+                   const struct pith_room *r, const struct plan_place *at)
+{
+    struct pith_offload o;
+    if (!p->options->offload || !at->h || at->h->host <= 0) return false;
+    if (!plan_serving_find(d->engine->name)) return false;
+    pith_offload_find(d, r, at->h, (double)p->options->offload, &o);
+    return o.fits;
+}
+
+void plan_offload(const struct plan_made *p, const struct plan_place *at, struct plan_row *row)
+{
+    if (!plan_offloads(p, &row->d, &row->r, at)) return;
+    struct pith_deployment d = row->d;
+    struct pith_room r;
+    row->offloads = true;
+    pith_offload_find(&row->d, &row->r, at->h, (double)p->options->offload, &row->offload);
+    d.demand.users = row->offload.at_work;
+    pith_room_find(&d, &r);
+    pith_forecast_make(&d, &r, at->h, &row->f);
+    row->reread = row->f.first;
+    pith_offload_forecast(&row->offload, &row->d, at->h, &row->f);
+    row->r = r; /* what lies on the devices */
+}
+
+/* --- the report ------------------------------------------------------------------------------- */
+
+static json_t *pool(const char *hardware, unsigned count, struct pith_spread_over over,
+                    unsigned groups)
+{
+    return json_pack("{s:s, s:i, s:{s:i, s:i}, s:i}", "hardware", hardware, "count", (int)count,
+                     "parallel", "tensor", (int)over.tensor, "pipeline", (int)over.pipeline,
+                     "groups", (int)groups);
+}
+
+static void set_pools(json_t **j, const struct plan_row *row)
+{
+    const struct pith_pools *n = &row->pools;
+    const struct pith_spread_over over = row->d.over;
+    json_t *pools = json_object();
+    pith_json_set(&pools, "prefill",
+                  pool(row->reads.h->name, row->reading, row->read_over, n->read));
+    pith_json_set(&pools, "decode",
+                  pool(row->h->name, over.tensor * over.pipeline, over, n->answer));
+    pith_json_set(&pools, "ratio", json_real(n->ratio));
+    pith_json_set(&pools, "busy", json_real(n->busy));
+    pith_json_set(&pools, "link", json_real(n->link));
+    pith_json_set(&pools, "sent_bytes", json_real(n->sent));
+    pith_json_set(&pools, "send_seconds", json_real(n->send));
+    pith_json_set(j, "pools", pools);
+}
+
+static void set_offload(json_t **j, const struct plan_made *p, const struct plan_row *row)
+{
+    const struct pith_offload *o = &row->offload;
+    json_t *off = json_object();
+    pith_json_set(&off, "host_bytes", json_integer((json_int_t)p->options->offload));
+    pith_json_set(&off, "users_at_work", json_integer((json_int_t)o->at_work));
+    pith_json_set(&off, "users_in_host", json_integer((json_int_t)o->waiting));
+    pith_json_set(&off, "fetched_bytes", json_real(o->bytes));
+    pith_json_set(&off, "fetch_seconds", json_real(o->fetch));
+    pith_json_set(&off, "read_seconds", json_real(row->reread));
+    pith_json_set(j, "offload", off);
+}
+
+void plan_split_set(json_t **j, const struct plan_made *p, const struct plan_row *row)
+{
+    if (row->pooled) set_pools(j, row);
+    if (row->offloads) set_offload(j, p, row);
+}
