@@ -18,7 +18,8 @@ enum pith_status pith_cache_choose(struct pith_context *context, const struct pi
     struct pith_kv_auto_job job = {.backend = context->backend,
                                    .model = m,
                                    .tokenizer = tokenizer,
-                                   .progress = &context->progress};
+                                   .progress = &context->progress,
+                                   .ranks = pith_backend_ranks(context->backend)};
     struct pith_kv_format found = {0};
     *out = found;
     PITH_TRY(pith_kv_auto_parse(w->name, &job.bits, err));
@@ -40,7 +41,8 @@ enum pith_status pith_cache_settle(struct pith_context *context, const struct pi
                                            .model = c->model,
                                            .tokenizer = c->tokenizer,
                                            .progress = &context->progress,
-                                           .memory = c->memory};
+                                           .memory = c->memory,
+                                           .ranks = pith_backend_ranks(context->backend)};
     if (!pith_kv_needs_levels(c->format, c->model->plans.layers)) return PITH_OK;
     return pith_kv_levels_need(&job, err);
 }

@@ -132,19 +132,6 @@ static enum pith_status check(struct measurement *m, struct pith_error *err)
     return PITH_OK;
 }
 
-/* Of several ranks, all of which would do the rest. */
-static enum pith_status check_ranks(const struct measurement *m, struct pith_error *err)
-{
-    const struct pith_eval_options *o = m->options;
-    double tried = 0;
-    bool chosen = pith_kv_auto_parse(o->kv, &tried, NULL) == PITH_OK && tried > 0;
-    for (size_t i = 0; i < o->caches.count; i++)
-        chosen |= pith_kv_auto_parse(o->caches.item[i], &tried, NULL) == PITH_OK && tried > 0;
-    if (pith_ranks_alone(m->context->ranks) || !chosen) return PITH_OK;
-    return pith_fail(err, PITH_UNSUPPORTED,
-                     "ranks share texts, tasks and prompts; to choose a cache is for one");
-}
-
 enum pith_status pith_eval_check(const struct pith_eval_options *given, struct pith_error *err)
 {
     PITH_OPTIONS(pith_eval_options, o, defaults, given, err);
@@ -559,7 +546,6 @@ enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_
     if (o->prompts && !o->baseline)
         return pith_fail(err, PITH_ARG, "prompts are compared with a baseline; none is given");
     enum pith_status s = check(&m, err);
-    if (s == PITH_OK) s = check_ranks(&m, err);
     if (s == PITH_OK) s = pith_load_open(context, o->model, &m.model, err);
     if (s == PITH_OK) s = choose_tokenizer(&m, err);
     if (s == PITH_OK && o->baseline) s = pith_load_open(context, o->baseline, &m.baseline, err);
@@ -707,7 +693,6 @@ enum pith_status pith_compare(struct pith_context *context, const struct pith_li
         return pith_fail(err, PITH_ARG, "%zu caches for %zu models after the first",
                          o->caches.count, models->count - 1);
     enum pith_status s = check(&m, err);
-    if (s == PITH_OK) s = check_ranks(&m, err);
     if (s == PITH_OK) s = make_kept(&m, err);
     json_t *list = json_array();
     if (s == PITH_OK)

@@ -1,6 +1,7 @@
 #include "calib/guide.h"
 
 #include "base/arena.h"
+#include "calib/pairs.h"
 
 #include <math.h>
 #include <string.h>
@@ -207,6 +208,10 @@ void pith_guide_gave(void *ctx, const struct pith_tape_gave *gave)
                          .stride = g->tokens * each,
                          .groups = g->groups};
     pith_pool_run(pith_backend_pool(g->backend), gave->n, square_row, &q);
+    if (g->block && g->pairs) {
+        w->status = pith_pairs_keep(g, &felt, w->err);
+        return;
+    }
     float *pairs = pith_guide_outputs(g, w->layer, gave->linear);
     for (uint32_t k = 0; g->block && k < g->groups; k++)
         add_pairs(g, &felt, k,
@@ -235,7 +240,7 @@ enum pith_status pith_guide_share(struct pith_guide *g, uint32_t layer, struct p
             PITH_TRY(pith_ranks_share_parts(ranks, l->first + i * g->tokens * l->each, windows,
                                             window, err));
     }
-    return PITH_OK;
+    return g->block ? pith_pairs_meet(g, layer, ranks, err) : PITH_OK;
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */

@@ -28,6 +28,9 @@ struct pith_guide {
      * felt; dim 0: as they are. NULL: all are. */
     const struct pith_rotation *(*turned)(const void *ctx, uint32_t layer, uint32_t linear);
     const void *turned_ctx;
+    /* With several ranks, what is kept of pairs (calib/pairs.h), the caller's; NULL: pairs are
+     * added as they come. */
+    struct pith_pairs *pairs;
     float *scratch; /* [pith_guide_scratch()], where it is written; that may be 0 bytes */
     float *data; /* [pith_guide_floats()], mapped */
 };
@@ -66,8 +69,7 @@ void pith_guide_begin(struct pith_guide *g, uint32_t layer);
 /* Before a window goes back: who took which expert. */
 void pith_guide_routes(const struct pith_guide_window *w, const struct pith_tape *t,
                        const struct pith_block *b);
-/* What each rank's windows, of `windows` of the text, felt in a layer becomes everyone's; not what
- * is felt of pairs, which is one rank's. */
+/* What each rank's windows, of `windows` of the text, felt in a layer becomes everyone's. */
 enum pith_status pith_guide_share(struct pith_guide *g, uint32_t layer, struct pith_ranks *ranks,
                                   size_t windows, struct pith_error *err);
 /* What a linear gave: ctx is the window, whose status is PITH_NOMEM where a turn found no room. */

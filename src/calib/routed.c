@@ -162,10 +162,12 @@ static enum pith_status add_row(struct batch *b, size_t token, struct pith_error
     const float *row = b->sent ? b->sent : pith_acts_row(a, token);
     b->token[b->n] = (uint32_t)token;
     memcpy(c->row + b->n * a->hidden, row, a->hidden * sizeof *c->row);
-    if (b->sent) b->sent += a->hidden;
-    if (b->twin_row)
-        memcpy(b->twin_row + b->n * a->hidden, pith_acts_row(b->place->twin->acts, token),
-               a->hidden * sizeof *b->twin_row);
+    if (b->twin_row) {
+        const float *other = b->sent ? b->sent + a->hidden
+                                     : pith_acts_row(b->place->twin->acts, token);
+        memcpy(b->twin_row + b->n * a->hidden, other, a->hidden * sizeof *b->twin_row);
+    }
+    if (b->sent) b->sent += pith_sent_width(b->place);
     if (b->share) {
         const uint32_t *at = pith_routed_taken(b->routed, token, b->expert);
         b->share[b->n] = at ? b->routed->share[at - b->routed->chosen] : b->usual;
@@ -181,6 +183,12 @@ static size_t pooled_tokens(const struct pith_routed *r)
     return r->tokens < PITH_POOLED_TOKENS ? r->tokens : PITH_POOLED_TOKENS;
 }
 
+/* How many rows every rank is brought: where each expert sees all tokens, all there are. */
+static size_t brought(const struct pith_routed *r)
+{
+    return r->rule == PITH_EXPERTS_ALL ? r->tokens : pooled_tokens(r);
+}
+
 static enum pith_status add_tokens(const struct pith_routed *r, struct batch *b,
                                    struct pith_error *err)
 {
@@ -191,7 +199,8 @@ static enum pith_status add_tokens(const struct pith_routed *r, struct batch *b,
         PITH_TRY(add_row(b, pith_pooled_token(r, i, pooled), err));
     PITH_TRY(flush(b, err));
     b->gather->weight = 1;
-    if (b->sent) b->sent = r->sent.rows + r->sent.from[b->expert] * b->place->acts->hidden;
+    if (b->sent && r->rule != PITH_EXPERTS_ALL)
+        b->sent = r->sent.rows + r->sent.from[b->expert] * pith_sent_width(b->place);
     for (size_t t = 0; t < r->tokens; t++)
         if (r->rule == PITH_EXPERTS_ALL || pith_routed_taken(r, t, b->expert))
             PITH_TRY(add_row(b, t, err));
@@ -230,7 +239,7 @@ enum pith_status pith_routed_collect(struct pith_routed *r, const struct pith_ro
     struct pith_ranks *ranks = c->relay.ranks;
     if (!r->chosen) {
         PITH_TRY(choose(r, place, err));
-        if (!pith_ranks_alone(ranks)) PITH_TRY(pith_sent_bring(r, place, pooled_tokens(r), err));
+        if (!pith_ranks_alone(ranks)) PITH_TRY(pith_sent_bring(r, place, brought(r), err));
     }
     if (pith_relay_owner(&c->relay, b.expert) != pith_ranks_own(ranks)) return PITH_OK;
     b.usual = usual_share(r, b.expert);

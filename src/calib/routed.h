@@ -25,7 +25,8 @@ enum { PITH_POOLED_MASS = 256, PITH_POOLED_TOKENS = 4096 };
 enum { PITH_EXPERTS_FEW = 256 };
 
 /* With several ranks, rows of the stream at a rank: those that stand for the text at large, then,
- * expert by expert of its own, those of the tokens that take it, in their order. */
+ * expert by expert of its own, those of the tokens that take it, in their order; where experts see
+ * all tokens, those of all. With a twin each row is followed by the twin's. */
 struct pith_sent {
     float *rows;  /* borrowed from the relay; NULL: there is one rank */
     size_t *from; /* [experts], owned: where an expert's begin */

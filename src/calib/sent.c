@@ -26,8 +26,8 @@ struct sending {
     struct pith_routed *r;
     const struct pith_routed_place *p;
     const struct pith_relay *relay;
-    size_t hidden, most; /* floats of a row; rows of a message */
-    float *packed;       /* [most][hidden] */
+    size_t width, most; /* floats of a row; rows of a message */
+    float *packed;      /* [most][width] */
 };
 
 /* The tokens of a rank's windows: [*from, *to). */
@@ -38,9 +38,13 @@ static void tokens_of(const struct sending *s, unsigned rank, size_t *from, size
     *to = pith_ranks_from(s->relay->ranks, rank + 1, pith_acts_all(a)) * a->length;
 }
 
-static const float *row_of(const struct sending *s, size_t token)
+static void copy_row(const struct sending *s, size_t token, float *out)
 {
-    return pith_acts_row(s->p->acts, token - s->p->acts->first * s->p->acts->length);
+    const struct pith_acts *a = s->p->acts;
+    const size_t here = token - a->first * a->length;
+    memcpy(out, pith_acts_row(a, here), a->hidden * sizeof *out);
+    if (s->p->twin)
+        memcpy(out + a->hidden, pith_acts_row(s->p->twin->acts, here), a->hidden * sizeof *out);
 }
 
 static size_t count_taken(const struct sending *s, uint32_t expert, size_t from, size_t to)
@@ -55,8 +59,7 @@ static size_t pack(const struct sending *s, uint32_t expert, size_t *token, size
 {
     size_t n = 0;
     for (; *token < to && n < s->most; (*token)++)
-        if (pith_routed_taken(s->r, *token, expert))
-            memcpy(out + n++ * s->hidden, row_of(s, *token), s->hidden * sizeof *out);
+        if (pith_routed_taken(s->r, *token, expert)) copy_row(s, *token, out + n++ * s->width);
     return n;
 }
 
@@ -69,7 +72,7 @@ static enum pith_status send_rows(const struct sending *s, unsigned to_rank, str
         if (pith_relay_owner(s->relay, e) != to_rank) continue;
         for (size_t t = from, n; (n = pack(s, e, &t, to, s->packed)) > 0;)
             PITH_TRY(pith_ranks_send(s->relay->ranks, to_rank, s->packed,
-                                     n * s->hidden * sizeof(float), err));
+                                     n * s->width * sizeof(float), err));
     }
     return PITH_OK;
 }
@@ -84,14 +87,14 @@ static enum pith_status take_rows(const struct sending *s, unsigned rank, struct
     for (uint32_t e = 0; e < experts; e++) {
         if (pith_relay_owner(s->relay, e) != own) continue;
         float *at = s->r->sent.rows +
-                    (s->r->sent.from[e] + count_taken(s, e, 0, from)) * s->hidden;
+                    (s->r->sent.from[e] + count_taken(s, e, 0, from)) * s->width;
         size_t left = count_taken(s, e, from, to), t = from;
-        for (size_t n; left > 0; left -= n, at += n * s->hidden) {
+        for (size_t n; left > 0; left -= n, at += n * s->width) {
             n = left < s->most ? left : s->most;
             if (rank == own) (void)pack(s, e, &t, to, at);
             else
                 PITH_TRY(pith_ranks_receive(s->relay->ranks, rank, at,
-                                            n * s->hidden * sizeof(float), err));
+                                            n * s->width * sizeof(float), err));
         }
     }
     return PITH_OK;
@@ -128,11 +131,10 @@ static enum pith_status share_pooled(const struct sending *s, struct pith_error 
             if (token < from || token >= to) continue;
             n++;
             if (rank == pith_ranks_own(s->relay->ranks))
-                memcpy(s->r->sent.rows + i * s->hidden, row_of(s, token),
-                       s->hidden * sizeof(float));
+                copy_row(s, token, s->r->sent.rows + i * s->width);
         }
-        PITH_TRY(pith_ranks_share(s->relay->ranks, rank, s->r->sent.rows + first * s->hidden,
-                                  n * s->hidden * sizeof(float), err));
+        PITH_TRY(pith_ranks_share(s->relay->ranks, rank, s->r->sent.rows + first * s->width,
+                                  n * s->width * sizeof(float), err));
     }
     return PITH_OK;
 }
@@ -143,19 +145,24 @@ enum pith_status pith_sent_bring(struct pith_routed *r, const struct pith_routed
     struct sending s = {.r = r,
                         .p = p,
                         .relay = &p->collector->relay,
-                        .hidden = p->acts->hidden,
-                        .most = p->collector->length,
-                        .packed = p->collector->row};
+                        .width = pith_sent_width(p),
+                        .most = p->collector->length};
     const uint32_t experts = p->collector->model->shape.moe.experts;
+    const bool some = r->rule != PITH_EXPERTS_ALL;
     size_t rows = pooled;
     r->sent.pooled = pooled;
     r->sent.from = pith_zalloc(experts, sizeof *r->sent.from);
     if (!r->sent.from) return pith_fail_nomem(err, "the tokens of experts");
-    for (uint32_t e = 0; e < experts; e++) {
+    for (uint32_t e = 0; e < experts && some; e++) {
         r->sent.from[e] = rows;
         if (pith_relay_owner(s.relay, e) == pith_ranks_own(s.relay->ranks)) rows += r->count[e];
     }
-    PITH_TRY(s.relay->room(s.relay->room_ctx, (rows ? rows : 1) * s.hidden, &r->sent.rows, err));
+    PITH_TRY(s.relay->room(s.relay->room_ctx, (rows ? rows : 1) * s.width, &r->sent.rows, err));
     PITH_TRY(share_pooled(&s, err));
-    return exchange(&s, err);
+    if (!some) return PITH_OK;
+    s.packed = pith_alloc_aligned(s.most * s.width, sizeof *s.packed);
+    const enum pith_status st = s.packed ? exchange(&s, err)
+                                         : pith_fail_nomem(err, "the tokens of experts");
+    pith_free(s.packed);
+    return st;
 }

@@ -8,7 +8,6 @@
 /* Why nothing is told, or NULL. */
 static const char *why_not(const struct pith_job *job)
 {
-    if (!pith_job_shares(job)) return "this recipe is not shared: rank 0 does it alone";
     if (!pith_job_calibrates(job)) return "not foretold for recipes without calibration";
     if (job->model->shape.moe.experts) return "not foretold for mixtures of experts";
     if (pith_job_learns(job)) return "not foretold for learned rounding";
@@ -363,7 +362,6 @@ json_t *pith_foresee_report(struct pith_foresee *f, const struct pith_phases *no
     if (!f->why) count_rest(f, now, block);
     for (unsigned i = 0; !f->why && i < PITH_FORESEE_ROWS; i++)
         pith_json_add(&rows, row(f, &f->crew[i], &w));
-    return json_pack("{s:{s:f, s:f}, s:b, s:s?, s:o}", "link", "bits_per_second", f->cable.bits,
-                     "delay_seconds", f->cable.delay, "shared", (int)pith_job_shares(f->job), "why",
-                     f->why, "rows", rows);
+    return json_pack("{s:{s:f, s:f}, s:s?, s:o}", "link", "bits_per_second", f->cable.bits,
+                     "delay_seconds", f->cable.delay, "why", f->why, "rows", rows);
 }

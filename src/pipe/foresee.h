@@ -42,7 +42,7 @@ void pith_foresee_linear(struct pith_foresee *f, const struct pith_phases *now,
                          const struct pith_qmat *q);
 void pith_foresee_meet(struct pith_foresee *f);
 
-/* The account: {"link": {"bits_per_second", "delay_seconds"}, "shared", "why" (null when told),
+/* The account: {"link": {"bits_per_second", "delay_seconds"}, "why" (null when told),
  * "rows": [{"ranks", "seconds_expected": for all, "speedup", "seconds_per_block",
  * "divided", ...: seconds of a block (plan/ranks_time.h), "limit": where ("": nowhere yet),
  * "bytes_received_per_block": the most of any rank, "rank_bytes_received": of the whole run, as

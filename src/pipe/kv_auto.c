@@ -7,6 +7,7 @@
 #include "calib/corpus.h"
 #include "eval/eval.h"
 #include "pipe/kv_levels.h"
+#include "pipe/ranks.h"
 #include "plan/refine.h"
 
 #include <math.h>
@@ -212,7 +213,8 @@ static enum pith_status need_levels(const struct plan *p, struct pith_error *err
     const struct pith_kv_levels_job levels = {.backend = p->job->backend,
                                               .model = p->job->model,
                                               .tokenizer = p->job->tokenizer,
-                                              .progress = p->job->progress};
+                                              .progress = p->job->progress,
+                                              .ranks = p->job->ranks};
     for (size_t c = 0; c < CANDIDATES && p->levels; c++)
         if (p->name[c] && pith_kv_needs_levels(&p->format[c], 1))
             return pith_kv_levels_need(&levels, err);
@@ -234,7 +236,8 @@ static enum pith_status open_judge(struct plan *p, size_t tokens, struct judge *
                                      .bos = -1,
                                      .convention = PITH_CONVENTION_GPTQ,
                                      .context = j->set.length,
-                                     .kept = &j->kept};
+                                     .kept = &j->kept,
+                                     .ranks = p->job->ranks};
     enum pith_status s = pith_backend_set_mode(p->job->backend, PITH_MODE_EXACT, err);
     if (s == PITH_OK) s = need_levels(p, err);
     if (s == PITH_OK) s = pith_eval_text(&j->text, &ignored, err);
@@ -345,8 +348,10 @@ static bool take_rows(struct plan *p)
 static enum pith_status read_record(struct plan *p, struct pith_error *err)
 {
     const char *of = NULL;
-    if (!pith_path_exists(p->path)) return PITH_OK;
-    PITH_TRY(pith_json_load(p->path, FILE_LIMIT, &p->file, err));
+    if (pith_ranks_first(p->job->ranks) && pith_path_exists(p->path))
+        PITH_TRY(pith_json_load(p->path, FILE_LIMIT, &p->file, err));
+    PITH_TRY(pith_ranks_share_json(p->job->ranks, &p->file, err));
+    if (!p->file) return PITH_OK;
     PITH_TRY(pith_json_get_str(p->file, "checkpoint", &of, p->path, err));
     const bool same = of && strcmp(of, p->identity) == 0;
     if (same && json_is_false(json_object_get(p->file, "levels"))) drop_levels(p);
@@ -418,10 +423,16 @@ static enum pith_status note(struct plan *p, double budget, const struct losses 
     return failed ? pith_fail_nomem(err, "the KV cache's record") : PITH_OK;
 }
 
+/* By rank 0, whose record it is. */
+static enum pith_status save(const struct plan *p, struct pith_error *err)
+{
+    return pith_ranks_first(p->job->ranks) ? pith_json_save(p->path, p->file, err) : PITH_OK;
+}
+
 static enum pith_status keep(struct plan *p, const struct losses *losses, struct pith_error *err)
 {
     PITH_TRY(note(p, p->job->bits, losses, err));
-    return pith_json_save(p->path, p->file, err);
+    return save(p, err);
 }
 
 /* --- choosing --------------------------------------------------------------------------------- */
@@ -746,8 +757,7 @@ enum pith_status pith_kv_auto(const struct pith_kv_auto_job *job, struct pith_kv
     if (s == PITH_OK && p.file) s = take_layers(&p, &found, err);
     if (s == PITH_OK && !p.file) {
         s = measure(&p, err);
-        if (s == PITH_OK)
-            s = pith_json_save(p.path, p.file, err); /* kept if what follows is ended */
+        if (s == PITH_OK) s = save(&p, err); /* kept if what follows is ended */
     }
     if (s == PITH_OK && !found) s = solve(&p, err);
     if (s == PITH_OK) {

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/progress.h"
+#include "base/ranks.h"
 #include "model/model.h"
 #include "tok/tokenizer.h"
 
@@ -18,6 +19,8 @@ struct pith_kv_auto_job {
     const struct pith_tokenizer *tokenizer; /* NULL: nothing is measured, only recorded rows used */
     double bits;                            /* mean of a number, scales counted */
     const struct pith_progress *progress;
+    /* NULL, or who shares the windows: all make the call; the record is rank 0's. */
+    struct pith_ranks *ranks;
 };
 /* *out has a table, which pith_kv_format_free() frees. PITH_LIMIT when the cheapest candidates need
  * more bits; PITH_ARG where nothing is kept by position, and without a tokenizer when nothing is

@@ -9,6 +9,7 @@
 #include "model/runner.h"
 #include "num/kvquant.h"
 #include "pipe/kv_fisher.h"
+#include "pipe/ranks.h"
 #include "quant/kmeans.h"
 
 #include <math.h>
@@ -486,6 +487,26 @@ static enum pith_status measure(const struct pith_kv_levels_job *job, const char
     return s;
 }
 
+/* Rank 0's become everyone's. */
+static enum pith_status share_levels(const struct pith_kv_levels_job *job,
+                                     struct pith_kv_levels **levels, struct pith_error *err)
+{
+    const bool first = pith_ranks_first(job->ranks);
+    json_t *layers = NULL;
+    bool whole = true;
+    if (pith_ranks_alone(job->ranks)) return PITH_OK;
+    if (first) layers = json_array();
+    for (uint32_t i = 0; first && i < (*levels)->layers; i++)
+        pith_json_add(&layers, layer_of(&(*levels)->layer[i]));
+    enum pith_status s = first && !layers ? pith_fail_nomem(err, "levels")
+                                          : pith_ranks_share_json(job->ranks, &layers, err);
+    if (s == PITH_OK && !first) s = pith_kv_levels_new(&job->model->plans, levels, err);
+    for (uint32_t i = 0; s == PITH_OK && !first && i < (*levels)->layers; i++)
+        whole &= take_layer(json_array_get(layers, i), &(*levels)->layer[i]);
+    json_decref(layers);
+    return s == PITH_OK && !whole ? pith_fail(err, PITH_MISMATCH, "rank 0 has other layers") : s;
+}
+
 enum pith_status pith_kv_levels_need(const struct pith_kv_levels_job *job, struct pith_error *err)
 {
     const struct pith_checkpoint *c = job->model->checkpoint;
@@ -495,8 +516,12 @@ enum pith_status pith_kv_levels_need(const struct pith_kv_levels_job *job, struc
     char *path = pith_checkpoint_beside(c, record);
     if (!path) return pith_fail_nomem(err, "a file's name");
     struct pith_kv_levels *levels = NULL;
-    enum pith_status s = read_record(job->model, path, identity, &levels, err);
-    if (s == PITH_OK && !levels) s = measure(job, path, identity, &levels, err);
+    enum pith_status s = PITH_OK;
+    if (pith_ranks_first(job->ranks)) {
+        s = read_record(job->model, path, identity, &levels, err);
+        if (s == PITH_OK && !levels) s = measure(job, path, identity, &levels, err);
+    }
+    if (s == PITH_OK) s = share_levels(job, &levels, err);
     if (s == PITH_OK) job->model->kv_levels = levels;
     else pith_kv_levels_free(levels);
     pith_free(path);

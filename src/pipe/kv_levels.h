@@ -9,6 +9,7 @@
 #define PITH_PIPE_KV_LEVELS_H
 
 #include "base/progress.h"
+#include "base/ranks.h"
 #include "model/model.h"
 #include "tok/tokenizer.h"
 
@@ -18,6 +19,7 @@ struct pith_kv_levels_job {
     const struct pith_tokenizer *tokenizer; /* NULL: only what is recorded is used */
     const struct pith_progress *progress;
     uint64_t memory; /* that making them may take; 0: any */
+    struct pith_ranks *ranks; /* NULL, or all make the call, and rank 0's become everyone's */
 };
 /* Makes model->kv_levels, where it is not there. PITH_ARG without a tokenizer when nothing is
  * recorded of these weights, PITH_LIMIT where the memory does not do, PITH_NUMERIC for keys or

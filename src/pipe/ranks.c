@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "num/codebook.h"
 #include "pipe/run.h"
 
@@ -12,27 +13,10 @@ enum { SPREAD_MOST = 16 }; /* linears that read one input, beside experts' */
 
 /* --- who does what ---------------------------------------------------------------------------- */
 
-/* Experts are rounded where their tokens' rows are brought, each by itself. */
-static bool shares_experts(const struct pith_job *job)
-{
-    return job->model->shape.moe.experts == 0 ||
-           (job->needs_transform == 0 && !job->recipe.split->two_four &&
-            !(job->needs_round & PITH_NEED_DRIFT) && job->experts != PITH_EXPERTS_ALL);
-}
-
-bool pith_job_shares(const struct pith_job *job)
-{
-    if (job->convert) return true;
-    if (!pith_job_calibrates(job)) return pith_job_streams(job);
-    /* What is felt of pairs of outputs is summed by one rank alone. */
-    return !(job->needs_round & PITH_NEED_OUTPUTS) && shares_experts(job);
-}
-
 struct pith_ranks *pith_job_ranks(const struct pith_job *job)
 {
     struct pith_ranks *ranks = pith_backend_ranks(job->backend);
-    if (pith_ranks_alone(ranks) || job->options->rehearse) return NULL;
-    return pith_job_shares(job) ? ranks : NULL;
+    return pith_ranks_alone(ranks) || job->options->rehearse ? NULL : ranks;
 }
 
 bool pith_run_writes(const struct pith_run *r)
@@ -393,6 +377,26 @@ enum pith_status pith_ranks_share_file(struct pith_ranks *ranks, const char *pat
     if (pith_ranks_first(ranks)) PITH_TRY(pith_file_read_own(path, MOST, &text, &size, err));
     enum pith_status s = pith_ranks_share_text(ranks, 0, &text, &size, err);
     if (s == PITH_OK && !pith_ranks_first(ranks)) s = pith_file_write(path, text, size, err);
+    pith_free(text);
+    return s;
+}
+
+enum pith_status pith_ranks_share_json(struct pith_ranks *ranks, json_t **j,
+                                       struct pith_error *err)
+{
+    const bool first = pith_ranks_first(ranks);
+    struct pith_str said = {0};
+    if (pith_ranks_alone(ranks)) return PITH_OK;
+    if (first && *j) pith_json_dump(*j, JSON_COMPACT | JSON_REAL_PRECISION(17), &said);
+    size_t size = said.len;
+    char *text = pith_str_take(&said);
+    enum pith_status s = first && !text ? pith_fail_nomem(err, "what ranks are told")
+                                        : pith_ranks_share_text(ranks, 0, &text, &size, err);
+    if (s == PITH_OK && !first) {
+        json_decref(*j);
+        *j = NULL;
+        if (size) s = pith_json_parse(text, size, "what rank 0 tells", j, err);
+    }
     pith_free(text);
     return s;
 }

@@ -6,17 +6,17 @@
  *     matrices              each is rounded by its owner, and then everyone's
  *     what is written       by rank 0 alone, as are journal and account
  *
- * so the bytes of the output are those of a rank alone. Where a recipe's steps are not shared,
- * rank 0 does them alone. */
+ *     experts               each is its owner's: its statistics, its transform's search, its
+ *                           matrices; what was done is handed round when all are done
+ *
+ * so the bytes of the output are those of a rank alone. */
 #ifndef PITH_PIPE_RANKS_H
 #define PITH_PIPE_RANKS_H
 
 #include "pipe/output.h"
 #include "plan/ranks_time.h"
 
-/* Whether ranks share this job's work where there are several. */
-bool pith_job_shares(const struct pith_job *job);
-/* The ranks that share this job's work, or NULL: one does it. After pith_job_open(). */
+/* The ranks that share this job's work, or NULL: one does it, as it does a rehearsal. */
 struct pith_ranks *pith_job_ranks(const struct pith_job *job);
 /* Who rounds which linear of a layer, owner[plan->linears]: those with the most weights first, each
  * to who has the least. */
@@ -56,6 +56,10 @@ enum pith_status pith_ranks_digest(struct pith_ranks *ranks, const struct pith_a
 
 /* A small file that rank 0 has at its path becomes everyone's, at a path of each one's own. */
 enum pith_status pith_ranks_share_file(struct pith_ranks *ranks, const char *path,
+                                       struct pith_error *err);
+
+/* What rank 0 has in *j, or NULL, becomes everyone's: elsewhere it takes the place of *j. */
+enum pith_status pith_ranks_share_json(struct pith_ranks *ranks, json_t **j,
                                        struct pith_error *err);
 
 /* Before the run: everyone is about to do the same job, and whether rank 0 has found it done. */

@@ -4,7 +4,7 @@
 #include "pipe/recover.h"
 
 #include "base/mem.h"
-#include "base/str.h"
+#include "pipe/ranks.h"
 
 #include <string.h>
 
@@ -216,21 +216,11 @@ enum pith_status pith_recover_meet(struct pith_recover *r, struct pith_recover_b
 
 static enum pith_status tell_numbers(struct pith_recover *r, struct pith_error *err)
 {
-    struct pith_str said = {0};
     json_t *j = pith_ranks_first(r->ranks) ? pith_recover_numbers(r, "") : NULL;
-    if (j) pith_json_dump(j, JSON_COMPACT | JSON_REAL_PRECISION(17), &said);
+    if (pith_ranks_first(r->ranks) && !j) return pith_fail_nomem(err, "a checkpoint");
+    const enum pith_status s = pith_ranks_share_json(r->ranks, &j, err);
+    if (s == PITH_OK && !pith_ranks_first(r->ranks)) pith_recover_take_numbers(r, j);
     json_decref(j);
-    const bool bad = pith_ranks_first(r->ranks) && (!j || said.failed);
-    size_t size = said.len;
-    char *text = pith_str_take(&said);
-    enum pith_status s = bad ? pith_fail_nomem(err, "a checkpoint") : PITH_OK;
-    if (s == PITH_OK) s = pith_ranks_share_text(r->ranks, 0, &text, &size, err);
-    j = NULL;
-    if (s == PITH_OK && !pith_ranks_first(r->ranks))
-        s = pith_json_parse(text, size, "rank 0's checkpoint", &j, err);
-    if (j) pith_recover_take_numbers(r, j);
-    json_decref(j);
-    pith_free(text);
     return s;
 }
 

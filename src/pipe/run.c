@@ -396,11 +396,11 @@ static enum pith_status run_job(const struct pith_job *job, double started, json
     return s;
 }
 
-/* Where the work is rank 0's alone, the others wait for its end. */
+/* A rehearsal is rank 0's alone, and the others wait for its end. */
 static enum pith_status run_or_wait(const struct pith_job *job, double started, json_t **report,
                                     struct pith_error *err)
 {
-    static const char note[] = "this recipe's work is not shared between ranks: rank 0 does it";
+    static const char note[] = "a rehearsal is of one rank: the others wait";
     struct pith_ranks *ranks = pith_backend_ranks(job->backend);
     const bool alone = pith_ranks_alone(ranks), shared = pith_job_ranks(job) != NULL;
     enum pith_status s = alone ? PITH_OK : pith_ranks_meet(ranks, err); /* all are ready */

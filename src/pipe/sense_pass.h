@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "calib/collect.h"
+#include "calib/pairs.h"
 #include "pipe/sense.h"
 #include "pipe/sense_state.h"
 
@@ -20,6 +21,9 @@ struct pith_sense_spread {
     size_t most_rows; /* of linears that are held at once */
     float *dots;      /* [windows][2][most rows][grids]: of what is said, and of margins */
     double *routes;   /* [windows][2][length][PITH_ROUTER_POINTS] */
+    struct pith_guide *guide; /* whose pairs lie in the room of these; NULL: of none */
+    struct pith_pairs pairs;
+    struct pith_scratch_file pairs_file;
     double *reads;    /* [windows + 2][reads]: then what a layer begins with, and the sum */
 };
 

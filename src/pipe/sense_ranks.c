@@ -10,9 +10,7 @@
 struct pith_ranks *pith_sense_shares(const struct pith_job *job)
 {
     struct pith_ranks *ranks = pith_backend_ranks(job->backend);
-    const bool mixed = job->model->shape.moe.experts > 0;
-    const bool alone = mixed && (job->needs_transform || job->experts == PITH_EXPERTS_ALL);
-    return pith_ranks_alone(ranks) || alone ? NULL : ranks;
+    return pith_ranks_alone(ranks) ? NULL : ranks;
 }
 
 /* --- room ------------------------------------------------------------------------------------- */
@@ -74,6 +72,13 @@ static enum pith_status open_logs(struct pith_sense_pass *p, struct pith_error *
         PITH_TRY(open_own(s, "routes", p->windows * window, &s->routes_file, err));
         s->routes = s->routes_file.data;
     }
+    if (p->s->guide && p->s->guide->block) {
+        const uint64_t pairs = pith_pairs_floats(p->s->guide, p->windows * p->length);
+        PITH_TRY(open_own(s, "pairs", pairs * sizeof(float), &s->pairs_file, err));
+        s->pairs = (struct pith_pairs){.room = s->pairs_file.data, .floats = pairs};
+        s->guide = p->s->guide;
+        s->guide->pairs = &s->pairs;
+    }
     s->reads = pith_zalloc((p->windows + 2) * reads + 1, sizeof *s->reads);
     return s->reads ? PITH_OK : pith_fail_nomem(err, "what layers read");
 }
@@ -99,6 +104,9 @@ void pith_sense_spread_close(struct pith_sense_spread *s)
     pith_scratch_file_close(&s->sent);
     pith_scratch_file_close(&s->dots_file);
     pith_scratch_file_close(&s->routes_file);
+    pith_scratch_file_close(&s->pairs_file);
+    pith_pairs_free(&s->pairs);
+    if (s->guide) s->guide->pairs = NULL;
     pith_free(s->reads);
     pith_free(s->folder);
     s->reads = NULL;

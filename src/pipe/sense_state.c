@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "pipe/ranks.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -144,26 +145,6 @@ static enum pith_status read_file(struct pith_sense_state *s, const struct pith_
     return s->chain[0] ? PITH_OK : pith_sense_state_reset(s, job, of, err);
 }
 
-/* The lines of rank 0, everywhere. */
-static enum pith_status share_lines(struct pith_sense_state *s, struct pith_error *err)
-{
-    struct pith_str lines = {0};
-    const bool first = pith_ranks_first(s->ranks);
-    if (pith_ranks_alone(s->ranks)) return PITH_OK;
-    if (first) pith_json_dump(s->lines, JSON_COMPACT, &lines);
-    size_t size = lines.len;
-    char *text = first ? pith_str_take(&lines) : NULL;
-    if (first && !text) return pith_fail_nomem(err, s->path);
-    enum pith_status r = pith_ranks_share_text(s->ranks, 0, &text, &size, err);
-    if (r == PITH_OK && !first) {
-        json_decref(s->lines);
-        s->lines = NULL;
-        r = pith_json_parse(text, size, s->path, &s->lines, err);
-    }
-    pith_free(text);
-    return r;
-}
-
 enum pith_status pith_sense_state_open(struct pith_sense_state *s, const char *folder,
                                        const struct pith_job *job, const struct pith_sense *of,
                                        struct pith_error *err)
@@ -175,7 +156,7 @@ enum pith_status pith_sense_state_open(struct pith_sense_state *s, const char *f
     if (!s->path || !s->lines || !identify(job, of, whose)) return pith_fail_nomem(err, folder);
     PITH_TRY(pith_ranks_agree(s->ranks, whose, "an input, options or a version", err));
     if (pith_ranks_first(s->ranks)) PITH_TRY(read_file(s, job, of, whose, err));
-    return share_lines(s, err);
+    return pith_ranks_share_json(s->ranks, &s->lines, err);
 }
 
 void pith_sense_state_close(struct pith_sense_state *s)

@@ -266,7 +266,8 @@ static enum pith_status round_linear(struct pith_work *w, const struct pith_choi
     return first ? PITH_OK : pith_work_check(w, c, &out->q, &out->made, err);
 }
 
-/* A linear that stays in 16 bits, with zeros in it. By every rank: it is floats that change. */
+/* A linear that stays in 16 bits, with zeros in it. By every rank, an expert's by its owner: it is
+ * floats that change. */
 static enum pith_status prune_linear(struct pith_work *w, const struct pith_choice *c,
                                      const struct pith_round_job *known, struct pith_error *err)
 {
@@ -482,13 +483,35 @@ static enum pith_status end_late(struct pith_work *w, const struct rounding *a, 
     return pith_run_step(r, r->job->recipe.round->name, pith_ranks_count(r->ranks), err);
 }
 
+/* A matrix that stays in 16 bits, with the zeros that its owner has found. */
+static enum pith_status hand_round_pruned(struct pith_work *w, const struct pith_choice *c,
+                                          unsigned owner, struct pith_error *err)
+{
+    const struct pith_route route = {w->run->ranks, owner, PITH_TO_ALL};
+    struct pith_linear_result *made = &w->changes[c->linear].pruned;
+    const size_t bytes = (size_t)c->rows * c->cols * sizeof(float);
+    PITH_TRY(pith_route_bytes(&route, made, sizeof *made, err));
+    return pith_route_bytes(&route, w->block.linear[c->linear].dense, bytes, err);
+}
+
+/* Before a matrix becomes what its owner made of it: what is to be there of it elsewhere. */
+static enum pith_status make_way(struct pith_work *w, const struct pith_choice *c,
+                                 struct pith_error *err)
+{
+    if (w->twin.linear || (c->prune && !c->grid.format))
+        PITH_TRY(pith_work_fetch(w, c->linear, err));
+    return keep_twin(w, c, err);
+}
+
 static enum pith_status hand_round_one(struct pith_work *w, uint32_t linear, unsigned owner,
                                        struct pith_error *err)
 {
     const struct pith_choice *c = pith_job_choice(w->run->job, w->layer, linear);
     struct pith_linear_weights *l = &w->block.linear[linear];
     struct pith_rounded m = {.q = l->q, .made = w->late[linear]};
-    if (w->plan->linear[linear].expert == PITH_NO_PART || !c->grid.format) return PITH_OK;
+    if (!is_changed(c)) return PITH_OK;
+    if (owner != pith_ranks_own(w->run->ranks)) PITH_TRY(make_way(w, c, err));
+    if (!c->grid.format) return hand_round_pruned(w, c, owner, err);
     l->q = (struct pith_qmat){0};
     l->w.quant = NULL;
     const enum pith_status s = hand_round(w, c, owner, &m, err);
@@ -505,8 +528,9 @@ static enum pith_status hand_round_late(struct pith_work *w, struct pith_error *
     if (s == PITH_OK) pith_ranks_owners(w->run->job, w->layer, owner);
     for (uint32_t i = 0; i < w->plan->sites && s == PITH_OK; i++) {
         const struct pith_site_spec *site = &w->plan->site[i];
+        if (site->expert == PITH_NO_PART || !site_quantized(w, site)) continue;
         for (uint32_t k = site->first; k < site->first + site->count && s == PITH_OK; k++)
-            if (site->expert != PITH_NO_PART) s = hand_round_one(w, k, owner[k], err);
+            s = hand_round_one(w, k, owner[k], err);
     }
     pith_free(owner);
     return s;
@@ -568,8 +592,7 @@ static enum pith_status round_site(struct pith_work *w, uint32_t which, struct p
     const struct pith_site_spec *site = &w->plan->site[which];
     struct pith_stats stats = {0};
     const bool mine = !w->late || site->expert == PITH_NO_PART ||
-                      pith_relay_owner(&r->cal.collector.relay, site->expert) ==
-                          pith_ranks_own(r->ranks);
+                      pith_work_expert_owner(w, site->expert) == pith_ranks_own(r->ranks);
     pith_phases_begin(&r->phases);
     enum pith_status s = fetch_site(w, site, mine, err);
     pith_phases_mark(&r->phases, PITH_PHASE_READ);

@@ -124,13 +124,20 @@ static void back(void *ctx, uint32_t linear)
     if (i < n->g->count) n->g->linear[i].w = NULL;
 }
 
-/* Room for what is clipped of those that will be made again. */
+/* Whether one rank alone transforms it, of several: an expert's owner. */
+static bool is_owned(const struct pith_work *w, const struct pith_site_spec *site)
+{
+    return w->run->ranks && site->expert != PITH_NO_PART;
+}
+
+/* Room for what is clipped of those that will be made again, here or at other ranks. */
 static enum pith_status take_picks(struct pith_work *w, const struct group *g,
                                    struct pith_error *err)
 {
     for (uint32_t i = 0; i < g->count; i++) {
         const size_t picks = pith_transform_picks(&g->linear[i]);
-        if (!pith_work_is_late(w, g->member[i]) || picks == 0) continue;
+        const bool again = pith_work_is_late(w, g->member[i]) || is_owned(w, g->site);
+        if (!again || picks == 0 || w->redo[g->member[i]].pick) continue;
         uint8_t *pick = w->redo[g->member[i]].pick = pith_zalloc(picks, 1);
         if (!pick) return pith_fail_nomem(err, "clipped groups");
         g->linear[i].pick = pick;
@@ -185,7 +192,7 @@ static struct pith_transform_job job_of(const struct pith_work *w, const struct 
     struct pith_run *r = w->run;
     struct pith_transform_job job = {
         .backend = r->job->backend,
-        .ranks = r->ranks,
+        .ranks = is_owned(w, g->site) ? NULL : r->ranks,
         .told = r->foresee ? pith_foresee_told : NULL,
         .told_ctx = r->foresee,
         .scale_dtype = r->job->container->scale_dtype(&r->job->recipe.weights,
@@ -241,52 +248,153 @@ static double effort_of(const struct pith_work *w, const struct group *g)
     return w->each * weights;
 }
 
-static enum pith_status transform_group(struct pith_work *w, const struct group *g,
-                                        const struct pith_stats *stats, struct pith_error *err)
+/* What a search found of a group, and did to its matrices at the rank that made it. */
+struct found {
+    float *s; /* [dim], owned; NULL: nothing was seen of what it reads */
+    struct pith_transform_report rep;
+};
+
+static enum pith_status search(struct pith_work *w, const struct group *g,
+                               const struct pith_stats *stats, struct found *found,
+                               struct pith_error *err)
 {
     struct lending lending = {w, g, effort_of(w, g)};
     const struct pith_lender lender = {lend, back, &lending};
     struct pith_transform_job job = job_of(w, g, stats);
     struct pith_inspector inspector = {0};
-    struct pith_transform_report rep = {0};
     job.hold = hold;
     job.drop = drop;
     job.lender = &lending;
-    float *s = pith_alloc(stats->dim, sizeof *s);
-    enum pith_status status = s ? PITH_OK : pith_fail_nomem(err, "transform scales");
-    if (status == PITH_OK && job.clip_search) status = take_picks(w, g, err);
-    if (status == PITH_OK) status = inspect(w, g, &lender, &inspector, &job, err);
-    if (status == PITH_OK) status = w->run->job->recipe.transform->run(&job, s, &rep, err);
+    found->s = pith_alloc(stats->dim, sizeof *found->s);
+    enum pith_status s = found->s ? PITH_OK : pith_fail_nomem(err, "transform scales");
+    if (s == PITH_OK && job.clip_search) s = take_picks(w, g, err);
+    if (s == PITH_OK) s = inspect(w, g, &lender, &inspector, &job, err);
+    if (s == PITH_OK)
+        s = w->run->job->recipe.transform->run(&job, found->s, &found->rep, err);
     pith_inspector_free(&inspector);
-    if (status != PITH_OK) {
-        pith_free(s);
-        return status;
-    }
-    mark_changed(w, g, any_scaled(s, stats->dim), rep.clipped > 0);
-    PITH_TRY(note_redo(w, g, &job, rep.clipped > 0, s, err));
-    PITH_TRY(report_transform(w, g->site, &rep, err));
+    PITH_TRY(s);
     return pith_run_step(w->run, w->run->job->recipe.transform->name, lending.effort, err);
 }
 
-/* The group that begins with a site; of the others, and where nothing was seen, nothing is left. */
-static enum pith_status transform_site(struct pith_work *w, uint32_t site,
-                                       const struct pith_stats *stats, struct pith_error *err)
+/* From now on the block's matrices are those; takes found->s over. */
+static enum pith_status settle(struct pith_work *w, const struct group *g, struct found *found,
+                               struct pith_error *err)
 {
-    struct group g = {.site = &w->plan->site[site], .count = pith_plan_group(w->plan, site, NULL)};
-    if (g.count == 0 || stats->tokens == 0) return PITH_OK;
-    g.member = pith_alloc(g.count, sizeof *g.member);
-    g.linear = pith_alloc(g.count, sizeof *g.linear);
-    enum pith_status s = g.member && g.linear ? PITH_OK
-                                              : pith_fail_nomem(err, "the linears of a site");
-    if (s == PITH_OK) {
-        (void)pith_plan_group(w->plan, site, g.member);
-        s = transform_group(w, &g, stats, err);
+    const struct pith_stats stats = {.dim = g->site->dim};
+    const struct pith_transform_job job = job_of(w, g, &stats);
+    float *s = found->s;
+    found->s = NULL;
+    mark_changed(w, g, any_scaled(s, stats.dim), found->rep.clipped > 0);
+    PITH_TRY(note_redo(w, g, &job, found->rep.clipped > 0, s, err));
+    return report_transform(w, g->site, &found->rep, err);
+}
+
+/* Does to matrices that are there what another rank did to its own: as when they are made again. */
+static void follow(const struct pith_work *w, const struct group *g, const struct found *found,
+                   float *over)
+{
+    const struct pith_stats stats = {.dim = g->site->dim};
+    const struct pith_transform_job job = job_of(w, g, &stats);
+    for (uint32_t i = 0; i < g->count; i++) {
+        struct pith_transform_linear l = g->linear[i];
+        l.pick = found->rep.clipped > 0 ? w->redo[g->member[i]].pick : NULL;
+        if (l.w) pith_transform_redo(job.backend, &l, found->s);
     }
-    pith_free(g.member);
-    pith_free(g.linear);
+    if (g->site->fold.kind != PITH_FOLD_ROWS) return;
+    const uint32_t rows = w->plan->linear[g->site->fold.from].rows;
+    pith_transform_over(&job, found->s, over);
+    if (job.prev_w) pith_transform_redo_rows(job.prev_w, rows, job.prev_cols, over);
+    if (job.prev_bias) pith_transform_redo_rows(job.prev_bias, rows, 1, over);
+}
+
+static enum pith_status hand_picks(struct pith_work *w, const struct group *g,
+                                   const struct pith_route *route, struct pith_error *err)
+{
+    PITH_TRY(take_picks(w, g, err));
+    for (uint32_t i = 0; i < g->count; i++) {
+        const size_t picks = pith_transform_picks(&g->linear[i]);
+        if (picks) PITH_TRY(pith_route_bytes(route, w->redo[g->member[i]].pick, picks, err));
+    }
+    return PITH_OK;
+}
+
+/* What an expert's owner found becomes everyone's. */
+static enum pith_status hand_found(struct pith_work *w, const struct group *g, struct found *found,
+                                   struct pith_error *err)
+{
+    const struct pith_route route = {w->run->ranks, pith_work_expert_owner(w, g->site->expert),
+                                     PITH_TO_ALL};
+    const size_t dim = g->site->dim, rows = w->plan->linear[g->site->fold.from].rows;
+    const struct pith_stats stats = {.dim = g->site->dim};
+    const bool own = route.from == pith_ranks_own(route.ranks);
+    bool any = found->s;
+    PITH_TRY(pith_route_bytes(&route, &any, sizeof any, err));
+    if (!any) return PITH_OK;
+    if (!own) found->s = pith_alloc(dim, sizeof *found->s);
+    float *over = pith_alloc(rows, sizeof *over);
+    enum pith_status s = found->s && over ? PITH_OK : pith_fail_nomem(err, "transform scales");
+    if (s == PITH_OK) s = pith_route_bytes(&route, found->s, dim * sizeof *found->s, err);
+    if (s == PITH_OK) s = pith_route_bytes(&route, &found->rep, sizeof found->rep, err);
+    (void)job_of(w, g, &stats); /* the group's linears as they are here */
+    if (s == PITH_OK && found->rep.clipped > 0) s = hand_picks(w, g, &route, err);
+    if (s == PITH_OK && !own) follow(w, g, found, over);
+    pith_free(over);
+    return s == PITH_OK ? settle(w, g, found, err) : s;
+}
+
+/* The group that begins with a site, no linears where none does; free_group() it, also after a
+ * failure. */
+static enum pith_status take_group(const struct pith_work *w, uint32_t site, struct group *g,
+                                   struct pith_error *err)
+{
+    *g = (struct group){.site = &w->plan->site[site],
+                        .count = pith_plan_group(w->plan, site, NULL)};
+    if (g->count == 0) return PITH_OK;
+    g->member = pith_alloc(g->count, sizeof *g->member);
+    g->linear = pith_zalloc(g->count, sizeof *g->linear);
+    if (!g->member || !g->linear) return pith_fail_nomem(err, "the linears of a site");
+    (void)pith_plan_group(w->plan, site, g->member);
+    return PITH_OK;
+}
+
+static void free_group(struct group *g)
+{
+    pith_free(g->member);
+    pith_free(g->linear);
+}
+
+/* The group that begins with a site; of the others, and where nothing was seen, nothing is left.
+ * With `late`, what is found of an expert waits there to be handed round. */
+static enum pith_status transform_site(struct pith_work *w, uint32_t site,
+                                       const struct pith_stats *stats, struct found *late,
+                                       struct pith_error *err)
+{
+    struct group g = {0};
+    struct found own = {0}, *found = late ? late : &own;
+    enum pith_status s = take_group(w, site, &g, err);
+    if (s == PITH_OK && g.count && stats->tokens > 0) {
+        s = search(w, &g, stats, found, err);
+        if (s == PITH_OK && !late) s = settle(w, &g, found, err);
+    }
+    pith_free(own.s);
+    free_group(&g);
     char where[128];
-    snprintf(where, sizeof where, "layer %u, %s", w->layer, g.site->name);
+    snprintf(where, sizeof where, "layer %u, %s", w->layer, w->plan->site[site].name);
     return s == PITH_OK ? s : pith_fail_in(err, s, where);
+}
+
+/* All that owners found of experts, in the order in which one rank would have. */
+static enum pith_status hand_late(struct pith_work *w, struct found *late, struct pith_error *err)
+{
+    enum pith_status s = PITH_OK;
+    for (uint32_t site = 0; site < w->plan->sites && s == PITH_OK; site++) {
+        struct group g = {0};
+        if (w->plan->site[site].expert == PITH_NO_PART) continue;
+        s = take_group(w, site, &g, err);
+        if (s == PITH_OK && g.count) s = hand_found(w, &g, &late[site], err);
+        free_group(&g);
+    }
+    return s;
 }
 
 /* The sites that all tokens reach before a mixture's experts: one pass for all of them. */
@@ -303,32 +411,51 @@ static enum pith_status transform_first(struct pith_work *w, uint32_t count, str
     pith_work_mark_pass(w, PITH_PHASE_COLLECT);
     pith_foresee_sites(r->foresee, &r->phases, w->plan->site, count);
     for (uint32_t site = 0; site < count && s == PITH_OK; site++)
-        s = transform_site(w, site, &stats[site], err);
+        s = transform_site(w, site, &stats[site], NULL, err);
     pith_phases_mark(&r->phases, PITH_PHASE_TRANSFORM);
     pith_stats_free(stats, count);
     pith_free(stats);
     return s;
 }
 
-/* The experts' own, and what comes after: a stage at a time, so that one site's statistics are
- * held, and one expert. */
-static enum pith_status transform_rest(struct pith_work *w, uint32_t from, struct pith_error *err)
+/* A site of those behind the router; with `late`, an expert's at its owner. */
+static enum pith_status transform_one(struct pith_work *w, uint32_t site, struct found *late,
+                                      struct pith_error *err)
 {
     struct pith_run *r = w->run;
-    enum pith_status s = PITH_OK;
+    const uint32_t expert = w->plan->site[site].expert;
+    const bool mine = !late || pith_work_expert_owner(w, expert) == pith_ranks_own(r->ranks);
+    struct pith_stats stats = {0};
+    enum pith_status s = mine ? pith_work_fetch_expert(w, expert, err) : PITH_OK;
+    pith_phases_mark(&r->phases, PITH_PHASE_READ);
+    if (s == PITH_OK)
+        s = pith_stages_collect(&w->stages, site, r->job->needs_transform,
+                                pith_transform_samples(r->job), &stats, err);
+    pith_work_mark_pass(w, PITH_PHASE_COLLECT);
+    if (s == PITH_OK && mine) s = transform_site(w, site, &stats, late, err);
+    pith_phases_mark(&r->phases, PITH_PHASE_TRANSFORM);
+    pith_stats_free(&stats, 1);
+    return s;
+}
+
+/* The experts' own, and what comes after: a stage at a time, so that one site's statistics are
+ * held, and one expert. Of several ranks each has its experts, and then what they became is handed
+ * round. */
+static enum pith_status transform_rest(struct pith_work *w, uint32_t from, struct pith_error *err)
+{
+    struct found *late = w->run->ranks ? pith_zalloc(w->plan->sites, sizeof *late) : NULL;
+    bool waits = false; /* experts are not everyone's yet */
+    enum pith_status s = !w->run->ranks || late ? PITH_OK : pith_fail_nomem(err, "experts");
     for (uint32_t site = from; site < w->plan->sites && s == PITH_OK; site++) {
-        struct pith_stats stats = {0};
+        const bool owned = is_owned(w, &w->plan->site[site]);
         if (pith_plan_group(w->plan, site, NULL) == 0) continue;
-        s = pith_work_fetch_expert(w, w->plan->site[site].expert, err);
-        pith_phases_mark(&r->phases, PITH_PHASE_READ);
-        if (s == PITH_OK)
-            s = pith_stages_collect(&w->stages, site, r->job->needs_transform,
-                                    pith_transform_samples(r->job), &stats, err);
-        pith_work_mark_pass(w, PITH_PHASE_COLLECT);
-        if (s == PITH_OK) s = transform_site(w, site, &stats, err);
-        pith_phases_mark(&r->phases, PITH_PHASE_TRANSFORM);
-        pith_stats_free(&stats, 1);
+        if (waits && !owned) s = hand_late(w, late, err);
+        waits = owned;
+        if (s == PITH_OK) s = transform_one(w, site, owned ? &late[site] : NULL, err);
     }
+    if (s == PITH_OK && waits) s = hand_late(w, late, err);
+    for (uint32_t site = 0; late && site < w->plan->sites; site++) pith_free(late[site].s);
+    pith_free(late);
     pith_stages_end(&w->stages);
     return s == PITH_OK ? pith_work_fetch_expert(w, PITH_NO_PART, err) : s;
 }

@@ -59,6 +59,11 @@ enum pith_status pith_work_fetch(struct pith_work *w, uint32_t linear, struct pi
 /* late.c: those of one expert; those of the one before (w->held) go. PITH_NO_PART: of none. */
 enum pith_status pith_work_fetch_expert(struct pith_work *w, uint32_t expert,
                                         struct pith_error *err);
+/* The rank whose expert it is. */
+static inline unsigned pith_work_expert_owner(const struct pith_work *w, uint32_t expert)
+{
+    return pith_relay_owner_of(pith_ranks_count(w->run->ranks), expert);
+}
 /* block.c: a pass over the windows has ended: its time, and apart from it that of the Hessians. */
 void pith_work_mark_pass(struct pith_work *w, enum pith_phase phase);
 /* site.c: every linear, site by site; the account in w's lists. */

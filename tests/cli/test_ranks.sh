@@ -53,23 +53,30 @@ tried() { # RECIPE...: each on 1 to 4 ranks
         is_same "$kind, $r, $count ranks" "$work/one-$name" "$work/two-$name"
     done
 }
-recipes="rtn gptq awq fp8-static nvfp4 quarot sparsegpt squeezellm qep gptaq guided"
+recipes="rtn gptq awq fp8-static nvfp4 quarot sparsegpt squeezellm qep gptaq guided yaqa llm.int8"
 [ -z "${PITH_TEST_ALL:-}" ] || recipes=$("$pith" recipes | awk '/^  [a-z]/ { print $1 }')
 count=1
 # shellcheck disable=SC2086
 tried ${RECIPES:-$recipes}
 python3 tests/cli/mini.py "$work/moe" qwen3_moe layers=2 hidden=128 ffn=256
 model=$work/moe
-[ -n "${PITH_TEST_ALL:-}" ] || recipes="rtn gptq w4a8 q4_k_m awq nvfp4 guided"
+[ -n "${PITH_TEST_ALL:-}" ] || recipes="rtn gptq w4a8 q4_k_m awq nvfp4 guided qep sparsegpt"
 # shellcheck disable=SC2086
 tried ${RECIPES:-$recipes}
 echo '{"base": "autoround", "iterations": 6, "batch": 3}' >"$work/few.json"
 tried "$work/few.json" # experts learn from the tokens that take them
+for odd in "gptq --experts all" "qep+yaqa --transform awq --seq-len 50" "gptaq --experts all --transform smooth"; do
+    # shellcheck disable=SC2086
+    { alone "$work/odd-one" -r $odd && ranks 3 "$work/odd-three" -r $odd; } || fail "$odd: $(cat "$work/stderr")"
+    is_same "a mixture, $odd, by 3 ranks" "$work/odd-one" "$work/odd-three"
+    grep -q "rank 0 does" "$work/stderr" && fail "$odd is rank 0's alone"
+    rm -rf "$work/odd-one" "$work/odd-three"
+done
 model=$mini
 echo '{"base": "gptq", "weights": "int3:g32", "round": "gptq:guided", "row_groups": 4}' >"$work/four.json"
 echo '{"base": "autoround", "iterations": 6, "batch": 3, "float_input": true}' >"$work/few.json"
 python3 tests/cli/kinds_model.py deepseek_v3 "$probe" "$work/latent" dense >/dev/null
-for odd in "$work/four.json" "$work/few.json --seq-len 50" "$work/few.json --transform awq" "qep --round qep:guided" "awq --seq-len 50" "squeezellm --round weighted:guided"; do # no whole pages; kinds of guides
+for odd in "$work/four.json" "$work/few.json --seq-len 50" "$work/few.json --transform awq" "qep --round qep:guided" "yaqa --seq-len 170" "awq --seq-len 50" "squeezellm --round weighted:guided"; do # no whole pages; kinds of guides
     # shellcheck disable=SC2086
     { alone "$work/odd-one" -r $odd && ranks 3 "$work/odd-three" -r $odd; } || fail "$odd: $(cat "$work/stderr")"
     is_same "${odd##*/} by 3 ranks" "$work/odd-one" "$work/odd-three"
@@ -100,7 +107,7 @@ for r in gptq qep squeezellm awq smoothquant wide; do
         check "$r: bytes that come to each of $n ranks are foretold" python3 -c '
 import json, sys
 said = json.load(open(sys.argv[1]))["ranks"]
-assert said["shared"] and said["why"] is None and said["link"] == {"bits_per_second": 1e9, "delay_seconds": 20e-6}, said["link"]
+assert said["why"] is None and said["link"] == {"bits_per_second": 1e9, "delay_seconds": 20e-6}, said["link"]
 assert [r["ranks"] for r in said["rows"]] == [1, 2, 4, 8, 16, 32, 64]
 assert all(r["seconds_per_block"] > 0 and r["speedup"] > 0 for r in said["rows"])
 one = said["rows"][0]
@@ -113,8 +120,8 @@ assert row["rank_bytes_received"] == came, (row["rank_bytes_received"], came)
 done
 model=$mini
 # shellcheck disable=SC2086
-"$pith" quantize "$mini" -o "$work/never" -r yaqa ${base#--quiet} --rehearse 2>/dev/null | grep -q 'not shared: rank 0' &&
-    pass "a rehearsal says what is not shared" || fail "a rehearsal of what is not shared"
+"$pith" quantize "$mini" -o "$work/never" -r yaqa ${base#--quiet} --rehearse 2>/dev/null | grep -q 'not foretold for guided' &&
+    pass "a rehearsal says what is not foretold" || fail "a rehearsal of what is not foretold"
 refuse "a link that is none" 2 'BITS' "$pith" quantize "$mini" -o "$work/never" -r gptq --rehearse --link fast
 refuse "a link of a run" 2 'does nothing without --rehearse' "$pith" quantize "$mini" -o "$work/never" -r gptq --link 10G
 
@@ -150,6 +157,22 @@ reports compare 3 compare "$mini" "$work/whole" "$work/one-mini-rtn" --text "$wo
 reports "eval of tasks and prompts" 2 eval "$work/whole" --baseline "$mini" --tasks "$probe/tasks/order.jsonl" --task-limit 7 \
     --tasks "exact:$work/said.jsonl" --prompts "$work/prompts.txt"
 reports "compare of tasks" 4 compare "$mini" "$work/whole" "$work/one-mini-rtn" --tasks "$probe/tasks/order.jsonl" --task-limit 3
+
+# --- caches that are chosen -----------------------------------------------------------------------
+python3 tests/cli/mini.py "$work/slight" layers=1 hidden=32 ffn=32
+chosen() { # N: what is said, and the records beside the weights
+    rm -f "$work/slight"/pith.kv*.json
+    timeout 300 mpirun -q -n "$1" "$pith" eval "$work/slight" --kv auto:6 --text "$work/text.txt" --context 48 --json --threads 1 2>"$work/stderr" |
+        cut >"$work/said-$1"
+    cat "$work/slight"/pith.kv*.json >>"$work/said-$1"
+}
+chosen 1
+chosen 2
+if [ -s "$work/slight/pith.kv.json" ] && [ -s "$work/slight/pith.kvquant.json" ] && cmp -s "$work/said-1" "$work/said-2"; then
+    pass "a cache that two ranks choose"
+else
+    fail "a cache that two ranks choose: $(cat "$work/stderr")"
+fi
 
 cd "$work" || exit 1
 some="--calib-tokens 448 --seq-len 64"

@@ -4,6 +4,7 @@
 
 #include "base/rng.h"
 #include "calib/gather.h"
+#include "calib/pairs.h"
 #include "llama.h"
 #include "unit/model/arch_case.h"
 
@@ -383,12 +384,52 @@ static void drift_is_against_the_twin(void **state)
     check_drift_of("qwen3_moe");
 }
 
+/* Kept window by window, and then added, they are to the bit what is added at once; where there is
+ * no room for all, that is said. */
+static void pairs_that_are_kept_are_the_same(void **state)
+{
+    (void)state;
+    enum { BLOCK = 8 };
+    static const char *const models[] = {"llama_gqa_tied", "qwen3_moe"};
+    for (size_t i = 0; i < PITH_COUNT(models); i++) {
+        struct fixture f;
+        struct pith_pairs pairs = {0};
+        struct pith_error err = {0};
+        open_fixture(&f, models[i], 2);
+        f.guide.block = BLOCK;
+        free(f.guide.data);
+        const uint64_t all = pith_guide_floats(&f.guide, f.rig.model->plans.layers);
+        float *data[2] = {calloc(all, sizeof(float)), calloc(all, sizeof(float))};
+        f.guide.scratch = malloc(pith_guide_scratch(&f.guide, LENGTH));
+        f.guide.data = data[0];
+        fill(&f);
+        f.guide.data = data[1];
+        pairs.floats = pith_pairs_floats(&f.guide, TOKENS);
+        pairs.room = malloc(pairs.floats * sizeof(float));
+        f.guide.pairs = &pairs;
+        fill(&f);
+        assert_true(pairs.count > 0);
+        assert_ok(pith_pairs_meet(&f.guide, f.layer, NULL, &err), err);
+        assert_int_equal(pairs.count, 0);
+        assert_memory_equal(data[0], data[1], all * sizeof(float));
+        const struct pith_tape_gave gave = {.n = LENGTH, .rows = HIDDEN};
+        pairs.floats = pairs.used + LENGTH * HIDDEN - 1;
+        assert_int_equal(pith_pairs_keep(&f.guide, &gave, &err), PITH_NOMEM);
+        free(pairs.room);
+        pith_pairs_free(&pairs);
+        free(f.guide.scratch);
+        free(data[0]);
+        close_fixture(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_linear_is_felt_as_the_stream),
         cmocka_unit_test(experts_are_felt_by_their_shares),
         cmocka_unit_test(pairs_of_outputs_are_felt),
+        cmocka_unit_test(pairs_that_are_kept_are_the_same),
         cmocka_unit_test(hessians_count_tokens_so),
         cmocka_unit_test(without_feeling_it_is_the_plain_one),
         cmocka_unit_test(drift_is_against_the_twin),
