@@ -64,30 +64,47 @@ static bool tells(const json_t *rows, const char *key)
     return false;
 }
 
-static void place_cell(struct pith_table *t, const json_t *r)
+/* "h100-sxm x4"; of a pool with its groups in front: "7 x h100-sxm x4". */
+static void place_cell(struct pith_table *t, const json_t *at, bool pool)
+{
+    char groups[32] = "", devices[32] = "";
+    if (pool) (void)snprintf(groups, sizeof groups, "%.0f x ", page_number(at, "groups"));
+    if (page_number(at, "count") > 1)
+        (void)snprintf(devices, sizeof devices, " x%.0f", page_number(at, "count"));
+    pith_table_printf(t, "%s%s%s", groups, page_text(at, "hardware"), devices);
+}
+
+static bool any_pools(const json_t *rows)
+{
+    const json_t *r;
+    size_t i;
+    json_array_foreach (rows, i, r)
+        if (json_object_get(r, "pools")) return true;
+    return false;
+}
+
+/* Where it runs, and with pools in any row where prompts are read. */
+static void place_cells(struct pith_table *t, const json_t *r, bool apart)
 {
     const json_t *pools = json_object_get(r, "pools");
-    const json_t *reads = json_object_get(pools, "prefill");
-    const double answer = page_number(json_object_get(pools, "decode"), "groups");
-    if (pools)
-        pith_table_printf(t, "%.0f x (%s x%.0f); %.0f x (%s x%.0f) reads prompts", answer,
-                          page_text(r, "hardware"), page_number(r, "count"),
-                          page_number(reads, "groups"), page_text(reads, "hardware"),
-                          page_number(reads, "count"));
-    else if (page_number(r, "count") > 1)
-        pith_table_printf(t, "%s x%.0f", page_text(r, "hardware"), page_number(r, "count"));
-    else pith_table_text(t, page_text(r, "hardware"));
+    const json_t *answer = json_object_get(pools, "decode");
+    place_cell(t, pools ? answer : r, pools != NULL);
+    if (!apart) return;
+    if (pools) place_cell(t, json_object_get(pools, "prefill"), true);
+    else pith_table_text(t, "there");
 }
 
 static void rank_table(struct pith_str *out, const json_t *rows)
 {
     static const char *const texts[] = {"recipe", "cache", "engine", "on"};
+    const bool apart = any_pools(rows);
     struct pith_table t = {0};
     const json_t *r;
     size_t i;
     pith_table_column(&t, "place", "place", PITH_CELL_NUMBER);
     for (i = 0; i < PITH_COUNT(texts); i++)
         pith_table_column(&t, texts[i], texts[i], PITH_CELL_TEXT);
+    if (apart) pith_table_column(&t, "prompts", "prompts on", PITH_CELL_TEXT);
     for (i = 0; i < PITH_COUNT(cells); i++)
         if (tells(rows, cells[i].key))
             pith_table_column(&t, cells[i].key, cells[i].title, PITH_CELL_NUMBER);
@@ -98,7 +115,7 @@ static void rank_table(struct pith_str *out, const json_t *rows)
         pith_table_text(&t, page_text(r, "recipe"));
         pith_table_text(&t, page_text(r, "kv"));
         pith_table_text(&t, page_text(r, "engine"));
-        place_cell(&t, r);
+        place_cells(&t, r, apart);
         for (size_t k = 0; k < PITH_COUNT(cells); k++)
             if (tells(rows, cells[k].key))
                 pith_table_significant(&t, page_number(r, cells[k].key) * cells[k].unit,

@@ -117,7 +117,7 @@ pools='[r for r in j["rows"] if "pools" in r][0]' alone='[r for r in j["rows"] i
     pass "other devices, a slow link" || fail "other devices, a slow link"
 [ "$(key "$work/plan.json" "$pools['commands']['prefill'].count('--disaggregation-mode prefill') + $pools['commands']['serve'].count('--disaggregation-mode decode')")" = 2 ] &&
     pass "as SGLang is told" || fail "as SGLang is told"
-grep -q "reads prompts" "$work/pools.html" && grep -q "sglang_router" "$work/pools.html" && pass "the page has both pools" || fail "the page has both pools"
+grep -q "prompts on" "$work/pools.html" && grep -q "1 x h200-sxm x2" "$work/pools.html" && grep -q "sglang_router" "$work/pools.html" && pass "the page has both pools" || fail "the page has both pools"
 check "a table of them" "$pith" plan Llama-3.1-8B --hardware l4 --for trtllm --weights fp8 --prefill same
 grep -q 'trtllm-serve disaggregated' "$work/stdout" && pass "and what stands in front" || fail "and what stands in front"
 "$pith" plan Llama-3.1-8B --hardware l4 --for transformers --weights none --prefill same --json >"$work/plan.json"
