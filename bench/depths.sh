@@ -1,6 +1,7 @@
 #!/bin/sh
 # What a token costs by depth and format of the KV cache: tokens a second and the share of what memory gives, by `pith bench`.
-# Rounds are interleaved over the rows, so that all see the same disturbances of the machine; medians count.
+# Rounds are interleaved over the rows, so that all see the same disturbances of the machine; medians count. Behind a model's table stands for
+# each depth whether the fastest of 4 bits is at least as fast as that of 8, and that as bf16. Caches are filled with made-up numbers.
 #
 #     bench/depths.sh MODEL...
 #
@@ -50,4 +51,10 @@ for index, model in enumerate(models, 1):
     for kv in sorted({k[2] for k in cells}):
         row = [cells[index, depth, kv, mode] for depth, mode in columns]
         print("| `%s` |" % kv + "".join(" %.2f | %.0f%% |" % (t, 100 * s) for t, s in row))
+    for depth, mode in columns:
+        speed = {kv: cells[index, depth, kv, mode][0] for i, d, kv, m in cells if (i, d, m) == (index, depth, mode)}
+        four, eight = (max((t for kv, t in speed.items() if kv.startswith(bits)), default=None) for bits in ("int4", "int8"))
+        if not (four and eight and "bf16" in speed): continue
+        kept = four >= eight >= speed["bf16"]
+        print("%d, %s: int4 %.2f, int8 %.2f, bf16 %.2f tokens/s: %s" % (depth, mode, four, eight, speed["bf16"], "fewer bits are not slower" if kept else "FEWER BITS ARE SLOWER"))
 PY

@@ -176,12 +176,7 @@ static inline float v16_max_lane(v16 x)
 
 static inline v16 v16_scale(v16 x, v16 t)
 {
-    const __m512i k =
-        _mm512_sub_epi32(_mm512_castps_si512(t), _mm512_set1_epi32(PITH_EXP32_MAGIC_BITS));
-    const __m512i half = _mm512_srai_epi32(k, 1), one = _mm512_set1_epi32(127);
-    const __m512i p = _mm512_slli_epi32(_mm512_add_epi32(half, one), 23);
-    const __m512i q = _mm512_slli_epi32(_mm512_add_epi32(_mm512_sub_epi32(k, half), one), 23);
-    return _mm512_mul_ps(_mm512_mul_ps(x, _mm512_castsi512_ps(p)), _mm512_castsi512_ps(q));
+    return _mm512_scalef_ps(x, _mm512_sub_ps(t, _mm512_set1_ps(PITH_EXP32_MAGIC)));
 }
 
 static inline void v16_store_u8(uint8_t *p, v16 x)

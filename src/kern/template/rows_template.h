@@ -23,6 +23,27 @@ static inline v16 row_exp(v16 x)
     return v16_scale(p, t);
 }
 
+/* The same of some vectors, step by step for all: one after the other each step waits for the one
+ * before it. */
+#define TOGETHER (VN_WIDTH / 4)
+#define EACH(x) _Pragma("GCC unroll 4") for (size_t k = 0; k < TOGETHER; k++) x;
+static inline __attribute__((always_inline)) void row_exp_some(v16 x[TOGETHER])
+{
+    const v16 magic = v16_set(PITH_EXP32_MAGIC);
+    v16 t[TOGETHER], r[TOGETHER], p[TOGETHER];
+    EACH(x[k] = v16_min(v16_set(PITH_EXP32_HIGH), x[k]))
+    EACH(x[k] = v16_max(v16_set(PITH_EXP32_LOW), x[k]))
+    EACH(t[k] = v16_fma(x[k], v16_set(PITH_EXP32_LOG2E), magic))
+    EACH(r[k] = v16_fnma(v16_sub(t[k], magic), v16_set(PITH_EXP32_LN2_HIGH), x[k]))
+    EACH(r[k] = v16_fnma(v16_sub(t[k], magic), v16_set(PITH_EXP32_LN2_LOW), r[k]))
+#define FIRST(c) EACH(p[k] = v16_set(c))
+#define NEXT(c) EACH(p[k] = v16_fma(p[k], r[k], v16_set(c)))
+    PITH_EXP32_POLY(FIRST, NEXT)
+#undef FIRST
+#undef NEXT
+    EACH(x[k] = v16_scale(p[k], t[k]))
+}
+
 static inline v16d row_exp_f64(v16d x)
 {
     x = v16d_max(v16d_set(PITH_EXP64_LOW), x);
@@ -41,8 +62,12 @@ static inline v16d row_exp_f64(v16d x)
 
 static inline float row_max(size_t n, const float *x)
 {
-    v16 m = v16_set(-INFINITY);
+    v16 m = v16_set(-INFINITY), most[TOGETHER];
     size_t i = 0;
+    EACH(most[k] = m)
+    for (; i + TOGETHER * 16 <= n; i += TOGETHER * 16)
+        EACH(most[k] = v16_max(v16_load(x + i + k * 16), most[k]))
+    EACH(m = v16_max(most[k], m))
     for (; i + 16 <= n; i += 16) m = v16_max(v16_load(x + i), m);
     if (i < n) m = v16_blend(v16_max(v16_load_part(x + i, n - i), m), m, n - i);
     return v16_max_lane(m);
@@ -72,8 +97,14 @@ static inline void row_softmax(size_t n, float *x)
 static inline float row_exp_sum(size_t n, float *x, float max)
 {
     const v16 m = v16_set(max);
-    v16 sum = v16_zero();
+    v16 sum = v16_zero(), some[TOGETHER];
     size_t i = 0;
+    for (; i + TOGETHER * 16 <= n; i += TOGETHER * 16) {
+        EACH(some[k] = v16_sub(v16_load(x + i + k * 16), m))
+        row_exp_some(some);
+        EACH(v16_store(x + i + k * 16, some[k]))
+        EACH(sum = v16_add(sum, some[k]))
+    }
     for (; i + 16 <= n; i += 16) {
         const v16 e = row_exp(v16_sub(v16_load(x + i), m));
         v16_store(x + i, e);
