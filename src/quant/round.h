@@ -150,6 +150,8 @@ struct pith_rounder {
      * options, rows, cols and which statistics there are are looked at, with what that split keeps;
      * H, w and q themselves are not counted. */
     uint64_t (*scratch)(const struct pith_round_job *job, const struct pith_split *split);
+    /* run() moves weights column by column, which no grid of whole matrices lets it. */
+    bool columns;
     /* run() looks at job->kept itself. */
     bool keeps;
     /* NULL, or for weights that stay in 16 bits (job->grid's format is NULL): makes the zeros that

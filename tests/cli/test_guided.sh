@@ -85,6 +85,22 @@ else
     skip "killed and resumed" "a library cannot be loaded before the program"
 fi
 
+# Trellis codes: rows and drift are made up for tile by tile.
+python3 tests/cli/mini.py "$work/tiles" layers=1 hidden=128 ffn=128 heads=2
+coded="$few -r exl3 --weights trellis2"
+for threads in 1 3; do
+    # shellcheck disable=SC2086
+    check "qep:kron of trellis codes, $threads threads" "$pith" quantize "$work/tiles" -o "$work/coded-$threads" $coded \
+        --round qep:kron --threads $threads
+done
+same_model "trellis codes: the same bytes" "$work/coded-1" "$work/coded-3"
+check "trellis codes: verifies" "$pith" verify "$work/coded-1" --against "$work/tiles"
+# shellcheck disable=SC2086
+"$pith" quantize "$work/tiles" -o "$work/said" $coded --round qep:kron --rehearse --json >"$work/said.json" || fail "trellis codes: a rehearsal"
+check "trellis codes: memory as foretold" within "$work/coded-1" "$work/said.json"
+# shellcheck disable=SC2086
+refuse "gptaq goes column by column" 2 'gptaq does not go with trellis2' "$pith" quantize "$work/tiles" -o "$work/x" $coded --round gptaq
+
 # Other grids and stages.
 for more in "--weights int4:channel --acts int8:token" "--weights nvfp4" "--weights nf4:g64:dq --container bitsandbytes" \
     "--weights codebook4:channel --split sparse:0.45 --container squeezellm" "--weights none --split 2:4" \

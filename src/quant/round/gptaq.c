@@ -8,18 +8,24 @@
 #include "quant/round/parts.h"
 #include "quant/round/trellis.h"
 
+static unsigned trellis_form(enum pith_gptq_form form)
+{
+    return PITH_TRELLIS_FEEDBACK | (form & PITH_GPTQ_OUTPUTS ? PITH_TRELLIS_OUTPUTS : 0) |
+           (form & PITH_GPTQ_QEP ? PITH_TRELLIS_DRIFT : 0);
+}
+
 /* The rows of a trellis's blocks stand in one another, so all have one Hessian. */
 static enum pith_status run_trellis(const struct pith_round_job *job, enum pith_gptq_form form,
                                     struct pith_qmat *q, struct pith_round_report *report,
                                     struct pith_error *err)
 {
     const char *name = job->grid.format->name;
-    if (form != PITH_GPTQ_PLAIN)
-        return pith_fail(err, PITH_UNSUPPORTED, "gptaq, qep and kron do not go with %s", name);
+    if (form == PITH_GPTQ_GPTAQ)
+        return pith_fail(err, PITH_UNSUPPORTED, "gptaq does not go with %s: qep does", name);
     if (job->stats && job->stats->views > 1)
         return pith_fail(err, PITH_UNSUPPORTED, "%s goes with row_groups of 1 alone, not %u", name,
                          job->stats->views);
-    return pith_trellis_round(job, true, q, report, err);
+    return pith_trellis_round(job, trellis_form(form), q, report, err);
 }
 
 static enum pith_status run(const struct pith_round_job *job, pith_round_part_fn *solve,
@@ -54,7 +60,8 @@ static enum pith_status run(const struct pith_round_job *job, pith_round_part_fn
     static uint64_t scratch_##name(const struct pith_round_job *job,                               \
                                    const struct pith_split *split)                                 \
     {                                                                                              \
-        if (pith_trellis_is(job->grid.format)) return pith_trellis_scratch(job, true);             \
+        if (pith_trellis_is(job->grid.format))                                                     \
+            return pith_trellis_scratch(job, trellis_form(form));                                  \
         return pith_gptq_scratch(job, form, split);                                                \
     }
 FORM(gptq, PITH_GPTQ_PLAIN)
@@ -91,6 +98,7 @@ const struct pith_rounder pith_rounder_gptaq = {
     .name = "gptaq",
     .summary = "GPTQ that makes up for what the blocks before did to the inputs, column by column",
     .needs = PITH_NEED_HESSIAN | PITH_NEED_DRIFT,
+    .columns = true,
     .alone = "gptq",
     .run = run_gptaq,
     .factor = pith_gptq_factor,
@@ -103,6 +111,7 @@ const struct pith_rounder pith_rounder_gptaq_guided = {
     .name = "gptaq:guided",
     .summary = "the same, in which a token counts by how much the model's loss feels it",
     .needs = PITH_NEED_HESSIAN | PITH_NEED_DRIFT | PITH_NEED_GUIDED,
+    .columns = true,
     .alone = "gptq",
     .run = run_gptaq,
     .scratch = scratch_gptaq,

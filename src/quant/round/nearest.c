@@ -92,7 +92,8 @@ static enum pith_status solve(const struct pith_round_job *job, struct pith_qmat
 static enum pith_status run(const struct pith_round_job *job, struct pith_qmat *q,
                             struct pith_round_report *report, struct pith_error *err)
 {
-    if (pith_trellis_is(job->grid.format)) return pith_trellis_round(job, false, q, report, err);
+    if (pith_trellis_is(job->grid.format))
+        return pith_trellis_round(job, PITH_TRELLIS_NEAREST, q, report, err);
     *report = (struct pith_round_report){0};
     PITH_TRY(pith_round_begin(job, q, err));
     const enum pith_status s = pith_round_parts(job, solve, q, report, err);
@@ -130,7 +131,7 @@ static uint64_t scratch(const struct pith_round_job *job, const struct pith_spli
 {
     const uint64_t threads = pith_pool_threads(pith_backend_pool(job->backend));
     (void)split;
-    if (pith_trellis_is(job->grid.format)) return pith_trellis_scratch(job, false);
+    if (pith_trellis_is(job->grid.format)) return pith_trellis_scratch(job, PITH_TRELLIS_NEAREST);
     return (uint64_t)job->rows * sizeof(double) + (uint64_t)job->cols * threads * 5 +
            (job->stats && job->stats->hessian ? pith_round_loss_scratch(job->rows) : 0);
 }

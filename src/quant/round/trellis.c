@@ -12,17 +12,23 @@
  *
  * so each block in turn takes the walks nearest to its u, a tile of sixteen rows each: GPTQ's sweep
  * (quant/round/gptq.c) with blocks in the place of columns, which is QTIP's and EXL3's. Blocks go
- * by the decreasing diagonal of H'.
+ * by the decreasing diagonal of H'. With outputs that are felt together (trellis_rows.h) a block's
+ * tiles go one after the other too, and u is left with what each missed.
  *
  *     wt    [cols][ld]   V in solving order; once a block is solved, its error v - q
- *     u     [16][ld]     of the present block */
+ *     u     [16][ld]     of the present block
+ *
+ * Inputs that have drifted change what is coded: W is then the matrix that makes up for that
+ * (quant/round/drifted.h), until the errors are counted. */
 #include "quant/round/trellis.h"
 
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "quant/round/drifted.h"
 #include "quant/round/hessian.h"
+#include "quant/round/trellis_rows.h"
 #include "quant/round/viterbi.h"
 #include "quant/tables.h"
 
@@ -38,6 +44,9 @@ struct solver {
     struct pith_pool *pool;
     struct pith_viterbi viterbi;
     bool feedback;
+    struct pith_drifted drifted;
+    struct pith_trellis_rows pairs;
+    struct pith_outputs outputs; /* the same as W meets them, in the same memory: for the loss */
     uint32_t rows, cols;
     size_t ld;
     float *wt, *u;
@@ -69,26 +78,36 @@ static void layout(struct pith_arena *a, struct solver *s)
     s->table = pith_arena_take(a, PITH_TRELLIS_STATES, sizeof *s->table);
     s->squares = pith_arena_take_zeros(a, s->rows / TILE, 1, sizeof *s->squares);
     s->scratch = pith_arena_take_rows(a, threads, s->scratch_size, 1);
+    pith_drifted_layout(a, &s->drifted);
+    const size_t pairs = pith_outputs_at(s->pairs.rows, s->pairs.block, s->pairs.rows);
+    s->outputs.s = s->pairs.s = pith_arena_take(a, s->pairs.rows ? pairs : 0, sizeof *s->pairs.s);
+    s->outputs.diagonal = pith_arena_take(a, s->outputs.rows, sizeof *s->outputs.diagonal);
 }
 
-static struct solver solver_of(const struct pith_round_job *job, bool feedback)
+static struct solver solver_of(const struct pith_round_job *job, unsigned form)
 {
+    const uint32_t paired = form & PITH_TRELLIS_OUTPUTS ? job->rows : 0;
+    const uint32_t outputs = pith_output_block(job->options.output_block);
+    const size_t ld = (size_t)job->rows + TILE; /* no power of two */
     return (struct solver){
         .job = job,
         .pool = pith_backend_pool(job->backend),
         .viterbi = {pith_backend_kern(job->backend), job->grid.format->bits, NULL},
-        .feedback = feedback,
+        .feedback = form != PITH_TRELLIS_NEAREST,
+        .drifted = form & PITH_TRELLIS_DRIFT ? pith_drifted_of(job, ld) : (struct pith_drifted){0},
+        .pairs = {.rows = paired, .block = pith_trellis_rows_block(outputs)},
+        .outputs = {.rows = paired, .block = outputs},
         .rows = job->rows,
         .cols = job->cols,
-        .ld = (size_t)job->rows + TILE, /* no power of two */
+        .ld = ld,
     };
 }
 
-uint64_t pith_trellis_scratch(const struct pith_round_job *job, bool feedback)
+uint64_t pith_trellis_scratch(const struct pith_round_job *job, unsigned form)
 {
     struct pith_arena a = {0};
     if (!pith_trellis_is(job->grid.format)) return 0;
-    struct solver s = solver_of(job, feedback);
+    struct solver s = solver_of(job, form);
     layout(&a, &s);
     return pith_sum_bytes(pith_arena_bytes(&a), pith_round_loss_scratch(job->rows));
 }
@@ -332,7 +351,28 @@ static enum pith_status prepare_hessian(struct solver *s, struct pith_round_repo
     return PITH_OK;
 }
 
+static enum pith_status prepare_pairs(struct solver *s, struct pith_error *err)
+{
+    const struct pith_round_job *job = s->job;
+    const struct pith_trellis_felt felt = {.of = {job->stats->outputs, job->stats->outputs_by},
+                                           .outputs = s->outputs.block,
+                                           .scales = s->q->scales};
+    return pith_trellis_rows_make(&s->pairs, job->backend, &felt, job->options.output_damp, err);
+}
+
 /* ---- solving ---- */
+
+/* What a tile is to be, in the order of its walk. */
+static void take_tile(const struct solver *s, size_t row, float x[PITH_TRELLIS_WEIGHTS])
+{
+    float asked[TILE][TILE];
+    for (unsigned i = 0; i < PITH_TRELLIS_WEIGHTS; i++)
+        x[i] = s->u[pith_trellis_col(i) * s->ld + row + pith_trellis_row(i)];
+    if (!s->pairs.rows) return;
+    pith_trellis_rows_ask(&s->pairs, s->u, s->ld, (uint32_t)row, asked);
+    for (unsigned i = 0; i < PITH_TRELLIS_WEIGHTS; i++)
+        x[i] += asked[pith_trellis_col(i)][pith_trellis_row(i)];
+}
 
 static void solve_tile(void *ctx, size_t tile, unsigned thread)
 {
@@ -340,17 +380,27 @@ static void solve_tile(void *ctx, size_t tile, unsigned thread)
     float x[PITH_TRELLIS_WEIGHTS];
     uint16_t window[PITH_TRELLIS_WEIGHTS];
     const size_t row = tile * TILE;
-    for (unsigned i = 0; i < PITH_TRELLIS_WEIGHTS; i++)
-        x[i] = s->u[pith_trellis_col(i) * s->ld + row + pith_trellis_row(i)];
+    take_tile(s, row, x);
     pith_viterbi_walk(&s->viterbi, x, s->scratch + thread * s->scratch_size, window);
     pith_trellis_pack(window, s->viterbi.bits,
                       s->q->codes + pith_trellis_tile_at(s->q, tile, s->perm[s->first] / TILE));
     const enum pith_trellis_code code = pith_trellis_code_of(s->q->format);
     for (unsigned i = 0; i < PITH_TRELLIS_WEIGHTS; i++) {
         const float value = pith_trellis_value(code, window[i]);
-        s->wt[(s->first + pith_trellis_col(i)) * s->ld + row + pith_trellis_row(i)] -= value;
+        const size_t at = pith_trellis_col(i) * s->ld + row + pith_trellis_row(i);
+        s->wt[s->first * s->ld + at] -= value;
+        s->u[at] -= value;
         s->squares[tile] += (double)(x[i] - value) * (double)(x[i] - value);
     }
+}
+
+/* The tiles of a block of rows, each of which asks things of those after it. */
+static void solve_tiles(void *ctx, size_t block, unsigned thread)
+{
+    const struct solver *s = ctx;
+    const size_t first = block * s->pairs.block, end = first + s->pairs.block;
+    for (size_t row = first; row < end && row < s->rows; row += TILE)
+        solve_tile(ctx, row / TILE, thread);
 }
 
 /* u of the present block += the errors of the blocks before it. */
@@ -373,10 +423,13 @@ static void feed_back(const struct solver *s)
 
 static void solve(struct solver *s)
 {
+    const struct pith_trellis_rows *t = &s->pairs;
     for (s->first = 0; s->first < s->cols; s->first += TILE) {
         memcpy(s->u, s->wt + s->first * s->ld, TILE * s->ld * sizeof *s->u);
         feed_back(s);
-        pith_pool_run(s->pool, s->rows / TILE, solve_tile, s);
+        if (t->rows)
+            pith_pool_run(s->pool, (t->rows + t->block - 1) / t->block, solve_tiles, s);
+        else pith_pool_run(s->pool, s->rows / TILE, solve_tile, s);
     }
 }
 
@@ -407,6 +460,18 @@ static double expected_loss(const struct solver *s)
     return squares / s->rows / s->cols * (scales / s->rows) * inputs;
 }
 
+/* The errors in w, as the loss feels pairs of them, in memory that is free by now. */
+static enum pith_status weigh(struct solver *s, float *d, struct pith_error *err)
+{
+    const struct pith_round_job *job = s->job;
+    const struct pith_outputs_felt felt = {job->stats->outputs, job->stats->outputs_by};
+    PITH_TRY(
+        pith_outputs_make(&s->outputs, job->backend, &felt, job->options.output_damp, err));
+    memcpy(d, job->w, (size_t)s->rows * s->cols * sizeof *d);
+    pith_outputs_weigh(&s->outputs, job->backend, d, s->cols);
+    return PITH_OK;
+}
+
 static enum pith_status measure(struct solver *s, struct pith_round_report *report,
                                 struct pith_error *err)
 {
@@ -414,13 +479,19 @@ static enum pith_status measure(struct solver *s, struct pith_round_report *repo
     const struct pith_kern *k = pith_backend_kern(job->backend);
     pith_pool_run(s->pool, s->rows / BLOCK, leave_error, s);
     if (job->stats && job->stats->hessian) {
-        PITH_TRY(pith_round_loss(job->backend, job->w, s->rows, s->cols, job->stats->hessian,
+        float *d = s->pairs.rows ? s->wt : job->w;
+        if (s->pairs.rows) PITH_TRY(weigh(s, d, err));
+        PITH_TRY(pith_round_loss(job->backend, d, s->rows, s->cols, job->stats->hessian,
                                  &report->loss, err));
     } else {
         for (size_t r = 0; r < s->rows; r++)
             report->loss += k->sumsq(s->cols, job->w + r * s->cols) / s->rows;
     }
     report->nearest_loss = s->feedback ? expected_loss(s) : report->loss;
+    if (s->drifted.rows) {
+        pith_drifted_undo(&s->drifted, job->w);
+        pith_pool_run(s->pool, s->rows / BLOCK, leave_error, s);
+    }
     if (isfinite(report->loss)) return PITH_OK;
     return pith_fail(err, PITH_NUMERIC, "the error of the rounded matrix is %g", report->loss);
 }
@@ -434,7 +505,9 @@ static enum pith_status run_solver(struct solver *s, struct pith_round_report *r
     for (uint32_t k = 0; k < s->cols; k++) s->perm[k] = k;
     pith_viterbi_table(pith_trellis_code_of(s->q->format), s->viterbi.bits, s->table);
     s->viterbi.table = s->table;
+    if (s->drifted.rows) PITH_TRY(pith_drifted_make(&s->drifted, s->job, s->wt, err));
     PITH_TRY(load(s, err));
+    if (s->pairs.rows) PITH_TRY(prepare_pairs(s, err));
     if (s->feedback) {
         PITH_TRY(prepare_hessian(s, report, err));
         order_rows(s, s->wt, s->ld, s->u);
@@ -443,29 +516,36 @@ static enum pith_status run_solver(struct solver *s, struct pith_round_report *r
     return measure(s, report, err);
 }
 
-static enum pith_status check_job(const struct pith_round_job *job, bool feedback,
-                                  struct pith_error *err)
+static enum pith_status check_job(const struct solver *s, struct pith_error *err)
 {
+    const struct pith_round_job *job = s->job;
     const struct pith_kept *kept = job->kept;
+    const uint32_t outputs = s->outputs.block;
     if (kept && (kept->zeros || kept->choose || kept->sparse))
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s cannot drop or keep single weights: each is in all of its block",
                          job->grid.format->name);
-    if (!feedback) return PITH_OK;
+    if (!s->feedback) return PITH_OK;
+    if (s->pairs.rows && s->pairs.block == 0)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "an output_block of %u does not go with %s: 64 and multiples of %d do",
+                         outputs, job->grid.format->name, BLOCK);
     if (!job->stats || !job->stats->hessian)
         return pith_fail(err, PITH_ARG, "GPTQ needs the Hessian");
+    if (s->pairs.rows && (!job->stats->outputs || job->stats->output_block != outputs))
+        return pith_fail(err, PITH_ARG, "this GPTQ needs the Hessian of outputs");
     return pith_hessian_check(job->stats->hessian, job->cols, err);
 }
 
-enum pith_status pith_trellis_round(const struct pith_round_job *job, bool feedback,
+enum pith_status pith_trellis_round(const struct pith_round_job *job, unsigned form,
                                     struct pith_qmat *q, struct pith_round_report *report,
                                     struct pith_error *err)
 {
     *report = (struct pith_round_report){0};
     PITH_TRY(pith_round_begin(job, q, err));
-    struct solver s = solver_of(job, feedback);
+    struct solver s = solver_of(job, form);
     s.q = q;
-    enum pith_status st = check_job(job, feedback, err);
+    enum pith_status st = check_job(&s, err);
     if (st == PITH_OK) st = run_solver(&s, report, err);
     pith_free(s.memory);
     if (st != PITH_OK) pith_qmat_free(q);

@@ -149,8 +149,7 @@ static void what_it_cannot_go_by_is_refused(void **state)
     };
     static const struct refused cases[] = {{PITH_ARG, "int4:g32", "needs the Hessian of outputs"},
                                            {PITH_ARG, "int4:g32", "needs the Hessian of outputs"},
-                                           {PITH_NUMERIC, "int4:g32", "at output 64"},
-                                           {PITH_UNSUPPORTED, "trellis3", "do not go with"}};
+                                           {PITH_NUMERIC, "int4:g32", "at output 64"}};
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
         struct pith_error err = {0};
         p.stats = good;
