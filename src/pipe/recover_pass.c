@@ -98,7 +98,7 @@ struct rows {
     const float *is;
     float *want; /* scratch once d is wanted */
     const double *want_lse, *is_lse;
-    float *d; /* NULL: not wanted */
+    float *d;   /* one of the two is wanted */
     double *kl;
     size_t vocab;
     float share; /* of a row in the mean */
@@ -111,8 +111,10 @@ static void row_task(void *ctx, size_t row, unsigned thread)
     float *p = j->want + row * j->vocab;
     const float p0 = (float)j->want_lse[row], q0 = (float)j->is_lse[row];
     (void)thread;
-    j->kl[row] = pith_kl_logits(p, j->want_lse[row], q, j->is_lse[row], j->vocab);
-    if (!j->d) return;
+    if (!j->d) {
+        j->kl[row] = pith_kl_logits(p, j->want_lse[row], q, j->is_lse[row], j->vocab);
+        return;
+    }
     float *d = j->d + row * j->vocab;
     memcpy(d, q, j->vocab * sizeof *d);
     (void)j->kern->exp_sum(j->vocab, d, q0);
@@ -127,7 +129,7 @@ struct said {
     float share; /* of a row in the mean */
     float *d_x;  /* receives the gradient of the mean; NULL: not wanted */
     float *norms; /* with it: grows by those of the last norm's vectors, [2][hidden] */
-    double *each; /* [n]: receives the divergence of each */
+    double *each; /* [n]: receives the divergence of each, where d_x is NULL */
 };
 
 static enum pith_status head_back(struct pith_recover *r, const struct said *s, const float *logits,
@@ -182,7 +184,7 @@ static enum pith_status through_heads(struct pith_recover *r, const struct said 
         s.n = length - i < PITH_HEAD_ROWS ? length - i : PITH_HEAD_ROWS;
         s.x += i * hidden;
         s.target += i * hidden;
-        s.each += i;
+        if (s.each) s.each += i;
         if (s.d_x) s.d_x += i * hidden;
         if (s.d_x) s.norms = pith_recover_norms_at(r, window, i);
         PITH_TRY(through_head(r, &s, err));
@@ -276,8 +278,7 @@ enum pith_status pith_recover_train(struct pith_recover *r, const size_t *window
         const struct said s = {.x = entering(r, layers, i),
                                .target = pith_acts_window(&r->target_acts, windows[from + i]),
                                .share = share,
-                               .d_x = r->grad + i * floats,
-                               .each = r->each};
+                               .d_x = r->grad + i * floats};
         PITH_TRY(through_heads(r, &s, from + i, err));
     }
     PITH_TRY(pith_recover_meet_norms(r, err));
