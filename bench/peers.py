@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """pith's roundings beside those of llm-compressor and auto-round: the same tokens, one table in Markdown.
 
-    bench/peers.py -p PYTHON [-m MODEL] [-t TEXT]... [-c TOKENS] [-j THREADS] [-n PIECES] [-b BYTES] [-w WHO]... [GRID]...
+    bench/peers.py -p PYTHON [-m MODEL] [-t TEXT]... [-c TOKENS] [-j THREADS] [-n PIECES] [-b BYTES] [-w WHO]... [-k FOLDER] [GRID]...
 
 PYTHON is that of an environment with torch, llmcompressor and auto-round (0.14 and 0.15 for what docs/techniques.md tells). GRID is a
-key of GRIDS (all), WHO one of PEERS or OURS (all). Everybody calibrates on the first TOKENS (32768) tokens of the text that ships, in
+key of GRIDS (all), WHO one of PEERS or OURS (all); with -k checkpoints stay in FOLDER, and those that are there are not made again. Everybody calibrates on the first TOKENS (32768) tokens of the text that ships, in
 windows of 512 that begin with the model's first token. Every checkpoint is judged by pith: KL from the unquantized model over PIECES
 (12) pieces of BYTES (5600) of each TEXT, with Student's intervals (95%); differences, to the best peer of the grid on that text, are
 paired piece by piece. Seconds are of the processor, all threads together, with loading and writing; memory is the largest resident
@@ -30,6 +30,7 @@ OURS = {
     "gptq:guided": "-r gptq --round gptq:guided",
     "qep:guided": "-r qep --round qep:guided",
     "qep:kron": "-r qep+yaqa",
+    "awq+qep:kron": "-r awq+gptq --round qep:kron",
     "learned": "-r autoround",
 }
 
@@ -143,13 +144,25 @@ def measured(command):
     return done == 0, seconds, memory
 
 
+def made_once(out, command):
+    """measured(), or what it told of a checkpoint that is kept."""
+    if os.path.exists(out + ".json"):
+        with open(out + ".json", encoding="utf-8") as f:
+            return json.load(f)
+    told = measured(command)
+    if told[0]:
+        with open(out + ".json", "w", encoding="utf-8") as f:
+            json.dump(told, f)
+    return told
+
+
 def candidates(a, grid, folder):
     """(name, folder, seconds, MiB) of each checkpoint; a peer that fails is said, and left out."""
     cut = os.path.join(folder, "cut")
     for name in [n for n in PEERS if not a.w or n in a.w]:
         out = os.path.join(folder, f"{grid}-{name}".replace(" ", "_").replace(":", "_"))
-        good, seconds, memory = measured([a.p, os.path.abspath(__file__), "--make", name, "--grid", grid, "-m", a.m, "-o", out,
-                                          "--windows", cut + ".json", "-j", a.j])
+        good, seconds, memory = made_once(out, [a.p, os.path.abspath(__file__), "--make", name, "--grid", grid, "-m", a.m, "-o",
+                                                out, "--windows", cut + ".json", "-j", a.j])
         if good:
             yield name, out, seconds, memory
         else:
@@ -161,7 +174,7 @@ def candidates(a, grid, folder):
         command = [variants.PITH, "quantize", a.m, "-o", out, *options.split(), "--weights", grid, "--calib", cut + ".txt",
                    "--calib-tokens", str(a.c), "--seq-len", str(WINDOW), "--container", "compressed-tensors", "--threads", a.j,
                    "--quiet"]
-        good, seconds, memory = measured(command)
+        good, seconds, memory = made_once(out, command)
         if not good:
             sys.exit(f"pith {name}: failed on {grid}")
         yield "pith " + name, out, seconds, memory
@@ -198,6 +211,7 @@ def main():
     p.add_argument("-n", type=int, default=12)
     p.add_argument("-b", type=int, default=5600)
     p.add_argument("-w", action="append")
+    p.add_argument("-k")
     p.add_argument("-o")
     p.add_argument("--make", help="what a process of PYTHON is asked for")
     p.add_argument("--grid")
@@ -211,7 +225,9 @@ def main():
     a.t = a.t or TEXTS
     heads = "".join(f" KL, {os.path.basename(t)} | to the best peer |" for t in a.t)
     print(f"| grid | by |{heads} seconds | MiB |\n|---|---|" + "---:|" * (2 * len(a.t) + 2), flush=True)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as own:
+        folder = a.k or own
+        os.makedirs(folder, exist_ok=True)
         cut = [CUT, a.m, "src/calib/builtin.txt", str(a.c // WINDOW), str(WINDOW), os.path.join(folder, "cut")]
         subprocess.run([a.p, "-c", *cut], check=True)
         texts = {t: list(variants.pieces(t, a.n, a.b, folder)) for t in a.t}
