@@ -206,15 +206,33 @@ static void random_qmat(struct pith_qmat *q, const char *text, uint32_t rows, ui
     for (size_t j = 0; j < (size_t)q->rows * q->groups; j++) q->scales[j] = 0.0078125f;
 }
 
+static void set_mode(const struct bench *m, bool fast)
+{
+    if (pith_backend_set_mode(m->b, fast ? PITH_MODE_FAST : PITH_MODE_EXACT, NULL) != PITH_OK)
+        exit(1);
+}
+
+/* As they are stored; trellises, which have kernels of their own, in both modes. */
 static void bench_quantized(const struct bench *m)
 {
-    static const char *const grids[] = {"int4:g128", "int8:channel", "int3:g128",
-                                        "fp8_e4m3:channel"};
+    static const char *const grids[] = {"int4:g128",        "int8:channel", "int3:g128",
+                                        "fp8_e4m3:channel", "trellis2",     "trellis3",
+                                        "trellis4",         "trellis3_mcg", "trellis3_3inst"};
+    if (pith_backend_take_prepared(m->b, NULL) != PITH_OK) exit(1);
     for (size_t i = 0; i < PITH_COUNT(grids); i++) {
         struct pith_qmat q;
+        char name[32];
+        if (m->grid && strcmp(m->grid, grids[i]) != 0) continue;
         random_qmat(&q, grids[i], 14336, 4096);
-        const struct pith_weight weight = {.rows = q.rows, .cols = q.cols, .quant = &q};
-        linear_case(m, &weight, (double)q.rows * (double)q.stride, grids[i]);
+        const bool trellis = q.format->kind == PITH_KIND_TRELLIS;
+        for (uint32_t c = 0; trellis && c < q.cols; c++) q.levels[c] = 1;
+        const struct pith_weight w = {.rows = q.rows, .cols = q.cols, .quant = &q};
+        for (int fast = 0; fast <= trellis; fast++) {
+            set_mode(m, fast);
+            snprintf(name, sizeof name, "%s%s", grids[i], fast ? " fast" : "");
+            linear_case(m, &w, (double)q.rows * (double)q.stride, name);
+        }
+        set_mode(m, false);
         pith_qmat_free(&q);
     }
 }
@@ -237,13 +255,11 @@ static void bench_packed(const struct bench *m)
         pith_qmat_free(&q);
         const struct pith_weight w = {.rows = pack.rows, .cols = pack.cols, .pack = &pack};
         for (int fast = 0; fast <= (pack.block > 0); fast++) {
-            if (pith_backend_set_mode(m->b, fast ? PITH_MODE_FAST : PITH_MODE_EXACT, NULL) !=
-                PITH_OK)
-                exit(1);
+            set_mode(m, fast);
             snprintf(name, sizeof name, "%s%s", grids[i], fast ? " fast" : "");
             linear_case(m, &w, (double)pack.bytes, name);
         }
-        (void)pith_backend_set_mode(m->b, PITH_MODE_EXACT, NULL);
+        set_mode(m, false);
         pith_free(memory);
     }
 }
@@ -744,10 +760,12 @@ static void caches(const struct bench *m)
 static const struct {
     const char *name;
     void (*run)(const struct bench *m);
-} groups[] = {{"gemm", gemms},          {"linear", bench_linear},  {"quantized", bench_quantized},
-              {"packed", bench_packed}, {"widths", bench_widths},  {"syrk", syrks},
-              {"cholesky", choleskys},  {"attention", attentions}, {"rows", bench_rows},
-              {"step", steps},          {"halves", bench_halves},  {"caches", caches}};
+} groups[] = {{"gemm", gemms},           {"linear", bench_linear}, {"quantized", bench_quantized},
+              {"packed", bench_packed},
+
+              {"widths", bench_widths},  {"syrk", syrks},          {"cholesky", choleskys},
+              {"attention", attentions}, {"rows", bench_rows},     {"step", steps},
+              {"halves", bench_halves},  {"caches", caches}};
 
 int main(int argc, char **argv)
 {

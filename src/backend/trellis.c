@@ -4,8 +4,16 @@
  *
  * so V alone is decoded, a tile of sixteen rows at a time, and x and y meet T: fourteen additions a
  * number, whatever the other side of the matrix. x' lies in the backend's own memory: where
- * pith_backend_take_prepared() was not called it has few rows at a time. */
+ * pith_backend_take_prepared() was not called it has few rows at a time.
+ *
+ * In the fast mode codes are not decoded to memory: kern/trellis.h. Of mul1, where a number is
+ * TIMES (1024 + sum) + PLUS, x' is bytes with a scale for each 128 columns, q scale, and
+ *
+ *     y = sum of (TIMES scale) (sums q) + (1024 TIMES + PLUS) scale (sum of q)
+ *
+ * in the order of the columns, the second part before the first. */
 #include "backend/parts.h"
+#include "kern/trellis.h"
 
 #include <string.h>
 
@@ -125,8 +133,8 @@ static void run(struct pith_backend *b, struct turning *t, pith_task_fn *task)
     else pith_pool_run(b->pool, t->tasks, task, t);
 }
 
-void pith_trellis_linear(struct pith_backend *b, const struct pith_weight *w, const float *bias,
-                         const float *x, size_t n, float *y)
+static void exact(struct pith_backend *b, const struct pith_weight *w, const float *bias,
+                  const float *x, size_t n, float *y)
 {
     const size_t most = (b->prepared ? PITH_PREPARED_FLOATS : PITH_SCORES) / w->cols;
     const size_t slabs = (n + most - 1) / most;
@@ -140,4 +148,154 @@ void pith_trellis_linear(struct pith_backend *b, const struct pith_weight *w, co
         pith_linear_as_packed(b, w, NULL, turned, count, to);
         run(b, &out, output_task);
     }
+}
+
+/* ---- the fast mode's ---- */
+
+/* A slab of n vectors, in groups of PITH_TRELLIS_VECTORS: words, then scales, then of each vector
+ * what its sums begin with. */
+struct walking {
+    const struct pith_kern *k;
+    const struct pith_qmat *q;
+    bool bytes;
+    size_t n, blocks, tasks;
+    const float *x;
+    char *words;
+    float *scale, *start, *y;
+};
+
+/* Floats of memory that a vector takes. */
+static size_t walking_floats(const struct pith_qmat *q)
+{
+    const size_t blocks = q->cols / BLOCK;
+    return blocks * PITH_TRELLIS_STEP + blocks + 1;
+}
+
+static size_t word_bytes(const struct walking *w)
+{
+    return w->bytes ? sizeof(int16_t) : sizeof(float);
+}
+
+/* Where block `block` of vector i is, in blocks. */
+static size_t block_at(const struct walking *w, size_t i, size_t block)
+{
+    const size_t first = i / PITH_TRELLIS_VECTORS * PITH_TRELLIS_VECTORS;
+    const size_t count = pith_min((size_t)PITH_TRELLIS_VECTORS, w->n - first);
+    return first * w->blocks + block * count + (i - first);
+}
+
+/* x' of a block as the words that the weights of tiles meet. */
+static void put_floats(const float *x, float *words)
+{
+    for (unsigned i = 0; i < PITH_TRELLIS_STEP; i++)
+        words[i] = x[i / PITH_TRELLIS_WORDS * TILE + pith_trellis_col(i % PITH_TRELLIS_WORDS)];
+}
+static void put_bytes(const int8_t *q, uint16_t *words)
+{
+    for (unsigned i = 0; i < PITH_TRELLIS_STEP; i++)
+        words[i] = (uint16_t)(0x101 * (uint8_t)q[i / PITH_TRELLIS_WORDS * TILE +
+                                                 pith_trellis_col(i % PITH_TRELLIS_WORDS)]);
+}
+
+/* A block of vector i, and what it adds to the vector's start. */
+static void put_block(const struct walking *w, size_t i, size_t block, float *start)
+{
+    const size_t at = block_at(w, i, block);
+    char *words = w->words + at * PITH_TRELLIS_STEP * word_bytes(w);
+    const float *from = w->x + i * w->q->cols + block * BLOCK, *f = w->q->levels + block * BLOCK;
+    float x[BLOCK];
+    for (size_t c = 0; c < BLOCK; c++) x[c] = from[c] * (f[c] * (1.0f / BLOCK));
+    pith_trellis_across(x, BLOCK, 1);
+    if (!w->bytes) {
+        put_floats(x, (float *)(void *)words);
+        return;
+    }
+    int8_t q[BLOCK];
+    int32_t sum;
+    float scale;
+    w->k->to_bytes(BLOCK, BLOCK, x, q, &scale, &sum);
+    put_bytes(q, (uint16_t *)(void *)words);
+    w->scale[at] = scale * PITH_TRELLIS_TIMES;
+    *start = fmaf((float)sum, scale * (1024 * PITH_TRELLIS_TIMES + PITH_TRELLIS_PLUS), *start);
+}
+
+static void words_task(void *ctx, size_t task, unsigned thread)
+{
+    (void)thread;
+    const struct walking *w = ctx;
+    for (size_t i = task * w->n / w->tasks; i < (task + 1) * w->n / w->tasks; i++) {
+        w->start[i] = 0;
+        for (size_t block = 0; block < w->blocks; block++) put_block(w, i, block, &w->start[i]);
+    }
+}
+
+/* A row of tiles with a group of vectors. */
+static void walk_row(const struct walking *w, size_t row, size_t first, size_t count)
+{
+    const size_t at = block_at(w, first, 0);
+    float *y = w->y + first * w->q->rows + row * TILE;
+    for (size_t i = 0; i < count * TILE; i++)
+        y[i / TILE * w->q->rows + i % TILE] = w->start[first + i / TILE];
+    const struct pith_trellis_rows m = {.code = pith_trellis_code_of(w->q->format),
+                                        .bits = w->q->format->bits,
+                                        .tiles = w->q->codes + pith_trellis_tile_at(w->q, row, 0),
+                                        .blocks = w->blocks,
+                                        .count = count,
+                                        .x = w->words + at * PITH_TRELLIS_STEP * word_bytes(w),
+                                        .scale = w->bytes ? w->scale + at : NULL,
+                                        .y = y,
+                                        .ldy = w->q->rows};
+    (w->bytes ? w->k->trellis_bytes : w->k->trellis_floats)(&m);
+}
+
+/* A group stays in the second cache while the codes go by. */
+static void rows_task(void *ctx, size_t task, unsigned thread)
+{
+    (void)thread;
+    const struct walking *w = ctx;
+    const size_t rows = w->q->rows / TILE, end = (task + 1) * rows / w->tasks;
+    for (size_t first = 0, count; first < w->n; first += count) {
+        count = pith_min((size_t)PITH_TRELLIS_VECTORS, w->n - first);
+        for (size_t row = task * rows / w->tasks; row < end; row++) walk_row(w, row, first, count);
+    }
+}
+
+static void walk(struct pith_backend *b, struct walking *w)
+{
+    w->tasks = w->n <= PITH_VECTORS ? 1 : pith_min(w->n, (size_t)4 * b->threads);
+    pith_pool_run(b->pool, w->tasks, words_task, w);
+    w->tasks = pith_min(pith_reading_tasks(b, (size_t)w->q->rows * w->q->stride),
+                        (size_t)w->q->rows / TILE);
+    pith_pool_run(b->pool, w->tasks, rows_task, w);
+}
+
+static void fast(struct pith_backend *b, const struct pith_weight *w, const float *bias,
+                 const float *x, size_t n, float *y)
+{
+    float *memory = b->prepared ? b->prepared : b->scratch[0].scores;
+    const size_t most = (b->prepared ? PITH_PREPARED_FLOATS : PITH_SCORES) /
+                        walking_floats(w->quant);
+    struct walking a = {.k = &b->kern,
+                        .q = w->quant,
+                        .bytes = pith_trellis_code_of(w->quant->format) == PITH_TRELLIS_MUL1,
+                        .blocks = w->cols / BLOCK,
+                        .words = (char *)memory};
+    for (size_t first = 0; first < n; first += a.n) {
+        a.n = pith_min(most, n - first);
+        a.scale = memory + a.n * a.blocks * PITH_TRELLIS_STEP;
+        a.start = a.scale + a.n * a.blocks;
+        a.x = x + first * w->cols;
+        a.y = y + first * w->rows;
+        walk(b, &a);
+        struct turning out = {w->quant, NULL, bias, a.n, 0, a.y};
+        run(b, &out, output_task);
+    }
+}
+
+void pith_trellis_linear(struct pith_backend *b, const struct pith_weight *w, const float *bias,
+                         const float *x, size_t n, float *y)
+{
+    if (b->mode == PITH_MODE_FAST && walking_floats(w->quant) <= PITH_SCORES)
+        fast(b, w, bias, x, n, y);
+    else exact(b, w, bias, x, n, y);
 }

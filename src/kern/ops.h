@@ -96,6 +96,11 @@ typedef void pith_levels_unpack_fn(unsigned bits, size_t n, const uint8_t *codes
 typedef void pith_trellis_decode_fn(enum pith_trellis_code code, unsigned bits,
                                     const uint8_t *tile, float *out, size_t ld);
 
+/* Products with what trellises hold: kern/trellis.h. */
+struct pith_trellis_rows;
+typedef void pith_trellis_bytes_fn(const struct pith_trellis_rows *m);
+typedef pith_trellis_bytes_fn pith_trellis_floats_fn;
+
 /* A step of Viterbi's algorithm over the N = 2^(16 - bits) nodes of a trellis: for o < N the least
  * of fma(d, d, in[k << (16 - 2 bits) | o >> bits]), d = value(k << (16 - bits) | o) - x, over
  * k < 2^bits, to out[o], and the first such k to from[o]. Costs are not negative or NaN.
@@ -326,7 +331,7 @@ typedef void pith_book_round_fn(size_t n, const float *w, const float *scale, si
     X(add) X(widen_e4m3) X(widen_e5m2)                                                             \
     X(rope_pairs) X(sumsq_diff) X(range) X(grid_round)                                             \
     X(grid_error) X(group_max) X(float_round) X(float_trials) X(book_round) X(tiles_open)          \
-    X(tiles_close) X(trellis_decode) X(trellis_step)
+    X(tiles_close) X(trellis_decode) X(trellis_step) X(trellis_bytes) X(trellis_floats)
 
 /* clang-format on */
 

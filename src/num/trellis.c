@@ -9,30 +9,28 @@ enum { TILE = PITH_TRELLIS_TILE, BLOCK = PITH_TRELLIS_BLOCK, WEIGHTS = PITH_TREL
 
 /* ---- one weight ---- */
 
-/* Both halves are multiples of 2^-13 below 2, so that float32 has their sum. */
-static float halves(uint32_t x)
+float pith_trellis_halves(enum pith_trellis_code code, uint32_t window)
 {
+    uint32_t x = code == PITH_TRELLIS_MCG ? window * 0xcbac1fedu : window * 89226354u + 64248484u;
     x = (x & 0x8fff8fffu) ^ 0x3b603b60u;
-    const float sum = pith_f16_to_f32((uint16_t)x) + pith_f16_to_f32((uint16_t)(x >> 16));
-    return pith_f16_to_f32(pith_f32_to_f16(sum));
+    /* Multiples of 2^-13 below 2. */
+    return pith_f16_to_f32((uint16_t)x) + pith_f16_to_f32((uint16_t)(x >> 16));
 }
 
-/* Both numbers are multiples of 2^-18 below 2^4, so that float32 has their sum. */
-static float bytes(uint32_t x)
+uint32_t pith_trellis_sum(uint32_t window)
 {
-    const uint32_t sum = (x & 255) + (x >> 8 & 255) + (x >> 16 & 255) + (x >> 24);
-    const float exact = (float)(1024 + sum) * 0x1.bb8p-8f - 0x1.4c4p3f;
-    return pith_f16_to_f32(pith_f32_to_f16(exact));
+    const uint32_t x = window * 0x83dcd12du;
+    return (x & 255) + (x >> 8 & 255) + (x >> 16 & 255) + (x >> 24);
 }
 
+/* Both numbers of mul1 are multiples of 2^-18 below 2^4, so that float32 has their sum. */
 float pith_trellis_value(enum pith_trellis_code code, uint32_t window)
 {
-    switch (code) {
-    case PITH_TRELLIS_3INST: return halves(window * 89226354u + 64248484u);
-    case PITH_TRELLIS_MCG: return halves(window * 0xcbac1fedu);
-    case PITH_TRELLIS_MUL1: break;
-    }
-    return bytes(window * 0x83dcd12du);
+    const float exact = code == PITH_TRELLIS_MUL1
+                            ? (float)(1024 + pith_trellis_sum(window)) * PITH_TRELLIS_TIMES +
+                                  PITH_TRELLIS_PLUS
+                            : pith_trellis_halves(code, window);
+    return pith_f16_to_f32(pith_f32_to_f16(exact));
 }
 
 /* ---- a tile ---- */

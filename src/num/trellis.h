@@ -44,6 +44,12 @@ enum {
 
 /* The number that a window says. */
 float pith_trellis_value(enum pith_trellis_code code, uint32_t window);
+/* That number before it is rounded to half precision: of mul1, (1024 + sum) TIMES + PLUS; of the
+ * others the sum of halves itself, which float32 has exactly. */
+#define PITH_TRELLIS_TIMES 0x1.bb8p-8f
+#define PITH_TRELLIS_PLUS (-0x1.4c4p3f)
+uint32_t pith_trellis_sum(uint32_t window);
+float pith_trellis_halves(enum pith_trellis_code code, uint32_t window);
 
 /* Row and column in its tile of weight i. */
 static inline unsigned pith_trellis_row(unsigned i)

@@ -1,4 +1,5 @@
 #include "kern/ops.h"
+#include "kern/trellis.h"
 
 #include <math.h>
 
@@ -26,4 +27,68 @@ void pith_trellis_step_scalar(unsigned bits, const float *in, const float *table
         out[o] = best;
         from[o] = (uint8_t)first;
     }
+}
+
+/* ---- products ---- */
+
+/* Weight 4 t + e, t < 4, of a row of a tile: its number in the tile. */
+static unsigned weight_at(size_t row, unsigned te)
+{
+    return (unsigned)(row % 8 * 32 + row / 8 * 4) + te / 4 * 8 + te % 4;
+}
+
+static int32_t byte_sum(const struct pith_trellis_rows *m, const uint8_t *tiles, size_t row,
+                        const uint16_t *x)
+{
+    int32_t sum = 0;
+    for (size_t tile = 0; tile < PITH_TRELLIS_SIDE; tile++, x += PITH_TRELLIS_WORDS)
+        for (unsigned te = 0; te < PITH_TRELLIS_TILE; te++) {
+            const unsigned i = weight_at(row, te);
+            const uint32_t window =
+                pith_trellis_window(tiles + tile * pith_trellis_bytes(m->bits), m->bits, i);
+            sum += (int32_t)pith_trellis_sum(window) * (int8_t)(x[i % PITH_TRELLIS_WORDS] & 255);
+        }
+    return sum;
+}
+
+static float float_sum(const struct pith_trellis_rows *m, const uint8_t *tiles, size_t row,
+                       const float *x)
+{
+    float s[2][4] = {{0}};
+    for (size_t tile = 0; tile < PITH_TRELLIS_SIDE; tile++, x += PITH_TRELLIS_WORDS)
+        for (unsigned te = 0; te < PITH_TRELLIS_TILE; te++) {
+            const unsigned i = weight_at(row, te);
+            const uint32_t window =
+                pith_trellis_window(tiles + tile * pith_trellis_bytes(m->bits), m->bits, i);
+            float *to = &s[te / 4 % 2][te % 4];
+            *to = fmaf(pith_trellis_halves(m->code, window), x[i % PITH_TRELLIS_WORDS], *to);
+        }
+    for (size_t e = 0; e < 4; e++) s[0][e] += s[1][e];
+    return (s[0][0] + s[0][2]) + (s[0][1] + s[0][3]);
+}
+
+/* Block by block, vector by vector, row by row. */
+static void rows(const struct pith_trellis_rows *m, bool bytes)
+{
+    for (size_t i = 0; i < m->blocks * m->count; i++) {
+        const uint8_t *tiles = m->tiles +
+                               i / m->count * PITH_TRELLIS_SIDE * pith_trellis_bytes(m->bits);
+        const size_t at = i * PITH_TRELLIS_STEP;
+        float *y = m->y + i % m->count * m->ldy;
+        for (size_t row = 0; row < PITH_TRELLIS_TILE; row++)
+            if (bytes)
+                y[row] = fmaf((float)byte_sum(m, tiles, row, (const uint16_t *)m->x + at),
+                              m->scale[i], y[row]);
+            else y[row] += float_sum(m, tiles, row, (const float *)m->x + at);
+    }
+}
+
+void pith_trellis_bytes_scalar(const struct pith_trellis_rows *m)
+{
+    rows(m, true);
+}
+
+void pith_trellis_floats_scalar(const struct pith_trellis_rows *m)
+{
+    rows(m, false);
 }

@@ -6,6 +6,7 @@
 #include "fenced.h"
 #include "kern/grid.h"
 #include "kern/ops.h"
+#include "kern/trellis.h"
 #include "num/codebook.h"
 #include "num/format.h"
 
@@ -130,6 +131,41 @@ static void check_trellis_decode(const struct pith_kernel *k, const struct pith_
     ((pith_trellis_decode_fn *)ref->fn)(code, bits, tile, want, ld);
     ((pith_trellis_decode_fn *)k->fn)(code, bits, tile, got, ld);
     assert_bits(got, want, size, n);
+}
+
+/* One to sixteen vectors, none to two blocks, of all codes and widths. */
+static void check_trellis_rows(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                               enum fill kind)
+{
+    enum { LDY = 21 };
+    const bool bytes = k->op == PITH_OP_trellis_bytes;
+    struct pith_trellis_rows m = {.code = bytes      ? PITH_TRELLIS_MUL1
+                                          : n % 2 == 0 ? PITH_TRELLIS_3INST
+                                                       : PITH_TRELLIS_MCG,
+                                  .bits = (unsigned)(n / 2 % 8 + 1),
+                                  .blocks = n % 3,
+                                  .count = n * 5 / 3 % PITH_TRELLIS_VECTORS + 1,
+                                  .ldy = LDY};
+    const size_t size = m.blocks * PITH_TRELLIS_SIDE * pith_trellis_bytes(m.bits);
+    const size_t parts = m.blocks * m.count, words = parts * PITH_TRELLIS_STEP;
+    uint8_t *tiles = at_end(0, size);
+    for (size_t i = 0; i < size; i++) tiles[i] = (uint8_t)pith_rng_next(&rng);
+    float *x = pith_alloc_aligned(words + parts, sizeof *x);
+    assert_non_null(x);
+    for (size_t i = 0; i < words + parts; i++) x[i] = value(kind);
+    for (size_t i = 0; bytes && i < words; i++)
+        ((uint16_t *)(void *)x)[i] = (uint16_t)(0x101 * (uint8_t)(pith_rng_below(&rng, 255) - 127));
+    const size_t out = (m.count - 1) * LDY + PITH_TRELLIS_TILE;
+    float *want = fresh(1, out, kind), *got = same(2, want, out);
+    m.tiles = tiles;
+    m.x = x;
+    m.scale = bytes ? x + words : NULL;
+    m.y = want;
+    ((pith_trellis_bytes_fn *)ref->fn)(&m);
+    m.y = got;
+    ((pith_trellis_bytes_fn *)k->fn)(&m);
+    assert_bits(got, want, out, n);
+    pith_free(x);
 }
 
 /* Costs like those of a search: nodes that are not reached, and equal ones. */
@@ -634,6 +670,8 @@ static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_levels_unpack] = check_levels_unpack,
     [PITH_OP_trellis_decode] = check_trellis_decode,
     [PITH_OP_trellis_step] = check_trellis_step,
+    [PITH_OP_trellis_bytes] = check_trellis_rows,
+    [PITH_OP_trellis_floats] = check_trellis_rows,
     [PITH_OP_widen_bf16] = check_widen,
     [PITH_OP_widen_f16] = check_widen,
     [PITH_OP_widen_e4m3] = check_widen_fp8,

@@ -1,0 +1,135 @@
+/* kern/trellis.h: the fast mode's products with what trellises hold, V of num/trellis.h, sixteen
+ * rows of it at a time: a window becomes a number in a register and meets the activations there.
+ *
+ * Of a tile, weight i's column meets word i % 32 of a vector's; a block is eight tiles, 128
+ * columns. `bytes`, for mul1: a word is 16 bits, twice the same signed byte q above -128, so that
+ * dot products of bytes are both the sum of a window's bytes and the product. Of a row, for all
+ * blocks in order,
+ *
+ *     y = fma((float)D, scale[block], y),   D = sum over the block of sum of bytes * q, exactly
+ *
+ * since D stays below 2^24. `floats`, for the other codes: words are float32, and a weight is the
+ * sum of its halves, not rounded. With t = i / 8 and e = i % 4 of weight i, eight chains for each
+ * row and block,
+ *
+ *     s[t % 2][e] = fma(weight, word, s[t % 2][e])   tile by tile, t in order, from 0
+ *     u[e] = s[0][e] + s[1][e]
+ *     y = y + ((u[0] + u[2]) + (u[1] + u[3])) */
+#ifndef PITH_KERN_TRELLIS_H
+#define PITH_KERN_TRELLIS_H
+
+#include "num/trellis.h"
+
+#include <string.h>
+
+enum {
+    PITH_TRELLIS_WORDS = 32, /* of a vector's for a tile */
+    PITH_TRELLIS_SIDE = PITH_TRELLIS_BLOCK / PITH_TRELLIS_TILE,
+    PITH_TRELLIS_STEP = PITH_TRELLIS_WORDS * PITH_TRELLIS_SIDE, /* words for a block */
+    PITH_TRELLIS_VECTORS = 16                                   /* at a time, at most */
+};
+
+struct pith_trellis_rows {
+    enum pith_trellis_code code;
+    unsigned bits;
+    const uint8_t *tiles; /* a row of them */
+    size_t blocks, count; /* of columns; of vectors */
+    const void *x;        /* words [blocks][count][STEP], aligned to 64 bytes */
+    const float *scale;   /* [blocks][count]; of bytes only */
+    float *y;             /* [count][ldy]: sixteen each, gone on with */
+    size_t ldy;
+};
+
+/* What vector kernels read, sixteen bytes at a time, which may begin BEFORE words before a tile: of
+ * the tiles of a block the first eight words, with the tile's last before them, and all else where
+ * it lies. */
+enum { PITH_TRELLIS_BEFORE = 4, PITH_TRELLIS_HEAD = PITH_TRELLIS_BEFORE + 8 };
+struct pith_trellis_block {
+    const uint8_t *tiles;
+    size_t bytes; /* of a tile */
+    uint32_t head[PITH_TRELLIS_SIDE][PITH_TRELLIS_HEAD];
+};
+static inline void pith_trellis_open(struct pith_trellis_block *b, const uint8_t *tiles,
+                                     unsigned bits)
+{
+    b->tiles = tiles;
+    b->bytes = pith_trellis_bytes(bits);
+    for (size_t c = 0; c < PITH_TRELLIS_SIDE; c++, tiles += b->bytes) {
+        memcpy(b->head[c] + PITH_TRELLIS_BEFORE - 1, tiles + b->bytes - 4, 4);
+        memcpy(b->head[c] + PITH_TRELLIS_BEFORE, tiles, PITH_TRELLIS_WEIGHTS / 8);
+    }
+}
+/* The sixteen bytes of tile c that begin BEFORE words before that word; head: within its first
+ * eight, as those of rows 0 and 8 do, and all at one bit. */
+static inline const uint8_t *pith_trellis_at(const struct pith_trellis_block *b, size_t c,
+                                             size_t word, bool head)
+{
+    const uint8_t *at = head ? (const uint8_t *)b->head[c] : b->tiles + c * b->bytes;
+    return at + (head ? 4 * word : 4 * (word - PITH_TRELLIS_BEFORE));
+}
+
+/* Where the windows of 32 weights lie, `bits` words on for the next 32; of weights 8 t .. 8 t + 7
+ * all in the sixteen bytes of word from[t]. As words of 32 bits: their bytes, the
+ * last first, and how far above the lowest bit the window is then. */
+struct pith_trellis_windows {
+    unsigned from[4];
+    _Alignas(64) uint8_t pick[4][8][4];
+    _Alignas(64) uint32_t right[4][8];
+};
+/* As words of 16 bits: a window is the first two of its three bytes shifted left, or the last two
+ * shifted right by the rest of 8 bits. */
+struct pith_trellis_pairs {
+    unsigned from[4];
+    _Alignas(64) uint8_t first[4][8][2];
+    _Alignas(64) uint8_t last[4][8][2];
+    _Alignas(64) uint16_t left[4][8];
+};
+
+/* In sixteen bytes, where byte i of the stream is; or none, where it is beyond them. */
+static inline uint8_t pith_trellis_byte(unsigned i)
+{
+    return i < 16 ? (uint8_t)(i / 4 * 4 + 3 - i % 4) : 0x80;
+}
+
+/* From where on the sixteen bytes of t are when they are those of its neighbours too, `together` of
+ * them: 1, 2 for bits up to 6, 4 for bits up to 3. */
+static inline unsigned pith_trellis_from(unsigned bits, unsigned together, unsigned t)
+{
+    return ((t / together + 1) * together * bits + 3) / 4;
+}
+
+/* The bit after the window of weight i, in the sixteen bytes of word `from`. */
+static inline unsigned pith_trellis_end(unsigned bits, unsigned i, unsigned from)
+{
+    return (i + 1) * bits + 32 * PITH_TRELLIS_BEFORE - 32 * from;
+}
+
+static inline void pith_trellis_find(unsigned bits, unsigned together,
+                                     struct pith_trellis_windows *w)
+{
+    for (unsigned i = 0; i < PITH_TRELLIS_WORDS; i++) {
+        const unsigned t = i / 8, j = i % 8;
+        w->from[t] = pith_trellis_from(bits, together, t);
+        const unsigned end = pith_trellis_end(bits, i, w->from[t]), last = (end - 1) / 8;
+        for (unsigned k = 0; k < 3; k++) w->pick[t][j][k] = pith_trellis_byte(last - k);
+        w->pick[t][j][3] = pith_trellis_byte(16);
+        w->right[t][j] = 8 * (last + 1) - end;
+    }
+}
+
+static inline void pith_trellis_find_pairs(unsigned bits, unsigned together,
+                                           struct pith_trellis_pairs *w)
+{
+    for (unsigned i = 0; i < PITH_TRELLIS_WORDS; i++) {
+        const unsigned t = i / 8, j = i % 8;
+        w->from[t] = pith_trellis_from(bits, together, t);
+        const unsigned at = pith_trellis_end(bits, i, w->from[t]) - 16;
+        for (unsigned k = 0; k < 2; k++) {
+            w->first[t][j][k] = pith_trellis_byte(at / 8 + 1 - k);
+            w->last[t][j][k] = pith_trellis_byte(at / 8 + 2 - k);
+        }
+        w->left[t][j] = (uint16_t)(at % 8);
+    }
+}
+
+#endif
