@@ -236,7 +236,7 @@ static void walk_row(const struct walking *w, size_t row, size_t first, size_t c
     float *y = w->y + first * w->q->rows + row * TILE;
     for (size_t i = 0; i < count * TILE; i++)
         y[i / TILE * w->q->rows + i % TILE] = w->start[first + i / TILE];
-    const struct pith_trellis_rows m = {.code = pith_trellis_code_of(w->q->format),
+    const struct pith_trellis_strip m = {.code = pith_trellis_code_of(w->q->format),
                                         .bits = w->q->format->bits,
                                         .tiles = w->q->codes + pith_trellis_tile_at(w->q, row, 0),
                                         .blocks = w->blocks,

@@ -97,8 +97,8 @@ typedef void pith_trellis_decode_fn(enum pith_trellis_code code, unsigned bits,
                                     const uint8_t *tile, float *out, size_t ld);
 
 /* Products with what trellises hold: kern/trellis.h. */
-struct pith_trellis_rows;
-typedef void pith_trellis_bytes_fn(const struct pith_trellis_rows *m);
+struct pith_trellis_strip;
+typedef void pith_trellis_bytes_fn(const struct pith_trellis_strip *m);
 typedef pith_trellis_bytes_fn pith_trellis_floats_fn;
 
 /* A step of Viterbi's algorithm over the N = 2^(16 - bits) nodes of a trellis: for o < N the least

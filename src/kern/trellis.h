@@ -29,7 +29,7 @@ enum {
     PITH_TRELLIS_VECTORS = 16                                   /* at a time, at most */
 };
 
-struct pith_trellis_rows {
+struct pith_trellis_strip {
     enum pith_trellis_code code;
     unsigned bits;
     const uint8_t *tiles; /* a row of them */

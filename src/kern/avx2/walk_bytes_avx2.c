@@ -44,7 +44,7 @@ INLINE void walk_init(struct walk *to, unsigned bits)
 
 /* A block of m, and its tiles. */
 struct block {
-    const struct pith_trellis_rows *m;
+    const struct pith_trellis_strip *m;
     struct walk w;
     size_t block;
     struct pith_trellis_block tiles;
@@ -190,7 +190,7 @@ INLINE void finish(const struct sums *sums, float scale, float *y)
     }
 }
 
-void pith_trellis_bytes_avx2(const struct pith_trellis_rows *m)
+void pith_trellis_bytes_avx2(const struct pith_trellis_strip *m)
 {
     struct block b = {.m = m};
     struct sums sums[PITH_TRELLIS_VECTORS];

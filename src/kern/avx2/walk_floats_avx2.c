@@ -18,7 +18,7 @@ INLINE __m256i line(const void *p)
 
 /* A block of m, and its tiles. */
 struct block {
-    const struct pith_trellis_rows *m;
+    const struct pith_trellis_strip *m;
     struct pith_trellis_windows w;
     size_t block;
     struct pith_trellis_block tiles;
@@ -159,7 +159,7 @@ INLINE void finish(const struct sums *sums, float *y)
     }
 }
 
-INLINE void blocks(const struct pith_trellis_rows *m, enum pith_trellis_code code)
+INLINE void blocks(const struct pith_trellis_strip *m, enum pith_trellis_code code)
 {
     struct block b = {.m = m};
     struct sums sums[PITH_TRELLIS_VECTORS];
@@ -173,7 +173,7 @@ INLINE void blocks(const struct pith_trellis_rows *m, enum pith_trellis_code cod
     }
 }
 
-void pith_trellis_floats_avx2(const struct pith_trellis_rows *m)
+void pith_trellis_floats_avx2(const struct pith_trellis_strip *m)
 {
     if (m->code == PITH_TRELLIS_MCG) blocks(m, PITH_TRELLIS_MCG);
     else blocks(m, PITH_TRELLIS_3INST);

@@ -29,7 +29,7 @@ INLINE struct walk walk_init(unsigned bits)
 
 /* A block of m, and its tiles. */
 struct block {
-    const struct pith_trellis_rows *m;
+    const struct pith_trellis_strip *m;
     struct walk w;
     size_t block;
     struct pith_trellis_block tiles;
@@ -181,7 +181,7 @@ INLINE void pairs_of(const struct block *b, enum pith_trellis_code code, size_t 
     }
 }
 
-INLINE void blocks(const struct pith_trellis_rows *m, enum pith_trellis_code code)
+INLINE void blocks(const struct pith_trellis_strip *m, enum pith_trellis_code code)
 {
     struct block b = {.m = m, .w = walk_init(m->bits)};
     const size_t bytes = PITH_TRELLIS_SIDE * pith_trellis_bytes(m->bits);
@@ -201,7 +201,7 @@ INLINE void blocks(const struct pith_trellis_rows *m, enum pith_trellis_code cod
     }
 }
 
-void pith_trellis_floats_avx512(const struct pith_trellis_rows *m)
+void pith_trellis_floats_avx512(const struct pith_trellis_strip *m)
 {
     if (m->code == PITH_TRELLIS_MCG) blocks(m, PITH_TRELLIS_MCG);
     else blocks(m, PITH_TRELLIS_3INST);

@@ -11,7 +11,7 @@ enum { VECTORS = 4 /* at a time */ };
 
 /* A block of m, and its tiles. */
 struct block {
-    const struct pith_trellis_rows *m;
+    const struct pith_trellis_strip *m;
     struct pith_trellis_windows w;
     size_t block;
     struct pith_trellis_block tiles;
@@ -74,7 +74,7 @@ INLINE void finish(enum pith_trellis_code code, const float32x4_t s[2], float sc
 /* Vectors [v, v + n) of it. code and n are known where this is inlined. */
 INLINE void vectors(const struct block *b, enum pith_trellis_code code, size_t v, size_t n)
 {
-    const struct pith_trellis_rows *m = b->m;
+    const struct pith_trellis_strip *m = b->m;
     const size_t first = b->block * m->count + v;
     for (size_t row = 0; row < PITH_TRELLIS_TILE; row++) {
         float32x4_t acc[VECTORS][2];
@@ -94,7 +94,7 @@ INLINE void vectors(const struct block *b, enum pith_trellis_code code, size_t v
     }
 }
 
-INLINE void rows(const struct pith_trellis_rows *m, enum pith_trellis_code code)
+INLINE void rows(const struct pith_trellis_strip *m, enum pith_trellis_code code)
 {
     struct block b = {.m = m};
     pith_trellis_find(m->bits, 1, &b.w);
@@ -108,12 +108,12 @@ INLINE void rows(const struct pith_trellis_rows *m, enum pith_trellis_code code)
     }
 }
 
-void pith_trellis_bytes_neon(const struct pith_trellis_rows *m)
+void pith_trellis_bytes_neon(const struct pith_trellis_strip *m)
 {
     rows(m, PITH_TRELLIS_MUL1);
 }
 
-void pith_trellis_floats_neon(const struct pith_trellis_rows *m)
+void pith_trellis_floats_neon(const struct pith_trellis_strip *m)
 {
     if (m->code == PITH_TRELLIS_MCG) rows(m, PITH_TRELLIS_MCG);
     else rows(m, PITH_TRELLIS_3INST);

@@ -37,7 +37,7 @@ static unsigned weight_at(size_t row, unsigned te)
     return (unsigned)(row % 8 * 32 + row / 8 * 4) + te / 4 * 8 + te % 4;
 }
 
-static int32_t byte_sum(const struct pith_trellis_rows *m, const uint8_t *tiles, size_t row,
+static int32_t byte_sum(const struct pith_trellis_strip *m, const uint8_t *tiles, size_t row,
                         const uint16_t *x)
 {
     int32_t sum = 0;
@@ -51,7 +51,7 @@ static int32_t byte_sum(const struct pith_trellis_rows *m, const uint8_t *tiles,
     return sum;
 }
 
-static float float_sum(const struct pith_trellis_rows *m, const uint8_t *tiles, size_t row,
+static float float_sum(const struct pith_trellis_strip *m, const uint8_t *tiles, size_t row,
                        const float *x)
 {
     float s[2][4] = {{0}};
@@ -68,7 +68,7 @@ static float float_sum(const struct pith_trellis_rows *m, const uint8_t *tiles, 
 }
 
 /* Block by block, vector by vector, row by row. */
-static void rows(const struct pith_trellis_rows *m, bool bytes)
+static void rows(const struct pith_trellis_strip *m, bool bytes)
 {
     for (size_t i = 0; i < m->blocks * m->count; i++) {
         const uint8_t *tiles = m->tiles +
@@ -83,12 +83,12 @@ static void rows(const struct pith_trellis_rows *m, bool bytes)
     }
 }
 
-void pith_trellis_bytes_scalar(const struct pith_trellis_rows *m)
+void pith_trellis_bytes_scalar(const struct pith_trellis_strip *m)
 {
     rows(m, true);
 }
 
-void pith_trellis_floats_scalar(const struct pith_trellis_rows *m)
+void pith_trellis_floats_scalar(const struct pith_trellis_strip *m)
 {
     rows(m, false);
 }

@@ -31,7 +31,7 @@ INLINE struct walk walk_init(unsigned bits, unsigned parts)
 
 /* A block of m, and its tiles. */
 struct block {
-    const struct pith_trellis_rows *m;
+    const struct pith_trellis_strip *m;
     struct walk w;
     size_t block;
     struct pith_trellis_block tiles;
@@ -184,7 +184,7 @@ INLINE void pairs_of(const struct block *b, unsigned parts, size_t r, struct sum
 
 INLINE void finish(const struct block *b, const struct sums *sums)
 {
-    const struct pith_trellis_rows *m = b->m;
+    const struct pith_trellis_strip *m = b->m;
     const float *scale = m->scale + b->block * m->count;
     for (size_t i = 0; i < m->count; i++) {
         float *y = m->y + i * m->ldy;
@@ -193,7 +193,7 @@ INLINE void finish(const struct block *b, const struct sums *sums)
     }
 }
 
-INLINE void blocks(const struct pith_trellis_rows *m, unsigned parts)
+INLINE void blocks(const struct pith_trellis_strip *m, unsigned parts)
 {
     struct block b = {.m = m, .w = walk_init(m->bits, parts)};
     const size_t bytes = PITH_TRELLIS_SIDE * pith_trellis_bytes(m->bits);
@@ -210,7 +210,7 @@ INLINE void blocks(const struct pith_trellis_rows *m, unsigned parts)
     }
 }
 
-void pith_trellis_bytes_vnni(const struct pith_trellis_rows *m)
+void pith_trellis_bytes_vnni(const struct pith_trellis_strip *m)
 {
     if (m->bits > 6) blocks(m, 4);
     else if (m->bits > 3) blocks(m, 2);

@@ -139,7 +139,7 @@ static void check_trellis_rows(const struct pith_kernel *k, const struct pith_ke
 {
     enum { LDY = 21 };
     const bool bytes = k->op == PITH_OP_trellis_bytes;
-    struct pith_trellis_rows m = {.code = bytes      ? PITH_TRELLIS_MUL1
+    struct pith_trellis_strip m = {.code = bytes      ? PITH_TRELLIS_MUL1
                                           : n % 2 == 0 ? PITH_TRELLIS_3INST
                                                        : PITH_TRELLIS_MCG,
                                   .bits = (unsigned)(n / 2 % 8 + 1),
