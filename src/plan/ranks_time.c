@@ -49,20 +49,44 @@ void pith_crew_windows(struct pith_crew *c, double seconds, size_t windows)
     if (windows) c->seconds[PITH_CREW_DIVIDED] += seconds * (double)most / (double)windows;
 }
 
+enum { SHORT = 64 << 10, LONG = 512 << 10, PIECE = 8 << 10, LARGE_PIECE = 32 << 10 }; /* bytes */
+
+/* How long nothing of a message is there: a long one is asked for when its beginning has come. */
+static double under_way(const struct pith_crew *c, double bytes)
+{
+    return (bytes > SHORT ? 3 : 1) * c->cable.delay;
+}
+
+static double on_the_link(const struct pith_crew *c, double bytes)
+{
+    return 8 * bytes / c->cable.bits;
+}
+
 /* Of a message between two ranks. */
 static double message(const struct pith_crew *c, double bytes)
 {
-    return c->cable.delay + 8 * bytes / c->cable.bits;
+    return under_way(c, bytes) + on_the_link(c, bytes);
+}
+
+/* From one rank to all others. */
+static double to_all(const struct pith_crew *c, double bytes)
+{
+    enum { FEW = 4 };
+    const unsigned others = c->ranks - 1;
+    unsigned depth = 0;
+    while ((1u << depth) < c->ranks) depth++;
+    if (c->ranks <= FEW) return under_way(c, bytes) + others * on_the_link(c, bytes);
+    if (bytes < SHORT) return depth * message(c, bytes);
+    return c->cable.delay + on_the_link(c, bytes) +
+           (others - 1) * message(c, bytes < LONG ? PIECE : LARGE_PIECE);
 }
 
 void pith_crew_share(struct pith_crew *c, unsigned from, uint64_t bytes)
 {
-    unsigned depth = 0;
     if (c->ranks == 1 || bytes == 0) return;
-    while ((1u << depth) < c->ranks) depth++;
     for (unsigned k = 0; k < c->ranks; k++)
         if (k != from) c->received[k] += bytes;
-    c->seconds[PITH_CREW_LINK] += depth * message(c, (double)bytes);
+    c->seconds[PITH_CREW_LINK] += to_all(c, (double)bytes);
 }
 
 void pith_crew_pass(struct pith_crew *c, unsigned to, uint64_t bytes)

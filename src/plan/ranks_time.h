@@ -2,10 +2,13 @@
  * by step from what the steps take one (pipe/foresee.c walks them). Seconds and bytes alone.
  *
  * A link joins each rank to all others, `bits` a second each way, and a message is under way for
- * `delay`. What one rank tells all goes down a binomial tree: a message is sent ceil(log2(ranks))
- * times, one after the other. A sum that goes along the ranks in panels (calib/relay.h) is a
- * pipeline: with P panels and N ranks, P + N - 1 steps, in each of which a rank receives a panel,
- * adds its windows to it and hands it on. */
+ * `delay`; one of over 64 KiB three times, since the rest is asked for when its beginning has come.
+ * What one rank tells all goes as Open MPI sends it (MPI_Ibcast): of up to 4 ranks the one sends to
+ * each other; of more, messages under 64 KiB go down a binomial tree, ceil(log2(ranks)) times one
+ * after the other, and longer ones along the ranks in pieces, each piece behind the one before. A
+ * sum that goes along the ranks in panels (calib/relay.h) is a pipeline: with P panels and N ranks,
+ * P + N - 1 steps, in each of which a rank receives a panel, adds its windows to it and hands it
+ * on. */
 #ifndef PITH_PLAN_RANKS_TIME_H
 #define PITH_PLAN_RANKS_TIME_H
 

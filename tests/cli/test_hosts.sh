@@ -1,6 +1,7 @@
 #!/bin/sh
 # Hosts of their own for ranks: network namespaces with file systems of their own and links of limited
-# bandwidth. The bytes of one, what goes over the links, and a link that is cut. Needs root and "ip netns".
+# bandwidth and delay. The bytes of one, what goes over the links and how long it takes, and a link that
+# is cut. Needs root and "ip netns".
 # Nothing leaves the namespaces that are made here; they are removed at the end.
 set -u
 . tests/cli/lib.sh
@@ -9,9 +10,11 @@ if ! command -v mpirun >/dev/null || [ ! -e "${BUILD:-build}/libpith_mpi.so" ]; 
     finish
 fi
 tag=pith$$
-hosts=4
+hosts=4   # with plain links
+most=7    # those behind them have a delay
+wires=
 remove() {
-    for n in $(seq 0 $hosts); do
+    for n in $(seq 0 $most); do
         for p in $(ip netns pids "$tag-$n" 2>/dev/null); do kill -KILL "$p"; done
         ip netns delete "$tag-$n" 2>/dev/null
     done
@@ -21,15 +24,26 @@ if ! { [ "$(id -u)" -eq 0 ] && command -v ip >/dev/null && ip netns add "$tag-0"
     skip "hosts" "no network namespaces here"
     finish
 fi
-trap 'remove; rm -rf "$work"' EXIT
+trap 'for p in $wires; do kill $p; done; remove; rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
 
 # --- a switch (0) and four hosts, each with a name, an address and a folder /tmp of its own -------
 sw() { ip netns exec "$tag-0" "$@"; }
 sw ip link add br0 type bridge && sw ip link set br0 up
-for n in $(seq 1 $hosts); do
+delay=5 # milliseconds
+[ -c /dev/net/tun ] || most=$hosts
+for n in $(seq 1 $most); do
     ip netns add "$tag-$n" && ip netns exec "$tag-$n" ip link set lo up
-    sw ip link add "h$n" type veth peer name eth0 netns "$tag-$n"
+    if [ "$n" -le $hosts ]; then
+        sw ip link add "h$n" type veth peer name eth0 netns "$tag-$n"
+    else
+        python3 tests/cli/delayed_link.py "$tag-0" "h$n" "$tag-$n" eth0 $delay >"$work/wire$n" &
+        wires="$wires $!"
+        for _ in $(seq 200); do
+            [ -s "$work/wire$n" ] && break
+            sleep 0.05
+        done
+    fi
     sw ip link set "h$n" master br0 up
     ip netns exec "$tag-$n" sh -c "ip addr add 10.90.0.$n/24 dev eth0; ip link set eth0 up"
 done
@@ -51,9 +65,9 @@ chmod +x "$work/agent" "$work/host"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
 export OMPI_MCA_plm_rsh_agent="$work/agent" OMPI_MCA_btl=self,tcp OMPI_MCA_pml=ob1 OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_oob_tcp_if_include=eth0
 export OMPI_MCA_plm=rsh OMPI_MCA_ras_base_launch_orted_on_hn=0
-run() { # HOSTS COMMAND: from host 1, what it leaves in its own folder into $work/got
-    list=$(seq -s, -f 10.90.0.%g 1 "$1")
-    "$work/host" 1 "timeout ${limit:-120} mpirun -q --host $list -n $1 --map-by node --wdir $work/own $2; s=\$?; cp -r out $work/got 2>/dev/null; exit \$s" >"$work/stdout" 2>"$work/stderr"
+run() { # HOSTS COMMAND: from host 1 (or $first), what it leaves in its own folder into $work/got
+    list=$(seq -s, -f 10.90.0.%g "${first:-1}" $((${first:-1} + $1 - 1)))
+    "$work/host" "${first:-1}" "timeout ${limit:-120} mpirun -q --host $list -n $1 --map-by node --wdir $work/own $2; s=\$?; cp -r out $work/got 2>/dev/null; exit \$s" >"$work/stdout" 2>"$work/stderr"
 }
 mini=$work/mini
 python3 tests/cli/mini.py "$mini" layers=2 hidden=128 ffn=256
@@ -76,6 +90,30 @@ if [ -d "$work/got" ] && [ "$(digest "$work/got")" = "$(digest "$work/alone")" ]
 told=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["timing"]["rank_bytes_received"][1])' "$work/got/pith.json")
 # The rest is what starts and ends a run, and the frames.
 if [ "$went" -ge "$told" ] && [ "$went" -le $((told * 5 / 4 + 1000000)) ]; then pass "what went over the link is in the account"; else fail "$went bytes went to rank 1, which tells of $told"; fi
+
+# --- and with a delay: the time is what a rehearsal foretells --------------------------------------
+if [ $most -gt $hosts ]; then
+    first=$((hosts + 1))
+    for n in $(seq $first $most); do ip netns exec "$tag-$n" tc qdisc add dev eth0 root tbf rate 20mbit burst 16kb latency 400ms; done
+    rm -rf "$work/got"
+    run 3 "$pith quantize $mini -o out $base" || fail "a link with a delay: $(cat "$work/stderr")"
+    if [ -d "$work/got" ] && [ "$(digest "$work/got")" = "$(digest "$work/alone")" ]; then pass "3 hosts over links of 20 Mb/s with a delay"; else fail "3 hosts over links with a delay: other bytes"; fi
+    python3 tests/cli/mini.py "$work/more" layers=2 hidden=384 ffn=512
+    "$pith" quantize "$work/more" -o "$work/never" -r gptq --calib-tokens 512 --seq-len 64 --threads 1 --rehearse --json --link 20M,$((delay * 1000)) \
+        >"$work/said.json" 2>/dev/null || fail "a rehearsal"
+    rm -rf "$work/got"
+    run 2 "$pith quantize $work/more -o out $base" || fail "a link with a delay: $(cat "$work/stderr")"
+    # Other work on the machine makes it longer, never much shorter.
+    check "the time over such a link is foretold" python3 -c '
+import json, sys
+row = [r for r in json.load(open(sys.argv[1]))["ranks"]["rows"] if r["ranks"] == 2][0]
+took = json.load(open(sys.argv[2]))["timing"]["seconds"]
+assert row["limit"] == "link" and 0.75 < took / row["seconds_expected"] < 3, (took, row)
+print(took / row["seconds_expected"], row["seconds_expected"])' "$work/said.json" "$work/got/pith.json"
+    first=1
+else
+    skip "links with a delay" "no /dev/net/tun"
+fi
 
 # --- a link that is cut ----------------------------------------------------------------------------
 export OMPI_MCA_oob_tcp_keepalive_time=2 OMPI_MCA_oob_tcp_keepalive_intvl=1 OMPI_MCA_oob_tcp_keepalive_probes=3

@@ -356,6 +356,25 @@ while [ $i -lt "$kills" ]; do
 done
 [ $wrong -eq 0 ] && pass "$deaths ranks killed, resumed by other numbers of ranks" || fail "$wrong of $i runs not resumed to the same bytes"
 
+# --- while they learn ------------------------------------------------------------------------------
+base="--quiet --calib-tokens 1024 --seq-len 64 --threads 1"
+echo '{"base": "autoround", "iterations": 20, "batch": 3}' >"$work/few.json"
+alone "$work/learned" -r "$work/few.json" || fail "autoround: $(cat "$work/stderr")"
+rm -rf "$work/out" "$work/out.partial"
+# shellcheck disable=SC2086
+mpirun -q -n 2 "$pith" quantize "$mini" -o "$work/out" -r "$work/few.json" $base >/dev/null 2>&1 &
+job=$!
+i=0
+until grep -q self_attn "$work/out.partial/pith.journal" 2>/dev/null || [ $i -ge 1200 ]; do # the first block is done
+    sleep 0.05
+    i=$((i + 1))
+done
+pgrep -f "^$pith quantize $mini -o $work/out " | sed -n 2p | xargs -r kill -KILL
+wait $job
+[ -e "$work/out.partial/pith.journal" ] || fail "autoround was over before it was killed"
+ranks 3 "$work/out" -r "$work/few.json" --resume || fail "autoround, resumed: $(cat "$work/stderr")"
+is_same "autoround of killed ranks, resumed by three" "$work/learned" "$work/out"
+
 # --- the one that speaks is killed ----------------------------------------------------------------
 rm -rf "$work/out" "$work/out.partial"
 base="--quiet --calib-tokens 16384 --seq-len 64 --threads 1"

@@ -46,21 +46,34 @@ static void windows_are_whole(void **state)
     is_near(pith_crew_seconds(&c), 3);
 }
 
-/* To 1, 2, 4, 5 and 64 ranks a tree has 0, 1, 2, 3 and 6 levels of 10 + 100 ms. */
-static void shares_go_down_a_tree(void **state)
+/* To few one sends to each, 100 ms each; to 5 and 64 ranks short
+ * messages go down a tree of 3 and 6 levels of 10 + 100 ms; long ones go along, a piece of 8 or 32
+ * KiB behind the whole at each rank but the first and the last. Of a long one to few the rest is
+ * asked for, which is under way three times. */
+static void shares_go_to_all(void **state)
 {
     (void)state;
     static const struct {
-        unsigned ranks, depth;
-    } of[] = {{1, 0}, {2, 1}, {4, 2}, {5, 3}, {64, 6}};
+        unsigned ranks;
+        uint64_t bytes;
+        double seconds;
+    } of[] = {{1, 100, 0},
+              {2, 100, 0.11},
+              {4, 100, 0.31},
+              {4, 100000, 300.03},
+              {5, 100, 3 * 0.11},
+              {64, 100, 6 * 0.11},
+              {5, 65535, 3 * 65.545},
+              {5, 65536, 65.546 + 3 * 8.202},
+              {64, 524288, 524.298 + 62 * 32.778}};
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
         struct pith_crew c = crew_of(of[i].ranks);
-        pith_crew_share(&c, of[i].ranks - 1, 100);
-        is_near(pith_crew_seconds(&c), of[i].depth * 0.11);
+        pith_crew_share(&c, of[i].ranks - 1, of[i].bytes);
+        is_near(pith_crew_seconds(&c), of[i].seconds);
         for (unsigned k = 0; k < of[i].ranks; k++)
-            assert_int_equal(c.received[k], k + 1 < of[i].ranks ? 100 : 0);
+            assert_int_equal(c.received[k], k + 1 < of[i].ranks ? of[i].bytes : 0);
         pith_crew_share(&c, 0, 0); /* no message */
-        is_near(pith_crew_seconds(&c), of[i].depth * 0.11);
+        is_near(pith_crew_seconds(&c), of[i].seconds);
     }
 }
 
@@ -130,7 +143,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(links_are_read),         cmocka_unit_test(windows_are_whole),
-        cmocka_unit_test(shares_go_down_a_tree),  cmocka_unit_test(sums_go_along),
+        cmocka_unit_test(shares_go_to_all),       cmocka_unit_test(sums_go_along),
         cmocka_unit_test(they_wait_for_the_last), cmocka_unit_test(what_is_in_the_way),
         cmocka_unit_test(a_message_goes_to_one),
     };
