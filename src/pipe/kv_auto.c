@@ -32,6 +32,9 @@ enum { TOKENS = 2048, WINDOW = 2048, FILE_LIMIT = 16 << 20 };
  * uniform choices are among them. */
 enum { WHOLE_TOKENS = 4096, WHOLE_A_LAYER = 10, UNIFORM = 6 };
 
+/* What differs by less on that text is as likely to be worse on another. */
+static const double chance = 0.1;
+
 /* The keys, the values, or (of latents) both of a layer. */
 enum side { KEYS, VALUES, BOTH };
 static const char *const side_names[] = {"k", "v", "kv"};
@@ -638,7 +641,8 @@ static enum pith_status refine(struct plan *p, struct problem *q, struct pith_re
                                   .starts = list_uniform(q, start),
                                   .most = w.most,
                                   .measure = measure_whole,
-                                  .ctx = &w};
+                                  .ctx = &w,
+                                  .margin = chance};
     enum pith_status s = open_judge(p, WHOLE_TOKENS, &w.judge, err);
     if (s == PITH_OK) {
         s = pith_refine(&r, q->chosen, got, err);

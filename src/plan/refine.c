@@ -122,8 +122,9 @@ static void learn(struct state *s, double loss)
     }
 }
 
-/* Measures s->next, which becomes the best if it is. */
-static enum pith_status try_next(struct state *s, double *loss, struct pith_error *err)
+/* Measures s->next, which becomes the best if it loses less than that and a margin. */
+static enum pith_status try_next(struct state *s, double margin, double *loss,
+                                 struct pith_error *err)
 {
     const size_t row = s->a.parts;
     PITH_TRY(s->r->measure(s->r->ctx, s->next, loss, err));
@@ -131,7 +132,7 @@ static enum pith_status try_next(struct state *s, double *loss, struct pith_erro
     s->known_loss[s->out->measured++] = *loss;
     if (isinf(s->loss)) scale(s, *loss);
     else learn(s, *loss);
-    if (*loss < s->loss && cost_of(s, s->next) <= s->a.budget) {
+    if (*loss < (1 - margin) * s->loss && cost_of(s, s->next) <= s->a.budget) {
         s->loss = *loss;
         memset(s->tried, 0, s->options * sizeof *s->tried);
         memcpy(s->best, s->next, row * sizeof *s->next);
@@ -144,14 +145,14 @@ static enum pith_status try_starts(struct state *s, struct pith_error *err)
     const size_t row = s->a.parts;
     struct pith_assigned first;
     PITH_TRY(pith_assign(s->r->assign, s->next, &first, err));
-    PITH_TRY(try_next(s, &s->out->first, err));
+    PITH_TRY(try_next(s, 0, &s->out->first, err));
     for (size_t i = 0; i < s->r->starts && s->out->measured < s->r->most; i++) {
         memcpy(s->next, s->r->start + i * row, row * sizeof *s->next);
         if (cost_of(s, s->next) > s->a.budget) continue;
         const double *was = known(s);
         double loss = was ? *was : 0;
         if (!was && isfinite(s->out->start) && expected(s, s->next) > hopeless * s->loss) continue;
-        if (!was) PITH_TRY(try_next(s, &loss, err));
+        if (!was) PITH_TRY(try_next(s, 0, &loss, err));
         if (loss < s->out->start) s->out->start = loss;
     }
     return PITH_OK;
@@ -161,7 +162,8 @@ static enum pith_status try_starts(struct state *s, struct pith_error *err)
 static bool next_change(struct state *s)
 {
     const double price = pith_assign_price(&s->a);
-    double least = 0;
+    const double enough = -s->r->margin * s->loss;
+    double least = enough;
     size_t part = 0, option = 0;
     for (size_t i = 0; i < s->a.parts; i++) {
         const struct pith_assign_option *is = option_of(s, s->best, i);
@@ -176,7 +178,7 @@ static bool next_change(struct state *s)
             option = k;
         }
     }
-    if (!(least < 0)) return false;
+    if (!(least < enough)) return false;
     memcpy(s->next, s->best, s->a.parts * sizeof *s->next);
     s->next[part] = option;
     s->tried[s->at[part] + option] = true;
@@ -189,9 +191,12 @@ static enum pith_status search(struct state *s, struct pith_error *err)
         struct pith_assigned got;
         double loss;
         PITH_TRY(pith_assign(&s->a, s->next, &got, err));
-        while (known(s))
+        bool poor = got.loss > (1 - s->r->margin) * s->loss * (1 + 1e-12);
+        while (poor || known(s)) {
             if (!next_change(s)) return PITH_OK;
-        PITH_TRY(try_next(s, &loss, err));
+            poor = false;
+        }
+        PITH_TRY(try_next(s, s->r->margin, &loss, err));
     }
     return PITH_OK;
 }

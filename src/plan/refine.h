@@ -17,6 +17,8 @@ struct pith_refine {
     enum pith_status (*measure)(void *ctx, const size_t *chosen, double *loss,
                                 struct pith_error *err);
     void *ctx;
+    double margin; /* the share of the best's loss that others, starts aside, have to lose less: the
+                      least of many measurements is in part the luckiest */
 };
 
 struct pith_refined {
@@ -28,7 +30,8 @@ struct pith_refined {
     size_t measured;
 };
 /* chosen[parts] receives, of all measured assignments within the budget, that of the least measured
- * loss: never more than the assignment of the least sum, nor any start that was measured. Each
+ * loss, the margin aside: never more than the assignment of the least sum, nor any start that was
+ * measured. Each
  * measurement corrects what the options are expected to lose, those that differ from the best so
  * far by their share, then the assignment that is now expected to lose least is measured; where
  * that is known already, the one change of the best that may be worth most, beyond the budget too.
