@@ -13,6 +13,7 @@
 struct settings {
     struct common common;
     struct pith_plan_model_options o;
+    struct pith_plan_quantize_options q;
     struct text_list hardware, contexts, users, weights, kv, targets, prefill;
     double latency; /* in milliseconds */
     const char *page;
@@ -52,6 +53,14 @@ static const struct option options[] = {
     {"min-users", 0, OPTION_COUNT, AT(o.min_users), "N", "backwards: users at once, at least"},
     {"max-cost", 0, OPTION_REAL, AT(o.max_cost), "USD",
      "backwards: dollars a million tokens, at most"},
+    {"quantize", 0, OPTION_TEXT, AT(q.recipe), "RECIPE",
+     "instead: time and memory of quantizing by that recipe on 1, 2, 4 ... machines of --hardware"},
+    {"link", 0, OPTION_TEXT, AT(q.link), "BITS[,US]",
+     "--quantize: what joins them, in bits a second and microseconds of delay (default 10G,50)"},
+    {"calib-tokens", 0, OPTION_COUNT, AT(q.calib_tokens), "N",
+     "--quantize: tokens of the calibration text (default 131072)"},
+    {"seq-len", 0, OPTION_COUNT, AT(q.seq_len), "N",
+     "--quantize: tokens of its windows (default 2048, at most the model's context)"},
     {"out", 'o', OPTION_TEXT, AT(page), "PAGE.html", "also write a page with charts"},
     {"all", 0, OPTION_FLAG, AT(all), NULL, "show every line, and all that was ruled out"},
     {"shapes", 0, OPTION_FLAG, AT(shapes), NULL,
@@ -305,6 +314,59 @@ static int shapes_alone(const struct settings *s, const struct text_list *operan
     return show_shapes(s);
 }
 
+/* Options of one question do nothing with the other's. */
+static int check_quantize(const struct settings *s)
+{
+    static const char *const its[] = {"quantize", "link", "calib-tokens", "seq-len"};
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        bool own = false;
+        for (size_t k = 0; k < sizeof its / sizeof its[0]; k++)
+            own |= strcmp(options[i].name, its[k]) == 0;
+        if (!given(&s->common, options[i].name)) continue;
+        if (s->q.recipe && !own && strcmp(options[i].name, "hardware") != 0)
+            return usage_failure(&s->common, "--%s does nothing with --quantize", options[i].name);
+        if (!s->q.recipe && own)
+            return usage_failure(&s->common, "--%s does nothing without --quantize",
+                                 options[i].name);
+    }
+    if (s->q.recipe && s->hardware.count != 1)
+        return usage_failure(&s->common, "--quantize is for one --hardware, a CPU's name, such as "
+                                         "epyc-genoa-96 or xeon-spr-56x8");
+    return EXIT_DONE;
+}
+
+static void print_quantizing(const struct settings *s, const json_t *j)
+{
+    char memory[32];
+    printf("%s by %s, %.0f tokens of calibration, on %s:\n", json_text(j, "model"),
+           json_text(j, "recipe"), json_number_value(json_object_get(j, "tokens")),
+           json_text(j, "hardware"));
+    printf("  %-16s about %s a machine\n", "memory",
+           gigabytes(json_number_value(json_object_get(j, "memory_bytes")), memory));
+    print_ranks(&s->common, json_object_get(j, "ranks"));
+}
+
+static int plan_quantizing(struct settings *s, const struct text_list *operands)
+{
+    struct pith_error err = {0};
+    char *report = NULL;
+    int rc = EXIT_DONE;
+    s->q.model = operands->item[0];
+    s->q.hardware = s->hardware.item[0];
+    s->q.own = s->o.own;
+    const enum pith_status status = pith_plan_quantize(&s->q, &report, &err);
+    if (status == PITH_ARG) return report_usage(&s->common, &err);
+    if (status != PITH_OK) return report_failure(&s->common, &err);
+    if (s->common.json) printf("%s", report);
+    else {
+        json_t *j = read_report(&s->common, report, &rc);
+        if (j) print_quantizing(s, j);
+        json_decref(j);
+    }
+    pith_text_free(report);
+    return rc;
+}
+
 /* Options that ask for times and prices where none are computed. */
 static int check_limits(const struct settings *s)
 {
@@ -359,12 +421,18 @@ static int run(void *settings, const struct text_list *operands)
         return usage_failure(&s->common, "an argument is missing: MODEL\n"
                                          "usage: pith plan MODEL [options]\n"
                                          "Try 'pith plan --help'.");
-    int rc = check_limits(s);
+    int rc = check_quantize(s);
+    if (rc == EXIT_DONE) rc = check_limits(s);
     if (rc == EXIT_DONE) rc = page_check(&s->common, s->page);
     if (rc != EXIT_DONE) return rc;
     take_options(s, operands);
     rc = measure_this(s, &own);
     if (rc != EXIT_DONE) return rc;
+    if (s->q.recipe) {
+        rc = plan_quantizing(s, operands);
+        pith_text_free(own);
+        return rc;
+    }
     const enum pith_status status = pith_plan_model(&s->o, &report, &err);
     pith_text_free(own);
     if (status == PITH_ARG) return report_usage(&s->common, &err);
@@ -384,6 +452,7 @@ static void defaults(void *settings)
 {
     struct settings *s = settings;
     pith_plan_model_defaults(&s->o);
+    pith_plan_quantize_defaults(&s->q);
 }
 
 const struct command command_plan = {
@@ -397,6 +466,7 @@ const struct command command_plan = {
         "  pith plan Llama-3.1-8B --hardware l4 --context 32k --users 32 --offload 200G\n"
         "  pith plan config.json --fit 24G --context 32k --users 4\n"
         "  pith plan out --for pith --weights int4:g128 --weights none\n"
+        "  pith plan Llama-3.1-70B --quantize gptq --hardware epyc-genoa-96x8 --link 25G\n"
         "  pith plan --shapes\n",
     .details =
         "MODEL is a folder, a .gguf file, a config.json alone, or a well-known name.\n"

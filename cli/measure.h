@@ -64,5 +64,7 @@ int page_write(const struct common *common, const char *path, char *html);
 /* A number or a text of an object; 0 and "" where there is none. Borrowed. */
 double json_get(const json_t *j, const char *key);
 const char *json_text(const json_t *j, const char *key);
+/* What several ranks would take, "ranks" of a report, or why that is not told. */
+void print_ranks(const struct common *common, const json_t *ranks);
 
 #endif

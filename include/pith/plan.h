@@ -57,6 +57,30 @@ static inline void pith_plan_model_defaults(struct pith_plan_model_options *opti
 PITH_API enum pith_status pith_plan_model(const struct pith_plan_model_options *options,
                                           char **report, struct pith_error *err);
 
+/* What quantizing a model would take on machines of a kind. Start from
+ * pith_plan_quantize_defaults(). */
+struct pith_plan_quantize_options {
+    size_t size; /* of this struct as the program knows it: pith_plan_quantize_defaults() */
+    const char *model;    /* as of pith_plan_model_options */
+    const char *recipe;   /* a recipe's name or file */
+    const char *hardware; /* a CPU's name, perhaps with how many machines at most, up to 64: x8 */
+    const char *own;      /* as of pith_plan_model_options */
+    const char *link;     /* "BITS[,MICROSECONDS]", what joins them; default "10G,50" */
+    size_t calib_tokens, seq_len; /* as of pith_quantize_options, with its defaults */
+};
+PITH_API void pith_plan_quantize_defaults_sized(struct pith_plan_quantize_options *options,
+                                                size_t size);
+static inline void pith_plan_quantize_defaults(struct pith_plan_quantize_options *options)
+{
+    pith_plan_quantize_defaults_sized(options, sizeof *options);
+}
+/* *report is JSON: "model", "recipe", "hardware", "memory_bytes" of each machine, "tokens", and
+ * "ranks", as of a rehearsal (pith_quantize_options). Free it with pith_text_free(). Errors as of
+ * pith_plan_model(); PITH_UNSUPPORTED also for hardware that is no CPU, and for recipes and models
+ * whose times are not foretold. */
+PITH_API enum pith_status pith_plan_quantize(const struct pith_plan_quantize_options *options,
+                                             char **report, struct pith_error *err);
+
 /* The well-known shapes that a plan can be made for by name, as a JSON array; free it likewise. */
 PITH_API enum pith_status pith_plan_shapes(char **report, struct pith_error *err);
 

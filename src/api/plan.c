@@ -65,9 +65,8 @@ static enum pith_status check_contexts(const struct plan_made *p, struct pith_er
     return PITH_OK;
 }
 
-/* A path, or where there is none of that name a well-known model. */
-static enum pith_status open_model(const char *name, struct pith_plan_subject *out,
-                                   struct pith_error *err)
+enum pith_status plan_model_open(const char *name, struct pith_plan_subject *out,
+                                 struct pith_error *err)
 {
     json_t *shapes;
     if (pith_path_exists(name)) return pith_plan_subject_open(name, out, err);
@@ -113,7 +112,7 @@ static enum pith_status make(struct plan_made *p, char **report, struct pith_err
 {
     const struct pith_plan_model_options *o = p->options;
     PITH_TRY(check_targets(o, err));
-    PITH_TRY(open_model(o->model, &p->model, err));
+    PITH_TRY(plan_model_open(o->model, &p->model, err));
     (void)snprintf(p->name, sizeof p->name, "%.250s", o->model);
     pith_plan_subject_count(&p->model, &p->census);
     const size_t most = p->model.model->shape.max_position;

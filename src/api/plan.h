@@ -120,6 +120,12 @@ double plan_cache_kld(const char *name);
 enum pith_status plan_hardware_find(struct plan_made *p, const char *name,
                                     const struct pith_hardware **out, struct pith_error *err);
 void plan_hardware_free(struct plan_made *p);
+/* The same with how many, or without: "h100-sxmx8". PITH_ARG names what there is. */
+enum pith_status plan_place_find(struct plan_made *p, const char *option, const char *text,
+                                 struct plan_place *out, struct pith_error *err);
+/* The model of a path, or where there is none of that name a well-known one. */
+enum pith_status plan_model_open(const char *name, struct pith_plan_subject *out,
+                                 struct pith_error *err);
 
 /* With as few devices as it fits on (k->devices says how many), or as many as were asked for. */
 struct pith_deployment plan_deploy(const struct plan_made *p, struct plan_case *k,

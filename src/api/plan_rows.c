@@ -196,8 +196,8 @@ static json_t *users_by_context(const struct plan_made *p, const struct pith_dep
 }
 
 /* "h100-sxm", "h100-sxmx8", "h100-sxm x8": a name as it stands comes first. */
-static enum pith_status find_place(struct plan_made *p, const char *option, const char *text,
-                                   struct plan_place *out, struct pith_error *err)
+enum pith_status plan_place_find(struct plan_made *p, const char *option, const char *text,
+                                 struct plan_place *out, struct pith_error *err)
 {
     char name[64];
     const char *x = strrchr(text, 'x');
@@ -276,7 +276,7 @@ static enum pith_status add_rows(struct plan_made *p, struct plan_case *k,
             continue;
         }
         if (strcmp(asked->item[i], "same") != 0)
-            PITH_TRY(find_place(p, "--prefill", asked->item[i], &reads, err));
+            PITH_TRY(plan_place_find(p, "--prefill", asked->item[i], &reads, err));
         add_row(p, k, at, &reads);
     }
     return PITH_OK;
@@ -467,7 +467,7 @@ enum pith_status plan_rows_make(struct plan_made *p, struct pith_error *err)
             PITH_TRY(add_all(p, err));
             continue;
         }
-        PITH_TRY(find_place(p, "--hardware", o->hardware.item[i], &at, err));
+        PITH_TRY(plan_place_find(p, "--hardware", o->hardware.item[i], &at, err));
         PITH_TRY(add_place(p, &at, err));
     }
     return PITH_OK;

@@ -78,6 +78,15 @@ static inline size_t pith_ranks_from(const struct pith_ranks *r, unsigned rank, 
     return pith_ranks_cut(pith_ranks_count(r), rank, items);
 }
 
+/* Of `rows` that go along the ranks in panels, one behind another, how many a panel has: as many
+ * that all ranks are at work for most of the time. */
+static inline size_t pith_ranks_panel(unsigned ranks, size_t rows)
+{
+    enum { A_RANK = 8, LEAST = 64 };
+    const size_t n = rows / ((size_t)A_RANK * ranks);
+    return n > LEAST ? n : rows < LEAST ? rows : LEAST;
+}
+
 /* What this rank has waited for messages so far, and what came with them. */
 struct pith_rank_pace {
     double waited;     /* seconds */

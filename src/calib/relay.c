@@ -132,12 +132,9 @@ static float *hessian_of(const struct pith_stats *st, const struct panel *p)
     return st->hessian + (size_t)p->view * st->dim * st->dim;
 }
 
-/* As many that all ranks are at work for most of the time. */
 size_t pith_relay_rows(unsigned ranks, size_t dim)
 {
-    enum { A_RANK = 8, LEAST = 64 };
-    const size_t rows = dim / ((size_t)A_RANK * ranks);
-    return rows > LEAST ? rows : dim < LEAST ? dim : LEAST;
+    return pith_ranks_panel(ranks, dim);
 }
 
 /* A panel on its way: its rows from the diagonal on, one behind the other. */

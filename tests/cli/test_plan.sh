@@ -186,4 +186,36 @@ refuse "an engine of nothing" 2 "there are vllm" "$pith" plan $probe --for none-
 refuse "a grid of nothing" 2 "int4" "$pith" plan $probe --weights int44
 refuse "a context beyond the model's" 2 "context is 512" "$pith" plan $probe --context 4k
 refuse "a broken config" 1 "JSON" sh -c "echo '{' >'$work/bad.json'; '$pith' plan '$work/bad.json'"
+# --- quantizing -----------------------------------------------------------------------------------
+python3 tests/cli/mini.py "$work/mid" layers=2 hidden=320 ffn=512
+some="--calib-tokens 2048 --seq-len 64"
+for recipe in gptq; do
+    # shellcheck disable=SC2086
+    "$pith" quantize "$work/mid" -o "$work/never" -r $recipe $some --threads 1 --rehearse --json --link 1G,20 >"$work/said.json" 2>/dev/null || fail "a rehearsal"
+    # shellcheck disable=SC2086
+    "$pith" plan "$work/mid/config.json" --quantize $recipe --hardware xeon-spr-56x8 $some --link 1G,20 --json >"$work/plan.json" || fail "--quantize $recipe"
+    check "$recipe: what machines receive is what a rehearsal says to 2%, and links take as long to 10%" python3 -c '
+import json, sys
+said, told = (json.load(open(f))["ranks"] for f in sys.argv[1:])
+assert said["link"] == told["link"] and [r["ranks"] for r in told["rows"]] == [1, 2, 4, 8]
+for a, b in list(zip(said["rows"], told["rows"]))[1:]:
+    assert abs(b["bytes_received_per_block"] / a["bytes_received_per_block"] - 1) < 0.02, (a, b)
+    assert abs(b["link"] / a["link"] - 1) < 0.1, (a, b)' "$work/said.json" "$work/plan.json"
+done
+"$pith" plan llama-3.1-8b --quantize gptq --hardware xeon-spr-56x3 --json >"$work/plan.json"
+check "fewer hours on more machines, up to those there are" python3 -c '
+import json, sys
+j = json.load(open(sys.argv[1]))
+rows = j["ranks"]["rows"]
+assert [r["ranks"] for r in rows] == [1, 2, 3] and rows[0]["speedup"] == 1 and rows[0]["bytes_received_per_block"] == 0
+assert rows[0]["seconds_expected"] > rows[1]["seconds_expected"] > rows[2]["seconds_expected"] > 0
+assert 1e9 < j["memory_bytes"] < 8e9 and j["recipe"] == "gptq" and j["hardware"] == "xeon-spr-56" and j["tokens"] == 131072, j' "$work/plan.json"
+"$pith" plan llama-3.1-8b --quantize gptq --hardware xeon-spr-56 | grep -q "a machine" && pass "quantizing is told of" || fail "quantizing is not told of"
+refuse "a GPU does not quantize" 1 "pith quantizes on CPUs" "$pith" plan llama-3.1-8b --quantize gptq --hardware l4
+for r in awq rtn guided autoround qep; do refuse "$r is not foretold" 1 "foretold" "$pith" plan llama-3.1-8b --quantize $r --hardware xeon-spr-56; done
+refuse "more machines than there are ranks" 2 "64 machines" "$pith" plan llama-3.1-8b --quantize gptq --hardware xeon-spr-56x65
+refuse "no window" 2 "no window" "$pith" plan llama-3.1-8b --quantize gptq --hardware xeon-spr-56 --calib-tokens 100
+refuse "no hardware" 2 "one --hardware" "$pith" plan llama-3.1-8b --quantize gptq
+refuse "a link alone" 2 "without --quantize" "$pith" plan llama-3.1-8b --link 10G
+refuse "users who quantize" 2 "does nothing with --quantize" "$pith" plan llama-3.1-8b --quantize gptq --hardware xeon-spr-56 --users 4
 finish

@@ -1,0 +1,104 @@
+/* What quantizing a model would take on machines that are not there. */
+#include "api/context.h"
+#include "api/options.h"
+#include "api/plan.h"
+#include "plan/quantize_time.h"
+
+static const struct pith_plan_quantize_options defaults = {.size = sizeof defaults,
+                                                           .link = PITH_CABLE_DEFAULT,
+                                                           .calib_tokens = 131072,
+                                                           .seq_len = 2048};
+
+void pith_plan_quantize_defaults_sized(struct pith_plan_quantize_options *o, size_t size)
+{
+    pith_options_give(o, size, &defaults, sizeof defaults);
+}
+
+/* What is asked, as it is understood. */
+struct asked {
+    struct plan_made plan; /* the model, and the hardware's own file */
+    struct plan_place at;
+    struct pith_recipe recipe;
+    struct pith_quantize_task task;
+    struct pith_cable cable;
+};
+
+static enum pith_status understand(struct asked *a, const struct pith_plan_quantize_options *o,
+                                   struct pith_error *err)
+{
+    const struct pith_plan_subject *m = &a->plan.model;
+    PITH_TRY(pith_recipe_load(o->recipe, &a->recipe, err));
+    PITH_TRY(pith_cable_parse(o->link, &a->cable, err));
+    PITH_TRY(plan_place_find(&a->plan, "--hardware", o->hardware, &a->at, err));
+    if (!a->at.h->cpu || !(a->at.h->ops[PITH_UNIT_F32] > 0))
+        return pith_fail(err, PITH_UNSUPPORTED, "--hardware %.60s: pith quantizes on CPUs",
+                         o->hardware);
+    if (a->at.devices > PITH_CREW_MOST)
+        return pith_fail(err, PITH_ARG, "--hardware %.60s: %d machines at most", o->hardware,
+                         PITH_CREW_MOST);
+    PITH_TRY(plan_model_open(o->model, &a->plan.model, err));
+    const size_t most = m->model->shape.max_position;
+    a->task = (struct pith_quantize_task){.plans = &m->model->plans,
+                                          .recipe = &a->recipe,
+                                          .tokens = o->calib_tokens,
+                                          .length = o->seq_len < most ? o->seq_len : most,
+                                          .f32 = a->at.h->ops[PITH_UNIT_F32]};
+    const uint64_t ends = (uint64_t)m->model->shape.vocab * m->model->shape.hidden;
+    a->task.outside = ends * (m->model->shape.tied ? 1 : 2) * sizeof(uint16_t);
+    if (a->task.length == 0 || a->task.tokens < a->task.length)
+        return pith_fail(err, PITH_ARG, "%zu tokens of calibration make no window of %zu",
+                         a->task.tokens, a->task.length);
+    const char *why = pith_quantize_untold(&a->task);
+    return why ? pith_fail(err, PITH_UNSUPPORTED, "%s: %s", a->recipe.name, why) : PITH_OK;
+}
+
+/* The whole model by so many ranks, layer by layer. */
+static json_t *row_of(const struct asked *a, unsigned ranks, double *alone)
+{
+    const uint32_t layers = a->task.plans->layers;
+    struct pith_crew c = {.ranks = ranks, .cable = a->cable};
+    for (uint32_t l = 0; l < layers; l++) pith_quantize_layer(&a->task, l, &c);
+    const double all = pith_crew_seconds(&c) + pith_quantize_outside(&a->task);
+    if (ranks == 1) *alone = all;
+    const double blocks = layers ? layers : 1;
+    json_t *j = json_pack("{s:i, s:f, s:f, s:f, s:s, s:I}", "ranks", (int)ranks,
+                          "seconds_expected", all, "speedup", *alone / all, "seconds_per_block",
+                          pith_crew_seconds(&c) / blocks, "limit",
+                          pith_crew_limit_name(pith_crew_limit(&c)), "bytes_received_per_block",
+                          (json_int_t)((double)pith_crew_received(&c) / blocks));
+    for (int i = 0; i < PITH_CREW_PARTS_COUNT; i++)
+        if (j)
+            pith_json_set(&j, pith_crew_key((enum pith_crew_part)i),
+                          json_real(c.seconds[i] / blocks));
+    return j;
+}
+
+static json_t *report_of(const struct asked *a, const struct pith_plan_quantize_options *o)
+{
+    const unsigned most = a->at.devices ? a->at.devices : PITH_CREW_MOST;
+    json_t *rows = json_array();
+    double alone = 0;
+    for (unsigned n = 1; n < most; n *= 2) pith_json_add(&rows, row_of(a, n, &alone));
+    pith_json_add(&rows, row_of(a, most, &alone));
+    return json_pack("{s:o, s:s, s:s, s:I, s:I, s:{s:{s:f, s:f}, s:n, s:o}}", "model",
+                     pith_json_name(o->model), "recipe", a->recipe.name, "hardware",
+                     a->at.h->name, "memory_bytes", (json_int_t)pith_quantize_memory(&a->task),
+                     "tokens", (json_int_t)a->task.tokens, "ranks", "link", "bits_per_second",
+                     a->cable.bits, "delay_seconds", a->cable.delay, "why", "rows", rows);
+}
+
+enum pith_status pith_plan_quantize(const struct pith_plan_quantize_options *given, char **report,
+                                    struct pith_error *err)
+{
+    PITH_OPTIONS(pith_plan_quantize_options, o, defaults, given, err);
+    *report = NULL;
+    if (!o->model || !o->recipe || !o->hardware)
+        return pith_fail(err, PITH_ARG, "a model, a recipe and hardware are needed");
+    const struct pith_plan_model_options hardware = {.own = o->own};
+    struct asked a = {.plan = {.options = &hardware}};
+    enum pith_status s = understand(&a, o, err);
+    if (s == PITH_OK) s = pith_report_text(report_of(&a, o), report, err);
+    plan_hardware_free(&a.plan);
+    pith_plan_subject_free(&a.plan.model);
+    return s;
+}
