@@ -2,13 +2,14 @@
 """-r auto against uniform recipes of the same bits, and its predictions against what is measured.
 
     bench/auto.py MODEL [--budgets 3,3.5,4,4.5,5,6] [--container compressed-tensors|gguf] [--text FILE]... [--random 30]
-                  [--llama LLAMA_QUANTIZE LLAMA_IMATRIX F16_GGUF] [--types Q3_K_M,Q4_K_M,Q5_K_M] [--tries GRID,...] [--tokens 16384] [--measure TOKENS] [--for ENGINE]... [--work FOLDER]
+                  [--llama LLAMA_QUANTIZE LLAMA_IMATRIX F16_GGUF] [--types Q3_K_M,Q4_K_M,Q5_K_M] [--tries GRID,...] [--tokens 16384] [--measure TOKENS] [--for ENGINE]... [--calib FILE] [--work FOLDER]
 
 text      what KL is measured on (default MODEL/eval.txt), not what is calibrated on
 random    so many assignments drawn at random, predicted and measured: rank correlation (Spearman), ratios
 llama     also Q3_K_M, Q4_K_M and Q5_K_M (types) by llama-quantize with an importance matrix, and auto at their bits
 tries     what auto chooses from (default: its own)
 tokens    of calibration, and of each text (measure: of these another number)
+calib     text to calibrate on (default: the one that ships)
 for       a row each: what auto is told that it is for ("none": nothing); pith and transformers let each linear have its own grid
 
 PITH names the program (build/pith). Bits are those of the blocks' linears, scales counted.
@@ -56,7 +57,8 @@ class Bench:
         """(bits, KLs, the recipe found) or None when it cannot be made"""
         self.made += 1
         path = os.path.join(self.work, f"m{self.made}" + (".gguf" if self.args.container == "gguf" else ""))
-        out, why = pith("quantize", self.args.model, "-o", path, "--container", self.args.container, "--calib-tokens", self.args.tokens,
+        calib = ("--calib", self.args.calib) if self.args.calib else ()
+        out, why = pith("quantize", self.args.model, *calib, "-o", path, "--container", self.args.container, "--calib-tokens", self.args.tokens,
                         "--seq-len", 512, "--allow-error", 2, *options)
         if out is None:
             print(f"# {' '.join(map(str, options))}: {why}")
@@ -128,7 +130,8 @@ def together(rows, routers):
 
 
 def at_random(bench, args):
-    out, why = pith("sensitivity", args.model, "--container", args.container, "--calib-tokens", args.tokens, "--seq-len", 512, "--json",
+    calib = ("--calib", args.calib) if args.calib else ()
+    out, why = pith("sensitivity", args.model, *calib, "--container", args.container, "--calib-tokens", args.tokens, "--seq-len", 512, "--json",
                     "--kv", "none", "--acts", "none", "--work", os.path.join(bench.work, "sense"), *(("--try", args.tries) if args.tries else ()))
     if out is None:
         raise SystemExit(why)
@@ -189,6 +192,7 @@ def main():
     p.add_argument("--measure", type=int)
     p.add_argument("--tries", default="")
     p.add_argument("--for", action="append", dest="targets")
+    p.add_argument("--calib")
     p.add_argument("--work")
     args = p.parse_args()
     args.targets = args.targets or ["none"]

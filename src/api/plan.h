@@ -139,8 +139,9 @@ void plan_pool(const struct plan_made *p, const struct plan_case *k, const struc
 /* Whether the users fit where the host holds caches, on so many devices. */
 bool plan_offloads(const struct plan_made *p, const struct pith_deployment *d,
                    const struct pith_room *r, const struct plan_place *at);
-/* Caches in the host's memory, where the options have some. */
-void plan_offload(const struct plan_made *p, const struct plan_place *at, struct plan_row *row);
+/* Caches in the host's memory, where the options have some. `why` says that there are none. */
+void plan_offload(const struct plan_made *p, const struct plan_place *at, struct plan_row *row,
+                  char why[PLAN_WHY]);
 /* "pools" and "offload" of a row, and its other keys that these concern. */
 void plan_split_set(json_t **j, const struct plan_made *p, const struct plan_row *row);
 

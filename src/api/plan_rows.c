@@ -245,11 +245,11 @@ static void add_row(struct plan_made *p, struct plan_case *k, const struct plan_
                     const struct plan_place *reads)
 {
     struct plan_row row = {.h = at->h};
-    char why[PLAN_WHY];
+    char why[PLAN_WHY] = "";
     row.d = plan_deploy(p, k, at, &row.r);
     if (at->h) pith_forecast_make(&row.d, &row.r, at->h, &row.f);
-    if (!reads) plan_offload(p, at, &row);
-    refuse(p, k, at, &row, why);
+    if (!reads) plan_offload(p, at, &row, why);
+    if (!*why) refuse(p, k, at, &row, why);
     if (!*why && reads) plan_pool(p, k, reads, &row, why);
     if (!*why && at->h) refuse_slow(p, &row.f, why);
     if (*why) {

@@ -76,9 +76,16 @@ bool plan_offloads(const struct plan_made *p, const struct pith_deployment *d,
     return o.fits;
 }
 
-void plan_offload(const struct plan_made *p, const struct plan_place *at, struct plan_row *row)
+void plan_offload(const struct plan_made *p, const struct plan_place *at, struct plan_row *row,
+                  char why[PLAN_WHY])
 {
-    if (!plan_offloads(p, &row->d, &row->r, at)) return;
+    const char *engine = row->d.engine->name;
+    if (!p->options->offload) return;
+    if (!plan_serving_find(engine))
+        (void)snprintf(why, PLAN_WHY, "%s keeps no caches in the host's memory", engine);
+    else if (at->h && at->h->host <= 0)
+        (void)snprintf(why, PLAN_WHY, "its memory is the host's: there is no other for caches");
+    if (*why || !plan_offloads(p, &row->d, &row->r, at)) return;
     struct pith_deployment d = row->d;
     struct pith_room r;
     row->offloads = true;

@@ -135,7 +135,12 @@ $host --for vllm --offload 200G --json >"$work/plan.json"
 $host --for sglang --offload 10G --json >"$work/plan.json"
 [ "$(key "$work/plan.json" 'len(j["rows"])')" = 0 ] && pass "a small one does not" || fail "a small one does not"
 "$pith" plan Llama-3.1-8B --hardware m4-max-40 --context 128k --users 64 --offload 200G --json >"$work/plan.json"
-[ "$(key "$work/plan.json" 'sum("offload" in r for r in j["rows"])')" = 0 ] && pass "nor one that is the device's own" || fail "nor one that is the device's own"
+[ "$(key "$work/plan.json" '(len(j["rows"]), j["ruled_out"][0]["reason"])')" = "(0, \"llama.cpp keeps no caches in the host's memory\")" ] &&
+    pass "nor an engine that keeps none there" || fail "nor an engine that keeps none there"
+"$pith" hardware l4 --json | python3 -c 'import json, sys
+print(json.dumps(dict(json.load(sys.stdin), host=0)))' >"$work/own.json"
+"$pith" plan Llama-3.1-8B --hardware "$work/own.json" --for vllm --weights fp8 --offload 200G --json >"$work/plan.json"
+[ "$(key "$work/plan.json" '(len(j["rows"]), "is the host" in j["ruled_out"][0]["reason"])')" = "(0, True)" ] && pass "nor a device without one" || fail "nor a device without one"
 refuse "both at once" 2 "one of them at a time" "$pith" plan $probe --hardware l4 --prefill same --offload 1G
 refuse "pools of nothing" 2 "on which --hardware" "$pith" plan $probe --prefill same
 refuse "the host of nothing" 2 "on which --hardware" "$pith" plan $probe --offload 1G
