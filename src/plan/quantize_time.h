@@ -1,5 +1,5 @@
-/* plan/quantize_time.h: how long a machine, or several, would take to quantize a model, with how
- * much memory: from its shape alone, where pith quantize --rehearse does a block to know.
+/* plan/quantize_time.h: how long a machine, or several, would take to quantize a model, and what
+ * memory that needs: from its shape alone, where pith quantize --rehearse does a block to know.
  *
  * Of each site of a layer operations are counted, d its inputs, R the rows that read them and T the
  * tokens of the calibration text; each kind is done at its share of the float32 operations that a
