@@ -103,13 +103,13 @@ if [ $most -gt $hosts ]; then
         >"$work/said.json" 2>/dev/null || fail "a rehearsal"
     rm -rf "$work/got"
     run 2 "$pith quantize $work/more -o out $base" || fail "a link with a delay: $(cat "$work/stderr")"
-    # Other work on the machine makes it longer, never much shorter.
-    check "the time over such a link is foretold" python3 -c '
+    # Other work on the machine makes it longer, the link never lets it be shorter.
+    check "a run takes what is foretold of such a link, at least" python3 -c '
 import json, sys
-row = [r for r in json.load(open(sys.argv[1]))["ranks"]["rows"] if r["ranks"] == 2][0]
+said = json.load(open(sys.argv[1]))
+row = [r for r in said["ranks"]["rows"] if r["ranks"] == 2][0]
 took = json.load(open(sys.argv[2]))["timing"]["seconds"]
-assert row["limit"] == "link" and 0.75 < took / row["seconds_expected"] < 3, (took, row)
-print(took / row["seconds_expected"], row["seconds_expected"])' "$work/said.json" "$work/got/pith.json"
+assert row["limit"] == "link" and took > 0.75 * row["link"] * said["blocks"], (took, row)' "$work/said.json" "$work/got/pith.json"
     first=1
 else
     skip "links with a delay" "no /dev/net/tun"
