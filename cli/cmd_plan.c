@@ -462,7 +462,7 @@ const struct command command_plan = {
     .examples =
         "  pith plan Llama-3.1-8B --hardware l4 --context 8k --users 8\n"
         "  pith plan Qwen3-32B --hardware l40s --hardware h100-sxm --for vllm\n"
-        "  pith plan Llama-3.1-70B --hardware h200 --users 64 --prefill same --prefill none\n"
+        "  pith plan Llama-3.1-70B --hardware h200 --users 64 --prefill same\n"
         "  pith plan Llama-3.1-8B --hardware l4 --context 32k --users 32 --offload 200G\n"
         "  pith plan config.json --fit 24G --context 32k --users 4\n"
         "  pith plan out --for pith --weights int4:g128 --weights none\n"
