@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FILE_LIMIT = 64 * 1024 };
+enum { FILE_LIMIT = 64 << 20 }; /* those of auto name every linear */
 
 static const struct pith_recipe_row rows[] = {
 #define PITH_RECIPE(...) {__VA_ARGS__},

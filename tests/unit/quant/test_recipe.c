@@ -84,6 +84,24 @@ static void a_file_changes_what_it_names(void **state)
     assert_string_equal(r.round->name, "nearest");
 }
 
+/* As -r auto writes of a large mixture: a line for each of 20,000 linears. */
+static void a_file_may_name_every_linear(void **state)
+{
+    (void)state;
+    enum { LINEARS = 20000, LINE = 80 };
+    struct pith_recipe r;
+    struct pith_error err = {0};
+    char *text = pith_alloc(LINEARS + 1, LINE);
+    assert_non_null(text);
+    size_t n = (size_t)snprintf(text, LINE, "{\"linears\": {");
+    for (int i = 0; i < LINEARS; i++)
+        n += (size_t)snprintf(text + n, LINE, "%s\"layers.%d.mlp.down_proj\": \"int4:g128\"",
+                              i ? "," : "", i);
+    n += (size_t)snprintf(text + n, LINE, "}}");
+    assert_ok(load_text(text, n, &r, &err), err);
+    pith_free(text);
+}
+
 /* What `pith recipes --keys` prints is what a file may hold: the default that it states, and the
  * names that there are. */
 static void keys_are_what_files_hold(void **state)
@@ -263,6 +281,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_loads_and_survives_a_round_trip),
         cmocka_unit_test(a_file_changes_what_it_names),
+        cmocka_unit_test(a_file_may_name_every_linear),
         cmocka_unit_test(keys_are_what_files_hold),
         cmocka_unit_test(stages_are_set_by_text),
         cmocka_unit_test(wrong_files_are_refused),
