@@ -46,31 +46,33 @@ struct pith_trellis_strip {
 enum { PITH_TRELLIS_BEFORE = 4, PITH_TRELLIS_HEAD = PITH_TRELLIS_BEFORE + 8 };
 struct pith_trellis_block {
     const uint8_t *tiles;
-    size_t bytes; /* of a tile */
+    unsigned bits;
     uint32_t head[PITH_TRELLIS_SIDE][PITH_TRELLIS_HEAD];
 };
 static inline void pith_trellis_open(struct pith_trellis_block *b, const uint8_t *tiles,
                                      unsigned bits)
 {
+    const size_t bytes = pith_trellis_bytes(bits);
     b->tiles = tiles;
-    b->bytes = pith_trellis_bytes(bits);
-    for (size_t c = 0; c < PITH_TRELLIS_SIDE; c++, tiles += b->bytes) {
-        memcpy(b->head[c] + PITH_TRELLIS_BEFORE - 1, tiles + b->bytes - 4, 4);
+    b->bits = bits;
+    for (size_t c = 0; c < PITH_TRELLIS_SIDE; c++, tiles += bytes) {
+        memcpy(b->head[c] + PITH_TRELLIS_BEFORE - 1, tiles + bytes - 4, 4);
         memcpy(b->head[c] + PITH_TRELLIS_BEFORE, tiles, PITH_TRELLIS_WEIGHTS / 8);
     }
 }
-/* The sixteen bytes of tile c that begin BEFORE words before that word; head: within its first
- * eight, as those of rows 0 and 8 do, and all at one bit. */
-static inline const uint8_t *pith_trellis_at(const struct pith_trellis_block *b, size_t c,
-                                             size_t word, bool head)
+/* The sixteen bytes of rows r and r + 8 of tile c that begin BEFORE words before their word `from`.
+ * Those of rows 0 and 8 lie in the head, and all at one bit. */
+static inline const uint8_t *pith_trellis_at(const struct pith_trellis_block *b, size_t c, size_t r,
+                                             unsigned from)
 {
-    const uint8_t *at = head ? (const uint8_t *)b->head[c] : b->tiles + c * b->bytes;
-    return at + (head ? 4 * word : 4 * (word - PITH_TRELLIS_BEFORE));
+    const size_t at = r * b->bits + from;
+    if (r == 0 || b->bits == 1) return (const uint8_t *)(b->head[c] + at);
+    return b->tiles + c * pith_trellis_bytes(b->bits) + 4 * (at - PITH_TRELLIS_BEFORE);
 }
 
 /* Where the windows of 32 weights lie, `bits` words on for the next 32; of weights 8 t .. 8 t + 7
- * all in the sixteen bytes of word from[t]. As words of 32 bits: their bytes, the
- * last first, and how far above the lowest bit the window is then. */
+ * all in the sixteen bytes of word from[t], pith_trellis_at(). As words of 32 bits: their bytes,
+ * the last first, and how far above the lowest bit the window is then. */
 struct pith_trellis_windows {
     unsigned from[4];
     _Alignas(64) uint8_t pick[4][8][4];

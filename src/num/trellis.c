@@ -11,7 +11,8 @@ enum { TILE = PITH_TRELLIS_TILE, BLOCK = PITH_TRELLIS_BLOCK, WEIGHTS = PITH_TREL
 
 float pith_trellis_halves(enum pith_trellis_code code, uint32_t window)
 {
-    uint32_t x = code == PITH_TRELLIS_MCG ? window * 0xcbac1fedu : window * 89226354u + 64248484u;
+    uint32_t x = code == PITH_TRELLIS_MCG ? window * PITH_TRELLIS_BY_MCG
+                                          : window * PITH_TRELLIS_BY_3INST + PITH_TRELLIS_AND_3INST;
     x = (x & 0x8fff8fffu) ^ 0x3b603b60u;
     /* Multiples of 2^-13 below 2. */
     return pith_f16_to_f32((uint16_t)x) + pith_f16_to_f32((uint16_t)(x >> 16));
@@ -19,7 +20,7 @@ float pith_trellis_halves(enum pith_trellis_code code, uint32_t window)
 
 uint32_t pith_trellis_sum(uint32_t window)
 {
-    const uint32_t x = window * 0x83dcd12du;
+    const uint32_t x = window * PITH_TRELLIS_BY_MUL1;
     return (x & 255) + (x >> 8 & 255) + (x >> 16 & 255) + (x >> 24);
 }
 

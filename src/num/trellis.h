@@ -42,6 +42,12 @@ enum {
     PITH_TRELLIS_BLOCK = 128    /* the order of T */
 };
 
+/* What windows are multiplied by, and 3inst adds. */
+#define PITH_TRELLIS_BY_3INST 89226354u
+#define PITH_TRELLIS_AND_3INST 64248484u
+#define PITH_TRELLIS_BY_MCG 0xcbac1fedu
+#define PITH_TRELLIS_BY_MUL1 0x83dcd12du
+
 /* The number that a window says. */
 float pith_trellis_value(enum pith_trellis_code code, uint32_t window);
 /* That number before it is rounded to half precision: of mul1, (1024 + sum) TIMES + PLUS; of the

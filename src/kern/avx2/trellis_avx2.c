@@ -32,19 +32,20 @@ INLINE __m256 bytes(__m256i x)
 {
     const __m256i pairs = _mm256_maddubs_epi16(x, _mm256_set1_epi8(1));
     const __m256i sum = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
-    return to_half(_mm256_fmadd_ps(
-        _mm256_cvtepi32_ps(_mm256_add_epi32(sum, _mm256_set1_epi32(1024))),
-        _mm256_set1_ps(0x1.bb8p-8f), _mm256_set1_ps(-0x1.4c4p3f)));
+    return to_half(
+        _mm256_fmadd_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(sum, _mm256_set1_epi32(1024))),
+                        _mm256_set1_ps(PITH_TRELLIS_TIMES), _mm256_set1_ps(PITH_TRELLIS_PLUS)));
 }
 
 INLINE __m256 value(enum pith_trellis_code code, __m256i s)
 {
     if (code == PITH_TRELLIS_MUL1)
-        return bytes(_mm256_mullo_epi32(s, _mm256_set1_epi32((int)0x83dcd12d)));
+        return bytes(_mm256_mullo_epi32(s, _mm256_set1_epi32((int)PITH_TRELLIS_BY_MUL1)));
     if (code == PITH_TRELLIS_MCG)
-        return halves(_mm256_mullo_epi32(s, _mm256_set1_epi32((int)0xcbac1fed)));
-    return halves(_mm256_add_epi32(_mm256_mullo_epi32(s, _mm256_set1_epi32(89226354)),
-                                   _mm256_set1_epi32(64248484)));
+        return halves(_mm256_mullo_epi32(s, _mm256_set1_epi32((int)PITH_TRELLIS_BY_MCG)));
+    return halves(
+        _mm256_add_epi32(_mm256_mullo_epi32(s, _mm256_set1_epi32((int)PITH_TRELLIS_BY_3INST)),
+                         _mm256_set1_epi32((int)PITH_TRELLIS_AND_3INST)));
 }
 
 /* Eight weights from bit `first` of the second word on: a window ends in word last, and is shifted
@@ -60,9 +61,9 @@ INLINE __m256 eight(enum pith_trellis_code code, unsigned bits, unsigned first,
     const __m256i right = _mm256_sub_epi32(mask, _mm256_and_si256(end, mask));
     const __m256i left = _mm256_sub_epi32(_mm256_set1_epi32(32), right);
     const __m256i x = _mm256_loadu_si256((const __m256i *)(const void *)words);
-    const __m256i both = _mm256_or_si256(
-        _mm256_srlv_epi32(_mm256_permutevar8x32_epi32(x, last), right),
-        _mm256_sllv_epi32(_mm256_permutevar8x32_epi32(x, before), left));
+    const __m256i both =
+        _mm256_or_si256(_mm256_srlv_epi32(_mm256_permutevar8x32_epi32(x, last), right),
+                        _mm256_sllv_epi32(_mm256_permutevar8x32_epi32(x, before), left));
     return value(code, _mm256_and_si256(both, _mm256_set1_epi32(0xffff)));
 }
 
@@ -125,8 +126,8 @@ INLINE __m256 spread(unsigned bits, const float *in)
 
 INLINE void store_bytes(uint8_t *to, __m256i x)
 {
-    const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(x),
-                                           _mm256_extracti128_si256(x, 1));
+    const __m128i words =
+        _mm_packus_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
     _mm_storel_epi64((__m128i *)(void *)to, _mm_packus_epi16(words, words));
 }
 

@@ -1,5 +1,5 @@
-/* Products of bytes with trellises (kern/trellis.h), sixteen weights a register: rows r and r + 8
- * of a tile are two. A window is 16 bits; variable shifts of such are products with powers of two.
+/* Products of bytes with trellises, sixteen weights a register: rows r and r + 8 of a tile are two.
+ * A window is 16 bits; variable shifts of such are products with powers of two. There is one kind.
  */
 #include "kern/ops.h"
 #include "kern/trellis.h"
@@ -8,72 +8,56 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { PAIRS = 4, VECTORS = 2 /* that meet in registers */ };
+enum { PAIRS = 4, VECTORS = 2 };
+typedef uint16_t word;
 
-/* ---- a register ---- */
-
-/* Where the windows of both registers are; where bits > 6 their upper weights lie in sixteen bytes
- * of their own. left and right: what to multiply by. */
+/* Of both registers; where bits > 6 their upper weights lie in sixteen bytes of their own. left and
+ * right: what to multiply by. */
 struct walk {
     unsigned from[4];
     __m256i first[2], last[2], left[2], right[2];
 };
+/* The sums of bytes. */
+struct numbers {
+    __m256i of[PITH_TRELLIS_SIDE][2][PAIRS];
+};
+struct sums {
+    __m256i of[8];
+};
+
+#include "kern/template/walk_template.h"
+
+/* ---- a register ---- */
 
 INLINE __m256i line(const void *p)
 {
     return _mm256_load_si256((const __m256i *)p);
 }
 
-INLINE void walk_init(struct walk *to, unsigned bits)
+INLINE __m128i load(const struct walking *b, size_t c, size_t r, size_t t)
 {
-    struct pith_trellis_pairs w;
-    _Alignas(32) uint16_t left[32], right[32];
-    pith_trellis_find_pairs(bits, bits > 6 ? 1 : 2, &w);
-    for (size_t i = 0; i < 32; i++) {
-        left[i] = (uint16_t)(1u << w.left[i / 8][i % 8]);
-        right[i] = (uint16_t)(left[i] << 8);
-    }
-    memcpy(to->from, w.from, sizeof to->from);
-    for (size_t i = 0; i < 2; i++) {
-        to->first[i] = line(w.first[2 * i]);
-        to->last[i] = line(w.last[2 * i]);
-        to->left[i] = line(left + 16 * i);
-        to->right[i] = line(right + 16 * i);
-    }
-}
-
-/* A block of m, and its tiles. */
-struct block {
-    const struct pith_trellis_strip *m;
-    struct walk w;
-    size_t block;
-    struct pith_trellis_block tiles;
-};
-
-INLINE __m128i load(const struct block *b, size_t c, size_t r, size_t t)
-{
-    const bool head = r == 0 || b->m->bits == 1;
-    return _mm_loadu_si128((const __m128i *)(const void *)pith_trellis_at(
-        &b->tiles, c, r * b->m->bits + b->w.from[t], head));
+    return _mm_loadu_si128((const __m128i *)(const void *)walk_at(b, c, r, t));
 }
 
 /* The windows of register i of rows r and r + 8 of tile c. Shifted right by 8 - left: the upper
  * half of what is shifted left by 8 + left. */
-INLINE __m256i windows(const struct block *b, bool wide, size_t c, size_t r, size_t i)
+INLINE __m256i windows(const struct walking *b, size_t c, size_t r, size_t i)
 {
     __m256i x = _mm256_broadcastsi128_si256(load(b, c, r, 2 * i));
-    if (wide) x = _mm256_inserti128_si256(x, load(b, c, r, 2 * i + 1), 1);
+    if (b->m->bits > 6) x = _mm256_inserti128_si256(x, load(b, c, r, 2 * i + 1), 1);
     return _mm256_or_si256(_mm256_mullo_epi16(_mm256_shuffle_epi8(x, b->w.first[i]), b->w.left[i]),
                            _mm256_mulhi_epu16(_mm256_shuffle_epi8(x, b->w.last[i]), b->w.right[i]));
 }
 
-/* The sums of the bytes of windows times 0x83dcd12d. */
+/* The sums of the bytes of windows times PITH_TRELLIS_BY_MUL1. */
 INLINE __m256i sums_of(__m256i s)
 {
-    const __m256i ones = _mm256_set1_epi8(1), times = _mm256_set1_epi16((short)0xd12d);
+    const __m256i ones = _mm256_set1_epi8(1),
+                  times = _mm256_set1_epi16((short)(PITH_TRELLIS_BY_MUL1 & 0xffff));
     const __m256i low = _mm256_mullo_epi16(s, times);
-    const __m256i high = _mm256_add_epi16(_mm256_mulhi_epu16(s, times),
-                                          _mm256_mullo_epi16(s, _mm256_set1_epi16((short)0x83dc)));
+    const __m256i high = _mm256_add_epi16(
+        _mm256_mulhi_epu16(s, times),
+        _mm256_mullo_epi16(s, _mm256_set1_epi16((short)(PITH_TRELLIS_BY_MUL1 >> 16))));
     return _mm256_add_epi16(_mm256_maddubs_epi16(low, ones), _mm256_maddubs_epi16(high, ones));
 }
 
@@ -93,27 +77,13 @@ INLINE __m256i close(const __m256i s[4])
 
 /* ---- a block ---- */
 
-/* The sums of bytes of pairs of rows, both registers. */
-struct numbers {
-    __m256i of[PITH_TRELLIS_SIDE][2][PAIRS];
-};
-/* A vector's, of pairs of rows. */
-struct sums {
-    __m256i of[8];
-};
-
-INLINE __m256i number(const struct block *b, size_t c, size_t r, size_t half)
+INLINE void decode(const struct walking *b, unsigned kind, size_t r, struct numbers *to)
 {
-    return sums_of(b->m->bits > 6 ? windows(b, true, c, r, half) : windows(b, false, c, r, half));
-}
-
-/* Those of pairs [r, r + PAIRS). */
-INLINE void decode(const struct block *b, size_t r, struct numbers *to)
-{
+    (void)kind;
     for (size_t c = 0; c < PITH_TRELLIS_SIDE; c++)
 #pragma GCC unroll 8
         for (size_t i = 0; i < 2 * PAIRS; i++)
-            to->of[c][i / PAIRS][i % PAIRS] = number(b, c, r + i % PAIRS, i / PAIRS);
+            to->of[c][i / PAIRS][i % PAIRS] = sums_of(windows(b, c, r + i % PAIRS, i / PAIRS));
 }
 
 /* A vector's sixteen words, each q once. */
@@ -122,10 +92,10 @@ INLINE __m256i words_at(const uint16_t *x)
     return _mm256_srai_epi16(line(x), 8);
 }
 
-/* Their sums with n vectors, n being known, to sums[v].of[r ...]. */
-INLINE void multiply(const struct numbers *from, size_t n, const uint16_t *x, size_t r,
+INLINE void multiply(unsigned kind, const struct numbers *from, size_t n, const word *x, size_t r,
                      struct sums *sums)
 {
+    (void)kind;
     __m256i acc[VECTORS][PAIRS];
 #pragma GCC unroll 8
     for (size_t i = 0; i < n * PAIRS; i++) acc[i / PAIRS][i % PAIRS] = _mm256_setzero_si256();
@@ -143,9 +113,10 @@ INLINE void multiply(const struct numbers *from, size_t n, const uint16_t *x, si
         sums[i / PAIRS].of[r + i % PAIRS] = acc[i / PAIRS][i % PAIRS];
 }
 
-/* Their sums with one vector, without a place between. */
-INLINE void multiply_one(const struct block *b, size_t r, const uint16_t *x, struct sums *sums)
+INLINE void multiply_one(const struct walking *b, unsigned kind, size_t r, const word *x,
+                         struct sums *sums)
 {
+    (void)kind;
     __m256i acc[PAIRS];
 #pragma GCC unroll 4
     for (size_t i = 0; i < PAIRS; i++) acc[i] = _mm256_setzero_si256();
@@ -153,27 +124,10 @@ INLINE void multiply_one(const struct block *b, size_t r, const uint16_t *x, str
 #pragma GCC unroll 8
         for (size_t i = 0; i < 2 * PAIRS; i++)
             acc[i % PAIRS] = _mm256_add_epi32(
-                acc[i % PAIRS], _mm256_madd_epi16(number(b, c, r + i % PAIRS, i / PAIRS),
+                acc[i % PAIRS], _mm256_madd_epi16(sums_of(windows(b, c, r + i % PAIRS, i / PAIRS)),
                                                   words_at(x + i / PAIRS * 16)));
 #pragma GCC unroll 4
     for (size_t i = 0; i < PAIRS; i++) sums->of[r + i] = acc[i];
-}
-
-/* Pairs [r, r + PAIRS) with all vectors. */
-INLINE void pairs_of(const struct block *b, size_t r, struct sums *sums)
-{
-    const size_t count = b->m->count;
-    const uint16_t *x = (const uint16_t *)b->m->x + b->block * count * PITH_TRELLIS_STEP;
-    struct numbers w;
-    if (count == 1) {
-        multiply_one(b, r, x, sums);
-        return;
-    }
-    decode(b, r, &w);
-    for (size_t v = 0; v < count; v += VECTORS, x += VECTORS * PITH_TRELLIS_STEP) {
-        if (count - v == 1) multiply(&w, 1, x, r, sums + v);
-        else multiply(&w, 2, x, r, sums + v);
-    }
 }
 
 INLINE void put(float *y, __m128i sum, float scale)
@@ -181,8 +135,9 @@ INLINE void put(float *y, __m128i sum, float scale)
     _mm_storeu_ps(y, _mm_fmadd_ps(_mm_cvtepi32_ps(sum), _mm_set1_ps(scale), _mm_loadu_ps(y)));
 }
 
-INLINE void finish(const struct sums *sums, float scale, float *y)
+INLINE void finish(unsigned kind, const struct sums *sums, float scale, float *y)
 {
+    (void)kind;
     for (size_t i = 0; i < 8; i += 4) {
         const __m256i sum = close(sums->of + i);
         put(y + i, _mm256_castsi256_si128(sum), scale);
@@ -192,16 +147,20 @@ INLINE void finish(const struct sums *sums, float scale, float *y)
 
 void pith_trellis_bytes_avx2(const struct pith_trellis_strip *m)
 {
-    struct block b = {.m = m};
-    struct sums sums[PITH_TRELLIS_VECTORS];
-    walk_init(&b.w, m->bits);
-    for (; b.block < m->blocks; b.block++) {
-        const size_t at = b.block * PITH_TRELLIS_SIDE * pith_trellis_bytes(m->bits);
-        pith_trellis_open(&b.tiles, m->tiles + at, m->bits);
-        /* What row 0 reads was just written. */
-        pairs_of(&b, PAIRS, sums);
-        pairs_of(&b, 0, sums);
-        for (size_t i = 0; i < m->count; i++)
-            finish(&sums[i], m->scale[b.block * m->count + i], m->y + i * m->ldy);
+    struct pith_trellis_pairs p;
+    struct walk w;
+    _Alignas(32) uint16_t left[32], right[32];
+    pith_trellis_find_pairs(m->bits, m->bits > 6 ? 1 : 2, &p);
+    for (size_t i = 0; i < 32; i++) {
+        left[i] = (uint16_t)(1u << p.left[i / 8][i % 8]);
+        right[i] = (uint16_t)(left[i] << 8);
     }
+    memcpy(w.from, p.from, sizeof w.from);
+    for (size_t i = 0; i < 2; i++) {
+        w.first[i] = line(p.first[2 * i]);
+        w.last[i] = line(p.last[2 * i]);
+        w.left[i] = line(left + 16 * i);
+        w.right[i] = line(right + 16 * i);
+    }
+    walk(m, &w, 0);
 }

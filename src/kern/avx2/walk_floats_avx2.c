@@ -1,5 +1,5 @@
-/* Products of floats with trellises (kern/trellis.h), eight weights a register: rows r and r + 8 of
- * a tile are four. Sums are two of them, of even and of odd t. */
+/* Products of floats with trellises, eight weights a register: rows r and r + 8 of a tile are four.
+ * Sums are two of them, of even and of odd t. A kind is a code. */
 #include "kern/ops.h"
 #include "kern/trellis.h"
 
@@ -7,7 +7,21 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { PAIRS = 2, VECTORS = 2 /* that meet in registers */ };
+enum { PAIRS = 2, VECTORS = 2 };
+typedef float word;
+
+struct walk {
+    unsigned from[4];
+    __m256i pick[4], right[4];
+};
+struct numbers {
+    __m256 of[PITH_TRELLIS_SIDE][4][PAIRS];
+};
+struct sums {
+    __m256 of[8];
+};
+
+#include "kern/template/walk_template.h"
 
 /* ---- a register ---- */
 
@@ -16,24 +30,13 @@ INLINE __m256i line(const void *p)
     return _mm256_load_si256((const __m256i *)p);
 }
 
-/* A block of m, and its tiles. */
-struct block {
-    const struct pith_trellis_strip *m;
-    struct pith_trellis_windows w;
-    size_t block;
-    struct pith_trellis_block tiles;
-};
-
 /* The windows of register t of rows r and r + 8 of tile c. */
-INLINE __m256i windows(const struct block *b, size_t c, size_t r, size_t t)
+INLINE __m256i windows(const struct walking *b, size_t c, size_t r, size_t t)
 {
-    const bool head = r == 0 || b->m->bits == 1;
-    const __m256i x =
-        _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)pith_trellis_at(
-            &b->tiles, c, r * b->m->bits + b->w.from[t], head)));
-    return _mm256_and_si256(
-        _mm256_srlv_epi32(_mm256_shuffle_epi8(x, line(b->w.pick[t])), line(b->w.right[t])),
-        _mm256_set1_epi32(0xffff));
+    const __m256i x = _mm256_broadcastsi128_si256(
+        _mm_loadu_si128((const __m128i *)(const void *)walk_at(b, c, r, t)));
+    return _mm256_and_si256(_mm256_srlv_epi32(_mm256_shuffle_epi8(x, b->w.pick[t]), b->w.right[t]),
+                            _mm256_set1_epi32(0xffff));
 }
 
 /* (x & 0x8fff) ^ 0x3b60 of the upper half of a word, as float32: the upper bits of the exponent are
@@ -47,8 +50,10 @@ INLINE __m256 upper_half(__m256i x)
 INLINE __m256 weights(enum pith_trellis_code code, __m256i s)
 {
     __m256i x = _mm256_mullo_epi32(
-        s, _mm256_set1_epi32(code == PITH_TRELLIS_MCG ? (int)0xcbac1fed : 89226354));
-    if (code == PITH_TRELLIS_3INST) x = _mm256_add_epi32(x, _mm256_set1_epi32(64248484));
+        s, _mm256_set1_epi32(
+               (int)(code == PITH_TRELLIS_MCG ? PITH_TRELLIS_BY_MCG : PITH_TRELLIS_BY_3INST)));
+    if (code == PITH_TRELLIS_3INST)
+        x = _mm256_add_epi32(x, _mm256_set1_epi32((int)PITH_TRELLIS_AND_3INST));
     return _mm256_add_ps(upper_half(_mm256_slli_epi32(x, 16)), upper_half(x));
 }
 
@@ -67,29 +72,19 @@ INLINE __m256 close(const __m256 u[4])
 
 /* ---- a block ---- */
 
-/* The weights of pairs of rows. */
-struct numbers {
-    __m256 of[PITH_TRELLIS_SIDE][4][PAIRS];
-};
-/* A vector's, of pairs of rows. */
-struct sums {
-    __m256 of[8];
-};
-
-/* Those of pairs [r, r + PAIRS). */
-INLINE void decode(const struct block *b, enum pith_trellis_code code, size_t r, struct numbers *to)
+INLINE void decode(const struct walking *b, unsigned kind, size_t r, struct numbers *to)
 {
     for (size_t c = 0; c < PITH_TRELLIS_SIDE; c++)
 #pragma GCC unroll 8
         for (size_t i = 0; i < 4 * PAIRS; i++)
             to->of[c][i / PAIRS][i % PAIRS] =
-                weights(code, windows(b, c, r + i % PAIRS, i / PAIRS));
+                weights((enum pith_trellis_code)kind, windows(b, c, r + i % PAIRS, i / PAIRS));
 }
 
-/* Their sums with n vectors, n being known, to sums[v].of[r ...]. */
-INLINE void multiply(const struct numbers *from, size_t n, const float *x, size_t r,
+INLINE void multiply(unsigned kind, const struct numbers *from, size_t n, const word *x, size_t r,
                      struct sums *sums)
 {
+    (void)kind;
     __m256 acc[VECTORS][PAIRS][2];
 #pragma GCC unroll 8
     for (size_t i = 0; i < 4 * n; i++) acc[i / 4][i / 2 % 2][i % 2] = _mm256_setzero_ps();
@@ -109,9 +104,8 @@ INLINE void multiply(const struct numbers *from, size_t n, const float *x, size_
             _mm256_add_ps(acc[i / PAIRS][i % PAIRS][0], acc[i / PAIRS][i % PAIRS][1]);
 }
 
-/* Their sums with one vector, without a place between. */
-INLINE void multiply_one(const struct block *b, enum pith_trellis_code code, size_t r,
-                         const float *x, struct sums *sums)
+INLINE void multiply_one(const struct walking *b, unsigned kind, size_t r, const word *x,
+                         struct sums *sums)
 {
     __m256 acc[PAIRS][2];
 #pragma GCC unroll 4
@@ -120,29 +114,12 @@ INLINE void multiply_one(const struct block *b, enum pith_trellis_code code, siz
 #pragma GCC unroll 8
         for (size_t i = 0; i < 4 * PAIRS; i++) {
             const size_t t = i / PAIRS, pair = i % PAIRS;
-            acc[pair][t % 2] = _mm256_fmadd_ps(weights(code, windows(b, c, r + pair, t)),
-                                               _mm256_load_ps(x + 8 * t), acc[pair][t % 2]);
+            acc[pair][t % 2] =
+                _mm256_fmadd_ps(weights((enum pith_trellis_code)kind, windows(b, c, r + pair, t)),
+                                _mm256_load_ps(x + 8 * t), acc[pair][t % 2]);
         }
 #pragma GCC unroll 2
     for (size_t i = 0; i < PAIRS; i++) sums->of[r + i] = _mm256_add_ps(acc[i][0], acc[i][1]);
-}
-
-/* Pairs [r, r + PAIRS) with all vectors. */
-INLINE void pairs_of(const struct block *b, enum pith_trellis_code code, size_t r,
-                     struct sums *sums)
-{
-    const size_t count = b->m->count;
-    const float *x = (const float *)b->m->x + b->block * count * PITH_TRELLIS_STEP;
-    struct numbers w;
-    if (count == 1) {
-        multiply_one(b, code, r, x, sums);
-        return;
-    }
-    decode(b, code, r, &w);
-    for (size_t v = 0; v < count; v += VECTORS, x += VECTORS * PITH_TRELLIS_STEP) {
-        if (count - v == 1) multiply(&w, 1, x, r, sums + v);
-        else multiply(&w, 2, x, r, sums + v);
-    }
 }
 
 INLINE void put(float *y, __m128 sum)
@@ -150,8 +127,10 @@ INLINE void put(float *y, __m128 sum)
     _mm_storeu_ps(y, _mm_add_ps(_mm_loadu_ps(y), sum));
 }
 
-INLINE void finish(const struct sums *sums, float *y)
+INLINE void finish(unsigned kind, const struct sums *sums, float scale, float *y)
 {
+    (void)kind;
+    (void)scale;
     for (size_t i = 0; i < 8; i += 4) {
         const __m256 sum = close(sums->of + i);
         put(y + i, _mm256_castps256_ps128(sum));
@@ -159,22 +138,16 @@ INLINE void finish(const struct sums *sums, float *y)
     }
 }
 
-INLINE void blocks(const struct pith_trellis_strip *m, enum pith_trellis_code code)
-{
-    struct block b = {.m = m};
-    struct sums sums[PITH_TRELLIS_VECTORS];
-    pith_trellis_find(m->bits, 1, &b.w);
-    for (; b.block < m->blocks; b.block++) {
-        const size_t at = b.block * PITH_TRELLIS_SIDE * pith_trellis_bytes(m->bits);
-        pith_trellis_open(&b.tiles, m->tiles + at, m->bits);
-        /* Downwards: what row 0 reads was just written. */
-        for (size_t r = 8; (r -= PAIRS) < 8;) pairs_of(&b, code, r, sums);
-        for (size_t i = 0; i < m->count; i++) finish(&sums[i], m->y + i * m->ldy);
-    }
-}
-
 void pith_trellis_floats_avx2(const struct pith_trellis_strip *m)
 {
-    if (m->code == PITH_TRELLIS_MCG) blocks(m, PITH_TRELLIS_MCG);
-    else blocks(m, PITH_TRELLIS_3INST);
+    struct pith_trellis_windows p;
+    struct walk w;
+    pith_trellis_find(m->bits, 1, &p);
+    memcpy(w.from, p.from, sizeof w.from);
+    for (size_t t = 0; t < 4; t++) {
+        w.pick[t] = line(p.pick[t]);
+        w.right[t] = line(p.right[t]);
+    }
+    if (m->code == PITH_TRELLIS_MCG) walk(m, &w, PITH_TRELLIS_MCG);
+    else walk(m, &w, PITH_TRELLIS_3INST);
 }

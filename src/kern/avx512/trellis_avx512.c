@@ -23,21 +23,21 @@ INLINE __m512 bytes(__m512i x)
 {
     const __m512i pairs = _mm512_maddubs_epi16(x, _mm512_set1_epi8(1));
     const __m512i sum = _mm512_madd_epi16(pairs, _mm512_set1_epi16(1));
-    const __m512 exact = _mm512_fmadd_ps(
-        _mm512_cvtepi32_ps(_mm512_add_epi32(sum, _mm512_set1_epi32(1024))),
-        _mm512_set1_ps(0x1.bb8p-8f), _mm512_set1_ps(-0x1.4c4p3f));
-    return _mm512_cvtph_ps(
-        _mm512_cvtps_ph(exact, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    const __m512 exact =
+        _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(sum, _mm512_set1_epi32(1024))),
+                        _mm512_set1_ps(PITH_TRELLIS_TIMES), _mm512_set1_ps(PITH_TRELLIS_PLUS));
+    return _mm512_cvtph_ps(_mm512_cvtps_ph(exact, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
 INLINE __m512 value(enum pith_trellis_code code, __m512i s)
 {
     if (code == PITH_TRELLIS_MUL1)
-        return bytes(_mm512_mullo_epi32(s, _mm512_set1_epi32((int)0x83dcd12d)));
+        return bytes(_mm512_mullo_epi32(s, _mm512_set1_epi32((int)PITH_TRELLIS_BY_MUL1)));
     if (code == PITH_TRELLIS_MCG)
-        return halves(_mm512_mullo_epi32(s, _mm512_set1_epi32((int)0xcbac1fed)));
-    return halves(_mm512_add_epi32(_mm512_mullo_epi32(s, _mm512_set1_epi32(89226354)),
-                                   _mm512_set1_epi32(64248484)));
+        return halves(_mm512_mullo_epi32(s, _mm512_set1_epi32((int)PITH_TRELLIS_BY_MCG)));
+    return halves(
+        _mm512_add_epi32(_mm512_mullo_epi32(s, _mm512_set1_epi32((int)PITH_TRELLIS_BY_3INST)),
+                         _mm512_set1_epi32((int)PITH_TRELLIS_AND_3INST)));
 }
 
 /* Where sixteen weights' windows lie in the words from a place on: of the last word of each, and
@@ -64,18 +64,18 @@ INLINE __m512 sixteen(enum pith_trellis_code code, const uint32_t *words, const 
 {
     const __m512i x = _mm512_loadu_si512(words);
     const __m512i last = _mm512_permutexvar_epi32(w->last, x);
-    const __m512i before = _mm512_permutexvar_epi32(
-        _mm512_sub_epi32(w->last, _mm512_set1_epi32(1)), x);
-    const __m512i both = _mm512_or_si512(_mm512_srlv_epi32(last, w->right),
-                                         _mm512_sllv_epi32(before, w->left));
+    const __m512i before =
+        _mm512_permutexvar_epi32(_mm512_sub_epi32(w->last, _mm512_set1_epi32(1)), x);
+    const __m512i both =
+        _mm512_or_si512(_mm512_srlv_epi32(last, w->right), _mm512_sllv_epi32(before, w->left));
     return value(code, _mm512_and_si512(both, _mm512_set1_epi32(0xffff)));
 }
 
 INLINE void decode(enum pith_trellis_code code, unsigned bits, const uint8_t *tile, float *out,
                    size_t ld)
 {
-    const __m512i upper = _mm512_setr_epi32(0, 1, 8, 9, 16, 17, 24, 25, 2, 3, 10, 11, 18, 19, 26,
-                                            27);
+    const __m512i upper =
+        _mm512_setr_epi32(0, 1, 8, 9, 16, 17, 24, 25, 2, 3, 10, 11, 18, 19, 26, 27);
     const __m512i lower = _mm512_add_epi32(upper, _mm512_set1_epi32(4));
     uint32_t words[1 + 8 * 8 + 16] = {0};
     memcpy(words + 1, tile, (size_t)bits * 32);
@@ -103,8 +103,7 @@ void pith_trellis_decode_avx512(enum pith_trellis_code code, unsigned bits, cons
 INLINE __m512 spread(unsigned bits, const float *in)
 {
     const __m512i pairs = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
-    if (bits == 1)
-        return _mm512_permutexvar_ps(pairs, _mm512_castps256_ps512(_mm256_loadu_ps(in)));
+    if (bits == 1) return _mm512_permutexvar_ps(pairs, _mm512_castps256_ps512(_mm256_loadu_ps(in)));
     if (bits == 2)
         return _mm512_permutevar_ps(
             _mm512_broadcast_f32x4(_mm_loadu_ps(in)),

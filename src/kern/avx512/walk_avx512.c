@@ -1,52 +1,41 @@
-/* Products of floats with trellises (kern/trellis.h), sixteen weights a register: rows r and r + 8
- * of a tile are 32 weights, two registers. */
+/* Products of floats with trellises, sixteen weights a register: rows r and r + 8 of a tile are 32
+ * weights, two registers. A kind is a code. */
 #include "kern/ops.h"
-#include "kern/panel.h"
 #include "kern/trellis.h"
 
 #include <immintrin.h>
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* ---- a register ---- */
+enum { PAIRS = 4, VECTORS = 4 };
+typedef float word;
 
-/* Where the windows of both registers are; where bits > 6 their upper weights lie in sixteen bytes
- * of their own. */
+/* Of both registers; where bits > 6 their upper weights lie in sixteen bytes of their own. */
 struct walk {
     unsigned from[4];
     __m512i pick[2], right[2];
 };
-
-INLINE struct walk walk_init(unsigned bits)
-{
-    struct pith_trellis_windows p;
-    pith_trellis_find(bits, bits > 6 ? 1 : 2, &p);
-    struct walk w = {.pick = {_mm512_load_si512(p.pick[0]), _mm512_load_si512(p.pick[2])},
-                     .right = {_mm512_load_si512(p.right[0]), _mm512_load_si512(p.right[2])}};
-    memcpy(w.from, p.from, sizeof w.from);
-    return w;
-}
-
-/* A block of m, and its tiles. */
-struct block {
-    const struct pith_trellis_strip *m;
-    struct walk w;
-    size_t block;
-    struct pith_trellis_block tiles;
+struct numbers {
+    __m512 of[PITH_TRELLIS_SIDE][2][PAIRS];
+};
+struct sums {
+    __m512 of[8];
 };
 
-INLINE __m128i load(const struct block *b, size_t c, size_t r, size_t t)
+#include "kern/template/walk_template.h"
+
+/* ---- a register ---- */
+
+INLINE __m128i load(const struct walking *b, size_t c, size_t r, size_t t)
 {
-    const bool head = r == 0 || b->m->bits == 1;
-    return _mm_loadu_si128((const __m128i *)(const void *)pith_trellis_at(
-        &b->tiles, c, r * b->m->bits + b->w.from[t], head));
+    return _mm_loadu_si128((const __m128i *)(const void *)walk_at(b, c, r, t));
 }
 
 /* The windows of register i of rows r and r + 8 of tile c. */
-INLINE __m512i windows(const struct block *b, bool wide, size_t c, size_t r, size_t i)
+INLINE __m512i windows(const struct walking *b, size_t c, size_t r, size_t i)
 {
     __m512i x = _mm512_broadcast_i32x4(load(b, c, r, 2 * i));
-    if (wide) x = _mm512_mask_broadcast_i32x4(x, 0xff00, load(b, c, r, 2 * i + 1));
+    if (b->m->bits > 6) x = _mm512_mask_broadcast_i32x4(x, 0xff00, load(b, c, r, 2 * i + 1));
     x = _mm512_shuffle_epi8(x, b->w.pick[i]);
     return _mm512_and_si512(_mm512_srlv_epi32(x, b->w.right[i]), _mm512_set1_epi32(0xffff));
 }
@@ -64,8 +53,10 @@ INLINE __m512 upper_half(__m512i x)
 INLINE __m512 weights(enum pith_trellis_code code, __m512i s)
 {
     __m512i x = _mm512_mullo_epi32(
-        s, _mm512_set1_epi32(code == PITH_TRELLIS_MCG ? (int)0xcbac1fed : 89226354));
-    if (code == PITH_TRELLIS_3INST) x = _mm512_add_epi32(x, _mm512_set1_epi32(64248484));
+        s, _mm512_set1_epi32(
+               (int)(code == PITH_TRELLIS_MCG ? PITH_TRELLIS_BY_MCG : PITH_TRELLIS_BY_3INST)));
+    if (code == PITH_TRELLIS_3INST)
+        x = _mm512_add_epi32(x, _mm512_set1_epi32((int)PITH_TRELLIS_AND_3INST));
     return _mm512_add_ps(upper_half(_mm512_slli_epi32(x, 16)), upper_half(x));
 }
 
@@ -95,37 +86,23 @@ INLINE __m512 close(const __m512 s[8])
 
 /* ---- a block ---- */
 
-enum { PAIRS = 4, VECTORS = 4 /* that meet in registers */ };
-
-/* The weights of pairs of rows, both registers. */
-struct numbers {
-    __m512 of[PITH_TRELLIS_SIDE][2][PAIRS];
-};
-/* A vector's, of pairs of rows. */
-struct sums {
-    __m512 of[8];
-};
-
-INLINE __m512 number(const struct block *b, enum pith_trellis_code code, size_t c, size_t r,
-                     size_t half)
+INLINE __m512 number(const struct walking *b, unsigned kind, size_t c, size_t r, size_t half)
 {
-    return weights(code,
-                   b->m->bits > 6 ? windows(b, true, c, r, half) : windows(b, false, c, r, half));
+    return weights((enum pith_trellis_code)kind, windows(b, c, r, half));
 }
 
-/* Those of pairs [r, r + PAIRS). */
-INLINE void decode(const struct block *b, enum pith_trellis_code code, size_t r, struct numbers *to)
+INLINE void decode(const struct walking *b, unsigned kind, size_t r, struct numbers *to)
 {
     for (size_t c = 0; c < PITH_TRELLIS_SIDE; c++)
 #pragma GCC unroll 8
         for (size_t i = 0; i < 2 * PAIRS; i++)
-            to->of[c][i / PAIRS][i % PAIRS] = number(b, code, c, r + i % PAIRS, i / PAIRS);
+            to->of[c][i / PAIRS][i % PAIRS] = number(b, kind, c, r + i % PAIRS, i / PAIRS);
 }
 
-/* Their sums with n vectors, n being known, to sums[v].of[r ...]. */
-INLINE void multiply(const struct numbers *from, size_t n, const float *x, size_t r,
+INLINE void multiply(unsigned kind, const struct numbers *from, size_t n, const word *x, size_t r,
                      struct sums *sums)
 {
+    (void)kind;
     __m512 acc[VECTORS][PAIRS];
 #pragma GCC unroll 16
     for (size_t i = 0; i < n * PAIRS; i++) acc[i / PAIRS][i % PAIRS] = _mm512_setzero_ps();
@@ -145,9 +122,8 @@ INLINE void multiply(const struct numbers *from, size_t n, const float *x, size_
         sums[i / PAIRS].of[r + i % PAIRS] = acc[i / PAIRS][i % PAIRS];
 }
 
-/* Their sums with one vector, without a place between. */
-INLINE void multiply_one(const struct block *b, enum pith_trellis_code code, size_t r,
-                         const float *x, struct sums *sums)
+INLINE void multiply_one(const struct walking *b, unsigned kind, size_t r, const word *x,
+                         struct sums *sums)
 {
     __m512 acc[PAIRS];
 #pragma GCC unroll 4
@@ -155,54 +131,26 @@ INLINE void multiply_one(const struct block *b, enum pith_trellis_code code, siz
     for (size_t c = 0; c < PITH_TRELLIS_SIDE; c++, x += PITH_TRELLIS_WORDS)
 #pragma GCC unroll 8
         for (size_t i = 0; i < 2 * PAIRS; i++)
-            acc[i % PAIRS] = _mm512_fmadd_ps(number(b, code, c, r + i % PAIRS, i / PAIRS),
+            acc[i % PAIRS] = _mm512_fmadd_ps(number(b, kind, c, r + i % PAIRS, i / PAIRS),
                                              _mm512_load_ps(x + i / PAIRS * 16), acc[i % PAIRS]);
 #pragma GCC unroll 4
     for (size_t i = 0; i < PAIRS; i++) sums->of[r + i] = acc[i];
 }
 
-/* Pairs [r, r + PAIRS) with all vectors. */
-INLINE void pairs_of(const struct block *b, enum pith_trellis_code code, size_t r,
-                     struct sums *sums)
+INLINE void finish(unsigned kind, const struct sums *sums, float scale, float *y)
 {
-    const size_t count = b->m->count;
-    const float *x = (const float *)b->m->x + b->block * count * PITH_TRELLIS_STEP;
-    struct numbers w;
-    if (count == 1) {
-        multiply_one(b, code, r, x, sums);
-        return;
-    }
-    decode(b, code, r, &w);
-    for (size_t v = 0; v < count; v += VECTORS, x += VECTORS * PITH_TRELLIS_STEP) {
-        if (count - v == 1) multiply(&w, 1, x, r, sums + v);
-        else if (count - v == 2) multiply(&w, 2, x, r, sums + v);
-        else if (count - v == 3) multiply(&w, 3, x, r, sums + v);
-        else multiply(&w, 4, x, r, sums + v);
-    }
-}
-
-INLINE void blocks(const struct pith_trellis_strip *m, enum pith_trellis_code code)
-{
-    struct block b = {.m = m, .w = walk_init(m->bits)};
-    const size_t bytes = PITH_TRELLIS_SIDE * pith_trellis_bytes(m->bits);
-    struct sums sums[PITH_TRELLIS_VECTORS];
-    for (; b.block < m->blocks; b.block++) {
-        const uint8_t *tiles = m->tiles + b.block * bytes;
-        for (size_t i = 0; i < bytes; i += PITH_PANEL_LINE)
-            _mm_prefetch((const char *)tiles + PITH_AHEAD_BYTES + i, _MM_HINT_T0);
-        pith_trellis_open(&b.tiles, tiles, m->bits);
-        /* What row 0 reads was just written. */
-        pairs_of(&b, code, PAIRS, sums);
-        pairs_of(&b, code, 0, sums);
-        for (size_t i = 0; i < m->count; i++) {
-            float *y = m->y + i * m->ldy;
-            _mm512_storeu_ps(y, _mm512_add_ps(_mm512_loadu_ps(y), close(sums[i].of)));
-        }
-    }
+    (void)kind;
+    (void)scale;
+    _mm512_storeu_ps(y, _mm512_add_ps(_mm512_loadu_ps(y), close(sums->of)));
 }
 
 void pith_trellis_floats_avx512(const struct pith_trellis_strip *m)
 {
-    if (m->code == PITH_TRELLIS_MCG) blocks(m, PITH_TRELLIS_MCG);
-    else blocks(m, PITH_TRELLIS_3INST);
+    struct pith_trellis_windows p;
+    pith_trellis_find(m->bits, m->bits > 6 ? 1 : 2, &p);
+    struct walk w = {.pick = {_mm512_load_si512(p.pick[0]), _mm512_load_si512(p.pick[2])},
+                     .right = {_mm512_load_si512(p.right[0]), _mm512_load_si512(p.right[2])}};
+    memcpy(w.from, p.from, sizeof w.from);
+    if (m->code == PITH_TRELLIS_MCG) walk(m, &w, PITH_TRELLIS_MCG);
+    else walk(m, &w, PITH_TRELLIS_3INST);
 }

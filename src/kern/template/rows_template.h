@@ -6,42 +6,31 @@
 
 #include <math.h>
 
-static inline v16 row_exp(v16 x)
-{
-    x = v16_min(v16_set(PITH_EXP32_HIGH), x);
-    x = v16_max(v16_set(PITH_EXP32_LOW), x);
-    const v16 magic = v16_set(PITH_EXP32_MAGIC);
-    const v16 t = v16_fma(x, v16_set(PITH_EXP32_LOG2E), magic), n = v16_sub(t, magic);
-    v16 r = v16_fnma(n, v16_set(PITH_EXP32_LN2_HIGH), x);
-    r = v16_fnma(n, v16_set(PITH_EXP32_LN2_LOW), r);
-    v16 p;
-#define FIRST(c) p = v16_set(c);
-#define NEXT(c) p = v16_fma(p, r, v16_set(c));
-    PITH_EXP32_POLY(FIRST, NEXT)
-#undef FIRST
-#undef NEXT
-    return v16_scale(p, t);
-}
-
-/* The same of some vectors, step by step for all: one after the other each step waits for the one
- * before it. */
+/* Of n vectors, which is known, step by step for all: one after the other each step waits for the
+ * one before it. */
 #define TOGETHER (VN_WIDTH / 4)
-#define EACH(x) _Pragma("GCC unroll 4") for (size_t k = 0; k < TOGETHER; k++) x;
-static inline __attribute__((always_inline)) void row_exp_some(v16 x[TOGETHER])
+#define EACH(n, x) _Pragma("GCC unroll 4") for (size_t k = 0; k < (n); k++) x;
+static inline __attribute__((always_inline)) void row_exps(size_t n, v16 x[])
 {
     const v16 magic = v16_set(PITH_EXP32_MAGIC);
     v16 t[TOGETHER], r[TOGETHER], p[TOGETHER];
-    EACH(x[k] = v16_min(v16_set(PITH_EXP32_HIGH), x[k]))
-    EACH(x[k] = v16_max(v16_set(PITH_EXP32_LOW), x[k]))
-    EACH(t[k] = v16_fma(x[k], v16_set(PITH_EXP32_LOG2E), magic))
-    EACH(r[k] = v16_fnma(v16_sub(t[k], magic), v16_set(PITH_EXP32_LN2_HIGH), x[k]))
-    EACH(r[k] = v16_fnma(v16_sub(t[k], magic), v16_set(PITH_EXP32_LN2_LOW), r[k]))
-#define FIRST(c) EACH(p[k] = v16_set(c))
-#define NEXT(c) EACH(p[k] = v16_fma(p[k], r[k], v16_set(c)))
+    EACH(n, x[k] = v16_min(v16_set(PITH_EXP32_HIGH), x[k]))
+    EACH(n, x[k] = v16_max(v16_set(PITH_EXP32_LOW), x[k]))
+    EACH(n, t[k] = v16_fma(x[k], v16_set(PITH_EXP32_LOG2E), magic))
+    EACH(n, r[k] = v16_fnma(v16_sub(t[k], magic), v16_set(PITH_EXP32_LN2_HIGH), x[k]))
+    EACH(n, r[k] = v16_fnma(v16_sub(t[k], magic), v16_set(PITH_EXP32_LN2_LOW), r[k]))
+#define FIRST(c) EACH(n, p[k] = v16_set(c))
+#define NEXT(c) EACH(n, p[k] = v16_fma(p[k], r[k], v16_set(c)))
     PITH_EXP32_POLY(FIRST, NEXT)
 #undef FIRST
 #undef NEXT
-    EACH(x[k] = v16_scale(p[k], t[k]))
+    EACH(n, x[k] = v16_scale(p[k], t[k]))
+}
+
+static inline v16 row_exp(v16 x)
+{
+    row_exps(1, &x);
+    return x;
 }
 
 static inline v16d row_exp_f64(v16d x)
@@ -64,10 +53,10 @@ static inline float row_max(size_t n, const float *x)
 {
     v16 m = v16_set(-INFINITY), most[TOGETHER];
     size_t i = 0;
-    EACH(most[k] = m)
+    EACH(TOGETHER, most[k] = m)
     for (; i + TOGETHER * 16 <= n; i += TOGETHER * 16)
-        EACH(most[k] = v16_max(v16_load(x + i + k * 16), most[k]))
-    EACH(m = v16_max(most[k], m))
+        EACH(TOGETHER, most[k] = v16_max(v16_load(x + i + k * 16), most[k]))
+    EACH(TOGETHER, m = v16_max(most[k], m))
     for (; i + 16 <= n; i += 16) m = v16_max(v16_load(x + i), m);
     if (i < n) m = v16_blend(v16_max(v16_load_part(x + i, n - i), m), m, n - i);
     return v16_max_lane(m);
@@ -100,10 +89,10 @@ static inline float row_exp_sum(size_t n, float *x, float max)
     v16 sum = v16_zero(), some[TOGETHER];
     size_t i = 0;
     for (; i + TOGETHER * 16 <= n; i += TOGETHER * 16) {
-        EACH(some[k] = v16_sub(v16_load(x + i + k * 16), m))
-        row_exp_some(some);
-        EACH(v16_store(x + i + k * 16, some[k]))
-        EACH(sum = v16_add(sum, some[k]))
+        EACH(TOGETHER, some[k] = v16_sub(v16_load(x + i + k * 16), m))
+        row_exps(TOGETHER, some);
+        EACH(TOGETHER, v16_store(x + i + k * 16, some[k]))
+        EACH(TOGETHER, sum = v16_add(sum, some[k]))
     }
     for (; i + 16 <= n; i += 16) {
         const v16 e = row_exp(v16_sub(v16_load(x + i), m));
@@ -212,8 +201,7 @@ static inline double row_sum_exp(size_t n, const float *x, float max, double sca
     const v16d m = v16d_set((double)max), f = v16d_set(scale);
     v16d sum = v16d_zero();
     size_t i = 0;
-    for (; i + 16 <= n; i += 16)
-        sum = v16d_add(sum, scaled_exp(v16_load(x + i), m, f));
+    for (; i + 16 <= n; i += 16) sum = v16d_add(sum, scaled_exp(v16_load(x + i), m, f));
     if (i < n) {
         const v16d e = scaled_exp(v16_load_part(x + i, n - i), m, f);
         sum = v16d_add(sum, v16d_part(e, n - i));

@@ -1,51 +1,40 @@
-/* Products of bytes with trellises (kern/trellis.h), 32 weights a register, rows r and r + 8 of a
- * tile: a window is 16 bits, and what it is multiplied to is two such, whose bytes are added up as
- * they are multiplied. */
+/* Products of bytes with trellises, 32 weights a register, rows r and r + 8 of a tile: a window is
+ * 16 bits, and what it is multiplied to is two such, whose bytes are added up as they are
+ * multiplied. A kind is in how many parts windows are loaded. */
 #include "kern/ops.h"
-#include "kern/panel.h"
 #include "kern/trellis.h"
 
 #include <immintrin.h>
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* ---- a register ---- */
+enum { PAIRS = 4, VECTORS = 4 };
+typedef uint16_t word;
 
-/* Where the windows are: those of 32 / parts weights in the same sixteen bytes. */
 struct walk {
     unsigned from[4];
     __m512i first, last, left, right;
 };
-
-INLINE struct walk walk_init(unsigned bits, unsigned parts)
-{
-    struct pith_trellis_pairs p;
-    pith_trellis_find_pairs(bits, 4 / parts, &p);
-    struct walk w = {.first = _mm512_load_si512(p.first),
-                     .last = _mm512_load_si512(p.last),
-                     .left = _mm512_load_si512(p.left)};
-    w.right = _mm512_sub_epi16(_mm512_set1_epi16(8), w.left);
-    memcpy(w.from, p.from, sizeof w.from);
-    return w;
-}
-
-/* A block of m, and its tiles. */
-struct block {
-    const struct pith_trellis_strip *m;
-    struct walk w;
-    size_t block;
-    struct pith_trellis_block tiles;
+/* Both halves of the products. */
+struct numbers {
+    __m512i of[PITH_TRELLIS_SIDE][PAIRS][2];
+};
+struct sums {
+    __m512i of[8];
 };
 
-INLINE __m128i load(const struct block *b, size_t c, size_t r, unsigned t)
+#include "kern/template/walk_template.h"
+
+/* ---- a register ---- */
+
+INLINE __m128i load(const struct walking *b, size_t c, size_t r, size_t t)
 {
-    const bool head = r == 0 || b->m->bits == 1;
-    return _mm_loadu_si128((const __m128i *)(const void *)pith_trellis_at(
-        &b->tiles, c, r * b->m->bits + b->w.from[t], head));
+    return _mm_loadu_si128((const __m128i *)(const void *)walk_at(b, c, r, t));
 }
 
-/* The windows of rows r and r + 8 of tile c. */
-INLINE __m512i windows(const struct block *b, unsigned parts, size_t c, size_t r)
+/* The windows of rows r and r + 8 of tile c, those of 32 / parts weights in the same sixteen bytes.
+ */
+INLINE __m512i windows(const struct walking *b, unsigned parts, size_t c, size_t r)
 {
     __m512i x = _mm512_broadcast_i32x4(load(b, c, r, 0));
     if (parts == 4) x = _mm512_mask_broadcast_i32x4(x, 0x00f0, load(b, c, r, 1));
@@ -55,15 +44,16 @@ INLINE __m512i windows(const struct block *b, unsigned parts, size_t c, size_t r
                            _mm512_srlv_epi16(_mm512_shuffle_epi8(x, b->w.last), b->w.right));
 }
 
-/* The lower and the upper half of windows times 0x83dcd12d. */
+/* The lower and the upper half of windows times PITH_TRELLIS_BY_MUL1. */
 INLINE __m512i lower(__m512i s)
 {
-    return _mm512_mullo_epi16(s, _mm512_set1_epi16((short)0xd12d));
+    return _mm512_mullo_epi16(s, _mm512_set1_epi16((short)(PITH_TRELLIS_BY_MUL1 & 0xffff)));
 }
 INLINE __m512i upper(__m512i s)
 {
-    return _mm512_add_epi16(_mm512_mulhi_epu16(s, _mm512_set1_epi16((short)0xd12d)),
-                            _mm512_mullo_epi16(s, _mm512_set1_epi16((short)0x83dc)));
+    return _mm512_add_epi16(
+        _mm512_mulhi_epu16(s, _mm512_set1_epi16((short)(PITH_TRELLIS_BY_MUL1 & 0xffff))),
+        _mm512_mullo_epi16(s, _mm512_set1_epi16((short)(PITH_TRELLIS_BY_MUL1 >> 16))));
 }
 
 INLINE __m512i shuffle(__m512i a, __m512i b, bool odd)
@@ -93,33 +83,21 @@ INLINE __m512i close(const __m512i s[8])
 
 /* ---- a block ---- */
 
-enum { PAIRS = 4, VECTORS = 4 /* that meet in registers */ };
-
-/* The products of the windows of pairs of rows, both halves. */
-struct numbers {
-    __m512i of[PITH_TRELLIS_SIDE][PAIRS][2];
-};
-/* A vector's, of pairs of rows. */
-struct sums {
-    __m512i of[8];
-};
-
-/* Those of pairs [r, r + PAIRS). */
-INLINE void decode(const struct block *b, unsigned parts, size_t r, struct numbers *to)
+INLINE void decode(const struct walking *b, unsigned kind, size_t r, struct numbers *to)
 {
     for (size_t c = 0; c < PITH_TRELLIS_SIDE; c++)
 #pragma GCC unroll 4
         for (size_t i = 0; i < PAIRS; i++) {
-            const __m512i s = windows(b, parts, c, r + i);
+            const __m512i s = windows(b, kind, c, r + i);
             to->of[c][i][0] = lower(s);
             to->of[c][i][1] = upper(s);
         }
 }
 
-/* Their sums with n vectors, n being known, to sums[v].of[r ...]. */
-INLINE void multiply(const struct numbers *from, size_t n, const uint16_t *x, size_t r,
+INLINE void multiply(unsigned kind, const struct numbers *from, size_t n, const word *x, size_t r,
                      struct sums *sums)
 {
+    (void)kind;
     __m512i acc[VECTORS][PAIRS];
 #pragma GCC unroll 16
     for (size_t i = 0; i < n * PAIRS; i++) acc[i / PAIRS][i % PAIRS] = _mm512_setzero_si512();
@@ -143,8 +121,7 @@ INLINE void multiply(const struct numbers *from, size_t n, const uint16_t *x, si
         sums[i / PAIRS].of[r + i % PAIRS] = acc[i / PAIRS][i % PAIRS];
 }
 
-/* Their sums with one vector, without a place between. */
-INLINE void multiply_one(const struct block *b, unsigned parts, size_t r, const uint16_t *x,
+INLINE void multiply_one(const struct walking *b, unsigned kind, size_t r, const word *x,
                          struct sums *sums)
 {
     __m512i acc[PAIRS];
@@ -154,7 +131,7 @@ INLINE void multiply_one(const struct block *b, unsigned parts, size_t r, const 
         const __m512i words = _mm512_load_si512(x);
 #pragma GCC unroll 4
         for (size_t i = 0; i < PAIRS; i++) {
-            const __m512i s = windows(b, parts, c, r + i);
+            const __m512i s = windows(b, kind, c, r + i);
             acc[i] = _mm512_dpbusd_epi32(acc[i], lower(s), words);
             acc[i] = _mm512_dpbusd_epi32(acc[i], upper(s), words);
         }
@@ -163,56 +140,24 @@ INLINE void multiply_one(const struct block *b, unsigned parts, size_t r, const 
     for (size_t i = 0; i < PAIRS; i++) sums->of[r + i] = acc[i];
 }
 
-/* Pairs [r, r + PAIRS) with all vectors. */
-INLINE void pairs_of(const struct block *b, unsigned parts, size_t r, struct sums *sums)
+INLINE void finish(unsigned kind, const struct sums *sums, float scale, float *y)
 {
-    const size_t count = b->m->count;
-    const uint16_t *x = (const uint16_t *)b->m->x + b->block * count * PITH_TRELLIS_STEP;
-    struct numbers w;
-    if (count == 1) {
-        multiply_one(b, parts, r, x, sums);
-        return;
-    }
-    decode(b, parts, r, &w);
-    for (size_t v = 0; v < count; v += VECTORS, x += VECTORS * PITH_TRELLIS_STEP) {
-        if (count - v == 1) multiply(&w, 1, x, r, sums + v);
-        else if (count - v == 2) multiply(&w, 2, x, r, sums + v);
-        else if (count - v == 3) multiply(&w, 3, x, r, sums + v);
-        else multiply(&w, 4, x, r, sums + v);
-    }
-}
-
-INLINE void finish(const struct block *b, const struct sums *sums)
-{
-    const struct pith_trellis_strip *m = b->m;
-    const float *scale = m->scale + b->block * m->count;
-    for (size_t i = 0; i < m->count; i++) {
-        float *y = m->y + i * m->ldy;
-        _mm512_storeu_ps(y, _mm512_fmadd_ps(_mm512_cvtepi32_ps(close(sums[i].of)),
-                                            _mm512_set1_ps(scale[i]), _mm512_loadu_ps(y)));
-    }
-}
-
-INLINE void blocks(const struct pith_trellis_strip *m, unsigned parts)
-{
-    struct block b = {.m = m, .w = walk_init(m->bits, parts)};
-    const size_t bytes = PITH_TRELLIS_SIDE * pith_trellis_bytes(m->bits);
-    struct sums sums[PITH_TRELLIS_VECTORS];
-    for (; b.block < m->blocks; b.block++) {
-        const uint8_t *tiles = m->tiles + b.block * bytes;
-        for (size_t i = 0; i < bytes; i += PITH_PANEL_LINE)
-            _mm_prefetch((const char *)tiles + PITH_AHEAD_BYTES + i, _MM_HINT_T0);
-        pith_trellis_open(&b.tiles, tiles, m->bits);
-        /* What row 0 reads was just written. */
-        pairs_of(&b, parts, PAIRS, sums);
-        pairs_of(&b, parts, 0, sums);
-        finish(&b, sums);
-    }
+    (void)kind;
+    _mm512_storeu_ps(y, _mm512_fmadd_ps(_mm512_cvtepi32_ps(close(sums->of)), _mm512_set1_ps(scale),
+                                        _mm512_loadu_ps(y)));
 }
 
 void pith_trellis_bytes_vnni(const struct pith_trellis_strip *m)
 {
-    if (m->bits > 6) blocks(m, 4);
-    else if (m->bits > 3) blocks(m, 2);
-    else blocks(m, 1);
+    const unsigned parts = m->bits > 6 ? 4 : m->bits > 3 ? 2 : 1;
+    struct pith_trellis_pairs p;
+    pith_trellis_find_pairs(m->bits, 4 / parts, &p);
+    struct walk w = {.first = _mm512_load_si512(p.first),
+                     .last = _mm512_load_si512(p.last),
+                     .left = _mm512_load_si512(p.left)};
+    w.right = _mm512_sub_epi16(_mm512_set1_epi16(8), w.left);
+    memcpy(w.from, p.from, sizeof w.from);
+    if (parts == 4) walk(m, &w, 4);
+    else if (parts == 2) walk(m, &w, 2);
+    else walk(m, &w, 1);
 }
