@@ -11,62 +11,53 @@ static uint32_t rows_of(const struct pith_outputs *o, uint32_t first)
     return o->rows - first < o->block ? o->rows - first : o->block;
 }
 
-/* h of the block that begins with row `first`, to where its S will be. */
-static void take_block(const struct pith_outputs *o, const struct pith_outputs_felt *felt,
-                       uint32_t first)
+static uint32_t rows_from(const struct pith_outputs_parts *p, uint32_t first)
 {
-    const size_t n = rows_of(o, first), at = pith_outputs_at(o->rows, o->block, first);
-    const float *h = felt->h + at, *by = felt->by ? felt->by + first : NULL;
-    float *s = o->s + at;
-    for (size_t i = 0; i < n * n; i++)
-        s[i] = by ? (float)((double)h[i] * (double)by[i / n] * (double)by[i % n]) : h[i];
+    return p->rows - first < p->block ? p->rows - first : p->block;
+}
+
+static float *part_at(const struct pith_outputs_parts *p, uint32_t first)
+{
+    return p->s + pith_outputs_at(p->rows, p->block, first);
 }
 
 /* The mean of the diagonal. */
-static enum pith_status find_mean(const struct pith_outputs *o,
-                                  const struct pith_outputs_felt *felt, double *mean,
+static enum pith_status find_mean(const struct pith_outputs_parts *p, double *mean,
                                   struct pith_error *err)
 {
     *mean = 0;
-    for (uint32_t first = 0; first < o->rows; first += o->block) {
-        const size_t n = rows_of(o, first);
-        const float *s = o->s + pith_outputs_at(o->rows, o->block, first);
-        take_block(o, felt, first);
-        for (size_t i = 0; i < n * n; i++)
-            if (!isfinite(s[i]))
-                return pith_fail(err, PITH_NUMERIC, "the Hessian of outputs has %g at output %zu",
-                                 (double)s[i], first + i / n);
+    for (uint32_t first = 0; first < p->rows; first += p->block) {
+        const size_t n = rows_from(p, first);
+        const float *s = part_at(p, first);
+        PITH_TRY(p->take(p->ctx, first, err));
         for (size_t i = 0; i < n; i++) *mean += (double)s[i * (n + 1)];
     }
-    *mean /= o->rows;
+    *mean /= p->rows;
     return PITH_OK;
 }
 
-static enum pith_status factor_block(const struct pith_outputs *o, struct pith_backend *be,
-                                     double by, uint32_t first, double damp)
+static enum pith_status factor_part(const struct pith_outputs_parts *p, struct pith_backend *be,
+                                    double by, uint32_t first, double damp)
 {
-    const size_t n = rows_of(o, first), at = pith_outputs_at(o->rows, o->block, first);
-    float *s = o->s + at;
+    const size_t n = rows_from(p, first);
+    float *s = part_at(p, first);
     for (size_t i = 0; i < n * n; i++) s[i] = (float)((double)s[i] * by);
     for (size_t i = 0; i < n; i++) s[i * (n + 1)] = (float)((double)s[i * (n + 1)] + damp);
-    const enum pith_status st = pith_cholesky_upper(be, s, n, NULL, NULL);
-    for (size_t i = 0; i < n; i++) o->diagonal[first + i] = s[i * (n + 1)];
-    for (size_t i = 0; st == PITH_OK && i < n; i++)
-        for (size_t j = i; j < n; j++) s[i * n + j] /= o->diagonal[first + j];
-    return st;
+    PITH_TRY(pith_cholesky_upper(be, s, n, NULL, NULL));
+    p->finish(p->ctx, first, n);
+    return PITH_OK;
 }
 
-enum pith_status pith_outputs_make(struct pith_outputs *o, struct pith_backend *be,
-                                   const struct pith_outputs_felt *felt, double damp,
-                                   struct pith_error *err)
+enum pith_status pith_outputs_factor(const struct pith_outputs_parts *p, struct pith_backend *be,
+                                     double damp, struct pith_error *err)
 {
     double mean;
-    PITH_TRY(find_mean(o, felt, &mean, err));
+    PITH_TRY(find_mean(p, &mean, err));
     const double by = mean > 0 ? 1 / mean : 0;
-    for (uint32_t first = 0; first < o->rows; first += o->block)
+    for (uint32_t first = 0; first < p->rows; first += p->block)
         for (double more = mean > 0 ? damp : 1;;) {
-            take_block(o, felt, first);
-            const enum pith_status s = factor_block(o, be, by, first, more);
+            PITH_TRY(p->take(p->ctx, first, err));
+            const enum pith_status s = factor_part(p, be, by, first, more);
             if (s == PITH_OK) break;
             if (s != PITH_NUMERIC) return pith_fail(err, s, "cannot factor the outputs' Hessian");
             more = more > 0 ? more * 10 : DAMP_FIRST;
@@ -74,6 +65,48 @@ enum pith_status pith_outputs_make(struct pith_outputs *o, struct pith_backend *
                 return pith_fail(err, s, "the Hessian of outputs from %u on stays singular", first);
         }
     return PITH_OK;
+}
+
+struct making {
+    const struct pith_outputs *o;
+    const struct pith_outputs_felt *felt;
+};
+
+/* h, to where its S will be. */
+static enum pith_status take_block(void *ctx, uint32_t first, struct pith_error *err)
+{
+    const struct making *m = ctx;
+    const struct pith_outputs *o = m->o;
+    const size_t n = rows_of(o, first), at = pith_outputs_at(o->rows, o->block, first);
+    const float *h = m->felt->h + at, *by = m->felt->by ? m->felt->by + first : NULL;
+    float *s = o->s + at;
+    for (size_t i = 0; i < n * n; i++) {
+        s[i] = by ? (float)((double)h[i] * (double)by[i / n] * (double)by[i % n]) : h[i];
+        if (!isfinite(s[i]))
+            return pith_fail(err, PITH_NUMERIC, "the Hessian of outputs has %g at output %zu",
+                             (double)s[i], first + i / n);
+    }
+    return PITH_OK;
+}
+
+static void divide_columns(void *ctx, uint32_t first, size_t n)
+{
+    const struct making *m = ctx;
+    const struct pith_outputs *o = m->o;
+    float *s = o->s + pith_outputs_at(o->rows, o->block, first);
+    for (size_t i = 0; i < n; i++) o->diagonal[first + i] = s[i * (n + 1)];
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i; j < n; j++) s[i * n + j] /= o->diagonal[first + j];
+}
+
+enum pith_status pith_outputs_make(struct pith_outputs *o, struct pith_backend *be,
+                                   const struct pith_outputs_felt *felt, double damp,
+                                   struct pith_error *err)
+{
+    struct making m = {o, felt};
+    const struct pith_outputs_parts parts = {o->rows,    o->block,       o->s,
+                                             take_block, divide_columns, &m};
+    return pith_outputs_factor(&parts, be, damp, err);
 }
 
 void pith_outputs_sweep(const struct pith_outputs *o, uint32_t first, const float *u, float *values,

@@ -36,6 +36,22 @@ enum pith_status pith_outputs_make(struct pith_outputs *o, struct pith_backend *
                                    const struct pith_outputs_felt *felt, double damp,
                                    struct pith_error *err);
 
+/* Factors of blocks along a diagonal, block by block of `rows`, each [n][n] in s where
+ * pith_outputs_at() says. */
+struct pith_outputs_parts {
+    uint32_t rows, block;
+    float *s;
+    /* Puts the block that begins with row `first` into s / makes of its factor there what is
+     * kept. */
+    enum pith_status (*take)(void *ctx, uint32_t first, struct pith_error *err);
+    void (*finish)(void *ctx, uint32_t first, size_t n);
+    void *ctx;
+};
+/* Their mean diagonal is 1 first, and then `damp` more is on it, ten times as much each time that
+ * does not do. All 0: the factors are those of 1. PITH_NUMERIC where nothing did; of take(). */
+enum pith_status pith_outputs_factor(const struct pith_outputs_parts *p, struct pith_backend *be,
+                                     double damp, struct pith_error *err);
+
 /* What becomes of one weight, which its row and those before want to be `u`. */
 typedef float pith_outputs_round_fn(void *ctx, uint32_t row, float u);
 /* One column of the block that begins with row `first`: from u[n], what the columns before ask, to

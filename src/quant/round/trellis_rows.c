@@ -4,7 +4,6 @@
 #include <string.h>
 
 enum { TILE = PITH_TRELLIS_TILE, BLOCK = PITH_TRELLIS_BLOCK };
-static const double DAMP_FIRST = 1e-6, DAMP_LIMIT = 10.0;
 
 static uint32_t rows_of(const struct pith_trellis_rows *t, uint32_t first)
 {
@@ -33,40 +32,32 @@ static enum pith_status take_part(const struct pith_trellis_rows *t,
     return PITH_OK;
 }
 
+struct making {
+    const struct pith_trellis_rows *t;
+    const struct pith_trellis_felt *felt;
+};
+
 /* H_O' of a block, to where its S will be. */
-static enum pith_status take_block(const struct pith_trellis_rows *t,
-                                   const struct pith_trellis_felt *felt, uint32_t first,
-                                   struct pith_error *err)
+static enum pith_status take_block(void *ctx, uint32_t first, struct pith_error *err)
 {
+    const struct making *m = ctx;
+    const struct pith_trellis_rows *t = m->t;
     const size_t n = rows_of(t, first);
     float *s = t->s + pith_outputs_at(t->rows, t->block, first);
     memset(s, 0, n * n * sizeof *s);
-    for (uint32_t at = first; at < first + n; at += felt->outputs)
-        PITH_TRY(take_part(t, felt, first, at, err));
+    for (uint32_t at = first; at < first + n; at += m->felt->outputs)
+        PITH_TRY(take_part(t, m->felt, first, at, err));
     for (size_t j = 0; j < n; j += BLOCK) pith_trellis_across(s + j, n, n);
     for (size_t i = 0; i < n; i += BLOCK) pith_trellis_down(s + i * n, n, n);
     for (size_t i = 0; i < n * n; i++) s[i] /= BLOCK;
     return PITH_OK;
 }
 
-static enum pith_status find_mean(const struct pith_trellis_rows *t,
-                                  const struct pith_trellis_felt *felt, double *mean,
-                                  struct pith_error *err)
-{
-    *mean = 0;
-    for (uint32_t first = 0; first < t->rows; first += t->block) {
-        const size_t n = rows_of(t, first);
-        const float *s = t->s + pith_outputs_at(t->rows, t->block, first);
-        PITH_TRY(take_block(t, felt, first, err));
-        for (size_t i = 0; i < n; i++) *mean += (double)s[i * (n + 1)];
-    }
-    *mean /= t->rows;
-    return PITH_OK;
-}
-
 /* Each row reads the diagonal tiles alone, which no row's own part behind its tile touches. */
-static void normalise(float *s, size_t n)
+static void divide_tiles(void *ctx, uint32_t of, size_t n)
 {
+    const struct making *m = ctx;
+    float *s = m->t->s + pith_outputs_at(m->t->rows, m->t->block, of);
     for (size_t i = 0; i < n; i++)
         for (size_t first = (i / TILE + 1) * TILE; first < n; first += TILE)
             for (size_t j = first; j < first + TILE; j++) {
@@ -76,36 +67,13 @@ static void normalise(float *s, size_t n)
             }
 }
 
-static enum pith_status factor_block(const struct pith_trellis_rows *t, struct pith_backend *be,
-                                     uint32_t first, double by, double damp)
-{
-    const size_t n = rows_of(t, first);
-    float *s = t->s + pith_outputs_at(t->rows, t->block, first);
-    for (size_t i = 0; i < n * n; i++) s[i] = (float)((double)s[i] * by);
-    for (size_t i = 0; i < n; i++) s[i * (n + 1)] = (float)((double)s[i * (n + 1)] + damp);
-    PITH_TRY(pith_cholesky_upper(be, s, n, NULL, NULL));
-    normalise(s, n);
-    return PITH_OK;
-}
-
 enum pith_status pith_trellis_rows_make(struct pith_trellis_rows *t, struct pith_backend *be,
                                         const struct pith_trellis_felt *felt, double damp,
                                         struct pith_error *err)
 {
-    double mean;
-    PITH_TRY(find_mean(t, felt, &mean, err));
-    const double by = mean > 0 ? 1 / mean : 0;
-    for (uint32_t first = 0; first < t->rows; first += t->block)
-        for (double more = mean > 0 ? damp : 1;;) {
-            PITH_TRY(take_block(t, felt, first, err));
-            const enum pith_status s = factor_block(t, be, first, by, more);
-            if (s == PITH_OK) break;
-            if (s != PITH_NUMERIC) return pith_fail(err, s, "cannot factor the outputs' Hessian");
-            more = more > 0 ? more * 10 : DAMP_FIRST;
-            if (more > DAMP_LIMIT)
-                return pith_fail(err, s, "the Hessian of outputs from %u on stays singular", first);
-        }
-    return PITH_OK;
+    struct making m = {t, felt};
+    const struct pith_outputs_parts parts = {t->rows, t->block, t->s, take_block, divide_tiles, &m};
+    return pith_outputs_factor(&parts, be, damp, err);
 }
 
 void pith_trellis_rows_ask(const struct pith_trellis_rows *t, const float *missed, size_t ld,
