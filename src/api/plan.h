@@ -136,9 +136,10 @@ bool plan_runs(const struct plan_case *k, const struct pith_hardware *h, char wh
 /* Prompts on those devices: row->f is another one then. `why` says that there are none. */
 void plan_pool(const struct plan_made *p, const struct plan_case *k, const struct plan_place *reads,
                struct plan_row *row, char why[PLAN_WHY]);
-/* Whether the users fit where the host holds caches, on so many devices. */
+/* Whether the users fit where the host holds caches, on so many devices: then how, to *out. */
 bool plan_offloads(const struct plan_made *p, const struct pith_deployment *d,
-                   const struct pith_room *r, const struct plan_place *at);
+                   const struct pith_room *r, const struct plan_place *at,
+                   struct pith_offload *out);
 /* Caches in the host's memory, where the options have some. `why` says that there are none. */
 void plan_offload(const struct plan_made *p, const struct plan_place *at, struct plan_row *row,
                   char why[PLAN_WHY]);

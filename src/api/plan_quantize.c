@@ -4,10 +4,8 @@
 #include "api/plan.h"
 #include "plan/quantize_time.h"
 
-static const struct pith_plan_quantize_options defaults = {.size = sizeof defaults,
-                                                           .link = PITH_CABLE_DEFAULT,
-                                                           .calib_tokens = 131072,
-                                                           .seq_len = 2048};
+static const struct pith_plan_quantize_options defaults = {
+    .size = sizeof defaults, .link = PITH_CABLE_DEFAULT, .calib_tokens = 131072, .seq_len = 2048};
 
 void pith_plan_quantize_defaults_sized(struct pith_plan_quantize_options *o, size_t size)
 {
@@ -60,17 +58,9 @@ static json_t *row_of(const struct asked *a, unsigned ranks, double *alone)
     for (uint32_t l = 0; l < layers; l++) pith_quantize_layer(&a->task, l, &c);
     const double all = pith_crew_seconds(&c) + pith_quantize_outside(&a->task);
     if (ranks == 1) *alone = all;
-    const double blocks = layers ? layers : 1;
-    json_t *j = json_pack("{s:i, s:f, s:f, s:f, s:s, s:I}", "ranks", (int)ranks,
-                          "seconds_expected", all, "speedup", *alone / all, "seconds_per_block",
-                          pith_crew_seconds(&c) / blocks, "limit",
-                          pith_crew_limit_name(pith_crew_limit(&c)), "bytes_received_per_block",
-                          (json_int_t)((double)pith_crew_received(&c) / blocks));
-    for (int i = 0; i < PITH_CREW_PARTS_COUNT; i++)
-        if (j)
-            pith_json_set(&j, pith_crew_key((enum pith_crew_part)i),
-                          json_real(c.seconds[i] / blocks));
-    return j;
+    for (int i = 0; layers && i < PITH_CREW_PARTS_COUNT; i++) c.seconds[i] /= layers;
+    for (unsigned k = 0; layers && k < ranks; k++) c.received[k] /= layers;
+    return pith_crew_row(&c, all, *alone / all, NULL);
 }
 
 static json_t *report_of(const struct asked *a, const struct pith_plan_quantize_options *o)
@@ -81,10 +71,10 @@ static json_t *report_of(const struct asked *a, const struct pith_plan_quantize_
     for (unsigned n = 1; n < most; n *= 2) pith_json_add(&rows, row_of(a, n, &alone));
     pith_json_add(&rows, row_of(a, most, &alone));
     return json_pack("{s:o, s:s, s:s, s:I, s:I, s:{s:{s:f, s:f}, s:n, s:o}}", "model",
-                     pith_json_name(o->model), "recipe", a->recipe.name, "hardware",
-                     a->at.h->name, "memory_bytes", (json_int_t)pith_quantize_memory(&a->task),
-                     "tokens", (json_int_t)a->task.tokens, "ranks", "link", "bits_per_second",
-                     a->cable.bits, "delay_seconds", a->cable.delay, "why", "rows", rows);
+                     pith_json_name(o->model), "recipe", a->recipe.name, "hardware", a->at.h->name,
+                     "memory_bytes", (json_int_t)pith_quantize_memory(&a->task), "tokens",
+                     (json_int_t)a->task.tokens, "ranks", "link", "bits_per_second", a->cable.bits,
+                     "delay_seconds", a->cable.delay, "why", "rows", rows);
 }
 
 enum pith_status pith_plan_quantize(const struct pith_plan_quantize_options *given, char **report,

@@ -121,12 +121,13 @@ struct pith_deployment plan_deploy(const struct plan_made *p, struct plan_case *
                                 .memory = at->memory,
                                 .threads = at->h ? at->h->threads : 0};
     const unsigned most = at->h ? at->h->most : 1;
+    struct pith_offload offload;
     for (k->devices = at->devices ? at->devices : 1;; k->devices *= 2) {
         d.over = pith_spread_devices(&p->model, k->need, k->devices);
         d.weights = weighed(p, k, d.over);
         pith_room_find(&d, r);
         if (r->fits || at->devices || at->memory <= 0 || k->devices * 2 > most) return d;
-        if (plan_offloads(p, &d, r, at)) return d;
+        if (plan_offloads(p, &d, r, at, &offload)) return d;
     }
 }
 

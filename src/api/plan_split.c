@@ -67,13 +67,12 @@ void plan_pool(const struct plan_made *p, const struct plan_case *k, const struc
 /* --- the host's memory ------------------------------------------------------------------------ */
 
 bool plan_offloads(const struct plan_made *p, const struct pith_deployment *d,
-                   const struct pith_room *r, const struct plan_place *at)
+                   const struct pith_room *r, const struct plan_place *at, struct pith_offload *out)
 {
-    struct pith_offload o;
     if (!p->options->offload || !at->h || at->h->host <= 0) return false;
     if (!plan_serving_find(d->engine->name)) return false;
-    pith_offload_find(d, r, at->h, (double)p->options->offload, &o);
-    return o.fits;
+    pith_offload_find(d, r, at->h, (double)p->options->offload, out);
+    return out->fits;
 }
 
 void plan_offload(const struct plan_made *p, const struct plan_place *at, struct plan_row *row,
@@ -85,11 +84,10 @@ void plan_offload(const struct plan_made *p, const struct plan_place *at, struct
         (void)snprintf(why, PLAN_WHY, "%s keeps no caches in the host's memory", engine);
     else if (at->h && at->h->host <= 0)
         (void)snprintf(why, PLAN_WHY, "its memory is the host's: there is no other for caches");
-    if (*why || !plan_offloads(p, &row->d, &row->r, at)) return;
+    if (*why || !plan_offloads(p, &row->d, &row->r, at, &row->offload)) return;
     struct pith_deployment d = row->d;
     struct pith_room r;
     row->offloads = true;
-    pith_offload_find(&row->d, &row->r, at->h, (double)p->options->offload, &row->offload);
     d.demand.users = row->offload.at_work;
     pith_room_find(&d, &r);
     pith_forecast_make(&d, &r, at->h, &row->f);

@@ -18,8 +18,8 @@ enum pith_status pith_relay_window(const struct pith_relay *relay, size_t all, s
                                    float *out, size_t floats, struct pith_error *err)
 {
     if (pith_ranks_alone(relay->ranks)) return PITH_OK;
-    return pith_ranks_share(relay->ranks, holder(relay, all, window), out,
-                            floats * sizeof *out, err);
+    return pith_ranks_share(relay->ranks, holder(relay, all, window), out, floats * sizeof *out,
+                            err);
 }
 
 /* --- rows that are kept ----------------------------------------------------------------------- */
@@ -132,11 +132,6 @@ static float *hessian_of(const struct pith_stats *st, const struct panel *p)
     return st->hessian + (size_t)p->view * st->dim * st->dim;
 }
 
-size_t pith_relay_rows(unsigned ranks, size_t dim)
-{
-    return pith_ranks_panel(ranks, dim);
-}
-
 /* A panel on its way: its rows from the diagonal on, one behind the other. */
 static enum pith_status pass_panel(const struct pith_gather *g, const struct pith_stats *st,
                                    const struct panel *p, enum pith_relay_way way, float *packed,
@@ -181,7 +176,7 @@ static enum pith_status relay_hessian(struct pith_gather *g, const struct pith_a
     /* Where operands are rounded for the whole matrix, it goes round as one. */
     const bool whole = pith_backend_mode(g->backend) == PITH_MODE_BF16;
     const unsigned ranks = pith_ranks_count(g->relay->ranks);
-    const size_t d = st->dim, rows = whole ? d : pith_relay_rows(ranks, d);
+    const size_t d = st->dim, rows = whole ? d : pith_ranks_panel(ranks, d);
     float *packed = pith_alloc_aligned(rows * d, sizeof *packed);
     enum pith_status s = packed ? PITH_OK : pith_fail_nomem(err, "a panel of a Hessian");
     struct panel p = {0};
@@ -216,7 +211,7 @@ static enum pith_status pass_drift(const struct pith_gather *g, const struct pit
 static enum pith_status relay_drift(struct pith_gather *g, const struct pith_acts *acts,
                                     const struct pith_stats *st, struct pith_error *err)
 {
-    const size_t d = st->dim, rows = pith_relay_rows(pith_ranks_count(g->relay->ranks), d);
+    const size_t d = st->dim, rows = pith_ranks_panel(pith_ranks_count(g->relay->ranks), d);
     struct panel p = {0};
     for (; p.first < d; p.first += rows) {
         p.rows = d - p.first < rows ? d - p.first : rows;

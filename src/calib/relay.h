@@ -44,9 +44,6 @@ enum pith_relay_way { PITH_RELAY_RECEIVE, PITH_RELAY_SEND, PITH_RELAY_SHARE };
 enum pith_status pith_relay_pass(struct pith_ranks *r, enum pith_relay_way way, void *data,
                                  size_t bytes, struct pith_error *err);
 
-/* Rows of a Hessian of [dim][dim] that go round so many ranks together, at most. */
-size_t pith_relay_rows(unsigned ranks, size_t dim);
-
 /* out[floats], of that window of `all`, from the rank that has it to everyone. */
 enum pith_status pith_relay_window(const struct pith_relay *relay, size_t all, size_t window,
                                    float *out, size_t floats, struct pith_error *err);

@@ -50,34 +50,26 @@ static bool tells(const struct pith_foresee *f)
 
 /* --- what goes round -------------------------------------------------------------------------- */
 
-/* A sum along the ranks, and from the last to all; a message for each panel. */
-static void relay(struct pith_crew *c, double seconds, uint64_t bytes, size_t panels)
-{
-    pith_crew_relay(c, seconds, bytes, panels);
-    for (size_t i = 0; i < panels; i++)
-        pith_crew_share(c, c->ranks - 1, bytes * (i + 1) / panels - bytes * i / panels);
-}
-
 /* What of a site's statistics is no product; as calib/relay.c passes it. */
 static void relay_sums(struct pith_crew *c, size_t dim, unsigned needs)
 {
-    relay(c, 0, 2 * sizeof(uint64_t), 1);
-    relay(c, 0, sizeof(double), 1);
-    if (needs & PITH_NEED_ABSMEAN) relay(c, 0, dim * sizeof(double), 1);
-    if (needs & PITH_NEED_SQUARES) relay(c, 0, dim * sizeof(double), 1);
+    pith_crew_sum(c, 0, 2 * sizeof(uint64_t), 1);
+    pith_crew_sum(c, 0, sizeof(double), 1);
+    if (needs & PITH_NEED_ABSMEAN) pith_crew_sum(c, 0, dim * sizeof(double), 1);
+    if (needs & PITH_NEED_SQUARES) pith_crew_sum(c, 0, dim * sizeof(double), 1);
     for (int end = 0; needs & PITH_NEED_RANGE && end < 2; end++)
-        relay(c, 0, dim * sizeof(float), 1);
+        pith_crew_sum(c, 0, dim * sizeof(float), 1);
 }
 
 static void relay_products(struct pith_crew *c, const struct pith_job *job, size_t dim,
                            unsigned needs, double seconds)
 {
-    const size_t rows = job->fast ? dim : pith_relay_rows(c->ranks, dim);
+    const size_t rows = job->fast ? dim : pith_ranks_panel(c->ranks, dim);
     const size_t panels = (dim + rows - 1) / rows;
     if (needs & PITH_NEED_HESSIAN)
-        relay(c, seconds, dim * (dim + 1) / 2 * sizeof(float), panels);
+        pith_crew_sum(c, seconds, dim * (dim + 1) / 2 * sizeof(float), panels);
     if (!(needs & PITH_NEED_DRIFT)) return;
-    const size_t narrow = pith_relay_rows(c->ranks, dim);
+    const size_t narrow = pith_ranks_panel(c->ranks, dim);
     pith_crew_relay(c, 0, dim * dim * sizeof(float), (dim + narrow - 1) / narrow);
     pith_crew_share(c, c->ranks - 1, dim * dim * sizeof(float));
 }
@@ -142,11 +134,6 @@ void pith_foresee_site(struct pith_foresee *f, const struct pith_phases *now,
     }
 }
 
-static void say(void *ctx, unsigned from, uint64_t bytes)
-{
-    pith_crew_share(ctx, from, bytes);
-}
-
 void pith_foresee_factor(struct pith_foresee *f, const struct pith_phases *now,
                          const struct pith_site_spec *site, const struct pith_factor *factor)
 {
@@ -157,7 +144,7 @@ void pith_foresee_factor(struct pith_foresee *f, const struct pith_phases *now,
         pith_ranks_rows(f->job, 0, site, c->ranks, f->first);
         const bool shared = pith_rows_workers(f->first, site->count, c->ranks) > 1 &&
                             pith_cholesky_scratch(c->ranks, site->dim) > 0;
-        if (shared) pith_cholesky_told(c->ranks, site->dim, say, c);
+        if (shared) pith_cholesky_told(c->ranks, site->dim, pith_crew_told, c);
         pith_crew_add(c, shared ? PITH_CREW_DIVIDED : PITH_CREW_REPEATED,
                       shared ? seconds / c->ranks : seconds);
     }
@@ -342,15 +329,8 @@ static json_t *row(const struct pith_foresee *f, const struct pith_crew *block,
     json_t *bytes = received(f, &c, &behind, w->blocks);
     for (unsigned k = 0; k < c.ranks; k++) c.received[k] += behind.received[k];
     pith_crew_add(&c, PITH_CREW_LINK, behind.seconds[PITH_CREW_LINK]);
-    const double each = pith_crew_seconds(&c), all = w->other + w->blocks * each;
-    json_t *j = json_pack("{s:i, s:f, s:f, s:f, s:s, s:I, s:o}", "ranks", (int)c.ranks,
-                          "seconds_expected", all, "speedup", all > 0 ? w->alone / all : 1.0,
-                          "seconds_per_block", each, "limit",
-                          pith_crew_limit_name(pith_crew_limit(&c)), "bytes_received_per_block",
-                          (json_int_t)pith_crew_received(&c), "rank_bytes_received", bytes);
-    for (int i = 0; i < PITH_CREW_PARTS_COUNT; i++)
-        if (j) pith_json_set(&j, pith_crew_key((enum pith_crew_part)i), json_real(c.seconds[i]));
-    return j;
+    const double all = w->other + w->blocks * pith_crew_seconds(&c);
+    return pith_crew_row(&c, all, all > 0 ? w->alone / all : 1.0, bytes);
 }
 
 json_t *pith_foresee_report(struct pith_foresee *f, const struct pith_phases *now, double block,

@@ -150,7 +150,7 @@ static uint64_t site_bytes(const struct pith_job *job, const struct pith_relay *
                            uint32_t layer, const struct pith_site_spec *site)
 {
     const unsigned ranks = pith_ranks_count(relay->ranks);
-    const uint64_t rows = job->fast ? site->dim : pith_relay_rows(ranks, site->dim);
+    const uint64_t rows = job->fast ? site->dim : pith_ranks_panel(ranks, site->dim);
     uint64_t made = 0;
     for (uint32_t i = 0; i < site->count; i++) {
         const struct pith_choice *c = pith_job_choice(job, layer, site->first + i);
@@ -322,8 +322,7 @@ enum pith_status pith_route_qmat(const struct pith_route *route, struct pith_qma
 {
     const unsigned own = pith_ranks_own(route->ranks);
     const bool goes = route->ranks && route->from != route->to;
-    const bool gets = goes && own != route->from &&
-                      (route->to == PITH_TO_ALL || own == route->to);
+    const bool gets = goes && own != route->from && (route->to == PITH_TO_ALL || own == route->to);
     struct header h = {.rows = 0};
     if (!goes || (own != route->from && !gets)) return PITH_OK;
     if (!gets) h = header_of(q);
@@ -381,8 +380,7 @@ enum pith_status pith_ranks_share_file(struct pith_ranks *ranks, const char *pat
     return s;
 }
 
-enum pith_status pith_ranks_share_json(struct pith_ranks *ranks, json_t **j,
-                                       struct pith_error *err)
+enum pith_status pith_ranks_share_json(struct pith_ranks *ranks, json_t **j, struct pith_error *err)
 {
     const bool first = pith_ranks_first(ranks);
     struct pith_str said = {0};

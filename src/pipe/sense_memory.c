@@ -47,7 +47,7 @@ static uint64_t shared_bytes(const struct pith_job *job, const struct pith_sense
     for (uint32_t k = 0; k < plans->kinds; k++)
         for (uint32_t i = 0; i < plans->kind[k].sites; i++) {
             const uint64_t dim = plans->kind[k].site[i].dim;
-            const uint64_t floats = pith_relay_rows(pith_ranks_count(s->ranks), dim) * dim;
+            const uint64_t floats = pith_ranks_panel(pith_ranks_count(s->ranks), dim) * dim;
             if (floats > panel) panel = floats;
         }
     return panel * sizeof(float) + windows * reads * (plans->experts ? 2 : 1) * sizeof(double);

@@ -186,6 +186,22 @@ static bool lends(const struct group *g)
     return false;
 }
 
+/* The group's linears as they are in the block. */
+static void see_linears(const struct pith_work *w, const struct group *g)
+{
+    for (uint32_t i = 0; i < g->count; i++) {
+        const struct pith_linear_weights *l = &w->block.linear[g->member[i]];
+        g->linear[i] = (struct pith_transform_linear){
+            .w = l->dense,
+            .rows = l->w.rows,
+            .cols = l->w.cols,
+            .grid = pith_job_choice(w->run->job, w->layer, g->member[i])->grid,
+            .clip = !w->plan->linear[g->member[i]].scores,
+            .lent = !l->dense,
+        };
+    }
+}
+
 static struct pith_transform_job job_of(const struct pith_work *w, const struct group *g,
                                         const struct pith_stats *stats)
 {
@@ -206,17 +222,7 @@ static struct pith_transform_job job_of(const struct pith_work *w, const struct 
         .feeds_back = r->job->needs_transform & PITH_NEED_HESSIAN,
         .input = {.grid = r->job->recipe.acts, .rule = r->job->container->input_rule},
     };
-    for (uint32_t i = 0; i < g->count; i++) {
-        const struct pith_linear_weights *l = &w->block.linear[g->member[i]];
-        g->linear[i] = (struct pith_transform_linear){
-            .w = l->dense,
-            .rows = l->w.rows,
-            .cols = l->w.cols,
-            .grid = pith_job_choice(r->job, w->layer, g->member[i])->grid,
-            .clip = !w->plan->linear[g->member[i]].scores,
-            .lent = !l->dense,
-        };
-    }
+    see_linears(w, g);
     fold_into(w, &g->site->fold, &job);
     if (job.gain) {
         job.gain_dtype = vector_dtype(w, g->site->fold.from);
@@ -269,8 +275,7 @@ static enum pith_status search(struct pith_work *w, const struct group *g,
     enum pith_status s = found->s ? PITH_OK : pith_fail_nomem(err, "transform scales");
     if (s == PITH_OK && job.clip_search) s = take_picks(w, g, err);
     if (s == PITH_OK) s = inspect(w, g, &lender, &inspector, &job, err);
-    if (s == PITH_OK)
-        s = w->run->job->recipe.transform->run(&job, found->s, &found->rep, err);
+    if (s == PITH_OK) s = w->run->job->recipe.transform->run(&job, found->s, &found->rep, err);
     pith_inspector_free(&inspector);
     PITH_TRY(s);
     return pith_run_step(w->run, w->run->job->recipe.transform->name, lending.effort, err);
@@ -325,7 +330,6 @@ static enum pith_status hand_found(struct pith_work *w, const struct group *g, s
     const struct pith_route route = {w->run->ranks, pith_work_expert_owner(w, g->site->expert),
                                      PITH_TO_ALL};
     const size_t dim = g->site->dim, rows = w->plan->linear[g->site->fold.from].rows;
-    const struct pith_stats stats = {.dim = g->site->dim};
     const bool own = route.from == pith_ranks_own(route.ranks);
     bool any = found->s;
     PITH_TRY(pith_route_bytes(&route, &any, sizeof any, err));
@@ -335,7 +339,7 @@ static enum pith_status hand_found(struct pith_work *w, const struct group *g, s
     enum pith_status s = found->s && over ? PITH_OK : pith_fail_nomem(err, "transform scales");
     if (s == PITH_OK) s = pith_route_bytes(&route, found->s, dim * sizeof *found->s, err);
     if (s == PITH_OK) s = pith_route_bytes(&route, &found->rep, sizeof found->rep, err);
-    (void)job_of(w, g, &stats); /* the group's linears as they are here */
+    see_linears(w, g);
     if (s == PITH_OK && found->rep.clipped > 0) s = hand_picks(w, g, &route, err);
     if (s == PITH_OK && !own) follow(w, g, found, over);
     pith_free(over);
@@ -347,8 +351,8 @@ static enum pith_status hand_found(struct pith_work *w, const struct group *g, s
 static enum pith_status take_group(const struct pith_work *w, uint32_t site, struct group *g,
                                    struct pith_error *err)
 {
-    *g = (struct group){.site = &w->plan->site[site],
-                        .count = pith_plan_group(w->plan, site, NULL)};
+    *g =
+        (struct group){.site = &w->plan->site[site], .count = pith_plan_group(w->plan, site, NULL)};
     if (g->count == 0) return PITH_OK;
     g->member = pith_alloc(g->count, sizeof *g->member);
     g->linear = pith_zalloc(g->count, sizeof *g->linear);

@@ -122,8 +122,7 @@ static double prefill(const struct base *b, double prompts)
         .unit = b->unit};
     add_links(b, tokens, &w);
     const double roof = seconds(b, &w, NULL) + (chunks - 1) * s->layers * b->layer;
-    return chunks * by_kernels(b,
-                               &(struct pith_kernel_step){prompts, prompt / chunks, prompt / 2},
+    return chunks * by_kernels(b, &(struct pith_kernel_step){prompts, prompt / chunks, prompt / 2},
                                roof / chunks);
 }
 
@@ -155,6 +154,12 @@ static double turn_of(const struct base *b)
         else low = mid;
     }
     return high;
+}
+
+void pith_forecast_bill(struct pith_forecast *f, double watts, double price)
+{
+    f->joules = watts > 0 ? watts / f->served : (double)NAN;
+    f->cost = price > 0 ? price / 3600 / f->served * 1e6 : (double)NAN;
 }
 
 void pith_forecast_make(const struct pith_deployment *d, const struct pith_room *r,
@@ -191,6 +196,5 @@ void pith_forecast_make(const struct pith_deployment *d, const struct pith_room 
     out->served = q->gen ? users * (double)q->gen / (out->fill + (double)q->gen * out->step)
                          : out->rate;
     out->turn = turn_of(&b);
-    out->joules = h->watts > 0 ? h->watts * devices / out->served : (double)NAN;
-    out->cost = h->price > 0 ? h->price * devices / 3600 / out->served * 1e6 : (double)NAN;
+    pith_forecast_bill(out, h->watts * devices, h->price * devices);
 }

@@ -22,6 +22,9 @@ struct pith_forecast {
 /* What the linears are multiplied by, told by the grid of their inputs. */
 enum pith_unit pith_form_unit(const struct pith_weight_form *f, const struct pith_hardware *h);
 
+/* joules and cost of what is served, by watts and dollars an hour of all devices; 0: not known. */
+void pith_forecast_bill(struct pith_forecast *f, double watts, double price);
+
 /* `r` is what pith_room_find() gave for d. */
 void pith_forecast_make(const struct pith_deployment *d, const struct pith_room *r,
                         const struct pith_hardware *h, struct pith_forecast *out);

@@ -33,30 +33,17 @@ const char *pith_quantize_untold(const struct pith_quantize_task *t)
     return NULL;
 }
 
-/* A sum along the ranks, and from the last to all; a message for each panel. */
-static void relay(struct pith_crew *c, double seconds, uint64_t bytes, size_t panels)
-{
-    pith_crew_relay(c, seconds, bytes, panels);
-    for (size_t i = 0; i < panels; i++)
-        pith_crew_share(c, c->ranks - 1, bytes * (i + 1) / panels - bytes * i / panels);
-}
-
-static void say(void *ctx, unsigned from, uint64_t bytes)
-{
-    pith_crew_share(ctx, from, bytes);
-}
-
 static void statistics(const struct pith_quantize_task *t, uint32_t dim, struct pith_crew *c)
 {
     const uint64_t d = dim;
     const double square = (double)d * (double)d, one = square * (double)t->tokens / t->f32;
     const size_t rows = pith_ranks_panel(c->ranks, d), panels = (d + rows - 1) / rows;
-    relay(c, 0, 2 * sizeof(uint64_t), 1);
-    relay(c, 0, sizeof(double), 1);
-    relay(c, one / hessian, d * (d + 1) / 2 * sizeof(float), panels);
+    pith_crew_sum(c, 0, 2 * sizeof(uint64_t), 1);
+    pith_crew_sum(c, 0, sizeof(double), 1);
+    pith_crew_sum(c, one / hessian, d * (d + 1) / 2 * sizeof(float), panels);
     const double factoring = square * (double)d / factor / t->f32;
     const bool shared = c->ranks > 1 && pith_cholesky_scratch(c->ranks, d) > 0;
-    if (shared) pith_cholesky_told(c->ranks, d, say, c);
+    if (shared) pith_cholesky_told(c->ranks, d, pith_crew_told, c);
     pith_crew_add(c, shared || c->ranks == 1 ? PITH_CREW_DIVIDED : PITH_CREW_REPEATED,
                   shared ? factoring / c->ranks : factoring);
 }

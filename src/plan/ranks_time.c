@@ -109,6 +109,18 @@ void pith_crew_relay(struct pith_crew *c, double seconds, uint64_t bytes, size_t
     c->seconds[PITH_CREW_LINK] += (p + n - 1) * (n > 2 ? 2 : 1) * one;
 }
 
+void pith_crew_sum(struct pith_crew *c, double seconds, uint64_t bytes, size_t panels)
+{
+    pith_crew_relay(c, seconds, bytes, panels);
+    for (size_t i = 0; i < panels; i++)
+        pith_crew_share(c, c->ranks - 1, bytes * (i + 1) / panels - bytes * i / panels);
+}
+
+void pith_crew_told(void *ctx, unsigned from, uint64_t bytes)
+{
+    pith_crew_share(ctx, from, bytes);
+}
+
 void pith_crew_work(struct pith_crew *c, unsigned rank, double divided, double repeated)
 {
     c->divided[rank] += divided;
@@ -168,4 +180,16 @@ const char *pith_crew_limit_name(enum pith_crew_part part)
 #undef PITH_CREW_LIMIT
     };
     return names[part];
+}
+
+json_t *pith_crew_row(const struct pith_crew *c, double all, double speedup, json_t *received)
+{
+    json_t *j = json_pack("{s:i, s:f, s:f, s:f, s:s, s:I, s:o*}", "ranks", (int)c->ranks,
+                          "seconds_expected", all, "speedup", speedup, "seconds_per_block",
+                          pith_crew_seconds(c), "limit", pith_crew_limit_name(pith_crew_limit(c)),
+                          "bytes_received_per_block", (json_int_t)pith_crew_received(c),
+                          "rank_bytes_received", received);
+    for (int i = 0; j && i < PITH_CREW_PARTS_COUNT; i++)
+        pith_json_set(&j, pith_crew_key((enum pith_crew_part)i), json_real(c->seconds[i]));
+    return j;
 }

@@ -12,6 +12,7 @@
 #ifndef PITH_PLAN_RANKS_TIME_H
 #define PITH_PLAN_RANKS_TIME_H
 
+#include "base/json.h"
 #include "base/status.h"
 
 #include <stddef.h>
@@ -65,6 +66,10 @@ void pith_crew_pass(struct pith_crew *c, unsigned to, uint64_t bytes);
 /* A sum of `bytes` goes from rank 0 to the last in so many panels (at least 1); to add all windows
  * takes one rank `seconds`. */
 void pith_crew_relay(struct pith_crew *c, double seconds, uint64_t bytes, size_t panels);
+/* The same, and from the last the sum becomes everyone's, a message for each panel. */
+void pith_crew_sum(struct pith_crew *c, double seconds, uint64_t bytes, size_t panels);
+/* pith_crew_share() of the crew that ctx is: for pith_cholesky_told(). */
+void pith_crew_told(void *ctx, unsigned from, uint64_t bytes);
 /* What that rank does until they meet: its part, and what others do too. */
 void pith_crew_work(struct pith_crew *c, unsigned rank, double divided, double repeated);
 /* All wait for the last. Of its time, what is above an even share of the divided work is repeated.
@@ -79,5 +84,9 @@ enum pith_crew_part pith_crew_limit(const struct pith_crew *c);
 /* Its names: a key, and a word for a table. */
 const char *pith_crew_key(enum pith_crew_part part);
 const char *pith_crew_limit_name(enum pith_crew_part part);
+/* A row of a report: {"ranks", "seconds_expected": all, "speedup", "seconds_per_block", "limit",
+ * "bytes_received_per_block", "rank_bytes_received": received, taken over, unless that is NULL, and
+ * by key the seconds of each part}, c being of one block. NULL: out of memory. */
+json_t *pith_crew_row(const struct pith_crew *c, double all, double speedup, json_t *received);
 
 #endif

@@ -31,12 +31,11 @@ struct pith_refined {
 };
 /* chosen[parts] receives, of all measured assignments within the budget, that of the least measured
  * loss, the margin aside: never more than the assignment of the least sum, nor any start that was
- * measured. Each
- * measurement corrects what the options are expected to lose, those that differ from the best so
- * far by their share, then the assignment that is now expected to lose least is measured; where
- * that is known already, the one change of the best that may be worth most, beyond the budget too.
- * Ends when no change may be worth anything. Deterministic where measure() is. Errors of
- * pith_assign() and of measure(), PITH_NOMEM. */
+ * measured. Each measurement corrects what the options are expected to lose, those that differ from
+ * the best so far by their share, then the assignment that is now expected to lose least is
+ * measured; where that is known already, the one change of the best that may be worth most, beyond
+ * the budget too. Ends when no change may be worth the margin. Deterministic where measure() is.
+ * Errors of pith_assign() and of measure(), PITH_NOMEM. */
 enum pith_status pith_refine(const struct pith_refine *r, size_t *chosen, struct pith_refined *out,
                              struct pith_error *err);
 

@@ -12,9 +12,10 @@ static double devices_of(const struct pith_pool_group *g)
     return (double)g->d->over.tensor * g->d->over.pipeline;
 }
 
-static double price_of(const struct pith_hardware *h, double devices)
+/* A quantity of both pools together, which is known where it is of both. */
+static double both(double reads, double answers)
 {
-    return h->price > 0 ? h->price * devices / 3600 : (double)NAN;
+    return reads > 0 && answers > 0 ? reads + answers : 0;
 }
 
 /* Prompts a second that a group reads, answers a second that one makes. */
@@ -70,14 +71,11 @@ void pith_pools_forecast(const struct pith_pools *p, const struct pith_pool_grou
                          const struct pith_pool_group *answer, struct pith_forecast *out)
 {
     const double readers = p->read * devices_of(read), others = p->answer * devices_of(answer);
-    const double watts = read->h->watts > 0 && answer->h->watts > 0
-                             ? read->h->watts * readers + answer->h->watts * others
-                             : (double)NAN;
     *out = *answer->f;
     out->first = read->f->first + p->send;
     out->rate = out->served = p->answer * answer->f->rate;
-    out->joules = watts / out->served;
-    out->cost = (price_of(read->h, readers) + price_of(answer->h, others)) / out->served * 1e6;
+    pith_forecast_bill(out, both(read->h->watts * readers, answer->h->watts * others),
+                       both(read->h->price * readers, answer->h->price * others));
 }
 
 /* --- the host's memory ------------------------------------------------------------------------ */
@@ -104,6 +102,5 @@ void pith_offload_forecast(const struct pith_offload *o, const struct pith_deplo
     if (o->at_work >= d->demand.users) return; /* nobody waits */
     out->first = o->fetch + out->step;
     out->rate = out->served = gen / fmax(gen * out->step / n, o->fetch);
-    out->joules = h->watts > 0 ? h->watts * devices / out->served : (double)NAN;
-    out->cost = price_of(h, devices) / out->served * 1e6;
+    pith_forecast_bill(out, h->watts * devices, h->price * devices);
 }
