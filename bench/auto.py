@@ -42,6 +42,7 @@ def pith(*args):
 class Bench:
     def __init__(self, args, work):
         self.args, self.work, self.made, self.bytes = args, work, 0, None
+        self.calib = ("--calib", args.calib) if args.calib else ()
 
     def measure(self, path):
         """(bits a weight, [KL of each text])"""
@@ -57,8 +58,7 @@ class Bench:
         """(bits, KLs, the recipe found) or None when it cannot be made"""
         self.made += 1
         path = os.path.join(self.work, f"m{self.made}" + (".gguf" if self.args.container == "gguf" else ""))
-        calib = ("--calib", self.args.calib) if self.args.calib else ()
-        out, why = pith("quantize", self.args.model, *calib, "-o", path, "--container", self.args.container, "--calib-tokens", self.args.tokens,
+        out, why = pith("quantize", self.args.model, *self.calib, "-o", path, "--container", self.args.container, "--calib-tokens", self.args.tokens,
                         "--seq-len", 512, "--allow-error", 2, *options)
         if out is None:
             print(f"# {' '.join(map(str, options))}: {why}")
@@ -130,8 +130,7 @@ def together(rows, routers):
 
 
 def at_random(bench, args):
-    calib = ("--calib", args.calib) if args.calib else ()
-    out, why = pith("sensitivity", args.model, *calib, "--container", args.container, "--calib-tokens", args.tokens, "--seq-len", 512, "--json",
+    out, why = pith("sensitivity", args.model, *bench.calib, "--container", args.container, "--calib-tokens", args.tokens, "--seq-len", 512, "--json",
                     "--kv", "none", "--acts", "none", "--work", os.path.join(bench.work, "sense"), *(("--try", args.tries) if args.tries else ()))
     if out is None:
         raise SystemExit(why)

@@ -762,7 +762,6 @@ static const struct {
     void (*run)(const struct bench *m);
 } groups[] = {{"gemm", gemms},           {"linear", bench_linear}, {"quantized", bench_quantized},
               {"packed", bench_packed},
-
               {"widths", bench_widths},  {"syrk", syrks},          {"cholesky", choleskys},
               {"attention", attentions}, {"rows", bench_rows},     {"step", steps},
               {"halves", bench_halves},  {"caches", caches}};
