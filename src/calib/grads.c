@@ -156,15 +156,25 @@ static void add_panel(const struct pith_grads *g, const struct panel *at)
 }
 
 /* As many rows that panels are enough for all ranks to be at work most of the time. */
-static size_t panel_rows(const struct pith_grads *g, const struct pith_layer_plan *l,
-                         const struct pith_linear_spec *of, float *const *w)
+static size_t panel_rows(const struct pith_layer_plan *l, const struct pith_linear_spec *of,
+                         float *const *w, unsigned ranks)
 {
     enum { A_RANK = 6, LEAST = 128 };
     size_t all = 0;
     for (uint32_t i = 0; i < l->linears; i++)
         if (w[i]) all += (size_t)l->linear[i].rows * l->linear[i].cols;
-    const size_t rows = all / ((size_t)A_RANK * pith_ranks_count(g->ranks)) / of->cols;
+    const size_t rows = all / ((size_t)A_RANK * ranks) / of->cols;
     return rows < LEAST ? LEAST : rows / LEAST * LEAST;
+}
+
+size_t pith_grads_panels(const struct pith_layer_plan *plan, float *const *w, unsigned ranks)
+{
+    size_t panels = 0;
+    for (uint32_t i = 0; i < plan->linears; i++) {
+        const size_t rows = panel_rows(plan, &plan->linear[i], w, ranks);
+        if (w[i]) panels += (plan->linear[i].rows + rows - 1) / rows;
+    }
+    return panels;
 }
 
 static enum pith_status pass_panel(const struct pith_grads *g, const struct panel *at,
@@ -180,7 +190,7 @@ static enum pith_status pass_linear(const struct pith_grads *g, const struct pit
                                     float *const *w, uint32_t linear, struct pith_error *err)
 {
     const struct pith_linear_spec *of = &l->linear[linear];
-    const size_t rows = panel_rows(g, l, of, w);
+    const size_t rows = panel_rows(l, of, w, pith_ranks_count(g->ranks));
     for (size_t first = 0; first < of->rows; first += rows) {
         const struct panel at = {.linear = linear,
                                  .first = first,

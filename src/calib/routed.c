@@ -183,8 +183,7 @@ static size_t pooled_tokens(const struct pith_routed *r)
     return r->tokens < PITH_POOLED_TOKENS ? r->tokens : PITH_POOLED_TOKENS;
 }
 
-/* How many rows every rank is brought: where each expert sees all tokens, all there are. */
-static size_t brought(const struct pith_routed *r)
+size_t pith_routed_brought(const struct pith_routed *r)
 {
     return r->rule == PITH_EXPERTS_ALL ? r->tokens : pooled_tokens(r);
 }
@@ -239,7 +238,8 @@ enum pith_status pith_routed_collect(struct pith_routed *r, const struct pith_ro
     struct pith_ranks *ranks = c->relay.ranks;
     if (!r->chosen) {
         PITH_TRY(choose(r, place, err));
-        if (!pith_ranks_alone(ranks)) PITH_TRY(pith_sent_bring(r, place, brought(r), err));
+        if (!pith_ranks_alone(ranks))
+            PITH_TRY(pith_sent_bring(r, place, pith_routed_brought(r), err));
     }
     if (pith_relay_owner(&c->relay, b.expert) != pith_ranks_own(ranks)) return PITH_OK;
     b.usual = usual_share(r, b.expert);

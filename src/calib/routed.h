@@ -44,6 +44,14 @@ struct pith_routed {
     struct pith_sent sent;
 };
 void pith_routed_free(struct pith_routed *r);
+/* Token number i of the `pooled` that stand for the text at large. */
+static inline size_t pith_pooled_token(const struct pith_routed *r, size_t i, size_t pooled)
+{
+    return i * r->tokens / pooled;
+}
+/* How many rows every rank is brought, of several: those that stand for the text at large, or where
+ * each expert sees all tokens, all there are. */
+size_t pith_routed_brought(const struct pith_routed *r);
 
 /* Where rows come from: the stream, from which nodes [from, to) of the program make the mixture's
  * input row by row. */

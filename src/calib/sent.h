@@ -5,11 +5,6 @@
 
 #include "calib/routed.h"
 
-/* Token number i of the `pooled` that stand for the text at large. */
-static inline size_t pith_pooled_token(const struct pith_routed *r, size_t i, size_t pooled)
-{
-    return i * r->tokens / pooled;
-}
 /* Where a token takes that expert among its own; NULL: it does not. */
 const uint32_t *pith_routed_taken(const struct pith_routed *r, size_t token, uint32_t expert);
 

@@ -55,8 +55,11 @@ static enum pith_status keep_together(struct pith_work *w, struct pith_qmat *q,
     for (uint32_t i = 0; i < w->plan->linears && s == PITH_OK; i++) {
         made[i].report.loss = rep->loss / tokens / count;
         made[i].report.nearest_loss = rep->nearest_loss / tokens / count;
-        if (q[i].codes) s = check_together(w, i, &q[i], &made[i], err);
+        if (!q[i].codes) continue;
+        s = check_together(w, i, &q[i], &made[i], err);
+        pith_foresee_measured(r->foresee, &r->phases, i);
     }
+    pith_foresee_meet(r->foresee);
     for (uint32_t i = 0; i < w->plan->linears && s == PITH_OK; i++) {
         const struct pith_choice *c = pith_job_choice(r->job, w->layer, i);
         const unsigned by = i % pith_ranks_count(r->ranks);

@@ -1,18 +1,29 @@
-#include "pipe/foresee.h"
+#include "pipe/foresee_parts.h"
 
 #include "base/mem.h"
-#include "calib/relay.h"
-#include "pipe/inspect.h"
+#include "calib/grads.h"
 #include "pipe/work.h"
 
 /* Why nothing is told, or NULL. */
 static const char *why_not(const struct pith_job *job)
 {
-    if (!pith_job_calibrates(job)) return "not foretold for recipes without calibration";
-    if (job->model->shape.moe.experts) return "not foretold for mixtures of experts";
-    if (pith_job_learns(job)) return "not foretold for learned rounding";
-    if (job->needs_round & PITH_NEED_GUIDED) return "not foretold for guided rounding";
+    if (job->model->shape.moe.experts && !pith_plan_experts(pith_job_plan(job, 0)))
+        return "not foretold where the first block has no experts and others do";
     return NULL;
+}
+
+static enum pith_status take_memory(struct pith_foresee *f, struct pith_error *err)
+{
+    const struct pith_job *job = f->job;
+    const uint32_t linears = pith_job_plan(job, 0)->linears;
+    const size_t experts = job->model->shape.moe.experts;
+    f->first = pith_alloc(job->model->plans.most_linears, (PITH_CREW_MOST + 1) * sizeof *f->first);
+    f->owner = pith_zalloc((size_t)PITH_FORESEE_ROWS * linears, sizeof *f->owner);
+    f->taken = pith_alloc(experts + 1, PITH_CREW_MOST * sizeof *f->taken);
+    if (!f->first || !f->owner || !f->taken) return pith_fail_nomem(err, "what ranks would take");
+    for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++)
+        pith_ranks_owners(job, 0, 1u << i, f->owner + (size_t)i * linears);
+    return PITH_OK;
 }
 
 enum pith_status pith_foresee_begin(const struct pith_job *job, struct pith_foresee *f,
@@ -22,17 +33,20 @@ enum pith_status pith_foresee_begin(const struct pith_job *job, struct pith_fore
     f->why = why_not(job);
     const char *link = job->options->link ? job->options->link : PITH_CABLE_DEFAULT;
     PITH_TRY(pith_cable_parse(link, &f->cable, err));
-    for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++)
-        f->crew[i] = (struct pith_crew){.ranks = 1u << i, .cable = f->cable};
-    if (f->why) return PITH_OK;
-    f->first = pith_alloc(job->model->plans.most_linears, (PITH_CREW_MOST + 1) * sizeof *f->first);
-    return f->first ? PITH_OK : pith_fail_nomem(err, "what ranks would take");
+    for (int stage = 0; stage < PITH_FORESEE_STAGES; stage++)
+        for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++)
+            f->crew[stage][i] = (struct pith_crew){.ranks = 1u << i, .cable = f->cable};
+    return f->why ? PITH_OK : take_memory(f, err);
 }
 
 void pith_foresee_end(struct pith_foresee *f)
 {
     pith_free(f->first);
+    pith_free(f->owner);
+    pith_free(f->taken);
     f->first = NULL;
+    f->owner = NULL;
+    f->taken = NULL;
 }
 
 /* Seconds of a phase that were not counted yet. */
@@ -48,90 +62,102 @@ static bool tells(const struct pith_foresee *f)
     return f && f->job && !f->why;
 }
 
-/* --- what goes round -------------------------------------------------------------------------- */
-
-/* What of a site's statistics is no product; as calib/relay.c passes it. */
-static void relay_sums(struct pith_crew *c, size_t dim, unsigned needs)
+/* The crew number i that does what is done now. */
+static struct pith_crew *crew_of(struct pith_foresee *f, unsigned i)
 {
-    pith_crew_sum(c, 0, 2 * sizeof(uint64_t), 1);
-    pith_crew_sum(c, 0, sizeof(double), 1);
-    if (needs & PITH_NEED_ABSMEAN) pith_crew_sum(c, 0, dim * sizeof(double), 1);
-    if (needs & PITH_NEED_SQUARES) pith_crew_sum(c, 0, dim * sizeof(double), 1);
-    for (int end = 0; needs & PITH_NEED_RANGE && end < 2; end++)
-        pith_crew_sum(c, 0, dim * sizeof(float), 1);
+    return &f->crew[f->stage][i];
 }
 
-static void relay_products(struct pith_crew *c, const struct pith_job *job, size_t dim,
-                           unsigned needs, double seconds)
+static unsigned owner_of(const struct pith_crew *c, const struct pith_site_spec *site)
 {
-    const size_t rows = job->fast ? dim : pith_ranks_panel(c->ranks, dim);
-    const size_t panels = (dim + rows - 1) / rows;
-    if (needs & PITH_NEED_HESSIAN)
-        pith_crew_sum(c, seconds, dim * (dim + 1) / 2 * sizeof(float), panels);
-    if (!(needs & PITH_NEED_DRIFT)) return;
-    const size_t narrow = pith_ranks_panel(c->ranks, dim);
-    pith_crew_relay(c, 0, dim * dim * sizeof(float), (dim + narrow - 1) / narrow);
-    pith_crew_share(c, c->ranks - 1, dim * dim * sizeof(float));
+    return pith_relay_owner_of(c->ranks, site->expert);
 }
 
-/* Samples that have been taken before the windows of each rank, and at last all of them. */
-static void relay_samples(struct pith_crew *c, const struct pith_job *job, size_t dim)
+/* Seconds that go to the rank whose expert it is. */
+static void work_expert(struct pith_foresee *f, const struct pith_site_spec *site, double seconds)
 {
-    const size_t most = pith_transform_samples(job), windows = job->calib.windows;
-    const size_t tokens = windows * job->calib.length;
-    const size_t step = tokens > most ? tokens / most : 1;
-    for (unsigned k = 1; k <= c->ranks; k++) {
-        const size_t before = pith_ranks_cut(c->ranks, k, windows) * job->calib.length;
-        const size_t taken = (before + step - 1) / step;
-        const uint64_t bytes = (taken < most ? taken : most) * dim * sizeof(float);
-        if (k < c->ranks) pith_crew_pass(c, k, bytes);
-        else pith_crew_share(c, k - 1, bytes);
+    for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++)
+        pith_crew_work(crew_of(f, i), owner_of(crew_of(f, i), site), seconds, 0);
+}
+
+/* --- before ----------------------------------------------------------------------------------- */
+
+void pith_foresee_guided(struct pith_foresee *f, double seconds)
+{
+    if (!tells(f)) return;
+    f->before += seconds;
+    for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++)
+        pith_crew_windows(crew_of(f, i), seconds, f->job->calib.windows);
+}
+
+void pith_foresee_block(struct pith_foresee *f)
+{
+    f->stage = PITH_FORESEE_BLOCK;
+    f->last = (struct pith_phases){0};
+}
+
+/* --- what streams ----------------------------------------------------------------------------- */
+
+void pith_foresee_streamed(struct pith_foresee *f, const struct pith_streamed *s)
+{
+    static const enum pith_phase own[] = {PITH_PHASE_READ, PITH_PHASE_ROUND, PITH_PHASE_ERROR};
+    double seconds = 0;
+    if (!tells(f)) return;
+    for (size_t i = 0; i < PITH_COUNT(own); i++) {
+        const double one = s->time->seconds[own[i]] / s->threads;
+        seconds += one;
+        f->last.seconds[own[i]] += one;
+    }
+    if (f->stage == PITH_FORESEE_BEFORE) f->before += seconds;
+    for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++) {
+        struct pith_crew *c = crew_of(f, i);
+        const uint32_t linears = pith_job_plan(f->job, 0)->linears;
+        const unsigned owner =
+            s->end ? s->which % c->ranks : f->owner[(size_t)i * linears + s->which];
+        pith_crew_work(c, owner, seconds, 0);
+        if (s->shares) pith_crew_share(c, owner, 2 * sizeof(float));
+        pith_foresee_send_matrix(c, owner, 0, s->sent);
+        pith_foresee_send(c, owner, 0, sizeof(struct pith_linear_result));
     }
 }
 
-/* pith_ranks_agree(), at the start of each unit. */
-static void agree(struct pith_crew *c)
+void pith_foresee_embedded(struct pith_foresee *f, const struct pith_qmat *q)
 {
-    enum { SAID = 256 };
-    pith_crew_share(c, 0, SAID);
-    for (unsigned k = 0; k < c->ranks; k++) pith_crew_share(c, k, 1);
-}
-
-/* pith_ranks_digest(), behind each block but the last. */
-static void digest(struct pith_crew *c, const struct pith_job *job)
-{
-    const size_t all = job->calib.windows, n = c->ranks;
-    const int streams = job->needs_round & PITH_NEED_DRIFT ? 2 : 1;
-    for (int i = 0; i < streams; i++)
-        for (size_t k = 0; k < n; k++)
-            pith_crew_share(c, (unsigned)k, (all / n + (k < all % n)) * PITH_SHA256_HEX);
-}
-
-/* The ends of keys and values, where the cache has scales. */
-static void measure_kv(struct pith_crew *c, const struct pith_job *job)
-{
-    const struct pith_layer_plan *l = pith_job_plan(job, 0);
-    if (!pith_inputs_kv_of(job, 0)) return;
-    relay_sums(c, l->site[pith_plan_after_attend(l)].dim, PITH_NEED_RANGE);
-    for (unsigned k = 0; k < c->ranks; k++)
-        pith_crew_share(c, k, 2ull * l->state.heads * sizeof(float));
+    if (!tells(f)) return;
+    const struct pith_route_sizes sizes = pith_route_sizes(q);
+    for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++)
+        pith_foresee_send_matrix(crew_of(f, i), 0, PITH_TO_ALL, &sizes);
 }
 
 /* --- the steps -------------------------------------------------------------------------------- */
 
 void pith_foresee_site(struct pith_foresee *f, const struct pith_phases *now,
-                       const struct pith_site_spec *site)
+                       const struct pith_site_spec *site, const struct pith_stats *stats)
 {
     if (!tells(f)) return;
+    const double reading = take(f, now, PITH_PHASE_READ);
     const double collecting = take(f, now, PITH_PHASE_COLLECT);
     const double products = take(f, now, PITH_PHASE_HESSIAN);
-    for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++) {
-        struct pith_crew *c = &f->crew[i];
-        pith_crew_windows(c, collecting, f->job->calib.windows);
-        if (!f->job->needs_round) continue;
-        relay_sums(c, site->dim, f->job->needs_round);
-        relay_products(c, f->job, site->dim, f->job->needs_round, products);
+    if (site->expert != PITH_NO_PART) {
+        work_expert(f, site, reading + collecting + products);
+        return;
     }
+    for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++) {
+        struct pith_crew *c = crew_of(f, i);
+        pith_crew_add(c, PITH_CREW_REPEATED, reading);
+        pith_crew_windows(c, collecting, f->job->calib.windows);
+        if (!stats) continue;
+        const struct pith_foresee_products of = {site->dim, f->job->needs_round, stats->views,
+                                                 products};
+        pith_foresee_sums(c, site->dim, f->job->needs_round, stats->views);
+        pith_foresee_products(c, f->job, &of);
+    }
+}
+
+void pith_foresee_routed(struct pith_foresee *f, const struct pith_routed *r, size_t width)
+{
+    for (unsigned i = 0; tells(f) && i < PITH_FORESEE_ROWS; i++)
+        pith_foresee_sent(crew_of(f, i), f->job, r, width, f->taken);
 }
 
 void pith_foresee_factor(struct pith_foresee *f, const struct pith_phases *now,
@@ -139,8 +165,12 @@ void pith_foresee_factor(struct pith_foresee *f, const struct pith_phases *now,
 {
     if (!tells(f) || !factor) return;
     const double seconds = take(f, now, PITH_PHASE_FACTOR);
+    if (site->expert != PITH_NO_PART) {
+        work_expert(f, site, seconds);
+        return;
+    }
     for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++) {
-        struct pith_crew *c = &f->crew[i];
+        struct pith_crew *c = crew_of(f, i);
         pith_ranks_rows(f->job, 0, site, c->ranks, f->first);
         const bool shared = pith_rows_workers(f->first, site->count, c->ranks) > 1 &&
                             pith_cholesky_scratch(c->ranks, site->dim) > 0;
@@ -160,15 +190,31 @@ void pith_foresee_sites(struct pith_foresee *f, const struct pith_phases *now,
     double squares = 0; /* products take time by these */
     for (uint32_t i = 0; i < count; i++) squares += (double)site[i].dim * site[i].dim;
     for (unsigned k = 0; k < PITH_FORESEE_ROWS; k++) {
-        struct pith_crew *c = &f->crew[k];
+        struct pith_crew *c = crew_of(f, k);
         pith_crew_windows(c, collecting, f->job->calib.windows);
         for (uint32_t i = 0; i < count; i++) {
             const double part = (double)site[i].dim * site[i].dim / squares;
-            relay_sums(c, site[i].dim, needs);
-            relay_products(c, f->job, site[i].dim, needs, products * part);
-            if (needs & PITH_NEED_SAMPLES) relay_samples(c, f->job, site[i].dim);
+            const struct pith_foresee_products of = {site[i].dim, needs, 1, products * part};
+            pith_foresee_sums(c, site[i].dim, needs, 1);
+            pith_foresee_products(c, f->job, &of);
+            if (needs & PITH_NEED_SAMPLES) pith_foresee_samples(c, f->job, site[i].dim);
         }
     }
+}
+
+void pith_foresee_expert(struct pith_foresee *f, const struct pith_phases *now,
+                         const struct pith_site_spec *site)
+{
+    static const enum pith_phase own[] = {PITH_PHASE_READ, PITH_PHASE_COLLECT, PITH_PHASE_HESSIAN,
+                                          PITH_PHASE_TRANSFORM};
+    for (size_t i = 0; tells(f) && i < PITH_COUNT(own); i++)
+        work_expert(f, site, take(f, now, own[i]));
+}
+
+void pith_foresee_found(struct pith_foresee *f, const struct pith_site_spec *site, uint64_t bytes)
+{
+    for (unsigned i = 0; tells(f) && i < PITH_FORESEE_ROWS; i++)
+        pith_crew_share(crew_of(f, i), owner_of(crew_of(f, i), site), bytes);
 }
 
 void pith_foresee_windows(struct pith_foresee *f, size_t count, uint64_t bytes)
@@ -177,8 +223,8 @@ void pith_foresee_windows(struct pith_foresee *f, size_t count, uint64_t bytes)
     for (unsigned k = 0; all && k < PITH_FORESEE_ROWS; k++)
         for (size_t i = 0; i < count; i++) {
             unsigned rank = 0;
-            while (pith_ranks_cut(f->crew[k].ranks, rank + 1, all) <= i * all / count) rank++;
-            pith_crew_share(&f->crew[k], rank, bytes);
+            while (pith_ranks_cut(crew_of(f, k)->ranks, rank + 1, all) <= i * all / count) rank++;
+            pith_crew_share(crew_of(f, k), rank, bytes);
         }
 }
 
@@ -205,7 +251,7 @@ void pith_foresee_told(void *ctx, const struct pith_searched *t)
     if (!tells(f)) return;
     f->last.seconds[PITH_PHASE_TRANSFORM] += t->seconds; /* the rest of that phase is repeated */
     for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++) {
-        struct pith_crew *c = &f->crew[i];
+        struct pith_crew *c = crew_of(f, i);
         size_t most = 0;
         for (unsigned k = 0; k < c->ranks; k++) {
             const size_t n = told_by(c, t, k);
@@ -232,17 +278,31 @@ static unsigned cut_before(const struct pith_foresee *f, const struct pith_site_
     return n;
 }
 
+/* What its owner made of a linear, or of one that keeps 16 bits, has zeros and is an expert's. */
+static void hand_round(struct pith_crew *c, unsigned owner, const struct pith_choice *choice,
+                       const struct pith_qmat *q)
+{
+    pith_crew_share(c, owner, sizeof(struct pith_linear_result));
+    if (!q) {
+        pith_crew_share(c, owner, (uint64_t)choice->rows * choice->cols * sizeof(float));
+        return;
+    }
+    const struct pith_route_sizes sizes = pith_route_sizes(q);
+    pith_foresee_send_matrix(c, owner, PITH_TO_ALL, &sizes);
+    pith_crew_share(c, owner, 2 * sizeof(float));
+}
+
 static void round_one(const struct pith_foresee *f, struct pith_crew *c,
                       const struct pith_site_spec *site, uint32_t which, const struct took *t,
                       const struct pith_qmat *q)
 {
     const uint32_t *first = f->first + (size_t)which * (c->ranks + 1);
     const unsigned owner = c->ranks == 1 ? 0 : pith_rows_owner(first, c->ranks);
+    const bool expert = site->expert != PITH_NO_PART;
     if (owner != PITH_TO_ALL) {
-        pith_crew_work(c, owner, t->round + t->error, t->factor);
-        pith_route_foresee(c, owner, q);
-        pith_crew_share(c, owner, sizeof(struct pith_linear_result));
-        pith_crew_share(c, owner, 2 * sizeof(float));
+        pith_crew_work(c, owner, t->round + t->error + (expert ? t->factor : 0),
+                       expert ? 0 : t->factor);
+        hand_round(c, owner, pith_job_choice(f->job, 0, site->first + which), q);
         return;
     }
     for (unsigned k = 0; k < c->ranks; k++)
@@ -256,10 +316,11 @@ void pith_foresee_linear(struct pith_foresee *f, const struct pith_phases *now,
                          const struct pith_qmat *q)
 {
     if (!tells(f)) return;
+    if (!q && site->expert == PITH_NO_PART) return; /* zeros that every rank finds */
     const struct took t = {take(f, now, PITH_PHASE_FACTOR), take(f, now, PITH_PHASE_ROUND),
                            take(f, now, PITH_PHASE_ERROR)};
     for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++) {
-        struct pith_crew *c = &f->crew[i];
+        struct pith_crew *c = crew_of(f, i);
         pith_ranks_rows(f->job, 0, site, c->ranks, f->first);
         round_one(f, c, site, which, &t, q);
     }
@@ -267,8 +328,48 @@ void pith_foresee_linear(struct pith_foresee *f, const struct pith_phases *now,
 
 void pith_foresee_meet(struct pith_foresee *f)
 {
-    for (unsigned i = 0; tells(f) && i < PITH_FORESEE_ROWS; i++) pith_crew_meet(&f->crew[i]);
+    for (unsigned i = 0; tells(f) && i < PITH_FORESEE_ROWS; i++) pith_crew_meet(crew_of(f, i));
 }
+
+/* --- a block at once -------------------------------------------------------------------------- */
+
+static void pass_gradients(struct pith_crew *c, const struct pith_layer_plan *l, float *const *w)
+{
+    const size_t panels = pith_grads_panels(l, w, c->ranks);
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < l->linears; i++) {
+        const uint64_t one = (uint64_t)l->linear[i].rows * l->linear[i].cols * sizeof(float);
+        if (!w[i]) continue;
+        bytes += one;
+        pith_crew_share(c, c->ranks - 1, one);
+    }
+    if (panels) pith_crew_relay(c, 0, bytes, panels);
+}
+
+void pith_foresee_step(struct pith_foresee *f, size_t windows, float *const *w, double seconds)
+{
+    if (!tells(f)) return;
+    f->last.seconds[PITH_PHASE_ROUND] += seconds; /* the rest of that phase is repeated */
+    for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++) {
+        struct pith_crew *c = crew_of(f, i);
+        pith_crew_windows(c, seconds, windows);
+        pith_foresee_parts(c, windows, sizeof(double));
+        if (w) pass_gradients(c, pith_job_plan(f->job, 0), w);
+    }
+}
+
+void pith_foresee_measured(struct pith_foresee *f, const struct pith_phases *now, uint32_t linear)
+{
+    if (!tells(f)) return;
+    const double seconds = take(f, now, PITH_PHASE_ERROR);
+    for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++) {
+        struct pith_crew *c = crew_of(f, i);
+        pith_crew_work(c, linear % c->ranks, seconds, 0);
+        pith_crew_share(c, linear % c->ranks, sizeof(struct pith_linear_result));
+    }
+}
+
+/* --- the report ------------------------------------------------------------------------------- */
 
 /* What no step has counted. */
 static void count_rest(struct pith_foresee *f, const struct pith_phases *now, double block)
@@ -283,65 +384,65 @@ static void count_rest(struct pith_foresee *f, const struct pith_phases *now, do
               {PITH_PHASE_PACK, PITH_CREW_FIRST},         {PITH_PHASE_WRITE, PITH_CREW_FIRST},
               {PITH_PHASE_VERIFY, PITH_CREW_FIRST},       {PITH_PHASE_SYNC, PITH_CREW_FIRST},
               {PITH_PHASE_REREAD, PITH_CREW_FIRST}};
+    struct pith_crew *crew = f->crew[PITH_FORESEE_BLOCK];
     double rest = block;
     for (int i = 0; i < PITH_PHASE_COUNT; i++) rest -= now->seconds[i];
     for (size_t i = 0; i < PITH_COUNT(of); i++) {
         const double seconds = take(f, now, of[i].phase);
         for (unsigned k = 0; k < PITH_FORESEE_ROWS; k++)
             if (of[i].part == PITH_CREW_DIVIDED)
-                pith_crew_windows(&f->crew[k], seconds, f->job->calib.windows);
-            else pith_crew_add(&f->crew[k], of[i].part, seconds);
+                pith_crew_windows(&crew[k], seconds, f->job->calib.windows);
+            else pith_crew_add(&crew[k], of[i].part, seconds);
     }
     for (unsigned k = 0; k < PITH_FORESEE_ROWS; k++) {
-        if (rest > 0) pith_crew_add(&f->crew[k], PITH_CREW_REPEATED, rest);
-        measure_kv(&f->crew[k], f->job);
-        agree(&f->crew[k]);
+        if (rest > 0) pith_crew_add(&crew[k], PITH_CREW_REPEATED, rest);
+        pith_foresee_count(&crew[k], f->job, PITH_FORESEE_UNIT);
+        pith_foresee_count(&crew[k], f->job, PITH_FORESEE_LAYER);
+        pith_foresee_count(&f->crew[PITH_FORESEE_BEFORE][k], f->job, PITH_FORESEE_ONCE);
+        pith_foresee_count(&f->crew[PITH_FORESEE_BEFORE][k], f->job, PITH_FORESEE_UNIT);
+        pith_foresee_count(&f->crew[PITH_FORESEE_BEFORE][k], f->job, PITH_FORESEE_BETWEEN);
     }
 }
 
-/* --- the report ------------------------------------------------------------------------------- */
-
 struct whole {
-    double other, alone; /* seconds before the blocks; of all with one rank */
+    double rest, alone; /* seconds before the blocks that are no crew's; of all with one rank */
     uint32_t blocks;
 };
 
 /* Of all blocks, as if each were this one, and of what goes before. */
-static json_t *received(const struct pith_foresee *f, const struct pith_crew *c,
+static json_t *received(const struct pith_crew *before, const struct pith_crew *block,
                         const struct pith_crew *behind, uint32_t blocks)
 {
-    struct pith_crew before = {.ranks = c->ranks, .cable = c->cable};
     json_t *list = json_array();
-    agree(&before);
-    digest(&before, f->job);
-    for (unsigned k = 0; k < c->ranks; k++)
+    for (unsigned k = 0; k < block->ranks; k++)
         pith_json_add(&list,
-                      json_integer((json_int_t)(before.received[k] + blocks * c->received[k] +
+                      json_integer((json_int_t)(before->received[k] + blocks * block->received[k] +
                                                 (blocks - 1) * behind->received[k])));
     return list;
 }
 
-static json_t *row(const struct pith_foresee *f, const struct pith_crew *block,
-                   const struct whole *w)
+static json_t *row(const struct pith_foresee *f, unsigned i, const struct whole *w)
 {
-    struct pith_crew c = *block, behind = {.ranks = c.ranks, .cable = c.cable};
-    digest(&behind, f->job);
-    json_t *bytes = received(f, &c, &behind, w->blocks);
+    const struct pith_crew *before = &f->crew[PITH_FORESEE_BEFORE][i];
+    struct pith_crew c = f->crew[PITH_FORESEE_BLOCK][i];
+    struct pith_crew behind = {.ranks = c.ranks, .cable = c.cable};
+    pith_foresee_count(&behind, f->job, PITH_FORESEE_BETWEEN);
+    json_t *bytes = received(before, &c, &behind, w->blocks);
     for (unsigned k = 0; k < c.ranks; k++) c.received[k] += behind.received[k];
     pith_crew_add(&c, PITH_CREW_LINK, behind.seconds[PITH_CREW_LINK]);
-    const double all = w->other + w->blocks * pith_crew_seconds(&c);
+    const double all = w->rest + pith_crew_seconds(before) + w->blocks * pith_crew_seconds(&c);
     return pith_crew_row(&c, all, all > 0 ? w->alone / all : 1.0, bytes);
 }
 
 json_t *pith_foresee_report(struct pith_foresee *f, const struct pith_phases *now, double block,
                             double other)
 {
-    struct whole w = {.other = other, .blocks = f->job->model->shape.layers};
+    struct whole w = {.rest = other - f->before, .blocks = f->job->model->shape.layers};
     json_t *rows = json_array();
     w.alone = other + w.blocks * block;
     if (!f->why) count_rest(f, now, block);
     for (unsigned i = 0; !f->why && i < PITH_FORESEE_ROWS; i++)
-        pith_json_add(&rows, row(f, &f->crew[i], &w));
+        pith_json_add(&rows, row(f, i, &w));
     return json_pack("{s:{s:f, s:f}, s:s?, s:o}", "link", "bits_per_second", f->cable.bits,
                      "delay_seconds", f->cable.delay, "why", f->why, "rows", rows);
 }

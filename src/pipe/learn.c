@@ -9,6 +9,7 @@
  * a run; gradients go round (calib/grads.h). All then make the same step. */
 #include "pipe/run.h"
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "calib/grads.h"
 #include "kern/ops.h"
@@ -223,12 +224,14 @@ static enum pith_status objective(void *ctx, const size_t *sample, size_t sample
     const unsigned own = pith_ranks_own(r->ranks);
     const size_t from = pith_ranks_from(r->ranks, own, samples);
     const size_t to = pith_ranks_from(r->ranks, own + 1, samples);
+    const double start = pith_clock();
     pith_grads_begin(&t->kept);
     for (size_t i = from; i < to; i++) {
         PITH_TRY(run_window(t, sample ? sample[i] : i, &loss[i], err));
         if (gradient) run_back(t);
         PITH_TRY(count(r, gradient ? THERE_AND_BACK : FORWARD, samples, to - from, err));
     }
+    pith_foresee_step(r->foresee, samples, gradient ? t->grad : NULL, pith_clock() - start);
     PITH_TRY(pith_ranks_share_parts(r->ranks, loss, samples, sizeof *loss, err));
     if (!gradient || !r->ranks) return PITH_OK;
     return pith_grads_meet(&t->kept, t->block->plan, &(struct pith_grads_sums){.w = t->grad}, err);

@@ -68,3 +68,12 @@ enum pith_status pith_pace_unit(struct pith_run *r, size_t unit,
     name_slow(&r->paces, pith_ranks_count(r->ranks));
     return PITH_OK;
 }
+
+enum pith_status pith_pace_guiding(struct pith_run *r, struct pith_error *err)
+{
+    if (!r->ranks || !(r->job->needs_round & PITH_NEED_GUIDED)) return pith_guiding_open(r, err);
+    const double start = pith_clock();
+    const struct pith_rank_pace before = pith_ranks_pace(r->ranks);
+    PITH_TRY(pith_guiding_open(r, err));
+    return pith_paces_add(&r->paces, r->ranks, start, &before, err);
+}

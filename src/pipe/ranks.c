@@ -39,19 +39,17 @@ static uint32_t next_largest(const struct pith_choice *c, const unsigned *owner,
     return best;
 }
 
-void pith_ranks_owners(const struct pith_job *job, uint32_t layer, unsigned *owner)
+void pith_ranks_owners(const struct pith_job *job, uint32_t layer, unsigned ranks, unsigned *owner)
 {
     enum { MOST = 256 };
     const uint32_t count = pith_job_plan(job, layer)->linears;
     const struct pith_choice *c = pith_job_choice(job, layer, 0);
-    struct pith_ranks *ranks = pith_job_ranks(job);
-    const unsigned most = pith_ranks_count(ranks) < MOST ? pith_ranks_count(ranks) : MOST;
+    const unsigned most = ranks < MOST ? ranks : MOST;
     const struct pith_layer_plan *l = pith_job_plan(job, layer);
-    const struct pith_relay relay = {.ranks = ranks};
     uint64_t load[MOST] = {0};
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t expert = l->linear[i].expert;
-        owner[i] = expert == PITH_NO_PART ? PITH_TO_ALL : pith_relay_owner(&relay, expert);
+        owner[i] = expert == PITH_NO_PART ? PITH_TO_ALL : pith_relay_owner_of(ranks, expert);
         if (expert != PITH_NO_PART && owner[i] < most) load[owner[i]] += weights_of(&c[i]);
     }
     for (uint32_t i; (i = next_largest(c, owner, count)) < count;) {
@@ -307,14 +305,15 @@ static enum pith_status route_parts(const struct pith_route *route, const struct
     return PITH_OK;
 }
 
-void pith_route_foresee(struct pith_crew *crew, unsigned from, const struct pith_qmat *q)
+struct pith_route_sizes pith_route_sizes(const struct pith_qmat *q)
 {
+    _Static_assert(PITH_ROUTE_PARTS == PARTS + 1, "the header, and the parts");
+    struct pith_route_sizes of = {{sizeof(struct header)}};
     struct part part[PARTS];
     const struct header h = header_of(q);
     parts_of(&h, q, part);
-    pith_crew_share(crew, from, sizeof h);
-    for (size_t i = 0; i < PARTS; i++)
-        if (part[i].data) pith_crew_share(crew, from, part[i].bytes);
+    for (size_t i = 0; i < PARTS; i++) of.bytes[i + 1] = part[i].data ? part[i].bytes : 0;
+    return of;
 }
 
 enum pith_status pith_route_qmat(const struct pith_route *route, struct pith_qmat *q,

@@ -14,13 +14,12 @@
 #define PITH_PIPE_RANKS_H
 
 #include "pipe/output.h"
-#include "plan/ranks_time.h"
 
 /* The ranks that share this job's work, or NULL: one does it, as it does a rehearsal. */
 struct pith_ranks *pith_job_ranks(const struct pith_job *job);
-/* Who rounds which linear of a layer, owner[plan->linears]: those with the most weights first, each
- * to who has the least. */
-void pith_ranks_owners(const struct pith_job *job, uint32_t layer, unsigned *owner);
+/* Which of so many ranks rounds which linear of a layer, owner[plan->linears]: those with the most
+ * weights first, each to who has the least. */
+void pith_ranks_owners(const struct pith_job *job, uint32_t layer, unsigned ranks, unsigned *owner);
 /* Which of so many ranks rounds which rows of a site's linears, each about as much: rank k those of
  * the site's linear i from first[i * (ranks + 1) + k] to that of k + 1. An expert's are its
  * owner's. Where a rounder couples rows (pith_round_cut()), all are one rank's. */
@@ -41,8 +40,12 @@ struct pith_route {
  * freed there), and not touched elsewhere. */
 enum pith_status pith_route_qmat(const struct pith_route *route, struct pith_qmat *q,
                                  struct pith_error *err);
-/* The bytes of that, to all. */
-void pith_route_foresee(struct pith_crew *crew, unsigned from, const struct pith_qmat *q);
+/* Bytes of the messages in which a matrix goes: 0 of parts that it does not have. */
+enum { PITH_ROUTE_PARTS = 13 };
+struct pith_route_sizes {
+    uint64_t bytes[PITH_ROUTE_PARTS];
+};
+struct pith_route_sizes pith_route_sizes(const struct pith_qmat *q);
 /* What is done to its input. */
 enum pith_status pith_route_input(const struct pith_route *route, struct pith_input *in,
                                   struct pith_error *err);

@@ -236,7 +236,7 @@ static enum pith_status run_units(struct pith_run *r, struct pith_error *err)
     size_t done = json_array_size(r->journal.units);
     r->work_total = guiding + each * r->job->model->shape.layers;
     if (pith_job_calibrates(r->job)) {
-        PITH_TRY(pith_guiding_open(r, err));
+        PITH_TRY(pith_pace_guiding(r, err));
         PITH_TRY(pith_calibration_open(r, err));
         r->cal.collector.step = count_window;
         r->cal.collector.step_ctx = r;
@@ -255,8 +255,10 @@ static enum pith_status rehearse(struct pith_run *r, json_t **report, struct pit
 {
     const double before = pith_clock();
     r->work_total = pith_guiding_effort(r->job) + pith_job_block_effort(r->job);
+    PITH_TRY(pith_foresee_begin(r->job, r->foresee, err));
     if (pith_job_calibrates(r->job)) {
         PITH_TRY(pith_guiding_open(r, err));
+        pith_foresee_guided(r->foresee, pith_clock() - before);
         PITH_TRY(pith_calibration_open(r, err));
         r->cal.collector.step = count_window;
         r->cal.collector.step_ctx = r;
@@ -265,7 +267,7 @@ static enum pith_status rehearse(struct pith_run *r, json_t **report, struct pit
     PITH_TRY(run_unit(r, 0, err));
     const double start = pith_clock();
     r->phases = (struct pith_phases){0};
-    PITH_TRY(pith_foresee_begin(r->job, r->foresee, err));
+    pith_foresee_block(r->foresee);
     PITH_TRY(run_unit(r, 1, err));
     PITH_TRY(wait_finish(r, err));
     *report = pith_run_rehearsal(r, pith_clock() - start, start - before);

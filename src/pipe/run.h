@@ -70,6 +70,8 @@ enum pith_status pith_pace_unit(struct pith_run *r, size_t unit,
                                 enum pith_status (*run)(struct pith_run *, size_t,
                                                         struct pith_error *),
                                 struct pith_error *err);
+/* pace.c: pith_guiding_open(), which counts as a unit does. */
+enum pith_status pith_pace_guiding(struct pith_run *r, struct pith_error *err);
 /* outer.c: everything outside the blocks: embedding, final norm, head. Appends its account. */
 enum pith_status pith_run_outer(struct pith_run *r, json_t *tensors, struct pith_error *err);
 /* block.c: does one block and appends its account to *unit: "linears", "transforms", "tensors".

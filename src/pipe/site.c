@@ -422,7 +422,11 @@ static enum pith_status begin_one(struct pith_work *w, const struct rounding *a,
     const struct pith_stats *known = a->stats ? &own : NULL;
     const struct pith_round_job job = {
         .stats = known, .global = a->global[i], .factor = a->factor};
-    if (c->prune && !c->grid.format) return prune_linear(w, c, &job, err);
+    if (c->prune && !c->grid.format) {
+        const enum pith_status s = prune_linear(w, c, &job, err);
+        pith_foresee_linear(r->foresee, &r->phases, a->site, i, NULL);
+        return s;
+    }
     if (!c->grid.format) return PITH_OK;
     PITH_TRY(keep_twin(w, c, err));
     const unsigned owner = pith_work_owner(w, a->first, i);
@@ -525,7 +529,8 @@ static enum pith_status hand_round_late(struct pith_work *w, struct pith_error *
 {
     unsigned *owner = pith_zalloc(w->plan->linears, sizeof *owner);
     enum pith_status s = owner ? PITH_OK : pith_fail_nomem(err, "experts");
-    if (s == PITH_OK) pith_ranks_owners(w->run->job, w->layer, owner);
+    const unsigned ranks = pith_ranks_count(w->run->ranks);
+    if (s == PITH_OK) pith_ranks_owners(w->run->job, w->layer, ranks, owner);
     for (uint32_t i = 0; i < w->plan->sites && s == PITH_OK; i++) {
         const struct pith_site_spec *site = &w->plan->site[i];
         if (site->expert == PITH_NO_PART || !site_quantized(w, site)) continue;
@@ -584,6 +589,19 @@ static enum pith_status round_all(struct pith_work *w, const struct pith_site_sp
     return s;
 }
 
+enum pith_status pith_work_collect(struct pith_work *w, uint32_t site, unsigned needs,
+                                   size_t samples, struct pith_stats *stats,
+                                   struct pith_error *err)
+{
+    const bool chosen = w->stages.routed.chosen;
+    const size_t twice = needs & PITH_NEED_DRIFT ? 2 : 1;
+    const enum pith_status s = pith_stages_collect(&w->stages, site, needs, samples, stats, err);
+    if (s == PITH_OK && !chosen && w->stages.routed.chosen)
+        pith_foresee_routed(w->run->foresee, &w->stages.routed,
+                            w->run->job->model->shape.hidden * twice);
+    return s;
+}
+
 /* Statistics for the rounder come from the block as it stands: linears rounded earlier are already
  * in their final form ("true sequential"). */
 static enum pith_status round_site(struct pith_work *w, uint32_t which, struct pith_error *err)
@@ -597,16 +615,22 @@ static enum pith_status round_site(struct pith_work *w, uint32_t which, struct p
     enum pith_status s = fetch_site(w, site, mine, err);
     pith_phases_mark(&r->phases, PITH_PHASE_READ);
     if (s != PITH_OK || !site_quantized(w, site)) return s;
-    if (r->job->needs_round)
-        s = pith_stages_collect(&w->stages, which, r->job->needs_round, 0, &stats, err);
+    if (r->job->needs_round) s = pith_work_collect(w, which, r->job->needs_round, 0, &stats, err);
     pith_work_mark_pass(w, PITH_PHASE_COLLECT);
-    pith_foresee_site(r->foresee, &r->phases, site);
+    pith_foresee_site(r->foresee, &r->phases, site, r->job->needs_round ? &stats : NULL);
     if (s == PITH_OK && r->job->needs_round) s = check_stats(w, site, &stats, err);
     if (s == PITH_OK && mine)
         s = round_all(w, site, r->job->needs_round ? &stats : NULL, err);
-    pith_foresee_meet(r->foresee);
+    if (site->expert == PITH_NO_PART) pith_foresee_meet(r->foresee);
     pith_stats_free(&stats, 1);
     return s;
+}
+
+/* What ranks have made of experts becomes everyone's. */
+static enum pith_status end_experts(struct pith_work *w, struct pith_error *err)
+{
+    pith_foresee_meet(w->run->foresee);
+    return w->late ? hand_round_late(w, err) : PITH_OK;
 }
 
 enum pith_status pith_work_round(struct pith_work *w, struct pith_error *err)
@@ -614,9 +638,9 @@ enum pith_status pith_work_round(struct pith_work *w, struct pith_error *err)
     bool late = false; /* experts are not everyone's yet */
     for (uint32_t i = 0; i < w->plan->sites; i++) {
         const bool routed = w->plan->site[i].expert != PITH_NO_PART;
-        if (late && !routed) PITH_TRY(hand_round_late(w, err));
-        late = w->late && routed;
+        if (late && !routed) PITH_TRY(end_experts(w, err));
+        late = routed;
         PITH_TRY(round_site(w, i, err));
     }
-    return late ? hand_round_late(w, err) : PITH_OK;
+    return late ? end_experts(w, err) : PITH_OK;
 }

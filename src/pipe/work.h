@@ -66,6 +66,10 @@ static inline unsigned pith_work_expert_owner(const struct pith_work *w, uint32_
 }
 /* block.c: a pass over the windows has ended: its time, and apart from it that of the Hessians. */
 void pith_work_mark_pass(struct pith_work *w, enum pith_phase phase);
+/* site.c: pith_stages_collect(), told to who foresees what several ranks would do. */
+enum pith_status pith_work_collect(struct pith_work *w, uint32_t site, unsigned needs,
+                                   size_t samples, struct pith_stats *stats,
+                                   struct pith_error *err);
 /* site.c: every linear, site by site; the account in w's lists. */
 enum pith_status pith_work_round(struct pith_work *w, struct pith_error *err);
 /* site.c: what a rounded linear costs, into *made; frees q on failure. */

@@ -89,6 +89,11 @@ void pith_crew_share(struct pith_crew *c, unsigned from, uint64_t bytes)
     c->seconds[PITH_CREW_LINK] += to_all(c, (double)bytes);
 }
 
+double pith_crew_message(const struct pith_crew *c, uint64_t bytes)
+{
+    return message(c, (double)bytes);
+}
+
 void pith_crew_pass(struct pith_crew *c, unsigned to, uint64_t bytes)
 {
     if (bytes == 0) return;

@@ -96,32 +96,50 @@ count=1
 tried gptq sparsegpt qep
 
 # --- what is foretold ------------------------------------------------------------------------------
-for r in gptq qep squeezellm awq smoothquant wide; do
-    model=$mini
-    [ $r = wide ] && model=$wide && r=gptq
-    # shellcheck disable=SC2086
-    "$pith" quantize "$model" -o "$work/never" -r $r $base --rehearse --json --link 1G,20 >"$work/said.json" 2>"$work/stderr" || fail "$r: a rehearsal"
-    for n in 2 4; do
-        rm -rf "$work/told"
-        ranks $n "$work/told" -r $r || fail "$r, $n ranks: $(cat "$work/stderr")"
-        check "$r: bytes that come to each of $n ranks are foretold" python3 -c '
+cat >"$work/foretold.py" <<'EOF'
 import json, sys
 said = json.load(open(sys.argv[1]))["ranks"]
 assert said["why"] is None and said["link"] == {"bits_per_second": 1e9, "delay_seconds": 20e-6}, said["link"]
 assert [r["ranks"] for r in said["rows"]] == [1, 2, 4, 8, 16, 32, 64]
 assert all(r["seconds_per_block"] > 0 and r["speedup"] > 0 for r in said["rows"])
 one = said["rows"][0]
-assert abs(one["speedup"] - 1) < 1e-3 and one["bytes_received_per_block"] == one["link"] == one["relay"] == 0, one
+assert abs(one["speedup"] - 1) < 2e-3 and one["bytes_received_per_block"] == one["link"] == one["relay"] == 0, one
 row = [r for r in said["rows"] if r["ranks"] == int(sys.argv[3])][0]
 came = json.load(open(sys.argv[2]))["timing"]["rank_bytes_received"]
-assert row["rank_bytes_received"] == came, (row["rank_bytes_received"], came)
-' "$work/said.json" "$work/told/pith.json" "$n"
+assert len(came) == int(sys.argv[3])
+off = max(abs(a - b) / b if a != b else 0 for a, b in zip(row["rank_bytes_received"], came))
+assert off <= float(sys.argv[4]), (off, row["rank_bytes_received"], came)
+EOF
+foretold() { # WITHIN RECIPE OPTIONS...: bytes that come to each of 2 and 4 ranks of $model
+    within=$1
+    shift
+    # shellcheck disable=SC2086
+    "$pith" quantize "$model" -o "$work/never" -r "$@" $base --rehearse --json --link 1G,20 >"$work/said.json" 2>"$work/stderr" || fail "$*: a rehearsal: $(cat "$work/stderr")"
+    for n in 2 4; do
+        rm -rf "$work/told"
+        ranks $n "$work/told" -r "$@" || fail "$*, $n ranks: $(cat "$work/stderr")"
+        check "${model##*/}, ${*##*/}: bytes that come to each of $n ranks are foretold" \
+            python3 "$work/foretold.py" "$work/said.json" "$work/told/pith.json" "$n" "$within"
     done
-done
+}
+some="rtn llm.int8 gptq qep awq smoothquant guided yaqa sparsegpt $work/few.json"
+[ -z "${PITH_TEST_ALL:-}" ] || some="$some hqq squeezellm qep+yaqa gptaq fp8-static quarot exl3 nvfp4 mxfp4"
+for r in $some; do foretold 0 "$r"; done
+model=$wide
+foretold 0 gptq
+model=$work/moe # all blocks are taken to be like the first, whose tokens choose other experts
+foretold 0 rtn
+foretold 0 gptq --experts all
+some="gptq guided qep sparsegpt $work/few.json"
+[ -z "${PITH_TEST_ALL:-}" ] || some="$some smoothquant yaqa gptaq llm.int8 nvfp4"
+for r in $some; do foretold 0.05 "$r"; done
+python3 tests/cli/mini.py "$work/single" qwen3_moe layers=1 hidden=128 ffn=256
+model=$work/single # there is no other block
+for r in gptq awq; do foretold 0 $r; done
+python3 tests/cli/kinds_model.py deepseek_v3 "$probe" "$work/late-experts" >/dev/null
+"$pith" quantize "$work/late-experts" -o "$work/never" -r gptq --container compressed-tensors --calib-tokens 512 --seq-len 64 --rehearse 2>/dev/null |
+    grep -q 'not foretold where the' && pass "a rehearsal says what is not foretold" || fail "a rehearsal of what is not foretold"
 model=$mini
-# shellcheck disable=SC2086
-"$pith" quantize "$mini" -o "$work/never" -r yaqa ${base#--quiet} --rehearse 2>/dev/null | grep -q 'not foretold for guided' &&
-    pass "a rehearsal says what is not foretold" || fail "a rehearsal of what is not foretold"
 refuse "a link that is none" 2 'BITS' "$pith" quantize "$mini" -o "$work/never" -r gptq --rehearse --link fast
 refuse "a link of a run" 2 'does nothing without --rehearse' "$pith" quantize "$mini" -o "$work/never" -r gptq --link 10G
 
