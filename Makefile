@@ -46,7 +46,7 @@ TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%) $(WEB_TEST)
 TEST_LIB ?= -lcmocka
 FUZZ_SRC := $(wildcard fuzz/fuzz_*.c)
 # What takes longest must not start last: these first, the longest at the front, then the other scripts.
-LONG     = recipes auto ranks memory recover learned grid_options sensitivity pull compare experts resume \
+LONG     = recipes ranks_sanitized auto ranks memory recover learned grid_options sensitivity pull compare experts resume \
            terminal splits kv behind docs outliers rotate acts quantize gguf
 TESTS    = $(LONG:%=tests/cli/test_%.sh) $(filter-out $(LONG:%=tests/cli/test_%.sh),$(wildcard tests/cli/test_*.sh)) \
            $(filter $(SLOW),$(TEST_BIN)) $(filter-out $(SLOW),$(TEST_BIN)) $(REPLAY)
@@ -59,7 +59,7 @@ SIDE     = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 .SECONDARY:
 .DELETE_ON_ERROR:
 .PHONY: all help deps lib unit test test-all test-build demo asan tsan clang fuzz fuzz-coverage interop page soak bench \
-        qemu emulated arm64 check check-layers check-symbols check-size check-headers check-docs check-tables python-package \
+        ranks-sanitized qemu emulated arm64 check check-layers check-symbols check-size check-headers check-docs check-tables python-package \
         python wheel install clean
 
 all: deps ## build the library and the program
@@ -147,6 +147,18 @@ asan: deps ## the whole suite under AddressSanitizer and UndefinedBehaviorSaniti
 tsan: deps ## the unit tests under ThreadSanitizer
 	@$(MAKE) --no-print-directory BUILD=build-tsan CFLAGS="-fsanitize=thread" \
 	    LDFLAGS="-fsanitize=thread" OPT=-O1 unit
+
+# What ranks share is instrumented, the rest is that of the ordinary build: tests/cli/test_ranks_sanitized.sh.
+SANITIZE_asan := $(SANITIZE)
+SANITIZE_tsan := -fsanitize=thread
+RANKS_SHARE   := base num io model backend quant calib eval export report pipe api
+ranks-sanitized: $(BUILD)/ranks-asan/pith $(BUILD)/ranks-tsan/pith ## the program with what ranks share under sanitizers
+$(BUILD)/ranks-%/pith: $(BUILD)/pith FORCE
+	@$(MAKE) --no-print-directory BUILD=$(@D) FOLDERS="$(RANKS_SHARE)" CFLAGS="$(SANITIZE_$*)" LDFLAGS="$(SANITIZE_$*)" \
+	    OPT=-O1 $(@D)/libpith.a $(@D)/libpith_mpi.so
+	@$(CC) $(SANITIZE_$*) -Wl,--export-dynamic-symbol=dlclose -o $@ tests/cli/keep_loaded.c $(CLI_OBJ) -Wl,--whole-archive $(@D)/libpith.a -Wl,--no-whole-archive \
+	    $(BUILD)/libserver.a $(BUILD)/libpith.a $(LIBS) $(HTTP) $(EDIT)
+FORCE:
 
 clang: ## build everything with clang, warnings are errors
 	@PITH_EXTRA_PACKAGES=clang tools/deps.sh

@@ -386,7 +386,7 @@ enum pith_status pith_ranks_share_json(struct pith_ranks *ranks, json_t **j, str
     if (pith_ranks_alone(ranks)) return PITH_OK;
     if (first && *j) pith_json_dump(*j, JSON_COMPACT | JSON_REAL_PRECISION(17), &said);
     size_t size = said.len;
-    char *text = pith_str_take(&said);
+    char *text = first ? pith_str_take(&said) : NULL; /* elsewhere it is made for what is told */
     enum pith_status s = first && !text ? pith_fail_nomem(err, "what ranks are told")
                                         : pith_ranks_share_text(ranks, 0, &text, &size, err);
     if (s == PITH_OK && !first) {
