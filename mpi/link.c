@@ -50,12 +50,9 @@ static int begin(enum pith_flight_kind kind, unsigned rank, void *data, size_t b
 {
     MPI_Request q = MPI_REQUEST_NULL;
     const int n = (int)bytes, peer = (int)rank;
-    int bad;
-    if (kind == PITH_FLIGHT_OUT)
-        bad = MPI_Isend(data, n, MPI_BYTE, peer, TAG_DATA, MPI_COMM_WORLD, &q);
-    else if (kind == PITH_FLIGHT_IN)
-        bad = MPI_Irecv(data, n, MPI_BYTE, peer, TAG_DATA, MPI_COMM_WORLD, &q);
-    else bad = MPI_Ibcast(data, n, MPI_BYTE, peer, MPI_COMM_WORLD, &q);
+    const int bad = kind == PITH_FLIGHT_OUT
+                        ? MPI_Isend(data, n, MPI_BYTE, peer, TAG_DATA, MPI_COMM_WORLD, &q)
+                        : MPI_Irecv(data, n, MPI_BYTE, peer, TAG_DATA, MPI_COMM_WORLD, &q);
     put(f, q);
     f->room[3] = kind == PITH_FLIGHT_IN ? f : NULL; /* it may be cancelled */
     return bad != MPI_SUCCESS;
@@ -134,9 +131,8 @@ static bool say(int rank, bool out, int milliseconds)
     static const char word = 1;
     char heard;
     MPI_Request q;
-    const int bad =
-        out ? MPI_Isend(&word, 1, MPI_BYTE, rank, TAG_LEAVE, MPI_COMM_WORLD, &q)
-            : MPI_Irecv(&heard, 1, MPI_BYTE, rank, TAG_LEAVE, MPI_COMM_WORLD, &q);
+    const int bad = out ? MPI_Isend(&word, 1, MPI_BYTE, rank, TAG_LEAVE, MPI_COMM_WORLD, &q)
+                        : MPI_Irecv(&heard, 1, MPI_BYTE, rank, TAG_LEAVE, MPI_COMM_WORLD, &q);
     if (bad != MPI_SUCCESS) return false;
     if (comes(&q, milliseconds)) return true;
     if (!out) MPI_Cancel(&q);
@@ -171,5 +167,5 @@ static void close_link(enum pith_link_end how)
     if (how == PITH_LINK_GOOD || leave_together(how == PITH_LINK_ASKED)) MPI_Finalize();
 }
 
-const struct pith_link pith_link = {PITH_LINK_VERSION, open_link, begin, done, drop,
-                                    tell,              told,      answers, close_link};
+const struct pith_link pith_link = {PITH_LINK_VERSION, open_link, begin, done, drop, tell, told,
+                                    answers,           close_link};

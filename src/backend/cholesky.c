@@ -39,7 +39,8 @@ struct chol {
     size_t height;          /* of a run of rows that is one rank's */
     size_t row, rows;       /* that are solved now */
     double *t;
-    float *packed; /* of several ranks: what one tells the others */
+    float *packed; /* of several ranks: what they tell each other */
+    size_t *edges; /* and whose it is: pith_ranks_share_runs() */
 };
 
 /* --- whose rows ------------------------------------------------------------------------------- */
@@ -90,11 +91,11 @@ static size_t rows_in(const struct chol *c, unsigned rank, const struct rows *of
     return n;
 }
 
-/* A rank's part of the rows, of columns [col, col + width), from or to c->packed. */
+/* A rank's part of the rows, of columns [col, col + width), from or to its part of c->packed. */
 static void copy_packed(const struct chol *c, unsigned rank, const struct rows *of, size_t col,
                         size_t width, bool out)
 {
-    float *packed = c->packed;
+    float *packed = c->packed + c->edges[rank] / sizeof *packed;
     for (struct rows at = {0}; next_rows(c, rank, of->end, &at);)
         for (size_t i = at.first > of->first ? at.first : of->first; i < at.end; i++) {
             float *row = c->h + i * c->d + col;
@@ -108,13 +109,15 @@ static enum pith_status tell_rows(const struct chol *c, const struct rows *of, s
                                   size_t end, struct pith_error *err)
 {
     const unsigned own = pith_ranks_own(c->ranks);
-    for (unsigned rank = 0; c->height && rank < c->count_ranks; rank++) {
-        const size_t n = rows_in(c, rank, of) * (end - col);
-        if (n == 0) continue;
-        if (rank == own) copy_packed(c, rank, of, col, end - col, true);
-        PITH_TRY(pith_ranks_share(c->ranks, rank, c->packed, n * sizeof *c->packed, err));
+    if (!c->height) return PITH_OK;
+    c->edges[0] = 0;
+    for (unsigned rank = 0; rank < c->count_ranks; rank++)
+        c->edges[rank + 1] = c->edges[rank] +
+                             rows_in(c, rank, of) * (end - col) * sizeof *c->packed;
+    copy_packed(c, own, of, col, end - col, true);
+    PITH_TRY(pith_ranks_share_runs(c->ranks, c->packed, c->edges, err));
+    for (unsigned rank = 0; rank < c->count_ranks; rank++)
         if (rank != own) copy_packed(c, rank, of, col, end - col, false);
-    }
     return PITH_OK;
 }
 
@@ -240,10 +243,10 @@ static enum pith_status factor(struct chol *c, size_t *pivot, struct pith_error 
         }
         PITH_TRY(tell_rows(c, &(struct rows){0, first}, first, end, err));
         for (struct rows at = {0}; next_rows(c, own, first, &at);)
-            update(c,
-                   &(struct pith_tile_block){at.first, at.first, at.end - at.first,
-                                             first - at.first},
-                   first, end - first);
+            update(
+                c,
+                &(struct pith_tile_block){at.first, at.first, at.end - at.first, first - at.first},
+                first, end - first);
     }
     for (size_t i = 1; i < c->d; i++) memset(c->h + i * c->d, 0, i * sizeof *c->h);
     return PITH_OK;
@@ -261,10 +264,14 @@ enum pith_status pith_cholesky_shared(struct pith_backend *b, struct pith_ranks 
                      .d = d,
                      .height = shared ? run_height(count, d) : 0,
                      .t = (double *)(void *)b->scratch[0].b};
-    if (shared && !(c.packed = pith_alloc_aligned(d * WIDE, sizeof *c.packed)))
-        return pith_fail_nomem(err, "a factor");
-    const enum pith_status s = factor(&c, pivot, err);
+    if (shared) {
+        c.packed = pith_alloc_aligned(d * WIDE, sizeof *c.packed);
+        c.edges = pith_alloc(count + 1, sizeof *c.edges);
+    }
+    const enum pith_status s = shared && !(c.packed && c.edges) ? pith_fail_nomem(err, "a factor")
+                                                                : factor(&c, pivot, err);
     pith_free(c.packed);
+    pith_free(c.edges);
     return s;
 }
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #define PITH_LINK "pith_link"
-enum { PITH_LINK_VERSION = 2, PITH_LINK_MOST = 1 << 30 }; /* bytes of a message */
+enum { PITH_LINK_VERSION = 3, PITH_LINK_MOST = 1 << 30 }; /* bytes of a message */
 
 /* A message on its way; room for what the carrier needs to know it by. */
 struct pith_flight {
@@ -19,7 +19,7 @@ struct pith_distress {
     char text[1024];
 };
 
-enum pith_flight_kind { PITH_FLIGHT_OUT, PITH_FLIGHT_IN, PITH_FLIGHT_ALL };
+enum pith_flight_kind { PITH_FLIGHT_OUT, PITH_FLIGHT_IN };
 
 /* Well; after a failure; after a failure, when rank 0 was asked and has not answered. */
 enum pith_link_end { PITH_LINK_GOOD, PITH_LINK_FAILED, PITH_LINK_ASKED };
@@ -28,8 +28,8 @@ struct pith_link {
     unsigned version;
     /* 0, or what MPI says is wrong, in why[size]. */
     int (*open)(unsigned *own, unsigned *count, char *why, size_t size);
-    /* Starts to send data[bytes] to `rank`, to receive it from there, or to give everyone what
-     * `rank` has; data stays until it is done. 0, or not. */
+    /* Starts to send data[bytes] to `rank`, or to receive it from there, in the order in which they
+     * begin; data stays until it is done. 0, or not. */
     int (*begin)(enum pith_flight_kind kind, unsigned rank, void *data, size_t bytes,
                  struct pith_flight *f);
     /* 1: done, 0: not yet, -1: it failed. */

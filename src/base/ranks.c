@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/link.h"
 #include "base/mem.h"
+#include "base/hops.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@ struct pith_ranks {
     unsigned own, count;
     struct pith_rank_pace pace;
     bool asked, answered; /* whether rank 0 is there */
-    bool failed; /* here or elsewhere: no message is on its way any more */
+    bool failed;          /* here or elsewhere: no message is on its way any more */
     enum pith_status status;
     struct pith_error why; /* as it was told */
 };
@@ -70,9 +71,7 @@ void pith_ranks_close(struct pith_ranks *r)
 {
     if (!r) return;
     const bool good = r->asked ? r->answered : !r->failed;
-    r->link->close(good       ? PITH_LINK_GOOD
-                   : r->asked ? PITH_LINK_ASKED
-                              : PITH_LINK_FAILED);
+    r->link->close(good ? PITH_LINK_GOOD : r->asked ? PITH_LINK_ASKED : PITH_LINK_FAILED);
     pith_free(r);
 }
 
@@ -155,23 +154,101 @@ unsigned pith_ranks_slowest(const double *seconds, unsigned count, double *media
     return over > 0.5 * *median && over > 0.5 ? slowest : count;
 }
 
+/* Messages that are under way together: of a hop in, one out, two runs each. */
+struct flights {
+    struct pith_flight flight[4];
+    unsigned count;
+};
+
+struct message {
+    enum pith_flight_kind kind;
+    unsigned rank;
+    char *data;
+    size_t bytes;
+};
+
+static enum pith_status begin(struct pith_ranks *r, const struct message *m, struct flights *f,
+                              struct pith_error *err)
+{
+    if (m->bytes == 0) return PITH_OK;
+    if (m->kind == PITH_FLIGHT_IN) r->pace.received += m->bytes;
+    struct pith_flight *one = &f->flight[f->count];
+    *one = (struct pith_flight){{NULL}};
+    if (r->link->begin(m->kind, m->rank, m->data, m->bytes, one) != 0)
+        return pith_fail(err, PITH_IO, "a message between ranks cannot be sent");
+    f->count++;
+    return PITH_OK;
+}
+
+/* Until all are done, or one fails: then s is a failure already, or becomes one. */
+static enum pith_status land(struct pith_ranks *r, struct flights *f, enum pith_status s,
+                             struct pith_error *err)
+{
+    for (unsigned i = 0; i < f->count; i++)
+        if (s == PITH_OK) s = wait_for(r, &f->flight[i], err);
+        else r->link->drop(&f->flight[i]);
+    return s;
+}
+
 static enum pith_status carry(struct pith_ranks *r, enum pith_flight_kind kind, unsigned rank,
                               void *data, size_t bytes, struct pith_error *err)
 {
-    char *at = data;
     if (pith_ranks_alone(r) || bytes == 0) return PITH_OK;
     if (look(r)) return fail_told(r, err);
     const double start = pith_clock();
-    if (kind == PITH_FLIGHT_IN || (kind == PITH_FLIGHT_ALL && rank != r->own))
-        r->pace.received += bytes;
-    while (bytes > 0) {
-        const size_t n = bytes < PITH_LINK_MOST ? bytes : PITH_LINK_MOST;
-        struct pith_flight f = {{NULL}};
-        if (r->link->begin(kind, rank, at, n, &f) != 0)
-            return pith_fail(err, PITH_IO, "a message between ranks cannot be sent");
-        PITH_TRY(wait_for(r, &f, err));
-        at += n;
-        bytes -= n;
+    for (size_t at = 0, n; at < bytes; at += n) {
+        struct flights f = {.count = 0};
+        n = bytes - at < PITH_LINK_MOST ? bytes - at : PITH_LINK_MOST;
+        const struct message m = {kind, rank, (char *)data + at, n};
+        const enum pith_status s = begin(r, &m, &f, err);
+        PITH_TRY(land(r, &f, s, err));
+    }
+    r->pace.waited += pith_clock() - start;
+    return PITH_OK;
+}
+
+/* Of a run, what is left from `at` on, PITH_LINK_MOST at most. */
+static size_t piece(const struct pith_hop_run *run, size_t at)
+{
+    const size_t bytes = run->end - run->first;
+    if (at >= bytes) return 0;
+    return bytes - at < PITH_LINK_MOST ? bytes - at : PITH_LINK_MOST;
+}
+
+/* A round of a spread: what comes, and what goes. */
+static enum pith_status hop(struct pith_ranks *r, const struct pith_hop of[2], char *data,
+                            struct pith_error *err)
+{
+    static const enum pith_flight_kind kinds[] = {PITH_FLIGHT_IN, PITH_FLIGHT_OUT};
+    bool more = true;
+    for (size_t at = 0; more; at += PITH_LINK_MOST) {
+        struct flights f = {.count = 0};
+        enum pith_status s = PITH_OK;
+        more = false;
+        for (int i = 0; i < 4 && s == PITH_OK; i++) {
+            const struct pith_hop_run *run = &of[i / 2].run[i % 2];
+            const struct message m = {kinds[i / 2], of[i / 2].from, data + run->first + at,
+                                      piece(run, at)};
+            s = begin(r, &m, &f, err);
+            more = more || m.bytes == PITH_LINK_MOST;
+        }
+        PITH_TRY(land(r, &f, s, err));
+    }
+    return PITH_OK;
+}
+
+static enum pith_status spread(struct pith_ranks *r, struct pith_hops s, void *data,
+                               struct pith_error *err)
+{
+    s.ranks = pith_ranks_count(r);
+    if (s.ranks == 1 || pith_hops_bytes(&s) == 0) return PITH_OK;
+    if (look(r)) return fail_told(r, err);
+    const double start = pith_clock();
+    for (unsigned round = 0; round < pith_hops_rounds(&s); round++) {
+        struct pith_hop of[2];
+        pith_hops_in(&s, round, r->own, &of[0]);
+        pith_hops_out(&s, round, r->own, &of[1]);
+        PITH_TRY(hop(r, of, data, err));
     }
     r->pace.waited += pith_clock() - start;
     return PITH_OK;
@@ -194,17 +271,19 @@ enum pith_status pith_ranks_receive(struct pith_ranks *r, unsigned other, void *
 enum pith_status pith_ranks_share(struct pith_ranks *r, unsigned from, void *data, size_t bytes,
                                   struct pith_error *err)
 {
-    return carry(r, PITH_FLIGHT_ALL, from, data, bytes, err);
+    return spread(r, (struct pith_hops){.from = from, .items = bytes, .size = 1}, data, err);
 }
 
 enum pith_status pith_ranks_share_parts(struct pith_ranks *r, void *data, size_t items, size_t size,
                                         struct pith_error *err)
 {
-    for (unsigned i = 0; i < pith_ranks_count(r); i++) {
-        const size_t from = pith_ranks_from(r, i, items), to = pith_ranks_from(r, i + 1, items);
-        PITH_TRY(pith_ranks_share(r, i, (char *)data + from * size, (to - from) * size, err));
-    }
-    return PITH_OK;
+    return spread(r, (struct pith_hops){.own = true, .items = items, .size = size}, data, err);
+}
+
+enum pith_status pith_ranks_share_runs(struct pith_ranks *r, void *data, const size_t *edges,
+                                       struct pith_error *err)
+{
+    return spread(r, (struct pith_hops){.own = true, .edges = edges}, data, err);
 }
 
 enum pith_status pith_ranks_share_text(struct pith_ranks *r, unsigned from, char **text,
@@ -226,11 +305,12 @@ enum pith_status pith_ranks_share_text(struct pith_ranks *r, unsigned from, char
 
 enum pith_status pith_ranks_meet(struct pith_ranks *r, struct pith_error *err)
 {
-    for (unsigned i = 0; i < pith_ranks_count(r); i++) {
-        char here = 1;
-        PITH_TRY(pith_ranks_share(r, i, &here, 1, err));
-    }
-    return PITH_OK;
+    const size_t count = pith_ranks_count(r);
+    char *here = pith_zalloc(count, 1);
+    if (!here) return pith_fail_nomem(err, "a word to each rank");
+    const enum pith_status s = pith_ranks_share_parts(r, here, count, 1, err);
+    pith_free(here);
+    return s;
 }
 
 enum pith_status pith_ranks_agree(struct pith_ranks *r, const char *value, const char *what,

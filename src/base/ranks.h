@@ -50,13 +50,17 @@ enum pith_status pith_ranks_send(struct pith_ranks *r, unsigned other, const voi
                                  size_t bytes, struct pith_error *err);
 enum pith_status pith_ranks_receive(struct pith_ranks *r, unsigned other, void *data, size_t bytes,
                                     struct pith_error *err);
-/* What `from` has in data becomes everyone's. */
+/* What `from` has in data becomes everyone's; how it goes is in base/hops.h. */
 enum pith_status pith_ranks_share(struct pith_ranks *r, unsigned from, void *data, size_t bytes,
                                   struct pith_error *err);
 /* What each rank holds of a list becomes everyone's: its items [pith_ranks_from(rank), that of rank
  * + 1) of `items`, `size` bytes each. */
 enum pith_status pith_ranks_share_parts(struct pith_ranks *r, void *data, size_t items, size_t size,
                                         struct pith_error *err);
+/* The same of parts of any length: rank k has bytes [edges[k], edges[k + 1]) of data. edges[] has
+ * one more than there are ranks, the first is 0; all ranks have the same. */
+enum pith_status pith_ranks_share_runs(struct pith_ranks *r, void *data, const size_t *edges,
+                                       struct pith_error *err);
 /* What `from` has in (*text)[*size], however much, becomes everyone's: elsewhere *text is made,
  * with a NUL behind, and is the caller's to pith_free(); NULL on failure there. */
 enum pith_status pith_ranks_share_text(struct pith_ranks *r, unsigned from, char **text,

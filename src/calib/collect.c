@@ -81,22 +81,18 @@ static void note_kv(const struct pith_collector *c, const struct pith_block *b)
 static enum pith_status share_kv(const struct pith_collector *c, const struct pith_block *b,
                                  struct pith_error *err)
 {
-    enum { MOST = 256 };
     const size_t count = 2 * (size_t)b->plan->state.heads;
     struct pith_ranks *ranks = c->relay.ranks;
-    float theirs[MOST];
-    for (size_t at = 0; at < count && !pith_ranks_alone(ranks); at += MOST) {
-        const size_t n = count - at < MOST ? count - at : MOST;
-        float own[MOST];
-        memcpy(own, c->kv_most + at, n * sizeof *own);
-        for (unsigned i = 0; i < pith_ranks_count(ranks); i++) {
-            memcpy(theirs, own, n * sizeof *own);
-            PITH_TRY(pith_ranks_share(ranks, i, theirs, n * sizeof *own, err));
-            for (size_t k = 0; k < n; k++)
-                if (!(theirs[k] <= c->kv_most[at + k])) c->kv_most[at + k] = theirs[k];
-        }
-    }
-    return PITH_OK;
+    const size_t all = count * pith_ranks_count(ranks);
+    if (pith_ranks_alone(ranks)) return PITH_OK;
+    float *of = pith_alloc(all, sizeof *of);
+    if (!of) return pith_fail_nomem(err, "the ends of keys and values");
+    memcpy(of + count * pith_ranks_own(ranks), c->kv_most, count * sizeof *of);
+    const enum pith_status s = pith_ranks_share_parts(ranks, of, all, sizeof *of, err);
+    for (size_t i = 0; i < all && s == PITH_OK; i++)
+        if (!(of[i] <= c->kv_most[i % count])) c->kv_most[i % count] = of[i];
+    pith_free(of);
+    return s;
 }
 
 static enum pith_status tell(const struct pith_collector *c, struct pith_error *err)

@@ -121,22 +121,22 @@ static enum pith_status exchange(const struct sending *s, struct pith_error *err
 /* Rows at equal distances over the text, from whoever has them, to all. */
 static enum pith_status share_pooled(const struct sending *s, struct pith_error *err)
 {
-    const size_t pooled = s->r->sent.pooled;
-    for (unsigned rank = 0; rank < pith_ranks_count(s->relay->ranks); rank++) {
-        size_t from, to, first = 0, n = 0;
+    struct pith_ranks *ranks = s->relay->ranks;
+    const size_t pooled = s->r->sent.pooled, row = s->width * sizeof(float);
+    const unsigned count = pith_ranks_count(ranks), own = pith_ranks_own(ranks);
+    size_t *edges = pith_zalloc(count + 1, sizeof *edges);
+    if (!edges) return pith_fail_nomem(err, "whose rows are whose");
+    for (unsigned rank = 0; rank < count; rank++) {
+        size_t from, to, i = edges[rank] / row;
         tokens_of(s, rank, &from, &to);
-        for (size_t i = 0; i < pooled; i++) {
-            const size_t token = pith_pooled_token(s->r, i, pooled);
-            if (token < from) first = i + 1;
-            if (token < from || token >= to) continue;
-            n++;
-            if (rank == pith_ranks_own(s->relay->ranks))
-                copy_row(s, token, s->r->sent.rows + i * s->width);
-        }
-        PITH_TRY(pith_ranks_share(s->relay->ranks, rank, s->r->sent.rows + first * s->width,
-                                  n * s->width * sizeof(float), err));
+        for (; i < pooled && pith_pooled_token(s->r, i, pooled) < to; i++)
+            if (rank == own)
+                copy_row(s, pith_pooled_token(s->r, i, pooled), s->r->sent.rows + i * s->width);
+        edges[rank + 1] = i * row;
     }
-    return PITH_OK;
+    const enum pith_status st = pith_ranks_share_runs(ranks, s->r->sent.rows, edges, err);
+    pith_free(edges);
+    return st;
 }
 
 enum pith_status pith_sent_bring(struct pith_routed *r, const struct pith_routed_place *p,

@@ -75,23 +75,24 @@ static void rows_of(const struct pith_qmat *q, const struct pith_round_lost *los
     memcpy(out, part, sizeof part);
 }
 
-/* Bytes of it that are in rows [from, to). */
-static size_t bytes_in(const struct rows *part, uint32_t from, uint32_t to)
+/* Bytes of it before a row, with which a part begins, or all ends. */
+static size_t bytes_before(const struct rows *part, uint32_t row)
 {
-    return ((to + part->group - 1) / part->group - from / part->group) * part->bytes;
+    return (row + part->group - 1) / part->group * part->bytes;
 }
 
 static enum pith_status share_rows(const struct pith_work *w, const struct rows *part,
                                    const uint32_t *first, struct pith_error *err)
 {
     struct pith_ranks *ranks = w->run->ranks;
-    for (unsigned k = 0; part->data && k < pith_ranks_count(ranks); k++) {
-        const size_t from = first[k] / part->group;
-        if (first[k] == first[k + 1]) continue;
-        PITH_TRY(pith_ranks_share(ranks, k, (char *)part->data + from * part->bytes,
-                                  bytes_in(part, first[k], first[k + 1]), err));
-    }
-    return PITH_OK;
+    const unsigned count = pith_ranks_count(ranks);
+    if (!part->data) return PITH_OK;
+    size_t *edges = pith_alloc(count + 1, sizeof *edges);
+    if (!edges) return pith_fail_nomem(err, "whose rows are whose");
+    for (unsigned k = 0; k <= count; k++) edges[k] = bytes_before(part, first[k]);
+    const enum pith_status s = pith_ranks_share_runs(ranks, part->data, edges, err);
+    pith_free(edges);
+    return s;
 }
 
 /* Which groups columns are in, where that is stored: the same in every part. */
@@ -200,8 +201,8 @@ void pith_cut_foresee(struct pith_crew *c, const struct pith_qmat *q, const uint
     while (first[from] == first[from + 1]) from++;
     for (size_t i = 0; i < ROWS_PARTS; i++)
         for (unsigned k = 0; part[i].data && k < c->ranks; k++)
-            if (first[k] < first[k + 1])
-                pith_crew_share(c, k, bytes_in(&part[i], first[k], first[k + 1]));
+            pith_crew_told(c, k,
+                           bytes_before(&part[i], first[k + 1]) - bytes_before(&part[i], first[k]));
     pith_crew_share(c, from, sizeof(bool));
     if (q->g_idx) pith_crew_share(c, from, q->cols * sizeof *q->g_idx);
     pith_crew_share(c, from, sizeof made->report);

@@ -237,11 +237,11 @@ static size_t told_by(struct pith_crew *c, const struct pith_searched *t, unsign
         const size_t first = pith_ranks_cut(c->ranks, rank, runs) * t->run,
                      end = pith_ranks_cut(c->ranks, rank + 1, runs) * t->run;
         n = (end < t->items ? end : t->items) - (first < t->items ? first : t->items);
-        pith_crew_share(c, rank, n * t->each);
+        pith_crew_told(c, rank, n * t->each);
         return n;
     }
-    for (size_t i = rank; i < t->items; i += c->ranks, n++) pith_crew_share(c, rank, t->each);
-    if (t->items == 0) pith_crew_share(c, rank, t->each);
+    for (size_t i = rank; i < t->items; i += c->ranks) n++;
+    pith_crew_told(c, rank, t->items ? n * t->each : t->each);
     return n;
 }
 

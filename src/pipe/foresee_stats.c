@@ -24,7 +24,7 @@ static size_t items_of(const struct pith_crew *c, unsigned rank, size_t items)
 
 void pith_foresee_parts(struct pith_crew *c, size_t items, uint64_t size)
 {
-    for (unsigned k = 0; k < c->ranks; k++) pith_crew_share(c, k, items_of(c, k, items) * size);
+    for (unsigned k = 0; k < c->ranks; k++) pith_crew_told(c, k, items_of(c, k, items) * size);
 }
 
 /* --- sums ------------------------------------------------------------------------------------- */
@@ -133,7 +133,7 @@ static void share_pooled(const struct sending *s, const struct pith_routed *r, s
             const size_t token = pith_pooled_token(r, i, pooled);
             n += token >= from && token < to;
         }
-        pith_crew_share(s->c, k, n * s->row);
+        pith_crew_told(s->c, k, n * s->row);
     }
 }
 

@@ -9,7 +9,7 @@
 /* pith_ranks_meet() */
 static void meet(struct pith_crew *c)
 {
-    for (unsigned k = 0; k < c->ranks; k++) pith_crew_share(c, k, 1);
+    for (unsigned k = 0; k < c->ranks; k++) pith_crew_told(c, k, 1);
 }
 
 /* pith_ranks_agree() */
@@ -118,7 +118,7 @@ static void count_kv(struct pith_crew *c, const struct pith_job *job)
     const struct pith_layer_plan *l = pith_job_plan(job, 0);
     pith_foresee_sums(c, l->site[pith_plan_after_attend(l)].dim, PITH_NEED_RANGE, 1);
     for (unsigned k = 0; k < c->ranks; k++)
-        pith_crew_share(c, k, 2ull * l->state.heads * sizeof(float));
+        pith_crew_told(c, k, 2ull * l->state.heads * sizeof(float));
 }
 
 /* --- the table -------------------------------------------------------------------------------- */

@@ -55,7 +55,7 @@ static void tell_rows(const struct pith_linear_spec *l, uint64_t codes, struct p
     const uint64_t part[] = {codes, l->rows * sizeof(double), l->rows * sizeof(double)};
     for (size_t i = 0; i < sizeof part / sizeof part[0]; i++)
         for (unsigned k = 0; k < c->ranks; k++)
-            pith_crew_share(c, k, part[i] * (k + 1) / c->ranks - part[i] * k / c->ranks);
+            pith_crew_told(c, k, part[i] * (k + 1) / c->ranks - part[i] * k / c->ranks);
     for (unsigned i = 0; i < WHOLE; i++) pith_crew_share(c, i % c->ranks, SMALL);
 }
 

@@ -1,5 +1,7 @@
 #include "plan/ranks_time.h"
 
+#include "base/hops.h"
+
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -49,7 +51,7 @@ void pith_crew_windows(struct pith_crew *c, double seconds, size_t windows)
     if (windows) c->seconds[PITH_CREW_DIVIDED] += seconds * (double)most / (double)windows;
 }
 
-enum { SHORT = 64 << 10, LONG = 512 << 10, PIECE = 8 << 10, LARGE_PIECE = 32 << 10 }; /* bytes */
+enum { SHORT = 64 << 10 }; /* bytes */
 
 /* How long nothing of a message is there: a long one is asked for when its beginning has come. */
 static double under_way(const struct pith_crew *c, double bytes)
@@ -68,25 +70,30 @@ static double message(const struct pith_crew *c, double bytes)
     return under_way(c, bytes) + on_the_link(c, bytes);
 }
 
-/* From one rank to all others. */
-static double to_all(const struct pith_crew *c, double bytes)
+/* Round after round, each as long as what comes to one rank. */
+static void spread(struct pith_crew *c, const struct pith_hops *s)
 {
-    enum { FEW = 4 };
-    const unsigned others = c->ranks - 1;
-    unsigned depth = 0;
-    while ((1u << depth) < c->ranks) depth++;
-    if (c->ranks <= FEW) return under_way(c, bytes) + others * on_the_link(c, bytes);
-    if (bytes < SHORT) return depth * message(c, bytes);
-    return c->cable.delay + on_the_link(c, bytes) +
-           (others - 1) * message(c, bytes < LONG ? PIECE : LARGE_PIECE);
+    if (c->ranks == 1 || pith_hops_bytes(s) == 0) return;
+    for (unsigned round = 0; round < pith_hops_rounds(s); round++) {
+        double longest = 0;
+        for (unsigned k = 0; k < c->ranks; k++) {
+            struct pith_hop hop;
+            pith_hops_in(s, round, k, &hop);
+            const size_t a = hop.run[0].end - hop.run[0].first;
+            const size_t b = hop.run[1].end - hop.run[1].first;
+            const double one = under_way(c, (double)(a > b ? a : b)) +
+                               on_the_link(c, (double)a + (double)b);
+            c->received[k] += a + b;
+            longest = a + b && one > longest ? one : longest;
+        }
+        c->seconds[PITH_CREW_LINK] += longest;
+    }
 }
 
 void pith_crew_share(struct pith_crew *c, unsigned from, uint64_t bytes)
 {
-    if (c->ranks == 1 || bytes == 0) return;
-    for (unsigned k = 0; k < c->ranks; k++)
-        if (k != from) c->received[k] += bytes;
-    c->seconds[PITH_CREW_LINK] += to_all(c, (double)bytes);
+    spread(c,
+           &(struct pith_hops){.ranks = c->ranks, .from = from, .items = (size_t)bytes, .size = 1});
 }
 
 double pith_crew_message(const struct pith_crew *c, uint64_t bytes)
@@ -121,9 +128,12 @@ void pith_crew_sum(struct pith_crew *c, double seconds, uint64_t bytes, size_t p
         pith_crew_share(c, c->ranks - 1, bytes * (i + 1) / panels - bytes * i / panels);
 }
 
-void pith_crew_told(void *ctx, unsigned from, uint64_t bytes)
+void pith_crew_told(void *ctx, unsigned rank, uint64_t bytes)
 {
-    pith_crew_share(ctx, from, bytes);
+    struct pith_crew *c = ctx;
+    c->told[rank + 1] = c->told[rank] + (size_t)bytes;
+    if (rank + 1 < c->ranks) return;
+    spread(c, &(struct pith_hops){.ranks = c->ranks, .own = true, .edges = c->told});
 }
 
 void pith_crew_work(struct pith_crew *c, unsigned rank, double divided, double repeated)

@@ -3,12 +3,10 @@
  *
  * A link joins each rank to all others, `bits` a second each way, and a message is under way for
  * `delay`; one of over 64 KiB three times, since the rest is asked for when its beginning has come.
- * What one rank tells all goes as Open MPI sends it (MPI_Ibcast): of up to 4 ranks the one sends to
- * each other; of more, messages under 64 KiB go down a binomial tree, ceil(log2(ranks)) times one
- * after the other, and longer ones along the ranks in pieces, each piece behind the one before. A
- * sum that goes along the ranks in panels (calib/relay.h) is a pipeline: with P panels and N ranks,
- * P + N - 1 steps, in each of which a rank receives a panel, adds its windows to it and hands it
- * on. */
+ * What ranks tell all goes in rounds (base/hops.h), each as long as the most that comes to a rank
+ * in it. A sum that goes along the ranks in panels (calib/relay.h) is a pipeline: with P panels and
+ * N ranks, P + N - 1 steps, in each of which a rank receives a panel, adds its windows to it and
+ * hands it on. */
 #ifndef PITH_PLAN_RANKS_TIME_H
 #define PITH_PLAN_RANKS_TIME_H
 
@@ -53,6 +51,7 @@ struct pith_crew {
     uint64_t received[PITH_CREW_MOST];     /* bytes, by rank */
     /* Since they last met: */
     double divided[PITH_CREW_MOST], repeated[PITH_CREW_MOST];
+    size_t told[PITH_CREW_MOST + 1]; /* pith_crew_told(): bytes of the ranks before */
 };
 
 /* Adds seconds to a part as they are. */
@@ -70,8 +69,9 @@ void pith_crew_pass(struct pith_crew *c, unsigned to, uint64_t bytes);
 void pith_crew_relay(struct pith_crew *c, double seconds, uint64_t bytes, size_t panels);
 /* The same, and from the last the sum becomes everyone's, a message for each panel. */
 void pith_crew_sum(struct pith_crew *c, double seconds, uint64_t bytes, size_t panels);
-/* pith_crew_share() of the crew that ctx is: for pith_cholesky_told(). */
-void pith_crew_told(void *ctx, unsigned from, uint64_t bytes);
+/* Bytes that a rank of the crew that ctx is has of what becomes everyone's at once: said of each,
+ * in order from 0 to the last. */
+void pith_crew_told(void *ctx, unsigned rank, uint64_t bytes);
 /* What that rank does until they meet: its part, and what others do too. */
 void pith_crew_work(struct pith_crew *c, unsigned rank, double divided, double repeated);
 /* All wait for the last. Of its time, what is above an even share of the divided work is repeated.

@@ -253,25 +253,41 @@ static struct pith_transform_linear rows_of(const struct clip *c, unsigned rank)
     return own;
 }
 
+/* Rows that the ranks made, and how many groups each of them shrunk and had, become everyone's. */
+static enum pith_status share_clipped(const struct clip *c, uint64_t (*made)[2],
+                                      struct pith_error *err)
+{
+    struct pith_ranks *ranks = c->job->ranks;
+    const struct pith_transform_linear *l = c->linear;
+    const size_t count = pith_ranks_count(ranks), bytes = l->cols * sizeof *l->w;
+    size_t *edges = pith_zalloc(count + 1, sizeof *edges);
+    if (!edges) return pith_fail_nomem(err, "whose rows are whose");
+    for (unsigned i = 0; i < count; i++) edges[i + 1] = edges[i] + rows_of(c, i).rows * bytes;
+    enum pith_status s = pith_ranks_share_runs(ranks, l->w, edges, err);
+    for (unsigned i = 0; i < count; i++) edges[i + 1] = edges[i + 1] / bytes * groups_of(l);
+    if (s == PITH_OK && l->pick) s = pith_ranks_share_runs(ranks, l->pick, edges, err);
+    pith_free(edges);
+    return s == PITH_OK ? pith_ranks_share_parts(ranks, made, count, sizeof *made, err) : s;
+}
+
 /* Each rank its own, and then everyone all. */
 static enum pith_status clip_rows(struct clip *c, uint64_t count[2], struct pith_error *err)
 {
     struct pith_ranks *ranks = c->job->ranks;
     const struct pith_transform_linear own = rows_of(c, pith_ranks_own(ranks));
     struct clip mine = *c;
-    uint64_t made[2] = {0};
+    uint64_t(*made)[2] = pith_zalloc(pith_ranks_count(ranks), sizeof *made);
+    uint64_t *my = made ? made[pith_ranks_own(ranks)] : NULL;
+    enum pith_status s = made ? PITH_OK : pith_fail_nomem(err, "what is clipped");
     mine.linear = &own;
-    if (own.rows) PITH_TRY(clip_linear(&mine, &made[0], &made[1], err));
-    for (unsigned i = 0; i < pith_ranks_count(ranks); i++) {
-        const struct pith_transform_linear l = rows_of(c, i);
-        uint64_t theirs[2] = {made[0], made[1]};
-        PITH_TRY(pith_ranks_share(ranks, i, l.w, (size_t)l.rows * l.cols * sizeof *l.w, err));
-        if (l.pick) PITH_TRY(pith_ranks_share(ranks, i, l.pick, l.rows * groups_of(&l), err));
-        PITH_TRY(pith_ranks_share(ranks, i, theirs, sizeof theirs, err));
-        count[0] += theirs[0];
-        count[1] += theirs[1];
+    if (s == PITH_OK && own.rows) s = clip_linear(&mine, &my[0], &my[1], err);
+    if (s == PITH_OK) s = share_clipped(c, made, err);
+    for (unsigned i = 0; s == PITH_OK && i < pith_ranks_count(ranks); i++) {
+        count[0] += made[i][0];
+        count[1] += made[i][1];
     }
-    return PITH_OK;
+    pith_free(made);
+    return s;
 }
 
 /* All rows, by a rank alone. */
@@ -281,9 +297,9 @@ static enum pith_status clip_all(struct clip *c, uint64_t count[2], struct pith_
     const double start = pith_clock();
     PITH_TRY(clip_linear(c, &count[0], &count[1], err));
     pith_transform_tell(c->job, (struct pith_searched){.items = l->rows,
-                                                   .each = l->cols * sizeof *l->w,
-                                                   .run = BLOCK,
-                                                   .seconds = pith_clock() - start});
+                                                       .each = l->cols * sizeof *l->w,
+                                                       .run = BLOCK,
+                                                       .seconds = pith_clock() - start});
     if (l->pick)
         pith_transform_tell(
             c->job, (struct pith_searched){.items = l->rows, .each = groups_of(l), .run = BLOCK});

@@ -1,6 +1,7 @@
 #include "quant/transform/fold.h"
 
 #include "base/file.h"
+#include "base/mem.h"
 #include "quant/scale.h"
 #include "quant/transform/awq.h"
 
@@ -140,6 +141,24 @@ void pith_fold_divide(const struct pith_transform_job *job, const float *s)
     }
 }
 
+/* Losses that each rank found in its turns, loss[rank], loss[rank + ranks] ..., become everyone's.
+ */
+static enum pith_status share_losses(struct pith_ranks *r, double *loss, size_t count,
+                                     struct pith_error *err)
+{
+    const unsigned ranks = pith_ranks_count(r), own = pith_ranks_own(r);
+    if (ranks == 1) return PITH_OK;
+    double *of = pith_zalloc(count, sizeof *of);
+    if (!of) return pith_fail_nomem(err, "what scales lose");
+    for (size_t i = own, n = 0; i < count; i += ranks, n++)
+        of[pith_ranks_from(r, own, count) + n] = loss[i];
+    const enum pith_status s = pith_ranks_share_parts(r, of, count, sizeof *of, err);
+    for (size_t i = 0; i < count && s == PITH_OK; i++)
+        loss[i] = of[pith_ranks_from(r, (unsigned)(i % ranks), count) + i / ranks];
+    pith_free(of);
+    return s;
+}
+
 enum pith_status pith_fold_try(const struct pith_transform_job *job, int count,
                                pith_fold_attempt_fn *attempt, void *ctx, double *loss,
                                struct pith_error *err)
@@ -148,8 +167,7 @@ enum pith_status pith_fold_try(const struct pith_transform_job *job, int count,
     const double start = pith_clock();
     for (int i = 0; i < count; i++)
         if ((unsigned)i % ranks == own) PITH_TRY(attempt(ctx, i, &loss[i], err));
-    for (int i = 0; i < count; i++)
-        PITH_TRY(pith_ranks_share(job->ranks, (unsigned)i % ranks, &loss[i], sizeof *loss, err));
+    PITH_TRY(share_losses(job->ranks, loss, (size_t)count, err));
     pith_transform_tell(job, (struct pith_searched){.items = (size_t)count,
                                                     .each = sizeof *loss,
                                                     .seconds = pith_clock() - start});

@@ -46,10 +46,9 @@ static void windows_are_whole(void **state)
     is_near(pith_crew_seconds(&c), 3);
 }
 
-/* To few one sends to each, 100 ms each; to 5 and 64 ranks short
- * messages go down a tree of 3 and 6 levels of 10 + 100 ms; long ones go along, a piece of 8 or 32
- * KiB behind the whole at each rank but the first and the last. Of a long one to few the rest is
- * asked for, which is under way three times. */
+/* Short messages go down a tree of as many levels as there are doublings, 10 + 100 ms each. Of long
+ * ones a half goes down, a quarter, ...; then parts to all, one, two, ... at a time; what is over
+ * 64 KiB is under way three times. */
 static void shares_go_to_all(void **state)
 {
     (void)state;
@@ -59,13 +58,15 @@ static void shares_go_to_all(void **state)
         double seconds;
     } of[] = {{1, 100, 0},
               {2, 100, 0.11},
-              {4, 100, 0.31},
-              {4, 100000, 300.03},
+              {2, 100000, 100.03},
+              {4, 100, 2 * 0.11},
+              {4, 65536, 2 * 65.546},
+              {4, 100000, 2 * (50.01 + 25.01)},
+              {4, 200000, 2 * (100.03 + 50.01)},
               {5, 100, 3 * 0.11},
+              {5, 65540, 4 * 13.118 + 2 * 26.226},
               {64, 100, 6 * 0.11},
-              {5, 65535, 3 * 65.545},
-              {5, 65536, 65.546 + 3 * 8.202},
-              {64, 524288, 524.298 + 62 * 32.778}};
+              {64, 131072, 2 * (6 * 0.01 + 129.024)}};
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
         struct pith_crew c = crew_of(of[i].ranks);
         pith_crew_share(&c, of[i].ranks - 1, of[i].bytes);
@@ -75,6 +76,22 @@ static void shares_go_to_all(void **state)
         pith_crew_share(&c, 0, 0); /* no message */
         is_near(pith_crew_seconds(&c), of[i].seconds);
     }
+}
+
+/* What all tell at once: two rounds among 4 ranks, in the second two ranks' parts, the most that
+ * are neighbours. */
+static void parts_go_to_all(void **state)
+{
+    (void)state;
+    const uint64_t bytes[] = {100, 0, 300, 50};
+    struct pith_crew c = crew_of(4);
+    for (int again = 0; again < 2; again++)
+        for (unsigned k = 0; k < 4; k++) pith_crew_told(&c, k, bytes[k]);
+    is_near(pith_crew_seconds(&c), 2 * (0.01 + 0.3 + 0.01 + 0.35));
+    for (unsigned k = 0; k < 4; k++) assert_int_equal(c.received[k], 2 * (450 - bytes[k]));
+    struct pith_crew alone = crew_of(1);
+    pith_crew_told(&alone, 0, 100);
+    is_near(pith_crew_seconds(&alone), 0);
 }
 
 static void a_message_goes_to_one(void **state)
@@ -145,7 +162,7 @@ int main(void)
         cmocka_unit_test(links_are_read),         cmocka_unit_test(windows_are_whole),
         cmocka_unit_test(shares_go_to_all),       cmocka_unit_test(sums_go_along),
         cmocka_unit_test(they_wait_for_the_last), cmocka_unit_test(what_is_in_the_way),
-        cmocka_unit_test(a_message_goes_to_one),
+        cmocka_unit_test(parts_go_to_all),        cmocka_unit_test(a_message_goes_to_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
