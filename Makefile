@@ -86,7 +86,7 @@ $(BUILD)/libpith.so: $(OBJ)
 # What carries messages between ranks; nothing else of pith sees MPI.
 $(BUILD)/libpith_mpi.so: mpi/link.c src/base/link.h
 	@echo "cc $<"
-	@OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc -std=c17 -D_POSIX_C_SOURCE=200809L $(filter-out -Wpedantic,$(WARN)) $(OPT) -g -fPIC \
+	@OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC) -std=c17 -D_POSIX_C_SOURCE=200809L $(filter-out -Wpedantic,$(WARN)) $(OPT) -g -fPIC \
 	    -Isrc $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libpith_mpi.so -o $@ $<
 
 # The server, for the program and for its tests.

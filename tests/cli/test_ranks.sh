@@ -3,6 +3,10 @@
 # RECIPES: those that are tried (default: some of each kind; all with PITH_TEST_ALL).
 set -u
 . tests/cli/lib.sh
+if [ -n "${MPIRUN:-}" ]; then # such as mpirun.mpich, where BUILD was made with MPICC=mpicc.mpich
+    printf '#!/bin/sh\n[ "$1" = -q ] && shift\nexec %s "$@"\n' "$MPIRUN" >"$work/bin/mpirun"
+    chmod +x "$work/bin/mpirun"
+fi
 if ! command -v mpirun >/dev/null || [ ! -e "${BUILD:-build}/libpith_mpi.so" ]; then
     skip "ranks" "no MPI (libopenmpi-dev, openmpi-bin) when pith was built"
     finish
@@ -72,6 +76,21 @@ for odd in "gptq --experts all" "qep+yaqa --transform awq --seq-len 50" "gptaq -
     grep -q "rank 0 does" "$work/stderr" && fail "$odd is rank 0's alone"
     rm -rf "$work/odd-one" "$work/odd-three"
 done
+# Experts that are one tensor of the file.
+recipes="rtn gptq"
+[ -z "${PITH_TEST_ALL:-}" ] || recipes="rtn gptq awq qep guided autoround"
+for r in $recipes; do
+    echo '{"base": "'$r'", "weights": "int8:channel", "container": "compressed-tensors"}' >"$work/fused-$r.json"
+done
+kinds="gpt_oss qwen3_moe_fused"
+[ -z "${PITH_TEST_ALL:-}" ] || kinds="$kinds llama4 granitemoe qwen3_vl_moe"
+for kind in $kinds; do
+    python3 tests/cli/arch_case.py "$kind" "$work/$kind" "$work/$kind.txt"
+    model=$work/$kind
+    count=1
+    # shellcheck disable=SC2046,SC2086
+    tried $(printf "$work/fused-%s.json " $recipes)
+done
 model=$mini
 echo '{"base": "gptq", "weights": "int3:g32", "round": "gptq:guided", "row_groups": 4}' >"$work/four.json"
 echo '{"base": "autoround", "iterations": 6, "batch": 3, "float_input": true}' >"$work/few.json"
@@ -122,6 +141,7 @@ foretold() { # WITHIN RECIPE OPTIONS...: bytes that come to each of 2 and 4 rank
             python3 "$work/foretold.py" "$work/said.json" "$work/told/pith.json" "$n" "$within"
     done
 }
+model=$mini
 some="rtn llm.int8 gptq qep awq smoothquant guided yaqa sparsegpt $work/few.json"
 [ -z "${PITH_TEST_ALL:-}" ] || some="$some hqq squeezellm qep+yaqa gptaq fp8-static quarot exl3 nvfp4 mxfp4"
 for r in $some; do foretold 0 "$r"; done
@@ -358,21 +378,26 @@ took=$((($(date +%s%N) - start) / 1000000))
 i=0
 deaths=0
 wrong=0
-while [ $i -lt "$kills" ]; do
+while [ $deaths -lt "$kills" ] && [ $i -lt $((kills * 4)) ]; do
     i=$((i + 1))
     rm -rf "$work/out" "$work/out.partial"
     # shellcheck disable=SC2086
     mpirun -q -n 2 "$pith" quantize "$mini" -o "$work/out" -r gptq $base >/dev/null 2>"$work/stderr" &
     job=$!
-    sleep "$(awk -v ms="$took" -v i=$i -v n="$kills" 'BEGIN { print (0.3 + 0.6 * i / n) * ms / 1000 }')"
+    sleep "$(awk -v ms="$took" -v seed=$i 'BEGIN { srand(seed); print (0.2 + 0.75 * rand()) * ms / 1000 }')"
     victim=$(pgrep -f "^$pith quantize $mini -o $work/out " | sed -n "$((i % 2 + 1))p")
-    [ -n "$victim" ] && kill -KILL "$victim" 2>/dev/null && deaths=$((deaths + 1))
+    if [ -n "$victim" ] && kill -KILL "$victim" 2>/dev/null; then
+        deaths=$((deaths + 1))
+    else
+        took=$((took * 4 / 5)) # it was over
+    fi
     wait $job
     ranks $((i % 3 + 1)) "$work/out" -r gptq --resume && [ "$(digest "$work/out")" = "$(digest "$work/long")" ] && continue
     wrong=$((wrong + 1))
     cat "$work/stderr"
 done
-[ $wrong -eq 0 ] && pass "$deaths ranks killed, resumed by other numbers of ranks" || fail "$wrong of $i runs not resumed to the same bytes"
+[ $wrong -eq 0 ] && [ $deaths -eq "$kills" ] && pass "$deaths ranks killed, resumed by other numbers of ranks" ||
+    fail "$wrong of $i runs not resumed to the same bytes, $deaths killed"
 
 # --- while they learn ------------------------------------------------------------------------------
 base="--quiet --calib-tokens 1024 --seq-len 64 --threads 1"
@@ -402,7 +427,7 @@ OMPI_MCA_odls_base_sigkill_timeout=10 timeout 120 mpirun -q -n 3 "$pith" quantiz
 job=$!
 awaits "$work/out.partial/pith.journal"
 for p in $(pgrep -f "^$pith quantize $mini -o $work/out "); do
-    tr '\0' '\n' <"/proc/$p/environ" | grep -q '^OMPI_COMM_WORLD_RANK=0$' && kill -KILL "$p"
+    tr '\0' '\n' <"/proc/$p/environ" | grep -qE '^(OMPI_COMM_WORLD|PMI)_RANK=0$' && kill -KILL "$p"
 done
 wait $job
 said "rank 0 is killed, and another says so" "rank 0 does not answer"
