@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LANES = 8 };
+enum { LANES = 8, COLUMNS = 64 };
 static const float least_factor = 0.125f; /* of a scale: it does not change its sign */
 static const float within = 0.998f; /* of the way to where a neighbour begins: a weight's at most */
 
@@ -23,16 +23,23 @@ static bool scales_learn(const struct pith_qmat *q)
 static enum pith_status check(const struct pith_qmat *q, bool weights, struct pith_error *err)
 {
     const bool ordered = (pith_qmat_parts(q) & PITH_QMAT_ORDER) != 0;
+    const bool blocks = q->format->codec->side != 0;
     const char *what = q->sparse                           ? "weights kept off the grid"
-                       : q->levels                         ? "levels of its own"
+                       : q->levels && !blocks              ? "levels of its own"
                        : q->nested                         ? "scales that are quantized again"
                        : q->input.hadamard > 1             ? "an input that is rotated online"
-                       : q->format->codec->span > 1        ? "codes of several weights"
+                       : weights && blocks                 ? "codes of whole blocks (with `all`)"
                        : weights && ordered                ? "columns in another order"
                        : weights && q->offsets && !q->gguf ? "zero points that are any numbers"
                                                            : NULL;
     if (!what) return PITH_OK;
     return pith_fail(err, PITH_UNSUPPORTED, "a matrix with %s is not trained", what);
+}
+
+/* Factors of columns. */
+static size_t factors_of(const struct pith_qmat *q)
+{
+    return q->format->codec->table == PITH_TABLE_COLUMNS ? pith_qmat_level_count(q) : 0;
 }
 
 static float point_of(const struct pith_format *f, uint32_t code)
@@ -71,17 +78,20 @@ enum pith_status pith_trained_open(struct pith_trained *t, struct pith_backend *
     PITH_TRY(check(q, c->weights, err));
     const size_t count = pith_qmat_scale_count(q);
     const unsigned threads = pith_pool_threads(pith_backend_pool(b));
-    t->scales = scales_learn(q) ? count : 0;
+    t->factors = scales_learn(q) ? factors_of(q) : 0;
+    t->scales = scales_learn(q) ? count + t->factors : 0;
     t->weights = c->weights ? (size_t)q->rows * q->cols : 0;
-    t->now.scales = pith_alloc(count, sizeof *t->now.scales);
+    t->now.scales = pith_alloc(count + t->factors, sizeof *t->now.scales);
     t->codes = pith_alloc(threads, q->cols);
     if (!t->now.scales || !t->codes) {
         pith_trained_free(t);
         return pith_fail_nomem(err, "a matrix that is trained");
     }
     memcpy(t->now.scales, q->scales, count * sizeof *q->scales);
+    if (t->factors) t->now.levels = t->now.scales + count;
+    if (t->factors) memcpy(t->now.levels, q->levels, t->factors * sizeof *q->levels);
     if (!(pith_qmat_parts(q) & PITH_QMAT_ORDER)) t->now.g_idx = NULL;
-    find_points(t);
+    if (t->weights) find_points(t);
     return PITH_OK;
 }
 
@@ -94,7 +104,8 @@ void pith_trained_free(struct pith_trained *t)
 
 uint64_t pith_trained_bytes(const struct pith_qmat *q, unsigned threads)
 {
-    return pith_qmat_scale_count(q) * sizeof(float) + (uint64_t)threads * q->cols;
+    return (pith_qmat_scale_count(q) + factors_of(q)) * sizeof(float) +
+           (uint64_t)threads * q->cols;
 }
 
 /* --- scales ----------------------------------------------------------------------------------- */
@@ -112,16 +123,24 @@ static float stored_scale(const struct pith_qmat *q, float scale)
     return copysignf(r > 0.0f ? r : 0x1p-9f, scale) * global;
 }
 
+/* Scales, then factors of columns. */
+static float was_of(const struct pith_trained *t, size_t i)
+{
+    const size_t count = t->scales - t->factors;
+    return i < count ? t->from->scales[i] : t->from->levels[i - count];
+}
+
 static void place_scales(struct pith_trained *t, float *p)
 {
     for (size_t i = 0; i < t->scales; i++) {
-        const float was = t->from->scales[i];
+        const float was = was_of(t, i);
         if (p[i] < least_factor - 1.0f) p[i] = least_factor - 1.0f;
         /* As it was stored, to the bit, where nothing was learned. */
         t->now.scales[i] = p[i] == 0.0f || was == 0.0f ? was
                                                        : stored_scale(t->from, was * (1.0f + p[i]));
     }
-    if (t->scales) pith_container_state_scales(t->container, &t->grid, t->now.scales, t->scales);
+    if (t->scales)
+        pith_container_state_scales(t->container, &t->grid, t->now.scales, t->scales - t->factors);
 }
 
 /* --- values ----------------------------------------------------------------------------------- */
@@ -191,11 +210,29 @@ static void values_task(void *ctx, size_t row, unsigned thread)
     if (r->made) pith_qmat_set_codes(r->made, (uint32_t)row, codes);
 }
 
+/* Rows of blocks are read together. */
+static void blocks_task(void *ctx, size_t block, unsigned thread)
+{
+    const struct rows *r = ctx;
+    const struct pith_qmat *q = &r->t->now;
+    const uint32_t side = q->format->codec->side, row = (uint32_t)block * side;
+    (void)thread;
+    pith_qmat_decode(q, row, side, r->values + (size_t)row * q->cols);
+}
+
+static void all_values(struct rows *r, struct pith_backend *b)
+{
+    const struct pith_qmat *q = r->t->from;
+    const uint32_t side = q->format->codec->side;
+    if (side) pith_pool_run(pith_backend_pool(b), q->rows / side, blocks_task, r);
+    else pith_pool_run(pith_backend_pool(b), q->rows, values_task, r);
+}
+
 void pith_trained_values(struct pith_trained *t, struct pith_backend *b, float *p, float *values)
 {
     struct rows r = {.t = t, .kern = pith_backend_kern(b), .p = p, .values = values};
     place_scales(t, p);
-    pith_pool_run(pith_backend_pool(b), t->from->rows, values_task, &r);
+    all_values(&r, b);
 }
 
 /* --- where weights begin ---------------------------------------------------------------------- */
@@ -269,6 +306,24 @@ static void scales_task(void *ctx, size_t row, unsigned thread)
     }
 }
 
+/* The factors of some columns. */
+static void factors_task(void *ctx, size_t task, unsigned thread)
+{
+    const struct rows *r = ctx;
+    const struct pith_qmat *q = &r->t->now;
+    const size_t first = task * COLUMNS, at = r->t->scales - r->t->factors;
+    const size_t n = q->cols - first < COLUMNS ? q->cols - first : COLUMNS;
+    double by[COLUMNS] = {0};
+    (void)thread;
+    for (size_t i = first; i < (size_t)q->rows * q->cols; i += q->cols)
+        for (size_t c = 0; c < n; c++) by[c] += (double)r->dw[i + c] * (double)r->values[i + c];
+    for (size_t c = 0; c < n; c++) {
+        const float now = q->levels[first + c], was = r->t->from->levels[first + c];
+        r->d_scale[at + first + c] = now != 0.0f ? (float)(by[c] * (double)was / (double)now)
+                                                 : 0.0f;
+    }
+}
+
 static void weights_task(void *ctx, size_t row, unsigned thread)
 {
     const struct rows *r = ctx;
@@ -291,6 +346,8 @@ void pith_trained_gradient(const struct pith_trained *t, struct pith_backend *b,
                      .d_scale = d_scale};
     if (t->scales)
         pith_pool_run(pith_backend_pool(b), pith_qmat_scale_rows(&t->now), scales_task, &r);
+    if (t->factors)
+        pith_pool_run(pith_backend_pool(b), (t->factors + COLUMNS - 1) / COLUMNS, factors_task, &r);
     if (t->weights) pith_pool_run(pith_backend_pool(b), t->from->rows, weights_task, &r);
 }
 
@@ -301,23 +358,27 @@ static enum pith_status copy_parts(const struct pith_qmat *q, struct pith_qmat *
                                    struct pith_error *err)
 {
     const size_t scales = pith_qmat_scale_count(q), codes = (size_t)q->rows * q->stride;
+    const size_t levels = q->levels ? pith_qmat_level_count(q) : 0;
     const size_t outer = q->outer ? (size_t)q->rows * (q->cols / PITH_KBLOCK) : 0;
     *out = *q;
     out->borrowed = false;
     out->nested = NULL;
     out->codes = pith_alloc(codes, 1);
     out->scales = pith_alloc(scales, sizeof *out->scales);
+    out->levels = q->levels ? pith_alloc(levels, sizeof *out->levels) : NULL;
     out->zeros = q->zeros ? pith_alloc(scales, 1) : NULL;
     out->offsets = q->offsets ? pith_alloc(scales, sizeof *out->offsets) : NULL;
     out->outer = q->outer ? pith_alloc(outer, sizeof *out->outer) : NULL;
     out->g_idx = q->g_idx ? pith_alloc(q->cols, sizeof *out->g_idx) : NULL;
     if (!out->codes || !out->scales || (q->zeros && !out->zeros) ||
-        (q->offsets && !out->offsets) || (q->outer && !out->outer) || (q->g_idx && !out->g_idx)) {
+        (q->offsets && !out->offsets) || (q->outer && !out->outer) || (q->g_idx && !out->g_idx) ||
+        (q->levels && !out->levels)) {
         pith_qmat_free(out);
         return pith_fail_nomem(err, "a matrix that was trained");
     }
     memcpy(out->codes, q->codes, codes);
     memcpy(out->scales, q->scales, scales * sizeof *q->scales);
+    if (q->levels) memcpy(out->levels, q->levels, levels * sizeof *q->levels);
     if (q->zeros) memcpy(out->zeros, q->zeros, scales);
     if (q->offsets) memcpy(out->offsets, q->offsets, scales * sizeof *q->offsets);
     if (q->outer) memcpy(out->outer, q->outer, outer * sizeof *q->outer);
@@ -331,6 +392,6 @@ enum pith_status pith_trained_matrix(struct pith_trained *t, struct pith_backend
     struct rows r = {.t = t, .kern = pith_backend_kern(b), .p = p, .values = values, .made = out};
     place_scales(t, p);
     PITH_TRY(copy_parts(&t->now, out, err));
-    pith_pool_run(pith_backend_pool(b), t->from->rows, values_task, &r);
+    all_values(&r, b);
     return PITH_OK;
 }

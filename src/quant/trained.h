@@ -18,7 +18,10 @@
  *
  * u is kept within the grid's range, so that no weight is lost to a cut that has no slope. Scales
  * that are powers of two or one for a whole matrix stay as they are: the former have no small step,
- * the latter may be shared with other matrices. */
+ * the latter may be shared with other matrices. Of a trellis (num/trellis.h), whose codes stay, the
+ * factors of columns learn as those of rows do:
+ *
+ *     factor = round(factor_0 (1 + p)),   d factor = sum over its column dW value / factor */
 #ifndef PITH_QUANT_TRAINED_H
 #define PITH_QUANT_TRAINED_H
 
@@ -31,8 +34,9 @@ struct pith_trained {
     const struct pith_container *container;
     struct pith_grid grid;
     struct pith_qmat now; /* the same with scales as they are; it borrows all else */
-    size_t scales;        /* how many are learned: all or none */
-    size_t weights;       /* likewise */
+    size_t scales;        /* how many are learned, the factors among them, last: all or none */
+    size_t factors;       /* of columns, of a trellis; they are learned like scales */
+    size_t weights;       /* all or none */
     uint8_t *codes;       /* [threads][cols] scratch */
     float level[256], apart[256]; /* of each code: its point, and d */
     float down[256], up[256];     /* and how far to where its neighbours' begin, in d */
@@ -55,10 +59,10 @@ static inline size_t pith_trained_count(const struct pith_trained *t)
 /* How much of a scale is a step at its outermost point, of 2^bits points evenly spread around 0:
  * what a scale's p changes by, where the outermost point is to move by one. Four times that where
  * scales are stored as FP8, whose neighbours are an eighth to a sixteenth apart: smaller steps are
- * too few to reach them. */
+ * too few to reach them. A quarter of it for factors of whole rows and columns of a trellis. */
 static inline float pith_trained_reach(const struct pith_trained *t)
 {
-    const float coarse = t->from->scale_dtype == PITH_F8_E4M3 ? 4.0f : 1.0f;
+    const float coarse = t->from->scale_dtype == PITH_F8_E4M3 ? 4.0f : t->factors ? 0.25f : 1.0f;
     return coarse * 2.0f / (float)(1u << t->from->format->bits);
 }
 /* Bytes that pith_trained_open() takes. */

@@ -200,6 +200,69 @@ static void what_cannot_be_trained_is_refused(void **state)
     bench_close(&b);
 }
 
+enum { SIDE = 128, WIDE = 256 };
+
+/* A trellis of any codes, with factors of rows and of columns. */
+static void trellis_open(struct bench *b)
+{
+    struct pith_error err = {0};
+    struct pith_rng rng;
+    struct pith_grid grid;
+    pith_rng_seed(&rng, 11);
+    assert_ok(pith_backend_new(NULL, PITH_CPU_ALL, &b->backend, &err), err);
+    assert_ok(pith_grid_parse("trellis2", &grid, &err), err);
+    assert_ok(pith_qmat_init(&b->q, SIDE, WIDE, &grid, PITH_F16, &err), err);
+    for (size_t i = 0; i < SIDE * b->q.stride; i++)
+        b->q.codes[i] = (uint8_t)pith_rng_below(&rng, 256);
+    for (size_t i = 0; i < SIDE; i++)
+        b->q.scales[i] = (i % 2 ? -0.5f : 0.5f) + (float)pith_rng_below(&rng, 64) / 256;
+    for (size_t i = 0; i < WIDE; i++) b->q.levels[i] = 0.25f + (float)pith_rng_below(&rng, 64) / 64;
+}
+
+static void a_trellis_learns_its_factors(void **state)
+{
+    (void)state;
+    struct pith_error err = {0};
+    struct pith_trained t;
+    struct pith_qmat made;
+    struct bench b = {0};
+    static float stored[SIDE * WIDE], values[SIDE * WIDE], dw[SIDE * WIDE];
+    trellis_open(&b);
+    struct pith_trained_case c = case_of(&b);
+    c.container = pith_container_find("exl3");
+    assert_int_equal(pith_trained_open(&t, b.backend, &c, NULL), PITH_UNSUPPORTED);
+    c.weights = false;
+    assert_ok(pith_trained_open(&t, b.backend, &c, &err), err);
+    assert_int_equal(t.scales, SIDE + WIDE);
+    assert_int_equal(t.factors, WIDE);
+    static float p[SIDE + WIDE], by[SIDE + WIDE];
+    pith_qmat_decode(&b.q, 0, SIDE, stored);
+    pith_trained_values(&t, b.backend, p, values);
+    assert_memory_equal(values, stored, sizeof values);
+    for (size_t i = 0; i < (size_t)SIDE * WIDE; i++) dw[i] = (float)((int)(i % 7) - 3);
+    pith_trained_gradient(&t, b.backend, values, dw, by);
+    /* A row or column that is a half larger: by linearity the gradient says how much that is. */
+    const size_t moved[] = {0, 1, SIDE - 1, SIDE, SIDE + 1, SIDE + 200, SIDE + WIDE - 1};
+    for (size_t k = 0; k < PITH_COUNT(moved); k++) {
+        double change = 0;
+        memset(p, 0, sizeof p);
+        p[moved[k]] = 0.5f;
+        pith_trained_values(&t, b.backend, p, values);
+        for (size_t i = 0; i < (size_t)SIDE * WIDE; i++)
+            change += (double)dw[i] * ((double)values[i] - (double)stored[i]);
+        assert_true(fabs(change - 0.5 * (double)by[moved[k]]) <= 2e-3 * fabs(change) + 1e-4);
+        assert_true(by[moved[k]] != 0);
+    }
+    assert_ok(pith_trained_matrix(&t, b.backend, p, values, &made, &err), err);
+    pith_qmat_decode(&made, 0, SIDE, stored);
+    assert_memory_equal(values, stored, sizeof values);
+    assert_true(made.levels != b.q.levels && made.levels[WIDE - 1] != b.q.levels[WIDE - 1]);
+    pith_qmat_free(&made);
+    pith_trained_free(&t);
+    pith_qmat_free(&b.q);
+    pith_backend_free(b.backend);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +271,7 @@ int main(void)
         cmocka_unit_test(weights_begin_beside_the_original),
         cmocka_unit_test(gradients_are_those_of_the_definition),
         cmocka_unit_test(what_cannot_be_trained_is_refused),
+        cmocka_unit_test(a_trellis_learns_its_factors),
     };
     return cmocka_run_group_tests_name("trained", tests, NULL, NULL);
 }
