@@ -30,6 +30,8 @@ static const struct option options[] = {
      "largest file to write, a larger tensor alone in one (default 5000000000)"},
     {"allow-error", 0, OPTION_REAL, AT(c.allow_error), "X",
      "relative error up to which a linear is taken (default 0.5; above 0.3 it is a warning)"},
+    {"gather", 0, OPTION_FLAG, AT(c.gather), NULL,
+     "several ranks: rank 0 writes the output alone, also where all see its folder"},
     {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
      "check that engine's rules first: vllm, sglang, trtllm, transformers, llama.cpp, pith, "
      "with :tp=N, and with :gpu=NAME what runs on that GPU; may repeat"},

@@ -90,6 +90,8 @@ static const struct option options[] = {
      "time of 2 to 64 ranks"},
     {"link", 0, OPTION_TEXT, AT(q.link), "BITS[,US]",
      "--rehearse: what joins ranks, in bits a second and microseconds of delay (default 10G,50)"},
+    {"gather", 0, OPTION_FLAG, AT(q.gather), NULL,
+     "several ranks: rank 0 writes the output alone, also where all see its folder"},
     {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
      "check that engine's rules first: vllm, sglang, trtllm, transformers, llama.cpp, pith, "
      "with :tp=N, and with :gpu=NAME what runs on that GPU; may repeat"},

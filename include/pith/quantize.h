@@ -59,6 +59,8 @@ struct pith_quantize_options {
     /* With `rehearse`: what joins ranks, "BITS[,MICROSECONDS]" a second and of a message's way, for
      * what 2 to 64 of them would take; NULL: "10G,50". */
     const char *link;
+    /* Of several ranks rank 0 writes the output alone, also where all see its folder. */
+    bool gather;
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_quantize_defaults_sized(struct pith_quantize_options *options, size_t size);
@@ -105,6 +107,7 @@ struct pith_convert_options {
     struct pith_progress progress;
     const char *adapter; /* as for pith_quantize(); a model in 16 bits then gives a folder of 16
                           * bits too, and `container` may be NULL */
+    bool gather;         /* as for pith_quantize() */
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_convert_defaults_sized(struct pith_convert_options *options, size_t size);

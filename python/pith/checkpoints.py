@@ -25,7 +25,7 @@ def quantize(model: PathName, out: PathName, *, recipe: Optional[PathName] = Non
              memory: Union[int, str, None] = None, max_shard: Union[int, str, None] = None, rehearse: bool = False, targets: Files = (),
              resume: bool = False, seed: Optional[int] = None, allow_error: Optional[float] = None, experts: Optional[str] = None,
              budget: Union[float, str, None] = None, fit: Optional[str] = None, max_kl: Optional[float] = None, tries: Files = (),
-             adapter: Optional[PathName] = None, link: Optional[str] = None, progress: Optional[Progress] = None, using: Optional[Context] = None) -> Dict[str, Any]:
+             adapter: Optional[PathName] = None, link: Optional[str] = None, gather: bool = False, progress: Optional[Progress] = None, using: Optional[Context] = None) -> Dict[str, Any]:
     """Quantizes a checkpoint and returns what pith.json says of it (with `rehearse`: what it would take).
 
     model: a folder, a .gguf file, or a name in the hub's cache; never written to. out: what to make; it appears when it is whole. recipe:
@@ -37,7 +37,7 @@ def quantize(model: PathName, out: PathName, *, recipe: Optional[PathName] = Non
     ("24G,context=32k,users=8") and max_kl (0.01: nats a token); tries: the grids that it may take. It goes on with "<out>.auto" as well.
 
     adapter: a folder with a LoRA adapter (PEFT's), which is merged into the model first. link: with `rehearse`, what joins ranks ("10G,50":
-    bits a second, microseconds of delay).
+    bits a second, microseconds of delay). gather: of several ranks rank 0 writes alone.
 
     Ctrl-C, an exception in `progress` or its true answer stops it; "<out>.partial" stays, and `resume` goes on.
     """
@@ -46,20 +46,20 @@ def quantize(model: PathName, out: PathName, *, recipe: Optional[PathName] = Non
                      round=round, ignore=ignore, overrides=overrides, calib=calib, crlf=crlf, calib_tokens=calib_tokens, seq_len=seq_len,
                      container=container, memory=memory, max_shard=max_shard, rehearse=rehearse, targets=targets, resume=resume, seed=seed,
                      allow_error=allow_error, experts=experts, budget=None if budget is None else str(budget), fit=fit, max_kl=max_kl, tries=tries,
-                     adapter=adapter, link=link),
+                     adapter=adapter, link=link, gather=gather),
                 using, progress)
 
 
 def convert(model: PathName, out: PathName, *, container: Optional[str] = None, weights: Optional[str] = None, targets: Files = (),
             max_shard: Union[int, str, None] = None, allow_error: Optional[float] = None, resume: bool = False,
-            adapter: Optional[PathName] = None, progress: Optional[Progress] = None, using: Optional[Context] = None) -> Dict[str, Any]:
+            adapter: Optional[PathName] = None, gather: bool = False, progress: Optional[Progress] = None, using: Optional[Context] = None) -> Dict[str, Any]:
     """Writes a quantized checkpoint in another container and returns its pith.json: codes, scales and zero points go over as they are.
 
     weights: a grid for linears that the container cannot hold as they are; without it they are refused.
     """
     return _run(lib.pith_convert, _abi.pith_convert_options, lib.pith_convert_defaults_sized,
                 dict(model=path_of(model), out=out, container=container, weights=weights, targets=targets, max_shard=max_shard,
-                     allow_error=allow_error, resume=resume, adapter=adapter), using, progress)
+                     allow_error=allow_error, resume=resume, adapter=adapter, gather=gather), using, progress)
 
 
 def verify(model: PathName, *, against: Optional[PathName] = None, targets: Files = (), adapter: Optional[PathName] = None,

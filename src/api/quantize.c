@@ -141,6 +141,7 @@ static struct pith_quantize_options converting(const struct pith_convert_options
     all.resume = o->resume;
     all.progress = o->progress;
     all.adapter = o->adapter;
+    all.gather = o->gather;
     if (o->adapter && !o->container && o->out && !pith_container_of_path(o->out))
         all.container = "compressed-tensors"; /* of nothing: the folder stays in 16 bits */
     return all;

@@ -326,22 +326,31 @@ static enum pith_status convert_one(struct pith_run *r, struct converted *c, str
     return s == PITH_OK ? s : pith_fail_in(err, s, c->choice->module);
 }
 
-/* From the rank that made it to the one that writes, which stores it; c->q is freed. */
+static enum pith_status store(struct pith_run *r, struct converted *c, struct pith_error *err)
+{
+    pith_phases_begin(&r->phases);
+    const enum pith_status s =
+        pith_store_linear(r, c->choice->module, &c->q, &c->made, &r->phases, err);
+    return s == PITH_OK ? s : pith_fail_in(err, s, c->choice->module);
+}
+
+/* From the rank that made it, where it alone stores, to rank 0, which keeps the account; c->q is
+ * freed. */
 static enum pith_status hand_in(struct pith_run *r, struct converted *c, unsigned owner,
                                 json_t *linears, struct pith_error *err)
 {
     const struct pith_route route = {r->ranks, owner, 0};
+    const bool shared = pith_writers_share(r), own = owner == pith_ranks_own(r->ranks);
     const struct pith_choice *of = c->choice;
-    enum pith_status s = pith_route_qmat(&route, &c->q, err);
-    if (s == PITH_OK) s = pith_route_input(&route, &c->q.input, err);
+    enum pith_status s = PITH_OK;
+    if (shared && own) s = store(r, c, err);
+    if (s == PITH_OK && !shared) s = pith_route_qmat(&route, &c->q, err);
+    if (s == PITH_OK && !shared) s = pith_route_input(&route, &c->q.input, err);
     if (s == PITH_OK) s = pith_route_bytes(&route, &c->made, sizeof c->made, err);
     if (s == PITH_OK) s = pith_route_bytes(&route, &c->outcome, sizeof c->outcome, err);
-    if (s == PITH_OK && pith_run_writes(r)) {
-        pith_phases_begin(&r->phases);
-        s = pith_store_linear(r, of->module, &c->q, &c->made, &r->phases, err);
-        if (s == PITH_OK) s = add_entry(of, &c->made, &c->outcome, linears, err);
-        s = s == PITH_OK ? s : pith_fail_in(err, s, of->module);
-    }
+    if (s == PITH_OK && shared && !own) s = pith_store_elsewhere(r, of, &c->made, err);
+    if (s == PITH_OK && !shared && pith_run_writes(r)) s = store(r, c, err);
+    if (s == PITH_OK && pith_run_writes(r)) s = add_entry(of, &c->made, &c->outcome, linears, err);
     pith_qmat_free(&c->q);
     return s == PITH_OK ? pith_run_step(r, "converting", 1, err) : s;
 }

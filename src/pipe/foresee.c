@@ -100,10 +100,13 @@ void pith_foresee_block(struct pith_foresee *f)
 
 void pith_foresee_streamed(struct pith_foresee *f, const struct pith_streamed *s)
 {
-    static const enum pith_phase own[] = {PITH_PHASE_READ, PITH_PHASE_ROUND, PITH_PHASE_ERROR};
+    enum { STORING = 3 }; /* from here on, of who stores it */
+    static const enum pith_phase own[] = {PITH_PHASE_READ, PITH_PHASE_ROUND, PITH_PHASE_ERROR,
+                                          PITH_PHASE_PACK, PITH_PHASE_WRITE, PITH_PHASE_VERIFY};
+    const bool gather = tells(f) && f->job->options->gather;
     double seconds = 0;
     if (!tells(f)) return;
-    for (size_t i = 0; i < PITH_COUNT(own); i++) {
+    for (size_t i = 0; i < (gather ? STORING : PITH_COUNT(own)); i++) {
         const double one = s->time->seconds[own[i]] / s->threads;
         seconds += one;
         f->last.seconds[own[i]] += one;
@@ -116,7 +119,7 @@ void pith_foresee_streamed(struct pith_foresee *f, const struct pith_streamed *s
             s->end ? s->which % c->ranks : f->owner[(size_t)i * linears + s->which];
         pith_crew_work(c, owner, seconds, 0);
         if (s->shares) pith_crew_share(c, owner, 2 * sizeof(float));
-        pith_foresee_send_matrix(c, owner, 0, s->sent);
+        if (gather) pith_foresee_send_matrix(c, owner, 0, s->sent);
         pith_foresee_send(c, owner, 0, sizeof(struct pith_linear_result));
     }
 }
@@ -385,6 +388,7 @@ static void count_rest(struct pith_foresee *f, const struct pith_phases *now, do
               {PITH_PHASE_VERIFY, PITH_CREW_FIRST},       {PITH_PHASE_SYNC, PITH_CREW_FIRST},
               {PITH_PHASE_REREAD, PITH_CREW_FIRST}};
     struct pith_crew *crew = f->crew[PITH_FORESEE_BLOCK];
+    const bool gather = f->job->options->gather;
     double rest = block;
     for (int i = 0; i < PITH_PHASE_COUNT; i++) rest -= now->seconds[i];
     for (size_t i = 0; i < PITH_COUNT(of); i++) {
@@ -392,6 +396,8 @@ static void count_rest(struct pith_foresee *f, const struct pith_phases *now, do
         for (unsigned k = 0; k < PITH_FORESEE_ROWS; k++)
             if (of[i].part == PITH_CREW_DIVIDED)
                 pith_crew_windows(&crew[k], seconds, f->job->calib.windows);
+            else if (of[i].part == PITH_CREW_FIRST && !gather)
+                pith_crew_add(&crew[k], PITH_CREW_DIVIDED, seconds / crew[k].ranks);
             else pith_crew_add(&crew[k], of[i].part, seconds);
     }
     for (unsigned k = 0; k < PITH_FORESEE_ROWS; k++) {

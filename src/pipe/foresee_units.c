@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "pipe/guide.h"
+#include "pipe/writers.h"
 
 /* --- every unit ------------------------------------------------------------------------------- */
 
@@ -30,6 +31,23 @@ static void count_agreement(struct pith_crew *c, const struct pith_job *job)
 static void count_digest(struct pith_crew *c, const struct pith_job *job)
 {
     pith_foresee_parts(c, job->calib.windows, PITH_SHA256_HEX);
+}
+
+/* pith_writers_end(): hashes of what each has stored. */
+static void count_hashes(struct pith_crew *c, const struct pith_job *job, size_t unit)
+{
+    const uint64_t bytes = pith_writers_tensors(job, unit) * sizeof(pith_hash_text);
+    for (unsigned k = 1; k < c->ranks; k++) pith_foresee_send(c, k, 0, bytes);
+}
+
+static void count_hashes_outside(struct pith_crew *c, const struct pith_job *job)
+{
+    count_hashes(c, job, 0);
+}
+
+static void count_hashes_of_block(struct pith_crew *c, const struct pith_job *job)
+{
+    count_hashes(c, job, 1);
 }
 
 /* --- the passes of guided rounding (pipe/sense.c, calib/guide.c) ------------------------------ */
@@ -139,6 +157,11 @@ static bool keeps_float(const struct pith_job *job)
     return pith_job_calibrates(job) && pith_job_keeps_float(job);
 }
 
+static bool all_write(const struct pith_job *job)
+{
+    return !job->options->gather;
+}
+
 static bool guided(const struct pith_job *job)
 {
     return job->needs_round & PITH_NEED_GUIDED;
@@ -165,7 +188,9 @@ static const struct {
     void (*count)(struct pith_crew *c, const struct pith_job *job);
 } spread[] = {
     {PITH_FORESEE_ONCE, guided, count_guide},
+    {PITH_FORESEE_ONCE, all_write, count_hashes_outside},
     {PITH_FORESEE_UNIT, always, count_agreement},
+    {PITH_FORESEE_LAYER, all_write, count_hashes_of_block},
     {PITH_FORESEE_LAYER, learns_experts, count_takers},
     {PITH_FORESEE_LAYER, learns, count_gathered},
     {PITH_FORESEE_LAYER, scales_kv, count_kv},

@@ -21,6 +21,7 @@ struct piece {
     const struct pith_tensor_plan *plan;
     const char *want; /* its hash */
     size_t unit;
+    unsigned reader; /* the rank that reads it */
     enum pith_status status;
 };
 
@@ -201,7 +202,8 @@ static void piece_task(void *ctx, size_t task, unsigned thread)
     struct pieces *all = ctx;
     struct fault *fault = &all->fault[thread];
     struct pith_error err = {0};
-    const enum pith_status s = check_piece(all, task, thread, &err);
+    const bool own = all->list[task].reader == pith_ranks_own(all->r->ranks);
+    const enum pith_status s = own ? check_piece(all, task, thread, &err) : PITH_OK;
     all->list[task].status = s;
     if (s == PITH_OK || task >= fault->piece) return;
     *fault = (struct fault){task, err};
@@ -307,21 +309,64 @@ static enum pith_status reopen(struct pith_run *r, struct pith_out *files, struc
     return PITH_OK;
 }
 
-static enum pith_status reread(struct pieces *all, struct pith_error *err)
+/* All of them, as the journal says. */
+static enum pith_status list_all(struct pieces *all, struct pith_error *err)
 {
     struct pith_run *r = all->r;
     size_t units;
-    PITH_TRY(reopen(r, all->files, err));
     PITH_TRY(list_pieces(all, &units, err));
-    if (units != r->job->model->shape.layers + 1u || all->count != r->job->layout.count)
-        return pith_fail(err, PITH_MISMATCH, "%s: %zu of %zu tensors are accounted for",
-                         r->job->partial, all->count, r->job->layout.count);
+    if (units == r->job->model->shape.layers + 1u && all->count == r->job->layout.count)
+        return PITH_OK;
+    return pith_fail(err, PITH_MISMATCH, "%s: %zu of %zu tensors are accounted for",
+                     r->job->partial, all->count, r->job->layout.count);
+}
+
+/* All of them, as rank 0's journal says: `want` is what the pieces borrow. */
+static enum pith_status list_with_others(struct pieces *all, pith_hash_text *want,
+                                         struct pith_error *err)
+{
+    const struct pith_layout *l = &all->r->job->layout;
+    for (size_t i = 0; i < all->count; i++)
+        memcpy(want[all->list[i].plan - l->tensors], all->list[i].want, sizeof *want);
+    PITH_TRY(pith_writers_want(all->r, want, err));
+    if (!all->list) all->list = pith_zalloc(l->count + 1, sizeof *all->list);
+    if (!all->list) return pith_fail_nomem(err, "the list of tensors");
+    all->count = l->count;
+    for (size_t i = 0; i < l->count; i++)
+        all->list[i] = (struct piece){.plan = &l->tensors[i], .want = want[i]};
+    return PITH_OK;
+}
+
+/* Who reads what: each some of every file. */
+static void share_out(struct pieces *all)
+{
+    pith_writers_begin(all->r);
+    for (size_t i = 0; i < all->count; i++)
+        all->list[i].reader = pith_writers_turn(all->r, all->list[i].plan->bytes);
+}
+
+static enum pith_status reread(struct pieces *all, pith_hash_text *want, struct pith_error *err)
+{
+    struct pith_run *r = all->r;
+    PITH_TRY(reopen(r, all->files, err));
+    if (pith_run_writes(r)) PITH_TRY(list_all(all, err));
+    if (want) PITH_TRY(list_with_others(all, want, err));
     qsort(all->list, all->count, sizeof *all->list, compare_place);
+    if (want) share_out(all);
     PITH_TRY(check_pieces(all, err));
     const struct fault *fault = first_fault(all);
-    if (!fault) return check_rest(all, err);
+    if (!fault) return pith_run_writes(r) ? check_rest(all, err) : PITH_OK;
     if (err) *err = fault->err;
     return all->list[fault->piece].status;
+}
+
+/* With others: their part was in order as well. */
+static enum pith_status reread_shared(struct pieces *all, struct pith_error *err)
+{
+    pith_hash_text *want = pith_zalloc(all->r->job->layout.count + 1, sizeof *want);
+    enum pith_status s = want ? reread(all, want, err) : pith_fail_nomem(err, "reading back");
+    pith_free(want);
+    return s == PITH_OK ? pith_ranks_meet(all->r->ranks, err) : s;
 }
 
 enum pith_status pith_reread(struct pith_run *r, struct pith_error *err)
@@ -330,7 +375,8 @@ enum pith_status pith_reread(struct pith_run *r, struct pith_error *err)
     all.files = pith_zalloc(r->job->layout.shards, sizeof *all.files);
     if (!all.files) return pith_fail_nomem(err, "the list of files");
     for (size_t i = 0; i < r->job->layout.shards; i++) all.files[i].fd = -1;
-    const enum pith_status s = reread(&all, err);
+    const enum pith_status s = pith_writers_share(r) ? reread_shared(&all, err)
+                                                     : reread(&all, NULL, err);
     for (size_t i = 0; i < r->job->layout.shards; i++) pith_out_close(&all.files[i]);
     pith_free(all.files);
     free_pieces(&all);

@@ -122,7 +122,15 @@ static enum pith_status write_texts(const struct pith_job *job, struct pith_erro
     return s == PITH_OK ? copy_side_files(job, err) : s;
 }
 
-static enum pith_status open_shards(const struct pith_job *job, struct pith_output *out,
+static enum pith_status make_header(const struct pith_job *job, const struct pith_out *file,
+                                    size_t i, struct pith_error *err)
+{
+    PITH_TRY(pith_out_write(file, 0, job->layout.headers[i], job->layout.header_bytes[i], err));
+    return pith_out_sync(file, err);
+}
+
+/* `made`: they have their headers. */
+static enum pith_status open_shards(const struct pith_job *job, struct pith_output *out, bool made,
                                     struct pith_error *err)
 {
     out->shards = pith_zalloc(job->layout.shards, sizeof *out->shards);
@@ -133,24 +141,41 @@ static enum pith_status open_shards(const struct pith_job *job, struct pith_outp
         if (!path) return pith_fail_nomem(err, "shards");
         enum pith_status s = pith_out_open(path, job->layout.shard_bytes[i], &out->shards[i], err);
         pith_free(path);
-        if (s == PITH_OK)
-            s = pith_out_write(&out->shards[i], 0, job->layout.headers[i],
-                               job->layout.header_bytes[i], err);
-        if (s == PITH_OK) s = pith_out_sync(&out->shards[i], err);
+        if (s == PITH_OK && !made) s = make_header(job, &out->shards[i], i, err);
         if (s != PITH_OK) return s;
     }
     return PITH_OK;
+}
+
+static enum pith_status open_back(const struct pith_job *job, struct pith_output *out,
+                                  struct pith_error *err)
+{
+    PITH_TRY(pith_checkpoint_open(job->partial, &out->written, err));
+    return job->quantizes ? job->container->open(out->written, &out->written_state, err) : PITH_OK;
 }
 
 enum pith_status pith_output_open(const struct pith_job *job, struct pith_output *out,
                                   struct pith_error *err)
 {
     PITH_TRY(pith_dir_make(job->partial, err));
-    PITH_TRY(open_shards(job, out, err));
+    PITH_TRY(open_shards(job, out, false, err));
     if (!job->container->file) PITH_TRY(write_texts(job, err));
     PITH_TRY(pith_dir_sync(job->partial, err));
-    PITH_TRY(pith_checkpoint_open(job->partial, &out->written, err));
-    return job->quantizes ? job->container->open(out->written, &out->written_state, err) : PITH_OK;
+    return open_back(job, out, err);
+}
+
+enum pith_status pith_output_follow(const struct pith_job *job, struct pith_output *out,
+                                    struct pith_error *err)
+{
+    PITH_TRY(open_shards(job, out, true, err));
+    return open_back(job, out, err);
+}
+
+enum pith_status pith_output_sync(const struct pith_job *job, const struct pith_output *out,
+                                  struct pith_error *err)
+{
+    for (size_t i = 0; i < job->layout.shards; i++) PITH_TRY(pith_out_sync(&out->shards[i], err));
+    return PITH_OK;
 }
 
 void pith_output_close(const struct pith_job *job, struct pith_output *out)
@@ -160,6 +185,14 @@ void pith_output_close(const struct pith_job *job, struct pith_output *out)
     for (size_t i = 0; out->shards && i < job->layout.shards; i++) pith_out_close(&out->shards[i]);
     pith_free(out->shards);
     pith_free(out->reread);
+    pith_free(out->hash);
+    pith_free(out->unit);
+    pith_free(out->given);
+    pith_free(out->wrote);
+    out->hash = NULL;
+    out->unit = NULL;
+    out->given = NULL;
+    out->wrote = NULL;
     out->reread = NULL;
     out->shards = NULL;
     out->written = NULL;

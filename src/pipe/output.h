@@ -30,6 +30,7 @@ struct pith_linear_result {
 struct pith_copy {
     const struct pith_tensor *tensor;
     const char *reason;
+    bool elsewhere; /* another rank's to store */
     struct pith_stored stored;
     enum pith_status status;
     struct pith_error err;
@@ -42,6 +43,12 @@ struct pith_output {
     struct pith_stamp *reread;       /* [layout.shards], from before they were read back, or NULL */
     struct pith_checkpoint *written; /* the partial folder, open for reading back */
     void *written_state;             /* its container's */
+
+    /* Where several ranks write (pipe/writers.h), else NULL. */
+    char (*hash)[PITH_SHA256_HEX]; /* [layout.count]: what was stored so far, here or elsewhere */
+    uint32_t *unit;                /* [layout.count]: whose the tensors are */
+    uint64_t *given;               /* [ranks]: bytes of this unit that are theirs to store */
+    uint64_t *wrote;               /* [ranks]: bytes of the units that are done; rank 0 knows */
 };
 
 /* Bytes of a linear's entry in the account as a tree, before it is done; *text, as text. */
@@ -52,6 +59,12 @@ uint64_t pith_linear_json_bytes(const struct pith_job *job, const struct pith_ch
  * for reading back. What is open is closed by pith_output_close(), also after a failure. */
 enum pith_status pith_output_open(const struct pith_job *job, struct pith_output *out,
                                   struct pith_error *err);
+/* Opens what another rank has made so, to write and read back there. */
+enum pith_status pith_output_follow(const struct pith_job *job, struct pith_output *out,
+                                    struct pith_error *err);
+/* What was written so far is on the disk. */
+enum pith_status pith_output_sync(const struct pith_job *job, const struct pith_output *out,
+                                  struct pith_error *err);
 void pith_output_close(const struct pith_job *job, struct pith_output *out);
 
 /* store.c: hashes `bytes` bytes, writes them at the place of the tensor `name` and compares what
@@ -60,11 +73,19 @@ void pith_output_close(const struct pith_job *job, struct pith_output *out);
 enum pith_status pith_store_bytes(const struct pith_run *r, const char *name, const void *data,
                                   size_t bytes, const struct pith_tensor *checked,
                                   struct pith_stored *out, struct pith_error *err);
+/* The same in its turn, where several ranks store (pipe/writers.h): when it is another's, *out has
+ * no hash yet. All ranks call it. */
+enum pith_status pith_store_in_turn(struct pith_run *r, const struct pith_choice *c,
+                                    const struct pith_qmat *q, struct pith_linear_result *out,
+                                    struct pith_error *err);
 /* Packs a matrix, writes it, reads it back through the container's own reader and compares. Fills
  * what out says of the stored tensors. For tasks too. */
 enum pith_status pith_store_linear(const struct pith_run *r, const char *module,
                                    const struct pith_qmat *q, struct pith_linear_result *out,
                                    struct pith_phases *time, struct pith_error *err);
+/* What another rank has stored: the tensors' names, no hashes yet. */
+enum pith_status pith_store_elsewhere(const struct pith_run *r, const struct pith_choice *c,
+                                      struct pith_linear_result *out, struct pith_error *err);
 /* A linear's entry in the account; a new reference, NULL when memory is out. */
 json_t *pith_linear_json(const struct pith_choice *c, const struct pith_linear_result *l,
                          bool transformed);

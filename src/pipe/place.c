@@ -178,7 +178,7 @@ enum pith_status pith_place_sweep(const struct pith_job *job, const char *dir, b
     static const char *const names[] = {
         "pith.acts.0",       "pith.acts.1",        "pith.acts.between",
         "pith.acts.float.0", "pith.acts.float.1",  "pith.acts.between.float",
-        "pith.guide",        "pith.guide.journal", "pith.sense.acts",
+        "pith.guide",        "pith.guide.journal", "pith.sense.acts",    "pith.ranks",
         "pith.sense.grad",   "pith.journal.tmp",   "pith.journal"};
     for (size_t i = 0; i < PITH_COUNT(names) - (journal ? 0 : 1); i++) {
         char *path = pith_path_join(dir, names[i]);

@@ -177,7 +177,8 @@ uint64_t pith_ranks_bytes(const struct pith_job *job)
     }
     const uint64_t results = job->model->plans.most_linears *
                              (uint64_t)(sizeof(struct pith_linear_result) + sizeof(unsigned));
-    return pith_sum_bytes(most + results, job->calib.windows * (uint64_t)PITH_SHA256_HEX);
+    return pith_sum_bytes(most + results + pith_writers_bytes(job),
+                          job->calib.windows * (uint64_t)PITH_SHA256_HEX);
 }
 
 /* --- a matrix on its way ---------------------------------------------------------------------- */

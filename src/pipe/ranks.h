@@ -4,7 +4,8 @@
  *
  *     windows of the text   each rank has a run of them; statistics go round (calib/relay.h)
  *     matrices              each is rounded by its owner, and then everyone's
- *     what is written       by rank 0 alone, as are journal and account
+ *     what is written       by each its part, where all see the folder (pipe/writers.h), else by
+ *                           rank 0 alone, as are journal and account
  *
  *     experts               each is its owner's: its statistics, its transform's search, its
  *                           matrices; what was done is handed round when all are done
@@ -27,7 +28,7 @@ void pith_ranks_rows(const struct pith_job *job, uint32_t layer, const struct pi
                      unsigned ranks, uint32_t *first);
 /* Bytes that sharing takes beside what one rank does: a panel of a Hessian, the codes of a site. */
 uint64_t pith_ranks_bytes(const struct pith_job *job);
-/* Whether this rank writes the output. */
+/* Whether this rank writes the journal and the account: rank 0. */
 bool pith_run_writes(const struct pith_run *r);
 
 /* Where something goes: from the rank that has it to one, or to all. */

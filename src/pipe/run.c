@@ -63,8 +63,7 @@ static enum pith_status finish_job(void *ctx, struct pith_error *err)
         PITH_TRY(note_acts(f->unit, "float_activations", NULL, &f->left_float, err));
     }
     if (!pith_run_writes(r)) return check_files(r, err);
-    for (size_t i = 0; i < r->job->layout.shards; i++)
-        PITH_TRY(pith_out_sync(&r->out.shards[i], err));
+    PITH_TRY(pith_output_sync(r->job, &r->out, err));
     PITH_TRY(check_files(r, err));
     return pith_journal_write(r->job, &r->journal, f->unit, err);
 }
@@ -93,6 +92,7 @@ static enum pith_status finish_unit(struct pith_run *r, json_t *unit, const stru
     PITH_TRY(wait_finish(r, err));
     f->unit = json_incref(unit);
     f->acts = NULL;
+    PITH_TRY(pith_writers_end(r, unit, err));
     if (r->ranks) PITH_TRY(pith_scratch_file_check(&r->cal.sent, "pith.acts.sent", err));
     /* Only this thread speaks with other ranks. */
     if (acts && r->ranks) {
@@ -173,6 +173,7 @@ static enum pith_status run_unit(struct pith_run *r, size_t index, struct pith_e
     json_t *unit = json_pack("{s:s}", "unit", name);
     if (!unit) return pith_fail_nomem(err, "the journal");
     r->unit_now = index;
+    pith_writers_begin(r);
     enum pith_status s = begin_reading(r, index, err);
     if (s == PITH_OK) s = pith_source_note(r, index, unit, err);
     if (s == PITH_OK && r->ranks) s = same_source(r, unit, err);
@@ -246,7 +247,7 @@ static enum pith_status run_units(struct pith_run *r, struct pith_error *err)
     r->work_done = guiding + (done > 1 ? each * (double)(done - 1) : 0);
     for (size_t i = done; i < total; i++) PITH_TRY(pith_pace_unit(r, i, run_unit, err));
     PITH_TRY(wait_finish(r, err));
-    return pith_run_writes(r) ? pith_reread(r, err) : PITH_OK;
+    return pith_writers_own(r) ? pith_reread(r, err) : PITH_OK;
 }
 
 /* --- the end --------------------------------------------------------------------------------- */
@@ -327,6 +328,7 @@ static enum pith_status follow(struct pith_run *r, struct pith_error *err)
     r->journal.units = json_array();
     if (!r->journal.units) return pith_fail_nomem(err, "the journal");
     PITH_TRY(pith_ranks_meet(r->ranks, err)); /* rank 0 has made the folder */
+    PITH_TRY(pith_writers_join(r, err));
     PITH_TRY(pith_dir_make(r->job->partial, err));
     return run_units(r, err);
 }
@@ -351,6 +353,7 @@ static enum pith_status run_all(struct pith_run *r, json_t **report, struct pith
     PITH_TRY(pith_output_open(r->job, &r->out, err));
     pith_heap_trim(); /* of what opening took */
     if (r->ranks) PITH_TRY(pith_ranks_meet(r->ranks, err));
+    PITH_TRY(pith_writers_join(r, err));
     if (r->job->options->rehearse) return run_rehearsal(r, report, err);
     PITH_TRY(run_units(r, err));
     json_t *account = pith_run_account(r);

@@ -16,6 +16,7 @@
 #include "pipe/output.h"
 #include "pipe/pace.h"
 #include "pipe/ranks.h"
+#include "pipe/writers.h"
 
 struct pith_run {
     const struct pith_job *job;

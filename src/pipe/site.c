@@ -102,7 +102,7 @@ enum pith_status pith_work_keep(struct pith_work *w, const struct pith_choice *c
                                 struct pith_error *err)
 {
     struct pith_run *r = w->run;
-    enum pith_status s = pith_store_linear(r, c->module, q, made, &r->phases, err);
+    enum pith_status s = pith_store_in_turn(r, c, q, made, err);
     if (s == PITH_OK &&
         json_array_append_new(w->linears,
                               pith_linear_json(c, made, w->changes[c->linear].scaled)) != 0)

@@ -91,6 +91,17 @@ static enum pith_status store_chunks(const struct pith_run *r, const struct pith
     return PITH_OK;
 }
 
+/* A tensor that this rank or another is to store. */
+static enum pith_status take_turn(struct pith_run *r, const char *name, bool *own,
+                                  struct pith_stored *out, struct pith_error *err)
+{
+    const struct pith_tensor_plan *p = pith_layout_find(&r->job->layout, name);
+    if (!p) return pith_fail(err, PITH_MISMATCH, "%s: was not planned", name);
+    *out = (struct pith_stored){.name = p->name, .bytes = p->bytes};
+    *own = pith_writers_turn(r, p->bytes) == pith_ranks_own(r->ranks);
+    return PITH_OK;
+}
+
 enum pith_status pith_store_bytes(const struct pith_run *r, const char *name, const void *data,
                                   size_t bytes, const struct pith_tensor *checked,
                                   struct pith_stored *out, struct pith_error *err)
@@ -100,7 +111,6 @@ enum pith_status pith_store_bytes(const struct pith_run *r, const char *name, co
         return pith_fail(err, PITH_MISMATCH, "%s: %zu bytes were made where %llu were planned",
                          name, bytes, p ? (unsigned long long)p->bytes : 0ull);
     *out = (struct pith_stored){.name = p->name, .bytes = bytes};
-    if (!pith_run_writes(r)) return PITH_OK;
     struct pith_sha256 *hash = pith_tensor_digest_begin(p->dtype, p->dims, p->shape);
     if (!hash) return pith_fail_nomem(err, name);
     struct part part;
@@ -109,6 +119,7 @@ enum pith_status pith_store_bytes(const struct pith_run *r, const char *name, co
     pith_free(part.moved);
     pith_sha256_finish(hash, out->sha256);
     if (s == PITH_OK && out->sha256[0] == '\0') return pith_fail_nomem(err, name);
+    if (s == PITH_OK) pith_writers_note(r, p, out->sha256);
     return s;
 }
 
@@ -251,7 +262,6 @@ enum pith_status pith_store_linear(const struct pith_run *r, const char *module,
     struct pith_packed_set set = {0};
     out->stored_count = 0;
     out->bits_per_weight = pith_qmat_bits_per_weight(q);
-    if (!pith_run_writes(r)) return PITH_OK;
     enum pith_status s =
         pith_container_pack(r->job->container, q, &r->job->container_opts, &set, err);
     pith_phases_mark(time, PITH_PHASE_PACK);
@@ -305,6 +315,40 @@ static void moved_bytes(const struct pith_job *job, const char *module, const ch
     const uint64_t part = pith_stow_by_rows(&p->order) ? part_rows_bytes(p) : p->bytes;
     *out = part > *out ? part : *out;
     *back += p->bytes;
+}
+
+enum pith_status pith_store_elsewhere(const struct pith_run *r, const struct pith_choice *c,
+                                      struct pith_linear_result *out, struct pith_error *err)
+{
+    struct pith_packed_set set = {0};
+    struct pith_str name = {0};
+    enum pith_status s = plan_packed(r->job, c, &set);
+    if (s != PITH_OK) s = pith_fail(err, s, "%s: the container does not hold it", c->module);
+    out->stored_count = 0;
+    for (unsigned i = 0; i < set.count && s == PITH_OK; i++) {
+        pith_str_clear(&name);
+        pith_str_printf(&name, "%s%s", c->module, set.item[i].suffix);
+        const struct pith_tensor_plan *p = pith_layout_find(&r->job->layout, pith_str_text(&name));
+        if (!p) s = pith_fail(err, PITH_MISMATCH, "%s: was not planned", pith_str_text(&name));
+        if (!p) break;
+        out->stored[out->stored_count++] = (struct pith_stored){.name = p->name, .bytes = p->bytes};
+    }
+    pith_str_free(&name);
+    pith_packed_free(&set);
+    return s;
+}
+
+enum pith_status pith_store_in_turn(struct pith_run *r, const struct pith_choice *c,
+                                    const struct pith_qmat *q, struct pith_linear_result *out,
+                                    struct pith_error *err)
+{
+    uint64_t bytes = 0;
+    if (pith_writers_share(r)) PITH_TRY(pith_store_elsewhere(r, c, out, err));
+    for (unsigned i = 0; i < out->stored_count; i++) bytes += out->stored[i].bytes;
+    if (pith_writers_turn(r, bytes) == pith_ranks_own(r->ranks))
+        return pith_store_linear(r, c->module, q, out, &r->phases, err);
+    out->bits_per_weight = pith_qmat_bits_per_weight(q);
+    return PITH_OK;
 }
 
 uint64_t pith_store_linear_bytes(const struct pith_job *job, const struct pith_choice *c)
@@ -423,7 +467,7 @@ static void copy_task(void *ctx, size_t task, unsigned thread)
     struct pith_copy *copy = &c->list[task];
     const struct pith_tensor *t = copy->tensor;
     (void)thread;
-    copy->status = copy_one(c, copy);
+    if (!copy->elsewhere) copy->status = copy_one(c, copy);
     pith_checkpoint_release(c->r->job->model->checkpoint, t);
 }
 
@@ -431,7 +475,13 @@ enum pith_status pith_store_copies(struct pith_run *r, struct pith_copy *list, s
                                    json_t *tensors, struct pith_error *err)
 {
     struct copies c = {r, list};
-    if (!pith_run_writes(r)) return PITH_OK;
+    for (size_t i = 0; i < count; i++) {
+        bool own;
+        const bool file = r->job->container->file != NULL;
+        const struct pith_tensor stored = pith_tensor_stored_in(list[i].tensor, file);
+        PITH_TRY(take_turn(r, stored.name, &own, &list[i].stored, err));
+        list[i].elsewhere = !own;
+    }
     pith_phases_begin(&r->phases);
     pith_pool_run(pith_backend_pool(r->job->backend), count, copy_task, &c);
     pith_phases_mark(&r->phases, PITH_PHASE_WRITE);
@@ -500,9 +550,12 @@ enum pith_status pith_store_made(struct pith_run *r, const struct pith_made *m, 
     if (!p || p->bytes != m->like->bytes || m->like->dims != 2)
         return pith_fail(err, PITH_MISMATCH, "%s: was planned otherwise", m->name);
     const uint32_t rows = (uint32_t)m->like->shape[0], cols = (uint32_t)m->like->shape[1];
+    const char *const words[2] = {m->action, m->reason};
     const uint32_t panel = pith_made_rows(cols);
-    if (!pith_run_writes(r)) return PITH_OK;
-    struct pith_stored stored = {.name = p->name, .bytes = p->bytes};
+    struct pith_stored stored;
+    bool own;
+    PITH_TRY(take_turn(r, m->name, &own, &stored, err));
+    if (!own) return add_account(&stored, words, tensors, err);
     struct pith_sha256 *hash = pith_tensor_digest_begin(p->dtype, p->dims, p->shape);
     float *values = pith_alloc_aligned(pith_made_bytes(cols), 1);
     enum pith_status s = hash && values ? PITH_OK : pith_fail_nomem(err, m->name);
@@ -515,7 +568,7 @@ enum pith_status pith_store_made(struct pith_run *r, const struct pith_made *m, 
     pith_free(values);
     if (s != PITH_OK) return s;
     if (stored.sha256[0] == '\0') return pith_fail_nomem(err, m->name);
-    const char *const words[2] = {m->action, m->reason};
+    pith_writers_note(r, p, stored.sha256);
     return add_account(&stored, words, tensors, err);
 }
 
@@ -542,8 +595,11 @@ enum pith_status pith_store_parts(struct pith_run *r, const struct pith_parts *m
     const struct pith_tensor_plan *p = pith_layout_find(&r->job->layout, m->name);
     if (!p || p->bytes % m->count != 0)
         return pith_fail(err, PITH_MISMATCH, "%s: was planned otherwise", m->name);
-    if (!pith_run_writes(r)) return PITH_OK;
-    struct pith_stored stored = {.name = p->name, .bytes = p->bytes};
+    const char *const words[2] = {m->action, m->reason};
+    struct pith_stored stored;
+    bool own;
+    PITH_TRY(take_turn(r, m->name, &own, &stored, err));
+    if (!own) return add_account(&stored, words, tensors, err);
     struct pith_sha256 *hash = pith_tensor_digest_begin(p->dtype, p->dims, p->shape);
     pith_phases_begin(&r->phases);
     const enum pith_status s = hash ? store_all(r, p, m, hash, err) : pith_fail_nomem(err, m->name);
@@ -552,7 +608,7 @@ enum pith_status pith_store_parts(struct pith_run *r, const struct pith_parts *m
     pith_sha256_finish(hash, stored.sha256);
     if (s != PITH_OK) return s;
     if (stored.sha256[0] == '\0') return pith_fail_nomem(err, m->name);
-    const char *const words[2] = {m->action, m->reason};
+    pith_writers_note(r, p, stored.sha256);
     return add_account(&stored, words, tensors, err);
 }
 
@@ -590,7 +646,12 @@ enum pith_status pith_store_values(struct pith_run *r, const char *name, const f
 {
     const struct pith_tensor *t = pith_checkpoint_find(r->job->model->checkpoint, name);
     if (!t) return pith_fail(err, PITH_FORMAT, "%s: missing in the input", name);
+    const char *const words[2] = {action, reason};
     const size_t n = (size_t)pith_tensor_elements(t);
+    struct pith_stored stored;
+    bool own;
+    PITH_TRY(take_turn(r, name, &own, &stored, err));
+    if (!own) return add_account(&stored, words, tensors, err);
     void *data = pith_alloc(t->bytes, 1);
     const bool exchanged = t->exchanged && !r->job->container->file;
     float *turned = exchanged ? exchange(values, t->shape[0], t->shape[1]) : NULL;
@@ -599,8 +660,6 @@ enum pith_status pith_store_values(struct pith_run *r, const char *name, const f
             ? pith_store_encode(name, t->dtype, turned ? turned : values, n, data, err)
             : pith_fail_nomem(err, name);
     pith_free(turned);
-    const char *const words[2] = {action, reason};
-    struct pith_stored stored;
     if (s == PITH_OK) s = store_encoded(r, t, data, &stored, err);
     if (s == PITH_OK) s = add_account(&stored, words, tensors, err);
     pith_free(data);
@@ -612,6 +671,8 @@ enum pith_status pith_store_scales(struct pith_run *r, const char *name, const f
 {
     static const char *const words[2] = {"added", "a scale of the KV cache"};
     struct pith_stored stored;
-    PITH_TRY(pith_store_bytes(r, name, scale, count * sizeof *scale, NULL, &stored, err));
+    bool own;
+    PITH_TRY(take_turn(r, name, &own, &stored, err));
+    if (own) PITH_TRY(pith_store_bytes(r, name, scale, count * sizeof *scale, NULL, &stored, err));
     return add_account(&stored, words, tensors, err);
 }

@@ -317,7 +317,7 @@ static void stream_task(void *ctx, size_t task, unsigned thread)
 {
     const struct streams *all = ctx;
     struct stream *s = all->order[task % all->count];
-    const bool writes = pith_run_writes(s->r);
+    const bool writes = pith_writers_own(s->r);
     (void)thread;
     if (!is_own(s)) return;
     if (task < all->count) {
@@ -336,11 +336,12 @@ static void store_task(void *ctx, size_t task, unsigned thread)
     if (!is_own(all->order[task])) store_linear(all->order[task]);
 }
 
-/* What other ranks have made of a batch, to the one that writes. */
+/* What other ranks have made of a batch, to rank 0: what became of it, and all of it where that
+ * rank alone stores. */
 static enum pith_status hand_in(const struct streams *batch, struct pith_error *err)
 {
     const struct pith_run *r = batch->order[0]->r;
-    const bool writes = pith_run_writes(r);
+    const bool shared = pith_writers_share(r), writes = !shared && pith_run_writes(r);
     for (unsigned i = 0; i < batch->count; i++) {
         struct stream *s = batch->order[i];
         const struct pith_route route = {r->ranks, s->owner, 0};
@@ -348,8 +349,10 @@ static enum pith_status hand_in(const struct streams *batch, struct pith_error *
             if (err) *err = s->err;
             return s->status;
         }
-        PITH_TRY(pith_route_qmat(&route, &s->q, err));
+        if (!shared) PITH_TRY(pith_route_qmat(&route, &s->q, err));
         PITH_TRY(pith_route_bytes(&route, &s->result, sizeof s->result, err));
+        if (shared && !is_own(s))
+            PITH_TRY(pith_store_elsewhere(r, s->choice, &s->result, err));
         if (writes && !is_own(s)) s->q.input = pith_inputs_make(r->job, s->choice, NULL);
         if (!writes) pith_qmat_free(&s->q);
     }

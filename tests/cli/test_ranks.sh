@@ -107,6 +107,33 @@ model=$work/latent # attention takes a matrix into itself
 is_same "autoround of latents by 2 ranks" "$work/odd-one" "$work/odd-two"
 model=$mini
 
+# --- who writes -----------------------------------------------------------------------------------
+cat >"$work/wrote.py" <<'EOF'
+import json, os, sys
+t, folder = json.load(open(sys.argv[1] + "/pith.json"))["timing"], sys.argv[1]
+if sys.argv[2] == "0":
+    assert "rank_bytes_written" not in t, t
+else:
+    wrote = t["rank_bytes_written"]
+    size = sum(os.path.getsize(f"{folder}/{f}") for f in os.listdir(folder) if f.endswith(".safetensors"))
+    assert len(wrote) == int(sys.argv[2]) and 0 < size - sum(wrote) < 65536, (wrote, size)
+    assert min(wrote) > 30000, wrote
+EOF
+for r in rtn gptq; do
+    for way in "2 2 --max-shard 100K" "3 3 --max-shard 40K" "3 0 --gather"; do
+        # shellcheck disable=SC2086
+        set -- $way
+        many=$1 shared=$2
+        shift 2
+        rm -rf "$work/one-written" "$work/written"
+        options="$*"
+        # shellcheck disable=SC2086
+        { alone "$work/one-written" -r $r ${options#--gather} && ranks "$many" "$work/written" -r $r $options; } || fail "$r $options: $(cat "$work/stderr")"
+        is_same "$r $options, written by ${shared#0}" "$work/one-written" "$work/written"
+        check "$r $options: each of $shared ranks writes" python3 "$work/wrote.py" "$work/written" "$shared"
+    done
+done
+
 # Wide enough that ranks factor a Hessian together.
 wide=$work/wide
 python3 tests/cli/mini.py "$wide" layers=1 hidden=320 ffn=1152
