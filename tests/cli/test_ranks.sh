@@ -367,7 +367,9 @@ exec $run
 EOF
 chmod +x "$work/small"
 rm -rf "$work/a" "$work/b"
+export UCX_TLS=self,tcp # MPICH's has files of its own to talk over, which that limit would hit
 two "$run" "$work/small" && fail "a full disk: it went on"
+unset UCX_TLS
 said "a rank whose disk is full is named" "rank 1: .*pith.acts"
 two "$run --resume" "$run --resume" || fail "after the full disk: $(cat "$work/stderr")"
 is_same "resumed after the full disk" "$work/whole" "$work/a/out"
@@ -457,7 +459,11 @@ for p in $(pgrep -f "^$pith quantize $mini -o $work/out "); do
     tr '\0' '\n' <"/proc/$p/environ" | grep -qE '^(OMPI_COMM_WORLD|PMI)_RANK=0$' && kill -KILL "$p"
 done
 wait $job
-said "rank 0 is killed, and another says so" "rank 0 does not answer"
+if mpirun --version 2>&1 | grep -q HYDRA; then
+    skip "rank 0 is killed, and another says so" "this launcher kills the others at once"
+else
+    said "rank 0 is killed, and another says so" "rank 0 does not answer"
+fi
 ranks 2 "$work/out" -r gptq --resume || fail "after rank 0 was killed: $(cat "$work/stderr")"
 [ -e "$work/out/pith.json" ] && pass "what was done is gone on with" || fail "nothing came of what was done"
 
