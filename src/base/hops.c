@@ -106,3 +106,13 @@ void pith_hops_out(const struct pith_hops *s, unsigned round, unsigned from, str
     *hop = there;
     hop->from = to;
 }
+
+static size_t bytes_of(const struct pith_hop *hop)
+{
+    return hop->run[0].end - hop->run[0].first + hop->run[1].end - hop->run[1].first;
+}
+
+bool pith_hops_cross(const struct pith_hop *in, const struct pith_hop *out)
+{
+    return in->from == out->from && bytes_of(in) > 0 && bytes_of(out) > 0;
+}

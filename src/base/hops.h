@@ -12,7 +12,9 @@
  *     follow its own, from the rank 2^k further, round the end.
  *
  * So it takes D or 2 D delays, and a link carries the bytes D times when they are few, at most
- * twice when they are many, whatever the number of ranks is. Nobody receives what it has. (Thakur,
+ * twice when they are many, whatever the number of ranks is. Nobody receives what it has. Where two
+ * ranks send to each other in a round, both cut it into pieces so short that none is asked for
+ * before it is sent: what asks would wait behind what goes the same way. (Thakur,
  * Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH, 2005;
  * Bruck et al., Efficient Algorithms for All-to-All Communications in Multiport Message-Passing
  * Systems, 1997.) */
@@ -41,11 +43,16 @@ struct pith_hop {
     } run[2];
 };
 
+/* Bytes of a piece. */
+enum { PITH_HOPS_PIECE = 32 << 10 };
+
 /* Bytes of the data. */
 size_t pith_hops_bytes(const struct pith_hops *s);
 unsigned pith_hops_rounds(const struct pith_hops *s);
 void pith_hops_in(const struct pith_hops *s, unsigned round, unsigned to, struct pith_hop *hop);
 /* What goes from that rank in a round: its hop, whose `from` is the one it goes to. */
 void pith_hops_out(const struct pith_hops *s, unsigned round, unsigned from, struct pith_hop *hop);
+/* Whether what comes to a rank and what goes from it in a round go between the same two. */
+bool pith_hops_cross(const struct pith_hop *in, const struct pith_hop *out);
 
 #endif

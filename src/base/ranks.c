@@ -154,9 +154,9 @@ unsigned pith_ranks_slowest(const double *seconds, unsigned count, double *media
     return over > 0.5 * *median && over > 0.5 ? slowest : count;
 }
 
-/* Messages that are under way together: of a hop in, one out, two runs each. */
+/* Messages that are under way together: one in, one out. */
 struct flights {
-    struct pith_flight flight[4];
+    struct pith_flight flight[2];
     unsigned count;
 };
 
@@ -207,34 +207,46 @@ static enum pith_status carry(struct pith_ranks *r, enum pith_flight_kind kind, 
     return PITH_OK;
 }
 
-/* Of a run, what is left from `at` on, PITH_LINK_MOST at most. */
-static size_t piece(const struct pith_hop_run *run, size_t at)
+/* The n-th piece of a hop, of `most` bytes at most; 0 behind the last. */
+static size_t piece(const struct pith_hop *hop, size_t most, size_t n, size_t *first)
 {
-    const size_t bytes = run->end - run->first;
-    if (at >= bytes) return 0;
-    return bytes - at < PITH_LINK_MOST ? bytes - at : PITH_LINK_MOST;
+    for (int i = 0; i < 2; i++) {
+        const size_t bytes = hop->run[i].end - hop->run[i].first;
+        const size_t count = (bytes + most - 1) / most;
+        if (n < count) {
+            *first = hop->run[i].first + n * most;
+            return n + 1 < count ? most : bytes - n * most;
+        }
+        n -= count;
+    }
+    return 0;
 }
 
-/* A round of a spread: what comes, and what goes. */
+/* A round of a spread: what comes, of[0], and what goes, of[1]; so many pieces at a time that
+ * neither way waits for the other, and one of the two is no further ahead. */
 static enum pith_status hop(struct pith_ranks *r, const struct pith_hop of[2], char *data,
                             struct pith_error *err)
 {
+    enum { WINDOW = 16 };
     static const enum pith_flight_kind kinds[] = {PITH_FLIGHT_IN, PITH_FLIGHT_OUT};
-    bool more = true;
-    for (size_t at = 0; more; at += PITH_LINK_MOST) {
-        struct flights f = {.count = 0};
-        enum pith_status s = PITH_OK;
+    const size_t most = pith_hops_cross(&of[0], &of[1]) ? PITH_HOPS_PIECE : PITH_LINK_MOST;
+    struct flights window[WINDOW] = {0};
+    enum pith_status s = PITH_OK;
+    size_t n = 0;
+    for (bool more = true; more && s == PITH_OK; n++) {
+        struct flights *f = &window[n % WINDOW];
         more = false;
-        for (int i = 0; i < 4 && s == PITH_OK; i++) {
-            const struct pith_hop_run *run = &of[i / 2].run[i % 2];
-            const struct message m = {kinds[i / 2], of[i / 2].from, data + run->first + at,
-                                      piece(run, at)};
-            s = begin(r, &m, &f, err);
-            more = more || m.bytes == PITH_LINK_MOST;
+        s = land(r, f, s, err);
+        f->count = 0;
+        for (int i = 0; i < 2 && s == PITH_OK; i++) {
+            size_t first = 0;
+            const size_t bytes = piece(&of[i], most, n, &first);
+            s = begin(r, &(struct message){kinds[i], of[i].from, data + first, bytes}, f, err);
+            more = more || bytes > 0;
         }
-        PITH_TRY(land(r, &f, s, err));
     }
-    return PITH_OK;
+    for (size_t i = 0; i < WINDOW; i++) s = land(r, &window[(n + i) % WINDOW], s, err);
+    return s;
 }
 
 static enum pith_status spread(struct pith_ranks *r, struct pith_hops s, void *data,

@@ -77,11 +77,13 @@ static void spread(struct pith_crew *c, const struct pith_hops *s)
     for (unsigned round = 0; round < pith_hops_rounds(s); round++) {
         double longest = 0;
         for (unsigned k = 0; k < c->ranks; k++) {
-            struct pith_hop hop;
+            struct pith_hop hop, out;
             pith_hops_in(s, round, k, &hop);
+            pith_hops_out(s, round, k, &out);
             const size_t a = hop.run[0].end - hop.run[0].first;
             const size_t b = hop.run[1].end - hop.run[1].first;
-            const double one = under_way(c, (double)(a > b ? a : b)) +
+            const double one = under_way(c, pith_hops_cross(&hop, &out) ? PITH_HOPS_PIECE
+                                                                        : (double)(a > b ? a : b)) +
                                on_the_link(c, (double)a + (double)b);
             c->received[k] += a + b;
             longest = a + b && one > longest ? one : longest;

@@ -89,6 +89,9 @@ static void parts_go_to_all(void **state)
         for (unsigned k = 0; k < 4; k++) pith_crew_told(&c, k, bytes[k]);
     is_near(pith_crew_seconds(&c), 2 * (0.01 + 0.3 + 0.01 + 0.35));
     for (unsigned k = 0; k < 4; k++) assert_int_equal(c.received[k], 2 * (450 - bytes[k]));
+    struct pith_crew two = crew_of(2); /* both ways at once, in pieces */
+    for (unsigned k = 0; k < 2; k++) pith_crew_told(&two, k, 100000 + 500 * k);
+    is_near(pith_crew_seconds(&two), 100.51);
     struct pith_crew alone = crew_of(1);
     pith_crew_told(&alone, 0, 100);
     is_near(pith_crew_seconds(&alone), 0);
