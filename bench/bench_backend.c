@@ -217,7 +217,8 @@ static void bench_quantized(const struct bench *m)
 {
     static const char *const grids[] = {"int4:g128",        "int8:channel", "int3:g128",
                                         "fp8_e4m3:channel", "trellis2",     "trellis3",
-                                        "trellis4",         "trellis3_mcg", "trellis3_3inst"};
+                                        "trellis4",         "trellis3_mcg", "trellis3_3inst",
+                                        "trellis2_mul2",    "trellis3_mul2", "trellis4_mul2"};
     if (pith_backend_take_prepared(m->b, NULL) != PITH_OK) exit(1);
     for (size_t i = 0; i < PITH_COUNT(grids); i++) {
         struct pith_qmat q;

@@ -4,7 +4,7 @@
  *
  *     u8 rows / 8, u8 cols / 8, u16 length of the JSON, the quantization_config
  *     for each tensor: u8 suffix + 1, u8 dtype, u8 dims, u16 first, u16 second dimension, of a
- *     trellis u16 third as well (others: 1); then u8 0
+ *     trellis and of tiles u16 third as well (others: 1); then u8 0
  *     the rest: the tensors' bytes, one after the other, from the start again when they run out */
 #include "base/mem.h"
 #include "io/container.h"
@@ -70,7 +70,10 @@ static const char *const suffixes[] = {".qweight",
                                        ".su",
                                        ".sv",
                                        ".mcg",
-                                       ".mul1"};
+                                       ".mul1",
+                                       ".tiles",
+                                       ".columns",
+                                       ".rows"};
 
 struct input {
     const uint8_t *data;
@@ -113,7 +116,8 @@ static void take_tensors(struct input *in, struct checkpoint *ck)
         t->dims = take(in, 1) % 4;
         t->shape[0] = take(in, 2);
         t->shape[1] = take(in, 2);
-        t->shape[2] = strcmp(suffixes[s], ".trellis") == 0 ? take(in, 2) : 1;
+        const bool trellis = strcmp(suffixes[s], ".trellis") == 0;
+        t->shape[2] = trellis || strcmp(suffixes[s], ".tiles") == 0 ? take(in, 2) : 1;
         if (used[s] || !pith_tensor_size(t->dtype, t->dims, t->shape, &t->bytes) ||
             t->bytes > MAX_BYTES)
             continue;

@@ -6,10 +6,10 @@
  * number, whatever the other side of the matrix. x' lies in the backend's own memory: where
  * pith_backend_take_prepared() was not called it has few rows at a time.
  *
- * In the fast mode codes are not decoded to memory: kern/trellis.h. Of mul1, where a number is
- * TIMES (1024 + sum) + PLUS, x' is bytes with a scale for each 128 columns, q scale, and
+ * In the fast mode codes are not decoded to memory: kern/trellis.h. Of mul1 and mul2, where a
+ * number is times sum + plus, x' is bytes with a scale for each 128 columns, q scale, and
  *
- *     y = sum of (TIMES scale) (sums q) + (1024 TIMES + PLUS) scale (sum of q)
+ *     y = sum of (times scale) (sums q) + plus scale (sum of q)
  *
  * in the order of the columns, the second part before the first. */
 #include "backend/parts.h"
@@ -152,28 +152,45 @@ static void exact(struct pith_backend *b, const struct pith_weight *w, const flo
 
 /* ---- the fast mode's ---- */
 
+/* How products go with a code. */
+struct way {
+    size_t rows;       /* of tiles that a kernel takes */
+    size_t step, word; /* words for a block, bytes of one */
+    float times, plus; /* of numbers, where x' is bytes; else times is 0 */
+};
+static const struct way ways[] = {
+    [PITH_TRELLIS_3INST] = {1, PITH_TRELLIS_STEP, sizeof(float), 0, 0},
+    [PITH_TRELLIS_MCG] = {1, PITH_TRELLIS_STEP, sizeof(float), 0, 0},
+    [PITH_TRELLIS_MUL1] = {1, PITH_TRELLIS_STEP, sizeof(uint16_t), PITH_TRELLIS_TIMES,
+                           1024 * PITH_TRELLIS_TIMES + PITH_TRELLIS_PLUS},
+    [PITH_TRELLIS_MUL2] = {PITH_LANES_ROWS, PITH_LANES_STEP, sizeof(uint32_t),
+                           PITH_TRELLIS_TIMES_MUL2, PITH_TRELLIS_PLUS_MUL2},
+};
+
 /* A slab of n vectors, in groups of PITH_TRELLIS_VECTORS: words, then scales, then of each vector
  * what its sums begin with. */
 struct walking {
     const struct pith_kern *k;
     const struct pith_qmat *q;
-    bool bytes;
+    enum pith_trellis_code code;
+    struct way way;
     size_t n, blocks, tasks;
     const float *x;
     char *words;
     float *scale, *start, *y;
 };
 
-/* Floats of memory that a vector takes. */
+/* Floats of memory that a vector takes, at most. */
 static size_t walking_floats(const struct pith_qmat *q)
 {
     const size_t blocks = q->cols / BLOCK;
     return blocks * PITH_TRELLIS_STEP + blocks + 1;
 }
 
-static size_t word_bytes(const struct walking *w)
+/* Bytes of words for a block of a vector. */
+static size_t step_bytes(const struct walking *w)
 {
-    return w->bytes ? sizeof(int16_t) : sizeof(float);
+    return w->way.step * w->way.word;
 }
 
 /* Where block `block` of vector i is, in blocks. */
@@ -185,38 +202,49 @@ static size_t block_at(const struct walking *w, size_t i, size_t block)
 }
 
 /* x' of a block as the words that the weights of tiles meet. */
+static size_t word_col(size_t i)
+{
+    const unsigned weight = (unsigned)(i % PITH_TRELLIS_WORDS);
+    return i / PITH_TRELLIS_WORDS * TILE + pith_trellis_col(PITH_TRELLIS_MUL1, weight);
+}
 static void put_floats(const float *x, float *words)
 {
-    for (unsigned i = 0; i < PITH_TRELLIS_STEP; i++)
-        words[i] = x[i / PITH_TRELLIS_WORDS * TILE + pith_trellis_col(i % PITH_TRELLIS_WORDS)];
+    for (size_t i = 0; i < PITH_TRELLIS_STEP; i++) words[i] = x[word_col(i)];
 }
 static void put_bytes(const int8_t *q, uint16_t *words)
 {
-    for (unsigned i = 0; i < PITH_TRELLIS_STEP; i++)
-        words[i] = (uint16_t)(0x101 * (uint8_t)q[i / PITH_TRELLIS_WORDS * TILE +
-                                                 pith_trellis_col(i % PITH_TRELLIS_WORDS)]);
+    for (size_t i = 0; i < PITH_TRELLIS_STEP; i++)
+        words[i] = (uint16_t)(0x101 * (uint8_t)q[word_col(i)]);
+}
+static void put_lanes(const int8_t *q, uint32_t *words)
+{
+    for (size_t i = 0; i < PITH_LANES_STEP; i++) {
+        const int8_t *own = q + i / 8 * TILE + i % 8;
+        words[i] = 0x101 * (uint32_t)(uint8_t)own[0] + 0x1010000 * (uint32_t)(uint8_t)own[8];
+    }
 }
 
 /* A block of vector i, and what it adds to the vector's start. */
 static void put_block(const struct walking *w, size_t i, size_t block, float *start)
 {
     const size_t at = block_at(w, i, block);
-    char *words = w->words + at * PITH_TRELLIS_STEP * word_bytes(w);
+    void *words = w->words + at * step_bytes(w);
     const float *from = w->x + i * w->q->cols + block * BLOCK, *f = w->q->levels + block * BLOCK;
     float x[BLOCK];
     for (size_t c = 0; c < BLOCK; c++) x[c] = from[c] * (f[c] * (1.0f / BLOCK));
     pith_trellis_across(x, BLOCK, 1);
-    if (!w->bytes) {
-        put_floats(x, (float *)(void *)words);
+    if (w->way.times == 0) {
+        put_floats(x, words);
         return;
     }
     int8_t q[BLOCK];
     int32_t sum;
     float scale;
     w->k->to_bytes(BLOCK, BLOCK, x, q, &scale, &sum);
-    put_bytes(q, (uint16_t *)(void *)words);
-    w->scale[at] = scale * PITH_TRELLIS_TIMES;
-    *start = fmaf((float)sum, scale * (1024 * PITH_TRELLIS_TIMES + PITH_TRELLIS_PLUS), *start);
+    if (w->code == PITH_TRELLIS_MUL2) put_lanes(q, words);
+    else put_bytes(q, words);
+    w->scale[at] = scale * w->way.times;
+    *start = fmaf((float)sum, scale * w->way.plus, *start);
 }
 
 static void words_task(void *ctx, size_t task, unsigned thread)
@@ -229,23 +257,25 @@ static void words_task(void *ctx, size_t task, unsigned thread)
     }
 }
 
-/* A row of tiles with a group of vectors. */
-static void walk_row(const struct walking *w, size_t row, size_t first, size_t count)
+/* What a kernel takes at a time, from row `row` of tiles on, with a group of vectors. */
+static void walk_rows(const struct walking *w, size_t row, size_t first, size_t count)
 {
-    const size_t at = block_at(w, first, 0);
+    const size_t at = block_at(w, first, 0), n = w->way.rows * TILE;
     float *y = w->y + first * w->q->rows + row * TILE;
-    for (size_t i = 0; i < count * TILE; i++)
-        y[i / TILE * w->q->rows + i % TILE] = w->start[first + i / TILE];
-    const struct pith_trellis_strip m = {.code = pith_trellis_code_of(w->q->format),
+    for (size_t i = 0; i < count * n; i++) y[i / n * w->q->rows + i % n] = w->start[first + i / n];
+    const struct pith_trellis_strip m = {.code = w->code,
                                         .bits = w->q->format->bits,
                                         .tiles = w->q->codes + pith_trellis_tile_at(w->q, row, 0),
+                                        .ld = TILE * w->q->stride,
                                         .blocks = w->blocks,
                                         .count = count,
-                                        .x = w->words + at * PITH_TRELLIS_STEP * word_bytes(w),
-                                        .scale = w->bytes ? w->scale + at : NULL,
+                                        .x = w->words + at * step_bytes(w),
+                                        .scale = w->way.times != 0 ? w->scale + at : NULL,
                                         .y = y,
                                         .ldy = w->q->rows};
-    (w->bytes ? w->k->trellis_bytes : w->k->trellis_floats)(&m);
+    if (w->code == PITH_TRELLIS_MUL2) w->k->trellis_lanes(&m);
+    else if (w->code == PITH_TRELLIS_MUL1) w->k->trellis_bytes(&m);
+    else w->k->trellis_floats(&m);
 }
 
 /* A group stays in the second cache while the codes go by. */
@@ -253,10 +283,11 @@ static void rows_task(void *ctx, size_t task, unsigned thread)
 {
     (void)thread;
     const struct walking *w = ctx;
-    const size_t rows = w->q->rows / TILE, end = (task + 1) * rows / w->tasks;
+    const size_t n = w->way.rows, rows = w->q->rows / TILE / n, end = (task + 1) * rows / w->tasks;
     for (size_t first = 0, count; first < w->n; first += count) {
         count = pith_min((size_t)PITH_TRELLIS_VECTORS, w->n - first);
-        for (size_t row = task * rows / w->tasks; row < end; row++) walk_row(w, row, first, count);
+        for (size_t row = task * rows / w->tasks; row < end; row++)
+            walk_rows(w, row * n, first, count);
     }
 }
 
@@ -265,7 +296,7 @@ static void walk(struct pith_backend *b, struct walking *w)
     w->tasks = w->n <= PITH_VECTORS ? 1 : pith_min(w->n, (size_t)4 * b->threads);
     pith_pool_run(b->pool, w->tasks, words_task, w);
     w->tasks = pith_min(pith_reading_tasks(b, (size_t)w->q->rows * w->q->stride),
-                        (size_t)w->q->rows / TILE);
+                        w->q->rows / TILE / w->way.rows);
     pith_pool_run(b->pool, w->tasks, rows_task, w);
 }
 
@@ -275,9 +306,11 @@ static void fast(struct pith_backend *b, const struct pith_weight *w, const floa
     float *memory = b->prepared ? b->prepared : b->scratch[0].scores;
     const size_t most = (b->prepared ? PITH_PREPARED_FLOATS : PITH_SCORES) /
                         walking_floats(w->quant);
+    const enum pith_trellis_code code = pith_trellis_code_of(w->quant->format);
     struct walking a = {.k = &b->kern,
                         .q = w->quant,
-                        .bytes = pith_trellis_code_of(w->quant->format) == PITH_TRELLIS_MUL1,
+                        .code = code,
+                        .way = ways[code],
                         .blocks = w->cols / BLOCK,
                         .words = (char *)memory};
     for (size_t first = 0; first < n; first += a.n) {

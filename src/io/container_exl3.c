@@ -39,6 +39,10 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
     if (!pith_trellis_is(grid->format))
         return pith_fail(err, PITH_UNSUPPORTED, "exl3 holds trellis1 to trellis8, not %s",
                          grid->format->name);
+    if (pith_trellis_code_of(grid->format) == PITH_TRELLIS_MUL2)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "exl3 does not hold %s: exllamav3 has no code mul2; --container pith does",
+                         grid->format->name);
     if (opts->acts.format)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "exl3 has no place for quantized inputs; use --acts none");

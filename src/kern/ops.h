@@ -100,6 +100,7 @@ typedef void pith_trellis_decode_fn(enum pith_trellis_code code, unsigned bits,
 struct pith_trellis_strip;
 typedef void pith_trellis_bytes_fn(const struct pith_trellis_strip *m);
 typedef pith_trellis_bytes_fn pith_trellis_floats_fn;
+typedef pith_trellis_bytes_fn pith_trellis_lanes_fn;
 
 /* A step of Viterbi's algorithm over the N = 2^(16 - bits) nodes of a trellis: for o < N the least
  * of fma(d, d, in[k << (16 - 2 bits) | o >> bits]), d = value(k << (16 - bits) | o) - x, over
@@ -328,7 +329,7 @@ typedef void pith_book_round_fn(size_t n, const float *w, const float *scale, si
     X(narrow_bf16) X(narrow_f16) X(exp_sum) X(attn_scores_f32) X(attn_scores_bf16)                 \
     X(attn_scores_f16) X(attn_values_f32) X(attn_values_bf16) X(attn_values_f16) X(scale_keys)     \
     X(attn_scores_codes) X(attn_values_codes) X(attn_scores_bytes) X(attn_values_bytes) X(mix)     \
-    X(add) X(widen_e4m3) X(widen_e5m2)                                                             \
+    X(add) X(widen_e4m3) X(widen_e5m2) X(trellis_lanes)                                            \
     X(rope_pairs) X(sumsq_diff) X(range) X(grid_round)                                             \
     X(grid_error) X(group_max) X(float_round) X(float_trials) X(book_round) X(tiles_open)          \
     X(tiles_close) X(trellis_decode) X(trellis_step) X(trellis_bytes) X(trellis_floats)

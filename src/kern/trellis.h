@@ -1,5 +1,6 @@
 /* kern/trellis.h: the fast mode's products with what trellises hold, V of num/trellis.h, sixteen
- * rows of it at a time: a window becomes a number in a register and meets the activations there.
+ * or 32 rows of it at a time: a window becomes a number in a register and meets the activations
+ * there.
  *
  * Of a tile, weight i's column meets word i % 32 of a vector's; a block is eight tiles, 128
  * columns. `bytes`, for mul1: a word is 16 bits, twice the same signed byte q above -128, so that
@@ -14,7 +15,11 @@
  *
  *     s[t % 2][e] = fma(weight, word, s[t % 2][e])   tile by tile, t in order, from 0
  *     u[e] = s[0][e] + s[1][e]
- *     y = y + ((u[0] + u[2]) + (u[1] + u[3])) */
+ *     y = y + ((u[0] + u[2]) + (u[1] + u[3]))
+ *
+ * `lanes`, for mul2, of two rows of tiles: what `bytes` computes, over words of 32 bits. Word
+ * 8 c + t of a block is the signed bytes of columns 16 c + t, 16 c + t, 16 c + 8 + t, 16 c + 8 + t:
+ * what any two neighbouring lanes of tile c meet there. */
 #ifndef PITH_KERN_TRELLIS_H
 #define PITH_KERN_TRELLIS_H
 
@@ -26,17 +31,20 @@ enum {
     PITH_TRELLIS_WORDS = 32, /* of a vector's for a tile */
     PITH_TRELLIS_SIDE = PITH_TRELLIS_BLOCK / PITH_TRELLIS_TILE,
     PITH_TRELLIS_STEP = PITH_TRELLIS_WORDS * PITH_TRELLIS_SIDE, /* words for a block */
-    PITH_TRELLIS_VECTORS = 16                                   /* at a time, at most */
+    PITH_TRELLIS_VECTORS = 16,                                  /* at a time, at most */
+    PITH_LANES_ROWS = 2,                                        /* of tiles, of `lanes` */
+    PITH_LANES_STEP = 64                                        /* its words for a block */
 };
 
 struct pith_trellis_strip {
     enum pith_trellis_code code;
     unsigned bits;
     const uint8_t *tiles; /* a row of them */
+    size_t ld;            /* bytes from there to the second row's; of lanes only */
     size_t blocks, count; /* of columns; of vectors */
     const void *x;        /* words [blocks][count][STEP], aligned to 64 bytes */
-    const float *scale;   /* [blocks][count]; of bytes only */
-    float *y;             /* [count][ldy]: sixteen each, gone on with */
+    const float *scale;   /* [blocks][count]; not of floats */
+    float *y;             /* [count][ldy]: sixteen each, or 32, gone on with */
     size_t ldy;
 };
 
@@ -133,5 +141,8 @@ static inline void pith_trellis_find_pairs(unsigned bits, unsigned together,
         w->left[t][j] = (uint16_t)(at % 8);
     }
 }
+
+/* pith_trellis_decode() of mul2 with AVX2, which what has AVX-512 goes by too. */
+void pith_lanes_decode_avx2(unsigned bits, const uint8_t *tile, float *out, size_t ld);
 
 #endif

@@ -9,6 +9,11 @@ enum { TILE = PITH_TRELLIS_TILE, BLOCK = PITH_TRELLIS_BLOCK, WEIGHTS = PITH_TREL
 
 /* ---- one weight ---- */
 
+const uint16_t pith_trellis_factors[9][2] = {
+    {0, 0},        {37175, 12707}, {37175, 12707}, {59199, 29255}, {50479, 8903},
+    {33487, 28407}, {61273, 17937}, {23115, 11871}, {12605, 31865},
+};
+
 float pith_trellis_halves(enum pith_trellis_code code, uint32_t window)
 {
     uint32_t x = code == PITH_TRELLIS_MCG ? window * PITH_TRELLIS_BY_MCG
@@ -18,66 +23,81 @@ float pith_trellis_halves(enum pith_trellis_code code, uint32_t window)
     return pith_f16_to_f32((uint16_t)x) + pith_f16_to_f32((uint16_t)(x >> 16));
 }
 
-uint32_t pith_trellis_sum(uint32_t window)
+static uint32_t bytes_of(uint32_t x)
 {
-    const uint32_t x = window * PITH_TRELLIS_BY_MUL1;
     return (x & 255) + (x >> 8 & 255) + (x >> 16 & 255) + (x >> 24);
 }
 
-/* Both numbers of mul1 are multiples of 2^-18 below 2^4, so that float32 has their sum. */
-float pith_trellis_value(enum pith_trellis_code code, uint32_t window)
+uint32_t pith_trellis_sum(enum pith_trellis_code code, unsigned bits, uint32_t window)
 {
+    const uint16_t *f = pith_trellis_factors[bits];
+    if (code == PITH_TRELLIS_MUL1) return bytes_of(window * PITH_TRELLIS_BY_MUL1);
+    return bytes_of((window * f[0] & 0xffff) | window * f[1] << 16);
+}
+
+/* Both numbers of mul1 are multiples of 2^-18 below 2^4, so that float32 has their sum. */
+float pith_trellis_value(enum pith_trellis_code code, unsigned bits, uint32_t window)
+{
+    const float sum = code >= PITH_TRELLIS_MUL1 ? (float)pith_trellis_sum(code, bits, window) : 0;
+    if (code == PITH_TRELLIS_MUL2) return sum * PITH_TRELLIS_TIMES_MUL2 + PITH_TRELLIS_PLUS_MUL2;
     const float exact = code == PITH_TRELLIS_MUL1
-                            ? (float)(1024 + pith_trellis_sum(window)) * PITH_TRELLIS_TIMES +
-                                  PITH_TRELLIS_PLUS
+                            ? (1024 + sum) * PITH_TRELLIS_TIMES + PITH_TRELLIS_PLUS
                             : pith_trellis_halves(code, window);
     return pith_f16_to_f32(pith_f32_to_f16(exact));
 }
 
 /* ---- a tile ---- */
 
-static uint32_t word_at(const uint8_t *tile, size_t i)
+/* Where of the tile's words of 16 bits word i of the stream is. */
+static size_t word_place(enum pith_trellis_code code, unsigned bits, size_t i)
 {
-    uint32_t word;
-    memcpy(&word, tile + i * sizeof word, sizeof word);
+    return code == PITH_TRELLIS_MUL2 ? i % bits * TILE + i / bits : i ^ 1;
+}
+
+static uint32_t word_at(const struct pith_trellis_tile *t, size_t i)
+{
+    uint16_t word;
+    memcpy(&word, t->at + word_place(t->code, t->bits, i) * sizeof word, sizeof word);
     return word;
 }
 
-uint32_t pith_trellis_window(const uint8_t *tile, unsigned bits, unsigned i)
+uint32_t pith_trellis_window(const struct pith_trellis_tile *t, unsigned i)
 {
-    const size_t words = (size_t)bits * WEIGHTS / 32, end = ((size_t)i + 1) * bits;
-    const size_t last = (end - 1) / 32, before = (last + words - 1) % words;
-    const uint64_t both = (uint64_t)word_at(tile, before) << 32 | word_at(tile, last);
-    return (uint32_t)(both >> ((last + 1) * 32 - end)) & 0xffff;
+    const size_t words = (size_t)t->bits * WEIGHTS / 16, end = ((size_t)i + 1) * t->bits;
+    const size_t last = (end - 1) / 16, before = (last + words - 1) % words;
+    const uint32_t both = word_at(t, before) << 16 | word_at(t, last);
+    return both >> ((last + 1) * 16 - end) & 0xffff;
 }
 
-void pith_trellis_pack(const uint16_t window[PITH_TRELLIS_WEIGHTS], unsigned bits, uint8_t *tile)
+void pith_trellis_pack(enum pith_trellis_code code, const uint16_t window[PITH_TRELLIS_WEIGHTS],
+                       unsigned bits, uint8_t *tile)
 {
-    uint64_t held = 0;
+    uint32_t held = 0;
     unsigned count = 0;
-    for (size_t i = 0; i < WEIGHTS; i++) {
+    for (size_t i = 0, words = 0; i < WEIGHTS; i++) {
         held = held << bits | (window[i] & ((1u << bits) - 1));
         count += bits;
-        if (count < 32) continue;
-        count -= 32;
-        const uint32_t word = (uint32_t)(held >> count);
-        memcpy(tile, &word, sizeof word);
-        tile += sizeof word;
+        if (count < 16) continue;
+        count -= 16;
+        const uint16_t word = (uint16_t)(held >> count);
+        memcpy(tile + word_place(code, bits, words++) * sizeof word, &word, sizeof word);
     }
 }
 
 void pith_trellis_decode(enum pith_trellis_code code, unsigned bits, const uint8_t *tile,
                          float *out, size_t ld)
 {
+    const struct pith_trellis_tile t = {code, bits, tile};
     for (unsigned i = 0; i < WEIGHTS; i++)
-        out[pith_trellis_row(i) * ld + pith_trellis_col(i)] =
-            pith_trellis_value(code, pith_trellis_window(tile, bits, i));
+        out[pith_trellis_row(code, i) * ld + pith_trellis_col(code, i)] =
+            pith_trellis_value(code, bits, pith_trellis_window(&t, i));
 }
 
 /* ---- formats ---- */
 
 static const char *const suffix[] = {
-    [PITH_TRELLIS_3INST] = "_3inst", [PITH_TRELLIS_MCG] = "_mcg", [PITH_TRELLIS_MUL1] = ""};
+    [PITH_TRELLIS_3INST] = "_3inst", [PITH_TRELLIS_MCG] = "_mcg", [PITH_TRELLIS_MUL1] = "",
+    [PITH_TRELLIS_MUL2] = "_mul2"};
 
 bool pith_trellis_is(const struct pith_format *f)
 {

@@ -53,7 +53,7 @@ same_again() { # LABEL OUT OPTIONS...
     shift 2
     cpu=scalar
     # Each weight of a trellis goes through 65,536 states: scalar code takes minutes, and its unit tests try it.
-    case $label-$(uname -m) in exl3-x86_64) cpu=avx2 ;; esac
+    case $label-$(uname -m) in exl3-x86_64 | trellis-x86_64) cpu=avx2 ;; esac
     make "$place-1" "$@" --threads 1 --cpu $cpu
     same_model "$label: the same bytes from one thread and $cpu code" "$place" "$place-1"
     faulty && killed_at 2 make "$place-again" "$@" || skip "$label: a kill" "a library cannot be loaded before the program"

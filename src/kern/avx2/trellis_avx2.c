@@ -1,5 +1,6 @@
 /* Trellises: eight weights, or eight nodes, a register. */
 #include "kern/ops.h"
+#include "kern/trellis.h"
 
 #include <immintrin.h>
 #include <string.h>
@@ -104,7 +105,8 @@ INLINE void decode(enum pith_trellis_code code, unsigned bits, const uint8_t *ti
 void pith_trellis_decode_avx2(enum pith_trellis_code code, unsigned bits, const uint8_t *tile,
                               float *out, size_t ld)
 {
-    if (code == PITH_TRELLIS_MUL1) decode(PITH_TRELLIS_MUL1, bits, tile, out, ld);
+    if (code == PITH_TRELLIS_MUL2) pith_lanes_decode_avx2(bits, tile, out, ld);
+    else if (code == PITH_TRELLIS_MUL1) decode(PITH_TRELLIS_MUL1, bits, tile, out, ld);
     else if (code == PITH_TRELLIS_MCG) decode(PITH_TRELLIS_MCG, bits, tile, out, ld);
     else decode(PITH_TRELLIS_3INST, bits, tile, out, ld);
 }

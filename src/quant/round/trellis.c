@@ -125,12 +125,13 @@ static enum pith_status take_memory(struct solver *s, struct pith_error *err)
 /* ---- the factors, and V ---- */
 
 /* What V's deviation has to be for the least error, by code and bits, measured on normally
- * distributed numbers: a code's own numbers have one of 1.0 (mul1) or 1.24. */
+ * distributed numbers: a code's own numbers have one of 1.0 (mul1), 1.15 (mul2) or 1.24. */
 static float deviation(enum pith_trellis_code code, unsigned bits)
 {
     static const float mul1[] = {1.14f, 0.99f, 0.94f, 0.9f, 0.86f, 0.84f, 0.8f, 0.75f};
-    const float s = mul1[bits - 1];
-    return code == PITH_TRELLIS_MUL1 ? s : 1.24371088f * s;
+    static const float mul2[] = {1.27f, 1.12f, 1.08f, 1.04f, 0.99f, 0.92f, 0.9f, 0.89f};
+    if (code == PITH_TRELLIS_MUL2) return mul2[bits - 1];
+    return code == PITH_TRELLIS_MUL1 ? mul1[bits - 1] : 1.24371088f * mul1[bits - 1];
 }
 
 static float random_sign(struct pith_rng *rng, float x)
@@ -366,12 +367,13 @@ static enum pith_status prepare_pairs(struct solver *s, struct pith_error *err)
 static void take_tile(const struct solver *s, size_t row, float x[PITH_TRELLIS_WEIGHTS])
 {
     float asked[TILE][TILE];
+    const enum pith_trellis_code code = pith_trellis_code_of(s->q->format);
     for (unsigned i = 0; i < PITH_TRELLIS_WEIGHTS; i++)
-        x[i] = s->u[pith_trellis_col(i) * s->ld + row + pith_trellis_row(i)];
+        x[i] = s->u[pith_trellis_col(code, i) * s->ld + row + pith_trellis_row(code, i)];
     if (!s->pairs.rows) return;
     pith_trellis_rows_ask(&s->pairs, s->u, s->ld, (uint32_t)row, asked);
     for (unsigned i = 0; i < PITH_TRELLIS_WEIGHTS; i++)
-        x[i] += asked[pith_trellis_col(i)][pith_trellis_row(i)];
+        x[i] += asked[pith_trellis_col(code, i)][pith_trellis_row(code, i)];
 }
 
 static void solve_tile(void *ctx, size_t tile, unsigned thread)
@@ -380,14 +382,15 @@ static void solve_tile(void *ctx, size_t tile, unsigned thread)
     float x[PITH_TRELLIS_WEIGHTS];
     uint16_t window[PITH_TRELLIS_WEIGHTS];
     const size_t row = tile * TILE;
+    const enum pith_trellis_code code = pith_trellis_code_of(s->q->format);
+    const unsigned bits = s->viterbi.bits;
     take_tile(s, row, x);
     pith_viterbi_walk(&s->viterbi, x, s->scratch + thread * s->scratch_size, window);
-    pith_trellis_pack(window, s->viterbi.bits,
+    pith_trellis_pack(code, window, bits,
                       s->q->codes + pith_trellis_tile_at(s->q, tile, s->perm[s->first] / TILE));
-    const enum pith_trellis_code code = pith_trellis_code_of(s->q->format);
     for (unsigned i = 0; i < PITH_TRELLIS_WEIGHTS; i++) {
-        const float value = pith_trellis_value(code, window[i]);
-        const size_t at = pith_trellis_col(i) * s->ld + row + pith_trellis_row(i);
+        const float value = pith_trellis_value(code, bits, window[i]);
+        const size_t at = pith_trellis_col(code, i) * s->ld + row + pith_trellis_row(code, i);
         s->wt[s->first * s->ld + at] -= value;
         s->u[at] -= value;
         s->squares[tile] += (double)(x[i] - value) * (double)(x[i] - value);

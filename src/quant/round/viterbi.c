@@ -18,7 +18,7 @@ void pith_viterbi_table(enum pith_trellis_code code, unsigned bits, float *table
     for (size_t o = 0; o < nodes; o += LANES)
         for (size_t k = 0; k < (size_t)1 << bits; k++)
             for (size_t i = 0; i < LANES; i++)
-                *table++ = pith_trellis_value(code, (uint32_t)(k * nodes + o + i));
+                *table++ = pith_trellis_value(code, bits, (uint32_t)(k * nodes + o + i));
 }
 
 /* Two rows of costs; the way to each node by step. */

@@ -56,7 +56,7 @@ static void windows_say_what_numpy_has(void **state)
         for (uint32_t group = 0; group < 64; group++) {
             double sum = 0;
             for (uint32_t w = 0; w < 1024; w++)
-                sum += (double)pith_trellis_value(cases[i].code, group * 1024 + w);
+                sum += (double)pith_trellis_value(cases[i].code, cases[i].bits, group * 1024 + w);
             assert_true((float)sum == want[group]);
         }
     }
@@ -101,24 +101,28 @@ static void matrices_are_exllamav3s(void **state)
     pith_safetensors_close(&g.st);
 }
 
+static void check_tile(enum pith_trellis_code code, unsigned bits, struct pith_rng *rng)
+{
+    uint8_t tile[256], again[256];
+    uint16_t window[PITH_TRELLIS_WEIGHTS];
+    for (size_t i = 0; i < pith_trellis_bytes(bits); i++) tile[i] = (uint8_t)pith_rng_next(rng);
+    for (unsigned i = 0; i < PITH_TRELLIS_WEIGHTS; i++)
+        window[i] =
+            (uint16_t)pith_trellis_window(&(struct pith_trellis_tile){code, bits, tile}, i);
+    for (unsigned i = 0; i < PITH_TRELLIS_WEIGHTS; i++) /* neighbours share their bits */
+        assert_int_equal(window[i] & (0xffff >> bits),
+                         window[(i + 1) % PITH_TRELLIS_WEIGHTS] >> bits);
+    pith_trellis_pack(code, window, bits, again);
+    assert_memory_equal(tile, again, pith_trellis_bytes(bits));
+}
+
 static void tiles_come_back(void **state)
 {
     struct pith_rng rng;
     (void)state;
     pith_rng_seed(&rng, 7);
-    for (unsigned bits = 1; bits <= 8; bits++) {
-        uint8_t tile[256], again[256];
-        uint16_t window[PITH_TRELLIS_WEIGHTS];
-        for (size_t i = 0; i < pith_trellis_bytes(bits); i++)
-            tile[i] = (uint8_t)pith_rng_next(&rng);
-        for (unsigned i = 0; i < PITH_TRELLIS_WEIGHTS; i++)
-            window[i] = (uint16_t)pith_trellis_window(tile, bits, i);
-        for (unsigned i = 0; i < PITH_TRELLIS_WEIGHTS; i++) /* neighbours share their bits */
-            assert_int_equal(window[i] & (0xffff >> bits),
-                             window[(i + 1) % PITH_TRELLIS_WEIGHTS] >> bits);
-        pith_trellis_pack(window, bits, again);
-        assert_memory_equal(tile, again, pith_trellis_bytes(bits));
-    }
+    for (enum pith_trellis_code code = 0; code < PITH_TRELLIS_CODES; code++)
+        for (unsigned bits = 1; bits <= 8; bits++) check_tile(code, bits, &rng);
 }
 
 static void a_matrix_is_whole_blocks(void **state)
@@ -203,7 +207,7 @@ static void what_it_cannot_hold_is_refused(void **state)
 {
     const struct pith_container *exl3 = pith_container_find("exl3");
     struct pith_container_opts opts = {.model_dtype = PITH_BF16};
-    struct pith_grid grid, other;
+    struct pith_grid grid, other, own;
     struct pith_error err = {0};
     (void)state;
     assert_ok(pith_grid_parse("trellis3", &grid, &err), err);
@@ -212,6 +216,10 @@ static void what_it_cannot_hold_is_refused(void **state)
     assert_int_equal(exl3->accepts(&grid, 128, 64, &opts, &err), PITH_UNSUPPORTED);
     assert_int_equal(exl3->accepts(&grid, 192, 128, &opts, &err), PITH_UNSUPPORTED);
     assert_int_equal(exl3->accepts(&other, 128, 128, &opts, &err), PITH_UNSUPPORTED);
+    assert_ok(pith_grid_parse("trellis3_mul2", &own, &err), err);
+    err = (struct pith_error){0};
+    assert_int_equal(exl3->accepts(&own, 128, 128, &opts, &err), PITH_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "exllamav3 has no code mul2"));
     opts.acts = other;
     assert_int_equal(exl3->accepts(&grid, 128, 128, &opts, &err), PITH_UNSUPPORTED);
 }

@@ -122,8 +122,8 @@ static void check_levels_unpack(const struct pith_kernel *k, const struct pith_k
 static void check_trellis_decode(const struct pith_kernel *k, const struct pith_kernel *ref,
                                  size_t n, enum fill kind)
 {
-    const enum pith_trellis_code code = (enum pith_trellis_code)(n % 3);
-    const unsigned bits = (unsigned)(n / 3 % 8 + 1);
+    const enum pith_trellis_code code = (enum pith_trellis_code)(n % PITH_TRELLIS_CODES);
+    const unsigned bits = (unsigned)(n / PITH_TRELLIS_CODES % 8 + 1);
     const size_t ld = 16 + n % 5, size = 15 * ld + 16;
     uint8_t *tile = at_end(0, pith_trellis_bytes(bits));
     for (size_t i = 0; i < pith_trellis_bytes(bits); i++) tile[i] = (uint8_t)pith_rng_next(&rng);
@@ -133,33 +133,53 @@ static void check_trellis_decode(const struct pith_kernel *k, const struct pith_
     assert_bits(got, want, size, n);
 }
 
+/* Random words of a kernel's: floats, or bytes each as often as it has them. */
+static void fill_words(enum pith_op op, float *x, size_t words, enum fill kind)
+{
+    for (size_t i = 0; i < words; i++) {
+        const uint32_t a = (uint8_t)(pith_rng_below(&rng, 255) - 127),
+                       b = (uint8_t)(pith_rng_below(&rng, 255) - 127);
+        if (op == PITH_OP_trellis_bytes) ((uint16_t *)(void *)x)[i] = (uint16_t)(0x101 * a);
+        else if (op == PITH_OP_trellis_lanes)
+            ((uint32_t *)(void *)x)[i] = 0x101 * a + 0x1010000 * b;
+        else x[i] = value(kind);
+    }
+}
+
+static enum pith_trellis_code code_for(enum pith_op op, size_t n)
+{
+    return op == PITH_OP_trellis_lanes   ? PITH_TRELLIS_MUL2
+           : op == PITH_OP_trellis_bytes ? PITH_TRELLIS_MUL1
+           : n % 2 == 0                  ? PITH_TRELLIS_3INST
+                                         : PITH_TRELLIS_MCG;
+}
+
 /* One to sixteen vectors, none to two blocks, of all codes and widths. */
 static void check_trellis_rows(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
                                enum fill kind)
 {
-    enum { LDY = 21 };
-    const bool bytes = k->op == PITH_OP_trellis_bytes;
-    struct pith_trellis_strip m = {.code = bytes      ? PITH_TRELLIS_MUL1
-                                          : n % 2 == 0 ? PITH_TRELLIS_3INST
-                                                       : PITH_TRELLIS_MCG,
+    enum { LDY = 37 };
+    const bool lanes = k->op == PITH_OP_trellis_lanes;
+    struct pith_trellis_strip m = {.code = code_for(k->op, n),
                                   .bits = (unsigned)(n / 2 % 8 + 1),
                                   .blocks = n % 3,
                                   .count = n * 5 / 3 % PITH_TRELLIS_VECTORS + 1,
                                   .ldy = LDY};
-    const size_t size = m.blocks * PITH_TRELLIS_SIDE * pith_trellis_bytes(m.bits);
-    const size_t parts = m.blocks * m.count, words = parts * PITH_TRELLIS_STEP;
+    m.ld = m.blocks * PITH_TRELLIS_SIDE * pith_trellis_bytes(m.bits);
+    const size_t rows = lanes ? PITH_LANES_ROWS : 1, size = rows * m.ld;
+    const size_t parts = m.blocks * m.count;
+    const size_t words = parts * (lanes ? PITH_LANES_STEP : PITH_TRELLIS_STEP);
     uint8_t *tiles = at_end(0, size);
     for (size_t i = 0; i < size; i++) tiles[i] = (uint8_t)pith_rng_next(&rng);
     float *x = pith_alloc_aligned(words + parts, sizeof *x);
     assert_non_null(x);
-    for (size_t i = 0; i < words + parts; i++) x[i] = value(kind);
-    for (size_t i = 0; bytes && i < words; i++)
-        ((uint16_t *)(void *)x)[i] = (uint16_t)(0x101 * (uint8_t)(pith_rng_below(&rng, 255) - 127));
-    const size_t out = (m.count - 1) * LDY + PITH_TRELLIS_TILE;
+    for (size_t i = words; i < words + parts; i++) x[i] = value(kind);
+    fill_words(k->op, x, words, kind);
+    const size_t out = (m.count - 1) * LDY + rows * PITH_TRELLIS_TILE;
     float *want = fresh(1, out, kind), *got = same(2, want, out);
     m.tiles = tiles;
     m.x = x;
-    m.scale = bytes ? x + words : NULL;
+    m.scale = k->op == PITH_OP_trellis_floats ? NULL : x + words;
     m.y = want;
     ((pith_trellis_bytes_fn *)ref->fn)(&m);
     m.y = got;
@@ -672,6 +692,7 @@ static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_trellis_step] = check_trellis_step,
     [PITH_OP_trellis_bytes] = check_trellis_rows,
     [PITH_OP_trellis_floats] = check_trellis_rows,
+    [PITH_OP_trellis_lanes] = check_trellis_rows,
     [PITH_OP_widen_bf16] = check_widen,
     [PITH_OP_widen_f16] = check_widen,
     [PITH_OP_widen_e4m3] = check_widen_fp8,
