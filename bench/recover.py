@@ -3,7 +3,7 @@
 
     bench/recover.py [-m MODEL] [-t TEXT]... [-n TOKENS] [-s STEPS] [-o KEEP] [ROW]...
 
-Each row (a part of its name chooses) is quantized, recovered in both ways, verified against the original, and measured on each TEXT, none
+Each row (a part of its name chooses) is quantized, recovered in each way that there is, verified against the original, and measured on each TEXT, none
 of which was trained on (windows of 512 tokens, gptq convention; KL in nats a token with its 95% interval). Seconds are of the processor,
 all threads together. PITH names the program. docs/recovering.md has the table of this version.
 """
@@ -16,11 +16,15 @@ import tempfile
 
 PITH = os.environ.get("PITH", "build/pith")
 ROWS = {
-    "int2:g64": "-r autoround --weights int2:g64:asym",
-    "int3:g128": "-r gptq --weights int3:g128",
+    "int2:g64 autoround": "-r autoround --weights int2:g64:asym",
+    "int2:g64 qep:kron": "-r gptq --round qep:kron --weights int2:g64:asym",
+    "int3:g128 gptq": "-r gptq --weights int3:g128",
+    "int3:g128 qep:kron": "-r gptq --round qep:kron --weights int3:g128",
     "int4:g128": "-r gptq --weights int4:g128",
     "nvfp4": "-r nvfp4 --round gptq",
+    "trellis2": "-r exl3 --round qep:kron --weights trellis2",
 }
+WAYS = {"trellis2": ("scales",)}  # codes of a trellis stay
 
 
 def run(*args):
@@ -57,10 +61,10 @@ def main():
         for name, how in ROWS.items():
             if a.row and not any(r in name for r in a.row):
                 continue
-            out = f"{work}/{name.replace(':', '_')}"
+            out = f"{work}/{name.replace(':', '_').replace(' ', '_')}"
             _, seconds = run("quantize", a.model, "-o", out, "--calib-tokens", a.calib, *how.split())
             print(f"| {name} | - |", *(c + " |" for c in measured(a, out)), f"- | {seconds:.0f} |", flush=True)
-            for train in ("scales", "all"):
+            for train in WAYS.get(name, ("scales", "all")):
                 new = f"{out}.{train}"
                 report, seconds = run("recover", out, "--against", a.model, "-o", new, "--train", train, "--steps", a.steps, "--json", *a.more.split())
                 run("verify", new, "--against", a.model)
