@@ -19,7 +19,7 @@ from .looking import (TextLook, compare_page, diff, features, formats, inspect, 
                       weights)
 from .measuring import bench, compare, evaluate
 from .models import find, pull
-from .planning import hardware, measure_hardware, plan, plan_page, plan_shapes
+from .planning import hardware, measure_hardware, plan, plan_page, plan_quantize, plan_shapes
 from .requests import Answer, Choice, Event, How, Request, Token, Usage
 from .sensing import advise, recover, sensitivity, sensitivity_page
 
@@ -30,6 +30,6 @@ __all__ = [
     "FormatError", "How", "Interrupted", "LimitExceeded", "Message", "Mismatch", "NumericError", "OutOfMemory", "PithError", "Progress", "Reply",
     "ReplyFormat", "Request", "State", "TextLook", "Token", "ToolCall", "Unsupported", "Usage", "advise", "bench", "compare", "compare_page",
     "convert", "diff", "evaluate", "features", "find", "formats", "guard_files", "inspect", "inspect_page",
-    "hardware", "limit_memory", "look_at_text", "measure_hardware", "plan", "plan_page", "plan_shapes", "prompt_of", "pull",
-    "quantize", "recipe_keys", "recipes", "recover", "return_memory", "sensitivity", "sensitivity_page", "table", "verify", "version", "weights",
+    "hardware", "limit_memory", "look_at_text", "measure_hardware", "plan", "plan_page", "plan_quantize", "plan_shapes",
+    "prompt_of", "pull", "quantize", "recipe_keys", "recipes", "recover", "return_memory", "sensitivity", "sensitivity_page", "table", "verify", "version", "weights",
 ]

@@ -32,6 +32,19 @@ def plan(model: PathName, *, hardware: Sequence[str] = (), contexts: Numbers = (
     return found
 
 
+def plan_quantize(model: PathName, recipe: str, hardware: str, *, link: Optional[str] = None, calib_tokens: Optional[int] = None,
+                  seq_len: Optional[int] = None, own: Union[Dict[str, Any], List[Any], None] = None) -> Dict[str, Any]:
+    """What `pith plan --quantize --json` prints: the time and memory of quantizing on 1, 2, 4 ... machines of a kind ("xeon-spr-56x8").
+
+    link: what joins them, "BITS[,MICROSECONDS]" ("25G"); own: as of plan().
+    """
+    o = options(_abi.pith_plan_quantize_options, lib.pith_plan_quantize_defaults_sized,
+                dict(model=model, recipe=recipe, hardware=hardware, link=link, calib_tokens=calib_tokens, seq_len=seq_len,
+                     own=None if own is None else json.dumps(own)))
+    found: Dict[str, Any] = report_of(lib.pith_plan_quantize, ctypes.byref(o))
+    return found
+
+
 def plan_page(report: Dict[str, Any]) -> str:
     """A page in HTML, by itself, of what plan() found."""
     text = Text()

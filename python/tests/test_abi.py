@@ -72,6 +72,7 @@ OTHERWISE = {
     (_abi.pith_eval_options, [pith.evaluate, pith.compare], {"measured_ctx": "measured"}),
     (_abi.pith_bench_options, [pith.bench], {}),
     (_abi.pith_plan_model_options, [pith.plan], {}),
+    (_abi.pith_plan_quantize_options, [pith.plan_quantize], {}),
     (_abi.pith_sensitivity_options, [pith.sensitivity], {}),
     (_abi.pith_advise_options, [pith.advise], {}),
     (_abi.pith_hub_options, [pith.pull], {}),

@@ -266,6 +266,16 @@ def test_plan(probe):
         pith.plan(probe, hardware=["none-such"])
 
 
+def test_plan_quantize(probe):
+    report = pith.plan_quantize("Llama-3.1-8B", "awq", "xeon-spr-56x4", link="25G,20", calib_tokens=65536)
+    rows = report["ranks"]["rows"]
+    assert [r["ranks"] for r in rows] == [1, 2, 4] and report["tokens"] == 65536 and report["ranks"]["link"]["bits_per_second"] == 25e9
+    assert rows[0]["seconds_expected"] > rows[2]["seconds_expected"] > 0 and report["memory_bytes"] > 1e9
+    assert pith.plan_quantize(probe, "rtn", "this", own=pith.measure_hardware())["recipe"] == "rtn"
+    with pytest.raises(pith.Unsupported, match="on CPUs"):
+        pith.plan_quantize(probe, "gptq", "l4")
+
+
 FEW = dict(tries=["int3:g128:asym", "int4:g128:asym"], calib_tokens=2048, seq_len=256)
 
 

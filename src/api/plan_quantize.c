@@ -40,6 +40,7 @@ static enum pith_status understand(struct asked *a, const struct pith_plan_quant
                                           .recipe = &a->recipe,
                                           .tokens = o->calib_tokens,
                                           .length = o->seq_len < most ? o->seq_len : most,
+                                          .hidden = m->model->shape.hidden,
                                           .f32 = a->at.h->ops[PITH_UNIT_F32]};
     const uint64_t ends = (uint64_t)m->model->shape.vocab * m->model->shape.hidden;
     a->task.outside = ends * (m->model->shape.tied ? 1 : 2) * sizeof(uint16_t);
@@ -56,7 +57,7 @@ static json_t *row_of(const struct asked *a, unsigned ranks, double *alone)
     const uint32_t layers = a->task.plans->layers;
     struct pith_crew c = {.ranks = ranks, .cable = a->cable};
     for (uint32_t l = 0; l < layers; l++) pith_quantize_layer(&a->task, l, &c);
-    const double all = pith_crew_seconds(&c) + pith_quantize_outside(&a->task);
+    const double all = pith_crew_seconds(&c) + pith_quantize_outside(&a->task, ranks);
     if (ranks == 1) *alone = all;
     for (int i = 0; layers && i < PITH_CREW_PARTS_COUNT; i++) c.seconds[i] /= layers;
     for (unsigned k = 0; layers && k < ranks; k++) c.received[k] /= layers;

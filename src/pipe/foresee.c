@@ -150,10 +150,10 @@ void pith_foresee_site(struct pith_foresee *f, const struct pith_phases *now,
         pith_crew_add(c, PITH_CREW_REPEATED, reading);
         pith_crew_windows(c, collecting, f->job->calib.windows);
         if (!stats) continue;
-        const struct pith_foresee_products of = {site->dim, f->job->needs_round, stats->views,
-                                                 products};
-        pith_foresee_sums(c, site->dim, f->job->needs_round, stats->views);
-        pith_foresee_products(c, f->job, &of);
+        const struct pith_crew_products of = {site->dim, f->job->needs_round, stats->views,
+                                              f->job->fast, products};
+        pith_crew_sums(c, site->dim, f->job->needs_round, stats->views);
+        pith_crew_products(c, &of);
     }
 }
 
@@ -197,9 +197,10 @@ void pith_foresee_sites(struct pith_foresee *f, const struct pith_phases *now,
         pith_crew_windows(c, collecting, f->job->calib.windows);
         for (uint32_t i = 0; i < count; i++) {
             const double part = (double)site[i].dim * site[i].dim / squares;
-            const struct pith_foresee_products of = {site[i].dim, needs, 1, products * part};
-            pith_foresee_sums(c, site[i].dim, needs, 1);
-            pith_foresee_products(c, f->job, &of);
+            const struct pith_crew_products of = {site[i].dim, needs, 1, f->job->fast,
+                                                  products * part};
+            pith_crew_sums(c, site[i].dim, needs, 1);
+            pith_crew_products(c, &of);
             if (needs & PITH_NEED_SAMPLES) pith_foresee_samples(c, f->job, site[i].dim);
         }
     }
@@ -356,7 +357,7 @@ void pith_foresee_step(struct pith_foresee *f, size_t windows, float *const *w, 
     for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++) {
         struct pith_crew *c = crew_of(f, i);
         pith_crew_windows(c, seconds, windows);
-        pith_foresee_parts(c, windows, sizeof(double));
+        pith_crew_parts(c, windows, sizeof(double));
         if (w) pass_gradients(c, pith_job_plan(f->job, 0), w);
     }
 }

@@ -3,25 +3,13 @@
 #define PITH_PIPE_FORESEE_PARTS_H
 
 #include "pipe/foresee.h"
+#include "plan/ranks_stats.h"
 
 /* Something of one rank's, to a single other, or to all (PITH_TO_ALL). */
 void pith_foresee_send(struct pith_crew *c, unsigned from, unsigned to, uint64_t bytes);
 void pith_foresee_send_matrix(struct pith_crew *c, unsigned from, unsigned to,
                               const struct pith_route_sizes *of);
-/* pith_ranks_share_parts(): items that ranks have runs of, `size` bytes each. */
-void pith_foresee_parts(struct pith_crew *c, size_t items, uint64_t size);
-
-/* calib/relay.c: what of a site's statistics is no product; products, that take one rank so many
- * seconds; samples. */
-void pith_foresee_sums(struct pith_crew *c, size_t dim, unsigned needs, uint32_t views);
-struct pith_foresee_products {
-    size_t dim;
-    unsigned needs;
-    uint32_t views;
-    double seconds;
-};
-void pith_foresee_products(struct pith_crew *c, const struct pith_job *job,
-                           const struct pith_foresee_products *p);
+/* calib/relay.c: samples. */
 void pith_foresee_samples(struct pith_crew *c, const struct pith_job *job, size_t dim);
 
 /* calib/sent.c: taken[experts][c->ranks] is memory for counts. */

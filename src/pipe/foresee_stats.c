@@ -17,40 +17,7 @@ void pith_foresee_send_matrix(struct pith_crew *c, unsigned from, unsigned to,
     for (size_t i = 0; i < PITH_ROUTE_PARTS; i++) pith_foresee_send(c, from, to, of->bytes[i]);
 }
 
-static size_t items_of(const struct pith_crew *c, unsigned rank, size_t items)
-{
-    return pith_ranks_cut(c->ranks, rank + 1, items) - pith_ranks_cut(c->ranks, rank, items);
-}
-
-void pith_foresee_parts(struct pith_crew *c, size_t items, uint64_t size)
-{
-    for (unsigned k = 0; k < c->ranks; k++) pith_crew_told(c, k, items_of(c, k, items) * size);
-}
-
-/* --- sums ------------------------------------------------------------------------------------- */
-
-void pith_foresee_sums(struct pith_crew *c, size_t dim, unsigned needs, uint32_t views)
-{
-    pith_crew_sum(c, 0, 2 * sizeof(uint64_t), 1);
-    pith_crew_sum(c, 0, sizeof(double), 1);
-    if (needs & PITH_NEED_ABSMEAN) pith_crew_sum(c, 0, dim * sizeof(double), 1);
-    if (needs & PITH_NEED_SQUARES) pith_crew_sum(c, 0, views * dim * sizeof(double), 1);
-    for (int end = 0; needs & PITH_NEED_RANGE && end < 2; end++)
-        pith_crew_sum(c, 0, dim * sizeof(float), 1);
-}
-
-void pith_foresee_products(struct pith_crew *c, const struct pith_job *job,
-                           const struct pith_foresee_products *p)
-{
-    const size_t dim = p->dim, narrow = pith_ranks_panel(c->ranks, dim);
-    const size_t rows = job->fast ? dim : narrow, panels = (dim + rows - 1) / rows;
-    const uint64_t square = (uint64_t)dim * dim * sizeof(float);
-    for (uint32_t v = 0; p->needs & PITH_NEED_HESSIAN && v < p->views; v++)
-        pith_crew_sum(c, p->seconds / p->views, dim * (dim + 1) / 2 * sizeof(float), panels);
-    if (!(p->needs & PITH_NEED_DRIFT)) return;
-    pith_crew_relay(c, 0, p->views * square, p->views * ((dim + narrow - 1) / narrow));
-    for (uint32_t v = 0; v < p->views; v++) pith_crew_share(c, c->ranks - 1, square);
-}
+/* --- samples ---------------------------------------------------------------------------------- */
 
 /* Samples that have been taken before the windows of each rank, and at last all of them. */
 void pith_foresee_samples(struct pith_crew *c, const struct pith_job *job, size_t dim)
@@ -143,8 +110,8 @@ void pith_foresee_sent(struct pith_crew *c, const struct pith_job *job, const st
     const struct sending s = {c, job, taken, width * sizeof(float)};
     const uint64_t choices = job->calib.length * r->taken * sizeof *r->chosen;
     if (c->ranks == 1) return;
-    pith_foresee_parts(c, job->calib.windows, choices);
-    if (r->share) pith_foresee_parts(c, job->calib.windows, choices);
+    pith_crew_parts(c, job->calib.windows, choices);
+    if (r->share) pith_crew_parts(c, job->calib.windows, choices);
     share_pooled(&s, r, pith_routed_brought(r));
     if (r->rule == PITH_EXPERTS_ALL) return;
     count_taken(&s, r, taken);

@@ -30,7 +30,7 @@ static void count_agreement(struct pith_crew *c, const struct pith_job *job)
 /* pith_ranks_digest() */
 static void count_digest(struct pith_crew *c, const struct pith_job *job)
 {
-    pith_foresee_parts(c, job->calib.windows, PITH_SHA256_HEX);
+    pith_crew_parts(c, job->calib.windows, PITH_SHA256_HEX);
 }
 
 /* pith_writers_end(): hashes of what each has stored. */
@@ -85,9 +85,9 @@ static void share_felt(struct pith_crew *c, const struct pith_job *job, const st
     const uint64_t window = job->calib.length * sizeof(float),
                    taken = each ? job->model->plans.taken : 0;
     for (uint32_t i = 0; i < dense * g->groups; i++)
-        pith_foresee_parts(c, job->calib.windows, window);
+        pith_crew_parts(c, job->calib.windows, window);
     for (uint32_t i = 0; taken && i < 1 + each * g->groups; i++)
-        pith_foresee_parts(c, job->calib.windows, window * taken);
+        pith_crew_parts(c, job->calib.windows, window * taken);
     if (g->block) pass_pairs(c, g, l);
 }
 
@@ -134,7 +134,7 @@ static void count_takers(struct pith_crew *c, const struct pith_job *job)
 static void count_kv(struct pith_crew *c, const struct pith_job *job)
 {
     const struct pith_layer_plan *l = pith_job_plan(job, 0);
-    pith_foresee_sums(c, l->site[pith_plan_after_attend(l)].dim, PITH_NEED_RANGE, 1);
+    pith_crew_sums(c, l->site[pith_plan_after_attend(l)].dim, PITH_NEED_RANGE, 1);
     for (unsigned k = 0; k < c->ranks; k++)
         pith_crew_told(c, k, 2ull * l->state.heads * sizeof(float));
 }

@@ -199,13 +199,13 @@ for recipe in gptq; do
     "$pith" quantize "$work/mid" -o "$work/never" -r $recipe $some --threads 1 --rehearse --json --link 1G,20 >"$work/said.json" 2>/dev/null || fail "a rehearsal"
     # shellcheck disable=SC2086
     "$pith" plan "$work/mid/config.json" --quantize $recipe --hardware xeon-spr-56x8 $some --link 1G,20 --json >"$work/plan.json" || fail "--quantize $recipe"
-    check "$recipe: what machines receive is what a rehearsal says to 2%, and links take as long to 10%" python3 -c '
+    check "$recipe: what machines receive is what a rehearsal says to 2%, and links take as long to 15%" python3 -c '
 import json, sys
 said, told = (json.load(open(f))["ranks"] for f in sys.argv[1:])
 assert said["link"] == told["link"] and [r["ranks"] for r in told["rows"]] == [1, 2, 4, 8]
 for a, b in list(zip(said["rows"], told["rows"]))[1:]:
     assert abs(b["bytes_received_per_block"] / a["bytes_received_per_block"] - 1) < 0.02, (a, b)
-    assert abs(b["link"] / a["link"] - 1) < 0.1, (a, b)' "$work/said.json" "$work/plan.json"
+    assert abs(b["link"] / a["link"] - 1) < 0.15, (a, b)' "$work/said.json" "$work/plan.json"
 done
 "$pith" plan llama-3.1-8b --quantize gptq --hardware xeon-spr-56x3 --json >"$work/plan.json"
 check "fewer hours on more machines, up to those there are" python3 -c '
@@ -217,7 +217,36 @@ assert rows[0]["seconds_expected"] > rows[1]["seconds_expected"] > rows[2]["seco
 assert 1e9 < j["memory_bytes"] < 8e9 and j["recipe"] == "gptq" and j["hardware"] == "xeon-spr-56" and j["tokens"] == 131072, j' "$work/plan.json"
 "$pith" plan llama-3.1-8b --quantize gptq --hardware xeon-spr-56 | grep -q "a machine" && pass "quantizing is told of" || fail "quantizing is not told of"
 refuse "a GPU does not quantize" 1 "pith quantizes on CPUs" "$pith" plan llama-3.1-8b --quantize gptq --hardware l4
-for r in awq rtn guided autoround qep; do refuse "$r is not foretold" 1 "foretold" "$pith" plan llama-3.1-8b --quantize $r --hardware xeon-spr-56; done
+cat >"$work/near.py" <<'PYTHON'
+import json, sys
+said, told = (json.load(open(f))["ranks"] for f in sys.argv[1:3])
+for a, b in list(zip(said["rows"], told["rows"]))[1:4]:
+    assert abs(b["bytes_received_per_block"] / a["bytes_received_per_block"] - 1) < float(sys.argv[3]), (a, b)
+PYTHON
+near() { # WITHIN MODEL RECIPE: what machines receive is nearly what a rehearsal says
+    # shellcheck disable=SC2086
+    "$pith" quantize "$2" -o "$work/never" -r "$3" $some --threads 1 --rehearse --json --link 1G,20 >"$work/said.json" 2>/dev/null || fail "a rehearsal of $3"
+    # shellcheck disable=SC2086
+    "$pith" plan "$2/config.json" --quantize "$3" --hardware xeon-spr-56x8 $some --link 1G,20 --json >"$work/plan.json" || fail "--quantize $3"
+    check "${2##*/}, ${3##*/}: what machines receive is nearly what a rehearsal says" python3 "$work/near.py" "$work/said.json" "$work/plan.json" "$1"
+}
+python3 tests/cli/mini.py "$work/experts" qwen3_moe layers=1 hidden=128 ffn=256
+echo '{"base": "autoround", "iterations": 4}' >"$work/four.json"
+python3 tests/cli/mini.py "$work/even" layers=2 hidden=256 ffn=512
+for recipe in awq smoothquant qep fp8-static sparsegpt "$work/four.json"; do near 0.25 "$work/even" "$recipe"; done
+near 0.5 "$work/even" rtn # hardly anything
+near 0.5 "$work/experts" rtn
+near 0.25 "$work/experts" gptq
+hours() { "$pith" plan llama-3.1-8b --quantize "$1" --hardware xeon-spr-56x4 --link 100G --json; }
+for recipe in rtn gptq awq guided qep autoround squeezellm imatrix; do
+    hours $recipe >"$work/plan.json" || fail "--quantize $recipe"
+    check "$recipe: hours on 1 to 4 machines" python3 -c '
+import json, sys
+rows = json.load(open(sys.argv[1]))["ranks"]["rows"]
+assert len(rows) == 3 and rows[0]["speedup"] == 1 and 10 < rows[0]["seconds_expected"] < 1e6, rows
+assert rows[2]["seconds_expected"] < rows[1]["seconds_expected"] < rows[0]["seconds_expected"], rows' "$work/plan.json"
+done
+refuse "trellis codes are not foretold" 1 "foretold" "$pith" plan llama-3.1-8b --quantize exl3 --hardware xeon-spr-56
 refuse "more machines than there are ranks" 2 "64 machines" "$pith" plan llama-3.1-8b --quantize gptq --hardware xeon-spr-56x65
 refuse "no window" 2 "no window" "$pith" plan llama-3.1-8b --quantize gptq --hardware xeon-spr-56 --calib-tokens 100
 refuse "no hardware" 2 "one --hardware" "$pith" plan llama-3.1-8b --quantize gptq
