@@ -100,6 +100,8 @@ bool given(const struct common *common, const char *name);
 /* cli/ranks.c: how many processes a launcher of MPI started, and which of them this is; 1 and 0
  * without one. False when only rank 0 is to do what the command does, and this is another. */
 bool is_wanted(const struct common *common);
+/* False of such a process but the first. */
+bool is_first(void);
 /* Joins the others where the command's work is shared; frees *context on failure. Whoever is not
  * rank 0 says nothing from here on. */
 int join_ranks(const struct common *common, struct pith_context **context);

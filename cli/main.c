@@ -59,7 +59,7 @@ static int run_command(const struct command *c, int argc, char **argv)
     int rc = parse_options(c, argc, argv, settings, &operands);
     struct common *common = settings;
     if (rc == EXIT_DONE && common->help) {
-        print_help(c);
+        if (is_first()) print_help(c);
     } else if (rc == EXIT_DONE && is_wanted(common)) {
         rc = find_models(c, settings, &operands);
         if (rc == EXIT_DONE) rc = c->run(settings, &operands);

@@ -40,6 +40,13 @@ static bool refuses(const struct common *common)
     return common->ranks && strcmp(common->ranks, "none") == 0;
 }
 
+bool is_first(void)
+{
+    unsigned long count, own;
+    look(&count, &own);
+    return own == 0;
+}
+
 bool is_wanted(const struct common *common)
 {
     unsigned long count, own;

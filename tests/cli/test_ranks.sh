@@ -481,9 +481,19 @@ is_same "-r auto on disks of their own" "$work/auto-one" "$work/a/out"
 rm -rf "$work/a" "$work/b"
 
 # --- who speaks -----------------------------------------------------------------------------------
-timeout 60 mpirun -q -n 3 "$pith" inspect "$mini" --json >"$work/stdout" 2>"$work/stderr"
-"$pith" inspect "$mini" --json >"$work/alone" 2>&1
-if tr -d '\r' <"$work/stdout" | cmp -s - "$work/alone"; then pass "a command that is not shared is run once"; else fail "inspect by three ranks"; fi
+once() { # COMMAND...: is rank 0's alone
+    timeout 60 mpirun -q -n 3 "$pith" "$@" >"$work/stdout" 2>"$work/stderr"
+    "$pith" "$@" >"$work/alone" 2>/dev/null
+    if [ -s "$work/alone" ] && tr -d '\r' <"$work/stdout" | cmp -s - "$work/alone"; then pass "$1 by three ranks is run once"; else fail "$1 by three ranks: $(cat "$work/stderr")"; fi
+}
+once inspect "$mini" --json
+once plan llama-3.1-8b --hardware l4 --json
+once recipes --json
+once hardware l4 --json
+once run "$mini" -p Once -n 4
+once bench --help
+timeout 60 mpirun -q -n 2 "$pith" bench "$mini" --gen 1 --prompt 0 --reps 1 --threads 1 --quiet --json >"$work/benched" 2>"$work/stderr"
+check "bench by two ranks is run once" python3 -c 'import json, sys; assert json.loads(open(sys.argv[1]).read())["decode"]' "$work/benched"
 "$pith" quantize "$mini" -o "$work/never" --ranks many 2>"$work/stderr" && fail "--ranks many is taken"
 said "--ranks takes mpi or none" "mpi or none"
 finish
