@@ -39,7 +39,8 @@ static enum pith_status check(const struct pith_quantize_options *o, bool conver
 {
     json_t *j = NULL;
     PITH_TRY(pith_auto_check(o, err));
-    const struct pith_quantize_options base = pith_auto_asked(o) ? pith_auto_base(o) : *o;
+    char first[PITH_GRID_TEXT];
+    const struct pith_quantize_options base = pith_auto_asked(o) ? pith_auto_base(o, first) : *o;
     PITH_TRY(pith_pipe_check(&base, convert, &j, err));
     if (report) return pith_report_text(j, report, err);
     json_decref(j);
@@ -98,7 +99,8 @@ static enum pith_status run_auto(struct pith_context *c, const struct pith_quant
     if (s == PITH_OK) s = pith_dir_make(folder.data, err);
     if (s == PITH_OK) s = pith_auto_find(c->backend, o, folder.data, err);
     const bool found_it = s == PITH_OK;
-    struct pith_quantize_options found = pith_auto_base(o);
+    char grid[PITH_GRID_TEXT];
+    struct pith_quantize_options found = pith_auto_base(o, grid);
     found.recipe = recipe;
     if (s == PITH_OK) s = run(c, &found, false, report, err);
     if (s == PITH_OK && !o->rehearse && first) s = keep_recipe(o, recipe, err);

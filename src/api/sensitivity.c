@@ -26,14 +26,17 @@ enum pith_status pith_sensitivity(struct pith_context *c,
         return pith_fail(err, PITH_ARG, "a model and a folder to work in are needed");
     struct pith_door door;
     PITH_TRY(pith_door_read(o->crlf, &door, err));
+    char first[PITH_GRID_TEXT];
     struct pith_quantize_options all;
     pith_quantize_defaults(&all);
     all.model = o->model;
     all.out = o->work;
     all.round = o->round;
     all.container = o->container;
+    all.tries = o->tries;
     if (o->recipe) all.recipe = o->recipe;
-    else all = pith_auto_base(&all);
+    else all = pith_auto_base(&all, first);
+    all.tries = (struct pith_list){0};
     /* What stands for the grids that are tried has to fit any model. */
     if (!o->recipe && !o->container) all.weights = "int8:channel";
     all.targets = o->targets;

@@ -87,14 +87,25 @@ static enum pith_status parse_wish(const struct pith_quantize_options *o, struct
         return pith_fail(err, PITH_ARG,
                          "-r auto needs one of --budget BITS|SIZE, --fit SIZE,context=N,users=N and"
                          " --max-kl X");
+    char first[PITH_GRID_TEXT];
     if (o->max_kl > 0) (void)snprintf(w->text, sizeof w->text, "KL %g", o->max_kl);
     else (void)snprintf(w->text, sizeof w->text, "%s", o->budget ? o->budget : o->fit);
-    w->base = pith_auto_base(o).recipe;
+    w->base = pith_auto_base(o, first).recipe;
     if (o->budget) return parse_budget(o->budget, w, err);
     return o->fit ? parse_fit(o->fit, w, err) : PITH_OK;
 }
 
-struct pith_quantize_options pith_auto_base(const struct pith_quantize_options *o)
+/* Of a list that cannot be read, the recipe's own. */
+static const char *first_try(const struct pith_quantize_options *o, char first[PITH_GRID_TEXT])
+{
+    struct pith_candidates t;
+    if (pith_tries_parse(&o->tries, &t, NULL) != PITH_OK || t.count == 0) return NULL;
+    pith_grid_format(&t.grid[0], first);
+    return first;
+}
+
+struct pith_quantize_options pith_auto_base(const struct pith_quantize_options *o,
+                                            char first[PITH_GRID_TEXT])
 {
     struct pith_quantize_options base = *o;
     const bool file = o->container ? strcmp(o->container, "gguf") == 0
@@ -103,6 +114,8 @@ struct pith_quantize_options pith_auto_base(const struct pith_quantize_options *
     if (!o->container && !file) {
         base.container = "compressed-tensors";
         base.weights = "int8:channel"; /* what any width has, until grids are chosen */
+    } else if (o->tries.count) {
+        base.weights = first_try(o, first); /* the container may have none of the usual */
     }
     base.budget = base.fit = NULL;
     base.max_kl = 0;
@@ -114,8 +127,9 @@ static enum pith_status check_transform(const struct pith_quantize_options *o,
                                         struct pith_error *err)
 {
     struct pith_recipe r;
+    char first[PITH_GRID_TEXT];
     if (!o->transform) return PITH_OK;
-    PITH_TRY(pith_recipe_load(pith_auto_base(o).recipe, &r, err));
+    PITH_TRY(pith_recipe_load(pith_auto_base(o, first).recipe, &r, err));
     PITH_TRY(pith_recipe_set(&r, "transform", o->transform, err));
     if (!r.transform->basis) return PITH_OK;
     return pith_fail(err, PITH_UNSUPPORTED,
@@ -202,7 +216,8 @@ static enum pith_status try_one(struct pith_backend *be, const struct trial *t,
                                 struct pith_error *err)
 {
     struct pith_candidates candidates;
-    struct pith_quantize_options mine = pith_auto_base(t->asked);
+    char first[PITH_GRID_TEXT];
+    struct pith_quantize_options mine = pith_auto_base(t->asked, first);
     bool there = t->asked->resume && pith_path_exists(t->path);
     PITH_TRY(pith_ranks_share(pith_backend_ranks(be), 0, &there, sizeof there, err));
     if (there) return pith_ranks_share_file(pith_backend_ranks(be), t->path, err);

@@ -7,6 +7,7 @@
 
 #include "backend/backend.h"
 #include "base/json.h"
+#include "num/grid.h"
 
 #define PITH_AUTO_RECIPE "recipe.json"
 
@@ -15,8 +16,9 @@ bool pith_auto_asked(const struct pith_quantize_options *o);
 /* Whether what they say of it makes sense: PITH_ARG. */
 enum pith_status pith_auto_check(const struct pith_quantize_options *o, struct pith_error *err);
 /* The same options with what stands for "auto" while no budget is looked at: a recipe of its stages
- * on one of its grids. Texts are static or the options'. */
-struct pith_quantize_options pith_auto_base(const struct pith_quantize_options *o);
+ * on one of its grids. Texts are static, the options', or in `first`. */
+struct pith_quantize_options pith_auto_base(const struct pith_quantize_options *o,
+                                            char first[PITH_GRID_TEXT]);
 
 /* Finds the recipe and writes it to a file of that name in `folder`, which is made; nothing to do,
  * with `resume`, when it is there. It is a recipe like any, with "linears" and "predicted":

@@ -47,6 +47,11 @@ assert json.load(open('k-$round/pith.json'))['recipe']['round'] == '$round'"
 done
 check "the recipe rounds so again" "$pith" quantize mini -o k2 -r k-qep:kron/recipe.json --calib-tokens 512 --seq-len 64 --quiet
 same_model "to the same bytes" k-qep:kron k2
+python3 "$root/tests/cli/mini.py" tiles layers=2 hidden=256 ffn=256
+check "grids of which the container has no other" "$pith" quantize tiles -o t -r auto --budget 2.7 --transform none --try trellis2,trellis3 \
+    --container exl3 --calib-tokens 512 --seq-len 64 --quiet
+check "both are taken" python3 -c "import json; l = json.load(open('t/recipe.json'))['linears']; assert set(l.values()) == {'trellis2:channel', 'trellis3:channel'}, l"
+check "trellis codes verify" "$pith" verify t --against tiles
 mixture="$root/models/probe-moe"
 check "a mixture's recipe" "$pith" quantize "$mixture" -o m -r auto --budget 4.2 --try $three $few --transform none --quiet
 "$pith" sensitivity "$mixture" --try $three $few --container compressed-tensors --acts none --kv none --json --quiet >routes.json
