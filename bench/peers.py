@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""pith's roundings beside those of llm-compressor and auto-round: the same tokens, one table in Markdown.
+"""pith's roundings beside those of llm-compressor, auto-round and llama.cpp: the same tokens, one table in Markdown.
 
-    bench/peers.py -p PYTHON [-m MODEL] [-t TEXT]... [-c TOKENS] [-j THREADS] [-n PIECES] [-b BYTES] [-w WHO]... [-k FOLDER] [GRID]...
+    bench/peers.py -p PYTHON [-l BIN] [-m MODEL] [-t TEXT]... [-c TOKENS] [-j THREADS] [-n PIECES] [-b BYTES] [-w WHO]... [-k FOLDER] [GRID]...
 
-PYTHON is that of an environment with torch, llmcompressor and auto-round (0.14 and 0.15 for what docs/techniques.md tells). GRID is a
-key of GRIDS (all), WHO one of PEERS or OURS (all); with -k checkpoints stay in FOLDER, and those that are there are not made again. Everybody calibrates on the first TOKENS (32768) tokens of the text that ships, in
-windows of 512 that begin with the model's first token. Every checkpoint is judged by pith: KL from the unquantized model over PIECES
-(12) pieces of BYTES (5600) of each TEXT, with Student's intervals (95%); differences, to the best peer of the grid on that text, are
-paired piece by piece. Seconds are of the processor, all threads together, with loading and writing; memory is the largest resident
-set. PITH names the program.
+PYTHON is that of an environment with torch, llmcompressor and auto-round (0.14 and 0.15 for what docs/techniques.md tells), BIN the
+folder of llama.cpp's programs (without, its row is left out). GRID is a key of GRIDS (all), WHO one of PEERS or OURS (all); with -k
+checkpoints stay in FOLDER, and those that are there are not made again. Everybody calibrates on the first TOKENS (32768) tokens of
+the text that ships, in windows of 512 that begin with the model's first token (llama-imatrix: of that text). Rows of trellis codes
+have the grid's bits or fewer. Every checkpoint is judged by pith: KL from the unquantized model over PIECES (12) pieces of BYTES
+(5600) of each TEXT, with Student's intervals (95%); differences, to the best peer of the grid on that text, are paired piece by
+piece. Seconds are of the processor, all threads together, with loading and writing; memory is the largest resident set. PITH names
+the program.
 """
 import argparse
 import json
@@ -22,8 +24,21 @@ import variants
 
 WINDOW = 512
 TEXTS = ["models/probe/eval.txt", "models/probe-moe/rare/knitting.txt"]
-GRIDS = {"int4:g128": (4, 128, True), "int3:g128": (3, 128, True), "int2:g64:asym": (2, 64, False)}
-PEERS = ["llm-compressor GPTQ", "llm-compressor AWQ", "auto-round"]
+INTS = {"int4:g128": (4, 128, True), "int3:g128": (3, 128, True), "int2:g64:asym": (2, 64, False)}
+GRIDS = {  # what holds it, and the trellis code that has its bits or fewer
+    "int4:g128": ("compressed-tensors", "trellis4"),
+    "int3:g128": ("compressed-tensors", "trellis3"),
+    "int2:g64:asym": ("compressed-tensors", "trellis2"),
+    "nvfp4": ("compressed-tensors", "trellis4"),
+    "q4_k": ("gguf", "trellis4"),
+}
+PEERS = {  # and the grids that they have
+    "llm-compressor RTN": ["nvfp4"],
+    "llm-compressor GPTQ": [*INTS, "nvfp4"],
+    "llm-compressor AWQ": list(INTS),
+    "auto-round": list(INTS),
+    "llama-quantize": ["q4_k"],
+}
 OURS = {
     "gptq": "-r gptq",
     "awq+gptq": "-r awq+gptq",
@@ -32,6 +47,8 @@ OURS = {
     "qep:kron": "-r qep+yaqa",
     "awq+qep:kron": "-r awq+gptq --round qep:kron",
     "learned": "-r autoround",
+    "trellis, gptq": "-r gptq",
+    "trellis, qep:kron": "-r qep+yaqa",
 }
 
 
@@ -49,11 +66,14 @@ def by_compressor(how, a, windows):
     from transformers import AutoModelForCausalLM
 
     IntermediatesCache.pin_memory = lambda *_: None  # which AWQ asks for, and which needs an accelerator
-    bits, group, symmetric = GRIDS[a.grid]
-    groups = {"group_0": {"targets": ["Linear"], "weights": {
-        "num_bits": bits, "type": "int", "symmetric": symmetric, "strategy": "group", "group_size": group}}}
-    options = {"config_groups": groups, "ignore": ["lm_head"]}
-    recipe = {"GPTQ": lambda: [GPTQModifier(**options)],
+    options = {"scheme": "NVFP4A16", "targets": ["Linear"], "ignore": ["lm_head"]}
+    if a.grid in INTS:
+        bits, group, symmetric = INTS[a.grid]
+        groups = {"group_0": {"targets": ["Linear"], "weights": {
+            "num_bits": bits, "type": "int", "symmetric": symmetric, "strategy": "group", "group_size": group}}}
+        options = {"config_groups": groups, "ignore": ["lm_head"]}
+    recipe = {"RTN": lambda: [QuantizationModifier(**options)],
+              "GPTQ": lambda: [GPTQModifier(**options)],
               "AWQ": lambda: [AWQModifier(), QuantizationModifier(**options)]}[how]()
     data = Dataset.from_dict({"input_ids": windows, "attention_mask": [[1] * WINDOW for _ in windows]})
     model = AutoModelForCausalLM.from_pretrained(a.m, dtype=torch.float32)
@@ -66,11 +86,12 @@ def by_autoround(_, a, windows):
     from auto_round import AutoRound
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    bits, group, symmetric = GRIDS[a.grid]
+    bits, group, symmetric = INTS[a.grid]
     model = AutoModelForCausalLM.from_pretrained(a.m, dtype=torch.float32)
     data = [{"input_ids": torch.tensor([w])} for w in windows]
     made = AutoRound(model, AutoTokenizer.from_pretrained(a.m), bits=bits, group_size=group, sym=symmetric, dataset=data,
-                     seqlen=WINDOW, nsamples=len(windows), device_map="cpu")
+                     seqlen=WINDOW, nsamples=len(windows), device_map="cpu",
+                     amp=False)  # float32: bfloat16 is slow without AMX
     made.quantize()
     made.save_quantized(a.o, format="auto_gptq")
     if not symmetric:
@@ -96,15 +117,28 @@ def as_second_version(folder, bits):
     os.unlink(f"{folder}/quantization_config.json")
 
 
+def by_llama(_, a, windows):
+    whole, matrix = a.o + ".whole.gguf", a.o + ".matrix.gguf"
+    for command in ([variants.PITH, "convert", a.m, "-o", whole, "--quiet"],
+                    [f"{a.l}/llama-imatrix", "-m", whole, "-f", a.windows.removesuffix(".json") + ".txt", "-o", matrix, "-c",
+                     str(WINDOW), "--chunks", str(len(windows)), "-t", a.j],
+                    [f"{a.l}/llama-quantize", "--pure", "--token-embedding-type", "q6_k", "--imatrix", matrix, whole, a.o,
+                     a.grid + "_s", a.j]):
+        subprocess.run(command, check=True)
+    os.unlink(whole)
+
+
 def make(a):
     """What a peer's process does."""
-    import torch
-
-    torch.set_num_threads(int(a.j))
     with open(a.windows, encoding="utf-8") as f:
         windows = json.load(f)
     tool, _, how = a.make.partition(" ")
-    {"llm-compressor": by_compressor, "auto-round": by_autoround}[tool](how, a, windows)
+    if tool == "llama-quantize":
+        return by_llama(how, a, windows)
+    import torch
+
+    torch.set_num_threads(int(a.j))
+    return {"llm-compressor": by_compressor, "auto-round": by_autoround}[tool](how, a, windows)
 
 
 # --- all of them --------------------------------------------------------------------------------------------------------------
@@ -159,10 +193,12 @@ def made_once(out, command):
 def candidates(a, grid, folder):
     """(name, folder, seconds, MiB) of each checkpoint; a peer that fails is said, and left out."""
     cut = os.path.join(folder, "cut")
-    for name in [n for n in PEERS if not a.w or n in a.w]:
-        out = os.path.join(folder, f"{grid}-{name}".replace(" ", "_").replace(":", "_"))
+    container, trellis = GRIDS[grid]
+    end = ".gguf" if container == "gguf" else ""
+    for name in [n for n, has in PEERS.items() if (not a.w or n in a.w) and grid in has and (a.l or n != "llama-quantize")]:
+        out = os.path.join(folder, f"{grid}-{name}".replace(" ", "_").replace(":", "_")) + end
         good, seconds, memory = made_once(out, [a.p, os.path.abspath(__file__), "--make", name, "--grid", grid, "-m", a.m, "-o",
-                                                out, "--windows", cut + ".json", "-j", a.j])
+                                                out, "--windows", cut + ".json", "-j", a.j, *(["-l", a.l] if a.l else [])])
         if good:
             yield name, out, seconds, memory
         else:
@@ -170,14 +206,16 @@ def candidates(a, grid, folder):
     for name, options in OURS.items():
         if a.w and name not in a.w:
             continue
-        out = os.path.join(folder, f"{grid}-pith-{name}".replace(":", "_"))
-        command = [variants.PITH, "quantize", a.m, "-o", out, *options.split(), "--weights", grid, "--calib", cut + ".txt",
-                   "--calib-tokens", str(a.c), "--seq-len", str(WINDOW), "--container", "compressed-tensors", "--threads", a.j,
-                   "--quiet"]
+        coded = name.startswith("trellis")
+        out = os.path.join(folder, f"{trellis if coded else grid}-pith-{name}".replace(":", "_").replace(", ", "-"))
+        out += "" if coded else end
+        command = [variants.PITH, "quantize", a.m, "-o", out, *options.split(), "--weights", trellis if coded else grid, "--calib",
+                   cut + ".txt", "--calib-tokens", str(a.c), "--seq-len", str(WINDOW), "--threads", a.j, "--quiet",
+                   "--container", "exl3" if coded else container]
         good, seconds, memory = made_once(out, command)
         if not good:
             sys.exit(f"pith {name}: failed on {grid}")
-        yield "pith " + name, out, seconds, memory
+        yield f"pith {name.replace('trellis', trellis)}", out, seconds, memory
 
 
 def table(a, grid, folder, texts):
@@ -204,6 +242,7 @@ def table(a, grid, folder, texts):
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     p.add_argument("-p", help="the peers' Python")
+    p.add_argument("-l", help="the folder of llama.cpp's programs")
     p.add_argument("-m", default="models/probe")
     p.add_argument("-t", action="append")
     p.add_argument("-c", type=int, default=32768)
