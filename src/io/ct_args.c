@@ -103,13 +103,14 @@ static enum pith_status read_actorder(const json_t *o, const char *where, struct
 {
     const json_t *v = json_object_get(o, "actorder");
     if (!v || json_is_null(v) || json_is_false(v)) return PITH_OK;
-    if (a->strategy != GROUP)
-        return pith_fail(err, PITH_FORMAT, "%s: actorder needs strategy \"group\"", where);
     const char *order = json_is_true(v) ? "group" : pith_json_plain(v);
     if (!order) return pith_fail(err, PITH_FORMAT, "%s: actorder is not a string", where);
     a->ordered = true;
     a->g_idx = strcmp(order, "group") == 0 || strcmp(order, "dynamic") == 0;
-    /* "weight" and "static" leave no trace in the file. */
+    if (a->g_idx && a->strategy != GROUP)
+        return pith_fail(err, PITH_FORMAT, "%s: actorder \"%s\" needs strategy \"group\"", where,
+                         order);
+    /* "weight" and "static" leave no trace in the file, whatever the strategy. */
     if (a->g_idx || strcmp(order, "weight") == 0 || strcmp(order, "static") == 0) return PITH_OK;
     return unsupported(where, "actorder", order, err);
 }

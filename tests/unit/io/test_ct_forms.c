@@ -296,6 +296,14 @@ static const struct said cases[] = {
     {W("\"num_bits\":4,\"type\":\"float\",\"strategy\":\"tensor_group\",\"group_size\":"
        "16") ",\"format\":\"nvfp4-pack-quantized\"",
      PITH_OK, "nvfp4"},
+    {W("\"num_bits\":4,\"type\":\"float\",\"strategy\":\"tensor_group\",\"group_size\":16,"
+       "\"actorder\":\"static\"") ",\"format\":\"nvfp4-pack-quantized\"",
+     PITH_OK, "nvfp4"}, /* as llm-compressor's GPTQ writes it */
+    {W("\"num_bits\":4,\"type\":\"float\",\"strategy\":\"tensor_group\",\"group_size\":16,"
+       "\"actorder\":\"group\"") ",\"format\":\"nvfp4-pack-quantized\"",
+     PITH_FORMAT, "needs strategy"},
+    {W("\"num_bits\":8,\"type\":\"float\",\"strategy\":\"channel\",\"actorder\":\"weight\""),
+     PITH_OK, "fp8_e4m3:channel"},
     {W("\"num_bits\":4,\"type\":\"float\",\"group_size\":16") ",\"format\":\"nvfp4-pack-"
                                                               "quantized\"",
      PITH_UNSUPPORTED, "strategy \"group\""},
