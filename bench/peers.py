@@ -25,12 +25,12 @@ import variants
 WINDOW = 512
 TEXTS = ["models/probe/eval.txt", "models/probe-moe/rare/knitting.txt"]
 INTS = {"int4:g128": (4, 128, True), "int3:g128": (3, 128, True), "int2:g64:asym": (2, 64, False)}
-GRIDS = {  # what holds it, and the trellis code that has its bits or fewer
-    "int4:g128": ("compressed-tensors", "trellis4"),
-    "int3:g128": ("compressed-tensors", "trellis3"),
-    "int2:g64:asym": ("compressed-tensors", "trellis2"),
-    "nvfp4": ("compressed-tensors", "trellis4"),
-    "q4_k": ("gguf", "trellis4"),
+GRIDS = {  # what holds it, the trellis code that has its bits or fewer, and its bits
+    "int4:g128": ("compressed-tensors", 4, 4.125),
+    "int3:g128": ("compressed-tensors", 3, 3.125),
+    "int2:g64:asym": ("compressed-tensors", 2, 2.28),
+    "nvfp4": ("compressed-tensors", 4, 4.5),
+    "q4_k": ("gguf", 4, 4.5),
 }
 PEERS = {  # and the grids that they have
     "llm-compressor RTN": ["nvfp4"],
@@ -49,6 +49,7 @@ OURS = {
     "learned": "-r autoround",
     "trellis, gptq": "-r gptq",
     "trellis, qep:kron": "-r qep+yaqa",
+    "trellis, auto": "-r auto --transform none --round qep:kron",  # that code and the next, together of the grid's bits
 }
 
 
@@ -193,7 +194,8 @@ def made_once(out, command):
 def candidates(a, grid, folder):
     """(name, folder, seconds, MiB) of each checkpoint; a peer that fails is said, and left out."""
     cut = os.path.join(folder, "cut")
-    container, trellis = GRIDS[grid]
+    container, width, bits = GRIDS[grid]
+    trellis = f"trellis{width}"
     end = ".gguf" if container == "gguf" else ""
     for name in [n for n, has in PEERS.items() if (not a.w or n in a.w) and grid in has and (a.l or n != "llama-quantize")]:
         out = os.path.join(folder, f"{grid}-{name}".replace(" ", "_").replace(":", "_")) + end
@@ -207,11 +209,12 @@ def candidates(a, grid, folder):
         if a.w and name not in a.w:
             continue
         coded = name.startswith("trellis")
-        out = os.path.join(folder, f"{trellis if coded else grid}-pith-{name}".replace(":", "_").replace(", ", "-"))
-        out += "" if coded else end
-        command = [variants.PITH, "quantize", a.m, "-o", out, *options.split(), "--weights", trellis if coded else grid, "--calib",
-                   cut + ".txt", "--calib-tokens", str(a.c), "--seq-len", str(WINDOW), "--threads", a.j, "--quiet",
-                   "--container", "exl3" if coded else container]
+        chosen = name.endswith("auto")
+        out = f"{trellis}-{bits}" if chosen else trellis if coded else grid
+        out = os.path.join(folder, f"{out}-pith-{name}".replace(":", "_").replace(", ", "-")) + ("" if coded else end)
+        grids = ["--try", f"{trellis},trellis{width + 1}", "--budget", str(bits)] if chosen else ["--weights", trellis if coded else grid]
+        command = [variants.PITH, "quantize", a.m, "-o", out, *options.split(), *grids, "--calib", cut + ".txt", "--calib-tokens",
+                   str(a.c), "--seq-len", str(WINDOW), "--threads", a.j, "--quiet", "--container", "exl3" if coded else container]
         good, seconds, memory = made_once(out, command)
         if not good:
             sys.exit(f"pith {name}: failed on {grid}")
