@@ -232,6 +232,13 @@ static int bench_model(struct settings *s, const char *model)
     return rc;
 }
 
+/* Of several processes the first: clients are shared, a model's timing is not. */
+static int bench_alone(struct settings *s, const char *model)
+{
+    if (has_others(&s->common)) s->common.ranks = "none";
+    return bench_model(s, model);
+}
+
 static int run(void *settings, const struct text_list *operands)
 {
     struct settings *s = settings;
@@ -241,7 +248,7 @@ static int run(void *settings, const struct text_list *operands)
         return usage_failure(&s->common, "an argument is missing: MODEL, or --serve URL\n"
                                          "usage: pith bench MODEL [options]\n"
                                          "Try 'pith bench --help'.");
-    if (!s->traffic.o.url) return bench_model(s, operands->item[0]);
+    if (!s->traffic.o.url) return is_first() ? bench_alone(s, operands->item[0]) : EXIT_DONE;
     if (operands->count > 0)
         return usage_failure(&s->common, "%s: with --serve no MODEL is named: the server has it",
                              operands->item[0]);
@@ -275,6 +282,7 @@ const struct command command_bench = {
         "  lognormal:MEDIAN:SIGMA as people write: half below MEDIAN, few far above\n"
         "  exponential:MEAN       many short ones, few long ones\n"
         "  either:N:N...          one of these, each as often\n"
+        "Several ranks (mpirun -n 4 pith bench --serve ...) share requests and clients.\n"
         "docs/serving.md says what the numbers mean.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
@@ -283,5 +291,6 @@ const struct command command_bench = {
     .min_operands = 0,
     .max_operands = 1,
     .takes_models = true,
+    .spreads = true,
     .run = run,
 };

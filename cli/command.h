@@ -102,6 +102,8 @@ bool given(const struct common *common, const char *name);
 bool is_wanted(const struct common *common);
 /* False of such a process but the first. */
 bool is_first(void);
+/* One of several, which join_ranks() would join. */
+bool has_others(const struct common *common);
 /* Joins the others where the command's work is shared; frees *context on failure. Whoever is not
  * rank 0 says nothing from here on. */
 int join_ranks(const struct common *common, struct pith_context **context);

@@ -47,6 +47,13 @@ bool is_first(void)
     return own == 0;
 }
 
+bool has_others(const struct common *common)
+{
+    unsigned long count, own;
+    look(&count, &own);
+    return common->command->spreads && !refuses(common) && (count > 1 || common->ranks);
+}
+
 bool is_wanted(const struct common *common)
 {
     unsigned long count, own;

@@ -213,11 +213,28 @@ static void allow_connections(void)
     (void)setrlimit(RLIMIT_NOFILE, &limit); /* or what there is must do */
 }
 
+/* With the other ranks, where there are some; then *report is rank 0's. */
+static int ask(const struct common *common, struct traffic_settings *s, char **report)
+{
+    struct pith_context *context = NULL;
+    struct pith_error err = {0};
+    struct meter meter;
+    int rc = has_others(common) ? make_context(common, &context) : EXIT_DONE;
+    if (rc != EXIT_DONE) return rc;
+    meter_start(&meter, common);
+    s->o.progress = meter_progress(&meter);
+    const enum pith_status status = context ? pith_traffic_shared(context, &s->o, report, &err)
+                                            : pith_traffic(&s->o, report, &err);
+    meter_end(&meter);
+    if (status != PITH_OK) rc = report_failure(common, &err);
+    pith_context_free(&context);
+    return rc;
+}
+
 int traffic_run(const struct common *common, struct traffic_settings *s, const char *prompt,
                 const char *gen)
 {
     struct pith_error err = {0};
-    struct meter meter;
     char *report = NULL;
     if (prompt) s->o.prompt = prompt;
     if (gen) s->o.answer = gen;
@@ -232,12 +249,9 @@ int traffic_run(const struct common *common, struct traffic_settings *s, const c
     }
     if (rc != EXIT_DONE) return rc;
     allow_connections();
-    meter_start(&meter, common);
-    s->o.progress = meter_progress(&meter);
-    const enum pith_status status = pith_traffic(&s->o, &report, &err);
-    meter_end(&meter);
-    if (status != PITH_OK) rc = report_failure(common, &err);
-    else rc = give_report(common, report, print_report);
+    rc = ask(common, s, &report);
+    if (common->follows) return rc;
+    if (rc == EXIT_DONE) rc = give_report(common, report, print_report);
     if (rc == EXIT_DONE && s->page) rc = write_page(common, s->page, report);
     if (rc == EXIT_DONE) rc = judge(common, report);
     pith_text_free(report);

@@ -111,6 +111,13 @@ PITH_API enum pith_status pith_traffic_check(const struct pith_traffic_options *
 PITH_API enum pith_status pith_traffic(const struct pith_traffic_options *options, char **report,
                                        struct pith_error *err);
 
+/* The same by all ranks of the context (pith_context_join()), of the same options: each asks every
+ * n-th request, and has its share of the clients. Rank 0 has the *report, elsewhere it is NULL.
+ * Requests that were under way at once ("most at once") are the sum of what each rank had. */
+PITH_API enum pith_status pith_traffic_shared(struct pith_context *context,
+                                              const struct pith_traffic_options *options,
+                                              char **report, struct pith_error *err);
+
 /* A page with tables and charts made from such a report (pith_text_free() it). PITH_FORMAT: it is
  * none. */
 PITH_API enum pith_status pith_traffic_html(const char *report, char **html,

@@ -297,6 +297,20 @@ static struct pith_plan_options plan_of(const struct traffic *t, const struct tr
                                       .level = 2 * (uint64_t)(l - t->level)};
 }
 
+/* Ranks that ask: no more than there are clients. */
+static unsigned drivers(const struct traffic *t, size_t clients)
+{
+    const unsigned all = pith_ranks_count(t->ranks);
+    return clients && clients < all ? (unsigned)clients : all;
+}
+
+/* This rank's of a level's clients. */
+static size_t own_clients(const struct traffic *t, size_t clients)
+{
+    const unsigned n = drivers(t, clients), own = pith_ranks_own(t->ranks);
+    return own < n ? pith_ranks_cut(n, own + 1, clients) - pith_ranks_cut(n, own, clients) : 0;
+}
+
 /* Requests that are not measured: connections, pages and packed weights are warm then. */
 static enum pith_status warm_up(const struct traffic *t, const struct traffic_level *l,
                                 struct pith_error *err)
@@ -304,7 +318,7 @@ static enum pith_status warm_up(const struct traffic *t, const struct traffic_le
     const struct pith_traffic_options *o = t->options;
     struct pith_plan_options plan = plan_of(t, l);
     struct pith_level_result ignored = {0};
-    const size_t clients = l->clients ? l->clients : 1;
+    const size_t clients = l->clients ? own_clients(t, l->clients) : 1;
     plan.level++;
     plan.trace = NULL;
     plan.rate = 0;
@@ -316,7 +330,7 @@ static enum pith_status warm_up(const struct traffic *t, const struct traffic_le
                                  .requests = o->warmup,
                                  .what = "warming up",
                                  .progress = &o->progress};
-    if (o->warmup == 0) return PITH_OK;
+    if (o->warmup == 0 || clients == 0) return PITH_OK;
     PITH_TRY(pith_drive_run(&d, &ignored, err));
     pith_level_free(&ignored);
     return PITH_OK;
@@ -327,6 +341,7 @@ static enum pith_status run_level(const struct traffic *t, const struct traffic_
 {
     const struct pith_traffic_options *o = t->options;
     const struct pith_plan_options plan = plan_of(t, l);
+    const unsigned own = pith_ranks_own(t->ranks);
     struct pith_level_result r = {0};
     char what[64] = "trace";
     if (l->clients) (void)snprintf(what, sizeof what, "%zu clients", l->clients);
@@ -335,14 +350,18 @@ static enum pith_status run_level(const struct traffic *t, const struct traffic_
                                  .words = &t->words,
                                  .asking = &t->asking,
                                  .plan = &plan,
-                                 .clients = l->clients,
+                                 .driver = own,
+                                 .drivers = drivers(t, l->clients),
+                                 .clients = own_clients(t, l->clients),
                                  .requests = requests_of(t, l),
                                  .duration = o->duration,
                                  .what = what,
                                  .progress = &o->progress};
     PITH_TRY(warm_up(t, l, err));
-    PITH_TRY(pith_drive_run(&d, &r, err));
-    const enum pith_status s = traffic_report_level(t, l, &r, list, err);
+    PITH_TRY(pith_ranks_meet(t->ranks, err)); /* all begin together */
+    if (own < d.drivers) PITH_TRY(pith_drive_run(&d, &r, err));
+    enum pith_status s = pith_level_gather(t->ranks, &r, err);
+    if (s == PITH_OK && own == 0) s = traffic_report_level(t, l, &r, list, err);
     pith_level_free(&r);
     return s;
 }
@@ -354,18 +373,33 @@ static enum pith_status run(struct traffic *t, char **report, struct pith_error 
     enum pith_status s = PITH_OK;
     for (size_t i = 0; i < t->levels && s == PITH_OK; i++)
         s = run_level(t, &t->level[i], &list, err);
-    if (s == PITH_OK) return pith_report_text(traffic_report(t, list), report, err);
+    if (s == PITH_OK && pith_ranks_first(t->ranks))
+        return pith_report_text(traffic_report(t, list), report, err);
     json_decref(list);
     return s;
+}
+
+/* Whoever is alone has no ranks. */
+static enum pith_status run_by(struct pith_ranks *ranks, const struct pith_traffic_options *given,
+                               char **report, struct pith_error *err)
+{
+    PITH_OPTIONS(pith_traffic_options, o, defaults, given, err);
+    struct traffic t = {.options = o, .ranks = ranks};
+    *report = NULL;
+    const enum pith_status s = run(&t, report, err);
+    traffic_free(&t);
+    return pith_ranks_fail(ranks, s, err);
 }
 
 enum pith_status pith_traffic(const struct pith_traffic_options *options, char **report,
                               struct pith_error *err)
 {
-    PITH_OPTIONS(pith_traffic_options, o, defaults, options, err);
-    struct traffic t = {.options = o};
-    *report = NULL;
-    const enum pith_status s = run(&t, report, err);
-    traffic_free(&t);
-    return s;
+    return run_by(NULL, options, report, err);
+}
+
+enum pith_status pith_traffic_shared(struct pith_context *context,
+                                     const struct pith_traffic_options *options, char **report,
+                                     struct pith_error *err)
+{
+    return run_by(context->ranks, options, report, err);
 }

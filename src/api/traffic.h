@@ -15,6 +15,7 @@ struct traffic_level {
 
 struct traffic {
     const struct pith_traffic_options *options;
+    struct pith_ranks *ranks; /* that ask together; NULL: alone */
     struct traffic_level *level; /* owned: [levels] */
     size_t levels;
     struct pith_lengths prompt, answer;

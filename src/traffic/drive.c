@@ -156,14 +156,23 @@ static enum pith_status write_body(struct flight *f, struct pith_error *err)
     return good ? PITH_OK : pith_fail_nomem(err, "a request");
 }
 
+/* Finds the next request that is this driver's. */
+static void plan_next(struct loop *l)
+{
+    const struct pith_drive *d = l->d;
+    do {
+        l->more = pith_planner_next(&l->planner, &l->next);
+        if (d->requests && l->more) l->more = l->next.index < d->requests;
+    } while (l->more && d->drivers > 1 && l->next.index % d->drivers != d->driver);
+}
+
 /* Sends the next request from here. */
 static enum pith_status send_next(struct flight *f, struct pith_error *err)
 {
     struct loop *l = f->loop;
     const struct pith_drive *d = l->d;
     f->planned = l->next;
-    l->more = pith_planner_next(&l->planner, &l->next);
-    if (d->requests && l->more) l->more = l->next.index < d->requests;
+    plan_next(l);
     PITH_TRY(write_body(f, err));
     pith_sse_reset(&f->sse);
     pith_str_clear(&f->plain);
@@ -399,7 +408,7 @@ enum pith_status pith_drive_run(const struct pith_drive *drive, struct pith_leve
     struct loop l = {.d = drive, .out = out};
     *out = (struct pith_level_result){0};
     pith_planner_begin(&l.planner, drive->plan);
-    l.more = pith_planner_next(&l.planner, &l.next);
+    plan_next(&l);
     const enum pith_status s = fly(&l, err);
     free_flights(&l);
     if (s != PITH_OK) pith_level_free(out);

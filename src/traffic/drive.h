@@ -24,8 +24,11 @@ struct pith_drive {
     const struct pith_words *words;
     const struct pith_traffic_asking *asking;
     const struct pith_plan_options *plan;
+    /* Of so many that drive together, which this is: it asks each `drivers`-th request. 0, 0: it is
+     * the only one. `clients` are its own. */
+    unsigned driver, drivers;
     size_t clients;   /* that ask one after the other; 0: requests come at the plan's times */
-    size_t requests;  /* at most; 0: no limit but the time, or the trace */
+    size_t requests;  /* of all drivers, at most; 0: no limit but the time, or the trace */
     double duration;  /* seconds after which nothing is asked any more; 0: no limit */
     const char *what; /* for progress */
     const struct pith_progress *progress;

@@ -12,11 +12,12 @@ fake=$!
 awaited 20 test -s "$work/asked" || fail "the fake server does not start: $(tail -n 3 "$work/fake.log")"
 url=http://127.0.0.1:$(head -n 1 "$work/asked")
 
-# measure KIND ARGUMENTS...: a report of that kind of server in $work/report.
+# measure KIND ARGUMENTS...: a report of that kind of server in $work/report. $launch: what starts several of it.
+launch=
 measure() {
     kind=$1
     shift
-    "$pith" bench --serve "$url/$kind" --json --quiet --warmup 0 --prompt 20 --gen 8 "$@" >"$work/report" 2>"$work/stderr"
+    $launch "$pith" bench --serve "$url/$kind" --json --quiet --warmup 0 --prompt 20 --gen 8 "$@" >"$work/report" 2>"$work/stderr"
 }
 # holds NAME EXPRESSION: what Python says of the report j and its first level l.
 holds() {
@@ -173,6 +174,28 @@ refuse "no address" 2 'no address' "$pith" bench --serve ftp://x
 refuse "no model, no server" 2 'MODEL, or --serve' "$pith" bench
 refuse "no trace" 1 'line 1' "$pith" bench --serve "$url/good" --trace "$probe/config.json"
 refuse "no page" 1 'cannot write' "$pith" bench --serve "$url/good" -o /nowhere/page.html
+
+# --- several that ask together ----------------------------------------------------------------------------------------
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+if [ -e "${BUILD:-build}/libpith_mpi.so" ] && timeout 60 mpirun -q -n 2 true >/dev/null 2>&1; then
+    plan h --clients 4 --requests 30 --seed 4
+    launch="timeout 120 mpirun -q -n 3"
+    plan i --rate 200 --requests 40 --prompt uniform:10:60 --gen exponential:20 --seed 4
+    cmp -s "$work/a.bodies" "$work/i.bodies" && pass "three ranks ask what one asks" || fail "three ranks ask otherwise"
+    holds "and all is told" "l['answered'] == 40 and l['failed'] == 0 and len(asked) > 0"
+    plan k --clients 4 --requests 30 --seed 4
+    cmp -s "$work/h.bodies" "$work/k.bodies" && pass "also as clients" || fail "three ranks' clients ask otherwise"
+    holds "who are shared" "l['answered'] == 30 and l['at_once_most'] == 4"
+    plan l --clients 2 --requests 6
+    holds "fewer than there are ranks" "l['answered'] == 6 and l['at_once_most'] == 2"
+    measure broken --clients 3 --requests 6
+    holds "failures of all" "l['failed'] == 6"
+    $launch "$pith" bench --serve http://127.0.0.1:1 2>"$work/stderr" && fail "ranks ask nobody: it went on"
+    [ "$(grep -c '^pith' "$work/stderr")" -eq 1 ] && pass "nobody there is said once" || fail "nobody there: $(cat "$work/stderr")"
+    launch=
+else
+    skip "ranks that ask" "no MPI"
+fi
 
 # --- the table and the page -------------------------------------------------------------------------------------------
 check "a table" "$pith" bench --serve "$url/pairs" --clients 1,3 --gen 6 --limit first=5s -o "$work/page.html" --quiet
