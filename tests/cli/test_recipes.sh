@@ -88,7 +88,7 @@ done
 mini=$work/mini
 
 # Containers by themselves: with the first of these grids that each holds.
-grids="int4:g64:asym:hqq int4:g64 int4:g64:asym int8:channel nf4:g64 fp8_e4m3:channel fp8_e4m3:block128 nvfp4 mxfp4 q4_0 q4_k codebook4:channel trellis2"
+grids="int4:g64:asym:hqq int4:g64 int4:g64:asym int8:channel nf4:g64 fp8_e4m3:channel fp8_e4m3:block128 nvfp4 mxfp4 q4_0 q4_k codebook4:channel trellis2 trellis2_mul2"
 for c in $(names containers); do
     for g in $grids; do
         for a in none fp8_e4m3:g128; do
