@@ -22,7 +22,11 @@ one() {
     echo "$ok $ko" >"$log.count"
     {
         printf '%-50s %3d ok %s (%s)\n' "${1##*/tests/}" "$ok" "$([ "$rc" -eq 0 ] || echo "FAILED rc=$rc")" "$(cat "$log.time")"
-        if [ "$rc" -eq 0 ]; then grep '^\[  SKIPPED \] [^0-9]' "$log"; else tail -n 40 "$log"; fi
+        if [ "$rc" -eq 0 ]; then grep '^\[  SKIPPED \] [^0-9]' "$log"; else
+            grep -A 5 '^\[  FAILED  \] [^0-9]' "$log" | head -n 60
+            echo "...the last lines:"
+            tail -n 20 "$log"
+        fi
     } >"$log.said"
     cat "$log.said" # in one piece: others write too
     [ "$rc" -eq 0 ] || mv "$log.said" "$log.failed"

@@ -28,7 +28,7 @@ alone() { "$pith" quantize "$model" -o "$@" $base >/dev/null 2>"$work/stderr"; }
 ranks() { # N OUT OPTIONS...
     n=$1
     shift
-    timeout 120 mpirun -q -n "$n" "$pith" quantize "$model" -o "$@" $base >"$work/stdout" 2>"$work/stderr"
+    timeout 600 mpirun -q -n "$n" "$pith" quantize "$model" -o "$@" $base >"$work/stdout" 2>"$work/stderr"
 }
 is_same() { # NAME A B
     [ -e "$3.partial" ] && fail "$1: the work folder is still there" && return
@@ -170,8 +170,13 @@ foretold() { # WITHIN RECIPE OPTIONS...: bytes that come to each of 2 and 4 rank
 }
 model=$mini
 some="rtn llm.int8 gptq qep awq smoothquant guided yaqa sparsegpt $work/few.json"
-[ -z "${PITH_TEST_ALL:-}" ] || some="$some hqq squeezellm qep+yaqa gptaq fp8-static quarot exl3 nvfp4 mxfp4"
+[ -z "${PITH_TEST_ALL:-}" ] || some="$some hqq squeezellm qep+yaqa gptaq fp8-static quarot nvfp4 mxfp4"
 for r in $some; do foretold 0 "$r"; done
+if [ -n "${PITH_TEST_ALL:-}" ]; then
+    model=$work/tiles
+    python3 tests/cli/mini.py "$model" layers=1 hidden=256 ffn=128
+    foretold 0 exl3
+fi
 model=$wide
 foretold 0 gptq
 model=$work/moe # all blocks are taken to be like the first, whose tokens choose other experts
