@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "io/digest.h"
 
 #include <stdatomic.h>
@@ -383,16 +384,33 @@ enum pith_status pith_reread(struct pith_run *r, struct pith_error *err)
     return s;
 }
 
-enum pith_status pith_reread_holds(const struct pith_run *r, struct pith_error *err)
+/* A file that has another name since has another time of change, too. */
+static bool is_same(const struct pith_stamp *is, const struct pith_stamp *was, bool named)
 {
-    for (size_t i = 0; i < r->job->layout.shards; i++) {
-        const struct pith_stamp *was = &r->out.reread[i];
+    return is->device == was->device && is->node == was->node && is->size == was->size &&
+           is->written == was->written && (named || is->changed == was->changed);
+}
+
+/* Where a shard lies now. */
+static char *place_of(const struct pith_run *r, size_t shard, const char *where)
+{
+    if (!where) return pith_strdup(r->out.shards[shard].path);
+    return r->job->container->file ? pith_strdup(where)
+                                   : pith_path_join(where, r->job->layout.shard_names[shard]);
+}
+
+enum pith_status pith_reread_holds(const struct pith_run *r, const char *where,
+                                   struct pith_error *err)
+{
+    const bool named = where && r->job->container->file;
+    enum pith_status s = PITH_OK;
+    for (size_t i = 0; i < r->job->layout.shards && s == PITH_OK; i++) {
         struct pith_stamp is;
-        PITH_TRY(pith_file_stamp(r->out.shards[i].path, &is, err));
-        if (is.device != was->device || is.node != was->node || is.size != was->size ||
-            is.written != was->written || is.changed != was->changed)
-            return pith_fail(err, PITH_MISMATCH, "%s: was changed after it was read back",
-                             r->out.shards[i].path);
+        char *path = place_of(r, i, where);
+        s = path ? pith_file_stamp(path, &is, err) : pith_fail_nomem(err, "names");
+        if (s == PITH_OK && !is_same(&is, &r->out.reread[i], named))
+            s = pith_fail(err, PITH_MISMATCH, "%s: was changed after it was read back", path);
+        pith_free(path);
     }
-    return PITH_OK;
+    return s;
 }

@@ -47,8 +47,11 @@ enum pith_status pith_intact_units(struct pith_run *r, size_t *count, struct pit
  * layout's, every tensor of the layout with what the journal's units say was written, what lies
  * between with zeros. PITH_MISMATCH or PITH_IO names the file, and the tensor. */
 enum pith_status pith_reread(struct pith_run *r, struct pith_error *err);
-/* Just before they get their final name: nobody touched them since. PITH_MISMATCH when not. */
-enum pith_status pith_reread_holds(const struct pith_run *r, struct pith_error *err);
+/* Just before they get their final name, and behind it: nobody touched them since. `where`: the
+ * folder that they are in now, or the file that is all of them; NULL: where they were read.
+ * PITH_MISMATCH when somebody did. */
+enum pith_status pith_reread_holds(const struct pith_run *r, const char *where,
+                                   struct pith_error *err);
 
 /* source.c: hashes the tensors of the input that a unit reads, in full, and notes them in *unit as
  * "source". */

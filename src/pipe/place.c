@@ -19,6 +19,18 @@ char *pith_account_path(const char *model)
     return pith_str_take(&s);
 }
 
+/* Gives what was read back its final name. What is changed in the moment between the last look and
+ * the name shows behind it, and the name is taken back. */
+static enum pith_status name_it(const struct pith_run *r, const char *from, struct pith_error *err)
+{
+    const char *out = r->job->options->out;
+    PITH_TRY(pith_reread_holds(r, NULL, err));
+    PITH_TRY(pith_rename(from, out, err));
+    const enum pith_status s = pith_reread_holds(r, out, err);
+    if (s != PITH_OK) (void)pith_rename(out, from, NULL);
+    return s;
+}
+
 /* The folder gets its final name when all but the journal is in order; the journal goes last. */
 static enum pith_status publish_folder(struct pith_run *r, json_t *account, struct pith_error *err)
 {
@@ -28,9 +40,8 @@ static enum pith_status publish_folder(struct pith_run *r, json_t *account, stru
     pith_free(path);
     if (s == PITH_OK) s = pith_place_sweep(r->job, r->job->partial, false, err);
     if (s == PITH_OK) s = pith_dir_sync(r->job->partial, err);
-    if (s == PITH_OK) s = pith_reread_holds(r, err);
+    if (s == PITH_OK) s = name_it(r, r->job->partial, err);
     pith_output_close(r->job, &r->out);
-    if (s == PITH_OK) s = pith_rename(r->job->partial, r->job->options->out, err);
     if (s == PITH_OK) s = pith_place_sweep(r->job, r->job->options->out, true, err);
     return s == PITH_OK ? pith_dir_sync(r->job->options->out, err) : s;
 }
@@ -44,9 +55,8 @@ static enum pith_status publish_file(struct pith_run *r, json_t *account, struct
     char *folder = pith_path_parent(out);
     enum pith_status s = path && made && folder ? pith_account_save(path, account, err)
                                                 : pith_fail_nomem(err, "names");
-    if (s == PITH_OK) s = pith_reread_holds(r, err);
+    if (s == PITH_OK) s = name_it(r, made, err);
     pith_output_close(r->job, &r->out);
-    if (s == PITH_OK) s = pith_rename(made, out, err);
     if (s == PITH_OK) s = pith_dir_sync(folder, err);
     if (s == PITH_OK) s = pith_dir_remove(r->job->partial, err);
     pith_free(path);

@@ -64,7 +64,7 @@ static bool is_meant(int fd)
     return ends_in(path, at);
 }
 
-static enum fault fault_of_next(int fd)
+static enum fault next_fault(int fd)
 {
     static const char *const names[] = {"", "kill:", "half:", "stop:", "full:", "zero:", "cut:"};
     const char *text = getenv("FAULT");
@@ -77,16 +77,10 @@ static enum fault fault_of_next(int fd)
         if (f == FULL ? n < at : n != at) return NONE;
         if (f == KILL) raise(SIGKILL);
         if (f == STOP) raise(SIGSTOP);
+        if (f >= ZERO) spoil((enum fault)f);
+        if (f >= ZERO) return NONE;
         return (enum fault)f;
     }
-    return NONE;
-}
-
-static enum fault next_fault(int fd)
-{
-    const enum fault f = fault_of_next(fd);
-    if (f < ZERO) return f;
-    spoil(f);
     return NONE;
 }
 
@@ -126,19 +120,9 @@ static void *real(const char *name)
 NEEDS_SPACE(mkdir, (const char *path, mode_t mode), (path, mode))
 NEEDS_NOTHING(ftruncate, (int fd, off_t size), (fd, size))
 NEEDS_NOTHING(fsync, (int fd), (fd))
+NEEDS_NOTHING(rename, (const char *from, const char *to), (from, to))
 NEEDS_NOTHING(unlink, (const char *path), (path))
 NEEDS_NOTHING(rmdir, (const char *path), (path))
-
-/* Files are spoiled behind it: between a last look and a new name nobody can see anything. */
-int rename(const char *from, const char *to)
-{
-    int (*call)(const char *, const char *) = (int (*)(const char *, const char *))real("rename");
-    const enum fault f = fault_of_next(-1);
-    const int rc = call(from, to);
-    if (f == HALF) raise(SIGKILL);
-    if (f >= ZERO) spoil(f);
-    return rc;
-}
 
 int fallocate(int fd, int mode, off_t at, off_t size)
 {
