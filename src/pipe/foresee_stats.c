@@ -66,7 +66,7 @@ static double send_rows(const struct sending *s, unsigned from, unsigned to)
         for (size_t left = s->taken[e * s->c->ranks + from], n; left; left -= n) {
             n = left < most ? left : most;
             s->c->received[to] += n * s->row;
-            seconds += pith_crew_message(s->c, n * s->row);
+            seconds += pith_crew_message(s->c, (double)(n * s->row));
         }
     }
     return seconds;

@@ -13,6 +13,11 @@
 /* tokens: calib/routed.h, pipe/inspect.h */
 enum { POOLED = 4096, INSPECTED = 2048, SAMPLES = 512 };
 static const double core = 1.42e11; /* float32 operations a second, where times were taken */
+/* Of them products of windows reach this; a byte is hashed and written, a weight of GGUF's types
+ * rounded to nearest, in so many seconds. */
+#define PRODUCT_SHARE 0.45
+#define WRITE_BYTE 5.5e-9
+#define NEAREST_KQUANT 345e-9
 
 /* --- what a recipe is ------------------------------------------------------------------------- */
 
@@ -114,12 +119,23 @@ static double columns(const struct linear *x)
     return x->weights * x->l->cols;
 }
 
+/* What quant/round.h says of zeros. */
+static uint32_t iterations_of(const struct pith_round_options *o)
+{
+    return o->iterations ? o->iterations : 200;
+}
+
+static uint32_t batch_of(const struct pith_round_options *o)
+{
+    return o->batch ? o->batch : 8;
+}
+
 /* A step's windows there and back. */
 static double steps(const struct linear *x)
 {
     const struct pith_round_options *o = &x->t->recipe->round_options;
     const double windows = (double)x->t->tokens / (double)x->t->length;
-    const double batch = o->batch ? o->batch : 8, iterations = o->iterations ? o->iterations : 200;
+    const double batch = batch_of(o), iterations = iterations_of(o);
     const double part = x->tokens / (double)x->t->tokens;
     return 6 * x->weights * part * (double)x->t->length * iterations *
            (batch < windows ? batch : windows);
@@ -127,8 +143,7 @@ static double steps(const struct linear *x)
 
 static double iterations(const struct linear *x)
 {
-    const uint32_t n = x->t->recipe->round_options.iterations;
-    return x->weights * (n ? n : 200);
+    return x->weights * iterations_of(&x->t->recipe->round_options);
 }
 
 static double trials(const struct linear *x)
@@ -151,30 +166,31 @@ struct work {
     double each;
     enum who who;
     bool disk; /* cores do not help */
+    bool all;  /* also of linears that stay as they are */
 };
 static const struct work works[] = {
-    {CALIBRATES, products, 0.45, 0, WINDOWS, false},
-    {CALIBRATES, taps, 0.45, 0, ROWS, false},
-    {DRIFT, products, 0.45, 0, WINDOWS, false},
-    {DRIFT, taps, 0.45, 0, ROWS, false},
-    {GUIDED, there_and_back, 0.45, 0, WINDOWS, false},
-    {COLUMNS, columns, 0.176, 0, ROWS, false},
-    {COLUMNS, weights, 0, 30e-9, ROWS, false},
-    {DRIFT, columns, 0.028, 0, ROWS, false},
-    {OUTPUTS, weights, 0, 450e-9, ROWS, false},
-    {OUTPUTS | DRIFT, weights, 0, 380e-9, ROWS, false},
-    {LEARNS, steps, 0.81, 0, BATCH, false},
-    {LEARNS, iterations, 0, 57e-9, ALL, false},
-    {SEARCHES, trials, 0.025, 0, ROWS, false}, /* 20 of them */
-    {SEARCHES, weights, 0, 240e-9, ROWS, false},
-    {FORETELLS, weights, 0, 115e-9, ROWS, false},
-    {SMOOTHS, trials, 0.5, 0, ROWS, false},
-    {SMOOTHS, weights, 0, 50e-9, ALL, false},
-    {TURNS, weights, 0, 23e-9, ALL, false},
-    {PRUNES, weights, 0, 20e-9, ROWS, false},
-    {STREAMS, weights, 0, 7e-9, ROWS, true}, /* read */
-    {SWEEPS, weights, 0, 11e-9, ALL, true},  /* read */
-    {ALWAYS, weights, 0, 15e-9, ROWS, false}, /* compared */
+    {CALIBRATES, products, PRODUCT_SHARE, 0, WINDOWS, false, true},
+    {CALIBRATES, taps, PRODUCT_SHARE, 0, ROWS, false, false},
+    {DRIFT, products, PRODUCT_SHARE, 0, WINDOWS, false, true},
+    {DRIFT, taps, PRODUCT_SHARE, 0, ROWS, false, false},
+    {GUIDED, there_and_back, PRODUCT_SHARE, 0, WINDOWS, false, true},
+    {COLUMNS, columns, 0.176, 0, ROWS, false, false},
+    {COLUMNS, weights, 0, 30e-9, ROWS, false, false},
+    {DRIFT, columns, 0.028, 0, ROWS, false, false},
+    {OUTPUTS, weights, 0, 450e-9, ROWS, false, false},
+    {OUTPUTS | DRIFT, weights, 0, 380e-9, ROWS, false, false},
+    {LEARNS, steps, 0.81, 0, BATCH, false, false},
+    {LEARNS, iterations, 0, 57e-9, ALL, false, false},
+    {SEARCHES, trials, 0.025, 0, ROWS, false, false}, /* 20 of them */
+    {SEARCHES, weights, 0, 240e-9, ROWS, false, false},
+    {FORETELLS, weights, 0, 115e-9, ROWS, false, false},
+    {SMOOTHS, trials, 0.5, 0, ROWS, false, false},
+    {SMOOTHS, weights, 0, 50e-9, ALL, false, false},
+    {TURNS, weights, 0, 23e-9, ALL, false, false},
+    {PRUNES, weights, 0, 20e-9, ROWS, false, false},
+    {STREAMS, weights, 0, 7e-9, ROWS, true, false}, /* read */
+    {SWEEPS, weights, 0, 11e-9, ALL, true, true},  /* read */
+    {ALWAYS, weights, 0, 15e-9, ROWS, false, false}, /* compared */
 };
 
 /* What a grid's scales and codes take of a weight, in the order in which it is looked for. */
@@ -189,7 +205,7 @@ static double fitting(const struct pith_quantize_task *t)
     } of[] = {{g->format->kind == PITH_KIND_LEVELS, 330e-9},
               {g->format->kind == PITH_KIND_GGUF && k & COLUMNS, 870e-9},
               {g->format->kind == PITH_KIND_GGUF && k & CALIBRATES, 500e-9},
-              {g->format->kind == PITH_KIND_GGUF, 345e-9},
+              {g->format->kind == PITH_KIND_GGUF, NEAREST_KQUANT},
               {g->hqq, 40e-9},
               {g->format->kind == PITH_KIND_BLOCK && g->mse, 19e-9},
               {g->mse, 105e-9}};
@@ -203,12 +219,6 @@ static bool changes(const struct pith_linear_spec *l)
     return !l->stays;
 }
 
-/* Before rounding all see the same of it. */
-static bool goes_before(const struct work *w)
-{
-    return w->count == products || w->count == there_and_back;
-}
-
 /* Seconds of a linear by who does it. */
 struct bill {
     double of[ALL + 1];
@@ -220,7 +230,7 @@ static struct bill bill_of(const struct linear *x)
     for (size_t i = 0; i < PITH_COUNT(works); i++) {
         const struct work *w = &works[i];
         if ((w->kinds & kinds) != w->kinds) continue;
-        if (!goes_before(w) && w->kinds != SWEEPS && !changes(x->l)) continue;
+        if (!w->all && !changes(x->l)) continue;
         const double each = w->disk        ? w->each
                             : w->share > 0 ? 1 / w->share / x->t->f32
                                            : w->each * core / x->t->f32;
@@ -239,9 +249,7 @@ enum { WHOLE = 5, SMALL = 64 };
 static void tell_rows(const struct pith_linear_spec *l, uint64_t codes, struct pith_crew *c)
 {
     const uint64_t part[] = {codes, l->rows * sizeof(double), l->rows * sizeof(double)};
-    for (size_t i = 0; i < PITH_COUNT(part); i++)
-        for (unsigned k = 0; k < c->ranks; k++)
-            pith_crew_share(c, k, part[i] * (k + 1) / c->ranks - part[i] * k / c->ranks);
+    for (size_t i = 0; i < PITH_COUNT(part); i++) pith_crew_parts(c, part[i], 1);
     for (unsigned i = 0; i < WHOLE; i++) pith_crew_share(c, i % c->ranks, SMALL);
 }
 
@@ -271,8 +279,7 @@ static void tell_routes(const struct pith_quantize_task *t, struct pith_crew *c)
     const uint64_t row = t->hidden * sizeof(float) * (kinds_of(t) & DRIFT ? 2 : 1);
     const double taken = (double)t->tokens * t->plans->taken, n = c->ranks;
     pith_crew_parts(c, windows_of(t), t->length * t->plans->taken * sizeof(uint32_t));
-    for (unsigned k = 0; k < c->ranks; k++)
-        pith_crew_share(c, k, (pooled * (k + 1) / c->ranks - pooled * k / c->ranks) * row);
+    pith_crew_parts(c, pooled, row);
     for (unsigned k = 0; k < c->ranks && c->ranks > 1; k++) {
         const uint32_t experts = t->plans->experts / c->ranks + (k < t->plans->experts % c->ranks);
         const double rows = taken * experts / t->plans->experts;
@@ -280,7 +287,7 @@ static void tell_routes(const struct pith_quantize_task *t, struct pith_crew *c)
     }
     for (unsigned turn = 1; turn < c->ranks; turn++)
         pith_crew_add(c, PITH_CREW_LINK,
-                      2 * pith_crew_message(c, (uint64_t)(taken / n / n * (double)row)));
+                      2 * pith_crew_message(c, taken / n / n * (double)row));
 }
 
 /* calib/guide.c, of lists of numbers for each token; and of pairs. */
@@ -305,14 +312,14 @@ static void tell_learning(const struct pith_quantize_task *t, const struct pith_
                           struct pith_crew *c)
 {
     enum { A_RANK = 6, LISTS = 2 };
-    const uint32_t n = t->recipe->round_options.iterations;
+    const uint32_t n = iterations_of(&t->recipe->round_options);
     uint64_t all = 0;
     for (uint32_t i = 0; i < l->linears; i++)
         if (changes(&l->linear[i]))
             all += (uint64_t)l->linear[i].rows * l->linear[i].cols * sizeof(float);
     for (int i = 0; i < LISTS; i++)
         pith_crew_parts(c, windows_of(t), t->length * t->hidden * sizeof(float));
-    for (uint32_t i = 0; i < (n ? n : 200); i++) {
+    for (uint32_t i = 0; i < n; i++) {
         pith_crew_relay(c, 0, all, (size_t)A_RANK * c->ranks);
         pith_crew_share(c, c->ranks - 1, all);
     }
@@ -346,8 +353,7 @@ static void linear(const struct pith_quantize_task *t, const struct pith_linear_
 {
     const struct linear x = linear_of(t, l);
     const struct bill b = bill_of(&x);
-    const struct pith_round_options *o = &t->recipe->round_options;
-    const size_t windows = windows_of(t), batch = o->batch ? o->batch : 8;
+    const size_t windows = windows_of(t), batch = batch_of(&t->recipe->round_options);
     const unsigned k = kinds_of(t);
     pith_crew_windows(c, b.of[WINDOWS], windows);
     pith_crew_windows(c, b.of[BATCH], batch < windows ? batch : windows);
@@ -360,7 +366,7 @@ static void linear(const struct pith_quantize_task *t, const struct pith_linear_
     else pith_crew_work(c, owner, b.of[ROWS], 0);
     if (!changes(l) || !t->recipe->weights.format) return;
     const uint64_t codes = pith_qmat_bytes(l->rows, l->cols, &t->recipe->weights);
-    pith_crew_add(c, PITH_CREW_DIVIDED, (double)codes * 5.5e-9 / c->ranks); /* written */
+    pith_crew_add(c, PITH_CREW_DIVIDED, (double)codes * WRITE_BYTE / c->ranks); /* written */
     if (k & LEARNS) pith_crew_share(c, owner, 4 * SMALL);
     else if (is_cut(t, l)) tell_rows(l, codes, c);
     else if (k & STREAMS) tell_made(c);
@@ -452,11 +458,11 @@ void pith_quantize_layer(const struct pith_quantize_task *t, uint32_t layer, str
 double pith_quantize_outside(const struct pith_quantize_task *t, unsigned ranks)
 {
     const double head = (double)t->outside / sizeof(uint16_t) * 6 * (double)t->tokens;
-    const double guided = kinds_of(t) & GUIDED ? head / 0.45 / t->f32 / ranks : 0;
+    const double guided = kinds_of(t) & GUIDED ? head / PRODUCT_SHARE / t->f32 / ranks : 0;
     const struct pith_grid *g = &t->recipe->weights;
     const bool rounded = g->format && g->format->kind == PITH_KIND_GGUF; /* to nearest */
-    const double each = rounded ? 345e-9 * core / t->f32 : 0;
-    return (double)t->outside * (5.5e-9 + each / sizeof(uint16_t)) / ranks + guided;
+    const double each = rounded ? NEAREST_KQUANT * core / t->f32 : 0;
+    return (double)t->outside * (WRITE_BYTE + each / sizeof(uint16_t)) / ranks + guided;
 }
 
 uint64_t pith_quantize_memory(const struct pith_quantize_task *t)

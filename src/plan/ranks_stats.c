@@ -27,7 +27,7 @@ void pith_crew_products(struct pith_crew *c, const struct pith_crew_products *p)
 void pith_crew_parts(struct pith_crew *c, size_t items, uint64_t size)
 {
     for (unsigned k = 0; k < c->ranks; k++)
-        pith_crew_share(c, k,
-                        (pith_ranks_cut(c->ranks, k + 1, items) -
-                         pith_ranks_cut(c->ranks, k, items)) * size);
+        pith_crew_told(c, k,
+                       (pith_ranks_cut(c->ranks, k + 1, items) -
+                        pith_ranks_cut(c->ranks, k, items)) * size);
 }

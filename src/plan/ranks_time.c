@@ -48,7 +48,8 @@ void pith_crew_add(struct pith_crew *c, enum pith_crew_part part, double seconds
 void pith_crew_windows(struct pith_crew *c, double seconds, size_t windows)
 {
     const size_t most = (windows + c->ranks - 1) / c->ranks;
-    if (windows) c->seconds[PITH_CREW_DIVIDED] += seconds * (double)most / (double)windows;
+    if (!windows) c->seconds[PITH_CREW_REPEATED] += seconds;
+    else c->seconds[PITH_CREW_DIVIDED] += seconds * (double)most / (double)windows;
 }
 
 enum { SHORT = 64 << 10 }; /* bytes */
@@ -65,7 +66,7 @@ static double on_the_link(const struct pith_crew *c, double bytes)
 }
 
 /* Of a message between two ranks. */
-static double message(const struct pith_crew *c, double bytes)
+double pith_crew_message(const struct pith_crew *c, double bytes)
 {
     return under_way(c, bytes) + on_the_link(c, bytes);
 }
@@ -98,16 +99,11 @@ void pith_crew_share(struct pith_crew *c, unsigned from, uint64_t bytes)
            &(struct pith_hops){.ranks = c->ranks, .from = from, .items = (size_t)bytes, .size = 1});
 }
 
-double pith_crew_message(const struct pith_crew *c, uint64_t bytes)
-{
-    return message(c, (double)bytes);
-}
-
 void pith_crew_pass(struct pith_crew *c, unsigned to, uint64_t bytes)
 {
     if (bytes == 0) return;
     c->received[to] += bytes;
-    c->seconds[PITH_CREW_LINK] += message(c, (double)bytes);
+    c->seconds[PITH_CREW_LINK] += pith_crew_message(c, (double)bytes);
 }
 
 void pith_crew_relay(struct pith_crew *c, double seconds, uint64_t bytes, size_t panels)
@@ -119,7 +115,7 @@ void pith_crew_relay(struct pith_crew *c, double seconds, uint64_t bytes, size_t
     for (unsigned k = 1; k < n; k++) c->received[k] += bytes;
     c->seconds[PITH_CREW_RELAY] += (n - 1) * own / p;
     /* A rank between two receives and sends. */
-    const double one = message(c, (double)bytes / p);
+    const double one = pith_crew_message(c, (double)bytes / p);
     c->seconds[PITH_CREW_LINK] += (p + n - 1) * (n > 2 ? 2 : 1) * one;
 }
 

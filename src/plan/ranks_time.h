@@ -56,12 +56,13 @@ struct pith_crew {
 
 /* Adds seconds to a part as they are. */
 void pith_crew_add(struct pith_crew *c, enum pith_crew_part part, double seconds);
-/* What takes one rank `seconds` over so many windows: the rank with the most of them. */
+/* What takes one rank `seconds` over so many windows: the rank with the most of them; of none, each
+ * does it all. */
 void pith_crew_windows(struct pith_crew *c, double seconds, size_t windows);
 /* `bytes` of a rank's become everyone's. */
 void pith_crew_share(struct pith_crew *c, unsigned from, uint64_t bytes);
 /* Seconds of a message between two ranks. */
-double pith_crew_message(const struct pith_crew *c, uint64_t bytes);
+double pith_crew_message(const struct pith_crew *c, double bytes);
 /* A message to that rank, from one other. */
 void pith_crew_pass(struct pith_crew *c, unsigned to, uint64_t bytes);
 /* A sum of `bytes` goes from rank 0 to the last in so many panels (at least 1); to add all windows

@@ -205,7 +205,7 @@ said, told = (json.load(open(f))["ranks"] for f in sys.argv[1:])
 assert said["link"] == told["link"] and [r["ranks"] for r in told["rows"]] == [1, 2, 4, 8]
 for a, b in list(zip(said["rows"], told["rows"]))[1:]:
     assert abs(b["bytes_received_per_block"] / a["bytes_received_per_block"] - 1) < 0.02, (a, b)
-    assert abs(b["link"] / a["link"] - 1) < 0.15, (a, b)' "$work/said.json" "$work/plan.json"
+    assert abs(b["link"] / a["link"] - 1) < 0.1, (a, b)' "$work/said.json" "$work/plan.json"
 done
 "$pith" plan llama-3.1-8b --quantize gptq --hardware xeon-spr-56x3 --json >"$work/plan.json"
 check "fewer hours on more machines, up to those there are" python3 -c '

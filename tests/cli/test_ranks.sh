@@ -28,7 +28,7 @@ alone() { "$pith" quantize "$model" -o "$@" $base >/dev/null 2>"$work/stderr"; }
 ranks() { # N OUT OPTIONS...
     n=$1
     shift
-    timeout 600 mpirun -q -n "$n" "$pith" quantize "$model" -o "$@" $base >"$work/stdout" 2>"$work/stderr"
+    timeout 120 mpirun -q -n "$n" "$pith" quantize "$model" -o "$@" $base >"$work/stdout" 2>"$work/stderr"
 }
 is_same() { # NAME A B
     [ -e "$3.partial" ] && fail "$1: the work folder is still there" && return
@@ -149,7 +149,7 @@ assert said["why"] is None and said["link"] == {"bits_per_second": 1e9, "delay_s
 assert [r["ranks"] for r in said["rows"]] == [1, 2, 4, 8, 16, 32, 64]
 assert all(r["seconds_per_block"] > 0 and r["speedup"] > 0 for r in said["rows"])
 one = said["rows"][0]
-assert abs(one["speedup"] - 1) < 2e-3 and one["bytes_received_per_block"] == one["link"] == one["relay"] == 0, one
+assert abs(one["speedup"] - 1) < 1e-3 and one["bytes_received_per_block"] == one["link"] == one["relay"] == 0, one
 row = [r for r in said["rows"] if r["ranks"] == int(sys.argv[3])][0]
 came = json.load(open(sys.argv[2]))["timing"]["rank_bytes_received"]
 assert len(came) == int(sys.argv[3])
