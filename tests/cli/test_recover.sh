@@ -89,10 +89,10 @@ python3 "$root/tests/cli/mini.py" tiles layers=1 hidden=128 ffn=128 heads=2
 coded() { # OUT OPTIONS...
     out=$1
     shift
-    "$pith" recover coded -o "$out" --against tiles --tokens 1024 --seq-len 64 --batch 2 --steps 8 --rate 5 --quiet --json "$@" >report.json
+    "$pith" recover coded -o "$out" --against tiles --tokens 1024 --seq-len 64 --batch 2 --steps 12 --rate 5 --quiet --json "$@" >report.json
 }
 check "a trellis" coded factors --threads 1
-check "the divergence falls" python3 -c "import json; j = json.load(open('report.json')); assert 0 < j['kl_after'] < 0.99 * j['kl_before'] and j['changed'] == 0, j"
+check "the divergence falls" python3 -c "import json; j = json.load(open('report.json')); assert 0 < j['kl_after'] < 0.98 * j['kl_before'] and j['changed'] == 0, j"
 check "verified" "$pith" verify factors --against tiles
 check "with other threads and instructions" coded again --threads 3 --cpu avx2
 same_model "the same bytes" factors again
