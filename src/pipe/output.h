@@ -9,6 +9,8 @@
 
 struct pith_run;
 
+typedef char pith_hash_text[PITH_SHA256_HEX];
+
 /* A tensor as it lies in the output. */
 struct pith_stored {
     const char *name; /* the layout's */
@@ -45,10 +47,10 @@ struct pith_output {
     void *written_state;             /* its container's */
 
     /* Where several ranks write (pipe/writers.h), else NULL. */
-    char (*hash)[PITH_SHA256_HEX]; /* [layout.count]: what was stored so far, here or elsewhere */
-    uint32_t *unit;                /* [layout.count]: whose the tensors are */
-    uint64_t *given;               /* [ranks]: bytes of this unit that are theirs to store */
-    uint64_t *wrote;               /* [ranks]: bytes of the units that are done; rank 0 knows */
+    pith_hash_text *hash; /* [layout.count]: what was stored so far, here or elsewhere */
+    uint32_t *unit;       /* [layout.count]: whose the tensors are */
+    uint64_t *given;      /* [ranks]: bytes of this unit that are theirs to store */
+    uint64_t *wrote;      /* [ranks]: bytes of the units that are done; rank 0 knows */
 };
 
 /* Bytes of a linear's entry in the account as a tree, before it is done; *text, as text. */

@@ -55,25 +55,36 @@ static void name_slow(struct pith_paces *p, unsigned ranks)
                        slow, p->last[slow], median);
 }
 
+typedef enum pith_status unit_fn(struct pith_run *r, size_t unit, struct pith_error *err);
+
+/* Runs it, and adds what every rank has done meanwhile. */
+static enum pith_status timed(struct pith_run *r, size_t unit, unit_fn *run, struct pith_error *err)
+{
+    const double start = pith_clock();
+    const struct pith_rank_pace before = pith_ranks_pace(r->ranks);
+    PITH_TRY(run(r, unit, err));
+    return pith_paces_add(&r->paces, r->ranks, start, &before, err);
+}
+
 enum pith_status pith_pace_unit(struct pith_run *r, size_t unit,
                                 enum pith_status (*run)(struct pith_run *, size_t,
                                                         struct pith_error *),
                                 struct pith_error *err)
 {
     if (!r->ranks) return run(r, unit, err);
-    const double start = pith_clock();
-    const struct pith_rank_pace before = pith_ranks_pace(r->ranks);
-    PITH_TRY(run(r, unit, err));
-    PITH_TRY(pith_paces_add(&r->paces, r->ranks, start, &before, err));
+    PITH_TRY(timed(r, unit, run, err));
     name_slow(&r->paces, pith_ranks_count(r->ranks));
     return PITH_OK;
+}
+
+static enum pith_status guide(struct pith_run *r, size_t unit, struct pith_error *err)
+{
+    (void)unit;
+    return pith_guiding_open(r, err);
 }
 
 enum pith_status pith_pace_guiding(struct pith_run *r, struct pith_error *err)
 {
     if (!r->ranks || !(r->job->needs_round & PITH_NEED_GUIDED)) return pith_guiding_open(r, err);
-    const double start = pith_clock();
-    const struct pith_rank_pace before = pith_ranks_pace(r->ranks);
-    PITH_TRY(pith_guiding_open(r, err));
-    return pith_paces_add(&r->paces, r->ranks, start, &before, err);
+    return timed(r, 0, guide, err);
 }

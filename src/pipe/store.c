@@ -529,6 +529,20 @@ enum pith_status pith_store_encode(const char *name, enum pith_dtype dtype, cons
                            pith_dtype_name(dtype));
 }
 
+/* A tensor that was made and written piece by piece, which came to s. */
+static enum pith_status end_made(struct pith_run *r, const struct pith_tensor_plan *p,
+                                 struct pith_sha256 *hash, enum pith_status s,
+                                 struct pith_stored *out, struct pith_error *err)
+{
+    pith_phases_mark(&r->phases, PITH_PHASE_WRITE);
+    pith_out_begin_sync(&r->out.shards[p->shard], p->offset, p->bytes);
+    pith_sha256_finish(hash, out->sha256);
+    if (s != PITH_OK) return s;
+    if (out->sha256[0] == '\0') return pith_fail_nomem(err, p->name);
+    pith_writers_note(r, p, out->sha256);
+    return PITH_OK;
+}
+
 /* A panel of rows: made, rounded, hashed, written. */
 static enum pith_status store_panel(struct pith_run *r, const struct pith_made *m, uint32_t first,
                                     uint32_t n, float *values, struct pith_sha256 *hash,
@@ -562,14 +576,9 @@ enum pith_status pith_store_made(struct pith_run *r, const struct pith_made *m, 
     pith_phases_begin(&r->phases);
     for (uint32_t at = 0; at < rows && s == PITH_OK; at += panel)
         s = store_panel(r, m, at, rows - at < panel ? rows - at : panel, values, hash, err);
-    pith_phases_mark(&r->phases, PITH_PHASE_WRITE);
-    pith_out_begin_sync(&r->out.shards[p->shard], p->offset, p->bytes);
-    pith_sha256_finish(hash, stored.sha256);
     pith_free(values);
-    if (s != PITH_OK) return s;
-    if (stored.sha256[0] == '\0') return pith_fail_nomem(err, m->name);
-    pith_writers_note(r, p, stored.sha256);
-    return add_account(&stored, words, tensors, err);
+    s = end_made(r, p, hash, s, &stored, err);
+    return s == PITH_OK ? add_account(&stored, words, tensors, err) : s;
 }
 
 static enum pith_status store_all(struct pith_run *r, const struct pith_tensor_plan *p,
@@ -602,14 +611,9 @@ enum pith_status pith_store_parts(struct pith_run *r, const struct pith_parts *m
     if (!own) return add_account(&stored, words, tensors, err);
     struct pith_sha256 *hash = pith_tensor_digest_begin(p->dtype, p->dims, p->shape);
     pith_phases_begin(&r->phases);
-    const enum pith_status s = hash ? store_all(r, p, m, hash, err) : pith_fail_nomem(err, m->name);
-    pith_phases_mark(&r->phases, PITH_PHASE_WRITE);
-    pith_out_begin_sync(&r->out.shards[p->shard], p->offset, p->bytes);
-    pith_sha256_finish(hash, stored.sha256);
-    if (s != PITH_OK) return s;
-    if (stored.sha256[0] == '\0') return pith_fail_nomem(err, m->name);
-    pith_writers_note(r, p, stored.sha256);
-    return add_account(&stored, words, tensors, err);
+    enum pith_status s = hash ? store_all(r, p, m, hash, err) : pith_fail_nomem(err, m->name);
+    s = end_made(r, p, hash, s, &stored, err);
+    return s == PITH_OK ? add_account(&stored, words, tensors, err) : s;
 }
 
 /* Values of t's dtype in the layout's, which holds them all. */

@@ -61,13 +61,14 @@ static enum pith_status all_see(const struct pith_run *r, const char *path, bool
     if (first) make_word(r, word);
     if (first) PITH_TRY(pith_file_write(path, word, sizeof word, err));
     PITH_TRY(pith_ranks_share(r->ranks, 0, word, sizeof word, err));
-    const bool own = sees(path, word);
-    for (unsigned k = 0; k < pith_ranks_count(r->ranks); k++) {
-        bool seen = own;
-        PITH_TRY(pith_ranks_share(r->ranks, k, &seen, sizeof seen, err));
-        *all &= seen;
-    }
-    return first ? pith_unlink(path, err) : PITH_OK;
+    const unsigned count = pith_ranks_count(r->ranks);
+    bool *seen = pith_zalloc(count, sizeof *seen);
+    if (!seen) return pith_fail_nomem(err, sign);
+    seen[pith_ranks_own(r->ranks)] = sees(path, word);
+    const enum pith_status s = pith_ranks_share_parts(r->ranks, seen, count, sizeof *seen, err);
+    for (unsigned k = 0; k < count; k++) *all &= seen[k];
+    pith_free(seen);
+    return s == PITH_OK && first ? pith_unlink(path, err) : s;
 }
 
 static enum pith_status take_part(struct pith_run *r, struct pith_error *err)

@@ -34,7 +34,6 @@ size_t pith_writers_tensors(const struct pith_job *job, size_t unit);
 /* To an account: "rank_bytes_written", where all stored. False when memory is out. */
 bool pith_writers_report(const struct pith_run *r, json_t *j);
 /* Of tensors of the layout, what each should have: rank 0's becomes everyone's, [layout.count]. */
-typedef char pith_hash_text[PITH_SHA256_HEX];
 enum pith_status pith_writers_want(const struct pith_run *r, pith_hash_text *want,
                                    struct pith_error *err);
 /* Bytes that this takes of memory. */
