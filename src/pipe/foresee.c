@@ -80,6 +80,18 @@ static void work_expert(struct pith_foresee *f, const struct pith_site_spec *sit
         pith_crew_work(crew_of(f, i), owner_of(crew_of(f, i), site), seconds, 0);
 }
 
+/* Windows are divided, where there are any; what is written, where all write. */
+static void count_phase(const struct pith_foresee *f, struct pith_crew *c, enum pith_crew_part part,
+                        double seconds)
+{
+    const size_t windows = f->job->calib.windows;
+    if (part == PITH_CREW_DIVIDED && windows) pith_crew_windows(c, seconds, windows);
+    else if (part == PITH_CREW_DIVIDED) pith_crew_add(c, PITH_CREW_REPEATED, seconds);
+    else if (part == PITH_CREW_FIRST && !f->job->options->gather)
+        pith_crew_add(c, PITH_CREW_DIVIDED, seconds / c->ranks);
+    else pith_crew_add(c, part, seconds);
+}
+
 /* --- before ----------------------------------------------------------------------------------- */
 
 void pith_foresee_guided(struct pith_foresee *f, double seconds)
@@ -148,7 +160,7 @@ void pith_foresee_site(struct pith_foresee *f, const struct pith_phases *now,
     for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++) {
         struct pith_crew *c = crew_of(f, i);
         pith_crew_add(c, PITH_CREW_REPEATED, reading);
-        pith_crew_windows(c, collecting, f->job->calib.windows);
+        count_phase(f, c, PITH_CREW_DIVIDED, collecting);
         if (!stats) continue;
         const struct pith_crew_products of = {site->dim, f->job->needs_round, stats->views,
                                               f->job->fast, products};
@@ -194,7 +206,7 @@ void pith_foresee_sites(struct pith_foresee *f, const struct pith_phases *now,
     for (uint32_t i = 0; i < count; i++) squares += (double)site[i].dim * site[i].dim;
     for (unsigned k = 0; k < PITH_FORESEE_ROWS; k++) {
         struct pith_crew *c = crew_of(f, k);
-        pith_crew_windows(c, collecting, f->job->calib.windows);
+        count_phase(f, c, PITH_CREW_DIVIDED, collecting);
         for (uint32_t i = 0; i < count; i++) {
             const double part = (double)site[i].dim * site[i].dim / squares;
             const struct pith_crew_products of = {site[i].dim, needs, 1, f->job->fast,
@@ -389,17 +401,12 @@ static void count_rest(struct pith_foresee *f, const struct pith_phases *now, do
               {PITH_PHASE_VERIFY, PITH_CREW_FIRST},       {PITH_PHASE_SYNC, PITH_CREW_FIRST},
               {PITH_PHASE_REREAD, PITH_CREW_FIRST}};
     struct pith_crew *crew = f->crew[PITH_FORESEE_BLOCK];
-    const bool gather = f->job->options->gather;
     double rest = block;
     for (int i = 0; i < PITH_PHASE_COUNT; i++) rest -= now->seconds[i];
     for (size_t i = 0; i < PITH_COUNT(of); i++) {
         const double seconds = take(f, now, of[i].phase);
         for (unsigned k = 0; k < PITH_FORESEE_ROWS; k++)
-            if (of[i].part == PITH_CREW_DIVIDED)
-                pith_crew_windows(&crew[k], seconds, f->job->calib.windows);
-            else if (of[i].part == PITH_CREW_FIRST && !gather)
-                pith_crew_add(&crew[k], PITH_CREW_DIVIDED, seconds / crew[k].ranks);
-            else pith_crew_add(&crew[k], of[i].part, seconds);
+            count_phase(f, &crew[k], of[i].part, seconds);
     }
     for (unsigned k = 0; k < PITH_FORESEE_ROWS; k++) {
         if (rest > 0) pith_crew_add(&crew[k], PITH_CREW_REPEATED, rest);

@@ -48,8 +48,7 @@ void pith_crew_add(struct pith_crew *c, enum pith_crew_part part, double seconds
 void pith_crew_windows(struct pith_crew *c, double seconds, size_t windows)
 {
     const size_t most = (windows + c->ranks - 1) / c->ranks;
-    if (!windows) c->seconds[PITH_CREW_REPEATED] += seconds;
-    else c->seconds[PITH_CREW_DIVIDED] += seconds * (double)most / (double)windows;
+    if (windows) c->seconds[PITH_CREW_DIVIDED] += seconds * (double)most / (double)windows;
 }
 
 enum { SHORT = 64 << 10 }; /* bytes */

@@ -56,8 +56,7 @@ struct pith_crew {
 
 /* Adds seconds to a part as they are. */
 void pith_crew_add(struct pith_crew *c, enum pith_crew_part part, double seconds);
-/* What takes one rank `seconds` over so many windows: the rank with the most of them; of none, each
- * does it all. */
+/* What takes one rank `seconds` over so many windows: the rank with the most of them. */
 void pith_crew_windows(struct pith_crew *c, double seconds, size_t windows);
 /* `bytes` of a rank's become everyone's. */
 void pith_crew_share(struct pith_crew *c, unsigned from, uint64_t bytes);
