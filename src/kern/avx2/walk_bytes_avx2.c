@@ -21,7 +21,7 @@ struct walk {
 struct numbers {
     __m256i of[PITH_TRELLIS_SIDE][2][PAIRS];
 };
-struct sums {
+struct walk_sums {
     __m256i of[8];
 };
 
@@ -93,7 +93,7 @@ INLINE __m256i words_at(const uint16_t *x)
 }
 
 INLINE void multiply(unsigned kind, const struct numbers *from, size_t n, const word *x, size_t r,
-                     struct sums *sums)
+                     struct walk_sums *sums)
 {
     (void)kind;
     __m256i acc[VECTORS][PAIRS];
@@ -114,7 +114,7 @@ INLINE void multiply(unsigned kind, const struct numbers *from, size_t n, const 
 }
 
 INLINE void multiply_one(const struct walking *b, unsigned kind, size_t r, const word *x,
-                         struct sums *sums)
+                         struct walk_sums *sums)
 {
     (void)kind;
     __m256i acc[PAIRS];
@@ -135,7 +135,7 @@ INLINE void put(float *y, __m128i sum, float scale)
     _mm_storeu_ps(y, _mm_fmadd_ps(_mm_cvtepi32_ps(sum), _mm_set1_ps(scale), _mm_loadu_ps(y)));
 }
 
-INLINE void finish(unsigned kind, const struct sums *sums, float scale, float *y)
+INLINE void finish(unsigned kind, const struct walk_sums *sums, float scale, float *y)
 {
     (void)kind;
     for (size_t i = 0; i < 8; i += 4) {

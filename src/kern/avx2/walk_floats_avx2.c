@@ -17,7 +17,7 @@ struct walk {
 struct numbers {
     __m256 of[PITH_TRELLIS_SIDE][4][PAIRS];
 };
-struct sums {
+struct walk_sums {
     __m256 of[8];
 };
 
@@ -82,7 +82,7 @@ INLINE void decode(const struct walking *b, unsigned kind, size_t r, struct numb
 }
 
 INLINE void multiply(unsigned kind, const struct numbers *from, size_t n, const word *x, size_t r,
-                     struct sums *sums)
+                     struct walk_sums *sums)
 {
     (void)kind;
     __m256 acc[VECTORS][PAIRS][2];
@@ -105,7 +105,7 @@ INLINE void multiply(unsigned kind, const struct numbers *from, size_t n, const 
 }
 
 INLINE void multiply_one(const struct walking *b, unsigned kind, size_t r, const word *x,
-                         struct sums *sums)
+                         struct walk_sums *sums)
 {
     __m256 acc[PAIRS][2];
 #pragma GCC unroll 4
@@ -127,7 +127,7 @@ INLINE void put(float *y, __m128 sum)
     _mm_storeu_ps(y, _mm_add_ps(_mm_loadu_ps(y), sum));
 }
 
-INLINE void finish(unsigned kind, const struct sums *sums, float scale, float *y)
+INLINE void finish(unsigned kind, const struct walk_sums *sums, float scale, float *y)
 {
     (void)kind;
     (void)scale;

@@ -18,7 +18,7 @@ struct walk {
 struct numbers {
     __m512 of[PITH_TRELLIS_SIDE][2][PAIRS];
 };
-struct sums {
+struct walk_sums {
     __m512 of[8];
 };
 
@@ -100,7 +100,7 @@ INLINE void decode(const struct walking *b, unsigned kind, size_t r, struct numb
 }
 
 INLINE void multiply(unsigned kind, const struct numbers *from, size_t n, const word *x, size_t r,
-                     struct sums *sums)
+                     struct walk_sums *sums)
 {
     (void)kind;
     __m512 acc[VECTORS][PAIRS];
@@ -123,7 +123,7 @@ INLINE void multiply(unsigned kind, const struct numbers *from, size_t n, const 
 }
 
 INLINE void multiply_one(const struct walking *b, unsigned kind, size_t r, const word *x,
-                         struct sums *sums)
+                         struct walk_sums *sums)
 {
     __m512 acc[PAIRS];
 #pragma GCC unroll 4
@@ -137,7 +137,7 @@ INLINE void multiply_one(const struct walking *b, unsigned kind, size_t r, const
     for (size_t i = 0; i < PAIRS; i++) sums->of[r + i] = acc[i];
 }
 
-INLINE void finish(unsigned kind, const struct sums *sums, float scale, float *y)
+INLINE void finish(unsigned kind, const struct walk_sums *sums, float scale, float *y)
 {
     (void)kind;
     (void)scale;

@@ -24,7 +24,7 @@ struct walk {
 struct numbers {
     number of[PITH_TRELLIS_SIDE][4][PAIRS][ROWS];
 };
-struct sums {
+struct walk_sums {
     sum of[8][ROWS][2];
 };
 
@@ -63,7 +63,7 @@ INLINE void decode(const struct walking *b, unsigned kind, size_t r, struct numb
 }
 
 INLINE void multiply(unsigned kind, const struct numbers *from, size_t n, const word *x, size_t r,
-                     struct sums *sums)
+                     struct walk_sums *sums)
 {
     sum acc[VECTORS][PAIRS][ROWS][2];
     (void)kind;
@@ -84,14 +84,14 @@ INLINE void multiply(unsigned kind, const struct numbers *from, size_t n, const 
 }
 
 INLINE void multiply_one(const struct walking *b, unsigned kind, size_t r, const word *x,
-                         struct sums *sums)
+                         struct walk_sums *sums)
 {
     struct numbers w;
     decode(b, kind, r, &w);
     multiply(kind, &w, 1, x, r, sums);
 }
 
-INLINE void finish(unsigned kind, const struct sums *sums, float scale, float *y)
+INLINE void finish(unsigned kind, const struct walk_sums *sums, float scale, float *y)
 {
     (void)kind;
     for (size_t row = 0; row < PITH_TRELLIS_TILE; row++) {

@@ -6,7 +6,7 @@
  *     word              what a vector's words are
  *     struct walk       where windows are: from[4], and what its registers want
  *     struct numbers    what is made of the windows of PAIRS pairs of rows
- *     struct sums       of a vector, with eight pairs of rows
+ *     struct walk_sums  of a vector, with eight pairs of rows
  *
  * and what is declared below behind it. `kind` is the file's own, and it and n are known where
  * these are inlined. */
@@ -31,15 +31,15 @@ INLINE const uint8_t *walk_at(const struct walking *b, size_t c, size_t r, size_
 INLINE void decode(const struct walking *b, unsigned kind, size_t r, struct numbers *to);
 /* Their sums with n vectors, to sums[v] from pair r on. */
 INLINE void multiply(unsigned kind, const struct numbers *from, size_t n, const word *x, size_t r,
-                     struct sums *sums);
+                     struct walk_sums *sums);
 /* Both, of one vector, without a place between. */
 INLINE void multiply_one(const struct walking *b, unsigned kind, size_t r, const word *x,
-                         struct sums *sums);
+                         struct walk_sums *sums);
 /* y[16] with the sums of a block; scale is 1 where there is none. */
-INLINE void finish(unsigned kind, const struct sums *sums, float scale, float *y);
+INLINE void finish(unsigned kind, const struct walk_sums *sums, float scale, float *y);
 
 /* Pairs [r, r + PAIRS) with all vectors. */
-INLINE void walk_pairs(const struct walking *b, unsigned kind, size_t r, struct sums *sums)
+INLINE void walk_pairs(const struct walking *b, unsigned kind, size_t r, struct walk_sums *sums)
 {
     const size_t count = b->m->count;
     const word *x = (const word *)b->m->x + b->block * count * PITH_TRELLIS_STEP;
@@ -62,7 +62,7 @@ INLINE void walk(const struct pith_trellis_strip *m, const struct walk *w, unsig
 {
     struct walking b = {.m = m, .w = *w};
     const size_t bytes = PITH_TRELLIS_SIDE * pith_trellis_bytes(m->bits);
-    struct sums sums[PITH_TRELLIS_VECTORS];
+    struct walk_sums sums[PITH_TRELLIS_VECTORS];
     for (; b.block < m->blocks; b.block++) {
         const uint8_t *tiles = m->tiles + b.block * bytes;
         for (size_t i = 0; i < bytes; i += PITH_PANEL_LINE)

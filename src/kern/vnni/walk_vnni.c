@@ -19,7 +19,7 @@ struct walk {
 struct numbers {
     __m512i of[PITH_TRELLIS_SIDE][PAIRS][2];
 };
-struct sums {
+struct walk_sums {
     __m512i of[8];
 };
 
@@ -95,7 +95,7 @@ INLINE void decode(const struct walking *b, unsigned kind, size_t r, struct numb
 }
 
 INLINE void multiply(unsigned kind, const struct numbers *from, size_t n, const word *x, size_t r,
-                     struct sums *sums)
+                     struct walk_sums *sums)
 {
     (void)kind;
     __m512i acc[VECTORS][PAIRS];
@@ -122,7 +122,7 @@ INLINE void multiply(unsigned kind, const struct numbers *from, size_t n, const 
 }
 
 INLINE void multiply_one(const struct walking *b, unsigned kind, size_t r, const word *x,
-                         struct sums *sums)
+                         struct walk_sums *sums)
 {
     __m512i acc[PAIRS];
 #pragma GCC unroll 4
@@ -140,7 +140,7 @@ INLINE void multiply_one(const struct walking *b, unsigned kind, size_t r, const
     for (size_t i = 0; i < PAIRS; i++) sums->of[r + i] = acc[i];
 }
 
-INLINE void finish(unsigned kind, const struct sums *sums, float scale, float *y)
+INLINE void finish(unsigned kind, const struct walk_sums *sums, float scale, float *y)
 {
     (void)kind;
     _mm512_storeu_ps(y, _mm512_fmadd_ps(_mm512_cvtepi32_ps(close(sums->of)), _mm512_set1_ps(scale),
