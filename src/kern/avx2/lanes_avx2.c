@@ -101,8 +101,7 @@ INLINE void put_numbers(float *out, __m128i sums)
 void pith_lanes_decode_avx2(unsigned bits, const uint8_t *tile, float *out, size_t ld)
 {
     reg words[9];
-    words[0] = turn(load(tile + (bits - 1) * 32, 0));
-    for (unsigned i = 0; i < bits; i++) words[i + 1] = load(tile + i * 32, 0);
+    words_of(bits, tile, 0, words);
     for (unsigned first = 0; first < PITH_TRELLIS_TILE; first += 8) {
         __m256i of[8];
         for (unsigned t = 0; t < 8; t++)

@@ -37,14 +37,20 @@ INLINE reg windows(unsigned bits, const reg *words, unsigned t)
     return join(words[last], words[last + 1], (int)(16 - right), (int)right);
 }
 
+/* The words of a tile of each row, as windows() wants them. */
+INLINE void words_of(unsigned bits, const uint8_t *tile, size_t ld, reg words[9])
+{
+    words[0] = turn(load(tile + (bits - 1) * 32, ld));
+#pragma GCC unroll 8
+    for (unsigned i = 0; i < bits; i++) words[i + 1] = load(tile + i * 32, ld);
+}
+
 /* A tile of each row, n vectors. */
 INLINE void tile_sums(unsigned bits, size_t n, const uint8_t *tile, size_t ld, const uint32_t *x,
                       sum acc[][2])
 {
     reg words[9];
-    words[0] = turn(load(tile + (bits - 1) * 32, ld));
-#pragma GCC unroll 8
-    for (unsigned i = 0; i < bits; i++) words[i + 1] = load(tile + i * 32, ld);
+    words_of(bits, tile, ld, words);
 #pragma GCC unroll 8
     for (unsigned t = 0; t < 8; t++) {
         const number upper = number_of(bits, windows(bits, words, t)),
