@@ -131,6 +131,21 @@ foretold() {
         fail "$label: estimated $((bytes / 1024)) KiB, the peak was $((peak / 1024)) KiB"
 }
 
+# ranks_here NAME: whether mpirun starts ranks here; else NAME is skipped. From then on it lets root start them, and more
+# than there are cores.
+ranks_here() {
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+    if ! command -v mpirun >/dev/null || [ ! -e "${BUILD:-build}/libpith_mpi.so" ]; then
+        skip "$1" "no MPI (libopenmpi-dev, openmpi-bin) when pith was built"
+    elif ! timeout 60 mpirun -q -n 2 true >/dev/null 2>&1; then
+        skip "$1" "mpirun starts nothing here"
+    else
+        return 0
+    fi
+    return 1
+}
+
 # skip NAME REASON: not counted, but seen.
 skip() {
     echo "[  SKIPPED ] $1: $2"

@@ -5,10 +5,7 @@
 # Nothing leaves the namespaces that are made here; they are removed at the end.
 set -u
 . tests/cli/lib.sh
-if ! command -v mpirun >/dev/null || [ ! -e "${BUILD:-build}/libpith_mpi.so" ]; then
-    skip "hosts" "no MPI (libopenmpi-dev, openmpi-bin) when pith was built"
-    finish
-fi
+ranks_here "hosts" || finish
 tag=pith$$
 hosts=4   # with plain links
 most=7    # those behind them have a delay
@@ -62,7 +59,6 @@ shift
 exec $work/host \$n "\$*"
 END
 chmod +x "$work/agent" "$work/host"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
 export OMPI_MCA_plm_rsh_agent="$work/agent" OMPI_MCA_btl=self,tcp OMPI_MCA_pml=ob1 OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_oob_tcp_if_include=eth0
 export OMPI_MCA_plm=rsh OMPI_MCA_ras_base_launch_orted_on_hn=0
 run() { # HOSTS COMMAND: from host 1 (or $first), what it leaves in its own folder into $work/got

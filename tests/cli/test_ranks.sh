@@ -7,16 +7,7 @@ if [ -n "${MPIRUN:-}" ]; then # such as mpirun.mpich, where BUILD was made with 
     printf '#!/bin/sh\n[ "$1" = -q ] && shift\nexec %s "$@"\n' "$MPIRUN" >"$work/bin/mpirun"
     chmod +x "$work/bin/mpirun"
 fi
-if ! command -v mpirun >/dev/null || [ ! -e "${BUILD:-build}/libpith_mpi.so" ]; then
-    skip "ranks" "no MPI (libopenmpi-dev, openmpi-bin) when pith was built"
-    finish
-fi
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
-if ! timeout 60 mpirun -q -n 2 true >/dev/null 2>&1; then
-    skip "ranks" "mpirun starts nothing here"
-    finish
-fi
+ranks_here "ranks" || finish
 mini=$work/mini
 python3 tests/cli/mini.py "$mini" layers=2 hidden=128 ffn=256
 base="--quiet --calib-tokens 512 --seq-len 64 --threads 1"
