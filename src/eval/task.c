@@ -87,18 +87,20 @@ static size_t choices_before(const struct pith_items *items, size_t item)
     return item < items->count ? items->item[item].first : items->choices;
 }
 
-/* What each rank found of its items becomes everyone's. */
-static enum pith_status share(const struct asked *a, struct pith_kept_task *k,
+/* Of an array of the choices' answers, `size` bytes each, what each rank found of its items becomes
+ * everyone's. */
+static enum pith_status share(const struct asked *a, void *answers, size_t size,
                               struct pith_error *err)
 {
     struct pith_ranks *r = a->job->ranks;
-    for (unsigned i = 0; i < pith_ranks_count(r); i++) {
-        const size_t from = choices_before(a->items, pith_ranks_from(r, i, a->items->count));
-        const size_t to = choices_before(a->items, pith_ranks_from(r, i + 1, a->items->count));
-        PITH_TRY(pith_ranks_share(r, i, k->score + from, (to - from) * sizeof *k->score, err));
-        PITH_TRY(pith_ranks_share(r, i, k->greedy + from, (to - from) * sizeof *k->greedy, err));
-    }
-    return PITH_OK;
+    const unsigned count = pith_ranks_count(r);
+    size_t *edges = pith_alloc(count + 1, sizeof *edges);
+    if (!edges) return pith_fail_nomem(err, "whose items are whose");
+    for (unsigned i = 0; i <= count; i++)
+        edges[i] = choices_before(a->items, pith_ranks_from(r, i, a->items->count)) * size;
+    const enum pith_status s = pith_ranks_share_runs(r, answers, edges, err);
+    pith_free(edges);
+    return s;
 }
 
 enum pith_status pith_task_answer(const struct pith_task_job *job, struct pith_model *model,
@@ -113,7 +115,8 @@ enum pith_status pith_task_answer(const struct pith_task_job *job, struct pith_m
         s = answer_own(&a, &w, out, err);
         close_answerer(&w);
     }
-    if (s == PITH_OK) s = share(&a, out, err);
+    if (s == PITH_OK) s = share(&a, out->score, sizeof *out->score, err);
+    if (s == PITH_OK) s = share(&a, out->greedy, sizeof *out->greedy, err);
     if (s != PITH_OK) pith_kept_task_free(out);
     return s;
 }

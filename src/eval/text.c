@@ -278,16 +278,24 @@ static size_t scored_before(const struct run *r, size_t index)
     return n;
 }
 
-/* What each rank found becomes everyone's, and is counted as one rank would have. */
-static enum pith_status count_all(struct run *r, struct pith_error *err)
+/* What each rank found becomes everyone's. */
+static enum pith_status share_scored(struct run *r, struct pith_error *err)
 {
     struct pith_ranks *ranks = r->job->ranks;
-    for (unsigned i = 0; i < pith_ranks_count(ranks); i++) {
-        const size_t from = scored_before(r, pith_ranks_from(ranks, i, r->count));
-        const size_t to = scored_before(r, pith_ranks_from(ranks, i + 1, r->count));
-        PITH_TRY(pith_ranks_share(ranks, i, r->scored + from, (to - from) * sizeof *r->scored,
-                                  err));
-    }
+    const unsigned count = pith_ranks_count(ranks);
+    size_t *edges = pith_alloc(count + 1, sizeof *edges);
+    if (!edges) return pith_fail_nomem(err, "whose windows are whose");
+    for (unsigned i = 0; i <= count; i++)
+        edges[i] = scored_before(r, pith_ranks_from(ranks, i, r->count)) * sizeof *r->scored;
+    const enum pith_status s = pith_ranks_share_runs(ranks, r->scored, edges, err);
+    pith_free(edges);
+    return s;
+}
+
+/* The same, counted as one rank would have. */
+static enum pith_status count_all(struct run *r, struct pith_error *err)
+{
+    PITH_TRY(share_scored(r, err));
     const struct scored *of = r->scored;
     for (size_t i = 0; i < r->count; i++) {
         const struct pith_window *w = &r->windows[i];
