@@ -321,18 +321,21 @@ static enum pith_status share_distances(struct pith_verification *v, struct dist
                                         struct pith_error *err)
 {
     struct pith_ranks *r = pith_backend_ranks(v->backend);
-    struct distances all = {0};
-    for (unsigned i = 0; i < pith_ranks_count(r); i++) {
-        struct distances one = *d;
-        PITH_TRY(pith_ranks_share(r, i, &one, sizeof one, err));
-        all.quantized += one.quantized;
-        all.kept += one.kept;
-        if (one.quantized + one.kept == 0 || one.most < all.most) continue;
-        all.most = one.most;
-        memcpy(all.name, one.name, sizeof all.name);
+    const size_t ranks = pith_ranks_count(r);
+    struct distances *of = pith_zalloc(ranks, sizeof *of), all = {0};
+    if (!of) return pith_fail_nomem(err, "the report");
+    of[pith_ranks_own(r)] = *d;
+    const enum pith_status s = pith_ranks_share_parts(r, of, ranks, sizeof *of, err);
+    for (size_t i = 0; i < ranks; i++) {
+        all.quantized += of[i].quantized;
+        all.kept += of[i].kept;
+        if (of[i].quantized + of[i].kept == 0 || of[i].most < all.most) continue;
+        all.most = of[i].most;
+        memcpy(all.name, of[i].name, sizeof all.name);
     }
-    *d = all;
-    return PITH_OK;
+    if (s == PITH_OK) *d = all;
+    pith_free(of);
+    return s;
 }
 
 static enum pith_status measure_parts(struct pith_verification *v, struct distances *d,

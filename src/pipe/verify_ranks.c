@@ -92,13 +92,12 @@ enum pith_status pith_verify_share_met(struct pith_verification *v, struct pith_
 {
     struct pith_ranks *r = ranks_of(v);
     if (pith_ranks_alone(r)) return PITH_OK;
-    bool *met = pith_alloc(list->count, sizeof *met);
-    enum pith_status s = met ? PITH_OK : pith_fail_nomem(err, "the report");
-    for (unsigned rank = 0; s == PITH_OK && rank < pith_ranks_count(r); rank++) {
-        for (size_t i = 0; i < list->count; i++) met[i] = list->rows[i].met;
-        s = pith_ranks_share(r, rank, met, list->count * sizeof *met, err);
-        for (size_t i = 0; s == PITH_OK && i < list->count; i++) list->rows[i].met |= met[i];
-    }
+    const size_t each = list->count, ranks = pith_ranks_count(r), all = ranks * each;
+    bool *met = pith_zalloc(all, sizeof *met);
+    if (!met) return pith_fail_nomem(err, "the report");
+    for (size_t i = 0; i < each; i++) met[pith_ranks_own(r) * each + i] = list->rows[i].met;
+    const enum pith_status s = pith_ranks_share_parts(r, met, ranks, each * sizeof *met, err);
+    for (size_t i = 0; s == PITH_OK && i < all; i++) list->rows[i % each].met |= met[i];
     pith_free(met);
     return s;
 }
@@ -106,16 +105,19 @@ enum pith_status pith_verify_share_met(struct pith_verification *v, struct pith_
 enum pith_status pith_verify_share_sums(struct pith_verification *v, struct pith_error *err)
 {
     struct pith_ranks *r = ranks_of(v);
-    struct pith_verify_sums all = {0};
-    for (unsigned rank = 0; rank < pith_ranks_count(r); rank++) {
-        struct pith_verify_sums one = v->sums;
-        PITH_TRY(pith_ranks_share(r, rank, &one, sizeof one, err));
-        all.weights += one.weights;
-        all.pruned += one.pruned;
-        all.bits += one.bits;
+    const size_t ranks = pith_ranks_count(r);
+    struct pith_verify_sums *of = pith_zalloc(ranks, sizeof *of), all = {0};
+    if (!of) return pith_fail_nomem(err, "the report");
+    of[pith_ranks_own(r)] = v->sums;
+    const enum pith_status s = pith_ranks_share_parts(r, of, ranks, sizeof *of, err);
+    for (size_t i = 0; i < ranks; i++) {
+        all.weights += of[i].weights;
+        all.pruned += of[i].pruned;
+        all.bits += of[i].bits;
     }
-    v->sums = all;
-    return PITH_OK;
+    if (s == PITH_OK) v->sums = all;
+    pith_free(of);
+    return s;
 }
 
 enum pith_status pith_verify_end(struct pith_verification *v, enum pith_status s,
