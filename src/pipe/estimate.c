@@ -403,16 +403,16 @@ static void do_block(struct pith_meter *m, const struct pith_job *job, uint32_t 
     pith_meter_give(m, m->now - before);
 }
 
-/* A layer, whose entries are made while it goes on; then the text of its unit for the journal,
- * which grows by doubling. */
+/* A layer, whose entries are made while it goes on, or once all its linears went through; then the
+ * text of its unit for the journal, which grows by doubling. */
 static void do_layer(struct pith_meter *m, const struct pith_job *job, uint32_t layer,
                      const struct entry *entry)
 {
     const uint64_t linears = pith_job_plan(job, layer)->linears;
+    const bool streams = pith_job_streams(job);
+    if (streams) pith_meter_touch(m, pith_stream_layer_bytes(job, layer, threads_of(job)));
     pith_meter_take(m, linears * entry->tree);
-    if (pith_job_streams(job))
-        pith_meter_touch(m, pith_stream_layer_bytes(job, layer, threads_of(job)));
-    else do_block(m, job, layer);
+    if (!streams) do_block(m, job, layer);
     pith_meter_touch(m, 2 * linears * entry->text);
 }
 

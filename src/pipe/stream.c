@@ -42,6 +42,7 @@ struct stream {
     struct pith_phases time;
     struct pith_qmat q;
     struct pith_route_sizes sent; /* in a rehearsal: what of q would go to rank 0 */
+    uint64_t work;                /* in an estimate: what a thread takes for it beside its codes */
     struct pith_row_squares *squares; /* [rows] */
     struct pith_sha256 *hash;
     void *memory;    /* of the parts that follow, and the squares */
@@ -574,17 +575,31 @@ static uint64_t work_bytes(const struct pith_job *job, const struct pith_choice 
     return round > store ? round : store;
 }
 
-/* All codes of a batch, and as many threads at work as there are, on its largest linears. */
+/* How many of a batch take more work's memory than one of them, or as much and come before it. */
+static unsigned before(const struct streams *batch, unsigned one)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < batch->count; i++) {
+        const uint64_t work = batch->order[i]->work, own = batch->order[one]->work;
+        n += work > own || (work == own && i < one);
+    }
+    return n;
+}
+
+/* All codes of a batch, and as many threads at work as there are, on those that take most: where
+ * scales are by block these are the widest, not the largest. */
 static uint64_t batch_bytes(const struct pith_job *job, const struct streams *batch,
                             unsigned threads)
 {
-    uint64_t held = 0, work = 0;
+    uint64_t bytes = 0;
     for (unsigned i = 0; i < batch->count; i++) {
         const struct pith_choice *c = batch->order[i]->choice;
-        held = pith_sum_bytes(held, pith_qmat_bytes(c->rows, c->cols, &c->grid));
-        if (i < threads) work = pith_sum_bytes(work, work_bytes(job, c));
+        bytes = pith_sum_bytes(bytes, pith_qmat_bytes(c->rows, c->cols, &c->grid));
+        batch->order[i]->work = work_bytes(job, c);
     }
-    return pith_sum_bytes(held, work);
+    for (unsigned i = 0; i < batch->count; i++)
+        if (before(batch, i) < threads) bytes = pith_sum_bytes(bytes, batch->order[i]->work);
+    return bytes;
 }
 
 static uint64_t streams_bytes(const struct pith_job *job, const struct streams *all,

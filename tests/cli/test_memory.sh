@@ -16,7 +16,7 @@ make() { # RECIPE OPTIONS...
     shift
     "$pith" quantize "$probe" -o "$work/made" -r "$recipe" $few "$@"
 }
-thorough && recipes="rtn gptq awq sparsegpt wanda squeezellm" || recipes="rtn gptq"
+thorough && recipes="rtn fp8-block gptq awq sparsegpt wanda squeezellm" || recipes="rtn fp8-block gptq"
 for recipe in $recipes; do
     bytes=$(make $recipe --rehearse --json | sed -n 's/.*"memory_expected_bytes": \([0-9]*\).*/\1/p')
     check "$recipe: with $((bytes / 1024)) KiB, as estimated" make $recipe --memory "$bytes"
