@@ -27,12 +27,12 @@ struct pith_sha256 *pith_tensor_digest_begin(enum pith_dtype dtype, unsigned dim
     return h;
 }
 
-void pith_tensor_hash(const struct pith_tensor *t, struct pith_sha256 *h)
+void pith_tensor_say(const struct pith_tensor *t, pith_bytes_fn *say, void *ctx)
 {
     enum { PART = 1024 };
     uint8_t part[PART * sizeof(double)];
     if (t->row_step == 0) {
-        pith_sha256_update(h, t->data, (size_t)t->bytes);
+        say(ctx, t->data, (size_t)t->bytes);
         return;
     }
     const uint64_t count = pith_tensor_elements(t);
@@ -40,8 +40,18 @@ void pith_tensor_hash(const struct pith_tensor *t, struct pith_sha256 *h)
     for (uint64_t at = 0; at < count; at += PART) {
         const uint64_t n = count - at < PART ? count - at : PART;
         pith_tensor_copy(t, at, n, part);
-        pith_sha256_update(h, part, (size_t)n * size);
+        say(ctx, part, (size_t)n * size);
     }
+}
+
+static void add_bytes(void *hash, const void *data, size_t size)
+{
+    pith_sha256_update(hash, data, size);
+}
+
+void pith_tensor_hash(const struct pith_tensor *t, struct pith_sha256 *h)
+{
+    pith_tensor_say(t, add_bytes, h);
 }
 
 bool pith_tensor_digest(const struct pith_tensor *t, char hex[PITH_SHA256_HEX])

@@ -11,8 +11,10 @@
  * memory is out. */
 struct pith_sha256 *pith_tensor_digest_begin(enum pith_dtype dtype, unsigned dims,
                                              const uint64_t *shape);
-/* Adds a tensor's bytes, in the file's order; of a slice in the order of its rows. h may be NULL.
- */
+/* Says a tensor's bytes, in the file's order; of a slice in the order of its rows. */
+typedef void pith_bytes_fn(void *ctx, const void *data, size_t size);
+void pith_tensor_say(const struct pith_tensor *t, pith_bytes_fn *say, void *ctx);
+/* Adds them to a digest, which may be NULL. */
 void pith_tensor_hash(const struct pith_tensor *t, struct pith_sha256 *h);
 /* The whole of it; false when memory is out. */
 bool pith_tensor_digest(const struct pith_tensor *t, char hex[PITH_SHA256_HEX]);

@@ -108,6 +108,19 @@ void pith_foresee_block(struct pith_foresee *f)
     f->last = (struct pith_phases){0};
 }
 
+void pith_foresee_source(struct pith_foresee *f, const struct pith_phases *now, double largest)
+{
+    if (!tells(f)) return;
+    const double seconds = take(f, now, PITH_PHASE_READ);
+    if (f->stage == PITH_FORESEE_BEFORE) f->before += seconds;
+    for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++) {
+        struct pith_crew *c = crew_of(f, i);
+        const double even = 1.0 / c->ranks, part = largest > even ? largest : even;
+        pith_crew_add(c, PITH_CREW_DIVIDED, seconds * even);
+        pith_crew_add(c, PITH_CREW_REPEATED, seconds * (part - even));
+    }
+}
+
 /* --- what streams ----------------------------------------------------------------------------- */
 
 void pith_foresee_streamed(struct pith_foresee *f, const struct pith_streamed *s)
@@ -410,10 +423,8 @@ static void count_rest(struct pith_foresee *f, const struct pith_phases *now, do
     }
     for (unsigned k = 0; k < PITH_FORESEE_ROWS; k++) {
         if (rest > 0) pith_crew_add(&crew[k], PITH_CREW_REPEATED, rest);
-        pith_foresee_count(&crew[k], f->job, PITH_FORESEE_UNIT);
         pith_foresee_count(&crew[k], f->job, PITH_FORESEE_LAYER);
         pith_foresee_count(&f->crew[PITH_FORESEE_BEFORE][k], f->job, PITH_FORESEE_ONCE);
-        pith_foresee_count(&f->crew[PITH_FORESEE_BEFORE][k], f->job, PITH_FORESEE_UNIT);
         pith_foresee_count(&f->crew[PITH_FORESEE_BEFORE][k], f->job, PITH_FORESEE_BETWEEN);
     }
 }

@@ -42,6 +42,10 @@ void pith_foresee_guided(struct pith_foresee *f, double seconds);
 /* What comes now is the block; phases begin at 0. */
 void pith_foresee_block(struct pith_foresee *f);
 
+/* A unit's input has been hashed: a tensor is one rank's to hash, and so much of the bytes (0 to 1)
+ * is the largest's. */
+void pith_foresee_source(struct pith_foresee *f, const struct pith_phases *now, double largest);
+
 /* Of what needs nothing but its own weights (pipe/stream.c): a linear of the block or one of the
  * ends, and the seconds of its task, of so many side by side. */
 struct pith_streamed {

@@ -19,7 +19,6 @@ void pith_foresee_sent(struct pith_crew *c, const struct pith_job *job, const st
 /* What goes with units, whatever their steps. */
 enum pith_foresee_when {
     PITH_FORESEE_ONCE,    /* before the first unit */
-    PITH_FORESEE_UNIT,    /* each unit */
     PITH_FORESEE_LAYER,   /* each block */
     PITH_FORESEE_BETWEEN, /* behind each unit but the last */
 };

@@ -1,8 +1,10 @@
 /* What goes with each unit, whatever its steps. */
 #include "pipe/foresee_parts.h"
 
+#include "base/keyed.h"
 #include "base/mem.h"
 #include "pipe/guide.h"
+#include "pipe/journal.h"
 #include "pipe/writers.h"
 
 /* --- every unit ------------------------------------------------------------------------------- */
@@ -21,10 +23,23 @@ static void agree(struct pith_crew *c)
     meet(c);
 }
 
-static void count_agreement(struct pith_crew *c, const struct pith_job *job)
+/* pith_source_note(): the key, what all find by it, and hashes to rank 0. */
+static void count_source(struct pith_crew *c, const struct pith_job *job, size_t unit)
 {
-    (void)job;
+    const uint64_t bytes = pith_source_tensors(job, unit) * sizeof(pith_hash_text);
+    pith_crew_share(c, 0, sizeof(struct pith_keyed_key));
     agree(c);
+    for (unsigned k = 1; k < c->ranks; k++) pith_foresee_send(c, k, 0, bytes);
+}
+
+static void count_source_outside(struct pith_crew *c, const struct pith_job *job)
+{
+    count_source(c, job, 0);
+}
+
+static void count_source_of_block(struct pith_crew *c, const struct pith_job *job)
+{
+    count_source(c, job, 1);
 }
 
 /* pith_ranks_digest() */
@@ -189,7 +204,8 @@ static const struct {
 } spread[] = {
     {PITH_FORESEE_ONCE, guided, count_guide},
     {PITH_FORESEE_ONCE, all_write, count_hashes_outside},
-    {PITH_FORESEE_UNIT, always, count_agreement},
+    {PITH_FORESEE_ONCE, always, count_source_outside},
+    {PITH_FORESEE_LAYER, always, count_source_of_block},
     {PITH_FORESEE_LAYER, all_write, count_hashes_of_block},
     {PITH_FORESEE_LAYER, learns_experts, count_takers},
     {PITH_FORESEE_LAYER, learns, count_gathered},

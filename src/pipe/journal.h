@@ -54,9 +54,14 @@ enum pith_status pith_reread_holds(const struct pith_run *r, const char *where,
                                    struct pith_error *err);
 
 /* source.c: hashes the tensors of the input that a unit reads, in full, and notes them in *unit as
- * "source". */
+ * "source". With several ranks the file's hashes are shared out, each tensor to one rank, and rank
+ * 0 notes them; what makes that rank's hash everyone's is that all read all of the unit's tensors
+ * by a fast hash under a key that rank 0 draws for the unit (base/keyed.h). PITH_MISMATCH names a
+ * rank that has another input, be it on a disk of its own. */
 enum pith_status pith_source_note(struct pith_run *r, size_t index, json_t *unit,
                                   struct pith_error *err);
+/* How many tensors of the input a unit reads. */
+size_t pith_source_tensors(const struct pith_job *job, size_t unit);
 /* Once a unit is in the file, only whoever goes on with it later asks for these. */
 void pith_source_forget(json_t *unit);
 /* True when what the units in the journal's units read is still what the input holds; PITH_IO when

@@ -153,19 +153,6 @@ static enum pith_status run_layer(struct pith_run *r, uint32_t layer, json_t *un
     return PITH_OK;
 }
 
-/* Every rank reads the same input: its own copy of it, perhaps. */
-static enum pith_status same_source(const struct pith_run *r, const json_t *unit,
-                                    struct pith_error *err)
-{
-    struct pith_str text = {0};
-    char hex[PITH_SHA256_HEX];
-    pith_json_dump(json_object_get(unit, "source"), JSON_COMPACT, &text);
-    const bool good = !text.failed && pith_sha256_hex(text.data, text.len, hex);
-    pith_str_free(&text);
-    if (!good) return pith_fail_nomem(err, "a digest");
-    return pith_ranks_agree(r->ranks, hex, "an input", err);
-}
-
 static enum pith_status run_unit(struct pith_run *r, size_t index, struct pith_error *err)
 {
     char name[PITH_UNIT_NAME];
@@ -176,7 +163,6 @@ static enum pith_status run_unit(struct pith_run *r, size_t index, struct pith_e
     pith_writers_begin(r);
     enum pith_status s = begin_reading(r, index, err);
     if (s == PITH_OK) s = pith_source_note(r, index, unit, err);
-    if (s == PITH_OK && r->ranks) s = same_source(r, unit, err);
     if (s == PITH_OK)
         s = index == 0 ? run_outer(r, unit, err) : run_layer(r, (uint32_t)index - 1, unit, err);
     /* The last block leaves no activations behind, nor does a rehearsal's. */
