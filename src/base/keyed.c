@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -22,8 +23,8 @@ bool pith_keyed_draw(struct pith_keyed_key *key)
     uint8_t *at = (uint8_t *)key->word;
     for (size_t have = 0; have < sizeof key->word;) {
         const ssize_t n = getrandom(at + have, sizeof key->word - have, 0);
-        if (n < 0) return false;
-        have += (size_t)n;
+        if (n < 0 && errno != EINTR) return false;
+        if (n > 0) have += (size_t)n;
     }
     return true;
 }
