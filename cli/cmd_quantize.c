@@ -456,7 +456,11 @@ static void print_rehearsal(const struct common *common, const json_t *j)
     format_seconds(number(j, "seconds_expected"), all);
     format_bytes(number(j, "memory_expected_bytes"), memory);
     format_bytes(number(j, "output_bytes_expected"), size);
-    printf("rehearsed block 1 of %d; for the whole model expect:\n", (int)number(j, "blocks"));
+    const int blocks = (int)number(j, "blocks");
+    const int asked = (int)number(json_object_get(j, "recipe"), "blocks"); /* learned together */
+    if (asked > 1) printf("rehearsed blocks 1 to %d", asked < blocks ? asked : blocks);
+    else printf("rehearsed block 1");
+    printf(" of %d; for the whole model expect:\n", blocks);
     printf("  time             %s (%s a block)\n", all, block);
     print_phases("of it", json_object_get(j, "block"), number(j, "blocks"));
     printf("  memory           %s at most\n", memory);

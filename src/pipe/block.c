@@ -1,5 +1,5 @@
 /* One block: transform, split, round each site, store, and run it to make the next block's input.
- */
+ * Or several that are learned together, which are then stored one after the other. */
 #include "pipe/work.h"
 
 #include "base/mem.h"
@@ -15,16 +15,22 @@ void pith_work_mark_pass(struct pith_work *w, enum pith_phase phase)
     r->cal.collector.hessian_seconds = 0;
 }
 
-/* --- a block at once ------------------------------------------------------------------------- */
+/* --- blocks at once -------------------------------------------------------------------------- */
 
-static enum pith_status report_block(struct pith_work *w, const struct pith_round_block_report *rep,
-                                     double values, struct pith_error *err)
+/* The loss is that of all blocks that were learned together, at the end of the last. */
+static enum pith_status report_block(struct pith_work *w, double values, struct pith_error *err)
 {
+    const struct pith_round_block_report *rep = &w->learned.report;
     json_t *j = json_pack("{s:i, s:f, s:f, s:i, s:i}", "layer", (int)w->layer, "loss",
                           rep->loss / values, "loss_nearest", rep->nearest_loss / values,
                           "iterations", (int)rep->iterations, "kept", (int)rep->kept);
-    return json_array_append_new(w->blocks, j) == 0 ? PITH_OK
-                                                    : pith_fail_nomem(err, "a block's account");
+    if (j && w->learned.blocks > 1)
+        pith_json_set(&j, "together",
+                      json_pack("[i, i]", (int)(w->layer - w->learned.place),
+                                (int)(w->layer - w->learned.place + w->learned.blocks - 1)));
+    return j && json_array_append_new(w->blocks, j) == 0
+               ? PITH_OK
+               : pith_fail_nomem(err, "a block's account");
 }
 
 /* What a linear became, at the rank that measures it. */
@@ -39,22 +45,22 @@ static enum pith_status check_together(struct pith_work *w, uint32_t linear, str
     return pith_work_settle(w, c, q, err);
 }
 
-/* Stores what the block's linears became. The loss is the block's; each linear is given an equal
- * share of it, as the squared error of an output vector. */
-static enum pith_status keep_together(struct pith_work *w, struct pith_qmat *q,
-                                      struct pith_linear_result *made,
-                                      const struct pith_round_block_report *rep,
-                                      struct pith_error *err)
+/* Stores what the block's linears became. The loss is that of all blocks that were learned with it;
+ * each of their linears is given an equal share of it, as the squared error of an output vector. */
+static enum pith_status keep_learned(struct pith_work *w, struct pith_linear_result *made,
+                                     struct pith_error *err)
 {
     struct pith_run *r = w->run;
+    struct pith_qmat *q = w->learned.q;
+    const struct pith_round_block_report *rep = &w->learned.report;
     const struct pith_acts *a = &r->cal.acts[0];
     const double tokens = (double)(pith_acts_all(a) * a->length);
     unsigned count = 0;
     for (uint32_t i = 0; i < w->plan->linears; i++) count += q[i].codes != NULL;
-    enum pith_status s = count ? report_block(w, rep, tokens * (double)a->hidden, err) : PITH_OK;
+    enum pith_status s = count ? report_block(w, tokens * (double)a->hidden, err) : PITH_OK;
     for (uint32_t i = 0; i < w->plan->linears && s == PITH_OK; i++) {
-        made[i].report.loss = rep->loss / tokens / count;
-        made[i].report.nearest_loss = rep->nearest_loss / tokens / count;
+        made[i].report.loss = rep->loss / tokens / w->learned.members;
+        made[i].report.nearest_loss = rep->nearest_loss / tokens / w->learned.members;
         if (!q[i].codes) continue;
         s = check_together(w, i, &q[i], &made[i], err);
         pith_foresee_measured(r->foresee, &r->phases, i);
@@ -70,27 +76,49 @@ static enum pith_status keep_together(struct pith_work *w, struct pith_qmat *q,
         q[i] = (struct pith_qmat){0}; /* the block's, or freed */
         if (s == PITH_OK) s = pith_run_step(r, r->job->recipe.round->name, 1, err);
     }
-    for (uint32_t i = 0; i < w->plan->linears; i++) pith_qmat_free(&q[i]);
     return s;
 }
 
-/* All linears of the block at once. */
-static enum pith_status round_together(struct pith_work *w, struct pith_error *err)
+static enum pith_status keep_together(struct pith_work *w, struct pith_error *err)
 {
-    struct pith_round_block_report rep;
-    const uint32_t linears = w->plan->linears;
-    struct pith_qmat *q = pith_zalloc(linears, sizeof *q);
-    float *global = pith_zalloc(linears, sizeof *global);
-    struct pith_linear_result *made = pith_zalloc(linears, sizeof *made);
-    enum pith_status s = q && global && made ? PITH_OK : pith_fail_nomem(err, "a block");
-    for (uint32_t i = 0; s == PITH_OK && i < w->plan->sites; i++)
-        pith_work_globals(w, &w->plan->site[i], global + w->plan->site[i].first);
-    if (s == PITH_OK) s = pith_learn_block(w->run, &w->block, global, q, &rep, err);
-    pith_phases_mark(&w->run->phases, PITH_PHASE_ROUND);
-    if (s == PITH_OK) s = keep_together(w, q, made, &rep, err);
+    struct pith_linear_result *made = pith_zalloc(w->plan->linears, sizeof *made);
+    const enum pith_status s = made ? keep_learned(w, made, err) : pith_fail_nomem(err, "a block");
     pith_free(made);
-    pith_free(global);
-    pith_free(q);
+    return s;
+}
+
+/* What a block needs to be learned with others. */
+static enum pith_status join(struct pith_work *w, struct pith_learn_part *part,
+                             struct pith_error *err)
+{
+    const uint32_t linears = w->plan->linears;
+    w->learned.q = pith_zalloc(linears, sizeof *w->learned.q);
+    w->learned.global = pith_zalloc(linears, sizeof *w->learned.global);
+    if (!w->learned.q || !w->learned.global) return pith_fail_nomem(err, "a block");
+    for (uint32_t i = 0; i < w->plan->sites; i++)
+        pith_work_globals(w, &w->plan->site[i], w->learned.global + w->plan->site[i].first);
+    *part = (struct pith_learn_part){&w->block, w->learned.global, w->learned.q};
+    return PITH_OK;
+}
+
+/* All linears of all blocks at once. */
+static enum pith_status round_together(struct pith_blocks *b, struct pith_error *err)
+{
+    struct pith_round_block_report report;
+    struct pith_learn_part *part = pith_zalloc(b->count, sizeof *part);
+    enum pith_status s = part ? PITH_OK : pith_fail_nomem(err, "a block");
+    unsigned members = 0;
+    for (uint32_t i = 0; i < b->count && s == PITH_OK; i++) s = join(&b->work[i], &part[i], err);
+    if (s == PITH_OK) s = pith_learn_blocks(b->run, part, b->count, &report, err);
+    pith_phases_mark(&b->run->phases, PITH_PHASE_ROUND);
+    for (uint32_t i = 0; i < b->count && s == PITH_OK; i++)
+        for (uint32_t l = 0; l < b->work[i].plan->linears; l++)
+            members += part[i].q[l].codes != NULL;
+    for (uint32_t i = 0; i < b->count && s == PITH_OK; i++) {
+        b->work[i].learned.report = report;
+        b->work[i].learned.members = members;
+    }
+    pith_free(part);
     return s;
 }
 
@@ -239,18 +267,26 @@ static enum pith_status turn_block(struct pith_work *w, struct pith_error *err)
 static enum pith_status report_experts(struct pith_work *w, struct pith_error *err)
 {
     const bool learned = pith_job_learns(w->run->job) && pith_plan_experts(w->plan);
-    const size_t *count = learned ? w->run->cal.learn.taken : w->stages.routed.count;
+    const uint32_t experts = w->run->job->model->shape.moe.experts;
+    const size_t *count = learned ? w->run->cal.learn.taken + (size_t)w->learned.place * experts
+                                  : w->stages.routed.count;
     if (!count) return PITH_OK;
     json_t *tokens = json_array();
-    for (uint32_t e = 0; e < w->run->job->model->shape.moe.experts; e++)
+    for (uint32_t e = 0; e < experts; e++)
         pith_json_add(&tokens, json_integer((json_int_t)count[e]));
     json_t *j = json_pack("{s:i, s:o}", "layer", (int)w->layer, "tokens", tokens);
     return json_array_append_new(w->experts, j) == 0 ? PITH_OK
                                                      : pith_fail_nomem(err, "a block's account");
 }
 
-/* Every stage, on the block's weights as floats. */
-static enum pith_status run_stages(struct pith_work *w, struct pith_error *err)
+/* Whether the block's weights are there as floats, all at once. */
+static bool has_stages(const struct pith_job *job)
+{
+    return !job->convert && !pith_job_streams(job);
+}
+
+/* The block's weights as floats, on which all stages work, and what goes before rounding. */
+static enum pith_status begin_stages(struct pith_work *w, struct pith_error *err)
 {
     struct pith_run *r = w->run;
     pith_phases_begin(&r->phases);
@@ -259,13 +295,20 @@ static enum pith_status run_stages(struct pith_work *w, struct pith_error *err)
     enum pith_status s = pith_block_load(r->job->model, w->layer, how, &w->block, err);
     pith_phases_mark(&r->phases, PITH_PHASE_READ);
     if (s == PITH_OK && pith_job_turns(r->job)) s = turn_block(w, err);
-    if (s == PITH_OK && pith_job_learns(r->job)) s = pith_learn_targets(r, &w->block, err);
+    if (s == PITH_OK && pith_job_learns(r->job))
+        s = pith_learn_targets(r, &w->block, w->learned.place, err);
     pith_phases_mark(&r->phases, PITH_PHASE_COLLECT);
-    if (s == PITH_OK && r->job->needs_transform) s = pith_work_transform(w, err);
-    if (s == PITH_OK && pith_job_learns(r->job)) s = round_together(w, err);
-    if (s == PITH_OK) s = pith_work_twin(w, err);
-    if (s == PITH_OK && !pith_job_learns(r->job)) s = pith_work_round(w, err);
-    return s == PITH_OK ? report_experts(w, err) : s;
+    return s == PITH_OK && r->job->needs_transform ? pith_work_transform(w, err) : s;
+}
+
+static enum pith_status end_stages(struct pith_work *w, struct pith_error *err)
+{
+    const bool learns = pith_job_learns(w->run->job);
+    pith_phases_begin(&w->run->phases);
+    if (learns) PITH_TRY(keep_together(w, err));
+    PITH_TRY(pith_work_twin(w, err));
+    if (!learns) PITH_TRY(pith_work_round(w, err));
+    return report_experts(w, err);
 }
 
 /* The scales of keys and values: found when the block has its final form, or the input's. */
@@ -288,17 +331,14 @@ static enum pith_status store_kv(struct pith_work *w, struct pith_error *err)
     return s;
 }
 
-static enum pith_status run_block(struct pith_work *w, bool propagate, json_t *unit,
-                                  struct pith_error *err)
+static enum pith_status finish_block(struct pith_work *w, bool propagate, struct pith_error *err)
 {
     struct pith_run *r = w->run;
-    PITH_TRY(pith_work_begin(w, err));
-    PITH_TRY(add_arrays(w, unit, err));
     if (r->job->convert)
         PITH_TRY(pith_convert_linears(r, pith_job_choice(r->job, w->layer, 0), w->plan->linears,
                                       w->linears, err));
     else if (pith_job_streams(r->job)) PITH_TRY(pith_stream_layer(r, w->layer, w->linears, err));
-    else PITH_TRY(run_stages(w, err));
+    else PITH_TRY(end_stages(w, err));
     PITH_TRY(store_kv(w, err));
     PITH_TRY(keep_rest(w, err));
     pith_phases_begin(&r->phases);
@@ -307,20 +347,56 @@ static enum pith_status run_block(struct pith_work *w, bool propagate, json_t *u
     return s;
 }
 
-enum pith_status pith_run_block(struct pith_run *r, uint32_t layer, bool propagate, json_t *unit,
-                                struct pith_error *err)
+static enum pith_status begin_block(struct pith_blocks *b, uint32_t place, struct pith_error *err)
 {
-    struct pith_work w = {.run = r, .layer = layer, .plan = pith_job_plan(r->job, layer)};
-    w.stages = (struct pith_stages){.collector = &r->cal.collector,
-                                    .block = &w.block,
-                                    .in = &r->cal.acts[0],
-                                    .out = &r->cal.acts[1],
-                                    .between = r->cal.between.data,
-                                    .guided = {&r->cal.guiding.guide, layer},
-                                    .routed = {.rule = r->job->experts}};
-    const enum pith_status s = run_block(&w, propagate, unit, err);
-    pith_stages_end(&w.stages);
-    pith_work_untwin(&w);
-    pith_work_end(&w);
+    struct pith_run *r = b->run;
+    struct pith_work *w = &b->work[place];
+    const uint32_t layer = b->first + place;
+    *w = (struct pith_work){.run = r,
+                            .layer = layer,
+                            .plan = pith_job_plan(r->job, layer),
+                            .learned = {.place = place, .blocks = b->count}};
+    w->stages = (struct pith_stages){.collector = &r->cal.collector,
+                                     .block = &w->block,
+                                     .in = &r->cal.acts[0],
+                                     .out = &r->cal.acts[1],
+                                     .between = r->cal.between.data,
+                                     .guided = {&r->cal.guiding.guide, layer},
+                                     .routed = {.rule = r->job->experts}};
+    PITH_TRY(pith_work_begin(w, err));
+    PITH_TRY(add_arrays(w, b->unit[place], err));
+    return has_stages(r->job) ? begin_stages(w, err) : PITH_OK;
+}
+
+enum pith_status pith_blocks_open(struct pith_blocks *b, struct pith_error *err)
+{
+    b->work = pith_zalloc(b->count, sizeof *b->work);
+    if (!b->work) return pith_fail_nomem(err, "a block");
+    for (uint32_t i = 0; i < b->count; i++) PITH_TRY(begin_block(b, i, err));
+    return has_stages(b->run->job) && pith_job_learns(b->run->job) ? round_together(b, err)
+                                                                   : PITH_OK;
+}
+
+static void end_block(struct pith_work *w)
+{
+    if (!w->plan) return;
+    pith_stages_end(&w->stages);
+    pith_work_untwin(w);
+    pith_work_end(w);
+    w->plan = NULL;
+}
+
+enum pith_status pith_blocks_finish(struct pith_blocks *b, uint32_t place, bool propagate,
+                                    struct pith_error *err)
+{
+    const enum pith_status s = finish_block(&b->work[place], propagate, err);
+    end_block(&b->work[place]);
     return s;
+}
+
+void pith_blocks_close(struct pith_blocks *b)
+{
+    for (uint32_t i = 0; b->work && i < b->count; i++) end_block(&b->work[i]);
+    pith_free(b->work);
+    b->work = NULL;
 }

@@ -151,16 +151,18 @@ static void round_site(struct pith_meter *m, const struct pith_job *job, uint32_
     pith_meter_give(m, stats);
 }
 
-/* A block that is rounded as a whole; afterwards its matrices are stored one by one. */
+/* Blocks that are learned together; afterwards their matrices are stored one by one. */
 static void round_together(struct pith_meter *m, const struct pith_job *job, uint32_t layer)
 {
-    const uint32_t linears = pith_job_plan(job, layer)->linears;
-    pith_meter_touch(m, pith_learn_block_bytes(job, layer, threads_of(job)));
-    for (uint32_t i = 0; i < linears; i++)
-        pith_meter_take(m, pith_job_made_bytes(job, pith_job_choice(job, layer, i)));
-    for (uint32_t i = 0; i < linears; i++)
-        if (pith_job_choice(job, layer, i)->grid.format)
-            keep_made(m, job, pith_job_choice(job, layer, i));
+    const uint32_t end = layer + pith_job_together(job, layer);
+    pith_meter_touch(m, pith_learn_blocks_bytes(job, layer, threads_of(job)));
+    for (uint32_t k = layer; k < end; k++)
+        for (uint32_t i = 0; i < pith_job_plan(job, k)->linears; i++)
+            pith_meter_take(m, pith_job_made_bytes(job, pith_job_choice(job, k, i)));
+    for (uint32_t k = layer; k < end; k++)
+        for (uint32_t i = 0; i < pith_job_plan(job, k)->linears; i++)
+            if (pith_job_choice(job, k, i)->grid.format)
+                keep_made(m, job, pith_job_choice(job, k, i));
 }
 
 /* --- a transform ----------------------------------------------------------------------------- */
@@ -390,30 +392,39 @@ static uint64_t list_bytes(const struct pith_job *job)
     return bytes;
 }
 
-static void do_block(struct pith_meter *m, const struct pith_job *job, uint32_t layer)
+static void begin_block(struct pith_meter *m, const struct pith_job *job, uint32_t layer)
+{
+    load_block(m, job, layer);
+    pith_meter_take(m, choices_bytes(job, pith_job_plan(job, layer)));
+    transform_block(m, job, layer);
+}
+
+/* A block, or those that are rounded together, of which it is the first. */
+static void do_blocks(struct pith_meter *m, const struct pith_job *job, uint32_t layer)
 {
     const uint64_t before = m->now;
     const struct pith_layer_plan *l = pith_job_plan(job, layer);
-    load_block(m, job, layer);
-    pith_meter_take(m, choices_bytes(job, l));
-    transform_block(m, job, layer);
+    const uint32_t end = layer + pith_job_together(job, layer);
+    for (uint32_t k = layer; k < end; k++) begin_block(m, job, k);
     if (pith_job_learns(job)) round_together(m, job, layer);
     for (uint32_t i = 0; i < l->sites && !pith_job_learns(job); i++) round_site(m, job, layer, i);
-    keep_rest(m, job, layer);
+    for (uint32_t k = layer; k < end; k++) keep_rest(m, job, k);
     pith_meter_give(m, m->now - before);
 }
 
-/* A layer, whose entries are made while it goes on, or once all its linears went through; then the
- * text of its unit for the journal, which grows by doubling. */
-static void do_layer(struct pith_meter *m, const struct pith_job *job, uint32_t layer,
-                     const struct entry *entry)
+/* A layer, or those that are rounded together, whose entries are made while it goes on, or once all
+ * its linears went through; then the text of a unit for the journal, which grows by doubling. */
+static void do_layers(struct pith_meter *m, const struct pith_job *job, uint32_t layer,
+                      const struct entry *entry)
 {
-    const uint64_t linears = pith_job_plan(job, layer)->linears;
+    const uint32_t end = layer + pith_job_together(job, layer);
     const bool streams = pith_job_streams(job);
     if (streams) pith_meter_touch(m, pith_stream_layer_bytes(job, layer, threads_of(job)));
-    pith_meter_take(m, linears * entry->tree);
-    if (!streams) do_block(m, job, layer);
-    pith_meter_touch(m, 2 * linears * entry->text);
+    for (uint32_t k = layer; k < end; k++)
+        pith_meter_take(m, pith_job_plan(job, k)->linears * entry->tree);
+    if (!streams) do_blocks(m, job, layer);
+    for (uint32_t k = layer; k < end; k++)
+        pith_meter_touch(m, 2ull * pith_job_plan(job, k)->linears * entry->text);
 }
 
 /* The account's text, which grows by doubling; the list of what is read back. */
@@ -466,7 +477,8 @@ uint64_t pith_job_estimate(const struct pith_job *job)
     if (pith_job_turns(job))
         pith_meter_touch(&m, pith_turn_scratch(&job->basis, threads) +
                                  pith_made_bytes(job->model->shape.hidden));
-    for (uint32_t layer = 0; layer < job->model->shape.layers; layer++)
-        do_layer(&m, job, layer, &entry);
+    for (uint32_t layer = 0; layer < job->model->shape.layers;
+         layer += pith_job_together(job, layer))
+        do_layers(&m, job, layer, &entry);
     return m.most;
 }

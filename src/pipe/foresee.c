@@ -9,6 +9,7 @@ static const char *why_not(const struct pith_job *job)
 {
     if (job->model->shape.moe.experts && !pith_plan_experts(pith_job_plan(job, 0)))
         return "not foretold where the first block has no experts and others do";
+    if (pith_job_together(job, 0) > 1) return "not foretold where blocks are learned together";
     return NULL;
 }
 

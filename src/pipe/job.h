@@ -109,6 +109,17 @@ static inline bool pith_job_learns(const struct pith_job *job)
     return job->recipe.round->block != NULL;
 }
 
+/* How many layers are rounded together, of which `layer` is the first: the last of a model may be
+ * fewer. */
+static inline uint32_t pith_job_together(const struct pith_job *job, uint32_t layer)
+{
+    const uint32_t left = job->model->shape.layers - layer;
+    const uint32_t most = pith_job_learns(job) && job->recipe.round_options.blocks
+                              ? job->recipe.round_options.blocks
+                              : 1;
+    return most < left ? most : left;
+}
+
 /* True when the float model's activations go along with those of the quantized one. */
 static inline bool pith_job_keeps_float(const struct pith_job *job)
 {

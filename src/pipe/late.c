@@ -75,6 +75,10 @@ void pith_work_end(struct pith_work *w)
         pith_free(w->redo[i].over);
     }
     for (uint32_t i = 0; w->scale && i < w->plan->sites; i++) pith_free(w->scale[i]);
+    for (uint32_t i = 0; w->learned.q && i < w->plan->linears; i++)
+        pith_qmat_free(&w->learned.q[i]);
+    pith_free(w->learned.q);
+    pith_free(w->learned.global);
     pith_free(w->redo);
     pith_free(w->scale);
     pith_free(w->late);

@@ -5,6 +5,10 @@
  * through the block one at a time, there and back: memory is that of one sequence, whatever the
  * batch.
  *
+ * Several blocks that follow each other can be learned together, as in BRECQ (Li et al. 2021, arXiv
+ * 2102.05426) and CBQ (Ding et al. 2023, arXiv 2312.07950): the target is then what the last gives,
+ * and gradients go back through all of them.
+ *
  * With several ranks each has what all sequences read and are to give, and of those of a step takes
  * a run; gradients go round (calib/grads.h). All then make the same step. */
 #include "pipe/run.h"
@@ -41,6 +45,11 @@ enum pith_status pith_learn_check(const struct pith_job *job, struct pith_error 
                          "--round %s does not see inputs that are rotated online; use --transform"
                          " %s:folded",
                          name, recipe->transform->name);
+    if (job->needs_transform && recipe->round_options.blocks > 1)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "--round %s with blocks of %u does not go with --transform %s, which looks"
+                         " at what the quantized block before gives: 1 does",
+                         name, (unsigned)recipe->round_options.blocks, recipe->transform->name);
     return PITH_OK;
 }
 
@@ -70,22 +79,21 @@ static enum pith_status open_whole(struct pith_run *r, struct pith_error *err)
     const struct pith_acts *a = &r->cal.acts[0];
     const uint64_t bytes = (uint64_t)pith_acts_all(a) * pith_acts_step(a) * sizeof *a->x;
     for (int i = 0; i < 2 && r->ranks; i++)
-        PITH_TRY(
-            pith_calibration_own(r, "pith.acts.whole", bytes, &r->cal.learn.whole[i], err));
+        PITH_TRY(pith_calibration_own(r, "pith.acts.whole", bytes, &r->cal.learn.whole[i], err));
     return PITH_OK;
 }
 
 enum pith_status pith_learn_open(struct pith_run *r, struct pith_error *err)
 {
     if (!pith_job_keeps_float(r->job)) return PITH_OK;
-    const uint32_t experts = r->job->model->shape.moe.experts;
+    const uint32_t experts = r->job->model->shape.moe.experts, most = pith_job_together(r->job, 0);
     for (int i = 0; i < 2; i++) PITH_TRY(open_file(r, i, err));
     if (!pith_job_learns(r->job)) return PITH_OK;
     PITH_TRY(open_whole(r, err));
-    r->cal.learn.taken = experts ? pith_zalloc(experts, sizeof(size_t)) : NULL;
+    r->cal.learn.taken = experts ? pith_zalloc(experts, most * sizeof(size_t)) : NULL;
     if (experts && !r->cal.learn.taken) return pith_fail_nomem(err, "the experts");
-    return pith_tape_init(&r->cal.learn.tape, r->job->backend, r->job->model, r->job->calib.length,
-                          err);
+    return pith_chain_init(&r->cal.learn.chain, r->job->backend, r->job->model, most,
+                           r->job->calib.length, err);
 }
 
 void pith_learn_close(struct pith_learn *l)
@@ -94,7 +102,7 @@ void pith_learn_close(struct pith_learn *l)
         pith_scratch_file_close(&l->file[i]);
         pith_scratch_file_close(&l->whole[i]);
     }
-    pith_tape_free(&l->tape);
+    pith_chain_free(&l->chain);
     pith_free(l->taken);
     l->taken = NULL;
 }
@@ -121,49 +129,61 @@ static enum pith_status count(struct pith_run *r, double effort, size_t all, siz
 }
 
 /* How many tokens took each expert, of all ranks' windows. */
-static enum pith_status sum_taken(struct pith_run *r, struct pith_error *err)
+static enum pith_status sum_taken(struct pith_run *r, size_t *taken, struct pith_error *err)
 {
-    struct pith_learn *l = &r->cal.learn;
     const uint32_t experts = r->job->model->shape.moe.experts;
-    if (!l->taken || !r->ranks) return PITH_OK;
+    if (!taken || !r->ranks) return PITH_OK;
     size_t *before = pith_zalloc(experts, sizeof *before);
     if (!before) return pith_fail_nomem(err, "the experts");
     const size_t bytes = experts * sizeof *before;
     enum pith_status s = pith_relay_pass(r->ranks, PITH_RELAY_RECEIVE, before, bytes, err);
-    for (uint32_t e = 0; e < experts; e++) l->taken[e] += before[e];
-    if (s == PITH_OK) s = pith_relay_pass(r->ranks, PITH_RELAY_SEND, l->taken, bytes, err);
-    if (s == PITH_OK) s = pith_relay_pass(r->ranks, PITH_RELAY_SHARE, l->taken, bytes, err);
+    for (uint32_t e = 0; e < experts; e++) taken[e] += before[e];
+    if (s == PITH_OK) s = pith_relay_pass(r->ranks, PITH_RELAY_SEND, taken, bytes, err);
+    if (s == PITH_OK) s = pith_relay_pass(r->ranks, PITH_RELAY_SHARE, taken, bytes, err);
     pith_free(before);
     return s;
 }
 
-enum pith_status pith_learn_targets(struct pith_run *r, const struct pith_block *b,
+enum pith_status pith_learn_targets(struct pith_run *r, const struct pith_block *b, uint32_t place,
                                     struct pith_error *err)
 {
     struct pith_learn *l = &r->cal.learn;
-    const struct pith_acts *in = &l->acts[0];
-    if (l->taken) memset(l->taken, 0, r->job->model->shape.moe.experts * sizeof *l->taken);
+    struct pith_tape *tape = &l->chain.tape[0];
+    const struct pith_acts *in = &l->acts[place > 0];
+    const uint32_t experts = r->job->model->shape.moe.experts;
+    size_t *taken = l->taken ? l->taken + (size_t)place * experts : NULL;
+    if (taken) memset(taken, 0, experts * sizeof *taken);
     for (size_t w = 0; w < in->windows; w++) {
-        PITH_TRY(pith_tape_forward(&l->tape, b, pith_acts_window(in, w), in->length,
+        PITH_TRY(pith_tape_forward(tape, b, pith_acts_window(in, w), in->length,
                                    pith_acts_window(&l->acts[1], w), err));
-        if (l->taken) pith_tape_count(&l->tape, b, l->taken);
+        if (taken) pith_tape_count(tape, b, taken);
         PITH_TRY(count(r, FORWARD, pith_acts_all(in), in->windows, err));
     }
-    return sum_taken(r, err);
+    return sum_taken(r, taken, err);
 }
 
-/* --- a block --------------------------------------------------------------------------------- */
+/* --- blocks --------------------------------------------------------------------------------- */
+
+/* A block of those that are learned together. */
+struct pupil {
+    struct pith_learn_part part;
+    float **grad;           /* [plan->linears] */
+    struct pith_grads kept; /* with several ranks */
+};
 
 struct learning {
     struct pith_run *r;
-    struct pith_block *block;
-    struct pith_round_member *member; /* [plan->linears] */
-    uint32_t *linear;                 /* of the members */
-    float **grad;                     /* [plan->linears] */
+    struct pupil *pupil;             /* [pupils] */
+    const struct pith_block **block; /* [pupils] */
+    struct pith_tape_grad *back;     /* [pupils] */
+    unsigned pupils;
+    struct pith_round_member *member; /* [count], of all pupils */
+    struct place {
+        uint32_t pupil, linear;
+    } * place; /* of the members */
     unsigned count;
-    float *memory;              /* values and gradients of all members */
-    struct pith_acts in, target; /* all windows: what the block reads, and what it is to give */
-    struct pith_grads kept;     /* with several ranks */
+    float *memory;               /* values and gradients of all members */
+    struct pith_acts in, target; /* all windows: what is read, and what the last is to give */
 };
 
 /* All windows, of those that each rank has some of. */
@@ -183,12 +203,13 @@ static enum pith_status gather(const struct pith_run *r, const struct pith_acts 
         memcpy(pith_acts_window(to, from->first + w), pith_acts_window(from, w),
                floats * sizeof *to->x);
     for (size_t w = 0; w < all; w++)
-        PITH_TRY(pith_relay_window(&r->cal.collector.relay, all, w, pith_acts_window(to, w),
-                                   floats, err));
+        PITH_TRY(pith_relay_window(&r->cal.collector.relay, all, w, pith_acts_window(to, w), floats,
+                                   err));
     return PITH_OK;
 }
 
-/* The block's output for a window, less what it should be, in the collector's row; its squares. */
+/* The last block's output for a window, less what it should be, in the collector's row; its
+ * squares. */
 static enum pith_status run_window(const struct learning *t, size_t window, double *squares,
                                    struct pith_error *err)
 {
@@ -198,8 +219,8 @@ static enum pith_status run_window(const struct learning *t, size_t window, doub
     const size_t hidden = in->hidden, n = in->length * hidden;
     const float *target = pith_acts_window(&t->target, window);
     float *out = r->cal.collector.row;
-    PITH_TRY(pith_tape_forward(&r->cal.learn.tape, t->block, pith_acts_window(in, window),
-                               in->length, out, err));
+    PITH_TRY(pith_chain_forward(&r->cal.learn.chain, pith_acts_window(in, window), in->length, out,
+                                err));
     *squares = 0.0;
     for (size_t i = 0; i < n; i += hidden) *squares += k->sumsq_diff(hidden, out + i, target + i);
     for (size_t i = 0; i < n; i++) out[i] -= target[i];
@@ -209,11 +230,23 @@ static enum pith_status run_window(const struct learning *t, size_t window, doub
 static void run_back(struct learning *t)
 {
     struct pith_run *r = t->r;
-    const struct pith_tape_grad g = {.d_out = r->cal.collector.row,
-                                     .w = t->grad,
-                                     .product = r->ranks ? pith_grads_keep : NULL,
-                                     .product_ctx = &t->kept};
-    pith_tape_backward(&r->cal.learn.tape, t->block, &g);
+    for (unsigned i = 0; i < t->pupils; i++)
+        t->back[i] = (struct pith_tape_grad){.d_out = r->cal.collector.row,
+                                             .w = t->pupil[i].grad,
+                                             .product = r->ranks ? pith_grads_keep : NULL,
+                                             .product_ctx = &t->pupil[i].kept};
+    pith_chain_backward(&r->cal.learn.chain, t->back);
+}
+
+/* What all ranks' windows make of the gradients. */
+static enum pith_status meet(struct learning *t, struct pith_error *err)
+{
+    for (unsigned i = 0; i < t->pupils && t->r->ranks; i++) {
+        struct pupil *p = &t->pupil[i];
+        PITH_TRY(pith_grads_meet(&p->kept, p->part.block->plan,
+                                 &(struct pith_grads_sums){.w = p->grad}, err));
+    }
+    return PITH_OK;
 }
 
 static enum pith_status objective(void *ctx, const size_t *sample, size_t samples, bool gradient,
@@ -224,39 +257,48 @@ static enum pith_status objective(void *ctx, const size_t *sample, size_t sample
     const unsigned own = pith_ranks_own(r->ranks);
     const size_t from = pith_ranks_from(r->ranks, own, samples);
     const size_t to = pith_ranks_from(r->ranks, own + 1, samples);
+    const double effort = t->pupils * (gradient ? THERE_AND_BACK : FORWARD);
     const double start = pith_clock();
-    pith_grads_begin(&t->kept);
+    for (unsigned i = 0; i < t->pupils; i++) pith_grads_begin(&t->pupil[i].kept);
     for (size_t i = from; i < to; i++) {
         PITH_TRY(run_window(t, sample ? sample[i] : i, &loss[i], err));
         if (gradient) run_back(t);
-        PITH_TRY(count(r, gradient ? THERE_AND_BACK : FORWARD, samples, to - from, err));
+        PITH_TRY(count(r, effort, samples, to - from, err));
     }
-    pith_foresee_step(r->foresee, samples, gradient ? t->grad : NULL, pith_clock() - start);
+    pith_foresee_step(r->foresee, samples, gradient ? t->pupil[0].grad : NULL,
+                      pith_clock() - start);
     PITH_TRY(pith_ranks_share_parts(r->ranks, loss, samples, sizeof *loss, err));
-    if (!gradient || !r->ranks) return PITH_OK;
-    return pith_grads_meet(&t->kept, t->block->plan, &(struct pith_grads_sums){.w = t->grad}, err);
+    return gradient ? meet(t, err) : PITH_OK;
 }
 
-static void list_members(struct learning *t, const float *global)
+static void list_members(struct learning *t, uint32_t pupil)
 {
     const struct pith_run *r = t->r;
-    for (uint32_t i = 0; i < t->block->plan->linears; i++) {
-        const struct pith_choice *c = pith_job_choice(r->job, t->block->layer, i);
+    const struct pith_learn_part *part = &t->pupil[pupil].part;
+    const struct pith_block *b = part->block;
+    for (uint32_t i = 0; i < b->plan->linears; i++) {
+        const struct pith_choice *c = pith_job_choice(r->job, b->layer, i);
         if (!c->grid.format) continue;
-        t->linear[t->count] = i;
-        t->r->cal.learn.tape.input[i] = pith_inputs_make(r->job, c, NULL);
+        t->r->cal.learn.chain.tape[pupil].input[i] = pith_inputs_make(r->job, c, NULL);
+        t->place[t->count] = (struct place){pupil, i};
         t->member[t->count++] =
             (struct pith_round_member){.grid = c->grid,
                                        .scale_dtype = r->job->container->scale_dtype(
                                            &c->grid, r->job->container_opts.model_dtype),
-                                       .global = global[i],
+                                       .global = part->global[i],
                                        .rows = c->rows,
                                        .cols = c->cols,
-                                       .w = t->block->linear[i].dense};
+                                       .w = b->linear[i].dense};
     }
 }
 
-/* Room for what the members are while they are learned; the block then computes with that. */
+static struct pith_linear_weights *linear_of(const struct learning *t, unsigned member)
+{
+    const struct place *p = &t->place[member];
+    return &t->pupil[p->pupil].part.block->linear[p->linear];
+}
+
+/* Room for what the members are while they are learned; the blocks then compute with that. */
 static enum pith_status take_memory(struct learning *t, struct pith_error *err)
 {
     size_t total = 0;
@@ -267,20 +309,23 @@ static enum pith_status take_memory(struct learning *t, struct pith_error *err)
     float *at = t->memory;
     for (unsigned i = 0; i < t->count; i++) {
         const size_t n = (size_t)t->member[i].rows * t->member[i].cols;
+        const struct place *p = &t->place[i];
         t->member[i].values = at;
-        t->member[i].grad = t->grad[t->linear[i]] = at + n;
+        t->member[i].grad = t->pupil[p->pupil].grad[p->linear] = at + n;
         at += 2 * n;
-        t->block->linear[t->linear[i]].w.dense = t->member[i].values;
+        linear_of(t, i)->w.dense = t->member[i].values;
     }
     return PITH_OK;
 }
 
 static void give_memory(struct learning *t)
 {
-    memset(t->r->cal.learn.tape.input, 0,
-           t->block->plan->linears * sizeof *t->r->cal.learn.tape.input);
-    for (unsigned i = 0; i < t->count; i++)
-        t->block->linear[t->linear[i]].w.dense = t->block->linear[t->linear[i]].dense;
+    for (unsigned i = 0; i < t->pupils; i++) {
+        struct pith_tape *tape = &t->r->cal.learn.chain.tape[i];
+        memset(tape->input, 0, t->block[i]->plan->linears * sizeof *tape->input);
+        pith_grads_close(&t->pupil[i].kept);
+    }
+    for (unsigned i = 0; i < t->count; i++) linear_of(t, i)->w.dense = linear_of(t, i)->dense;
     pith_free(t->memory);
 }
 
@@ -288,15 +333,6 @@ static void give_memory(struct learning *t)
 static uint64_t seed_of(const struct pith_job *job, uint32_t layer)
 {
     return job->options->seed + 0x9e3779b97f4a7c15u * ((uint64_t)layer + 1);
-}
-
-static enum pith_status take_lists(struct learning *t, struct pith_error *err)
-{
-    const uint32_t n = t->block->plan->linears;
-    t->member = pith_zalloc(n, sizeof *t->member);
-    t->linear = pith_zalloc(n, sizeof *t->linear);
-    t->grad = pith_zalloc(n, sizeof *t->grad);
-    return t->member && t->linear && t->grad ? PITH_OK : pith_fail_nomem(err, "a block");
 }
 
 /* The windows of a step that a rank takes there and back, at most. */
@@ -316,25 +352,27 @@ static enum pith_status prepare(struct learning *t, struct pith_error *err)
 {
     struct pith_run *r = t->r;
     struct pith_learn *l = &r->cal.learn;
-    const struct pith_acts *in =
-        r->job->recipe.round_options.float_input ? &l->acts[0] : &r->cal.acts[0];
-    const struct pith_grads_room room = kept_room(r->job, t->block->layer);
+    const struct pith_acts *in = r->job->recipe.round_options.float_input ? &l->acts[0]
+                                                                          : &r->cal.acts[0];
     PITH_TRY(gather(r, in, l->whole[0].data, &t->in, err));
     PITH_TRY(gather(r, &l->acts[1], l->whole[1].data, &t->target, err));
-    PITH_TRY(pith_grads_open(&t->kept, r->job->backend, r->ranks, &room, err));
+    for (unsigned i = 0; i < t->pupils; i++) {
+        const struct pith_grads_room room = kept_room(r->job, t->block[i]->layer);
+        PITH_TRY(pith_grads_open(&t->pupil[i].kept, r->job->backend, r->ranks, &room, err));
+    }
     return take_memory(t, err);
 }
 
 /* Rounds the members, of which there is at least one. */
-static enum pith_status learn(struct learning *t, struct pith_qmat *q,
-                              struct pith_round_block_report *report, struct pith_error *err)
+static enum pith_status learn(struct learning *t, struct pith_round_block_report *report,
+                              struct pith_error *err)
 {
     struct pith_run *r = t->r;
     struct pith_qmat *made = pith_zalloc(t->count, sizeof *made);
     if (!made) return pith_fail_nomem(err, "a block");
     const struct pith_round_block job = {.backend = r->job->backend,
                                          .options = r->job->recipe.round_options,
-                                         .seed = seed_of(r->job, t->block->layer),
+                                         .seed = seed_of(r->job, t->block[0]->layer),
                                          .member = t->member,
                                          .count = t->count,
                                          .samples = pith_acts_all(&r->cal.acts[0]),
@@ -342,26 +380,58 @@ static enum pith_status learn(struct learning *t, struct pith_qmat *q,
                                          .ctx = t};
     enum pith_status s = prepare(t, err);
     if (s == PITH_OK) s = r->job->recipe.round->block(&job, made, report, err);
-    for (unsigned i = 0; i < t->count && s == PITH_OK; i++) q[t->linear[i]] = made[i];
+    for (unsigned i = 0; i < t->count && s == PITH_OK; i++)
+        t->pupil[t->place[i].pupil].part.q[t->place[i].linear] = made[i];
     give_memory(t);
-    pith_grads_close(&t->kept);
     pith_free(made);
     return s;
 }
 
-enum pith_status pith_learn_block(struct pith_run *r, struct pith_block *b, const float *global,
-                                  struct pith_qmat *q, struct pith_round_block_report *report,
-                                  struct pith_error *err)
+static enum pith_status take_lists(struct learning *t, const struct pith_learn_part *part,
+                                   unsigned parts, struct pith_error *err)
 {
-    struct learning t = {.r = r, .block = b};
-    memset(q, 0, b->plan->linears * sizeof *q);
+    size_t linears = 0;
+    t->pupil = pith_zalloc(parts, sizeof *t->pupil);
+    t->block = pith_zalloc(parts, sizeof *t->block);
+    t->back = pith_zalloc(parts, sizeof *t->back);
+    if (!t->pupil || !t->block || !t->back) return pith_fail_nomem(err, "a block");
+    t->pupils = parts;
+    for (unsigned i = 0; i < parts; i++) {
+        const uint32_t n = part[i].block->plan->linears;
+        t->pupil[i] = (struct pupil){.part = part[i], .grad = pith_zalloc(n, sizeof(float *))};
+        t->block[i] = part[i].block;
+        if (!t->pupil[i].grad) return pith_fail_nomem(err, "a block");
+        linears += n;
+    }
+    t->member = pith_zalloc(linears, sizeof *t->member);
+    t->place = pith_zalloc(linears, sizeof *t->place);
+    return t->member && t->place ? PITH_OK : pith_fail_nomem(err, "a block");
+}
+
+static void give_lists(struct learning *t)
+{
+    for (unsigned i = 0; i < t->pupils; i++) pith_free(t->pupil[i].grad);
+    pith_free(t->pupil);
+    pith_free(t->block);
+    pith_free(t->back);
+    pith_free(t->member);
+    pith_free(t->place);
+}
+
+enum pith_status pith_learn_blocks(struct pith_run *r, const struct pith_learn_part *part,
+                                   unsigned parts, struct pith_round_block_report *report,
+                                   struct pith_error *err)
+{
+    struct learning t = {.r = r};
+    for (unsigned i = 0; i < parts; i++)
+        memset(part[i].q, 0, part[i].block->plan->linears * sizeof *part[i].q);
     *report = (struct pith_round_block_report){0};
-    enum pith_status s = take_lists(&t, err);
-    if (s == PITH_OK) list_members(&t, global);
-    if (s == PITH_OK && t.count) s = learn(&t, q, report, err);
-    pith_free(t.member);
-    pith_free(t.linear);
-    pith_free(t.grad);
+    enum pith_status s = take_lists(&t, part, parts, err);
+    r->cal.learn.chain.block = t.block;
+    r->cal.learn.chain.count = parts;
+    for (unsigned i = 0; i < parts && s == PITH_OK; i++) list_members(&t, i);
+    if (s == PITH_OK && t.count) s = learn(&t, report, err);
+    give_lists(&t);
     return s;
 }
 
@@ -370,14 +440,14 @@ enum pith_status pith_learn_block(struct pith_run *r, struct pith_block *b, cons
 uint64_t pith_learn_bytes(const struct pith_job *job, unsigned threads)
 {
     if (!pith_job_learns(job)) return 0;
-    return pith_tape_bytes(job->model, threads, job->calib.length);
+    return pith_chain_bytes(job->model, threads, pith_job_together(job, 0), job->calib.length);
 }
 
-uint64_t pith_learn_block_bytes(const struct pith_job *job, uint32_t layer, unsigned threads)
+/* Of one block. */
+static uint64_t block_bytes(const struct pith_job *job, uint32_t layer, unsigned threads)
 {
     const struct pith_grads_room room = kept_room(job, layer);
-    uint64_t total = job->calib.windows * (sizeof(size_t) + 2 * sizeof(double)) +
-                     pith_grads_bytes(&room);
+    uint64_t total = pith_grads_bytes(&room);
     for (uint32_t i = 0; i < pith_job_plan(job, layer)->linears; i++) {
         const struct pith_choice *c = pith_job_choice(job, layer, i);
         if (!c->grid.format) continue;
@@ -385,6 +455,14 @@ uint64_t pith_learn_block_bytes(const struct pith_job *job, uint32_t layer, unsi
         total += 2ull * c->rows * c->cols * sizeof(float) +
                  job->recipe.round->member_scratch(&member, threads);
     }
+    return total;
+}
+
+uint64_t pith_learn_blocks_bytes(const struct pith_job *job, uint32_t layer, unsigned threads)
+{
+    uint64_t total = job->calib.windows * (sizeof(size_t) + 2 * sizeof(double));
+    for (uint32_t i = 0; i < pith_job_together(job, layer); i++)
+        total += block_bytes(job, layer + i, threads);
     return total;
 }
 

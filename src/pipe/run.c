@@ -106,7 +106,8 @@ static enum pith_status finish_unit(struct pith_run *r, json_t *unit, const stru
     return pith_async_start(finish_job, r, &f->job, err);
 }
 
-/* Reads a layer ahead while the unit before computes; before the first, what stands outside. */
+/* Reads layers ahead, those that are rounded together, while the units before compute; before the
+ * first, what stands outside. */
 static enum pith_status read_ahead(void *ctx, struct pith_error *err)
 {
     const struct pith_run *r = ctx;
@@ -116,8 +117,12 @@ static enum pith_status read_ahead(void *ctx, struct pith_error *err)
     for (size_t i = 0; i < in->count && r->reading_layer == 0; i++)
         if (pith_unit_of(&r->job->model->plans, in->tensors[i].name) == 0)
             pith_checkpoint_prefetch(in, &in->tensors[i]);
-    const size_t first = pith_unit_tensors(r->job->model, r->reading_layer + 1, &count);
-    for (size_t i = first; i < first + count; i++) pith_checkpoint_prefetch(in, &in->tensors[i]);
+    const size_t layers = pith_job_together(r->job, (uint32_t)r->reading_layer);
+    for (size_t k = 1; k <= layers; k++) {
+        const size_t first = pith_unit_tensors(r->job->model, r->reading_layer + k, &count);
+        for (size_t i = first; i < first + count; i++)
+            pith_checkpoint_prefetch(in, &in->tensors[i]);
+    }
     return PITH_OK;
 }
 
@@ -144,34 +149,94 @@ static enum pith_status run_outer(struct pith_run *r, json_t *unit, struct pith_
     return PITH_OK;
 }
 
-static enum pith_status run_layer(struct pith_run *r, uint32_t layer, json_t *unit,
-                                  struct pith_error *err)
-{
-    const bool more = pith_job_calibrates(r->job) && layer + 1 < r->job->model->shape.layers;
-    PITH_TRY(pith_run_block(r, layer, more, unit, err));
-    if (more && !r->job->options->rehearse) pith_calibration_swap(&r->cal);
-    return PITH_OK;
-}
-
-static enum pith_status run_unit(struct pith_run *r, size_t index, struct pith_error *err)
+/* A unit's account, with what it reads. */
+static enum pith_status begin_unit(struct pith_run *r, size_t index, json_t **unit,
+                                   struct pith_error *err)
 {
     char name[PITH_UNIT_NAME];
     pith_unit_name(index, name);
-    json_t *unit = json_pack("{s:s}", "unit", name);
-    if (!unit) return pith_fail_nomem(err, "the journal");
-    r->unit_now = index;
+    *unit = json_pack("{s:s}", "unit", name);
+    if (!*unit) return pith_fail_nomem(err, "the journal");
+    return pith_source_note(r, index, *unit, err);
+}
+
+static enum pith_status run_first(struct pith_run *r, struct pith_error *err)
+{
+    json_t *unit = NULL;
+    r->unit_now = 0;
     pith_writers_begin(r);
-    enum pith_status s = begin_reading(r, index, err);
-    if (s == PITH_OK) s = pith_source_note(r, index, unit, err);
+    enum pith_status s = begin_reading(r, 0, err);
+    if (s == PITH_OK) s = begin_unit(r, 0, &unit, err);
+    if (s == PITH_OK) s = run_outer(r, unit, err);
     if (s == PITH_OK)
-        s = index == 0 ? run_outer(r, unit, err) : run_layer(r, (uint32_t)index - 1, unit, err);
-    /* The last block leaves no activations behind, nor does a rehearsal's. */
-    const bool leaves =
-        pith_job_calibrates(r->job) &&
-        (index == 0 || (index < r->job->model->shape.layers && !r->job->options->rehearse));
-    if (s == PITH_OK) s = finish_unit(r, unit, leaves ? &r->cal.acts[0] : NULL, err);
+        s = finish_unit(r, unit, pith_job_calibrates(r->job) ? &r->cal.acts[0] : NULL, err);
     json_decref(unit);
     return s;
+}
+
+/* One of the blocks that are rounded together. The first reads `in`, what the units before left,
+ * which stays until the last is done, for a run that goes on from there: the others write over what
+ * they read. The last one leaves activations behind, but for a model's last, and a rehearsal's. */
+static enum pith_status finish_layer(struct pith_run *r, struct pith_blocks *b, uint32_t place,
+                                     const struct pith_acts *in, struct pith_error *err)
+{
+    const uint32_t layer = b->first + place;
+    const bool more = pith_job_calibrates(r->job) && layer + 1 < r->job->model->shape.layers;
+    const bool last = place + 1 == b->count, leaves = more && last && !r->job->options->rehearse;
+    r->unit_now = layer + (size_t)1;
+    pith_writers_begin(r);
+    PITH_TRY(pith_blocks_finish(b, place, more, err));
+    if (more) r->cal.acts[0] = last ? *in : r->cal.acts[1];
+    if (leaves) pith_calibration_swap(&r->cal);
+    return finish_unit(r, b->unit[place], leaves ? &r->cal.acts[0] : NULL, err);
+}
+
+static enum pith_status run_together(struct pith_run *r, struct pith_blocks *b, json_t **unit,
+                                     struct pith_error *err)
+{
+    const struct pith_acts in = r->cal.acts[0];
+    r->unit_now = b->first + (size_t)1;
+    r->together = b->count;
+    PITH_TRY(begin_reading(r, b->first + (size_t)b->count, err));
+    for (uint32_t i = 0; i < b->count; i++)
+        PITH_TRY(begin_unit(r, b->first + (size_t)i + 1, &unit[i], err));
+    PITH_TRY(pith_blocks_open(b, err));
+    r->together = 0;
+    for (uint32_t i = 0; i < b->count; i++) PITH_TRY(finish_layer(r, b, i, &in, err));
+    return PITH_OK;
+}
+
+/* The first unit, or those of the blocks that are rounded together, of which `index` is the first.
+ */
+static enum pith_status run_unit(struct pith_run *r, size_t index, struct pith_error *err)
+{
+    if (index == 0) return run_first(r, err);
+    const uint32_t layer = (uint32_t)index - 1, count = pith_job_together(r->job, layer);
+    json_t **unit = pith_zalloc(count, sizeof *unit);
+    struct pith_blocks b = {.run = r, .unit = unit, .first = layer, .count = count};
+    const enum pith_status s = unit ? run_together(r, &b, unit, err)
+                                    : pith_fail_nomem(err, "the journal");
+    pith_blocks_close(&b);
+    for (uint32_t i = 0; unit && i < count; i++) json_decref(unit[i]);
+    pith_free(unit);
+    return s;
+}
+
+/* How many units run_unit() of this one does. */
+static size_t units_of(const struct pith_run *r, size_t index)
+{
+    return index == 0 ? 1 : pith_job_together(r->job, (uint32_t)index - 1);
+}
+
+/* Of so many finished units, those that a run can go on after: blocks that are rounded together
+ * are done together. *turns: how often activations have changed places. */
+static size_t whole_units(const struct pith_run *r, size_t done, size_t *turns)
+{
+    size_t whole = 0;
+    for (*turns = 0; whole < done && whole + units_of(r, whole) <= done; ++*turns)
+        whole += units_of(r, whole);
+    *turns = *turns ? *turns - 1 : 0;
+    return whole;
 }
 
 enum pith_status pith_run_step(struct pith_run *r, const char *what, double effort,
@@ -182,8 +247,12 @@ enum pith_status pith_run_step(struct pith_run *r, const char *what, double effo
     pith_memory_now(&own, &mapped);
     if (own > r->peak_anonymous) r->peak_anonymous = own;
     if (mapped > r->peak_mapped) r->peak_mapped = mapped;
-    snprintf(text, sizeof text, "block %zu of %u: %s%s", r->unit_now, r->job->model->shape.layers,
-             what, r->paces.note);
+    if (r->together > 1)
+        snprintf(text, sizeof text, "blocks %zu to %zu of %u: %s%s", r->unit_now,
+                 r->unit_now + r->together - 1, r->job->model->shape.layers, what, r->paces.note);
+    else
+        snprintf(text, sizeof text, "block %zu of %u: %s%s", r->unit_now,
+                 r->job->model->shape.layers, what, r->paces.note);
     r->work_done += effort;
     return pith_progress_step(&r->job->options->progress, text, r->work_done, r->work_total, err);
 }
@@ -203,11 +272,14 @@ static enum pith_status resume(struct pith_run *r, size_t *done, struct pith_err
     const size_t before = *done;
     const bool writes = pith_run_writes(r);
     bool intact;
+    size_t turns;
     if (writes && before) PITH_TRY(pith_intact_units(r, done, err));
+    *done = whole_units(r, *done, &turns);
     if (*done < before) PITH_TRY(pith_journal_cut(r->job, &r->journal, *done, err));
     PITH_TRY(pith_ranks_units(r, done, err));
     if (*done == 0) return PITH_OK;
-    const bool swapped = pith_job_calibrates(r->job) && (*done - 1) % 2 == 1;
+    *done = whole_units(r, *done, &turns); /* of rank 0's */
+    const bool swapped = pith_job_calibrates(r->job) && turns % 2 == 1;
     if (swapped) pith_calibration_swap(&r->cal);
     PITH_TRY(acts_intact(r, *done, &intact, err));
     if (intact) return PITH_OK;
@@ -231,7 +303,8 @@ static enum pith_status run_units(struct pith_run *r, struct pith_error *err)
     if (done > 0 || r->ranks) PITH_TRY(resume(r, &done, err));
     for (size_t i = 0; i < done; i++) pith_source_forget(json_array_get(r->journal.units, i));
     r->work_done = guiding + (done > 1 ? each * (double)(done - 1) : 0);
-    for (size_t i = done; i < total; i++) PITH_TRY(pith_pace_unit(r, i, run_unit, err));
+    for (size_t i = done; i < total; i += units_of(r, i))
+        PITH_TRY(pith_pace_unit(r, i, run_unit, err));
     PITH_TRY(wait_finish(r, err));
     return pith_writers_own(r) ? pith_reread(r, err) : PITH_OK;
 }
@@ -241,7 +314,8 @@ static enum pith_status run_units(struct pith_run *r, struct pith_error *err)
 static enum pith_status rehearse(struct pith_run *r, json_t **report, struct pith_error *err)
 {
     const double before = pith_clock();
-    r->work_total = pith_guiding_effort(r->job) + pith_job_block_effort(r->job);
+    r->work_total = pith_guiding_effort(r->job) +
+                    pith_job_together(r->job, 0) * pith_job_block_effort(r->job);
     PITH_TRY(pith_foresee_begin(r->job, r->foresee, err));
     if (pith_job_calibrates(r->job)) {
         PITH_TRY(pith_guiding_open(r, err));
@@ -257,7 +331,10 @@ static enum pith_status rehearse(struct pith_run *r, json_t **report, struct pit
     pith_foresee_block(r->foresee);
     PITH_TRY(run_unit(r, 1, err));
     PITH_TRY(wait_finish(r, err));
-    *report = pith_run_rehearsal(r, pith_clock() - start, start - before);
+    const uint32_t blocks = pith_job_together(r->job, 0);
+    const double each = (pith_clock() - start) / blocks;
+    for (int i = 0; i < PITH_PHASE_COUNT; i++) r->phases.seconds[i] /= blocks;
+    *report = pith_run_rehearsal(r, each, start - before);
     return *report ? PITH_OK : pith_fail_nomem(err, "the report");
 }
 

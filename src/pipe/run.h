@@ -2,7 +2,7 @@
  *
  *   run.c      the order of steps            block.c    one block: transform, split, grid, round
  *   outer.c    what stands outside the blocks
- *   turn.c     the model in another basis    learn.c    a block that is rounded as a whole
+ *   turn.c     the model in another basis    learn.c    blocks that are rounded as a whole
  *   stream.c   a block that needs no more than its weights, some rows at a time
  *   convert.c  a block that is quantized already, for another container
  *   account.c  pith.json                     verify.c   the same questions, asked of a finished
@@ -26,7 +26,8 @@ struct pith_run {
     struct pith_journal journal;
 
     size_t unit_now;            /* the unit at work */
-    struct pith_async *reading; /* of the next unit's weights, ahead of their use */
+    uint32_t together;          /* of so many blocks that are learned together; 0: alone */
+    struct pith_async *reading; /* of the next units' weights, ahead of their use */
     size_t reading_layer;
     struct pith_phases phases;
     struct pith_foresee *foresee; /* borrowed, of a rehearsal's block; NULL: nobody asks */
@@ -75,10 +76,22 @@ enum pith_status pith_pace_unit(struct pith_run *r, size_t unit,
 enum pith_status pith_pace_guiding(struct pith_run *r, struct pith_error *err);
 /* outer.c: everything outside the blocks: embedding, final norm, head. Appends its account. */
 enum pith_status pith_run_outer(struct pith_run *r, json_t *tensors, struct pith_error *err);
-/* block.c: does one block and appends its account to *unit: "linears", "transforms", "tensors".
- * When `propagate`, cal.acts[1] receives the quantized block's output. */
-enum pith_status pith_run_block(struct pith_run *r, uint32_t layer, bool propagate, json_t *unit,
-                                struct pith_error *err);
+/* block.c: layers [first, first + count) that are rounded together, or one. pith_blocks_open() does
+ * what looks at all of them: where rounding is learned they are loaded and learned. Then each is
+ * finished, in order, with what lies in cal.acts[0]; when `propagate`, cal.acts[1] receives the
+ * quantized block's output (both may be the same). Each appends its account to its unit:
+ * "linears", "transforms", "tensors". pith_blocks_close() is due, also after a failure. */
+struct pith_work;
+struct pith_blocks {
+    struct pith_run *run;
+    struct pith_work *work; /* [count] */
+    json_t *const *unit;    /* [count], borrowed */
+    uint32_t first, count;
+};
+enum pith_status pith_blocks_open(struct pith_blocks *b, struct pith_error *err);
+enum pith_status pith_blocks_finish(struct pith_blocks *b, uint32_t place, bool propagate,
+                                    struct pith_error *err);
+void pith_blocks_close(struct pith_blocks *b);
 
 /* run.c: the whole. *report is a new reference. With `convert`, the recipe's weights (or none) are
  * for those linears only that the container cannot hold as they are. */

@@ -22,9 +22,9 @@ struct pith_rounded {
 
 /* What a transform did to a matrix, for when it is made again. */
 struct pith_work_redo {
-    const float *by;   /* columns times that, [cols]; NULL: it did nothing to them */
-    uint8_t *pick;     /* owned: how their groups were clipped then, or NULL */
-    float *over;       /* owned: rows divided by that, [rows], or NULL */
+    const float *by; /* columns times that, [cols]; NULL: it did nothing to them */
+    uint8_t *pick;   /* owned: how their groups were clipped then, or NULL */
+    float *over;     /* owned: rows divided by that, [rows], or NULL */
 };
 
 /* A block on its way, and which of its tensors no longer equal the input's. */
@@ -44,7 +44,15 @@ struct pith_work {
     float **scale; /* [plan->sites], owned: what redo points to, of the group that begins there */
     uint32_t held; /* the expert whose matrices are there; PITH_NO_PART: none */
     struct pith_linear_result *late; /* [plan->linears], or NULL: with several ranks, of experts */
-    double each;   /* of the effort of the transform, what goes to one weight */
+    double each;                     /* of the effort of the transform, what goes to one weight */
+    /* Where rounding is learned: of blocks that are learned together. */
+    struct pith_learned {
+        uint32_t place, blocks;                /* its place among so many */
+        float *global;                         /* [plan->linears], owned, as is q[plan->linears] */
+        struct pith_qmat *q;                   /* what its linears became */
+        struct pith_round_block_report report; /* of all of them, */
+        unsigned members;                      /* which have so many linears that were rounded */
+    } learned;
     json_t *linears, *transforms, *blocks, *experts, *tensors; /* borrowed from the unit */
 };
 

@@ -465,6 +465,13 @@ double pith_quantize_outside(const struct pith_quantize_task *t, unsigned ranks)
     return (double)t->outside * (WRITE_BYTE + each / sizeof(uint16_t)) / ranks + guided;
 }
 
+/* Blocks that are learned at once. */
+static uint32_t together(const struct pith_quantize_task *t)
+{
+    const uint32_t blocks = t->recipe->round_options.blocks, layers = t->plans->layers;
+    return blocks > 1 ? (blocks < layers ? blocks : layers) : 1;
+}
+
 uint64_t pith_quantize_memory(const struct pith_quantize_task *t)
 {
     enum { MATRICES = 3, LEARNED = 3 };
@@ -481,7 +488,7 @@ uint64_t pith_quantize_memory(const struct pith_quantize_task *t)
         }
         for (uint32_t i = 0; i < l->sites; i++)
             widest = l->site[i].dim > widest ? l->site[i].dim : widest;
-        if (kinds & LEARNS) floats *= LEARNED;
+        if (kinds & LEARNS) floats *= LEARNED * (uint64_t)together(t);
         if (kinds & DRIFT) floats *= 2;
         if (kinds & STREAMS) floats = 0;
         if (kinds & HESSIAN) floats += widest * widest * (kinds & DRIFT ? 2 : 1);

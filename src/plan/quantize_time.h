@@ -36,9 +36,9 @@ void pith_quantize_layer(const struct pith_quantize_task *t, uint32_t layer, str
 /* Seconds of what no layer has, of which ranks write their parts; and at the head of guided
  * rounding's passes. */
 double pith_quantize_outside(const struct pith_quantize_task *t, unsigned ranks);
-/* Bytes that a rank holds at most: a layer as floats, experts one at a time (where a block learns,
- * all of it three times), the statistics of its widest site, and three times its largest matrix
- * while that is rounded. */
+/* Bytes that a rank holds at most: a layer as floats, experts one at a time (where blocks learn,
+ * all of it three times, of all that learn together), the statistics of its widest site, and three
+ * times its largest matrix while that is rounded. */
 uint64_t pith_quantize_memory(const struct pith_quantize_task *t);
 
 #endif

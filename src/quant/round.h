@@ -33,6 +33,7 @@ struct pith_round_options {
                              from 1000 iterations on */
     uint32_t batch;       /* samples a step; 0: 8 */
     bool float_input;     /* a block reads the float model's activations */
+    uint32_t blocks;      /* learned together; 0: 1 */
 };
 
 /* What each row of a matrix loses: the report's are the sums, in order, times `times`, of a mean

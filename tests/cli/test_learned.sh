@@ -65,6 +65,42 @@ else
     skip "killed and resumed" "a library cannot be loaded before the program"
 fi
 
+# Two blocks together, then the third alone.
+echo '{"base": "autoround", "weights": "int3:g32", "iterations": 20, "batch": 3, "blocks": 2}' >"$work/pairs.json"
+pairs() { # OUT OPTIONS...
+    out=$1
+    shift
+    make "$out" -r "$work/pairs.json" "$@"
+}
+check "two blocks together" pairs "$work/pairs" --threads 1
+check "two blocks together: verifies" "$pith" verify "$work/pairs" --against "$mini"
+check "two blocks together, two threads" pairs "$work/pairs-two" --threads 2
+same_model "two blocks together: the same bytes for one and two threads" "$work/pairs" "$work/pairs-two"
+if python3 - "$work/pairs/pith.json" <<'PY'
+import json, sys
+pairs = json.load(open(sys.argv[1]))["blocks"]
+assert [b.get("together") for b in pairs] == [[0, 1], [0, 1], None], pairs
+assert pairs[0]["loss"] == pairs[1]["loss"] < 0.6 * pairs[1]["loss_nearest"], pairs # at the end of both
+assert pairs[2]["loss"] < 0.6 * pairs[2]["loss_nearest"], pairs
+PY
+then pass "the account tells which blocks were learned together"; else fail "the account tells which blocks were learned together"; fi
+sed 's/"blocks": 2/"blocks": 7/' "$work/pairs.json" >"$work/all.json"
+check "more blocks together than there are" make "$work/all" -r "$work/all.json"
+check "more blocks together than there are: verifies" "$pith" verify "$work/all" --against "$mini"
+if faulty; then
+    # 2: the first block's line is missing; 3: the pair is begun anew; 4: the pair is done.
+    thorough && times="2 3 4" || times="3 4"
+    for unit in $times; do
+        rm -rf "$work/out" "$work/out.partial"
+        killed_at "$unit" pairs "$work/out" --threads 2
+        check "two blocks together, killed at unit $unit: resumed" pairs "$work/out" --threads 1 --resume
+        same_model "two blocks together, killed at unit $unit: the same bytes" "$work/pairs" "$work/out"
+    done
+    killed_at 3 pairs "$work/out.other" --threads 2
+    refuse "gone on with by another number of blocks" 1 'belongs to another run' make "$work/out.other" --resume
+fi
+refuse "a transform of blocks together" 2 'blocks of 2 does not go with --transform awq' pairs "$work/o" --transform awq
+
 # Other grids and stages.
 thorough && grids="int2:g64:asym int4:channel int8:tensor int3:g64:mse" || grids=int2:g64:asym
 for grid in $grids; do
@@ -85,9 +121,9 @@ check "with rounded activations: verifies" "$pith" verify "$work/acts" --against
 check "with rounded activations: speaks" "$pith" run "$work/acts" -p "The" -n 4
 refuse "activations with a fixed scale" 2 'use scales by token' \
     make "$work/o" --weights int8:channel --acts int8:tensor:static
-for bad in '"iterations": 0' '"batch": 0' '"learning_rate": 2' '"iterations": 1e9' '"float_input": 1'; do
+for bad in '"iterations": 0' '"batch": 0' '"learning_rate": 2' '"iterations": 1e9' '"float_input": 1' '"blocks": 0'; do
     echo "{\"base\": \"autoround\", $bad}" >"$work/bad.json"
-    refuse "a recipe with $bad" 2 'iterations|batch|learning_rate|float_input' \
+    refuse "a recipe with $bad" 2 'iterations|batch|learning_rate|float_input|blocks' \
         "$pith" quantize "$mini" -o "$work/o" --quiet -r "$work/bad.json"
 done
 
@@ -118,11 +154,14 @@ if grep -q __asan_init "$pith"; then
     skip "memory" "a sanitizer's own memory would be counted"
 else
     rehearse="--quiet --calib-tokens 512 --seq-len 512 --threads 2"
-    echo '{"base": "autoround", "iterations": 2, "batch": 1}' >"$recipe"
-    # shellcheck disable=SC2086
-    bytes=$("$pith" quantize "$probe" -o "$work/never" $rehearse -r "$recipe" --rehearse --json |
-        sed -n 's/.*"memory_expected_bytes": \([0-9]*\).*/\1/p')
-    # shellcheck disable=SC2086
-    foretold learned "$bytes" "$work/probe-out" "$pith" quantize "$probe" -o "$work/probe-out" -r "$recipe" $rehearse
+    for blocks in 1 3; do
+        echo "{\"base\": \"autoround\", \"iterations\": 2, \"batch\": 1, \"blocks\": $blocks}" >"$recipe"
+        # shellcheck disable=SC2086
+        bytes=$("$pith" quantize "$probe" -o "$work/never" $rehearse -r "$recipe" --rehearse --json |
+            sed -n 's/.*"memory_expected_bytes": \([0-9]*\).*/\1/p')
+        # shellcheck disable=SC2086
+        foretold "learned, $blocks" "$bytes" "$work/probe-out-$blocks" \
+            "$pith" quantize "$probe" -o "$work/probe-out-$blocks" -r "$recipe" $rehearse
+    done
 fi
 finish

@@ -59,7 +59,8 @@ model=$work/moe
 # shellcheck disable=SC2086
 tried ${RECIPES:-$recipes}
 echo '{"base": "autoround", "iterations": 6, "batch": 3}' >"$work/few.json"
-tried "$work/few.json" # experts learn from the tokens that take them
+echo '{"base": "autoround", "iterations": 6, "batch": 3, "blocks": 2}' >"$work/pairs.json"
+tried "$work/few.json" "$work/pairs.json" # experts learn from the tokens that take them
 for odd in "gptq --experts all" "qep+yaqa --transform awq --seq-len 50" "gptaq --experts all --transform smooth"; do
     # shellcheck disable=SC2086
     { alone "$work/odd-one" -r $odd && ranks 3 "$work/odd-three" -r $odd; } || fail "$odd: $(cat "$work/stderr")"
@@ -86,7 +87,7 @@ model=$mini
 echo '{"base": "gptq", "weights": "int3:g32", "round": "gptq:guided", "row_groups": 4}' >"$work/four.json"
 echo '{"base": "autoround", "iterations": 6, "batch": 3, "float_input": true}' >"$work/few.json"
 python3 tests/cli/kinds_model.py deepseek_v3 "$probe" "$work/latent" dense >/dev/null
-for odd in "$work/four.json" "$work/few.json --seq-len 50" "$work/few.json --transform awq" "qep --round qep:guided" "yaqa --seq-len 170" "awq --seq-len 50" "squeezellm --round weighted:guided"; do # no whole pages; kinds of guides
+for odd in "$work/four.json" "$work/pairs.json" "$work/few.json --seq-len 50" "$work/few.json --transform awq" "qep --round qep:guided" "yaqa --seq-len 170" "awq --seq-len 50" "squeezellm --round weighted:guided"; do # no whole pages; kinds of guides
     # shellcheck disable=SC2086
     { alone "$work/odd-one" -r $odd && ranks 3 "$work/odd-three" -r $odd; } || fail "$odd: $(cat "$work/stderr")"
     is_same "${odd##*/} by 3 ranks" "$work/odd-one" "$work/odd-three"

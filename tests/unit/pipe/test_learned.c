@@ -4,7 +4,7 @@
 #include "unit/model/fixture.h"
 #include "unit/quant/oracle.h"
 
-#include "model/block_grad.h"
+#include "model/chain.h"
 #include "quant/round.h"
 #include "sanitized.h"
 
@@ -285,6 +285,151 @@ static void float_formats_learn_too(void **state)
     }
 }
 
+/* --- two blocks ------------------------------------------------------------------------------ */
+
+enum { PAIR = 2, PAIR_LINEARS = PAIR * LLAMA_LINEARS };
+
+/* The bench's block and the one that follows it: all of their linears are learned from what the
+ * second gives, or those of one block from what it gives for inputs that are made up already. */
+struct pair {
+    struct bench t;
+    struct pith_block second;
+    struct pith_chain chain;
+    const struct pith_block *block[PAIR];
+    unsigned from, to;   /* blocks that are learned now */
+    float *target[PAIR]; /* [SAMPLES][floats], of the float blocks */
+    float *middle;       /* what the second reads when it is learned alone */
+    struct pith_round_member member[PAIR_LINEARS];
+};
+
+static void pair_open(struct pair *p, const char *name, const char *grid)
+{
+    struct pith_error err = {0};
+    memset(p, 0, sizeof *p);
+    bench_open(&p->t, name, grid, 2);
+    struct bench *t = &p->t;
+    assert_ok(pith_block_load(t->r.model, 1, PITH_LOAD_FLOAT, &p->second, &err), err);
+    assert_ok(pith_chain_init(&p->chain, t->r.backend, t->r.model, PAIR, TOKENS, &err), err);
+    p->block[0] = &t->block;
+    p->block[1] = &p->second;
+    p->target[0] = t->target;
+    p->target[1] = malloc(SAMPLES * t->floats * sizeof(float));
+    p->middle = malloc(SAMPLES * t->floats * sizeof(float));
+    for (size_t i = 0; i < SAMPLES * t->floats; i += t->floats)
+        assert_ok(
+            pith_tape_forward(&t->tape, &p->second, t->target + i, TOKENS, p->target[1] + i, &err),
+            err);
+    for (int i = 0; i < PAIR_LINEARS; i++) {
+        const struct pith_round_member *like = &t->member[i % LLAMA_LINEARS];
+        const size_t n = (size_t)like->rows * like->cols;
+        p->member[i] = *like;
+        p->member[i].w = p->block[i / LLAMA_LINEARS]->linear[i % LLAMA_LINEARS].dense;
+        p->member[i].values = malloc(n * sizeof(float));
+        p->member[i].grad = malloc(n * sizeof(float));
+        memcpy(p->member[i].values, p->member[i].w, n * sizeof(float));
+        p->block[i / LLAMA_LINEARS]->linear[i % LLAMA_LINEARS].w.dense = p->member[i].values;
+    }
+}
+
+static void pair_close(struct pair *p)
+{
+    for (int i = 0; i < PAIR_LINEARS; i++) {
+        struct pith_linear_weights *l = &p->block[i / LLAMA_LINEARS]->linear[i % LLAMA_LINEARS];
+        l->w.dense = l->dense;
+        free(p->member[i].values);
+        free(p->member[i].grad);
+    }
+    free(p->target[1]);
+    free(p->middle);
+    pith_chain_free(&p->chain);
+    pith_block_free(&p->second);
+    bench_close(&p->t);
+}
+
+static enum pith_status pair_objective(void *ctx, const size_t *sample, size_t count, bool gradient,
+                                       double *loss, struct pith_error *err)
+{
+    struct pair *p = ctx;
+    const unsigned blocks = p->to - p->from;
+    const float *x = p->from ? p->middle : p->t.x;
+    float *w[PAIR][LLAMA_LINEARS];
+    struct pith_tape_grad g[PAIR] = {{.w = w[0]}, {.w = w[1]}};
+    for (unsigned i = 0; i < blocks * LLAMA_LINEARS; i++)
+        w[i / LLAMA_LINEARS][i % LLAMA_LINEARS] = p->member[p->from * LLAMA_LINEARS + i].grad;
+    g[blocks - 1].d_out = p->t.out;
+    for (size_t i = 0; i < count; i++) {
+        const size_t at = (sample ? sample[i] : i) * p->t.floats;
+        PITH_TRY(pith_chain_forward(&p->chain, x + at, TOKENS, p->t.out, err));
+        loss[i] = 0;
+        for (size_t k = 0; k < p->t.floats; k++) {
+            p->t.out[k] -= p->target[p->to - 1][at + k];
+            loss[i] += (double)p->t.out[k] * (double)p->t.out[k];
+        }
+        if (gradient) pith_chain_backward(&p->chain, g);
+    }
+    return PITH_OK;
+}
+
+/* Learns blocks [from, to), which then compute with what became of them; their loss at the end. */
+static double pair_learn(struct pair *p, unsigned from, unsigned to)
+{
+    struct pith_error err = {0};
+    struct pith_qmat q[PAIR_LINEARS];
+    struct pith_round_block_report report;
+    struct pith_round_member *member = p->member + from * LLAMA_LINEARS;
+    const struct pith_round_block job = {.backend = p->t.r.backend,
+                                         .options = {.iterations = 200, .batch = SAMPLES},
+                                         .seed = 5,
+                                         .member = member,
+                                         .count = (to - from) * LLAMA_LINEARS,
+                                         .samples = SAMPLES,
+                                         .objective = pair_objective,
+                                         .ctx = p};
+    p->from = from;
+    p->to = to;
+    p->chain.block = p->block + from;
+    p->chain.count = to - from;
+    assert_ok(pith_rounder_find("learned")->block(&job, q, &report, &err), err);
+    for (unsigned i = 0; i < job.count; i++) {
+        pith_qmat_decode(&q[i], 0, q[i].rows, member[i].values);
+        pith_qmat_free(&q[i]);
+    }
+    return report.loss;
+}
+
+/* One after the other, the second reading what the quantized first gives. */
+static double learn_apart(struct pair *p)
+{
+    struct pith_error err = {0};
+    (void)pair_learn(p, 0, 1);
+    for (size_t i = 0; i < SAMPLES * p->t.floats; i += p->t.floats)
+        assert_ok(
+            pith_tape_forward(&p->t.tape, &p->t.block, p->t.x + i, TOKENS, p->middle + i, &err),
+            err);
+    return pair_learn(p, 1, 2);
+}
+
+/* At few bits; at 4 it is the other way round. */
+static void blocks_learned_together_lose_less_at_their_end(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *grid;
+    } cases[] = {{"qwen3", "int2:g16"}, {"llama_gqa_tied", "int3:g16"}};
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct pair p;
+        pair_open(&p, cases[i].model, cases[i].grid);
+        const double apart = learn_apart(&p);
+        pair_close(&p);
+        pair_open(&p, cases[i].model, cases[i].grid);
+        const double together = pair_learn(&p, 0, PAIR);
+        pair_close(&p);
+        print_message("%-16s %-10s two blocks apart %.1f, together %.3f of it\n", cases[i].model,
+                      cases[i].grid, apart, together / apart);
+        assert_true(together < 0.99 * apart);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +438,7 @@ int main(void)
         cmocka_unit_test(an_interrupted_objective_ends_it),
         cmocka_unit_test(what_cannot_be_learned_is_refused),
         cmocka_unit_test(float_formats_learn_too),
+        cmocka_unit_test(blocks_learned_together_lose_less_at_their_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
