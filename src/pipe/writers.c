@@ -201,8 +201,8 @@ enum pith_status pith_writers_end(struct pith_run *r, json_t *unit, struct pith_
 
 bool pith_writers_report(const struct pith_run *r, json_t *j)
 {
-    json_t *list = json_array();
     if (!pith_writers_share(r)) return true;
+    json_t *list = json_array();
     for (unsigned k = 0; k < pith_ranks_count(r->ranks); k++)
         pith_json_add(&list, json_integer((json_int_t)r->out.wrote[k]));
     return json_object_set_new(j, "rank_bytes_written", list) == 0;
