@@ -391,18 +391,19 @@ static bool is_same(const struct pith_stamp *is, const struct pith_stamp *was, b
            is->written == was->written && (named || is->changed == was->changed);
 }
 
-/* Where a shard lies now. */
+/* Where a shard lies now. A container that is a file may be asked for as a folder with it. */
 static char *place_of(const struct pith_run *r, size_t shard, const char *where)
 {
     if (!where) return pith_strdup(r->out.shards[shard].path);
-    return r->job->container->file ? pith_strdup(where)
-                                   : pith_path_join(where, r->job->layout.shard_names[shard]);
+    return pith_container_of_path(where)
+               ? pith_strdup(where)
+               : pith_path_join(where, r->job->layout.shard_names[shard]);
 }
 
 enum pith_status pith_reread_holds(const struct pith_run *r, const char *where,
                                    struct pith_error *err)
 {
-    const bool named = where && r->job->container->file;
+    const bool named = where && pith_container_of_path(where);
     enum pith_status s = PITH_OK;
     for (size_t i = 0; i < r->job->layout.shards && s == PITH_OK; i++) {
         struct pith_stamp is;
