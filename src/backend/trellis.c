@@ -154,17 +154,16 @@ static void exact(struct pith_backend *b, const struct pith_weight *w, const flo
 
 /* How products go with a code. */
 struct way {
-    size_t rows;       /* of tiles that a kernel takes */
     size_t step, word; /* words for a block, bytes of one */
     float times, plus; /* of numbers, where x' is bytes; else times is 0 */
 };
 static const struct way ways[] = {
-    [PITH_TRELLIS_3INST] = {1, PITH_TRELLIS_STEP, sizeof(float), 0, 0},
-    [PITH_TRELLIS_MCG] = {1, PITH_TRELLIS_STEP, sizeof(float), 0, 0},
-    [PITH_TRELLIS_MUL1] = {1, PITH_TRELLIS_STEP, sizeof(uint16_t), PITH_TRELLIS_TIMES,
+    [PITH_TRELLIS_3INST] = {PITH_TRELLIS_STEP, sizeof(float), 0, 0},
+    [PITH_TRELLIS_MCG] = {PITH_TRELLIS_STEP, sizeof(float), 0, 0},
+    [PITH_TRELLIS_MUL1] = {PITH_TRELLIS_STEP, sizeof(uint16_t), PITH_TRELLIS_TIMES,
                            1024 * PITH_TRELLIS_TIMES + PITH_TRELLIS_PLUS},
-    [PITH_TRELLIS_MUL2] = {PITH_LANES_ROWS, PITH_LANES_STEP, sizeof(uint32_t),
-                           PITH_TRELLIS_TIMES_MUL2, PITH_TRELLIS_PLUS_MUL2},
+    [PITH_TRELLIS_MUL2] = {PITH_LANES_STEP, sizeof(uint32_t), PITH_TRELLIS_TIMES_MUL2,
+                           PITH_TRELLIS_PLUS_MUL2},
 };
 
 /* A slab of n vectors, in groups of PITH_TRELLIS_VECTORS: words, then scales, then of each vector
@@ -260,7 +259,7 @@ static void words_task(void *ctx, size_t task, unsigned thread)
 /* What a kernel takes at a time, from row `row` of tiles on, with a group of vectors. */
 static void walk_rows(const struct walking *w, size_t row, size_t first, size_t count)
 {
-    const size_t at = block_at(w, first, 0), n = w->way.rows * TILE;
+    const size_t at = block_at(w, first, 0), n = PITH_TRELLIS_ROWS * TILE;
     float *y = w->y + first * w->q->rows + row * TILE;
     for (size_t i = 0; i < count * n; i++) y[i / n * w->q->rows + i % n] = w->start[first + i / n];
     const struct pith_trellis_strip m = {.code = w->code,
@@ -283,7 +282,8 @@ static void rows_task(void *ctx, size_t task, unsigned thread)
 {
     (void)thread;
     const struct walking *w = ctx;
-    const size_t n = w->way.rows, rows = w->q->rows / TILE / n, end = (task + 1) * rows / w->tasks;
+    const size_t n = PITH_TRELLIS_ROWS, rows = w->q->rows / TILE / n;
+    const size_t end = (task + 1) * rows / w->tasks;
     for (size_t first = 0, count; first < w->n; first += count) {
         count = pith_min((size_t)PITH_TRELLIS_VECTORS, w->n - first);
         for (size_t row = task * rows / w->tasks; row < end; row++)
@@ -296,7 +296,7 @@ static void walk(struct pith_backend *b, struct walking *w)
     w->tasks = w->n <= PITH_VECTORS ? 1 : pith_min(w->n, (size_t)4 * b->threads);
     pith_pool_run(b->pool, w->tasks, words_task, w);
     w->tasks = pith_min(pith_reading_tasks(b, (size_t)w->q->rows * w->q->stride),
-                        w->q->rows / TILE / w->way.rows);
+                        w->q->rows / TILE / PITH_TRELLIS_ROWS);
     pith_pool_run(b->pool, w->tasks, rows_task, w);
 }
 

@@ -1,6 +1,5 @@
-/* kern/trellis.h: the fast mode's products with what trellises hold, V of num/trellis.h, sixteen
- * or 32 rows of it at a time: a window becomes a number in a register and meets the activations
- * there.
+/* kern/trellis.h: the fast mode's products with what trellises hold, V of num/trellis.h, two rows
+ * of tiles at a time: a window becomes a number in a register and meets the activations there.
  *
  * Of a tile, weight i's column meets word i % 32 of a vector's; a block is eight tiles, 128
  * columns. `bytes`, for mul1: a word is 16 bits, twice the same signed byte q above -128, so that
@@ -17,7 +16,7 @@
  *     u[e] = s[0][e] + s[1][e]
  *     y = y + ((u[0] + u[2]) + (u[1] + u[3]))
  *
- * `lanes`, for mul2, of two rows of tiles: what `bytes` computes, over words of 32 bits. Word
+ * `lanes`, for mul2: what `bytes` computes, over words of 32 bits. Word
  * 8 c + t of a block is the signed bytes of columns 16 c + t, 16 c + t, 16 c + 8 + t, 16 c + 8 + t:
  * what any two neighbouring lanes of tile c meet there. */
 #ifndef PITH_KERN_TRELLIS_H
@@ -32,19 +31,19 @@ enum {
     PITH_TRELLIS_SIDE = PITH_TRELLIS_BLOCK / PITH_TRELLIS_TILE,
     PITH_TRELLIS_STEP = PITH_TRELLIS_WORDS * PITH_TRELLIS_SIDE, /* words for a block */
     PITH_TRELLIS_VECTORS = 16,                                  /* at a time, at most */
-    PITH_LANES_ROWS = 2,                                        /* of tiles, of `lanes` */
-    PITH_LANES_STEP = 64                                        /* its words for a block */
+    PITH_TRELLIS_ROWS = 2,                                      /* of tiles, at a time */
+    PITH_LANES_STEP = 64                                        /* words of `lanes` for a block */
 };
 
 struct pith_trellis_strip {
     enum pith_trellis_code code;
     unsigned bits;
-    const uint8_t *tiles; /* a row of them */
-    size_t ld;            /* bytes from there to the second row's; of lanes only */
+    const uint8_t *tiles; /* the first row of them */
+    size_t ld;            /* bytes from there to the second row's */
     size_t blocks, count; /* of columns; of vectors */
     const void *x;        /* words [blocks][count][STEP], aligned to 64 bytes */
     const float *scale;   /* [blocks][count]; not of floats */
-    float *y;             /* [count][ldy]: sixteen each, or 32, gone on with */
+    float *y;             /* [count][ldy]: 32 each, gone on with */
     size_t ldy;
 };
 
@@ -144,5 +143,7 @@ static inline void pith_trellis_find_pairs(unsigned bits, unsigned together,
 
 /* pith_trellis_decode() of mul2 with AVX2, which what has AVX-512 goes by too. */
 void pith_lanes_decode_avx2(unsigned bits, const uint8_t *tile, float *out, size_t ld);
+/* `bytes` with VNNI: numbers are made for all vectors, and lie in memory between. */
+void pith_trellis_walk_vnni(const struct pith_trellis_strip *m);
 
 #endif

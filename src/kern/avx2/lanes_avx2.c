@@ -11,6 +11,8 @@ typedef __m256i reg, sum;
 typedef uint16_t words16 __attribute__((vector_size(32)));
 typedef __m256i number; /* sums of bytes */
 
+#include "kern/template/lanes_windows.h"
+
 #include "kern/template/lanes_template.h"
 
 INLINE reg load(const uint8_t *tile, size_t ld)
@@ -48,6 +50,11 @@ INLINE sum add(sum s, number w, uint32_t word)
 {
     const __m256i x = _mm256_srai_epi16(_mm256_set1_epi32((int)word), 8);
     return _mm256_add_epi32(s, _mm256_madd_epi16(w, x));
+}
+
+INLINE void keep(sum *s)
+{
+    (void)s;
 }
 
 INLINE void put(float *y, __m256i d, float scale)
@@ -100,12 +107,12 @@ INLINE void put_numbers(float *out, __m128i sums)
 
 void pith_lanes_decode_avx2(unsigned bits, const uint8_t *tile, float *out, size_t ld)
 {
-    reg words[9];
-    words_of(bits, tile, 0, words);
+    opened words;
+    open_tile(bits, tile, 0, &words);
     for (unsigned first = 0; first < PITH_TRELLIS_TILE; first += 8) {
         __m256i of[8];
         for (unsigned t = 0; t < 8; t++)
-            of[t] = number_of(bits, windows(bits, words, first + t));
+            of[t] = number_of(bits, windows(bits, &words, first + t));
         transpose(of);
         for (size_t j = 0; j < 8; j++) {
             float *row = out + (first + j / 2) * ld + j % 2 * 8;

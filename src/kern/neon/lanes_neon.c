@@ -16,6 +16,8 @@ typedef struct {
     int32x4_t of[4];
 } sum;
 
+#include "kern/template/lanes_windows.h"
+
 #include "kern/template/lanes_template.h"
 
 INLINE reg load(const uint8_t *tile, size_t ld)
@@ -67,6 +69,11 @@ INLINE sum add(sum s, number w, uint32_t word)
         s.of[2 * i + 1] = vmlal_s16(s.of[2 * i + 1], vget_high_s16(own), x);
     }
     return s;
+}
+
+INLINE void keep(sum *s)
+{
+    (void)s;
 }
 
 INLINE void put(float *y, int32x4_t first, int32x4_t second, float scale)

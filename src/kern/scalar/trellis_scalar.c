@@ -96,15 +96,18 @@ static float float_sum(const struct pith_trellis_strip *m, const uint8_t *tiles,
 static void rows(const struct pith_trellis_strip *m, bool bytes)
 {
     for (size_t i = 0; i < m->blocks * m->count; i++) {
-        const uint8_t *tiles = m->tiles +
+        const uint8_t *block = m->tiles +
                                i / m->count * PITH_TRELLIS_SIDE * pith_trellis_bytes(m->bits);
         const size_t at = i * PITH_TRELLIS_STEP;
         float *y = m->y + i % m->count * m->ldy;
-        for (size_t row = 0; row < PITH_TRELLIS_TILE; row++)
+        for (size_t j = 0; j < PITH_TRELLIS_ROWS * PITH_TRELLIS_TILE; j++, y++) {
+            const uint8_t *tiles = block + j / PITH_TRELLIS_TILE * m->ld;
+            const size_t row = j % PITH_TRELLIS_TILE;
             if (bytes)
-                y[row] = fmaf((float)byte_sum(m, tiles, row, (const uint16_t *)m->x + at),
-                              m->scale[i], y[row]);
-            else y[row] += float_sum(m, tiles, row, (const float *)m->x + at);
+                *y = fmaf((float)byte_sum(m, tiles, row, (const uint16_t *)m->x + at), m->scale[i],
+                          *y);
+            else *y += float_sum(m, tiles, row, (const float *)m->x + at);
+        }
     }
 }
 
@@ -125,7 +128,7 @@ void pith_trellis_lanes_scalar(const struct pith_trellis_strip *m)
         const uint8_t *tiles = m->tiles + i / m->count * bytes;
         const uint32_t *x = (const uint32_t *)m->x + i * PITH_LANES_STEP;
         float *y = m->y + i % m->count * m->ldy;
-        for (size_t row = 0; row < PITH_LANES_ROWS * PITH_TRELLIS_TILE; row++, y++)
+        for (size_t row = 0; row < PITH_TRELLIS_ROWS * PITH_TRELLIS_TILE; row++, y++)
             *y = fmaf((float)lane_sum(m, tiles + row / PITH_TRELLIS_TILE * m->ld,
                                       row % PITH_TRELLIS_TILE, x),
                       m->scale[i], *y);

@@ -58,7 +58,8 @@ INLINE void walk_pairs(const struct walking *b, unsigned kind, size_t r, struct 
     }
 }
 
-INLINE void walk(const struct pith_trellis_strip *m, const struct walk *w, unsigned kind)
+/* A row of tiles, the first of m's. */
+INLINE void walk_row(const struct pith_trellis_strip *m, const struct walk *w, unsigned kind)
 {
     struct walking b = {.m = m, .w = *w};
     const size_t bytes = PITH_TRELLIS_SIDE * pith_trellis_bytes(m->bits);
@@ -74,5 +75,15 @@ INLINE void walk(const struct pith_trellis_strip *m, const struct walk *w, unsig
         for (size_t i = 0; i < m->count; i++)
             finish(kind, &sums[i], m->scale ? m->scale[b.block * m->count + i] : 1.0f,
                    m->y + i * m->ldy);
+    }
+}
+
+INLINE void walk(const struct pith_trellis_strip *m, const struct walk *w, unsigned kind)
+{
+    struct pith_trellis_strip part = *m;
+    for (size_t row = 0; row < PITH_TRELLIS_ROWS; row++) {
+        walk_row(&part, w, kind);
+        part.tiles += m->ld;
+        part.y += PITH_TRELLIS_TILE;
     }
 }

@@ -1,6 +1,6 @@
-/* Products of bytes with trellises, 32 weights a register, rows r and r + 8 of a tile: a window is
- * 16 bits, and what it is multiplied to is two such, whose bytes are added up as they are
- * multiplied. A kind is in how many parts windows are loaded. */
+/* Products of bytes with trellises, many vectors: 32 weights a register, rows r and r + 8 of a
+ * tile. A window is 16 bits, and what it is multiplied to is two such, whose bytes are added up as
+ * they are multiplied. A kind is in how many parts windows are loaded. */
 #include "kern/ops.h"
 #include "kern/trellis.h"
 
@@ -124,20 +124,9 @@ INLINE void multiply(unsigned kind, const struct numbers *from, size_t n, const 
 INLINE void multiply_one(const struct walking *b, unsigned kind, size_t r, const word *x,
                          struct walk_sums *sums)
 {
-    __m512i acc[PAIRS];
-#pragma GCC unroll 4
-    for (size_t i = 0; i < PAIRS; i++) acc[i] = _mm512_setzero_si512();
-    for (size_t c = 0; c < PITH_TRELLIS_SIDE; c++, x += PITH_TRELLIS_WORDS) {
-        const __m512i words = _mm512_load_si512(x);
-#pragma GCC unroll 4
-        for (size_t i = 0; i < PAIRS; i++) {
-            const __m512i s = windows(b, kind, c, r + i);
-            acc[i] = _mm512_dpbusd_epi32(acc[i], lower(s), words);
-            acc[i] = _mm512_dpbusd_epi32(acc[i], upper(s), words);
-        }
-    }
-#pragma GCC unroll 4
-    for (size_t i = 0; i < PAIRS; i++) sums->of[r + i] = acc[i];
+    struct numbers w;
+    decode(b, kind, r, &w);
+    multiply(kind, &w, 1, x, r, sums);
 }
 
 INLINE void finish(unsigned kind, const struct walk_sums *sums, float scale, float *y)
@@ -147,7 +136,7 @@ INLINE void finish(unsigned kind, const struct walk_sums *sums, float scale, flo
                                         _mm512_loadu_ps(y)));
 }
 
-void pith_trellis_bytes_vnni(const struct pith_trellis_strip *m)
+void pith_trellis_walk_vnni(const struct pith_trellis_strip *m)
 {
     const unsigned parts = m->bits > 6 ? 4 : m->bits > 3 ? 2 : 1;
     struct pith_trellis_pairs p;

@@ -154,19 +154,19 @@ static enum pith_trellis_code code_for(enum pith_op op, size_t n)
                                          : PITH_TRELLIS_MCG;
 }
 
-/* One to sixteen vectors, none to two blocks, of all codes and widths. */
-static void check_trellis_rows(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
-                               enum fill kind)
+/* None to two blocks, of all codes and widths. */
+static void check_trellis_count(const struct pith_kernel *k, const struct pith_kernel *ref,
+                                size_t n, size_t count, enum fill kind)
 {
     enum { LDY = 37 };
     const bool lanes = k->op == PITH_OP_trellis_lanes;
     struct pith_trellis_strip m = {.code = code_for(k->op, n),
                                   .bits = (unsigned)(n / 2 % 8 + 1),
-                                  .blocks = n % 3,
-                                  .count = n * 5 / 3 % PITH_TRELLIS_VECTORS + 1,
+                                  .blocks = (n + count) % 3,
+                                  .count = count,
                                   .ldy = LDY};
     m.ld = m.blocks * PITH_TRELLIS_SIDE * pith_trellis_bytes(m.bits);
-    const size_t rows = lanes ? PITH_LANES_ROWS : 1, size = rows * m.ld;
+    const size_t size = PITH_TRELLIS_ROWS * m.ld;
     const size_t parts = m.blocks * m.count;
     const size_t words = parts * (lanes ? PITH_LANES_STEP : PITH_TRELLIS_STEP);
     uint8_t *tiles = at_end(0, size);
@@ -175,7 +175,7 @@ static void check_trellis_rows(const struct pith_kernel *k, const struct pith_ke
     assert_non_null(x);
     for (size_t i = words; i < words + parts; i++) x[i] = value(kind);
     fill_words(k->op, x, words, kind);
-    const size_t out = (m.count - 1) * LDY + rows * PITH_TRELLIS_TILE;
+    const size_t out = (m.count - 1) * LDY + PITH_TRELLIS_ROWS * PITH_TRELLIS_TILE;
     float *want = fresh(1, out, kind), *got = same(2, want, out);
     m.tiles = tiles;
     m.x = x;
@@ -186,6 +186,13 @@ static void check_trellis_rows(const struct pith_kernel *k, const struct pith_ke
     ((pith_trellis_bytes_fn *)k->fn)(&m);
     assert_bits(got, want, out, n);
     pith_free(x);
+}
+
+static void check_trellis_rows(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                               enum fill kind)
+{
+    for (size_t count = 1; count <= 5; count++) check_trellis_count(k, ref, n, count, kind);
+    check_trellis_count(k, ref, n, n * 5 / 3 % PITH_TRELLIS_VECTORS + 1, kind);
 }
 
 /* Costs like those of a search: nodes that are not reached, and equal ones. */
