@@ -6,6 +6,7 @@
 #include "base/hops.h"
 
 #include <dlfcn.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -107,28 +108,32 @@ static bool look(struct pith_ranks *r)
     return r->failed;
 }
 
-/* Asks every waiting-time of about that many tries. */
-static enum pith_status pause_a_little(const struct pith_ranks *r, unsigned tries,
+/* Asks every waiting-time of about that many tries. Until then nobody naps: a message may be on its
+ * way, and between ranks of one machine it moves when it is asked for. */
+static enum pith_status pause_a_little(const struct pith_ranks *r, unsigned tries, double then,
                                        struct pith_error *err)
 {
     enum { BUSY = 200, BEAT = 256 };
     const struct timespec nap = {.tv_nsec = 50000};
     if (tries < BUSY) return PITH_OK;
-    nanosleep(&nap, NULL);
+    if (pith_clock() < then) (void)sched_yield();
+    else nanosleep(&nap, NULL);
     return tries % BEAT ? PITH_OK
                         : pith_progress_step(&r->beat, "waiting for the other ranks", 0, 1, err);
 }
 
-static enum pith_status wait_for(struct pith_ranks *r, struct pith_flight *f,
+static enum pith_status wait_for(struct pith_ranks *r, struct pith_flight *f, size_t bytes,
                                  struct pith_error *err)
 {
+    const double slow = 5e8; /* bytes a second */
+    const double then = pith_clock() + (double)bytes / slow;
     enum pith_status s = PITH_OK;
     for (unsigned tries = 0; s == PITH_OK; tries++) {
         const int done = r->link->done(f);
         if (done > 0) return PITH_OK;
         if (done < 0) return pith_fail(err, PITH_IO, "a message between ranks was lost");
         if (tries % 16 == 0 && look(r)) s = fail_told(r, err);
-        if (s == PITH_OK) s = pause_a_little(r, tries, err);
+        if (s == PITH_OK) s = pause_a_little(r, tries, then, err);
     }
     r->link->drop(f);
     return s;
@@ -157,6 +162,7 @@ unsigned pith_ranks_slowest(const double *seconds, unsigned count, double *media
 /* Messages that are under way together: one in, one out. */
 struct flights {
     struct pith_flight flight[2];
+    size_t bytes[2];
     unsigned count;
 };
 
@@ -176,7 +182,7 @@ static enum pith_status begin(struct pith_ranks *r, const struct message *m, str
     *one = (struct pith_flight){{NULL}};
     if (r->link->begin(m->kind, m->rank, m->data, m->bytes, one) != 0)
         return pith_fail(err, PITH_IO, "a message between ranks cannot be sent");
-    f->count++;
+    f->bytes[f->count++] = m->bytes;
     return PITH_OK;
 }
 
@@ -185,7 +191,7 @@ static enum pith_status land(struct pith_ranks *r, struct flights *f, enum pith_
                              struct pith_error *err)
 {
     for (unsigned i = 0; i < f->count; i++)
-        if (s == PITH_OK) s = wait_for(r, &f->flight[i], err);
+        if (s == PITH_OK) s = wait_for(r, &f->flight[i], f->bytes[i], err);
         else r->link->drop(&f->flight[i]);
     return s;
 }

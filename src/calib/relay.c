@@ -132,20 +132,29 @@ static float *hessian_of(const struct pith_stats *st, const struct panel *p)
     return st->hessian + (size_t)p->view * st->dim * st->dim;
 }
 
-/* A panel on its way: its rows from the diagonal on, one behind the other. */
+/* Its rows from the diagonal on, one behind the other, into `packed` or from there. */
+static void copy_panel(const struct pith_stats *st, const struct panel *p, float *packed, bool out)
+{
+    const size_t d = st->dim;
+    for (size_t i = p->first; i < p->first + p->rows; packed += d - i, i++) {
+        float *row = hessian_of(st, p) + i * d + i;
+        memcpy(out ? packed : row, out ? row : packed, (d - i) * sizeof *row);
+    }
+}
+
+/* A panel on its way; ranks that neither have it to give nor get it copy nothing. */
 static enum pith_status pass_panel(const struct pith_gather *g, const struct pith_stats *st,
                                    const struct panel *p, enum pith_relay_way way, float *packed,
                                    struct pith_error *err)
 {
-    const size_t d = st->dim;
-    float *hessian = hessian_of(st, p);
-    size_t n = 0;
-    for (size_t i = p->first; i < p->first + p->rows; n += d - i, i++)
-        memcpy(packed + n, hessian + i * d + i, (d - i) * sizeof *packed);
+    const unsigned own = pith_ranks_own(g->relay->ranks);
+    const bool last = own + 1 == pith_ranks_count(g->relay->ranks);
+    const bool gives = (way == PITH_RELAY_SEND && !last) || (way == PITH_RELAY_SHARE && last);
+    const bool gets = (way == PITH_RELAY_RECEIVE && own > 0) || (way == PITH_RELAY_SHARE && !last);
+    const size_t end = p->first + p->rows, n = p->rows * (2 * st->dim - p->first - end + 1) / 2;
+    if (gives) copy_panel(st, p, packed, true);
     PITH_TRY(pith_relay_pass(g->relay->ranks, way, packed, n * sizeof *packed, err));
-    n = 0;
-    for (size_t i = p->first; way != PITH_RELAY_SEND && i < p->first + p->rows; n += d - i, i++)
-        memcpy(hessian + i * d + i, packed + n, (d - i) * sizeof *packed);
+    if (gets) copy_panel(st, p, packed, false);
     return PITH_OK;
 }
 

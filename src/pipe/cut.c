@@ -128,69 +128,81 @@ static enum pith_status join_one(struct pith_work *w, const struct pith_choice *
     return pith_work_settle(w, c, q, err);
 }
 
-/* Measures of the whole: the hash and the distance of one linear after the other. Rank 0 has the
- * output to write, so the first is the last rank's. */
+/* Measures of the whole, each by another rank: the hash, which takes twice as long, and the
+ * distance. Sites begin with one rank after the other. */
 enum measure { HASH, DISTANCE, MEASURES };
 
-static unsigned measurer(unsigned ranks, unsigned nth, enum measure m)
+static unsigned measurer(unsigned ranks, uint32_t site, unsigned nth, enum measure m)
 {
-    return ranks - 1 - (nth * MEASURES + m) % ranks;
+    const unsigned at = nth * MEASURES;
+    return (site + at + at / ranks + m) % ranks;
 }
 
-static unsigned who_measures(const struct pith_work *w, unsigned nth, enum measure m)
-{
-    return measurer(pith_ranks_count(w->run->ranks), nth, m);
-}
-
-static enum pith_status measure_one(struct pith_work *w, const struct pith_choice *c, unsigned nth,
-                                    struct pith_rounded *m, struct pith_error *err)
+static enum pith_status measure_one(struct pith_work *w, const struct pith_choice *c,
+                                    const unsigned by[MEASURES], struct pith_rounded *m,
+                                    struct pith_error *err)
 {
     const unsigned own = pith_ranks_own(w->run->ranks);
     const struct pith_weight made = {.rows = c->rows, .cols = c->cols, .quant = &m->q};
-    if (own == who_measures(w, nth, DISTANCE))
+    if (own == by[DISTANCE])
         PITH_TRY(pith_work_distance(w, c, &made, &m->made.relative_error, err));
-    if (own != who_measures(w, nth, HASH)) return PITH_OK;
+    if (own != by[HASH]) return PITH_OK;
     const enum pith_status s =
         pith_weights_digest(w->run->job->backend, &made, m->made.sha256, err);
     return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
 }
 
 static enum pith_status share_measures(struct pith_work *w, const struct pith_choice *c,
-                                       unsigned nth, struct pith_rounded *m, struct pith_error *err)
+                                       const unsigned by[MEASURES], struct pith_rounded *m,
+                                       struct pith_error *err)
 {
     struct pith_ranks *ranks = w->run->ranks;
     struct pith_linear_result *made = &m->made;
-    PITH_TRY(pith_ranks_share(ranks, who_measures(w, nth, HASH), made->sha256, sizeof made->sha256,
-                              err));
-    PITH_TRY(pith_ranks_share(ranks, who_measures(w, nth, DISTANCE), &made->relative_error,
+    PITH_TRY(pith_ranks_share(ranks, by[HASH], made->sha256, sizeof made->sha256, err));
+    PITH_TRY(pith_ranks_share(ranks, by[DISTANCE], &made->relative_error,
                               sizeof made->relative_error, err));
     return pith_judge(w->run->job, c, made->relative_error, err);
+}
+
+enum step { ROWS, OWN_MEASURES, ALL_MEASURES };
+
+static enum pith_status take_step(struct pith_work *w, const struct pith_apart *cut, enum step step,
+                                  struct pith_error *err)
+{
+    const unsigned ranks = pith_ranks_count(w->run->ranks);
+    unsigned nth = 0;
+    pith_phases_begin(&w->run->phases);
+    for (uint32_t i = 0; i < cut->count; i++) {
+        const struct pith_choice *c = &cut->choice[i];
+        struct pith_rounded *m = &cut->made[i];
+        if (!c->grid.format || pith_work_owner(w, cut->first, i) != PITH_TO_ALL) continue;
+        const unsigned by[MEASURES] = {measurer(ranks, cut->site, nth, HASH),
+                                       measurer(ranks, cut->site, nth, DISTANCE)};
+        if (step == ROWS)
+            PITH_TRY(join_one(w, c, cut->first + i * (size_t)(ranks + 1), m, err));
+        else if (step == OWN_MEASURES) PITH_TRY(measure_one(w, c, by, m, err));
+        else PITH_TRY(share_measures(w, c, by, m, err));
+        nth++;
+    }
+    if (step == OWN_MEASURES) pith_phases_mark(&w->run->phases, PITH_PHASE_ERROR);
+    return PITH_OK;
 }
 
 enum pith_status pith_work_join(struct pith_work *w, const struct pith_apart *cut,
                                 struct pith_error *err)
 {
-    const size_t each = pith_ranks_count(w->run->ranks) + 1;
-    enum { ROWS, OWN_MEASURES, ALL_MEASURES, STEPS };
-    for (int step = ROWS; step < STEPS; step++) {
-        unsigned nth = 0;
-        pith_phases_begin(&w->run->phases);
-        for (uint32_t i = 0; i < cut->count; i++) {
-            const struct pith_choice *c = &cut->choice[i];
-            struct pith_rounded *m = &cut->made[i];
-            if (!c->grid.format || pith_work_owner(w, cut->first, i) != PITH_TO_ALL) continue;
-            if (step == ROWS) PITH_TRY(join_one(w, c, cut->first + i * each, m, err));
-            else if (step == OWN_MEASURES) PITH_TRY(measure_one(w, c, nth, m, err));
-            else PITH_TRY(share_measures(w, c, nth, m, err));
-            nth++;
-        }
-        if (step == OWN_MEASURES) pith_phases_mark(&w->run->phases, PITH_PHASE_ERROR);
-    }
-    return PITH_OK;
+    PITH_TRY(take_step(w, cut, ROWS, err));
+    return take_step(w, cut, OWN_MEASURES, err);
+}
+
+enum pith_status pith_work_tell(struct pith_work *w, const struct pith_apart *cut,
+                                struct pith_error *err)
+{
+    return take_step(w, cut, ALL_MEASURES, err);
 }
 
 void pith_cut_foresee(struct pith_crew *c, const struct pith_qmat *q, const uint32_t *first,
-                      unsigned nth, double measuring)
+                      uint32_t site, unsigned nth, double measuring)
 {
     double some = 0; /* there are losses, of any value */
     const struct pith_round_lost lost = {.loss = &some, .nearest = &some};
@@ -207,8 +219,8 @@ void pith_cut_foresee(struct pith_crew *c, const struct pith_qmat *q, const uint
     if (q->g_idx) pith_crew_share(c, from, q->cols * sizeof *q->g_idx);
     pith_crew_share(c, from, sizeof made->report);
     pith_crew_share(c, from, sizeof lost.times);
-    pith_crew_share(c, measurer(c->ranks, nth, HASH), sizeof made->sha256);
-    pith_crew_share(c, measurer(c->ranks, nth, DISTANCE), sizeof made->relative_error);
+    pith_crew_share(c, measurer(c->ranks, site, nth, HASH), sizeof made->sha256);
+    pith_crew_share(c, measurer(c->ranks, site, nth, DISTANCE), sizeof made->relative_error);
     for (int m = 0; m < MEASURES; m++)
-        pith_crew_work(c, measurer(c->ranks, nth, (enum measure)m), measuring / MEASURES, 0);
+        pith_crew_work(c, measurer(c->ranks, site, nth, (enum measure)m), measuring / MEASURES, 0);
 }

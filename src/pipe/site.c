@@ -97,19 +97,31 @@ enum pith_status pith_work_check(struct pith_work *w, const struct pith_choice *
 }
 
 /* Stores it and goes on with it; takes q over, also on failure. */
+static enum pith_status store_and_install(struct pith_work *w, const struct pith_choice *c,
+                                          struct pith_qmat *q, struct pith_linear_result *made,
+                                          struct pith_error *err)
+{
+    const enum pith_status s = pith_store_in_turn(w->run, c, q, made, err);
+    if (s == PITH_OK) install(&w->block.linear[c->linear], q);
+    else pith_qmat_free(q);
+    return s;
+}
+
+/* Its account. */
+static enum pith_status note(struct pith_work *w, const struct pith_choice *c,
+                             const struct pith_linear_result *made, struct pith_error *err)
+{
+    json_t *entry = pith_linear_json(c, made, w->changes[c->linear].scaled);
+    return json_array_append_new(w->linears, entry) == 0 ? PITH_OK
+                                                         : pith_fail_nomem(err, c->module);
+}
+
 enum pith_status pith_work_keep(struct pith_work *w, const struct pith_choice *c,
                                 struct pith_qmat *q, struct pith_linear_result *made,
                                 struct pith_error *err)
 {
-    struct pith_run *r = w->run;
-    enum pith_status s = pith_store_in_turn(r, c, q, made, err);
-    if (s == PITH_OK &&
-        json_array_append_new(w->linears,
-                              pith_linear_json(c, made, w->changes[c->linear].scaled)) != 0)
-        s = pith_fail_nomem(err, c->module);
-    if (s == PITH_OK) install(&w->block.linear[c->linear], q);
-    else pith_qmat_free(q);
-    return s;
+    PITH_TRY(store_and_install(w, c, q, made, err));
+    return note(w, c, made, err);
 }
 
 /* What the linears of a site, which engines fuse into one, share when they have that grid. */
@@ -456,6 +468,13 @@ static enum pith_status hand_round(const struct pith_work *w, const struct pith_
     return PITH_OK;
 }
 
+static enum pith_status note_one(struct pith_work *w, const struct rounding *a, uint32_t i,
+                                 struct pith_error *err)
+{
+    const struct pith_choice *c = pith_job_choice(w->run->job, w->layer, a->site->first + i);
+    return c->grid.format ? note(w, c, &a->made[i].made, err) : PITH_OK;
+}
+
 static enum pith_status end_one(struct pith_work *w, const struct rounding *a, uint32_t i,
                                 struct pith_error *err)
 {
@@ -466,7 +485,7 @@ static enum pith_status end_one(struct pith_work *w, const struct rounding *a, u
         const unsigned owner = pith_work_owner(w, a->first, i);
         if (owner != PITH_TO_ALL) PITH_TRY(hand_round(w, c, owner, m, err));
         pith_foresee_linear(r->foresee, &r->phases, a->site, i, &m->q);
-        const enum pith_status s = pith_work_keep(w, c, &m->q, &m->made, err);
+        const enum pith_status s = store_and_install(w, c, &m->q, &m->made, err);
         m->q = (struct pith_qmat){0};
         if (s != PITH_OK) return s;
     }
@@ -550,15 +569,20 @@ static enum pith_status round_each(struct pith_work *w, const struct rounding *a
     for (uint32_t i = 0; i < a->site->count; i++) {
         PITH_TRY(begin_one(w, a, i, err));
         if (late) PITH_TRY(end_late(w, a, i, err));
-        else if (alone) PITH_TRY(end_one(w, a, i, err));
+        if (!alone || late) continue;
+        PITH_TRY(end_one(w, a, i, err));
+        PITH_TRY(note_one(w, a, i, err));
     }
     if (late || alone) return PITH_OK;
-    const struct pith_apart cut = {.choice = pith_job_choice(w->run->job, w->layer, a->site->first),
+    const struct pith_apart cut = {.site = (uint32_t)(a->site - w->plan->site),
+                                   .choice = pith_job_choice(w->run->job, w->layer, a->site->first),
                                    .first = a->first,
                                    .made = a->made,
                                    .count = a->site->count};
     PITH_TRY(pith_work_join(w, &cut, err));
     for (uint32_t i = 0; i < a->site->count; i++) PITH_TRY(end_one(w, a, i, err));
+    PITH_TRY(pith_work_tell(w, &cut, err));
+    for (uint32_t i = 0; i < a->site->count; i++) PITH_TRY(note_one(w, a, i, err));
     return PITH_OK;
 }
 

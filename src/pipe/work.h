@@ -100,6 +100,7 @@ enum pith_status pith_work_cut(const struct pith_work *w, const struct pith_roun
  * linears' measures are found by one rank each. first is as of pith_ranks_rows(), all else of
  * [count], by linear; those that are whole at one rank are not looked at. */
 struct pith_apart {
+    uint32_t site; /* of the layer's */
     const struct pith_choice *choice;
     const uint32_t *first;
     struct pith_rounded *made;
@@ -107,10 +108,13 @@ struct pith_apart {
 };
 enum pith_status pith_work_join(struct pith_work *w, const struct pith_apart *cut,
                                 struct pith_error *err);
+/* cut.c: ... and these, once they are stored by who has them to store, become everyone's. */
+enum pith_status pith_work_tell(struct pith_work *w, const struct pith_apart *cut,
+                                struct pith_error *err);
 /* cut.c: the same of one linear, of which several of a crew have rows: the bytes, and who measures
- * it, the nth such linear of its site, for so many seconds. */
+ * it, the nth such linear of that site of the layer's, for so many seconds. */
 void pith_cut_foresee(struct pith_crew *c, const struct pith_qmat *q, const uint32_t *first,
-                      unsigned nth, double measuring);
+                      uint32_t site, unsigned nth, double measuring);
 /* cut.c: the rank that has all rows of a linear, first[ranks + 1] of these, or PITH_TO_ALL. */
 unsigned pith_rows_owner(const uint32_t *first, unsigned ranks);
 /* cut.c: whether a rank has any rows of a site's linears; how many ranks have some. */

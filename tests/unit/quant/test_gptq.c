@@ -1,4 +1,5 @@
 /* quant/round/gptq.c against the algorithm as published, in double precision. */
+#include "quant/round/hessian.h"
 #include "quant_test.h"
 
 /* Upper Cholesky factor of the inverse of h (Hinv = U^T U), as the paper has it. */
@@ -146,10 +147,36 @@ static void agrees_with_the_published_loop(void **state)
     }
 }
 
+/* Wherever it stands in a row: the check takes many at a time. */
+static void refuses_what_is_not_finite(void **state)
+{
+    enum { N = 71 };
+    static float h[N * N];
+    static const float wrong[] = {INFINITY, -INFINITY, NAN};
+    struct pith_error err;
+    (void)state;
+    for (size_t i = 0; i < (size_t)N * N; i++) h[i] = i % (N + 1) ? -3e38f : 3e38f;
+    assert_int_equal(pith_hessian_check(h, N, &err), PITH_OK);
+    for (size_t at = 0; at < N; at++)
+        for (size_t k = 0; k < 3; k++) {
+            const size_t i = at * N + (at * 7 + k) % N;
+            const float was = h[i];
+            char place[48];
+            h[i] = wrong[k];
+            assert_int_equal(pith_hessian_check(h, N, &err), PITH_NUMERIC);
+            snprintf(place, sizeof place, "at input %zu, %zu", i / N, i % N);
+            assert_non_null(strstr(err.text, place));
+            h[i] = was;
+        }
+    h[(N - 1) * (N + 1)] = -1;
+    assert_int_equal(pith_hessian_check(h, N, &err), PITH_NUMERIC);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_the_published_loop),
+        cmocka_unit_test(refuses_what_is_not_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
