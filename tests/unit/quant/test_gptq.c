@@ -153,15 +153,15 @@ static void refuses_what_is_not_finite(void **state)
     enum { N = 71 };
     static float h[N * N];
     static const float wrong[] = {INFINITY, -INFINITY, NAN};
-    struct pith_error err;
     (void)state;
     for (size_t i = 0; i < (size_t)N * N; i++) h[i] = i % (N + 1) ? -3e38f : 3e38f;
-    assert_int_equal(pith_hessian_check(h, N, &err), PITH_OK);
+    assert_int_equal(pith_hessian_check(h, N, NULL), PITH_OK);
     for (size_t at = 0; at < N; at++)
         for (size_t k = 0; k < 3; k++) {
             const size_t i = at * N + (at * 7 + k) % N;
             const float was = h[i];
             char place[48];
+            struct pith_error err = {0};
             h[i] = wrong[k];
             assert_int_equal(pith_hessian_check(h, N, &err), PITH_NUMERIC);
             snprintf(place, sizeof place, "at input %zu, %zu", i / N, i % N);
@@ -169,7 +169,7 @@ static void refuses_what_is_not_finite(void **state)
             h[i] = was;
         }
     h[(N - 1) * (N + 1)] = -1;
-    assert_int_equal(pith_hessian_check(h, N, &err), PITH_NUMERIC);
+    assert_int_equal(pith_hessian_check(h, N, NULL), PITH_NUMERIC);
 }
 
 int main(void)
