@@ -86,8 +86,8 @@ static const struct option options[] = {
     {"allow-error", 0, OPTION_REAL, AT(q.allow_error), "X",
      "relative error up to which a linear is taken (default 0.5; above 0.3 it is a warning)"},
     {"rehearse", 0, OPTION_FLAG, AT(q.rehearse), NULL,
-     "do one block only, then tell time, memory, size and error to expect for the whole, and the "
-     "time of 2 to 64 ranks"},
+     "do one block of each kind only, then tell time, memory, size and error to expect for the "
+     "whole, and the time of 2 to 64 ranks"},
     {"link", 0, OPTION_TEXT, AT(q.link), "BITS[,US]",
      "--rehearse: what joins ranks, in bits a second and microseconds of delay (default 10G,50)"},
     {"gather", 0, OPTION_FLAG, AT(q.gather), NULL,
@@ -449,6 +449,18 @@ static void print_result(const char *out, const json_t *j, bool all)
     print_phases("of it", json_object_get(j, "timing"), 1);
 }
 
+/* Those of the list, or the first `together`. */
+static void print_rehearsed(const json_t *list, int together, int blocks)
+{
+    const size_t count = json_array_size(list);
+    printf("rehearsed block%s", count == 1 && together < 2 ? "" : "s");
+    if (together > 1) printf(" 1 to %d", together);
+    for (size_t i = 0; together < 2 && i < count; i++)
+        printf("%s%d", i == 0 ? " " : i + 1 == count ? " and " : ", ",
+               (int)number(json_array_get(list, i), "layer") + 1);
+    printf(" of %d; for the whole model expect:\n", blocks);
+}
+
 static void print_rehearsal(const struct common *common, const json_t *j)
 {
     char block[32], all[32], memory[32], size[32];
@@ -458,9 +470,7 @@ static void print_rehearsal(const struct common *common, const json_t *j)
     format_bytes(number(j, "output_bytes_expected"), size);
     const int blocks = (int)number(j, "blocks");
     const int asked = (int)number(json_object_get(j, "recipe"), "blocks"); /* learned together */
-    if (asked > 1) printf("rehearsed blocks 1 to %d", asked < blocks ? asked : blocks);
-    else printf("rehearsed block 1");
-    printf(" of %d; for the whole model expect:\n", blocks);
+    print_rehearsed(json_object_get(j, "rehearsed"), asked < blocks ? asked : blocks, blocks);
     printf("  time             %s (%s a block)\n", all, block);
     print_phases("of it", json_object_get(j, "block"), number(j, "blocks"));
     printf("  memory           %s at most\n", memory);

@@ -36,7 +36,7 @@ struct pith_quantize_options {
     const char *container;      /* NULL: the recipe's */
     uint64_t memory;            /* bytes that may be used, 0: no limit */
     uint64_t max_shard;         /* bytes of a file, default 5,000,000,000 */
-    bool rehearse;              /* do one block, report what the whole would take, leave nothing */
+    bool rehearse;              /* do a block of each kind, report on the whole, leave nothing */
     struct pith_list targets;   /* "vllm:tp=2": engines whose rules are checked first */
     bool resume;                /* go on with "<out>.partial" */
     uint64_t seed;

@@ -83,6 +83,13 @@ static json_t *experts(const struct pith_run *r)
                      PITH_EXPERTS_FEW, "layers", joined(r, "experts"));
 }
 
+static double weights_of(const json_t *linear)
+{
+    const json_t *shape = json_object_get(linear, "shape");
+    return (double)json_integer_value(json_array_get(shape, 0)) *
+           (double)json_integer_value(json_array_get(shape, 1));
+}
+
 static double quantized_bits(const struct pith_run *r, uint64_t *weights)
 {
     const json_t *unit, *entry;
@@ -91,11 +98,9 @@ static double quantized_bits(const struct pith_run *r, uint64_t *weights)
     *weights = 0;
     json_array_foreach (r->journal.units, i, unit) {
         json_array_foreach (json_object_get(unit, "linears"), k, entry) {
-            const json_t *shape = json_object_get(entry, "shape");
-            const uint64_t n = (uint64_t)json_integer_value(json_array_get(shape, 0)) *
-                               (uint64_t)json_integer_value(json_array_get(shape, 1));
-            bits += (double)n * json_real_value(json_object_get(entry, "bits_per_weight"));
-            *weights += n;
+            const double n = weights_of(entry);
+            bits += n * json_real_value(json_object_get(entry, "bits_per_weight"));
+            *weights += (uint64_t)n;
         }
     }
     return bits;
@@ -229,33 +234,57 @@ enum pith_status pith_account_files(const struct pith_run *r, json_t *account,
                                                              : pith_fail_nomem(err, "pith.json");
 }
 
-json_t *pith_run_rehearsal(struct pith_run *r, double block_seconds, double other_seconds)
+/* Of a rehearsal's linears, each as often as its block stands for one. */
+struct means {
+    double bits, weights, error, linears;
+};
+static struct means means_of(const struct pith_run *r, const struct pith_rehearsal *all)
 {
-    uint64_t weights;
-    const double bits = quantized_bits(r, &weights);
-    double error = 0;
+    struct means m = {0};
     const json_t *unit, *entry;
-    size_t i, k, count = 0;
+    size_t i, k;
     json_array_foreach (r->journal.units, i, unit)
         json_array_foreach (json_object_get(unit, "linears"), k, entry) {
-            error += json_real_value(json_object_get(entry, "relative_error"));
-            count++;
+            const size_t which = i > all->count ? all->count : i; /* learned together */
+            const double times = i ? all->block[which - 1].like : 1, n = times * weights_of(entry);
+            m.bits += n * json_real_value(json_object_get(entry, "bits_per_weight"));
+            m.weights += n;
+            m.error += times * json_real_value(json_object_get(entry, "relative_error"));
+            m.linears += times;
         }
+    return m;
+}
+
+static json_t *rehearsed(const struct pith_rehearsal *all)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < all->count; i++)
+        pith_json_add(&list, json_pack("{s:i, s:i, s:f}", "layer", (int)all->block[i].layer, "like",
+                                       (int)all->block[i].like, "seconds", all->seconds[i]));
+    return list;
+}
+
+json_t *pith_run_rehearsal(struct pith_run *r, const struct pith_rehearsal *all)
+{
+    const int blocks = (int)r->job->model->shape.layers;
+    const struct means m = means_of(r, all);
+    double seconds = 0;
+    for (uint32_t i = 0; i < all->count; i++) seconds += all->block[i].like * all->seconds[i];
     json_t *phases = json_object();
-    if (!phases || !pith_phases_report(&r->phases, phases)) {
+    if (!phases || !pith_phases_report(&all->phases, phases)) {
         json_decref(phases);
         return NULL;
     }
-    json_t *ranks = pith_foresee_report(r->foresee, &r->phases, block_seconds, other_seconds);
-    return json_pack("{s:s, s:b, s:s, s:o, s:i, s:f, s:f, s:o, s:I, s:I, s:f, s:f, s:o, s:o, s:o}",
+    return json_pack("{s:s, s:b, s:s, s:o, s:i, s:o, s:f, s:f, s:o, s:I, s:I, s:f, s:f, s:o, s:o, "
+                     "s:o}",
                      "pith", pith_version(), "rehearsal", 1, "container", container_name(r->job),
-                     "recipe", pith_job_recipe_json(r->job), "blocks",
-                     (int)r->job->model->shape.layers, "seconds_per_block", block_seconds,
-                     "seconds_expected",
-                     other_seconds + block_seconds * r->job->model->shape.layers, "block", phases,
-                     "memory_expected_bytes", (json_int_t)r->job->expected, "output_bytes_expected",
+                     "recipe", pith_job_recipe_json(r->job), "blocks", blocks, "rehearsed",
+                     rehearsed(all), "seconds_per_block", seconds / blocks, "seconds_expected",
+                     all->other + seconds, "block", phases, "memory_expected_bytes",
+                     (json_int_t)r->job->expected, "output_bytes_expected",
                      (json_int_t)r->job->layout.total_bytes, "bits_per_weight",
-                     weights ? bits / (double)weights : 0.0, "relative_error",
-                     count ? error / (double)count : 0.0, "linears", joined(r, "linears"),
-                     "calibration", calibration(r->job), "ranks", ranks);
+                     m.weights > 0 ? m.bits / m.weights : 0.0, "relative_error",
+                     m.linears > 0 ? m.error / m.linears : 0.0, "linears", joined(r, "linears"),
+                     "calibration", calibration(r->job), "ranks",
+                     pith_foresee_report(r->foresee, all->other));
 }

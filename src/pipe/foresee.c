@@ -7,8 +7,12 @@
 /* Why nothing is told, or NULL. */
 static const char *why_not(const struct pith_job *job)
 {
-    if (job->model->shape.moe.experts && !pith_plan_experts(pith_job_plan(job, 0)))
-        return "not foretold where the first block has no experts and others do";
+    struct pith_rehearsed list[PITH_REHEARSED_MOST];
+    const uint32_t count = pith_rehearsed_blocks(&job->model->plans, list);
+    bool routed = !job->model->shape.moe.experts;
+    for (uint32_t i = 0; i < count; i++)
+        routed |= pith_plan_experts(pith_job_plan(job, list[i].layer)) != NULL;
+    if (!routed) return "not foretold where layers of so many kinds share keys and values";
     if (pith_job_together(job, 0) > 1) return "not foretold where blocks are learned together";
     return NULL;
 }
@@ -16,15 +20,13 @@ static const char *why_not(const struct pith_job *job)
 static enum pith_status take_memory(struct pith_foresee *f, struct pith_error *err)
 {
     const struct pith_job *job = f->job;
-    const uint32_t linears = pith_job_plan(job, 0)->linears;
+    const uint32_t linears = job->model->plans.most_linears;
     const size_t experts = job->model->shape.moe.experts;
-    f->first = pith_alloc(job->model->plans.most_linears, (PITH_CREW_MOST + 1) * sizeof *f->first);
+    f->first = pith_alloc(linears, (PITH_CREW_MOST + 1) * sizeof *f->first);
     f->owner = pith_zalloc((size_t)PITH_FORESEE_ROWS * linears, sizeof *f->owner);
     f->taken = pith_alloc(experts + 1, PITH_CREW_MOST * sizeof *f->taken);
-    if (!f->first || !f->owner || !f->taken) return pith_fail_nomem(err, "what ranks would take");
-    for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++)
-        pith_ranks_owners(job, 0, 1u << i, f->owner + (size_t)i * linears);
-    return PITH_OK;
+    return f->first && f->owner && f->taken ? PITH_OK
+                                            : pith_fail_nomem(err, "what ranks would take");
 }
 
 enum pith_status pith_foresee_begin(const struct pith_job *job, struct pith_foresee *f,
@@ -34,9 +36,10 @@ enum pith_status pith_foresee_begin(const struct pith_job *job, struct pith_fore
     f->why = why_not(job);
     const char *link = job->options->link ? job->options->link : PITH_CABLE_DEFAULT;
     PITH_TRY(pith_cable_parse(link, &f->cable, err));
-    for (int stage = 0; stage < PITH_FORESEE_STAGES; stage++)
-        for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++)
-            f->crew[stage][i] = (struct pith_crew){.ranks = 1u << i, .cable = f->cable};
+    for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++) {
+        f->whole[i] = (struct pith_crew){.ranks = 1u << i, .cable = f->cable};
+        f->crew[PITH_FORESEE_BEFORE][i] = f->whole[i];
+    }
     return f->why ? PITH_OK : take_memory(f, err);
 }
 
@@ -103,10 +106,28 @@ void pith_foresee_guided(struct pith_foresee *f, double seconds)
         pith_crew_windows(crew_of(f, i), seconds, f->job->calib.windows);
 }
 
-void pith_foresee_block(struct pith_foresee *f)
+/* --- a block ---------------------------------------------------------------------------------- */
+
+static const struct pith_layer_plan *plan_of(const struct pith_foresee *f)
+{
+    return pith_job_plan(f->job, f->block.layer);
+}
+
+static unsigned *owners(const struct pith_foresee *f, unsigned i)
+{
+    return f->owner + (size_t)i * f->job->model->plans.most_linears;
+}
+
+void pith_foresee_block(struct pith_foresee *f, const struct pith_rehearsed *block)
 {
     f->stage = PITH_FORESEE_BLOCK;
     f->last = (struct pith_phases){0};
+    f->block = *block;
+    for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++) {
+        struct pith_crew *c = crew_of(f, i);
+        *c = (struct pith_crew){.ranks = 1u << i, .cable = f->cable};
+        if (tells(f)) pith_ranks_owners(f->job, block->layer, c->ranks, owners(f, i));
+    }
 }
 
 void pith_foresee_source(struct pith_foresee *f, const struct pith_phases *now, double largest)
@@ -140,9 +161,7 @@ void pith_foresee_streamed(struct pith_foresee *f, const struct pith_streamed *s
     if (f->stage == PITH_FORESEE_BEFORE) f->before += seconds;
     for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++) {
         struct pith_crew *c = crew_of(f, i);
-        const uint32_t linears = pith_job_plan(f->job, 0)->linears;
-        const unsigned owner =
-            s->end ? s->which % c->ranks : f->owner[(size_t)i * linears + s->which];
+        const unsigned owner = s->end ? s->which % c->ranks : owners(f, i)[s->which];
         pith_crew_work(c, owner, seconds, 0);
         if (s->shares) pith_crew_share(c, owner, 2 * sizeof(float));
         if (gather) pith_foresee_send_matrix(c, owner, 0, s->sent);
@@ -200,7 +219,7 @@ void pith_foresee_factor(struct pith_foresee *f, const struct pith_phases *now,
     }
     for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++) {
         struct pith_crew *c = crew_of(f, i);
-        pith_ranks_rows(f->job, 0, site, c->ranks, f->first);
+        pith_ranks_rows(f->job, f->block.layer, site, c->ranks, f->first);
         const bool shared = pith_rows_workers(f->first, site->count, c->ranks) > 1 &&
                             pith_cholesky_scratch(c->ranks, site->dim) > 0;
         if (shared) pith_cholesky_told(c->ranks, site->dim, pith_crew_told, c);
@@ -303,7 +322,7 @@ static unsigned cut_before(const struct pith_foresee *f, const struct pith_site_
 {
     unsigned n = 0;
     for (uint32_t i = 0; i < which; i++)
-        n += pith_job_choice(f->job, 0, site->first + i)->grid.format &&
+        n += pith_job_choice(f->job, f->block.layer, site->first + i)->grid.format &&
              pith_rows_owner(f->first + (size_t)i * (ranks + 1), ranks) == PITH_TO_ALL;
     return n;
 }
@@ -332,7 +351,7 @@ static void round_one(const struct pith_foresee *f, struct pith_crew *c,
     if (owner != PITH_TO_ALL) {
         pith_crew_work(c, owner, t->round + t->error + (expert ? t->factor : 0),
                        expert ? 0 : t->factor);
-        hand_round(c, owner, pith_job_choice(f->job, 0, site->first + which), q);
+        hand_round(c, owner, pith_job_choice(f->job, f->block.layer, site->first + which), q);
         return;
     }
     for (unsigned k = 0; k < c->ranks; k++)
@@ -352,7 +371,7 @@ void pith_foresee_linear(struct pith_foresee *f, const struct pith_phases *now,
                            take(f, now, PITH_PHASE_ERROR)};
     for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++) {
         struct pith_crew *c = crew_of(f, i);
-        pith_ranks_rows(f->job, 0, site, c->ranks, f->first);
+        pith_ranks_rows(f->job, f->block.layer, site, c->ranks, f->first);
         round_one(f, c, site, which, &t, q);
     }
 }
@@ -385,7 +404,7 @@ void pith_foresee_step(struct pith_foresee *f, size_t windows, float *const *w, 
         struct pith_crew *c = crew_of(f, i);
         pith_crew_windows(c, seconds, windows);
         pith_crew_parts(c, windows, sizeof(double));
-        if (w) pass_gradients(c, pith_job_plan(f->job, 0), w);
+        if (w) pass_gradients(c, plan_of(f), w);
     }
 }
 
@@ -402,7 +421,7 @@ void pith_foresee_measured(struct pith_foresee *f, const struct pith_phases *now
 
 /* --- the report ------------------------------------------------------------------------------- */
 
-/* What no step has counted. */
+/* What of the block no step has counted. */
 static void count_rest(struct pith_foresee *f, const struct pith_phases *now, double block)
 {
     static const struct {
@@ -424,52 +443,54 @@ static void count_rest(struct pith_foresee *f, const struct pith_phases *now, do
             count_phase(f, &crew[k], of[i].part, seconds);
     }
     for (unsigned k = 0; k < PITH_FORESEE_ROWS; k++) {
+        const struct pith_foresee_unit unit = {f->job, f->block.layer};
         if (rest > 0) pith_crew_add(&crew[k], PITH_CREW_REPEATED, rest);
-        pith_foresee_count(&crew[k], f->job, PITH_FORESEE_LAYER);
-        pith_foresee_count(&f->crew[PITH_FORESEE_BEFORE][k], f->job, PITH_FORESEE_ONCE);
-        pith_foresee_count(&f->crew[PITH_FORESEE_BEFORE][k], f->job, PITH_FORESEE_BETWEEN);
+        pith_foresee_count(&crew[k], &unit, PITH_FORESEE_LAYER);
     }
 }
 
-struct whole {
-    double rest, alone; /* seconds before the blocks that are no crew's; of all with one rank */
-    uint32_t blocks;
-};
-
-/* Of all blocks, as if each were this one, and of what goes before. */
-static json_t *received(const struct pith_crew *before, const struct pith_crew *block,
-                        const struct pith_crew *behind, uint32_t blocks)
+void pith_foresee_done(struct pith_foresee *f, const struct pith_phases *now, double seconds)
 {
-    json_t *list = json_array();
-    for (unsigned k = 0; k < block->ranks; k++)
-        pith_json_add(&list,
-                      json_integer((json_int_t)(before->received[k] + blocks * block->received[k] +
-                                                (blocks - 1) * behind->received[k])));
-    return list;
+    const uint32_t like = f->block.like;
+    f->alone += like * seconds;
+    if (!tells(f)) return;
+    count_rest(f, now, seconds);
+    for (unsigned i = 0; i < PITH_FORESEE_ROWS; i++) {
+        const struct pith_crew *c = crew_of(f, i);
+        for (int k = 0; k < PITH_CREW_PARTS_COUNT; k++)
+            f->whole[i].seconds[k] += like * c->seconds[k];
+        for (unsigned k = 0; k < c->ranks; k++) f->whole[i].received[k] += like * c->received[k];
+    }
 }
 
-static json_t *row(const struct pith_foresee *f, unsigned i, const struct whole *w)
+/* The whole, and a block of it on average. */
+static json_t *row(struct pith_foresee *f, unsigned i, double other)
 {
-    const struct pith_crew *before = &f->crew[PITH_FORESEE_BEFORE][i];
-    struct pith_crew c = f->crew[PITH_FORESEE_BLOCK][i];
-    struct pith_crew behind = {.ranks = c.ranks, .cable = c.cable};
-    pith_foresee_count(&behind, f->job, PITH_FORESEE_BETWEEN);
-    json_t *bytes = received(before, &c, &behind, w->blocks);
-    for (unsigned k = 0; k < c.ranks; k++) c.received[k] += behind.received[k];
-    pith_crew_add(&c, PITH_CREW_LINK, behind.seconds[PITH_CREW_LINK]);
-    const double all = w->rest + pith_crew_seconds(before) + w->blocks * pith_crew_seconds(&c);
-    return pith_crew_row(&c, all, all > 0 ? w->alone / all : 1.0, bytes);
+    const struct pith_foresee_unit unit = {f->job, 0};
+    const uint32_t blocks = f->job->model->shape.layers;
+    struct pith_crew *before = &f->crew[PITH_FORESEE_BEFORE][i], *c = &f->whole[i];
+    struct pith_crew behind = {.ranks = c->ranks, .cable = c->cable};
+    pith_foresee_count(before, &unit, PITH_FORESEE_ONCE);
+    pith_foresee_count(before, &unit, PITH_FORESEE_BETWEEN);
+    pith_foresee_count(&behind, &unit, PITH_FORESEE_BETWEEN);
+    json_t *received = json_array();
+    for (unsigned k = 0; k < c->ranks; k++) {
+        pith_json_add(&received,
+                      json_integer((json_int_t)(before->received[k] + c->received[k] +
+                                                (blocks - 1) * behind.received[k])));
+        c->received[k] = c->received[k] / blocks + behind.received[k];
+    }
+    pith_crew_add(c, PITH_CREW_LINK, blocks * behind.seconds[PITH_CREW_LINK]);
+    const double all = other - f->before + pith_crew_seconds(before) + pith_crew_seconds(c);
+    for (int k = 0; k < PITH_CREW_PARTS_COUNT; k++) c->seconds[k] /= blocks;
+    return pith_crew_row(c, all, all > 0 ? (other + f->alone) / all : 1.0, received);
 }
 
-json_t *pith_foresee_report(struct pith_foresee *f, const struct pith_phases *now, double block,
-                            double other)
+json_t *pith_foresee_report(struct pith_foresee *f, double other)
 {
-    struct whole w = {.rest = other - f->before, .blocks = f->job->model->shape.layers};
     json_t *rows = json_array();
-    w.alone = other + w.blocks * block;
-    if (!f->why) count_rest(f, now, block);
     for (unsigned i = 0; !f->why && i < PITH_FORESEE_ROWS; i++)
-        pith_json_add(&rows, row(f, i, &w));
+        pith_json_add(&rows, row(f, i, other));
     return json_pack("{s:{s:f, s:f}, s:s?, s:o}", "link", "bits_per_second", f->cable.bits,
                      "delay_seconds", f->cable.delay, "why", f->why, "rows", rows);
 }

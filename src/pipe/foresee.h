@@ -1,6 +1,6 @@
-/* pipe/foresee.h: while one rank rehearses a block, what the same block, and what goes before it,
- * would take 2, 4, 8, ... ranks: each step as several ranks would do it, with the seconds that it
- * takes here and the bytes that it would send (plan/ranks_time.h).
+/* pipe/foresee.h: while one rank rehearses a block of each kind, what the same blocks, and what goes
+ * before them, would take 2, 4, 8, ... ranks: each step as several ranks would do it, with the
+ * seconds that it takes here and the bytes that it would send (plan/ranks_time.h).
  *
  *   foresee.c        the steps of a block, and the report
  *   foresee_stats.c  what goes round of statistics, and rows of experts' tokens
@@ -15,6 +15,7 @@
 #include "pipe/phases.h"
 #include "pipe/ranks.h"
 #include "plan/ranks_time.h"
+#include "plan/rehearsed.h"
 #include "quant/transform.h"
 
 enum { PITH_FORESEE_ROWS = 7 }; /* 1, 2, 4, ... 64 ranks */
@@ -27,9 +28,12 @@ struct pith_foresee {
     enum pith_foresee_stage stage;
     struct pith_phases last; /* what was counted already */
     double before;           /* seconds before the block that its crews have */
+    struct pith_rehearsed block; /* the one that is done now */
     struct pith_crew crew[PITH_FORESEE_STAGES][PITH_FORESEE_ROWS];
+    struct pith_crew whole[PITH_FORESEE_ROWS]; /* all blocks that were stood for so far */
+    double alone;                              /* and seconds of one rank */
     uint32_t *first; /* owned: who rounds which rows of a site's linears; NULL: nothing is told */
-    unsigned *owner; /* owned: [PITH_FORESEE_ROWS][linears of block 0], of what streams */
+    unsigned *owner; /* owned: [PITH_FORESEE_ROWS][linears of the block], of what streams */
     size_t *taken;   /* owned: [experts][PITH_CREW_MOST], tokens of a rank's windows */
 };
 
@@ -39,8 +43,10 @@ enum pith_status pith_foresee_begin(const struct pith_job *job, struct pith_fore
 void pith_foresee_end(struct pith_foresee *f);
 /* All windows went there and back, for guided rounding, in so many seconds. */
 void pith_foresee_guided(struct pith_foresee *f, double seconds);
-/* What comes now is the block; phases begin at 0. */
-void pith_foresee_block(struct pith_foresee *f);
+/* What comes now is that block; phases begin at 0. */
+void pith_foresee_block(struct pith_foresee *f, const struct pith_rehearsed *block);
+/* It is done, in `seconds`, which `now` counts. */
+void pith_foresee_done(struct pith_foresee *f, const struct pith_phases *now, double seconds);
 
 /* A unit's input has been hashed: a tensor is one rank's to hash, and so much of the bytes (0 to 1)
  * is the largest's. */
@@ -94,9 +100,7 @@ void pith_foresee_meet(struct pith_foresee *f);
  * "rows": [{"ranks", "seconds_expected": for all, "speedup", "seconds_per_block",
  * "divided", ...: seconds of a block (plan/ranks_time.h), "limit": where ("": nowhere yet),
  * "bytes_received_per_block": the most of any rank, "rank_bytes_received": of the whole run, as
- * pith.json's timing has it}]}. `block` seconds of a block that `now` counts, `other` before. NULL:
- * memory is out. */
-json_t *pith_foresee_report(struct pith_foresee *f, const struct pith_phases *now, double block,
-                            double other);
+ * pith.json's timing has it}]}. `other` seconds before the blocks. NULL: memory is out. */
+json_t *pith_foresee_report(struct pith_foresee *f, double other);
 
 #endif

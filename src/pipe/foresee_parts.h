@@ -22,7 +22,11 @@ enum pith_foresee_when {
     PITH_FORESEE_LAYER,   /* each block */
     PITH_FORESEE_BETWEEN, /* behind each unit but the last */
 };
-void pith_foresee_count(struct pith_crew *c, const struct pith_job *job,
+struct pith_foresee_unit {
+    const struct pith_job *job;
+    uint32_t layer; /* where it is each block's */
+};
+void pith_foresee_count(struct pith_crew *c, const struct pith_foresee_unit *u,
                         enum pith_foresee_when when);
 
 #endif

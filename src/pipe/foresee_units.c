@@ -32,20 +32,20 @@ static void count_source(struct pith_crew *c, const struct pith_job *job, size_t
     for (unsigned k = 1; k < c->ranks; k++) pith_foresee_send(c, k, 0, bytes);
 }
 
-static void count_source_outside(struct pith_crew *c, const struct pith_job *job)
+static void count_source_outside(struct pith_crew *c, const struct pith_foresee_unit *u)
 {
-    count_source(c, job, 0);
+    count_source(c, u->job, 0);
 }
 
-static void count_source_of_block(struct pith_crew *c, const struct pith_job *job)
+static void count_source_of_block(struct pith_crew *c, const struct pith_foresee_unit *u)
 {
-    count_source(c, job, 1);
+    count_source(c, u->job, (size_t)u->layer + 1);
 }
 
 /* pith_ranks_digest() */
-static void count_digest(struct pith_crew *c, const struct pith_job *job)
+static void count_digest(struct pith_crew *c, const struct pith_foresee_unit *u)
 {
-    pith_crew_parts(c, job->calib.windows, PITH_SHA256_HEX);
+    pith_crew_parts(c, u->job->calib.windows, PITH_SHA256_HEX);
 }
 
 /* pith_writers_end(): hashes of what each has stored. */
@@ -55,14 +55,14 @@ static void count_hashes(struct pith_crew *c, const struct pith_job *job, size_t
     for (unsigned k = 1; k < c->ranks; k++) pith_foresee_send(c, k, 0, bytes);
 }
 
-static void count_hashes_outside(struct pith_crew *c, const struct pith_job *job)
+static void count_hashes_outside(struct pith_crew *c, const struct pith_foresee_unit *u)
 {
-    count_hashes(c, job, 0);
+    count_hashes(c, u->job, 0);
 }
 
-static void count_hashes_of_block(struct pith_crew *c, const struct pith_job *job)
+static void count_hashes_of_block(struct pith_crew *c, const struct pith_foresee_unit *u)
 {
-    count_hashes(c, job, 1);
+    count_hashes(c, u->job, (size_t)u->layer + 1);
 }
 
 /* --- the passes of guided rounding (pipe/sense.c, calib/guide.c) ------------------------------ */
@@ -106,16 +106,16 @@ static void share_felt(struct pith_crew *c, const struct pith_job *job, const st
     if (g->block) pass_pairs(c, g, l);
 }
 
-static void count_guide(struct pith_crew *c, const struct pith_job *job)
+static void count_guide(struct pith_crew *c, const struct pith_foresee_unit *u)
 {
-    const struct pith_guide g = pith_guiding_plan(job);
-    const uint32_t layers = job->model->shape.layers;
+    const struct pith_guide g = pith_guiding_plan(u->job);
+    const uint32_t layers = u->job->model->shape.layers;
     agree(c);
     pith_crew_share(c, 0, sizeof(uint64_t)); /* an empty list of what is done */
     pith_crew_share(c, 0, 2);
     pith_crew_share(c, 0, sizeof(bool));
-    for (uint32_t i = 0; i < 2 * layers + 1; i++) count_digest(c, job); /* there, the turn, back */
-    for (uint32_t l = 0; l < layers; l++) share_felt(c, job, &g, pith_job_plan(job, l));
+    for (uint32_t i = 0; i < 2 * layers + 1; i++) count_digest(c, u); /* there, the turn, back */
+    for (uint32_t l = 0; l < layers; l++) share_felt(c, u->job, &g, pith_job_plan(u->job, l));
     meet(c);
     meet(c);
 }
@@ -123,13 +123,13 @@ static void count_guide(struct pith_crew *c, const struct pith_job *job)
 /* --- learned rounding (pipe/learn.c) ---------------------------------------------------------- */
 
 /* What windows read and are to give. */
-static void count_gathered(struct pith_crew *c, const struct pith_job *job)
+static void count_gathered(struct pith_crew *c, const struct pith_foresee_unit *u)
 {
     enum { LISTS = 2 };
-    const size_t all = job->calib.windows;
+    const size_t all = u->job->calib.windows;
     const uint64_t window =
-        job->calib.length *
-        (job->model->shape.hidden + pith_plans_carried(&job->model->plans)) * sizeof(float);
+        u->job->calib.length *
+        (u->job->model->shape.hidden + pith_plans_carried(&u->job->model->plans)) * sizeof(float);
     unsigned rank = 0;
     for (size_t w = 0; w < all; w++) {
         while (pith_ranks_cut(c->ranks, rank + 1, all) <= w) rank++;
@@ -138,17 +138,17 @@ static void count_gathered(struct pith_crew *c, const struct pith_job *job)
 }
 
 /* How many tokens took each expert. */
-static void count_takers(struct pith_crew *c, const struct pith_job *job)
+static void count_takers(struct pith_crew *c, const struct pith_foresee_unit *u)
 {
-    pith_crew_sum(c, 0, job->model->shape.moe.experts * sizeof(size_t), 1);
+    pith_crew_sum(c, 0, u->job->model->shape.moe.experts * sizeof(size_t), 1);
 }
 
 /* --- caches and ends -------------------------------------------------------------------------- */
 
 /* The ends of keys and values. */
-static void count_kv(struct pith_crew *c, const struct pith_job *job)
+static void count_kv(struct pith_crew *c, const struct pith_foresee_unit *u)
 {
-    const struct pith_layer_plan *l = pith_job_plan(job, 0);
+    const struct pith_layer_plan *l = pith_job_plan(u->job, u->layer);
     pith_crew_sums(c, l->site[pith_plan_after_attend(l)].dim, PITH_NEED_RANGE, 1);
     for (unsigned k = 0; k < c->ranks; k++)
         pith_crew_told(c, k, 2ull * l->state.heads * sizeof(float));
@@ -156,51 +156,51 @@ static void count_kv(struct pith_crew *c, const struct pith_job *job)
 
 /* --- the table -------------------------------------------------------------------------------- */
 
-static bool always(const struct pith_job *job)
+static bool always(const struct pith_foresee_unit *u)
 {
-    (void)job;
+    (void)u;
     return true;
 }
 
-static bool calibrates(const struct pith_job *job)
+static bool calibrates(const struct pith_foresee_unit *u)
 {
-    return pith_job_calibrates(job);
+    return pith_job_calibrates(u->job);
 }
 
-static bool keeps_float(const struct pith_job *job)
+static bool keeps_float(const struct pith_foresee_unit *u)
 {
-    return pith_job_calibrates(job) && pith_job_keeps_float(job);
+    return pith_job_calibrates(u->job) && pith_job_keeps_float(u->job);
 }
 
-static bool all_write(const struct pith_job *job)
+static bool all_write(const struct pith_foresee_unit *u)
 {
-    return !job->options->gather;
+    return !u->job->options->gather;
 }
 
-static bool guided(const struct pith_job *job)
+static bool guided(const struct pith_foresee_unit *u)
 {
-    return job->needs_round & PITH_NEED_GUIDED;
+    return u->job->needs_round & PITH_NEED_GUIDED;
 }
 
-static bool learns(const struct pith_job *job)
+static bool learns(const struct pith_foresee_unit *u)
 {
-    return pith_job_learns(job);
+    return pith_job_learns(u->job);
 }
 
-static bool learns_experts(const struct pith_job *job)
+static bool learns_experts(const struct pith_foresee_unit *u)
 {
-    return pith_job_learns(job) && job->model->shape.moe.experts;
+    return pith_job_learns(u->job) && u->job->model->shape.moe.experts;
 }
 
-static bool scales_kv(const struct pith_job *job)
+static bool scales_kv(const struct pith_foresee_unit *u)
 {
-    return pith_inputs_kv_of(job, 0);
+    return pith_inputs_kv_of(u->job, u->layer);
 }
 
 static const struct {
     enum pith_foresee_when when;
-    bool (*is)(const struct pith_job *job); /* of this job */
-    void (*count)(struct pith_crew *c, const struct pith_job *job);
+    bool (*is)(const struct pith_foresee_unit *u);
+    void (*count)(struct pith_crew *c, const struct pith_foresee_unit *u);
 } spread[] = {
     {PITH_FORESEE_ONCE, guided, count_guide},
     {PITH_FORESEE_ONCE, all_write, count_hashes_outside},
@@ -214,9 +214,9 @@ static const struct {
     {PITH_FORESEE_BETWEEN, keeps_float, count_digest},
 };
 
-void pith_foresee_count(struct pith_crew *c, const struct pith_job *job,
+void pith_foresee_count(struct pith_crew *c, const struct pith_foresee_unit *u,
                         enum pith_foresee_when when)
 {
     for (size_t i = 0; i < PITH_COUNT(spread); i++)
-        if (spread[i].when == when && spread[i].is(job)) spread[i].count(c, job);
+        if (spread[i].when == when && spread[i].is(u)) spread[i].count(c, u);
 }

@@ -311,11 +311,35 @@ static enum pith_status run_units(struct pith_run *r, struct pith_error *err)
 
 /* --- the end --------------------------------------------------------------------------------- */
 
+/* One of the blocks, on what the one before it has left; or those that are learned together. */
+static enum pith_status rehearse_block(struct pith_run *r, uint32_t i, struct pith_rehearsal *all,
+                                       struct pith_error *err)
+{
+    const struct pith_rehearsed *b = &all->block[i];
+    const double start = pith_clock(), share = (double)b->like / r->job->model->shape.layers;
+    if (i > 0 && pith_job_calibrates(r->job)) pith_calibration_swap(&r->cal);
+    r->phases = (struct pith_phases){0};
+    pith_foresee_block(r->foresee, b);
+    PITH_TRY(run_unit(r, (size_t)b->layer + 1, err));
+    PITH_TRY(wait_finish(r, err));
+    all->seconds[i] = (pith_clock() - start) / all->together;
+    pith_foresee_done(r->foresee, &r->phases, all->seconds[i]);
+    for (int k = 0; k < PITH_PHASE_COUNT; k++)
+        all->phases.seconds[k] += share * r->phases.seconds[k] / all->together;
+    return PITH_OK;
+}
+
 static enum pith_status rehearse(struct pith_run *r, json_t **report, struct pith_error *err)
 {
     const double before = pith_clock();
-    r->work_total = pith_guiding_effort(r->job) +
-                    pith_job_together(r->job, 0) * pith_job_block_effort(r->job);
+    struct pith_rehearsal all = {.together = pith_job_together(r->job, 0)};
+    all.count = pith_rehearsed_blocks(&r->job->model->plans, all.block);
+    if (all.together > 1) { /* what is learned together stands for all */
+        all.count = 1;
+        all.block[0].like = r->job->model->shape.layers;
+    }
+    const uint32_t blocks = all.together > 1 ? all.together : all.count;
+    r->work_total = pith_guiding_effort(r->job) + blocks * pith_job_block_effort(r->job);
     PITH_TRY(pith_foresee_begin(r->job, r->foresee, err));
     if (pith_job_calibrates(r->job)) {
         PITH_TRY(pith_guiding_open(r, err));
@@ -326,15 +350,9 @@ static enum pith_status rehearse(struct pith_run *r, json_t **report, struct pit
     }
     r->work_done = pith_guiding_effort(r->job);
     PITH_TRY(run_unit(r, 0, err));
-    const double start = pith_clock();
-    r->phases = (struct pith_phases){0};
-    pith_foresee_block(r->foresee);
-    PITH_TRY(run_unit(r, 1, err));
-    PITH_TRY(wait_finish(r, err));
-    const uint32_t blocks = pith_job_together(r->job, 0);
-    const double each = (pith_clock() - start) / blocks;
-    for (int i = 0; i < PITH_PHASE_COUNT; i++) r->phases.seconds[i] /= blocks;
-    *report = pith_run_rehearsal(r, each, start - before);
+    all.other = pith_clock() - before;
+    for (uint32_t i = 0; i < all.count; i++) PITH_TRY(rehearse_block(r, i, &all, err));
+    *report = pith_run_rehearsal(r, &all);
     return *report ? PITH_OK : pith_fail_nomem(err, "the report");
 }
 

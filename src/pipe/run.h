@@ -102,8 +102,14 @@ json_t *pith_run_account(const struct pith_run *r);
 /* Adds its list of files ("files": io/digest.h), as they lie on the disk now. */
 enum pith_status pith_account_files(const struct pith_run *r, json_t *account,
                                     struct pith_error *err);
-/* What a rehearsal of one block tells about the whole. */
-json_t *pith_run_rehearsal(struct pith_run *r, double block_seconds, double other_seconds);
+/* What a rehearsal tells about the whole. */
+struct pith_rehearsal {
+    struct pith_rehearsed block[PITH_REHEARSED_MOST];
+    uint32_t count, together;                   /* blocks that are learned together, 1: none */
+    double seconds[PITH_REHEARSED_MOST], other; /* of each of them, before */
+    struct pith_phases phases;                  /* of a block on average */
+};
+json_t *pith_run_rehearsal(struct pith_run *r, const struct pith_rehearsal *all);
 
 /* verify.c */
 enum pith_status pith_pipe_verify(struct pith_backend *be, const struct pith_verify_options *o,
