@@ -43,7 +43,8 @@ static enum pith_status understand(struct asked *a, const struct pith_plan_quant
                                           .hidden = m->model->shape.hidden,
                                           .f32 = a->at.h->ops[PITH_UNIT_F32]};
     const uint64_t ends = (uint64_t)m->model->shape.vocab * m->model->shape.hidden;
-    a->task.outside = ends * (m->model->shape.tied ? 1 : 2) * sizeof(uint16_t);
+    a->task.ends = m->model->shape.tied ? 1 : 2;
+    a->task.outside = ends * a->task.ends * sizeof(uint16_t);
     if (a->task.length == 0 || a->task.tokens < a->task.length)
         return pith_fail(err, PITH_ARG, "%zu tokens of calibration make no window of %zu",
                          a->task.tokens, a->task.length);
@@ -51,17 +52,44 @@ static enum pith_status understand(struct asked *a, const struct pith_plan_quant
     return why ? pith_fail(err, PITH_UNSUPPORTED, "%s: %s", a->recipe.name, why) : PITH_OK;
 }
 
-/* The whole model by so many ranks, layer by layer. */
+/* All layers of a kind, as often as one of them; false: out of memory. */
+static bool add_kind(const struct asked *a, uint32_t kind, struct pith_crew *all)
+{
+    struct pith_crew one = {.ranks = all->ranks, .cable = all->cable};
+    const struct pith_plans *p = a->task.plans;
+    uint32_t n = 0, layer = 0;
+    for (uint32_t l = p->layers; l-- > 0;)
+        if (p->of[l] == kind) {
+            layer = l;
+            n++;
+        }
+    if (n && !pith_quantize_layer(&a->task, layer, &one)) return false;
+    for (int i = 0; i < PITH_CREW_PARTS_COUNT; i++) all->seconds[i] += n * one.seconds[i];
+    for (unsigned k = 0; k < one.ranks; k++) all->received[k] += n * one.received[k];
+    return true;
+}
+
+/* The whole model by so many ranks. */
 static json_t *row_of(const struct asked *a, unsigned ranks, double *alone)
 {
     const uint32_t layers = a->task.plans->layers;
-    struct pith_crew c = {.ranks = ranks, .cable = a->cable};
-    for (uint32_t l = 0; l < layers; l++) pith_quantize_layer(&a->task, l, &c);
-    const double all = pith_crew_seconds(&c) + pith_quantize_outside(&a->task, ranks);
+    struct pith_crew c = {.ranks = ranks, .cable = a->cable}, before = c;
+    json_t *received = json_array();
+    pith_quantize_before(&a->task, &before);
+    for (uint32_t i = 0; i < a->task.plans->kinds; i++)
+        if (!add_kind(a, i, &c)) {
+            json_decref(received);
+            return NULL;
+        }
+    const double all = pith_crew_seconds(&before) + pith_crew_seconds(&c) +
+                       pith_quantize_outside(&a->task, ranks);
     if (ranks == 1) *alone = all;
+    for (unsigned k = 0; k < ranks; k++)
+        pith_json_add(&received,
+                      json_integer((json_int_t)(before.received[k] + c.received[k])));
     for (int i = 0; layers && i < PITH_CREW_PARTS_COUNT; i++) c.seconds[i] /= layers;
     for (unsigned k = 0; layers && k < ranks; k++) c.received[k] /= layers;
-    return pith_crew_row(&c, all, *alone / all, NULL);
+    return pith_crew_row(&c, all, *alone / all, received);
 }
 
 static json_t *report_of(const struct asked *a, const struct pith_plan_quantize_options *o)

@@ -7,29 +7,6 @@
 
 #include <string.h>
 
-unsigned pith_rows_owner(const uint32_t *first, unsigned ranks)
-{
-    for (unsigned k = 0; k < ranks; k++)
-        if (first[k] == 0 && first[k + 1] == first[ranks]) return k;
-    return PITH_TO_ALL;
-}
-
-bool pith_rows_some(const uint32_t *first, uint32_t linears, unsigned ranks, unsigned rank)
-{
-    for (uint32_t i = 0; i < linears; i++) {
-        const uint32_t *own = first + (size_t)i * (ranks + 1) + rank;
-        if (own[0] < own[1]) return true;
-    }
-    return false;
-}
-
-unsigned pith_rows_workers(const uint32_t *first, uint32_t linears, unsigned ranks)
-{
-    unsigned n = 0;
-    for (unsigned k = 0; k < ranks; k++) n += pith_rows_some(first, linears, ranks, k);
-    return n;
-}
-
 unsigned pith_work_owner(const struct pith_work *w, const uint32_t *first, uint32_t i)
 {
     const unsigned ranks = pith_ranks_count(w->run->ranks);

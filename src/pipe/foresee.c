@@ -357,7 +357,7 @@ static void round_one(const struct pith_foresee *f, struct pith_crew *c,
     for (unsigned k = 0; k < c->ranks; k++)
         if (first[k] < first[k + 1])
             pith_crew_work(c, k, t->round * (first[k + 1] - first[k]) / q->rows, t->factor);
-    pith_cut_foresee(c, q, first, (uint32_t)(site - pith_job_plan(f->job, 0)->site),
+    pith_cut_foresee(c, q, first, (uint32_t)(site - plan_of(f)->site),
                      cut_before(f, site, which, c->ranks), t->error);
 }
 

@@ -1,6 +1,6 @@
-/* pipe/foresee.h: while one rank rehearses a block of each kind, what the same blocks, and what goes
- * before them, would take 2, 4, 8, ... ranks: each step as several ranks would do it, with the
- * seconds that it takes here and the bytes that it would send (plan/ranks_time.h).
+/* pipe/foresee.h: while one rank rehearses a block of each kind, what these, and what goes before
+ * them, would take 2, 4, 8, ... ranks: each step as several ranks would do it, with the seconds
+ * that it takes here and the bytes that it would send (plan/ranks_time.h).
  *
  *   foresee.c        the steps of a block, and the report
  *   foresee_stats.c  what goes round of statistics, and rows of experts' tokens

@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SPREAD_MOST = 16 }; /* linears that read one input, beside experts' */
-
 /* --- who does what ---------------------------------------------------------------------------- */
 
 struct pith_ranks *pith_job_ranks(const struct pith_job *job)
@@ -29,117 +27,40 @@ static uint64_t weights_of(const struct pith_choice *c)
     return c->grid.format || c->prune ? (uint64_t)c->rows * c->cols : 0;
 }
 
-/* The largest that has no owner yet; `count` when all have one. */
-static uint32_t next_largest(const struct pith_choice *c, const unsigned *owner, uint32_t count)
+static bool is_rounded(const void *ctx, uint32_t linear)
 {
-    uint32_t best = count;
-    for (uint32_t i = 0; i < count; i++)
-        if (owner[i] == PITH_TO_ALL && (best == count || weights_of(&c[i]) > weights_of(&c[best])))
-            best = i;
-    return best;
+    const struct pith_choice *c = ctx;
+    return weights_of(&c[linear]) > 0;
 }
 
 void pith_ranks_owners(const struct pith_job *job, uint32_t layer, unsigned ranks, unsigned *owner)
 {
-    enum { MOST = 256 };
-    const uint32_t count = pith_job_plan(job, layer)->linears;
-    const struct pith_choice *c = pith_job_choice(job, layer, 0);
-    const unsigned most = ranks < MOST ? ranks : MOST;
-    const struct pith_layer_plan *l = pith_job_plan(job, layer);
-    uint64_t load[MOST] = {0};
-    for (uint32_t i = 0; i < count; i++) {
-        const uint32_t expert = l->linear[i].expert;
-        owner[i] = expert == PITH_NO_PART ? PITH_TO_ALL : pith_relay_owner_of(ranks, expert);
-        if (expert != PITH_NO_PART && owner[i] < most) load[owner[i]] += weights_of(&c[i]);
-    }
-    for (uint32_t i; (i = next_largest(c, owner, count)) < count;) {
-        unsigned least = 0;
-        for (unsigned k = 1; k < most; k++)
-            if (load[k] < load[least]) least = k;
-        owner[i] = least;
-        load[least] += weights_of(&c[i]);
-    }
-}
-
-/* A site's linears on their way to ranks. */
-struct spread {
-    const struct pith_choice *c; /* of its first linear */
-    uint32_t linears, *first;
-    uint32_t unit[SPREAD_MOST]; /* of rows */
-    unsigned ranks;
-    bool whole; /* one rank has all of it: an expert's, or so many linears */
-};
-
-/* The next rank has rows of linear i from `row` on. */
-static bool next_rank(const struct spread *s, uint32_t i, unsigned *rank, uint32_t row)
-{
-    if (++*rank == s->ranks) return false;
-    s->first[(size_t)i * (s->ranks + 1) + *rank] = row;
-    return true;
-}
-
-/* Gives ranks as much as `level` each, one after the other; false when something is left. */
-static bool fill(const struct spread *s, uint64_t level)
-{
-    unsigned rank = 0;
-    uint64_t used = 0;
-    for (uint32_t i = 0; i < s->linears; i++) {
-        uint32_t *first = s->first + (size_t)i * (s->ranks + 1), row = 0;
-        const uint32_t rows = weights_of(&s->c[i]) ? s->c[i].rows : 0;
-        for (unsigned k = 0; k <= rank; k++) first[k] = 0;
-        while (row < rows) {
-            const uint64_t room = level - used;
-            uint64_t take = rows - row;
-            if (take > room) take = s->unit[i] ? room / s->unit[i] * s->unit[i] : 0;
-            row += (uint32_t)take;
-            used += take;
-            if (row == rows) break;
-            if (!next_rank(s, i, &rank, row)) return false;
-            used = 0;
-        }
-        for (unsigned k = rank + 1; k <= s->ranks; k++) first[k] = rows;
-    }
-    return true;
-}
-
-static struct spread spread_of(const struct pith_job *job, uint32_t layer,
-                               const struct pith_site_spec *site, unsigned ranks)
-{
-    const struct pith_recipe *recipe = &job->recipe;
-    struct spread s = {.c = pith_job_choice(job, layer, site->first),
-                       .linears = site->count,
-                       .ranks = ranks,
-                       .whole = site->expert != PITH_NO_PART || site->count > SPREAD_MOST};
-    for (uint32_t i = 0; i < site->count && !s.whole; i++) {
-        const struct pith_round_job one = {.grid = s.c[i].grid,
-                                           .options = recipe->round_options,
-                                           .rows = s.c[i].rows,
-                                           .cols = s.c[i].cols};
-        s.unit[i] = pith_round_cut(recipe->round, &one, recipe->split);
-    }
-    return s;
+    pith_spread_owners(pith_job_plan(job, layer), is_rounded, pith_job_choice(job, layer, 0), ranks,
+                       owner);
 }
 
 void pith_ranks_rows(const struct pith_job *job, uint32_t layer, const struct pith_site_spec *site,
                      unsigned ranks, uint32_t *first)
 {
-    struct spread s = spread_of(job, layer, site, ranks);
-    uint64_t low = 0, high = 0;
-    s.first = first;
-    for (uint32_t i = 0; i < site->count; i++) high += s.c[i].rows;
-    if (s.whole) {
-        const unsigned owner =
-            site->expert == PITH_NO_PART ? 0 : pith_relay_owner_of(ranks, site->expert);
-        for (size_t i = 0; i < (size_t)site->count * (s.ranks + 1); i++)
-            first[i] = i % (s.ranks + 1) > owner ? s.c[i / (s.ranks + 1)].rows : 0;
+    const struct pith_recipe *recipe = &job->recipe;
+    const struct pith_choice *c = pith_job_choice(job, layer, site->first);
+    const bool expert = site->expert != PITH_NO_PART;
+    struct pith_spread_part l[PITH_SPREAD_MOST];
+    for (uint32_t i = 0; i < site->count && !expert && site->count <= PITH_SPREAD_MOST; i++) {
+        const struct pith_round_job one = {.grid = c[i].grid,
+                                           .options = recipe->round_options,
+                                           .rows = c[i].rows,
+                                           .cols = c[i].cols};
+        l[i] = (struct pith_spread_part){weights_of(&c[i]) ? c[i].rows : 0,
+                                    pith_round_cut(recipe->round, &one, recipe->split)};
+    }
+    if (!expert && site->count <= PITH_SPREAD_MOST) {
+        pith_spread_rows(l, site->count, ranks, first);
         return;
     }
-    while (low + 1 < high) { /* the least that takes all */
-        const uint64_t level = low + (high - low) / 2;
-        if (fill(&s, level)) high = level;
-        else low = level;
-    }
-    (void)fill(&s, high);
+    const unsigned owner = expert ? pith_relay_owner_of(ranks, site->expert) : 0;
+    for (uint32_t i = 0; i < site->count; i++)
+        pith_spread_whole(c[i].rows, ranks, owner, first + (size_t)i * (ranks + 1));
 }
 
 /* What goes round of a site's statistics, and its linears, of which one after the other is there

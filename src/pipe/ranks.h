@@ -15,6 +15,7 @@
 #define PITH_PIPE_RANKS_H
 
 #include "pipe/output.h"
+#include "plan/spread.h"
 
 /* The ranks that share this job's work, or NULL: one does it, as it does a rehearsal. */
 struct pith_ranks *pith_job_ranks(const struct pith_job *job);
@@ -31,8 +32,7 @@ uint64_t pith_ranks_bytes(const struct pith_job *job);
 /* Whether this rank writes the journal and the account: rank 0. */
 bool pith_run_writes(const struct pith_run *r);
 
-/* Where something goes: from the rank that has it to one, or to all. */
-#define PITH_TO_ALL UINT32_MAX
+/* Where something goes: from the rank that has it to one, or to all (PITH_TO_ALL). */
 struct pith_route {
     struct pith_ranks *ranks; /* NULL: it is there already */
     unsigned from, to;

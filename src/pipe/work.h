@@ -115,11 +115,6 @@ enum pith_status pith_work_tell(struct pith_work *w, const struct pith_apart *cu
  * it, the nth such linear of that site of the layer's, for so many seconds. */
 void pith_cut_foresee(struct pith_crew *c, const struct pith_qmat *q, const uint32_t *first,
                       uint32_t site, unsigned nth, double measuring);
-/* cut.c: the rank that has all rows of a linear, first[ranks + 1] of these, or PITH_TO_ALL. */
-unsigned pith_rows_owner(const uint32_t *first, unsigned ranks);
-/* cut.c: whether a rank has any rows of a site's linears; how many ranks have some. */
-bool pith_rows_some(const uint32_t *first, uint32_t linears, unsigned ranks, unsigned rank);
-unsigned pith_rows_workers(const uint32_t *first, uint32_t linears, unsigned ranks);
 /* cut.c: the rank that has all rows of the site's linear i, or PITH_TO_ALL: several have some. */
 unsigned pith_work_owner(const struct pith_work *w, const uint32_t *first, uint32_t i);
 /* site.c: stores it, and the block goes on with it; takes q over, also on failure. */

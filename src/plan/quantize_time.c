@@ -1,8 +1,7 @@
-#include "plan/quantize_time.h"
+#include "plan/quantize_parts.h"
 
 #include "backend/backend.h"
 #include "base/mem.h"
-#include "base/ranks.h"
 #include "num/qmat.h"
 #include "plan/ranks_stats.h"
 #include "quant/round.h"
@@ -10,8 +9,7 @@
 
 #include <string.h>
 
-/* tokens: calib/routed.h, pipe/inspect.h */
-enum { POOLED = 4096, INSPECTED = 2048, SAMPLES = 512 };
+enum { POOLED = PITH_QUANTIZE_POOLED, INSPECTED = 2048 }; /* tokens: pipe/inspect.h */
 static const double core = 1.42e11; /* float32 operations a second, where times were taken */
 /* Of them products of windows reach this; a byte is hashed and written, a weight of GGUF's types
  * rounded to nearest, in so many seconds. */
@@ -21,33 +19,10 @@ static const double core = 1.42e11; /* float32 operations a second, where times 
 
 /* --- what a recipe is ------------------------------------------------------------------------- */
 
-/* Kinds of recipes that the tables' rows are of. */
-enum kind {
-    ALWAYS = 0,
-    CALIBRATES = 1,
-    STREAMS = 2, /* needs nothing but its weights */
-    HESSIAN = 4,
-    COLUMNS = 8,
-    DRIFT = 16,
-    GUIDED = 32,
-    OUTPUTS = 64,
-    LEARNS = 128,
-    SEARCHES = 256,  /* awq, judged by what modules give */
-    FORETELLS = 512, /* awq, judged by what GPTQ will lose */
-    SMOOTHS = 1024,
-    TURNS = 2048,
-    PRUNES = 4096,
-    SWEEPS = 8192 /* a float of each weight: not streamed */
-};
-
-static unsigned round_needs(const struct pith_quantize_task *t)
+unsigned pith_quantize_needs(const struct pith_quantize_task *t)
 {
-    return t->recipe->round->needs | t->recipe->split->needs;
-}
-
-static unsigned input_needs(const struct pith_quantize_task *t)
-{
-    return t->recipe->acts.is_static ? PITH_NEED_RANGE : 0;
+    return t->recipe->round->needs | t->recipe->split->needs |
+           (t->recipe->acts.is_static ? PITH_NEED_RANGE : 0);
 }
 
 static bool is_named(const char *name, const char *begins)
@@ -55,15 +30,15 @@ static bool is_named(const char *name, const char *begins)
     return strncmp(name, begins, strlen(begins)) == 0;
 }
 
-static unsigned kinds_of(const struct pith_quantize_task *t)
+unsigned pith_quantize_kinds(const struct pith_quantize_task *t)
 {
     const struct pith_recipe *r = t->recipe;
-    const unsigned needs = round_needs(t);
+    const unsigned needs = pith_quantize_needs(t);
     const bool learns = r->round->block, feeds = needs & PITH_NEED_HESSIAN;
     const bool awq = is_named(r->transform->name, "awq");
     const bool searched = r->transform->needs && !r->transform->basis;
     const bool plain = is_named(r->transform->name, "none") && is_named(r->split->name, "none");
-    const bool calibrates = needs || input_needs(t) || learns || searched;
+    const bool calibrates = needs || learns || searched;
     unsigned k = calibrates ? CALIBRATES : plain ? STREAMS : 0;
     if (feeds) k |= HESSIAN;
     if (r->round->columns || feeds) k |= COLUMNS;
@@ -75,6 +50,8 @@ static unsigned kinds_of(const struct pith_quantize_task *t)
     else if (searched) k |= SMOOTHS;
     if (r->transform->basis) k |= TURNS;
     if (r->split->two_four) k |= PRUNES;
+    if (awq && r->clip && !feeds) k |= CLIPS;
+    if (r->acts.is_static) k |= STATIC;
     return k & STREAMS ? k : k | SWEEPS;
 }
 
@@ -120,7 +97,7 @@ static double columns(const struct linear *x)
 }
 
 /* What quant/round.h says of zeros. */
-static uint32_t iterations_of(const struct pith_round_options *o)
+uint32_t pith_quantize_steps(const struct pith_round_options *o)
 {
     return o->iterations ? o->iterations : 200;
 }
@@ -135,7 +112,7 @@ static double steps(const struct linear *x)
 {
     const struct pith_round_options *o = &x->t->recipe->round_options;
     const double windows = (double)x->t->tokens / (double)x->t->length;
-    const double batch = batch_of(o), iterations = iterations_of(o);
+    const double batch = batch_of(o), iterations = pith_quantize_steps(o);
     const double part = x->tokens / (double)x->t->tokens;
     return 6 * x->weights * part * (double)x->t->length * iterations *
            (batch < windows ? batch : windows);
@@ -143,7 +120,7 @@ static double steps(const struct linear *x)
 
 static double iterations(const struct linear *x)
 {
-    return x->weights * iterations_of(&x->t->recipe->round_options);
+    return x->weights * pith_quantize_steps(&x->t->recipe->round_options);
 }
 
 static double trials(const struct linear *x)
@@ -173,7 +150,6 @@ static const struct work works[] = {
     {CALIBRATES, taps, PRODUCT_SHARE, 0, ROWS, false, false},
     {DRIFT, products, PRODUCT_SHARE, 0, WINDOWS, false, true},
     {DRIFT, taps, PRODUCT_SHARE, 0, ROWS, false, false},
-    {GUIDED, there_and_back, PRODUCT_SHARE, 0, WINDOWS, false, true},
     {COLUMNS, columns, 0.176, 0, ROWS, false, false},
     {COLUMNS, weights, 0, 30e-9, ROWS, false, false},
     {DRIFT, columns, 0.028, 0, ROWS, false, false},
@@ -189,7 +165,8 @@ static const struct work works[] = {
     {TURNS, weights, 0, 23e-9, ALL, false, false},
     {PRUNES, weights, 0, 20e-9, ROWS, false, false},
     {STREAMS, weights, 0, 7e-9, ROWS, true, false}, /* read */
-    {SWEEPS, weights, 0, 11e-9, ALL, true, true},  /* read */
+    {SWEEPS, weights, 0, 7e-9, ROWS, true, true},  /* hashed */
+    {SWEEPS, weights, 0, 4e-9, ALL, true, true},   /* read */
     {ALWAYS, weights, 0, 15e-9, ROWS, false, false}, /* compared */
 };
 
@@ -197,7 +174,7 @@ static const struct work works[] = {
 static double fitting(const struct pith_quantize_task *t)
 {
     const struct pith_grid *g = &t->recipe->weights;
-    const unsigned k = kinds_of(t);
+    const unsigned k = pith_quantize_kinds(t);
     if (!g->format) return 0;
     const struct {
         bool is;
@@ -214,115 +191,25 @@ static double fitting(const struct pith_quantize_task *t)
     return 3e-9;
 }
 
-static bool changes(const struct pith_linear_spec *l)
-{
-    return !l->stays;
-}
-
 /* Seconds of a linear by who does it. */
 struct bill {
     double of[ALL + 1];
 };
 static struct bill bill_of(const struct linear *x)
 {
-    const unsigned kinds = kinds_of(x->t);
+    const unsigned kinds = pith_quantize_kinds(x->t);
     struct bill b = {{0}};
     for (size_t i = 0; i < PITH_COUNT(works); i++) {
         const struct work *w = &works[i];
         if ((w->kinds & kinds) != w->kinds) continue;
-        if (!w->all && !changes(x->l)) continue;
+        if (!w->all && !pith_quantize_changes(x->l)) continue;
         const double each = w->disk        ? w->each
                             : w->share > 0 ? 1 / w->share / x->t->f32
                                            : w->each * core / x->t->f32;
         b.of[w->who] += w->count(x) * each;
     }
-    if (changes(x->l)) b.of[ROWS] += x->weights * fitting(x->t) * core / x->t->f32;
+    if (pith_quantize_changes(x->l)) b.of[ROWS] += x->weights * fitting(x->t) * core / x->t->f32;
     return b;
-}
-
-/* --- bytes ------------------------------------------------------------------------------------ */
-
-/* What of a matrix is told to all: its parts, each rank's rows of them or all of one rank's, and of
- * the whole. */
-enum { WHOLE = 5, SMALL = 64 };
-
-static void tell_rows(const struct pith_linear_spec *l, uint64_t codes, struct pith_crew *c)
-{
-    const uint64_t part[] = {codes, l->rows * sizeof(double), l->rows * sizeof(double)};
-    for (size_t i = 0; i < PITH_COUNT(part); i++) pith_crew_parts(c, part[i], 1);
-    for (unsigned i = 0; i < WHOLE; i++) pith_crew_share(c, i % c->ranks, SMALL);
-}
-
-static void tell_whole(uint64_t codes, unsigned from, struct pith_crew *c)
-{
-    pith_crew_share(c, from, codes);
-    for (unsigned i = 0; i < WHOLE; i++) pith_crew_share(c, from, SMALL);
-}
-
-/* pipe/stream.c, pipe/writers.c: what became of a linear that its owner writes, and its hashes. */
-static void tell_made(struct pith_crew *c)
-{
-    enum { RESULT = 2000, HASHES = 2 * SMALL };
-    pith_crew_pass(c, 0, RESULT * (c->ranks - 1) / c->ranks);
-    for (unsigned k = 1; k < c->ranks; k++) pith_crew_pass(c, 0, HASHES);
-}
-
-static size_t windows_of(const struct pith_quantize_task *t)
-{
-    return t->tokens / t->length;
-}
-
-/* calib/sent.c, each expert with as many tokens of each rank. */
-static void tell_routes(const struct pith_quantize_task *t, struct pith_crew *c)
-{
-    const size_t pooled = t->tokens < POOLED ? t->tokens : POOLED;
-    const uint64_t row = t->hidden * sizeof(float) * (kinds_of(t) & DRIFT ? 2 : 1);
-    const double taken = (double)t->tokens * t->plans->taken, n = c->ranks;
-    pith_crew_parts(c, windows_of(t), t->length * t->plans->taken * sizeof(uint32_t));
-    pith_crew_parts(c, pooled, row);
-    for (unsigned k = 0; k < c->ranks && c->ranks > 1; k++) {
-        const uint32_t experts = t->plans->experts / c->ranks + (k < t->plans->experts % c->ranks);
-        const double rows = taken * experts / t->plans->experts;
-        c->received[k] += (uint64_t)(rows * (n - 1) / n * (double)row);
-    }
-    for (unsigned turn = 1; turn < c->ranks; turn++)
-        pith_crew_add(c, PITH_CREW_LINK,
-                      2 * pith_crew_message(c, taken / n / n * (double)row));
-}
-
-/* calib/guide.c, of lists of numbers for each token; and of pairs. */
-static void tell_felt(const struct pith_quantize_task *t, const struct pith_layer_plan *l,
-                      struct pith_crew *c)
-{
-    const unsigned k = kinds_of(t);
-    const uint32_t groups = t->recipe->round_options.row_groups;
-    const uint32_t most = pith_output_block(t->recipe->round_options.output_block);
-    for (uint32_t i = 0; i < l->linears; i++) {
-        const struct pith_linear_spec *of = &l->linear[i];
-        const uint64_t each = of->expert == PITH_NO_PART ? 1 : of->expert ? 0 : t->plans->taken;
-        const uint64_t pairs = pith_outputs_of(of->rows, most, groups, groups) * sizeof(float);
-        for (uint32_t g = 0; each && g < groups; g++)
-            pith_crew_parts(c, windows_of(t), t->length * each * sizeof(float));
-        if (k & OUTPUTS) pith_crew_sum(c, 0, pairs, (of->rows + most - 1) / most);
-    }
-}
-
-/* pipe/learn.c: what windows read and are to give; each step, gradients. */
-static void tell_learning(const struct pith_quantize_task *t, const struct pith_layer_plan *l,
-                          struct pith_crew *c)
-{
-    enum { A_RANK = 6, LISTS = 2 };
-    const uint32_t n = iterations_of(&t->recipe->round_options);
-    uint64_t all = 0;
-    for (uint32_t i = 0; i < l->linears; i++)
-        if (changes(&l->linear[i]))
-            all += (uint64_t)l->linear[i].rows * l->linear[i].cols * sizeof(float);
-    for (int i = 0; i < LISTS; i++)
-        pith_crew_parts(c, windows_of(t), t->length * t->hidden * sizeof(float));
-    for (uint32_t i = 0; i < n; i++) {
-        pith_crew_relay(c, 0, all, (size_t)A_RANK * c->ranks);
-        pith_crew_share(c, c->ranks - 1, all);
-    }
 }
 
 /* --- a layer ---------------------------------------------------------------------------------- */
@@ -337,47 +224,118 @@ static struct linear linear_of(const struct pith_quantize_task *t, const struct 
     return x;
 }
 
-/* Whether several ranks have rows of it. */
-static bool is_cut(const struct pith_quantize_task *t, const struct pith_linear_spec *l)
+/* A site's linears: who has which rows, and how many of them several have rows of. */
+struct cuts {
+    uint32_t first[PITH_SPREAD_MOST][PITH_CREW_MOST + 1]; /* in runs of ranks + 1 */
+    uint32_t whole[PITH_CREW_MOST + 1];                   /* of one that `owner` has */
+    unsigned owner, cut, workers;
+    bool spread;
+};
+
+static const uint32_t *rows_of(struct cuts *x, const struct pith_crew *c, uint32_t i, uint32_t rows)
 {
-    const struct pith_round_job one = {.grid = t->recipe->weights,
-                                       .options = t->recipe->round_options,
-                                       .rows = l->rows,
-                                       .cols = l->cols};
-    return l->expert == PITH_NO_PART && !(kinds_of(t) & (STREAMS | LEARNS)) &&
-           pith_round_cut(t->recipe->round, &one, t->recipe->split) > 0;
+    if (x->spread) return x->first[0] + (size_t)i * (c->ranks + 1);
+    pith_spread_whole(rows, c->ranks, x->owner, x->whole);
+    return x->whole;
+}
+
+static void cut_site(const struct pith_quantize_task *t, const struct pith_layer_plan *l,
+                     const struct pith_site_spec *s, unsigned ranks, struct cuts *x)
+{
+    const struct pith_recipe *r = t->recipe;
+    struct pith_spread_part part[PITH_SPREAD_MOST];
+    const bool expert = s->expert != PITH_NO_PART;
+    x->owner = expert ? s->expert % ranks : 0;
+    x->cut = 0;
+    x->workers = 1;
+    x->spread = !expert && s->count <= PITH_SPREAD_MOST;
+    for (uint32_t i = 0; x->spread && i < s->count; i++) {
+        const struct pith_linear_spec *of = &l->linear[s->first + i];
+        const struct pith_round_job one = {
+            .grid = r->weights, .options = r->round_options, .rows = of->rows, .cols = of->cols};
+        part[i] = (struct pith_spread_part){pith_quantize_changes(of) ? of->rows : 0,
+                                       pith_round_cut(r->round, &one, r->split)};
+    }
+    if (!x->spread) return;
+    pith_spread_rows(part, s->count, ranks, x->first[0]);
+    x->workers = pith_rows_workers(x->first[0], s->count, ranks);
+}
+
+/* By rows of ranks, those of `first`. */
+static void work_rows(struct pith_crew *c, const uint32_t *first, double seconds)
+{
+    if (!first[c->ranks]) pith_crew_add(c, PITH_CREW_DIVIDED, seconds / c->ranks);
+    for (unsigned k = 0; k < c->ranks && first[c->ranks]; k++)
+        pith_crew_work(c, k, seconds * (first[k + 1] - first[k]) / first[c->ranks], 0);
+}
+
+/* One that has an owner where no rows are cut: it streams, or has learned. */
+static void owned(const struct pith_quantize_task *t, const struct pith_linear_spec *l,
+                  unsigned owner, struct pith_crew *c)
+{
+    const struct linear one = linear_of(t, l);
+    const struct bill b = bill_of(&one);
+    const size_t windows = pith_quantize_windows(t), batch = batch_of(&t->recipe->round_options);
+    pith_crew_windows(c, b.of[WINDOWS], windows);
+    pith_crew_windows(c, b.of[BATCH], batch < windows ? batch : windows);
+    pith_crew_add(c, PITH_CREW_REPEATED, b.of[ALL]);
+    if (!pith_quantize_changes(l)) {
+        pith_crew_add(c, PITH_CREW_DIVIDED, b.of[ROWS] / c->ranks);
+        return;
+    }
+    const double written = (double)pith_qmat_bytes(l->rows, l->cols, &t->recipe->weights);
+    if (pith_quantize_kinds(t) & LEARNS) {
+        pith_crew_work(c, owner, b.of[ROWS], 0);
+        pith_crew_add(c, PITH_CREW_DIVIDED, written * WRITE_BYTE / c->ranks);
+        pith_quantize_tell_learned(owner, c);
+        return;
+    }
+    pith_crew_work(c, owner, b.of[ROWS] + written * WRITE_BYTE, 0);
+    pith_quantize_tell_streamed(t, owner, c);
+}
+
+static bool is_rounded(const void *ctx, uint32_t linear)
+{
+    const struct pith_layer_plan *l = ctx;
+    return pith_quantize_changes(&l->linear[linear]);
+}
+
+static bool owned_layer(const struct pith_quantize_task *t, const struct pith_layer_plan *l,
+                        struct pith_crew *c)
+{
+    unsigned *owner = pith_alloc(l->linears, sizeof *owner);
+    if (!owner) return false;
+    pith_spread_owners(l, is_rounded, l, c->ranks, owner);
+    for (uint32_t i = 0; i < l->linears; i++)
+        owned(t, &l->linear[i], pith_quantize_kinds(t) & LEARNS ? i % c->ranks : owner[i], c);
+    pith_free(owner);
+    return true;
 }
 
 static void linear(const struct pith_quantize_task *t, const struct pith_linear_spec *l,
-                   unsigned owner, struct pith_crew *c)
+                   const uint32_t *first, struct cuts *x, struct pith_crew *c)
 {
-    const struct linear x = linear_of(t, l);
-    const struct bill b = bill_of(&x);
-    const size_t windows = windows_of(t), batch = batch_of(&t->recipe->round_options);
-    const unsigned k = kinds_of(t);
-    pith_crew_windows(c, b.of[WINDOWS], windows);
-    pith_crew_windows(c, b.of[BATCH], batch < windows ? batch : windows);
-    if (l->expert == PITH_NO_PART) pith_crew_add(c, PITH_CREW_REPEATED, b.of[ALL]);
-    else pith_crew_work(c, owner, b.of[ALL], 0);
-    if (is_cut(t, l) || k & STREAMS)
-        pith_crew_add(c, PITH_CREW_DIVIDED, b.of[ROWS] / c->ranks);
-    else if (!t->recipe->weights.format && l->expert == PITH_NO_PART)
-        pith_crew_add(c, PITH_CREW_REPEATED, b.of[ROWS]); /* zeros that every rank finds */
-    else pith_crew_work(c, owner, b.of[ROWS], 0);
-    if (!changes(l) || !t->recipe->weights.format) return;
-    const uint64_t codes = pith_qmat_bytes(l->rows, l->cols, &t->recipe->weights);
-    pith_crew_add(c, PITH_CREW_DIVIDED, (double)codes * WRITE_BYTE / c->ranks); /* written */
-    if (k & LEARNS) pith_crew_share(c, owner, 4 * SMALL);
-    else if (is_cut(t, l)) tell_rows(l, codes, c);
-    else if (k & STREAMS) tell_made(c);
-    else tell_whole(codes, owner, c);
+    const struct linear one = linear_of(t, l);
+    const struct bill b = bill_of(&one);
+    const bool expert = l->expert != PITH_NO_PART, coded = t->recipe->weights.format;
+    pith_crew_windows(c, b.of[WINDOWS], pith_quantize_windows(t));
+    if (expert) pith_crew_work(c, x->owner, b.of[ALL], 0);
+    else pith_crew_add(c, PITH_CREW_REPEATED, b.of[ALL]);
+    if (!coded && !expert) /* zeros that every rank finds */
+        pith_crew_add(c, PITH_CREW_REPEATED, b.of[ROWS]);
+    else work_rows(c, first, b.of[ROWS]);
+    if (!pith_quantize_changes(l)) return;
+    const double codes = coded ? (double)pith_qmat_bytes(l->rows, l->cols, &t->recipe->weights) : 0;
+    pith_crew_add(c, PITH_CREW_DIVIDED, codes * WRITE_BYTE / c->ranks); /* written */
+    pith_quantize_tell_linear(t, l, first, x->cut, c);
+    x->cut += c->ranks > 1 && pith_rows_owner(first, c->ranks) == PITH_TO_ALL;
 }
 
 /* Statistics of a site that all tokens reach, or of an expert's, which are its owner's. */
 static void statistics(const struct pith_quantize_task *t, const struct pith_site_spec *s,
-                       struct pith_crew *c)
+                       const struct cuts *x, struct pith_crew *c)
 {
-    const unsigned needs = round_needs(t) | input_needs(t), kinds = kinds_of(t);
+    const unsigned needs = pith_quantize_needs(t), kinds = pith_quantize_kinds(t);
     const double d = s->dim, all = (double)t->tokens;
     const uint32_t views =
         needs & PITH_NEED_GUIDED ? s->count * t->recipe->round_options.row_groups : 1;
@@ -397,68 +355,89 @@ static void statistics(const struct pith_quantize_task *t, const struct pith_sit
     const struct pith_crew_products of = {s->dim, needs, views, false, hessian};
     pith_crew_sums(c, s->dim, needs, views);
     pith_crew_products(c, &of);
-    const bool shared = c->ranks > 1 && kinds & HESSIAN && !(kinds & GUIDED) &&
-                        t->recipe->weights.format && pith_cholesky_scratch(c->ranks, s->dim) > 0;
+    const bool shared = x->workers > 1 && t->recipe->round->factor && !(kinds & GUIDED) &&
+                        pith_cholesky_scratch(c->ranks, s->dim) > 0;
     if (shared) pith_cholesky_told(c->ranks, s->dim, pith_crew_told, c);
     pith_crew_add(c, shared || c->ranks == 1 ? PITH_CREW_DIVIDED : PITH_CREW_REPEATED,
                   shared ? factor / c->ranks : factor);
 }
 
-/* Samples that were taken before the windows of each rank, then all. */
-static void tell_samples(const struct pith_quantize_task *t, const struct pith_site_spec *s,
-                         struct pith_crew *c)
-{
-    const uint64_t bytes = (t->tokens < SAMPLES ? t->tokens : SAMPLES) * s->dim * sizeof(float);
-    for (unsigned k = 1; k < c->ranks; k++) pith_crew_pass(c, k, bytes * k / c->ranks);
-    pith_crew_share(c, c->ranks - 1, bytes);
-}
-
-/* What a transform's search asks of a site's inputs. */
-static void searched(const struct pith_quantize_task *t, const struct pith_site_spec *s,
-                     struct pith_crew *c)
-{
-    const struct pith_transform *by = t->recipe->transform;
-    const unsigned needs = by->needs | (by->also & round_needs(t));
-    const size_t inspected = t->tokens < INSPECTED ? t->tokens : INSPECTED;
-    if (by->basis || !by->needs || s->expert != PITH_NO_PART) return;
-    const struct pith_crew_products of = {s->dim, needs, 1, false, 0};
-    pith_crew_sums(c, s->dim, needs, 1);
-    pith_crew_products(c, &of);
-    if (s->to) pith_crew_parts(c, inspected, s->dim * sizeof(float));
-    if (needs & PITH_NEED_SAMPLES) tell_samples(t, s, c);
-}
-
 static bool any_changes(const struct pith_layer_plan *l, const struct pith_site_spec *s)
 {
     bool any = false;
-    for (uint32_t k = s->first; k < s->first + s->count; k++) any |= changes(&l->linear[k]);
+    for (uint32_t k = s->first; k < s->first + s->count; k++)
+        any |= pith_quantize_changes(&l->linear[k]);
     return any;
 }
 
-void pith_quantize_layer(const struct pith_quantize_task *t, uint32_t layer, struct pith_crew *c)
+/* A transform's search, before any linear is rounded. */
+static void search(const struct pith_quantize_task *t, const struct pith_layer_plan *l,
+                   struct pith_crew *c)
+{
+    const uint32_t router = pith_plan_router(l);
+    for (uint32_t i = 0; i < l->sites; i++) {
+        const bool first = router == PITH_NO_PART || i <= router;
+        const bool begins = pith_plan_group(l, i, NULL) > 0;
+        if (l->site[i].expert == PITH_NO_PART && (first || begins))
+            pith_quantize_tell_site(t, &l->site[i], c);
+        if (begins) pith_quantize_tell_search(t, l, i, c);
+    }
+}
+
+static void site(const struct pith_quantize_task *t, const struct pith_layer_plan *l,
+                 const struct pith_site_spec *s, struct pith_crew *c)
+{
+    struct cuts x;
+    cut_site(t, l, s, c->ranks, &x);
+    if (any_changes(l, s) && pith_quantize_needs(t)) statistics(t, s, &x, c);
+    for (uint32_t k = 0; k < s->count; k++) {
+        const struct pith_linear_spec *of = &l->linear[s->first + k];
+        linear(t, of, rows_of(&x, c, k, of->rows), &x, c);
+    }
+    if (s->expert == PITH_NO_PART) pith_crew_meet(c);
+}
+
+bool pith_quantize_layer(const struct pith_quantize_task *t, uint32_t layer, struct pith_crew *c)
 {
     const struct pith_layer_plan *l = pith_plan(t->plans, layer);
-    const unsigned kinds = kinds_of(t), needs = round_needs(t) | input_needs(t);
-    for (uint32_t i = 0; i < l->sites; i++) {
-        const struct pith_site_spec *s = &l->site[i];
-        for (uint32_t k = s->first; k < s->first + s->count; k++)
-            linear(t, &l->linear[k], (s->expert == PITH_NO_PART ? k : s->expert) % c->ranks, c);
-        if (any_changes(l, s)) searched(t, s, c);
-        if (any_changes(l, s) && needs && !(kinds & LEARNS)) statistics(t, s, c);
-        if (s->expert == PITH_NO_PART && !(kinds & (STREAMS | LEARNS))) pith_crew_meet(c);
-    }
+    const unsigned kinds = pith_quantize_kinds(t);
+    const bool routed = pith_plan_experts(l), whole = kinds & (STREAMS | LEARNS);
+    const bool searched = kinds & (SEARCHES | FORETELLS | SMOOTHS);
+    const size_t floats = t->hidden * (kinds & DRIFT ? 2 : 1);
+    pith_quantize_tell_unit(t, l, c);
+    if (searched) search(t, l, c);
+    if (whole && !owned_layer(t, l, c)) return false;
+    for (uint32_t i = 0; !whole && i < l->sites; i++) site(t, l, &l->site[i], c);
     pith_crew_meet(c);
-    const bool routed = pith_plan_experts(l) && !(kinds & LEARNS);
-    if (routed && needs) tell_routes(t, c);
-    if (routed && kinds & (SEARCHES | FORETELLS | SMOOTHS)) tell_routes(t, c);
-    if (kinds & GUIDED) tell_felt(t, l, c);
-    if (kinds & LEARNS) tell_learning(t, l, c);
+    if (routed && searched) pith_quantize_tell_routes(t, t->hidden, true, c);
+    if (routed && !whole && pith_quantize_needs(t))
+        pith_quantize_tell_routes(t, floats, false, c);
+    if (kinds & LEARNS) pith_quantize_tell_learning(t, l, c);
+    pith_quantize_tell_behind(t, c);
+    return true;
+}
+
+/* Guided rounding feels what a model's loss does before any block is done. */
+void pith_quantize_before(const struct pith_quantize_task *t, struct pith_crew *c)
+{
+    double operations = 0;
+    pith_quantize_tell_before(t, c);
+    if (!(pith_quantize_kinds(t) & GUIDED)) return;
+    for (uint32_t i = 0; i < t->plans->layers; i++) {
+        const struct pith_layer_plan *l = pith_plan(t->plans, i);
+        for (uint32_t k = 0; k < l->linears; k++) {
+            const struct linear one = linear_of(t, &l->linear[k]);
+            operations += there_and_back(&one);
+        }
+    }
+    pith_crew_windows(c, operations / PRODUCT_SHARE / t->f32, pith_quantize_windows(t));
 }
 
 double pith_quantize_outside(const struct pith_quantize_task *t, unsigned ranks)
 {
     const double head = (double)t->outside / sizeof(uint16_t) * 6 * (double)t->tokens;
-    const double guided = kinds_of(t) & GUIDED ? head / PRODUCT_SHARE / t->f32 / ranks : 0;
+    const bool feels = pith_quantize_kinds(t) & GUIDED;
+    const double guided = feels ? head / PRODUCT_SHARE / t->f32 / ranks : 0;
     const struct pith_grid *g = &t->recipe->weights;
     const bool rounded = g->format && g->format->kind == PITH_KIND_GGUF; /* to nearest */
     const double each = rounded ? NEAREST_KQUANT * core / t->f32 : 0;
@@ -475,7 +454,7 @@ static uint32_t together(const struct pith_quantize_task *t)
 uint64_t pith_quantize_memory(const struct pith_quantize_task *t)
 {
     enum { MATRICES = 3, LEARNED = 3 };
-    const unsigned kinds = kinds_of(t);
+    const unsigned kinds = pith_quantize_kinds(t);
     uint64_t most = 0;
     for (uint32_t k = 0; k < t->plans->kinds; k++) {
         const struct pith_layer_plan *l = &t->plans->kind[k];

@@ -28,11 +28,14 @@ struct pith_quantize_task {
     uint32_t hidden;
     double f32;       /* operations a second of a rank's machine */
     uint64_t outside; /* bytes of what no layer has, as it is written */
+    uint32_t ends;    /* matrices of that */
 };
 /* Why nothing is told, or NULL. */
 const char *pith_quantize_untold(const struct pith_quantize_task *t);
-/* A layer, by all ranks of c (see struct pith_crew). */
-void pith_quantize_layer(const struct pith_quantize_task *t, uint32_t layer, struct pith_crew *c);
+/* What goes before the layers, by all ranks of c (see struct pith_crew). */
+void pith_quantize_before(const struct pith_quantize_task *t, struct pith_crew *c);
+/* A layer, and what is told behind it; false: out of memory. */
+bool pith_quantize_layer(const struct pith_quantize_task *t, uint32_t layer, struct pith_crew *c);
 /* Seconds of what no layer has, of which ranks write their parts; and at the head of guided
  * rounding's passes. */
 double pith_quantize_outside(const struct pith_quantize_task *t, unsigned ranks);
