@@ -143,7 +143,9 @@ static inline void pith_trellis_find_pairs(unsigned bits, unsigned together,
 
 /* pith_trellis_decode() of mul2 with AVX2, which what has AVX-512 goes by too. */
 void pith_lanes_decode_avx2(unsigned bits, const uint8_t *tile, float *out, size_t ld);
-/* `bytes` with VNNI: numbers are made for all vectors, and lie in memory between. */
+/* `bytes` with VNNI, and `floats` with AVX-512: numbers are made for all vectors, and lie in memory
+ * between. */
 void pith_trellis_walk_vnni(const struct pith_trellis_strip *m);
+void pith_trellis_walk_avx512(const struct pith_trellis_strip *m);
 
 #endif

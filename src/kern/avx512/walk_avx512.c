@@ -1,5 +1,5 @@
-/* Products of floats with trellises, sixteen weights a register: rows r and r + 8 of a tile are 32
- * weights, two registers. A kind is a code. */
+/* Products of floats with trellises, two vectors or more: sixteen weights a register, rows r and
+ * r + 8 of a tile are 32 weights, two registers. A kind is a code. */
 #include "kern/ops.h"
 #include "kern/trellis.h"
 
@@ -125,16 +125,9 @@ INLINE void multiply(unsigned kind, const struct numbers *from, size_t n, const 
 INLINE void multiply_one(const struct walking *b, unsigned kind, size_t r, const word *x,
                          struct walk_sums *sums)
 {
-    __m512 acc[PAIRS];
-#pragma GCC unroll 4
-    for (size_t i = 0; i < PAIRS; i++) acc[i] = _mm512_setzero_ps();
-    for (size_t c = 0; c < PITH_TRELLIS_SIDE; c++, x += PITH_TRELLIS_WORDS)
-#pragma GCC unroll 8
-        for (size_t i = 0; i < 2 * PAIRS; i++)
-            acc[i % PAIRS] = _mm512_fmadd_ps(number(b, kind, c, r + i % PAIRS, i / PAIRS),
-                                             _mm512_load_ps(x + i / PAIRS * 16), acc[i % PAIRS]);
-#pragma GCC unroll 4
-    for (size_t i = 0; i < PAIRS; i++) sums->of[r + i] = acc[i];
+    struct numbers w;
+    decode(b, kind, r, &w);
+    multiply(kind, &w, 1, x, r, sums);
 }
 
 INLINE void finish(unsigned kind, const struct walk_sums *sums, float scale, float *y)
@@ -144,7 +137,7 @@ INLINE void finish(unsigned kind, const struct walk_sums *sums, float scale, flo
     _mm512_storeu_ps(y, _mm512_add_ps(_mm512_loadu_ps(y), close(sums->of)));
 }
 
-void pith_trellis_floats_avx512(const struct pith_trellis_strip *m)
+void pith_trellis_walk_avx512(const struct pith_trellis_strip *m)
 {
     struct pith_trellis_windows p;
     pith_trellis_find(m->bits, m->bits > 6 ? 1 : 2, &p);
