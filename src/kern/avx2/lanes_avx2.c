@@ -6,7 +6,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { VECTORS = 4, ROWS = 1 };
+enum { VECTORS = 4, ROWS = 1, AHEAD = 0 };
 typedef __m256i reg, sum;
 typedef uint16_t words16 __attribute__((vector_size(32)));
 typedef __m256i number; /* sums of bytes */

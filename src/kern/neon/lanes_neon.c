@@ -6,7 +6,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { VECTORS = 2, ROWS = 1 };
+enum { VECTORS = 2, ROWS = 1, AHEAD = 0 };
 typedef struct {
     uint16x8_t of[2];
 } reg;

@@ -4,6 +4,7 @@
  * it
  *
  *     INLINE, VECTORS (1, 2, 4 or 8), ROWS (of tiles that a register has, 1 or 2)
+ *     AHEAD         how many numbers of one vector's are made before they are multiplied
  *     STEP, TILE    words of 32 bits of a vector's for a block, and for a tile
  *     opened        what open_tile() makes of ROWS tiles, ld apart
  *     number        what is made of windows
@@ -36,13 +37,20 @@ struct lanes {
 /* A tile of each row, n vectors. */
 INLINE void tile_sums(unsigned bits, size_t n, const opened *of, const uint32_t *x, sum acc[][2])
 {
-#pragma GCC unroll 8
-    for (unsigned t = 0; t < 8; t++) {
-        const number upper = number_at(bits, of, t), lower = number_at(bits, of, t + 8);
+    const unsigned ahead = n == 1 ? AHEAD : 0;
+    number upper[8], lower[8];
+#pragma GCC unroll 16
+    for (unsigned i = 0; i < 8 + ahead; i++) {
+        const unsigned t = i - ahead;
+        if (i < 8) {
+            upper[i] = number_at(bits, of, i);
+            lower[i] = number_at(bits, of, i + 8);
+        }
+        if (t >= 8) continue; /* not yet */
 #pragma GCC unroll 8
         for (size_t v = 0; v < n; v++) {
-            acc[v][0] = add(acc[v][0], upper, x[v * STEP + word_at(t)]);
-            acc[v][1] = add(acc[v][1], lower, x[v * STEP + word_at(t + 8)]);
+            acc[v][0] = add(acc[v][0], upper[t], x[v * STEP + word_at(t)]);
+            acc[v][1] = add(acc[v][1], lower[t], x[v * STEP + word_at(t + 8)]);
         }
     }
 }

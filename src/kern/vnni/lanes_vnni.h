@@ -9,7 +9,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { VECTORS = 4, ROWS = 2 };
+enum { VECTORS = 4, ROWS = 2, AHEAD = 1 };
 typedef struct {
     __m512i of[2];
 } number;
