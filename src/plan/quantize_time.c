@@ -160,10 +160,11 @@ static const struct work works[] = {
     {SEARCHES, trials, 0.025, 0, ROWS, false, false}, /* 20 of them */
     {SEARCHES, weights, 0, 240e-9, ROWS, false, false},
     {FORETELLS, weights, 0, 115e-9, ROWS, false, false},
-    {SMOOTHS, trials, 0.5, 0, ROWS, false, false},
-    {SMOOTHS, weights, 0, 50e-9, ALL, false, false},
+    {SMOOTHS, trials, 0.3, 0, ROWS, false, false}, /* 2 of them, and what they are held to */
+    {SMOOTHS, weights, 0, 82e-9, ALL, false, false},
     {TURNS, weights, 0, 23e-9, ALL, false, false},
-    {PRUNES, weights, 0, 20e-9, ROWS, false, false},
+    {PRUNES, weights, 0, 30e-9, ROWS, false, false},
+    {PRUNES | COLUMNS, weights, 0, 25e-9, ROWS, false, false}, /* chosen four by four */
     {STREAMS, weights, 0, 7e-9, ROWS, true, false}, /* read */
     {SWEEPS, weights, 0, 7e-9, ROWS, true, true},  /* hashed */
     {SWEEPS, weights, 0, 4e-9, ALL, true, true},   /* read */
@@ -325,8 +326,9 @@ static void linear(const struct pith_quantize_task *t, const struct pith_linear_
         pith_crew_add(c, PITH_CREW_REPEATED, b.of[ROWS]);
     else work_rows(c, first, b.of[ROWS]);
     if (!pith_quantize_changes(l)) return;
-    const double codes = coded ? (double)pith_qmat_bytes(l->rows, l->cols, &t->recipe->weights) : 0;
-    pith_crew_add(c, PITH_CREW_DIVIDED, codes * WRITE_BYTE / c->ranks); /* written */
+    const double written = coded ? (double)pith_qmat_bytes(l->rows, l->cols, &t->recipe->weights)
+                                 : one.weights * sizeof(uint16_t);
+    pith_crew_add(c, PITH_CREW_DIVIDED, written * WRITE_BYTE / c->ranks);
     pith_quantize_tell_linear(t, l, first, x->cut, c);
     x->cut += c->ranks > 1 && pith_rows_owner(first, c->ranks) == PITH_TO_ALL;
 }

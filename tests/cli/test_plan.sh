@@ -235,6 +235,23 @@ for recipe in gptq awq smoothquant; do near "$work/experts" "$recipe" 0.05 0.08 
 python3 tests/cli/kinds_model.py deepseek_v3 "$probe" "$work/late" >/dev/null
 echo '{"base": "gptq", "container": "compressed-tensors"}' >"$work/gptq.json"
 near "$work/late" "$work/gptq.json" 0.05 0.08 0.13 # the first block has none
+# Times of one machine beside gptq's, as a thread took them (user time; docs/planning.md).
+"$pith" hardware xeon-spr-56 --json | python3 -c 'import json, sys; j = json.load(sys.stdin); j.update(hardware="thread", f32=1.65e11); json.dump(j, sys.stdout)' >"$work/thread.json"
+python3 tests/cli/mini.py "$work/held" layers=2 hidden=768 ffn=2048
+python3 tests/cli/mini.py "$work/heldmoe" qwen3_moe layers=2 hidden=768 ffn=512
+cat >"$work/beside.py" <<'PYTHON'
+import json, sys
+one, other = (json.load(open(f))["ranks"]["rows"][0]["seconds_expected"] for f in sys.argv[1:3])
+assert abs(other / one / float(sys.argv[3]) - 1) < 0.13, (one, other)
+PYTHON
+for row in "held smoothquant 1.202" "held sparsegpt 1.290" "held wanda 0.554" "heldmoe smoothquant 1.319" "heldmoe sparsegpt 1.352" "heldmoe wanda 0.698"; do
+    # shellcheck disable=SC2086
+    set -- $row
+    for recipe in gptq "$2"; do
+        "$pith" plan "$work/$1/config.json" --quantize "$recipe" --hardware "$work/thread.json" --calib-tokens 1024 --seq-len 256 --json >"$work/$recipe.told" || fail "--quantize $recipe"
+    done
+    check "$1, $2: told beside gptq as it took" python3 "$work/beside.py" "$work/gptq.told" "$work/$2.told" "$3"
+done
 hours() { "$pith" plan llama-3.1-8b --quantize "$1" --hardware xeon-spr-56x4 --link 100G --json; }
 for recipe in rtn gptq awq guided qep autoround squeezellm imatrix; do
     hours $recipe >"$work/plan.json" || fail "--quantize $recipe"
