@@ -133,6 +133,12 @@ static double weights(const struct linear *x)
     return x->weights;
 }
 
+/* Of experts, which are held one at a time. */
+static double lent(const struct linear *x)
+{
+    return x->l->expert == PITH_NO_PART ? 0 : x->weights;
+}
+
 /* Who does it: the rank with the most windows, of those of the text or of a step; who has the rows;
  * all; the expert's owner. */
 enum who { WINDOWS, BATCH, ROWS, ALL };
@@ -158,7 +164,8 @@ static const struct work works[] = {
     {LEARNS, steps, 0.81, 0, BATCH, false, false},
     {LEARNS, iterations, 0, 57e-9, ALL, false, false},
     {SEARCHES, trials, 0.025, 0, ROWS, false, false}, /* 20 of them */
-    {SEARCHES, weights, 0, 240e-9, ROWS, false, false},
+    {SEARCHES, weights, 0, 300e-9, ROWS, false, false},
+    {SEARCHES, lent, 0, 160e-9, ROWS, false, false}, /* decoded and packed for each trial */
     {FORETELLS, weights, 0, 115e-9, ROWS, false, false},
     {SMOOTHS, trials, 0.3, 0, ROWS, false, false}, /* 2 of them, and what they are held to */
     {SMOOTHS, weights, 0, 82e-9, ALL, false, false},

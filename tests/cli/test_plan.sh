@@ -244,7 +244,7 @@ import json, sys
 one, other = (json.load(open(f))["ranks"]["rows"][0]["seconds_expected"] for f in sys.argv[1:3])
 assert abs(other / one / float(sys.argv[3]) - 1) < 0.13, (one, other)
 PYTHON
-for row in "held smoothquant 1.202" "held sparsegpt 1.290" "held wanda 0.554" "heldmoe smoothquant 1.319" "heldmoe sparsegpt 1.352" "heldmoe wanda 0.698"; do
+for row in "held awq 5.81" "heldmoe awq 5.30" "held smoothquant 1.202" "held sparsegpt 1.290" "held wanda 0.554" "heldmoe smoothquant 1.319" "heldmoe sparsegpt 1.352" "heldmoe wanda 0.698"; do
     # shellcheck disable=SC2086
     set -- $row
     for recipe in gptq "$2"; do
