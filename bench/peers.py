@@ -56,6 +56,7 @@ OURS = {
     "awq+gptq": "-r awq+gptq",
     "awq+gptq, all experts": "-r awq+gptq --experts all",  # each expert calibrated on every token, as llm-compressor does
     "qep, all experts": "-r qep --experts all",
+    "qep:kron, all experts": "-r qep+yaqa --experts all",
     "gptq:guided": "-r gptq --round gptq:guided",
     "qep:guided": "-r qep --round qep:guided",
     "qep:kron": "-r qep+yaqa",
