@@ -135,6 +135,7 @@ foretold() {
 # than there are cores.
 ranks_here() {
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    export OMPI_MCA_hwloc_base_binding_policy=none # cores are other tests' too: learning by two bound ranks took 110 s, not 16
     export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
     if ! command -v mpirun >/dev/null || [ ! -e "${BUILD:-build}/libpith_mpi.so" ]; then
         skip "$1" "no MPI (libopenmpi-dev, openmpi-bin) when pith was built"
