@@ -11,7 +11,7 @@ case $pith in /*) ;; *) pith=$PWD/$pith ;; esac
 write=no
 [ "${1:-}" != --write ] || write=yes
 # Options of other programs, and of the tools here.
-others='--llama --shapes --rounds --profile --constraint --data --ttft-ms --itl-ms --output-tokens --cflags --libs --static --write --version --kv-cache-dtype --convert --bench --eval --hostfile --mpi --nodes --ntasks-per-node --cpus-per-task --signal'
+others='--llama --bind-to --shapes --rounds --profile --constraint --data --ttft-ms --itl-ms --output-tokens --cflags --libs --static --write --version --kv-cache-dtype --convert --bench --eval --hostfile --mpi --nodes --ntasks-per-node --cpus-per-task --signal'
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bad=0
