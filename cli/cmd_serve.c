@@ -144,7 +144,6 @@ static struct server_settings server_settings(const struct settings *s, const ch
     t.connections = s->connections;
     t.body = (size_t)s->body;
     t.prompts = s->queue < t.prompts ? s->queue : t.prompts;
-    t.choices = s->sequences < t.choices ? (unsigned)s->sequences : t.choices;
     return t;
 }
 

@@ -1,6 +1,9 @@
 /* Bodies of /v1/completions and /v1/chat/completions. */
 #include "server/ask.h"
 
+#include "server/buffer.h"
+#include "server/fields.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,9 +89,13 @@ static bool read_length(struct ask *ask, struct refusal *r)
     bool echo = false;
     if (!chat && !body_flag(ask->body, "echo", false, &echo, r)) return false;
     if (body_get(ask->body, name)) {
-        const json_int_t range[2] = {echo ? 0 : 1, INT32_MAX};
+        /* llama-server: -1 is no limit. */
+        const json_t *j = body_get(ask->body, name);
+        const bool endless = json_is_integer(j) && json_integer_value(j) == -1;
+        const json_int_t range[2] = {endless ? -1 : echo ? 0 : 1, INT32_MAX};
         if (!read_whole(ask->body, name, range, &most, r)) return false;
         ask->scored = most == 0;
+        if (endless) most = 0;
     }
     ask->request.echo = echo;
     ask->request.max_tokens = ask->scored ? 1 : (size_t)most;
@@ -120,9 +127,10 @@ static bool read_logprobs(struct ask *ask, struct refusal *r)
         bool wanted;
         if (!body_flag(ask->body, "logprobs", false, &wanted, r)) return false;
         if (wanted) tops = 0;
-        if (!wanted && body_get(ask->body, "top_logprobs"))
-            return refuse(r, 400, "top_logprobs", "'top_logprobs' needs 'logprobs': true");
         if (!read_whole(ask->body, "top_logprobs", range, &tops, r)) return false;
+        if (!wanted && tops > 0)
+            return refuse(r, 400, "top_logprobs", "'top_logprobs' needs 'logprobs': true");
+        if (!wanted) tops = -1;
     } else if (json_is_true(body_get(ask->body, "logprobs"))) {
         tops = 1;
     } else if (!json_is_false(body_get(ask->body, "logprobs"))) {
@@ -169,6 +177,7 @@ static bool read_bias(struct ask *ask, struct refusal *r)
     const char *key;
     size_t n = 0;
     if (!j || json_is_null(j)) return true;
+    if (json_is_array(j) && json_array_size(j) == 0) return true;
     if (!json_is_object(j) || json_object_size(j) > MOST_BIAS)
         return refuse(r, 400, name, "'%s' must be an object of at most %d token ids", name,
                       MOST_BIAS);
@@ -217,10 +226,16 @@ static bool constrain(struct ask *ask, enum pith_constraint kind, const json_t *
 static bool read_format(struct ask *ask, struct refusal *r)
 {
     static const char name[] = "response_format";
+    static const char *const members[] = {"type", "schema", "json_schema"},
+                             *const named[] = {"name", "description", "schema", "strict"};
     const json_t *j = body_get(ask->body, name);
     const char *type = json_string_value(json_object_get(j, "type"));
     if (!j) return true;
     if (!type) return refuse(r, 400, name, "'%s' must be an object with a 'type'", name);
+    if (!fields_within(j, name, members, sizeof members / sizeof members[0], r) ||
+        !fields_within(json_object_get(j, "json_schema"), "json_schema", named,
+                       sizeof named / sizeof named[0], r))
+        return false;
     if (strcmp(type, "text") == 0) return true;
     if (strcmp(type, "json_object") == 0) {
         const json_t *schema = body_get(j, "schema");
@@ -236,6 +251,50 @@ static bool read_format(struct ask *ask, struct refusal *r)
     return refuse(r, 400, name, "'%s' of type '%.40s' is not supported", name, type);
 }
 
+/* An answer that is one of some texts, as an expression. */
+static bool constrain_choice(struct ask *ask, const json_t *list, const char *name,
+                             struct refusal *r)
+{
+    static const char syntax[] = "^$\\.*+?()[]{}|/";
+    struct buffer b = {0};
+    bool good = json_array_size(list) > 0;
+    for (size_t i = 0; good && i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        const char *text = json_string_value(one);
+        good = text && strlen(text) == json_string_length(one);
+        buffer_text(&b, i ? "|" : "");
+        for (; good && *text; text++)
+            buffer_print(&b, strchr(syntax, *text) ? "\\%c" : "%c", *text);
+    }
+    json_t *expression = good && !b.failed ? json_stringn(b.text ? b.text : "", b.size) : NULL;
+    buffer_free(&b);
+    if (!good) return refuse(r, 400, name, "'%s' must be a list of texts", name);
+    if (!expression) return refuse_failure(r, PITH_NOMEM, NULL);
+    good = constrain(ask, PITH_EXPRESSION, expression, name, r);
+    json_decref(expression);
+    return good;
+}
+
+/* vLLM's "structured_outputs". */
+static bool read_structured(struct ask *ask, struct refusal *r)
+{
+    static const char *const known[] = {"json", "regex", "choice", "json_object",
+                                        "disable_fallback"};
+    static const char path[] = "structured_outputs";
+    const json_t *j = body_get(ask->body, path), *json, *regex, *choice;
+    bool object = false;
+    if (!j) return true;
+    if (!json_is_object(j)) return refuse(r, 400, path, "'%s' must be an object", path);
+    if (!fields_within(j, path, known, sizeof known / sizeof known[0], r) ||
+        !body_flag(j, "json_object", false, &object, r))
+        return false;
+    json = body_get(j, "json"), regex = body_get(j, "regex"), choice = body_get(j, "choice");
+    return (!json || constrain(ask, PITH_SCHEMA, json, "structured_outputs.json", r)) &&
+           (!regex || constrain(ask, PITH_EXPRESSION, regex, "structured_outputs.regex", r)) &&
+           (!choice || constrain_choice(ask, choice, "structured_outputs.choice", r)) &&
+           (!object || constrain(ask, PITH_JSON, NULL, "structured_outputs.json_object", r));
+}
+
 static bool read_constraint(struct ask *ask, struct refusal *r)
 {
     static const struct {
@@ -249,7 +308,9 @@ static bool read_constraint(struct ask *ask, struct refusal *r)
         const json_t *j = body_get(ask->body, extensions[i].name);
         if (j && !constrain(ask, extensions[i].kind, j, extensions[i].name, r)) return false;
     }
-    return true;
+    const json_t *choice = body_get(ask->body, "guided_choice");
+    if (choice && !constrain_choice(ask, choice, "guided_choice", r)) return false;
+    return read_structured(ask, r);
 }
 
 static bool force_call(struct ask *ask, struct refusal *r)
@@ -270,55 +331,27 @@ static bool force_call(struct ask *ask, struct refusal *r)
 /* --- the whole ----------------------------------------------------------------------------------
  */
 
-static bool read_model(const json_t *body, const struct ask_limits *limits, struct refusal *r)
-{
-    const json_t *j = body_get(body, "model");
-    const char *name = json_string_value(j);
-    if (!j) return true;
-    if (!name) return refuse(r, 400, "model", "'model' must be a text");
-    if (!limits->name || strcmp(name, limits->name) == 0 ||
-        (limits->model && strcmp(name, limits->model) == 0))
-        return true;
-    (void)refuse(r, 404, "model", "the model '%.200s' does not exist; this server has '%.200s'",
-                 name, limits->name);
-    memcpy(r->code, "model_not_found", sizeof "model_not_found");
-    return false;
-}
-
 static bool read_stream(struct ask *ask, struct refusal *r)
 {
-    const json_t *options = body_get(ask->body, "stream_options");
+    static const char *const known[] = {"include_usage", "include_obfuscation"};
+    static const char path[] = "stream_options";
+    const json_t *options = body_get(ask->body, path);
     if (!body_flag(ask->body, "stream", false, &ask->stream, r)) return false;
     if (!options) return true;
     if (!json_is_object(options))
         return refuse(r, 400, "stream_options", "'stream_options' must be an object");
     if (!ask->stream)
         return refuse(r, 400, "stream_options", "'stream_options' needs 'stream': true");
-    return body_flag(options, "include_usage", false, &ask->usage, r);
-}
-
-/* Fields that would change the answer and that this server does not do. */
-static bool read_refused(const struct ask *ask, struct refusal *r)
-{
-    static const char *const names[] = {
-        "use_beam_search",    "continue_final_message", "guided_grammar", "guided_choice",
-        "structured_outputs", "prompt_embeds",          "audio"};
-    const json_t *suffix = body_get(ask->body, "suffix");
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const json_t *j = body_get(ask->body, names[i]);
-        if (j && !json_is_false(j))
-            return refuse(r, 400, names[i], "'%s' is not supported", names[i]);
-    }
-    if (ask->kind == ASK_COMPLETION && suffix &&
-        !(json_is_string(suffix) && json_string_length(suffix) == 0))
-        return refuse(r, 400, "suffix", "'suffix' is not supported");
-    return true;
+    return body_flag(options, "include_usage", false, &ask->usage, r) &&
+           fields_within(options, path, known, sizeof known / sizeof known[0], r);
 }
 
 static bool read_all(struct ask *ask, const struct ask_limits *limits, struct refusal *r)
 {
     bool skip;
-    if (!read_model(ask->body, limits, r) || !read_refused(ask, r) || !read_stream(ask, r))
+    const enum field_route route = ask->kind == ASK_CHAT ? FIELD_CHAT : FIELD_TEXT;
+    if (!body_model(ask->body, limits->name, limits->model, r) ||
+        !fields_check(ask->body, route, &ask->ignored, r) || !read_stream(ask, r))
         return false;
     for (size_t i = 0; i < sizeof params / sizeof params[0]; i++)
         if (!read_param(&params[i], ask->body, &ask->request, r)) return false;
@@ -365,6 +398,7 @@ void ask_free(struct ask *ask)
     free(ask->stop_ids);
     free(ask->constraint);
     json_decref(ask->body);
+    json_decref(ask->ignored);
     *ask = (struct ask){0};
 }
 

@@ -29,7 +29,7 @@ struct ask {
     bool tools;  /* the conversation has tools that the model may call */
     bool forced; /* it must: the answer is a call and nothing else */
 
-    json_t *body;
+    json_t *body, *ignored; /* ignored: names of fields that nobody knows, or NULL */
     int32_t *bias, *stop_ids;
     float *bias_value;
     const char **stop;

@@ -53,6 +53,16 @@ bool body_flag(const json_t *body, const char *name, bool missing, bool *out, st
     return true;
 }
 
+bool body_model(const json_t *body, const char *name, const char *model, struct refusal *r)
+{
+    const json_t *j = body_get(body, "model");
+    const char *given = json_string_value(j);
+    if (!j) return true;
+    if (!given) return refuse(r, 400, "model", "'model' must be a text");
+    if (!name || strcmp(given, name) == 0 || (model && strcmp(given, model) == 0)) return true;
+    return refuse_model(r, given, name);
+}
+
 bool body_ids(const json_t *list, const char *name, int32_t **out, size_t *count, struct refusal *r)
 {
     const size_t n = json_array_size(list);

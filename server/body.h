@@ -19,6 +19,8 @@ json_t *body_read(const char *text, size_t size, struct refusal *r);
 const json_t *body_get(const json_t *body, const char *name);
 /* A field that is true or false, `missing` where it is not there. False: it is something else. */
 bool body_flag(const json_t *body, const char *name, bool missing, bool *out, struct refusal *r);
+/* Whether "model" is missing, or one of these names; NULL: any name will do. False: 404. */
+bool body_model(const json_t *body, const char *name, const char *model, struct refusal *r);
 /* A list of token ids as an array that the caller frees; `out` is NULL and the count 0 for an empty
  * one. False: an element is no id. */
 bool body_ids(const json_t *list, const char *name, int32_t **out, size_t *count,

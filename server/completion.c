@@ -198,7 +198,11 @@ static void generate(struct exchange *e, enum ask_kind kind)
         .name = s->name, .model = s->model, .prompts = s->prompts, .choices = s->choices};
     struct refusal r = {0};
     struct ask ask;
-    if (!ask_read(&ask, kind, e->body.text ? e->body.text : "", e->body.size, &limits, &r)) {
+    const bool good =
+        ask_read(&ask, kind, e->body.text ? e->body.text : "", e->body.size, &limits, &r);
+    exchange_ignore(e, ask.ignored);
+    ask.ignored = NULL;
+    if (!good) {
         exchange_refuse(e, &r);
         return;
     }

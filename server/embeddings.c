@@ -93,7 +93,7 @@ void embeddings_answer(struct exchange *e)
 {
     struct refusal r = {0};
     struct wish w = {0};
-    json_t *body = body_read(e->body.text ? e->body.text : "", e->body.size, &r);
+    json_t *body = exchange_body(e, FIELD_EMBED, &r);
     json_t *list = json_array();
     bool good = body && read_wish(body, &w, &r);
     for (size_t i = 0; good && i < w.inputs && !e->gone; i++) {

@@ -21,6 +21,26 @@ void exchange_wake(struct exchange *e)
     if (e->connection) MHD_resume_connection(e->connection);
 }
 
+void exchange_ignore(struct exchange *e, json_t *names)
+{
+    pthread_mutex_lock(&e->lock);
+    json_decref(e->ignored);
+    e->ignored = names;
+    pthread_mutex_unlock(&e->lock);
+}
+
+json_t *exchange_body(struct exchange *e, enum field_route route, struct refusal *r)
+{
+    const struct server_settings *s = &e->server->settings;
+    json_t *body = body_read(e->body.text ? e->body.text : "", e->body.size, r), *ignored = NULL;
+    if (body && body_model(body, s->name, s->model, r) && fields_check(body, route, &ignored, r)) {
+        exchange_ignore(e, ignored);
+        return body;
+    }
+    json_decref(body);
+    return NULL;
+}
+
 void exchange_answer(struct exchange *e, unsigned status, const char *type, struct buffer *text)
 {
     pthread_mutex_lock(&e->lock);
@@ -97,6 +117,7 @@ void exchange_drop(struct exchange *e)
     completion_free(e->completion);
     buffer_free(&e->body);
     free(e->text);
+    json_decref(e->ignored);
     pthread_mutex_destroy(&e->lock);
     free(e);
 }

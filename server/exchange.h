@@ -6,6 +6,7 @@
 #define PITH_SERVER_EXCHANGE_H
 
 #include "server/ask.h"
+#include "server/fields.h"
 #include "server/keys.h"
 #include "server/metrics.h"
 #include "server/page.h"
@@ -94,8 +95,14 @@ struct exchange {
     char csp[512];                 /* Content-Security-Policy; "" */
     double progressed;             /* when a stream's reader last took something */
     struct completion *completion; /* owned */
+    json_t *ignored;               /* owned: fields of the request that nobody knows, or NULL */
 };
 
+/* Notes fields that had no effect, for the log; takes the list, which may be NULL. */
+void exchange_ignore(struct exchange *e, json_t *names);
+/* The request's body as JSON, its fields and its model's name checked; for json_decref(). NULL: *r
+ * says why. */
+json_t *exchange_body(struct exchange *e, enum field_route route, struct refusal *r);
 /* Sets the answer, once; the text is freed with the exchange. */
 void exchange_answer(struct exchange *e, unsigned status, const char *type, struct buffer *text);
 /* The same as JSON; takes the value, of which NULL means that memory is out. */

@@ -34,6 +34,7 @@ void log_exchange(struct exchange *e)
     struct buffer b = {0};
     pthread_mutex_lock(&e->lock);
     if (line && e->completion) add_completion(line, e->completion);
+    if (line && e->ignored) json_object_set(line, "ignored", e->ignored);
     pthread_mutex_unlock(&e->lock);
     if (line && e->server->settings.log_prompts && e->body.size > 0)
         json_object_set_new(line, "body", json_any_text(e->body.text, e->body.size));

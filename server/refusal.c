@@ -34,6 +34,14 @@ bool refuse(struct refusal *r, unsigned status, const char *param, const char *f
     return false;
 }
 
+bool refuse_model(struct refusal *r, const char *name, const char *own)
+{
+    (void)refuse(r, 404, "model", "the model '%.200s' does not exist; this server has '%.200s'",
+                 name, own);
+    snprintf(r->code, sizeof r->code, "model_not_found");
+    return false;
+}
+
 bool refuse_failure(struct refusal *r, enum pith_status status, const struct pith_error *err)
 {
     static const struct {

@@ -18,6 +18,8 @@ struct refusal {
  * (refusals.def). */
 bool refuse(struct refusal *r, unsigned status, const char *param, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* There is no model of that name; `own` is what the server has. */
+bool refuse_model(struct refusal *r, const char *name, const char *own);
 /* What the library said, with the status of HTTP that belongs to it. */
 bool refuse_failure(struct refusal *r, enum pith_status status, const struct pith_error *err);
 /* {"error": {"message", "type", "param", "code"}}; NULL when memory is out. */

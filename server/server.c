@@ -24,7 +24,7 @@ void server_defaults(struct server_settings *s)
                                   .unread = 4 << 20,
                                   .patience = 30,
                                   .prompts = 256,
-                                  .choices = 64};
+                                  .choices = 128};
 }
 
 static enum pith_status failed(struct pith_error *err, enum pith_status s, const char *format, ...)

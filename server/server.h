@@ -31,7 +31,7 @@ struct server_settings {
     size_t unread;                  /* bytes of a stream that wait for its reader; default 4 MiB */
     double patience;                /* seconds without progress of a reader; default 30 */
     size_t prompts;                 /* of one request, at most; default 256 */
-    unsigned choices;               /* of one prompt, at most; default 64 */
+    unsigned choices;               /* of one prompt, at most; default 128 */
 };
 /* Fills in the defaults. */
 void server_defaults(struct server_settings *settings);

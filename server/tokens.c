@@ -9,11 +9,6 @@ static struct pith_service *service_of(const struct exchange *e)
     return atomic_load(&e->server->service);
 }
 
-static json_t *read_body(struct exchange *e, struct refusal *r)
-{
-    return body_read(e->body.text ? e->body.text : "", e->body.size, r);
-}
-
 /* Sends the answer, or the refusal where it is NULL. */
 static void answer(struct exchange *e, json_t *value, struct refusal *r)
 {
@@ -112,7 +107,7 @@ static json_t *encode(struct exchange *e, const json_t *body, struct refusal *r)
 void tokens_encode(struct exchange *e)
 {
     struct refusal r = {0};
-    json_t *body = read_body(e, &r);
+    json_t *body = exchange_body(e, FIELD_ENCODE, &r);
     json_t *j = body ? encode(e, body, &r) : NULL;
     json_decref(body);
     answer(e, j, &r);
@@ -121,7 +116,7 @@ void tokens_encode(struct exchange *e)
 void tokens_decode(struct exchange *e)
 {
     struct refusal r = {0};
-    json_t *body = read_body(e, &r), *text = NULL;
+    json_t *body = exchange_body(e, FIELD_DECODE, &r), *text = NULL;
     int32_t *ids = NULL;
     size_t count = 0;
     bool skip;
@@ -136,7 +131,7 @@ void tokens_decode(struct exchange *e)
 void tokens_render(struct exchange *e)
 {
     struct refusal r = {0};
-    json_t *body = read_body(e, &r), *j = NULL;
+    json_t *body = exchange_body(e, FIELD_RENDER, &r), *j = NULL;
     char *prompt = NULL;
     size_t size = 0;
     if (body && render(e, body, &prompt, &size, &r))

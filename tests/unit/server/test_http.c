@@ -398,7 +398,7 @@ static void test_wrong(void **state)
         {"/v1/completions", "{\"prompt\": [-1]}", "prompt"},
         {"/v1/completions", "{\"prompt\": \"a\", \"temperature\": -1}", "temperature"},
         {"/v1/completions", "{\"prompt\": \"a\", \"temperature\": \"1\"}", "temperature"},
-        {"/v1/completions", "{\"prompt\": \"a\", \"top_p\": 0}", "top_p"},
+        {"/v1/completions", "{\"prompt\": \"a\", \"top_p\": -0.5}", "top_p"},
         {"/v1/completions", "{\"prompt\": \"a\", \"n\": 0}", "n"},
         {"/v1/completions", "{\"prompt\": \"a\", \"n\": 1.5}", "n"},
         {"/v1/completions", "{\"prompt\": \"a\", \"n\": 2, \"best_of\": 1}", "best_of"},
