@@ -14,7 +14,7 @@
 struct settings {
     struct common common;
     const char *host, *key_file, *name, *kv, *chat_template, *tls_cert, *tls_key, *cors, *mode;
-    struct text_list kv_layers;
+    struct text_list kv_layers, allow_hosts;
     size_t port, context, sequences, batch, queue, connections;
     uint64_t memory, body;
     double grace;
@@ -53,6 +53,9 @@ static const struct option options[] = {
     {"tls-key", 0, OPTION_TEXT, AT(tls_key), "FILE", "its private key (PEM)"},
     {"cors", 0, OPTION_TEXT, AT(cors), "ORIGIN",
      "an origin whose pages may ask, or * (default: none but the server's own page)"},
+    {"allow-host", 0, OPTION_LIST, AT(allow_hosts), "NAME",
+     "a name that requests may be for while no key is asked for, beside this machine's addresses "
+     "and localhost; may repeat"},
     {"log-prompts", 0, OPTION_FLAG, AT(log_prompts), NULL, "the log holds what is asked too"},
     {"grace", 0, OPTION_REAL, AT(grace), "SECONDS",
      "that accepted requests have after SIGTERM or Ctrl-C (default 30)"},
@@ -89,6 +92,8 @@ static int check(const struct settings *s)
     else if (s->sequences < 1 || s->sequences > 65536) wrong = "--max-sequences: from 1 to 65536";
     else if (s->batch < 1) wrong = "--max-batch: at least 1";
     else if (s->queue < 1) wrong = "--queue: at least 1";
+    else if (s->allow_hosts.count > 0 && (s->key_file || (s->cors && strcmp(s->cors, "*") == 0)))
+        wrong = "--allow-host does nothing with --api-key-file or --cors '*': any name is taken";
     else if (s->connections < 1 || s->connections > 1 << 20)
         wrong = "--connections: from 1 to 1048576";
     else if (s->body < 1024 || s->body > 1 << 30) wrong = "--max-body: from 1K to 1G";
@@ -135,6 +140,7 @@ static struct server_settings server_settings(const struct settings *s, const ch
     t.key_file = s->key_file;
     t.key = getenv("PITH_API_KEY");
     t.cors = s->cors;
+    t.allow_hosts = as_list(&s->allow_hosts);
     t.tls_cert = s->tls_cert;
     t.tls_key = s->tls_key;
     t.mode = s->mode;

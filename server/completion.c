@@ -172,7 +172,7 @@ static bool submit(struct completion *g, size_t i, struct refusal *r)
         return true;
     }
     exchange_drop(e);
-    return refuse_failure(r, s, &err);
+    return refuse_prompt(r, s, &err, g->ask.kind == ASK_CHAT ? "messages" : "prompt");
 }
 
 void completion_cancel(struct completion *g)

@@ -76,7 +76,7 @@ static json_t *embed(struct exchange *e, struct wish *w, size_t i, struct refusa
         pith_service_embed(atomic_load(&e->server->service), &input, &x, &width, &err);
     json_t *j = NULL;
     if (s != PITH_OK) {
-        (void)refuse_failure(r, s, &err);
+        (void)refuse_prompt(r, s, &err, "input");
     } else if (w->dimensions > 0 && (size_t)w->dimensions != width) {
         (void)refuse(r, 400, "dimensions", "the model's embeddings have %zu dimensions", width);
     } else {

@@ -117,6 +117,7 @@ void exchange_drop(struct exchange *e)
     completion_free(e->completion);
     buffer_free(&e->body);
     free(e->text);
+    free(e->rest);
     json_decref(e->ignored);
     pthread_mutex_destroy(&e->lock);
     free(e);

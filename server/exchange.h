@@ -27,7 +27,8 @@ struct pith_reply_format;
 enum route_flag {
     ROUTE_OPEN = 1,  /* asks for no key */
     ROUTE_EARLY = 2, /* answers while no model is there, or while it drains */
-    ROUTE_SLOW = 4   /* may wait for the model's steps */
+    ROUTE_SLOW = 4,  /* may wait for the model's steps */
+    ROUTE_MORE = 8   /* the path goes on: exchange's `rest` */
 };
 struct http_route {
     const char *method, *path;
@@ -74,6 +75,9 @@ struct exchange {
     struct exchange *queued;        /* of a worker's list */
     void (*work)(struct exchange *e);
     char peer[64];
+    char name[129];      /* X-Request-Id: the client's own, or made */
+    char *rest;          /* owned: what follows the path of the route, or NULL */
+    const char *methods; /* that the path is there for; NULL: not known */
     uint64_t client; /* for fairness: who asks */
     bool head;       /* HEAD: no body is sent */
     double began;    /* seconds of the monotonic clock */

@@ -1,6 +1,7 @@
 /* Requests of HTTP as they come in: who may ask what, bodies piece by piece, answers as they are
  * there. All in the connections' thread. */
 #include "server/completion.h"
+#include "server/origin.h"
 #include "server/routes.h"
 
 #include <arpa/inet.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/random.h>
 
 static const struct http_route routes[] = {
 #define ROUTE(method, path, handle, flags) {method, path, handle, flags},
@@ -17,16 +19,26 @@ static const struct http_route routes[] = {
 };
 enum { ROUTES = sizeof routes / sizeof routes[0] };
 
-const struct http_route *route_find(const char *method, const char *path, struct refusal *r)
+/* Whether the path is the route's, or begins with it where more may follow. */
+static bool is_path(const struct http_route *route, const char *path)
+{
+    const size_t n = strlen(route->path);
+    if (!(route->flags & ROUTE_MORE)) return strcmp(route->path, path) == 0;
+    return strncmp(route->path, path, n) == 0 && path[n] != '\0';
+}
+
+const struct http_route *route_find(const char *method, const char *path, const char **others,
+                                    struct refusal *r)
 {
     const bool head = strcmp(method, "HEAD") == 0;
-    bool known = false;
+    *others = NULL;
     for (size_t i = 0; i < ROUTES; i++) {
-        if (strcmp(routes[i].path, path) != 0) continue;
-        known = true;
+        if (!is_path(&routes[i], path)) continue;
         if (strcmp(routes[i].method, head ? "GET" : method) == 0) return &routes[i];
+        *others = strcmp(routes[i].method, "GET") == 0 ? "GET, HEAD" : routes[i].method;
     }
-    if (known) (void)refuse(r, 405, NULL, "%.20s is not for %.200s", method, path);
+    if (*others)
+        (void)refuse(r, 405, NULL, "%.20s is not for %.200s; %s is", method, path, *others);
     else (void)refuse(r, 404, NULL, "there is no %.20s %.200s", method, path);
     return NULL;
 }
@@ -56,29 +68,25 @@ static void note_peer(struct exchange *e, struct MHD_Connection *c)
     for (const char *p = e->peer; *p; p++) e->client = (e->client ^ (uint8_t)*p) * 1099511628211u;
 }
 
-/* A page of another origin may not ask: browsers say where a request comes from. Without a key this
- * alone keeps any page that is visited from the model. */
-static bool check_origin(const struct server *s, struct MHD_Connection *c, struct refusal *r)
-{
-    const char *origin = header(c, "Origin"), *host = header(c, "Host"), *cors = s->settings.cors;
-    if (!origin || (cors && (strcmp(cors, "*") == 0 || strcmp(cors, origin) == 0))) return true;
-    const char *at = strstr(origin, "://");
-    if (at && host && strcasecmp(at + 3, host) == 0) return true;
-    return refuse(r, 403, NULL, "requests of pages from %.200s are not allowed: --cors names one",
-                  origin);
-}
-
+/* Clients give their key as OpenAI's do, as Anthropic's, or as Azure's. */
 static bool check_caller(struct exchange *e, struct MHD_Connection *c, struct refusal *r)
 {
+    static const char bearer[] = "Bearer ";
     const struct server *s = e->server;
     const char *given = header(c, "Authorization");
-    if (!check_origin(s, c, r)) return false;
+    const bool bears = given && strncasecmp(given, bearer, sizeof bearer - 1) == 0;
+    const char *const keys[] = {bears ? given + sizeof bearer - 1 : NULL, header(c, "x-api-key"),
+                                header(c, "api-key")};
+    bool any = given != NULL;
     if (!s->keys || (e->route->flags & ROUTE_OPEN)) return true;
-    if (keys_allow(s->keys, given, &e->client)) return true;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (keys[i] && keys_allow(s->keys, keys[i], &e->client)) return true;
+        any = any || keys[i];
+    }
     return refuse(r, 401, NULL, "%s",
-                  given ? "the API key is wrong"
-                        : "an API key is needed: "
-                          "Authorization: Bearer KEY");
+                  any ? "the API key is wrong"
+                      : "an API key is needed: "
+                        "Authorization: Bearer KEY");
 }
 
 static bool check_phase(const struct exchange *e, struct refusal *r)
@@ -96,6 +104,33 @@ static bool check_size(const struct exchange *e, struct MHD_Connection *c, struc
     const size_t most = e->server->settings.body;
     if (!length || strtoull(length, NULL, 10) <= most) return true;
     return refuse(r, 413, NULL, "the body is larger than %zu bytes", most);
+}
+
+/* Bodies are taken as they are. */
+static bool check_coding(const struct exchange *e, struct MHD_Connection *c, struct refusal *r)
+{
+    const char *coding = header(c, "Content-Encoding");
+    if (!coding || !*coding || strcasecmp(coding, "identity") == 0 ||
+        strcmp(e->route->method, "GET") == 0)
+        return true;
+    return refuse(r, 415, NULL, "a body in %.40s is not taken: send it as it is", coding);
+}
+
+/* The client's own number of the request, or one that is made. */
+static void name_request(struct exchange *e, struct MHD_Connection *c)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  "-_.:/+=@";
+    const char *given = header(c, "x-request-id");
+    const size_t n = given ? strlen(given) : 0;
+    uint64_t number[2] = {0};
+    if (n > 0 && n < sizeof e->name && strspn(given, letters) == n) {
+        memcpy(e->name, given, n + 1);
+        return;
+    }
+    if (getrandom(number, sizeof number, GRND_NONBLOCK) < 0) number[0] = e->serial;
+    snprintf(e->name, sizeof e->name, "req_%016llx%016llx", (unsigned long long)number[0],
+             (unsigned long long)number[1]);
 }
 
 /* --- the exchange
@@ -116,12 +151,17 @@ static struct exchange *begin(struct server *s, struct MHD_Connection *c, const 
     e->head = strcmp(method, "HEAD") == 0;
     e->socket = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     note_peer(e, c);
+    name_request(e, c);
     watch_exchange(e);
-    if (strcmp(method, "OPTIONS") == 0 && s->settings.cors)
+    const bool may = origin_check(s, c, &r);
+    if (may && s->settings.cors && strcmp(method, "OPTIONS") == 0)
         exchange_answer(e, 204, NULL, &(struct buffer){0});
-    else if (!(e->route = route_find(method, url, &r)) || !check_caller(e, c, &r) ||
-             !check_phase(e, &r) || !check_size(e, c, &r))
+    else if (!may || !(e->route = route_find(method, url, &e->methods, &r)) ||
+             !check_caller(e, c, &r) || !check_phase(e, &r) || !check_size(e, c, &r) ||
+             !check_coding(e, c, &r))
         exchange_refuse(e, &r);
+    else if ((e->route->flags & ROUTE_MORE) && !(e->rest = strdup(url + strlen(e->route->path))))
+        exchange_json(e, 503, NULL);
     return e;
 }
 
@@ -195,7 +235,6 @@ static bool start(struct exchange *e)
 
 static void add_headers(const struct exchange *e, struct MHD_Response *response)
 {
-    const char *cors = e->server->settings.cors;
     if (e->type) MHD_add_response_header(response, "Content-Type", e->type);
     MHD_add_response_header(response, "Cache-Control", e->streaming ? "no-cache" : "no-store");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
@@ -205,14 +244,11 @@ static void add_headers(const struct exchange *e, struct MHD_Response *response)
         MHD_add_response_header(response, "Content-Security-Policy", e->csp);
         MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
     }
-    if (e->status == 405) MHD_add_response_header(response, "Allow", "GET, HEAD, POST");
-    if (!cors) return;
-    MHD_add_response_header(response, "Access-Control-Allow-Origin", cors);
-    MHD_add_response_header(response, "Vary", "Origin");
-    MHD_add_response_header(response, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
-    MHD_add_response_header(response, "Access-Control-Allow-Headers",
-                            "Authorization, Content-Type");
-    MHD_add_response_header(response, "Access-Control-Max-Age", "600");
+    MHD_add_response_header(response, "X-Request-Id", e->name);
+    if (e->status == 405 && e->methods)
+        MHD_add_response_header(response, "Allow", e->methods);
+    if (e->status == 415) MHD_add_response_header(response, "Accept-Encoding", "identity");
+    origin_headers(e->server, e->connection, response);
 }
 
 /* A stream holds the exchange until MHD has no more use for the response. */

@@ -47,17 +47,33 @@ void info_metrics(struct exchange *e)
     exchange_answer(e, 200, "text/plain; version=0.0.4; charset=utf-8", &b);
 }
 
-void info_models(struct exchange *e)
+static json_t *model_of(const struct exchange *e)
 {
     const struct server *s = e->server;
     const struct pith_service_state state = state_of(e);
+    return json_pack("{s:s, s:s, s:I, s:s, s:o, s:I, s:{s:I, s:I}}", "id", s->settings.name,
+                     "object", "model", "created", (json_int_t)s->started, "owned_by", "pith",
+                     "root", json_any_text(s->settings.model, strlen(s->settings.model)),
+                     "max_model_len", (json_int_t)state.context, "meta", "n_ctx",
+                     (json_int_t)state.context, "n_vocab", (json_int_t)state.vocab);
+}
+
+void info_models(struct exchange *e)
+{
     exchange_json(e, 200,
-                  json_pack("{s:s, s:[{s:s, s:s, s:I, s:s, s:o, s:I, s:{s:I, s:I}}]}", "object",
-                            "list", "data", "id", s->settings.name, "object", "model", "created",
-                            (json_int_t)s->started, "owned_by", "pith", "root",
-                            json_any_text(s->settings.model, strlen(s->settings.model)),
-                            "max_model_len", (json_int_t)state.context, "meta", "n_ctx",
-                            (json_int_t)state.context, "n_vocab", (json_int_t)state.vocab));
+                  json_pack("{s:s, s:[o]}", "object", "list", "data", model_of(e)));
+}
+
+void info_model(struct exchange *e)
+{
+    const struct server_settings *s = &e->server->settings;
+    struct refusal r = {0};
+    if (strcmp(e->rest, s->name) == 0 || strcmp(e->rest, s->model) == 0) {
+        exchange_json(e, 200, model_of(e));
+        return;
+    }
+    (void)refuse_model(&r, e->rest, s->name);
+    exchange_refuse(e, &r);
 }
 
 void info_props(struct exchange *e)

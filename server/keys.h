@@ -14,9 +14,8 @@ struct keys;
  * NULL. *out stays NULL when nobody needs a key. PITH_IO, PITH_FORMAT: no key in the file. */
 enum pith_status keys_read(const char *file, const char *key, struct keys **out,
                            struct pith_error *err);
-/* Whether the value of a header Authorization ("Bearer KEY"; NULL: there is none) has one of them.
- * *client: a number of its own for each key. */
-bool keys_allow(const struct keys *keys, const char *authorization, uint64_t *client);
+/* Whether a key is one of them; then *client is a number of its own for each key. */
+bool keys_allow(const struct keys *keys, const char *key, uint64_t *client);
 /* Frees; NULL is allowed. */
 void keys_free(struct keys *keys);
 

@@ -68,6 +68,15 @@ bool refuse_failure(struct refusal *r, enum pith_status status, const struct pit
     return refuse(r, 500, NULL, "%s", text);
 }
 
+bool refuse_prompt(struct refusal *r, enum pith_status status, const struct pith_error *err,
+                   const char *field)
+{
+    (void)refuse_failure(r, status, err);
+    if (strcmp(r->code, "context_length_exceeded") == 0)
+        snprintf(r->param, sizeof r->param, "%s", field);
+    return false;
+}
+
 json_t *json_any_text(const char *text, size_t size)
 {
     json_t *j = json_stringn(text, size);

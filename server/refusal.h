@@ -22,6 +22,9 @@ bool refuse(struct refusal *r, unsigned status, const char *param, const char *f
 bool refuse_model(struct refusal *r, const char *name, const char *own);
 /* What the library said, with the status of HTTP that belongs to it. */
 bool refuse_failure(struct refusal *r, enum pith_status status, const struct pith_error *err);
+/* The same, of a request whose prompt stands in that field: it is what is too long. */
+bool refuse_prompt(struct refusal *r, enum pith_status status, const struct pith_error *err,
+                   const char *field);
 /* {"error": {"message", "type", "param", "code"}}; NULL when memory is out. */
 json_t *refusal_json(const struct refusal *r);
 /* A string as JSON whatever its bytes are: what is not UTF-8 becomes '?'. */

@@ -22,6 +22,7 @@ struct server_settings {
     const char *model;              /* the folder or file */
     const char *key_file, *key;     /* who may ask: keys, one a line; or one key. NULL: everybody */
     const char *cors;               /* an origin whose pages may ask, "*" for all; NULL: none */
+    struct pith_list allow_hosts;   /* names that requests may be for, beside its addresses */
     const char *tls_cert, *tls_key; /* PEM files; both or none */
     const char *mode, *kv;          /* told by /props */
     bool log, log_prompts;          /* a line a request on standard error; with its body */

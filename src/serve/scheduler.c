@@ -67,13 +67,16 @@ enum pith_status pith_scheduler_submit(struct pith_scheduler *s, struct pith_tic
     const size_t context = s->options.runner.context;
     enum pith_status status = PITH_OK;
     if (t->prompt >= context + (t->embedding != NULL))
-        return pith_fail(err, PITH_LIMIT, "a prompt of %zu tokens does not fit a context of %zu",
-                         t->prompt, context);
+        return pith_fail(err, PITH_LIMIT,
+                         "This model's maximum context length is %zu tokens, but the prompt has "
+                         "%zu. Shorten the prompt.",
+                         context, t->prompt);
     const size_t left = context - t->prompt, most = t->request.max_tokens;
     if (most > left)
         return pith_fail(err, PITH_LIMIT,
-                         "a prompt of %zu tokens and an answer of %zu do not fit a context of %zu",
-                         t->prompt, most, context);
+                         "This model's maximum context length is %zu tokens, but %zu are asked "
+                         "for: %zu of the prompt and %zu of the answer. Shorten either.",
+                         context, t->prompt + most, t->prompt, most);
     t->limit = t->prompt + (most ? most : left);
     pthread_mutex_lock(&s->lock);
     if (s->draining || s->closing) status = pith_fail(err, PITH_CLOSED, "the service is ending");

@@ -6,6 +6,7 @@ import http.client
 import json
 import subprocess
 import sys
+import tempfile
 
 failed = False
 
@@ -82,8 +83,86 @@ def numbers(s):
     check("n goes to 128", status == 200 and len(answer["choices"]) == 128, answer)
 
 
+def paths(s):
+    for name, status in {"m": 200, "m/": 404, "other": 404, "": 404}.items():
+        seen = s.ask("GET", "/v1/models/" + name)
+        check(f"GET /v1/models/{name} has {status}", seen[0] == status, seen)
+    seen = s.ask("GET", "/v1/models/org%2Fnone")
+    check("a model that is not there, by its name", seen[0] == 404 and seen[2]["error"]["code"] == "model_not_found"
+          and "org/none" in seen[2]["error"]["message"], seen)
+    seen = s.ask("GET", "/v1/models/" + sys.argv[2].replace("/", "%2F"))
+    check("a model by its path", seen[0] == 200 and seen[2]["id"] == "m", seen)
+    for method, path, allow in (("GET", "/v1/completions", "POST"), ("POST", "/v1/models", "GET, HEAD"), ("PUT", "/v1/models/m", "GET, HEAD"),
+                                ("DELETE", "/health", "GET, HEAD")):
+        seen = s.ask(method, path, None)
+        check(f"{method} {path}: Allow is {allow}", seen[0] == 405 and seen[1].get("allow") == allow, seen)
+    for path in ("/v1/embeddings", "/tokenize"):
+        seen = s.ask("POST", path, {"model": "other", "input": "a", "prompt": "a"} if path == "/tokenize" else {"model": "other", "input": "a"})
+        check(f"{path}: another model is not there", seen[0] == 404, seen)
+
+
+def headers(s):
+    body = {"prompt": "a", "max_tokens": 1}
+    seen = s.ask("POST", "/v1/completions", body, {"X-Request-Id": "trace-1.b:2"})
+    check("a request keeps its number", seen[1].get("x-request-id") == "trace-1.b:2", seen)
+    numbers = [s.ask("GET", "/health", None, {"X-Request-Id": n} if n else {})[1].get("x-request-id", "") for n in ("", "", "a b", "x" * 200, "a;b")]
+    check("or gets one", len(set(numbers)) == 5 and all(n.startswith("req_") for n in numbers), numbers)
+    for coding in ("gzip", "br", "deflate"):
+        seen = s.ask("POST", "/v1/completions", b"\x1f\x8b", {"Content-Encoding": coding})
+        check(f"415 for {coding}", seen[0] == 415 and coding in seen[2]["error"]["message"], seen)
+    seen = s.ask("POST", "/v1/completions", body, {"Content-Encoding": "identity"})
+    check("identity is none", seen[0] == 200, seen)
+    seen = s.ask("POST", "/v1/completions", {**body, "temprature": 1})
+    check("temprature", seen[0] == 400 and "'temperature'" in seen[2]["error"]["message"] and seen[2]["error"]["param"] == "temprature", seen)
+
+
+def overflow(s):
+    words = "a b c d " * 400
+    for path, body, param in (("/v1/chat/completions", {"messages": [{"role": "user", "content": words}]}, "messages"),
+                              ("/v1/completions", {"prompt": words}, "prompt"),
+                              ("/v1/completions", {"prompt": "a", "max_tokens": 600}, "prompt"),
+                              ("/v1/embeddings", {"input": words}, "input")):
+        status, _, answer = s.ask("POST", path, body)
+        e = answer.get("error", {})
+        check(f"{path}: an overflow as clients know it", status == 400 and e["code"] == "context_length_exceeded" and e["param"] == param
+              and "maximum context length is 512 tokens" in e["message"], answer)
+
+
+def hosts(pith, model):
+    def ask(s, host, path="/v1/models", **more):
+        return s.ask("GET", path, None, {"Host": host, **more})[0]
+
+    with Server(pith, model, "--allow-host", "model.lan", "--allow-host", "box.lan") as s:
+        for host, status in {"evil.test": 403, f"evil.test:{s.port}": 403, "model.lan": 200, "box.lan:1": 200, "localhost": 200,
+                             "10.1.2.3": 200, "[::1]:1": 200}.items():
+            check(f"Host {host} has {status}", ask(s, host) == status)
+        check("its own name as origin does not help", ask(s, "evil.test", Origin="http://evil.test") == 403)
+        check("nor for the page", ask(s, "evil.test", "/") == 403)
+    with Server(pith, model, "--cors", "*") as s:
+        check("all pages may ask: any Host", ask(s, "evil.test") == 200)
+        seen = s.ask("OPTIONS", "/v1/chat/completions", None, {
+            "Origin": "http://app.test", "Access-Control-Request-Method": "POST", "Access-Control-Request-Private-Network": "true",
+            "Access-Control-Request-Headers": "authorization,content-type,x-stainless-os"})
+        check("a preflight gets what it asks for", seen[0] == 204 and "x-stainless-os" in seen[1]["access-control-allow-headers"]
+              and seen[1]["access-control-allow-private-network"] == "true", seen)
+        seen = s.ask("OPTIONS", "/v1/models", None, {"Origin": "http://app.test", "Access-Control-Request-Headers": "a\u00e9b"})
+        check("but no rubbish", "Authorization" in seen[1]["access-control-allow-headers"], seen)
+    with Server(pith, model, "--cors", "http://app.test") as s:
+        check("another page may not ask before", s.ask("OPTIONS", "/v1/models", None, {"Origin": "http://evil.test"})[0] == 403)
+        check("nor by a name of its own", ask(s, "evil.test", Origin="http://evil.test") == 403)
+        check("the page that is named may", ask(s, "localhost", Origin="http://app.test") == 200)
+
+
 if __name__ == "__main__":
-    with Server(sys.argv[1], sys.argv[2], "--context", "512") as server:
+    with tempfile.NamedTemporaryFile("w", suffix=".jinja") as template:
+        template.write("{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}")
+        template.flush()
+        server = Server(sys.argv[1], sys.argv[2], "--context", "512", "--chat-template", template.name)
+    with server:
         constraints(server)
         numbers(server)
+        paths(server)
+        headers(server)
+        overflow(server)
+    hosts(sys.argv[1], sys.argv[2])
     sys.exit(failed)

@@ -547,7 +547,11 @@ static void test_keys(void **state)
                 {"Authorization: Bearer # nothing\r\n", 401},
                 {"Authorization: Bearer one\r\n", 200},
                 {"Authorization: bearer two\r\n", 200},
-                {"Authorization: Bearer three\r\n", 200}};
+                {"Authorization: Bearer three\r\n", 200},
+                {"x-api-key: four\r\n", 401},
+                {"x-api-key: one\r\n", 200},
+                {"API-Key: two\r\n", 200},
+                {"Authorization: Basic eA==\r\nx-api-key: one\r\n", 200}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         json_decref(json_of(ask("GET", "/v1/models", rows[i].header, ""), rows[i].status));
     json_decref(json_of(ask("GET", "/health", "", ""), 200));
@@ -569,8 +573,13 @@ static void test_origins(void **state)
                 {"Origin: https://friend.example\r\n", 200}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         json_decref(json_of(ask("GET", "/v1/models", rows[i].header, ""), rows[i].status));
-    char *answer = ask("OPTIONS", "/v1/completions", rows[3].header, "");
+    char *answer = ask("OPTIONS", "/v1/completions",
+                       "Origin: https://friend.example\r\nAccess-Control-Request-Headers: "
+                       "authorization,x-stainless-os\r\n",
+                       "");
     assert_int_equal(status_of(answer), 204);
+    assert_non_null(
+        strstr(answer, "Access-Control-Allow-Headers: authorization,x-stainless-os\r\n"));
     assert_non_null(strstr(answer, "Access-Control-Allow-Origin: https://friend.example\r\n"));
     free(answer);
 }
