@@ -30,7 +30,8 @@ void log_exchange(struct exchange *e)
     json_t *line = json_pack("{s:s, s:s, s:s, s:s, s:i, s:b, s:f, s:s}", "time", when, "client", e->peer,
                              "method", e->route ? e->route->method : "-", "path",
                              e->route ? e->route->path : "-", "status", (int)e->status, "gone",
-                             e->gone, "seconds", server_clock() - e->began, "request", e->name);
+                             e->gone, "seconds", server_clock() - e->began, "request",
+                             e->name);
     struct buffer b = {0};
     pthread_mutex_lock(&e->lock);
     if (line && e->completion) add_completion(line, e->completion);
