@@ -27,7 +27,8 @@ void log_exchange(struct exchange *e)
     if (gmtime_r(&t.tv_sec, &parts)) strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &parts);
     const size_t n = strlen(when);
     snprintf(when + n, sizeof when - n, ".%03ldZ", t.tv_nsec / 1000000);
-    json_t *line = json_pack("{s:s, s:s, s:s, s:s, s:i, s:b, s:f, s:s}", "time", when, "client", e->peer,
+    json_t *line = json_pack("{s:s, s:s, s:s, s:s, s:i, s:b, s:f, s:s}", "time", when, "client",
+                             e->peer,
                              "method", e->route ? e->route->method : "-", "path",
                              e->route ? e->route->path : "-", "status", (int)e->status, "gone",
                              e->gone, "seconds", server_clock() - e->began, "request",

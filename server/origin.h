@@ -10,9 +10,9 @@
 
 #include <stdbool.h>
 
-/* Whether a value of Host ("name:port", "[::1]") names the server by what nobody else decides on: an
- * address, which no name server can lead elsewhere, localhost, `bound` (where it listens, as it was
- * given), or one of `allowed` (a name, or a name and a port). NULL, no header at all: yes, since
+/* Whether a value of Host ("name:port", "[::1]") names the server by what nobody else decides on:
+ * an address, which no name server can lead elsewhere, localhost, `bound` (where it listens, as it
+ * was given), or one of `allowed` (a name, or a name and a port). NULL, no header at all: yes:
  * browsers always send one. */
 bool origin_names_us(const char *host, const char *bound, const struct pith_list *allowed);
 /* Refuses with 403 a page of another origin that --cors does not name, and, while no key is asked
