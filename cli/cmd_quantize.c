@@ -264,6 +264,28 @@ static void print_prediction(const json_t *account)
                number(cache, "bits"), number(cache, "kld"));
 }
 
+/* Where groups are smaller than the recipe's. */
+static void print_groups(const json_t *account)
+{
+    const json_t *g, *n;
+    size_t i, k;
+    json_array_foreach (json_object_get(account, "groups"), i, g) {
+        const json_t *columns = json_object_get(g, "columns");
+        char text[384];
+        snprintf(text, sizeof text, "%s instead of %s in %.0f of %zu linears", json_text(g, "grid"),
+                 json_text(g, "wanted"), number(g, "linears"),
+                 json_array_size(json_object_get(account, "linears")));
+        json_array_foreach (columns, k, n) {
+            const size_t used = strlen(text);
+            snprintf(text + used, sizeof text - used, "%s%lld",
+                     k ? ", " : ", since its groups do not divide rows of ",
+                     (long long)json_integer_value(n));
+        }
+        printf("  groups           ");
+        print_wrapped(text, INDENT, INDENT, prose_width());
+    }
+}
+
 /* Linears that no type of GGUF has whole blocks for. */
 static void print_kept(const json_t *tensors)
 {
@@ -290,7 +312,7 @@ static size_t count_fallen(const json_t *linears, struct fallen list[FALLEN], js
     size_t i, kinds = 0, k;
     json_array_foreach (linears, i, l) {
         const char *grid = json_text(l, "grid"), *wanted = json_text(l, "wanted");
-        if (!json_object_get(l, "wanted")) continue;
+        if (!*wanted || strchr(wanted, ':')) continue; /* print_groups() has these */
         for (k = 0; k < kinds; k++)
             if (strcmp(list[k].grid, grid) == 0 && strcmp(list[k].wanted, wanted) == 0) break;
         if (k == FALLEN) continue;
@@ -442,6 +464,7 @@ static void print_result(const char *out, const json_t *j, bool all)
     print_prediction(j);
     print_experts(json_object_get(j, "experts"));
     print_fallen(json_object_get(j, "linears"), json_object_get(j, "tensors"));
+    print_groups(j);
     print_worst(j, all ? SIZE_MAX : RANK_MOST);
     print_warnings(j);
     print_engines(json_object_get(j, "engines"));
@@ -456,7 +479,10 @@ static void print_rehearsed(const json_t *list, int together, int blocks)
     printf("rehearsed block%s", count == 1 && together < 2 ? "" : "s");
     if (together > 1) printf(" 1 to %d", together);
     for (size_t i = 0; together < 2 && i < count; i++)
-        printf("%s%d", i == 0 ? " " : i + 1 == count ? " and " : ", ",
+        printf("%s%d",
+               i == 0           ? " "
+               : i + 1 == count ? " and "
+                                : ", ",
                (int)number(json_array_get(list, i), "layer") + 1);
     printf(" of %d; for the whole model expect:\n", blocks);
 }
@@ -478,6 +504,7 @@ static void print_rehearsal(const struct common *common, const json_t *j)
            number(j, "bits_per_weight"));
     printf("  error            %.4f relative on average\n", number(j, "relative_error"));
     print_calibration(json_object_get(j, "calibration"));
+    print_groups(j);
     print_prediction(j);
     print_ranks(common, json_object_get(j, "ranks"));
 }

@@ -2,6 +2,7 @@
 #include "api/context.h"
 #include "api/options.h"
 #include "api/plan.h"
+#include "export/groups.h"
 #include "plan/quantize_time.h"
 
 static const struct pith_plan_quantize_options defaults = {
@@ -19,7 +20,40 @@ struct asked {
     struct pith_recipe recipe;
     struct pith_quantize_task task;
     struct pith_cable cable;
+    struct pith_group_rule groups;
+    struct pith_container_opts opts; /* of which that is told */
+    bool mixed;                      /* each linear has its own size */
+    uint32_t common;                 /* else this one */
 };
+
+/* Groups where the recipe's do not divide rows, as pith quantize settles them. */
+static uint32_t group_of(const void *ctx, const struct pith_linear_spec *spec)
+{
+    const struct asked *a = ctx;
+    const struct pith_group_rule *rule = &a->groups;
+    const struct pith_grid *g = &a->recipe.weights;
+    if (!a->mixed) return a->common;
+    for (uint32_t i = 0; i < rule->plans->layers; i++) {
+        const struct pith_layer_plan *l = pith_plan(rule->plans, i);
+        if (spec >= l->linear && spec < l->linear + l->linears)
+            return pith_group_size(rule, g, l, (uint32_t)(spec - l->linear));
+    }
+    return g->group;
+}
+
+static void settle_groups(struct asked *a)
+{
+    const struct pith_model *m = a->plan.model.model;
+    a->opts = (struct pith_container_opts){.model_dtype = m->shape.dtype, .acts = a->recipe.acts};
+    a->groups = (struct pith_group_rule){.plans = &m->plans,
+                                         .container = pith_container_find(a->recipe.container),
+                                         .opts = &a->opts};
+    if (!a->groups.container || !pith_groups_vary(&a->recipe.weights)) return;
+    a->mixed = pith_groups_mix(&a->groups);
+    a->common = pith_group_common(&a->groups, &a->recipe.weights);
+    a->task.group = group_of;
+    a->task.group_ctx = a;
+}
 
 static enum pith_status understand(struct asked *a, const struct pith_plan_quantize_options *o,
                                    struct pith_error *err)
@@ -42,6 +76,7 @@ static enum pith_status understand(struct asked *a, const struct pith_plan_quant
                                           .length = o->seq_len < most ? o->seq_len : most,
                                           .hidden = m->model->shape.hidden,
                                           .f32 = a->at.h->ops[PITH_UNIT_F32]};
+    settle_groups(a);
     const uint64_t ends = (uint64_t)m->model->shape.vocab * m->model->shape.hidden;
     a->task.ends = m->model->shape.tied ? 1 : 2;
     a->task.outside = ends * a->task.ends * sizeof(uint16_t);
@@ -85,8 +120,7 @@ static json_t *row_of(const struct asked *a, unsigned ranks, double *alone)
                        pith_quantize_outside(&a->task, ranks);
     if (ranks == 1) *alone = all;
     for (unsigned k = 0; k < ranks; k++)
-        pith_json_add(&received,
-                      json_integer((json_int_t)(before.received[k] + c.received[k])));
+        pith_json_add(&received, json_integer((json_int_t)(before.received[k] + c.received[k])));
     for (int i = 0; layers && i < PITH_CREW_PARTS_COUNT; i++) c.seconds[i] /= layers;
     for (unsigned k = 0; layers && k < ranks; k++) c.received[k] /= layers;
     return pith_crew_row(&c, all, *alone / all, received);

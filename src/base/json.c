@@ -6,6 +6,52 @@
 #include <math.h>
 #include <string.h>
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* The text with each whole number of more than 18 digits made a real one: "12" is "12.0" then.
+ * Tokenizers have 10^30 for a length without limit, which no integer here holds. */
+static void write_reals(const char *text, size_t size, struct pith_str *out)
+{
+    enum { DIGITS = 18 };
+    bool quoted = false;
+    size_t from = 0;
+    for (size_t i = 0; i < size;) {
+        if (quoted && text[i] == '\\') i++;
+        else if (text[i] == '"') quoted = !quoted;
+        if (quoted || i >= size || !is_digit(text[i])) {
+            i++;
+            continue;
+        }
+        size_t end = i;
+        while (end < size && is_digit(text[end])) end++;
+        const bool whole = end == size || !strchr(".eE", text[end]);
+        const bool part = i > 0 && strchr(".eE+", text[i - 1]); /* of a real number */
+        const bool exponent = i > 1 && text[i - 1] == '-' && strchr("eE", text[i - 2]);
+        if (whole && !part && !exponent && end - i > DIGITS) {
+            pith_str_append(out, text + from, end - from);
+            pith_str_puts(out, ".0");
+            from = end;
+        }
+        i = end;
+    }
+    pith_str_append(out, text + from, size - from);
+}
+
+static json_t *load(const char *text, size_t size, json_error_t *e)
+{
+    json_t *j = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, e);
+    struct pith_str reals = {0};
+    if (j || json_error_code(e) != json_error_numeric_overflow) return j;
+    write_reals(text, size, &reals);
+    if (!reals.failed)
+        j = json_loadb(reals.data, reals.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, e);
+    pith_str_free(&reals);
+    return j;
+}
+
 enum pith_status pith_json_parse(const char *text, size_t size, const char *where, json_t **out,
                                  struct pith_error *err)
 {
@@ -13,7 +59,7 @@ enum pith_status pith_json_parse(const char *text, size_t size, const char *wher
     /* jansson 2.14 reads over a NUL byte that follows a number. */
     if (memchr(text, '\0', size))
         return pith_fail(err, PITH_FORMAT, "%s: not valid JSON: it contains a NUL byte", where);
-    json_t *j = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
+    json_t *j = load(text, size, &e);
     if (!j) {
         /* It also leaves the text empty when memory runs out in its scanner. */
         if (json_error_code(&e) == json_error_out_of_memory || !e.text[0])

@@ -2,6 +2,7 @@
 #include "pipe/run.h"
 
 #include "base/file.h"
+#include "export/groups.h"
 #include "io/digest.h"
 #include "pipe/seal.h"
 
@@ -166,6 +167,47 @@ static void add_left_out(const struct pith_job *job, json_t **account)
     else json_decref(left);
 }
 
+/* The entry of a list for those two grids, made when it is not there; NULL when memory is out. */
+static json_t *groups_entry(json_t *list, const json_t *linear)
+{
+    static const char *const keys[] = {"wanted", "grid"};
+    json_t *entry;
+    size_t i;
+    json_array_foreach (list, i, entry)
+        if (json_equal(json_object_get(entry, keys[0]), json_object_get(linear, keys[0])) &&
+            json_equal(json_object_get(entry, keys[1]), json_object_get(linear, keys[1])))
+            return entry;
+    entry = json_pack("{s:O, s:O, s:i, s:[]}", keys[0], json_object_get(linear, keys[0]), keys[1],
+                      json_object_get(linear, keys[1]), "linears", 0, "columns");
+    return json_array_append_new(list, entry) == 0 ? entry : NULL;
+}
+
+/* Where groups are smaller than the recipe's: {"wanted", "grid", "linears": how many, "columns":
+ * of those rows that the recipe's own do not divide}; an empty list: nowhere. */
+static json_t *groups(const json_t *linears)
+{
+    json_t *list = json_array(), *entry;
+    const json_t *l, *n;
+    size_t i, k;
+    json_array_foreach (linears, i, l) {
+        const char *wanted = json_string_value(json_object_get(l, "wanted"));
+        struct pith_grid g;
+        if (!wanted || pith_grid_parse(wanted, &g, NULL) != PITH_OK || !pith_groups_vary(&g))
+            continue;
+        json_t *cols = json_array_get(json_object_get(l, "shape"), 1);
+        entry = groups_entry(list, l);
+        json_int_t count = json_integer_value(json_object_get(entry, "linears")) + 1;
+        bool there = json_integer_value(cols) % g.group == 0;
+        json_array_foreach (json_object_get(entry, "columns"), k, n) there |= json_equal(n, cols);
+        if (!there) json_array_append(json_object_get(entry, "columns"), cols);
+        if (!entry || json_object_set_new(entry, "linears", json_integer(count)) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
 /* What was asked for in --for, and what the GPUs that were named there make of it. */
 static json_t *engines(const struct pith_job *job)
 {
@@ -217,6 +259,8 @@ json_t *pith_run_account(const struct pith_run *r)
                       pith_judge_warnings(json_object_get(account, "linears")));
     if (account && r->job->quantizes && r->job->options->targets.count)
         pith_json_set(&account, "engines", engines(r->job));
+    if (account && pith_job_falls(r->job))
+        pith_json_set(&account, "groups", groups(json_object_get(account, "linears")));
     const char *from = r->job->model->container ? r->job->model->container->name : "none";
     if (account) add_left_out(r->job, &account);
     if (account && r->job->adapter)
@@ -275,16 +319,19 @@ json_t *pith_run_rehearsal(struct pith_run *r, const struct pith_rehearsal *all)
         json_decref(phases);
         return NULL;
     }
-    return json_pack("{s:s, s:b, s:s, s:o, s:i, s:o, s:f, s:f, s:o, s:I, s:I, s:f, s:f, s:o, s:o, "
-                     "s:o}",
-                     "pith", pith_version(), "rehearsal", 1, "container", container_name(r->job),
-                     "recipe", pith_job_recipe_json(r->job), "blocks", blocks, "rehearsed",
-                     rehearsed(all), "seconds_per_block", seconds / blocks, "seconds_expected",
-                     all->other + seconds, "block", phases, "memory_expected_bytes",
-                     (json_int_t)r->job->expected, "output_bytes_expected",
-                     (json_int_t)r->job->layout.total_bytes, "bits_per_weight",
-                     m.weights > 0 ? m.bits / m.weights : 0.0, "relative_error",
-                     m.linears > 0 ? m.error / m.linears : 0.0, "linears", joined(r, "linears"),
-                     "calibration", calibration(r->job), "ranks",
-                     pith_foresee_report(r->foresee, all->other));
+    json_t *linears = joined(r, "linears");
+    json_t *j = json_pack(
+        "{s:s, s:b, s:s, s:o, s:i, s:o, s:f, s:f, s:o, s:I, s:I, s:f, s:f, s:o, s:o, "
+        "s:o}",
+        "pith", pith_version(), "rehearsal", 1, "container", container_name(r->job), "recipe",
+        pith_job_recipe_json(r->job), "blocks", blocks, "rehearsed", rehearsed(all),
+        "seconds_per_block", seconds / blocks, "seconds_expected", all->other + seconds, "block",
+        phases, "memory_expected_bytes", (json_int_t)r->job->expected, "output_bytes_expected",
+        (json_int_t)r->job->layout.total_bytes, "bits_per_weight",
+        m.weights > 0 ? m.bits / m.weights : 0.0, "relative_error",
+        m.linears > 0 ? m.error / m.linears : 0.0, "linears", linears, "calibration",
+        calibration(r->job), "ranks", pith_foresee_report(r->foresee, all->other));
+    if (j && pith_job_falls(r->job))
+        pith_json_set(&j, "groups", groups(json_object_get(j, "linears")));
+    return j;
 }

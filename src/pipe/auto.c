@@ -201,8 +201,10 @@ static enum pith_status find(struct pith_job *job, const struct trial *t,
     PITH_TRY(pith_tries_settle(job, candidates, err));
     PITH_TRY(pith_job_layout(job, err));
     PITH_TRY(pith_dir_make(t->folder, err));
-    struct pith_sense s = {
-        .grid = candidates->grid, .grids = candidates->count, .ranks = pith_sense_shares(job)};
+    struct pith_sense s = {.grid = candidates->grid,
+                           .grids = candidates->count,
+                           .tries = candidates,
+                           .ranks = pith_sense_shares(job)};
     const bool first = pith_ranks_first(pith_backend_ranks(job->backend));
     struct pith_auto_wish w;
     enum pith_status r = parse_wish(t->asked, &w, err);
@@ -259,8 +261,8 @@ static enum pith_status weigh(const struct trial *t, json_t **best, json_t **tri
     pith_json_add(tried, json_pack("{s:s, s:O, s:O}", "transform", t->transform, "kld",
                                    json_object_get(p, "kld"), "bits", json_object_get(p, "bits")));
     const struct worth now = worth_of(j, t->asked), before = worth_of(*best, t->asked);
-    if (*best && (now.first > before.first ||
-                  (now.first == before.first && now.then >= before.then))) {
+    if (*best &&
+        (now.first > before.first || (now.first == before.first && now.then >= before.then))) {
         json_decref(j);
         return PITH_OK;
     }
@@ -284,11 +286,10 @@ static enum pith_status keep(const struct pith_quantize_options *o, const char *
 {
     json_t *predicted = json_object_get(best, "predicted");
     const char *round = last_rounder(o, best);
-    const bool bad =
-        !tried || !round ||
-        json_object_set(predicted, "round", json_object_get(best, "round")) != 0 ||
-        json_object_set(predicted, "tried", tried) != 0 ||
-        json_object_set_new(best, "round", json_string(round)) != 0;
+    const bool bad = !tried || !round ||
+                     json_object_set(predicted, "round", json_object_get(best, "round")) != 0 ||
+                     json_object_set(predicted, "tried", tried) != 0 ||
+                     json_object_set_new(best, "round", json_string(round)) != 0;
     return bad ? pith_fail_nomem(err, path) : pith_json_save(path, best, err);
 }
 

@@ -8,6 +8,8 @@
 #include "pipe/inspect.h"
 #include "pipe/learn.h"
 
+#include <string.h>
+
 static const char *container_name(size_t i)
 {
     size_t count;
@@ -80,6 +82,7 @@ enum pith_status pith_job_recipe(struct pith_job *job, struct pith_error *err)
     for (size_t i = 0; i < PITH_COUNT(stages); i++)
         if (stages[i].text)
             PITH_TRY(pith_recipe_set(&job->recipe, stages[i].stage, stages[i].text, err));
+    job->groups_named = o->weights && strstr(o->weights, ":g");
     if (!job->recipe.weights.format && !job->recipe.split->two_four && !job->convert)
         return pith_fail(
             err, PITH_ARG,

@@ -39,6 +39,8 @@ struct pith_choice {
     bool planned;            /* its tensors have their place in the layout */
     /* What was asked for, where rows are no whole blocks of it; else NULL. */
     const struct pith_format *wanted;
+    bool usual;            /* the grid is the recipe's, of which nobody named the groups */
+    uint32_t wanted_group; /* the recipe's, where that does not divide the rows; else 0 */
 };
 
 /* A tensor of the output that holds several linears' matrices or biases. */
@@ -59,7 +61,8 @@ struct pith_job {
     json_t *adapter;                  /* what was merged into it, or NULL */
     struct pith_tokenizer *tokenizer; /* NULL when nothing is calibrated */
     struct pith_recipe recipe;
-    json_t *more; /* what its file says beside it (quant/recipe.h), or NULL */
+    json_t *more;      /* what its file says beside it (quant/recipe.h), or NULL */
+    bool groups_named; /* --weights names the size of groups: no other is taken */
     enum pith_experts_rule experts;
     const struct pith_container *container;
     const struct pith_mixture *mixture; /* of types, or NULL */
@@ -196,6 +199,8 @@ enum pith_status pith_select_check(const struct pith_job *job, unsigned *needs,
 /* select.c: fills job->choices from the recipe, --ignore and --override; checks that the container
  * can hold each. PITH_ARG for a pattern that matches no linear. */
 enum pith_status pith_job_select(struct pith_job *job, struct pith_error *err);
+/* Whether some linear has smaller groups than the recipe's, which do not divide its rows. */
+bool pith_job_falls(const struct pith_job *job);
 /* Frees what pith_job_select() made, also when it failed half way. */
 void pith_job_unselect(struct pith_job *job);
 

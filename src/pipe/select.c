@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "export/file.h"
+#include "export/groups.h"
 #include "num/kquant.h"
 #include "quant/scale.h"
 
@@ -204,12 +205,14 @@ static struct override *choose_grid(const struct pith_job *job, struct pith_choi
         json_string_value(json_object_get(json_object_get(job->more, "linears"), c->module));
     c->grid = job->mixture ? pith_mixture_grid(job->mixture, job->model, c->layer, c->module)
                            : job->recipe.weights;
+    c->usual = !own && !job->groups_named;
     if (own) (void)pith_recipe_linear(own, &c->grid, NULL);
     for (size_t i = 0; i < job->options->overrides.count; i++)
         if (pith_module_match(overrides[i].pattern, c->module)) {
             const bool named = asks_by_name(overrides[i].pattern, c->module);
             if (stays && !named) continue;
             c->grid = overrides[i].grid;
+            c->usual = false;
             asked = &overrides[i];
             asked->used = true;
         }
@@ -228,9 +231,8 @@ static struct override *choose_grid(const struct pith_job *job, struct pith_choi
     return asked;
 }
 
-static enum pith_status choose_one(struct pith_job *job, struct pith_choice *c,
-                                   struct override *overrides, bool *ignore_used,
-                                   struct pith_error *err)
+static void choose_one(struct pith_job *job, struct pith_choice *c, struct override *overrides,
+                       bool *ignore_used)
 {
     const struct pith_quantize_options *o = job->options;
     struct override *over = choose_grid(job, c, overrides);
@@ -245,6 +247,54 @@ static enum pith_status choose_one(struct pith_job *job, struct pith_choice *c,
     if (over) over->decides = true;
     settle_blocks(job, c);
     if (c->grid.format) c->hadamard = online_block(job, c);
+}
+
+static bool may_fall(const struct pith_choice *c)
+{
+    return c->usual && pith_groups_vary(&c->grid);
+}
+
+static void take_group(struct pith_choice *c, uint32_t size)
+{
+    if (c->grid.group == size) return;
+    c->wanted_group = c->grid.group;
+    c->grid.group = size;
+}
+
+/* Groups that do not divide rows: each linear takes what divides its own, or all the same where
+ * engines want one size. */
+static void settle_groups(struct pith_job *job)
+{
+    const struct pith_list *targets = &job->options->targets;
+    const struct pith_group_rule rule = {&job->model->plans, job->container, &job->container_opts,
+                                         targets->item, targets->count};
+    const bool mixed = pith_groups_mix(&rule);
+    struct pith_group_fit all = {0};
+    for (size_t i = 0; i < job->choice_count; i++) {
+        struct pith_choice *c = &job->choices[i];
+        if (!may_fall(c)) continue;
+        if (mixed)
+            take_group(c,
+                       pith_group_size(&rule, &c->grid, pith_job_plan(job, c->layer), c->linear));
+        else {
+            if (!all.grid.format) pith_group_fit_begin(&all, &c->grid);
+            pith_group_fit_add(&rule, &all, &pith_job_plan(job, c->layer)->linear[c->linear]);
+        }
+    }
+    for (size_t i = 0; i < job->choice_count && all.grid.format; i++)
+        if (may_fall(&job->choices[i])) take_group(&job->choices[i], pith_group_fit_end(&all));
+}
+
+bool pith_job_falls(const struct pith_job *job)
+{
+    for (size_t i = 0; i < job->choice_count; i++)
+        if (job->choices[i].wanted_group) return true;
+    return false;
+}
+
+static enum pith_status check_one(const struct pith_job *job, const struct pith_choice *c,
+                                  struct pith_error *err)
+{
     struct pith_container_opts opts = job->container_opts;
     opts.hadamard = c->hadamard;
     PITH_TRY(check_online(job, c, err));
@@ -408,9 +458,12 @@ enum pith_status pith_job_select(struct pith_job *job, struct pith_error *err)
         s = list_layer(job, layer, err);
     if (s == PITH_OK) s = pith_ends_list(job, err);
     if (s == PITH_OK && job->convert) s = pith_convert_describe(job, err);
+    for (size_t i = 0; i < job->choice_count && s == PITH_OK && !job->convert; i++)
+        choose_one(job, &job->choices[i], overrides, ignore_used);
+    if (s == PITH_OK && !job->convert) settle_groups(job);
     for (size_t i = 0; i < job->choice_count && s == PITH_OK; i++)
         s = job->convert ? choose_converted(job, &job->choices[i], err)
-                         : choose_one(job, &job->choices[i], overrides, ignore_used, err);
+                         : check_one(job, &job->choices[i], err);
     for (int i = 0; i < PITH_END_COUNT && s == PITH_OK; i++)
         if (job->ends[i].rows) s = choose_end(job, &job->ends[i], overrides, ignore_used, err);
     for (size_t i = 0; i < job->choice_count && s == PITH_OK && !job->convert; i++) {

@@ -306,7 +306,8 @@ static enum pith_status add_felt(struct pith_sense_pass *p, uint32_t layer, uint
     bool any = false;
     for (size_t g = 0; g < grids; g++) {
         struct pith_sense_cell *cell = pith_sense_at(p->s, choice, g);
-        cell->can = accepts(p->job, c, &p->s->grid[g]);
+        cell->can = accepts(p->job, c, &p->s->grid[g]) &&
+                    (!p->s->tries || pith_tries_suit(p->job, p->s->tries, g, c));
         any |= cell->can;
     }
     if (!any) return PITH_OK;
@@ -415,9 +416,8 @@ static enum pith_status feel_windows(struct pith_sense_pass *p, uint32_t layer, 
     const struct pith_routes *routes = &p->s->routes;
     struct feeling f = {.layer = layer, .last = last};
     /* Behind the last router nothing sways, and the gradient is 0. */
-    const bool sways =
-        p->sways && pith_routes_from(routes, &p->job->model->plans, layer, PITH_NO_PART) <
-                        routes->routers;
+    const bool sways = p->sways && pith_routes_from(routes, &p->job->model->plans, layer,
+                                                    PITH_NO_PART) < routes->routers;
     p->routing.curve = last ? pith_routes_of(routes, layer) : NULL;
     pith_sense_spread_begin(p, last);
     enum pith_status s = PITH_OK;
@@ -452,8 +452,7 @@ static enum pith_status settle(struct pith_sense_pass *p, uint32_t layer, bool l
     if (p->felts || last) s = feel_windows(p, layer, last, err);
     for (size_t i = 0; i < p->felts && s == PITH_OK; i++) {
         const struct pith_felt *f = &p->felt[i];
-        const uint32_t behind =
-            p->s->routes.routers - pith_sense_from(p->s, p->job, f->choice);
+        const uint32_t behind = p->s->routes.routers - pith_sense_from(p->s, p->job, f->choice);
         for (size_t g = 0; g < grids; g++) {
             struct pith_sense_cell *cell = pith_sense_at(p->s, f->choice, g);
             cell->kld = sum_of(f->square + g, f->rows, grids) / tokens / 2;

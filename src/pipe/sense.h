@@ -19,6 +19,7 @@
 #include "calib/guide.h"
 #include "pipe/sense_reads.h"
 #include "pipe/sense_routes.h"
+#include "pipe/tries.h"
 
 /* A linear on a grid. */
 struct pith_sense_cell {
@@ -32,9 +33,10 @@ struct pith_sense_cell {
 struct pith_sense {
     const struct pith_grid *grid; /* borrowed */
     size_t grids;
-    struct pith_sense_cell *cell; /* [job->choice_count][grids], owned */
-    struct pith_routes routes;    /* what swaying the routers costs, owned */
-    struct pith_reads *reads;     /* what else is asked; NULL: nothing. The caller's */
+    const struct pith_candidates *tries; /* these, which say what each is for; borrowed */
+    struct pith_sense_cell *cell;        /* [job->choice_count][grids], owned */
+    struct pith_routes routes;           /* what swaying the routers costs, owned */
+    struct pith_reads *reads;            /* what else is asked; NULL: nothing. The caller's */
     /* Or, without grids: what linears give, for rounding by it. Filled, and made safe; the
      * caller's. What tells so stays in the folder ("pith.guide.journal") until the caller removes
      * it. */

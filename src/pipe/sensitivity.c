@@ -57,11 +57,11 @@ static void add_rows(json_t **rows, const struct pith_job *job, const struct pit
             pith_grid_format(&s->grid[g], grid);
             const struct cost cost = {cell->kld, cell->sway};
             const uint32_t from = pith_sense_from(s, job, i);
-            json_t *row = json_pack(
-                "{s:s, s:s, s:s, s:f, s:I, s:f, s:f}", "kind", "weights", "part", c->module, "grid",
-                grid, "bits", 8.0 * (double)cell->bytes / c->rows / c->cols, "bytes",
-                (json_int_t)cell->bytes, "kld", alone(&s->routes, from, cost), "error",
-                cell->error);
+            json_t *row = json_pack("{s:s, s:s, s:s, s:f, s:I, s:f, s:f}", "kind", "weights",
+                                    "part", c->module, "grid", grid, "bits",
+                                    8.0 * (double)cell->bytes / c->rows / c->cols, "bytes",
+                                    (json_int_t)cell->bytes, "kld", alone(&s->routes, from, cost),
+                                    "error", cell->error);
             add_sway(&row, &s->routes, from, cost);
             pith_json_add(rows, row);
         }
@@ -95,10 +95,9 @@ static void add_acts(json_t **rows, const struct pith_plans *plans, const struct
             char grid[PITH_GRID_TEXT];
             if (isnan(c.kld)) continue;
             pith_grid_format(&r->acts[g], grid);
-            json_t *row = json_pack("{s:s, s:s, s:f, s:I, s:f}", "kind", "acts", "grid", grid,
-                                    "bits", bits, "bytes",
-                                    (json_int_t)ceil(bits * l->site[i].dim / 8), "kld",
-                                    alone(&s->routes, from, c));
+            json_t *row = json_pack(
+                "{s:s, s:s, s:f, s:I, s:f}", "kind", "acts", "grid", grid, "bits", bits, "bytes",
+                (json_int_t)ceil(bits * l->site[i].dim / 8), "kld", alone(&s->routes, from, c));
             add_sway(&row, &s->routes, from, c);
             add_read(rows, plans, layer, l->site[i].name, row);
         }
@@ -155,10 +154,10 @@ static json_t *report_of(const struct pith_job *job, const struct pith_sense *s)
         add_acts(&rows, &job->model->plans, s, i);
     json_t *j =
         json_pack("{s:s, s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "model", job->options->model,
-                     "round", job->recipe.round->name, "container", job->container->name, "tokens",
-                     (json_int_t)(job->calib.windows * job->calib.length), "context",
-                     (json_int_t)job->calib.length, "grids", grids, "caches",
-                     names_of(s->reads, true), "acts", names_of(s->reads, false), "rows", rows);
+                  "round", job->recipe.round->name, "container", job->container->name, "tokens",
+                  (json_int_t)(job->calib.windows * job->calib.length), "context",
+                  (json_int_t)job->calib.length, "grids", grids, "caches", names_of(s->reads, true),
+                  "acts", names_of(s->reads, false), "rows", rows);
     if (s->routes.routers) pith_json_set(&j, "routers", routers_of(&s->routes));
     return j;
 }
@@ -170,7 +169,8 @@ static enum pith_status look(struct pith_job *job, struct pith_candidates *t,
     PITH_TRY(pith_tries_settle(job, t, err));
     PITH_TRY(pith_dir_make(job->partial, err));
     struct pith_ranks *ranks = pith_sense_shares(job);
-    struct pith_sense s = {.grid = t->grid, .grids = t->count, .reads = reads, .ranks = ranks};
+    struct pith_sense s = {
+        .grid = t->grid, .grids = t->count, .tries = t, .reads = reads, .ranks = ranks};
     enum pith_status r = pith_sense_run(job, job->partial, &s, err);
     if (r == PITH_OK || (pith_ranks_first(ranks) && !pith_sense_is_begun(job->partial)))
         (void)pith_dir_remove(job->partial, NULL);

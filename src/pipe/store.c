@@ -381,6 +381,12 @@ json_t *pith_linear_json(const struct pith_choice *c, const struct pith_linear_r
         "stored", stored_json(l->stored, l->stored_count), "sha256", l->sha256, "bits_per_weight",
         l->bits_per_weight);
     if (j && c->wanted) json_object_set_new(j, "wanted", json_string(c->wanted->name));
+    if (j && c->wanted_group) {
+        struct pith_grid wanted = c->grid;
+        wanted.group = c->wanted_group;
+        pith_grid_format(&wanted, grid);
+        json_object_set_new(j, "wanted", json_string(grid));
+    }
     return j;
 }
 

@@ -29,6 +29,9 @@ struct pith_quantize_task {
     double f32;       /* operations a second of a rank's machine */
     uint64_t outside; /* bytes of what no layer has, as it is written */
     uint32_t ends;    /* matrices of that */
+    /* NULL, or the size of a linear's groups where the recipe's do not divide its rows. */
+    uint32_t (*group)(const void *ctx, const struct pith_linear_spec *l);
+    const void *group_ctx;
 };
 /* Why nothing is told, or NULL. */
 const char *pith_quantize_untold(const struct pith_quantize_task *t);

@@ -54,8 +54,8 @@ static void digest(const struct pith_quantize_task *t, struct pith_crew *c)
 static const struct {
     const char *container;
     uint32_t tensors;
-} stored[] = {{"gptq", 4}, {"awq", 3}, {"hqq", 19}, {"squeezellm", 5}, {"bitsandbytes", 6},
-              {"gguf", 1}};
+} stored[] = {{"gptq", 4},       {"awq", 3},          {"hqq", 19},
+              {"squeezellm", 5}, {"bitsandbytes", 6}, {"gguf", 1}};
 
 static uint32_t tensors_of(const struct pith_quantize_task *t, const struct pith_linear_spec *l)
 {
@@ -133,10 +133,12 @@ static struct pith_qspec spec_of(const struct pith_quantize_task *t,
                                  const struct pith_linear_spec *l)
 {
     const struct pith_recipe *r = t->recipe;
+    struct pith_grid grid = r->weights;
+    if (t->group && pith_quantize_changes(l)) grid.group = t->group(t->group_ctx, l);
     return (struct pith_qspec){
         .rows = l->rows,
         .cols = l->cols,
-        .grid = r->weights,
+        .grid = grid,
         .kept = r->split->sparse ? pith_sparse_count(l->rows, l->cols, r->split_value) : 0,
         .ordered = r->round->columns && r->round_options.act_order == PITH_ORDER_GROUP};
 }
@@ -166,15 +168,18 @@ static void tell_rows(const struct pith_linear_spec *l, const struct pith_qspec 
     enum { MEASURES = 2 };
     const unsigned at = before * MEASURES; /* who measures takes turns */
     const struct parts p = parts_of(s);
-    const uint64_t part[] = {p.codes,   p.scales, p.zeros,
-                             p.offsets, p.levels, s->rows * sizeof(double),
+    const uint64_t part[] = {p.codes,
+                             p.scales,
+                             p.zeros,
+                             p.offsets,
+                             p.levels,
+                             s->rows * sizeof(double),
                              s->rows * sizeof(double)};
     unsigned from = 0;
     while (first[from] == first[from + 1]) from++;
     for (size_t i = 0; i < PITH_COUNT(part); i++)
         for (unsigned k = 0; part[i] && k < c->ranks; k++)
-            pith_crew_told(c, k,
-                           part[i] * first[k + 1] / s->rows - part[i] * first[k] / s->rows);
+            pith_crew_told(c, k, part[i] * first[k + 1] / s->rows - part[i] * first[k] / s->rows);
     pith_crew_share(c, from, sizeof(bool));
     if (s->ordered) pith_crew_share(c, from, s->cols * sizeof(uint32_t));
     pith_crew_share(c, from, REPORT);
@@ -205,9 +210,8 @@ static void tell_whole(const struct pith_quantize_task *t, const struct pith_qsp
     pith_crew_share(c, from, 2 * sizeof(float));
 }
 
-void pith_quantize_tell_linear(const struct pith_quantize_task *t,
-                               const struct pith_linear_spec *l, const uint32_t *first,
-                               unsigned before, struct pith_crew *c)
+void pith_quantize_tell_linear(const struct pith_quantize_task *t, const struct pith_linear_spec *l,
+                               const uint32_t *first, unsigned before, struct pith_crew *c)
 {
     const struct pith_qspec s = spec_of(t, l);
     const unsigned owner = c->ranks == 1 ? 0 : pith_rows_owner(first, c->ranks);
@@ -345,8 +349,7 @@ void pith_quantize_tell_routes(const struct pith_quantize_task *t, size_t floats
         c->received[k] += (uint64_t)(rows * (n - 1) / n * (double)row);
     }
     for (unsigned turn = 1; turn < c->ranks; turn++)
-        pith_crew_add(c, PITH_CREW_LINK,
-                      2 * pith_crew_message(c, taken / n / n * (double)row));
+        pith_crew_add(c, PITH_CREW_LINK, 2 * pith_crew_message(c, taken / n / n * (double)row));
 }
 
 /* pipe/learn.c: what windows read and are to give; each step, what they lose, and gradients. */

@@ -80,7 +80,7 @@ grep -q 'kept in 16 bits' "$work/kept/pith.json" && pass "the reason is on recor
 refuse "override with a grid for other things" 2 'cannot be put on that grid' \
     make "$mini" "$work/o" -r rtn --override o_proj=int8:token
 python3 tests/cli/mini.py "$work/odd" layers=1 hidden=96 ffn=160
-refuse "a width that is not a multiple of the group" 1 '96|160' make "$work/odd" "$work/o" -r rtn
+refuse "a width that is not a multiple of the group that is named" 1 '96|160' make "$work/odd" "$work/o" -r rtn --weights int4:g128
 good "a shorter last group, by channel" "$work/odd" "$work/odd-out" -r gptq --weights int4:channel \
     --container compressed-tensors
 
