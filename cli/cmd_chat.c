@@ -89,6 +89,20 @@ static int print_prompt(const struct settings *s, const char *prompt, size_t siz
     return EXIT_DONE;
 }
 
+/* Says so where a conversation has tools that its template does not know. */
+static void note_tools(const struct settings *s, const char *model, const char *text)
+{
+    struct pith_reply_format *format = NULL;
+    json_t *j = json_loads(text, 0, NULL);
+    if (json_array_size(json_object_get(j, "tools")) > 0 &&
+        pith_reply_format_open(model, s->chat_template, &format, NULL) == PITH_OK &&
+        strcmp(pith_reply_format_name(format), "described") == 0)
+        say(&s->common, "pith: the chat template knows no tools: they are described in the system "
+                        "message (docs/chat.md)");
+    pith_reply_format_close(&format);
+    json_decref(j);
+}
+
 static int render(const struct settings *s, const char *model)
 {
     struct pith_error err = {0};
@@ -99,6 +113,7 @@ static int render(const struct settings *s, const char *model)
                                PITH_OK
                        ? print_prompt(s, prompt, size)
                        : report_failure(&s->common, &err);
+    if (rc == EXIT_DONE) note_tools(s, model, text);
     pith_text_free(prompt);
     free(text);
     return rc;

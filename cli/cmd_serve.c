@@ -183,6 +183,9 @@ static int serve(const struct settings *s, struct server *server, struct pith_en
     if (pith_service_open(engine, &o, &service, &err) != PITH_OK)
         return report_failure(&s->common, &err);
     server_begin(server, service, format);
+    if (strcmp(pith_reply_format_name(format), "described") == 0)
+        say(&s->common, "pith: the chat template knows no tools: they are described in the system "
+                        "message (docs/chat.md)");
     tell_ready(s, server, name);
     while (!interrupted()) nanosleep(&a_little, NULL);
     end_unhurried(); /* --grace is the bound */

@@ -50,6 +50,16 @@ static void open_arguments(json_t *message)
     }
 }
 
+/* "function_call" of a message is a call without an id, as it was before there were tools. */
+static void open_function_call(json_t *message)
+{
+    json_t *call = json_object_get(message, "function_call");
+    if (!json_is_object(call) || json_object_get(message, "tool_calls")) return;
+    json_t *calls = json_pack("[{s:s, s:O*}]", "type", "function", "function", call);
+    if (calls) json_object_set_new(message, "tool_calls", calls);
+    json_object_del(message, "function_call");
+}
+
 static bool add_message(json_t *to, const json_t *message, size_t at, struct refusal *r)
 {
     const json_t *content = json_object_get(message, "content");
@@ -66,6 +76,7 @@ static bool add_message(json_t *to, const json_t *message, size_t at, struct ref
             return false;
         }
     }
+    open_function_call(copy);
     open_arguments(copy);
     return json_array_append_new(to, copy) == 0 || refuse_failure(r, PITH_NOMEM, NULL);
 }

@@ -90,6 +90,11 @@ void info_props(struct exchange *e)
         "model_path", json_any_text(s->settings.model, strlen(s->settings.model)), "limits", "body",
         (json_int_t)s->settings.body, "prompts", (json_int_t)s->settings.prompts, "choices",
         (json_int_t)s->settings.choices, "connections", (json_int_t)s->settings.connections);
+    if (s->format) {
+        const char *form = pith_reply_format_name(s->format);
+        json_object_set_new(j, "tool_form", json_string(form));
+        json_object_set_new(j, "tools_described", json_boolean(strcmp(form, "described") == 0));
+    }
     exchange_json(e, 200, j);
 }
 

@@ -275,6 +275,11 @@ bool reply_open(struct completion *g, struct refusal *r)
     if (pith_reply_format_special(s->format)) g->ask.request.special = 1;
     pith_reply_defaults(&o);
     status = pith_service_render(service, g->ask.conversation, &prompt, &o.prompt_size, &err);
+    if (status != PITH_OK) {
+        (void)refuse_failure(r, status, &err);
+        if (status == PITH_FORMAT) snprintf(r->param, sizeof r->param, "messages");
+        return false;
+    }
     if (g->ask.tools) o.tools = tools = json_dumps(json_object_get(g->ask.body, "tools"), 0);
     o.prompt = prompt;
     o.forced = g->ask.forced;

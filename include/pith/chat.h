@@ -12,7 +12,9 @@
 extern "C" {
 #endif
 
-/* The prompt that a conversation becomes, as transformers' apply_chat_template() makes it.
+/* The prompt that a conversation becomes, as transformers' apply_chat_template() makes it; what the
+ * template would leave out, or fails on, is written in a way that it can take (docs/chat.md): tools
+ * that it does not know are described in the system message.
  *
  * model         a checkpoint folder (its tokenizer's files are enough) or a GGUF file
  * template_file a chat template (Jinja) in place of the model's; NULL: the model's
@@ -46,7 +48,8 @@ PITH_API enum pith_status pith_reply_format_open(const char *model, const char *
                                                  struct pith_error *err);
 /* After all replies in that format are closed; NULL and a NULL *format are allowed. */
 PITH_API void pith_reply_format_close(struct pith_reply_format **format);
-/* "hermes", "harmony", ..., or "plain": calls are not known. Valid as long as the format. */
+/* "hermes", "harmony", ...; "described": the template knows no tools, which are described in the
+ * system message; "plain": calls are not known. Valid as long as the format. */
 PITH_API const char *pith_reply_format_name(const struct pith_reply_format *format);
 /* The marks of reasoning, NULL where it is not known: "<think>" and "</think>". */
 PITH_API const char *pith_reply_format_reasoning(const struct pith_reply_format *format,

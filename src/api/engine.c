@@ -211,6 +211,7 @@ static enum pith_status render(const struct pith_service *v, const char *convers
     if (json_is_object(j) && !json_object_get(j, "add_generation_prompt") &&
         json_object_set_new(j, "add_generation_prompt", json_true()) != 0)
         s = pith_fail_nomem(err, "a conversation");
+    if (s == PITH_OK) s = pith_chat_roles(v->chat, j, err);
     if (s == PITH_OK) s = pith_chat_render(v->chat, j, 0, out, err);
     json_decref(j);
     return s;

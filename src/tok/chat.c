@@ -3,6 +3,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "io/gguf_model.h"
+#include "tok/chat_mend.h"
+#include "tok/chat_traits.h"
 #include "tok/component.h"
 #include "tok/kind.h"
 
@@ -15,6 +17,7 @@ struct template
 {
     struct pith_jinja *jinja;
     char *text;
+    struct pith_chat_traits traits;
 };
 struct pith_chat {
     struct template usual, tools; /* tools: empty: the usual one */
@@ -166,6 +169,17 @@ static enum pith_status open_dir(struct pith_chat *c, const char *dir, struct pi
     return s;
 }
 
+/* What its templates can take. */
+static enum pith_status find_traits(struct pith_chat *c, struct pith_error *err)
+{
+    struct template *const both[] = {&c->usual, &c->tools};
+    for (size_t i = 0; i < PITH_COUNT(both); i++)
+        if (both[i]->jinja)
+            PITH_TRY(pith_chat_traits_of(both[i]->jinja, both[i]->text, c->special,
+                                         &both[i]->traits, err));
+    return PITH_OK;
+}
+
 enum pith_status pith_chat_open(const char *model, const char *file, struct pith_chat **out,
                                 struct pith_error *err)
 {
@@ -179,6 +193,7 @@ enum pith_status pith_chat_open(const char *model, const char *file, struct pith
     if (s == PITH_OK) s = gguf ? open_gguf(c, gguf, err) : open_dir(c, model, err);
     pith_free(gguf);
     if (s == PITH_OK && !c->special) s = pith_fail_nomem(err, "special tokens");
+    if (s == PITH_OK) s = find_traits(c, err);
     if (s == PITH_OK && c->usual.jinja) *out = c;
     else pith_chat_close(c);
     return s;
@@ -190,8 +205,9 @@ enum pith_status pith_chat_from(const char *text, size_t size, const json_t *spe
     struct pith_chat *c = pith_zalloc(1, sizeof *c);
     if (!c) return pith_fail_nomem(err, "a chat template");
     c->special = special ? json_deep_copy(special) : json_object();
-    const enum pith_status s = c->special ? read_template(text, size, NULL, &c->usual, err)
-                                          : pith_fail_nomem(err, "special tokens");
+    enum pith_status s = c->special ? read_template(text, size, NULL, &c->usual, err)
+                                    : pith_fail_nomem(err, "special tokens");
+    if (s == PITH_OK) s = find_traits(c, err);
     if (s == PITH_OK) *out = c;
     else pith_chat_close(c);
     return s;
@@ -256,16 +272,73 @@ static enum pith_status prepare(const json_t *conversation, json_t **out, struct
     return *out ? PITH_OK : pith_fail_nomem(err, "a conversation");
 }
 
+/* The template of conversations with tools, or without. */
+static const struct template *template_for(const struct pith_chat *c, bool tools)
+{
+    return tools && c->tools.jinja ? &c->tools : &c->usual;
+}
+
+bool pith_chat_knows_tools(const struct pith_chat *c)
+{
+    return template_for(c, true)->traits.tools != NULL;
+}
+
+enum pith_status pith_chat_roles(const struct pith_chat *c, const json_t *conversation,
+                                 struct pith_error *err)
+{
+    static const char *const usual[] = {"system", "developer", "user",
+                                        "assistant", "tool", "function"};
+    const json_t *list = json_is_array(conversation) ? conversation
+                                                     : json_object_get(conversation, "messages"),
+                 *one;
+    size_t i;
+    json_array_foreach (list, i, one) {
+        const char *role = json_string_value(json_object_get(one, "role"));
+        bool known = !role;
+        for (size_t k = 0; k < PITH_COUNT(usual) && !known; k++)
+            known = strcmp(role, usual[k]) == 0;
+        if (known || pith_chat_mentions(c->usual.text, role) ||
+            (c->tools.text && pith_chat_mentions(c->tools.text, role)))
+            continue;
+        return pith_fail(err, PITH_FORMAT,
+                         "messages[%zu]: there is no role '%.40s'; roles are system, developer, "
+                         "user, assistant and tool",
+                         i, role);
+    }
+    return PITH_OK;
+}
+
+/* Renders what is given; after a failure as it is mended, as long as there is something to mend. The
+ * failure that is reported is the first one. */
+static enum pith_status render_mended(const struct template *t, const struct pith_jinja_input *in,
+                                      struct pith_chat_mend *m, struct pith_rendered *out,
+                                      struct pith_error *err)
+{
+    enum pith_status s = pith_jinja_render(t->jinja, in, out, err);
+    const enum pith_status first = s;
+    for (size_t i = 0; s == PITH_FORMAT && pith_chat_mend(m, i); i++) {
+        struct pith_error why = {0};
+        if (m->failed) return pith_fail_nomem(err, "a conversation");
+        if (!m->changed) continue;
+        s = pith_jinja_render(t->jinja, in, out, &why);
+        if (s == PITH_OK && err) *err = (struct pith_error){0};
+    }
+    return s == PITH_OK ? s : first;
+}
+
 enum pith_status pith_chat_render(const struct pith_chat *c, const json_t *conversation,
                                   int64_t now, struct pith_rendered *out, struct pith_error *err)
 {
     json_t *given = NULL;
     PITH_TRY(prepare(conversation, &given, err));
-    const bool tools = !json_is_null(json_object_get(given, "tools"));
+    const struct template *t =
+        template_for(c, !json_is_null(json_object_get(given, "tools")));
     const struct pith_jinja_input in = {
         .own = c->special, .given = given, .now = now ? now : (int64_t)time(NULL)};
-    const enum pith_status s =
-        pith_jinja_render(tools && c->tools.jinja ? c->tools.jinja : c->usual.jinja, &in, out, err);
+    struct pith_chat_mend m = {.given = given, .traits = &t->traits, .now = in.now};
+    pith_chat_fit(&m);
+    const enum pith_status s = m.failed ? pith_fail_nomem(err, "a conversation")
+                                        : render_mended(t, &in, &m, out, err);
     json_decref(given);
     return s == PITH_OK ? s : pith_fail_in(err, s, "the chat template");
 }

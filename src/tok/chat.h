@@ -5,6 +5,8 @@
 
 #include "tok/jinja/jinja.h"
 
+#include <stdbool.h>
+
 struct pith_chat;
 
 /* The template of a model: the content of `file`, or, where that is NULL: chat_template.jinja (for
@@ -23,11 +25,23 @@ const char *pith_chat_text(const struct pith_chat *c, bool tools);
 /* A special token by the name that templates know it by ("eos_token"), or NULL. */
 const char *pith_chat_token(const struct pith_chat *c, const char *name);
 
+/* Whether its template for conversations with tools writes them. Where it does not, they are
+ * described in the system message, and calls and results stand in messages as text
+ * (tok/chat_tools.h). */
+bool pith_chat_knows_tools(const struct pith_chat *c);
+/* PITH_FORMAT, with its name, for a role that is none of the usual ones and that the template has no
+ * word of. */
+enum pith_status pith_chat_roles(const struct pith_chat *c, const json_t *conversation,
+                                 struct pith_error *err);
+
 /* Renders {"messages": [...], "tools", "documents", "add_generation_prompt", other variables}, or
  * the list of messages alone, as apply_chat_template() of transformers does: members of a message
  * that are null are left out, and reasoning is there under each of its names. What is not there of
- * the first four is null, null and false. now: seconds since 1970, 0: the clock's. PITH_FORMAT for
- * what is no conversation, and for all that the template says against it. */
+ * the first four is null, null and false. What the template would leave out without a word (tools,
+ * calls, results, a system message) is written in another way, and where it fails, what agents send
+ * and it cannot take is changed (tok/chat_mends.def): docs/chat.md says how. now: seconds since
+ * 1970, 0: the clock's. PITH_FORMAT for what is no conversation, and for all that the template says
+ * against it. */
 enum pith_status pith_chat_render(const struct pith_chat *c, const json_t *conversation,
                                   int64_t now, struct pith_rendered *out, struct pith_error *err);
 

@@ -11,6 +11,9 @@ static const struct pith_reply_row rows[] = {
 #include "tok/replies.def"
 #undef PITH_REPLY
 };
+/* The last two have no marks of a template. */
+enum { PLAIN = PITH_COUNT(rows) - 1, DESCRIBED = PLAIN - 1 };
+
 static const struct {
     const char *open, *close;
 } reasoning[] = {
@@ -28,13 +31,21 @@ const char *pith_reply_row_name(size_t i)
 
 static const struct pith_reply_row *row_of(const char *text)
 {
-    for (size_t i = 0; i + 1 < PITH_COUNT(rows); i++) {
+    for (size_t i = 0; i < DESCRIBED; i++) {
         bool all = true;
         for (size_t k = 0; k < PITH_REPLY_MARKS && rows[i].has[k]; k++)
             all &= strstr(text, rows[i].has[k]) != NULL;
         if (all) return &rows[i];
     }
-    return &rows[PITH_COUNT(rows) - 1];
+    return &rows[PLAIN];
+}
+
+void pith_reply_call_marks(const char *text, const char **open, const char **close)
+{
+    const struct pith_reply_row *row = row_of(text);
+    if (row->read != pith_read_json || !row->open) row = &rows[DESCRIBED];
+    *open = row->open;
+    *close = row->close;
 }
 
 enum pith_status pith_reply_format_of(const char *text, const char *tool_text, const char *end,
@@ -64,8 +75,10 @@ enum pith_status pith_reply_format_of_chat(const struct pith_chat *chat,
                                            struct pith_reply_format **out, struct pith_error *err)
 {
     if (!chat) return pith_reply_format_of("", NULL, NULL, out, err);
-    return pith_reply_format_of(pith_chat_text(chat, false), pith_chat_text(chat, true),
-                                pith_chat_token(chat, "eos_token"), out, err);
+    PITH_TRY(pith_reply_format_of(pith_chat_text(chat, false), pith_chat_text(chat, true),
+                                  pith_chat_token(chat, "eos_token"), out, err));
+    if (!pith_chat_knows_tools(chat)) (*out)->row = &rows[DESCRIBED];
+    return PITH_OK;
 }
 
 const char *pith_reply_format_row(const struct pith_reply_format *f)

@@ -22,6 +22,9 @@ const char *pith_reply_format_marks(const struct pith_reply_format *f, const cha
 /* Whether it has any marks. */
 bool pith_reply_format_marked(const struct pith_reply_format *f);
 void pith_reply_format_free(struct pith_reply_format *f);
+/* The marks of a call in the format of a template's text, where it is JSON between marks (*close
+ * NULL: a list of them behind the one mark); else those of the format "described". */
+void pith_reply_call_marks(const char *text, const char **open, const char **close);
 /* The names of all rows, in their order; NULL at the end. */
 const char *pith_reply_row_name(size_t i);
 

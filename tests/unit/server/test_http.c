@@ -338,7 +338,7 @@ static void test_tools(void **state)
     static const char head[] =
         "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], \"max_tokens\": 3, \"tools\": "
         "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {}}}]";
-    static const char marks[] = "{{ '<tool_call></tool_call><think></think>' }}";
+    static const char marks[] = "{{ tools }}{{ '<tool_call></tool_call><think></think>' }}";
     char file[] = "/tmp/pith-template-XXXXXX", body[512];
     struct pith_error err = {0};
     const int f = mkstemp(file);
