@@ -308,8 +308,8 @@ enum pith_status pith_chat_roles(const struct pith_chat *c, const json_t *conver
     return PITH_OK;
 }
 
-/* Renders what is given; after a failure as it is mended, as long as there is something to mend. The
- * failure that is reported is the first one. */
+/* Renders what is given; after a failure as it is mended, as long as there is something to mend.
+ * The failure that is reported is the first one. */
 static enum pith_status render_mended(const struct template *t, const struct pith_jinja_input *in,
                                       struct pith_chat_mend *m, struct pith_rendered *out,
                                       struct pith_error *err)

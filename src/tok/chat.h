@@ -29,8 +29,8 @@ const char *pith_chat_token(const struct pith_chat *c, const char *name);
  * described in the system message, and calls and results stand in messages as text
  * (tok/chat_tools.h). */
 bool pith_chat_knows_tools(const struct pith_chat *c);
-/* PITH_FORMAT, with its name, for a role that is none of the usual ones and that the template has no
- * word of. */
+/* PITH_FORMAT, with its name, for a role that is none of the usual ones and that the template has
+ * no word of. */
 enum pith_status pith_chat_roles(const struct pith_chat *c, const json_t *conversation,
                                  struct pith_error *err);
 

@@ -65,8 +65,7 @@ static const char developers[] =
     EACH("{% if m.role == 'developer' %}D{{ m.content }}{% else %}{{ m.role + m.content }}"
          "{% endif %}" END);
 static const char last_system[] =
-    "{% for m in messages %}{% if m.role == 'system' %}{% set ns = m.content %}{% endif %}"
-    "{% endfor %}{% if messages[0].role == 'system' %}S{{ messages[0].content }}{{ '\n' }}{% endif %}" EACH(
+    "{% if messages[0].role == 'system' %}S{{ messages[0].content + '\n' }}{% endif %}" EACH(
         "{% if m.role != 'system' %}{{ m.role + ':' + m.content + '\n' }}{% endif %}");
 
 #define USER "{\"role\": \"user\", \"content\": \"hi\"}"
