@@ -97,7 +97,7 @@ static void note_tools(const struct settings *s, const char *model, const char *
     if (json_array_size(json_object_get(j, "tools")) > 0 &&
         pith_reply_format_open(model, s->chat_template, &format, NULL) == PITH_OK &&
         strcmp(pith_reply_format_name(format), "described") == 0)
-        say(&s->common, "pith: the chat template knows no tools: they are described in the system "
+        say(&s->common, "the chat template knows no tools: they are described in the system "
                         "message (docs/chat.md)");
     pith_reply_format_close(&format);
     json_decref(j);

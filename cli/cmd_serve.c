@@ -184,7 +184,7 @@ static int serve(const struct settings *s, struct server *server, struct pith_en
         return report_failure(&s->common, &err);
     server_begin(server, service, format);
     if (strcmp(pith_reply_format_name(format), "described") == 0)
-        say(&s->common, "pith: the chat template knows no tools: they are described in the system "
+        say(&s->common, "the chat template knows no tools: they are described in the system "
                         "message (docs/chat.md)");
     tell_ready(s, server, name);
     while (!interrupted()) nanosleep(&a_little, NULL);

@@ -19,8 +19,20 @@ static void put_string(struct pith_str *s, const json_t *text)
     pith_str_append(s, json_string_value(text), json_string_length(text));
 }
 
-bool pith_chat_give_tools(json_t *given, json_t *tools, const struct pith_chat_traits *t,
-                          int64_t now)
+/* The functions alone; takes the tools. */
+static json_t *bare(json_t *tools)
+{
+    json_t *list = json_array(), *tool;
+    size_t i;
+    json_array_foreach (tools, i, tool) {
+        json_t *function = json_object_get(tool, "function");
+        pith_json_add(&list, json_incref(json_is_object(function) ? function : tool));
+    }
+    json_decref(tools);
+    return list;
+}
+
+static bool give(json_t *given, json_t *tools, const struct pith_chat_traits *t, int64_t now)
 {
     char date[64];
     const time_t seconds = (time_t)now;
@@ -36,6 +48,16 @@ bool pith_chat_give_tools(json_t *given, json_t *tools, const struct pith_chat_t
     if (json_object_get(given, "datetime") || !gmtime_r(&seconds, &utc)) return true;
     strftime(date, sizeof date, "%B %d %Y %H:%M:%S GMT", &utc);
     return json_object_set_new(given, "datetime", json_string(date)) == 0;
+}
+
+bool pith_chat_give_tools(json_t *given, json_t *tools, const struct pith_chat_traits *t,
+                          int64_t now)
+{
+    json_t *list = tools ? json_incref(tools) : NULL;
+    if (list && t->bare) list = bare(list);
+    const bool good = (list || !tools) && give(given, list, t, now);
+    json_decref(list);
+    return good;
 }
 
 json_t *pith_chat_describe(const json_t *tools)

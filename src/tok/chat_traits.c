@@ -107,13 +107,16 @@ static void find_tools(struct probe *p, const char *text, struct pith_chat_trait
         if (!strstr(text, variables[i].name)) continue;
         t->tools = variables[i].name;
         t->tools_text = variables[i].text;
-        json_t *m = json_pack("[o]", message("user", ASKED));
-        if (look(p, conversation(m, t, true), TOOL, false) == SHOWN) return;
-        m = json_pack("[o, o]", message("system", SYSTEM), message("user", ASKED));
-        if (look(p, conversation(m, t, true), TOOL, false) == SHOWN) return;
+        for (int bare = 0; bare < 2; bare++) {
+            t->bare = bare != 0;
+            json_t *m = json_pack("[o]", message("user", ASKED));
+            if (look(p, conversation(m, t, true), TOOL, false) == SHOWN) return;
+            m = json_pack("[o, o]", message("system", SYSTEM), message("user", ASKED));
+            if (look(p, conversation(m, t, true), TOOL, false) == SHOWN) return;
+        }
     }
     t->tools = NULL;
-    t->tools_text = false;
+    t->tools_text = t->bare = false;
 }
 
 /* ---- calls ---- */

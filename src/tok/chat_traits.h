@@ -27,6 +27,7 @@ struct pith_call_way {
 struct pith_chat_traits {
     const char *tools; /* the variable by which it is given tools; NULL: it knows none */
     bool tools_text;   /* as JSON in a text */
+    bool bare;         /* functions without {"type": "function", "function": ...} around them */
     struct pith_call_way calls[PITH_BESIDES];
     bool single;       /* of several calls of a message it writes the first alone */
     bool results;      /* it writes what functions gave back */

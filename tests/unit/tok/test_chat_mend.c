@@ -61,6 +61,8 @@ static const char described_tool[] =
 static const char other_variable[] =
     "{% if xml_tools %}{{ xml_tools | tojson }}{{ '\n' }}{% endif %}" EACH(
         "{{ m.role }}:{{ m.content }}" CALLS("t.function.arguments | tojson") END);
+static const char bare[] = "{% for t in tools or [] %}{{ t.name }}{{ '\n' }}{% endfor %}" EACH(
+    "{{ m.role }}:{{ m.content }}" END);
 static const char developers[] =
     EACH("{% if m.role == 'developer' %}D{{ m.content }}{% else %}{{ m.role + m.content }}"
          "{% endif %}" END);
@@ -138,6 +140,7 @@ static const struct {
      "system:" DESCRIPTION "\nuser:hi\nassistant:so\n" SAID_CALL "\nuser:" SAID_RESULT("ok") "\n"},
     {lax, TOOLS(USER), "[" TOOL "]\nuser:hi\n"},
     {other_variable, TOOLS(USER), "[" TOOL "]\nuser:hi\n"},
+    {bare, TOOLS(USER), "f\nuser:hi\n"},
     {described_tool, TOOLS(USER), "f\nuser:hi\n"},
     {described_tool, MESSAGES(USER), "user:hi\n"},
     /* roles */
