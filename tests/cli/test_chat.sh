@@ -137,7 +137,7 @@ a, b, c = (json.load(open(f))["content"] for f in sys.argv[1:])
 assert b == c and a != b, (a, b, c)
 EOF
     pass "sampling, with a seed" || fail "sampling, with a seed"
-refuse "a message beyond the context" 1 'does not fit a context of 64' sh -c "head -c 2000 '$probe/eval.txt' | '$pith' chat '$probe' \
+refuse "a message beyond the context" 1 'maximum context length is 64' sh -c "head -c 2000 '$probe/eval.txt' | '$pith' chat '$probe' \
     --mode exact --chat-template '$work/talk.jinja' --context 64"
 refuse "a context that the model has not" 2 'the model has 512' "$pith" chat "$probe" --mode exact --chat-template "$work/talk.jinja" --context 513 -p a
 refuse "a conversation that is none" 1 'talk.jinja: cannot be|not valid JSON' "$pith" chat "$probe" --mode exact --chat-template "$work/talk.jinja" \
