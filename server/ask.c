@@ -98,7 +98,8 @@ static bool read_length(struct ask *ask, struct refusal *r)
         if (endless) most = 0;
     }
     ask->request.echo = echo;
-    ask->request.max_tokens = ask->scored ? 1 : (size_t)most;
+    ask->request.prompt_only = ask->scored;
+    ask->request.max_tokens = (size_t)most;
     return true;
 }
 
@@ -355,7 +356,9 @@ static bool read_all(struct ask *ask, const struct ask_limits *limits, struct re
         return false;
     for (size_t i = 0; i < sizeof params / sizeof params[0]; i++)
         if (!read_param(&params[i], ask->body, &ask->request, r)) return false;
-    if (!body_flag(ask->body, "skip_special_tokens", true, &skip, r)) return false;
+    if (!body_flag(ask->body, "skip_special_tokens", true, &skip, r) ||
+        !body_flag(ask->body, "return_tokens_as_token_ids", false, &ask->ids_for_texts, r))
+        return false;
     ask->request.special = !skip;
     if (!read_seed(ask, r) || !read_length(ask, r) || !read_choices(ask, limits->choices, r) ||
         !read_logprobs(ask, r) || !read_stops(ask, r) || !read_bias(ask, r) ||

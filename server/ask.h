@@ -25,7 +25,8 @@ struct ask {
     size_t prompts;            /* 1 for a chat */
     char *conversation;        /* of a chat */
     bool stream, usage;        /* a stream ends with usage */
-    bool scored; /* only the prompt is wanted: the one token that is made is not told */
+    bool scored;     /* only the prompt is wanted */
+    bool ids_for_texts; /* tokens are named by their ids */
     bool tools;  /* the conversation has tools that the model may call */
     bool forced; /* it must: the answer is a call and nothing else */
 

@@ -22,7 +22,7 @@ struct told_choice {
     size_t at; /* its index */
     bool ended;
     struct pith_reply *reply; /* of a chat: splits its text; NULL: all of it is content */
-    size_t characters;        /* of its tokens' texts, for text_offset */
+    size_t echoed;            /* characters of the prompt that stand in its text */
     double last;              /* when its last tokens came: the service's thread alone */
     char finish[16];
     struct buffer text, reasoning; /* of an answer that is told as a whole */

@@ -1,6 +1,8 @@
 /* Errors as bodies of answers. */
 #include "server/refusal.h"
 
+#include "server/buffer.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,6 +88,26 @@ json_t *json_any_text(const char *text, size_t size)
     for (size_t i = 0; i < size; i++) plain[i] = (unsigned char)text[i] < 0x80 ? text[i] : '?';
     j = json_stringn(plain, size);
     free(plain);
+    return j;
+}
+
+json_t *json_bytes(const char *bytes, size_t size)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < size; i++)
+        json_array_append_new(list, json_integer((unsigned char)bytes[i]));
+    return list;
+}
+
+json_t *json_token(const char *bytes, size_t size)
+{
+    json_t *j = json_stringn(bytes, size);
+    struct buffer b = {0};
+    if (j) return j;
+    buffer_text(&b, "bytes:");
+    for (size_t i = 0; i < size; i++) buffer_print(&b, "\\x%02x", (unsigned char)bytes[i]);
+    j = b.failed ? NULL : json_string(b.text);
+    buffer_free(&b);
     return j;
 }
 

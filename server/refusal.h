@@ -29,5 +29,9 @@ bool refuse_prompt(struct refusal *r, enum pith_status status, const struct pith
 json_t *refusal_json(const struct refusal *r);
 /* A string as JSON whatever its bytes are: what is not UTF-8 becomes '?'. */
 json_t *json_any_text(const char *text, size_t size);
+/* A token's bytes as a list of numbers. */
+json_t *json_bytes(const char *bytes, size_t size);
+/* The same as a text: what is no text by itself is written as OpenAI does, "bytes:\xf0\x9f". */
+json_t *json_token(const char *bytes, size_t size);
 
 #endif

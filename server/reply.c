@@ -10,7 +10,7 @@
 /* --- tokens and their probabilities -------------------------------------------------------------
  */
 
-/* A token's bytes; what is no whole character by itself is shown by its bytes. */
+/* A token's bytes; one that is no text by itself is shown by its bytes, or by its id. */
 struct token_text {
     char *bytes; /* for pith_text_free(); NULL when it cannot be had */
     size_t size;
@@ -21,15 +21,12 @@ static struct token_text text_of(const struct completion *g, int32_t id)
 {
     struct pith_service *service = atomic_load(&g->exchange->server->service);
     struct token_text t = {0};
-    const struct pith_input_text input = {.ids = &id, .count = 1, .special = 1};
-    if (pith_service_decode(service, &input, &t.bytes, &t.size, NULL) != PITH_OK) t.bytes = NULL;
-    t.shown = t.bytes ? json_stringn(t.bytes, t.size) : NULL;
-    if (t.shown) return t;
-    struct buffer b = {0};
-    buffer_text(&b, "bytes:");
-    for (size_t i = 0; i < t.size; i++) buffer_print(&b, "\\x%02x", (unsigned char)t.bytes[i]);
-    t.shown = json_string(b.text ? b.text : "");
-    buffer_free(&b);
+    if (pith_service_token(service, id, &t.bytes, &t.size, NULL) != PITH_OK) t.bytes = NULL;
+    if (g->ask.ids_for_texts || !t.bytes || t.size == 0) {
+        t.shown = json_sprintf("token_id:%d", (int)id);
+        return t;
+    }
+    t.shown = json_token(t.bytes, t.size);
     return t;
 }
 
@@ -42,9 +39,7 @@ static json_t *probability(float x)
 static json_t *chat_token(const struct completion *g, int32_t id, float logprob)
 {
     struct token_text t = text_of(g, id);
-    json_t *bytes = json_array();
-    for (size_t i = 0; i < t.size; i++)
-        json_array_append_new(bytes, json_integer((unsigned char)t.bytes[i]));
+    json_t *bytes = json_bytes(t.bytes, t.size);
     pith_text_free(t.bytes);
     return json_pack("{s:o, s:o, s:o}", "token", t.shown, "logprob", probability(logprob), "bytes",
                      bytes);
@@ -72,8 +67,20 @@ static size_t characters(const char *text, size_t size)
     return n;
 }
 
-/* {"text": logprob} of a token's alternatives, with the token itself; of two with the same text the
- * likelier. */
+/* One more of {"text": logprob}; a text that another token has already gives way to its id. */
+static void add_top(const struct completion *g, json_t *tops, int32_t id, float logprob)
+{
+    struct token_text t = text_of(g, id);
+    const char *key = json_string_value(t.shown);
+    char by_id[32];
+    snprintf(by_id, sizeof by_id, "token_id:%d", (int)id);
+    if (!key || json_object_get(tops, key)) key = by_id;
+    json_object_set_new(tops, key, probability(logprob));
+    json_decref(t.shown);
+    pith_text_free(t.bytes);
+}
+
+/* A token's alternatives, with the token itself, which goes by its text. */
 static json_t *top_object(const struct completion *g, const struct pith_event_token *token)
 {
     json_t *tops = json_object();
@@ -81,21 +88,15 @@ static json_t *top_object(const struct completion *g, const struct pith_event_to
         json_decref(tops);
         return json_null();
     }
-    for (size_t k = 0; k <= token->tops; k++) {
-        const bool own = k == token->tops;
-        struct token_text t = text_of(g, own ? token->id : token->top[k].id);
-        const char *key = json_string_value(t.shown);
-        if (key && !json_object_get(tops, key))
-            json_object_set_new(tops, key,
-                                probability(own ? token->logprob : token->top[k].logprob));
-        json_decref(t.shown);
-        pith_text_free(t.bytes);
-    }
+    add_top(g, tops, token->id, token->logprob);
+    for (size_t k = 0; k < token->tops; k++)
+        if (token->top[k].id != token->id)
+            add_top(g, tops, token->top[k].id, token->top[k].logprob);
     return tops;
 }
 
 /* {"tokens", "token_logprobs", "top_logprobs", "text_offset"} */
-static json_t *text_logprobs(const struct completion *g, struct told_choice *c,
+static json_t *text_logprobs(const struct completion *g, const struct told_choice *c,
                              const struct pith_event *e)
 {
     json_t *tokens = json_array(), *values = json_array(), *tops = json_array(),
@@ -105,15 +106,14 @@ static json_t *text_logprobs(const struct completion *g, struct told_choice *c,
         json_array_append_new(tokens, t.shown);
         json_array_append_new(values, probability(e->token[i].logprob));
         json_array_append_new(tops, top_object(g, &e->token[i]));
-        json_array_append_new(offsets, json_integer((json_int_t)c->characters));
-        c->characters += characters(t.bytes, t.size);
+        json_array_append_new(offsets, json_integer((json_int_t)(c->echoed + e->offset[i])));
         pith_text_free(t.bytes);
     }
     return json_pack("{s:o, s:o, s:o, s:o}", "text_offset", offsets, "token_logprobs", values,
                      "tokens", tokens, "top_logprobs", tops);
 }
 
-static json_t *logprobs_of(const struct completion *g, struct told_choice *c,
+static json_t *logprobs_of(const struct completion *g, const struct told_choice *c,
                            const struct pith_event *e)
 {
     if (g->ask.request.logprobs < 0) return json_null();
@@ -345,7 +345,10 @@ void reply_note(struct completion *g, const struct tape_note *n)
     const size_t each = g->ask.request.n, first = n->part * each;
     const size_t at = first + e->choice;
     if (e->kind == PITH_EVENT_PROMPT && g->ask.request.echo) {
-        for (size_t i = 0; i < each; i++) add_text(g, first + i, e);
+        for (size_t i = 0; i < each; i++) {
+            add_text(g, first + i, e);
+            g->choice[first + i].echoed = characters(e->text, e->text_size);
+        }
     } else if (e->choice < each && (e->kind == PITH_EVENT_TEXT || e->kind == PITH_EVENT_CHOICE)) {
         /* The last piece may come with the end. */
         if (!g->ask.scored && (e->text_size > 0 || e->tokens > 0)) add_text(g, at, e);
@@ -381,9 +384,20 @@ static json_t *whole_message(const struct told_choice *c, json_t *text)
     return m;
 }
 
+/* Tokens of a stop text begin where the text ends. */
+static void clamp_offsets(const struct told_choice *c)
+{
+    const size_t most = characters(c->text.text, c->text.size);
+    json_t *list = json_object_get(c->logprobs, "text_offset"), *one;
+    size_t i;
+    json_array_foreach (list, i, one)
+        if ((size_t)json_integer_value(one) > most) json_integer_set(one, (json_int_t)most);
+}
+
 static json_t *whole_choice(const struct completion *g, size_t i)
 {
     struct told_choice *c = &g->choice[i];
+    clamp_offsets(c);
     const bool chat = g->ask.kind == ASK_CHAT, failed = c->text.failed || c->reasoning.failed;
     json_t *text = failed                          ? NULL
                    : c->calls && c->text.size == 0 ? json_null()

@@ -45,14 +45,22 @@ static json_t *text_of_ids(struct exchange *e, const int32_t *ids, size_t count,
     return j;
 }
 
-/* The text of each id: llama-server's pieces, vLLM's token_strs. */
+/* What each id adds to a text: llama-server's pieces, a text or bytes; vLLM's token_strs. */
 static json_t *pieces_of(struct exchange *e, const json_t *list, bool with_ids, struct refusal *r)
 {
     json_t *pieces = json_array();
     for (size_t i = 0; i < json_array_size(list); i++) {
         const int32_t id = (int32_t)json_integer_value(json_array_get(list, i));
-        json_t *text = text_of_ids(e, &id, 1, false, r);
-        if (text && with_ids) text = json_pack("{s:i, s:o}", "id", (int)id, "piece", text);
+        struct pith_error err = {0};
+        char *bytes = NULL;
+        size_t size = 0;
+        const enum pith_status s = pith_service_token(service_of(e), id, &bytes, &size, &err);
+        json_t *text = s != PITH_OK ? NULL : with_ids ? json_stringn(bytes, size)
+                                                      : json_token(bytes, size);
+        if (s == PITH_OK && !text) text = json_bytes(bytes, size);
+        if (s != PITH_OK) (void)refuse_failure(r, s, &err);
+        pith_text_free(bytes);
+        if (with_ids) text = json_pack("{s:i, s:o}", "id", (int)id, "piece", text);
         json_array_append_new(pieces, text);
     }
     return pieces;

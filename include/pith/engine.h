@@ -117,6 +117,9 @@ struct pith_request {
      * kind is PITH_EVENT_END or PITH_EVENT_FAILED). Must not block. */
     void (*event)(void *ctx, const struct pith_event *event);
     void *ctx;
+
+    int prompt_only; /* nonzero: the prompt is read and told, with `echo` or `prompt_logprobs`, and
+                        no token chosen; it may fill the context. max_tokens says nothing then */
 };
 PITH_API void pith_request_defaults_sized(struct pith_request *request, size_t size);
 static inline void pith_request_defaults(struct pith_request *request)
@@ -167,6 +170,9 @@ struct pith_event {
     struct pith_usage usage;
     const struct pith_error *error;
     enum pith_status status; /* of a failure */
+    /* [tokens]: where each begins, in characters of the choice's text, or of the prompt's. A part
+     * of a character begins where that does; a part of a stop text may lie behind the end. */
+    const size_t *offset;
 };
 
 /* Accepts a request; what it points to is copied. The prompt is encoded in the calling thread.
@@ -200,6 +206,10 @@ PITH_API enum pith_status pith_service_encode(struct pith_service *service,
 PITH_API enum pith_status pith_service_decode(struct pith_service *service,
                                               const struct pith_input_text *in, char **text,
                                               size_t *size, struct pith_error *err);
+/* The bytes that one id adds to a text in whose middle it stands, which may be a part of a
+ * character; of a special token its name. *bytes[*size] and a NUL, for pith_text_free(). */
+PITH_API enum pith_status pith_service_token(struct pith_service *service, int32_t id, char **bytes,
+                                             size_t *size, struct pith_error *err);
 /* The prompt that a conversation becomes with the service's template. */
 PITH_API enum pith_status pith_service_render(struct pith_service *service,
                                               const char *conversation, char **prompt, size_t *size,

@@ -273,7 +273,7 @@ class Engine:
                seed: Optional[int] = None, bias: Optional[Dict[int, float]] = None, stop: Union[str, Sequence[str]] = (),
                keep_stop: bool = False, stop_ids: Sequence[int] = (), ignore_end: bool = False, special: bool = False, n: Optional[int] = None,
                best_of: Optional[int] = None, logprobs: Optional[int] = None, prompt_logprobs: Optional[int] = None, echo: bool = False,
-               json: bool = False, schema: Union[str, Dict[str, Any], None] = None, expression: Optional[str] = None,
+               prompt_only: bool = False, json: bool = False, schema: Union[str, Dict[str, Any], None] = None, expression: Optional[str] = None,
                lookup: Optional[int] = None, deadline: Optional[float] = None, client: Optional[int] = None) -> Request:
         """Hands over a request; the answer comes as events.
 
@@ -282,6 +282,7 @@ class Engine:
         temperature 0 (None): greedy. stop: texts that end an answer and are no part of it unless `keep_stop`; stop_ids: tokens.
         ignore_end: the model's own ends are tokens like others. special: special tokens stand in the text. n: choices; best_of: the best
         of so many. logprobs: that many alternatives of each token (0: its own value alone), prompt_logprobs: the same of the prompt's.
+        prompt_only: no token is chosen; the prompt, which may fill the context, is read and told.
         json, schema, expression: a JSON object, JSON of that schema, what a regular expression matches. lookup: tokens guessed from the
         text so far and verified in one step. deadline: seconds from now. client: requests of one client share its turns.
 
@@ -377,6 +378,13 @@ class Engine:
         with self._used() as service:
             call(lib.pith_service_decode, service, ctypes.byref(given), text.out, text.size)
         return (text.take() or b"").decode("utf-8", "replace")
+
+    def token(self, id_: int) -> bytes:
+        """The bytes that one id adds to a text in whose middle it stands, which may be a part of a character; of a special token its name."""
+        text = Text()
+        with self._used() as service:
+            call(lib.pith_service_token, service, id_, text.out, text.size)
+        return text.take() or b""
 
     def embed(self, prompt: Prompt, *, normal: bool = False, special: bool = True) -> "numpy.typing.NDArray[numpy.float32]":
         """The mean of the last hidden rows of a text or ids: a numpy view of the library's memory, freed when no array shows it.

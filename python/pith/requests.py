@@ -17,11 +17,13 @@ _KINDS = {_abi.PITH_EVENT_PROMPT: "prompt", _abi.PITH_EVENT_TEXT: "text", _abi.P
 
 
 class Token(NamedTuple):
-    """logprob: natural, of the model's distribution; NaN where there is none. top: (id, logprob) of the likeliest, best first."""
+    """logprob: natural, of the model's distribution; NaN where there is none. top: (id, logprob) of the likeliest, best first. offset: where
+    it begins, in characters of the choice's text (or the prompt's); a part of a character begins where that does."""
 
     id: int
     logprob: float
     top: Tuple[Tuple[int, float], ...]
+    offset: int = 0
 
 
 class Usage(NamedTuple):
@@ -152,8 +154,8 @@ _numbers = itertools.count(1)
 within_event = threading.local()
 
 
-def _token(t: Any) -> Token:
-    return Token(t.id, t.logprob, tuple((t.top[i].id, t.top[i].logprob) for i in range(t.tops)))
+def _token(t: Any, offset: int) -> Token:
+    return Token(t.id, t.logprob, tuple((t.top[i].id, t.top[i].logprob) for i in range(t.tops)), offset)
 
 
 def _decoded(text: Optional[bytes]) -> Optional[str]:
@@ -163,7 +165,7 @@ def _decoded(text: Optional[bytes]) -> Optional[str]:
 def _event(e: Any) -> Event:
     u = e.usage
     return Event(_KINDS[e.kind], e.choice, text_at(e, "text", e.text_size).decode("utf-8", "replace"),
-                 tuple(_token(e.token[i]) for i in range(e.tokens)), _decoded(e.finish), _decoded(e.stop),
+                 tuple(_token(e.token[i], e.offset[i]) for i in range(e.tokens)), _decoded(e.finish), _decoded(e.stop),
                  e.stop_id if e.kind == _abi.PITH_EVENT_CHOICE else -1,
                  Usage(*(getattr(u, name) for name in Usage._fields)) if e.kind == _abi.PITH_EVENT_END else None)
 
@@ -220,6 +222,7 @@ class How(TypedDict, total=False):
     logprobs: Optional[int]
     prompt_logprobs: Optional[int]
     echo: bool
+    prompt_only: bool
     json: bool
     schema: Union[str, Dict[str, Any], None]
     expression: Optional[str]
@@ -262,7 +265,7 @@ def _set_constraint(r: Any, json_object: bool, schema: Any, expression: Optional
         r.constraint_text = encoded(expression, "expression")
 
 
-_FLAGS = ("bare", "keep_stop", "ignore_end", "special", "echo")
+_FLAGS = ("bare", "keep_stop", "ignore_end", "special", "echo", "prompt_only")
 
 
 def set_prompt(struct: Any, prompt: Any, text_size: str, id_count: str) -> None:

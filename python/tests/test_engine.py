@@ -52,6 +52,9 @@ def test_prompt_logprobs_are_those_of_the_answer(engine):
     scored = engine.generate(ids, max_tokens=1, prompt_logprobs=1)
     assert [t.id for t in scored.prompt] == ids and math.isnan(scored.prompt[0].logprob)
     assert [t.logprob for t in scored.prompt[-8:]] == [t.logprob for t in answer.tokens]  # to the bit
+    alone = engine.generate(ids, prompt_only=True, prompt_logprobs=0)
+    assert [t.logprob for t in alone.prompt[1:]] == [t.logprob for t in scored.prompt[1:]] and alone.tokens == []
+    assert all((ONCE + answer.text)[t.offset:].encode().startswith(engine.token(t.id)) for t in scored.prompt[1:])
 
 
 def test_ids_in_several_forms(engine):

@@ -310,6 +310,22 @@ enum pith_status pith_service_decode(struct pith_service *v, const struct pith_i
     return s;
 }
 
+enum pith_status pith_service_token(struct pith_service *v, int32_t id, char **bytes, size_t *size,
+                                    struct pith_error *err)
+{
+    const struct pith_tokenizer *t = v->engine->tokenizer;
+    struct pith_str out = {0};
+    enum pith_status s = pith_tokenizer_bytes(t, id, &out, err);
+    /* A special token, or one whose text depends on those beside it. */
+    if ((s == PITH_OK && out.len == 0) || s == PITH_UNSUPPORTED) {
+        pith_str_clear(&out);
+        s = pith_tokenizer_decode(t, &id, 1, false, &out, err);
+    }
+    if (s == PITH_OK) s = hand_over(&out, bytes, size, err);
+    pith_str_free(&out);
+    return s;
+}
+
 enum pith_status pith_service_render(struct pith_service *v, const char *conversation,
                                      char **prompt, size_t *size, struct pith_error *err)
 {

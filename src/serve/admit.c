@@ -74,7 +74,8 @@ static enum pith_status open_sequence(struct pith_scheduler *s, struct pith_comp
 static bool fits(struct pith_scheduler *s, const struct pith_completion *a)
 {
     const struct pith_kv_group *g = group(s);
-    const size_t all = pages_of(g, a->ids.count + 1), have = a->read / PAGE;
+    const bool goes_on = !a->ticket->request.prompt_only && !a->ticket->embedding;
+    const size_t all = pages_of(g, a->ids.count + goes_on), have = a->read / PAGE;
     const size_t need = (all > have ? all - have : 0) + s->runs;
     while (g->unused < need && pith_prefix_drop(&s->prefix)) {
     }

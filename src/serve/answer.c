@@ -43,7 +43,7 @@ static bool add_prompt_token(struct pith_scheduler *s, struct pith_ticket *t,
 {
     struct pith_error err = {0};
     t->scored++;
-    if (pith_tokens_add(&t->prompt_tokens, c, &err) == PITH_OK) return true;
+    if (pith_tokens_add(&t->prompt_tokens, c, 0, &err) == PITH_OK) return true;
     pith_scheduler_fail(s, t, &err);
     return false;
 }
@@ -64,6 +64,38 @@ void pith_completion_score(struct pith_scheduler *s, struct pith_completion *a, 
     (void)add_prompt_token(s, t, &c);
 }
 
+static size_t characters(const struct pith_str *text)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < text->len; i++) n += ((unsigned char)text->data[i] & 0xc0) != 0x80;
+    return n;
+}
+
+/* The prompt's text, and where its tokens begin in it. */
+static enum pith_status spell_prompt(struct pith_scheduler *s, struct pith_completion *a,
+                                     struct pith_error *err)
+{
+    struct pith_ticket *t = a->ticket;
+    struct pith_stream stream = {.special = t->request.special != 0};
+    struct pith_str piece = {0};
+    enum pith_status status = PITH_OK;
+    size_t begin = 0;
+    for (size_t i = 0; i < t->prompt && status == PITH_OK; i++) {
+        t->prompt_tokens.offset[i] = begin;
+        status = pith_stream_push(s->parts.tokenizer, &stream, a->ids.id[i], &piece, err);
+        begin += characters(&piece);
+        if (t->request.echo) pith_str_append(&a->text, piece.data, piece.len);
+        pith_str_clear(&piece);
+    }
+    const enum pith_status end = pith_stream_end(&stream, &piece, status == PITH_OK ? err : NULL);
+    if (status == PITH_OK) status = end;
+    if (t->request.echo) pith_str_append(&a->text, piece.data, piece.len);
+    if (status == PITH_OK && (a->text.failed || piece.failed))
+        status = pith_fail_nomem(err, "the text of a prompt");
+    pith_str_free(&piece);
+    return status;
+}
+
 /* The prompt is told before the answer's first token. */
 static bool tell_prompt(struct pith_scheduler *s, struct pith_completion *a)
 {
@@ -75,8 +107,7 @@ static bool tell_prompt(struct pith_scheduler *s, struct pith_completion *a)
         const struct pith_chosen c = {.id = a->ids.id[t->scored], .logprob = NAN};
         if (!add_prompt_token(s, t, &c)) return false;
     }
-    if (t->request.echo && pith_tokenizer_decode(s->parts.tokenizer, a->ids.id, t->prompt,
-                                                 !t->request.special, &a->text, &err) != PITH_OK) {
+    if (spell_prompt(s, a, &err) != PITH_OK) {
         pith_scheduler_fail(s, t, &err);
         return false;
     }
@@ -131,8 +162,9 @@ static enum pith_status append(struct pith_scheduler *s, struct pith_completion 
     PITH_TRY(append_id(&a->ids, c->id, err));
     if (r->repetition != 1 || r->frequency != 0 || r->presence != 0)
         PITH_TRY(pith_counts_add(&a->counts, c->id, true, err));
-    PITH_TRY(pith_tokens_add(&a->tokens, c, err));
+    PITH_TRY(pith_tokens_add(&a->tokens, c, a->characters, err));
     PITH_TRY(pith_stream_push(s->parts.tokenizer, &a->stream, c->id, &a->piece, err));
+    a->characters += characters(&a->piece);
     if (a->piece.len > 0)
         a->stop = pith_tail_push(&a->tail, stops ? &a->ticket->stops : &none, r->keep_stop != 0,
                                  a->piece.data, a->piece.len, &a->text);
@@ -158,6 +190,10 @@ bool pith_completion_next(struct pith_scheduler *s, struct pith_completion *a, f
     struct pith_chosen c;
     struct pith_error err = {0};
     if (!tell_prompt(s, a)) return false;
+    if (t->request.prompt_only) {
+        pith_completion_finish(s, a, "length");
+        return false;
+    }
     if (choose(s, a, logits, &c, &err) != PITH_OK) {
         pith_scheduler_fail(s, t, &err);
         return false;

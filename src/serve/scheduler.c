@@ -66,12 +66,14 @@ enum pith_status pith_scheduler_submit(struct pith_scheduler *s, struct pith_tic
 {
     const size_t context = s->options.runner.context;
     enum pith_status status = PITH_OK;
-    if (t->prompt >= context + (t->embedding != NULL))
+    const bool alone = t->embedding || t->request.prompt_only; /* nothing comes behind it */
+    if (t->prompt >= context + alone)
         return pith_fail(err, PITH_LIMIT,
                          "This model's maximum context length is %zu tokens, but the prompt has "
                          "%zu. Shorten the prompt.",
                          context, t->prompt);
-    const size_t left = context - t->prompt, most = t->request.max_tokens;
+    const size_t left = context - t->prompt;
+    const size_t most = t->request.prompt_only ? 0 : t->request.max_tokens;
     if (most > left)
         return pith_fail(err, PITH_LIMIT,
                          "This model's maximum context length is %zu tokens, but %zu are asked "

@@ -21,15 +21,18 @@ static bool grow(void **items, size_t *room, size_t count, size_t more, size_t s
     return true;
 }
 
-enum pith_status pith_tokens_add(struct pith_tokens *t, const struct pith_chosen *c,
+enum pith_status pith_tokens_add(struct pith_tokens *t, const struct pith_chosen *c, size_t offset,
                                  struct pith_error *err)
 {
-    void *token = t->token, *top = t->top;
+    void *token = t->token, *top = t->top, *offsets = t->offset;
     const bool grown = grow(&token, &t->room, t->count, 1, sizeof *t->token) &&
+                       grow(&offsets, &t->offset_room, t->count, 1, sizeof *t->offset) &&
                        grow(&top, &t->top_room, t->tops, c->tops, sizeof *t->top);
     t->token = token;
+    t->offset = offsets;
     t->top = top;
     if (!grown) return pith_fail_nomem(err, "the tokens of an answer");
+    t->offset[t->count] = offset;
     t->token[t->count++] =
         (struct pith_event_token){.id = c->id, .logprob = c->logprob, .tops = c->tops};
     if (c->tops > 0) memcpy(t->top + t->tops, c->top, c->tops * sizeof *t->top);
@@ -52,6 +55,7 @@ void pith_tokens_clear(struct pith_tokens *t)
 void pith_tokens_free(struct pith_tokens *t)
 {
     pith_free(t->token);
+    pith_free(t->offset);
     pith_free(t->top);
     *t = (struct pith_tokens){0};
 }
@@ -259,6 +263,7 @@ static void tell_text(struct pith_completion *a, uint32_t choice)
                            .text = pith_str_text(&a->text),
                            .text_size = a->text.len,
                            .token = pith_tokens_told(&a->tokens),
+                           .offset = a->tokens.offset,
                            .tokens = a->tokens.count};
     if (e.text_size > 0 || e.tokens > 0) tell(a->ticket, &e);
     pith_str_clear(&a->text);
@@ -323,6 +328,7 @@ void pith_ticket_tell_prompt(struct pith_ticket *t)
                                  .text = pith_str_text(&t->answer[0].text),
                                  .text_size = t->answer[0].text.len,
                                  .token = pith_tokens_told(&t->prompt_tokens),
+                                 .offset = t->prompt_tokens.offset,
                                  .tokens = t->prompt_tokens.count});
     pith_str_clear(&t->answer[0].text);
     pith_tokens_clear(&t->prompt_tokens);

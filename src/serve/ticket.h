@@ -13,10 +13,11 @@
 /* Tokens that are to be told, with their alternatives. Start with {0}. */
 struct pith_tokens {
     struct pith_event_token *token; /* [count]; `top` is set when they are told */
+    size_t *offset;                 /* [count]: where each begins, in characters */
     struct pith_alternative *top;   /* [tops], of all tokens one after the other */
-    size_t count, room, tops, top_room;
+    size_t count, room, offset_room, tops, top_room;
 };
-enum pith_status pith_tokens_add(struct pith_tokens *t, const struct pith_chosen *c,
+enum pith_status pith_tokens_add(struct pith_tokens *t, const struct pith_chosen *c, size_t offset,
                                  struct pith_error *err);
 /* token[count] with `top` set, until the next addition. */
 const struct pith_event_token *pith_tokens_told(struct pith_tokens *t);
@@ -49,6 +50,7 @@ struct pith_completion {
     struct pith_tail tail;
     struct pith_str piece, text; /* what a token gave; what is to be told */
     struct pith_tokens tokens;   /* to be told */
+    size_t characters;           /* of its text so far, with what is held back */
     double logprobs;             /* sum */
     const char *finish;
     int32_t stop_id;

@@ -128,6 +128,67 @@ def overflow(s):
               and "maximum context length is 512 tokens" in e["message"], answer)
 
 
+def spelled(token):
+    """The bytes of a token as /v1/completions writes it."""
+    if not token.startswith("bytes:"):
+        return token.encode()
+    return bytes(int(x, 16) for x in token[6:].split("\\x")[1:])
+
+
+def logprobs(s):
+    def ask(path="/v1/completions", **fields):
+        status, _, answer = s.ask("POST", path, {"temperature": 0, **fields})
+        return answer["choices"][0] if status == 200 else answer
+
+    # Bytes that are parts of a character, and others that would be written alike.
+    c = ask(prompt="a", guided_regex="\U0001F600", logprobs=5, max_tokens=8, logit_bias={str(b): 20 for b in range(0, 260, 7)})
+    l = c["logprobs"]
+    check("parts of a character are told by their bytes", b"".join(map(spelled, l["tokens"])) == "\U0001F600".encode(), c)
+    check("each alternative has a key of its own", all(len(t) >= 5 and t[token] == p for token, p, t in
+                                                       zip(l["tokens"], l["token_logprobs"], l["top_logprobs"])), c)
+    check("a part of a character begins where that does", set(l["text_offset"]) == {0}, c)
+    c = ask("/v1/chat/completions", messages=[{"role": "user", "content": "a"}], guided_regex="\U0001F600", logprobs=True, top_logprobs=3, max_tokens=8)
+    content = c["logprobs"]["content"]
+    check("a chat has the bytes too", sum((t["bytes"] for t in content), []) == list("\U0001F600".encode())
+          and all(len(t["top_logprobs"]) == 3 for t in content), c)
+
+    prompt = "O\u00f9 vas-tu ?  \u20ac 5 \U0001F600 \u4e2d\u6587 end"
+    c = ask(prompt=prompt, echo=True, logprobs=0, max_tokens=12, ignore_eos=True)
+    l, text = c["logprobs"], c["text"]
+    bad = [(t, o) for t, o in zip(l["tokens"], l["text_offset"]) if not t.startswith(("bytes:", "<|"))
+           and not text[o:].lstrip().startswith(t.lstrip())]
+    check("offsets are into the text that is returned", not bad and text.startswith(prompt) and l["text_offset"][-1] < len(text)
+          and l["text_offset"] == sorted(l["text_offset"]), (bad, c))
+    c = ask(prompt=prompt, echo=True, logprobs=0, max_tokens=12, ignore_eos=True, skip_special_tokens=False)
+    l, text = c["logprobs"], c["text"]
+    bad = [(t, o) for t, o in zip(l["tokens"], l["text_offset"]) if not t.startswith("bytes:") and not text[o:].lstrip().startswith(t.lstrip())]
+    check("with special tokens in it too", not bad and text.startswith("<|begin_of_text|>"), (bad, c))
+    whole = ask(prompt="The", max_tokens=16)["text"]
+    c = ask(prompt="The", max_tokens=16, logprobs=0, stop=whole[3:9])
+    check("nor behind its end, where it stops", c["text"] == whole[:3] and max(c["logprobs"]["text_offset"]) <= 3, (whole, c))
+    c = ask(prompt="The", max_tokens=3, logprobs=2, return_tokens_as_token_ids=True)
+    check("tokens by their ids", all(t.startswith("token_id:") for t in c["logprobs"]["tokens"])
+          and all(k.startswith("token_id:") for t in c["logprobs"]["top_logprobs"] for k in t), c)
+
+    for fields, want in (({"with_pieces": True}, list("\u4e2d".encode())), ({"return_token_strs": True}, None)):
+        status, _, answer = s.ask("POST", "/tokenize", {"prompt": " girl\u4e2d", "add_special_tokens": False, **fields})
+        if want:
+            pieces = [t["piece"] for t in answer["tokens"]]
+            flat = sum((list(p.encode()) if isinstance(p, str) else p for p in pieces), [])
+        else:
+            flat = list(b"".join(map(spelled, answer["token_strs"])))
+        check("/tokenize spells each byte", bytes(flat).lstrip() == "girl\u4e2d".encode(), answer)
+
+    full = [300 + i for i in range(512)]
+    c = ask(prompt=full, echo=True, logprobs=1, max_tokens=0)
+    check("a prompt of exactly the context is scored", len(c["logprobs"]["token_logprobs"]) == 512 and c["finish_reason"] == "length", c)
+    one = ask(prompt=full[:511], echo=True, logprobs=1, max_tokens=1)
+    check("to the same bits", one["logprobs"]["token_logprobs"][1:511] == c["logprobs"]["token_logprobs"][1:511], one)
+    for fields in ({"prompt": full + [1], "max_tokens": 0}, {"prompt": full, "max_tokens": 1}):
+        c = ask(echo=True, logprobs=1, **fields)
+        check("one more is too many", c.get("error", {}).get("code") == "context_length_exceeded", c)
+
+
 def hosts(pith, model):
     def ask(s, host, path="/v1/models", **more):
         return s.ask("GET", path, None, {"Host": host, **more})[0]
@@ -164,5 +225,6 @@ if __name__ == "__main__":
         paths(server)
         headers(server)
         overflow(server)
+        logprobs(server)
     hosts(sys.argv[1], sys.argv[2])
     sys.exit(failed)

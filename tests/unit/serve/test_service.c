@@ -409,6 +409,49 @@ static void prompts_are_scored(void **state)
     }
 }
 
+/* A prompt that fills the context is scored, to the same bits; one more token is too many, and so
+ * is an answer. */
+static void whole_contexts_are_scored(void **state)
+{
+    (void)state;
+    enum { CONTEXT = 64 };
+    struct pith_service_options o;
+    struct pith_error err = {0};
+    int32_t ids[CONTEXT + 1];
+    uint64_t id;
+    pith_service_defaults(&o);
+    o.context = CONTEXT;
+    for (int i = 0; i <= CONTEXT; i++) ids[i] = 300 + 7 * i;
+    struct pith_service *v = start(&o);
+    struct pith_request r = ask("", 0);
+    r.ids = ids;
+    r.id_count = CONTEXT;
+    r.prompt_logprobs = 0;
+    r.prompt_only = 1;
+    struct heard *h = submit(v, &r);
+    wait_for(h);
+    assert_int_equal(h->prompt_tokens, CONTEXT);
+    assert_int_equal(h->tokens, 0);
+    assert_int_equal(h->usage.generated, 0);
+    assert_string_equal(h->finish, "length");
+    assert_string_equal(h->prompt, "");
+    r.prompt_only = 0;
+    r.max_tokens = 1;
+    assert_int_equal(pith_submit(v, &r, &id, &err), PITH_LIMIT);
+    assert_non_null(strstr(err.text, "maximum context length is 64 tokens"));
+    r.id_count = CONTEXT - 1;
+    struct heard *shorter = submit(v, &r);
+    wait_for(shorter);
+    assert_memory_equal(shorter->prompt_logprob + 1, h->prompt_logprob + 1,
+                        (CONTEXT - 2) * sizeof(float));
+    r.prompt_only = 1;
+    r.id_count = CONTEXT + 1;
+    assert_int_equal(pith_submit(v, &r, &id, &err), PITH_LIMIT);
+    forget(shorter);
+    forget(h);
+    pith_service_close(&v);
+}
+
 static void cancelled_late_and_refused(void **state)
 {
     (void)state;
@@ -607,6 +650,7 @@ int main(void)
         cmocka_unit_test(stop_texts),
         cmocka_unit_test(tokens_are_told_without_text),
         cmocka_unit_test(prompts_are_scored),
+        cmocka_unit_test(whole_contexts_are_scored),
         cmocka_unit_test(cancelled_late_and_refused),
         cmocka_unit_test(a_full_queue),
         cmocka_unit_test(answers_have_the_form_that_was_asked_for),

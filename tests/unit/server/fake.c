@@ -76,25 +76,30 @@ static void tell(struct fake_request *r, struct pith_event e)
 static void tell_prompt(struct fake_request *r)
 {
     struct pith_event_token *token = calloc(r->size + 1, sizeof *token);
+    size_t *offset = calloc(r->size + 1, sizeof *offset);
     struct pith_alternative top[20];
     for (size_t i = 0; i < r->size; i++) {
         token[i] = token_of(r, i, i == 0, top);
         token[i].id = (unsigned char)r->text[i];
         token[i].tops = 0;
+        offset[i] = i;
     }
     tell(r, (struct pith_event){.kind = PITH_EVENT_PROMPT,
                                 .text = r->text,
                                 .text_size = r->size,
                                 .token = token,
+                                .offset = offset,
                                 .tokens = r->size});
     free(token);
+    free(offset);
 }
 
 /* One choice; what it ended with. */
 static const char *tell_choice(struct fake_request *r, uint32_t choice)
 {
     const char *say = r->wish.say;
-    const size_t most = say ? strlen(say) : r->q.max_tokens ? r->q.max_tokens : 40;
+    const size_t wanted = say ? strlen(say) : r->q.max_tokens ? r->q.max_tokens : 40;
+    const size_t most = r->q.prompt_only ? 0 : wanted;
     const size_t fat = r->wish.fat ? r->wish.fat : 1;
     char *text = malloc(fat);
     const char *finish = "length";
@@ -116,6 +121,7 @@ static const char *tell_choice(struct fake_request *r, uint32_t choice)
                                     .text = text,
                                     .text_size = r->wish.mute ? 0 : fat,
                                     .token = &token,
+                                    .offset = &i,
                                     .tokens = 1});
     }
     free(text);
@@ -272,6 +278,13 @@ enum pith_status pith_service_decode(struct pith_service *service, const struct 
     const enum pith_status s = copy(bytes, in->count, text, size);
     free(bytes);
     return s;
+}
+
+enum pith_status pith_service_token(struct pith_service *service, int32_t id, char **bytes,
+                                    size_t *size, struct pith_error *err)
+{
+    const struct pith_input_text in = {.ids = &id, .count = 1};
+    return pith_service_decode(service, &in, bytes, size, err);
 }
 
 enum pith_status pith_service_render(struct pith_service *service, const char *given, char **prompt,
