@@ -69,8 +69,9 @@ static void print_head(const json_t *j)
     const json_t *roof = json_object_get(j, "roof");
     const char *model = json_text(j, "model");
     char peak[32], own[32] = "", time[32], text[256];
-    printf("%s%s%s: ", bold(), model, plain());
-    print_line(text_columns(model) + 2, 2,
+    const size_t column = print_subject(model, sizeof ": 16.000 bits");
+    printf(": ");
+    print_line(column + 2, 2,
                "%.3f bits per weight, %s mode, KV cache %s%s, kernels %s, threads %d",
                json_get(j, "bits_per_weight"), json_text(j, "mode"), json_text(j, "kv"),
                json_object_get(j, "kv_layers") ? " (not all layers)" : "", json_text(j, "cpu"),

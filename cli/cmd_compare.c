@@ -115,9 +115,13 @@ static int print_report(const struct settings *s, const json_t *report)
     int rc = EXIT_DONE;
     if (s->format) return print_models(s, models, ALL_TEXTS, true);
     json_array_foreach (json_object_get(first, "texts"), i, t) {
-        printf("%s%s%s%s (%s convention, context %d, %d tokens)\n\n", printed++ ? "\n" : "", bold(),
-               json_text(t, "text_name"), plain(), json_text(t, "convention"),
-               (int)json_get(t, "context"), (int)json_get(t, "tokens"));
+        char how[128];
+        snprintf(how, sizeof how, " (%s convention, context %d, %d tokens)",
+                 json_text(t, "convention"), (int)json_get(t, "context"),
+                 (int)json_get(t, "tokens"));
+        fputs(printed++ ? "\n" : "", stdout);
+        print_subject(json_text(t, "text_name"), strlen(how));
+        printf("%s\n\n", how);
         if (rc == EXIT_DONE) rc = print_models(s, models, (int)i, false);
     }
     if (json_array_size(json_object_get(first, "tasks")) == 0 || rc != EXIT_DONE) return rc;

@@ -72,9 +72,10 @@ static void print_result(const char *out, const json_t *j)
                       anew = fate_of(linears, "rounded anew", "relative_error");
     const char *from = json_text(j, "converted_from");
     const bool full = strcmp(from, "none") == 0;
-    printf("%s%s%s: ", bold(), out, plain());
+    const size_t column = print_subject(out, sizeof ": converted");
+    printf(": ");
     print_line(
-        text_columns(out) + 2, 2, "converted %s%s to %s, every tensor accounted for and read back",
+        column + 2, 2, "converted %s%s to %s, every tensor accounted for and read back",
         full ? "" : "from ", full ? "without quantizing it" : from, json_text(j, "container"));
     if (json_array_size(linears) == 0) {
         printf("  lossless         nothing is quantized: every tensor is a copy\n");

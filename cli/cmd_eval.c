@@ -116,23 +116,32 @@ static void print_depth_of(const json_t *t)
     print_depth(t, paired ? "kld" : "nll", paired ? "KL" : "");
 }
 
+/* A line of a name and what is said of it. */
+static void print_about(const char *name, const char *what)
+{
+    print_subject(name, text_columns(what));
+    puts(what);
+}
+
 static void print_report(const json_t *j)
 {
-    char size[32], time[32];
+    char size[32], time[32], how[128];
     const char *engine;
     const json_t *t;
     json_t *flags;
     size_t i;
     format_bytes(json_get(j, "bytes"), size);
-    printf("%s%s%s: %s, %.3f bits per weight%s%s\n", bold(), json_text(j, "model"), plain(), size,
-           json_get(j, "bits_per_weight"), *json_text(j, "attn") ? ", attention in " : "",
-           json_text(j, "attn"));
+    snprintf(how, sizeof how, ": %s, %.3f bits per weight%s%s", size,
+             json_get(j, "bits_per_weight"), *json_text(j, "attn") ? ", attention in " : "",
+             json_text(j, "attn"));
+    print_about(json_text(j, "model"), how);
     json_object_foreach (json_object_get(j, "engines"), engine, flags)
         printf("  in %-13s %s\n", engine, json_string_value(flags));
     json_array_foreach (json_object_get(j, "texts"), i, t) {
         format_seconds(json_get(t, "seconds"), time);
-        printf("%s%s%s (%s convention, context %d)\n", bold(), json_text(t, "text"), plain(),
-               json_text(t, "convention"), (int)json_get(t, "context"));
+        snprintf(how, sizeof how, " (%s convention, context %d)", json_text(t, "convention"),
+                 (int)json_get(t, "context"));
+        print_about(json_text(t, "text"), how);
         printf("  perplexity       %.4f", json_get(t, "perplexity"));
         if (json_is_real(json_object_get(t, "perplexity_se")))
             printf(" +/- %.4f", json_get(t, "perplexity_se"));
@@ -212,8 +221,10 @@ static int print_caches(const struct common *common, const char *text)
         json_t *columns = json_array();
         for (size_t c = 0; c < sizeof names / sizeof names[0]; c++)
             table_column(columns, names[c], c == 0 || c == 4 || c == 7 ? "left" : "right");
-        printf("%s%s%s (context %d, cache f32: perplexity %.4f)\n", bold(), json_text(t, "text"),
-               plain(), (int)json_get(t, "context"), json_get(t, "perplexity"));
+        char how[96];
+        snprintf(how, sizeof how, " (context %d, cache f32: perplexity %.4f)",
+                 (int)json_get(t, "context"), json_get(t, "perplexity"));
+        print_about(json_text(t, "text"), how);
         rc = print_table(common, columns, cache_rows(report, i), NULL);
         print_cache_depths(report, i);
     }

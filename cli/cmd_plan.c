@@ -192,8 +192,9 @@ static void print_model(const json_t *j)
 {
     const json_t *n = json_object_get(j, "parameters");
     const double all = json_get(n, "all"), active = json_get(n, "active");
-    printf("%s%s%s: ", bold(), json_text(j, "model"), plain());
-    print_line(text_columns(json_text(j, "model")) + 2, 2,
+    const size_t used = print_subject(json_text(j, "model"), sizeof ": 1000.000 billion");
+    printf(": ");
+    print_line(used + 2, 2,
                "%.3f billion parameters, %.3f of them of a token's way; embeddings %.3f, head %.3f,"
                " attention %.3f, MLP %.3f, experts %.3f",
                all * 1e-9, active * 1e-9, json_get(n, "embeddings") * 1e-9,

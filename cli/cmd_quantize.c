@@ -447,9 +447,10 @@ static void print_result(const char *out, const json_t *j, bool all)
     format_seconds(number(timing, "seconds"), time);
     format_bytes(number(timing, "peak_memory_bytes"), peak);
     format_bytes(number(timing, "peak_mapped_bytes"), mapped);
-    printf("%s%s%s: ", bold(), out, plain());
-    print_wrapped("every tensor accounted for, written, read back and compared",
-                  text_columns(out) + 2, 2, prose_width());
+    const size_t column = print_subject(out, sizeof ": every tensor");
+    printf(": ");
+    print_wrapped("every tensor accounted for, written, read back and compared", column + 2, 2,
+                  prose_width());
     const json_t *recipe = json_object_get(j, "recipe");
     printf("  recipe           ");
     print_stages(recipe);

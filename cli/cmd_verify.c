@@ -74,11 +74,11 @@ static int run(void *settings, const struct text_list *operands)
     } else if (report && !s->common.quiet) {
         json_t *j = read_report(&s->common, report, &rc);
         const bool accounted = json_is_true(json_object_get(j, "accounted"));
-        printf("%s%s%s: %s\n", bold(), o.model, plain(),
-               status != PITH_OK ? "NOT as it should be"
-               : accounted       ? "verified"
-               : s->against      ? "fits the original"
-                                 : "can be loaded");
+        print_subject(o.model, sizeof ": NOT as it should be");
+        printf(": %s\n", status != PITH_OK ? "NOT as it should be"
+                         : accounted       ? "verified"
+                         : s->against      ? "fits the original"
+                                           : "can be loaded");
         if (j) print_report(j);
         json_decref(j);
     }

@@ -9,7 +9,9 @@
 void print_prompts(const json_t *p)
 {
     const json_t *ci = json_object_get(p, "kld_ci95");
-    printf("%s%s%s (the baseline's own continuations)\n", bold(), json_text(p, "file"), plain());
+    static const char kind[] = " (the baseline's own continuations)";
+    print_subject(json_text(p, "file"), sizeof kind - 1);
+    puts(kind);
     printf("  same to the end  %d of %d prompts\n", (int)json_get(p, "same"),
            (int)json_get(p, "n"));
     printf("  same top token   %.2f%% of %d\n", 100 * json_get(p, "top1_agreement"),

@@ -58,9 +58,66 @@ size_t fitting_bytes(const char *text, size_t columns)
     return bytes;
 }
 
+/* Where the last `columns` columns of text begin. */
+static const char *last_columns(const char *text, size_t columns)
+{
+    size_t one;
+    for (size_t all = text_columns(text); all > columns; all -= one) text += next_char(text, &one);
+    return text;
+}
+
+void shorten(const char *text, size_t columns, char out[SHORTENED])
+{
+    static const char gap[] = "...";
+    const size_t all = text_columns(text), room = columns > 3 ? columns - 3 : 0;
+    if (columns == 0 || all <= columns || room < 2) {
+        snprintf(out, SHORTENED, "%s", text);
+        return;
+    }
+    snprintf(out, SHORTENED, "%.*s%s%s", (int)fitting_bytes(text, room / 2), text, gap,
+             last_columns(text, room - room / 2));
+}
+
+size_t print_subject(const char *name, size_t beside)
+{
+    enum { LEAST = 16 };
+    const size_t width = terminal_width(STDOUT_FILENO);
+    char text[SHORTENED];
+    shorten(name, width && width < beside + LEAST ? LEAST : width ? width - beside : 0, text);
+    printf("%s%s%s", bold(), text, plain());
+    return text_columns(text);
+}
+
+/* Writes words; those that do not fit into a line are shortened if `cut`. */
+static void write_words(FILE *f, const char *text, size_t column, struct wrap wrap, bool cut)
+{
+    const size_t indent = wrap.indent, width = wrap.width;
+    const size_t longest = cut && width > indent ? width - indent : 0;
+    for (bool first = true; *text; first = false) {
+        const size_t n = strcspn(text, " ");
+        char word[SHORTENED], shown[SHORTENED];
+        snprintf(word, sizeof word, "%.*s", (int)n, text);
+        shorten(word, longest, shown);
+        const size_t columns = text_columns(shown);
+        if (!first && width && column + 1 + columns > width) {
+            fprintf(f, "\n%*s", (int)indent, "");
+            column = indent;
+        } else if (!first) {
+            fputc(' ', f);
+            column++;
+        }
+        if (n < sizeof word) fputs(shown, f);
+        else fprintf(f, "%.*s", (int)n, text);
+        column += columns;
+        text += n;
+        text += strspn(text, " ");
+    }
+    fputc('\n', f);
+}
+
 void print_wrapped(const char *text, size_t column, size_t indent, size_t width)
 {
-    write_wrapped(stdout, text, column, (struct wrap){indent, width});
+    write_words(stdout, text, column, (struct wrap){indent, width}, true);
 }
 
 void print_line(size_t column, size_t indent, const char *format, ...)
@@ -75,25 +132,7 @@ void print_line(size_t column, size_t indent, const char *format, ...)
 
 void write_wrapped(FILE *f, const char *text, size_t column, struct wrap wrap)
 {
-    const size_t indent = wrap.indent, width = wrap.width;
-    char word[256];
-    for (bool first = true; *text; first = false) {
-        const size_t n = strcspn(text, " ");
-        snprintf(word, sizeof word, "%.*s", (int)n, text);
-        const size_t columns = text_columns(word);
-        if (!first && width && column + 1 + columns > width) {
-            fprintf(f, "\n%*s", (int)indent, "");
-            column = indent;
-        } else if (!first) {
-            fputc(' ', f);
-            column++;
-        }
-        fprintf(f, "%.*s", (int)n, text);
-        column += columns;
-        text += n;
-        text += strspn(text, " ");
-    }
-    fputc('\n', f);
+    write_words(f, text, column, wrap, false);
 }
 
 void print_pairs(const json_t *pairs, size_t indent, size_t width)
@@ -172,10 +211,41 @@ static json_t *part_of(const json_t *columns, const json_t *rows, size_t first, 
     return json_pack("{s:o, s:o}", "columns", some, "rows", cut);
 }
 
+/* The cells of a column, in at most `most` columns of the terminal each. */
+static void shorten_cells(json_t *rows, size_t c, size_t most)
+{
+    json_t *row;
+    size_t i;
+    char text[SHORTENED];
+    json_array_foreach (rows, i, row) {
+        const char *cell = json_string_value(json_array_get(row, c));
+        if (!cell || text_columns(cell) <= most) continue;
+        shorten(cell, most, text);
+        json_array_set_new(row, c, json_string(text));
+    }
+}
+
+/* So that each column fits beside the first, which gives way first, to a third of the line. */
+static void shorten_table(const json_t *columns, json_t *rows, size_t width)
+{
+    const size_t count = json_array_size(columns);
+    size_t widest = 0;
+    for (size_t c = 1; c < count; c++) {
+        const size_t n = column_width(columns, rows, c);
+        if (n > widest) widest = n;
+    }
+    const size_t beside = widest ? widest + 2 : 0, third = width / 3;
+    if (column_width(columns, rows, 0) + beside > width)
+        shorten_cells(rows, 0, width > beside + third ? width - beside : third);
+    const size_t head = column_width(columns, rows, 0) + 2;
+    for (size_t c = 1; c < count && head < width; c++) shorten_cells(rows, c, width - head);
+}
+
 /* As many columns as fit beside the first, then the others below in the same way. */
-static int print_parts(const struct common *common, const json_t *columns, const json_t *rows,
+static int print_parts(const struct common *common, const json_t *columns, json_t *rows,
                        size_t width)
 {
+    if (width) shorten_table(columns, rows, width);
     const size_t count = json_array_size(columns), head = column_width(columns, rows, 0);
     int rc = EXIT_DONE;
     for (size_t first = 1, last; (first < count || first == 1) && rc == EXIT_DONE; first = last) {

@@ -16,14 +16,22 @@ size_t prose_width(void);
 size_t text_columns(const char *text);
 size_t fitting_bytes(const char *text, size_t columns);
 
+/* Text as out, in at most `columns` columns (0: all of it): of what is longer the middle gives way
+ * to "...", since the ends of a path say most. Cut where out ends. */
+enum { SHORTENED = 1024 };
+void shorten(const char *text, size_t columns, char out[SHORTENED]);
+/* Prints what the lines that follow are about (a model, a file) in bold, so short that the terminal
+ * has `beside` columns more; returns the columns that it takes. */
+size_t print_subject(const char *name, size_t beside);
+
 /* Prints text from `column` on, in lines of at most `width` columns (0: one line), those after the
- * first indented; ends the line. */
+ * first indented; ends the line. A word that no line has room for is shortened. */
 void print_wrapped(const char *text, size_t column, size_t indent, size_t width);
 /* Formats a text and prints it so, as wide as the terminal of standard output; where that is none,
  * in one line. */
 void print_line(size_t column, size_t indent, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The same into another stream. */
+/* The same into another stream, where words stay whole: what is said of a file can be copied. */
 struct wrap {
     size_t indent, width;
 };

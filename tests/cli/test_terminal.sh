@@ -7,6 +7,9 @@ at() { # columns, command...
     python3 tests/cli/terminal.py "$@"
 }
 cp -r "$probe" "$work/a-folder-with-a-rather-long-name-for-a-model"
+far=$work/a-workspace-of-some-continuous-integration/that-names-project-and-branch-and-number/of-run-and-attempt-0123456789/models
+mkdir -p "$far"
+cp -r "$probe" "$far/probe" # longer than two lines
 check "recipes" at 40,80,120,200 "$pith" recipes
 check "a recipe" at 40,80,120,200 "$pith" recipes AWQ+GPTQ
 check "features" at 40,80,120,200 "$pith" features
@@ -24,6 +27,16 @@ check "a refusal at 80" at 80 sh -c "'$pith' verify '$work/narrow' --for trtllm;
 check "a conversion at 80" at 80 "$pith" convert "$work/narrow" -o "$work/narrow-gptq" --container gptq
 check "long names at 80" at 80 "$pith" quantize "$root/models/probe-moe" -o "$work/narrow-moe" -r rtn
 check "the overview at 80" at 80 "$pith" --help
+check "a difference, far" at 80 "$pith" diff "$probe" "$far/probe"
+check "a measurement, far" at 80 "$pith" eval "$far/probe" --text "$far/probe/eval.txt" --context 64 --max-tokens 200
+check "caches, far" at 80 "$pith" eval "$far/probe" --text "$far/probe/eval.txt" --context 64 --max-tokens 200 --kv bf16 --kv int8:token
+check "a comparison, far" at 80 "$pith" compare "$far/probe" "$work/narrow" --text "$far/probe/eval.txt" --context 64 --max-tokens 200
+check "a timing, far" at 80 "$pith" bench "$far/probe" --prompt 8 --gen 2 --reps 1
+check "a result, far" at 80 "$pith" quantize "$probe" -o "$far/narrow" -r rtn
+check "a proof, far" at 80 "$pith" verify "$far/narrow" --against "$far/probe"
+check "a conversion, far" at 80 "$pith" convert "$far/narrow" -o "$far/narrow-gptq" --container gptq
+"$pith" verify "$far/narrow" --against "$far/probe" | grep -qF "$far/narrow" && pass "a pipe gets the whole name" ||
+    fail "a pipe gets the whole name"
 check "an error at 80" at 80 sh -c "'$pith' quantize '$probe' -o '$work/no' --weights 4; true"
 for c in $("$pith" --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
     check "help of $c at 80" at 80 "$pith" $c --help
@@ -75,7 +88,7 @@ first() { grep -m 1 -oE 'model\.layers\.[0-9]+\.[a-z_.]+proj' "$1"; }
     fail "ten of them"
 grep -q '4096 tokens in windows of 512 of the text that ships' "$work/summary" && pass "the calibration is told" ||
     fail "the calibration is told"
-[ "$("$pith" diff "$probe" "$work/ranked" --all | grep -c proj)" -eq 42 ] && pass "all of them" || fail "all of them"
+[ "$("$pith" diff "$probe" "$work/ranked" --all | grep -c 'proj ')" -eq 42 ] && pass "all of them" || fail "all of them"
 for what in inspect bench eval; do
     case $what in
     bench) set -- --prompt 8 --gen 0 --reps 1 ;;
