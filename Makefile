@@ -39,19 +39,16 @@ SRC     := $(filter-out $(call skipped,$(SRC_ALL)),$(SRC_ALL))
 OBJ     := $(SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard cli/*.c))
 WEB_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard server/*.c))
-# Unit tests: one program a file; the folder under tests/unit/ is the module.
-TEST_SRC := $(foreach d,$(FOLDERS),$(wildcard tests/unit/$(d)/test_*.c))
-WEB_TEST := $(if $(wildcard src/api),$(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/server/test_*.c)))
-TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%) $(WEB_TEST)
+# Unit tests: the folder under tests/unit/ is the module, one program a folder, by as many names as it has tests.
+TEST_SRC := $(foreach d,$(FOLDERS) $(if $(filter api,$(FOLDERS)),server),$(wildcard tests/unit/$(d)/test_*.c))
+TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 TEST_LIB ?= -lcmocka
 FUZZ_SRC := $(wildcard fuzz/fuzz_*.c)
-# What takes longest must not start last: these first, the longest at the front, then the other scripts.
-LONG     = recipes ranks_sanitized auto ranks memory recover learned grid_options sensitivity pull compare experts resume \
-           terminal splits kv behind docs outliers rotate acts quantize gguf
-TESTS    = $(LONG:%=tests/cli/test_%.sh) $(filter-out $(LONG:%=tests/cli/test_%.sh),$(wildcard tests/cli/test_*.sh)) \
-           $(filter $(SLOW),$(TEST_BIN)) $(filter-out $(SLOW),$(TEST_BIN)) $(REPLAY)
-SLOW     = %/pipe/test_learned %/eval/test_packed %/api/test_report_nomem %/eval/test_questions %/model/test_sampler %/tok/test_hostile
+# What takes longest must not start last: tools/run_tests.sh keeps the order of the last run's times; these for the first.
+LONG     = auto ranks recover recipes memory
+TESTS    = $(LONG:%=tests/cli/test_%.sh) $(filter-out $(LONG:%=tests/cli/test_%.sh),$(wildcard tests/cli/test_*.sh)) $(TEST_BIN) $(REPLAY)
 REPLAY   = $(FUZZ_SRC:fuzz/%.c=$(BUILD)/replay/%)
+TIMED    = TIMEFORMAT='built in %0R s; of processor time %0U s in programs, %0S s in the system' bash -c 'time "$$@"' _
 # Side by side where nobody said how many.
 SIDE     = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
@@ -60,7 +57,7 @@ SIDE     = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 .DELETE_ON_ERROR:
 .PHONY: all help deps lib unit test test-all test-build demo asan tsan clang fuzz fuzz-coverage interop page soak bench \
         ranks-sanitized qemu emulated arm64 check check-layers check-symbols check-size check-headers check-docs check-tables python-package \
-        python wheel install clean
+        python wheel install clean FORCE
 
 all: deps ## build the library and the program
 	@$(MAKE) --no-print-directory lib $(BUILD)/pith $(if $(MPICC),$(BUILD)/libpith_mpi.so)
@@ -106,19 +103,42 @@ $(BUILD)/tests/%: tests/%.c $(BUILD)/libpith.a
 	@mkdir -p $(@D)
 	@$(CC) $(CFLAGS_ALL) -Itests -MMD -MP $(LDFLAGS) -o $@ $< $(BUILD)/libpith.a $(TEST_LIB) $(LIBS)
 
-# The server's tests put a service of their own (fake.h) before the library's.
-$(BUILD)/tests/unit/server/%: tests/unit/server/%.c tests/unit/server/fake.c $(BUILD)/libserver.a $(BUILD)/libpith.a
+$(BUILD)/tests/%.o: tests/%.c Makefile
 	@mkdir -p $(@D)
-	@$(CC) $(CFLAGS_ALL) -Itests -MMD -MP $(LDFLAGS) -o $@ $< tests/unit/server/fake.c $(BUILD)/libserver.a \
-	    $(BUILD)/libpith.a $(TEST_LIB) $(LIBS) $(HTTP)
+	@echo "cc $<"
+	@$(CC) $(CFLAGS_ALL) -Itests -MMD -MP -c -o $@ $<
+
+# The program of a folder: its tests, what stands beside them (the server's have a service of their own before the
+# library's) and, where a test counts requests for memory, what does that. tools/unit_main.sh says which test it runs.
+UNIT_DIRS  := $(sort $(patsubst %/,%,$(dir $(TEST_SRC))))
+UNIT_HELP   = $(filter-out $(wildcard $(1)/test_*.c),$(wildcard $(1)/*.c)) $(if $(filter $(1)/%,$(COUNTING)),tests/requests.c)
+COUNTING   := $(shell grep -l '"requests\.h"' $(TEST_SRC) /dev/null)
+define unit_folder
+$(BUILD)/$(1)/units.c: FORCE
+	@mkdir -p $$(@D)
+	@tools/unit_main.sh $$@ $(filter $(1)/%,$(TEST_SRC))
+$(BUILD)/$(1)/units: $(BUILD)/$(1)/units.c $(patsubst %.c,$(BUILD)/%.o,$(filter $(1)/%,$(TEST_SRC)) $(call UNIT_HELP,$(1))) \
+    $(if $(filter %/server,$(1)),$(BUILD)/libserver.a) $(BUILD)/libpith.a
+	@$$(CC) $$(CFLAGS_ALL) $$(LDFLAGS) -o $$@ $$^ $$(TEST_LIB) $$(LIBS) $(if $(filter %/server,$(1)),$$(HTTP))
+$(patsubst %.c,$(BUILD)/%,$(filter $(1)/%,$(TEST_SRC))): $(BUILD)/$(1)/units
+	@ln -sf units $$@
+endef
+$(foreach d,$(UNIT_DIRS),$(eval $(call unit_folder,$(d))))
+
+# Of a test's object, main() is renamed, since there are many.
+$(BUILD)/tests/unit/%.o: tests/unit/%.c Makefile
+	@mkdir -p $(@D)
+	@echo "cc $<"
+	@$(CC) $(CFLAGS_ALL) -Itests -MMD -MP -c -o $@ $<
+	@"$$($(CC) -print-prog-name=objcopy)" --redefine-sym main=main_$(*F) $@
 
 unit: $(TEST_BIN) ## build and run the unit tests of FOLDERS
-	@tools/run_tests.sh $(TEST_BIN)
+	@BUILD=$(BUILD) tools/run_tests.sh $(TEST_BIN)
 
 test: deps ## build, run the tests and checks: what a change must pass, in minutes
 	@PITH_EXTRA_PACKAGES="python3 g++" tools/deps.sh
 	@PITH_EXTRA_PACKAGES=bubblewrap tools/deps.sh || true # without it what needs a sandbox is skipped
-	@$(MAKE) --no-print-directory $(SIDE) test-build
+	@$(TIMED) $(MAKE) --no-print-directory $(SIDE) test-build
 	@$(MAKE) --no-print-directory check-layers check-names check-symbols check-headers check-tables
 	@PITH=$(BUILD)/pith BUILD=$(BUILD) tools/run_tests.sh $(TESTS)
 
@@ -126,7 +146,7 @@ test-all: deps ## the same with emulated CPUs and the loops that take long
 	@PITH_EXTRA_PACKAGES="python3 g++" tools/deps.sh
 	@PITH_EXTRA_PACKAGES=bubblewrap tools/deps.sh || true # without it what needs a sandbox is skipped
 	@PITH_EXTRA_PACKAGES="libopenmpi-dev openmpi-bin" tools/deps.sh || true # without it ranks are skipped
-	@$(MAKE) --no-print-directory $(SIDE) test-build
+	@$(TIMED) $(MAKE) --no-print-directory $(SIDE) test-build
 	@$(MAKE) --no-print-directory check-layers check-names check-symbols check-headers check-tables
 	@[ -z "$(EMULATED)" ] || $(MAKE) --no-print-directory $(SIDE) emulated
 	@PITH=$(BUILD)/pith BUILD=$(BUILD) PITH_TEST_ALL=1 PITH_TEST_TIMEOUT=1800 tools/run_tests.sh $(EMULATED) $(TESTS)
@@ -195,6 +215,7 @@ ARM64_TEST := $(filter-out $(ARM64_SLOW),$(shell grep -L '"base/json.h"' tests/u
 arm64:
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/arm64 MACHINE=aarch64 CC=aarch64-linux-gnu-gcc PKGS= \
 	    FOLDERS="base num kern backend" OMIT="src/base/hash.c src/base/json.c" TEST_LIB= \
+	    TEST_SRC="$(filter tests/unit/%,$(ARM64_TEST))" \
 	    CFLAGS=-Itests/emulated LDFLAGS=-static $(ARM64_TEST:%.c=$(BUILD)/arm64/%)
 
 # --- fuzzing: one target a file in fuzz/, its seeds in fuzz/corpus/ ------------------------------------
@@ -317,4 +338,4 @@ $(BUILD)/src/calib/corpus_builtin.o: src/calib/builtin.txt
 $(BUILD)/src/plan/shapes.o: src/plan/shapes.json
 $(BUILD)/server/page.o: server/page.html server/page.css server/page.js
 
--include $(OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(WEB_OBJ:.o=.d) $(TEST_BIN:=.d)
+-include $(OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(WEB_OBJ:.o=.d) $(TEST_BIN:=.d) $(BUILD)/tests/requests.d

@@ -1,5 +1,5 @@
-/* num/codec: a codec that this program does not have, whose codes stand for four weights each, is
- * one row: everything that holds a quantized matrix takes it. */
+/* num/codec, backend/: a codec that this program does not have, whose codes stand for four weights
+ * each, is one row: everything that holds a quantized matrix takes it. */
 #include "backend/backend.h"
 #include "base/mem.h"
 #include "base/rng.h"
