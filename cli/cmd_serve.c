@@ -41,7 +41,8 @@ static const struct option options[] = {
      "ceiling for weights, pages of the cache and work space (default: pages for four contexts)"},
     {"max-sequences", 0, OPTION_COUNT, AT(sequences), "N", "answers at once (default 64)"},
     {"max-batch", 0, OPTION_COUNT, AT(batch), "N", "tokens of a step, at most (default 512)"},
-    {"queue", 0, OPTION_COUNT, AT(queue), "N", "requests that wait, at most (default 256)"},
+    {"queue", 0, OPTION_COUNT, AT(queue), "N",
+     "requests that wait, at most, beside those that run (default 256)"},
     {"no-prefix-cache", 0, OPTION_FLAG, AT(no_prefix_cache), NULL,
      "keep nothing of what was served"},
     {"connections", 0, OPTION_COUNT, AT(connections), "N",
@@ -149,7 +150,8 @@ static struct server_settings server_settings(const struct settings *s, const ch
     t.log_prompts = s->log_prompts;
     t.connections = s->connections;
     t.body = (size_t)s->body;
-    t.prompts = s->queue < t.prompts ? s->queue : t.prompts;
+    const size_t most = s->queue + s->sequences; /* that are taken at once */
+    t.prompts = most < t.prompts ? most : t.prompts;
     return t;
 }
 

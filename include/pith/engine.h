@@ -29,7 +29,8 @@ struct pith_service_options {
     size_t context;     /* tokens of one request, prompt and answer; 0: what the model has */
     uint32_t sequences; /* answers that run at once; default 64 */
     size_t batch;       /* tokens of a step, at most; default 512 */
-    size_t queue;       /* requests that wait, at most; default 256 */
+    size_t queue;       /* requests that wait beyond those that free places can take at once, at
+                           most; default 256 */
     uint64_t memory;    /* hard, in bytes: weights, pages and work space; 0: pages for `tokens` */
     size_t tokens;      /* that pages are there for, where memory is 0; 0: four whole contexts, or
                            65536 where that is less */

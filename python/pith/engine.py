@@ -183,7 +183,7 @@ class Engine:
 
     model: a folder, a .gguf file, or a name in the hub's cache. threads, cpu, mode: as of Context. kv: the cache's format (None: what the
     checkpoint says, or bf16), kv_layers: "PATTERN=GRID". context: tokens of one request (0: what the model has). sequences: answers that
-    run at once. batch: tokens of a step. queue: requests that wait. memory: a ceiling in bytes or as "6G"; without it there are pages for
+    run at once. batch: tokens of a step. queue: requests that wait beside those that run. memory: a ceiling in bytes or as "6G"; without it there are pages for
     `tokens`. pace: seconds that pieces of prompts may add to a step while answers run. chat_template: a file in place of the model's.
     prefix_cache: keep what was served for prompts that begin alike. progress: told while the model is loaded.
     """
@@ -310,7 +310,7 @@ class Engine:
         """Answers to many prompts in their order, so many at a time as the engine takes. A prompt may be a dict: the keywords of submit(),
         "prompt" among them, beside those for all."""
         running: Deque[Request] = deque()
-        most = min(2 * self._most, self._queue)
+        most = min(2 * self._most, self._most + self._queue)
         for p in prompts:
             one: Dict[str, Any] = {**how, **p} if isinstance(p, dict) else {**how, "prompt": p}
             while True:

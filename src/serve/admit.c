@@ -86,10 +86,14 @@ static void begin(struct pith_scheduler *s, struct pith_completion *a)
 {
     struct pith_ticket *t = a->ticket;
     if (a->number == 0 && a->generated == 0) t->usage.cached = a->read;
-    if (t->admitted <= 0) t->admitted = pith_clock();
     a->state = PITH_ANSWER_RUNS;
     s->running[s->runs++] = a;
     pthread_mutex_lock(&s->lock);
+    if (t->admitted <= 0) {
+        t->admitted = pith_clock();
+        s->waiting -= s->waiting > 0;
+        s->taken += t->answers;
+    }
     s->told.cached_tokens += a->read;
     s->told.prompt_tokens += a->generated == 0 ? t->prompt : 0;
     pthread_mutex_unlock(&s->lock);

@@ -33,6 +33,7 @@ void pith_completion_finish(struct pith_scheduler *s, struct pith_completion *a,
     }
     pith_str_clear(&a->piece);
     a->finish = finish;
+    pith_scheduler_leave(s, a);
     a->state = PITH_ANSWER_IS_OVER;
     pith_completion_tell_end(a);
 }

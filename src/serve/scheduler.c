@@ -61,6 +61,21 @@ static void unmake(struct pith_scheduler *s)
 
 /* --- tickets ---------------------------------------------------------------------------------- */
 
+/* Whether all places are taken, and as many wait as may. What waits takes the places that are free
+ * now, one by one. Under the lock. */
+static bool is_full(const struct pith_scheduler *s)
+{
+    const struct pith_ticket *const lists[] = {s->tickets, s->incoming};
+    size_t left = s->options.running > s->taken ? s->options.running - s->taken : 0, wait = 0;
+    for (size_t i = 0; i < PITH_COUNT(lists); i++)
+        for (const struct pith_ticket *t = lists[i]; t; t = t->next) {
+            if (t->admitted > 0) continue;
+            wait += left == 0;
+            left -= t->answers < left ? t->answers : left;
+        }
+    return left == 0 && wait >= s->options.queue;
+}
+
 enum pith_status pith_scheduler_submit(struct pith_scheduler *s, struct pith_ticket *t,
                                        uint64_t *id, struct pith_error *err)
 {
@@ -82,7 +97,7 @@ enum pith_status pith_scheduler_submit(struct pith_scheduler *s, struct pith_tic
     t->limit = t->prompt + (most ? most : left);
     pthread_mutex_lock(&s->lock);
     if (s->draining || s->closing) status = pith_fail(err, PITH_CLOSED, "the service is ending");
-    else if (s->waiting >= s->options.queue)
+    else if (is_full(s))
         status = pith_fail(err, PITH_BUSY, "%zu requests are waiting", s->waiting);
     if (status == PITH_OK) {
         t->id = ++s->newest;
@@ -149,11 +164,21 @@ static void settle_embedding(struct pith_scheduler *s, struct pith_ticket *t,
     t->embedding = NULL;
 }
 
+void pith_scheduler_leave(struct pith_scheduler *s, const struct pith_completion *a)
+{
+    if (a->state == PITH_ANSWER_IS_OVER || a->ticket->admitted <= 0) return;
+    pthread_mutex_lock(&s->lock);
+    s->taken -= s->taken > 0;
+    pthread_mutex_unlock(&s->lock);
+}
+
 void pith_scheduler_fail(struct pith_scheduler *s, struct pith_ticket *t,
                          const struct pith_error *error)
 {
-    for (uint32_t i = 0; i < t->answers; i++)
+    for (uint32_t i = 0; i < t->answers; i++) {
         if (t->answer[i].state == PITH_ANSWER_RUNS) pith_scheduler_stop(s, &t->answer[i], false);
+        pith_scheduler_leave(s, &t->answer[i]);
+    }
     settle_embedding(s, t, error->status, error);
     pith_ticket_fail(t, error);
 }
@@ -178,7 +203,7 @@ static void take_incoming(struct pith_scheduler *s)
 /* Removes tickets that are over, and tells gauges how many wait. */
 static void sweep(struct pith_scheduler *s)
 {
-    size_t waiting = 0;
+    size_t waiting = 0, taken = 0;
     struct pith_ticket *over = NULL;
     pthread_mutex_lock(&s->lock);
     for (struct pith_ticket **at = &s->tickets; *at;) {
@@ -190,10 +215,13 @@ static void sweep(struct pith_scheduler *s)
             continue;
         }
         waiting += t->admitted <= 0;
+        for (uint32_t i = 0; t->admitted > 0 && i < t->answers; i++)
+            taken += t->answer[i].state != PITH_ANSWER_IS_OVER;
         at = &t->next;
     }
     for (const struct pith_ticket *t = s->incoming; t; t = t->next) waiting++;
     s->waiting = waiting;
+    s->taken = taken;
     pthread_mutex_unlock(&s->lock);
     while (over) {
         struct pith_ticket *next = over->next;

@@ -28,7 +28,7 @@ struct pith_scheduler_parts {
 struct pith_scheduler_options {
     struct pith_runner_options runner; /* sequences: those that run, and those that are kept */
     uint32_t running, kept;            /* that run at once, that are kept, at most */
-    size_t queue;                      /* tickets that wait, at most */
+    size_t queue;                      /* tickets that wait beyond free places, at most */
     double pace;                       /* seconds that prompts may add to a step */
 };
 
@@ -71,6 +71,7 @@ struct pith_scheduler {
     /* Under the lock: */
     struct pith_ticket *incoming, **last;
     size_t waiting; /* tickets of which no answer runs yet */
+    size_t taken;   /* answers of the other tickets that are not over: their places are taken */
     uint64_t newest;
     bool started, draining, closing;
     struct pith_service_state told;
@@ -105,6 +106,8 @@ void pith_scheduler_stop(struct pith_scheduler *s, struct pith_completion *a, bo
 /* Makes room in the pool: drops what is kept, or lets the newest running answer wait. False when
  * there is but one left. */
 bool pith_scheduler_make_room(struct pith_scheduler *s);
+/* An answer of an admitted ticket is over: its place is free before its end is told. */
+void pith_scheduler_leave(struct pith_scheduler *s, const struct pith_completion *a);
 /* One step (serve/step.c). On failure its answers' tickets have failed. */
 void pith_scheduler_step(struct pith_scheduler *s);
 /* An answer ends (serve/answer.c). */

@@ -2,6 +2,7 @@
 
     served_clients.py PITH MODEL
 """
+import concurrent.futures
 import http.client
 import json
 import subprocess
@@ -214,6 +215,18 @@ def hosts(pith, model):
         check("the page that is named may", ask(s, "localhost", Origin="http://app.test") == 200)
 
 
+def queue(pith, model):
+    with Server(pith, model, "--max-sequences", "1", "--queue", "1") as s:
+        def one(_):
+            return s.ask("POST", "/v1/completions", {"prompt": "Once", "max_tokens": 200, "ignore_eos": True})[0]
+
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            seen = sorted(pool.map(one, range(4)))
+        check("one place and a queue of one take two of four", seen == [200, 200, 429, 429], seen)
+        seen = s.ask("POST", "/v1/completions", {"prompt": ["a", "b"], "max_tokens": 1})
+        check("two prompts of one request too", seen[0] == 200, seen)
+
+
 if __name__ == "__main__":
     with tempfile.NamedTemporaryFile("w", suffix=".jinja") as template:
         template.write("{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}")
@@ -227,4 +240,5 @@ if __name__ == "__main__":
         overflow(server)
         logprobs(server)
     hosts(sys.argv[1], sys.argv[2])
+    queue(sys.argv[1], sys.argv[2])
     sys.exit(failed)
