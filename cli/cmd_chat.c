@@ -2,6 +2,8 @@
  * conversation becomes. */
 #include "cli/command.h"
 #include "cli/edit.h"
+#include "cli/input.h"
+#include "cli/interrupt.h"
 #include "cli/measure.h"
 #include "cli/talk.h"
 
@@ -108,7 +110,7 @@ static int render(const struct settings *s, const char *model)
     struct pith_error err = {0};
     char *prompt = NULL;
     size_t size = 0;
-    char *text = read_whole(s->render, &err);
+    char *text = read_whole(s->render, NULL, &err);
     const int rc = text && pith_chat_prompt(model, s->chat_template, text, &prompt, &size, &err) ==
                                PITH_OK
                        ? print_prompt(s, prompt, size)
@@ -155,7 +157,7 @@ static void ask(struct talk *t)
 {
     struct pith_error err = {0};
     const enum answered how = talk_ask(t, &err);
-    clear_interrupt();
+    interrupt_clear();
     if (how == ANSWER_STOPPED) puts("[stopped]");
     if (how == ANSWER_FAILED) (void)report_failure(t->common, &err);
     else if (strcmp(t->last.finish, "length") == 0 && t->sampling.tokens &&
@@ -248,10 +250,11 @@ static int converse(struct talk *t, struct editor *e)
             if (next == TALK_ASKS) ask(t);
             end = next == TALK_ENDS;
         }
+        end |= interrupt_is_final();
         free(m.text);
     }
     if (rc == EXIT_DONE) putchar('\n');
-    return rc;
+    return interrupt_is_final() ? EXIT_INTERRUPTED : rc;
 }
 
 static int at_terminal(struct talk *t, bool history)
@@ -344,7 +347,7 @@ static enum pith_status open_talk(const struct settings *s, struct pith_engine *
  * none. */
 static char *read_input(struct pith_error *err)
 {
-    char *text = read_whole("-", err);
+    char *text = read_whole("-", "the message", err);
     const size_t size = text ? strlen(text) : 0;
     if (size > 0 && text[size - 1] == '\n') text[size - 1] = '\0';
     if (!text || *text) return text;

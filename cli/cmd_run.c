@@ -1,6 +1,8 @@
 /* pith run: does it still speak? */
 #include "cli/command.h"
 #include "cli/edit.h"
+#include "cli/input.h"
+#include "cli/interrupt.h"
 #include "cli/measure.h"
 
 #include <pith/generate.h>
@@ -84,31 +86,6 @@ static int check(const struct settings *s)
     return EXIT_DONE;
 }
 
-/* The prompt from standard input, at most 16 MiB; NULL when it cannot be read. */
-static char *read_prompt(struct pith_error *err)
-{
-    enum { STEP = 1 << 16, MOST = 1 << 24 };
-    char *text = NULL;
-    size_t size = 0, got;
-    do {
-        char *more = realloc(text, size + STEP + 1);
-        if (!more || size > MOST) {
-            free(more ? more : text);
-            snprintf(err->text, sizeof err->text, "the prompt from standard input is too large");
-            return NULL;
-        }
-        text = more;
-        got = fread(text + size, 1, STEP, stdin);
-        size += got;
-    } while (got > 0);
-    text[size] = '\0';
-    if (strlen(text) == size) return text;
-    snprintf(err->text, sizeof err->text, "the prompt: not UTF-8: byte %zu is NUL; UTF-16 perhaps?",
-             strlen(text));
-    free(text);
-    return NULL;
-}
-
 /* A prompt that was read, not given, is no usage; a cache that was asked for is. */
 static int report_prompt(const struct settings *s, struct pith_engine *engine,
                          const struct pith_generate_options *o, struct pith_error *err)
@@ -179,14 +156,14 @@ static int converse(struct settings *s, struct pith_engine *engine)
     if (!s->common.quiet)
         fprintf(stderr, "a line is %s; Ctrl-C cancels, Ctrl-D ends\n",
                 s->chat ? "a conversation of its own" : "a text to continue");
-    while ((what = editor_read(e, &line)) != EDIT_END) {
+    while (!interrupt_is_final() && (what = editor_read(e, &line)) != EDIT_END) {
         if (what == EDIT_CANCELLED || !*line) continue;
         (void)generate(s, engine, line, false);
-        clear_interrupt();
+        interrupt_clear();
     }
     putchar('\n');
     editor_free(e);
-    return EXIT_DONE;
+    return interrupt_is_final() ? EXIT_INTERRUPTED : EXIT_DONE;
 }
 
 static int run(void *settings, const struct text_list *operands)
@@ -202,9 +179,8 @@ static int run(void *settings, const struct text_list *operands)
     if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
     if (rc == EXIT_DONE) rc = choose_mode(&s->common, &context, s->mode);
     if (rc != EXIT_DONE) return rc;
-    if (!s->prompt && !typed) s->prompt = input = read_prompt(&err);
+    if (!s->prompt && !typed) s->prompt = input = read_whole("-", "the prompt", &err);
     if (!s->prompt && !typed) {
-        err.status = PITH_FORMAT;
         rc = report_failure(&s->common, &err);
     } else if (pith_engine_open(context, operands->item[0], &engine, &err) != PITH_OK) {
         rc = report_failure(&s->common, &err);

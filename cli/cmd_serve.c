@@ -1,5 +1,6 @@
 /* pith serve: a model behind OpenAI's API. */
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "server/server.h"
 
 #include <pith/eval.h>
@@ -190,7 +191,7 @@ static int serve(const struct settings *s, struct server *server, struct pith_en
                         "message (docs/chat.md)");
     tell_ready(s, server, name);
     while (!interrupted()) nanosleep(&a_little, NULL);
-    end_unhurried(); /* --grace is the bound */
+    interrupt_unhurried(); /* --grace is the bound */
     server_notify("STOPPING=1");
     pith_service_drain(service);
     server_drain(server, s->grace);

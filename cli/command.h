@@ -143,14 +143,6 @@ struct meter {
 void meter_start(struct meter *m, const struct common *common);
 struct pith_progress meter_progress(struct meter *m);
 void meter_end(struct meter *m);
-/* True once the user pressed Ctrl-C (or SIGTERM came). */
-bool interrupted(void);
-/* From here on the program may take as long to end as it wants to, as it bounds that itself; only a
- * second signal ends it at once. */
-void end_unhurried(void);
-/* Forgets that: the program goes on. */
-void clear_interrupt(void);
-void catch_signals(void);
 
 /* "3.2 GiB", "12.3 s", "4 min 10 s". */
 void format_bytes(double bytes, char text[32]);

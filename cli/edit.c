@@ -1,12 +1,15 @@
 #include "cli/edit.h"
 
-#include "cli/command.h"
+#include "cli/interrupt.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+#include <wchar.h>
 
 #if defined(__has_include)
 #if __has_include(<histedit.h>)
@@ -34,6 +37,13 @@ void editor_prompt(struct editor *e, const char *prompt)
     e->prompt = prompt;
 }
 
+/* Ctrl-C cancels a line; SIGTERM ends. */
+static enum edited cancelled(void)
+{
+    interrupt_clear();
+    return interrupt_is_final() ? EDIT_END : EDIT_CANCELLED;
+}
+
 #ifdef HAVE_LIBEDIT
 
 static char *give_prompt(EditLine *el)
@@ -41,6 +51,26 @@ static char *give_prompt(EditLine *el)
     struct editor *e = NULL;
     el_get(el, EL_CLIENTDATA, &e);
     return (char *)(uintptr_t)e->prompt;
+}
+
+/* The next character for libedit: 1, 0 at the end, -1 after a signal. Bytes that are no character
+ * of the locale are left out. */
+static int give_character(EditLine *el, wchar_t *c)
+{
+    mbstate_t state = {0};
+    (void)el;
+    for (;;) {
+        char byte;
+        if (!interrupt_wait(STDIN_FILENO)) {
+            errno = EINTR;
+            return -1;
+        }
+        const ssize_t n = read(STDIN_FILENO, &byte, 1);
+        if (n <= 0) return (int)n;
+        const size_t used = mbrtowc(c, &byte, 1, &state);
+        if (used == (size_t)-1) state = (mbstate_t){0};
+        else if (used != (size_t)-2) return 1;
+    }
 }
 
 struct editor *editor_new(const char *prompt)
@@ -59,6 +89,7 @@ struct editor *editor_new(const char *prompt)
     history(e->history, &event, H_SETUNIQUE, 1);
     el_set(e->el, EL_CLIENTDATA, e);
     el_set(e->el, EL_PROMPT, give_prompt);
+    el_set(e->el, EL_GETCFN, give_character);
     el_set(e->el, EL_EDITOR, "emacs");
     el_set(e->el, EL_HIST, history, e->history);
     el_source(e->el, NULL); /* ~/.editrc, as everywhere */
@@ -128,11 +159,10 @@ enum edited editor_read(struct editor *e, const char **line)
         const LineInfo *typed = el_line(e->el);
         *line = typed ? keep(e, typed->buffer, (size_t)(typed->lastchar - typed->buffer)) : "";
         if (!*line) *line = "";
-        clear_interrupt();
         el_reset(e->el);
         fputs("^C\n", stdout);
         fflush(stdout);
-        return EDIT_CANCELLED;
+        return cancelled();
     }
     if (!text || count <= 0) return EDIT_END;
     *line = keep(e, text, (size_t)count);
@@ -148,6 +178,7 @@ struct editor *editor_new(const char *prompt)
 {
     struct editor *e = calloc(1, sizeof *e);
     if (e) e->prompt = prompt;
+    setvbuf(stdin, NULL, _IONBF, 0); /* what was typed ahead stays where it can be waited for */
     return e;
 }
 
@@ -168,15 +199,12 @@ enum edited editor_read(struct editor *e, const char **line)
 {
     fputs(e->prompt, stdout);
     fflush(stdout);
-    const ssize_t n = getline(&e->line, &e->capacity, stdin);
-    if (interrupted()) {
+    if (!interrupt_wait(STDIN_FILENO)) {
         *line = "";
-        clear_interrupt();
-        clearerr(stdin);
         fputc('\n', stdout);
-        return EDIT_CANCELLED;
+        return cancelled();
     }
-    if (n < 0) return EDIT_END;
+    if (getline(&e->line, &e->capacity, stdin) < 0) return EDIT_END;
     e->line[strcspn(e->line, "\r\n")] = '\0';
     *line = e->line;
     return EDIT_LINE;

@@ -1,7 +1,9 @@
 /* pith: the program. Finds the command, parses its options, runs it. */
 #include "cli/command.h"
+#include "cli/interrupt.h"
 
 #include <locale.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,10 +80,17 @@ static int finish(int rc)
     return rc == EXIT_DONE ? EXIT_FAILED : rc;
 }
 
+static void prepare_signals(void)
+{
+    interrupt_catch();
+    signal(SIGPIPE, SIG_DFL);
+    (void)pith_guard_files(NULL); /* without it, such a signal ends the program as ever */
+}
+
 int main(int argc, char **argv)
 {
     setlocale(LC_CTYPE, "");
-    catch_signals();
+    prepare_signals();
     if (argc < 2) {
         print_overview();
         return EXIT_USAGE;

@@ -80,9 +80,6 @@ bool talk_system(struct talk *t, const char *text);
 
 /* --- files --- */
 
-/* A whole file ("-": standard input), at most 64 MiB, without NUL bytes; NULL, and an error, when
- * it cannot be read. free() it. */
-char *read_whole(const char *path, struct pith_error *err);
 /* Reads {"messages": [...]}, or the list alone, in place of what there is; on failure that stays.
  */
 bool talk_load(struct talk *t, const char *path, struct pith_error *err);

@@ -1,5 +1,6 @@
 /* Conversations and history in files. */
 #include "cli/talk.h"
+#include "cli/input.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,41 +18,9 @@ static bool refuse(struct pith_error *err, enum pith_status status, const char *
     return false;
 }
 
-char *read_whole(const char *path, struct pith_error *err)
-{
-    enum { STEP = 1 << 16, MOST = 1 << 26 };
-    FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
-    char *text = NULL;
-    size_t size = 0, got = 1;
-    while (f && got > 0) {
-        char *more = size > MOST ? NULL : realloc(text, size + STEP + 1);
-        if (!more) {
-            errno = size > MOST ? EFBIG : ENOMEM;
-            break;
-        }
-        text = more;
-        got = fread(text + size, 1, STEP, f);
-        size += got;
-    }
-    const bool good = f && got == 0 && !ferror(f);
-    if (!good) {
-        err->status = PITH_IO;
-        snprintf(err->text, sizeof err->text, "%s: cannot read: %s", path, strerror(errno));
-        free(text);
-        text = NULL;
-    }
-    if (f && f != stdin) fclose(f);
-    if (!text) return NULL;
-    text[size] = '\0';
-    if (strlen(text) == size) return text;
-    (void)refuse(err, PITH_FORMAT, path, "it contains a NUL byte");
-    free(text);
-    return NULL;
-}
-
 bool talk_load(struct talk *t, const char *path, struct pith_error *err)
 {
-    char *text = read_whole(path, err), *prompt = NULL;
+    char *text = read_whole(path, NULL, err), *prompt = NULL;
     json_error_t wrong;
     if (!text) return false;
     json_t *j = json_loads(text, JSON_REJECT_DUPLICATES, &wrong);

@@ -1,109 +1,15 @@
 /* What a person sees while waiting, and what is said when something fails. */
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "cli/tables.h"
 
 #include <langinfo.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-static volatile sig_atomic_t stop_requested;
-static volatile sig_atomic_t stop_heard; /* by the work */
-static volatile sig_atomic_t unhurried;  /* the work bounds its own end */
-/* The handlers' own: signals wait while they run. */
-static struct timespec first_signal, worked_then; /* by the processors' clock of this process */
-static int alarms;
-
-static double since(clockid_t clock, const struct timespec *then)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (double)(now.tv_sec - then->tv_sec) + 1e-9 * (double)(now.tv_nsec - then->tv_nsec);
-}
-
-/* A second one ends the program at once: the output is resumable at any moment anyway. What starts
-   programs hands on what its group was sent already (timeout, make, uv): the same signal twice
-   within a tenth of a second, which no hand does, is one. */
-static void on_signal(int number)
-{
-    (void)number;
-    if (!stop_requested) {
-        clock_gettime(CLOCK_MONOTONIC, &first_signal);
-        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &worked_then);
-        stop_heard = alarms = 0;
-        stop_requested = 1;
-        alarm(1);
-        return;
-    }
-    if (since(CLOCK_MONOTONIC, &first_signal) > 0.1) _exit(EXIT_INTERRUPTED);
-}
-
-/* Had the processors, but others had them for most of the time. */
-static bool was_kept_waiting(void)
-{
-    const double worked = since(CLOCK_PROCESS_CPUTIME_ID, &worked_then);
-    return worked > 0.01 && worked < 0.8;
-}
-
-/* Work that does not hear of it within a second ends as by the second signal; within three where
- * others had the processors. */
-static void on_alarm(int number)
-{
-    enum { MOST = 3 };
-    static const char text[] = "\npith: interrupted\n";
-    (void)number;
-    if (!stop_requested || unhurried) return; /* it was taken for something else meanwhile */
-    if (!stop_heard && ++alarms < MOST && was_kept_waiting()) {
-        alarm(1);
-        return;
-    }
-    const ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
-    (void)written;
-    _exit(EXIT_INTERRUPTED);
-}
-
-/* The work was told to stop: it has some seconds to put things away. */
-static bool stopping(void)
-{
-    if (stop_requested) {
-        stop_heard = 1;
-        if (!unhurried) alarm(5);
-    }
-    return stop_requested != 0;
-}
-
-void catch_signals(void)
-{
-    struct sigaction a = {.sa_handler = on_signal};
-    sigaddset(&a.sa_mask, SIGINT);
-    sigaddset(&a.sa_mask, SIGTERM);
-    sigaction(SIGINT, &a, NULL);
-    sigaction(SIGTERM, &a, NULL);
-    a.sa_handler = on_alarm;
-    sigaction(SIGALRM, &a, NULL);
-    signal(SIGPIPE, SIG_DFL);
-    (void)pith_guard_files(NULL); /* without it, such a signal ends the program as ever */
-}
-
-bool interrupted(void)
-{
-    return stopping();
-}
-
-void end_unhurried(void)
-{
-    unhurried = 1;
-    alarm(0);
-}
-
-void clear_interrupt(void)
-{
-    stop_requested = 0;
-}
 
 static double now(void)
 {
@@ -146,8 +52,19 @@ const char *plain(void)
     return wants_color(STDOUT_FILENO) ? "\033[0m" : "";
 }
 
+/* Whether what the command leaves behind can be gone on with. */
+static bool resumes(const struct common *common)
+{
+    const struct command *c = common->command;
+    if (given(common, "rehearse")) return false;
+    for (size_t i = 0; c && i < c->option_count; i++)
+        if (strcmp(c->options[i].name, "resume") == 0) return true;
+    return false;
+}
+
 void meter_start(struct meter *m, const struct common *common)
 {
+    if (resumes(common)) interrupt_resumable();
     const char *term = getenv("TERM");
     *m = (struct meter){
         .quiet = common->quiet,
@@ -208,7 +125,7 @@ static int on_progress(void *ctx, const char *what, double done, double total)
     struct meter *m = ctx;
     const double t = now();
     const double every = m->terminal ? 1.0 / 6 : 10;
-    if (stopping()) return 1;
+    if (interrupted()) return 1;
     if (done < m->last_done) { /* the first step, or a new phase; a resumed run starts half-way */
         m->since = m->next = t;
         m->since_done = m->next_done = done;

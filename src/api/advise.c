@@ -396,9 +396,10 @@ static enum pith_status advise(struct advice *a, char **report, struct pith_erro
     PITH_TRY(make_plan(a, err));
     PITH_TRY(choose(a, err));
     PITH_TRY(open_folder(a, err));
-    PITH_TRY(write_texts(a, err));
-    PITH_TRY(make_all(a, err));
-    PITH_TRY(measure(a, err));
+    enum pith_status s = write_texts(a, err);
+    if (s == PITH_OK) s = make_all(a, err);
+    if (s == PITH_OK) s = measure(a, err);
+    if (s != PITH_OK) return pith_fail_kept(err, s);
     PITH_TRY(remove_folder(a, err));
     return advice_report(a, report, err);
 }

@@ -70,6 +70,21 @@ enum pith_status pith_fail_as(struct pith_error *err, enum pith_status s, const 
     return prefix ? pith_fail_in(err, s, prefix) : s;
 }
 
+bool pith_status_is_final(enum pith_status s)
+{
+    return s == PITH_FORMAT || s == PITH_NUMERIC || s == PITH_UNSUPPORTED || s == PITH_ARG;
+}
+
+enum pith_status pith_fail_kept(struct pith_error *err, enum pith_status s)
+{
+    static const char kept[] = "; what is done is kept: go on with --resume";
+    if (s == PITH_OK || pith_status_is_final(s) || !err || err->status != s) return s;
+    const size_t length = strlen(err->text);
+    if (length + sizeof kept <= sizeof err->text && !strstr(err->text, "--resume"))
+        memcpy(err->text + length, kept, sizeof kept);
+    return s;
+}
+
 enum pith_status pith_fail_errno(struct pith_error *err, const char *what, const char *path)
 {
     const int e = errno;

@@ -163,23 +163,12 @@ enum pith_status pith_place_make(struct pith_run *r, struct pith_error *err)
     return r->job->options->rehearse ? pith_unlink(r->job->journal_path, err) : PITH_OK;
 }
 
-/* The same command would fail in the same way again: nothing in the folder is of use. */
-static bool is_final(enum pith_status s)
-{
-    return s == PITH_FORMAT || s == PITH_NUMERIC || s == PITH_UNSUPPORTED || s == PITH_ARG;
-}
-
 void pith_place_leave(const struct pith_run *r, enum pith_status s, struct pith_error *err)
 {
     if (!r->out.owns_partial) return;
-    if (r->job->options->rehearse || is_final(s)) {
+    if (r->job->options->rehearse || pith_status_is_final(s))
         pith_dir_remove(r->job->partial, NULL);
-    } else if (s != PITH_OK && err && err->status == s) {
-        struct pith_str text = {0};
-        pith_str_printf(&text, "%s; what is done is kept: go on with --resume", err->text);
-        if (!text.failed && text.len < sizeof err->text) memcpy(err->text, text.data, text.len + 1);
-        pith_str_free(&text);
-    }
+    else (void)pith_fail_kept(err, s);
 }
 
 enum pith_status pith_place_sweep(const struct pith_job *job, const char *dir, bool journal,

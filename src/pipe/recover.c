@@ -383,6 +383,7 @@ enum pith_status pith_pipe_recover(struct pith_backend *be, const struct pith_re
                              .started = pith_clock()};
     enum pith_status s = r.curve ? work(&r, report, err) : pith_fail_nomem(err, "the curve");
     if (r.original) s = pith_checkpoint_settle(r.original->checkpoint, false, s, err);
+    if (r.lock >= 0) (void)pith_fail_kept(err, s);
     pith_recover_free(&r);
     return pith_ranks_fail(ranks, s, err);
 }

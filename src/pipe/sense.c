@@ -696,15 +696,6 @@ void pith_sense_free(struct pith_sense *s)
     s->cell = NULL;
 }
 
-static void say_kept(const char *folder, enum pith_status s, struct pith_error *err)
-{
-    struct pith_str text = {0};
-    if (!err || err->status != s || !pith_sense_is_begun(folder)) return;
-    pith_str_printf(&text, "%s; what is done is kept: go on with --resume", err->text);
-    if (!text.failed && text.len < sizeof err->text) memcpy(err->text, text.data, text.len + 1);
-    pith_str_free(&text);
-}
-
 static enum pith_status go_through_all(struct pith_sense_pass *p, const char *folder,
                                        struct pith_error *err)
 {
@@ -760,10 +751,8 @@ enum pith_status pith_sense_run(const struct pith_job *job, const char *folder,
     if (r == PITH_OK) r = pith_ranks_meet(s->ranks, err);
     if (s->guide) return r;
     /* The same would fail again in the same way. */
-    if (r == PITH_OK || r == PITH_FORMAT || r == PITH_NUMERIC || r == PITH_UNSUPPORTED ||
-        r == PITH_ARG)
-        pith_sense_forget(folder);
-    else if (mine) say_kept(folder, r, err);
+    if (r == PITH_OK || pith_status_is_final(r)) pith_sense_forget(folder);
+    else if (mine && pith_sense_is_begun(folder)) (void)pith_fail_kept(err, r);
     if (r != PITH_OK) pith_sense_free(s);
     return r;
 }

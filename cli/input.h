@@ -1,0 +1,12 @@
+/* cli/input.h: texts from files and from standard input. */
+#ifndef PITH_CLI_INPUT_H
+#define PITH_CLI_INPUT_H
+
+#include <pith/status.h>
+
+/* A whole file ("-": standard input, which messages call `name`; NULL: standard input), at most 64
+ * MiB, without NUL bytes; NULL, and an error, when it cannot be read or a signal came first
+ * (PITH_INTERRUPTED). free() it. */
+char *read_whole(const char *path, const char *name, struct pith_error *err);
+
+#endif
