@@ -34,7 +34,7 @@ static double since(clockid_t clock, int64_t then)
     return 1e-9 * (double)(nanoseconds(clock) - then);
 }
 
-/* --- the handlers ------------------------------------------------------------------------------- */
+/* --- the handlers ---------------------------------------------------------------------------- */
 
 static void end_now(void)
 {
@@ -116,7 +116,7 @@ void interrupt_catch(void)
     sigaction(SIGALRM, &a, NULL);
 }
 
-/* --- what the program sees ---------------------------------------------------------------------- */
+/* --- what the program sees -------------------------------------------------------------------- */
 
 bool interrupted(void)
 {
@@ -139,8 +139,8 @@ static void drain(void)
     while (interrupt.wake[0] >= 0 && read(interrupt.wake[0], bytes, sizeof bytes) > 0) continue;
 }
 
-/* An alarm that another thread sets meanwhile rings in NONE, to no effect, or is replaced by that of
- * the next signal. */
+/* An alarm that another thread sets meanwhile rings in NONE, to no effect, or is replaced by that
+ * of the next signal. */
 void interrupt_clear(void)
 {
     alarm(0);

@@ -17,8 +17,8 @@
 void interrupt_catch(void);
 /* True once a signal came; whoever asks has heard of it, and is to end soon. Any thread. */
 bool interrupted(void);
-/* The work begins: what it leaves is gone on with by --resume, and the message for work that does not
- * look in time says so. */
+/* The work begins: what it leaves is gone on with by --resume, and the message for work that does
+ * not look in time says so. */
 void interrupt_resumable(void);
 /* True when SIGTERM was among them: the program is to end, not only what it does now. */
 bool interrupt_is_final(void);
