@@ -469,6 +469,8 @@ static bool kind_of(const struct pith_row_code *r, enum pith_code_kind *kind)
     else
         *kind = is_e5m2(r) ? PITH_CODE_E5M2 : PITH_CODE_E4M3;
     if (4 * (size_t)r->groups * PITH_KEYS > PITH_KC * PITH_NC) return false;
+    const bool reads_on = *kind == PITH_CODE_UN || *kind == PITH_CODE_FEW;
+    if (reads_on && beside_bytes(r) < PITH_CODED_AFTER) return false;
     return !r->level || bytes || r->bits <= 4;
 }
 

@@ -18,13 +18,14 @@ enum pith_code_kind {
     PITH_CODE_S8, /* less 128 */
     PITH_CODE_S4, /* less 8 */
     PITH_CODE_U2,
-    PITH_CODE_UN, /* unsigned, of `bits` other bits; 8 bytes from any code on may be read */
+    PITH_CODE_UN, /* unsigned, of `bits` other bits; AFTER bytes behind all may be read */
     PITH_CODE_E4M3,
     PITH_CODE_E5M2,
     PITH_CODE_LEVELS, /* of 4 bits */
     PITH_CODE_FEW,    /* levels of `bits` 2 or 3; reads as PITH_CODE_UN does */
     PITH_CODE_KINDS
 };
+enum { PITH_CODED_AFTER = 7 }; /* since a code is taken from 8 bytes */
 
 struct pith_coded {
     enum pith_code_kind kind;

@@ -68,12 +68,14 @@ static inline void pith_trellis_open(struct pith_trellis_block *b, const uint8_t
     }
 }
 /* The sixteen bytes of rows r and r + 8 of tile c that begin BEFORE words before their word `from`.
- * Those of rows 0 and 8 lie in the head, and all at one bit. */
+ * Where the row's own bits begin less than BEFORE words into the tile, these may begin before it,
+ * and are taken from the head, which ends with what is read at 8 bits. */
 static inline const uint8_t *pith_trellis_at(const struct pith_trellis_block *b, size_t c, size_t r,
                                              unsigned from)
 {
     const size_t at = r * b->bits + from;
-    if (r == 0 || b->bits == 1) return (const uint8_t *)(b->head[c] + at);
+    if (r < PITH_TRELLIS_BEFORE && r * b->bits < PITH_TRELLIS_BEFORE) /* the first, for compilers */
+        return (const uint8_t *)(b->head[c] + at);
     return b->tiles + c * pith_trellis_bytes(b->bits) + 4 * (at - PITH_TRELLIS_BEFORE);
 }
 

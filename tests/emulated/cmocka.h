@@ -12,8 +12,8 @@
 
 struct CMUnitTest {
     const char *name;
-    void (*test)(void **state);
-    int (*setup)(void **state), (*teardown)(void **state);
+    void (*test_func)(void **state);
+    int (*setup_func)(void **state), (*teardown_func)(void **state);
 };
 
 #define cmocka_unit_test_setup_teardown(test, setup, teardown)                                     \
@@ -59,13 +59,13 @@ static inline bool run_test(const struct CMUnitTest *t, void *group)
 {
     void *state = group;
     volatile bool passed = false; /* gcc 12 sets another before the call that does not return */
-    if (t->setup && t->setup(&state) != 0) {
+    if (t->setup_func && t->setup_func(&state) != 0) {
         fprintf(stderr, "setup failed\n");
     } else if (setjmp(test_failed) == 0) {
-        t->test(&state);
+        t->test_func(&state);
         passed = true;
     }
-    if (t->teardown) t->teardown(&state);
+    if (t->teardown_func) t->teardown_func(&state);
     printf("%s %s\n", passed ? "[       OK ]" : "[  FAILED  ]", t->name);
     return passed;
 }

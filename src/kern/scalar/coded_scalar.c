@@ -13,21 +13,25 @@ static unsigned few(unsigned bits, const uint8_t *stream, size_t i)
     return low >> at % 8 & ((1u << bits) - 1);
 }
 
+static unsigned half(const uint8_t *stream, size_t i)
+{
+    return i % 2 ? stream[i / 2] >> 4 : stream[i / 2] & 15u;
+}
+
 /* The value of code i of a stream. */
 static float value_of(const struct pith_coded *c, const uint8_t *stream, size_t i)
 {
-    const unsigned half = i % 2 ? stream[i / 2] >> 4 : stream[i / 2] & 15u;
     switch (c->kind) {
     case PITH_CODE_U8: return (float)stream[i];
-    case PITH_CODE_U4: return (float)half;
+    case PITH_CODE_U4: return (float)half(stream, i);
     case PITH_CODE_S8: return (float)stream[i] - 128.0f;
-    case PITH_CODE_S4: return (float)half - 8.0f;
+    case PITH_CODE_S4: return (float)half(stream, i) - 8.0f;
     case PITH_CODE_E4M3: return pith_fp8_e4m3_decode(stream[i]);
     case PITH_CODE_E5M2: return pith_fp8_e5m2_decode(stream[i]);
     case PITH_CODE_U2: return (float)few(2, stream, i);
     case PITH_CODE_UN: return (float)few(c->bits, stream, i);
     case PITH_CODE_FEW: return c->level[few(c->bits, stream, i)];
-    default: return c->level[half];
+    default: return c->level[half(stream, i)];
     }
 }
 

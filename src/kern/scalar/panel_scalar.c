@@ -29,7 +29,7 @@ enum { HALF = PITH_PANEL_LINE / 2 };
 /* Byte `at` of word k in a plane of 4, 2 and 1 bits. */
 static unsigned four_bits(const uint8_t *plane, size_t k, size_t at)
 {
-    return plane[k / 2 * PITH_PANEL_LINE + at] >> 4 * (k % 2) & 15u;
+    return (unsigned)plane[k / 2 * PITH_PANEL_LINE + at] >> 4 * (k % 2) & 15u;
 }
 static unsigned two_bits(const uint8_t *plane, size_t k, size_t at)
 {
@@ -37,14 +37,14 @@ static unsigned two_bits(const uint8_t *plane, size_t k, size_t at)
 }
 static unsigned one_bit(const uint8_t *plane, size_t k, size_t at)
 {
-    return plane[at % HALF] >> (k + (at < HALF ? 4 : 0)) & 1u;
+    return (unsigned)plane[at % HALF] >> (k + (at < HALF ? 4 : 0)) & 1u;
 }
 
 static unsigned three_bits(const uint8_t *step, size_t k, size_t at)
 {
     const size_t shift = 4 * (k % 2);
     unsigned code = 0;
-    if (k < 2 || at < HALF) return step[k / 2 * PITH_PANEL_LINE + at] >> shift & 7u;
+    if (k < 2 || at < HALF) return (unsigned)step[k / 2 * PITH_PANEL_LINE + at] >> shift & 7u;
     for (size_t i = 0; i < 3; i++)
         code |= (step[i * HALF + at - HALF] >> (shift + 3) & 1u) << i;
     return code;

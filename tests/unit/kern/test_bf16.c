@@ -1,7 +1,6 @@
 /* Every tier's products of bfloat16 that this CPU can run, with what the tier makes of their
  * operands, against the formula of kern/ops.h written down once more: the same bits. */
 #define _DEFAULT_SOURCE
-#include "base/mem.h"
 #include "fenced.h"
 #include "kern/ops.h"
 #include "num/format.h"
@@ -86,11 +85,11 @@ static void check_tile(const struct pith_kern *k, size_t size, enum fill kind)
     const size_t steps = (size + STEP - 1) / STEP;
     struct operands o = {.rows = k->bf16_rows, .cols = k->bf16_cols, .k = size};
     assert_true(o.rows <= PITH_TILE_ROWS_MAX && o.cols <= PITH_TILE_COLS_MAX);
-    o.x = at_end(0, o.rows * size * sizeof *o.x);
-    o.y = at_end(1, o.cols * size * sizeof *o.y);
+    o.x = fenced(0, o.rows * size * sizeof *o.x);
+    o.y = fenced(1, o.cols * size * sizeof *o.y);
     fill(o.x, o.rows * size, kind);
     fill(o.y, o.cols * size, kind);
-    uint32_t *a = at_end(2, steps * WORDS * o.rows * 4), *b = at_end(3, steps * WORDS * o.cols * 4);
+    uint32_t *a = fenced(2, steps * WORDS * o.rows * 4), *b = fenced(3, steps * WORDS * o.cols * 4);
     k->bf16_round(o.rows, size, o.x, size, o.rows, a);
     k->bf16_pairs(size, o.cols, o.y, o.cols, o.cols, b);
     for (int mode = PITH_TILE_SET; mode <= PITH_TILE_SCALE; mode++)
@@ -103,10 +102,10 @@ static void check_words(const struct pith_kern *k, size_t size, size_t rows, enu
     const size_t steps = (size + STEP - 1) / STEP, height = rows + size % 3, ld = size + rows % 2;
     const size_t n = rows > 0 && size > 0 ? (rows - 1) * ld + size : 0;
     const size_t words = steps > 0 && rows > 0 ? ((steps - 1) * height + rows) * WORDS : 0;
-    float *x = at_end(0, n * sizeof *x), *across = at_end(1, rows * size * sizeof *across);
-    uint16_t *halves = at_end(2, n * sizeof *halves);
-    uint32_t *a = at_end(3, words * 4), *b = at_end(4, words * 4);
-    uint32_t *c = at_end(5, steps * WORDS * rows * 4);
+    float *x = fenced(0, n * sizeof *x), *across = fenced(1, rows * size * sizeof *across);
+    uint16_t *halves = fenced(2, n * sizeof *halves);
+    uint32_t *a = fenced(3, words * 4), *b = fenced(4, words * 4);
+    uint32_t *c = fenced(5, steps * WORDS * rows * 4);
     fill(x, n, kind);
     memset(a, 0x5a, words * 4);
     memset(b, 0x5a, words * 4);
@@ -148,13 +147,13 @@ static void every_tier_gives_the_definition(void **state)
         tiers++;
     }
     assert_true(tiers > 0);
+    now = NULL;
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_tier_gives_the_definition, open_buffers,
-                                        close_buffers),
+        FENCED_TEST(every_tier_gives_the_definition),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
