@@ -352,7 +352,8 @@ static bool read_all(struct ask *ask, const struct ask_limits *limits, struct re
     bool skip;
     const enum field_route route = ask->kind == ASK_CHAT ? FIELD_CHAT : FIELD_TEXT;
     if (!body_model(ask->body, limits->name, limits->model, r) ||
-        !fields_check(ask->body, route, &ask->ignored, r) || !read_stream(ask, r))
+        !fields_check(ask->body, route, &ask->ignored, r) || !read_stream(ask, r) ||
+        !choose_tools(ask->body, r))
         return false;
     for (size_t i = 0; i < sizeof params / sizeof params[0]; i++)
         if (!read_param(&params[i], ask->body, &ask->request, r)) return false;

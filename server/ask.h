@@ -52,6 +52,10 @@ struct pith_request ask_request(const struct ask *ask, size_t i);
  * whether there are any. */
 char *conversation_of(const json_t *body, bool *tools, struct refusal *r);
 
+/* server/choice.c: a "tool_choice" of allowed tools leaves those alone, and its mode; one that
+ * names a function as responses do names it as chats do. False: *r says why. */
+bool choose_tools(json_t *body, struct refusal *r);
+
 /* server/forced.c: a "tool_choice" that wants a call. *schema: that of one call, {"name",
  * "arguments"}, of the function that is named or of any that is offered; the caller frees it; NULL:
  * no call is wanted. False: *r says why. */

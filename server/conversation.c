@@ -15,7 +15,10 @@ static json_t *joined(const json_t *parts, size_t at, struct refusal *r)
     for (size_t i = 0; i < json_array_size(parts); i++) {
         const json_t *part = json_array_get(parts, i);
         const char *type = json_string_value(json_object_get(part, "type"));
-        const json_t *piece = json_is_string(part) ? part : json_object_get(part, "text");
+        const bool refuses = type && strcmp(type, "refusal") == 0 && json_object_get(part, type);
+        const json_t *piece = json_is_string(part) ? part
+                              : refuses            ? json_object_get(part, type)
+                                                   : json_object_get(part, "text");
         const bool words = !type || strcmp(type, "text") == 0 || strcmp(type, "input_text") == 0 ||
                            strcmp(type, "refusal") == 0;
         if (!words || !json_is_string(piece)) {
@@ -97,7 +100,8 @@ static bool read_tools(const json_t *body, const json_t **out, struct refusal *r
 
 static bool add_variables(json_t *to, const json_t *body, struct refusal *r)
 {
-    static const char *const names[] = {"documents", "add_generation_prompt", "reasoning_effort"};
+    static const char *const names[] = {"documents", "add_generation_prompt", "reasoning_effort",
+                                        "continue_final_message"};
     json_t *more = json_object_get(body, "chat_template_kwargs");
     if (more && !json_is_null(more) && !json_is_object(more))
         return refuse(r, 400, "chat_template_kwargs", "'chat_template_kwargs' must be an object");

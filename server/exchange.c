@@ -35,7 +35,7 @@ json_t *exchange_body(struct exchange *e, enum field_route route, struct refusal
     json_t *body = body_read(e->body.text ? e->body.text : "", e->body.size, r), *ignored = NULL;
     if (body && body_model(body, s->name, s->model, r) && fields_check(body, route, &ignored, r)) {
         exchange_ignore(e, ignored);
-        return body;
+        if (choose_tools(body, r)) return body;
     }
     json_decref(body);
     return NULL;

@@ -98,24 +98,55 @@ void info_props(struct exchange *e)
     exchange_json(e, 200, j);
 }
 
-/* tokenizer_config.json as the checkpoint has it, which is what clients look into. */
-void info_tokenizer(struct exchange *e)
+/* tokenizer_config.json of a folder, or an empty object. */
+static json_t *config_of(const char *model)
 {
     enum { MOST = 16 << 20 };
     char path[4096];
     struct stat st;
-    struct refusal r = {0};
-    const int n =
-        snprintf(path, sizeof path, "%s/tokenizer_config.json", e->server->settings.model);
+    const int n = snprintf(path, sizeof path, "%s/tokenizer_config.json", model);
     json_t *j = NULL;
     if (n > 0 && (size_t)n < sizeof path && stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
         st.st_size <= MOST)
         j = json_load_file(path, 0, NULL);
-    if (json_is_object(j)) {
-        exchange_json(e, 200, j);
+    if (json_is_object(j)) return j;
+    json_decref(j);
+    return json_object();
+}
+
+/* Tokens that are written as objects, {"content", "lstrip", ...}, become their texts. */
+static void flatten(json_t *config)
+{
+    static const char *const names[] = {"bos_token", "eos_token", "unk_token", "pad_token"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        json_t *text = json_object_get(json_object_get(config, names[i]), "content");
+        if (json_is_string(text)) json_object_set(config, names[i], text);
+    }
+}
+
+/* tokenizer_config.json as the checkpoint has it, which is what clients look into; what it lacks,
+ * and the template that is used, come from the service. */
+void info_tokenizer(struct exchange *e)
+{
+    struct pith_error err = {0};
+    struct refusal r = {0};
+    char *text = NULL;
+    const char *key;
+    json_t *value;
+    const enum pith_status s =
+        pith_service_tokenizer(atomic_load(&e->server->service), &text, &err);
+    if (s != PITH_OK) {
+        (void)refuse_failure(&r, s, &err);
+        exchange_refuse(e, &r);
         return;
     }
-    json_decref(j);
-    (void)refuse(&r, 404, NULL, "the model has no tokenizer_config.json");
-    exchange_refuse(e, &r);
+    json_t *own = json_loads(text, 0, NULL), *config = config_of(e->server->settings.model);
+    pith_text_free(text);
+    flatten(config);
+    json_object_foreach (own, key, value)
+        if (!json_object_get(config, key) || json_is_null(json_object_get(config, key)) ||
+            strcmp(key, "chat_template") == 0)
+            json_object_set(config, key, value);
+    json_decref(own);
+    exchange_json(e, 200, config);
 }

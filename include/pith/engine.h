@@ -211,6 +211,11 @@ PITH_API enum pith_status pith_service_decode(struct pith_service *service,
  * character; of a special token its name. *bytes[*size] and a NUL, for pith_text_free(). */
 PITH_API enum pith_status pith_service_token(struct pith_service *service, int32_t id, char **bytes,
                                              size_t *size, struct pith_error *err);
+/* What a client that encodes by itself asks of the tokenizer, under the names of
+ * tokenizer_config.json, for pith_text_free(): {"bos_token", "eos_token", "unk_token", "pad_token",
+ * "add_bos_token", "model_max_length", "chat_template"}. */
+PITH_API enum pith_status pith_service_tokenizer(struct pith_service *service, char **json,
+                                                 struct pith_error *err);
 /* The prompt that a conversation becomes with the service's template. */
 PITH_API enum pith_status pith_service_render(struct pith_service *service,
                                               const char *conversation, char **prompt, size_t *size,

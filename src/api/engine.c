@@ -208,8 +208,9 @@ static enum pith_status render(const struct pith_service *v, const char *convers
         j = all;
     }
     enum pith_status s = PITH_OK;
+    const bool open = json_is_true(json_object_get(j, "continue_final_message"));
     if (json_is_object(j) && !json_object_get(j, "add_generation_prompt") &&
-        json_object_set_new(j, "add_generation_prompt", json_true()) != 0)
+        json_object_set_new(j, "add_generation_prompt", json_boolean(!open)) != 0)
         s = pith_fail_nomem(err, "a conversation");
     if (s == PITH_OK) s = pith_chat_roles(v->chat, j, err);
     if (s == PITH_OK) s = pith_chat_render(v->chat, j, 0, out, err);
@@ -323,6 +324,39 @@ enum pith_status pith_service_token(struct pith_service *v, int32_t id, char **b
     }
     if (s == PITH_OK) s = hand_over(&out, bytes, size, err);
     pith_str_free(&out);
+    return s;
+}
+
+/* A special token by the name that templates know it by, or else by its id. */
+static enum pith_status add_special(const struct pith_service *v, json_t *to, const char *name,
+                                    int32_t id, struct pith_error *err)
+{
+    const char *text = v->chat ? pith_chat_token(v->chat, name) : NULL;
+    struct pith_str spelled = {0};
+    enum pith_status s = PITH_OK;
+    if (!text && id >= 0) {
+        s = pith_tokenizer_decode(v->engine->tokenizer, &id, 1, false, &spelled, err);
+        text = pith_str_text(&spelled);
+    }
+    if (s == PITH_OK) pith_json_set(&to, name, text ? json_string(text) : json_null());
+    pith_str_free(&spelled);
+    return s;
+}
+
+enum pith_status pith_service_tokenizer(struct pith_service *v, char **json, struct pith_error *err)
+{
+    const struct pith_tokenizer *t = v->engine->tokenizer;
+    const char *text = v->chat ? pith_chat_text(v->chat, false) : NULL;
+    json_t *j = json_pack("{s:b, s:I, s:s*}", "add_bos_token", pith_tokenizer_adds_bos(t),
+                          "model_max_length", (json_int_t)v->scheduler.options.runner.context,
+                          "chat_template", text);
+    enum pith_status s = j ? PITH_OK : pith_fail_nomem(err, "what the tokenizer is");
+    if (s == PITH_OK) s = add_special(v, j, "bos_token", pith_tokenizer_bos(t), err);
+    if (s == PITH_OK) s = add_special(v, j, "eos_token", pith_tokenizer_eos(t), err);
+    if (s == PITH_OK) s = add_special(v, j, "unk_token", -1, err);
+    if (s == PITH_OK) s = add_special(v, j, "pad_token", -1, err);
+    if (s == PITH_OK) return pith_report_text(j, json, err);
+    json_decref(j);
     return s;
 }
 

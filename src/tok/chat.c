@@ -326,6 +326,37 @@ static enum pith_status render_mended(const struct template *t, const struct pit
     return s == PITH_OK ? s : first;
 }
 
+/* Cuts off what the template writes behind the content of the last message. Templates trim what
+ * they write: the end of the content is its last letter, or the blanks behind it that are there. */
+static enum pith_status leave_open(const json_t *given, struct pith_rendered *out,
+                                   struct pith_error *err)
+{
+    static const char blanks[] = " \t\r\n";
+    const json_t *list = json_object_get(given, "messages");
+    const size_t count = json_array_size(list);
+    const json_t *last = json_object_get(json_array_get(list, count ? count - 1 : 0), "content");
+    const char *text = json_string_value(last);
+    if (json_is_true(json_object_get(given, "add_generation_prompt")))
+        return pith_fail(err, PITH_FORMAT,
+                         "continue_final_message and add_generation_prompt exclude each other");
+    const size_t skip = text ? strspn(text, blanks) : 0, all = text ? strlen(text) : 0;
+    size_t n = all - skip;
+    while (n > 0 && strchr(blanks, text[skip + n - 1])) n--;
+    for (size_t at = n > 0 && out->size >= n ? out->size - n + 1 : 0; at-- > 0;) {
+        if (memcmp(out->text + at, text + skip, n) != 0 || !out->marks || !out->marks[at])
+            continue;
+        size_t end = at + n;
+        while (end - at < all - skip && end < out->size && out->text[end] == text[skip + end - at])
+            end++;
+        out->text[end] = '\0';
+        out->size = end;
+        return PITH_OK;
+    }
+    return pith_fail(err, PITH_FORMAT,
+                     "continue_final_message: the last message has no content that the template "
+                     "writes");
+}
+
 enum pith_status pith_chat_render(const struct pith_chat *c, const json_t *conversation,
                                   int64_t now, struct pith_rendered *out, struct pith_error *err)
 {
@@ -337,8 +368,12 @@ enum pith_status pith_chat_render(const struct pith_chat *c, const json_t *conve
         .own = c->special, .given = given, .now = now ? now : (int64_t)time(NULL)};
     struct pith_chat_mend m = {.given = given, .traits = &t->traits, .now = in.now};
     pith_chat_fit(&m);
-    const enum pith_status s = m.failed ? pith_fail_nomem(err, "a conversation")
-                                        : render_mended(t, &in, &m, out, err);
+    enum pith_status s = m.failed ? pith_fail_nomem(err, "a conversation")
+                                  : render_mended(t, &in, &m, out, err);
+    if (s == PITH_OK && json_is_true(json_object_get(given, "continue_final_message"))) {
+        s = leave_open(given, out, err);
+        if (s != PITH_OK) pith_rendered_free(out);
+    }
     json_decref(given);
     return s == PITH_OK ? s : pith_fail_in(err, s, "the chat template");
 }

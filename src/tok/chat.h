@@ -41,7 +41,10 @@ enum pith_status pith_chat_roles(const struct pith_chat *c, const json_t *conver
  * calls, results, a system message) is written in another way, and where it fails, what agents send
  * and it cannot take is changed (tok/chat_mends.def): docs/chat.md says how. now: seconds since
  * 1970, 0: the clock's. PITH_FORMAT for what is no conversation, and for all that the template says
- * against it. */
+ * against it.
+ *
+ * "continue_final_message": true leaves the last message open: the text ends with its content. A
+ * prompt for an answer cannot follow it (PITH_FORMAT). */
 enum pith_status pith_chat_render(const struct pith_chat *c, const json_t *conversation,
                                   int64_t now, struct pith_rendered *out, struct pith_error *err);
 

@@ -215,6 +215,55 @@ def hosts(pith, model):
         check("the page that is named may", ask(s, "localhost", Origin="http://app.test") == 200)
 
 
+def chats(s):
+    def render(status=200, **body):
+        seen = s.ask("POST", "/apply-template", body)
+        check(f"{sorted(body)} has {status}", seen[0] == status, seen)
+        return seen[2]
+
+    user, open_end = {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Well, "}
+    seen = render(messages=[user, open_end], continue_final_message=True)
+    check("a last message goes on", seen["prompt"] == "<user>Hi\n<assistant>Well, ", seen)
+    render(400, messages=[user, open_end], continue_final_message=True, add_generation_prompt=True)
+    status, _, a = s.ask("POST", "/v1/chat/completions", {"messages": [user, open_end], "continue_final_message": True, "max_tokens": 6, "temperature": 0})
+    plain = s.text(prompt="<user>Hi\n<assistant>Well, ", max_tokens=6, add_special_tokens=False)
+    check("and its answer is what follows", status == 200 and a["choices"][0]["message"]["content"] == plain, (a, plain))
+    status, _, a = s.ask("POST", "/tokenize", {"messages": [user, open_end], "continue_final_message": True})
+    status, _, back = s.ask("POST", "/detokenize", {"tokens": a["tokens"]})
+    check("/tokenize too", back["prompt"].endswith("Well, "), back)
+    seen = render(messages=[{"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}, user])
+    check("a part that refuses has its text", "<assistant>No." in seen["prompt"], seen)
+
+    tools = [{"type": "function", "function": {"name": n, "parameters": {"type": "object", "properties": {}, "additionalProperties": False}}} for n in "fgh"]
+    for choice, status, names in (
+            ({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "g"}}]}}, 200, "g"),
+            ({"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "h"}, {"type": "function", "name": "g"}]}, 200, "gh"),
+            ({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"type": "function", "function": {"name": "f"}}]}}, 200, None),
+            ({"type": "function", "name": "h"}, 200, "h"),
+            ({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "x"}}]}}, 400, None),
+            ({"type": "allowed_tools", "allowed_tools": {"mode": "any", "tools": []}}, 400, None),
+            ({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}, 400, None),
+            ({"type": "allowed_tools"}, 400, None)):
+        got, _, a = s.ask("POST", "/v1/chat/completions", {"messages": [user], "tools": tools, "tool_choice": choice, "max_tokens": 60, "temperature": 0})
+        good = got == status and (status == 200 or a["error"]["param"] == "tool_choice")
+        if good and names:
+            good = a["choices"][0]["message"]["tool_calls"][0]["function"]["name"] in names
+        check(f"tool_choice {json.dumps(choice)[:60]} has {status}", good, a)
+    status, _, info = s.ask("GET", "/tokenizer_info")
+    check("/tokenizer_info has the template that is used", status == 200 and "<{{ m.role }}>" in info["chat_template"]
+          and info["bos_token"] == "<|begin_of_text|>", info)
+
+
+def gguf(pith, model):
+    """A GGUF file has no tokenizer_config.json: what clients look for in it is there."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([pith, "quantize", model, "-o", folder + "/m.gguf", "-r", "q8_0", "--quiet"], check=True)
+        with Server(pith, folder + "/m.gguf") as s:
+            status, _, info = s.ask("GET", "/tokenizer_info")
+            status2, _, plain = s.ask("POST", "/tokenize", {"prompt": info.get("eos_token") or "", "add_special_tokens": False})
+            check("/tokenizer_info of a GGUF file", status == 200 and info["bos_token"] == "<|begin_of_text|>" and len(plain["tokens"]) == 1, (info, plain))
+
+
 def queue(pith, model):
     with Server(pith, model, "--max-sequences", "1", "--queue", "1") as s:
         def one(_):
@@ -239,6 +288,8 @@ if __name__ == "__main__":
         headers(server)
         overflow(server)
         logprobs(server)
+        chats(server)
     hosts(sys.argv[1], sys.argv[2])
     queue(sys.argv[1], sys.argv[2])
+    gguf(sys.argv[1], sys.argv[2])
     sys.exit(failed)

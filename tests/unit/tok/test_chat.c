@@ -190,12 +190,54 @@ static void test_phi(void **state)
     pith_tokenizer_close(t);
 }
 
+/* A last message that goes on: the text ends with its content, as the template writes it. */
+static void test_open(void **state)
+{
+    static const char turns[] = "{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor "
+                                "%}{% if add_generation_prompt %}<assistant>{% endif %}",
+                      trims[] = "{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}</>"
+                                "{% endfor %}";
+    static const struct {
+        const char *template, *content, *text; /* NULL: refused */
+    } rows[] = {
+        {turns, "Well", "<user>Well</><assistant>Well"},
+        {turns, "Well, ", "<user>Well</><assistant>Well, "},
+        {turns, "  Well\n", "<user>Well</><assistant>  Well\n"},
+        {turns, "\n", NULL},
+        {turns, "", NULL},
+        {turns, "assistant>", "<user>Well</><assistant>assistant>"},
+        {trims, "  Well ", "<user>Well</><assistant>Well"},
+        {"{{ messages[0].content }}", "none", NULL},
+        {"{{ 1 }} assistant user", "user", NULL}, /* a word of the template's */
+    };
+    (void)state;
+    for (size_t i = 0; i < PITH_COUNT(rows); i++) {
+        struct pith_chat *c = template(rows[i].template);
+        struct pith_rendered out = {0};
+        struct pith_error err = {0};
+        json_t *j = json_pack("{s:[{s:s, s:s}, {s:s, s:s}], s:b}", "messages", "role", "user",
+                              "content", "Well", "role", "assistant", "content", rows[i].content,
+                              "continue_final_message", 1);
+        const enum pith_status s = pith_chat_render(c, j, 0, &out, &err);
+        if (s != (rows[i].text ? PITH_OK : PITH_FORMAT))
+            fail_msg("%zu: '%s' %s", i, out.text ? out.text : "", err.text);
+        if (rows[i].text) assert_string_equal(out.text, rows[i].text);
+        if (rows[i].text) assert_int_equal(out.size, strlen(rows[i].text));
+        pith_rendered_free(&out);
+        json_object_set_new(j, "add_generation_prompt", json_true());
+        assert_int_equal(pith_chat_render(c, j, 0, &out, &err), PITH_FORMAT);
+        pith_rendered_free(&out);
+        json_decref(j);
+        pith_chat_close(c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tiny),
         cmocka_unit_test(test_qwen),
-        cmocka_unit_test(test_phi),
+        cmocka_unit_test(test_phi), cmocka_unit_test(test_open),
     };
     return cmocka_run_group_tests_name("chat", tests, NULL, NULL);
 }
