@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 struct settings {
@@ -83,10 +84,22 @@ static void text_cell(json_t *row, const char *text)
     json_array_append_new(row, json_string(text));
 }
 
+/* In GB, which the column's name says. */
 static void size_cell(json_t *row, double bytes)
 {
-    char text[32];
-    text_cell(row, gigabytes(bytes, text));
+    const double gb = bytes * 1e-9;
+    table_cell(row, gb < 0.01 ? "%.4f" : gb < 0.1 ? "%.3f" : gb < 100 ? "%.2f" : "%.0f", gb);
+}
+
+/* A cache without what all of its kind have: scales of the tensor that stand in the checkpoint. */
+static void cache_cell(json_t *row, const char *kv)
+{
+    static const char end[] = ":tensor:static";
+    const size_t n = strlen(kv), k = sizeof end - 1;
+    char text[64];
+    const bool has = n > k && strcmp(kv + n - k, end) == 0;
+    snprintf(text, sizeof text, "%.*s", (int)(has ? n - k : n), kv);
+    text_cell(row, text);
 }
 
 /* A number that may be missing. */
@@ -97,28 +110,32 @@ static void maybe_cell(json_t *row, const json_t *j, const char *key, const char
     else text_cell(row, "-");
 }
 
-/* A row's texts; those of `empty` have nothing to say here. */
-enum { COLUMNS = 18 };
+/* A row's texts; those that are empty in all rows are left out, of the others where a line is too
+ * long those that can best be done without, in the order of `spare` (0: never). Those that are the
+ * same in all rows are said once, above. */
+enum { COLUMNS = 18, ENGINE = 4, USERS = 7, LINE = 100 };
 static const struct {
     const char *name, *align;
-} column[COLUMNS] = {{"", "right"},
-                     {"recipe", "left"},
-                     {"weights", "left"},
-                     {"cache", "left"},
-                     {"engine", "left"},
-                     {"on", "left"},
-                     {"context", "right"},
-                     {"users", "right"},
-                     {"weights", "right"},
-                     {"cache", "right"},
-                     {"in all", "right"},
-                     {"users at most", "right"},
-                     {"context at most", "right"},
-                     {"first, s", "right"},
-                     {"tokens/s each", "right"},
-                     {"tokens/s", "right"},
-                     {"USD/million", "right"},
-                     {"KL", "right"}};
+    int spare;
+    bool once;
+} column[COLUMNS] = {{"", "right", 0, false},
+                     {"recipe", "left", 0, false},
+                     {"weights", "left", 3, false},
+                     {"cache", "left", 0, false},
+                     {"engine", "left", 0, true},
+                     {"on", "left", 0, true},
+                     {"context", "right", 0, true},
+                     {"users", "right", 0, true},
+                     {"weights GB", "right", 0, false},
+                     {"cache GB", "right", 4, false},
+                     {"all GB", "right", 0, false},
+                     {"max users", "right", 5, false},
+                     {"max context", "right", 1, false},
+                     {"first s", "right", 0, false},
+                     {"tokens/s each", "right", 2, false},
+                     {"tokens/s", "right", 0, false},
+                     {"USD/M", "right", 0, false},
+                     {"KL", "right", 0, false}};
 
 /* "l4 x2", or "3 x l4, 1 x h100-sxm x2 reads". */
 static void name_place(const json_t *r, char on[160])
@@ -148,7 +165,7 @@ static json_t *line_of(const json_t *r, size_t number)
     table_cell(row, "%.0f", (double)number);
     text_cell(row, json_text(r, "recipe"));
     text_cell(row, json_text(r, "weights"));
-    text_cell(row, json_text(r, "kv"));
+    cache_cell(row, json_text(r, "kv"));
     text_cell(row, json_text(r, "engine"));
     text_cell(row, on);
     table_cell(row, "%.0f", json_get(r, "context"));
@@ -166,40 +183,150 @@ static json_t *line_of(const json_t *r, size_t number)
     return row;
 }
 
-/* Prints the lines (taken over) without the columns in which there is nothing. */
-static void print_lines(const struct settings *s, json_t *lines)
+static const char *cell_of(const json_t *lines, size_t row, size_t c)
+{
+    return json_string_value(json_array_get(json_array_get(lines, row), c));
+}
+
+/* Which columns have something to say, and how wide each is. */
+static void look(const json_t *lines, bool shown[COLUMNS], size_t width[COLUMNS])
+{
+    const size_t rows = json_array_size(lines);
+    for (size_t c = 0; c < COLUMNS; c++) {
+        bool same = true;
+        shown[c] = false;
+        width[c] = text_columns(column[c].name);
+        for (size_t i = 0; i < rows; i++) {
+            const size_t n = text_columns(cell_of(lines, i, c));
+            shown[c] |= strcmp(cell_of(lines, i, c), "-") != 0;
+            same &= strcmp(cell_of(lines, i, c), cell_of(lines, 0, c)) == 0;
+            if (n > width[c]) width[c] = n;
+        }
+        if (column[c].once && same) shown[c] = false;
+    }
+}
+
+static size_t line_width(const bool shown[COLUMNS], const size_t width[COLUMNS])
+{
+    size_t sum = 0;
+    for (size_t c = 0; c < COLUMNS; c++)
+        if (shown[c]) sum += width[c] + (sum ? 2 : 0);
+    return sum;
+}
+
+/* Leaves columns out until a line has at most LINE columns; returns how many. */
+static size_t narrow(bool shown[COLUMNS], const size_t width[COLUMNS])
+{
+    size_t left_out = 0;
+    for (int spare = 1; spare < COLUMNS && line_width(shown, width) > LINE; spare++)
+        for (size_t c = 0; c < COLUMNS; c++)
+            if (column[c].spare == spare && shown[c]) {
+                shown[c] = false;
+                left_out++;
+            }
+    return left_out;
+}
+
+/* What all rows share: "vllm on l4, context 4096, 1 user; sizes are of one device". */
+static void print_shared(const json_t *rows, const json_t *lines)
+{
+    const json_t *r;
+    size_t i;
+    const char *separator = "";
+    bool several = false;
+    for (size_t c = ENGINE; c <= USERS; c++) {
+        bool same = *cell_of(lines, 0, c) != '-';
+        for (i = 0; i < json_array_size(lines); i++)
+            same &= strcmp(cell_of(lines, i, c), cell_of(lines, 0, c)) == 0;
+        if (!same) continue;
+        printf("%s%s %s", separator, column[c].name, cell_of(lines, 0, c));
+        separator = ", ";
+    }
+    json_array_foreach (rows, i, r) several |= json_get(r, "count") > 1;
+    printf("%ssizes are of %s\n\n", *separator ? "; " : "",
+           several ? "all devices of a row together" : "the one device");
+}
+
+/* Prints the lines (taken over); returns how many columns were left out. */
+static size_t print_lines(const struct settings *s, json_t *lines)
 {
     json_t *names = json_array(), *rows = json_array(), *line;
-    bool empty[COLUMNS];
-    size_t i;
-    for (size_t c = 0; c < COLUMNS; c++) {
-        empty[c] = true;
-        json_array_foreach (lines, i, line)
-            empty[c] &= strcmp(json_string_value(json_array_get(line, c)), "-") == 0;
-        if (!empty[c]) table_column(names, column[c].name, column[c].align);
-    }
+    bool shown[COLUMNS];
+    size_t i, width[COLUMNS];
+    look(lines, shown, width);
+    const size_t left_out = narrow(shown, width);
+    for (size_t c = 0; c < COLUMNS; c++)
+        if (shown[c]) table_column(names, column[c].name, column[c].align);
     json_array_foreach (lines, i, line) {
         json_t *row = json_array();
         for (size_t c = 0; c < COLUMNS; c++)
-            if (!empty[c]) json_array_append(row, json_array_get(line, c));
+            if (shown[c]) json_array_append(row, json_array_get(line, c));
         json_array_append_new(rows, row);
     }
     json_decref(lines);
     (void)print_table(&s->common, names, rows, NULL);
+    return left_out;
 }
 
 static void print_model(const json_t *j)
 {
     const json_t *n = json_object_get(j, "parameters");
     const double all = json_get(n, "all"), active = json_get(n, "active");
-    const size_t used = print_subject(json_text(j, "model"), sizeof ": 1000.000 billion");
+    const char *name = json_text(j, "model"), *shape = json_text(j, "shape");
+    const bool other = *shape && strcasecmp(shape, name) != 0;
+    const size_t used = print_subject(name, sizeof ": 1000.000 billion");
     printf(": ");
-    print_line(used + 2, 2,
-               "%.3f billion parameters, %.3f of them of a token's way; embeddings %.3f, head %.3f,"
-               " attention %.3f, MLP %.3f, experts %.3f",
-               all * 1e-9, active * 1e-9, json_get(n, "embeddings") * 1e-9,
-               json_get(n, "head") * 1e-9, json_get(n, "attention") * 1e-9,
-               json_get(n, "mlp") * 1e-9, json_get(n, "experts") * 1e-9);
+    print_line(
+        used + 2, 2,
+        "%s%s%.3f billion parameters, %.3f of them of a token's way; embeddings %.3f, head %.3f,"
+        " attention %.3f, MLP %.3f, experts %.3f",
+        other ? shape : "", other ? "'s shape, " : "", all * 1e-9, active * 1e-9,
+        json_get(n, "embeddings") * 1e-9, json_get(n, "head") * 1e-9,
+        json_get(n, "attention") * 1e-9, json_get(n, "mlp") * 1e-9, json_get(n, "experts") * 1e-9);
+    const json_t *stored = json_object_get(j, "stored");
+    char size[32];
+    if (!stored) return;
+    printf("  ");
+    print_line(2, 2,
+               "quantized already, as %s: %s; %.2f bits a weight, %s in all; its cache (--kv) and "
+               "its container (pith convert) can be chosen, other bits by quantizing the original",
+               json_text(stored, "container"), json_text(stored, "grids"),
+               json_get(stored, "bits_per_weight"), gigabytes(json_get(stored, "bytes"), size));
+}
+
+/* "3 users of a context of 32768: gptq, cache bf16, vllm, l4 x2". */
+static void print_near(const json_t *list)
+{
+    const json_t *r;
+    size_t i;
+    printf("nothing fits\n");
+    json_array_foreach (list, i, r) {
+        const double users = json_get(r, "users"), count = json_get(r, "count");
+        char on[96] = "";
+        if (*json_text(r, "hardware"))
+            snprintf(on, sizeof on, count > 1 ? ", %.60s x%.0f" : ", %.60s",
+                     json_text(r, "hardware"), count);
+        printf(i ? "             " : "would fit:   ");
+        printf("%.0f user%s of a context of %.0f: %s, cache %s, %s%s\n", users,
+               users == 1 ? "" : "s", json_get(r, "context"), json_text(r, "recipe"),
+               json_text(r, "kv"), json_text(r, "engine"), on);
+    }
+}
+
+/* By what rows are ordered, and which columns are missing. */
+static void print_order(const json_t *rows, size_t left_out)
+{
+    const json_t *r;
+    size_t i;
+    bool likened = false;
+    json_array_foreach (rows, i, r)
+        likened |= json_get(json_object_get(r, "quality"), "likened") > 0;
+    if (likened || left_out) printf("\n");
+    if (likened)
+        print_line(0, 0,
+                   "Losses that order the rows were measured on the model that ships with outliers "
+                   "(docs/planning.md); pith advise measures this one's.");
+    if (left_out) print_line(0, 0, "Further columns: --json.");
 }
 
 static void print_reasons(const json_t *rows)
@@ -215,6 +342,7 @@ static void print_reasons(const json_t *rows)
             print_line(3, 3, "%s", json_text(r, "reason"));
         }
         if (*json_text(commands, "quantize")) printf("   %s\n", json_text(commands, "quantize"));
+        if (*json_text(commands, "convert")) printf("   %s\n", json_text(commands, "convert"));
         if (*json_text(commands, "prefill")) printf("   %s\n", json_text(commands, "prefill"));
         printf("   %s\n", json_text(commands, "serve"));
         if (*json_text(commands, "route")) printf("   %s\n", json_text(commands, "route"));
@@ -245,17 +373,20 @@ static void print_plan(const struct settings *s, const json_t *j)
     const json_t *rows = json_object_get(j, "rows"), *r;
     const size_t count = json_array_size(rows), most = s->all || count < SHOWN ? count : SHOWN;
     json_t *lines = json_array();
-    size_t i;
+    size_t i, left_out;
     print_model(j);
     printf("\n");
     json_array_foreach (rows, i, r) {
         if (i == most) break;
         json_array_append_new(lines, line_of(r, i + 1));
     }
-    if (count) print_lines(s, lines);
-    else {
+    if (count) {
+        print_shared(rows, lines);
+        left_out = print_lines(s, lines);
+        print_order(rows, left_out);
+    } else {
         json_decref(lines);
-        printf("nothing fits\n");
+        print_near(json_object_get(j, "would_fit"));
     }
     if (most < count) printf("... and %zu more: --all lists them\n", count - most);
     print_reasons(rows);
@@ -404,6 +535,7 @@ static int measure_this(struct settings *s, char **own)
     for (size_t i = 0; i < s->hardware.count; i++)
         asked |= pith_name_equal(s->hardware.item[i], "this");
     if (!asked) return EXIT_DONE;
+    s->common.model_missing = (struct pith_error){0}; /* a well-known name does, too */
     int rc = make_context(&s->common, &context);
     if (rc != EXIT_DONE) return rc;
     if (pith_hardware_measure(context, own, &err) != PITH_OK) rc = report_failure(&s->common, &err);
@@ -460,15 +592,14 @@ const struct command command_plan = {
     .name = "plan",
     .summary = "what fits, how fast it would be, what it would cost",
     .operands = "MODEL [options]",
-    .examples =
-        "  pith plan Llama-3.1-8B --hardware l4 --context 8k --users 8\n"
-        "  pith plan Qwen3-32B --hardware l40s --hardware h100-sxm --for vllm\n"
-        "  pith plan Llama-3.1-70B --hardware h200 --users 64 --prefill same\n"
-        "  pith plan Llama-3.1-8B --hardware l4 --context 32k --users 32 --offload 200G\n"
-        "  pith plan config.json --fit 24G --context 32k --users 4\n"
-        "  pith plan out --for pith --weights int4:g128 --weights none\n"
-        "  pith plan Llama-3.1-70B --quantize gptq --hardware epyc-genoa-96x8 --link 25G\n"
-        "  pith plan --shapes\n",
+    .examples = "  pith plan Llama-3.1-8B --hardware l4 --context 8k --users 8\n"
+                "  pith plan Qwen3-32B --hardware l40s --hardware h100-sxm --for vllm\n"
+                "  pith plan Llama-3.1-70B --hardware h200 --users 64 --prefill same\n"
+                "  pith plan Llama-3.1-8B --hardware l4 --context 32k --users 32 --offload 200G\n"
+                "  pith plan config.json --fit 24G --context 32k --users 4\n"
+                "  pith plan out --for pith --weights int4:g128 --weights none\n"
+                "  pith plan Llama-3.1-70B --quantize gptq --hardware epyc-genoa-96x8 --link 25G\n"
+                "  pith plan --shapes\n",
     .details =
         "MODEL is a folder, a .gguf file, a config.json alone, or a well-known name.\n"
         "Nothing is loaded: bytes are those of the layouts that pith writes and runs, time\n"
@@ -480,7 +611,7 @@ const struct command command_plan = {
     .defaults = defaults,
     .min_operands = 0,
     .max_operands = 1,
-    .takes_models = false,
+    .takes_models = true,
     .plain = true,
     .run = run,
 };

@@ -227,8 +227,10 @@ static bool constrain(struct ask *ask, enum pith_constraint kind, const json_t *
 static bool read_format(struct ask *ask, struct refusal *r)
 {
     static const char name[] = "response_format";
-    static const char *const members[] = {"type", "schema", "json_schema"},
-                             *const named[] = {"name", "description", "schema", "strict"};
+    static const char *const members[] = {"type", "schema", "json_schema"}, *const named[] = {
+                                                                                "name",
+                                                                                "description",
+                                                                                "schema", "strict"};
     const json_t *j = body_get(ask->body, name);
     const char *type = json_string_value(json_object_get(j, "type"));
     if (!j) return true;

@@ -60,8 +60,7 @@ static json_t *model_of(const struct exchange *e)
 
 void info_models(struct exchange *e)
 {
-    exchange_json(e, 200,
-                  json_pack("{s:s, s:[o]}", "object", "list", "data", model_of(e)));
+    exchange_json(e, 200, json_pack("{s:s, s:[o]}", "object", "list", "data", model_of(e)));
 }
 
 void info_model(struct exchange *e)

@@ -293,7 +293,7 @@ static void quality_chart(struct pith_str *out, const json_t *rows)
     char name[NAME_ROOM];
     size_t i;
     json_array_foreach (rows, i, r) {
-        const double kld = page_number(json_object_get(r, "quality"), "kld");
+        const double kld = page_number(json_object_get(r, "quality"), "likened");
         if (kld > 0)
             add_point(&d, i < DRAWN ? place_name(i, name) : "",
                       page_number(r, "total_bytes") * 1e-9, kld, i >= DRAWN);
@@ -302,7 +302,8 @@ static void quality_chart(struct pith_str *out, const json_t *rows)
                                               .title = "Quality against bytes (the lowest and "
                                                        "leftmost are best)",
                                               .x_title = "GB in all",
-                                              .y_title = "KL, nats a token",
+                                              .y_title = "KL of the model that ships, "
+                                                         "with outliers",
                                               .x_log = true,
                                               .y_log = true,
                                               .front = true,

@@ -71,13 +71,17 @@ enum pith_status plan_model_open(const char *name, struct pith_plan_subject *out
     json_t *shapes;
     if (pith_path_exists(name)) return pith_plan_subject_open(name, out, err);
     PITH_TRY(pith_shapes_read(&shapes, err));
-    const json_t *s = pith_shapes_find(shapes, name);
+    char names[PITH_SHAPE_NAMES];
+    const json_t *s = pith_shapes_match(shapes, name, names);
     const enum pith_status status =
         s ? pith_plan_subject_read(json_object_get(s, "config"), name, out, err)
           : pith_fail(err, PITH_ARG,
-                      "%.200s: no such folder or file, and no well-known model of that name; pith "
-                      "plan --shapes lists those",
-                      name);
+                      "%.200s: no such folder or file, and no well-known model of that name%s%s; "
+                      "pith plan --shapes lists those",
+                      name, *names ? "; there are " : "", names);
+    if (status == PITH_OK)
+        (void)snprintf(out->shape_name, sizeof out->shape_name, "%s",
+                       json_string_value(json_object_get(s, "name")));
     json_decref(shapes);
     return status;
 }
@@ -97,11 +101,15 @@ static json_t *describe(struct plan_made *p)
 {
     json_t *j = json_object();
     pith_json_set(&j, "model", pith_json_name(p->name));
+    if (*p->model.shape_name) pith_json_set(&j, "shape", json_string(p->model.shape_name));
     pith_json_set(&j, "architecture", json_string(p->model.model->arch->name));
     pith_json_set(&j, "context", json_integer(p->model.model->shape.max_position));
     pith_json_set(&j, "parameters", parameters(&p->census));
     if (p->model.stored)
         pith_json_set(&j, "stored_bytes", json_integer((json_int_t)p->model.stored));
+    if (p->stored) pith_json_set(&j, "stored", plan_stored_report(p));
+    if (json_array_size(p->rows) == 0 && p->near && json_array_size(p->near) > 0)
+        pith_json_set(&j, "would_fit", json_incref(p->near));
     pith_json_set(&j, "rows", p->rows);
     pith_json_set(&j, "ruled_out", p->out);
     p->rows = p->out = NULL;
@@ -121,9 +129,11 @@ static enum pith_status make(struct plan_made *p, char **report, struct pith_err
     PITH_TRY(read_counts(&o->users, "--users", o->min_users ? o->min_users : 1, p->user_count,
                          &p->user_counts, err));
     PITH_TRY(check_contexts(p, err));
+    PITH_TRY(plan_stored_open(p, err));
     PITH_TRY(plan_candidates_make(p, err));
     PITH_TRY(plan_rows_make(p, err));
     PITH_TRY(plan_rank(p, err));
+    plan_near_settle(p);
     return pith_report_text(describe(p), report, err);
 }
 
@@ -133,10 +143,13 @@ enum pith_status pith_plan_model(const struct pith_plan_model_options *given, ch
     PITH_OPTIONS(pith_plan_model_options, o, defaults, given, err);
     *report = NULL;
     if (!o->model) return pith_fail(err, PITH_ARG, "a model is needed");
-    struct plan_made p = {.options = o, .rows = json_array(), .out = json_array()};
+    struct plan_made p = {
+        .options = o, .rows = json_array(), .out = json_array(), .near = json_array()};
     const enum pith_status s = make(&p, report, err);
     json_decref(p.rows);
     json_decref(p.out);
+    json_decref(p.near);
+    plan_stored_free(&p);
     pith_free(p.candidate);
     plan_hardware_free(&p);
     pith_plan_subject_free(&p.model);

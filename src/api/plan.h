@@ -5,6 +5,7 @@
 #include <pith/plan.h>
 
 #include "base/json.h"
+#include "base/str.h"
 #include "export/preflight.h"
 #include "plan/hardware.h"
 #include "plan/split.h"
@@ -30,8 +31,11 @@ struct plan_candidate {
     struct pith_recipe recipe;
     struct pith_weight_form form;
     bool quantizes;
-    double kld;         /* expected, NAN: not known */
-    const char *source; /* of that; never NULL */
+    bool stored;                       /* the model is quantized, and stays as it lies there ... */
+    const struct pith_container *lies; /* ... in that */
+    double kld;       /* of this model or published for its class, NAN: not known */
+    double likened;   /* of a model that all are compared on, NAN: not measured */
+    char source[160]; /* of kld */
     const char *published;
     /* By number of pith_engine_needs(), filled in by plan_candidate_ask(): the container that the
      * engine loads (NULL for weights as they are), or why it loads none. */
@@ -65,12 +69,14 @@ struct plan_made {
     struct pith_census census;
     struct plan_candidate *candidate; /* [candidates] */
     size_t candidates;
+    struct plan_stored *stored; /* NULL: the model is not quantized */
     size_t context[PLAN_LIST], user_count[PLAN_LIST];
     size_t contexts, user_counts;
     struct pith_hardware *own; /* [owns]: of others, with the trees that their texts are in */
     json_t *own_text[PLAN_OWN];
     size_t owns, own_texts;
     json_t *rows, *out; /* what is ranked, and what was ruled out */
+    json_t *near;       /* what would fit of what does not */
 };
 
 /* Where a deployment is looked at. */
@@ -98,6 +104,27 @@ struct plan_row {
     double reread; /* seconds that reading a prompt takes, in place of its cache's way back */
 };
 
+/* What a quantized model has: the grid of each linear, in the order of the plans. */
+struct plan_stored {
+    struct pith_grid *grid; /* [count] */
+    size_t count;
+    struct pith_grid most, embed, head; /* most: what most weights of linears have */
+    struct pith_container_opts opts;
+    char text[200];  /* "q4_1 91%, q6_k 9%" */
+    double bits;     /* a weight of linears */
+    json_t *account; /* pith.json, where it has one, else NULL */
+};
+/* Fills p->stored, NULL when the model is not quantized. */
+enum pith_status plan_stored_open(struct plan_made *p, struct pith_error *err);
+void plan_stored_free(struct plan_made *p);
+/* The form of its weights, or of what pith convert makes of it in another container. */
+void plan_stored_form(const struct plan_made *p, const struct pith_container *container,
+                      struct pith_weight_form *out);
+/* Whether pith convert can put all of it there with its codes. */
+bool plan_stored_converts(const struct plan_made *p, const struct pith_container *container);
+/* {"container", "grids", "bits_per_weight", "bytes", "can_change"}, a new reference. */
+json_t *plan_stored_report(const struct plan_made *p);
+
 /* The candidates that the options name, or those that a plan tries by itself. */
 enum pith_status plan_candidates_make(struct plan_made *m, struct pith_error *err);
 
@@ -106,9 +133,14 @@ enum pith_status plan_candidate_ask(const struct plan_made *m, struct plan_candi
                                     size_t engine, const struct pith_hardware *h,
                                     struct pith_error *err);
 
-/* How its weights lie in that container; NULL: in the recipe's. */
-void plan_form(const struct plan_made *p, const struct plan_candidate *c,
+/* How its weights lie in that container (NULL: in the recipe's) for an engine. */
+void plan_form(const struct plan_made *p, const struct plan_candidate *c, const char *engine,
                const struct pith_container *container, struct pith_weight_form *out);
+/* Sizes of groups that linears have in that form, least first; none where the grid has no groups.
+ */
+enum { PLAN_GROUPS = 4 };
+size_t plan_groups(const struct plan_made *p, const struct pith_weight_form *f,
+                   uint32_t size[PLAN_GROUPS]);
 
 /* The cache that a plan tries for an engine, from *i of the table on; NULL: no more. */
 const char *plan_cache_tried(size_t *i, const char *engine);
@@ -155,8 +187,17 @@ enum pith_status plan_rank(struct plan_made *p, struct pith_error *err);
 double plan_gain(const json_t *row);
 /* What a divergence of so many nats a token is called. */
 const char *plan_harm(double kld);
-/* What is expected to be lost of a row; NaN: not known. */
+/* What this model is known or published to lose in a row; NaN: not known. */
 double plan_kld(const json_t *row);
+/* A text as a word of a command line. */
+void plan_quote(const char *text, struct pith_str *out);
+/* The container of a recipe, or that in which a quantized model lies; NULL: neither. */
+const struct pith_container *plan_own_container(const struct plan_candidate *c);
+/* Of a case that was refused, what of the demand would fit: into p->near. */
+void plan_near_add(struct plan_made *p, const struct plan_case *k, const struct plan_place *at,
+                   const struct plan_row *row);
+/* Leaves the most users, the longest context and the fewest devices of it. */
+void plan_near_settle(struct plan_made *p);
 /* {"quantize", "serve"}, with pools "prefill" and "route": a new reference. */
 json_t *plan_commands(const struct plan_made *p, const struct plan_case *k,
                       const struct plan_row *row);

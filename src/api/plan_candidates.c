@@ -3,7 +3,9 @@
 
 #include "base/mem.h"
 #include "export/file.h"
+#include "export/groups.h"
 #include "export/mixture.h"
+#include "num/input.h"
 #include "quant/scale.h"
 
 #include <math.h>
@@ -17,9 +19,10 @@ static const struct quality {
     double probe, outliers; /* KL */
     bool tried;
     const char *published;
+    double of_class; /* KL */
 } qualities[] = {
-#define PITH_PLAN_QUALITY(recipe, probe, outliers, tried, published)                               \
-    {recipe, (double)probe, (double)outliers, tried, published},
+#define PITH_PLAN_QUALITY(recipe, probe, outliers, tried, published, of_class)                     \
+    {recipe, (double)probe, (double)outliers, tried, published, (double)of_class},
 #include "plan/quality.def"
 #undef PITH_PLAN_QUALITY
 };
@@ -74,19 +77,83 @@ static struct pith_grid file_grid(const struct pith_weight_form *f, const struct
     return g;
 }
 
-static void set_form(const struct plan_made *p, struct plan_candidate *c,
+/* The rule of groups for a form; `engine` is room for who is to load it. */
+static struct pith_group_rule rule_of(const struct pith_weight_form *f, const struct pith_model *m,
+                                      const char **engine)
+{
+    const bool known = f->engine && pith_engine_find(f->engine);
+    *engine = f->engine;
+    return (struct pith_group_rule){&m->plans, f->container, &f->opts, engine, known};
+}
+
+/* The size of groups that pith quantize gives a linear whose rows the recipe's do not divide. */
+static struct pith_grid grouped(const struct pith_weight_form *f, const struct pith_model *m,
+                                const struct pith_matrix *of)
+{
+    const char *engine;
+    const struct pith_group_rule rule = rule_of(f, m, &engine);
+    struct pith_grid g = f->linears;
+    g.group = pith_group_size(&rule, &g, pith_plan(&m->plans, of->layer), of->linear);
+    return g;
+}
+
+/* Nobody named a size: each linear takes what divides its rows, or all what divides all. */
+static void settle_groups(const struct plan_made *p, const struct plan_candidate *c,
+                          struct pith_weight_form *f)
+{
+    const char *engine;
+    const struct pith_model *m = p->model.model;
+    const struct pith_group_rule rule = rule_of(f, m, &engine);
+    if (!pith_groups_vary(&f->linears) || strstr(c->option, ":g")) return;
+    if (pith_groups_mix(&rule)) f->grid = grouped;
+    else f->linears.group = pith_group_common(&rule, &f->linears);
+}
+
+size_t plan_groups(const struct plan_made *p, const struct pith_weight_form *f,
+                   uint32_t size[PLAN_GROUPS])
+{
+    const struct pith_plans *plans = &p->model.model->plans;
+    size_t count = 0;
+    if (!pith_groups_vary(&f->linears) || f->container->file) return 0;
+    for (uint32_t layer = 0; layer < plans->layers; layer++) {
+        const struct pith_layer_plan *l = pith_plan(plans, layer);
+        for (uint32_t i = 0; i < l->linears; i++) {
+            size_t at = 0;
+            const struct pith_matrix of = {.layer = layer, .linear = i};
+            if (l->linear[i].stays || (l->linear[i].expert != PITH_NO_PART && l->linear[i].expert))
+                continue;
+            const uint32_t own = f->grid ? f->grid(f, p->model.model, &of).group : f->linears.group;
+            while (at < count && size[at] < own) at++;
+            if (count == PLAN_GROUPS || (at < count && size[at] == own)) continue;
+            memmove(size + at + 1, size + at, (count - at) * sizeof *size);
+            size[at] = own;
+            count++;
+        }
+    }
+    return count;
+}
+
+static void set_form(const struct plan_made *p, const struct plan_candidate *c, const char *engine,
                      const struct pith_container *container, struct pith_weight_form *f)
 {
     const struct pith_model *m = p->model.model;
     const struct pith_file_export *file = pith_file_export_of(container);
     const uint32_t width = pith_shape_embed(&m->shape);
+    if (c->stored) {
+        plan_stored_form(p, container, f);
+        return;
+    }
     *f = (struct pith_weight_form){.linears = c->recipe.weights,
                                    .acts = c->recipe.acts,
                                    .container = container,
+                                   .engine = engine,
                                    .opts = {.model_dtype = m->shape.dtype, .acts = c->recipe.acts}};
     struct pith_linear_grid one = {.grid = f->linears};
     pith_container_settle(container, &one, 1, &f->opts);
-    if (!file) return;
+    if (!file) {
+        settle_groups(p, c, f);
+        return;
+    }
     f->plain_bits = 32;
     f->grid = file_grid;
     f->grid_ctx = c->recipe.mixture ? pith_mixture_find(f->linears.format, c->recipe.mixture)
@@ -174,7 +241,12 @@ static bool loads(struct offers *o, const struct pith_weight_form *f,
                                          : o->linear[o->like[i]].grid;
         o->linear[i] = (struct pith_linear_grid){.module = o->name[i], .grid = g};
         if (!first) continue;
-        if (g.format &&
+        const struct pith_input in = {.grid = f->acts, .scale = 1.0f};
+        if (g.format && f->acts.format && pith_input_check(&in, o->of[i].cols, why) != PITH_OK) {
+            (void)pith_fail_in(why, why->status, o->name[i]);
+            return false;
+        }
+        if (g.format && f->container != p->model->container &&
             f->container->accepts(&g, o->of[i].rows, o->of[i].cols, &f->opts, why) != PITH_OK)
             return false;
     }
@@ -194,15 +266,22 @@ static const struct pith_container *find_container(struct offers *o, struct plan
 {
     size_t count;
     const struct pith_container *const *all = pith_containers(&count);
-    const struct pith_container *own = pith_container_find(c->recipe.container);
+    const struct pith_container *own = plan_own_container(c);
     struct pith_weight_form f;
     struct pith_error other;
-    set_form(o->p, c, own, &f);
-    if (loads(o, &f, engine, why)) return own;
+    const bool files = strcmp(engine->name, "llama.cpp") == 0; /* its converter makes 16 bits */
+    set_form(o->p, c, engine->name, own, &f);
+    if (files && !own->file)
+        (void)pith_fail(why, PITH_UNSUPPORTED, "%s: its converter makes 16 bits of %s",
+                        engine->name, own->name);
+    else if (loads(o, &f, engine, why)) return own;
     for (size_t i = 0; i < count; i++) {
         if (all[i] == own || !all[i]->pack || all[i]->unloaded) continue;
-        if ((all[i]->file != NULL) != (own->file != NULL)) continue;
-        set_form(o->p, c, all[i], &f);
+        if (files && !all[i]->file) continue;
+        if (c->stored ? !plan_stored_converts(o->p, all[i])
+                      : (all[i]->file != NULL) != (own->file != NULL))
+            continue;
+        set_form(o->p, c, engine->name, all[i], &f);
         if (loads(o, &f, engine, &other)) return all[i];
     }
     return NULL;
@@ -222,12 +301,19 @@ enum pith_status plan_candidate_ask(const struct plan_made *p, struct plan_candi
     c->why[engine][0] = '\0';
     c->container[engine] = NULL;
     c->weighings = 0; /* of another container, maybe */
-    if (!c->quantizes) {
+    if (!c->quantizes && !c->stored) {
         if (strcmp(need[engine].name, "llama.cpp") == 0 && !arch->gguf.name)
             (void)snprintf(c->why[engine], PLAN_WHY, "llama.cpp has no such architecture");
         return PITH_OK;
     }
-    if (strcmp(need[engine].name, "llama.cpp") == 0 &&
+    if (c->quantizes && p->stored) {
+        (void)snprintf(
+            c->why[engine], PLAN_WHY,
+            "the model is quantized already (%s): pith quantize starts from the original",
+            p->model.model->container->name);
+        return PITH_OK;
+    }
+    if (!c->stored && strcmp(need[engine].name, "llama.cpp") == 0 &&
         !pith_container_find(c->recipe.container)->file) {
         (void)snprintf(c->why[engine], PLAN_WHY,
                        "llama.cpp's converter makes 16 bits of it: nothing is saved");
@@ -245,23 +331,58 @@ enum pith_status plan_candidate_ask(const struct plan_made *p, struct plan_candi
 
 /* --- the candidates --------------------------------------------------------------------------- */
 
-static void set_quality(struct plan_candidate *c)
+/* Whether a figure of Llama-3-8B is told of it: dense, and half to twice as large. */
+static bool of_class(const struct plan_made *p)
 {
-    c->kld = (double)NAN;
-    c->source = "not measured: pith eval --baseline tells";
+    const double all = (double)p->census.all;
+    return p->model.model->plans.experts == 0 && all > 4e9 && all < 16e9;
+}
+
+/* What was measured of another model compares recipes with each other; only what was published for
+ * such models is shown. */
+static void set_quality(const struct plan_made *p, struct plan_candidate *c)
+{
+    c->kld = c->likened = (double)NAN;
     c->published = "";
+    (void)snprintf(c->source, sizeof c->source,
+                   "not measured on this model: pith advise or pith eval --baseline tells");
     for (size_t i = 0; i < PITH_COUNT(qualities) && !*c->option; i++) {
         const struct quality *q = &qualities[i];
         if (strcmp(q->recipe, c->name) != 0) continue;
-        const bool outliers = !isnan(q->outliers);
-        c->kld = outliers ? q->outliers : q->probe;
-        c->source = outliers ? "measured on the model that ships with outliers, docs/techniques.md"
-                             : "measured on the model that ships, docs/techniques.md";
+        c->likened = q->outliers;
         c->published = q->published;
+        if (isnan(q->of_class) || !of_class(p)) continue;
+        c->kld = q->of_class;
+        (void)snprintf(c->source, sizeof c->source, "published for its class: %s", q->published);
     }
-    if (c->quantizes) return;
-    c->kld = 0;
-    c->source = "the model itself";
+    if (c->quantizes || c->stored) return;
+    c->kld = c->likened = 0;
+    (void)snprintf(c->source, sizeof c->source, "the model itself");
+}
+
+const struct pith_container *plan_own_container(const struct plan_candidate *c)
+{
+    return c->stored ? c->lies : pith_container_find(c->recipe.container);
+}
+
+/* A recipe that was found for this model has been measured on it (pipe/foretold.c). */
+static void set_stored(const struct plan_made *p, struct plan_candidate *c)
+{
+    const json_t *measured =
+        json_object_get(json_object_get(p->stored->account, "prediction"), "measured");
+    c->stored = true;
+    c->lies = p->model.model->container;
+    (void)snprintf(c->name, PLAN_TEXT, "stored");
+    (void)snprintf(c->option, PLAN_TEXT, "%s", "");
+    set_quality(p, c);
+    if (p->stored->most.format) pith_grid_format(&p->stored->most, c->weights);
+    else (void)snprintf(c->weights, PLAN_TEXT, "none");
+    if (p->stored->opts.acts.format) pith_grid_format(&p->stored->opts.acts, c->acts);
+    else (void)snprintf(c->acts, PLAN_TEXT, "none");
+    plan_stored_form(p, p->model.model->container, &c->form);
+    if (!json_is_number(measured)) return;
+    c->kld = json_number_value(measured);
+    (void)snprintf(c->source, sizeof c->source, "measured on this model when it was made");
 }
 
 static void name_grids(struct plan_candidate *c, enum pith_dtype dtype)
@@ -316,6 +437,11 @@ static enum pith_status add_candidate(struct plan_made *p, const char *text, str
     struct plan_candidate *c = &p->candidate[p->candidates];
     if (p->candidates == PLAN_CANDIDATES)
         return pith_fail(err, PITH_ARG, "more than %d kinds of weights", PLAN_CANDIDATES);
+    if (plain_name(text) && p->stored) {
+        set_stored(p, c);
+        p->candidates++;
+        return PITH_OK;
+    }
     if (plain_name(text)) (void)snprintf(c->name, PLAN_TEXT, "none");
     else if (is_recipe(text)) {
         PITH_TRY(pith_recipe_load(text, &c->recipe, err));
@@ -325,19 +451,18 @@ static enum pith_status add_candidate(struct plan_made *p, const char *text, str
     name_grids(c, p->model.model->shape.dtype);
     if (c->quantizes) {
         const struct pith_container *own = pith_container_find(c->recipe.container);
-        set_form(p, c, own, &c->form);
+        set_form(p, c, NULL, own, &c->form);
     }
-    set_quality(c);
+    set_quality(p, c);
     p->candidates++;
     return PITH_OK;
 }
 
-void plan_form(const struct plan_made *p, const struct plan_candidate *c,
+void plan_form(const struct plan_made *p, const struct plan_candidate *c, const char *engine,
                const struct pith_container *container, struct pith_weight_form *out)
 {
     *out = c->form;
-    if (container && c->quantizes)
-        set_form(p, (struct plan_candidate *)(uintptr_t)c, container, out);
+    if (container && (c->quantizes || c->stored)) set_form(p, c, engine, container, out);
 }
 
 enum pith_status plan_candidates_make(struct plan_made *p, struct pith_error *err)
@@ -349,7 +474,8 @@ enum pith_status plan_candidates_make(struct plan_made *p, struct pith_error *er
     for (size_t i = 0; i < asked->count && s == PITH_OK; i++)
         s = add_candidate(p, asked->item[i], err);
     if (asked->count == 0 && s == PITH_OK) s = add_candidate(p, "none", err);
-    for (size_t i = 0; asked->count == 0 && i < PITH_COUNT(qualities) && s == PITH_OK; i++)
+    for (size_t i = 0; asked->count == 0 && !p->stored && i < PITH_COUNT(qualities) && s == PITH_OK;
+         i++)
         if (qualities[i].tried) s = add_candidate(p, qualities[i].recipe, err);
     return s;
 }

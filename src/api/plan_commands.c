@@ -13,15 +13,67 @@ static const char *base_name(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
+void plan_quote(const char *text, struct pith_str *out)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_@%+=:,./-";
+    if (*text && strspn(text, plain) == strlen(text)) {
+        pith_str_puts(out, text);
+        return;
+    }
+    pith_str_putc(out, '\'');
+    for (; *text; text++) {
+        if (*text == '\'') pith_str_puts(out, "'\\''");
+        else pith_str_putc(out, *text);
+    }
+    pith_str_putc(out, '\'');
+}
+
+/* Whether the weights are made by a command: what that is called, else the model itself. */
+static bool made_name(const struct plan_made *p, const struct plan_case *k, struct pith_str *out)
+{
+    const struct pith_container *own = plan_own_container(k->c), *c = k->c->container[k->engine];
+    const bool converts = k->c->stored && c && c != own, made = k->c->quantizes || converts;
+    const bool file = converts ? c->file != NULL : own && own->file;
+    struct pith_str name = {0};
+    if (made)
+        pith_str_printf(&name, "%s-%s%s", base_name(p->name),
+                        converts ? c->name : base_name(k->c->name), file ? ".gguf" : "");
+    else pith_str_puts(&name, p->options->model);
+    plan_quote(pith_str_text(&name), out);
+    out->failed |= name.failed;
+    pith_str_free(&name);
+    return made;
+}
+
+static void put_target(const struct plan_case *k, struct pith_str *s)
+{
+    if (strcmp(k->need->name, "pith") != 0) pith_str_printf(s, " --for %s", k->need->name);
+}
+
 static void quantize_line(const struct plan_made *p, const struct plan_case *k, struct pith_str *s)
 {
-    const struct pith_container *own = pith_container_find(k->c->recipe.container),
-                                *c = k->c->container[k->engine];
-    const bool file = own && own->file;
-    pith_str_printf(s, "pith quantize %s -o %s-%s%s -r %s%s", p->options->model, base_name(p->name),
-                    k->c->name, file ? ".gguf" : "", k->c->name, k->c->option);
+    const struct pith_container *own = plan_own_container(k->c), *c = k->c->container[k->engine];
+    pith_str_puts(s, "pith quantize ");
+    plan_quote(p->options->model, s);
+    pith_str_puts(s, " -o ");
+    (void)made_name(p, k, s);
+    pith_str_puts(s, " -r ");
+    plan_quote(k->c->name, s);
+    pith_str_puts(s, k->c->option);
     if (c && c != own) pith_str_printf(s, " --container %s", c->name);
-    if (strcmp(k->need->name, "pith") != 0) pith_str_printf(s, " --for %s", k->need->name);
+    put_target(k, s);
+}
+
+/* A quantized model in a container that the engine loads. */
+static void convert_line(const struct plan_made *p, const struct plan_case *k, struct pith_str *s)
+{
+    pith_str_puts(s, "pith convert ");
+    plan_quote(p->options->model, s);
+    pith_str_puts(s, " -o ");
+    (void)made_name(p, k, s);
+    pith_str_printf(s, " --container %s", k->c->container[k->engine]->name);
+    put_target(k, s);
 }
 
 /* What stands behind the model's name on the engine's command line; split: at its end. */
@@ -30,13 +82,12 @@ static void engine_line(const struct plan_made *p, const struct plan_case *k,
 {
     const struct pith_target_engine *e = pith_engine_find(k->need->name);
     const struct pith_demand *d = &k->demand;
-    const struct pith_container *own = pith_container_find(k->c->recipe.container);
-    const bool file = own && own->file;
     char cache[PITH_ENGINE_CACHE] = "", made[400];
-    if (k->c->quantizes)
-        (void)snprintf(made, sizeof made, "%.200s-%.70s%s", base_name(p->name), k->c->name,
-                       file ? ".gguf" : "");
-    else (void)snprintf(made, sizeof made, "%.390s", p->options->model);
+    struct pith_str name = {0};
+    (void)made_name(p, k, &name);
+    (void)snprintf(made, sizeof made, "%s", pith_str_text(&name));
+    pith_str_free(&name);
+    const bool file = strstr(made, ".gguf");
     if (e && pith_kv_coded(&k->kv.k))
         (void)pith_engine_cache(e, &k->kv, p->model.model->shape.head_dim, cache);
     /* What the environment must say stands in front of the command. */
@@ -103,9 +154,12 @@ json_t *plan_commands(const struct plan_made *p, const struct plan_case *k,
     json_t *j = json_object();
     struct pith_str s = {0};
     char split[PLAN_WHY] = "";
-    if (k->c->quantizes) {
-        quantize_line(p, k, &s);
-        pith_json_set(&j, "quantize", json_string(pith_str_text(&s)));
+    const struct pith_container *c = k->c->container[k->engine];
+    const bool converts = k->c->stored && c && c != plan_own_container(k->c);
+    if (k->c->quantizes || converts) {
+        if (converts) convert_line(p, k, &s);
+        else quantize_line(p, k, &s);
+        pith_json_set(&j, converts ? "convert" : "quantize", json_string(pith_str_text(&s)));
         pith_str_clear(&s);
     }
     if (row->pooled) (void)snprintf(split, PLAN_WHY, "%s", e->answer);

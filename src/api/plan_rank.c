@@ -24,10 +24,11 @@ double plan_kld(const json_t *row)
     return number(json_object_get(row, "quality"), "kld");
 }
 
-/* What a grid that was not measured is taken for. */
+/* By which rows are compared: all measured on the same model, or by their bits. */
 static double guess_kld(const json_t *row)
 {
-    const double known = plan_kld(row), bits = number(row, "bits_per_weight");
+    const double known = number(json_object_get(row, "quality"), "likened"),
+                 bits = number(row, "bits_per_weight");
     if (isfinite(known)) return known;
     return bits >= 7 ? 0.004 : bits >= 5 ? 0.015 : bits >= 3.9 ? 0.04 : bits >= 2.9 ? 0.12 : 0.5;
 }
@@ -85,10 +86,31 @@ const char *plan_harm(double kld)
 static void add_quality(const json_t *row, struct pith_str *s)
 {
     const double kld = plan_kld(row);
-    if (strcmp(json_string_value(json_object_get(row, "recipe")), "none") == 0)
-        pith_str_puts(s, "weights as they are");
-    else if (isfinite(kld)) pith_str_printf(s, "KL %.4f: harm %s", kld, plan_harm(kld));
-    else pith_str_puts(s, "its loss was not measured: pith eval tells");
+    const json_t *quality = json_object_get(row, "quality");
+    const size_t start = s->len;
+    const char *recipe = json_string_value(json_object_get(row, "recipe")),
+               *source = json_string_value(json_object_get(quality, "source"));
+    if (strcmp(recipe, "none") == 0) pith_str_puts(s, "weights as they are");
+    else if (strcmp(recipe, "stored") == 0) pith_str_puts(s, "weights as they are stored");
+    if (kld > 0) {
+        pith_str_printf(s, "%sKL %.4f: harm %s (%s)", s->len > start ? "; " : "", kld,
+                        plan_harm(kld), source ? source : "");
+    } else if (s->len == start) pith_str_printf(s, "loss %s", source ? source : "not measured");
+}
+
+/* Groups that fell back, and what each of several devices holds. */
+static void add_sizes(const json_t *row, struct pith_str *s)
+{
+    const json_t *groups = json_object_get(row, "groups"), *g;
+    const double count = number(row, "count");
+    size_t i;
+    if (groups) pith_str_puts(s, "; groups of ");
+    json_array_foreach (groups, i, g)
+        pith_str_printf(s, "%s%lld", i ? " and " : "", (long long)json_integer_value(g));
+    if (groups) pith_str_puts(s, ", as rows allow");
+    if (count > 1)
+        pith_str_printf(s, "; %.2f GB on each of %.0f devices", number(row, "device_bytes") * 1e-9,
+                        count);
 }
 
 static void add_room(const json_t *row, struct pith_str *s)
@@ -184,6 +206,7 @@ static enum pith_status explain(const struct plan_made *p, struct pith_error *er
         struct pith_str s = {0};
         add_advice(p, row, i, &s);
         add_quality(row, &s);
+        add_sizes(row, &s);
         add_room(row, &s);
         add_speed(row, plain_of(p->rows, row), &s);
         add_split(row, &s);

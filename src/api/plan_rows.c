@@ -30,8 +30,17 @@ static json_t *quality(const struct plan_case *k)
 {
     const double cache = plan_cache_kld(k->kv_name);
     json_t *j = json_object();
-    pith_json_set(&j, "kld", real_or_null(k->c->kld + (pith_kv_coded(&k->kv.k) ? cache : 0)));
-    pith_json_set(&j, "source", json_string(k->c->source));
+    const double more = pith_kv_coded(&k->kv.k) ? cache : 0;
+    const bool known = !pith_kv_coded(&k->kv.k); /* what such a cache loses here is not known */
+    pith_json_set(&j, "kld", real_or_null(known ? k->c->kld : (double)NAN));
+    pith_json_set(&j, "source",
+                  json_string(known ? k->c->source
+                                    : "not measured with this cache: pith advise or "
+                                      "pith eval --baseline --kv tells"));
+    pith_json_set(&j, "likened", real_or_null(k->c->likened + more));
+    pith_json_set(&j, "likened_to",
+                  json_string("the model that ships with outliers, its cache that "
+                              "of the model that ships (docs/techniques.md)"));
     if (*k->c->published) pith_json_set(&j, "published", json_string(k->c->published));
     return j;
 }
@@ -44,10 +53,25 @@ static json_t *parallel(struct pith_spread_over o)
 /* Where it differs from the recipe's own, what it is packed in; whether that is a file. */
 static void set_container(json_t **j, const struct plan_case *k)
 {
-    const struct pith_container *own = pith_container_find(k->c->recipe.container),
-                                *c = k->c->container[k->engine];
+    const struct pith_container *own = plan_own_container(k->c), *c = k->c->container[k->engine];
     if (c && c != own) pith_json_set(j, "container", json_string(c->name));
     pith_json_set(j, "file", json_boolean(own && own->file));
+}
+
+/* The grid that most weights have, and where groups fell back the sizes that there are. */
+static void set_grids(json_t **j, const struct plan_made *p, const struct plan_case *k)
+{
+    uint32_t size[PLAN_GROUPS];
+    const size_t count = k->c->quantizes ? plan_groups(p, &k->form, size) : 0;
+    char text[PLAN_TEXT];
+    struct pith_grid g = k->form.linears;
+    if (count == 0 || (count == 1 && size[0] == k->c->recipe.weights.group)) return;
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++) pith_json_add(&list, json_integer(size[i]));
+    pith_json_set(j, "groups", list);
+    g.group = size[0];
+    pith_grid_format(&g, text);
+    pith_json_set(j, "weights", json_string(text));
 }
 
 static json_t *make_row(const struct plan_made *p, const struct plan_case *k,
@@ -73,7 +97,8 @@ static json_t *make_row(const struct plan_made *p, const struct plan_case *k,
     pith_json_set(&j, "total_bytes", json_real(r->total));
     pith_json_set(&j, "device_bytes", json_real(r->device));
     pith_json_set(&j, "quality", quality(k));
-    if (k->c->quantizes) set_container(&j, k);
+    if (k->c->quantizes || k->c->stored) set_container(&j, k);
+    set_grids(&j, p, k);
     pith_json_set(&j, "commands", plan_commands(p, k, row));
     return j;
 }
@@ -144,8 +169,10 @@ static void refuse(const struct plan_made *p, const struct plan_case *k,
                        "a prompt of %zu and %zu tokens after it are no context of %zu",
                        k->demand.prompt, k->demand.gen, k->demand.context);
     else if (at->memory > 0 && !r->fits && !row->offloads)
-        (void)snprintf(why, PLAN_WHY, "needs %.2f GB of each of %u device%s, %.2f are usable",
-                       r->device / 1e9, k->devices, k->devices > 1 ? "s" : "", at->memory / 1e9);
+        (void)snprintf(why, PLAN_WHY,
+                       k->devices > 1 ? "needs %.2f GB on each of %u devices, %.2f are usable"
+                                      : "needs %.2f GB on %u device, %.2f are usable",
+                       r->device / 1e9, k->devices, at->memory / 1e9);
     else if (o->fit && r->total > (double)o->fit)
         (void)snprintf(why, PLAN_WHY, "needs %.2f GB in all, %.2f may be", r->total / 1e9,
                        (double)o->fit / 1e9);
@@ -255,6 +282,7 @@ static void add_row(struct plan_made *p, struct plan_case *k, const struct plan_
     if (!*why && at->h) refuse_slow(p, &row.f, why);
     if (*why) {
         rule_out(p, k, at, why);
+        plan_near_add(p, k, at, &row);
         return;
     }
     json_t *j = make_row(p, k, &row);
@@ -319,7 +347,7 @@ static enum pith_status add_engine(struct plan_made *p, struct plan_case *k,
     const struct pith_list *asked = &p->options->kv;
     const char *name;
     enum pith_status s = PITH_OK;
-    plan_form(p, k->c, k->c->container[k->engine], &k->form);
+    plan_form(p, k->c, k->need->name, k->c->container[k->engine], &k->form);
     k->form.packed = strcmp(k->need->name, "pith") == 0;
     for (size_t i = 0; i < asked->count && s == PITH_OK; i++)
         s = add_cache(p, k, asked->item[i], at, err);
@@ -348,7 +376,7 @@ static void find_reason(const struct plan_candidate *c, size_t engine,
     const struct pith_container *container = c->container[engine];
     char native[PITH_NATIVE_WHY] = "";
     size_t needs;
-    if (!*c->why[engine] && c->quantizes && h && container) {
+    if (!*c->why[engine] && (c->quantizes || c->stored) && h && container) {
         const struct pith_native_case of = {.engine = pith_engine_needs(&needs)[engine].name,
                                             .container = container->name,
                                             .weights = c->form.linears,
@@ -390,13 +418,16 @@ static enum pith_status add_candidate(struct plan_made *p, struct plan_candidate
     size_t needs;
     const struct pith_engine_need *need = pith_engine_needs(&needs);
     const bool any = p->options->targets.count == 0;
+    const size_t passes = any && c->stored ? 2 : 1; /* then those that are not usual */
     char why[PLAN_WHY], said[PLAN_WHY];
     size_t first = needs;
-    for (size_t i = 0; i < needs; i++) {
+    for (size_t n = 0; n < passes * needs; n++) {
+        const size_t i = n % needs;
         struct plan_case k = {.c = c, .engine = i, .need = &need[i]};
-        if (any ? !usual_on(&need[i], at->h) : !asked_for(p, need[i].name)) continue;
+        if (any ? usual_on(&need[i], at->h) != (n < needs) : !asked_for(p, need[i].name)) continue;
         if (at->h && !runs_on(&need[i], at->h)) {
-            rule_out(p, &k, at, at->h->cpu ? "not planned for on a CPU" : "has no GPU");
+            if (n < needs)
+                rule_out(p, &k, at, at->h->cpu ? "not planned for on a CPU" : "has no GPU");
             continue;
         }
         PITH_TRY(plan_candidate_ask(p, c, i, at->h, err));

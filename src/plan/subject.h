@@ -17,7 +17,8 @@ const char *pith_plan_class_name(enum pith_plan_class c);
 struct pith_plan_subject {
     struct pith_model *model; /* owned: opened, or with arch, shape and plans alone */
     bool opened;
-    uint64_t stored; /* bytes of its tensors as they lie there; 0: there is a config alone */
+    uint64_t stored;     /* bytes of its tensors as they lie there; 0: there is a config alone */
+    char shape_name[64]; /* the well-known shape that stands for it, or "" */
 };
 /* From a config as config.json holds it; `where` names it for messages. Fails as pith_shape_read()
  * and pith_plans_make() do; on failure *out owns nothing. */

@@ -17,6 +17,7 @@ struct pith_weight_form {
     struct pith_grid (*grid)(const struct pith_weight_form *f, const struct pith_model *m,
                              const struct pith_matrix *of);
     const void *grid_ctx;
+    const char *engine;  /* that is to load it, by whose rules groups are chosen; NULL: any */
     unsigned plain_bits; /* of vectors and routers, where these have others than the model: 32 */
 };
 /* The grid of a matrix in that form. */

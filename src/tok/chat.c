@@ -13,8 +13,7 @@
 
 enum { MOST_FILE = 4 << 20 };
 
-struct template
-{
+struct template {
     struct pith_jinja *jinja;
     char *text;
     struct pith_chat_traits traits;
