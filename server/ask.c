@@ -39,8 +39,10 @@ static bool read_param(const struct param *p, const json_t *body, struct pith_re
         *(int *)at = json_is_true(j);
         return true;
     }
-    const double x = json_number_value(j);
-    if (!json_is_number(j) || (p->kind != REAL && !json_is_integer(j)))
+    json_int_t whole = 0;
+    const bool good = p->kind == REAL ? json_is_number(j) : body_whole(j, &whole);
+    const double x = p->kind == REAL ? json_number_value(j) : (double)whole;
+    if (!good)
         return refuse(r, 400, p->name, "'%s' must be a %snumber", p->name,
                       p->kind == REAL ? "" : "whole ");
     if (!(x >= p->least && x <= p->most))
@@ -61,8 +63,7 @@ static bool read_whole(const json_t *body, const char *name, const json_int_t ra
 {
     const json_t *j = body_get(body, name);
     if (!j) return true;
-    if (!json_is_integer(j)) return refuse(r, 400, name, "'%s' must be a whole number", name);
-    *out = json_integer_value(j);
+    if (!body_whole(j, out)) return refuse(r, 400, name, "'%s' must be a whole number", name);
     if (*out >= range[0] && *out <= range[1]) return true;
     return refuse(r, 400, name, "'%s' must be from %lld to %lld", name, (long long)range[0],
                   (long long)range[1]);
@@ -71,8 +72,10 @@ static bool read_whole(const json_t *body, const char *name, const json_int_t ra
 static bool read_seed(struct ask *ask, struct refusal *r)
 {
     const json_t *j = body_get(ask->body, "seed");
-    if (j && !json_is_integer(j)) return refuse(r, 400, "seed", "'seed' must be a whole number");
-    if (j) ask->request.seed = (uint64_t)json_integer_value(j);
+    json_int_t whole = 0;
+    if (j && !body_whole(j, &whole))
+        return refuse(r, 400, "seed", "'seed' must be a whole number of 64 bits");
+    if (j) ask->request.seed = (uint64_t)whole;
     else if (getrandom(&ask->request.seed, sizeof ask->request.seed, 0) < 0)
         return refuse(r, 500, NULL, "no random numbers for a seed");
     return true;

@@ -2,6 +2,7 @@
  * of the connection, its depth here, so that no parser recurses further than is meant. */
 #include "server/body.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,6 +51,17 @@ bool body_flag(const json_t *body, const char *name, bool missing, bool *out, st
     const json_t *j = body_get(body, name);
     if (j && !json_is_boolean(j)) return refuse(r, 400, name, "'%s' must be true or false", name);
     *out = j ? json_is_true(j) : missing;
+    return true;
+}
+
+bool body_whole(const json_t *value, json_int_t *out)
+{
+    const double most = 9007199254740992.0; /* up to which doubles are exact */
+    const double x = json_real_value(value);
+    *out = json_integer_value(value);
+    if (json_is_integer(value)) return true;
+    if (!json_is_real(value) || !(fabs(x) <= most) || x < trunc(x) || x > trunc(x)) return false;
+    *out = (json_int_t)x;
     return true;
 }
 

@@ -21,6 +21,9 @@ const json_t *body_get(const json_t *body, const char *name);
 bool body_flag(const json_t *body, const char *name, bool missing, bool *out, struct refusal *r);
 /* Whether "model" is missing, or one of these names; NULL: any name will do. False: 404. */
 bool body_model(const json_t *body, const char *name, const char *model, struct refusal *r);
+/* A whole number, also one that is written as 40.0; one of more than 64 bits is the nearest. False:
+ * it is none. */
+bool body_whole(const json_t *value, json_int_t *out);
 /* A list of token ids as an array that the caller frees; `out` is NULL and the count 0 for an empty
  * one. False: an element is no id. */
 bool body_ids(const json_t *list, const char *name, int32_t **out, size_t *count,

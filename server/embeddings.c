@@ -13,6 +13,7 @@ struct wish {
     size_t inputs, tokens;
     json_int_t dimensions; /* 0: all */
     bool base64;
+    bool special; /* BOS in front of texts where the tokenizer says so */
 };
 
 static bool read_wish(const json_t *body, struct wish *w, struct refusal *r)
@@ -21,6 +22,7 @@ static bool read_wish(const json_t *body, struct wish *w, struct refusal *r)
     const char *name = json_string_value(format);
     if (format && (!name || (strcmp(name, "float") != 0 && strcmp(name, "base64") != 0)))
         return refuse(r, 400, "encoding_format", "'encoding_format' is 'float' or 'base64'");
+    if (!body_flag(body, "add_special_tokens", true, &w->special, r)) return false;
     w->base64 = name && strcmp(name, "base64") == 0;
     if (d && (!json_is_integer(d) || json_integer_value(d) <= 0))
         return refuse(r, 400, "dimensions", "'dimensions' must be a whole number above 0");
@@ -29,11 +31,11 @@ static bool read_wish(const json_t *body, struct wish *w, struct refusal *r)
 }
 
 /* Ids in place of a text. */
-static bool encode(struct exchange *e, struct body_input *in, struct refusal *r)
+static bool encode(struct exchange *e, struct body_input *in, bool special, struct refusal *r)
 {
     struct pith_error err = {0};
     char *ids = NULL;
-    const struct pith_input_text input = {.text = in->text, .size = in->text_size, .special = 1};
+    const struct pith_input_text input = {.text = in->text, .size = in->text_size, .special = special};
     const enum pith_status s =
         pith_service_encode(atomic_load(&e->server->service), &input, &ids, &err);
     if (s != PITH_OK) return refuse_failure(r, s, &err);
@@ -70,7 +72,7 @@ static json_t *embed(struct exchange *e, struct wish *w, size_t i, struct refusa
     struct pith_error err = {0};
     float *x = NULL;
     size_t width = 0;
-    if (in->text && !encode(e, in, r)) return NULL;
+    if (in->text && !encode(e, in, w->special, r)) return NULL;
     const struct pith_input_text input = {.ids = in->ids, .count = in->id_count, .normal = 1};
     const enum pith_status s =
         pith_service_embed(atomic_load(&e->server->service), &input, &x, &width, &err);

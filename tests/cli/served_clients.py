@@ -80,6 +80,14 @@ def numbers(s):
     greedy = s.text(max_tokens=4)
     seen = s.text(max_tokens=4, temperature=5, top_p=0, seed=1)
     check("top_p 0 leaves the likeliest alone", seen == greedy, (seen, greedy))
+    check("40.0 is a whole number", s.text(max_tokens=4.0, top_k=1.0) == greedy)
+    check("40.5 is none", s.text(top_k=40.5)["error"]["param"] == "top_k")
+    check("nor is 1e300", s.text(max_tokens=1e300)["error"]["param"] == "max_tokens")
+    seeds = [s.text(max_tokens=4, temperature=1, seed=n) for n in (-2**63, 2**63 - 1)]
+    check("seeds have 64 bits", all(isinstance(x, str) for x in seeds), seeds)
+    status, _, answer = s.ask("POST", "/v1/embeddings", {"input": "a"})
+    status, _, plain = s.ask("POST", "/v1/embeddings", {"input": "a", "add_special_tokens": False})
+    check("embeddings without BOS", plain["usage"]["prompt_tokens"] == answer["usage"]["prompt_tokens"] - 1, (plain, answer))
     status, _, answer = s.ask("POST", "/v1/completions", {"prompt": "a", "max_tokens": 1, "n": 128})
     check("n goes to 128", status == 200 and len(answer["choices"]) == 128, answer)
 

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """tests/page/page.py PITH MODEL [SHOTS]: the page of `pith serve` in a browser (chromium): conversations, stop, edit, retry,
-what is kept, hostile answers, the keyboard alone, errors; no message on the console, no request to another host. SHOTS: a
+what is kept, hostile answers, the keyboard alone, errors; no message on the console, no request to another host; pages of other origins, and names that lead here. SHOTS: a
 folder for pictures of it, light, dark and narrow."""
+import contextlib
+import http.server
 import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from playwright.sync_api import sync_playwright
@@ -229,6 +232,64 @@ def pictures(page, shots):
     page.unroute("**/v1/chat/completions")
 
 
+FETCH = """async ([url, headers]) => {
+    try {
+        const r = await fetch(url + "/v1/chat/completions", {method: "POST", headers, body: JSON.stringify(
+            {messages: [{role: "user", content: "Hi"}], max_tokens: 2})});
+        return [r.status, r.headers.get("x-request-id") || ""];
+    } catch (e) {
+        return [0, String(e)];
+    }
+}"""
+# As the official client of JavaScript sends them.
+HEADERS = {"Authorization": "Bearer none", "Content-Type": "application/json", "X-Stainless-OS": "Linux", "X-Stainless-Lang": "js",
+           "X-Stainless-Retry-Count": "0", "X-Request-Id": "from-a-page"}
+
+
+@contextlib.contextmanager
+def elsewhere():
+    """A page of another origin."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+class Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<title>elsewhere</title>")
+
+    def log_message(self, *_):
+        pass
+
+
+def other_origins(p, pith, model, template):
+    """Pages of other origins, and a name that leads here behind the server's back."""
+    browser = p.chromium.launch(executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"),
+                                args=["--no-sandbox", "--host-resolver-rules=MAP evil.test 127.0.0.1"])
+    with elsewhere() as origin:
+        for name, options, page_of, status in (
+                ("a page that --cors names may ask", ["--cors", origin], origin, 200), ("so may any with --cors *", ["--cors", "*"], origin, 200),
+                ("another origin may not", ["--cors", "http://127.0.0.1:9"], origin, 0), ("nor any without --cors", [], origin, 0),
+                ("a name that leads here is none of ours", [], None, 403), ("--allow-host makes it one", ["--allow-host", "evil.test"], None, 200)):
+            with served(pith, model, ["--chat-template", template, *options]) as base:
+                to = base if page_of else base.replace("127.0.0.1", "evil.test")
+                page = browser.new_page()
+                page.goto(page_of or to)
+                seen = page.evaluate(FETCH, [to, HEADERS])
+                check(name, seen[0] == status and (status != 200 or seen[1] == "from-a-page"))
+                if name in failed:
+                    print(seen)
+                page.close()
+    browser.close()
+
+
 def main():
     pith, model = sys.argv[1], sys.argv[2]
     shots = sys.argv[3] if len(sys.argv) > 3 else None
@@ -263,6 +324,7 @@ def main():
         check("the console has no message", not said or print(said[:5]))
         without_template(browser, pith, model, watch)
         browser.close()
+        other_origins(p, pith, model, template)
     return 1 if failed else 0
 
 
