@@ -35,7 +35,8 @@ static bool encode(struct exchange *e, struct body_input *in, bool special, stru
 {
     struct pith_error err = {0};
     char *ids = NULL;
-    const struct pith_input_text input = {.text = in->text, .size = in->text_size, .special = special};
+    const struct pith_input_text input = {
+        .text = in->text, .size = in->text_size, .special = special};
     const enum pith_status s =
         pith_service_encode(atomic_load(&e->server->service), &input, &ids, &err);
     if (s != PITH_OK) return refuse_failure(r, s, &err);
