@@ -319,19 +319,42 @@ static bool read_constraint(struct ask *ask, struct refusal *r)
     return read_structured(ask, r);
 }
 
-static bool force_call(struct ask *ask, struct refusal *r)
+/* The word of a constraint that an answer may follow in place of calls; NULL: there is none. */
+static const char *other_kind(enum pith_constraint kind)
 {
-    char *schema;
-    if (!forced_call(ask->body, &schema, r)) return false;
-    if (!schema) return true;
-    if (ask->request.constraint != PITH_ANY) {
-        free(schema);
+    return kind == PITH_JSON ? "json" : kind == PITH_SCHEMA ? "schema" : NULL;
+}
+
+/* Calls that must be made, or that may be in place of an answer of "response_format". Other
+ * constraints are of the whole answer, calls and all. */
+static bool force_call(struct ask *ask, const struct pith_reply_format *format, struct refusal *r)
+{
+    struct forced_call f;
+    const bool form = ask->request.constraint != PITH_ANY,
+               given = form && body_get(ask->body, "response_format") != NULL;
+    if (!forced_read(ask->body, &f, r)) return false;
+    ask->single = !f.many;
+    ask->function = f.name;
+    if (!f.must && !(ask->tools && given && format)) return true;
+    if (f.must && form && !given)
         return refuse(r, 400, "tool_choice", "an answer can follow one constraint");
+    char *schema = forced_schema(ask->body, &f, r), *text = schema;
+    if (!schema) return false;
+    ask->forced = f.must ? 1 : 2;
+    enum pith_constraint kind = PITH_SCHEMA;
+    if (!f.must || (format && strcmp(pith_reply_format_name(format), "described") == 0)) {
+        /* Who must call goes on calling: several calls are for those who ask for them. */
+        const bool many = f.must ? json_is_true(body_get(ask->body, "parallel_tool_calls"))
+                                 : f.many;
+        text = forced_text(schema, format, many,
+                           f.must ? NULL : other_kind(ask->request.constraint), ask->constraint);
+        kind = PITH_CALLS;
+        free(schema);
     }
-    ask->forced = true;
-    ask->request.constraint = PITH_SCHEMA;
-    ask->request.constraint_text = ask->constraint = schema;
-    return true;
+    free(ask->constraint);
+    ask->request.constraint = kind;
+    ask->request.constraint_text = ask->constraint = text;
+    return text || refuse_failure(r, PITH_NOMEM, NULL);
 }
 
 /* --- the whole ----------------------------------------------------------------------------------
@@ -382,7 +405,7 @@ static bool read_all(struct ask *ask, const struct ask_limits *limits, struct re
     }
     ask->prompts = 1;
     ask->conversation = conversation_of(ask->body, &ask->tools, r);
-    return ask->conversation && force_call(ask, r);
+    return ask->conversation && force_call(ask, limits->format, r);
 }
 
 bool ask_read(struct ask *ask, enum ask_kind kind, const char *body, size_t size,

@@ -6,6 +6,7 @@
 
 #include "server/body.h"
 
+#include <pith/chat.h>
 #include <pith/engine.h>
 
 enum ask_kind { ASK_COMPLETION, ASK_CHAT };
@@ -13,6 +14,7 @@ enum ask_kind { ASK_COMPLETION, ASK_CHAT };
 /* What the server allows. */
 struct ask_limits {
     const char *name, *model; /* names that the model goes by; NULL: any is taken */
+    const struct pith_reply_format *format; /* how answers are read; NULL: not at all */
     size_t prompts;           /* of one request, at most */
     uint32_t choices;         /* of a prompt, at most */
 };
@@ -28,7 +30,9 @@ struct ask {
     bool scored;     /* only the prompt is wanted */
     bool ids_for_texts; /* tokens are named by their ids */
     bool tools;  /* the conversation has tools that the model may call */
-    bool forced; /* it must: the answer is a call and nothing else */
+    int forced;  /* 1: it must: the answer is calls; 2: calls, or of the form that is asked for */
+    bool single; /* one call at most is told */
+    const char *function; /* that must be called, of the body; NULL: any */
 
     json_t *body, *ignored; /* ignored: names of fields that nobody knows, or NULL */
     int32_t *bias, *stop_ids;
@@ -56,9 +60,20 @@ char *conversation_of(const json_t *body, bool *tools, struct refusal *r);
  * names a function as responses do names it as chats do. False: *r says why. */
 bool choose_tools(json_t *body, struct refusal *r);
 
-/* server/forced.c: a "tool_choice" that wants a call. *schema: that of one call, {"name",
- * "arguments"}, of the function that is named or of any that is offered; the caller frees it; NULL:
- * no call is wanted. False: *r says why. */
-bool forced_call(const json_t *body, char **schema, struct refusal *r);
+/* server/forced.c: calls of "tools" as a constraint. */
+struct forced_call {
+    bool must;        /* "tool_choice" wants a call */
+    const char *name; /* of that function; NULL: of any that is offered */
+    bool many;        /* several calls may be made */
+};
+/* What "tool_choice" and "parallel_tool_calls" want. False: *r says what is wrong. */
+bool forced_read(const json_t *body, struct forced_call *out, struct refusal *r);
+/* The schema of one call, {"name", "arguments"}, of the function that is named or of any; NULL: *r
+ * says why. The caller frees it. */
+char *forced_schema(const json_t *body, const struct forced_call *f, struct refusal *r);
+/* The text of PITH_CALLS: calls between the format's marks, or what is asked for by kind and text
+ * (NULL kind: calls alone). NULL when memory is out. */
+char *forced_text(const char *schema, const struct pith_reply_format *format, bool many,
+                  const char *kind, const char *text);
 
 #endif

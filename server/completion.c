@@ -195,7 +195,8 @@ static void generate(struct exchange *e, enum ask_kind kind)
 {
     const struct server_settings *s = &e->server->settings;
     const struct ask_limits limits = {
-        .name = s->name, .model = s->model, .prompts = s->prompts, .choices = s->choices};
+        .name = s->name, .model = s->model, .format = e->server->format,
+        .prompts = s->prompts, .choices = s->choices};
     struct refusal r = {0};
     struct ask ask;
     const bool good =

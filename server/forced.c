@@ -1,5 +1,6 @@
 /* Calls that must be made: the schema that an answer has then. */
 #include "server/ask.h"
+#include "server/buffer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -70,30 +71,64 @@ static bool add_functions(const json_t *tools, const char *name, json_t *out, st
     return true;
 }
 
-bool forced_call(const json_t *body, char **schema, struct refusal *r)
+bool forced_read(const json_t *body, struct forced_call *out, struct refusal *r)
 {
     static const char field[] = "tool_choice";
-    const json_t *choice = body_get(body, field), *tools = body_get(body, "tools");
+    const json_t *choice = body_get(body, field);
     const char *word = json_string_value(choice);
-    const char *name =
-        json_string_value(json_object_get(json_object_get(choice, "function"), "name"));
-    *schema = NULL;
+    bool parallel;
+    *out = (struct forced_call){.must = false};
+    if (!body_flag(body, "parallel_tool_calls", true, &parallel, r)) return false;
+    out->many = parallel;
     if (!choice || (word && (strcmp(word, "auto") == 0 || strcmp(word, "none") == 0))) return true;
-    if (!name && !(word && strcmp(word, "required") == 0))
-        return refuse(r, 400, field,
-                      "'tool_choice' must be 'auto', 'none', 'required', or name a function");
-    if (json_array_size(tools) > MOST_TOOLS)
-        return refuse(r, 400, field, "a call of more than %d tools cannot be forced", MOST_TOOLS);
+    const json_t *function = json_object_get(choice, "function");
+    out->name = json_string_value(json_object_get(function ? function : choice, "name"));
+    out->must = true;
+    if (out->name || (word && strcmp(word, "required") == 0)) return true;
+    return refuse(r, 400, field,
+                  "'tool_choice' must be 'auto', 'none', 'required', or name a function");
+}
+
+char *forced_schema(const json_t *body, const struct forced_call *f, struct refusal *r)
+{
+    static const char field[] = "tool_choice";
+    const json_t *tools = body_get(body, "tools");
+    if (json_array_size(tools) > MOST_TOOLS) {
+        (void)refuse(r, 400, field, "a call of more than %d tools cannot be forced", MOST_TOOLS);
+        return NULL;
+    }
     json_t *list = json_array();
-    bool good = list && add_functions(tools, name, list, r);
+    bool good = list && add_functions(tools, f->name, list, r);
     if (good && json_array_size(list) == 0)
         good = refuse(r, 400, field,
-                      name ? "there is no tool of the name '%.64s'"
-                           : "there are no tools to choose from",
-                      name);
+                      f->name ? "there is no tool of the name '%.64s'"
+                              : "there are no tools to choose from",
+                      f->name);
     json_t *whole = good ? json_pack("{s:O}", "anyOf", list) : NULL;
-    if (whole) *schema = json_dumps(whole, JSON_COMPACT);
+    char *schema = whole ? json_dumps(whole, JSON_COMPACT) : NULL;
     json_decref(whole);
     json_decref(list);
-    return *schema || (r->status == 0 ? refuse_failure(r, PITH_NOMEM, NULL) : false);
+    if (!schema && r->status == 0) (void)refuse_failure(r, PITH_NOMEM, NULL);
+    return schema;
+}
+
+char *forced_text(const char *schema, const struct pith_reply_format *format, bool many,
+                  const char *kind, const char *text)
+{
+    const char *close = NULL, *open = pith_reply_format_calls(format, &close);
+    struct buffer before = {0}, behind = {0};
+    buffer_print(&before, "%s\n", open);
+    buffer_print(&behind, "\n%s", close ? close : "");
+    json_t *j = json_pack("{s:s, s:s, s:s, s:b}", "call", schema, "open", before.text, "close",
+                          close ? behind.text : "", "many", (int)many);
+    json_t *other = kind ? json_pack("{s:s, s:s*}", "kind", kind, "text", text) : NULL;
+    if (j && kind && json_object_set_new(j, "else", other) != 0) {
+        json_decref(j);
+        j = NULL;
+    }
+    char *whole = j && !before.failed && !behind.failed ? json_dumps(j, JSON_COMPACT) : NULL;
+    json_decref(j);
+    buffer_free(&before);
+    buffer_free(&behind);
+    return whole;
 }

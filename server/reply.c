@@ -263,6 +263,22 @@ static void on_delta(void *choice, const struct pith_reply_delta *d)
                        text_piece(d->text, d->size)));
 }
 
+/* The tools that may be called, as JSON; NULL when memory is out. */
+static char *tools_of(const struct ask *ask)
+{
+    const json_t *tools = json_object_get(ask->body, "tools");
+    json_t *list = json_array();
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        json_t *tool = json_array_get(tools, i), *function = json_object_get(tool, "function");
+        const char *name = json_string_value(json_object_get(function ? function : tool, "name"));
+        if (ask->function && !(name && strcmp(name, ask->function) == 0)) continue;
+        json_array_append(list, tool);
+    }
+    char *text = list ? json_dumps(list, 0) : NULL;
+    json_decref(list);
+    return text;
+}
+
 bool reply_open(struct completion *g, struct refusal *r)
 {
     const struct server *s = g->exchange->server;
@@ -280,9 +296,10 @@ bool reply_open(struct completion *g, struct refusal *r)
         if (status == PITH_FORMAT) snprintf(r->param, sizeof r->param, "messages");
         return false;
     }
-    if (g->ask.tools) o.tools = tools = json_dumps(json_object_get(g->ask.body, "tools"), 0);
+    if (g->ask.tools && !(o.tools = tools = tools_of(&g->ask))) status = PITH_NOMEM;
     o.prompt = prompt;
     o.forced = g->ask.forced;
+    o.single = g->ask.single;
     o.delta = on_delta;
     for (size_t i = 0; i < g->choices && status == PITH_OK; i++) {
         o.seed = g->exchange->serial * 4096 + i;

@@ -54,6 +54,10 @@ PITH_API const char *pith_reply_format_name(const struct pith_reply_format *form
 /* The marks of reasoning, NULL where it is not known: "<think>" and "</think>". */
 PITH_API const char *pith_reply_format_reasoning(const struct pith_reply_format *format,
                                                  const char **close);
+/* The marks between which a constraint puts the calls of an answer that may be something else too;
+ * *close NULL: there is none. */
+PITH_API const char *pith_reply_format_calls(const struct pith_reply_format *format,
+                                             const char **close);
 /* Nonzero: marks may be special tokens, which must stand in the text: set `special` of struct
  * pith_request. The tokens that end a turn are no part of what is told then either. */
 PITH_API int pith_reply_format_special(const struct pith_reply_format *format);
@@ -78,11 +82,14 @@ struct pith_reply_options {
                            within reasoning. NULL: it does not */
     size_t prompt_size;
     uint64_t seed; /* ids of calls come from it, the same ones each time */
-    int forced;    /* nonzero: the answer is one call and nothing else, {"name", "arguments"}, as a
-                      constraint makes it, in whatever format; the prompt then says nothing */
+    int forced;    /* 1: the answer is calls and nothing else, {"name", "arguments"}, as a constraint
+                      makes them, with the marks of pith_reply_format_calls() or without; 2: it is
+                      such calls, with marks, or else content. The prompt then says nothing. These
+                      calls are told while they come, one that is cut as far as it is */
     /* Told of what is known, during push and end. */
     void (*delta)(void *ctx, const struct pith_reply_delta *delta);
     void *ctx;
+    int single; /* nonzero: the first call is told, and nothing behind it */
 };
 PITH_API void pith_reply_defaults_sized(struct pith_reply_options *options, size_t size);
 static inline void pith_reply_defaults(struct pith_reply_options *options)
@@ -100,7 +107,7 @@ PITH_API enum pith_status pith_reply_open(const struct pith_reply_format *format
 /* Some more of the answer's text. What is told does not depend on how the answer is cut, but for
  * where its pieces end: whole characters come out as such when they go in as such.
  *
- * A call is told when it is there as a whole, its id, name and arguments as the model wrote them
+ * A call that is not forced is told when it is there as a whole, its id, name and arguments as the model wrote them
  * (formats that have no JSON: as JSON, values as the function's schema has them). What is not a
  * well-formed call is content, its marks with it; nothing is lost but marks, ends of turns, and
  * white space beside them. PITH_NOMEM, after which only pith_reply_close() may be called. */

@@ -66,7 +66,11 @@ enum pith_constraint {
     PITH_ANY,       /* no constraint */
     PITH_JSON,      /* a JSON object */
     PITH_SCHEMA,    /* JSON that a JSON schema takes */
-    PITH_EXPRESSION /* what a regular expression matches, as a whole */
+    PITH_EXPRESSION, /* what a regular expression matches, as a whole */
+    PITH_CALLS /* calls of functions, or else another form: JSON with "call" (the schema of a call,
+                  as a text), "open" and "close" (texts around each; missing: none), "many" (true:
+                  several, with a line break between them) and "else" ({"kind": "json", "schema" or
+                  "expression", "text"}; missing: calls alone) */
 };
 
 struct pith_request {
@@ -108,7 +112,7 @@ struct pith_request {
     int prompt_logprobs; /* the same of the prompt's tokens, told before the answer */
     int echo;            /* nonzero: the prompt is told before the answer, as text and tokens */
     enum pith_constraint constraint;
-    const char *constraint_text; /* the schema, as JSON; or the expression */
+    const char *constraint_text; /* the schema or the calls, as JSON; or the expression */
     uint32_t lookup; /* tokens that are guessed from the text so far and verified in one step; 0
                         (default): none. Never changes what a request gets */
     double deadline; /* seconds from now at most; 0: none */

@@ -70,6 +70,12 @@ const char *pith_reply_format_reasoning(const struct pith_reply_format *format, 
     return pith_reply_format_marks(format, close);
 }
 
+const char *pith_reply_format_calls(const struct pith_reply_format *format, const char **close)
+{
+    const char *end;
+    return pith_reply_call_marks_of(format, close ? close : &end);
+}
+
 int pith_reply_format_special(const struct pith_reply_format *format)
 {
     return pith_reply_format_marked(format);

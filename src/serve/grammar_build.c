@@ -57,5 +57,6 @@ enum pith_status pith_grammar_build(struct pith_net *n, enum pith_constraint kin
         return pith_fail(err, PITH_LIMIT, "a constraint of more than %zu bytes", MOST_TEXT);
     if (kind == PITH_SCHEMA) return build_schema(n, text, root, err);
     if (kind == PITH_EXPRESSION) return build_expression(n, text, root, err);
+    if (kind == PITH_CALLS) return pith_grammar_calls(n, text, root, err);
     return pith_fail(err, PITH_ARG, "no such constraint");
 }

@@ -62,21 +62,19 @@ bool pith_chat_give_tools(json_t *given, json_t *tools, const struct pith_chat_t
 
 json_t *pith_chat_describe(const json_t *tools)
 {
-    static const char before[] = "# Tools\n\nYou can call functions. Each of these lines describes "
-                                 "one:\n\n",
-                      behind[] =
-                          "\nTo call a function, write its name and its arguments as JSON between "
-                          "the marks " PITH_DESCRIBED_OPEN " and " PITH_DESCRIBED_CLOSE
-                          ", and end your answer behind the last call:\n\n" PITH_DESCRIBED_OPEN
-                          "\n{\"name\": \"function\", \"arguments\": {\"argument\": \"value\"}}\n"
-                          PITH_DESCRIBED_CLOSE "\n\nWhat a function gives back comes in the next "
-                          "message, between <tool_response> and </tool_response>.";
+    static const char before[] = "# Tools\n\nYou can call these functions:\n\n",
+                      behind[] = "\nTo call one, write\n\n" PITH_DESCRIBED_OPEN
+                                 "\n{\"name\": \"NAME\", \"arguments\": {\"KEY\": \"VALUE\"}}\n"
+                                 PITH_DESCRIBED_CLOSE
+                                 "\n\nfor each call, and end your answer there. Results come between "
+                                 "<tool_response> and </tool_response>.";
     struct pith_str s = {0};
     const json_t *tool;
     size_t i;
     pith_str_puts(&s, before);
     json_array_foreach (tools, i, tool) {
-        pith_json_dump(tool, JSON_ENCODE_ANY, &s);
+        const json_t *function = json_object_get(tool, "function");
+        pith_json_dump(json_is_object(function) ? function : tool, JSON_ENCODE_ANY, &s);
         pith_str_putc(&s, '\n');
     }
     pith_str_puts(&s, behind);

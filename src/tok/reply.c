@@ -92,6 +92,13 @@ const char *pith_reply_format_marks(const struct pith_reply_format *f, const cha
     return f->open;
 }
 
+const char *pith_reply_call_marks_of(const struct pith_reply_format *f, const char **close)
+{
+    const struct pith_reply_row *row = f->row->open ? f->row : &rows[DESCRIBED];
+    *close = row->close;
+    return row->open;
+}
+
 bool pith_reply_format_marked(const struct pith_reply_format *f)
 {
     return f->row->has[0] || f->close;
@@ -114,7 +121,7 @@ static bool is_space(char c)
 static void deliver(struct pith_reply *r, enum pith_reply_kind kind, const char *text, size_t size)
 {
     const struct pith_reply_delta d = {.kind = kind, .text = text, .size = size};
-    if (size > 0) r->delta(r->ctx, &d);
+    if (size > 0 && !r->muted) r->delta(r->ctx, &d);
 }
 
 static void drop_held(struct pith_reply *r)
@@ -153,7 +160,7 @@ static void hold_end(struct pith_reply *r, const char *mark)
     r->failed |= r->held.failed;
 }
 
-static void make_id(const struct pith_reply *r, char id[32])
+void pith_reply_id(const struct pith_reply *r, char id[PITH_REPLY_ID])
 {
     static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     const bool nine = r->format->row->id == PITH_ID_NINE;
@@ -173,8 +180,9 @@ void pith_reply_tell(struct pith_reply *r, const json_t *calls)
     json_array_foreach (calls, i, call) {
         const json_t *arguments = json_object_get(call, "arguments");
         const char *given = json_string_value(json_object_get(call, "id"));
-        char id[32];
-        make_id(r, id);
+        char id[PITH_REPLY_ID];
+        if (r->muted) break;
+        pith_reply_id(r, id);
         const struct pith_reply_delta d = {
             .kind = PITH_REPLY_CALL,
             .text = json_string_value(arguments),
@@ -185,6 +193,7 @@ void pith_reply_tell(struct pith_reply *r, const json_t *calls)
         };
         r->delta(r->ctx, &d);
         r->calls++;
+        r->muted = r->single;
     }
     /* White space beside a call is no part of the answer, unless content goes on behind it. */
     if (r->begun) r->keep = 0;
@@ -301,6 +310,7 @@ static bool in_text(struct pith_reply *r)
 
 static bool step(struct pith_reply *r)
 {
+    if (r->guide != PITH_GUIDE_NOT) return pith_forced_step(r);
     if (r->state == PITH_IN_HEADER || r->state == PITH_IN_BODY) return pith_harmony_step(r);
     if (r->bare && r->state == PITH_IN_CONTENT) {
         const enum pith_cursor_state s = pith_reply_try(r, pith_read_bare, 0);
@@ -360,8 +370,12 @@ static bool ends_with_open(const char *prompt, size_t size, const char *open)
 static void begin(struct pith_reply *r, const struct pith_reply_options *o)
 {
     const struct pith_reply_row *row = r->format->row;
-    r->forced = r->bare = o->forced != 0;
-    if (r->forced) return;
+    r->forced = o->forced == 1;
+    r->single = o->single != 0;
+    if (o->forced) {
+        pith_forced_begin(r, r->forced);
+        return;
+    }
     if (strcmp(row->name, "harmony") == 0) {
         pith_harmony_begin(r, o->prompt ? o->prompt : "", o->prompt ? o->prompt_size : 0);
         return;

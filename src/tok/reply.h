@@ -19,6 +19,8 @@ enum pith_status pith_reply_format_of_chat(const struct pith_chat *chat,
 const char *pith_reply_format_row(const struct pith_reply_format *f);
 /* The mark that opens reasoning, or NULL; *close: the one that ends it. */
 const char *pith_reply_format_marks(const struct pith_reply_format *f, const char **close);
+/* The marks of calls that a constraint makes; *close may be NULL. */
+const char *pith_reply_call_marks_of(const struct pith_reply_format *f, const char **close);
 /* Whether it has any marks. */
 bool pith_reply_format_marked(const struct pith_reply_format *f);
 void pith_reply_format_free(struct pith_reply_format *f);

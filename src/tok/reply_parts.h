@@ -58,6 +58,7 @@ void pith_cursor_fail(struct pith_cursor *c, enum pith_cursor_state state);
 
 enum {
     PITH_REPLY_NAME = 256, /* bytes of a name, a key, an id */
+    PITH_REPLY_ID = 32,    /* of an id that is made */
     PITH_REPLY_PARTS = 7,
     PITH_REPLY_MARKS = 4
 };
@@ -105,6 +106,16 @@ struct pith_reply_format {
 
 enum pith_reply_state { PITH_IN_CONTENT, PITH_IN_REASONING, PITH_IN_HEADER, PITH_IN_BODY };
 
+/* Where a forced answer is: before the arguments of a call, within them, before the brace and the
+ * mark behind them. */
+enum pith_reply_guide {
+    PITH_GUIDE_NOT,
+    PITH_GUIDE_HEAD,
+    PITH_GUIDE_ARGUMENTS,
+    PITH_GUIDE_BRACE,
+    PITH_GUIDE_MARK
+};
+
 struct pith_reply {
     const struct pith_reply_format *format;
     json_t *tools; /* NULL: none were offered */
@@ -120,6 +131,13 @@ struct pith_reply {
     bool trim;   /* white space that comes next is dropped */
     bool bare;   /* a call may begin without a mark */
     bool forced; /* it does, and is all there is */
+    enum pith_reply_guide guide;
+    bool must;              /* a call must come next */
+    const char *open, *close; /* marks of calls, close may be NULL */
+    size_t depth;           /* brackets around the place in the arguments */
+    bool quoted, escaped;   /* in a string of them; behind its backslash */
+    bool single;            /* one call is told, and nothing behind it */
+    bool muted;             /* it was */
     size_t next; /* bytes of undecided text from which on a call is tried again */
     /* White space and ends of turns that may be dropped: they are when the answer ends, from byte
      * `keep` on, and when something else begins. */
@@ -130,6 +148,8 @@ struct pith_reply {
     bool failed;  /* memory ran out */
 };
 
+/* The id of the next call. */
+void pith_reply_id(const struct pith_reply *r, char id[PITH_REPLY_ID]);
 /* Tells text of that kind, white space at its end later. */
 void pith_reply_give(struct pith_reply *r, enum pith_reply_kind kind, const char *text,
                      size_t size);
@@ -144,6 +164,10 @@ size_t pith_reply_find(const struct pith_reply *r, const char *const *mark, size
 /* Tries a reader at the undecided text, behind `skip` bytes of it: MORE, GOOD (the calls are told,
  * the text decided), BAD. */
 enum pith_cursor_state pith_reply_try(struct pith_reply *r, pith_read_calls *read, size_t skip);
+
+/* A forced answer: where it begins, and one decision; false when more text is needed. */
+void pith_forced_begin(struct pith_reply *r, bool must);
+bool pith_forced_step(struct pith_reply *r);
 
 /* One decision in gpt-oss's format; false when more text is needed. Where an answer begins, by the
  * end of its prompt. */

@@ -86,11 +86,10 @@ static const char last_system[] =
 #define TOOLS(list) "{\"messages\": [" list "], \"tools\": [" TOOL "]}"
 #define NULL_CONTENT ", \"content\": null"
 #define DESCRIPTION                                                                                \
-    "# Tools\n\nYou can call functions. Each of these lines describes one:\n\n" TOOL "\n\n"        \
-    "To call a function, write its name and its arguments as JSON between the marks <tool_call> "  \
-    "and </tool_call>, and end your answer behind the last call:\n\n<tool_call>\n"                 \
-    "{\"name\": \"function\", \"arguments\": {\"argument\": \"value\"}}\n</tool_call>\n\n"         \
-    "What a function gives back comes in the next message, between <tool_response> and "           \
+    "# Tools\n\nYou can call these functions:\n\n{\"name\": \"f\", \"parameters\": {\"type\": "      \
+    "\"object\", \"properties\": {}}}\n\nTo call one, write\n\n<tool_call>\n"                         \
+    "{\"name\": \"NAME\", \"arguments\": {\"KEY\": \"VALUE\"}}\n</tool_call>\n\n"                    \
+    "for each call, and end your answer there. Results come between <tool_response> and "          \
     "</tool_response>."
 #define SAID_CALL "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>"
 #define SAID_RESULT(text) "<tool_response>\n" text "\n</tool_response>"
