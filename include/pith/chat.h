@@ -82,10 +82,11 @@ struct pith_reply_options {
                            within reasoning. NULL: it does not */
     size_t prompt_size;
     uint64_t seed; /* ids of calls come from it, the same ones each time */
-    int forced;    /* 1: the answer is calls and nothing else, {"name", "arguments"}, as a constraint
-                      makes them, with the marks of pith_reply_format_calls() or without; 2: it is
-                      such calls, with marks, or else content. The prompt then says nothing. These
-                      calls are told while they come, one that is cut as far as it is */
+    int forced;    /* 1: the answer is calls and nothing else, {"name", "arguments"}, as a
+                      constraint makes them, with the marks of pith_reply_format_calls() or
+                      without; 2: it is such calls, with marks, or else content. The prompt then
+                      says nothing. These calls are told while they come, one that is cut as far
+                      as it is */
     /* Told of what is known, during push and end. */
     void (*delta)(void *ctx, const struct pith_reply_delta *delta);
     void *ctx;
@@ -107,7 +108,8 @@ PITH_API enum pith_status pith_reply_open(const struct pith_reply_format *format
 /* Some more of the answer's text. What is told does not depend on how the answer is cut, but for
  * where its pieces end: whole characters come out as such when they go in as such.
  *
- * A call that is not forced is told when it is there as a whole, its id, name and arguments as the model wrote them
+ * A call that is not forced is told when it is there as a whole, its id, name and arguments as
+ * the model wrote them
  * (formats that have no JSON: as JSON, values as the function's schema has them). What is not a
  * well-formed call is content, its marks with it; nothing is lost but marks, ends of turns, and
  * white space beside them. PITH_NOMEM, after which only pith_reply_close() may be called. */

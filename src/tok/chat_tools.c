@@ -64,9 +64,10 @@ json_t *pith_chat_describe(const json_t *tools)
 {
     static const char before[] = "# Tools\n\nYou can call these functions:\n\n",
                       behind[] = "\nTo call one, write\n\n" PITH_DESCRIBED_OPEN
-                                 "\n{\"name\": \"NAME\", \"arguments\": {\"KEY\": \"VALUE\"}}\n"
-                                 PITH_DESCRIBED_CLOSE
-                                 "\n\nfor each call, and end your answer there. Results come between "
+                                 "\n{\"name\": \"NAME\", \"arguments\": {\"KEY\": "
+                                 "\"VALUE\"}}\n" PITH_DESCRIBED_CLOSE
+                                 "\n\nfor each call, and end your answer there. Results come "
+                                 "between "
                                  "<tool_response> and </tool_response>.";
     struct pith_str s = {0};
     const json_t *tool;

@@ -86,9 +86,9 @@ static const char last_system[] =
 #define TOOLS(list) "{\"messages\": [" list "], \"tools\": [" TOOL "]}"
 #define NULL_CONTENT ", \"content\": null"
 #define DESCRIPTION                                                                                \
-    "# Tools\n\nYou can call these functions:\n\n{\"name\": \"f\", \"parameters\": {\"type\": "      \
-    "\"object\", \"properties\": {}}}\n\nTo call one, write\n\n<tool_call>\n"                         \
-    "{\"name\": \"NAME\", \"arguments\": {\"KEY\": \"VALUE\"}}\n</tool_call>\n\n"                    \
+    "# Tools\n\nYou can call these functions:\n\n{\"name\": \"f\", \"parameters\": "               \
+    "{\"type\": \"object\", \"properties\": {}}}\n\nTo call one, write\n\n"                         \
+    "<tool_call>\n{\"name\": \"NAME\", \"arguments\": {\"KEY\": \"VALUE\"}}\n</tool_call>\n\n"                  \
     "for each call, and end your answer there. Results come between <tool_response> and "          \
     "</tool_response>."
 #define SAID_CALL "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>"
