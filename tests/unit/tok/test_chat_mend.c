@@ -87,10 +87,10 @@ static const char last_system[] =
 #define NULL_CONTENT ", \"content\": null"
 #define DESCRIPTION                                                                                \
     "# Tools\n\nYou can call these functions:\n\n{\"name\": \"f\", \"parameters\": "               \
-    "{\"type\": \"object\", \"properties\": {}}}\n\nTo call one, write\n\n"                         \
-    "<tool_call>\n{\"name\": \"NAME\", \"arguments\": {\"KEY\": \"VALUE\"}}\n</tool_call>\n\n"                  \
-    "for each call, and end your answer there. Results come between <tool_response> and "          \
-    "</tool_response>."
+    "{\"type\": \"object\", \"properties\": {}}}\n\nTo call one, write\n\n"                        \
+    "<tool_call>\n{\"name\": \"NAME\", \"arguments\": {\"KEY\": \"VALUE\"}}\n"                     \
+    "</tool_call>\n\nfor each call, and end your answer there. Results come "                      \
+    "between <tool_response> and </tool_response>."
 #define SAID_CALL "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>"
 #define SAID_RESULT(text) "<tool_response>\n" text "\n</tool_response>"
 
