@@ -123,20 +123,25 @@ static void write_arguments(struct pith_chat_mend *m, json_t *message, bool text
     }
 }
 
-static void write_call(struct pith_chat_mend *m, json_t *message, unsigned change)
+/* Gives the change. */
+static unsigned write_call(struct pith_chat_mend *m, json_t *message, unsigned change)
 {
     if (change & PITH_CALL_EMPTY) put(m, message, "content", json_string(""));
     if (change & PITH_CALL_NULL) put(m, message, "content", json_null());
-    if (change & PITH_CALL_IDS) shorten_ids(m);
     write_arguments(m, message, (change & PITH_CALL_ARGUMENTS) != 0);
+    return change;
 }
 
 static void write_calls(struct pith_chat_mend *m)
 {
     json_t *message;
     size_t i;
-    json_array_foreach (messages_of(m), i, message)
-        if (has_calls(message)) write_call(m, message, m->traits->calls[beside(message)].change);
+    unsigned all = 0;
+    json_array_foreach (messages_of(m), i, message) {
+        if (!has_calls(message)) continue;
+        all |= write_call(m, message, m->traits->calls[beside(message)].change);
+    }
+    if (all & PITH_CALL_IDS) shorten_ids(m);
 }
 
 static void say_call(struct pith_chat_mend *m, json_t *message, const char *open,
@@ -146,26 +151,49 @@ static void say_call(struct pith_chat_mend *m, json_t *message, const char *open
     json_object_del(message, "tool_calls");
 }
 
+/* The contents of messages that become one. */
+struct run {
+    json_t *message, *contents;
+};
+
+static void begin_run(struct pith_chat_mend *m, struct run *r, json_t *message, json_t *content)
+{
+    r->message = message;
+    r->contents = json_pack("[O?]", content);
+    m->failed |= !r->contents;
+}
+
+static void end_run(struct pith_chat_mend *m, struct run *r, const char *between)
+{
+    if (r->message && json_array_size(r->contents) > 1)
+        put(m, r->message, "content", pith_chat_joined(r->contents, between));
+    json_decref(r->contents);
+    *r = (struct run){NULL, NULL};
+}
+
 /* Results become messages of the user, those behind each other one. */
 static void say_results(struct pith_chat_mend *m)
 {
-    json_t *list = json_array(), *message, *last = NULL;
+    json_t *list = json_array(), *message;
+    struct run r = {NULL, NULL};
     size_t i;
     json_array_foreach (messages_of(m), i, message) {
         if (!is_role(message, "tool")) {
+            end_run(m, &r, "\n");
             add(m, list, json_incref(message));
-            last = NULL;
             continue;
         }
         json_t *text = pith_chat_result_text(message);
-        if (last && text) {
-            put(m, last, "content", pith_chat_both(json_object_get(last, "content"), "\n", text));
-            json_decref(text);
-        } else {
-            last = json_pack("{s:s, s:o}", "role", "user", "content", text);
-            add(m, list, last);
+        if (r.message) {
+            add(m, r.contents, text);
+            continue;
         }
+        json_t *user = json_pack("{s:s, s:O}", "role", "user", "content", text);
+        begin_run(m, &r, user, text);
+        add(m, list, user);
+        json_decref(text);
     }
+    end_run(m, &r, "\n");
     replace(m, list);
 }
 
@@ -202,19 +230,44 @@ static json_t *one_call(const json_t *message, size_t at)
     return one;
 }
 
-/* The result of a call among those that follow it, each of which is taken once. */
-static json_t *result_of(json_t *results, const json_t *call)
+/* The text of an id, "" where it has none. */
+static const char *id_text(const json_t *id)
 {
-    json_t *result;
-    size_t i;
-    json_array_foreach (results, i, result) {
-        if (!json_equal(json_object_get(result, "tool_call_id"), json_object_get(call, "id")))
-            continue;
-        json_incref(result);
-        json_array_remove(results, i);
-        return result;
+    return json_is_string(id) ? json_string_value(id) : "";
+}
+
+/* Results by the ids of their calls: {"id": [result, ...]}, of messages from..to. */
+static json_t *results_by_id(struct pith_chat_mend *m, const json_t *all, size_t from, size_t to)
+{
+    json_t *by = json_object();
+    for (size_t i = from; by && i < to; i++) {
+        json_t *result = json_array_get(all, i);
+        const char *id = id_text(json_object_get(result, "tool_call_id"));
+        if (!json_object_get(by, id) && json_object_set_new(by, id, json_array()) != 0)
+            m->failed = true;
+        add(m, json_object_get(by, id), json_incref(result));
     }
-    return NULL;
+    m->failed |= !by;
+    return by;
+}
+
+static void part_message(struct pith_chat_mend *m, const json_t *message, json_t *results,
+                         json_t *list)
+{
+    const json_t *calls = json_object_get(message, "tool_calls"), *call;
+    const char *id;
+    json_t *own;
+    size_t i;
+    json_array_foreach (calls, i, call) {
+        add(m, list, one_call(message, i));
+        id = id_text(json_object_get(call, "id"));
+        own = json_object_get(results, id);
+        if (!own) continue;
+        if (json_array_extend(list, own) != 0) m->failed = true;
+        json_object_del(results, id);
+    }
+    json_object_foreach (results, id, own)
+        if (json_array_extend(list, own) != 0) m->failed = true;
 }
 
 static void part_calls(struct pith_chat_mend *m)
@@ -223,22 +276,17 @@ static void part_calls(struct pith_chat_mend *m)
     bool some = false;
     for (size_t i = 0; i < json_array_size(all); i++) {
         json_t *message = json_array_get(all, i);
-        const json_t *calls = json_object_get(message, "tool_calls");
-        if (json_array_size(calls) < 2) {
+        if (json_array_size(json_object_get(message, "tool_calls")) < 2) {
             add(m, list, json_incref(message));
             continue;
         }
-        some = true;
-        json_t *results = json_array();
-        while (is_role(json_array_get(all, i + 1), "tool"))
-            add(m, results, json_incref(json_array_get(all, ++i)));
-        for (size_t k = 0; k < json_array_size(calls); k++) {
-            add(m, list, one_call(message, k));
-            json_t *result = result_of(results, json_array_get(calls, k));
-            if (result) add(m, list, result);
-        }
-        if (results && json_array_extend(list, results) != 0) m->failed = true;
+        size_t to = i + 1;
+        while (is_role(json_array_get(all, to), "tool")) to++;
+        json_t *results = results_by_id(m, all, i + 1, to);
+        part_message(m, message, results, list);
         json_decref(results);
+        some = true;
+        i = to - 1;
     }
     if (some) replace(m, list);
     else json_decref(list);
@@ -246,21 +294,21 @@ static void part_calls(struct pith_chat_mend *m)
 
 static void name_results(struct pith_chat_mend *m)
 {
-    json_t *message;
-    size_t i, k, n;
-    const json_t *all = messages_of(m), *other, *call;
-    json_array_foreach (all, i, message) {
-        const json_t *id = json_object_get(message, "tool_call_id");
-        if (!is_role(message, "tool") || !id || json_object_get(message, "name")) continue;
-        json_array_foreach (all, k, other) {
-            if (k >= i) break;
-            json_array_foreach (json_object_get(other, "tool_calls"), n, call) {
-                json_t *name = json_object_get(json_object_get(call, "function"), "name");
-                if (json_is_string(name) && json_equal(json_object_get(call, "id"), id))
-                    put(m, message, "name", json_incref(name));
-            }
+    json_t *message, *names = json_object();
+    const json_t *call;
+    size_t i, k;
+    m->failed |= !names;
+    json_array_foreach (messages_of(m), i, message) {
+        json_array_foreach (json_object_get(message, "tool_calls"), k, call) {
+            json_t *name = json_object_get(json_object_get(call, "function"), "name");
+            const char *id = id_text(json_object_get(call, "id"));
+            if (json_is_string(name) && json_object_set(names, id, name) != 0) m->failed = true;
         }
+        if (!is_role(message, "tool") || json_object_get(message, "name")) continue;
+        json_t *name = json_object_get(names, id_text(json_object_get(message, "tool_call_id")));
+        if (name) put(m, message, "name", json_incref(name));
     }
+    json_decref(names);
 }
 
 /* ---- content ---- */
@@ -320,22 +368,24 @@ static void make_parts(struct pith_chat_mend *m)
 
 static void join_messages(struct pith_chat_mend *m)
 {
-    json_t *list = json_array(), *message, *last = NULL;
+    json_t *list = json_array(), *message;
+    struct run r = {NULL, NULL};
     size_t i;
     bool some = false;
     json_array_foreach (messages_of(m), i, message) {
         const char *role = json_string_value(json_object_get(message, "role"));
-        if (last && role && !has_calls(message) && !has_calls(last) && is_role(last, role) &&
-            strcmp(role, "tool") != 0) {
-            put(m, last, "content",
-                pith_chat_both(json_object_get(last, "content"), "\n\n",
-                               json_object_get(message, "content")));
+        json_t *content = json_object_get(message, "content");
+        if (r.message && role && !has_calls(message) && !has_calls(r.message) &&
+            is_role(r.message, role) && strcmp(role, "tool") != 0) {
+            add(m, r.contents, content ? json_incref(content) : json_null());
             some = true;
-        } else {
-            last = message;
-            add(m, list, json_incref(message));
+            continue;
         }
+        end_run(m, &r, "\n\n");
+        begin_run(m, &r, message, content);
+        add(m, list, json_incref(message));
     }
+    end_run(m, &r, "\n\n");
     if (some) replace(m, list);
     else json_decref(list);
 }
@@ -387,7 +437,10 @@ static void add_to_system(struct pith_chat_mend *m, json_t *text)
     if (!text) {
         m->failed = true;
     } else if (is_role(first, "system")) {
-        put(m, first, "content", pith_chat_both(json_object_get(first, "content"), "\n\n", text));
+        struct run r;
+        begin_run(m, &r, first, json_object_get(first, "content"));
+        add(m, r.contents, json_incref(text));
+        end_run(m, &r, "\n\n");
     } else if (json_array_insert_new(
                    messages_of(m), 0,
                    json_pack("{s:s, s:O}", "role", "system", "content", text)) != 0) {
@@ -420,28 +473,28 @@ static void later_systems(struct pith_chat_mend *m)
 /* System messages stand in front of what the user says next. */
 static void move_systems(struct pith_chat_mend *m)
 {
-    json_t *list = json_array(), *message, *text = NULL;
+    json_t *list = json_array(), *message, *texts = json_array();
     size_t i;
     json_array_foreach (messages_of(m), i, message) {
-        const json_t *content = json_object_get(message, "content");
+        json_t *content = json_object_get(message, "content");
         if (is_role(message, "system")) {
-            json_t *both = pith_chat_both(text, "\n\n", content);
-            json_decref(text);
-            text = both;
-            m->failed |= !both;
+            add(m, texts, content ? json_incref(content) : json_null());
             continue;
         }
-        if (text && is_role(message, "user")) {
-            put(m, message, "content", pith_chat_both(text, "\n\n", content));
-            json_decref(text);
-            text = NULL;
-        } else if (text) {
-            add(m, list, json_pack("{s:s, s:o}", "role", "user", "content", text));
-            text = NULL;
+        if (json_array_size(texts) > 0 && is_role(message, "user")) {
+            add(m, texts, content ? json_incref(content) : json_null());
+            put(m, message, "content", pith_chat_joined(texts, "\n\n"));
+        } else if (json_array_size(texts) > 0) {
+            add(m, list, json_pack("{s:s, s:o}", "role", "user", "content",
+                                   pith_chat_joined(texts, "\n\n")));
         }
+        json_array_clear(texts);
         add(m, list, json_incref(message));
     }
-    if (text) add(m, list, json_pack("{s:s, s:o}", "role", "user", "content", text));
+    if (json_array_size(texts) > 0)
+        add(m, list, json_pack("{s:s, s:o}", "role", "user", "content",
+                               pith_chat_joined(texts, "\n\n")));
+    json_decref(texts);
     replace(m, list);
 }
 
@@ -461,6 +514,7 @@ void pith_chat_fit(struct pith_chat_mend *m)
     const struct pith_chat_traits *t = m->traits;
     const bool described = pith_chat_described(m->given, t);
     json_t *tools = json_object_get(m->given, "tools"), *message;
+    unsigned all = 0;
     size_t i;
     name_roles(m);
     if (t->flat) join_parts(m);
@@ -472,8 +526,9 @@ void pith_chat_fit(struct pith_chat_mend *m)
         const struct pith_call_way *way = &t->calls[beside(message)];
         if (described) say_call(m, message, PITH_DESCRIBED_OPEN, PITH_DESCRIBED_CLOSE);
         else if (way->text) say_call(m, message, t->open, t->close);
-        else if (way->change && !way->fails) write_call(m, message, way->change);
+        else if (way->change && !way->fails) all |= write_call(m, message, way->change);
     }
+    if (all & PITH_CALL_IDS) shorten_ids(m);
     if ((described || !t->results) && has_results(m)) say_results(m);
     if (!t->system && has_system(m)) move_systems(m);
     if (t->parts) make_parts(m);

@@ -114,10 +114,11 @@ json_t *pith_chat_call_text(const json_t *message, const char *open, const char 
         if (close) pith_str_puts(&s, close);
     }
     if (!close && json_array_size(calls) > 0) pith_str_putc(&s, ']');
-    json_t *text = taken(&s), *both = NULL;
-    if (text) both = pith_chat_both(json_object_get(message, "content"), "\n", text);
-    json_decref(text);
-    return both;
+    json_t *content = json_object_get(message, "content");
+    json_t *both = json_pack("[O?, o]", content, taken(&s));
+    json_t *whole = both ? pith_chat_joined(both, "\n") : NULL;
+    json_decref(both);
+    return whole;
 }
 
 json_t *pith_chat_result_text(const json_t *message)
@@ -152,14 +153,6 @@ json_t *pith_chat_text_of(const json_t *content)
     return taken(&s);
 }
 
-/* A list of parts: the list itself, or the text as one. */
-static json_t *parts_of(const json_t *content)
-{
-    if (json_is_array(content)) return json_copy((json_t *)(uintptr_t)content);
-    json_t *text = pith_chat_text_of(content);
-    return json_pack("[{s:s, s:o}]", "type", "text", "text", text);
-}
-
 static bool is_nothing(const json_t *content)
 {
     return !content || json_is_null(content) ||
@@ -167,27 +160,37 @@ static bool is_nothing(const json_t *content)
            (json_is_array(content) && json_array_size(content) == 0);
 }
 
-json_t *pith_chat_both(const json_t *first, const char *between, const json_t *second)
+/* Adds the parts of a content: its own, or its text as one. False: memory is out. */
+static bool add_parts(json_t *list, const json_t *content)
 {
-    const json_t *only = is_nothing(first) ? second : is_nothing(second) ? first : NULL;
-    if (only) return json_deep_copy(only);
-    if (is_nothing(first)) return json_string("");
-    if (json_is_array(first) || json_is_array(second)) {
-        json_t *list = parts_of(first), *more = parts_of(second);
-        if (!list || !more || json_array_extend(list, more) != 0) {
-            json_decref(list);
-            list = NULL;
-        }
-        json_decref(more);
-        return list;
-    }
+    if (json_is_array(content))
+        return json_array_extend(list, (json_t *)(uintptr_t)content) == 0;
+    return json_array_append_new(list, json_pack("{s:s, s:o}", "type", "text", "text",
+                                                 pith_chat_text_of(content))) == 0;
+}
+
+json_t *pith_chat_joined(const json_t *contents, const char *between)
+{
+    const json_t *one;
     struct pith_str s = {0};
-    json_t *a = pith_chat_text_of(first), *b = pith_chat_text_of(second);
-    if (!a || !b) s.failed = true;
-    else put_string(&s, a);
-    pith_str_puts(&s, between);
-    if (b) put_string(&s, b);
-    json_decref(a);
-    json_decref(b);
-    return taken(&s);
+    bool parts = false, good = true;
+    size_t i, some = 0;
+    json_array_foreach (contents, i, one) parts |= json_is_array(one);
+    json_t *list = parts ? json_array() : NULL;
+    json_array_foreach (contents, i, one) {
+        if (is_nothing(one)) continue;
+        if (parts) {
+            good &= add_parts(list, one);
+            continue;
+        }
+        if (some++) pith_str_puts(&s, between);
+        json_t *text = pith_chat_text_of(one);
+        if (text) put_string(&s, text);
+        else s.failed = true;
+        json_decref(text);
+    }
+    if (!parts) return taken(&s);
+    if (good) return list;
+    json_decref(list);
+    return NULL;
 }

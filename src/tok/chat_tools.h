@@ -23,8 +23,8 @@ json_t *pith_chat_result_text(const json_t *message);
 /* A content as text: a string as it is, of a list its parts of text, a line each; anything else as
  * JSON. */
 json_t *pith_chat_text_of(const json_t *content);
-/* Two contents, of which each may be NULL, a string or a list of parts, with a text between them
- * where both have some: a string, or a list of parts where one of them is. */
-json_t *pith_chat_both(const json_t *first, const char *between, const json_t *second);
+/* Contents of which each may be missing (null), a string or a list of parts, with a text between
+ * those that have something: a string, or a list of parts where one of them is. */
+json_t *pith_chat_joined(const json_t *contents, const char *between);
 
 #endif

@@ -36,7 +36,12 @@ static enum outcome look(struct probe *p, json_t *given, const char *word, bool 
 {
     struct pith_rendered out = {0};
     struct pith_error why = {0};
-    const struct pith_jinja_input in = {.own = p->own, .given = given, .now = 1};
+    /* More than templates need for a few words; a hostile one is given up soon. */
+    const struct pith_jinja_input in = {.own = p->own,
+                                        .given = given,
+                                        .now = 1,
+                                        .steps = 200000,
+                                        .memory = (size_t)16 << 20};
     enum pith_status s = given ? PITH_OK : pith_fail_nomem(&why, "a chat template");
     if (s == PITH_OK && p->status == PITH_OK) s = pith_jinja_render(p->jinja, &in, &out, &why);
     json_decref(given);
