@@ -139,6 +139,12 @@ static int print_turn(const struct talk *t)
     return EXIT_DONE;
 }
 
+/* An answer that was cut: by --tokens, or because the context is full. */
+static bool is_cut_by_tokens(const struct talk *t)
+{
+    return t->sampling.tokens && t->last.usage.generated >= t->sampling.tokens;
+}
+
 static int answer_once(struct talk *t, const char *message)
 {
     struct pith_error err = {.status = PITH_FORMAT, .text = "the message: not UTF-8"};
@@ -147,6 +153,9 @@ static int answer_once(struct talk *t, const char *message)
     const enum answered how = talk_ask(t, &err);
     if (how == ANSWER_FAILED) return report_failure(t->common, &err);
     const int rc = t->common->json ? print_turn(t) : EXIT_DONE;
+    if (how == ANSWERED && strcmp(t->last.finish, "length") == 0)
+        say(t->common, "%s", is_cut_by_tokens(t) ? "the answer is cut by --tokens"
+                                                 : "the answer is cut: the context is full");
     return how == ANSWER_STOPPED ? EXIT_INTERRUPTED : rc;
 }
 
@@ -160,8 +169,7 @@ static void ask(struct talk *t)
     interrupt_clear();
     if (how == ANSWER_STOPPED) puts("[stopped]");
     if (how == ANSWER_FAILED) (void)report_failure(t->common, &err);
-    else if (strcmp(t->last.finish, "length") == 0 && t->sampling.tokens &&
-             t->last.usage.generated >= t->sampling.tokens)
+    else if (strcmp(t->last.finish, "length") == 0 && is_cut_by_tokens(t))
         puts("[cut by --tokens]");
     else if (strcmp(t->last.finish, "length") == 0)
         puts("[cut: the context is full; /undo or /reset makes room]");

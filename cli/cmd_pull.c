@@ -1,5 +1,6 @@
 /* pith pull: a model from the Hugging Face hub into the cache that its tools share. */
 #include "cli/command.h"
+#include "cli/input.h"
 #include "cli/hub.h"
 
 #include <pith/hub.h>
@@ -34,17 +35,6 @@ static void set_defaults(void *settings)
 
 enum { TOKEN_MOST = 4096 };
 
-/* The first line of a file; false when it cannot be read or there is none. */
-static bool read_token(const char *path, char token[TOKEN_MOST])
-{
-    FILE *f = fopen(path, "r");
-    if (!f) return false;
-    const bool good = fgets(token, TOKEN_MOST, f) != NULL;
-    fclose(f);
-    if (good) token[strcspn(token, " \t\r\n")] = '\0';
-    return good && token[0];
-}
-
 /* --token-file, HF_TOKEN, or the file in which `hf auth login` keeps it. */
 static int find_token(const struct settings *s, char token[TOKEN_MOST])
 {
@@ -53,12 +43,12 @@ static int find_token(const struct settings *s, char token[TOKEN_MOST])
                                               {"HF_HOME", "/token"},
                                               {"XDG_CACHE_HOME", "/huggingface/token"},
                                               {"HOME", "/.cache/huggingface/token"}};
+    struct pith_error err;
     token[0] = '\0';
     if (s->token_file)
-        return read_token(s->token_file, token)
+        return read_first_line(s->token_file, "token", token, TOKEN_MOST, &err)
                    ? EXIT_DONE
-                   : usage_failure(&s->common, "--token-file %s: there is no token in it",
-                                   s->token_file);
+                   : usage_failure(&s->common, "--token-file %s", err.text);
     if (hub_flag("HF_HUB_DISABLE_IMPLICIT_TOKEN")) return EXIT_DONE;
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
         const char *value = getenv(variables[i]);
@@ -67,7 +57,7 @@ static int find_token(const struct settings *s, char token[TOKEN_MOST])
         return EXIT_DONE;
     }
     char *path = hub_path(places, sizeof places / sizeof places[0]);
-    if (path && !read_token(path, token)) token[0] = '\0';
+    if (path && !read_first_line(path, "token", token, TOKEN_MOST, &err)) token[0] = '\0';
     free(path);
     return EXIT_DONE;
 }

@@ -8,6 +8,7 @@
 #include <pith/quantize.h>
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,9 +169,14 @@ static void print_calibration(const json_t *c)
         printf("                   conversations %s\n",
                strcmp(messages, "template") == 0 ? "by the model's chat template"
                                                  : "joined by blank lines: no chat template");
-    if (used < asked)
+    const double length = number(c, "seq_len"), whole = length > 0 ? floor(asked / length) : 0;
+    if (used < asked && used < whole * length)
         printf("                   %.0f were wanted; the text has %.0f\n", asked,
                number(c, "tokens_available"));
+    else if (used != asked)
+        printf("                   %.0f were wanted: whole windows are read; --seq-len is their"
+               " length\n",
+               asked);
     if (number(c, "seq_len") < number(c, "seq_len_asked"))
         printf("                   windows of %.0f were wanted: the model's context is %.0f\n",
                number(c, "seq_len_asked"), number(c, "seq_len"));

@@ -4,6 +4,7 @@
 
 #include <pith/hub.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +61,8 @@ static enum pith_status find_one(struct common *common, const struct pith_hub_op
 {
     struct stat st;
     char *path;
-    if (!*model || stat(*model, &st) == 0 || !pith_hub_is_name(*model)) return PITH_OK;
+    if (!*model || !pith_hub_is_name(*model)) return PITH_OK;
+    if (stat(*model, &st) == 0 || (errno != ENOENT && errno != ENOTDIR)) return PITH_OK;
     const enum pith_status s = pith_hub_find(o, *model, &path, err);
     if (s != PITH_OK) return s;
     if (!keep(common, path)) {

@@ -59,3 +59,20 @@ char *read_whole(const char *path, const char *name, struct pith_error *err)
     else free(text);
     return good ? text : NULL;
 }
+
+bool read_first_line(const char *path, const char *what, char *line, size_t room,
+                     struct pith_error *err)
+{
+    FILE *f = fopen(path, "re");
+    size_t n = 0;
+    *err = (struct pith_error){.status = PITH_IO};
+    while (f && n == 0 && fgets(line, (int)room, f)) {
+        n = strlen(line);
+        while (n > 0 && strchr(" \t\r\n", line[n - 1])) line[--n] = '\0';
+    }
+    if (!f || (n == 0 && ferror(f)))
+        snprintf(err->text, sizeof err->text, "%s: cannot read: %s", path, strerror(errno));
+    else if (n == 0) snprintf(err->text, sizeof err->text, "%s: there is no %s in it", path, what);
+    if (f) fclose(f);
+    return n > 0;
+}

@@ -2,6 +2,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 
+#include <errno.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
@@ -76,7 +77,11 @@ static int run_command(const struct command *c, int argc, char **argv)
 static int finish(int rc)
 {
     if (fflush(stdout) == 0 && !ferror(stdout)) return rc;
-    fprintf(stderr, "pith: cannot write to standard output\n");
+    clearerr(stdout); /* an earlier call failed, and knew why: so does one more */
+    errno = 0;
+    if (putchar('\n') != EOF) (void)fflush(stdout);
+    fprintf(stderr, "pith: cannot write to standard output%s%s\n", errno ? ": " : "",
+            errno ? strerror(errno) : "");
     return rc == EXIT_DONE ? EXIT_FAILED : rc;
 }
 

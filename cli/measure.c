@@ -1,4 +1,5 @@
 #include "cli/measure.h"
+#include "cli/output.h"
 #include "cli/tables.h"
 
 #include <pith/inspect.h>
@@ -208,30 +209,18 @@ json_t *page_provenance(const char *model)
                      "command", told(command));
 }
 
-static int cannot_write(const struct common *common, const char *path)
-{
-    struct pith_error err = {.status = PITH_IO};
-    snprintf(err.text, sizeof err.text, "%s: cannot write", path);
-    return report_failure(common, &err);
-}
-
 int page_check(const struct common *common, const char *path)
 {
-    if (!path) return EXIT_DONE;
-    FILE *f = fopen(path, "a");
-    if (!f) return cannot_write(common, path);
-    const bool empty = fseek(f, 0, SEEK_END) == 0 && ftell(f) == 0;
-    fclose(f);
-    if (empty) remove(path);
-    return EXIT_DONE;
+    struct pith_error err;
+    return !path || can_write(path, &err) ? EXIT_DONE : report_failure(common, &err);
 }
 
 int page_write(const struct common *common, const char *path, char *html)
 {
-    FILE *f = fopen(path, "w");
-    const bool ok = f && fputs(html, f) >= 0;
+    struct pith_error err;
+    const bool good = write_whole(path, html, strlen(html), &err);
     pith_text_free(html);
-    if (!f || fclose(f) != 0 || !ok) return cannot_write(common, path);
+    if (!good) return report_failure(common, &err);
     say(common, "%s: the page is written", path);
     return EXIT_DONE;
 }

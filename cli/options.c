@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { MOST_OPTIONS = 64 };
+enum { MOST_OPTIONS = 64, LEAST_BYTES = 1024 };
 
 union value {
     const char *text;
@@ -117,8 +117,12 @@ static int store(const struct option *o, const char *value, struct common *setti
         wanted = "a number";
         break;
     }
-    if (good) return EXIT_DONE;
-    return usage_failure(settings, "--%s %s: expected %s", o->name, value, wanted);
+    if (!good) return usage_failure(settings, "--%s %s: expected %s", o->name, value, wanted);
+    return o->type == OPTION_SIZE && strspn(value, "0123456789") == strlen(value) &&
+                   *(uint64_t *)(void *)at < LEAST_BYTES && *(uint64_t *)(void *)at > 0
+               ? usage_failure(settings, "--%s %s: %s byte%s; sizes are written 512M, 6G",
+                               o->name, value, value, strcmp(value, "1") == 0 ? "" : "s")
+               : EXIT_DONE;
 }
 
 /* The bit of an option in `given` and `replaced`: the command's from below, those of all from

@@ -1,6 +1,7 @@
 /* Conversations and history in files. */
 #include "cli/talk.h"
 #include "cli/input.h"
+#include "cli/output.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,30 +56,14 @@ bool talk_load(struct talk *t, const char *path, struct pith_error *err)
 
 bool talk_save(const struct talk *t, const char *path, struct pith_error *err)
 {
-    const size_t length = strlen(path) + 16;
-    char *beside = malloc(length);
     json_t *j = json_pack("{s:O}", "messages", t->messages);
-    FILE *f = NULL;
-    bool good = beside && j;
-    errno = ENOMEM;
-    if (good) {
-        snprintf(beside, length, "%s.partial", path);
-        f = fopen(beside, "wb");
-        good = f != NULL;
-    }
-    if (f) {
-        good = json_dumpf(j, f, JSON_INDENT(2)) == 0 && fputc('\n', f) != EOF && fflush(f) == 0 &&
-               fsync(fileno(f)) == 0;
-        if (fclose(f) != 0) good = false;
-        if (good) good = rename(beside, path) == 0;
-        if (!good) unlink(beside);
-    }
-    if (!good) {
-        err->status = PITH_IO;
-        snprintf(err->text, sizeof err->text, "%s: cannot write: %s", path, strerror(errno));
-    }
+    char *text = j ? json_dumps(j, JSON_INDENT(2)) : NULL;
+    const size_t size = text ? strlen(text) : 0;
+    *err = (struct pith_error){.status = PITH_NOMEM, .text = "out of memory"};
+    if (text) text[size] = '\n'; /* in the place of its NUL */
+    const bool good = text && write_whole(path, text, size + 1, err);
     json_decref(j);
-    free(beside);
+    free(text);
     return good;
 }
 

@@ -1,4 +1,5 @@
 /* pith bench --serve: a server under load. */
+#include "cli/input.h"
 #include "cli/traffic.h"
 
 #include "cli/measure.h"
@@ -17,20 +18,11 @@ void traffic_defaults(struct traffic_settings *s)
 
 /* --- the key ---------------------------------------------------------------------------------- */
 
-/* The first line that is not empty; EXIT_DONE, or the failure is told. */
+/* EXIT_DONE, or the failure is told. */
 static int read_key(const struct common *common, const char *path, char key[4096])
 {
-    struct pith_error err = {.status = PITH_IO};
-    FILE *f = fopen(path, "r");
-    bool found = false;
-    while (f && !found && fgets(key, 4096, f)) {
-        key[strcspn(key, "\r\n")] = '\0';
-        found = key[0] != '\0';
-    }
-    if (f) fclose(f);
-    if (found) return EXIT_DONE;
-    snprintf(err.text, sizeof err.text, "%.400s: %s", path, f ? "no key in it" : "cannot read");
-    return report_failure(common, &err);
+    struct pith_error err;
+    return read_first_line(path, "key", key, 4096, &err) ? EXIT_DONE : report_failure(common, &err);
 }
 
 /* --- the table -------------------------------------------------------------------------------- */

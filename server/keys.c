@@ -55,7 +55,7 @@ static enum pith_status read_file(const char *file, struct keys **keys, struct p
             s = failed(err, PITH_FORMAT, file, "a line or the list of API keys is too long");
         else if (end > begin && line[begin] != '#') s = add(keys, line + begin, end - begin, err);
     }
-    if (s == PITH_OK && ferror(f)) s = failed(err, PITH_IO, file, "cannot be read");
+    if (s == PITH_OK && ferror(f)) s = failed(err, PITH_IO, file, strerror(errno));
     fclose(f);
     OPENSSL_cleanse(line, sizeof line);
     if (s == PITH_OK && !*keys) s = failed(err, PITH_FORMAT, file, "holds no API key");

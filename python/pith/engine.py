@@ -293,6 +293,8 @@ class Engine:
             del values[name]
         if (prompt is None) == (conversation is None):
             raise errors.ArgumentError("a prompt or a conversation")
+        if max_tokens == 0 and not prompt_only: # 0 is the library's word for None
+            raise errors.ArgumentError("max_tokens: at least 1; prompt_only reads a prompt alone, None is as many as the context has room for")
         request = request_of(prompt, None if conversation is None else _json(conversation), values)
         with self._used() as service:
             id_, sink = submit(service, request)

@@ -290,8 +290,10 @@ def test_sensitivity(probe, tmp_path):
     assert "Sensitivity of" in page and 'class="heat"' in page
     with pytest.raises(pith.FormatError, match="no report of pith sensitivity"):
         pith.sensitivity_page({"rows": [{}]})
+    scaled = pith.sensitivity(probe, tmp_path / "w", recipe="awq", acts="none", caches="none", **FEW)
+    assert all(r["kld"] > 0 for r in scaled["rows"]) and scaled["rows"] != [r for r in report["rows"] if r["kind"] == "weights"]
     with pytest.raises(pith.Unsupported, match="transform"):
-        pith.sensitivity(probe, tmp_path / "w", recipe="awq", **FEW)
+        pith.sensitivity(probe, tmp_path / "w", recipe="quarot", **FEW)
 
 
 def test_sensitivity_goes_on(probe, tmp_path):

@@ -74,6 +74,12 @@ def test_echo(engine):
     assert answer.prompt_text == ONCE and [t.id for t in answer.prompt] == engine.encode(ONCE)
 
 
+def test_no_tokens_are_refused(engine):
+    for how in {}, {"ignore_end": True}:
+        with pytest.raises(pith.ArgumentError, match="max_tokens: at least 1"):
+            engine.generate(ONCE, max_tokens=0, **how)
+
+
 def test_sampling(engine):
     how = dict(max_tokens=16, temperature=1.0, top_k=50, top_p=0.95, min_p=0.01, seed=7)
     one = engine.generate(ONCE, **how)

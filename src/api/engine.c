@@ -198,7 +198,9 @@ static enum pith_status render(const struct pith_service *v, const char *convers
 {
     json_error_t wrong;
     if (!v->chat)
-        return pith_fail(err, PITH_UNSUPPORTED, "%s: the model has no chat template",
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: the model has no chat template; 'pith run', and /v1/completions of a"
+                         " server, continue a text without any",
                          v->engine->path);
     json_t *j = json_loads(conversation, JSON_REJECT_DUPLICATES, &wrong);
     if (!j) return pith_fail(err, PITH_FORMAT, "the conversation: %s", wrong.text);

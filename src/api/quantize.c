@@ -10,6 +10,7 @@
 #include "pipe/run.h"
 #include "tok/door.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct pith_quantize_options defaults = {
@@ -54,6 +55,27 @@ enum pith_status pith_quantize_check(const struct pith_quantize_options *given, 
     return check(o, false, report, err);
 }
 
+/* Without a tokenizer all is made that needs none; that it is missing is said. */
+static void look_for_tokenizer(const struct pith_context *c, const struct pith_quantize_options *o)
+{
+    static const char *const files[] = {"tokenizer.json", "tokenizer.model", "vocab.*",
+                                        "*.tiktoken",     "tekken.json",     "*.gguf"};
+    char **names, line[512];
+    size_t count;
+    bool found = false;
+    if (!c->log || !pith_path_is_dir(o->model)) return;
+    if (pith_dir_list(o->model, &names, &count, NULL) != PITH_OK) return;
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < PITH_COUNT(files); k++) found |= pith_glob_match(files[k], names[i]);
+    pith_names_free(names, count);
+    if (found) return;
+    snprintf(line, sizeof line,
+             "%.200s: has no tokenizer, nor has what is made of it: no text can be measured or"
+             " continued with it",
+             o->model);
+    c->log(c->log_ctx, line);
+}
+
 static enum pith_status run(struct pith_context *c, const struct pith_quantize_options *o,
                             bool convert, char **report, struct pith_error *err)
 {
@@ -61,7 +83,10 @@ static enum pith_status run(struct pith_context *c, const struct pith_quantize_o
     pith_context_look(c, o->model);
     if (o->resume && c->log && !pith_place_is_begun(o))
         c->log(c->log_ctx, "--resume: there is nothing to resume; this run starts anew");
+    const bool there = o->resume && !o->rehearse && pith_path_exists(o->out);
+    if (pith_ranks_first(c->ranks)) look_for_tokenizer(c, o);
     PITH_TRY(pith_pipe_quantize(c->backend, o, convert, &j, err));
+    if (there && c->log) c->log(c->log_ctx, "--resume: it was finished already; nothing was left");
     if (report && j) return pith_report_text(j, report, err);
     json_decref(j);
     return PITH_OK;

@@ -370,6 +370,7 @@ enum pith_status pith_out_open(const char *path, uint64_t size, struct pith_out 
     if (!copy) return pith_fail_nomem(err, path);
     struct stat st;
     enum pith_status s = PITH_OK;
+    const bool there = pith_path_exists(path);
     const int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     if (fd < 0) s = fail_open("cannot create", path, err);
     else if (fstat(fd, &st) != 0) s = pith_fail_errno(err, "cannot stat", path);
@@ -378,6 +379,7 @@ enum pith_status pith_out_open(const char *path, uint64_t size, struct pith_out 
         s = pith_fail_errno(err, "cannot reserve the space", path);
     if (s != PITH_OK) {
         if (fd >= 0) close(fd);
+        if (fd >= 0 && !there) unlink(path); /* no empty file stays */
         pith_free(copy);
         return s;
     }
@@ -635,7 +637,16 @@ enum pith_status pith_unlink(const char *path, struct pith_error *err)
 bool pith_path_exists(const char *path)
 {
     struct stat st;
-    return lstat(path, &st) == 0;
+    return lstat(path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+enum pith_status pith_path_look(const char *path, struct pith_error *err)
+{
+    struct stat st;
+    if (lstat(path, &st) == 0) return PITH_OK;
+    if (errno == ENOENT || errno == ENOTDIR)
+        return pith_fail(err, PITH_IO, "%s: no such file or folder", path);
+    return pith_fail_errno(err, "cannot open", path);
 }
 
 bool pith_path_is_dir(const char *path)

@@ -153,7 +153,11 @@ enum pith_status pith_rename(const char *from, const char *to, struct pith_error
 /* Two files or folders exchange their names, at once. PITH_IO where the file system cannot. */
 enum pith_status pith_rename_exchange(const char *a, const char *b, struct pith_error *err);
 enum pith_status pith_unlink(const char *path, struct pith_error *err); /* a missing file is fine */
+/* False when it is missing; true also of what cannot be looked at: whoever opens it says why. */
 bool pith_path_exists(const char *path);
+/* PITH_OK when there is something, which may be a link to nothing; else PITH_IO: "no such file or
+ * folder", or why that cannot be known. */
+enum pith_status pith_path_look(const char *path, struct pith_error *err);
 bool pith_path_is_dir(const char *path);
 /* "dir/name", or NULL when memory is out; pith_free() it. */
 char *pith_path_join(const char *dir, const char *name);

@@ -66,17 +66,29 @@ static bool begins(const char *text, const char *name)
     return text[n] == '\0' && n >= 3;
 }
 
+/* Of two names that are as near, the one whose digit differs less: int8 for int9, not int2. */
+static unsigned digits_apart(const char *a, const char *b)
+{
+    size_t i = 0;
+    while (a[i] && lower(a[i]) == lower(b[i])) i++;
+    const bool digits = a[i] >= '0' && a[i] <= '9' && b[i] >= '0' && b[i] <= '9';
+    if (!digits) return 10;
+    return (unsigned)(a[i] > b[i] ? a[i] - b[i] : b[i] - a[i]);
+}
+
 const char *pith_name_nearest(const char *text, const char *const *names, size_t count)
 {
     const char *best = NULL;
-    unsigned most = strlen(text) < 4 ? 2 : (unsigned)(strlen(text) / 3 + 2);
+    unsigned most = strlen(text) < 4 ? 2 : (unsigned)(strlen(text) / 3 + 2), least_found = 0;
     for (size_t i = 0; i < count; i++) {
         unsigned d = pith_name_distance(text, names[i]);
         if (d > 1 && begins(text, names[i])) d = 1; /* a name that was not typed to its end */
-        if (d >= most || d >= strlen(names[i])) continue;
+        const bool nearer = best && d == least_found && d > 0 &&
+                            digits_apart(text, names[i]) < digits_apart(text, best);
+        if ((d >= most && !nearer) || d >= strlen(names[i])) continue;
         if (d > 1 && !begin_alike(text, names[i])) continue;
         best = names[i];
-        most = d;
+        most = least_found = d;
     }
     return best;
 }

@@ -137,7 +137,7 @@ enum pith_status pith_hub_find_model(const char *cache, const struct pith_hub_na
     char *folder = pith_hub_folder(cache, name->repo, part);
     if (!folder) return pith_fail_nomem(err, "the name of a model");
     enum pith_status s = PITH_OK;
-    if (!pith_path_is_dir(folder)) s = not_there(cache, name, err);
+    if (!pith_path_exists(folder)) s = not_there(cache, name, err);
     if (s == PITH_OK) s = pith_dir_list(folder, &names, &count, err);
     if (s == PITH_OK) {
         const struct holds h = look(folder, names, count);

@@ -267,6 +267,22 @@ static enum pith_status open_folder(const char *dir, struct pith_checkpoint **ou
     return PITH_OK;
 }
 
+/* What is neither a folder nor begins as a GGUF file. */
+static enum pith_status fail_no_folder(const char *path, struct pith_error *err)
+{
+    struct pith_map map;
+    PITH_TRY(pith_path_look(path, err));
+    PITH_TRY(pith_map_open(path, &map, err));
+    const bool empty = map.size == 0;
+    pith_map_close(&map);
+    if (pith_glob_match("*.gguf", path))
+        return pith_fail(err, PITH_FORMAT, "%s: not a GGUF file: %s", path,
+                         empty ? "it is empty" : "it does not begin with \"GGUF\"");
+    return pith_fail(err, PITH_IO,
+                     "%s: not a folder; name the folder that holds config.json, or a GGUF file",
+                     path);
+}
+
 enum pith_status pith_checkpoint_open(const char *path, struct pith_checkpoint **out,
                                       struct pith_error *err)
 {
@@ -277,14 +293,7 @@ enum pith_status pith_checkpoint_open(const char *path, struct pith_checkpoint *
         pith_free(file);
         return s;
     }
-    if (!pith_path_is_dir(path))
-        return pith_fail(
-            err, PITH_IO,
-            pith_path_exists(path)
-                ? "%s: not a folder; name the folder that holds config.json, or a GGUF file"
-                : "%s: no such file or folder",
-            path);
-    return open_folder(path, out, err);
+    return pith_path_is_dir(path) ? open_folder(path, out, err) : fail_no_folder(path, err);
 }
 
 void pith_checkpoint_close(struct pith_checkpoint *c)

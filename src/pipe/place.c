@@ -96,6 +96,7 @@ bool pith_place_is_begun(const struct pith_quantize_options *o)
 
 static enum pith_status fail_taken(const struct pith_job *job, struct pith_error *err)
 {
+    PITH_TRY(pith_path_look(job->options->out, err));
     return pith_fail(err, PITH_IO, "%s: exists already; remove it or choose another --out",
                      job->options->out);
 }

@@ -164,9 +164,11 @@ static enum pith_status check_place(const struct pith_recover *r, const json_t *
     const char *job = json_string_value(json_object_get(j, "job"));
     char **names;
     size_t count;
-    if (r->options->out && pith_path_exists(r->out))
+    if (r->options->out && pith_path_exists(r->out)) {
+        PITH_TRY(pith_path_look(r->out, err));
         return pith_fail(err, PITH_IO, "%s: exists already; remove it or choose another --out",
                          r->out);
+    }
     if (j && (!job || strcmp(job, r->fingerprint) != 0))
         return pith_fail(err, PITH_IO,
                          "%s: is an unfinished recovery of another model, text or options; remove "

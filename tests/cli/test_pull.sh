@@ -91,7 +91,8 @@ refuse "no weights" 1 'has no .*safetensors' "$pith" pull --quiet acme/bin
 refuse "only .gguf files" 1 'name a file with --file: a-Q4_K_M.gguf, a-Q8_0.gguf' "$pith" pull --quiet acme/gguf
 refuse "a pattern that matches nothing" 2 'matches none of the' "$pith" pull --quiet acme/probe --file '*.gguf'
 refuse "no name" 2 'give org/name' "$pith" pull --quiet probe
-refuse "no token in the file" 2 'there is no token in it' "$pith" pull --quiet acme/probe --token-file "$work/none"
+refuse "no token file" 2 'none: cannot read: No such file' "$pith" pull --quiet acme/probe --token-file "$work/none"
+refuse "no token in the file" 2 'there is no token in it' "$pith" pull --quiet acme/probe --token-file /dev/null
 refuse "too many requests at a time" 2 'between 1 and 64' "$pith" pull --quiet acme/probe --jobs 65
 refuse "an address that is none" 1 'no address of a hub' env HF_ENDPOINT=ftp://x "$pith" pull --quiet acme/probe
 refuse "nobody there" 1 'try again later' env HF_ENDPOINT=http://127.0.0.1:9 "$pith" pull --quiet acme/probe
