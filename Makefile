@@ -3,7 +3,8 @@ VERSION := 0.1.0
 CC      ?= gcc
 BUILD   ?= build
 OPT     ?= -O2
-prefix  ?= /usr/local
+PREFIX  ?= /usr/local
+prefix  ?= $(PREFIX)
 # Folders of src/ that are compiled; a developer of one layer may name only what it needs.
 FOLDERS ?= $(notdir $(patsubst %/,%,$(wildcard src/*/)))
 
@@ -292,11 +293,11 @@ check-headers: ## each public header compiles alone, as C and as C++
 	        -fsyntax-only -x $$as - || { echo "$$h as $$as"; exit 1; }; done; done
 	@! grep -nE '^[a-z].*\bpith_[a-z0-9_]+\(' include/pith/*.h | grep -vE 'PITH_API|typedef|static inline' || \
 	    { echo "a function without PITH_API"; exit 1; }
-check-docs: check-tables ## tables and sessions in the documentation are what the program prints
-	@PITH=$(BUILD)/pith python3 tools/doc_sessions.py README.md $(DOC_SESSIONS)
+check-docs: check-tables $(BUILD)/tools/make_outliers $(BUILD)/tools/make_synthetic ## what the documentation shows is run as it stands
+	@PITH=$(BUILD)/pith python3 tools/doc_sessions.py README.md docs/*.md
 check-tables: $(BUILD)/pith
 	@PITH=$(BUILD)/pith tools/check_docs.sh
-DOC_SESSIONS = $(shell grep -l '^<!-- session -->$$' docs/*.md)
+	@python3 tools/doc_sessions.py --look README.md CONTRIBUTING.md docs/*.md
 
 # --- Python: needs the registry of packages, so no part of `make test` -----------------------------------
 python-package: $(BUILD)/libpith.so
@@ -316,20 +317,30 @@ page: deps ## try the page of `pith serve` in chromium; PAGE_SHOTS=DIR keeps pic
 	@$(BUILD)/page-env/bin/python tests/page/page.py $(BUILD)/pith models/probe $(PAGE_SHOTS)
 
 # --- installing ------------------------------------------------------------------------------------------
-install: all ## install the program, the library, headers, man page and pkg-config file under $(prefix)
-	install -d $(DESTDIR)$(prefix)/bin $(DESTDIR)$(prefix)/lib/pkgconfig $(DESTDIR)$(prefix)/include/pith \
-	    $(DESTDIR)$(prefix)/share/man/man1
-	install -m 755 $(BUILD)/pith $(DESTDIR)$(prefix)/bin/pith
-	install -m 644 $(BUILD)/libpith.a $(DESTDIR)$(prefix)/lib/libpith.a
-	install -m 755 $(BUILD)/libpith.so $(DESTDIR)$(prefix)/lib/libpith.so.$(VERSION)
-	ln -sf libpith.so.$(VERSION) $(DESTDIR)$(prefix)/lib/libpith.so.0
-	ln -sf libpith.so.0 $(DESTDIR)$(prefix)/lib/libpith.so
-	[ ! -e $(BUILD)/libpith_mpi.so ] || install -m 755 $(BUILD)/libpith_mpi.so $(DESTDIR)$(prefix)/lib/libpith_mpi.so
-	install -m 644 include/pith/*.h $(DESTDIR)$(prefix)/include/pith/
-	$(BUILD)/pith --man >$(DESTDIR)$(prefix)/share/man/man1/pith.1
-	printf 'prefix=%s\nlibdir=$${prefix}/lib\nincludedir=$${prefix}/include\n\nName: pith\nDescription: %s\nVersion: %s\nRequires.private: %s\nLibs: -L$${libdir} -lpith\nLibs.private: -lbz2 -lz -lm -pthread\nCflags: -I$${includedir}\n' \
-	    '$(prefix)' 'language models in fewer bits, with proof of what it cost' '$(VERSION)' '$(PKGS)' \
-	    >$(DESTDIR)$(prefix)/lib/pkgconfig/pith.pc
+# PREFIX= and prefix= are the same; what is relative or begins with ~ is made whole, since pith.pc names it.
+place   = $(patsubst ~/%,$(HOME)/%,$(if $(filter /% ~/%,$(prefix)),$(prefix),$(CURDIR)/$(prefix)))
+PLACE   = $(DESTDIR)$(place)
+# Programs find the library where it was installed, without ldconfig.
+RUNS_AT = $(if $(filter /usr /usr/,$(place)),,-Wl,-rpath,$${libdir} )
+install: all ## install under PREFIX (/usr/local): program, library, headers, man page, pkg-config file; DESTDIR= goes in front
+	install -d "$(PLACE)/bin" "$(PLACE)/lib/pkgconfig" "$(PLACE)/include/pith" "$(PLACE)/share/man/man1"
+	install -m 755 $(BUILD)/pith "$(PLACE)/bin/pith"
+	install -m 644 $(BUILD)/libpith.a "$(PLACE)/lib/libpith.a"
+	install -m 755 $(BUILD)/libpith.so "$(PLACE)/lib/libpith.so.$(VERSION)"
+	ln -sf libpith.so.$(VERSION) "$(PLACE)/lib/libpith.so.0"
+	ln -sf libpith.so.0 "$(PLACE)/lib/libpith.so"
+	[ ! -e $(BUILD)/libpith_mpi.so ] || install -m 755 $(BUILD)/libpith_mpi.so "$(PLACE)/lib/libpith_mpi.so"
+	install -m 644 include/pith/*.h "$(PLACE)/include/pith/"
+	$(BUILD)/pith --man >"$(PLACE)/share/man/man1/pith.1"
+	printf 'prefix=%s\nlibdir=$${prefix}/lib\nincludedir=$${prefix}/include\n\nName: pith\nDescription: %s\nVersion: %s\nRequires.private: %s\nLibs: -L$${libdir} %s-lpith\nLibs.private: -lbz2 -lz -lm -pthread\nCflags: -I$${includedir}\n' \
+	    '$(place)' 'language models in fewer bits, with proof of what it cost' '$(VERSION)' '$(PKGS)' '$(RUNS_AT)' \
+	    >"$(PLACE)/lib/pkgconfig/pith.pc"
+
+uninstall: ## remove what `make install` with the same PREFIX and DESTDIR put there
+	rm -f "$(PLACE)/bin/pith" "$(PLACE)/lib/libpith.a" "$(PLACE)/lib/libpith.so" "$(PLACE)/lib/libpith.so.0" \
+	    "$(PLACE)/lib/libpith.so.$(VERSION)" "$(PLACE)/lib/libpith_mpi.so" "$(PLACE)/share/man/man1/pith.1" \
+	    "$(PLACE)/lib/pkgconfig/pith.pc" $(patsubst include/%,"$(PLACE)/include/%",$(wildcard include/pith/*.h))
+	[ ! -d "$(PLACE)/include/pith" ] || rmdir "$(PLACE)/include/pith"
 
 clean: ## remove what was built
 	rm -rf $(BUILD) build-asan build-tsan build-clang build-fuzz build-coverage

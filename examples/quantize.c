@@ -49,7 +49,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s MODEL OUT TEXT\n", argv[0]);
         return 2;
     }
-    struct pith_error err = {0};
+    struct pith_error err = {PITH_OK, ""};
     struct pith_context *context = NULL;
     char *report = NULL;
 
@@ -76,7 +76,8 @@ int main(int argc, char **argv)
         pith_eval_defaults(&o);
         o.model = argv[2];
         o.baseline = argv[1];
-        o.texts = (struct pith_list){texts, 1};
+        o.texts.item = texts;
+        o.texts.count = 1;
         s = pith_eval(context, &o, &report, &err);
     }
     if (s == PITH_OK) {

@@ -1,12 +1,20 @@
 #!/usr/bin/env python3
-"""Runs the sessions that the documentation shows, and compares what they print. Usage: doc_sessions.py [--write] PAGE...
+"""Runs what the documentation shows, as it stands. Usage: doc_sessions.py [--write | --look] [--sessions] PAGE...
 
-A session is a fenced block under the line "<!-- session -->": lines "$ COMMAND" with the output that follows each. The
-sessions of a page run one after the other in one empty folder, where models/ is the project's. PITH names the program,
-which the page calls pith; what goes to standard error is not shown. A line "..." stands for any lines. Seconds, sizes of
-memory and what depends on them differ from run to run: they are compared as blanks. With --write the page is renewed.
+A fenced block without a language, or of sh, is of a shell, and the line above says what becomes of it:
+  <!-- session -->          lines "$ COMMAND" with the output that follows each, which is compared
+  <!-- run -->              commands, each of which has to succeed
+  <!-- run: COMMANDS -->    the same after these, which stand elsewhere ("quantize ..." makes the model of the page)
+  <!-- not run: REASON -->
+A block under "<!-- file: NAME -->", of whatever, becomes that file.
+Those of a page run one after the other in one folder, where models/, tests/, tools/, bench/ and build/ are the project's.
+PITH names the program, which the page calls pith. In a session what goes to standard error is not shown; a line "..."
+stands for any lines; seconds, sizes of memory and what depends on them differ from run to run: they are compared as
+blanks. With --write the page is renewed. Blocks of json parse, those of python compile; another language says that a
+block is neither (text, diff). With --look nothing is run, with --sessions they alone.
 """
 import difflib
+import json
 import os
 import re
 import subprocess
@@ -102,38 +110,93 @@ def session(block, folder, env, page):
     return out, same
 
 
-def check(page, write, root, pith):
+MARK = re.compile(r"<!-- (session|run|not run|file)(?:: (.+))? -->")
+
+
+def looked_at(page, lines):
+    """Blocks of a shell: (mark, what it says more, first line, end). Complains of those without a mark and of what does not
+    parse; None then."""
+    out, good, i = [], True, 0
+
+    def complain(at, what):
+        nonlocal good
+        good = False
+        print(f"{page}:{at + 1}: {what}")
+    while i < len(lines):
+        fence = re.fullmatch(r"```(\w*)", lines[i])
+        mark = MARK.fullmatch(lines[i - 1]) if i else None
+        if re.match(r"    (pith|make|bench|build|python3?|mpirun) ?\S", lines[i]) and i and lines[i - 1] == "":
+            complain(i, "commands that are only indented: between fences")
+        i += 1
+        if not fence:
+            continue
+        begin, end = i, lines.index("```", i)
+        text, i = "\n".join(lines[begin:end]), end + 1
+        try:
+            if fence[1] == "json":
+                json.loads(text)
+            elif fence[1] == "python":
+                compile(text, page, "exec")
+        except (ValueError, SyntaxError) as e:
+            complain(begin, f"a block of {fence[1]} that does not parse: {e}")
+        if fence[1] not in ("", "sh") and not (mark and mark[1] == "file"):
+            continue
+        if not mark or mark[1] in ("not run", "file") and not mark[2]:
+            complain(begin - 1, "a block of a shell, and no line above it says whether it is run (tools/doc_sessions.py), "
+                     "or of a language that is not named")
+        else:
+            out.append((mark[1], mark[2], begin, end))
+    return out if good else None
+
+
+def succeed(commands, folder, env, where):
+    done = subprocess.run(["sh", "-e", "-c", commands], cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode:
+        print(f"{where}: status {done.returncode}: {(done.stderr.strip() or done.stdout.strip())[-400:]}")
+    return done.returncode == 0
+
+
+def check(page, write, only, root, pith):
     lines = open(page, encoding="utf-8").read().split("\n")
-    out, same, i = [], True, 0
+    blocks, same, good = looked_at(page, lines), True, True
+    if blocks is None:
+        return False
     with tempfile.TemporaryDirectory() as work:
         folder = os.path.join(work, "here")
         os.makedirs(os.path.join(work, "bin"))
         os.makedirs(folder)
         os.symlink(pith, os.path.join(work, "bin", "pith"))
-        os.symlink(os.path.join(root, "models"), os.path.join(folder, "models"))
+        for name in ("models", "tests", "tools", "bench"):
+            os.symlink(os.path.join(root, name), os.path.join(folder, name))
+        os.symlink(os.path.dirname(pith), os.path.join(folder, "build"))
         env = dict(os.environ, PATH=os.path.join(work, "bin") + ":" + os.environ["PATH"], COLUMNS="100", NO_COLOR="1")
-        while i < len(lines):
-            out.append(lines[i])
-            i += 1
-            if out[-1] != "<!-- session -->":
-                continue
-            end = lines.index("```", i + 1)
-            new, ok = session(lines[i + 1:end], folder, env, page)
-            same &= ok
-            out += [lines[i]] + new
-            i = end
+        out, at = [], 0
+        for mark, more, begin, end in blocks:
+            new = lines[begin:end]
+            if mark == "session":
+                new, ok = session(new, folder, env, page)
+                same &= ok
+            elif mark == "file":
+                with open(os.path.join(folder, os.path.basename(more)), "w", encoding="utf-8") as f:
+                    f.write("\n".join(new) + "\n")
+            elif mark == "run" and not only:
+                good &= succeed("\n".join(([more] if more else []) + new), folder, env, f"{page}:{begin + 1}")
+            out += lines[at:begin] + new
+            at = end
     if not same and write:
-        open(page, "w", encoding="utf-8").write("\n".join(out))
+        open(page, "w", encoding="utf-8").write("\n".join(out + lines[at:]))
         print(f"{page}: renewed")
-    return same or write
+    return good and (same or write)
 
 
 def main():
-    write = "--write" in sys.argv[1:]
+    write, look, only = (word in sys.argv[1:] for word in ("--write", "--look", "--sessions"))
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     pith = os.path.abspath(os.environ.get("PITH", "build/pith"))
-    pages = [a for a in sys.argv[1:] if a != "--write"]
-    return 0 if all([check(p, write, root, pith) for p in pages]) else 1
+    pages = [a for a in sys.argv[1:] if not a.startswith("--")]
+    if look:
+        return 0 if all([looked_at(p, open(p, encoding="utf-8").read().split("\n")) is not None for p in pages]) else 1
+    return 0 if all([check(p, write, only, root, pith) for p in pages]) else 1
 
 
 if __name__ == "__main__":

@@ -2,14 +2,25 @@
 # The sessions that the documentation shows are what the program prints.
 set -u
 . tests/cli/lib.sh
-# The session of README.md takes longer than all others; "make check-docs" has it too.
+# The session of README.md takes longer than all others, and so do commands that only have to succeed; "make check-docs" has
+# them too.
 pages=$(grep -l '^<!-- session -->$' docs/*.md)
-thorough && pages="README.md $pages"
+only=--sessions
+thorough && pages="README.md $(ls docs/*.md)" && only=
 for page in $pages; do
-    PITH=$pith python3 tools/doc_sessions.py "$page" >"$work/differences" && pass "$page" || {
+    PITH=$pith python3 tools/doc_sessions.py $only "$page" >"$work/differences" && pass "$page" || {
         fail "$page: 'tools/doc_sessions.py --write $page' renews it"
         cat "$work/differences"
     }
 done
+# What stands in two places is one number: the table of README.md, and "`recipe` 0.0123" in choosing.md.
+check "README.md and choosing.md agree" python3 -c "
+import re
+table = dict(re.findall(r'^\| \x60([^\x60]+)\x60[^|]*\| [\d.]+ \| (0\.\d+) ', open('README.md').read(), re.M))
+text = open('docs/choosing.md').read()
+order = text[text.index('In the order of loss'):].split('\n- ')[0]
+found = [(n, kl) for n, kl in re.findall(r'\x60([a-z0-9+-]+)\x60 (0\.\d{4})', order) if n in table]
+assert len(found) >= 4, found
+assert all(table[n] == kl for n, kl in found), [(n, kl, table[n]) for n, kl in found if table[n] != kl]"
 [ "$(wc -c <README.md)" -le 8000 ] && pass "the README is short" || fail "the README is short"
 finish
