@@ -32,6 +32,8 @@ HTTP = $(shell pkg-config --libs libmicrohttpd 2>/dev/null)
 # Ranks: a shared object of its own, made where there is an MPI.
 MPICC := $(shell command -v mpicc 2>/dev/null)
 
+# Of the kernels alone, in builds that are instrumented.
+KERNELS ?=
 skipped  = $(foreach s,$(SKIP_$(MACHINE)),$(filter src/kern/$(s)/%,$(1)))
 # Sources to leave out, for a build without the libraries that they need.
 OMIT    ?=
@@ -56,7 +58,7 @@ SIDE     = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 .DEFAULT_GOAL := all
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all help deps lib unit test test-all test-build demo asan tsan clang fuzz fuzz-coverage interop page soak bench \
+.PHONY: all help deps lib unit test test-all test-build demo asan asan-unit tsan tsan-threads clang fuzz fuzz-coverage interop page soak bench \
         ranks-sanitized qemu emulated arm64 check check-layers check-symbols check-size check-headers check-docs check-tables python-package \
         python wheel install clean FORCE
 
@@ -98,7 +100,7 @@ $(BUILD)/pith: $(CLI_OBJ) $(BUILD)/libserver.a $(BUILD)/libpith.a
 $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	@echo "cc $<"
-	@$(CC) $(CFLAGS_ALL) $(ISA_$(notdir $(patsubst %/,%,$(dir $<)))) -MMD -MP -c -o $@ $<
+	@$(CC) $(CFLAGS_ALL) $(ISA_$(notdir $(patsubst %/,%,$(dir $<)))) $(if $(filter src/kern/%,$<),$(KERNELS)) -MMD -MP -c -o $@ $<
 
 $(BUILD)/tests/%: tests/%.c $(BUILD)/libpith.a
 	@mkdir -p $(@D)
@@ -160,14 +162,23 @@ demo: deps ## quantize the model that ships in several ways and show what it cos
 	@PITH=$(BUILD)/pith tools/demo.sh
 
 # --- other builds of the same tests ------------------------------------------------------------------
+# Kernels, with all that is inlined there, take most of the time to compile: where pointers lead is left to
+# AddressSanitizer. Memory that there is not is tried on purpose, and is no error.
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all
+ASAN     := ASAN_OPTIONS=allocator_may_return_null=1:$$ASAN_OPTIONS $(MAKE) --no-print-directory BUILD=build-asan OPT=-O1 CFLAGS="$(SANITIZE)" \
+            LDFLAGS="$(SANITIZE)" KERNELS="-g1 -fno-sanitize=null,alignment,object-size,pointer-overflow,bounds" EMULATED=
 asan: deps ## the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer
-	@$(MAKE) --no-print-directory BUILD=build-asan CFLAGS="$(SANITIZE)" LDFLAGS="$(SANITIZE)" OPT=-O1 \
-	    EMULATED= test-all
+	+@$(ASAN) test-all
+asan-unit: deps ## the unit tests alone under both
+	+@$(ASAN) $(SIDE) unit
 
+# Where threads meet; what none of these tests reaches has no threads of its own.
+THREADED := base backend calib model serve server
+TSAN     := $(MAKE) --no-print-directory BUILD=build-tsan OPT=-O1 CFLAGS="-fsanitize=thread" LDFLAGS="-fsanitize=thread" KERNELS=-g1
 tsan: deps ## the unit tests under ThreadSanitizer
-	@$(MAKE) --no-print-directory BUILD=build-tsan CFLAGS="-fsanitize=thread" \
-	    LDFLAGS="-fsanitize=thread" OPT=-O1 unit
+	+@$(TSAN) $(SIDE) unit
+tsan-threads: deps ## those of them where threads meet
+	+@$(TSAN) $(SIDE) unit TEST_SRC="$(wildcard $(THREADED:%=tests/unit/%/test_*.c))"
 
 # What ranks share is instrumented, the rest is that of the ordinary build: tests/cli/test_ranks_sanitized.sh.
 SANITIZE_asan := $(SANITIZE)

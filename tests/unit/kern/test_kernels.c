@@ -17,6 +17,13 @@ static void assert_double(double got, double want, size_t size)
         fail_msg("%s, size %zu: %a, expected %a", now, size, got, want);
 }
 
+static uint8_t *random_bytes(size_t buffer, size_t n)
+{
+    uint8_t *x = fenced(buffer, n);
+    for (size_t i = 0; i < n; i++) x[i] = (uint8_t)pith_rng_next(&rng);
+    return x;
+}
+
 typedef void check_fn(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
                       enum fill kind);
 
@@ -107,9 +114,7 @@ static void check_levels_unpack(const struct pith_kernel *k, const struct pith_k
 {
     float *level = fenced(0, 16 * sizeof *level);
     for (unsigned bits = 3; bits <= 4; bits++) {
-        const size_t bytes = (n * bits + 7) / 8;
-        uint8_t *codes = fenced(1, bytes);
-        for (size_t i = 0; i < bytes; i++) codes[i] = (uint8_t)pith_rng_next(&rng);
+        const uint8_t *codes = random_bytes(1, (n * bits + 7) / 8);
         for (size_t i = 0; i < 16; i++) level[i] = bits == 3 && i >= 8 ? level[i - 8] : value(kind);
         float *want = fresh(2, n, kind), *got = same(3, want, n);
         ((pith_levels_unpack_fn *)ref->fn)(bits, n, codes, level, want);
@@ -124,8 +129,7 @@ static void check_trellis_decode(const struct pith_kernel *k, const struct pith_
     const enum pith_trellis_code code = (enum pith_trellis_code)(n % PITH_TRELLIS_CODES);
     const unsigned bits = (unsigned)(n / PITH_TRELLIS_CODES % 8 + 1);
     const size_t ld = 16 + n % 5, size = 15 * ld + 16;
-    uint8_t *tile = fenced(0, pith_trellis_bytes(bits));
-    for (size_t i = 0; i < pith_trellis_bytes(bits); i++) tile[i] = (uint8_t)pith_rng_next(&rng);
+    const uint8_t *tile = random_bytes(0, pith_trellis_bytes(bits));
     float *want = fresh(1, size, kind), *got = same(2, want, size);
     ((pith_trellis_decode_fn *)ref->fn)(code, bits, tile, want, ld);
     ((pith_trellis_decode_fn *)k->fn)(code, bits, tile, got, ld);
@@ -165,17 +169,14 @@ static void check_trellis_count(const struct pith_kernel *k, const struct pith_k
                                   .count = count,
                                   .ldy = LDY};
     m.ld = m.blocks * PITH_TRELLIS_SIDE * pith_trellis_bytes(m.bits);
-    const size_t size = PITH_TRELLIS_ROWS * m.ld;
     const size_t parts = m.blocks * m.count;
     const size_t words = parts * (lanes ? PITH_LANES_STEP : PITH_TRELLIS_STEP);
-    uint8_t *tiles = fenced(0, size);
-    for (size_t i = 0; i < size; i++) tiles[i] = (uint8_t)pith_rng_next(&rng);
     float *x = fenced(3, words * sizeof *x);
     const float *scale = fresh(4, parts, kind);
     fill_words(k->op, x, words, kind);
     const size_t out = (m.count - 1) * LDY + PITH_TRELLIS_ROWS * PITH_TRELLIS_TILE;
     float *want = fresh(1, out, kind), *got = same(2, want, out);
-    m.tiles = tiles;
+    m.tiles = random_bytes(0, PITH_TRELLIS_ROWS * m.ld);
     m.x = x;
     m.scale = k->op == PITH_OP_trellis_floats ? NULL : scale;
     m.y = want;
@@ -219,30 +220,18 @@ static void check_trellis_step(const struct pith_kernel *k, const struct pith_ke
 static void check_widen(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
                         enum fill kind)
 {
-    const void *w = weights(n, 2, k->op == PITH_OP_widen_f16, kind);
+    const bool fp8 = k->op == PITH_OP_widen_e4m3 || k->op == PITH_OP_widen_e5m2;
+    const void *w = fp8 ? random_bytes(4, n) : weights(n, 2, k->op == PITH_OP_widen_f16, kind);
     float *want = fresh(1, n, kind), *got = same(2, want, n);
     ((pith_widen_bf16_fn *)ref->fn)(n, w, want);
     ((pith_widen_bf16_fn *)k->fn)(n, w, got);
     assert_bits(got, want, n, n);
 }
 
-static void check_widen_fp8(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
-                            enum fill kind)
-{
-    uint8_t *codes = fenced(4, n);
-    for (size_t i = 0; i < n; i++) codes[i] = (uint8_t)(kind == 0 ? i : pith_rng_next(&rng));
-    float *want = fresh(1, n, kind), *got = same(2, want, n);
-    ((pith_widen_e4m3_fn *)ref->fn)(n, codes, want);
-    ((pith_widen_e4m3_fn *)k->fn)(n, codes, got);
-    assert_bits(got, want, n, n);
-}
-
 static void check_dequant(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
                           enum fill kind)
 {
-    const size_t bytes = k->op == PITH_OP_dequant_u4 ? (n + 1) / 2 : n;
-    uint8_t *codes = fenced(0, bytes);
-    for (size_t i = 0; i < bytes; i++) codes[i] = (uint8_t)pith_rng_next(&rng);
+    const uint8_t *codes = random_bytes(0, k->op == PITH_OP_dequant_u4 ? (n + 1) / 2 : n);
     const float zero = (float)pith_rng_below(&rng, 256), scale = value(kind);
     float *want = fresh(1, n, kind), *got = same(2, want, n);
     ((pith_dequant_u8_fn *)ref->fn)(n, codes, zero, scale, want);
@@ -464,8 +453,8 @@ static void check_peak_int8(const struct pith_kernel *k, const struct pith_kerne
 {
     n %= 8; /* rounds */
     (void)kind;
-    uint8_t x[4];
-    int8_t y[4];
+    uint8_t *x = fenced(2, 4);
+    int8_t *y = fenced(3, 4);
     uint32_t *want = fenced(0, PITH_PEAK_LANES * sizeof *want), *got;
     for (int i = 0; i < 4; i++) x[i] = (uint8_t)pith_rng_below(&rng, 256);
     for (int i = 0; i < 4; i++) y[i] = (int8_t)((int)pith_rng_below(&rng, 256) - 128);
@@ -481,7 +470,7 @@ static void check_peak_bf16(const struct pith_kernel *k, const struct pith_kerne
 {
     n %= 8;     /* rounds */
     (void)kind; /* exact sums only */
-    uint16_t x[2], y[2];
+    uint16_t *x = fenced(2, 2 * sizeof *x), *y = fenced(3, 2 * sizeof *y);
     for (int i = 0; i < 2; i++) {
         x[i] = pith_f32_to_bf16(value(INTEGERS));
         y[i] = pith_f32_to_bf16(value(INTEGERS));
@@ -545,15 +534,16 @@ static void check_grid_error(const struct pith_kernel *k, const struct pith_kern
 {
     for (unsigned i = 0; i < 14; i++) {
         const float top = (float)((4u << i % 7) - 1);
-        struct pith_grid_trial t = {.scale = fabsf(value(kind)) + 0.01f,
-                                    .zero = (float)pith_rng_below(&rng, (uint32_t)top + 1),
-                                    .top = top,
-                                    .unit = i % 2 ? 0x1p-3f : 1.0f};
+        struct pith_grid_trial *t = fenced(4, sizeof *t);
+        *t = (struct pith_grid_trial){.scale = fabsf(value(kind)) + 0.01f,
+                                      .zero = (float)pith_rng_below(&rng, (uint32_t)top + 1),
+                                      .top = top,
+                                      .unit = i % 2 ? 0x1p-3f : 1.0f};
         const float *w = fresh(0, n, kind);
         float *want = fresh(1, PITH_TRIAL_LANES, kind), *got = same(2, want, PITH_TRIAL_LANES);
-        if (i >= 7) t.weight = fresh(3, n, kind);
-        ((pith_grid_error_fn *)ref->fn)(n, w, &t, want);
-        ((pith_grid_error_fn *)k->fn)(n, w, &t, got);
+        if (i >= 7) t->weight = fresh(3, n, kind);
+        ((pith_grid_error_fn *)ref->fn)(n, w, t, want);
+        ((pith_grid_error_fn *)k->fn)(n, w, t, got);
         assert_bits(got, want, PITH_TRIAL_LANES, n);
     }
 }
@@ -605,17 +595,24 @@ static struct lines fresh_lines(size_t n, enum fill kind, unsigned i, float reac
     return l;
 }
 
+/* As the kernels are given them. */
+static const struct pith_float_levels *levels_of(const struct pith_format *f)
+{
+    const struct pith_float_levels levels =
+        pith_float_levels_of(f->exponent_bits, f->mantissa_bits, f->max);
+    return fenced_copy(7, &levels, sizeof levels);
+}
+
 static void check_float_round(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
                               enum fill kind)
 {
     static const char *const names[] = {"fp8_e4m3", "fp8_e5m2", "fp6_e3m2", "fp6_e2m3", "fp4_e2m1"};
     for (unsigned i = 0; i < 15; i++) {
         const struct pith_format *f = pith_format_find(names[i % 5]);
-        const struct pith_float_levels levels =
-            pith_float_levels_of(f->exponent_bits, f->mantissa_bits, f->max);
+        const struct pith_float_levels *levels = levels_of(f);
         const struct lines l = fresh_lines(n, kind, i, f->max / (float)(1 + i));
-        ((pith_float_round_fn *)ref->fn)(n, l.w, l.scale, l.group, &levels, l.a, l.want);
-        ((pith_float_round_fn *)k->fn)(n, l.w, l.scale, l.group, &levels, l.b,
+        ((pith_float_round_fn *)ref->fn)(n, l.w, l.scale, l.group, levels, l.a, l.want);
+        ((pith_float_round_fn *)k->fn)(n, l.w, l.scale, l.group, levels, l.b,
                                        i % 3 ? l.got : NULL);
         assert_memory_equal(l.a, l.b, n);
         if (i % 3) assert_bits(l.got, l.want, n, n);
@@ -625,7 +622,7 @@ static void check_float_round(const struct pith_kernel *k, const struct pith_ker
             assert_int_equal(l.a[c], f->encode(l.w[c] / s));
             assert_true(l.want[c] == f->decode(l.a[c]) * s);
         }
-        ((pith_float_round_fn *)k->fn)(n, l.w, l.scale, l.group, &levels, NULL, l.w);
+        ((pith_float_round_fn *)k->fn)(n, l.w, l.scale, l.group, levels, NULL, l.w);
         assert_bits(l.w, l.want, n, n);
     }
 }
@@ -637,14 +634,13 @@ static void check_float_trials(const struct pith_kernel *k, const struct pith_ke
     enum { TRIALS = 11 };
     for (unsigned i = 0; i < 6; i++) {
         const struct pith_format *f = pith_format_find(names[i % 3]);
-        const struct pith_float_levels levels =
-            pith_float_levels_of(f->exponent_bits, f->mantissa_bits, f->max);
+        const struct pith_float_levels *levels = levels_of(f);
         const float *w = fresh(0, n, kind);
         float *inverse = fresh(1, TRIALS, kind), *want = fresh(2, TRIALS, kind),
               *got = fresh(3, TRIALS, kind);
         for (size_t t = 0; t < TRIALS; t++) inverse[t] = fabsf(inverse[t]) + 0.01f;
-        ((pith_float_trials_fn *)ref->fn)(n, w, TRIALS, inverse, &levels, want);
-        ((pith_float_trials_fn *)k->fn)(n, w, TRIALS, inverse, &levels, got);
+        ((pith_float_trials_fn *)ref->fn)(n, w, TRIALS, inverse, levels, want);
+        ((pith_float_trials_fn *)k->fn)(n, w, TRIALS, inverse, levels, got);
         assert_bits(got, want, TRIALS, n);
         for (size_t t = 0; t < TRIALS && kind == RANDOM; t++) {
             double sum = 0;
@@ -663,7 +659,7 @@ static void check_book_round(const struct pith_kernel *k, const struct pith_kern
 {
     for (unsigned i = 0; i < 10; i++) {
         const struct pith_format *f = pith_format_find(i % 2 ? "nf4" : "bnb_fp4");
-        const struct pith_codebook *book = pith_codebook_of(f);
+        const struct pith_codebook *book = fenced_copy(7, pith_codebook_of(f), sizeof *book);
         const struct lines l = fresh_lines(n, kind, i, 1.0f);
         ((pith_book_round_fn *)ref->fn)(n, l.w, l.scale, l.group, book, l.a, l.want);
         ((pith_book_round_fn *)k->fn)(n, l.w, l.scale, l.group, book, l.b, i % 3 ? l.got : NULL);
@@ -697,8 +693,8 @@ static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_trellis_lanes] = check_trellis_rows,
     [PITH_OP_widen_bf16] = check_widen,
     [PITH_OP_widen_f16] = check_widen,
-    [PITH_OP_widen_e4m3] = check_widen_fp8,
-    [PITH_OP_widen_e5m2] = check_widen_fp8,
+    [PITH_OP_widen_e4m3] = check_widen,
+    [PITH_OP_widen_e5m2] = check_widen,
     [PITH_OP_dequant_u8] = check_dequant,
     [PITH_OP_dequant_u4] = check_dequant,
     [PITH_OP_max] = check_max,
