@@ -1,7 +1,7 @@
 # What the tests of pith sensitivity and -r auto share.
 # shellcheck shell=sh
 # shellcheck disable=SC2034 # for those that read this
-few="--calib-tokens 4096 --seq-len 256"
+few="--calib-tokens 1024 --seq-len 128"
 three=int3:g128:asym,int4:g128:asym,int8:g128
 cp tests/cli/auto_look.py "$work/look.py"
 measured() { # OUT JSON [TEXT [OPTIONS]]

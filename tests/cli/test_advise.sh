@@ -3,7 +3,7 @@
 set -u
 . tests/cli/lib.sh
 cd "$work" || exit 1
-few="--context 512 --users 8 --candidates 2 --max-tokens 1024 --calib-tokens 2048"
+few="--context 512 --users 8 --candidates 2 --max-tokens 1024 --calib-tokens 1024"
 cat >look.py <<'PY'
 import json, sys
 

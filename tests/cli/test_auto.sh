@@ -4,12 +4,17 @@ set -u
 . tests/cli/lib.sh
 . tests/cli/auto.sh
 
+more="--calib-tokens 2048 --seq-len 128"
 outliers=$(realpath "${BUILD:-build}")/tools/make_outliers
 cd "$work" || exit 1
 
+mkdir tiny
+cp "$probe"/*.json tiny
+check "a model of one layer" python3 look.py first "$probe/config.json" "$probe/model.safetensors" tiny
+
 # --- the recipe
-check "-r auto" "$pith" quantize "$probe" -o a -r auto --budget 3.6 --try $three $few --quiet
-check "stays within its bits" python3 look.py recipe a/recipe.json 3.6 fused
+check "-r auto" "$pith" quantize "$probe" -o a -r auto --budget 3.6 --try $three $more --quiet
+check "stays within its bits" python3 look.py recipe a/recipe.json 3.6 6 fused
 check "is proven" "$pith" verify a --against "$probe"
 check "and so is what it foretold" python3 look.py came a/pith.json
 plain=int3:g128,int4:g128,int8:g128
@@ -19,16 +24,16 @@ for_engines() { # OUT ENGINE...
     shift
     for e; do names="$names --for $e"; done
     # shellcheck disable=SC2086
-    "$pith" quantize "$probe" -o "$made" -r auto --budget 3.6 --try $plain $few --transform none $names --quiet
+    "$pith" quantize tiny -o "$made" -r auto --budget 3.6 --try $plain $few --transform none $names --quiet
 }
 check "for an engine that holds each linear by itself" for_engines w pith
-check "each has its own grid" python3 look.py recipe w/recipe.json 3.6 apart
+check "each has its own grid" python3 look.py recipe w/recipe.json 3.6 1 apart
 check "of another one it is the same" for_engines w2 transformers
 check "recipe" cmp w/recipe.json w2/recipe.json
 check "beside one that fuses some, these share" for_engines w3 pith vllm
-check "their grids" python3 look.py recipe w3/recipe.json 3.6 fused
-check "which loses more" python3 -c "import sys; sys.exit(not $(predicted w) < 0.95 * $(predicted w3))"
-refuse "that one does not load the other" 1 'another grid than' "$pith" quantize "$probe" -o no -r w/recipe.json $few --for vllm
+check "their grids" python3 look.py recipe w3/recipe.json 3.6 1 fused
+check "which loses more" python3 -c "import sys; sys.exit(not $(predicted w) < 0.98 * $(predicted w3))"
+refuse "that one does not load the other" 1 'another grid than' "$pith" quantize tiny -o no -r w/recipe.json $few --for vllm
 check "leaves nothing else" test ! -e a.auto -a ! -e a.partial
 check "a model with outliers" "$outliers" "$probe" outliers
 check "gets a transform" "$pith" quantize outliers -o o -r auto --budget 4.4 --try int3:g128:asym,int4:g128:asym,int5:g128:asym $few --quiet
@@ -47,7 +52,7 @@ assert json.load(open('k-$round/pith.json'))['recipe']['round'] == '$round'"
 done
 check "the recipe rounds so again" "$pith" quantize mini -o k2 -r k-qep:kron/recipe.json --calib-tokens 512 --seq-len 64 --quiet
 same_model "to the same bytes" k-qep:kron k2
-python3 "$root/tests/cli/mini.py" tiles layers=2 hidden=256 ffn=256
+python3 "$root/tests/cli/mini.py" tiles layers=1 hidden=128 ffn=128 heads=2
 check "grids of which the container has no other" "$pith" quantize tiles -o t -r auto --budget 2.7 --transform none --try trellis2,trellis3 \
     --container exl3 --calib-tokens 512 --seq-len 64 --quiet
 check "both are taken" python3 -c "import json; l = json.load(open('t/recipe.json'))['linears']; assert set(l.values()) == {'trellis2:channel', 'trellis3:channel'}, l"
@@ -56,49 +61,50 @@ mixture="$root/models/probe-moe"
 check "a mixture's recipe" "$pith" quantize "$mixture" -o m -r auto --budget 4.2 --try $three $few --transform none --quiet
 "$pith" sensitivity "$mixture" --try $three $few --container compressed-tensors --acts none --kv none --json --quiet >routes.json
 check "counts the tokens that change experts" python3 look.py routes routes.json m/recipe.json m/pith.json
-check "its recipe runs like any" "$pith" quantize "$probe" -o b -r a/recipe.json $few --quiet
+check "its recipe runs like any" "$pith" quantize "$probe" -o b -r a/recipe.json $more --quiet
 same_model "to the same bytes" a b
 check "a uniform recipe of about these bits" "$pith" quantize "$probe" -o u -r gptq --weights int3:g32:asym --container compressed-tensors $few --quiet
 measured a a.json
 measured u u.json
 check "loses more" python3 look.py better a.json u.json
-check "--max-kl" "$pith" quantize "$probe" -o k -r auto --max-kl 0.03 --try $three $few --quiet
+check "--max-kl" "$pith" quantize tiny -o k -r auto --max-kl 0.03 --try $three $few --quiet
 check "is predicted to keep it" python3 look.py kld k/recipe.json 0.03
-check "a GGUF file by its size" "$pith" quantize "$probe" -o g.gguf -r auto --budget 4M --try q3_k,q4_k,q8_0 --calib-tokens 2048 --seq-len 256 --quiet
-check "has a type for each tensor" python3 look.py recipe g.gguf.recipe.json 6
-check "and is not larger" test "$(stat -c %s g.gguf)" -le 4400000
-check "weights and caches" "$pith" quantize "$probe" -o f -r auto --fit 10M,context=512,users=2,kv=int8:token --for vllm $few --quiet
-mkdir tiny
-cp "$probe"/*.json tiny
-check "a model of one layer" python3 look.py first "$probe/config.json" "$probe/model.safetensors" tiny
-size=2700k
-joint() { # OUT GRIDS
-    "$pith" quantize tiny -o "$1" -r auto --fit $size,context=256,users=4,kv=auto ${3:-} --try $2 --calib-tokens 512 --seq-len 64 --quiet
+python3 "$root/tests/cli/mini.py" square layers=1 hidden=256 ffn=256
+check "a GGUF file by its size" "$pith" quantize square -o g.gguf -r auto --budget 1100k --try q3_k,q4_k,q8_0 --calib-tokens 512 --seq-len 64 --quiet
+check "has a type for each tensor" python3 look.py recipe g.gguf.recipe.json 6 1
+check "and is not larger" test "$(stat -c %s g.gguf)" -le 1300000
+check "weights and caches" "$pith" quantize tiny -o f -r auto --fit 2800k,context=512,users=2,kv=int8:token --for vllm $few --quiet
+joint() { # OUT GRIDS MODEL SIZE OPTIONS...
+    out=$1 grids=$2 from=$3 size=$4
+    shift 4
+    "$pith" quantize "$from" -o "$out" -r auto --fit "$size,context=256,users=4,kv=auto" --try "$grids" --calib-tokens 256 --seq-len 32 --quiet "$@"
 }
-check "weights and caches together" joint j "$three"
-check "for pith they are the same" joint j2 "$three" "--for pith"
+python3 "$root/tests/cli/mini.py" small layers=1 hidden=64 ffn=128
+narrow=int4:g32,int8:g32
+check "weights and caches together" joint j $narrow small 610k
+check "for pith they are the same" joint j2 $narrow small 610k --for pith
 check "to the recipe" sh -c "grep -v budget j/recipe.json >j.txt; grep -v budget j2/recipe.json | cmp - j.txt"
 check "both are foretold" python3 look.py cache j/recipe.json
 bits=$(python3 -c 'import json; print(json.load(open("j/recipe.json"))["predicted"]["cache"]["bits"])')
 cp j/pith.kv.json record
 check "that cache is found" "$pith" bench j --prompt 0 --gen 1 --reps 1 --kv "auto:$bits" --quiet
 check "as it was recorded" cmp record j/pith.kv.json
-check "and is no part of the proof" "$pith" verify j --against tiny
-check "of a file too" joint j.gguf q3_k,q4_k,q6_k
+check "and is no part of the proof" "$pith" verify j --against small
+check "of a file too" joint j.gguf q4_0,q5_0,q8_0 small 390k
 check "which has it beside" test -s j.gguf.kv.json
 check "rows of no whole groups" "$pith" quantize "$root/tests/golden/eval/tiny" -o narrow -r auto --budget 6.5 --calib-tokens 512 --seq-len 64 --quiet
 check "get whole rows as groups" grep -q 'down_proj.*int[346]:channel:asym' narrow/recipe.json
 check "the mixture is proven, too" "$pith" verify m --against "$root/models/probe-moe"
 
-check "in little memory" "$pith" quantize "$probe" -o s -r auto --budget 3.6 --try $three $few --memory 48M --quiet
-check "the same" python3 -c "import json; a, b = (json.load(open(f'{x}/recipe.json'))['linears'] for x in 'as'); assert a == b"
+check "in little memory" "$pith" quantize tiny -o s -r auto --max-kl 0.03 --try $three $few --memory 28M --quiet
+check "the same" python3 -c "import json; a, b = (json.load(open(f'{x}/recipe.json'))['linears'] for x in 'ks'); assert a == b"
 
 # --- refusals
 q() { # NAME STATUS PATTERN OPTIONS...
     n=$1 want=$2 pattern=$3
     shift 3
     # shellcheck disable=SC2086
-    refuse "$n" "$want" "$pattern" "$pith" quantize "$probe" -o no -r auto $few "$@"
+    refuse "$n" "$want" "$pattern" "$pith" quantize tiny -o no -r auto $few "$@"
     [ ! -e no ] && [ ! -e no.auto ] && [ ! -e no.partial ] || fail "$n: something stays behind"
 }
 q "no budget" 2 'needs one of'

@@ -24,10 +24,9 @@ while p.poll() is None:
     time.sleep(0.002)
 sys.exit(f"it ended before: {p.stderr.read().decode()}")
 PY
-few="--calib-tokens 1024 --seq-len 256"
+few="--calib-tokens 1024 --seq-len 128"
 again="$pith sensitivity $probe --try $three $few --quiet --work sw"
 check "undisturbed" sh -c "$again --json >one.json"
-check "-r auto, undisturbed" "$pith" quantize "$probe" -o a1 -r auto --budget 3.6 --try $three $few --quiet
 # shellcheck disable=SC2086
 sensed() { # LINES: killed there
     check "killed at line $1" python3 kill.py sw.partial/pith.journal "$1" $again --resume
@@ -53,16 +52,20 @@ sensed 9
 check "a torn line" sh -c 'printf "0000 {" >>sw.partial/pith.journal'
 check "is nothing" sh -c "$again --json --resume >torn.json"
 check "and the same comes of it" cmp one.json torn.json
-check "-r auto, killed while it looks" python3 kill.py r.auto/pith.journal 10 "$pith" quantize "$probe" -o r -r auto --budget 3.6 --try $three $few --quiet
-check "killed when one transform is done" python3 kill.py r.auto/auto.0.json 1 "$pith" quantize "$probe" -o r -r auto --budget 3.6 --try $three $few --resume --quiet
-check "killed in the next" python3 kill.py r.auto/pith.journal 9 "$pith" quantize "$probe" -o r -r auto --budget 3.6 --try $three $few --resume --quiet
-check "after these kills" "$pith" quantize "$probe" -o r -r auto --budget 3.6 --try $three $few --resume --quiet
+# The same of a smaller model of six blocks.
+less="--calib-tokens 512 --seq-len 64"
+python3 "$root/tests/cli/mini.py" six layers=6 hidden=128 ffn=256
+check "-r auto, undisturbed" "$pith" quantize six -o a1 -r auto --budget 3.6 --try $three $less --quiet
+check "-r auto, killed while it looks" python3 kill.py r.auto/pith.journal 10 "$pith" quantize six -o r -r auto --budget 3.6 --try $three $less --quiet
+check "killed when one transform is done" python3 kill.py r.auto/auto.0.json 1 "$pith" quantize six -o r -r auto --budget 3.6 --try $three $less --resume --quiet
+check "killed in the next" python3 kill.py r.auto/pith.journal 9 "$pith" quantize six -o r -r auto --budget 3.6 --try $three $less --resume --quiet
+check "after these kills" "$pith" quantize six -o r -r auto --budget 3.6 --try $three $less --resume --quiet
 same_model "the same comes of it" a1 r
-check "-r auto, killed again" python3 kill.py s2.auto/pith.journal 5 "$pith" quantize "$probe" -o s2 -r auto --budget 3.6 --try $three $few --quiet
-check "may begin anew" "$pith" quantize "$probe" -o s2 -r auto --budget 3.6 --try $three $few --quiet
+check "-r auto, killed again" python3 kill.py s2.auto/pith.journal 5 "$pith" quantize six -o s2 -r auto --budget 3.6 --try $three $less --quiet
+check "may begin anew" "$pith" quantize six -o s2 -r auto --budget 3.6 --try $three $less --quiet
 same_model "to the same" a1 s2
 mkdir -p l.auto
 cp a1/recipe.json l.auto/
-check "a recipe that was found is used again" "$pith" quantize "$probe" -o l -r auto --budget 3.6 --try $three $few --resume --quiet
+check "a recipe that was found is used again" "$pith" quantize six -o l -r auto --budget 3.6 --try $three $less --resume --quiet
 same_model "and gives the same" a1 l
 finish

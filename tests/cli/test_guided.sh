@@ -6,7 +6,7 @@ set -u
 . tests/cli/lib.sh
 mini=$work/mini
 python3 tests/cli/mini.py "$mini" layers=3 hidden=64 ffn=128
-few="--quiet --calib-tokens 512 --seq-len 64"
+few="--quiet --calib-tokens 256 --seq-len 32"
 grep -q __asan_init "$pith" && sanitized=0 || sanitized=1
 
 # shellcheck disable=SC2086
@@ -139,10 +139,10 @@ check "weighted, guided: verifies" "$pith" verify "$work/weighted" --against "$m
 # Experts: each is guided by its own tokens' gradients, and held against what it gave them in the original.
 moe=$root/models/probe-moe
 for round in gptq:guided qep qep:kron; do
-    check "a mixture, $round" "$pith" quantize "$moe" -o "$work/moe" --quiet --calib-tokens 512 --seq-len 64 -r gptq \
+    check "a mixture, $round" "$pith" quantize "$moe" -o "$work/moe" --quiet --calib-tokens 256 --seq-len 32 -r gptq \
         --round $round --weights int4:g128
     check "a mixture, $round: verifies" "$pith" verify "$work/moe" --against "$moe"
-    "$pith" quantize "$moe" -o "$work/said" --quiet --calib-tokens 512 --seq-len 64 -r gptq --round $round \
+    "$pith" quantize "$moe" -o "$work/said" --quiet --calib-tokens 256 --seq-len 32 -r gptq --round $round \
         --weights int4:g128 --rehearse --json >"$work/said.json" 2>"$work/stderr" || fail "a mixture, $round: a rehearsal"
     check "a mixture, $round: memory as foretold" within "$work/moe" "$work/said.json"
     rm -rf "$work/moe"

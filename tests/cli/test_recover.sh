@@ -5,7 +5,12 @@ set -u
 faults=$(faulty && echo yes)
 cd "$work" || exit 1
 faulty=$work/faulty.so
-few="--against $probe --tokens 1024 --seq-len 128 --batch 2 --steps 4"
+mkdir two
+cp "$probe"/*.json two
+layers=2 # of the probe's six
+thorough && layers=6
+python3 "$root/tests/cli/auto_look.py" first "$probe/config.json" "$probe/model.safetensors" two $layers
+few="--against $work/two --tokens 1024 --seq-len 128 --batch 2 --steps 4"
 
 recover() { # OUT OPTIONS...: what is said goes to report.json
     # shellcheck disable=SC2086
@@ -18,11 +23,11 @@ of_account() { # EXPRESSION: true of pith.json of a folder, a
     python3 -c "import json, sys; a = json.load(open(sys.argv[1] + '/pith.json')); assert $2, a['recovered']" "$1"
 }
 
-"$pith" quantize "$probe" -o q -r rtn --weights int2:g64:asym --quiet || fail "a model to recover"
+"$pith" quantize two -o q -r rtn --weights int2:g64:asym --quiet || fail "a model to recover"
 cp -r q kept
 check "scales" recover q -o scales --threads 1
 check "the divergence falls" falls 0.95
-check "verified against the original" "$pith" verify scales --against "$probe"
+check "verified against the original" "$pith" verify scales --against two
 check "the account says how" of_account scales "a['recovered']['train'] == 'scales' and a['recovered']['changed'] == 0 and a['recovered']['text'] == ['builtin']"
 check "sizes stay" sh -c '[ $(stat -c %s q/model.safetensors) = $(stat -c %s scales/model.safetensors) ]'
 check "and the input" diff -r q kept
@@ -33,7 +38,7 @@ same_model "the same bytes there" scales old
 
 check "weights too" recover q -o all --train all --rate 5
 check "the divergence falls more" falls 0.95
-check "verified against the original" "$pith" verify all --against "$probe"
+check "verified against the original" "$pith" verify all --against two
 
 # --- killed, gone on with
 # shellcheck disable=SC2086
@@ -74,14 +79,14 @@ check "text of a file" recover q -o file --text "$probe/eval.txt" --text "$probe
 check "is named" of_account file "a['recovered']['text'] == ['eval.txt', 'eval.txt']"
 check "text of the original's own" recover q -o self --text self --train all
 check "is named" of_account self "a['recovered']['text'] == ['self']"
-check "until it no longer falls" "$pith" recover q -o auto --against "$probe" --tokens 256 --seq-len 16 --batch 1 --rate 100 --quiet --json
-check "verified" "$pith" verify auto --against "$probe"
-check "other grids and containers" "$pith" quantize "$probe" -o nv -r nvfp4 --calib-tokens 1024 --quiet
+check "until it no longer falls" "$pith" recover q -o auto --against two --tokens 256 --seq-len 16 --batch 1 --rate 100 --quiet --json
+check "verified" "$pith" verify auto --against two
+check "other grids and containers" "$pith" quantize two -o nv -r nvfp4 --calib-tokens 1024 --quiet
 check "nvfp4" recover nv -o nv2 --train all
-check "verified" "$pith" verify nv2 --against "$probe"
-check "asymmetric, transformed" "$pith" quantize "$probe" -o awq -r awq --calib-tokens 1024 --quiet
+check "verified" "$pith" verify nv2 --against two
+check "asymmetric, transformed" "$pith" quantize two -o awq -r awq --calib-tokens 1024 --quiet
 check "awq" recover awq -o awq2 --train all
-check "verified" "$pith" verify awq2 --against "$probe"
+check "verified" "$pith" verify awq2 --against two
 
 # --- a trellis: factors of its rows and columns, whose codes stay
 python3 "$root/tests/cli/mini.py" tiles layers=1 hidden=128 ffn=128 heads=2
@@ -100,19 +105,19 @@ refuse "its codes are not trained" 1 'codes of whole blocks' coded x --train all
 
 # --- what is refused
 refuse "without the original" 2 'against MODEL is needed' "$pith" recover q
-refuse "what is not quantized" 2 'nothing to recover' "$pith" recover "$probe" $few -o x
+refuse "what is not quantized" 2 'nothing to recover' "$pith" recover two $few -o x
 refuse "another original" 2 'was not made of' "$pith" recover q --against "$root/models/probe-moe" -o x
 refuse "a name that is taken" 1 'exists already' "$pith" recover q $few -o scales
 refuse "too little memory" 1 'needs about .* MiB and --memory allows' "$pith" recover q $few -o x --memory 8M
 refuse "another thing to train" 2 'is scales or all' "$pith" recover q $few -o x --train norms
-refuse "no number of steps" 2 'from 1 to 1000000' "$pith" recover q --against "$probe" -o x --steps few
-refuse "too short a text" 2 'are too few' "$pith" recover q --against "$probe" -o x --tokens 512
+refuse "no number of steps" 2 'from 1 to 1000000' "$pith" recover q --against two -o x --steps few
+refuse "too short a text" 2 'are too few' "$pith" recover q --against two -o x --tokens 512
 refuse "text of its own and another" 2 'no other text' "$pith" recover q $few -o x --text self --text "$probe/eval.txt"
-"$pith" quantize "$probe" -o mx -r mxfp4 --quiet || fail "mxfp4"
+"$pith" quantize two -o mx -r mxfp4 --quiet || fail "mxfp4"
 refuse "scales that are powers of two" 1 'no scale of these grids' "$pith" recover mx $few -o x
-"$pith" quantize "$probe" -o k.gguf -r gguf --calib-tokens 1024 --quiet || fail "gguf"
+"$pith" quantize two -o k.gguf -r gguf --calib-tokens 1024 --quiet || fail "gguf"
 refuse "a GGUF file" 1 'is not trained' "$pith" recover k.gguf $few -o x
-"$pith" quantize "$probe" -o nf -r nf4 --quiet || fail "nf4"
+"$pith" quantize two -o nf -r nf4 --quiet || fail "nf4"
 refuse "scales that are quantized again" 1 'is not trained' "$pith" recover nf $few -o x
 check "nothing was written" sh -c '! ls -d x x.* 2>/dev/null'
 finish
