@@ -8,5 +8,5 @@ measured() { # OUT JSON [TEXT [OPTIONS]]
     out=$1 json=$2 text=${3:-$probe/eval.txt}
     shift 2
     [ $# = 0 ] || shift
-    "$pith" eval "$out" --baseline "$probe" --text "$text" --max-tokens 8192 --context 256 --json --quiet "$@" >"$json"
+    "$pith" eval "$out" --baseline "${original:-$probe}" --text "$text" --max-tokens 8192 --context 256 --json --quiet "$@" >"$json"
 }

@@ -4,6 +4,11 @@ set -u
 . tests/cli/lib.sh
 cd "$work" || exit 1
 few="--context 512 --users 8 --candidates 2 --max-tokens 1024 --calib-tokens 1024"
+mkdir two
+cp "$probe"/*.json two
+layers=2 # of the probe's six
+thorough && layers=6
+python3 "$root/tests/cli/auto_look.py" first "$probe/config.json" "$probe/model.safetensors" two $layers
 cat >look.py <<'PY'
 import json, sys
 
@@ -25,13 +30,13 @@ else:
 PY
 for target in vllm:gpu=l4 llama.cpp:gpu=rtx4090 pith; do
     # shellcheck disable=SC2086
-    check "for $target" "$pith" advise "$probe" --for $target $few --json --quiet
+    check "for $target" "$pith" advise two --for $target $few --json --quiet
     cp "$work/stdout" "$target.json"
     check "nothing of it stays" test ! -e pith.advise.partial
 done
 check "the worthiest comes first" python3 look.py folder vllm:gpu=l4.json
 check "files for llama.cpp" python3 look.py file llama.cpp:gpu=rtx4090.json
-check "in words" "$pith" advise "$probe" --for vllm:gpu=l4 $few --text "$probe/eval.txt" --quiet
+check "in words" "$pith" advise two --for vllm:gpu=l4 $few --text "$probe/eval.txt" --quiet
 cp "$work/stdout" words
 check "with the command for pith or the engine" grep -qE '^  (pith quantize|vllm serve) ' words
 check "and what was ruled out" grep -q '^ruled out:' words
@@ -51,16 +56,16 @@ while p.poll() is None:
 sys.exit(f"it ended before: {p.stderr.read().decode()}")
 PY
 # shellcheck disable=SC2086
-check "killed" python3 kill.py "$pith" advise "$probe" --for vllm:gpu=l4 $few --json --quiet
-refuse "what is there is not touched without --resume" 2 'continue it with --resume' "$pith" advise "$probe" --for vllm:gpu=l4 $few
-refuse "another command does not go on" 2 'belongs to another command' "$pith" advise "$probe" --for vllm:gpu=t4 $few --resume
-check "gone on with" "$pith" advise "$probe" --for vllm:gpu=l4 $few --json --quiet --resume
+check "killed" python3 kill.py "$pith" advise two --for vllm:gpu=l4 $few --json --quiet
+refuse "what is there is not touched without --resume" 2 'continue it with --resume' "$pith" advise two --for vllm:gpu=l4 $few
+refuse "another command does not go on" 2 'belongs to another command' "$pith" advise two --for vllm:gpu=t4 $few --resume
+check "gone on with" "$pith" advise two --for vllm:gpu=l4 $few --json --quiet --resume
 cp "$work/stdout" again.json
 check "with the same result" cmp again.json vllm:gpu=l4.json
 check "nothing of that stays either" test ! -e pith.advise.partial
 
 # --- recipes that round by GPTQ, rounded by another
-check "rounded otherwise" "$pith" advise "$probe" --for llama.cpp:gpu=rtx4090 --context 512 --users 8 --candidates 2 --max-tokens 512 \
+check "rounded otherwise" "$pith" advise two --for llama.cpp:gpu=rtx4090 --context 512 --users 8 --candidates 2 --max-tokens 512 \
     --calib-tokens 1024 --round qep:kron --json --quiet
 cp "$work/stdout" round.json
 check "so its row and its command say" python3 -c "import json
@@ -70,12 +75,12 @@ assert round == 'qep:kron' and line.endswith(' --round qep:kron'), rows
 assert rows['q8_0'][0] is None and '--round' not in rows['q8_0'][1], rows"
 
 # --- refused
-refuse "a rounding that is no kind of GPTQ" 2 'stands for GPTQ' "$pith" advise "$probe" --for vllm:gpu=l4 --round learned
-refuse "a rounding that is none" 2 'stands for GPTQ' "$pith" advise "$probe" --for vllm:gpu=l4 --round best
-refuse "no target" 2 'ENGINE:gpu=NAME' "$pith" advise "$probe"
-refuse "an engine without its GPU" 2 'on which GPU' "$pith" advise "$probe" --for vllm
-refuse "a GPU that is none" 2 'did you mean' "$pith" advise "$probe" --for vllm:gpu=h10
-refuse "a text that is not there" 1 'none.txt' "$pith" advise "$probe" --for vllm:gpu=l4 --text none.txt
-refuse "a context beyond the model's" 2 'context' "$pith" advise "$probe" --for vllm:gpu=l4 --context 1M
+refuse "a rounding that is no kind of GPTQ" 2 'stands for GPTQ' "$pith" advise two --for vllm:gpu=l4 --round learned
+refuse "a rounding that is none" 2 'stands for GPTQ' "$pith" advise two --for vllm:gpu=l4 --round best
+refuse "no target" 2 'ENGINE:gpu=NAME' "$pith" advise two
+refuse "an engine without its GPU" 2 'on which GPU' "$pith" advise two --for vllm
+refuse "a GPU that is none" 2 'did you mean' "$pith" advise two --for vllm:gpu=h10
+refuse "a text that is not there" 1 'none.txt' "$pith" advise two --for vllm:gpu=l4 --text none.txt
+refuse "a context beyond the model's" 2 'context' "$pith" advise two --for vllm:gpu=l4 --context 1M
 check "they leave nothing" test ! -e pith.advise.partial
 finish

@@ -12,10 +12,16 @@ mkdir tiny
 cp "$probe"/*.json tiny
 check "a model of one layer" python3 look.py first "$probe/config.json" "$probe/model.safetensors" tiny
 
+mkdir two
+cp "$probe"/*.json two
+layers=2 # of the probe's six
+thorough && layers=6
+check "a model of $layers layers" python3 look.py first "$probe/config.json" "$probe/model.safetensors" two $layers
+
 # --- the recipe
-check "-r auto" "$pith" quantize "$probe" -o a -r auto --budget 3.6 --try $three $more --quiet
-check "stays within its bits" python3 look.py recipe a/recipe.json 3.6 6 fused
-check "is proven" "$pith" verify a --against "$probe"
+check "-r auto" "$pith" quantize two -o a -r auto --budget 3.6 --try $three $more --quiet
+check "stays within its bits" python3 look.py recipe a/recipe.json 3.6 $layers fused
+check "is proven" "$pith" verify a --against two
 check "and so is what it foretold" python3 look.py came a/pith.json
 plain=int3:g128,int4:g128,int8:g128
 predicted() { python3 -c "import json; print(json.load(open('$1/recipe.json'))['predicted']['kld'])"; }
@@ -35,7 +41,7 @@ check "their grids" python3 look.py recipe w3/recipe.json 3.6 1 fused
 check "which loses more" python3 -c "import sys; sys.exit(not $(predicted w) < 0.98 * $(predicted w3))"
 refuse "that one does not load the other" 1 'another grid than' "$pith" quantize tiny -o no -r w/recipe.json $few --for vllm
 check "leaves nothing else" test ! -e a.auto -a ! -e a.partial
-check "a model with outliers" "$outliers" "$probe" outliers
+check "a model with outliers" "$outliers" two outliers
 check "gets a transform" "$pith" quantize outliers -o o -r auto --budget 4.4 --try int3:g128:asym,int4:g128:asym,int5:g128:asym $few --quiet
 check "that is foretold to lose less, and does" python3 look.py transformed o/recipe.json o/pith.json
 check "or the one that is named" "$pith" quantize outliers -o o1 -r auto --budget 4.4 --try int4:g128:asym,int5:g128:asym $few --transform none --round gptq --quiet
@@ -61,9 +67,10 @@ mixture="$root/models/probe-moe"
 check "a mixture's recipe" "$pith" quantize "$mixture" -o m -r auto --budget 4.2 --try $three $few --transform none --quiet
 "$pith" sensitivity "$mixture" --try $three $few --container compressed-tensors --acts none --kv none --json --quiet >routes.json
 check "counts the tokens that change experts" python3 look.py routes routes.json m/recipe.json m/pith.json
-check "its recipe runs like any" "$pith" quantize "$probe" -o b -r a/recipe.json $more --quiet
+check "its recipe runs like any" "$pith" quantize two -o b -r a/recipe.json $more --quiet
 same_model "to the same bytes" a b
-check "a uniform recipe of about these bits" "$pith" quantize "$probe" -o u -r gptq --weights int3:g32:asym --container compressed-tensors $few --quiet
+check "a uniform recipe of about these bits" "$pith" quantize two -o u -r gptq --weights int3:g32:asym --container compressed-tensors $few --quiet
+original=two
 measured a a.json
 measured u u.json
 check "loses more" python3 look.py better a.json u.json
