@@ -148,12 +148,16 @@ assert len(came) == int(sys.argv[3])
 off = max(abs(a - b) / b if a != b else 0 for a, b in zip(row["rank_bytes_received"], came))
 assert off <= float(sys.argv[4]), (off, row["rank_bytes_received"], came)
 EOF
-foretold() { # WITHIN RECIPE OPTIONS...: bytes that come to each of 2 and 4 ranks of $model
+turn=2
+foretold() { # WITHIN RECIPE OPTIONS...: bytes that come to each of 2 or 4 ranks of $model, in turn; of both with PITH_TEST_ALL
     within=$1
+    turn=$((6 - turn))
+    counts=$turn
+    thorough && counts="2 4"
     shift
     # shellcheck disable=SC2086
     "$pith" quantize "$model" -o "$work/never" -r "$@" $base --rehearse --json --link 1G,20 >"$work/said.json" 2>"$work/stderr" || fail "$*: a rehearsal: $(cat "$work/stderr")"
-    for n in 2 4; do
+    for n in $counts; do
         rm -rf "$work/told"
         ranks $n "$work/told" -r "$@" || fail "$*, $n ranks: $(cat "$work/stderr")"
         check "${model##*/}, ${*##*/}: bytes that come to each of $n ranks are foretold" \
@@ -258,15 +262,15 @@ some="--calib-tokens 448 --seq-len 64"
     reports "sensitivity of what awq makes" 2 sensitivity "$mini" -r awq --seq-len 50 --calib-tokens 350 --try int4:g32
     reports "sensitivity of a mixture that awq makes" 2 sensitivity "$work/moe" -r awq $some --try int4:g32
 }
-many="sensitivity $mini --calib-tokens 16384 --seq-len 64 --threads 1 --json"
+many="sensitivity $mini --calib-tokens 8192 --seq-len 64 --threads 1 --json"
 # shellcheck disable=SC2086
 "$pith" $many 2>"$work/stderr" | cut >"$work/alone"
 # shellcheck disable=SC2086
 mpirun -q -n 2 "$pith" $many >/dev/null 2>&1 &
 job=$!
 i=0
-until grep -q turned pith.sensitivity.partial/pith.journal 2>/dev/null || [ $i -ge 600 ]; do
-    sleep 0.05
+until grep -q turned pith.sensitivity.partial/pith.journal 2>/dev/null || [ $i -ge 3000 ]; do
+    sleep 0.02
     i=$((i + 1))
 done
 pgrep -f "^$pith $many" | sed -n 1p | xargs -r kill -KILL
@@ -482,7 +486,7 @@ is_same "autoround of killed ranks, resumed by three" "$work/learned" "$work/out
 
 # --- the one that speaks is killed ----------------------------------------------------------------
 rm -rf "$work/out" "$work/out.partial"
-base="--quiet --calib-tokens 16384 --seq-len 64 --threads 1"
+base="--quiet --calib-tokens 8192 --seq-len 64 --threads 1"
 # shellcheck disable=SC2086
 OMPI_MCA_odls_base_sigkill_timeout=10 timeout 120 mpirun -q -n 3 "$pith" quantize "$mini" -o "$work/out" -r gptq $base \
     >/dev/null 2>"$work/stderr" &
