@@ -47,10 +47,22 @@ static void open_arguments(json_t *message)
         json_t *function = json_object_get(call, "function");
         const json_t *given = json_object_get(function, "arguments");
         if (!json_is_string(given)) continue;
+        if (json_string_length(given) == 0) {
+            json_object_set_new(function, "arguments", json_object());
+            continue;
+        }
         json_t *read = json_loadb(json_string_value(given), json_string_length(given), 0, NULL);
         if (json_is_object(read)) json_object_set(function, "arguments", read);
         json_decref(read);
     }
+}
+
+/* Lists of calls that are empty, as clients write out messages, are none. */
+static void drop_no_calls(json_t *message)
+{
+    const json_t *calls = json_object_get(message, "tool_calls");
+    if (calls && json_array_size(calls) == 0 && (json_is_null(calls) || json_is_array(calls)))
+        json_object_del(message, "tool_calls");
 }
 
 /* "function_call" of a message is a call without an id, as it was before there were tools. */
@@ -79,6 +91,7 @@ static bool add_message(json_t *to, const json_t *message, size_t at, struct ref
             return false;
         }
     }
+    drop_no_calls(copy);
     open_function_call(copy);
     open_arguments(copy);
     return json_array_append_new(to, copy) == 0 || refuse_failure(r, PITH_NOMEM, NULL);

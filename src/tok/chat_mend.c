@@ -115,8 +115,10 @@ static void write_arguments(struct pith_chat_mend *m, json_t *message, bool text
             put(m, function, "arguments", s.failed ? NULL : json_stringn(s.data, s.len));
             pith_str_free(&s);
         } else if (!text && json_is_string(given)) {
-            json_t *read =
-                json_loadb(json_string_value(given), json_string_length(given), 0, NULL);
+            json_t *read = NULL;
+            if (pith_json_parse(json_string_value(given), json_string_length(given), "arguments",
+                                &read, NULL) == PITH_NOMEM)
+                m->failed = true;
             if (json_is_object(read)) put(m, function, "arguments", json_incref(read));
             json_decref(read);
         }

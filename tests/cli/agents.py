@@ -69,6 +69,11 @@ text = prompt([USER, {"role": "assistant", "tool_calls": [CALL]}, RESULT], tools
 check("numbers stay as they are written", "12345678901234567890" in text, text)
 text = prompt([USER, {"role": "assistant", "content": None, "function_call": CALL["function"]}, {"role": "function", "name": "weather", "content": "it rains"}])
 check("function_call and the role function", "Rome" in text and "it rains" in text, text)
+dumped = {"content": "It is late.", "refusal": None, "role": "assistant", "annotations": [], "audio": None, "function_call": None, "tool_calls": []}
+text = prompt([USER, dumped, USER])
+check("messages as clients write them out", "It is late." in text and "None" not in text and "tool_call" not in text, text)
+text = prompt([USER, {**dumped, "content": None, "tool_calls": [{**CALL, "function": {"name": "weather", "arguments": ""}}]}, RESULT])
+check("arguments that are an empty text", "{}" in text and '"\\"' not in text, text)
 s, a = chat([{"role": "foo", "content": "x"}])
 check("an unknown role", s == 400 and "foo" in a["error"]["message"] and a["error"]["param"] == "messages", a)
 s, a = chat([{"role": "foo", "content": "x"}], stream=True)
