@@ -116,6 +116,8 @@ char *forced_text(const char *schema, const struct pith_reply_format *format, bo
                   const char *kind, const char *text)
 {
     const char *close = NULL, *open = pith_reply_format_calls(format, &close);
+    /* Behind the only call nothing follows: its closing mark would be tokens for nobody. */
+    if (!many) close = NULL;
     struct buffer before = {0}, behind = {0};
     buffer_print(&before, "%s\n", open);
     buffer_print(&behind, "\n%s", close ? close : "");
