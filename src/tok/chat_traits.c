@@ -237,7 +237,8 @@ static void find_content(struct probe *p, struct pith_chat_traits *t)
 static void find_systems(struct probe *p, struct pith_chat_traits *t)
 {
     json_t *m = json_pack("[o, o]", message("system", SYSTEM), message("user", ASKED));
-    t->system = t->parts || look_at(p, m, t, SYSTEM) == SHOWN;
+    const bool shown = look_at(p, m, t, SYSTEM) == SHOWN;
+    t->system = t->parts || shown;
     if (t->developer) {
         m = json_pack("[o, o]", message("developer", SYSTEM), message("user", ASKED));
         t->developer = look_at(p, m, t, SYSTEM) == SHOWN;
