@@ -317,10 +317,14 @@ static enum pith_status render_mended(const struct template *t, const struct pit
     const enum pith_status first = s;
     for (size_t i = 0; s == PITH_FORMAT && pith_chat_mend(m, i); i++) {
         struct pith_error why = {0};
-        if (m->failed) return pith_fail_nomem(err, "a conversation");
+        if (m->failed) {
+            if (err) *err = why;
+            return pith_fail_nomem(err, "a conversation");
+        }
         if (!m->changed) continue;
         s = pith_jinja_render(t->jinja, in, out, &why);
-        if (s == PITH_OK && err) *err = (struct pith_error){0};
+        if (err && (s == PITH_OK || s == PITH_NOMEM)) *err = why;
+        if (s == PITH_NOMEM) return s;
     }
     return s == PITH_OK ? s : first;
 }

@@ -160,6 +160,7 @@ struct run {
 
 static void begin_run(struct pith_chat_mend *m, struct run *r, json_t *message, json_t *content)
 {
+    json_decref(r->contents);
     r->message = message;
     r->contents = json_pack("[O?]", content);
     m->failed |= !r->contents;
@@ -439,7 +440,7 @@ static void add_to_system(struct pith_chat_mend *m, json_t *text)
     if (!text) {
         m->failed = true;
     } else if (is_role(first, "system")) {
-        struct run r;
+        struct run r = {NULL, NULL};
         begin_run(m, &r, first, json_object_get(first, "content"));
         add(m, r.contents, json_incref(text));
         end_run(m, &r, "\n\n");
