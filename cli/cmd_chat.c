@@ -7,6 +7,8 @@
 #include "cli/measure.h"
 #include "cli/talk.h"
 
+#include <pith/json.h>
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,7 +97,8 @@ static int print_prompt(const struct settings *s, const char *prompt, size_t siz
 static void note_tools(const struct settings *s, const char *model, const char *text)
 {
     struct pith_reply_format *format = NULL;
-    json_t *j = json_loads(text, 0, NULL);
+    json_t *j = NULL;
+    (void)pith_tree_read(text, strlen(text), "a conversation", &j, NULL);
     if (json_array_size(json_object_get(j, "tools")) > 0 &&
         pith_reply_format_open(model, s->chat_template, &format, NULL) == PITH_OK &&
         strcmp(pith_reply_format_name(format), "described") == 0)

@@ -3,6 +3,8 @@
 #include "cli/talk.h"
 #include "cli/interrupt.h"
 
+#include <pith/json.h>
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -122,7 +124,7 @@ void spoken_free(struct spoken *s)
 static char *conversation_of(const struct talk *t)
 {
     json_t *all = json_pack("{s:O}", "messages", t->messages);
-    char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
+    char *text = all ? pith_tree_text(all, JSON_COMPACT) : NULL;
     json_decref(all);
     return text;
 }
@@ -218,7 +220,7 @@ enum answered talk_ask(struct talk *t, struct pith_error *err)
     t->last.usage = m.usage;
     memcpy(t->last.finish, m.finish, sizeof m.finish);
     pith_reply_close(&reply);
-    free(conversation);
+    pith_text_free(conversation);
     free(m.text);
     pthread_mutex_destroy(&m.lock);
     pthread_cond_destroy(&m.wake);

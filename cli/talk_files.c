@@ -3,6 +3,8 @@
 #include "cli/input.h"
 #include "cli/output.h"
 
+#include <pith/json.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,16 +24,11 @@ static bool refuse(struct pith_error *err, enum pith_status status, const char *
 bool talk_load(struct talk *t, const char *path, struct pith_error *err)
 {
     char *text = read_whole(path, NULL, err), *prompt = NULL;
-    json_error_t wrong;
+    json_t *j = NULL;
     if (!text) return false;
-    json_t *j = json_loads(text, JSON_REJECT_DUPLICATES, &wrong);
+    const enum pith_status s = pith_tree_read(text, strlen(text), path, &j, err);
     free(text);
-    if (!j) {
-        err->status = PITH_FORMAT;
-        snprintf(err->text, sizeof err->text, "%s: not valid JSON: %s (line %d)", path, wrong.text,
-                 wrong.line);
-        return false;
-    }
+    if (s != PITH_OK) return false;
     json_t *messages = json_incref(json_is_array(j) ? j : json_object_get(j, "messages"));
     json_decref(j);
     if (!json_is_array(messages)) {
@@ -39,12 +36,12 @@ bool talk_load(struct talk *t, const char *path, struct pith_error *err)
         return refuse(err, PITH_FORMAT, path, "it has no \"messages\", a list");
     }
     /* The template is asked whether it is a conversation. */
-    char *list = json_dumps(messages, JSON_COMPACT);
+    char *list = pith_tree_text(messages, JSON_COMPACT);
     const bool good = list &&
                       (json_array_size(messages) == 0 ||
                        pith_service_render(t->service, list, &prompt, NULL, err) == PITH_OK);
     pith_text_free(prompt);
-    free(list);
+    pith_text_free(list);
     if (good) {
         json_decref(t->messages);
         t->messages = messages;
@@ -57,13 +54,13 @@ bool talk_load(struct talk *t, const char *path, struct pith_error *err)
 bool talk_save(const struct talk *t, const char *path, struct pith_error *err)
 {
     json_t *j = json_pack("{s:O}", "messages", t->messages);
-    char *text = j ? json_dumps(j, JSON_INDENT(2)) : NULL;
+    char *text = j ? pith_tree_text(j, JSON_INDENT(2)) : NULL;
     const size_t size = text ? strlen(text) : 0;
     *err = (struct pith_error){.status = PITH_NOMEM, .text = "out of memory"};
     if (text) text[size] = '\n'; /* in the place of its NUL */
     const bool good = text && write_whole(path, text, size + 1, err);
     json_decref(j);
-    free(text);
+    pith_text_free(text);
     return good;
 }
 

@@ -2,6 +2,8 @@
  * asked for is in range and the conversation is JSON with messages. */
 #include "server/ask.h"
 
+#include <pith/json.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +35,8 @@ static void check_request(const struct ask *ask, size_t i)
     for (size_t k = 0; k < q.stop.count; k++) must(q.stop.item[k][0] != '\0');
     must(q.constraint < PITH_SCHEMA || q.constraint_text);
     if (!q.conversation) return;
-    json_t *j = json_loads(q.conversation, 0, NULL);
+    json_t *j = NULL;
+    must(pith_tree_read(q.conversation, strlen(q.conversation), "it", &j, NULL) == PITH_OK);
     must(json_array_size(json_object_get(j, "messages")) > 0);
     must(ask->tools == (json_array_size(json_object_get(j, "tools")) > 0));
     json_decref(j);

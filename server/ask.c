@@ -220,7 +220,7 @@ static bool constrain(struct ask *ask, enum pith_constraint kind, const json_t *
     /* vLLM takes a schema as text too. */
     if (json_is_string(what)) ask->constraint = strdup(json_string_value(what));
     else if (json_is_object(what) || json_is_boolean(what))
-        ask->constraint = json_dumps(what, JSON_COMPACT | JSON_ENCODE_ANY);
+        ask->constraint = json_written(what, JSON_COMPACT | JSON_ENCODE_ANY);
     else return refuse(r, 400, name, "'%s' must be a JSON schema", name);
     if (!ask->constraint) return refuse_failure(r, PITH_NOMEM, NULL);
     ask->request.constraint_text = ask->constraint;

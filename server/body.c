@@ -2,6 +2,8 @@
  * of the connection, its depth here, so that no parser recurses further than is meant. */
 #include "server/body.h"
 
+#include <pith/json.h>
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,16 +25,18 @@ static bool is_flat(const char *text, size_t size)
 
 json_t *body_read(const char *text, size_t size, struct refusal *r)
 {
-    json_error_t err;
+    struct pith_error err = {0};
+    json_t *body = NULL;
     if (!is_flat(text, size)) {
         (void)refuse(r, 400, NULL, "the body nests deeper than %d", BODY_DEPTH);
         return NULL;
     }
-    json_t *body = json_loadb(text, size, JSON_DECODE_ANY, &err);
-    if (!body) {
-        (void)refuse(r, 400, NULL, "the body is not valid JSON: %s (line %d, column %d)", err.text,
-                     err.line, err.column);
-    } else if (!json_is_object(body)) {
+    const enum pith_status s = pith_tree_read(text, size, "the body", &body, &err);
+    if (s == PITH_NOMEM) {
+        (void)refuse_failure(r, s, NULL);
+    } else if (s != PITH_OK) {
+        (void)refuse(r, 400, NULL, "%s", err.text);
+    } else if (!json_is_object(body) || pith_tree_number(body)) {
         json_decref(body);
         body = NULL;
         (void)refuse(r, 400, NULL, "the body must be a JSON object");

@@ -1,6 +1,8 @@
 /* Text that grows. */
 #include "server/buffer.h"
 
+#include <pith/json.h>
+
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -42,16 +44,20 @@ void buffer_print(struct buffer *b, const char *format, ...)
     else buffer_add(b, text, (size_t)n);
 }
 
-static int take(const char *bytes, size_t size, void *buffer)
-{
-    buffer_add(buffer, bytes, size);
-    return 0;
-}
-
 void buffer_json(struct buffer *b, const json_t *value)
 {
     const size_t flags = JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9);
-    if (!value || json_dump_callback(value, take, b, flags) != 0) b->failed = true;
+    char *text = pith_tree_text(value, flags);
+    if (text) buffer_text(b, text);
+    else b->failed = true;
+    pith_text_free(text);
+}
+
+char *json_written(const json_t *value, size_t flags)
+{
+    char *text = pith_tree_text(value, flags), *out = text ? strdup(text) : NULL;
+    pith_text_free(text);
+    return out;
 }
 
 void buffer_free(struct buffer *b)

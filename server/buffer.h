@@ -21,6 +21,9 @@ void buffer_print(struct buffer *b, const char *format, ...) __attribute__((form
 /* Appends a value as JSON on one line, reals with the nine digits that give a float32 back; NULL
  * counts as a failure. Does not take the value. */
 void buffer_json(struct buffer *b, const json_t *value);
+/* The text of a value with jansson's flags, its numbers as they came, for free(); NULL when memory
+ * is out. */
+char *json_written(const json_t *value, size_t flags);
 /* Frees what it holds; it is empty again. */
 void buffer_free(struct buffer *b);
 

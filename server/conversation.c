@@ -2,6 +2,8 @@
 #include "server/ask.h"
 #include "server/buffer.h"
 
+#include <pith/json.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,8 +53,11 @@ static void open_arguments(json_t *message)
             json_object_set_new(function, "arguments", json_object());
             continue;
         }
-        json_t *read = json_loadb(json_string_value(given), json_string_length(given), 0, NULL);
-        if (json_is_object(read)) json_object_set(function, "arguments", read);
+        json_t *read = NULL;
+        (void)pith_tree_read(json_string_value(given), json_string_length(given), "a call", &read,
+                             NULL);
+        if (json_is_object(read) && !pith_tree_number(read))
+            json_object_set(function, "arguments", read);
         json_decref(read);
     }
 }
@@ -158,7 +163,7 @@ char *conversation_of(const json_t *body, bool *tools, struct refusal *r)
     }
     if (good) good = json_object_set(whole, "messages", list) == 0;
     if (good) good = add_variables(whole, body, r);
-    if (good) text = json_dumps(whole, JSON_COMPACT);
+    if (good) text = json_written(whole, JSON_COMPACT);
     if (!text && r->status == 0) (void)refuse_failure(r, PITH_NOMEM, NULL);
     *tools = offered != NULL;
     json_decref(list);

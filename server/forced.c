@@ -105,7 +105,7 @@ char *forced_schema(const json_t *body, const struct forced_call *f, struct refu
                               : "there are no tools to choose from",
                       f->name);
     json_t *whole = good ? json_pack("{s:O}", "anyOf", list) : NULL;
-    char *schema = whole ? json_dumps(whole, JSON_COMPACT) : NULL;
+    char *schema = whole ? json_written(whole, JSON_COMPACT) : NULL;
     json_decref(whole);
     json_decref(list);
     if (!schema && r->status == 0) (void)refuse_failure(r, PITH_NOMEM, NULL);
@@ -128,7 +128,7 @@ char *forced_text(const char *schema, const struct pith_reply_format *format, bo
         json_decref(j);
         j = NULL;
     }
-    char *whole = j && !before.failed && !behind.failed ? json_dumps(j, JSON_COMPACT) : NULL;
+    char *whole = j && !before.failed && !behind.failed ? json_written(j, JSON_COMPACT) : NULL;
     json_decref(j);
     buffer_free(&before);
     buffer_free(&behind);

@@ -1,6 +1,8 @@
 /* What the server says of itself. */
 #include "server/routes.h"
 
+#include <pith/json.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,17 +99,28 @@ void info_props(struct exchange *e)
     exchange_json(e, 200, j);
 }
 
+/* The tree of a file of at most so many bytes; NULL when there is none. */
+static json_t *tree_of(const char *path, size_t most)
+{
+    struct stat st;
+    json_t *j = NULL;
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || (uintmax_t)st.st_size > most) return NULL;
+    FILE *f = fopen(path, "rb");
+    char *text = f ? malloc((size_t)st.st_size + 1) : NULL;
+    const size_t size = text ? fread(text, 1, (size_t)st.st_size, f) : 0;
+    if (text) (void)pith_tree_read(text, size, path, &j, NULL);
+    free(text);
+    if (f) fclose(f);
+    return j;
+}
+
 /* tokenizer_config.json of a folder, or an empty object. */
 static json_t *config_of(const char *model)
 {
     enum { MOST = 16 << 20 };
     char path[4096];
-    struct stat st;
     const int n = snprintf(path, sizeof path, "%s/tokenizer_config.json", model);
-    json_t *j = NULL;
-    if (n > 0 && (size_t)n < sizeof path && stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
-        st.st_size <= MOST)
-        j = json_load_file(path, 0, NULL);
+    json_t *j = n > 0 && (size_t)n < sizeof path ? tree_of(path, MOST) : NULL;
     if (json_is_object(j)) return j;
     json_decref(j);
     return json_object();
@@ -139,7 +152,8 @@ void info_tokenizer(struct exchange *e)
         exchange_refuse(e, &r);
         return;
     }
-    json_t *own = json_loads(text, 0, NULL), *config = config_of(e->server->settings.model);
+    json_t *own = NULL, *config = config_of(e->server->settings.model);
+    (void)pith_tree_read(text, strlen(text), "the tokenizer", &own, NULL);
     pith_text_free(text);
     flatten(config);
     json_object_foreach (own, key, value)

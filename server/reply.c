@@ -1,6 +1,7 @@
 /* The shapes of answers: OpenAI's objects for texts and for chats, whole or as chunks of a stream.
  */
 #include "server/completion.h"
+#include "server/buffer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -274,7 +275,7 @@ static char *tools_of(const struct ask *ask)
         if (ask->function && !(name && strcmp(name, ask->function) == 0)) continue;
         json_array_append(list, tool);
     }
-    char *text = list ? json_dumps(list, 0) : NULL;
+    char *text = list ? json_written(list, 0) : NULL;
     json_decref(list);
     return text;
 }

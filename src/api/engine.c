@@ -196,14 +196,13 @@ void pith_service_close(struct pith_service **service)
 static enum pith_status render(const struct pith_service *v, const char *conversation,
                                struct pith_rendered *out, struct pith_error *err)
 {
-    json_error_t wrong;
+    json_t *j = NULL;
     if (!v->chat)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s: the model has no chat template; 'pith run', and /v1/completions of a"
                          " server, continue a text without any",
                          v->engine->path);
-    json_t *j = json_loads(conversation, JSON_REJECT_DUPLICATES, &wrong);
-    if (!j) return pith_fail(err, PITH_FORMAT, "the conversation: %s", wrong.text);
+    PITH_TRY(pith_json_parse(conversation, strlen(conversation), "the conversation", &j, err));
     if (json_is_array(j)) {
         json_t *all = json_pack("{s:o}", "messages", j);
         if (!all) return pith_fail_nomem(err, "a conversation");

@@ -6,69 +6,10 @@
 #include <math.h>
 #include <string.h>
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-/* The text with each whole number of more than 18 digits made a real one: "12" is "12.0" then.
- * Tokenizers have 10^30 for a length without limit, which no integer here holds. */
-static void write_reals(const char *text, size_t size, struct pith_str *out)
-{
-    enum { DIGITS = 18 };
-    bool quoted = false;
-    size_t from = 0;
-    for (size_t i = 0; i < size;) {
-        if (quoted && text[i] == '\\') i++;
-        else if (text[i] == '"') quoted = !quoted;
-        if (quoted || i >= size || !is_digit(text[i])) {
-            i++;
-            continue;
-        }
-        size_t end = i;
-        while (end < size && is_digit(text[end])) end++;
-        const bool whole = end == size || !strchr(".eE", text[end]);
-        const bool part = i > 0 && strchr(".eE+", text[i - 1]); /* of a real number */
-        const bool exponent = i > 1 && text[i - 1] == '-' && strchr("eE", text[i - 2]);
-        if (whole && !part && !exponent && end - i > DIGITS) {
-            pith_str_append(out, text + from, end - from);
-            pith_str_puts(out, ".0");
-            from = end;
-        }
-        i = end;
-    }
-    pith_str_append(out, text + from, size - from);
-}
-
-static json_t *load(const char *text, size_t size, json_error_t *e)
-{
-    json_t *j = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, e);
-    struct pith_str reals = {0};
-    if (j || json_error_code(e) != json_error_numeric_overflow) return j;
-    write_reals(text, size, &reals);
-    if (!reals.failed)
-        j = json_loadb(reals.data, reals.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, e);
-    pith_str_free(&reals);
-    return j;
-}
-
 enum pith_status pith_json_parse(const char *text, size_t size, const char *where, json_t **out,
                                  struct pith_error *err)
 {
-    json_error_t e;
-    /* jansson 2.14 reads over a NUL byte that follows a number. */
-    if (memchr(text, '\0', size))
-        return pith_fail(err, PITH_FORMAT, "%s: not valid JSON: it contains a NUL byte", where);
-    json_t *j = load(text, size, &e);
-    if (!j) {
-        /* It also leaves the text empty when memory runs out in its scanner. */
-        if (json_error_code(&e) == json_error_out_of_memory || !e.text[0])
-            return pith_fail_nomem(err, where);
-        return pith_fail(err, PITH_FORMAT, "%s: not valid JSON: %s (line %d, column %d)", where,
-                         e.text, e.line, e.column);
-    }
-    *out = j;
-    return PITH_OK;
+    return pith_json_read(text, size, 0, where, out, err);
 }
 
 enum pith_status pith_json_load(const char *path, size_t limit, json_t **out,
@@ -80,18 +21,6 @@ enum pith_status pith_json_load(const char *path, size_t limit, json_t **out,
     const enum pith_status s = pith_json_parse(text, size, path, out, err);
     pith_free(text);
     return s;
-}
-
-static int take_text(const char *text, size_t size, void *ctx)
-{
-    struct pith_str *out = ctx;
-    pith_str_append(out, text, size);
-    return out->failed ? -1 : 0;
-}
-
-void pith_json_dump(const json_t *json, size_t flags, struct pith_str *out)
-{
-    if (json_dump_callback(json, take_text, out, flags) != 0) out->failed = true;
 }
 
 json_t *pith_json_name(const char *bytes)
@@ -157,13 +86,22 @@ enum pith_status pith_json_get_int(const json_t *obj, const char *key, int64_t l
 {
     const json_t *v = lookup(obj, key);
     if (!v) return PITH_OK;
-    if (!json_is_integer(v))
+    if (!pith_json_is_integer(v))
         return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is not an integer", where, key);
-    const int64_t n = json_integer_value(v);
+    const int64_t n = pith_json_integer(v);
     if (n < lo || n > hi)
         return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is %lld, outside %lld..%lld", where, key,
                          (long long)n, (long long)lo, (long long)hi);
     *value = n;
+    return PITH_OK;
+}
+
+enum pith_status pith_json_get_most(const json_t *obj, const char *key, int64_t hi,
+                                    int64_t *value, const char *where, struct pith_error *err)
+{
+    int64_t n = *value;
+    PITH_TRY(pith_json_get_int(obj, key, 1, INT64_MAX, &n, where, err));
+    *value = lookup(obj, key) && n > hi ? hi : n;
     return PITH_OK;
 }
 
@@ -172,9 +110,13 @@ enum pith_status pith_json_get_real(const json_t *obj, const char *key, double *
 {
     const json_t *v = lookup(obj, key);
     if (!v) return PITH_OK;
-    if (!json_is_number(v) || !isfinite(json_number_value(v)))
+    const double x = pith_json_number(v);
+    if (!pith_json_is_number(v))
         return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is not a number", where, key);
-    *value = json_number_value(v);
+    if (!isfinite(x))
+        return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is %s, not a number that is finite", where,
+                         key, pith_json_marked_text(v));
+    *value = x;
     return PITH_OK;
 }
 
@@ -230,8 +172,9 @@ uint64_t pith_json_tree_bytes(const char *text, size_t size)
         } else if (c == ',') {
             bytes += SLOT;
         } else if (c == '-' || (c >= '0' && c <= '9')) {
-            bytes += NUMBER;
+            const size_t from = at;
             while (at + 1 < size && strchr("+-.eE0123456789", text[at + 1]) && text[at + 1]) at++;
+            bytes += at - from < 18 ? NUMBER : TABLE + MEMBER + (at - from);
         }
     }
     return bytes;

@@ -122,9 +122,9 @@ static enum pith_status judge_text(const struct pith_answer *a, struct pith_said
  * memory is out. */
 static bool first_value(const char *text, size_t n, json_t **out)
 {
-    json_error_t why;
-    *out = json_loadb(text, n, JSON_DISABLE_EOF_CHECK | JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
-    return *out || json_error_code(&why) != json_error_out_of_memory;
+    *out = NULL;
+    return pith_json_read(text, n, PITH_JSON_ANY | PITH_JSON_FRONT, "a text", out, NULL) !=
+           PITH_NOMEM;
 }
 
 static enum pith_status judge_value(const struct pith_answer *a, struct pith_said *out,
@@ -146,7 +146,7 @@ static bool begins_whole(const char *said, size_t n)
     const size_t end = pith_trim_end(said, n);
     if (end == 0 || !strchr("}]\"", said[end - 1])) return false;
     (void)first_value(said, n, &value);
-    const bool whole = value && !json_is_number(value);
+    const bool whole = value && !pith_json_is_number(value);
     json_decref(value);
     return whole;
 }

@@ -11,7 +11,9 @@ static bool same(const json_t *a, const json_t *b)
     const char *key;
     const json_t *value;
     size_t i;
-    if (json_is_number(a) && json_is_number(b)) return json_number_value(a) == json_number_value(b);
+    const bool exact = pith_json_marked_text(a) && pith_json_marked_text(b);
+    if (pith_json_is_number(a) && pith_json_is_number(b) && !exact)
+        return pith_json_number(a) == pith_json_number(b);
     if (json_is_array(a) && json_is_array(b)) {
         bool all = json_array_size(a) == json_array_size(b);
         for (i = 0; all && i < json_array_size(a); i++)
@@ -19,6 +21,7 @@ static bool same(const json_t *a, const json_t *b)
         return all;
     }
     if (!json_is_object(a) || !json_is_object(b)) return json_equal(a, b);
+    if (pith_json_marked_text(a) || pith_json_marked_text(b)) return json_equal(a, b);
     if (json_object_size(a) != json_object_size(b)) return false;
     json_object_foreach ((json_t *)(uintptr_t)a, key, value)
         if (!json_object_get(b, key) || !same(value, json_object_get(b, key))) return false;
@@ -37,7 +40,7 @@ static bool is_boolean(const json_t *v)
 }
 static bool is_object(const json_t *v)
 {
-    return json_is_object(v);
+    return json_is_object(v) && !pith_json_marked_text(v);
 }
 static bool is_array(const json_t *v)
 {
@@ -49,11 +52,11 @@ static bool is_string(const json_t *v)
 }
 static bool is_number(const json_t *v)
 {
-    return json_is_number(v);
+    return pith_json_is_number(v);
 }
 static bool is_integer(const json_t *v)
 {
-    return json_is_number(v) && floor(json_number_value(v)) == json_number_value(v);
+    return pith_json_is_number(v) && floor(pith_json_number(v)) == pith_json_number(v);
 }
 
 static const struct {
@@ -127,7 +130,7 @@ static bool is_schema(const json_t *v)
 }
 static bool is_count(const json_t *v)
 {
-    return json_is_integer(v) && json_integer_value(v) >= 0;
+    return pith_json_is_integer(v) && pith_json_integer(v) >= 0;
 }
 
 static bool enum_fits(const json_t *list, const json_t *value)
@@ -172,11 +175,11 @@ static bool items_fit(const json_t *schema, const json_t *value)
 /* A measure of what a key is about, within a bound; other values fit. */
 static bool above(const json_t *least, const json_t *value)
 {
-    return !json_is_number(value) || json_number_value(value) >= json_number_value(least);
+    return !pith_json_is_number(value) || pith_json_number(value) >= pith_json_number(least);
 }
 static bool below(const json_t *most, const json_t *value)
 {
-    return !json_is_number(value) || json_number_value(value) <= json_number_value(most);
+    return !pith_json_is_number(value) || pith_json_number(value) <= pith_json_number(most);
 }
 static double characters(const json_t *text)
 {
@@ -184,19 +187,19 @@ static double characters(const json_t *text)
 }
 static bool long_enough(const json_t *least, const json_t *value)
 {
-    return !json_is_string(value) || characters(value) >= json_number_value(least);
+    return !json_is_string(value) || characters(value) >= pith_json_number(least);
 }
 static bool short_enough(const json_t *most, const json_t *value)
 {
-    return !json_is_string(value) || characters(value) <= json_number_value(most);
+    return !json_is_string(value) || characters(value) <= pith_json_number(most);
 }
 static bool enough(const json_t *least, const json_t *value)
 {
-    return !json_is_array(value) || (json_int_t)json_array_size(value) >= json_integer_value(least);
+    return !json_is_array(value) || (json_int_t)json_array_size(value) >= pith_json_integer(least);
 }
 static bool few_enough(const json_t *most, const json_t *value)
 {
-    return !json_is_array(value) || (json_int_t)json_array_size(value) <= json_integer_value(most);
+    return !json_is_array(value) || (json_int_t)json_array_size(value) <= pith_json_integer(most);
 }
 
 static const struct {

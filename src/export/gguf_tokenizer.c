@@ -71,10 +71,10 @@ static enum pith_status set_token(struct tokens *t, int64_t id, const char *text
 static enum pith_status take_vocab(struct tokens *t, float score, struct pith_error *err)
 {
     const char *key;
-    json_t *id;
-    json_object_foreach (json_object_get(json_object_get(t->json, "model"), "vocab"), key, id)
-        PITH_TRY(
-            set_token(t, json_integer_value(id), key, strlen(key), PITH_SPM_NORMAL, score, err));
+    size_t size;
+    json_t *id, *vocab = json_object_get(json_object_get(t->json, "model"), "vocab");
+    json_object_keylen_foreach (vocab, key, size, id)
+        PITH_TRY(set_token(t, json_integer_value(id), key, size, PITH_SPM_NORMAL, score, err));
     return PITH_OK;
 }
 

@@ -130,23 +130,27 @@ static json_t *gguf_keys(const struct pith_gguf *g)
     return NULL;
 }
 
-static int add_text(const char *text, size_t size, void *hash)
+static bool add_value(struct pith_sha256 *hash, const json_t *value)
 {
-    pith_sha256_update(hash, text, size);
-    return 0;
+    struct pith_str text = {0};
+    pith_json_dump(value, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17),
+                   &text);
+    const bool good = !text.failed;
+    if (good) pith_sha256_update(hash, text.data, text.len);
+    pith_str_free(&text);
+    return good;
 }
 
 /* NULL when memory is out; an empty object for what is no JSON object. */
 static json_t *json_keys(const char *text, size_t size)
 {
-    enum { HOW = JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17) };
     json_t *keys = json_object(), *file = NULL, *value;
     const char *name;
     bool good = keys != NULL;
     if (size <= KEYS_LIMIT) (void)pith_json_parse(text, size, "", &file, NULL);
     json_object_foreach (file, name, value) {
         struct pith_sha256 *h = pith_sha256_new();
-        good = good && h && json_dump_callback(value, add_text, h, HOW) == 0;
+        good = good && h && add_value(h, value);
         const bool put = put_hash(keys, name, h);
         good = good && put;
     }

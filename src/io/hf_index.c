@@ -15,13 +15,15 @@
 struct reader {
     struct pith_index *index;
     size_t cap, names_used;
-    bool has_map;
 };
 
+/* Names lie one behind the other as they came: of two that are the same the last one is last. */
 static int compare_tensor(const void *a, const void *b)
 {
-    return strcmp(((const struct pith_index_entry *)a)->tensor,
-                  ((const struct pith_index_entry *)b)->tensor);
+    const char *x = ((const struct pith_index_entry *)a)->tensor,
+               *y = ((const struct pith_index_entry *)b)->tensor;
+    const int order = strcmp(x, y);
+    return order ? order : (x > y) - (x < y);
 }
 
 static int compare_file(const void *a, const void *b)
@@ -75,8 +77,7 @@ static enum pith_status add_entry(struct reader *r, const char *tensor, const ch
 static enum pith_status read_map(struct reader *r, const char *text, size_t size,
                                  struct pith_error *err)
 {
-    if (r->has_map) return pith_fail(err, PITH_FORMAT, "\"weight_map\" is there twice");
-    r->has_map = true;
+    r->index->count = r->names_used = 0; /* the last map holds */
     if (text[0] != '{') return pith_fail(err, PITH_FORMAT, "\"weight_map\" is not an object");
     struct pith_members walk;
     struct pith_member m;
@@ -87,8 +88,10 @@ static enum pith_status read_map(struct reader *r, const char *text, size_t size
         s = pith_members_parse(&walk, &m, ENTRY_LIMIT, &piece, err);
         if (s != PITH_OK) break;
         void *it = json_object_iter(piece);
-        s = add_entry(r, json_object_iter_key(it), pith_json_plain(json_object_iter_value(it)),
-                      err);
+        const char *name = json_object_iter_key(it);
+        if (strlen(name) != json_object_iter_key_len(it))
+            s = pith_fail(err, PITH_FORMAT, "tensor \"%.100s\": a NUL character in its name", name);
+        else s = add_entry(r, name, pith_json_plain(json_object_iter_value(it)), err);
         json_decref(piece);
     }
     pith_members_end(&walk);
@@ -116,6 +119,19 @@ static enum pith_status read_members(struct reader *r, const char *text, size_t 
     return s;
 }
 
+/* Sorts by tensor; of a tensor that is named again the last file holds. */
+static void take_last(struct pith_index *x)
+{
+    size_t n = 0;
+    qsort(x->entries, x->count, sizeof *x->entries, compare_tensor);
+    for (size_t i = 0; i < x->count; i++) {
+        const bool last = i + 1 == x->count ||
+                          strcmp(x->entries[i].tensor, x->entries[i + 1].tensor) != 0;
+        if (last) x->entries[n++] = x->entries[i];
+    }
+    x->count = n;
+}
+
 /* Numbers the files and sorts by tensor. */
 static enum pith_status arrange(struct pith_index *x, struct pith_error *err)
 {
@@ -123,6 +139,7 @@ static enum pith_status arrange(struct pith_index *x, struct pith_error *err)
         return pith_fail(err, PITH_FORMAT, "\"weight_map\" is missing or names no tensor");
     x->files = pith_alloc(x->count, sizeof *x->files);
     if (!x->files) return pith_fail_nomem(err, "the index");
+    take_last(x);
     qsort(x->entries, x->count, sizeof *x->entries, compare_file);
     for (size_t i = 0; i < x->count; i++) {
         struct pith_index_entry *e = &x->entries[i];
@@ -131,10 +148,6 @@ static enum pith_status arrange(struct pith_index *x, struct pith_error *err)
         e->file = (uint32_t)(x->file_count - 1);
     }
     qsort(x->entries, x->count, sizeof *x->entries, compare_tensor);
-    for (size_t i = 1; i < x->count; i++)
-        if (compare_tensor(&x->entries[i - 1], &x->entries[i]) == 0)
-            return pith_fail(err, PITH_FORMAT, "tensor \"%.100s\" is named twice",
-                             x->entries[i].tensor);
     return PITH_OK;
 }
 
@@ -143,6 +156,10 @@ enum pith_status pith_index_parse(const char *text, size_t size, struct pith_ind
 {
     struct pith_index x = {0};
     struct reader r = {.index = &x};
+    if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
+        text += 3;
+        size -= 3;
+    }
     /* Some writers put a blank line first; JSON allows it. */
     while (size && memchr(" \t\n\r", *text, 4)) {
         text++;

@@ -149,16 +149,13 @@ enum pith_status pith_members_parse(struct pith_members *m, const struct pith_me
     if (size > limit)
         return pith_fail(err, PITH_FORMAT, "%s: %zu bytes long, more than the %zu allowed", where,
                          size, limit);
-    /* jansson skips a NUL byte that follows a number. */
-    if (memchr(text, '\0', size))
-        return pith_fail(err, PITH_FORMAT, "%s: not valid JSON: a NUL byte", where);
     pith_str_clear(&m->piece);
     pith_str_putc(&m->piece, member->key ? '{' : '[');
     pith_str_append(&m->piece, text, size);
     pith_str_putc(&m->piece, member->key ? '}' : ']');
     if (m->piece.failed) return pith_fail_nomem(err, where);
     json_t *j;
-    PITH_TRY(pith_json_parse(m->piece.data, m->piece.len, where, &j, err));
+    PITH_TRY(pith_json_read(m->piece.data, m->piece.len, m->flags, where, &j, err));
     if ((member->key ? json_object_size(j) : json_array_size(j)) != 1) {
         json_decref(j);
         return pith_fail(err, PITH_FORMAT, "%s: not valid JSON", where);

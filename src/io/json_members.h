@@ -23,6 +23,7 @@ struct pith_members {
     size_t at;
     char close;            /* what ends it: '}', or ']' of a list */
     bool started;          /* a member was already returned */
+    unsigned flags;        /* PITH_JSON_STRICT or 0, to be set after the start */
     struct pith_str piece; /* the member being parsed, with braces around it */
 };
 

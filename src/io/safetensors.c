@@ -148,6 +148,7 @@ static enum pith_status add_metadata(struct reader *r, struct pith_members *walk
         struct pith_member item;
         bool more = true;
         enum pith_status s = pith_members_begin(&inner, m->value, m->value_size, err);
+        inner.flags = PITH_JSON_STRICT;
         while (s == PITH_OK && (s = pith_members_next(&inner, &item, &more, err)) == PITH_OK &&
                more)
             if (item.value[0] != '"')
@@ -185,6 +186,7 @@ static enum pith_status read_header(struct reader *r, const char *text, size_t s
     struct pith_member m;
     bool more = true;
     enum pith_status s = pith_members_begin(&walk, text, size, err);
+    walk.flags = PITH_JSON_STRICT;
     if (s != PITH_OK) goto done;
     r->st->names = pith_alloc(size, 1);
     if (!r->st->names) {

@@ -99,7 +99,7 @@ static enum pith_status read_factors(const json_t *obj, const char *key, float *
         return pith_fail(err, PITH_FORMAT, "rope parameters: \"%s\" is no list of 1 to %d numbers",
                          key, (int)PITH_MAX_ROPE_FACTORS);
     for (size_t i = 0; i < n; i++) {
-        const double f = json_number_value(json_array_get(list, i));
+        const double f = pith_json_number(json_array_get(list, i));
         if (!(f > least_factor && f <= greatest_factor))
             return pith_fail(err, PITH_FORMAT, "rope parameters: \"%s\"[%zu] is %g or no number",
                              key, i, f);

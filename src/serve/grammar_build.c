@@ -11,11 +11,7 @@
 /* A schema may be true or false. */
 static enum pith_status read_schema(const char *text, json_t **out, struct pith_error *err)
 {
-    json_error_t why;
-    *out = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &why);
-    if (*out) return PITH_OK;
-    return pith_fail(err, PITH_FORMAT, "schema: not valid JSON: %s (line %d, column %d)", why.text,
-                     why.line, why.column);
+    return pith_json_read(text, strlen(text), PITH_JSON_ANY, "schema", out, err);
 }
 
 static enum pith_status build_schema(struct pith_net *n, const char *text, uint32_t *root,

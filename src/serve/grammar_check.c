@@ -194,10 +194,10 @@ static enum pith_status check_value(struct check *c, size_t keyword, const json_
     case TEXT:
     case PATTERN: return check_text(c, value, form, keywords[keyword].name);
     case BOOL: return json_is_boolean(value) ? PITH_OK : wrong(c, PITH_FORMAT, "not true or false");
-    case NUMBER: return json_is_number(value) ? PITH_OK : wrong(c, PITH_FORMAT, "not a number");
     case BOUND: /* true and false: of draft 4 */
-        if (json_is_boolean(value)) return PITH_OK;
-        return json_is_number(value) ? PITH_OK : wrong(c, PITH_FORMAT, "not a number");
+    case NUMBER:
+        if (form == BOUND && json_is_boolean(value)) return PITH_OK;
+        return pith_json_is_number(value) ? PITH_OK : wrong(c, PITH_FORMAT, "not a number");
     case COUNT: return check_count(c, value);
     case LIST: return json_is_array(value) ? PITH_OK : wrong(c, PITH_FORMAT, "not a list");
     case NAMES: return check_names(c, value);
@@ -237,7 +237,8 @@ static enum pith_status check_schema(struct check *c, const json_t *schema)
     const char *key;
     json_t *value;
     if (json_is_boolean(schema)) return PITH_OK;
-    if (!json_is_object(schema)) return wrong(c, PITH_FORMAT, "not a schema");
+    if (!json_is_object(schema) || pith_json_marked_text(schema))
+        return wrong(c, PITH_FORMAT, "not a schema");
     if (++c->depth > PITH_SCHEMA_DEPTH) return wrong(c, PITH_LIMIT, "schemas are nested too deep");
     json_object_foreach ((json_t *)schema, key, value) {
         PITH_TRY(check_keyword(c, key, value));
@@ -246,9 +247,29 @@ static enum pith_status check_schema(struct check *c, const json_t *schema)
     return c->place.failed ? pith_fail_nomem(c->err, "schema") : PITH_OK;
 }
 
+/* Names and patterns become C's strings; strings that are values do not. */
+static bool has_nul(const json_t *j, bool values)
+{
+    const char *key;
+    size_t size, i;
+    json_t *value;
+    if (json_is_string(j) && !values) return strlen(json_string_value(j)) != json_string_length(j);
+    json_object_keylen_foreach ((json_t *)(uintptr_t)j, key, size, value) {
+        const bool within = values || strcmp(key, "enum") == 0 || strcmp(key, "const") == 0;
+        if (memchr(key, '\0', size) || has_nul(value, within)) return true;
+    }
+    json_array_foreach (j, i, value)
+        if (has_nul(value, values)) return true;
+    return false;
+}
+
 enum pith_status pith_schema_check(const json_t *root, struct pith_error *err)
 {
     struct check c = {.root = root, .seen = json_object(), .err = err};
+    if (has_nul(root, false)) {
+        json_decref(c.seen);
+        return pith_fail(err, PITH_UNSUPPORTED, "schema: \\u0000 in a name or a string");
+    }
     const enum pith_status s = c.seen ? check_schema(&c, root) : pith_fail_nomem(err, "schema");
     pith_str_free(&c.place);
     json_decref(c.seen);

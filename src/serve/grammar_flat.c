@@ -40,6 +40,8 @@ int pith_schema_types(const json_t *flat)
 
 int pith_schema_type_of(const json_t *value)
 {
+    if (pith_json_marked_text(value)) /* of NaN and the infinities no JSON can be written */
+        return pith_json_is_integer(value) ? PITH_TYPE_INTEGER : 0;
     switch (json_typeof(value)) {
     case JSON_NULL: return PITH_TYPE_NULL;
     case JSON_TRUE:
@@ -218,7 +220,7 @@ static bool take_plain(struct flattening *f, const char *key, json_t *value, con
         if (strcmp(key, bounds[i].keyword) == 0) {
             const char *other = bounds[i].other;
             const bool exclusive = !other || json_is_true(json_object_get(schema, other));
-            if (json_is_number(value))
+            if (pith_json_is_number(value))
                 add_once(f, bounds[i].key, json_pack("[O, b]", value, exclusive));
             return true;
         }

@@ -1,5 +1,7 @@
 #include "serve/grammar_number.h"
 
+#include "base/json.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +54,14 @@ enum pith_status pith_bound_read(const json_t *number, bool exclusive, struct pi
                                  struct pith_error *err)
 {
     *out = (struct pith_bound){.set = true, .exclusive = exclusive};
+    const char *marked = pith_json_marked_text(number);
+    if (marked && strcmp(marked, "NaN") == 0)
+        return pith_fail(err, PITH_FORMAT, "schema: a bound is NaN");
+    if (marked) {
+        out->negative = marked[0] == '-';
+        out->huge = true;
+        return PITH_OK;
+    }
     if (json_is_real(number)) return read_real(json_real_value(number), out, err);
     const json_int_t value = json_integer_value(number);
     out->negative = value < 0;

@@ -121,6 +121,10 @@ static void dump(const json_t *value, struct pith_str *out)
     const char *key;
     json_t *member;
     size_t n = 0;
+    if (pith_json_marked_text(value)) {
+        pith_str_puts(out, pith_json_marked_text(value));
+        return;
+    }
     switch (json_typeof(value)) {
     case JSON_REAL: dump_real(json_real_value(value), out); return;
     case JSON_ARRAY:

@@ -230,13 +230,15 @@ static json_t *message_of(const json_t *m)
     static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
     json_t *out = json_object(), *reasoning = NULL, *value;
     const char *key;
+    size_t size;
     for (size_t i = 0; i < PITH_COUNT(names) && !reasoning; i++) {
         reasoning = json_object_get(m, names[i]);
         if (json_is_null(reasoning)) reasoning = NULL;
     }
     if (reasoning) pith_json_set(&out, "thinking", json_incref(reasoning));
-    json_object_foreach ((json_t *)(uintptr_t)m, key, value)
-        if (!json_is_null(value)) pith_json_set(&out, key, json_incref(value));
+    json_object_keylen_foreach ((json_t *)(uintptr_t)m, key, size, value)
+        if (!json_is_null(value) && !memchr(key, '\0', size))
+            pith_json_set(&out, key, json_incref(value));
     if (reasoning) pith_json_set(&out, "reasoning_content", json_incref(reasoning));
     return out;
 }
@@ -252,7 +254,7 @@ static enum pith_status prepare(const json_t *conversation, json_t **out, struct
         return pith_fail(err, PITH_FORMAT, "a conversation has \"messages\", a list");
     }
     json_array_foreach (m, i, one) {
-        if (!json_is_object(one)) {
+        if (!json_is_object(one) || pith_json_marked_text(one)) {
             json_decref(messages);
             return pith_fail(err, PITH_FORMAT, "message %zu is no object", i);
         }

@@ -47,7 +47,8 @@ static enum pith_status read_vocab(struct bpe *b, const json_t *vocab, struct pi
         if (!json_is_integer(id))
             return pith_fail(err, PITH_FORMAT, "%s: the id of \"%.80s\" is not a number", what,
                              text);
-        PITH_TRY(pith_vocab_add(&b->vocab, text, strlen(text), json_integer_value(id), err));
+        PITH_TRY(pith_vocab_add(&b->vocab, text, json_object_iter_key_len(it),
+                                json_integer_value(id), err));
     }
     return PITH_OK;
 }

@@ -226,7 +226,6 @@ enum pith_cursor_state pith_reply_try(struct pith_reply *r, pith_read_calls *rea
 {
     struct pith_cursor c = {
         .text = r->text.data + r->at, .size = r->text.len - r->at, .at = skip, .end = r->end};
-    c.twice = r->forced;
     if (r->spent > MOST_SPENT) return PITH_CURSOR_BAD;
     if (!r->end && c.size > SHORT && c.size < r->next) return PITH_CURSOR_MORE;
     json_t *calls = json_array();

@@ -11,9 +11,7 @@ static json_t *parse(struct pith_cursor *c, const struct pith_passage *s)
 {
     json_t *j = NULL;
     if (c->state != PITH_CURSOR_GOOD) return NULL;
-    enum pith_status status = PITH_FORMAT;
-    if (!c->twice) status = pith_json_parse(s->text, s->size, "a call", &j, NULL);
-    else if ((j = json_loadb(s->text, s->size, 0, NULL))) status = PITH_OK;
+    const enum pith_status status = pith_json_parse(s->text, s->size, "a call", &j, NULL);
     if (status == PITH_NOMEM) pith_cursor_fail(c, PITH_CURSOR_NOMEM);
     else if (status != PITH_OK) pith_cursor_fail(c, PITH_CURSOR_BAD);
     return j;

@@ -24,7 +24,6 @@ struct pith_cursor {
     const char *text;
     size_t size, at; /* when it is bad: how far it was read */
     bool end;        /* nothing comes behind it */
-    bool twice;      /* a key of an object may come again, as constraints allow */
     enum pith_cursor_state state;
 };
 struct pith_passage {

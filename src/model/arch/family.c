@@ -151,8 +151,12 @@ enum pith_status pith_family_read(const json_t *config, const char *where,
     PITH_TRY(pith_family_read_size(config, where, "vocab_size", PITH_MAX_VOCAB, defaults->vocab,
                                    &s->vocab, err));
     PITH_TRY(read_heads(config, where, defaults, s, err));
-    PITH_TRY(pith_family_read_size(config, where, "max_position_embeddings", INT32_MAX,
-                                   defaults->max_position, &s->max_position, err));
+    int64_t positions = defaults->max_position;
+    PITH_TRY(pith_json_get_most(config, "max_position_embeddings", INT32_MAX, &positions, where,
+                                err));
+    if (positions == 0)
+        return pith_fail(err, PITH_FORMAT, "%s: \"max_position_embeddings\" is missing", where);
+    s->max_position = (uint32_t)positions;
     PITH_TRY(read_activation(config, where, defaults->act, &s->act, err));
     PITH_TRY(read_partial(config, where, defaults->partial, s, err));
     s->tied = defaults->tied;
@@ -198,7 +202,7 @@ enum pith_status pith_family_read_window(const json_t *config, const char *where
                                          uint32_t *window, struct pith_error *err)
 {
     int64_t n = is_null(config, "sliding_window") ? 0 : (int64_t)absent;
-    PITH_TRY(pith_json_get_int(config, "sliding_window", 1, INT32_MAX, &n, where, err));
+    PITH_TRY(pith_json_get_most(config, "sliding_window", INT32_MAX, &n, where, err));
     *window = (uint32_t)n;
     return PITH_OK;
 }

@@ -72,7 +72,7 @@ void pith_family_mamba(struct pith_plan_maker *m, const struct pith_family_branc
 static double number_of(const json_t *v)
 {
     const char *text = json_string_value(json_object_get(v, "__float__"));
-    return text && strcmp(text, "Infinity") == 0 ? INFINITY : json_number_value(v);
+    return text && strcmp(text, "Infinity") == 0 ? INFINITY : pith_json_number(v);
 }
 
 enum pith_status pith_family_read_mamba(const json_t *config, const char *where,

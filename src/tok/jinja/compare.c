@@ -25,7 +25,7 @@ const char *pith_jtype(struct pith_jv v)
         [PITH_J_MISSING] = "Undefined", [PITH_J_UNDEFINED] = "Undefined",
         [PITH_J_NONE] = "NoneType",     [PITH_J_BOOL] = "bool",
         [PITH_J_INT] = "int",           [PITH_J_FLOAT] = "float",
-        [PITH_J_STRING] = "str",        [PITH_J_LIST] = "list",
+        [PITH_J_BIG] = "int",           [PITH_J_STRING] = "str",        [PITH_J_LIST] = "list",
         [PITH_J_TUPLE] = "tuple",       [PITH_J_RANGE] = "range",
         [PITH_J_VIEW] = "dict_view",    [PITH_J_ITERATOR] = "generator",
         [PITH_J_DICT] = "dict",         [PITH_J_NAMESPACE] = "TemplateNamespace",
@@ -55,7 +55,8 @@ bool pith_jtrue(struct pith_jv v)
     case PITH_J_NAMESPACE:
     case PITH_J_LOOP:
     case PITH_J_MACRO:
-    case PITH_J_CALLABLE: return true;
+    case PITH_J_CALLABLE:
+    case PITH_J_BIG: return true;
     }
     return true;
 }
@@ -86,6 +87,7 @@ static bool same(struct pith_jrun *r, struct pith_jv a, struct pith_jv b)
         return !(pith_jreal(a) < pith_jreal(b)) && !(pith_jreal(a) > pith_jreal(b));
     if (a.kind != b.kind) return false;
     switch (a.kind) {
+    case PITH_J_BIG:
     case PITH_J_STRING:
         return a.u.s->len == b.u.s->len && memcmp(a.u.s->s, b.u.s->s, a.u.s->len) == 0;
     case PITH_J_LIST:

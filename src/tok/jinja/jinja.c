@@ -49,9 +49,10 @@ void pith_rendered_free(struct pith_rendered *r)
 static void set_all(struct pith_jrun *r, const json_t *object, bool marked)
 {
     const char *key;
+    size_t size;
     json_t *value;
-    json_object_foreach ((json_t *)(uintptr_t)object, key, value) {
-        const struct pith_jv name = pith_jtext(r, key, strlen(key), false);
+    json_object_keylen_foreach ((json_t *)(uintptr_t)object, key, size, value) {
+        const struct pith_jv name = pith_jtext(r, key, size, false);
         const struct pith_jv v = pith_jfrom_json(r, value, marked);
         if (r->status != PITH_OK) return;
         pith_jset(r, name.u.s, v);

@@ -143,6 +143,7 @@ void pith_jrepr(struct pith_jbuf *b, struct pith_jv v)
     case PITH_J_BOOL: pith_jbuf_puts(b, v.u.b ? "True" : "False"); break;
     case PITH_J_INT: print_int(b, v.u.i); break;
     case PITH_J_FLOAT: print_real(b, v.u.d, false); break;
+    case PITH_J_BIG: pith_jbuf_str(b, v.u.s); break;
     case PITH_J_STRING: repr_text(b, v.u.s); break;
     case PITH_J_LIST:
     case PITH_J_TUPLE:
@@ -300,6 +301,7 @@ static void dump(struct dump *d, struct pith_jv v)
     case PITH_J_BOOL: pith_jbuf_puts(b, v.u.b ? "true" : "false"); break;
     case PITH_J_INT: print_int(b, v.u.i); break;
     case PITH_J_FLOAT: print_real(b, v.u.d, true); break;
+    case PITH_J_BIG: pith_jbuf_str(b, v.u.s); break;
     case PITH_J_STRING: dump_text(b, v.u.s, d->how->ascii); break;
     case PITH_J_LIST:
     case PITH_J_TUPLE: dump_list(d, v.u.list); break;

@@ -317,11 +317,12 @@ static struct pith_jv json_dict(struct pith_jrun *r, const json_t *j, bool marke
 {
     const struct pith_jv v = pith_jdict_new(r, PITH_J_DICT);
     const char *key;
+    size_t size;
     json_t *value;
-    json_object_foreach ((json_t *)(uintptr_t)j, key, value) {
+    json_object_keylen_foreach ((json_t *)(uintptr_t)j, key, size, value) {
         if (r->status != PITH_OK) break;
         struct pith_jdict *d = v.u.dict;
-        const struct pith_jv name = json_text(r, key, strlen(key), marked);
+        const struct pith_jv name = json_text(r, key, size, marked);
         const struct pith_jv member = pith_jfrom_json(r, value, marked && !is_role(key, value));
         void *pair = d->pair;
         if (!more(r, &pair, d->count, &d->cap, sizeof *d->pair)) break;
@@ -331,9 +332,20 @@ static struct pith_jv json_dict(struct pith_jrun *r, const json_t *j, bool marke
     return v;
 }
 
+/* A number that jansson has no type for. */
+static struct pith_jv json_number(struct pith_jrun *r, const json_t *j)
+{
+    const char *text = pith_json_marked_text(j);
+    if (!pith_json_is_integer(j)) return pith_jfloat(pith_json_number(j));
+    struct pith_jv v = json_text(r, text, strlen(text), false);
+    if (v.kind == PITH_J_STRING) v.kind = PITH_J_BIG;
+    return v;
+}
+
 struct pith_jv pith_jfrom_json(struct pith_jrun *r, const json_t *j, bool marked)
 {
     struct pith_jv v = pith_jnone();
+    if (pith_json_marked_text(j)) return json_number(r, j);
     if (!pith_jdeeper(r)) return v;
     switch (json_typeof(j)) {
     case JSON_OBJECT: v = json_dict(r, j, marked); break;

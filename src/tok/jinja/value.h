@@ -30,6 +30,7 @@ enum pith_jkind {
     PITH_J_BOOL,
     PITH_J_INT,
     PITH_J_FLOAT,
+    PITH_J_BIG, /* an integer of more than 64 bits: its digits; templates can print it */
     PITH_J_STRING,
     PITH_J_LIST,
     PITH_J_TUPLE,
@@ -63,7 +64,7 @@ struct pith_jv {
         bool b;
         int64_t i;
         double d;
-        const struct pith_jstr *s; /* of UNDEFINED: what to say of its use */
+        const struct pith_jstr *s; /* of UNDEFINED: what to say of its use; of BIG: digits */
         struct pith_jlist *list;   /* LIST to ITERATOR */
         struct pith_jdict *dict;   /* DICT and NAMESPACE */
         struct pith_jloop *loop;

@@ -148,7 +148,7 @@ static const struct answer answers[] = {
     {GEMMA, NULL, "<|tool_call>call:b{x:1x}<tool_call|>", "<|tool_call>call:b{x:1x}<tool_call|>",
      "", "", false},
     {GEMMA, NULL, "<|tool_call>call:b{x:1,x:2}<tool_call|>",
-     "<|tool_call>call:b{x:1,x:2}<tool_call|>", "", "", false},
+     "", "", "b {\"x\": 1, \"x\": 2}", false},
     {GEMMA, NULL, "<|tool_call>call:b{x:<|\"|>1}<tool_call|>",
      "<|tool_call>call:b{x:<|\"|>1}<tool_call|>", "", "", false},
     {GEMMA, NULL, "<|tool_call>call:b{x:[1}<tool_call|>", "<|tool_call>call:b{x:[1}<tool_call|>",

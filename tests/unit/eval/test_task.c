@@ -114,9 +114,10 @@ static void wrong_files_are_told_by_line(void **state)
         {"{\"context\":\"a\",\"choices\":[\"b\",\"c\"],\"answer\":0.0}", "\"answer\" is missing"},
         {"{\"context\":\"a\",\"choices\":[\"b\",\"c\"],\"answer\":2}", "2, outside 0..1"},
         {"{\"context\":\"a\",\"choices\":[\"b\",\"c\"],\"answer\":-1}", "-1, outside 0..1"},
-        {"{\"context\":\"a\",\"context\":\"b\",\"choices\":[\"b\",\"c\"],\"answer\":0}",
-         "duplicate"},
-        {"{\"context\":\"\\ud800\",\"choices\":[\"b\",\"c\"],\"answer\":0}", "not valid JSON"},
+        {"{\"context\":\"\\ud800\",\"choices\":[\"b\",\"c\"],\"answer\":NaN}",
+         "\"answer\" is missing"},
+        {"{\"context\":\"a\",\"choices\":[\"b\",\"c\"],\"answer\":99999999999999999999}",
+         "is missing"},
         {"{\"context\":\"a\xff\",\"choices\":[\"b\",\"c\"],\"answer\":0}", "not UTF-8"},
     };
     struct rig r;
