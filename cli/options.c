@@ -94,6 +94,35 @@ static bool add_text(struct text_list *l, const char *text)
     return true;
 }
 
+/* Options whose 0 would be taken for "not given", and change in silence. */
+static bool is_positive(const struct option *o)
+{
+    static const char *const names[] = {"threads", "context",     "memory",    "max-shard",
+                                        "fit",     "offload",     "pool-link", "max-latency",
+                                        "users",   "max-first",   "min-users", "max-cost",
+                                        "jobs",    "allow-error", "rate"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(o->name, names[i]) == 0) return true;
+    return false;
+}
+
+/* A number that was stored at `at`: it says what it means. */
+static int check_number(const struct option *o, const char *value, const void *at,
+                        const struct common *settings)
+{
+    const bool whole = o->type == OPTION_COUNT || o->type == OPTION_SIZE;
+    const uint64_t n = o->type == OPTION_COUNT  ? *(const size_t *)at
+                       : o->type == OPTION_SIZE ? *(const uint64_t *)at
+                                                : 1;
+    if (is_positive(o) && (n == 0 || (o->type == OPTION_REAL && !(*(const double *)at > 0))))
+        return usage_failure(settings, "--%s %s: %s", o->name, value,
+                             whole ? "at least 1" : "above 0");
+    if (o->type == OPTION_SIZE && n > 0 && n < LEAST_BYTES)
+        return usage_failure(settings, "--%s %s: %llu byte%s; sizes are written 512M, 6G", o->name,
+                             value, (unsigned long long)n, n == 1 ? "" : "s");
+    return EXIT_DONE;
+}
+
 static int store(const struct option *o, const char *value, struct common *settings)
 {
     char *at = (char *)settings + o->offset;
@@ -118,11 +147,7 @@ static int store(const struct option *o, const char *value, struct common *setti
         break;
     }
     if (!good) return usage_failure(settings, "--%s %s: expected %s", o->name, value, wanted);
-    return o->type == OPTION_SIZE && strspn(value, "0123456789") == strlen(value) &&
-                   *(uint64_t *)(void *)at < LEAST_BYTES && *(uint64_t *)(void *)at > 0
-               ? usage_failure(settings, "--%s %s: %s byte%s; sizes are written 512M, 6G",
-                               o->name, value, value, strcmp(value, "1") == 0 ? "" : "s")
-               : EXIT_DONE;
+    return check_number(o, value, at, settings);
 }
 
 /* The bit of an option in `given` and `replaced`: the command's from below, those of all from

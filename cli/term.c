@@ -183,8 +183,6 @@ static void on_log(void *ctx, const char *line)
 int make_context(const struct common *common, struct pith_context **out)
 {
     struct pith_error err = common->model_missing;
-    if (given(common, "threads") && common->threads == 0)
-        return usage_failure(common, "--threads 0: at least 1; without it all CPUs");
     if (common->threads > 1024)
         return usage_failure(common, "--threads %zu: at most 1024", common->threads);
     if (err.status != PITH_OK) return report_failure(common, &err);

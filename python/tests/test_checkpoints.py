@@ -290,8 +290,9 @@ def test_sensitivity(probe, tmp_path):
     assert "Sensitivity of" in page and 'class="heat"' in page
     with pytest.raises(pith.FormatError, match="no report of pith sensitivity"):
         pith.sensitivity_page({"rows": [{}]})
-    scaled = pith.sensitivity(probe, tmp_path / "w", recipe="awq", acts="none", caches="none", **FEW)
-    assert all(r["kld"] > 0 for r in scaled["rows"]) and scaled["rows"] != [r for r in report["rows"] if r["kind"] == "weights"]
+    small = dict(FEW, tries=["int4:g128:asym"], calib_tokens=512, acts="none", caches="none")
+    scaled, plain = (pith.sensitivity(probe, tmp_path / "w", recipe=r, **small)["rows"] for r in ("awq", "rtn"))
+    assert len(scaled) == len(plain) == 42 and sum(r["kld"] for r in scaled) < sum(r["kld"] for r in plain)
     with pytest.raises(pith.Unsupported, match="transform"):
         pith.sensitivity(probe, tmp_path / "w", recipe="quarot", **FEW)
 

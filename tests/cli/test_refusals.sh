@@ -99,6 +99,11 @@ refuse "what is there stays when nothing comes" 1 . "$pith" compare "$probe" "$w
 
 # Counts and sizes: taken or refused.
 refuse "no threads" 2 'threads 0: at least 1' "$pith" eval "$probe" --text "$text" --threads 0
+for option in "serve --context" "serve --memory" "plan --fit" "plan --offload" "plan --pool-link" "plan --max-latency" "plan --min-users" \
+    "plan --max-cost" "quantize --memory" "quantize --max-shard" "quantize --allow-error" "recover --rate" "chat --context"; do
+    # shellcheck disable=SC2086
+    refuse "nothing for $option" 2 'at least|above 0' "$pith" $option 0 "$probe"
+done
 refuse "one byte of memory" 2 '1 byte; sizes are written 512M, 6G' "$pith" quantize "$probe" -o "$work/o" -r rtn --memory 1
 refuse "as many as a phone number" 2 'sizes are written' "$pith" quantize "$probe" -o "$work/o" -r rtn --memory 512
 refuse "no tokens of calibration" 2 'calib-tokens' "$pith" quantize "$probe" -o "$work/o" -r gptq --calib-tokens 0
