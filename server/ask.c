@@ -86,7 +86,7 @@ static bool read_seed(struct ask *ask, struct refusal *r)
 static bool read_length(struct ask *ask, struct refusal *r)
 {
     const bool chat = ask->kind == ASK_CHAT;
-    const bool newer = chat && body_get(ask->body, "max_completion_tokens");
+    const bool newer = body_get(ask->body, "max_completion_tokens") != NULL;
     const char *name = newer ? "max_completion_tokens" : "max_tokens";
     json_int_t most = chat ? 0 : 16;
     bool echo = false;
@@ -362,7 +362,8 @@ static bool force_call(struct ask *ask, const struct pith_reply_format *format, 
 
 static bool read_stream(struct ask *ask, struct refusal *r)
 {
-    static const char *const known[] = {"include_usage", "include_obfuscation"};
+    static const char *const known[] = {"include_usage", "continuous_usage_stats",
+                                        "include_obfuscation"};
     static const char path[] = "stream_options";
     const json_t *options = body_get(ask->body, path);
     if (!body_flag(ask->body, "stream", false, &ask->stream, r)) return false;
@@ -372,6 +373,7 @@ static bool read_stream(struct ask *ask, struct refusal *r)
     if (!ask->stream)
         return refuse(r, 400, "stream_options", "'stream_options' needs 'stream': true");
     return body_flag(options, "include_usage", false, &ask->usage, r) &&
+           body_flag(options, "continuous_usage_stats", false, &ask->counts, r) &&
            fields_within(options, path, known, sizeof known / sizeof known[0], r);
 }
 

@@ -27,6 +27,7 @@ struct ask {
     size_t prompts;            /* 1 for a chat */
     char *conversation;        /* of a chat */
     bool stream, usage;        /* a stream ends with usage */
+    bool counts;               /* and each of its chunks has what it is so far */
     bool scored;     /* only the prompt is wanted */
     bool ids_for_texts; /* tokens are named by their ids */
     bool tools;  /* the conversation has tools that the model may call */

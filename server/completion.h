@@ -14,6 +14,7 @@ struct completion_part {
     uint64_t id; /* of the service, once it is accepted */
     bool accepted, over;
     struct pith_usage usage;
+    struct pith_usage so_far; /* of what was written: the connections' thread alone */
 };
 
 /* One answer, as it grows. */

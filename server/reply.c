@@ -140,13 +140,29 @@ static void extend(json_t **to, json_t *more)
 /* --- pieces of objects
  * ---------------------------------------------------------------------------- */
 
-static json_t *usage_of(const struct completion *g)
+static json_t *usage_as(const struct completion *g, const struct pith_usage *u)
 {
-    const struct pith_usage *u = &g->usage;
     const json_int_t made = g->ask.scored ? 0 : (json_int_t)u->generated;
     return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)u->prompt,
                      "completion_tokens", made, "total_tokens", (json_int_t)u->prompt + made,
                      "prompt_tokens_details", "cached_tokens", (json_int_t)u->cached);
+}
+
+static json_t *usage_of(const struct completion *g)
+{
+    return usage_as(g, &g->usage);
+}
+
+/* What all parts have taken so far. */
+static json_t *usage_so_far(const struct completion *g)
+{
+    struct pith_usage u = {0};
+    for (size_t i = 0; i < g->parts; i++) {
+        u.prompt += g->part[i].so_far.prompt;
+        u.cached += g->part[i].so_far.cached;
+        u.generated += g->part[i].so_far.generated;
+    }
+    return usage_as(g, &u);
 }
 
 static json_t *envelope(const struct completion *g, const char *object, json_t *choices)
@@ -188,7 +204,8 @@ static void send_choice(struct completion *g, size_t at, json_t *piece, json_t *
                                finish_of(&g->choice[at]));
     json_t *chunk =
         envelope(g, chat ? "chat.completion.chunk" : "text_completion", json_pack("[o]", choice));
-    if (g->ask.usage) json_object_set_new(chunk, "usage", json_null());
+    if (g->ask.counts) json_object_set_new(chunk, "usage", usage_so_far(g));
+    else if (g->ask.usage) json_object_set_new(chunk, "usage", json_null());
     write_event(g, chunk);
 }
 
@@ -362,6 +379,7 @@ void reply_note(struct completion *g, const struct tape_note *n)
     const struct pith_event *e = &n->event;
     const size_t each = g->ask.request.n, first = n->part * each;
     const size_t at = first + e->choice;
+    if (e->usage.prompt > 0) g->part[n->part].so_far = e->usage;
     if (e->kind == PITH_EVENT_PROMPT && g->ask.request.echo) {
         for (size_t i = 0; i < each; i++) {
             add_text(g, first + i, e);

@@ -172,7 +172,7 @@ struct pith_event {
     const char *finish; /* "stop", "length", "cancelled", "deadline" */
     int32_t stop_id;    /* "stop": the token that ended it, or -1 */
     const char *stop;   /* "stop": the text that ended it, or NULL */
-    struct pith_usage usage;
+    struct pith_usage usage; /* of a text: the tokens so far; times at the end alone */
     const struct pith_error *error;
     enum pith_status status; /* of a failure */
     /* [tokens]: where each begins, in characters of the choice's text, or of the prompt's. A part

@@ -264,7 +264,8 @@ static void tell_text(struct pith_completion *a, uint32_t choice)
                            .text_size = a->text.len,
                            .token = pith_tokens_told(&a->tokens),
                            .offset = a->tokens.offset,
-                           .tokens = a->tokens.count};
+                           .tokens = a->tokens.count,
+                           .usage = a->ticket->usage};
     if (e.text_size > 0 || e.tokens > 0) tell(a->ticket, &e);
     pith_str_clear(&a->text);
     pith_tokens_clear(&a->tokens);

@@ -125,6 +125,19 @@ def headers(s):
     check("temprature", seen[0] == 400 and "'temperature'" in seen[2]["error"]["message"] and seen[2]["error"]["param"] == "temprature", seen)
 
 
+def streams(s):
+    body = {"prompt": "Once", "max_tokens": 5, "max_completion_tokens": 4, "ignore_eos": True, "stream": True, "temperature": 0}
+    for options, want in (({"include_usage": True, "continuous_usage_stats": True}, [1, 2, 3, 4]), ({"include_usage": True}, [])):
+        _, _, text = s.ask("POST", "/v1/completions", {**body, "stream_options": options})
+        chunks = [json.loads(line[6:]) for line in text.split("\n\n") if line.startswith("data: {")]
+        seen = [c["usage"]["completion_tokens"] for c in chunks if c["choices"] and c["choices"][0]["text"] and c.get("usage")]
+        check(f"{options}: usage of each chunk", seen == want, text)
+        check("and of all at the end", chunks[-1]["choices"] == [] and chunks[-1]["usage"]["completion_tokens"] == 4
+              and chunks[-1]["usage"]["total_tokens"] == chunks[-1]["usage"]["prompt_tokens"] + 4, text)
+    status, _, answer = s.ask("POST", "/v1/completions", {**body, "stream_options": {"include_use": True}})
+    check("an unknown option of a stream is refused by name", status == 400 and answer["error"]["param"] == "stream_options.include_use", answer)
+
+
 def overflow(s):
     words = "a b c d " * 400
     for path, body, param in (("/v1/chat/completions", {"messages": [{"role": "user", "content": words}]}, "messages"),
@@ -294,6 +307,7 @@ if __name__ == "__main__":
         numbers(server)
         paths(server)
         headers(server)
+        streams(server)
         overflow(server)
         logprobs(server)
         chats(server)
