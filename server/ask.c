@@ -4,6 +4,9 @@
 #include "server/buffer.h"
 #include "server/fields.h"
 
+#include <pith/json.h>
+
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,10 +75,14 @@ static bool read_whole(const json_t *body, const char *name, const json_int_t ra
 static bool read_seed(struct ask *ask, struct refusal *r)
 {
     const json_t *j = body_get(ask->body, "seed");
+    const char *unsigned_one = j ? pith_tree_number(j) : NULL;
     json_int_t whole = 0;
-    if (j && !body_whole(j, &whole))
+    char *end = NULL;
+    errno = 0;
+    const uint64_t large = unsigned_one ? strtoull(unsigned_one, &end, 10) : 0;
+    if (j && (unsigned_one ? errno || *end || *unsigned_one == '-' : !body_whole(j, &whole)))
         return refuse(r, 400, "seed", "'seed' must be a whole number of 64 bits");
-    if (j) ask->request.seed = (uint64_t)whole;
+    if (j) ask->request.seed = unsigned_one ? large : (uint64_t)whole;
     else if (getrandom(&ask->request.seed, sizeof ask->request.seed, 0) < 0)
         return refuse(r, 500, NULL, "no random numbers for a seed");
     return true;

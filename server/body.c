@@ -62,7 +62,10 @@ bool body_whole(const json_t *value, json_int_t *out)
 {
     const double most = 9007199254740992.0; /* up to which doubles are exact */
     const double x = json_real_value(value);
-    *out = json_integer_value(value);
+    const char *long_one = value ? pith_tree_number(value) : NULL;
+    const bool minus = long_one && long_one[0] == '-';
+    *out = long_one ? minus ? INT64_MIN : INT64_MAX : json_integer_value(value);
+    if (long_one) return long_one[strspn(long_one + minus, "0123456789") + minus] == '\0';
     if (json_is_integer(value)) return true;
     if (!json_is_real(value) || !(fabs(x) <= most) || x < trunc(x) || x > trunc(x)) return false;
     *out = (json_int_t)x;

@@ -83,8 +83,11 @@ def numbers(s):
     check("40.0 is a whole number", s.text(max_tokens=4.0, top_k=1.0) == greedy)
     check("40.5 is none", s.text(top_k=40.5)["error"]["param"] == "top_k")
     check("nor is 1e300", s.text(max_tokens=1e300)["error"]["param"] == "max_tokens")
-    seeds = [s.text(max_tokens=4, temperature=1, seed=n) for n in (-2**63, 2**63 - 1)]
+    seeds = [s.text(max_tokens=4, temperature=1, seed=n) for n in (-2**63, 2**63 - 1, 2**63, 2**64 - 1)]
     check("seeds have 64 bits", all(isinstance(x, str) for x in seeds), seeds)
+    for n in (2**64, -2**63 - 1, 10**400):
+        check("and no more", s.text(seed=n)["error"]["param"] == "seed")
+    check("a bound that is too large is refused as one", s.text(max_tokens=10**30)["error"]["param"] == "max_tokens")
     status, _, answer = s.ask("POST", "/v1/embeddings", {"input": "a"})
     status, _, plain = s.ask("POST", "/v1/embeddings", {"input": "a", "add_special_tokens": False})
     check("embeddings without BOS", plain["usage"]["prompt_tokens"] == answer["usage"]["prompt_tokens"] - 1, (plain, answer))
