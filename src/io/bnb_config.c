@@ -11,20 +11,14 @@ enum pith_status pith_bnb_config_read(const struct pith_checkpoint *c, struct pi
     char where[512];
     bool four = false;
     double threshold = 6.0;
-    const char *storage = "uint8";
     *out = (struct pith_bnb_config){0};
     snprintf(where, sizeof where, "%.400s: quantization_config", c->dir);
     PITH_TRY(pith_json_get_bool(c->quantization, "load_in_8bit", &out->eight, where, err));
     PITH_TRY(pith_json_get_bool(c->quantization, "load_in_4bit", &four, where, err));
     PITH_TRY(pith_json_get_real(c->quantization, "llm_int8_threshold", &threshold, where, err));
-    PITH_TRY(pith_json_get_str(c->quantization, "bnb_4bit_quant_storage", &storage, where, err));
     if (four == out->eight)
         return pith_fail(err, PITH_FORMAT, "%s: one of load_in_8bit and load_in_4bit must be true",
                          where);
-    if (four && strcmp(storage, "uint8") != 0)
-        return pith_fail(err, PITH_UNSUPPORTED,
-                         "%s: bnb_4bit_quant_storage \"%.40s\"; this version reads \"uint8\"",
-                         where, storage);
     if (!(threshold >= 0.0) || !isfinite(threshold))
         return pith_fail(err, PITH_FORMAT, "%s: llm_int8_threshold is %g", where, threshold);
     out->threshold = (float)threshold;

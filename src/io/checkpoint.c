@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "io/gguf_model.h"
 #include "io/hf_index.h"
+#include "io/quant_names.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,26 +25,6 @@ static const char *file_of(const struct pith_checkpoint *c, const struct pith_te
     return c->files[t->file].path;
 }
 
-/* ModelOpt's checkpoints may tell how they are quantized in a file of their own. */
-static enum pith_status load_modelopt(struct pith_checkpoint *c, struct pith_error *err)
-{
-    char *path = pith_path_join(c->dir, "hf_quant_config.json");
-    json_t *o = NULL;
-    if (!path) return pith_fail_nomem(err, c->dir);
-    enum pith_status s = PITH_OK;
-    if (pith_path_exists(path)) s = pith_json_load(path, CONFIG_LIMIT, &o, err);
-    if (o && !json_is_object(o)) s = pith_fail(err, PITH_FORMAT, "%s: not a JSON object", path);
-    pith_free(path);
-    if (o && s == PITH_OK) {
-        if (json_object_set_new(o, "quant_method", json_string("modelopt")) != 0 ||
-            json_object_set(c->config, "quantization_config", o) != 0)
-            s = pith_fail_nomem(err, c->dir);
-        else c->quantization = json_object_get(c->config, "quantization_config");
-    }
-    json_decref(o);
-    return s;
-}
-
 static enum pith_status load_config(struct pith_checkpoint *c, struct pith_error *err)
 {
     char *path = pith_path_join(c->dir, "config.json");
@@ -51,13 +32,7 @@ static enum pith_status load_config(struct pith_checkpoint *c, struct pith_error
     enum pith_status s = pith_json_load(path, CONFIG_LIMIT, &c->config, err);
     if (s == PITH_OK && !json_is_object(c->config))
         s = pith_fail(err, PITH_FORMAT, "%s: not a JSON object", path);
-    if (s == PITH_OK) {
-        const json_t *q = json_object_get(c->config, "quantization_config");
-        if (q && !json_is_null(q) && !json_is_object(q))
-            s = pith_fail(err, PITH_FORMAT, "%s: \"quantization_config\" is not an object", path);
-        else if (json_is_object(q)) c->quantization = q;
-        else s = load_modelopt(c, err);
-    }
+    if (s == PITH_OK) s = pith_quantization_find(c->dir, c->config, &c->quantization, err);
     pith_free(path);
     return s;
 }
@@ -149,42 +124,54 @@ static enum pith_status take_tables(struct pith_checkpoint *c, size_t total, str
     return PITH_OK;
 }
 
-/* One table over all files; a name may be in one of them only. */
-static enum pith_status merge(struct pith_checkpoint *c, struct pith_error *err)
+static int compare_entry(const void *a, const void *b)
+{
+    return strcmp(((const struct pith_index_entry *)a)->tensor,
+                  ((const struct pith_index_entry *)b)->tensor);
+}
+
+/* Of tensors that several files have, sorted, the one in the file that the index names; the last
+ * where it names none of them, as loaders that go through the files have it. */
+static void take_named(struct pith_checkpoint *c, const struct pith_index *index)
+{
+    size_t n = 0;
+    for (size_t i = 0, next; i < c->count; i = next) {
+        const struct pith_index_entry key = {.tensor = c->tensors[i].name};
+        const struct pith_index_entry *e =
+            bsearch(&key, index->entries, index->count, sizeof key, compare_entry);
+        size_t taken = i;
+        for (next = i + 1; next < c->count && compare_name(&c->tensors[i], &c->tensors[next]) == 0;
+             next++)
+            if (!e || c->tensors[taken].file != e->file) taken = next;
+        c->superseded += next - i - 1;
+        c->tensors[n++] = c->tensors[taken];
+    }
+    c->count = n;
+}
+
+/* One table over all files. */
+static enum pith_status merge(struct pith_checkpoint *c, const struct pith_index *index,
+                              struct pith_error *err)
 {
     size_t total = 0;
     for (size_t f = 0; f < c->file_count; f++) total += c->files[f].count;
     if (total == 0)
         return pith_fail(err, PITH_FORMAT, "%s: the checkpoint holds no tensors", c->dir);
     PITH_TRY(take_tables(c, total, err));
+    if (c->file_count > 1) { /* those of one file are sorted, and each name there once */
+        qsort(c->tensors, c->count, sizeof *c->tensors, compare_name);
+        take_named(c, index);
+    }
     for (size_t i = 0; i < c->count; i++) c->bytes += c->tensors[i].bytes;
-    if (c->file_count == 1) return PITH_OK; /* sorted, and each name there once */
-    qsort(c->tensors, c->count, sizeof *c->tensors, compare_name);
-    for (size_t i = 1; i < c->count; i++)
-        if (compare_name(&c->tensors[i - 1], &c->tensors[i]) == 0)
-            return pith_fail(err, PITH_FORMAT, "%s: tensor \"%.100s\" is also in %s",
-                             file_of(c, &c->tensors[i]), c->tensors[i].name,
-                             file_of(c, &c->tensors[i - 1]));
     return PITH_OK;
 }
 
-/* Every tensor of the index is in the file that the index says. Tensors that a file has beyond the
- * index stay part of the checkpoint, as they do for other loaders. */
-static enum pith_status check_index(const struct pith_checkpoint *c, const struct pith_index *index,
-                                    struct pith_error *err)
+/* Tensors of the index that no file has are missed when they are needed; a file that has others, or
+ * has them in the place of another file, is read as other loaders do. */
+static void count_absent(struct pith_checkpoint *c, const struct pith_index *index)
 {
-    for (size_t i = 0; i < index->count; i++) {
-        const struct pith_index_entry *e = &index->entries[i];
-        const struct pith_tensor *t = pith_checkpoint_find(c, e->tensor);
-        if (!t)
-            return pith_fail(err, PITH_FORMAT, "%s/%s: tensor \"%.100s\" is not in \"%s\"", c->dir,
-                             INDEX_NAME, e->tensor, e->file_name);
-        if (t->file != e->file)
-            return pith_fail(err, PITH_FORMAT,
-                             "%s/%s: tensor \"%.100s\" is not in \"%s\" but in \"%s\"", c->dir,
-                             INDEX_NAME, e->tensor, e->file_name, index->files[t->file]);
-    }
-    return PITH_OK;
+    for (size_t i = 0; i < index->count; i++)
+        c->absent += !pith_checkpoint_find(c, index->entries[i].tensor);
 }
 
 static enum pith_status open_sharded(struct pith_checkpoint *c, bool has_single,
@@ -196,14 +183,14 @@ static enum pith_status open_sharded(struct pith_checkpoint *c, bool has_single,
     bool named = false;
     for (size_t i = 0; i < index.file_count; i++)
         named = named || strcmp(index.files[i], SINGLE_NAME) == 0;
-    /* Loaders disagree on which of the two is the checkpoint; guessing could be silently wrong. */
-    if (has_single && !named)
-        s = pith_fail(err, PITH_FORMAT,
-                      "%s: holds %s and an index that does not name it; remove one", c->dir,
-                      SINGLE_NAME);
-    if (s == PITH_OK) s = open_files(c, index.files, index.file_count, err);
-    if (s == PITH_OK) s = merge(c, err);
-    if (s == PITH_OK) s = check_index(c, &index, err);
+    /* A single file comes before an index, as transformers has it; one that the index names is one
+     * of several. */
+    static const char *const single = SINGLE_NAME;
+    c->aside = has_single && !named;
+    if (c->aside) s = open_files(c, &single, 1, err);
+    else s = open_files(c, index.files, index.file_count, err);
+    if (s == PITH_OK) s = merge(c, &index, err);
+    if (s == PITH_OK && !c->aside) count_absent(c, &index);
     pith_index_free(&index);
     return s;
 }
@@ -234,7 +221,7 @@ static enum pith_status open_lone(struct pith_checkpoint *c, struct pith_error *
                       c->dir, other);
     else s = pith_fail(err, PITH_FORMAT, "%s: no safetensors files", c->dir);
     pith_names_free(names, count);
-    return s == PITH_OK ? merge(c, err) : s;
+    return s == PITH_OK ? merge(c, NULL, err) : s;
 }
 
 static enum pith_status open_tensors(struct pith_checkpoint *c, struct pith_error *err)
@@ -246,7 +233,7 @@ static enum pith_status open_tensors(struct pith_checkpoint *c, struct pith_erro
     if (has_index) return open_sharded(c, has_single, err);
     if (!has_single) return open_lone(c, err);
     PITH_TRY(open_files(c, &single, 1, err));
-    return merge(c, err);
+    return merge(c, NULL, err);
 }
 
 static enum pith_status open_folder(const char *dir, struct pith_checkpoint **out,
@@ -305,6 +292,7 @@ void pith_checkpoint_close(struct pith_checkpoint *c)
     pith_free(c->files);
     pith_free(c->tensors);
     pith_free(c->slice_names);
+    pith_free(c->new_names);
     pith_free(c->wholes);
     json_decref(c->config);
     pith_free(c->dir);

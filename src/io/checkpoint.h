@@ -5,24 +5,30 @@
 #define PITH_IO_CHECKPOINT_H
 
 #include "base/hash.h"
+#include "base/str.h"
 #include "io/gguf.h"
 #include "io/safetensors.h"
 
 struct pith_checkpoint {
     char *dir;                      /* the folder, or the GGUF file */
     json_t *config;                 /* config.json, an object */
-    const json_t *quantization;     /* config's "quantization_config" object, or NULL; without one,
-                                       what hf_quant_config.json holds */
+    const json_t *quantization;     /* config's "quantization_config" object as io/quant_names.h
+                                       settles it, or NULL */
     struct pith_safetensors *files; /* in order of file name; their tensors are those below */
     size_t file_count;
     struct pith_tensor *tensors; /* of all files, sorted by name */
     size_t count;
     uint64_t bytes;         /* sum of tensor bytes */
+    size_t superseded;      /* tensors left out, as the index names another file for them */
+    size_t absent;          /* tensors that the index names and no file has */
+    bool aside;             /* there is an index, which the single file makes void */
     struct pith_gguf *gguf; /* the file that the checkpoint is, or NULL */
     /* The container whose one file it is (struct pith_container, name), or NULL for a folder. Such
      * a file has config and tokenizer inside, may hold vectors and routers in float32 where a
      * folder has 16 bits, and rows in another order (struct pith_tensor). */
     const char *file_form;
+    char *new_names;            /* of the tensors, where files have others for them, owned */
+    bool renamed;               /* they have */
     char *slice_names;          /* of the slices among `tensors`, owned */
     struct pith_tensor *wholes; /* what they are slices of, [whole_count], owned */
     size_t whole_count;         /* sorted by name too */
@@ -31,8 +37,8 @@ struct pith_checkpoint {
     char adapter[PITH_SHA256_HEX];
 };
 
-/* Opens and checks everything but the meaning of the config. A file in the index that is missing, a
- * tensor that the index places elsewhere, a tensor in two files: PITH_FORMAT or PITH_IO naming it.
+/* Opens and checks everything but the meaning of the config. A file in the index that is missing:
+ * PITH_IO naming it. Of a tensor in two files the one that the index names is taken.
  * Without the usual names, the only safetensors file of a folder is taken; without config.json, the
  * only GGUF file. On success the caller owns *out and closes it. */
 enum pith_status pith_checkpoint_open(const char *path, struct pith_checkpoint **out,
@@ -70,6 +76,12 @@ const struct pith_tensor *pith_checkpoint_find_stored(const struct pith_checkpoi
 /* What a tensor is a slice of; NULL when it is none. */
 const struct pith_tensor *pith_checkpoint_whole(const struct pith_checkpoint *c,
                                                 const struct pith_tensor *t);
+/* Appends the name that a tensor shall have to *out; failures stay in it. */
+typedef void pith_rename_fn(const void *ctx, const char *name, struct pith_str *out);
+/* Gives the tensors other names, before any slices are shown. Tensors found before are found
+ * elsewhere. PITH_FORMAT when two would have one name; the names are then as before. */
+enum pith_status pith_checkpoint_rename(struct pith_checkpoint *c, pith_rename_fn *fn,
+                                        const void *ctx, struct pith_error *err);
 /* Has the kernel begin to read a tensor that will be needed soon. */
 void pith_checkpoint_prefetch(const struct pith_checkpoint *c, const struct pith_tensor *t);
 /* Gives the pages of a tensor back to the kernel. */

@@ -418,14 +418,22 @@ static enum pith_status load_four(const struct pith_bnb_config *config,
                                   struct four f, struct pith_qmat *q, struct pith_error *err)
 {
     const uint64_t bytes = (uint64_t)rows * cols / 2;
-    const struct pith_part weight = {".weight", 1u << PITH_U8, 2, {bytes, 1}};
-    const struct pith_tensor *codes;
+    const struct pith_tensor *codes = pith_part_find(c, module, ".weight");
+    const unsigned size = codes ? pith_dtype_bits(codes->dtype) / 8 : 1;
+    /* bnb_4bit_quant_storage: the same bytes under another dtype's name. */
+    const struct pith_part weight = {".weight",
+                                     PITH_PART_FLOATS | 1u << PITH_U8 | 1u << PITH_I8,
+                                     2,
+                                     {size ? bytes / size : bytes, 1}};
     float levels[16];
     if (config->eight)
         return pith_fail(err, PITH_FORMAT, "%s: \"%.100s\" has 4 bits, but the config says 8",
                          c->dir, module);
     PITH_TRY(parse_state(c, state, rows, cols, &f, err));
     PITH_TRY(pith_part_get(c, module, &weight, &codes, err));
+    if (codes->bytes != bytes)
+        return pith_fail(err, PITH_FORMAT, "%s: \"%.100s.weight\" has %" PRIu64 " bytes, not %"
+                         PRIu64, c->dir, module, codes->bytes, bytes);
     for (uint32_t i = 0; i < 16; i++) levels[i] = f.format->decode(i);
     PITH_TRY(check_map(c, module, ".weight.quant_map", levels, 16, err));
     const struct pith_grid grid = {.format = f.format,

@@ -161,21 +161,32 @@ static void close_config(void *state)
     pith_free(config);
 }
 
-/* A module that the config leaves alone must look so. The head is a special case: engines do not
- * take it for a "Linear", so that a config may name it and mean nothing by it. */
+/* Whether a module is quantized its tensors tell; how, the config, whose list of what it leaves
+ * alone is not asked then, and the number of its scales. The head is a special case: engines do
+ * not take it for a "Linear", so that a config may name it and mean nothing by it. */
 static enum pith_status find_scheme(const struct pith_ct_config *config,
                                     const struct pith_checkpoint *c, const char *module,
-                                    const struct pith_ct_scheme **scheme, struct pith_error *err)
+                                    struct pith_ct_scheme *scheme, bool *found,
+                                    struct pith_error *err)
 {
+    const struct pith_ct_scheme *of = NULL;
+    const struct pith_tensor *weight = pith_part_find(c, module, ".weight"),
+                             *shape = pith_part_find(c, module, ".weight_packed");
     bool by_class;
-    PITH_TRY(pith_ct_config_scheme(config, module, scheme, &by_class, err));
-    const bool any = pith_part_find(c, module, ".weight_packed") ||
-                     pith_part_find(c, module, ".weight_scale");
-    if (*scheme && by_class && !any && pith_module_is_head(module)) *scheme = NULL;
-    else if (!*scheme && any)
+    const bool any = shape || pith_part_find(c, module, ".weight_scale");
+    PITH_TRY(pith_ct_config_scheme(config, module, any, &of, &by_class, err));
+    if (of && !any && by_class && pith_module_is_head(module)) of = NULL;
+    if (of && pith_part_plain(c, module, ".weight_packed", ".weight_scale")) of = NULL;
+    if (!of && any)
         return pith_fail(err, PITH_FORMAT,
-                         "%s: \"%.100s\" is quantized, but the config leaves it alone", c->dir,
+                         "%s: \"%.100s\" is quantized, but no config group names it", c->dir,
                          module);
+    *found = of != NULL;
+    if (!of) return PITH_OK;
+    *scheme = *of;
+    if (weight || shape)
+        pith_part_see_scales(c, module, ".weight_scale", (weight ? weight : shape)->shape[0],
+                             &scheme->weights);
     return PITH_OK;
 }
 
@@ -184,20 +195,21 @@ static enum pith_status load(void *state, const struct pith_checkpoint *c, const
                              struct pith_error *err)
 {
     const struct pith_ct_config *config = state;
-    const struct pith_ct_scheme *scheme;
+    struct pith_ct_scheme scheme;
+    bool quantized;
     *found = false;
     uint32_t block;
-    PITH_TRY(find_scheme(config, c, module, &scheme, err));
+    PITH_TRY(find_scheme(config, c, module, &scheme, &quantized, err));
     PITH_TRY(pith_ct_turns_find(&config->turns, c, module, cols, &block, err));
-    if (!scheme && block > 1)
+    if (!quantized && block > 1)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s: the input of \"%.100s\" is rotated, which this version does for "
                          "quantized linears alone",
                          c->dir, module);
-    if (!scheme) return PITH_OK;
-    const struct pith_ct_source source = {c, module, config, scheme, rows, cols};
+    if (!quantized) return PITH_OK;
+    const struct pith_ct_source source = {c, module, config, &scheme, rows, cols};
     *q = (struct pith_qmat){0};
-    enum pith_status s = scheme->form->load(&source, q, err);
+    enum pith_status s = scheme.form->load(&source, q, err);
     if (s == PITH_OK) s = pith_ct_inputs_load(&source, q, err);
     if (s != PITH_OK) {
         pith_qmat_free(q);
@@ -214,15 +226,16 @@ static enum pith_status describe(void *state, const struct pith_checkpoint *c, c
                                  struct pith_error *err)
 {
     const struct pith_ct_config *config = state;
-    const struct pith_ct_scheme *scheme;
+    struct pith_ct_scheme scheme;
+    bool quantized;
     *grid = (struct pith_grid){0};
-    PITH_TRY(find_scheme(config, c, module, &scheme, err));
+    PITH_TRY(find_scheme(config, c, module, &scheme, &quantized, err));
     if (config->kv.format) opts->kv = config->kv;
-    if (!scheme) return PITH_OK;
-    *grid = scheme->weights;
-    opts->act_order_groups |= scheme->g_idx;
+    if (!quantized) return PITH_OK;
+    *grid = scheme.weights;
+    opts->act_order_groups |= scheme.g_idx;
     PITH_TRY(pith_ct_turns_claim(&config->turns, module, &opts->hadamard, err));
-    if (scheme->inputs.format) opts->acts = scheme->inputs;
+    if (scheme.inputs.format) opts->acts = scheme.inputs;
     return PITH_OK;
 }
 

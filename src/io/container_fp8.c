@@ -1,9 +1,12 @@
 /* The fp8 container: what DeepSeek-V3 and Qwen3-FP8 are published in, and transformers'
  * fine-grained FP8. For a linear W[N, K]: weight            F8_E4M3 [N, K] weight_scale_inv  F32
  * [ceil(N / B), ceil(K / B)]  by block; a factor, whatever its name says weight_scale      F32 [1]
- * by tensor input_scale       F32 [1]                         static inputs, by tensor Inputs are
+ * by tensor, [N] or [N, 1] by row; input_scale, activation_scale  F32 [1]  static inputs, by
+ * tensor. A shape [] is one of [1]. Inputs are
  * always FP8 too: beside blocks by B columns of a token, beside a scale of the tensor by token, or
- * static. One grid for the whole model.
+ * static. What a linear has
+ * is seen from its tensors alone: lists of the config are not asked, and weights in 16 bits are
+ * plain.
  *
  * Sources: transformers integrations/finegrained_fp8.py and utils/quantization_config.py,
  * FineGrainedFP8Config; vLLM layers/quantization/fp8.py. */
@@ -142,16 +145,14 @@ static enum pith_status make_config(const struct pith_linear_grid *linears, size
 /* --- reading ------------------------------------------------------------------------------- */
 
 struct config {
-    struct pith_grid weights, inputs;
-    const json_t *ignored; /* two lists of names, either may be NULL */
-    const json_t *ignored_too;
+    uint32_t block; /* 0: the config has none */
+    bool is_static;
 };
 
 static enum pith_status read_block(const json_t *o, const char *where, struct config *c,
                                    struct pith_error *err)
 {
     const json_t *v = json_object_get(o, "weight_block_size");
-    c->weights = fp8_grid(PITH_PER_TENSOR, 0, false);
     if (!v || json_is_null(v)) return PITH_OK;
     const json_int_t rows = json_integer_value(json_array_get(v, 0)),
                      cols = json_integer_value(json_array_get(v, 1));
@@ -159,20 +160,7 @@ static enum pith_status read_block(const json_t *o, const char *where, struct co
         return pith_fail(err, PITH_FORMAT, "%s: weight_block_size is no pair of sizes", where);
     if (rows != cols)
         return pith_fail(err, PITH_UNSUPPORTED, "%s: blocks that are not square", where);
-    c->weights = fp8_grid(PITH_PER_BLOCK, (uint32_t)rows, false);
-    return PITH_OK;
-}
-
-static enum pith_status read_ignored(const json_t *o, const char *key, const char *where,
-                                     const json_t **out, struct pith_error *err)
-{
-    *out = json_object_get(o, key);
-    if (*out && json_is_null(*out)) *out = NULL;
-    if (*out && !json_is_array(*out))
-        return pith_fail(err, PITH_FORMAT, "%s: %s is not a list", where, key);
-    for (size_t i = 0; i < json_array_size(*out); i++)
-        if (!pith_json_plain(json_array_get(*out, i)))
-            return pith_fail(err, PITH_FORMAT, "%s: %s holds what is no string", where, key);
+    c->block = (uint32_t)rows;
     return PITH_OK;
 }
 
@@ -180,21 +168,14 @@ static enum pith_status read_config(const struct pith_checkpoint *ck, struct con
                                     struct pith_error *err)
 {
     const json_t *o = ck->quantization;
-    const char *scheme = "dynamic", *fmt = "e4m3";
+    const char *scheme = "dynamic";
     PITH_TRY(pith_json_get_str(o, "activation_scheme", &scheme, ck->dir, err));
-    PITH_TRY(pith_json_get_str(o, "fmt", &fmt, ck->dir, err));
-    const bool is_static = strcmp(scheme, "static") == 0;
-    if (!is_static && strcmp(scheme, "dynamic") != 0)
+    c->is_static = strcmp(scheme, "static") == 0;
+    if (!c->is_static && strcmp(scheme, "dynamic") != 0)
         return pith_fail(err, PITH_UNSUPPORTED, "%s: activation_scheme \"%.40s\"", ck->dir, scheme);
-    if (strcmp(fmt, "e4m3") != 0)
-        return pith_fail(err, PITH_UNSUPPORTED, "%s: fmt \"%.40s\"", ck->dir, fmt);
     PITH_TRY(read_block(o, ck->dir, c, err));
-    if (is_static && c->weights.granularity == PITH_PER_BLOCK)
-        return pith_fail(err, PITH_FORMAT, "%s: blocks go with activation_scheme \"dynamic\"",
-                         ck->dir);
-    c->inputs = inputs_of(&c->weights, is_static);
-    PITH_TRY(read_ignored(o, "modules_to_not_convert", ck->dir, &c->ignored, err));
-    return read_ignored(o, "ignored_layers", ck->dir, &c->ignored_too, err);
+    if (!c->is_static || c->block == 0) return PITH_OK;
+    return pith_fail(err, PITH_FORMAT, "%s: blocks go with activation_scheme \"dynamic\"", ck->dir);
 }
 
 static enum pith_status open_config(const struct pith_checkpoint *ck, void **state,
@@ -213,34 +194,46 @@ static void close_config(void *state)
     pith_free(state);
 }
 
-/* A module by its name, its last components, or a module around it. */
-static bool is_named(const json_t *list, const char *module)
+/* --- a module: its tensors tell all ----------------------------------------------------------- */
+
+/* Factors of the weights, and those of the inputs, as DeepSeek and transformers call them. */
+static const char *const scale_names[] = {".weight_scale_inv", ".weight_scale"};
+static const char *const input_names[] = {".input_scale", ".activation_scale"};
+
+/* The first of two names that the module has, else the first. */
+static const char *name_of(const struct pith_checkpoint *ck, const char *module,
+                           const char *const names[2])
 {
-    const size_t n = strlen(module);
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const char *name = json_string_value(json_array_get(list, i));
-        const size_t m = strlen(name);
-        if (m == 0 || m > n) continue;
-        const char *end = module + n - m;
-        if (strncmp(module, name, m) == 0 && (module[m] == '.' || !module[m])) return true;
-        if (strcmp(end, name) == 0 && (end == module || end[-1] == '.')) return true;
-    }
-    return false;
+    const bool second = !pith_part_find(ck, module, names[0]) &&
+                        pith_part_find(ck, module, names[1]);
+    return names[second];
 }
 
-/* Embeddings and the head are no linears to some loaders, so that configs need not name them. */
-static enum pith_status is_quantized(const struct config *config, const struct pith_checkpoint *ck,
-                                     const char *module, bool *yes, struct pith_error *err)
+/* Whatever lists of the config say, a linear is quantized whose weights are bytes of FP8. */
+static bool is_quantized(const struct pith_checkpoint *ck, const char *module)
 {
     const struct pith_tensor *t = pith_part_find(ck, module, ".weight");
-    const bool is_fp8 = t && t->dtype == PITH_F8_E4M3;
-    const bool outside = pith_module_is_head(module) || pith_module_is_embedding(module);
-    *yes = !is_named(config->ignored, module) && !is_named(config->ignored_too, module);
-    if (*yes && outside && !is_fp8) *yes = false;
-    if (*yes || !is_fp8) return PITH_OK;
-    return pith_fail(err, PITH_FORMAT,
-                     "%s: \"%.100s\" is quantized, but the config leaves it alone", ck->dir,
-                     module);
+    return t && t->dtype == PITH_F8_E4M3;
+}
+
+/* One scale, one a row, or one a block, by their number. */
+static struct pith_grid weights_of(const struct config *config, const struct pith_checkpoint *ck,
+                                   const char *module, uint64_t rows, uint64_t cols)
+{
+    const struct pith_tensor *t =
+        pith_part_find(ck, module, name_of(ck, module, scale_names));
+    const uint32_t block = config->block ? config->block : 128;
+    const uint64_t n = t ? pith_tensor_elements(t) : 1,
+                   blocks = (rows / block + (rows % block != 0)) *
+                            (cols / block + (cols % block != 0));
+    /* Without a word of the config, blocks are a matrix of scales. */
+    const bool matrix = t && t->dims == 2 && t->shape[1] > 1;
+    if (n == blocks && (config->block || matrix))
+        return fp8_grid(PITH_PER_BLOCK, block, false);
+    if (n == rows && n > 1) return fp8_grid(PITH_PER_CHANNEL, 0, false);
+    if (n == 1) return fp8_grid(PITH_PER_TENSOR, 0, false);
+    return config->block ? fp8_grid(PITH_PER_BLOCK, block, false)
+                         : fp8_grid(PITH_PER_TENSOR, 0, false);
 }
 
 /* With scale_fmt "ue8m0" scales are powers of two, as float32 or as bytes of E8M0. */
@@ -254,40 +247,51 @@ static void read_scales(const struct pith_tensor *t, struct pith_qmat *q)
         for (size_t i = 0; i < count; i++) q->scales[i] = e8m0->decode(t->data[i]);
 }
 
+static enum pith_status read_inputs(const struct config *config, const struct pith_checkpoint *ck,
+                                    const char *module, struct pith_qmat *q,
+                                    struct pith_error *err)
+{
+    const struct pith_grid weights = pith_qmat_grid(q);
+    bool found = true;
+    q->input.grid = inputs_of(&weights, config->is_static);
+    if (q->input.grid.is_static)
+        PITH_TRY(pith_part_factor(ck, module, name_of(ck, module, input_names), &q->input.scale,
+                                  &found, err));
+    if (found) return PITH_OK;
+    return pith_fail(err, PITH_FORMAT, "%s: \"%.100s\" lacks a scale", ck->dir, module);
+}
+
 static enum pith_status read_module(const struct config *config, const struct pith_checkpoint *ck,
                                     const char *module, uint32_t rows, uint32_t cols,
                                     struct pith_qmat *q, struct pith_error *err)
 {
-    const bool block = config->weights.granularity == PITH_PER_BLOCK;
+    const struct pith_grid grid = weights_of(config, ck, module, rows, cols);
     const struct pith_part weight = {".weight", 1u << PITH_F8_E4M3, 2, {rows, cols}};
+    const char *name = name_of(ck, module, scale_names);
     const struct pith_tensor *codes = NULL, *scale = NULL;
     bool found = true;
     PITH_TRY(pith_part_get(ck, module, &weight, &codes, err));
-    PITH_TRY(pith_qmat_init(q, rows, cols, &config->weights, PITH_F32, err));
+    PITH_TRY(pith_qmat_init(q, rows, cols, &grid, PITH_F32, err));
     pith_part_rows(codes, cols, q);
-    q->input.grid = config->inputs;
-    if (block) {
+    if (grid.granularity == PITH_PER_TENSOR) {
+        PITH_TRY(pith_part_factor(ck, module, name, q->scales, &found, err));
+        if (!found)
+            return pith_fail(err, PITH_FORMAT, "%s: \"%.100s\" lacks a scale", ck->dir, module);
+    } else {
         const struct pith_part want = {
-            ".weight_scale_inv", PITH_PART_FLOATS | BYTES, 2, {pith_qmat_scale_rows(q), q->groups}};
+            name, PITH_PART_FLOATS | BYTES, 2, {pith_qmat_scale_rows(q), q->groups}};
         PITH_TRY(pith_part_get(ck, module, &want, &scale, err));
         read_scales(scale, q);
-        return PITH_OK;
     }
-    PITH_TRY(pith_part_factor(ck, module, ".weight_scale", q->scales, &found, err));
-    if (found && config->inputs.is_static)
-        PITH_TRY(pith_part_factor(ck, module, ".input_scale", &q->input.scale, &found, err));
-    if (found) return PITH_OK;
-    return pith_fail(err, PITH_FORMAT, "%s: \"%.100s\" lacks a scale", ck->dir, module);
+    return read_inputs(config, ck, module, q, err);
 }
 
 static enum pith_status load(void *state, const struct pith_checkpoint *ck, const char *module,
                              uint32_t rows, uint32_t cols, struct pith_qmat *q, bool *found,
                              struct pith_error *err)
 {
-    bool yes;
     *found = false;
-    PITH_TRY(is_quantized(state, ck, module, &yes, err));
-    if (!yes) return PITH_OK;
+    if (!is_quantized(ck, module)) return PITH_OK;
     *q = (struct pith_qmat){0};
     const enum pith_status s = read_module(state, ck, module, rows, cols, q, err);
     if (s != PITH_OK) {
@@ -304,12 +308,12 @@ static enum pith_status describe(void *state, const struct pith_checkpoint *ck, 
                                  struct pith_error *err)
 {
     const struct config *config = state;
-    bool yes;
+    const struct pith_tensor *t = pith_part_find(ck, module, ".weight");
+    (void)err;
     *grid = (struct pith_grid){0};
-    PITH_TRY(is_quantized(config, ck, module, &yes, err));
-    if (!yes) return PITH_OK;
-    *grid = config->weights;
-    opts->acts = config->inputs;
+    if (!is_quantized(ck, module) || t->dims != 2) return PITH_OK;
+    *grid = weights_of(config, ck, module, t->shape[0], t->shape[1]);
+    opts->acts = inputs_of(grid, config->is_static);
     return PITH_OK;
 }
 

@@ -192,7 +192,7 @@ static void see_group(const struct pith_checkpoint *c, const char *module, uint3
     if (width > 0 && width <= UINT32_MAX) *group = (uint32_t)width;
 }
 
-/* What a module has by the config; it must look so. The head has no weights of its own in many
+/* What a module has by the config, if it looks so. The head has no weights of its own in many
  * models, and is then nobody's business; embeddings are no linears, so that a config need not
  * exclude them. */
 static enum pith_status find_algo(const struct pith_modelopt_config *config,
@@ -204,8 +204,10 @@ static enum pith_status find_algo(const struct pith_modelopt_config *config,
     const enum pith_status s = pith_modelopt_config_module(config, module, algo, group, err);
     if (s != PITH_OK) return pith_fail_in(err, s, c->dir);
     if (*algo && !any &&
-        (pith_module_is_head(module) || pith_module_is_embedding(module)))
+        (pith_module_is_head(module) || pith_module_is_embedding(module) ||
+         pith_part_plain(c, module, NULL, ".weight_scale")))
         *algo = NULL;
+    if (!*algo && any) *algo = config->algo; /* its tensors count more than a list */
     if (!*algo && any)
         return pith_fail(err, PITH_FORMAT,
                          "%s: \"%.100s\" is quantized, but the config leaves it alone", c->dir,

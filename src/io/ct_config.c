@@ -121,11 +121,8 @@ static enum pith_status read_groups(const json_t *o, const char *format,
 static enum pith_status read_object(const json_t *o, struct pith_ct_config *config,
                                     struct pith_error *err)
 {
-    const char *format = "pack-quantized", *status = "compressed";
+    const char *format = "pack-quantized";
     PITH_TRY(pith_json_get_str(o, "format", &format, config->where, err));
-    PITH_TRY(pith_json_get_str(o, "quantization_status", &status, config->where, err));
-    if (strcmp(status, "compressed") != 0)
-        return unsupported(config->where, "quantization_status", status, err);
     PITH_TRY(expect_empty(o, "sparsity_config", config->where, err));
     PITH_TRY(pith_ct_turns_read(json_object_get(o, "transform_config"), config->where,
                                 &config->turns, err));
@@ -168,14 +165,14 @@ static bool same_scheme(const struct pith_ct_scheme *a, const struct pith_ct_sch
 }
 
 enum pith_status pith_ct_config_scheme(const struct pith_ct_config *config, const char *module,
-                                       const struct pith_ct_scheme **out, bool *by_class,
-                                       struct pith_error *err)
+                                       bool stored, const struct pith_ct_scheme **out,
+                                       bool *by_class, struct pith_error *err)
 {
     enum pith_match_rank best = PITH_MATCH_NONE, rank;
     *out = NULL;
     *by_class = false;
     PITH_TRY(pith_patterns_match(&config->ignore, module, &rank, err));
-    if (rank != PITH_MATCH_NONE) return PITH_OK;
+    if (rank != PITH_MATCH_NONE && !stored) return PITH_OK;
     for (size_t i = 0; i < config->count; i++) {
         const struct pith_ct_scheme *s = &config->scheme[i];
         PITH_TRY(pith_patterns_match(&s->targets, module, &rank, err));
@@ -187,5 +184,6 @@ enum pith_status pith_ct_config_scheme(const struct pith_ct_config *config, cons
         best = rank;
     }
     *by_class = best == PITH_MATCH_CLASS;
+    if (!*out && stored && config->count == 1) *out = &config->scheme[0];
     return PITH_OK;
 }

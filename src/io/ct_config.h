@@ -39,8 +39,8 @@ void pith_ct_config_free(struct pith_ct_config *config);
 /* The scheme of a module, NULL when none or when it is ignored; *by_class when only the name of its
  * class is a target. PITH_FORMAT when two groups claim it equally. */
 enum pith_status pith_ct_config_scheme(const struct pith_ct_config *config, const char *module,
-                                       const struct pith_ct_scheme **out, bool *by_class,
-                                       struct pith_error *err);
+                                       bool stored, const struct pith_ct_scheme **out,
+                                       bool *by_class, struct pith_error *err);
 
 /* The container's config(). */
 enum pith_status pith_ct_config_make(const struct pith_linear_grid *linears, size_t count,

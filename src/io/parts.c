@@ -23,6 +23,41 @@ const struct pith_tensor *pith_part_find(const struct pith_checkpoint *c, const 
     return part_name(module, suffix, name) ? pith_checkpoint_find(c, name) : NULL;
 }
 
+static unsigned without_ones(unsigned dims, const uint64_t *shape, uint64_t out[PITH_MAX_DIMS])
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < dims; i++)
+        if (shape[i] != 1) out[n++] = shape[i];
+    return n;
+}
+
+static bool same_but_ones(const struct pith_tensor *t, const struct pith_part *want)
+{
+    uint64_t is[PITH_MAX_DIMS], asked[PITH_MAX_DIMS];
+    const unsigned n = without_ones(t->dims, t->shape, is);
+    return n == without_ones(want->dims, want->shape, asked) &&
+           memcmp(is, asked, n * sizeof *is) == 0;
+}
+
+bool pith_part_plain(const struct pith_checkpoint *c, const char *module, const char *codes,
+                     const char *scale)
+{
+    const struct pith_tensor *t = pith_part_find(c, module, ".weight");
+    return t && (PITH_PART_FLOATS >> t->dtype & 1) &&
+           !(codes && pith_part_find(c, module, codes)) &&
+           !(scale && pith_part_find(c, module, scale));
+}
+
+void pith_part_see_scales(const struct pith_checkpoint *c, const char *module, const char *suffix,
+                          uint64_t rows, struct pith_grid *grid)
+{
+    const struct pith_tensor *t = pith_part_find(c, module, suffix);
+    const uint64_t n = t ? pith_tensor_elements(t) : 0;
+    if (grid->granularity != PITH_PER_TENSOR && grid->granularity != PITH_PER_CHANNEL) return;
+    if (n == 1) grid->granularity = PITH_PER_TENSOR;
+    else if (n == rows) grid->granularity = PITH_PER_CHANNEL;
+}
+
 enum pith_status pith_part_get(const struct pith_checkpoint *c, const char *module,
                                const struct pith_part *want, const struct pith_tensor **out,
                                struct pith_error *err)
@@ -30,8 +65,9 @@ enum pith_status pith_part_get(const struct pith_checkpoint *c, const char *modu
     char name[PITH_MAX_NAME + 1];
     if (!part_name(module, want->suffix, name))
         return pith_fail(err, PITH_FORMAT, "%s: name of a tensor is too long", c->dir);
-    const struct pith_tensor *t = NULL;
-    PITH_TRY(pith_checkpoint_get(c, name, want->dims, want->shape, &t, err));
+    const struct pith_tensor *t = pith_checkpoint_find(c, name);
+    if (!t || !same_but_ones(t, want))
+        PITH_TRY(pith_checkpoint_get(c, name, want->dims, want->shape, &t, err));
     if (!(want->dtypes >> t->dtype & 1))
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s: tensor \"%.100s\" has dtype %s, which its container does not use",

@@ -20,11 +20,18 @@ struct pith_part {
 /* Tensor module + suffix, NULL when absent. */
 const struct pith_tensor *pith_part_find(const struct pith_checkpoint *c, const char *module,
                                          const char *suffix);
-/* The same with dtype and shape checked: PITH_FORMAT when it is missing or of another shape,
- * PITH_UNSUPPORTED for another dtype. */
+/* The same with dtype and shape checked, sides of 1 left aside ([] is [1], [N] is [N, 1]):
+ * PITH_FORMAT when it is missing or of another shape, PITH_UNSUPPORTED for another dtype. */
 enum pith_status pith_part_get(const struct pith_checkpoint *c, const char *module,
                                const struct pith_part *want, const struct pith_tensor **out,
                                struct pith_error *err);
+/* Whether a module has plain weights, in 16 or 32 bits, and none of these: tensors with the
+ * suffixes `codes` and `scale`, either of which may be NULL. */
+bool pith_part_plain(const struct pith_checkpoint *c, const char *module, const char *codes,
+                     const char *scale);
+/* Whether a grid's scales are one for all or one a row is seen from their number. */
+void pith_part_see_scales(const struct pith_checkpoint *c, const char *module, const char *suffix,
+                          uint64_t rows, struct pith_grid *grid);
 /* Fails when the tensor exists: `why` tells what makes it wrong. */
 enum pith_status pith_part_absent(const struct pith_checkpoint *c, const char *module,
                                   const char *suffix, const char *why, struct pith_error *err);

@@ -47,6 +47,7 @@ static enum pith_status need_module(struct check *k, const char *module, bool bi
     *found = false;
     for (size_t i = first; i < first + count; i++) {
         const struct pith_tensor *t = &k->c->tensors[i];
+        if (strncmp(t->name + length, "lora_", 5) == 0) continue;
         k->known[i] = true;
         if (strcmp(t->name + length, "bias") != 0) *found = true;
         else if (!bias) PITH_TRY(check_stray_bias(k, t, err));
@@ -170,6 +171,19 @@ static enum pith_status check_told(struct check *k, struct pith_error *err)
     return check_linear(k, names->told_project, s->layers * s->told, s->hidden, false, err);
 }
 
+/* A tensor of no known part. What stands within a layer would change what is computed, if somebody
+ * read it; heads of other tasks and buffers do not. */
+static enum pith_status check_unknown(struct check *k, const char *name, struct pith_error *err)
+{
+    const char *layers = k->m->arch->names.layers;
+    if (strncmp(name, layers, strlen(layers)) != 0 && !strstr(name, "lora_")) {
+        k->m->strays++;
+        return PITH_OK;
+    }
+    return pith_fail(err, PITH_FORMAT, "%s: tensor \"%.100s\" is not part of a %s with this config",
+                     k->c->dir, name, k->m->arch->name);
+}
+
 static enum pith_status check_all(struct check *k, struct pith_error *err)
 {
     const struct pith_shape *s = &k->m->shape;
@@ -189,9 +203,7 @@ static enum pith_status check_all(struct check *k, struct pith_error *err)
     PITH_TRY(check_head(k, err));
     for (size_t i = 0; i < k->c->count; i++)
         if (!k->known[i] && !may_ignore(k, k->c->tensors[i].name))
-            return pith_fail(err, PITH_FORMAT,
-                             "%s: tensor \"%.100s\" is not part of a %s with this config",
-                             k->c->dir, k->c->tensors[i].name, k->m->arch->name);
+            PITH_TRY(check_unknown(k, k->c->tensors[i].name, err));
     return PITH_OK;
 }
 

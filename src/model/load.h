@@ -11,6 +11,12 @@
  * of another shape, none unknown. May clear shape->tied (see pith_model_open). */
 enum pith_status pith_model_check_tensors(struct pith_model *m, struct pith_error *err);
 
+/* Takes trainers' wrappers out of the names of tensors. Where the embedding is not called as the
+ * architecture has it then, finds the language model by its parts' last names, and calls its
+ * tensors as the architecture does. What is not found stays as it is, to be missed later. */
+enum pith_status pith_names_settle(struct pith_checkpoint *c, const struct pith_arch_names *names,
+                                   struct pith_error *err);
+
 /* Where the checkpoint holds experts' matrices together (plan.h's fused tensors), shows them as the
  * linears' own. */
 enum pith_status pith_model_unfuse(struct pith_model *m, struct pith_error *err);

@@ -26,11 +26,13 @@ static bool has_embedding(const struct pith_model *m, const struct pith_arch *ar
     return pith_checkpoint_find(m->checkpoint, name) != NULL;
 }
 
-/* The names that the file has, where an architecture has several. */
-static void choose_names(struct pith_model *m)
+/* The names that the file has, where an architecture has several; other ones become these. */
+static enum pith_status choose_names(struct pith_model *m, struct pith_error *err)
 {
     const struct pith_arch *other = m->arch->renamed;
     if (other && !has_embedding(m, m->arch) && has_embedding(m, other)) m->arch = other;
+    if (m->checkpoint->gguf) return PITH_OK;
+    return pith_names_settle(m->checkpoint, &m->arch->names, err);
 }
 
 static enum pith_status open_container(struct pith_model *m, struct pith_error *err)
@@ -146,7 +148,7 @@ static enum pith_status load_ends(struct pith_model *m, struct pith_error *err)
 static enum pith_status open_parts(struct pith_model *m, struct pith_error *err)
 {
     PITH_TRY(read_config(m, err));
-    choose_names(m);
+    PITH_TRY(choose_names(m, err));
     guess_dtype(m);
     PITH_TRY(pith_plans_make(m->arch, &m->shape, &m->plans, err));
     PITH_TRY(pith_model_unfuse(m, err));

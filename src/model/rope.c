@@ -46,9 +46,9 @@ static enum pith_status read_llama3(const json_t *obj, int64_t max_position, str
     PITH_TRY(read_positive(obj, "factor", least_factor, greatest_factor, &r->factor, err));
     PITH_TRY(read_positive(obj, "low_freq_factor", 0, 1e6, &r->low_freq, err));
     PITH_TRY(read_positive(obj, "high_freq_factor", 0, 1e6, &r->high_freq, err));
-    if (r->high_freq <= r->low_freq)
+    if (r->high_freq < r->low_freq)
         return pith_fail(err, PITH_FORMAT,
-                         "rope parameters: \"high_freq_factor\" %g is not above "
+                         "rope parameters: \"high_freq_factor\" %g is below "
                          "\"low_freq_factor\" %g",
                          r->high_freq, r->low_freq);
     return PITH_OK;
@@ -141,6 +141,17 @@ static enum pith_status read_proportional(const json_t *obj, int64_t max_positio
     return read_positive(obj, "partial_rotary_factor", 0, 1, &r->part, err);
 }
 
+/* Dynamic NTK stretches the base once a text is longer than the trained length; up to there nothing
+ * changes. Hunyuan's "alpha" stretches it at any length. */
+static enum pith_status read_dynamic(const json_t *obj, int64_t max_position, struct pith_rope *r,
+                                     struct pith_error *err)
+{
+    const json_t *alpha = json_object_get(obj, "alpha");
+    (void)max_position, (void)r;
+    if (!alpha || json_is_null(alpha)) return PITH_OK;
+    return pith_fail(err, PITH_UNSUPPORTED, "rope parameters: \"alpha\" of rope type \"dynamic\"");
+}
+
 typedef enum pith_status read_fn(const json_t *obj, int64_t max_position, struct pith_rope *r,
                                  struct pith_error *err);
 
@@ -156,6 +167,7 @@ static const struct {
     {"longrope", PITH_ROPE_LONG, read_long},
     {"su", PITH_ROPE_LONG, read_long},
     {"proportional", PITH_ROPE_PROPORTIONAL, read_proportional},
+    {"dynamic", PITH_ROPE_DEFAULT, read_dynamic},
     /* Positions in time, height and width, which are one number in text. */
     {"mrope", PITH_ROPE_DEFAULT, read_none},
 };
@@ -190,7 +202,7 @@ static enum pith_status refuse_nested(const json_t *obj, const char *where, stru
     json_t *v;
     /* jansson's iteration takes a non-const object but does not change it. */
     json_object_foreach ((json_t *)obj, key, v) {
-        if (json_is_object(v))
+        if (json_is_object(v) && !pith_json_is_number(v))
             return pith_fail(err, PITH_UNSUPPORTED,
                              "%s: rope parameters for \"%s\" layers alone are not supported", where,
                              key);
@@ -226,7 +238,7 @@ static enum pith_status read_typed(const json_t *config, const json_t *obj, cons
     }
     return pith_fail(err, PITH_UNSUPPORTED,
                      "%s: rope type \"%s\" is not supported (default, linear, llama3, yarn, "
-                     "longrope, proportional)",
+                     "longrope, proportional, dynamic)",
                      where, name);
 }
 
@@ -279,7 +291,7 @@ static void scale_llama3(const struct pith_rope *rope, uint32_t head_dim, double
         const double wavelength = (double)((float)(2 * pi) / f);
         if (wavelength < context / rope->high_freq) continue;
         float g = f / (float)rope->factor;
-        if (wavelength <= context / rope->low_freq) {
+        if (wavelength <= context / rope->low_freq && rope->high_freq > rope->low_freq) {
             const float turns = (float)context / (float)wavelength;
             const float blend =
                 unit((turns - (float)rope->low_freq) / (float)(rope->high_freq - rope->low_freq));

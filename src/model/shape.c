@@ -46,14 +46,16 @@ static enum pith_status read_dtype(const json_t *config, const char *where, enum
                      name);
 }
 
+/* By the class, and where that is none of the known ones by the model_type, as transformers does:
+ * conversions and trainers write classes of their own. */
 static const struct pith_arch *find_arch(const char *name, const char *model_type)
 {
     size_t count;
     const struct pith_arch *const *rows = pith_archs(&count);
-    for (size_t i = 0; i < count; i++) {
-        if (name && strcmp(name, rows[i]->name) == 0) return rows[i];
-        if (!name && strcmp(model_type, rows[i]->model_type) == 0) return rows[i];
-    }
+    for (size_t i = 0; name && i < count; i++)
+        if (strcmp(name, rows[i]->name) == 0) return rows[i];
+    for (size_t i = 0; model_type && i < count; i++)
+        if (strcmp(model_type, rows[i]->model_type) == 0) return rows[i];
     return NULL;
 }
 

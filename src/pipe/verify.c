@@ -422,6 +422,20 @@ static void note_misspelt(void *ctx, const char *object, const char *key, const 
               *object ? ": " : "", key, near);
 }
 
+/* What was read otherwise than files, names and lists say. */
+static void note_reading(struct pith_verification *v)
+{
+    const struct pith_checkpoint *c = v->checkpoint;
+    if (c->aside) pith_note(v, "the index is void: model.safetensors stands beside it");
+    if (c->superseded)
+        pith_note(v, "%zu tensors are in several files: those that the index names are read",
+                  c->superseded);
+    if (c->absent) pith_note(v, "the index names %zu tensors that no file has", c->absent);
+    if (c->renamed) pith_note(v, "tensors have other names than in the files");
+    if (v->model && v->model->strays)
+        pith_note(v, "%zu tensors are of no part of the model, and not read", v->model->strays);
+}
+
 /* What an original says, and engines. */
 static enum pith_status check_model(struct pith_verification *v, struct pith_error *err)
 {
@@ -448,6 +462,7 @@ static enum pith_status check_all(struct pith_verification *v, struct pith_error
     if (pith_model_open_from(v->checkpoint, &v->model, &why) != PITH_OK) pith_fault(v, NULL, &why);
     pith_checked(v, before, "config and shapes: the model can be loaded");
     pith_config_misspelt(v->checkpoint->config, note_misspelt, v);
+    note_reading(v);
     PITH_TRY(pith_verify_agree(v, err));
     return v->model ? check_model(v, err) : PITH_OK;
 }

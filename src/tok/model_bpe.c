@@ -132,7 +132,7 @@ static enum pith_status read_unknown(struct bpe *b, const json_t *json, struct p
     PITH_TRY(pith_json_get_str(json, "unk_token", &unk, what, err));
     PITH_TRY(pith_json_get_bool(json, "fuse_unk", &b->fuse_unk, what, err));
     PITH_TRY(pith_json_get_bool(json, "byte_fallback", &fallback, what, err));
-    if (unk) {
+    if (unk && *unk) { /* "" is none */
         b->unk = pith_vocab_find(&b->vocab, unk, strlen(unk));
         if (b->unk < 0)
             return pith_fail(err, PITH_FORMAT, "%s: unk_token \"%.80s\" is not in the vocabulary",

@@ -187,10 +187,6 @@ static void damaged_files_are_refused(void **state)
         {"nf4", EIGHT, NULL, NULL, "has 4 bits, but the config says 8"},
         {"int8", FOUR, NULL, NULL, "is int8, but the config says 4 bits"},
         {"nf4", "{\"quant_method\": \"bitsandbytes\"}", NULL, NULL, "one of load_in_8bit"},
-        {"nf4",
-         "{\"quant_method\": \"bitsandbytes\", \"load_in_4bit\": true, "
-         "\"bnb_4bit_quant_storage\": \"bfloat16\"}",
-         NULL, NULL, "quant_storage"},
         {"int8",
          "{\"quant_method\": \"bitsandbytes\", \"load_in_8bit\": true, "
          "\"llm_int8_threshold\": -1.0}",

@@ -35,7 +35,9 @@ static const struct hostile cases[] = {
     /* Configs: which container. */
     {"gptq", "quant_method=\"quanto\"", KEEP, NULL, 0, PITH_UNSUPPORTED, "\"quanto\""},
     {"gptq", "quant_method=4", KEEP, NULL, 0, PITH_FORMAT, "quant_method"},
-    {"gptq", "quant_method", KEEP, NULL, 0, PITH_UNSUPPORTED, "without quant_method"},
+    {"gptq", "quant_method", KEEP, NULL, 0, PITH_OK, ""}, /* its other keys tell */
+    {"gptq", "quant_method=\"auto-round\"", KEEP, NULL, 0, PITH_UNSUPPORTED, "\"auto-round\""},
+    {"gptq", "quant_method=\"intel/auto-round\"", KEEP, NULL, 0, PITH_OK, ""},
     /* gptq: config. */
     {"gptq", "bits=5", KEEP, NULL, 0, PITH_UNSUPPORTED, "5 bits"},
     {"gptq", "bits=\"4\"", KEEP, NULL, 0, PITH_FORMAT, "bits"},
@@ -104,8 +106,8 @@ static const struct hostile cases[] = {
     {CT, "config_groups/group_0/targets=[\"re:[\"]", KEEP, NULL, 0, PITH_FORMAT, "pattern"},
     {CT, "config_groups/group_0/surprise=1", KEEP, NULL, 0, PITH_UNSUPPORTED, "surprise"},
     {CT, "config_groups/group_0/weights", KEEP, NULL, 0, PITH_UNSUPPORTED, "not quantized"},
-    {CT, "config_groups/group_0/targets=[]", KEEP, NULL, 0, PITH_FORMAT, "leaves it alone"},
-    {CT, "ignore=[\"re:.*up_proj\"]", KEEP, NULL, 0, PITH_FORMAT, "leaves it alone"},
+    {CT, "config_groups/group_0/targets=[]", KEEP, NULL, 0, PITH_OK, ""},
+    {CT, "ignore=[\"re:.*up_proj\"]", KEEP, NULL, 0, PITH_OK, ""},
     {CT, WEIGHTS "num_bits=9", KEEP, NULL, 0, PITH_UNSUPPORTED, "9 bits"},
     {CT, WEIGHTS "num_bits=0", KEEP, NULL, 0, PITH_FORMAT, "num_bits"},
     {CT, WEIGHTS "num_bits=8", KEEP, NULL, 0, PITH_FORMAT, "weight_packed"},
@@ -124,7 +126,7 @@ static const struct hostile cases[] = {
     {CT, WEIGHTS "extra=0", KEEP, NULL, 0, PITH_UNSUPPORTED, "extra"},
     {CT, "format=\"marlin-24\"", KEEP, NULL, 0, PITH_UNSUPPORTED, "marlin-24"},
     {CT, "format=\"int-quantized\"", KEEP, NULL, 0, PITH_FORMAT, ".weight\" is missing"},
-    {CT, "quantization_status=\"frozen\"", KEEP, NULL, 0, PITH_UNSUPPORTED, "frozen"},
+    {CT, "quantization_status=\"frozen\"", KEEP, NULL, 0, PITH_OK, ""},
     {CT, "sparsity_config={\"format\":\"sparse-24-bitmask\"}", KEEP, NULL, 0, PITH_UNSUPPORTED,
      "sparsity_config"},
     {CT, "transform_config={\"config_groups\":{\"R1\":{}}}", KEEP, NULL, 0, PITH_UNSUPPORTED,

@@ -208,6 +208,51 @@ static void changed_files_are_refused(void **state)
     }
 }
 
+/* Every name with another start: of a trainer, of another version, of none. */
+static void names_of_others_are_read(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *from, *to;
+    } cases[] = {
+        {"", "module."},
+        {"", "base_model.model."},
+        {"", "_orig_mod."},
+        {"", "module._orig_mod."},
+        {"model.", "model._orig_mod."},
+        {"model.", "model.language_model."},
+        {"model.", "language_model.model."},
+        {"model.", ""},
+        {"model.layers.0.", "model.layers.0._checkpoint_wrapped_module."},
+    };
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct golden g;
+        struct weights w;
+        struct pith_model *m = NULL;
+        struct pith_error err = {0};
+        const char *key;
+        json_t *value, *header = json_object();
+        golden_load(&g, "llama_gqa_tied");
+        char *dir = folder_make(g.config, NULL);
+        weights_read(&w, g.weights);
+        json_object_foreach (w.header, key, value) {
+            char name[256];
+            const size_t n = strlen(cases[i].from);
+            const bool fits = strncmp(key, cases[i].from, n) == 0 && key[0] != '_';
+            snprintf(name, sizeof name, "%s%s", fits ? cases[i].to : "", fits ? key + n : key);
+            json_object_set(header, name, value);
+        }
+        json_decref(w.header);
+        w.header = header;
+        weights_write(&w, dir);
+        assert_ok(pith_model_open(dir, &m, &err), err);
+        assert_non_null(pith_checkpoint_find(m->checkpoint, "model.layers.0.mlp.up_proj.weight"));
+        pith_model_close(m);
+        folder_remove(dir);
+        golden_free(&g);
+    }
+}
+
 static void broken_folders_are_refused(void **state)
 {
     (void)state;
@@ -460,6 +505,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_and_config_must_agree),
         cmocka_unit_test(changed_files_are_refused),
+        cmocka_unit_test(names_of_others_are_read),
         cmocka_unit_test(broken_folders_are_refused),
         cmocka_unit_test(rotary_buffers_are_ignored),
         cmocka_unit_test(stored_heads_of_tied_models),

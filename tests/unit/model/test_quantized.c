@@ -225,7 +225,10 @@ static const struct {
     {"model.layers.1.self_attn.extra", NULL, 1, PITH_FORMAT, "self_attn.extra\" is not part of"},
     {"model.layers.2.self_attn.q_proj.weight", NULL, 1, PITH_FORMAT, "layers.2.self_attn.q_proj"},
     {"model.layers.1.self_attn.q_projx.weight", NULL, 1, PITH_FORMAT, "q_projx.weight\" is not"},
-    {"lm_heads.weight", NULL, 1, PITH_FORMAT, "\"lm_heads.weight\" is not part of"},
+    {"lm_heads.weight", NULL, 1, PITH_OK, ""},
+    {"v_head.summary.weight", NULL, 1, PITH_OK, ""},
+    {"base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight", NULL, 1, PITH_FORMAT,
+     "lora_A.weight\" is not part of"},
     {NULL, "model.norm.weight", 0, PITH_FORMAT, "\"model.norm.weight\" is missing"},
     {NULL, "model.layers.1.mlp.up_proj.weight", 0, PITH_FORMAT, "mlp.up_proj.weight\" is missing"},
 };

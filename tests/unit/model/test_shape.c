@@ -174,8 +174,7 @@ static const struct lie lies[] = {
     {"rope_theta", "1e300", PITH_FORMAT, "\"rope_theta\" is 1e+300"},
     {"rope_theta", "true", PITH_FORMAT, "\"rope_theta\" is not a number"},
     /* What this version does not compute. */
-    {"architectures", "[\"GemmaForCausalLM\"]", PITH_UNSUPPORTED,
-     "\"GemmaForCausalLM\" is not supported; known: llama, mistral"},
+    {"architectures", "[\"LLaMAForCausalLM\"]", PITH_OK, ""}, /* by "model_type" */
     {"architectures", "[]", PITH_OK, ""},
     {"architectures", "null", PITH_OK, ""},
     {"architectures", "{}", PITH_FORMAT, "\"architectures\" is not a list"},
@@ -189,8 +188,9 @@ static const struct lie lies[] = {
     {"attention_bias", "1", PITH_FORMAT, "\"attention_bias\" is not true or false"},
     /* Rotary parameters. */
     {"rope_scaling", "[]", PITH_FORMAT, "\"rope_scaling\" is not an object"},
-    {"rope_scaling", "{\"type\": \"dynamic\", \"factor\": 2}", PITH_UNSUPPORTED, "\"dynamic\""},
-    {"rope_scaling", "{\"rope_type\": \"dynamic\"}", PITH_UNSUPPORTED, "\"dynamic\""},
+    {"rope_scaling", "{\"type\": \"dynamic\", \"factor\": 2}", PITH_OK, ""},
+    {"rope_scaling", "{\"type\": \"dynamic\", \"alpha\": 1000}", PITH_UNSUPPORTED, "\"alpha\""},
+    {"rope_scaling", "{\"rope_type\": \"dynamics\"}", PITH_UNSUPPORTED, "\"dynamics\""},
     {"rope_scaling", "{\"type\": 3}", PITH_FORMAT, "\"type\" is not a string"},
     {"rope_scaling", "{\"type\": \"linear\"}", PITH_FORMAT, "\"factor\" is missing"},
     {"rope_scaling", "{\"type\": \"linear\", \"factor\": 0}", PITH_FORMAT, "\"factor\" is 0"},
@@ -201,8 +201,8 @@ static const struct lie lies[] = {
     {"rope_scaling", "{\"type\": \"llama3\", \"factor\": 8}", PITH_FORMAT,
      "\"low_freq_factor\" is"},
     {"rope_scaling",
-     "{\"type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 4, \"high_freq_factor\": 4}",
-     PITH_FORMAT, "\"high_freq_factor\" 4 is not above"},
+     "{\"type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 4, \"high_freq_factor\": 3}",
+     PITH_FORMAT, "\"high_freq_factor\" 3 is below"},
     {"rope_scaling", "{\"type\": \"yarn\", \"factor\": -4}", PITH_FORMAT, "\"factor\" is -4"},
     {"rope_scaling", "{\"type\": \"yarn\", \"factor\": 4, \"attention_factor\": 0}", PITH_FORMAT,
      "attention factor 0"},
