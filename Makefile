@@ -172,13 +172,13 @@ asan: deps ## the whole suite under AddressSanitizer and UndefinedBehaviorSaniti
 asan-unit: deps ## the unit tests alone under both
 	+@$(ASAN) $(SIDE) unit
 
-# Where threads meet; what none of these tests reaches has no threads of its own.
+# Where threads meet; what none of these tests reaches has no threads of its own. Kernels have none, and are not watched.
 THREADED := base backend calib model serve server
-TSAN     := $(MAKE) --no-print-directory BUILD=build-tsan OPT=-O1 CFLAGS="-fsanitize=thread" LDFLAGS="-fsanitize=thread" KERNELS=-g1
+TSAN     := $(MAKE) --no-print-directory OPT=-O1 CFLAGS="-fsanitize=thread" LDFLAGS="-fsanitize=thread"
 tsan: deps ## the unit tests under ThreadSanitizer
-	+@$(TSAN) $(SIDE) unit
+	+@$(TSAN) BUILD=build-tsan KERNELS=-g1 $(SIDE) unit
 tsan-threads: deps ## those of them where threads meet
-	+@$(TSAN) $(SIDE) unit TEST_SRC="$(wildcard $(THREADED:%=tests/unit/%/test_*.c))"
+	+@$(TSAN) BUILD=build-tsan-threads KERNELS=-fno-sanitize=thread $(SIDE) unit TEST_SRC="$(wildcard $(THREADED:%=tests/unit/%/test_*.c))"
 
 # What ranks share is instrumented, the rest is that of the ordinary build: tests/cli/test_ranks_sanitized.sh.
 SANITIZE_asan := $(SANITIZE)
@@ -354,7 +354,7 @@ uninstall: ## remove what `make install` with the same PREFIX and DESTDIR put th
 	[ ! -d "$(PLACE)/include/pith" ] || rmdir "$(PLACE)/include/pith"
 
 clean: ## remove what was built
-	rm -rf $(BUILD) build-asan build-tsan build-clang build-fuzz build-coverage
+	rm -rf $(BUILD) build-asan build-tsan build-tsan-threads build-clang build-fuzz build-coverage
 
 $(BUILD)/src/calib/corpus_builtin.o: src/calib/builtin.txt
 $(BUILD)/src/plan/shapes.o: src/plan/shapes.json
