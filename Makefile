@@ -174,7 +174,7 @@ asan-unit: deps ## the unit tests alone under both
 
 # Where threads meet; what none of these tests reaches has no threads of its own. Kernels have none, and are not watched.
 THREADED := base backend calib model serve server
-TSAN     := $(MAKE) --no-print-directory OPT=-O1 CFLAGS="-fsanitize=thread" LDFLAGS="-fsanitize=thread"
+TSAN     := TSAN_OPTIONS=allocator_may_return_null=1:$$TSAN_OPTIONS $(MAKE) --no-print-directory OPT=-O1 CFLAGS="-fsanitize=thread" LDFLAGS="-fsanitize=thread"
 tsan: deps ## the unit tests under ThreadSanitizer
 	+@$(TSAN) BUILD=build-tsan KERNELS=-g1 $(SIDE) unit
 tsan-threads: deps ## those of them where threads meet
