@@ -19,13 +19,14 @@ struct settings {
 static const struct option options[] = {
     {"out", 'o', OPTION_TEXT, AT(c.out), "DIR", "folder to make, or FILE.gguf; must not exist yet"},
     {"container", 0, OPTION_TEXT, AT(c.container), "NAME",
-     "what it shall be; 'pith features' lists the containers (default for FILE.gguf: gguf)"},
+     "what it shall be; 'pith features' lists the containers; dense, dense:bf16, dense:f16 or "
+     "dense:f32: no container, the weights themselves (default for FILE.gguf: gguf)"},
     {"adapter", 0, OPTION_TEXT, AT(c.adapter), "DIR",
      "merge a LoRA adapter (a folder of PEFT's) into a model of 16 or 32 bits; without --container "
      "the folder made has the same"},
     {"weights", 0, OPTION_TEXT, AT(c.weights), "GRID",
      "round linears that the container cannot hold as they are to this grid, to nearest "
-     "(default: refuse)"},
+     "(default: refuse); of FILE.gguf bf16, f16 or f32: the model without codes"},
     {"max-shard", 0, OPTION_SIZE, AT(c.max_shard), "SIZE",
      "largest file to write, a larger tensor alone in one (default 5000000000)"},
     {"allow-error", 0, OPTION_REAL, AT(c.allow_error), "X",
@@ -76,9 +77,12 @@ static void print_result(const char *out, const json_t *j)
     printf(": ");
     print_line(
         column + 2, 2, "converted %s%s to %s, every tensor accounted for and read back",
-        full ? "" : "from ", full ? "without quantizing it" : from, json_text(j, "container"));
+        full ? "" : "from ", full ? "without quantizing it" : from,
+        json_is_true(json_object_get(j, "dense")) ? "a dense model" : json_text(j, "container"));
     if (json_array_size(linears) == 0) {
-        printf("  lossless         nothing is quantized: every tensor is a copy\n");
+        printf("  %s\n", json_is_true(json_object_get(j, "dense"))
+                             ? "dense            each matrix is what its codes stand for"
+                             : "lossless         nothing is quantized: every tensor is a copy");
         return;
     }
     printf("  lossless         %zu of %zu linears stand for the same weights to the bit\n",

@@ -91,6 +91,8 @@ static const struct option options[] = {
      "whole, and the time of 2 to 64 ranks"},
     {"link", 0, OPTION_TEXT, AT(q.link), "BITS[,US]",
      "--rehearse: what joins ranks, in bits a second and microseconds of delay (default 10G,50)"},
+    {"requantize", 0, OPTION_FLAG, AT(q.requantize), NULL,
+     "quantize once more what the model stores in fewer than six bits a weight"},
     {"gather", 0, OPTION_FLAG, AT(q.gather), NULL,
      "several ranks: rank 0 writes the output alone, also where all see its folder"},
     {"for", 0, OPTION_LIST, AT(targets), "ENGINE",

@@ -23,7 +23,7 @@ struct pith_list {
 /* What to make. Start from pith_quantize_defaults(); NULL text means the recipe's choice. */
 struct pith_quantize_options {
     size_t size;        /* of this struct as the program knows it: pith_quantize_defaults() */
-    const char *model;  /* folder of the checkpoint; never written to */
+    const char *model;  /* the checkpoint, quantized or not; never written to */
     const char *out;    /* folder to make; must not exist. Work happens in "<out>.partial" */
     const char *recipe; /* a name of pith_recipes_json(), or a .json file; default "awq" */
     const char *weights, *acts, *kv, *transform, *split, *round; /* override one stage each */
@@ -61,6 +61,9 @@ struct pith_quantize_options {
     const char *link;
     /* Of several ranks rank 0 writes the output alone, also where all see its folder. */
     bool gather;
+    /* Linears that the model stores in fewer than six bits a weight are quantized once more only
+     * when this is set; else the call is refused. */
+    bool requantize;
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_quantize_defaults_sized(struct pith_quantize_options *options, size_t size);
@@ -98,8 +101,10 @@ struct pith_convert_options {
     size_t size;              /* of this struct as the program knows it: pith_convert_defaults() */
     const char *model;        /* folder of a quantized checkpoint; never written to */
     const char *out;          /* folder to make; must not exist */
-    const char *container;    /* what it shall be; NULL: "gguf" when out ends in ".gguf" */
-    const char *weights;      /* grid for linears that the container cannot hold as they are */
+    const char *container;    /* what it shall be; NULL: "gguf" when out ends in ".gguf"; "dense",
+                               * "dense:bf16", ...: the weights without codes */
+    const char *weights;      /* grid for linears that the container cannot hold as they are; of a
+                               * GGUF file "bf16", "f16", "f32": it has none with codes */
     struct pith_list targets; /* engines whose rules are checked first */
     uint64_t max_shard;       /* bytes of a file; 0: the default of pith_quantize() */
     double allow_error;       /* as for pith_quantize(), against the input */

@@ -25,7 +25,8 @@ def quantize(model: PathName, out: PathName, *, recipe: Optional[PathName] = Non
              memory: Union[int, str, None] = None, max_shard: Union[int, str, None] = None, rehearse: bool = False, targets: Files = (),
              resume: bool = False, seed: Optional[int] = None, allow_error: Optional[float] = None, experts: Optional[str] = None,
              budget: Union[float, str, None] = None, fit: Optional[str] = None, max_kl: Optional[float] = None, tries: Files = (),
-             adapter: Optional[PathName] = None, link: Optional[str] = None, gather: bool = False, progress: Optional[Progress] = None, using: Optional[Context] = None) -> Dict[str, Any]:
+             adapter: Optional[PathName] = None, link: Optional[str] = None, gather: bool = False, requantize: bool = False,
+             progress: Optional[Progress] = None, using: Optional[Context] = None) -> Dict[str, Any]:
     """Quantizes a checkpoint and returns what pith.json says of it (with `rehearse`: what it would take).
 
     model: a folder, a .gguf file, or a name in the hub's cache; never written to. out: what to make; it appears when it is whole. recipe:
@@ -37,7 +38,8 @@ def quantize(model: PathName, out: PathName, *, recipe: Optional[PathName] = Non
     ("24G,context=32k,users=8") and max_kl (0.01: nats a token); tries: the grids that it may take. It goes on with "<out>.auto" as well.
 
     adapter: a folder with a LoRA adapter (PEFT's), which is merged into the model first. link: with `rehearse`, what joins ranks ("10G,50":
-    bits a second, microseconds of delay). gather: of several ranks rank 0 writes alone.
+    bits a second, microseconds of delay). gather: of several ranks rank 0 writes alone. requantize: a model that is stored in fewer
+    than six bits a weight is quantized once more.
 
     Ctrl-C, an exception in `progress` or its true answer stops it; "<out>.partial" stays, and `resume` goes on.
     """
@@ -46,7 +48,7 @@ def quantize(model: PathName, out: PathName, *, recipe: Optional[PathName] = Non
                      round=round, ignore=ignore, overrides=overrides, calib=calib, crlf=crlf, calib_tokens=calib_tokens, seq_len=seq_len,
                      container=container, memory=memory, max_shard=max_shard, rehearse=rehearse, targets=targets, resume=resume, seed=seed,
                      allow_error=allow_error, experts=experts, budget=None if budget is None else str(budget), fit=fit, max_kl=max_kl, tries=tries,
-                     adapter=adapter, link=link, gather=gather),
+                     adapter=adapter, link=link, gather=gather, requantize=requantize),
                 using, progress)
 
 

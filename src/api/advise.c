@@ -256,6 +256,7 @@ static enum pith_status quantize(struct advice *a, struct advice_try *t, struct 
     q.calib_tokens = o->calib_tokens;
     q.seq_len = 512;
     q.seed = o->seed;
+    q.requantize = true; /* a sample, which nobody keeps */
     if (strcmp(a->engine, "pith") != 0) q.targets = (struct pith_list){&target, 1};
     q.progress = o->progress;
     q.resume = o->resume && pith_place_is_begun(&q);

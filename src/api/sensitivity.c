@@ -46,6 +46,7 @@ enum pith_status pith_sensitivity(struct pith_context *c,
     all.calib_tokens = o->calib_tokens;
     all.seq_len = o->seq_len;
     all.seed = o->seed;
+    all.requantize = true; /* it is only measured */
     all.resume = o->resume;
     all.progress = pith_context_progress(c, &o->progress);
     if (o->resume && c->log && !pith_place_is_begun(&all))

@@ -357,7 +357,7 @@ static bool reserve(int fd, uint64_t size)
     if (fstat(fd, &st) != 0) return false;
     const uint64_t old = (uint64_t)st.st_size;
     if (old > size && ftruncate(fd, (off_t)size) != 0) return false;
-    if (fallocate(fd, 0, 0, (off_t)size) == 0) return true;
+    if (size == 0 || fallocate(fd, 0, 0, (off_t)size) == 0) return true;
     if (errno != EOPNOTSUPP && errno != ENOSYS) return false;
     return reserve_by_writing(fd, old < size ? old : size, size);
 }

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "io/dense.h"
 #include "io/gguf_model.h"
 #include "io/hf_index.h"
 #include "io/quant_names.h"
@@ -286,6 +287,7 @@ enum pith_status pith_checkpoint_open(const char *path, struct pith_checkpoint *
 void pith_checkpoint_close(struct pith_checkpoint *c)
 {
     if (!c) return;
+    if (c->dense) pith_dense_close(c);
     if (c->gguf) pith_gguf_close(c->gguf);
     pith_free(c->gguf);
     for (size_t i = 0; i < c->file_count; i++) pith_safetensors_close(&c->files[i]);
@@ -356,12 +358,25 @@ enum pith_status pith_checkpoint_get(const struct pith_checkpoint *c, const char
 
 void pith_checkpoint_prefetch(const struct pith_checkpoint *c, const struct pith_tensor *t)
 {
+    if (t->lazy) {
+        (void)pith_tensor_need(t, NULL); /* who needs it is told of a failure */
+        return;
+    }
     const struct pith_map *map = &c->files[t->file].map;
     pith_map_prefetch(map, (size_t)(t->data - map->data), (size_t)pith_tensor_extent(t));
 }
 
+void pith_checkpoint_drop(const struct pith_checkpoint *c, size_t first, size_t count)
+{
+    for (size_t i = first; c->dense && i < first + count; i++) {
+        const struct pith_tensor *t = &c->tensors[i];
+        if (t->lazy) t->lazy->drop(t->lazy);
+    }
+}
+
 void pith_checkpoint_release(const struct pith_checkpoint *c, const struct pith_tensor *t)
 {
+    if (t->lazy) return;
     const struct pith_map *map = &c->files[t->file].map;
     pith_map_release(map, (size_t)(t->data - map->data), (size_t)pith_tensor_extent(t));
 }

@@ -35,6 +35,7 @@ struct pith_checkpoint {
     /* Of the adapter that was merged (io/adapter.h), whose tensors are in the last of the files; ""
      * without one. */
     char adapter[PITH_SHA256_HEX];
+    struct pith_dense *dense; /* NULL, or what shows a quantized checkpoint so (io/dense.h) */
 };
 
 /* Opens and checks everything but the meaning of the config. A file in the index that is missing:
@@ -84,8 +85,13 @@ enum pith_status pith_checkpoint_rename(struct pith_checkpoint *c, pith_rename_f
                                         const void *ctx, struct pith_error *err);
 /* Has the kernel begin to read a tensor that will be needed soon. */
 void pith_checkpoint_prefetch(const struct pith_checkpoint *c, const struct pith_tensor *t);
-/* Gives the pages of a tensor back to the kernel. */
+/* Gives the pages of a tensor back to the kernel. Nothing to do for tensors that are made when they
+ * are needed: pith_checkpoint_drop(). */
 void pith_checkpoint_release(const struct pith_checkpoint *c, const struct pith_tensor *t);
+
+/* Drops what was made of the tensors first .. first + count, which nobody reads until he needs them
+ * again. */
+void pith_checkpoint_drop(const struct pith_checkpoint *c, size_t first, size_t count);
 
 /* Writes a config such that it can be read again: indented where it then stays below the limit that
  * readers here keep, else without blanks. PITH_FORMAT when it is larger even so. */

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "io/checkpoint.h"
+#include "io/dense.h"
 
 #include <string.h>
 
@@ -57,6 +58,7 @@ static void add_samples(const struct pith_map *map, struct pith_sha256 *h)
 
 bool pith_checkpoint_identity(const struct pith_checkpoint *c, char hex[PITH_SHA256_HEX])
 {
+    if (c->dense) return pith_checkpoint_identity(pith_dense_stored(c), hex);
     struct pith_sha256 *h = pith_sha256_new();
     const size_t files = c->file_count - (c->adapter[0] != '\0');
     for (size_t i = 0; i < files; i++) {

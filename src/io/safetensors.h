@@ -12,6 +12,14 @@
 
 #define PITH_MAX_DIMS 8
 
+/* Who makes a tensor's data when they are needed (io/dense.h). */
+struct pith_lazy {
+    /* Makes them, unless they are there; for any thread. */
+    enum pith_status (*make)(struct pith_lazy *self, struct pith_error *err);
+    /* They are not needed soon: whoever needs them again asks again. */
+    void (*drop)(struct pith_lazy *self);
+};
+
 /* What a tensor is called, holds, and where: data points into a mapping. */
 struct pith_tensor {
     const char *name;
@@ -32,7 +40,14 @@ struct pith_tensor {
     /* Folders store the matrix columns by rows under this name: such a slice is all of it, or a
      * file that has it in rows. */
     bool exchanged;
+    struct pith_lazy *lazy; /* NULL: `data` can be read. Else after pith_tensor_need() only */
 };
+/* To be called before `data` is read, directly or by a function below. Cheap when nothing is to be
+ * made. */
+static inline enum pith_status pith_tensor_need(const struct pith_tensor *t, struct pith_error *err)
+{
+    return t->lazy ? t->lazy->make(t->lazy, err) : PITH_OK;
+}
 /* Whether t is a slice of `whole`. */
 static inline bool pith_tensor_within(const struct pith_tensor *t, const struct pith_tensor *whole)
 {

@@ -53,6 +53,7 @@ static enum pith_status load_dense(const struct pith_model *m, const char *modul
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s: tensor \"%s\" is %s; F32, F16 and BF16 are supported",
                          m->checkpoint->dir, name, pith_dtype_name(t->dtype));
+    PITH_TRY(pith_tensor_need(t, err));
     out->w.dtype = t->dtype;
     out->w.dense = t->data;
     if (how == PITH_LOAD_MAPPED) return pith_tensor_plain(t) ? PITH_OK : load_turned(t, out, err);

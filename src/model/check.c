@@ -111,6 +111,8 @@ static enum pith_status check_head(struct check *k, struct pith_error *err)
         const struct pith_tensor *head = end_weight(k, names->head);
         const struct pith_tensor *embed = end_weight(k, names->embed);
         if (!head) return PITH_OK;
+        if (embed) PITH_TRY(pith_tensor_need(embed, err));
+        PITH_TRY(pith_tensor_need(head, err));
         if (embed && head->dtype == embed->dtype && head->bytes == embed->bytes &&
             memcmp(head->data, embed->data, head->bytes) == 0) {
             k->known[head - k->c->tensors] = true;

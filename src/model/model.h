@@ -113,6 +113,11 @@ enum pith_status pith_model_open_with(const char *dir, const struct pith_merge_i
  * who may find slices shown in it. */
 enum pith_status pith_model_open_from(struct pith_checkpoint *c, struct pith_model **out,
                                       struct pith_error *err);
+/* source.c: opens a model to start from. As pith_model_open_with(), but a quantized checkpoint is
+ * shown as the dense one that it stands for (io/dense.h): m->container is then NULL, and
+ * m->checkpoint->dense is not. merge->room is where the scratch file is made. */
+enum pith_status pith_model_open_source(const char *dir, const struct pith_merge_into *merge,
+                                        struct pith_model **out, struct pith_error *err);
 /* Frees the model, its blocks and its checkpoint; NULL is allowed. */
 void pith_model_close(struct pith_model *m);
 

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "export/groups.h"
+#include "io/dense.h"
 #include "io/digest.h"
 #include "pipe/seal.h"
 
@@ -261,11 +262,17 @@ json_t *pith_run_account(const struct pith_run *r)
         pith_json_set(&account, "engines", engines(r->job));
     if (account && pith_job_falls(r->job))
         pith_json_set(&account, "groups", groups(json_object_get(account, "linears")));
-    const char *from = r->job->model->container ? r->job->model->container->name : "none";
+    const struct pith_container *stored = r->job->model->checkpoint->dense
+                                              ? pith_dense_container(r->job->model->checkpoint)
+                                              : r->job->model->container;
+    const char *from = stored ? stored->name : "none";
     if (account) add_left_out(r->job, &account);
     if (account && r->job->adapter)
         pith_json_set(&account, "adapter", json_incref(r->job->adapter));
     if (account && r->job->convert) pith_json_set(&account, "converted_from", json_string(from));
+    if (account && r->job->dense) pith_json_set(&account, "dense", json_true());
+    if (account && stored && !r->job->convert)
+        pith_json_set(&account, "quantized_from", json_string(from));
     return account;
 }
 

@@ -3,6 +3,7 @@
 #include "pipe/run.h"
 
 #include "base/mem.h"
+#include "io/dense.h"
 #include "model/kinds.h"
 #include "num/recode.h"
 #include "pipe/closeness.h"
@@ -131,10 +132,55 @@ static enum pith_status load(const struct pith_job *job, const struct pith_choic
 {
     const struct pith_model *m = job->model;
     bool found = false;
-    PITH_TRY(m->container->load(m->container_state, m->checkpoint, c->module, c->rows, c->cols, q,
-                                &found, err));
+    if (m->checkpoint->dense)
+        PITH_TRY(pith_dense_load(m->checkpoint, c->module, c->rows, c->cols, q, &found, err));
+    else
+        PITH_TRY(m->container->load(m->container_state, m->checkpoint, c->module, c->rows, c->cols,
+                                    q, &found, err));
     if (found) q->input.rule = job->container->input_rule; /* as its engines will compute */
     return found ? PITH_OK : pith_fail(err, PITH_FORMAT, "%s: is not quantized", c->module);
+}
+
+/* A matrix that is on the choice's grid, with scales and zero points as the container has them. */
+static enum pith_status load_on_grid(const struct pith_job *job, const struct pith_choice *c,
+                                     enum pith_dtype scales, struct pith_qmat *q,
+                                     struct pith_error *err)
+{
+    PITH_TRY(load(job, c, q, err));
+    if (pith_format_has_blocks(c->grid.format)) return PITH_OK; /* scales are the format's own */
+    /* Zero points are stated also where they are alike. */
+    const enum pith_status s = c->grid.asym ? pith_qmat_state_zeros(q, err) : PITH_OK;
+    return s == PITH_OK ? restate_scales(q, scales, err) : s;
+}
+
+/* The same where `is`, the grid of the input, has another name. On failure *q owns nothing. */
+static enum pith_status take_codes(const struct pith_job *job, const struct pith_choice *c,
+                                   const struct pith_grid *is, struct pith_qmat *q,
+                                   struct pith_error *err)
+{
+    const enum pith_dtype scales =
+        job->container->scale_dtype(&c->grid, job->container_opts.model_dtype);
+    struct pith_qmat from;
+    enum pith_status s;
+    if (pith_grid_equal(&c->grid, is)) {
+        s = load_on_grid(job, c, scales, q, err);
+        if (s != PITH_OK) pith_qmat_free(q);
+    } else {
+        PITH_TRY(load(job, c, &from, err));
+        s = pith_recode(&from, &c->grid, scales, q, err);
+        pith_qmat_free(&from);
+    }
+    if (s == PITH_OK)
+        pith_container_state_scales(job->container, &c->grid, q->scales, pith_qmat_scale_count(q));
+    return s;
+}
+
+enum pith_status pith_convert_keep(const struct pith_job *job, const struct pith_choice *c,
+                                   struct pith_qmat *q, struct pith_error *err)
+{
+    struct pith_grid is = c->from;
+    is.mse = c->grid.mse;
+    return take_codes(job, c, &is, q, err);
 }
 
 /* The same codes, told as the new container tells them. */
@@ -146,11 +192,7 @@ static enum pith_status restate(const struct pith_job *job, const struct pith_ch
         job->container->scale_dtype(&c->grid, job->container_opts.model_dtype);
     enum pith_status s;
     if (pith_grid_equal(&c->grid, &c->stored)) {
-        PITH_TRY(load(job, c, q, err));
-        if (pith_format_has_blocks(c->grid.format))
-            return PITH_OK; /* scales are the format's own */
-        s = c->grid.asym ? pith_qmat_state_zeros(q, err) : PITH_OK; /* though alike */
-        if (s == PITH_OK) s = restate_scales(q, scales, err);
+        s = load_on_grid(job, c, scales, q, err);
     } else {
         PITH_TRY(pith_recode(from, &c->grid, scales, q, err));
         s = PITH_OK;

@@ -17,17 +17,59 @@ static const char *container_name(size_t i)
     return i < count ? rows[i]->name : NULL;
 }
 
+/* What weights of 16 or 32 bits are stored as. */
+static const struct {
+    const char *name;
+    enum pith_dtype dtype;
+} precisions[] = {{"bf16", PITH_BF16}, {"f16", PITH_F16}, {"f32", PITH_F32}};
+
+static bool find_precision(const char *name, enum pith_dtype *dtype)
+{
+    for (size_t i = 0; i < PITH_COUNT(precisions); i++)
+        if (strcmp(name, precisions[i].name) == 0) {
+            *dtype = precisions[i].dtype;
+            return true;
+        }
+    return false;
+}
+
+/* "dense" or "dense:bf16": no container, but a folder with the values themselves. */
+static enum pith_status choose_dense(struct pith_job *job, const char *how, struct pith_error *err)
+{
+    job->dense = true;
+    job->container = pith_container_find("compressed-tensors"); /* of nothing */
+    job->recast = *how != '\0';
+    if (!job->recast) return PITH_OK;
+    return *how == ':' && find_precision(how + 1, &job->container_opts.model_dtype)
+               ? PITH_OK
+               : pith_fail(err, PITH_ARG,
+                           "--container dense%s: dense, dense:bf16, dense:f16 or dense:f32", how);
+}
+
 static enum pith_status choose_container(struct pith_job *job, struct pith_error *err)
 {
+    static const char dense[] = "dense";
     const struct pith_quantize_options *o = job->options;
     const struct pith_container *file = pith_container_of_path(o->out);
     const char *name = o->container ? o->container : file ? file->name : job->recipe.container;
+    if (job->convert && !file && strncmp(name, dense, sizeof dense - 1) == 0)
+        return choose_dense(job, name + sizeof dense - 1, err);
     job->container = pith_container_find(name);
     if (!job->container) return pith_fail_name(err, "container", name, container_name);
     if (file && !job->container->file)
         return pith_fail(err, PITH_ARG, "%s: names a file of %s, but the container is %s", o->out,
                          file->name, job->container->name);
     return PITH_OK;
+}
+
+/* Converting to one file of 16 or 32 bits: --weights says so. */
+static void settle_dense(struct pith_job *job)
+{
+    const char *weights = job->options->weights;
+    if (!job->convert || !job->container->file || !weights) return;
+    if (!find_precision(weights, &job->container_opts.model_dtype)) return;
+    job->dense = job->recast = true;
+    job->recipe.weights = (struct pith_grid){0};
 }
 
 /* For one file: the type that stands for a recipe's integers, unless --weights says another, and
@@ -88,6 +130,7 @@ enum pith_status pith_job_recipe(struct pith_job *job, struct pith_error *err)
             err, PITH_ARG,
             "nothing to do: the recipe leaves weights, activations and KV cache alone");
     PITH_TRY(choose_container(job, err));
+    settle_dense(job);
     PITH_TRY(settle_types(job, err));
     const struct pith_transform *t = job->recipe.transform;
     job->needs_transform = t->needs | (t->also & job->recipe.round->needs);
@@ -95,16 +138,19 @@ enum pith_status pith_job_recipe(struct pith_job *job, struct pith_error *err)
     return PITH_OK;
 }
 
+/* A conversion reads codes. What is to be quantized or made dense are the values they stand for. */
 static enum pith_status open_model(struct pith_job *job, struct pith_error *err)
 {
+    const bool codes = job->convert && !job->dense;
     char *room = pith_path_parent(job->options->out ? job->options->out : job->options->model);
     const struct pith_merge_into merge = {.adapter = job->options->adapter,
                                           .room = room,
                                           .pool = pith_backend_pool(job->backend),
                                           .account = &job->adapter};
     const enum pith_status s =
-        room ? pith_model_open_with(job->options->model, &merge, &job->model, err)
-             : pith_fail_nomem(err, "a folder's name");
+        !room ? pith_fail_nomem(err, "a folder's name")
+        : codes ? pith_model_open_with(job->options->model, &merge, &job->model, err)
+                : pith_model_open_source(job->options->model, &merge, &job->model, err);
     pith_free(room);
     return s;
 }
@@ -112,11 +158,8 @@ static enum pith_status open_model(struct pith_job *job, struct pith_error *err)
 static enum pith_status open_input(struct pith_job *job, struct pith_error *err)
 {
     PITH_TRY(open_model(job, err));
-    if (job->model->container && !job->convert)
-        return pith_fail(err, PITH_UNSUPPORTED,
-                         "%s: is quantized already (%s); start from the original",
-                         job->options->model, job->model->container->name);
-    if (!job->model->container && job->convert && !job->container->file && !job->adapter)
+    if (!job->model->container && job->convert && !job->container->file && !job->adapter &&
+        !job->dense)
         return pith_fail(err, PITH_UNSUPPORTED, "%s: is not quantized; pith quantize is for it",
                          job->options->model);
     if (!job->model->container && job->convert && job->recipe.weights.format)
@@ -124,7 +167,8 @@ static enum pith_status open_input(struct pith_job *job, struct pith_error *err)
                          "--weights %s: %s is not quantized, and convert leaves it so; pith "
                          "quantize --weights is for it",
                          job->options->weights, job->options->model);
-    const enum pith_dtype dtype = job->model->shape.dtype;
+    const enum pith_dtype dtype = job->recast ? job->container_opts.model_dtype
+                                              : job->model->shape.dtype;
     job->container_opts = (struct pith_container_opts){
         .model_dtype = dtype,
         .sparse = job->recipe.split->sparse ? job->recipe.split_value : 0,

@@ -31,6 +31,8 @@ struct pith_choice {
     struct pith_grid grid; /* format NULL: left alone */
     uint32_t hadamard;     /* its input is rotated online in blocks of that width; 0: it is not */
     bool prune;            /* no grid, but zeros where the split makes them */
+    struct pith_grid from; /* of the input, whose values are quantized anew; format NULL: none */
+    bool keeps; /* the codes of `from`, which is on the grid already */
     const char
         *reason; /* why it is left alone; NULL when quantized. Static, or the option's text */
     /* When converting: */
@@ -55,6 +57,8 @@ struct pith_job {
     const struct pith_quantize_options *options;
     bool fast;    /* calibration multiplies bfloat16 */
     bool convert; /* the input is quantized already */
+    bool dense;   /* converting: to the values that the input's codes stand for */
+    bool recast;  /* ... in container_opts.model_dtype, where the model's weights have another */
     bool senses;  /* calibration text is wanted whatever the recipe needs (pipe/sense.h) */
     struct pith_backend *backend;
     struct pith_model *model;
@@ -145,6 +149,19 @@ static inline bool pith_job_unties(const struct pith_job *job)
     return job->basis.stream.dim && job->model->shape.tied;
 }
 
+/* requantize.c: says of a linear whose grid is chosen what the input has it on (`from`), and
+ * whether its codes stay (`keeps`). PITH_UNSUPPORTED for one of few bits that nobody asked to
+ * quantize again. */
+enum pith_status pith_job_requantize(const struct pith_job *job, struct pith_choice *c,
+                                     struct pith_error *err);
+/* What the numbers of a matrix that stays one are rounded to: those of codes have no dtype. */
+static inline enum pith_dtype pith_job_weight_dtype(const struct pith_job *job,
+                                                    const struct pith_tensor *t)
+{
+    return t->lazy ? job->container_opts.model_dtype : t->dtype;
+}
+/* layout.c: what a tensor is stored as that the output has from the input. */
+enum pith_dtype pith_job_copy_dtype(const struct pith_job *job, const struct pith_tensor *t);
 /* job.c: the whole but for its layout; the caller says options, convert, fast and backend before,
  * and calls pith_job_close() whether it fails or not. */
 enum pith_status pith_job_open(struct pith_job *job, struct pith_error *err);

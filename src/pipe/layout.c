@@ -87,11 +87,20 @@ bool pith_job_leaves_out(const struct pith_job *job, const char *tensor)
            (job->container->file && pith_plan_buffer(&job->model->plans, tensor));
 }
 
+enum pith_dtype pith_job_copy_dtype(const struct pith_job *job, const struct pith_tensor *t)
+{
+    const struct pith_file_export *file = pith_file_export_of(job->container);
+    struct pith_tensor as = *t;
+    if (t->lazy || (job->recast && t->dtype == job->model->shape.dtype))
+        as.dtype = job->container_opts.model_dtype;
+    return file ? file->stored_dtype(job->model, &as) : as.dtype;
+}
+
 static enum pith_status plan_copy(struct pith_job *job, const struct pith_tensor *t,
                                   struct pith_error *err)
 {
     const struct pith_file_export *file = pith_file_export_of(job->container);
-    const enum pith_dtype dtype = file ? file->stored_dtype(job->model, t) : t->dtype;
+    const enum pith_dtype dtype = pith_job_copy_dtype(job, t);
     const struct pith_tensor stored = pith_tensor_stored_in(t, file != NULL);
     return pith_layout_add(&job->layout, t->name, dtype, t->dims, stored.shape, err);
 }

@@ -11,6 +11,22 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What the weights are now stored as, under the key that the config has for it. */
+static bool set_dtype(json_t *config, enum pith_dtype dtype)
+{
+    const char *name = dtype == PITH_BF16 ? "bfloat16" : dtype == PITH_F16 ? "float16" : "float32";
+    const char *key = json_object_get(config, "dtype") ? "dtype" : "torch_dtype";
+    json_t *text = json_object_get(config, "text_config");
+    if (json_is_object(text))
+        for (int i = 0; i < 2; i++) {
+            const char *inner = i ? "dtype" : "torch_dtype";
+            if (json_object_get(text, inner) &&
+                json_object_set_new(text, inner, json_string(name)) != 0)
+                return false;
+        }
+    return json_object_set_new(config, key, json_string(name)) == 0;
+}
+
 static enum pith_status make_config(const struct pith_job *job, json_t **out,
                                     struct pith_error *err)
 {
@@ -24,6 +40,7 @@ static enum pith_status make_config(const struct pith_job *job, json_t **out,
     bool bad = !config;
     if (!bad && quantization)
         bad = json_object_set(config, "quantization_config", quantization) != 0;
+    if (!bad && job->recast) bad = !set_dtype(config, job->container_opts.model_dtype);
     if (!bad && pith_job_unties(job))
         bad = json_object_set_new(config, "tie_word_embeddings", json_false()) != 0;
     if (bad) {

@@ -118,7 +118,7 @@ struct pith_made {
     void *ctx;
     const char *action, *reason;
 };
-/* Stores it in `like`'s dtype; appends its account. PITH_NUMERIC when a value does not fit. */
+/* Stores it in the layout's dtype; appends its account. PITH_NUMERIC when a value does not fit. */
 enum pith_status pith_store_made(struct pith_run *r, const struct pith_made *m, json_t *tensors,
                                  struct pith_error *err);
 /* The rows that pith_store_made() makes at a time, and bytes that it takes. */

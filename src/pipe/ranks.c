@@ -51,8 +51,9 @@ void pith_ranks_rows(const struct pith_job *job, uint32_t layer, const struct pi
                                            .options = recipe->round_options,
                                            .rows = c[i].rows,
                                            .cols = c[i].cols};
-        l[i] = (struct pith_spread_part){weights_of(&c[i]) ? c[i].rows : 0,
-                                    pith_round_cut(recipe->round, &one, recipe->split)};
+        const uint32_t unit = c[i].keeps ? c[i].rows
+                                         : pith_round_cut(recipe->round, &one, recipe->split);
+        l[i] = (struct pith_spread_part){weights_of(&c[i]) ? c[i].rows : 0, unit};
     }
     if (!expert && site->count <= PITH_SPREAD_MOST) {
         pith_spread_rows(l, site->count, ranks, first);

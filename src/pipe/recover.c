@@ -221,11 +221,23 @@ static void differs(void *ctx, const char *what, const char *a, const char *b)
     if (!d->what[0]) (void)snprintf(d->what, sizeof d->what, "%s", what);
 }
 
+/* The original as floats, whatever it is stored in. */
+static enum pith_status open_original(struct pith_recover *r, struct pith_error *err)
+{
+    char *room = pith_path_parent(r->options->model);
+    const struct pith_merge_into none = {.room = room};
+    const enum pith_status s = room ? pith_model_open_source(r->options->original, &none,
+                                                             &r->original, err)
+                                    : pith_fail_nomem(err, "a folder's name");
+    pith_free(room);
+    return s;
+}
+
 static enum pith_status open_models(struct pith_recover *r, struct pith_error *err)
 {
     struct differing d = {{0}};
     PITH_TRY(pith_model_open(r->options->model, &r->model, err));
-    PITH_TRY(pith_model_open(r->options->original, &r->original, err));
+    PITH_TRY(open_original(r, err));
     if (pith_model_same(r->model, r->original, differs, &d) &&
         r->model->shape.layers == r->original->shape.layers)
         return PITH_OK;

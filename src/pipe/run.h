@@ -63,6 +63,11 @@ enum pith_status pith_stream_ends(struct pith_run *r, json_t *linears, struct pi
 enum pith_status pith_convert_linears(struct pith_run *r, const struct pith_choice *list,
                                       size_t count, json_t *linears, struct pith_error *err);
 
+/* convert.c: the codes of a linear that the input has on the choice's grid already (`keeps`), with
+ * its scales and zero points as the container stores them. On failure *q owns nothing. */
+enum pith_status pith_convert_keep(const struct pith_job *job, const struct pith_choice *c,
+                                   struct pith_qmat *q, struct pith_error *err);
+
 /* run.c: tells the listener that `effort` more steps are done, and looks at the memory in use. */
 enum pith_status pith_run_step(struct pith_run *r, const char *what, double effort,
                                struct pith_error *err);

@@ -169,6 +169,7 @@ static enum pith_status choose_end(struct pith_job *job, struct pith_choice *c,
             over = NULL;
         }
     if (over) over->decides = true;
+    PITH_TRY(pith_job_requantize(job, c, err));
     if (!c->grid.format) return PITH_OK;
     enum pith_status s =
         job->container->accepts(&c->grid, c->rows, c->cols, &job->container_opts, err);
@@ -302,7 +303,8 @@ static enum pith_status check_one(const struct pith_job *job, const struct pith_
     if (s == PITH_OK && c->grid.format) s = pith_inputs_check(job, c, err);
     if (s == PITH_OK && c->grid.format)
         s = job->container->accepts(&c->grid, c->rows, c->cols, &opts, err);
-    return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
+    if (s != PITH_OK) return pith_fail_in(err, s, c->module);
+    return pith_job_requantize(job, c, err);
 }
 
 static enum pith_status choose_converted(const struct pith_job *job, struct pith_choice *c,

@@ -19,7 +19,8 @@ static enum pith_status find_tensor(const struct pith_work *w, const struct pith
     char name[320];
     snprintf(name, sizeof name, "%s.weight", c->module);
     *t = pith_checkpoint_find(w->run->job->model->checkpoint, name);
-    return *t ? PITH_OK : pith_fail(err, PITH_FORMAT, "%s: missing in the input", name);
+    return *t ? pith_tensor_need(*t, err)
+              : pith_fail(err, PITH_FORMAT, "%s: missing in the input", name);
 }
 
 enum pith_status pith_work_distance(const struct pith_work *w, const struct pith_choice *c,
@@ -268,7 +269,8 @@ static enum pith_status round_linear(struct pith_work *w, const struct pith_choi
     };
     struct pith_round_report *report = &out->made.report;
     pith_phases_begin(&r->phases);
-    if (s == PITH_OK)
+    if (s == PITH_OK && c->keeps) s = pith_convert_keep(r->job, c, &out->q, err);
+    else if (s == PITH_OK)
         s = first ? pith_work_cut(w, &job, rounder, first, out, err)
                   : pith_round(rounder, &job, &out->q, report, err);
     pith_kept_free(&kept);
@@ -296,7 +298,7 @@ static enum pith_status prune_linear(struct pith_work *w, const struct pith_choi
     const struct pith_round_job job = {
         .backend = r->job->backend,
         .options = r->job->recipe.round_options,
-        .scale_dtype = t ? t->dtype : PITH_F32,
+        .scale_dtype = t ? pith_job_weight_dtype(r->job, t) : PITH_F32,
         .rows = c->rows,
         .cols = c->cols,
         .w = l->dense,

@@ -17,6 +17,8 @@ struct read {
     bool other;                       /* another rank takes its SHA-256 */
     unsigned owner;                   /* that takes it */
     char hex[PITH_SHA256_HEX], same[PITH_SHA256_HEX]; /* SHA-256, and by the key */
+    enum pith_status status;
+    struct pith_error err;
 };
 
 static void add_bytes(void *hash, const void *data, size_t size)
@@ -28,6 +30,8 @@ static void hash_task(void *ctx, size_t task, unsigned thread)
 {
     struct read *t = (struct read *)ctx + task;
     (void)thread;
+    t->status = pith_tensor_need(t->tensor, &t->err);
+    if (t->status != PITH_OK) return;
     if (!t->other) {
         struct pith_sha256 *h = pith_sha256_new();
         pith_tensor_hash(t->tensor, h);
@@ -58,8 +62,11 @@ static enum pith_status hash_all(const struct pith_job *job, struct read *list, 
             PITH_TRY(pith_progress_step(&job->options->progress, what, (double)(at + n),
                                         (double)count, err));
     }
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].status != PITH_OK && err) *err = list[i].err;
+        if (list[i].status != PITH_OK) return list[i].status;
         if (!is_hashed(&list[i])) return pith_fail_nomem(err, list[i].tensor->name);
+    }
     return PITH_OK;
 }
 

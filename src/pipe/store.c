@@ -220,6 +220,7 @@ enum pith_status pith_tensor_check_part(const struct pith_tensor *t, uint64_t fi
 
 enum pith_status pith_tensor_check_finite(const struct pith_tensor *t, struct pith_error *err)
 {
+    PITH_TRY(pith_tensor_need(t, err));
     return pith_tensor_check_part(t, 0, pith_tensor_elements(t), err);
 }
 
@@ -387,6 +388,10 @@ json_t *pith_linear_json(const struct pith_choice *c, const struct pith_linear_r
         pith_grid_format(&wanted, grid);
         json_object_set_new(j, "wanted", json_string(grid));
     }
+    if (!j || !c->from.format) return j;
+    pith_grid_format(&c->from, grid);
+    json_object_set_new(j, "from", json_string(grid));
+    if (c->keeps) json_object_set_new(j, "kept", json_true());
     return j;
 }
 
@@ -444,11 +449,17 @@ static enum pith_status prepare_copy(const struct copies *c, const struct pith_t
     if (!values) return pith_fail_nomem(err, t->name);
     (void)pith_tensor_decode(t, values);
     pith_stored_apply(p->as, values, n);
-    *made = (uint8_t *)values;
-    *bytes = n * sizeof *values;
-    return p->dtype == PITH_F32
-               ? PITH_OK
-               : pith_fail(err, PITH_MISMATCH, "%s: is not planned as F32", t->name);
+    if (p->dtype == PITH_F32) {
+        *made = (uint8_t *)values;
+        *bytes = n * sizeof *values;
+        return PITH_OK;
+    }
+    *bytes = (size_t)p->bytes;
+    *made = pith_alloc(*bytes ? *bytes : 1, 1);
+    const enum pith_status s = *made ? pith_store_encode(t->name, p->dtype, values, n, *made, err)
+                                     : pith_fail_nomem(err, t->name);
+    pith_free(values);
+    return s;
 }
 
 static enum pith_status copy_one(const struct copies *c, struct pith_copy *copy)
@@ -477,38 +488,37 @@ static void copy_task(void *ctx, size_t task, unsigned thread)
     pith_checkpoint_release(c->r->job->model->checkpoint, t);
 }
 
-enum pith_status pith_store_copies(struct pith_run *r, struct pith_copy *list, size_t count,
-                                   json_t *tensors, struct pith_error *err)
+static bool is_recast(const struct pith_job *job, const struct pith_tensor *t)
+{
+    return job->recast && pith_job_copy_dtype(job, t) != t->dtype;
+}
+
+/* Those of them that the input holds as they are to be stored. */
+static enum pith_status store_plain(struct pith_run *r, struct pith_copy *list, size_t count,
+                                    json_t *tensors, struct pith_error *err)
 {
     struct copies c = {r, list};
     for (size_t i = 0; i < count; i++) {
-        bool own;
+        bool own = false;
         const bool file = r->job->container->file != NULL;
         const struct pith_tensor stored = pith_tensor_stored_in(list[i].tensor, file);
-        PITH_TRY(take_turn(r, stored.name, &own, &list[i].stored, err));
+        if (!stored.lazy) PITH_TRY(take_turn(r, stored.name, &own, &list[i].stored, err));
         list[i].elsewhere = !own;
     }
     pith_phases_begin(&r->phases);
     pith_pool_run(pith_backend_pool(r->job->backend), count, copy_task, &c);
     pith_phases_mark(&r->phases, PITH_PHASE_WRITE);
     for (size_t i = 0; i < count; i++) {
-        const char *const words[2] = {"copied", list[i].reason};
+        const char *const words[2] = {is_recast(r->job, list[i].tensor) ? "decoded" : "copied",
+                                      list[i].reason};
         if (list[i].status != PITH_OK) {
             if (err) *err = list[i].err;
             return list[i].status;
         }
-        PITH_TRY(add_account(&list[i].stored, words, tensors, err));
+        if (!list[i].tensor->lazy)
+            PITH_TRY(add_account(&list[i].stored, words, tensors, err));
     }
     return PITH_OK;
-}
-
-enum pith_status pith_store_copy(struct pith_run *r, const char *name, const char *reason,
-                                 json_t *tensors, struct pith_error *err)
-{
-    const struct pith_tensor *t = pith_checkpoint_find(r->job->model->checkpoint, name);
-    if (!t) return pith_fail(err, PITH_FORMAT, "%s: missing in the input", name);
-    struct pith_copy copy = {.tensor = t, .reason = reason};
-    return pith_store_copies(r, &copy, 1, tensors, err);
 }
 
 uint32_t pith_made_rows(uint32_t cols)
@@ -555,10 +565,10 @@ static enum pith_status store_panel(struct pith_run *r, const struct pith_made *
                                     struct pith_error *err)
 {
     const struct pith_tensor_plan *p = pith_layout_find(&r->job->layout, m->name);
-    const size_t cols = m->like->shape[1], size = pith_dtype_bits(m->like->dtype) / 8;
+    const size_t cols = m->like->shape[1], size = pith_dtype_bits(p->dtype) / 8;
     uint8_t *data = (uint8_t *)(values + pith_made_rows((uint32_t)cols) * cols);
     PITH_TRY(m->rows(m->ctx, first, n, values, err));
-    PITH_TRY(pith_store_encode(m->name, m->like->dtype, values, n * cols, data, err));
+    PITH_TRY(pith_store_encode(m->name, p->dtype, values, n * cols, data, err));
     pith_sha256_update(hash, data, n * cols * size);
     return write_bytes(r, p, data, first * cols * size, n * cols * size, err);
 }
@@ -567,7 +577,8 @@ enum pith_status pith_store_made(struct pith_run *r, const struct pith_made *m, 
                                  struct pith_error *err)
 {
     const struct pith_tensor_plan *p = pith_layout_find(&r->job->layout, m->name);
-    if (!p || p->bytes != m->like->bytes || m->like->dims != 2)
+    if (!p || p->dims != 2 || m->like->dims != 2 ||
+        memcmp(p->shape, m->like->shape, 2 * sizeof *p->shape) != 0)
         return pith_fail(err, PITH_MISMATCH, "%s: was planned otherwise", m->name);
     const uint32_t rows = (uint32_t)m->like->shape[0], cols = (uint32_t)m->like->shape[1];
     const char *const words[2] = {m->action, m->reason};
@@ -585,6 +596,84 @@ enum pith_status pith_store_made(struct pith_run *r, const struct pith_made *m, 
     pith_free(values);
     s = end_made(r, p, hash, s, &stored, err);
     return s == PITH_OK ? add_account(&stored, words, tensors, err) : s;
+}
+
+/* A matrix and where its rows go. */
+struct decoded {
+    const struct pith_tensor *tensor;
+    const struct pith_tensor_plan *plan;
+};
+
+static enum pith_status decoded_rows(void *ctx, uint32_t first, uint32_t n, float *out,
+                                     struct pith_error *err)
+{
+    const struct decoded *d = ctx;
+    const struct pith_tensor *t = d->tensor;
+    const size_t cols = (size_t)t->shape[1], size = pith_dtype_bits(t->dtype) / 8;
+    (void)err;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint64_t row = pith_stow_row(&d->plan->order, first + i);
+        (void)pith_dtype_decode(t->dtype, t->data + row * cols * size, cols, out + i * cols);
+    }
+    return PITH_OK;
+}
+
+/* The same of a matrix whose parts are moved as a whole. */
+static enum pith_status store_moved(struct pith_run *r, const struct pith_made *m,
+                                    json_t *tensors, struct pith_error *err)
+{
+    const struct decoded *d = m->ctx;
+    const size_t n = (size_t)pith_tensor_elements(d->tensor), bytes = (size_t)d->plan->bytes;
+    const char *const words[2] = {m->action, m->reason};
+    struct pith_stored stored;
+    bool own;
+    PITH_TRY(take_turn(r, m->name, &own, &stored, err));
+    float *values = own ? pith_alloc(n, sizeof *values) : NULL;
+    uint8_t *data = own ? pith_alloc(bytes, 1) : NULL;
+    enum pith_status s = !own || (values && data) ? PITH_OK : pith_fail_nomem(err, m->name);
+    if (own && s == PITH_OK) (void)pith_tensor_decode(d->tensor, values);
+    if (own && s == PITH_OK)
+        s = pith_store_encode(m->name, d->plan->dtype, values, n, data, err);
+    if (own && s == PITH_OK) s = pith_store_bytes(r, m->name, data, bytes, NULL, &stored, err);
+    pith_free(values);
+    pith_free(data);
+    return s == PITH_OK ? add_account(&stored, words, tensors, err) : s;
+}
+
+/* A matrix that the input holds in codes, in the model's precision. */
+static enum pith_status store_decoded(struct pith_run *r, const struct pith_tensor *t,
+                                      json_t *tensors, struct pith_error *err)
+{
+    const struct pith_tensor_plan *p = pith_layout_find(&r->job->layout, t->name);
+    struct decoded d = {t, p};
+    if (!p) return pith_fail(err, PITH_MISMATCH, "%s: was not planned", t->name);
+    const struct pith_made m = {.name = t->name,
+                                .like = t,
+                                .rows = decoded_rows,
+                                .ctx = &d,
+                                .action = "decoded",
+                                .reason = "what the input's codes stand for"};
+    PITH_TRY(pith_tensor_need(t, err));
+    return pith_stow_by_rows(&p->order) ? pith_store_made(r, &m, tensors, err)
+                                        : store_moved(r, &m, tensors, err);
+}
+
+enum pith_status pith_store_copies(struct pith_run *r, struct pith_copy *list, size_t count,
+                                   json_t *tensors, struct pith_error *err)
+{
+    PITH_TRY(store_plain(r, list, count, tensors, err));
+    for (size_t i = 0; i < count; i++)
+        if (list[i].tensor->lazy) PITH_TRY(store_decoded(r, list[i].tensor, tensors, err));
+    return PITH_OK;
+}
+
+enum pith_status pith_store_copy(struct pith_run *r, const char *name, const char *reason,
+                                 json_t *tensors, struct pith_error *err)
+{
+    const struct pith_tensor *t = pith_checkpoint_find(r->job->model->checkpoint, name);
+    if (!t) return pith_fail(err, PITH_FORMAT, "%s: missing in the input", name);
+    struct pith_copy copy = {.tensor = t, .reason = reason};
+    return pith_store_copies(r, &copy, 1, tensors, err);
 }
 
 static enum pith_status store_all(struct pith_run *r, const struct pith_tensor_plan *p,
@@ -658,19 +747,22 @@ enum pith_status pith_store_values(struct pith_run *r, const char *name, const f
     if (!t) return pith_fail(err, PITH_FORMAT, "%s: missing in the input", name);
     const char *const words[2] = {action, reason};
     const size_t n = (size_t)pith_tensor_elements(t);
+    struct pith_tensor as = *t; /* as it is stored */
     struct pith_stored stored;
     bool own;
     PITH_TRY(take_turn(r, name, &own, &stored, err));
     if (!own) return add_account(&stored, words, tensors, err);
-    void *data = pith_alloc(t->bytes, 1);
+    as.dtype = pith_job_weight_dtype(r->job, t);
+    as.bytes = n * (pith_dtype_bits(as.dtype) / 8);
+    void *data = pith_alloc(as.bytes, 1);
     const bool exchanged = t->exchanged && !r->job->container->file;
     float *turned = exchanged ? exchange(values, t->shape[0], t->shape[1]) : NULL;
     enum pith_status s =
         data && (turned || !exchanged)
-            ? pith_store_encode(name, t->dtype, turned ? turned : values, n, data, err)
+            ? pith_store_encode(name, as.dtype, turned ? turned : values, n, data, err)
             : pith_fail_nomem(err, name);
     pith_free(turned);
-    if (s == PITH_OK) s = store_encoded(r, t, data, &stored, err);
+    if (s == PITH_OK) s = store_encoded(r, &as, data, &stored, err);
     if (s == PITH_OK) s = add_account(&stored, words, tensors, err);
     pith_free(data);
     return s;

@@ -161,11 +161,14 @@ static enum pith_status round_panel(struct stream *s, uint32_t first, uint32_t n
                                          .w = s->w,
                                          .codes = s->codes,
                                          .values = s->values};
-    PITH_TRY(s->round->rows(&part, &s->q, &s->loss, &s->err));
-    pith_container_state_scales(r->job->container, &c->grid,
-                                s->q.scales + (size_t)first * s->q.groups, (size_t)n * s->q.groups);
-    pith_phases_mark(&s->time, PITH_PHASE_ROUND);
-    PITH_TRY(decode_panel(s, first, n));
+    if (!c->keeps) {
+        PITH_TRY(s->round->rows(&part, &s->q, &s->loss, &s->err));
+        pith_container_state_scales(r->job->container, &c->grid,
+                                    s->q.scales + (size_t)first * s->q.groups,
+                                    (size_t)n * s->q.groups);
+        pith_phases_mark(&s->time, PITH_PHASE_ROUND);
+        PITH_TRY(decode_panel(s, first, n));
+    }
     pith_decode_rows(r->job->backend, &made, first, n, s->back);
     for (uint32_t i = 0; i < n; i++) {
         struct pith_row_squares *sq = &s->squares[first + i];
@@ -225,7 +228,7 @@ static enum pith_status fit_before(struct stream *s)
 static enum pith_status round_rows(struct stream *s)
 {
     const struct pith_choice *c = s->choice;
-    const enum pith_status before = fit_before(s);
+    const enum pith_status before = c->keeps ? PITH_OK : fit_before(s);
     if (before != PITH_OK) return pith_fail_in(&s->err, before, c->module);
     for (uint32_t at = 0; at < c->rows; at += s->panel) {
         const uint32_t left = c->rows - at;
@@ -254,6 +257,7 @@ static enum pith_status find_tensor(struct stream *s)
              untied ? pith_end_module(s->r->job->model, PITH_END_EMBED) : c->module);
     const uint64_t shape[] = {c->rows, c->cols};
     PITH_TRY(pith_checkpoint_get(in, name, 2, shape, &s->tensor, &s->err));
+    PITH_TRY(pith_tensor_need(s->tensor, &s->err));
     const enum pith_dtype t = s->tensor->dtype;
     if (t == PITH_F32 || t == PITH_F16 || t == PITH_BF16) return PITH_OK;
     return pith_fail(&s->err, PITH_UNSUPPORTED,
@@ -269,12 +273,14 @@ static enum pith_status round_linear(struct stream *s)
         r->job->container->scale_dtype(&c->grid, r->job->container_opts.model_dtype);
     PITH_TRY(find_tensor(s));
     PITH_TRY(straighten(s));
-    enum pith_status st = pith_qmat_init(&s->q, c->rows, c->cols, &c->grid, scales, &s->err);
+    enum pith_status st = c->keeps ? pith_convert_keep(r->job, c, &s->q, &s->err)
+                                   : pith_qmat_init(&s->q, c->rows, c->cols, &c->grid, scales,
+                                                    &s->err);
     if (st != PITH_OK) {
         pith_free(s->straight);
         return st;
     }
-    if (s->global > 0.0f) s->q.global = s->global;
+    if (s->global > 0.0f && !c->keeps) s->q.global = s->global;
     s->q.input = pith_inputs_make(r->job, c, NULL);
     st = take_memory(s);
     if (st == PITH_OK) st = round_rows(s);

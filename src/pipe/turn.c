@@ -144,6 +144,7 @@ static enum pith_status load(const struct pith_turn *t, const char *module, cons
     const struct pith_tensor *tensor = pith_checkpoint_find(t->model->checkpoint, name);
     if (!tensor || pith_tensor_elements(tensor) != count)
         return pith_fail(err, PITH_FORMAT, "%s: missing in the input, or of another size", name);
+    PITH_TRY(pith_tensor_need(tensor, err));
     float *v = pith_alloc_aligned(count, sizeof *v);
     if (!v) return pith_fail_nomem(err, name);
     if (!pith_tensor_decode(tensor, v)) {

@@ -333,7 +333,12 @@ static enum pith_status open_original(struct pith_verification *v, struct pith_e
     if (!room) return pith_fail_nomem(err, o->model);
     const struct pith_merge_into merge = {
         .adapter = o->adapter, .room = room, .pool = pith_backend_pool(v->backend), .account = &is};
-    const enum pith_status s = pith_model_open_with(o->against, &merge, &v->original, err);
+    /* What a conversion has kept are codes; all else starts from what they stand for. */
+    const bool codes = json_object_get(v->account, "converted_from") != NULL &&
+                       !json_is_true(json_object_get(v->account, "dense"));
+    const enum pith_status s = codes
+                                   ? pith_model_open_with(o->against, &merge, &v->original, err)
+                                   : pith_model_open_source(o->against, &merge, &v->original, err);
     if (s == PITH_OK && was && !is)
         pith_problem(v, "pith.json: an adapter was merged into the original (--adapter names it)");
     else if (s == PITH_OK && is && v->account && !was)

@@ -226,6 +226,37 @@ static void check_rotated(struct pith_verification *v, const struct pith_tensor 
     else if (!same) pith_problem(v, "%s: is not the original rotated", a->name);
 }
 
+/* What the original holds in codes, or in another precision. */
+static enum pith_status compare_values(const struct pith_tensor *a, const struct pith_tensor *b,
+                                       bool *same, struct pith_error *err)
+{
+    const size_t n = (size_t)pith_tensor_elements(b);
+    *same = pith_tensor_elements(a) == n;
+    if (!*same) return PITH_OK;
+    PITH_TRY(pith_tensor_need(b, err));
+    float *is = pith_alloc(n, sizeof *is), *want = pith_alloc(n, sizeof *want);
+    *same = is && want && pith_tensor_decode(a, is) && pith_tensor_decode(b, want);
+    for (size_t i = 0; *same && i < n; i++) *same = is[i] == pith_round_to(a->dtype, want[i]);
+    const bool memory = is && want;
+    pith_free(is);
+    pith_free(want);
+    return memory ? PITH_OK : pith_fail_nomem(err, a->name);
+}
+
+static bool is_numbers(const struct pith_tensor *t)
+{
+    return t->dtype == PITH_F32 || t->dtype == PITH_F16 || t->dtype == PITH_BF16;
+}
+
+static void check_values(struct pith_verification *v, const struct pith_tensor *a,
+                         const struct pith_tensor *b)
+{
+    struct pith_error err = {0};
+    bool same = false;
+    if (compare_values(a, b, &same, &err) != PITH_OK) pith_fault(v, NULL, &err);
+    else if (!same) pith_problem(v, "%s: is not what the original stands for", a->name);
+}
+
 /* The embedding or the head of a quantized original, in 16 bits. */
 static void check_decoded(struct pith_verification *v, const struct pith_tensor *a)
 {
@@ -244,16 +275,26 @@ static void check_decoded(struct pith_verification *v, const struct pith_tensor 
     if (!same) pith_problem(v, "%s: is not what the original stands for", a->name);
 }
 
+static bool same_form(const struct pith_verification *v, const struct pith_tensor *a,
+                      const struct pith_tensor *b)
+{
+    const bool file = v->checkpoint->file_form && a->dtype == PITH_F32;
+    return (a->dtype == b->dtype || file || b->lazy) && a->dims == b->dims &&
+           memcmp(a->shape, b->shape, a->dims * sizeof *a->shape) == 0;
+}
+
 /* A tensor as the output has it, and as the original does if it does. */
 static void check_one(struct pith_verification *v, const char *action, const struct pith_tensor *a,
                       const struct pith_tensor *b)
 {
-    if (strcmp(action, "rotated") == 0) check_rotated(v, a);
+    struct pith_error err = {0};
+    if (b && pith_tensor_need(b, &err) != PITH_OK) pith_fault(v, NULL, &err);
+    else if (strcmp(action, "rotated") == 0) check_rotated(v, a);
+    else if (strcmp(action, "decoded") == 0 && b && is_numbers(b)) check_values(v, a, b);
     else if (strcmp(action, "decoded") == 0) check_decoded(v, a);
     else if (!b)
         pith_problem(v, "%s: %s from nowhere: the original has no such tensor", a->name, action);
-    else if ((a->dtype != b->dtype && !(v->checkpoint->file_form && a->dtype == PITH_F32)) ||
-             a->dims != b->dims || memcmp(a->shape, b->shape, a->dims * sizeof *a->shape) != 0)
+    else if (!same_form(v, a, b))
         pith_problem(v, "%s: has another shape or dtype than the original", a->name);
     else if (strcmp(action, "trained") == 0) return; /* no longer the original's numbers */
     else if (strcmp(action, "pruned") == 0) return; /* its values were compared with the linears' */

@@ -37,8 +37,11 @@ static bool is_apart(const struct pith_job *job, struct pith_whole *w)
     for (uint32_t e = 0; e < spec->experts; e++)
         for (uint32_t p = 0; p < spec->parts; p++) {
             const struct pith_tensor *t = part_of(job, w, pith_fused_linear(spec, e, p));
-            if (!t || (e + p > 0 && t->dtype != w->dtype)) return false;
-            w->dtype = t->dtype;
+            const enum pith_dtype is = !t        ? w->dtype
+                                       : t->lazy ? job->container_opts.model_dtype
+                                                 : t->dtype;
+            if (!t || (e + p > 0 && is != w->dtype)) return false;
+            w->dtype = is;
         }
     return true;
 }
@@ -51,7 +54,8 @@ static bool find_whole(const struct pith_job *job, uint32_t layer, uint32_t fuse
     if (!pith_fused_whole(job->model, layer, fused, bias, &w->as)) return false;
     if (!stays(job, layer, &w->as.spec)) return false;
     if (!w->as.stored)
-        return job->model->checkpoint->file_form && w->as.spec.only && is_apart(job, w);
+        return (job->model->checkpoint->file_form || job->model->checkpoint->dense) &&
+               w->as.spec.only && is_apart(job, w);
     w->dtype = w->as.stored->dtype;
     return true;
 }
@@ -143,6 +147,20 @@ static void scatter(const struct pith_fused_place *to, uint32_t rows, uint32_t c
                 }
 }
 
+/* A part that the input holds in codes, in the whole's precision. */
+static enum pith_status encoded(const struct making *m, const struct pith_tensor *t, uint64_t n,
+                                uint8_t **made, const uint8_t **bytes, struct pith_error *err)
+{
+    float *values = pith_alloc(n, sizeof *values);
+    *made = pith_alloc(n, pith_dtype_bits(m->w->dtype) / 8);
+    enum pith_status s = values && *made ? PITH_OK : pith_fail_nomem(err, t->name);
+    if (s == PITH_OK) (void)pith_tensor_decode(t, values);
+    if (s == PITH_OK) s = pith_store_encode(m->w->as.name, m->w->dtype, values, n, *made, err);
+    pith_free(values);
+    *bytes = *made;
+    return s;
+}
+
 /* A part's bytes, rows in order; *made is to be freed, and NULL where they are the input's. */
 static enum pith_status bytes_of(const struct making *m, uint32_t linear, uint64_t n,
                                  uint8_t **made, const uint8_t **bytes, struct pith_error *err)
@@ -156,8 +174,10 @@ static enum pith_status bytes_of(const struct making *m, uint32_t linear, uint64
         return pith_store_encode(m->w->as.name, m->w->dtype, values, n, *made, err);
     }
     const struct pith_tensor *t = part_of(m->r->job, m->w, linear);
-    if (!t || t->dtype != m->w->dtype || pith_tensor_elements(t) != n)
+    if (!t || (t->dtype != m->w->dtype && !t->lazy) || pith_tensor_elements(t) != n)
         return pith_fail(err, PITH_MISMATCH, "%s: a part of it is missing", m->w->as.name);
+    PITH_TRY(pith_tensor_need(t, err));
+    if (t->dtype != m->w->dtype) return encoded(m, t, n, made, bytes, err);
     if (!pith_tensor_straight(t, made)) return pith_fail_nomem(err, t->name);
     *bytes = *made ? *made : t->data;
     return PITH_OK;

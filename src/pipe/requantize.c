@@ -1,0 +1,48 @@
+/* A linear that the input stores quantized, and what that means for quantizing it. */
+#include "pipe/job.h"
+
+#include "io/dense.h"
+#include "num/recode.h"
+
+/* What the input stores in so few bits has lost what no later step brings back. */
+static enum pith_status check_lossy(const struct pith_job *job, const struct pith_choice *c,
+                                    struct pith_error *err)
+{
+    enum { FEW = 6 };
+    const struct pith_qspec spec = {
+        .rows = c->rows, .cols = c->cols, .grid = c->from, .scale_dtype = PITH_F16};
+    char from[PITH_GRID_TEXT];
+    if (!c->from.format || !c->grid.format || c->keeps || job->options->requantize) return PITH_OK;
+    if (pith_qspec_bits(&spec) >= FEW) return PITH_OK;
+    pith_grid_format(&c->from, from);
+    return pith_fail(err, PITH_UNSUPPORTED,
+                     "%s: \"%.150s\" is stored as %s, and what that lost stays lost; start from "
+                     "the original, or add --requantize",
+                     job->options->model, c->module, from);
+}
+
+/* However their scales are found. */
+static bool same_grid(struct pith_grid a, struct pith_grid b)
+{
+    a.mse = b.mse = false;
+    return pith_grid_equal(&a, &b);
+}
+
+/* Whether the input has it on that grid already, so that its codes can stay as they are. */
+static bool keeps_codes(const struct pith_job *job, const struct pith_choice *c)
+{
+    return c->from.format && c->grid.format &&
+           !pith_dense_ordered(job->model->checkpoint, c->module) &&
+           (same_grid(c->from, c->grid) || pith_recode_fits(&c->from, &c->grid, c->cols)) &&
+           c->hadamard <= 1 &&
+           job->recipe.transform == pith_transform_find("none") &&
+           job->recipe.split == pith_split_find("none") && !pith_job_learns(job);
+}
+
+enum pith_status pith_job_requantize(const struct pith_job *job, struct pith_choice *c,
+                                     struct pith_error *err)
+{
+    c->from = pith_dense_grid(job->model->checkpoint, c->module);
+    c->keeps = keeps_codes(job, c);
+    return check_lossy(job, c, err);
+}
