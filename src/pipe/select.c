@@ -293,7 +293,7 @@ bool pith_job_falls(const struct pith_job *job)
     return false;
 }
 
-static enum pith_status check_one(const struct pith_job *job, const struct pith_choice *c,
+static enum pith_status check_one(const struct pith_job *job, struct pith_choice *c,
                                   struct pith_error *err)
 {
     struct pith_container_opts opts = job->container_opts;
