@@ -352,13 +352,14 @@ bool pith_dense_ordered(const struct pith_checkpoint *view, const char *module)
     return p && p->ordered;
 }
 
-enum pith_status pith_dense_load(const struct pith_checkpoint *view, const char *module,
-                                 uint32_t rows, uint32_t cols, struct pith_qmat *q, bool *found,
-                                 struct pith_error *err)
+enum pith_status pith_dense_load(const struct pith_checkpoint *view,
+                                 const struct pith_dense_linear *linear, struct pith_qmat *q,
+                                 bool *found, struct pith_error *err)
 {
     const struct pith_dense *d = view->dense;
     *found = false;
-    return d ? d->container->load(d->container_state, d->stored, module, rows, cols, q, found, err)
+    return d ? d->container->load(d->container_state, d->stored, linear->module, linear->rows,
+                                  linear->cols, q, found, err)
              : PITH_OK;
 }
 

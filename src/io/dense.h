@@ -40,9 +40,9 @@ struct pith_grid pith_dense_grid(const struct pith_checkpoint *view, const char 
 /* Whether its columns say their groups: codes in an order of their own. */
 bool pith_dense_ordered(const struct pith_checkpoint *view, const char *module);
 /* A linear as it is stored; *found false when it is dense. As struct pith_container's load(). */
-enum pith_status pith_dense_load(const struct pith_checkpoint *view, const char *module,
-                                 uint32_t rows, uint32_t cols, struct pith_qmat *q, bool *found,
-                                 struct pith_error *err);
+enum pith_status pith_dense_load(const struct pith_checkpoint *view,
+                                 const struct pith_dense_linear *linear, struct pith_qmat *q,
+                                 bool *found, struct pith_error *err);
 /* The container that it is stored in. */
 const struct pith_container *pith_dense_container(const struct pith_checkpoint *view);
 /* For pith_checkpoint_close(): frees what belongs to the view. */

@@ -132,8 +132,9 @@ static enum pith_status load(const struct pith_job *job, const struct pith_choic
 {
     const struct pith_model *m = job->model;
     bool found = false;
+    const struct pith_dense_linear linear = {.module = c->module, .rows = c->rows, .cols = c->cols};
     if (m->checkpoint->dense)
-        PITH_TRY(pith_dense_load(m->checkpoint, c->module, c->rows, c->cols, q, &found, err));
+        PITH_TRY(pith_dense_load(m->checkpoint, &linear, q, &found, err));
     else
         PITH_TRY(m->container->load(m->container_state, m->checkpoint, c->module, c->rows, c->cols,
                                     q, &found, err));
