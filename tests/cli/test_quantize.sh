@@ -91,7 +91,7 @@ mkdir "$work/kept.rehearsal" && echo mine >"$work/kept.rehearsal/notes"
 refuse "a rehearsal keeps off what it did not make" 1 'holds something else' \
     make "$mini" "$work/kept" -r rtn --rehearse
 [ -e "$work/kept.rehearsal/notes" ] && pass "and leaves it alone" || fail "and leaves it alone"
-refuse "quantized twice" 1 'add --requantize' make "$work/rtn" "$work/twice" -r rtn
+refuse "quantized twice" 1 'add --requantize' make "$work/rtn" "$work/twice" -r nvfp4
 [ "$before" = "$(digest "$probe")$(digest "$mini")" ] && pass "the input is untouched" || fail "the input is untouched"
 
 # Same bytes whatever the threads, whatever the instruction set, and in each run.
