@@ -74,10 +74,13 @@ def _end_reply(handle: ctypes.c_void_p, owner: int) -> None:
 
 
 class Reply:
-    """Splits one answer: push() its text as it comes, end() it; each returns the deltas that are known now."""
+    """Splits one answer: push() its text as it comes, end() it; each returns the deltas that are known now.
+
+    forced: the answer is calls and nothing else; single: the first of them alone is told.
+    """
 
     def __init__(self, form: ReplyFormat, *, prompt: str = "", tools: Optional[List[Any]] = None, seed: int = 0,
-                 forced: bool = False, choice: int = 0) -> None:
+                 forced: bool = False, single: bool = False, choice: int = 0) -> None:
         raw = prompt.encode()
         self._told: List[Delta] = []
         told = self._told
@@ -92,7 +95,7 @@ class Reply:
         # Held beside the handle: the library calls it.
         self._delta = o.delta = _abi.pith_reply_options_delta(one)
         o.seed, o.prompt, o.prompt_size = seed, raw, len(raw)
-        o.forced = int(forced)
+        o.forced, o.single = int(forced), int(single)
         o.tools = None if not tools else json.dumps(tools).encode()
         handle = ctypes.c_void_p()
         call(lib.pith_reply_open, form._handle, ctypes.byref(o), ctypes.byref(handle))
