@@ -221,6 +221,7 @@ static bool constrain(struct ask *ask, enum pith_constraint kind, const json_t *
     if (ask->request.constraint != PITH_ANY)
         return refuse(r, 400, name, "an answer can follow one constraint");
     ask->request.constraint = kind;
+    ask->constraint_field = name;
     if (kind == PITH_JSON) return true;
     if (kind == PITH_EXPRESSION && !json_is_string(what))
         return refuse(r, 400, name, "'%s' must be a regular expression", name);
@@ -359,6 +360,7 @@ static bool force_call(struct ask *ask, const struct pith_reply_format *format, 
         free(schema);
     }
     free(ask->constraint);
+    if (!form) ask->constraint_field = "tools";
     ask->request.constraint = kind;
     ask->request.constraint_text = ask->constraint = text;
     return text || refuse_failure(r, PITH_NOMEM, NULL);

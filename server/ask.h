@@ -40,6 +40,7 @@ struct ask {
     float *bias_value;
     const char **stop;
     char *constraint;
+    const char *constraint_field; /* that it came from; NULL: none */
 };
 
 /* Reads a body of `size` bytes. False: *r says what is wrong with which field, and the ask is

@@ -11,10 +11,27 @@
 /* --- what the service tells ---------------------------------------------------------------------
  */
 
+/* Whether a failure is of the constraint, and not of a prompt that is too long. */
+static bool is_of_constraint(const struct ask *ask, enum pith_status s,
+                             const struct pith_error *err)
+{
+    static const char prompt[] = "a prompt of";
+    if (!ask->constraint_field || !err) return false;
+    return (s == PITH_LIMIT && strncmp(err->text, prompt, strlen(prompt)) != 0) ||
+           s == PITH_FORMAT || s == PITH_UNSUPPORTED;
+}
+
+static bool refuse_request(struct refusal *r, const struct ask *ask, enum pith_status s,
+                           const struct pith_error *err)
+{
+    if (is_of_constraint(ask, s, err)) return refuse_constraint(r, s, ask->constraint_field, err);
+    return refuse_prompt(r, s, err, ask->kind == ASK_CHAT ? "messages" : "prompt");
+}
+
 /* Under the lock. */
 static void keep_failure(struct completion *g, const struct pith_event *e)
 {
-    if (g->failure.status == 0) (void)refuse_failure(&g->failure, e->status, e->error);
+    if (g->failure.status == 0) (void)refuse_request(&g->failure, &g->ask, e->status, e->error);
 }
 
 /* An end that no client's word is for: the server cut it short. Under the lock. */
@@ -172,7 +189,7 @@ static bool submit(struct completion *g, size_t i, struct refusal *r)
         return true;
     }
     exchange_drop(e);
-    return refuse_prompt(r, s, &err, g->ask.kind == ASK_CHAT ? "messages" : "prompt");
+    return refuse_request(r, &g->ask, s, &err);
 }
 
 void completion_cancel(struct completion *g)

@@ -79,6 +79,15 @@ bool refuse_prompt(struct refusal *r, enum pith_status status, const struct pith
     return false;
 }
 
+bool refuse_constraint(struct refusal *r, enum pith_status status, const char *param,
+                       const struct pith_error *err)
+{
+    (void)refuse_failure(r, status, err);
+    if (status == PITH_LIMIT) snprintf(r->code, sizeof r->code, "schema_too_large");
+    snprintf(r->param, sizeof r->param, "%s", param);
+    return false;
+}
+
 json_t *json_any_text(const char *text, size_t size)
 {
     json_t *j = json_stringn(text, size);

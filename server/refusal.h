@@ -25,6 +25,10 @@ bool refuse_failure(struct refusal *r, enum pith_status status, const struct pit
 /* The same, of a request whose prompt stands in that field: it is what is too long. */
 bool refuse_prompt(struct refusal *r, enum pith_status status, const struct pith_error *err,
                    const char *field);
+/* The same of a constraint: what is too large has the code schema_too_large. param: the field that
+ * it comes from. */
+bool refuse_constraint(struct refusal *r, enum pith_status status, const char *param,
+                       const struct pith_error *err);
 /* {"error": {"message", "type", "param", "code"}}; NULL when memory is out. */
 json_t *refusal_json(const struct refusal *r);
 /* A string as JSON whatever its bytes are: what is not UTF-8 becomes '?'. */

@@ -36,6 +36,10 @@ enum pith_status pith_chars_length(uint32_t min, uint32_t max, struct pith_chars
  * PITH_UNSUPPORTED say where. */
 enum pith_status pith_chars_regex(const char *pattern, bool search, struct pith_chars *out,
                                   struct pith_error *err);
+/* A pattern of a schema, found anywhere; it may begin with ^ and assertions of what follows
+ * (look-aheads). */
+enum pith_status pith_chars_pattern(const char *pattern, struct pith_chars *out,
+                                    struct pith_error *err);
 /* Some texts of well-formed UTF-8. */
 enum pith_status pith_chars_words(const char *const *word, size_t count, struct pith_chars *out,
                                   struct pith_error *err);
@@ -45,6 +49,9 @@ enum pith_status pith_chars_sift(const struct pith_chars *a, const struct pith_c
 /* Whether a text of well-formed UTF-8 is one of them; whether there is any text. */
 bool pith_chars_has(const struct pith_chars *c, const char *text);
 bool pith_chars_any(const struct pith_chars *c);
+/* Characters of the longest text; PITH_CHARS_NO_LIMIT: there is none. */
+enum pith_status pith_chars_longest(const struct pith_chars *c, uint32_t *out,
+                                    struct pith_error *err);
 
 /* Adds ways from a node to another by each text, in UTF-8; json: as it stands within a JSON string.
  * Where any character may stand, it may be escaped in any way; else only what must be is escaped,

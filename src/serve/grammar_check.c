@@ -15,6 +15,8 @@ enum form {
     NUMBER,
     BOUND,
     COUNT,
+    LEAST,
+    MOST,
     LIST,
     NAMES,
     TYPE,
@@ -98,7 +100,7 @@ static enum pith_status check_pattern(struct check *c, const char *pattern)
 {
     struct pith_chars chars = {0};
     struct pith_error err = {0};
-    const enum pith_status s = pith_chars_regex(pattern, true, &chars, &err);
+    const enum pith_status s = pith_chars_pattern(pattern, &chars, &err);
     c->states += chars.states;
     pith_chars_free(&chars);
     if (c->states > MOST_STATES) return wrong(c, PITH_LIMIT, "the patterns have too many states");
@@ -160,20 +162,33 @@ static enum pith_status check_ref(struct check *c, const char *ref)
     return s;
 }
 
-static enum pith_status check_format(struct check *c, const char *name)
-{
-    const char *expression;
-    if (pith_schema_format(name, &expression)) return PITH_OK;
-    return pith_fail(c->err, PITH_UNSUPPORTED,
-                     "schema, at \"%s\": the format \"%.80s\" is not supported",
-                     pith_str_text(&c->place), name);
-}
-
 static enum pith_status check_count(struct check *c, const json_t *value)
 {
     const double n = json_is_number(value) ? json_number_value(value) : -1;
     if (n >= 0 && n < 4294967295.0 && n == (double)(uint32_t)n) return PITH_OK;
     return wrong(c, PITH_FORMAT, "not a number of things");
+}
+
+/* Whether an object of this schema has no other members than its properties. */
+static bool names_all(const json_t *schema)
+{
+    const json_t *others = json_object_get(schema, "additionalProperties");
+    return json_object_get(schema, "properties") && (!others || json_is_false(others)) &&
+           !json_object_get(schema, "patternProperties");
+}
+
+/* A number of members that what else the schema says keeps already; others are not counted. */
+static enum pith_status check_members(struct check *c, const json_t *schema, const json_t *value,
+                                      enum form form)
+{
+    PITH_TRY(check_count(c, value));
+    const size_t n = (size_t)json_number_value(value);
+    if (form == LEAST && n <= json_array_size(json_object_get(schema, "required"))) return PITH_OK;
+    if (form == MOST && names_all(schema) &&
+        n >= json_object_size(json_object_get(schema, "properties")))
+        return PITH_OK;
+    return wrong(c, PITH_UNSUPPORTED, form == LEAST ? "\"minProperties\" beyond what is required"
+                                                    : "\"maxProperties\" below what is named");
 }
 
 static enum pith_status check_text(struct check *c, const json_t *value, enum form form,
@@ -183,10 +198,11 @@ static enum pith_status check_text(struct check *c, const json_t *value, enum fo
     const char *text = json_string_value(value);
     if (form == PATTERN) return check_pattern(c, text);
     if (form == TEXT && strcmp(keyword, "$ref") == 0) return check_ref(c, text);
-    return form == TEXT ? check_format(c, text) : PITH_OK;
+    return PITH_OK; /* of formats, those that are not known are notes */
 }
 
-static enum pith_status check_value(struct check *c, size_t keyword, const json_t *value)
+static enum pith_status check_value(struct check *c, size_t keyword, const json_t *value,
+                                    const json_t *schema)
 {
     const enum form form = keywords[keyword].form;
     switch (form) {
@@ -199,6 +215,8 @@ static enum pith_status check_value(struct check *c, size_t keyword, const json_
         if (form == BOUND && json_is_boolean(value)) return PITH_OK;
         return pith_json_is_number(value) ? PITH_OK : wrong(c, PITH_FORMAT, "not a number");
     case COUNT: return check_count(c, value);
+    case LEAST:
+    case MOST: return check_members(c, schema, value, form);
     case LIST: return json_is_array(value) ? PITH_OK : wrong(c, PITH_FORMAT, "not a list");
     case NAMES: return check_names(c, value);
     case TYPE: return check_type(c, value);
@@ -214,16 +232,15 @@ static enum pith_status check_value(struct check *c, size_t keyword, const json_
     return PITH_OK;
 }
 
-static enum pith_status check_keyword(struct check *c, const char *key, const json_t *value)
+static enum pith_status check_keyword(struct check *c, const char *key, const json_t *value,
+                                      const json_t *schema)
 {
     size_t i = 0;
     while (i < PITH_COUNT(keywords) && strcmp(keywords[i].name, key) != 0) i++;
     const size_t before = enter(c, key);
-    /* Old names of what is checked here or ignored. */
-    const bool no_op = strcmp(key, "uniqueItems") == 0 && json_is_false(value);
     enum pith_status s = PITH_OK;
-    if (i < PITH_COUNT(keywords)) s = check_value(c, i, value);
-    else if (!no_op && strncmp(key, "x-", 2) != 0)
+    if (i < PITH_COUNT(keywords)) s = check_value(c, i, value, schema);
+    else if (strncmp(key, "x-", 2) != 0)
         s = pith_fail(c->err, PITH_UNSUPPORTED,
                       "schema, at \"%s\": the keyword \"%s\" is not "
                       "supported",
@@ -241,7 +258,7 @@ static enum pith_status check_schema(struct check *c, const json_t *schema)
         return wrong(c, PITH_FORMAT, "not a schema");
     if (++c->depth > PITH_SCHEMA_DEPTH) return wrong(c, PITH_LIMIT, "schemas are nested too deep");
     json_object_foreach ((json_t *)schema, key, value) {
-        PITH_TRY(check_keyword(c, key, value));
+        PITH_TRY(check_keyword(c, key, value, schema));
     }
     c->depth--;
     return c->place.failed ? pith_fail_nomem(c->err, "schema") : PITH_OK;

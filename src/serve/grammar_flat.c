@@ -173,6 +173,7 @@ static void take_layers(struct flattening *f, const json_t *schema)
     static const char *const object[][2] = {{"properties", "properties"},
                                             {"patternProperties", "patternProperties"},
                                             {"additionalProperties", "additionalProperties"},
+                                            {"propertyNames", "propertyNames"},
                                             {NULL, NULL}};
     static const char *const array[][2] = {
         {"prefixItems", "prefixItems"}, {"items", "items"}, {NULL, NULL}};

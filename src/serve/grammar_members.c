@@ -44,7 +44,7 @@ static enum pith_status matches(struct pith_rules *r, const char *pattern, const
                                 bool *out, struct pith_error *err)
 {
     struct pith_chars c = {0};
-    PITH_TRY(pith_rules_regex(r, pattern, true, &c, err));
+    PITH_TRY(pith_rules_pattern(r, pattern, &c, err));
     *out = pith_chars_has(&c, name);
     pith_chars_free(&c);
     return PITH_OK;
@@ -164,7 +164,7 @@ static enum pith_status find_patterns(struct pith_rules *r, const json_t *flat, 
                 return pith_fail(err, PITH_LIMIT, "schema: more than %d \"patternProperties\"",
                                  MOST_PATTERNS);
             p->text[p->count++] = pattern;
-            PITH_TRY(pith_rules_regex(r, pattern, true, &p->chars[k], err));
+            PITH_TRY(pith_rules_pattern(r, pattern, &p->chars[k], err));
         }
     return PITH_OK;
 }
@@ -197,6 +197,41 @@ static enum pith_status sift(struct pith_chars *names, const struct pith_chars *
     PITH_TRY(pith_chars_sift(names, by, keep, &left, err));
     pith_chars_free(names);
     *names = left;
+    return PITH_OK;
+}
+
+/* Whether an object has the members that its schema names and no others: unless a layer says what
+ * others are, naming some closes it. */
+static bool is_closed(const json_t *flat)
+{
+    const json_t *layers = json_object_get(flat, "layers");
+    bool names = false;
+    for (size_t i = 0; i < json_array_size(layers); i++) {
+        const json_t *layer = json_array_get(layers, i);
+        if (json_object_get(layer, "additionalProperties")) return false;
+        names = names || json_object_get(layer, "properties") ||
+                json_object_get(layer, "patternProperties");
+    }
+    return names;
+}
+
+/* Of names, those that the propertyNames of each layer allow. */
+static enum pith_status allowed_names(struct pith_rules *r, const json_t *flat,
+                                      struct pith_chars *names, struct pith_error *err)
+{
+    const json_t *layers = json_object_get(flat, "layers");
+    for (size_t i = 0; i < json_array_size(layers); i++) {
+        const json_t *schema = json_object_get(json_array_get(layers, i), "propertyNames");
+        struct pith_chars allowed = {0};
+        json_t *of_name = NULL;
+        if (!schema) continue;
+        enum pith_status s = pith_schema_flat(&r->schema, schema, &of_name, err);
+        if (s == PITH_OK) s = pith_rules_strings(r, of_name, &allowed, err);
+        if (s == PITH_OK) s = sift(names, &allowed, true, err);
+        pith_chars_free(&allowed);
+        json_decref(of_name);
+        PITH_TRY(s);
+    }
     return PITH_OK;
 }
 
@@ -235,6 +270,7 @@ static enum pith_status add_others(struct pith_rules *r, struct object *o, const
                               : pith_fail_nomem(err, "schema");
     const bool possible = s == PITH_OK && pith_schema_types(flat) != 0;
     if (possible) s = other_names(named, p, chosen, &names, err);
+    if (possible && s == PITH_OK) s = allowed_names(r, o->flat, &names, err);
     if (possible && s == PITH_OK && pith_chars_any(&names)) {
         s = pith_rules_of(r, list, &rule, err);
         const uint32_t start = behind_comma(n, o->more), first = pith_net_add(n),
@@ -266,7 +302,7 @@ enum pith_status pith_rules_object(struct pith_rules *r, const json_t *flat,
             s = add_named(r, &o, name, err);
             if (s != PITH_OK) break;
         }
-    for (unsigned chosen = 0; s == PITH_OK && chosen < 1u << p.count; chosen++)
+    for (unsigned chosen = is_closed(flat); s == PITH_OK && chosen < 1u << p.count; chosen++)
         s = add_others(r, &o, names, &p, chosen, err);
     pith_net_bytes(n, o.empty, '}', '}', at->final);
     pith_net_bytes(n, o.more, '}', '}', at->final);

@@ -1,7 +1,6 @@
 #include "serve/grammar_rules.h"
 
 #include "base/mem.h"
-#include "serve/grammar_chars.h"
 #include "serve/grammar_number.h"
 
 #include <stdio.h>
@@ -9,67 +8,6 @@
 
 /* --- scalars -------------------------------------------------------------------------------------
  */
-
-/* A state of an expression takes about as long as so many small things. */
-enum { STATE_SIZE = 128 };
-
-enum pith_status pith_rules_regex(struct pith_rules *r, const char *expression, bool search,
-                                  struct pith_chars *out, struct pith_error *err)
-{
-    PITH_TRY(pith_chars_regex(expression, search, out, err));
-    const enum pith_status s = pith_schema_spend(&r->schema, (size_t)out->states * STATE_SIZE, err);
-    if (s != PITH_OK) pith_chars_free(out);
-    return s;
-}
-
-/* What is left of a set of texts of those that match an expression. */
-static enum pith_status narrow(struct pith_rules *r, struct pith_chars *c, const char *expression,
-                               bool search, struct pith_error *err)
-{
-    struct pith_chars matched = {0}, both = {0};
-    enum pith_status s = pith_rules_regex(r, expression, search, &matched, err);
-    if (s == PITH_OK) s = pith_chars_sift(c, &matched, true, &both, err);
-    pith_chars_free(&matched);
-    if (s != PITH_OK) return s;
-    pith_chars_free(c);
-    *c = both;
-    PITH_TRY(pith_schema_spend(&r->schema, (size_t)both.states * STATE_SIZE, err));
-    return PITH_OK;
-}
-
-enum pith_status pith_rules_chars(struct pith_rules *r, const json_t *flat, struct pith_chars *out,
-                                  struct pith_error *err)
-{
-    const json_t *min = json_object_get(flat, "minLength"),
-                 *max = json_object_get(flat, "maxLength"),
-                 *patterns = json_object_get(flat, "pattern"),
-                 *formats = json_object_get(flat, "format");
-    enum pith_status s =
-        pith_chars_length((uint32_t)json_integer_value(min),
-                          max ? (uint32_t)json_integer_value(max) : PITH_CHARS_NO_LIMIT, out, err);
-    for (size_t i = 0; i < json_array_size(patterns) && s == PITH_OK; i++)
-        s = narrow(r, out, json_string_value(json_array_get(patterns, i)), true, err);
-    for (size_t i = 0; i < json_array_size(formats) && s == PITH_OK; i++) {
-        const char *expression = NULL;
-        pith_schema_format(json_string_value(json_array_get(formats, i)), &expression);
-        if (expression) s = narrow(r, out, expression, false, err);
-    }
-    if (s != PITH_OK) pith_chars_free(out);
-    return s;
-}
-
-enum pith_status pith_rules_string(struct pith_rules *r, const json_t *flat,
-                                   const struct pith_net_rule *at, struct pith_error *err)
-{
-    struct pith_chars chars = {0};
-    PITH_TRY(pith_rules_chars(r, flat, &chars, err));
-    const uint32_t first = pith_net_add(r->net), last = pith_net_add(r->net);
-    pith_net_bytes(r->net, at->start, '"', '"', first);
-    pith_net_chars(r->net, first, &chars, true, last);
-    pith_net_bytes(r->net, last, '"', '"', at->final);
-    pith_chars_free(&chars);
-    return PITH_OK;
-}
 
 /* The strongest of a list of bounds; sign -1: of lower ones, 1: of upper ones. */
 static enum pith_status bound_of(const json_t *list, int sign, struct pith_bound *out,

@@ -31,12 +31,15 @@ enum pith_status pith_rules_holds(struct pith_rules *r, const json_t *flat, cons
                                   bool *out, struct pith_error *err);
 
 struct pith_chars;
-/* The strings that lengths, patterns and formats of a flat schema allow. */
+/* The strings that lengths, patterns and formats of a flat schema allow; and its values too:
+ * PITH_UNSUPPORTED when it has alternatives. */
 enum pith_status pith_rules_chars(struct pith_rules *r, const json_t *flat, struct pith_chars *out,
                                   struct pith_error *err);
-/* The texts that match an expression, its work counted. */
-enum pith_status pith_rules_regex(struct pith_rules *r, const char *expression, bool search,
-                                  struct pith_chars *out, struct pith_error *err);
+enum pith_status pith_rules_strings(struct pith_rules *r, const json_t *flat,
+                                    struct pith_chars *out, struct pith_error *err);
+/* The strings in which a pattern is found, the work counted. */
+enum pith_status pith_rules_pattern(struct pith_rules *r, const char *pattern,
+                                    struct pith_chars *out, struct pith_error *err);
 /* The schemas that layers of a flat schema give the property of a name, as a new list. */
 enum pith_status pith_rules_member(struct pith_rules *r, const json_t *flat, const char *name,
                                    json_t **out, struct pith_error *err);
