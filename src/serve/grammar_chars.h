@@ -49,6 +49,8 @@ enum pith_status pith_chars_sift(const struct pith_chars *a, const struct pith_c
 /* Whether a text of well-formed UTF-8 is one of them; whether there is any text. */
 bool pith_chars_has(const struct pith_chars *c, const char *text);
 bool pith_chars_any(const struct pith_chars *c);
+/* Takes away what leads to no text; frees all after a failure. */
+enum pith_status pith_chars_trim(struct pith_chars *c, struct pith_error *err);
 /* Characters of the longest text; PITH_CHARS_NO_LIMIT: there is none. */
 enum pith_status pith_chars_longest(const struct pith_chars *c, uint32_t *out,
                                     struct pith_error *err);

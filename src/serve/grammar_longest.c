@@ -56,24 +56,60 @@ static uint32_t find_longest(struct lengths *l)
     return done < useful ? PITH_CHARS_NO_LIMIT : useful ? l->longest[0] : 0;
 }
 
+static void close_lengths(struct lengths *l)
+{
+    pith_free(l->source);
+    pith_free(l->useful);
+}
+
+static enum pith_status open_lengths(const struct pith_chars *c, struct lengths *l,
+                                     struct pith_error *err)
+{
+    const size_t states = c->states, edges = c->edges;
+    *l = (struct lengths){.c = c};
+    l->source = pith_zalloc(2 * edges + 4 * states + 1, sizeof *l->source);
+    l->useful = pith_zalloc(states + 1, sizeof *l->useful);
+    if (!l->source || !l->useful) {
+        close_lengths(l);
+        return pith_fail_nomem(err, "text");
+    }
+    l->next = l->source + edges;
+    l->into = l->next + edges;
+    l->open = l->into + states;
+    l->longest = l->open + states;
+    l->queue = l->longest + states;
+    link_edges(l);
+    return PITH_OK;
+}
+
 enum pith_status pith_chars_longest(const struct pith_chars *c, uint32_t *out,
                                     struct pith_error *err)
 {
-    const size_t states = c->states, edges = c->edges;
-    uint32_t *p = pith_zalloc(2 * edges + 4 * states + 1, sizeof *p);
-    struct lengths l = {.c = c, .useful = pith_zalloc(states + 1, sizeof *l.useful)};
-    enum pith_status s = p && l.useful ? PITH_OK : pith_fail_nomem(err, "text");
-    if (s == PITH_OK) {
-        l.source = p;
-        l.next = p + edges;
-        l.into = p + 2 * edges;
-        l.open = l.into + states;
-        l.longest = l.open + states;
-        l.queue = l.longest + states;
-        link_edges(&l);
-        *out = find_longest(&l);
+    struct lengths l;
+    PITH_TRY(open_lengths(c, &l, err));
+    *out = find_longest(&l);
+    close_lengths(&l);
+    return PITH_OK;
+}
+
+enum pith_status pith_chars_trim(struct pith_chars *c, struct pith_error *err)
+{
+    struct lengths l;
+    const enum pith_status status = open_lengths(c, &l, err);
+    if (status != PITH_OK) {
+        pith_chars_free(c);
+        return status;
     }
-    pith_free(p);
-    pith_free(l.useful);
-    return s;
+    (void)find_useful(&l);
+    for (uint32_t i = 0; i < c->states; i++) {
+        struct pith_chars_state *s = &c->state[i];
+        uint32_t kept = 0;
+        for (uint32_t k = 0; k < s->count && l.useful[i]; k++)
+            if (l.useful[c->edge[s->first + k].to])
+                c->edge[s->first + kept++] = c->edge[s->first + k];
+        s->count = kept;
+    }
+    if (c->states && !l.useful[0]) pith_chars_free(c);
+    close_lengths(&l);
+    return PITH_OK;
 }

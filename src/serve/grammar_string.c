@@ -1,5 +1,6 @@
 /* Strings as rules. A length is counted by calls: a string of many characters is a row of segments
  * of one length, which are one rule, and a last part that is shorter. */
+#include "base/mem.h"
 #include "serve/grammar_chars.h"
 #include "serve/grammar_rules.h"
 
@@ -12,10 +13,31 @@ enum { STATE_SIZE = 128 };
  * what a given value's length is compared with by an automaton. */
 enum { SEGMENT = 64, MOST_OF_FORMAT = 512 };
 
-/* What is written of an address whose characters are counted: one with fewer parts, so that few
- * states are counted for each length. */
-static const char counted_uri[] = "[a-z][a-z0-9]{0,7}://[A-Za-z0-9]{1,20}(?:\\.[A-Za-z0-9]{1,20}){0,2}"
-                                  "(?:/[A-Za-z0-9._~/=&?-]*)?";
+/* What is written of a format when fewer characters are allowed than its longest text has: one of
+ * fewer parts, so that few states are counted for each length. */
+static const struct {
+    const char *format;
+    json_int_t below; /* a maxLength */
+    const char *expression;
+} simpler[] = {
+    {"uri", PITH_CHARS_NO_LIMIT,
+     "[a-z][a-z0-9]{0,7}://[A-Za-z0-9]{1,20}(?:\\.[A-Za-z0-9]{1,20}){0,2}"
+     "(?:/[A-Za-z0-9._~/=&?-]*)?"},
+    {"email", 250, "[A-Za-z0-9_+-]{1,20}@[A-Za-z0-9]{1,15}\\.[a-z]{2,5}"},
+    {"hostname", 250, "[A-Za-z0-9]{1,20}(?:\\.[A-Za-z0-9]{1,20})?"},
+};
+
+/* The expression of a format where a flat schema has it; NULL: any text. */
+static const char *format_of(const json_t *flat, const char *name)
+{
+    const json_t *max = json_object_get(flat, "maxLength");
+    const char *expression = NULL;
+    if (!pith_schema_format(name, &expression)) return NULL;
+    for (size_t i = 0; i < PITH_COUNT(simpler) && max; i++)
+        if (strcmp(name, simpler[i].format) == 0 && json_integer_value(max) < simpler[i].below)
+            return simpler[i].expression;
+    return expression;
+}
 
 static enum pith_status spend(struct pith_rules *r, struct pith_chars *c, struct pith_error *err)
 {
@@ -28,7 +50,8 @@ enum pith_status pith_rules_pattern(struct pith_rules *r, const char *pattern,
                                     struct pith_chars *out, struct pith_error *err)
 {
     PITH_TRY(pith_chars_pattern(pattern, out, err));
-    return spend(r, out, err);
+    PITH_TRY(spend(r, out, err));
+    return pith_chars_trim(out, err);
 }
 
 /* What is left of a set of texts of those of another, which is freed; all: the first is not made
@@ -46,7 +69,8 @@ static enum pith_status narrow(struct pith_rules *r, struct pith_chars *c, bool 
     if (s != PITH_OK) return s;
     pith_chars_free(c);
     *c = both;
-    return spend(r, c, err);
+    PITH_TRY(spend(r, c, err));
+    return pith_chars_trim(c, err);
 }
 
 /* The texts of the patterns, and of the formats, of a flat schema; *any: there are some. */
@@ -63,10 +87,8 @@ static enum pith_status expressions(struct pith_rules *r, const json_t *flat, st
     }
     for (size_t i = 0; i < json_array_size(formats); i++) {
         struct pith_chars one = {0};
-        const char *name = json_string_value(json_array_get(formats, i)), *expression = NULL;
-        if (!pith_schema_format(name, &expression) || !expression) continue;
-        if (strcmp(name, "uri") == 0 && json_object_get(flat, "maxLength"))
-            expression = counted_uri;
+        const char *expression = format_of(flat, json_string_value(json_array_get(formats, i)));
+        if (!expression) continue;
         PITH_TRY(pith_chars_regex(expression, false, &one, err));
         PITH_TRY(spend(r, &one, err));
         PITH_TRY(narrow(r, c, !*any, &one, err));
