@@ -207,6 +207,66 @@ static void schemas_as_others_judge_them(void **state)
     pith_vocab_bytes_close(v);
 }
 
+/* Each is taken, and objects are closed where it does not open them. */
+static void schemas_as_pydantic_writes_them(void **state)
+{
+    (void)state;
+    struct pith_vocab_bytes *v = bytes_alone();
+    json_t *all = golden("pydantic.json");
+    size_t wrong = 0;
+    assert_true(json_array_size(all) > 30);
+    for (size_t i = 0; i < json_array_size(all); i++) {
+        const json_t *entry = json_array_get(all, i);
+        const char *where = json_string_value(json_object_get(entry, "where"));
+        struct pith_error err = {0};
+        struct pith_grammar *g = NULL;
+        char *schema = json_dumps(json_object_get(entry, "schema"), JSON_ENCODE_ANY);
+        if (pith_grammar_open(v, PITH_SCHEMA, schema, &g, &err) == PITH_OK) {
+            wrong += check_texts(g, json_object_get(entry, "texts"), where);
+        } else {
+            print_error("%s: %s\n", where, err.text);
+            wrong++;
+        }
+        free(schema);
+        pith_grammar_close(g);
+    }
+    assert_int_equal(wrong, 0);
+    json_decref(all);
+    pith_vocab_bytes_close(v);
+}
+
+/* Lengths far beyond what is unrolled are kept, to the character. */
+static void long_lengths_are_counted(void **state)
+{
+    (void)state;
+    static const size_t lengths[] = {0, 69, 70, 127, 128, 191, 192, 5000, 7999, 8000, 8001};
+    static const char *const pass[] = {
+        "{\"type\": \"string\", \"format\": \"uri\", \"minLength\": 1, \"maxLength\": 2083}",
+        "{\"type\": \"string\", \"format\": \"email\", \"maxLength\": 254}",
+        "{\"type\": \"string\", \"format\": \"hostname\", \"maxLength\": 253}",
+        "{\"type\": \"string\", \"maxLength\": 100000}"};
+    static char text[9000];
+    struct pith_vocab_bytes *v = bytes_alone();
+    struct pith_grammar *g = NULL;
+    for (size_t i = 0; i < PITH_COUNT(pass); i++) {
+        assert_int_equal(pith_grammar_open(v, PITH_SCHEMA, pass[i], &g, NULL), PITH_OK);
+        assert_true(pith_grammar_size(g) < (size_t)16 << 20);
+        pith_grammar_close(g);
+    }
+    assert_int_equal(
+        pith_grammar_open(v, PITH_SCHEMA,
+                          "{\"type\": \"string\", \"minLength\": 70, \"maxLength\": 8000}", &g, NULL),
+        PITH_OK);
+    for (size_t i = 0; i < PITH_COUNT(lengths); i++) {
+        const size_t n = lengths[i];
+        memset(text, 'x', n + 2);
+        text[0] = text[n + 1] = '"';
+        assert_int_equal(takes(g, text, n + 2), n >= 70 && n <= 8000);
+    }
+    pith_grammar_close(g);
+    pith_vocab_bytes_close(v);
+}
+
 static void expressions_as_python_matches_them(void **state)
 {
     (void)state;
@@ -307,6 +367,8 @@ int main(void)
         cmocka_unit_test(json_objects),
         cmocka_unit_test(schemas_as_others_judge_them),
         cmocka_unit_test(expressions_as_python_matches_them),
+        cmocka_unit_test(schemas_as_pydantic_writes_them),
+        cmocka_unit_test(long_lengths_are_counted),
         cmocka_unit_test(what_asks_for_too_much_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
