@@ -255,7 +255,8 @@ static void long_lengths_are_counted(void **state)
     }
     assert_int_equal(
         pith_grammar_open(v, PITH_SCHEMA,
-                          "{\"type\": \"string\", \"minLength\": 70, \"maxLength\": 8000}", &g, NULL),
+                          "{\"type\": \"string\", \"minLength\": 70, \"maxLength\": 8000}", &g,
+                          NULL),
         PITH_OK);
     for (size_t i = 0; i < PITH_COUNT(lengths); i++) {
         const size_t n = lengths[i];
