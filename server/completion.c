@@ -15,7 +15,7 @@
 static bool is_of_constraint(const struct ask *ask, enum pith_status s,
                              const struct pith_error *err)
 {
-    static const char prompt[] = "a prompt of";
+    static const char prompt[] = "This model's maximum context";
     if (!ask->constraint_field || !err) return false;
     return (s == PITH_LIMIT && strncmp(err->text, prompt, strlen(prompt)) != 0) ||
            s == PITH_FORMAT || s == PITH_UNSUPPORTED;
