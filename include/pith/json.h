@@ -1,5 +1,7 @@
 /* pith/json.h: JSON as pith reads and writes it wherever it comes from outside, for programs that
- * work on trees of jansson (json_t). docs/json.md says what is taken. */
+ * work on trees of jansson (json_t): as Python's json module has it, with integers of any size,
+ * NaN, infinities, members that come twice (the last one holds), \u0000, and a byte order mark.
+ * Half of a surrogate pair becomes U+FFFD. */
 #ifndef PITH_JSON_H
 #define PITH_JSON_H
 
