@@ -184,7 +184,7 @@ static enum pith_status read_pre(const struct pith_gguf *g, const struct pith_gg
 {
     char *name = NULL;
     PITH_TRY(pith_gguf_get_text(g, "tokenizer.ggml.pre", &name, err));
-    *out = name ? pith_gguf_pre_find(name) : NULL;
+    *out = pith_gguf_pre_find(name ? name : "default"); /* as llama.cpp has it */
     const enum pith_status s = *out ? PITH_OK
                                     : pith_fail(err, PITH_UNSUPPORTED,
                                                 "%s: tokenizer.ggml.pre \"%.60s\" is not supported",
