@@ -69,7 +69,6 @@ static enum pith_status encode_turn(struct generation *g, const char *said, stru
     const struct pith_engine *e = g->engine;
     struct pith_chat *chat = NULL;
     struct pith_rendered r = {0};
-    PITH_TRY(pith_tokenizer_ends(e->tokenizer, e->path, &g->ends, err));
     PITH_TRY(pith_chat_need(e->path, g->options->chat_template, &chat, err));
     json_t *j = json_pack("{s:[{s:s, s:s}], s:b}", "messages", "role", "user", "content", said,
                           "add_generation_prompt", 1);
@@ -86,7 +85,7 @@ static bool ends(const struct generation *g, int32_t id)
 {
     for (size_t i = 0; i < g->ends.count; i++)
         if (g->ends.id[i] == id) return true;
-    return id == pith_tokenizer_eos(g->engine->tokenizer);
+    return false;
 }
 
 static enum pith_status read_prompt(struct generation *g, struct pith_error *err)
@@ -96,6 +95,7 @@ static enum pith_status read_prompt(struct generation *g, struct pith_error *err
     if (!o->prompt) return pith_fail(err, PITH_ARG, "a prompt is needed");
     const char *prompt = o->prompt + pith_text_mark(o->prompt, strlen(o->prompt));
     PITH_TRY(pith_text_check("the prompt", prompt, strlen(prompt), err));
+    PITH_TRY(pith_tokenizer_ends(g->engine->tokenizer, g->engine->path, &g->ends, err));
     PITH_TRY(o->chat ? encode_turn(g, prompt, err)
                      : pith_tokenizer_encode(g->engine->tokenizer, prompt, strlen(prompt), true,
                                              &g->prompt, err));

@@ -391,16 +391,19 @@ static enum pith_status put_rope(const struct config *c)
     double theta = 10000, factor = 1;
     char key[KEY], *type = NULL;
     PITH_TRY(get_real(c, "rope.freq_base", &theta));
+    PITH_TRY(get_real(c, "rope.scale_linear", &factor)); /* until 2023 */
     PITH_TRY(get_real(c, "rope.scaling.factor", &factor));
     PITH_TRY(set(c, "rope_theta", json_real(theta)));
     if (factors) return put_llama3(c, factors, theta);
     PITH_TRY(pith_gguf_get_text(c->g, key_of(c, "rope.scaling.type", key), &type, c->err));
     enum pith_status s = PITH_OK;
-    if (!type || strcmp(type, "none") == 0) /* said aloud where silence means YaRN */
+    /* A factor without a type is a linear one's, as llama.cpp has it. */
+    const bool linear = type ? strcmp(type, "linear") == 0 : factor != 1 && factor != 0;
+    if (!linear && (!type || strcmp(type, "none") == 0)) /* said aloud where silence means YaRN */
         s = c->arch->untruncated
                 ? set(c, "rope_scaling", json_pack("{s:s}", "rope_type", "default"))
                 : PITH_OK;
-    else if (strcmp(type, "linear") == 0)
+    else if (linear)
         s = set(c, "rope_scaling",
                 json_pack("{s:s, s:f}", "rope_type", "linear", "factor", factor));
     else if (strcmp(type, "yarn") == 0) s = put_yarn(c, factor);

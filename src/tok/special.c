@@ -85,9 +85,8 @@ enum pith_status pith_special_ends(const struct pith_tokenizer *t, const char *d
                                    struct pith_ids *out, struct pith_error *err)
 {
     static const char *const files[] = {"generation_config.json", "config.json"};
-    const size_t before = out->count;
     bool ok = true;
-    for (size_t i = 0; i < PITH_COUNT(files) && out->count == before; i++) {
+    for (size_t i = 0; i < PITH_COUNT(files); i++) {
         json_t *config = NULL, *one;
         size_t k;
         PITH_TRY(pith_component_file(dir, files[i], &config, err));

@@ -72,8 +72,10 @@ static enum pith_status put_tokens(const struct lists *l, json_t *vocab, json_t 
             return pith_fail(err, PITH_FORMAT, "%s: token %zu is not a text", l->g->path, id);
         kept++;
         if (!special && type != PITH_SPM_USER) continue;
-        json_t *token = json_pack("{s:s%, s:I, s:b, s:b}", "content", text, length, "id",
-                                  (json_int_t)id, "special", (int)special, "normalized", 0);
+        json_t *token =
+            json_pack("{s:I, s:s%, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)id, "content", text,
+                      length, "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0,
+                      "special", (int)special);
         if (json_array_append_new(added, token) != 0) return pith_fail_nomem(err, "tokenizer");
     }
     return json_object_size(vocab) == kept

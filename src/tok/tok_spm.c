@@ -269,8 +269,9 @@ static enum pith_status encode_plain(const void *model, const struct pith_progre
     return s;
 }
 
-/* Control pieces that a template wrote stand for themselves, with texts between them, as Hugging
- * Face's converted tokenizers have it. What a user typed is cut within a user-defined piece. */
+/* Control pieces of a text stand for themselves, with texts between them, as Hugging Face's
+ * tokenizers and llama.cpp have it; what a user typed in a conversation is cut within a user-defined
+ * piece. A text of its own keeps user-defined pieces for the normalizer. */
 static enum pith_status encode(const void *model, const struct pith_tok_text *in,
                                struct pith_ids *out, struct pith_error *err)
 {
@@ -278,10 +279,10 @@ static enum pith_status encode(const void *model, const struct pith_tok_text *in
     struct pith_match_run run = {.m = &m->markup, .text = in->text, .len = in->size};
     enum pith_status s = PITH_OK;
     size_t from = 0;
-    for (size_t at = 0; in->prompt && m->markup.count && at < in->size && s == PITH_OK; at++) {
+    for (size_t at = 0; m->markup.count && at < in->size && s == PITH_OK; at++) {
         int32_t id = -1;
         const size_t n = pith_match_at(&run, at, &id);
-        if (n == 0) continue;
+        if (n == 0 || (!in->prompt && m->type[id] != PITH_SPM_CONTROL)) continue;
         const bool typed = in->marks && memchr(in->marks + at, 1, n);
         if (typed && m->type[id] == PITH_SPM_CONTROL) continue;
         const size_t to = typed ? at + 1 : at;

@@ -221,16 +221,70 @@ static enum pith_status gguf_ends(const char *path, struct pith_ids *out, size_t
     return s;
 }
 
+/* Tokens that end a turn by what they are called, as llama.cpp knows them (src/llama-vocab.cpp),
+ * wherever a file says nothing of them. */
+static const char *const end_texts[] = {
+    "<|eot_id|>",    "<|im_end|>",
+    "<|end|>",       "<end_of_turn>",
+    "<|endoftext|>", "<|end_of_text|>",
+    "<EOT>",         "_<EOT>",
+    "<|eom_id|>",    "<end_of_utterance>",
+    "<|return|>",    "<|call|>",
+    "<|eot|>",       "<|message_sep|>",
+    "<turn|>",       "<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>",
+};
+
+static bool has_id(const struct pith_ids *ids, size_t from, int32_t id)
+{
+    for (size_t i = from; i < ids->count; i++)
+        if (ids->id[i] == id) return true;
+    return false;
+}
+
+/* Only what never stands for itself in a text. In gpt-oss's format <|end|> ends a message, of which
+ * an answer may have several; there <|return|> and <|call|> end it. */
+static enum pith_status named_ends(const struct pith_tokenizer *t, struct pith_ids *out,
+                                   struct pith_error *err)
+{
+    const bool messages = pith_tokenizer_find(t, "<|return|>") >= 0 &&
+                          pith_tokenizer_find(t, "<|call|>") >= 0;
+    for (size_t i = 0; i < PITH_COUNT(end_texts); i++) {
+        const int32_t id = pith_tokenizer_find(t, end_texts[i]);
+        size_t len = 0;
+        if (id < 0 || (messages && strcmp(end_texts[i], "<|end|>") == 0)) continue;
+        const char *shown = t->kind->token(t->model, id, true, &len);
+        if ((!shown || len == 0) && !has_id(out, 0, id) && !pith_ids_push(out, id))
+            return pith_fail_nomem(err, "ids");
+    }
+    return PITH_OK;
+}
+
+/* Each id once. */
+static void drop_doubles(struct pith_ids *ids, size_t from)
+{
+    size_t kept = from;
+    for (size_t i = from; i < ids->count; i++) {
+        const struct pith_ids before = {.id = ids->id, .count = kept};
+        if (!has_id(&before, from, ids->id[i])) ids->id[kept++] = ids->id[i];
+    }
+    ids->count = kept;
+}
+
 enum pith_status pith_tokenizer_ends(const struct pith_tokenizer *t, const char *model,
                                      struct pith_ids *out, struct pith_error *err)
 {
     char *file;
+    const size_t from = out->count;
     if (t->eos >= 0 && !pith_ids_push(out, t->eos)) return pith_fail_nomem(err, "ids");
     PITH_TRY(pith_gguf_at(model, &file, err));
-    if (!file) return pith_special_ends(t, model, out, err);
-    const enum pith_status s = gguf_ends(file, out, pith_tokenizer_vocab(t), err);
+    const enum pith_status s = file
+                                   ? gguf_ends(file, out, pith_tokenizer_vocab(t), err)
+                                   : pith_special_ends(t, model, out, err);
     pith_free(file);
-    return s;
+    PITH_TRY(s);
+    PITH_TRY(named_ends(t, out, err));
+    drop_doubles(out, from);
+    return PITH_OK;
 }
 
 void pith_tokenizer_listen(struct pith_tokenizer *t, const struct pith_progress *listener)
