@@ -345,21 +345,76 @@ static enum pith_status put_special(const struct tokens *tokens, struct pith_ggu
     return PITH_OK;
 }
 
+/* A template by its name; llama.cpp's converter spells it with letters, digits and _ alone. */
+static void put_named(struct pith_gguf_keys *keys, const char *name, const char *text)
+{
+    char key[128];
+    size_t n = (size_t)snprintf(key, sizeof key, "tokenizer.chat_template");
+    if (strcmp(name, "default") != 0) key[n++] = '.';
+    for (size_t i = 0; strcmp(name, "default") != 0 && name[i] && n + 1 < sizeof key; i++) {
+        const char c = name[i];
+        const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        key[n++] = plain ? c : '_';
+    }
+    key[n] = '\0';
+    pith_gguf_put_text(keys, key, text);
+}
+
+/* A text, or a list of {"name", "template"}. */
+static bool put_listed(const json_t *template, struct pith_gguf_keys *keys)
+{
+    const json_t *one;
+    size_t i;
+    if (json_is_string(template)) put_named(keys, "default", json_string_value(template));
+    json_array_foreach (template, i, one) {
+        const char *name = json_string_value(json_object_get(one, "name"));
+        const char *text = json_string_value(json_object_get(one, "template"));
+        if (name && text) put_named(keys, name, text);
+    }
+    return json_is_string(template) || json_array_size(template) > 0;
+}
+
+/* The templates of additional_chat_templates/NAME.jinja. */
+static enum pith_status put_additional(const char *source, struct pith_gguf_keys *keys,
+                                       struct pith_error *err)
+{
+    static const char end[] = ".jinja";
+    char *dir = pith_path_join(source, "additional_chat_templates"), **names = NULL;
+    size_t count = 0;
+    enum pith_status s = dir ? PITH_OK : pith_fail_nomem(err, source);
+    if (dir && pith_path_is_dir(dir)) s = pith_dir_list(dir, &names, &count, err);
+    for (size_t i = 0; i < count && s == PITH_OK; i++) {
+        const size_t n = strlen(names[i]), tail = sizeof end - 1;
+        char *text = NULL;
+        size_t size = 0;
+        if (n <= tail || strcmp(names[i] + n - tail, end) != 0) continue;
+        s = read_file(dir, names[i], &text, &size, err);
+        names[i][n - tail] = '\0';
+        if (text) put_named(keys, names[i], text);
+        pith_free(text);
+    }
+    pith_names_free(names, count);
+    pith_free(dir);
+    return s;
+}
+
 static enum pith_status put_template(const char *source, struct pith_gguf_keys *keys,
                                      struct pith_error *err)
 {
-    json_t *config = NULL;
+    static const char *const files[] = {"chat_template.json", "tokenizer_config.json"};
     char *text;
     size_t size = 0;
     PITH_TRY(read_file(source, "chat_template.jinja", &text, &size, err));
-    if (text) pith_gguf_put_text(keys, "tokenizer.chat_template", text);
-    const bool done = text != NULL;
+    if (text) put_named(keys, "default", text);
+    bool done = text != NULL;
     pith_free(text);
-    if (done) return PITH_OK;
-    PITH_TRY(read_json(source, "tokenizer_config.json", &config, err));
-    const char *chat = json_string_value(json_object_get(config, "chat_template"));
-    if (chat) pith_gguf_put_text(keys, "tokenizer.chat_template", chat);
-    json_decref(config);
+    if (done) return put_additional(source, keys, err);
+    for (size_t i = 0; i < PITH_COUNT(files) && !done; i++) {
+        json_t *config = NULL;
+        PITH_TRY(read_json(source, files[i], &config, err));
+        done = put_listed(json_object_get(config, "chat_template"), keys);
+        json_decref(config);
+    }
     return PITH_OK;
 }
 

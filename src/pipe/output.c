@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "export/file.h"
 #include "io/hf_files.h"
+#include "tok/gguf_folder.h"
 #include "tok/tokenizer.h"
 
 #include <stdio.h>
@@ -63,16 +64,29 @@ static enum pith_status save_in(const char *dir, const char *name, const void *d
     return s;
 }
 
-/* Of an input that is one file, which has it inside. */
+static enum pith_status save_json(const struct pith_job *job, const char *name, const json_t *json,
+                                  struct pith_error *err)
+{
+    char *path = pith_path_join(job->partial, name);
+    const enum pith_status s = path ? pith_json_save(path, json, err) : pith_fail_nomem(err, name);
+    pith_free(path);
+    return s;
+}
+
+/* Of an input that is one file, which has them inside. */
 static enum pith_status save_tokenizer(const struct pith_job *job, struct pith_error *err)
 {
+    const struct pith_checkpoint *in = job->model->checkpoint;
+    struct pith_gguf_folder folder;
     json_t *json;
-    PITH_TRY(pith_tokenizer_json(job->model->checkpoint, &json, err));
-    char *path = pith_path_join(job->partial, "tokenizer.json");
-    const enum pith_status s = path ? pith_json_save(path, json, err)
-                                    : pith_fail_nomem(err, "tokenizer.json");
-    pith_free(path);
+    PITH_TRY(pith_tokenizer_json(in, &json, err));
+    enum pith_status s = save_json(job, "tokenizer.json", json, err);
     json_decref(json);
+    PITH_TRY(s);
+    PITH_TRY(pith_gguf_folder(in->gguf, &folder, err));
+    s = save_json(job, "tokenizer_config.json", folder.tokenizer_config, err);
+    if (s == PITH_OK) s = save_json(job, "generation_config.json", folder.generation_config, err);
+    pith_gguf_folder_free(&folder);
     return s;
 }
 

@@ -91,6 +91,16 @@ static enum pith_status read_config(struct pith_chat *c, const json_t *config,
     return PITH_OK;
 }
 
+/* chat_template.json, where processors kept it. */
+static enum pith_status read_older(struct pith_chat *c, const char *dir, struct pith_error *err)
+{
+    json_t *file = NULL;
+    PITH_TRY(pith_component_file(dir, "chat_template.json", &file, err));
+    const enum pith_status s = read_config(c, file, err);
+    json_decref(file);
+    return s;
+}
+
 /* ---- special tokens ---- */
 
 /* "bos_token": "<s>" or {"content": "<s>"} of a file, where it is not known yet. */
@@ -136,16 +146,28 @@ static enum pith_status ask_tokenizer(struct pith_chat *c, const char *model,
     return PITH_OK;
 }
 
+/* The template of a key, if the file has it. */
+static enum pith_status read_key(const struct pith_gguf *g, const char *key, struct template *out,
+                                 struct pith_error *err)
+{
+    char *text = NULL;
+    enum pith_status s = pith_gguf_get_text(g, key, &text, err);
+    if (s == PITH_OK && text) s = read_template(text, strlen(text), g->path, out, err);
+    pith_free(text);
+    return s;
+}
+
 static enum pith_status open_gguf(struct pith_chat *c, const char *path, struct pith_error *err)
 {
     struct pith_gguf g;
-    char *text = NULL;
+    enum pith_status s = PITH_OK;
+    const bool given = c->usual.jinja != NULL;
     PITH_TRY(pith_gguf_open(path, &g, err));
-    enum pith_status s = pith_gguf_get_text(&g, "tokenizer.chat_template", &text, err);
+    if (!given) s = read_key(&g, "tokenizer.chat_template", &c->usual, err);
+    if (s == PITH_OK && !given) s = read_key(&g, "tokenizer.chat_template.tool_use", &c->tools, err);
+    if (s == PITH_OK && !c->usual.jinja)
+        s = read_key(&g, "tokenizer.chat_template.default", &c->usual, err);
     pith_gguf_close(&g);
-    if (s == PITH_OK && text && !c->usual.jinja)
-        s = read_template(text, strlen(text), path, &c->usual, err);
-    pith_free(text);
     return s == PITH_OK ? ask_tokenizer(c, path, err) : s;
 }
 
@@ -159,6 +181,7 @@ static enum pith_status open_dir(struct pith_chat *c, const char *dir, struct pi
         s = read_beside(dir, "additional_chat_templates/tool_use.jinja", &c->tools, err);
     if (s == PITH_OK) s = pith_component_file(dir, "tokenizer_config.json", &config, err);
     if (s == PITH_OK) s = pith_component_file(dir, "special_tokens_map.json", &map, err);
+    if (s == PITH_OK && !c->usual.jinja) s = read_older(c, dir, err);
     if (s == PITH_OK && !c->usual.jinja) s = read_config(c, config, err);
     take_special(c, config);
     take_special(c, map);

@@ -1,6 +1,6 @@
 /* A tokenizer from the keys of a GGUF file: byte-level BPE ("gpt2") by way of the tokenizer.json
  * that says the same, SentencePiece ("llama") piece by piece. */
-#include "tok/gguf.h"
+#include "tok/gguf_lists.h"
 
 #include "base/mem.h"
 #include "tok/merge.h"
@@ -10,61 +10,15 @@
 
 #include <string.h>
 
-/* The lists of a vocabulary, of equal length. */
-struct lists {
-    const struct pith_gguf *g;
-    const struct pith_gguf_key *tokens, *types, *scores, *merges; /* all but tokens may be NULL */
-};
-
-static enum pith_status get_list(const struct pith_gguf *g, const char *name,
-                                 enum pith_gguf_kind element, const struct pith_gguf_key **out,
-                                 struct pith_error *err)
-{
-    *out = pith_gguf_find(g, name);
-    if (!*out || ((*out)->kind == PITH_GGUF_ARRAY && (*out)->element == element)) return PITH_OK;
-    return pith_fail(err, PITH_FORMAT, "%s: key \"%s\" is no list of the right type", g->path,
-                     name);
-}
-
-static enum pith_status get_lists(const struct pith_gguf *g, struct lists *l,
-                                  struct pith_error *err)
-{
-    *l = (struct lists){.g = g};
-    PITH_TRY(get_list(g, "tokenizer.ggml.tokens", PITH_GGUF_STRING, &l->tokens, err));
-    PITH_TRY(get_list(g, "tokenizer.ggml.token_type", PITH_GGUF_I32, &l->types, err));
-    PITH_TRY(get_list(g, "tokenizer.ggml.scores", PITH_GGUF_F32, &l->scores, err));
-    PITH_TRY(get_list(g, "tokenizer.ggml.merges", PITH_GGUF_STRING, &l->merges, err));
-    if (!l->tokens || l->tokens->count == 0)
-        return pith_fail(err, PITH_FORMAT, "%s: the file has no tokenizer", g->path);
-    if ((l->types && l->types->count < l->tokens->count) ||
-        (l->scores && l->scores->count < l->tokens->count))
-        return pith_fail(err, PITH_FORMAT, "%s: fewer types or scores than tokens", g->path);
-    return PITH_OK;
-}
-
-static int32_t type_of(const struct lists *l, size_t id)
-{
-    int32_t type = PITH_SPM_NORMAL;
-    if (l->types) memcpy(&type, l->types->data + id * sizeof type, sizeof type);
-    return type;
-}
-
-static float score_of(const struct lists *l, size_t id)
-{
-    float score = 0;
-    if (l->scores) memcpy(&score, l->scores->data + id * sizeof score, sizeof score);
-    return score;
-}
-
 /* --- byte-level BPE --------------------------------------------------------------------------- */
 
-static enum pith_status put_tokens(const struct lists *l, json_t *vocab, json_t *added,
+static enum pith_status put_tokens(const struct pith_gguf_lists *l, json_t *vocab, json_t *added,
                                    struct pith_error *err)
 {
     const char *text;
     size_t offset = 0, length, kept = 0;
     for (size_t id = 0; pith_gguf_next_string(l->tokens, &offset, &text, &length); id++) {
-        const int32_t type = type_of(l, id);
+        const int32_t type = pith_gguf_lists_type(l, id);
         const bool special = type == PITH_SPM_CONTROL || type == PITH_SPM_UNKNOWN;
         if (type == PITH_SPM_UNUSED) continue;
         if (memchr(text, 0, length) ||
@@ -83,7 +37,7 @@ static enum pith_status put_tokens(const struct lists *l, json_t *vocab, json_t 
                : pith_fail(err, PITH_FORMAT, "%s: two tokens are the same", l->g->path);
 }
 
-static enum pith_status put_merges(const struct lists *l, json_t *merges, struct pith_error *err)
+static enum pith_status put_merges(const struct pith_gguf_lists *l, json_t *merges, struct pith_error *err)
 {
     const char *text;
     size_t offset = 0, length;
@@ -118,25 +72,6 @@ static json_t *pre_tokenizer(const struct pith_gguf_pre *pre)
     return out;
 }
 
-/* Ids in front of and behind a text, -1 where there is none. */
-struct around {
-    int64_t bos, eos; /* that there are */
-    bool add_bos, add_eos;
-};
-
-static enum pith_status read_around(const struct pith_gguf *g, uint64_t vocab, struct around *a,
-                                    struct pith_error *err)
-{
-    uint64_t bos = UINT64_MAX, eos = UINT64_MAX;
-    PITH_TRY(pith_gguf_get_uint(g, "tokenizer.ggml.bos_token_id", UINT32_MAX, &bos, err));
-    PITH_TRY(pith_gguf_get_uint(g, "tokenizer.ggml.eos_token_id", UINT32_MAX, &eos, err));
-    PITH_TRY(pith_gguf_get_bool(g, "tokenizer.ggml.add_bos_token", &a->add_bos, err));
-    PITH_TRY(pith_gguf_get_bool(g, "tokenizer.ggml.add_eos_token", &a->add_eos, err));
-    if (bos < vocab) a->bos = (int64_t)bos;
-    if (eos < vocab) a->eos = (int64_t)eos;
-    return PITH_OK;
-}
-
 static json_t *piece(const char *id)
 {
     return json_pack("{s:{s:s, s:i}}", "SpecialToken", "id", id, "type_id", 0);
@@ -157,7 +92,7 @@ static json_t *special_token(const char *name, int64_t id)
     return json_pack("{s:s, s:[I], s:[s]}", "id", name, "ids", (json_int_t)id, "tokens", name);
 }
 
-static json_t *post_processor(const json_t *vocab, const struct around *a)
+json_t *pith_gguf_post_processor(const json_t *vocab, const struct pith_gguf_around *a)
 {
     const char *bos = a->add_bos && a->bos >= 0 ? name_of(vocab, a->bos) : NULL;
     const char *eos = a->add_eos && a->eos >= 0 ? name_of(vocab, a->eos) : NULL;
@@ -195,8 +130,8 @@ static enum pith_status read_pre(const struct pith_gguf *g, const struct pith_gg
     return s;
 }
 
-static enum pith_status assemble(const struct lists *l, const struct pith_gguf_pre *pre,
-                                 const struct around *a, json_t *json, struct pith_error *err)
+static enum pith_status assemble(const struct pith_gguf_lists *l, const struct pith_gguf_pre *pre,
+                                 const struct pith_gguf_around *a, json_t *json, struct pith_error *err)
 {
     json_t *model = json_object_get(json, "model"), *vocab = json_object_get(model, "vocab");
     PITH_TRY(put_tokens(l, vocab, json_object_get(json, "added_tokens"), err));
@@ -205,21 +140,21 @@ static enum pith_status assemble(const struct lists *l, const struct pith_gguf_p
     if (json_object_set_new(json, "pre_tokenizer", pre_tokenizer(pre)) != 0 ||
         (pre->nfc &&
          json_object_set_new(json, "normalizer", json_pack("{s:s}", "type", "NFC")) != 0) ||
-        (surround && json_object_set_new(json, "post_processor", post_processor(vocab, a)) != 0))
+        (surround && json_object_set_new(json, "post_processor", pith_gguf_post_processor(vocab, a)) != 0))
         return pith_fail(err, PITH_FORMAT, "%s: the tokens around a text are not in the vocabulary",
                          l->g->path);
     return PITH_OK;
 }
 
-enum pith_status pith_tok_gguf_json(const struct pith_gguf *g, json_t **out, struct pith_error *err)
+static enum pith_status bpe_json(const struct pith_gguf *g, json_t **out, struct pith_error *err)
 {
-    struct lists l;
+    struct pith_gguf_lists l;
     const struct pith_gguf_pre *pre;
-    struct around a = {-1, -1, false, false};
-    PITH_TRY(get_lists(g, &l, err));
+    struct pith_gguf_around a = {-1, -1, false, false};
+    PITH_TRY(pith_gguf_lists_get(g, &l, err));
     PITH_TRY(read_pre(g, &pre, err));
     a.add_bos = pre->add_bos;
-    PITH_TRY(read_around(g, l.tokens->count, &a, err));
+    PITH_TRY(pith_gguf_around_get(g, l.tokens->count, &a, err));
     json_t *json = json_pack("{s:s, s:n, s:n, s:[], s:n, s:n, s:n, s:{s:s, s:b, s:b, s:b},"
                              " s:{s:s, s:n, s:b, s:b, s:b, s:{}, s:[]}}",
                              "version", "1.0", "truncation", "padding", "added_tokens",
@@ -234,17 +169,27 @@ enum pith_status pith_tok_gguf_json(const struct pith_gguf *g, json_t **out, str
     return s;
 }
 
+enum pith_status pith_tok_gguf_json(const struct pith_gguf *g, json_t **out, struct pith_error *err)
+{
+    char *model = NULL;
+    PITH_TRY(pith_gguf_get_text(g, "tokenizer.ggml.model", &model, err));
+    const enum pith_status s = model && strcmp(model, "llama") == 0 ? pith_gguf_spm_json(g, out, err)
+                                                                    : bpe_json(g, out, err);
+    pith_free(model);
+    return s;
+}
+
 static enum pith_status read_bpe(struct pith_tokenizer *t, const struct pith_gguf *g,
                                  struct pith_error *err)
 {
-    struct around a = {-1, -1, false, false};
+    struct pith_gguf_around a = {-1, -1, false, false};
     json_t *json;
-    PITH_TRY(pith_tok_gguf_json(g, &json, err));
+    PITH_TRY(bpe_json(g, &json, err));
     t->kind = &pith_tok_json;
     const enum pith_status s = pith_tok_json_fill(t, json, err);
     json_decref(json);
     PITH_TRY(s);
-    PITH_TRY(read_around(g, pith_tokenizer_vocab(t), &a, err));
+    PITH_TRY(pith_gguf_around_get(g, pith_tokenizer_vocab(t), &a, err));
     t->bos = (int32_t)a.bos;
     t->eos = (int32_t)a.eos;
     return PITH_OK;
@@ -254,7 +199,7 @@ static enum pith_status read_bpe(struct pith_tokenizer *t, const struct pith_ggu
 
 /* Files that llama.cpp's converter wrote may call what fills up the vocabulary unknown: there is
  * one unknown piece, the one with the id that the file names, else the first of that type. */
-static enum pith_status add_pieces(const struct lists *l, struct pith_spm_model *m,
+static enum pith_status add_pieces(const struct pith_gguf_lists *l, struct pith_spm_model *m,
                                    struct pith_error *err)
 {
     const char *text;
@@ -262,12 +207,12 @@ static enum pith_status add_pieces(const struct lists *l, struct pith_spm_model 
     uint64_t unk = UINT64_MAX;
     PITH_TRY(pith_gguf_get_uint(l->g, "tokenizer.ggml.unknown_token_id", UINT32_MAX, &unk, err));
     for (size_t id = 0; unk >= l->tokens->count && id < l->tokens->count; id++)
-        if (type_of(l, id) == PITH_SPM_UNKNOWN) unk = id;
+        if (pith_gguf_lists_type(l, id) == PITH_SPM_UNKNOWN) unk = id;
     for (size_t id = 0; pith_gguf_next_string(l->tokens, &offset, &text, &length); id++) {
-        int32_t type = type_of(l, id);
+        int32_t type = pith_gguf_lists_type(l, id);
         if (id == unk) type = PITH_SPM_UNKNOWN;
         else if (type == PITH_SPM_UNKNOWN) type = PITH_SPM_CONTROL;
-        PITH_TRY(pith_spm_add(m, text, length, type, score_of(l, id), err));
+        PITH_TRY(pith_spm_add(m, text, length, type, pith_gguf_lists_score(l, id), err));
         bytes += type == PITH_SPM_BYTE;
     }
     m->byte_fallback = bytes >= 256;
@@ -282,9 +227,9 @@ static enum pith_status push(struct pith_ids *ids, int64_t id, struct pith_error
 static enum pith_status read_spm(struct pith_tokenizer *t, const struct pith_gguf *g,
                                  struct pith_error *err)
 {
-    struct lists l;
-    struct around a = {1, 2, true, false};
-    PITH_TRY(get_lists(g, &l, err));
+    struct pith_gguf_lists l;
+    struct pith_gguf_around a = {1, 2, true, false};
+    PITH_TRY(pith_gguf_lists_get(g, &l, err));
     struct pith_spm_model *m = pith_zalloc(1, sizeof *m);
     if (!m) return pith_fail_nomem(err, "tokenizer");
     t->kind = &pith_tok_spm;
@@ -295,7 +240,7 @@ static enum pith_status read_spm(struct pith_tokenizer *t, const struct pith_ggu
     PITH_TRY(
         pith_gguf_get_bool(g, "tokenizer.ggml.remove_extra_whitespaces", &m->collapse_spaces, err));
     PITH_TRY(add_pieces(&l, m, err));
-    PITH_TRY(read_around(g, l.tokens->count, &a, err));
+    PITH_TRY(pith_gguf_around_get(g, l.tokens->count, &a, err));
     PITH_TRY(pith_spm_finish(m, a.bos, a.eos, err));
     t->bos = m->bos;
     t->eos = m->eos;

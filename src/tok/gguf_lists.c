@@ -1,0 +1,59 @@
+/* The lists of a GGUF file's vocabulary. */
+#include "tok/gguf_lists.h"
+
+#include "tok/spm_model.h"
+
+#include <string.h>
+
+static enum pith_status get_list(const struct pith_gguf *g, const char *name,
+                                 enum pith_gguf_kind element, const struct pith_gguf_key **out,
+                                 struct pith_error *err)
+{
+    *out = pith_gguf_find(g, name);
+    if (!*out || ((*out)->kind == PITH_GGUF_ARRAY && (*out)->element == element)) return PITH_OK;
+    return pith_fail(err, PITH_FORMAT, "%s: key \"%s\" is no list of the right type", g->path,
+                     name);
+}
+
+enum pith_status pith_gguf_lists_get(const struct pith_gguf *g, struct pith_gguf_lists *l,
+                                     struct pith_error *err)
+{
+    *l = (struct pith_gguf_lists){.g = g};
+    PITH_TRY(get_list(g, "tokenizer.ggml.tokens", PITH_GGUF_STRING, &l->tokens, err));
+    PITH_TRY(get_list(g, "tokenizer.ggml.token_type", PITH_GGUF_I32, &l->types, err));
+    PITH_TRY(get_list(g, "tokenizer.ggml.scores", PITH_GGUF_F32, &l->scores, err));
+    PITH_TRY(get_list(g, "tokenizer.ggml.merges", PITH_GGUF_STRING, &l->merges, err));
+    if (!l->tokens || l->tokens->count == 0)
+        return pith_fail(err, PITH_FORMAT, "%s: the file has no tokenizer", g->path);
+    if ((l->types && l->types->count < l->tokens->count) ||
+        (l->scores && l->scores->count < l->tokens->count))
+        return pith_fail(err, PITH_FORMAT, "%s: fewer types or scores than tokens", g->path);
+    return PITH_OK;
+}
+
+int32_t pith_gguf_lists_type(const struct pith_gguf_lists *l, size_t id)
+{
+    int32_t type = PITH_SPM_NORMAL;
+    if (l->types) memcpy(&type, l->types->data + id * sizeof type, sizeof type);
+    return type;
+}
+
+float pith_gguf_lists_score(const struct pith_gguf_lists *l, size_t id)
+{
+    float score = 0;
+    if (l->scores) memcpy(&score, l->scores->data + id * sizeof score, sizeof score);
+    return score;
+}
+
+enum pith_status pith_gguf_around_get(const struct pith_gguf *g, uint64_t vocab,
+                                      struct pith_gguf_around *a, struct pith_error *err)
+{
+    uint64_t bos = UINT64_MAX, eos = UINT64_MAX;
+    PITH_TRY(pith_gguf_get_uint(g, "tokenizer.ggml.bos_token_id", UINT32_MAX, &bos, err));
+    PITH_TRY(pith_gguf_get_uint(g, "tokenizer.ggml.eos_token_id", UINT32_MAX, &eos, err));
+    PITH_TRY(pith_gguf_get_bool(g, "tokenizer.ggml.add_bos_token", &a->add_bos, err));
+    PITH_TRY(pith_gguf_get_bool(g, "tokenizer.ggml.add_eos_token", &a->add_eos, err));
+    if (bos < vocab) a->bos = (int64_t)bos;
+    if (eos < vocab) a->eos = (int64_t)eos;
+    return PITH_OK;
+}

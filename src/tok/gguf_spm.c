@@ -1,0 +1,220 @@
+/* A SentencePiece vocabulary as the tokenizer.json that Hugging Face's converter makes of it
+ * (transformers convert_slow_tokenizer.py, LlamaConverter and generate_merges): each way to put a
+ * piece together of two others is a merge, and merges rank by the score of what they make. */
+#include "tok/gguf_lists.h"
+
+#include "base/mem.h"
+#include "tok/spm_model.h"
+#include "tok/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MARK "\xe2\x96\x81"
+
+/* A piece of two others: the first `left` bytes and the rest. */
+struct merge {
+    const char *text;
+    uint32_t length, left;
+    uint32_t left_chars, right_chars;
+    uint32_t left_id, right_id, order; /* order: the piece's place */
+    float score;
+};
+struct merges {
+    struct merge *item;
+    size_t count, cap;
+};
+
+static bool push(struct merges *m, const struct merge *one)
+{
+    if (m->count == m->cap) {
+        const size_t cap = m->cap ? 2 * m->cap : 4096;
+        struct merge *item = pith_realloc(m->item, cap, sizeof *item);
+        if (!item) return false;
+        m->item = item;
+        m->cap = cap;
+    }
+    m->item[m->count++] = *one;
+    return true;
+}
+
+static uint32_t characters(const char *text, size_t length)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < length; i++) n += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return n;
+}
+
+/* -1: no piece is called so. */
+static int64_t id_of(const json_t *vocab, const char *text, size_t length)
+{
+    const json_t *id = json_object_getn(vocab, text, length);
+    return id ? json_integer_value(id) : -1;
+}
+
+static bool split_piece(struct merges *m, const json_t *vocab, const struct merge *piece)
+{
+    const uint32_t all = characters(piece->text, piece->length);
+    for (uint32_t at = 0, chars = 1; chars < all; chars++) {
+        struct merge one = *piece;
+        at += (uint32_t)pith_utf8_len(piece->text[at]);
+        const int64_t left = id_of(vocab, piece->text, at);
+        const int64_t right = left < 0 ? -1
+                                       : id_of(vocab, piece->text + at, piece->length - at);
+        if (right < 0) continue;
+        one.left = at;
+        one.left_chars = chars;
+        one.right_chars = all - chars;
+        one.left_id = (uint32_t)left;
+        one.right_id = (uint32_t)right;
+        if (!push(m, &one)) return false;
+    }
+    return true;
+}
+
+/* The best score first, then longer parts; else as the pieces come. */
+static int compare_merge(const void *a, const void *b)
+{
+    const struct merge *x = a, *y = b;
+    if (x->score != y->score) return x->score < y->score ? 1 : -1;
+    if (x->left_chars != y->left_chars) return x->left_chars < y->left_chars ? 1 : -1;
+    if (x->right_chars != y->right_chars) return x->right_chars < y->right_chars ? 1 : -1;
+    if (x->order != y->order) return x->order < y->order ? -1 : 1;
+    if (x->left_id != y->left_id) return x->left_id < y->left_id ? -1 : 1;
+    return (x->right_id > y->right_id) - (x->right_id < y->right_id);
+}
+
+static enum pith_status put_merges(const struct pith_gguf_lists *l, const json_t *vocab,
+                                   json_t *list, struct pith_error *err)
+{
+    struct merges m = {0};
+    const char *text;
+    size_t offset = 0, length;
+    bool good = true;
+    for (size_t id = 0; good && pith_gguf_next_string(l->tokens, &offset, &text, &length); id++) {
+        const struct merge piece = {.text = text,
+                                    .length = (uint32_t)length,
+                                    .order = (uint32_t)id,
+                                    .score = pith_gguf_lists_score(l, id)};
+        const int32_t type = pith_gguf_lists_type(l, id);
+        if (length > PITH_SPM_PIECE || type == PITH_SPM_CONTROL || type == PITH_SPM_BYTE) continue;
+        good = split_piece(&m, vocab, &piece);
+    }
+    if (good && m.count) qsort(m.item, m.count, sizeof *m.item, compare_merge);
+    for (size_t i = 0; good && i < m.count; i++) {
+        const struct merge *k = &m.item[i];
+        good = json_array_append_new(list, json_pack("[s%, s%]", k->text, (size_t)k->left,
+                                                     k->text + k->left,
+                                                     (size_t)(k->length - k->left))) == 0;
+    }
+    pith_free(m.item);
+    return good ? PITH_OK : pith_fail_nomem(err, "a tokenizer's merges");
+}
+
+/* The piece that stands for what is unknown: the one with the id that the file names, else the
+ * first of that type; -1: none. */
+static enum pith_status find_unknown(const struct pith_gguf_lists *l, int64_t *out,
+                                     struct pith_error *err)
+{
+    uint64_t unk = UINT64_MAX;
+    PITH_TRY(pith_gguf_get_uint(l->g, "tokenizer.ggml.unknown_token_id", UINT32_MAX, &unk, err));
+    for (size_t id = 0; unk >= l->tokens->count && id < l->tokens->count; id++)
+        if (pith_gguf_lists_type(l, id) == PITH_SPM_UNKNOWN) unk = id;
+    *out = unk < l->tokens->count ? (int64_t)unk : -1;
+    return PITH_OK;
+}
+
+struct parts {
+    json_t *vocab, *added, *merges;
+    const char *unknown; /* borrowed of the vocabulary, or NULL */
+    bool bytes;
+};
+
+static enum pith_status put_tokens(const struct pith_gguf_lists *l, int64_t unknown,
+                                   struct parts *p, struct pith_error *err)
+{
+    const char *text;
+    size_t offset = 0, length, bytes = 0;
+    for (size_t id = 0; pith_gguf_next_string(l->tokens, &offset, &text, &length); id++) {
+        const int32_t type = pith_gguf_lists_type(l, id);
+        const bool special = type == PITH_SPM_CONTROL || type == PITH_SPM_UNKNOWN;
+        if (memchr(text, 0, length) || json_object_getn(p->vocab, text, length) ||
+            json_object_setn_new(p->vocab, text, length, json_integer((json_int_t)id)) != 0)
+            return pith_fail(err, PITH_FORMAT, "%s: token %zu is no text of its own", l->g->path,
+                             id);
+        bytes += type == PITH_SPM_BYTE;
+        if (!special && type != PITH_SPM_USER) continue;
+        json_t *token =
+            json_pack("{s:I, s:s%, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)id, "content", text,
+                      length, "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0,
+                      "special", (int)special);
+        if (json_array_append_new(p->added, token) != 0) return pith_fail_nomem(err, "tokenizer");
+    }
+    p->bytes = bytes >= 256;
+    const char *name;
+    json_t *id;
+    json_object_foreach (p->vocab, name, id)
+        if (json_integer_value(id) == unknown) p->unknown = name;
+    return PITH_OK;
+}
+
+static json_t *replace(const char *from, const char *to)
+{
+    return json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "String", from,
+                     "content", to);
+}
+
+static json_t *normalizer(bool prefix)
+{
+    json_t *list = json_array();
+    if (prefix) pith_json_add(&list, json_pack("{s:s, s:s}", "type", "Prepend", "prepend", MARK));
+    pith_json_add(&list, replace(" ", MARK));
+    return json_pack("{s:s, s:o}", "type", "Sequence", "normalizers", list);
+}
+
+static json_t *decoder(bool prefix)
+{
+    json_t *list = json_array();
+    pith_json_add(&list, replace(MARK, " "));
+    pith_json_add(&list, json_pack("{s:s}", "type", "ByteFallback"));
+    pith_json_add(&list, json_pack("{s:s}", "type", "Fuse"));
+    if (prefix)
+        pith_json_add(&list, json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content", " ",
+                                       "start", 1, "stop", 0));
+    return json_pack("{s:s, s:o}", "type", "Sequence", "decoders", list);
+}
+
+static json_t *whole(const struct parts *p, bool prefix, const struct pith_gguf_around *a)
+{
+    json_t *post = pith_gguf_post_processor(p->vocab, a);
+    json_t *model = json_pack("{s:s, s:n, s:s?, s:n, s:n, s:b, s:b, s:b, s:O, s:O}", "type", "BPE",
+                              "dropout", "unk_token", p->unknown, "continuing_subword_prefix",
+                              "end_of_word_suffix", "fuse_unk", 1, "byte_fallback", (int)p->bytes,
+                              "ignore_merges", 0, "vocab", p->vocab, "merges", p->merges);
+    return json_pack("{s:s, s:n, s:n, s:O, s:o, s:n, s:o?, s:o, s:o}", "version", "1.0",
+                     "truncation", "padding", "added_tokens", p->added, "normalizer",
+                     normalizer(prefix), "pre_tokenizer", "post_processor", post, "decoder",
+                     decoder(prefix), "model", model);
+}
+
+enum pith_status pith_gguf_spm_json(const struct pith_gguf *g, json_t **out, struct pith_error *err)
+{
+    struct pith_gguf_lists l;
+    struct pith_gguf_around a = {1, 2, true, false};
+    struct parts p = {json_object(), json_array(), json_array(), NULL, false};
+    int64_t unknown = -1;
+    bool prefix = true;
+    enum pith_status s = p.vocab && p.added && p.merges ? PITH_OK
+                                                        : pith_fail_nomem(err, "tokenizer");
+    if (s == PITH_OK) s = pith_gguf_lists_get(g, &l, err);
+    if (s == PITH_OK) s = find_unknown(&l, &unknown, err);
+    if (s == PITH_OK) s = pith_gguf_get_bool(g, "tokenizer.ggml.add_space_prefix", &prefix, err);
+    if (s == PITH_OK) s = pith_gguf_around_get(g, l.tokens->count, &a, err);
+    if (s == PITH_OK) s = put_tokens(&l, unknown, &p, err);
+    if (s == PITH_OK) s = put_merges(&l, p.vocab, p.merges, err);
+    if (s == PITH_OK && !(*out = whole(&p, prefix, &a))) s = pith_fail_nomem(err, "tokenizer");
+    json_decref(p.vocab);
+    json_decref(p.added);
+    json_decref(p.merges);
+    return s;
+}
