@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "tok/added_files.h"
 #include "tok/gguf.h"
 #include "tok/spm_model.h"
 #include "tok/tokenizer.h"
@@ -281,7 +282,8 @@ static enum pith_status from_spm(struct tokens *t, struct pith_error *err)
     for (size_t id = 0; id < m->vocab.count; id++) {
         size_t length;
         const char *text = pith_vocab_text(&m->vocab, (int64_t)id, &length);
-        PITH_TRY(set_token(t, (int64_t)id, text, length, m->type[id], m->score[id], err));
+        const int type = m->type[id] == PITH_SPM_ADDED ? PITH_SPM_USER : m->type[id];
+        PITH_TRY(set_token(t, (int64_t)id, text, length, type, m->score[id], err));
     }
     return PITH_OK;
 }
@@ -295,10 +297,12 @@ static enum pith_status read_spm(struct tokens *t, struct pith_error *err)
     if (bytes) return PITH_OK; /* tokenizer.json says that it is another kind */
     PITH_TRY(read_file(t->source, "tokenizer.model", &data, &size, err));
     if (!data) return PITH_OK;
-    enum pith_status s = pith_spm_read(&t->spm, (const uint8_t *)data, size, err);
+    struct pith_spm_ends ends;
+    enum pith_status s = pith_spm_parse(&t->spm, (const uint8_t *)data, size, &ends, err);
     pith_free(data);
     t->has_spm = true;
-    return s;
+    if (s == PITH_OK && !t->json) s = pith_added_files(&t->spm, t->source, err);
+    return s == PITH_OK ? pith_spm_finish(&t->spm, ends.bos, ends.eos, err) : s;
 }
 
 /* --- keys ------------------------------------------------------------------------------------- */

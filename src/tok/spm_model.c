@@ -150,7 +150,7 @@ static enum pith_status check_piece(const char *text, size_t len, int64_t type, 
                                     size_t id, struct pith_error *err)
 {
     if (len == 0) return pith_fail(err, PITH_FORMAT, "piece %zu is empty", id);
-    if (type < PITH_SPM_NORMAL || type > PITH_SPM_BYTE)
+    if (type < PITH_SPM_NORMAL || type > PITH_SPM_ADDED)
         return pith_fail(err, PITH_FORMAT, "piece %zu has the unknown type %lld", id,
                          (long long)type);
     if (isnan(score))
@@ -161,6 +161,30 @@ static enum pith_status check_piece(const char *text, size_t len, int64_t type, 
         return pith_fail(err, PITH_UNSUPPORTED, "piece %zu has %zu bytes, more than %d", id, len,
                          PITH_SPM_PIECE);
     return PITH_OK;
+}
+
+/* Lets a piece be found in a text by what it is: control pieces and user-defined ones. */
+static enum pith_status match_piece(struct pith_spm_model *m, int32_t id, struct pith_error *err)
+{
+    size_t len;
+    const char *text = pith_vocab_text(&m->vocab, id, &len);
+    const bool control = m->type[id] == PITH_SPM_CONTROL, user = m->type[id] == PITH_SPM_USER;
+    const bool brackets = len > 1 && ((text[0] == '<' && text[len - 1] == '>') ||
+                                      (text[0] == '[' && text[len - 1] == ']'));
+    const bool added = m->type[id] == PITH_SPM_ADDED;
+    if ((control || added || (user && brackets)) && !pith_matcher_add(&m->markup, text, len, id))
+        return pith_fail_nomem(err, "tokenizer");
+    return !user || pith_matcher_add(&m->user, text, len, id) ? PITH_OK
+                                                              : pith_fail_nomem(err, "tokenizer");
+}
+
+enum pith_status pith_spm_retype(struct pith_spm_model *m, int32_t id, int type,
+                                 struct pith_error *err)
+{
+    const int is = m->type[id];
+    if (is != PITH_SPM_NORMAL && is != PITH_SPM_UNUSED && is != PITH_SPM_USER) return PITH_OK;
+    m->type[id] = (uint8_t)type;
+    return match_piece(m, id, err);
 }
 
 enum pith_status pith_spm_add(struct pith_spm_model *m, const char *text, size_t len, int64_t type,
@@ -174,13 +198,7 @@ enum pith_status pith_spm_add(struct pith_spm_model *m, const char *text, size_t
     m->score[id] = score;
     PITH_TRY(pith_vocab_add(&m->vocab, text, len, (int64_t)id, err));
     if (type == PITH_SPM_UNUSED) m->has_unused = true;
-    const bool brackets = len > 1 && ((text[0] == '<' && text[len - 1] == '>') ||
-                                      (text[0] == '[' && text[len - 1] == ']'));
-    if ((type == PITH_SPM_CONTROL || (type == PITH_SPM_USER && brackets)) && len &&
-        !pith_matcher_add(&m->markup, text, len, (int32_t)id))
-        return pith_fail_nomem(err, "tokenizer");
-    if (type == PITH_SPM_USER && !pith_matcher_add(&m->user, text, len, (int32_t)id))
-        return pith_fail_nomem(err, "tokenizer");
+    PITH_TRY(match_piece(m, (int32_t)id, err));
     if (type == PITH_SPM_UNKNOWN) {
         if (m->unk >= 0) return pith_fail(err, PITH_FORMAT, "two pieces are the unknown one");
         m->unk = (int32_t)id;
@@ -205,6 +223,7 @@ static enum pith_status read_piece(struct pith_spm_model *m, struct reader r,
             memcpy(&score, &bits, sizeof score);
         }
     }
+    if (type == PITH_SPM_ADDED) type = 0; /* no file has it */
     return pith_spm_add(m, (const char *)text.p, left_in(&text), type, score, err);
 }
 
@@ -284,8 +303,8 @@ enum pith_status pith_spm_finish(struct pith_spm_model *m, int64_t bos, int64_t 
                : pith_fail_nomem(err, "tokenizer");
 }
 
-static enum pith_status finish(struct pith_spm_model *m, const struct trainer *t,
-                               struct pith_error *err)
+static enum pith_status check_kind(struct pith_spm_model *m, const struct trainer *t,
+                                   struct pith_error *err)
 {
     enum { UNIGRAM = 1, BPE = 2 };
     static const char *const types[] = {"", "unigram", "BPE", "word", "char"};
@@ -296,11 +315,11 @@ static enum pith_status finish(struct pith_spm_model *m, const struct trainer *t
                          "SentencePiece %s models are not supported, only BPE and unigram",
                          named ? types[t->model_type] : "unknown");
     }
-    return pith_spm_finish(m, t->bos, t->eos, err);
+    return PITH_OK;
 }
 
-enum pith_status pith_spm_read(struct pith_spm_model *m, const uint8_t *data, size_t size,
-                               struct pith_error *err)
+enum pith_status pith_spm_parse(struct pith_spm_model *m, const uint8_t *data, size_t size,
+                                struct pith_spm_ends *ends, struct pith_error *err)
 {
     struct trainer t = {.model_type = 1, .unk = 0, .bos = 1, .eos = 2};
     m->unk = m->bos = m->eos = -1;
@@ -314,7 +333,16 @@ enum pith_status pith_spm_read(struct pith_spm_model *m, const uint8_t *data, si
         else if (f.tag == 2) PITH_TRY(read_trainer(m, f.bytes, &t, err));
         else if (f.tag == 3) PITH_TRY(read_normalizer(m, f.bytes, err));
     }
-    return finish(m, &t, err);
+    *ends = (struct pith_spm_ends){t.bos, t.eos};
+    return check_kind(m, &t, err);
+}
+
+enum pith_status pith_spm_read(struct pith_spm_model *m, const uint8_t *data, size_t size,
+                               struct pith_error *err)
+{
+    struct pith_spm_ends ends;
+    PITH_TRY(pith_spm_parse(m, data, size, &ends, err));
+    return pith_spm_finish(m, ends.bos, ends.eos, err);
 }
 
 void pith_spm_model_free(struct pith_spm_model *m)

@@ -20,7 +20,9 @@ enum pith_spm_type {
     PITH_SPM_CONTROL = 3,
     PITH_SPM_USER = 4,
     PITH_SPM_UNUSED = 5,
-    PITH_SPM_BYTE = 6
+    PITH_SPM_BYTE = 6,
+    PITH_SPM_ADDED = 7 /* of no file: a token that stands beside the model, apart from the text
+                        * around it */
 };
 
 /* The longest piece, in bytes, that others may be joined to; the trainer's own limit is 16
@@ -41,6 +43,7 @@ struct pith_spm_model {
     size_t mergeable;            /* bytes of the longest piece that others may be joined to */
     struct pith_unigram unigram; /* with is_unigram; pieces are joined by BPE otherwise */
     bool is_unigram, byte_fallback, has_unused;
+    bool prefix_once; /* the prefix does not come again behind a control piece */
     bool dummy_prefix, space_at_end, collapse_spaces, escape_spaces;
     char *unk_surface;
     struct pith_charsmap rules; /* of normalization */
@@ -50,6 +53,17 @@ struct pith_spm_model {
  * unigram. */
 enum pith_status pith_spm_read(struct pith_spm_model *m, const uint8_t *data, size_t size,
                                struct pith_error *err);
+/* The same but for the end, for pieces that are added behind the file's: pith_spm_finish() with the
+ * ids of *ends. */
+struct pith_spm_ends {
+    int64_t bos, eos;
+};
+enum pith_status pith_spm_parse(struct pith_spm_model *m, const uint8_t *data, size_t size,
+                                struct pith_spm_ends *ends, struct pith_error *err);
+/* Makes a normal, user-defined or unused piece that there is of another type; others stay. Before
+ * pith_spm_finish(). */
+enum pith_status pith_spm_retype(struct pith_spm_model *m, int32_t id, int type,
+                                 struct pith_error *err);
 /* The same piece by piece, into {.unk = -1, .bos = -1, .eos = -1}: each added piece is the next id;
  * then, with is_unigram set or not, the ids of bos and eos, -1 for none. */
 enum pith_status pith_spm_add(struct pith_spm_model *m, const char *text, size_t len, int64_t type,

@@ -140,7 +140,8 @@ static enum pith_status assemble(const struct pith_gguf_lists *l, const struct p
     if (json_object_set_new(json, "pre_tokenizer", pre_tokenizer(pre)) != 0 ||
         (pre->nfc &&
          json_object_set_new(json, "normalizer", json_pack("{s:s}", "type", "NFC")) != 0) ||
-        (surround && json_object_set_new(json, "post_processor", pith_gguf_post_processor(vocab, a)) != 0))
+        (surround &&
+         json_object_set_new(json, "post_processor", pith_gguf_post_processor(vocab, a)) != 0))
         return pith_fail(err, PITH_FORMAT, "%s: the tokens around a text are not in the vocabulary",
                          l->g->path);
     return PITH_OK;

@@ -1,8 +1,10 @@
 /* tokenizer.model: SentencePiece. Text is normalized (spaces become U+2581). BPE: it is cut into
  * characters, and neighbours are joined to pieces of the vocabulary, the best score first. Unigram:
  * it is cut into the pieces whose scores have the largest sum. */
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "tok/added_files.h"
 #include "tok/component.h"
 #include "tok/kind.h"
 #include "tok/merge.h"
@@ -12,6 +14,8 @@
 
 #include <string.h>
 
+/* The largest tokenizer files known have 33 MB. */
+#define MAX_FILE ((size_t)512 << 20)
 #define SPACE_MARK "\xe2\x96\x81"
 
 /* Ids of symbols that are not looked up yet. */
@@ -44,8 +48,18 @@ enum pith_status pith_tok_spm_decoder(struct pith_tokenizer *t, const struct pit
     return s;
 }
 
-static enum pith_status read_model(struct pith_tokenizer *t, const char *data, size_t size,
-                                   struct pith_error *err)
+/* `dir`: the folder, whose other files may add tokens; NULL: there is none. */
+static enum pith_status fill_model(struct pith_spm_model *m, const char *dir, const char *data,
+                                   size_t size, struct pith_error *err)
+{
+    struct pith_spm_ends ends;
+    PITH_TRY(pith_spm_parse(m, (const uint8_t *)data, size, &ends, err));
+    if (dir) PITH_TRY(pith_added_files(m, dir, err));
+    return pith_spm_finish(m, ends.bos, ends.eos, err);
+}
+
+static enum pith_status read_with(struct pith_tokenizer *t, const char *dir, const char *data,
+                                  size_t size, struct pith_error *err)
 {
     if (is_tiktoken(data, size))
         return pith_fail(err, PITH_UNSUPPORTED,
@@ -53,11 +67,30 @@ static enum pith_status read_model(struct pith_tokenizer *t, const char *data, s
     struct pith_spm_model *m = pith_zalloc(1, sizeof *m);
     if (!m) return pith_fail_nomem(err, "tokenizer");
     t->model = m;
-    PITH_TRY(pith_spm_read(m, (const uint8_t *)data, size, err));
+    PITH_TRY(fill_model(m, dir, data, size, err));
     t->bos = m->bos;
     t->eos = m->eos;
     if (m->bos >= 0 && !pith_ids_push(&t->before, m->bos)) return pith_fail_nomem(err, "tokenizer");
     return pith_tok_spm_decoder(t, m, err);
+}
+
+static enum pith_status read_model(struct pith_tokenizer *t, const char *data, size_t size,
+                                   struct pith_error *err)
+{
+    return read_with(t, NULL, data, size, err);
+}
+
+static enum pith_status read_folder(struct pith_tokenizer *t, const char *dir,
+                                    struct pith_error *err)
+{
+    char *path = pith_path_join(dir, "tokenizer.model"), *data = NULL;
+    size_t size = 0;
+    enum pith_status s = path ? pith_file_read(path, MAX_FILE, &data, &size, err)
+                              : pith_fail_nomem(err, "path");
+    if (s == PITH_OK) s = read_with(t, dir, data, size, err);
+    pith_free(data);
+    pith_free(path);
+    return s;
 }
 
 /* ---- normalization ---- */
@@ -91,7 +124,8 @@ static void put_normal(const struct pith_spm_model *m, const char *text, size_t 
     }
 }
 
-static void normalize(const struct pith_spm_model *m, struct pith_match_run *user,
+/* `prefix`: the text begins as one of its own does. */
+static void normalize(const struct pith_spm_model *m, struct pith_match_run *user, bool prefix,
                       struct pith_str *out)
 {
     const char *to;
@@ -103,7 +137,7 @@ static void normalize(const struct pith_spm_model *m, struct pith_match_run *use
         at += n;
     }
     if (at == len) return;
-    if (m->dummy_prefix && !m->space_at_end) put_normal(m, " ", 1, out);
+    if (m->dummy_prefix && prefix && !m->space_at_end) put_normal(m, " ", 1, out);
     bool after_space = m->collapse_spaces;
     const size_t limit = pith_text_limit(len);
     while (at < len && out->len <= limit) {
@@ -135,6 +169,7 @@ struct encoding {
         *unused_left; /* for each unused piece: bytes of its left part when it was last formed */
     struct pith_ids *out;
     bool after_unknown;
+    bool follows; /* a control piece, within a text */
 };
 
 /* Higher scores first: the bits of a float, made to sort as unsigned numbers, upside down. */
@@ -239,7 +274,7 @@ static enum pith_status encode_text(struct encoding *e, const char *text, size_t
                                     struct pith_error *err)
 {
     struct pith_match_run user = {.m = &e->m->user, .text = text, .len = size};
-    normalize(e->m, &user, &e->text);
+    normalize(e->m, &user, !(e->follows && e->m->prefix_once), &e->text);
     pith_match_run_free(&user);
     if (user.failed || e->text.failed) return pith_fail_nomem(err, "text");
     if (e->text.len > pith_text_limit(size) || e->text.len > INT32_MAX)
@@ -254,14 +289,18 @@ static enum pith_status encode_text(struct encoding *e, const char *text, size_t
     return encode_normalized(e, err);
 }
 
-static enum pith_status encode_plain(const void *model, const struct pith_progress *listener,
-                                     const char *text, size_t size, struct pith_ids *out,
+/* The part of a text between control pieces, [from, to). */
+static enum pith_status encode_plain(const struct pith_spm_model *m, const struct pith_tok_text *in,
+                                     size_t from, size_t to, struct pith_ids *out,
                                      struct pith_error *err)
 {
-    struct encoding e = {
-        .m = model, .out = out, .word.beat.progress = listener, .path.beat.progress = listener};
-    if (size == 0) return PITH_OK;
-    const enum pith_status s = encode_text(&e, text, size, err);
+    struct encoding e = {.m = m,
+                         .out = out,
+                         .follows = from > 0,
+                         .word.beat.progress = in->listener,
+                         .path.beat.progress = in->listener};
+    if (from == to) return PITH_OK;
+    const enum pith_status s = encode_text(&e, in->text + from, to - from, err);
     pith_str_free(&e.text);
     pith_word_free(&e.word);
     pith_unigram_run_free(&e.path);
@@ -270,8 +309,8 @@ static enum pith_status encode_plain(const void *model, const struct pith_progre
 }
 
 /* Control pieces of a text stand for themselves, with texts between them, as Hugging Face's
- * tokenizers and llama.cpp have it; what a user typed in a conversation is cut within a user-defined
- * piece. A text of its own keeps user-defined pieces for the normalizer. */
+ * tokenizers and llama.cpp have it; what a user typed in a conversation is cut within a
+ * user-defined piece. A text of its own keeps user-defined pieces for the normalizer. */
 static enum pith_status encode(const void *model, const struct pith_tok_text *in,
                                struct pith_ids *out, struct pith_error *err)
 {
@@ -282,11 +321,12 @@ static enum pith_status encode(const void *model, const struct pith_tok_text *in
     for (size_t at = 0; m->markup.count && at < in->size && s == PITH_OK; at++) {
         int32_t id = -1;
         const size_t n = pith_match_at(&run, at, &id);
-        if (n == 0 || (!in->prompt && m->type[id] != PITH_SPM_CONTROL)) continue;
+        const bool user = n && m->type[id] == PITH_SPM_USER;
+        if (n == 0 || (user && !in->prompt)) continue;
         const bool typed = in->marks && memchr(in->marks + at, 1, n);
         if (typed && m->type[id] == PITH_SPM_CONTROL) continue;
         const size_t to = typed ? at + 1 : at;
-        s = encode_plain(model, in->listener, in->text + from, to - from, out, err);
+        s = encode_plain(m, in, from, to, out, err);
         from = typed ? to : at + n;
         at = from - 1;
         if (s == PITH_OK && !typed && !pith_ids_push(out, id))
@@ -295,7 +335,7 @@ static enum pith_status encode(const void *model, const struct pith_tok_text *in
     if (s == PITH_OK && run.failed) s = pith_fail_nomem(err, "a prompt");
     pith_match_run_free(&run);
     if (s != PITH_OK) return s;
-    return encode_plain(model, in->listener, in->text + from, in->size - from, out, err);
+    return encode_plain(m, in, from, in->size, out, err);
 }
 
 static const char *token(const void *model, int32_t id, bool skip_special, size_t *len)
@@ -336,6 +376,7 @@ static uint64_t rules(const void *model)
 
 const struct pith_tok_kind pith_tok_spm = {
     .read = read_model,
+    .read_dir = read_folder,
     .free = free_model,
     .encode = encode,
     .token = token,

@@ -53,9 +53,9 @@ bool pith_tokenizer_adds_bos(const struct pith_tokenizer *t);
 /* Id of exactly this token (special or not), -1 when there is none. */
 int32_t pith_tokenizer_find(const struct pith_tokenizer *t, const char *token);
 
-/* Appends the ids that end an answer, each once: eos, those of a folder's generation_config.json and
- * config.json, or a GGUF file's keys, and special tokens that are called as ends of a turn are
- * ("<|im_end|>"); as far as the vocabulary has them. */
+/* Appends the ids that end an answer, each once, as far as the vocabulary has them: eos, those of a
+ * folder's generation_config.json and config.json, or a GGUF file's keys, and special tokens whose
+ * name says so ("<|im_end|>"). */
 enum pith_status pith_tokenizer_ends(const struct pith_tokenizer *t, const char *model,
                                      struct pith_ids *out, struct pith_error *err);
 
