@@ -357,8 +357,8 @@ static void put_named(struct pith_gguf_keys *keys, const char *name, const char 
     if (strcmp(name, "default") != 0) key[n++] = '.';
     for (size_t i = 0; strcmp(name, "default") != 0 && name[i] && n + 1 < sizeof key; i++) {
         const char c = name[i];
-        const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        key[n++] = plain ? c : '_';
+        const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        key[n++] = letter || (c >= '0' && c <= '9') ? c : '_';
     }
     key[n] = '\0';
     pith_gguf_put_text(keys, key, text);

@@ -164,7 +164,8 @@ static enum pith_status open_gguf(struct pith_chat *c, const char *path, struct 
     const bool given = c->usual.jinja != NULL;
     PITH_TRY(pith_gguf_open(path, &g, err));
     if (!given) s = read_key(&g, "tokenizer.chat_template", &c->usual, err);
-    if (s == PITH_OK && !given) s = read_key(&g, "tokenizer.chat_template.tool_use", &c->tools, err);
+    if (s == PITH_OK && !given)
+        s = read_key(&g, "tokenizer.chat_template.tool_use", &c->tools, err);
     if (s == PITH_OK && !c->usual.jinja)
         s = read_key(&g, "tokenizer.chat_template.default", &c->usual, err);
     pith_gguf_close(&g);

@@ -43,6 +43,7 @@ struct pith_spm_model {
     size_t mergeable;            /* bytes of the longest piece that others may be joined to */
     struct pith_unigram unigram; /* with is_unigram; pieces are joined by BPE otherwise */
     bool is_unigram, byte_fallback, has_unused;
+    bool controls; /* control pieces of a text stand for themselves: not to SentencePiece itself */
     bool prefix_once; /* the prefix does not come again behind a control piece */
     bool dummy_prefix, space_at_end, collapse_spaces, escape_spaces;
     char *unk_surface;

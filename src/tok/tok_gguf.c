@@ -37,7 +37,8 @@ static enum pith_status put_tokens(const struct pith_gguf_lists *l, json_t *voca
                : pith_fail(err, PITH_FORMAT, "%s: two tokens are the same", l->g->path);
 }
 
-static enum pith_status put_merges(const struct pith_gguf_lists *l, json_t *merges, struct pith_error *err)
+static enum pith_status put_merges(const struct pith_gguf_lists *l, json_t *merges,
+                                   struct pith_error *err)
 {
     const char *text;
     size_t offset = 0, length;
@@ -130,9 +131,18 @@ static enum pith_status read_pre(const struct pith_gguf *g, const struct pith_gg
     return s;
 }
 
-static enum pith_status assemble(const struct pith_gguf_lists *l, const struct pith_gguf_pre *pre,
-                                 const struct pith_gguf_around *a, json_t *json, struct pith_error *err)
+/* Of which list of tokens, cut how, with what around a text. */
+struct source {
+    const struct pith_gguf_lists *l;
+    const struct pith_gguf_pre *pre;
+    const struct pith_gguf_around *a;
+};
+
+static enum pith_status assemble(const struct source *of, json_t *json, struct pith_error *err)
 {
+    const struct pith_gguf_lists *l = of->l;
+    const struct pith_gguf_pre *pre = of->pre;
+    const struct pith_gguf_around *a = of->a;
     json_t *model = json_object_get(json, "model"), *vocab = json_object_get(model, "vocab");
     PITH_TRY(put_tokens(l, vocab, json_object_get(json, "added_tokens"), err));
     PITH_TRY(put_merges(l, json_object_get(model, "merges"), err));
@@ -164,7 +174,7 @@ static enum pith_status bpe_json(const struct pith_gguf *g, json_t **out, struct
                              "model", "type", "BPE", "unk_token", "fuse_unk", 0, "byte_fallback", 0,
                              "ignore_merges", (int)pre->ignore_merges, "vocab", "merges");
     if (!json) return pith_fail_nomem(err, "tokenizer");
-    const enum pith_status s = assemble(&l, pre, &a, json, err);
+    const enum pith_status s = assemble(&(struct source){&l, pre, &a}, json, err);
     if (s == PITH_OK) *out = json;
     else json_decref(json);
     return s;
@@ -174,8 +184,8 @@ enum pith_status pith_tok_gguf_json(const struct pith_gguf *g, json_t **out, str
 {
     char *model = NULL;
     PITH_TRY(pith_gguf_get_text(g, "tokenizer.ggml.model", &model, err));
-    const enum pith_status s = model && strcmp(model, "llama") == 0 ? pith_gguf_spm_json(g, out, err)
-                                                                    : bpe_json(g, out, err);
+    const bool spm = model && strcmp(model, "llama") == 0;
+    const enum pith_status s = spm ? pith_gguf_spm_json(g, out, err) : bpe_json(g, out, err);
     pith_free(model);
     return s;
 }
@@ -236,7 +246,7 @@ static enum pith_status read_spm(struct pith_tokenizer *t, const struct pith_ggu
     t->kind = &pith_tok_spm;
     t->model = m;
     m->unk = m->bos = m->eos = -1;
-    m->dummy_prefix = m->escape_spaces = true;
+    m->dummy_prefix = m->escape_spaces = m->controls = true;
     PITH_TRY(pith_gguf_get_bool(g, "tokenizer.ggml.add_space_prefix", &m->dummy_prefix, err));
     PITH_TRY(
         pith_gguf_get_bool(g, "tokenizer.ggml.remove_extra_whitespaces", &m->collapse_spaces, err));

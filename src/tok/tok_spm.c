@@ -53,6 +53,7 @@ static enum pith_status fill_model(struct pith_spm_model *m, const char *dir, co
                                    size_t size, struct pith_error *err)
 {
     struct pith_spm_ends ends;
+    m->controls = dir != NULL;
     PITH_TRY(pith_spm_parse(m, (const uint8_t *)data, size, &ends, err));
     if (dir) PITH_TRY(pith_added_files(m, dir, err));
     return pith_spm_finish(m, ends.bos, ends.eos, err);
@@ -309,8 +310,9 @@ static enum pith_status encode_plain(const struct pith_spm_model *m, const struc
 }
 
 /* Control pieces of a text stand for themselves, with texts between them, as Hugging Face's
- * tokenizers and llama.cpp have it; what a user typed in a conversation is cut within a
- * user-defined piece. A text of its own keeps user-defined pieces for the normalizer. */
+ * tokenizers and llama.cpp have it, in a model's folder or file. What a user typed in a
+ * conversation is cut within a user-defined piece. A text of its own keeps user-defined pieces for
+ * the normalizer. */
 static enum pith_status encode(const void *model, const struct pith_tok_text *in,
                                struct pith_ids *out, struct pith_error *err)
 {
@@ -321,8 +323,8 @@ static enum pith_status encode(const void *model, const struct pith_tok_text *in
     for (size_t at = 0; m->markup.count && at < in->size && s == PITH_OK; at++) {
         int32_t id = -1;
         const size_t n = pith_match_at(&run, at, &id);
-        const bool user = n && m->type[id] == PITH_SPM_USER;
-        if (n == 0 || (user && !in->prompt)) continue;
+        const bool apart = n && m->controls && m->type[id] != PITH_SPM_USER;
+        if (n == 0 || (!apart && !in->prompt)) continue;
         const bool typed = in->marks && memchr(in->marks + at, 1, n);
         if (typed && m->type[id] == PITH_SPM_CONTROL) continue;
         const size_t to = typed ? at + 1 : at;

@@ -116,7 +116,7 @@ printf '{{ bos_token }}{%% for m in messages %%}{{ m.role }}: {{ m.content }}\n{
 chat() { "$pith" chat "$probe" --mode exact --chat-template "$work/talk.jinja" "$@"; }
 printf '{{ bos_token }}user: Once upon a time\nassistant:' >"$work/flat.jinja"
 "$pith" run "$probe" --chat --chat-template "$work/flat.jinja" -p x -n 12 --kv bf16 --quiet >"$work/plain" 2>"$work/log" &&
-    chat -p "Once upon a time" -n 12 >"$work/stdout" 2>"$work/stderr" && cmp -s "$work/plain" "$work/stdout" && [ ! -s "$work/stderr" ] &&
+    chat -p "Once upon a time" -n 12 >"$work/stdout" 2>"$work/stderr" && cmp -s "$work/plain" "$work/stdout" && [ "$(cat "$work/stderr")" = "pith: the answer is cut by --tokens" ] &&
     pass "an answer is that of pith run" || fail "an answer is that of pith run"
 echo "Once upon a time" | chat -n 12 >"$work/piped" 2>"$work/log" && cmp -s "$work/piped" "$work/stdout" && pass "a message from a pipe" ||
     fail "a message from a pipe"
@@ -149,7 +149,7 @@ printf '{{ bos_token }}{%% for m in messages %%}{{ m.content.split("</think>")[-
     >"$work/think.jinja"
 "$pith" chat "$probe" --mode exact --chat-template "$work/think.jinja" -p "Once upon a time" -n 6 --json >"$work/chat" 2>"$work/log" &&
     python3 -c 'import json, sys; j = json.load(open(sys.argv[1])); assert j["reasoning"] and not j["content"], j' "$work/chat" &&
-    [ -z "$("$pith" chat "$probe" --mode exact --chat-template "$work/think.jinja" -p "Once upon a time" -n 6 2>&1)" ] &&
+    [ -z "$("$pith" chat "$probe" --mode exact --chat-template "$work/think.jinja" -p "Once upon a time" -n 6 2>/dev/null)" ] &&
     pass "reasoning is told apart" || fail "reasoning is told apart"
 talk() { # WHAT ARGUMENTS...: at a terminal
     what=$1
