@@ -163,16 +163,20 @@ static enum pith_status check_piece(const char *text, size_t len, int64_t type, 
     return PITH_OK;
 }
 
+bool pith_spm_is_markup(const char *text, size_t len)
+{
+    return len > 1 && ((text[0] == '<' && text[len - 1] == '>') ||
+                       (text[0] == '[' && text[len - 1] == ']'));
+}
+
 /* Lets a piece be found in a text by what it is: control pieces and user-defined ones. */
 static enum pith_status match_piece(struct pith_spm_model *m, int32_t id, struct pith_error *err)
 {
     size_t len;
     const char *text = pith_vocab_text(&m->vocab, id, &len);
     const bool control = m->type[id] == PITH_SPM_CONTROL, user = m->type[id] == PITH_SPM_USER;
-    const bool brackets = len > 1 && ((text[0] == '<' && text[len - 1] == '>') ||
-                                      (text[0] == '[' && text[len - 1] == ']'));
     const bool added = m->type[id] == PITH_SPM_ADDED;
-    if ((control || added || (user && brackets)) && !pith_matcher_add(&m->markup, text, len, id))
+    if ((control || added || (user && pith_spm_is_markup(text, len))) && !pith_matcher_add(&m->markup, text, len, id))
         return pith_fail_nomem(err, "tokenizer");
     return !user || pith_matcher_add(&m->user, text, len, id) ? PITH_OK
                                                               : pith_fail_nomem(err, "tokenizer");

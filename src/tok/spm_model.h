@@ -65,6 +65,8 @@ enum pith_status pith_spm_parse(struct pith_spm_model *m, const uint8_t *data, s
  * pith_spm_finish(). */
 enum pith_status pith_spm_retype(struct pith_spm_model *m, int32_t id, int type,
                                  struct pith_error *err);
+/* Whether a text is in brackets, as tokens that structure a prompt are. */
+bool pith_spm_is_markup(const char *text, size_t len);
 /* The same piece by piece, into {.unk = -1, .bos = -1, .eos = -1}: each added piece is the next id;
  * then, with is_unigram set or not, the ids of bos and eos, -1 for none. */
 enum pith_status pith_spm_add(struct pith_spm_model *m, const char *text, size_t len, int64_t type,

@@ -223,6 +223,8 @@ static enum pith_status add_pieces(const struct pith_gguf_lists *l, struct pith_
         int32_t type = pith_gguf_lists_type(l, id);
         if (id == unk) type = PITH_SPM_UNKNOWN;
         else if (type == PITH_SPM_UNKNOWN) type = PITH_SPM_CONTROL;
+        /* llama.cpp finds these before all else; its converter spells their spaces as such. */
+        if (type == PITH_SPM_USER) type = PITH_SPM_ADDED;
         PITH_TRY(pith_spm_add(m, text, length, type, pith_gguf_lists_score(l, id), err));
         bytes += type == PITH_SPM_BYTE;
     }

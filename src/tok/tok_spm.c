@@ -325,7 +325,9 @@ static enum pith_status encode(const void *model, const struct pith_tok_text *in
         const size_t n = pith_match_at(&run, at, &id);
         const bool apart = n && m->controls && m->type[id] != PITH_SPM_USER;
         if (n == 0 || (!apart && !in->prompt)) continue;
-        const bool typed = in->marks && memchr(in->marks + at, 1, n);
+        const bool markup = m->type[id] == PITH_SPM_CONTROL ||
+                            pith_spm_is_markup(in->text + at, n);
+        const bool typed = markup && in->marks && memchr(in->marks + at, 1, n);
         if (typed && m->type[id] == PITH_SPM_CONTROL) continue;
         const size_t to = typed ? at + 1 : at;
         s = encode_plain(m, in, from, to, out, err);
