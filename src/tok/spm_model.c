@@ -176,7 +176,8 @@ static enum pith_status match_piece(struct pith_spm_model *m, int32_t id, struct
     const char *text = pith_vocab_text(&m->vocab, id, &len);
     const bool control = m->type[id] == PITH_SPM_CONTROL, user = m->type[id] == PITH_SPM_USER;
     const bool added = m->type[id] == PITH_SPM_ADDED;
-    if ((control || added || (user && pith_spm_is_markup(text, len))) && !pith_matcher_add(&m->markup, text, len, id))
+    const bool markup = user && pith_spm_is_markup(text, len);
+    if ((control || added || markup) && !pith_matcher_add(&m->markup, text, len, id))
         return pith_fail_nomem(err, "tokenizer");
     return !user || pith_matcher_add(&m->user, text, len, id) ? PITH_OK
                                                               : pith_fail_nomem(err, "tokenizer");
