@@ -63,7 +63,7 @@ def measure(model, options, few, command="quantize"):
     args = [PITH, command, model, "-o", out, "--json", "--quiet", *few, *options]
     try:
         if command == "quantize":
-            refused = subprocess.run([*args, "--memory", "1"], capture_output=True, text=True)
+            refused = subprocess.run([*args, "--memory", "1K"], capture_output=True, text=True)
             if "--memory allows" not in refused.stderr:
                 return None, refused.stderr.strip()
         said = os.path.join(work, "said")

@@ -128,7 +128,7 @@ def preempted(pith, model, alone, wishes):
 
 def pages_return(pith, model):
     value = json.dumps({"prompt": PROMPT, "max_tokens": 400, "ignore_eos": True, "stream": True, "logprobs": 20}).encode()
-    head = b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(value)
+    head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(value)
     with Server(pith, model, "--no-prefix-cache") as port:
         def used():
             return gauges(port)["pith:pages_used"]
@@ -149,7 +149,7 @@ def pages_return(pith, model):
 def descriptors_return(pith, model):
     """Streams that are left half way, while an older connection stays in use: nothing of them stays open."""
     value = json.dumps({"prompt": PROMPT, "max_tokens": 400, "ignore_eos": True, "stream": True}).encode()
-    head = b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(value)
+    head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(value)
     server = Server(pith, model)
     with server as port:
         old = http.client.HTTPConnection("127.0.0.1", port, timeout=600)

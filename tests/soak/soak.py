@@ -121,7 +121,7 @@ async def rubbish(port, rng):
 
 async def oversized(port, rng):
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+    writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
     for _ in range(12):
         writer.write(b"%x\r\n" % (1 << 20) + b"x" * (1 << 20) + b"\r\n")
         await writer.drain()
@@ -241,7 +241,7 @@ def main():
                 if server.poll() is None:
                     server.kill()
         with open(os.path.join(work, "log"), encoding="utf-8", errors="replace") as log:
-            said = [line for line in log if not line.startswith(("{", "warning: "))]
+            said = [line for line in log if not line.startswith(("{", "warning: ", "pith: the chat template knows no tools"))]
         if said:
             wrong.insert(0, "on standard error: " + "".join(said[:80]))
     print(", ".join(f"{k} {v}" for k, v in sorted(counts.items())))
