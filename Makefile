@@ -58,7 +58,7 @@ SIDE     = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 .DEFAULT_GOAL := all
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all help deps lib unit test test-all test-build demo asan asan-unit tsan tsan-threads clang fuzz fuzz-coverage interop page soak bench \
+.PHONY: all help deps lib unit test test-all test-build demo asan asan-unit tsan tsan-threads clang fuzz fuzz-coverage interop test-clients page soak bench \
         ranks-sanitized qemu emulated arm64 check check-layers check-symbols check-size check-headers check-docs check-tables python-package \
         python wheel install clean FORCE
 
@@ -263,6 +263,12 @@ $(BUILD)/replay/%: fuzz/%.c fuzz/replay.c $(BUILD)/libserver.a $(BUILD)/libpith.
 interop: deps ## load our files by the peers' code and theirs by ours
 	@$(MAKE) --no-print-directory $(BUILD)/pith
 	@PITH=$(BUILD)/pith tests/interop/run.sh
+
+# The clients that people use, with a small model, where the registries of pip and npm answer (CLIENTS="curl litellm": only some).
+test-clients: deps ## put other projects' clients in front of `pith serve`
+	@PITH_EXTRA_PACKAGES="curl python3 python3-venv" tools/deps.sh
+	@$(MAKE) --no-print-directory $(BUILD)/pith
+	@python3 tests/interop/clients/run.py $(BUILD)/pith $(BUILD)/clients $(CLIENTS)
 
 # --- load: connections that leave, stall or send rubbish, among honest ones ----------------------------
 SOAK_TIME ?= 60

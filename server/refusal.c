@@ -74,8 +74,11 @@ bool refuse_prompt(struct refusal *r, enum pith_status status, const struct pith
                    const char *field)
 {
     (void)refuse_failure(r, status, err);
-    if (strcmp(r->code, "context_length_exceeded") == 0)
-        snprintf(r->param, sizeof r->param, "%s", field);
+    if (strcmp(r->code, "context_length_exceeded") != 0) return false;
+    snprintf(r->param, sizeof r->param, "%s", field);
+    /* openai 3 shows only the message, and LangChain looks for the code in what it shows. */
+    const size_t end = strlen(r->message);
+    snprintf(r->message + end, sizeof r->message - end, " (%s)", r->code);
     return false;
 }
 

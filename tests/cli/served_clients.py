@@ -150,7 +150,7 @@ def overflow(s):
         status, _, answer = s.ask("POST", path, body)
         e = answer.get("error", {})
         check(f"{path}: an overflow as clients know it", status == 400 and e["code"] == "context_length_exceeded" and e["param"] == param
-              and "maximum context length is 512 tokens" in e["message"], answer)
+              and "maximum context length is 512 tokens" in e["message"] and "(context_length_exceeded)" in e["message"], answer)
 
 
 def spelled(token):
