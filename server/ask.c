@@ -238,10 +238,8 @@ static bool constrain(struct ask *ask, enum pith_constraint kind, const json_t *
 static bool read_format(struct ask *ask, struct refusal *r)
 {
     static const char name[] = "response_format";
-    static const char *const members[] = {"type", "schema", "json_schema"}, *const named[] = {
-                                                                                "name",
-                                                                                "description",
-                                                                                "schema", "strict"};
+    static const char *const members[] = {"type", "schema", "json_schema", "value"};
+    static const char *const named[] = {"name", "description", "schema", "strict"};
     const json_t *j = body_get(ask->body, name);
     const char *type = json_string_value(json_object_get(j, "type"));
     if (!j) return true;
@@ -251,8 +249,11 @@ static bool read_format(struct ask *ask, struct refusal *r)
                        sizeof named / sizeof named[0], r))
         return false;
     if (strcmp(type, "text") == 0) return true;
+    const json_t *value = body_get(j, "value"); /* text-generation-inference's name of a schema */
+    if (value && (body_get(j, "schema") || strcmp(type, "json_object") != 0))
+        return refuse(r, 400, "response_format.value", "a 'value' is the schema of a 'json_object'");
     if (strcmp(type, "json_object") == 0) {
-        const json_t *schema = body_get(j, "schema");
+        const json_t *schema = value ? value : body_get(j, "schema");
         return constrain(ask, schema ? PITH_SCHEMA : PITH_JSON, schema, name, r);
     }
     if (strcmp(type, "json_schema") == 0) {

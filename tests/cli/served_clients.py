@@ -72,8 +72,11 @@ def constraints(s):
     check("two constraints are refused", status == 400, answer)
     status, _, answer = s.ask("POST", "/v1/completions", {"prompt": "a", "guided_choice": []})
     check("no choice is refused", status == 400 and answer["error"]["param"] == "guided_choice", answer)
-    status, _, answer = s.ask("POST", "/v1/completions", {"prompt": "a", "response_format": {"type": "json_object", "value": {}}})
-    check("response_format.value is refused by name", status == 400 and answer["error"]["param"] == "response_format.value", answer)
+    form = {"type": "json_object", "value": {"enum": ["one", 2]}}
+    status, _, answer = s.ask("POST", "/v1/completions", {"prompt": "a", "response_format": form})
+    check("response_format.value is a schema", status == 200 and answer["choices"][0]["text"].strip() in ('"one"', "2"), answer)
+    status, _, answer = s.ask("POST", "/v1/completions", {"prompt": "a", "response_format": {**form, "type": "json_schema"}})
+    check("of another type it is refused by name", status == 400 and answer["error"]["param"] == "response_format.value", answer)
 
 
 def numbers(s):

@@ -23,7 +23,7 @@ CLIENTS = [
     ("openai (Python)", "try_openai.py", "one", ["openai"]),
     ("litellm", "try_litellm.py", "two", ["litellm"]),
     ("LangChain", "try_langchain.py", "one", ["langchain-openai", "langchain-core"]),
-    ("LlamaIndex", "try_llama_index.py", "two", ["llama-index-llms-openai-like"]),
+    ("LlamaIndex", "try_llama_index.py", "two", ["llama-index-llms-openai-like", "llama-index-core"]),
     ("instructor", "try_instructor.py", "one", ["instructor"]),
     ("pydantic-ai", "try_pydantic_ai.py", "one", ["pydantic-ai-slim[openai]"]),
     ("openai-agents", "try_openai_agents.py", "one", ["openai-agents"]),
@@ -34,7 +34,7 @@ CLIENTS = [
     ("huggingface_hub", "try_huggingface_hub.py", "one", ["huggingface_hub"]),
     ("smolagents", "try_smolagents.py", "one", ["smolagents[openai]"]),
     ("haystack-ai", "try_haystack.py", "two", ["haystack-ai"]),
-    ("inspect-ai", "try_inspect.py", "two", ["inspect-ai", "openai"]),
+    ("inspect-ai", "try_inspect.py", "one", ["inspect-ai", "openai"]),
     ("prometheus_client", "try_prometheus.py", "one", ["prometheus_client"]),
     ("a browser", "try_browser.py", "one", ["playwright"]),
     ("curl", "try_curl.py", "one", ["pydantic"]),
@@ -152,8 +152,7 @@ def main():
                 name, script, where, packages = client
                 if wanted and not any(w in (name, script) for w in wanted):
                     continue
-                why = None if (HERE / script).exists() else "not written yet"
-                why = why or (add_node if where == "node" else add_python)(place / where, packages)
+                why = (add_node if where == "node" else add_python)(place / where, packages)
                 if why:
                     line, kind = f"[ SKIPPED  ] {name}: {why}", "skipped"
                 else:

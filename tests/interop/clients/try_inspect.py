@@ -31,7 +31,9 @@ def tool():
 
 
 def schema():
-    City(**json.loads(ask("Name a city.", response_schema=ResponseSchema(name="city", json_schema=json_schema(City))).completion))
+    # Of a schema it sends types and names, no bounds.
+    city = json.loads(ask("Name a city.", response_schema=ResponseSchema(name="city", json_schema=json_schema(City))).completion)
+    need(sorted(city) == ["name", "people"] and isinstance(city["name"], str) and isinstance(city["people"], int), city)
 
 
 def overflow():
