@@ -251,7 +251,8 @@ static bool read_format(struct ask *ask, struct refusal *r)
     if (strcmp(type, "text") == 0) return true;
     const json_t *value = body_get(j, "value"); /* text-generation-inference's name of a schema */
     if (value && (body_get(j, "schema") || strcmp(type, "json_object") != 0))
-        return refuse(r, 400, "response_format.value", "a 'value' is the schema of a 'json_object'");
+        return refuse(r, 400, "response_format.value",
+                      "a 'value' is the schema of a 'json_object'");
     if (strcmp(type, "json_object") == 0) {
         const json_t *schema = value ? value : body_get(j, "schema");
         return constrain(ask, schema ? PITH_SCHEMA : PITH_JSON, schema, name, r);
