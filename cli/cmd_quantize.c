@@ -651,6 +651,15 @@ static void settle_file(struct settings *s)
     if (file && !s->q.weights && !given(&s->common, "recipe")) s->q.recipe = "q4_k_m";
 }
 
+/* Of a model that is not stored quantized. */
+static void say_requantize(const struct settings *s, const char *report)
+{
+    json_t *j = s->q.requantize ? json_loads(report, 0, NULL) : NULL;
+    if (j && !json_object_get(j, "quantized_from") && !s->q.rehearse)
+        say(&s->common, "--requantize does nothing: the model is not stored quantized");
+    json_decref(j);
+}
+
 static int run(void *settings, const struct text_list *operands)
 {
     struct settings *s = settings;
@@ -671,6 +680,7 @@ static int run(void *settings, const struct text_list *operands)
     s->q.progress = (struct pith_progress){on_step, &watch};
     if (pith_quantize(context, &s->q, &report, &err) == PITH_OK) {
         meter_end(&meter);
+        if (report) say_requantize(s, report);
         if (report) rc = show(s, report);
     } else {
         meter_end(&meter);

@@ -12,15 +12,29 @@ static int compare(const void *a, const void *b)
     return strcmp(((const struct pith_tensor *)a)->name, ((const struct pith_tensor *)b)->name);
 }
 
-/* All names, one behind the other with their NULs; *changed: one is another than before. */
-static char *new_names(const struct pith_checkpoint *c, pith_rename_fn *fn, const void *ctx,
-                       bool *changed)
+/* Whether some name becomes another. Memory is that of one name: most models need nothing. */
+static bool changes(const struct pith_checkpoint *c, pith_rename_fn *fn, const void *ctx,
+                    bool *failed)
+{
+    struct pith_str one = {0};
+    bool changed = false;
+    for (size_t i = 0; i < c->count && !changed; i++) {
+        pith_str_clear(&one);
+        fn(ctx, c->tensors[i].name, &one);
+        changed = strcmp(pith_str_text(&one), c->tensors[i].name) != 0;
+    }
+    *failed = one.failed;
+    pith_str_free(&one);
+    return changed;
+}
+
+/* All names, one behind the other with their NULs. */
+static char *new_names(const struct pith_checkpoint *c, pith_rename_fn *fn, const void *ctx)
 {
     struct pith_str all = {0}, one = {0};
     for (size_t i = 0; i < c->count; i++) {
         pith_str_clear(&one);
         fn(ctx, c->tensors[i].name, &one);
-        *changed |= strcmp(pith_str_text(&one), c->tensors[i].name) != 0;
         pith_str_append(&all, pith_str_text(&one), one.len + 1);
         all.failed |= one.failed;
     }
@@ -31,8 +45,11 @@ static char *new_names(const struct pith_checkpoint *c, pith_rename_fn *fn, cons
 enum pith_status pith_checkpoint_rename(struct pith_checkpoint *c, pith_rename_fn *fn,
                                         const void *ctx, struct pith_error *err)
 {
-    bool changed = false;
-    char *names = new_names(c, fn, ctx, &changed);
+    bool failed;
+    const bool changed = changes(c, fn, ctx, &failed);
+    if (failed) return pith_fail_nomem(err, "names of tensors");
+    if (!changed) return PITH_OK;
+    char *names = new_names(c, fn, ctx);
     struct pith_tensor *tensors = pith_alloc(c->count, sizeof *tensors);
     enum pith_status s = names && tensors ? PITH_OK : pith_fail_nomem(err, "names of tensors");
     const char *at = names;
@@ -47,7 +64,7 @@ enum pith_status pith_checkpoint_rename(struct pith_checkpoint *c, pith_rename_f
         if (strcmp(tensors[i - 1].name, tensors[i].name) == 0)
             s = pith_fail(err, PITH_FORMAT, "%s: two tensors are \"%.100s\" by their names", c->dir,
                           tensors[i].name);
-    if (s != PITH_OK || !changed) {
+    if (s != PITH_OK) {
         pith_free(tensors);
         pith_free(names);
         return s;

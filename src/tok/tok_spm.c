@@ -88,7 +88,10 @@ static enum pith_status read_folder(struct pith_tokenizer *t, const char *dir,
     size_t size = 0;
     enum pith_status s = path ? pith_file_read(path, MAX_FILE, &data, &size, err)
                               : pith_fail_nomem(err, "path");
-    if (s == PITH_OK) s = read_with(t, dir, data, size, err);
+    if (s == PITH_OK) {
+        s = read_with(t, dir, data, size, err);
+        if (s != PITH_OK) s = pith_fail_in(err, s, "tokenizer.model");
+    }
     pith_free(data);
     pith_free(path);
     return s;
