@@ -19,12 +19,9 @@ struct settings {
 };
 
 #define FORMAT_OPTION                                                                              \
-    {"format",                                                                                     \
-     0,                                                                                            \
-     OPTION_TEXT,                                                                                  \
-     offsetof(struct settings, format),                                                            \
-     "NAME",                                                                                       \
-     "the whole table as text, markdown, csv or json (default: a narrow view of it)"}
+    {"format",    0,                                                                               \
+     OPTION_TEXT, offsetof(struct settings, format),                                               \
+     "NAME",      "the whole table as text, markdown, csv or json (default: a narrow view of it)"}
 static const struct option options[] = {
     FORMAT_OPTION,
     /* The rest is for recipes. */
@@ -149,6 +146,17 @@ static int print_json(const json_t *j)
     return EXIT_DONE;
 }
 
+/* What -r takes beside the rows of the table: no composition of stages, but one that is found. */
+static json_t *auto_entry(void)
+{
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:s}", "recipe", "auto", "weights",
+        "of each linear what the whole loses least by, within --budget, --fit or --max-kl",
+        "transform", "none or awq, whichever loses less", "container",
+        "compressed-tensors, or gguf for a file", "what",
+        "found for the model: each linear's grid, by --budget, --fit or --max-kl");
+}
+
 /* A list of which one entry can be asked for by name. */
 static int print_list(const struct settings *s, const char *word, const char *name,
                       enum pith_status (*get)(char **, struct pith_error *))
@@ -163,6 +171,10 @@ static int print_list(const struct settings *s, const char *word, const char *na
         pith_text_free(report);
         return rc;
     }
+    const bool recipes = !s->keys && strcmp(name, "recipe") == 0;
+    /* Rows for programs are those of the table. */
+    if (recipes && (word || !(s->common.json || s->format)))
+        json_array_append_new(list, auto_entry());
     json_t *one = word ? find_entry(list, name, word) : NULL;
     if (word && !one) {
         rc = unknown_entry(s, name, word, list);
@@ -337,8 +349,7 @@ static int run_hardware(void *settings, const struct text_list *operands)
                              "--%s does nothing here: kernels are measured of the machine at hand,"
                              " pith hardware this",
                              s->weights.count ? "weights" : "kv");
-    if (!here)
-        return print_list(s, name, "hardware", pith_hardware_json);
+    if (!here) return print_list(s, name, "hardware", pith_hardware_json);
     int rc = check_format(&s->common, s->format);
     if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
     if (rc != EXIT_DONE) return rc;

@@ -85,7 +85,8 @@ static const struct option options[] = {
     {"max-shard", 0, OPTION_SIZE, AT(q.max_shard), "SIZE",
      "largest file to write, a larger tensor alone in one (default 5000000000)"},
     {"allow-error", 0, OPTION_REAL, AT(q.allow_error), "X",
-     "relative error up to which a linear is taken (default 0.5; above 0.3 it is a warning)"},
+     "relative error up to which a linear is taken (default 0.5; 0.99 where the rounding is "
+     "calibrated or makes 2:4 zeros)"},
     {"rehearse", 0, OPTION_FLAG, AT(q.rehearse), NULL,
      "do one block of each kind only, then tell time, memory, size and error to expect for the "
      "whole, and the time of 2 to 64 ranks"},
@@ -216,10 +217,12 @@ static void print_stages(const json_t *recipe)
     static const char *const stages[] = {STAGES(ROW)};
 #undef ROW
     const char *separator = " ";
+    const bool own = json_object_get(recipe, "linears") != NULL; /* print_grids() has these */
     char text[512];
     snprintf(text, sizeof text, "%s:", json_text(recipe, "name"));
     for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
         const char *choice = json_text(recipe, stages[i]);
+        if (own && strcmp(stages[i], "weights") == 0) choice = "by linear (see grids)";
         const size_t used = strlen(text);
         if (strcmp(choice, "none") == 0) continue;
         snprintf(text + used, sizeof text - used, "%s%s %s", separator, stages[i], choice);

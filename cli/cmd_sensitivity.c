@@ -27,10 +27,14 @@ static const struct option options[] = {
     {"kv", 0, OPTION_LIST, AT(caches), "GRID",
      "KV cache (default: those that --kv auto chooses from; none: not looked at); may repeat"},
     {"recipe", 'r', OPTION_TEXT, AT(q.recipe), "NAME",
-     "whose rounding is looked at (default gptq); recipes that transform are refused"},
-    {"round", 0, OPTION_TEXT, AT(q.round), "NAME", "nearest, weighted or gptq"},
+     "whose rounding is looked at, behind its transform (default gptq); refused: rotations, "
+     "splits, "
+     "and rounding that looks at more than one linear"},
+    {"round", 0, OPTION_TEXT, AT(q.round), "NAME",
+     "nearest, weighted or gptq (default: the recipe's)"},
     {"container", 0, OPTION_TEXT, AT(q.container), "NAME",
-     "whose grids and scales (default compressed-tensors; gguf for llama.cpp's types)"},
+     "whose grids and scales (default: that of --recipe, without one compressed-tensors; gguf for "
+     "llama.cpp's types)"},
     {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
      "leave out grids that this engine does not load; may repeat"},
     {"calib", 0, OPTION_LIST, AT(calib), "FILE",

@@ -149,14 +149,25 @@ void print_warnings(const json_t *report)
 {
     const json_t *list = json_object_get(report, "warnings"), *w, *worst = NULL;
     size_t i;
-    json_array_foreach (list, i, w)
-        if (!worst || json_get(w, "relative_error") > json_get(worst, "relative_error")) worst = w;
-    if (!worst) return;
     char text[256];
-    snprintf(text, sizeof text,
-             "%zu linears differ from the original by more than %.2g of it; the most %.3f, %s",
-             json_array_size(list), json_get(worst, "limit"), json_get(worst, "relative_error"),
-             json_text(worst, "linear"));
+    double sum = 0;
+    const bool shares = json_object_get(json_array_get(list, 0), "loss_share") != NULL;
+    const char *key = shares ? "loss_share" : "relative_error";
+    json_array_foreach (list, i, w) {
+        sum += json_get(w, key);
+        if (!worst || json_get(w, key) > json_get(worst, key)) worst = w;
+    }
+    if (!worst) return;
+    if (shares)
+        snprintf(text, sizeof text,
+                 "%zu linear%s %.0f%% of the loss at the outputs; the most %.0f%%, %s",
+                 json_array_size(list), json_array_size(list) > 1 ? "s carry" : " carries",
+                 100 * sum, 100 * json_get(worst, key), json_text(worst, "linear"));
+    else
+        snprintf(text, sizeof text,
+                 "%zu linears differ from the original by more than %.2g of it; the most %.3f, %s",
+                 json_array_size(list), json_get(worst, "limit"), json_get(worst, "relative_error"),
+                 json_text(worst, "linear"));
     printf("  warning          ");
     print_wrapped(text, 19, 19, terminal_width(STDOUT_FILENO));
 }

@@ -176,8 +176,11 @@ static int on_beat(void *ctx, const char *what, double done, double total)
 
 static void on_log(void *ctx, const char *line)
 {
+    static const char time[] = "time: ";
     const struct common *common = ctx;
-    if (!common->quiet) fprintf(stderr, "warning: %s\n", line);
+    const size_t n = sizeof time - 1;
+    if (strncmp(line, time, n) == 0) say(common, "%s", line + n);
+    else if (!common->quiet) fprintf(stderr, "warning: %s\n", line);
 }
 
 int make_context(const struct common *common, struct pith_context **out)

@@ -31,7 +31,8 @@ PITH_API enum pith_status pith_context_set_mode(struct pith_context *context, co
 /* Who follows the context's calls: `progress` is told by every call whose options name no listener
  * of their own, loading a model, pith_inspect() and pith_diff() among them, and may stop it. `log`
  * receives what is worth a line and is no failure (a config key that is probably misspelt), from
- * the thread that made the call, without a line end; NULL: nobody. */
+ * the thread that made the call, without a line end; NULL: nobody. A line that begins with "time: "
+ * says how long a call is expected to take. */
 typedef void pith_log_fn(void *ctx, const char *line);
 PITH_API void pith_context_listen(struct pith_context *context, struct pith_progress progress,
                                   pith_log_fn *log, void *log_ctx);

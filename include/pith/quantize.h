@@ -40,7 +40,7 @@ struct pith_quantize_options {
     struct pith_list targets;   /* "vllm:tp=2": engines whose rules are checked first */
     bool resume;                /* go on with "<out>.partial" */
     uint64_t seed;
-    double allow_error; /* relative error of a linear beyond which it fails; 0: 0.5, or 1 with
+    double allow_error; /* relative error of a linear beyond which it fails; 0: 0.5, or 0.99 with
                          * calibrated rounding or 2:4 zeros */
     struct pith_progress progress;
     /* Which tokens the experts of a mixture are calibrated on: "pooled" (NULL), those that take it

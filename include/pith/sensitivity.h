@@ -11,14 +11,14 @@ extern "C" {
 
 /* What to find out. Start from pith_sensitivity_defaults(). */
 struct pith_sensitivity_options {
-    size_t size;            /* of this struct as the program knows it */
-    const char *model;      /* folder of the checkpoint; never written to */
-    const char *work;       /* "<work>.partial" is made for what is in between, and removed */
-    const char *recipe;     /* whose rounding is looked at; NULL: GPTQ's. It may not transform */
-    const char *round;      /* NULL: the recipe's */
-    const char *container;  /* whose grids and scales; NULL: compressed-tensors */
-    struct pith_list tries; /* grids; none: those of the container (docs/planning.md) */
-    struct pith_list calib; /* calibration files; none: the text that ships */
+    size_t size;              /* of this struct as the program knows it */
+    const char *model;        /* folder of the checkpoint; never written to */
+    const char *work;         /* "<work>.partial" is made for what is in between, and removed */
+    const char *recipe;       /* whose rounding is looked at; NULL: GPTQ's. It may not rotate */
+    const char *round;        /* NULL: the recipe's */
+    const char *container;    /* whose grids and scales; NULL: compressed-tensors */
+    struct pith_list tries;   /* grids; none: those of the container (docs/planning.md) */
+    struct pith_list calib;   /* calibration files; none: the text that ships */
     struct pith_list targets; /* engines: grids that one of them does not load are left out */
     const char *crlf;         /* as for pith_quantize() */
     const char *experts;

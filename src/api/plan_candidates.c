@@ -309,7 +309,7 @@ enum pith_status plan_candidate_ask(const struct plan_made *p, struct plan_candi
     if (c->quantizes && p->stored) {
         (void)snprintf(
             c->why[engine], PLAN_WHY,
-            "the model is quantized already (%s): pith quantize starts from the original",
+            "the model is quantized already (%s): recipes are planned for its original",
             p->model.model->container->name);
         return PITH_OK;
     }

@@ -76,8 +76,15 @@ static void look_for_tokenizer(const struct pith_context *c, const struct pith_q
     c->log(c->log_ctx, line);
 }
 
+static void say(void *ctx, const char *line)
+{
+    const struct pith_context *c = ctx;
+    if (c->log) c->log(c->log_ctx, line);
+}
+
 static enum pith_status run(struct pith_context *c, const struct pith_quantize_options *o,
-                            bool convert, char **report, struct pith_error *err)
+                            bool convert, const struct pith_frame *frame, char **report,
+                            struct pith_error *err)
 {
     json_t *j = NULL; /* stays so where another rank has the report */
     pith_context_look(c, o->model);
@@ -85,7 +92,7 @@ static enum pith_status run(struct pith_context *c, const struct pith_quantize_o
         c->log(c->log_ctx, "--resume: there is nothing to resume; this run starts anew");
     const bool there = o->resume && !o->rehearse && pith_path_exists(o->out);
     if (pith_ranks_first(c->ranks)) look_for_tokenizer(c, o);
-    PITH_TRY(pith_pipe_quantize(c->backend, o, convert, &j, err));
+    PITH_TRY(pith_pipe_quantize(c->backend, o, convert, frame, &j, err));
     if (there && c->log) c->log(c->log_ctx, "--resume: it was finished already; nothing was left");
     if (report && j) return pith_report_text(j, report, err);
     json_decref(j);
@@ -107,10 +114,14 @@ static enum pith_status keep_recipe(const struct pith_quantize_options *o, const
 
 /* Finds the recipe in a folder of its own, "<out>.auto", which stays for as long as the run is not
  * finished. */
-static enum pith_status run_auto(struct pith_context *c, const struct pith_quantize_options *o,
+static enum pith_status run_auto(struct pith_context *c, const struct pith_quantize_options *given,
                                  char **report, struct pith_error *err)
 {
     struct pith_str folder = {0};
+    struct pith_quantize_options whole = *given;
+    const struct pith_quantize_options *o = &whole;
+    struct pith_auto_clock clock = {.telling = {pith_ranks_first(c->ranks) ? say : NULL, c}};
+    pith_auto_clock_start(&clock, given, &whole.progress);
     size_t n = strlen(o->out);
     while (n > 1 && o->out[n - 1] == '/') n--;
     pith_str_append(&folder, o->out, n);
@@ -122,12 +133,16 @@ static enum pith_status run_auto(struct pith_context *c, const struct pith_quant
     if (s == PITH_OK && !o->resume && first) pith_sense_forget(folder.data);
     if (s == PITH_OK) s = pith_ranks_meet(c->ranks, err);
     if (s == PITH_OK) s = pith_dir_make(folder.data, err);
-    if (s == PITH_OK) s = pith_auto_find(c->backend, o, folder.data, err);
+    if (s == PITH_OK) s = pith_auto_find(c->backend, o, folder.data, &clock, err);
     const bool found_it = s == PITH_OK;
     char grid[PITH_GRID_TEXT];
     struct pith_quantize_options found = pith_auto_base(o, grid);
     found.recipe = recipe;
-    if (s == PITH_OK) s = run(c, &found, false, report, err);
+    const struct pith_frame frame = {.started = clock.started,
+                                     .search = pith_clock() - clock.started,
+                                     .quiet = clock.stages > 0,
+                                     .telling = clock.telling};
+    if (s == PITH_OK) s = run(c, &found, false, &frame, report, err);
     if (s == PITH_OK && !o->rehearse && first) s = keep_recipe(o, recipe, err);
     if (s == PITH_OK && first) s = pith_dir_remove(folder.data, err);
     if (s == PITH_OK) s = pith_ranks_meet(c->ranks, err);
@@ -150,7 +165,8 @@ enum pith_status pith_quantize(struct pith_context *c, const struct pith_quantiz
     struct pith_door door;
     PITH_TRY(pith_door_read(o->crlf, &door, err));
     PITH_TRY(pith_auto_check(o, err));
-    if (!pith_auto_asked(o)) return run(c, o, false, report, err);
+    if (!pith_auto_asked(o))
+        return run(c, o, false, &(struct pith_frame){.telling = {say, c}}, report, err);
     return pith_ranks_fail(c->ranks, run_auto(c, o, report, err), err);
 }
 
@@ -190,7 +206,7 @@ enum pith_status pith_convert(struct pith_context *c, const struct pith_convert_
     if (!o->model || !o->out || (!o->container && !o->adapter && !pith_container_of_path(o->out)))
         return pith_fail(err, PITH_ARG, "a model, a container and an output folder are needed");
     const struct pith_quantize_options all = converting(o);
-    return run(c, &all, true, report, err);
+    return run(c, &all, true, &(struct pith_frame){.quiet = true}, report, err);
 }
 
 enum pith_status pith_verify_check(const struct pith_verify_options *given, struct pith_error *err)

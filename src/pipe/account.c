@@ -22,7 +22,10 @@ static json_t *timing(const struct pith_run *r)
                   "peak_resident_bytes", (json_int_t)pith_memory_peak(), "threads",
                   (int)pith_pool_threads(pith_backend_pool(r->job->backend)), "cpu",
                   pith_backend_cpu(r->job->backend));
-    bool good = j && pith_phases_report(&r->phases, j);
+    const double search = r->frame->search;
+    bool good = j &&
+                (!(search > 0) || json_object_set_new(j, "seconds_search", json_real(search)) == 0);
+    good = good && pith_phases_report(&r->phases, j);
     if (good && r->job->needs_round && !pith_job_learns(r->job) && !r->cal.between.data)
         good = json_object_set_new(j, "recomputed", json_true()) == 0;
     if (good) good = pith_paces_report(&r->paces, r->ranks, j);
@@ -257,7 +260,7 @@ json_t *pith_run_account(const struct pith_run *r)
     if (account) pith_json_set(&account, "losses", json_string(outputs ? "outputs" : "weights"));
     if (account)
         pith_json_set(&account, "warnings",
-                      pith_judge_warnings(json_object_get(account, "linears")));
+                      pith_judge_warnings(json_object_get(account, "linears"), outputs));
     if (account && r->job->quantizes && r->job->options->targets.count)
         pith_json_set(&account, "engines", engines(r->job));
     if (account && pith_job_falls(r->job))

@@ -191,6 +191,8 @@ struct trial {
     const struct pith_quantize_options *asked;
     const char *folder, *transform, *path;
     const char *like; /* the recipe whose grids the transform is judged by; NULL: it needs none */
+    struct pith_auto_clock *clock;
+    size_t transforms; /* that are tried in all */
 };
 
 static enum pith_status find(struct pith_job *job, const struct trial *t,
@@ -208,6 +210,7 @@ static enum pith_status find(struct pith_job *job, const struct trial *t,
     const bool first = pith_ranks_first(pith_backend_ranks(job->backend));
     struct pith_auto_wish w;
     enum pith_status r = parse_wish(t->asked, &w, err);
+    if (r == PITH_OK) pith_auto_clock_expect(t->clock, job, &s, t->transforms);
     if (r == PITH_OK && (first || s.ranks)) r = pith_sense_run(job, t->folder, &s, err);
     if (r == PITH_OK && first) r = pith_auto_choose(job, &s, &w, t->path, err);
     pith_sense_free(&s);
@@ -322,20 +325,28 @@ char *pith_auto_recipe(const struct pith_backend *be, const char *folder)
     return pith_str_take(&path);
 }
 
+/* What was found so far. */
+struct finds {
+    json_t *best, *tried;
+};
+
 static enum pith_status try_all(struct pith_backend *be, const struct pith_quantize_options *o,
-                                const char *folder, json_t **best, json_t **tried,
-                                struct pith_error *err)
+                                const char *folder, struct pith_auto_clock *clock,
+                                struct finds *found, struct pith_error *err)
 {
     char *like = NULL;
     const char *name;
     enum pith_status s = PITH_OK;
+    size_t transforms = 0;
+    while (transform_at(o, transforms)) transforms++;
     for (size_t i = 0; s == PITH_OK && (name = transform_at(o, i)) != NULL; i++) {
         struct pith_str path = {0};
         pith_str_printf(&path, "%s/auto.%zu.json", folder, i);
         add_rank(be, &path);
-        const struct trial t = {o, folder, name, path.data, like};
+        const struct trial t = {o, folder, name, path.data, like, clock, transforms};
         s = path.failed ? pith_fail_nomem(err, folder) : try_one(be, &t, err);
-        if (s == PITH_OK && is_asked(o, name)) s = weigh(&t, best, tried, err);
+        if (s == PITH_OK && is_asked(o, name)) s = weigh(&t, &found->best, &found->tried, err);
+        pith_auto_clock_next(clock);
         if (like) pith_str_free(&path);
         else like = path.data;
     }
@@ -344,21 +355,22 @@ static enum pith_status try_all(struct pith_backend *be, const struct pith_quant
 }
 
 enum pith_status pith_auto_find(struct pith_backend *be, const struct pith_quantize_options *o,
-                                const char *folder, struct pith_error *err)
+                                const char *folder, struct pith_auto_clock *clock,
+                                struct pith_error *err)
 {
     struct pith_ranks *ranks = pith_backend_ranks(be);
     char *path = pith_auto_recipe(be, folder);
-    json_t *best = NULL, *tried = json_array();
+    struct finds found = {NULL, json_array()};
     enum pith_status s = path ? PITH_OK : pith_fail_nomem(err, folder);
     bool there = s == PITH_OK && o->resume && pith_path_exists(path);
     if (s == PITH_OK) s = pith_ranks_share(ranks, 0, &there, sizeof there, err);
     if (s == PITH_OK && there) s = pith_ranks_share_file(ranks, path, err);
     if (s == PITH_OK && !there) {
-        s = try_all(be, o, folder, &best, &tried, err);
-        if (s == PITH_OK) s = keep(o, path, best, tried, err);
+        s = try_all(be, o, folder, clock, &found, err);
+        if (s == PITH_OK) s = keep(o, path, found.best, found.tried, err);
     }
-    json_decref(best);
-    json_decref(tried);
+    json_decref(found.best);
+    json_decref(found.tried);
     pith_free(path);
     return s;
 }

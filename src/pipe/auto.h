@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "base/json.h"
 #include "num/grid.h"
+#include "pipe/auto_clock.h"
 
 #define PITH_AUTO_RECIPE "recipe.json"
 
@@ -29,9 +30,11 @@ struct pith_quantize_options pith_auto_base(const struct pith_quantize_options *
  * solved, the least prediction (of --max-kl: the least bytes) wins. A transform is judged by the
  * grids that were found without one.
  * PITH_LIMIT when even the smallest grids need more.
+ * The clock, which has taken the place of the options' listener, goes on to the stage of the run.
  * With several ranks all make the call, and each has a file of its own of what rank 0 chose. */
 enum pith_status pith_auto_find(struct pith_backend *be, const struct pith_quantize_options *o,
-                                const char *folder, struct pith_error *err);
+                                const char *folder, struct pith_auto_clock *clock,
+                                struct pith_error *err);
 /* That file, pith_free() it; NULL when memory is out. */
 char *pith_auto_recipe(const struct pith_backend *be, const char *folder);
 

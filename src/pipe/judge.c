@@ -10,6 +10,9 @@ static const double warns_above = 0.3, fails_above = 0.5;
  * inputs), weights go further from the original's than outputs do: refused is what is as far from
  * them as no weights at all, which would be 1. */
 static const double fails_above_made_up = 0.99;
+/* Where losses are measured at the outputs: a linear's share of their sum that is told, if it is so
+ * many times what each would have. */
+static const double heavy_share = 0.15, heavy_times = 10;
 
 enum pith_status pith_judge(const struct pith_job *job, const struct pith_choice *c, double error,
                             struct pith_error *err)
@@ -25,10 +28,33 @@ enum pith_status pith_judge(const struct pith_job *job, const struct pith_choice
                      c->module, error, allowed, ceil(error * 20) / 20);
 }
 
-json_t *pith_judge_warnings(const json_t *linears)
+static double loss_of(const json_t *linear)
+{
+    return json_number_value(json_object_get(linear, "loss"));
+}
+
+/* Those that carry far more of the loss at the outputs than others. */
+static json_t *heavy(const json_t *linears)
 {
     const json_t *l;
     size_t i;
+    double all = 0;
+    json_t *list = json_array();
+    json_array_foreach (linears, i, l) all += loss_of(l);
+    const double usual = 1.0 / (double)(json_array_size(linears) + 1);
+    const double limit = heavy_times * usual > heavy_share ? heavy_times * usual : heavy_share;
+    json_array_foreach (linears, i, l)
+        if (all > 0 && loss_of(l) >= limit * all && limit < 1)
+            pith_json_add(&list, json_pack("{s:O, s:f, s:f}", "linear", json_object_get(l, "name"),
+                                           "loss_share", loss_of(l) / all, "limit", limit));
+    return list;
+}
+
+json_t *pith_judge_warnings(const json_t *linears, bool outputs)
+{
+    const json_t *l;
+    size_t i;
+    if (outputs) return heavy(linears);
     json_t *list = json_array();
     json_array_foreach (linears, i, l) {
         const double error = json_number_value(json_object_get(l, "relative_error"));

@@ -34,8 +34,7 @@ static enum pith_status check_linear(struct pith_recover *r, const char *module,
     struct pith_packed_set set;
     struct pith_grid grid = {0};
     struct pith_container_opts *opts = &r->container_opts;
-    PITH_TRY(
-        m->container->describe(m->container_state, m->checkpoint, module, &grid, opts, err));
+    PITH_TRY(m->container->describe(m->container_state, m->checkpoint, module, &grid, opts, err));
     if (m->container->settle) m->container->settle(&grid, opts);
     PITH_TRY(pith_container_pack(m->container, q, opts, &set, err));
     bool same = true;
@@ -136,8 +135,8 @@ struct writing {
     struct pith_recover *r;
     struct pith_out *files; /* [checkpoint->file_count], those of the result */
     json_t *account;
-    json_t *entries;  /* by name, of its linears and tensors */
-    size_t changed;   /* codes */
+    json_t *entries; /* by name, of its linears and tensors */
+    size_t changed;  /* codes */
     float *values;
 };
 
@@ -216,8 +215,8 @@ static size_t codes_changed(const struct pith_qmat *a, const struct pith_qmat *b
     return n;
 }
 
-static enum pith_status pack(const struct writing *w, const char *module,
-                             const struct pith_qmat *q, struct pith_error *err)
+static enum pith_status pack(const struct writing *w, const char *module, const struct pith_qmat *q,
+                             struct pith_error *err)
 {
     const struct pith_model *m = w->r->model;
     struct pith_packed_set set;
@@ -290,9 +289,9 @@ static enum pith_status write_vector(const struct writing *w, const struct pith_
     pith_free(data);
     json_t *entry = entry_of(w, v->tensor->name);
     if (s != PITH_OK || !entry) return s;
-    const bool good = json_object_set_new(entry, "action", json_string("trained")) == 0 &&
-                      json_object_set_new(entry, "reason",
-                                          json_string("trained by pith recover")) == 0;
+    const bool good =
+        json_object_set_new(entry, "action", json_string("trained")) == 0 &&
+        json_object_set_new(entry, "reason", json_string("trained by pith recover")) == 0;
     return good ? PITH_OK : pith_fail_nomem(err, "pith.json");
 }
 
@@ -320,8 +319,7 @@ static enum pith_status write_last(const struct writing *w, struct pith_error *e
     for (int bias = 0; bias < 2; bias++) {
         const struct pith_recover_vector v = pith_recover_last_of(r, bias);
         if (v.tensor)
-            PITH_TRY(
-                write_vector(w, &v, bias ? r->model->final_bias : r->model->final_norm, err));
+            PITH_TRY(write_vector(w, &v, bias ? r->model->final_bias : r->model->final_norm, err));
     }
     return PITH_OK;
 }
@@ -391,7 +389,8 @@ static enum pith_status read_back(struct writing *w, struct pith_error *err)
     PITH_TRY(pith_model_open(w->r->partial, &m, err));
     enum pith_status s = PITH_OK;
     for (uint32_t l = 0; l < m->shape.layers && s == PITH_OK; l++) s = check_written(w, m, l, err);
-    json_object_foreach(w->entries, key, entry) if (s == PITH_OK) s = hash_entry(m, entry, err);
+    json_object_foreach (w->entries, key, entry)
+        if (s == PITH_OK) s = hash_entry(m, entry, err);
     pith_model_close(m);
     return s;
 }
@@ -448,7 +447,7 @@ static enum pith_status finish_account(struct writing *w, json_t **report, struc
         json_object_set(a, "timing", times) == 0 &&
         json_object_set_new(a, "job", json_string(w->r->fingerprint)) == 0 &&
         json_object_set_new(a, "warnings",
-                            pith_judge_warnings(json_object_get(a, "linears"))) == 0 &&
+                            pith_judge_warnings(json_object_get(a, "linears"), false)) == 0 &&
         json_object_set_new(a, "recovered", recovered) == 0;
     json_decref(times);
     if (!good) return pith_fail_nomem(err, "pith.json");

@@ -433,6 +433,26 @@ static enum pith_status end_following(const struct pith_run *r, struct pith_erro
     return PITH_OK;
 }
 
+/* What is left, before the first block of it. A run of seconds is no news. */
+static void tell_expected(const struct pith_run *r)
+{
+    enum { NEWS = 10 };
+    const struct pith_job *job = r->job;
+    const struct pith_telling *t = &r->frame->telling;
+    const double units = job->model->shape.layers + 1.0;
+    const double left = 1 - (double)json_array_size(r->journal.units) / units;
+    char text[PITH_EXPECT_TEXT], line[160];
+    if (!t->say || r->frame->quiet || job->convert || left <= 0) return;
+    const size_t tokens = job->calib.windows * job->calib.length;
+    const double all =
+        pith_expect_quantize(job, &job->recipe, tokens, pith_expect_speed(job->backend));
+    const unsigned ranks = pith_ranks_count(r->ranks);
+    if (left * all < NEWS || ranks > 1) return;
+    (void)snprintf(line, sizeof line, "time: %s expected%s", pith_expect_text(left * all, text),
+                   left < 1 ? " for what is left" : "");
+    t->say(t->ctx, line);
+}
+
 static enum pith_status run_all(struct pith_run *r, json_t **report, struct pith_error *err)
 {
     if (!pith_run_writes(r)) return follow(r, err);
@@ -445,6 +465,7 @@ static enum pith_status run_all(struct pith_run *r, json_t **report, struct pith
     if (r->ranks) PITH_TRY(pith_ranks_meet(r->ranks, err));
     PITH_TRY(pith_writers_join(r, err));
     if (r->job->options->rehearse) return run_rehearsal(r, report, err);
+    tell_expected(r);
     PITH_TRY(run_units(r, err));
     json_t *account = pith_run_account(r);
     if (!account) return pith_fail_nomem(err, "pith.json");
@@ -478,11 +499,14 @@ static void close_run(struct pith_run *r, enum pith_status s, struct pith_error 
     pith_paces_free(&r->paces);
 }
 
-static enum pith_status run_job(const struct pith_job *job, double started, json_t **report,
-                                struct pith_error *err)
+static enum pith_status run_job(const struct pith_job *job, const struct pith_frame *frame,
+                                json_t **report, struct pith_error *err)
 {
-    struct pith_run r = {
-        .job = job, .ranks = pith_job_ranks(job), .out.lock = -1, .started = started};
+    struct pith_run r = {.job = job,
+                         .ranks = pith_job_ranks(job),
+                         .out.lock = -1,
+                         .frame = frame,
+                         .started = frame->started};
     enum pith_status s = run_all(&r, report, err);
     stop_jobs(&r);
     s = pith_checkpoint_settle(job->model->checkpoint, false, s, err);
@@ -492,8 +516,8 @@ static enum pith_status run_job(const struct pith_job *job, double started, json
 }
 
 /* A rehearsal is rank 0's alone, and the others wait for its end. */
-static enum pith_status run_or_wait(const struct pith_job *job, double started, json_t **report,
-                                    struct pith_error *err)
+static enum pith_status run_or_wait(const struct pith_job *job, const struct pith_frame *frame,
+                                    json_t **report, struct pith_error *err)
 {
     static const char note[] = "a rehearsal is of one rank: the others wait";
     struct pith_ranks *ranks = pith_backend_ranks(job->backend);
@@ -501,17 +525,19 @@ static enum pith_status run_or_wait(const struct pith_job *job, double started, 
     enum pith_status s = alone ? PITH_OK : pith_ranks_meet(ranks, err); /* all are ready */
     if (s == PITH_OK && !alone && !shared)
         s = pith_progress_step(&job->options->progress, note, 0, 1, err);
-    if (s == PITH_OK && (shared || pith_ranks_first(ranks))) s = run_job(job, started, report, err);
+    if (s == PITH_OK && (shared || pith_ranks_first(ranks))) s = run_job(job, frame, report, err);
     return s == PITH_OK && !alone && !shared ? pith_ranks_meet(ranks, err) : s;
 }
 
 enum pith_status pith_pipe_quantize(struct pith_backend *be, const struct pith_quantize_options *o,
-                                    bool convert, json_t **report, struct pith_error *err)
+                                    bool convert, const struct pith_frame *whole, json_t **report,
+                                    struct pith_error *err)
 {
     /* For calibration the fast mode is that of bfloat16: bytes are for packed weights. Going back
      * cannot fail, since the memory for it is there. */
     const enum pith_mode mode = pith_backend_mode(be);
-    const double started = pith_clock();
+    struct pith_frame frame = *whole;
+    if (!(frame.started > 0)) frame.started = pith_clock();
     struct pith_job job = {
         .options = o, .fast = mode == PITH_MODE_FAST, .convert = convert, .backend = be};
     json_t *made = NULL;
@@ -527,7 +553,7 @@ enum pith_status pith_pipe_quantize(struct pith_backend *be, const struct pith_q
     if (s == PITH_OK && !done) s = pith_job_fit(&job, err);
     if (s == PITH_OK && !done && pith_job_prepares(&job)) s = pith_backend_take_prepared(be, err);
     s = pith_checkpoint_settle(job.model ? job.model->checkpoint : NULL, false, s, err);
-    if (s == PITH_OK && !done) s = run_or_wait(&job, started, &made, err);
+    if (s == PITH_OK && !done) s = run_or_wait(&job, &frame, &made, err);
     pith_job_close(&job);
     (void)pith_backend_set_mode(be, mode, NULL);
     if (s == PITH_OK) *report = made;

@@ -10,6 +10,7 @@
 #ifndef PITH_PIPE_RUN_H
 #define PITH_PIPE_RUN_H
 
+#include "pipe/expect.h"
 #include "pipe/calibration.h"
 #include "pipe/foresee.h"
 #include "pipe/journal.h"
@@ -31,7 +32,8 @@ struct pith_run {
     size_t reading_layer;
     struct pith_phases phases;
     struct pith_foresee *foresee; /* borrowed, of a rehearsal's block; NULL: nobody asks */
-    double started;
+    const struct pith_frame *frame;
+    double started; /* of the frame */
     double work_done, work_total;
     struct pith_paces paces;
     uint64_t peak_anonymous, peak_mapped; /* bytes, as seen at each step */
@@ -99,9 +101,11 @@ enum pith_status pith_blocks_finish(struct pith_blocks *b, uint32_t place, bool 
 void pith_blocks_close(struct pith_blocks *b);
 
 /* run.c: the whole. *report is a new reference. With `convert`, the recipe's weights (or none) are
- * for those linears only that the container cannot hold as they are. */
+ * for those linears only that the container cannot hold as they are. The frame is told what is
+ * expected before the first block. */
 enum pith_status pith_pipe_quantize(struct pith_backend *be, const struct pith_quantize_options *o,
-                                    bool convert, json_t **report, struct pith_error *err);
+                                    bool convert, const struct pith_frame *frame, json_t **report,
+                                    struct pith_error *err);
 /* account.c: pith.json of a finished run; new reference, NULL when memory is out. */
 json_t *pith_run_account(const struct pith_run *r);
 /* Adds its list of files ("files": io/digest.h), as they lie on the disk now. */

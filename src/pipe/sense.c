@@ -99,6 +99,14 @@ static void close_pass(struct pith_sense_pass *p)
     pith_free(p->left);
 }
 
+/* What so many layers, there and then back, weigh. */
+static double weight_of(const struct pith_sense_pass *p, double layers)
+{
+    const double all = p->job->model->shape.layers;
+    if (layers < all) return layers;
+    return all + p->effort.turn + (layers - all) * p->effort.back;
+}
+
 static enum pith_status step(struct pith_sense_pass *p, const char *what, size_t layer,
                              struct pith_error *err)
 {
@@ -109,7 +117,8 @@ static enum pith_status step(struct pith_sense_pass *p, const char *what, size_t
     if (p->s->guide)
         return pith_progress_step(&p->job->options->progress, text, p->done * p->s->effort,
                                   p->s->whole, err);
-    return pith_progress_step(&p->job->options->progress, text, p->done, p->total, err);
+    return pith_progress_step(&p->job->options->progress, text, weight_of(p, p->done - 1), p->total,
+                              err);
 }
 
 /* --- there ------------------------------------------------------------------------------------ */
@@ -552,13 +561,14 @@ static enum pith_status note_back(struct pith_sense_pass *p, uint32_t layer, str
 /* A guide is of the model as it is; its linears are rounded by it whatever is done to them. */
 static enum pith_status transform(struct pith_sense_pass *p, uint32_t layer, struct pith_error *err)
 {
+    const double each = p->effort.transform > 0 ? p->effort.transform : 1;
     const struct pith_sense_place place = {.layer = layer,
                                            .collector = &p->collector,
                                            .in = acts_of(p, layer),
                                            .spare = acts_of(p, layer + 1),
                                            .ranks = p->s->ranks,
-                                           .done = p->done,
-                                           .total = p->total};
+                                           .done = weight_of(p, p->done - 1) / each,
+                                           .total = p->total / each};
     return p->s->guide ? PITH_OK : pith_sense_transform(p->job, &place, &p->block, err);
 }
 
@@ -730,8 +740,8 @@ enum pith_status pith_sense_run(const struct pith_job *job, const char *folder,
                                 .all = job->calib.windows,
                                 .length = job->calib.length,
                                 .needs = s->guide ? 0 : job->recipe.round->needs,
-                                .total = 2.0 * job->model->shape.layers +
-                                         (job->needs_transform != 0)};
+                                .effort = pith_expect_effort(job, pith_sense_tried(s))};
+    p.total = weight_of(&p, 2.0 * job->model->shape.layers);
     const unsigned own = pith_ranks_own(s->ranks);
     s->cell = NULL;
     s->routes = (struct pith_routes){0};

@@ -57,6 +57,14 @@ static inline uint32_t pith_sense_from(const struct pith_sense *s, const struct 
     return pith_routes_from(&s->routes, &job->model->plans, c->layer, c->linear);
 }
 
+/* How many grids a linear is tried on: those that stand for others do so one at a time. */
+static inline size_t pith_sense_tried(const struct pith_sense *s)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < s->grids; i++) count += !s->tries || !s->tries->instead[i];
+    return count;
+}
+
 /* Fills s->cell and s->routes for the job's model, calibration text, rounder and container;
  * `folder`, which is there, has the activations of every layer while it runs. Linears that stay in
  * 16 bits unless they are named have no cell that can. The job's statistics are those of its

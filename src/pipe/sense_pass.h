@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "calib/collect.h"
 #include "calib/pairs.h"
+#include "pipe/expect.h"
 #include "pipe/sense.h"
 #include "pipe/sense_state.h"
 
@@ -18,13 +19,13 @@ struct pith_sense_spread {
     struct pith_scratch_file sites, sent; /* calib/relay.h */
     struct pith_scratch_file dots_file, routes_file;
     char *folder;
-    size_t most_rows; /* of linears that are held at once */
-    float *dots;      /* [windows][2][most rows][grids]: of what is said, and of margins */
-    double *routes;   /* [windows][2][length][PITH_ROUTER_POINTS] */
+    size_t most_rows;         /* of linears that are held at once */
+    float *dots;              /* [windows][2][most rows][grids]: of what is said, and of margins */
+    double *routes;           /* [windows][2][length][PITH_ROUTER_POINTS] */
     struct pith_guide *guide; /* whose pairs lie in the room of these; NULL: of none */
     struct pith_pairs pairs;
     struct pith_scratch_file pairs_file;
-    double *reads;    /* [windows + 2][reads]: then what a layer begins with, and the sum */
+    double *reads; /* [windows + 2][reads]: then what a layer begins with, and the sum */
 };
 
 /* A linear whose errors are held. */
@@ -63,8 +64,9 @@ struct pith_sense_pass {
     size_t felts, tasks, rows;
     float **to; /* [most linears]: the tape's */
     unsigned needs;
-    uint64_t most; /* bytes of errors held at once, those of one site more */
-    double done, total;
+    uint64_t most;      /* bytes of errors held at once, those of one site more */
+    double done, total; /* layers begun, there and back; what all weigh, in ways there */
+    struct pith_sense_effort effort;
 };
 
 /* Where a window of this rank's lies in the gradient of the stream: of what is said, or of margins

@@ -12,7 +12,7 @@ struct pith_sense_place {
     struct pith_collector *collector;
     struct pith_acts in, spare; /* what enters the layer; of the same shape, overwritten */
     struct pith_ranks *ranks;   /* NULL, or who shares the windows */
-    double done, total;         /* layers there and back: what the progress says */
+    double done, total;         /* what the progress says, in transforms of a layer */
 };
 /* Transforms `block`, which holds all of its matrices as floats, as quantizing does where no linear
  * before is rounded, and judged by the grids of the job's choices. Nothing is done for a job
