@@ -158,11 +158,15 @@ void print_warnings(const json_t *report)
         if (!worst || json_get(w, key) > json_get(worst, key)) worst = w;
     }
     if (!worst) return;
-    if (shares)
+    const double most = 100 * json_get(worst, key);
+    const size_t count = json_array_size(list);
+    if (shares && count == 1)
+        snprintf(text, sizeof text, "%s carries %.0f%% of the loss at the outputs",
+                 json_text(worst, "linear"), most);
+    else if (shares)
         snprintf(text, sizeof text,
-                 "%zu linear%s %.0f%% of the loss at the outputs; the most %.0f%%, %s",
-                 json_array_size(list), json_array_size(list) > 1 ? "s carry" : " carries",
-                 100 * sum, 100 * json_get(worst, key), json_text(worst, "linear"));
+                 "%zu linears carry %.0f%% of the loss at the outputs, %s alone %.0f%%", count,
+                 100 * sum, json_text(worst, "linear"), most);
     else
         snprintf(text, sizeof text,
                  "%zu linears differ from the original by more than %.2g of it; the most %.3f, %s",
