@@ -53,5 +53,5 @@ check "four bits" quantize mini four -r rtn
 grep -q warning "$work/stdout" && fail "a warning for four bits" || pass "have no warning"
 refuse "a conversion that loses most" 1 'q_proj: would differ .* --allow-error' \
     "$pith" convert "$work/four" -o "$work/no" --container bitsandbytes --weights bnb_fp4:g64 --allow-error 0.01 --quiet
-refuse "less than nothing" 2 'allow-error -1: at least 0' quantize mini out -r rtn --allow-error -1
+refuse "less than nothing" 2 'allow-error -1: above 0' quantize mini out -r rtn --allow-error -1
 finish

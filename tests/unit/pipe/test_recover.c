@@ -46,7 +46,9 @@ static void quantize(struct bench *b, const char *grid)
     /* Its columns are no whole blocks. */
     const char *const ignored = "down_proj";
     if (strchr(grid, ':') == NULL) o.ignore = (struct pith_list){&ignored, 1};
-    assert_ok(pith_pipe_quantize(b->backend, &o, false, &report, &err), err);
+    assert_ok(pith_pipe_quantize(b->backend, &o, false, &(struct pith_frame){.quiet = true},
+                                 &report, &err),
+              err);
     json_decref(report);
 }
 
