@@ -10,8 +10,8 @@
 /* Shares of the peak that products and rounding column by column reach: plan/quantize_time.h. */
 static const double products = 0.45, rounding = 0.176;
 /* Of the way back through a layer, in ways there, what does not depend on grids; of a transform
- * there; and what attention and norms take beside products. Measured on the model that ships and on
- * SmolLM2-135M (docs/mixed.md). */
+ * there; and what attention and norms take beside products. Measured on the model that ships alone
+ * (docs/mixed.md). */
 static const double back = 3.3, transform = PITH_EXPECT_TRANSFORM, others = 1.2;
 
 /* --- the machine ------------------------------------------------------------------------------ */
