@@ -51,7 +51,7 @@ refuse() {
         fail "$name: message does not match $pattern"
     elif [ -s "$work/stdout" ]; then
         fail "$name: something on standard output"
-    elif [ "$want" -eq 1 ] && [ "$(grep -vcE ': [0-9]+% \(' "$work/stderr")" -ne 1 ]; then # but for progress
+    elif [ "$want" -eq 1 ] && [ "$(grep -vcE ': [0-9]+% \(|: about .* expected' "$work/stderr")" -ne 1 ]; then # but for progress
         fail "$name: more than one line of message"
     else
         pass "$name"
