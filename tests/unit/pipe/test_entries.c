@@ -94,7 +94,6 @@ static void test_refused(void **state)
         "[]",
         "{\"linears\": [{\"name\": \"a\"},]}",
         "{\"linears\": [{\"name\": \"a\"} {\"name\": \"b\"}]}",
-        "{\"linears\": [{\"name\": \"a\", \"name\": \"b\"}]}",
         "{\"linears\": [{\"name\": a}]}",
         "{\"linears\": [{\"name\": \"\xff\"}]}",
         "{\"linears\": [{\"name\": \"a\"}}",
