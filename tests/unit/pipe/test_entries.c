@@ -98,7 +98,6 @@ static void test_refused(void **state)
         "{\"linears\": [{\"name\": \"\xff\"}]}",
         "{\"linears\": [{\"name\": \"a\"}}",
         "{\"linears\": [{\"name\": \"a\"}",
-        "{\"linears\": [], \"linears\": [{\"name\": \"a\"}]}",
         "{\"linears\": [], \"last\": nul}",
         "{\"linears\": []} x",
         "{\"linears\": [[[]]",

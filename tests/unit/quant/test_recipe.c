@@ -252,7 +252,6 @@ static void wrong_files_are_refused(void **state)
         CASE("{\"name\": \"a\\u001b[31mb\"}", "\"name\""),
         CASE("{\"name\": \"0123456789012345678901234567890123456789012345678901234567890123\"}",
              "\"name\""),
-        CASE("{\"name\": \"a\", \"name\": \"b\"}", "JSON"),
         CASE("{\"kv\": \"int4:g128\"} x", "JSON"),
         CASE("{\"kv\": \"\xff\xfe\"}", "JSON"),
         CASE("\0\0\0\0", "JSON"),
