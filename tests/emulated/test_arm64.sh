@@ -21,10 +21,10 @@ else
     check "$cpu has NEON" tier neon "$build/tests/emulated/tier"
     check "a failing test is seen" fails "$build/tests/emulated/fails"
     # shellcheck disable=SC2046
-    units "$build/tests/unit" $(cd "$build/tests/unit" && find backend num -executable -type f | sort)
+    units "$build/tests/unit" $(cd "$build/tests/unit" && find backend num -name 'test_*' ! -name '*.*' | sort)
     cpu=max # runs the kernels of both tiers
     check "$cpu has dot products" tier dotprod "$build/tests/emulated/tier"
-    units "$build/tests/unit" kern/test_exp kern/test_kernels backend/test_pinned backend/test_roof
+    units "$build/tests/unit" kern/test_exp kern/test_fenced kern/test_coded kern/test_kernels backend/test_pinned backend/test_roof
     quick_units "$build/tests/unit" kern/test_panels
 fi
 finish
