@@ -324,6 +324,19 @@ static enum pith_status take_tensors(struct view *v, struct pith_error *err)
     return PITH_OK;
 }
 
+/* One of the files that llama.cpp splits a model into. */
+static enum pith_status refuse_part(const struct pith_gguf *g, struct pith_error *err)
+{
+    uint64_t count = 0, number = 0;
+    PITH_TRY(pith_gguf_get_uint(g, "split.count", UINT16_MAX, &count, err));
+    PITH_TRY(pith_gguf_get_uint(g, "split.no", UINT16_MAX, &number, err));
+    if (count <= 1) return PITH_OK;
+    return pith_fail(err, PITH_UNSUPPORTED,
+                     "%s: is part %u of %u of a model; files in parts are not read: join them with"
+                     " llama-gguf-split --merge",
+                     g->path, (unsigned)number + 1, (unsigned)count);
+}
+
 static enum pith_status open_view(struct view *v, const char *path, struct pith_error *err)
 {
     struct pith_checkpoint *c = v->c;
@@ -338,6 +351,7 @@ static enum pith_status open_view(struct view *v, const char *path, struct pith_
     c->gguf->map = (struct pith_map){0};
     c->files[0].path = pith_strdup(path);
     if (!c->files[0].path) return pith_fail_nomem(err, path);
+    PITH_TRY(refuse_part(c->gguf, err));
     PITH_TRY(pith_gguf_arch_read(c->gguf, &v->arch, err));
     PITH_TRY(take_tensors(v, err));
     PITH_TRY(pith_gguf_config(c->gguf, &v->arch, v->quantized, &c->config, err));

@@ -231,7 +231,7 @@ static const char *const end_texts[] = {
     "<|eom_id|>",    "<end_of_utterance>",
     "<|return|>",    "<|call|>",
     "<|eot|>",       "<|message_sep|>",
-    "<turn|>",       "<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>",
+    "<turn|>",       "<\357\275\234end\342\226\201of\342\226\201sentence\357\275\234>",
 };
 
 static bool has_id(const struct pith_ids *ids, size_t from, int32_t id)
