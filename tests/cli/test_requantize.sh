@@ -44,7 +44,8 @@ for source in $sources; do
         good "$source, then $recipe" "$from" "$to" -r "$recipe" --requantize
     done
 done
-grep -q '"quantized_from": "gguf"' "$work/out.gguf.pith.json" && pass "the account names the container" ||
+make "$work/gguf.gguf" "$work/named" -r rtn --weights int8:channel --requantize
+grep -q '"quantized_from": "gguf"' "$work/named/pith.json" && pass "the account names the container" ||
     fail "the account names the container"
 
 # --- what a few bits have lost -------------------------------------------------------------------
@@ -82,8 +83,8 @@ if faulty; then
     for n in 20 45 70 95; do
         rm -rf "$work/out" "$work/out.partial"
         # shellcheck disable=SC2086
-        (FAULT=kill:$n LD_PRELOAD=$faulty "$pith" quantize "$work/fp8" -o "$work/out" --quiet $few -r awq+gptq --threads 2) 2>/dev/null
-        [ $? -eq 137 ] || continue
+        { (FAULT=kill:$n LD_PRELOAD=$faulty "$pith" quantize "$work/fp8" -o "$work/out" --quiet $few -r awq+gptq --threads 2) 2>/dev/null; rc=$?; } 2>/dev/null
+        [ $rc -eq 137 ] || continue
         points=$((points + 1))
         # shellcheck disable=SC2086
         "$pith" quantize "$work/fp8" -o "$work/out" --quiet $few -r awq+gptq --threads 2 --resume 2>"$work/stderr"
