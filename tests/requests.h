@@ -57,4 +57,19 @@ static inline long fail_each_request(enum pith_status (*call)(void *ctx, struct 
     return -1;
 }
 
+/* Skips a test where no request fails. At its beginning: what it holds would leak. */
+static inline void need_requests(void)
+{
+    if (!PITH_REQUESTS) skip();
+}
+
+/* A call makes it undisturbed, and with any of its requests failing as fail_each_request() says. */
+static inline void try_each_request(enum pith_status (*call)(void *ctx, struct pith_error *err),
+                                    void *ctx, bool harmless)
+{
+    struct pith_error err = {0};
+    assert_ok(call(ctx, &err), err);
+    assert_true(fail_each_request(call, ctx, harmless) > 0);
+}
+
 #endif

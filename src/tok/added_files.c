@@ -36,16 +36,9 @@ static bool push(struct tokens *t, json_int_t id, const char *text, size_t lengt
     return true;
 }
 
-/* A text, or {"content": text}. */
-static const json_t *content(const json_t *v)
-{
-    if (json_is_object(v)) v = json_object_get(v, "content");
-    return json_is_string(v) ? v : NULL;
-}
-
 static bool is_text(const json_t *v, const struct token *t)
 {
-    const json_t *text = content(v);
+    const json_t *text = pith_component_token(v);
     return text && json_string_length(text) == t->length &&
            memcmp(json_string_value(text), t->text, t->length) == 0;
 }
@@ -91,7 +84,7 @@ static enum pith_status take_decoder(struct tokens *t, struct pith_error *err)
     const char *key;
     const json_t *v;
     json_object_foreach (json_object_get(t->config, "added_tokens_decoder"), key, v) {
-        const json_t *text = content(v);
+        const json_t *text = pith_component_token(v);
         char *end;
         const long long id = strtoll(key, &end, 10);
         if (!text || *key == '\0' || *end != '\0')

@@ -109,9 +109,8 @@ static void take_special(struct pith_chat *c, const json_t *config)
     static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                         "pad_token", "cls_token", "mask_token"};
     for (size_t i = 0; i < PITH_COUNT(names); i++) {
-        const json_t *v = json_object_get(config, names[i]);
-        if (json_is_object(v)) v = json_object_get(v, "content");
-        if (json_is_string(v) && !json_object_get(c->special, names[i]))
+        const json_t *v = pith_component_token(json_object_get(config, names[i]));
+        if (v && !json_object_get(c->special, names[i]))
             pith_json_set(&c->special, names[i], json_incref((json_t *)(uintptr_t)v));
     }
 }

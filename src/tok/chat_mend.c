@@ -19,6 +19,15 @@ static bool is_role(const json_t *message, const char *role)
     return own && strcmp(own, role) == 0;
 }
 
+static bool has_role(const struct pith_chat_mend *m, const char *role)
+{
+    const json_t *message;
+    size_t i;
+    json_array_foreach (messages_of(m), i, message)
+        if (is_role(message, role)) return true;
+    return false;
+}
+
 static bool has_calls(const json_t *message)
 {
     return json_array_size(json_object_get(message, "tool_calls")) > 0;
@@ -36,10 +45,11 @@ static void add(struct pith_chat_mend *m, json_t *list, json_t *value)
     if (json_array_append_new(list, value) != 0) m->failed = true;
 }
 
-/* Messages in place of those that there were. */
-static void replace(struct pith_chat_mend *m, json_t *messages)
+/* Messages in place of those that there were, where that is wanted; takes them. */
+static void replace(struct pith_chat_mend *m, json_t *messages, bool wanted)
 {
-    put(m, m->given, "messages", messages);
+    if (wanted) put(m, m->given, "messages", messages);
+    else json_decref(messages);
 }
 
 /* A member as a copy that may be changed; NULL where there is none. */
@@ -59,10 +69,7 @@ static enum pith_beside beside(const json_t *message)
 {
     const json_t *content = json_object_get(message, "content");
     if (!content || json_is_null(content)) return PITH_BESIDE_NOTHING;
-    if ((json_is_string(content) && json_string_length(content) == 0) ||
-        (json_is_array(content) && json_array_size(content) == 0))
-        return PITH_BESIDE_EMPTY;
-    return PITH_BESIDE_TEXT;
+    return pith_chat_is_nothing(content) ? PITH_BESIDE_EMPTY : PITH_BESIDE_TEXT;
 }
 
 /* Nine letters and digits, the same ones for the same id. */
@@ -197,16 +204,7 @@ static void say_results(struct pith_chat_mend *m)
         json_decref(text);
     }
     end_run(m, &r, "\n");
-    replace(m, list);
-}
-
-static bool has_results(const struct pith_chat_mend *m)
-{
-    const json_t *message;
-    size_t i;
-    json_array_foreach (messages_of(m), i, message)
-        if (is_role(message, "tool")) return true;
-    return false;
+    replace(m, list, true);
 }
 
 static void calls_in_words(struct pith_chat_mend *m)
@@ -215,7 +213,7 @@ static void calls_in_words(struct pith_chat_mend *m)
     size_t i;
     json_array_foreach (messages_of(m), i, message)
         if (has_calls(message)) say_call(m, message, m->traits->open, m->traits->close);
-    if (has_results(m)) say_results(m);
+    if (has_role(m, "tool")) say_results(m);
 }
 
 /* A message of its own for one of its calls. */
@@ -291,8 +289,7 @@ static void part_calls(struct pith_chat_mend *m)
         some = true;
         i = to - 1;
     }
-    if (some) replace(m, list);
-    else json_decref(list);
+    replace(m, list, some);
 }
 
 static void name_results(struct pith_chat_mend *m)
@@ -342,8 +339,7 @@ static void drop_empty(struct pith_chat_mend *m)
             some = true;
         else add(m, list, json_incref(message));
     }
-    if (some) replace(m, list);
-    else json_decref(list);
+    replace(m, list, some);
 }
 
 static void join_parts(struct pith_chat_mend *m)
@@ -389,8 +385,7 @@ static void join_messages(struct pith_chat_mend *m)
         add(m, list, json_incref(message));
     }
     end_run(m, &r, "\n\n");
-    if (some) replace(m, list);
-    else json_decref(list);
+    replace(m, list, some);
 }
 
 /* ---- tools ---- */
@@ -498,16 +493,7 @@ static void move_systems(struct pith_chat_mend *m)
         add(m, list, json_pack("{s:s, s:o}", "role", "user", "content",
                                pith_chat_joined(texts, "\n\n")));
     json_decref(texts);
-    replace(m, list);
-}
-
-static bool has_system(const struct pith_chat_mend *m)
-{
-    const json_t *message;
-    size_t i;
-    json_array_foreach (messages_of(m), i, message)
-        if (is_role(message, "system")) return true;
-    return false;
+    replace(m, list, true);
 }
 
 /* ---- the whole ---- */
@@ -532,8 +518,8 @@ void pith_chat_fit(struct pith_chat_mend *m)
         else if (way->change && !way->fails) all |= write_call(m, message, way->change);
     }
     if (all & PITH_CALL_IDS) shorten_ids(m);
-    if ((described || !t->results) && has_results(m)) say_results(m);
-    if (!t->system && has_system(m)) move_systems(m);
+    if ((described || !t->results) && has_role(m, "tool")) say_results(m);
+    if (!t->system && has_role(m, "system")) move_systems(m);
     if (t->parts) make_parts(m);
     json_t *given = !described && json_is_array(tools) ? json_incref(tools) : NULL;
     if (!pith_chat_give_tools(m->given, given, t, m->now)) m->failed = true;

@@ -153,7 +153,7 @@ json_t *pith_chat_text_of(const json_t *content)
     return taken(&s);
 }
 
-static bool is_nothing(const json_t *content)
+bool pith_chat_is_nothing(const json_t *content)
 {
     return !content || json_is_null(content) ||
            (json_is_string(content) && json_string_length(content) == 0) ||
@@ -178,7 +178,7 @@ json_t *pith_chat_joined(const json_t *contents, const char *between)
     json_array_foreach (contents, i, one) parts |= json_is_array(one);
     json_t *list = parts ? json_array() : NULL;
     json_array_foreach (contents, i, one) {
-        if (is_nothing(one)) continue;
+        if (pith_chat_is_nothing(one)) continue;
         if (parts) {
             good &= add_parts(list, one);
             continue;

@@ -20,6 +20,8 @@ json_t *pith_chat_call_text(const json_t *message, const char *open, const char 
 /* What a function gave back. */
 json_t *pith_chat_result_text(const json_t *message);
 
+/* Whether a content says nothing: missing, null, an empty string or list. */
+bool pith_chat_is_nothing(const json_t *content);
 /* A content as text: a string as it is, of a list its parts of text, a line each; anything else as
  * JSON. */
 json_t *pith_chat_text_of(const json_t *content);

@@ -53,6 +53,12 @@ enum pith_status pith_component_pattern(const json_t *json, const char *what,
     return pith_regex_new(json_string_value(text), json_string_length(text), out, err);
 }
 
+const json_t *pith_component_token(const json_t *json)
+{
+    if (json_is_object(json)) json = json_object_get(json, "content");
+    return json_is_string(json) ? json : NULL;
+}
+
 enum pith_status pith_component_unsupported(const char *what, const char *type,
                                             struct pith_error *err)
 {

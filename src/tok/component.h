@@ -28,6 +28,9 @@ enum pith_status pith_component_pattern(const json_t *json, const char *what,
 /* A string that must be there; text points into json. */
 enum pith_status pith_component_text(const json_t *json, const char *key, const char *what,
                                      const char **text, size_t *len, struct pith_error *err);
+/* A token as the files of a tokenizer name it, a text or {"content": text}: the text, borrowed;
+ * NULL for anything else. */
+const json_t *pith_component_token(const json_t *json);
 /* PITH_UNSUPPORTED, naming the component. */
 enum pith_status pith_component_unsupported(const char *what, const char *type,
                                             struct pith_error *err);

@@ -45,6 +45,51 @@ float pith_gguf_lists_score(const struct pith_gguf_lists *l, size_t id)
     return score;
 }
 
+enum pith_status pith_gguf_lists_unknown(const struct pith_gguf_lists *l, int64_t *out,
+                                         struct pith_error *err)
+{
+    uint64_t unk = UINT64_MAX;
+    PITH_TRY(pith_gguf_get_uint(l->g, "tokenizer.ggml.unknown_token_id", UINT32_MAX, &unk, err));
+    for (size_t id = 0; unk >= l->tokens->count && id < l->tokens->count; id++)
+        if (pith_gguf_lists_type(l, id) == PITH_SPM_UNKNOWN) unk = id;
+    *out = unk < l->tokens->count ? (int64_t)unk : -1;
+    return PITH_OK;
+}
+
+enum pith_status pith_gguf_lists_put(const struct pith_gguf_lists *l, int32_t without,
+                                     json_t *vocab, json_t *added, struct pith_error *err)
+{
+    const char *text;
+    size_t offset = 0, length, kept = 0;
+    for (size_t id = 0; pith_gguf_next_string(l->tokens, &offset, &text, &length); id++) {
+        const int32_t type = pith_gguf_lists_type(l, id);
+        const bool special = type == PITH_SPM_CONTROL || type == PITH_SPM_UNKNOWN;
+        if (type == without) continue;
+        if (memchr(text, 0, length) ||
+            json_object_setn_new(vocab, text, length, json_integer((json_int_t)id)) != 0)
+            return pith_fail(err, PITH_FORMAT, "%s: token %zu is not a text", l->g->path, id);
+        kept++;
+        if (!special && type != PITH_SPM_USER) continue;
+        json_t *token =
+            json_pack("{s:I, s:s%, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)id, "content", text,
+                      length, "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0,
+                      "special", (int)special);
+        if (json_array_append_new(added, token) != 0) return pith_fail_nomem(err, "tokenizer");
+    }
+    return json_object_size(vocab) == kept
+               ? PITH_OK
+               : pith_fail(err, PITH_FORMAT, "%s: two tokens are the same", l->g->path);
+}
+
+const char *pith_gguf_name_of(const json_t *vocab, int64_t id)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach ((json_t *)(uintptr_t)vocab, key, value)
+        if (json_integer_value(value) == id) return key;
+    return NULL;
+}
+
 enum pith_status pith_gguf_around_get(const struct pith_gguf *g, uint64_t vocab,
                                       struct pith_gguf_around *a, struct pith_error *err)
 {

@@ -17,6 +17,19 @@ enum pith_status pith_gguf_lists_get(const struct pith_gguf *g, struct pith_gguf
 int32_t pith_gguf_lists_type(const struct pith_gguf_lists *l, size_t id);
 float pith_gguf_lists_score(const struct pith_gguf_lists *l, size_t id);
 
+/* The piece that stands for what is unknown: the one with the id that the file names, else the
+ * first of that type; *out is -1 where there is none. llama.cpp's converter may give that type to
+ * what fills up the vocabulary, too. */
+enum pith_status pith_gguf_lists_unknown(const struct pith_gguf_lists *l, int64_t *out,
+                                         struct pith_error *err);
+/* Puts the tokens that are not of the type `without` (0: all) into a vocabulary, {text: id}, and
+ * those that stand beside the model into a list of "added_tokens" as well. PITH_FORMAT for what is
+ * no text, or there twice. */
+enum pith_status pith_gguf_lists_put(const struct pith_gguf_lists *l, int32_t without,
+                                     json_t *vocab, json_t *added, struct pith_error *err);
+/* The token of an id, borrowed; NULL when it is not in the vocabulary. */
+const char *pith_gguf_name_of(const json_t *vocab, int64_t id);
+
 /* Ids in front of and behind a text, -1 where there is none. */
 struct pith_gguf_around {
     int64_t bos, eos; /* that there are */

@@ -111,50 +111,23 @@ static enum pith_status put_merges(const struct pith_gguf_lists *l, const json_t
     return good ? PITH_OK : pith_fail_nomem(err, "a tokenizer's merges");
 }
 
-/* The piece that stands for what is unknown: the one with the id that the file names, else the
- * first of that type; -1: none. */
-static enum pith_status find_unknown(const struct pith_gguf_lists *l, int64_t *out,
-                                     struct pith_error *err)
-{
-    uint64_t unk = UINT64_MAX;
-    PITH_TRY(pith_gguf_get_uint(l->g, "tokenizer.ggml.unknown_token_id", UINT32_MAX, &unk, err));
-    for (size_t id = 0; unk >= l->tokens->count && id < l->tokens->count; id++)
-        if (pith_gguf_lists_type(l, id) == PITH_SPM_UNKNOWN) unk = id;
-    *out = unk < l->tokens->count ? (int64_t)unk : -1;
-    return PITH_OK;
-}
-
 struct parts {
     json_t *vocab, *added, *merges;
     const char *unknown; /* borrowed of the vocabulary, or NULL */
     bool bytes;
 };
 
-static enum pith_status put_tokens(const struct pith_gguf_lists *l, int64_t unknown,
-                                   struct parts *p, struct pith_error *err)
+static enum pith_status put_tokens(const struct pith_gguf_lists *l, struct parts *p,
+                                   struct pith_error *err)
 {
-    const char *text;
-    size_t offset = 0, length, bytes = 0;
-    for (size_t id = 0; pith_gguf_next_string(l->tokens, &offset, &text, &length); id++) {
-        const int32_t type = pith_gguf_lists_type(l, id);
-        const bool special = type == PITH_SPM_CONTROL || type == PITH_SPM_UNKNOWN;
-        if (memchr(text, 0, length) || json_object_getn(p->vocab, text, length) ||
-            json_object_setn_new(p->vocab, text, length, json_integer((json_int_t)id)) != 0)
-            return pith_fail(err, PITH_FORMAT, "%s: token %zu is no text of its own", l->g->path,
-                             id);
-        bytes += type == PITH_SPM_BYTE;
-        if (!special && type != PITH_SPM_USER) continue;
-        json_t *token =
-            json_pack("{s:I, s:s%, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)id, "content", text,
-                      length, "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0,
-                      "special", (int)special);
-        if (json_array_append_new(p->added, token) != 0) return pith_fail_nomem(err, "tokenizer");
-    }
+    size_t bytes = 0;
+    int64_t unknown;
+    PITH_TRY(pith_gguf_lists_put(l, 0, p->vocab, p->added, err));
+    PITH_TRY(pith_gguf_lists_unknown(l, &unknown, err));
+    p->unknown = pith_gguf_name_of(p->vocab, unknown);
+    for (size_t id = 0; id < l->tokens->count; id++)
+        bytes += pith_gguf_lists_type(l, id) == PITH_SPM_BYTE;
     p->bytes = bytes >= 256;
-    const char *name;
-    json_t *id;
-    json_object_foreach (p->vocab, name, id)
-        if (json_integer_value(id) == unknown) p->unknown = name;
     return PITH_OK;
 }
 
@@ -202,15 +175,13 @@ enum pith_status pith_gguf_spm_json(const struct pith_gguf *g, json_t **out, str
     struct pith_gguf_lists l;
     struct pith_gguf_around a = {1, 2, true, false};
     struct parts p = {json_object(), json_array(), json_array(), NULL, false};
-    int64_t unknown = -1;
     bool prefix = true;
     enum pith_status s = p.vocab && p.added && p.merges ? PITH_OK
                                                         : pith_fail_nomem(err, "tokenizer");
     if (s == PITH_OK) s = pith_gguf_lists_get(g, &l, err);
-    if (s == PITH_OK) s = find_unknown(&l, &unknown, err);
     if (s == PITH_OK) s = pith_gguf_get_bool(g, "tokenizer.ggml.add_space_prefix", &prefix, err);
     if (s == PITH_OK) s = pith_gguf_around_get(g, l.tokens->count, &a, err);
-    if (s == PITH_OK) s = put_tokens(&l, unknown, &p, err);
+    if (s == PITH_OK) s = put_tokens(&l, &p, err);
     if (s == PITH_OK) s = put_merges(&l, p.vocab, p.merges, err);
     if (s == PITH_OK && !(*out = whole(&p, prefix, &a))) s = pith_fail_nomem(err, "tokenizer");
     json_decref(p.vocab);

@@ -10,10 +10,8 @@
 /* "bos_token": "<s>" or {"content": "<s>", ...}; -1 when it is missing or not in the vocabulary. */
 static int32_t token_of(const struct pith_tokenizer *t, const json_t *config, const char *key)
 {
-    const json_t *v = json_object_get(config, key);
-    if (json_is_object(v)) v = json_object_get(v, "content");
-    return json_is_string(v) ? t->kind->find(t->model, json_string_value(v), json_string_length(v))
-                             : -1;
+    const json_t *v = pith_component_token(json_object_get(config, key));
+    return v ? t->kind->find(t->model, json_string_value(v), json_string_length(v)) : -1;
 }
 
 /* "eos_token_id": 2 or [2, 3]: the first, if it is in the vocabulary. */

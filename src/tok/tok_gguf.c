@@ -12,31 +12,6 @@
 
 /* --- byte-level BPE --------------------------------------------------------------------------- */
 
-static enum pith_status put_tokens(const struct pith_gguf_lists *l, json_t *vocab, json_t *added,
-                                   struct pith_error *err)
-{
-    const char *text;
-    size_t offset = 0, length, kept = 0;
-    for (size_t id = 0; pith_gguf_next_string(l->tokens, &offset, &text, &length); id++) {
-        const int32_t type = pith_gguf_lists_type(l, id);
-        const bool special = type == PITH_SPM_CONTROL || type == PITH_SPM_UNKNOWN;
-        if (type == PITH_SPM_UNUSED) continue;
-        if (memchr(text, 0, length) ||
-            json_object_setn_new(vocab, text, length, json_integer((json_int_t)id)) != 0)
-            return pith_fail(err, PITH_FORMAT, "%s: token %zu is not a text", l->g->path, id);
-        kept++;
-        if (!special && type != PITH_SPM_USER) continue;
-        json_t *token =
-            json_pack("{s:I, s:s%, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)id, "content", text,
-                      length, "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0,
-                      "special", (int)special);
-        if (json_array_append_new(added, token) != 0) return pith_fail_nomem(err, "tokenizer");
-    }
-    return json_object_size(vocab) == kept
-               ? PITH_OK
-               : pith_fail(err, PITH_FORMAT, "%s: two tokens are the same", l->g->path);
-}
-
 static enum pith_status put_merges(const struct pith_gguf_lists *l, json_t *merges,
                                    struct pith_error *err)
 {
@@ -78,16 +53,6 @@ static json_t *piece(const char *id)
     return json_pack("{s:{s:s, s:i}}", "SpecialToken", "id", id, "type_id", 0);
 }
 
-/* The token of an id, NULL when it is not in the vocabulary. */
-static const char *name_of(const json_t *vocab, int64_t id)
-{
-    const char *key;
-    json_t *value;
-    json_object_foreach ((json_t *)(uintptr_t)vocab, key, value)
-        if (json_integer_value(value) == id) return key;
-    return NULL;
-}
-
 static json_t *special_token(const char *name, int64_t id)
 {
     return json_pack("{s:s, s:[I], s:[s]}", "id", name, "ids", (json_int_t)id, "tokens", name);
@@ -95,8 +60,8 @@ static json_t *special_token(const char *name, int64_t id)
 
 json_t *pith_gguf_post_processor(const json_t *vocab, const struct pith_gguf_around *a)
 {
-    const char *bos = a->add_bos && a->bos >= 0 ? name_of(vocab, a->bos) : NULL;
-    const char *eos = a->add_eos && a->eos >= 0 ? name_of(vocab, a->eos) : NULL;
+    const char *bos = a->add_bos && a->bos >= 0 ? pith_gguf_name_of(vocab, a->bos) : NULL;
+    const char *eos = a->add_eos && a->eos >= 0 ? pith_gguf_name_of(vocab, a->eos) : NULL;
     json_t *single = json_array(), *tokens = json_object();
     int bad = !single || !tokens;
     if (!bos && !eos) bad = 1;
@@ -144,7 +109,8 @@ static enum pith_status assemble(const struct source *of, json_t *json, struct p
     const struct pith_gguf_pre *pre = of->pre;
     const struct pith_gguf_around *a = of->a;
     json_t *model = json_object_get(json, "model"), *vocab = json_object_get(model, "vocab");
-    PITH_TRY(put_tokens(l, vocab, json_object_get(json, "added_tokens"), err));
+    PITH_TRY(pith_gguf_lists_put(l, PITH_SPM_UNUSED, vocab, json_object_get(json, "added_tokens"),
+                                 err));
     PITH_TRY(put_merges(l, json_object_get(model, "merges"), err));
     const bool surround = (a->add_bos && a->bos >= 0) || (a->add_eos && a->eos >= 0);
     if (json_object_set_new(json, "pre_tokenizer", pre_tokenizer(pre)) != 0 ||
@@ -208,20 +174,16 @@ static enum pith_status read_bpe(struct pith_tokenizer *t, const struct pith_ggu
 
 /* --- SentencePiece ---------------------------------------------------------------------------- */
 
-/* Files that llama.cpp's converter wrote may call what fills up the vocabulary unknown: there is
- * one unknown piece, the one with the id that the file names, else the first of that type. */
 static enum pith_status add_pieces(const struct pith_gguf_lists *l, struct pith_spm_model *m,
                                    struct pith_error *err)
 {
     const char *text;
     size_t offset = 0, length, bytes = 0;
-    uint64_t unk = UINT64_MAX;
-    PITH_TRY(pith_gguf_get_uint(l->g, "tokenizer.ggml.unknown_token_id", UINT32_MAX, &unk, err));
-    for (size_t id = 0; unk >= l->tokens->count && id < l->tokens->count; id++)
-        if (pith_gguf_lists_type(l, id) == PITH_SPM_UNKNOWN) unk = id;
+    int64_t unk;
+    PITH_TRY(pith_gguf_lists_unknown(l, &unk, err));
     for (size_t id = 0; pith_gguf_next_string(l->tokens, &offset, &text, &length); id++) {
         int32_t type = pith_gguf_lists_type(l, id);
-        if (id == unk) type = PITH_SPM_UNKNOWN;
+        if ((int64_t)id == unk) type = PITH_SPM_UNKNOWN;
         else if (type == PITH_SPM_UNKNOWN) type = PITH_SPM_CONTROL;
         /* llama.cpp finds these before all else; its converter spells their spaces as such. */
         if (type == PITH_SPM_USER) type = PITH_SPM_ADDED;
