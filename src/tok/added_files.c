@@ -92,7 +92,8 @@ static enum pith_status take_decoder(struct tokens *t, struct pith_error *err)
                              key);
         if (!push(t, id, json_string_value(text), json_string_length(text)))
             return pith_fail_nomem(err, "tokenizer");
-        t->item[t->count - 1].special = json_is_true(json_object_get(v, "special"));
+        PITH_TRY(pith_json_get_bool(v, "special", &t->item[t->count - 1].special,
+                                    "added_tokens_decoder", err));
     }
     return PITH_OK;
 }

@@ -31,7 +31,7 @@ struct pith_decode_step {
     char *text;   /* replace: content; strip: character; suffix: the suffix; metaspace: mark */
     size_t text_len;
     struct pith_regex *pattern; /* replace */
-    size_t start, stop;         /* strip */
+    size_t start, stop;         /* strip; of pieces: "spaces", "all" */
     bool keep_first;            /* metaspace: the first token keeps its marks */
 };
 
@@ -372,14 +372,17 @@ static enum pith_status push_spaced(struct pith_decoding *g, size_t step, const 
 }
 
 /* SentencePiece strips the space that its normalizer put in front of the text; "strip" tells
- * whether it did, "all" whether every leading piece loses its mark. */
+ * whether it did, "all" whether every leading piece loses its mark, "spaces" whether that may be a
+ * space as such: in pieces of a GGUF file, and in tokens that stand beside a model. */
 static enum pith_status read_pieces(struct pith_decode_step *s, const json_t *json,
                                     struct pith_error *err)
 {
-    bool strip_prefix = false, all = false;
+    bool strip_prefix = false, all = false, spaces = false;
     PITH_TRY(pith_json_get_bool(json, "strip", &strip_prefix, what, err));
     PITH_TRY(pith_json_get_bool(json, "all", &all, what, err));
+    PITH_TRY(pith_json_get_bool(json, "spaces", &spaces, what, err));
     s->keep_first = !strip_prefix;
+    s->start = spaces;
     s->stop = all;
     return PITH_OK;
 }
@@ -426,10 +429,11 @@ static enum pith_status push_pieces(struct pith_decoding *g, size_t step, const 
     }
     PITH_TRY(send_bytes(g, step, true, err));
     if (m->count) m->closed = true;
-    const bool marked = len >= 3 && memcmp(text, mark, 3) == 0;
+    const bool plain = g->d->step[step].start != 0 && len > 0 && *text == ' ';
+    const size_t space_bytes = len >= 3 && memcmp(text, mark, 3) == 0 ? 3 : plain;
     size_t i = 0;
-    if (marked && !m->closed && !g->d->step[step].keep_first) {
-        i = 3;
+    if (space_bytes && !m->closed && !g->d->step[step].keep_first) {
+        i = space_bytes;
         m->closed = g->d->step[step].stop == 0;
     }
     m->count += len > i;

@@ -169,15 +169,20 @@ bool pith_spm_is_markup(const char *text, size_t len)
                        (text[0] == '[' && text[len - 1] == ']'));
 }
 
-/* Lets a piece be found in a text by what it is: control pieces and user-defined ones. */
+bool pith_spm_is_special(const struct pith_spm_model *m, int32_t id)
+{
+    return m->type[id] == PITH_SPM_CONTROL || (m->controls && m->type[id] == PITH_SPM_UNKNOWN);
+}
+
+/* Lets a piece be found in a text by what it is: special pieces and user-defined ones. */
 static enum pith_status match_piece(struct pith_spm_model *m, int32_t id, struct pith_error *err)
 {
     size_t len;
     const char *text = pith_vocab_text(&m->vocab, id, &len);
-    const bool control = m->type[id] == PITH_SPM_CONTROL, user = m->type[id] == PITH_SPM_USER;
+    const bool special = pith_spm_is_special(m, id), user = m->type[id] == PITH_SPM_USER;
     const bool added = m->type[id] == PITH_SPM_ADDED;
     const bool markup = user && pith_spm_is_markup(text, len);
-    if ((control || added || markup) && !pith_matcher_add(&m->markup, text, len, id))
+    if ((special || added || markup) && !pith_matcher_add(&m->markup, text, len, id))
         return pith_fail_nomem(err, "tokenizer");
     return !user || pith_matcher_add(&m->user, text, len, id) ? PITH_OK
                                                               : pith_fail_nomem(err, "tokenizer");

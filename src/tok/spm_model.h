@@ -43,7 +43,7 @@ struct pith_spm_model {
     size_t mergeable;            /* bytes of the longest piece that others may be joined to */
     struct pith_unigram unigram; /* with is_unigram; pieces are joined by BPE otherwise */
     bool is_unigram, byte_fallback, has_unused;
-    bool controls; /* control pieces of a text stand for themselves: not to SentencePiece itself */
+    bool controls; /* special pieces of a text stand for themselves: not to SentencePiece itself */
     bool prefix_once; /* the prefix does not come again behind a control piece */
     bool dummy_prefix, space_at_end, collapse_spaces, escape_spaces;
     char *unk_surface;
@@ -67,6 +67,9 @@ enum pith_status pith_spm_retype(struct pith_spm_model *m, int32_t id, int type,
                                  struct pith_error *err);
 /* Whether a text is in brackets, as tokens that structure a prompt are. */
 bool pith_spm_is_markup(const char *text, size_t len);
+/* Whether a piece is special: a control piece, and with `controls` the unknown one, which then is a
+ * token as they are. */
+bool pith_spm_is_special(const struct pith_spm_model *m, int32_t id);
 /* The same piece by piece, into {.unk = -1, .bos = -1, .eos = -1}: each added piece is the next id;
  * then, with is_unigram set or not, the ids of bos and eos, -1 for none. */
 enum pith_status pith_spm_add(struct pith_spm_model *m, const char *text, size_t len, int64_t type,

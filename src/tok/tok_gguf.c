@@ -48,9 +48,18 @@ static json_t *pre_tokenizer(const struct pith_gguf_pre *pre)
     return out;
 }
 
-static json_t *piece(const char *id)
+/* What is put into a template: a text, or a token; of the first text, or of the second of a pair. */
+static json_t *piece(const char *kind, const char *id, int type)
 {
-    return json_pack("{s:{s:s, s:i}}", "SpecialToken", "id", id, "type_id", 0);
+    return json_pack("{s:{s:s, s:i}}", kind, "id", id, "type_id", type);
+}
+
+/* A text between its tokens. False: memory is out. */
+static bool add_text(json_t *list, const char *bos, const char *eos, int type)
+{
+    return (!bos || json_array_append_new(list, piece("SpecialToken", bos, type)) == 0) &&
+           json_array_append_new(list, piece("Sequence", type ? "B" : "A", type)) == 0 &&
+           (!eos || json_array_append_new(list, piece("SpecialToken", eos, type)) == 0);
 }
 
 static json_t *special_token(const char *name, int64_t id)
@@ -62,22 +71,17 @@ json_t *pith_gguf_post_processor(const json_t *vocab, const struct pith_gguf_aro
 {
     const char *bos = a->add_bos && a->bos >= 0 ? pith_gguf_name_of(vocab, a->bos) : NULL;
     const char *eos = a->add_eos && a->eos >= 0 ? pith_gguf_name_of(vocab, a->eos) : NULL;
-    json_t *single = json_array(), *tokens = json_object();
-    int bad = !single || !tokens;
-    if (!bos && !eos) bad = 1;
-    if (!bad && bos)
-        bad = json_array_append_new(single, piece(bos)) ||
-              json_object_set_new(tokens, bos, special_token(bos, a->bos));
-    if (!bad)
-        bad = json_array_append_new(
-            single, json_pack("{s:{s:s, s:i}}", "Sequence", "id", "A", "type_id", 0));
-    if (!bad && eos)
-        bad = json_array_append_new(single, piece(eos)) ||
-              json_object_set_new(tokens, eos, special_token(eos, a->eos));
-    json_t *out = bad ? NULL
-                      : json_pack("{s:s, s:O, s:[], s:O}", "type", "TemplateProcessing", "single",
-                                  single, "pair", "special_tokens", tokens);
+    if (!bos && !eos) return NULL;
+    json_t *single = json_array(), *pair = json_array(), *tokens = json_object();
+    bool good = add_text(single, bos, eos, 0) && add_text(pair, bos, eos, 0) &&
+                add_text(pair, bos, eos, 1);
+    if (bos) good &= json_object_set_new(tokens, bos, special_token(bos, a->bos)) == 0;
+    if (eos) good &= json_object_set_new(tokens, eos, special_token(eos, a->eos)) == 0;
+    json_t *out = good ? json_pack("{s:s, s:O, s:O, s:O}", "type", "TemplateProcessing", "single",
+                                   single, "pair", pair, "special_tokens", tokens)
+                       : NULL;
     json_decref(single);
+    json_decref(pair);
     json_decref(tokens);
     return out;
 }

@@ -40,8 +40,9 @@ static bool is_tiktoken(const char *data, size_t size)
 enum pith_status pith_tok_spm_decoder(struct pith_tokenizer *t, const struct pith_spm_model *m,
                                       struct pith_error *err)
 {
-    json_t *json = json_pack("{s:s, s:b, s:b}", "type", "SentencePiece", "strip",
-                             m->dummy_prefix || m->collapse_spaces, "all", m->collapse_spaces);
+    json_t *json = json_pack("{s:s, s:b, s:b, s:b}", "type", "SentencePiece", "strip",
+                             m->dummy_prefix || m->collapse_spaces, "all", m->collapse_spaces,
+                             "spaces", m->controls);
     if (!json) return pith_fail_nomem(err, "tokenizer");
     const enum pith_status s = pith_decoder_read(&t->decoder, json, err);
     json_decref(json);
@@ -312,7 +313,7 @@ static enum pith_status encode_plain(const struct pith_spm_model *m, const struc
     return s;
 }
 
-/* Control pieces of a text stand for themselves, with texts between them, as Hugging Face's
+/* Special pieces of a text stand for themselves, with texts between them, as Hugging Face's
  * tokenizers and llama.cpp have it, in a model's folder or file. What a user typed in a
  * conversation is cut within a user-defined piece. A text of its own keeps user-defined pieces for
  * the normalizer. */
@@ -328,10 +329,10 @@ static enum pith_status encode(const void *model, const struct pith_tok_text *in
         const size_t n = pith_match_at(&run, at, &id);
         const bool apart = n && m->controls && m->type[id] != PITH_SPM_USER;
         if (n == 0 || (!apart && !in->prompt)) continue;
-        const bool markup = m->type[id] == PITH_SPM_CONTROL ||
-                            pith_spm_is_markup(in->text + at, n);
+        const bool special = pith_spm_is_special(m, id),
+                   markup = special || pith_spm_is_markup(in->text + at, n);
         const bool typed = markup && in->marks && memchr(in->marks + at, 1, n);
-        if (typed && m->type[id] == PITH_SPM_CONTROL) continue;
+        if (typed && special) continue;
         const size_t to = typed ? at + 1 : at;
         s = encode_plain(m, in, from, to, out, err);
         from = typed ? to : at + n;
@@ -350,8 +351,10 @@ static const char *token(const void *model, int32_t id, bool skip_special, size_
     const struct pith_spm_model *m = model;
     const char *text = pith_vocab_text(&m->vocab, id, len);
     if (!text) return NULL;
-    if (m->type[id] == PITH_SPM_UNKNOWN) text = m->unk_surface ? m->unk_surface : " \xe2\x81\x87 ";
-    else if (m->type[id] == PITH_SPM_CONTROL && skip_special) text = "";
+    const bool special = pith_spm_is_special(m, id);
+    if (special && skip_special) text = "";
+    else if (m->type[id] == PITH_SPM_UNKNOWN && !special)
+        text = m->unk_surface ? m->unk_surface : " \xe2\x81\x87 ";
     else return text;
     *len = strlen(text);
     return text;

@@ -8,7 +8,7 @@ make_golden.py OUTPUT_DIR TEXT --real DATA_DIR [--count N]
 TEXT is any large English text; it trains the small tokenizers and lends words to the test strings.
 Run the unit test test_golden with PITH_TOK_VECTORS=OUTPUT_DIR to check them.
 
-A .tok file: "PITHTOK1", kind (u8: 0 tokenizer.json, 1 tokenizer.model), size and bytes of that file, then
+A .tok file: "PITHTOK1", kind (u8: 0 tokenizer.json, 1 tokenizer.model, 2 GGUF), size and bytes of that file, then
 u32 count and for each string: size and bytes; ids; ids with special tokens; the text that decoding the
 latter gives, keeping special tokens and skipping them. Sizes are u32, ids are a u32 count and varints.
 """

@@ -1,10 +1,11 @@
-/* tests/unit/tok/vectors.h: reads the .tok files that tests/golden/tok/make_golden.py writes. */
+/* tests/unit/tok/vectors.h: reads the .tok files that tests/golden/tok/make_*.py write. */
 #ifndef PITH_TEST_TOK_VECTORS_H
 #define PITH_TEST_TOK_VECTORS_H
 
 #include "base/file.h"
 #include "base/mem.h"
 #include "test.h"
+#include "tok/gguf.h"
 #include "tok/kind.h"
 
 /* A view into the file. */
@@ -61,19 +62,37 @@ static inline void take_vector(struct cursor *c, struct vector *v)
     v->skipped = take_bytes(c);
 }
 
+/* Of what file a tokenizer is. */
+enum { KIND_JSON, KIND_SPM, KIND_GGUF };
+
+/* The file inside a .tok file, and its kind. */
+static inline struct bytes take_model(struct cursor *c, int *kind)
+{
+    assert_true(c->end - c->p > 9 && memcmp(c->p, "PITHTOK1", 8) == 0);
+    *kind = c->p[8];
+    c->p += 9;
+    return take_bytes(c);
+}
+
 /* Opens the tokenizer inside a .tok file and leaves the cursor at its vectors; *count is their
  * number. */
 static inline struct pith_tokenizer *open_vectors(struct cursor *c, uint32_t *count, bool *spm)
 {
     struct pith_error err = {0};
     struct pith_tokenizer *t = NULL;
-    assert_true(c->end - c->p > 9 && memcmp(c->p, "PITHTOK1", 8) == 0);
-    *spm = c->p[8] == 1;
-    c->p += 9;
-    const struct bytes model = take_bytes(c);
-    if (*spm)
+    struct pith_gguf g;
+    int kind;
+    const struct bytes model = take_model(c, &kind);
+    *spm = kind == KIND_SPM;
+    if (kind == KIND_SPM) {
         assert_ok(pith_tokenizer_from_spm((const uint8_t *)model.data, model.size, &t, &err), err);
-    else assert_ok(pith_tokenizer_from_json(model.data, model.size, &t, &err), err);
+    } else if (kind == KIND_GGUF) {
+        assert_ok(pith_gguf_parse((const uint8_t *)model.data, model.size, "m", &g, &err), err);
+        assert_ok(pith_tokenizer_from_gguf(&g, &t, &err), err);
+        pith_gguf_close(&g);
+    } else {
+        assert_ok(pith_tokenizer_from_json(model.data, model.size, &t, &err), err);
+    }
     *count = take_u32(c);
     return t;
 }
