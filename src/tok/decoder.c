@@ -373,7 +373,8 @@ static enum pith_status push_spaced(struct pith_decoding *g, size_t step, const 
 
 /* SentencePiece strips the space that its normalizer put in front of the text; "strip" tells
  * whether it did, "all" whether every leading piece loses its mark, "spaces" whether that may be a
- * space as such: in pieces of a GGUF file, and in tokens that stand beside a model. */
+ * space as such, as Hugging Face's decoders and llama.cpp have it: in pieces of a GGUF file, in
+ * tokens that stand beside a model, as a byte. */
 static enum pith_status read_pieces(struct pith_decode_step *s, const json_t *json,
                                     struct pith_error *err)
 {
@@ -421,15 +422,19 @@ static enum pith_status push_pieces(struct pith_decoding *g, size_t step, const 
 {
     static const char mark[] = "\xe2\x96\x81";
     struct memory *m = &g->memory[step];
+    const bool spaces = g->d->step[step].start != 0;
     const int byte = fallback_byte(text, len);
     if (byte >= 0 && g->bare) return push_bare(g, step + 1, &(char){(char)byte}, 1, err);
-    if (byte >= 0) {
+    if (byte == ' ' && spaces) {
+        text = " ";
+        len = 1;
+    } else if (byte >= 0) {
         pith_str_putc(&m->held, (char)byte);
         return send_bytes(g, step, false, err);
     }
     PITH_TRY(send_bytes(g, step, true, err));
     if (m->count) m->closed = true;
-    const bool plain = g->d->step[step].start != 0 && len > 0 && *text == ' ';
+    const bool plain = spaces && len > 0 && *text == ' ';
     const size_t space_bytes = len >= 3 && memcmp(text, mark, 3) == 0 ? 3 : plain;
     size_t i = 0;
     if (space_bytes && !m->closed && !g->d->step[step].keep_first) {

@@ -48,7 +48,7 @@ static json_t *pre_tokenizer(const struct pith_gguf_pre *pre)
     return out;
 }
 
-/* What is put into a template: a text, or a token; of the first text, or of the second of a pair. */
+/* What is put into a template: a text, or a token; type 1: of the second text of a pair. */
 static json_t *piece(const char *kind, const char *id, int type)
 {
     return json_pack("{s:{s:s, s:i}}", kind, "id", id, "type_id", type);

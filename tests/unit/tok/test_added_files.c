@@ -130,8 +130,8 @@ static void files_at_fault_are_refused(void **state)
 
 /* ---- the ends of an answer ---- */
 
-/* Tokens added behind the 560 of the model, apart by a space, "!" before those that are not special; a
- * generation_config.json; and the ends. */
+/* Tokens added behind the 560 of the model, apart by a space, with "!" before those that are not
+ * special; a generation_config.json; and the ends. */
 static const struct {
     const char *tokens, *config;
     int32_t ends[8]; /* 0 behind the last */
