@@ -37,6 +37,8 @@ enum pith_status pith_journal_fingerprint(struct pith_job *job, struct pith_erro
     json_decref(recipe);
     if (job->fast && pith_job_calibrates(job)) pith_str_puts(&text, "fast\n");
     if (job->convert) pith_str_puts(&text, "convert\n");
+    if (job->dense)
+        pith_str_printf(&text, "dense %s\n", pith_dtype_name(job->container_opts.model_dtype));
     if (job->model->shape.moe.experts && pith_job_calibrates(job))
         pith_str_printf(&text, "experts %s\n", pith_experts_rule_name(job->experts));
     pith_str_printf(&text, "%s shard %" PRIu64 " seed %" PRIu64 " calib %s\n", job->container->name,
