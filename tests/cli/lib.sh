@@ -37,6 +37,16 @@ check() {
     fi
 }
 
+# good NAME MODEL OUT OPTIONS...: what the test's own `make MODEL OUT OPTIONS...` makes, and verified against the original.
+good() {
+    name=$1
+    model=$2
+    out=$3
+    shift 3
+    check "$name" make "$model" "$out" "$@"
+    check "$name: verifies" "$pith" verify "$out" --against "$model"
+}
+
 # refuse NAME STATUS PATTERN COMMAND...: the command ends with that status, says one line on standard error
 # that matches, prints nothing on standard output.
 refuse() {

@@ -18,14 +18,6 @@ make() { # MODEL OUT OPTIONS...
     shift 2
     "$pith" quantize "$model" -o "$out" --quiet $few "$@"
 }
-good() { # NAME MODEL OUT OPTIONS...: made, and verified against the original
-    name=$1
-    model=$2
-    out=$3
-    shift 3
-    check "$name" make "$model" "$out" "$@"
-    check "$name: verifies" "$pith" verify "$out" --against "$model"
-}
 
 for recipe in rtn gptq awq; do
     good "$recipe" "$probe" "$work/$recipe" -r $recipe --calib-tokens 256
