@@ -17,10 +17,9 @@ struct part {
     struct pith_dense *of;
     char *module, *name; /* one allocation */
     uint32_t rows, cols;
-    struct pith_grid grid;
-    bool ordered;
-    enum pith_dtype dtype;
-    size_t offset, bytes;
+    bool bias; /* it has one */
+    struct pith_dense_source source;
+    size_t offset, bytes; /* float32: codes times scales may need all of its digits */
     enum state state; /* under of->lock */
 };
 
@@ -55,18 +54,14 @@ static const struct part *find(const struct pith_dense *d, const char *module)
 static enum pith_status write_rows(const struct part *p, const struct pith_qmat *q,
                                    struct pith_error *err)
 {
-    const size_t size = pith_dtype_bits(p->dtype) / 8, panel = (size_t)ROWS * p->cols;
-    float *values = pith_alloc(panel, sizeof *values + size);
+    const size_t row = p->cols * sizeof(float);
+    float *values = pith_alloc(ROWS, row);
     if (!values) return pith_fail_nomem(err, p->name);
-    uint8_t *data = (uint8_t *)(values + panel);
     enum pith_status s = PITH_OK;
     for (uint32_t at = 0; at < p->rows && s == PITH_OK; at += ROWS) {
         const uint32_t n = p->rows - at < ROWS ? p->rows - at : ROWS;
-        const size_t count = (size_t)n * p->cols;
         pith_qmat_decode(q, at, n, values);
-        (void)pith_dtype_encode(p->dtype, values, count, data);
-        s = pith_sparse_file_write(&p->of->file, p->offset + (size_t)at * p->cols * size, data,
-                                   count * size, err);
+        s = pith_sparse_file_write(&p->of->file, p->offset + at * row, values, n * row, err);
     }
     pith_free(values);
     return s;
@@ -128,27 +123,18 @@ static void drop(struct pith_lazy *self)
 
 /* --- what there is ---------------------------------------------------------------------------- */
 
-/* Whether 16 bits hold every value: codes and scales of a power of two have few digits. */
-static bool bf16_holds(const struct pith_grid *g)
-{
-    static const char *const names[] = {"mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8"};
-    for (size_t i = 0; i < PITH_COUNT(names); i++)
-        if (g->format == pith_format_find(names[i])) return true;
-    return false;
-}
-
 static enum pith_status add_part(struct pith_dense *d, const struct pith_dense_linear *l,
-                                 const struct pith_grid *grid, struct pith_error *err)
+                                 const struct pith_dense_source *source, struct pith_error *err)
 {
     static const char suffix[] = ".weight";
     struct part *p = &d->parts[d->count];
     const size_t n = strlen(l->module);
     size_t count;
-    *p = (struct part){.lazy = {make, drop}, .of = d, .rows = l->rows, .cols = l->cols};
-    p->grid = *grid;
-    p->dtype = bf16_holds(grid) ? PITH_BF16 : PITH_F32;
+    *p = (struct part){
+        .lazy = {make, drop}, .of = d, .rows = l->rows, .cols = l->cols, .bias = l->bias};
+    p->source = *source;
     if (!pith_mul_size(l->rows, l->cols, &count) ||
-        !pith_mul_size(count, pith_dtype_bits(p->dtype) / 8, &p->bytes))
+        !pith_mul_size(count, sizeof(float), &p->bytes))
         return pith_fail(err, PITH_LIMIT, "%s: is too large", l->module);
     p->module = pith_alloc(2 * n + 1 + sizeof suffix, 1);
     if (!p->module) return pith_fail_nomem(err, l->module);
@@ -166,13 +152,12 @@ static enum pith_status find_parts(struct pith_dense *d, const struct pith_dense
     d->parts = pith_zalloc(o->count ? o->count : 1, sizeof *d->parts);
     if (!d->parts) return pith_fail_nomem(err, d->stored->dir);
     for (size_t i = 0; i < o->count; i++) {
-        struct pith_grid grid = {0};
+        struct pith_dense_source source = {{0}, false};
         struct pith_container_opts opts = {.model_dtype = PITH_BF16};
-        PITH_TRY(d->container->describe(d->container_state, d->stored, o->linears[i].module, &grid,
-                                        &opts, err));
-        if (!grid.format) continue;
-        PITH_TRY(add_part(d, &o->linears[i], &grid, err));
-        d->parts[d->count - 1].ordered = opts.act_order_groups;
+        PITH_TRY(d->container->describe(d->container_state, d->stored, o->linears[i].module,
+                                        &source.grid, &opts, err));
+        source.ordered = opts.act_order_groups;
+        if (source.grid.format) PITH_TRY(add_part(d, &o->linears[i], &source, err));
     }
     return PITH_OK;
 }
@@ -197,7 +182,7 @@ static enum pith_status lay_out(struct pith_dense *d, const char *folder, struct
 /* Whether a stored tensor belongs to a linear that is shown dense, or to nobody. A container may
  * store parts of parts: MODULE.weight.quant_state.nf4. */
 static bool is_hidden(const struct pith_dense *d, const struct pith_dense_options *o,
-                      const struct pith_tensor *t, const bool *bias)
+                      const struct pith_tensor *t)
 {
     char module[PITH_MAX_NAME + 1];
     for (size_t n = strnlen(t->name, PITH_MAX_NAME); n > 0; n--) {
@@ -205,7 +190,7 @@ static bool is_hidden(const struct pith_dense *d, const struct pith_dense_option
         memcpy(module, t->name, n);
         module[n] = '\0';
         const struct part *p = find(d, module);
-        if (p) return strcmp(t->name + n, ".bias") != 0 || !bias[p - d->parts];
+        if (p) return strcmp(t->name + n, ".bias") != 0 || !p->bias;
     }
     return o->leaves_out && o->leaves_out(t->name);
 }
@@ -213,7 +198,7 @@ static bool is_hidden(const struct pith_dense *d, const struct pith_dense_option
 static struct pith_tensor shown(struct part *p)
 {
     return (struct pith_tensor){.name = p->name,
-                                .dtype = p->dtype,
+                                .dtype = PITH_F32,
                                 .dims = 2,
                                 .shape = {p->rows, p->cols},
                                 .bytes = p->bytes,
@@ -221,28 +206,16 @@ static struct pith_tensor shown(struct part *p)
                                 .lazy = &p->lazy};
 }
 
-/* Which of the parts have a bias, by their place. */
-static bool *biases(const struct pith_dense *d, const struct pith_dense_options *o)
-{
-    bool *bias = pith_zalloc(d->count + 1, sizeof *bias);
-    for (size_t i = 0; bias && i < o->count; i++) {
-        const struct part *p = find(d, o->linears[i].module);
-        if (p) bias[p - d->parts] = o->linears[i].bias;
-    }
-    return bias;
-}
-
 static enum pith_status show_tensors(struct pith_checkpoint *v, const struct pith_dense_options *o,
                                      struct pith_error *err)
 {
     struct pith_dense *d = v->dense;
     const struct pith_checkpoint *c = d->stored;
-    bool *bias = biases(d, o);
     v->tensors = pith_alloc(c->count + d->count + 1, sizeof *v->tensors);
     v->wholes = pith_alloc(c->whole_count + 1, sizeof *v->wholes);
-    const bool good = bias && v->tensors && v->wholes;
+    const bool good = v->tensors && v->wholes;
     for (size_t i = 0; i < c->count && good; i++)
-        if (!is_hidden(d, o, &c->tensors[i], bias)) v->tensors[v->count++] = c->tensors[i];
+        if (!is_hidden(d, o, &c->tensors[i])) v->tensors[v->count++] = c->tensors[i];
     for (size_t i = 0; i < c->whole_count && good; i++)
         for (size_t k = 0; k < v->count; k++)
             if (pith_tensor_within(&v->tensors[k], &c->wholes[i])) {
@@ -250,7 +223,6 @@ static enum pith_status show_tensors(struct pith_checkpoint *v, const struct pit
                 break;
             }
     for (size_t i = 0; i < d->count && good; i++) v->tensors[v->count++] = shown(&d->parts[i]);
-    pith_free(bias);
     if (!good) return pith_fail_nomem(err, c->dir);
     qsort(v->tensors, v->count, sizeof *v->tensors, compare_tensor);
     v->bytes = c->bytes; /* what the files hold */
@@ -340,16 +312,10 @@ const struct pith_checkpoint *pith_dense_stored(const struct pith_checkpoint *vi
     return view->dense->stored;
 }
 
-struct pith_grid pith_dense_grid(const struct pith_checkpoint *view, const char *module)
+struct pith_dense_source pith_dense_source(const struct pith_checkpoint *view, const char *module)
 {
     const struct part *p = view->dense ? find(view->dense, module) : NULL;
-    return p ? p->grid : (struct pith_grid){0};
-}
-
-bool pith_dense_ordered(const struct pith_checkpoint *view, const char *module)
-{
-    const struct part *p = view->dense ? find(view->dense, module) : NULL;
-    return p && p->ordered;
+    return p ? p->source : (struct pith_dense_source){{0}, false};
 }
 
 enum pith_status pith_dense_load(const struct pith_checkpoint *view,

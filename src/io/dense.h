@@ -1,11 +1,11 @@
 /* io/dense.h: a quantized checkpoint shown as the dense one that it stands for, so that whatever
  * reads an original reads it too.
  *
- * Each quantized linear is one tensor MODULE.weight, of the values that its codes stand for, in the
- * place of the tensors of its container. The values are computed when a tensor is needed
- * (pith_tensor_need()), into a scratch file of which only the parts in use are there, and are gone
- * when they are dropped: neither memory nor disk holds the dense model. All other tensors are those
- * of the files. The config says nothing of quantization. */
+ * Each quantized linear is one tensor MODULE.weight in float32, of the values that its codes stand
+ * for, in the place of the tensors of its container. The values are computed when a tensor is
+ * needed (pith_tensor_need()), into a scratch file of which only the parts in use are there, and
+ * are gone when they are dropped: neither memory nor disk holds the dense model. All other tensors
+ * are those of the files. The config says nothing of quantization. */
 #ifndef PITH_IO_DENSE_H
 #define PITH_IO_DENSE_H
 
@@ -35,10 +35,12 @@ enum pith_status pith_dense_open(struct pith_checkpoint *stored,
                                  struct pith_checkpoint **out, struct pith_error *err);
 /* The checkpoint as its files have it. */
 const struct pith_checkpoint *pith_dense_stored(const struct pith_checkpoint *view);
-/* The grid that a linear's values come from; format NULL when the linear is stored dense. */
-struct pith_grid pith_dense_grid(const struct pith_checkpoint *view, const char *module);
-/* Whether its columns say their groups: codes in an order of their own. */
-bool pith_dense_ordered(const struct pith_checkpoint *view, const char *module);
+/* What a linear's values come from. */
+struct pith_dense_source {
+    struct pith_grid grid; /* format NULL: the linear is stored dense */
+    bool ordered;          /* each column says its group: codes in an order of their own */
+};
+struct pith_dense_source pith_dense_source(const struct pith_checkpoint *view, const char *module);
 /* A linear as it is stored; *found false when it is dense. As struct pith_container's load(). */
 enum pith_status pith_dense_load(const struct pith_checkpoint *view,
                                  const struct pith_dense_linear *linear, struct pith_qmat *q,

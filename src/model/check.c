@@ -129,18 +129,23 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
+bool pith_is_kv_scale(const char *tensor)
+{
+    static const char *const ends[] = {".self_attn.q_scale",        ".self_attn.k_scale",
+                                       ".self_attn.v_scale",        ".self_attn.kv_scale",
+                                       ".self_attn.k_proj.k_scale", ".self_attn.v_proj.v_scale"};
+    for (size_t i = 0; i < PITH_COUNT(ends); i++)
+        if (ends_with(tensor, ends[i])) return true;
+    return false;
+}
+
 /* Tensors that no forward pass needs: buffers are computed, what is beside the language model is
  * not run, and scales for a quantized KV cache are nothing to a cache in float32. */
 static bool may_ignore(const struct check *k, const char *name)
 {
-    static const char *const scales[] = {".self_attn.q_scale",        ".self_attn.k_scale",
-                                         ".self_attn.v_scale",        ".self_attn.kv_scale",
-                                         ".self_attn.k_proj.k_scale", ".self_attn.v_proj.v_scale"};
     if (pith_plan_buffer(&k->m->plans, name)) return true;
     if (pith_plan_beside(&k->m->plans, name) || pith_plan_unread(&k->m->plans, name)) return true;
-    for (size_t i = 0; k->m->container && i < PITH_COUNT(scales); i++)
-        if (ends_with(name, scales[i])) return true;
-    return false;
+    return k->m->container && pith_is_kv_scale(name);
 }
 
 static enum pith_status check_positions(struct check *k, struct pith_error *err)

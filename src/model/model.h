@@ -118,6 +118,9 @@ enum pith_status pith_model_open_from(struct pith_checkpoint *c, struct pith_mod
  * m->checkpoint->dense is not. merge->room is where the scratch file is made. */
 enum pith_status pith_model_open_source(const char *dir, const struct pith_merge_into *merge,
                                         struct pith_model **out, struct pith_error *err);
+/* source.c: what was made of a layer's quantized linears, in such a model, is dropped: no block of
+ * it may be in use but under PITH_LOAD_FLOAT. Nothing to do for another model. */
+void pith_model_shed(const struct pith_model *m, uint32_t layer);
 /* Frees the model, its blocks and its checkpoint; NULL is allowed. */
 void pith_model_close(struct pith_model *m);
 
@@ -140,6 +143,8 @@ void pith_block_drop(struct pith_block *b, uint32_t linear);
  * heads or one each; 1 where it has none. */
 enum pith_status pith_kv_scales_load(const struct pith_model *m, uint32_t layer, float *scale,
                                      struct pith_error *err);
+/* check.c: whether a tensor is such a scale, or one of queries, by its name. */
+bool pith_is_kv_scale(const char *tensor);
 /* Frees what b owns and zeroes it. */
 void pith_block_free(struct pith_block *b);
 /* Packs the quantized linears that have a packed form for pith_linear, and frees their other form.

@@ -58,19 +58,6 @@ static enum pith_status list_linears(const struct pith_model *m, struct listing 
     return PITH_OK;
 }
 
-/* Scales of a quantized cache: nothing to a model in floats. */
-static bool is_cache_scale(const char *tensor)
-{
-    static const char *const ends[] = {".self_attn.q_scale", ".self_attn.k_scale",
-                                       ".self_attn.v_scale", ".self_attn.kv_scale"};
-    const size_t n = strlen(tensor);
-    for (size_t i = 0; i < PITH_COUNT(ends); i++) {
-        const size_t end = strlen(ends[i]);
-        if (n >= end && strcmp(tensor + n - end, ends[i]) == 0) return true;
-    }
-    return false;
-}
-
 /* The checkpoint of m becomes part of a view; m is closed, also after a failure. */
 static enum pith_status show(struct pith_model *m, const char *room, struct pith_checkpoint **view,
                              struct pith_error *err)
@@ -81,7 +68,7 @@ static enum pith_status show(struct pith_model *m, const char *room, struct pith
                                          .state = m->container_state,
                                          .linears = k.list,
                                          .count = k.count,
-                                         .leaves_out = is_cache_scale,
+                                         .leaves_out = pith_is_kv_scale,
                                          .folder = room};
     if (s == PITH_OK) s = pith_dense_open(m->checkpoint, &o, view, err);
     if (s == PITH_OK) {
@@ -108,4 +95,13 @@ enum pith_status pith_model_open_source(const char *dir, const struct pith_merge
     const enum pith_status s = pith_model_open_from(view, out, err);
     if (s != PITH_OK) pith_checkpoint_close(view);
     return s;
+}
+
+void pith_model_shed(const struct pith_model *m, uint32_t layer)
+{
+    char prefix[PITH_TENSOR_NAME];
+    size_t count;
+    pith_plan_name(&m->plans, layer, "", prefix, sizeof prefix);
+    const size_t first = pith_checkpoint_range(m->checkpoint, prefix, &count);
+    pith_checkpoint_drop(m->checkpoint, first, count);
 }

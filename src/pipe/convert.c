@@ -142,7 +142,8 @@ static enum pith_status load(const struct pith_job *job, const struct pith_choic
     return found ? PITH_OK : pith_fail(err, PITH_FORMAT, "%s: is not quantized", c->module);
 }
 
-/* A matrix that is on the choice's grid, with scales and zero points as the container has them. */
+/* A matrix that is on the choice's grid, with scales and zero points as the container has them. On
+ * failure *q owns nothing. */
 static enum pith_status load_on_grid(const struct pith_job *job, const struct pith_choice *c,
                                      enum pith_dtype scales, struct pith_qmat *q,
                                      struct pith_error *err)
@@ -150,57 +151,36 @@ static enum pith_status load_on_grid(const struct pith_job *job, const struct pi
     PITH_TRY(load(job, c, q, err));
     if (pith_format_has_blocks(c->grid.format)) return PITH_OK; /* scales are the format's own */
     /* Zero points are stated also where they are alike. */
-    const enum pith_status s = c->grid.asym ? pith_qmat_state_zeros(q, err) : PITH_OK;
-    return s == PITH_OK ? restate_scales(q, scales, err) : s;
+    enum pith_status s = c->grid.asym ? pith_qmat_state_zeros(q, err) : PITH_OK;
+    if (s == PITH_OK) s = restate_scales(q, scales, err);
+    if (s != PITH_OK) pith_qmat_free(q);
+    return s;
 }
 
-/* The same where `is`, the grid of the input, has another name. On failure *q owns nothing. */
-static enum pith_status take_codes(const struct pith_job *job, const struct pith_choice *c,
-                                   const struct pith_grid *is, struct pith_qmat *q,
-                                   struct pith_error *err)
+/* The same codes on the choice's grid, as the new container tells them. `is`: the grid of the
+ * input; `from`: the input's matrix, not looked at where the grids are equal. On failure *q owns
+ * nothing. */
+static enum pith_status restate(const struct pith_job *job, const struct pith_choice *c,
+                                const struct pith_grid *is, const struct pith_qmat *from,
+                                struct pith_qmat *q, struct pith_error *err)
 {
     const enum pith_dtype scales =
         job->container->scale_dtype(&c->grid, job->container_opts.model_dtype);
-    struct pith_qmat from;
-    enum pith_status s;
-    if (pith_grid_equal(&c->grid, is)) {
-        s = load_on_grid(job, c, scales, q, err);
-        if (s != PITH_OK) pith_qmat_free(q);
-    } else {
-        PITH_TRY(load(job, c, &from, err));
-        s = pith_recode(&from, &c->grid, scales, q, err);
-        pith_qmat_free(&from);
-    }
-    if (s == PITH_OK)
-        pith_container_state_scales(job->container, &c->grid, q->scales, pith_qmat_scale_count(q));
-    return s;
+    if (pith_grid_equal(&c->grid, is)) PITH_TRY(load_on_grid(job, c, scales, q, err));
+    else PITH_TRY(pith_recode(from, &c->grid, scales, q, err));
+    pith_container_state_scales(job->container, &c->grid, q->scales, pith_qmat_scale_count(q));
+    return PITH_OK;
 }
 
 enum pith_status pith_convert_keep(const struct pith_job *job, const struct pith_choice *c,
                                    struct pith_qmat *q, struct pith_error *err)
 {
     struct pith_grid is = c->from;
-    is.mse = c->grid.mse;
-    return take_codes(job, c, &is, q, err);
-}
-
-/* The same codes, told as the new container tells them. */
-static enum pith_status restate(const struct pith_job *job, const struct pith_choice *c,
-                                const struct pith_qmat *from, struct pith_qmat *q,
-                                struct pith_error *err)
-{
-    const enum pith_dtype scales =
-        job->container->scale_dtype(&c->grid, job->container_opts.model_dtype);
-    enum pith_status s;
-    if (pith_grid_equal(&c->grid, &c->stored)) {
-        s = load_on_grid(job, c, scales, q, err);
-    } else {
-        PITH_TRY(pith_recode(from, &c->grid, scales, q, err));
-        s = PITH_OK;
-    }
-    if (s == PITH_OK)
-        pith_container_state_scales(job->container, &c->grid, q->scales, pith_qmat_scale_count(q));
-    else pith_qmat_free(q);
+    struct pith_qmat from = {0};
+    is.mse = c->grid.mse; /* however its scales were found */
+    if (!pith_grid_equal(&c->grid, &is)) PITH_TRY(load(job, c, &from, err));
+    const enum pith_status s = restate(job, c, &is, &from, q, err);
+    pith_qmat_free(&from);
     return s;
 }
 
@@ -358,7 +338,7 @@ static enum pith_status convert_one(struct pith_run *r, struct converted *c, str
     c->outcome.kept = !c->choice->anew;
     enum pith_status s = c->choice->anew
                              ? round_anew(r->job, c->choice, &from, &c->q, &c->outcome.kept, err)
-                             : restate(r->job, c->choice, &from, &c->q, err);
+                             : restate(r->job, c->choice, &c->choice->stored, &from, &c->q, err);
     pith_phases_mark(&r->phases, PITH_PHASE_ROUND);
     if (s == PITH_OK) {
         s = compare(r->job, c->choice, &from, &c->q, &c->made, &c->outcome, err);

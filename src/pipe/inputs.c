@@ -79,18 +79,6 @@ uint32_t pith_inputs_kv_scales(const struct pith_job *job, uint32_t layer)
     return pith_inputs_kv_by_head(job) ? pith_plan(&job->model->plans, layer)->state.heads : 1;
 }
 
-bool pith_is_kv_scale(const char *tensor)
-{
-    static const char *const ends[] = {".k_scale", ".v_scale", ".q_scale", ".kv_scale"};
-    const size_t n = strlen(tensor);
-    bool is = false;
-    for (size_t i = 0; i < PITH_COUNT(ends); i++) {
-        const size_t m = strlen(ends[i]);
-        is = is || (n > m && strcmp(tensor + n - m, ends[i]) == 0);
-    }
-    return is && strstr(tensor, ".self_attn.");
-}
-
 void pith_inputs_kv_name(const struct pith_job *job, uint32_t layer, int which,
                          char name[PITH_KV_NAME])
 {

@@ -154,11 +154,12 @@ static inline bool pith_job_unties(const struct pith_job *job)
  * quantize again. */
 enum pith_status pith_job_requantize(const struct pith_job *job, struct pith_choice *c,
                                      struct pith_error *err);
-/* What the numbers of a matrix that stays one are rounded to: those of codes have no dtype. */
+/* What the numbers of a tensor that stays one are rounded to: those of codes have no dtype. */
 static inline enum pith_dtype pith_job_weight_dtype(const struct pith_job *job,
                                                     const struct pith_tensor *t)
 {
-    return t->lazy ? job->container_opts.model_dtype : t->dtype;
+    const bool recast = job->recast && t->dtype == job->model->shape.dtype;
+    return t->lazy || recast ? job->container_opts.model_dtype : t->dtype;
 }
 /* layout.c: what a tensor is stored as that the output has from the input. */
 enum pith_dtype pith_job_copy_dtype(const struct pith_job *job, const struct pith_tensor *t);
@@ -237,8 +238,6 @@ uint32_t pith_inputs_kv_scales(const struct pith_job *job, uint32_t layer);
 /* PITH_UNSUPPORTED when the container cannot hold what the input of a conversion says of inputs,
  * keys and values. */
 enum pith_status pith_inputs_converts(const struct pith_job *job, struct pith_error *err);
-/* Whether a tensor is a scale of attention's keys, values or queries, by its name. */
-bool pith_is_kv_scale(const char *tensor);
 /* The name of one of them: which is 0 for keys, 1 for values. */
 enum { PITH_KV_NAME = 96 };
 void pith_inputs_kv_name(const struct pith_job *job, uint32_t layer, int which,

@@ -52,6 +52,7 @@ static enum pith_status go_there(struct pass *p, struct pith_error *err)
             s = pith_tape_forward(&p->tape, &p->block, x_of(p, l, w), p->length, x_of(p, l + 1, w),
                                   err);
         pith_block_free(&p->block);
+        pith_model_shed(m, l);
         PITH_TRY(s);
     }
     return PITH_OK;
@@ -137,6 +138,7 @@ static enum pith_status go_back(struct pass *p, struct pith_error *err)
             if (s == PITH_OK) pith_tape_backward(&p->tape, &p->block, &g);
         }
         pith_block_free(&p->block);
+        pith_model_shed(m, l);
         PITH_TRY(s);
     }
     return PITH_OK;

@@ -91,8 +91,7 @@ enum pith_dtype pith_job_copy_dtype(const struct pith_job *job, const struct pit
 {
     const struct pith_file_export *file = pith_file_export_of(job->container);
     struct pith_tensor as = *t;
-    if (t->lazy || (job->recast && t->dtype == job->model->shape.dtype))
-        as.dtype = job->container_opts.model_dtype;
+    as.dtype = pith_job_weight_dtype(job, t);
     return file ? file->stored_dtype(job->model, &as) : as.dtype;
 }
 

@@ -138,6 +138,10 @@ struct pith_parts {
 /* Stores it, holding a part at a time; appends its account. */
 enum pith_status pith_store_parts(struct pith_run *r, const struct pith_parts *m, json_t *tensors,
                                   struct pith_error *err);
+/* The values of a tensor that is at hand, as `as` says, in a dtype. *made has the bytes, owned by
+ * the caller whatever comes back; errors as below. */
+enum pith_status pith_store_recode(const struct pith_tensor *t, enum pith_dtype dtype,
+                                   enum pith_stored_as as, uint8_t **made, struct pith_error *err);
 /* Rounds n values to a dtype's bytes; PITH_NUMERIC, naming the tensor, when one does not fit. */
 enum pith_status pith_store_encode(const char *name, enum pith_dtype dtype, const float *values,
                                    size_t n, void *data, struct pith_error *err);

@@ -285,6 +285,7 @@ enum pith_status pith_recover_start(struct pith_recover *r, struct pith_error *e
         if (s == PITH_OK) {
             s = start_block(r, &b, &original, err);
             pith_block_free(&original);
+            pith_model_shed(r->original, l);
         }
         pith_block_free(&b);
         PITH_TRY(s);

@@ -58,6 +58,7 @@ static enum pith_status run_original(struct pith_recover *r, struct pith_collect
             if (s == PITH_OK) memcpy(in.x, one.x, bytes);
         }
         pith_block_free(&b);
+        pith_model_shed(m, l);
         if (s != PITH_OK) return s;
     }
     return pith_ranks_share_parts(r->ranks, all.x, all.windows, bytes, err);

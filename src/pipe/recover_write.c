@@ -335,6 +335,7 @@ static enum pith_status write_layer(struct writing *w, uint32_t layer, struct pi
         for (uint32_t i = 0; i < b.block.plan->linears && s == PITH_OK; i++)
             if (b.linear[i].on) s = write_linear(w, layer, i, &b, &was, err);
         pith_block_free(&was);
+        pith_model_shed(r->original, layer);
     }
     if (s == PITH_OK) s = write_vectors(w, &b, err);
     pith_recover_close(&b);

@@ -21,20 +21,14 @@ static enum pith_status check_lossy(const struct pith_job *job, const struct pit
                      job->options->model, c->module, from);
 }
 
-/* However their scales are found. */
-static bool same_grid(struct pith_grid a, struct pith_grid b)
+/* Whether the input's codes can stay as they are, on the grid or told on it. However scales are
+ * found, they are the input's then. */
+static bool keeps_codes(const struct pith_job *job, const struct pith_choice *c, bool ordered)
 {
-    a.mse = b.mse = false;
-    return pith_grid_equal(&a, &b);
-}
-
-/* Whether the input has it on that grid already, so that its codes can stay as they are. */
-static bool keeps_codes(const struct pith_job *job, const struct pith_choice *c)
-{
-    return c->from.format && c->grid.format &&
-           !pith_dense_ordered(job->model->checkpoint, c->module) &&
-           (same_grid(c->from, c->grid) || pith_recode_fits(&c->from, &c->grid, c->cols)) &&
-           c->hadamard <= 1 &&
+    struct pith_grid from = c->from;
+    from.mse = c->grid.mse;
+    return from.format && c->grid.format && !ordered && c->hadamard <= 1 &&
+           pith_recode_fits(&from, &c->grid, c->cols) &&
            job->recipe.transform == pith_transform_find("none") &&
            job->recipe.split == pith_split_find("none") && !pith_job_learns(job);
 }
@@ -42,7 +36,9 @@ static bool keeps_codes(const struct pith_job *job, const struct pith_choice *c)
 enum pith_status pith_job_requantize(const struct pith_job *job, struct pith_choice *c,
                                      struct pith_error *err)
 {
-    c->from = pith_dense_grid(job->model->checkpoint, c->module);
-    c->keeps = keeps_codes(job, c);
+    const struct pith_dense_source source =
+        pith_dense_source(job->model->checkpoint, c->module);
+    c->from = source.grid;
+    c->keeps = keeps_codes(job, c, source.ordered);
     return check_lossy(job, c, err);
 }

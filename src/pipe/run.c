@@ -174,14 +174,6 @@ static enum pith_status run_first(struct pith_run *r, struct pith_error *err)
     return s;
 }
 
-/* What was made of a layer's quantized linears has been read. */
-static void drop_unit(const struct pith_run *r, size_t unit)
-{
-    size_t count;
-    const size_t first = pith_unit_tensors(r->job->model, unit, &count);
-    pith_checkpoint_drop(r->job->model->checkpoint, first, count);
-}
-
 /* One of the blocks that are rounded together. The first reads `in`, what the units before left,
  * which stays until the last is done, for a run that goes on from there: the others write over what
  * they read. The last one leaves activations behind, but for a model's last, and a rehearsal's. */
@@ -196,7 +188,7 @@ static enum pith_status finish_layer(struct pith_run *r, struct pith_blocks *b, 
     PITH_TRY(pith_blocks_finish(b, place, more, err));
     if (more) r->cal.acts[0] = last ? *in : r->cal.acts[1];
     if (leaves) pith_calibration_swap(&r->cal);
-    drop_unit(r, layer + (size_t)1);
+    pith_model_shed(r->job->model, layer);
     return finish_unit(r, b->unit[place], leaves ? &r->cal.acts[0] : NULL, err);
 }
 

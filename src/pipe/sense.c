@@ -157,6 +157,7 @@ static enum pith_status go_there(struct pith_sense_pass *p, struct pith_error *e
         PITH_TRY(pith_block_load(m, l, PITH_LOAD_MAPPED, &p->block, err));
         const enum pith_status s = pith_propagate(&p->collector, &p->block, &in, &out, err);
         pith_block_free(&p->block);
+        pith_model_shed(m, l);
         if (s != PITH_OK) return s;
         PITH_TRY(note_there(p, l, err));
     }
@@ -581,6 +582,7 @@ static enum pith_status go_back(struct pith_sense_pass *p, struct pith_error *er
         enum pith_status s = transform(p, l, err);
         if (s == PITH_OK) s = go_through(p, l, err);
         pith_block_free(&p->block);
+        pith_model_shed(m, l);
         if (s != PITH_OK) return s;
         PITH_TRY(note_back(p, l, err));
     }

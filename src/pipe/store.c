@@ -429,13 +429,29 @@ static enum pith_status add_account(const struct pith_stored *stored, const char
     return json_array_append_new(tensors, j) == 0 ? PITH_OK : pith_fail_nomem(err, stored->name);
 }
 
+enum pith_status pith_store_recode(const struct pith_tensor *t, enum pith_dtype dtype,
+                                   enum pith_stored_as as, uint8_t **made, struct pith_error *err)
+{
+    const size_t n = (size_t)pith_tensor_elements(t), size = pith_dtype_bits(dtype) / 8;
+    float *values = pith_alloc(n, sizeof *values);
+    *made = pith_alloc(n, size);
+    enum pith_status s = values && *made ? PITH_OK : pith_fail_nomem(err, t->name);
+    if (s == PITH_OK) {
+        (void)pith_tensor_decode(t, values);
+        pith_stored_apply(as, values, n);
+        s = pith_store_encode(t->name, dtype, values, n, *made, err);
+    }
+    pith_free(values);
+    return s;
+}
+
 struct copies {
     const struct pith_run *r;
     struct pith_copy *list;
 };
 
-/* What is to be written of a tensor of the input: rows in their order, vectors in the layout's
- * dtype. *made is what is to be freed, or NULL when the tensor's own bytes serve. */
+/* What is to be written of a tensor of the input: rows in their order, in the layout's dtype. *made
+ * is what is to be freed, or NULL when the tensor's own bytes serve. */
 static enum pith_status prepare_copy(const struct copies *c, const struct pith_tensor *t,
                                      uint8_t **made, size_t *bytes, struct pith_error *err)
 {
@@ -444,22 +460,8 @@ static enum pith_status prepare_copy(const struct copies *c, const struct pith_t
     *made = NULL;
     *bytes = (size_t)t->bytes;
     if (!other) return pith_tensor_straight(t, made) ? PITH_OK : pith_fail_nomem(err, t->name);
-    const size_t n = (size_t)pith_tensor_elements(t);
-    float *values = pith_alloc(n, sizeof *values);
-    if (!values) return pith_fail_nomem(err, t->name);
-    (void)pith_tensor_decode(t, values);
-    pith_stored_apply(p->as, values, n);
-    if (p->dtype == PITH_F32) {
-        *made = (uint8_t *)values;
-        *bytes = n * sizeof *values;
-        return PITH_OK;
-    }
     *bytes = (size_t)p->bytes;
-    *made = pith_alloc(*bytes ? *bytes : 1, 1);
-    const enum pith_status s = *made ? pith_store_encode(t->name, p->dtype, values, n, *made, err)
-                                     : pith_fail_nomem(err, t->name);
-    pith_free(values);
-    return s;
+    return pith_store_recode(t, p->dtype, p->as, made, err);
 }
 
 static enum pith_status copy_one(const struct copies *c, struct pith_copy *copy)
@@ -486,39 +488,6 @@ static void copy_task(void *ctx, size_t task, unsigned thread)
     (void)thread;
     if (!copy->elsewhere) copy->status = copy_one(c, copy);
     pith_checkpoint_release(c->r->job->model->checkpoint, t);
-}
-
-static bool is_recast(const struct pith_job *job, const struct pith_tensor *t)
-{
-    return job->recast && pith_job_copy_dtype(job, t) != t->dtype;
-}
-
-/* Those of them that the input holds as they are to be stored. */
-static enum pith_status store_plain(struct pith_run *r, struct pith_copy *list, size_t count,
-                                    json_t *tensors, struct pith_error *err)
-{
-    struct copies c = {r, list};
-    for (size_t i = 0; i < count; i++) {
-        bool own = false;
-        const bool file = r->job->container->file != NULL;
-        const struct pith_tensor stored = pith_tensor_stored_in(list[i].tensor, file);
-        if (!stored.lazy) PITH_TRY(take_turn(r, stored.name, &own, &list[i].stored, err));
-        list[i].elsewhere = !own;
-    }
-    pith_phases_begin(&r->phases);
-    pith_pool_run(pith_backend_pool(r->job->backend), count, copy_task, &c);
-    pith_phases_mark(&r->phases, PITH_PHASE_WRITE);
-    for (size_t i = 0; i < count; i++) {
-        const char *const words[2] = {is_recast(r->job, list[i].tensor) ? "decoded" : "copied",
-                                      list[i].reason};
-        if (list[i].status != PITH_OK) {
-            if (err) *err = list[i].err;
-            return list[i].status;
-        }
-        if (!list[i].tensor->lazy)
-            PITH_TRY(add_account(&list[i].stored, words, tensors, err));
-    }
-    return PITH_OK;
 }
 
 uint32_t pith_made_rows(uint32_t cols)
@@ -618,44 +587,67 @@ static enum pith_status decoded_rows(void *ctx, uint32_t first, uint32_t n, floa
     return PITH_OK;
 }
 
-/* The same of a matrix whose parts are moved as a whole. */
-static enum pith_status store_moved(struct pith_run *r, const struct pith_made *m,
-                                    json_t *tensors, struct pith_error *err)
+/* Whether values are stored that the input has in codes, or in another precision. */
+static bool is_decoded(const struct pith_job *job, const struct pith_tensor *t)
 {
-    const struct decoded *d = m->ctx;
-    const size_t n = (size_t)pith_tensor_elements(d->tensor), bytes = (size_t)d->plan->bytes;
-    const char *const words[2] = {m->action, m->reason};
-    struct pith_stored stored;
-    bool own;
-    PITH_TRY(take_turn(r, m->name, &own, &stored, err));
-    float *values = own ? pith_alloc(n, sizeof *values) : NULL;
-    uint8_t *data = own ? pith_alloc(bytes, 1) : NULL;
-    enum pith_status s = !own || (values && data) ? PITH_OK : pith_fail_nomem(err, m->name);
-    if (own && s == PITH_OK) (void)pith_tensor_decode(d->tensor, values);
-    if (own && s == PITH_OK)
-        s = pith_store_encode(m->name, d->plan->dtype, values, n, data, err);
-    if (own && s == PITH_OK) s = pith_store_bytes(r, m->name, data, bytes, NULL, &stored, err);
-    pith_free(values);
-    pith_free(data);
-    return s == PITH_OK ? add_account(&stored, words, tensors, err) : s;
+    return t->lazy || (job->recast && pith_job_copy_dtype(job, t) != t->dtype);
 }
 
-/* A matrix that the input holds in codes, in the model's precision. */
-static enum pith_status store_decoded(struct pith_run *r, const struct pith_tensor *t,
+/* ... some rows at a time: a matrix whose rows go as they are. */
+static bool goes_by_rows(const struct pith_job *job, const struct pith_tensor *t)
+{
+    const struct pith_tensor_plan *p = pith_layout_find(&job->layout, t->name);
+    return is_decoded(job, t) && t->dims == 2 && pith_tensor_plain(t) && p &&
+           pith_stow_by_rows(&p->order) && p->as == PITH_AS_SHOWN && !t->exchanged;
+}
+
+static const char *decoded_reason(const struct pith_tensor *t)
+{
+    return t->lazy ? "what the input's codes stand for" : "in the precision that was asked for";
+}
+
+static enum pith_status store_by_rows(struct pith_run *r, const struct pith_tensor *t,
                                       json_t *tensors, struct pith_error *err)
 {
-    const struct pith_tensor_plan *p = pith_layout_find(&r->job->layout, t->name);
-    struct decoded d = {t, p};
-    if (!p) return pith_fail(err, PITH_MISMATCH, "%s: was not planned", t->name);
+    struct decoded d = {t, pith_layout_find(&r->job->layout, t->name)};
     const struct pith_made m = {.name = t->name,
                                 .like = t,
                                 .rows = decoded_rows,
                                 .ctx = &d,
                                 .action = "decoded",
-                                .reason = "what the input's codes stand for"};
+                                .reason = decoded_reason(t)};
     PITH_TRY(pith_tensor_need(t, err));
-    return pith_stow_by_rows(&p->order) ? pith_store_made(r, &m, tensors, err)
-                                        : store_moved(r, &m, tensors, err);
+    return pith_store_made(r, &m, tensors, err);
+}
+
+/* All others; the threads read and write them side by side. */
+static enum pith_status store_plain(struct pith_run *r, struct pith_copy *list, size_t count,
+                                    json_t *tensors, struct pith_error *err)
+{
+    struct copies c = {r, list};
+    for (size_t i = 0; i < count; i++) {
+        bool own = false;
+        if (!goes_by_rows(r->job, list[i].tensor)) {
+            PITH_TRY(take_turn(r, list[i].tensor->name, &own, &list[i].stored, err));
+            if (own) PITH_TRY(pith_tensor_need(list[i].tensor, err));
+        }
+        list[i].elsewhere = !own;
+    }
+    pith_phases_begin(&r->phases);
+    pith_pool_run(pith_backend_pool(r->job->backend), count, copy_task, &c);
+    pith_phases_mark(&r->phases, PITH_PHASE_WRITE);
+    for (size_t i = 0; i < count; i++) {
+        const struct pith_tensor *t = list[i].tensor;
+        const bool decoded = is_decoded(r->job, t);
+        const char *const words[2] = {decoded ? "decoded" : "copied",
+                                      decoded ? decoded_reason(t) : list[i].reason};
+        if (list[i].status != PITH_OK) {
+            if (err) *err = list[i].err;
+            return list[i].status;
+        }
+        if (!goes_by_rows(r->job, t)) PITH_TRY(add_account(&list[i].stored, words, tensors, err));
+    }
+    return PITH_OK;
 }
 
 enum pith_status pith_store_copies(struct pith_run *r, struct pith_copy *list, size_t count,
@@ -663,7 +655,8 @@ enum pith_status pith_store_copies(struct pith_run *r, struct pith_copy *list, s
 {
     PITH_TRY(store_plain(r, list, count, tensors, err));
     for (size_t i = 0; i < count; i++)
-        if (list[i].tensor->lazy) PITH_TRY(store_decoded(r, list[i].tensor, tensors, err));
+        if (goes_by_rows(r->job, list[i].tensor))
+            PITH_TRY(store_by_rows(r, list[i].tensor, tensors, err));
     return PITH_OK;
 }
 

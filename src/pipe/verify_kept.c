@@ -104,7 +104,8 @@ static void as_one(const struct pith_tensor *a, const struct pith_tensor *b, flo
     pith_stored_undo(b->as, y, n);
 }
 
-/* One has the values of the other, where one file holds vectors in float32 and rows elsewhere. */
+/* a has the values of b, rounded to its dtype, where one file holds vectors in float32 and rows
+ * elsewhere. */
 static bool equal_rows(const struct pith_tensor *a, const struct pith_tensor *b)
 {
     enum { PART = 256 };
@@ -126,6 +127,7 @@ static bool equal_rows(const struct pith_tensor *a, const struct pith_tensor *b)
                 !pith_dtype_decode(b->dtype, q + c * narrow, n, y))
                 return false;
             as_one(a, b, x, y, n);
+            for (size_t i = 0; i < n; i++) y[i] = pith_round_to(a->dtype, y[i]);
             if (memcmp(x, y, n * sizeof *x) != 0) return false;
         }
     }
@@ -226,35 +228,9 @@ static void check_rotated(struct pith_verification *v, const struct pith_tensor 
     else if (!same) pith_problem(v, "%s: is not the original rotated", a->name);
 }
 
-/* What the original holds in codes, or in another precision. */
-static enum pith_status compare_values(const struct pith_tensor *a, const struct pith_tensor *b,
-                                       bool *same, struct pith_error *err)
-{
-    const size_t n = (size_t)pith_tensor_elements(b);
-    *same = pith_tensor_elements(a) == n;
-    if (!*same) return PITH_OK;
-    PITH_TRY(pith_tensor_need(b, err));
-    float *is = pith_alloc(n, sizeof *is), *want = pith_alloc(n, sizeof *want);
-    *same = is && want && pith_tensor_decode(a, is) && pith_tensor_decode(b, want);
-    for (size_t i = 0; *same && i < n; i++) *same = is[i] == pith_round_to(a->dtype, want[i]);
-    const bool memory = is && want;
-    pith_free(is);
-    pith_free(want);
-    return memory ? PITH_OK : pith_fail_nomem(err, a->name);
-}
-
 static bool is_numbers(const struct pith_tensor *t)
 {
     return t->dtype == PITH_F32 || t->dtype == PITH_F16 || t->dtype == PITH_BF16;
-}
-
-static void check_values(struct pith_verification *v, const struct pith_tensor *a,
-                         const struct pith_tensor *b)
-{
-    struct pith_error err = {0};
-    bool same = false;
-    if (compare_values(a, b, &same, &err) != PITH_OK) pith_fault(v, NULL, &err);
-    else if (!same) pith_problem(v, "%s: is not what the original stands for", a->name);
 }
 
 /* The embedding or the head of a quantized original, in 16 bits. */
@@ -275,12 +251,33 @@ static void check_decoded(struct pith_verification *v, const struct pith_tensor 
     if (!same) pith_problem(v, "%s: is not what the original stands for", a->name);
 }
 
-static bool same_form(const struct pith_verification *v, const struct pith_tensor *a,
+/* Of the original's shape, and of its dtype where values are not decoded. */
+static bool same_form(const struct pith_verification *v, bool decoded, const struct pith_tensor *a,
                       const struct pith_tensor *b)
 {
     const bool file = v->checkpoint->file_form && a->dtype == PITH_F32;
-    return (a->dtype == b->dtype || file || b->lazy) && a->dims == b->dims &&
+    return (a->dtype == b->dtype || file || decoded || b->lazy) && a->dims == b->dims &&
            memcmp(a->shape, b->shape, a->dims * sizeof *a->shape) == 0;
+}
+
+static void compare_one(struct pith_verification *v, const char *action,
+                        const struct pith_tensor *a, const struct pith_tensor *b)
+{
+    const bool decoded = strcmp(action, "decoded") == 0, copied = strcmp(action, "copied") == 0;
+    if (strcmp(action, "rotated") == 0) check_rotated(v, a);
+    else if (decoded && !(b && is_numbers(b))) check_decoded(v, a);
+    else if (!b)
+        pith_problem(v, "%s: %s from nowhere: the original has no such tensor", a->name, action);
+    else if (!same_form(v, decoded, a, b))
+        pith_problem(v, "%s: has another shape or dtype than the original", a->name);
+    else if (strcmp(action, "trained") == 0) return; /* no longer the original's numbers */
+    else if (strcmp(action, "pruned") == 0) return; /* its values were compared with the linears' */
+    else if (!copied && !decoded) check_rescaled(v, a->name, a, b);
+    else if (!equal_values(a, b))
+        pith_problem(v,
+                     copied ? "%s: differs from the original, though it should be a copy"
+                            : "%s: is not what the original stands for",
+                     a->name);
 }
 
 /* A tensor as the output has it, and as the original does if it does. */
@@ -288,19 +285,12 @@ static void check_one(struct pith_verification *v, const char *action, const str
                       const struct pith_tensor *b)
 {
     struct pith_error err = {0};
+    uint32_t layer;
     if (b && pith_tensor_need(b, &err) != PITH_OK) pith_fault(v, NULL, &err);
-    else if (strcmp(action, "rotated") == 0) check_rotated(v, a);
-    else if (strcmp(action, "decoded") == 0 && b && is_numbers(b)) check_values(v, a, b);
-    else if (strcmp(action, "decoded") == 0) check_decoded(v, a);
-    else if (!b)
-        pith_problem(v, "%s: %s from nowhere: the original has no such tensor", a->name, action);
-    else if (!same_form(v, a, b))
-        pith_problem(v, "%s: has another shape or dtype than the original", a->name);
-    else if (strcmp(action, "trained") == 0) return; /* no longer the original's numbers */
-    else if (strcmp(action, "pruned") == 0) return; /* its values were compared with the linears' */
-    else if (strcmp(action, "copied") != 0) check_rescaled(v, a->name, a, b);
-    else if (!equal_values(a, b))
-        pith_problem(v, "%s: differs from the original, though it should be a copy", a->name);
+    else compare_one(v, action, a, b);
+    /* What stands outside of layers is mapped for as long as the model is open. */
+    if (b && b->lazy && pith_plan_layer_of(&v->original->plans, b->name, &layer))
+        b->lazy->drop(b->lazy);
 }
 
 /* A tensor that holds several of the original's, or parts of one. */

@@ -215,6 +215,7 @@ static enum pith_status check_block(struct pith_verification *v, uint32_t layer,
     if (s == PITH_OK) {
         check_linears_of(v, &block, v->original ? &original : NULL);
         if (v->original) pith_block_free(&original);
+        if (v->original) pith_model_shed(v->original, layer);
         s = pith_verify_tick(v, "checking weights", err);
     }
     pith_block_free(&block);
@@ -310,6 +311,7 @@ static enum pith_status measure_block(struct pith_verification *v, uint32_t laye
             measure(v, name, &is.linear[i].w, &was.linear[i].w, d);
         }
         pith_block_free(&was);
+        pith_model_shed(v->original, layer);
         s = pith_verify_tick(v, "checking weights", err);
     }
     pith_block_free(&is);

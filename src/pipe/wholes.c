@@ -37,10 +37,9 @@ static bool is_apart(const struct pith_job *job, struct pith_whole *w)
     for (uint32_t e = 0; e < spec->experts; e++)
         for (uint32_t p = 0; p < spec->parts; p++) {
             const struct pith_tensor *t = part_of(job, w, pith_fused_linear(spec, e, p));
-            const enum pith_dtype is = !t        ? w->dtype
-                                       : t->lazy ? job->container_opts.model_dtype
-                                                 : t->dtype;
-            if (!t || (e + p > 0 && is != w->dtype)) return false;
+            if (!t) return false;
+            const enum pith_dtype is = pith_job_weight_dtype(job, t);
+            if (e + p > 0 && is != w->dtype) return false;
             w->dtype = is;
         }
     return true;
@@ -56,7 +55,7 @@ static bool find_whole(const struct pith_job *job, uint32_t layer, uint32_t fuse
     if (!w->as.stored)
         return (job->model->checkpoint->file_form || job->model->checkpoint->dense) &&
                w->as.spec.only && is_apart(job, w);
-    w->dtype = w->as.stored->dtype;
+    w->dtype = pith_job_copy_dtype(job, w->as.stored);
     return true;
 }
 
@@ -147,20 +146,6 @@ static void scatter(const struct pith_fused_place *to, uint32_t rows, uint32_t c
                 }
 }
 
-/* A part that the input holds in codes, in the whole's precision. */
-static enum pith_status encoded(const struct making *m, const struct pith_tensor *t, uint64_t n,
-                                uint8_t **made, const uint8_t **bytes, struct pith_error *err)
-{
-    float *values = pith_alloc(n, sizeof *values);
-    *made = pith_alloc(n, pith_dtype_bits(m->w->dtype) / 8);
-    enum pith_status s = values && *made ? PITH_OK : pith_fail_nomem(err, t->name);
-    if (s == PITH_OK) (void)pith_tensor_decode(t, values);
-    if (s == PITH_OK) s = pith_store_encode(m->w->as.name, m->w->dtype, values, n, *made, err);
-    pith_free(values);
-    *bytes = *made;
-    return s;
-}
-
 /* A part's bytes, rows in order; *made is to be freed, and NULL where they are the input's. */
 static enum pith_status bytes_of(const struct making *m, uint32_t linear, uint64_t n,
                                  uint8_t **made, const uint8_t **bytes, struct pith_error *err)
@@ -174,11 +159,12 @@ static enum pith_status bytes_of(const struct making *m, uint32_t linear, uint64
         return pith_store_encode(m->w->as.name, m->w->dtype, values, n, *made, err);
     }
     const struct pith_tensor *t = part_of(m->r->job, m->w, linear);
-    if (!t || (t->dtype != m->w->dtype && !t->lazy) || pith_tensor_elements(t) != n)
+    if (!t || pith_tensor_elements(t) != n)
         return pith_fail(err, PITH_MISMATCH, "%s: a part of it is missing", m->w->as.name);
     PITH_TRY(pith_tensor_need(t, err));
-    if (t->dtype != m->w->dtype) return encoded(m, t, n, made, bytes, err);
-    if (!pith_tensor_straight(t, made)) return pith_fail_nomem(err, t->name);
+    if (t->dtype != m->w->dtype)
+        PITH_TRY(pith_store_recode(t, m->w->dtype, PITH_AS_SHOWN, made, err));
+    else if (!pith_tensor_straight(t, made)) return pith_fail_nomem(err, t->name);
     *bytes = *made ? *made : t->data;
     return PITH_OK;
 }
@@ -213,6 +199,13 @@ static bool any_changed(const struct making *m)
     return false;
 }
 
+/* Whether the input has it in codes, or in another precision. */
+static bool is_decoded(const struct pith_job *job, const struct pith_whole *w)
+{
+    const struct pith_tensor *t = part_of(job, w, pith_fused_linear(&w->as.spec, 0, 0));
+    return t && (t->lazy || t->dtype != w->dtype);
+}
+
 uint64_t pith_store_whole_bytes(const struct pith_job *job, uint32_t layer)
 {
     uint64_t most = 0;
@@ -221,7 +214,9 @@ uint64_t pith_store_whole_bytes(const struct pith_job *job, uint32_t layer)
         const struct pith_whole *w = &job->wholes[i];
         uint64_t all = 0;
         (void)pith_tensor_size(w->dtype, w->as.dims, w->as.shape, &all);
-        if (2 * all / w->as.spec.experts > most) most = 2 * all / w->as.spec.experts;
+        /* An expert, and its parts' copies or, of two bytes at least, floats and what they make. */
+        all = (is_decoded(job, w) ? 4 : 2) * (all / w->as.spec.experts);
+        if (all > most) most = all;
     }
     return most;
 }
@@ -234,13 +229,14 @@ enum pith_status pith_store_wholes(struct pith_run *r, uint32_t layer, const str
          i++) {
         struct making m = {r, &job->wholes[i], c};
         const struct pith_fused_whole *as = &m.w->as;
-        const bool new = any_changed(&m);
+        const bool new = any_changed(&m), decoded = is_decoded(job, m.w);
         const char *reason = new        ? "the transform was folded in"
                              : as->bias ? "biases stay as they are"
                                         : pith_job_choice(job, layer, as->spec.first)->reason;
-        const struct pith_parts parts = {as->name, as->spec.experts,           make_expert,
-                                         &m,       new ? c->action : "copied", reason};
-        if (new || !as->stored) PITH_TRY(pith_store_parts(r, &parts, tensors, err));
+        const char *action = new ? c->action : decoded ? "decoded" : "copied";
+        const struct pith_parts parts = {as->name, as->spec.experts, make_expert, &m, action,
+                                         reason};
+        if (new || decoded || !as->stored) PITH_TRY(pith_store_parts(r, &parts, tensors, err));
         else {
             struct pith_copy copy = {.tensor = as->stored, .reason = reason};
             PITH_TRY(pith_store_copies(r, &copy, 1, tensors, err));

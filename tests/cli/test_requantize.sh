@@ -15,14 +15,6 @@ make() { # MODEL OUT OPTIONS...
     rm -rf "$out" "$out".*
     "$pith" quantize "$model" -o "$out" --quiet $few "$@"
 }
-good() { # NAME MODEL OUT OPTIONS...: made, and verified against the original
-    name=$1
-    model=$2
-    out=$3
-    shift 3
-    check "$name" make "$model" "$out" "$@"
-    check "$name: verifies" "$pith" verify "$out" --against "$model"
-}
 linears() { # ACCOUNT EXPRESSION: what it is true of, of all
     python3 -c "import json, sys
 l = json.load(open(sys.argv[1]))['linears']
@@ -83,7 +75,7 @@ if faulty; then
     for n in 20 45 70 95; do
         rm -rf "$work/out" "$work/out.partial"
         # shellcheck disable=SC2086
-        { (FAULT=kill:$n LD_PRELOAD=$faulty "$pith" quantize "$work/fp8" -o "$work/out" --quiet $few -r awq+gptq --threads 2) 2>/dev/null; rc=$?; } 2>/dev/null
+        { with_fault "kill:$n" "$pith" quantize "$work/fp8" -o "$work/out" --quiet $few -r awq+gptq --threads 2; rc=$?; } 2>/dev/null
         [ $rc -eq 137 ] || continue
         points=$((points + 1))
         # shellcheck disable=SC2086
@@ -97,6 +89,11 @@ fi
 check "dense" "$pith" convert "$work/gguf.gguf" -o "$work/plain" --container dense:bf16 --quiet
 check "dense: verifies" "$pith" verify "$work/plain" --against "$work/gguf.gguf"
 check "dense: speaks" "$pith" run "$work/plain" -p "The" -n 4
+if faulty; then
+    killed_at 1 "$pith" convert "$work/gguf.gguf" -o "$work/kept" --container dense:bf16 --quiet
+    refuse "dense: a run in one precision is not resumed in another" 1 'belongs to another run' \
+        "$pith" convert "$work/gguf.gguf" -o "$work/kept" --container dense:f32 --quiet --resume
+fi
 check "a file in 16 bits" "$pith" convert "$work/fp8" -o "$work/plain.gguf" --weights bf16 --quiet
 check "a file in 16 bits: verifies" "$pith" verify "$work/plain.gguf" --against "$work/fp8"
 "$pith" eval "$work/plain" --baseline "$work/gguf.gguf" --text models/probe/eval.txt --context 64 --max-tokens 512 --json >"$work/json" 2>/dev/null
@@ -113,6 +110,12 @@ f = open(sys.argv[1], "rb")
 head = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
 sys.exit("model.layers.0.mlp.experts.gate_up_proj" not in head or any("blocks" in n for n in head))
 PY
+for from in oss oss-dense; do
+    check "experts: $from in 32 bits" "$pith" convert "$work/$from" -o "$work/$from-f32" --container dense:f32 --quiet
+    check "experts: $from in 32 bits, verifies" "$pith" verify "$work/$from-f32" --against "$work/$from"
+done
+cmp "$work/oss-f32/model.safetensors" "$work/oss-dense-f32/model.safetensors" && pass "experts: the same numbers" ||
+    fail "experts: the same numbers"
 
 # --- what looks at a model before it is quantized ------------------------------------------------
 check "sensitivity" "$pith" sensitivity "$work/int4" --try int4:g128 $few --quiet

@@ -162,6 +162,38 @@ static char *maker_finish(struct maker *k)
     return dir;
 }
 
+/* The values of a layer, made anew from the files each time, are what the codes stand for. */
+static void check_layer(const struct pith_model *source, uint32_t layer,
+                        const struct pith_block *expected)
+{
+    struct pith_error err = {0};
+    struct pith_block b;
+    for (int time = 0; time < 2; time++) {
+        assert_ok(pith_block_load(source, layer, PITH_LOAD_FLOAT, &b, &err), err);
+        pith_model_shed(source, layer);
+        for (uint32_t i = 0; i < b.plan->linears; i++) {
+            const struct pith_weight *w = &b.linear[i].w;
+            assert_null(w->quant);
+            assert_memory_equal(b.linear[i].dense, expected->linear[i].dense,
+                                (size_t)w->rows * w->cols * sizeof *b.linear[i].dense);
+        }
+        pith_block_free(&b);
+    }
+}
+
+/* The folder as an original to start from. */
+static void check_source(const char *dir, const struct pith_model *dense)
+{
+    struct pith_error err = {0};
+    const struct pith_merge_into merge = {.room = dir};
+    struct pith_model *m;
+    assert_ok(pith_model_open_source(dir, &merge, &m, &err), err);
+    assert_null(m->container);
+    assert_non_null(m->checkpoint->dense);
+    for (uint32_t i = 0; i < m->shape.layers; i++) check_layer(m, i, &dense->blocks[i]);
+    pith_model_close(m);
+}
+
 static const char *const grids[] = {"int4:g16", "int4:g16:asym", "int8:channel", "int8:g32"};
 
 static void check_container(const struct pith_container *c, const char *golden, const char *text)
@@ -190,6 +222,7 @@ static void check_container(const struct pith_container *c, const char *golden, 
         free(logits);
         free(expected);
     }
+    check_source(rq.dir, r.model);
     print_message("%-20s %-14s %-14s %zu of %zu linears\n", c->name, golden, text, quantized,
                   k.linears);
     rig_close(&rq);
