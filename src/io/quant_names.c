@@ -83,50 +83,60 @@ static enum pith_status find_in_files(const char *dir, json_t *config, json_t **
 /* Whether an object is of that kind, by a text in a member or by a member being there. */
 struct sign {
     const char *key, *text; /* text NULL: the key is there; else the member's text has it in it */
+    bool whole;             /* and is nothing else */
+};
+
+/* Names that are one. */
+static const struct {
+    const char *other, *name;
+} aliases[] = {
+    {"intel/auto-round", "auto-round"},
+    {"auto_round", "auto-round"},
+    {"autoround", "auto-round"},
 };
 
 /* A name that was published, with a sign that must hold or none, and the container's own. A name
- * of NULL: there is none, the sign alone tells. The first row that fits is taken. */
+ * of NULL: there is none, the sign alone tells. The first row that fits is taken. AutoRound's packing
+ * is GPTQ's unless it says otherwise; two of its forms store zero points as they are. */
 static const struct {
     const char *published;
     struct sign sign;
     const char *method;
+    const char *form; /* "checkpoint_format", where the object has none; NULL: the method's usual */
 } names[] = {
-    {"auto-round", {"packing_format", "awq"}, "awq"},
-    {"auto-round", {"packing_format", "gptq"}, "gptq"},
-    {"auto-round", {"packing_format", "llm_compressor"}, "compressed-tensors"},
-    {"auto-round", {"backend", "awq"}, "awq"},
-    {"auto-round", {"backend", "gptq"}, "gptq"},
-    {"auto-round", {"config_groups", NULL}, "compressed-tensors"},
-    {"intel/auto-round", {"packing_format", "awq"}, "awq"},
-    {"intel/auto-round", {"backend", "awq"}, "awq"},
-    {"intel/auto-round", {NULL, NULL}, "gptq"},
-    {"auto_round", {"packing_format", "awq"}, "awq"},
-    {"auto_round", {NULL, NULL}, "gptq"},
-    {"gptqmodel", {NULL, NULL}, "gptq"},
-    {"auto_gptq", {NULL, NULL}, "gptq"},
-    {"gptq_marlin", {NULL, NULL}, "gptq"},
-    {"awq_marlin", {NULL, NULL}, "awq"},
-    {"auto_awq", {NULL, NULL}, "awq"},
-    {"compressed_tensors", {NULL, NULL}, "compressed-tensors"},
-    {"sparseml", {NULL, NULL}, "compressed-tensors"},
-    {"bitsandbytes_4bit", {NULL, NULL}, "bitsandbytes"},
-    {"bitsandbytes_8bit", {NULL, NULL}, "bitsandbytes"},
-    {"modelopt_fp4", {NULL, NULL}, "modelopt"},
-    {"modelopt_mixed", {NULL, NULL}, "modelopt"},
-    {"modelopt_fp8", {NULL, NULL}, "modelopt"},
-    {"finegrained_fp8", {NULL, NULL}, "fp8"},
-    {"deepseek_fp8", {NULL, NULL}, "fp8"},
-    {"fbgemm_fp8", {NULL, NULL}, "fp8"},
-    {NULL, {"quant_algo", NULL}, "modelopt"},
-    {NULL, {"quantization", NULL}, "modelopt"},
-    {NULL, {"config_groups", NULL}, "compressed-tensors"},
-    {NULL, {"load_in_4bit", NULL}, "bitsandbytes"},
-    {NULL, {"load_in_8bit", NULL}, "bitsandbytes"},
-    {NULL, {"w_bit", NULL}, "awq"},
-    {NULL, {"desc_act", NULL}, "gptq"},
-    {NULL, {"weight_block_size", NULL}, "fp8"},
-    {NULL, {"fmt", "e4m3"}, "fp8"},
+    {"auto-round", {"packing_format", "awq", false}, "awq", NULL},
+    {"auto-round", {"packing_format", "gptqmodel", false}, "gptq", "gptq_v2"},
+    {"auto-round", {"packing_format", "gptq", false}, "gptq", NULL},
+    {"auto-round", {"packing_format", "llm_compressor", false}, "compressed-tensors", NULL},
+    {"auto-round", {"packing_format", "auto_round", true}, "gptq", "gptq_v2"},
+    {"auto-round", {"packing_format", NULL, false}, "auto-round", NULL},
+    {"auto-round", {"config_groups", NULL, false}, "compressed-tensors", NULL},
+    {"auto-round", {"backend", "awq", false}, "awq", NULL},
+    {"auto-round", {NULL, NULL, false}, "gptq", NULL},
+    {"gptqmodel", {NULL, NULL, false}, "gptq", NULL},
+    {"auto_gptq", {NULL, NULL, false}, "gptq", NULL},
+    {"gptq_marlin", {NULL, NULL, false}, "gptq", NULL},
+    {"awq_marlin", {NULL, NULL, false}, "awq", NULL},
+    {"auto_awq", {NULL, NULL, false}, "awq", NULL},
+    {"compressed_tensors", {NULL, NULL, false}, "compressed-tensors", NULL},
+    {"sparseml", {NULL, NULL, false}, "compressed-tensors", NULL},
+    {"bitsandbytes_4bit", {NULL, NULL, false}, "bitsandbytes", NULL},
+    {"bitsandbytes_8bit", {NULL, NULL, false}, "bitsandbytes", NULL},
+    {"modelopt_fp4", {NULL, NULL, false}, "modelopt", NULL},
+    {"modelopt_mixed", {NULL, NULL, false}, "modelopt", NULL},
+    {"modelopt_fp8", {NULL, NULL, false}, "modelopt", NULL},
+    {"finegrained_fp8", {NULL, NULL, false}, "fp8", NULL},
+    {"deepseek_fp8", {NULL, NULL, false}, "fp8", NULL},
+    {"fbgemm_fp8", {NULL, NULL, false}, "fp8", NULL},
+    {NULL, {"quant_algo", NULL, false}, "modelopt", NULL},
+    {NULL, {"quantization", NULL, false}, "modelopt", NULL},
+    {NULL, {"config_groups", NULL, false}, "compressed-tensors", NULL},
+    {NULL, {"load_in_4bit", NULL, false}, "bitsandbytes", NULL},
+    {NULL, {"load_in_8bit", NULL, false}, "bitsandbytes", NULL},
+    {NULL, {"w_bit", NULL, false}, "awq", NULL},
+    {NULL, {"desc_act", NULL, false}, "gptq", NULL},
+    {NULL, {"weight_block_size", NULL, false}, "fp8", NULL},
+    {NULL, {"fmt", "e4m3", false}, "fp8", NULL},
 };
 
 static bool shows(const json_t *o, const struct sign *sign)
@@ -135,7 +145,8 @@ static bool shows(const json_t *o, const struct sign *sign)
     const char *text = json_string_value(v);
     if (!sign->key) return true;
     if (!sign->text) return v && !json_is_null(v);
-    return text && strstr(text, sign->text);
+    if (!text) return false;
+    return sign->whole ? strcmp(text, sign->text) == 0 : strstr(text, sign->text) != NULL;
 }
 
 /* Keys that some writers call otherwise; a missing one takes the other's value. */
@@ -143,24 +154,29 @@ static const struct {
     const char *method, *from, *to;
 } keys[] = {
     {"awq", "w_bit", "bits"},         {"awq", "q_group_size", "group_size"},
-    {"gptq", "w_bit", "bits"},        {"gptq", "q_group_size", "group_size"},
     {"gptq", "wbits", "bits"},        {"gptq", "groupsize", "group_size"},
 };
 
 static enum pith_status settle(json_t *o, struct pith_error *err)
 {
     const json_t *own = json_object_get(o, "quant_method");
-    const char *name = json_string_value(own), *method = name;
+    const char *name = json_string_value(own), *method = name, *form = NULL;
     bool good = true;
     if (own && !json_is_null(own) && !name) return PITH_OK; /* to be refused where it is read */
+    for (size_t i = 0; name && i < PITH_COUNT(aliases); i++)
+        if (strcmp(name, aliases[i].other) == 0) name = aliases[i].name;
     for (size_t i = 0; i < PITH_COUNT(names); i++) {
         const bool named = names[i].published ? name && strcmp(name, names[i].published) == 0
                                               : !name;
         if (!named || !shows(o, &names[i].sign)) continue;
         method = names[i].method;
+        form = names[i].form;
         break;
     }
-    if (method != name) good = json_object_set_new(o, "quant_method", json_string(method)) == 0;
+    if (form && !json_object_get(o, "checkpoint_format"))
+        good = json_object_set_new(o, "checkpoint_format", json_string(form)) == 0;
+    if (good && method && method != json_string_value(own))
+        good = json_object_set_new(o, "quant_method", json_string(method)) == 0;
     for (size_t i = 0; i < PITH_COUNT(keys) && good && method; i++) {
         json_t *v = json_object_get(o, keys[i].from);
         if (strcmp(keys[i].method, method) == 0 && v && !json_object_get(o, keys[i].to))

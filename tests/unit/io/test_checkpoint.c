@@ -161,26 +161,43 @@ static void quantization_has_many_names(void **state)
     (void)state;
     static const struct {
         const char *config, *file, *text, *method;
+        const char *form; /* "checkpoint_format", NULL: none */
     } cases[] = {
-        {"{\"quantization_config\":{\"quant_method\":\"gptq\"}}", NULL, NULL, "gptq"},
-        {"{\"compression_config\":{\"config_groups\":{}}}", NULL, NULL, "compressed-tensors"},
+        {"{\"quantization_config\":{\"quant_method\":\"gptq\"}}", NULL, NULL, "gptq", NULL},
+        {"{\"compression_config\":{\"config_groups\":{}}}", NULL, NULL, "compressed-tensors", NULL},
         {"{\"text_config\":{\"quantization_config\":{\"quant_method\":\"awq\"}}}", NULL, NULL,
-         "awq"},
-        {"{}", "quantize_config.json", "{\"bits\":4}", "gptq"},
-        {"{}", "quant_config.json", "{\"w_bit\":4}", "awq"},
-        {"{}", "hf_quant_config.json", "{\"quantization\":{}}", "modelopt"},
+         "awq", NULL},
+        {"{}", "quantize_config.json", "{\"bits\":4}", "gptq", NULL},
+        {"{}", "quant_config.json", "{\"w_bit\":4}", "awq", NULL},
+        {"{}", "hf_quant_config.json", "{\"quantization\":{}}", "modelopt", NULL},
         {"{\"quantization_config\":{\"producer\":{},\"quant_algo\":\"FP8\"}}", NULL, NULL,
-         "modelopt"},
+         "modelopt", NULL},
         {"{\"quantization_config\":{\"quant_method\":\"auto-round\",\"packing_format\":"
          "\"auto_round:auto_gptq\"}}",
-         NULL, NULL, "gptq"},
+         NULL, NULL, "gptq", NULL},
         {"{\"quantization_config\":{\"quant_method\":\"auto-round\",\"packing_format\":"
          "\"auto_round:auto_awq\"}}",
-         NULL, NULL, "awq"},
-        {"{\"quantization_config\":{\"quant_method\":\"intel/auto-round\"}}", NULL, NULL, "gptq"},
-        {"{\"quantization_config\":{\"quant_method\":\"fbgemm_fp8\"}}", NULL, NULL, "fp8"},
-        {"{\"quantization_config\":{\"quant_method\":\"other\"}}", NULL, NULL, "other"},
-        {"{\"quantization_config\":null}", NULL, NULL, NULL},
+         NULL, NULL, "awq", NULL},
+        {"{\"quantization_config\":{\"quant_method\":\"auto-round\",\"packing_format\":"
+         "\"auto_round:gptqmodel\"}}",
+         NULL, NULL, "gptq", "gptq_v2"},
+        {"{\"quantization_config\":{\"quant_method\":\"auto-round\",\"packing_format\":"
+         "\"auto_round\"}}",
+         NULL, NULL, "gptq", "gptq_v2"},
+        {"{\"quantization_config\":{\"quant_method\":\"auto-round\",\"packing_format\":"
+         "\"auto_round:other\"}}",
+         NULL, NULL, "auto-round", NULL},
+        {"{\"quantization_config\":{\"quant_method\":\"auto-round\"}}", NULL, NULL, "gptq", NULL},
+        {"{\"quantization_config\":{\"quant_method\":\"auto-round\",\"backend\":\"auto\"}}", NULL,
+         NULL, "gptq", NULL},
+        {"{\"quantization_config\":{\"quant_method\":\"intel/auto-round\"}}", NULL, NULL, "gptq",
+         NULL},
+        {"{\"quantization_config\":{\"quant_method\":\"autoround\"}}", NULL, NULL, "gptq", NULL},
+        {"{\"quantization_config\":{\"quant_method\":\"gptq\",\"w_bit\":4}}", NULL, NULL, "gptq",
+         NULL},
+        {"{\"quantization_config\":{\"quant_method\":\"fbgemm_fp8\"}}", NULL, NULL, "fp8", NULL},
+        {"{\"quantization_config\":{\"quant_method\":\"other\"}}", NULL, NULL, "other", NULL},
+        {"{\"quantization_config\":null}", NULL, NULL, NULL, NULL},
     };
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
         char *dir = test_temp_dir();
@@ -193,6 +210,9 @@ static void quantization_has_many_names(void **state)
         const char *method = json_string_value(json_object_get(c->quantization, "quant_method"));
         if (cases[i].method) assert_string_equal(method, cases[i].method);
         else assert_null(method);
+        const json_t *form = json_object_get(c->quantization, "checkpoint_format");
+        if (cases[i].form) assert_string_equal(json_string_value(form), cases[i].form);
+        else assert_null(form);
         pith_checkpoint_close(c);
         folder_remove(dir);
     }
