@@ -111,6 +111,12 @@ static int print_report(const struct settings *settings, const char *report)
              (int)json_get(s, "vocab"), (int)json_get(s, "context"));
     printf("  ");
     print_wrapped(text, 2, 2, prose_width());
+    const json_t *line;
+    size_t i;
+    json_array_foreach (json_object_get(j, "remarks"), i, line) {
+        printf("  ");
+        print_wrapped(json_string_value(line), 2, 2, prose_width());
+    }
     putchar('\n');
     rc = print_tensors(settings, j);
     json_decref(j);

@@ -4,6 +4,7 @@
 #include "api/measure.h"
 #include "base/mem.h"
 #include "base/progress.h"
+#include "model/remarks.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -143,6 +144,17 @@ static enum pith_status add_linears(const struct pith_model *m, int statistics, 
     return PITH_OK;
 }
 
+/* A member where there are any. */
+static enum pith_status add_remarks(const struct pith_model *m, json_t **report,
+                                    struct pith_error *err)
+{
+    json_t *list;
+    PITH_TRY(pith_model_remarks(m->checkpoint, m, &list, err));
+    if (json_array_size(list) == 0) json_decref(list);
+    else pith_json_set(report, "remarks", list);
+    return PITH_OK;
+}
+
 static json_t *shape_report(const struct pith_shape *s)
 {
     return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b}", "layers", (int)s->layers,
@@ -171,7 +183,7 @@ static enum pith_status describe(const struct pith_context *c, const struct pith
                          pith_model_bits_per_weight(m), "linears", linears, "tensors", tensors);
     json_decref(tensors);
     json_decref(linears);
-    return s;
+    return s == PITH_OK ? add_remarks(m, out, err) : s;
 }
 
 enum pith_status pith_inspect(struct pith_context *context, const char *model, int statistics,

@@ -22,6 +22,7 @@ enum pith_status pith_bnb_config_read(const struct pith_checkpoint *c, struct pi
     if (!(threshold >= 0.0) || !isfinite(threshold))
         return pith_fail(err, PITH_FORMAT, "%s: llm_int8_threshold is %g", where, threshold);
     out->threshold = (float)threshold;
+    out->skipped = json_object_get(c->quantization, "llm_int8_skip_modules");
     return PITH_OK;
 }
 

@@ -9,6 +9,7 @@
 struct pith_bnb_config {
     bool eight;      /* load_in_8bit; else load_in_4bit */
     float threshold; /* llm_int8_threshold */
+    const json_t *skipped; /* llm_int8_skip_modules, NULL or null when there is none */
 };
 
 /* What the checkpoint's quantization_config says; PITH_FORMAT when it contradicts itself,

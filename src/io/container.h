@@ -107,6 +107,10 @@ struct pith_container {
     enum pith_status (*describe)(void *state, const struct pith_checkpoint *c, const char *module,
                                  struct pith_grid *grid, struct pith_container_opts *opts,
                                  struct pith_error *err);
+    /* NULL, or: whether the config's lists have a linear of a layer quantized, whatever its tensors
+     * say, which decide. For remarks alone. */
+    enum pith_status (*listed)(void *state, const char *module, bool *quantized,
+                               struct pith_error *err);
     void (*close)(void *state);
 };
 

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "io/json_members.h"
+#include "io/module_match.h"
 #include "io/parts.h"
 
 #include <inttypes.h>
@@ -238,7 +239,7 @@ static enum pith_status make_config(const struct pith_linear_grid *linears, size
 struct awq {
     bool gemv;
     uint32_t group;           /* 0: one group a row */
-    const json_t *left_alone; /* list of parts of names, or NULL; the checkpoint's */
+    const json_t *left_alone; /* modules_to_not_convert, or NULL; the checkpoint's */
 };
 
 static enum pith_status read_config(const json_t *o, const char *where, struct awq *a,
@@ -368,11 +369,6 @@ static enum pith_status load(void *state, const struct pith_checkpoint *c, const
     for (size_t i = 0; i < PITH_COUNT(suffixes); i++)
         any |= pith_part_find(c, module, suffixes[i]) != NULL;
     if (!any) return PITH_OK;
-    for (size_t i = 0; i < json_array_size(a->left_alone); i++)
-        if (strstr(module, json_string_value(json_array_get(a->left_alone, i))))
-            return pith_fail(err, PITH_FORMAT,
-                             "%s: \"%.100s\" is quantized, but modules_to_not_convert has it",
-                             c->dir, module);
     PITH_TRY(pith_part_absent(c, module, ".weight", "the module is quantized", err));
     PITH_TRY(pith_part_absent(c, module, ".g_idx", "awq has none", err));
     struct tensors t;
@@ -408,6 +404,15 @@ static enum pith_status describe(void *state, const struct pith_checkpoint *c, c
     return PITH_OK;
 }
 
+static enum pith_status listed(void *state, const char *module, bool *quantized,
+                               struct pith_error *err)
+{
+    const struct awq *a = state;
+    (void)err;
+    *quantized = !pith_module_listed(a->left_alone, module);
+    return PITH_OK;
+}
+
 const struct pith_container pith_container_awq = {
     .name = "awq",
     .summary = "AutoAWQ, GEMM layout: 4 bits",
@@ -420,5 +425,6 @@ const struct pith_container pith_container_awq = {
     .open = open_config,
     .load = load,
     .describe = describe,
+    .listed = listed,
     .close = pith_free,
 };

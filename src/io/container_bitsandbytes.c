@@ -18,6 +18,7 @@
 
 #include "base/mem.h"
 #include "io/bnb_config.h"
+#include "io/module_match.h"
 #include "io/parts.h"
 #include "num/codebook.h"
 
@@ -491,6 +492,15 @@ static enum pith_status describe(void *state, const struct pith_checkpoint *c, c
     return PITH_OK;
 }
 
+static enum pith_status listed(void *state, const char *module, bool *quantized,
+                               struct pith_error *err)
+{
+    const struct pith_bnb_config *config = state;
+    (void)err;
+    *quantized = !pith_module_listed(config->skipped, module);
+    return PITH_OK;
+}
+
 const struct pith_container pith_container_bitsandbytes = {
     .name = "bitsandbytes",
     .summary = "LLM.int8(), nf4 and fp4 (QLoRA), scales quantized again or not",
@@ -505,5 +515,6 @@ const struct pith_container pith_container_bitsandbytes = {
     .open = open_config,
     .load = load,
     .describe = describe,
+    .listed = listed,
     .close = pith_free,
 };

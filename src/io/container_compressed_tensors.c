@@ -171,9 +171,9 @@ static enum pith_status find_scheme(const struct pith_ct_config *config,
 {
     const struct pith_ct_scheme *of = NULL;
     const struct pith_tensor *weight = pith_part_find(c, module, ".weight"),
-                             *shape = pith_part_find(c, module, ".weight_packed");
+                             *packed = pith_part_find(c, module, ".weight_packed");
     bool by_class;
-    const bool any = shape || pith_part_find(c, module, ".weight_scale");
+    const bool any = packed || pith_part_find(c, module, ".weight_scale");
     PITH_TRY(pith_ct_config_scheme(config, module, any, &of, &by_class, err));
     if (of && !any && by_class && pith_module_is_head(module)) of = NULL;
     if (of && pith_part_plain(c, module, ".weight_packed", ".weight_scale")) of = NULL;
@@ -184,8 +184,8 @@ static enum pith_status find_scheme(const struct pith_ct_config *config,
     *found = of != NULL;
     if (!of) return PITH_OK;
     *scheme = *of;
-    if (weight || shape)
-        pith_part_see_scales(c, module, ".weight_scale", (weight ? weight : shape)->shape[0],
+    if (weight || packed)
+        pith_part_see_scales(c, module, ".weight_scale", (weight ? weight : packed)->shape[0],
                              &scheme->weights);
     return PITH_OK;
 }
@@ -239,6 +239,16 @@ static enum pith_status describe(void *state, const struct pith_checkpoint *c, c
     return PITH_OK;
 }
 
+static enum pith_status listed(void *state, const char *module, bool *quantized,
+                               struct pith_error *err)
+{
+    const struct pith_ct_scheme *scheme;
+    bool by_class;
+    PITH_TRY(pith_ct_config_scheme(state, module, false, &scheme, &by_class, err));
+    *quantized = scheme != NULL;
+    return PITH_OK;
+}
+
 const struct pith_container pith_container_compressed_tensors = {
     .name = "compressed-tensors",
     .holds = PITH_QMAT_ORDER,
@@ -254,5 +264,6 @@ const struct pith_container pith_container_compressed_tensors = {
     .open = open_config,
     .load = load,
     .describe = describe,
+    .listed = listed,
     .close = close_config,
 };

@@ -14,6 +14,7 @@
 
 #include "base/mem.h"
 #include "io/json_members.h"
+#include "io/module_match.h"
 #include "io/parts.h"
 
 #include <inttypes.h>
@@ -147,6 +148,7 @@ static enum pith_status make_config(const struct pith_linear_grid *linears, size
 struct config {
     uint32_t block; /* 0: the config has none */
     bool is_static;
+    const json_t *ignored[2]; /* what its lists leave alone */
 };
 
 static enum pith_status read_block(const json_t *o, const char *where, struct config *c,
@@ -174,6 +176,8 @@ static enum pith_status read_config(const struct pith_checkpoint *ck, struct con
     if (!c->is_static && strcmp(scheme, "dynamic") != 0)
         return pith_fail(err, PITH_UNSUPPORTED, "%s: activation_scheme \"%.40s\"", ck->dir, scheme);
     PITH_TRY(read_block(o, ck->dir, c, err));
+    c->ignored[0] = json_object_get(o, "modules_to_not_convert");
+    c->ignored[1] = json_object_get(o, "ignored_layers");
     if (!c->is_static || c->block == 0) return PITH_OK;
     return pith_fail(err, PITH_FORMAT, "%s: blocks go with activation_scheme \"dynamic\"", ck->dir);
 }
@@ -317,6 +321,16 @@ static enum pith_status describe(void *state, const struct pith_checkpoint *ck, 
     return PITH_OK;
 }
 
+static enum pith_status listed(void *state, const char *module, bool *quantized,
+                               struct pith_error *err)
+{
+    const struct config *c = state;
+    (void)err;
+    *quantized = !pith_module_listed(c->ignored[0], module) &&
+                 !pith_module_listed(c->ignored[1], module);
+    return PITH_OK;
+}
+
 const struct pith_container pith_container_fp8 = {
     .name = "fp8",
     .summary = "DeepSeek's and transformers' FP8: blocks of 128 by 128, or one scale a tensor",
@@ -329,5 +343,6 @@ const struct pith_container pith_container_fp8 = {
     .open = open_config,
     .load = load,
     .describe = describe,
+    .listed = listed,
     .close = close_config,
 };

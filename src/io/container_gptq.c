@@ -200,8 +200,6 @@ static enum pith_status load(void *state, const struct pith_checkpoint *c, const
     struct pith_gptq_scheme scheme;
     bool excluded;
     PITH_TRY(pith_gptq_config_scheme(config, module, &scheme, &excluded, err));
-    for (size_t i = 0; excluded && i < PITH_COUNT(suffixes); i++)
-        PITH_TRY(pith_part_absent(c, module, suffixes[i], "the config excludes the module", err));
     PITH_TRY(pith_part_absent(c, module, ".weight", "the module is quantized", err));
     struct tensors t = {0};
     PITH_TRY(find_tensors(c, module, &scheme, rows, cols, &t, err));
@@ -224,7 +222,7 @@ static enum pith_status describe(void *state, const struct pith_checkpoint *c, c
     bool excluded;
     *grid = (struct pith_grid){0};
     PITH_TRY(pith_gptq_config_scheme(config, module, &scheme, &excluded, err));
-    if (excluded || !pith_part_find(c, module, ".qweight")) return PITH_OK;
+    if (!pith_part_find(c, module, ".qweight")) return PITH_OK;
     *grid = (struct pith_grid){
         .format = pith_int_format(scheme.bits),
         .granularity = scheme.group ? PITH_PER_GROUP : PITH_PER_CHANNEL,
@@ -233,6 +231,16 @@ static enum pith_status describe(void *state, const struct pith_checkpoint *c, c
     };
     opts->act_order_groups |= scheme.desc_act && scheme.group;
     opts->gptq_v2 = config->v2;
+    return PITH_OK;
+}
+
+static enum pith_status listed(void *state, const char *module, bool *quantized,
+                               struct pith_error *err)
+{
+    struct pith_gptq_scheme scheme;
+    bool excluded;
+    PITH_TRY(pith_gptq_config_scheme(state, module, &scheme, &excluded, err));
+    *quantized = !excluded;
     return PITH_OK;
 }
 
@@ -251,5 +259,6 @@ const struct pith_container pith_container_gptq = {
     .open = open_config,
     .load = load,
     .describe = describe,
+    .listed = listed,
     .close = close_config,
 };

@@ -400,6 +400,16 @@ static enum pith_status describe(void *state, const struct pith_checkpoint *c, c
     return PITH_OK;
 }
 
+static enum pith_status listed(void *state, const char *module, bool *quantized,
+                               struct pith_error *err)
+{
+    const struct pith_modelopt_algo *algo;
+    uint32_t group;
+    PITH_TRY(pith_modelopt_config_module(state, module, &algo, &group, err));
+    *quantized = algo != NULL;
+    return PITH_OK;
+}
+
 const struct pith_container pith_container_modelopt = {
     .name = "modelopt",
     .summary = "NVIDIA ModelOpt: FP8, NVFP4, MXFP8, int4 and int8, with hf_quant_config.json",
@@ -415,5 +425,6 @@ const struct pith_container pith_container_modelopt = {
     .open = open_config,
     .load = load,
     .describe = describe,
+    .listed = listed,
     .close = close_config,
 };

@@ -37,7 +37,9 @@ enum pith_status pith_ct_config_read(const struct pith_checkpoint *c, struct pit
                                      struct pith_error *err);
 void pith_ct_config_free(struct pith_ct_config *config);
 /* The scheme of a module, NULL when none or when it is ignored; *by_class when only the name of its
- * class is a target. PITH_FORMAT when two groups claim it equally. */
+ * class is a target. Of one that is `stored` quantized by its tensors, what the config ignores does
+ * not count, and the only group is its scheme also where it does not name it. PITH_FORMAT when two
+ * groups claim it equally. */
 enum pith_status pith_ct_config_scheme(const struct pith_ct_config *config, const char *module,
                                        bool stored, const struct pith_ct_scheme **out,
                                        bool *by_class, struct pith_error *err);

@@ -206,3 +206,17 @@ enum pith_status pith_patterns_match(const struct pith_patterns *p, const char *
     }
     return PITH_OK;
 }
+
+bool pith_module_listed(const json_t *list, const char *module)
+{
+    const size_t n = strlen(module);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+        const size_t m = name ? strlen(name) : 0;
+        if (m == 0 || m > n) continue;
+        const char *end = module + n - m;
+        if (strncmp(module, name, m) == 0 && (module[m] == '.' || !module[m])) return true;
+        if (strcmp(end, name) == 0 && (end == module || end[-1] == '.')) return true;
+    }
+    return false;
+}

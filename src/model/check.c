@@ -184,7 +184,9 @@ static enum pith_status check_unknown(struct check *k, const char *name, struct 
 {
     const char *layers = k->m->arch->names.layers;
     if (strncmp(name, layers, strlen(layers)) != 0 && !strstr(name, "lora_")) {
-        k->m->strays++;
+        if (!k->m->stray) k->m->stray = pith_alloc(k->c->count, sizeof *k->m->stray);
+        if (!k->m->stray) return pith_fail_nomem(err, name);
+        k->m->stray[k->m->strays++] = name;
         return PITH_OK;
     }
     return pith_fail(err, PITH_FORMAT, "%s: tensor \"%.100s\" is not part of a %s with this config",

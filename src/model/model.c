@@ -195,6 +195,8 @@ enum pith_status pith_model_open_with(const char *dir, const struct pith_merge_i
 void pith_model_close(struct pith_model *m)
 {
     if (!m) return;
+    pith_free(m->stray);
+    json_decref(m->remarks);
     for (uint32_t i = 0; m->blocks && i < m->shape.layers; i++) pith_block_free(&m->blocks[i]);
     pith_free(m->blocks);
     pith_plans_free(&m->plans);

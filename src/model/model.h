@@ -55,7 +55,9 @@ struct pith_model {
     const struct pith_arch *arch;
     struct pith_shape shape;
     struct pith_plans plans;
-    size_t strays; /* tensors of no part of it, which are not read */
+    const char **stray; /* [strays]: tensors of no part of it, which are not read; owned */
+    size_t strays;
+    json_t *remarks; /* owned; NULL: to be made, by pith_model_remarks() */
     const struct pith_container *container; /* NULL when not quantized */
     void *container_state;
     struct pith_weight embed, head; /* head is embed when tied; they point into the following */

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "io/dense.h"
 #include "model/load.h"
+#include "model/remarks.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -91,9 +92,16 @@ enum pith_status pith_model_open_source(const char *dir, const struct pith_merge
         *out = m;
         return PITH_OK;
     }
-    PITH_TRY(show(m, merge->room, &view, err));
-    const enum pith_status s = pith_model_open_from(view, out, err);
-    if (s != PITH_OK) pith_checkpoint_close(view);
+    json_t *remarks = NULL;
+    enum pith_status s = pith_model_remarks(m->checkpoint, m, &remarks, err);
+    if (s != PITH_OK) pith_model_close(m);
+    else s = show(m, merge->room, &view, err);
+    if (s == PITH_OK) {
+        s = pith_model_open_from(view, out, err);
+        if (s == PITH_OK) (*out)->remarks = json_incref(remarks);
+        else pith_checkpoint_close(view);
+    }
+    json_decref(remarks);
     return s;
 }
 

@@ -5,6 +5,7 @@
 #include "export/groups.h"
 #include "io/dense.h"
 #include "io/digest.h"
+#include "model/remarks.h"
 #include "pipe/seal.h"
 
 #include <string.h>
@@ -233,6 +234,15 @@ static json_t *engines(const struct pith_job *job)
     return list;
 }
 
+static void add_remarks(const struct pith_job *job, json_t **account)
+{
+    json_t *list = NULL;
+    const struct pith_model *m = job->model;
+    (void)pith_model_remarks(m->checkpoint, m, &list, NULL);
+    if (list && json_array_size(list) == 0) json_decref(list);
+    else pith_json_set(account, "remarks", list);
+}
+
 json_t *pith_run_account(const struct pith_run *r)
 {
     uint64_t weights;
@@ -270,6 +280,7 @@ json_t *pith_run_account(const struct pith_run *r)
                                               : r->job->model->container;
     const char *from = stored ? stored->name : "none";
     if (account) add_left_out(r->job, &account);
+    if (account) add_remarks(r->job, &account);
     if (account && r->job->adapter)
         pith_json_set(&account, "adapter", json_incref(r->job->adapter));
     if (account && r->job->convert) pith_json_set(&account, "converted_from", json_string(from));

@@ -7,6 +7,7 @@
 #include "io/digest.h"
 #include "model/same.h"
 #include "model/keys.h"
+#include "model/remarks.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -430,15 +431,14 @@ static void note_misspelt(void *ctx, const char *object, const char *key, const 
 /* What was read otherwise than files, names and lists say. */
 static void note_reading(struct pith_verification *v)
 {
-    const struct pith_checkpoint *c = v->checkpoint;
-    if (c->aside) pith_note(v, "the index is void: model.safetensors stands beside it");
-    if (c->superseded)
-        pith_note(v, "%zu tensors are in several files: those that the index names are read",
-                  c->superseded);
-    if (c->absent) pith_note(v, "the index names %zu tensors that no file has", c->absent);
-    if (c->renamed) pith_note(v, "tensors have other names than in the files");
-    if (v->model && v->model->strays)
-        pith_note(v, "%zu tensors are of no part of the model, and not read", v->model->strays);
+    struct pith_error why = {0};
+    json_t *list = NULL;
+    const json_t *line;
+    size_t i;
+    if (pith_model_remarks(v->checkpoint, v->model, &list, &why) != PITH_OK)
+        pith_fault(v, NULL, &why);
+    json_array_foreach (list, i, line) pith_note(v, "%s", json_string_value(line));
+    json_decref(list);
 }
 
 /* What an original says, and engines. */

@@ -36,7 +36,7 @@ static const struct hostile cases[] = {
     {"gptq", "quant_method=\"quanto\"", KEEP, NULL, 0, PITH_UNSUPPORTED, "\"quanto\""},
     {"gptq", "quant_method=4", KEEP, NULL, 0, PITH_FORMAT, "quant_method"},
     {"gptq", "quant_method", KEEP, NULL, 0, PITH_OK, ""}, /* its other keys tell */
-    {"gptq", "quant_method=\"auto-round\"", KEEP, NULL, 0, PITH_UNSUPPORTED, "\"auto-round\""},
+    {"gptq", "quant_method=\"auto-round\"", KEEP, NULL, 0, PITH_OK, ""},
     {"gptq", "quant_method=\"intel/auto-round\"", KEEP, NULL, 0, PITH_OK, ""},
     /* gptq: config. */
     {"gptq", "bits=5", KEEP, NULL, 0, PITH_UNSUPPORTED, "5 bits"},
@@ -57,7 +57,7 @@ static const struct hostile cases[] = {
     {"gptq", "dynamic={\"+:(\":{}}", KEEP, NULL, 0, PITH_FORMAT, "pattern"},
     {"gptq", "dynamic={\"+:.*\":4}", KEEP, NULL, 0, PITH_FORMAT, "not an object"},
     {"gptq", "dynamic={\"+:.*\":{\"bits\":6}}", KEEP, NULL, 0, PITH_UNSUPPORTED, "6 bits"},
-    {"gptq", "dynamic={\"-:.*\":{}}", KEEP, NULL, 0, PITH_FORMAT, "excludes"},
+    {"gptq", "dynamic={\"-:.*\":{}}", KEEP, NULL, 0, PITH_OK, ""},
     {"gptq", "dynamic={\"([a-z0-9_.]+)+[A-Z]$\":{}}", KEEP, NULL, 0, PITH_UNSUPPORTED,
      "cannot be matched"},
     {"gptq", "dynamic={\"other\":{\"bits\":8}}", KEEP, NULL, 0, PITH_OK, ""},
@@ -90,7 +90,7 @@ static const struct hostile cases[] = {
     {"awq", "version=\"gemv_fast\"", KEEP, NULL, 0, PITH_UNSUPPORTED, "gemv_fast"},
     {"awq", "version=\"gemv\"", KEEP, NULL, 0, PITH_FORMAT, "qweight"},
     {"awq", "zero_point=false", KEEP, NULL, 0, PITH_UNSUPPORTED, "zero points"},
-    {"awq", "modules_to_not_convert=[\"up_proj\"]", KEEP, NULL, 0, PITH_FORMAT, "quantized, but"},
+    {"awq", "modules_to_not_convert=[\"up_proj\"]", KEEP, NULL, 0, PITH_OK, ""},
     {"awq", "modules_to_not_convert=[1]", KEEP, NULL, 0, PITH_FORMAT, "no string"},
     {"awq", "modules_to_not_convert=\"up\"", KEEP, NULL, 0, PITH_FORMAT, "not a list"},
     {"awq", NULL, DROP, ".qzeros", 0, PITH_FORMAT, "missing"},
