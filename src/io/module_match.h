@@ -35,8 +35,8 @@ void pith_pattern_free(struct pith_pattern *p);
 enum pith_status pith_pattern_match(const struct pith_pattern *p, const char *module,
                                     enum pith_match_rank *rank, struct pith_error *err);
 
-/* Whether a JSON list has a module, as loaders read such lists: by its name, its last components, or
- * a module around it. What is no string in it counts for nothing. */
+/* Whether a JSON list has a module, as loaders read such lists: by its name, its last components,
+ * or a module around it. What is no string in it counts for nothing. */
 bool pith_module_listed(const json_t *list, const char *module);
 
 /* Compiles a JSON list of names, "re:" patterns and class names; NULL or null is an empty list. The

@@ -1,5 +1,5 @@
-/* model/remarks.h: what was read otherwise than a checkpoint's files, names and lists say: lines for
- * reports and accounts. None of it is a fault. */
+/* model/remarks.h: what was read otherwise than a checkpoint's files, names and lists say: lines
+ * for reports and accounts. None of it is a fault. */
 #ifndef PITH_MODEL_REMARKS_H
 #define PITH_MODEL_REMARKS_H
 
