@@ -13,6 +13,15 @@ void pith_context_tell(const struct pith_context *context, const char *what, con
     pith_str_free(&line);
 }
 
+void pith_context_tell_all(const struct pith_context *context, const char *what,
+                           const json_t *texts)
+{
+    const json_t *text;
+    size_t i;
+    json_array_foreach (texts, i, text)
+        pith_context_tell(context, what, json_string_value(text));
+}
+
 struct naming {
     const struct pith_context *context;
     const char *model;

@@ -1,13 +1,24 @@
 #include "api/load.h"
 
 #include "base/progress.h"
+#include "model/remarks.h"
 
 enum pith_status pith_load_open(const struct pith_context *context, const char *dir,
                                 struct pith_model **out, struct pith_error *err)
 {
+    json_t *remarks;
     *out = NULL;
     pith_context_look(context, dir);
-    return pith_model_open(dir, out, err);
+    PITH_TRY(pith_model_open(dir, out, err));
+    const enum pith_status s = pith_model_remarks((*out)->checkpoint, *out, &remarks, err);
+    if (s == PITH_OK) {
+        pith_context_tell_all(context, dir, remarks);
+        json_decref(remarks);
+        return PITH_OK;
+    }
+    pith_model_close(*out);
+    *out = NULL;
+    return s;
 }
 
 bool pith_load_rounds_head(const struct pith_context *context, const struct pith_model *m,

@@ -94,6 +94,7 @@ static enum pith_status run(struct pith_context *c, const struct pith_quantize_o
     if (pith_ranks_first(c->ranks)) look_for_tokenizer(c, o);
     PITH_TRY(pith_pipe_quantize(c->backend, o, convert, frame, &j, err));
     if (there && c->log) c->log(c->log_ctx, "--resume: it was finished already; nothing was left");
+    pith_context_tell_all(c, o->model, json_object_get(j, "remarks"));
     if (report && j) return pith_report_text(j, report, err);
     json_decref(j);
     return PITH_OK;

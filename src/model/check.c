@@ -1,9 +1,10 @@
-/* What a checkpoint must hold and may hold. A weight that nobody reads is as wrong as one that
- * is missing: the model would run, and be another. */
+/* What a checkpoint must hold and may hold. What is missing is refused; what nobody reads is left
+ * alone, as transformers has it, and named (model/remarks.h). */
 #include "base/mem.h"
 #include "model/load.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct check {
@@ -22,37 +23,33 @@ static enum pith_status need(struct check *k, const char *name, unsigned dims,
     return PITH_OK;
 }
 
-/* Some quantizers store a bias of zeros for every linear: harmless, anything else is not. */
-static enum pith_status check_stray_bias(const struct check *k, const struct pith_tensor *t,
-                                         struct pith_error *err)
+/* Some quantizers store a bias of zeros for every linear, which does nothing. */
+static bool is_zero(const struct pith_tensor *t)
 {
     const uint8_t *p = t->data;
     for (uint64_t i = 0; i < t->bytes; i++)
-        if (p[i] != 0)
-            return pith_fail(err, PITH_FORMAT,
-                             "%s: tensor \"%.100s\" is not zero, but a %s has no bias there",
-                             k->c->dir, t->name, k->m->arch->name);
-    return PITH_OK;
+        if (p[i] != 0) return false;
+    return true;
 }
 
-/* A linear of a quantized checkpoint: marks whatever its container stores under the module's name
- * (*found: anything but a bias). What the container needs is checked when the linear is loaded. */
-static enum pith_status need_module(struct check *k, const char *module, bool bias, bool *found,
-                                    struct pith_error *err)
+/* A linear of a quantized checkpoint: marks whatever its container stores under the module's name.
+ * Returns whether that is more than a bias. What the container needs is checked when the linear is
+ * loaded. */
+static bool mark_module(struct check *k, const char *module, bool bias)
 {
     char prefix[PITH_TENSOR_NAME];
     (void)snprintf(prefix, sizeof prefix, "%s.", module);
     size_t count;
     const size_t length = strlen(prefix), first = pith_checkpoint_range(k->c, prefix, &count);
-    *found = false;
+    bool found = false;
     for (size_t i = first; i < first + count; i++) {
         const struct pith_tensor *t = &k->c->tensors[i];
         if (strncmp(t->name + length, "lora_", 5) == 0) continue;
-        k->known[i] = true;
-        if (strcmp(t->name + length, "bias") != 0) *found = true;
-        else if (!bias) PITH_TRY(check_stray_bias(k, t, err));
+        const bool of_bias = strcmp(t->name + length, "bias") == 0;
+        found |= !of_bias;
+        k->known[i] = !of_bias || bias || is_zero(t);
     }
-    return PITH_OK;
+    return found;
 }
 
 static enum pith_status check_linear(struct check *k, const char *module, uint32_t rows,
@@ -63,9 +60,7 @@ static enum pith_status check_linear(struct check *k, const char *module, uint32
         (void)snprintf(name, sizeof name, "%s.bias", module);
         PITH_TRY(need(k, name, 1, (const uint64_t[]){rows}, err));
     }
-    bool found = false;
-    if (k->m->container) PITH_TRY(need_module(k, module, bias, &found, err));
-    if (found) return PITH_OK;
+    if (k->m->container && mark_module(k, module, bias)) return PITH_OK;
     (void)snprintf(name, sizeof name, "%s.weight", module);
     return need(k, name, 2, (const uint64_t[]){rows, cols}, err);
 }
@@ -178,19 +173,29 @@ static enum pith_status check_told(struct check *k, struct pith_error *err)
     return check_linear(k, names->told_project, s->layers * s->told, s->hidden, false, err);
 }
 
-/* A tensor of no known part. What stands within a layer would change what is computed, if somebody
- * read it; heads of other tasks and buffers do not. */
+/* A tensor of no known part. What an adapter adds is meant to be read. */
 static enum pith_status check_unknown(struct check *k, const char *name, struct pith_error *err)
 {
-    const char *layers = k->m->arch->names.layers;
-    if (strncmp(name, layers, strlen(layers)) != 0 && !strstr(name, "lora_")) {
-        if (!k->m->stray) k->m->stray = pith_alloc(k->c->count, sizeof *k->m->stray);
-        if (!k->m->stray) return pith_fail_nomem(err, name);
-        k->m->stray[k->m->strays++] = name;
-        return PITH_OK;
-    }
-    return pith_fail(err, PITH_FORMAT, "%s: tensor \"%.100s\" is not part of a %s with this config",
-                     k->c->dir, name, k->m->arch->name);
+    struct pith_model *m = k->m;
+    if (strstr(name, "lora_"))
+        return pith_fail(err, PITH_FORMAT,
+                         "%s: tensor \"%.100s\" is not part of a %s, but of an adapter that is not "
+                         "merged",
+                         k->c->dir, name, m->arch->name);
+    if (!m->stray) m->stray = pith_alloc(k->c->count, sizeof *m->stray);
+    if (!m->stray) return pith_fail_nomem(err, name);
+    m->stray[m->strays++] = name;
+    return PITH_OK;
+}
+
+static int compare_names(const void *key, const void *stray)
+{
+    return strcmp(key, *(const char *const *)stray);
+}
+
+bool pith_model_is_stray(const struct pith_model *m, const char *tensor)
+{
+    return m->strays && bsearch(tensor, m->stray, m->strays, sizeof *m->stray, compare_names);
 }
 
 static enum pith_status check_all(struct check *k, struct pith_error *err)

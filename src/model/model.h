@@ -55,7 +55,7 @@ struct pith_model {
     const struct pith_arch *arch;
     struct pith_shape shape;
     struct pith_plans plans;
-    const char **stray; /* [strays]: tensors of no part of it, which are not read; owned */
+    const char **stray; /* [strays]: tensors of no part of it, which are not read, by name; owned */
     size_t strays;
     json_t *remarks; /* owned; NULL: to be made, by pith_model_remarks() */
     const struct pith_container *container; /* NULL when not quantized */
@@ -147,6 +147,8 @@ enum pith_status pith_kv_scales_load(const struct pith_model *m, uint32_t layer,
                                      struct pith_error *err);
 /* check.c: whether a tensor is such a scale, or one of queries, by its name. */
 bool pith_is_kv_scale(const char *tensor);
+/* Whether it is a tensor of the model's checkpoint that is of no part of it, and not read. */
+bool pith_model_is_stray(const struct pith_model *m, const char *tensor);
 /* Frees what b owns and zeroes it. */
 void pith_block_free(struct pith_block *b);
 /* Packs the quantized linears that have a packed form for pith_linear, and frees their other form.

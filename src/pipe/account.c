@@ -164,9 +164,9 @@ static void add_left_out(const struct pith_job *job, json_t **account)
     json_t *left = json_object();
     for (size_t i = 0; i < in->count; i++)
         if (pith_job_leaves_out(job, in->tensors[i].name)) {
-            const bool unread = pith_plan_unread(&job->model->plans, in->tensors[i].name);
+            const bool computed = pith_plan_buffer(&job->model->plans, in->tensors[i].name);
             pith_json_set(&left, in->tensors[i].name,
-                          json_string(unread ? "not read" : "computed"));
+                          json_string(computed ? "computed" : "not read"));
         }
     if (!left || json_object_size(left) > 0) pith_json_set(account, "left_out", left);
     else json_decref(left);

@@ -289,8 +289,8 @@ uint64_t pith_store_whole_bytes(const struct pith_job *job, uint32_t layer);
 
 /* layout.c: what the output will hold, and where: job->layout. */
 enum pith_status pith_job_layout(struct pith_job *job, struct pith_error *err);
-/* Whether a tensor of the input has no place in the output, being a buffer that can be computed,
- * where that is one file. */
+/* Whether a tensor of the input has no place in the output: nobody reads it, or it is a buffer that
+ * can be computed, where that is one file. */
 bool pith_job_leaves_out(const struct pith_job *job, const char *tensor);
 /* The choice whose tensor of the input that is, biases aside, or NULL. */
 const struct pith_choice *pith_job_tensor_choice(const struct pith_job *job, const char *tensor);

@@ -81,9 +81,17 @@ static enum pith_status plan_kv(struct pith_job *job, uint32_t layer, struct pit
     return PITH_OK;
 }
 
+/* Beside a linear it could have the name of something that a container writes there. */
+static bool leaves_out_stray(const struct pith_job *job, const char *tensor)
+{
+    return pith_model_is_stray(job->model, tensor) &&
+           (job->container->file || pith_unit_of(&job->model->plans, tensor) != 0 ||
+            pith_job_end(job, tensor));
+}
+
 bool pith_job_leaves_out(const struct pith_job *job, const char *tensor)
 {
-    return pith_plan_unread(&job->model->plans, tensor) ||
+    return pith_plan_unread(&job->model->plans, tensor) || leaves_out_stray(job, tensor) ||
            (job->container->file && pith_plan_buffer(&job->model->plans, tensor));
 }
 

@@ -47,7 +47,7 @@ static bool of_linear(struct pith_verification *v, const char *tensor)
 static bool is_left_out(const struct pith_verification *v, const char *tensor)
 {
     const struct pith_plans *p = &v->original->plans;
-    return (pith_plan_unread(p, tensor) ||
+    return (pith_plan_unread(p, tensor) || pith_model_is_stray(v->original, tensor) ||
             (v->checkpoint->file_form && pith_plan_buffer(p, tensor))) &&
            json_object_get(json_object_get(v->account, "left_out"), tensor) != NULL;
 }

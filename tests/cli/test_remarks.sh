@@ -81,4 +81,32 @@ with_tensors "$mini" "$work/head" v_head.summary.bias
 remarked "a head for other work" "$work/head" 'tensors of no part.*\(1\): v_head.summary.bias'
 with_tensors "$mini" "$work/many" a.x b.x c.x d.x
 remarked "the first names" "$work/many" 'tensors of no part.*\(4\): a.x, b.x, c.x, \.\.\.'
+# Also in a layer, and where a container would write something of that name. What they are is not computed with.
+with_tensors "$mini" "$work/within" v_head.bias model.layers.0.mlp.up_proj.bias model.layers.0.mlp.up_proj.weight_scale \
+    model.layers.0.extra model.layers.4.extra lm_head.bias model.embed_tokens.weight_scale
+remarked "within layers" "$work/within" 'tensors of no part.*\(7\): lm_head.bias'
+"$pith" run "$mini" -p a -n 4 --seed 1 >"$work/want" 2>/dev/null
+"$pith" run "$work/within" -p a -n 4 --seed 1 >"$work/got" 2>"$work/stderr"
+cmp -s "$work/want" "$work/got" && grep -q 'warning: .*/within: tensors of no part' "$work/stderr" &&
+    pass "run warns, and computes the same" || fail "run warns, and computes the same"
+for out in "$work/within-rtn" "$work/within-fp8" "$work/within.gguf"; do
+    case $out in
+    *gguf) recipe=q8_0 kept=0 ;;
+    *) recipe=${out##*-} kept=3 ;;
+    esac
+    check "$out" "$pith" quantize "$work/within" -o "$out" -r "$recipe"
+    grep -q 'warning: .*/within: tensors of no part' "$work/stderr" && pass "quantize warns" || fail "quantize warns"
+    check "$out: verifies" "$pith" verify "$out" --against "$work/within"
+    account=$out/pith.json
+    [ -e "$account" ] || account=$out.pith.json
+    python3 - "$account" "$out" $kept <<'PY' && pass "copied, or left out and named" || fail "copied, or left out and named"
+import json, sys
+account, out, kept = json.load(open(sys.argv[1])), sys.argv[2], int(sys.argv[3])
+left = account["left_out"]
+copied = [t["name"] for t in account["tensors"] if t["name"] in ("v_head.bias", "model.layers.4.extra", "lm_head.bias")]
+assert set(left.values()) == {"not read"} and len(left) == 7 - kept and len(copied) == kept, (left, copied)
+PY
+done
+with_tensors "$mini" "$work/lora" base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight
+refuse "an adapter that is not merged" 1 'lora_A.weight" is not part of a Llama.*, but of an adapter' "$pith" inspect "$work/lora"
 [ $failed -eq 0 ]
