@@ -45,13 +45,7 @@ static enum pith_status read_llama3(const json_t *obj, int64_t max_position, str
     r->factor = r->low_freq = r->high_freq = NAN;
     PITH_TRY(read_positive(obj, "factor", least_factor, greatest_factor, &r->factor, err));
     PITH_TRY(read_positive(obj, "low_freq_factor", 0, 1e6, &r->low_freq, err));
-    PITH_TRY(read_positive(obj, "high_freq_factor", 0, 1e6, &r->high_freq, err));
-    if (r->high_freq < r->low_freq)
-        return pith_fail(err, PITH_FORMAT,
-                         "rope parameters: \"high_freq_factor\" %g is below "
-                         "\"low_freq_factor\" %g",
-                         r->high_freq, r->low_freq);
-    return PITH_OK;
+    return read_positive(obj, "high_freq_factor", 0, 1e6, &r->high_freq, err);
 }
 
 /* 0.1 m ln(scale) + 1: the temperature that YaRN found to fit (Peng et al. 2023, eq. 22). */
@@ -282,16 +276,19 @@ static float unit(float x)
 }
 
 /* Long wavelengths are stretched by the factor, short ones are kept, between the two it is blended
- * (Llama 3.1's release notes; the wavelengths are relative to the original context length). */
+ * (Llama 3.1's release notes; the wavelengths are relative to the original context length). Where
+ * the two bounds are one or change places there is no between, and the lower one decides. */
 static void scale_llama3(const struct pith_rope *rope, uint32_t head_dim, double *inv_freq)
 {
     const double context = (double)rope->original_max;
+    const bool between = rope->high_freq > rope->low_freq;
     for (uint32_t i = 0; i < head_dim / 2; i++) {
         const float f = (float)inv_freq[i];
         const double wavelength = (double)((float)(2 * pi) / f);
-        if (wavelength < context / rope->high_freq) continue;
+        const bool is_long = wavelength > context / rope->low_freq;
+        if (!is_long && (wavelength < context / rope->high_freq || !between)) continue;
         float g = f / (float)rope->factor;
-        if (wavelength <= context / rope->low_freq && rope->high_freq > rope->low_freq) {
+        if (!is_long) {
             const float turns = (float)context / (float)wavelength;
             const float blend =
                 unit((turns - (float)rope->low_freq) / (float)(rope->high_freq - rope->low_freq));

@@ -109,6 +109,33 @@ static void yarn_factor_defaults_to_the_ratio(void **state)
     assert_true(inv[0] == 1 && fabs(inv[3] / (1e-3 / 4) - 1) < 1e-6);
 }
 
+/* Wavelengths are 6.3, 19.9, 62.8 and 198.7, and a bound is 64 by its factor. */
+static void llama3_bounds_may_meet_or_cross(void **state)
+{
+    (void)state;
+    static const struct {
+        double low, high;
+        unsigned kept; /* pairs that are not divided; the ones between are blended */
+        unsigned last; /* from here on they are divided */
+    } cases[] = {{1, 4, 1, 3}, {2, 2, 2, 2}, {4, 2, 1, 1}, {4, 1e-3, 1, 1}, {1e-3, 1e-3, 4, 4}};
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        const struct pith_rope rope = {.type = PITH_ROPE_LLAMA3,
+                                       .theta = 100,
+                                       .factor = 8,
+                                       .low_freq = cases[i].low,
+                                       .high_freq = cases[i].high,
+                                       .original_max = 64};
+        double inv[4], factor;
+        pith_rope_frequencies(&rope, 8, inv, &factor);
+        for (unsigned k = 0; k < 4; k++) {
+            const double plain = pow(100, -(double)k / 4), part = inv[k] / plain;
+            const double want = k < cases[i].kept ? 1 : 0.125;
+            if (k < cases[i].kept || k >= cases[i].last) assert_true(fabs(part - want) < 1e-6);
+            else assert_true(part > 0.125 && part < 1);
+        }
+    }
+}
+
 static void many_layers(void **state)
 {
     (void)state;
@@ -200,9 +227,6 @@ static const struct lie lies[] = {
     {"rope_scaling", "{\"type\": \"linear\", \"factor\": \"2\"}", PITH_FORMAT, "\"factor\" is not"},
     {"rope_scaling", "{\"type\": \"llama3\", \"factor\": 8}", PITH_FORMAT,
      "\"low_freq_factor\" is"},
-    {"rope_scaling",
-     "{\"type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 4, \"high_freq_factor\": 3}",
-     PITH_FORMAT, "\"high_freq_factor\" 3 is below"},
     {"rope_scaling", "{\"type\": \"yarn\", \"factor\": -4}", PITH_FORMAT, "\"factor\" is -4"},
     {"rope_scaling", "{\"type\": \"yarn\", \"factor\": 4, \"attention_factor\": 0}", PITH_FORMAT,
      "attention factor 0"},
@@ -656,6 +680,7 @@ int main(void)
         cmocka_unit_test(absent_keys_are_the_class_defaults),
         cmocka_unit_test(dialects_say_the_same),
         cmocka_unit_test(yarn_factor_defaults_to_the_ratio),
+        cmocka_unit_test(llama3_bounds_may_meet_or_cross),
         cmocka_unit_test(many_layers),
         cmocka_unit_test(lies_are_named),
         cmocka_unit_test(windows_are_checked),
