@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/sparse_file.h"
+#include "io/quant_names.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -229,27 +230,15 @@ static enum pith_status show_tensors(struct pith_checkpoint *v, const struct pit
     return PITH_OK;
 }
 
-/* The config without what it says of quantization. */
-static json_t *plain_config(const json_t *config)
-{
-    static const char *const keys[] = {"quantization_config", "compression_config", "quantization"};
-    json_t *copy = json_deep_copy(config);
-    json_t *text = json_object_get(copy, "text_config");
-    for (size_t i = 0; i < PITH_COUNT(keys); i++) {
-        (void)json_object_del(copy, keys[i]);
-        if (text) (void)json_object_del(text, keys[i]);
-    }
-    return copy;
-}
-
 static enum pith_status fill_view(struct pith_checkpoint *v, const struct pith_dense_options *o,
                                   struct pith_error *err)
 {
     struct pith_dense *d = v->dense;
     const struct pith_checkpoint *c = d->stored;
     v->dir = pith_strdup(c->dir);
-    v->config = plain_config(c->config);
+    v->config = json_deep_copy(c->config);
     if (!v->dir || !v->config) return pith_fail_nomem(err, c->dir);
+    (void)pith_quantization_set(v->config, NULL);
     v->files = c->files;
     v->file_count = c->file_count;
     v->gguf = c->gguf;

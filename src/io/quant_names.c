@@ -10,15 +10,19 @@
 
 /* --- where it stands -------------------------------------------------------------------------- */
 
-/* In config.json under other names, with the method that it then is unless it has its own. */
+/* In config.json under other names, with the method that it then is unless it has its own. mlx-lm
+ * looks at "quantization" first, beside which a converted model may still say what it was. */
 static const struct {
     const char *inner, *key, *method;
+    const char *shows; /* NULL, or: it is not this place's unless it is an object with that key */
 } places[] = {
-    {NULL, KEY, NULL},
-    {NULL, "compression_config", "compressed-tensors"},
-    {"text_config", KEY, NULL},
-    {"text_config", "compression_config", "compressed-tensors"},
-    {"llm_config", KEY, NULL},
+    {NULL, "quantization", "mlx", "bits"},
+    {NULL, KEY, NULL, NULL},
+    {NULL, "compression_config", "compressed-tensors", NULL},
+    {"text_config", "quantization", "mlx", "bits"},
+    {"text_config", KEY, NULL, NULL},
+    {"text_config", "compression_config", "compressed-tensors", NULL},
+    {"llm_config", KEY, NULL, NULL},
 };
 
 /* Files that say it where config.json does not. */
@@ -50,10 +54,11 @@ static enum pith_status find_in_config(const char *dir, json_t *config, json_t *
             places[i].inner ? json_object_get(config, places[i].inner) : config;
         json_t *o = json_object_get(from, places[i].key);
         if (!o || json_is_null(o)) continue;
+        if (places[i].shows && !json_object_get(o, places[i].shows)) continue;
         if (!json_is_object(o))
             return pith_fail(err, PITH_FORMAT, "%s/config.json: \"%s\" is not an object", dir,
                              places[i].key);
-        if (json_object_size(o) == 0 && i > 0) continue;
+        if (json_object_size(o) == 0 && (places[i].inner || places[i].method)) continue;
         PITH_TRY(take(config, o, places[i].method, err));
         *out = json_object_get(config, KEY);
     }
@@ -135,6 +140,7 @@ static const struct {
     {NULL, {"load_in_8bit", NULL, false}, "bitsandbytes", NULL},
     {NULL, {"w_bit", NULL, false}, "awq", NULL},
     {NULL, {"desc_act", NULL, false}, "gptq", NULL},
+    {NULL, {"group_size", NULL, false}, "mlx", NULL},
     {NULL, {"weight_block_size", NULL, false}, "fp8", NULL},
     {NULL, {"fmt", "e4m3", false}, "fp8", NULL},
 };
@@ -183,6 +189,16 @@ static enum pith_status settle(json_t *o, struct pith_error *err)
             good = json_object_set(o, keys[i].to, v) == 0;
     }
     return good ? PITH_OK : pith_fail_nomem(err, "a config");
+}
+
+bool pith_quantization_set(json_t *config, json_t *object)
+{
+    for (size_t i = 0; i < PITH_COUNT(places); i++) {
+        json_t *in = places[i].inner ? json_object_get(config, places[i].inner) : config;
+        const bool own = !places[i].inner && strcmp(places[i].key, KEY) == 0;
+        if (!object || !own) (void)json_object_del(in, places[i].key);
+    }
+    return !object || json_object_set(config, KEY, object) == 0;
 }
 
 enum pith_status pith_quantization_find(const char *dir, json_t *config, const json_t **out,

@@ -23,7 +23,8 @@ static bool look(const struct pith_model *m, const struct pith_kind_of *w, struc
         !found)
         return false;
     out->spec = pith_qmat_spec(&q);
-    out->spec.grid.asym |= out->grid.asym; /* another's zero points are not all the middle */
+    out->spec.grid.asym |= out->grid.asym; /* another's zero points are not all the middle, */
+    out->spec.grid.hqq |= out->grid.hqq;   /* or whole */
     out->input = q.input.grid;
     out->loaded = pith_qspec_bytes(&out->spec) - (q.borrowed ? (uint64_t)q.rows * q.stride : 0);
     pith_qmat_free(&q);

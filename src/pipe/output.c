@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "export/file.h"
 #include "io/hf_files.h"
+#include "io/quant_names.h"
 #include "tok/gguf_folder.h"
 #include "tok/tokenizer.h"
 
@@ -39,8 +40,7 @@ static enum pith_status make_config(const struct pith_job *job, json_t **out,
     if (s != PITH_OK) return s;
     json_t *config = json_deep_copy(job->model->checkpoint->config);
     bool bad = !config;
-    if (!bad && quantization)
-        bad = json_object_set(config, "quantization_config", quantization) != 0;
+    if (!bad && quantization) bad = !pith_quantization_set(config, quantization);
     if (!bad && job->recast) bad = !set_dtype(config, job->container_opts.model_dtype);
     if (!bad && pith_job_unties(job))
         bad = json_object_set_new(config, "tie_word_embeddings", json_false()) != 0;

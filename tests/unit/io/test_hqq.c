@@ -1,58 +1,21 @@
 /* io/: the hqq container: linears of the package's own, what it is given, and files that lie. */
 #include "base/mem.h"
 #include "folder.h"
+#include "golden_file.h"
 #include "num/elements.h"
 #include "pack_and_read.h"
 
 #include <math.h>
 
-enum { ROWS = 24, COLS = 64, MOST = 160 };
+enum { ROWS = 24, COLS = 64 };
 #define GOLDEN "tests/golden/hqq/hqq.safetensors"
-
-/* The golden file, whose tensors may be changed. */
-struct file {
-    struct pith_safetensors st;
-    struct pith_checkpoint c;
-    struct pith_tensor tensors[MOST];
-};
 
 static const struct pith_container *container(void)
 {
     return pith_container_find("hqq");
 }
 
-static void open_file(struct file *f)
-{
-    struct pith_error err = {0};
-    assert_ok(pith_safetensors_open(GOLDEN, &f->st, &err), err);
-    assert_true(f->st.count <= MOST);
-    for (size_t i = 0; i < f->st.count; i++) {
-        f->tensors[i] = f->st.tensors[i];
-        uint8_t *copy = malloc(f->tensors[i].bytes);
-        f->tensors[i].data = memcpy(copy, f->st.tensors[i].data, f->tensors[i].bytes);
-    }
-    f->c = (struct pith_checkpoint){.dir = (char *)(uintptr_t) "golden",
-                                    .files = &f->st,
-                                    .file_count = 1,
-                                    .tensors = f->tensors,
-                                    .count = f->st.count};
-}
-
-static void close_file(struct file *f)
-{
-    for (size_t i = 0; i < f->st.count; i++) free((void *)(uintptr_t)f->tensors[i].data);
-    pith_safetensors_close(&f->st);
-}
-
-static struct pith_tensor *tensor(struct file *f, const char *name)
-{
-    for (size_t i = 0; i < f->c.count; i++)
-        if (strcmp(f->tensors[i].name, name) == 0) return &f->tensors[i];
-    fail_msg("%s: not there", name);
-    return NULL;
-}
-
-static enum pith_status load(struct file *f, const char *module, struct pith_qmat *q,
+static enum pith_status load(struct golden_file *f, const char *module, struct pith_qmat *q,
                              struct pith_error *err)
 {
     bool found = false;
@@ -66,8 +29,8 @@ static void reads_and_writes_what_the_package_does(void **state)
 {
     (void)state;
     static const char *const modules[] = {"b2", "b3", "b4", "b8", "c4", "f4"};
-    struct file f;
-    open_file(&f);
+    struct golden_file f;
+    golden_open(&f, GOLDEN);
     for (size_t m = 0; m < PITH_COUNT(modules); m++) {
         struct pith_error err = {0};
         struct pith_qmat q;
@@ -80,7 +43,7 @@ static void reads_and_writes_what_the_package_does(void **state)
         assert_ok(load(&f, modules[m], &q, &err), err);
         pith_qmat_decode(&q, 0, ROWS, got);
         snprintf(name, sizeof name, "want.%s", modules[m]);
-        assert_memory_equal(got, tensor(&f, name)->data, sizeof got);
+        assert_memory_equal(got, golden_tensor(&f, name)->data, sizeof got);
         assert_ok(container()->describe(NULL, &f.c, modules[m], &grid, &opts, &err), err);
         const struct pith_grid own = pith_qmat_grid(&q);
         assert_true(pith_grid_equal(&grid, &own));
@@ -93,7 +56,7 @@ static void reads_and_writes_what_the_package_does(void **state)
         assert_int_equal(set.count, tensors);
         for (unsigned i = 0; i < set.count; i++) {
             snprintf(name, sizeof name, "%s%s", modules[m], set.item[i].suffix);
-            const struct pith_tensor *t = tensor(&f, name);
+            const struct pith_tensor *t = golden_tensor(&f, name);
             assert_int_equal(t->dtype, set.item[i].dtype);
             assert_int_equal(t->dims, set.item[i].dims);
             assert_memory_equal(t->shape, set.item[i].shape, t->dims * sizeof t->shape[0]);
@@ -102,7 +65,7 @@ static void reads_and_writes_what_the_package_does(void **state)
         pith_packed_free(&set);
         pith_qmat_free(&q);
     }
-    close_file(&f);
+    golden_close(&f);
 }
 
 static struct pith_qmat make_matrix(const char *text, uint32_t rows, uint32_t cols)
@@ -239,16 +202,16 @@ static void files_that_lie_are_refused(void **state)
         {"b4.quant_zero", 1, "quantized again"}, {"b4.shape", 25, "is 24 x 64"},
     };
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
-        struct file f;
+        struct golden_file f;
         struct pith_qmat q = {0};
         struct pith_error err = {0};
-        open_file(&f);
-        *(uint8_t *)(uintptr_t)tensor(&f, cases[i].name)->data = (uint8_t)cases[i].value;
+        golden_open(&f, GOLDEN);
+        *(uint8_t *)(uintptr_t)golden_tensor(&f, cases[i].name)->data = (uint8_t)cases[i].value;
         assert_true(load(&f, "b4", &q, &err) != PITH_OK);
         if (!strstr(err.text, cases[i].text))
             fail_msg("%s %d: %s", cases[i].name, cases[i].value, err.text);
         assert_null(q.codes);
-        close_file(&f);
+        golden_close(&f);
     }
 }
 
@@ -259,13 +222,13 @@ static void tensors_that_lie_are_refused(void **state)
                                         ".nbits", ".group_size", ".axis", ".view_as_float"};
     for (size_t i = 0; i < PITH_COUNT(names); i++)
         for (int kind = 0; kind < 5; kind++) {
-            struct file f;
+            struct golden_file f;
             struct pith_qmat q = {0};
             struct pith_error err = {0};
             char name[32];
-            open_file(&f);
+            golden_open(&f, GOLDEN);
             snprintf(name, sizeof name, "b3%s", names[i]);
-            struct pith_tensor *t = tensor(&f, name);
+            struct pith_tensor *t = golden_tensor(&f, name);
             if (kind == 0) t->shape[0] += t->dims ? 1 : 2, t->dims += t->dims == 0;
             else if (kind == 1) t->dtype = PITH_C64;
             else if (kind == 2) t->dims = 3;
@@ -280,18 +243,18 @@ static void tensors_that_lie_are_refused(void **state)
                 assert_true(s == PITH_FORMAT || s == PITH_UNSUPPORTED);
             }
             assert_null(q.codes);
-            close_file(&f);
+            golden_close(&f);
         }
     static const char *const numbers[] = {"b8.scale", "b8.zero"};
     for (size_t i = 0; i < PITH_COUNT(numbers); i++) {
-        struct file f;
+        struct golden_file f;
         struct pith_qmat q = {0};
         const uint16_t nan = 0x7fc0;
-        open_file(&f);
-        memcpy((uint8_t *)(uintptr_t)tensor(&f, numbers[i])->data + 6, &nan, sizeof nan);
+        golden_open(&f, GOLDEN);
+        memcpy((uint8_t *)(uintptr_t)golden_tensor(&f, numbers[i])->data + 6, &nan, sizeof nan);
         assert_int_equal(load(&f, "b8", &q, NULL), PITH_FORMAT);
         assert_null(q.codes);
-        close_file(&f);
+        golden_close(&f);
     }
 }
 

@@ -1,0 +1,53 @@
+#!/bin/sh
+# Checkpoints as mlx-lm saves them: every form is read to the bit, whatever the config says of it.
+set -u
+. tests/cli/lib.sh
+mini=$work/mini
+python3 tests/cli/mini.py "$mini" layers=1 hidden=128 ffn=256
+
+# reads NAME MINI OPTIONS...: what a made checkpoint stands for are the values that mlx.py says.
+reads() {
+    label=$1
+    from=$2
+    shift 2
+    rm -rf "$work/mlx" "$work/want" "$work/got"
+    python3 tests/cli/mlx.py "$from" "$work/mlx" "$work/want" "$@"
+    check "$label: is read" "$pith" convert "$work/mlx" -o "$work/got" --container dense:f32 --quiet
+    check "$label: as mlx reads it" python3 tests/cli/mlx.py same "$work/got" "$work/want"
+}
+forms="3x64 5x128 6x32 mxfp4"
+thorough && forms="2x32 2x64 2x128 3x32 3x64 3x128 4x32 4x64 4x128 5x32 5x64 5x128 6x32 6x64 6x128 8x32 8x64 8x128
+    mxfp4 mxfp8 nvfp4"
+for form in $forms; do
+    reads "$form" "$mini" "form=$form"
+done
+reads "scales in float16" "$mini" form=4x32 dtype=F16
+reads "scales in float32" "$mini" form=5x32 dtype=F32 legacy=1
+reads "forms by layer" "$mini" form=4x64 mixed=6x64
+reads "of another group, under other names" "$mini" form=3x128 mixed=8x64 prefix=language_model.
+reads "of another mode" "$mini" form=mxfp4 mixed=8x32
+
+# --- what is done with them ----------------------------------------------------------------------
+python3 - "$work/mlx" <<'PY'
+import json, sys
+path = sys.argv[1] + "/config.json"
+c = json.load(open(path))
+c["quantization_config"] = {"quant_method": "fp8"}  # what it was before
+json.dump(c, open(path, "w"))
+PY
+check "it speaks, whatever it was before" "$pith" run "$work/mlx" -p The -n 4
+"$pith" inspect "$work/mlx" --json >"$work/inspect" && grep -q '"mlx"' "$work/inspect" && pass "the container has a name" ||
+    fail "the container has a name"
+rm -rf "$work/mlx" "$work/want"
+python3 tests/cli/mlx.py "$mini" "$work/mlx" "$work/want" form=8x64
+"$pith" eval "$work/mlx" --baseline "$work/want" --text "$probe/eval.txt" --max-tokens 256 --json --quiet >"$work/kl" &&
+    python3 -c 'import json, sys; sys.exit(abs(json.load(open(sys.argv[1]))["kld_mean"]) > 1e-6)' "$work/kl" &&
+    pass "computes what its values do" || fail "computes what its values do"
+check "is quantized again" "$pith" quantize "$work/mlx" -o "$work/again" -r rtn --weights int4:g64 --quiet
+check "again: verifies" "$pith" verify "$work/again" --against "$work/mlx"
+grep -q '"quantized_from": "mlx"' "$work/again/pith.json" && pass "the account names the container" ||
+    fail "the account names the container"
+grep -q '"quantization"' "$work/again/config.json" && fail "its config has one quantization" || pass "its config has one quantization"
+refuse "few bits are not quantized again in silence" 1 'requantize' \
+    sh -c "python3 tests/cli/mlx.py '$mini' '$work/four' '$work/dense' form=4x64 && '$pith' quantize '$work/four' -o '$work/no' -r nvfp4"
+exit "$failed"
