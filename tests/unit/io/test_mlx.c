@@ -111,10 +111,11 @@ static void offsets_of_a_symmetric_grid_are_none(void **state)
     golden_open(&f, GOLDEN);
     struct pith_tensor *scales = golden_tensor(&f, "a6g64bf16.scales");
     struct pith_tensor *biases = golden_tensor(&f, "a6g64bf16.biases");
-    for (size_t i = 0; i < PITH_COUNT(scale); i++) scale[i] = 0.5f + (float)i;
-    (void)pith_dtype_encode(PITH_BF16, scale, PITH_COUNT(scale), (uint8_t *)(uintptr_t)scales->data);
-    for (size_t i = 0; i < PITH_COUNT(scale); i++) scale[i] *= -32.0f;
-    (void)pith_dtype_encode(PITH_BF16, scale, PITH_COUNT(scale), (uint8_t *)(uintptr_t)biases->data);
+    const size_t count = PITH_COUNT(scale);
+    for (size_t i = 0; i < count; i++) scale[i] = 0.5f + (float)i;
+    (void)pith_dtype_encode(PITH_BF16, scale, count, (uint8_t *)(uintptr_t)scales->data);
+    for (size_t i = 0; i < count; i++) scale[i] *= -32.0f;
+    (void)pith_dtype_encode(PITH_BF16, scale, count, (uint8_t *)(uintptr_t)biases->data);
     assert_ok(load(&f, "a6g64bf16", COLS, &q, &err), err);
     assert_null(q.offsets);
     pith_qmat_decode(&q, 1, 1, got);
@@ -204,7 +205,8 @@ static void files_that_lie_are_refused(void **state)
         snprintf(module, sizeof module, "%s", cases[i].name);
         *strchr(module, '.') = '\0';
         const enum pith_status s = load(&f, module, COLS, &q, &err);
-        if (s != cases[i].status || !strstr(err.text, cases[i].text)) fail_msg("case %zu: %s", i, err.text);
+        if (s != cases[i].status || !strstr(err.text, cases[i].text))
+            fail_msg("case %zu: %s", i, err.text);
         golden_close(&f);
     }
 }
