@@ -13,7 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static const char *const files[] = {
     "vocab.json",        "merges.txt",      "tokenizer_config.json",
     "added_tokens.json", "config.json",     "generation_config.json",
-    "tokenizer.json",    "tokenizer.model", "tiktoken.model"};
+    "tokenizer.json",    "tokenizer.model", "tiktoken.model",
+    "tekken.json"};
 
 static void use(struct pith_tokenizer *t)
 {

@@ -7,6 +7,7 @@
 #include "tok/added_files.h"
 #include "tok/gguf.h"
 #include "tok/spm_model.h"
+#include "tok/tiktoken.h"
 #include "tok/tokenizer.h"
 
 #include <stdio.h>
@@ -25,7 +26,9 @@ struct tokens {
     const char *source;
     struct token *token; /* [count] */
     uint32_t count;
-    json_t *json;              /* tokenizer.json, or NULL */
+    struct pith_tokenizer *own; /* as pith reads it */
+    json_t *json;               /* as a tokenizer.json, or NULL */
+    json_t *merges;             /* that it does not list; NULL */
     struct pith_spm_model spm; /* tokenizer.model, when has_spm */
     bool has_spm;
     bool space_prefix; /* a space comes in front of a text */
@@ -84,16 +87,22 @@ static enum pith_status take_added(struct tokens *t, float score, struct pith_er
     const json_t *list = json_object_get(t->json, "added_tokens"), *a;
     size_t i;
     json_array_foreach (list, i, a) {
-        const json_t *id = json_object_get(a, "id"), *text = json_object_get(a, "content");
+        const json_t *text = json_object_get(a, "content");
         const bool special = json_is_true(json_object_get(a, "special"));
-        if (!json_is_integer(id) || !json_is_string(text))
-            return pith_fail(err, PITH_FORMAT, "%s: tokenizer.json: a broken added token",
-                             t->source);
-        PITH_TRY(set_token(t, json_integer_value(id), json_string_value(text),
+        if (json_string_length(text) == 0) continue; /* as it is read: no token */
+        const int32_t id = t->own->kind->find(t->own->model, json_string_value(text),
+                                              json_string_length(text));
+        PITH_TRY(set_token(t, id, json_string_value(text),
                            json_string_length(text), special ? PITH_SPM_CONTROL : PITH_SPM_USER,
                            score, err));
     }
     return PITH_OK;
+}
+
+static bool is_type(const json_t *part, const char *type)
+{
+    const char *is = json_string_value(json_object_get(part, "type"));
+    return is && strcmp(is, type) == 0;
 }
 
 /* "left right" or ["left", "right"]: the parts. */
@@ -125,10 +134,14 @@ static void put_part(struct pith_str *s, const char *text, size_t length)
     }
 }
 
-static enum pith_status put_merges(const struct tokens *t, struct pith_gguf_keys *keys,
+/* The merges that stand in a tokenizer.json, or that its order of tokens means. */
+static enum pith_status put_merges(struct tokens *t, struct pith_gguf_keys *keys,
                                    struct pith_error *err)
 {
-    const json_t *list = json_object_get(json_object_get(t->json, "model"), "merges"), *m;
+    if (is_type(json_object_get(t->json, "model"), "tiktoken"))
+        PITH_TRY(pith_tiktoken_merges(t->json, &t->merges, err));
+    const json_t *list = t->merges, *m;
+    if (!list) list = json_object_get(json_object_get(t->json, "model"), "merges");
     size_t i, length[2];
     const char *part[2];
     pith_gguf_begin_array(keys, "tokenizer.ggml.merges", PITH_GGUF_STRING, json_array_size(list));
@@ -198,12 +211,6 @@ static enum pith_status mark_unknown(struct tokens *t, struct pith_error *err)
     return PITH_OK;
 }
 
-static bool is_type(const json_t *part, const char *type)
-{
-    const char *is = json_string_value(json_object_get(part, "type"));
-    return is && strcmp(is, type) == 0;
-}
-
 static bool is_text(const json_t *part, const char *key, const char *text)
 {
     const char *is = json_string_value(json_object_get(part, key));
@@ -249,7 +256,7 @@ static enum pith_status from_json(struct tokens *t, struct pith_error *err)
     const json_t *model = json_object_get(t->json, "model");
     const char *type = json_string_value(json_object_get(model, "type"));
     const bool fallback = json_is_true(json_object_get(model, "byte_fallback"));
-    if (type && strcmp(type, "BPE") != 0)
+    if (type && strcmp(type, "BPE") != 0 && strcmp(type, "tiktoken") != 0)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s: a tokenizer of type \"%.40s\" has no place in a GGUF file", t->source,
                          type);
@@ -331,11 +338,9 @@ static void put_tokens(const struct tokens *t, struct pith_gguf_keys *keys)
 }
 
 /* What stands around a text, as pith's own tokenizer has it. */
-static enum pith_status put_special(const struct tokens *tokens, struct pith_gguf_keys *keys,
-                                    struct pith_error *err)
+static void put_special(const struct tokens *tokens, struct pith_gguf_keys *keys)
 {
-    struct pith_tokenizer *t;
-    PITH_TRY(pith_tokenizer_open(tokens->source, &t, err));
+    const struct pith_tokenizer *t = tokens->own;
     const int32_t bos = pith_tokenizer_bos(t), eos = pith_tokenizer_eos(t);
     if (bos >= 0) pith_gguf_put_uint(keys, "tokenizer.ggml.bos_token_id", (uint32_t)bos);
     if (eos >= 0) pith_gguf_put_uint(keys, "tokenizer.ggml.eos_token_id", (uint32_t)eos);
@@ -345,8 +350,6 @@ static enum pith_status put_special(const struct tokens *tokens, struct pith_ggu
     pith_gguf_put_bool(keys, "tokenizer.ggml.add_eos_token", adds_eos);
     if (strcmp(tokens->model, "llama") == 0)
         pith_gguf_put_bool(keys, "tokenizer.ggml.add_space_prefix", tokens->space_prefix);
-    pith_tokenizer_close(t);
-    return PITH_OK;
 }
 
 /* A template by its name; llama.cpp's converter spells it with letters, digits and _ alone. */
@@ -425,16 +428,20 @@ static enum pith_status put_template(const char *source, struct pith_gguf_keys *
 static enum pith_status put_all(struct tokens *t, struct pith_gguf_keys *keys,
                                 struct pith_error *err)
 {
-    PITH_TRY(read_json(t->source, "tokenizer.json", &t->json, err));
-    PITH_TRY(read_spm(t, err));
-    if (!t->json && !t->has_spm)
+    bool present = false;
+    PITH_TRY(pith_tokenizer_present(t->source, &present, err));
+    if (!present)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "%s: a GGUF file needs the model's tokenizer.json or tokenizer.model",
+                         "%s: a GGUF file needs the model's tokenizer.json, or another file of its"
+                         " tokenizer",
                          t->source);
+    PITH_TRY(pith_tokenizer_open(t->source, &t->own, err));
+    PITH_TRY(pith_tokenizer_folder_json(t->source, &t->json, err));
+    PITH_TRY(read_spm(t, err));
     PITH_TRY(t->has_spm ? from_spm(t, err) : from_json(t, err));
     put_tokens(t, keys);
     if (strcmp(t->model, "gpt2") == 0) PITH_TRY(put_merges(t, keys, err));
-    PITH_TRY(put_special(t, keys, err));
+    put_special(t, keys);
     return put_template(t->source, keys, err);
 }
 
@@ -458,6 +465,8 @@ enum pith_status pith_gguf_put_tokenizer(const char *source, const struct pith_g
     t.spm.unk = t.spm.bos = t.spm.eos = -1;
     const enum pith_status s = t.token ? put_all(&t, keys, err) : pith_fail_nomem(err, "tokenizer");
     json_decref(t.json);
+    json_decref(t.merges);
+    pith_tokenizer_close(t.own);
     if (t.has_spm) pith_spm_model_free(&t.spm);
     pith_free(t.token);
     return s;

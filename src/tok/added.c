@@ -70,7 +70,7 @@ static enum pith_status read_token(struct pith_added_token *t, const json_t *jso
 
 enum pith_status pith_added_read(struct pith_added *a, const json_t *list,
                                  const struct pith_vocab *vocab, const struct pith_normalizer *n,
-                                 struct pith_error *err)
+                                 bool numbered, struct pith_error *err)
 {
     if (!list || json_is_null(list)) return PITH_OK;
     if (!json_is_array(list)) return pith_fail(err, PITH_FORMAT, "%s: not a list", what);
@@ -91,8 +91,12 @@ enum pith_status pith_added_read(struct pith_added *a, const json_t *list,
             continue;
         }
         const int32_t known = pith_vocab_find(vocab, t->text, t->len);
-        t->id = known >= 0 ? known : fresh++;
-        s = pith_vocab_add(&seen, t->text, t->len, (int64_t)a->count++, err);
+        int64_t own = known >= 0 ? known : fresh++;
+        if (numbered)
+            s = pith_json_get_int(json_array_get(list, i), "id", 0, PITH_VOCAB_ID_MAX, &own, what,
+                                  err);
+        t->id = (int32_t)own;
+        if (s == PITH_OK) s = pith_vocab_add(&seen, t->text, t->len, (int64_t)a->count++, err);
         if (s == PITH_OK) s = index_token(a, a->count - 1, err);
     }
     pith_vocab_free(&seen);

@@ -28,12 +28,12 @@ struct pith_added {
     size_t ids;
 };
 
-/* Reads the list (NULL: none). An id is the model's where it knows the text; the others are
- * numbered on from the end of the vocabulary, as Hugging Face tokenizers does whatever the file
- * says. */
+/* Reads the list (NULL: none). An id is the one that the file says when `numbered`; else the
+ * model's where it knows the text, and the others are numbered on from the end of the vocabulary,
+ * as Hugging Face tokenizers does whatever the file says. */
 enum pith_status pith_added_read(struct pith_added *a, const json_t *list,
                                  const struct pith_vocab *vocab, const struct pith_normalizer *n,
-                                 struct pith_error *err);
+                                 bool numbered, struct pith_error *err);
 /* The token with this text / id, NULL when there is none. */
 const struct pith_added_token *pith_added_find(const struct pith_added *a, const char *text,
                                                size_t len);

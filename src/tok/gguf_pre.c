@@ -36,6 +36,7 @@ struct way {
     const char *cut[PITH_GGUF_CUTS];
     size_t cuts;
     bool own, ignore, nfc;
+    bool whole; /* a word that is a token always is one: no row means another */
 };
 
 /* The pattern of a part that cuts before ByteLevel; NULL for one that no row can have. */
@@ -60,6 +61,7 @@ static bool read_way(const json_t *tokenizer, struct way *w)
     const size_t count = several ? json_array_size(list) : 1;
     *w = (struct way){.nfc = is_type(json_object_get(tokenizer, "normalizer"), "NFC")};
     w->ignore = json_is_true(json_object_get(json_object_get(tokenizer, "model"), "ignore_merges"));
+    w->whole = is_type(json_object_get(tokenizer, "model"), "tiktoken");
     if (count == 0 || count > PITH_GGUF_CUTS + 1) return false;
     for (size_t i = 0; i + 1 < count; i++) {
         w->cut[i] = cut_of(json_array_get(list, i));
@@ -88,7 +90,7 @@ static bool same_pattern(const char *a, const char *b)
 
 static bool fits(const struct pith_gguf_pre *r, const struct way *w)
 {
-    if (r->own != w->own || r->ignore_merges != w->ignore) return false;
+    if (r->own != w->own || (r->ignore_merges != w->ignore && !w->whole)) return false;
     for (size_t i = 0; i < PITH_GGUF_CUTS; i++) {
         if (!r->cut[i] || i >= w->cuts) return !r->cut[i] && i >= w->cuts;
         if (!same_pattern(r->cut[i], w->cut[i])) return false;

@@ -3,79 +3,15 @@
  * piece together of two others is a merge, and merges rank by the score of what they make. */
 #include "tok/gguf_lists.h"
 
-#include "base/mem.h"
+#include "tok/pairings.h"
 #include "tok/spm_model.h"
-#include "tok/utf8.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 #define MARK "\xe2\x96\x81"
 
-/* A piece of two others: the first `left` bytes and the rest. */
-struct merge {
-    const char *text;
-    uint32_t length, left;
-    uint32_t left_chars, right_chars;
-    uint32_t left_id, right_id, order; /* order: the piece's place */
-    float score;
-};
-struct merges {
-    struct merge *item;
-    size_t count, cap;
-};
-
-static bool push(struct merges *m, const struct merge *one)
-{
-    if (m->count == m->cap) {
-        const size_t cap = m->cap ? 2 * m->cap : 4096;
-        struct merge *item = pith_realloc(m->item, cap, sizeof *item);
-        if (!item) return false;
-        m->item = item;
-        m->cap = cap;
-    }
-    m->item[m->count++] = *one;
-    return true;
-}
-
-static uint32_t characters(const char *text, size_t length)
-{
-    uint32_t n = 0;
-    for (size_t i = 0; i < length; i++) n += ((unsigned char)text[i] & 0xc0) != 0x80;
-    return n;
-}
-
-/* -1: no piece is called so. */
-static int64_t id_of(const json_t *vocab, const char *text, size_t length)
-{
-    const json_t *id = json_object_getn(vocab, text, length);
-    return id ? json_integer_value(id) : -1;
-}
-
-static bool split_piece(struct merges *m, const json_t *vocab, const struct merge *piece)
-{
-    const uint32_t all = characters(piece->text, piece->length);
-    for (uint32_t at = 0, chars = 1; chars < all; chars++) {
-        struct merge one = *piece;
-        at += (uint32_t)pith_utf8_len(piece->text[at]);
-        const int64_t left = id_of(vocab, piece->text, at);
-        const int64_t right = left < 0 ? -1
-                                       : id_of(vocab, piece->text + at, piece->length - at);
-        if (right < 0) continue;
-        one.left = at;
-        one.left_chars = chars;
-        one.right_chars = all - chars;
-        one.left_id = (uint32_t)left;
-        one.right_id = (uint32_t)right;
-        if (!push(m, &one)) return false;
-    }
-    return true;
-}
-
 /* The best score first, then longer parts; else as the pieces come. */
-static int compare_merge(const void *a, const void *b)
+static int compare(const void *a, const void *b)
 {
-    const struct merge *x = a, *y = b;
+    const struct pith_pairing *x = a, *y = b;
     if (x->score != y->score) return x->score < y->score ? 1 : -1;
     if (x->left_chars != y->left_chars) return x->left_chars < y->left_chars ? 1 : -1;
     if (x->right_chars != y->right_chars) return x->right_chars < y->right_chars ? 1 : -1;
@@ -87,27 +23,21 @@ static int compare_merge(const void *a, const void *b)
 static enum pith_status put_merges(const struct pith_gguf_lists *l, const json_t *vocab,
                                    json_t *list, struct pith_error *err)
 {
-    struct merges m = {0};
+    struct pith_pairings m = {0};
     const char *text;
     size_t offset = 0, length;
     bool good = true;
     for (size_t id = 0; good && pith_gguf_next_string(l->tokens, &offset, &text, &length); id++) {
-        const struct merge piece = {.text = text,
-                                    .length = (uint32_t)length,
-                                    .order = (uint32_t)id,
-                                    .score = pith_gguf_lists_score(l, id)};
+        const struct pith_pairing piece = {.text = text,
+                                           .length = (uint32_t)length,
+                                           .order = (uint32_t)id,
+                                           .score = pith_gguf_lists_score(l, id)};
         const int32_t type = pith_gguf_lists_type(l, id);
         if (length > PITH_SPM_PIECE || type == PITH_SPM_CONTROL || type == PITH_SPM_BYTE) continue;
-        good = split_piece(&m, vocab, &piece);
+        good = pith_pairings_add(&m, vocab, &piece);
     }
-    if (good && m.count) qsort(m.item, m.count, sizeof *m.item, compare_merge);
-    for (size_t i = 0; good && i < m.count; i++) {
-        const struct merge *k = &m.item[i];
-        good = json_array_append_new(list, json_pack("[s%, s%]", k->text, (size_t)k->left,
-                                                     k->text + k->left,
-                                                     (size_t)(k->length - k->left))) == 0;
-    }
-    pith_free(m.item);
+    good = good && pith_pairings_put(&m, compare, list);
+    pith_pairings_free(&m);
     return good ? PITH_OK : pith_fail_nomem(err, "a tokenizer's merges");
 }
 

@@ -3,6 +3,7 @@
 #ifndef PITH_TOK_KIND_H
 #define PITH_TOK_KIND_H
 
+#include "base/json.h"
 #include "tok/decoder.h"
 #include "tok/tokenizer.h"
 
@@ -21,9 +22,12 @@ struct pith_tok_kind {
      * what was filled is released by the caller. */
     enum pith_status (*read)(struct pith_tokenizer *t, const char *data, size_t size,
                              struct pith_error *err);
-    /* For kinds of several files, instead of all else here: fills t from the folder and sets
-     * t->kind. */
+    /* The same from the folder, for kinds that other files of it add to. */
     enum pith_status (*read_dir)(struct pith_tokenizer *t, const char *dir, struct pith_error *err);
+    /* For kinds that are read as the tokenizer.json that says the same, instead of all else here:
+     * it is put together of the folder's files; *out is a new reference, or after a failure a part
+     * of it or NULL. */
+    enum pith_status (*json)(const char *dir, json_t **out, struct pith_error *err);
     void (*free)(void *model); /* accepts a half-filled model and NULL */
     /* Appends the ids of a text, without the post-processor. Thread-safe. */
     enum pith_status (*encode)(const void *model, const struct pith_tok_text *text,
@@ -34,8 +38,12 @@ struct pith_tok_kind {
     int32_t (*find)(const void *model, const char *text, size_t len); /* -1: none */
     size_t (*vocab)(const void *model);                               /* largest id + 1 */
     /* A mix of what joins symbols to tokens (merges with their ranks, or scores), in any order: two
-     * models of this kind with other rules have another. */
+     * models of this kind with other rules have another; 0: it has none that could be compared. */
     uint64_t (*rules)(const void *model);
+    /* The files of this kind do not say what surrounds a text: tokenizer_config.json does, else BOS
+     * is in front when add_bos. */
+    bool surrounds, add_bos;
+    const char *bos, *eos; /* what tokens are always called, or NULL */
 };
 
 struct pith_tokenizer {

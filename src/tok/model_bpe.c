@@ -303,7 +303,7 @@ static const struct pith_vocab *vocab(const void *model)
 static uint64_t rules(const void *model)
 {
     const struct bpe *b = model;
-    return pith_merges_mix(&b->merges);
+    return 1 + pith_merges_mix(&b->merges);
 }
 
 const struct pith_tok_model_kind pith_tok_model_bpe = {
@@ -319,5 +319,5 @@ const struct pith_tok_model_kind pith_tok_model_tiktoken = {
     .free = free_model,
     .vocab = vocab,
     .encode = encode,
-    .rules = rules,
+    .numbered = true,
 };

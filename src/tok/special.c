@@ -24,15 +24,17 @@ static int32_t id_of(const struct pith_tokenizer *t, const json_t *config, const
     return id >= 0 && (uint64_t)id < t->kind->vocab(t->model) ? (int32_t)id : -1;
 }
 
-void pith_special_names(struct pith_tokenizer *t, const json_t *config)
+/* Sets bos and eos to the tokens that a tokenizer_config.json (or NULL) names. */
+static void take_names(struct pith_tokenizer *t, const json_t *config)
 {
     const int32_t bos = token_of(t, config, "bos_token"), eos = token_of(t, config, "eos_token");
     if (bos >= 0) t->bos = bos;
     if (eos >= 0) t->eos = eos;
 }
 
-enum pith_status pith_special_surround(struct pith_tokenizer *t, const json_t *config, bool bos,
-                                       struct pith_error *err)
+/* Puts them around a text as its "add_bos_token" (missing: `bos`) and "add_eos_token" say. */
+static enum pith_status surround(struct pith_tokenizer *t, const json_t *config, bool bos,
+                                 struct pith_error *err)
 {
     bool eos = false;
     PITH_TRY(pith_json_get_bool(config, "add_bos_token", &bos, "tokenizer_config.json", err));
@@ -44,25 +46,23 @@ enum pith_status pith_special_surround(struct pith_tokenizer *t, const json_t *c
     return PITH_OK;
 }
 
-static enum pith_status from_tokenizer_config(struct pith_tokenizer *t, const char *dir,
+static enum pith_status from_tokenizer_config(struct pith_tokenizer *t,
+                                              const struct pith_tok_kind *kind, const char *dir,
                                               struct pith_error *err)
 {
     json_t *config = NULL;
     PITH_TRY(pith_component_file(dir, "tokenizer_config.json", &config, err));
-    pith_special_names(t, config);
-    enum pith_status s = PITH_OK;
-    /* A SentencePiece model does not say what surrounds a text: Llama's tokenizers put BOS in front
-     * unless told otherwise. */
-    if (t->kind == &pith_tok_spm) s = pith_special_surround(t, config, true, err);
+    take_names(t, config);
+    const enum pith_status s = kind->surrounds ? surround(t, config, kind->add_bos, err) : PITH_OK;
     json_decref(config);
     return s;
 }
 
-enum pith_status pith_special_read(struct pith_tokenizer *t, const char *dir,
-                                   struct pith_error *err)
+enum pith_status pith_special_read(struct pith_tokenizer *t, const struct pith_tok_kind *kind,
+                                   const char *dir, struct pith_error *err)
 {
     static const char *const files[] = {"generation_config.json", "config.json"};
-    PITH_TRY(from_tokenizer_config(t, dir, err));
+    PITH_TRY(from_tokenizer_config(t, kind, dir, err));
     for (size_t i = 0; i < PITH_COUNT(files) && (t->bos < 0 || t->eos < 0); i++) {
         json_t *config = NULL;
         PITH_TRY(pith_component_file(dir, files[i], &config, err));

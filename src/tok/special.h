@@ -5,22 +5,16 @@
 #include "base/json.h"
 #include "tok/kind.h"
 
-/* Completes t->bos, t->eos and, for a tokenizer.model, t->before and t->after. Sources in order:
+/* Completes t->bos, t->eos and, for a kind of file that does not say it, t->before and t->after
+ * (`kind`: that of the file, which may be read as another). Sources in order:
  * tokenizer_config.json (bos_token, eos_token, add_bos_token, add_eos_token), then what the
  * tokenizer file said, then generation_config.json and config.json (bos_token_id, eos_token_id).
  * All are optional; a broken one is an error. */
-enum pith_status pith_special_read(struct pith_tokenizer *t, const char *dir,
-                                   struct pith_error *err);
+enum pith_status pith_special_read(struct pith_tokenizer *t, const struct pith_tok_kind *kind,
+                                   const char *dir, struct pith_error *err);
 
 /* Appends the ids of eos_token_id of generation_config.json, or else of config.json. */
 enum pith_status pith_special_ends(const struct pith_tokenizer *t, const char *dir,
                                    struct pith_ids *out, struct pith_error *err);
-
-/* Sets bos and eos to the tokens that a tokenizer_config.json (or NULL) names, where it has them.
- */
-void pith_special_names(struct pith_tokenizer *t, const json_t *config);
-/* Puts them around a text as its "add_bos_token" (missing: `bos`) and "add_eos_token" say. */
-enum pith_status pith_special_surround(struct pith_tokenizer *t, const json_t *config, bool bos,
-                                       struct pith_error *err);
 
 #endif

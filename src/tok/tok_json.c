@@ -62,7 +62,7 @@ static enum pith_status read_parts(struct pith_tokenizer *t, struct model *m, co
     PITH_TRY(pith_tok_model_read(&m->model, json_object_get(json, "model"), err));
     m->vocab = m->model.kind->vocab(m->model.own);
     PITH_TRY(pith_added_read(&m->added, json_object_get(json, "added_tokens"), m->vocab,
-                             &m->normalizer, err));
+                             &m->normalizer, m->model.kind->numbered, err));
     PITH_TRY(pith_decoder_read(&t->decoder, json_object_get(json, "decoder"), err));
     PITH_TRY(pith_post_read(json_object_get(json, "post_processor"), &t->before, &t->after, err));
     PITH_TRY(check_ids(m, &t->before, err));
@@ -234,7 +234,7 @@ static size_t vocab(const void *model)
 static uint64_t rules(const void *model)
 {
     const struct model *m = model;
-    return m->model.kind->rules(m->model.own);
+    return m->model.kind->rules ? m->model.kind->rules(m->model.own) : 0;
 }
 
 const struct pith_tok_kind pith_tok_json = {

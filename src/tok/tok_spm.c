@@ -393,4 +393,6 @@ const struct pith_tok_kind pith_tok_spm = {
     .find = find,
     .vocab = vocab,
     .rules = rules,
+    .surrounds = true,
+    .add_bos = true, /* as Llama's tokenizers do unless their config says otherwise */
 };

@@ -4,12 +4,9 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "tok/base64.h"
-#include "tok/bytemap.h"
 #include "tok/component.h"
 #include "tok/kind.h"
-#include "tok/special.h"
-#include "tok/tok_json.h"
+#include "tok/tiktoken.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -55,25 +52,12 @@ static enum pith_status read_line(json_t *vocab, const char *line, size_t len,
     const int digits = snprintf(number, sizeof number, "%zu", rank);
     const char *space = memchr(line, ' ', len);
     const size_t text = space ? (size_t)(space - line) : 0;
-    uint8_t bytes[1024];
-    size_t size = 0;
     if (!space || len - text - 1 != (size_t)digits ||
         memcmp(space + 1, number, len - text - 1) != 0)
         return pith_fail(err, PITH_FORMAT,
                          "tiktoken.model: line %zu is not a token and its rank %zu", rank + 1,
                          rank);
-    if (text > sizeof bytes || !pith_base64_read(line, text, bytes, &size) || size == 0)
-        return pith_fail(err, PITH_FORMAT, "tiktoken.model: token %zu is not base64, or too long",
-                         rank);
-    struct pith_str spelt = {0};
-    pith_bytemap_put((const char *)bytes, size, &spelt);
-    const bool ok = !spelt.failed && json_object_setn_new(vocab, spelt.data, spelt.len,
-                                                          json_integer((json_int_t)rank)) == 0;
-    pith_str_free(&spelt);
-    if (!ok) return pith_fail_nomem(err, "tokenizer");
-    return json_object_size(vocab) == rank + 1
-               ? PITH_OK
-               : pith_fail(err, PITH_FORMAT, "tiktoken.model: token %zu stands there twice", rank);
+    return pith_tiktoken_put("tiktoken.model", vocab, line, text, rank, err);
 }
 
 static enum pith_status read_ranks(const char *dir, json_t *vocab, struct pith_error *err)
@@ -105,9 +89,7 @@ static enum pith_status put_special(const struct class *c, size_t first, const j
         const json_t *token = json_object_get(named, id);
         const char *text = json_string_value(json_object_get(token, "content"));
         const bool plain = json_is_false(json_object_get(token, "special"));
-        if (json_array_append_new(list, json_pack("{s:s, s:b, s:b}", "content", text ? text : name,
-                                                  "special", !plain, "normalized", 0)) != 0)
-            return pith_fail_nomem(err, "tokenizer");
+        PITH_TRY(pith_tiktoken_add(list, text ? text : name, first + (size_t)i, !plain, err));
     }
     return PITH_OK;
 }
@@ -118,29 +100,18 @@ static enum pith_status assemble(const char *dir, const json_t *config, json_t *
     const struct class *c;
     PITH_TRY(find_class(config, &c, err));
     json_t *vocab = json_object(), *added = json_array();
-    *out =
-        json_pack("{s:{s:s, s:o}, s:o, s:{s:s}, s:{s:s, s:[{s:s, s:{s:s}, s:s}, {s:s, s:b, s:b}]}}",
-                  "model", "type", "tiktoken", "vocab", vocab, "added_tokens", added, "decoder",
-                  "type", "ByteLevel", "pre_tokenizer", "type", "Sequence", "pretokenizers", "type",
-                  "Split", "pattern", "Regex", c->pattern, "behavior", "Isolated", "type",
-                  "ByteLevel", "add_prefix_space", 0, "use_regex", 0);
-    if (!*out) return pith_fail_nomem(err, "tokenizer");
+    PITH_TRY(pith_tiktoken_json(c->pattern, vocab, added, out, err));
     PITH_TRY(read_ranks(dir, vocab, err));
     return put_special(c, json_object_size(vocab), config, added, err);
 }
 
-static enum pith_status read_dir(struct pith_tokenizer *t, const char *dir, struct pith_error *err)
+static enum pith_status read_json(const char *dir, json_t **out, struct pith_error *err)
 {
-    json_t *config = NULL, *json = NULL;
-    enum pith_status s = pith_component_file(dir, "tokenizer_config.json", &config, err);
-    if (s == PITH_OK) s = assemble(dir, config, &json, err);
-    if (s == PITH_OK) {
-        t->kind = &pith_tok_json;
-        s = pith_tok_json_fill(t, json, err);
-    }
+    json_t *config = NULL;
+    PITH_TRY(pith_component_file(dir, "tokenizer_config.json", &config, err));
+    const enum pith_status s = assemble(dir, config, out, err);
     json_decref(config);
-    json_decref(json);
     return s;
 }
 
-const struct pith_tok_kind pith_tok_tiktoken = {.read_dir = read_dir};
+const struct pith_tok_kind pith_tok_tiktoken = {.json = read_json};

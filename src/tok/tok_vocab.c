@@ -6,8 +6,6 @@
 #include "base/mem.h"
 #include "tok/component.h"
 #include "tok/kind.h"
-#include "tok/special.h"
-#include "tok/tok_json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,7 +78,8 @@ static enum pith_status read_merges(const char *dir, json_t *list, struct pith_e
     for (char *line = text, *end; ok && line < text + size; line = end + 1) {
         end = memchr(line, '\n', (size_t)(text + size - line));
         if (!end) end = text + size;
-        const size_t len = (size_t)(end - line);
+        size_t len = (size_t)(end - line);
+        if (len > 0 && line[len - 1] == '\r') len--;
         if (len == 0 || (len >= 8 && memcmp(line, "#version", 8) == 0)) continue;
         ok = json_array_append_new(list, json_stringn(line, len)) == 0;
     }
@@ -193,30 +192,20 @@ static enum pith_status assemble(const char *dir, const struct sources *s, json_
     return status;
 }
 
-static enum pith_status read_dir(struct pith_tokenizer *t, const char *dir, struct pith_error *err)
+static enum pith_status read_json(const char *dir, json_t **out, struct pith_error *err)
 {
     struct sources s = {0};
-    json_t *json = NULL;
     enum pith_status status = pith_component_file(dir, "vocab.json", &s.vocab, err);
     if (status == PITH_OK)
         status = pith_component_file(dir, "tokenizer_config.json", &s.config, err);
     if (status == PITH_OK) status = pith_component_file(dir, "config.json", &s.model_config, err);
     if (status == PITH_OK) status = pith_component_file(dir, "added_tokens.json", &s.added, err);
-    if (status == PITH_OK) status = assemble(dir, &s, &json, err);
-    if (status == PITH_OK) {
-        t->kind = &pith_tok_json;
-        status = pith_tok_json_fill(t, json, err);
-    }
-    if (status == PITH_OK) {
-        pith_special_names(t, s.config);
-        status = pith_special_surround(t, s.config, false, err);
-    }
+    if (status == PITH_OK) status = assemble(dir, &s, out, err);
     json_decref(s.vocab);
     json_decref(s.config);
     json_decref(s.model_config);
     json_decref(s.added);
-    json_decref(json);
     return status;
 }
 
-const struct pith_tok_kind pith_tok_vocab = {.read_dir = read_dir};
+const struct pith_tok_kind pith_tok_vocab = {.json = read_json, .surrounds = true};

@@ -8,6 +8,7 @@
 #include "tok/jinja/jinja.h"
 #include "tok/kind.h"
 #include "tok/special.h"
+#include "tok/tok_json.h"
 #include "tok/utf8.h"
 
 #include <string.h>
@@ -77,11 +78,27 @@ enum pith_status pith_tokenizer_from_spm(const uint8_t *data, size_t size,
     return from_memory(&pith_tok_spm, (const char *)data, size, out, err);
 }
 
+static enum pith_status read_as_json(struct pith_tokenizer *t, const char *dir,
+                                     struct pith_error *err)
+{
+    const struct pith_tok_kind *kind = t->kind;
+    json_t *json = NULL;
+    t->kind = &pith_tok_json;
+    enum pith_status s = kind->json(dir, &json, err);
+    if (s == PITH_OK) s = pith_tok_json_fill(t, json, err);
+    json_decref(json);
+    PITH_TRY(s);
+    if (kind->bos) t->bos = pith_tokenizer_find(t, kind->bos);
+    if (kind->eos) t->eos = pith_tokenizer_find(t, kind->eos);
+    return PITH_OK;
+}
+
 static enum pith_status fill(struct pith_tokenizer *t, const char *dir, const char *path,
                              struct pith_error *err)
 {
-    if (t->kind->read_dir) {
-        const enum pith_status s = t->kind->read_dir(t, dir, err);
+    if (t->kind->read_dir || t->kind->json) {
+        const enum pith_status s = t->kind->json ? read_as_json(t, dir, err)
+                                                 : t->kind->read_dir(t, dir, err);
         return s == PITH_OK ? s : pith_fail_in(err, s, dir);
     }
     char *data;
@@ -113,18 +130,36 @@ static enum pith_status open_gguf(const char *path, struct pith_tokenizer **out,
     return s;
 }
 
+/* The first kind whose file the folder has, and its path, which is the caller's; both NULL when it
+ * has none. */
+static enum pith_status kind_of(const char *dir, const struct pith_tok_kind **kind, char **path,
+                                struct pith_error *err)
+{
+    *kind = NULL;
+    for (size_t i = 0; i < PITH_COUNT(kinds); i++) {
+        *path = pith_path_join(dir, kinds[i].file);
+        if (!*path) return pith_fail_nomem(err, "path");
+        if (pith_path_exists(*path)) {
+            *kind = kinds[i].kind;
+            return PITH_OK;
+        }
+        pith_free(*path);
+    }
+    *path = NULL;
+    return PITH_OK;
+}
+
 enum pith_status pith_tokenizer_present(const char *dir, bool *present, struct pith_error *err)
 {
     char *file;
     PITH_TRY(pith_gguf_at(dir, &file, err));
     *present = file != NULL;
     pith_free(file);
-    for (size_t i = 0; i < PITH_COUNT(kinds) && !*present; i++) {
-        char *path = pith_path_join(dir, kinds[i].file);
-        if (!path) return pith_fail_nomem(err, "path");
-        *present = pith_path_exists(path);
-        pith_free(path);
-    }
+    if (*present) return PITH_OK;
+    const struct pith_tok_kind *kind;
+    PITH_TRY(kind_of(dir, &kind, &file, err));
+    *present = kind != NULL;
+    pith_free(file);
     return PITH_OK;
 }
 
@@ -144,25 +179,37 @@ enum pith_status pith_tokenizer_open(const char *dir, struct pith_tokenizer **ou
         pith_free(file);
         return s;
     }
-    for (size_t i = 0; i < PITH_COUNT(kinds); i++) {
-        char *path = pith_path_join(dir, kinds[i].file);
-        if (!path) return pith_fail_nomem(err, "path");
-        if (!pith_path_exists(path)) {
-            pith_free(path);
-            continue;
-        }
-        struct pith_tokenizer *t = new_tokenizer(kinds[i].kind);
-        enum pith_status s = t ? fill(t, dir, path, err) : pith_fail_nomem(err, "tokenizer");
-        pith_free(path);
-        if (s == PITH_OK) s = pith_special_read(t, dir, err);
-        if (s == PITH_OK) *out = t;
-        else pith_tokenizer_close(t);
-        return s;
-    }
-    return pith_fail(err, PITH_IO,
-                     "%s: has no tokenizer (tokenizer.json, tokenizer.model, tiktoken.model, or "
-                     "vocab.json and merges.txt)",
-                     dir);
+    const struct pith_tok_kind *kind;
+    char *path;
+    PITH_TRY(kind_of(dir, &kind, &path, err));
+    if (!kind)
+        return pith_fail(err, PITH_IO,
+                         "%s: has no tokenizer (tokenizer.json, tekken.json, tokenizer.model, "
+                         "tiktoken.model, or vocab.json and merges.txt)",
+                         dir);
+    struct pith_tokenizer *t = new_tokenizer(kind);
+    enum pith_status s = t ? fill(t, dir, path, err) : pith_fail_nomem(err, "tokenizer");
+    pith_free(path);
+    if (s == PITH_OK) s = pith_special_read(t, kind, dir, err);
+    if (s == PITH_OK) *out = t;
+    else pith_tokenizer_close(t);
+    return s;
+}
+
+enum pith_status pith_tokenizer_folder_json(const char *dir, json_t **out, struct pith_error *err)
+{
+    const struct pith_tok_kind *kind;
+    char *path;
+    *out = NULL;
+    PITH_TRY(kind_of(dir, &kind, &path, err));
+    enum pith_status s = PITH_OK;
+    if (kind == &pith_tok_json) s = pith_json_load(path, MAX_FILE, out, err);
+    else if (kind && kind->json) s = kind->json(dir, out, err);
+    pith_free(path);
+    if (s == PITH_OK) return PITH_OK;
+    json_decref(*out);
+    *out = NULL;
+    return pith_fail_in(err, s, dir);
 }
 
 void pith_tokenizer_close(struct pith_tokenizer *t)

@@ -82,6 +82,11 @@ enum pith_status pith_tokenizer_decode(const struct pith_tokenizer *t, const int
                                        size_t count, bool skip_special, struct pith_str *out,
                                        struct pith_error *err);
 
+/* The tokenizer.json of a folder, or one put together of the files of another kind that says the
+ * same (its model may be "tiktoken": tok/tiktoken.h); *out is a new reference, NULL for a
+ * tokenizer.model and a folder without a tokenizer. */
+enum pith_status pith_tokenizer_folder_json(const char *dir, json_t **out, struct pith_error *err);
+
 /* Appends the bytes that an id adds to a text in whose middle it stands, which may be a part of a
  * character; nothing for special tokens and ids outside the vocabulary. PITH_UNSUPPORTED when they
  * depend on the tokens beside it. */

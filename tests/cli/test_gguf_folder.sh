@@ -79,4 +79,44 @@ check "pieces: and a folder again" "$pith" convert "$work/pieces.gguf" -o "$work
 check "pieces: which verifies, too" "$pith" verify "$work/pieces.back" --against "$work/pieces.gguf"
 is "pieces: its template" "$("$pith" chat "$work/pieces.back" --render "$work/c.json" 2>&1)" '<s>Once upon a time<|im_end|>'
 is "pieces: its ends" "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["eos_token_id"])' "$work/pieces.back/generation_config.json")" "[2, 561]"
+# Tokenizers that are read as the tokenizer.json that says the same.
+for kind in tekken vocab tiktoken; do
+    python3 tests/cli/mini.py "$work/$kind" layers=1 vocab=700
+    rm -f "$work/$kind"/tokenizer*
+done
+python3 - "$work" <<'EOF'
+import base64, json, struct, sys
+work, golden = sys.argv[1], "tests/golden/tok/"
+def model(name):
+    data = open(golden + name + ".tok", "rb").read()
+    (size,) = struct.unpack_from("<I", data, 9)
+    return json.loads(data[13:13 + size])
+def save(path, what):
+    open(work + "/" + path, "w").write(what if isinstance(what, str) else json.dumps(what))
+all = json.load(open(golden + "tekken.json"))
+save("tekken/tekken.json", all["rows"][0]["files"]["tekken.json"] | {"vocab": all["vocab"]})
+gpt2 = model("gpt2")
+save("vocab/vocab.json", gpt2["model"]["vocab"])
+save("vocab/merges.txt", "#version: 0.2\r\n" + "\r\n".join(m if isinstance(m, str) else " ".join(m) for m in gpt2["model"]["merges"]) + "\r\n")
+save("vocab/tokenizer_config.json", {"tokenizer_class": "GPT2Tokenizer"})
+letters = [*range(33, 127), *range(161, 173), *range(174, 256)]
+letters += [b for b in range(256) if b not in letters]
+spelt = {chr(b if i < 188 else 256 + i - 188): b for i, b in enumerate(letters)}
+kimi = model("kimi")["model"]["vocab"]
+save("tiktoken/tiktoken.model", "".join("%s %d\n" % (base64.b64encode(bytes(spelt[c] for c in t)).decode(), i)
+                                        for t, i in sorted(kimi.items(), key=lambda x: x[1])))
+save("tiktoken/tokenizer_config.json", {"tokenizer_class": "TikTokenTokenizer", "bos_token": "[BOS]", "eos_token": "[EOS]", "added_tokens_decoder":
+     {"400": {"content": "[BOS]", "special": True}, "401": {"content": "[EOS]", "special": True}}})
+for kind, bos, eos in ("tekken", 1, 2), ("vocab", 0, 0), ("tiktoken", 400, 401):
+    config = json.load(open(work + "/" + kind + "/config.json"))
+    save(kind + "/config.json", config | {"bos_token_id": bos, "eos_token_id": eos})
+EOF
+for kind in tekken vocab tiktoken; do
+    check "$kind: a folder becomes a file" "$pith" convert "$work/$kind" -o "$work/$kind.gguf" --quiet
+    check "$kind: which verifies" "$pith" verify "$work/$kind.gguf" --against "$work/$kind"
+    check "$kind: and a folder again" "$pith" convert "$work/$kind.gguf" -o "$work/$kind.back" --container dense --quiet
+    check "$kind: which verifies, too" "$pith" verify "$work/$kind.back" --against "$work/$kind.gguf"
+    check "$kind: a folder keeps its files" "$pith" quantize "$work/$kind" -o "$work/$kind.q" -r w8a16 --quiet
+done
+is "tekken: it is copied as it is" "$(cmp "$work/tekken/tekken.json" "$work/tekken.q/tekken.json" 2>&1)" ""
 finish

@@ -1,53 +1,17 @@
 /* tok/added_files: tokens that stand beside a tokenizer.model have the ids that transformers gives
  * them (tests/golden/tok/make_folders.py), wherever a folder names them; and which tokens end an
  * answer, by files and by name. */
-#include "base/json.h"
+#include "folders.h"
 #include "vectors.h"
 
 static struct bytes model;
 
-/* A folder with the model and files, which it removes when it is closed. */
+/* A folder with the model and files. */
 static char *make_folder(const json_t *files)
 {
-    struct pith_error err = {0};
-    const char *name;
-    json_t *content;
-    char *dir = test_temp_dir(), *path = pith_path_join(dir, "tokenizer.model");
-    assert_ok(pith_file_write(path, model.data, model.size, &err), err);
-    pith_free(path);
-    json_object_foreach ((json_t *)(uintptr_t)files, name, content) {
-        path = pith_path_join(dir, name);
-        assert_ok(pith_json_save(path, content, &err), err);
-        pith_free(path);
-    }
+    char *dir = new_folder(files);
+    write_file(dir, "tokenizer.model", model.data, model.size);
     return dir;
-}
-
-static void remove_folder(char *dir)
-{
-    struct pith_error err = {0};
-    assert_ok(pith_dir_remove(dir, &err), err);
-    free(dir);
-}
-
-static void check_text(const struct pith_tokenizer *t, const json_t *row, size_t i)
-{
-    struct pith_error err = {0};
-    struct pith_ids ids = {0};
-    struct pith_str shown = {0};
-    const char *name = json_string_value(json_object_get(row, "name")),
-               *text = json_string_value(json_array_get(json_object_get(row, "texts"), i)),
-               *back = json_string_value(json_array_get(json_object_get(row, "shown"), i));
-    const json_t *want = json_array_get(json_object_get(row, "ids"), i);
-    assert_ok(pith_tokenizer_encode(t, text, strlen(text), true, &ids, &err), err);
-    for (size_t k = 0; k < ids.count || k < json_array_size(want); k++)
-        if (k >= ids.count || ids.id[k] != json_integer_value(json_array_get(want, k)))
-            fail_msg("%s, \"%s\": token %zu of %zu is another one", name, text, k, ids.count);
-    assert_ok(pith_tokenizer_decode(t, ids.id, ids.count, true, &shown, &err), err);
-    if (strcmp(pith_str_text(&shown), back) != 0)
-        fail_msg("%s, \"%s\": '%s', not '%s'", name, text, pith_str_text(&shown), back);
-    pith_ids_free(&ids);
-    pith_str_free(&shown);
 }
 
 static void ids_are_those_of_transformers(void **state)
@@ -61,8 +25,7 @@ static void ids_are_those_of_transformers(void **state)
         struct pith_tokenizer *t = NULL;
         char *dir = make_folder(json_object_get(row, "files"));
         assert_ok(pith_tokenizer_open(dir, &t, &err), err);
-        for (size_t k = 0; k < json_array_size(json_object_get(row, "texts")); k++)
-            check_text(t, row, k);
+        check_texts(t, row, json_object_get(row, "texts"));
         pith_tokenizer_close(t);
         remove_folder(dir);
     }

@@ -1,18 +1,10 @@
 /* tok/: folders with a tiktoken.model: the same ids as the tokenizer.json that says the same, and
  * what is refused. */
-#include "base/json.h"
 #include "base/str.h"
 #include "tok/base64.h"
 #include "tok/bytemap.h"
+#include "folders.h"
 #include "vectors.h"
-
-static void write_file(const char *dir, const char *name, const char *data, size_t size)
-{
-    struct pith_error err = {0};
-    char *path = pith_path_join(dir, name);
-    assert_ok(pith_file_write(path, data, size, &err), err);
-    pith_free(path);
-}
 
 static void put_base64(struct pith_str *s, const char *data, size_t size)
 {
@@ -109,8 +101,7 @@ static void ids_are_those_of_tokenizer_json(void **state)
     pith_ids_free(&v.ids);
     pith_ids_free(&v.special);
     pith_tokenizer_close(t);
-    assert_ok(pith_dir_remove(dir, &err), err);
-    free(dir);
+    remove_folder(dir);
     pith_str_free(&ranks);
     pith_map_close(&map);
 }
@@ -143,8 +134,7 @@ static void special_tokens_follow_the_list(void **state)
     pith_str_free(&back);
     pith_ids_free(&ids);
     pith_tokenizer_close(t);
-    assert_ok(pith_dir_remove(dir, &err), err);
-    free(dir);
+    remove_folder(dir);
     pith_str_free(&ranks);
     pith_map_close(&map);
 }
@@ -176,9 +166,7 @@ static void broken_lists_are_refused(void **state)
         const enum pith_status s = pith_tokenizer_open(dir, &t, &err);
         if (s != bad[i].status || !strstr(err.text, bad[i].message))
             fail_msg("case %zu: status %d \"%s\"", i, (int)s, err.text);
-        err = (struct pith_error){0};
-        assert_ok(pith_dir_remove(dir, &err), err);
-        free(dir);
+        remove_folder(dir);
     }
 }
 

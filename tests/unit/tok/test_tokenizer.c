@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "base/pool.h"
 #include "base/str.h"
+#include "folders.h"
 #include "vectors.h"
 
 static const char probe[] = "models/probe";
@@ -154,14 +155,6 @@ static void config_ids_fill_the_gaps(void **state)
     assert_int_equal(pith_tokenizer_open(dir, &t, &err), PITH_IO);
     assert_non_null(strstr(err.text, "has no tokenizer"));
     free(dir);
-}
-
-static void write_file(const char *dir, const char *name, const char *text, size_t size)
-{
-    struct pith_error err = {0};
-    char *path = pith_path_join(dir, name);
-    assert_ok(pith_file_write(path, text, size, &err), err);
-    pith_free(path);
 }
 
 /* Splits a golden tokenizer.json into vocab.json and merges.txt. */
