@@ -4,7 +4,8 @@
  *     scales  [N, K / g]          F32, F16 or BF16; U8 in the modes of small floats
  *     biases  [N, K / g]          of the same dtype; mode affine alone
  * affine: W = code * scale + bias, of 2, 3, 4, 5, 6 and 8 bits, g = 32, 64 or 128. mxfp4 and mxfp8:
- * g = 32 and scales E8M0; nvfp4: g = 16 and scales E4M3, with no scale of the tensor.
+ * g = 32 and scales E8M0; nvfp4: g = 16 and scales E4M3; of experts a "global_scale" F32 may stand
+ * beside them, whose 2688th part is a factor of all scales.
  *
  * A model's embedding and its routers are stored so too. The config has "bits", "group_size" and
  * "mode" for all, and an object, or false, under a module's name for what differs. Readers go by
@@ -143,6 +144,21 @@ static void drop_offsets(struct pith_qmat *q)
     q->offsets = NULL;
 }
 
+/* Experts may have a number of the tensor, of which scales are parts: the largest magnitude that
+ * codes of FP4 with scales of E4M3 stand for. */
+static enum pith_status scale_all(const struct pith_checkpoint *c, const char *module,
+                                  struct pith_qmat *q, struct pith_error *err)
+{
+    float most = 0.0f;
+    bool found;
+    PITH_TRY(pith_part_factor(c, module, ".global_scale", &most, &found, err));
+    if (!found) return PITH_OK;
+    q->global = most / (6.0f * 448.0f);
+    const size_t count = pith_qmat_scale_count(q);
+    for (size_t i = 0; i < count; i++) q->scales[i] *= q->global;
+    return PITH_OK;
+}
+
 static enum pith_status fill(const struct pith_checkpoint *c, const char *module,
                              const struct tensors *t, struct pith_qmat *q, struct pith_error *err)
 {
@@ -158,7 +174,8 @@ static enum pith_status fill(const struct pith_checkpoint *c, const char *module
     PITH_TRY(pith_part_get(c, module, &scales, &part, err));
     if (floats) {
         pith_part_scale_codes(part, q);
-        return pith_part_absent(c, module, ".biases", "its mode has none", err);
+        PITH_TRY(pith_part_absent(c, module, ".biases", "its mode has none", err));
+        return q->scale_dtype == PITH_F8_E4M3 ? scale_all(c, module, q, err) : PITH_OK;
     }
     pith_part_scales(part, false, q);
     PITH_TRY(pith_part_get(c, module, &biases, &part, err));

@@ -132,11 +132,65 @@ static enum pith_status add_form(struct slicing *k, uint32_t layer, const struct
     return PITH_OK;
 }
 
+/* --- one linear of all experts in a tensor ---------------------------------------------------- */
+
+/* mlx-lm has a module of experts in the place of "experts.0", and calls its linears always so. */
+static const char *const stacks[] = {"switch_mlp", "experts", "experts.switch_glu"};
+static const char *const stack_parts[] = {"gate_proj", "up_proj", "down_proj"};
+static const char *const stack_suffixes[] = {".weight", ".scales", ".biases", ".global_scale",
+                                             ".bias"};
+
+/* A tensor of such a module, if there is one: expert e's follow each other, whatever they are. */
+static enum pith_status add_stack(struct slicing *k, uint32_t layer, uint32_t first,
+                                  const char *module, const char *suffix, struct pith_error *err)
+{
+    const struct pith_plans *plans = &k->m->plans;
+    const struct pith_node *n = pith_plan_experts(pith_plan(plans, layer));
+    char name[PITH_TENSOR_NAME];
+    (void)snprintf(name, sizeof name, "%s%s", module, suffix);
+    const struct pith_tensor *whole = pith_checkpoint_find(k->m->checkpoint, name);
+    if (!whole) return PITH_OK;
+    if (whole->dims == 0 || whole->shape[0] != k->m->shape.moe.experts)
+        return pith_fail(err, PITH_FORMAT, "%s: tensor \"%s\" is not that of %u experts",
+                         k->m->checkpoint->dir, name, (unsigned)k->m->shape.moe.experts);
+    for (uint32_t e = 0; e < k->m->shape.moe.experts; e++) {
+        const size_t at = k->count++;
+        if (!k->list) continue;
+        pith_plan_linear_name(plans, layer, first + e * n->u.experts.each, name, sizeof name);
+        (void)snprintf(k->name[at], sizeof k->name[at], "%s%s", name, suffix);
+        struct pith_slice *s = &k->list[at];
+        *s = (struct pith_slice){.name = k->name[at], .whole = whole, .shape = {1}};
+        s->dims = whole->dims > 1 ? whole->dims - 1 : 1;
+        for (unsigned i = 1; i < whole->dims; i++) s->shape[i - 1] = whole->shape[i];
+        s->first = e * (pith_tensor_elements(whole) / whole->shape[0]);
+    }
+    return PITH_OK;
+}
+
+static enum pith_status add_stacks(struct slicing *k, uint32_t layer, struct pith_error *err)
+{
+    const struct pith_node *n = pith_plan_experts(pith_plan(&k->m->plans, layer));
+    char name[PITH_TENSOR_NAME], module[PITH_TENSOR_NAME];
+    for (uint32_t i = 0; n && i < PITH_COUNT(stack_parts); i++) {
+        const uint32_t first = n->u.experts.first + i;
+        pith_plan_linear_name(&k->m->plans, layer, first, name, sizeof name);
+        const char *experts = strstr(name, "experts.0.");
+        for (size_t s = 0; experts && s < PITH_COUNT(stacks); s++) {
+            (void)snprintf(module, sizeof module, "%.*s%s.%s", (int)(experts - name), name,
+                           stacks[s], stack_parts[i]);
+            for (size_t x = 0; x < PITH_COUNT(stack_suffixes); x++)
+                PITH_TRY(add_stack(k, layer, first, module, stack_suffixes[x], err));
+        }
+    }
+    return PITH_OK;
+}
+
 static enum pith_status add_all(struct slicing *k, struct pith_error *err)
 {
     k->count = 0;
     for (uint32_t layer = 0; layer < k->m->shape.layers; layer++) {
         const struct pith_layer_plan *l = pith_plan(&k->m->plans, layer);
+        PITH_TRY(add_stacks(k, layer, err));
         for (uint32_t i = 0; i < l->fuseds; i++)
             for (size_t f = 0; f < PITH_COUNT(forms); f++)
                 PITH_TRY(add_form(k, layer, &forms[f], &l->fused[i], err));

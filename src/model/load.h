@@ -17,8 +17,13 @@ enum pith_status pith_model_check_tensors(struct pith_model *m, struct pith_erro
 enum pith_status pith_names_settle(struct pith_checkpoint *c, const struct pith_arch_names *names,
                                    struct pith_error *err);
 
-/* Where the checkpoint holds experts' matrices together (plan.h's fused tensors), shows them as the
- * linears' own. */
+/* Where filters lie as mlx-lm stores them, [rows][length][1], shows them as they are known here;
+ * the gains of such a model hold the 1 that is added to others, and LFM2's dense linears have other
+ * names. Before anything else is shown. */
+enum pith_status pith_model_show_filters(struct pith_model *m, struct pith_error *err);
+
+/* Where the checkpoint holds experts' matrices together (plan.h's fused tensors, or mlx-lm's of one
+ * linear of all experts), shows them as the linears' own. */
 enum pith_status pith_model_unfuse(struct pith_model *m, struct pith_error *err);
 
 /* Matrix `module`.weight (rows x cols), quantized or dense (with PITH_LOAD_SHARED none), and its

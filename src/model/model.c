@@ -151,6 +151,7 @@ static enum pith_status open_parts(struct pith_model *m, struct pith_error *err)
     PITH_TRY(choose_names(m, err));
     guess_dtype(m);
     PITH_TRY(pith_plans_make(m->arch, &m->shape, &m->plans, err));
+    PITH_TRY(pith_model_show_filters(m, err));
     PITH_TRY(pith_model_unfuse(m, err));
     PITH_TRY(open_container(m, err));
     PITH_TRY(read_kv_grid(m, err));

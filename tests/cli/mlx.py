@@ -7,7 +7,9 @@ MINI is what mini.py makes: its names and shapes are taken. form: bits x group o
 mixed: that of v_proj, the embedding and routers, while o_proj stays dense; prefix: in front of all names; stacked: experts
 as switch_mlp; legacy: the config says it under "quantization" alone. DENSE is in float32.
 
-    mlx.py same A B   compares the tensors of two folders, names and bytes
+    mlx.py same A B      compares the tensors of two folders, names and bytes
+    mlx.py shown IN OUT  a folder in float32 as mlx-lm saves that model: channels of filters last, gains of 1 + w with the
+                         1, experts in one tensor, LFM2's linears under the names of others
 
 The values follow mlx.core.dequantize; tests/golden/mlx holds the program against mlx itself."""
 import array
@@ -150,6 +152,23 @@ def make(source, out, dense, form="4x64", dtype="BF16", mixed=None, prefix="", s
     save(out, source, stack(packed) if stacked else packed, config)
 
 
+GAINS = ("input_layernorm.weight", "post_attention_layernorm.weight", "model.norm.weight", "q_norm.weight", "k_norm.weight")
+
+
+def shown(source, out):
+    config = json.load(open(os.path.join(source, "config.json")))
+    tensors = {}
+    for name, (kind, shape, data) in read_safetensors(os.path.join(source, "model.safetensors")).items():
+        if name.endswith(("conv1d.weight", "conv.conv.weight")):
+            shape = [shape[0], shape[2], shape[1]]
+        elif name.endswith(GAINS) and config["model_type"].startswith("qwen3_"):
+            data = array.array("f", (x + 1 for x in array.array("f", data))).tobytes()
+        for old, new in (("w1", "gate_proj"), ("w2", "down_proj"), ("w3", "up_proj")):
+            name = name.replace(f".feed_forward.{old}.", f".feed_forward.{new}.")
+        tensors[name] = (kind, shape, data)
+    save(out, source, stack(tensors), config)
+
+
 def same(a, b):
     a, b = (read_safetensors(os.path.join(d, "model.safetensors")) for d in (a, b))
     wrong = [n for n in a.keys() | b.keys() if a.get(n) != b.get(n)]
@@ -160,4 +179,6 @@ def same(a, b):
 if __name__ == "__main__":
     if sys.argv[1] == "same":
         sys.exit(same(*sys.argv[2:]))
+    if sys.argv[1] == "shown":
+        sys.exit(shown(*sys.argv[2:]))
     make(*sys.argv[1:4], **dict(a.split("=") for a in sys.argv[4:]))

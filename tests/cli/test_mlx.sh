@@ -27,7 +27,34 @@ reads "forms by layer" "$mini" form=4x64 mixed=6x64
 reads "of another group, under other names" "$mini" form=3x128 mixed=8x64 prefix=language_model.
 reads "of another mode" "$mini" form=mxfp4 mixed=8x32
 
+# --- experts in one tensor, and what else is otherwise ------------------------------------------
+for arch in qwen3_moe mixtral; do
+    python3 tests/cli/mini.py "$work/$arch" "$arch" layers=1 hidden=64 ffn=64
+    reads "experts of $arch" "$work/$arch" form=4x64 mixed=8x64 stacked=1
+done
+python3 - "$work/mlx" <<'PY'
+import json, sys
+path = sys.argv[1] + "/config.json"
+c = json.load(open(path))
+c["num_local_experts"] = 3
+json.dump(c, open(path, "w"))
+PY
+refuse "experts of another number" 1 "is not that of 3 experts" "$pith" run "$work/mlx" -p The -n 1
+cases="qwen3_next lfm2_moe"
+thorough && cases="$cases qwen3_5 qwen3_5_moe lfm2"
+for case in $cases; do
+    python3 tests/cli/arch_case.py "$case" "$work/$case" "$work/$case.txt"
+    python3 tests/cli/mlx.py shown "$work/$case" "$work/$case.mlx"
+    "$pith" eval "$work/$case.mlx" --baseline "$work/$case" --text "$work/$case.txt" --max-tokens 64 --json --quiet >"$work/kl" &&
+        python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["kld_max"] != 0)' "$work/kl" &&
+        pass "$case: the same model" || fail "$case: the same model"
+done
+check "it is quantized as any other" "$pith" quantize "$work/qwen3_next.mlx" -o "$work/next" -r rtn --weights int8:channel --quiet
+check "with gains as they are known" "$pith" verify "$work/next" --against "$work/qwen3_next"
+
 # --- what is done with them ----------------------------------------------------------------------
+rm -rf "$work/mlx" "$work/want"
+python3 tests/cli/mlx.py "$mini" "$work/mlx" "$work/want" form=mxfp4 mixed=8x32
 python3 - "$work/mlx" <<'PY'
 import json, sys
 path = sys.argv[1] + "/config.json"

@@ -5,7 +5,7 @@
 
 (mlx 0.32.4 on a CPU.) Writes mlx.safetensors beside this script: modules of 2 x 256, "a4g64f16" of mode affine with 4 bits
 in groups of 64 of a matrix in float16, and so on for all bits and groups, and "mxfp4", "mxfp8", "nvfp4", each with its
-weight, scales and biases; "want.a4g64f16" and so on: mlx's own dequantize() in float32, of scales and biases in float32.
+weight, scales and biases, and "nvfp4.all" with a global_scale; "want.a4g64f16" and so on: mlx's own dequantize() in float32, of scales and biases in float32.
 """
 import os
 
@@ -31,6 +31,11 @@ def main():
         q, scales = mx.quantize(mx.random.normal((ROWS, COLS)) * 0.5, mode=mode)
         out |= {f"{mode}.weight": q, f"{mode}.scales": scales}
         out[f"want.{mode}"] = mx.dequantize(q, scales, mode=mode, dtype=mx.float32)
+    w = mx.random.normal((ROWS, COLS)) * 0.02
+    most = mx.max(mx.abs(w)).reshape(1)
+    q, scales = mx.quantize(w, mode="nvfp4", global_scale=most)
+    out |= {"nvfp4.all.weight": q, "nvfp4.all.scales": scales, "nvfp4.all.global_scale": most}
+    out["want.nvfp4.all"] = mx.dequantize(q, scales, mode="nvfp4", global_scale=most, dtype=mx.float32)
     mx.save_safetensors(os.path.join(os.path.dirname(os.path.abspath(__file__)), "mlx.safetensors"), out)
 
 
