@@ -118,11 +118,13 @@ json_t *pith_conversions(void)
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
             char text[64];
-            struct pith_grid g;
+            struct pith_grid g, usual;
             strcpy(text, f[i].name);
             strcat(text, shapes[k]);
-            if (pith_grid_parse(text, &g, NULL) == PITH_OK && ask(&q, &g))
-                pith_json_add(&list, row_of(&q));
+            if (pith_grid_parse(text, &g, NULL) != PITH_OK || !ask(&q, &g)) continue;
+            const bool again = k > 0 && pith_grid_parse(f[i].name, &usual, NULL) == PITH_OK &&
+                               pith_grid_equal(&g, &usual); /* a block of that width */
+            if (!again) pith_json_add(&list, row_of(&q));
         }
     return list;
 }

@@ -32,10 +32,10 @@ static bool is_nvfp4(const struct pith_kquant *t)
     return t->scale_dtype == PITH_F8_E4M3;
 }
 
-/* Integers with single scales. */
+/* Integers with single scales, which other grids than the type's own are. */
 static bool is_plain(const struct pith_kquant *t)
 {
-    return !t->scale_most && !t->minimums && t->scale_dtype == PITH_F16 &&
+    return !t->copied && !t->scale_most && !t->minimums && t->scale_dtype == PITH_F16 &&
            pith_format_find(t->element)->kind == PITH_KIND_INT;
 }
 
@@ -62,7 +62,7 @@ static const char *of_bits(unsigned bits)
     const struct pith_kquant *rows = pith_kquants(&count), *best = NULL;
     for (size_t i = 0; i < count; i++) {
         const struct pith_format *f = pith_format_find(rows[i].element);
-        if (f->kind != PITH_KIND_INT || f->bits < bits) continue;
+        if (rows[i].copied || f->kind != PITH_KIND_INT || f->bits < bits) continue;
         if (!best || f->bits <= pith_format_find(best->element)->bits) best = &rows[i];
     }
     return best ? best->format : "q8_0";
@@ -156,25 +156,15 @@ static void close_gguf(void *state)
 }
 
 /* The tensor of a module's blocks and its type; both NULL when there is none. */
-static enum pith_status find_blocks(const struct pith_checkpoint *c, const char *module,
-                                    const struct pith_tensor **tensor,
-                                    const struct pith_kquant **type, struct pith_error *err)
+static void find_blocks(const struct pith_checkpoint *c, const char *module,
+                        const struct pith_tensor **tensor, const struct pith_kquant **type)
 {
-    const size_t n = strlen(module);
     *tensor = NULL;
     *type = NULL;
     for (size_t i = 0; i < PITH_COUNT(suffixes) && !*tensor; i++) {
         *tensor = pith_part_find(c, module, suffixes[i].suffix);
         if (*tensor) *type = pith_kquant_by_id(suffixes[i].id);
     }
-    if (*tensor || pith_part_find(c, module, ".weight")) return PITH_OK;
-    for (size_t i = 0; i < c->count; i++)
-        if (c->tensors[i].dtype == PITH_U8 && strncmp(c->tensors[i].name, module, n) == 0 &&
-            c->tensors[i].name[n] == '.')
-            return pith_fail(err, PITH_UNSUPPORTED,
-                             "%s: \"%s\" is of type %s, which this version cannot read", c->dir,
-                             module, c->tensors[i].name + n + 1);
-    return PITH_OK;
 }
 
 static enum pith_status read_global(const struct pith_checkpoint *c, const char *module,
@@ -251,7 +241,7 @@ static enum pith_status load(void *state, const struct pith_checkpoint *c, const
     float global;
     (void)state;
     *found = false;
-    PITH_TRY(find_blocks(c, module, &tensor, &t, err));
+    find_blocks(c, module, &tensor, &t);
     if (!tensor) return PITH_OK;
     const struct pith_part want = {
         suffix_of(t), 1u << PITH_U8, 2, {rows, (uint64_t)cols / t->elements * t->bytes}};
@@ -276,7 +266,7 @@ static enum pith_status describe(void *state, const struct pith_checkpoint *c, c
     const struct pith_kquant *t;
     (void)state;
     *grid = (struct pith_grid){0};
-    PITH_TRY(find_blocks(c, module, &tensor, &t, err));
+    find_blocks(c, module, &tensor, &t);
     if (!t) return PITH_OK;
     if (tensor->dims == 2)
         opts->act_order_groups |=

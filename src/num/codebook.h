@@ -13,7 +13,7 @@ struct pith_codebook {
     float threshold[PITH_BOOK_LEVELS - 1], level[PITH_BOOK_LEVELS];
     uint8_t code[PITH_BOOK_LEVELS];
 };
-/* f is one of the codebook formats. */
+/* f is one of the codebook formats that have encode(). */
 const struct pith_codebook *pith_codebook_of(const struct pith_format *f);
 
 /* Codes (one a byte) and largest magnitude of a block: code of x / absmax, where the division is

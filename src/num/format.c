@@ -12,6 +12,10 @@ static const struct pith_format formats[] = {
 #define PITH_ELEMENT(id, name, aliases, summary, kind, bits, e, m, max, decode, encode, codec)     \
     {id,  name, aliases, summary, PITH_KIND_##kind, bits,   e,    m,                               \
      max, 1,    NULL,    NULL,    decode,           encode, codec},
+#define PITH_READ(id, name, summary, bits, max, decode)                                            \
+    {id,  name, "",   summary, PITH_KIND_CODEBOOK, bits, 0,                                        \
+     0,   max,  1,    NULL,    NULL,               decode, NULL,                                   \
+     &pith_codec_values},
 #define PITH_BLOCK(id, name, aliases, summary, bits, max, block, element, scale)                   \
     {id,    name, aliases, summary, PITH_KIND_BLOCK, bits, 0, 0, max, block, element,              \
      scale, NULL, NULL,    NULL},
@@ -24,6 +28,7 @@ static const struct pith_format formats[] = {
      &pith_codec_trellis},
 #include "num/formats.def"
 #undef PITH_ELEMENT
+#undef PITH_READ
 #undef PITH_BLOCK
 #undef PITH_GGUF
 #undef PITH_TRELLIS

@@ -1,74 +1,71 @@
-/* The layouts of GGUF's blocks. Where codes lie is data (struct pith_kplane); scales are a pair of
- * functions a type. */
+/* The layouts of GGUF's blocks. Where codes lie is data (struct pith_kplane), but for those of
+ * num/iq.h; scales are a pair of functions a type. */
 #include "num/kquant.h"
 
 #include "base/mem.h"
 #include "num/elements.h"
+#include "num/iq.h"
 #include "num/krows.h"
+#include "num/kscale.h"
 
-#include <math.h>
 #include <string.h>
 
-/* --- numbers in bytes ---------------------------------------------------------------------------
+/* --- one scale, or a scale and a minimum ---------------------------------------------------------
  */
-
-static float get_f16(const uint8_t *p)
-{
-    return pith_f16_to_f32((uint16_t)(p[0] | p[1] << 8));
-}
-
-/* False when F16 does not hold x. */
-static bool put_f16(float x, uint8_t *p)
-{
-    const uint16_t h = pith_f32_to_f16(x);
-    p[0] = (uint8_t)h;
-    p[1] = (uint8_t)(h >> 8);
-    return isfinite(x) && pith_f16_to_f32(h) == x;
-}
-
-/* The integer k with d * k == x; false when there is none from least to most. */
-static bool divide(float x, float d, int least, int most, int *k)
-{
-    *k = 0;
-    if (x == 0.0f) return least <= 0 && most >= 0;
-    const float quotient = x / d; /* exact when such an integer exists */
-    if (!(quotient >= (float)least && quotient <= (float)most)) return false;
-    *k = (int)quotient;
-    return d * (float)*k == x;
-}
-
-static void set_scale(struct pith_kblock *b, int i, int k)
-{
-    b->scale[i] = b->d * (float)k;
-}
 
 static void set_minimum(struct pith_kblock *b, int i, int k)
 {
     b->offset[i] = -(b->dmin * (float)k);
 }
 
-/* --- one scale, or a scale and a minimum ---------------------------------------------------------
- */
-
 static void get_single(const uint8_t *block, struct pith_kblock *out)
 {
-    out->scale[0] = get_f16(block);
+    out->scale[0] = pith_get_half(block);
 }
 
 static bool put_single(const struct pith_kblock *in, uint8_t *block)
 {
-    return put_f16(in->scale[0], block);
+    return pith_put_half(in->scale[0], block);
 }
 
 static void get_pair(const uint8_t *block, struct pith_kblock *out)
 {
-    out->scale[0] = get_f16(block);
-    out->offset[0] = get_f16(block + 2);
+    out->scale[0] = pith_get_half(block);
+    out->offset[0] = pith_get_half(block + 2);
 }
 
 static bool put_pair(const struct pith_kblock *in, uint8_t *block)
 {
-    return put_f16(in->scale[0], block) && put_f16(in->offset[0], block + 2);
+    return pith_put_half(in->scale[0], block) && pith_put_half(in->offset[0], block + 2);
+}
+
+/* What is stored counts down from 2 in steps of d. */
+static void get_q2_0(const uint8_t *block, struct pith_kblock *out)
+{
+    out->scale[0] = -pith_get_half(block);
+}
+
+static bool put_q2_0(const struct pith_kblock *in, uint8_t *block)
+{
+    return pith_put_half(-in->scale[0], block);
+}
+
+static void get_tq2_0(const uint8_t *block, struct pith_kblock *out)
+{
+    get_q2_0(block + 64, out);
+}
+
+static bool put_tq2_0(const struct pith_kblock *in, uint8_t *block)
+{
+    return put_q2_0(in, block + 64);
+}
+
+/* Signs alone: the codes of -1 and 1. */
+static bool put_q1_0(const struct pith_kblock *in, uint8_t *block)
+{
+    bool fits = put_single(in, block);
+    for (int i = 0; i < 128; i++) fits &= in->codes[i] == 1 || in->codes[i] == 3;
+    return fits;
 }
 
 static void get_mxfp4(const uint8_t *block, struct pith_kblock *out)
@@ -107,21 +104,21 @@ static bool put_nvfp4(const struct pith_kblock *in, uint8_t *block)
 /* Q2_K: 16 pairs of 4 bits, then codes, then d and dmin. */
 static void get_q2_k(const uint8_t *block, struct pith_kblock *out)
 {
-    out->d = get_f16(block + 80);
-    out->dmin = get_f16(block + 82);
+    out->d = pith_get_half(block + 80);
+    out->dmin = pith_get_half(block + 82);
     for (int i = 0; i < 16; i++) {
-        set_scale(out, i, block[i] & 15);
+        pith_set_scale(out, i, block[i] & 15);
         set_minimum(out, i, block[i] >> 4);
     }
 }
 
 static bool put_q2_k(const struct pith_kblock *in, uint8_t *block)
 {
-    bool fits = put_f16(in->d, block + 80) && put_f16(in->dmin, block + 82);
+    bool fits = pith_put_half(in->d, block + 80) && pith_put_half(in->dmin, block + 82);
     for (int i = 0; i < 16; i++) {
         int scale, minimum;
-        fits &= divide(in->scale[i], in->d, 0, 15, &scale);
-        fits &= divide(-in->offset[i], in->dmin, 0, 15, &minimum);
+        fits &= pith_divide_scale(in->scale[i], in->d, 0, 15, &scale);
+        fits &= pith_divide_scale(-in->offset[i], in->dmin, 0, 15, &minimum);
         block[i] = (uint8_t)(scale | minimum << 4);
     }
     return fits;
@@ -131,21 +128,21 @@ static bool put_q2_k(const struct pith_kblock *in, uint8_t *block)
 static void get_q3_k(const uint8_t *block, struct pith_kblock *out)
 {
     const uint8_t *s = block + 96;
-    out->d = get_f16(block + 108);
+    out->d = pith_get_half(block + 108);
     for (int i = 0; i < 16; i++) {
         const int low = s[i % 8] >> i / 8 * 4 & 15, high = s[8 + i % 4] >> i / 4 * 2 & 3;
-        set_scale(out, i, (low | high << 4) - 32);
+        pith_set_scale(out, i, (low | high << 4) - 32);
     }
 }
 
 static bool put_q3_k(const struct pith_kblock *in, uint8_t *block)
 {
     uint8_t *s = block + 96;
-    bool fits = put_f16(in->d, block + 108);
+    bool fits = pith_put_half(in->d, block + 108);
     memset(s, 0, 12);
     for (int i = 0; i < 16; i++) {
         int k;
-        fits &= divide(in->scale[i], in->d, -32, 31, &k);
+        fits &= pith_divide_scale(in->scale[i], in->d, -32, 31, &k);
         k += 32;
         s[i % 8] |= (uint8_t)((k & 15) << i / 8 * 4);
         s[8 + i % 4] |= (uint8_t)(k >> 4 << i / 4 * 2);
@@ -159,12 +156,12 @@ static bool put_q3_k(const struct pith_kblock *in, uint8_t *block)
 static void get_q4_k(const uint8_t *block, struct pith_kblock *out)
 {
     const uint8_t *s = block + 4;
-    out->d = get_f16(block);
-    out->dmin = get_f16(block + 2);
+    out->d = pith_get_half(block);
+    out->dmin = pith_get_half(block + 2);
     for (int i = 0; i < 4; i++) {
-        set_scale(out, i, s[i] & 63);
+        pith_set_scale(out, i, s[i] & 63);
         set_minimum(out, i, s[4 + i] & 63);
-        set_scale(out, 4 + i, (s[8 + i] & 15) | s[i] >> 6 << 4);
+        pith_set_scale(out, 4 + i, (s[8 + i] & 15) | s[i] >> 6 << 4);
         set_minimum(out, 4 + i, s[8 + i] >> 4 | s[4 + i] >> 6 << 4);
     }
 }
@@ -172,11 +169,11 @@ static void get_q4_k(const uint8_t *block, struct pith_kblock *out)
 static bool put_q4_k(const struct pith_kblock *in, uint8_t *block)
 {
     uint8_t *s = block + 4;
-    bool fits = put_f16(in->d, block) && put_f16(in->dmin, block + 2);
+    bool fits = pith_put_half(in->d, block) && pith_put_half(in->dmin, block + 2);
     int scale[8], minimum[8];
     for (int i = 0; i < 8; i++) {
-        fits &= divide(in->scale[i], in->d, 0, 63, &scale[i]);
-        fits &= divide(-in->offset[i], in->dmin, 0, 63, &minimum[i]);
+        fits &= pith_divide_scale(in->scale[i], in->d, 0, 63, &scale[i]);
+        fits &= pith_divide_scale(-in->offset[i], in->dmin, 0, 63, &minimum[i]);
     }
     for (int i = 0; i < 4; i++) {
         s[i] = (uint8_t)(scale[i] | scale[4 + i] >> 4 << 6);
@@ -189,16 +186,16 @@ static bool put_q4_k(const struct pith_kblock *in, uint8_t *block)
 /* Q6_K: 16 signed bytes, then d. */
 static void get_q6_k(const uint8_t *block, struct pith_kblock *out)
 {
-    out->d = get_f16(block + 208);
-    for (int i = 0; i < 16; i++) set_scale(out, i, (int)(block[192 + i] ^ 0x80) - 128);
+    out->d = pith_get_half(block + 208);
+    for (int i = 0; i < 16; i++) pith_set_scale(out, i, (int)(block[192 + i] ^ 0x80) - 128);
 }
 
 static bool put_q6_k(const struct pith_kblock *in, uint8_t *block)
 {
-    bool fits = put_f16(in->d, block + 208);
+    bool fits = pith_put_half(in->d, block + 208);
     for (int i = 0; i < 16; i++) {
         int k;
-        fits &= divide(in->scale[i], in->d, -128, 127, &k);
+        fits &= pith_divide_scale(in->scale[i], in->d, -128, 127, &k);
         block[192 + i] = (uint8_t)((k + 128) ^ 0x80);
     }
     return fits;
@@ -207,21 +204,21 @@ static bool put_q6_k(const struct pith_kblock *in, uint8_t *block)
 /* IQ4_XS: 8 integers of 6 bits, less 32: upper two bits in a word, low halves in 4 bytes. */
 static void get_iq4_xs(const uint8_t *block, struct pith_kblock *out)
 {
-    out->d = get_f16(block);
+    out->d = pith_get_half(block);
     for (int i = 0; i < 8; i++) {
         const int low = block[4 + i / 2] >> i % 2 * 4 & 15,
                   high = block[2 + i / 4] >> i % 4 * 2 & 3;
-        set_scale(out, i, (low | high << 4) - 32);
+        pith_set_scale(out, i, (low | high << 4) - 32);
     }
 }
 
 static bool put_iq4_xs(const struct pith_kblock *in, uint8_t *block)
 {
-    bool fits = put_f16(in->d, block);
+    bool fits = pith_put_half(in->d, block);
     memset(block + 2, 0, 6);
     for (int i = 0; i < 8; i++) {
         int k;
-        fits &= divide(in->scale[i], in->d, -32, 31, &k);
+        fits &= pith_divide_scale(in->scale[i], in->d, -32, 31, &k);
         k += 32;
         block[4 + i / 2] |= (uint8_t)((k & 15) << i % 2 * 4);
         block[2 + i / 4] |= (uint8_t)(k >> 4 << i % 4 * 2);
@@ -310,7 +307,7 @@ bool pith_kquant_unpack(const struct pith_kquant *t, const uint8_t *block, struc
     t->get(block, out);
     for (unsigned i = 0; i < 2 && t->plane[i].bits; i++)
         get_plane(&t->plane[i], block, t->elements, out->codes);
-    for (unsigned i = 0; t->flipped && i < t->elements; i++) out->codes[i] ^= 0x80;
+    for (unsigned i = 0; t->flip && i < t->elements; i++) out->codes[i] ^= t->flip;
     bool finite = isfinite(out->d) && isfinite(out->dmin);
     for (unsigned i = 0; i < t->elements / t->sub; i++)
         finite &= isfinite(out->scale[i]) && isfinite(out->offset[i]);
@@ -321,8 +318,8 @@ bool pith_kquant_pack(const struct pith_kquant *t, const struct pith_kblock *in,
 {
     uint8_t flipped[PITH_KBLOCK];
     const uint8_t *codes = in->codes;
-    if (t->flipped) {
-        for (unsigned i = 0; i < t->elements; i++) flipped[i] = codes[i] ^ 0x80;
+    if (t->flip) {
+        for (unsigned i = 0; i < t->elements; i++) flipped[i] = codes[i] ^ t->flip;
         codes = flipped;
     }
     for (unsigned i = 0; i < 2 && t->plane[i].bits; i++)

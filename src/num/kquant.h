@@ -41,11 +41,12 @@ struct pith_kquant {
     uint16_t elements, bytes;    /* of a block */
     uint16_t sub;                /* elements that share a scale */
     bool minimums;               /* there are offsets, and the zero is 0 */
-    bool flipped;                /* codes are stored as two's complement */
+    uint8_t flip;                /* these bits of a code are stored inverted */
+    bool copied;                 /* blocks are read and copied, but nothing is rounded to them */
     int scale_least, scale_most; /* range of the integers that scale d; 0, 0: scales stand alone */
     int min_most;                /* of the integers that scale dmin: from 0 up; 0: stand alone */
     enum pith_dtype scale_dtype; /* of d, or of the scales that stand alone */
-    struct pith_kplane plane[2];
+    struct pith_kplane plane[2]; /* none: get and put have the codes too */
     /* The scales, or the integers of both levels, between a block's bytes and numbers. */
     void (*get)(const uint8_t *block, struct pith_kblock *out);
     bool (*put)(const struct pith_kblock *in, uint8_t *block);
@@ -63,9 +64,9 @@ const struct pith_kquant *pith_kquant_find(const char *name);
 
 /* A block of t->bytes, taken apart. False when it holds a scale that is not a number. */
 bool pith_kquant_unpack(const struct pith_kquant *t, const uint8_t *block, struct pith_kblock *out);
-/* The reverse. False when a scale or offset is not one that the type can hold. unpack then pack
- * gives the same values, and the same bytes but for scales of 0 and codes of NVFP4's scale of NaN,
- * which have more than one form. */
+/* The reverse. False when a scale, an offset or a code is not one that the type can hold. unpack
+ * then pack gives the same values, and the same bytes but for scales of 0, codes of NVFP4's scale
+ * of NaN and bytes of TQ1_0, which have more than one form. */
 bool pith_kquant_pack(const struct pith_kquant *t, const struct pith_kblock *in, uint8_t *block);
 /* Values of a block: t->elements floats. */
 void pith_kquant_values(const struct pith_kquant *t, const struct pith_kblock *in, float *out);

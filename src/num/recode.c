@@ -23,6 +23,13 @@ static bool has_minimums(const struct pith_grid *g)
     return t && t->minimums;
 }
 
+/* Nothing comes to it but what is on it. */
+static bool is_copied(const struct pith_grid *g)
+{
+    const struct pith_kquant *t = gguf_of(g);
+    return t && t->copied;
+}
+
 /* --- what fits -------------------------------------------------------------------------------- */
 
 static bool groups_fit(const struct pith_grid *from, const struct pith_grid *to, uint32_t cols)
@@ -54,7 +61,7 @@ static bool kinds_fit(const struct pith_grid *from, const struct pith_grid *to)
 {
     return from->format->kind != PITH_KIND_BLOCK && to->format->kind != PITH_KIND_BLOCK &&
            from->format->kind != PITH_KIND_LEVELS && !to->double_quant && !has_minimums(from) &&
-           !two_levels(to) && zeros_fit(from, to);
+           !two_levels(to) && !is_copied(to) && zeros_fit(from, to);
 }
 
 /* Of the elements of two grids. */

@@ -26,15 +26,36 @@ sources="fp8 fp8-block w8a8 nvfp4 gguf"
 thorough && sources="$sources mxfp4 rtn gptq awq nf4 hqq squeezellm exl3 llm.int8 smoothquant mxfp8 q6_k"
 recipes="rtn awq+gptq gguf"
 thorough && recipes="$recipes gptq nvfp4 quarot qep qep+yaqa sparsegpt smoothquant"
-for source in $sources; do
-    from=$work/$source
-    case $source in gguf | q6_k) from=$from.gguf ;; esac
-    make "$mini" "$from" -r "$source" || fail "$source"
-    for recipe in $recipes; do
+every_recipe() { # SOURCE MODEL RECIPES...
+    source=$1
+    from=$2
+    shift 2
+    for recipe in "$@"; do
         to=$work/out
         [ "$recipe" = gguf ] && to=$to.gguf
         good "$source, then $recipe" "$from" "$to" -r "$recipe" --requantize
     done
+}
+for source in $sources; do
+    from=$work/$source
+    case $source in gguf | q6_k) from=$from.gguf ;; esac
+    make "$mini" "$from" -r "$source" || fail "$source"
+    # shellcheck disable=SC2086
+    every_recipe "$source" "$from" $recipes
+done
+# Types that are read only.
+types="iq2_xs"
+thorough && types="iq1_s iq1_m iq2_xxs iq2_xs iq2_s iq3_xxs iq3_s tq1_0 tq2_0 q1_0 q2_0"
+"$pith" convert "$mini" -o "$work/mini.gguf" --quiet
+for type in $types; do
+    from=$work/$type.gguf
+    python3 tests/cli/gguf_forms.py "$work/mini.gguf" retype "$type" "$from"
+    every_recipe "$type" "$from" nvfp4 gptq gguf
+    check "$type: copied" "$pith" convert "$from" -o "$work/copy.gguf" --quiet
+    check "$type: verifies" "$pith" verify "$work/copy.gguf" --against "$from"
+    "$pith" inspect "$work/copy.gguf" --json >"$work/json"
+    [ "$(grep -c "\"$type\"" "$work/json")" -ge 14 ] && pass "$type: block by block" || fail "$type: block by block"
+    refuse "nothing is rounded to $type" 2 "cannot be put on the grid $type" make "$mini" "$work/no.gguf" -r rtn --weights "$type"
 done
 make "$work/gguf.gguf" "$work/named" -r rtn --weights int8:channel --requantize
 grep -q '"quantized_from": "gguf"' "$work/named/pith.json" && pass "the account names the container" ||

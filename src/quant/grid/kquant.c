@@ -6,7 +6,8 @@
 
 static bool takes(const struct pith_grid *grid)
 {
-    return grid->format->kind == PITH_KIND_GGUF;
+    const struct pith_format *f = grid->format;
+    return f->kind == PITH_KIND_GGUF && !pith_kquant_find(f->name)->copied;
 }
 
 /* With codes of 2 and 3 bits the errors that GPTQ feeds on move weights far enough to be cut off,

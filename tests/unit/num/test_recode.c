@@ -84,7 +84,9 @@ static const struct {
     {"codebook4", "nf4:g64", false, 0},          {"int4:g48", "q4_0", false, 0},
     {"int4:g64:asym:hqq", "q4_1", true, 0.0075}, {"int4:g64:asym:hqq", "int4:g64:asym", false, 0},
     {"int3:g64:asym:hqq", "int4:g64", false, 0}, {"int4:g64:asym:hqq", "q5_0", false, 0},
-    {"int3:g64:asym:hqq", "int8:g64", false, 0},
+    {"int3:g64:asym:hqq", "int8:g64", false, 0}, {"int2:g128", "q1_0", false, 0},
+    {"int2:g256", "tq2_0", false, 0},            {"tq1_0", "int2:g128", true, 0},
+    {"q2_0", "int4:g32", true, 0},               {"iq2_xs", "int4:g32", false, 0},
 };
 
 static void codes_stay_and_values_with_them(void **state)
