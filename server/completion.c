@@ -11,20 +11,17 @@
 /* --- what the service tells ---------------------------------------------------------------------
  */
 
-/* Whether a failure is of the constraint, and not of a prompt that is too long. */
-static bool is_of_constraint(const struct ask *ask, enum pith_status s,
-                             const struct pith_error *err)
+/* Whether a failure is of the constraint. */
+static bool is_of_constraint(const struct ask *ask, enum pith_status s)
 {
-    static const char prompt[] = "This model's maximum context";
-    if (!ask->constraint_field || !err) return false;
-    return (s == PITH_LIMIT && strncmp(err->text, prompt, strlen(prompt)) != 0) ||
-           s == PITH_FORMAT || s == PITH_UNSUPPORTED;
+    return ask->constraint_field &&
+           (s == PITH_LIMIT || s == PITH_FORMAT || s == PITH_UNSUPPORTED);
 }
 
 static bool refuse_request(struct refusal *r, const struct ask *ask, enum pith_status s,
                            const struct pith_error *err)
 {
-    if (is_of_constraint(ask, s, err)) return refuse_constraint(r, s, ask->constraint_field, err);
+    if (is_of_constraint(ask, s)) return refuse_constraint(r, s, ask->constraint_field, err);
     return refuse_prompt(r, s, err, ask->kind == ASK_CHAT ? "messages" : "prompt");
 }
 

@@ -24,6 +24,7 @@ struct told_choice {
     bool ended;
     struct pith_reply *reply; /* of a chat: splits its text; NULL: all of it is content */
     size_t echoed;            /* characters of the prompt that stand in its text */
+    size_t written;           /* characters of its text so far, of a completion */
     double last;              /* when its last tokens came: the service's thread alone */
     char finish[16];
     struct buffer text, reasoning; /* of an answer that is told as a whole */

@@ -54,7 +54,8 @@ bool refuse_failure(struct refusal *r, enum pith_status status, const struct pit
         {PITH_ARG, 400, ""},
         {PITH_FORMAT, 400, ""},
         {PITH_UNSUPPORTED, 400, "unsupported"},
-        {PITH_LIMIT, 400, "context_length_exceeded"},
+        {PITH_LENGTH, 400, "context_length_exceeded"},
+        {PITH_LIMIT, 400, "too_large"},
         {PITH_BUSY, 429, "queue_full"},
         {PITH_CLOSED, 503, "draining"},
         {PITH_INTERRUPTED, 503, "draining"},
@@ -74,7 +75,7 @@ bool refuse_prompt(struct refusal *r, enum pith_status status, const struct pith
                    const char *field)
 {
     (void)refuse_failure(r, status, err);
-    if (strcmp(r->code, "context_length_exceeded") != 0) return false;
+    if (status != PITH_LENGTH) return false;
     snprintf(r->param, sizeof r->param, "%s", field);
     /* openai 3 shows only the message, and LangChain looks for the code in what it shows. */
     const size_t end = strlen(r->message);

@@ -137,6 +137,46 @@ static void extend(json_t **to, json_t *more)
     json_decref(more);
 }
 
+/* Items `from` to `to` of the lists of an object. */
+static json_t *sliced(const json_t *lists, size_t from, size_t to)
+{
+    json_t *out = json_object(), *list;
+    const char *key;
+    json_object_foreach ((json_t *)lists, key, list) {
+        json_t *part = json_array();
+        for (size_t i = from; i < to; i++) json_array_append(part, json_array_get(list, i));
+        json_object_set_new(out, key, part);
+    }
+    return out;
+}
+
+/* Takes the log-probabilities of tokens that begin in the text so far: what begins behind it may be
+ * a part of a stop text, which only the end shows. */
+static json_t *take_settled(struct told_choice *c)
+{
+    const json_t *offsets = json_object_get(c->logprobs, "text_offset");
+    const size_t all = json_array_size(offsets);
+    json_t *pending = c->logprobs;
+    size_t n = 0;
+    if (!pending) return json_null();
+    while (n < all && (size_t)json_integer_value(json_array_get(offsets, n)) <= c->written) n++;
+    c->logprobs = n < all ? sliced(pending, n, all) : NULL;
+    if (n == all) return pending;
+    json_t *out = sliced(pending, 0, n);
+    json_decref(pending);
+    return out;
+}
+
+/* Tokens of a stop text begin where the text ends. */
+static void clamp_offsets(const struct told_choice *c)
+{
+    json_t *one;
+    size_t i;
+    json_array_foreach (json_object_get(c->logprobs, "text_offset"), i, one)
+        if ((size_t)json_integer_value(one) > c->written)
+            json_integer_set(one, (json_int_t)c->written);
+}
+
 /* --- pieces of objects
  * ---------------------------------------------------------------------------- */
 
@@ -349,16 +389,15 @@ static void add_chat(struct completion *g, struct told_choice *c, const struct p
 static void add_text(struct completion *g, size_t at, const struct pith_event *e)
 {
     struct told_choice *c = &g->choice[at];
-    const bool values = e->tokens > 0 && g->ask.request.logprobs >= 0;
     if (g->ask.kind == ASK_CHAT) {
         add_chat(g, c, e);
-    } else if (g->ask.stream) {
-        if (e->text_size > 0 || e->tokens > 0)
-            send_choice(g, at, text_piece(e->text, e->text_size), logprobs_of(g, c, e));
-    } else {
-        buffer_add(&c->text, e->text ? e->text : "", e->text_size);
-        if (values) extend(&c->logprobs, logprobs_of(g, c, e));
+        return;
     }
+    c->written += characters(e->text, e->text_size);
+    if (g->ask.request.logprobs >= 0) extend(&c->logprobs, logprobs_of(g, c, e));
+    if (!g->ask.stream) buffer_add(&c->text, e->text ? e->text : "", e->text_size);
+    else if (e->text_size > 0 || e->tokens > 0)
+        send_choice(g, at, text_piece(e->text, e->text_size), take_settled(c));
 }
 
 static void end_choice(struct completion *g, size_t at, const struct pith_event *e)
@@ -370,6 +409,7 @@ static void end_choice(struct completion *g, size_t at, const struct pith_event 
     if (c->reply && pith_reply_calls(c->reply) > 0 && strcmp(finish, "stop") == 0)
         finish = "tool_calls";
     c->ended = true;
+    clamp_offsets(c);
     snprintf(c->finish, sizeof c->finish, "%s", finish);
     if (g->ask.stream) tell(g, at, g->ask.kind == ASK_CHAT ? json_object() : json_string(""));
 }
@@ -420,20 +460,9 @@ static json_t *whole_message(const struct told_choice *c, json_t *text)
     return m;
 }
 
-/* Tokens of a stop text begin where the text ends. */
-static void clamp_offsets(const struct told_choice *c)
-{
-    const size_t most = characters(c->text.text, c->text.size);
-    json_t *list = json_object_get(c->logprobs, "text_offset"), *one;
-    size_t i;
-    json_array_foreach (list, i, one)
-        if ((size_t)json_integer_value(one) > most) json_integer_set(one, (json_int_t)most);
-}
-
 static json_t *whole_choice(const struct completion *g, size_t i)
 {
     struct told_choice *c = &g->choice[i];
-    clamp_offsets(c);
     const bool chat = g->ask.kind == ASK_CHAT, failed = c->text.failed || c->reasoning.failed;
     json_t *text = failed                          ? NULL
                    : c->calls && c->text.size == 0 ? json_null()

@@ -181,10 +181,11 @@ struct pith_event {
 };
 
 /* Accepts a request; what it points to is copied. The prompt is encoded in the calling thread.
- * PITH_ARG: a value out of range, an empty prompt, an id outside the vocabulary; PITH_LIMIT: prompt
- * and answer do not fit the context; PITH_FORMAT: not UTF-8, a wrong conversation or constraint;
- * PITH_UNSUPPORTED: a keyword of a schema that is not supported (named), no chat template;
- * PITH_BUSY: the queue is full; PITH_CLOSED: it drains. On failure there are no events. */
+ * PITH_ARG: a value out of range, an empty prompt, an id outside the vocabulary; PITH_LENGTH:
+ * prompt and answer do not fit the context; PITH_LIMIT: the constraint is too large; PITH_FORMAT:
+ * not UTF-8, a wrong conversation or constraint; PITH_UNSUPPORTED: a keyword of a schema that is
+ * not supported (named), no chat template; PITH_BUSY: the queue is full; PITH_CLOSED: it drains. On
+ * failure there are no events. */
 PITH_API enum pith_status pith_submit(struct pith_service *service,
                                       const struct pith_request *request, uint64_t *id,
                                       struct pith_error *err);

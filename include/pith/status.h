@@ -30,7 +30,8 @@ extern "C" {
     X(MISMATCH, 8, "verification found a difference")                                              \
     X(LIMIT, 9, "a limit set by the caller cannot be met")                                         \
     X(BUSY, 10, "too much is waiting already")                                                     \
-    X(CLOSED, 11, "nothing more is accepted")
+    X(CLOSED, 11, "nothing more is accepted")                                                      \
+    X(LENGTH, 12, "prompt and answer do not fit the context")
 
 enum pith_status {
 #define PITH_STATUS_ENUM(name, number, text) PITH_##name = number,

@@ -69,6 +69,12 @@ class LimitExceeded(PithError):
     status = "LIMIT"
 
 
+class TooLong(LimitExceeded):
+    """Prompt and answer do not fit the context."""
+
+    status = "LENGTH"
+
+
 class Busy(PithError):
     """Too many requests wait already."""
 
@@ -83,7 +89,7 @@ class Closed(PithError):
 
 CLASSES: Dict[str, Type[PithError]] = {
     c.status: c
-    for c in (OutOfMemory, FileError, FormatError, Unsupported, ArgumentError, NumericError, Interrupted, Mismatch, LimitExceeded, Busy,
+    for c in (OutOfMemory, FileError, FormatError, Unsupported, ArgumentError, NumericError, Interrupted, Mismatch, LimitExceeded, TooLong, Busy,
               Closed)
 }
 _BY_NUMBER = {number: CLASSES.get(name, PithError) for name, number, _ in _abi.STATUSES}

@@ -100,7 +100,7 @@ static bool look(struct pith_ranks *r)
     if (!r->failed && r->link->told(&d, &from)) {
         d.text[sizeof d.text - 1] = '\0';
         r->failed = true;
-        r->status = d.status > PITH_OK && d.status <= PITH_CLOSED ? (enum pith_status)d.status
+        r->status = d.status > PITH_OK && d.status <= PITH_LENGTH ? (enum pith_status)d.status
                                                                   : PITH_IO;
         if (r->status == PITH_INTERRUPTED) (void)pith_fail(&r->why, r->status, "%s", d.text);
         else (void)pith_fail(&r->why, r->status, "rank %u: %s", from, d.text);

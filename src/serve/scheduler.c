@@ -83,14 +83,14 @@ enum pith_status pith_scheduler_submit(struct pith_scheduler *s, struct pith_tic
     enum pith_status status = PITH_OK;
     const bool alone = t->embedding || t->request.prompt_only; /* nothing comes behind it */
     if (t->prompt >= context + alone)
-        return pith_fail(err, PITH_LIMIT,
+        return pith_fail(err, PITH_LENGTH,
                          "This model's maximum context length is %zu tokens, but the prompt has "
                          "%zu. Shorten the prompt.",
                          context, t->prompt);
     const size_t left = context - t->prompt;
     const size_t most = t->request.prompt_only ? 0 : t->request.max_tokens;
     if (most > left)
-        return pith_fail(err, PITH_LIMIT,
+        return pith_fail(err, PITH_LENGTH,
                          "This model's maximum context length is %zu tokens, but %zu are asked "
                          "for: %zu of the prompt and %zu of the answer. Shorten either.",
                          context, t->prompt + most, t->prompt, most);

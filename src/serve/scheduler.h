@@ -88,7 +88,7 @@ void pith_scheduler_free(struct pith_scheduler *s);
 uint64_t pith_scheduler_bytes(const struct pith_model *m,
                               const struct pith_scheduler_options *options);
 
-/* Takes a ticket in, which is its own then. PITH_BUSY, PITH_CLOSED, PITH_LIMIT leave it. */
+/* Takes a ticket in, which is its own then. PITH_BUSY, PITH_CLOSED, PITH_LENGTH leave it. */
 enum pith_status pith_scheduler_submit(struct pith_scheduler *s, struct pith_ticket *t,
                                        uint64_t *id, struct pith_error *err);
 void pith_scheduler_cancel(struct pith_scheduler *s, uint64_t id);

@@ -194,6 +194,10 @@ def logprobs(s):
     whole = ask(prompt="The", max_tokens=16)["text"]
     c = ask(prompt="The", max_tokens=16, logprobs=0, stop=whole[3:9])
     check("nor behind its end, where it stops", c["text"] == whole[:3] and max(c["logprobs"]["text_offset"]) <= 3, (whole, c))
+    _, _, stream = s.ask("POST", "/v1/completions", {"prompt": "The", "temperature": 0, "max_tokens": 16, "logprobs": 0, "stop": whole[3:9], "stream": True})
+    parts = [json.loads(line[6:])["choices"][0] for line in stream.split("\n") if line.startswith("data: {")]
+    check("a stream has the same text, values and offsets", "".join(p["text"] for p in parts) == c["text"]
+          and all(sum((p["logprobs"][k] for p in parts if p["logprobs"]), []) == c["logprobs"][k] for k in c["logprobs"]), (c, parts))
     c = ask(prompt="The", max_tokens=3, logprobs=2, return_tokens_as_token_ids=True)
     check("tokens by their ids", all(t.startswith("token_id:") for t in c["logprobs"]["tokens"])
           and all(k.startswith("token_id:") for t in c["logprobs"]["top_logprobs"] for k in t), c)

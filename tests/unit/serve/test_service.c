@@ -437,7 +437,7 @@ static void whole_contexts_are_scored(void **state)
     assert_string_equal(h->prompt, "");
     r.prompt_only = 0;
     r.max_tokens = 1;
-    assert_int_equal(pith_submit(v, &r, &id, &err), PITH_LIMIT);
+    assert_int_equal(pith_submit(v, &r, &id, &err), PITH_LENGTH);
     assert_non_null(strstr(err.text, "maximum context length is 64 tokens"));
     r.id_count = CONTEXT - 1;
     struct heard *shorter = submit(v, &r);
@@ -446,7 +446,7 @@ static void whole_contexts_are_scored(void **state)
                         (CONTEXT - 2) * sizeof(float));
     r.prompt_only = 1;
     r.id_count = CONTEXT + 1;
-    assert_int_equal(pith_submit(v, &r, &id, &err), PITH_LIMIT);
+    assert_int_equal(pith_submit(v, &r, &id, &err), PITH_LENGTH);
     forget(shorter);
     forget(h);
     pith_service_close(&v);
@@ -486,7 +486,7 @@ static void cancelled_late_and_refused(void **state)
     r = ask("\xff", 4);
     assert_int_equal(pith_submit(v, &r, NULL, NULL), PITH_FORMAT);
     r = ask("a", 1u << 30);
-    assert_int_equal(pith_submit(v, &r, NULL, NULL), PITH_LIMIT);
+    assert_int_equal(pith_submit(v, &r, NULL, NULL), PITH_LENGTH);
     r = ask("a", 4);
     r.ids = (const int32_t[]){1, 1 << 30};
     r.id_count = 2;

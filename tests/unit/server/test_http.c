@@ -455,7 +455,8 @@ static void test_statuses(void **state)
         const char *code;
     } rows[] = {{PITH_BUSY, 429, "queue_full"},
                 {PITH_CLOSED, 503, "draining"},
-                {PITH_LIMIT, 400, "context_length_exceeded"},
+                {PITH_LENGTH, 400, "context_length_exceeded"},
+                {PITH_LIMIT, 400, "too_large"},
                 {PITH_UNSUPPORTED, 400, "unsupported"},
                 {PITH_NUMERIC, 500, ""}};
     begin();
