@@ -32,6 +32,8 @@ struct shape {
 };
 
 static const struct latent deepseek = {1536, 512, 128, 64, 128, 18432, 3, 8, 4};
+static const struct latent narrow = {384, 128, 64, 32, 64, 2048, 1, 4, 2};
+static const struct latent tiny = {256, 128, 32, 32, 32, 512, 1, 4, 2};
 
 static const struct shape shapes[] = {
     {"llama-3-8b", 4096, 14336, 32, 32, 8, 128, 128256, false, 0, 0, NULL, false},
@@ -43,9 +45,12 @@ static const struct shape shapes[] = {
     {"tiny", 256, 768, 2, 4, 2, 64, 4096, true, 0, 0, NULL, false},
     {"tiny-moe", 256, 128, 2, 4, 2, 64, 4096, true, 16, 4, NULL, false},
     {"tiny-gpt-oss", 256, 128, 2, 4, 2, 64, 4096, false, 8, 4, NULL, true},
+    {"tiny-deepseek", 256, 128, 2, 4, 4, 32, 4096, false, 16, 4, &tiny, false},
     {"middle", 1024, 4096, 2, 16, 4, 64, 4096, true, 0, 0, NULL,
      false}, /* memory shows, in seconds */
     {"middle-moe", 1024, 512, 2, 16, 4, 64, 4096, true, 32, 4, NULL, false},
+    {"middle-deepseek", 1024, 512, 2, 16, 16, 64, 4096, false, 32, 4, &narrow, false},
+    {"middle-gpt-oss", 1024, 512, 2, 16, 4, 64, 4096, false, 32, 4, NULL, true},
     {"many-experts", 64, 32, 65, 2, 1, 32, 4096, true, 256, 8, NULL, false}, /* 50,245 linears */
 };
 
