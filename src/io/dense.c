@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/sparse_file.h"
 #include "io/quant_names.h"
+#include "num/hadamard.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -62,6 +63,8 @@ static enum pith_status write_rows(const struct part *p, const struct pith_qmat 
     for (uint32_t at = 0; at < p->rows && s == PITH_OK; at += ROWS) {
         const uint32_t n = p->rows - at < ROWS ? p->rows - at : ROWS;
         pith_qmat_decode(q, at, n, values);
+        /* The matrix undoes itself: what the input meets at run time goes into the weights. */
+        if (q->input.hadamard > 1) pith_hadamard_rows(values, n, p->cols, q->input.hadamard);
         s = pith_sparse_file_write(&p->of->file, p->offset + at * row, values, n * row, err);
     }
     pith_free(values);
@@ -78,13 +81,7 @@ static enum pith_status compute(const struct part *p, struct pith_error *err)
     if (!found)
         return pith_fail(err, PITH_FORMAT, "%s: \"%.150s\" has no codes", d->stored->dir,
                          p->module);
-    enum pith_status s = PITH_OK;
-    if (q.input.hadamard > 1)
-        s = pith_fail(err, PITH_UNSUPPORTED,
-                      "%s: the input of \"%.150s\" is rotated at run time; start from the model"
-                      " before it was rotated",
-                      d->stored->dir, p->module);
-    if (s == PITH_OK) s = write_rows(p, &q, err);
+    const enum pith_status s = write_rows(p, &q, err);
     pith_qmat_free(&q);
     return s == PITH_OK ? pith_sparse_file_show(&d->file, p->offset, p->bytes, err) : s;
 }
@@ -153,11 +150,12 @@ static enum pith_status find_parts(struct pith_dense *d, const struct pith_dense
     d->parts = pith_zalloc(o->count ? o->count : 1, sizeof *d->parts);
     if (!d->parts) return pith_fail_nomem(err, d->stored->dir);
     for (size_t i = 0; i < o->count; i++) {
-        struct pith_dense_source source = {{0}, false};
+        struct pith_dense_source source = {.ordered = false};
         struct pith_container_opts opts = {.model_dtype = PITH_BF16};
         PITH_TRY(d->container->describe(d->container_state, d->stored, o->linears[i].module,
                                         &source.grid, &opts, err));
         source.ordered = opts.act_order_groups;
+        source.rotated = opts.hadamard > 1;
         if (source.grid.format) PITH_TRY(add_part(d, &o->linears[i], &source, err));
     }
     return PITH_OK;
@@ -304,7 +302,7 @@ const struct pith_checkpoint *pith_dense_stored(const struct pith_checkpoint *vi
 struct pith_dense_source pith_dense_source(const struct pith_checkpoint *view, const char *module)
 {
     const struct part *p = view->dense ? find(view->dense, module) : NULL;
-    return p ? p->source : (struct pith_dense_source){{0}, false};
+    return p ? p->source : (struct pith_dense_source){.ordered = false};
 }
 
 enum pith_status pith_dense_load(const struct pith_checkpoint *view,

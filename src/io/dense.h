@@ -2,7 +2,8 @@
  * reads an original reads it too.
  *
  * Each quantized linear is one tensor MODULE.weight in float32, of the values that its codes stand
- * for, in the place of the tensors of its container. The values are computed when a tensor is
+ * for, in the place of the tensors of its container; where its input is rotated at run time, of
+ * those for the input before. The values are computed when a tensor is
  * needed (pith_tensor_need()), into a scratch file of which only the parts in use are there, and
  * are gone when they are dropped: neither memory nor disk holds the dense model. All other tensors
  * are those of the files. The config says nothing of quantization. */
@@ -28,8 +29,7 @@ struct pith_dense_options {
 };
 
 /* On success *out owns `stored` and its container's state, and pith_checkpoint_close() closes all
- * of it; on failure both stay the caller's. PITH_UNSUPPORTED for a linear whose inputs are rotated
- * at run time. */
+ * of it; on failure both stay the caller's. */
 enum pith_status pith_dense_open(struct pith_checkpoint *stored,
                                  const struct pith_dense_options *options,
                                  struct pith_checkpoint **out, struct pith_error *err);
@@ -39,6 +39,7 @@ const struct pith_checkpoint *pith_dense_stored(const struct pith_checkpoint *vi
 struct pith_dense_source {
     struct pith_grid grid; /* format NULL: the linear is stored dense */
     bool ordered;          /* each column says its group: codes in an order of their own */
+    bool rotated;          /* the codes are for an input that is rotated at run time */
 };
 struct pith_dense_source pith_dense_source(const struct pith_checkpoint *view, const char *module);
 /* A linear as it is stored; *found false when it is dense. As struct pith_container's load(). */

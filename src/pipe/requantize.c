@@ -23,11 +23,13 @@ static enum pith_status check_lossy(const struct pith_job *job, const struct pit
 
 /* Whether the input's codes can stay as they are, on the grid or told on it. However scales are
  * found, they are the input's then. */
-static bool keeps_codes(const struct pith_job *job, const struct pith_choice *c, bool ordered)
+static bool keeps_codes(const struct pith_job *job, const struct pith_choice *c,
+                        const struct pith_dense_source *source)
 {
     struct pith_grid from = c->from;
     from.mse = c->grid.mse;
-    return from.format && c->grid.format && !ordered && c->hadamard <= 1 &&
+    return from.format && c->grid.format && !source->ordered && !source->rotated &&
+           c->hadamard <= 1 &&
            pith_recode_fits(&from, &c->grid, c->cols) &&
            job->recipe.transform == pith_transform_find("none") &&
            job->recipe.split == pith_split_find("none") && !pith_job_learns(job);
@@ -39,6 +41,6 @@ enum pith_status pith_job_requantize(const struct pith_job *job, struct pith_cho
     const struct pith_dense_source source =
         pith_dense_source(job->model->checkpoint, c->module);
     c->from = source.grid;
-    c->keeps = keeps_codes(job, c, source.ordered);
+    c->keeps = keeps_codes(job, c, &source);
     return check_lossy(job, c, err);
 }

@@ -138,6 +138,18 @@ done
 cmp "$work/oss-f32/model.safetensors" "$work/oss-dense-f32/model.safetensors" && pass "experts: the same numbers" ||
     fail "experts: the same numbers"
 
+# --- inputs that are rotated at run time -----------------------------------------------------------
+make "$mini" "$work/turned" -r rtn --weights int8:channel --transform rotate
+check "rotated: dense" "$pith" convert "$work/turned" -o "$work/turned-dense" --container dense:f32 --quiet
+check "rotated: dense, verifies" "$pith" verify "$work/turned-dense" --against "$work/turned"
+"$pith" eval "$work/turned-dense" --baseline "$work/turned" --text models/probe/eval.txt --context 64 --max-tokens 512 --json \
+    >"$work/json" 2>/dev/null
+python3 -c "import json, sys; sys.exit(not json.load(open(sys.argv[1]))['texts'][0]['kld_mean'] < 1e-9)" "$work/json" &&
+    pass "rotated: the same model without" || fail "rotated: the same model without"
+good "rotated, then rtn" "$work/turned" "$work/out" -r rtn --weights int8:channel
+[ "$(linears "$work/out/pith.json" "bool(x.get('kept')) != any(n in x['name'] for n in ('o_proj', 'down_proj'))")" = "14 14" ] &&
+    pass "rotated: codes for another input are not kept" || fail "rotated: codes for another input are not kept"
+
 # --- what looks at a model before it is quantized ------------------------------------------------
 check "sensitivity" "$pith" sensitivity "$work/int4" --try int4:g128 $few --quiet
 check "auto" "$pith" quantize "$work/fp8" -o "$work/auto" -r auto --budget 5 $few --quiet
