@@ -288,8 +288,8 @@ static void print_model(const json_t *j)
     if (!stored) return;
     printf("  ");
     print_line(2, 2,
-               "quantized already, as %s: %s; %.2f bits a weight, %s in all; its cache (--kv) and "
-               "its container (pith convert) can be chosen, other bits by quantizing the original",
+               "quantized already, as %s: %s; %.2f bits a weight, %s in all; its cache (--kv), its "
+               "container (pith convert) and its weights (pith quantize) can be chosen",
                json_text(stored, "container"), json_text(stored, "grids"),
                json_get(stored, "bits_per_weight"), gigabytes(json_get(stored, "bytes"), size));
 }

@@ -101,9 +101,10 @@ static const char *text_of(const json_t *row, const char *key)
     return text ? text : "";
 }
 
-static bool is_plain(const json_t *row)
+bool advice_is_plain(const json_t *row)
 {
-    return strcmp(text_of(row, "recipe"), "none") == 0;
+    const char *recipe = text_of(row, "recipe");
+    return strcmp(recipe, "none") == 0 || strcmp(recipe, "stored") == 0;
 }
 
 /* An earlier row's, of the same recipe, or the row's own: they share a checkpoint. */
@@ -153,7 +154,7 @@ static enum pith_status choose(struct advice *a, struct pith_error *err)
         t->row = json_array_get(rows, i);
         t->maker = maker_of(a, a->count);
         PITH_TRY(tell_round(a, t->row, err));
-        const bool first = t->maker == a->count && !is_plain(row);
+        const bool first = t->maker == a->count && !advice_is_plain(row);
         if (first && a->options->candidates && recipes == a->options->candidates) {
             PITH_TRY(rule_out(a, row, "not tried: others come first in the plan", err));
             continue;
@@ -288,7 +289,7 @@ static enum pith_status make_all(struct advice *a, struct pith_error *err)
     for (size_t i = 0; i < a->count; i++) {
         struct advice_try *t = &a->tried[i];
         if (t->maker != i) t->failed = a->tried[t->maker].failed;
-        else if (!is_plain(t->row)) PITH_TRY(make(a, t, err));
+        else if (!advice_is_plain(t->row)) PITH_TRY(make(a, t, err));
         else if (!(t->path = pith_strdup(a->options->model))) return pith_fail_nomem(err, "advice");
     }
     return PITH_OK;
@@ -384,7 +385,7 @@ static enum pith_status remove_folder(const struct advice *a, struct pith_error 
 {
     for (size_t i = 0; i < a->count; i++) {
         const struct advice_try *t = &a->tried[i];
-        const bool made = t->maker == i && t->path && !is_plain(t->row);
+        const bool made = t->maker == i && t->path && !advice_is_plain(t->row);
         if (made && pith_path_is_dir(t->path)) PITH_TRY(pith_dir_remove(t->path, err));
     }
     return pith_dir_remove(a->folder, err);

@@ -30,6 +30,8 @@ struct advice {
     size_t ruled; /* of the plan's "ruled_out" those that were added in front */
 };
 
+/* Whether a row has the weights as they are, in 16 bits or stored quantized. */
+bool advice_is_plain(const json_t *row);
 /* Ranks what was measured, and tells of it. */
 enum pith_status advice_report(struct advice *a, char **report, struct pith_error *err);
 

@@ -29,11 +29,6 @@ static int order(const void *a, const void *b)
     return (x->kld > y->kld) - (x->kld < y->kld);
 }
 
-static bool is_plain(const struct advice_try *t)
-{
-    return strcmp(json_string_value(json_object_get(t->row, "recipe")), "none") == 0;
-}
-
 static json_t *quality_of(const struct advice_try *t)
 {
     const double expected = plan_kld(t->row);
@@ -59,7 +54,7 @@ static const struct advice_try *plain_of(const struct advice *a)
 {
     const struct advice_try *found = NULL;
     for (size_t i = a->count; i-- > 0;)
-        if (a->tried[i].measured && is_plain(&a->tried[i])) found = &a->tried[i];
+        if (a->tried[i].measured && advice_is_plain(a->tried[i].row)) found = &a->tried[i];
     return found;
 }
 
@@ -74,14 +69,17 @@ static json_t *why(const struct advice *a)
     const struct advice_try *first = &a->tried[0], *plain = plain_of(a);
     struct pith_str s = {0};
     size_t near = 0;
-    if (is_plain(first))
+    if (advice_is_plain(first->row))
         pith_str_puts(&s, "do not quantize: what others gain is less than they lose; ");
     pith_str_printf(&s, "KL %.4f (%.4f to %.4f) on %.0f tokens: harm %s", first->kld, first->least,
                     first->most, first->tokens, plan_harm(first->kld));
-    if (plain && !is_plain(first)) {
+    if (plain && !advice_is_plain(first->row)) {
         const double fast = json_number_value(json_object_get(first->row, "tokens_per_second")),
                      slow = json_number_value(json_object_get(plain->row, "tokens_per_second"));
-        if (slow > 0) pith_str_printf(&s, "; %.2f times as fast as in 16 bits", fast / slow);
+        const char *now = json_string_value(json_object_get(plain->row, "recipe"));
+        if (slow > 0)
+            pith_str_printf(&s, "; %.2f times as fast as %s", fast / slow,
+                            strcmp(now, "none") == 0 ? "in 16 bits" : "it is stored");
     }
     add_number(&s, first->row, "max_users", "; room for %.0f users of this context");
     add_number(&s, first->row, "cost_per_million_tokens", "; $%.3g a million tokens");

@@ -306,13 +306,6 @@ enum pith_status plan_candidate_ask(const struct plan_made *p, struct plan_candi
             (void)snprintf(c->why[engine], PLAN_WHY, "llama.cpp has no such architecture");
         return PITH_OK;
     }
-    if (c->quantizes && p->stored) {
-        (void)snprintf(
-            c->why[engine], PLAN_WHY,
-            "the model is quantized already (%s): recipes are planned for its original",
-            p->model.model->container->name);
-        return PITH_OK;
-    }
     if (!c->stored && strcmp(need[engine].name, "llama.cpp") == 0 &&
         !pith_container_find(c->recipe.container)->file) {
         (void)snprintf(c->why[engine], PLAN_WHY,
@@ -380,6 +373,7 @@ static void set_stored(const struct plan_made *p, struct plan_candidate *c)
     if (p->stored->opts.acts.format) pith_grid_format(&p->stored->opts.acts, c->acts);
     else (void)snprintf(c->acts, PLAN_TEXT, "none");
     plan_stored_form(p, p->model.model->container, &c->form);
+    c->likened = 0; /* it is what others are held against */
     if (!json_is_number(measured)) return;
     c->kld = json_number_value(measured);
     (void)snprintf(c->source, sizeof c->source, "measured on this model when it was made");
@@ -474,8 +468,9 @@ enum pith_status plan_candidates_make(struct plan_made *p, struct pith_error *er
     for (size_t i = 0; i < asked->count && s == PITH_OK; i++)
         s = add_candidate(p, asked->item[i], err);
     if (asked->count == 0 && s == PITH_OK) s = add_candidate(p, "none", err);
-    for (size_t i = 0; asked->count == 0 && !p->stored && i < PITH_COUNT(qualities) && s == PITH_OK;
-         i++)
+    /* What few bits have lost stays lost: such a model is quantized again where that is asked. */
+    const bool as_it_is = asked->count > 0 || (p->stored && p->stored->lossy);
+    for (size_t i = 0; !as_it_is && i < PITH_COUNT(qualities) && s == PITH_OK; i++)
         if (qualities[i].tried) s = add_candidate(p, qualities[i].recipe, err);
     return s;
 }

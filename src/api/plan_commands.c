@@ -62,6 +62,7 @@ static void quantize_line(const struct plan_made *p, const struct plan_case *k, 
     plan_quote(k->c->name, s);
     pith_str_puts(s, k->c->option);
     if (c && c != own) pith_str_printf(s, " --container %s", c->name);
+    if (p->stored && p->stored->lossy) pith_str_puts(s, " --requantize");
     put_target(k, s);
 }
 

@@ -79,6 +79,7 @@ static enum pith_status read_linears(struct plan_made *p, struct plan_stored *s,
             pith_plan_linear_name(&m->plans, layer, i, name, sizeof name);
             PITH_TRY(describe(m, name, g, &s->opts, err));
             if (spec->stays) continue;
+            s->lossy = s->lossy || pith_grid_is_lossy(g, spec->rows, spec->cols);
             add_kind(kinds, g, weights);
             kinds->bits += weights *
                            (g->format ? bits_of(m, g, spec) : pith_dtype_bits(m->shape.dtype));
@@ -179,8 +180,9 @@ bool plan_stored_converts(const struct plan_made *p, const struct pith_container
 
 json_t *plan_stored_report(const struct plan_made *p)
 {
-    return json_pack("{s:s, s:s, s:f, s:I, s:[s, s]}", "container", p->model.model->container->name,
-                     "grids", p->stored->text, "bits_per_weight", p->stored->bits, "bytes",
-                     (json_int_t)p->model.stored, "can_change", "the KV cache (--kv)",
-                     "the container (pith convert)");
+    return json_pack("{s:s, s:s, s:f, s:I, s:[s, s, s]}", "container",
+                     p->model.model->container->name, "grids", p->stored->text, "bits_per_weight",
+                     p->stored->bits, "bytes", (json_int_t)p->model.stored, "can_change",
+                     "the KV cache (--kv)", "the container (pith convert)",
+                     "the weights (pith quantize)");
 }

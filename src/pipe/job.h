@@ -154,6 +154,9 @@ static inline bool pith_job_unties(const struct pith_job *job)
  * quantize again. */
 enum pith_status pith_job_requantize(const struct pith_job *job, struct pith_choice *c,
                                      struct pith_error *err);
+/* Whether that many weights on a grid (format NULL: on none) have lost so much that nobody is to
+ * quantize them again unasked: --requantize. */
+bool pith_grid_is_lossy(const struct pith_grid *grid, uint32_t rows, uint32_t cols);
 /* What the numbers of a tensor that stays one are rounded to: those of codes have no dtype. */
 static inline enum pith_dtype pith_job_weight_dtype(const struct pith_job *job,
                                                     const struct pith_tensor *t)

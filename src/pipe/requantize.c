@@ -4,16 +4,20 @@
 #include "io/dense.h"
 #include "num/recode.h"
 
-/* What the input stores in so few bits has lost what no later step brings back. */
-static enum pith_status check_lossy(const struct pith_job *job, const struct pith_choice *c,
-                                    struct pith_error *err)
+bool pith_grid_is_lossy(const struct pith_grid *grid, uint32_t rows, uint32_t cols)
 {
     enum { FEW = 6 };
     const struct pith_qspec spec = {
-        .rows = c->rows, .cols = c->cols, .grid = c->from, .scale_dtype = PITH_F16};
+        .rows = rows, .cols = cols, .grid = *grid, .scale_dtype = PITH_F16};
+    return grid->format && pith_qspec_bits(&spec) < FEW;
+}
+
+static enum pith_status check_lossy(const struct pith_job *job, const struct pith_choice *c,
+                                    struct pith_error *err)
+{
     char from[PITH_GRID_TEXT];
-    if (!c->from.format || !c->grid.format || c->keeps || job->options->requantize) return PITH_OK;
-    if (pith_qspec_bits(&spec) >= FEW) return PITH_OK;
+    if (!c->grid.format || c->keeps || job->options->requantize) return PITH_OK;
+    if (!pith_grid_is_lossy(&c->from, c->rows, c->cols)) return PITH_OK;
     pith_grid_format(&c->from, from);
     return pith_fail(err, PITH_UNSUPPORTED,
                      "%s: \"%.150s\" is stored as %s, and what that lost stays lost; start from "

@@ -56,7 +56,10 @@ for of in "ct:compressed-tensors:int4:g128" "an awq's:awq:int4:g128:asym" "q.ggu
     run_commands "$work/plan.json"
 done
 "$pith" plan "$work/ct" --weights gptq --weights none --json >"$work/plan.json"
-is "it is not quantized again" "[('gptq', True)]" "$(key "$work/plan.json" 'sorted({(r["recipe"], "quantized already" in r["reason"]) for r in j["ruled_out"]})')"
+is "of few bits it is quantized again where that is asked, and the command says so" "['gptq', 'stored'] {True}" "$(key "$work/plan.json" 'sorted({r["recipe"] for r in j["rows"]}), {"--requantize" in r["commands"]["quantize"] for r in j["rows"] if r["recipe"] == "gptq"}' | sed 's/^(//; s/)$//; s/, {/ {/')"
+"$pith" quantize $probe -o "$work/fp8" -r fp8-block --container fp8 --quiet
+"$pith" plan "$work/fp8" --for pith --kv bf16 --json >"$work/plan.json"
+is "of 8 bits it is as it is, or with fewer" "stored True False" "$(key "$work/plan.json" '" ".join(str(x) for x in (j["rows"][0]["recipe"], "nvfp4" in {r["recipe"] for r in j["rows"]}, any("--requantize" in r["commands"].get("quantize", "") for r in j["rows"])))')"
 "$pith" plan "$work/auto" --for pith --kv bf16 --json >"$work/plan.json"
 is "what was measured when it was made" "True" "$(key "$work/plan.json" 'j["rows"][0]["quality"]["kld"] > 0 and "measured on this model" in j["rows"][0]["quality"]["source"]')"
 
