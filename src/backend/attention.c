@@ -348,8 +348,7 @@ static void weigh(const struct job *j, const struct part *p, size_t base, size_t
         p->chunk.sum[r] = 0;
         if (from < to) {
             for (size_t i = 0; i < from; i++) s[i] = -INFINITY;
-            for (size_t i = from; j->a->cap > 0 && i < to; i++)
-                s[i] = pith_softcap_one(j->a->cap, s[i]);
+            if (j->a->cap > 0) k->softcap(to - from, j->a->cap, s + from);
             p->chunk.max[r] = k->max(to - from, s + from);
             p->chunk.sum[r] = k->exp_sum(to, s, p->chunk.max[r]);
             if (j->a->rounded) round_weights(j->a, s, to);

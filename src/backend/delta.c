@@ -76,7 +76,11 @@ static void conv_task(void *ctx, size_t task, unsigned thread)
         for (size_t j = 0; j < c->taps; j++)
             for (size_t i = 0; i < count; i++)
                 sum[i] += c->weight[(first + i) * c->taps + j] * old[j][i];
-        for (size_t i = 0; i < count; i++) x[i] = c->silu ? sum[i] * sigmoid(sum[i]) : sum[i];
+        memcpy(x, sum, count * sizeof *x);
+        if (c->silu) {
+            job->b->kern.sigmoid(count, sum);
+            job->b->kern.mul(count, sum, x);
+        }
         round_to(job->b, c->form, old[before], count);
         for (size_t j = 0; j < before; j++) memcpy(old[j], old[j + 1], count * sizeof **old);
     }

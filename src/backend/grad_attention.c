@@ -109,8 +109,8 @@ static void set_queries(const struct part *t)
 /* Scores are capped, and their slopes kept. */
 static void cap(const struct part *t, float *p, float *slope, size_t n)
 {
+    t->j->b->kern.softcap(n, t->j->g->cap, p);
     for (size_t c = 0; c < n; c++) {
-        p[c] = pith_softcap_one(t->j->g->cap, p[c]);
         const float y = p[c] / t->j->g->cap;
         slope[c] = 1.0f - y * y;
     }

@@ -6,88 +6,68 @@
 
 /* --- activations ------------------------------------------------------------------------------ */
 
-static double tanh_of(double x)
-{
-    const double e = pith_exp_f64(-2.0 * fabs(x));
-    return copysign((1.0 - e) / (1.0 + e), x);
-}
-
-static float silu(float x)
-{
-    return x / (1.0f + pith_exp_f32(-x));
-}
-
-static float gelu(float x)
+static void gelu(size_t n, float *x)
 {
     const double half_root = 0.70710678118654752440;
-    return (float)(0.5 * (double)x * (1.0 + erf((double)x * half_root)));
+    for (size_t i = 0; i < n; i++)
+        x[i] = (float)(0.5 * (double)x[i] * (1.0 + erf((double)x[i] * half_root)));
 }
 
-static float gelu_tanh(float x)
+static void relu(size_t n, float *x)
 {
-    const double root = 0.79788456080286535588, v = (double)x; /* sqrt(2 / pi) */
-    return (float)(0.5 * v * (1.0 + tanh_of(root * (v + 0.044715 * v * v * v))));
+    for (size_t i = 0; i < n; i++) x[i] = x[i] > 0 ? x[i] : 0;
 }
 
-static float relu(float x)
+static void relu2(size_t n, float *x)
 {
-    return x > 0 ? x : 0;
+    relu(n, x);
+    for (size_t i = 0; i < n; i++) x[i] *= x[i];
 }
 
-static float relu2(float x)
+static void activate(const struct pith_kern *k, enum pith_act act, size_t n, float *x)
 {
-    return relu(x) * relu(x);
+    switch (act) {
+    case PITH_ACT_SILU: k->silu(n, x); break;
+    case PITH_ACT_GELU: gelu(n, x); break;
+    case PITH_ACT_GELU_TANH: k->gelu_tanh(n, x); break;
+    case PITH_ACT_RELU: relu(n, x); break;
+    case PITH_ACT_RELU2: relu2(n, x); break;
+    case PITH_ACT_SIGMOID: k->sigmoid(n, x); break;
+    case PITH_ACT_NONE:
+    case PITH_ACT_CLAMPED: break;
+    }
 }
 
-static float sigmoid(float x)
-{
-    return 1.0f / (1.0f + pith_exp_f32(-x));
-}
-
-static float itself(float x)
-{
-    return x;
-}
-
-typedef float act_fn(float x);
-static act_fn *const acts[] = {
-    [PITH_ACT_SILU] = silu,   [PITH_ACT_GELU] = gelu,   [PITH_ACT_GELU_TANH] = gelu_tanh,
-    [PITH_ACT_RELU] = relu,   [PITH_ACT_RELU2] = relu2, [PITH_ACT_SIGMOID] = sigmoid,
-    [PITH_ACT_NONE] = itself,
+struct gate {
+    const struct pith_kern *k;
+    const struct pith_gating *g;
 };
-
-static float clamped(const struct pith_gating *g, float gate, float up)
-{
-    const float x = fminf(gate, g->limit), u = fmaxf(fminf(up, g->limit), -g->limit);
-    return x / (1.0f + pith_exp_f32(-g->alpha * x)) * (u + 1.0f);
-}
 
 static void gate_task(void *ctx, size_t task, unsigned thread)
 {
-    const struct pith_gating *g = ctx;
-    const size_t from = task * PITH_TASK_ELEMENTS,
-                 to = pith_min(g->count, from + PITH_TASK_ELEMENTS);
+    const struct gate *o = ctx;
+    const struct pith_gating *g = o->g;
+    const size_t from = task * PITH_TASK_ELEMENTS, n = pith_min(PITH_TASK_ELEMENTS, g->count - from);
+    float *gate = g->gate + from;
+    const float *up = g->up ? g->up + from : NULL;
     (void)thread;
-    for (size_t i = from; i < to; i++) {
-        if (g->act == PITH_ACT_CLAMPED) g->gate[i] = clamped(g, g->gate[i], g->up[i]);
-        else g->gate[i] = acts[g->act](g->gate[i]) * (g->up ? g->up[i] : 1.0f);
+    if (g->act == PITH_ACT_CLAMPED) {
+        o->k->clamped_mul(n, g->limit, g->alpha, gate, up);
+        return;
     }
+    activate(o->k, g->act, n, gate);
+    if (up) o->k->mul(n, up, gate);
 }
 
 void pith_gate(struct pith_backend *b, const struct pith_gating *g)
 {
+    struct gate o = {&b->kern, g};
     if (g->act == PITH_ACT_SILU && g->up) pith_silu_mul(b, g->gate, g->up, g->count);
-    else
-        pith_pool_run(b->pool, pith_tasks(g->count, PITH_TASK_ELEMENTS), gate_task,
-                      (struct pith_gating *)(uintptr_t)g);
-}
-
-float pith_softcap_one(float cap, float x)
-{
-    return (float)((double)cap * tanh_of((double)x / (double)cap));
+    else pith_pool_run(b->pool, pith_tasks(g->count, PITH_TASK_ELEMENTS), gate_task, &o);
 }
 
 struct softcap {
+    const struct pith_kern *k;
     float cap, *x;
     size_t count;
 };
@@ -95,15 +75,14 @@ struct softcap {
 static void softcap_task(void *ctx, size_t task, unsigned thread)
 {
     const struct softcap *s = ctx;
-    const size_t from = task * PITH_TASK_ELEMENTS,
-                 to = pith_min(s->count, from + PITH_TASK_ELEMENTS);
+    const size_t from = task * PITH_TASK_ELEMENTS;
     (void)thread;
-    for (size_t i = from; i < to; i++) s->x[i] = pith_softcap_one(s->cap, s->x[i]);
+    s->k->softcap(pith_min(PITH_TASK_ELEMENTS, s->count - from), s->cap, s->x + from);
 }
 
 void pith_softcap(struct pith_backend *b, float cap, float *x, size_t count)
 {
-    struct softcap s = {cap, x, count};
+    struct softcap s = {&b->kern, cap, x, count};
     pith_pool_run(b->pool, pith_tasks(count, PITH_TASK_ELEMENTS), softcap_task, &s);
 }
 

@@ -58,9 +58,6 @@ void pith_add_scaled(struct pith_backend *b, const float *x, float scale, float 
 /* x[i] = cap tanh(x[i] / cap). */
 void pith_softcap(struct pith_backend *b, float cap, float *x, size_t count);
 
-/* cap tanh(x / cap) of one number. */
-float pith_softcap_one(float cap, float x);
-
 /* --- latent attention (DeepSeek-AI 2024, section 2.1), absorbed ---------------------------------
  */
 

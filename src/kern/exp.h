@@ -1,5 +1,5 @@
-/* kern/exp.h: the constants of pith_exp_f32() and pith_exp_f64(), shared by all instruction
- * sets.
+/* kern/exp.h: the constants of pith_exp_f32(), of pith_exp_f64() and of what is made of them, shared
+ * by all instruction sets.
  *
  * x = n ln 2 + r with n = the integer nearest to x / ln 2; e^x = 2^n e^r. Adding 1.5 * 2^23
  * (2^52) to x / ln 2 rounds it to an integer that then sits in the low bits of the sum. ln 2 is
@@ -35,5 +35,9 @@
     NEXT(1.0 / 479001600) NEXT(1.0 / 39916800) NEXT(1.0 / 3628800) NEXT(1.0 / 362880)              \
     NEXT(1.0 / 40320) NEXT(1.0 / 5040) NEXT(1.0 / 720) NEXT(1.0 / 120) NEXT(1.0 / 24)              \
     NEXT(1.0 / 6) NEXT(0.5) NEXT(1.0) NEXT(1.0)
+
+/* GELU by tanh (Hendrycks and Gimpel 2016, section 2): sqrt(2 / pi), and the cube's factor. */
+#define PITH_GELU_ROOT 0.79788456080286535588
+#define PITH_GELU_CUBE 0.044715
 
 #endif

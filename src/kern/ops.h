@@ -225,6 +225,25 @@ typedef void pith_rope_pairs_fn(size_t n, const float *cos, const float *sin, fl
 /* gate[i] = gate[i] / (1 + exp(-gate[i])) * up[i], each step rounded, exp by pith_exp_f32(). */
 typedef void pith_silu_mul_fn(size_t n, float *gate, const float *up);
 
+/* Activations in place, each step rounded, exp by pith_exp_f32(): x / (1 + exp(-x)), and
+ * 1 / (1 + exp(-x)). */
+typedef void pith_silu_fn(size_t n, float *x);
+typedef pith_silu_fn pith_sigmoid_fn;
+
+/* By tanh(u) = (1 - e) / (1 + e), e = exp(-2 |u|), with the sign of u, in double, each step rounded
+ * and exp by pith_exp_f64(); the result is rounded to float32 once. In place:
+ *     gelu_tanh  x = (x / 2) * (1 + tanh(sqrt(2 / pi) * (x + ((0.044715 * x) * x) * x)))
+ *     softcap    x = cap * tanh(x / cap) */
+typedef pith_silu_fn pith_gelu_tanh_fn;
+typedef void pith_softcap_fn(size_t n, float cap, float *x);
+
+/* With g = min(gate[i], limit) and u = max(min(up[i], limit), -limit), `limit` in place of NaN:
+ * gate[i] = g / (1 + exp(-alpha * g)) * (u + 1), each step rounded, exp by pith_exp_f32(). */
+typedef void pith_clamped_mul_fn(size_t n, float limit, float alpha, float *gate, const float *up);
+
+/* y[i] = y[i] * x[i]. */
+typedef pith_add_fn pith_mul_fn;
+
 /* Sum of x[i]^2 in double, in lanes: a square is exact in double, so only the additions round. */
 typedef double pith_sumsq_fn(size_t n, const float *x);
 
@@ -322,7 +341,7 @@ typedef void pith_book_round_fn(size_t n, const float *w, const float *scale, si
     X(gemm_tile) X(bf16_tile) X(bf16_round) X(bf16_words) X(bf16_pairs) X(transpose)               \
     X(copy_rows) X(dot_acc) X(matvec_f32) X(matvec_bf16) X(matvec_f16) X(lanes_f32) X(lanes_f16)   \
     X(levels_unpack) X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4) X(max) X(softmax)      \
-    X(silu_mul) X(sumsq) X(scale_mul) X(sum_exp) X(axmy_f64) X(solve_f64) X(panel_dot)             \
+    X(silu_mul) X(silu) X(sigmoid) X(gelu_tanh) X(softcap) X(clamped_mul) X(mul) X(sumsq) X(scale_mul) X(sum_exp) X(axmy_f64) X(solve_f64) X(panel_dot)             \
     X(offsets_dot) X(panel_dot_bytes) X(panel_dot_digits) X(panel_unpack) X(to_bytes)              \
     X(to_digits) X(to_nibbles) X(bytes_tile) X(bytes_words) X(digits_tile) X(digits_words)         \
     X(digits_unpack) X(bytes_unpack) X(read_lines) X(peak_f32) X(peak_int8) X(peak_bf16)           \

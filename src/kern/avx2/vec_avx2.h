@@ -314,7 +314,27 @@ static inline v16d v16d_max(v16d x, v16d y)
 {
     return (v16d)PITH_V16D(_mm256_max_pd, x, y);
 }
+static inline v16d v16d_div(v16d x, v16d y)
+{
+    return (v16d)PITH_V16D(_mm256_div_pd, x, y);
+}
+static inline __m256d signed4(__m256d x, __m256d s)
+{
+    const __m256d sign = _mm256_set1_pd(-0.0);
+    return _mm256_or_pd(_mm256_andnot_pd(sign, x), _mm256_and_pd(sign, s));
+}
+/* |x| with the sign of s. */
+static inline v16d v16d_signed(v16d x, v16d s)
+{
+    return (v16d)PITH_V16D(signed4, x, s);
+}
 #undef PITH_V16D
+/* Rounded to float32. */
+static inline v16 v16d_narrow(v16d x)
+{
+    return (v16){_mm256_set_m128(_mm256_cvtpd_ps(x.b), _mm256_cvtpd_ps(x.a)),
+                 _mm256_set_m128(_mm256_cvtpd_ps(x.d), _mm256_cvtpd_ps(x.c))};
+}
 static inline v16d v16d_fma(v16d x, v16d y, v16d z)
 {
     return (v16d){_mm256_fmadd_pd(x.a, y.a, z.a), _mm256_fmadd_pd(x.b, y.b, z.b),

@@ -226,6 +226,24 @@ static inline v16d v16d_max(v16d x, v16d y)
 {
     return (v16d){_mm512_max_pd(x.a, y.a), _mm512_max_pd(x.b, y.b)};
 }
+static inline v16d v16d_div(v16d x, v16d y)
+{
+    return (v16d){_mm512_div_pd(x.a, y.a), _mm512_div_pd(x.b, y.b)};
+}
+static inline __m512d signed8(__m512d x, __m512d s)
+{
+    const __m512d sign = _mm512_set1_pd(-0.0);
+    return _mm512_or_pd(_mm512_andnot_pd(sign, x), _mm512_and_pd(sign, s));
+}
+static inline v16d v16d_signed(v16d x, v16d s)
+{
+    return (v16d){signed8(x.a, s.a), signed8(x.b, s.b)};
+}
+static inline v16 v16d_narrow(v16d x)
+{
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(x.a)), _mm512_cvtpd_ps(x.b),
+                              1);
+}
 static inline v16d v16d_fma(v16d x, v16d y, v16d z)
 {
     return (v16d){_mm512_fmadd_pd(x.a, y.a, z.a), _mm512_fmadd_pd(x.b, y.b, z.b)};

@@ -36,6 +36,36 @@ void pith_silu_mul_neon(size_t n, float *gate, const float *up)
     row_silu_mul(n, gate, up);
 }
 
+void pith_silu_neon(size_t n, float *x)
+{
+    row_silu(n, x);
+}
+
+void pith_sigmoid_neon(size_t n, float *x)
+{
+    row_sigmoid(n, x);
+}
+
+void pith_gelu_tanh_neon(size_t n, float *x)
+{
+    row_gelu_tanh(n, x);
+}
+
+void pith_softcap_neon(size_t n, float cap, float *x)
+{
+    row_softcap(n, cap, x);
+}
+
+void pith_clamped_mul_neon(size_t n, float limit, float alpha, float *gate, const float *up)
+{
+    row_clamped_mul(n, limit, alpha, gate, up);
+}
+
+void pith_mul_neon(size_t n, const float *x, float *y)
+{
+    row_mul(n, x, y);
+}
+
 double pith_sumsq_neon(size_t n, const float *x)
 {
     return row_sumsq(n, x);

@@ -327,6 +327,25 @@ static inline v16d v16d_max(v16d x, v16d y)
 {
     return (v16d)V16D_2(greater_f64, x, y);
 }
+static inline v16d v16d_div(v16d x, v16d y)
+{
+    return (v16d)V16D_2(vdivq_f64, x, y);
+}
+static inline float64x2_t signed_2(float64x2_t x, float64x2_t s)
+{
+    return vbslq_f64(vdupq_n_u64((uint64_t)1 << 63), s, x);
+}
+static inline v16d v16d_signed(v16d x, v16d s)
+{
+    return (v16d)V16D_2(signed_2, x, s);
+}
+static inline v16 v16d_narrow(v16d x)
+{
+    return (v16){vcvt_high_f32_f64(vcvt_f32_f64(x.a), x.b),
+                 vcvt_high_f32_f64(vcvt_f32_f64(x.c), x.d),
+                 vcvt_high_f32_f64(vcvt_f32_f64(x.e), x.f),
+                 vcvt_high_f32_f64(vcvt_f32_f64(x.g), x.h)};
+}
 static inline v16d v16d_fma(v16d x, v16d y, v16d z)
 {
     return (v16d)V16D_3(vfmaq_f64, z, x, y);

@@ -1,4 +1,5 @@
 /* Operations along one row of activations. */
+#include "kern/exp.h"
 #include "kern/ops.h"
 
 #include <math.h>
@@ -57,6 +58,50 @@ void pith_silu_mul_scalar(size_t n, float *gate, const float *up)
         const float e = pith_exp_f32(-gate[i]);
         gate[i] = gate[i] / (1.0f + e) * up[i];
     }
+}
+
+void pith_silu_scalar(size_t n, float *x)
+{
+    for (size_t i = 0; i < n; i++) x[i] = x[i] / (1.0f + pith_exp_f32(-x[i]));
+}
+
+void pith_sigmoid_scalar(size_t n, float *x)
+{
+    for (size_t i = 0; i < n; i++) x[i] = 1.0f / (1.0f + pith_exp_f32(-x[i]));
+}
+
+static double tanh_of(double x)
+{
+    const double e = pith_exp_f64(-2.0 * fabs(x));
+    return copysign((1.0 - e) / (1.0 + e), x);
+}
+
+void pith_gelu_tanh_scalar(size_t n, float *x)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double v = (double)x[i], cube = PITH_GELU_CUBE * v * v * v;
+        x[i] = (float)(0.5 * v * (1.0 + tanh_of(PITH_GELU_ROOT * (v + cube))));
+    }
+}
+
+void pith_softcap_scalar(size_t n, float cap, float *x)
+{
+    const double c = (double)cap;
+    for (size_t i = 0; i < n; i++) x[i] = (float)(c * tanh_of((double)x[i] / c));
+}
+
+void pith_clamped_mul_scalar(size_t n, float limit, float alpha, float *gate, const float *up)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float g = gate[i] < limit ? gate[i] : limit, least = up[i] < limit ? up[i] : limit;
+        const float u = least > -limit ? least : -limit;
+        gate[i] = g / (1.0f + pith_exp_f32(-alpha * g)) * (u + 1.0f);
+    }
+}
+
+void pith_mul_scalar(size_t n, const float *x, float *y)
+{
+    for (size_t i = 0; i < n; i++) y[i] = y[i] * x[i];
 }
 
 double pith_sumsq_scalar(size_t n, const float *x)

@@ -149,10 +149,94 @@ static inline void row_rope_pairs(size_t n, const float *cos, const float *sin, 
     v16_store_part(high + i, turned(b, c, a, s), n - i);
 }
 
+/* x / (1 + exp(minus_y)) */
+static inline v16 over_sigmoid(v16 x, v16 minus_y)
+{
+    return v16_div(x, v16_add(v16_set(1.0f), row_exp(minus_y)));
+}
+
+static inline v16 silu_of(v16 x)
+{
+    return over_sigmoid(x, v16_negate(x));
+}
+
+static inline v16 sigmoid_of(v16 x)
+{
+    return over_sigmoid(v16_set(1.0f), v16_negate(x));
+}
+
+static inline v16d tanh_of(v16d x)
+{
+    const v16d one = v16d_set(1.0), less = v16d_signed(x, v16d_set(-1.0));
+    const v16d e = row_exp_f64(v16d_mul(v16d_set(2.0), less));
+    return v16d_signed(v16d_div(v16d_sub(one, e), v16d_add(one, e)), x);
+}
+
+static inline v16 gelu_tanh_of(v16 x)
+{
+    const v16d v = v16d_from(x), square = v16d_mul(v16d_mul(v16d_set(PITH_GELU_CUBE), v), v);
+    const v16d u = v16d_mul(v16d_set(PITH_GELU_ROOT), v16d_add(v, v16d_mul(square, v)));
+    const v16d half = v16d_mul(v16d_set(0.5), v);
+    return v16d_narrow(v16d_mul(half, v16d_add(v16d_set(1.0), tanh_of(u))));
+}
+
+/* Each element of a row by itself. */
+#define EACH_OF_ROW(n, x, of)                                                                      \
+    size_t i = 0;                                                                                  \
+    for (; i + 16 <= (n); i += 16) v16_store((x) + i, of(v16_load((x) + i)));                      \
+    if (i < (n)) v16_store_part((x) + i, of(v16_load_part((x) + i, (n)-i)), (n)-i);
+
+static inline void row_silu(size_t n, float *x)
+{
+    EACH_OF_ROW(n, x, silu_of)
+}
+
+static inline void row_sigmoid(size_t n, float *x)
+{
+    EACH_OF_ROW(n, x, sigmoid_of)
+}
+
+static inline void row_gelu_tanh(size_t n, float *x)
+{
+    EACH_OF_ROW(n, x, gelu_tanh_of)
+}
+
+static inline void row_softcap(size_t n, float cap, float *x)
+{
+    const v16d c = v16d_set((double)cap);
+#define CAPPED(v) v16d_narrow(v16d_mul(c, tanh_of(v16d_div(v16d_from(v), c))))
+    EACH_OF_ROW(n, x, CAPPED)
+#undef CAPPED
+}
+
+static inline v16 clamped(v16 gate, v16 up, float limit, float alpha)
+{
+    const v16 most = v16_set(limit), g = v16_min(gate, most);
+    const v16 u = v16_max(v16_min(up, most), v16_set(-limit));
+    return v16_mul(over_sigmoid(g, v16_mul(v16_set(-alpha), g)), v16_add(u, v16_set(1.0f)));
+}
+
+static inline void row_clamped_mul(size_t n, float limit, float alpha, float *gate, const float *up)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        v16_store(gate + i, clamped(v16_load(gate + i), v16_load(up + i), limit, alpha));
+    if (i == n) return;
+    const v16 g = v16_load_part(gate + i, n - i), u = v16_load_part(up + i, n - i);
+    v16_store_part(gate + i, clamped(g, u, limit, alpha), n - i);
+}
+
+static inline void row_mul(size_t n, const float *x, float *y)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) v16_store(y + i, v16_mul(v16_load(y + i), v16_load(x + i)));
+    if (i == n) return;
+    v16_store_part(y + i, v16_mul(v16_load_part(y + i, n - i), v16_load_part(x + i, n - i)), n - i);
+}
+
 static inline v16 gated(v16 gate, v16 up)
 {
-    const v16 e = row_exp(v16_negate(gate));
-    return v16_mul(v16_div(gate, v16_add(v16_set(1.0f), e)), up);
+    return v16_mul(silu_of(gate), up);
 }
 
 static inline void row_silu_mul(size_t n, float *gate, const float *up)

@@ -341,6 +341,7 @@ static void check_mix(const struct pith_kernel *k, const struct pith_kernel *ref
     assert_bits(got, want, n, n);
 }
 
+/* add and mul */
 static void check_add(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
                       enum fill kind)
 {
@@ -370,6 +371,38 @@ static void check_silu_mul(const struct pith_kernel *k, const struct pith_kernel
     float *want = fresh(1, n, kind), *got = same(2, want, n);
     ((pith_silu_mul_fn *)ref->fn)(n, want, up);
     ((pith_silu_mul_fn *)k->fn)(n, got, up);
+    assert_bits(got, want, n, n);
+}
+
+/* silu, sigmoid and gelu_tanh */
+static void check_act(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                      enum fill kind)
+{
+    float *want = fresh(0, n, kind), *got = same(1, want, n);
+    ((pith_silu_fn *)ref->fn)(n, want);
+    ((pith_silu_fn *)k->fn)(n, got);
+    assert_bits(got, want, n, n);
+}
+
+static void check_softcap(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                          enum fill kind)
+{
+    for (float cap = 0.3f; cap < 200; cap *= 5) {
+        float *want = fresh(0, n, kind), *got = same(1, want, n);
+        ((pith_softcap_fn *)ref->fn)(n, cap, want);
+        ((pith_softcap_fn *)k->fn)(n, cap, got);
+        assert_bits(got, want, n, n);
+    }
+}
+
+static void check_clamped_mul(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                              enum fill kind)
+{
+    float *up = fresh(0, n, kind), *want = fresh(1, n, kind);
+    if (n > 2 && kind == EXTREME) up[n - 1] = want[n - 2] = NAN;
+    float *got = same(2, want, n);
+    ((pith_clamped_mul_fn *)ref->fn)(n, 7.0f, 1.702f, want, up);
+    ((pith_clamped_mul_fn *)k->fn)(n, 7.0f, 1.702f, got, up);
     assert_bits(got, want, n, n);
 }
 
@@ -712,6 +745,12 @@ static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_add] = check_add,
     [PITH_OP_rope_pairs] = check_rope_pairs,
     [PITH_OP_silu_mul] = check_silu_mul,
+    [PITH_OP_silu] = check_act,
+    [PITH_OP_sigmoid] = check_act,
+    [PITH_OP_gelu_tanh] = check_act,
+    [PITH_OP_softcap] = check_softcap,
+    [PITH_OP_clamped_mul] = check_clamped_mul,
+    [PITH_OP_mul] = check_add,
     [PITH_OP_sumsq] = check_sumsq,
     [PITH_OP_scale_mul] = check_scale_mul,
     [PITH_OP_sum_exp] = check_sum_exp,
