@@ -151,3 +151,47 @@ void pith_offsets_add(const struct pith_backend *b, const struct pith_pack *pack
         for (size_t i = 0; i < n; i++) y[done + i] = bytes ? y[done + i] + part[i] : part[i];
     }
 }
+
+/* A panel of offsets in one level: at[group][16]. `work` has as many floats. */
+static void widen_panel(const struct pith_kern *k, const struct pith_weight *o, size_t row,
+                        size_t count, float *work, float *at)
+{
+    const size_t first = row * o->cols;
+    const float *from = work;
+    if (o->dtype == PITH_F16)
+        k->widen_f16(count * o->cols, (const char *)o->dense + first * 2, work);
+    else from = (const float *)o->dense + first;
+    if (count < PITH_PANEL_ROWS) memset(at, 0, o->cols * PITH_PANEL_ROWS * sizeof *at);
+    k->transpose(count, o->cols, from, o->cols, at, PITH_PANEL_ROWS);
+}
+
+/* Rows [row, row + count) of O, at most a panel. */
+static void add_panel(const struct pith_backend *b, float *memory,
+                      const struct pith_offsets_call *c, size_t row, size_t count)
+{
+    _Static_assert(PITH_SCORES >= 2 * PITH_BYTES_COLS, "a panel fits twice: a group has 16 columns");
+    const struct pith_weight *o = c->pack->offsets;
+    float part[PITH_PANEL_ROWS], *at = memory + PITH_SCORES / 2, *y = c->y + row - c->row;
+    widen_panel(&b->kern, o, row, count, memory, at);
+    if (count == PITH_PANEL_ROWS) {
+        b->kern.lanes_beside(c->n, o->cols, c->sums, o->cols, at, y, o->rows);
+        return;
+    }
+    for (size_t i = 0; i < c->n; i++, y += o->rows) {
+        memset(part, 0, sizeof part);
+        memcpy(part, y, count * sizeof *y);
+        b->kern.lanes_beside(1, o->cols, c->sums + i * o->cols, o->cols, at, part, PITH_PANEL_ROWS);
+        memcpy(y, part, count * sizeof *y);
+    }
+}
+
+void pith_offsets_add_rows(const struct pith_backend *b, unsigned thread,
+                           const struct pith_offsets_call *c)
+{
+    const struct pith_weight *o = c->pack->offsets;
+    const size_t end = c->row + c->rows;
+    for (size_t i = 0; o->pack && i < c->n; i++)
+        pith_offsets_add(b, c->pack, c->row, c->rows, c->sums + i * o->cols, c->y + i * o->rows);
+    for (size_t row = c->row; !o->pack && row < end; row += PITH_PANEL_ROWS)
+        add_panel(b, b->scratch[thread].scores, c, row, pith_min(PITH_PANEL_ROWS, end - row));
+}

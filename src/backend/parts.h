@@ -97,6 +97,16 @@ void pith_offsets_sums(const float *x, size_t cols, size_t group, float *sums);
  * with their chain. */
 void pith_offsets_add(const struct pith_backend *b, const struct pith_pack *pack, size_t row,
                       size_t rows, const float *sums, float *y);
+/* The same of n rows of y, of which `y` is element `row` of the first, and of their sums; after
+ * integers only. Offsets in one level are made floats once, in the thread's `scores`. */
+struct pith_offsets_call {
+    const struct pith_pack *pack;
+    size_t row, rows, n;
+    const float *sums;
+    float *y;
+};
+void pith_offsets_add_rows(const struct pith_backend *b, unsigned thread,
+                           const struct pith_offsets_call *c);
 
 /* Whether levels_unpack() reads rows of q. */
 bool pith_levels_fit(const struct pith_qmat *q);

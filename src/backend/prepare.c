@@ -57,15 +57,15 @@ enum { ADD_ROWS = 8 * PITH_PANEL_ROWS };
 
 static void add_task(void *ctx, size_t task, unsigned thread)
 {
-    (void)thread;
     const struct adding *a = ctx;
     const struct pith_weight *o = a->pack->offsets;
     const size_t row = task * ADD_ROWS, rows = pith_min(ADD_ROWS, o->rows - row);
-    for (size_t i = 0; i < a->n; i++) {
-        float *y = a->y + i * o->rows + row;
-        pith_offsets_add(a->b, a->pack, row, rows, a->b->prepared + i * o->cols, y);
-        for (size_t r = 0; a->bias && r < rows; r++) y[r] += a->bias[row + r];
-    }
+    float *y = a->y + row;
+    pith_offsets_add_rows(
+        a->b, thread,
+        &(struct pith_offsets_call){a->pack, row, rows, a->n, a->b->prepared, y});
+    for (size_t i = 0; a->bias && i < a->n; i++, y += o->rows)
+        for (size_t r = 0; r < rows; r++) y[r] += a->bias[row + r];
 }
 
 /* What the offsets add to n rows of y, as pith_offsets_add() defines it. */

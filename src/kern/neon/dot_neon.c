@@ -18,6 +18,12 @@ void pith_lanes_f16_neon(size_t rows, size_t cols, const void *w, size_t ldw, co
     lanes_f16(rows, cols, w, ldw, x, y);
 }
 
+void pith_lanes_beside_neon(size_t rows, size_t cols, const float *x, size_t ldx, const float *w,
+                               float *y, size_t ldy)
+{
+    lanes_beside(rows, cols, x, ldx, w, y, ldy);
+}
+
 void pith_widen_bf16_neon(size_t n, const void *src, float *dst)
 {
     widen_bf16(n, src, dst);

@@ -83,6 +83,19 @@ void pith_matvec_f16_scalar(size_t rows, size_t cols, const void *w, size_t ldw,
     for (size_t r = 0; r < rows; r++) y[r] = chain(cols, row + r * ldw * 2, 2, load_f16, x, y[r]);
 }
 
+void pith_lanes_beside_scalar(size_t rows, size_t cols, const float *x, size_t ldx, const float *w,
+                              float *y, size_t ldy)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < PITH_LANES; j++) {
+            float acc[PITH_LANES] = {0};
+            for (size_t c = 0; c < cols; c++)
+                acc[c % PITH_LANES] =
+                    fmaf(w[c * PITH_LANES + j], x[i * ldx + c], acc[c % PITH_LANES]);
+            y[i * ldy + j] += pith_lanes_sum(acc);
+        }
+}
+
 void pith_widen_bf16_scalar(size_t n, const void *src, float *dst)
 {
     const unsigned char *p = src;

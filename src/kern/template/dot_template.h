@@ -118,6 +118,58 @@ static inline void lanes_f16(size_t rows, size_t cols, const void *w, size_t ldw
 {
     lanes(&(struct storage){2, v16_load_f16, v16_load_f16_part}, rows, cols, w, ldw, x, y);
 }
+
+/* --- rows of w side by side ------------------------------------------------------------------- */
+
+/* Rows of x that a number of w is loaded for. A vector has one lane of the sums of sixteen rows of
+ * w, and lanes are made in the order in which they are folded, so that few of them wait. */
+enum { BESIDE = VN_WIDTH / 4 };
+struct beside {
+    size_t cols, ldx;
+    const float *x, *w;
+};
+#define EACH_BESIDE(n, x) _Pragma("GCC unroll 4") for (size_t k = 0; k < (n); k++) x;
+
+INLINE void lane_beside(const struct beside *b, size_t n, size_t lane, v16 s[])
+{
+    EACH_BESIDE(n, s[k] = v16_zero())
+    for (size_t c = lane; c < b->cols; c += 16) {
+        const v16 w = v16_load(b->w + c * 16);
+        EACH_BESIDE(n, s[k] = v16_fma(w, v16_set(b->x[k * b->ldx + c]), s[k]))
+    }
+}
+
+/* The lanes first, first + half, first + 2 half, ... in one. */
+#define FOLD(name, inner, half)                                                                    \
+    INLINE void name(const struct beside *b, size_t n, size_t first, v16 s[])                      \
+    {                                                                                              \
+        v16 other[BESIDE];                                                                         \
+        inner(b, n, first, s);                                                                     \
+        inner(b, n, first + (half), other);                                                        \
+        EACH_BESIDE(n, s[k] = v16_add(s[k], other[k]))                                             \
+    }
+FOLD(fold_8, lane_beside, 8)
+FOLD(fold_4, fold_8, 4)
+FOLD(fold_2, fold_4, 2)
+FOLD(fold_1, fold_2, 1)
+#undef FOLD
+
+INLINE void rows_beside(const struct beside *b, size_t n, float *y, size_t ldy)
+{
+    v16 s[BESIDE];
+    fold_1(b, n, 0, s);
+    EACH_BESIDE(n, v16_store(y + k * ldy, v16_add(v16_load(y + k * ldy), s[k])))
+}
+#undef EACH_BESIDE
+
+static inline void lanes_beside(size_t rows, size_t cols, const float *x, size_t ldx,
+                                const float *w, float *y, size_t ldy)
+{
+    size_t i = 0;
+    for (; i + BESIDE <= rows; i += BESIDE)
+        rows_beside(&(struct beside){cols, ldx, x + i * ldx, w}, BESIDE, y + i * ldy, ldy);
+    for (; i < rows; i++) rows_beside(&(struct beside){cols, ldx, x + i * ldx, w}, 1, y + i * ldy, ldy);
+}
 #undef INLINE
 
 static inline void widen_bf16(size_t n, const void *src, float *dst)

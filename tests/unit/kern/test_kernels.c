@@ -331,6 +331,21 @@ static void check_attn_values(const struct pith_kernel *k, const struct pith_ker
     }
 }
 
+static void check_lanes_beside(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                               enum fill kind)
+{
+    for (size_t rows = 0; rows <= 9; rows++) {
+        const size_t ldx = n + rows % 3, ldy = PITH_LANES + rows % 2 * 5;
+        const float *x = fresh(0, rows ? (rows - 1) * ldx + n : 0, kind);
+        const float *w = fresh(1, n * PITH_LANES, kind);
+        const size_t yn = rows ? (rows - 1) * ldy + PITH_LANES : 0;
+        float *want = fresh(2, yn, kind), *got = same(3, want, yn);
+        ((pith_lanes_beside_fn *)ref->fn)(rows, n, x, ldx, w, want, ldy);
+        ((pith_lanes_beside_fn *)k->fn)(rows, n, x, ldx, w, got, ldy);
+        assert_bits(got, want, yn, n);
+    }
+}
+
 static void check_mix(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
                       enum fill kind)
 {
@@ -718,6 +733,7 @@ static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_matvec_f16] = check_matvec,
     [PITH_OP_lanes_f32] = check_matvec,
     [PITH_OP_lanes_f16] = check_matvec,
+    [PITH_OP_lanes_beside] = check_lanes_beside,
     [PITH_OP_levels_unpack] = check_levels_unpack,
     [PITH_OP_trellis_decode] = check_trellis_decode,
     [PITH_OP_trellis_step] = check_trellis_step,
