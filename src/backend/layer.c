@@ -47,7 +47,8 @@ static void gate_task(void *ctx, size_t task, unsigned thread)
 {
     const struct gate *o = ctx;
     const struct pith_gating *g = o->g;
-    const size_t from = task * PITH_TASK_ELEMENTS, n = pith_min(PITH_TASK_ELEMENTS, g->count - from);
+    const size_t from = task * PITH_TASK_ELEMENTS;
+    const size_t n = pith_min(PITH_TASK_ELEMENTS, g->count - from);
     float *gate = g->gate + from;
     const float *up = g->up ? g->up + from : NULL;
     (void)thread;

@@ -169,7 +169,7 @@ static void widen_panel(const struct pith_kern *k, const struct pith_weight *o, 
 static void add_panel(const struct pith_backend *b, float *memory,
                       const struct pith_offsets_call *c, size_t row, size_t count)
 {
-    _Static_assert(PITH_SCORES >= 2 * PITH_BYTES_COLS, "a panel fits twice: a group has 16 columns");
+    _Static_assert(PITH_SCORES >= 2 * PITH_BYTES_COLS, "a panel fits twice, of groups of 16");
     const struct pith_weight *o = c->pack->offsets;
     float part[PITH_PANEL_ROWS], *at = memory + PITH_SCORES / 2, *y = c->y + row - c->row;
     widen_panel(&b->kern, o, row, count, memory, at);

@@ -1,5 +1,5 @@
-/* kern/exp.h: the constants of pith_exp_f32(), of pith_exp_f64() and of what is made of them, shared
- * by all instruction sets.
+/* kern/exp.h: constants of pith_exp_f32(), pith_exp_f64() and what is made of them, shared by all
+ * instruction sets.
  *
  * x = n ln 2 + r with n = the integer nearest to x / ln 2; e^x = 2^n e^r. Adding 1.5 * 2^23
  * (2^52) to x / ln 2 rounds it to an integer that then sits in the low bits of the sum. ln 2 is

@@ -344,20 +344,20 @@ typedef void pith_book_round_fn(size_t n, const float *w, const float *scale, si
 /* Every operation, by the name of its type without pith_ and _fn. */
 /* clang-format off */
 #define PITH_OPS(X)                                                                                \
-    X(gemm_tile) X(bf16_tile) X(bf16_round) X(bf16_words) X(bf16_pairs) X(transpose)               \
-    X(copy_rows) X(dot_acc) X(matvec_f32) X(matvec_bf16) X(matvec_f16) X(lanes_f32) X(lanes_f16) X(lanes_beside)   \
-    X(levels_unpack) X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4) X(max) X(softmax)      \
-    X(silu_mul) X(silu) X(sigmoid) X(gelu_tanh) X(softcap) X(clamped_mul) X(mul) X(sumsq) X(scale_mul) X(sum_exp) X(axmy_f64) X(solve_f64) X(panel_dot)             \
-    X(offsets_dot) X(panel_dot_bytes) X(panel_dot_digits) X(panel_unpack) X(to_bytes)              \
-    X(to_digits) X(to_nibbles) X(bytes_tile) X(bytes_words) X(digits_tile) X(digits_words)         \
-    X(digits_unpack) X(bytes_unpack) X(read_lines) X(peak_f32) X(peak_int8) X(peak_bf16)           \
-    X(narrow_bf16) X(narrow_f16) X(exp_sum) X(attn_scores_f32) X(attn_scores_bf16)                 \
-    X(attn_scores_f16) X(attn_values_f32) X(attn_values_bf16) X(attn_values_f16) X(scale_keys)     \
-    X(attn_scores_codes) X(attn_values_codes) X(attn_scores_bytes) X(attn_values_bytes) X(mix)     \
-    X(add) X(widen_e4m3) X(widen_e5m2) X(trellis_lanes)                                            \
-    X(rope_pairs) X(sumsq_diff) X(range) X(grid_round)                                             \
-    X(grid_error) X(group_max) X(float_round) X(float_trials) X(book_round) X(tiles_open)          \
-    X(tiles_close) X(trellis_decode) X(trellis_step) X(trellis_bytes) X(trellis_floats)
+    X(gemm_tile) X(bf16_tile) X(bf16_round) X(bf16_words) X(bf16_pairs) X(transpose) X(copy_rows)  \
+    X(dot_acc) X(matvec_f32) X(matvec_bf16) X(matvec_f16) X(lanes_f32) X(lanes_f16)                \
+    X(lanes_beside) X(levels_unpack) X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4) X(max) \
+    X(softmax) X(silu_mul) X(silu) X(sigmoid) X(gelu_tanh) X(softcap) X(clamped_mul) X(mul)        \
+    X(sumsq) X(scale_mul) X(sum_exp) X(axmy_f64) X(solve_f64) X(panel_dot) X(offsets_dot)          \
+    X(panel_dot_bytes) X(panel_dot_digits) X(panel_unpack) X(to_bytes) X(to_digits) X(to_nibbles)  \
+    X(bytes_tile) X(bytes_words) X(digits_tile) X(digits_words) X(digits_unpack) X(bytes_unpack)   \
+    X(read_lines) X(peak_f32) X(peak_int8) X(peak_bf16) X(narrow_bf16) X(narrow_f16) X(exp_sum)    \
+    X(attn_scores_f32) X(attn_scores_bf16) X(attn_scores_f16) X(attn_values_f32)                   \
+    X(attn_values_bf16) X(attn_values_f16) X(scale_keys) X(attn_scores_codes) X(attn_values_codes) \
+    X(attn_scores_bytes) X(attn_values_bytes) X(mix) X(add) X(widen_e4m3) X(widen_e5m2)            \
+    X(trellis_lanes) X(rope_pairs) X(sumsq_diff) X(range) X(grid_round) X(grid_error) X(group_max) \
+    X(float_round) X(float_trials) X(book_round) X(tiles_open) X(tiles_close) X(trellis_decode)    \
+    X(trellis_step) X(trellis_bytes) X(trellis_floats)
 
 /* clang-format on */
 

@@ -168,7 +168,8 @@ static inline void lanes_beside(size_t rows, size_t cols, const float *x, size_t
     size_t i = 0;
     for (; i + BESIDE <= rows; i += BESIDE)
         rows_beside(&(struct beside){cols, ldx, x + i * ldx, w}, BESIDE, y + i * ldy, ldy);
-    for (; i < rows; i++) rows_beside(&(struct beside){cols, ldx, x + i * ldx, w}, 1, y + i * ldy, ldy);
+    for (; i < rows; i++)
+        rows_beside(&(struct beside){cols, ldx, x + i * ldx, w}, 1, y + i * ldy, ldy);
 }
 #undef INLINE
 

@@ -331,21 +331,6 @@ static void check_attn_values(const struct pith_kernel *k, const struct pith_ker
     }
 }
 
-static void check_lanes_beside(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
-                               enum fill kind)
-{
-    for (size_t rows = 0; rows <= 9; rows++) {
-        const size_t ldx = n + rows % 3, ldy = PITH_LANES + rows % 2 * 5;
-        const float *x = fresh(0, rows ? (rows - 1) * ldx + n : 0, kind);
-        const float *w = fresh(1, n * PITH_LANES, kind);
-        const size_t yn = rows ? (rows - 1) * ldy + PITH_LANES : 0;
-        float *want = fresh(2, yn, kind), *got = same(3, want, yn);
-        ((pith_lanes_beside_fn *)ref->fn)(rows, n, x, ldx, w, want, ldy);
-        ((pith_lanes_beside_fn *)k->fn)(rows, n, x, ldx, w, got, ldy);
-        assert_bits(got, want, yn, n);
-    }
-}
-
 static void check_mix(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
                       enum fill kind)
 {
@@ -356,7 +341,6 @@ static void check_mix(const struct pith_kernel *k, const struct pith_kernel *ref
     assert_bits(got, want, n, n);
 }
 
-/* add and mul */
 static void check_add(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
                       enum fill kind)
 {
@@ -386,38 +370,6 @@ static void check_silu_mul(const struct pith_kernel *k, const struct pith_kernel
     float *want = fresh(1, n, kind), *got = same(2, want, n);
     ((pith_silu_mul_fn *)ref->fn)(n, want, up);
     ((pith_silu_mul_fn *)k->fn)(n, got, up);
-    assert_bits(got, want, n, n);
-}
-
-/* silu, sigmoid and gelu_tanh */
-static void check_act(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
-                      enum fill kind)
-{
-    float *want = fresh(0, n, kind), *got = same(1, want, n);
-    ((pith_silu_fn *)ref->fn)(n, want);
-    ((pith_silu_fn *)k->fn)(n, got);
-    assert_bits(got, want, n, n);
-}
-
-static void check_softcap(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
-                          enum fill kind)
-{
-    for (float cap = 0.3f; cap < 200; cap *= 5) {
-        float *want = fresh(0, n, kind), *got = same(1, want, n);
-        ((pith_softcap_fn *)ref->fn)(n, cap, want);
-        ((pith_softcap_fn *)k->fn)(n, cap, got);
-        assert_bits(got, want, n, n);
-    }
-}
-
-static void check_clamped_mul(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
-                              enum fill kind)
-{
-    float *up = fresh(0, n, kind), *want = fresh(1, n, kind);
-    if (n > 2 && kind == EXTREME) up[n - 1] = want[n - 2] = NAN;
-    float *got = same(2, want, n);
-    ((pith_clamped_mul_fn *)ref->fn)(n, 7.0f, 1.702f, want, up);
-    ((pith_clamped_mul_fn *)k->fn)(n, 7.0f, 1.702f, got, up);
     assert_bits(got, want, n, n);
 }
 
@@ -733,7 +685,6 @@ static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_matvec_f16] = check_matvec,
     [PITH_OP_lanes_f32] = check_matvec,
     [PITH_OP_lanes_f16] = check_matvec,
-    [PITH_OP_lanes_beside] = check_lanes_beside,
     [PITH_OP_levels_unpack] = check_levels_unpack,
     [PITH_OP_trellis_decode] = check_trellis_decode,
     [PITH_OP_trellis_step] = check_trellis_step,
@@ -761,12 +712,6 @@ static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_add] = check_add,
     [PITH_OP_rope_pairs] = check_rope_pairs,
     [PITH_OP_silu_mul] = check_silu_mul,
-    [PITH_OP_silu] = check_act,
-    [PITH_OP_sigmoid] = check_act,
-    [PITH_OP_gelu_tanh] = check_act,
-    [PITH_OP_softcap] = check_softcap,
-    [PITH_OP_clamped_mul] = check_clamped_mul,
-    [PITH_OP_mul] = check_add,
     [PITH_OP_sumsq] = check_sumsq,
     [PITH_OP_scale_mul] = check_scale_mul,
     [PITH_OP_sum_exp] = check_sum_exp,
@@ -796,12 +741,13 @@ static const struct pith_kernel *reference(enum pith_op op)
     return NULL;
 }
 
-/* Tested by test_panels.c, test_bf16.c and test_coded.c. */
+/* Tested by test_panels.c, test_bf16.c, test_coded.c and test_rows.c. */
 static bool elsewhere(enum pith_op op)
 {
     return (op >= PITH_OP_panel_dot && op <= PITH_OP_bytes_unpack) ||
            (op >= PITH_OP_bf16_tile && op <= PITH_OP_bf16_pairs) || op == PITH_OP_tiles_open ||
-           op == PITH_OP_tiles_close ||
+           op == PITH_OP_tiles_close || op == PITH_OP_lanes_beside ||
+           (op >= PITH_OP_silu && op <= PITH_OP_mul) ||
            (op >= PITH_OP_scale_keys && op <= PITH_OP_attn_values_bytes);
 }
 
