@@ -1,6 +1,9 @@
 #include "api/cache.h"
 
+#include "base/ranks.h"
 #include "pipe/kv_levels.h"
+
+#include <stdio.h>
 
 enum pith_status pith_cache_check(const struct pith_cache_wish *w, struct pith_error *err)
 {
@@ -9,6 +12,24 @@ enum pith_status pith_cache_check(const struct pith_cache_wish *w, struct pith_e
     PITH_TRY(pith_kv_auto_parse(w->name, &bits, err));
     const struct pith_kv_wish wish = {.name = bits > 0 ? NULL : w->name, .layers = *w->layers};
     return pith_kv_choose(&wish, w->usual, NULL, &ignored, err);
+}
+
+/* Says so where biases of keys ruin what was asked for. */
+static void look_at_biases(const struct pith_context *context, const struct pith_kv_format *f,
+                           const struct pith_model *m)
+{
+    char what[PITH_KV_TEXT + 16], name[PITH_KV_TEXT];
+    if (!pith_kv_has_biases(&m->plans) || !pith_ranks_first(context->ranks)) return;
+    for (uint32_t i = 0; i < m->plans.layers; i++) {
+        const struct pith_kv_format *layer = pith_kv_of(f, i);
+        if (!pith_kv_spreads(&layer->k)) continue;
+        pith_kv_name(layer, name);
+        snprintf(what, sizeof what, "KV cache %s", name);
+        pith_context_tell(context, what,
+                          "the keys of this model have biases, which leave few of its codes for "
+                          "the rest; with ,offset behind it they are kept out");
+        return;
+    }
 }
 
 enum pith_status pith_cache_choose(struct pith_context *context, const struct pith_cache_wish *w,
@@ -28,6 +49,7 @@ enum pith_status pith_cache_choose(struct pith_context *context, const struct pi
         .name = w->name, .base = job.bits > 0 ? &found : NULL, .layers = *w->layers};
     enum pith_status s = pith_kv_choose(&wish, w->usual, m, out, err);
     pith_kv_format_free(&found);
+    if (s == PITH_OK) look_at_biases(context, out, m);
     if (s == PITH_OK && m->blocks)
         s = pith_cache_settle(context, &(struct pith_cache_of){out, m, tokenizer, w->memory}, err);
     if (s != PITH_OK) pith_kv_format_free(out);

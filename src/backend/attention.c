@@ -6,6 +6,7 @@
  * positions that they see. One query alone: a task is a kv head with one chunk, its sums go to the
  * caller's work space, and a second round of tasks merges them. Both run the same steps on the same
  * chunks, so the result is the same. */
+#include "backend/key_offset.h"
 #include "backend/layer.h"
 #include "backend/parts.h"
 
@@ -61,6 +62,7 @@ struct part {
     float *powers; /* [2 count] */
     float *folded; /* [count][key] and */
     float *least;  /* [count]: keys by channel */
+    float *offset; /* [count][pith_key_offset_floats()] */
     struct pith_query_bytes bytes;
     struct sums chunk, total;
 };
@@ -68,7 +70,8 @@ struct part {
 static size_t scratch_floats(const struct job *j)
 {
     return SCORES_LD + j->key + 2 * j->dim + 6 + (j->channels ? j->key + 1 : 0) +
-           (j->key_bytes ? pith_query_bytes_floats(j->key) : 0);
+           (j->key_bytes ? pith_query_bytes_floats(j->key) : 0) +
+           (j->a->offset ? pith_key_offset_floats(j->a->offset) : 0);
 }
 
 static float *take(float **from, size_t n)
@@ -98,6 +101,7 @@ static void prepare(const struct job *j, struct part *p, float **from)
         p->folded = take(&memory, n * j->key);
         p->least = take(&memory, n);
     }
+    if (a->offset) p->offset = take(&memory, n * pith_key_offset_floats(a->offset));
     if (j->key_bytes) p->bytes = pith_query_bytes(&a->cache->k, n, memory);
     for (size_t r = 0; r < n; r++) {
         const size_t query = j->query + (p->first + r) / j->group;
@@ -109,6 +113,9 @@ static void prepare(const struct job *j, struct part *p, float **from)
             x = to;
         }
         for (size_t e = 0; e < head_dim; e++) to[e] = x[e] * a->scale;
+        if (a->offset)
+            pith_key_offset_query(a->offset, p->kv, to,
+                                  p->offset + r * pith_key_offset_floats(a->offset));
     }
     if (j->key_bytes) pith_query_bytes_fill(j->b, &p->bytes, n, p->q);
 }
@@ -314,6 +321,19 @@ static void prepare_team(const struct job *j, struct team *t, struct part first,
     }
 }
 
+/* Adds what keys are kept without to the scores of the pages that hold [low, high) of a chunk. */
+static void add_offset(const struct job *j, const struct part *p, size_t base, size_t low,
+                       size_t high)
+{
+    const struct pith_key_offset *o = j->a->offset;
+    const size_t first = low / PITH_KEYS, pages = pith_cache_pages(high) - first;
+    _Static_assert(CHUNK / PITH_KEYS == PITH_OFFSET_PAGES, "a chunk is added at once");
+    for (size_t r = 0; r < p->count; r++)
+        pith_key_offset_add(j->b, o, p->offset + r * pith_key_offset_floats(o),
+                            base / PITH_KEYS + first, pages, j->b->scratch[p->thread].b,
+                            p->scores + r * SCORES_LD + first * PITH_KEYS);
+}
+
 /* Scores of the pages that hold [low, high) of a chunk. */
 static void score(const struct job *j, const struct team *t, size_t base, size_t low, size_t high)
 {
@@ -322,6 +342,8 @@ static void score(const struct job *j, const struct team *t, size_t base, size_t
             struct pith_cache_rows rows = {.kv = t->part[i].kv, .n = PITH_KEYS};
             visit(j, &t->part[i], &keys, base + at, at, &rows);
         }
+    for (size_t i = 0; j->a->offset && i < t->count; i++)
+        add_offset(j, &t->part[i], base, low, high);
 }
 
 /* Weights to what kernels of rounded operands multiply values with. */

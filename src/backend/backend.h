@@ -18,6 +18,7 @@
 #include <stddef.h>
 
 struct pith_backend;
+struct pith_key_offset;
 
 /* pool is borrowed (NULL: one thread). cpu_mask limits the instruction sets (PITH_CPU_ALL: no
  * limit). */
@@ -246,7 +247,7 @@ void pith_cache_read(const struct pith_backend *b, const struct pith_cache *c,
  * = exp(M - M') and b = exp(m - M'), L = fma(a, L, b l) and O = fma(a, O, b o); the result is O
  * times 1 / L. (Softmax by parts: Milakov and Gimelshein 2018.) With keys by channel, code * scale
  * + least, a score is the chain of query * scale with codes, plus the sum in lanes of query *
- * least. */
+ * least. What keys are kept without (backend/key_offset.h) is added to scores last. */
 struct pith_attention {
     const struct pith_cache_span *span; /* their rows follow each other in q and out */
     size_t spans;
@@ -267,7 +268,8 @@ struct pith_attention {
     /* NULL, or to what queries are rounded, and weights of values with a scale of
      * PITH_ATTN_STEP. */
     const struct pith_input *rounded;
-    const float *q; /* [rows][heads][head_dim] */
+    const struct pith_key_offset *offset; /* what all keys are kept without; NULL: nothing */
+    const float *q;                       /* [rows][heads][head_dim] */
     float *out;     /* [rows][heads][value_dim]; may be q where both are as wide */
     float *work;    /* lets threads share the positions of one query; NULL: none */
     size_t work_floats;

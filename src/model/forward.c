@@ -2,6 +2,7 @@
 #include "model/nodes.h"
 
 #include "backend/input.h"
+#include "backend/key_offset.h"
 #include "backend/layer.h"
 #include "kern/ops.h"
 #include "model/rope.h"
@@ -237,6 +238,7 @@ static void attend_some(struct pith_node_run *r, const struct pith_node *node,
                        .sinks = vector_of(r->block, node->u.attend.sinks),
                        .cache = &cache,
                        .plain = floats ? &plain : NULL,
+                       .offset = pith_kv_offset_of(p->kv, layer),
                        .rounded = p->kv->format.attn.grid.format ? &p->kv->format.attn : NULL,
                        .sink = pith_cache_pages(pith_kv_sink(f)),
                        .recent = pith_cache_pages(pith_kv_recent(f)),
@@ -244,6 +246,17 @@ static void attend_some(struct pith_node_run *r, const struct pith_node *node,
                        .out = r->reg[node->out] + row * heads * keeps->value,
                        .work = p->kv->work,
                        .work_floats = p->kv->work_floats});
+}
+
+/* Takes out of keys what the cache keeps them without. */
+static void take_offset(struct pith_node_run *r, const struct pith_node *node)
+{
+    const struct pith_key_offset *offset = pith_kv_offset_of(r->pass->kv, r->pass->kv_layer);
+    float *k = r->reg[node->u.attend.k];
+    for (size_t i = 0; offset && i < r->spans; k += r->span[i++].n * offset->kv_heads * offset->dim)
+        pith_key_offset_take(
+            r->pass->backend, offset,
+            &(struct pith_cache_span){.start = r->span[i].start, .n = r->span[i].n}, k);
 }
 
 static enum pith_status run_attend(struct pith_node_run *r, const struct pith_node *node,
@@ -255,6 +268,7 @@ static enum pith_status run_attend(struct pith_node_run *r, const struct pith_no
     const struct pith_kv_format *f = pith_kv_of(&p->kv->format, rows_of(r));
     const size_t queries = r->n * node->u.attend.heads, rows = r->n * keeps->heads;
     PITH_TRY(check_room(p, r->span, r->spans, err));
+    if (own) take_offset(r, node);
     if (f->k.rotate) rotate_heads(p->backend, r->reg[node->in], queries, keeps->key);
     if (f->k.rotate && own) rotate_heads(p->backend, r->reg[node->u.attend.k], rows, keeps->key);
     if (f->v.rotate && own) rotate_heads(p->backend, r->reg[node->u.attend.v], rows, keeps->value);

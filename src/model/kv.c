@@ -1,5 +1,6 @@
 #include "model/kv.h"
 
+#include "backend/key_offset.h"
 #include "base/arena.h"
 #include "base/mem.h"
 #include "model/model.h"
@@ -219,6 +220,8 @@ struct room {
     size_t opened; /* of the largest of them, where they are not in float32 */
     size_t work;
     size_t turned[2]; /* floats of a position's angles, by table */
+    size_t offsets;   /* of keys, numbers of all layers */
+    size_t offset_turned[2]; /* as `turned`, of offsets */
 };
 
 /* What a layer has room for: for its own rows, where that of others is not there. */
@@ -228,6 +231,17 @@ static struct pith_state_spec room_of(const struct pith_layer_plan *l,
     struct pith_state_spec s = l->state;
     if (s.kind == PITH_STATE_SHARED && o->layers == 1) s.kind = PITH_STATE_KV;
     return s;
+}
+
+/* Angles and offsets of a layer's keys. */
+static void measure_turn(const struct pith_layer_plan *l, const struct pith_kv_format *f,
+                         struct room *r)
+{
+    const struct pith_node *turn = pith_kv_turn_of(l);
+    if (l->state.kind != PITH_STATE_KV) return;
+    if (f->k.offset) r->offsets += (size_t)l->state.heads * l->state.key;
+    if (f->k.kvquant && turn) r->turned[turn->u.rope.table] = turn->u.rope.dim / 2 * 2;
+    if (f->k.offset && turn) r->offset_turned[turn->u.rope.table] = turn->u.rope.dim / 2 * 2;
 }
 
 /* Adds layer by layer, or with one layer's room finds the most of any; fills in the lists of kv
@@ -252,9 +266,7 @@ static bool measure(const struct pith_plans *p, struct pith_kv *kv, const struct
         if (node) work = pith_attention_work(node->u.attend.heads, l->state.value, kv->capacity);
         if (work == SIZE_MAX) return false;
         if (work > r->work) r->work = work;
-        const struct pith_node *turn = pith_kv_turn_of(l);
-        if (pith_kv_of(&kv->format, i)->k.kvquant && turn && state.kind == PITH_STATE_KV)
-            r->turned[turn->u.rope.table] = turn->u.rope.dim / 2 * 2;
+        measure_turn(l, pith_kv_of(&kv->format, i), r);
         if (o->format.states && floats > r->opened) r->opened = floats;
         if (o->layers > 1 || p->layers == 1) {
             if (!pith_add_size(r->bytes, bytes, &r->bytes) ||
@@ -285,6 +297,17 @@ static bool has_codes(const struct pith_kv *kv)
     return any;
 }
 
+static void layout_offsets(struct pith_arena *a, struct pith_kv *kv, const struct room *r)
+{
+    if (r->offsets == 0) return;
+    kv->offset = pith_arena_take(a, kv->layers, sizeof *kv->offset);
+    kv->offsets = pith_arena_take(a, r->offsets, sizeof *kv->offsets);
+    for (int i = 0; i < 2; i++)
+        if (r->offset_turned[i])
+            kv->offset_angles[i] = pith_arena_take_rows(
+                a, kv->pages_each + 32, r->offset_turned[i], sizeof *kv->offset_angles[i]);
+}
+
 static void layout(struct pith_arena *a, struct pith_kv *kv, const struct room *r)
 {
     const size_t layers = kv->layers, sequences = kv->sequences;
@@ -308,6 +331,7 @@ static void layout(struct pith_arena *a, struct pith_kv *kv, const struct room *
         if (r->turned[i])
             kv->angles[i] =
                 pith_arena_take_rows(a, 32 * kv->pages_each, r->turned[i], sizeof *kv->angles[i]);
+    layout_offsets(a, kv, r);
     for (int i = 0; i < PITH_KV_GROUPS; i++) {
         struct pith_kv_group *g = &kv->group[i];
         if (g->pages == 0) continue;
@@ -346,6 +370,13 @@ uint64_t pith_kv_pool_bytes(const struct pith_plans *plans, const struct pith_kv
 
 /* --- making ----------------------------------------------------------------------------------- */
 
+static bool has_offsets(const struct pith_kv_format *f, uint32_t layers)
+{
+    bool has = !f->layer && f->k.offset;
+    for (uint32_t i = 0; f->layer && i < layers; i++) has = has || f->layer[i].k.offset;
+    return has;
+}
+
 static enum pith_status check(const struct pith_plans *p, const struct pith_kv_options *o,
                               struct pith_error *err)
 {
@@ -358,7 +389,9 @@ static enum pith_status check(const struct pith_plans *p, const struct pith_kv_o
         p->layers != 1)
         return pith_fail(err, PITH_ARG, "a KV cache of one layer at a time on a grid");
     if (pith_kv_needs_levels(f, o->layers) && !(o->model && o->model->kv_levels))
-        return pith_fail(err, PITH_ARG, "a KV cache of kvquant without levels");
+        return pith_fail(err, PITH_ARG, "a KV cache of kvquant or offset=middle without levels");
+    if (has_offsets(f, o->layers) && !(o->model && o->model->blocks))
+        return pith_fail(err, PITH_ARG, "a KV cache with offsets of keys without the model");
     float level[2 * PITH_ROW_LEVELS];
     struct pith_row_code code[2];
     for (uint32_t i = 0; i < p->layers; i++)
@@ -420,7 +453,10 @@ enum pith_status pith_kv_open(struct pith_kv *kv, const struct pith_plans *plans
                                 kv->level + (kv->own ? i : 0) * 2 * PITH_ROW_LEVELS,
                                 kv->code + 2 * i, err)); /* as it was checked: cannot fail */
     if (kv->turn) pith_kv_turn_fill(kv, plans, o->model);
-    return PITH_OK;
+    if (!kv->offset) return PITH_OK;
+    const enum pith_status s = pith_kv_offset_fill(kv, plans, o->model, err);
+    if (s != PITH_OK) pith_kv_free(kv);
+    return s;
 }
 
 static struct pith_kv_options of_one(uint32_t layers, size_t capacity, enum pith_dtype dtype)

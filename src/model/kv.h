@@ -28,6 +28,11 @@ struct pith_model;
 /* The floats that keys, or values, are kept in where there is no grid. */
 enum pith_kv_float { PITH_KV_F32, PITH_KV_BF16, PITH_KV_F16 };
 
+/* What of keys is known beforehand and not kept, but added to scores (backend/key_offset.h): the
+ * bias of their projection, where nothing but the rotary turn comes after it; or the middles of
+ * their channels, from model->kv_levels. */
+enum pith_kv_offset { PITH_KV_WHOLE, PITH_KV_BIAS, PITH_KV_MIDDLE };
+
 /* How keys, or values, are kept; all zero: in float32. */
 struct pith_kv_part {
     enum pith_kv_float floats;
@@ -37,6 +42,7 @@ struct pith_kv_part {
     uint8_t kvquant;       /* bits of one of num/kvquant.h, keys before their turn; likewise */
     bool rotate; /* heads are multiplied by a Hadamard matrix before they are rounded, and so are
                     queries, or by its inverse what attention gives */
+    enum pith_kv_offset offset; /* of keys */
 };
 static inline enum pith_dtype pith_kv_dtype(const struct pith_kv_part *p)
 {
@@ -91,11 +97,12 @@ static inline struct pith_kv_format pith_kv_floats(enum pith_dtype dtype)
 /* "f32", "bf16", "f16", a grid, "turbo2" to "turbo4", which are always rotated, "kivi2" and
  * "kivi4", or "kvquant2" to "kvquant4", which are not rotated and need model->kv_levels; or
  * "k=...,v=..." of them, one for keys and one for values; then maybe
- * ",rotate", or of one side ",rotate=k", ",sink=N", ",recent=N", ",state=bf16", fp8_e4m3, fp8_e5m2
- * or f32. NULL: what the checkpoint says, or `usual`. m may be NULL, when only the name is to be
- * looked at. PITH_ARG for another name; PITH_UNSUPPORTED for a grid that keys and values cannot
- * have, where latents are kept for two that differ or for kvquant, for heads that have no such
- * matrix, and for states of a model that has none. */
+ * ",rotate", or of one side ",rotate=k", ",offset", ",offset=middle", ",sink=N", ",recent=N",
+ * ",state=bf16", fp8_e4m3, fp8_e5m2 or f32. NULL: what the checkpoint says, or `usual`. m may be
+ * NULL, when only the name is to be looked at. PITH_ARG for another name; PITH_UNSUPPORTED for a
+ * grid that keys and values cannot have, where latents are kept for two that differ or for kvquant,
+ * for heads that have no such matrix, for offsets of keys that have none, and for states of a model
+ * that has none. */
 enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const struct pith_model *m,
                                struct pith_kv_format *out, struct pith_error *err);
 /* What --attn means, for pith_kv_format.attn: FP8 with a scale of 1, or of a head of a token
@@ -127,6 +134,11 @@ void pith_kv_levels_free(struct pith_kv_levels *levels);
 bool pith_kv_needs_levels(const struct pith_kv_format *f, uint32_t layers);
 /* The rotary turn of a layer's keys, as they are stored; NULL: they have none. */
 const struct pith_node *pith_kv_turn_of(const struct pith_layer_plan *l);
+/* Whether a large offset of keys leaves few codes for the rest: rows of fewer than 8 bits, where it
+ * is not kept out. */
+bool pith_kv_spreads(const struct pith_kv_part *keys);
+/* Whether keys of any layer have biases that PITH_KV_BIAS leaves out. */
+bool pith_kv_has_biases(const struct pith_plans *plans);
 
 /* How rows of keys, or of values, that are not kept in floats become codes; level as for
  * pith_row_code_make(). Of num/kvquant.h without levels. */
@@ -220,6 +232,10 @@ struct pith_kv {
     struct pith_cache_turn *turn;        /* [layers], likewise; dim 0: none */
     float *angles[2]; /* [pages_each][half of the rotary elements][32], cosines, then sines; NULL:
                          no layer needs those of that table */
+    struct pith_key_offset *offset; /* [layers]; NULL: no layer has one */
+    float *offsets;                 /* their numbers */
+    float *offset_angles[2]; /* of the rope tables: those of pages, then those within one; NULL: no
+                                layer needs them */
     char *state, *copies; /* [sequences][state_at[layers]] numbers of pith_kv_state_width() bytes;
                              likewise, NULL where none is needed */
     float *opened;        /* one of them in float32, of the layer that has most; NULL: they are */
@@ -238,7 +254,8 @@ struct pith_kv_options {
     size_t step;   /* tokens of a sequence that are stored at once, at most */
     bool keep;     /* pages behind a window stay: rewinding is then free */
     struct pith_kv_format format;   /* a layer at a time: floats; a table is copied */
-    const struct pith_model *model; /* for num/kvquant.h: borrowed, as are its levels; else NULL */
+    const struct pith_model *model; /* for num/kvquant.h and offsets of keys: borrowed, as are its
+                                       levels; else NULL */
 };
 /* Makes the pool; no sequence is open. PITH_ARG for layers that are neither, for 0 of anything or
  * another dtype, and without levels where they are needed; PITH_UNSUPPORTED for rows that cannot be
@@ -313,6 +330,12 @@ struct pith_cache_span pith_kv_stored(const struct pith_kv_put *p, const struct 
 /* Makes the pool's angles and turns, and gives codes their levels. */
 void pith_kv_turn_fill(struct pith_kv *kv, const struct pith_plans *plans,
                        const struct pith_model *m);
+
+/* Makes the offsets of keys of all layers and their angles. PITH_NOMEM. */
+enum pith_status pith_kv_offset_fill(struct pith_kv *kv, const struct pith_plans *plans,
+                                     const struct pith_model *m, struct pith_error *err);
+/* That of a layer; NULL: its keys are kept whole. */
+const struct pith_key_offset *pith_kv_offset_of(const struct pith_kv *kv, uint32_t layer);
 
 /* --- recurrent states ------------------------------------------------------------------------- */
 

@@ -1,6 +1,7 @@
 /* Names of caches. */
 #include "model/kv.h"
 
+#include "backend/key_offset.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "model/model.h"
@@ -76,10 +77,11 @@ static enum pith_status parse_part(const char *name, bool values, const struct p
 }
 
 /* What a name says: "GRID", "k=GRID", "v=GRID", each side once, and "rotate", "rotate=k" or
- * "rotate=v", with commas between. */
+ * "rotate=v", "offset" or "offset=middle", with commas between. */
 struct said {
     struct pith_kv_part part[2]; /* of keys and of values */
     bool given[2], rotate[2];
+    enum pith_kv_offset offset;
     uint32_t sink, recent;
     bool states; /* they were named */
     enum pith_state_form form;
@@ -129,6 +131,19 @@ static bool parse_states(const char *item, struct said *out)
     return false;
 }
 
+static const char *const offset_names[] = {[PITH_KV_BIAS] = "offset",
+                                           [PITH_KV_MIDDLE] = "offset=middle"};
+
+static bool parse_offset(const char *item, struct said *out)
+{
+    for (unsigned i = PITH_KV_BIAS; i < PITH_COUNT(offset_names); i++) {
+        if (strcasecmp(item, offset_names[i]) != 0) continue;
+        out->offset = (enum pith_kv_offset)i;
+        return true;
+    }
+    return false;
+}
+
 static enum pith_status parse_items(const char *name, const struct pith_model *m, struct said *out,
                                     struct pith_error *err)
 {
@@ -147,10 +162,11 @@ static enum pith_status parse_items(const char *name, const struct pith_model *m
         if (rotate || v) out->rotate[1] = true;
         if (parse_count(item, "sink=", &out->sink) || parse_count(item, "recent=", &out->recent))
             continue;
-        if (parse_states(item, out)) continue;
+        if (parse_states(item, out) || parse_offset(item, out)) continue;
         if (!rotate && !k && !v) PITH_TRY(parse_sides(item, m, out, err));
     }
     for (int i = 0; i < 2; i++) out->part[i].rotate = out->rotate[i] || out->part[i].turbo;
+    out->part[0].offset = out->offset;
     return PITH_OK;
 }
 
@@ -195,6 +211,34 @@ static enum pith_status check_rotation(const struct pith_kv_format *f, const str
     return PITH_OK;
 }
 
+/* Keys that something is known of, and that fit where it is taken out. */
+static enum pith_status check_offset(const struct pith_kv_format *f, const struct pith_model *m,
+                                     struct pith_error *err)
+{
+    if (!f->k.offset) return PITH_OK;
+    if (f->k.kvquant)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "offset: kvquant's levels lie around a middle of each channel");
+    for (uint32_t i = 0; m && i < m->plans.kinds; i++) {
+        const struct pith_state_spec *s = &m->plans.kind[i].state;
+        if (s->kind == PITH_STATE_LATENT)
+            return pith_fail(err, PITH_UNSUPPORTED, "offset: latents are kept whole");
+        if (s->kind == PITH_STATE_KV && s->key > PITH_OFFSET_DIM)
+            return pith_fail(err, PITH_UNSUPPORTED, "offset: keys of %u numbers", s->key);
+    }
+    if (!m || f->k.offset != PITH_KV_BIAS || pith_kv_has_biases(&m->plans)) return PITH_OK;
+    return pith_fail(err, PITH_UNSUPPORTED,
+                     "offset: keys of %s have no biases, or a norm behind them; "
+                     "offset=middle is calibrated",
+                     m->checkpoint->dir);
+}
+
+bool pith_kv_spreads(const struct pith_kv_part *keys)
+{
+    const bool few = keys->grid.format && keys->grid.format->bits < 8;
+    return (few || keys->turbo) && !keys->offset;
+}
+
 static enum pith_status check_states(const struct said *said, const struct pith_model *m,
                                      struct pith_error *err)
 {
@@ -229,6 +273,7 @@ enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const st
     out->states = said.form;
     PITH_TRY(check_states(&said, m, err));
     PITH_TRY(check_latents(out, m, err));
+    PITH_TRY(check_offset(out, m, err));
     return check_rotation(out, m, err);
 }
 
@@ -269,6 +314,8 @@ void pith_kv_name(const struct pith_kv_format *f, char text[PITH_KV_TEXT])
     part_name(&f->v, v);
     int n = strcmp(k, v) == 0 ? snprintf(text, PITH_KV_TEXT, "%s%s", k, rotate)
                               : snprintf(text, PITH_KV_TEXT, "k=%s,v=%s%s", k, v, rotate);
+    if (f->k.offset)
+        n += snprintf(text + n, PITH_KV_TEXT - (size_t)n, ",%s", offset_names[f->k.offset]);
     if (f->sink) n += snprintf(text + n, PITH_KV_TEXT - (size_t)n, ",sink=%u", f->sink);
     if (f->recent) n += snprintf(text + n, PITH_KV_TEXT - (size_t)n, ",recent=%u", f->recent);
     if (f->states)
@@ -314,6 +361,7 @@ static enum pith_status parse_over(const char *name, const struct pith_model *m,
     if (said.given[0]) over.k = said.part[0];
     if (said.given[1]) over.v = said.part[1];
     PITH_TRY(check_latents(&over, m, err));
+    PITH_TRY(check_offset(&over, m, err));
     PITH_TRY(check_rotation(&over, m, err));
     *f = over;
     return PITH_OK;

@@ -8,11 +8,15 @@
 
 #include <string.h>
 
+static bool needs_levels(const struct pith_kv_format *layer)
+{
+    return layer->k.kvquant || layer->v.kvquant || layer->k.offset == PITH_KV_MIDDLE;
+}
+
 bool pith_kv_needs_levels(const struct pith_kv_format *f, uint32_t layers)
 {
-    bool needs = !f->layer && (f->k.kvquant || f->v.kvquant);
-    for (uint32_t i = 0; f->layer && i < layers; i++)
-        needs = needs || f->layer[i].k.kvquant || f->layer[i].v.kvquant;
+    bool needs = !f->layer && needs_levels(f);
+    for (uint32_t i = 0; f->layer && i < layers; i++) needs = needs || needs_levels(&f->layer[i]);
     return needs;
 }
 

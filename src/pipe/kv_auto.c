@@ -11,6 +11,7 @@
 #include "plan/refine.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,6 +65,7 @@ enum { CHOICES = 4 * CANDIDATES * CANDIDATES };
 struct plan {
     const struct pith_kv_auto_job *job;
     const char *name[CANDIDATES];             /* NULL: the model's heads cannot be kept so */
+    char offset[CANDIDATES][PITH_KV_TEXT];    /* names of those that leave biases of keys out */
     struct pith_kv_format format[CANDIDATES]; /* for keys and values alike */
     struct part *part; /* of a layer the keys and the values, one after the other, or both in one */
     size_t parts;
@@ -132,6 +134,19 @@ static void drop_levels(struct plan *p)
     }
 }
 
+/* A candidate whose codes biases of keys would spread leaves them out. */
+static void leave_biases(struct plan *p, size_t c)
+{
+    const struct pith_model *m = p->job->model;
+    struct pith_kv_format without;
+    struct pith_error ignored = {0};
+    if (!pith_kv_spreads(&p->format[c].k) || !pith_kv_has_biases(&m->plans)) return;
+    snprintf(p->offset[c], sizeof p->offset[c], "%s,offset", p->name[c]);
+    if (pith_kv_parse(p->offset[c], PITH_F32, m, &without, &ignored) != PITH_OK) return;
+    p->format[c] = without;
+    p->name[c] = p->offset[c];
+}
+
 static void find_candidates(struct plan *p)
 {
     const struct pith_model *m = p->job->model;
@@ -142,6 +157,7 @@ static void find_candidates(struct plan *p)
             if (pith_kv_parse(names[i], PITH_F32, m, &p->format[c], &ignored) == PITH_OK)
                 p->name[c] = names[i];
         }
+        if (p->name[c]) leave_biases(p, c);
     }
 }
 

@@ -393,7 +393,7 @@ static void feel_cache(void *ctx, size_t kv, unsigned thread)
     float *x = w->rows + 2 * (size_t)thread * w->widest, *d = x + w->widest;
     struct pith_row_code code;
     struct pith_error ignored = {0};
-    if (!pith_kv_coded(part) || (part->kivi && (keys || latent))) return;
+    if (!pith_kv_coded(part) || part->offset || (part->kivi && (keys || latent))) return;
     if (pith_kv_code(part, keys, (uint32_t)head, level, &code, &ignored) != PITH_OK) return;
     memset(channel, 0, s->heads * head * sizeof *channel);
     for (size_t i = 0; i < read->n; i++)

@@ -206,4 +206,26 @@ for to in to-ct to-modelopt; do measure $to "$work/$to" --baseline "$probe"; don
 [ -n "$(kld to-ct)" ] && [ "$(kld to-ct)" = "$(kld to-modelopt)" ] && pass "with the same scales" || fail "scales got lost"
 refuse "to a container without a place for it" 1 'no place for the KV-cache' "$pith" convert "$work/to-ct" -o "$work/no" \
     --container gptq
+
+# Keys with biases, which are kept out of what is rounded.
+python3 bench/key_biases.py "$probe" "$work/biased"
+biased="int4:g32 int4:g32,offset turbo4,offset f32,offset q4_0,rotate q4_0,rotate,offset"
+options=
+for cache in $biased; do options="$options --kv $cache"; done
+: >"$measured"
+# shellcheck disable=SC2086
+measure biased "$work/biased" $options
+# shellcheck disable=SC2086
+printf '%s\n' f32 $biased | paste -d ' ' - "$measured" >"$work/several"
+less "nothing is lost of floats" "$(cost f32,offset)" 1e-6 1
+less "4 bits cost a twentieth where biases are kept out" "$(cost int4:g32,offset)" "$(cost int4:g32)" 0.05
+less "rotated too a fifth" "$(cost q4_0,rotate,offset)" "$(cost q4_0,rotate)" 0.2
+less "levels of normal numbers too" "$(cost turbo4,offset)" "$(cost int4:g32)" 0.05
+[ "$(bits int4:g32,offset)" = 4.5 ] && pass "and no bit more" || fail "bits: $(bits int4:g32,offset)"
+for cache in int4:g32 turbo4 kivi4 int8:token int4:g32,offset; do
+    "$pith" eval "$work/biased" --text "$probe/eval.txt" --context 32 --max-tokens 32 --kv $cache 2>&1 >/dev/null |
+        grep -q '^warning: .*,offset behind it' && echo $cache
+done >"$work/warned"
+[ "$(tr '\n' ' ' <"$work/warned")" = "int4:g32 turbo4 " ] && pass "what they ruin is warned of" || fail "warned: $(cat "$work/warned")"
+refuse "where keys have none" 1 'have no biases' "$pith" eval "$probe" --text "$probe/eval.txt" --kv int4:g32,offset
 finish

@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "num/hadamard.h"
 #include "num/input.h"
-#include "unit/model/fixture.h"
+#include "unit/model/arch_case.h"
 
 #include <math.h>
 
@@ -33,13 +33,15 @@ struct held {
     float *k, *v, *x;
 };
 
-static struct held hold(struct rig *r, uint32_t layer, const struct pith_kv_format *f)
+/* Of a prompt that is read in chunks of so many tokens. */
+static struct held hold_chunks(struct rig *r, uint32_t layer, const struct pith_kv_format *f,
+                               size_t chunk)
 {
     struct pith_error err = {0};
     int32_t ids[PROMPT_MAX];
     const size_t n = golden_prompt(0, ids);
     struct pith_session s;
-    const struct pith_session_options options = {.capacity = n, .chunk = n, .kv = *f};
+    const struct pith_session_options options = {.capacity = n, .chunk = chunk, .kv = *f};
     const struct pith_shape *shape = &r->model->shape;
     struct held h = {.count = n * shape->kv_heads * shape->head_dim};
     h.k = malloc(h.count * sizeof *h.k);
@@ -51,6 +53,11 @@ static struct held hold(struct rig *r, uint32_t layer, const struct pith_kv_form
     read_cache(&s, layer, n, h.k, h.v);
     pith_session_free(&s);
     return h;
+}
+
+static struct held hold(struct rig *r, uint32_t layer, const struct pith_kv_format *f)
+{
+    return hold_chunks(r, layer, f, PROMPT_MAX);
 }
 
 static struct held hold_floats(struct rig *r, uint32_t layer)
@@ -183,6 +190,89 @@ static void heads_are_rotated(void **state)
     rig_close(&r);
 }
 
+/* Models whose keys have biases, and where in that of a linear those of head h begin. */
+static const struct biased {
+    const char *name, *linear;
+    uint32_t first, each; /* in heads */
+} biased[] = {
+    {"qwen2", "self_attn.k_proj", 0, 1},       {"ernie4_5_bias", "self_attn.k_proj", 0, 1},
+    {"glm4", "self_attn.k_proj", 0, 1},        {"granite_bias", "self_attn.k_proj", 0, 1},
+    {"gpt_neox", "attention.query_key_value", 1, 3}, {"gpt2", "attn.c_attn", 4, 1},
+    {"qwen2_vl", "self_attn.k_proj", 0, 1},
+};
+
+static const float *bias_of(const struct rig *r, const char *linear)
+{
+    const struct pith_block *b = &r->model->blocks[0];
+    for (uint32_t i = 0; i < b->plan->linears; i++)
+        if (strcmp(b->plan->linear[i].name, linear) == 0) return b->linear[i].bias;
+    fail_msg("no %s", linear);
+    return NULL;
+}
+
+static struct pith_kv_format format_of(const struct rig *r, const char *name)
+{
+    struct pith_error err = {0};
+    struct pith_kv_format f;
+    assert_ok(pith_kv_parse(name, PITH_F32, r->model, &f, &err), err);
+    return f;
+}
+
+/* In floats nothing is lost; in codes what is kept is what is left, rounded; chunks do not show. */
+static void biases_are_left_out(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < PITH_COUNT(biased); i++) {
+        struct rig r;
+        json_t *file = arch_load(biased[i].name);
+        rig_open_own(&r, arch_folder_make(file), 2);
+        json_decref(file);
+        const uint32_t dim = r.model->shape.head_dim, heads = r.model->shape.kv_heads;
+        const float *bias = bias_of(&r, biased[i].linear);
+        const float factor = (float)r.model->rope[0].factor;
+        const struct pith_kv_format floats = format_of(&r, "f32,offset"),
+                                    codes = format_of(&r, "int4:token,offset");
+        struct held whole = hold_floats(&r, 0), left = hold(&r, 0, &floats);
+        float most = 0;
+        for (uint32_t e = 0; e < heads * dim; e++) { /* of position 0, which is not turned */
+            const uint32_t from = biased[i].first + e / dim * biased[i].each;
+            const float of = bias[from * dim + e % dim];
+            assert_true(fabsf(whole.k[e] - factor * of - left.k[e]) < 1e-6f);
+            most = fmaxf(most, fabsf(of));
+        }
+        assert_true(most > 0.01f);
+        assert_same_numbers(whole.v, left.v, whole.count);
+        for (size_t k = 0; k < whole.xs; k++)
+            assert_true(fabsf(left.x[k] - whole.x[k]) <= 2e-5f * (1 + fabsf(whole.x[k])));
+        struct held got = hold(&r, 0, &codes), one = hold_chunks(&r, 0, &codes, 1);
+        const struct pith_input in = {.grid = codes.k.grid, .scale = 1.0f};
+        assert_rounded(&got, &left, dim, &in, &in);
+        assert_same_numbers(one.k, got.k, got.count);
+        assert_same_numbers(one.x, got.x, got.xs);
+        held_free(&whole), held_free(&left), held_free(&got), held_free(&one);
+        rig_close(&r);
+    }
+}
+
+/* Where nothing is known of keys there is nothing to leave out. */
+static void offsets_that_are_not_there(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"llama", "qwen3", "deepseek_v3", "gemma3"};
+    for (size_t i = 0; i < PITH_COUNT(models); i++) {
+        struct pith_error err = {0};
+        struct pith_kv_format f;
+        struct rig r;
+        json_t *file = arch_load(models[i]);
+        rig_open_own(&r, arch_folder_make(file), 1);
+        json_decref(file);
+        assert_int_equal(pith_kv_parse("int8:token,offset", PITH_F32, r.model, &f, &err),
+                         PITH_UNSUPPORTED);
+        assert_non_null(strstr(err.text, "offset: "));
+        rig_close(&r);
+    }
+}
+
 static void patterns_that_are_wrong(void **state)
 {
     (void)state;
@@ -279,6 +369,12 @@ static void caches_have_names(void **state)
         {"k=bf16,v=kvquant4,rotate=v", NULL, PITH_UNSUPPORTED},
         {"k=bf16,v=kvquant4,rotate=k", "k=bf16,v=kvquant4,rotate=k", PITH_OK},
         {"kvquant5", NULL, PITH_ARG},
+        {"offset,int4:g32", "int4:g32,offset", PITH_OK},
+        {"turbo4,Offset=Middle,recent=9", "turbo4,offset=middle,recent=9", PITH_OK},
+        {"k=q4_0,v=q8_0,offset,rotate=k", "k=q4_0,v=q8_0,rotate=k,offset", PITH_OK},
+        {"kvquant4,offset", NULL, PITH_UNSUPPORTED},
+        {"int4:g32,offset=mean", NULL, PITH_ARG},
+        {"offset", NULL, PITH_ARG},
         {"f32,state=bf16", "f32,state=bf16", PITH_OK},
         {"State=BF16,int4:g32,recent=9", "int4:g32,recent=9,state=bf16", PITH_OK},
         {"bf16,state=f32", "bf16", PITH_OK},
@@ -323,6 +419,7 @@ int main(void)
         cmocka_unit_test(a_head_of_a_token_is_a_row), cmocka_unit_test(layers_differ),
         cmocka_unit_test(heads_are_rotated),          cmocka_unit_test(patterns_that_are_wrong),
         cmocka_unit_test(scales_are_those_of_heads),  cmocka_unit_test(caches_have_names),
+        cmocka_unit_test(biases_are_left_out),        cmocka_unit_test(offsets_that_are_not_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
