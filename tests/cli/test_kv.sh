@@ -209,7 +209,7 @@ refuse "to a container without a place for it" 1 'no place for the KV-cache' "$p
 
 # Keys with biases, which are kept out of what is rounded.
 python3 bench/key_biases.py "$probe" "$work/biased"
-biased="int4:g32 int4:g32,offset turbo4,offset f32,offset q4_0,rotate q4_0,rotate,offset"
+biased="int4:g32 int4:g32,offset turbo4,offset f32,offset q4_0,rotate q4_0,rotate,offset int4:g32,offset=middle"
 options=
 for cache in $biased; do options="$options --kv $cache"; done
 : >"$measured"
@@ -221,6 +221,7 @@ less "nothing is lost of floats" "$(cost f32,offset)" 1e-6 1
 less "4 bits cost a twentieth where biases are kept out" "$(cost int4:g32,offset)" "$(cost int4:g32)" 0.05
 less "rotated too a fifth" "$(cost q4_0,rotate,offset)" "$(cost q4_0,rotate)" 0.2
 less "levels of normal numbers too" "$(cost turbo4,offset)" "$(cost int4:g32)" 0.05
+less "and middles of channels more" "$(cost int4:g32,offset=middle)" "$(cost int4:g32,offset)" 0.6
 [ "$(bits int4:g32,offset)" = 4.5 ] && pass "and no bit more" || fail "bits: $(bits int4:g32,offset)"
 for cache in int4:g32 turbo4 kivi4 int8:token int4:g32,offset; do
     "$pith" eval "$work/biased" --text "$probe/eval.txt" --context 32 --max-tokens 32 --kv $cache 2>&1 >/dev/null |
