@@ -328,10 +328,15 @@ static void add_offset(const struct job *j, const struct part *p, size_t base, s
     const struct pith_key_offset *o = j->a->offset;
     const size_t first = low / PITH_KEYS, pages = pith_cache_pages(high) - first;
     _Static_assert(CHUNK / PITH_KEYS == PITH_OFFSET_PAGES, "a chunk is added at once");
-    for (size_t r = 0; r < p->count; r++)
-        pith_key_offset_add(j->b, o, p->offset + r * pith_key_offset_floats(o),
-                            base / PITH_KEYS + first, pages, j->b->scratch[p->thread].b,
-                            p->scores + r * SCORES_LD + first * PITH_KEYS);
+    for (size_t r = 0; r < p->count; r++) {
+        const struct pith_offset_scores of = {
+            .query = p->offset + r * pith_key_offset_floats(o),
+            .page = base / PITH_KEYS + first,
+            .pages = pages,
+            .scores = p->scores + r * SCORES_LD + first * PITH_KEYS,
+            .work = j->b->scratch[p->thread].b};
+        pith_key_offset_add(j->b, o, &of);
+    }
 }
 
 /* Scores of the pages that hold [low, high) of a chunk. */

@@ -94,16 +94,16 @@ void pith_key_offset_query(const struct pith_key_offset *o, size_t kv, const flo
 }
 
 void pith_key_offset_add(const struct pith_backend *b, const struct pith_key_offset *o,
-                         const float *query, size_t page, size_t pages, float *work, float *scores)
+                         const struct pith_offset_scores *s)
 {
     const size_t dim = 2 * o->pairs;
-    float *sums = work + PITH_OFFSET_PAGES * dim;
-    for (size_t p = 0; p < pages; p++) {
-        const float *angles = o->page + (page + p) * dim;
-        float *turned = work + p * dim;
-        memcpy(turned, query, dim * sizeof *turned);
+    float *sums = s->work + PITH_OFFSET_PAGES * dim;
+    for (size_t p = 0; p < s->pages; p++) {
+        const float *angles = o->page + (s->page + p) * dim;
+        float *turned = s->work + p * dim;
+        memcpy(turned, s->query, dim * sizeof *turned);
         b->kern.rope_pairs(o->pairs, angles, angles + o->pairs, turned, turned + o->pairs);
     }
-    b->kern.attn_scores_f32(pages, dim, 1, work, dim, o->within, sums, PITH_KEYS);
-    for (size_t i = 0; i < pages * PITH_KEYS; i++) scores[i] += sums[i] + query[dim];
+    b->kern.attn_scores_f32(s->pages, dim, 1, s->work, dim, o->within, sums, PITH_KEYS);
+    for (size_t i = 0; i < s->pages * PITH_KEYS; i++) s->scores[i] += sums[i] + s->query[dim];
 }

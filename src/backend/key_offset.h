@@ -44,10 +44,16 @@ static inline size_t pith_key_offset_floats(const struct pith_key_offset *o)
 }
 /* A scaled query q[dim] of a head, as scores are made of it. */
 void pith_key_offset_query(const struct pith_key_offset *o, size_t kv, const float *q, float *out);
-/* Adds to that query's scores of `pages` pages, from page `page` on, at most PITH_OFFSET_PAGES.
- * work: PITH_OFFSET_PAGES * (2 * pairs + 32) floats. */
+/* Scores [pages * 32] of such a query, of the pages from `page` on. */
+struct pith_offset_scores {
+    const float *query; /* of pith_key_offset_query() */
+    size_t page, pages; /* at most PITH_OFFSET_PAGES */
+    float *scores;
+    float *work; /* PITH_OFFSET_PAGES * (2 * pairs + 32) floats */
+};
 enum { PITH_OFFSET_PAGES = 16 };
+/* Adds to them what keys are kept without. */
 void pith_key_offset_add(const struct pith_backend *b, const struct pith_key_offset *o,
-                         const float *query, size_t page, size_t pages, float *work, float *scores);
+                         const struct pith_offset_scores *s);
 
 #endif
