@@ -227,6 +227,8 @@ static bool ask(const struct pith_job *job, uint32_t layer, uint32_t which, stru
         .scale_dtype =
             job->container->scale_dtype(&job->recipe.weights, job->container_opts.model_dtype),
         .clip_search = job->recipe.clip,
+        .value = job->recipe.transform_value,
+        .input = {.grid = job->recipe.acts},
         .loss = site->to ? no_loss : NULL,
         .feeds_back = job->needs_transform & PITH_NEED_HESSIAN,
         .count = pith_plan_group(l, which, NULL),

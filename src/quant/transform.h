@@ -88,7 +88,7 @@ struct pith_transform_job {
 };
 
 struct pith_transform_report {
-    double ratio;                   /* awq, smooth: the chosen exponent */
+    double ratio;                   /* awq, smooth: the chosen exponent, 0 without one */
     double loss_before, loss_after; /* at s = 1, at the chosen s (before clipping) */
     double clipped;                 /* fraction of groups whose range was shrunk */
 };

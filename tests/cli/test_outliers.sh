@@ -69,7 +69,10 @@ make w8a8 -r w8a8
 make smooth -r smoothquant
 make mxfp4 -r mxfp4-rotated --transform none
 make turned -r mxfp4-rotated
-made="w8a8 smooth mxfp4 turned"
+make searched -r w8a8-g32
+make groups -r w8a8-g32 --transform none
+make eight -r quarot-w8a8
+made="w8a8 smooth mxfp4 turned searched groups eight"
 if thorough; then
     make w8a16 -r w8a16
     make int8 -r llm.int8
@@ -81,6 +84,9 @@ fi
 # shellcheck disable=SC2086
 measure $made
 less "eight plain bits lose ten times what smoothquant loses" "$(kld smooth)" "$(kld w8a8)" 0.1
+less "scales by column and groups lose a third of what smoothquant loses" "$(kld searched)" "$(kld smooth)" 0.33
+less "groups alone do not" "$(kld searched)" "$(kld groups)" 0.1
+less "eight bits of both in a rotated basis lose less than smoothquant" "$(kld eight)" "$(kld smooth)" 0.6
 less "rotations in blocks halve at least what mxfp4 of both loses" "$(kld turned)" "$(kld mxfp4)" 0.5
 if thorough; then
     less "llm.int8 is within 1.2 of 16-bit activations" "$(kld int8)" "$(kld w8a16)" 1.2

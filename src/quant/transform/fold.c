@@ -39,6 +39,13 @@ bool pith_fold_tied(const struct pith_transform_job *job)
     return !job->gain && job->prev_w && job->repeat > 1;
 }
 
+size_t pith_fold_first(const struct pith_transform_job *job, size_t c)
+{
+    if (!pith_fold_tied(job)) return c;
+    const size_t span = (size_t)job->tie_block * job->repeat;
+    return c / span * span + c % job->tie_block;
+}
+
 bool pith_fold_possible(const struct pith_transform_job *job)
 {
     bool any = false;

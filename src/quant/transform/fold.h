@@ -13,6 +13,8 @@ enum pith_status pith_fold_check(const struct pith_transform_job *job, const cha
 uint64_t pith_fold_trial_bytes(const struct pith_transform_job *job);
 /* True when heads share their scales: 1/s goes into rows that several of the inputs come from. */
 bool pith_fold_tied(const struct pith_transform_job *job);
+/* The first of the columns that share column c's scale: itself where none is tied. */
+size_t pith_fold_first(const struct pith_transform_job *job, size_t c);
 /* True when there is something to divide by s, and a linear that is rounded. */
 bool pith_fold_possible(const struct pith_transform_job *job);
 

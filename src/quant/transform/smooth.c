@@ -5,13 +5,15 @@
  * its input divided by it: at a = 1/2 both then have the same largest magnitude, their geometric
  * mean. Magnitudes below 1e-5 count as 1e-5, as in the authors' code; an input that is always zero
  * is left alone. The option is a, or "auto": of 0.05, 0.10, ... 0.95 and no scaling at all, what
- * leaves the smallest error in the linears' outputs, both operands rounded. */
+ * leaves the smallest error in the linears' outputs, both operands rounded; or "search", which is
+ * no strength: each column's scale by itself, for the least error to be expected (balance.h). */
 #include "base/arena.h"
 #include "base/mem.h"
 #include "num/input.h"
 #include "quant/scale.h"
 #include "quant/tables.h"
 #include "quant/transform/fold.h"
+#include "quant/transform/smooth.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +21,7 @@
 
 enum { PANEL = 256, STEPS = 20 };
 static const float SMALLEST = 1e-5f;
-static const double AUTO = -1.0;
+static const double AUTO = -1.0, SEARCH = -2.0;
 
 /* --- the option ------------------------------------------------------------------------------ */
 
@@ -32,10 +34,15 @@ static enum pith_status option(const char *text, double *value, struct pith_erro
         *value = AUTO;
         return PITH_OK;
     }
+    if (strcmp(text, "search") == 0) {
+        *value = SEARCH;
+        return PITH_OK;
+    }
     *value = strtod(text, &end);
     if (*end == '\0' && text[0] >= '0' && text[0] <= '9' && *value >= 0.0 && *value <= 1.0)
         return PITH_OK;
-    return pith_fail(err, PITH_ARG, "smooth:%.24s: expected a strength from 0 to 1, or auto", text);
+    return pith_fail(err, PITH_ARG,
+                     "smooth:%.24s: expected a strength from 0 to 1, auto, or search", text);
 }
 
 /* --- scales ---------------------------------------------------------------------------------- */
@@ -51,6 +58,7 @@ struct smooth {
     float *w;            /* one linear, times s and rounded */
     float *panel;        /* [samples][PANEL] */
     double *sums;        /* [samples] */
+    float *found;        /* [dim] what the search found; NULL without it */
     const struct pith_transform_linear *now;
     void *memory; /* of the arrays */
 };
@@ -58,14 +66,11 @@ struct smooth {
 /* The largest of the inputs that share a scale, into each of them. */
 static void tie(const struct smooth *t, float *v)
 {
-    const struct pith_transform_job *job = t->job;
-    if (!pith_fold_tied(job)) return;
-    const size_t block = job->tie_block, span = block * job->repeat;
     for (size_t c = 0; c < t->dim; c++) {
-        const size_t first = c / span * span + c % block;
-        if (c != first) v[first] = fmaxf(v[first], v[c]);
+        const size_t first = pith_fold_first(t->job, c);
+        v[first] = fmaxf(v[first], v[c]);
     }
-    for (size_t c = 0; c < t->dim; c++) v[c] = v[c / span * span + c % block];
+    for (size_t c = 0; c < t->dim; c++) v[c] = v[pith_fold_first(t->job, c)];
 }
 
 static enum pith_status gather(const struct smooth *t, struct pith_error *err)
@@ -201,14 +206,31 @@ static enum pith_status judge(struct smooth *t, double *loss, struct pith_error 
 /* Number 0 is none: s stays 1. */
 static double strength(const struct smooth *t, int i)
 {
-    return t->job->value < 0.0 ? (double)i / STEPS : t->job->value;
+    return t->job->value == AUTO ? (double)i / STEPS : t->job->value;
+}
+
+/* Scales of choice i into t->s. */
+static void make_choice(const struct smooth *t, int i)
+{
+    if (t->found) memcpy(t->s, t->found, t->dim * sizeof *t->s);
+    else make_scales(t, strength(t, i));
+}
+
+/* The search's scales into t->found; it begins at the middle of the strengths. */
+static enum pith_status find(struct smooth *t, struct pith_error *err)
+{
+    make_scales(t, 0.5);
+    memcpy(t->found, t->s, t->dim * sizeof *t->s);
+    PITH_TRY(pith_smooth_search(t->job, t->found, err));
+    pith_fold_settle(t->job, t->found);
+    return PITH_OK;
 }
 
 /* What one of them loses. t->s holds ones until it is another's. */
 static enum pith_status try_strength(void *ctx, int i, double *loss, struct pith_error *err)
 {
     struct smooth *t = ctx;
-    if (i > 0) make_scales(t, strength(t, i));
+    if (i > 0) make_choice(t, i);
     return judge(t, loss, err);
 }
 
@@ -216,22 +238,23 @@ static enum pith_status try_strength(void *ctx, int i, double *loss, struct pith
 static enum pith_status choose(struct smooth *t, float *s, struct pith_transform_report *report,
                                struct pith_error *err)
 {
-    const bool search = t->job->value < 0.0;
-    const int count = search ? STEPS : 2;
+    const bool several = t->job->value == AUTO;
+    const int count = several ? STEPS : 2;
     int chosen = 0;
     double loss[STEPS], best = INFINITY;
     PITH_TRY(gather(t, err));
+    if (t->found) PITH_TRY(find(t, err));
     memcpy(t->s, s, t->dim * sizeof *s);
     PITH_TRY(pith_fold_try(t->job, count, try_strength, t, loss, err));
     report->loss_before = loss[0];
-    if (search) best = report->loss_after = report->loss_before;
+    if (several) best = report->loss_after = report->loss_before;
     for (int i = 1; i < count; i++) {
-        if (search && !(loss[i] < best)) continue;
+        if (several && !(loss[i] < best)) continue;
         best = report->loss_after = loss[i];
-        report->ratio = strength(t, i);
+        report->ratio = fmax(strength(t, i), 0.0);
         chosen = i;
     }
-    if (chosen) make_scales(t, report->ratio);
+    if (chosen) make_choice(t, chosen);
     if (chosen) memcpy(s, t->s, t->dim * sizeof *s);
     return isfinite(best) ? PITH_OK
                           : pith_fail(err, PITH_NUMERIC, "smooth: the error is not finite");
@@ -254,6 +277,7 @@ static void layout(struct pith_arena *a, struct smooth *t)
     t->w = pith_arena_take_rows(a, largest(t->job), t->dim, sizeof *t->w);
     t->panel = pith_arena_take_rows(a, t->samples, PANEL, sizeof *t->panel);
     t->sums = pith_arena_take(a, t->samples, sizeof *t->sums);
+    t->found = t->job->value == SEARCH ? pith_arena_take(a, t->dim, sizeof *t->found) : NULL;
 }
 
 static struct smooth smooth_of(const struct pith_transform_job *job)
@@ -269,7 +293,9 @@ static uint64_t scratch(const struct pith_transform_job *job)
     struct pith_arena a = {0};
     struct smooth t = smooth_of(job);
     layout(&a, &t);
-    return pith_sum_bytes(pith_arena_bytes(&a), pith_fold_trial_bytes(job));
+    const uint64_t trial = pith_fold_trial_bytes(job);
+    const uint64_t search = job->value == SEARCH ? pith_smooth_search_bytes(job) : 0;
+    return pith_sum_bytes(pith_arena_bytes(&a), trial > search ? trial : search);
 }
 
 static enum pith_status take_memory(struct smooth *t, struct pith_error *err)
@@ -313,7 +339,7 @@ static enum pith_status run(const struct pith_transform_job *job, float *s,
 
 const struct pith_transform pith_transform_smooth = {
     .name = "smooth",
-    .summary = "moves outliers of the inputs into the weights (smooth:ALPHA, smooth:auto)",
+    .summary = "moves outliers of the inputs into the weights (smooth:ALPHA, :auto, :search)",
     .needs = PITH_NEED_RANGE | PITH_NEED_SAMPLES,
     .option = option,
     .run = run,

@@ -135,25 +135,126 @@ static void the_search_finds_the_best(void **state)
     assert_true(isfinite(best));
 }
 
+/* Every sixth input is large, and one row of many meets it with weights as large as its others. */
+static void skew(struct site *s)
+{
+    for (size_t c = 0; c < DIM; c += 6) {
+        for (size_t t = 0; t < s->tokens; t++) s->x[t * DIM + c] *= 32.0f;
+        s->lo[c] *= 32.0f;
+        s->hi[c] *= 32.0f;
+        for (int i = 0; i < 2; i++)
+            for (size_t r = i == 0; r < (i ? MORE : ROWS); r++) s->w[i][r * DIM + c] /= 32.0f;
+    }
+}
+
+/* Of columns that differ in more than one strength could level, the search leaves less. */
+static void the_search_by_column_leaves_less(void **state)
+{
+    (void)state;
+    double loss[3];
+    for (int i = 0; i < 3; i++) {
+        struct site s = make_site(ROWS, MORE, DIM, TOKENS, 9, 1);
+        struct pith_transform_report report;
+        struct pith_error err = {0};
+        float scales[DIM];
+        skew(&s);
+        s.job.value = (double[]){0.5, -1.0, -2.0}[i];
+        assert_ok(run(&s, scales, &report, &err), err);
+        loss[i] = report.loss_after;
+        for (size_t c = 0; c < DIM; c++) assert_true(scales[c] > 0.0f && isfinite(scales[c]));
+        assert_true(i < 2 || report.ratio == 0.0);
+        free_site(&s);
+    }
+    assert_true(loss[2] < 0.8 * loss[0]);
+    assert_true(loss[2] < 0.85 * loss[1]);
+}
+
+/* What is expected of scales, by the formula of balance.h as it stands there. */
+static double expected(const struct site *s, const double *token, const float *scales)
+{
+    double inputs = 0.0, sum = 0.0, peaks = 0.0, energy = 0.0;
+    for (size_t t = 0; t < s->tokens; t++) {
+        double most = 0.0;
+        for (size_t c = 0; c < DIM; c++) {
+            const double x = (double)(s->x[t * DIM + c] / scales[c]) * token[t];
+            most = fmax(most, x * x);
+            energy += x * x;
+        }
+        inputs += most;
+    }
+    for (int i = 0; i < 2; i++)
+        for (size_t r = 0; r < (i ? MORE : ROWS); r++) {
+            double most = 0.0;
+            for (size_t c = 0; c < DIM; c++) {
+                const double w = (double)(s->w[i][r * DIM + c] * scales[c]);
+                most = fmax(most, w * w);
+                sum += w * w;
+            }
+            peaks += most;
+        }
+    return inputs * sum + peaks * energy;
+}
+
+/* None of many others near the scales, nor far off, is expected to lose less by more than what the
+ * descent leaves. */
+static void the_search_finds_the_least(void **state)
+{
+    (void)state;
+    struct site s = make_site(ROWS, MORE, DIM, TOKENS, 9, 1),
+                before = make_site(ROWS, MORE, DIM, TOKENS, 9, 1);
+    struct pith_transform_report report;
+    struct pith_error err = {0};
+    float scales[DIM], other[DIM], noise[DIM];
+    double token[TOKENS];
+    uint64_t seed = 3;
+    s.job.value = -2.0;
+    assert_ok(run(&s, scales, &report, &err), err);
+    /* All tokens here have about as much energy: none counts by more than the one in the middle. */
+    double ordered[TOKENS];
+    for (size_t t = 0; t < TOKENS; t++) {
+        double sum = 0.0;
+        for (size_t c = 0; c < DIM; c++) sum += (double)s.x[t * DIM + c] * (double)s.x[t * DIM + c];
+        token[t] = ordered[t] = sum;
+    }
+    for (size_t i = 1; i < TOKENS; i++)
+        for (size_t k = i; k > 0 && ordered[k] < ordered[k - 1]; k--) {
+            const double swap = ordered[k];
+            ordered[k] = ordered[k - 1];
+            ordered[k - 1] = swap;
+        }
+    for (size_t t = 0; t < TOKENS; t++)
+        token[t] = 1.0 / sqrt(fmax(token[t], ordered[TOKENS / 2]));
+    const double best = expected(&before, token, scales);
+    for (int i = 0; i < 200; i++) {
+        const float far = i % 4 == 0 ? 0.3f : i % 4 == 1 ? 0.1f : 0.02f;
+        lcg_normal(&seed, DIM, noise);
+        for (size_t c = 0; c < DIM; c++) other[c] = scales[c] * expf(far * noise[c]);
+        assert_true(expected(&before, token, other) >= 0.995 * best);
+    }
+    for (size_t c = 0; c < DIM; c++) other[c] = 1.0f;
+    assert_true(expected(&before, token, other) > 1.5 * best);
+    free_site(&s);
+    free_site(&before);
+}
+
 static void same_bytes_for_any_thread_count(void **state)
 {
     (void)state;
     float want[DIM], scales[DIM];
-    for (unsigned threads = 1; threads <= 3; threads++) {
-        struct site s = make_site(ROWS, MORE, DIM, TOKENS, 9, threads);
+    for (unsigned i = 0; i < 6; i++) {
+        struct site s = make_site(ROWS, MORE, DIM, TOKENS, 9, i % 3 + 1);
         struct pith_transform_report report;
         struct pith_error err = {0};
-        s.job.value = -1.0;
-        assert_ok(run(&s, threads == 1 ? want : scales, &report, &err), err);
-        if (threads > 1) assert_memory_equal(scales, want, sizeof want);
+        s.job.value = i < 3 ? -1.0 : -2.0;
+        assert_ok(run(&s, i % 3 == 0 ? want : scales, &report, &err), err);
+        if (i % 3) assert_memory_equal(scales, want, sizeof want);
         free_site(&s);
     }
 }
 
 /* Heads that share a value head share their scales; rows of the linear before are divided. */
-static void the_linear_before_takes_the_inverse(void **state)
+static void divide_before(double strength)
 {
-    (void)state;
     enum { HIDDEN = 16, BLOCK = 32, REPEAT = 2 };
     static float prev[DIM / REPEAT * HIDDEN], bias[DIM / REPEAT];
     struct site s = make_site(ROWS, MORE, DIM, TOKENS, 4, 1);
@@ -168,6 +269,7 @@ static void the_linear_before_takes_the_inverse(void **state)
     s.job.prev_cols = HIDDEN;
     s.job.repeat = REPEAT;
     s.job.tie_block = BLOCK;
+    s.job.value = strength;
     assert_ok(run(&s, scales, &report, &err), err);
     for (size_t c = 0; c < DIM; c++) {
         const size_t row = c / BLOCK / REPEAT * BLOCK + c % BLOCK;
@@ -176,6 +278,44 @@ static void the_linear_before_takes_the_inverse(void **state)
         assert_true(bias[row] == 2.0f / scales[c]);
     }
     free_site(&s);
+}
+
+static void the_linear_before_takes_the_inverse(void **state)
+{
+    (void)state;
+    divide_before(0.5);
+    divide_before(-2.0);
+}
+
+/* Groups, one scale a tensor, inputs that stay, weights that stay: whatever is rounded counts, and
+ * where nothing is, nothing changes. */
+static void all_kinds_of_steps_are_balanced(void **state)
+{
+    (void)state;
+    const struct {
+        const char *weights, *inputs;
+        bool moves;
+    } cases[] = {
+        {"int8:channel", "int8:g32", true},   {"int8:g32", "int8:token", true},
+        {"int8:tensor", "int8:tensor", true}, {"int4:g32:asym", NULL, true},
+        {"fp8_e4m3:channel", "int8:token", true}, {"fp8_e4m3:channel", "fp8_e4m3:token", false},
+        {"fp8_e4m3:channel", NULL, false},
+    };
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct site s = make_site(ROWS, MORE, DIM, TOKENS, 9, 1);
+        struct pith_transform_report report;
+        struct pith_error err = {0};
+        float scales[DIM];
+        bool moved = false;
+        s.linear[0].grid = s.linear[1].grid = grid_of(cases[i].weights);
+        s.job.input.grid = cases[i].inputs ? grid_of(cases[i].inputs) : (struct pith_grid){0};
+        s.job.value = -2.0;
+        assert_ok(run(&s, scales, &report, &err), err);
+        for (size_t c = 0; c < DIM; c++) moved = moved || scales[c] != 1.0f;
+        assert_int_equal(moved, cases[i].moves);
+        assert_true(!moved || report.loss_after < report.loss_before);
+        free_site(&s);
+    }
 }
 
 static void odd_jobs(void **state)
@@ -221,6 +361,8 @@ static void options_are_read(void **state)
     } cases[] = {
         {"transform", "smooth", 0.5, PITH_OK},       {"transform", "smooth:0.85", 0.85, PITH_OK},
         {"transform", "smooth:auto", -1.0, PITH_OK}, {"transform", "smooth:1.5", 0, PITH_ARG},
+        {"transform", "smooth:search", -2.0, PITH_OK},
+        {"transform", "smooth:searched", 0, PITH_ARG},
         {"transform", "smooth:-0.5", 0, PITH_ARG},   {"transform", "smooth:0.5x", 0, PITH_ARG},
         {"split", "columns", 6.0, PITH_OK},          {"split", "columns:4.5", 4.5, PITH_OK},
         {"split", "columns:0", 0, PITH_ARG},         {"split", "columns:nan", 0, PITH_ARG},
@@ -243,6 +385,9 @@ int main(void)
         cmocka_unit_test(scales_are_those_of_llm_compressor),
         cmocka_unit_test(the_function_stays_and_the_error_falls),
         cmocka_unit_test(the_search_finds_the_best),
+        cmocka_unit_test(the_search_by_column_leaves_less),
+        cmocka_unit_test(the_search_finds_the_least),
+        cmocka_unit_test(all_kinds_of_steps_are_balanced),
         cmocka_unit_test(same_bytes_for_any_thread_count),
         cmocka_unit_test(the_linear_before_takes_the_inverse),
         cmocka_unit_test(odd_jobs),
