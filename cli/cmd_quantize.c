@@ -25,7 +25,7 @@ struct settings {
 /* The stages of a recipe, each an option. */
 #define STAGES(ROW)                                                                                \
     ROW(transform, "NAME",                                                                         \
-        "none, awq, smooth[:STRENGTH|:auto|:search], rotate (default: the recipe's)")              \
+        "none, awq, smooth[:STRENGTH|:auto|:search], rotate, smoothrot (default: the recipe's)")   \
     ROW(split, "NAME",                                                                             \
         "what is kept out of the grid: none, columns[:THRESHOLD], sparse[:PERCENT], 2:4 "          \
         "(default: the recipe's)")                                                                 \

@@ -72,7 +72,9 @@ make turned -r mxfp4-rotated
 make searched -r w8a8-g32
 make groups -r w8a8-g32 --transform none
 make eight -r quarot-w8a8
-made="w8a8 smooth mxfp4 turned searched groups eight"
+make both -r smoothrot
+make folded -r smoothrot --transform rotate:folded
+made="w8a8 smooth mxfp4 turned searched groups eight both folded"
 if thorough; then
     make w8a16 -r w8a16
     make int8 -r llm.int8
@@ -87,6 +89,7 @@ less "eight plain bits lose ten times what smoothquant loses" "$(kld smooth)" "$
 less "scales by column and groups lose a third of what smoothquant loses" "$(kld searched)" "$(kld smooth)" 0.33
 less "groups alone do not" "$(kld searched)" "$(kld groups)" 0.1
 less "eight bits of both in a rotated basis lose less than smoothquant" "$(kld eight)" "$(kld smooth)" 0.6
+less "smoothing takes over where rotations end" "$(kld both)" "$(kld folded)" 0.3
 less "rotations in blocks halve at least what mxfp4 of both loses" "$(kld turned)" "$(kld mxfp4)" 0.5
 if thorough; then
     less "llm.int8 is within 1.2 of 16-bit activations" "$(kld int8)" "$(kld w8a16)" 1.2
