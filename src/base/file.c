@@ -567,7 +567,10 @@ enum pith_status pith_dir_remove(const char *path, struct pith_error *err)
     enum pith_status s = PITH_OK;
     for (size_t i = 0; i < count && s == PITH_OK; i++) {
         char *file = pith_path_join(path, names[i]);
-        s = file ? pith_unlink(file, err) : pith_fail_nomem(err, path);
+        struct stat st;
+        if (!file) s = pith_fail_nomem(err, path);
+        else if (lstat(file, &st) == 0 && S_ISDIR(st.st_mode)) s = pith_dir_remove(file, err);
+        else s = pith_unlink(file, err);
         pith_free(file);
     }
     pith_names_free(names, count);

@@ -138,8 +138,8 @@ enum pith_status pith_dir_sync(const char *path, struct pith_error *err);
  * in. A link in the folder's place is PITH_IO. */
 enum pith_status pith_dir_lock(const char *path, int *lock, struct pith_error *err);
 void pith_dir_unlock(int lock); /* -1 is allowed */
-/* Removes the files of a directory and the directory (one level deep; pith makes no deeper ones).
- */
+/* Removes the files of a directory, folders in it likewise, and the directory. Links are removed
+ * themselves. */
 enum pith_status pith_dir_remove(const char *path, struct pith_error *err);
 /* Removes the folder if it is empty. */
 void pith_dir_drop(const char *path);

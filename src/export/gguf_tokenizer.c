@@ -6,7 +6,9 @@
 #include "base/mem.h"
 #include "tok/added_files.h"
 #include "tok/gguf.h"
+#include "tok/special.h"
 #include "tok/spm_model.h"
+#include "tok/templates.h"
 #include "tok/tiktoken.h"
 #include "tok/tokenizer.h"
 
@@ -44,18 +46,6 @@ static enum pith_status read_file(const char *dir, const char *name, char **out,
     const enum pith_status s =
         pith_path_exists(path) ? pith_file_read(path, FILE_LIMIT, out, size, err) : PITH_OK;
     pith_free(path);
-    return s;
-}
-
-static enum pith_status read_json(const char *dir, const char *name, json_t **out,
-                                  struct pith_error *err)
-{
-    char *text;
-    size_t size = 0;
-    PITH_TRY(read_file(dir, name, &text, &size, err));
-    if (!text) return PITH_OK;
-    const enum pith_status s = pith_json_parse(text, size, name, out, err);
-    pith_free(text);
     return s;
 }
 
@@ -352,76 +342,49 @@ static void put_special(const struct tokens *tokens, struct pith_gguf_keys *keys
         pith_gguf_put_bool(keys, "tokenizer.ggml.add_space_prefix", tokens->space_prefix);
 }
 
-/* A template by its name; llama.cpp's converter spells it with letters, digits and _ alone. */
-static void put_named(struct pith_gguf_keys *keys, const char *name, const char *text)
+/* The ends of an answer that are neither EOS nor known by their names: llama.cpp has two keys for
+ * such. */
+static enum pith_status put_ends(const struct tokens *t, struct pith_gguf_keys *keys,
+                                 struct pith_error *err)
 {
-    char key[128];
-    size_t n = (size_t)snprintf(key, sizeof key, "tokenizer.chat_template");
-    if (strcmp(name, "default") != 0) key[n++] = '.';
-    for (size_t i = 0; strcmp(name, "default") != 0 && name[i] && n + 1 < sizeof key; i++) {
-        const char c = name[i];
-        const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        key[n++] = letter || (c >= '0' && c <= '9') ? c : '_';
+    static const char *const names[] = {"tokenizer.ggml.eot_token_id",
+                                        "tokenizer.ggml.eom_token_id"};
+    struct pith_ids all = {0}, known = {0};
+    size_t put = 0;
+    enum pith_status s = pith_tokenizer_ends(t->own, t->source, &all, err);
+    if (s == PITH_OK) s = pith_special_named_ends(t->own, &known, err);
+    for (size_t i = 0; i < all.count && s == PITH_OK; i++) {
+        bool found = all.id[i] == pith_tokenizer_eos(t->own);
+        for (size_t k = 0; k < known.count; k++) found |= known.id[k] == all.id[i];
+        if (found) continue;
+        if (put == PITH_COUNT(names))
+            s = pith_fail(err, PITH_UNSUPPORTED,
+                          "%s: a GGUF file has no place for another end of generation, %d",
+                          t->source, (int)all.id[i]);
+        else pith_gguf_put_uint(keys, names[put++], (uint32_t)all.id[i]);
     }
-    key[n] = '\0';
-    pith_gguf_put_text(keys, key, text);
-}
-
-/* A text, or a list of {"name", "template"}. */
-static bool put_listed(const json_t *template, struct pith_gguf_keys *keys)
-{
-    const json_t *one;
-    size_t i;
-    if (json_is_string(template)) put_named(keys, "default", json_string_value(template));
-    json_array_foreach (template, i, one) {
-        const char *name = json_string_value(json_object_get(one, "name"));
-        const char *text = json_string_value(json_object_get(one, "template"));
-        if (name && text) put_named(keys, name, text);
-    }
-    return json_is_string(template) || json_array_size(template) > 0;
-}
-
-/* The templates of additional_chat_templates/NAME.jinja. */
-static enum pith_status put_additional(const char *source, struct pith_gguf_keys *keys,
-                                       struct pith_error *err)
-{
-    static const char end[] = ".jinja";
-    char *dir = pith_path_join(source, "additional_chat_templates"), **names = NULL;
-    size_t count = 0;
-    enum pith_status s = dir ? PITH_OK : pith_fail_nomem(err, source);
-    if (dir && pith_path_is_dir(dir)) s = pith_dir_list(dir, &names, &count, err);
-    for (size_t i = 0; i < count && s == PITH_OK; i++) {
-        const size_t n = strlen(names[i]), tail = sizeof end - 1;
-        char *text = NULL;
-        size_t size = 0;
-        if (n <= tail || strcmp(names[i] + n - tail, end) != 0) continue;
-        s = read_file(dir, names[i], &text, &size, err);
-        names[i][n - tail] = '\0';
-        if (text) put_named(keys, names[i], text);
-        pith_free(text);
-    }
-    pith_names_free(names, count);
-    pith_free(dir);
+    pith_ids_free(&all);
+    pith_ids_free(&known);
     return s;
 }
 
-static enum pith_status put_template(const char *source, struct pith_gguf_keys *keys,
-                                     struct pith_error *err)
+/* Templates by name, as llama.cpp's converter has them. */
+static enum pith_status put_templates(const char *source, struct pith_gguf_keys *keys,
+                                      struct pith_error *err)
 {
-    static const char *const files[] = {"chat_template.json", "tokenizer_config.json"};
-    char *text;
-    size_t size = 0;
-    PITH_TRY(read_file(source, "chat_template.jinja", &text, &size, err));
-    if (text) put_named(keys, "default", text);
-    bool done = text != NULL;
-    pith_free(text);
-    if (done) return put_additional(source, keys, err);
-    for (size_t i = 0; i < PITH_COUNT(files) && !done; i++) {
-        json_t *config = NULL;
-        PITH_TRY(read_json(source, files[i], &config, err));
-        done = put_listed(json_object_get(config, "chat_template"), keys);
-        json_decref(config);
+    static const char start[] = "tokenizer.chat_template";
+    struct pith_templates t;
+    const char *name;
+    json_t *text;
+    PITH_TRY(pith_templates_read(source, &t, err));
+    json_object_foreach (t.text, name, text) {
+        char key[sizeof start + 1 + PITH_TEMPLATE_NAME], spelt[PITH_TEMPLATE_NAME];
+        const bool usual = strcmp(name, "default") == 0;
+        pith_template_key(name, spelt);
+        snprintf(key, sizeof key, "%s%s%s", start, usual ? "" : ".", usual ? "" : spelt);
+        pith_gguf_put_text(keys, key, json_string_value(text));
     }
+    pith_templates_free(&t);
     return PITH_OK;
 }
 
@@ -442,7 +405,8 @@ static enum pith_status put_all(struct tokens *t, struct pith_gguf_keys *keys,
     put_tokens(t, keys);
     if (strcmp(t->model, "gpt2") == 0) PITH_TRY(put_merges(t, keys, err));
     put_special(t, keys);
-    return put_template(t->source, keys, err);
+    PITH_TRY(put_ends(t, keys, err));
+    return put_templates(t->source, keys, err);
 }
 
 /* The keys of the file that the model came from. */

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "io/hf_files.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -236,7 +237,7 @@ static enum pith_status add_folder(const struct pith_checkpoint *c, json_t *list
 {
     char **names;
     size_t count;
-    PITH_TRY(pith_dir_list(c->dir, &names, &count, err));
+    PITH_TRY(pith_checkpoint_names(c->dir, &names, &count, err));
     enum pith_status s = PITH_OK;
     for (size_t i = 0; i < count && s == PITH_OK; i++) s = add_file(c, names[i], list, err);
     pith_names_free(names, count);

@@ -6,6 +6,7 @@
 #include "base/str.h"
 
 #include <stdbool.h>
+#include <string.h>
 #include <sys/stat.h>
 
 /* A model card describes another model than the one that is made: it stays behind.
@@ -65,13 +66,86 @@ static enum pith_status check_regular(const char *dir, const char *name, bool *r
     return PITH_OK;
 }
 
+/* "FOLDER/NAME" in the place of each name. */
+static enum pith_status put_folder(char **names, size_t count, const char *folder,
+                                   struct pith_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        char *path = pith_path_join(folder, names[i]);
+        if (!path) return pith_fail_nomem(err, folder);
+        pith_free(names[i]);
+        names[i] = path;
+    }
+    return PITH_OK;
+}
+
+/* Puts the names of a folder into the place of its own, names[at]. */
+static enum pith_status unfold(const char *dir, char ***names, size_t *count, size_t at,
+                               struct pith_error *err)
+{
+    char *path = pith_path_join(dir, (*names)[at]), **inner = NULL, **all = NULL;
+    size_t n = 0;
+    enum pith_status s = path ? pith_dir_list(path, &inner, &n, err) : pith_fail_nomem(err, dir);
+    pith_free(path);
+    if (s == PITH_OK) s = put_folder(inner, n, (*names)[at], err);
+    if (s == PITH_OK) all = pith_alloc(*count + n, sizeof *all);
+    if (s == PITH_OK && !all) s = pith_fail_nomem(err, dir);
+    if (s != PITH_OK) {
+        pith_names_free(inner, n);
+        return s;
+    }
+    const size_t behind = *count - at - 1;
+    memcpy(all, *names, at * sizeof *all);
+    if (n) memcpy(all + at, inner, n * sizeof *all);
+    memcpy(all + at + n, *names + at + 1, behind * sizeof *all);
+    pith_free((*names)[at]);
+    pith_free(*names);
+    pith_free(inner);
+    *names = all;
+    *count = at + n + behind;
+    return PITH_OK;
+}
+
+enum pith_status pith_checkpoint_names(const char *dir, char ***names, size_t *count,
+                                       struct pith_error *err)
+{
+    enum pith_status s = pith_dir_list(dir, names, count, err);
+    for (size_t i = 0; s == PITH_OK && i < *count; i++) {
+        if (strcmp((*names)[i], PITH_TEMPLATES_DIR) != 0) continue;
+        char *path = pith_path_join(dir, PITH_TEMPLATES_DIR);
+        const bool is_dir = path && pith_path_is_dir(path);
+        if (!path) s = pith_fail_nomem(err, dir);
+        pith_free(path);
+        if (is_dir) s = unfold(dir, names, count, i, err);
+        if (s != PITH_OK) pith_names_free(*names, *count);
+        return s;
+    }
+    return s;
+}
+
+enum pith_status pith_checkpoint_copy(const char *from, const char *to, const char *name,
+                                      struct pith_error *err)
+{
+    const bool inner = strncmp(name, PITH_TEMPLATES_DIR "/", sizeof PITH_TEMPLATES_DIR) == 0;
+    char *is = pith_path_join(from, name), *will = pith_path_join(to, name);
+    char *dir = pith_path_join(to, PITH_TEMPLATES_DIR);
+    enum pith_status s = is && will && dir ? PITH_OK : pith_fail_nomem(err, name);
+    if (s == PITH_OK && inner) s = pith_dir_make(dir, err);
+    if (s == PITH_OK) s = pith_file_copy(is, will, err);
+    if (s == PITH_OK && inner) s = pith_dir_sync(dir, err);
+    pith_free(is);
+    pith_free(will);
+    pith_free(dir);
+    return s;
+}
+
 enum pith_status pith_checkpoint_side_files(const char *dir, char ***names, size_t *count,
                                             struct pith_error *err)
 {
     char **all;
     size_t n, kept = 0;
     enum pith_status s = PITH_OK;
-    PITH_TRY(pith_dir_list(dir, &all, &n, err));
+    PITH_TRY(pith_checkpoint_names(dir, &all, &n, err));
     for (size_t i = 0; i < n; i++) {
         bool keep = s == PITH_OK && is_taken(all[i]) && !matches(left, PITH_COUNT(left), all[i]);
         if (keep) s = check_regular(dir, all[i], &keep, err);

@@ -7,6 +7,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define PITH_TEMPLATES_DIR "additional_chat_templates"
+
+/* Names of what is in `dir`, sorted, with those of additional_chat_templates/, the one folder that
+ * loaders look into, as "additional_chat_templates/NAME". Free with pith_names_free(). */
+enum pith_status pith_checkpoint_names(const char *dir, char ***names, size_t *count,
+                                       struct pith_error *err);
+/* Copies one of them to another folder, where that of the templates is made for its own. */
+enum pith_status pith_checkpoint_copy(const char *from, const char *to, const char *name,
+                                      struct pith_error *err);
+
 /* Names, sorted, of the files in `dir` that a converted checkpoint takes along unchanged:
  * tokenizer, generation settings, chat template, licence, remote code. Never weights, config.json,
  * an index, another quantizer's settings, hidden or unfinished files; regular files (or links to

@@ -114,11 +114,10 @@ static enum pith_status copy_side_files(const struct pith_job *job, struct pith_
     enum pith_status s = PITH_OK;
     for (size_t i = 0; i < count && s == PITH_OK; i++) {
         char *from = pith_path_join(job->options->model, names[i]);
-        char *to = pith_path_join(job->partial, names[i]);
-        s = from && to ? check_size(from, err) : pith_fail_nomem(err, names[i]);
-        if (s == PITH_OK) s = pith_file_copy(from, to, err);
+        s = from ? check_size(from, err) : pith_fail_nomem(err, names[i]);
+        if (s == PITH_OK)
+            s = pith_checkpoint_copy(job->options->model, job->partial, names[i], err);
         pith_free(from);
-        pith_free(to);
     }
     pith_names_free(names, count);
     return s;

@@ -4,6 +4,7 @@
 #include "pipe/recover.h"
 
 #include "base/mem.h"
+#include "io/hf_files.h"
 #include "io/digest.h"
 #include "pipe/closeness.h"
 #include "pipe/output.h"
@@ -144,16 +145,15 @@ static enum pith_status copy_files(const struct pith_recover *r, struct pith_err
 {
     char **names;
     size_t count;
-    PITH_TRY(pith_dir_list(r->options->model, &names, &count, err));
+    PITH_TRY(pith_checkpoint_names(r->options->model, &names, &count, err));
     enum pith_status s = PITH_OK;
     for (size_t i = 0; i < count && s == PITH_OK; i++) {
         char *from = pith_path_join(r->options->model, names[i]);
-        char *to = pith_path_join(r->partial, names[i]);
         const bool own = strncmp(names[i], "pith.", 5) == 0;
-        if (!from || !to) s = pith_fail_nomem(err, "names");
-        else if (!own && !pith_path_is_dir(from)) s = pith_file_copy(from, to, err);
+        if (!from) s = pith_fail_nomem(err, "names");
+        else if (!own && !pith_path_is_dir(from))
+            s = pith_checkpoint_copy(r->options->model, r->partial, names[i], err);
         pith_free(from);
-        pith_free(to);
     }
     pith_names_free(names, count);
     return s;

@@ -7,6 +7,7 @@
 #include "tok/chat_traits.h"
 #include "tok/component.h"
 #include "tok/kind.h"
+#include "tok/templates.h"
 
 #include <string.h>
 #include <time.h>
@@ -53,51 +54,24 @@ static enum pith_status read_file(const char *path, struct template *out, struct
     return s;
 }
 
-/* The file dir/name when there is one. */
-static enum pith_status read_beside(const char *dir, const char *name, struct template *out,
-                                    struct pith_error *err)
+/* What it has under that name, if anything. */
+static enum pith_status take(const struct pith_templates *t, const char *name, struct template *out,
+                             struct pith_error *err)
 {
-    char *path = pith_path_join(dir, name);
-    if (!path) return pith_fail_nomem(err, "path");
-    const enum pith_status s = pith_path_exists(path) ? read_file(path, out, err) : PITH_OK;
-    pith_free(path);
-    return s;
+    const json_t *text = json_object_get(t->text, name);
+    if (!text) return PITH_OK;
+    return read_template(json_string_value(text), json_string_length(text), t->where, out, err);
 }
 
-/* "chat_template" of a tokenizer_config.json (or NULL). */
-static enum pith_status read_config(struct pith_chat *c, const json_t *config,
-                                    struct pith_error *err)
+/* The usual template, and that for tools. */
+static enum pith_status read_templates(struct pith_chat *c, const char *model,
+                                       struct pith_error *err)
 {
-    static const char where[] = "tokenizer_config.json: chat_template";
-    const json_t *t = json_object_get(config, "chat_template"), *one;
-    size_t i;
-    if (json_is_string(t))
-        return read_template(json_string_value(t), json_string_length(t), where, &c->usual, err);
-    if (t && !json_is_null(t) && !json_is_array(t))
-        return pith_fail(err, PITH_FORMAT, "%s: neither a text nor a list", where);
-    json_array_foreach (t, i, one) {
-        const json_t *text = json_object_get(one, "template");
-        const char *name = json_string_value(json_object_get(one, "name"));
-        if (!name || !json_is_string(text))
-            return pith_fail(err, PITH_FORMAT, "%s: entry %zu has no \"name\" and \"template\"",
-                             where, i);
-        struct template *to = strcmp(name, "default") == 0    ? &c->usual
-                              : strcmp(name, "tool_use") == 0 ? &c->tools
-                                                              : NULL;
-        if (to && !to->jinja)
-            PITH_TRY(
-                read_template(json_string_value(text), json_string_length(text), where, to, err));
-    }
-    return PITH_OK;
-}
-
-/* chat_template.json, where processors kept it. */
-static enum pith_status read_older(struct pith_chat *c, const char *dir, struct pith_error *err)
-{
-    json_t *file = NULL;
-    PITH_TRY(pith_component_file(dir, "chat_template.json", &file, err));
-    const enum pith_status s = read_config(c, file, err);
-    json_decref(file);
+    struct pith_templates t;
+    PITH_TRY(pith_templates_read(model, &t, err));
+    enum pith_status s = take(&t, "default", &c->usual, err);
+    if (s == PITH_OK) s = take(&t, "tool_use", &c->tools, err);
+    pith_templates_free(&t);
     return s;
 }
 
@@ -145,44 +119,11 @@ static enum pith_status ask_tokenizer(struct pith_chat *c, const char *model,
     return PITH_OK;
 }
 
-/* The template of a key, if the file has it. */
-static enum pith_status read_key(const struct pith_gguf *g, const char *key, struct template *out,
-                                 struct pith_error *err)
-{
-    char *text = NULL;
-    enum pith_status s = pith_gguf_get_text(g, key, &text, err);
-    if (s == PITH_OK && text) s = read_template(text, strlen(text), g->path, out, err);
-    pith_free(text);
-    return s;
-}
-
-static enum pith_status open_gguf(struct pith_chat *c, const char *path, struct pith_error *err)
-{
-    struct pith_gguf g;
-    enum pith_status s = PITH_OK;
-    const bool given = c->usual.jinja != NULL;
-    PITH_TRY(pith_gguf_open(path, &g, err));
-    if (!given) s = read_key(&g, "tokenizer.chat_template", &c->usual, err);
-    if (s == PITH_OK && !given)
-        s = read_key(&g, "tokenizer.chat_template.tool_use", &c->tools, err);
-    if (s == PITH_OK && !c->usual.jinja)
-        s = read_key(&g, "tokenizer.chat_template.default", &c->usual, err);
-    pith_gguf_close(&g);
-    return s == PITH_OK ? ask_tokenizer(c, path, err) : s;
-}
-
-static enum pith_status open_dir(struct pith_chat *c, const char *dir, struct pith_error *err)
+static enum pith_status take_specials(struct pith_chat *c, const char *dir, struct pith_error *err)
 {
     json_t *config = NULL, *map = NULL;
-    const bool given = c->usual.jinja != NULL;
-    enum pith_status s = PITH_OK;
-    if (!given) s = read_beside(dir, "chat_template.jinja", &c->usual, err);
-    if (s == PITH_OK && !given && c->usual.jinja)
-        s = read_beside(dir, "additional_chat_templates/tool_use.jinja", &c->tools, err);
-    if (s == PITH_OK) s = pith_component_file(dir, "tokenizer_config.json", &config, err);
+    enum pith_status s = pith_component_file(dir, "tokenizer_config.json", &config, err);
     if (s == PITH_OK) s = pith_component_file(dir, "special_tokens_map.json", &map, err);
-    if (s == PITH_OK && !c->usual.jinja) s = read_older(c, dir, err);
-    if (s == PITH_OK && !c->usual.jinja) s = read_config(c, config, err);
     take_special(c, config);
     take_special(c, map);
     if (s == PITH_OK && !config && !map) s = ask_tokenizer(c, dir, err);
@@ -210,9 +151,9 @@ enum pith_status pith_chat_open(const char *model, const char *file, struct pith
     *out = NULL;
     if (!c) return pith_fail_nomem(err, "a chat template");
     c->special = json_object();
-    enum pith_status s = file ? read_file(file, &c->usual, err) : PITH_OK;
+    enum pith_status s = file ? read_file(file, &c->usual, err) : read_templates(c, model, err);
     if (s == PITH_OK) s = pith_gguf_at(model, &gguf, err);
-    if (s == PITH_OK) s = gguf ? open_gguf(c, gguf, err) : open_dir(c, model, err);
+    if (s == PITH_OK) s = gguf ? ask_tokenizer(c, gguf, err) : take_specials(c, model, err);
     pith_free(gguf);
     if (s == PITH_OK && !c->special) s = pith_fail_nomem(err, "special tokens");
     if (s == PITH_OK) s = find_traits(c, err);

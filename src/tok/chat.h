@@ -9,10 +9,8 @@
 
 struct pith_chat;
 
-/* The template of a model: the content of `file`, or, where that is NULL: chat_template.jinja (for
- * conversations with tools additional_chat_templates/tool_use.jinja), else tokenizer_config.json's
- * "chat_template" (a text, or a list of {"name", "template"}: "default", and "tool_use" with
- * tools), else of a GGUF file tokenizer.chat_template. PITH_OK and *out NULL when it has none. */
+/* The template of a model: the content of `file`, or, where that is NULL, its "default" one and for
+ * conversations with tools "tool_use" (tok/templates.h). PITH_OK and *out NULL when it has none. */
 enum pith_status pith_chat_open(const char *model, const char *file, struct pith_chat **out,
                                 struct pith_error *err);
 /* The template in memory, with a model's special tokens as {"bos_token": "<s>", ...} or NULL. */

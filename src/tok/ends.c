@@ -46,8 +46,8 @@ static bool has_messages(const struct pith_tokenizer *t)
 }
 
 /* Only what never stands for itself in a text. */
-static enum pith_status named_ends(const struct pith_tokenizer *t, struct pith_ids *out,
-                                   struct pith_error *err)
+enum pith_status pith_special_named_ends(const struct pith_tokenizer *t, struct pith_ids *out,
+                                         struct pith_error *err)
 {
     const bool messages = has_messages(t), responses = has_token(t, "<|tool_response>");
     for (size_t i = 0; i < PITH_COUNT(names); i++) {
@@ -84,7 +84,7 @@ enum pith_status pith_tokenizer_ends(const struct pith_tokenizer *t, const char 
                                    : pith_special_ends(t, model, out, err);
     pith_free(file);
     PITH_TRY(s);
-    PITH_TRY(named_ends(t, out, err));
+    PITH_TRY(pith_special_named_ends(t, out, err));
     drop_doubles(out, from);
     return PITH_OK;
 }

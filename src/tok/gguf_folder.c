@@ -4,11 +4,8 @@
 
 #include "base/mem.h"
 #include "tok/gguf.h"
+#include "tok/templates.h"
 
-#include <stdio.h>
-#include <string.h>
-
-static const char template_key[] = "tokenizer.chat_template";
 
 static bool set_text(json_t *object, const char *key, const char *text, size_t length)
 {
@@ -33,29 +30,23 @@ static enum pith_status put_token(const struct pith_gguf *g, const struct pith_t
 static enum pith_status put_templates(const struct pith_gguf *g, json_t *config,
                                       struct pith_error *err)
 {
-    const size_t n = sizeof template_key - 1;
-    json_t *list = json_array();
-    enum pith_status s = list ? PITH_OK : pith_fail_nomem(err, "templates");
-    for (size_t i = 0; i < g->key_count && s == PITH_OK; i++) {
-        const char *key = g->keys[i].name;
-        char *text = NULL;
-        if (strncmp(key, template_key, n) != 0 || (key[n] != '\0' && key[n] != '.')) continue;
-        s = pith_gguf_get_text(g, key, &text, err);
-        if (s == PITH_OK && text)
-            pith_json_add(&list, json_pack("{s:s, s:s}", "name", key[n] ? key + n + 1 : "default",
-                                           "template", text));
-        pith_free(text);
+    struct pith_templates t;
+    const char *name;
+    json_t *text, *list = json_array();
+    const enum pith_status s = pith_templates_of(g, &t, err);
+    if (s != PITH_OK) {
+        json_decref(list);
+        return s;
     }
-    if (s == PITH_OK && !list) s = pith_fail_nomem(err, "templates");
-    const json_t *one = json_array_get(list, 0);
-    const bool lone = json_array_size(list) == 1 &&
-                      strcmp(json_string_value(json_object_get(one, "name")), "default") == 0;
-    if (s == PITH_OK && json_array_size(list) > 0 &&
-        json_object_set(config, "chat_template",
-                        lone ? json_object_get(one, "template") : list) != 0)
-        s = pith_fail_nomem(err, "templates");
+    json_object_foreach (t.text, name, text)
+        pith_json_add(&list, json_pack("{s:s, s:O}", "name", name, "template", text));
+    const size_t count = json_object_size(t.text);
+    text = json_object_get(t.text, "default");
+    const bool ok = list && (count == 0 || json_object_set(config, "chat_template",
+                                                           count == 1 && text ? text : list) == 0);
     json_decref(list);
-    return s;
+    pith_templates_free(&t);
+    return ok ? PITH_OK : pith_fail_nomem(err, "templates");
 }
 
 static enum pith_status make_config(const struct pith_gguf *g, const struct pith_tokenizer *t,

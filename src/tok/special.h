@@ -17,4 +17,8 @@ enum pith_status pith_special_read(struct pith_tokenizer *t, const struct pith_t
 enum pith_status pith_special_ends(const struct pith_tokenizer *t, const char *dir,
                                    struct pith_ids *out, struct pith_error *err);
 
+/* Appends the special tokens whose names say that they end an answer (tok/ends.def). PITH_NOMEM. */
+enum pith_status pith_special_named_ends(const struct pith_tokenizer *t, struct pith_ids *out,
+                                         struct pith_error *err);
+
 #endif
