@@ -27,7 +27,8 @@
 enum {
     PITH_JSON_ANY = 1,   /* the whole may be any value, not only a list or an object */
     PITH_JSON_FRONT = 2, /* what follows the value is not looked at */
-    PITH_JSON_STRICT = 4 /* RFC 8259 alone, members once, 64 bits, no \u0000 in names */
+    PITH_JSON_STRICT = 4, /* RFC 8259 alone, members once, 64 bits, no \u0000 in names */
+    PITH_JSON_NAMES = 8   /* with STRICT: members may come twice, with any name */
 };
 
 /* Reads a text; *out is a new reference, set on PITH_OK alone. */

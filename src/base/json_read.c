@@ -342,9 +342,10 @@ static void read_member(struct reader *r, json_t *object)
     }
     if (own) memcpy(key, bytes, size);
     skip_space(r);
-    if ((r->flags & PITH_JSON_STRICT) && memchr(bytes, '\0', size)) {
+    const bool strict = (r->flags & PITH_JSON_STRICT) && !(r->flags & PITH_JSON_NAMES);
+    if (strict && memchr(bytes, '\0', size)) {
         (void)wrong(r, "\\u0000 in the name of a member");
-    } else if ((r->flags & PITH_JSON_STRICT) && json_object_getn(object, bytes, size)) {
+    } else if (strict && json_object_getn(object, bytes, size)) {
         r->at = at;
         (void)wrong(r, "a duplicate member");
     } else if (r->at >= r->end || *r->at != ':') {

@@ -70,6 +70,7 @@ static const struct pith_engine_cache caches[] = {
 const struct pith_target_engine pith_engine_llamacpp = {
     .name = "llama.cpp",
     .summary = "GGUF files, and what its converter to them reads",
+    .tokens = PITH_TOKENS_LLAMACPP,
     .rules = rules,
     .count = PITH_COUNT(rules),
     .advice = "gguf; compressed-tensors with groups and gptq through its converter",

@@ -93,6 +93,7 @@ const struct pith_target_engine pith_engine_sglang = {
     .name = "sglang",
     .summary = "SGLang",
     .ranks = true,
+    .tokens = PITH_TOKENS_HF,
     .rules = rules,
     .count = PITH_COUNT(rules),
     .advice = "compressed-tensors, modelopt, fp8, gptq or awq",

@@ -66,6 +66,7 @@ static const struct pith_load_rule rules[] = {
 const struct pith_target_engine pith_engine_transformers = {
     .name = "transformers",
     .summary = "Hugging Face transformers",
+    .tokens = PITH_TOKENS_HF,
     .rules = rules,
     .count = PITH_COUNT(rules),
     .advice = "compressed-tensors, fp8, bitsandbytes, gptq or awq",

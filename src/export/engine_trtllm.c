@@ -46,6 +46,7 @@ const struct pith_target_engine pith_engine_trtllm = {
     .name = "trtllm",
     .summary = "TensorRT-LLM",
     .ranks = true,
+    .tokens = PITH_TOKENS_HF,
     .rules = rules,
     .count = PITH_COUNT(rules),
     .advice = "modelopt, fp8, and compressed-tensors with FP8 or NVFP4",

@@ -112,6 +112,7 @@ const struct pith_target_engine pith_engine_vllm = {
     .name = "vllm",
     .summary = "vLLM",
     .ranks = true,
+    .tokens = PITH_TOKENS_HF,
     .rules = rules,
     .count = PITH_COUNT(rules),
     .advice = "compressed-tensors, modelopt, fp8, gptq or awq",

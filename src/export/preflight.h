@@ -40,12 +40,16 @@ struct pith_engine_cache {
     const char *option[2]; /* for both, or for keys and for values */
 };
 
+/* Who reads the tokenizer of an engine's models: export/tokens.h. */
+enum pith_engine_tokens { PITH_TOKENS_ANY, PITH_TOKENS_HF, PITH_TOKENS_LLAMACPP };
+
 struct pith_target_engine {
     const char *name;    /* "vllm", as in --for */
     const char *summary; /* one line */
     bool ranks;          /* splits linears over tp ranks */
     const struct pith_load_rule *rules;
     size_t count;
+    enum pith_engine_tokens tokens;
     const char *advice; /* what would be loaded, for a container without a rule */
     const struct pith_engine_cache *caches; /* ending with NULL; NULL: none is known */
     /* Rotates heads of a multiple of so many numbers that it keeps as codes, unless it is told not

@@ -1,6 +1,8 @@
 /* The questions that a finished checkpoint must answer, asked of its files alone. */
 #include "pipe/verify.h"
 
+#include "export/tokens.h"
+
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -268,6 +270,7 @@ static enum pith_status check_engines(struct pith_verification *v, struct pith_e
 {
     for (size_t i = 0; i < v->options->targets.count; i++) {
         const size_t before = pith_problems(v);
+        PITH_TRY(pith_preflight_tokens(v->model, v->options->targets.item[i], v->problems, err));
         PITH_TRY(pith_preflight_model(v->model, v->options->targets.item[i], v->problems,
                                       v->notes, err));
         pith_checked(v, before, "loading rules of %s", v->options->targets.item[i]);

@@ -7,8 +7,10 @@
 #include "base/str.h"
 #include "io/hf_files.h"
 #include "model/same.h"
-#include "tok/chat.h"
 #include "tok/compare.h"
+#include "tok/kind.h"
+#include "tok/special.h"
+#include "tok/templates.h"
 
 #include <string.h>
 
@@ -160,7 +162,42 @@ static enum pith_status compare_side_files(struct pith_verification *v, bool *sa
 
 /* --- tokenizers ------------------------------------------------------------------------------ */
 
-static enum pith_status compare_tokenizers(struct pith_verification *v, struct pith_error *err)
+static void say_end(struct pith_verification *v, const struct pith_tokenizer *t, int32_t id,
+                    bool missing)
+{
+    size_t len = 0;
+    const char *text = t->kind->token(t->model, id, false, &len);
+    pith_problem(v, "ends of generation: %d (\"%.*s\") is %s the original's", (int)id,
+                 (int)(len < 60 ? len : 60), text ? text : "",
+                 missing ? "none here, and one of" : "none of");
+}
+
+static bool has(const struct pith_ids *ids, int32_t id)
+{
+    for (size_t i = 0; i < ids->count; i++)
+        if (ids->id[i] == id) return true;
+    return false;
+}
+
+/* The tokens that end an answer, from whatever file they are. */
+static enum pith_status compare_ends(struct pith_verification *v, const struct pith_tokenizer *is,
+                                     const struct pith_tokenizer *was, struct pith_error *err)
+{
+    struct pith_ids a = {0}, b = {0};
+    enum pith_status s = pith_tokenizer_ends(is, v->options->model, &a, err);
+    if (s == PITH_OK) s = pith_tokenizer_ends(was, v->options->against, &b, err);
+    for (size_t i = 0; s == PITH_OK && i < b.count; i++)
+        if (!has(&a, b.id[i])) say_end(v, was, b.id[i], true);
+    for (size_t i = 0; s == PITH_OK && i < a.count; i++)
+        if (!has(&b, a.id[i])) say_end(v, is, a.id[i], false);
+    pith_ids_free(&a);
+    pith_ids_free(&b);
+    return s;
+}
+
+/* `same`: their files are. */
+static enum pith_status compare_tokenizers(struct pith_verification *v, bool same,
+                                           struct pith_error *err)
 {
     struct pith_tokenizer *is = NULL, *was = NULL;
     struct pith_error why = {0};
@@ -174,8 +211,9 @@ static enum pith_status compare_tokenizers(struct pith_verification *v, struct p
     } else if (pith_tokenizer_open(v->options->model, &is, &why) != PITH_OK) {
         pith_fault(v, "tokenizer", &why);
     } else {
-        s = pith_tokenizer_compare(is, was, &text, err);
+        if (!same) s = pith_tokenizer_compare(is, was, &text, err);
         if (s == PITH_OK && text.len) pith_problem(v, "tokenizer: %s", text.data);
+        if (s == PITH_OK) s = compare_ends(v, is, was, err);
     }
     pith_str_free(&text);
     pith_tokenizer_close(is);
@@ -189,38 +227,71 @@ static enum pith_status compare_tokenizers(struct pith_verification *v, struct p
 static bool same_template(const char *a, const char *b)
 {
     static const char *const blank = " \t\r\n";
-    size_t n = a ? strlen(a) : 0, m = b ? strlen(b) : 0;
+    size_t n = strlen(a), m = strlen(b);
     while (n && strchr(blank, a[n - 1])) n--;
     while (m && strchr(blank, b[m - 1])) m--;
     return n == m && (n == 0 || memcmp(a, b, n) == 0);
 }
 
-static void compare_templates(struct pith_verification *v, const struct pith_chat *is,
-                              const struct pith_chat *was)
+/* The template of a name, as a GGUF file spells it. */
+static const char *find_template(const struct pith_templates *t, const char *name)
 {
-    if (!is && was) pith_problem(v, "the chat template of the original is missing");
-    else if (is && !was) pith_note(v, "there is a chat template, and none in the original");
-    else if (is && (!same_template(pith_chat_text(is, false), pith_chat_text(was, false)) ||
-                    !same_template(pith_chat_text(is, true), pith_chat_text(was, true))))
-        pith_problem(v, "the chat template is not the original's");
+    const char *key;
+    const json_t *text;
+    char a[PITH_TEMPLATE_NAME], b[PITH_TEMPLATE_NAME];
+    pith_template_key(name, a);
+    json_object_foreach (t->text, key, text) {
+        pith_template_key(key, b);
+        if (strcmp(a, b) == 0) return json_string_value(text);
+    }
+    return NULL;
+}
+
+static void compare_templates(struct pith_verification *v, const struct pith_templates *is,
+                              const struct pith_templates *was)
+{
+    const char *name;
+    const json_t *text;
+    json_object_foreach (was->text, name, text) {
+        const bool usual = strcmp(name, "default") == 0;
+        const char *now = find_template(is, name), *open = usual ? "" : " \"",
+                   *shut = usual ? "" : "\"";
+        if (!now)
+            pith_problem(v, "the chat template%s%.60s%s of the original is missing", open,
+                         usual ? "" : name, shut);
+        else if (!same_template(now, json_string_value(text)))
+            pith_problem(v, "the chat template%s%.60s%s is not the original's", open,
+                         usual ? "" : name, shut);
+    }
+    json_object_foreach (is->text, name, text)
+        if (!find_template(was, name))
+            pith_note(v, "there is a chat template \"%.60s\", and none in the original", name);
 }
 
 static void check_templates(struct pith_verification *v)
 {
-    struct pith_chat *is = NULL, *was = NULL;
+    struct pith_templates is = {0}, was = {0};
     struct pith_error why = {0};
-    if (pith_chat_open(v->options->against, NULL, &was, &why) != PITH_OK) {
+    if (pith_templates_read(v->options->against, &was, &why) != PITH_OK) {
         if (why.status == PITH_NOMEM) pith_fault(v, NULL, &why);
         else
             pith_note(v, "chat templates are not compared: the original's cannot be read: %s",
                       why.text);
-    } else if (pith_chat_open(v->options->model, NULL, &is, &why) != PITH_OK) {
+    } else if (pith_templates_read(v->options->model, &is, &why) != PITH_OK) {
         pith_fault(v, "chat template", &why);
     } else {
-        compare_templates(v, is, was);
+        compare_templates(v, &is, &was);
     }
-    pith_chat_close(is);
-    pith_chat_close(was);
+    pith_templates_free(&is);
+    pith_templates_free(&was);
+}
+
+/* Whether both configs name the same ends. */
+static bool same_ends(const struct pith_verification *v)
+{
+    const json_t *is = json_object_get(v->checkpoint->config, "eos_token_id");
+    const json_t *was = json_object_get(v->original->checkpoint->config, "eos_token_id");
+    return is == was || json_equal(is, was);
 }
 
 enum pith_status pith_verify_tokens(struct pith_verification *v, struct pith_error *err)
@@ -229,7 +300,7 @@ enum pith_status pith_verify_tokens(struct pith_verification *v, struct pith_err
     bool same;
     PITH_TRY(check_ids(v, err));
     PITH_TRY(compare_side_files(v, &same, err));
-    if (!same) PITH_TRY(compare_tokenizers(v, err));
+    if (!same || !same_ends(v)) PITH_TRY(compare_tokenizers(v, same, err));
     check_templates(v);
     pith_checked(v, before, "token ids, tokenizer and chat template of the original");
     return PITH_OK;

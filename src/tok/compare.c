@@ -40,6 +40,14 @@ static bool same_ids(const struct pith_ids *a, const struct pith_ids *b)
            (a->count == 0 || memcmp(a->id, b->id, a->count * sizeof *a->id) == 0);
 }
 
+/* Whether a token is left out of what is shown. */
+static bool is_special(const struct pith_tokenizer *t, size_t id)
+{
+    size_t len = 0;
+    const char *text = t->kind->token(t->model, (int32_t)id, true, &len);
+    return !text || len == 0;
+}
+
 static void compare_tokens(struct pair *p)
 {
     const size_t x = pith_tokenizer_vocab(p->a), y = pith_tokenizer_vocab(p->b);
@@ -51,6 +59,10 @@ static void compare_tokens(struct pair *p)
         if (na != nb || memcmp(a, b, na) != 0)
             pith_str_printf(p->why, "token %zu is \"%.*s\", and \"%.*s\" in the original", id,
                             (int)(na < 40 ? na : 40), a, (int)(nb < 40 ? nb : 40), b);
+        else if (is_special(p->a, id) != is_special(p->b, id))
+            pith_str_printf(p->why, "token %zu, \"%.*s\", is %s, and %s in the original", id,
+                            (int)(na < 40 ? na : 40), a, is_special(p->a, id) ? "special" : "text",
+                            is_special(p->b, id) ? "special" : "text");
     }
 }
 
