@@ -139,6 +139,7 @@ static enum pith_status take_all(struct pith_spm_model *m, struct tokens *t, con
     PITH_TRY(take_added(t, err));
     PITH_TRY(take_decoder(t, err));
     m->prefix_once = json_is_false(json_object_get(t->config, "legacy"));
+    if (json_is_false(json_object_get(t->config, "add_prefix_space"))) m->dummy_prefix = false;
     for (size_t i = 0; i < t->count; i++)
         t->item[i].special |= names(t->config, &t->item[i]) || names(t->map, &t->item[i]);
     if (t->count) qsort(t->item, t->count, sizeof *t->item, compare);

@@ -124,8 +124,9 @@ static enum pith_status take_specials(struct pith_chat *c, const char *dir, stru
     json_t *config = NULL, *map = NULL;
     enum pith_status s = pith_component_file(dir, "tokenizer_config.json", &config, err);
     if (s == PITH_OK) s = pith_component_file(dir, "special_tokens_map.json", &map, err);
-    take_special(c, config);
-    take_special(c, map);
+    const bool newer = json_object_get(config, "added_tokens_decoder") != NULL;
+    take_special(c, newer ? config : map); /* as the tokenizer has it: tok/special.h */
+    take_special(c, newer ? map : config);
     if (s == PITH_OK && !config && !map) s = ask_tokenizer(c, dir, err);
     json_decref(config);
     json_decref(map);

@@ -46,6 +46,18 @@ static enum pith_status surround(struct pith_tokenizer *t, const json_t *config,
     return PITH_OK;
 }
 
+/* What special_tokens_map.json says holds where no "added_tokens_decoder" made it superfluous. */
+static enum pith_status take_map(struct pith_tokenizer *t, const json_t *config, const char *dir,
+                                 struct pith_error *err)
+{
+    json_t *map = NULL;
+    if (json_object_get(config, "added_tokens_decoder")) return PITH_OK;
+    PITH_TRY(pith_component_file(dir, "special_tokens_map.json", &map, err));
+    take_names(t, map);
+    json_decref(map);
+    return PITH_OK;
+}
+
 static enum pith_status from_tokenizer_config(struct pith_tokenizer *t,
                                               const struct pith_tok_kind *kind, const char *dir,
                                               struct pith_error *err)
@@ -53,7 +65,8 @@ static enum pith_status from_tokenizer_config(struct pith_tokenizer *t,
     json_t *config = NULL;
     PITH_TRY(pith_component_file(dir, "tokenizer_config.json", &config, err));
     take_names(t, config);
-    const enum pith_status s = kind->surrounds ? surround(t, config, kind->add_bos, err) : PITH_OK;
+    enum pith_status s = take_map(t, config, dir, err);
+    if (s == PITH_OK && kind->surrounds) s = surround(t, config, kind->add_bos, err);
     json_decref(config);
     return s;
 }

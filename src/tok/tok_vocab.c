@@ -38,7 +38,7 @@ static const struct class
 
 /* The files of the folder that are read as JSON; NULL where one is missing. */
 struct sources {
-    json_t *vocab, *config, *model_config, *added;
+    json_t *vocab, *config, *model_config, *added, *map;
 };
 
 /* "GPT2Tokenizer" and "GPT2TokenizerFast" are the same. */
@@ -134,23 +134,43 @@ static enum pith_status list_plain(json_t *ids, json_t *list, struct pith_error 
     return s;
 }
 
-/* The tokens that tokenizer_config.json gives a part to play are special ones. */
-static enum pith_status list_named(const json_t *config, json_t *list, struct pith_error *err)
+/* A token that a file calls special, as a text or an object: one of the list, else the next of it.
+ */
+static enum pith_status put_special(const json_t *value, json_t *list, struct pith_error *err)
+{
+    static const char *const flags[] = {"lstrip", "rstrip", "single_word"};
+    const json_t *text = pith_component_token(value);
+    json_t *one;
+    size_t i;
+    if (!text) return PITH_OK;
+    json_array_foreach (list, i, one)
+        if (json_equal(json_object_get(one, "content"), text))
+            return json_object_set_new(one, "special", json_true()) == 0
+                       ? PITH_OK
+                       : pith_fail_nomem(err, "tokenizer");
+    one = json_pack("{s:O, s:b, s:b}", "content", text, "special", 1, "normalized", 0);
+    for (i = 0; i < PITH_COUNT(flags); i++)
+        if (json_is_true(json_object_get(value, flags[i])))
+            json_object_set_new(one, flags[i], json_true());
+    return json_array_append_new(list, one) == 0 ? PITH_OK : pith_fail_nomem(err, "tokenizer");
+}
+
+/* The tokens that a file gives a part to play, and those that it lists as special, are such. */
+static enum pith_status list_named(const json_t *file, json_t *list, struct pith_error *err)
 {
     static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                         "pad_token", "cls_token", "mask_token"};
-    for (size_t i = 0; i < PITH_COUNT(names); i++) {
-        const json_t *value = json_object_get(config, names[i]);
-        const json_t *text = json_is_object(value) ? json_object_get(value, "content") : value;
-        if (!json_is_string(text)) continue;
-        json_t *token =
-            json_pack("{s:O, s:b, s:b}", "content", text, "special", 1, "normalized", 0);
-        for (size_t k = 0; k < 3; k++) {
-            static const char *const flags[] = {"lstrip", "rstrip", "single_word"};
-            if (json_is_true(json_object_get(value, flags[k])))
-                json_object_set_new(token, flags[k], json_true());
-        }
-        if (json_array_append_new(list, token) != 0) return pith_fail_nomem(err, "tokenizer");
+    static const char *const lists[] = {"extra_special_tokens", "additional_special_tokens"};
+    const json_t *one;
+    const char *key;
+    size_t k;
+    for (size_t i = 0; i < PITH_COUNT(names); i++)
+        PITH_TRY(put_special(json_object_get(file, names[i]), list, err));
+    for (size_t i = 0; i < PITH_COUNT(lists); i++) {
+        const json_t *more = json_object_get(file, lists[i]);
+        json_array_foreach (more, k, one) PITH_TRY(put_special(one, list, err));
+        json_object_foreach ((json_t *)(uintptr_t)more, key, one)
+            PITH_TRY(put_special(one, list, err));
     }
     return PITH_OK;
 }
@@ -162,6 +182,7 @@ static enum pith_status put_added(const struct sources *s, const struct class *c
     if (json_is_object(decoder)) PITH_TRY(list_added(decoder, list, err));
     else if (json_is_object(s->added)) PITH_TRY(list_plain(s->added, list, err));
     PITH_TRY(list_named(s->config, list, err));
+    if (!decoder) PITH_TRY(list_named(s->map, list, err));
     if (!json_object_get(s->vocab, c->special)) return PITH_OK;
     const int failed = json_array_append_new(
         list, json_pack("{s:s, s:b, s:b}", "content", c->special, "special", 1, "normalized", 0));
@@ -200,11 +221,14 @@ static enum pith_status read_json(const char *dir, json_t **out, struct pith_err
         status = pith_component_file(dir, "tokenizer_config.json", &s.config, err);
     if (status == PITH_OK) status = pith_component_file(dir, "config.json", &s.model_config, err);
     if (status == PITH_OK) status = pith_component_file(dir, "added_tokens.json", &s.added, err);
+    if (status == PITH_OK)
+        status = pith_component_file(dir, "special_tokens_map.json", &s.map, err);
     if (status == PITH_OK) status = assemble(dir, &s, out, err);
     json_decref(s.vocab);
     json_decref(s.config);
     json_decref(s.model_config);
     json_decref(s.added);
+    json_decref(s.map);
     return status;
 }
 

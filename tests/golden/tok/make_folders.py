@@ -30,6 +30,7 @@ CASES = {
         "560": token("<|im_start|>", True), "561": token("<|im_end|>", True), "562": token("<tool>")}}},
     "added_tokens.json": {"added_tokens.json": {"<tool>": 562, "<|im_start|>": 560, "<|im_end|>": 561},
                           "tokenizer_config.json": LLAMA | {"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]}},
+    "no prefix": {"tokenizer_config.json": LLAMA | {"add_prefix_space": False}},
     "not the prefix again": {"tokenizer_config.json": LLAMA | {"legacy": False, "added_tokens_decoder": {
         "560": token("<|im_start|>", True), "561": token("<|im_end|>", True), "562": token("<tool>")}}},
 }

@@ -170,10 +170,10 @@ static void write_old_files(const char *dir, const char *name)
     write_file(dir, "vocab.json", vocab, strlen(vocab));
     free(vocab);
     struct pith_str merges = {0};
-    pith_str_puts(&merges, "#version: 0.2\n");
+    pith_str_puts(&merges, "#version: 0.2\r\n"); /* as git on Windows has it */
     const json_t *list = json_object_get(bpe, "merges");
     for (size_t i = 0; i < json_array_size(list); i++)
-        pith_str_printf(&merges, "%s %s\n",
+        pith_str_printf(&merges, "%s %s\r\n",
                         json_string_value(json_array_get(json_array_get(list, i), 0)),
                         json_string_value(json_array_get(json_array_get(list, i), 1)));
     write_file(dir, "merges.txt", merges.data, merges.len);
@@ -253,6 +253,51 @@ static void configs_tell_what_is_special(void **state)
     pith_tokenizer_close(plain);
     assert_ok(pith_dir_remove(dir, &err), err);
     free(dir);
+}
+
+/* Files that name special tokens; ids and text are those of transformers 5.24. */
+static void files_beside_tell_what_is_special(void **state)
+{
+    (void)state;
+    static const char text[] = "<|im_start|>a<|im_end|><tool><extra_0>";
+    static const struct {
+        const char *config, *added, *map;
+        int32_t ids[4]; /* the first, and those behind the "a" */
+        const char *shown;
+    } cases[] = {
+        {"{\"tokenizer_class\":\"GPT2Tokenizer\"}",
+         "{\"<tool>\":401,\"<|im_end|>\":400}",
+         "{\"bos_token\":\"<|im_end|>\",\"eos_token\":\"<|im_end|>\","
+         "\"additional_special_tokens\":[\"<|im_start|>\"]}",
+         {402, 400, 401, 27},
+         "a<tool><extra_0>"},
+        {"{\"tokenizer_class\":\"GPT2Tokenizer\",\"eos_token\":\"<|im_end|>\","
+         "\"additional_special_tokens\":[\"<|im_start|>\"],"
+         "\"extra_special_tokens\":{\"image_token\":\"<extra_0>\"}}",
+         "{}",
+         "{}",
+         {402, 400, 27, 83},
+         "a<tool>"},
+    };
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        char *dir = test_temp_dir();
+        write_old_files(dir, "gpt2");
+        write_file(dir, "tokenizer_config.json", cases[i].config, strlen(cases[i].config));
+        write_file(dir, "added_tokens.json", cases[i].added, strlen(cases[i].added));
+        write_file(dir, "special_tokens_map.json", cases[i].map, strlen(cases[i].map));
+        struct pith_tokenizer *t = open_dir(dir);
+        struct pith_ids ids = encode(t, text, sizeof text - 1, true);
+        assert_true(ids.count > 5);
+        assert_int_equal(ids.id[0], cases[i].ids[0]);
+        assert_memory_equal(ids.id + 2, cases[i].ids + 1, 3 * sizeof *ids.id);
+        struct pith_str shown = decode(t, &ids);
+        assert_string_equal(shown.data, cases[i].shown);
+        assert_int_equal(pith_tokenizer_eos(t), 400);
+        pith_str_free(&shown);
+        pith_ids_free(&ids);
+        pith_tokenizer_close(t);
+        remove_folder(dir);
+    }
 }
 
 /* What each id adds while streaming. */
@@ -415,6 +460,7 @@ int main(void)
         cmocka_unit_test(config_ids_fill_the_gaps),
         cmocka_unit_test(vocabulary_and_merges_are_enough),
         cmocka_unit_test(configs_tell_what_is_special),
+        cmocka_unit_test(files_beside_tell_what_is_special),
         cmocka_unit_test(streams_show_whole_characters),
         cmocka_unit_test(a_long_word_is_no_trouble),
         cmocka_unit_test(threads_share_a_tokenizer),
