@@ -1,5 +1,5 @@
-/* export/tokens: what Hugging Face's library loads (tests/golden/export/make_tokenizers.py), and what
- * it refuses of what pith reads. */
+/* export/tokens: what Hugging Face's library loads (tests/golden/export/make_tokenizers.py), and
+ * what it refuses of what pith reads. */
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/json.h"
