@@ -150,3 +150,26 @@ const char *pith_name_option(const char *text, const char *name)
     if (name[n]) return NULL;
     return text[n] == '\0' ? "" : text[n] == ':' && text[n + 1] ? text + n + 1 : NULL;
 }
+
+/* Five digits at text, 1 to 99999; 0 when they are others. */
+static unsigned part_number(const char *text)
+{
+    unsigned n = 0;
+    for (int i = 0; i < 5; i++) {
+        if (text[i] < '0' || text[i] > '9') return 0;
+        n = n * 10 + (unsigned)(text[i] - '0');
+    }
+    return n;
+}
+
+bool pith_name_part(const char *name, unsigned *number, unsigned *count)
+{
+    enum { DIGITS = 5, BETWEEN = 4, ALL = 1 + DIGITS + BETWEEN + DIGITS };
+    const char *end = strrchr(name, '.');
+    if (!end || end - name < ALL) return false;
+    const char *at = end - ALL;
+    if (at[0] != '-' || memcmp(at + 1 + DIGITS, "-of-", BETWEEN) != 0) return false;
+    *number = part_number(at + 1);
+    *count = part_number(at + 1 + DIGITS + BETWEEN);
+    return *number > 0 && *number <= *count && *count > 1;
+}

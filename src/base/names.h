@@ -23,4 +23,8 @@ unsigned pith_name_distance(const char *a, const char *b);
  * NULL when it is neither. */
 const char *pith_name_option(const char *text, const char *name);
 
+/* Whether the name of a file counts parts, as in "model-00002-of-00005.gguf": *number from 1 to
+ * *count, which is more than 1. */
+bool pith_name_part(const char *name, unsigned *number, unsigned *count);
+
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/names.h"
 #include "base/str.h"
 
 #include <stdio.h>
@@ -69,14 +70,6 @@ static bool ends_in(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Of "...-00002-of-00005.safetensors", 5; 1 when a name does not count. */
-static size_t shards(const char *name)
-{
-    const char *of = strstr(name, "-of-");
-    const long n = of ? strtol(of + 4, NULL, 10) : 1;
-    return n > 1 && n < 100000 ? (size_t)n : 1;
-}
-
 /* What a snapshot holds. */
 struct holds {
     bool config, gone; /* config.json; a link whose blob is not there */
@@ -95,13 +88,15 @@ static struct holds look(const char *folder, char **names, size_t count)
         pith_free(path);
         if (!there) h.gone = true;
         if (strcmp(names[i], "config.json") == 0) h.config = true;
-        if (ends_in(names[i], ".gguf")) {
+        unsigned number = 1, parts = 1;
+        if (!pith_name_part(names[i], &number, &parts)) number = parts = 1;
+        if (ends_in(names[i], ".gguf") && number == 1) { /* which stands for the other parts */
             h.gguf = names[i];
             h.ggufs++;
         }
         if (!ends_in(names[i], ".safetensors")) continue;
         h.weights++;
-        if (shards(names[i]) > h.wanted) h.wanted = shards(names[i]);
+        if (parts > h.wanted) h.wanted = parts;
     }
     return h;
 }

@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 /* JSON files above this (large vocabularies, indexes) are hashed as a whole only. */
@@ -202,8 +203,9 @@ static enum pith_status add_tensor_file(const struct pith_checkpoint *c, size_t 
 {
     char hex[PITH_SHA256_HEX];
     if (!hash_rest(c, file, hex)) return pith_fail_nomem(err, name);
-    json_t *keys = c->gguf ? gguf_keys(c->gguf) : NULL;
-    if (c->gguf && !keys) return pith_fail_nomem(err, name);
+    const bool has_keys = c->gguf && file == 0;
+    json_t *keys = has_keys ? gguf_keys(c->gguf) : NULL;
+    if (has_keys && !keys) return pith_fail_nomem(err, name);
     return add_entry(list, name, c->files[file].map.size, hex, keys, err);
 }
 
@@ -244,13 +246,25 @@ static enum pith_status add_folder(const struct pith_checkpoint *c, json_t *list
     return s;
 }
 
+/* One file, or the parts of a model. */
+static enum pith_status add_gguf(const struct pith_checkpoint *c, json_t *list,
+                                 struct pith_error *err)
+{
+    char name[64] = "model.gguf";
+    for (size_t i = 0; i < c->file_count; i++) {
+        if (c->file_count > 1)
+            (void)snprintf(name, sizeof name, "model-%05zu-of-%05zu.gguf", i + 1, c->file_count);
+        PITH_TRY(add_tensor_file(c, i, name, list, err));
+    }
+    return PITH_OK;
+}
+
 enum pith_status pith_checkpoint_digest(const struct pith_checkpoint *c, json_t **out,
                                         struct pith_error *err)
 {
     json_t *list = json_array();
     if (!list) return pith_fail_nomem(err, "the list of files");
-    const enum pith_status s = c->gguf ? add_tensor_file(c, 0, "model.gguf", list, err)
-                                       : add_folder(c, list, err);
+    const enum pith_status s = c->gguf ? add_gguf(c, list, err) : add_folder(c, list, err);
     if (s == PITH_OK) *out = list;
     else json_decref(list);
     return s;

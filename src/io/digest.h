@@ -22,7 +22,8 @@ bool pith_tensor_digest(const struct pith_tensor *t, char hex[PITH_SHA256_HEX]);
 /* The files that a checkpoint is made of, as an array of objects, sorted by name; *out is a new
  * reference.
  *
- *   "name"    within the folder; "model.gguf" for a GGUF file, whatever it is called now
+ *   "name"    within the folder; "model.gguf" for a GGUF file, whatever it is called now, or
+ *             "model-00001-of-00003.gguf" for a part
  *   "bytes"   its size
  *   "sha256"  of the bytes in it that are no tensor's data: headers, keys, padding; of a file
  *             without tensors, of all of it

@@ -223,20 +223,25 @@ static int compare_text(const void *a, const void *b)
 }
 
 /* Fails when two of `count` names are equal; they lie `step` bytes apart. */
-static enum pith_status check_unique(const struct reader *r, const void *first, size_t count,
-                                     size_t step, const char *what)
+static enum pith_status check_unique(const void *first, size_t count, size_t step,
+                                     const char *what, struct pith_error *err)
 {
     const char **list = pith_alloc(count, sizeof *list);
-    if (!list) return pith_fail_nomem(r->err, "a list of names");
+    if (!list) return pith_fail_nomem(err, "a list of names");
     for (size_t i = 0; i < count; i++)
         memcpy(&list[i], (const char *)first + i * step, sizeof *list);
     if (count) qsort(list, count, sizeof *list, compare_text);
     enum pith_status s = PITH_OK;
     for (size_t i = 1; i < count && s == PITH_OK; i++)
         if (strcmp(list[i - 1], list[i]) == 0)
-            s = pith_fail(r->err, PITH_FORMAT, "%s \"%.100s\" is there twice", what, list[i]);
+            s = pith_fail(err, PITH_FORMAT, "%s \"%.100s\" is there twice", what, list[i]);
     pith_free(list);
     return s;
+}
+
+enum pith_status pith_gguf_check_unique(const struct pith_gguf *g, struct pith_error *err)
+{
+    return check_unique(&g->tensors->name, g->tensor_count, sizeof *g->tensors, "tensor", err);
 }
 
 static enum pith_status read_counts(struct reader *r, uint64_t *tensors, uint64_t *keys)
@@ -265,7 +270,7 @@ static enum pith_status read_keys(struct reader *r, uint64_t count)
     g->keys = pith_zalloc((size_t)count, sizeof *g->keys);
     if (!g->keys) return pith_fail_nomem(r->err, "the list of keys");
     while (g->key_count < count) PITH_TRY(read_key(r, &g->keys[g->key_count++]));
-    PITH_TRY(check_unique(r, &g->keys->name, g->key_count, sizeof *g->keys, "key"));
+    PITH_TRY(check_unique(&g->keys->name, g->key_count, sizeof *g->keys, "key", r->err));
     PITH_TRY(pith_gguf_get_uint(g, "general.alignment", MAX_ALIGNMENT, &alignment, r->err));
     if (alignment == 0 || (alignment & (alignment - 1)))
         return pith_fail(r->err, PITH_FORMAT,
@@ -281,7 +286,7 @@ static enum pith_status read_tensors(struct reader *r, uint64_t count)
     g->tensors = pith_zalloc((size_t)count, sizeof *g->tensors);
     if (!g->tensors) return pith_fail_nomem(r->err, "the list of tensors");
     while (g->tensor_count < count) PITH_TRY(read_tensor(r, &g->tensors[g->tensor_count++], &end));
-    PITH_TRY(check_unique(r, &g->tensors->name, g->tensor_count, sizeof *g->tensors, "tensor"));
+    PITH_TRY(pith_gguf_check_unique(g, r->err));
     const size_t pad = g->alignment - 1;
     const uint64_t start = ((uint64_t)r->at + pad) & ~(uint64_t)pad;
     for (size_t i = 0; i < g->tensor_count; i++) {
@@ -323,6 +328,21 @@ enum pith_status pith_gguf_open(const char *path, struct pith_gguf *out, struct 
     if (s == PITH_OK) out->map = map;
     else pith_map_close(&map);
     return s;
+}
+
+enum pith_status pith_gguf_append(struct pith_gguf *g, struct pith_gguf *from, uint32_t part,
+                                  struct pith_error *err)
+{
+    const size_t count = g->tensor_count + from->tensor_count;
+    struct pith_gguf_tensor *all = pith_realloc(g->tensors, count, sizeof *all);
+    if (!all) return pith_fail_nomem(err, "the list of tensors");
+    g->tensors = all;
+    for (size_t i = 0; i < from->tensor_count; i++) {
+        all[g->tensor_count] = from->tensors[i];
+        all[g->tensor_count++].part = part;
+    }
+    from->tensor_count = 0;
+    return PITH_OK;
 }
 
 void pith_gguf_close(struct pith_gguf *g)

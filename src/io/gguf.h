@@ -61,6 +61,7 @@ struct pith_gguf_tensor {
     uint64_t shape[4]; /* outermost first, as everywhere in pith: the file's reversed */
     uint64_t bytes;
     const uint8_t *data;
+    uint32_t part; /* which of the model's files holds it, from 0; not 0 after pith_gguf_append() */
 };
 
 struct pith_gguf {
@@ -82,6 +83,13 @@ enum pith_status pith_gguf_open(const char *path, struct pith_gguf *out, struct 
 enum pith_status pith_gguf_parse(const uint8_t *data, size_t size, const char *path,
                                  struct pith_gguf *out, struct pith_error *err);
 void pith_gguf_close(struct pith_gguf *g);
+
+/* Moves the tensors of another file of the same model, its part number `part`, behind g's own; the
+ * keys stay, and so does what the tensors' data lies in. PITH_NOMEM; nothing has moved then. */
+enum pith_status pith_gguf_append(struct pith_gguf *g, struct pith_gguf *from, uint32_t part,
+                                  struct pith_error *err);
+/* PITH_FORMAT when two tensors have one name: to be asked after all have been appended. */
+enum pith_status pith_gguf_check_unique(const struct pith_gguf *g, struct pith_error *err);
 
 /* NULL when absent. */
 const struct pith_gguf_key *pith_gguf_find(const struct pith_gguf *g, const char *name);

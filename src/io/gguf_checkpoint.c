@@ -2,6 +2,7 @@
 #include "io/gguf_model.h"
 
 #include "base/mem.h"
+#include "base/names.h"
 #include "base/str.h"
 
 #include <stdio.h>
@@ -19,7 +20,21 @@ static bool is_gguf(const char *path)
     return is;
 }
 
-/* The only GGUF file of a folder. */
+/* Whether the folder has an earlier part of the model that the file is a part of. */
+static bool is_later_part(const char *name, char **names, size_t count)
+{
+    unsigned number, parts, other;
+    if (!pith_name_part(name, &number, &parts) || number == 1) return false;
+    const size_t n = strlen(name), digits = n - strlen("00001-of-00003.gguf");
+    for (size_t i = 0; i < count; i++)
+        if (strlen(names[i]) == n && memcmp(names[i], name, digits) == 0 &&
+            pith_name_part(names[i], &other, &parts) && other < number &&
+            strcmp(names[i] + digits + 5, name + digits + 5) == 0)
+            return true;
+    return false;
+}
+
+/* The only GGUF file of a folder, or the first part of the only model in parts. */
 static enum pith_status find_lone(const char *dir, char **file, struct pith_error *err)
 {
     char **names;
@@ -28,6 +43,7 @@ static enum pith_status find_lone(const char *dir, char **file, struct pith_erro
     PITH_TRY(pith_dir_list(dir, &names, &count, err));
     for (size_t i = 0; i < count; i++) {
         if (names[i][0] == '.' || !pith_glob_match("*.gguf", names[i])) continue;
+        if (is_later_part(names[i], names, count)) continue;
         name = names[i];
         found++;
     }
@@ -36,17 +52,14 @@ static enum pith_status find_lone(const char *dir, char **file, struct pith_erro
         *file = pith_path_join(dir, name);
         if (!*file) s = pith_fail_nomem(err, dir);
     } else if (found > 1) {
-        s = pith_fail(err, PITH_UNSUPPORTED,
-                      "%s: %zu GGUF files; name one (files in parts are not supported)", dir,
-                      found);
+        s = pith_fail(err, PITH_UNSUPPORTED, "%s: %zu GGUF models; name one", dir, found);
     }
     pith_names_free(names, count);
     return s;
 }
 
-enum pith_status pith_gguf_at(const char *path, char **file, struct pith_error *err)
+static enum pith_status file_at(const char *path, char **file, struct pith_error *err)
 {
-    *file = NULL;
     if (!pith_path_is_dir(path)) {
         if (!is_gguf(path)) return PITH_OK;
         *file = pith_strdup(path);
@@ -57,6 +70,18 @@ enum pith_status pith_gguf_at(const char *path, char **file, struct pith_error *
     const bool folder = pith_path_exists(config);
     pith_free(config);
     return folder ? PITH_OK : find_lone(path, file, err);
+}
+
+enum pith_status pith_gguf_at(const char *path, char **file, struct pith_error *err)
+{
+    *file = NULL;
+    PITH_TRY(file_at(path, file, err));
+    const enum pith_status s = *file ? pith_gguf_first_part(file, err) : PITH_OK;
+    if (s != PITH_OK) {
+        pith_free(*file);
+        *file = NULL;
+    }
+    return s;
 }
 
 static int compare_name(const void *a, const void *b)
@@ -170,6 +195,7 @@ static enum pith_status set_tensor(struct view *v, const struct pith_gguf_tensor
     *t = (struct pith_tensor){.name = kept,
                               .dims = from->dims - skip,
                               .bytes = bytes,
+                              .file = from->part,
                               .data = from->data + (skip ? place->expert * bytes : 0)};
     for (unsigned i = 0; i < t->dims; i++) t->shape[i] = from->shape[i + skip];
     if (skip && t->dims == 0) { /* a number an expert */
@@ -324,19 +350,6 @@ static enum pith_status take_tensors(struct view *v, struct pith_error *err)
     return PITH_OK;
 }
 
-/* One of the files that llama.cpp splits a model into. */
-static enum pith_status refuse_part(const struct pith_gguf *g, struct pith_error *err)
-{
-    uint64_t count = 0, number = 0;
-    PITH_TRY(pith_gguf_get_uint(g, "split.count", UINT16_MAX, &count, err));
-    PITH_TRY(pith_gguf_get_uint(g, "split.no", UINT16_MAX, &number, err));
-    if (count <= 1) return PITH_OK;
-    return pith_fail(err, PITH_UNSUPPORTED,
-                     "%s: is part %u of %u of a model; files in parts are not read: join them with"
-                     " llama-gguf-split --merge",
-                     g->path, (unsigned)number + 1, (unsigned)count);
-}
-
 static enum pith_status open_view(struct view *v, const char *path, struct pith_error *err)
 {
     struct pith_checkpoint *c = v->c;
@@ -351,7 +364,7 @@ static enum pith_status open_view(struct view *v, const char *path, struct pith_
     c->gguf->map = (struct pith_map){0};
     c->files[0].path = pith_strdup(path);
     if (!c->files[0].path) return pith_fail_nomem(err, path);
-    PITH_TRY(refuse_part(c->gguf, err));
+    PITH_TRY(pith_gguf_join(c, err));
     PITH_TRY(pith_gguf_arch_read(c->gguf, &v->arch, err));
     PITH_TRY(take_tensors(v, err));
     PITH_TRY(pith_gguf_config(c->gguf, &v->arch, v->quantized, &c->config, err));

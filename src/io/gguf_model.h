@@ -142,11 +142,20 @@ bool pith_gguf_module(const struct pith_gguf_arch *arch, const char *name, uint3
                       char *out, size_t size, struct pith_gguf_place *place);
 
 /* *file receives the path of the GGUF file that a model's path means: the file itself, or the only
- * one of a folder without config.json; pith_free() it. NULL when it means none. */
+ * one of a folder without config.json; of a model in parts the first, whichever is named.
+ * pith_free() it. NULL when it means none. */
 enum pith_status pith_gguf_at(const char *path, char **file, struct pith_error *err);
 
-/* Opens a GGUF file as a checkpoint. PITH_UNSUPPORTED for an architecture, tensor or feature that
- * cannot be shown this way. */
+/* gguf_split.c. Of a file whose name says that it is a later part of a model, *path (owned) becomes
+ * the first part's. PITH_IO when that is not there. */
+enum pith_status pith_gguf_first_part(char **path, struct pith_error *err);
+/* Opens the other parts, where c->gguf says that it is the first of several: they become c's files,
+ * and their tensors c->gguf's. PITH_IO names a part that is missing, PITH_FORMAT one that says to
+ * be another than its name does; tensors that are there twice, or too few. */
+enum pith_status pith_gguf_join(struct pith_checkpoint *c, struct pith_error *err);
+
+/* Opens a GGUF file, or the parts that one is the first of, as a checkpoint. PITH_UNSUPPORTED for
+ * an architecture, tensor or feature that cannot be shown this way. */
 enum pith_status pith_gguf_checkpoint(const char *path, struct pith_checkpoint **out,
                                       struct pith_error *err);
 

@@ -150,4 +150,55 @@ head -c 500000 "$work/gptq.gguf" >"$work/cut.gguf"
 refuse "a cut file" 1 "the file ends before it does" "$pith" inspect "$work/cut.gguf"
 printf 'GGUF\003\000\000\000\377\377\377\377\377\377\377\177\377\377\377\377\377\377\377\177' >"$work/lie.gguf"
 refuse "a lying header" 1 "more than the file holds" "$pith" inspect "$work/lie.gguf"
+# --- in parts -------------------------------------------------------------------------------------
+"$pith" convert "$mini" -o "$work/whole.gguf" --quiet
+"$pith" run "$work/whole.gguf" -p "Once upon a" -n 4 >"$work/text" 2>/dev/null
+parts() { # FOLDER: the file in three
+    rm -rf "$1"
+    mkdir "$1"
+    python3 tests/cli/gguf_forms.py "$work/whole.gguf" split 3 "$1/m"
+}
+parts "$work/parts"
+part="$work/parts/m-0000"
+for named in "$work/parts" "${part}1-of-00003.gguf" "${part}3-of-00003.gguf"; do
+    "$pith" run "$named" -p "Once upon a" -n 4 >"$work/text.parts" 2>/dev/null
+    same_file "parts, by $(basename "$named")" "$work/text" "$work/text.parts"
+done
+check "parts: joined" "$pith" convert "$work/parts" -o "$work/joined.gguf" --quiet
+same_file "parts: the same file" "$work/joined.gguf" "$work/whole.gguf"
+check "parts: quantized" make "${part}2-of-00003.gguf" -o "$work/joined" -r rtn --weights int4:g32
+check "parts: verifies" "$pith" verify "$work/joined" --against "$work/parts"
+# Each has its line: one that is missing, is another, is there twice, or holds what it should not.
+bad=$work/bad
+parts "$bad"
+rm "$bad/m-00002-of-00003.gguf"
+refuse "a part is missing" 1 "is part 1 of 3 of a model, and m-00002-of-00003.gguf is missing" "$pith" run "$bad/m-00003-of-00003.gguf" -p x
+cp "$bad/m-00003-of-00003.gguf" "$bad/m-00002-of-00003.gguf"
+refuse "a part is another" 1 "says that it is part 3 of 3, and its name says part 2 of 3" "$pith" run "$bad" -p x
+rm "$bad/m-00001-of-00003.gguf"
+refuse "the first is missing" 1 "is part 2 of 3 of a model, and m-00001-of-00003.gguf is missing" "$pith" run "$bad" -p x
+cp "${part}1-of-00003.gguf" "$bad/renamed.gguf"
+refuse "a part under another name" 1 "found by names such as NAME-00001-of-00003.gguf" "$pith" run "$bad/renamed.gguf" -p x
+parts "$bad"
+edit() { # FILE PATTERN REPLACEMENT, both of Python's bytes
+    python3 -c "import sys
+d = open(sys.argv[1], 'rb').read()
+a, b = (eval('b\"%s\"' % x) for x in sys.argv[2:])
+assert d.count(a) == 1
+open(sys.argv[1], 'wb').write(d.replace(a, b))" "$@"
+}
+edit "$bad/m-00001-of-00003.gguf" 'split.no\x02\0\0\0\0\0' 'split.no\x02\0\0\0\x07\0'
+refuse "a number beyond their count" 1 "says that it is part 8 of 3" "$pith" run "$bad" -p x
+parts "$bad"
+edit "$bad/m-00002-of-00003.gguf" 'split.count\x02\0\0\0\x03\0' 'split.count\x02\0\0\0\x04\0'
+refuse "parts of how many" 1 "says that it is part 2 of 4, and its name says part 2 of 3" "$pith" run "$bad" -p x
+parts "$bad"
+edit "$bad/m-00001-of-00003.gguf" 'split.tensors.count\x05\0\0\0\x14' 'split.tensors.count\x05\0\0\0\x15'
+refuse "fewer tensors than there were" 1 "3 parts hold 20 tensors, and it says 21" "$pith" run "$bad" -p x
+parts "$bad"
+edit "$bad/m-00002-of-00003.gguf" 'split.no\x02\0\0\0\x01' 'split.no\x02\0\0\0\x02'
+mv "$bad/m-00002-of-00003.gguf" "$bad/m-00003-of-00003.gguf"
+parts "$work/again" && cp "$work/again/m-00002-of-00003.gguf" "$bad"
+edit "$bad/m-00001-of-00003.gguf" 'split.tensors.count\x05\0\0\0\x14' 'split.tensors.count\x05\0\0\0\0'
+refuse "a tensor in two parts" 1 'tensor ".*" is there twice' "$pith" run "$bad" -p x
 finish

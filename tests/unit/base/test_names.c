@@ -95,12 +95,44 @@ static void counts_and_sizes_are_read(void **state)
     }
 }
 
+static void parts_are_counted_in_names(void **state)
+{
+    static const struct {
+        const char *name;
+        unsigned number, count; /* 0: it counts none */
+    } cases[] = {
+        {"model-00002-of-00005.gguf", 2, 5},
+        {"-00001-of-00002.safetensors", 1, 2},
+        {"a-00001-of-00002-of-00003.gguf", 2, 3},
+        {"m-99999-of-99999.gguf", 99999, 99999},
+        {"m-00001-of-00001.gguf", 0, 0},
+        {"m-00000-of-00002.gguf", 0, 0},
+        {"m-00003-of-00002.gguf", 0, 0},
+        {"m-0001-of-0002.gguf", 0, 0},
+        {"m-0000a-of-00002.gguf", 0, 0},
+        {"m-00001_of-00002.gguf", 0, 0},
+        {"m-00001-of-00002", 0, 0},
+        {"00001-of-00002.gguf", 0, 0},
+        {"", 0, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        unsigned number = 0, count = 0;
+        const bool has = pith_name_part(cases[i].name, &number, &count);
+        assert_int_equal(has, cases[i].count > 0);
+        if (!has) continue;
+        assert_int_equal(number, cases[i].number);
+        assert_int_equal(count, cases[i].count);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_nearest_name_is_found), cmocka_unit_test(an_exchange_is_one_edit),
         cmocka_unit_test(case_does_not_matter),      cmocka_unit_test(an_unknown_name_is_told),
         cmocka_unit_test(counts_and_sizes_are_read),
+        cmocka_unit_test(parts_are_counted_in_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
