@@ -5,6 +5,7 @@
 #include "io/dense.h"
 #include "io/gguf_model.h"
 #include "io/hf_index.h"
+#include "io/lfs.h"
 #include "io/quant_names.h"
 
 #include <inttypes.h>
@@ -262,7 +263,9 @@ static enum pith_status fail_no_folder(const char *path, struct pith_error *err)
     PITH_TRY(pith_path_look(path, err));
     PITH_TRY(pith_map_open(path, &map, err));
     const bool empty = map.size == 0;
+    const enum pith_status pointer = pith_lfs_check(map.data, map.size, path, err);
     pith_map_close(&map);
+    PITH_TRY(pointer);
     if (pith_glob_match("*.gguf", path))
         return pith_fail(err, PITH_FORMAT, "%s: not a GGUF file: %s", path,
                          empty ? "it is empty" : "it does not begin with \"GGUF\"");

@@ -3,6 +3,7 @@
 #include "io/gguf.h"
 
 #include "base/mem.h"
+#include "io/lfs.h"
 #include "num/kquant.h"
 
 #include <inttypes.h>
@@ -251,6 +252,10 @@ static enum pith_status read_counts(struct reader *r, uint64_t *tensors, uint64_
         return pith_fail(r->err, PITH_FORMAT, "not a GGUF file");
     PITH_TRY(read_bytes(r, magic, sizeof magic, "the header"));
     PITH_TRY(read_bytes(r, &r->g->version, sizeof r->g->version, "the header"));
+    if (r->g->version != 0 && r->g->version % 65536 == 0) /* 2 or 3, read from the wrong end */
+        return pith_fail(r->err, PITH_UNSUPPORTED,
+                         "a big-endian file; gguf-convert-endian FILE little, of the gguf package, "
+                         "makes it one that can be read");
     if (r->g->version < 2 || r->g->version > 3)
         return pith_fail(r->err, PITH_UNSUPPORTED, "GGUF version %" PRIu32 "; 2 and 3 can be read",
                          r->g->version);
@@ -324,7 +329,8 @@ enum pith_status pith_gguf_open(const char *path, struct pith_gguf *out, struct 
 {
     struct pith_map map;
     PITH_TRY(pith_map_open(path, &map, err));
-    const enum pith_status s = pith_gguf_parse(map.data, map.size, path, out, err);
+    enum pith_status s = pith_lfs_check(map.data, map.size, path, err);
+    if (s == PITH_OK) s = pith_gguf_parse(map.data, map.size, path, out, err);
     if (s == PITH_OK) out->map = map;
     else pith_map_close(&map);
     return s;

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "io/json_members.h"
+#include "io/lfs.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -271,7 +272,8 @@ enum pith_status pith_safetensors_open(const char *path, struct pith_safetensors
 {
     struct pith_map map;
     PITH_TRY(pith_map_open(path, &map, err));
-    const enum pith_status s = pith_safetensors_parse(map.data, map.size, path, out, err);
+    enum pith_status s = pith_lfs_check(map.data, map.size, path, err);
+    if (s == PITH_OK) s = pith_safetensors_parse(map.data, map.size, path, out, err);
     if (s == PITH_OK) out->map = map;
     else pith_map_close(&map);
     return s;

@@ -103,6 +103,12 @@ static void broken_folders_are_refused(void **state)
     char *dir = single(), *path = pith_path_join(dir, "config.json");
     expect("/nonexistent/folder", PITH_IO, "/nonexistent/folder: no such file or folder");
     expect(path, PITH_IO, "not a folder");
+    const char *pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n";
+    folder_text(dir, "model.gguf", pointer);
+    char *gguf = pith_path_join(dir, "model.gguf");
+    expect(gguf, PITH_FORMAT, "model.gguf: a Git LFS pointer");
+    unlink(gguf);
+    pith_free(gguf);
     folder_text(dir, "config.json", "[]");
     expect(dir, PITH_FORMAT, "config.json: not a JSON object");
     folder_text(dir, "config.json", "{\"a\":1,}");
@@ -130,6 +136,8 @@ static void broken_folders_are_refused(void **state)
     folder_text(dir, "config.json", "{}");
     folder_tensors(dir, "model.safetensors", "");
     expect(dir, PITH_FORMAT, "holds no tensors");
+    folder_text(dir, "model.safetensors", pointer);
+    expect(dir, PITH_FORMAT, "model.safetensors: a Git LFS pointer");
     pith_free(path);
     folder_remove(dir);
 }

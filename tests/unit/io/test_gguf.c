@@ -200,6 +200,8 @@ static void lies_are_refused(void **state)
     refuse(&h, PITH_UNSUPPORTED, "version 1");
     begin(&h, 4, 0, 0);
     refuse(&h, PITH_UNSUPPORTED, "version 4");
+    begin(&h, 3u << 24, 0, 0);
+    refuse(&h, PITH_UNSUPPORTED, "big-endian");
     begin(&h, 3, UINT64_MAX, 0);
     refuse(&h, PITH_FORMAT, "more than the file holds");
     begin(&h, 3, 0, 1ull << 40);

@@ -4,6 +4,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "test.h"
+#include "tok/gguf.h"
+#include "tok/pretokenizer.h"
 #include "tok/tokenizer.h"
 
 static char *read_all(const char *name, const char *ending, size_t *size)
@@ -74,6 +76,53 @@ static void ids_are_those_of_llama_cpp(void **state)
     check_vectors("ggml-vocab-llama-spm.gguf");
 }
 
+static enum pith_status add_piece(void *ctx, struct pith_piece piece, struct pith_error *err)
+{
+    struct pith_str *s = ctx;
+    (void)err;
+    if (s->len) pith_str_puts(s, "|");
+    pith_str_append(s, piece.text, piece.len);
+    return PITH_OK;
+}
+
+/* Pieces of a text by the patterns of a row, with bars between. */
+static void check_cuts(const char *name, const char *text, const char *want)
+{
+    const struct pith_gguf_pre *row = pith_gguf_pre_find(name);
+    struct pith_pretokenizer p = {0};
+    struct pith_pretok_run *run;
+    struct pith_error err = {0};
+    struct pith_str got = {0};
+    assert_non_null(row);
+    json_t *list = json_array();
+    for (size_t i = 0; i < PITH_GGUF_CUTS && row->cut[i]; i++)
+        json_array_append_new(list,
+                              json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern",
+                                        "Regex", row->cut[i], "behavior", "Isolated", "invert", 0));
+    json_t *json = json_pack("{s:s, s:o}", "type", "Sequence", "pretokenizers", list);
+    assert_ok(pith_pretokenizer_read(&p, json, &err), err);
+    assert_ok(pith_pretok_run_new(&p, NULL, &run, &err), err);
+    const struct pith_piece whole = {text, strlen(text), true};
+    assert_ok(pith_pretokenizer_apply(run, whole, add_piece, &got, &err), err);
+    assert_string_equal(pith_str_text(&got), want);
+    pith_str_free(&got);
+    pith_pretok_run_free(run);
+    pith_pretokenizer_free(&p);
+    json_decref(json);
+}
+
+/* By hand, after llama.cpp's patterns and, for the digits of afmoe, its own function. */
+static void numbers_are_cut_from_the_right(void **state)
+{
+    (void)state;
+    check_cuts("afmoe", "1234567 abc\xe4\xb8\xad\xe6\x96\x87x!yes\n\n",
+               "1|234|567| abc|\xe4\xb8\xad\xe6\x96\x87|x|!yes|\n\n");
+    check_cuts("afmoe", "12 a 345", "12| a| |345");
+    check_cuts("superbpe", "a 1234567 and 12, 123 or 4567",
+               "a |1|234|567| and |12|, |123| or |4|567");
+    check_cuts("superbpe", "no number at all", "no number at all");
+}
+
 static void unknown_ways_are_refused(void **state)
 {
     (void)state;
@@ -102,6 +151,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_are_those_of_llama_cpp),
+        cmocka_unit_test(numbers_are_cut_from_the_right),
         cmocka_unit_test(unknown_ways_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
