@@ -1,6 +1,7 @@
 /* Fuzzes the GGUF reader, and what is made of a file's keys: a config and a tokenizer. What the
  * reader accepts, the writer can write again, and the reader finds the same in it. As a checkpoint,
- * its matrices of blocks are unpacked. */
+ * its matrices of blocks are unpacked. What follows a second "GGUF" is also the second of two parts.
+ */
 #include "folder.h"
 
 #include "base/mem.h"
@@ -128,18 +129,14 @@ static void load_blocks(const struct pith_container *c, void *state,
     pith_qmat_free(&q);
 }
 
-static void use_checkpoint(const uint8_t *data, size_t size)
+/* A file of the folder. */
+static void load_all(const char *name)
 {
     struct pith_checkpoint *ck = NULL;
     const struct pith_container *c = NULL;
     struct pith_error err = {0};
     char path[128];
-    (void)snprintf(path, sizeof path, "%s/model.gguf", folder());
-    folder_put("model.gguf", data, size);
-    struct pith_tokenizer *t = NULL;
-    must(pith_tokenizer_open(path, &t, &err) == PITH_OK || err.text[0] != '\0');
-    pith_tokenizer_close(t);
-    err = (struct pith_error){0};
+    (void)snprintf(path, sizeof path, "%s/%s", folder(), name);
     if (pith_gguf_checkpoint(path, &ck, &err) != PITH_OK) {
         must(err.text[0] != '\0');
         return;
@@ -153,10 +150,33 @@ static void use_checkpoint(const uint8_t *data, size_t size)
     pith_checkpoint_close(ck);
 }
 
+static void use_checkpoint(const uint8_t *data, size_t size)
+{
+    struct pith_error err = {0};
+    char path[128];
+    (void)snprintf(path, sizeof path, "%s/model.gguf", folder());
+    folder_put("model.gguf", data, size);
+    struct pith_tokenizer *t = NULL;
+    must(pith_tokenizer_open(path, &t, &err) == PITH_OK || err.text[0] != '\0');
+    pith_tokenizer_close(t);
+    load_all("model.gguf");
+}
+
+static void use_parts(const uint8_t *data, size_t size)
+{
+    size_t at = 4;
+    while (at + 4 <= size && memcmp(data + at, "GGUF", 4) != 0) at++;
+    if (at + 4 > size) return;
+    folder_put("m-00001-of-00002.gguf", data, at);
+    folder_put("m-00002-of-00002.gguf", data + at, size - at);
+    load_all("m-00001-of-00002.gguf");
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct pith_gguf g;
     struct pith_error err = {0};
+    use_parts(data, size);
     const enum pith_status s = pith_gguf_parse(data, size, "input", &g, &err);
     if (s != PITH_OK) {
         must(err.status == s && strncmp(err.text, "input: ", 7) == 0);

@@ -139,4 +139,5 @@ def main():
         split(keys, tensors, int(args[0]), args[1])
 
 
-main()
+if __name__ == "__main__":
+    main()
