@@ -30,7 +30,7 @@ TAIL = 24000
 WINDOWS = {"recipe": 512, "cache": 2048}  # tokens, of which the first is not judged
 CALIBRATED = {"smollm2": 8192, "gemma3": 4096}
 JUDGED = {"smollm2": 4096, "gemma3": 1024}  # tokens of each text; a large vocabulary takes time
-TOGETHER = 7  # models measured beside one pass of the original
+TOGETHER = 3  # models measured beside one pass of the original: what is lost when it is ended
 
 # Name, options of `pith quantize`. In the order of what the docs' tables need most.
 RECIPES = """
