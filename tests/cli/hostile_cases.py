@@ -222,11 +222,6 @@ def _(d):
     tensors(d, lambda t: t.pop("model.norm.weight"))
 
 
-@case("quantize", "safetensors: unknown tensor", "surprise")
-def _(d):
-    tensors(d, lambda t: t.update({"model.layers.0.surprise.weight": ("BF16", [2], b"\0" * 4)}))
-
-
 @case("quantize", "safetensors: a matrix of another shape", "q_proj")
 def _(d):
     def change(t):
