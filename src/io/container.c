@@ -88,6 +88,15 @@ void pith_container_state_scales(const struct pith_container *container,
         scales[i] = container->stated_scale(grid, scales[i]);
 }
 
+void pith_container_state(const struct pith_container *container, const struct pith_grid *grid,
+                          struct pith_qmat *q, size_t first, size_t count)
+{
+    pith_container_state_scales(container, grid, q->scales + first, count);
+    if (!container->stated_offset || !q->offsets || q->gguf) return;
+    for (size_t i = first; i < first + count; i++)
+        q->offsets[i] = container->stated_offset(q->scale_dtype, q->scales[i], q->offsets[i]);
+}
+
 void pith_packed_free(struct pith_packed_set *set)
 {
     for (unsigned i = 0; i < set->count; i++) pith_free(set->item[i].data);

@@ -72,6 +72,8 @@ struct pith_container {
     /* NULL, or: the scale that comes back when that one (exact in scale_dtype) is stored in a way
      * that moves its last bit. What the quantizer stores went through this once. */
     float (*stated_scale)(const struct pith_grid *grid, float scale);
+    /* NULL, or the same of an offset, of a matrix whose scales are of that dtype. */
+    float (*stated_offset)(enum pith_dtype dtype, float scale, float offset);
     /* Shapes of the tensors that pack() will give: same items, data NULL. */
     enum pith_status (*plan)(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
                              const struct pith_container_opts *opts, struct pith_packed_set *out,
@@ -130,6 +132,9 @@ enum pith_status pith_container_pack(const struct pith_container *container,
 /* Passes scales of a matrix on that grid through stated_scale(). */
 void pith_container_state_scales(const struct pith_container *container,
                                  const struct pith_grid *grid, float *scales, size_t count);
+/* The same of scales [first, first + count) of q, and of its offsets. */
+void pith_container_state(const struct pith_container *container, const struct pith_grid *grid,
+                          struct pith_qmat *q, size_t first, size_t count);
 
 /* The container of which a model's path means one file, by its ending ("out/model.gguf"); NULL for
  * a folder's. */

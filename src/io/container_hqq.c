@@ -219,6 +219,16 @@ static void store_notes(const struct pith_qmat *q, const struct place *at, enum 
     }
 }
 
+static float zero_of(enum pith_dtype dtype, float scale, float offset)
+{
+    return scale != 0.0f ? pith_round_to(dtype, -offset / scale) : 0.0f;
+}
+
+static float stated_offset(enum pith_dtype dtype, float scale, float offset)
+{
+    return -(zero_of(dtype, scale, offset) * scale);
+}
+
 /* -offset / scale, which dtype holds: offsets were made of such numbers. */
 static enum pith_status store_zeros(const struct pith_qmat *q, enum pith_dtype dtype, void *out,
                                     struct pith_error *err)
@@ -226,7 +236,7 @@ static enum pith_status store_zeros(const struct pith_qmat *q, enum pith_dtype d
     const size_t size = pith_dtype_bits(dtype) / 8;
     for (size_t i = 0; i < pith_qmat_scale_count(q); i++) {
         const float s = q->scales[i], o = q->offsets[i];
-        const float z = s != 0.0f ? pith_round_to(dtype, -o / s) : 0.0f;
+        const float z = zero_of(dtype, s, o);
         if (-(z * s) != o)
             return pith_fail(err, PITH_NUMERIC, "hqq: a zero point is none that %s holds",
                              pith_dtype_name(dtype));
@@ -518,6 +528,7 @@ const struct pith_container pith_container_hqq = {
     .unloaded = "its reader is the hqq package (HQQLinear.load_state_dict)",
     .accepts = accepts,
     .scale_dtype = scale_dtype,
+    .stated_offset = stated_offset,
     .plan = plan,
     .pack = pack,
     .config = make_config,

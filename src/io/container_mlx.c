@@ -43,13 +43,192 @@ static bool is_affine(uint64_t bits, uint64_t group)
     return bits <= 8 && (BITS >> bits & 1) && is_group(group);
 }
 
-static struct pith_grid affine(uint64_t bits, uint64_t group)
+/* Whether the config says that all biases are those of symmetric grids, as pith's does where they
+ * are: what converts codes asks for the grid before it reads any. */
+static bool is_symmetric(const struct pith_checkpoint *c)
+{
+    return json_is_true(json_object_get(c->quantization, "symmetric"));
+}
+
+static struct pith_grid affine(uint64_t bits, uint64_t group, bool symmetric)
 {
     return (struct pith_grid){.format = pith_int_format((unsigned)bits),
                               .granularity = PITH_PER_GROUP,
                               .group = (uint32_t)group,
-                              .asym = true,
-                              .hqq = true};
+                              .asym = !symmetric,
+                              .hqq = !symmetric};
+}
+
+/* --- writing ------------------------------------------------------------------------------- */
+
+/* The mode of a grid. */
+static const struct mode *mode_of(const struct pith_grid *grid)
+{
+    for (size_t i = 1; i < PITH_COUNT(modes); i++)
+        if (grid->format == pith_format_find(modes[i].format)) return &modes[i];
+    return &modes[0];
+}
+
+/* Beside the weights nothing has a place. */
+static enum pith_status accepts_alone(const struct pith_container_opts *opts,
+                                      struct pith_error *err)
+{
+    if (opts->acts.format || opts->kv.format || opts->threshold > 0.0f || opts->hadamard > 1)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "mlx stores weights alone: nothing that is done to inputs or the cache");
+    if (opts->act_order_groups)
+        return pith_fail(err, PITH_UNSUPPORTED, "mlx has no place for permuted groups");
+    return PITH_OK;
+}
+
+static enum pith_status accepts_affine(const struct pith_grid *grid, struct pith_error *err)
+{
+    char text[PITH_GRID_TEXT] = "none";
+    struct pith_grid whole = *grid;
+    whole.hqq = false;
+    PITH_TRY(pith_accepts_ints("mlx", &whole, BITS, err));
+    pith_grid_format(grid, text);
+    if (grid->asym && !grid->hqq)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "mlx has a bias where %s has whole zero points; use asym:hqq", text);
+    if (grid->granularity != PITH_PER_GROUP || !is_group(grid->group))
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "mlx cannot hold %s: its groups are of 32, 64 or 128", text);
+    return PITH_OK;
+}
+
+static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
+                                const struct pith_container_opts *opts, struct pith_error *err)
+{
+    const struct mode *mode = mode_of(grid);
+    (void)rows;
+    PITH_TRY(accepts_alone(opts, err));
+    if (!mode->format) PITH_TRY(accepts_affine(grid, err));
+    else if (strcmp(mode->name, "nvfp4") == 0)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "mlx's nvfp4 has no scale of the tensor, without which scales lose what "
+                         "E4M3 cannot hold: it is only read; use mxfp4");
+    if (cols % grid->group == 0) return PITH_OK;
+    return pith_fail(err, PITH_UNSUPPORTED,
+                     "mlx cannot hold groups of %" PRIu32 " in %" PRIu32 " columns: the group must "
+                     "divide them",
+                     grid->group, cols);
+}
+
+/* mlx-lm's own are of the weights' dtype; products with codes are exact with 16 bits. */
+static enum pith_dtype scale_dtype(const struct pith_grid *grid, enum pith_dtype model_dtype)
+{
+    if (mode_of(grid)->format) return PITH_F8_E8M0;
+    return model_dtype == PITH_BF16 ? PITH_BF16 : PITH_F16;
+}
+
+static float stated_offset(enum pith_dtype dtype, float scale, float offset)
+{
+    (void)scale;
+    return pith_round_to(dtype, offset);
+}
+
+static enum pith_status plan(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
+                             const struct pith_container_opts *opts, struct pith_packed_set *out,
+                             struct pith_error *err)
+{
+    PITH_TRY(accepts(grid, rows, cols, opts, err));
+    const bool floats = mode_of(grid)->format != NULL;
+    const enum pith_dtype scale = floats ? PITH_U8 : scale_dtype(grid, opts->model_dtype);
+    const uint64_t codes[] = {rows, pith_stream_words(cols, grid->format->bits)};
+    const uint64_t scales[] = {rows, cols / grid->group};
+    *out = (struct pith_packed_set){0};
+    pith_packed_add(out, ".weight", PITH_U32, 2, codes);
+    pith_packed_add(out, ".scales", scale, 2, scales);
+    if (!floats) pith_packed_add(out, ".biases", scale, 2, scales);
+    return PITH_OK;
+}
+
+static enum pith_status store_biases(const struct pith_qmat *q, enum pith_dtype dtype,
+                                     uint8_t *out, struct pith_error *err)
+{
+    const size_t size = pith_dtype_bits(dtype) / 8, count = pith_qmat_scale_count(q);
+    for (size_t i = 0; i < count; i++) {
+        const float bias = q->offsets ? q->offsets[i] : -(pith_qmat_zero(q, i) * q->scales[i]);
+        if (!(pith_round_to(dtype, bias) == bias))
+            return pith_fail(err, PITH_NUMERIC, "a bias of %.9g cannot be stored as %s",
+                             (double)bias, pith_dtype_name(dtype));
+        (void)pith_dtype_encode(dtype, &bias, 1, out + i * size);
+    }
+    return PITH_OK;
+}
+
+static enum pith_status store(const struct pith_qmat *q, struct pith_packed_set *out,
+                              struct pith_error *err)
+{
+    memcpy(out->item[0].data, q->codes, q->rows * q->stride);
+    const enum pith_dtype dtype = out->item[1].dtype;
+    if (dtype == PITH_U8) return pith_scale_codes_store(q, out->item[1].data, err);
+    PITH_TRY(pith_scales_store(q, dtype, false, q->rows, out->item[1].data, err));
+    return store_biases(q, dtype, out->item[2].data, err);
+}
+
+static enum pith_status pack(const struct pith_qmat *q, const struct pith_container_opts *opts,
+                             struct pith_packed_set *out, struct pith_error *err)
+{
+    struct pith_grid grid = pith_qmat_grid(q);
+    grid.granularity = PITH_PER_GROUP; /* also one of a whole row */
+    grid.group = q->group;
+    PITH_TRY(plan(&grid, q->rows, q->cols, opts, out, err));
+    PITH_TRY(pith_packed_alloc(out, err));
+    const enum pith_status s = store(q, out, err);
+    if (s != PITH_OK) pith_packed_free(out);
+    return s;
+}
+
+/* --- config -------------------------------------------------------------------------------- */
+
+static json_t *params(const struct pith_grid *grid)
+{
+    const struct mode *mode = mode_of(grid);
+    return json_pack("{s:I, s:I, s:s}", "group_size", (json_int_t)grid->group, "bits",
+                     (json_int_t)grid->format->bits, "mode", mode->name);
+}
+
+/* mlx-lm puts experts together when it loads them; of these names their scales too. */
+static enum pith_status check_expert(const char *module, struct pith_error *err)
+{
+    const char *expert = strstr(module, ".experts.");
+    if (!expert || strstr(expert, ".w")) return PITH_OK;
+    return pith_fail(err, PITH_UNSUPPORTED,
+                     "mlx: mlx-lm has all experts of \"%.100s\" in one tensor, which is only read "
+                     "by this version; ignore them, or use compressed-tensors",
+                     module);
+}
+
+/* The first grid is said for all; those of other linears under their names. */
+static enum pith_status make_config(const struct pith_linear_grid *linears, size_t count,
+                                    const struct pith_container_opts *opts, json_t **out,
+                                    struct pith_error *err)
+{
+    const struct pith_grid *usual = NULL;
+    bool symmetric = true, good = true;
+    (void)opts;
+    for (size_t i = 0; i < count; i++) {
+        const struct pith_grid *g = &linears[i].grid;
+        if (!g->format) continue;
+        PITH_TRY(check_expert(linears[i].module, err));
+        if (!usual) usual = g;
+        symmetric &= !g->asym;
+    }
+    if (!usual) return pith_fail(err, PITH_ARG, "mlx: no linear is quantized");
+    json_t *o = params(usual);
+    if (o && symmetric) good = json_object_set_new(o, "symmetric", json_true()) == 0;
+    for (size_t i = 0; i < count && o && good; i++)
+        if (linears[i].grid.format && !pith_grid_equal(&linears[i].grid, usual))
+            good = json_object_set_new(o, linears[i].module, params(&linears[i].grid)) == 0;
+    if (o && good) good = json_object_set_new(o, "quant_method", json_string("mlx")) == 0;
+    if (o && good) {
+        *out = o;
+        return PITH_OK;
+    }
+    json_decref(o);
+    return pith_fail_nomem(err, "the config of mlx");
 }
 
 /* --- reading ------------------------------------------------------------------------------- */
@@ -122,7 +301,7 @@ static enum pith_status grid_of(const struct pith_checkpoint *c, const char *mod
     const bool whole = group * scales == cols && bits * group == t->bits_by_group;
     const struct pith_format *f = floats_of(t->bits_by_group);
     if (t->scales->dtype != PITH_U8) {
-        *grid = affine(bits, group);
+        *grid = affine(bits, group, false);
         return whole && is_affine(bits, group) ? PITH_OK : no_form(c, module, err);
     }
     if (!f || !whole || f->block != group) return no_form(c, module, err);
@@ -181,7 +360,9 @@ static enum pith_status fill(const struct pith_checkpoint *c, const char *module
     PITH_TRY(pith_part_get(c, module, &biases, &part, err));
     (void)pith_dtype_decode(part->dtype, part->data, pith_qmat_scale_count(q), q->offsets);
     drop_offsets(q);
-    return PITH_OK;
+    if (!q->offsets || !is_symmetric(c)) return PITH_OK;
+    return pith_fail(err, PITH_FORMAT,
+                     "its biases are not those of a symmetric grid, as config.json says");
 }
 
 static enum pith_status load(void *state, const struct pith_checkpoint *c, const char *module,
@@ -231,18 +412,22 @@ static const json_t *said_of(const struct pith_checkpoint *c, const struct tenso
     return c->quantization;
 }
 
-/* Of the forms with that product the one that has the bits or the group that are said, or the first
- * of the groups. */
-static struct pith_grid choose(uint64_t bits_by_group, uint64_t bits, uint64_t group)
+/* Of the forms with that product the one that has the group or the bits that are said, or the first
+ * of the groups; bits 0: there is none. */
+struct form {
+    uint64_t bits, group;
+};
+static struct form choose(uint64_t bits_by_group, uint64_t bits, uint64_t group)
 {
     const uint64_t by_bits = bits ? bits_by_group / bits : 0;
     if (is_group(group) && bits_by_group % group == 0 && is_affine(bits_by_group / group, group))
-        return affine(bits_by_group / group, group);
-    if (by_bits * bits == bits_by_group && is_affine(bits, by_bits)) return affine(bits, by_bits);
+        return (struct form){bits_by_group / group, group};
+    if (by_bits * bits == bits_by_group && is_affine(bits, by_bits))
+        return (struct form){bits, by_bits};
     for (size_t i = 0; i < PITH_COUNT(groups); i++)
         if (bits_by_group % groups[i] == 0 && is_affine(bits_by_group / groups[i], groups[i]))
-            return affine(bits_by_group / groups[i], groups[i]);
-    return (struct pith_grid){0};
+            return (struct form){bits_by_group / groups[i], groups[i]};
+    return (struct form){0, 0};
 }
 
 static enum pith_status describe(void *state, const struct pith_checkpoint *c, const char *module,
@@ -263,21 +448,10 @@ static enum pith_status describe(void *state, const struct pith_checkpoint *c, c
     const json_t *said = said_of(c, &t);
     PITH_TRY(pith_json_get_int(said, "bits", 0, 64, &bits, c->dir, err));
     PITH_TRY(pith_json_get_int(said, "group_size", 0, INT32_MAX, &group, c->dir, err));
-    *grid = choose(t.bits_by_group, (uint64_t)bits, (uint64_t)group);
-    return grid->format ? PITH_OK : no_form(c, module, err);
-}
-
-static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
-                                const struct pith_container_opts *opts, struct pith_error *err)
-{
-    (void)grid, (void)rows, (void)cols, (void)opts;
-    return pith_fail(err, PITH_UNSUPPORTED, "mlx is only read by this version");
-}
-
-static enum pith_dtype scale_dtype(const struct pith_grid *grid, enum pith_dtype model_dtype)
-{
-    (void)grid;
-    return model_dtype == PITH_BF16 ? PITH_BF16 : PITH_F16;
+    const struct form form = choose(t.bits_by_group, (uint64_t)bits, (uint64_t)group);
+    if (!form.bits) return no_form(c, module, err);
+    *grid = affine(form.bits, form.group, is_symmetric(c));
+    return PITH_OK;
 }
 
 const struct pith_container pith_container_mlx = {
@@ -285,8 +459,13 @@ const struct pith_container pith_container_mlx = {
     .holds = PITH_QMAT_OFFSETS,
     .summary = "mlx-lm: 2, 3, 4, 5, 6, 8 bits with a scale and a bias, MXFP4, MXFP8, NVFP4",
     .method = "mlx",
+    .unloaded = "mlx-lm loads it, for which there are no rules here",
     .accepts = accepts,
     .scale_dtype = scale_dtype,
+    .stated_offset = stated_offset,
+    .plan = plan,
+    .pack = pack,
+    .config = make_config,
     .open = open_config,
     .load = load,
     .describe = describe,

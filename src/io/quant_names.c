@@ -14,7 +14,8 @@
  * looks at "quantization" first, beside which a converted model may still say what it was. */
 static const struct {
     const char *inner, *key, *method;
-    const char *shows; /* NULL, or: it is not this place's unless it is an object with that key */
+    const char *shows; /* NULL, or: it is not this place's unless it is an object with that key;
+                          where readers of the method look */
 } places[] = {
     {NULL, "quantization", "mlx", "bits"},
     {NULL, KEY, NULL, NULL},
@@ -193,12 +194,17 @@ static enum pith_status settle(json_t *o, struct pith_error *err)
 
 bool pith_quantization_set(json_t *config, json_t *object)
 {
-    for (size_t i = 0; i < PITH_COUNT(places); i++) {
+    const char *method = json_string_value(json_object_get(object, "quant_method"));
+    bool good = !object || json_object_set(config, KEY, object) == 0;
+    for (size_t i = 0; i < PITH_COUNT(places) && good; i++) {
         json_t *in = places[i].inner ? json_object_get(config, places[i].inner) : config;
-        const bool own = !places[i].inner && strcmp(places[i].key, KEY) == 0;
-        if (!object || !own) (void)json_object_del(in, places[i].key);
+        const bool own = in == config && strcmp(places[i].key, KEY) == 0;
+        const bool too = in == config && places[i].shows && method &&
+                         strcmp(places[i].method, method) == 0;
+        if (too) good = json_object_set(in, places[i].key, object) == 0;
+        else if (!object || !own) (void)json_object_del(in, places[i].key);
     }
-    return !object || json_object_set(config, KEY, object) == 0;
+    return good;
 }
 
 enum pith_status pith_quantization_find(const char *dir, json_t *config, const json_t **out,

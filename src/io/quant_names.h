@@ -11,8 +11,8 @@
  * member is no object. */
 enum pith_status pith_quantization_find(const char *dir, json_t *config, const json_t **out,
                                         struct pith_error *err);
-/* Has a config say that the model is quantized so, in no other place than "quantization_config";
- * with NULL, nothing of the kind. False when memory is out. */
+/* Has a config say that the model is quantized so, under "quantization_config" and, of mlx, where
+ * its readers look; nowhere else. With NULL, nothing of the kind. False when memory is out. */
 bool pith_quantization_set(json_t *config, json_t *object);
 
 #endif

@@ -135,10 +135,17 @@ void pith_qmat_borrow(struct pith_qmat *q, const uint8_t *codes)
     q->borrowed = true;
 }
 
-enum pith_status pith_qmat_state_zeros(struct pith_qmat *q, struct pith_error *err)
+enum pith_status pith_qmat_state_zeros(struct pith_qmat *q, bool any, struct pith_error *err)
 {
     const size_t count = pith_qmat_scale_count(q);
     if (q->zeros || q->offsets || q->format->kind != PITH_KIND_INT) return PITH_OK;
+    if (any) {
+        const float middle = (float)pith_format_middle(q->format);
+        q->offsets = pith_alloc(count, sizeof *q->offsets);
+        if (!q->offsets) return pith_fail_nomem(err, "offsets");
+        for (size_t i = 0; i < count; i++) q->offsets[i] = -middle * q->scales[i];
+        return PITH_OK;
+    }
     q->zeros = pith_alloc(count, 1);
     if (!q->zeros) return pith_fail_nomem(err, "zero points");
     memset(q->zeros, (int)pith_format_middle(q->format), count);

@@ -247,9 +247,10 @@ struct pith_grid pith_qmat_grid(const struct pith_qmat *q);
 /* pith_qspec_bits() of it. */
 double pith_qmat_bits_per_weight(const struct pith_qmat *q);
 
-/* Zero points that are not stored, since all are the middle, come to be stored: an
- * integer format's; any other matrix, and one with offsets, stays as it is. PITH_NOMEM. */
-enum pith_status pith_qmat_state_zeros(struct pith_qmat *q, struct pith_error *err);
+/* Zero points that are not stored, since all are the middle, come to be stored, with `any` as
+ * offsets: an integer format's; any other matrix, and one with offsets, stays as it is.
+ * PITH_NOMEM. */
+enum pith_status pith_qmat_state_zeros(struct pith_qmat *q, bool any, struct pith_error *err);
 
 /* Equal in everything that the product depends on: the format, every code, every weight's scale,
  * zero and offset, levels, the sparse part and the input, to the bit. How scales are shared may

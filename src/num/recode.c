@@ -97,7 +97,9 @@ static int tell_group(const struct pith_qmat *from, size_t source, struct pith_q
     const float scale = from->scales[source], zero = zero_of(from, source);
     q->scales[at] = pith_round_to(q->scale_dtype, scale);
     if (q->offsets) {
-        q->offsets[at] = pith_round_to(PITH_F16, -(scale * zero));
+        const float offset = -(scale * zero);
+        if (q->gguf) q->offsets[at] = pith_round_to(PITH_F16, offset);
+        else q->offsets[at] = from->offsets ? from->offsets[source] : offset;
         return 0;
     }
     if (!q->zeros) return (int)pith_format_middle(q->format) - (int)zero;

@@ -77,12 +77,13 @@ bool pith_convert_holds(const struct pith_container *c, const struct pith_conver
     for (size_t i = 0; i < count; i++) {
         const bool own = pith_format_has_blocks(&f[i]);
         for (size_t k = 0; k < (own ? 1 : PITH_COUNT(spreads)); k++)
-            for (int asym = 0; asym < (f[i].kind == PITH_KIND_INT ? 2 : 1); asym++) {
+            for (int zeros = 0; zeros < (f[i].kind == PITH_KIND_INT ? 3 : 1); zeros++) {
                 const struct pith_grid grid = {.format = &f[i],
                                                .granularity = own ? PITH_PER_GROUP
                                                                   : spreads[k].granularity,
                                                .group = own ? f[i].block : spreads[k].group,
-                                               .asym = asym};
+                                               .asym = zeros > 0,
+                                               .hqq = zeros > 1};
                 (void)try_grid(c, x, &grid, &least, out);
             }
     }
@@ -151,7 +152,7 @@ static enum pith_status load_on_grid(const struct pith_job *job, const struct pi
     PITH_TRY(load(job, c, q, err));
     if (pith_format_has_blocks(c->grid.format)) return PITH_OK; /* scales are the format's own */
     /* Zero points are stated also where they are alike. */
-    enum pith_status s = c->grid.asym ? pith_qmat_state_zeros(q, err) : PITH_OK;
+    enum pith_status s = c->grid.asym ? pith_qmat_state_zeros(q, c->grid.hqq, err) : PITH_OK;
     if (s == PITH_OK) s = restate_scales(q, scales, err);
     if (s != PITH_OK) pith_qmat_free(q);
     return s;
@@ -168,7 +169,7 @@ static enum pith_status restate(const struct pith_job *job, const struct pith_ch
         job->container->scale_dtype(&c->grid, job->container_opts.model_dtype);
     if (pith_grid_equal(&c->grid, is)) PITH_TRY(load_on_grid(job, c, scales, q, err));
     else PITH_TRY(pith_recode(from, &c->grid, scales, q, err));
-    pith_container_state_scales(job->container, &c->grid, q->scales, pith_qmat_scale_count(q));
+    pith_container_state(job->container, &c->grid, q, 0, pith_qmat_scale_count(q));
     return PITH_OK;
 }
 
@@ -239,7 +240,7 @@ static enum pith_status round_anew(const struct pith_job *job, const struct pith
     q->input = from->input;
     s = try_zeros(job, c, from, q, kept, err);
     if (s == PITH_OK)
-        pith_container_state_scales(job->container, &c->grid, q->scales, pith_qmat_scale_count(q));
+        pith_container_state(job->container, &c->grid, q, 0, pith_qmat_scale_count(q));
     else pith_qmat_free(q);
     return s;
 }

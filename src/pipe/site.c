@@ -79,7 +79,7 @@ enum pith_status pith_work_settle(struct pith_work *w, const struct pith_choice 
 {
     const struct pith_job *job = w->run->job;
     const struct pith_weight stored = {.rows = c->rows, .cols = c->cols, .quant = q};
-    pith_container_state_scales(job->container, &c->grid, q->scales, pith_qmat_scale_count(q));
+    pith_container_state(job->container, &c->grid, q, 0, pith_qmat_scale_count(q));
     return job->recipe.split->two_four ? pith_two_four_check(job->backend, &stored, err) : PITH_OK;
 }
 

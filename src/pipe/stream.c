@@ -163,9 +163,8 @@ static enum pith_status round_panel(struct stream *s, uint32_t first, uint32_t n
                                          .values = s->values};
     if (!c->keeps) {
         PITH_TRY(s->round->rows(&part, &s->q, &s->loss, &s->err));
-        pith_container_state_scales(r->job->container, &c->grid,
-                                    s->q.scales + (size_t)first * s->q.groups,
-                                    (size_t)n * s->q.groups);
+        pith_container_state(r->job->container, &c->grid, &s->q, (size_t)first * s->q.groups,
+                             (size_t)n * s->q.groups);
         pith_phases_mark(&s->time, PITH_PHASE_ROUND);
         PITH_TRY(decode_panel(s, first, n));
     }

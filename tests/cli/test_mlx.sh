@@ -77,4 +77,39 @@ grep -q '"quantized_from": "mlx"' "$work/again/pith.json" && pass "the account n
 grep -q '"quantization"' "$work/again/config.json" && fail "its config has one quantization" || pass "its config has one quantization"
 refuse "few bits are not quantized again in silence" 1 'requantize' \
     sh -c "python3 tests/cli/mlx.py '$mini' '$work/four' '$work/dense' form=4x64 && '$pith' quantize '$work/four' -o '$work/no' -r nvfp4"
+
+# --- written -------------------------------------------------------------------------------------
+# writes NAME OPTIONS...: made, and verified against the original.
+writes() {
+    rm -rf "$work/made"
+    label=$1
+    shift
+    check "$label: is written" "$pith" quantize "$mini" -o "$work/made" --container mlx --quiet --calib-tokens 256 --seq-len 64 "$@"
+    check "$label: verifies" "$pith" verify "$work/made" --against "$mini"
+}
+writes "zero points that are any numbers" -r rtn --weights int5:g32:asym:hqq
+writes "small floats" -r rtn --weights mxfp4
+writes "grids by layer" -r gptq --weights int4:g64 --override '*.v_proj=int6:g32'
+python3 - "$work/made/config.json" <<'PY' && pass "the config is as mlx-lm reads it" || fail "the config is as mlx-lm reads it"
+import json, sys
+c = json.load(open(sys.argv[1]))
+q = c["quantization"]
+v = q["model.layers.0.self_attn.v_proj"]
+sys.exit(q != c["quantization_config"] or (q["group_size"], q["bits"], q["mode"]) != (64, 4, "affine") or
+         v != {"group_size": 32, "bits": 6, "mode": "affine"})
+PY
+check "codes go to another container" "$pith" convert "$work/made" -o "$work/gptq" --container compressed-tensors --quiet
+check "and back" "$pith" convert "$work/gptq" -o "$work/back" --container mlx --quiet
+cmp -s "$work/made/model.safetensors" "$work/back/model.safetensors" && pass "the same file" || fail "the same file"
+grep -q '"quantization"' "$work/gptq/config.json" && fail "which says no longer what it was" ||
+    pass "which says no longer what it was"
+"$pith" quantize "$mini" -o "$work/awq" -r rtn --weights int4:g64:asym --container awq --quiet
+check "zero points become biases" "$pith" convert "$work/awq" -o "$work/biases" --container mlx --quiet
+python3 - "$work/biases/pith.json" <<'PY' && pass "rounded as scales are" || fail "rounded as scales are"
+import json, sys
+linears = json.load(open(sys.argv[1]))["linears"]
+sys.exit({l["grid"] for l in linears} != {"int4:g64:asym:hqq"} or max(l["largest_change"] for l in linears) > 0.005)
+PY
+refuse "experts in one tensor are only read" 1 "in one tensor" "$pith" quantize "$work/qwen3_moe" -o "$work/no" -r rtn \
+    --weights int4:g64 --container mlx
 exit "$failed"

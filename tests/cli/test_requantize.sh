@@ -23,7 +23,7 @@ print(sum(bool($2) for x in l), len(l))" "$1"
 
 # --- every container, and every kind of recipe ----------------------------------------------------
 sources="fp8 fp8-block w8a8 nvfp4 gguf"
-thorough && sources="$sources mxfp4 rtn gptq awq nf4 hqq squeezellm exl3 llm.int8 smoothquant mxfp8 q6_k"
+thorough && sources="$sources mlx mxfp4 rtn gptq awq nf4 hqq squeezellm exl3 llm.int8 smoothquant mxfp8 q6_k"
 recipes="rtn awq+gptq gguf"
 thorough && recipes="$recipes gptq nvfp4 quarot qep qep+yaqa sparsegpt smoothquant"
 every_recipe() { # SOURCE MODEL RECIPES...
@@ -39,7 +39,10 @@ every_recipe() { # SOURCE MODEL RECIPES...
 for source in $sources; do
     from=$work/$source
     case $source in gguf | q6_k) from=$from.gguf ;; esac
-    make "$mini" "$from" -r "$source" || fail "$source"
+    case $source in
+    mlx) make "$mini" "$from" -r rtn --weights int4:g64:asym:hqq --container mlx || fail "$source" ;;
+    *) make "$mini" "$from" -r "$source" || fail "$source" ;;
+    esac
     # shellcheck disable=SC2086
     every_recipe "$source" "$from" $recipes
 done

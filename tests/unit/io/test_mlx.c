@@ -1,7 +1,7 @@
 /* io/: the mlx container: mlx's own matrices, what the config says of them, and files that lie. */
 #include "base/mem.h"
 #include "golden_file.h"
-#include "io/container.h"
+#include "pack_and_read.h"
 
 #include <math.h>
 
@@ -251,6 +251,145 @@ static void other_columns_are_refused(void **state)
     golden_close(&f);
 }
 
+/* --- writing ------------------------------------------------------------------------------- */
+
+/* Of numbers that BF16 holds; the offsets of a symmetric grid are none. */
+static struct pith_qmat make_matrix(const struct pith_grid *grid, uint32_t rows, uint32_t cols)
+{
+    struct pith_qmat q;
+    struct pith_error err = {0};
+    uint8_t codes[COLS];
+    assert_ok(pith_qmat_init(&q, rows, cols, grid, PITH_BF16, &err), err);
+    for (uint32_t r = 0; r < rows; r++) {
+        for (uint32_t c = 0; c < cols; c++)
+            codes[c] = (uint8_t)((r * 7 + c * 5) % (1u << q.format->bits) & 0x7e);
+        pith_qmat_set_codes(&q, r, codes);
+    }
+    for (size_t i = 0; i < pith_qmat_scale_count(&q); i++) {
+        const bool power = q.scale_dtype == PITH_F8_E8M0;
+        q.scales[i] = power ? ldexpf(1.0f, (int)(i % 9) - 4)
+                            : pith_round_to(PITH_BF16, 0.01f + (float)i / 1000.0f);
+        if (q.offsets) q.offsets[i] = pith_round_to(PITH_BF16, (float)i / 17.0f - 1.5f);
+    }
+    return q;
+}
+
+static void returns_what_it_got(void **state)
+{
+    (void)state;
+    static const char *const grids[] = {
+        "int2:g32", "int3:g64",          "int4:g128",          "int5:g32",         "int6:g64",
+        "int8:g64", "int4:g64:asym:hqq", "int3:g128:asym:hqq", "int8:g32:asym:hqq", "mxfp4",
+        "mxfp8"};
+    for (size_t i = 0; i < PITH_COUNT(grids); i++) {
+        struct pith_grid grid;
+        struct pith_error err = {0};
+        assert_ok(pith_grid_parse(grids[i], &grid, &err), err);
+        struct pith_qmat q = make_matrix(&grid, 6, COLS);
+        pack_and_read(container(), &grid, &q,
+                      (struct pith_container_opts){.model_dtype = PITH_BF16});
+        pith_qmat_free(&q);
+    }
+}
+
+static void what_it_cannot_hold_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *grid;
+        uint32_t cols;
+        const char *text;
+    } cases[] = {
+        {"int4:g64:asym", 128, "asym:hqq"},   {"int7:g64", 128, "int2, int3"},
+        {"int4:g16", 128, "32, 64 or 128"},   {"int4:channel", 128, "32, 64 or 128"},
+        {"int4:tensor", 128, "32, 64 or 128"}, {"int4:g128", 192, "divide"},
+        {"mxfp4", 48, "divide"},              {"nvfp4", 128, "no scale of the tensor"},
+        {"fp8_e4m3:channel", 128, "cannot hold"}, {"mxfp6_e2m3", 128, "cannot hold"},
+        {"q4_1", 128, "cannot hold"},
+    };
+    const struct pith_container_opts opts = {.model_dtype = PITH_F16};
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct pith_grid grid;
+        struct pith_error err = {0};
+        assert_ok(pith_grid_parse(cases[i].grid, &grid, &err), err);
+        assert_int_equal(container()->accepts(&grid, 8, cases[i].cols, &opts, &err),
+                         PITH_UNSUPPORTED);
+        if (!strstr(err.text, cases[i].text)) fail_msg("%s: %s", cases[i].grid, err.text);
+    }
+    /* A bias that the scales' type does not hold: of the grid's own, or of a whole zero point. */
+    struct pith_grid grid;
+    struct pith_packed_set set = {0};
+    assert_ok(pith_grid_parse("int4:g64:asym:hqq", &grid, NULL), (struct pith_error){0});
+    struct pith_qmat q = make_matrix(&grid, 2, COLS);
+    q.offsets[3] = 0.12345678f;
+    assert_int_equal(pith_container_pack(container(), &q,
+                                         &(struct pith_container_opts){.model_dtype = PITH_BF16},
+                                         &set, NULL),
+                     PITH_NUMERIC);
+    assert_int_equal(set.count, 0);
+    pith_container_state(container(), &grid, &q, 3, 1);
+    assert_true(q.offsets[3] == pith_round_to(PITH_BF16, 0.12345678f));
+    pith_qmat_free(&q);
+}
+
+/* One grid for all, others by name; what mlx-lm would not load. */
+static void configs(void **state)
+{
+    (void)state;
+    struct pith_grid four, eight;
+    struct pith_error err = {0};
+    const struct pith_container_opts opts = {.model_dtype = PITH_BF16};
+    json_t *made = NULL;
+    assert_ok(pith_grid_parse("int4:g64", &four, &err), err);
+    assert_ok(pith_grid_parse("mxfp8", &eight, &err), err);
+    struct pith_linear_grid l[] = {{.module = "model.layers.0.mlp.up_proj", .grid = four},
+                                   {.module = "model.layers.0.mlp.down_proj", .grid = eight},
+                                   {.module = "model.layers.1.mlp.up_proj"},
+                                   {.module = "model.layers.1.mlp.down_proj", .grid = four}};
+    assert_ok(container()->config(l, 4, &opts, &made, &err), err);
+    json_t *want = json_pack("{s:i, s:i, s:s, s:b, s:s, s:{s:i, s:i, s:s}}", "group_size", 64,
+                             "bits", 4, "mode", "affine", "symmetric", 1, "quant_method", "mlx",
+                             l[1].module, "group_size", 32, "bits", 8, "mode", "mxfp8");
+    assert_true(json_equal(made, want));
+    json_decref(want);
+    json_decref(made);
+    l[3].grid.asym = l[3].grid.hqq = true;
+    assert_ok(container()->config(l, 4, &opts, &made, &err), err);
+    assert_null(json_object_get(made, "symmetric"));
+    assert_int_equal(json_object_size(made), 6);
+    json_decref(made);
+    l[3].module = "model.layers.1.mlp.experts.7.down_proj";
+    assert_int_equal(container()->config(l, 4, &opts, &made, &err), PITH_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "in one tensor"));
+    l[3].module = "model.layers.1.block_sparse_moe.experts.7.w1";
+    assert_ok(container()->config(l, 4, &opts, &made, &err), err);
+    json_decref(made);
+    for (int i = 0; i < 4; i++) l[i].grid = (struct pith_grid){0};
+    assert_int_equal(container()->config(l, 4, &opts, &made, &err), PITH_ARG);
+}
+
+/* A config that says of biases what they are not. */
+static void what_is_called_symmetric_is(void **state)
+{
+    (void)state;
+    struct golden_file f;
+    struct pith_qmat q;
+    struct pith_grid grid;
+    struct pith_error err = {0};
+    struct pith_container_opts opts = {.model_dtype = PITH_BF16};
+    json_t *config = json_pack("{s:i, s:i, s:b}", "bits", 4, "group_size", 64, "symmetric", 1);
+    golden_open(&f, GOLDEN);
+    f.c.quantization = config;
+    assert_ok(container()->describe(NULL, &f.c, "a4g64f32", &grid, &opts, &err), err);
+    assert_false(grid.asym);
+    assert_int_equal(load(&f, "a4g64f32", COLS, &q, &err), PITH_FORMAT);
+    assert_non_null(strstr(err.text, "symmetric"));
+    assert_ok(load(&f, "mxfp4", COLS, &q, &err), err);
+    pith_qmat_free(&q);
+    json_decref(config);
+    golden_close(&f);
+}
+
 static void modes_that_are_unknown_are_refused(void **state)
 {
     (void)state;
@@ -274,6 +413,10 @@ int main(void)
         cmocka_unit_test(files_that_lie_are_refused),
         cmocka_unit_test(numbers_that_are_none_are_refused),
         cmocka_unit_test(other_columns_are_refused),
+        cmocka_unit_test(returns_what_it_got),
+        cmocka_unit_test(what_it_cannot_hold_is_refused),
+        cmocka_unit_test(configs),
+        cmocka_unit_test(what_is_called_symmetric_is),
         cmocka_unit_test(modes_that_are_unknown_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
