@@ -37,8 +37,10 @@ static unsigned most_edits(const char *key)
 static void look(const char *object, const json_t *j, const char *const *known, size_t count,
                  pith_misspelt_fn *fn, void *ctx)
 {
+    enum { MOST = 1024 }; /* beyond it is no config that somebody wrote, and takes a minute */
     const char *key;
     json_t *value;
+    if (json_object_size(j) > MOST) return;
     json_object_foreach ((json_t *)(uintptr_t)j, key, value) {
         const bool fine = key[0] == '_' || is_known(known, count, key); /* _: the library's own */
         const char *near = fine ? NULL : pith_name_nearest(key, known, count);
