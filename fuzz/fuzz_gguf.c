@@ -1,7 +1,7 @@
 /* Fuzzes the GGUF reader, and what is made of a file's keys: a config and a tokenizer. What the
  * reader accepts, the writer can write again, and the reader finds the same in it. As a checkpoint,
- * its matrices of blocks are unpacked. What follows a second "GGUF" is also the second of two parts.
- */
+ * its matrices of blocks are unpacked. What follows a second "GGUF" is also the second of two
+ * parts. */
 #include "folder.h"
 
 #include "base/mem.h"

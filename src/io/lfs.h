@@ -1,5 +1,5 @@
-/* io/lfs.h: what Git leaves in a large file's place where Git LFS has not fetched it: a few lines of
- * text. Source: git-lfs docs/spec.md. */
+/* io/lfs.h: what Git leaves in a large file's place where Git LFS has not fetched it: a few lines
+ * of text. Source: git-lfs docs/spec.md. */
 #ifndef PITH_IO_LFS_H
 #define PITH_IO_LFS_H
 
