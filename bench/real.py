@@ -178,7 +178,7 @@ def main():
     parser.add_argument("-t", "--text", help="the first text (the beginning of models/probe/eval.txt)")
     parser.add_argument("-m", "--model", action="append", choices=list(real_models.MODELS))
     parser.add_argument("-p", "--place", type=pathlib.Path, default=ROOT / "build/real")
-    parser.add_argument("--markdown", action="store_true", help="print the tables of what was measured, and measure nothing")
+    parser.add_argument("-T", "--markdown", action="store_true", help="print the tables of what was measured, and measure nothing")
     parser.add_argument("row", nargs="*", help="only these")
     options = parser.parse_args()
     options.place.mkdir(parents=True, exist_ok=True)
