@@ -228,8 +228,8 @@ for cache in int4:g32 turbo4 kivi4 int8:token int4:g32,offset; do
         grep -q '^warning: .*,offset behind it' && echo $cache
 done >"$work/warned"
 [ "$(tr '\n' ' ' <"$work/warned")" = "int4:g32 turbo4 " ] && pass "what they ruin is warned of" || fail "warned: $(cat "$work/warned")"
-python3 bench/key_biases.py tests/golden/eval/tiny "$work/tiny" 12
-check "auto tries what keeps them out" sh -c "'$pith' eval '$work/tiny' --text '$probe/eval.txt' --context 64 --max-tokens 64 \
-    --kv auto:4.5 --quiet && grep -q '\"turbo4,offset\"' '$work/tiny/pith.kv.json' && ! grep -q '\"turbo4\"' '$work/tiny/pith.kv.json'"
+python3 bench/key_biases.py tests/golden/eval/tiny "$work/tiny-biased" 12
+check "auto tries what keeps them out" sh -c "'$pith' eval '$work/tiny-biased' --text '$probe/eval.txt' --context 64 --max-tokens 64 \
+    --kv auto:4.5 --quiet && grep -q '\"turbo4,offset\"' '$work/tiny-biased/pith.kv.json' && ! grep -q '\"turbo4\"' '$work/tiny-biased/pith.kv.json'"
 refuse "where keys have none" 1 'have no biases' "$pith" eval "$probe" --text "$probe/eval.txt" --kv int4:g32,offset
 finish
