@@ -98,7 +98,7 @@ def _(d):
     edit(d, "tokenizer.json", lambda j: j.update(decoder={"type": "Fuse"}))
 
 
-@case("folder", "a special token that is plain", "become another text")
+@case("folder", "a special token that is plain", "is text, and special in the original")
 def _(d):
     edit(d, "tokenizer.json", lambda j: j["added_tokens"][0].update(special=False))
 
