@@ -85,7 +85,7 @@ static void or_32(uint32_t x, uint8_t *p)
 /* Number i of such that have 1, 2 or 4 bits each. */
 static unsigned get_bits(const uint8_t *p, unsigned bits, unsigned i)
 {
-    return p[i * bits / 8] >> i * bits % 8 & ((1u << bits) - 1);
+    return (unsigned)p[i * bits / 8] >> i * bits % 8 & ((1u << bits) - 1);
 }
 
 static void or_bits(uint8_t *p, unsigned bits, unsigned i, unsigned x)
