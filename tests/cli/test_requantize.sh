@@ -54,6 +54,7 @@ for type in $types; do
     from=$work/$type.gguf
     python3 tests/cli/gguf_forms.py "$work/mini.gguf" retype "$type" "$from"
     every_recipe "$type" "$from" nvfp4 gptq gguf
+    rm -f "$work"/copy.gguf*
     check "$type: copied" "$pith" convert "$from" -o "$work/copy.gguf" --quiet
     check "$type: verifies" "$pith" verify "$work/copy.gguf" --against "$from"
     "$pith" inspect "$work/copy.gguf" --json >"$work/json"
