@@ -255,7 +255,7 @@ static void find_systems(struct probe *p, struct pith_chat_traits *t)
 bool pith_chat_mentions(const char *text, const char *word)
 {
     const size_t size = strlen(word);
-    for (const char *at = text; (at = strstr(at, word)) != NULL; at += size)
+    for (const char *at = text; size && (at = strstr(at, word)) != NULL; at += size)
         if (at > text && strchr("'\"", at[-1]) && at[size] == at[-1]) return true;
     return false;
 }
