@@ -144,14 +144,12 @@ static enum pith_status add_linears(const struct pith_model *m, int statistics, 
     return PITH_OK;
 }
 
-/* A member where there are any. */
 static enum pith_status add_remarks(const struct pith_model *m, json_t **report,
                                     struct pith_error *err)
 {
     json_t *list;
     PITH_TRY(pith_model_remarks(m->checkpoint, m, &list, err));
-    if (json_array_size(list) == 0) json_decref(list);
-    else pith_json_set(report, "remarks", list);
+    pith_json_set_some(report, "remarks", list);
     return PITH_OK;
 }
 

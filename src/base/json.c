@@ -45,6 +45,12 @@ void pith_json_set(json_t **object, const char *key, json_t *value)
     *object = NULL;
 }
 
+void pith_json_set_some(json_t **object, const char *key, json_t *value)
+{
+    if (value && json_object_size(value) + json_array_size(value) == 0) json_decref(value);
+    else pith_json_set(object, key, value);
+}
+
 void pith_json_add(json_t **list, json_t *value)
 {
     if (*list && json_array_append_new(*list, value) == 0) return;

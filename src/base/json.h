@@ -74,6 +74,8 @@ json_t *pith_json_name(const char *bytes);
  * what was built so far goes and becomes NULL, to be looked at once, at the end. */
 void pith_json_set(json_t **object, const char *key, json_t *value);
 void pith_json_add(json_t **list, json_t *value);
+/* The same as pith_json_set() of an object or a list that may be empty: then it is dropped. */
+void pith_json_set_some(json_t **object, const char *key, json_t *value);
 /* The text with two-space indentation and a final newline, pith_free() it; `what` is for
  * messages. */
 enum pith_status pith_json_text(const char *what, const json_t *json, char **out, size_t *size,

@@ -168,8 +168,7 @@ static void add_left_out(const struct pith_job *job, json_t **account)
             pith_json_set(&left, in->tensors[i].name,
                           json_string(computed ? "computed" : "not read"));
         }
-    if (!left || json_object_size(left) > 0) pith_json_set(account, "left_out", left);
-    else json_decref(left);
+    pith_json_set_some(account, "left_out", left);
 }
 
 /* The entry of a list for those two grids, made when it is not there; NULL when memory is out. */
@@ -239,8 +238,7 @@ static void add_remarks(const struct pith_job *job, json_t **account)
     json_t *list = NULL;
     const struct pith_model *m = job->model;
     (void)pith_model_remarks(m->checkpoint, m, &list, NULL);
-    if (list && json_array_size(list) == 0) json_decref(list);
-    else pith_json_set(account, "remarks", list);
+    pith_json_set_some(account, "remarks", list);
 }
 
 json_t *pith_run_account(const struct pith_run *r)
