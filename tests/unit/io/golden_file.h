@@ -3,7 +3,7 @@
 #define PITH_TEST_GOLDEN_FILE_H
 
 #include "folder.h"
-#include "io/checkpoint.h"
+#include "io/container.h"
 
 enum { GOLDEN_MOST = 160 };
 struct golden_file {
@@ -41,6 +41,21 @@ static inline struct pith_tensor *golden_tensor(struct golden_file *f, const cha
         if (strcmp(f->tensors[i].name, name) == 0) return &f->tensors[i];
     fail_msg("%s: not there", name);
     return NULL;
+}
+
+/* The tensors of a packed module are those of the file, to the byte. */
+static inline void golden_packed(struct golden_file *f, const char *module,
+                                 const struct pith_packed_set *set)
+{
+    char name[64];
+    for (unsigned i = 0; i < set->count; i++) {
+        snprintf(name, sizeof name, "%s%s", module, set->item[i].suffix);
+        const struct pith_tensor *t = golden_tensor(f, name);
+        assert_int_equal(t->dtype, set->item[i].dtype);
+        assert_int_equal(t->dims, set->item[i].dims);
+        assert_memory_equal(t->shape, set->item[i].shape, t->dims * sizeof t->shape[0]);
+        assert_memory_equal(t->data, set->item[i].data, t->bytes);
+    }
 }
 
 #endif

@@ -5,6 +5,31 @@
 #include "folder.h"
 #include "ramp.h"
 
+/* A container does not accept a grid, written out, for a matrix of that shape, and says why. */
+static inline void check_refused(const struct pith_container *c, const char *text, uint32_t rows,
+                                 uint32_t cols, const struct pith_container_opts *opts,
+                                 const char *why)
+{
+    const struct pith_grid grid = ramp_parse(text);
+    struct pith_error err = {0};
+    assert_int_equal(c->accepts(&grid, rows, cols, opts, &err), PITH_UNSUPPORTED);
+    if (!strstr(err.text, why)) fail_msg("%s: %s", text, err.text);
+}
+
+/* Codes that differ from weight to weight, of which all are numbers in every format. */
+static inline void fill_codes(struct pith_qmat *q)
+{
+    uint8_t *codes = malloc(q->cols);
+    for (uint32_t r = 0; r < q->rows; r++) {
+        for (uint32_t c = 0; c < q->cols; c++) {
+            const unsigned code = (r * 7 + c * 5) % (1u << q->format->bits);
+            codes[c] = (uint8_t)((code & 127) == 127 ? code - 1 : code); /* E4M3's NaN */
+        }
+        pith_qmat_set_codes(q, r, codes);
+    }
+    free(codes);
+}
+
 /* plan() foretold what pack() made. */
 static inline void check_plan(const struct pith_container *c, const struct pith_grid *grid,
                               const struct pith_qmat *q, const struct pith_container_opts *opts,

@@ -1,6 +1,5 @@
 /* io/: the hqq container: linears of the package's own, what it is given, and files that lie. */
 #include "base/mem.h"
-#include "folder.h"
 #include "golden_file.h"
 #include "num/elements.h"
 #include "pack_and_read.h"
@@ -54,14 +53,7 @@ static void reads_and_writes_what_the_package_does(void **state)
         for (size_t i = 0; i < f.c.count; i++)
             tensors += strncmp(f.tensors[i].name, modules[m], 2) == 0;
         assert_int_equal(set.count, tensors);
-        for (unsigned i = 0; i < set.count; i++) {
-            snprintf(name, sizeof name, "%s%s", modules[m], set.item[i].suffix);
-            const struct pith_tensor *t = golden_tensor(&f, name);
-            assert_int_equal(t->dtype, set.item[i].dtype);
-            assert_int_equal(t->dims, set.item[i].dims);
-            assert_memory_equal(t->shape, set.item[i].shape, t->dims * sizeof t->shape[0]);
-            assert_memory_equal(t->data, set.item[i].data, t->bytes);
-        }
+        golden_packed(&f, modules[m], &set);
         pith_packed_free(&set);
         pith_qmat_free(&q);
     }
@@ -73,15 +65,10 @@ static struct pith_qmat make_matrix(const char *text, uint32_t rows, uint32_t co
     struct pith_qmat q;
     struct pith_grid grid;
     struct pith_error err = {0};
-    uint8_t codes[COLS];
     assert_ok(pith_grid_parse(text, &grid, &err), err);
     assert_ok(pith_qmat_init(&q, rows, cols, &grid, PITH_BF16, &err), err);
     assert_non_null(q.offsets);
-    for (uint32_t r = 0; r < rows; r++) {
-        for (uint32_t c = 0; c < cols; c++)
-            codes[c] = (uint8_t)((r * 7 + c * 5) % (1u << grid.format->bits));
-        pith_qmat_set_codes(&q, r, codes);
-    }
+    fill_codes(&q);
     for (size_t i = 0; i < pith_qmat_scale_count(&q); i++) {
         q.scales[i] = pith_round_to(PITH_BF16, 0.01f + (float)i / 1000.0f);
         q.offsets[i] = -(pith_round_to(PITH_BF16, (float)i / 17.0f - 1.5f) * q.scales[i]);
@@ -123,20 +110,12 @@ static void what_it_cannot_hold_is_refused(void **state)
         {"nf4:g64", 64, 64, "cannot hold"},
     };
     struct pith_container_opts opts = {.model_dtype = PITH_F16};
-    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
-        struct pith_grid grid;
-        struct pith_error err = {0};
-        assert_ok(pith_grid_parse(cases[i].grid, &grid, &err), err);
-        assert_int_equal(container()->accepts(&grid, cases[i].rows, cases[i].cols, &opts, &err),
-                         PITH_UNSUPPORTED);
-        if (!strstr(err.text, cases[i].text)) fail_msg("%s: %s", cases[i].grid, err.text);
-    }
+    for (size_t i = 0; i < PITH_COUNT(cases); i++)
+        check_refused(container(), cases[i].grid, cases[i].rows, cases[i].cols, &opts,
+                      cases[i].text);
     static const char *const others[] = {"compressed-tensors", "gptq", "awq", "gguf", "modelopt"};
-    struct pith_grid grid;
-    assert_ok(pith_grid_parse("int4:g32:asym:hqq", &grid, NULL), (struct pith_error){0});
     for (size_t i = 0; i < PITH_COUNT(others); i++)
-        assert_int_equal(pith_container_find(others[i])->accepts(&grid, 64, 64, &opts, NULL),
-                         PITH_UNSUPPORTED);
+        check_refused(pith_container_find(others[i]), "int4:g32:asym:hqq", 64, 64, &opts, "");
     /* An offset that is no such number times the scale. */
     struct pith_qmat q = make_matrix("int4:g32:asym:hqq", ROWS, COLS);
     struct pith_packed_set set = {0};

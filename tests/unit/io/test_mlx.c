@@ -258,13 +258,8 @@ static struct pith_qmat make_matrix(const struct pith_grid *grid, uint32_t rows,
 {
     struct pith_qmat q;
     struct pith_error err = {0};
-    uint8_t codes[COLS];
     assert_ok(pith_qmat_init(&q, rows, cols, grid, PITH_BF16, &err), err);
-    for (uint32_t r = 0; r < rows; r++) {
-        for (uint32_t c = 0; c < cols; c++)
-            codes[c] = (uint8_t)((r * 7 + c * 5) % (1u << q.format->bits) & 0x7e);
-        pith_qmat_set_codes(&q, r, codes);
-    }
+    fill_codes(&q);
     for (size_t i = 0; i < pith_qmat_scale_count(&q); i++) {
         const bool power = q.scale_dtype == PITH_F8_E8M0;
         q.scales[i] = power ? ldexpf(1.0f, (int)(i % 9) - 4)
@@ -282,9 +277,7 @@ static void returns_what_it_got(void **state)
         "int8:g64", "int4:g64:asym:hqq", "int3:g128:asym:hqq", "int8:g32:asym:hqq", "mxfp4",
         "mxfp8"};
     for (size_t i = 0; i < PITH_COUNT(grids); i++) {
-        struct pith_grid grid;
-        struct pith_error err = {0};
-        assert_ok(pith_grid_parse(grids[i], &grid, &err), err);
+        const struct pith_grid grid = ramp_parse(grids[i]);
         struct pith_qmat q = make_matrix(&grid, 6, COLS);
         pack_and_read(container(), &grid, &q,
                       (struct pith_container_opts){.model_dtype = PITH_BF16});
@@ -308,18 +301,11 @@ static void what_it_cannot_hold_is_refused(void **state)
         {"q4_1", 128, "cannot hold"},
     };
     const struct pith_container_opts opts = {.model_dtype = PITH_F16};
-    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
-        struct pith_grid grid;
-        struct pith_error err = {0};
-        assert_ok(pith_grid_parse(cases[i].grid, &grid, &err), err);
-        assert_int_equal(container()->accepts(&grid, 8, cases[i].cols, &opts, &err),
-                         PITH_UNSUPPORTED);
-        if (!strstr(err.text, cases[i].text)) fail_msg("%s: %s", cases[i].grid, err.text);
-    }
+    for (size_t i = 0; i < PITH_COUNT(cases); i++)
+        check_refused(container(), cases[i].grid, 8, cases[i].cols, &opts, cases[i].text);
     /* A bias that the scales' type does not hold: of the grid's own, or of a whole zero point. */
-    struct pith_grid grid;
+    const struct pith_grid grid = ramp_parse("int4:g64:asym:hqq");
     struct pith_packed_set set = {0};
-    assert_ok(pith_grid_parse("int4:g64:asym:hqq", &grid, NULL), (struct pith_error){0});
     struct pith_qmat q = make_matrix(&grid, 2, COLS);
     q.offsets[3] = 0.12345678f;
     assert_int_equal(pith_container_pack(container(), &q,

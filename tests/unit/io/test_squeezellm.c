@@ -1,18 +1,16 @@
 /* io/: the squeezellm container: the authors' matrices, what it is given, and files that lie. */
 #include "base/mem.h"
-#include "folder.h"
+#include "golden_file.h"
 #include "pack_and_read.h"
 
 #include <math.h>
 
-enum { ROWS = 40, COLS = 96, MOST = 16 };
+enum { ROWS = 40, COLS = 96 };
 #define GOLDEN "tests/golden/squeezellm/"
 
-/* A golden file whose tensors may be changed. */
+/* A golden file with its config. */
 struct file {
-    struct pith_safetensors st;
-    struct pith_checkpoint c;
-    struct pith_tensor tensors[MOST];
+    struct golden_file golden;
     json_t *config;
     void *state;
 };
@@ -27,44 +25,24 @@ static void open_file(struct file *f, unsigned bits)
     struct pith_error err = {0};
     char path[128];
     snprintf(path, sizeof path, GOLDEN "%u.safetensors", bits);
-    assert_ok(pith_safetensors_open(path, &f->st, &err), err);
-    assert_true(f->st.count <= MOST);
-    for (size_t i = 0; i < f->st.count; i++) {
-        f->tensors[i] = f->st.tensors[i];
-        uint8_t *copy = malloc(f->tensors[i].bytes);
-        f->tensors[i].data = memcpy(copy, f->st.tensors[i].data, f->tensors[i].bytes);
-    }
+    golden_open(&f->golden, path);
     f->config = json_pack("{s:s, s:i}", "quant_method", "squeezellm", "wbits", (int)bits);
-    f->c = (struct pith_checkpoint){.dir = (char *)(uintptr_t) "golden",
-                                    .files = &f->st,
-                                    .file_count = 1,
-                                    .tensors = f->tensors,
-                                    .count = f->st.count,
-                                    .quantization = f->config};
-    assert_ok(container()->open(&f->c, &f->state, &err), err);
+    f->golden.c.quantization = f->config;
+    assert_ok(container()->open(&f->golden.c, &f->state, &err), err);
 }
 
 static void close_file(struct file *f)
 {
     container()->close(f->state);
-    for (size_t i = 0; i < f->st.count; i++) free((void *)(uintptr_t)f->tensors[i].data);
     json_decref(f->config);
-    pith_safetensors_close(&f->st);
-}
-
-static struct pith_tensor *tensor(struct file *f, const char *name)
-{
-    for (size_t i = 0; i < f->c.count; i++)
-        if (strcmp(f->tensors[i].name, name) == 0) return &f->tensors[i];
-    fail_msg("%s: not there", name);
-    return NULL;
+    golden_close(&f->golden);
 }
 
 static enum pith_status load(struct file *f, const char *module, struct pith_qmat *q,
                              struct pith_error *err)
 {
     bool found = false;
-    PITH_TRY(container()->load(f->state, &f->c, module, ROWS, COLS, q, &found, err));
+    PITH_TRY(container()->load(f->state, &f->golden.c, module, ROWS, COLS, q, &found, err));
     assert_true(found);
     return PITH_OK;
 }
@@ -82,8 +60,8 @@ static void check_module(struct file *f, const char *module, bool kept)
     assert_true((q.sparse != NULL) == kept);
     pith_qmat_decode(&q, 0, ROWS, got);
     snprintf(name, sizeof name, "want.%s", module);
-    assert_memory_equal(got, tensor(f, name)->data, ROWS * COLS * sizeof *got);
-    assert_ok(container()->describe(f->state, &f->c, module, &grid, &opts, &err), err);
+    assert_memory_equal(got, golden_tensor(&f->golden, name)->data, ROWS * COLS * sizeof *got);
+    assert_ok(container()->describe(f->state, &f->golden.c, module, &grid, &opts, &err), err);
     assert_ptr_equal(grid.format, q.format);
     assert_int_equal(grid.granularity, PITH_PER_CHANNEL);
     assert_true((opts.sparse < 0) == kept);
@@ -91,14 +69,7 @@ static void check_module(struct file *f, const char *module, bool kept)
     opts.sparse = 0;
     assert_ok(pith_container_pack(container(), &q, &opts, &set, &err), err);
     assert_int_equal(set.count, kept ? 5 : 2);
-    for (unsigned i = 0; i < set.count; i++) {
-        snprintf(name, sizeof name, "%s%s", module, set.item[i].suffix);
-        const struct pith_tensor *t = tensor(f, name);
-        assert_int_equal(t->dtype, set.item[i].dtype);
-        assert_int_equal(t->dims, set.item[i].dims);
-        assert_memory_equal(t->shape, set.item[i].shape, t->dims * sizeof t->shape[0]);
-        assert_memory_equal(t->data, set.item[i].data, t->bytes);
-    }
+    golden_packed(&f->golden, module, &set);
     pith_packed_free(&set);
     pith_qmat_free(&q);
     free(got);
@@ -217,7 +188,7 @@ static void files_that_lie_are_refused(void **state)
         struct pith_qmat q = {0};
         struct pith_error err = {0};
         open_file(&f, 4);
-        struct pith_tensor *t = tensor(&f, cases[i].name);
+        struct pith_tensor *t = golden_tensor(&f.golden, cases[i].name);
         const size_t words = t->bytes / 4;
         const size_t at = cases[i].at < 0 ? words - (size_t)-cases[i].at : (size_t)cases[i].at;
         memcpy((uint8_t *)(uintptr_t)t->data + at * 4, &cases[i].word, 4);
@@ -244,7 +215,7 @@ static void shapes_that_lie_are_refused(void **state)
             struct pith_qmat q = {0};
             struct pith_error err = {0};
             open_file(&f, 3);
-            struct pith_tensor *t = tensor(&f, names[i]);
+            struct pith_tensor *t = golden_tensor(&f.golden, names[i]);
             if (kind == 0) t->shape[0] += 1;
             else if (kind == 1) t->dtype = PITH_I64;
             else if (kind == 2) t->dims = 3;
@@ -263,8 +234,8 @@ static void shapes_that_lie_are_refused(void **state)
         struct file f;
         struct pith_qmat q = {0};
         open_file(&f, 3);
-        tensor(&f, renamed[i].from)->name = renamed[i].to;
-        qsort(f.tensors, f.c.count, sizeof f.tensors[0], by_name);
+        golden_tensor(&f.golden, renamed[i].from)->name = renamed[i].to;
+        qsort(f.golden.tensors, f.golden.c.count, sizeof f.golden.tensors[0], by_name);
         if (load(&f, "m", &q, NULL) == PITH_OK)
             fail_msg("%s as %s", renamed[i].from, renamed[i].to);
         assert_null(q.codes);

@@ -3,11 +3,9 @@
 #define PITH_TEST_MODEL_FIXTURE_H
 
 #include "base/cpu.h"
-#include "base/file.h"
 #include "base/json.h"
-#include "base/mem.h"
+#include "folder.h"
 #include "model/session.h"
-#include "test.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -55,13 +53,6 @@ static inline char *folder_make(const json_t *config, const char *weights)
         assert_int_equal(symlink(target, path), 0);
     }
     return dir;
-}
-
-static inline void folder_remove(char *dir)
-{
-    struct pith_error err = {0};
-    assert_ok(pith_dir_remove(dir, &err), err);
-    free(dir);
 }
 
 /* The folder of a golden case as it is; folder_remove() it. */

@@ -3,19 +3,9 @@
 #ifndef PITH_TEST_TOK_FOLDERS_H
 #define PITH_TEST_TOK_FOLDERS_H
 
-#include "base/file.h"
 #include "base/json.h"
-#include "base/mem.h"
-#include "test.h"
+#include "folder.h"
 #include "tok/kind.h"
-
-static inline void write_file(const char *dir, const char *name, const char *data, size_t size)
-{
-    struct pith_error err = {0};
-    char *path = pith_path_join(dir, name);
-    assert_ok(pith_file_write(path, data, size, &err), err);
-    pith_free(path);
-}
 
 /* A new folder with files, {NAME: JSON}. */
 static inline char *new_folder(const json_t *files)
@@ -30,13 +20,6 @@ static inline char *new_folder(const json_t *files)
         pith_free(path);
     }
     return dir;
-}
-
-static inline void remove_folder(char *dir)
-{
-    struct pith_error err = {0};
-    assert_ok(pith_dir_remove(dir, &err), err);
-    free(dir);
 }
 
 static inline void check_text(const struct pith_tokenizer *t, const json_t *row, const char *text,

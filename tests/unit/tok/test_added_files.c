@@ -10,7 +10,7 @@ static struct bytes model;
 static char *make_folder(const json_t *files)
 {
     char *dir = new_folder(files);
-    write_file(dir, "tokenizer.model", model.data, model.size);
+    folder_put(dir, "tokenizer.model", model.data, model.size);
     return dir;
 }
 
@@ -27,7 +27,7 @@ static void ids_are_those_of_transformers(void **state)
         assert_ok(pith_tokenizer_open(dir, &t, &err), err);
         check_texts(t, row, json_object_get(row, "texts"));
         pith_tokenizer_close(t);
-        remove_folder(dir);
+        folder_remove(dir);
     }
     assert_true(i >= 4);
     json_decref(rows);
@@ -48,7 +48,7 @@ static void ids_between_are_filled_up(void **state)
     assert_int_equal(pith_tokenizer_find(t, "<tool>"), 563);
     assert_int_equal(pith_tokenizer_find(t, "[PAD562]"), 562);
     pith_tokenizer_close(t);
-    remove_folder(dir);
+    folder_remove(dir);
     json_decref(files);
 }
 
@@ -86,7 +86,7 @@ static void files_at_fault_are_refused(void **state)
         if (pith_tokenizer_open(dir, &t, &err) != rows[i].status)
             fail_msg("%s: %s", rows[i].text, err.text);
         pith_tokenizer_close(t);
-        remove_folder(dir);
+        folder_remove(dir);
         json_decref(files);
     }
 }
@@ -152,7 +152,7 @@ static void answers_end_by_file_and_by_name(void **state)
                          k < ids.count ? (int)ids.id[k] : -1);
         pith_ids_free(&ids);
         pith_tokenizer_close(t);
-        remove_folder(dir);
+        folder_remove(dir);
         json_decref(files);
     }
 }

@@ -43,7 +43,7 @@ static void ids_are_those_of_mistral_common(void **state)
         assert_true(pith_tokenizer_adds_bos(t));
         check_texts(t, row, json_object_get(all, "texts"));
         pith_tokenizer_close(t);
-        remove_folder(dir);
+        folder_remove(dir);
     }
     assert_true(i >= 5);
     json_decref(all);
@@ -89,7 +89,7 @@ static void merges_are_those_of_the_converter(void **state)
     json_decref(json);
     json_decref(merges);
     json_decref(all);
-    remove_folder(dir);
+    folder_remove(dir);
 }
 
 static void merges_mean_the_same(void **state)
@@ -118,8 +118,8 @@ static void merges_mean_the_same(void **state)
         pith_ids_free(&b);
         pith_tokenizer_close(t);
         pith_tokenizer_close(merged);
-        remove_folder(dir);
-        remove_folder(other);
+        folder_remove(dir);
+        folder_remove(other);
     }
     json_decref(all);
 }
@@ -174,13 +174,13 @@ static void files_at_fault_are_refused(void **state)
         struct pith_error err = {0};
         struct pith_tokenizer *t = NULL;
         char *dir = test_temp_dir();
-        write_file(dir, "tekken.json", rows[i].text, strlen(rows[i].text));
+        folder_text(dir, "tekken.json", rows[i].text);
         const enum pith_status s = pith_tokenizer_open(dir, &t, &err);
         if ((s != PITH_OK) != (rows[i].says != NULL) ||
             (rows[i].says && !strstr(err.text, rows[i].says)))
             fail_msg("case %zu: status %d \"%s\"", i, (int)s, err.text);
         pith_tokenizer_close(t);
-        remove_folder(dir);
+        folder_remove(dir);
     }
 }
 
@@ -194,19 +194,19 @@ static void it_stands_among_other_files(void **state)
     struct pith_error err = {0};
     struct pith_tokenizer *t = NULL;
     char *dir = test_temp_dir();
-    write_file(dir, "tekken.json", file, sizeof file - 1);
-    write_file(dir, "tokenizer.model", "x", 1);
-    write_file(dir, "tokenizer_config.json", config, sizeof config - 1);
+    folder_text(dir, "tekken.json", file);
+    folder_put(dir, "tokenizer.model", "x", 1);
+    folder_text(dir, "tokenizer_config.json", config);
     assert_ok(pith_tokenizer_open(dir, &t, &err), err);
     assert_int_equal(pith_tokenizer_bos(t), 1);
     assert_int_equal(pith_tokenizer_eos(t), 1);
     assert_false(pith_tokenizer_adds_bos(t));
     pith_tokenizer_close(t);
-    write_file(dir, "tokenizer.json", bare, sizeof bare - 1);
+    folder_text(dir, "tokenizer.json", bare);
     assert_ok(pith_tokenizer_open(dir, &t, &err), err);
     assert_int_equal(pith_tokenizer_vocab(t), 1);
     pith_tokenizer_close(t);
-    remove_folder(dir);
+    folder_remove(dir);
 }
 
 int main(void)

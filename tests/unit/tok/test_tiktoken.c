@@ -86,8 +86,8 @@ static void ids_are_those_of_tokenizer_json(void **state)
     struct vector v = {0};
     char *dir = test_temp_dir();
     open_golden(&map, &c, &ranks);
-    write_file(dir, "tiktoken.model", ranks.data, ranks.len);
-    write_file(dir, "tokenizer_config.json", bare, sizeof bare - 1);
+    folder_put(dir, "tiktoken.model", ranks.data, ranks.len);
+    folder_text(dir, "tokenizer_config.json", bare);
     assert_ok(pith_tokenizer_open(dir, &t, &err), err);
     assert_int_equal(pith_tokenizer_vocab(t), 400 + 256);
     for (uint32_t n = take_u32(&c); n > 0; n--) {
@@ -101,7 +101,7 @@ static void ids_are_those_of_tokenizer_json(void **state)
     pith_ids_free(&v.ids);
     pith_ids_free(&v.special);
     pith_tokenizer_close(t);
-    remove_folder(dir);
+    folder_remove(dir);
     pith_str_free(&ranks);
     pith_map_close(&map);
 }
@@ -118,8 +118,8 @@ static void special_tokens_follow_the_list(void **state)
     struct pith_ids ids = {0};
     char *dir = test_temp_dir();
     open_golden(&map, &c, &ranks);
-    write_file(dir, "tiktoken.model", ranks.data, ranks.len);
-    write_file(dir, "tokenizer_config.json", config, sizeof config - 1);
+    folder_put(dir, "tiktoken.model", ranks.data, ranks.len);
+    folder_text(dir, "tokenizer_config.json", config);
     assert_ok(pith_tokenizer_open(dir, &t, &err), err);
     assert_int_equal(pith_tokenizer_bos(t), 400);
     assert_int_equal(pith_tokenizer_eos(t), 401);
@@ -134,7 +134,7 @@ static void special_tokens_follow_the_list(void **state)
     pith_str_free(&back);
     pith_ids_free(&ids);
     pith_tokenizer_close(t);
-    remove_folder(dir);
+    folder_remove(dir);
     pith_str_free(&ranks);
     pith_map_close(&map);
 }
@@ -161,12 +161,12 @@ static void broken_lists_are_refused(void **state)
         struct pith_error err = {0};
         struct pith_tokenizer *t = NULL;
         char *dir = test_temp_dir();
-        write_file(dir, "tiktoken.model", bad[i].ranks, strlen(bad[i].ranks));
-        write_file(dir, "tokenizer_config.json", bad[i].config, strlen(bad[i].config));
+        folder_text(dir, "tiktoken.model", bad[i].ranks);
+        folder_text(dir, "tokenizer_config.json", bad[i].config);
         const enum pith_status s = pith_tokenizer_open(dir, &t, &err);
         if (s != bad[i].status || !strstr(err.text, bad[i].message))
             fail_msg("case %zu: status %d \"%s\"", i, (int)s, err.text);
-        remove_folder(dir);
+        folder_remove(dir);
     }
 }
 

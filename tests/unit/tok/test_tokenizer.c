@@ -167,7 +167,7 @@ static void write_old_files(const char *dir, const char *name)
     assert_ok(pith_json_parse(model.data, model.size, name, &json, &err), err);
     const json_t *bpe = json_object_get(json, "model");
     char *vocab = json_dumps(json_object_get(bpe, "vocab"), 0);
-    write_file(dir, "vocab.json", vocab, strlen(vocab));
+    folder_text(dir, "vocab.json", vocab);
     free(vocab);
     struct pith_str merges = {0};
     pith_str_puts(&merges, "#version: 0.2\r\n"); /* as git on Windows has it */
@@ -176,7 +176,7 @@ static void write_old_files(const char *dir, const char *name)
         pith_str_printf(&merges, "%s %s\r\n",
                         json_string_value(json_array_get(json_array_get(list, i), 0)),
                         json_string_value(json_array_get(json_array_get(list, i), 1)));
-    write_file(dir, "merges.txt", merges.data, merges.len);
+    folder_put(dir, "merges.txt", merges.data, merges.len);
     pith_str_free(&merges);
     json_decref(json);
     pith_map_close(&map);
@@ -200,7 +200,7 @@ static void vocabulary_and_merges_are_enough(void **state)
         struct pith_error err = {0};
         char *dir = test_temp_dir();
         write_old_files(dir, cases[i].golden);
-        write_file(dir, "tokenizer_config.json", cases[i].config, strlen(cases[i].config));
+        folder_text(dir, "tokenizer_config.json", cases[i].config);
         struct pith_tokenizer *t = open_dir(dir), *want = open_golden(cases[i].golden);
         const int32_t end = pith_tokenizer_find(t, "<|im_end|>");
         assert_int_equal(end, 400);
@@ -214,7 +214,7 @@ static void vocabulary_and_merges_are_enough(void **state)
         pith_ids_free(&b);
         pith_tokenizer_close(t);
         pith_tokenizer_close(want);
-        write_file(dir, "tokenizer_config.json", "{\"tokenizer_class\":\"XTokenizer\"}", 32);
+        folder_text(dir, "tokenizer_config.json", "{\"tokenizer_class\":\"XTokenizer\"}");
         assert_int_equal(pith_tokenizer_open(dir, &t, &err), PITH_UNSUPPORTED);
         assert_non_null(strstr(err.text, "XTokenizer"));
         err = (struct pith_error){0};
@@ -234,7 +234,7 @@ static void configs_tell_what_is_special(void **state)
     struct pith_error err = {0};
     char *dir = test_temp_dir();
     write_old_files(dir, "gpt2");
-    write_file(dir, "tokenizer_config.json", config, sizeof config - 1);
+    folder_text(dir, "tokenizer_config.json", config);
     struct pith_tokenizer *t = open_dir(dir), *plain = open_golden("gpt2");
     struct pith_ids ids = encode(t, "he </s> <pad>", 13, true);
     struct pith_ids he = encode(plain, " he ", 4, false);
@@ -282,9 +282,9 @@ static void files_beside_tell_what_is_special(void **state)
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
         char *dir = test_temp_dir();
         write_old_files(dir, "gpt2");
-        write_file(dir, "tokenizer_config.json", cases[i].config, strlen(cases[i].config));
-        write_file(dir, "added_tokens.json", cases[i].added, strlen(cases[i].added));
-        write_file(dir, "special_tokens_map.json", cases[i].map, strlen(cases[i].map));
+        folder_text(dir, "tokenizer_config.json", cases[i].config);
+        folder_text(dir, "added_tokens.json", cases[i].added);
+        folder_text(dir, "special_tokens_map.json", cases[i].map);
         struct pith_tokenizer *t = open_dir(dir);
         struct pith_ids ids = encode(t, text, sizeof text - 1, true);
         assert_true(ids.count > 5);
@@ -296,7 +296,7 @@ static void files_beside_tell_what_is_special(void **state)
         pith_str_free(&shown);
         pith_ids_free(&ids);
         pith_tokenizer_close(t);
-        remove_folder(dir);
+        folder_remove(dir);
     }
 }
 

@@ -1,6 +1,6 @@
-/* Building small checkpoint folders. */
-#ifndef PITH_TEST_IO_FOLDER_H
-#define PITH_TEST_IO_FOLDER_H
+/* tests/folder.h: building small folders of a model's files. */
+#ifndef PITH_TEST_FOLDER_H
+#define PITH_TEST_FOLDER_H
 
 #include "base/file.h"
 #include "base/mem.h"
