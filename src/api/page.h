@@ -20,12 +20,6 @@ static inline const char *page_text(const json_t *j, const char *key)
     return s ? s : "";
 }
 
-static inline const char *page_base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
 /* Values of linears by layer: a heat map of entries {"name", KEY}, whose names hold the layer's
  * number ("model.layers.3.mlp.up_proj", "blk.3.ffn_up"). Nothing is appended without any. */
 void pith_page_heat(struct pith_str *out, const char *title, const json_t *entries,

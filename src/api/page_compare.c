@@ -3,10 +3,11 @@
 
 #include "api/page.h"
 #include "base/mem.h"
+#include "base/names.h"
 
 static const char *model_name(const json_t *m)
 {
-    return *page_text(m, "name") ? page_text(m, "name") : page_base_name(page_text(m, "model"));
+    return *page_text(m, "name") ? page_text(m, "name") : pith_name_of_path(page_text(m, "model"));
 }
 
 static double end_of(const json_t *j, const char *key, size_t which)
@@ -232,7 +233,7 @@ static void text_section(struct pith_str *out, const json_t *models, size_t whic
     char about[400];
     size_t i;
     pith_html_heading(out, *page_text(x, "text_name") ? page_text(x, "text_name")
-                                                      : page_base_name(page_text(x, "text")));
+                                                      : pith_name_of_path(page_text(x, "text")));
     snprintf(about, sizeof about,
              "%.0f tokens scored in %.0f windows of %.0f, %.20s convention; SHA-256 %.64s",
              page_number(x, "tokens"), page_number(x, "windows"), page_number(x, "context"),

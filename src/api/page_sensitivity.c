@@ -3,6 +3,7 @@
 
 #include "api/page.h"
 #include "base/mem.h"
+#include "base/names.h"
 
 #include <stdio.h>
 
@@ -248,7 +249,7 @@ enum pith_status pith_sensitivity_html(const char *report, char **html, struct p
     }
     const json_t *rows = json_object_get(j, "rows");
     (void)snprintf(title, sizeof title, "Sensitivity of %.250s",
-                   page_base_name(page_text(j, "model")));
+                   pith_name_of_path(page_text(j, "model")));
     pith_html_begin(&out, title);
     facts(&out, j);
     for (size_t k = 0; k < PITH_COUNT(kinds); k++) {

@@ -1,17 +1,12 @@
 /* The command lines that a row of a plan stands for. */
 #include "api/plan.h"
 
+#include "base/names.h"
 #include "base/str.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
 
 void plan_quote(const char *text, struct pith_str *out)
 {
@@ -37,8 +32,8 @@ static bool made_name(const struct plan_made *p, const struct plan_case *k, stru
     const bool file = converts ? c->file != NULL : own && own->file;
     struct pith_str name = {0};
     if (made)
-        pith_str_printf(&name, "%s-%s%s", base_name(p->name),
-                        converts ? c->name : base_name(k->c->name), file ? ".gguf" : "");
+        pith_str_printf(&name, "%s-%s%s", pith_name_of_path(p->name),
+                        converts ? c->name : pith_name_of_path(k->c->name), file ? ".gguf" : "");
     else pith_str_puts(&name, p->options->model);
     plan_quote(pith_str_text(&name), out);
     out->failed |= name.failed;

@@ -151,6 +151,12 @@ const char *pith_name_option(const char *text, const char *name)
     return text[n] == '\0' ? "" : text[n] == ':' && text[n + 1] ? text + n + 1 : NULL;
 }
 
+const char *pith_name_of_path(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
 /* Five digits at text, 1 to 99999; 0 when they are others. */
 static unsigned part_number(const char *text)
 {
@@ -162,14 +168,14 @@ static unsigned part_number(const char *text)
     return n;
 }
 
-bool pith_name_part(const char *name, unsigned *number, unsigned *count)
+const char *pith_name_part(const char *name, unsigned *number, unsigned *count)
 {
     enum { DIGITS = 5, BETWEEN = 4, ALL = 1 + DIGITS + BETWEEN + DIGITS };
     const char *end = strrchr(name, '.');
-    if (!end || end - name < ALL) return false;
-    const char *at = end - ALL;
-    if (at[0] != '-' || memcmp(at + 1 + DIGITS, "-of-", BETWEEN) != 0) return false;
-    *number = part_number(at + 1);
-    *count = part_number(at + 1 + DIGITS + BETWEEN);
-    return *number > 0 && *number <= *count && *count > 1;
+    if (!end || end - name < ALL) return NULL;
+    const char *at = end - ALL + 1;
+    if (at[-1] != '-' || memcmp(at + DIGITS, "-of-", BETWEEN) != 0) return NULL;
+    *number = part_number(at);
+    *count = part_number(at + DIGITS + BETWEEN);
+    return *number > 0 && *number <= *count && *count > 1 ? at : NULL;
 }

@@ -23,8 +23,10 @@ unsigned pith_name_distance(const char *a, const char *b);
  * NULL when it is neither. */
 const char *pith_name_option(const char *text, const char *name);
 
-/* Whether the name of a file counts parts, as in "model-00002-of-00005.gguf": *number from 1 to
- * *count, which is more than 1. */
-bool pith_name_part(const char *name, unsigned *number, unsigned *count);
+/* What stands behind the last slash of a path; all of it where nothing does. */
+const char *pith_name_of_path(const char *path);
+/* Where the number stands in a file's name that counts parts, as in "model-00002-of-00005.gguf":
+ * five digits, *number from 1 to *count, which is more than 1. NULL when the name counts none. */
+const char *pith_name_part(const char *name, unsigned *number, unsigned *count);
 
 #endif

@@ -115,13 +115,6 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
     return PITH_OK;
 }
 
-/* As in gptq: engines hold scales in the model's dtype (vLLM auto_awq.py: params_dtype). */
-static enum pith_dtype scale_dtype(const struct pith_grid *grid, enum pith_dtype model_dtype)
-{
-    (void)grid;
-    return model_dtype == PITH_BF16 ? PITH_BF16 : PITH_F16;
-}
-
 static void shape_set(uint32_t groups, uint32_t rows, uint32_t cols, enum pith_dtype scale,
                       struct pith_packed_set *out)
 {
@@ -137,7 +130,7 @@ static enum pith_status plan(const struct pith_grid *grid, uint32_t rows, uint32
 {
     PITH_TRY(accepts(grid, rows, cols, opts, err));
     const uint32_t group = grid->granularity == PITH_PER_GROUP ? grid->group : cols;
-    shape_set(cols / group, rows, cols, scale_dtype(grid, opts->model_dtype), out);
+    shape_set(cols / group, rows, cols, pith_scale_half(grid, opts->model_dtype), out);
     return PITH_OK;
 }
 
@@ -159,7 +152,7 @@ static enum pith_status pack(const struct pith_qmat *q, const struct pith_contai
 {
     const struct pith_grid grid = {
         .format = q->format, .granularity = PITH_PER_GROUP, .group = q->group};
-    const enum pith_dtype scale = scale_dtype(&grid, opts->model_dtype);
+    const enum pith_dtype scale = pith_scale_half(&grid, opts->model_dtype);
     PITH_TRY(accepts(&grid, q->rows, q->cols, opts, err));
     shape_set(q->groups, q->rows, q->cols, scale, out);
     PITH_TRY(pith_packed_alloc(out, err));
@@ -418,7 +411,7 @@ const struct pith_container pith_container_awq = {
     .summary = "AutoAWQ, GEMM layout: 4 bits",
     .method = "awq",
     .accepts = accepts,
-    .scale_dtype = scale_dtype,
+    .scale_dtype = pith_scale_half, /* as in gptq (vLLM auto_awq.py: params_dtype) */
     .plan = plan,
     .pack = pack,
     .config = make_config,

@@ -34,14 +34,6 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
     return PITH_OK;
 }
 
-/* Engines compute with scales in the model's dtype (vLLM auto_gptq.py: params_dtype), so that those
- * of a BF16 model would be rounded from F16 without a word. */
-static enum pith_dtype scale_dtype(const struct pith_grid *grid, enum pith_dtype model_dtype)
-{
-    (void)grid;
-    return model_dtype == PITH_BF16 ? PITH_BF16 : PITH_F16;
-}
-
 /* Groups do not depend on whether a shorter last one is there. */
 static void shape_set(unsigned bits, uint32_t groups, uint32_t rows, uint32_t cols,
                       enum pith_dtype scale, struct pith_packed_set *out)
@@ -62,7 +54,7 @@ static enum pith_status plan(const struct pith_grid *grid, uint32_t rows, uint32
     PITH_TRY(accepts(grid, rows, cols, opts, err));
     const uint32_t group = grid->granularity == PITH_PER_GROUP ? grid->group : cols;
     shape_set(grid->format->bits, cols / group + (cols % group != 0), rows, cols,
-              scale_dtype(grid, opts->model_dtype), out);
+              pith_scale_half(grid, opts->model_dtype), out);
     return PITH_OK;
 }
 
@@ -95,7 +87,7 @@ static enum pith_status pack(const struct pith_qmat *q, const struct pith_contai
     PITH_TRY(accepts(&grid, q->rows, q->cols, opts, err));
     PITH_TRY(check_order(q, opts, err));
     if (!opts->gptq_v2) PITH_TRY(check_zeros(q, err));
-    const enum pith_dtype scale = scale_dtype(&grid, opts->model_dtype);
+    const enum pith_dtype scale = pith_scale_half(&grid, opts->model_dtype);
     shape_set(q->format->bits, q->groups, q->rows, q->cols, scale, out);
     PITH_TRY(pith_packed_alloc(out, err));
     const size_t words = (size_t)pith_stream_words(q->cols, q->format->bits);
@@ -250,7 +242,9 @@ const struct pith_container pith_container_gptq = {
     .summary = "GPTQModel and AutoGPTQ: 2, 3, 4 and 8 bits, act-order",
     .method = "gptq",
     .accepts = accepts,
-    .scale_dtype = scale_dtype,
+    /* Engines compute with scales in the model's dtype (vLLM auto_gptq.py: params_dtype), so that
+     * those of a BF16 model would be rounded from F16 without a word. */
+    .scale_dtype = pith_scale_half,
     .plan = plan,
     .pack = pack,
     .settle = settle,

@@ -111,9 +111,7 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
     char text[PITH_GRID_TEXT] = "none";
     struct place at;
     if (grid->format) pith_grid_format(grid, text);
-    struct pith_grid whole = *grid;
-    whole.hqq = false;
-    PITH_TRY(pith_accepts_ints("hqq", &whole, BITS, err));
+    PITH_TRY(pith_accepts_ints("hqq", grid, BITS | PITH_ANY_ZEROS, err));
     if (!grid->hqq || grid->granularity == PITH_PER_TENSOR)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "hqq holds zero points that are any numbers, by channel or group, not %s; "
@@ -135,13 +133,6 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
                          ": its groups must be a multiple of %u",
                          text, rows, cols, at.p->parts);
     return PITH_OK;
-}
-
-/* The package casts scales and zero points to what it computes in, the model's dtype. */
-static enum pith_dtype scale_dtype(const struct pith_grid *grid, enum pith_dtype model_dtype)
-{
-    (void)grid;
-    return model_dtype == PITH_BF16 ? PITH_BF16 : PITH_F16;
 }
 
 /* What a linear says of itself, beside W_q, scale and zero. */
@@ -200,7 +191,7 @@ static enum pith_status plan(const struct pith_grid *grid, uint32_t rows, uint32
     struct place at;
     PITH_TRY(accepts(grid, rows, cols, opts, err));
     (void)place_of(grid->format->bits, rows, cols, group_of(grid, cols), &at);
-    shape_set(&at, scale_dtype(grid, opts->model_dtype), out);
+    shape_set(&at, pith_scale_half(grid, opts->model_dtype), out);
     return PITH_OK;
 }
 
@@ -233,14 +224,12 @@ static float stated_offset(enum pith_dtype dtype, float scale, float offset)
 static enum pith_status store_zeros(const struct pith_qmat *q, enum pith_dtype dtype, void *out,
                                     struct pith_error *err)
 {
-    const size_t size = pith_dtype_bits(dtype) / 8;
     for (size_t i = 0; i < pith_qmat_scale_count(q); i++) {
         const float s = q->scales[i], o = q->offsets[i];
         const float z = zero_of(dtype, s, o);
-        if (-(z * s) != o)
+        if (-(z * s) != o || !pith_number_store(dtype, z, i, out))
             return pith_fail(err, PITH_NUMERIC, "hqq: a zero point is none that %s holds",
                              pith_dtype_name(dtype));
-        (void)pith_dtype_encode(dtype, &z, 1, (uint8_t *)out + i * size);
     }
     return PITH_OK;
 }
@@ -258,7 +247,7 @@ static enum pith_status pack(const struct pith_qmat *q, const struct pith_contai
                              struct pith_packed_set *out, struct pith_error *err)
 {
     const struct pith_grid grid = pith_qmat_grid(q);
-    const enum pith_dtype dtype = scale_dtype(&grid, opts->model_dtype);
+    const enum pith_dtype dtype = pith_scale_half(&grid, opts->model_dtype);
     struct place at;
     PITH_TRY(accepts(&grid, q->rows, q->cols, opts, err));
     (void)place_of(q->format->bits, q->rows, q->cols, q->group, &at);
@@ -527,7 +516,7 @@ const struct pith_container pith_container_hqq = {
     .method = "hqq",
     .unloaded = "its reader is the hqq package (HQQLinear.load_state_dict)",
     .accepts = accepts,
-    .scale_dtype = scale_dtype,
+    .scale_dtype = pith_scale_half, /* what the package casts scales and zero points to */
     .stated_offset = stated_offset,
     .plan = plan,
     .pack = pack,

@@ -84,9 +84,7 @@ static enum pith_status accepts_alone(const struct pith_container_opts *opts,
 static enum pith_status accepts_affine(const struct pith_grid *grid, struct pith_error *err)
 {
     char text[PITH_GRID_TEXT] = "none";
-    struct pith_grid whole = *grid;
-    whole.hqq = false;
-    PITH_TRY(pith_accepts_ints("mlx", &whole, BITS, err));
+    PITH_TRY(pith_accepts_ints("mlx", grid, BITS | PITH_ANY_ZEROS, err));
     pith_grid_format(grid, text);
     if (grid->asym && !grid->hqq)
         return pith_fail(err, PITH_UNSUPPORTED,
@@ -118,8 +116,7 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
 /* mlx-lm's own are of the weights' dtype; products with codes are exact with 16 bits. */
 static enum pith_dtype scale_dtype(const struct pith_grid *grid, enum pith_dtype model_dtype)
 {
-    if (mode_of(grid)->format) return PITH_F8_E8M0;
-    return model_dtype == PITH_BF16 ? PITH_BF16 : PITH_F16;
+    return mode_of(grid)->format ? PITH_F8_E8M0 : pith_scale_half(grid, model_dtype);
 }
 
 static float stated_offset(enum pith_dtype dtype, float scale, float offset)
@@ -147,13 +144,12 @@ static enum pith_status plan(const struct pith_grid *grid, uint32_t rows, uint32
 static enum pith_status store_biases(const struct pith_qmat *q, enum pith_dtype dtype,
                                      uint8_t *out, struct pith_error *err)
 {
-    const size_t size = pith_dtype_bits(dtype) / 8, count = pith_qmat_scale_count(q);
+    const size_t count = pith_qmat_scale_count(q);
     for (size_t i = 0; i < count; i++) {
         const float bias = q->offsets ? q->offsets[i] : -(pith_qmat_zero(q, i) * q->scales[i]);
-        if (!(pith_round_to(dtype, bias) == bias))
+        if (!pith_number_store(dtype, bias, i, out))
             return pith_fail(err, PITH_NUMERIC, "a bias of %.9g cannot be stored as %s",
                              (double)bias, pith_dtype_name(dtype));
-        (void)pith_dtype_encode(dtype, &bias, 1, out + i * size);
     }
     return PITH_OK;
 }

@@ -24,12 +24,11 @@ static bool is_gguf(const char *path)
 static bool is_later_part(const char *name, char **names, size_t count)
 {
     unsigned number, parts, other;
-    if (!pith_name_part(name, &number, &parts) || number == 1) return false;
-    const size_t n = strlen(name), digits = n - strlen("00001-of-00003.gguf");
-    for (size_t i = 0; i < count; i++)
-        if (strlen(names[i]) == n && memcmp(names[i], name, digits) == 0 &&
-            pith_name_part(names[i], &other, &parts) && other < number &&
-            strcmp(names[i] + digits + 5, name + digits + 5) == 0)
+    const char *at = pith_name_part(name, &number, &parts), *there;
+    for (size_t i = 0; at && i < count; i++)
+        if ((there = pith_name_part(names[i], &other, &parts)) && other < number &&
+            there - names[i] == at - name && strncmp(names[i], name, (size_t)(at - name)) == 0 &&
+            strcmp(there + 5, at + 5) == 0)
             return true;
     return false;
 }

@@ -32,35 +32,28 @@ static enum pith_status read_split(const struct pith_gguf *g, struct split *s,
     return PITH_OK;
 }
 
-/* The path of another part of the same model. */
+/* The path of another part of the model that the file at `path` is a part of, by its name. */
 static char *path_of(const char *path, unsigned number)
 {
-    char *other = pith_strdup(path), *dash = other;
-    if (!other) return NULL;
-    for (char *at = other; (at = strstr(at, "-of-")); at++) dash = at;
-    char digits[8];
+    unsigned own, count;
+    const char *at = pith_name_part(pith_name_of_path(path), &own, &count);
+    char *other = pith_strdup(path), digits[8];
     (void)snprintf(digits, sizeof digits, "%05u", number % 100000);
-    memcpy(dash - 5, digits, 5);
+    if (other && at) memcpy(other + (at - path), digits, 5);
     return other;
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
 }
 
 static enum pith_status missing(const char *path, unsigned number, unsigned count,
                                 const char *absent, struct pith_error *err)
 {
     return pith_fail(err, PITH_IO, "%s: is part %u of %u of a model, and %s is missing", path,
-                     number, count, base_name(absent));
+                     number, count, pith_name_of_path(absent));
 }
 
 enum pith_status pith_gguf_first_part(char **path, struct pith_error *err)
 {
     unsigned number, count;
-    if (!pith_name_part(base_name(*path), &number, &count) || number == 1) return PITH_OK;
+    if (!pith_name_part(pith_name_of_path(*path), &number, &count) || number == 1) return PITH_OK;
     char *first = path_of(*path, 1);
     if (!first) return pith_fail_nomem(err, *path);
     if (!pith_path_exists(first)) {
@@ -78,7 +71,7 @@ static enum pith_status check_part(const struct pith_gguf *g, const struct split
                                    struct pith_error *err)
 {
     unsigned number, count;
-    if (!pith_name_part(base_name(g->path), &number, &count))
+    if (!pith_name_part(pith_name_of_path(g->path), &number, &count))
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s: is part %" PRIu64 " of %" PRIu64
                          " of a model; the others are found by names such as NAME-%05" PRIu64

@@ -275,22 +275,26 @@ enum pith_status pith_packed_alloc(struct pith_packed_set *set, struct pith_erro
     return PITH_OK;
 }
 
+bool pith_number_store(enum pith_dtype dtype, float x, size_t at, void *out)
+{
+    if (!(pith_round_to(dtype, x) == x)) return false; /* NaN too */
+    return pith_dtype_encode(dtype, &x, 1, (uint8_t *)out + at * (pith_dtype_bits(dtype) / 8));
+}
+
 enum pith_status pith_scales_store(const struct pith_qmat *q, enum pith_dtype dtype, bool by_group,
                                    uint32_t rows, void *out, struct pith_error *err)
 {
-    const size_t size = pith_dtype_bits(dtype) / 8;
     for (uint32_t r = 0; r < rows; r++)
         for (uint32_t g = 0; g < q->groups; g++) {
             const bool each = rows == q->rows;
             const size_t i = each ? pith_qmat_scale_index(q, r, g) : (size_t)r * q->groups + g;
             const float scale = q->scales[i];
-            if (!(pith_round_to(dtype, scale) == scale)) /* NaN fails too */
+            const size_t at = by_group ? (size_t)g * rows + r : (size_t)r * q->groups + g;
+            if (!pith_number_store(dtype, scale, at, out))
                 return pith_fail(err, PITH_NUMERIC,
                                  "row %" PRIu32 ", group %" PRIu32
                                  ": scale %.9g cannot be stored as %s",
                                  r, g, (double)scale, pith_dtype_name(dtype));
-            const size_t at = by_group ? (size_t)g * rows + r : (size_t)r * q->groups + g;
-            (void)pith_dtype_encode(dtype, &scale, 1, (uint8_t *)out + at * size);
         }
     return PITH_OK;
 }
@@ -421,12 +425,18 @@ enum pith_status pith_accepts_ints(const char *who, const struct pith_grid *grid
     if (grid->double_quant)
         return pith_fail(err, PITH_UNSUPPORTED, "%s cannot hold %s: it has no quantized scales",
                          who, text);
-    if (grid->hqq)
+    if (grid->hqq && !(mask & PITH_ANY_ZEROS))
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s cannot hold %s: its zero points are whole numbers; use the container "
                          "hqq, or mse instead of hqq",
                          who, text);
     return PITH_OK;
+}
+
+enum pith_dtype pith_scale_half(const struct pith_grid *grid, enum pith_dtype model_dtype)
+{
+    (void)grid;
+    return model_dtype == PITH_BF16 ? PITH_BF16 : PITH_F16;
 }
 
 bool pith_module_ends(const char *module, const char *name)

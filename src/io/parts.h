@@ -77,6 +77,8 @@ enum pith_status pith_packed_alloc(struct pith_packed_set *set, struct pith_erro
  * once). PITH_NUMERIC when one is not exactly representable. */
 enum pith_status pith_scales_store(const struct pith_qmat *q, enum pith_dtype dtype, bool by_group,
                                    uint32_t rows, void *out, struct pith_error *err);
+/* Stores x as number `at` of a row of that dtype; false when the dtype does not hold it exactly. */
+bool pith_number_store(enum pith_dtype dtype, float x, size_t at, void *out);
 /* Stores q's scales as codes of one byte, of q->scale_dtype: F8_E8M0, or F8_E4M3 without q->global.
  * PITH_NUMERIC when one is none of them. */
 enum pith_status pith_scale_codes_store(const struct pith_qmat *q, uint8_t *out,
@@ -114,10 +116,13 @@ enum pith_status pith_zeros_read(const uint8_t *in, unsigned plus, struct pith_q
 /* "int4" and so on for 2..8 bits, NULL otherwise. */
 const struct pith_format *pith_int_format(unsigned bits);
 /* PITH_UNSUPPORTED unless the grid is an integer format of `bits` set in mask (1 << 4 | ...), with
- * scales by tensor, channel or group that are not quantized again, and zero points that are whole.
- * `who` names the container. */
+ * scales by tensor, channel or group that are not quantized again, and zero points that are whole
+ * unless the mask has PITH_ANY_ZEROS. `who` names the container. */
+#define PITH_ANY_ZEROS 1u /* no format has 0 bits */
 enum pith_status pith_accepts_ints(const char *who, const struct pith_grid *grid, uint32_t mask,
                                    struct pith_error *err);
+/* A container's scale_dtype(): scales as the model's other weights are, BF16 or else F16. */
+enum pith_dtype pith_scale_half(const struct pith_grid *grid, enum pith_dtype model_dtype);
 /* The names of the linears that are left alone, and lm_head in any case: it is a Linear to
  * transformers, so it is named even when the checkpoint has none of its own. A new reference, NULL
  * when memory is out. */

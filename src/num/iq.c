@@ -82,7 +82,7 @@ static void or_32(uint32_t x, uint8_t *p)
     or_16(x >> 16, p + 2);
 }
 
-/* Number i of such that have 1, 2 or 4 bits each. */
+/* Number i of such that have 1, 2, 4 or 8 bits each. */
 static unsigned get_bits(const uint8_t *p, unsigned bits, unsigned i)
 {
     return (unsigned)p[i * bits / 8] >> i * bits % 8 & ((1u << bits) - 1);
@@ -126,7 +126,7 @@ static bool or_scales(const struct pith_kblock *in, unsigned count, uint8_t *p)
     return fits;
 }
 
-/* --- IQ2 -------------------------------------------------------------------------------------- */
+/* --- IQ2_XXS and IQ2_XS ----------------------------------------------------------------------- */
 
 /* IQ2_XXS: d, then for each 32 weights four places and a word: seven signs for each, the scale. */
 void pith_get_iq2_xxs(const uint8_t *block, struct pith_kblock *out)
@@ -177,29 +177,7 @@ bool pith_put_iq2_xs(const struct pith_kblock *in, uint8_t *block)
     return pith_put_half(in->d, block) && or_scales(in, 16, block + 66);
 }
 
-/* IQ2_S: d, low bytes of the places, signs, their upper two bits, scales. */
-void pith_get_iq2_s(const uint8_t *block, struct pith_kblock *out)
-{
-    out->d = pith_get_half(block);
-    for (unsigned v = 0; v < VECTORS; v++)
-        get_vector(&iq2_s, block[2 + v] | get_bits(block + 66, 2, v) << 8, block[34 + v],
-                   out->codes + 8 * v);
-    get_scales(block + 74, 16, out);
-}
-
-bool pith_put_iq2_s(const struct pith_kblock *in, uint8_t *block)
-{
-    memset(block, 0, 82);
-    for (unsigned v = 0, at, minus; v < VECTORS; v++) {
-        if (!put_vector(&iq2_s, in->codes + 8 * v, &at, &minus)) return false;
-        block[2 + v] = (uint8_t)at;
-        block[34 + v] = (uint8_t)minus;
-        or_bits(block + 66, 2, v, at >> 8);
-    }
-    return pith_put_half(in->d, block) && or_scales(in, 16, block + 74);
-}
-
-/* --- IQ3 -------------------------------------------------------------------------------------- */
+/* --- IQ3_XXS ---------------------------------------------------------------------------------- */
 
 /* IQ3_XXS: d, a byte for each vector of four, and for each 32 weights a word as in IQ2_XXS. */
 void pith_get_iq3_xxs(const uint8_t *block, struct pith_kblock *out)
@@ -228,26 +206,59 @@ bool pith_put_iq3_xxs(const struct pith_kblock *in, uint8_t *block)
     return pith_put_half(in->d, block);
 }
 
-/* IQ3_S: d, low bytes of the places, their upper bits, signs, scales. */
+/* --- IQ2_S and IQ3_S -------------------------------------------------------------------------- */
+
+/* d, low bytes of the places, then in an order of their own the upper bits of the places and the
+ * signs, and scales. */
+struct spread {
+    const struct grid *grid;
+    uint8_t upper, upper_bits, signs, scales, scale_count; /* where they begin; bits a vector */
+    uint8_t bytes;
+};
+static const struct spread spread_iq2_s = {&iq2_s, 66, 2, 34, 74, 16, 82},
+                           spread_iq3_s = {&iq3_s, 66, 1, 74, 106, 8, 110};
+
+static void get_spread(const struct spread *s, const uint8_t *block, struct pith_kblock *out)
+{
+    const unsigned width = s->grid->width;
+    out->d = pith_get_half(block);
+    for (unsigned v = 0; v < PITH_KBLOCK / width; v++)
+        get_vector(s->grid, block[2 + v] | get_bits(block + s->upper, s->upper_bits, v) << 8,
+                   get_bits(block + s->signs, width, v), out->codes + width * v);
+    get_scales(block + s->scales, s->scale_count, out);
+}
+
+static bool put_spread(const struct spread *s, const struct pith_kblock *in, uint8_t *block)
+{
+    const unsigned width = s->grid->width;
+    memset(block, 0, s->bytes);
+    for (unsigned v = 0, at, minus; v < PITH_KBLOCK / width; v++) {
+        if (!put_vector(s->grid, in->codes + width * v, &at, &minus)) return false;
+        block[2 + v] = (uint8_t)at;
+        or_bits(block + s->upper, s->upper_bits, v, at >> 8);
+        or_bits(block + s->signs, width, v, minus);
+    }
+    return pith_put_half(in->d, block) && or_scales(in, s->scale_count, block + s->scales);
+}
+
+void pith_get_iq2_s(const uint8_t *block, struct pith_kblock *out)
+{
+    get_spread(&spread_iq2_s, block, out);
+}
+
+bool pith_put_iq2_s(const struct pith_kblock *in, uint8_t *block)
+{
+    return put_spread(&spread_iq2_s, in, block);
+}
+
 void pith_get_iq3_s(const uint8_t *block, struct pith_kblock *out)
 {
-    out->d = pith_get_half(block);
-    for (unsigned v = 0; v < SHORT_VECTORS; v++)
-        get_vector(&iq3_s, block[2 + v] | get_bits(block + 66, 1, v) << 8,
-                   get_bits(block + 74, 4, v), out->codes + 4 * v);
-    get_scales(block + 106, 8, out);
+    get_spread(&spread_iq3_s, block, out);
 }
 
 bool pith_put_iq3_s(const struct pith_kblock *in, uint8_t *block)
 {
-    memset(block, 0, 110);
-    for (unsigned v = 0, at, minus; v < SHORT_VECTORS; v++) {
-        if (!put_vector(&iq3_s, in->codes + 4 * v, &at, &minus)) return false;
-        block[2 + v] = (uint8_t)at;
-        or_bits(block + 66, 1, v, at >> 8);
-        or_bits(block + 74, 4, v, minus);
-    }
-    return pith_put_half(in->d, block) && or_scales(in, 8, block + 106);
+    return put_spread(&spread_iq3_s, in, block);
 }
 
 /* --- IQ1 -------------------------------------------------------------------------------------- */

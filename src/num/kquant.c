@@ -278,28 +278,26 @@ const struct pith_kquant *pith_kquant_find(const char *name)
 /* --- codes ------------------------------------------------------------------------------------ */
 
 /* Ors a run's bits from `shift` on into the codes, eight at a time: none leave their byte. */
-static void get_run(const struct pith_kplane *p, const uint8_t *src, size_t run, unsigned shift,
-                    uint8_t *codes)
+static void get_run(const struct pith_kplane *p, const uint8_t *src, unsigned shift, uint8_t *codes)
 {
     const unsigned mask = (1u << p->bits) - 1;
     const uint64_t masks = (uint64_t)0x0101010101010101 * mask;
     size_t l = 0;
-    for (uint64_t v, c; l + sizeof v <= run; l += sizeof v) {
+    for (uint64_t v, c; l + sizeof v <= p->run; l += sizeof v) {
         memcpy(&v, src + l, sizeof v);
         memcpy(&c, codes + l, sizeof c);
         c |= (v >> shift & masks) << p->up;
         memcpy(codes + l, &c, sizeof c);
     }
-    for (; l < run; l++) codes[l] |= (uint8_t)((src[l] >> shift & mask) << p->up);
+    for (; l < p->run; l++) codes[l] |= (uint8_t)((src[l] >> shift & mask) << p->up);
 }
 
 static void get_plane(const struct pith_kplane *p, const uint8_t *block, size_t n, uint8_t *codes)
 {
     const uint8_t *src = block + p->at;
-    const size_t run = p->bits == 8 ? n : p->run; /* of whole bytes it says nothing */
-    for (size_t e = 0; e < n; src += run)
-        for (unsigned shift = 0; shift < 8; shift += p->bits, e += run)
-            get_run(p, src, run, shift, codes + e);
+    for (size_t e = 0; e < n; src += p->run)
+        for (unsigned shift = 0; shift < 8; shift += p->bits, e += p->run)
+            get_run(p, src, shift, codes + e);
 }
 
 static void put_plane(const struct pith_kplane *p, const uint8_t *codes, size_t n, uint8_t *block)
