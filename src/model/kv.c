@@ -372,8 +372,8 @@ uint64_t pith_kv_pool_bytes(const struct pith_plans *plans, const struct pith_kv
 
 static bool has_offsets(const struct pith_kv_format *f, uint32_t layers)
 {
-    bool has = !f->layer && f->k.offset;
-    for (uint32_t i = 0; f->layer && i < layers; i++) has = has || f->layer[i].k.offset;
+    bool has = false;
+    for (uint32_t i = 0; i < layers; i++) has = has || pith_kv_of(f, i)->k.offset;
     return has;
 }
 

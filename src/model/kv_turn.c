@@ -15,8 +15,8 @@ static bool needs_levels(const struct pith_kv_format *layer)
 
 bool pith_kv_needs_levels(const struct pith_kv_format *f, uint32_t layers)
 {
-    bool needs = !f->layer && needs_levels(f);
-    for (uint32_t i = 0; f->layer && i < layers; i++) needs = needs || needs_levels(&f->layer[i]);
+    bool needs = false;
+    for (uint32_t i = 0; i < layers; i++) needs = needs || needs_levels(pith_kv_of(f, i));
     return needs;
 }
 

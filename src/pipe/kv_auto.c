@@ -65,7 +65,7 @@ enum { CHOICES = 4 * CANDIDATES * CANDIDATES };
 struct plan {
     const struct pith_kv_auto_job *job;
     const char *name[CANDIDATES];             /* NULL: the model's heads cannot be kept so */
-    char offset[CANDIDATES][PITH_KV_TEXT];    /* names of those that leave biases of keys out */
+    char offset[CANDIDATES][PITH_KV_TEXT];    /* of keys without their biases; "": they have none */
     struct pith_kv_format format[CANDIDATES]; /* for keys and values alike */
     struct part *part; /* of a layer the keys and the values, one after the other, or both in one */
     size_t parts;
@@ -140,11 +140,12 @@ static void leave_biases(struct plan *p, size_t c)
     const struct pith_model *m = p->job->model;
     struct pith_kv_format without;
     struct pith_error ignored = {0};
+    char name[PITH_KV_TEXT];
     if (!pith_kv_spreads(&p->format[c].k) || !pith_kv_has_biases(&m->plans)) return;
-    snprintf(p->offset[c], sizeof p->offset[c], "%s,offset", p->name[c]);
-    if (pith_kv_parse(p->offset[c], PITH_F32, m, &without, &ignored) != PITH_OK) return;
+    snprintf(name, sizeof name, "%s,offset", p->name[c]);
+    if (pith_kv_parse(name, PITH_F32, m, &without, &ignored) != PITH_OK) return;
+    strcpy(p->offset[c], name);
     p->format[c] = without;
-    p->name[c] = p->offset[c];
 }
 
 static void find_candidates(struct plan *p)
@@ -289,6 +290,13 @@ static uint64_t bytes_of_row(const struct plan *p, const struct part *part, cons
                       sizeof(float) * s->heads * other * ((double)p->context + plain));
 }
 
+/* The name of a row's candidate: of values there is nothing to leave out. */
+static const char *name_of(const struct plan *p, const struct part *part, size_t i)
+{
+    const size_t c = part->row[i].candidate;
+    return part->side != VALUES && p->offset[c][0] ? p->offset[c] : p->name[c];
+}
+
 static json_t *row_of(const struct plan *p, const struct part *part, size_t i)
 {
     const struct row *row = &part->row[i];
@@ -296,7 +304,7 @@ static json_t *row_of(const struct plan *p, const struct part *part, size_t i)
     pith_plan_name(&p->job->model->plans, part->layer, side_names[part->side], module,
                    sizeof module);
     return json_pack("{s:s, s:s, s:i, s:I, s:f, s:f}", "part", module, "grid",
-                     p->name[row->candidate], "recent", row->near ? 32 : 0, "bytes",
+                     name_of(p, part, i), "recent", row->near ? 32 : 0, "bytes",
                      (json_int_t)bytes_of_row(p, part, row), "kld", row->mean, "kld_capped",
                      row->loss);
 }
@@ -336,6 +344,13 @@ static enum pith_status name_record(struct plan *p, struct pith_error *err)
     return p->path ? PITH_OK : pith_fail_nomem(err, "a file's name");
 }
 
+/* Whether a record's name is that of a row's candidate; in older ones values have that of keys. */
+static bool is_name(const struct plan *p, const struct part *part, size_t i, const char *grid)
+{
+    const char *keys = p->offset[part->row[i].candidate];
+    return strcmp(grid, name_of(p, part, i)) == 0 || (keys[0] && strcmp(grid, keys) == 0);
+}
+
 /* Losses from the rows of a record: those of all options, or it is of another version. */
 static bool take_rows(struct plan *p)
 {
@@ -349,8 +364,8 @@ static bool take_rows(struct plan *p)
             json_t *want = row_of(p, &p->part[i], k);
             const bool same =
                 want && grid && json_is_number(kld) && json_is_number(capped) &&
+                is_name(p, &p->part[i], k, grid) &&
                 json_equal(json_object_get(row, "part"), json_object_get(want, "part")) &&
-                json_equal(json_object_get(row, "grid"), json_object_get(want, "grid")) &&
                 json_equal(json_object_get(row, "recent"), json_object_get(want, "recent")) &&
                 json_equal(json_object_get(row, "bytes"), json_object_get(want, "bytes"));
             json_decref(want);
