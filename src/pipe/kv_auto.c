@@ -290,23 +290,17 @@ static uint64_t bytes_of_row(const struct plan *p, const struct part *part, cons
                       sizeof(float) * s->heads * other * ((double)p->context + plain));
 }
 
-/* The name of a row's candidate: of values there is nothing to leave out. */
-static const char *name_of(const struct plan *p, const struct part *part, size_t i)
-{
-    const size_t c = part->row[i].candidate;
-    return part->side != VALUES && p->offset[c][0] ? p->offset[c] : p->name[c];
-}
-
 static json_t *row_of(const struct plan *p, const struct part *part, size_t i)
 {
     const struct row *row = &part->row[i];
+    const char *offset = part->side == VALUES ? "" : p->offset[row->candidate];
     char module[256];
     pith_plan_name(&p->job->model->plans, part->layer, side_names[part->side], module,
                    sizeof module);
     return json_pack("{s:s, s:s, s:i, s:I, s:f, s:f}", "part", module, "grid",
-                     name_of(p, part, i), "recent", row->near ? 32 : 0, "bytes",
-                     (json_int_t)bytes_of_row(p, part, row), "kld", row->mean, "kld_capped",
-                     row->loss);
+                     offset[0] ? offset : p->name[row->candidate], "recent", row->near ? 32 : 0,
+                     "bytes", (json_int_t)bytes_of_row(p, part, row), "kld", row->mean,
+                     "kld_capped", row->loss);
 }
 
 static enum pith_status measure(struct plan *p, struct pith_error *err)
@@ -344,13 +338,6 @@ static enum pith_status name_record(struct plan *p, struct pith_error *err)
     return p->path ? PITH_OK : pith_fail_nomem(err, "a file's name");
 }
 
-/* Whether a record's name is that of a row's candidate; in older ones values have that of keys. */
-static bool is_name(const struct plan *p, const struct part *part, size_t i, const char *grid)
-{
-    const char *keys = p->offset[part->row[i].candidate];
-    return strcmp(grid, name_of(p, part, i)) == 0 || (keys[0] && strcmp(grid, keys) == 0);
-}
-
 /* Losses from the rows of a record: those of all options, or it is of another version. */
 static bool take_rows(struct plan *p)
 {
@@ -361,11 +348,14 @@ static bool take_rows(struct plan *p)
             const json_t *row = json_array_get(rows, at++), *kld = json_object_get(row, "kld"),
                          *capped = json_object_get(row, "kld_capped");
             const char *grid = json_string_value(json_object_get(row, "grid"));
+            /* Older records give values the name of keys. */
+            const char *older = p->offset[p->part[i].row[k].candidate];
             json_t *want = row_of(p, &p->part[i], k);
             const bool same =
                 want && grid && json_is_number(kld) && json_is_number(capped) &&
-                is_name(p, &p->part[i], k, grid) &&
                 json_equal(json_object_get(row, "part"), json_object_get(want, "part")) &&
+                (json_equal(json_object_get(row, "grid"), json_object_get(want, "grid")) ||
+                 (older[0] && strcmp(grid, older) == 0)) &&
                 json_equal(json_object_get(row, "recent"), json_object_get(want, "recent")) &&
                 json_equal(json_object_get(row, "bytes"), json_object_get(want, "bytes"));
             json_decref(want);

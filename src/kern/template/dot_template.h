@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static inline void dot_acc(size_t n, const float *x, const float *y, float acc[PITH_LANES])
+void TIER(dot_acc)(size_t n, const float *x, const float *y, float acc[PITH_LANES])
 {
     v16 s = v16_load(acc);
     size_t p = 0;
@@ -107,14 +107,12 @@ static inline v16 load_f32_part(const void *p, size_t n)
     return v16_load_part(p, n);
 }
 
-static inline void lanes_f32(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,
-                             float *y)
+void TIER(lanes_f32)(size_t rows, size_t cols, const void *w, size_t ldw, const float *x, float *y)
 {
     lanes(&(struct storage){4, load_f32, load_f32_part}, rows, cols, w, ldw, x, y);
 }
 
-static inline void lanes_f16(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,
-                             float *y)
+void TIER(lanes_f16)(size_t rows, size_t cols, const void *w, size_t ldw, const float *x, float *y)
 {
     lanes(&(struct storage){2, v16_load_f16, v16_load_f16_part}, rows, cols, w, ldw, x, y);
 }
@@ -162,8 +160,8 @@ INLINE void rows_beside(const struct beside *b, size_t n, float *y, size_t ldy)
 }
 #undef EACH_BESIDE
 
-static inline void lanes_beside(size_t rows, size_t cols, const float *x, size_t ldx,
-                                const float *w, float *y, size_t ldy)
+void TIER(lanes_beside)(size_t rows, size_t cols, const float *x, size_t ldx, const float *w,
+                        float *y, size_t ldy)
 {
     size_t i = 0;
     for (; i + BESIDE <= rows; i += BESIDE)
@@ -173,7 +171,7 @@ static inline void lanes_beside(size_t rows, size_t cols, const float *x, size_t
 }
 #undef INLINE
 
-static inline void widen_bf16(size_t n, const void *src, float *dst)
+void TIER(widen_bf16)(size_t n, const void *src, float *dst)
 {
     const char *s = src;
     size_t i = 0;
@@ -181,7 +179,7 @@ static inline void widen_bf16(size_t n, const void *src, float *dst)
     if (i < n) v16_store_part(dst + i, v16_load_bf16_part(s + i * 2, n - i), n - i);
 }
 
-static inline void widen_f16(size_t n, const void *src, float *dst)
+void TIER(widen_f16)(size_t n, const void *src, float *dst)
 {
     const char *s = src;
     size_t i = 0;
@@ -222,6 +220,16 @@ static inline __attribute__((always_inline)) void widen_fp8(bool e4m3, size_t n,
     }
 }
 
+void TIER(widen_e4m3)(size_t n, const void *src, float *dst)
+{
+    widen_fp8(true, n, src, dst);
+}
+
+void TIER(widen_e5m2)(size_t n, const void *src, float *dst)
+{
+    widen_fp8(false, n, src, dst);
+}
+
 static inline __attribute__((always_inline)) void narrow(void (*store)(void *, v16), size_t n,
                                                          const float *src, void *dst)
 {
@@ -234,12 +242,12 @@ static inline __attribute__((always_inline)) void narrow(void (*store)(void *, v
     memcpy(d + i * 2, last, (n - i) * 2);
 }
 
-static inline void narrow_bf16(size_t n, const float *src, void *dst)
+void TIER(narrow_bf16)(size_t n, const float *src, void *dst)
 {
     narrow(v16_store_bf16, n, src, dst);
 }
 
-static inline void narrow_f16(size_t n, const float *src, void *dst)
+void TIER(narrow_f16)(size_t n, const float *src, void *dst)
 {
     narrow(v16_store_f16, n, src, dst);
 }

@@ -1,5 +1,5 @@
 /* kern/template/floats_template.h: weights on the levels of small float formats and of codebooks,
- * written once in sixteen-lane vectors, as kern/template/grid_template.h is. Rounding steps are
+ * written once in sixteen-lane vectors, as kern/template/rows_template.h is. Rounding steps are
  * those of kern/scalar/floats_scalar.c, one by one. */
 #include "kern/grid.h"
 #include "kern/ops.h"
@@ -22,7 +22,7 @@ static inline float floats_run_max(size_t n, const float *x)
     return v16_max_lane(most) + v16_sum(sum);
 }
 
-static inline void floats_group_max(size_t n, size_t group, const float *x, float *most)
+void TIER(group_max)(size_t n, size_t group, const float *x, float *most)
 {
     for (size_t first = 0; first < n; first += group, most++)
         *most = floats_run_max(n - first < group ? n - first : group, x + first);
@@ -101,8 +101,8 @@ static inline v16 floats_distance(const struct float_lanes *f, v16 w, v16 invers
     return v16_sub(t, floats_level(f, t));
 }
 
-static inline void floats_trials(size_t n, const float *w, size_t count, const float *inverse,
-                                 const struct pith_float_levels *levels, float *sum)
+void TIER(float_trials)(size_t n, const float *w, size_t count, const float *inverse,
+                        const struct pith_float_levels *levels, float *sum)
 {
     const struct float_lanes f = floats_lanes(levels);
     for (size_t k = 0; k < count; k++) {
@@ -121,9 +121,8 @@ static inline void floats_trials(size_t n, const float *w, size_t count, const f
     }
 }
 
-static inline void floats_round(size_t n, const float *w, const float *scale, size_t group,
-                                const struct pith_float_levels *levels, uint8_t *codes,
-                                float *values)
+void TIER(float_round)(size_t n, const float *w, const float *scale, size_t group,
+                       const struct pith_float_levels *levels, uint8_t *codes, float *values)
 {
     const struct float_lanes f = floats_lanes(levels);
     if (group == 1) {
@@ -170,8 +169,8 @@ static inline void book_run(size_t n, const float *w, const float *scale, bool e
     if (values) v16_store_part(values + i, v16_mul(r.level, s), n - i);
 }
 
-static inline void book_round(size_t n, const float *w, const float *scale, size_t group,
-                              const struct pith_codebook *book, uint8_t *codes, float *values)
+void TIER(book_round)(size_t n, const float *w, const float *scale, size_t group,
+                      const struct pith_codebook *book, uint8_t *codes, float *values)
 {
     if (group == 1) {
         if (n) book_run(n, w, scale, true, book, codes, values);

@@ -1,10 +1,10 @@
 /* kern/template/grid_template.h: the grid operations of kern/ops.h written once in sixteen-lane
- * vectors. A file of avx2/, avx512/ or neon/ includes its vec header, then this, and gives each
- * function its kernel's name. Rounding steps are those of kern/scalar/grid_scalar.c, one by one. */
+ * vectors, as kern/template/rows_template.h is. Rounding steps are those of
+ * kern/scalar/grid_scalar.c, one by one. */
 #include "kern/grid.h"
 #include "kern/ops.h"
 
-static inline double grid_sumsq_diff(size_t n, const float *x, const float *y)
+double TIER(sumsq_diff)(size_t n, const float *x, const float *y)
 {
     v16d sum = v16d_zero();
     size_t i = 0;
@@ -20,7 +20,7 @@ static inline double grid_sumsq_diff(size_t n, const float *x, const float *y)
     return v16d_sum(sum);
 }
 
-static inline void grid_range(size_t n, const float *x, float *lo, float *hi)
+void TIER(range)(size_t n, const float *x, float *lo, float *hi)
 {
     const v16 none = v16_zero();
     v16 least = none, most = none, sum = none;
@@ -52,8 +52,8 @@ static inline v16 grid_codes(v16 w, v16 scale, v16 zero, v16 top)
     return v16_min(v16_max(t, v16_zero()), top);
 }
 
-static inline void grid_round(size_t n, const float *w, const float *scale, const float *zero,
-                              size_t step, float top, uint8_t *codes, float *values)
+void TIER(grid_round)(size_t n, const float *w, const float *scale, const float *zero, size_t step,
+                      float top, uint8_t *codes, float *values)
 {
     const v16 most = v16_set(top);
     v16 s = v16_set(n ? scale[0] : 1.0f), z = v16_set(n ? zero[0] : 0.0f);
@@ -115,8 +115,8 @@ static inline v16 grid_distance_part(const float *w, size_t i, size_t n,
     return t->weight ? v16_mul(v16_load_part(t->weight + i, n), e) : e;
 }
 
-static inline void grid_error(size_t n, const float *w, const struct pith_grid_trial *t,
-                              float acc[PITH_TRIAL_LANES])
+void TIER(grid_error)(size_t n, const float *w, const struct pith_grid_trial *t,
+                      float acc[PITH_TRIAL_LANES])
 {
     v16 a = v16_load(acc), b = v16_load(acc + 16);
     size_t i = 0;

@@ -1,6 +1,7 @@
 /* kern/template/rows_template.h: the row operations of kern/ops.h written once in sixteen-lane
- * vectors. A file of avx2/ or avx512/ includes its vec header, then this, and gives each
- * function its kernel's name. Rounding steps are those of kern/scalar/rows_scalar.c, one by one. */
+ * vectors. A file of avx2/, avx512/ or neon/ includes its vec header and then this, with
+ * TIER(op), the name of its kernel. Rounding steps are those of kern/scalar/rows_scalar.c, one by
+ * one. */
 #include "kern/exp.h"
 #include "kern/ops.h"
 
@@ -62,7 +63,12 @@ static inline float row_max(size_t n, const float *x)
     return v16_max_lane(m);
 }
 
-static inline void row_softmax(size_t n, float *x)
+float TIER(max)(size_t n, const float *x)
+{
+    return row_max(n, x);
+}
+
+void TIER(softmax)(size_t n, float *x)
 {
     const v16 m = v16_set(row_max(n, x));
     v16 sum = v16_zero();
@@ -83,7 +89,7 @@ static inline void row_softmax(size_t n, float *x)
     if (i < n) v16_store_part(x + i, v16_mul(v16_load_part(x + i, n - i), r), n - i);
 }
 
-static inline float row_exp_sum(size_t n, float *x, float max)
+float TIER(exp_sum)(size_t n, float *x, float max)
 {
     const v16 m = v16_set(max);
     v16 sum = v16_zero(), some[TOGETHER];
@@ -107,7 +113,7 @@ static inline float row_exp_sum(size_t n, float *x, float max)
     return v16_sum(sum);
 }
 
-static inline void row_mix(size_t n, float a, float b, const float *x, float *y)
+void TIER(mix)(size_t n, float a, float b, const float *x, float *y)
 {
     const v16 f = v16_set(a), g = v16_set(b);
     size_t i = 0;
@@ -119,7 +125,7 @@ static inline void row_mix(size_t n, float a, float b, const float *x, float *y)
     v16_store_part(y + i, last, n - i);
 }
 
-static inline void row_add(size_t n, const float *x, float *y)
+void TIER(add)(size_t n, const float *x, float *y)
 {
     size_t i = 0;
     for (; i + 16 <= n; i += 16) v16_store(y + i, v16_add(v16_load(y + i), v16_load(x + i)));
@@ -132,8 +138,7 @@ static inline v16 turned(v16 x, v16 c, v16 y, v16 s)
     return v16_add(v16_mul(x, c), v16_mul(y, s));
 }
 
-static inline void row_rope_pairs(size_t n, const float *cos, const float *sin, float *low,
-                                  float *high)
+void TIER(rope_pairs)(size_t n, const float *cos, const float *sin, float *low, float *high)
 {
     size_t i = 0;
     for (; i + 16 <= n; i += 16) {
@@ -186,22 +191,22 @@ static inline v16 gelu_tanh_of(v16 x)
     for (; i + 16 <= (n); i += 16) v16_store((x) + i, of(v16_load((x) + i)));                      \
     if (i < (n)) v16_store_part((x) + i, of(v16_load_part((x) + i, (n)-i)), (n)-i);
 
-static inline void row_silu(size_t n, float *x)
+void TIER(silu)(size_t n, float *x)
 {
     EACH_OF_ROW(n, x, silu_of)
 }
 
-static inline void row_sigmoid(size_t n, float *x)
+void TIER(sigmoid)(size_t n, float *x)
 {
     EACH_OF_ROW(n, x, sigmoid_of)
 }
 
-static inline void row_gelu_tanh(size_t n, float *x)
+void TIER(gelu_tanh)(size_t n, float *x)
 {
     EACH_OF_ROW(n, x, gelu_tanh_of)
 }
 
-static inline void row_softcap(size_t n, float cap, float *x)
+void TIER(softcap)(size_t n, float cap, float *x)
 {
     const v16d c = v16d_set((double)cap);
 #define CAPPED(v) v16d_narrow(v16d_mul(c, tanh_of(v16d_div(v16d_from(v), c))))
@@ -216,7 +221,7 @@ static inline v16 clamped(v16 gate, v16 up, float limit, float alpha)
     return v16_mul(over_sigmoid(g, v16_mul(v16_set(-alpha), g)), v16_add(u, v16_set(1.0f)));
 }
 
-static inline void row_clamped_mul(size_t n, float limit, float alpha, float *gate, const float *up)
+void TIER(clamped_mul)(size_t n, float limit, float alpha, float *gate, const float *up)
 {
     size_t i = 0;
     for (; i + 16 <= n; i += 16)
@@ -226,7 +231,7 @@ static inline void row_clamped_mul(size_t n, float limit, float alpha, float *ga
     v16_store_part(gate + i, clamped(g, u, limit, alpha), n - i);
 }
 
-static inline void row_mul(size_t n, const float *x, float *y)
+void TIER(mul)(size_t n, const float *x, float *y)
 {
     size_t i = 0;
     for (; i + 16 <= n; i += 16) v16_store(y + i, v16_mul(v16_load(y + i), v16_load(x + i)));
@@ -239,7 +244,7 @@ static inline v16 gated(v16 gate, v16 up)
     return v16_mul(silu_of(gate), up);
 }
 
-static inline void row_silu_mul(size_t n, float *gate, const float *up)
+void TIER(silu_mul)(size_t n, float *gate, const float *up)
 {
     size_t i = 0;
     for (; i + 16 <= n; i += 16) v16_store(gate + i, gated(v16_load(gate + i), v16_load(up + i)));
@@ -248,7 +253,7 @@ static inline void row_silu_mul(size_t n, float *gate, const float *up)
     v16_store_part(gate + i, y, n - i);
 }
 
-static inline double row_sumsq(size_t n, const float *x)
+double TIER(sumsq)(size_t n, const float *x)
 {
     v16d sum = v16d_zero();
     size_t i = 0;
@@ -263,7 +268,7 @@ static inline double row_sumsq(size_t n, const float *x)
     return v16d_sum(sum);
 }
 
-static inline void row_scale_mul(size_t n, const float *x, float r, const float *weight, float *y)
+void TIER(scale_mul)(size_t n, const float *x, float r, const float *weight, float *y)
 {
     const v16 f = v16_set(r);
     size_t i = 0;
@@ -280,7 +285,7 @@ static inline v16d scaled_exp(v16 x, v16d max, v16d scale)
     return row_exp_f64(v16d_mul(v16d_sub(v16d_from(x), max), scale));
 }
 
-static inline double row_sum_exp(size_t n, const float *x, float max, double scale)
+double TIER(sum_exp)(size_t n, const float *x, float max, double scale)
 {
     const v16d m = v16d_set((double)max), f = v16d_set(scale);
     v16d sum = v16d_zero();
