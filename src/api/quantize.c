@@ -123,6 +123,7 @@ static enum pith_status run_auto(struct pith_context *c, const struct pith_quant
     const struct pith_quantize_options *o = &whole;
     struct pith_auto_clock clock = {.telling = {pith_ranks_first(c->ranks) ? say : NULL, c}};
     pith_auto_clock_start(&clock, given, &whole.progress);
+    char *text = NULL; /* the report: stays so where another rank has it */
     size_t n = strlen(o->out);
     while (n > 1 && o->out[n - 1] == '/') n--;
     pith_str_append(&folder, o->out, n);
@@ -143,7 +144,7 @@ static enum pith_status run_auto(struct pith_context *c, const struct pith_quant
                                      .search = pith_clock() - clock.started,
                                      .quiet = clock.stages > 0,
                                      .telling = clock.telling};
-    if (s == PITH_OK) s = run(c, &found, false, &frame, report, err);
+    if (s == PITH_OK) s = run(c, &found, false, &frame, report ? &text : NULL, err);
     if (s == PITH_OK && !o->rehearse && first) s = keep_recipe(o, recipe, err);
     if (s == PITH_OK && first) s = pith_dir_remove(folder.data, err);
     if (s == PITH_OK) s = pith_ranks_meet(c->ranks, err);
@@ -151,6 +152,8 @@ static enum pith_status run_auto(struct pith_context *c, const struct pith_quant
     else if (!found_it && first && recipe && pith_path_is_dir(folder.data) &&
              !pith_sense_is_begun(folder.data))
         (void)pith_dir_remove(folder.data, NULL);
+    if (s == PITH_OK && report) *report = text;
+    else pith_text_free(text);
     pith_free(recipe);
     pith_str_free(&folder);
     return s;

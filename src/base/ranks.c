@@ -324,6 +324,7 @@ enum pith_status pith_ranks_share_text(struct pith_ranks *r, unsigned from, char
 enum pith_status pith_ranks_meet(struct pith_ranks *r, struct pith_error *err)
 {
     const size_t count = pith_ranks_count(r);
+    if (count == 1) return PITH_OK;
     char *here = pith_zalloc(count, 1);
     if (!here) return pith_fail_nomem(err, "a word to each rank");
     const enum pith_status s = pith_ranks_share_parts(r, here, count, 1, err);

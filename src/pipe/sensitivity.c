@@ -207,5 +207,9 @@ enum pith_status pith_pipe_sensitivity(struct pith_backend *be,
     enum pith_status s = open_and_look(&job, wish, report, err);
     s = pith_checkpoint_settle(job.model ? job.model->checkpoint : NULL, false, s, err);
     pith_job_close(&job);
-    return pith_ranks_fail(pith_backend_ranks(be), s, err);
+    s = pith_ranks_fail(pith_backend_ranks(be), s, err);
+    if (s == PITH_OK) return s;
+    json_decref(*report);
+    *report = NULL;
+    return s;
 }
