@@ -52,6 +52,29 @@ static bool mark_module(struct check *k, const char *module, bool bias)
     return found;
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* The up-projection of latent attention as mlx-lm 0.32 takes it apart (models/deepseek_v3.py,
+ * sanitize): its rows of keys, exchanged head by head, and those of values. */
+static enum pith_status check_apart(const struct check *k, const char *module,
+                                    struct pith_error *err)
+{
+    static const char linear[] = "kv_b_proj";
+    char part[PITH_TENSOR_NAME];
+    if (!ends_with(module, linear)) return PITH_OK;
+    (void)snprintf(part, sizeof part, "%.*sembed_q.weight",
+                   (int)(strlen(module) - strlen(linear)), module);
+    if (!pith_checkpoint_find(k->c, part)) return PITH_OK;
+    return pith_fail(err, PITH_UNSUPPORTED,
+                     "%s: \"%s\" is in two parts, embed_q and unembed_out, as mlx-lm stores latent "
+                     "attention, which this version cannot read; start from the model before that",
+                     k->c->dir, module);
+}
+
 static enum pith_status check_linear(struct check *k, const char *module, uint32_t rows,
                                      uint32_t cols, bool bias, struct pith_error *err)
 {
@@ -62,6 +85,7 @@ static enum pith_status check_linear(struct check *k, const char *module, uint32
     }
     if (k->m->container && mark_module(k, module, bias)) return PITH_OK;
     (void)snprintf(name, sizeof name, "%s.weight", module);
+    if (!pith_checkpoint_find(k->c, name)) PITH_TRY(check_apart(k, module, err));
     return need(k, name, 2, (const uint64_t[]){rows, cols}, err);
 }
 
@@ -116,12 +140,6 @@ static enum pith_status check_head(struct check *k, struct pith_error *err)
         s->tied = false;
     }
     return check_linear(k, names->head, s->vocab, pith_shape_embed(s), s->head_bias, err);
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
 }
 
 bool pith_is_kv_scale(const char *tensor)

@@ -9,7 +9,7 @@ as switch_mlp; legacy: the config says it under "quantization" alone. DENSE is i
 
     mlx.py same A B      compares the tensors of two folders, names and bytes
     mlx.py shown IN OUT  a folder in float32 as mlx-lm saves that model: channels of filters last, gains of 1 + w with the
-                         1, experts in one tensor, LFM2's linears under the names of others
+                         1, experts in one tensor, LFM2's linears under the names of others, latent attention in parts
 
 The values follow mlx.core.dequantize; tests/golden/mlx holds the program against mlx itself."""
 import array
@@ -152,6 +152,17 @@ def make(source, out, dense, form="4x64", dtype="BF16", mixed=None, prefix="", s
     save(out, source, stack(packed) if stacked else packed, config)
 
 
+def apart(config, shape, data):
+    """kv_b_proj as the embed_q and unembed_out of all heads, each (shape, data)."""
+    heads, nope, rank = config["num_attention_heads"], config["qk_nope_head_dim"], shape[1]
+    rows = [data[i:i + 4 * rank] for i in range(0, len(data), 4 * rank)]
+    each = len(rows) // heads
+    keys = [array.array("f", b"".join(rows[h * each:h * each + nope])) for h in range(heads)]
+    keys = b"".join(k[i::rank].tobytes() for k in keys for i in range(rank))
+    return {"embed_q": ([heads, rank, nope], keys),
+            "unembed_out": ([heads, each - nope, rank], b"".join(r for i, r in enumerate(rows) if i % each >= nope))}
+
+
 GAINS = ("input_layernorm.weight", "post_attention_layernorm.weight", "model.norm.weight", "q_norm.weight", "k_norm.weight")
 
 
@@ -163,6 +174,9 @@ def shown(source, out):
             shape = [shape[0], shape[2], shape[1]]
         elif name.endswith(GAINS) and config["model_type"].startswith("qwen3_"):
             data = array.array("f", (x + 1 for x in array.array("f", data))).tobytes()
+        elif name.endswith("kv_b_proj.weight"):
+            tensors |= {name.replace("kv_b_proj", part): (kind, *t) for part, t in apart(config, shape, data).items()}
+            continue
         for old, new in (("w1", "gate_proj"), ("w2", "down_proj"), ("w3", "up_proj")):
             name = name.replace(f".feed_forward.{old}.", f".feed_forward.{new}.")
         tensors[name] = (kind, shape, data)

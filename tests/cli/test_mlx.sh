@@ -49,6 +49,10 @@ for case in $cases; do
         python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["kld_max"] != 0)' "$work/kl" &&
         pass "$case: the same model" || fail "$case: the same model"
 done
+python3 tests/cli/arch_case.py deepseek_v3 "$work/latent" "$work/latent.txt"
+python3 tests/cli/mlx.py shown "$work/latent" "$work/latent.mlx"
+refuse "latent attention in parts" 1 'layers.0.self_attn.kv_b_proj" is in two parts, embed_q and unembed_out' \
+    "$pith" run "$work/latent.mlx" -p a -n 1
 check "it is quantized as any other" "$pith" quantize "$work/qwen3_next.mlx" -o "$work/next" -r rtn --weights int8:channel --quiet
 check "with gains as they are known" "$pith" verify "$work/next" --against "$work/qwen3_next"
 
