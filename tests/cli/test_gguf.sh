@@ -150,8 +150,10 @@ head -c 500000 "$work/gptq.gguf" >"$work/cut.gguf"
 refuse "a cut file" 1 "the file ends before it does" "$pith" inspect "$work/cut.gguf"
 printf 'GGUF\003\000\000\000\377\377\377\377\377\377\377\177\377\377\377\377\377\377\377\177' >"$work/lie.gguf"
 refuse "a lying header" 1 "more than the file holds" "$pith" inspect "$work/lie.gguf"
-# --- in parts -------------------------------------------------------------------------------------
 "$pith" convert "$mini" -o "$work/whole.gguf" --quiet
+python3 tests/cli/gguf_forms.py "$work/whole.gguf" swap "$work/swapped.gguf"
+refuse "a big-endian file" 1 "a big-endian file; gguf-convert-endian FILE little" "$pith" run "$work/swapped.gguf" -p x
+# --- in parts -------------------------------------------------------------------------------------
 "$pith" run "$work/whole.gguf" -p "Once upon a" -n 4 >"$work/text" 2>/dev/null
 parts() { # FOLDER: the file in three
     rm -rf "$1"

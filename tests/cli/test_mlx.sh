@@ -15,6 +15,15 @@ reads() {
     check "$label: is read" "$pith" convert "$work/mlx" -o "$work/got" --container dense:f32 --quiet
     check "$label: as mlx reads it" python3 tests/cli/mlx.py same "$work/got" "$work/want"
 }
+# config FOLDER JSON: its config.json has these members too.
+config() {
+    python3 - "$@" <<'PY'
+import json, sys
+path = sys.argv[1] + "/config.json"
+whole = json.load(open(path)) | json.loads(sys.argv[2])
+json.dump(whole, open(path, "w"))
+PY
+}
 forms="3x64 5x128 6x32 mxfp4"
 thorough && forms="2x32 2x64 2x128 3x32 3x64 3x128 4x32 4x64 4x128 5x32 5x64 5x128 6x32 6x64 6x128 8x32 8x64 8x128
     mxfp4 mxfp8 nvfp4"
@@ -32,13 +41,7 @@ for arch in qwen3_moe mixtral; do
     python3 tests/cli/mini.py "$work/$arch" "$arch" layers=1 hidden=64 ffn=64
     reads "experts of $arch" "$work/$arch" form=4x64 mixed=8x64 stacked=1
 done
-python3 - "$work/mlx" <<'PY'
-import json, sys
-path = sys.argv[1] + "/config.json"
-c = json.load(open(path))
-c["num_local_experts"] = 3
-json.dump(c, open(path, "w"))
-PY
+config "$work/mlx" '{"num_local_experts": 3}'
 refuse "experts of another number" 1 "is not that of 3 experts" "$pith" run "$work/mlx" -p The -n 1
 cases="qwen3_next lfm2_moe"
 thorough && cases="$cases qwen3_5 qwen3_5_moe lfm2"
@@ -59,13 +62,7 @@ check "with gains as they are known" "$pith" verify "$work/next" --against "$wor
 # --- what is done with them ----------------------------------------------------------------------
 rm -rf "$work/mlx" "$work/want"
 python3 tests/cli/mlx.py "$mini" "$work/mlx" "$work/want" form=mxfp4 mixed=8x32
-python3 - "$work/mlx" <<'PY'
-import json, sys
-path = sys.argv[1] + "/config.json"
-c = json.load(open(path))
-c["quantization_config"] = {"quant_method": "fp8"}  # what it was before
-json.dump(c, open(path, "w"))
-PY
+config "$work/mlx" '{"quantization_config": {"quant_method": "fp8"}}' # what it was before
 check "it speaks, whatever it was before" "$pith" run "$work/mlx" -p The -n 4
 "$pith" inspect "$work/mlx" --json >"$work/inspect" && grep -q '"mlx"' "$work/inspect" && pass "the container has a name" ||
     fail "the container has a name"
