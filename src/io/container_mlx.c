@@ -59,6 +59,13 @@ static struct pith_grid affine(uint64_t bits, uint64_t group, bool symmetric)
                               .hqq = !symmetric};
 }
 
+/* Of small floats: a format has but one. */
+static struct pith_grid floats(const struct pith_format *format)
+{
+    return (struct pith_grid){
+        .format = format, .granularity = PITH_PER_GROUP, .group = format->block};
+}
+
 /* --- writing ------------------------------------------------------------------------------- */
 
 /* The mode of a grid. */
@@ -301,8 +308,7 @@ static enum pith_status grid_of(const struct pith_checkpoint *c, const char *mod
         return whole && is_affine(bits, group) ? PITH_OK : no_form(c, module, err);
     }
     if (!f || !whole || f->block != group) return no_form(c, module, err);
-    *grid = (struct pith_grid){
-        .format = f, .granularity = PITH_PER_GROUP, .group = f->block};
+    *grid = floats(f);
     return PITH_OK;
 }
 
@@ -438,7 +444,9 @@ static enum pith_status describe(void *state, const struct pith_checkpoint *c, c
     if (!t.scales) return PITH_OK;
     if (t.scales->dtype == PITH_U8) {
         const struct pith_format *f = floats_of(t.bits_by_group);
-        return f ? pith_grid_parse(f->name, grid, err) : no_form(c, module, err);
+        if (!f) return no_form(c, module, err);
+        *grid = floats(f);
+        return PITH_OK;
     }
     int64_t bits = 0, group = 0;
     const json_t *said = said_of(c, &t);

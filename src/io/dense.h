@@ -3,10 +3,10 @@
  *
  * Each quantized linear is one tensor MODULE.weight in float32, of the values that its codes stand
  * for, in the place of the tensors of its container; where its input is rotated at run time, of
- * those for the input before. The values are computed when a tensor is
- * needed (pith_tensor_need()), into a scratch file of which only the parts in use are there, and
- * are gone when they are dropped: neither memory nor disk holds the dense model. All other tensors
- * are those of the files. The config says nothing of quantization. */
+ * those for the input before. The values are computed when a tensor is needed
+ * (pith_tensor_need()), into a scratch file of which only the parts in use are there, and are gone
+ * when they are dropped: neither memory nor disk holds the dense model. All other tensors are those
+ * of the files. The config says nothing of quantization. */
 #ifndef PITH_IO_DENSE_H
 #define PITH_IO_DENSE_H
 

@@ -6,12 +6,13 @@
 
 #include <math.h>
 
+/* The F16 at p, two bytes, the lower first. */
 static inline float pith_get_half(const uint8_t *p)
 {
     return pith_f16_to_f32((uint16_t)(p[0] | p[1] << 8));
 }
 
-/* False when F16 does not hold x. */
+/* The reverse; false when F16 does not hold x, which is rounded then. */
 static inline bool pith_put_half(float x, uint8_t *p)
 {
     const uint16_t h = pith_f32_to_f16(x);
@@ -31,6 +32,7 @@ static inline bool pith_divide_scale(float x, float d, int least, int most, int 
     return d * (float)*k == x;
 }
 
+/* Scale i of a block is d k. */
 static inline void pith_set_scale(struct pith_kblock *b, int i, int k)
 {
     b->scale[i] = b->d * (float)k;
