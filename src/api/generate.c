@@ -81,13 +81,6 @@ static enum pith_status encode_turn(struct generation *g, const char *said, stru
     return s;
 }
 
-static bool ends(const struct generation *g, int32_t id)
-{
-    for (size_t i = 0; i < g->ends.count; i++)
-        if (g->ends.id[i] == id) return true;
-    return false;
-}
-
 static enum pith_status read_prompt(struct generation *g, struct pith_error *err)
 {
     const struct pith_generate_options *o = g->options;
@@ -196,7 +189,7 @@ static enum pith_status generate(struct generation *g, struct pith_error *err)
     while (g->generated < g->options->max_tokens && !g->stopped) {
         const int32_t id = pith_sampler_next(&g->sampler, g->logits);
         g->generated++;
-        if (ends(g, id)) {
+        if (pith_ids_has(&g->ends, id)) {
             g->finish = "stop";
             break;
         }

@@ -613,6 +613,24 @@ enum pith_status pith_dir_list(const char *path, char ***names, size_t *count,
     return PITH_OK;
 }
 
+enum pith_status pith_names_add(char ***names, size_t *count, char **more, size_t n,
+                                struct pith_error *err)
+{
+    char **all = n ? pith_realloc(*names, *count + n, sizeof *all) : *names;
+    if (n && !all) {
+        pith_names_free(more, n);
+        return pith_fail_nomem(err, "names");
+    }
+    if (n) {
+        memcpy(all + *count, more, n * sizeof *all);
+        qsort(all, *count + n, sizeof *all, compare_names);
+    }
+    pith_free(more);
+    *names = all;
+    *count += n;
+    return PITH_OK;
+}
+
 void pith_names_free(char **names, size_t count)
 {
     for (size_t i = 0; i < count; i++) pith_free(names[i]);

@@ -147,6 +147,10 @@ void pith_dir_drop(const char *path);
 enum pith_status pith_dir_list(const char *path, char ***names, size_t *count,
                                struct pith_error *err);
 void pith_names_free(char **names, size_t count);
+/* Adds others and sorts the whole. Takes `more`, also after a failure, which leaves *names as they
+ * were. */
+enum pith_status pith_names_add(char ***names, size_t *count, char **more, size_t n,
+                                struct pith_error *err);
 
 /* What `to` was goes; no folder is synced. */
 enum pith_status pith_rename(const char *from, const char *to, struct pith_error *err);

@@ -30,8 +30,7 @@ struct tokens {
     uint32_t count;
     struct pith_tokenizer *own; /* as pith reads it */
     json_t *json;               /* as a tokenizer.json, or NULL */
-    json_t *merges;             /* that it does not list; NULL */
-    struct pith_spm_model spm; /* tokenizer.model, when has_spm */
+    struct pith_spm_model spm;  /* tokenizer.model, when has_spm */
     bool has_spm;
     bool space_prefix; /* a space comes in front of a text */
     const char *model, *pre;
@@ -89,10 +88,15 @@ static enum pith_status take_added(struct tokens *t, float score, struct pith_er
     return PITH_OK;
 }
 
+static bool is_text(const json_t *part, const char *key, const char *text)
+{
+    const char *is = json_string_value(json_object_get(part, key));
+    return is && strcmp(is, text) == 0;
+}
+
 static bool is_type(const json_t *part, const char *type)
 {
-    const char *is = json_string_value(json_object_get(part, "type"));
-    return is && strcmp(is, type) == 0;
+    return is_text(part, "type", type);
 }
 
 /* "left right" or ["left", "right"]: the parts. */
@@ -124,14 +128,10 @@ static void put_part(struct pith_str *s, const char *text, size_t length)
     }
 }
 
-/* The merges that stand in a tokenizer.json, or that its order of tokens means. */
-static enum pith_status put_merges(struct tokens *t, struct pith_gguf_keys *keys,
+static enum pith_status put_merges(const struct tokens *t, struct pith_gguf_keys *keys,
                                    struct pith_error *err)
 {
-    if (is_type(json_object_get(t->json, "model"), "tiktoken"))
-        PITH_TRY(pith_tiktoken_merges(t->json, &t->merges, err));
-    const json_t *list = t->merges, *m;
-    if (!list) list = json_object_get(json_object_get(t->json, "model"), "merges");
+    const json_t *list = json_object_get(json_object_get(t->json, "model"), "merges"), *m;
     size_t i, length[2];
     const char *part[2];
     pith_gguf_begin_array(keys, "tokenizer.ggml.merges", PITH_GGUF_STRING, json_array_size(list));
@@ -151,11 +151,8 @@ static enum pith_status put_merges(struct tokens *t, struct pith_gguf_keys *keys
 
 static int32_t id_of(const struct tokens *t, const char *text, size_t length)
 {
-    struct pith_str s = {0};
-    pith_str_append(&s, text, length);
-    const json_t *id = json_object_get(json_object_get(json_object_get(t->json, "model"), "vocab"),
-                                       pith_str_text(&s));
-    pith_str_free(&s);
+    const json_t *id = json_object_getn(json_object_get(json_object_get(t->json, "model"), "vocab"),
+                                        text, length);
     return json_is_integer(id) ? (int32_t)json_integer_value(id) : -1;
 }
 
@@ -201,12 +198,6 @@ static enum pith_status mark_unknown(struct tokens *t, struct pith_error *err)
     return PITH_OK;
 }
 
-static bool is_text(const json_t *part, const char *key, const char *text)
-{
-    const char *is = json_string_value(json_object_get(part, key));
-    return is && strcmp(is, text) == 0;
-}
-
 #define SPACE_MARK "\xe2\x96\x81"
 
 /* Whether a step of a normalizer is one of those by which spaces become marks. */
@@ -241,9 +232,20 @@ static bool like_spm(struct tokens *t)
            (is_type(pre, "Split") && is_text(json_object_get(pre, "pattern"), "String", " "));
 }
 
+/* The merges that the order of tokens means, where a list of tokens is all that there is. */
+static enum pith_status add_merges(json_t *json, json_t *model, struct pith_error *err)
+{
+    json_t *merges;
+    if (!is_type(model, "tiktoken")) return PITH_OK;
+    PITH_TRY(pith_tiktoken_merges(json, &merges, err));
+    return json_object_set_new(model, "merges", merges) == 0
+               ? PITH_OK
+               : pith_fail_nomem(err, "a tokenizer's merges");
+}
+
 static enum pith_status from_json(struct tokens *t, struct pith_error *err)
 {
-    const json_t *model = json_object_get(t->json, "model");
+    json_t *model = json_object_get(t->json, "model");
     const char *type = json_string_value(json_object_get(model, "type"));
     const bool fallback = json_is_true(json_object_get(model, "byte_fallback"));
     if (type && strcmp(type, "BPE") != 0 && strcmp(type, "tiktoken") != 0)
@@ -259,7 +261,7 @@ static enum pith_status from_json(struct tokens *t, struct pith_error *err)
     t->pre = pre ? pre->name : "default";
     PITH_TRY(take_vocab(t, -1e9f, err));
     PITH_TRY(take_added(t, -1000, err));
-    if (!fallback) return PITH_OK;
+    if (!fallback) return add_merges(t->json, model, err);
     PITH_TRY(mark_unknown(t, err));
     return score_by_merges(t, err);
 }
@@ -335,9 +337,7 @@ static void put_special(const struct tokens *tokens, struct pith_gguf_keys *keys
     if (bos >= 0) pith_gguf_put_uint(keys, "tokenizer.ggml.bos_token_id", (uint32_t)bos);
     if (eos >= 0) pith_gguf_put_uint(keys, "tokenizer.ggml.eos_token_id", (uint32_t)eos);
     pith_gguf_put_bool(keys, "tokenizer.ggml.add_bos_token", pith_tokenizer_adds_bos(t));
-    bool adds_eos = false;
-    for (size_t i = 0; i < t->after.count; i++) adds_eos = adds_eos || t->after.id[i] == eos;
-    pith_gguf_put_bool(keys, "tokenizer.ggml.add_eos_token", adds_eos);
+    pith_gguf_put_bool(keys, "tokenizer.ggml.add_eos_token", pith_tokenizer_adds_eos(t));
     if (strcmp(tokens->model, "llama") == 0)
         pith_gguf_put_bool(keys, "tokenizer.ggml.add_space_prefix", tokens->space_prefix);
 }
@@ -354,9 +354,7 @@ static enum pith_status put_ends(const struct tokens *t, struct pith_gguf_keys *
     enum pith_status s = pith_tokenizer_ends(t->own, t->source, &all, err);
     if (s == PITH_OK) s = pith_special_named_ends(t->own, &known, err);
     for (size_t i = 0; i < all.count && s == PITH_OK; i++) {
-        bool found = all.id[i] == pith_tokenizer_eos(t->own);
-        for (size_t k = 0; k < known.count; k++) found |= known.id[k] == all.id[i];
-        if (found) continue;
+        if (all.id[i] == pith_tokenizer_eos(t->own) || pith_ids_has(&known, all.id[i])) continue;
         if (put == PITH_COUNT(names))
             s = pith_fail(err, PITH_UNSUPPORTED,
                           "%s: a GGUF file has no place for another end of generation, %d",
@@ -375,17 +373,24 @@ static enum pith_status put_templates(const char *source, struct pith_gguf_keys 
     static const char start[] = "tokenizer.chat_template";
     struct pith_templates t;
     const char *name;
-    json_t *text;
-    PITH_TRY(pith_templates_read(source, &t, err));
+    json_t *text, *seen = json_object();
+    enum pith_status s = pith_templates_read(source, &t, err);
     json_object_foreach (t.text, name, text) {
         char key[sizeof start + 1 + PITH_TEMPLATE_NAME], spelt[PITH_TEMPLATE_NAME];
         const bool usual = strcmp(name, "default") == 0;
         pith_template_key(name, spelt);
         snprintf(key, sizeof key, "%s%s%s", start, usual ? "" : ".", usual ? "" : spelt);
-        pith_gguf_put_text(keys, key, json_string_value(text));
+        if (s == PITH_OK && json_object_get(seen, key))
+            s = pith_fail(err, PITH_UNSUPPORTED,
+                          "%s: a GGUF file has no place for a second chat template \"%s\"", source,
+                          spelt);
+        if (s == PITH_OK && json_object_set_new(seen, key, json_true()) != 0)
+            s = pith_fail_nomem(err, "a chat template");
+        if (s == PITH_OK) pith_gguf_put_text(keys, key, json_string_value(text));
     }
+    json_decref(seen);
     pith_templates_free(&t);
-    return PITH_OK;
+    return s;
 }
 
 static enum pith_status put_all(struct tokens *t, struct pith_gguf_keys *keys,
@@ -429,7 +434,6 @@ enum pith_status pith_gguf_put_tokenizer(const char *source, const struct pith_g
     t.spm.unk = t.spm.bos = t.spm.eos = -1;
     const enum pith_status s = t.token ? put_all(&t, keys, err) : pith_fail_nomem(err, "tokenizer");
     json_decref(t.json);
-    json_decref(t.merges);
     pith_tokenizer_close(t.own);
     if (t.has_spm) pith_spm_model_free(&t.spm);
     pith_free(t.token);

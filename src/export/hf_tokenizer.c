@@ -79,19 +79,23 @@ static bool fits(enum pith_hf_kind kind, const json_t *v)
 }
 
 struct check {
+    const char *whose; /* what stands in front of each problem */
     json_t *problems;
     bool failed;
 };
 
+/* A name in a message may be cut within a character. */
 static void problem(struct check *k, const char *fmt, ...) PITH_PRINTF(2, 3);
 static void problem(struct check *k, const char *fmt, ...)
 {
     struct pith_str s = {0};
     va_list ap;
+    pith_str_printf(&s, "%s: ", k->whose);
     va_start(ap, fmt);
     pith_str_vprintf(&s, fmt, ap);
     va_end(ap);
-    if (s.failed || json_array_append_new(k->problems, json_string(s.data)) != 0) k->failed = true;
+    if (s.failed || json_array_append_new(k->problems, pith_json_name(s.data)) != 0)
+        k->failed = true;
     pith_str_free(&s);
 }
 
@@ -152,20 +156,22 @@ static void check_whole(struct check *k, const json_t *json)
     }
 }
 
-enum pith_status pith_hf_tokenizer(const char *text, size_t size, json_t *problems,
-                                   struct pith_error *err)
+enum pith_status pith_hf_tokenizer(const char *whose, const char *text, size_t size,
+                                   json_t *problems, struct pith_error *err)
 {
-    struct check k = {problems, false};
+    struct check k = {whose, problems, false};
     struct pith_error why = {0};
     json_t *json = NULL;
     const enum pith_status s =
-        pith_json_read(text, size, PITH_JSON_STRICT | PITH_JSON_NAMES, "tokenizer.json",
-                       &json, &why);
+        pith_json_read(text, size, PITH_JSON_STRICT | PITH_JSON_NAMES, whose, &json, &why);
     if (s == PITH_NOMEM) return pith_fail_nomem(err, "tokenizer");
-    if (s != PITH_OK) problem(&k, "%s", why.text);
+    if (s != PITH_OK)
+        return json_array_append_new(problems, pith_json_name(why.text)) == 0
+                   ? PITH_OK
+                   : pith_fail_nomem(err, "a message");
     const json_t *model = json_object_get(json, "model");
     const char *type = json_string_value(json_object_get(model, "type"));
-    if (s == PITH_OK) check_whole(&k, json);
+    check_whole(&k, json);
     if (type) check_members(&k, "model", model, "model", type);
     for (size_t i = 0; i < PITH_COUNT(parts); i++)
         check_part(&k, &parts[i], json_object_get(json, parts[i].name), 0);

@@ -32,7 +32,7 @@ static enum pith_status violation(struct check *k, const char *module, const cha
     enum pith_status status = PITH_OK;
     if (s.failed) status = pith_fail_nomem(k->err, "a message");
     else if (!k->problems) status = pith_fail(k->err, PITH_UNSUPPORTED, "%s", s.data);
-    else if (json_array_append_new(k->problems, json_string(s.data)) != 0)
+    else if (json_array_append_new(k->problems, pith_json_name(s.data)) != 0)
         status = pith_fail_nomem(k->err, "a message");
     pith_str_free(&s);
     return status;

@@ -16,7 +16,7 @@ static enum pith_status add(json_t *problems, const char *engine, const char *te
 {
     struct pith_str s = {0};
     pith_str_printf(&s, "%s: %s", engine, text);
-    const bool ok = !s.failed && json_array_append_new(problems, json_string(s.data)) == 0;
+    const bool ok = !s.failed && json_array_append_new(problems, pith_json_name(s.data)) == 0;
     pith_str_free(&s);
     return ok ? PITH_OK : pith_fail_nomem(err, "a message");
 }
@@ -27,26 +27,15 @@ static enum pith_status add(json_t *problems, const char *engine, const char *te
 static enum pith_status check_hf(const struct pith_checkpoint *c, const char *engine,
                                  json_t *problems, struct pith_error *err)
 {
-    char *path = pith_path_join(c->dir, "tokenizer.json"), *text = NULL;
-    json_t *found = json_array(), *one;
-    size_t size = 0, i;
-    enum pith_status s = path && found ? PITH_OK : pith_fail_nomem(err, "tokenizer");
+    char whose[80], *path = pith_path_join(c->dir, "tokenizer.json"), *text = NULL;
+    size_t size = 0;
+    enum pith_status s = path ? PITH_OK : pith_fail_nomem(err, "tokenizer");
     if (s == PITH_OK && pith_path_exists(path))
         s = pith_file_read(path, MOST_FILE, &text, &size, err);
     pith_free(path);
-    if (text) s = pith_hf_tokenizer(text, size, found, err);
+    snprintf(whose, sizeof whose, "%s: tokenizer.json", engine);
+    if (text) s = pith_hf_tokenizer(whose, text, size, problems, err);
     pith_free(text);
-    json_array_foreach (found, i, one) {
-        struct pith_str line = {0};
-        const char *said = json_string_value(one);
-        const bool named = strncmp(said, "tokenizer.json", 14) == 0;
-        pith_str_printf(&line, "%s%s", named ? "" : "tokenizer.json: ", said);
-        if (s == PITH_OK)
-            s = line.failed ? pith_fail_nomem(err, "a message")
-                            : add(problems, engine, line.data, err);
-        pith_str_free(&line);
-    }
-    json_decref(found);
     return s;
 }
 

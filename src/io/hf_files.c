@@ -66,60 +66,34 @@ static enum pith_status check_regular(const char *dir, const char *name, bool *r
     return PITH_OK;
 }
 
-/* "FOLDER/NAME" in the place of each name. */
-static enum pith_status put_folder(char **names, size_t count, const char *folder,
-                                   struct pith_error *err)
+/* "additional_chat_templates/NAME" of each name in that folder; none where there is no such. */
+static enum pith_status list_templates(const char *dir, char ***names, size_t *count,
+                                       struct pith_error *err)
 {
-    for (size_t i = 0; i < count; i++) {
-        char *path = pith_path_join(folder, names[i]);
-        if (!path) return pith_fail_nomem(err, folder);
-        pith_free(names[i]);
-        names[i] = path;
-    }
-    return PITH_OK;
-}
-
-/* Puts the names of a folder into the place of its own, names[at]. */
-static enum pith_status unfold(const char *dir, char ***names, size_t *count, size_t at,
-                               struct pith_error *err)
-{
-    char *path = pith_path_join(dir, (*names)[at]), **inner = NULL, **all = NULL;
-    size_t n = 0;
-    enum pith_status s = path ? pith_dir_list(path, &inner, &n, err) : pith_fail_nomem(err, dir);
+    char *path = pith_path_join(dir, PITH_TEMPLATES_DIR);
+    *names = NULL;
+    *count = 0;
+    enum pith_status s = path ? PITH_OK : pith_fail_nomem(err, dir);
+    if (s == PITH_OK && pith_path_is_dir(path)) s = pith_dir_list(path, names, count, err);
     pith_free(path);
-    if (s == PITH_OK) s = put_folder(inner, n, (*names)[at], err);
-    if (s == PITH_OK) all = pith_alloc(*count + n, sizeof *all);
-    if (s == PITH_OK && !all) s = pith_fail_nomem(err, dir);
-    if (s != PITH_OK) {
-        pith_names_free(inner, n);
-        return s;
+    for (size_t i = 0; i < *count && s == PITH_OK; i++) {
+        char *inner = pith_path_join(PITH_TEMPLATES_DIR, (*names)[i]);
+        if (!inner) s = pith_fail_nomem(err, dir);
+        else pith_free((*names)[i]), (*names)[i] = inner;
     }
-    const size_t behind = *count - at - 1;
-    memcpy(all, *names, at * sizeof *all);
-    if (n) memcpy(all + at, inner, n * sizeof *all);
-    memcpy(all + at + n, *names + at + 1, behind * sizeof *all);
-    pith_free((*names)[at]);
-    pith_free(*names);
-    pith_free(inner);
-    *names = all;
-    *count = at + n + behind;
-    return PITH_OK;
+    if (s != PITH_OK) pith_names_free(*names, *count);
+    return s;
 }
 
 enum pith_status pith_checkpoint_names(const char *dir, char ***names, size_t *count,
                                        struct pith_error *err)
 {
-    enum pith_status s = pith_dir_list(dir, names, count, err);
-    for (size_t i = 0; s == PITH_OK && i < *count; i++) {
-        if (strcmp((*names)[i], PITH_TEMPLATES_DIR) != 0) continue;
-        char *path = pith_path_join(dir, PITH_TEMPLATES_DIR);
-        const bool is_dir = path && pith_path_is_dir(path);
-        if (!path) s = pith_fail_nomem(err, dir);
-        pith_free(path);
-        if (is_dir) s = unfold(dir, names, count, i, err);
-        if (s != PITH_OK) pith_names_free(*names, *count);
-        return s;
-    }
+    char **inner;
+    size_t more;
+    PITH_TRY(pith_dir_list(dir, names, count, err));
+    enum pith_status s = list_templates(dir, &inner, &more, err);
+    if (s == PITH_OK) s = pith_names_add(names, count, inner, more, err);
+    if (s != PITH_OK) pith_names_free(*names, *count);
     return s;
 }
 

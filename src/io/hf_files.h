@@ -9,11 +9,13 @@
 
 #define PITH_TEMPLATES_DIR "additional_chat_templates"
 
-/* Names of what is in `dir`, sorted, with those of additional_chat_templates/, the one folder that
- * loaders look into, as "additional_chat_templates/NAME". Free with pith_names_free(). */
+/* Names of what is in `dir`, folders too, sorted; and of what is in additional_chat_templates/, the
+ * one folder that loaders look into, as "additional_chat_templates/NAME". Free with
+ * pith_names_free(). */
 enum pith_status pith_checkpoint_names(const char *dir, char ***names, size_t *count,
                                        struct pith_error *err);
-/* Copies one of them to another folder, where that of the templates is made for its own. */
+/* Copies one of them, a file, to another folder, in which that of the templates is made where it is
+ * missing. */
 enum pith_status pith_checkpoint_copy(const char *from, const char *to, const char *name,
                                       struct pith_error *err);
 

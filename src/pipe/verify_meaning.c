@@ -9,7 +9,6 @@
 #include "model/same.h"
 #include "tok/compare.h"
 #include "tok/kind.h"
-#include "tok/special.h"
 #include "tok/templates.h"
 
 #include <string.h>
@@ -172,13 +171,6 @@ static void say_end(struct pith_verification *v, const struct pith_tokenizer *t,
                  missing ? "none here, and one of" : "none of");
 }
 
-static bool has(const struct pith_ids *ids, int32_t id)
-{
-    for (size_t i = 0; i < ids->count; i++)
-        if (ids->id[i] == id) return true;
-    return false;
-}
-
 /* The tokens that end an answer, from whatever file they are. */
 static enum pith_status compare_ends(struct pith_verification *v, const struct pith_tokenizer *is,
                                      const struct pith_tokenizer *was, struct pith_error *err)
@@ -187,9 +179,9 @@ static enum pith_status compare_ends(struct pith_verification *v, const struct p
     enum pith_status s = pith_tokenizer_ends(is, v->options->model, &a, err);
     if (s == PITH_OK) s = pith_tokenizer_ends(was, v->options->against, &b, err);
     for (size_t i = 0; s == PITH_OK && i < b.count; i++)
-        if (!has(&a, b.id[i])) say_end(v, was, b.id[i], true);
+        if (!pith_ids_has(&a, b.id[i])) say_end(v, was, b.id[i], true);
     for (size_t i = 0; s == PITH_OK && i < a.count; i++)
-        if (!has(&b, a.id[i])) say_end(v, is, a.id[i], false);
+        if (!pith_ids_has(&b, a.id[i])) say_end(v, is, a.id[i], false);
     pith_ids_free(&a);
     pith_ids_free(&b);
     return s;
@@ -247,22 +239,24 @@ static const char *find_template(const struct pith_templates *t, const char *nam
     return NULL;
 }
 
+/* A template of the original, and the one that stands for it, if any. */
+static void compare_template(struct pith_verification *v, const char *name, const char *was,
+                             const char *is)
+{
+    char which[80] = "";
+    if (is && same_template(is, was)) return;
+    if (strcmp(name, "default") != 0) snprintf(which, sizeof which, " \"%.60s\"", name);
+    if (is) pith_problem(v, "the chat template%s is not the original's", which);
+    else pith_problem(v, "the chat template%s of the original is missing", which);
+}
+
 static void compare_templates(struct pith_verification *v, const struct pith_templates *is,
                               const struct pith_templates *was)
 {
     const char *name;
     const json_t *text;
-    json_object_foreach (was->text, name, text) {
-        const bool usual = strcmp(name, "default") == 0;
-        const char *now = find_template(is, name), *open = usual ? "" : " \"",
-                   *shut = usual ? "" : "\"";
-        if (!now)
-            pith_problem(v, "the chat template%s%.60s%s of the original is missing", open,
-                         usual ? "" : name, shut);
-        else if (!same_template(now, json_string_value(text)))
-            pith_problem(v, "the chat template%s%.60s%s is not the original's", open,
-                         usual ? "" : name, shut);
-    }
+    json_object_foreach (was->text, name, text)
+        compare_template(v, name, json_string_value(text), find_template(is, name));
     json_object_foreach (is->text, name, text)
         if (!find_template(was, name))
             pith_note(v, "there is a chat template \"%.60s\", and none in the original", name);

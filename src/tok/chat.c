@@ -60,7 +60,8 @@ static enum pith_status take(const struct pith_templates *t, const char *name, s
 {
     const json_t *text = json_object_get(t->text, name);
     if (!text) return PITH_OK;
-    return read_template(json_string_value(text), json_string_length(text), t->where, out, err);
+    return read_template(json_string_value(text), json_string_length(text),
+                         json_string_value(json_object_get(t->where, name)), out, err);
 }
 
 /* The usual template, and that for tools. */

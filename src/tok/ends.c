@@ -1,33 +1,32 @@
 /* Which tokens end an answer: what the files say, and what tokens are called. */
 #include "base/mem.h"
 #include "io/gguf_model.h"
-#include "tok/kind.h"
+#include "tok/gguf.h"
 #include "tok/special.h"
 
 #include <string.h>
 
 /* What llama.cpp calls the end of a turn, and of a message. */
-static enum pith_status gguf_ends(const char *path, struct pith_ids *out, size_t vocab,
-                                  struct pith_error *err)
+static enum pith_status put_keys(const struct pith_gguf *g, size_t vocab, struct pith_ids *out,
+                                 struct pith_error *err)
 {
     static const char *const keys[] = {"tokenizer.ggml.eot_token_id",
                                        "tokenizer.ggml.eom_token_id"};
-    struct pith_gguf g;
-    PITH_TRY(pith_gguf_open(path, &g, err));
-    enum pith_status s = PITH_OK;
-    for (size_t i = 0; i < PITH_COUNT(keys) && s == PITH_OK; i++) {
+    for (size_t i = 0; i < PITH_COUNT(keys); i++) {
         uint64_t id = UINT64_MAX;
-        s = pith_gguf_get_uint(&g, keys[i], UINT32_MAX, &id, err);
-        if (s == PITH_OK && id < vocab && !pith_ids_push(out, (int32_t)id))
-            s = pith_fail_nomem(err, "ids");
+        PITH_TRY(pith_gguf_get_uint(g, keys[i], UINT32_MAX, &id, err));
+        if (id < vocab && !pith_ids_push(out, (int32_t)id)) return pith_fail_nomem(err, "ids");
     }
-    pith_gguf_close(&g);
-    return s;
+    return PITH_OK;
 }
 
 /* Tokens that end an answer by what they are called, wherever a file says nothing of them. */
-static const char *const names[] = {
-#define PITH_END(text) text,
+enum unless { ALWAYS, MESSAGES, RESPONSES };
+static const struct {
+    const char *text;
+    enum unless unless;
+} names[] = {
+#define PITH_END(text, unless) {text, unless},
 #include "tok/ends.def"
 #undef PITH_END
 };
@@ -49,12 +48,13 @@ static bool has_messages(const struct pith_tokenizer *t)
 enum pith_status pith_special_named_ends(const struct pith_tokenizer *t, struct pith_ids *out,
                                          struct pith_error *err)
 {
-    const bool messages = has_messages(t), responses = has_token(t, "<|tool_response>");
+    const bool has[] = {[ALWAYS] = false,
+                        [MESSAGES] = has_messages(t),
+                        [RESPONSES] = has_token(t, "<|tool_response>")};
     for (size_t i = 0; i < PITH_COUNT(names); i++) {
-        const int32_t id = pith_tokenizer_find(t, names[i]);
+        const int32_t id = pith_tokenizer_find(t, names[i].text);
         size_t len = 0;
-        if (id < 0 || (messages && strcmp(names[i], "<|end|>") == 0)) continue;
-        if (responses && strcmp(names[i], "</s>") == 0) continue; /* a tag of HTML, to Gemma 4 */
+        if (id < 0 || has[names[i].unless]) continue;
         const char *shown = t->kind->token(t->model, id, true, &len);
         if ((!shown || len == 0) && !pith_ids_push(out, id)) return pith_fail_nomem(err, "ids");
     }
@@ -72,19 +72,36 @@ static void drop_doubles(struct pith_ids *ids, size_t from)
     ids->count = kept;
 }
 
+/* Of an open file, else of a folder. */
+static enum pith_status put_ends(const struct pith_tokenizer *t, const struct pith_gguf *g,
+                                 const char *dir, struct pith_ids *out, struct pith_error *err)
+{
+    const size_t from = out->count;
+    if (t->eos >= 0 && !pith_ids_push(out, t->eos)) return pith_fail_nomem(err, "ids");
+    if (g) PITH_TRY(put_keys(g, pith_tokenizer_vocab(t), out, err));
+    else PITH_TRY(pith_special_ends(t, dir, out, err));
+    PITH_TRY(pith_special_named_ends(t, out, err));
+    drop_doubles(out, from);
+    return PITH_OK;
+}
+
+enum pith_status pith_tok_gguf_ends(const struct pith_tokenizer *t, const struct pith_gguf *g,
+                                    struct pith_ids *out, struct pith_error *err)
+{
+    return put_ends(t, g, NULL, out, err);
+}
+
 enum pith_status pith_tokenizer_ends(const struct pith_tokenizer *t, const char *model,
                                      struct pith_ids *out, struct pith_error *err)
 {
     char *file;
-    const size_t from = out->count;
-    if (t->eos >= 0 && !pith_ids_push(out, t->eos)) return pith_fail_nomem(err, "ids");
+    struct pith_gguf g;
     PITH_TRY(pith_gguf_at(model, &file, err));
-    const enum pith_status s = file
-                                   ? gguf_ends(file, out, pith_tokenizer_vocab(t), err)
-                                   : pith_special_ends(t, model, out, err);
+    if (!file) return put_ends(t, NULL, model, out, err);
+    enum pith_status s = pith_gguf_open(file, &g, err);
     pith_free(file);
     PITH_TRY(s);
-    PITH_TRY(pith_special_named_ends(t, out, err));
-    drop_doubles(out, from);
-    return PITH_OK;
+    s = put_ends(t, &g, NULL, out, err);
+    pith_gguf_close(&g);
+    return s;
 }

@@ -28,8 +28,13 @@ enum pith_status pith_tok_gguf_read(struct pith_tokenizer *t, const struct pith_
 /* A tokenizer of its own. */
 enum pith_status pith_tokenizer_from_gguf(const struct pith_gguf *g, struct pith_tokenizer **out,
                                           struct pith_error *err);
-/* The tokenizer.json that the keys were made from, for models of kind "gpt2"; *out is a new
- * reference. */
+/* What ends an answer: pith_tokenizer_ends() of an open file. */
+enum pith_status pith_tok_gguf_ends(const struct pith_tokenizer *t, const struct pith_gguf *g,
+                                    struct pith_ids *out, struct pith_error *err);
+/* The tokenizer.json that says the same as the keys: of models of kind "gpt2" the one that they
+ * were made from, of kind "llama" the one that Hugging Face's converter makes; *out is a new
+ * reference. PITH_FORMAT for lists that are none, PITH_UNSUPPORTED for a way to cut that is not
+ * known. */
 enum pith_status pith_tok_gguf_json(const struct pith_gguf *g, json_t **out,
                                     struct pith_error *err);
 

@@ -6,7 +6,6 @@
 #include "tok/gguf.h"
 #include "tok/templates.h"
 
-
 static bool set_text(json_t *object, const char *key, const char *text, size_t length)
 {
     return json_object_set_new(object, key, json_stringn(text, length)) == 0;
@@ -64,11 +63,11 @@ static enum pith_status make_config(const struct pith_gguf *g, const struct pith
     return put_templates(g, config, err);
 }
 
-static enum pith_status make_generation(const char *path, const struct pith_tokenizer *t,
+static enum pith_status make_generation(const struct pith_gguf *g, const struct pith_tokenizer *t,
                                         json_t **out, struct pith_error *err)
 {
     struct pith_ids ends = {0};
-    enum pith_status s = pith_tokenizer_ends(t, path, &ends, err);
+    enum pith_status s = pith_tok_gguf_ends(t, g, &ends, err);
     json_t *config = json_object(), *list = json_array();
     if (t->bos >= 0) pith_json_set(&config, "bos_token_id", json_integer(t->bos));
     for (size_t i = 0; i < ends.count; i++) pith_json_add(&list, json_integer(ends.id[i]));
@@ -91,10 +90,10 @@ enum pith_status pith_gguf_folder(const struct pith_gguf *g, struct pith_gguf_fo
     out->tokenizer_config =
         json_pack("{s:s, s:b, s:b, s:b}", "tokenizer_class", "PreTrainedTokenizerFast",
                   "add_bos_token", (int)pith_tokenizer_adds_bos(t), "add_eos_token",
-                  (int)(t->after.count > 0), "clean_up_tokenization_spaces", 0);
+                  (int)pith_tokenizer_adds_eos(t), "clean_up_tokenization_spaces", 0);
     enum pith_status s = out->tokenizer_config ? make_config(g, t, out->tokenizer_config, err)
                                                : pith_fail_nomem(err, "tokenizer_config.json");
-    if (s == PITH_OK) s = make_generation(g->path, t, &out->generation_config, err);
+    if (s == PITH_OK) s = make_generation(g, t, &out->generation_config, err);
     pith_tokenizer_close(t);
     if (s != PITH_OK) pith_gguf_folder_free(out);
     return s;

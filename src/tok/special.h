@@ -14,7 +14,8 @@
 enum pith_status pith_special_read(struct pith_tokenizer *t, const struct pith_tok_kind *kind,
                                    const char *dir, struct pith_error *err);
 
-/* Appends the ids of eos_token_id of generation_config.json, or else of config.json. */
+/* Appends the ids of eos_token_id of generation_config.json and of config.json, one or a list, as
+ * far as the vocabulary has them. */
 enum pith_status pith_special_ends(const struct pith_tokenizer *t, const char *dir,
                                    struct pith_ids *out, struct pith_error *err);
 

@@ -46,6 +46,13 @@ void pith_ids_free(struct pith_ids *ids)
     *ids = (struct pith_ids){0};
 }
 
+bool pith_ids_has(const struct pith_ids *ids, int32_t id)
+{
+    for (size_t i = 0; i < ids->count; i++)
+        if (ids->id[i] == id) return true;
+    return false;
+}
+
 static struct pith_tokenizer *new_tokenizer(const struct pith_tok_kind *kind)
 {
     struct pith_tokenizer *t = pith_zalloc(1, sizeof *t);
@@ -239,9 +246,12 @@ int32_t pith_tokenizer_eos(const struct pith_tokenizer *t)
 
 bool pith_tokenizer_adds_bos(const struct pith_tokenizer *t)
 {
-    for (size_t i = 0; i < t->before.count; i++)
-        if (t->before.id[i] == t->bos) return true;
-    return false;
+    return pith_ids_has(&t->before, t->bos);
+}
+
+bool pith_tokenizer_adds_eos(const struct pith_tokenizer *t)
+{
+    return pith_ids_has(&t->after, t->eos);
 }
 
 int32_t pith_tokenizer_find(const struct pith_tokenizer *t, const char *token)

@@ -1,8 +1,8 @@
 /* tok/tokenizer.h: text to ids and back, as the model's own tokenizer files say. Reads
- * tokenizer.json (BPE and Unigram, with or without bytes) or, failing that, tokenizer.model
- * (SentencePiece, BPE and unigram), tiktoken.model (Kimi, Moonlight), or vocab.json with merges.txt
- * (GPT-2, Qwen2, OPT). Results equal those of Hugging Face tokenizers, SentencePiece and tiktoken.
- */
+ * tokenizer.json (BPE and Unigram, with or without bytes) or, failing that, tekken.json (Mistral),
+ * tokenizer.model (SentencePiece, BPE and unigram), tiktoken.model (Kimi, Moonlight), or vocab.json
+ * with merges.txt (GPT-2, Qwen2, OPT); or the keys of a GGUF file. Results equal those of Hugging
+ * Face tokenizers, mistral-common, SentencePiece, tiktoken and llama.cpp. */
 #ifndef PITH_TOK_TOKENIZER_H
 #define PITH_TOK_TOKENIZER_H
 
@@ -24,10 +24,10 @@ struct pith_ids {
     size_t count, cap;
 };
 void pith_ids_free(struct pith_ids *ids);
+bool pith_ids_has(const struct pith_ids *ids, int32_t id);
 
-/* Opens the tokenizer of a checkpoint folder or a GGUF file. In a folder, special token ids (bos,
- * eos) come from tokenizer_config.json and config.json / generation_config.json when the tokenizer
- * file does not say. */
+/* Opens the tokenizer of a checkpoint folder or a GGUF file. Which ids
+ * begin and end a text comes in a folder from several files: tok/special.h. */
 enum pith_status pith_tokenizer_open(const char *dir, struct pith_tokenizer **out,
                                      struct pith_error *err);
 struct pith_checkpoint;
@@ -48,8 +48,9 @@ void pith_tokenizer_close(struct pith_tokenizer *t);
 size_t pith_tokenizer_vocab(const struct pith_tokenizer *t); /* largest id + 1 */
 int32_t pith_tokenizer_bos(const struct pith_tokenizer *t);  /* -1: none */
 int32_t pith_tokenizer_eos(const struct pith_tokenizer *t);  /* -1: none */
-/* True when encoding with `special` puts BOS in front. */
+/* True when encoding with `special` puts BOS in front; EOS behind. */
 bool pith_tokenizer_adds_bos(const struct pith_tokenizer *t);
+bool pith_tokenizer_adds_eos(const struct pith_tokenizer *t);
 /* Id of exactly this token (special or not), -1 when there is none. */
 int32_t pith_tokenizer_find(const struct pith_tokenizer *t, const char *token);
 

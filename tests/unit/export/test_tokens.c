@@ -28,7 +28,7 @@ static void check_row(const char *text, bool loads, size_t *both)
     struct pith_error err = {0}, why = {0};
     struct pith_tokenizer *t = NULL;
     json_t *problems = json_array();
-    assert_ok(pith_hf_tokenizer(text, strlen(text), problems, &err), err);
+    assert_ok(pith_hf_tokenizer("vllm: t", text, strlen(text), problems, &err), err);
     const bool found = json_array_size(problems) > 0;
     const bool opens = pith_tokenizer_from_json(text, strlen(text), &t, &why) == PITH_OK;
     if (loads && found) fail_msg("%s: %s", text, json_string_value(json_array_get(problems, 0)));
@@ -56,23 +56,29 @@ static void problems_are_those_of_the_library(void **state)
     json_decref(all);
 }
 
+/* 61 bytes of a name end within a character. */
+#define LONG "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\xc3\xa9"
+
 static void problems_are_named(void **state)
 {
     (void)state;
     static const char text[] =
-        "{\"version\": \"2\", \"x\": 1, \"added_tokens\": [{\"id\": 0, \"content\": \"a\"}],"
+        "{\"version\": \"2\", \"x\": 1, \"" LONG "\": 1,"
+        " \"added_tokens\": [{\"id\": 0, \"content\": \"a\"}],"
         " \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"ByteLevel\","
         " \"trim_offsets\": 1}]}, \"model\": {\"type\": \"BPE\", \"vocab\": {}, \"merges\": []}}";
     static const char *const says[] = {
-        "\"version\" is not \"1.0\"",
-        "\"x\" is no member that is known",
-        "pre_tokenizer: ByteLevel: has no \"add_prefix_space\"",
-        "pre_tokenizer: ByteLevel: \"trim_offsets\" is not true or false",
-        "added_tokens: entry 0: has no \"single_word\"",
+        "vllm: t: \"version\" is not \"1.0\"",
+        "vllm: t: \"x\" is no member that is known",
+        "vllm: t: \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\\xC3\" is no "
+        "member that is known",
+        "vllm: t: pre_tokenizer: ByteLevel: has no \"add_prefix_space\"",
+        "vllm: t: pre_tokenizer: ByteLevel: \"trim_offsets\" is not true or false",
+        "vllm: t: added_tokens: entry 0: has no \"single_word\"",
     };
     struct pith_error err = {0};
     json_t *problems = json_array();
-    assert_ok(pith_hf_tokenizer(text, sizeof text - 1, problems, &err), err);
+    assert_ok(pith_hf_tokenizer("vllm: t", text, sizeof text - 1, problems, &err), err);
     for (size_t i = 0; i < PITH_COUNT(says); i++)
         assert_string_equal(json_string_value(json_array_get(problems, i)), says[i]);
     json_decref(problems);

@@ -354,9 +354,14 @@ static void side_files_are_listed(void **state)
                                         "tokenizer.json.tmp",
                                         "training_args.bin",
                                         "consolidated.00.pth",
-                                        "weird.dat"};
+                                        "weird.dat",
+                                        PITH_TEMPLATES_DIR "-of-others.jinja",
+                                        PITH_TEMPLATES_DIR "/rag.jinja",
+                                        PITH_TEMPLATES_DIR "/rag.txt"};
     static const char *const want[] = {"LICENSE",
                                        "USE_POLICY.md",
+                                       PITH_TEMPLATES_DIR "-of-others.jinja",
+                                       PITH_TEMPLATES_DIR "/rag.jinja",
                                        "chat_template.jinja",
                                        "generation_config.json",
                                        "linked.json",
@@ -371,6 +376,8 @@ static void side_files_are_listed(void **state)
     char *dir = test_temp_dir(), **names;
     size_t count;
     struct pith_error err = {0};
+    char *inner = pith_path_join(dir, PITH_TEMPLATES_DIR);
+    assert_int_equal(mkdir(inner, 0700), 0);
     for (size_t i = 0; i < PITH_COUNT(files); i++) folder_text(dir, files[i], "x");
     char *folder = pith_path_join(dir, "tokenizer.d"), *link = pith_path_join(dir, "linked.json"),
          *dangling = pith_path_join(dir, "dangling.json"), *fifo = pith_path_join(dir, "fifo.json");
@@ -384,6 +391,7 @@ static void side_files_are_listed(void **state)
     assert_int_equal(count, PITH_COUNT(want));
     pith_names_free(names, count);
     rmdir(folder);
+    pith_free(inner);
     pith_free(folder);
     pith_free(link);
     pith_free(dangling);

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "folder.h"
+#include "io/gguf.h"
 #include "tok/kind.h"
 
 /* A new folder with files, {NAME: JSON}. */
@@ -20,6 +21,20 @@ static inline char *new_folder(const json_t *files)
         pith_free(path);
     }
     return dir;
+}
+
+/* A GGUF file of keys without tensors; pith_str_free() it. */
+static inline struct pith_str gguf_of(const struct pith_gguf_keys *k)
+{
+    const uint32_t version = 3;
+    const uint64_t tensors = 0;
+    struct pith_str file = {0};
+    pith_str_puts(&file, "GGUF");
+    pith_str_append(&file, (const char *)&version, sizeof version);
+    pith_str_append(&file, (const char *)&tensors, sizeof tensors);
+    pith_str_append(&file, (const char *)&k->count, sizeof k->count);
+    pith_str_append(&file, k->bytes.data, k->bytes.len);
+    return file;
 }
 
 static inline void check_text(const struct pith_tokenizer *t, const json_t *row, const char *text,

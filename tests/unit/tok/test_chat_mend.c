@@ -3,6 +3,7 @@
  * stays as it is. */
 #include "test.h"
 
+#include "base/mem.h"
 #include "base/str.h"
 #include "tok/chat.h"
 #include "tok/reply.h"
@@ -199,15 +200,24 @@ static void test_cases(void **state)
 static void test_roles(void **state)
 {
     (void)state;
-    struct pith_error err = {0};
-    struct pith_chat *c = read_template("{% if m.role == 'critic' %}{% endif %}");
-    json_t *known = json_loads("[{\"role\": \"critic\"}, {\"role\": \"tool\"}]", 0, NULL),
-           *unknown = json_loads("{\"messages\": [{\"role\": \"foo\"}]}", 0, NULL);
-    assert_ok(pith_chat_roles(c, known, &err), err);
-    assert_int_equal(pith_chat_roles(c, unknown, &err), PITH_FORMAT);
-    assert_non_null(strstr(err.text, "foo"));
-    json_decref(known);
-    json_decref(unknown);
+    static const struct {
+        const char *conversation, *says; /* NULL: its roles are good */
+    } rows[] = {
+        {"[{\"role\": \"critic\"}, {\"role\": \"tool\"}]", NULL},
+        {"[{\"content\": \"a\"}, {\"role\": null}, {\"role\": 1}]", NULL},
+        {"{\"messages\": [{\"role\": \"foo\"}]}", "messages[0]: there is no role 'foo'; "},
+        {"[{\"role\": \"user\"}, {\"role\": \"\"}]", "messages[1]: there is no role ''; "},
+        {"[{\"role\": \"crit\"}]", "messages[0]: there is no role 'crit'; "},
+    };
+    struct pith_chat *c = read_template("{% if m.role == 'critic' or m.role == '' %}{% endif %}");
+    for (size_t i = 0; i < PITH_COUNT(rows); i++) {
+        struct pith_error err = {0};
+        json_t *given = json_loads(rows[i].conversation, 0, NULL);
+        const enum pith_status s = pith_chat_roles(c, given, &err);
+        assert_int_equal(s, rows[i].says ? PITH_FORMAT : PITH_OK);
+        assert_non_null(strstr(err.text, rows[i].says ? rows[i].says : ""));
+        json_decref(given);
+    }
     pith_chat_close(c);
 }
 

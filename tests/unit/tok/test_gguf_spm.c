@@ -1,7 +1,7 @@
 /* tok/: what is made of a GGUF file's SentencePiece vocabulary for a folder: the tokenizer.json is
  * that of Hugging Face's converter (tests/golden/tok/make_gguf.py), templates keep their names, and
  * the answer ends where it did. The ids are tested by test_golden. */
-#include "base/json.h"
+#include "folders.h"
 #include "tok/gguf_folder.h"
 #include "tok/gguf_lists.h"
 #include "tok/spm_model.h"
@@ -91,20 +91,13 @@ static enum pith_status make_json(const char *const texts[4], const int32_t *typ
                                   json_t **out, struct pith_error *err)
 {
     struct pith_gguf_keys k = {0};
-    struct pith_str file = {0};
     struct pith_gguf g;
     pith_gguf_put_text(&k, "tokenizer.ggml.model", "llama");
     pith_gguf_begin_array(&k, "tokenizer.ggml.tokens", PITH_GGUF_STRING, 4);
     for (int i = 0; i < 4; i++) pith_gguf_put_string(&k.bytes, texts[i], strlen(texts[i]));
     pith_gguf_begin_array(&k, "tokenizer.ggml.token_type", PITH_GGUF_I32, count);
     pith_str_append(&k.bytes, (const char *)types, count * sizeof *types);
-    const uint32_t version = 3;
-    const uint64_t tensors = 0;
-    pith_str_puts(&file, "GGUF");
-    pith_str_append(&file, (const char *)&version, sizeof version);
-    pith_str_append(&file, (const char *)&tensors, sizeof tensors);
-    pith_str_append(&file, (const char *)&k.count, sizeof k.count);
-    pith_str_append(&file, k.bytes.data, k.bytes.len);
+    struct pith_str file = gguf_of(&k);
     assert_ok(pith_gguf_parse((const uint8_t *)file.data, file.len, "m.gguf", &g, err), *err);
     const enum pith_status s = pith_tok_gguf_json(&g, out, err);
     pith_gguf_close(&g);
