@@ -2,7 +2,7 @@
 """What recipes and caches cost published models: KL to the original in bf16, with its 95% interval.
 
     bench/real.py [-t TEXT] [-m MODEL]... [-p PLACE] [ROW...]    measures what is not in PLACE/rows.jsonl yet
-    bench/real.py --markdown [-p PLACE]                          the tables of what is in there
+    bench/real.py --tables [-p PLACE]                            the tables of what is in there
 
 The models are those of tools/real_models.py, their weights as bfloat16 (`pith convert --container dense:bf16`). Calibration is 8,192
 tokens (of Gemma 4,096) of the text that ships in windows of 512. Judged are the first 4,096 tokens (of Gemma 1,024) of each of two texts, in
@@ -10,21 +10,23 @@ windows of 512 (caches: 2,048, of Gemma one), gptq convention: TEXT (WikiText-2'
 173c87a5...; without -t the beginning of models/probe/eval.txt), and the last 24,000 bytes of models/probe/eval.txt: tales, talks and sums
 worked out. Neither is calibrated on.
 Seconds are of the processor, for `pith quantize` alone. A row is measured once: a run that was ended goes on, with the rows that lack.
+PITH names the program.
 """
 import argparse
 import json
 import os
 import pathlib
-import resource
 import shutil
-import subprocess
 import sys
+
+import peers
+import recipes
+from variants import PITH, run
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 import real_models  # noqa: E402
 
-PITH = os.environ.get("PITH", str(ROOT / "build/pith"))
 EVAL = ROOT / "models/probe/eval.txt"
 TAIL = 24000
 WINDOWS = {"recipe": 512, "cache": 2048}  # tokens, of which the first is not judged
@@ -32,40 +34,16 @@ CALIBRATED = {"smollm2": 8192, "gemma3": 4096}
 JUDGED = {"smollm2": 4096, "gemma3": 1024}  # tokens of each text; a large vocabulary takes time
 TOGETHER = 3  # models measured beside one pass of the original: what is lost when it is ended
 
-# Name, options of `pith quantize`. In the order of what the docs' tables need most.
-RECIPES = """
-w8a16|-r w8a16
-fp8|-r fp8
-w8a8|-r w8a8
-smoothquant|-r smoothquant
-llm.int8|-r llm.int8
-rtn|-r rtn
-gptq|-r gptq
-awq+gptq|-r awq+gptq
-nvfp4|-r nvfp4
-nf4|-r nf4
-hqq|-r hqq
-qep|-r qep
-q4_k_m|-r q4_k_m
-gptq int3|-r gptq --weights int3:g128
-awq+gptq asym|-r awq+gptq --weights int4:g128:asym
-nvfp4 gptq|-r nvfp4 --round gptq
-nvfp4-w4a4|-r nvfp4-w4a4
-rtn int3|-r rtn --weights int3:g128
-qep+yaqa|-r qep+yaqa
-"""
+# Recipes, and compositions of bench/recipes.py, in the order of what the docs' tables need most.
+RECIPES = ["w8a16", "fp8", "w8a8", "smoothquant", "llm.int8", "rtn", "gptq", "awq+gptq", "nvfp4", "nf4", "hqq", "qep", "q4_k_m", "gptq int3",
+           "nvfp4 gptq", "nvfp4-w4a4", "rtn int3", "qep+yaqa"]
 CACHES = ["bf16", "int8:token", "fp8_e4m3:token", "fp8_e4m3", "q8_0", "kivi4", "kivi2", "int4:g32:asym", "int4:g32", "int4:g32,rotate",
           "q4_0", "turbo4", "k=int8:token,v=int4:g32", "int4:g32,sink=4,recent=128"]
 
 
 def pith(*arguments):
-    """What the program prints, and the processor seconds that it took."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([PITH, *map(str, arguments), "--json", "--quiet"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode:
-        raise RuntimeError(done.stderr.strip().split("\n")[-1])
-    return json.loads(done.stdout), after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    """What the program prints, which must succeed."""
+    return json.loads(run(*map(str, arguments), "--json", "--quiet"))
 
 
 class Kept:
@@ -114,34 +92,29 @@ def judging(model, kind, texts):
     return [*(x for t in texts for x in ("--text", t)), "--context", window, "--max-tokens", most]
 
 
-def quantized(model, folder, options, out):
-    """Seconds, or None where the recipe does not take this model, with a line that says why."""
+def quantized(model, folder, row, out):
+    """Processor seconds, or None where the recipe does not take this model: what it says then is printed."""
     shutil.rmtree(out, ignore_errors=True)
-    try:
-        return pith("quantize", folder, "-o", out, "--calib-tokens", CALIBRATED[model], "--seq-len", 512, *options.split())[1]
-    except RuntimeError as why:
-        print(f"{out.name}: {why}", file=sys.stderr, flush=True)
-        return None
+    options = recipes.compositions().get(row, ["-r", row])
+    made, seconds, _ = peers.measured([PITH, "quantize", folder, "-o", out, "--calib-tokens", str(CALIBRATED[model]), "--seq-len", "512",
+                                       "--quiet", *options])
+    return seconds if made else None
 
 
 def measure_recipes(model, folder, texts, place, kept, only):
     names = [t.name for t in texts]
-    rows = [line.split("|") for line in RECIPES.strip().split("\n")]
-    todo = [r for r in rows if (not only or r[0] in only) and not kept.has(model, r[0], names)]
+    todo = [r for r in RECIPES if (not only or r in only) and not kept.has(model, r, names)]
     for first in range(0, len(todo), TOGETHER):
-        made = []
-        for row, options in todo[first : first + TOGETHER]:
-            out = place / ("made-" + row.replace(" ", "-"))
-            seconds = quantized(model, folder, options, out)
-            if seconds is not None:
-                made.append((row, options, out, seconds))
+        outs = {row: place / ("made-" + row.replace(" ", "-")) for row in todo[first : first + TOGETHER]}
+        seconds = {row: quantized(model, folder, row, out) for row, out in outs.items()}
+        made = [row for row in outs if seconds[row] is not None]
         if not made:
             continue
-        found, _ = pith("compare", folder, *(m[2] for m in made), *judging(model, "recipe", texts))
-        for (row, options, out, seconds), measured in zip(made, found["models"][1:]):
-            kept.add({"model": model, "kind": "recipe", "row": row, "options": options, "bits": measured["bits_per_weight"],
-                      "seconds": round(seconds, 1), "texts": judged(measured)})
-            shutil.rmtree(out)
+        found = pith("compare", folder, *(outs[row] for row in made), *judging(model, "recipe", texts))
+        for row, measured in zip(made, found["models"][1:]):
+            kept.add({"model": model, "kind": "recipe", "row": row, "bits": measured["bits_per_weight"], "seconds": round(seconds[row], 1),
+                      "texts": judged(measured)})
+            shutil.rmtree(outs[row])
 
 
 def measure_caches(model, folder, texts, kept, only):
@@ -149,7 +122,7 @@ def measure_caches(model, folder, texts, kept, only):
     todo = [c for c in CACHES if (not only or c in only) and not kept.has(model, c, names)]
     for first in range(0, len(todo), TOGETHER):
         caches = [x for c in todo[first : first + TOGETHER] for x in ("--kv", c)]
-        found, _ = pith("eval", folder, *caches, *judging(model, "cache", texts))
+        found = pith("eval", folder, *caches, *judging(model, "cache", texts))
         for cache, measured in zip(todo[first:], found["models"][1:]):
             kept.add({"model": model, "kind": "cache", "row": cache, "bits": measured["kv_bits"], "texts": judged(measured)})
 
@@ -161,10 +134,12 @@ def cell(t):
 
 def table(kept, kind):
     rows = [r for r in kept.rows if r["kind"] == kind]
+    if not rows:
+        return
     columns = list(dict.fromkeys((m, t["text"]) for m in real_models.MODELS for r in rows if r["model"] == m for t in r["texts"]))
     cells = {(r["row"], r["model"], t["text"]): cell(t) for r in rows for t in r["texts"]}
     head = [kind, "bits", *(f"{model}, {text}" for model, text in columns), *(["CPU s"] if kind == "recipe" else [])]
-    print("| " + " | ".join(head) + " |")
+    print("\n| " + " | ".join(head) + " |")
     print("|---|" + "---:|" * (len(head) - 1))
     for name in dict.fromkeys(r["row"] for r in rows):
         own = [r for r in rows if r["row"] == name]
@@ -178,19 +153,18 @@ def main():
     parser.add_argument("-t", "--text", help="the first text (the beginning of models/probe/eval.txt)")
     parser.add_argument("-m", "--model", action="append", choices=list(real_models.MODELS))
     parser.add_argument("-p", "--place", type=pathlib.Path, default=ROOT / "build/real")
-    parser.add_argument("-T", "--markdown", action="store_true", help="print the tables of what was measured, and measure nothing")
+    parser.add_argument("--tables", action="store_true", help="print the tables of what was measured, and measure nothing")
     parser.add_argument("row", nargs="*", help="only these")
     options = parser.parse_args()
     options.place.mkdir(parents=True, exist_ok=True)
     kept = Kept(options.place / "rows.jsonl")
-    if not options.markdown:
+    if not options.tables:
         texts = texts_of(options, options.place)
         for model in options.model or real_models.MODELS:
             folder = original(model, options.place)
             measure_recipes(model, folder, texts, options.place, kept, options.row)
             measure_caches(model, folder, texts, kept, options.row)
     for kind in ("recipe", "cache"):
-        print()
         table(kept, kind)
 
 

@@ -61,6 +61,11 @@ def run(*args):
     return subprocess.run([PITH, *args], capture_output=True, text=True)
 
 
+def compositions():
+    """Those that have no name of their own: the options of each."""
+    return {n: o.split() for n, o in (line.split("|") for line in MORE.strip().split("\n"))}
+
+
 def rows(wanted):
     if ARGS.roundings:
         behind = ARGS.transform.split(",")
@@ -70,7 +75,7 @@ def rows(wanted):
         return [r for r in every if not wanted or any(w in r[0] for w in wanted)]
     listed = json.loads(run("recipes", "--json").stdout)
     all_rows = [(r["recipe"], ["-r", r["recipe"]]) for r in listed]
-    all_rows += [(n, o.split()) for n, o in (line.split("|") for line in MORE.split("\n") if line)]
+    all_rows += compositions().items()
     return [r for r in all_rows if not wanted or any(w in r[0] for w in wanted)]
 
 
@@ -118,17 +123,18 @@ def table(model, out):
     return failed
 
 
-parser = argparse.ArgumentParser()
-parser.add_argument("-m", "--model", action="append")
-parser.add_argument("-t", "--text", action="append")
-parser.add_argument("-n", "--tokens", type=int, default=0, help="scored at most (all)")
-parser.add_argument("-c", "--calib", type=int, default=131072, help="calibration tokens")
-parser.add_argument("-o", "--out")
-parser.add_argument("-r", "--roundings", action="store_true", help="those of the whole model instead, on five grids")
-parser.add_argument("-x", "--transform", default="none", help="in front of the roundings: names, with commas between")
-parser.add_argument("row", nargs="*")
-ARGS = parser.parse_args()
-TEXTS = ARGS.text or [PROBE + "/eval.txt"]
-LIMIT = ["--max-tokens", str(ARGS.tokens)] if ARGS.tokens else []
-with open(ARGS.out, "w") if ARGS.out else sys.stdout as file:
-    sys.exit(sum(table(m, file) for m in ARGS.model or [PROBE]) > 0)
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-m", "--model", action="append")
+    parser.add_argument("-t", "--text", action="append")
+    parser.add_argument("-n", "--tokens", type=int, default=0, help="scored at most (all)")
+    parser.add_argument("-c", "--calib", type=int, default=131072, help="calibration tokens")
+    parser.add_argument("-o", "--out")
+    parser.add_argument("-r", "--roundings", action="store_true", help="those of the whole model instead, on five grids")
+    parser.add_argument("-x", "--transform", default="none", help="in front of the roundings: names, with commas between")
+    parser.add_argument("row", nargs="*")
+    ARGS = parser.parse_args()
+    TEXTS = ARGS.text or [PROBE + "/eval.txt"]
+    LIMIT = ["--max-tokens", str(ARGS.tokens)] if ARGS.tokens else []
+    with open(ARGS.out, "w") if ARGS.out else sys.stdout as file:
+        sys.exit(sum(table(m, file) for m in ARGS.model or [PROBE]) > 0)

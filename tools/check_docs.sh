@@ -3,15 +3,17 @@
 #
 # Tables: what stands between "<!-- pith COMMAND ... -->" and "<!-- end -->" in README.md, docs/*.md is that
 # command's output. Stale ones are named, with exit status 1; with --write they are renewed.
-# Options: every --option and every "pith COMMAND" at the start of a line of a code block exists.
+# Options: every --option and every "pith COMMAND" at the start of a line of a code block exists. Where a command is a
+# script of this repository (in a code block, or between backquotes), it has the script's options, and pith's, which some
+# scripts hand on.
 set -eu
 cd "$(dirname "$0")/.."
 pith=${PITH:-build/pith}
 case $pith in /*) ;; *) pith=$PWD/$pith ;; esac
 write=no
 [ "${1:-}" != --write ] || write=yes
-# Options of other programs, and of the tools here.
-others='--llama --bind-to --shapes --rounds --profile --constraint --data --ttft-ms --itl-ms --output-tokens --cflags --libs --static --write --version --kv-cache-dtype --convert --bench --eval --hostfile --mpi --nodes --ntasks-per-node --cpus-per-task --signal'
+# Options of other programs, and of the tools here that are not scripts.
+others='--bind-to --profile --constraint --data --ttft-ms --itl-ms --output-tokens --cflags --libs --static --write --kv-cache-dtype --eval --hostfile --mpi --nodes --ntasks-per-node --cpus-per-task --signal'
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bad=0
@@ -43,12 +45,27 @@ renew() { # page
     done <"$1"
 }
 
+# Divides a page: commands of scripts go to $work/scripts, a line each, the rest to $work/rest.
+divide() { # page
+    : >"$work/scripts"
+    # Every second piece between backquotes is code; a block's begins with a line's end.
+    awk -v RS='`' -v scripts="$work/scripts" '
+        NR % 2 { print; next }
+        { gsub(/\\\n/, " "); if ($0 !~ /^[a-z]*\n/) gsub(/\n/, " ") }
+        {
+            count = split($0, line, "\n")
+            for (i = 1; i <= count; i++)
+                if (line[i] ~ /^ *(python3 )?(bench|tests|tools)\/[a-z_\/]*\.(py|sh) /) print line[i] >scripts
+                else print line[i]
+        }' "$1" >"$work/rest"
+}
+
 "$pith" --man | sed 's/\\-/-/g' >"$work/man"
 {
     grep -oE -e '--[a-z][a-z-]*' "$work/man"
-    echo "$others" | tr ' ' '\n'
     printf '%s\n' --help --man
-} | sort -u >"$work/options"
+} >"$work/pith"
+echo "$others" | tr ' ' '\n' | sort -u - "$work/pith" >"$work/options"
 sed -n 's/^\.SS pith \([a-z]*\).*/\1/p' "$work/man" >"$work/commands"
 echo help >>"$work/commands"
 
@@ -64,7 +81,14 @@ for page in README.md CONTRIBUTING.md docs/*.md; do
         fi
     fi
     # Horizontal rules of tables and comment marks are no options.
-    grep -oE -e '(^|[^a-z0-9<-])--[a-z][a-z-]*' "$page" | sed 's/^[^-]*//' | sort -u >"$work/used"
+    divide "$page"
+    while read -r script options; do
+        [ "$script" != python3 ] || script=${options%% *}
+        for option in $(echo "$options" | grep -oE -e '--[a-z][a-z-]*'); do
+            grep -qxF -e "$option" "$work/pith" || grep -qwF -e "$option" "$script" || say "$page: $script has no option $option"
+        done
+    done <"$work/scripts"
+    grep -oE -e '(^|[^a-z0-9<-])--[a-z][a-z-]*' "$work/rest" | sed 's/^[^-]*//' | sort -u >"$work/used"
     for option in $(comm -23 "$work/used" "$work/options"); do
         say "$page: there is no option $option"
     done

@@ -6,23 +6,18 @@ import json
 import math
 import pathlib
 import random
-import re
 import subprocess
 import sys
-import urllib.request
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, logging
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
+import served  # noqa: E402
+from served import check  # noqa: E402
+
 CONTEXT, WINDOWS, ANSWER = 512, 2, 24
 PROMPTS = ["The capital of France is", "Water boils at", "def add(a, b):\n"]
-failed = False
-
-
-def check(name, good, seen=""):
-    global failed
-    print(f"[{'       OK ' if good else '  FAILED  '}] {name}" + ("" if good else f": {str(seen)[:300]}"))
-    failed |= not good
 
 
 def program(pith, *arguments):
@@ -60,19 +55,11 @@ def strings(text, count):
 
 def other_ids(pith, folder, tokenizer, pieces):
     """The strings, of them all, for which the server gives other ids."""
-    server = subprocess.Popen([pith, "serve", folder, "--port", "0", "--quiet"], stdout=subprocess.PIPE, text=True)
-    try:
-        url = re.search(r"http://\S+", server.stdout.readline()).group(0).rstrip("/")
-        other = []
-        for piece in pieces:
-            asked = urllib.request.Request(url + "/tokenize", json.dumps({"prompt": piece}).encode(), {"Content-Type": "application/json"})
-            with urllib.request.urlopen(asked, timeout=60) as reply:
-                if json.load(reply)["tokens"] != tokenizer(piece)["input_ids"]:
-                    other.append(piece)
-        return other
-    finally:
-        server.terminate()
-        server.wait(60)
+    def ids(port, piece):
+        return served.post(port, {"prompt": piece}, "/tokenize")[1]["tokens"]
+
+    with served.Server(pith, folder) as port:
+        return [piece for piece in pieces if ids(port, piece) != tokenizer(piece)["input_ids"]]
 
 
 @torch.inference_mode()
@@ -92,7 +79,7 @@ def main():
     for prompt in PROMPTS:
         wanted, got = answer(model, tokenizer, prompt), json.loads(program(pith, "run", folder, "-p", prompt, "-n", ANSWER, "--json"))
         check(f"the answer to {prompt!r}", got["text"].rstrip("\n") == wanted.rstrip("\n"), (got, wanted))
-    return failed
+    return served.failed
 
 
 if __name__ == "__main__":
