@@ -5,23 +5,17 @@ set -u
 . tests/cli/lib.sh
 printf "{%% for m in messages %%}{{ '<|im_start|>' + m['role'] + '\\\\n' + m['content'] + '<|im_end|>\\\\n' }}{%% endfor %%}{%% if add_generation_prompt %%}{{ '<|im_start|>assistant\\\\n' }}{%% endif %%}" >"$work/plain.jinja"
 printf "{%% if tools %%}{{ tools | tojson }}{%% endif %%}{%% for m in messages %%}{{ m.role }}: {{ m.content }}{%% for t in m.tool_calls or [] %%}<tool_call>{{ t.function | tojson }}</tool_call>{%% endfor %%}{{ '\\\\n' }}{%% endfor %%}assistant:" >"$work/knows.jinja"
-server=
-trap '[ -z "$server" ] || kill -9 $server 2>/dev/null; rm -rf "$work"' EXIT
+. tests/cli/server.sh
 for template in plain knows; do
-    : >"$work/address"
-    "$pith" serve "$probe" --port 0 --name m --chat-template "$work/$template.jinja" >"$work/address" 2>"$work/log" &
-    server=$!
-    awaited 20 test -s "$work/address" || fail "$template: no address: $(tail -n 3 "$work/log")"
-    python3 tests/cli/agents.py "$(head -n 1 "$work/address")" "$template" >"$work/said" 2>&1 || fail "$template: it ended early: $(tail -n 3 "$work/said")"
+    serve "$probe" --name m --chat-template "$work/$template.jinja"
+    python3 tests/cli/agents.py "$url" "$template" >"$work/said" 2>&1 || fail "$template: it ended early: $(tail -n 3 "$work/said")"
     while read -r verdict name; do
         case $verdict in
         ok) pass "$template: $name" ;;
         *) fail "$template: $verdict $name" ;;
         esac
     done <"$work/said"
-    kill -TERM $server
-    wait $server
-    server=
+    ends 0
     count=$(grep -c 'knows no tools' "$work/log")
     wanted=$([ $template = plain ] && echo 1 || echo 0)
     [ "$count" -eq "$wanted" ] && pass "$template: the log says whether tools are described" || fail "$template: $count lines say that tools are described"

@@ -7,24 +7,7 @@ command -v curl >/dev/null 2>&1 || {
     finish
 }
 printf '{{ bos_token }}{%% for m in messages %%}{{ m.role }}: {{ m.content }}\n{%% endfor %%}{%% if tools %%}tools{%% endif %%}assistant:' >"$work/t.jinja"
-server=
-trap '[ -z "$server" ] || kill -9 $server 2>/dev/null; rm -rf "$work"' EXIT
-
-# serve ARGUMENTS...: starts one, whose address is $url.
-serve() {
-    : >"$work/address"
-    "$pith" serve "$probe" --port 0 --chat-template "$work/t.jinja" "$@" >"$work/address" 2>"$work/log" &
-    server=$!
-    awaited 20 test -s "$work/address" || fail "no address: $(tail -n 3 "$work/log")"
-    url=$(head -n 1 "$work/address")
-}
-# ends STATUS: it ends by itself after SIGTERM.
-ends() {
-    kill -TERM $server
-    wait $server && got=0 || got=$?
-    server=
-    [ "$got" -eq "$1" ] && pass "ends with status $1" || fail "ends with status $got instead of $1: $(tail -n 3 "$work/log")"
-}
+. tests/cli/server.sh
 # asks NAME STATUS PATTERN CURL-ARGUMENTS...: the answer has that status and matches.
 asks() {
     name=$1
@@ -41,7 +24,7 @@ json() {
     check "$1" python3 -c "import json, sys; j = json.load(open(sys.argv[1])); assert $2, j" "$work/body"
 }
 
-serve --mode exact
+serve "$probe" --chat-template "$work/t.jinja" --mode exact
 asks "health" 200 '"ok"' "$url/health"
 asks "models" 200 '"id":"probe"' "$url/v1/models"
 asks "version" 200 '"version"' "$url/version"
@@ -116,7 +99,7 @@ grep -q 'a hidden prompt' "$work/log" && pass "--log-prompts" || fail "--log-pro
 
 if command -v openssl >/dev/null 2>&1; then
     openssl req -x509 -newkey rsa:2048 -nodes -keyout "$work/k.pem" -out "$work/c.pem" -days 1 -subj /CN=localhost >/dev/null 2>&1
-    serve --tls-cert "$work/c.pem" --tls-key "$work/k.pem" --quiet
+    serve "$probe" --chat-template "$work/t.jinja" --tls-cert "$work/c.pem" --tls-key "$work/k.pem" --quiet
     asks "TLS" 200 finish_reason "$url/v1/completions" -d '{"prompt": "a", "max_tokens": 2}'
     ends 0
 fi

@@ -2,7 +2,7 @@
 # pith bench --serve: against pith serve, and against a server that does what no server should (traffic_server.py).
 set -u
 . tests/cli/lib.sh
-server=
+. tests/cli/server.sh
 fake=
 trap '[ -z "$server" ] || kill -9 $server 2>/dev/null; [ -z "$fake" ] || kill -9 $fake 2>/dev/null; rm -rf "$work"' EXIT
 unset PITH_API_KEY
@@ -205,10 +205,7 @@ assert t.count('<svg') >= 10 and 'Time to the first token' in t and '3 clients' 
 assert not re.search(r'(src|href)=\"?(https?:)?//', t)"
 
 # --- pith serve -------------------------------------------------------------------------------------------------------
-"$pith" serve "$probe" --port 0 --quiet >"$work/address" 2>"$work/log" &
-server=$!
-awaited 30 test -s "$work/address" || fail "no address: $(tail -n 3 "$work/log")"
-url=$(head -n 1 "$work/address")
+serve "$probe" --quiet
 "$pith" bench --serve "$url" --clients 1,4 --requests 8 --prompt 48 --gen 12 --ignore-eos --json --quiet >"$work/report" 2>"$work/stderr" ||
     fail "pith serve: $(tail -n 1 "$work/stderr")"
 holds "pith serve" "j['model'] == 'probe' and all(x['answered'] == 8 and x['output_tokens'] == 96 and x['chunks'] == 96 and x['failed'] == 0 for x in j['levels'])"

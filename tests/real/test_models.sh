@@ -5,6 +5,7 @@
 # Part of `make test-all`: SmolLM2 and some recipes, under a minute. `make real` (PITH_REAL=all): both models, all rows below, 10,000 strings.
 set -u
 . tests/cli/lib.sh
+. tests/cli/server.sh
 if ! thorough && [ -z "${PITH_REAL:-}" ]; then
     skip "published models" "a part of make test-all, and make real"
     finish
@@ -14,8 +15,6 @@ whole() {
 }
 place=${BUILD:-build}/real
 text=$root/models/probe/eval.txt
-server=
-trap '[ -z "$server" ] || kill -9 $server 2>/dev/null; rm -rf "$work"' EXIT
 
 # Recipes, and with them containers: name, the most that KL to the original may be on 510 positions of eval.txt, options. The bounds are
 # half as much again as SmolLM2's figure, or more; bench/real.py measures.
@@ -65,9 +64,7 @@ talks() {
     *Paris*) pass "chat knows the capital of France" ;;
     *) fail "chat says: $said" ;;
     esac
-    "$pith" serve "$1" --port 0 --mode exact --kv f32 --context 512 --quiet >"$work/address" 2>"$work/log" &
-    server=$!
-    awaited 60 test -s "$work/address" || fail "no address: $(tail -n 3 "$work/log")"
+    serve "$1" --mode exact --kv f32 --context 512 --quiet
     check "a server says the same" python3 -c '
 import json, sys, urllib.request
 url, asked, said = sys.argv[1:]
@@ -75,10 +72,8 @@ body = {"messages": [{"role": "user", "content": asked}], "max_tokens": 24, "tem
 with urllib.request.urlopen(url.rstrip("/") + "/v1/chat/completions", json.dumps(body).encode(), timeout=120) as reply:
     answer = json.load(reply)["choices"][0]
 assert answer["finish_reason"] == "stop", answer
-assert answer["message"]["content"].strip() == said.strip(), (answer, said)' "$(head -n 1 "$work/address")" "$asked" "$said"
-    kill $server
-    wait $server && pass "the server ends" || fail "the server ends with status $?"
-    server=
+assert answer["message"]["content"].strip() == said.strip(), (answer, said)' "$url" "$asked" "$said"
+    ends 0
 }
 
 # quantized FOLDER: each row is made, verified against the original, and loses no more than its bound.
