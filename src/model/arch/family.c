@@ -215,7 +215,7 @@ enum pith_status pith_family_read_layer_types(const json_t *config, const char *
     const json_t *types = json_object_get(config, "layer_types");
     *given = types && !json_is_null(types);
     if (!*given) return PITH_OK;
-    if (!json_is_array(types) || json_array_size(types) != shape->layers)
+    if (!json_is_array(types) || json_array_size(types) < shape->layers)
         return pith_fail(err, PITH_FORMAT, "%s: \"layer_types\" is not a list of %u names", where,
                          shape->layers);
     for (uint32_t i = 0; i < shape->layers; i++) {
@@ -257,7 +257,7 @@ enum pith_status pith_family_read_unrotated(const json_t *config, const char *wh
     if (list && !json_is_null(list) && !json_is_array(list))
         return pith_fail(err, PITH_FORMAT, "%s: \"no_rope_layers\" is not a list", where);
     const bool given = json_array_size(list) > 0;
-    if (given && json_array_size(list) != shape->layers)
+    if (given && json_array_size(list) < shape->layers)
         return pith_fail(err, PITH_FORMAT, "%s: \"no_rope_layers\" has %zu items, not %u", where,
                          json_array_size(list), shape->layers);
     for (uint32_t i = 0; i < shape->layers; i++) {

@@ -9,7 +9,7 @@ static enum pith_status read_layers(const json_t *config, const char *where,
     const json_t *types = json_object_get(config, "mlp_layer_types");
     if (!types || json_is_null(types))
         return pith_family_read_dense_first(config, where, 1, shape, err);
-    if (!json_is_array(types) || json_array_size(types) != shape->layers)
+    if (!json_is_array(types) || json_array_size(types) < shape->layers)
         return pith_fail(err, PITH_FORMAT, "%s: \"mlp_layer_types\" is not a list of %u names",
                          where, shape->layers);
     for (uint32_t i = 0; i < shape->layers; i++) {
