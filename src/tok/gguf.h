@@ -15,6 +15,7 @@ struct pith_gguf_pre {
     bool add_bos;                    /* unless the file says otherwise */
     bool nfc;                        /* the text is normalized before */
     bool own;                        /* ByteLevel cuts by its own pattern */
+    bool marked;                     /* no ByteLevel: spaces are marks, other bytes tokens <0xFF> */
     const char *cut[PITH_GGUF_CUTS]; /* patterns of Splits before it; NULL behind the last */
 };
 const struct pith_gguf_pre *pith_gguf_pre_find(const char *name);

@@ -42,6 +42,10 @@ enum pith_status pith_gguf_around_get(const struct pith_gguf *g, uint64_t vocab,
  * not in the vocabulary, there are none, or memory is out. */
 json_t *pith_gguf_post_processor(const json_t *vocab, const struct pith_gguf_around *a);
 
+/* gguf_spm.c: the normalizer that makes spaces marks, with a mark in front if there is a `prefix`,
+ * and the decoder that makes them spaces again; NULL: memory is out. */
+json_t *pith_gguf_marks(bool prefix);
+json_t *pith_gguf_unmarks(bool prefix);
 /* gguf_spm.c: the tokenizer.json that Hugging Face's converter would make of a model of kind
  * "llama"; *out is a new reference. */
 enum pith_status pith_gguf_spm_json(const struct pith_gguf *g, json_t **out,

@@ -7,9 +7,12 @@
 
 static const struct pith_gguf_pre rows[] = {
 #define PITH_GGUF_PRE(name, ignore_merges, add_bos, nfc, own, ...)                                 \
-    {name, ignore_merges, add_bos, nfc, own, {__VA_ARGS__}},
+    {name, ignore_merges, add_bos, nfc, own, false, {__VA_ARGS__}},
+#define PITH_GGUF_MARKED(name, add_bos, ...)                                                       \
+    {name, false, add_bos, false, false, true, {__VA_ARGS__}},
 #include "tok/gguf_pre.def"
 #undef PITH_GGUF_PRE
+#undef PITH_GGUF_MARKED
 };
 
 const struct pith_gguf_pre *pith_gguf_pre_find(const char *name)
@@ -90,7 +93,7 @@ static bool same_pattern(const char *a, const char *b)
 
 static bool fits(const struct pith_gguf_pre *r, const struct way *w)
 {
-    if (r->own != w->own || (r->ignore_merges != w->ignore && !w->whole)) return false;
+    if (r->marked || r->own != w->own || (r->ignore_merges != w->ignore && !w->whole)) return false;
     for (size_t i = 0; i < PITH_GGUF_CUTS; i++) {
         if (!r->cut[i] || i >= w->cuts) return !r->cut[i] && i >= w->cuts;
         if (!same_pattern(r->cut[i], w->cut[i])) return false;

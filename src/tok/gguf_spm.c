@@ -67,7 +67,7 @@ static json_t *replace(const char *from, const char *to)
                      "content", to);
 }
 
-static json_t *normalizer(bool prefix)
+json_t *pith_gguf_marks(bool prefix)
 {
     json_t *list = json_array();
     if (prefix) pith_json_add(&list, json_pack("{s:s, s:s}", "type", "Prepend", "prepend", MARK));
@@ -75,7 +75,7 @@ static json_t *normalizer(bool prefix)
     return json_pack("{s:s, s:o}", "type", "Sequence", "normalizers", list);
 }
 
-static json_t *decoder(bool prefix)
+json_t *pith_gguf_unmarks(bool prefix)
 {
     json_t *list = json_array();
     pith_json_add(&list, replace(MARK, " "));
@@ -96,8 +96,8 @@ static json_t *whole(const struct parts *p, bool prefix, const struct pith_gguf_
                               "ignore_merges", 0, "vocab", p->vocab, "merges", p->merges);
     return json_pack("{s:s, s:n, s:n, s:O, s:o, s:n, s:o?, s:o, s:o}", "version", "1.0",
                      "truncation", "padding", "added_tokens", p->added, "normalizer",
-                     normalizer(prefix), "pre_tokenizer", "post_processor", post, "decoder",
-                     decoder(prefix), "model", model);
+                     pith_gguf_marks(prefix), "pre_tokenizer", "post_processor", post, "decoder",
+                     pith_gguf_unmarks(prefix), "model", model);
 }
 
 enum pith_status pith_gguf_spm_json(const struct pith_gguf *g, json_t **out, struct pith_error *err)

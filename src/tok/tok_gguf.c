@@ -1,4 +1,4 @@
-/* A tokenizer from the keys of a GGUF file: byte-level BPE ("gpt2") by way of the tokenizer.json
+/* A tokenizer from the keys of a GGUF file: BPE ("gpt2", "gemma4") by way of the tokenizer.json
  * that says the same, SentencePiece ("llama") piece by piece. */
 #include "tok/gguf_lists.h"
 
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* --- byte-level BPE --------------------------------------------------------------------------- */
+/* --- BPE -------------------------------------------------------------------------------------- */
 
 static enum pith_status put_merges(const struct pith_gguf_lists *l, json_t *merges,
                                    struct pith_error *err)
@@ -39,7 +39,7 @@ static json_t *pre_tokenizer(const struct pith_gguf_pre *pre)
     int bad = !list;
     for (size_t i = 0; !bad && i < PITH_GGUF_CUTS && pre->cut[i]; i++)
         bad = json_array_append_new(list, cut(pre->cut[i]));
-    if (!bad)
+    if (!bad && !pre->marked)
         bad = json_array_append_new(list, json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel",
                                                     "add_prefix_space", 0, "trim_offsets", 1,
                                                     "use_regex", (int)pre->own));
@@ -86,10 +86,17 @@ json_t *pith_gguf_post_processor(const json_t *vocab, const struct pith_gguf_aro
     return out;
 }
 
+/* The model "gemma4" is a way to cut by itself. */
 static enum pith_status read_pre(const struct pith_gguf *g, const struct pith_gguf_pre **out,
                                  struct pith_error *err)
 {
+    static const char marked[] = "gemma4";
     char *name = NULL;
+    PITH_TRY(pith_gguf_get_text(g, "tokenizer.ggml.model", &name, err));
+    *out = name && strcmp(name, marked) == 0 ? pith_gguf_pre_find(marked) : NULL;
+    pith_free(name);
+    if (*out) return PITH_OK;
+    name = NULL;
     PITH_TRY(pith_gguf_get_text(g, "tokenizer.ggml.pre", &name, err));
     *out = pith_gguf_pre_find(name ? name : "default"); /* as llama.cpp has it */
     const enum pith_status s = *out ? PITH_OK
@@ -107,6 +114,22 @@ struct source {
     const struct pith_gguf_around *a;
 };
 
+/* What is marked has its spaces, and the bytes that it does not know, as SentencePiece has. */
+static enum pith_status mark(const struct pith_gguf_lists *l, json_t *json, struct pith_error *err)
+{
+    json_t *model = json_object_get(json, "model");
+    int64_t unknown;
+    PITH_TRY(pith_gguf_lists_unknown(l, &unknown, err));
+    const char *name = pith_gguf_name_of(json_object_get(model, "vocab"), unknown);
+    json_t *more = json_pack("{s:s?, s:b, s:b}", "unk_token", name, "fuse_unk", 1, "byte_fallback",
+                             1);
+    const bool good = json_object_update(model, more) == 0 &&
+                      json_object_set_new(json, "normalizer", pith_gguf_marks(false)) == 0 &&
+                      json_object_set_new(json, "decoder", pith_gguf_unmarks(false)) == 0;
+    json_decref(more);
+    return good ? PITH_OK : pith_fail_nomem(err, "tokenizer");
+}
+
 static enum pith_status assemble(const struct source *of, json_t *json, struct pith_error *err)
 {
     const struct pith_gguf_lists *l = of->l;
@@ -116,6 +139,7 @@ static enum pith_status assemble(const struct source *of, json_t *json, struct p
     PITH_TRY(pith_gguf_lists_put(l, PITH_SPM_UNUSED, vocab, json_object_get(json, "added_tokens"),
                                  err));
     PITH_TRY(put_merges(l, json_object_get(model, "merges"), err));
+    if (pre->marked) PITH_TRY(mark(l, json, err));
     const bool surround = (a->add_bos && a->bos >= 0) || (a->add_eos && a->eos >= 0);
     if (json_object_set_new(json, "pre_tokenizer", pre_tokenizer(pre)) != 0 ||
         (pre->nfc &&
@@ -234,7 +258,8 @@ enum pith_status pith_tok_gguf_read(struct pith_tokenizer *t, const struct pith_
     char *model = NULL;
     PITH_TRY(pith_gguf_get_text(g, "tokenizer.ggml.model", &model, err));
     enum pith_status s;
-    if (model && strcmp(model, "gpt2") == 0) s = read_bpe(t, g, err);
+    if (model && (strcmp(model, "gpt2") == 0 || strcmp(model, "gemma4") == 0))
+        s = read_bpe(t, g, err);
     else if (model && strcmp(model, "llama") == 0) s = read_spm(t, g, err);
     else
         s = pith_fail(err, PITH_UNSUPPORTED, "%s: tokenizer \"%.60s\" is not supported", g->path,

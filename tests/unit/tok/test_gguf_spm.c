@@ -133,12 +133,93 @@ static void bad_vocabularies_are_refused(void **state)
     }
 }
 
+/* ---- merges over marks for spaces ---- */
+
+#define MARK "\xe2\x96\x81"
+#define FIRST_BYTE 3
+#define LATER (FIRST_BYTE + 256) /* the id of later[0] */
+
+/* The keys of a file whose tokens are three special ones, all bytes, and some words. */
+static void put_marked(struct pith_gguf_keys *k, const char *model, const char *pre)
+{
+    static const char *const first[] = {"<unk>", "<bos>", "<eos>"},
+                             *const later[] = {"a", "b", "ab", MARK, MARK "ab", "\n", "\n\n",
+                                               "<|tool>"},
+                             *const merges[] = {"a b", MARK " ab", "\n \n"};
+    const uint64_t count = LATER + PITH_COUNT(later);
+    pith_gguf_put_text(k, "tokenizer.ggml.model", model);
+    if (pre) pith_gguf_put_text(k, "tokenizer.ggml.pre", pre);
+    pith_gguf_begin_array(k, "tokenizer.ggml.tokens", PITH_GGUF_STRING, count);
+    for (uint64_t i = 0; i < count; i++) {
+        char byte[8];
+        snprintf(byte, sizeof byte, "<0x%02X>", (unsigned)(i - FIRST_BYTE) & 255);
+        const char *text = i < FIRST_BYTE ? first[i] : i < LATER ? byte : later[i - LATER];
+        pith_gguf_put_string(&k->bytes, text, strlen(text));
+    }
+    pith_gguf_begin_array(k, "tokenizer.ggml.token_type", PITH_GGUF_I32, count);
+    for (uint64_t i = 0; i < count; i++) {
+        const int32_t type = i == 0           ? PITH_SPM_UNKNOWN
+                             : i < FIRST_BYTE ? PITH_SPM_CONTROL
+                             : i < LATER      ? PITH_SPM_BYTE
+                             : i == count - 1 ? PITH_SPM_USER
+                                              : PITH_SPM_NORMAL;
+        pith_str_append(&k->bytes, (const char *)&type, sizeof type);
+    }
+    pith_gguf_begin_array(k, "tokenizer.ggml.merges", PITH_GGUF_STRING, PITH_COUNT(merges));
+    for (size_t i = 0; i < PITH_COUNT(merges); i++)
+        pith_gguf_put_string(&k->bytes, merges[i], strlen(merges[i]));
+    pith_gguf_put_uint(k, "tokenizer.ggml.bos_token_id", 1);
+    pith_gguf_put_uint(k, "tokenizer.ggml.eos_token_id", 2);
+}
+
+/* llama.cpp's src/llama-vocab.cpp: LLAMA_VOCAB_PRE_TYPE_GEMMA4, _SARVAM_MOE. */
+static void check_marked(const char *model, const char *pre, bool bos)
+{
+    static const char text[] = "ab ab\n\n\nc\xc3\xa9<|tool> <eos>";
+    static const int32_t want[] = {
+        1,         LATER + 2, LATER + 4, LATER + 6, LATER + 5, FIRST_BYTE + 0x63, FIRST_BYTE + 0xc3,
+        FIRST_BYTE + 0xa9, LATER + 7, LATER + 3, 2};
+    const size_t from = bos ? 0 : 1, count = PITH_COUNT(want) - from;
+    struct pith_gguf_keys k = {0};
+    struct pith_str back = {0};
+    struct pith_error err = {0};
+    struct pith_ids ids = {0};
+    struct pith_tokenizer *t;
+    struct pith_gguf g;
+    put_marked(&k, model, pre);
+    struct pith_str file = gguf_of(&k);
+    assert_ok(pith_gguf_parse((const uint8_t *)file.data, file.len, "m.gguf", &g, &err), err);
+    assert_ok(pith_tokenizer_from_gguf(&g, &t, &err), err);
+    assert_ok(pith_tokenizer_encode(t, text, strlen(text), true, &ids, &err), err);
+    assert_int_equal(ids.count, count);
+    assert_memory_equal(ids.id, want + from, count * sizeof *want);
+    assert_ok(pith_tokenizer_decode(t, ids.id + 1 - from, PITH_COUNT(want) - 1, false, &back, &err),
+              err);
+    assert_string_equal(pith_str_text(&back), text);
+    pith_str_free(&back);
+    pith_ids_free(&ids);
+    pith_tokenizer_close(t);
+    pith_gguf_close(&g);
+    pith_gguf_keys_free(&k);
+    pith_str_free(&file);
+}
+
+static void marked_spaces_are_merged(void **state)
+{
+    (void)state;
+    check_marked("gemma4", NULL, true);
+    check_marked("gemma4", "default", true);
+    check_marked("gpt2", "gemma4", true);
+    check_marked("gpt2", "sarvam-moe", false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_json_is_that_of_the_converter),
         cmocka_unit_test(the_folder_has_templates_and_ends),
         cmocka_unit_test(bad_vocabularies_are_refused),
+        cmocka_unit_test(marked_spaces_are_merged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
