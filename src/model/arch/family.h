@@ -200,7 +200,8 @@ enum pith_status pith_family_read_window(const json_t *config, const char *where
                                          uint32_t *window, struct pith_error *err);
 
 /* "layer_types" into *set: the layers of the kind `name`; every other must be of the kind `other`.
- * What stands behind the last layer is not read: a model may be cut short, or have layers for drafts.
+ * What stands behind the last layer is not read: a model may be cut short, or list layers for
+ * drafts.
  * *given tells whether the key is there; if not, *set is left. */
 enum pith_status pith_family_read_layer_types(const json_t *config, const char *where,
                                               const struct pith_shape *shape, const char *name,

@@ -308,7 +308,8 @@ static void windows_are_checked(void **state)
         {"layer_types", "[\"full_attention\"]", PITH_FORMAT, "not a list of 3 names"},
         /* Of a model cut short, or with layers for drafts behind them. */
         {"layer_types",
-         "[\"full_attention\", \"sliding_attention\", \"full_attention\", \"other\", 4]", PITH_OK, ""},
+         "[\"full_attention\", \"sliding_attention\", \"full_attention\", \"other\", 4]", PITH_OK,
+         ""},
         {"layer_types", "[\"full_attention\", 1, 2]", PITH_FORMAT, "\"layer_types\"[1]"},
         {"layer_types", "[\"full_attention\", \"linear_attention\", \"full_attention\"]",
          PITH_UNSUPPORTED, "\"linear_attention\""},
