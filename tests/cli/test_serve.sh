@@ -79,7 +79,7 @@ grep -q 'DONE' "$work/last" && pass "accepted requests end" || fail "accepted re
 grep -q '"path":"/v1/completions"' "$work/log" && ! grep -q 'Once upon' "$work/log" && pass "the log has no prompts" || fail "the log has no prompts"
 
 printf 'secret\n' >"$work/keys"
-PITH_API_KEY=other serve --api-key-file "$work/keys" --queue 1 --max-sequences 1 --log-prompts --name small
+PITH_API_KEY=other serve "$probe" --chat-template "$work/t.jinja" --api-key-file "$work/keys" --queue 1 --max-sequences 1 --log-prompts --name small
 asks "no key" 401 authentication_error "$url/v1/models"
 asks "a wrong key" 401 authentication_error -H "Authorization: Bearer secre" "$url/v1/models"
 asks "a key" 200 '"id":"small"' -H "Authorization: Bearer secret" "$url/v1/models"
