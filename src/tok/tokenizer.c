@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "io/gguf_model.h"
+#include "tok/added_files.h"
 #include "tok/gguf.h"
 #include "tok/jinja/jinja.h"
 #include "tok/kind.h"
@@ -100,9 +101,29 @@ static enum pith_status read_as_json(struct pith_tokenizer *t, const char *dir,
     return PITH_OK;
 }
 
+static enum pith_status read_json(struct pith_tokenizer *t, const char *dir, const char *path,
+                                  struct pith_error *err)
+{
+    json_t *json = NULL;
+    char *data;
+    size_t size;
+    PITH_TRY(pith_file_read(path, MAX_FILE, &data, &size, err));
+    enum pith_status s = pith_json_parse(data, size, "tokenizer.json", &json, err);
+    pith_free(data);
+    if (s != PITH_OK) return pith_fail_in(err, s, path);
+    s = pith_added_json(json, dir, err);
+    if (s == PITH_OK) {
+        s = pith_tok_json_fill(t, json, err);
+        if (s != PITH_OK) s = pith_fail_in(err, s, path);
+    }
+    json_decref(json);
+    return s;
+}
+
 static enum pith_status fill(struct pith_tokenizer *t, const char *dir, const char *path,
                              struct pith_error *err)
 {
+    if (t->kind == &pith_tok_json) return read_json(t, dir, path, err);
     if (t->kind->read_dir || t->kind->json) {
         const enum pith_status s = t->kind->json ? read_as_json(t, dir, err)
                                                  : t->kind->read_dir(t, dir, err);
@@ -210,8 +231,12 @@ enum pith_status pith_tokenizer_folder_json(const char *dir, json_t **out, struc
     *out = NULL;
     PITH_TRY(kind_of(dir, &kind, &path, err));
     enum pith_status s = PITH_OK;
-    if (kind == &pith_tok_json) s = pith_json_load(path, MAX_FILE, out, err);
-    else if (kind && kind->json) s = kind->json(dir, out, err);
+    if (kind == &pith_tok_json) {
+        s = pith_json_load(path, MAX_FILE, out, err);
+        if (s == PITH_OK) s = pith_added_json(*out, dir, err);
+    } else if (kind && kind->json) {
+        s = kind->json(dir, out, err);
+    }
     pith_free(path);
     if (s == PITH_OK) return PITH_OK;
     json_decref(*out);

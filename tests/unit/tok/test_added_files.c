@@ -33,6 +33,86 @@ static void ids_are_those_of_transformers(void **state)
     json_decref(rows);
 }
 
+#define PROBE "models/probe/tokenizer.json"
+
+static struct pith_tokenizer *open_probe(const json_t *files)
+{
+    struct pith_error err = {0};
+    struct pith_tokenizer *t = NULL;
+    size_t size;
+    char *data, *dir = new_folder(files);
+    assert_ok(pith_file_read(PROBE, 1 << 20, &data, &size, &err), err);
+    folder_put(dir, "tokenizer.json", data, size);
+    pith_free(data);
+    assert_ok(pith_tokenizer_open(dir, &t, &err), err);
+    folder_remove(dir);
+    return t;
+}
+
+/* tests/golden/tok/make_named.py */
+static void what_lists_name_is_numbered_on(void **state)
+{
+    (void)state;
+    struct pith_error err = {0};
+    json_t *rows = NULL, *row;
+    size_t i;
+    assert_ok(pith_json_load("tests/golden/tok/named.json", 1 << 20, &rows, &err), err);
+    json_array_foreach (rows, i, row) {
+        struct pith_tokenizer *t = open_probe(json_object_get(row, "files"));
+        check_texts(t, row, json_object_get(row, "texts"));
+        pith_tokenizer_close(t);
+    }
+    assert_true(i >= 12);
+    json_decref(rows);
+}
+
+/* An id without a row of the embedding would be of no use to the model. */
+static void tokens_need_rows(void **state)
+{
+    (void)state;
+    static const struct {
+        int vocab, inner; /* "vocab_size", and that of "text_config"; 0: none */
+        int32_t one, two;
+    } rows[] = {{4096, 0, -1, -1}, {4097, 0, 4096, -1}, {0, 4098, 4096, 4097}, {0, 0, -1, -1},
+                {-1, 0, -1, -1},   {4097, 5000, 4096, -1}};
+    for (size_t i = 0; i < PITH_COUNT(rows); i++) {
+        json_t *files = json_pack("{s:{}, s:{s:[s, s]}}", "config.json", "tokenizer_config.json",
+                                  "additional_special_tokens", "<one>", "<two>");
+        json_t *config = json_object_get(files, "config.json");
+        if (rows[i].vocab) json_object_set_new(config, "vocab_size", json_integer(rows[i].vocab));
+        if (rows[i].inner)
+            json_object_set_new(config, "text_config",
+                                json_pack("{s:i}", "vocab_size", rows[i].inner));
+        struct pith_tokenizer *t = open_probe(files);
+        assert_int_equal(pith_tokenizer_find(t, "<one>"), rows[i].one);
+        assert_int_equal(pith_tokenizer_find(t, "<two>"), rows[i].two);
+        pith_tokenizer_close(t);
+        json_decref(files);
+    }
+}
+
+/* As many lists of as many tokens as a hostile file may have take no time that grows with both. */
+static void many_names_are_looked_up_once(void **state)
+{
+    (void)state;
+    enum { MANY = 100000 };
+    json_t *list = json_array(), *added = json_object();
+    for (int i = 0; i < MANY; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "<t%d>", i);
+        json_array_append_new(list, json_string(name));
+        json_object_set_new(added, name, json_integer(4096 + i));
+    }
+    json_t *files = json_pack("{s:{s:i}, s:o, s:{s:o}}", "config.json", "vocab_size", 5000,
+                              "added_tokens.json", added, "special_tokens_map.json",
+                              "additional_special_tokens", list);
+    struct pith_tokenizer *t = open_probe(files);
+    assert_int_equal(pith_tokenizer_find(t, "<t903>"), 4999);
+    assert_int_equal(pith_tokenizer_find(t, "<t904>"), -1);
+    pith_tokenizer_close(t);
+    json_decref(files);
+}
+
 /* The id of a token is that of its file: transformers numbers on instead, which is another row of
  * the embedding. */
 static void ids_between_are_filled_up(void **state)
@@ -179,6 +259,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_are_those_of_transformers),
+        cmocka_unit_test(what_lists_name_is_numbered_on),
+        cmocka_unit_test(tokens_need_rows),
+        cmocka_unit_test(many_names_are_looked_up_once),
         cmocka_unit_test(ids_between_are_filled_up),
         cmocka_unit_test(files_at_fault_are_refused),
         cmocka_unit_test(answers_end_by_file_and_by_name),
