@@ -148,7 +148,7 @@ static enum pith_status each_named(const json_t *file, named_fn *fn, void *ctx,
     return PITH_OK;
 }
 
-/* Both files: special_tokens_map.json counts where no "added_tokens_decoder" made it superfluous. */
+/* Both files: special_tokens_map.json counts where no "added_tokens_decoder" stands for it. */
 static enum pith_status each_special(const struct tokens *t, named_fn *fn, void *ctx,
                                      struct pith_error *err)
 {

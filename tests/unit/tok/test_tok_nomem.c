@@ -1,5 +1,6 @@
 /* tok/: whichever of pith's requests for memory fails, opening, encoding and decoding say so and
  * leak nothing. */
+#include "folders.h"
 #include "requests.h"
 #include "vectors.h"
 
@@ -68,8 +69,42 @@ static void every_request_may_fail(void **state)
     for (size_t i = 0; i < PITH_COUNT(names); i++) try_all(names[i]);
 }
 
+static enum pith_status open_there(void *dir, struct pith_error *err)
+{
+    struct pith_tokenizer *t;
+    PITH_TRY(pith_tokenizer_open(dir, &t, err));
+    pith_tokenizer_close(t);
+    return PITH_OK;
+}
+
+/* Tokens of a folder's other files behind those of its tokenizer.json. */
+static void files_beside_may_fail(void **state)
+{
+    (void)state;
+    need_requests();
+    static const char *const vocabs[] = {
+        "{\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1}, \"merges\": []}",
+        "{\"type\": \"Unigram\", \"unk_id\": 0, \"vocab\": [[\"a\", 0], [\"b\", -1]]}"};
+    json_t *files = json_pack("{s:{s:i}, s:{s:i, s:i}, s:{s:s, s:[s]}, s:{s:n}}", "config.json",
+                              "vocab_size", 8, "added_tokens.json", "<one>", 4, "<two>", 3,
+                              "special_tokens_map.json", "pad_token", "<pad>",
+                              "additional_special_tokens", "<one>", "tokenizer.json",
+                              "added_tokens");
+    for (size_t i = 0; i < PITH_COUNT(vocabs); i++) {
+        json_object_set_new(json_object_get(files, "tokenizer.json"), "model",
+                            json_loads(vocabs[i], 0, NULL));
+        char *dir = new_folder(files);
+        try_each_request(open_there, dir, false);
+        folder_remove(dir);
+    }
+    json_decref(files);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_request_may_fail)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_request_may_fail),
+        cmocka_unit_test(files_beside_may_fail),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
