@@ -15,8 +15,7 @@ enum form {
     NUMBER,
     BOUND,
     COUNT,
-    LEAST,
-    MOST,
+    STEP,
     LIST,
     NAMES,
     TYPE,
@@ -169,28 +168,6 @@ static enum pith_status check_count(struct check *c, const json_t *value)
     return wrong(c, PITH_FORMAT, "not a number of things");
 }
 
-/* Whether an object of this schema has no other members than its properties. */
-static bool names_all(const json_t *schema)
-{
-    const json_t *others = json_object_get(schema, "additionalProperties");
-    return json_object_get(schema, "properties") && (!others || json_is_false(others)) &&
-           !json_object_get(schema, "patternProperties");
-}
-
-/* A number of members that what else the schema says keeps already; others are not counted. */
-static enum pith_status check_members(struct check *c, const json_t *schema, const json_t *value,
-                                      enum form form)
-{
-    PITH_TRY(check_count(c, value));
-    const size_t n = (size_t)json_number_value(value);
-    if (form == LEAST && n <= json_array_size(json_object_get(schema, "required"))) return PITH_OK;
-    if (form == MOST && names_all(schema) &&
-        n >= json_object_size(json_object_get(schema, "properties")))
-        return PITH_OK;
-    return wrong(c, PITH_UNSUPPORTED, form == LEAST ? "\"minProperties\" beyond what is required"
-                                                    : "\"maxProperties\" below what is named");
-}
-
 static enum pith_status check_text(struct check *c, const json_t *value, enum form form,
                                    const char *keyword)
 {
@@ -201,8 +178,7 @@ static enum pith_status check_text(struct check *c, const json_t *value, enum fo
     return PITH_OK; /* of formats, those that are not known are notes */
 }
 
-static enum pith_status check_value(struct check *c, size_t keyword, const json_t *value,
-                                    const json_t *schema)
+static enum pith_status check_value(struct check *c, size_t keyword, const json_t *value)
 {
     const enum form form = keywords[keyword].form;
     switch (form) {
@@ -215,8 +191,9 @@ static enum pith_status check_value(struct check *c, size_t keyword, const json_
         if (form == BOUND && json_is_boolean(value)) return PITH_OK;
         return pith_json_is_number(value) ? PITH_OK : wrong(c, PITH_FORMAT, "not a number");
     case COUNT: return check_count(c, value);
-    case LEAST:
-    case MOST: return check_members(c, schema, value, form);
+    case STEP:
+        if (pith_json_is_number(value) && json_number_value(value) > 0) return PITH_OK;
+        return wrong(c, PITH_FORMAT, "not a number above 0");
     case LIST: return json_is_array(value) ? PITH_OK : wrong(c, PITH_FORMAT, "not a list");
     case NAMES: return check_names(c, value);
     case TYPE: return check_type(c, value);
@@ -232,14 +209,13 @@ static enum pith_status check_value(struct check *c, size_t keyword, const json_
     return PITH_OK;
 }
 
-static enum pith_status check_keyword(struct check *c, const char *key, const json_t *value,
-                                      const json_t *schema)
+static enum pith_status check_keyword(struct check *c, const char *key, const json_t *value)
 {
     size_t i = 0;
     while (i < PITH_COUNT(keywords) && strcmp(keywords[i].name, key) != 0) i++;
     const size_t before = enter(c, key);
     enum pith_status s = PITH_OK;
-    if (i < PITH_COUNT(keywords)) s = check_value(c, i, value, schema);
+    if (i < PITH_COUNT(keywords)) s = check_value(c, i, value);
     else if (strncmp(key, "x-", 2) != 0)
         s = pith_fail(c->err, PITH_UNSUPPORTED,
                       "schema, at \"%s\": the keyword \"%s\" is not "
@@ -258,7 +234,7 @@ static enum pith_status check_schema(struct check *c, const json_t *schema)
         return wrong(c, PITH_FORMAT, "not a schema");
     if (++c->depth > PITH_SCHEMA_DEPTH) return wrong(c, PITH_LIMIT, "schemas are nested too deep");
     json_object_foreach ((json_t *)schema, key, value) {
-        PITH_TRY(check_keyword(c, key, value, schema));
+        PITH_TRY(check_keyword(c, key, value));
     }
     c->depth--;
     return c->place.failed ? pith_fail_nomem(c->err, "schema") : PITH_OK;

@@ -116,7 +116,7 @@ static bool is_same(const json_t *a, const json_t *b)
     return json_equal(a, b);
 }
 
-static bool has(const json_t *list, const json_t *value)
+bool pith_schema_lists(const json_t *list, const json_t *value)
 {
     for (size_t i = 0; i < json_array_size(list); i++)
         if (is_same(json_array_get(list, i), value)) return true;
@@ -132,7 +132,7 @@ static void take_values(struct flattening *f, const json_t *list)
             PITH_OK)
             break; /* told by the next schema, or at the end */
         json_t *value = json_array_get(list, i);
-        if (has(both, value) || (old && !has(old, value))) continue;
+        if (pith_schema_lists(both, value) || (old && !pith_schema_lists(old, value))) continue;
         if (json_array_append(both, value) != 0) f->failed = true;
     }
     set(f, "enum", both);
@@ -205,7 +205,8 @@ static enum pith_status take_one_of(struct flattening *f, const json_t *list)
 /* A keyword with a plain value; false: it is none of these. */
 static bool take_plain(struct flattening *f, const char *key, json_t *value, const json_t *schema)
 {
-    static const char *const counts[] = {"minItems", "minLength", "maxItems", "maxLength"};
+    static const char *const counts[] = {"minItems", "minLength", "minProperties",
+                                         "maxItems", "maxLength", "maxProperties"};
     static const struct {
         const char *keyword, *key, *other; /* other: of draft 4, true: it is exclusive */
     } bounds[] = {{"minimum", "minimum", "exclusiveMinimum"},
@@ -214,7 +215,7 @@ static bool take_plain(struct flattening *f, const char *key, json_t *value, con
                   {"exclusiveMaximum", "maximum", NULL}};
     for (size_t i = 0; i < PITH_COUNT(counts); i++)
         if (strcmp(key, counts[i]) == 0) {
-            take_count(f, key, value, i < 2);
+            take_count(f, key, value, i < PITH_COUNT(counts) / 2);
             return true;
         }
     for (size_t i = 0; i < PITH_COUNT(bounds); i++)
@@ -229,10 +230,107 @@ static bool take_plain(struct flattening *f, const char *key, json_t *value, con
         take_type(f, value, json_is_true(json_object_get(schema, "nullable")));
     else if (strcmp(key, "enum") == 0) take_values(f, value);
     else if (strcmp(key, "const") == 0) take_value(f, value);
-    else if (strcmp(key, "pattern") == 0 || strcmp(key, "format") == 0)
+    else if (strcmp(key, "pattern") == 0 || strcmp(key, "format") == 0 ||
+             strcmp(key, "multipleOf") == 0)
         add_once(f, key, json_incref(value));
+    else if (strcmp(key, "uniqueItems") == 0 && json_is_true(value)) set(f, "unique", json_true());
     else return false;
     return true;
+}
+
+static enum pith_status not_supported(struct flattening *f, const char *key)
+{
+    static const struct {
+        const char *key, *name;
+    } words[] = {{"layers", "properties"}, {"tuples", "items"}, {"unique", "uniqueItems"},
+                 {"any", "anyOf"},         {"except", "not"},   {"unlike", "not"}};
+    for (size_t i = 0; i < PITH_COUNT(words); i++)
+        if (strcmp(words[i].key, key) == 0) key = words[i].name;
+    return pith_fail(f->err, PITH_UNSUPPORTED, "schema: \"not\" of \"%s\" is not supported", key);
+}
+
+/* What a flat schema says of values of its types; PITH_UNSUPPORTED when it is more than which
+ * strings they are. */
+static enum pith_status strings_alone(struct flattening *f, const json_t *flat, bool *strings)
+{
+    static const struct {
+        const char *key;
+        int bits; /* types that it is about */
+    } keys[] = {{"pattern", PITH_TYPE_STRING},
+                {"minLength", PITH_TYPE_STRING},
+                {"maxLength", PITH_TYPE_STRING},
+                {"format", PITH_TYPE_STRING},
+                {"minimum", PITH_TYPE_INTEGER},
+                {"maximum", PITH_TYPE_INTEGER},
+                {"multipleOf", PITH_TYPE_INTEGER},
+                {"tuples", PITH_TYPE_ARRAY},
+                {"minItems", PITH_TYPE_ARRAY},
+                {"maxItems", PITH_TYPE_ARRAY},
+                {"unique", PITH_TYPE_ARRAY},
+                {"layers", PITH_TYPE_OBJECT},
+                {"required", PITH_TYPE_OBJECT},
+                {"minProperties", PITH_TYPE_OBJECT},
+                {"maxProperties", PITH_TYPE_OBJECT},
+                {"any", PITH_TYPE_ALL},
+                {"except", PITH_TYPE_ALL},
+                {"unlike", PITH_TYPE_ALL}};
+    const int bits = pith_schema_types(flat);
+    for (size_t i = 0; i < PITH_COUNT(keys); i++) {
+        if (!(keys[i].bits & bits) || !json_object_get(flat, keys[i].key)) continue;
+        if (keys[i].bits != PITH_TYPE_STRING || strcmp(keys[i].key, "format") == 0)
+            return not_supported(f, keys[i].key);
+        *strings = true;
+    }
+    return PITH_OK;
+}
+
+/* Takes away the values of a list that have one of some types. */
+static enum pith_status leave_out(struct flattening *f, const json_t *values, int bits)
+{
+    for (size_t i = 0; i < json_array_size(values); i++) {
+        json_t *value = json_array_get(values, i);
+        PITH_TRY(pith_schema_spend(f->job, 0, f->err)); /* add_once counts what it compares */
+        if (pith_schema_type_of(value) & bits) add_once(f, "except", json_incref(value));
+    }
+    return PITH_OK;
+}
+
+static enum pith_status take_not_flat(struct flattening *f, json_t *flat)
+{
+    const json_t *values = json_object_get(flat, "enum");
+    const int bits = pith_schema_types(flat);
+    bool strings = false;
+    PITH_TRY(strings_alone(f, flat, &strings));
+    if (values && strings) return not_supported(f, "enum");
+    if (values) return leave_out(f, values, bits);
+    if (strings) add_once(f, "unlike", json_incref(flat));
+    take_types(f, PITH_TYPE_ALL & ~(strings ? bits & ~PITH_TYPE_STRING : bits));
+    return PITH_OK;
+}
+
+/* What does not hold for a schema: known values, types, or strings; or one of several such. */
+static enum pith_status take_not(struct flattening *f, const json_t *schema)
+{
+    const json_t *any = json_object_get(schema, "anyOf"), *twice = json_object_get(schema, "not");
+    const bool alone = json_object_size(schema) == 1;
+    if (++f->depth > PITH_SCHEMA_DEPTH)
+        return pith_fail(f->err, PITH_FORMAT,
+                         "schema: a part refers to itself and to nothing else");
+    enum pith_status s = PITH_OK;
+    if (alone && twice) {
+        s = take_schema(f, twice);
+    } else if (alone && any) {
+        for (size_t i = 0; i < json_array_size(any) && s == PITH_OK; i++)
+            s = take_not(f, json_array_get(any, i));
+    } else {
+        struct flattening of = *f;
+        of.out = json_object();
+        s = of.out ? take_schema(&of, schema) : pith_fail_nomem(f->err, "schema");
+        if (s == PITH_OK) s = take_not_flat(f, of.out);
+        json_decref(of.out);
+    }
+    f->depth--;
+    return s;
 }
 
 static enum pith_status take_keyword(struct flattening *f, const char *key, json_t *value,
@@ -243,6 +341,7 @@ static enum pith_status take_keyword(struct flattening *f, const char *key, json
         const json_t *to = pith_schema_ref(f->job->root, json_string_value(value));
         return to ? take_schema(f, to) : PITH_OK;
     }
+    if (strcmp(key, "not") == 0) return take_not(f, value);
     if (strcmp(key, "oneOf") == 0) PITH_TRY(take_one_of(f, value));
     if (strcmp(key, "oneOf") == 0 || strcmp(key, "anyOf") == 0)
         add_once(f, "any", json_incref(value));
@@ -372,7 +471,7 @@ static enum pith_status members_apart(struct pith_schema *job, const json_t *a, 
     enum pith_status s = PITH_OK;
     for (size_t i = 0; i < json_array_size(names) && !*out && s == PITH_OK; i++) {
         const char *name = json_string_value(json_array_get(names, i));
-        if (!has(others, json_array_get(names, i))) continue;
+        if (!pith_schema_lists(others, json_array_get(names, i))) continue;
         json_t *x = member_schemas(a, name), *y = member_schemas(b, name), *p = NULL, *q = NULL;
         s = x && y ? PITH_OK : pith_fail_nomem(err, "schema");
         if (s == PITH_OK) s = trusting(job, x, &p, err);
@@ -384,6 +483,15 @@ static enum pith_status members_apart(struct pith_schema *job, const json_t *a, 
         json_decref(q);
     }
     return s;
+}
+
+/* Whether a schema takes away all values of a list. */
+static bool excluded(const json_t *values, const json_t *flat)
+{
+    const json_t *except = json_object_get(flat, "except");
+    for (size_t i = 0; i < json_array_size(values) && except; i++)
+        if (!pith_schema_lists(except, json_array_get(values, i))) return false;
+    return values && except;
 }
 
 static enum pith_status apart(struct pith_schema *job, const json_t *a, const json_t *b, int depth,
@@ -398,10 +506,11 @@ static enum pith_status apart(struct pith_schema *job, const json_t *a, const js
     if (x && y) {
         *out = true;
         for (size_t i = 0; i < json_array_size(x); i++)
-            if (has(y, json_array_get(x, i))) *out = false;
+            if (pith_schema_lists(y, json_array_get(x, i))) *out = false;
         return PITH_OK;
     }
-    if ((of_a & of_b) != PITH_TYPE_OBJECT) return PITH_OK;
+    if (excluded(x, b) || excluded(y, a)) *out = true;
+    if (*out || (of_a & of_b) != PITH_TYPE_OBJECT) return PITH_OK;
     return members_apart(job, a, b, depth, out, err);
 }
 

@@ -9,11 +9,14 @@
 /* Patterns of properties in one schema, at most: each set of them is a kind of names. */
 enum { MOST_PATTERNS = 6 };
 
-/* An object that is being written: nodes before a name when nothing stands before it, and when
- * something does. */
+/* An object that is being written: nodes before a name, by how many members stand before it. Where
+ * nothing counts them, all but none are one number. */
 struct object {
     const json_t *flat;
-    uint32_t empty, more, value_end;
+    uint32_t *at; /* [last + 1] */
+    size_t min, last;
+    bool most;   /* no more members than `last` */
+    bool others; /* a name that is open was written */
 };
 
 static void space(struct pith_net *n, uint32_t from, uint32_t to)
@@ -40,6 +43,17 @@ static uint32_t behind_colon(struct pith_net *n, uint32_t from)
     return next;
 }
 
+/* The names that a schema of propertyNames allows. */
+static enum pith_status names_allowed(struct pith_rules *r, const json_t *schema,
+                                      struct pith_chars *out, struct pith_error *err)
+{
+    json_t *flat = NULL;
+    PITH_TRY(pith_schema_flat(&r->schema, schema, &flat, err));
+    const enum pith_status s = pith_rules_strings(r, flat, out, err);
+    json_decref(flat);
+    return s;
+}
+
 static enum pith_status matches(struct pith_rules *r, const char *pattern, const char *name,
                                 bool *out, struct pith_error *err)
 {
@@ -47,6 +61,19 @@ static enum pith_status matches(struct pith_rules *r, const char *pattern, const
     PITH_TRY(pith_rules_pattern(r, pattern, &c, err));
     *out = pith_chars_has(&c, name);
     pith_chars_free(&c);
+    return PITH_OK;
+}
+
+/* Adds `false` where the propertyNames of a layer do not allow a name. */
+static enum pith_status refuse_name(struct pith_rules *r, const json_t *layer, const char *name,
+                                    json_t *list, struct pith_error *err)
+{
+    const json_t *schema = json_object_get(layer, "propertyNames");
+    struct pith_chars allowed = {0};
+    if (!schema) return PITH_OK;
+    PITH_TRY(names_allowed(r, schema, &allowed, err));
+    if (!pith_chars_has(&allowed, name)) json_array_append_new(list, json_false());
+    pith_chars_free(&allowed);
     return PITH_OK;
 }
 
@@ -66,7 +93,7 @@ static enum pith_status add_member(struct pith_rules *r, const json_t *layer, co
         found = found || match;
     }
     if (!found && others) json_array_append(list, others);
-    return PITH_OK;
+    return refuse_name(r, layer, name, list, err);
 }
 
 enum pith_status pith_rules_member(struct pith_rules *r, const json_t *flat, const char *name,
@@ -90,19 +117,67 @@ static bool is_required(const json_t *flat, const char *name)
     return false;
 }
 
-/* All names that the schema has, in order: null for each. */
-static json_t *names_of(const json_t *flat)
+/* Adds the names that propertyNames of a layer list. */
+static enum pith_status add_listed(struct pith_rules *r, const json_t *layer, json_t *names,
+                                   struct pith_error *err)
+{
+    const json_t *schema = json_object_get(layer, "propertyNames");
+    json_t *flat = NULL;
+    if (!schema) return PITH_OK;
+    PITH_TRY(pith_schema_flat(&r->schema, schema, &flat, err));
+    const json_t *values = json_object_get(flat, "enum");
+    for (size_t i = 0; i < json_array_size(values); i++) {
+        const json_t *name = json_array_get(values, i);
+        if (json_is_string(name) && strlen(json_string_value(name)) == json_string_length(name))
+            json_object_set_new(names, json_string_value(name), json_null());
+    }
+    json_decref(flat);
+    return PITH_OK;
+}
+
+/* All names that the schema has, in order: null for each; listed: those of propertyNames too. */
+static enum pith_status names_of(struct pith_rules *r, const json_t *flat, bool listed,
+                                 json_t *names, struct pith_error *err)
 {
     const json_t *layers = json_object_get(flat, "layers"),
                  *required = json_object_get(flat, "required");
-    json_t *names = json_object(), *schema;
+    json_t *schema;
     const char *name;
     for (size_t i = 0; i < json_array_size(layers); i++)
         json_object_foreach (json_object_get(json_array_get(layers, i), "properties"), name, schema)
             json_object_set_new(names, name, json_null());
     for (size_t i = 0; i < json_array_size(required); i++)
         json_object_set_new(names, json_string_value(json_array_get(required, i)), json_null());
-    return names;
+    for (size_t i = 0; i < json_array_size(layers) && listed; i++)
+        PITH_TRY(add_listed(r, json_array_get(layers, i), names, err));
+    return PITH_OK;
+}
+
+/* Goes on by one member, which leads from `start` to `end`: from each number of members to the
+ * next, behind whose node the names that follow stand (to). */
+static void add_member_ways(struct pith_rules *r, const struct object *o, uint32_t start,
+                            uint32_t end, const uint32_t *to)
+{
+    struct pith_net *n = r->net;
+    const bool counts = o->last > 1 || o->most;
+    uint32_t rule = 0;
+    if (counts) { /* written once, as a rule */
+        rule = pith_net_add_rule(n);
+        if (n->failed != PITH_OK) return;
+        pith_net_empty(n, n->rule[rule].start, start);
+        pith_net_empty(n, end, n->rule[rule].final);
+    }
+    for (size_t i = 0; i <= o->last && n->failed == PITH_OK; i++) {
+        const size_t next = i == o->last ? i : i + 1;
+        if (i == o->last && o->most) break;
+        const uint32_t from = i ? behind_comma(n, o->at[i]) : o->at[i];
+        if (counts) {
+            pith_net_call(n, from, rule, to[next]);
+        } else {
+            pith_net_empty(n, from, start);
+            if (i == 0) pith_net_empty(n, end, to[next]);
+        }
+    }
 }
 
 /* A property by its name; o goes on behind it. */
@@ -112,29 +187,27 @@ static enum pith_status add_named(struct pith_rules *r, struct object *o, const 
     struct pith_net *n = r->net;
     struct pith_str text = {0};
     json_t *list = NULL, *key = json_string(name);
-    uint32_t rule = 0;
+    uint32_t rule = 0, *to = pith_alloc(o->last + 1, sizeof *to);
     const size_t required = json_array_size(json_object_get(o->flat, "required"));
-    enum pith_status s = key ? pith_schema_spend(&r->schema, required, err)
-                             : pith_fail_nomem(err, "schema");
+    enum pith_status s = key && to ? pith_schema_spend(&r->schema, required + o->last, err)
+                                   : pith_fail_nomem(err, "schema");
     if (s == PITH_OK) s = pith_rules_member(r, o->flat, name, &list, err);
     if (s == PITH_OK) s = pith_rules_of(r, list, &rule, err);
     if (s == PITH_OK) {
-        const uint32_t start = behind_comma(n, o->more), end = pith_net_add(n),
-                       done = pith_net_add(n), skipped = pith_net_add(n);
+        const uint32_t start = pith_net_add(n), colon = pith_net_add(n), end = pith_net_add(n);
+        const bool may_lack = !is_required(o->flat, name);
         pith_json_dump(key, JSON_COMPACT | JSON_ENCODE_ANY, &text);
         if (text.failed) n->failed = PITH_NOMEM;
-        pith_net_empty(n, o->empty, start);
-        pith_net_text(n, start, pith_str_text(&text), text.len, end);
-        pith_net_call(n, behind_colon(n, end), rule, done);
-        if (!is_required(o->flat, name)) {
-            pith_net_empty(n, o->empty, skipped);
-            pith_net_empty(n, o->more, done);
-        }
-        o->empty = skipped;
-        o->more = done;
+        pith_net_text(n, start, pith_str_text(&text), text.len, colon);
+        pith_net_call(n, behind_colon(n, colon), rule, end);
+        for (size_t i = 0; i <= o->last; i++) to[i] = pith_net_add(n);
+        add_member_ways(r, o, start, end, to);
+        for (size_t i = 0; i <= o->last && may_lack; i++) pith_net_empty(n, o->at[i], to[i]);
+        memcpy(o->at, to, (o->last + 1) * sizeof *to);
     }
     json_decref(list);
     json_decref(key);
+    pith_free(to);
     pith_str_free(&text);
     return s;
 }
@@ -223,13 +296,10 @@ static enum pith_status allowed_names(struct pith_rules *r, const json_t *flat,
     for (size_t i = 0; i < json_array_size(layers); i++) {
         const json_t *schema = json_object_get(json_array_get(layers, i), "propertyNames");
         struct pith_chars allowed = {0};
-        json_t *of_name = NULL;
         if (!schema) continue;
-        enum pith_status s = pith_schema_flat(&r->schema, schema, &of_name, err);
-        if (s == PITH_OK) s = pith_rules_strings(r, of_name, &allowed, err);
+        enum pith_status s = names_allowed(r, schema, &allowed, err);
         if (s == PITH_OK) s = sift(names, &allowed, true, err);
         pith_chars_free(&allowed);
-        json_decref(of_name);
         PITH_TRY(s);
     }
     return PITH_OK;
@@ -273,13 +343,14 @@ static enum pith_status add_others(struct pith_rules *r, struct object *o, const
     if (possible && s == PITH_OK) s = allowed_names(r, o->flat, &names, err);
     if (possible && s == PITH_OK && pith_chars_any(&names)) {
         s = pith_rules_of(r, list, &rule, err);
-        const uint32_t start = behind_comma(n, o->more), first = pith_net_add(n),
-                       last = pith_net_add(n), end = pith_net_add(n);
-        pith_net_empty(n, o->empty, start);
+        const uint32_t start = pith_net_add(n), first = pith_net_add(n), last = pith_net_add(n),
+                       colon = pith_net_add(n), end = pith_net_add(n);
         pith_net_bytes(n, start, '"', '"', first);
         pith_net_chars(n, first, &names, true, last);
-        pith_net_bytes(n, last, '"', '"', end);
-        pith_net_call(n, behind_colon(n, end), rule, o->more);
+        pith_net_bytes(n, last, '"', '"', colon);
+        pith_net_call(n, behind_colon(n, colon), rule, end);
+        add_member_ways(r, o, start, end, o->at);
+        o->others = true;
     }
     pith_chars_free(&names);
     json_decref(list);
@@ -287,16 +358,61 @@ static enum pith_status add_others(struct pith_rules *r, struct object *o, const
     return s;
 }
 
+/* What counts the members of an object: numbers that its names keep anyway do not. */
+static enum pith_status start_object(struct pith_rules *r, struct object *o, const json_t *names,
+                                     struct pith_error *err)
+{
+    const json_t *most = json_object_get(o->flat, "maxProperties"), *pattern;
+    const json_t *layers = json_object_get(o->flat, "layers");
+    const size_t max = (size_t)json_integer_value(most),
+                 required = json_array_size(json_object_get(o->flat, "required"));
+    bool open = !is_closed(o->flat);
+    for (size_t i = 0; i < json_array_size(layers); i++) {
+        pattern = json_object_get(json_array_get(layers, i), "patternProperties");
+        open = open || json_object_size(pattern);
+    }
+    if (o->min <= required) o->min = 0;
+    o->most = most && (open || max < json_object_size(names));
+    o->last = o->min > 1 ? o->min : 1;
+    if (o->most) o->last = max;
+    if (o->most && o->min > max) o->min = max + 1; /* never reached */
+    PITH_TRY(pith_schema_spend(&r->schema, o->last, err));
+    if (o->last > PITH_NET_MOST)
+        return pith_fail(err, PITH_LIMIT, "schema: \"%sProperties\" is too large",
+                         o->most ? "max" : "min");
+    o->at = pith_alloc(o->last + 1, sizeof *o->at);
+    if (!o->at) return pith_fail_nomem(err, "schema");
+    for (size_t i = 0; i <= o->last; i++) o->at[i] = pith_net_add(r->net);
+    return PITH_OK;
+}
+
+/* Names that are open may come twice, so that of many it cannot be said how many differ. */
+static enum pith_status end_object(struct pith_rules *r, const struct object *o,
+                                   const struct pith_net_rule *at, struct pith_error *err)
+{
+    const size_t required = json_array_size(json_object_get(o->flat, "required"));
+    if (o->others && o->min > required + 1)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "schema: \"minProperties\" of more than what is required and one more, "
+                         "with names that are not listed, is not supported");
+    for (size_t i = o->min; i <= o->last; i++)
+        pith_net_bytes(r->net, o->at[i], '}', '}', at->final);
+    return PITH_OK;
+}
+
 enum pith_status pith_rules_object(struct pith_rules *r, const json_t *flat,
                                    const struct pith_net_rule *at, struct pith_error *err)
 {
-    struct pith_net *n = r->net;
-    struct object o = {.flat = flat, .empty = pith_net_add(n), .more = pith_net_add(n)};
+    struct object o = {.flat = flat};
     struct patterns p = {.count = 0};
-    json_t *names = names_of(flat), *value;
+    json_t *names = json_object(), *value;
     const char *name;
+    o.min = (size_t)json_integer_value(json_object_get(flat, "minProperties"));
+    const bool listed = o.min > json_array_size(json_object_get(flat, "required")) + 1;
     enum pith_status s = names ? find_patterns(r, flat, &p, err) : pith_fail_nomem(err, "schema");
-    pith_net_bytes(n, at->start, '{', '{', o.empty);
+    if (s == PITH_OK) s = names_of(r, flat, listed && !is_closed(flat), names, err);
+    if (s == PITH_OK) s = start_object(r, &o, names, err);
+    if (s == PITH_OK) pith_net_bytes(r->net, at->start, '{', '{', o.at[0]);
     if (s == PITH_OK)
         json_object_foreach (names, name, value) {
             s = add_named(r, &o, name, err);
@@ -304,9 +420,9 @@ enum pith_status pith_rules_object(struct pith_rules *r, const json_t *flat,
         }
     for (unsigned chosen = is_closed(flat); s == PITH_OK && chosen < 1u << p.count; chosen++)
         s = add_others(r, &o, names, &p, chosen, err);
-    pith_net_bytes(n, o.empty, '}', '}', at->final);
-    pith_net_bytes(n, o.more, '}', '}', at->final);
+    if (s == PITH_OK) s = end_object(r, &o, at, err);
     for (size_t k = 0; k < p.count; k++) pith_chars_free(&p.chars[k]);
+    pith_free(o.at);
     json_decref(names);
     return s;
 }
@@ -353,10 +469,67 @@ static size_t longest_prefix(const json_t *flat)
     return longest;
 }
 
+/* Lists of different items, which are few values: a node is the set of those that are in it. */
+static enum pith_status add_sets(struct pith_rules *r, const json_t *flat, const json_t *values,
+                                 const struct pith_net_rule *at, struct pith_error *err)
+{
+    struct pith_net *n = r->net;
+    const json_t *most = json_object_get(flat, "maxItems");
+    const size_t min = (size_t)json_integer_value(json_object_get(flat, "minItems")),
+                 max = most ? (size_t)json_integer_value(most) : SIZE_MAX,
+                 count = json_array_size(values), sets = (size_t)1 << count;
+    uint32_t rule[PITH_VALUES_MOST], *node = pith_zalloc(sets, sizeof *node);
+    enum pith_status s = node ? pith_schema_spend(&r->schema, sets * count, err)
+                              : pith_fail_nomem(err, "schema");
+    for (size_t i = 0; i < count && s == PITH_OK; i++)
+        s = pith_rules_value(r, json_array_get(values, i), &rule[i], err);
+    for (size_t set = 0; set < sets && s == PITH_OK; set++) {
+        size_t has = 0;
+        for (size_t i = 0; i < count; i++) has += set >> i & 1;
+        if (has > max || n->failed != PITH_OK) continue;
+        if (!node[set]) node[set] = pith_net_add(n); /* of none: others lead to it */
+        if (set == 0) pith_net_bytes(n, at->start, '[', '[', node[set]);
+        if (has >= min) pith_net_bytes(n, node[set], ']', ']', at->final);
+        if (has == max || has == count) continue;
+        const uint32_t from = set ? behind_comma(n, node[set]) : node[set];
+        for (size_t i = 0; i < count; i++) {
+            uint32_t *to = &node[set | (size_t)1 << i];
+            if (set >> i & 1) continue;
+            if (!*to) *to = pith_net_add(n);
+            pith_net_call(n, from, rule[i], *to);
+        }
+    }
+    pith_free(node);
+    return s;
+}
+
+/* Whether items have to differ and are few values, and such lists were added. */
+static enum pith_status add_unique(struct pith_rules *r, const json_t *flat,
+                                   const struct pith_net_rule *at, bool *done,
+                                   struct pith_error *err)
+{
+    json_t *list = NULL, *item = NULL, *values = NULL;
+    enum pith_status s = PITH_OK;
+    if (!json_object_get(flat, "unique") || longest_prefix(flat)) return PITH_OK;
+    list = schemas_of_item(flat, 0);
+    values = json_array();
+    if (!list || !values) s = pith_fail_nomem(err, "schema");
+    if (s == PITH_OK) s = pith_schema_flat_all(&r->schema, NULL, list, &item, err);
+    if (s == PITH_OK) s = pith_rules_values(r, item, values, done, err);
+    if (s == PITH_OK && *done) s = add_sets(r, flat, values, at, err);
+    json_decref(list);
+    json_decref(item);
+    json_decref(values);
+    return s;
+}
+
 enum pith_status pith_rules_array(struct pith_rules *r, const json_t *flat,
                                   const struct pith_net_rule *at, struct pith_error *err)
 {
     struct pith_net *n = r->net;
+    bool done = false;
+    PITH_TRY(add_unique(r, flat, at, &done, err));
+    if (done) return PITH_OK;
     const json_t *most = json_object_get(flat, "maxItems");
     const size_t min = (size_t)json_integer_value(json_object_get(flat, "minItems")),
                  max = most ? (size_t)json_integer_value(most) : SIZE_MAX,

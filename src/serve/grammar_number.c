@@ -1,6 +1,7 @@
 #include "serve/grammar_number.h"
 
 #include "base/json.h"
+#include "serve/grammar_multiple.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -272,20 +273,28 @@ static void any_number(struct pith_net *n, uint32_t from, uint32_t to)
     some_digits(n, sign, 1, PITH_NUMBER_EXPONENT, to);
 }
 
-void pith_net_number(struct pith_net *n, uint32_t from, bool integer, const struct pith_bound *lo,
-                     const struct pith_bound *hi, uint32_t to)
+/* Numbers between two sizes. */
+static void sizes(struct pith_net *n, uint32_t from, const struct pith_number_set *what,
+                  const struct pith_bound *lo, const struct pith_bound *hi, uint32_t to)
+{
+    if (what->step.units) pith_net_multiples(n, from, what, lo, hi, to);
+    else if (what->integer) whole_sizes(n, from, lo, hi, to);
+    else sizes_between(n, from, lo, hi, to);
+}
+
+void pith_net_number(struct pith_net *n, uint32_t from, const struct pith_number_set *what,
+                     uint32_t to)
 {
     const struct pith_bound zero = {.set = true}, above = {.set = true, .exclusive = true};
-    if (!integer && !lo->set && !hi->set) {
+    const struct pith_bound *lo = &what->lo, *hi = &what->hi;
+    if (!what->integer && !what->step.units && !lo->set && !hi->set) {
         any_number(n, from, to);
         return;
     }
-    void (*const sizes)(struct pith_net *, uint32_t, const struct pith_bound *,
-                        const struct pith_bound *, uint32_t) = integer ? whole_sizes
-                                                                       : sizes_between;
-    if (!(hi->set && hi->negative)) sizes(n, from, lo->set && !lo->negative ? lo : &zero, hi, to);
+    if (!(hi->set && hi->negative))
+        sizes(n, from, what, lo->set && !lo->negative ? lo : &zero, hi, to);
     if (lo->set && !lo->negative) return;
     const uint32_t minus = pith_net_add(n);
     pith_net_bytes(n, from, '-', '-', minus);
-    sizes(n, minus, hi->set && hi->negative ? hi : &above, lo, to);
+    sizes(n, minus, what, hi->set && hi->negative ? hi : &above, lo, to);
 }

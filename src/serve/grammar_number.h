@@ -25,9 +25,23 @@ enum pith_status pith_bound_read(const json_t *number, bool exclusive, struct pi
 /* Below 0, 0, above 0: as a lies to b; of equal ones the exclusive one is the larger. */
 int pith_bound_compare(const struct pith_bound *a, const struct pith_bound *b);
 
-/* Adds ways from a node to another by each number (integer: each whole number) within bounds, in
- * decimal. Without bounds numbers may have an exponent; with them they have none. */
-void pith_net_number(struct pith_net *n, uint32_t from, bool integer, const struct pith_bound *lo,
-                     const struct pith_bound *hi, uint32_t to);
+/* Steps of units / 10^places; no units: of no size. */
+enum { PITH_STEP_PLACES = 9 };
+struct pith_number_step {
+    uint64_t units;
+    int places;
+};
+
+/* Numbers within bounds. */
+struct pith_number_set {
+    bool integer;          /* whole ones alone */
+    struct pith_number_step step; /* multiples of it alone */
+    struct pith_bound lo, hi;
+};
+
+/* Adds ways from a node to another by each of them, in decimal. Without bounds and step numbers may
+ * have an exponent; with them they have none. */
+void pith_net_number(struct pith_net *n, uint32_t from, const struct pith_number_set *what,
+                     uint32_t to);
 
 #endif

@@ -1,10 +1,11 @@
 #include "serve/grammar_rules.h"
 
 #include "base/mem.h"
-#include "serve/grammar_number.h"
+#include "serve/grammar_multiple.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* --- scalars -------------------------------------------------------------------------------------
  */
@@ -27,17 +28,63 @@ static enum pith_status bound_of(const json_t *list, int sign, struct pith_bound
     return PITH_OK;
 }
 
+/* The step of a list of them. */
+static enum pith_status step_of(struct pith_rules *r, const json_t *list,
+                                struct pith_number_set *of, struct pith_error *err)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        struct pith_number_step one;
+        PITH_TRY(pith_step_read(json_array_get(list, i), &one, err));
+        PITH_TRY(pith_step_both(&of->step, &one, err));
+    }
+    if (!of->step.units) return PITH_OK;
+    if (!pith_multiples_fit(of))
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "schema: a \"multipleOf\" that leaves too many rests");
+    return pith_schema_spend(&r->schema, 4096, err);
+}
+
+/* Numbers but those that do not hold: what lies between these, one by one. */
+static enum pith_status numbers_but(struct pith_rules *r, const json_t *flat,
+                                    const struct pith_number_set *of,
+                                    const struct pith_net_rule *at, struct pith_error *err)
+{
+    const json_t *except = json_object_get(flat, "except");
+    const struct pith_bound end = of->hi;
+    struct pith_number_set part = *of;
+    for (;;) {
+        struct pith_bound next = {.set = false};
+        for (size_t i = 0; i < json_array_size(except); i++) {
+            const json_t *value = json_array_get(except, i);
+            struct pith_bound b;
+            if (!json_is_number(value)) continue;
+            PITH_TRY(pith_schema_spend(&r->schema, 1, err));
+            PITH_TRY(pith_bound_read(value, true, &b, err));
+            const bool below = part.lo.set && pith_bound_compare(&b, &part.lo) <= 0,
+                       above = end.set && pith_bound_compare(&b, &end) > 0;
+            if (b.huge || below || above) continue;
+            if (!next.set || pith_bound_compare(&b, &next) < 0) next = b;
+        }
+        part.hi = next.set ? next : end;
+        pith_net_number(r->net, at->start, &part, at->final);
+        if (!next.set || r->net->failed != PITH_OK) return PITH_OK;
+        part.lo = next;
+    }
+}
+
 enum pith_status pith_rules_number(struct pith_rules *r, const json_t *flat,
                                    const struct pith_net_rule *at, struct pith_error *err)
 {
-    struct pith_bound lo, hi;
-    PITH_TRY(bound_of(json_object_get(flat, "minimum"), -1, &lo, err));
-    PITH_TRY(bound_of(json_object_get(flat, "maximum"), 1, &hi, err));
-    if (hi.huge && hi.set && !hi.negative) hi.set = false;
-    if (lo.huge && lo.set && lo.negative) lo.set = false;
-    const bool integer = !(pith_schema_types(flat) & PITH_TYPE_FRACTION);
-    pith_net_number(r->net, at->start, integer, &lo, &hi, at->final);
-    return PITH_OK;
+    struct pith_number_set of = {.integer = !(pith_schema_types(flat) & PITH_TYPE_FRACTION)};
+    struct pith_bound *lo = &of.lo, *hi = &of.hi;
+    if (!(pith_schema_types(flat) & PITH_TYPE_INTEGER))
+        return pith_fail(err, PITH_UNSUPPORTED, "schema: \"not\" of \"integer\" is not supported");
+    PITH_TRY(bound_of(json_object_get(flat, "minimum"), -1, lo, err));
+    PITH_TRY(bound_of(json_object_get(flat, "maximum"), 1, hi, err));
+    if (hi->huge && hi->set && !hi->negative) hi->set = false;
+    if (lo->huge && lo->set && lo->negative) lo->set = false;
+    PITH_TRY(step_of(r, json_object_get(flat, "multipleOf"), &of, err));
+    return numbers_but(r, flat, &of, at, err);
 }
 
 /* --- values --------------------------------------------------------------------------------------
@@ -90,23 +137,37 @@ static void dump(const json_t *value, struct pith_str *out)
     }
 }
 
+static void add_value(struct pith_rules *r, const json_t *value, const struct pith_net_rule *at)
+{
+    struct pith_str text = {0};
+    dump(value, &text);
+    if (text.failed) r->net->failed = PITH_NOMEM;
+    else pith_net_text(r->net, at->start, text.data, text.len, at->final);
+    pith_str_free(&text);
+}
+
 static enum pith_status add_values(struct pith_rules *r, const json_t *flat,
                                    const struct pith_net_rule *at, struct pith_error *err)
 {
     const json_t *values = json_object_get(flat, "enum");
     for (size_t i = 0; i < json_array_size(values); i++) {
         const json_t *value = json_array_get(values, i);
-        struct pith_str text = {0};
         bool holds;
         PITH_TRY(pith_schema_spend(&r->schema, i, err)); /* it is looked for */
         PITH_TRY(pith_rules_holds(r, flat, value, &holds, err));
-        if (!holds) continue;
-        dump(value, &text);
-        if (text.failed) r->net->failed = PITH_NOMEM;
-        else pith_net_text(r->net, at->start, text.data, text.len, at->final);
-        pith_str_free(&text);
+        if (holds) add_value(r, value, at);
     }
     return PITH_OK;
+}
+
+enum pith_status pith_rules_value(struct pith_rules *r, const json_t *value, uint32_t *rule,
+                                  struct pith_error *err)
+{
+    *rule = pith_net_add_rule(r->net);
+    if (r->net->failed != PITH_OK) return PITH_OK;
+    const struct pith_net_rule at = r->net->rule[*rule];
+    add_value(r, value, &at);
+    return pith_schema_spend(&r->schema, 1, err);
 }
 
 /* --- rules ---------------------------------------------------------------------------------------
@@ -140,18 +201,36 @@ static enum pith_status add_alternatives(struct pith_rules *r, const json_t *fla
     return s;
 }
 
+/* null, true and false, but those that do not hold. */
+static void add_words(struct pith_rules *r, const json_t *flat, const struct pith_net_rule *at)
+{
+    const json_t *except = json_object_get(flat, "except");
+    const struct {
+        json_t *value;
+        int type;
+        const char *text;
+    } words[] = {{json_null(), PITH_TYPE_NULL, "null"},
+                 {json_true(), PITH_TYPE_BOOL, "true"},
+                 {json_false(), PITH_TYPE_BOOL, "false"}};
+    for (size_t i = 0; i < PITH_COUNT(words); i++)
+        if (words[i].type & pith_schema_types(flat) && !pith_schema_lists(except, words[i].value))
+            pith_net_text(r->net, at->start, words[i].text, strlen(words[i].text), at->final);
+}
+
 static enum pith_status write_rule(struct pith_rules *r, const json_t *flat,
                                    const struct pith_net_rule *at, struct pith_error *err)
 {
-    const int types = pith_schema_types(flat);
+    const json_t *except = json_object_get(flat, "except");
+    const int types = pith_schema_types(flat), parts = PITH_TYPE_ARRAY | PITH_TYPE_OBJECT;
     if (json_array_size(json_object_get(flat, "any"))) return add_alternatives(r, flat, at, err);
     if (json_object_get(flat, "enum")) return add_values(r, flat, at, err);
-    if (types & PITH_TYPE_NULL) pith_net_text(r->net, at->start, "null", 4, at->final);
-    if (types & PITH_TYPE_BOOL) {
-        pith_net_text(r->net, at->start, "true", 4, at->final);
-        pith_net_text(r->net, at->start, "false", 5, at->final);
-    }
-    if (types & PITH_TYPE_INTEGER) PITH_TRY(pith_rules_number(r, flat, at, err));
+    for (size_t i = 0; i < json_array_size(except); i++)
+        if (pith_schema_type_of(json_array_get(except, i)) & types & parts)
+            return pith_fail(err, PITH_UNSUPPORTED,
+                             "schema: \"not\" of a list or an object is not supported");
+    add_words(r, flat, at);
+    if (types & (PITH_TYPE_INTEGER | PITH_TYPE_FRACTION))
+        PITH_TRY(pith_rules_number(r, flat, at, err));
     if (types & PITH_TYPE_STRING) PITH_TRY(pith_rules_string(r, flat, at, err));
     if (types & PITH_TYPE_ARRAY) PITH_TRY(pith_rules_array(r, flat, at, err));
     return types & PITH_TYPE_OBJECT ? pith_rules_object(r, flat, at, err) : PITH_OK;

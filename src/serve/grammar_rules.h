@@ -26,6 +26,15 @@ enum pith_status pith_rules_array(struct pith_rules *r, const json_t *flat,
 enum pith_status pith_rules_number(struct pith_rules *r, const json_t *flat,
                                    const struct pith_net_rule *at, struct pith_error *err);
 
+/* The values for which a flat schema holds are added to a list, each once; *few: they are known,
+ * and no more than PITH_VALUES_MOST. */
+enum { PITH_VALUES_MOST = 12 };
+enum pith_status pith_rules_values(struct pith_rules *r, const json_t *flat, json_t *values,
+                                   bool *few, struct pith_error *err);
+/* The rule of a value. */
+enum pith_status pith_rules_value(struct pith_rules *r, const json_t *value, uint32_t *rule,
+                                  struct pith_error *err);
+
 /* Whether a value holds for a flat schema. */
 enum pith_status pith_rules_holds(struct pith_rules *r, const json_t *flat, const json_t *value,
                                   bool *out, struct pith_error *err);

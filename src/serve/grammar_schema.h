@@ -50,7 +50,11 @@ const json_t *pith_schema_ref(const json_t *root, const char *ref);
  *   "tuples"    objects of prefixItems, items
  *   "required"  names, each once
  *   "pattern", "format"   lists
- *   minItems, maxItems, minLength, maxLength, "minimum" and "maximum": lists of [number, exclusive]
+ *   minItems, maxItems, minLength, maxLength, minProperties, maxProperties
+ *   "minimum" and "maximum": lists of [number, exclusive]; "multipleOf": a list
+ *   "except"    values that do not hold
+ *   "unlike"    flat schemas of strings that do not hold
+ *   "unique"    true: items differ
  * Members that constrain nothing are left out, so {} holds for everything. */
 enum pith_status pith_schema_flat(struct pith_schema *job, const json_t *schema, json_t **out,
                                   struct pith_error *err);
@@ -58,6 +62,8 @@ enum pith_status pith_schema_flat(struct pith_schema *job, const json_t *schema,
 enum pith_status pith_schema_flat_all(struct pith_schema *job, const json_t *flat,
                                       const json_t *list, json_t **out, struct pith_error *err);
 int pith_schema_types(const json_t *flat);
+/* Whether a list has a value; 1 and 1.0 are the same. */
+bool pith_schema_lists(const json_t *list, const json_t *value);
 /* The bit of a value. */
 int pith_schema_type_of(const json_t *value);
 /* Whether no value can hold for both, as far as their types, enums and required members tell. */

@@ -54,23 +54,34 @@ enum pith_status pith_rules_pattern(struct pith_rules *r, const char *pattern,
     return pith_chars_trim(out, err);
 }
 
-/* What is left of a set of texts of those of another, which is freed; all: the first is not made
- * yet, and has all texts. */
-static enum pith_status narrow(struct pith_rules *r, struct pith_chars *c, bool all,
-                               struct pith_chars *by, struct pith_error *err)
+/* What is left of a set of texts of those of another (keep), or of the others; the other is freed.
+ */
+static enum pith_status sift(struct pith_rules *r, struct pith_chars *c, struct pith_chars *by,
+                             bool keep, struct pith_error *err)
 {
     struct pith_chars both = {0};
-    if (all) {
-        *c = *by;
-        return PITH_OK;
-    }
-    const enum pith_status s = pith_chars_sift(c, by, true, &both, err);
+    const enum pith_status s = pith_chars_sift(c, by, keep, &both, err);
     pith_chars_free(by);
     if (s != PITH_OK) return s;
     pith_chars_free(c);
     *c = both;
     PITH_TRY(spend(r, c, err));
     return pith_chars_trim(c, err);
+}
+
+/* The texts of a set that another has too; all: the first is not made yet, and has all texts. */
+static enum pith_status narrow(struct pith_rules *r, struct pith_chars *c, bool all,
+                               struct pith_chars *by, struct pith_error *err)
+{
+    if (!all) return sift(r, c, by, true, err);
+    *c = *by;
+    return PITH_OK;
+}
+
+static enum pith_status take_away(struct pith_rules *r, struct pith_chars *c, struct pith_chars *by,
+                                  struct pith_error *err)
+{
+    return sift(r, c, by, false, err);
 }
 
 /* The texts of the patterns, and of the formats, of a flat schema; *any: there are some. */
@@ -136,13 +147,53 @@ static enum pith_status chars_of(struct pith_rules *r, const json_t *flat, struc
     return s;
 }
 
+/* Whether a value is a string that can be written: without NUL. */
+static bool is_word(const json_t *value)
+{
+    return json_is_string(value) && strlen(json_string_value(value)) == json_string_length(value);
+}
+
+/* Takes from some texts those of a list that are strings. */
+static enum pith_status without_words(struct pith_rules *r, const json_t *list,
+                                      struct pith_chars *c, struct pith_error *err)
+{
+    const size_t size = json_array_size(list);
+    const char **word = pith_alloc(size ? size : 1, sizeof *word);
+    struct pith_chars words = {0};
+    size_t n = 0;
+    if (!word) return pith_fail_nomem(err, "schema");
+    for (size_t i = 0; i < size; i++)
+        if (is_word(json_array_get(list, i)))
+            word[n++] = json_string_value(json_array_get(list, i));
+    enum pith_status s = n ? pith_chars_words(word, n, &words, err) : PITH_OK;
+    if (n && s == PITH_OK) s = take_away(r, c, &words, err);
+    pith_free(word);
+    return s;
+}
+
+/* Takes from some texts what a flat schema says that they are not; frees all after a failure. */
+static enum pith_status without(struct pith_rules *r, const json_t *flat, struct pith_chars *c,
+                                struct pith_error *err)
+{
+    const json_t *unlike = json_object_get(flat, "unlike");
+    enum pith_status s = without_words(r, json_object_get(flat, "except"), c, err);
+    for (size_t i = 0; i < json_array_size(unlike) && s == PITH_OK; i++) {
+        struct pith_chars by = {0};
+        s = pith_rules_chars(r, json_array_get(unlike, i), &by, err);
+        if (s == PITH_OK) s = take_away(r, c, &by, err);
+    }
+    if (s != PITH_OK) pith_chars_free(c);
+    return s;
+}
+
 enum pith_status pith_rules_chars(struct pith_rules *r, const json_t *flat, struct pith_chars *out,
                                   struct pith_error *err)
 {
     const struct lengths l = lengths_of(flat);
     bool any = false;
     PITH_TRY(chars_of(r, flat, out, &any, err));
-    return any ? PITH_OK : pith_chars_length(l.min, l.max, out, err);
+    if (!any) PITH_TRY(pith_chars_length(l.min, l.max, out, err));
+    return without(r, flat, out, err);
 }
 
 enum pith_status pith_rules_strings(struct pith_rules *r, const json_t *flat,
@@ -159,13 +210,13 @@ enum pith_status pith_rules_strings(struct pith_rules *r, const json_t *flat,
     PITH_TRY(pith_rules_chars(r, flat, out, err));
     if (!values) return PITH_OK;
     for (size_t i = 0; i < json_array_size(values) && n < MOST_WORDS; i++)
-        if (json_is_string(json_array_get(values, i)))
+        if (is_word(json_array_get(values, i)))
             word[n++] = json_string_value(json_array_get(values, i));
     enum pith_status s = n == MOST_WORDS
                              ? pith_fail(err, PITH_LIMIT, "schema: too many \"propertyNames\"")
                              : pith_chars_words(word, n, &words, err);
-    if (s == PITH_OK) return narrow(r, out, false, &words, err);
-    pith_chars_free(out);
+    if (s == PITH_OK) s = narrow(r, out, false, &words, err);
+    if (s != PITH_OK) pith_chars_free(out);
     return s;
 }
 
@@ -214,6 +265,36 @@ static enum pith_status count(struct pith_rules *r, struct lengths l, uint32_t f
     return PITH_OK;
 }
 
+/* Characters of the longest string that a flat schema leaves out one by one; 0: there is none. */
+static uint32_t longest_word(const json_t *flat)
+{
+    const json_t *except = json_object_get(flat, "except");
+    size_t longest = 0;
+    for (size_t i = 0; i < json_array_size(except); i++) {
+        const size_t n = json_string_length(json_array_get(except, i)) + 1;
+        if (json_is_string(json_array_get(except, i)) && n > longest) longest = n;
+    }
+    return (uint32_t)longest;
+}
+
+/* Strings of many lengths, and of no form: those no longer than a word that is left out are an
+ * automaton, the rest are counted. */
+static enum pith_status counted(struct pith_rules *r, const json_t *flat, uint32_t from,
+                                uint32_t to, struct pith_error *err)
+{
+    struct lengths l = lengths_of(flat);
+    const uint32_t word = longest_word(flat);
+    struct pith_chars chars = {0};
+    if (word && word >= l.min) {
+        PITH_TRY(pith_chars_length(l.min, l.max < word ? l.max : word, &chars, err));
+        PITH_TRY(without(r, flat, &chars, err));
+        pith_net_chars(r->net, from, &chars, true, to);
+        pith_chars_free(&chars);
+        l.min = word + 1;
+    }
+    return l.min > l.max ? PITH_OK : count(r, l, from, to, err);
+}
+
 enum pith_status pith_rules_string(struct pith_rules *r, const json_t *flat,
                                    const struct pith_net_rule *at, struct pith_error *err)
 {
@@ -224,9 +305,11 @@ enum pith_status pith_rules_string(struct pith_rules *r, const json_t *flat,
     pith_net_bytes(r->net, at->start, '"', '"', first);
     pith_net_bytes(r->net, last, '"', '"', at->final);
     PITH_TRY(chars_of(r, flat, &chars, &any, err));
-    if (!any && (l.min > SEGMENT || (l.max > SEGMENT && l.max != PITH_CHARS_NO_LIMIT)))
-        return l.min > l.max ? PITH_OK : count(r, l, first, last, err);
+    if (!any && !json_object_get(flat, "unlike") &&
+        (l.min > SEGMENT || (l.max > SEGMENT && l.max != PITH_CHARS_NO_LIMIT)))
+        return l.min > l.max ? PITH_OK : counted(r, flat, first, last, err);
     enum pith_status s = any ? PITH_OK : pith_chars_length(l.min, l.max, &chars, err);
+    if (s == PITH_OK) s = without(r, flat, &chars, err);
     if (s == PITH_OK) pith_net_chars(r->net, first, &chars, true, last);
     pith_chars_free(&chars);
     return s;
