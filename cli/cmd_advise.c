@@ -123,6 +123,33 @@ static void print_out(const json_t *out, size_t most)
     }
 }
 
+/* Names, with commas between them. */
+static void join_names(const json_t *names, char *text, size_t size)
+{
+    const json_t *name;
+    size_t i, used = 0;
+    text[0] = '\0';
+    json_array_foreach (names, i, name) {
+        used = strlen(text);
+        snprintf(text + used, size - used, "%s%s", used ? ", " : "", json_string_value(name));
+    }
+}
+
+/* Which texts recipes were calibrated on, and on which they were measured. */
+static void print_texts(const json_t *j)
+{
+    const json_t *remark;
+    char fitted[512], judged[512];
+    size_t i;
+    join_names(json_object_get(json_object_get(j, "calibration"), "sources"), fitted,
+               sizeof fitted);
+    join_names(json_object_get(j, "texts"), judged, sizeof judged);
+    printf("\n");
+    print_line(0, 2, "calibrated on %s; measured on %s", fitted, judged);
+    json_array_foreach (json_object_get(j, "remarks"), i, remark)
+        print_line(0, 2, "note: %s", json_string_value(remark));
+}
+
 static int print_report(void *settings, const char *report)
 {
     const struct settings *s = settings;
@@ -139,6 +166,7 @@ static int print_report(void *settings, const char *report)
     if (*json_text(commands, "quantize")) printf("  %s\n", json_text(commands, "quantize"));
     printf("  %s\n\n", json_text(commands, "serve"));
     rc = print_rows(s, rows);
+    print_texts(j);
     print_out(json_object_get(j, "ruled_out"), s->all ? SIZE_MAX : OUT_SHOWN);
     json_decref(j);
     return rc;

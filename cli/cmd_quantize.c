@@ -260,15 +260,31 @@ static void print_grids(const json_t *account)
     print_wrapped(text, INDENT, INDENT, prose_width());
 }
 
+/* On tokens that were held out, and on those that were fitted; or on the latter alone. */
+static void print_measured(const json_t *p)
+{
+    const json_t *fitted = json_object_get(p, "fitted"), *remark;
+    const bool held = json_is_true(json_object_get(p, "held_out"));
+    size_t i;
+    printf("  KL               %.4g foretold, %.4g +- %.1g measured on %.0f %s\n",
+           number(p, "kld"), number(p, "measured"), number(p, "standard_error"),
+           number(p, "tokens"), held ? "tokens that were held out" : "of these tokens");
+    if (held)
+        printf("                   %.4g +- %.1g on %.0f of the fitted ones\n",
+               number(fitted, "measured"), number(fitted, "standard_error"),
+               number(fitted, "tokens"));
+    json_array_foreach (json_object_get(p, "remarks"), i, remark) {
+        printf("  note             ");
+        print_wrapped(json_string_value(remark), INDENT, INDENT, prose_width());
+    }
+}
+
 /* What a recipe foretold, and what became of it. */
 static void print_prediction(const json_t *account)
 {
     const json_t *p = json_object_get(account, "prediction");
     if (json_object_get(json_object_get(account, "recipe"), "linears")) print_grids(account);
-    if (p)
-        printf("  KL               %.4g foretold, %.4g +- %.1g measured on %.0f of these tokens\n",
-               number(p, "kld"), number(p, "measured"), number(p, "standard_error"),
-               number(p, "tokens"));
+    if (p) print_measured(p);
     const json_t *cache =
         json_object_get(json_object_get(json_object_get(account, "recipe"), "predicted"), "cache");
     if (cache)

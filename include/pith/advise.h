@@ -39,9 +39,10 @@ static inline void pith_advise_defaults(struct pith_advise_options *options)
 }
 
 /* *report is JSON: {"model", "target", "hardware", "engine", "tokens": measured, "texts": names,
- * "rows": those of pith_plan_model() that were tried, the best first, with "quality" as measured
- * here ("kld", "kld_ci95", "harm", "expected": what the plan thought), "near": whether its worth
- * is the first's within the intervals, and of those rounded otherwise "round": by what;
+ * "calibration": {"sources": names, "tokens": at most}, "remarks": lines, of a text that is in
+ * both, "rows": those of pith_plan_model() that were tried, the best first, with "quality" as
+ * measured here ("kld", "kld_ci95", "harm", "expected": what the plan thought), "near": whether its
+ * worth is the first's within the intervals, and of those rounded otherwise "round": by what;
  * "ruled_out": as there, with what failed or was not tried; "why": of the first row}. Free it with
  * pith_text_free().
  *

@@ -42,9 +42,10 @@ static inline void pith_sensitivity_defaults(struct pith_sensitivity_options *op
  * [texts of the three], "rows": [{"kind": "weights", "cache" or "acts", "part": the linear; or of a
  * layer "k", "v", or of latents "kv"; or a site, such as "qkv", whose linears read one input;
  * "grid", "bits": a number, "bytes": of the matrix, of a position, of a token; "kld": nats a token
- * that the model's divergence grows by; of weights also "error": ||W - Q|| / ||W||}]}. The
- * divergence is to second order, by the Fisher information (docs/mixed.md); those of several parts
- * add up. Statuses as those of pith_quantize(). */
+ * that the model's divergence grows by; of weights also "error": ||W - Q|| / ||W||}],
+ * "calibration": {"sources": names, "sha256": of the token ids, "offsets": [from, to) of the
+ * sources' tokens, each run of them}}. The divergence is to second order, by the Fisher information
+ * (docs/mixed.md); those of several parts add up. Statuses as those of pith_quantize(). */
 PITH_API enum pith_status pith_sensitivity(struct pith_context *context,
                                            const struct pith_sensitivity_options *options,
                                            char **report, struct pith_error *err);

@@ -7,6 +7,7 @@
 #include "base/str.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,16 +106,47 @@ static json_t *names_of(const struct advice *a)
     return names;
 }
 
+/* What recipes were calibrated on: {"sources", "tokens": at most}. */
+static json_t *calibration_of(const struct advice *a)
+{
+    const struct pith_advise_options *o = a->options;
+    json_t *names = json_array();
+    for (size_t i = 0; i < o->calib.count; i++)
+        pith_json_add(&names, pith_json_name(o->calib.item[i]));
+    if (o->calib.count == 0)
+        pith_json_add(&names, json_string(a->halves ? "the text that ships, its first half"
+                                                    : "the text that ships"));
+    return json_pack("{s:o, s:I}", "sources", names, "tokens", (json_int_t)o->calib_tokens);
+}
+
+/* A text on both sides: what was fitted to it costs less there than elsewhere. */
+static json_t *remarks_of(const struct advice *a)
+{
+    const struct pith_advise_options *o = a->options;
+    json_t *list = json_array();
+    char line[400];
+    for (size_t i = 0; i < o->texts.count; i++)
+        for (size_t k = 0; k < o->calib.count; k++) {
+            if (strcmp(o->texts.item[i], o->calib.item[k]) != 0) continue;
+            (void)snprintf(line, sizeof line,
+                           "%.300s: is calibrated on and measured on, which flatters recipes",
+                           o->texts.item[i]);
+            pith_json_add(&list, pith_json_name(line));
+        }
+    return list;
+}
+
 enum pith_status advice_report(struct advice *a, char **report, struct pith_error *err)
 {
     qsort(a->tried, a->count, sizeof *a->tried, order);
     json_t *rows = json_array();
     for (size_t i = 0; i < a->count; i++)
         if (a->tried[i].measured) pith_json_add(&rows, row_of(a, &a->tried[i]));
-    json_t *j = json_pack("{s:o, s:s, s:s, s:s, s:f, s:o, s:o, s:o, s:O}", "model",
+    json_t *j = json_pack("{s:o, s:s, s:s, s:s, s:f, s:o, s:o, s:o, s:o, s:O}", "model",
                           pith_json_name(a->options->model), "target", a->options->target, "engine",
                           a->engine, "hardware", a->hardware, "tokens", a->tried[0].tokens, "texts",
-                          names_of(a), "why", why(a), "rows", rows, "ruled_out",
-                          json_object_get(a->plan, "ruled_out"));
+                          names_of(a), "calibration", calibration_of(a), "why", why(a), "rows",
+                          rows, "ruled_out", json_object_get(a->plan, "ruled_out"));
+    pith_json_set_some(&j, "remarks", remarks_of(a));
     return pith_report_text(j, report, err);
 }

@@ -19,11 +19,42 @@ const struct pith_corpus *pith_corpus_of(const char *path)
     return corpora[k];
 }
 
+/* One draw of the text. */
+struct draw {
+    size_t tokens, seq_len;
+    size_t text;       /* ids of the text in a window: without BOS */
+    size_t limit;      /* it chooses from so many ids; while they are encoded, at least so many */
+    bool limited;      /* ... of which no more are wanted */
+    size_t have, want; /* windows to choose from, and that it takes */
+    uint8_t *chosen;   /* [have] */
+};
+
 struct encoder {
     const struct pith_tokenizer *tokenizer;
     struct pith_ids ids;
-    size_t enough; /* documents after this many ids are not encoded */
+    struct draw draw[2]; /* what is asked for, and what else is drawn */
+    size_t draws;
+    size_t behind; /* ids wanted behind what they choose from */
 };
+
+/* Documents after what is enough are not encoded. */
+static bool wants(const struct encoder *e)
+{
+    size_t limit = 0;
+    for (size_t i = 0; i < e->draws; i++)
+        if (e->draw[i].limit > limit) limit = e->draw[i].limit;
+    return e->ids.count < limit + e->behind;
+}
+
+static void note_limits(struct encoder *e)
+{
+    for (size_t i = 0; i < e->draws; i++) {
+        struct draw *d = &e->draw[i];
+        if (d->limited || e->ids.count < d->limit) continue;
+        d->limit = e->ids.count;
+        d->limited = true;
+    }
+}
 
 /* Encodes a document piece by piece, cut at line ends: a text of hundreds of megabytes is not
  * tokenized whole when a fraction is enough. Cutting before a line's first character changes at
@@ -33,13 +64,14 @@ static enum pith_status add_document(void *ctx, const char *text, size_t size,
 {
     enum { PIECE = 1 << 20 };
     struct encoder *e = ctx;
-    while (size > 0 && e->ids.count < e->enough) {
+    while (size > 0 && wants(e)) {
         size_t take = size;
         if (size > PIECE) {
             take = PIECE;
             while (take > PIECE / 2 && text[take - 1] != '\n') take--;
         }
         PITH_TRY(pith_tokenizer_encode(e->tokenizer, text, take, false, &e->ids, err));
+        note_limits(e);
         text += take;
         size -= take;
     }
@@ -50,8 +82,10 @@ static enum pith_status add_prompt(void *ctx, const struct pith_rendered *prompt
                                    struct pith_error *err)
 {
     struct encoder *e = ctx;
-    if (e->ids.count >= e->enough) return PITH_OK;
-    return pith_tokenizer_encode_prompt(e->tokenizer, prompt, &e->ids, err);
+    if (!wants(e)) return PITH_OK;
+    PITH_TRY(pith_tokenizer_encode_prompt(e->tokenizer, prompt, &e->ids, err));
+    note_limits(e);
+    return PITH_OK;
 }
 
 static enum pith_status read_sources(const struct pith_calib_options *o, struct pith_reading *to,
@@ -76,57 +110,167 @@ static void choose(uint64_t seed, size_t have, size_t want, uint8_t *chosen)
     }
 }
 
-static enum pith_status cut_windows(const struct pith_calib_options *o, const struct encoder *e,
-                                    struct pith_calib_set *out, struct pith_error *err)
+/* Marks what a draw takes of the first `end` ids. */
+static bool mark(const struct pith_calib_options *o, struct draw *d, size_t end)
 {
-    const int32_t bos = pith_tokenizer_adds_bos(e->tokenizer) ? pith_tokenizer_bos(e->tokenizer)
-                                                              : -1;
-    const size_t text = o->seq_len - (bos >= 0 ? 1 : 0); /* ids of text a window */
-    const size_t have = e->ids.count / text;
-    size_t want = o->tokens / o->seq_len;
-    if (want == 0) want = 1;
-    if (have == 0)
+    const size_t from = d->limit < end ? d->limit : end;
+    pith_free(d->chosen);
+    d->have = from / d->text;
+    d->want = d->tokens / d->seq_len;
+    if (d->want == 0) d->want = 1;
+    if (d->want > d->have) d->want = d->have;
+    d->chosen = pith_alloc(d->have, 1);
+    if (d->chosen) choose(o->seed, d->have, d->want, d->chosen);
+    return d->chosen != NULL;
+}
+
+static bool mark_all(const struct pith_calib_options *o, struct encoder *e, size_t end)
+{
+    bool good = true;
+    for (size_t i = 0; i < e->draws && good; i++) good = mark(o, &e->draw[i], end);
+    return good;
+}
+
+/* Whether a draw takes any of the ids from `at` to before `end`. */
+static bool takes(const struct draw *d, size_t at, size_t end)
+{
+    for (size_t w = at / d->text; w < d->have && w * d->text < end; w++)
+        if (d->chosen[w]) return true;
+    return false;
+}
+
+static bool is_taken(const struct encoder *e, size_t at, size_t end)
+{
+    for (size_t i = 0; i < e->draws; i++)
+        if (takes(&e->draw[i], at, end)) return true;
+    return false;
+}
+
+/* Copies windows of the shape of `d`, those whose first ids are `at` (owned from here on). */
+static enum pith_status copy(const struct encoder *e, const struct draw *d, size_t *at,
+                             size_t windows, struct pith_calib_set *out, struct pith_error *err)
+{
+    const int32_t bos = d->text < d->seq_len ? pith_tokenizer_bos(e->tokenizer) : -1;
+    int32_t *ids = pith_alloc(windows * d->seq_len, sizeof *ids), *to = ids;
+    *out = (struct pith_calib_set){
+        .ids = ids, .windows = windows, .length = d->seq_len, .at = at, .shows = d->text};
+    if (!ids) {
+        pith_calib_free(out);
+        return pith_fail_nomem(err, "calibration windows");
+    }
+    for (size_t w = 0; w < windows; w++) {
+        if (bos >= 0) *to++ = bos;
+        memcpy(to, e->ids.id + at[w], d->text * sizeof *to);
+        to += d->text;
+    }
+    if (pith_sha256_hex(ids, windows * d->seq_len * sizeof *ids, out->sha256)) return PITH_OK;
+    pith_calib_free(out);
+    return pith_fail_nomem(err, "calibration digest");
+}
+
+/* The windows that nobody takes, from the end, at most `most`; *at is NULL when there are none. */
+static enum pith_status find_free(const struct encoder *e, size_t text, size_t most, size_t **at,
+                                  size_t *count, struct pith_error *err)
+{
+    size_t *free = pith_alloc(most, sizeof *free);
+    *at = NULL;
+    *count = 0;
+    if (!free) return pith_fail_nomem(err, "held-out windows");
+    for (size_t w = e->ids.count / text; w-- > 0 && *count < most;)
+        if (!is_taken(e, w * text, (w + 1) * text)) free[(*count)++] = w * text;
+    for (size_t i = 0; i < *count / 2; i++) { /* in the order of the text */
+        const size_t other = free[*count - 1 - i];
+        free[*count - 1 - i] = free[i];
+        free[i] = other;
+    }
+    if (*count) *at = free;
+    else pith_free(free);
+    return PITH_OK;
+}
+
+/* Ids that both draws do without, so that there is something to hold out; 0: they are too few. */
+static size_t reserve(const struct encoder *e, size_t text)
+{
+    const size_t least = PITH_CALIB_HELD_LEAST * text, count = e->ids.count;
+    const size_t share = count / 8 > least ? count / 8 : least;
+    size_t longest = 0;
+    for (size_t i = 0; i < e->draws; i++)
+        if (e->draw[i].text > longest) longest = e->draw[i].text;
+    return share <= count / 4 && count - share >= longest ? share : 0;
+}
+
+/* What is held out of both draws, which are marked anew where something had to be reserved. */
+static enum pith_status hold_out(const struct pith_calib_options *o, struct encoder *e,
+                                 struct pith_calib_set *held, struct pith_error *err)
+{
+    const struct draw *a = &e->draw[0], *b = &e->draw[e->draws - 1];
+    struct draw shape = a->seq_len < b->seq_len ? *a : *b;
+    const size_t most = o->held / shape.seq_len > PITH_CALIB_HELD_LEAST ? o->held / shape.seq_len
+                                                                       : PITH_CALIB_HELD_LEAST;
+    size_t *at, count, kept;
+    PITH_TRY(find_free(e, shape.text, most, &at, &count, err));
+    if (count < PITH_CALIB_HELD_LEAST && (kept = reserve(e, shape.text)) > 0) {
+        pith_free(at);
+        if (!mark_all(o, e, e->ids.count - kept)) return pith_fail_nomem(err, "windows");
+        PITH_TRY(find_free(e, shape.text, most, &at, &count, err));
+    }
+    if (count == 0) return PITH_OK;
+    return copy(e, &shape, at, count, held, err);
+}
+
+static enum pith_status cut_windows(const struct pith_calib_options *o, struct encoder *e,
+                                    struct pith_calib_set *out, struct pith_calib_set *held,
+                                    struct pith_error *err)
+{
+    struct draw *d = &e->draw[0];
+    if (d->limit / d->text == 0)
         return pith_fail(err, PITH_ARG,
                          "the calibration text (%s) has %zu tokens, fewer than one window of %zu:"
                          " give more text or a smaller --seq-len",
                          o->path_count == 0   ? PITH_BUILTIN_NAME
                          : o->path_count == 1 ? o->paths[0]
                                               : "all files together",
-                         e->ids.count, o->seq_len);
-    if (want > have) want = have;
-    uint8_t *chosen = pith_alloc(have, 1);
-    int32_t *ids = pith_alloc(want * o->seq_len, sizeof *ids);
-    if (!chosen || !ids) {
-        pith_free(chosen);
-        pith_free(ids);
-        return pith_fail_nomem(err, "calibration windows");
-    }
-    choose(o->seed, have, want, chosen);
-    int32_t *at = ids;
-    for (size_t i = 0; i < have; i++) {
-        if (!chosen[i]) continue;
-        if (bos >= 0) *at++ = bos;
-        memcpy(at, e->ids.id + i * text, text * sizeof *at);
-        at += text;
-    }
-    pith_free(chosen);
-    *out = (struct pith_calib_set){
-        .ids = ids, .windows = want, .length = o->seq_len, .available = e->ids.count};
-    if (!pith_sha256_hex(ids, want * o->seq_len * sizeof *ids, out->sha256)) {
-        pith_calib_free(out);
-        return pith_fail_nomem(err, "calibration digest");
-    }
+                         d->limit, o->seq_len);
+    if (!mark_all(o, e, e->ids.count)) return pith_fail_nomem(err, "calibration windows");
+    if (held) PITH_TRY(hold_out(o, e, held, err));
+    size_t *at = pith_alloc(d->want, sizeof *at), n = 0;
+    if (!at) return pith_fail_nomem(err, "calibration windows");
+    for (size_t i = 0; i < d->have; i++)
+        if (d->chosen[i]) at[n++] = i * d->text;
+    PITH_TRY(copy(e, d, at, n, out, err));
+    out->available = d->limit;
     return PITH_OK;
 }
 
-enum pith_status pith_calib_load(const struct pith_calib_options *o, const struct pith_tokenizer *t,
-                                 struct pith_calib_set *out, struct pith_error *err)
+/* A choice among up to eight times what is needed spreads the windows over a large text. */
+static struct draw draw_of(size_t tokens, size_t seq_len, const struct pith_tokenizer *t)
+{
+    const size_t need = tokens > seq_len ? tokens : seq_len;
+    return (struct draw){.tokens = tokens,
+                         .seq_len = seq_len,
+                         .text = seq_len - (pith_tokenizer_adds_bos(t) &&
+                                            pith_tokenizer_bos(t) >= 0),
+                         .limit = need < SIZE_MAX / 16 ? need * 8 : SIZE_MAX / 2};
+}
+
+/* What was not reached chooses from all that there is. */
+static void close_limits(struct encoder *e)
+{
+    for (size_t i = 0; i < e->draws; i++)
+        if (!e->draw[i].limited) e->draw[i].limit = e->ids.count;
+}
+
+enum pith_status pith_calib_load_apart(const struct pith_calib_options *o,
+                                       const struct pith_tokenizer *t, struct pith_calib_set *out,
+                                       struct pith_calib_set *held, struct pith_error *err)
 {
     if (o->seq_len < 2) return pith_fail(err, PITH_ARG, "--seq-len must be at least 2");
     if (o->tokens == 0) return pith_fail(err, PITH_ARG, "--calib-tokens must be at least 1");
-    /* A choice among up to eight times what is needed spreads the windows over a large text. */
-    const size_t need = o->tokens > o->seq_len ? o->tokens : o->seq_len;
-    struct encoder e = {.tokenizer = t, .enough = need < SIZE_MAX / 8 ? need * 8 : SIZE_MAX};
+    struct encoder e = {.tokenizer = t, .draw = {draw_of(o->tokens, o->seq_len, t)}, .draws = 1};
+    if (!o->held) held = NULL;
+    if (held && o->other.tokens && o->other.seq_len >= 2)
+        e.draw[e.draws++] = draw_of(o->other.tokens, o->other.seq_len, t);
+    if (held) e.behind = o->held < SIZE_MAX / 4 ? o->held : SIZE_MAX / 4;
     struct pith_door door = {.lf = o->lf};
     struct pith_reading to = {.door = &door,
                               .document = add_document,
@@ -135,18 +279,29 @@ enum pith_status pith_calib_load(const struct pith_calib_options *o, const struc
                               .model = o->model};
     enum pith_status s = read_sources(o, &to, err);
     pith_chat_close(to.chat);
-    if (s == PITH_OK) s = cut_windows(o, &e, out, err);
+    close_limits(&e);
+    if (s == PITH_OK) s = cut_windows(o, &e, out, held, err);
     if (s == PITH_OK) {
         out->crlf = door.crlf;
         out->rendered = to.rendered;
         out->joined = to.joined;
+    } else if (held) {
+        pith_calib_free(held);
     }
+    for (size_t i = 0; i < e.draws; i++) pith_free(e.draw[i].chosen);
     pith_ids_free(&e.ids);
     return s;
+}
+
+enum pith_status pith_calib_load(const struct pith_calib_options *o, const struct pith_tokenizer *t,
+                                 struct pith_calib_set *out, struct pith_error *err)
+{
+    return pith_calib_load_apart(o, t, out, NULL, err);
 }
 
 void pith_calib_free(struct pith_calib_set *set)
 {
     pith_free(set->ids);
+    pith_free(set->at);
     *set = (struct pith_calib_set){0};
 }

@@ -49,12 +49,18 @@ struct pith_calib_options {
     uint64_t seed;
     bool lf;           /* line ends CR LF of plain text become LF */
     const char *model; /* whose chat template conversations are put into; NULL: none */
+    struct pith_calib_draw {
+        size_t tokens, seq_len;
+    } other;     /* what else is drawn of the same text by the same seed; tokens 0: nothing */
+    size_t held; /* tokens to hold out of both; 0: none */
 };
 
 /* windows x length ids, packed. */
 struct pith_calib_set {
     int32_t *ids;
     size_t windows, length;
+    size_t *at;   /* [windows]: which of the text's ids a window's first is */
+    size_t shows; /* ids of the text that a window has: length, or without BOS one less */
     size_t available;             /* tokens of the text, as far as it was read */
     char sha256[PITH_SHA256_HEX]; /* of the ids */
     size_t crlf;                  /* line ends CR LF in the sources */
@@ -64,6 +70,15 @@ struct pith_calib_set {
 /* PITH_ARG when the text does not fill a single window, PITH_FORMAT when it is not UTF-8. */
 enum pith_status pith_calib_load(const struct pith_calib_options *o, const struct pith_tokenizer *t,
                                  struct pith_calib_set *out, struct pith_error *err);
+/* The same, and what is held out: windows, as long as the shorter of both draws', of which neither
+ * has an id: behind what they choose from where the text goes on; else those, from the end, that
+ * they leave; where that is less than PITH_CALIB_HELD_LEAST windows, its last eighth, which both
+ * then do without. No windows where the text is too short even for that, or o->held is 0. The one
+ * draw and the other, with each other's tokens and lengths, hold out the same. */
+enum { PITH_CALIB_HELD_LEAST = 4 };
+enum pith_status pith_calib_load_apart(const struct pith_calib_options *o,
+                                       const struct pith_tokenizer *t, struct pith_calib_set *out,
+                                       struct pith_calib_set *held, struct pith_error *err);
 void pith_calib_free(struct pith_calib_set *set);
 
 /* The text that ships with pith, NUL-terminated. */

@@ -36,16 +36,45 @@ static json_t *timing(const struct pith_run *r)
     return NULL;
 }
 
-static json_t *calibration(const struct pith_job *job)
+json_t *pith_job_sources(const struct pith_job *job)
 {
     const struct pith_quantize_options *o = job->options;
-    if (!pith_job_calibrates(job)) return json_null();
     json_t *sources = json_array();
     for (size_t i = 0; i < o->calib.count; i++) {
         const char *slash = strrchr(o->calib.item[i], '/');
         pith_json_add(&sources, pith_json_name(slash ? slash + 1 : o->calib.item[i]));
     }
     if (o->calib.count == 0) pith_json_add(&sources, json_string("builtin"));
+    return sources;
+}
+
+json_t *pith_job_offsets(const struct pith_calib_set *set)
+{
+    json_t *list = json_array();
+    for (size_t w = 0, next; w < set->windows; w = next) {
+        for (next = w + 1; next < set->windows; next++)
+            if (set->at[next] != set->at[next - 1] + set->shows) break;
+        pith_json_add(&list, json_pack("[I, I]", (json_int_t)set->at[w],
+                                       (json_int_t)(set->at[next - 1] + set->shows)));
+    }
+    return list;
+}
+
+/* The part that judges (pipe/foretold.h). */
+static json_t *held_out(const struct pith_job *job)
+{
+    const struct pith_calib_set *set = &job->judge;
+    return json_pack("{s:o, s:s, s:I, s:I, s:I, s:o}", "sources", pith_job_sources(job),
+                     "sha256", set->sha256, "windows", (json_int_t)set->windows, "seq_len",
+                     (json_int_t)set->length, "tokens", (json_int_t)(set->windows * set->length),
+                     "offsets", pith_job_offsets(set));
+}
+
+static json_t *calibration(const struct pith_job *job)
+{
+    const struct pith_quantize_options *o = job->options;
+    if (!pith_job_calibrates(job)) return json_null();
+    json_t *sources = pith_job_sources(job);
     json_t *j = json_pack("{s:o, s:s, s:s, s:I, s:I, s:I, s:I}", "sources", sources, "mode",
                           job->fast ? "fast" : "exact", "sha256", job->calib.sha256, "windows",
                           (json_int_t)job->calib.windows, "seq_len", (json_int_t)job->calib.length,
@@ -59,6 +88,10 @@ static json_t *calibration(const struct pith_job *job)
         j = NULL;
     }
     json_decref(asked);
+    if (j && job->judge.windows) {
+        pith_json_set(&j, "offsets", pith_job_offsets(&job->calib));
+        if (j) pith_json_set(&j, "held_out", held_out(job));
+    }
     if (j && job->calib.rendered + job->calib.joined)
         pith_json_set(&j, "messages", json_string(job->calib.joined ? "joined" : "template"));
     if (j && job->calib.crlf) {

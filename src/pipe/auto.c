@@ -233,7 +233,10 @@ static enum pith_status try_one(struct pith_backend *be, const struct trial *t,
     mine.resume = mine.rehearse = false;
     if (mine.calib_tokens > TOKENS) mine.calib_tokens = TOKENS;
     if (mine.seq_len > WINDOW) mine.seq_len = WINDOW;
-    struct pith_job job = {.options = &mine, .backend = be, .senses = true};
+    struct pith_job job = {.options = &mine,
+                           .backend = be,
+                           .senses = true,
+                           .other = {t->asked->calib_tokens, t->asked->seq_len}};
     enum pith_status s = find(&job, t, &candidates, err);
     s = pith_checkpoint_settle(job.model ? job.model->checkpoint : NULL, false, s, err);
     pith_job_close(&job);

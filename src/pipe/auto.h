@@ -24,8 +24,9 @@ struct pith_quantize_options pith_auto_base(const struct pith_quantize_options *
 /* Finds the recipe and writes it to a file of that name in `folder`, which is made; nothing to do,
  * with `resume`, when it is there. It is a recipe like any, with "linears" and "predicted":
  * {"budget", "kld", "bits": a weight of the layers' linears, "bytes": of these, "bound": no
- * assignment within the budget has a smaller sum than that, "exact", "tokens", "round": which
- * rounder that is of; the recipe's own may lose less, "tried": [{"transform", "kld", "bits"}]}.
+ * assignment within the budget has a smaller sum than that, "exact", "tokens", "draw":
+ * {"tokens", "seq_len"} that were asked of the text, "round": which rounder that is of; the
+ * recipe's own may lose less, "tried": [{"transform", "kld", "bits"}]}.
  * Transforms come first: of each of pipe/tries.def sensitivities are measured and the assignment
  * solved, the least prediction (of --max-kl: the least bytes) wins. A transform is judged by the
  * grids that were found without one.

@@ -483,10 +483,12 @@ static enum pith_status save(struct search *s, const struct pith_auto_wish *w,
     const double loss = cost_of_weights(s);
     for (size_t i = 0; i < s->groups; i++) bytes += s->group[i].option[s->chosen[i]].cost;
     json_t *predicted =
-        json_pack("{s:s, s:f, s:f, s:I, s:f, s:b, s:I}", "budget", w->text, "kld",
+        json_pack("{s:s, s:f, s:f, s:I, s:f, s:b, s:I, s:{s:I, s:I}}", "budget", w->text, "kld",
                   loss, "bits", bits_of(s, bytes), "bytes", (json_int_t)(bytes + s->fixed),
                   "bound", s->got.bound, "exact", (int)s->got.exact, "tokens",
-                  (json_int_t)(job->calib.windows * job->calib.length));
+                  (json_int_t)(job->calib.windows * job->calib.length), "draw", "tokens",
+                  (json_int_t)job->options->calib_tokens, "seq_len",
+                  (json_int_t)job->options->seq_len);
     json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o}", "name", "auto", "base",
                           w->base, "container", job->container->name, "transform",
                           transform_text(&job->recipe, transform), "weights",

@@ -120,7 +120,9 @@ double pith_expect_check(const struct pith_job *job, double speed)
     const struct pith_shape *s = &job->model->shape;
     double sum = (double)s->vocab * pith_shape_embed(s), r;
     for (uint32_t i = 0; i < s->layers; i++) sum += weights_of(job, i, &r);
-    return speed > 0 ? 2 * 2 * sum * PITH_FORETOLD_TOKENS / products / speed : 0;
+    const double held = (double)job->judge.windows * (double)job->judge.length;
+    const double tokens = held > 0 ? held + PITH_FORETOLD_FITTED : PITH_FORETOLD_TOKENS;
+    return speed > 0 ? 2 * 2 * sum * tokens / products / speed : 0;
 }
 
 const char *pith_expect_text(double seconds, char text[PITH_EXPECT_TEXT])

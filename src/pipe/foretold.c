@@ -6,6 +6,7 @@
 #include "eval/divergence.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* One of the two models: its stream on the way through its blocks. */
@@ -16,35 +17,48 @@ struct side {
     float *logits; /* [PITH_HEAD_ROWS][vocab] */
 };
 
+/* Windows of a text: the first `length` ids of every `stride`. */
+struct text {
+    const int32_t *ids;
+    size_t windows, stride, length;
+};
+
 struct pair {
     struct pith_run *run;
     struct side side[2]; /* the original, what was made of it */
-    size_t windows, length;
+    struct text text;
     double *kld; /* [windows]: sums over tokens */
+};
+
+/* What is measured on a text: means over tokens. */
+struct found {
+    double kld, error; /* that of windows; not finite where there is but one */
+    size_t tokens;
 };
 
 static enum pith_status open_side(const struct pair *p, struct side *s, struct pith_error *err)
 {
     const struct pith_job *job = p->run->job;
     const struct pith_model *m = s->model;
+    const struct text *t = &p->text;
     const size_t carried = pith_plans_carried(&m->plans);
-    const size_t floats = p->windows * p->length * (m->shape.hidden + carried);
+    const size_t floats = t->windows * t->length * (m->shape.hidden + carried);
     for (int i = 0; i < 2; i++) {
         s->acts[i] = (struct pith_acts){.x = pith_alloc_aligned(floats, sizeof(float)),
-                                        .windows = p->windows,
-                                        .length = p->length,
+                                        .windows = t->windows,
+                                        .length = t->length,
                                         .hidden = m->shape.hidden,
                                         .carried = carried};
         if (!s->acts[i].x) return pith_fail_nomem(err, "activations");
     }
     s->logits = pith_alloc_aligned((size_t)PITH_HEAD_ROWS * m->shape.vocab, sizeof(float));
     if (!s->logits) return pith_fail_nomem(err, "logits");
-    PITH_TRY(pith_collector_init(&s->collector, job->backend, m, p->length, err));
-    for (size_t w = 0; w < p->windows; w++) {
-        const int32_t *ids = job->calib.ids + w * p->length;
+    PITH_TRY(pith_collector_init(&s->collector, job->backend, m, t->length, err));
+    for (size_t w = 0; w < t->windows; w++) {
+        const int32_t *ids = t->ids + w * t->stride;
         float *x = pith_acts_window(&s->acts[0], w);
-        PITH_TRY(pith_model_embed(m, ids, p->length, x, err));
-        pith_plans_fill(&m->plans, ids, p->length, x + p->length * m->shape.hidden);
+        PITH_TRY(pith_model_embed(m, ids, t->length, x, err));
+        pith_plans_fill(&m->plans, ids, t->length, x + t->length * m->shape.hidden);
     }
     return PITH_OK;
 }
@@ -54,6 +68,7 @@ static void close_side(struct side *s)
     for (int i = 0; i < 2; i++) pith_free(s->acts[i].x);
     pith_free(s->logits);
     pith_collector_free(&s->collector);
+    *s = (struct side){.model = s->model};
 }
 
 static enum pith_status pass_block(struct side *s, uint32_t layer, struct pith_error *err)
@@ -103,42 +118,86 @@ static enum pith_status compare_rows(struct pair *p, size_t window, size_t from,
     return PITH_OK;
 }
 
-static enum pith_status measure(struct pair *p, struct pith_error *err)
+static enum pith_status pass(struct pair *p, struct pith_error *err)
 {
     const uint32_t layers = p->side[0].model->shape.layers;
+    const size_t length = p->text.length;
     for (int i = 0; i < 2; i++) PITH_TRY(open_side(p, &p->side[i], err));
     for (uint32_t l = 0; l < layers; l++) {
         PITH_TRY(pith_run_step(p->run, "checking the prediction", 0, err));
         for (int i = 0; i < 2; i++) PITH_TRY(pass_block(&p->side[i], l, err));
     }
-    for (size_t w = 0; w < p->windows; w++)
-        for (size_t i = 0; i < p->length; i += PITH_HEAD_ROWS) {
-            const size_t left = p->length - i;
+    for (size_t w = 0; w < p->text.windows; w++)
+        for (size_t i = 0; i < length; i += PITH_HEAD_ROWS) {
+            const size_t left = length - i;
             PITH_TRY(compare_rows(p, w, i, left < PITH_HEAD_ROWS ? left : PITH_HEAD_ROWS, err));
         }
     return PITH_OK;
 }
 
-static enum pith_status report(const struct pair *p, double predicted, json_t *account,
-                               struct pith_error *err)
+static struct found sum_up(const struct pair *p)
 {
+    const size_t windows = p->text.windows;
+    const double n = (double)windows, length = (double)p->text.length;
     double sum = 0, squares = 0;
-    const double n = (double)p->windows, length = (double)p->length;
-    for (size_t w = 0; w < p->windows; w++) sum += p->kld[w] / length;
+    for (size_t w = 0; w < windows; w++) sum += p->kld[w] / length;
     const double mean = sum / n;
-    for (size_t w = 0; w < p->windows; w++)
+    for (size_t w = 0; w < windows; w++)
         squares += (p->kld[w] / length - mean) * (p->kld[w] / length - mean);
-    json_t *error = n > 1 ? json_real(sqrt(squares / (n - 1) / n)) : json_null();
-    json_t *j = isfinite(mean) ? json_pack("{s:f, s:f, s:o, s:I}", "kld", predicted, "measured",
-                                           mean, "standard_error", error, "tokens",
-                                           (json_int_t)(p->windows * p->length))
-                               : NULL;
-    if (!isfinite(mean)) {
-        json_decref(error);
-        return pith_fail(err, PITH_NUMERIC, "the finished model's logits are not finite");
-    }
-    return json_object_set_new(account, "prediction", j) == 0 ? PITH_OK
-                                                              : pith_fail_nomem(err, "pith.json");
+    return (struct found){.kld = mean,
+                          .error = n > 1 ? sqrt(squares / (n - 1) / n) : NAN,
+                          .tokens = windows * p->text.length};
+}
+
+static enum pith_status measure(struct pair *p, const struct text *t, struct found *out,
+                                struct pith_error *err)
+{
+    p->text = *t;
+    p->kld = pith_zalloc(t->windows, sizeof *p->kld);
+    enum pith_status s = p->kld ? pass(p, err) : pith_fail_nomem(err, "windows");
+    for (int i = 0; i < 2; i++) close_side(&p->side[i]);
+    if (s == PITH_OK) *out = sum_up(p);
+    if (s == PITH_OK && !isfinite(out->kld))
+        s = pith_fail(err, PITH_NUMERIC, "the finished model's logits are not finite");
+    pith_free(p->kld);
+    return s;
+}
+
+static json_t *error_of(const struct found *f)
+{
+    return isfinite(f->error) ? json_real(f->error) : json_null();
+}
+
+static json_t *remark_of(const struct pith_job *job, const struct found *fitted,
+                         const struct found *held)
+{
+    const bool drift = job->needs_round & PITH_NEED_DRIFT;
+    char line[256];
+    if (held->tokens == 0)
+        return json_string("the text is too short to hold some of it out: measured on tokens that "
+                           "were fitted");
+    if (!(held->kld > PITH_FORETOLD_APART * fitted->kld)) return NULL;
+    (void)snprintf(line, sizeof line,
+                   "a KL of %.4g on tokens that were held out, %.4g on fitted ones: rounding has "
+                   "fitted too few tokens; --calib-tokens or --calib with more%s",
+                   held->kld, fitted->kld, drift ? ", or --round gptq, which fits less" : "");
+    return json_string(line);
+}
+
+static json_t *prediction_of(const struct pith_job *job, const struct found *fitted,
+                             const struct found *held)
+{
+    const json_t *predicted = json_object_get(json_object_get(job->more, "predicted"), "kld");
+    const struct found *f = held->tokens ? held : fitted;
+    json_t *j = json_pack("{s:f, s:f, s:o, s:I, s:b, s:{s:f, s:o, s:I}}", "kld",
+                          json_number_value(predicted), "measured", f->kld, "standard_error",
+                          error_of(f), "tokens", (json_int_t)f->tokens, "held_out",
+                          (int)(held->tokens > 0), "fitted", "measured", fitted->kld,
+                          "standard_error", error_of(fitted), "tokens",
+                          (json_int_t)fitted->tokens);
+    json_t *remark = remark_of(job, fitted, held);
+    if (remark) pith_json_set(&j, "remarks", json_pack("[o]", remark));
+    return j;
 }
 
 /* The model as it lies in the partial folder. */
@@ -153,22 +212,35 @@ static enum pith_status open_made(const struct pith_job *job, struct pith_model 
     return s;
 }
 
+/* The first windows of a set, of which the first `length` ids each; at most so many tokens. */
+static struct text text_of(const struct pith_calib_set *set, size_t length, size_t most)
+{
+    const size_t windows = most / length ? most / length : 1;
+    return (struct text){.ids = set->ids,
+                         .windows = windows < set->windows ? windows : set->windows,
+                         .stride = set->length,
+                         .length = length};
+}
+
 enum pith_status pith_foretold(struct pith_run *r, json_t *account, struct pith_error *err)
 {
     const struct pith_job *job = r->job;
-    const json_t *kld = json_object_get(json_object_get(job->more, "predicted"), "kld");
-    if (!json_is_number(kld) || !job->calib.windows) return PITH_OK;
-    struct pair p = {.run = r, .length = job->calib.length};
-    const size_t most = PITH_FORETOLD_TOKENS / p.length;
-    p.windows = most == 0 ? 1 : most < job->calib.windows ? most : job->calib.windows;
-    p.side[0].model = job->model;
-    p.kld = pith_zalloc(p.windows, sizeof *p.kld);
-    enum pith_status s = p.kld ? open_made(job, &p.side[1].model, err)
-                               : pith_fail_nomem(err, "windows");
-    if (s == PITH_OK) s = measure(&p, err);
-    if (s == PITH_OK) s = report(&p, json_number_value(kld), account, err);
-    for (int i = 0; i < 2; i++) close_side(&p.side[i]);
+    const struct pith_calib_set *all = &job->calib, *held = &job->judge;
+    if (!pith_job_foretells(job) || !all->windows) return PITH_OK;
+    const bool apart = held->windows > 0;
+    const struct text fitted = apart ? text_of(all, held->length, PITH_FORETOLD_FITTED)
+                                     : text_of(all, all->length, PITH_FORETOLD_TOKENS);
+    struct pair p = {.run = r, .side[0].model = job->model};
+    struct found on[2] = {{0}};
+    enum pith_status s = open_made(job, &p.side[1].model, err);
+    if (s == PITH_OK) s = measure(&p, &fitted, &on[0], err);
+    if (s == PITH_OK && apart) {
+        const struct text judge = text_of(held, held->length, PITH_FORETOLD_TOKENS);
+        s = measure(&p, &judge, &on[1], err);
+    }
     pith_model_close(p.side[1].model);
-    pith_free(p.kld);
-    return s;
+    if (s != PITH_OK) return s;
+    json_t *j = prediction_of(job, &on[0], &on[1]);
+    return json_object_set_new(account, "prediction", j) == 0 ? PITH_OK
+                                                              : pith_fail_nomem(err, "pith.json");
 }

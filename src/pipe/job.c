@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/names.h"
+#include "pipe/foretold.h"
 #include "pipe/inspect.h"
 #include "pipe/learn.h"
 
@@ -210,6 +211,28 @@ static enum pith_status check_rule(struct pith_job *job, struct pith_error *err)
     return PITH_OK;
 }
 
+/* What the forecast in the recipe's file was made from; tokens 0: it does not say. */
+static struct pith_calib_draw said_draw(const json_t *more)
+{
+    const json_t *d = json_object_get(json_object_get(more, "predicted"), "draw");
+    const json_int_t tokens = json_integer_value(json_object_get(d, "tokens")),
+                     seq_len = json_integer_value(json_object_get(d, "seq_len"));
+    if (tokens < 1 || seq_len < 2) return (struct pith_calib_draw){0};
+    return (struct pith_calib_draw){.tokens = (size_t)tokens, .seq_len = (size_t)seq_len};
+}
+
+/* As many tokens as the shorter of both draws has, which either of them knows, are enough. */
+static void hold_out(const struct pith_job *job, size_t context, struct pith_calib_options *c)
+{
+    const bool foretells = pith_job_foretells(job);
+    c->other = job->other.tokens ? job->other : foretells ? said_draw(job->more) : job->other;
+    if (c->other.seq_len > context) c->other.seq_len = context;
+    if (!c->other.tokens && !foretells) return;
+    c->held = c->tokens;
+    if (c->other.tokens && c->other.tokens < c->held) c->held = c->other.tokens;
+    if (c->held > PITH_FORETOLD_TOKENS) c->held = PITH_FORETOLD_TOKENS;
+}
+
 static enum pith_status load_calibration(struct pith_job *job, struct pith_error *err)
 {
     const struct pith_quantize_options *o = job->options;
@@ -223,7 +246,7 @@ static enum pith_status load_calibration(struct pith_job *job, struct pith_error
     const size_t context = job->model->shape.max_position;
     struct pith_door door;
     PITH_TRY(pith_door_read(o->crlf, &door, err));
-    const struct pith_calib_options c = {
+    struct pith_calib_options c = {
         .paths = o->calib.item,
         .path_count = o->calib.count,
         .tokens = o->calib_tokens,
@@ -232,7 +255,9 @@ static enum pith_status load_calibration(struct pith_job *job, struct pith_error
         .lf = door.lf,
         .model = o->model,
     };
-    const enum pith_status s = pith_calib_load(&c, job->tokenizer, &job->calib, err);
+    hold_out(job, context, &c);
+    const enum pith_status s =
+        pith_calib_load_apart(&c, job->tokenizer, &job->calib, &job->judge, err);
     /* The numbers were checked before: what is too short is a file, where one was given. */
     return s == PITH_ARG && c.path_count ? pith_fail_as(err, PITH_FORMAT, NULL) : s;
 }
@@ -328,6 +353,7 @@ void pith_job_close(struct pith_job *job)
     pith_layout_free(&job->layout);
     pith_free(job->wholes);
     pith_calib_free(&job->calib);
+    pith_calib_free(&job->judge);
     pith_tokenizer_close(job->tokenizer);
     pith_job_unselect(job);
     pith_basis_free(&job->basis);

@@ -85,6 +85,10 @@ struct pith_job {
     struct pith_basis_plan basis_plan; /* of a transform that changes the model's basis */
     struct pith_basis basis;           /* all of its rotations empty: none does */
     struct pith_calib_set calib;
+    struct pith_calib_set judge; /* held out of it where a forecast is checked; else no windows */
+    /* What else is drawn of the text: by the run that a forecast is for (options say the draw of
+     * the forecast), or by the forecast (options say that of the run). */
+    struct pith_calib_draw other;
     struct pith_layout layout;
     uint64_t held;     /* the process's own memory and its heaps' holes when that was decided */
     uint64_t expected; /* the most of it that the run will hold, that included */
@@ -108,6 +112,12 @@ static inline const struct pith_layer_plan *pith_job_plan(const struct pith_job 
 static inline bool pith_job_calibrates(const struct pith_job *job)
 {
     return (job->needs_transform | job->needs_round) != 0;
+}
+
+/* True when the recipe says what it expects to lose. */
+static inline bool pith_job_foretells(const struct pith_job *job)
+{
+    return json_is_number(json_object_get(json_object_get(job->more, "predicted"), "kld"));
 }
 
 /* True when the recipe's rounder works on whole blocks. */
@@ -213,6 +223,12 @@ enum pith_status pith_job_check_targets(const struct pith_job *job, struct pith_
 enum pith_status pith_job_recipe(struct pith_job *job, struct pith_error *err);
 /* The recipe in full with what its file says beside it; a new reference, NULL without memory. */
 json_t *pith_job_recipe_json(const struct pith_job *job);
+
+/* account.c: names of what the calibration text was read from, "builtin" for the text that ships;
+ * and which of its tokens, all sources one after the other, a set's windows have: [from, to) each,
+ * those that touch as one. New references, NULL without memory. */
+json_t *pith_job_sources(const struct pith_job *job);
+json_t *pith_job_offsets(const struct pith_calib_set *set);
 
 /* select.c: whether each --override can be read; *needs gains what their grids need. */
 enum pith_status pith_select_check(const struct pith_job *job, unsigned *needs,

@@ -159,6 +159,9 @@ static json_t *report_of(const struct pith_job *job, const struct pith_sense *s)
                   (json_int_t)job->calib.length, "grids", grids, "caches", names_of(s->reads, true),
                   "acts", names_of(s->reads, false), "rows", rows);
     if (s->routes.routers) pith_json_set(&j, "routers", routers_of(&s->routes));
+    pith_json_set(&j, "calibration",
+                  json_pack("{s:o, s:s, s:o}", "sources", pith_job_sources(job), "sha256",
+                            job->calib.sha256, "offsets", pith_job_offsets(&job->calib)));
     return j;
 }
 

@@ -37,7 +37,7 @@ elif what == "routes":  # a recipe's prediction is what its rows say together; s
     total, p = sum(r["fixed"] for r in rows) + swayed, recipe["predicted"]
     assert len(j["routers"]) == 4 and swayed > 0 and abs(total - p["kld"]) < 1e-6 * total, (total, swayed, p)
     assert p["bound"] <= p["kld"] and sum(r["kld"] for r in rows) > total, (p, total)
-    measured = json.load(open(rest[1]))["prediction"]["measured"]
+    measured = json.load(open(rest[1]))["prediction"]["fitted"]["measured"]  # of so few tokens others cost more
     assert 1 / 1.5 < measured / p["kld"] < 1.5, (measured, p)
 elif what == "only":
     assert {r["kind"] for r in j["rows"]} == set(rest), rest
@@ -57,12 +57,22 @@ elif what == "recipe":  # within its budget, and engines' rules for what they ho
         assert all(len(set(s)) == 1 for s in sites) == (rest[2] == "fused"), (rest, sites)
 elif what == "transformed":
     kld = {t["transform"]: t["kld"] for t in j["predicted"]["tried"]}
-    measured = json.load(open(rest[0]))["prediction"]["measured"]
+    measured = json.load(open(rest[0]))["prediction"]["fitted"]["measured"]  # of so few tokens others cost more
     assert j["transform"] == "awq" and j["round"] == "qep" and j["predicted"]["round"] == "gptq", j
     assert j["predicted"]["kld"] == kld["awq"] < 0.8 * kld["none"] and measured < 1.3 * kld["awq"], (kld, measured)
-elif what == "came":  # true: the account says so
-    p = j["prediction"]
-    assert p["tokens"] == 2048 and 0.5 < p["measured"] / p["kld"] < 2 and p["standard_error"] > 0, p
+elif what == "came":  # true, on tokens that were not fitted: the account says so
+    p, fitted, held = j["prediction"], j["calibration"], j["calibration"]["held_out"]
+    assert p["held_out"] and p["tokens"] == held["tokens"] == 2048 and 0.5 < p["measured"] / p["kld"] < 2 and p["standard_error"] > 0, p
+    assert p["fitted"]["tokens"] == 2048 and p["fitted"]["measured"] > 0, p
+    assert fitted["sources"] == held["sources"] == ["builtin"] and fitted["sha256"] != held["sha256"], (fitted, held)
+    inside = {t for a, b in fitted["offsets"] for t in range(a, b)}
+    assert len(inside) == 2048 - fitted["windows"], fitted
+    judged = [t for a, b in held["offsets"] for t in range(a, b)]
+    assert len(judged) == 2048 - held["windows"] and not inside & set(judged), held
+elif what == "apart":  # the account's remarks: a pattern, or none
+    said = " ".join(j["prediction"].get("remarks", []))
+    assert (rest[0] in said) if rest[0] else not said, said
+    assert j["prediction"]["held_out"] == (rest[1:] != ["fitted"]), j["prediction"]
 elif what == "cache":  # fits with the weights
     p = j["predicted"]
     assert 2 < p["cache"]["bits"] <= 16 and p["cache"]["kld"] > 0 and p["bits"] < 9, p

@@ -18,6 +18,8 @@ worth = [r["worth"] for r in rows]
 assert worth == sorted(worth, reverse=True) and len(rows) >= 3, worth
 assert all(r["quality"]["kld_ci95"][0] <= r["quality"]["kld"] <= r["quality"]["kld_ci95"][1] for r in rows)
 assert {r["recipe"] for r in rows} >= {"none"} and len({r["recipe"] for r in rows}) == 3, rows
+assert [t.split(", ")[-1] for t in (*j["calibration"]["sources"], *j["texts"])] == ["its first half", "its second half"], j["texts"]
+assert "remarks" not in j
 assert j["tokens"] > 1000 and j["why"] and rows[0]["commands"]["serve"]
 plain = next(r for r in rows if r["recipe"] == "none" and r["kv"] == "bf16")
 assert plain["quality"]["kld"] < 0.001, plain["quality"]
@@ -39,7 +41,12 @@ check "files for llama.cpp" python3 look.py file llama.cpp:gpu=rtx4090.json
 check "in words" "$pith" advise two --for vllm:gpu=l4 $few --text "$probe/eval.txt" --quiet
 cp "$work/stdout" words
 check "with the command for pith or the engine" grep -qE '^  (pith quantize|vllm serve) ' words
+check "which texts" grep -q '^calibrated on the text that ships; measured on .*eval.txt' words
 check "and what was ruled out" grep -q '^ruled out:' words
+
+# shellcheck disable=SC2086
+check "the same text twice" "$pith" advise two --for pith $few --candidates 1 --text "$probe/eval.txt" --calib "$probe/eval.txt"
+tr -s ' \n' ' ' <"$work/stdout" | grep -q 'note: .*is calibrated on and measured on' && pass "is told" || fail "is told: $(cat "$work/stdout")"
 
 # --- killed when one recipe was made
 cat >kill.py <<'PY'

@@ -23,6 +23,17 @@ check "-r auto" "$pith" quantize two -o a -r auto --budget 3.6 --try $three $mor
 check "stays within its bits" python3 look.py recipe a/recipe.json 3.6 $layers fused
 check "is proven" "$pith" verify a --against two
 check "and so is what it foretold" python3 look.py came a/pith.json
+"$pith" quantize two -o plain -r gptq --weights int3:g128:asym $more --quiet
+check "what is fitted is what a recipe of one grid fits" python3 -c "import json
+a, b = (json.load(open(x + '/pith.json'))['calibration'] for x in ('a', 'plain'))
+assert a['sha256'] == b['sha256'] and 'held_out' not in b, (a, b)"
+head -c 1500 "$probe/eval.txt" >short.txt
+check "a text too short to hold any of it out" "$pith" quantize tiny -o s1 -r auto --budget 3.6 --try $three --transform none --calib short.txt \
+    --calib-tokens 4096 --seq-len 256
+tr -s ' \n' ' ' <"$work/stdout" | grep -q 'too short to hold some of it out' && pass "is told" || fail "is told: $(cat "$work/stdout")"
+check "in the account, too" python3 look.py apart s1/pith.json 'too short' fitted
+check "few tokens that were fitted" "$pith" quantize two -o s2 -r auto --budget 3.6 --try $three --transform none --calib-tokens 128 --seq-len 64 --quiet
+check "are found out" python3 look.py apart s2/pith.json 'on tokens that were held out'
 plain=int3:g128,int4:g128,int8:g128
 predicted() { python3 -c "import json; print(json.load(open('$1/recipe.json'))['predicted']['kld'])"; }
 for_engines() { # OUT ENGINE...

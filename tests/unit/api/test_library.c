@@ -1,5 +1,6 @@
 /* libpith as a program of another version calls it: options of other sizes, calls that are stopped,
  * what a call leaves behind. */
+#include <pith/advise.h>
 #include <pith/bench.h>
 #include <pith/eval.h>
 #include <pith/generate.h>
@@ -8,9 +9,12 @@
 
 #include "api/context.h"
 #include "api/options.h"
+#include "base/file.h"
+#include "base/mem.h"
 #include "sanitized.h"
 #include "test.h"
 
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -163,6 +167,47 @@ static void every_call_can_be_stopped(void **state)
     pith_context_listen(context, (struct pith_progress){0}, NULL, NULL);
 }
 
+struct told {
+    bool recipe, measuring;
+};
+
+static int on_advice(void *ctx, const char *what, double done, double total)
+{
+    struct told *told = ctx;
+    (void)done;
+    (void)total;
+    told->recipe |= strstr(what, ", recipe 1 of 1: block 1 of 6") != NULL;
+    told->measuring |= strstr(what, "measuring recipes: ") == what;
+    return 0;
+}
+
+/* Each recipe's progress says which it is. */
+static void advice_says_what_it_does(void **state)
+{
+    (void)state;
+    struct pith_error err = {0};
+    struct told told = {0};
+    struct pith_advise_options o;
+    char *report = NULL, *folder = test_temp_dir();
+    char *work = pith_path_join(folder, "advice");
+    pith_advise_defaults(&o);
+    o.model = PROBE;
+    o.target = "vllm:gpu=l4";
+    o.work = work;
+    o.context = 256;
+    o.users = 1;
+    o.candidates = 1;
+    o.max_tokens = o.calib_tokens = 512;
+    o.progress = (struct pith_progress){on_advice, &told};
+    assert_ok(pith_advise(context, &o, &report, &err), err);
+    assert_true(told.recipe);
+    assert_true(told.measuring);
+    pith_text_free(report);
+    assert_ok(pith_dir_remove(folder, &err), err);
+    pith_free(work);
+    free(folder);
+}
+
 /* In a process of its own, since the ceiling stays. */
 static void a_ceiling_on_memory(void **state)
 {
@@ -186,7 +231,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_of_every_size),     cmocka_unit_test(options_without_a_size),
         cmocka_unit_test(nothing_given),             cmocka_unit_test(bench_leaves_the_mode),
-        cmocka_unit_test(every_call_can_be_stopped), cmocka_unit_test(a_ceiling_on_memory),
+        cmocka_unit_test(every_call_can_be_stopped), cmocka_unit_test(advice_says_what_it_does),
+        cmocka_unit_test(a_ceiling_on_memory),
     };
     return cmocka_run_group_tests(tests, open_context, close_context);
 }

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "test.h"
 
 #include <unistd.h>
@@ -49,7 +50,7 @@ static enum pith_status load(const struct fixture *f, const char *name, const ch
 {
     char *path = write_file(f, name, text, strlen(text));
     const char *const paths[] = {path};
-    const struct pith_calib_options o = {paths, 1, tokens, LENGTH, 0, false, NULL};
+    const struct pith_calib_options o = {paths, 1, tokens, LENGTH, 0, false, NULL, {0, 0}, 0};
     *err = (struct pith_error){0};
     *set = (struct pith_calib_set){0};
     const enum pith_status s = pith_calib_load(&o, f->tokenizer, set, err);
@@ -113,7 +114,7 @@ static void test_seed_chooses_windows(void **state)
     assert_ok(load(f, "a.txt", text, 1 << 20, &whole, &err), err);
     char *path = pith_path_join(f->dir, "a.txt");
     const char *const paths[] = {path};
-    struct pith_calib_options o = {paths, 1, 10 * LENGTH, LENGTH, 0, false, NULL};
+    struct pith_calib_options o = {paths, 1, 10 * LENGTH, LENGTH, 0, false, NULL, {0, 0}, 0};
     for (int i = 0; i < 2; i++) {
         o.seed = (uint64_t)i + 5;
         assert_ok(pith_calib_load(&o, f->tokenizer, &set[i], &err), err);
@@ -129,6 +130,133 @@ static void test_seed_chooses_windows(void **state)
     for (int i = 0; i < 2; i++) pith_calib_free(&set[i]);
     pith_free(path);
     free(text);
+}
+
+/* Both draws of a text, each with the other's numbers, and what is held out of them. */
+struct apart {
+    struct pith_calib_set set[2], held[2];
+};
+static void draw_apart(const struct fixture *f, const char *text, struct pith_calib_draw a,
+                       struct pith_calib_draw b, struct apart *out)
+{
+    struct pith_error err = {0};
+    char *path = write_file(f, "apart.txt", text, strlen(text));
+    const char *const paths[] = {path};
+    *out = (struct apart){0};
+    for (int i = 0; i < 2; i++) {
+        struct pith_calib_options o = {paths, 1, a.tokens, a.seq_len, 3, false, NULL, b, 0};
+        const struct pith_calib_draw other = a;
+        o.held = a.tokens < b.tokens ? a.tokens : b.tokens;
+        assert_ok(pith_calib_load_apart(&o, f->tokenizer, &out->set[i], &out->held[i], &err), err);
+        a = b;
+        b = other;
+    }
+    pith_free(path);
+    assert_int_equal(out->held[0].windows, out->held[1].windows);
+    assert_string_equal(out->held[0].sha256, out->held[1].sha256);
+}
+
+static void free_apart(struct apart *a)
+{
+    for (int i = 0; i < 2; i++) {
+        pith_calib_free(&a->set[i]);
+        pith_calib_free(&a->held[i]);
+    }
+}
+
+/* No id of one set is one of the other's. */
+static bool are_disjoint(const struct pith_calib_set *a, const struct pith_calib_set *b)
+{
+    for (size_t i = 0; i < a->windows; i++)
+        for (size_t k = 0; k < b->windows; k++)
+            if (a->at[i] < b->at[k] + b->shows && b->at[k] < a->at[i] + a->shows) return false;
+    return true;
+}
+
+static void check_apart(const struct apart *a, size_t length)
+{
+    assert_int_equal(a->held[0].length, length);
+    assert_true(a->held[0].windows >= PITH_CALIB_HELD_LEAST);
+    for (int i = 0; i < 2; i++) assert_true(are_disjoint(&a->held[0], &a->set[i]));
+}
+
+/* Where windows are left, each draw is what it is without: the same bytes come of it. */
+static void test_held_out_of_what_is_left(void **state)
+{
+    const struct fixture *f = *state;
+    struct pith_error err = {0};
+    char *text = long_text(400);
+    const struct pith_calib_draw draw[2] = {{640, 32}, {320, 16}};
+    struct apart a;
+    draw_apart(f, text, draw[0], draw[1], &a);
+    check_apart(&a, 16);
+    assert_int_equal(a.held[0].windows, 320 / 16);
+    char *path = pith_path_join(f->dir, "apart.txt");
+    const char *const paths[] = {path};
+    struct pith_ids ids = {0};
+    assert_ok(pith_tokenizer_encode(f->tokenizer, text, strlen(text), false, &ids, &err), err);
+    for (int i = 0; i < 2; i++) {
+        const struct pith_calib_options o = {.paths = paths, .path_count = 1, .seed = 3,
+                                             .tokens = draw[i].tokens, .seq_len = draw[i].seq_len};
+        struct pith_calib_set plain;
+        assert_ok(pith_calib_load(&o, f->tokenizer, &plain, &err), err);
+        assert_string_equal(plain.sha256, a.set[i].sha256);
+        assert_int_equal(plain.available, a.set[i].available);
+        pith_calib_free(&plain);
+    }
+    for (size_t w = 0; w < a.held[0].windows; w++) /* it is where it says */
+        assert_memory_equal(a.held[0].ids + w * 16 + 1, ids.id + a.held[0].at[w],
+                            15 * sizeof *ids.id);
+    pith_ids_free(&ids);
+    free_apart(&a);
+    pith_free(path);
+    free(text);
+}
+
+/* Documents behind those that the draws choose from are what is held out first. */
+static void test_held_out_behind(void **state)
+{
+    const struct fixture *f = *state;
+    struct pith_error err = {0};
+    struct pith_str lines = {0};
+    for (int i = 0; i < 400; i++)
+        pith_str_printf(&lines, "{\"text\": \"Line %d says what it is, and %d more.\"}\n", i,
+                        i * 7);
+    char *path = write_file(f, "behind.jsonl", lines.data, lines.len);
+    const char *const paths[] = {path};
+    const struct pith_calib_options o = {paths, 1, 64, 16, 0, false, NULL, {64, 16}, 64};
+    struct pith_calib_set set, held = {0};
+    assert_ok(pith_calib_load_apart(&o, f->tokenizer, &set, &held, &err), err);
+    assert_int_equal(held.windows, 4);
+    for (size_t w = 0; w < held.windows; w++) assert_true(held.at[w] + held.shows > set.available);
+    assert_true(are_disjoint(&set, &held));
+    pith_calib_free(&set);
+    pith_calib_free(&held);
+    pith_str_free(&lines);
+    pith_free(path);
+}
+
+/* Who takes all of a text leaves its last eighth; of one that is too short nothing is held out. */
+static void test_held_out_of_all(void **state)
+{
+    const struct fixture *f = *state;
+    char *text = long_text(60), *brief = long_text(4);
+    struct apart a;
+    draw_apart(f, text, (struct pith_calib_draw){1 << 20, 64}, (struct pith_calib_draw){4096, 16},
+               &a);
+    check_apart(&a, 16);
+    assert_true(a.set[0].windows > 4 && a.set[1].windows > 16);
+    for (size_t w = 0; w < a.held[0].windows; w++)
+        assert_true(a.held[0].at[w] + 64 > a.set[0].available * 7 / 8);
+    free_apart(&a);
+    draw_apart(f, brief, (struct pith_calib_draw){1 << 20, 32}, (struct pith_calib_draw){64, 32},
+               &a);
+    assert_int_equal(a.held[0].windows, 0);
+    assert_null(a.held[0].ids);
+    assert_true(a.set[0].windows > 0);
+    free_apart(&a);
+    free(text);
+    free(brief);
 }
 
 /* The digest is that of the ids. */
@@ -163,7 +291,7 @@ static void test_json_lines(void **state)
     char *a = write_file(f, "a.txt", plain, strlen(plain));
     char *b = write_file(f, "b.txt", joined, strlen(joined));
     const char *const paths[] = {a, b};
-    const struct pith_calib_options o = {paths, 2, 1 << 20, LENGTH, 0, false, NULL};
+    const struct pith_calib_options o = {paths, 2, 1 << 20, LENGTH, 0, false, NULL, {0, 0}, 0};
     assert_ok(pith_calib_load(&o, f->tokenizer, &files, &err), err);
     assert_true(files.windows >= 2);
     assert_string_equal(lines.sha256, files.sha256);
@@ -192,7 +320,7 @@ static void test_conversations(void **state)
     pith_free(write_file(f, "chat_template.jinja", template, strlen(template)));
     char *path = write_file(f, "a.jsonl", line, strlen(line));
     const char *const paths[] = {path};
-    struct pith_calib_options o = {paths, 1, 1 << 20, LENGTH, 0, false, f->dir};
+    struct pith_calib_options o = {paths, 1, 1 << 20, LENGTH, 0, false, f->dir, {0, 0}, 0};
     assert_ok(pith_calib_load(&o, f->tokenizer, &set, &err), err);
     assert_ok(pith_tokenizer_encode(f->tokenizer, prompt, strlen(prompt), false, &ids, &err), err);
     assert_int_equal(set.rendered, 1);
@@ -219,8 +347,8 @@ static void test_builtin(void **state)
     struct pith_error err = {0};
     struct pith_calib_set a, b;
     const char *const named[] = {"builtin"};
-    const struct pith_calib_options none = {NULL, 0, 1024, LENGTH, 0, false, NULL};
-    const struct pith_calib_options name = {named, 1, 1024, LENGTH, 0, false, NULL};
+    const struct pith_calib_options none = {NULL, 0, 1024, LENGTH, 0, false, NULL, {0, 0}, 0};
+    const struct pith_calib_options name = {named, 1, 1024, LENGTH, 0, false, NULL, {0, 0}, 0};
     assert_int_equal(strlen(pith_builtin_text), pith_builtin_text_size);
     assert_ok(pith_calib_load(&none, f->tokenizer, &a, &err), err);
     assert_ok(pith_calib_load(&name, f->tokenizer, &b, &err), err);
@@ -259,7 +387,7 @@ static void test_line_ends(void **state)
     assert_ok(load(f, "b.txt", crlf, 1 << 20, &kept, &err), err);
     char *path = pith_path_join(f->dir, "b.txt");
     const char *const paths[] = {path};
-    const struct pith_calib_options o = {paths, 1, 1 << 20, LENGTH, 0, true, NULL};
+    const struct pith_calib_options o = {paths, 1, 1 << 20, LENGTH, 0, true, NULL, {0, 0}, 0};
     assert_ok(pith_calib_load(&o, f->tokenizer, &changed, &err), err);
     assert_ok(load(f, "c.jsonl",
                    "\xef\xbb\xbf{\"text\": \"one two three four five six seven\"}"
@@ -317,11 +445,11 @@ static void test_options_refused(void **state)
         struct pith_calib_options o;
         enum pith_status status;
     } cases[] = {
-        {{NULL, 0, 1024, 1, 0, false, NULL}, PITH_ARG},
-        {{NULL, 0, 0, LENGTH, 0, false, NULL}, PITH_ARG},
-        {{nowhere, 1, 64, LENGTH, 0, false, NULL}, PITH_IO},
-        {{folder, 1, 64, LENGTH, 0, false, NULL}, PITH_IO},
-        {{NULL, 0, SIZE_MAX, SIZE_MAX, 0, false, NULL}, PITH_ARG},
+        {{NULL, 0, 1024, 1, 0, false, NULL, {0, 0}, 0}, PITH_ARG},
+        {{NULL, 0, 0, LENGTH, 0, false, NULL, {0, 0}, 0}, PITH_ARG},
+        {{nowhere, 1, 64, LENGTH, 0, false, NULL, {0, 0}, 0}, PITH_IO},
+        {{folder, 1, 64, LENGTH, 0, false, NULL, {0, 0}, 0}, PITH_IO},
+        {{NULL, 0, SIZE_MAX, SIZE_MAX, 0, false, NULL, {0, 0}, 0}, PITH_ARG},
     };
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
         struct pith_error err = {0};
@@ -336,6 +464,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_windows_cover_the_text, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_seed_chooses_windows, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_held_out_of_what_is_left, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_held_out_behind, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_held_out_of_all, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_digest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_json_lines, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_conversations, set_up, tear_down),
