@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "io/dense.h"
+#include "io/foreign.h"
 #include "io/gguf_model.h"
 #include "io/hf_index.h"
 #include "io/lfs.h"
@@ -31,7 +32,8 @@ static enum pith_status load_config(struct pith_checkpoint *c, struct pith_error
 {
     char *path = pith_path_join(c->dir, "config.json");
     if (!path) return pith_fail_nomem(err, c->dir);
-    enum pith_status s = pith_json_load(path, CONFIG_LIMIT, &c->config, err);
+    enum pith_status s = pith_path_exists(path) ? PITH_OK : pith_foreign_check(c->dir, err);
+    if (s == PITH_OK) s = pith_json_load(path, CONFIG_LIMIT, &c->config, err);
     if (s == PITH_OK && !json_is_object(c->config))
         s = pith_fail(err, PITH_FORMAT, "%s: not a JSON object", path);
     if (s == PITH_OK) s = pith_quantization_find(c->dir, c->config, &c->quantization, err);
@@ -202,6 +204,7 @@ static enum pith_status open_lone(struct pith_checkpoint *c, struct pith_error *
 {
     char **names;
     size_t count, found = 0;
+    static const char theirs[] = "tok_embeddings.weight";
     const char *file = NULL, *other = NULL;
     PITH_TRY(pith_dir_list(c->dir, &names, &count, err));
     for (size_t i = 0; i < count; i++) {
@@ -223,7 +226,9 @@ static enum pith_status open_lone(struct pith_checkpoint *c, struct pith_error *
                       c->dir, other);
     else s = pith_fail(err, PITH_FORMAT, "%s: no safetensors files", c->dir);
     pith_names_free(names, count);
-    return s == PITH_OK ? merge(c, NULL, err) : s;
+    if (s == PITH_OK) s = merge(c, NULL, err);
+    if (s == PITH_OK && pith_checkpoint_find(c, theirs)) s = pith_foreign_tensor(c->dir, theirs, err);
+    return s;
 }
 
 static enum pith_status open_tensors(struct pith_checkpoint *c, struct pith_error *err)

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "io/foreign.h"
 
 #include <string.h>
 
@@ -69,6 +70,7 @@ enum pith_status pith_plan_subject_open(const char *path, struct pith_plan_subje
     if (ends_in(path, ".json")) return read_file(path, out, err);
     if (!ends_in(path, ".gguf")) PITH_TRY(has_weights(path, &weights, err));
     if (!weights) {
+        PITH_TRY(pith_foreign_check(path, err));
         pith_str_printf(&config, "%s/config.json", path);
         const enum pith_status s = config.failed ? pith_fail_nomem(err, path)
                                                  : read_file(config.data, out, err);

@@ -117,6 +117,27 @@ said "fewer tokens than a window" '10 were wanted: whole windows' "$pith" quanti
 said "more than the text has" '8589934592 were wanted; the text has' "$pith" quantize "$probe" -o "$work/many" -r rtn --transform awq --calib-tokens 8G --calib "$text"
 refuse "int9 is near int8" 2 'did you mean int8' "$pith" quantize "$probe" -o "$work/o" -r rtn --weights int9
 said "a finished run" 'finished already' "$pith" quantize "$probe" -o "$work/ten" -r gptq --calib-tokens 10 --resume
+# Models in other forms are named for what they are.
+foreign() { # FILE WHAT
+    mkdir "$work/foreign" && cp "$probe/tokenizer.json" "$work/foreign" && echo '{}' >"$work/foreign/$1"
+    for command in "run -p a" inspect plan; do
+        refuse "$command, $1" 1 "foreign: no config.json, but $1: $2" "$pith" ${command%% *} "$work/foreign" ${command#"${command%% *}"}
+    done
+    rm -r "$work/foreign"
+}
+foreign consolidated.safetensors "Mistral's own form"
+foreign consolidated.00.pth "Meta's own form"
+foreign params.json "Mistral's or Meta's own form"
+foreign adapter_config.json "an adapter: 'pith convert MODEL --adapter DIR"
+foreign model_index.json "a pipeline of diffusers"
+foreign genai_config.json "a model for ONNX Runtime"
+foreign __0_0.distcp "a checkpoint as torch.distributed shards it"
+cp -r "$probe" "$work/foreign" && sed 's/"model.embed_tokens.weight/    "tok_embeddings.weight/' \
+    "$work/foreign/model.safetensors" >"$work/foreign/consolidated.safetensors" && rm "$work/foreign/model.safetensors"
+refuse "tensors of another form" 1 'foreign: holds "tok_embeddings.weight", which is of Mistral.s own form' "$pith" run "$work/foreign" -p a
+mkdir "$work/none"
+refuse "a folder of nothing" 1 'none/config.json: cannot open: No such file' "$pith" run "$work/none" -p a
+
 cp -r "$probe" "$work/bare" && rm "$work/bare/tokenizer.json" "$work/bare/tokenizer_config.json"
 said "a model without a tokenizer" 'has no tokenizer' "$pith" quantize "$work/bare" -o "$work/bare4" -r rtn
 said "a cut answer in a pipe" 'cut by --tokens' "$pith" chat "$probe" --chat-template "$work/talk.jinja" -p "Once" -n 2
