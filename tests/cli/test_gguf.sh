@@ -203,4 +203,15 @@ mv "$bad/m-00002-of-00003.gguf" "$bad/m-00003-of-00003.gguf"
 parts "$work/again" && cp "$work/again/m-00002-of-00003.gguf" "$bad"
 edit "$bad/m-00001-of-00003.gguf" 'split.tensors.count\x05\0\0\0\x14' 'split.tensors.count\x05\0\0\0\0'
 refuse "a tensor in two parts" 1 'tensor ".*" is there twice' "$pith" run "$bad" -p x
+# As many as can be said, or none: known from the first part, without a look for each.
+parts "$bad"
+mv "$bad/m-00001-of-00003.gguf" "$bad/m-00001-of-65535.gguf"
+edit "$bad/m-00001-of-65535.gguf" 'split.count\x02\0\0\0\x03\0' 'split.count\x02\0\0\0\xff\xff'
+refuse "one of 65535 parts" 1 "is part 1 of 65535 of a model, and m-00002-of-65535.gguf is missing" "$pith" run "$bad/m-00001-of-65535.gguf" -p x
+parts "$bad"
+for no in 1 2 3; do edit "$bad/m-0000$no-of-00003.gguf" 'split.count\x02\0\0\0\x03\0' 'split.count\x02\0\0\0\0\0'; done
+refuse "parts of none: the first by itself" 1 "tensor .* is missing" "$pith" run "$bad" -p x
+parts "$bad"
+for no in 1 2 3; do mv "$bad/m-0000$no-of-00003.gguf" "$bad/m-0000$no-of-99999.gguf"; done
+refuse "names of more parts than there can be" 1 "says that it is part . of 3, and its name says part . of 99999" "$pith" run "$bad" -p x
 finish

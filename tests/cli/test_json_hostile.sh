@@ -19,11 +19,14 @@ forms = {  # what is put into each file, and what a refusal says; None: it is re
     "a NUL in a name": ('"a\\u0000b": "\\u0000"', None),
     "lists in lists": ('"x": ' + "[" * 1_000_000, "more than 2048 lists and objects in each other"),
     "objects in objects": ('"x": ' + '{"a": ' * 500_000, "more than 2048 lists and objects in each other"),
+    "500,000 special tokens": ('"additional_special_tokens": [' + ", ".join(f'"<{i}>"' for i in range(500_000)) + "]", None),
     "a name of 5 MB": ('"' + "k" * 5_000_000 + '": 1', None),
     "numbers that are none": ('"x": [' + ", ".join(["NaN", "-Infinity", "1e999"] * 100_000) + "]", None),
 }
 wrong = 0
-for file in ("config.json", "tokenizer_config.json", "tokenizer.json"):
+with open(f"{model}/generation_config.json", "w") as f:
+    f.write('{"do_sample": false}')
+for file in ("config.json", "tokenizer_config.json", "tokenizer.json", "generation_config.json"):
     path = f"{model}/{file}"
     text = open(path).read()
     at = text.index("{") + 1
