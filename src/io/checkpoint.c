@@ -227,7 +227,8 @@ static enum pith_status open_lone(struct pith_checkpoint *c, struct pith_error *
     else s = pith_fail(err, PITH_FORMAT, "%s: no safetensors files", c->dir);
     pith_names_free(names, count);
     if (s == PITH_OK) s = merge(c, NULL, err);
-    if (s == PITH_OK && pith_checkpoint_find(c, theirs)) s = pith_foreign_tensor(c->dir, theirs, err);
+    if (s == PITH_OK && pith_checkpoint_find(c, theirs))
+        s = pith_foreign_tensor(c->dir, theirs, err);
     return s;
 }
 
