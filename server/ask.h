@@ -77,5 +77,7 @@ char *forced_schema(const json_t *body, const struct forced_call *f, struct refu
  * (NULL kind: calls alone). NULL when memory is out. */
 char *forced_text(const char *schema, const struct pith_reply_format *format, bool many,
                   const char *kind, const char *text);
+/* Where a message names a place in the schema of one call: names the tool in place of it. */
+void forced_place(const char *constraint, struct refusal *r);
 
 #endif

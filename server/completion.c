@@ -21,7 +21,11 @@ static bool is_of_constraint(const struct ask *ask, enum pith_status s)
 static bool refuse_request(struct refusal *r, const struct ask *ask, enum pith_status s,
                            const struct pith_error *err)
 {
-    if (is_of_constraint(ask, s)) return refuse_constraint(r, s, ask->constraint_field, err);
+    if (is_of_constraint(ask, s)) {
+        (void)refuse_constraint(r, s, ask->constraint_field, err);
+        if (ask->forced) forced_place(ask->constraint, r);
+        return false;
+    }
     return refuse_prompt(r, s, err, ask->kind == ASK_CHAT ? "messages" : "prompt");
 }
 

@@ -2,33 +2,40 @@
 #include "server/ask.h"
 #include "server/buffer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST_TOOLS = 256 };
 
-/* References into a schema that now stands elsewhere: "#..." becomes "#/place...". Values that are
- * no schemas are left as they are. False: memory is out. */
-static bool move_references(json_t *schema, const char *place)
+static bool is_one_of(const char *key, const char *const *words)
 {
-    static const char *const values[] = {"enum", "const", "default", "examples"};
+    while (*words && strcmp(key, *words) != 0) words++;
+    return *words != NULL;
+}
+
+/* References into a schema that now stands elsewhere: "#..." becomes "#/place...". Values that are
+ * no schemas are left as they are; names: the keys are names, and no keywords. False: memory is
+ * out. */
+static bool move_references(json_t *schema, const char *place, bool names)
+{
+    static const char *const values[] = {"enum", "const", "default", "examples", NULL},
+                            *const maps[] = {"properties", "patternProperties", "$defs",
+                                             "definitions", NULL};
     const char *key;
     json_t *part;
     size_t i;
     void *next;
     json_array_foreach (schema, i, part)
-        if (!move_references(part, place)) return false;
+        if (!move_references(part, place, false)) return false;
     json_object_foreach_safe(schema, next, key, part)
     {
-        bool plain = false;
-        for (i = 0; i < sizeof values / sizeof values[0]; i++)
-            plain = plain || strcmp(key, values[i]) == 0;
-        if (plain) continue;
-        const char *ref = json_string_value(part);
+        if (!names && is_one_of(key, values)) continue;
+        const char *ref = names ? NULL : json_string_value(part);
         if (ref && strcmp(key, "$ref") == 0 && ref[0] == '#') {
             json_t *moved = json_sprintf("#%s%s", place, ref + 1);
             if (!moved || json_object_set_new(schema, key, moved) != 0) return false;
-        } else if (!move_references(part, place)) {
+        } else if (!move_references(part, place, !names && is_one_of(key, maps))) {
             return false;
         }
     }
@@ -45,7 +52,10 @@ static json_t *schema_of(const json_t *function, size_t at)
         json_decref(parameters);
         parameters = json_object();
     }
-    if (!move_references(parameters, place)) {
+    /* Its own name says nothing of where "#" is: that is at the top, here as there. */
+    if (json_is_string(json_object_get(parameters, "$id"))) json_object_del(parameters, "$id");
+    if (json_is_string(json_object_get(parameters, "id"))) json_object_del(parameters, "id");
+    if (!move_references(parameters, place, false)) {
         json_decref(parameters);
         return NULL;
     }
@@ -110,6 +120,36 @@ char *forced_schema(const json_t *body, const struct forced_call *f, struct refu
     json_decref(list);
     if (!schema && r->status == 0) (void)refuse_failure(r, PITH_NOMEM, NULL);
     return schema;
+}
+
+/* The schema of one call that a constraint of forced_schema or forced_text has. */
+static json_t *schema_within(const char *constraint)
+{
+    json_t *whole = json_loads(constraint, 0, NULL);
+    const char *call = json_string_value(json_object_get(whole, "call"));
+    json_t *within = call ? json_loads(call, 0, NULL) : json_incref(whole);
+    json_decref(whole);
+    return within;
+}
+
+void forced_place(const char *constraint, struct refusal *r)
+{
+    static const char head[] = "\"/anyOf/", within[] = "/properties/arguments";
+    char *at = strstr(r->message, head), *end, message[sizeof r->message];
+    if (!at) return;
+    const unsigned long which = strtoul(at + sizeof head - 1, &end, 10);
+    if (strncmp(end, within, sizeof within - 1) != 0) return;
+    json_t *whole = schema_within(constraint);
+    const json_t *one = json_array_get(json_object_get(whole, "anyOf"), which);
+    const json_t *name = json_object_get(json_object_get(one, "properties"), "name");
+    const char *text = json_string_value(json_object_get(name, "const"));
+    if (text) {
+        snprintf(message, sizeof message, "tool '%.64s': %.*s\"%s", text,
+                 (int)(at - r->message), r->message, end + sizeof within - 1);
+        memcpy(r->message, message, sizeof message);
+        snprintf(r->param, sizeof r->param, "tools");
+    }
+    json_decref(whole);
 }
 
 char *forced_text(const char *schema, const struct pith_reply_format *format, bool many,

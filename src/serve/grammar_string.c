@@ -21,7 +21,7 @@ static const struct {
     const char *expression;
 } simpler[] = {
     {"uri", PITH_CHARS_NO_LIMIT,
-     "[a-z][a-z0-9]{0,7}://[A-Za-z0-9]{1,20}(?:\\.[A-Za-z0-9]{1,20}){0,2}"
+     "https?://(?:[A-Za-z0-9]{1,20}\\.){0,2}[A-Za-z][A-Za-z0-9]{0,20}"
      "(?:/[A-Za-z0-9._~/=&?-]*)?"},
     {"email", 250, "[A-Za-z0-9_+-]{1,20}@[A-Za-z0-9]{1,15}\\.[a-z]{2,5}"},
     {"hostname", 250, "[A-Za-z0-9]{1,20}(?:\\.[A-Za-z0-9]{1,20})?"},

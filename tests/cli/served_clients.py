@@ -280,6 +280,20 @@ def chats(s):
         if good and names:
             good = a["choices"][0]["message"]["tool_calls"][0]["function"]["name"] in names
         check(f"tool_choice {json.dumps(choice)[:60]} has {status}", good, a)
+    def called(parameters, **more):
+        tools = [{"type": "function", "function": {"name": n, "parameters": p}} for n, p in (("f", {}), ("g", parameters))]
+        return s.ask("POST", "/v1/chat/completions", {"messages": [user], "tools": tools, "max_tokens": 60, "temperature": 0,
+                                                      "tool_choice": {"type": "function", "function": {"name": "g"}}, **more})
+    inner = {"$id": "https://a.b/c", "type": "object", "required": ["default"], "additionalProperties": False,
+             "properties": {"default": {"$ref": "#/$defs/enum"}}, "$defs": {"enum": {"const": 7, "$anchor": "x"}}}
+    status, _, a = called(inner)
+    good = status == 200 and json.loads(a["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"]) == {"default": 7}
+    check("parameters with an $id, and names like keywords, are kept", good, a)
+    for choice in ({}, {"tool_choice": "required"}, {"tool_choice": "auto", "response_format": {"type": "json_object"}}):
+        status, _, a = called({"properties": {"x": {"contains": {}}}}, **choice)
+        error = a.get("error", {})
+        check(f"a refused schema names the tool and the place {list(choice)}", status == 400 and error["param"] == "tools"
+              and error["message"].startswith("tool 'g': schema, at \"/properties/x/contains\""), a)
     status, _, info = s.ask("GET", "/tokenizer_info")
     check("/tokenizer_info has the template that is used", status == 200 and "<{{ m.role }}>" in info["chat_template"]
           and info["bos_token"] == "<|begin_of_text|>", info)
