@@ -52,6 +52,25 @@ static const struct option *find(const struct command *c, const char *name, size
     return NULL;
 }
 
+/* What another program calls so: our name, "" for the model, NULL where it is nothing here. */
+static const char *foreign(const struct command *c, const char *word)
+{
+    static const struct {
+        const char *theirs, *ours;
+    } rows[] = {
+#define PITH_FOREIGN(theirs, ours) {theirs, ours},
+#include "cli/foreign.def"
+#undef PITH_FOREIGN
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (strcmp(rows[i].theirs, word) != 0) continue;
+        const char *ours = rows[i].ours;
+        if (!*ours) return c->operands && strncmp(c->operands, "MODEL", 5) == 0 ? ours : NULL;
+        return find(c, ours, strlen(ours), 0) ? ours : NULL;
+    }
+    return NULL;
+}
+
 static int unknown(const struct common *common, const char *word)
 {
     const struct command *c = common->command;
@@ -62,7 +81,12 @@ static int unknown(const struct common *common, const char *word)
         names[count++] = option_at(c, i)->name;
     const bool is_long = word[0] == '-' && word[1] == '-';
     snprintf(bare, sizeof bare, "%.*s", (int)strcspn(word, "="), word);
-    if (is_long) near = pith_name_nearest(bare + 2, names, count);
+    const char *ours = foreign(c, bare);
+    if (ours && !*ours)
+        return usage_failure(common, "unknown option %s; the model stands alone: pith %s MODEL",
+                             bare, c->name);
+    if (ours) near = ours;
+    else if (is_long) near = pith_name_nearest(bare + 2, names, count);
     return usage_failure(common, "unknown option %s%s%s%s\nTry 'pith %s --help'.", bare,
                          near ? "; did you mean --" : "", near ? near : "", near ? "?" : "",
                          c->name);

@@ -264,7 +264,9 @@ static bool read_format(struct ask *ask, struct refusal *r)
         if (!schema) return refuse(r, 400, name, "'%s' has no schema at json_schema.schema", name);
         return constrain(ask, PITH_SCHEMA, schema, name, r);
     }
-    return refuse(r, 400, name, "'%s' of type '%.40s' is not supported", name, type);
+    return refuse(r, 400, name,
+                  "'%s' of type '%.40s' is not supported: text, json_object and json_schema are",
+                  name, type);
 }
 
 /* An answer that is one of some texts, as an expression. */

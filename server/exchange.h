@@ -77,6 +77,7 @@ struct exchange {
     char peer[64];
     char name[129];      /* X-Request-Id: the client's own, or made */
     char *rest;          /* owned: what follows the path of the route, or NULL */
+    char asked[2][128];  /* the method and the path, as far as they fit */
     const char *methods; /* that the path is there for; NULL: not known */
     uint64_t client; /* for fairness: who asks */
     bool head;       /* HEAD: no body is sent */

@@ -27,6 +27,21 @@ static bool is_path(const struct http_route *route, const char *path)
     return strncmp(route->path, path, n) == 0 && path[n] != '\0';
 }
 
+/* The path of a route that is probably meant: with /v1 before it, or with less behind it. */
+static const char *route_meant(const char *path)
+{
+    char longer[256];
+    snprintf(longer, sizeof longer, "/v1%.200s", path);
+    for (size_t i = 0; i < ROUTES; i++) {
+        const char *own = routes[i].path;
+        const size_t n = strlen(path), most = strlen(own);
+        if (is_path(&routes[i], longer)) return own;
+        const bool part = n + 2 >= most && n <= most + 2; /* a slash, an s, a letter */
+        if (n > 4 && part && strncmp(own, path, n < most ? n : most) == 0) return own;
+    }
+    return NULL;
+}
+
 const struct http_route *route_find(const char *method, const char *path, const char **others,
                                     struct refusal *r)
 {
@@ -39,7 +54,10 @@ const struct http_route *route_find(const char *method, const char *path, const 
     }
     if (*others)
         (void)refuse(r, 405, NULL, "%.20s is not for %.200s; %s is", method, path, *others);
-    else (void)refuse(r, 404, NULL, "there is no %.20s %.200s", method, path);
+    if (*others) return NULL;
+    const char *meant = route_meant(path);
+    (void)refuse(r, 404, NULL, "there is no %.20s %.200s%s%s%s", method, path,
+                 meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
     return NULL;
 }
 
@@ -150,6 +168,8 @@ static struct exchange *begin(struct server *s, struct MHD_Connection *c, const 
     e->began = e->progressed = server_clock();
     e->head = strcmp(method, "HEAD") == 0;
     e->socket = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    snprintf(e->asked[0], sizeof e->asked[0], "%s", method);
+    snprintf(e->asked[1], sizeof e->asked[1], "%s", url);
     note_peer(e, c);
     name_request(e, c);
     watch_exchange(e);

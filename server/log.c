@@ -27,12 +27,12 @@ void log_exchange(struct exchange *e)
     if (gmtime_r(&t.tv_sec, &parts)) strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &parts);
     const size_t n = strlen(when);
     snprintf(when + n, sizeof when - n, ".%03ldZ", t.tv_nsec / 1000000);
-    json_t *line = json_pack("{s:s, s:s, s:s, s:s, s:i, s:b, s:f, s:s}", "time", when, "client",
-                             e->peer,
-                             "method", e->route ? e->route->method : "-", "path",
-                             e->route ? e->route->path : "-", "status", (int)e->status, "gone",
-                             e->gone, "seconds", server_clock() - e->began, "request",
-                             e->name);
+    const char *method = e->route ? e->route->method : e->asked[0],
+               *path = e->route ? e->route->path : e->asked[1];
+    json_t *line = json_pack("{s:s, s:s, s:o, s:o, s:i, s:b, s:f, s:s}", "time", when, "client",
+                             e->peer, "method", json_any_text(method, strlen(method)), "path",
+                             json_any_text(path, strlen(path)), "status", (int)e->status, "gone",
+                             e->gone, "seconds", server_clock() - e->began, "request", e->name);
     struct buffer b = {0};
     pthread_mutex_lock(&e->lock);
     if (line && e->completion) add_completion(line, e->completion);

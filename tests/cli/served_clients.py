@@ -294,6 +294,14 @@ def chats(s):
         error = a.get("error", {})
         check(f"a refused schema names the tool and the place {list(choice)}", status == 400 and error["param"] == "tools"
               and error["message"].startswith("tool 'g': schema, at \"/properties/x/contains\""), a)
+    for path, meant in (("/chat/completions", "/v1/chat/completions"), ("/v1/chat/completion", "/v1/chat/completions"),
+                        ("/v1/chat/completions/", "/v1/chat/completions"), ("/v1/nothing", None), ("/v1/" + "x" * 3000, None)):
+        status, _, a = s.ask("POST", path, {})
+        message = a["error"]["message"]
+        good = status == 404 and message.endswith(f"; did you mean {meant}?") if meant else status == 404 and "mean" not in message
+        check(f"404 of {path[:24]} names what is meant", good, a)
+    status, _, a = s.ask("POST", "/v1/completions", {"prompt": "a", "response_format": {"type": "json"}})
+    check("types of response_format are named", status == 400 and "json_object and json_schema" in a["error"]["message"], a)
     status, _, info = s.ask("GET", "/tokenizer_info")
     check("/tokenizer_info has the template that is used", status == 200 and "<{{ m.role }}>" in info["chat_template"]
           and info["bos_token"] == "<|begin_of_text|>", info)
@@ -307,6 +315,25 @@ def gguf(pith, model):
             status, _, info = s.ask("GET", "/tokenizer_info")
             status2, _, plain = s.ask("POST", "/tokenize", {"prompt": info.get("eos_token") or "", "add_special_tokens": False})
             check("/tokenizer_info of a GGUF file", status == 200 and info["bos_token"] == "<|begin_of_text|>" and len(plain["tokens"]) == 1, (info, plain))
+
+
+def log_of_paths(pith, model):
+    """What has no route stands in the log as it was asked, whatever its bytes are."""
+    process = subprocess.Popen([pith, "serve", model, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        port = int(process.stdout.readline().strip().rsplit(":", 1)[1])
+        for path in ("/chat/completions?key=secret", "/a%22b%0A%FFc", "/" + "y" * 900):
+            c = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            c.request("POST", path, b"{}")
+            check(f"{path[:20]} has 404", c.getresponse().status == 404)
+            c.close()
+    finally:
+        process.terminate()
+        text = process.communicate(timeout=60)[1]
+    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    paths = [line["path"] for line in lines]
+    good = len(paths) == 3 and paths[0] == "/chat/completions" and paths[1].startswith('/a"b\n') and paths[2] == "/" + "y" * 126
+    check("each path stands in the log", good and all(line["method"] == "POST" for line in lines), text)
 
 
 def queue(pith, model):
@@ -338,4 +365,5 @@ if __name__ == "__main__":
     hosts(sys.argv[1], sys.argv[2])
     queue(sys.argv[1], sys.argv[2])
     gguf(sys.argv[1], sys.argv[2])
+    log_of_paths(sys.argv[1], sys.argv[2])
     sys.exit(failed)

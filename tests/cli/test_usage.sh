@@ -133,6 +133,11 @@ near 'split' '"sparse"' '-r rtn --split sprase'
 near "experts' rule" '"pooled"' '-r gptq --experts poled'
 near 'rounder' '"nearest"' '-r rtn --round nearset'
 near 'a name typed to its half' '--calib-tokens' '--calib-t 3'
+refuse "what llama.cpp calls it" 2 'unknown option --ctx-size; did you mean --context?' "$pith" chat "$probe" --ctx-size 64
+refuse "what vLLM calls it" 2 'did you mean --max-sequences?' "$pith" serve "$probe" --max-num-seqs=4
+refuse "a letter of another" 2 'unknown option -np; did you mean --max-sequences?' "$pith" serve "$probe" -np 4
+refuse "the model stands alone" 2 'unknown option -m; the model stands alone: pith run MODEL' "$pith" run -m "$probe" -p a
+refuse "not where the command has none" 2 'unknown option --ctx-size$' "$pith" verify "$probe" --ctx-size 4
 refuse "nothing near" 2 'unknown option --bits$' "$pith" quantize "$probe" -o "$work/o" --bits 4
 refuse "a grid for a recipe" 2 'grid, no recipe: --weights int4' "$pith" quantize "$probe" -o "$work/o" -r int4
 refuse "a recipe for a grid" 2 'recipe, no grid: --recipe awq' "$pith" quantize "$probe" -o "$work/o" --weights awq
