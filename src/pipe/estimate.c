@@ -16,6 +16,7 @@
 #include "pipe/output.h"
 #include "pipe/ranks.h"
 #include "pipe/sense.h"
+#include "tok/tokenizer.h"
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -336,11 +337,14 @@ static uint64_t choices_bytes(const struct pith_job *job, const struct pith_laye
 enum { TENSOR_JSON = 704, TENSOR_TEXT = 256, A_PIECE = 64 /* when it is read back */ };
 
 /* A tokenizer's file as a tree, and the text of its largest member with names in order, which has
- * about three times the file's bytes: at the end, when the files are digested. */
+ * about three times the file's bytes: at the end, when the files are digested; or where it is made
+ * of a GGUF file. */
 static uint64_t side_file_bytes(const struct pith_job *job)
 {
     struct pith_map map;
     uint64_t bytes = 0;
+    if (job->model->checkpoint->gguf)
+        return job->container->file ? 0 : pith_tokenizer_json_bytes(job->model->checkpoint);
     char *path = pith_path_join(job->options->model, "tokenizer.json");
     if (path && pith_path_exists(path) && pith_map_open(path, &map, NULL) == PITH_OK) {
         bytes = pith_json_tree_bytes((const char *)map.data, map.size) + 3 * (uint64_t)map.size;
@@ -477,6 +481,7 @@ uint64_t pith_job_estimate(const struct pith_job *job)
                                  pith_turn_scratch(&job->basis, threads));
     if (pith_job_calibrates(job)) pith_meter_take(&m, calibration_bytes(job, threads));
     pith_meter_touch(&m, pith_stream_end_bytes(job, threads));
+    pith_meter_touch(&m, pith_store_outer_bytes(job));
     if (pith_job_turns(job))
         pith_meter_touch(&m, pith_turn_scratch(&job->basis, threads) +
                                  pith_made_bytes(job->model->shape.hidden));

@@ -305,6 +305,8 @@ struct pith_whole *pith_job_whole(const struct pith_job *job, uint32_t layer, ui
 struct pith_whole *pith_job_tensor_whole(const struct pith_job *job, const char *tensor);
 /* Bytes that storing one of a layer's takes when it is made anew, 0: it has none. */
 uint64_t pith_store_whole_bytes(const struct pith_job *job, uint32_t layer);
+/* What a matrix outside of the blocks takes whose values are stored and whose codes are read. */
+uint64_t pith_store_outer_bytes(const struct pith_job *job);
 
 /* layout.c: what the output will hold, and where: job->layout. */
 enum pith_status pith_job_layout(struct pith_job *job, struct pith_error *err);

@@ -601,6 +601,22 @@ static bool goes_by_rows(const struct pith_job *job, const struct pith_tensor *t
            pith_stow_by_rows(&p->order) && p->as == PITH_AS_SHOWN && !t->exchanged;
 }
 
+uint64_t pith_store_outer_bytes(const struct pith_job *job)
+{
+    const struct pith_checkpoint *in = job->model->checkpoint;
+    uint64_t most = 0;
+    for (size_t i = 0; i < in->count; i++) {
+        const struct pith_tensor *t = &in->tensors[i];
+        if (!goes_by_rows(job, t) || pith_unit_of(&job->model->plans, t->name) != 0) continue;
+        /* Codes are there as bytes, with their scales, whose place the heap may keep; then rows of
+         * the values that they became. */
+        const uint64_t n = pith_tensor_elements(t), codes = t->lazy ? n + n / 2 : 0;
+        const uint64_t bytes = codes + pith_made_bytes((uint32_t)t->shape[1]);
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
 static const char *decoded_reason(const struct pith_tensor *t)
 {
     return t->lazy ? "what the input's codes stand for" : "in the precision that was asked for";

@@ -35,6 +35,8 @@ struct pith_checkpoint;
  * reference. PITH_UNSUPPORTED for one that has none of the kind. */
 enum pith_status pith_tokenizer_json(const struct pith_checkpoint *c, json_t **out,
                                      struct pith_error *err);
+/* About what it takes to make it, write it and digest what was written; 0 when there is none. */
+uint64_t pith_tokenizer_json_bytes(const struct pith_checkpoint *c);
 
 /* Whether a checkpoint folder has a file of one, readable or not; of a GGUF file it is assumed. */
 enum pith_status pith_tokenizer_present(const char *dir, bool *present, struct pith_error *err);
