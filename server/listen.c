@@ -69,7 +69,14 @@ enum pith_status listen_open(const char *host, unsigned port, int *out, struct p
     for (const struct addrinfo *a = list; a && *out < 0; a = a->ai_next) *out = open_one(a);
     const int why = errno;
     freeaddrinfo(list);
-    return *out >= 0 ? PITH_OK : failed(err, PITH_IO, host, port, strerror(why));
+    if (*out >= 0) return PITH_OK;
+    char text[160];
+    const char *hint = why == EADDRINUSE      ? ": --port takes another, 0 any that is free"
+                       : why == EADDRNOTAVAIL ? ": --host takes an address of this machine"
+                       : why == EACCES        ? ": ports below 1024 are not for everybody"
+                                              : "";
+    snprintf(text, sizeof text, "%s%s", strerror(why), hint);
+    return failed(err, PITH_IO, host, port, text);
 }
 
 void listen_address(int socket, char *text, size_t room, bool *reachable)

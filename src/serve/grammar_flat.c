@@ -146,10 +146,15 @@ static void take_value(struct flattening *f, json_t *value)
     json_decref(list);
 }
 
+/* Of characters, items and members that no answer has so many of: 2147483647 is how some programs
+ * write that there is no limit. */
+enum { NO_ANSWER_HAS = 1 << 24 };
+
 /* A count: the larger of two that are least, the smaller of two that are most. */
 static void take_count(struct flattening *f, const char *key, const json_t *value, bool least)
 {
     const json_int_t n = (json_int_t)json_number_value(value);
+    if (!least && n >= NO_ANSWER_HAS) return;
     const json_t *old = json_object_get(f->out, key);
     if (!old || (least ? n > json_integer_value(old) : n < json_integer_value(old)))
         set(f, key, json_integer(n));

@@ -302,6 +302,8 @@ def chats(s):
         check(f"404 of {path[:24]} names what is meant", good, a)
     status, _, a = s.ask("POST", "/v1/completions", {"prompt": "a", "response_format": {"type": "json"}})
     check("types of response_format are named", status == 400 and "json_object and json_schema" in a["error"]["message"], a)
+    taken = subprocess.run([*sys.argv[1:2], "serve", sys.argv[2], "--port", str(s.port)], capture_output=True, text=True, timeout=60)
+    check("a port that is taken names the option", taken.returncode == 1 and "--port takes another" in taken.stderr, taken.stderr)
     status, _, info = s.ask("GET", "/tokenizer_info")
     check("/tokenizer_info has the template that is used", status == 200 and "<{{ m.role }}>" in info["chat_template"]
           and info["bos_token"] == "<|begin_of_text|>", info)

@@ -164,6 +164,9 @@ static void large_counts_stay_small(void **state)
     (void)state;
     static const char *const schemas[] = {
         "{\"type\":\"object\",\"maxProperties\":10000}",
+        "{\"type\":\"object\",\"maxProperties\":2147483647}",
+        "{\"type\":\"string\",\"minLength\":1,\"maxLength\":2147483647}",
+        "{\"type\":\"array\",\"items\":{\"type\":\"integer\"},\"maxItems\":4294967294}",
         "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\",\"maxLength\":9999},"
         "\"minProperties\":1,\"maxProperties\":1000}",
         "{\"type\":\"integer\",\"multipleOf\":1000000}",
