@@ -59,7 +59,7 @@ static enum pith_status find_in_config(const char *dir, json_t *config, json_t *
         if (!json_is_object(o))
             return pith_fail(err, PITH_FORMAT, "%s/config.json: \"%s\" is not an object", dir,
                              places[i].key);
-        if (json_object_size(o) == 0 && (places[i].inner || places[i].method)) continue;
+        if (json_object_size(o) == 0) continue; /* it says nothing */
         PITH_TRY(take(config, o, places[i].method, err));
         *out = json_object_get(config, KEY);
     }

@@ -19,6 +19,10 @@ python3 tests/cli/published.py "$pith" "$work/zoo" "$work/small" >"$work/said" &
 [ "$(grep -c 'refused otherwise' "$work/said")" -eq 2 ] && grep -q '^configs broken.json: .*hidden_size' "$work/said" &&
     pass "and named" || fail "and named"
 
+sed '0,/{/s//{"quantization_config": {},/' "$work/small/config.json" >"$work/config" && cp "$work/config" "$work/small/config.json"
+check "a quantization_config that says nothing" "$pith" run "$work/small" -p a -n 1
+sed -i 's/"quantization_config": {},//' "$work/small/config.json"
+
 if [ -d "$zoo/configs" ]; then
     check "published files" python3 tests/cli/published.py "$pith" "$zoo" "$work/small"
     cat "$work/stdout"
