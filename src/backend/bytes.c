@@ -25,6 +25,7 @@ enum {
     CHUNK = 512,
     GROUPS = CHUNK / 4 + 1, /* that a chunk may touch */
     ROWS = 512,             /* of x in a slab, at most */
+    NEAR = 128,             /* rows of a band that are stored, and then gone on with */
     FEW = 24,               /* that stay in the nearest memory */
     FEW_TILES = 3,          /* unpacking W for them takes longer than reading it as it is stored */
     WORDS = 2048 * 1024,    /* of x in a slab */
@@ -81,7 +82,7 @@ struct job {
     struct kernels k;
     size_t band;   /* panels that are read side by side */
     size_t panels; /* of a task */
-    const float *bias, *x;
+    const float *bias, *x, *sums;
     float *y;
     size_t rows;   /* of the slab */
     size_t ones;   /* 1: a row of ones follows, for zero points; else 0 */
@@ -179,6 +180,7 @@ static void round_task(void *ctx, size_t task, unsigned thread)
 /* One task's share: panels [first, first + count) of W, and its thread's scratch. */
 struct band {
     const struct job *j;
+    unsigned thread;
     size_t first, count;
     uint8_t *codes;         /* [BAND][chunk / 4][PITH_BYTES_LINE], of tiers that unpack them */
     const uint8_t *w[BAND]; /* where those of a panel are */
@@ -273,30 +275,61 @@ static void run_tiles(const struct band *b, size_t tile, size_t col, size_t n)
     }
 }
 
-/* The sums of row r of the slab, and of the band's columns c on: `width` of them side by side. */
-static const float *sums_of(const struct band *b, size_t r, size_t c)
+/* The sums of row r of the slab and the first columns of the band; those of column c are c times a
+ * tile's rows behind them. */
+static const float *sums_of(const struct band *b, size_t r)
 {
-    const struct job *j = b->j;
-    const size_t width = j->k.cols, tile = r / j->k.rows, i = r % j->k.rows;
-    return b->y + tile * j->k.rows * BAND * PITH_PANEL_ROWS + c * j->k.rows + i * width;
+    const struct kernels *k = &b->j->k;
+    const size_t tile = r / k->rows, i = r % k->rows;
+    return b->y + tile * k->rows * BAND * PITH_PANEL_ROWS + i * k->cols;
 }
 
+/* Of panels mostly, which is so few bytes that a call takes as long. */
+static void copy_sums(size_t n, const float *from, float *to)
+{
+    if (n == 2 * PITH_PANEL_ROWS) memcpy(to, from, 2 * PITH_PANEL_ROWS * sizeof *to);
+    else if (n == PITH_PANEL_ROWS) memcpy(to, from, PITH_PANEL_ROWS * sizeof *to);
+    else memcpy(to, from, n * sizeof *to);
+}
+
+/* Row r of the slab, `count` columns from `row` on. Rows of y lie far apart, so that nobody but us
+ * asks for the next ones in time. */
+static void store_row(const struct band *b, size_t r, size_t row, size_t count)
+{
+    enum { AHEAD = 8 /* rows */ };
+    const struct job *j = b->j;
+    const size_t width = j->k.cols, height = j->k.rows;
+    const size_t ahead = r + AHEAD < j->rows ? AHEAD * j->pack->rows : 0;
+    const float *sums = sums_of(b, r), *ones = j->ones ? sums_of(b, j->rows) : NULL;
+    float *to = j->y + r * j->pack->rows + row;
+    for (size_t c = 0; c < count; c += width) {
+        const size_t n = pith_min(width, count - c);
+        __builtin_prefetch(to + c + ahead, 1);
+        __builtin_prefetch(to + c + ahead + n - 1, 1);
+        copy_sums(n, sums + c * height, to + c);
+        const float shift = j->b->slab->shift[r];
+        for (size_t e = 0; ones && e < n; e++)
+            to[c + e] = fmaf(-shift, ones[c * height + e], to[c + e]);
+    }
+}
+
+/* Offsets are added to rows that are still near. */
 static void store(const struct band *b)
 {
     const struct job *j = b->j;
-    const size_t width = j->k.cols, row = b->first * PITH_PANEL_ROWS;
+    const size_t row = b->first * PITH_PANEL_ROWS;
     const size_t count = pith_min(b->count * PITH_PANEL_ROWS, j->pack->rows - row);
-    for (size_t r = 0; r < j->rows; r++) {
-        float *to = j->y + r * j->pack->rows + row;
-        for (size_t c = 0; c < count; c += width) {
-            const size_t n = pith_min(width, count - c);
-            memcpy(to + c, sums_of(b, r, c), n * sizeof *to);
-            if (!j->ones) continue;
-            const float *ones = sums_of(b, j->rows, c);
-            const float shift = j->b->slab->shift[r];
-            for (size_t e = 0; e < n; e++) to[c + e] = fmaf(-shift, ones[e], to[c + e]);
-        }
-        for (size_t c = 0; j->bias && c < count; c++) to[c] += j->bias[row + c];
+    for (size_t r = 0; r < j->rows; r += NEAR) {
+        const size_t end = pith_min(r + NEAR, j->rows);
+        float *y = j->y + r * j->pack->rows + row;
+        for (size_t i = r; i < end; i++) store_row(b, i, row, count);
+        if (j->sums)
+            pith_offsets_add_rows(
+                j->b, b->thread,
+                &(struct pith_offsets_call){j->pack, row, count, end - r,
+                                            j->sums + r * j->pack->offsets->cols, y});
+        for (size_t i = r; j->bias && i < end; i++, y += j->pack->rows)
+            for (size_t c = 0; c < count; c++) y[c] += j->bias[row + c];
     }
 }
 
@@ -318,6 +351,7 @@ static void band_task(void *ctx, size_t task, unsigned thread)
     const struct pith_thread_memory *s = &j->b->scratch[thread];
     const size_t end = pith_min((task + 1) * j->panels, j->pack->panels);
     struct band b = {.j = j,
+                     .thread = thread,
                      .codes = (uint8_t *)s->b,
                      .scale = s->scores,
                      .zero = (int32_t *)(void *)(s->scores + SCALES_OF_BAND),
@@ -391,6 +425,7 @@ void pith_bytes_linear(struct pith_backend *b, const struct pith_bytes_call *c)
         j.rows = pith_min(rows, c->n - i);
         j.x = c->x + i * pack->cols;
         j.y = c->y + i * pack->rows;
+        j.sums = c->sums ? c->sums + i * pack->offsets->cols : NULL;
         pith_pool_run(b->pool, (j.rows + j.ones + height - 1) / height, round_task, &j);
         pith_pool_run(b->pool, (pack->panels + j.panels - 1) / j.panels, band_task, &j);
     }

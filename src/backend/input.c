@@ -93,7 +93,7 @@ void pith_linear_site(struct pith_backend *b, const struct pith_weight *w, const
     }
     /* As integers: only the Hadamard matrix is applied beforehand. */
     const struct pith_input hadamard = {.hadamard = in.hadamard};
-    const struct pith_bytes_call c = {w->pack, &in, bias, treated(b, s, &hadamard), s->n, y};
+    const struct pith_bytes_call c = {w->pack, &in, bias, treated(b, s, &hadamard), s->n, y, NULL};
     if (s->n <= PITH_VECTORS) pith_bytes_linear_few(b, &c);
     else pith_bytes_linear(b, &c);
 }

@@ -337,7 +337,7 @@ void pith_linear_as_packed(struct pith_backend *b, const struct pith_weight *w, 
         return;
     }
     if (bytes) {
-        pith_bytes_linear(b, &(struct pith_bytes_call){w->pack, NULL, bias, x, n, y});
+        pith_bytes_linear(b, &(struct pith_bytes_call){w->pack, NULL, bias, x, n, y, NULL});
         return;
     }
     pith_source_init(&source, w);

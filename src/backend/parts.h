@@ -64,8 +64,9 @@ struct pith_bytes_call {
     const float *bias, *x;
     size_t n;
     float *y;
+    const float *sums; /* of x over W's groups, whose offsets are added; NULL: they are not */
 };
-/* For any n. */
+/* For any n. Offsets are not added to few rows. */
 void pith_bytes_linear(struct pith_backend *b, const struct pith_bytes_call *c);
 /* For n up to PITH_VECTORS: the same bits. */
 void pith_bytes_linear_few(struct pith_backend *b, const struct pith_bytes_call *c);

@@ -45,39 +45,11 @@ static void sum_task(void *ctx, size_t task, unsigned thread)
         pith_offsets_sums(a->x + i * cols, cols, a->pack->m.group, a->out + i * groups);
 }
 
-struct adding {
-    struct pith_backend *b;
-    const struct pith_pack *pack;
-    const float *bias;
-    size_t n;
-    float *y;
-};
-
-enum { ADD_ROWS = 8 * PITH_PANEL_ROWS };
-
-static void add_task(void *ctx, size_t task, unsigned thread)
-{
-    const struct adding *a = ctx;
-    const struct pith_weight *o = a->pack->offsets;
-    const size_t row = task * ADD_ROWS, rows = pith_min(ADD_ROWS, o->rows - row);
-    float *y = a->y + row;
-    pith_offsets_add_rows(
-        a->b, thread,
-        &(struct pith_offsets_call){a->pack, row, rows, a->n, a->b->prepared, y});
-    for (size_t i = 0; a->bias && i < a->n; i++, y += o->rows)
-        for (size_t r = 0; r < rows; r++) y[r] += a->bias[row + r];
-}
-
-/* What the offsets add to n rows of y, as pith_offsets_add() defines it. */
+/* What the offsets add to n rows of y after floats, as pith_offsets_add() defines it. */
 static void add_offsets(struct pith_backend *b, const struct pith_pack *pack, const float *bias,
                         size_t n, float *y)
 {
     const struct pith_weight *o = pack->offsets;
-    if (pith_bytes_fits(b, pack)) {
-        struct adding a = {.b = b, .pack = pack, .bias = bias, .n = n, .y = y};
-        pith_pool_run(b->pool, (o->rows - 1) / ADD_ROWS + 1, add_task, &a);
-        return;
-    }
     struct pith_source source;
     pith_source_init(&source, o);
     const struct pith_mul mul = {.m = n,
@@ -108,6 +80,11 @@ static void linear_prepared(struct pith_backend *b, const struct pith_weight *w,
         float *to = y + first * w->rows;
         struct preparing a = {.pack = w->pack, .x = from, .rows = count, .out = b->prepared};
         run_prepare(b, &a, o ? sum_task : order_task);
+        if (o && count > PITH_VECTORS && pith_bytes_fits(b, w->pack)) {
+            pith_bytes_linear(
+                b, &(struct pith_bytes_call){w->pack, NULL, bias, from, count, to, b->prepared});
+            continue;
+        }
         pith_linear_as_packed(b, w, later ? NULL : bias, o ? from : b->prepared, count, to);
         if (later) add_offsets(b, w->pack, bias, count, to);
     }

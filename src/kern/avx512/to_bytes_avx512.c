@@ -52,10 +52,82 @@ INLINE void block_to_bytes(size_t n, const float *x, int8_t *q, float *scale, in
     else memset(q, 0, n);
 }
 
+/* One of four numbers a quarter, of four vectors that are each reduced to one: what is left of a
+ * vector is in all lanes of its quarter. */
+#define FOUR_IN_QUARTERS(name, with)                                                               \
+    INLINE __m512i name(const __m512i m[4])                                                        \
+    {                                                                                              \
+        const __m512i t = with(_mm512_shuffle_i32x4(m[0], m[1], 0x44),                             \
+                               _mm512_shuffle_i32x4(m[0], m[1], 0xee));                            \
+        const __m512i u = with(_mm512_shuffle_i32x4(m[2], m[3], 0x44),                             \
+                               _mm512_shuffle_i32x4(m[2], m[3], 0xee));                            \
+        __m512i x = with(_mm512_shuffle_i32x4(t, u, 0x88), _mm512_shuffle_i32x4(t, u, 0xdd));      \
+        x = with(x, _mm512_shuffle_epi32(x, _MM_PERM_BADC));                                       \
+        return with(x, _mm512_shuffle_epi32(x, _MM_PERM_CDAB));                                    \
+    }
+FOUR_IN_QUARTERS(four_most, _mm512_max_epu32)
+FOUR_IN_QUARTERS(four_sums, _mm512_add_epi32)
+#undef FOUR_IN_QUARTERS
+
+/* The numbers of four quarters, side by side. */
+INLINE __m128i of_quarters(__m512i x)
+{
+    const __m512i at = _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12);
+    return _mm512_castsi512_si128(_mm512_permutexvar_epi32(at, x));
+}
+
+/* A quarter of x in all four. */
+INLINE __m512 quarter(__m512 x, size_t r)
+{
+    if (r == 0) return _mm512_shuffle_f32x4(x, x, 0x00);
+    if (r == 1) return _mm512_shuffle_f32x4(x, x, 0x55);
+    return r == 2 ? _mm512_shuffle_f32x4(x, x, 0xaa) : _mm512_shuffle_f32x4(x, x, 0xff);
+}
+
+/* Four blocks of 16 * vectors numbers, whose maxima and sums wait for each other no more: as
+ * block_to_bytes() has it. False, and nothing written, when one of them is small or not finite. */
+INLINE bool four_to_bytes(size_t vectors, const float *x, int8_t *q, float *scale, int32_t *sum)
+{
+    const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
+    const __m512i turn = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    __m512i most[4], total[4], whole[16];
+#pragma GCC unroll 16
+    for (size_t i = 0; i < 4 * vectors; i++) {
+        const __m512i bits = _mm512_and_si512(_mm512_loadu_si512(x + 16 * i), magnitude);
+        most[i / vectors] = i % vectors ? _mm512_max_epu32(most[i / vectors], bits) : bits;
+    }
+    const __m512i bits = four_most(most);
+    const __m512 of = _mm512_castsi512_ps(bits), top = _mm512_set1_ps(127.0f);
+    if (_mm512_cmplt_epu32_mask(bits, _mm512_set1_epi32(0x7f800000)) != 0xffff ||
+        _mm512_cmp_ps_mask(of, _mm512_set1_ps(PITH_BYTES_LEAST), _CMP_GE_OQ) != 0xffff)
+        return false;
+    const __m512 factor = _mm512_div_ps(top, of);
+    _mm_storeu_ps(scale, _mm_castsi128_ps(of_quarters(_mm512_castps_si512(_mm512_div_ps(of, top)))));
+#pragma GCC unroll 16
+    for (size_t i = 0; i < 4 * vectors; i++) {
+        const __m512 v = _mm512_mul_ps(_mm512_loadu_ps(x + 16 * i), quarter(factor, i / vectors));
+        whole[i] = _mm512_cvtps_epi32(v);
+        total[i / vectors] = i % vectors ? _mm512_add_epi32(total[i / vectors], whole[i]) : whole[i];
+    }
+    _mm_storeu_si128((__m128i *)(void *)sum, of_quarters(four_sums(total)));
+#pragma GCC unroll 4
+    for (size_t i = 0; i < 4 * vectors; i += 4) {
+        const __m512i a = _mm512_packs_epi32(whole[i], whole[i + 1]);
+        const __m512i b = _mm512_packs_epi32(whole[i + 2], whole[i + 3]);
+        _mm512_storeu_si512(q + 16 * i, _mm512_permutexvar_epi32(turn, _mm512_packs_epi16(a, b)));
+    }
+    return true;
+}
+
 void pith_to_bytes_avx512(size_t n, size_t block, const float *x, int8_t *q, float *scale,
                           int32_t *sum)
 {
     size_t b = 0, i = 0;
+    for (; block == 32 && n - i >= 128; i += 128, b += 4) {
+        if (four_to_bytes(2, x + i, q + i, &scale[b], &sum[b])) continue;
+        for (size_t r = 0; r < 4; r++)
+            block_to_bytes(32, x + i + 32 * r, q + i + 32 * r, &scale[b + r], &sum[b + r]);
+    }
     /* The usual block: its loops are gone. */
     for (; block == 64 && n - i >= 64; i += 64, b++)
         block_to_bytes(64, x + i, q + i, &scale[b], &sum[b]);

@@ -297,6 +297,49 @@ static void products_with_offsets(void **state)
     setups_close(&s);
 }
 
+/* Offsets of more rows of x than a slab has, which are added where the sums of integers are stored:
+ * what one row gets. */
+static void offsets_of_many_rows(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *grid;
+        uint32_t rows, cols;
+        size_t n;
+    } cases[] = {{"q4_1", 33, 96, 1100}, {"q5_1", 300, 64, 140}, {"q4_1", 150, 576, 129},
+                 {"q4_k", 150, 768, 140}, {"q2_k", 18, 256, 530}, {"int4:g32:asym:hqq", 133, 96, 257}};
+    struct setups s;
+    setups_open(&s);
+    take_prepared(&s);
+    for (size_t c = 0; c < PITH_COUNT(cases); c++) {
+        const size_t n = cases[c].n, rows = cases[c].rows;
+        struct packed p;
+        make_qmat(&p.q, cases[c].grid, cases[c].rows, cases[c].cols, PITH_F16);
+        if (p.q.gguf) fill_blocks(&p.q);
+        else fill_offsets(&p.q);
+        pack_qmat(&p, s.backend[0]);
+        assert_non_null(p.pack.offsets);
+        float *x = normals(n * p.q.cols, 25), *bias = normals(rows, 26), *want = floats(n * rows);
+        one_by_one(s.backend[0], PITH_MODE_FAST, &p, bias, x, n, want);
+        check_close(&p, bias, x, n, want, 0.02);
+        for (size_t i = 0; i < 2 * s.count; i++) {
+            float *y = floats(n * rows);
+            struct pith_backend *b = s.backend[i / 2];
+            set_mode(b, PITH_MODE_FAST);
+            pith_linear(b, &p.w, i % 2 ? bias : NULL, x, n, y);
+            for (size_t e = 0; i % 2 == 0 && e < n * rows; e++) y[e] += bias[e % rows];
+            assert_same(y, want, n * rows, cases[c].grid, i / 2);
+            pith_free(y);
+            set_mode(b, PITH_MODE_EXACT);
+        }
+        pith_free(want);
+        pith_free(bias);
+        pith_free(x);
+        close_packed(&p);
+    }
+    setups_close(&s);
+}
+
 /* More rows of x than are put in order at once: none is computed as one of few. */
 static void slabs_in_another_order(void **state)
 {
@@ -631,6 +674,7 @@ int main(void)
         cmocka_unit_test(integers_keep_their_width),
         cmocka_unit_test(rounding_to_bytes),
         cmocka_unit_test(products_with_offsets),
+        cmocka_unit_test(offsets_of_many_rows),
         cmocka_unit_test(products_in_another_order),
         cmocka_unit_test(slabs_in_another_order),
         cmocka_unit_test(levels_as_factors),

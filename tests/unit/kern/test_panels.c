@@ -294,20 +294,22 @@ static void check_dot_digits(pith_any_fn *fn, const struct shape *s)
     }
 }
 
-/* Some of x are as odd[kind - 1] says; kind 0: none. */
+/* Some of x are as odd[kind - 1] says; kind 0: none. Of the last three only 32 in 128 are odd. */
+enum { ODD = 8 };
 static float *odd_floats(size_t buffer, size_t n, int kind)
 {
-    static const float odd[] = {0.0f, 1e-35f, INFINITY, (float)NAN, 3e38f};
+    static const float odd[ODD] = {0.0f,  1e-35f, INFINITY,   (float)NAN,
+                                   3e38f, 0.0f,   (float)NAN, 1e-31f};
     float *x = floats(buffer, n);
     for (size_t i = 0; kind && i < n; i++)
-        if (i % 11 == 3 || kind < 3) x[i] = odd[kind - 1] * (i % 2 ? -1.0f : 1.0f);
+        if (kind > 5 ? i / 32 % 4 == (size_t)kind % 3 + 1 : i % 11 == 3 || kind < 3) x[i] = odd[kind - 1] * (i % 2 ? -1.0f : 1.0f);
     return x;
 }
 
 static void check_to_digits(pith_any_fn *fn, const struct shape *s)
 {
     const size_t n = s->cols + s->group % 7, block = s->group, blocks = (n + block - 1) / block;
-    for (int kind = 0; kind < 6; kind++) {
+    for (int kind = 0; kind <= ODD; kind++) {
         const float *x = odd_floats(3, n, kind);
         float *scale = fenced(7, blocks * sizeof *scale), other_scale[COLS * 2];
         const size_t sums = PITH_DIGITS * blocks * sizeof(int32_t);
@@ -324,7 +326,7 @@ static void check_to_digits(pith_any_fn *fn, const struct shape *s)
 static void check_to_bytes(pith_any_fn *fn, const struct shape *s)
 {
     const size_t n = s->cols + s->group % 7, block = s->group, blocks = (n + block - 1) / block;
-    for (int kind = 0; kind < 6; kind++) {
+    for (int kind = 0; kind <= ODD; kind++) {
         const float *x = odd_floats(3, n, kind);
         float *scale = fenced(7, blocks * sizeof *scale), other_scale[COLS * 2];
         int32_t *sum = fenced(8, blocks * sizeof *sum), other_sum[COLS * 2];
