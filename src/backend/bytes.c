@@ -134,6 +134,12 @@ static void round_row(const struct job *j, size_t row, const struct pith_input_c
     else k->to_digits(cols, j->block, x, to->q, cols, to->scale, to->sum, j->blocks);
 }
 
+/* What sums of a block are multiplied by, beforehand. */
+static int32_t sums_factor(const struct pith_panels *m)
+{
+    return m->zeros ? 1 : (int32_t)m->zero;
+}
+
 /* Rows [row, row + count) of a tile whose first row in the slab is `first`. Scales and sums are
  * moved as floats, which changes no bit. */
 static void round_batch(const struct job *j, const struct pith_thread_memory *s, size_t first,
@@ -145,7 +151,7 @@ static void round_batch(const struct job *j, const struct pith_thread_memory *s,
     int8_t *q = (int8_t *)s->a;
     float *scale = s->scores;
     int32_t *sum = (int32_t *)(void *)(scale + count * j->blocks);
-    const int32_t factor = m->zeros ? 1 : (int32_t)m->zero;
+    const int32_t factor = sums_factor(m);
     const size_t height = j->k.rows, at = first * j->blocks + row, n = j->digits * j->blocks;
     for (size_t r = 0; r < count; r++) {
         float zero = 0.0f;
@@ -397,6 +403,26 @@ static struct kernels kernels_of(const struct pith_kern *k, size_t digits)
                             k->digits_cols};
 }
 
+/* Whether the slab holds all rows of x as the product wants them, made for another of the site. */
+static bool is_made(const struct job *j)
+{
+    const struct pith_site_made *made = j->b->made;
+    return made && made->x == j->x && made->bytes == j->b->slab_fills && made->bytes > 0 &&
+           made->rows == j->rows && made->block == j->block && made->digits == j->digits &&
+           made->factor == sums_factor(&j->pack->m);
+}
+
+static void keep_made(const struct job *j)
+{
+    struct pith_site_made *made = j->b->made;
+    if (!made || made->x != j->x) return;
+    made->bytes = j->b->slab_fills;
+    made->rows = j->rows;
+    made->block = j->block;
+    made->digits = j->digits;
+    made->factor = sums_factor(&j->pack->m);
+}
+
 void pith_bytes_linear(struct pith_backend *b, const struct pith_bytes_call *c)
 {
     const struct pith_pack *pack = c->pack;
@@ -415,18 +441,23 @@ void pith_bytes_linear(struct pith_backend *b, const struct pith_bytes_call *c)
                     .words = words,
                     .size = words * (bytes ? 1 : PITH_DIGITS_WORDS)};
     j.blocks = (pack->cols + j.block - 1) / j.block;
-    const size_t height = j.k.rows,
-                 most = pith_min(pith_min(WORDS / j.size, ROWS), SCALES / (j.blocks * digits));
-    const size_t rows = most - most % height - j.ones;
+    /* Whole tiles have their place; of the last one only some rows may be there. */
+    const size_t height = j.k.rows, most = pith_min(WORDS / j.size, SCALES / (j.blocks * digits));
+    const size_t rows = pith_min(most - most % height, ROWS) - j.ones;
     set_band(&j, pith_min(c->n, rows));
     if (are_bytes(pack->m.scale)) name_bytes(&pack->m, j.byte);
     if (c->input) pith_input_survey(c->input, c->x, c->n, pack->cols, &j.call, NULL);
+    const bool whole = c->n <= rows && !c->input;
     for (size_t i = 0; i < c->n; i += rows) {
         j.rows = pith_min(rows, c->n - i);
         j.x = c->x + i * pack->cols;
         j.y = c->y + i * pack->rows;
         j.sums = c->sums ? c->sums + i * pack->offsets->cols : NULL;
-        pith_pool_run(b->pool, (j.rows + j.ones + height - 1) / height, round_task, &j);
+        if (!whole || !is_made(&j)) {
+            pith_pool_run(b->pool, (j.rows + j.ones + height - 1) / height, round_task, &j);
+            b->slab_fills++;
+            if (whole) keep_made(&j);
+        }
         pith_pool_run(b->pool, (pack->panels + j.panels - 1) / j.panels, band_task, &j);
     }
 }

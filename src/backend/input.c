@@ -78,6 +78,7 @@ static const float *treated(struct pith_backend *b, struct pith_site_input *s,
     if (s->treated && pith_input_equal(&s->done, in)) return s->work;
     pith_input_apply(b, in, s->x, s->n, s->cols, s->work);
     s->done = *in;
+    s->made = (struct pith_site_made){0};
     s->treated = true;
     return s->work;
 }
@@ -88,7 +89,11 @@ void pith_linear_site(struct pith_backend *b, const struct pith_weight *w, const
     struct pith_input in = pith_weight_input(w);
     if (s->hadamard_done) in.hadamard = 0;
     if (!w->pack || !in.grid.format || !pith_bytes_takes_input(w->pack)) {
-        pith_linear(b, w, bias, treated(b, s, &in), s->n, y);
+        const float *x = treated(b, s, &in);
+        if (s->made.x != x) s->made = (struct pith_site_made){.x = x};
+        b->made = &s->made;
+        pith_linear(b, w, bias, x, s->n, y);
+        b->made = NULL;
         return;
     }
     /* As integers: only the Hadamard matrix is applied beforehand. */

@@ -16,6 +16,15 @@
 /* What is done to the input of that matrix; all zero for one that is not quantized. */
 struct pith_input pith_weight_input(const struct pith_weight *w);
 
+/* What the backend's own memory holds of many rows of an input: bytes or digits for tiles, and sums
+ * over groups; until it makes others of another. */
+struct pith_site_made {
+    const float *x; /* NULL: nothing */
+    uint64_t bytes, sums; /* which time its memory was filled, counted from 1; 0: not for this */
+    size_t rows, sums_rows, block, digits, group;
+    int32_t factor; /* that sums of blocks are multiplied by */
+};
+
 /* The input of a site, which several linears read. */
 struct pith_site_input {
     const float *x; /* [n][cols] */
@@ -24,6 +33,7 @@ struct pith_site_input {
     bool hadamard_done; /* x is multiplied by the Hadamard matrix already */
     bool treated;       /* work holds what `done` makes of x */
     struct pith_input done;
+    struct pith_site_made made; /* of x or work by the backend: none at first */
 };
 
 /* y[n][rows] = treated(x) W^T + bias. Linears of one treatment share the work of it. */

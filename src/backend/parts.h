@@ -5,6 +5,7 @@
 #define PITH_BACKEND_PARTS_H
 
 #include "backend/backend.h"
+#include "backend/input.h"
 #include "backend/pack.h"
 #include "kern/coded.h"
 #include "kern/ops.h"
@@ -150,6 +151,8 @@ struct pith_backend {
     struct pith_byte_slab *slab;
     struct pith_bf16_operands *bf16;    /* NULL before bf16 is first asked for */
     float *prepared;                    /* [PITH_PREPARED_FLOATS], or NULL: prepare.c */
+    uint64_t slab_fills, prepared_fills;
+    struct pith_site_made *made; /* of the x of pith_linear() that is under way, or NULL */
     struct pith_thread_memory *scratch; /* one a thread */
     void *memory;
 };

@@ -30,6 +30,7 @@ static void order_task(void *ctx, size_t task, unsigned thread)
 /* Few rows are sooner done than handed out. */
 static void run_prepare(struct pith_backend *b, struct preparing *a, pith_task_fn *task)
 {
+    b->prepared_fills++;
     a->tasks = a->rows <= PITH_VECTORS ? 1 : pith_min(a->rows, (size_t)4 * b->threads);
     if (a->tasks == 1) task(a, 0, 0);
     else pith_pool_run(b->pool, a->tasks, task, a);
@@ -66,6 +67,21 @@ static void add_offsets(struct pith_backend *b, const struct pith_pack *pack, co
     pith_mul_run(b, &mul);
 }
 
+/* The sums of x, unless they are there since another product of the site. */
+static void prepare_sums(struct pith_backend *b, struct preparing *a)
+{
+    struct pith_site_made *made = b->made && b->made->x == a->x ? b->made : NULL;
+    const size_t group = a->pack->m.group;
+    if (made && made->sums > 0 && made->sums == b->prepared_fills && made->sums_rows == a->rows &&
+        made->group == group)
+        return;
+    run_prepare(b, a, sum_task);
+    if (!made) return;
+    made->sums = b->prepared_fills;
+    made->sums_rows = a->rows;
+    made->group = group;
+}
+
 /* Slabs are of about equal size. */
 static void linear_prepared(struct pith_backend *b, const struct pith_weight *w, const float *bias,
                             const float *x, size_t n, float *y)
@@ -79,7 +95,8 @@ static void linear_prepared(struct pith_backend *b, const struct pith_weight *w,
         const float *from = x + first * w->cols;
         float *to = y + first * w->rows;
         struct preparing a = {.pack = w->pack, .x = from, .rows = count, .out = b->prepared};
-        run_prepare(b, &a, o ? sum_task : order_task);
+        if (o) prepare_sums(b, &a);
+        else run_prepare(b, &a, order_task);
         if (o && count > PITH_VECTORS && pith_bytes_fits(b, w->pack)) {
             pith_bytes_linear(
                 b, &(struct pith_bytes_call){w->pack, NULL, bias, from, count, to, b->prepared});
@@ -93,7 +110,9 @@ static void linear_prepared(struct pith_backend *b, const struct pith_weight *w,
 void pith_linear(struct pith_backend *b, const struct pith_weight *w, const float *bias,
                  const float *x, size_t n, float *y)
 {
-    if (w->quant && pith_trellis_fits(w->quant)) pith_trellis_linear(b, w, bias, x, n, y);
-    else if (w->pack && pith_pack_prepares(w->pack)) linear_prepared(b, w, bias, x, n, y);
+    if (w->quant && pith_trellis_fits(w->quant)) {
+        b->prepared_fills++; /* which has the same memory */
+        pith_trellis_linear(b, w, bias, x, n, y);
+    } else if (w->pack && pith_pack_prepares(w->pack)) linear_prepared(b, w, bias, x, n, y);
     else pith_linear_as_packed(b, w, bias, x, n, y);
 }

@@ -102,12 +102,14 @@ INLINE bool four_to_bytes(size_t vectors, const float *x, int8_t *q, float *scal
         _mm512_cmp_ps_mask(of, _mm512_set1_ps(PITH_BYTES_LEAST), _CMP_GE_OQ) != 0xffff)
         return false;
     const __m512 factor = _mm512_div_ps(top, of);
-    _mm_storeu_ps(scale, _mm_castsi128_ps(of_quarters(_mm512_castps_si512(_mm512_div_ps(of, top)))));
+    const __m512i part = _mm512_castps_si512(_mm512_div_ps(of, top));
+    _mm_storeu_ps(scale, _mm_castsi128_ps(of_quarters(part)));
 #pragma GCC unroll 16
     for (size_t i = 0; i < 4 * vectors; i++) {
         const __m512 v = _mm512_mul_ps(_mm512_loadu_ps(x + 16 * i), quarter(factor, i / vectors));
+        __m512i *t = &total[i / vectors];
         whole[i] = _mm512_cvtps_epi32(v);
-        total[i / vectors] = i % vectors ? _mm512_add_epi32(total[i / vectors], whole[i]) : whole[i];
+        *t = i % vectors ? _mm512_add_epi32(*t, whole[i]) : whole[i];
     }
     _mm_storeu_si128((__m128i *)(void *)sum, of_quarters(four_sums(total)));
 #pragma GCC unroll 4

@@ -1,6 +1,7 @@
 /* Packed matrices: products have the bits of the unpacked matrix (unless they are of act-order
  * groups, whose columns are summed in another order, or of digits), in the fast mode they are close
  * to them; they are the same on every setup and for any number of rows. */
+#include "backend/input.h"
 #include "backend/pack.h"
 #include "num/kmat.h"
 #include "setups.h"
@@ -306,8 +307,10 @@ static void offsets_of_many_rows(void **state)
         const char *grid;
         uint32_t rows, cols;
         size_t n;
-    } cases[] = {{"q4_1", 33, 96, 1100}, {"q5_1", 300, 64, 140}, {"q4_1", 150, 576, 129},
-                 {"q4_k", 150, 768, 140}, {"q2_k", 18, 256, 530}, {"int4:g32:asym:hqq", 133, 96, 257}};
+    } cases[] = {
+        {"q4_1", 33, 96, 1100},  {"q5_1", 300, 64, 140}, {"q4_1", 150, 576, 129},
+        {"q4_k", 150, 768, 140}, {"q2_k", 18, 256, 530}, {"int4:g32:asym:hqq", 133, 96, 257},
+    };
     struct setups s;
     setups_open(&s);
     take_prepared(&s);
@@ -337,6 +340,54 @@ static void offsets_of_many_rows(void **state)
         pith_free(x);
         close_packed(&p);
     }
+    setups_close(&s);
+}
+
+/* Linears of one site share what is made of x: each gets what it gets alone, whatever the others
+ * made of it, and another x at the same place is made anew. */
+static void products_of_a_site(void **state)
+{
+    (void)state;
+    enum { COLS = 256, ROWS = 40, KINDS = 8, N = 513 };
+    static const char *const grids[KINDS] = {"q4_1", "q5_1",           "q4_k",     "int4:g32",
+                                             "q8_0", "int4:g32:asym", "int4:g32", "q4_1"};
+    static const int order[] = {0, 7, 1, 0, 3, 3, 4, 5, 2, 2, 7, 6, 0, 6, 1, 2, 0};
+    static const size_t counts[] = {1, 3, 10, N};
+    struct setups s;
+    struct packed p[KINDS];
+    setups_open(&s);
+    take_prepared(&s);
+    for (int i = 0; i < KINDS; i++) {
+        make_qmat(&p[i].q, grids[i], ROWS, COLS, PITH_F16);
+        if (p[i].q.gguf) fill_blocks(&p[i].q);
+        if (i == 6) shuffle_groups(&p[i].q);
+        pack_qmat(&p[i], s.backend[0]);
+    }
+    float *x = normals((size_t)N * COLS, 31), *other = normals((size_t)N * COLS, 32);
+    float *got = floats((size_t)N * ROWS), *want = floats((size_t)N * ROWS);
+    for (size_t i = 0; i < 2 * s.count * PITH_COUNT(counts); i++) {
+        struct pith_backend *b = s.backend[i / 2 % s.count];
+        struct pith_backend *judge = s.backend[(i / 2 + 1) % s.count];
+        const size_t n = counts[i / 2 / s.count];
+        struct pith_site_input site = {.x = x, .n = n, .cols = COLS};
+        set_mode(b, i % 2 ? PITH_MODE_FAST : PITH_MODE_EXACT);
+        set_mode(judge, i % 2 ? PITH_MODE_FAST : PITH_MODE_EXACT);
+        for (size_t o = 0; o < PITH_COUNT(order); o++) {
+            const struct pith_weight *w = &p[order[o]].w;
+            pith_linear_site(b, w, NULL, &site, got);
+            pith_linear(judge, w, NULL, x, n, want);
+            assert_same(got, want, n * ROWS, grids[order[o]], i);
+            if (o % 5 == 2) pith_linear(b, &p[o % KINDS].w, NULL, other, n, got);
+        }
+        for (size_t e = 0; e < n * COLS; e++) x[e] = 0.25f - 0.9f * x[e];
+        set_mode(b, PITH_MODE_EXACT);
+        set_mode(judge, PITH_MODE_EXACT);
+    }
+    pith_free(other);
+    pith_free(want);
+    pith_free(got);
+    pith_free(x);
+    for (int i = 0; i < KINDS; i++) close_packed(&p[i]);
     setups_close(&s);
 }
 
@@ -675,6 +726,7 @@ int main(void)
         cmocka_unit_test(rounding_to_bytes),
         cmocka_unit_test(products_with_offsets),
         cmocka_unit_test(offsets_of_many_rows),
+        cmocka_unit_test(products_of_a_site),
         cmocka_unit_test(products_in_another_order),
         cmocka_unit_test(slabs_in_another_order),
         cmocka_unit_test(levels_as_factors),

@@ -301,8 +301,10 @@ static float *odd_floats(size_t buffer, size_t n, int kind)
     static const float odd[ODD] = {0.0f,  1e-35f, INFINITY,   (float)NAN,
                                    3e38f, 0.0f,   (float)NAN, 1e-31f};
     float *x = floats(buffer, n);
-    for (size_t i = 0; kind && i < n; i++)
-        if (kind > 5 ? i / 32 % 4 == (size_t)kind % 3 + 1 : i % 11 == 3 || kind < 3) x[i] = odd[kind - 1] * (i % 2 ? -1.0f : 1.0f);
+    for (size_t i = 0; kind && i < n; i++) {
+        const bool is = kind > 5 ? i / 32 % 4 == (size_t)kind % 3 + 1 : i % 11 == 3 || kind < 3;
+        if (is) x[i] = odd[kind - 1] * (i % 2 ? -1.0f : 1.0f);
+    }
     return x;
 }
 
