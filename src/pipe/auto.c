@@ -203,6 +203,8 @@ static enum pith_status find(struct pith_job *job, const struct trial *t,
     PITH_TRY(pith_tries_settle(job, candidates, err));
     PITH_TRY(pith_job_layout(job, err));
     PITH_TRY(pith_dir_make(t->folder, err));
+    const double damp = t->asked->round ? 0 : pith_auto_damp(job);
+    if (damp > 0) job->recipe.round_options.damp = damp; /* as the run's will be */
     struct pith_sense s = {.grid = candidates->grid,
                            .grids = candidates->count,
                            .tries = candidates,
@@ -291,7 +293,12 @@ static enum pith_status keep(const struct pith_quantize_options *o, const char *
                              json_t *tried, struct pith_error *err)
 {
     json_t *predicted = json_object_get(best, "predicted");
+    json_t *damp = json_object_get(predicted, "damp");
     const char *round = last_rounder(o, best);
+    /* Of a rounder that is named, it is the usual. */
+    if (damp && !o->round && json_object_set(best, "damp", damp) != 0)
+        return pith_fail_nomem(err, path);
+    if (damp) json_object_del(predicted, "damp");
     const bool bad = !tried || !round ||
                      json_object_set(predicted, "round", json_object_get(best, "round")) != 0 ||
                      json_object_set(predicted, "tried", tried) != 0 ||

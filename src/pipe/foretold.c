@@ -168,10 +168,8 @@ static json_t *error_of(const struct found *f)
     return isfinite(f->error) ? json_real(f->error) : json_null();
 }
 
-static json_t *remark_of(const struct pith_job *job, const struct found *fitted,
-                         const struct found *held)
+static json_t *remark_of(const struct found *fitted, const struct found *held)
 {
-    const bool drift = job->needs_round & PITH_NEED_DRIFT;
     char line[256];
     if (held->tokens == 0)
         return json_string("the text is too short to hold some of it out: measured on tokens that "
@@ -179,8 +177,8 @@ static json_t *remark_of(const struct pith_job *job, const struct found *fitted,
     if (!(held->kld > PITH_FORETOLD_APART * fitted->kld)) return NULL;
     (void)snprintf(line, sizeof line,
                    "a KL of %.4g on tokens that were held out, %.4g on fitted ones: rounding has "
-                   "fitted too few tokens; --calib-tokens or --calib with more%s",
-                   held->kld, fitted->kld, drift ? ", or --round gptq, which fits less" : "");
+                   "fitted too few tokens; --calib-tokens or --calib with more lose less",
+                   held->kld, fitted->kld);
     return json_string(line);
 }
 
@@ -195,7 +193,7 @@ static json_t *prediction_of(const struct pith_job *job, const struct found *fit
                           (int)(held->tokens > 0), "fitted", "measured", fitted->kld,
                           "standard_error", error_of(fitted), "tokens",
                           (json_int_t)fitted->tokens);
-    json_t *remark = remark_of(job, fitted, held);
+    json_t *remark = remark_of(fitted, held);
     if (remark) pith_json_set(&j, "remarks", json_pack("[o]", remark));
     return j;
 }

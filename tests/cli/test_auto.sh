@@ -34,6 +34,12 @@ tr -s ' \n' ' ' <"$work/stdout" | grep -q 'too short to hold some of it out' && 
 check "in the account, too" python3 look.py apart s1/pith.json 'too short' fitted
 check "few tokens that were fitted" "$pith" quantize two -o s2 -r auto --budget 3.6 --try $three --transform none --calib-tokens 128 --seq-len 64 --quiet
 check "are found out" python3 look.py apart s2/pith.json 'on tokens that were held out'
+python3 -c "import json; j = json.load(open('s2/recipe.json')); assert j.pop('damp') == 1 and 'damp' not in j['predicted'], j
+json.dump(j, open('usual.json', 'w'))" && pass "and damped" || fail "and damped"
+check "with the usual damping" "$pith" quantize two -o s3 -r usual.json --calib-tokens 128 --seq-len 64 --quiet
+check "what was held out loses more" python3 -c "import json
+a, b = (json.load(open(x + '/pith.json'))['prediction'] for x in ('s2', 's3'))
+assert a['measured'] < 0.9 * b['measured'] and a['fitted']['measured'] > b['fitted']['measured'], (a, b)"
 plain=int3:g128,int4:g128,int8:g128
 predicted() { python3 -c "import json; print(json.load(open('$1/recipe.json'))['predicted']['kld'])"; }
 for_engines() { # OUT ENGINE...
@@ -58,6 +64,7 @@ check "that is foretold to lose less, and does" python3 look.py transformed o/re
 check "or the one that is named" "$pith" quantize outliers -o o1 -r auto --budget 4.4 --try int4:g128:asym,int5:g128:asym $few --transform none --round gptq --quiet
 check "and none else" grep -q '"transform": "none"' o1/recipe.json
 check "by the rounder that is named" grep -q '"round": "gptq"' o1/recipe.json
+check "with the usual damping" grep -q '"damp": 0.01' o1/recipe.json
 python3 "$root/tests/cli/mini.py" mini layers=3 hidden=64 ffn=128
 for round in qep:kron gptq:guided; do
     check "linears tried alone, then rounded by $round" "$pith" quantize mini -o k-$round -r auto --budget 4.2 --transform none \
@@ -75,7 +82,7 @@ check "grids of which the container has no other" "$pith" quantize tiles -o t -r
 check "both are taken" python3 -c "import json; l = json.load(open('t/recipe.json'))['linears']; assert set(l.values()) == {'trellis2:channel', 'trellis3:channel'}, l"
 check "trellis codes verify" "$pith" verify t --against tiles
 mixture="$root/models/probe-moe"
-check "a mixture's recipe" "$pith" quantize "$mixture" -o m -r auto --budget 4.2 --try $three $few --transform none --quiet
+check "a mixture's recipe" "$pith" quantize "$mixture" -o m -r auto --budget 4.2 --try $three $few --transform none --round gptq --quiet
 "$pith" sensitivity "$mixture" --try $three $few --container compressed-tensors --acts none --kv none --json --quiet >routes.json
 check "counts the tokens that change experts" python3 look.py routes routes.json m/recipe.json m/pith.json
 check "its recipe runs like any" "$pith" quantize two -o b -r a/recipe.json $more --quiet
@@ -95,7 +102,8 @@ check "weights and caches" "$pith" quantize tiny -o f -r auto --fit 2800k,contex
 joint() { # OUT GRIDS MODEL SIZE OPTIONS...
     out=$1 grids=$2 from=$3 size=$4
     shift 4
-    "$pith" quantize "$from" -o "$out" -r auto --fit "$size,context=256,users=4,kv=auto" --try "$grids" --calib-tokens 256 --seq-len 32 --quiet "$@"
+    "$pith" quantize "$from" -o "$out" -r auto --fit "$size,context=256,users=4,kv=auto" --try "$grids" --calib-tokens 256 --seq-len 32 --round gptq \
+        --quiet "$@"
 }
 python3 "$root/tests/cli/mini.py" small layers=1 hidden=64 ffn=128
 narrow=int4:g32,int8:g32
