@@ -90,7 +90,7 @@ struct walk {
     uint64_t unit[PITH_NUMBER_WHOLE + 1]; /* rests are multiples of it */
     uint32_t to;
 };
-enum { DEAD = UINT32_MAX };
+static const uint32_t dead = UINT32_MAX; /* no node: nothing can be written */
 
 /* Places for each rest of numbers of `digits` digits; their number. */
 static size_t lay_out(struct walk *w, int digits)
@@ -126,7 +126,7 @@ static uint64_t after(const struct walk *w, uint64_t rest, uint64_t digit, int l
 /* The node from which any `left` digits lead on that leave over a rest. */
 static uint32_t any_digits(struct walk *w, uint64_t rest, int left)
 {
-    if (rest >= power(left) || w->net->failed != PITH_OK) return DEAD;
+    if (rest >= power(left) || w->net->failed != PITH_OK) return dead;
     if (left == 0) return w->to;
     uint32_t *known = &w->node[w->first[left] + rest / w->unit[left]];
     if (*known) return *known;
@@ -135,9 +135,9 @@ static uint32_t any_digits(struct walk *w, uint64_t rest, int left)
     uint8_t first = '0';
     uint32_t to = any_digits(w, after(w, rest, 0, left - 1), left - 1);
     for (uint8_t d = 1; d <= 10; d++) { /* digits that lead to the same are one edge */
-        const uint32_t next = d < 10 ? any_digits(w, after(w, rest, d, left - 1), left - 1) : DEAD;
+        const uint32_t next = d < 10 ? any_digits(w, after(w, rest, d, left - 1), left - 1) : dead;
         if (next == to && d < 10) continue;
-        if (to != DEAD) pith_net_bytes(w->net, from, first, (uint8_t)('0' + d - 1), to);
+        if (to != dead) pith_net_bytes(w->net, from, first, (uint8_t)('0' + d - 1), to);
         first = (uint8_t)('0' + d);
         to = next;
     }
@@ -164,7 +164,7 @@ static void digits_between(struct walk *w, uint32_t from, uint64_t rest, int lef
         const uint8_t byte = (uint8_t)('0' + d);
         if (of.lo == 0 && of.hi == p - 1) {
             const uint32_t to = any_digits(w, then, left - 1);
-            if (to != DEAD) pith_net_bytes(w->net, from, byte, byte, to);
+            if (to != dead) pith_net_bytes(w->net, from, byte, byte, to);
         } else {
             const uint32_t to = pith_net_add(w->net);
             pith_net_bytes(w->net, from, byte, byte, to);
