@@ -118,7 +118,7 @@ static void write_arguments(struct pith_chat_mend *m, json_t *message, bool text
         const json_t *given = json_object_get(function, "arguments");
         if (text && json_is_object(given)) {
             struct pith_str s = {0};
-            pith_json_dump(given, 0, &s);
+            pith_json_dump(given, JSON_ENCODE_ANY, &s); /* a number of many digits, too */
             put(m, function, "arguments", s.failed ? NULL : json_stringn(s.data, s.len));
             pith_str_free(&s);
         } else if (!text && json_is_string(given)) {

@@ -42,7 +42,7 @@ static bool give(json_t *given, json_t *tools, const struct pith_chat_traits *t,
     if (!t->tools || strcmp(t->tools, "tools") == 0) return true;
     if (!t->tools_text) return !tools || json_object_set(given, t->tools, tools) == 0;
     struct pith_str text = {0};
-    if (tools) pith_json_dump(tools, 0, &text);
+    if (tools) pith_json_dump(tools, JSON_ENCODE_ANY, &text);
     else pith_str_puts(&text, "[]");
     if (json_object_set_new(given, t->tools, taken(&text)) != 0) return false;
     if (json_object_get(given, "datetime") || !gmtime_r(&seconds, &utc)) return true;
@@ -94,7 +94,7 @@ static void put_call(struct pith_str *s, const json_t *call)
     else pith_str_puts(s, "\"\"");
     pith_str_puts(s, ", \"arguments\": ");
     if (json_string_length(arguments) > 0) put_string(s, arguments);
-    else if (json_is_object(arguments)) pith_json_dump(arguments, 0, s);
+    else if (json_is_object(arguments)) pith_json_dump(arguments, JSON_ENCODE_ANY, s);
     else pith_str_puts(s, "{}");
     pith_str_putc(s, '}');
 }

@@ -197,6 +197,24 @@ static void test_cases(void **state)
     }
 }
 
+/* A number of more digits than a type holds is an object to those who do not look twice. */
+static void test_digits(void **state)
+{
+    (void)state;
+    static const char given[] =
+        "[{\"role\": \"assistant\", \"tool_calls\": [{\"function\": {\"name\": \"f\","
+        " \"arguments\": 66666666666666666666666666666666}}]}]";
+    struct pith_error err = {0};
+    struct pith_rendered out = {0};
+    struct pith_chat *c = read_template("{{ messages[0].nobody.has }}");
+    json_t *j = NULL;
+    assert_ok(pith_json_parse(given, sizeof given - 1, "given", &j, &err), err);
+    assert_int_equal(pith_chat_render(c, j, 1, &out, &err), PITH_FORMAT);
+    pith_rendered_free(&out);
+    json_decref(j);
+    pith_chat_close(c);
+}
+
 static void test_roles(void **state)
 {
     (void)state;
@@ -324,6 +342,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_digits),
         cmocka_unit_test(test_roles),
         cmocka_unit_test(test_form),
         cmocka_unit_test(test_families),
