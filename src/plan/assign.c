@@ -1,5 +1,6 @@
 #include "plan/assign.h"
 
+#include "base/integer.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -26,16 +27,6 @@ static uint64_t cheapest(const struct pith_assign_part *p)
     return least;
 }
 
-static uint64_t common_divisor(uint64_t a, uint64_t b)
-{
-    while (b) {
-        const uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 static enum pith_status measure(struct table *t, bool *exact, struct pith_error *err)
 {
     const struct pith_assign *a = t->a;
@@ -49,7 +40,7 @@ static enum pith_status measure(struct table *t, bool *exact, struct pith_error 
         t->least += least;
         for (size_t k = 0; k < p->options; k++) {
             const uint64_t more = p->option[k].cost - least;
-            unit = common_divisor(unit, more);
+            unit = pith_common_divisor(unit, more);
             if (more > dearest) dearest = more;
         }
         most += dearest;

@@ -1,6 +1,7 @@
 #include "plan/weigh.h"
 
 #include "backend/pack.h"
+#include "base/integer.h"
 #include "io/safetensors.h"
 
 #include <math.h>
@@ -128,24 +129,17 @@ void pith_weigh(const struct pith_plan_subject *p, const struct pith_weight_form
     out->device = s.layers * (apart ? most : 1) + (apart ? fmax(s.embed, tied) : s.embed + s.head);
 }
 
-static unsigned common_divisor(unsigned a, unsigned b)
-{
-    while (b) {
-        const unsigned r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
-
 /* Keys and values may be copied, experts lie on devices whole. */
 static void limit_tensor(void *ctx, const struct pith_matrix *m)
 {
     unsigned *most = ctx;
     const struct pith_linear_spec *l = m->spec;
     if (!l || l->whole || l->copied || m->class == PITH_PLAN_ROUTER) return;
-    if (m->class == PITH_PLAN_EXPERTS) *most = common_divisor(*most, (unsigned)m->count);
-    else *most = common_divisor(*most, l->heads ? l->heads : l->by_cols ? l->cols : l->rows);
+    const unsigned parts = m->class == PITH_PLAN_EXPERTS ? (unsigned)m->count
+                           : l->heads                    ? l->heads
+                           : l->by_cols                  ? l->cols
+                                                         : l->rows;
+    *most = (unsigned)pith_common_divisor(*most, parts);
 }
 
 unsigned pith_tensor_most(const struct pith_plan_subject *p, unsigned devices)

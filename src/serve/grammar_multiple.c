@@ -2,6 +2,7 @@
  * divided by the step, are a node. */
 #include "serve/grammar_multiple.h"
 
+#include "base/integer.h"
 #include "base/mem.h"
 
 #include <string.h>
@@ -14,16 +15,6 @@ static uint64_t power(int digits)
     uint64_t p = 1;
     while (digits-- > 0) p *= 10;
     return p;
-}
-
-static uint64_t divisor(uint64_t a, uint64_t b)
-{
-    while (b) {
-        const uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
 }
 
 enum pith_status pith_step_read(const json_t *number, struct pith_number_step *out,
@@ -58,7 +49,7 @@ enum pith_status pith_step_both(struct pith_number_step *a, const struct pith_nu
     const int places = x.places > y.places ? x.places : y.places;
     bool fits = rescale(&x, places) && rescale(&y, places);
     if (fits && x.units) {
-        const uint64_t by = y.units / divisor(x.units, y.units);
+        const uint64_t by = y.units / pith_common_divisor(x.units, y.units);
         fits = x.units < power(PITH_NUMBER_WHOLE) / by;
         y.units = x.units * by;
     }
@@ -97,7 +88,8 @@ static size_t lay_out(struct walk *w, int digits)
 {
     size_t count = 0;
     for (int left = 0; left <= digits; left++) {
-        const uint64_t p = power(left), unit = divisor(w->step, p), rests = w->step / unit;
+        const uint64_t p = power(left), unit = pith_common_divisor(w->step, p),
+                       rests = w->step / unit;
         w->first[left] = count;
         w->unit[left] = unit;
         if (rests > MOST_RESTS && p / unit > MOST_RESTS) return MOST_RESTS + 1;
@@ -217,7 +209,7 @@ static void with_places(struct pith_net *n, uint32_t from, const struct pith_num
                         struct span s, int places, uint32_t to)
 {
     struct walk w = {.net = n, .point = places, .to = to};
-    w.step = step->units / divisor(step->units, power(step->places - places));
+    w.step = step->units / pith_common_divisor(step->units, power(step->places - places));
     const int most = digits_of(s.hi) > places ? digits_of(s.hi) : places + 1;
     const size_t count = lay_out(&w, most);
     w.node = count > MOST_RESTS ? NULL : pith_zalloc(count, sizeof *w.node);
@@ -250,7 +242,8 @@ bool pith_multiples_fit(const struct pith_number_set *what)
         const bool open = !lo->set || !hi->set || lo->huge || hi->huge;
         const uint64_t whole = open ? 0 : lo->whole > hi->whole ? lo->whole : hi->whole;
         const int most = most_digits(i), digits = open ? most : digits_of(whole) + i;
-        w.step = what->step.units / divisor(what->step.units, power(what->step.places - i));
+        w.step = what->step.units /
+                 pith_common_divisor(what->step.units, power(what->step.places - i));
         if (lay_out(&w, digits < most ? digits : most) > MOST_RESTS)
             return false;
     }
