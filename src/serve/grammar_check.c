@@ -246,7 +246,7 @@ static bool has_nul(const json_t *j, bool values)
     const char *key;
     size_t size, i;
     json_t *value;
-    if (json_is_string(j) && !values) return strlen(json_string_value(j)) != json_string_length(j);
+    if (json_is_string(j) && !values) return !pith_schema_is_word(j);
     json_object_keylen_foreach ((json_t *)(uintptr_t)j, key, size, value) {
         const bool within = values || strcmp(key, "enum") == 0 || strcmp(key, "const") == 0;
         if (memchr(key, '\0', size) || has_nul(value, within)) return true;

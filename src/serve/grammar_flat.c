@@ -123,6 +123,11 @@ bool pith_schema_lists(const json_t *list, const json_t *value)
     return false;
 }
 
+bool pith_schema_is_word(const json_t *value)
+{
+    return json_is_string(value) && strlen(json_string_value(value)) == json_string_length(value);
+}
+
 static void take_values(struct flattening *f, const json_t *list)
 {
     const json_t *old = json_object_get(f->out, "enum");
@@ -243,15 +248,10 @@ static bool take_plain(struct flattening *f, const char *key, json_t *value, con
     return true;
 }
 
-static enum pith_status not_supported(struct flattening *f, const char *key)
+static enum pith_status not_supported(struct flattening *f, const char *keyword)
 {
-    static const struct {
-        const char *key, *name;
-    } words[] = {{"layers", "properties"}, {"tuples", "items"}, {"unique", "uniqueItems"},
-                 {"any", "anyOf"},         {"except", "not"},   {"unlike", "not"}};
-    for (size_t i = 0; i < PITH_COUNT(words); i++)
-        if (strcmp(words[i].key, key) == 0) key = words[i].name;
-    return pith_fail(f->err, PITH_UNSUPPORTED, "schema: \"not\" of \"%s\" is not supported", key);
+    return pith_fail(f->err, PITH_UNSUPPORTED, "schema: \"not\" of \"%s\" is not supported",
+                     keyword);
 }
 
 /* What a flat schema says of values of its types; PITH_UNSUPPORTED when it is more than which
@@ -260,30 +260,30 @@ static enum pith_status strings_alone(struct flattening *f, const json_t *flat, 
 {
     static const struct {
         const char *key;
-        int bits; /* types that it is about */
-    } keys[] = {{"pattern", PITH_TYPE_STRING},
-                {"minLength", PITH_TYPE_STRING},
-                {"maxLength", PITH_TYPE_STRING},
-                {"format", PITH_TYPE_STRING},
-                {"minimum", PITH_TYPE_INTEGER},
-                {"maximum", PITH_TYPE_INTEGER},
-                {"multipleOf", PITH_TYPE_INTEGER},
-                {"tuples", PITH_TYPE_ARRAY},
-                {"minItems", PITH_TYPE_ARRAY},
-                {"maxItems", PITH_TYPE_ARRAY},
-                {"unique", PITH_TYPE_ARRAY},
-                {"layers", PITH_TYPE_OBJECT},
-                {"required", PITH_TYPE_OBJECT},
-                {"minProperties", PITH_TYPE_OBJECT},
-                {"maxProperties", PITH_TYPE_OBJECT},
-                {"any", PITH_TYPE_ALL},
-                {"except", PITH_TYPE_ALL},
-                {"unlike", PITH_TYPE_ALL}};
+        int bits;          /* types that it is about */
+        const char *lacks; /* the keyword of which "not" is not supported; NULL: it is */
+    } keys[] = {{"pattern", PITH_TYPE_STRING, NULL},
+                {"minLength", PITH_TYPE_STRING, NULL},
+                {"maxLength", PITH_TYPE_STRING, NULL},
+                {"format", PITH_TYPE_STRING, "format"},
+                {"minimum", PITH_TYPE_INTEGER, "minimum"},
+                {"maximum", PITH_TYPE_INTEGER, "maximum"},
+                {"multipleOf", PITH_TYPE_INTEGER, "multipleOf"},
+                {"tuples", PITH_TYPE_ARRAY, "items"},
+                {"minItems", PITH_TYPE_ARRAY, "minItems"},
+                {"maxItems", PITH_TYPE_ARRAY, "maxItems"},
+                {"unique", PITH_TYPE_ARRAY, "uniqueItems"},
+                {"layers", PITH_TYPE_OBJECT, "properties"},
+                {"required", PITH_TYPE_OBJECT, "required"},
+                {"minProperties", PITH_TYPE_OBJECT, "minProperties"},
+                {"maxProperties", PITH_TYPE_OBJECT, "maxProperties"},
+                {"any", PITH_TYPE_ALL, "anyOf"},
+                {"except", PITH_TYPE_ALL, "not"},
+                {"unlike", PITH_TYPE_ALL, "not"}};
     const int bits = pith_schema_types(flat);
     for (size_t i = 0; i < PITH_COUNT(keys); i++) {
         if (!(keys[i].bits & bits) || !json_object_get(flat, keys[i].key)) continue;
-        if (keys[i].bits != PITH_TYPE_STRING || strcmp(keys[i].key, "format") == 0)
-            return not_supported(f, keys[i].key);
+        if (keys[i].lacks) return not_supported(f, keys[i].lacks);
         *strings = true;
     }
     return PITH_OK;
@@ -391,15 +391,30 @@ enum pith_status pith_schema_flat_all(struct pith_schema *job, const json_t *fla
     return s;
 }
 
-enum pith_status pith_schema_flat(struct pith_schema *job, const json_t *schema, json_t **out,
-                                  struct pith_error *err)
+enum pith_status pith_schema_flat_with(struct pith_schema *job, const json_t *flat,
+                                       const json_t *schema, json_t **out, struct pith_error *err)
 {
-    struct flattening f = {.job = job, .out = json_object(), .err = err};
+    struct flattening f = {.job = job, .err = err};
+    f.out = flat ? json_deep_copy(flat) : json_object();
     if (!f.out) return pith_fail_nomem(err, "schema");
     const enum pith_status s = take_schema(&f, schema);
     if (s == PITH_OK) *out = f.out;
     else json_decref(f.out);
     return s;
+}
+
+enum pith_status pith_schema_flat(struct pith_schema *job, const json_t *schema, json_t **out,
+                                  struct pith_error *err)
+{
+    return pith_schema_flat_with(job, NULL, schema, out, err);
+}
+
+json_t *pith_schema_rest(const json_t *flat)
+{
+    json_t *rest = json_deep_copy(flat), *lists = json_object_get(rest, "any");
+    if (json_array_size(lists) > 1) json_array_remove(lists, 0);
+    else json_object_del(rest, "any");
+    return rest;
 }
 
 /* --- telling schemas apart -----------------------------------------------------------------------

@@ -47,6 +47,16 @@ static enum pith_status list_holds(struct pith_rules *r, const json_t *list, con
     return s;
 }
 
+static enum pith_status part_holds(struct pith_rules *r, const json_t *schema, const json_t *value,
+                                   bool *out, struct pith_error *err)
+{
+    json_t *flat = NULL;
+    PITH_TRY(pith_schema_flat(&r->schema, schema, &flat, err));
+    const enum pith_status s = pith_rules_holds(r, flat, value, out, err);
+    json_decref(flat);
+    return s;
+}
+
 static enum pith_status object_holds(struct pith_rules *r, const json_t *flat, const json_t *value,
                                      bool *out, struct pith_error *err)
 {
@@ -98,13 +108,9 @@ static enum pith_status array_holds(struct pith_rules *r, const json_t *flat, co
     for (size_t k = 0; k < json_array_size(tuples); k++)
         for (size_t i = 0; i < n && *out; i++) {
             const json_t *tuple = json_array_get(tuples, k);
-            json_t *own = json_array_get(json_object_get(tuple, "prefixItems"), i);
+            const json_t *own = json_array_get(json_object_get(tuple, "prefixItems"), i);
             if (!own) own = json_object_get(tuple, "items");
-            json_t *list = own ? json_pack("[O]", own) : NULL;
-            const enum pith_status s =
-                list ? list_holds(r, list, json_array_get(value, i), out, err) : PITH_OK;
-            json_decref(list);
-            PITH_TRY(s);
+            if (own) PITH_TRY(part_holds(r, own, json_array_get(value, i), out, err));
         }
     return PITH_OK;
 }
@@ -118,13 +124,8 @@ enum pith_status pith_rules_holds(struct pith_rules *r, const json_t *flat, cons
     for (size_t i = 0; i < json_array_size(any) && *out; i++) {
         const json_t *list = json_array_get(any, i);
         bool one = false;
-        for (size_t k = 0; k < json_array_size(list) && !one; k++) {
-            json_t *part = json_pack("[O]", json_array_get(list, k));
-            const enum pith_status s = part ? list_holds(r, part, value, &one, err)
-                                            : pith_fail_nomem(err, "schema");
-            json_decref(part);
-            PITH_TRY(s);
-        }
+        for (size_t k = 0; k < json_array_size(list) && !one; k++)
+            PITH_TRY(part_holds(r, json_array_get(list, k), value, &one, err));
         *out = one;
     }
     bool listed = !values;

@@ -14,7 +14,7 @@ enum { MOST_PATTERNS = 6 };
 struct object {
     const json_t *flat;
     uint32_t *at; /* [last + 1] */
-    size_t min, last;
+    size_t required, min, last;
     bool most;   /* no more members than `last` */
     bool others; /* a name that is open was written */
 };
@@ -128,7 +128,7 @@ static enum pith_status add_listed(struct pith_rules *r, const json_t *layer, js
     const json_t *values = json_object_get(flat, "enum");
     for (size_t i = 0; i < json_array_size(values); i++) {
         const json_t *name = json_array_get(values, i);
-        if (json_is_string(name) && strlen(json_string_value(name)) == json_string_length(name))
+        if (pith_schema_is_word(name))
             json_object_set_new(names, json_string_value(name), json_null());
     }
     json_decref(flat);
@@ -188,8 +188,7 @@ static enum pith_status add_named(struct pith_rules *r, struct object *o, const 
     struct pith_str text = {0};
     json_t *list = NULL, *key = json_string(name);
     uint32_t rule = 0, *to = pith_alloc(o->last + 1, sizeof *to);
-    const size_t required = json_array_size(json_object_get(o->flat, "required"));
-    enum pith_status s = key && to ? pith_schema_spend(&r->schema, required + o->last, err)
+    enum pith_status s = key && to ? pith_schema_spend(&r->schema, o->required + o->last, err)
                                    : pith_fail_nomem(err, "schema");
     if (s == PITH_OK) s = pith_rules_member(r, o->flat, name, &list, err);
     if (s == PITH_OK) s = pith_rules_of(r, list, &rule, err);
@@ -358,21 +357,15 @@ static enum pith_status add_others(struct pith_rules *r, struct object *o, const
     return s;
 }
 
-/* What counts the members of an object: numbers that its names keep anyway do not. */
+/* What counts the members of an object: numbers that its names keep anyway do not. only: it has no
+ * others than these names. */
 static enum pith_status start_object(struct pith_rules *r, struct object *o, const json_t *names,
-                                     struct pith_error *err)
+                                     bool only, struct pith_error *err)
 {
-    const json_t *most = json_object_get(o->flat, "maxProperties"), *pattern;
-    const json_t *layers = json_object_get(o->flat, "layers");
-    const size_t max = (size_t)json_integer_value(most),
-                 required = json_array_size(json_object_get(o->flat, "required"));
-    bool open = !is_closed(o->flat);
-    for (size_t i = 0; i < json_array_size(layers); i++) {
-        pattern = json_object_get(json_array_get(layers, i), "patternProperties");
-        open = open || json_object_size(pattern);
-    }
-    if (o->min <= required) o->min = 0;
-    o->most = most && (open || max < json_object_size(names));
+    const json_t *most = json_object_get(o->flat, "maxProperties");
+    const size_t max = (size_t)json_integer_value(most);
+    if (o->min <= o->required) o->min = 0;
+    o->most = most && (!only || max < json_object_size(names));
     o->last = o->min > 1 ? o->min : 1;
     if (o->most) o->last = max;
     if (o->most && o->min > max) o->min = max + 1; /* never reached */
@@ -390,8 +383,7 @@ static enum pith_status start_object(struct pith_rules *r, struct object *o, con
 static enum pith_status end_object(struct pith_rules *r, const struct object *o,
                                    const struct pith_net_rule *at, struct pith_error *err)
 {
-    const size_t required = json_array_size(json_object_get(o->flat, "required"));
-    if (o->others && o->min > required + 1)
+    if (o->others && o->min > o->required + 1)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "schema: \"minProperties\" of more than what is required and one more, "
                          "with names that are not listed, is not supported");
@@ -407,18 +399,19 @@ enum pith_status pith_rules_object(struct pith_rules *r, const json_t *flat,
     struct patterns p = {.count = 0};
     json_t *names = json_object(), *value;
     const char *name;
+    o.required = json_array_size(json_object_get(flat, "required"));
     o.min = (size_t)json_integer_value(json_object_get(flat, "minProperties"));
-    const bool listed = o.min > json_array_size(json_object_get(flat, "required")) + 1;
+    const bool closed = is_closed(flat), listed = !closed && o.min > o.required + 1;
     enum pith_status s = names ? find_patterns(r, flat, &p, err) : pith_fail_nomem(err, "schema");
-    if (s == PITH_OK) s = names_of(r, flat, listed && !is_closed(flat), names, err);
-    if (s == PITH_OK) s = start_object(r, &o, names, err);
+    if (s == PITH_OK) s = names_of(r, flat, listed, names, err);
+    if (s == PITH_OK) s = start_object(r, &o, names, closed && p.count == 0, err);
     if (s == PITH_OK) pith_net_bytes(r->net, at->start, '{', '{', o.at[0]);
     if (s == PITH_OK)
         json_object_foreach (names, name, value) {
             s = add_named(r, &o, name, err);
             if (s != PITH_OK) break;
         }
-    for (unsigned chosen = is_closed(flat); s == PITH_OK && chosen < 1u << p.count; chosen++)
+    for (unsigned chosen = closed; s == PITH_OK && chosen < 1u << p.count; chosen++)
         s = add_others(r, &o, names, &p, chosen, err);
     if (s == PITH_OK) s = end_object(r, &o, at, err);
     for (size_t k = 0; k < p.count; k++) pith_chars_free(&p.chars[k]);

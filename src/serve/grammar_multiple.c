@@ -81,6 +81,7 @@ struct walk {
     uint64_t unit[PITH_NUMBER_WHOLE + 1]; /* rests are multiples of it */
     uint32_t to;
 };
+
 static const uint32_t dead = UINT32_MAX; /* no node: nothing can be written */
 
 /* Places for each rest of numbers of `digits` digits; their number. */
@@ -204,12 +205,23 @@ static int digits_of(uint64_t n)
     return digits;
 }
 
+/* The step of those multiples that have no more digits behind the point, in units of 10^-places. */
+static uint64_t step_at(const struct pith_number_step *s, int places)
+{
+    return s->units / pith_common_divisor(s->units, power(s->places - places));
+}
+
+/* Digits behind the point of what is written, at most. */
+static int most_places(const struct pith_number_set *what)
+{
+    return what->integer ? 0 : what->step.places;
+}
+
 /* Multiples written with `places` digits behind the point. */
 static void with_places(struct pith_net *n, uint32_t from, const struct pith_number_step *step,
                         struct span s, int places, uint32_t to)
 {
-    struct walk w = {.net = n, .point = places, .to = to};
-    w.step = step->units / pith_common_divisor(step->units, power(step->places - places));
+    struct walk w = {.net = n, .step = step_at(step, places), .point = places, .to = to};
     const int most = digits_of(s.hi) > places ? digits_of(s.hi) : places + 1;
     const size_t count = lay_out(&w, most);
     w.node = count > MOST_RESTS ? NULL : pith_zalloc(count, sizeof *w.node);
@@ -226,8 +238,7 @@ static void with_places(struct pith_net *n, uint32_t from, const struct pith_num
 void pith_net_multiples(struct pith_net *n, uint32_t from, const struct pith_number_set *what,
                         const struct pith_bound *lo, const struct pith_bound *hi, uint32_t to)
 {
-    const int places = what->integer ? 0 : what->step.places;
-    for (int i = 0; i <= places && n->failed == PITH_OK; i++) {
+    for (int i = 0; i <= most_places(what) && n->failed == PITH_OK; i++) {
         struct span s;
         if (units_between(lo, hi, i, &s)) with_places(n, from, &what->step, s, i, to);
     }
@@ -236,16 +247,12 @@ void pith_net_multiples(struct pith_net *n, uint32_t from, const struct pith_num
 bool pith_multiples_fit(const struct pith_number_set *what)
 {
     const struct pith_bound *lo = &what->lo, *hi = &what->hi;
-    const int places = what->integer ? 0 : what->step.places;
-    for (int i = 0; i <= places; i++) {
-        struct walk w = {.point = i};
-        const bool open = !lo->set || !hi->set || lo->huge || hi->huge;
-        const uint64_t whole = open ? 0 : lo->whole > hi->whole ? lo->whole : hi->whole;
+    const bool open = !lo->set || !hi->set || lo->huge || hi->huge;
+    const uint64_t whole = open ? 0 : lo->whole > hi->whole ? lo->whole : hi->whole;
+    for (int i = 0; i <= most_places(what); i++) {
+        struct walk w = {.step = step_at(&what->step, i), .point = i};
         const int most = most_digits(i), digits = open ? most : digits_of(whole) + i;
-        w.step = what->step.units /
-                 pith_common_divisor(what->step.units, power(what->step.places - i));
-        if (lay_out(&w, digits < most ? digits : most) > MOST_RESTS)
-            return false;
+        if (lay_out(&w, digits < most ? digits : most) > MOST_RESTS) return false;
     }
     return true;
 }

@@ -34,7 +34,7 @@ struct pith_number_step {
 
 /* Numbers within bounds. */
 struct pith_number_set {
-    bool integer;          /* whole ones alone */
+    bool integer;                 /* whole ones alone */
     struct pith_number_step step; /* multiples of it alone */
     struct pith_bound lo, hi;
 };

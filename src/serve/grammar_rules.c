@@ -182,19 +182,14 @@ static enum pith_status add_alternatives(struct pith_rules *r, const json_t *fla
                                          const struct pith_net_rule *at, struct pith_error *err)
 {
     const json_t *any = json_object_get(flat, "any"), *first = json_array_get(any, 0);
-    json_t *rest = json_deep_copy(flat);
-    json_t *lists = json_object_get(rest, "any");
+    json_t *rest = pith_schema_rest(flat);
     enum pith_status s = rest ? PITH_OK : pith_fail_nomem(err, "schema");
-    if (json_array_size(lists) > 1) json_array_remove(lists, 0);
-    else json_object_del(rest, "any");
     for (size_t i = 0; i < json_array_size(first) && s == PITH_OK; i++) {
-        json_t *one = json_pack("[O]", json_array_get(first, i)), *both = NULL;
+        json_t *both = NULL;
         uint32_t rule = 0;
-        s = one ? pith_schema_flat_all(&r->schema, rest, one, &both, err)
-                : pith_fail_nomem(err, "schema");
+        s = pith_schema_flat_with(&r->schema, rest, json_array_get(first, i), &both, err);
         if (s == PITH_OK) s = rule_of_flat(r, both, &rule, err);
         if (s == PITH_OK) pith_net_call(r->net, at->start, rule, at->final);
-        json_decref(one);
         json_decref(both);
     }
     json_decref(rest);

@@ -31,7 +31,7 @@ enum pith_status pith_rules_number(struct pith_rules *r, const json_t *flat,
 enum { PITH_VALUES_MOST = 12 };
 enum pith_status pith_rules_values(struct pith_rules *r, const json_t *flat, json_t *values,
                                    bool *few, struct pith_error *err);
-/* The rule of a value. */
+/* A new rule of one value, as it is written without spaces. */
 enum pith_status pith_rules_value(struct pith_rules *r, const json_t *value, uint32_t *rule,
                                   struct pith_error *err);
 

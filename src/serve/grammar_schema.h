@@ -61,9 +61,17 @@ enum pith_status pith_schema_flat(struct pith_schema *job, const json_t *schema,
 /* Of all schemas of a list at once, and of a flat one besides (or NULL). */
 enum pith_status pith_schema_flat_all(struct pith_schema *job, const json_t *flat,
                                       const json_t *list, json_t **out, struct pith_error *err);
+/* Of one schema, and of a flat one besides (or NULL). */
+enum pith_status pith_schema_flat_with(struct pith_schema *job, const json_t *flat,
+                                       const json_t *schema, json_t **out, struct pith_error *err);
+/* A flat schema without its first list of alternatives, as a new one; NULL: memory is out. */
+json_t *pith_schema_rest(const json_t *flat);
+/* The types that a flat schema allows, as bits. */
 int pith_schema_types(const json_t *flat);
-/* Whether a list has a value; 1 and 1.0 are the same. */
+/* Whether a list has a value; 1 and 1.0 are the same. A NULL list has none. */
 bool pith_schema_lists(const json_t *list, const json_t *value);
+/* Whether a value is a string that can be written: without NUL. */
+bool pith_schema_is_word(const json_t *value);
 /* The bit of a value. */
 int pith_schema_type_of(const json_t *value);
 /* Whether no value can hold for both, as far as their types, enums and required members tell. */

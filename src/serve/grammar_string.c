@@ -78,12 +78,6 @@ static enum pith_status narrow(struct pith_rules *r, struct pith_chars *c, bool 
     return PITH_OK;
 }
 
-static enum pith_status take_away(struct pith_rules *r, struct pith_chars *c, struct pith_chars *by,
-                                  struct pith_error *err)
-{
-    return sift(r, c, by, false, err);
-}
-
 /* The texts of the patterns, and of the formats, of a flat schema; *any: there are some. */
 static enum pith_status expressions(struct pith_rules *r, const json_t *flat, struct pith_chars *c,
                                     bool *any, struct pith_error *err)
@@ -147,12 +141,6 @@ static enum pith_status chars_of(struct pith_rules *r, const json_t *flat, struc
     return s;
 }
 
-/* Whether a value is a string that can be written: without NUL. */
-static bool is_word(const json_t *value)
-{
-    return json_is_string(value) && strlen(json_string_value(value)) == json_string_length(value);
-}
-
 /* Takes from some texts those of a list that are strings. */
 static enum pith_status without_words(struct pith_rules *r, const json_t *list,
                                       struct pith_chars *c, struct pith_error *err)
@@ -163,10 +151,10 @@ static enum pith_status without_words(struct pith_rules *r, const json_t *list,
     size_t n = 0;
     if (!word) return pith_fail_nomem(err, "schema");
     for (size_t i = 0; i < size; i++)
-        if (is_word(json_array_get(list, i)))
+        if (pith_schema_is_word(json_array_get(list, i)))
             word[n++] = json_string_value(json_array_get(list, i));
     enum pith_status s = n ? pith_chars_words(word, n, &words, err) : PITH_OK;
-    if (n && s == PITH_OK) s = take_away(r, c, &words, err);
+    if (n && s == PITH_OK) s = sift(r, c, &words, false, err);
     pith_free(word);
     return s;
 }
@@ -180,7 +168,7 @@ static enum pith_status without(struct pith_rules *r, const json_t *flat, struct
     for (size_t i = 0; i < json_array_size(unlike) && s == PITH_OK; i++) {
         struct pith_chars by = {0};
         s = pith_rules_chars(r, json_array_get(unlike, i), &by, err);
-        if (s == PITH_OK) s = take_away(r, c, &by, err);
+        if (s == PITH_OK) s = sift(r, c, &by, false, err);
     }
     if (s != PITH_OK) pith_chars_free(c);
     return s;
@@ -210,7 +198,7 @@ enum pith_status pith_rules_strings(struct pith_rules *r, const json_t *flat,
     PITH_TRY(pith_rules_chars(r, flat, out, err));
     if (!values) return PITH_OK;
     for (size_t i = 0; i < json_array_size(values) && n < MOST_WORDS; i++)
-        if (is_word(json_array_get(values, i)))
+        if (pith_schema_is_word(json_array_get(values, i)))
             word[n++] = json_string_value(json_array_get(values, i));
     enum pith_status s = n == MOST_WORDS
                              ? pith_fail(err, PITH_LIMIT, "schema: too many \"propertyNames\"")
@@ -265,7 +253,7 @@ static enum pith_status count(struct pith_rules *r, struct lengths l, uint32_t f
     return PITH_OK;
 }
 
-/* Characters of the longest string that a flat schema leaves out one by one; 0: there is none. */
+/* No string that a flat schema leaves out one by one has so many characters; 0: it has none. */
 static uint32_t longest_word(const json_t *flat)
 {
     const json_t *except = json_object_get(flat, "except");

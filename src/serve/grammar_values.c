@@ -49,17 +49,12 @@ static enum pith_status find(struct finding *f, const json_t *flat);
 static enum pith_status find_alternatives(struct finding *f, const json_t *flat)
 {
     const json_t *first = json_array_get(json_object_get(flat, "any"), 0);
-    json_t *rest = json_deep_copy(flat);
+    json_t *rest = pith_schema_rest(flat);
     enum pith_status s = rest ? PITH_OK : pith_fail_nomem(f->err, "schema");
-    if (json_array_size(json_object_get(rest, "any")) > 1)
-        json_array_remove(json_object_get(rest, "any"), 0);
-    else json_object_del(rest, "any");
     for (size_t i = 0; i < json_array_size(first) && f->few && s == PITH_OK; i++) {
-        json_t *one = json_pack("[O]", json_array_get(first, i)), *both = NULL;
-        s = one ? pith_schema_flat_all(&f->r->schema, rest, one, &both, f->err)
-                : pith_fail_nomem(f->err, "schema");
+        json_t *both = NULL;
+        s = pith_schema_flat_with(&f->r->schema, rest, json_array_get(first, i), &both, f->err);
         if (s == PITH_OK) s = find(f, both);
-        json_decref(one);
         json_decref(both);
     }
     json_decref(rest);
