@@ -6,7 +6,7 @@
 
 enum { END = 256 };
 
-/* A vocabulary of all bytes and an end. */
+/* A vocabulary of all bytes, whose ids they are, and an end; for pith_vocab_bytes_close(). */
 static inline struct pith_vocab_bytes *bytes_alone(void)
 {
     char text[256];
@@ -23,8 +23,9 @@ static inline struct pith_vocab_bytes *bytes_alone(void)
     return v;
 }
 
-static inline struct pith_grammar *compile(const struct pith_vocab_bytes *v, enum pith_constraint kind,
-                                    const char *text)
+/* The grammar of a text, which has to be one; for pith_grammar_close(). */
+static inline struct pith_grammar *compile(const struct pith_vocab_bytes *v,
+                                           enum pith_constraint kind, const char *text)
 {
     struct pith_error err = {0};
     struct pith_grammar *g = NULL;
@@ -33,6 +34,7 @@ static inline struct pith_grammar *compile(const struct pith_vocab_bytes *v, enu
     return g;
 }
 
+/* Whether a mask has the bit of a token. */
 static inline bool allows(const uint64_t *bits, size_t id)
 {
     return bits[id / 64] >> (id % 64) & 1;
