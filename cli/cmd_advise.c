@@ -127,10 +127,10 @@ static void print_out(const json_t *out, size_t most)
 static void join_names(const json_t *names, char *text, size_t size)
 {
     const json_t *name;
-    size_t i, used = 0;
+    size_t i;
     text[0] = '\0';
     json_array_foreach (names, i, name) {
-        used = strlen(text);
+        const size_t used = strlen(text);
         snprintf(text + used, size - used, "%s%s", used ? ", " : "", json_string_value(name));
     }
 }

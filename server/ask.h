@@ -77,7 +77,9 @@ char *forced_schema(const json_t *body, const struct forced_call *f, struct refu
  * (NULL kind: calls alone). NULL when memory is out. */
 char *forced_text(const char *schema, const struct pith_reply_format *format, bool many,
                   const char *kind, const char *text);
-/* Where a message names a place in the schema of one call: names the tool in place of it. */
+/* Where a refusal names a place in the schema of one call: it names the tool, the place within its
+ * parameters, and "tools" as the field. constraint: of forced_schema() or forced_text(). Without
+ * memory, and of other places, it stays as it is. */
 void forced_place(const char *constraint, struct refusal *r);
 
 #endif

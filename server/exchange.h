@@ -75,13 +75,13 @@ struct exchange {
     struct exchange *queued;        /* of a worker's list */
     void (*work)(struct exchange *e);
     char peer[64];
-    char name[129];      /* X-Request-Id: the client's own, or made */
-    char *rest;          /* owned: what follows the path of the route, or NULL */
-    char asked[2][128];  /* the method and the path, as far as they fit */
-    const char *methods; /* that the path is there for; NULL: not known */
-    uint64_t client; /* for fairness: who asks */
-    bool head;       /* HEAD: no body is sent */
-    double began;    /* seconds of the monotonic clock */
+    char name[129];              /* X-Request-Id: the client's own, or made */
+    char *rest;                  /* owned: what follows the path of the route, or NULL */
+    char method[128], path[128]; /* as they were asked for, as far as they fit */
+    const char *methods;         /* that the path is there for; NULL: not known */
+    uint64_t client;             /* for fairness: who asks */
+    bool head;                   /* HEAD: no body is sent */
+    double began;                /* seconds of the monotonic clock */
 
     struct buffer body; /* of the request */
     bool serving;       /* counted by the server */

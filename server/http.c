@@ -27,7 +27,8 @@ static bool is_path(const struct http_route *route, const char *path)
     return strncmp(route->path, path, n) == 0 && path[n] != '\0';
 }
 
-/* The path of a route that is probably meant: with /v1 before it, or with less behind it. */
+/* The path of a route that is probably meant: with /v1 before it, or up to two letters more or less
+ * at its end. NULL: none. */
 static const char *route_meant(const char *path)
 {
     char longer[256];
@@ -52,9 +53,10 @@ const struct http_route *route_find(const char *method, const char *path, const 
         if (strcmp(routes[i].method, head ? "GET" : method) == 0) return &routes[i];
         *others = strcmp(routes[i].method, "GET") == 0 ? "GET, HEAD" : routes[i].method;
     }
-    if (*others)
+    if (*others) {
         (void)refuse(r, 405, NULL, "%.20s is not for %.200s; %s is", method, path, *others);
-    if (*others) return NULL;
+        return NULL;
+    }
     const char *meant = route_meant(path);
     (void)refuse(r, 404, NULL, "there is no %.20s %.200s%s%s%s", method, path,
                  meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
@@ -168,8 +170,8 @@ static struct exchange *begin(struct server *s, struct MHD_Connection *c, const 
     e->began = e->progressed = server_clock();
     e->head = strcmp(method, "HEAD") == 0;
     e->socket = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-    snprintf(e->asked[0], sizeof e->asked[0], "%s", method);
-    snprintf(e->asked[1], sizeof e->asked[1], "%s", url);
+    snprintf(e->method, sizeof e->method, "%s", method);
+    snprintf(e->path, sizeof e->path, "%s", url);
     note_peer(e, c);
     name_request(e, c);
     watch_exchange(e);

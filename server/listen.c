@@ -54,6 +54,20 @@ static int open_one(const struct addrinfo *a)
     return -1;
 }
 
+/* What to do about an error of a socket; "": nothing is known. */
+static const char *hint_of(int why)
+{
+    static const struct {
+        int why;
+        const char *hint;
+    } rows[] = {{EADDRINUSE, ": --port takes another, 0 any that is free"},
+                {EADDRNOTAVAIL, ": --host takes an address of this machine"},
+                {EACCES, ": ports below 1024 are not for everybody"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].why == why) return rows[i].hint;
+    return "";
+}
+
 enum pith_status listen_open(const char *host, unsigned port, int *out, struct pith_error *err)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
@@ -71,11 +85,7 @@ enum pith_status listen_open(const char *host, unsigned port, int *out, struct p
     freeaddrinfo(list);
     if (*out >= 0) return PITH_OK;
     char text[160];
-    const char *hint = why == EADDRINUSE      ? ": --port takes another, 0 any that is free"
-                       : why == EADDRNOTAVAIL ? ": --host takes an address of this machine"
-                       : why == EACCES        ? ": ports below 1024 are not for everybody"
-                                              : "";
-    snprintf(text, sizeof text, "%s%s", strerror(why), hint);
+    snprintf(text, sizeof text, "%s%s", strerror(why), hint_of(why));
     return failed(err, PITH_IO, host, port, text);
 }
 

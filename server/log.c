@@ -27,8 +27,8 @@ void log_exchange(struct exchange *e)
     if (gmtime_r(&t.tv_sec, &parts)) strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &parts);
     const size_t n = strlen(when);
     snprintf(when + n, sizeof when - n, ".%03ldZ", t.tv_nsec / 1000000);
-    const char *method = e->route ? e->route->method : e->asked[0],
-               *path = e->route ? e->route->path : e->asked[1];
+    const char *method = e->route ? e->route->method : e->method,
+               *path = e->route ? e->route->path : e->path;
     json_t *line = json_pack("{s:s, s:s, s:o, s:o, s:i, s:b, s:f, s:s}", "time", when, "client",
                              e->peer, "method", json_any_text(method, strlen(method)), "path",
                              json_any_text(path, strlen(path)), "status", (int)e->status, "gone",
