@@ -44,16 +44,26 @@ static char *write_file(const struct fixture *f, const char *name, const char *t
     return path;
 }
 
+/* Loads one file by options that have all but its name; what is held out goes to *held, if that is
+ * not NULL. */
+static enum pith_status load_by(const struct fixture *f, const char *path,
+                                struct pith_calib_options o, struct pith_calib_set *set,
+                                struct pith_calib_set *held, struct pith_error *err)
+{
+    o.paths = &path;
+    o.path_count = 1;
+    return pith_calib_load_apart(&o, f->tokenizer, set, held, err);
+}
+
 /* Loads a file of this text; the status, with the message in *err. */
 static enum pith_status load(const struct fixture *f, const char *name, const char *text,
                              size_t tokens, struct pith_calib_set *set, struct pith_error *err)
 {
     char *path = write_file(f, name, text, strlen(text));
-    const char *const paths[] = {path};
-    const struct pith_calib_options o = {paths, 1, tokens, LENGTH, 0, false, NULL, {0, 0}, 0};
+    const struct pith_calib_options o = {.tokens = tokens, .seq_len = LENGTH};
     *err = (struct pith_error){0};
     *set = (struct pith_calib_set){0};
-    const enum pith_status s = pith_calib_load(&o, f->tokenizer, set, err);
+    const enum pith_status s = load_by(f, path, o, set, NULL, err);
     pith_free(path);
     return s;
 }
@@ -113,16 +123,15 @@ static void test_seed_chooses_windows(void **state)
     char *text = long_text(80);
     assert_ok(load(f, "a.txt", text, 1 << 20, &whole, &err), err);
     char *path = pith_path_join(f->dir, "a.txt");
-    const char *const paths[] = {path};
-    struct pith_calib_options o = {paths, 1, 10 * LENGTH, LENGTH, 0, false, NULL, {0, 0}, 0};
+    struct pith_calib_options o = {.tokens = 10 * LENGTH, .seq_len = LENGTH};
     for (int i = 0; i < 2; i++) {
         o.seed = (uint64_t)i + 5;
-        assert_ok(pith_calib_load(&o, f->tokenizer, &set[i], &err), err);
+        assert_ok(load_by(f, path, o, &set[i], NULL, &err), err);
         assert_int_equal(set[i].windows, 10);
         assert_true(is_ordered_subset(&set[i], &whole));
     }
     assert_string_not_equal(set[0].sha256, set[1].sha256);
-    assert_ok(pith_calib_load(&o, f->tokenizer, &again, &err), err);
+    assert_ok(load_by(f, path, o, &again, NULL, &err), err);
     assert_string_equal(again.sha256, set[1].sha256);
     assert_memory_equal(again.ids, set[1].ids, 10 * LENGTH * sizeof *again.ids);
     pith_calib_free(&whole);
@@ -141,15 +150,14 @@ static void draw_apart(const struct fixture *f, const char *text, struct pith_ca
 {
     struct pith_error err = {0};
     char *path = write_file(f, "apart.txt", text, strlen(text));
-    const char *const paths[] = {path};
-    *out = (struct apart){0};
+    const struct pith_calib_draw draw[2] = {a, b};
     for (int i = 0; i < 2; i++) {
-        struct pith_calib_options o = {paths, 1, a.tokens, a.seq_len, 3, false, NULL, b, 0};
-        const struct pith_calib_draw other = a;
-        o.held = a.tokens < b.tokens ? a.tokens : b.tokens;
-        assert_ok(pith_calib_load_apart(&o, f->tokenizer, &out->set[i], &out->held[i], &err), err);
-        a = b;
-        b = other;
+        const struct pith_calib_options o = {.tokens = draw[i].tokens,
+                                             .seq_len = draw[i].seq_len,
+                                             .seed = 3,
+                                             .other = draw[1 - i],
+                                             .held = a.tokens < b.tokens ? a.tokens : b.tokens};
+        assert_ok(load_by(f, path, o, &out->set[i], &out->held[i], &err), err);
     }
     pith_free(path);
     assert_int_equal(out->held[0].windows, out->held[1].windows);
@@ -192,14 +200,13 @@ static void test_held_out_of_what_is_left(void **state)
     check_apart(&a, 16);
     assert_int_equal(a.held[0].windows, 320 / 16);
     char *path = pith_path_join(f->dir, "apart.txt");
-    const char *const paths[] = {path};
     struct pith_ids ids = {0};
     assert_ok(pith_tokenizer_encode(f->tokenizer, text, strlen(text), false, &ids, &err), err);
     for (int i = 0; i < 2; i++) {
-        const struct pith_calib_options o = {.paths = paths, .path_count = 1, .seed = 3,
-                                             .tokens = draw[i].tokens, .seq_len = draw[i].seq_len};
+        const struct pith_calib_options o = {
+            .tokens = draw[i].tokens, .seq_len = draw[i].seq_len, .seed = 3};
         struct pith_calib_set plain;
-        assert_ok(pith_calib_load(&o, f->tokenizer, &plain, &err), err);
+        assert_ok(load_by(f, path, o, &plain, NULL, &err), err);
         assert_string_equal(plain.sha256, a.set[i].sha256);
         assert_int_equal(plain.available, a.set[i].available);
         pith_calib_free(&plain);
@@ -223,10 +230,10 @@ static void test_held_out_behind(void **state)
         pith_str_printf(&lines, "{\"text\": \"Line %d says what it is, and %d more.\"}\n", i,
                         i * 7);
     char *path = write_file(f, "behind.jsonl", lines.data, lines.len);
-    const char *const paths[] = {path};
-    const struct pith_calib_options o = {paths, 1, 64, 16, 0, false, NULL, {64, 16}, 64};
-    struct pith_calib_set set, held = {0};
-    assert_ok(pith_calib_load_apart(&o, f->tokenizer, &set, &held, &err), err);
+    const struct pith_calib_options o = {
+        .tokens = 64, .seq_len = 16, .other = {64, 16}, .held = 64};
+    struct pith_calib_set set, held;
+    assert_ok(load_by(f, path, o, &set, &held, &err), err);
     assert_int_equal(held.windows, 4);
     for (size_t w = 0; w < held.windows; w++) assert_true(held.at[w] + held.shows > set.available);
     assert_true(are_disjoint(&set, &held));
@@ -291,7 +298,8 @@ static void test_json_lines(void **state)
     char *a = write_file(f, "a.txt", plain, strlen(plain));
     char *b = write_file(f, "b.txt", joined, strlen(joined));
     const char *const paths[] = {a, b};
-    const struct pith_calib_options o = {paths, 2, 1 << 20, LENGTH, 0, false, NULL, {0, 0}, 0};
+    const struct pith_calib_options o = {
+        .paths = paths, .path_count = 2, .tokens = 1 << 20, .seq_len = LENGTH};
     assert_ok(pith_calib_load(&o, f->tokenizer, &files, &err), err);
     assert_true(files.windows >= 2);
     assert_string_equal(lines.sha256, files.sha256);
@@ -319,9 +327,8 @@ static void test_conversations(void **state)
                                "eight nine ten eleven.\"}]}\n";
     pith_free(write_file(f, "chat_template.jinja", template, strlen(template)));
     char *path = write_file(f, "a.jsonl", line, strlen(line));
-    const char *const paths[] = {path};
-    struct pith_calib_options o = {paths, 1, 1 << 20, LENGTH, 0, false, f->dir, {0, 0}, 0};
-    assert_ok(pith_calib_load(&o, f->tokenizer, &set, &err), err);
+    struct pith_calib_options o = {.tokens = 1 << 20, .seq_len = LENGTH, .model = f->dir};
+    assert_ok(load_by(f, path, o, &set, NULL, &err), err);
     assert_ok(pith_tokenizer_encode(f->tokenizer, prompt, strlen(prompt), false, &ids, &err), err);
     assert_int_equal(set.rendered, 1);
     assert_int_equal(set.joined, 0);
@@ -329,13 +336,13 @@ static void test_conversations(void **state)
     assert_memory_equal(set.ids + 1, ids.id, (LENGTH - 1) * sizeof *ids.id);
     pith_calib_free(&set);
     o.model = "models/probe";
-    assert_ok(pith_calib_load(&o, f->tokenizer, &set, &err), err);
+    assert_ok(load_by(f, path, o, &set, NULL, &err), err);
     assert_int_equal(set.rendered, 0);
     assert_int_equal(set.joined, 1);
     pith_calib_free(&set);
     pith_free(write_file(f, "chat_template.jinja", "{{ raise_exception('no') }}", 27));
     o.model = f->dir;
-    assert_int_equal(pith_calib_load(&o, f->tokenizer, &set, &err), PITH_FORMAT);
+    assert_int_equal(load_by(f, path, o, &set, NULL, &err), PITH_FORMAT);
     assert_non_null(strstr(err.text, "a.jsonl, line 1: the chat template: line 1: no"));
     pith_ids_free(&ids);
     pith_free(path);
@@ -346,12 +353,10 @@ static void test_builtin(void **state)
     const struct fixture *f = *state;
     struct pith_error err = {0};
     struct pith_calib_set a, b;
-    const char *const named[] = {"builtin"};
-    const struct pith_calib_options none = {NULL, 0, 1024, LENGTH, 0, false, NULL, {0, 0}, 0};
-    const struct pith_calib_options name = {named, 1, 1024, LENGTH, 0, false, NULL, {0, 0}, 0};
+    const struct pith_calib_options o = {.tokens = 1024, .seq_len = LENGTH};
     assert_int_equal(strlen(pith_builtin_text), pith_builtin_text_size);
-    assert_ok(pith_calib_load(&none, f->tokenizer, &a, &err), err);
-    assert_ok(pith_calib_load(&name, f->tokenizer, &b, &err), err);
+    assert_ok(pith_calib_load(&o, f->tokenizer, &a, &err), err);
+    assert_ok(load_by(f, "builtin", o, &b, NULL, &err), err);
     assert_int_equal(a.windows, 1024 / LENGTH);
     assert_string_equal(a.sha256, b.sha256);
     pith_calib_free(&a);
@@ -386,9 +391,8 @@ static void test_line_ends(void **state)
     assert_ok(load(f, "a.txt", lf, 1 << 20, &plain, &err), err);
     assert_ok(load(f, "b.txt", crlf, 1 << 20, &kept, &err), err);
     char *path = pith_path_join(f->dir, "b.txt");
-    const char *const paths[] = {path};
-    const struct pith_calib_options o = {paths, 1, 1 << 20, LENGTH, 0, true, NULL, {0, 0}, 0};
-    assert_ok(pith_calib_load(&o, f->tokenizer, &changed, &err), err);
+    const struct pith_calib_options o = {.tokens = 1 << 20, .seq_len = LENGTH, .lf = true};
+    assert_ok(load_by(f, path, o, &changed, NULL, &err), err);
     assert_ok(load(f, "c.jsonl",
                    "\xef\xbb\xbf{\"text\": \"one two three four five six seven\"}"
                    "\r\n{\"text\": \"nine ten eleven twelve\"}\r\n",
@@ -445,11 +449,11 @@ static void test_options_refused(void **state)
         struct pith_calib_options o;
         enum pith_status status;
     } cases[] = {
-        {{NULL, 0, 1024, 1, 0, false, NULL, {0, 0}, 0}, PITH_ARG},
-        {{NULL, 0, 0, LENGTH, 0, false, NULL, {0, 0}, 0}, PITH_ARG},
-        {{nowhere, 1, 64, LENGTH, 0, false, NULL, {0, 0}, 0}, PITH_IO},
-        {{folder, 1, 64, LENGTH, 0, false, NULL, {0, 0}, 0}, PITH_IO},
-        {{NULL, 0, SIZE_MAX, SIZE_MAX, 0, false, NULL, {0, 0}, 0}, PITH_ARG},
+        {{.tokens = 1024, .seq_len = 1}, PITH_ARG},
+        {{.tokens = 0, .seq_len = LENGTH}, PITH_ARG},
+        {{.paths = nowhere, .path_count = 1, .tokens = 64, .seq_len = LENGTH}, PITH_IO},
+        {{.paths = folder, .path_count = 1, .tokens = 64, .seq_len = LENGTH}, PITH_IO},
+        {{.tokens = SIZE_MAX, .seq_len = SIZE_MAX}, PITH_ARG},
     };
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
         struct pith_error err = {0};
