@@ -15,4 +15,9 @@ static inline uint64_t pith_common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
+static inline uint64_t pith_larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 #endif

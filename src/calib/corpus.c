@@ -1,5 +1,6 @@
 #include "calib/corpora.h"
 
+#include "base/integer.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "tok/chat.h"
@@ -23,8 +24,8 @@ const struct pith_corpus *pith_corpus_of(const char *path)
 struct draw {
     size_t tokens, seq_len;
     size_t text;       /* ids of the text in a window: without BOS */
-    size_t limit;      /* it chooses from so many ids; while they are encoded, at least so many */
-    bool limited;      /* ... of which no more are wanted */
+    size_t enough;     /* ids to choose from: what is encoded when they are there is its limit */
+    size_t limit;      /* it chooses from so many; 0: there are not enough yet */
     size_t have, want; /* windows to choose from, and that it takes */
     uint8_t *chosen;   /* [have] */
 };
@@ -40,19 +41,20 @@ struct encoder {
 /* Documents after what is enough are not encoded. */
 static bool wants(const struct encoder *e)
 {
-    size_t limit = 0;
-    for (size_t i = 0; i < e->draws; i++)
-        if (e->draw[i].limit > limit) limit = e->draw[i].limit;
-    return e->ids.count < limit + e->behind;
+    size_t most = 0;
+    for (size_t i = 0; i < e->draws; i++) {
+        const struct draw *d = &e->draw[i];
+        most = pith_larger(most, d->limit ? d->limit : d->enough);
+    }
+    return e->ids.count < most + e->behind;
 }
 
-static void note_limits(struct encoder *e)
+/* Sets the limits of draws that have enough; at the end of the text, of all. */
+static void note_limits(struct encoder *e, bool ended)
 {
     for (size_t i = 0; i < e->draws; i++) {
         struct draw *d = &e->draw[i];
-        if (d->limited || e->ids.count < d->limit) continue;
-        d->limit = e->ids.count;
-        d->limited = true;
+        if (!d->limit && (ended || e->ids.count >= d->enough)) d->limit = e->ids.count;
     }
 }
 
@@ -71,7 +73,7 @@ static enum pith_status add_document(void *ctx, const char *text, size_t size,
             while (take > PIECE / 2 && text[take - 1] != '\n') take--;
         }
         PITH_TRY(pith_tokenizer_encode(e->tokenizer, text, take, false, &e->ids, err));
-        note_limits(e);
+        note_limits(e, false);
         text += take;
         size -= take;
     }
@@ -84,7 +86,7 @@ static enum pith_status add_prompt(void *ctx, const struct pith_rendered *prompt
     struct encoder *e = ctx;
     if (!wants(e)) return PITH_OK;
     PITH_TRY(pith_tokenizer_encode_prompt(e->tokenizer, prompt, &e->ids, err));
-    note_limits(e);
+    note_limits(e, false);
     return PITH_OK;
 }
 
@@ -177,12 +179,8 @@ static enum pith_status find_free(const struct encoder *e, size_t text, size_t m
     *count = 0;
     if (!free) return pith_fail_nomem(err, "held-out windows");
     for (size_t w = e->ids.count / text; w-- > 0 && *count < most;)
-        if (!is_taken(e, w * text, (w + 1) * text)) free[(*count)++] = w * text;
-    for (size_t i = 0; i < *count / 2; i++) { /* in the order of the text */
-        const size_t other = free[*count - 1 - i];
-        free[*count - 1 - i] = free[i];
-        free[i] = other;
-    }
+        if (!is_taken(e, w * text, (w + 1) * text)) free[most - ++*count] = w * text;
+    memmove(free, free + most - *count, *count * sizeof *free); /* in the order of the text */
     if (*count) *at = free;
     else pith_free(free);
     return PITH_OK;
@@ -191,11 +189,9 @@ static enum pith_status find_free(const struct encoder *e, size_t text, size_t m
 /* Ids that both draws do without, so that there is something to hold out; 0: they are too few. */
 static size_t reserve(const struct encoder *e, size_t text)
 {
-    const size_t least = PITH_CALIB_HELD_LEAST * text, count = e->ids.count;
-    const size_t share = count / 8 > least ? count / 8 : least;
+    const size_t count = e->ids.count, share = pith_larger(count / 8, PITH_CALIB_HELD_LEAST * text);
     size_t longest = 0;
-    for (size_t i = 0; i < e->draws; i++)
-        if (e->draw[i].text > longest) longest = e->draw[i].text;
+    for (size_t i = 0; i < e->draws; i++) longest = pith_larger(longest, e->draw[i].text);
     return share <= count / 4 && count - share >= longest ? share : 0;
 }
 
@@ -204,18 +200,17 @@ static enum pith_status hold_out(const struct pith_calib_options *o, struct enco
                                  struct pith_calib_set *held, struct pith_error *err)
 {
     const struct draw *a = &e->draw[0], *b = &e->draw[e->draws - 1];
-    struct draw shape = a->seq_len < b->seq_len ? *a : *b;
-    const size_t most = o->held / shape.seq_len > PITH_CALIB_HELD_LEAST ? o->held / shape.seq_len
-                                                                       : PITH_CALIB_HELD_LEAST;
-    size_t *at, count, kept;
-    PITH_TRY(find_free(e, shape.text, most, &at, &count, err));
-    if (count < PITH_CALIB_HELD_LEAST && (kept = reserve(e, shape.text)) > 0) {
+    const struct draw *shape = a->seq_len < b->seq_len ? a : b;
+    const size_t most = pith_larger(o->held / shape->seq_len, PITH_CALIB_HELD_LEAST);
+    size_t *at, count;
+    PITH_TRY(find_free(e, shape->text, most, &at, &count, err));
+    const size_t kept = count < PITH_CALIB_HELD_LEAST ? reserve(e, shape->text) : 0;
+    if (kept) {
         pith_free(at);
         if (!mark_all(o, e, e->ids.count - kept)) return pith_fail_nomem(err, "windows");
-        PITH_TRY(find_free(e, shape.text, most, &at, &count, err));
+        PITH_TRY(find_free(e, shape->text, most, &at, &count, err));
     }
-    if (count == 0) return PITH_OK;
-    return copy(e, &shape, at, count, held, err);
+    return count ? copy(e, shape, at, count, held, err) : PITH_OK;
 }
 
 static enum pith_status cut_windows(const struct pith_calib_options *o, struct encoder *e,
@@ -245,25 +240,19 @@ static enum pith_status cut_windows(const struct pith_calib_options *o, struct e
 /* A choice among up to eight times what is needed spreads the windows over a large text. */
 static struct draw draw_of(size_t tokens, size_t seq_len, const struct pith_tokenizer *t)
 {
-    const size_t need = tokens > seq_len ? tokens : seq_len;
+    const size_t need = pith_larger(tokens, seq_len);
     return (struct draw){.tokens = tokens,
                          .seq_len = seq_len,
                          .text = seq_len - (pith_tokenizer_adds_bos(t) &&
                                             pith_tokenizer_bos(t) >= 0),
-                         .limit = need < SIZE_MAX / 16 ? need * 8 : SIZE_MAX / 2};
-}
-
-/* What was not reached chooses from all that there is. */
-static void close_limits(struct encoder *e)
-{
-    for (size_t i = 0; i < e->draws; i++)
-        if (!e->draw[i].limited) e->draw[i].limit = e->ids.count;
+                         .enough = need < SIZE_MAX / 16 ? need * 8 : SIZE_MAX / 2};
 }
 
 enum pith_status pith_calib_load_apart(const struct pith_calib_options *o,
                                        const struct pith_tokenizer *t, struct pith_calib_set *out,
                                        struct pith_calib_set *held, struct pith_error *err)
 {
+    if (held) *held = (struct pith_calib_set){0};
     if (o->seq_len < 2) return pith_fail(err, PITH_ARG, "--seq-len must be at least 2");
     if (o->tokens == 0) return pith_fail(err, PITH_ARG, "--calib-tokens must be at least 1");
     struct encoder e = {.tokenizer = t, .draw = {draw_of(o->tokens, o->seq_len, t)}, .draws = 1};
@@ -279,7 +268,7 @@ enum pith_status pith_calib_load_apart(const struct pith_calib_options *o,
                               .model = o->model};
     enum pith_status s = read_sources(o, &to, err);
     pith_chat_close(to.chat);
-    close_limits(&e);
+    note_limits(&e, true);
     if (s == PITH_OK) s = cut_windows(o, &e, out, held, err);
     if (s == PITH_OK) {
         out->crlf = door.crlf;

@@ -59,22 +59,25 @@ struct pith_calib_options {
 struct pith_calib_set {
     int32_t *ids;
     size_t windows, length;
-    size_t *at;   /* [windows]: which of the text's ids a window's first is */
-    size_t shows; /* ids of the text that a window has: length, or without BOS one less */
+    size_t *at;                   /* [windows]: which of the text's ids a window's first is */
+    size_t shows;                 /* of the text's ids, in a window: without BOS */
     size_t available;             /* tokens of the text, as far as it was read */
     char sha256[PITH_SHA256_HEX]; /* of the ids */
     size_t crlf;                  /* line ends CR LF in the sources */
     size_t rendered, joined;      /* conversations in them, by a chat template and without */
 };
 
-/* PITH_ARG when the text does not fill a single window, PITH_FORMAT when it is not UTF-8. */
+/* PITH_ARG when the text does not fill a single window, PITH_FORMAT when it is not UTF-8. Free the
+ * set by pith_calib_free(). */
 enum pith_status pith_calib_load(const struct pith_calib_options *o, const struct pith_tokenizer *t,
                                  struct pith_calib_set *out, struct pith_error *err);
-/* The same, and what is held out: windows, as long as the shorter of both draws', of which neither
- * has an id: behind what they choose from where the text goes on; else those, from the end, that
- * they leave; where that is less than PITH_CALIB_HELD_LEAST windows, its last eighth, which both
- * then do without. No windows where the text is too short even for that, or o->held is 0. The one
- * draw and the other, with each other's tokens and lengths, hold out the same. */
+/* The same, and in *held what is held out: windows as long as the shorter of both draws', of which
+ * neither has an id, of o->held tokens at most, or PITH_CALIB_HELD_LEAST windows where these are
+ * more. They lie behind what the draws choose from where the text goes on; else they are those,
+ * from the end, that both leave. Where that is less than PITH_CALIB_HELD_LEAST windows, they are of
+ * its last eighth, which both then do without. There are none where the text is too short even for
+ * that, where o->held is 0, and when it fails. The one draw and the other, with each other's tokens
+ * and lengths, hold out the same. `held` may be NULL. */
 enum { PITH_CALIB_HELD_LEAST = 4 };
 enum pith_status pith_calib_load_apart(const struct pith_calib_options *o,
                                        const struct pith_tokenizer *t, struct pith_calib_set *out,

@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/integer.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "model/pretend.h"
@@ -38,11 +39,6 @@ struct timing {
     double *scratch; /* [KINDS reps + 1] */
     void *memory;    /* of the lists */
 };
-
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
 
 static void random_ids(struct timing *t, size_t n)
 {
@@ -224,9 +220,9 @@ static void layout(struct pith_arena *a, struct timing *t)
 {
     const struct pith_speed_job *job = t->job;
     const struct pith_shape *s = &job->model->shape;
-    t->ids = pith_arena_take(a, larger(job->prompt, job->gen * t->sequences), sizeof *t->ids);
+    t->ids = pith_arena_take(a, pith_larger(job->prompt, job->gen * t->sequences), sizeof *t->ids);
     t->hidden =
-        pith_arena_take_rows(a, larger(t->chunk, t->sequences), s->hidden, sizeof *t->hidden);
+        pith_arena_take_rows(a, pith_larger(t->chunk, t->sequences), s->hidden, sizeof *t->hidden);
     t->logits = pith_arena_take_rows(a, t->sequences, s->vocab, sizeof *t->logits);
     t->span = pith_arena_take(a, t->sequences, sizeof *t->span);
     for (int i = 0; i < KINDS; i++) {
@@ -243,12 +239,12 @@ static void layout(struct pith_arena *a, struct timing *t)
 static struct pith_runner_options runner_options(const struct timing *t)
 {
     const struct pith_speed_job *job = t->job;
-    const size_t most = job->depth + larger(job->prompt, job->gen);
+    const size_t most = job->depth + pith_larger(job->prompt, job->gen);
     const size_t others = (t->sequences - 1) * pith_cache_pages(job->depth + job->gen);
     return (struct pith_runner_options){.sequences = (uint32_t)t->sequences,
                                         .context = most,
                                         .tokens = 32 * (pith_cache_pages(most) + others),
-                                        .rows = larger(t->chunk, t->sequences),
+                                        .rows = pith_larger(t->chunk, t->sequences),
                                         .format = job->kv,
                                         .keep = true};
 }
@@ -257,15 +253,16 @@ static struct pith_runner_options runner_options(const struct timing *t)
 static void set_sizes(struct timing *t)
 {
     const struct pith_speed_job *job = t->job;
-    t->sequences = larger(job->sequences, 1);
-    t->chunk = job->prompt < PITH_PROMPT_CHUNK ? larger(job->prompt, CHUNK_MIN) : PITH_PROMPT_CHUNK;
+    t->sequences = pith_larger(job->sequences, 1);
+    t->chunk = job->prompt < PITH_PROMPT_CHUNK ? pith_larger(job->prompt, CHUNK_MIN)
+                                               : PITH_PROMPT_CHUNK;
 }
 
 size_t pith_speed_rows(const struct pith_speed_job *job)
 {
     struct timing t = {.job = job};
     set_sizes(&t);
-    return job->prompt ? larger(t.chunk, t.sequences) : t.sequences;
+    return job->prompt ? pith_larger(t.chunk, t.sequences) : t.sequences;
 }
 
 void pith_speed_meter(const struct pith_speed_job *job, struct pith_meter *meter)
@@ -298,7 +295,7 @@ static enum pith_status open_sequences(struct timing *t, struct pith_error *err)
 static enum pith_status prepare(struct timing *t, struct pith_error *err)
 {
     const struct pith_speed_job *job = t->job;
-    const size_t most = larger(job->prompt, job->gen);
+    const size_t most = pith_larger(job->prompt, job->gen);
     struct pith_arena a = {0};
     set_sizes(t);
     if (job->reps == 0 || most == 0) return pith_fail(err, PITH_ARG, "nothing to time");

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/async.h"
 #include "base/file.h"
+#include "base/integer.h"
 #include "base/mem.h"
 #include "pipe/closeness.h"
 #include "pipe/inspect.h"
@@ -17,11 +18,6 @@
 #include "pipe/ranks.h"
 #include "pipe/sense.h"
 #include "tok/tokenizer.h"
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
 
 static unsigned threads_of(const struct pith_job *job)
 {
@@ -62,7 +58,7 @@ uint64_t pith_job_rounding_bytes(const struct pith_job *job, const struct pith_c
         pith_round_kept_scratch(recipe->split, recipe->split_value, c->rows, c->cols);
     const uint64_t levels = pith_fit_levels_scratch(&c->grid, c->cols, threads_of(job));
     const uint64_t solving = recipe->round->scratch(&rounding, recipe->split);
-    return pith_sum_bytes(kept, larger(solving, levels));
+    return pith_sum_bytes(kept, pith_larger(solving, levels));
 }
 
 /* How far it is from the input: the input's own form where its rows are turned, or in another
@@ -204,7 +200,7 @@ static uint64_t lent_bytes(const struct pith_job *job, uint32_t layer, uint32_t 
         const struct pith_fold *fold = &l->site[l->linear[c->linear].site].fold;
         const bool lent = fold->kind == PITH_FOLD_VECTOR && fold->from == site->fold.from;
         all += lent ? float_bytes(c) : pith_job_straight_bytes(job, c);
-        if (lent) one = larger(one, float_bytes(c));
+        if (lent) one = pith_larger(one, float_bytes(c));
     }
     return one && site->to ? all : one;
 }
@@ -369,8 +365,8 @@ static struct entry entry_of(const struct pith_job *job)
         uint64_t text;
         const uint64_t tree =
             pith_linear_json_bytes(job, pith_job_choice(job, layers - 1, i), &text);
-        most.tree = larger(most.tree, tree);
-        most.text = larger(most.text, text);
+        most.tree = pith_larger(most.tree, tree);
+        most.text = pith_larger(most.text, text);
     }
     return most;
 }
@@ -440,7 +436,7 @@ static uint64_t end_bytes(const struct pith_job *job, const struct entry *entry)
     const uint64_t all = job->choice_count * entry->text +
                          job->layout.count * (uint64_t)TENSOR_TEXT;
     const uint64_t pieces = job->layout.count * (uint64_t)A_PIECE;
-    return larger(larger(2 * all, pieces), side_file_bytes(job));
+    return pith_larger(pith_larger(2 * all, pieces), side_file_bytes(job));
 }
 
 bool pith_job_prepares(const struct pith_job *job)
