@@ -88,9 +88,9 @@ static json_t *calibration(const struct pith_job *job)
         j = NULL;
     }
     json_decref(asked);
-    if (j && job->judge.windows) {
+    if (job->judge.windows) {
         pith_json_set(&j, "offsets", pith_job_offsets(&job->calib));
-        if (j) pith_json_set(&j, "held_out", held_out(job));
+        pith_json_set(&j, "held_out", held_out(job));
     }
     if (j && job->calib.rendered + job->calib.joined)
         pith_json_set(&j, "messages", json_string(job->calib.joined ? "joined" : "template"));

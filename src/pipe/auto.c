@@ -9,6 +9,7 @@
 #include "pipe/ranks.h"
 #include "pipe/tries.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,6 +196,21 @@ struct trial {
     size_t transforms; /* that are tried in all */
 };
 
+/* What Hessians are to be damped by: with few tokens they are those of these tokens, and rounding
+ * by them costs others more than it has to. Columns of the widest linear over the tokens of the run
+ * (job->other) is near the best on what was held out (docs/mixed.md). 0, the usual: more than ten
+ * tokens a column are enough for it, and a rounder that is named has it. */
+static double damp_of(const struct pith_job *job, const struct pith_quantize_options *asked)
+{
+    const double few = 0.1, tokens = (double)job->other.tokens,
+                 there = (double)job->calib.available;
+    double widest = 0;
+    for (size_t i = 0; i < job->choice_count; i++)
+        if (job->choices[i].cols > widest) widest = job->choices[i].cols;
+    const double share = widest / (tokens < there ? tokens : there);
+    return asked->round || !(share > few) ? 0 : fmin(share, 1);
+}
+
 static enum pith_status find(struct pith_job *job, const struct trial *t,
                              struct pith_candidates *candidates, struct pith_error *err)
 {
@@ -203,8 +219,6 @@ static enum pith_status find(struct pith_job *job, const struct trial *t,
     PITH_TRY(pith_tries_settle(job, candidates, err));
     PITH_TRY(pith_job_layout(job, err));
     PITH_TRY(pith_dir_make(t->folder, err));
-    const double damp = t->asked->round ? 0 : pith_auto_damp(job);
-    if (damp > 0) job->recipe.round_options.damp = damp; /* as the run's will be */
     struct pith_sense s = {.grid = candidates->grid,
                            .grids = candidates->count,
                            .tries = candidates,
@@ -212,6 +226,8 @@ static enum pith_status find(struct pith_job *job, const struct trial *t,
     const bool first = pith_ranks_first(pith_backend_ranks(job->backend));
     struct pith_auto_wish w;
     enum pith_status r = parse_wish(t->asked, &w, err);
+    w.damp = damp_of(job, t->asked);
+    if (w.damp > 0) job->recipe.round_options.damp = w.damp; /* as the run's will be */
     if (r == PITH_OK) pith_auto_clock_expect(t->clock, job, &s, t->transforms);
     if (r == PITH_OK && (first || s.ranks)) r = pith_sense_run(job, t->folder, &s, err);
     if (r == PITH_OK && first) r = pith_auto_choose(job, &s, &w, t->path, err);
@@ -293,12 +309,7 @@ static enum pith_status keep(const struct pith_quantize_options *o, const char *
                              json_t *tried, struct pith_error *err)
 {
     json_t *predicted = json_object_get(best, "predicted");
-    json_t *damp = json_object_get(predicted, "damp");
     const char *round = last_rounder(o, best);
-    /* Of a rounder that is named, it is the usual. */
-    if (damp && !o->round && json_object_set(best, "damp", damp) != 0)
-        return pith_fail_nomem(err, path);
-    if (damp) json_object_del(predicted, "damp");
     const bool bad = !tried || !round ||
                      json_object_set(predicted, "round", json_object_get(best, "round")) != 0 ||
                      json_object_set(predicted, "tried", tried) != 0 ||

@@ -11,17 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-double pith_auto_damp(const struct pith_job *job)
-{
-    const double few = 0.1, asked = (double)job->other.tokens,
-                 there = (double)job->calib.available;
-    double widest = 0;
-    for (size_t i = 0; i < job->choice_count; i++)
-        if (job->choices[i].cols > widest) widest = job->choices[i].cols;
-    const double share = widest / (asked < there ? asked : there);
-    return !(asked > 0) || !(share > few) ? 0 : share < 1 ? share : 1;
-}
-
 bool pith_auto_takes_caches(const struct pith_auto_wish *w)
 {
     return w->bound == PITH_AUTO_FIT && strcmp(w->kv, "auto") == 0;
@@ -500,13 +489,12 @@ static enum pith_status save(struct search *s, const struct pith_auto_wish *w,
                   (json_int_t)(job->calib.windows * job->calib.length), "draw", "tokens",
                   (json_int_t)job->options->calib_tokens, "seq_len",
                   (json_int_t)job->options->seq_len);
-    const double damp = pith_auto_damp(job);
-    if (damp > 0) pith_json_set(&predicted, "damp", json_real(damp));
     json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o}", "name", "auto", "base",
                           w->base, "container", job->container->name, "transform",
                           transform_text(&job->recipe, transform), "weights",
                           usual_grid(s, usual), "round", job->recipe.round->name, "predicted",
                           predicted, "linears", linears_of(s));
+    if (w->damp > 0) pith_json_set(&j, "damp", json_real(w->damp));
     if (!j) return pith_fail_nomem(err, path);
     enum pith_status r = add_cache(s, json_object_get(j, "predicted"), err);
     if (r == PITH_OK) r = pith_json_save(path, j, err);

@@ -15,15 +15,10 @@ struct pith_auto_wish {
     char kv[PITH_KV_TEXT]; /* "auto": chosen with the weights */
     char text[64];         /* as it was said */
     const char *base;      /* the named recipe that what is found starts from */
+    double damp;           /* what it damps Hessians by; 0: the usual */
 };
 /* Whether weights and caches compete for the same bytes. */
 bool pith_auto_takes_caches(const struct pith_auto_wish *w);
-
-/* What Hessians are to be damped by: with few tokens they are those of these tokens, and rounding
- * by them costs others more than it has to. Columns of the widest linear over the tokens of the run
- * (job->other) is near the best on what was held out (docs/mixed.md); 0: more than ten tokens a
- * column are enough for the usual. */
-double pith_auto_damp(const struct pith_job *job);
 
 /* Writes the recipe (pipe/auto.h says what is in it) to the file `path`. The job has its layout;
  * PITH_LIMIT when even the smallest grids need more. */

@@ -225,9 +225,9 @@ static struct pith_calib_draw said_draw(const json_t *more)
 static void hold_out(const struct pith_job *job, size_t context, struct pith_calib_options *c)
 {
     const bool foretells = pith_job_foretells(job);
-    c->other = job->other.tokens ? job->other : foretells ? said_draw(job->more) : job->other;
+    if (!job->other.tokens && !foretells) return;
+    c->other = job->other.tokens ? job->other : said_draw(job->more);
     if (c->other.seq_len > context) c->other.seq_len = context;
-    if (!c->other.tokens && !foretells) return;
     c->held = c->tokens;
     if (c->other.tokens && c->other.tokens < c->held) c->held = c->other.tokens;
     if (c->held > PITH_FORETOLD_TOKENS) c->held = PITH_FORETOLD_TOKENS;
