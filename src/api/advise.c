@@ -238,24 +238,23 @@ static enum pith_status write_texts(struct advice *a, struct pith_error *err)
 static int on_step(void *ctx, const char *what, double done, double total)
 {
     const struct advice *a = ctx;
+    const struct pith_progress *p = &a->options->progress;
     char text[256];
     (void)snprintf(text, sizeof text, "%s: %s", a->stage, what);
-    return a->inner.fn ? a->inner.fn(a->inner.ctx, text, done, total) : 0;
+    return p->fn ? p->fn(p->ctx, text, done, total) : 0;
 }
 
 /* Each recipe's share is one progress, and the measuring another: which it is stands before. */
-static void begin_stage(struct advice *a, size_t row)
+static void begin_recipe(struct advice *a, const struct advice_try *t)
 {
     size_t all = 0, number = 0;
     for (size_t i = 0; i < a->count; i++) {
         if (a->tried[i].maker != i || advice_is_plain(a->tried[i].row)) continue;
         all++;
-        number += i <= row;
+        number += &a->tried[i] <= t;
     }
-    if (row < a->count)
-        (void)snprintf(a->stage, sizeof a->stage, "%.80s, recipe %zu of %zu",
-                       text_of(a->tried[row].row, "recipe"), number, all);
-    else (void)snprintf(a->stage, sizeof a->stage, "measuring recipes");
+    (void)snprintf(a->stage, sizeof a->stage, "%.80s, recipe %zu of %zu",
+                   text_of(t->row, "recipe"), number, all);
 }
 
 /* --- making ---------------------------------------------------------------------------------- */
@@ -299,7 +298,7 @@ static enum pith_status make(struct advice *a, struct advice_try *t, struct pith
     t->path = pith_path_join(a->folder, name);
     if (!t->path) return pith_fail_nomem(err, name);
     if (pith_path_exists(t->path)) return PITH_OK;
-    begin_stage(a, (size_t)(t - a->tried));
+    begin_recipe(a, t);
     const enum pith_status s = quantize(a, t, &why);
     if (s == PITH_OK) return s;
     if (!is_refusal(s)) {
@@ -352,7 +351,7 @@ static enum pith_status compare(struct advice *a, const struct pith_list *models
     e.caches = *caches;
     e.max_tokens = o->max_tokens;
     e.context = most && most < 512 ? most : 512;
-    begin_stage(a, a->count);
+    (void)snprintf(a->stage, sizeof a->stage, "measuring recipes");
     e.progress = (struct pith_progress){on_step, a};
     return pith_compare(a->context, models, &e, report, err);
 }
@@ -441,10 +440,8 @@ enum pith_status pith_advise(struct pith_context *context, const struct pith_adv
     *report = NULL;
     if (!o->model || !o->work || !o->target)
         return pith_fail(err, PITH_ARG, "a model, a target and a folder to work in are needed");
-    struct advice a = {.context = context,
-                       .options = o,
-                       .inner = o->progress,
-                       .halves = o->texts.count == 0 && o->calib.count == 0};
+    struct advice a = {
+        .context = context, .options = o, .halves = o->texts.count == 0 && o->calib.count == 0};
     struct pith_str folder = {0};
     pith_str_printf(&folder, "%s.partial", o->work);
     a.folder = pith_str_take(&folder);

@@ -27,9 +27,8 @@ struct advice {
     json_t *plan;
     struct advice_try *tried; /* [count] */
     size_t count;
-    struct pith_progress inner; /* who listens */
-    char stage[128];            /* what is being done, before what of it */
-    size_t ruled; /* of the plan's "ruled_out" those that were added in front */
+    char stage[128]; /* what is being done, before what of it */
+    size_t ruled;    /* of the plan's "ruled_out" those that were added in front */
 };
 
 /* Whether a row has the weights as they are, in 16 bits or stored quantized. */

@@ -93,29 +93,29 @@ static json_t *why(const struct advice *a)
     return text;
 }
 
-static json_t *names_of(const struct advice *a)
+/* Names of texts, or what stands for them where none was given. */
+static json_t *names_of(const struct pith_list *texts, const char *otherwise)
 {
     json_t *names = json_array();
-    for (size_t i = 0; i < a->options->texts.count; i++)
-        pith_json_add(&names, pith_json_name(a->options->texts.item[i]));
-    if (a->options->texts.count == 0)
-        pith_json_add(&names,
-                      json_string(a->halves ? "the text that ships, its second half"
-                                            : "the text that ships, its second half (calibrated "
-                                              "on other text)"));
+    for (size_t i = 0; i < texts->count; i++)
+        pith_json_add(&names, pith_json_name(texts->item[i]));
+    if (texts->count == 0) pith_json_add(&names, json_string(otherwise));
     return names;
+}
+
+static json_t *texts_of(const struct advice *a)
+{
+    return names_of(&a->options->texts,
+                    a->halves ? "the text that ships, its second half"
+                              : "the text that ships, its second half (calibrated on other text)");
 }
 
 /* What recipes were calibrated on: {"sources", "tokens": at most}. */
 static json_t *calibration_of(const struct advice *a)
 {
     const struct pith_advise_options *o = a->options;
-    json_t *names = json_array();
-    for (size_t i = 0; i < o->calib.count; i++)
-        pith_json_add(&names, pith_json_name(o->calib.item[i]));
-    if (o->calib.count == 0)
-        pith_json_add(&names, json_string(a->halves ? "the text that ships, its first half"
-                                                    : "the text that ships"));
+    json_t *names = names_of(&o->calib, a->halves ? "the text that ships, its first half"
+                                                  : "the text that ships");
     return json_pack("{s:o, s:I}", "sources", names, "tokens", (json_int_t)o->calib_tokens);
 }
 
@@ -145,7 +145,7 @@ enum pith_status advice_report(struct advice *a, char **report, struct pith_erro
     json_t *j = json_pack("{s:o, s:s, s:s, s:s, s:f, s:o, s:o, s:o, s:o, s:O}", "model",
                           pith_json_name(a->options->model), "target", a->options->target, "engine",
                           a->engine, "hardware", a->hardware, "tokens", a->tried[0].tokens, "texts",
-                          names_of(a), "calibration", calibration_of(a), "why", why(a), "rows",
+                          texts_of(a), "calibration", calibration_of(a), "why", why(a), "rows",
                           rows, "ruled_out", json_object_get(a->plan, "ruled_out"));
     pith_json_set_some(&j, "remarks", remarks_of(a));
     return pith_report_text(j, report, err);
