@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "calib/corpora.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -103,11 +104,22 @@ static json_t *names_of(const struct pith_list *texts, const char *otherwise)
     return names;
 }
 
+static bool has(const struct pith_list *list, const char *name)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->item[i], name) == 0) return true;
+    return false;
+}
+
+static const char second_half[] = "the text that ships, its second half";
+
 static json_t *texts_of(const struct advice *a)
 {
-    return names_of(&a->options->texts,
-                    a->halves ? "the text that ships, its second half"
-                              : "the text that ships, its second half (calibrated on other text)");
+    const bool other = !a->halves && !has(&a->options->calib, PITH_BUILTIN_NAME);
+    char line[sizeof second_half + 40];
+    (void)snprintf(line, sizeof line, "%s%s", second_half,
+                   other ? " (calibrated on other text)" : "");
+    return names_of(&a->options->texts, line);
 }
 
 /* What recipes were calibrated on: {"sources", "tokens": at most}. */
@@ -119,20 +131,22 @@ static json_t *calibration_of(const struct advice *a)
     return json_pack("{s:o, s:I}", "sources", names, "tokens", (json_int_t)o->calib_tokens);
 }
 
+static void add_remark(json_t **list, const char *text)
+{
+    char line[400];
+    (void)snprintf(line, sizeof line,
+                   "%.300s: is calibrated on and measured on, which flatters recipes", text);
+    pith_json_add(list, pith_json_name(line));
+}
+
 /* A text on both sides: what was fitted to it costs less there than elsewhere. */
 static json_t *remarks_of(const struct advice *a)
 {
     const struct pith_advise_options *o = a->options;
     json_t *list = json_array();
-    char line[400];
     for (size_t i = 0; i < o->texts.count; i++)
-        for (size_t k = 0; k < o->calib.count; k++) {
-            if (strcmp(o->texts.item[i], o->calib.item[k]) != 0) continue;
-            (void)snprintf(line, sizeof line,
-                           "%.300s: is calibrated on and measured on, which flatters recipes",
-                           o->texts.item[i]);
-            pith_json_add(&list, pith_json_name(line));
-        }
+        if (has(&o->calib, o->texts.item[i])) add_remark(&list, o->texts.item[i]);
+    if (o->texts.count == 0 && has(&o->calib, PITH_BUILTIN_NAME)) add_remark(&list, second_half);
     return list;
 }
 

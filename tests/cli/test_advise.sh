@@ -47,6 +47,13 @@ check "and what was ruled out" grep -q '^ruled out:' words
 # shellcheck disable=SC2086
 check "the same text twice" "$pith" advise two --for pith $few --candidates 1 --text "$probe/eval.txt" --calib "$probe/eval.txt"
 tr -s ' \n' ' ' <"$work/stdout" | grep -q 'note: .*is calibrated on and measured on' && pass "is told" || fail "is told: $(cat "$work/stdout")"
+# shellcheck disable=SC2086
+check "all of the text that ships, and its half" "$pith" advise two --for pith $few --candidates 1 --calib builtin --json --quiet
+python3 -c "import json, sys
+j = json.load(sys.stdin)
+half = 'the text that ships, its second half'
+assert j['calibration']['sources'] == ['builtin'] and j['texts'] == [half], j
+assert j['remarks'] == [half + ': is calibrated on and measured on, which flatters recipes'], j" <"$work/stdout" && pass "is told" || fail "is told"
 
 # --- killed when one recipe was made
 cat >kill.py <<'PY'
