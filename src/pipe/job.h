@@ -86,8 +86,8 @@ struct pith_job {
     struct pith_basis basis;           /* all of its rotations empty: none does */
     struct pith_calib_set calib;
     struct pith_calib_set judge; /* held out of it where a forecast is checked; else no windows */
-    /* What else is drawn of the text: by the run that a forecast is for (options say the draw of
-     * the forecast), or by the forecast (options say that of the run). */
+    /* Of a job that makes a forecast: what the run that it is for draws of the text. tokens 0: this
+     * is no forecast. */
     struct pith_calib_draw other;
     struct pith_layout layout;
     uint64_t held;     /* the process's own memory and its heaps' holes when that was decided */
