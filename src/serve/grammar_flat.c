@@ -378,29 +378,38 @@ static enum pith_status take_schema(struct flattening *f, const json_t *schema)
     return f->failed ? pith_fail_nomem(f->err, "schema") : PITH_OK;
 }
 
-enum pith_status pith_schema_flat_all(struct pith_schema *job, const json_t *flat,
-                                      const json_t *list, json_t **out, struct pith_error *err)
+/* What f has so far, all schemas of a list (or NULL) and one more (or NULL). Takes f.out, which is
+ * NULL when memory is out. */
+static enum pith_status flatten(struct flattening f, const json_t *list, const json_t *schema,
+                                json_t **out)
 {
-    struct flattening f = {.job = job, .err = err};
-    f.out = flat ? json_deep_copy(flat) : json_object();
-    enum pith_status s = f.out ? PITH_OK : pith_fail_nomem(err, "schema");
+    enum pith_status s = f.out ? PITH_OK : pith_fail_nomem(f.err, "schema");
     for (size_t i = 0; i < json_array_size(list) && s == PITH_OK; i++)
         s = take_schema(&f, json_array_get(list, i));
+    if (schema && s == PITH_OK) s = take_schema(&f, schema);
+    if (s == PITH_OK && f.failed) s = pith_fail_nomem(f.err, "schema");
     if (s == PITH_OK) *out = f.out;
     else json_decref(f.out);
     return s;
 }
 
+static json_t *begin(const json_t *flat)
+{
+    return flat ? json_deep_copy(flat) : json_object();
+}
+
+enum pith_status pith_schema_flat_all(struct pith_schema *job, const json_t *flat,
+                                      const json_t *list, json_t **out, struct pith_error *err)
+{
+    const struct flattening f = {.job = job, .out = begin(flat), .err = err};
+    return flatten(f, list, NULL, out);
+}
+
 enum pith_status pith_schema_flat_with(struct pith_schema *job, const json_t *flat,
                                        const json_t *schema, json_t **out, struct pith_error *err)
 {
-    struct flattening f = {.job = job, .err = err};
-    f.out = flat ? json_deep_copy(flat) : json_object();
-    if (!f.out) return pith_fail_nomem(err, "schema");
-    const enum pith_status s = take_schema(&f, schema);
-    if (s == PITH_OK) *out = f.out;
-    else json_decref(f.out);
-    return s;
+    const struct flattening f = {.job = job, .out = begin(flat), .err = err};
+    return flatten(f, NULL, schema, out);
 }
 
 enum pith_status pith_schema_flat(struct pith_schema *job, const json_t *schema, json_t **out,
@@ -420,27 +429,12 @@ json_t *pith_schema_rest(const json_t *flat)
 /* --- telling schemas apart -----------------------------------------------------------------------
  */
 
-/* The flat form of a list of schemas, and of one, for comparing. */
-static enum pith_status trusting(struct pith_schema *job, const json_t *list, json_t **out,
-                                 struct pith_error *err)
+/* The flat form of a list of schemas (or NULL) and one more (or NULL), for comparing. */
+static enum pith_status trusting(struct pith_schema *job, const json_t *list, const json_t *schema,
+                                 json_t **out, struct pith_error *err)
 {
-    struct flattening f = {.job = job, .out = json_object(), .trusts = true, .err = err};
-    enum pith_status s = f.out ? PITH_OK : pith_fail_nomem(err, "schema");
-    for (size_t i = 0; i < json_array_size(list) && s == PITH_OK; i++)
-        s = take_schema(&f, json_array_get(list, i));
-    if (s == PITH_OK) *out = f.out;
-    else json_decref(f.out);
-    return s;
-}
-
-static enum pith_status trusting_one(struct pith_schema *job, const json_t *schema, json_t **out,
-                                     struct pith_error *err)
-{
-    json_t *list = json_pack("[O]", schema);
-    const enum pith_status s = list ? trusting(job, list, out, err)
-                                    : pith_fail_nomem(err, "schema");
-    json_decref(list);
-    return s;
+    const struct flattening f = {.job = job, .out = json_object(), .trusts = true, .err = err};
+    return flatten(f, list, schema, out);
 }
 
 /* Types that a flat schema can have, its alternatives looked at. */
@@ -455,7 +449,7 @@ static enum pith_status types_within(struct pith_schema *job, const json_t *flat
         for (size_t k = 0; k < json_array_size(list); k++) {
             json_t *part;
             int some = 0;
-            PITH_TRY(trusting_one(job, json_array_get(list, k), &part, err));
+            PITH_TRY(trusting(job, NULL, json_array_get(list, k), &part, err));
             const enum pith_status s = types_within(job, part, depth + 1, &some, err);
             json_decref(part);
             PITH_TRY(s);
@@ -494,8 +488,8 @@ static enum pith_status members_apart(struct pith_schema *job, const json_t *a, 
         if (!pith_schema_lists(others, json_array_get(names, i))) continue;
         json_t *x = member_schemas(a, name), *y = member_schemas(b, name), *p = NULL, *q = NULL;
         s = x && y ? PITH_OK : pith_fail_nomem(err, "schema");
-        if (s == PITH_OK) s = trusting(job, x, &p, err);
-        if (s == PITH_OK) s = trusting(job, y, &q, err);
+        if (s == PITH_OK) s = trusting(job, x, NULL, &p, err);
+        if (s == PITH_OK) s = trusting(job, y, NULL, &q, err);
         if (s == PITH_OK) s = apart(job, p, q, depth + 1, out, err);
         json_decref(x);
         json_decref(y);
@@ -538,8 +532,8 @@ enum pith_status pith_schema_disjoint(struct pith_schema *job, const json_t *a, 
                                       bool *out, struct pith_error *err)
 {
     json_t *x = NULL, *y = NULL;
-    enum pith_status s = trusting_one(job, a, &x, err);
-    if (s == PITH_OK) s = trusting_one(job, b, &y, err);
+    enum pith_status s = trusting(job, NULL, a, &x, err);
+    if (s == PITH_OK) s = trusting(job, NULL, b, &y, err);
     if (s == PITH_OK) s = apart(job, x, y, 0, out, err);
     json_decref(x);
     json_decref(y);
