@@ -26,7 +26,7 @@ static void check_request(const struct ask *ask, size_t i)
 {
     const struct pith_request q = ask_request(ask, i);
     must(q.n >= 1 && q.n <= 8 && (!q.best_of || (q.best_of >= q.n && q.best_of <= 8)));
-    must(q.temperature >= 0 && q.temperature <= 100 && q.top_p > 0 && q.top_p <= 1);
+    must(q.temperature >= 0 && q.temperature <= 100 && q.top_p >= 0 && q.top_p <= 1);
     must(q.logprobs >= -1 && q.logprobs <= 20 && q.lookup <= 32);
     must(!(ask->stream && q.best_of > q.n) && (ask->stream || !ask->usage));
     must((q.ids != NULL && q.id_count > 0) + (q.text != NULL) + (q.conversation != NULL) == 1);
