@@ -1,7 +1,6 @@
 /* The page of pith sensitivity: what each part would cost on each grid, by layer. */
-#include <pith/sensitivity.h>
+#include "report/page.h"
 
-#include "api/page.h"
 #include "base/mem.h"
 #include "base/names.h"
 
@@ -236,36 +235,30 @@ static bool is_report(const json_t *j)
     return true;
 }
 
-enum pith_status pith_sensitivity_html(const char *report, char **html, struct pith_error *err)
+enum pith_status pith_page_sensitivity(const json_t *report, struct pith_str *out,
+                                       struct pith_error *err)
 {
-    struct pith_str out = {0};
     char title[320];
-    json_t *j = NULL;
-    *html = NULL;
-    PITH_TRY(pith_json_parse(report, strlen(report), "the report", &j, err));
-    if (!is_report(j)) {
-        json_decref(j);
+    if (!is_report(report))
         return pith_fail(err, PITH_FORMAT, "this is no report of pith sensitivity");
-    }
-    const json_t *rows = json_object_get(j, "rows");
+    const json_t *rows = json_object_get(report, "rows");
     (void)snprintf(title, sizeof title, "Sensitivity of %.250s",
-                   pith_name_of_path(page_text(j, "model")));
-    pith_html_begin(&out, title);
-    facts(&out, j);
+                   pith_name_of_path(page_text(report, "model")));
+    pith_html_begin(out, title);
+    facts(out, report);
     for (size_t k = 0; k < PITH_COUNT(kinds); k++) {
-        const json_t *grids = json_object_get(j, kinds[k].grids);
+        const json_t *grids = json_object_get(report, kinds[k].grids);
         if (json_array_size(grids) == 0) continue;
-        pith_html_heading(&out, kinds[k].title);
-        pith_html_paragraph(&out, kinds[k].said);
-        totals_table(&out, rows, kinds[k].kind, grids);
-        pith_html_subheading(&out, "By grid and by layer");
-        pith_html_figures(&out, true, false);
-        totals_chart(&out, rows, kinds[k].kind, grids);
-        maps(&out, rows, kinds[k].kind, grids);
-        pith_html_figures(&out, false, false);
+        pith_html_heading(out, kinds[k].title);
+        pith_html_paragraph(out, kinds[k].said);
+        totals_table(out, rows, kinds[k].kind, grids);
+        pith_html_subheading(out, "By grid and by layer");
+        pith_html_figures(out, true, false);
+        totals_chart(out, rows, kinds[k].kind, grids);
+        maps(out, rows, kinds[k].kind, grids);
+        pith_html_figures(out, false, false);
     }
-    dearest_table(&out, rows);
-    pith_html_end(&out);
-    json_decref(j);
-    return pith_page_take(&out, html, err);
+    dearest_table(out, rows);
+    pith_html_end(out);
+    return PITH_OK;
 }

@@ -1,12 +1,23 @@
-/* api/page.h: what pages made from reports have in common. */
-#ifndef PITH_API_PAGE_H
-#define PITH_API_PAGE_H
+/* report/page.h: pages made from reports, which are JSON trees, and what these have in common. */
+#ifndef PITH_REPORT_PAGE_H
+#define PITH_REPORT_PAGE_H
 
-#include "api/context.h"
+#include "base/json.h"
+#include "base/status.h"
 #include "report/html.h"
 
 #include <math.h>
 #include <string.h>
+
+/* Appends the whole page of a report. PITH_FORMAT: it is none of that command, PITH_NOMEM. What the
+ * string lacks memory for it remembers itself. */
+typedef enum pith_status pith_page_fn(const json_t *report, struct pith_str *out,
+                                      struct pith_error *err);
+
+pith_page_fn pith_page_compare;     /* pith compare, with details */
+pith_page_fn pith_page_inspect;     /* pith inspect, with statistics */
+pith_page_fn pith_page_sensitivity; /* pith sensitivity */
+pith_page_fn pith_page_traffic;     /* pith bench --serve */
 
 static inline double page_number(const json_t *j, const char *key)
 {
@@ -32,8 +43,5 @@ void pith_page_heat_within(struct pith_str *out, const char *title, const json_t
                            const char *key, struct pith_page_range range);
 /* The number in a name and what follows it; false when there is none. */
 bool pith_page_layer(const char *name, size_t *layer, const char **rest);
-
-/* The page for the caller; PITH_NOMEM. */
-enum pith_status pith_page_take(struct pith_str *s, char **html, struct pith_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-#include "api/page.h"
+#include "report/page.h"
 
 #include "base/mem.h"
 #include "report/heat.h"
@@ -82,10 +82,4 @@ void pith_page_heat_within(struct pith_str *out, const char *title, const json_t
                                             .least = range.least,
                                             .most = range.most});
     pith_free(m.values);
-}
-
-enum pith_status pith_page_take(struct pith_str *s, char **html, struct pith_error *err)
-{
-    *html = pith_str_take(s);
-    return *html ? PITH_OK : pith_fail_nomem(err, "a page");
 }

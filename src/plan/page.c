@@ -1,9 +1,8 @@
 /* The page of pith plan: what was ranked, and why, with charts. */
-#include <pith/plan.h>
+#include "plan/page.h"
 
-#include "api/page.h"
 #include "base/mem.h"
-#include "plan/roofline.h"
+#include "plan/hardware.h"
 
 #include <stdio.h>
 
@@ -311,34 +310,27 @@ static void quality_chart(struct pith_str *out, const json_t *rows)
                                               .count = d.count});
 }
 
-enum pith_status pith_plan_html(const char *report, char **html, struct pith_error *err)
+enum pith_status pith_page_plan(const json_t *report, struct pith_str *out, struct pith_error *err)
 {
-    struct pith_str out = {0};
+    const json_t *rows = json_object_get(report, "rows");
     char title[320];
-    json_t *j = NULL;
-    *html = NULL;
-    PITH_TRY(pith_json_parse(report, strlen(report), "the report", &j, err));
-    const json_t *rows = json_object_get(j, "rows");
-    if (!json_is_array(rows) || !json_object_get(j, "model")) {
-        json_decref(j);
+    if (!json_is_array(rows) || !json_object_get(report, "model"))
         return pith_fail(err, PITH_FORMAT, "this is no report of pith plan");
-    }
-    (void)snprintf(title, sizeof title, "Plan of %.250s", page_text(j, "model"));
-    pith_html_begin(&out, title);
+    (void)snprintf(title, sizeof title, "Plan of %.250s", page_text(report, "model"));
+    pith_html_begin(out, title);
     if (json_array_size(rows)) {
-        command_facts(&out, json_array_get(rows, 0));
-        pith_html_figures(&out, true, false);
-        memory_chart(&out, json_array_get(rows, 0));
-        roofline_chart(&out, rows);
-        users_chart(&out, rows);
-        quality_chart(&out, rows);
-        pith_html_figures(&out, false, false);
-        pith_html_heading(&out, "Best first");
-        rank_table(&out, rows);
-        reason_table(&out, rows);
-    } else pith_html_paragraph(&out, "Nothing fits.");
-    out_table(&out, json_object_get(j, "ruled_out"));
-    pith_html_end(&out);
-    json_decref(j);
-    return pith_page_take(&out, html, err);
+        command_facts(out, json_array_get(rows, 0));
+        pith_html_figures(out, true, false);
+        memory_chart(out, json_array_get(rows, 0));
+        roofline_chart(out, rows);
+        users_chart(out, rows);
+        quality_chart(out, rows);
+        pith_html_figures(out, false, false);
+        pith_html_heading(out, "Best first");
+        rank_table(out, rows);
+        reason_table(out, rows);
+    } else pith_html_paragraph(out, "Nothing fits.");
+    out_table(out, json_object_get(report, "ruled_out"));
+    pith_html_end(out);
+    return PITH_OK;
 }

@@ -1,7 +1,6 @@
 /* The page of pith inspect: how the values of a checkpoint's matrices are spread, by layer. */
-#include <pith/inspect.h>
+#include "report/page.h"
 
-#include "api/page.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -174,32 +173,29 @@ static void facts(struct pith_str *out, const json_t *report)
     pith_html_facts(out, all, PITH_COUNT(all));
 }
 
-enum pith_status pith_inspect_html(const char *report, char **html, struct pith_error *err)
+enum pith_status pith_page_inspect(const json_t *report, struct pith_str *out,
+                                   struct pith_error *err)
 {
-    json_t *j = NULL, *entries = json_array();
-    enum pith_status s = pith_json_parse(report, strlen(report), "report", &j, err);
-    const json_t *linears = json_object_get(j, "linears");
-    json_t *tensors = tensors_apart(linears, json_object_get(j, "tensors"));
-    if (s == PITH_OK && (!entries || !tensors)) s = pith_fail_nomem(err, "a page");
-    struct pith_str out = {0};
-    if (s == PITH_OK) {
+    const json_t *linears = json_object_get(report, "linears");
+    json_t *entries = json_array();
+    json_t *tensors = tensors_apart(linears, json_object_get(report, "tensors"));
+    const bool whole = entries && tensors;
+    if (whole) {
         add_entries(entries, linears);
         add_entries(entries, tensors);
-        pith_html_begin(&out, "pith: what is in a checkpoint");
-        facts(&out, j);
-        pith_html_heading(&out, "Outliers by layer");
-        pith_html_figures(&out, true, false);
-        pith_page_heat(&out, "largest magnitude, in standard deviations", entries, "peak");
-        pith_page_heat(&out, "kurtosis (3: a normal distribution)", entries, "kurtosis");
-        pith_page_heat(&out, "share of values beyond six deviations", entries, "outliers");
-        pith_html_figures(&out, false, false);
-        histograms(&out, entries);
-        table(&out, linears, tensors);
-        pith_html_end(&out);
-        s = pith_page_take(&out, html, err);
+        pith_html_begin(out, "pith: what is in a checkpoint");
+        facts(out, report);
+        pith_html_heading(out, "Outliers by layer");
+        pith_html_figures(out, true, false);
+        pith_page_heat(out, "largest magnitude, in standard deviations", entries, "peak");
+        pith_page_heat(out, "kurtosis (3: a normal distribution)", entries, "kurtosis");
+        pith_page_heat(out, "share of values beyond six deviations", entries, "outliers");
+        pith_html_figures(out, false, false);
+        histograms(out, entries);
+        table(out, linears, tensors);
+        pith_html_end(out);
     }
     json_decref(tensors);
     json_decref(entries);
-    json_decref(j);
-    return s;
+    return whole ? PITH_OK : pith_fail_nomem(err, "a page");
 }
