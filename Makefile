@@ -184,7 +184,7 @@ tsan-threads: deps ## those of them where threads meet
 # What ranks share is instrumented, the rest is that of the ordinary build: tests/cli/test_ranks_sanitized.sh.
 SANITIZE_asan := $(SANITIZE)
 SANITIZE_tsan := -fsanitize=thread
-RANKS_SHARE   := base num io model backend quant calib eval export report pipe api
+RANKS_SHARE   := base num io model backend quant calib eval export report quantize verify recover choose api
 ranks-sanitized: $(BUILD)/ranks-asan/pith $(BUILD)/ranks-tsan/pith ## the program with what ranks share under sanitizers
 $(BUILD)/ranks-%/pith: $(BUILD)/pith FORCE
 	@$(MAKE) --no-print-directory BUILD=$(@D) FOLDERS="$(RANKS_SHARE)" CFLAGS="$(SANITIZE_$*)" LDFLAGS="$(SANITIZE_$*)" \
@@ -306,6 +306,7 @@ check: check-layers check-names check-size check-symbols check-headers check-doc
 
 check-layers: ## folders include only lower layers
 	@tools/check_layers.sh
+	@tools/print_layers.sh check
 check-names: ## a tag is one thing; headers have contracts; functions have at most six parameters
 	@python3 tools/check_names.py
 check-size: ## file, function and line lengths

@@ -9,9 +9,9 @@
 #include "base/cpu.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "choose/kv_auto.h"
+#include "choose/kv_levels.h"
 #include "num/kvquant.h"
-#include "pipe/kv_auto.h"
-#include "pipe/kv_levels.h"
 
 #include <math.h>
 

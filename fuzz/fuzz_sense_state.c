@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "pipe/sense_state.h"
+#include "choose/sense_state.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -28,8 +28,8 @@ PARSERS = ("src/tok/", "src/io/", "src/base/json.c", "src/calib/corpus", "src/hu
            "src/eval/items.c", "src/eval/mmlu.c", "src/eval/prompts.c", "src/eval/questions.c",
            "src/eval/readers.c", "src/eval/records.c", "src/eval/shots.c", "src/eval/source.c",
            "src/eval/unpack.c", "src/quant/recipe.c", "src/model/shape.c", "src/model/check.c",
-           "src/model/keys.c", "src/model/arch", "src/pipe/journal.c", "src/pipe/verify",
-           "src/pipe/entries.c", "src/pipe/seal.c", "src/pipe/sense_state.c")
+           "src/model/keys.c", "src/model/arch", "src/quantize/journal.c", "src/verify/verify",
+           "src/quantize/entries.c", "src/quantize/seal.c", "src/choose/sense_state.c")
 reached = {}
 counted = (json.load(open(file))["data"][0]["functions"] for file in sys.argv[1:])
 for f in itertools.chain.from_iterable(counted):

@@ -12,7 +12,7 @@
 #include "base/str.h"
 #include "calib/corpus.h"
 #include "export/preflight.h"
-#include "pipe/job.h"
+#include "quantize/job.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "api/cache.h"
 
 #include "base/ranks.h"
-#include "pipe/kv_levels.h"
+#include "choose/kv_levels.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
 #define PITH_API_CACHE_H
 
 #include "api/context.h"
-#include "pipe/kv_auto.h"
+#include "choose/kv_auto.h"
 
 struct pith_cache_wish {
     const char *name; /* as pith_kv_parse() has it, or "auto:BITS"; NULL: the usual */
@@ -25,7 +25,7 @@ enum pith_status pith_cache_check(const struct pith_cache_wish *w, struct pith_e
 enum pith_status pith_cache_choose(struct pith_context *context, const struct pith_cache_wish *w,
                                    struct pith_model *m, const struct pith_tokenizer *tokenizer,
                                    struct pith_kv_format *out, struct pith_error *err);
-/* What that format needs to know of the model (pipe/kv_levels.h), measured where nothing is
+/* What that format needs to know of the model (choose/kv_levels.h), measured where nothing is
  * recorded; pith_cache_choose() does so of a model whose blocks are loaded. */
 enum pith_status pith_cache_settle(struct pith_context *context, const struct pith_cache_of *c,
                                    struct pith_error *err);

@@ -4,7 +4,7 @@
 
 #include "io/container.h"
 #include "num/recode.h"
-#include "pipe/job.h"
+#include "quantize/job.h"
 
 #include <assert.h>
 #include <string.h>

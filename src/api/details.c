@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "io/digest.h"
-#include "pipe/run.h"
+#include "quantize/run.h"
 
 #include <string.h>
 

@@ -7,8 +7,8 @@
 #include "base/mem.h"
 #include "base/progress.h"
 #include "model/model.h"
-#include "pipe/closeness.h"
-#include "pipe/job.h"
+#include "quantize/closeness.h"
+#include "quantize/job.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -112,7 +112,7 @@ struct plan_stored {
     struct pith_container_opts opts;
     char text[200];  /* "q4_1 91%, q6_k 9%" */
     double bits;     /* a weight of linears */
-    bool lossy;      /* --requantize must be said of some (pipe/job.h) */
+    bool lossy;      /* --requantize must be said of some (quantize/job.h) */
     json_t *account; /* pith.json, where it has one, else NULL */
 };
 /* Fills p->stored, NULL when the model is not quantized. */

@@ -358,7 +358,7 @@ const struct pith_container *plan_own_container(const struct plan_candidate *c)
     return c->stored ? c->lies : pith_container_find(c->recipe.container);
 }
 
-/* A recipe that was found for this model has been measured on it (pipe/foretold.c). */
+/* A recipe that was found for this model has been measured on it (quantize/prediction.c). */
 static void set_stored(const struct plan_made *p, struct plan_candidate *c)
 {
     const json_t *measured =

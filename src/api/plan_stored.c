@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "num/qmat.h"
-#include "pipe/job.h"
+#include "quantize/job.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,10 +5,11 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "pipe/auto.h"
-#include "pipe/sense.h"
-#include "pipe/run.h"
+#include "choose/auto.h"
+#include "choose/sense.h"
+#include "quantize/run.h"
 #include "tok/door.h"
+#include "verify/verify.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -42,7 +43,7 @@ static enum pith_status check(const struct pith_quantize_options *o, bool conver
     PITH_TRY(pith_auto_check(o, err));
     char first[PITH_GRID_TEXT];
     const struct pith_quantize_options base = pith_auto_asked(o) ? pith_auto_base(o, first) : *o;
-    PITH_TRY(pith_pipe_check(&base, convert, &j, err));
+    PITH_TRY(pith_job_check_options(&base, convert, &j, err));
     if (report) return pith_report_text(j, report, err);
     json_decref(j);
     return PITH_OK;
@@ -92,7 +93,7 @@ static enum pith_status run(struct pith_context *c, const struct pith_quantize_o
         c->log(c->log_ctx, "--resume: there is nothing to resume; this run starts anew");
     const bool there = o->resume && !o->rehearse && pith_path_exists(o->out);
     if (pith_ranks_first(c->ranks)) look_for_tokenizer(c, o);
-    PITH_TRY(pith_pipe_quantize(c->backend, o, convert, frame, &j, err));
+    PITH_TRY(pith_quantize_model(c->backend, o, convert, frame, &j, err));
     if (there && c->log) c->log(c->log_ctx, "--resume: it was finished already; nothing was left");
     pith_context_tell_all(c, o->model, json_object_get(j, "remarks"));
     if (report && j) return pith_report_text(j, report, err);
@@ -140,7 +141,8 @@ static enum pith_status run_auto(struct pith_context *c, const struct pith_quant
     char grid[PITH_GRID_TEXT];
     struct pith_quantize_options found = pith_auto_base(o, grid);
     found.recipe = recipe;
-    const struct pith_frame frame = {.started = clock.started,
+    const struct pith_frame frame = {.guide_pass = &pith_sense_guide_pass,
+                                     .started = clock.started,
                                      .search = pith_clock() - clock.started,
                                      .quiet = clock.stages > 0,
                                      .telling = clock.telling};
@@ -170,7 +172,9 @@ enum pith_status pith_quantize(struct pith_context *c, const struct pith_quantiz
     PITH_TRY(pith_door_read(o->crlf, &door, err));
     PITH_TRY(pith_auto_check(o, err));
     if (!pith_auto_asked(o))
-        return run(c, o, false, &(struct pith_frame){.telling = {say, c}}, report, err);
+        return run(c, o, false,
+                   &(struct pith_frame){.telling = {say, c}, .guide_pass = &pith_sense_guide_pass},
+                   report, err);
     return pith_ranks_fail(c->ranks, run_auto(c, o, report, err), err);
 }
 
@@ -230,7 +234,7 @@ enum pith_status pith_verify(struct pith_context *c, const struct pith_verify_op
     o_taken.progress = pith_context_progress(c, &o->progress);
     json_t *j = NULL;
     pith_context_look(c, o->model);
-    const enum pith_status s = pith_pipe_verify(c->backend, o, &j, err);
+    const enum pith_status s = pith_verify_model(c->backend, o, &j, err);
     if (!j) return s;
     if (!report) {
         json_decref(j);

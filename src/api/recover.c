@@ -2,7 +2,7 @@
 
 #include "api/context.h"
 #include "api/options.h"
-#include "pipe/recover.h"
+#include "recover/recover.h"
 
 static const struct pith_recover_options defaults = {
     .train = "scales",
@@ -29,6 +29,6 @@ enum pith_status pith_recover(struct pith_context *c, const struct pith_recover_
     all.progress = pith_context_progress(c, &o->progress);
     pith_context_look(c, o->original);
     json_t *j = NULL;
-    PITH_TRY(pith_pipe_recover(c->backend, &all, &j, err));
+    PITH_TRY(pith_recover_model(c->backend, &all, &j, err));
     return j ? pith_report_text(j, report, err) : PITH_OK; /* another rank has it */
 }

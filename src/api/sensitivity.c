@@ -2,9 +2,9 @@
 
 #include "api/context.h"
 #include "api/options.h"
-#include "pipe/auto.h"
-#include "pipe/job.h"
-#include "pipe/sensitivity.h"
+#include "choose/auto.h"
+#include "choose/sensitivity.h"
+#include "quantize/job.h"
 #include "tok/door.h"
 
 static const struct pith_sensitivity_options defaults = {
@@ -54,6 +54,6 @@ enum pith_status pith_sensitivity(struct pith_context *c,
     json_t *j = NULL;
     const struct pith_sensitivity_wish wish = {o->tries, o->acts, o->caches};
     pith_context_look(c, o->model);
-    PITH_TRY(pith_pipe_sensitivity(c->backend, &all, &wish, &j, err));
+    PITH_TRY(pith_sensitivity_find(c->backend, &all, &wish, &j, err));
     return j ? pith_report_text(j, report, err) : PITH_OK; /* another rank has it */
 }

@@ -24,8 +24,8 @@ static const char *const left[] = {
     "quant_config.json",
     "hf_quant_config.json",
     "pith.json",
-    "pith.kv.json",      /* of these weights alone: pipe/kv_auto.h, */
-    "pith.kvquant.json", /* pipe/kv_levels.h */
+    "pith.kv.json",      /* of these weights alone: choose/kv_auto.h, */
+    "pith.kvquant.json", /* choose/kv_levels.h */
     "*.safetensors",
     "*.bin",
     "*.pt",

@@ -113,7 +113,7 @@ enum { PITH_KV_TEXT = 2 * PITH_GRID_TEXT + 64 };
 void pith_kv_name(const struct pith_kv_format *f, char text[PITH_KV_TEXT]);
 
 /* What num/kvquant.h needs to know of the keys and values of each layer, from calibration
- * (pipe/kv_levels.h). */
+ * (choose/kv_levels.h). */
 struct pith_kv_layer_levels {
     uint32_t heads, key;   /* 0: nothing is kept by position, or no keys and values of its own */
     float *middle, *range; /* [heads][key]: of keys before their rotary turn, the latter above 0 */

@@ -13,10 +13,11 @@
 
 #include <string.h>
 
-/* Bytes: a hash as text; what became of a linear and a matrix' header (pipe/output.h,
- * pipe/ranks.c); a round's and a search's report. */
+/* Bytes: a hash as text; what became of a linear and a matrix' header (quantize/output.h,
+ * quantize/ranks.c); a round's and a search's report. */
 enum { HASH = 65, RESULT = 1912, HEADER = 120, REPORT = 40, FOUND = 32, SAID = 256 };
-enum { INSPECTED = 2048, SAMPLES = 512 }; /* tokens: pipe/inspect.h, pipe/transform.c */
+/* Tokens: quantize/module_output.h, quantize/transform.c. */
+enum { INSPECTED = 2048, SAMPLES = 512 };
 
 /* --- units ------------------------------------------------------------------------------------ */
 
@@ -161,7 +162,7 @@ static struct parts parts_of(const struct pith_qspec *s)
                                     outer * sizeof *f.q.outer};
 }
 
-/* pipe/cut.c */
+/* quantize/rank_rows.c */
 static void tell_rows(const struct pith_linear_spec *l, const struct pith_qspec *s,
                       const uint32_t *first, unsigned before, struct pith_crew *c)
 {
@@ -189,7 +190,7 @@ static void tell_rows(const struct pith_linear_spec *l, const struct pith_qspec 
                         m ? sizeof(double) : HASH);
 }
 
-/* pipe/site.c */
+/* quantize/site.c */
 static void tell_whole(const struct pith_quantize_task *t, const struct pith_qspec *s,
                        unsigned from, struct pith_crew *c)
 {
@@ -220,7 +221,7 @@ void pith_quantize_tell_linear(const struct pith_quantize_task *t, const struct 
     else tell_whole(t, &s, owner, c);
 }
 
-/* pipe/stream.c: who reads a linear looks through it first where its site has one scale. */
+/* quantize/stream.c: who reads a linear looks through it first where its site has one scale. */
 void pith_quantize_tell_streamed(const struct pith_quantize_task *t, unsigned owner,
                                  struct pith_crew *c)
 {
@@ -228,7 +229,7 @@ void pith_quantize_tell_streamed(const struct pith_quantize_task *t, unsigned ow
     if (owner) pith_crew_pass(c, 0, RESULT);
 }
 
-/* pipe/block.c */
+/* quantize/block.c */
 void pith_quantize_tell_learned(unsigned owner, struct pith_crew *c)
 {
     pith_crew_share(c, owner, RESULT);
@@ -256,7 +257,7 @@ void pith_quantize_tell_site(const struct pith_quantize_task *t, const struct pi
     if (needs & PITH_NEED_SAMPLES) samples(t, s, c);
 }
 
-/* pipe/inspect.c: windows at equal distances, each from who has it. */
+/* quantize/module_output.c: windows at equal distances, each from who has it. */
 static void inspected(const struct pith_quantize_task *t, const struct pith_site_spec *s,
                       struct pith_crew *c)
 {
@@ -352,7 +353,7 @@ void pith_quantize_tell_routes(const struct pith_quantize_task *t, size_t floats
         pith_crew_add(c, PITH_CREW_LINK, 2 * pith_crew_message(c, taken / n / n * (double)row));
 }
 
-/* pipe/learn.c: what windows read and are to give; each step, what they lose, and gradients. */
+/* quantize/learn.c: what windows read and are to give; each step, what they lose, and gradients. */
 void pith_quantize_tell_learning(const struct pith_quantize_task *t,
                                  const struct pith_layer_plan *l, struct pith_crew *c)
 {

@@ -1,5 +1,5 @@
 /* plan/ranks_time.h: how long a block would take several ranks, and what would come to each, step
- * by step from what the steps take one (pipe/foresee.c walks them). Seconds and bytes alone.
+ * by step from what the steps take one (quantize/foresee.c walks them). Seconds and bytes alone.
  *
  * A link joins each rank to all others, `bits` a second each way, and a message is under way for
  * `delay`; one of over 64 KiB three times, since the rest is asked for when its beginning has come.

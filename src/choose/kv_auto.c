@@ -1,0 +1,794 @@
+#include "choose/kv_auto.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/names.h"
+#include "calib/corpus.h"
+#include "choose/kv_levels.h"
+#include "eval/eval.h"
+#include "plan/refine.h"
+#include "quantize/ranks.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A candidate, and what stands for it where heads cannot be turned; NULL: nothing. */
+static const struct {
+    const char *name, *unturned;
+} candidates[] = {
+#define PITH_KV_CANDIDATE(name, unturned) {name, unturned},
+#include "choose/kv_auto.def"
+#undef PITH_KV_CANDIDATE
+};
+enum { CANDIDATES = sizeof candidates / sizeof candidates[0] };
+
+/* What is measured: on how much of the text that ships, in windows of how many positions at most.
+ * Bits are counted at the length of these windows. */
+enum { TOKENS = 2048, WINDOW = 2048, FILE_LIMIT = 16 << 20 };
+
+/* How assignments are measured whole: on how many tokens, how many at most by layer, and how many
+ * uniform choices are among them. */
+enum { WHOLE_TOKENS = 4096, WHOLE_A_LAYER = 10, UNIFORM = 6 };
+
+/* What differs by less on that text is as likely to be worse on another. */
+static const double chance = 0.1;
+
+/* The keys, the values, or (of latents) both of a layer. */
+enum side { KEYS, VALUES, BOTH };
+static const char *const side_names[] = {"k", "v", "kv"};
+
+/* What was measured of a part. */
+struct row {
+    size_t candidate;
+    bool near;         /* queries see their own page in floats */
+    double loss, mean; /* KL without the noise of few positions (kld_capped), and with it */
+};
+struct part {
+    uint32_t layer;
+    enum side side;
+    struct row row[2 * CANDIDATES];
+    size_t rows;
+};
+
+/* What a layer can be: a row of its keys and one of its values that are alike in `near`, or of
+ * both. */
+struct choice {
+    const struct row *k, *v;
+    uint64_t bytes; /* of p->context positions */
+    double loss;
+};
+enum { CHOICES = 4 * CANDIDATES * CANDIDATES };
+
+struct plan {
+    const struct pith_kv_auto_job *job;
+    const char *name[CANDIDATES];             /* NULL: the model's heads cannot be kept so */
+    char offset[CANDIDATES][PITH_KV_TEXT];    /* of keys without their biases; "": they have none */
+    struct pith_kv_format format[CANDIDATES]; /* for keys and values alike */
+    struct part *part; /* of a layer the keys and the values, one after the other, or both in one */
+    size_t parts;
+    size_t context;               /* where bits are counted, and of the windows */
+    double numbers;               /* of a position, over all layers */
+    struct pith_kv_format *layer; /* [layers] */
+    char identity[PITH_SHA256_HEX];
+    char *path;   /* of the record */
+    bool levels;  /* formats that need levels of these weights are among them */
+    json_t *file; /* the record, or NULL */
+};
+
+enum pith_status pith_kv_auto_parse(const char *name, double *bits, struct pith_error *err)
+{
+    const char *text = name ? pith_name_option(name, "auto") : NULL;
+    char *end = NULL;
+    *bits = 0;
+    if (!text) return PITH_OK;
+    const double x = strtod(text, &end);
+    if (end == text || *end || !(x >= 1 && x <= 32))
+        return pith_fail(err, PITH_ARG,
+                         "KV cache \"%s\": auto:BITS, the mean bits of a number, such as auto:5.0",
+                         name);
+    *bits = x;
+    return PITH_OK;
+}
+
+/* --- parts ------------------------------------------------------------------------------------ */
+
+static void set_side(struct pith_kv_format *f, enum side side, const struct pith_kv_format *to)
+{
+    if (side != VALUES) f->k = to->k;
+    if (side != KEYS) f->v = to->v;
+}
+
+static void set_row(const struct plan *p, struct pith_kv_format *f, enum side side,
+                    const struct row *row)
+{
+    set_side(f, side, &p->format[row->candidate]);
+    f->recent = row->near && !f->k.kivi ? 32 : 0; /* it goes without saying of keys by channel */
+}
+
+/* Those candidates that rows of the part can be kept in, each with and without the page at hand in
+ * floats. */
+static void add_part(struct plan *p, uint32_t layer, enum side side)
+{
+    struct part *part = &p->part[p->parts++];
+    *part = (struct part){.layer = layer, .side = side};
+    for (size_t c = 0; c < CANDIDATES; c++)
+        for (int near = side != VALUES && p->format[c].k.kivi ? 1 : 0; near < 2; near++)
+            if (p->name[c])
+                part->row[part->rows++] = (struct row){.candidate = c, .near = near == 1};
+}
+
+/* Without what needs levels: those of a model that is still to be made are not known. */
+static void drop_levels(struct plan *p)
+{
+    p->levels = false;
+    for (size_t i = 0; i < p->parts; i++) {
+        struct part *part = &p->part[i];
+        size_t kept = 0;
+        for (size_t k = 0; k < part->rows; k++)
+            if (!pith_kv_needs_levels(&p->format[part->row[k].candidate], 1))
+                part->row[kept++] = part->row[k];
+        part->rows = kept;
+    }
+}
+
+/* A candidate whose codes biases of keys would spread leaves them out. */
+static void leave_biases(struct plan *p, size_t c)
+{
+    const struct pith_model *m = p->job->model;
+    struct pith_kv_format without;
+    struct pith_error ignored = {0};
+    char name[PITH_KV_TEXT];
+    if (!pith_kv_spreads(&p->format[c].k) || !pith_kv_has_biases(&m->plans)) return;
+    snprintf(name, sizeof name, "%s,offset", p->name[c]);
+    if (pith_kv_parse(name, PITH_F32, m, &without, &ignored) != PITH_OK) return;
+    strcpy(p->offset[c], name);
+    p->format[c] = without;
+}
+
+static void find_candidates(struct plan *p)
+{
+    const struct pith_model *m = p->job->model;
+    for (size_t c = 0; c < CANDIDATES; c++) {
+        const char *const names[] = {candidates[c].name, candidates[c].unturned};
+        for (size_t i = 0; i < PITH_COUNT(names) && names[i] && !p->name[c]; i++) {
+            struct pith_error ignored = {0};
+            if (pith_kv_parse(names[i], PITH_F32, m, &p->format[c], &ignored) == PITH_OK)
+                p->name[c] = names[i];
+        }
+        if (p->name[c]) leave_biases(p, c);
+    }
+}
+
+static enum pith_status find_parts(struct plan *p, struct pith_error *err)
+{
+    const struct pith_model *m = p->job->model;
+    const struct pith_kv_format plain = pith_kv_floats(PITH_F32);
+    p->context = m->shape.max_position < WINDOW ? m->shape.max_position : WINDOW;
+    find_candidates(p);
+    p->levels = true;
+    p->part = pith_alloc(2 * (size_t)m->plans.layers, sizeof *p->part);
+    p->layer = pith_alloc(m->plans.layers, sizeof *p->layer);
+    if (!p->part || !p->layer) return pith_fail_nomem(err, "the layers of a KV cache");
+    for (uint32_t i = 0; i < m->plans.layers; i++) {
+        const struct pith_state_spec *s = &pith_plan(&m->plans, i)->state;
+        if (!(pith_kv_position_bytes(&plain, s) > 0)) continue;
+        p->numbers += pith_kv_numbers(s);
+        if (s->kind == PITH_STATE_LATENT) add_part(p, i, BOTH);
+        else {
+            add_part(p, i, KEYS);
+            add_part(p, i, VALUES);
+        }
+    }
+    if (p->parts && p->part[0].rows) return PITH_OK;
+    return pith_fail(err, PITH_ARG, "%s keeps no keys and values that --kv auto could choose for",
+                     m->checkpoint->dir);
+}
+
+static void free_plan(struct plan *p)
+{
+    pith_free(p->layer);
+    pith_free(p->part);
+    pith_free(p->path);
+    json_decref(p->file);
+}
+
+/* --- measuring -------------------------------------------------------------------------------- */
+
+/* The KL of one part in one candidate, everything else in float32. */
+static enum pith_status measure_one(struct plan *p, struct pith_text_job *text, struct part *part,
+                                    size_t i, struct pith_error *err)
+{
+    const uint32_t layers = p->job->model->plans.layers;
+    struct pith_text_result r;
+    for (uint32_t k = 0; k < layers; k++) p->layer[k] = pith_kv_floats(PITH_F32);
+    set_row(p, &p->layer[part->layer], part->side, &part->row[i]);
+    text->kv = (struct pith_kv_format){.layer = p->layer};
+    PITH_TRY(pith_eval_text(text, &r, err));
+    part->row[i].loss = r.kld_capped;
+    part->row[i].mean = r.kld_mean;
+    return PITH_OK;
+}
+
+/* What caches are measured by: the text, and what the model makes of it in float32. */
+struct judge {
+    struct pith_calib_set set;
+    struct pith_kept_text kept;
+    struct pith_text_job text;
+    enum pith_mode mode; /* the backend's, before */
+};
+
+static void close_judge(struct plan *p, struct judge *j)
+{
+    (void)pith_backend_set_mode(p->job->backend, j->mode, NULL);
+    pith_kept_text_free(&j->kept);
+    pith_calib_free(&j->set);
+}
+
+/* Levels where candidates need them. */
+static enum pith_status need_levels(const struct plan *p, struct pith_error *err)
+{
+    const struct pith_kv_levels_job levels = {.backend = p->job->backend,
+                                              .model = p->job->model,
+                                              .tokenizer = p->job->tokenizer,
+                                              .progress = p->job->progress,
+                                              .ranks = p->job->ranks};
+    for (size_t c = 0; c < CANDIDATES && p->levels; c++)
+        if (p->name[c] && pith_kv_needs_levels(&p->format[c], 1))
+            return pith_kv_levels_need(&levels, err);
+    return PITH_OK;
+}
+
+static enum pith_status open_judge(struct plan *p, size_t tokens, struct judge *j,
+                                   struct pith_error *err)
+{
+    const struct pith_calib_options o = {.tokens = tokens, .seq_len = p->context};
+    struct pith_text_result ignored;
+    *j = (struct judge){.kept.most = (size_t)256 << 20, .mode = pith_backend_mode(p->job->backend)};
+    PITH_TRY(pith_calib_load(&o, p->job->tokenizer, &j->set, err));
+    j->text = (struct pith_text_job){.backend = p->job->backend,
+                                     .model = p->job->model,
+                                     .kv = pith_kv_floats(PITH_F32),
+                                     .ids = j->set.ids,
+                                     .count = j->set.windows * j->set.length,
+                                     .bos = -1,
+                                     .convention = PITH_CONVENTION_GPTQ,
+                                     .context = j->set.length,
+                                     .kept = &j->kept,
+                                     .ranks = p->job->ranks};
+    enum pith_status s = pith_backend_set_mode(p->job->backend, PITH_MODE_EXACT, err);
+    if (s == PITH_OK) s = need_levels(p, err);
+    if (s == PITH_OK) s = pith_eval_text(&j->text, &ignored, err);
+    j->text.baseline = p->job->model;
+    if (s != PITH_OK) close_judge(p, j);
+    return s;
+}
+
+static enum pith_status measure_parts(struct plan *p, struct judge *j, struct pith_error *err)
+{
+    enum pith_status s = PITH_OK;
+    for (size_t i = 0; i < p->parts && s == PITH_OK; i++) {
+        s = pith_progress_step(p->job->progress, "measuring the KV cache by layer", (double)i,
+                               (double)p->parts, err);
+        for (size_t k = 0; k < p->part[i].rows && s == PITH_OK; k++)
+            s = measure_one(p, &j->text, &p->part[i], k, err);
+    }
+    return s;
+}
+
+/* Bytes of a part alone: of the layer without the other side's, which is in float32. */
+static uint64_t bytes_of_row(const struct plan *p, const struct part *part, const struct row *row)
+{
+    const struct pith_state_spec *s = &pith_plan(&p->job->model->plans, part->layer)->state;
+    const double other = part->side == KEYS ? s->value : part->side == VALUES ? s->key : 0;
+    struct pith_kv_format f = pith_kv_floats(PITH_F32);
+    set_row(p, &f, part->side, row);
+    const double plain = 32.0 * ((row->near ? 1 : 0) + (pith_kv_sink(&f) ? 1 : 0));
+    return (uint64_t)(pith_kv_bytes_of(&f, s, (double)p->context, false) -
+                      sizeof(float) * s->heads * other * ((double)p->context + plain));
+}
+
+static json_t *row_of(const struct plan *p, const struct part *part, size_t i)
+{
+    const struct row *row = &part->row[i];
+    const char *offset = part->side == VALUES ? "" : p->offset[row->candidate];
+    char module[256];
+    pith_plan_name(&p->job->model->plans, part->layer, side_names[part->side], module,
+                   sizeof module);
+    return json_pack("{s:s, s:s, s:i, s:I, s:f, s:f}", "part", module, "grid",
+                     offset[0] ? offset : p->name[row->candidate], "recent", row->near ? 32 : 0,
+                     "bytes", (json_int_t)bytes_of_row(p, part, row), "kld", row->mean,
+                     "kld_capped", row->loss);
+}
+
+static enum pith_status measure(struct plan *p, struct pith_error *err)
+{
+    struct judge j;
+    if (!p->job->tokenizer)
+        return pith_fail(err, PITH_ARG,
+                         "%s is not there, or is of other weights: pith eval --kv auto:%g makes it",
+                         p->path, p->job->bits);
+    PITH_TRY(open_judge(p, TOKENS, &j, err));
+    enum pith_status s = measure_parts(p, &j, err);
+    json_t *rows = json_array();
+    for (size_t i = 0; i < p->parts && s == PITH_OK; i++)
+        for (size_t k = 0; k < p->part[i].rows; k++)
+            pith_json_add(&rows, row_of(p, &p->part[i], k));
+    json_decref(p->file);
+    p->file = json_pack("{s:i, s:s, s:s, s:I, s:I, s:I, s:b, s:o, s:[]}", "kv_auto", 1,
+                        "checkpoint", p->identity, "text_sha256", j.set.sha256, "tokens",
+                        (json_int_t)(j.set.windows * j.set.length), "context",
+                        (json_int_t)j.set.length, "numbers",
+                        (json_int_t)(p->numbers * (double)p->context), "levels", p->levels, "rows",
+                        rows, "assignments");
+    close_judge(p, &j);
+    if (s == PITH_OK && !p->file) s = pith_fail_nomem(err, p->path);
+    return s;
+}
+
+/* --- the record ------------------------------------------------------------------------------- */
+
+static enum pith_status name_record(struct plan *p, struct pith_error *err)
+{
+    const struct pith_checkpoint *c = p->job->model->checkpoint;
+    if (!pith_checkpoint_identity(c, p->identity)) return pith_fail_nomem(err, "a checkpoint");
+    p->path = pith_checkpoint_beside(c, "kv.json");
+    return p->path ? PITH_OK : pith_fail_nomem(err, "a file's name");
+}
+
+/* Losses from the rows of a record: those of all options, or it is of another version. */
+static bool take_rows(struct plan *p)
+{
+    const json_t *rows = json_object_get(p->file, "rows");
+    size_t at = 0;
+    for (size_t i = 0; i < p->parts; i++)
+        for (size_t k = 0; k < p->part[i].rows; k++) {
+            const json_t *row = json_array_get(rows, at++), *kld = json_object_get(row, "kld"),
+                         *capped = json_object_get(row, "kld_capped");
+            const char *grid = json_string_value(json_object_get(row, "grid"));
+            /* Older records give values the name of keys. */
+            const char *older = p->offset[p->part[i].row[k].candidate];
+            json_t *want = row_of(p, &p->part[i], k);
+            const bool same =
+                want && grid && json_is_number(kld) && json_is_number(capped) &&
+                json_equal(json_object_get(row, "part"), json_object_get(want, "part")) &&
+                (json_equal(json_object_get(row, "grid"), json_object_get(want, "grid")) ||
+                 (older[0] && strcmp(grid, older) == 0)) &&
+                json_equal(json_object_get(row, "recent"), json_object_get(want, "recent")) &&
+                json_equal(json_object_get(row, "bytes"), json_object_get(want, "bytes"));
+            json_decref(want);
+            if (!same || !(json_number_value(kld) >= 0 && json_number_value(capped) >= 0))
+                return false;
+            p->part[i].row[k].mean = json_number_value(kld);
+            p->part[i].row[k].loss = json_number_value(capped);
+        }
+    return at > 0 && json_array_size(rows) == at &&
+           json_is_array(json_object_get(p->file, "assignments"));
+}
+
+/* Reads what is recorded of these weights; p->file stays NULL when there is nothing. */
+static enum pith_status read_record(struct plan *p, struct pith_error *err)
+{
+    const char *of = NULL;
+    if (pith_ranks_first(p->job->ranks) && pith_path_exists(p->path))
+        PITH_TRY(pith_json_load(p->path, FILE_LIMIT, &p->file, err));
+    PITH_TRY(pith_ranks_share_json(p->job->ranks, &p->file, err));
+    if (!p->file) return PITH_OK;
+    PITH_TRY(pith_json_get_str(p->file, "checkpoint", &of, p->path, err));
+    const bool same = of && strcmp(of, p->identity) == 0;
+    if (same && json_is_false(json_object_get(p->file, "levels"))) drop_levels(p);
+    if (same && take_rows(p)) return PITH_OK;
+    json_decref(p->file);
+    p->file = NULL;
+    return PITH_OK;
+}
+
+/* The layers of an assignment that is recorded for these bits. */
+static enum pith_status take_layers(struct plan *p, bool *found, struct pith_error *err)
+{
+    const json_t *a;
+    size_t i;
+    *found = false;
+    json_array_foreach (json_object_get(p->file, "assignments"), i, a) {
+        const json_t *names = json_object_get(a, "layers");
+        if (json_number_value(json_object_get(a, "budget")) != p->job->bits) continue;
+        for (uint32_t k = 0; k < p->job->model->plans.layers; k++) {
+            const char *name = json_string_value(json_array_get(names, k));
+            if (!name) name = "f32"; /* it keeps nothing */
+            PITH_TRY(pith_fail_in(
+                err, pith_kv_parse(name, PITH_F32, p->job->model, &p->layer[k], err), p->path));
+        }
+        const struct pith_kv_format f = {.layer = p->layer};
+        if (pith_kv_bits(&p->job->model->plans, &f, p->context) > p->job->bits)
+            return pith_fail(err, PITH_FORMAT, "%s: layers of more than %g bits", p->path,
+                             p->job->bits);
+        *found = true;
+        return PITH_OK;
+    }
+    return PITH_OK;
+}
+
+/* What an assignment loses: what its rows add up to, and where it was measured whole that too. */
+struct losses {
+    double sum;
+    const struct pith_refined *whole; /* NULL: it was not */
+    size_t tokens;                    /* on which it was */
+};
+
+/* Adds p->layer to the assignments of p->file, as the one for that budget. */
+static enum pith_status note(struct plan *p, double budget, const struct losses *losses,
+                             struct pith_error *err)
+{
+    const struct pith_plans *plans = &p->job->model->plans;
+    const struct pith_kv_format f = {.layer = p->layer};
+    const struct pith_refined *whole = losses->whole;
+    json_t *layers = json_array();
+    for (uint32_t i = 0; i < plans->layers; i++) {
+        char name[PITH_KV_TEXT];
+        pith_kv_name(&p->layer[i], name);
+        const bool kept = pith_kv_position_bytes(&p->layer[i], &pith_plan(plans, i)->state) > 0;
+        pith_json_add(&layers, kept ? json_string(name) : json_null());
+    }
+    json_t *one = json_pack("{s:f, s:f, s:f, s:o}", "budget", budget, "bits",
+                            pith_kv_bits(plans, &f, p->context), "kld_sum", losses->sum, "layers",
+                            layers);
+    json_t *list = json_object_get(p->file, "assignments");
+    bool failed = json_array_append_new(list, one) != 0;
+    if (!failed && whole)
+        failed =
+            json_object_update_new(one, json_pack("{s:f, s:f, s:I, s:I}", "kld_capped", whole->loss,
+                                                  "kld_capped_first", whole->first, "measured",
+                                                  (json_int_t)whole->measured, "tokens",
+                                                  (json_int_t)losses->tokens)) != 0;
+    if (!failed && whole && isfinite(whole->start))
+        failed = json_object_set_new(one, "kld_capped_uniform", json_real(whole->start)) != 0;
+    return failed ? pith_fail_nomem(err, "the KV cache's record") : PITH_OK;
+}
+
+/* By rank 0, whose record it is. */
+static enum pith_status save(const struct plan *p, struct pith_error *err)
+{
+    return pith_ranks_first(p->job->ranks) ? pith_json_save(p->path, p->file, err) : PITH_OK;
+}
+
+static enum pith_status keep(struct plan *p, const struct losses *losses, struct pith_error *err)
+{
+    PITH_TRY(note(p, p->job->bits, losses, err));
+    return save(p, err);
+}
+
+/* --- choosing --------------------------------------------------------------------------------- */
+
+static int by_bytes(const void *a, const void *b)
+{
+    const struct choice *x = a, *y = b;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;
+    return x->loss < y->loss ? -1 : x->loss > y->loss;
+}
+
+static struct choice choice_of(const struct plan *p, const struct part *part, const struct row *k,
+                               const struct row *v, struct pith_kv_format *f)
+{
+    const struct pith_state_spec *s = &pith_plan(&p->job->model->plans, part->layer)->state;
+    *f = pith_kv_floats(PITH_F32);
+    if (v) set_row(p, f, VALUES, v);
+    set_row(p, f, v ? KEYS : BOTH, k);
+    return (struct choice){
+        .k = k,
+        .v = v,
+        .bytes = (uint64_t)ceil(pith_kv_bytes_of(f, s, (double)p->context, false)),
+        .loss = k->loss + (v ? v->loss : 0)};
+}
+
+/* What a layer can be, smallest first; how many. Of the same bytes and loss the first rows. */
+static size_t list_choices(const struct plan *p, const struct part *part, struct choice *out)
+{
+    const struct part *values = part->side == KEYS ? part + 1 : NULL;
+    struct pith_kv_format f;
+    size_t n = 0;
+    for (size_t i = 0; i < part->rows; i++)
+        for (size_t k = 0; k < (values ? values->rows : 1); k++) {
+            const struct row *v = values ? &values->row[k] : NULL;
+            if (!v || v->near == part->row[i].near)
+                out[n++] = choice_of(p, part, &part->row[i], v, &f);
+        }
+    qsort(out, n, sizeof *out, by_bytes);
+    return n;
+}
+
+/* Those without what is larger and loses as much. */
+static size_t drop_worse(struct choice *c, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (kept == 0 || c[i].loss < c[kept - 1].loss) c[kept++] = c[i];
+    return kept;
+}
+
+/* A layer's choices, as an assignment takes them, and all that are to be assigned. */
+struct layer_choices {
+    const struct part *part;
+    struct choice *choice;
+    struct pith_assign_option *option;
+    size_t count;
+};
+struct problem {
+    struct layer_choices *layer;
+    struct pith_assign_part *part;
+    struct pith_assign a;
+    size_t *chosen;
+};
+
+static enum pith_status fill_choices(const struct plan *p, struct layer_choices *l,
+                                     struct pith_error *err)
+{
+    l->choice = pith_alloc(CHOICES, sizeof *l->choice);
+    if (!l->choice) return pith_fail_nomem(err, "an assignment");
+    l->count = list_choices(p, l->part, l->choice);
+    l->option = pith_alloc(l->count, sizeof *l->option);
+    if (!l->option) return pith_fail_nomem(err, "an assignment");
+    for (size_t i = 0; i < l->count; i++)
+        l->option[i] = (struct pith_assign_option){l->choice[i].bytes, l->choice[i].loss};
+    return PITH_OK;
+}
+
+static void close_problem(struct problem *q)
+{
+    for (size_t i = 0; q->layer && i < q->a.parts; i++) {
+        pith_free(q->layer[i].choice);
+        pith_free(q->layer[i].option);
+    }
+    pith_free(q->layer);
+    pith_free(q->part);
+    pith_free(q->chosen);
+}
+
+static enum pith_status open_problem(const struct plan *p, struct problem *q,
+                                     struct pith_error *err)
+{
+    *q = (struct problem){.layer = pith_zalloc(p->parts, sizeof *q->layer),
+                          .part = pith_zalloc(p->parts, sizeof *q->part),
+                          .chosen = pith_zalloc(p->parts, sizeof *q->chosen)};
+    q->a = (struct pith_assign){
+        .part = q->part, .budget = (uint64_t)(p->job->bits / 8 * p->numbers * (double)p->context)};
+    enum pith_status s = q->layer && q->part && q->chosen ? PITH_OK
+                                                          : pith_fail_nomem(err, "an assignment");
+    for (size_t i = 0; i < p->parts && s == PITH_OK; i++) {
+        if (p->part[i].side == VALUES) continue;
+        struct layer_choices *l = &q->layer[q->a.parts];
+        l->part = &p->part[i];
+        s = fill_choices(p, l, err);
+        q->part[q->a.parts++] = (struct pith_assign_part){l->option, l->count};
+    }
+    if (s != PITH_OK) close_problem(q);
+    return s;
+}
+
+/* Into p->layer. */
+static void set_layers(struct plan *p, const struct problem *q, const size_t *chosen)
+{
+    for (uint32_t i = 0; i < p->job->model->plans.layers; i++)
+        p->layer[i] = pith_kv_floats(PITH_F32);
+    for (size_t i = 0; i < q->a.parts; i++) {
+        const struct choice *c = &q->layer[i].choice[chosen[i]];
+        (void)choice_of(p, q->layer[i].part, c->k, c->v, &p->layer[q->layer[i].part->layer]);
+    }
+}
+
+/* --- whole assignments ------------------------------------------------------------------------ */
+
+/* The same candidates in all layers. */
+struct uniform {
+    size_t k, v;
+    bool near;
+};
+
+/* It as an assignment, what its rows add up to; infinite where it costs more than the budget, or a
+ * layer cannot be so. */
+static double uniform_loss(const struct problem *q, const struct uniform *u, size_t *chosen)
+{
+    double loss = 0;
+    uint64_t cost = 0;
+    for (size_t i = 0; i < q->a.parts; i++) {
+        const struct layer_choices *l = &q->layer[i];
+        size_t k = 0;
+        while (k < l->count &&
+               (l->choice[k].k->candidate != u->k ||
+                (l->choice[k].v ? l->choice[k].v : l->choice[k].k)->candidate != u->v ||
+                l->choice[k].k->near != u->near))
+            k++;
+        if (k == l->count) return INFINITY;
+        chosen[i] = k;
+        loss += l->choice[k].loss;
+        cost += l->choice[k].bytes;
+    }
+    return cost <= q->a.budget ? loss : INFINITY;
+}
+
+/* Those within the budget that are expected to lose least, best first, into start[UNIFORM][parts];
+ * how many. */
+static size_t list_uniform(const struct problem *q, size_t *start)
+{
+    const size_t row = q->a.parts;
+    double loss[UNIFORM];
+    size_t n = 0;
+    for (size_t i = 0; i < 2 * CANDIDATES * CANDIDATES; i++) {
+        const struct uniform u = {i / 2 / CANDIDATES, i / 2 % CANDIDATES, i % 2};
+        const double x = uniform_loss(q, &u, q->chosen);
+        if (isinf(x) || (n == UNIFORM && x >= loss[n - 1])) continue;
+        size_t at = n < UNIFORM ? n++ : n - 1;
+        for (; at > 0 && loss[at - 1] > x; at--) {
+            loss[at] = loss[at - 1];
+            memcpy(start + at * row, start + (at - 1) * row, row * sizeof *start);
+        }
+        loss[at] = x;
+        memcpy(start + at * row, q->chosen, row * sizeof *start);
+    }
+    return n;
+}
+
+/* What measures them. */
+struct whole {
+    struct plan *plan;
+    const struct problem *problem;
+    struct judge judge;
+    size_t done, most;
+};
+
+static enum pith_status measure_whole(void *ctx, const size_t *chosen, double *loss,
+                                      struct pith_error *err)
+{
+    struct whole *w = ctx;
+    struct pith_text_result r;
+    PITH_TRY(pith_progress_step(w->plan->job->progress, "measuring whole KV caches",
+                                (double)w->done++, (double)w->most, err));
+    set_layers(w->plan, w->problem, chosen);
+    w->judge.text.kv = (struct pith_kv_format){.layer = w->plan->layer};
+    PITH_TRY(pith_eval_text(&w->judge.text, &r, err));
+    *loss = r.kld_capped;
+    return PITH_OK;
+}
+
+static enum pith_status refine(struct plan *p, struct problem *q, struct pith_refined *got,
+                               struct losses *losses, struct pith_error *err)
+{
+    struct whole w = {.plan = p, .problem = q, .most = WHOLE_A_LAYER * q->a.parts};
+    size_t *start = pith_alloc(UNIFORM * q->a.parts, sizeof *start);
+    if (!start) return pith_fail_nomem(err, "an assignment");
+    const struct pith_refine r = {.assign = &q->a,
+                                  .start = start,
+                                  .starts = list_uniform(q, start),
+                                  .most = w.most,
+                                  .measure = measure_whole,
+                                  .ctx = &w,
+                                  .margin = chance};
+    enum pith_status s = open_judge(p, WHOLE_TOKENS, &w.judge, err);
+    if (s == PITH_OK) {
+        s = pith_refine(&r, q->chosen, got, err);
+        *losses = (struct losses){got->sum, got, w.judge.set.windows * w.judge.set.length};
+        close_judge(p, &w.judge);
+    }
+    pith_free(start);
+    return s;
+}
+
+/* What is best within the budget, into p->layer and the record: by what was measured of rows, and
+ * with a tokenizer of whole assignments too. */
+static enum pith_status solve(struct plan *p, struct pith_error *err)
+{
+    struct problem q;
+    struct pith_assigned got = {0};
+    struct pith_refined whole;
+    struct pith_error why = {0};
+    PITH_TRY(open_problem(p, &q, err));
+    enum pith_status s = pith_assign(&q.a, q.chosen, &got, &why);
+    struct losses losses = {.sum = got.loss};
+    if (s == PITH_LIMIT)
+        s = pith_fail(err, s, "--kv auto:%g: the smallest formats take more bits a number",
+                      p->job->bits);
+    else if (s != PITH_OK) s = pith_fail(err, s, "%s", why.text);
+    else if (p->job->tokenizer) s = refine(p, &q, &whole, &losses, err);
+    if (s == PITH_OK) {
+        set_layers(p, &q, q.chosen);
+        s = keep(p, &losses, err);
+    }
+    close_problem(&q);
+    return s;
+}
+
+/* --- a menu ----------------------------------------------------------------------------------- */
+
+static enum pith_status fill_menu_part(const struct plan *p, const struct part *part,
+                                       struct pith_kv_menu_part *out, struct pith_error *err)
+{
+    struct choice *all = pith_alloc(CHOICES, sizeof *all);
+    if (!all) return pith_fail_nomem(err, "a layer's caches");
+    out->layer = part->layer;
+    out->options = drop_worse(all, list_choices(p, part, all));
+    out->option = pith_alloc(out->options, sizeof *out->option);
+    for (size_t i = 0; i < out->options && out->option; i++) {
+        struct pith_kv_format f;
+        (void)choice_of(p, part, all[i].k, all[i].v, &f);
+        out->option[i] = (struct pith_kv_option){all[i].bytes, all[i].loss, f};
+    }
+    pith_free(all);
+    return out->option ? PITH_OK : pith_fail_nomem(err, "a layer's caches");
+}
+
+void pith_kv_menu_free(struct pith_kv_menu *menu)
+{
+    for (size_t i = 0; menu->part && i < menu->parts; i++) pith_free(menu->part[i].option);
+    pith_free(menu->part);
+    json_decref(menu->record);
+    *menu = (struct pith_kv_menu){0};
+}
+
+enum pith_status pith_kv_auto_menu(const struct pith_kv_auto_job *job, size_t positions,
+                                   struct pith_kv_menu *out, struct pith_error *err)
+{
+    struct plan p = {.job = job};
+    *out = (struct pith_kv_menu){0};
+    enum pith_status s = find_parts(&p, err);
+    if (s == PITH_OK) drop_levels(&p);
+    if (s == PITH_OK) s = name_record(&p, err);
+    if (s == PITH_OK) s = measure(&p, err);
+    for (size_t i = 0; i < p.parts; i++) /* what else is weighed against them are means too */
+        for (size_t k = 0; k < p.part[i].rows; k++) p.part[i].row[k].loss = p.part[i].row[k].mean;
+    if (s == PITH_OK && !(out->part = pith_zalloc(p.parts, sizeof *out->part)))
+        s = pith_fail_nomem(err, "caches");
+    p.context = positions;
+    for (size_t i = 0; i < p.parts && s == PITH_OK; i++)
+        if (p.part[i].side != VALUES)
+            s = fill_menu_part(&p, &p.part[i], &out->part[out->parts++], err);
+    if (s == PITH_OK) out->record = json_incref(p.file);
+    else pith_kv_menu_free(out);
+    free_plan(&p);
+    return s;
+}
+
+enum pith_status pith_kv_menu_choose(struct pith_kv_menu *menu, const struct pith_kv_auto_job *job,
+                                     const size_t *chosen, double *bits, struct pith_error *err)
+{
+    const struct pith_plans *plans = &job->model->plans;
+    struct plan p = {.job = job, .file = menu->record};
+    const json_int_t context = json_integer_value(json_object_get(menu->record, "context"));
+    double loss = 0;
+    p.context = (size_t)context;
+    p.layer = pith_alloc(plans->layers, sizeof *p.layer);
+    if (!p.layer) return pith_fail_nomem(err, "the layers of a KV cache");
+    for (uint32_t i = 0; i < plans->layers; i++) p.layer[i] = pith_kv_floats(PITH_F32);
+    for (size_t i = 0; i < menu->parts; i++) {
+        p.layer[menu->part[i].layer] = menu->part[i].option[chosen[i]].format;
+        loss += menu->part[i].option[chosen[i]].loss;
+    }
+    const struct pith_kv_format f = {.layer = p.layer};
+    *bits = ceil(100 * pith_kv_bits(plans, &f, p.context) - 1e-9) / 100;
+    const enum pith_status s = note(&p, *bits, &(struct losses){.sum = loss}, err);
+    pith_free(p.layer);
+    return s;
+}
+
+enum pith_status pith_kv_auto(const struct pith_kv_auto_job *job, struct pith_kv_format *out,
+                              struct pith_error *err)
+{
+    struct plan p = {.job = job};
+    bool found = false;
+    *out = (struct pith_kv_format){0};
+    enum pith_status s = find_parts(&p, err);
+    if (s == PITH_OK) s = name_record(&p, err);
+    if (s == PITH_OK) s = read_record(&p, err);
+    if (s == PITH_OK && p.file) s = take_layers(&p, &found, err);
+    if (s == PITH_OK && !p.file) {
+        s = measure(&p, err);
+        if (s == PITH_OK) s = save(&p, err); /* kept if what follows is ended */
+    }
+    if (s == PITH_OK && !found) s = solve(&p, err);
+    if (s == PITH_OK) {
+        out->layer = p.layer;
+        p.layer = NULL;
+    }
+    free_plan(&p);
+    return s;
+}

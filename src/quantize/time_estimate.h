@@ -1,0 +1,49 @@
+/* quantize/time_estimate.h: how long a run will take, told before it begins: operations counted as
+ * in plan/quantize_time.h, at the speed that this machine has at products now. Others at work make
+ * it longer. */
+#ifndef PITH_QUANTIZE_TIME_ESTIMATE_H
+#define PITH_QUANTIZE_TIME_ESTIMATE_H
+
+#include "quantize/job.h"
+
+/* Who is told a line now and then; say NULL: nobody. */
+struct pith_telling {
+    void (*say)(void *ctx, const char *line);
+    void *ctx;
+};
+/* What a run is part of. */
+struct pith_frame {
+    struct pith_telling telling;
+    double started; /* pith_clock() when the whole began, 0: with the run */
+    double search;  /* seconds of that before the run, in which its recipe was found */
+    bool quiet;     /* what is expected was told */
+    const struct pith_guide_pass *guide_pass; /* quantize/guide.h; NULL: no recipe needs it */
+};
+
+/* Float32 operations a second, as a machine's row of plan/hardware.def has them; takes some
+ * hundredths of a second. 0 when memory is out. */
+double pith_expect_speed(struct pith_backend *be);
+
+/* Seconds of quantizing the job's model by a recipe on so many tokens, in its windows; 0: not
+ * known. */
+double pith_expect_quantize(const struct pith_job *job, const struct pith_recipe *recipe,
+                            size_t tokens, double speed);
+
+/* Seconds of finding the sensitivities of the job's linears on so many grids. */
+double pith_expect_sense(const struct pith_job *job, size_t grids, double speed);
+/* What the way back through a layer takes of that, in the way there through it; of it the
+ * transform. The way there of all layers is `layers` of these, the turn between them `turn`. */
+struct pith_sense_effort {
+    double back, transform, turn;
+};
+#define PITH_EXPECT_TRANSFORM 0.8
+struct pith_sense_effort pith_expect_effort(const struct pith_job *job, size_t grids);
+
+/* Seconds of measuring what a recipe foretold (quantize/prediction.h). */
+double pith_expect_check(const struct pith_job *job, double speed);
+
+/* "about 4 min 10 s". */
+enum { PITH_EXPECT_TEXT = 48 };
+const char *pith_expect_text(double seconds, char text[PITH_EXPECT_TEXT]);
+
+#endif
