@@ -133,13 +133,14 @@ static enum pith_status sift_state(struct sifting *s, uint32_t a, uint32_t b,
     return PITH_OK;
 }
 
-enum pith_status pith_chars_sift(const struct pith_chars *a, const struct pith_chars *b, bool keep,
-                                 struct pith_chars *out, struct pith_error *err)
+enum pith_status pith_chars_sift(struct pith_chars *c, const struct pith_chars *by, bool keep,
+                                 struct pith_error *err)
 {
-    struct sifting s = {.a = a, .b = b, .keep = keep, .out = out};
-    const uint32_t start[2] = {0, b->states ? 1 : 0};
+    struct pith_chars left = {0};
+    struct sifting s = {.a = c, .b = by, .keep = keep, .out = &left};
+    const uint32_t start[2] = {0, by->states ? 1 : 0};
     enum pith_status status = PITH_OK;
-    if (a->states == 0) return PITH_OK;
+    if (c->states == 0) return PITH_OK;
     if (pith_intern(&s.pairs, start, 2) != 0) status = pith_fail_nomem(err, "text");
     for (uint32_t i = 0; status == PITH_OK && i < s.pairs.count; i++) {
         size_t n;
@@ -147,7 +148,8 @@ enum pith_status pith_chars_sift(const struct pith_chars *a, const struct pith_c
         status = sift_state(&s, pair[0], pair[1], err);
     }
     pith_interned_free(&s.pairs);
-    if (status != PITH_OK) pith_chars_free(out);
+    pith_chars_free(status == PITH_OK ? c : &left);
+    if (status == PITH_OK) *c = left;
     return status;
 }
 

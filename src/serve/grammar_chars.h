@@ -43,9 +43,10 @@ enum pith_status pith_chars_pattern(const char *pattern, struct pith_chars *out,
 /* Some texts of well-formed UTF-8. */
 enum pith_status pith_chars_words(const char *const *word, size_t count, struct pith_chars *out,
                                   struct pith_error *err);
-/* Texts of a that are texts of b too (keep), or that are not. */
-enum pith_status pith_chars_sift(const struct pith_chars *a, const struct pith_chars *b, bool keep,
-                                 struct pith_chars *out, struct pith_error *err);
+/* Leaves of *c the texts that are texts of `by` too (keep), or those that are not; after a failure
+ * *c is as it was. */
+enum pith_status pith_chars_sift(struct pith_chars *c, const struct pith_chars *by, bool keep,
+                                 struct pith_error *err);
 /* Whether a text of well-formed UTF-8 is one of them; whether there is any text. */
 bool pith_chars_has(const struct pith_chars *c, const char *text);
 bool pith_chars_any(const struct pith_chars *c);

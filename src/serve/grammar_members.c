@@ -261,17 +261,6 @@ static json_t *schemas_of(const json_t *flat, const struct patterns *p, unsigned
     return list;
 }
 
-/* Takes away from *names what matches, or does not match, and gives the rest. */
-static enum pith_status sift(struct pith_chars *names, const struct pith_chars *by, bool keep,
-                             struct pith_error *err)
-{
-    struct pith_chars left = {0};
-    PITH_TRY(pith_chars_sift(names, by, keep, &left, err));
-    pith_chars_free(names);
-    *names = left;
-    return PITH_OK;
-}
-
 /* Whether an object has the members that its schema names and no others: unless a layer says what
  * others are, naming some closes it. */
 static bool is_closed(const json_t *flat)
@@ -297,7 +286,7 @@ static enum pith_status allowed_names(struct pith_rules *r, const json_t *flat,
         struct pith_chars allowed = {0};
         if (!schema) continue;
         enum pith_status s = names_allowed(r, schema, &allowed, err);
-        if (s == PITH_OK) s = sift(names, &allowed, true, err);
+        if (s == PITH_OK) s = pith_chars_sift(names, &allowed, true, err);
         pith_chars_free(&allowed);
         PITH_TRY(s);
     }
@@ -318,9 +307,9 @@ static enum pith_status other_names(const json_t *named, const struct patterns *
     json_object_foreach ((json_t *)named, name, value) word[n++] = name;
     enum pith_status s = pith_chars_length(0, PITH_CHARS_NO_LIMIT, out, err);
     if (s == PITH_OK && n) s = pith_chars_words(word, n, &known, err);
-    if (s == PITH_OK && n) s = sift(out, &known, false, err);
+    if (s == PITH_OK && n) s = pith_chars_sift(out, &known, false, err);
     for (size_t k = 0; k < p->count && s == PITH_OK; k++)
-        s = sift(out, &p->chars[k], chosen >> k & 1, err);
+        s = pith_chars_sift(out, &p->chars[k], chosen >> k & 1, err);
     pith_chars_free(&known);
     pith_free(word);
     return s;

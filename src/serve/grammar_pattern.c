@@ -72,14 +72,16 @@ static enum pith_status assertions(const char *at, int left, struct pith_chars *
         return s;
     }
     const char *end = group_end(at);
-    struct pith_chars one = {0}, rest = {0};
+    struct pith_chars one = {0};
     if (!end) return pith_fail(err, PITH_FORMAT, "a group without its end");
     if (left == 0) return pith_fail(err, PITH_LIMIT, "too many look-aheads");
     PITH_TRY(ahead(at + 3, (size_t)(end - at) - 4, &one, err));
-    enum pith_status s = assertions(end, left - 1, &rest, err);
-    if (s == PITH_OK) s = pith_chars_sift(&rest, &one, keep, out, err);
+    enum pith_status s = assertions(end, left - 1, out, err);
+    if (s == PITH_OK) {
+        s = pith_chars_sift(out, &one, keep, err);
+        if (s != PITH_OK) pith_chars_free(out);
+    }
     pith_chars_free(&one);
-    pith_chars_free(&rest);
     return s;
 }
 

@@ -59,12 +59,9 @@ enum pith_status pith_rules_pattern(struct pith_rules *r, const char *pattern,
 static enum pith_status sift(struct pith_rules *r, struct pith_chars *c, struct pith_chars *by,
                              bool keep, struct pith_error *err)
 {
-    struct pith_chars both = {0};
-    const enum pith_status s = pith_chars_sift(c, by, keep, &both, err);
+    const enum pith_status s = pith_chars_sift(c, by, keep, err);
     pith_chars_free(by);
-    if (s != PITH_OK) return s;
-    pith_chars_free(c);
-    *c = both;
+    PITH_TRY(s);
     PITH_TRY(spend(r, c, err));
     return pith_chars_trim(c, err);
 }
