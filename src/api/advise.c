@@ -4,6 +4,7 @@
 #include <pith/plan.h>
 
 #include "api/advise.h"
+
 #include "api/context.h"
 #include "api/options.h"
 #include "base/file.h"
@@ -13,6 +14,7 @@
 #include "calib/corpus.h"
 #include "export/preflight.h"
 #include "quantize/job.h"
+#include "quantize/work_folder.h"
 
 #include <stdio.h>
 #include <string.h>

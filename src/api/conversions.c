@@ -4,6 +4,7 @@
 
 #include "io/container.h"
 #include "num/recode.h"
+#include "quantize/convert.h"
 #include "quantize/job.h"
 
 #include <assert.h>

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "io/digest.h"
 #include "quantize/run.h"
+#include "quantize/work_folder.h"
 
 #include <string.h>
 

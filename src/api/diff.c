@@ -9,6 +9,7 @@
 #include "model/model.h"
 #include "quantize/closeness.h"
 #include "quantize/job.h"
+#include "quantize/work_folder.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,11 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "num/qmat.h"
+#include "quantize/convert.h"
+#include "quantize/ends.h"
 #include "quantize/job.h"
+#include "quantize/requantize.h"
+#include "quantize/work_folder.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -7,7 +7,9 @@
 #include "base/str.h"
 #include "choose/auto.h"
 #include "choose/sense.h"
+#include "quantize/options.h"
 #include "quantize/run.h"
+#include "quantize/work_folder.h"
 #include "tok/door.h"
 #include "verify/verify.h"
 

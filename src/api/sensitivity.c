@@ -5,6 +5,7 @@
 #include "choose/auto.h"
 #include "choose/sensitivity.h"
 #include "quantize/job.h"
+#include "quantize/work_folder.h"
 #include "tok/door.h"
 
 static const struct pith_sensitivity_options defaults = {

@@ -7,6 +7,7 @@
 #include "choose/auto_assign.h"
 #include "choose/candidates.h"
 #include "export/preflight.h"
+#include "quantize/layout.h"
 #include "quantize/ranks.h"
 
 #include <math.h>

@@ -3,6 +3,7 @@
 #include "choose/sense_pass.h"
 #include "model/block_grad.h"
 #include "model/head_grad.h"
+#include "quantize/memory_estimate.h"
 
 /* Bytes that a layer's errors may take at once: of more, the pass back is made again. */
 static const uint64_t HELD = (uint64_t)1 << 30;

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "choose/candidates.h"
 #include "choose/sense.h"
+#include "quantize/account.h"
 
 #include <math.h>
 

@@ -1,12 +1,17 @@
 /* pith.json: what was done, to every tensor, and what it cost. */
-#include "quantize/run.h"
+#include "quantize/account.h"
 
 #include "base/file.h"
 #include "export/groups.h"
 #include "io/dense.h"
 #include "io/digest.h"
 #include "model/remarks.h"
+#include "quantize/ends.h"
+#include "quantize/error_limits.h"
+#include "quantize/layout.h"
+#include "quantize/run.h"
 #include "quantize/seal.h"
+#include "quantize/select.h"
 
 #include <string.h>
 

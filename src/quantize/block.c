@@ -1,8 +1,14 @@
 /* One block: transform, split, round each site, store, and run it to make the next block's input.
  * Or several that are learned together, which are then stored one after the other. */
-#include "quantize/work.h"
+#include "quantize/block.h"
 
 #include "base/mem.h"
+#include "quantize/convert.h"
+#include "quantize/inputs.h"
+#include "quantize/joined_tensors.h"
+#include "quantize/layout.h"
+#include "quantize/stream.h"
+#include "quantize/work.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,12 +1,17 @@
 /* Converting: linears that the input has quantized go to another container with their codes as they
  * are, or, where that container cannot hold them, rounded anew. */
-#include "quantize/run.h"
+#include "quantize/convert.h"
 
 #include "base/mem.h"
 #include "io/dense.h"
 #include "model/kinds.h"
 #include "num/recode.h"
 #include "quantize/closeness.h"
+#include "quantize/error_limits.h"
+#include "quantize/inputs.h"
+#include "quantize/memory_estimate.h"
+#include "quantize/run.h"
+#include "quantize/store.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,10 +1,12 @@
 /* The embedding and the head, where they are not left alone: one file for llama.cpp keeps them
  * quantized, as llama.cpp does by rule, and what is converted may come from one. */
-#include "quantize/run.h"
-
-#include "export/file.h"
+#include "quantize/ends.h"
 
 #include "base/mem.h"
+#include "export/file.h"
+#include "quantize/convert.h"
+#include "quantize/run.h"
+#include "quantize/stream.h"
 
 #include <stdio.h>
 #include <string.h>

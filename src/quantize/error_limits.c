@@ -1,4 +1,6 @@
 /* What relative errors of a linear are told as a warning, and what is refused: the one place. */
+#include "quantize/error_limits.h"
+
 #include "quantize/job.h"
 
 #include <math.h>

@@ -4,6 +4,7 @@
 #include "base/keyed.h"
 #include "base/mem.h"
 #include "quantize/guide.h"
+#include "quantize/inputs.h"
 #include "quantize/journal.h"
 #include "quantize/rank_writers.h"
 

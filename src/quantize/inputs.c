@@ -1,5 +1,7 @@
 /* What becomes of the linears' inputs: the grid of activations, outlier columns, and the scales
  * that calibration fixes. */
+#include "quantize/inputs.h"
+
 #include "base/mem.h"
 #include "num/input.h"
 #include "quantize/run.h"

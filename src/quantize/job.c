@@ -5,9 +5,15 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/names.h"
+#include "quantize/inputs.h"
+#include "quantize/journal.h"
 #include "quantize/learn.h"
+#include "quantize/memory_estimate.h"
 #include "quantize/module_output.h"
+#include "quantize/options.h"
 #include "quantize/prediction.h"
+#include "quantize/select.h"
+#include "quantize/work_folder.h"
 
 #include <string.h>
 

@@ -1,7 +1,9 @@
 /* Tensors that hold the matrices, or the biases, of all experts, put together again. */
-#include "quantize/run.h"
+#include "quantize/joined_tensors.h"
 
 #include "base/mem.h"
+#include "quantize/layout.h"
+#include "quantize/run.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -68,5 +68,7 @@ void pith_source_forget(json_t *unit);
 /* True when what the units in the journal's units read is still what the input holds; PITH_IO when
  * not. */
 enum pith_status pith_source_check(struct pith_run *r, struct pith_error *err);
+/* Identifies the job: input, recipe, options, calibration, version. */
+enum pith_status pith_journal_fingerprint(struct pith_job *job, struct pith_error *err);
 
 #endif

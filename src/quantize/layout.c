@@ -1,8 +1,12 @@
 /* Which tensors the output will hold, and where. */
-#include "quantize/job.h"
+#include "quantize/layout.h"
 
 #include "base/str.h"
 #include "export/file.h"
+#include "quantize/ends.h"
+#include "quantize/inputs.h"
+#include "quantize/job.h"
+#include "quantize/joined_tensors.h"
 #include "quantize/units.h"
 
 #include <stdio.h>

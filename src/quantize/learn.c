@@ -18,6 +18,7 @@
 #include "calib/grads.h"
 #include "kern/ops.h"
 #include "num/input.h"
+#include "quantize/inputs.h"
 
 #include <stdio.h>
 #include <string.h>

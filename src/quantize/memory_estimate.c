@@ -1,7 +1,7 @@
 /* The most own memory that the process will hold: what it holds now, measured, and what the run
  * takes from then on, from the same sizes that it allocates by. Mapped files (the input, the
  * output, the activations) are not counted: the kernel drops their pages when it needs memory. */
-#include "quantize/job.h"
+#include "quantize/memory_estimate.h"
 
 #include "base/arena.h"
 #include "base/async.h"
@@ -11,11 +11,16 @@
 #include "calib/gather.h"
 #include "num/trellis.h"
 #include "quantize/closeness.h"
+#include "quantize/convert.h"
 #include "quantize/guide.h"
+#include "quantize/job.h"
+#include "quantize/joined_tensors.h"
 #include "quantize/learn.h"
 #include "quantize/module_output.h"
 #include "quantize/output.h"
 #include "quantize/ranks.h"
+#include "quantize/store.h"
+#include "quantize/stream.h"
 #include "tok/tokenizer.h"
 
 static unsigned threads_of(const struct pith_job *job)

@@ -1,11 +1,15 @@
 /* What the options say by themselves: names, grids, and which of them go together. Asked before any
  * file of the model is opened, so that a wrong option is the first thing that is told. */
+#include "quantize/options.h"
+
 #include "base/json.h"
 #include "num/input.h"
 #include "plan/ranks_time.h"
 #include "quant/scale.h"
+#include "quantize/inputs.h"
 #include "quantize/job.h"
 #include "quantize/learn.h"
+#include "quantize/select.h"
 
 enum pith_status pith_job_check_targets(const struct pith_job *job, struct pith_error *err)
 {

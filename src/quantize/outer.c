@@ -1,7 +1,10 @@
 /* What stands outside the blocks: the embedding, the final norm, the head. */
-#include "quantize/run.h"
+#include "quantize/outer.h"
 
 #include "base/mem.h"
+#include "quantize/ends.h"
+#include "quantize/layout.h"
+#include "quantize/run.h"
 
 #include <stdio.h>
 #include <string.h>

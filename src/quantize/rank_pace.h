@@ -5,6 +5,8 @@
 #include "base/json.h"
 #include "base/ranks.h"
 
+struct pith_run;
+
 /* Begins zeroed. */
 struct pith_paces {
     double *busy, *received; /* [ranks]: seconds at work, and bytes, so far; NULL: nothing added */
@@ -20,5 +22,13 @@ enum pith_status pith_paces_add(struct pith_paces *p, struct pith_ranks *ranks, 
  * False: no memory. */
 bool pith_paces_report(const struct pith_paces *p, const struct pith_ranks *ranks, json_t *j);
 void pith_paces_free(struct pith_paces *p);
+/* One unit of the work, with several ranks told apart: one that takes much longer
+ * than the others is named with the steps of the next. */
+enum pith_status pith_pace_unit(struct pith_run *r, size_t unit,
+                                enum pith_status (*run)(struct pith_run *, size_t,
+                                                        struct pith_error *),
+                                struct pith_error *err);
+/* pith_guiding_open(), which counts as a unit does. */
+enum pith_status pith_pace_guiding(struct pith_run *r, struct pith_error *err);
 
 #endif

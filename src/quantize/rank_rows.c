@@ -4,6 +4,7 @@
 #include "quantize/work.h"
 
 #include "base/mem.h"
+#include "quantize/error_limits.h"
 
 #include <string.h>
 

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "num/codebook.h"
+#include "quantize/memory_estimate.h"
 #include "quantize/run.h"
 
 #include <stdio.h>

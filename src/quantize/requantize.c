@@ -1,8 +1,9 @@
 /* A linear that the input stores quantized, and what that means for quantizing it. */
-#include "quantize/job.h"
+#include "quantize/requantize.h"
 
 #include "io/dense.h"
 #include "num/recode.h"
+#include "quantize/job.h"
 
 bool pith_grid_is_lossy(const struct pith_grid *grid, uint32_t rows, uint32_t cols)
 {

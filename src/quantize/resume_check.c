@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "io/digest.h"
+#include "quantize/layout.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Which linear gets which grid. */
-#include "quantize/job.h"
+#include "quantize/select.h"
 
 #include "base/mem.h"
 #include "base/str.h"
@@ -7,6 +7,11 @@
 #include "export/groups.h"
 #include "num/kquant.h"
 #include "quant/scale.h"
+#include "quantize/convert.h"
+#include "quantize/ends.h"
+#include "quantize/inputs.h"
+#include "quantize/job.h"
+#include "quantize/requantize.h"
 
 #include <stdio.h>
 #include <string.h>

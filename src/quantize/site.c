@@ -5,6 +5,9 @@
 #include "base/mem.h"
 #include "kern/ops.h"
 #include "quantize/closeness.h"
+#include "quantize/convert.h"
+#include "quantize/error_limits.h"
+#include "quantize/inputs.h"
 #include "quantize/prune.h"
 
 #include <math.h>

@@ -1,11 +1,14 @@
 /* Writing tensors at their place and reading them back. */
-#include "quantize/run.h"
+#include "quantize/store.h"
 
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "io/digest.h"
 #include "kern/ops.h"
+#include "quantize/layout.h"
+#include "quantize/memory_estimate.h"
+#include "quantize/run.h"
 
 #include <math.h>
 #include <stdio.h>

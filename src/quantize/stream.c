@@ -1,13 +1,19 @@
 /* A block whose linears need nothing but their own weights: for each, a task goes once through its
  * rows, a cacheful at a time, from the mapped input to hash and codes, and another stores the
  * matrix. No float copy of a matrix is ever made. */
-#include "quantize/run.h"
+#include "quantize/stream.h"
 
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "kern/ops.h"
 #include "quantize/closeness.h"
+#include "quantize/convert.h"
+#include "quantize/ends.h"
+#include "quantize/error_limits.h"
+#include "quantize/inputs.h"
+#include "quantize/run.h"
+#include "quantize/store.h"
 
 #include <math.h>
 #include <stdatomic.h>

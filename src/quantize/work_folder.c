@@ -1,10 +1,11 @@
 /* Where a run works: which folders may be there before, what is left of them after. */
-#include "quantize/run.h"
+#include "quantize/work_folder.h"
 
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "quantize/run.h"
 #include "quantize/seal.h"
 
 #include <string.h>

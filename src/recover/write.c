@@ -7,6 +7,7 @@
 #include "io/digest.h"
 #include "io/hf_files.h"
 #include "quantize/closeness.h"
+#include "quantize/error_limits.h"
 #include "quantize/job.h"
 #include "quantize/output.h"
 #include "quantize/seal.h"

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "quantize/closeness.h"
+#include "quantize/ends.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,15 +1,15 @@
 /* The questions that a finished checkpoint must answer, asked of its files alone. */
 #include "verify/verify.h"
 
-#include "export/tokens.h"
-
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "export/tokens.h"
 #include "io/digest.h"
 #include "model/keys.h"
 #include "model/remarks.h"
 #include "model/same.h"
+#include "quantize/work_folder.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -3,6 +3,8 @@
 #define PITH_TEST_PIPE_RUN_FIXTURE_H
 
 #include "quantize/journal.h"
+#include "quantize/select.h"
+#include "quantize/work_folder.h"
 #include "unit/model/arch_case.h"
 
 struct run_fixture {

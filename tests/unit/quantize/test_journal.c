@@ -1,8 +1,9 @@
 /* The journal: what is read back is what was written, a torn end is cut off, another job's is
  * refused. */
-#include "run_fixture.h"
-
 #include "base/str.h"
+#include "quantize/journal.h"
+#include "quantize/select.h"
+#include "run_fixture.h"
 
 #include <unistd.h>
 

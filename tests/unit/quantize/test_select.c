@@ -1,5 +1,6 @@
 /* Which linear gets which grid: patterns, overrides, what is refused. */
 #include "llama.h"
+#include "quantize/select.h"
 #include "run_fixture.h"
 
 static void set(struct run_fixture *f, const char *const *ignore, size_t ignores,
