@@ -1,11 +1,12 @@
 /* Which recipe comes first, by what was measured, and why. */
 #include "api/advise.h"
 #include "api/context.h"
-#include "api/plan.h"
 
 #include "base/mem.h"
 #include "base/str.h"
 #include "calib/corpora.h"
+#include "eval/harm.h"
+#include "plan/search.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@ static const double half_worth = 0.02;
 
 static double worth(const struct advice_try *t, double kld)
 {
-    const double gain = plan_gain(t->row), kept = 1 / (1 + (kld > 0 ? kld : 0) / half_worth);
+    const double gain = pith_plan_gain(t->row), kept = 1 / (1 + (kld > 0 ? kld : 0) / half_worth);
     return isfinite(gain) ? gain * kept : kept;
 }
 
@@ -33,9 +34,9 @@ static int order(const void *a, const void *b)
 
 static json_t *quality_of(const struct advice_try *t)
 {
-    const double expected = plan_kld(t->row);
+    const double expected = pith_plan_kld(t->row);
     return json_pack("{s:f, s:[f, f], s:s, s:o, s:s}", "kld", t->kld, "kld_ci95", t->least, t->most,
-                     "harm", plan_harm(t->kld), "expected",
+                     "harm", pith_harm_of(t->kld), "expected",
                      isfinite(expected) ? json_real(expected) : json_null(), "source",
                      "measured here");
 }
@@ -74,7 +75,7 @@ static json_t *why(const struct advice *a)
     if (advice_is_plain(first->row))
         pith_str_puts(&s, "do not quantize: what others gain is less than they lose; ");
     pith_str_printf(&s, "KL %.4f (%.4f to %.4f) on %.0f tokens: harm %s", first->kld, first->least,
-                    first->most, first->tokens, plan_harm(first->kld));
+                    first->most, first->tokens, pith_harm_of(first->kld));
     if (plain && !advice_is_plain(first->row)) {
         const double fast = json_number_value(json_object_get(first->row, "tokens_per_second")),
                      slow = json_number_value(json_object_get(plain->row, "tokens_per_second"));

@@ -3,8 +3,8 @@
 #include "api/context.h"
 #include "api/options.h"
 #include "api/plan.h"
-#include "base/file.h"
 #include "base/mem.h"
+#include "eval/harm.h"
 #include "plan/shapes.h"
 
 #include <pith/names.h>
@@ -27,8 +27,8 @@ static enum pith_status read_counts(const struct pith_list *list, const char *op
 {
     *count = 0;
     if (list->count == 0) out[(*count)++] = usual;
-    if (list->count > PLAN_LIST)
-        return pith_fail(err, PITH_ARG, "%s: at most %d of them", option, PLAN_LIST);
+    if (list->count > PITH_PLAN_LIST)
+        return pith_fail(err, PITH_ARG, "%s: at most %d of them", option, PITH_PLAN_LIST);
     for (size_t i = 0; i < list->count; i++) {
         uint64_t n;
         if (!pith_number_parse(list->item[i], &n) || n == 0 || n > UINT32_MAX)
@@ -55,7 +55,7 @@ static enum pith_status check_targets(const struct pith_plan_model_options *o,
     return PITH_OK;
 }
 
-static enum pith_status check_contexts(const struct plan_made *p, struct pith_error *err)
+static enum pith_status check_contexts(const struct pith_plan_search *p, struct pith_error *err)
 {
     const size_t most = p->model.model->shape.max_position;
     for (size_t i = 0; i < p->contexts; i++)
@@ -65,62 +65,11 @@ static enum pith_status check_contexts(const struct plan_made *p, struct pith_er
     return PITH_OK;
 }
 
-enum pith_status plan_model_open(const char *name, struct pith_plan_subject *out,
-                                 struct pith_error *err)
-{
-    json_t *shapes;
-    if (pith_path_exists(name)) return pith_plan_subject_open(name, out, err);
-    PITH_TRY(pith_shapes_read(&shapes, err));
-    char names[PITH_SHAPE_NAMES];
-    const json_t *s = pith_shapes_match(shapes, name, names);
-    const enum pith_status status =
-        s ? pith_plan_subject_read(json_object_get(s, "config"), name, out, err)
-          : pith_fail(err, PITH_ARG,
-                      "%.200s: no such folder or file, and no well-known model of that name%s%s; "
-                      "pith plan --shapes lists those",
-                      name, *names ? "; there are " : "", names);
-    if (status == PITH_OK)
-        (void)snprintf(out->shape_name, sizeof out->shape_name, "%s",
-                       json_string_value(json_object_get(s, "name")));
-    json_decref(shapes);
-    return status;
-}
-
-static json_t *parameters(const struct pith_census *n)
-{
-    json_t *j = json_object();
-    for (int i = 0; i < PITH_PLAN_CLASSES; i++)
-        pith_json_set(&j, pith_plan_class_name((enum pith_plan_class)i),
-                      json_integer((json_int_t)n->class[i]));
-    pith_json_set(&j, "all", json_integer((json_int_t)n->all));
-    pith_json_set(&j, "active", json_real(n->active));
-    return j;
-}
-
-static json_t *describe(struct plan_made *p)
-{
-    json_t *j = json_object();
-    pith_json_set(&j, "model", pith_json_name(p->name));
-    if (*p->model.shape_name) pith_json_set(&j, "shape", json_string(p->model.shape_name));
-    pith_json_set(&j, "architecture", json_string(p->model.model->arch->name));
-    pith_json_set(&j, "context", json_integer(p->model.model->shape.max_position));
-    pith_json_set(&j, "parameters", parameters(&p->census));
-    if (p->model.stored)
-        pith_json_set(&j, "stored_bytes", json_integer((json_int_t)p->model.stored));
-    if (p->stored) pith_json_set(&j, "stored", plan_stored_report(p));
-    if (json_array_size(p->rows) == 0 && p->near && json_array_size(p->near) > 0)
-        pith_json_set(&j, "would_fit", json_incref(p->near));
-    pith_json_set(&j, "rows", p->rows);
-    pith_json_set(&j, "ruled_out", p->out);
-    p->rows = p->out = NULL;
-    return j;
-}
-
-static enum pith_status make(struct plan_made *p, char **report, struct pith_error *err)
+static enum pith_status make(struct pith_plan_search *p, char **report, struct pith_error *err)
 {
     const struct pith_plan_model_options *o = p->options;
     PITH_TRY(check_targets(o, err));
-    PITH_TRY(plan_model_open(o->model, &p->model, err));
+    PITH_TRY(pith_plan_subject_find(o->model, &p->model, err));
     (void)snprintf(p->name, sizeof p->name, "%.250s", o->model);
     pith_plan_subject_count(&p->model, &p->census);
     const size_t most = p->model.model->shape.max_position;
@@ -131,10 +80,10 @@ static enum pith_status make(struct plan_made *p, char **report, struct pith_err
     PITH_TRY(check_contexts(p, err));
     PITH_TRY(plan_stored_open(p, err));
     PITH_TRY(plan_candidates_make(p, err));
-    PITH_TRY(plan_rows_make(p, err));
-    PITH_TRY(plan_rank(p, err));
-    plan_near_settle(p);
-    return pith_report_text(describe(p), report, err);
+    PITH_TRY(plan_enumerate(p, err));
+    PITH_TRY(pith_plan_rank(p, err));
+    pith_plan_would_fit_settle(p);
+    return pith_report_text(pith_plan_report(p), report, err);
 }
 
 enum pith_status pith_plan_model(const struct pith_plan_model_options *given, char **report,
@@ -143,15 +92,18 @@ enum pith_status pith_plan_model(const struct pith_plan_model_options *given, ch
     PITH_OPTIONS(pith_plan_model_options, o, defaults, given, err);
     *report = NULL;
     if (!o->model) return pith_fail(err, PITH_ARG, "a model is needed");
-    struct plan_made p = {
-        .options = o, .rows = json_array(), .out = json_array(), .near = json_array()};
+    struct pith_plan_search p = {.options = o,
+                                 .rows = json_array(),
+                                 .out = json_array(),
+                                 .would_fit = json_array(),
+                                 .harm = pith_harm_of};
     const enum pith_status s = make(&p, report, err);
     json_decref(p.rows);
     json_decref(p.out);
-    json_decref(p.near);
+    json_decref(p.would_fit);
     plan_stored_free(&p);
     pith_free(p.candidate);
-    plan_hardware_free(&p);
+    pith_plan_hardware_free(&p);
     pith_plan_subject_free(&p.model);
     return s;
 }

@@ -14,53 +14,6 @@
 
 enum { LINEARS_MOST = 1 << 21 };
 
-static const struct quality {
-    const char *recipe;
-    double probe, outliers; /* KL */
-    bool tried;
-    const char *published;
-    double of_class; /* KL */
-} qualities[] = {
-#define PITH_PLAN_QUALITY(recipe, probe, outliers, tried, published, of_class)                     \
-    {recipe, (double)probe, (double)outliers, tried, published, (double)of_class},
-#include "plan/quality.def"
-#undef PITH_PLAN_QUALITY
-};
-
-static const struct cache_quality {
-    const char *name;
-    double probe, mixture;
-    const char *engines;
-} cache_qualities[] = {
-#define PITH_PLAN_CACHE(name, probe, mixture, engines) {name, probe, mixture, engines},
-#include "plan/caches.def"
-#undef PITH_PLAN_CACHE
-};
-
-double plan_cache_kld(const char *name)
-{
-    for (size_t i = 0; i < PITH_COUNT(cache_qualities); i++)
-        if (strcmp(cache_qualities[i].name, name) == 0) return cache_qualities[i].probe;
-    return (double)NAN;
-}
-
-static bool among(const char *list, const char *word)
-{
-    const size_t n = strlen(word);
-    for (const char *at = list; (at = strstr(at, word)) != NULL; at += n)
-        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0')) return true;
-    return false;
-}
-
-const char *plan_cache_tried(size_t *i, const char *engine)
-{
-    for (; *i < PITH_COUNT(cache_qualities); ++*i) {
-        const struct cache_quality *c = &cache_qualities[*i];
-        if (strcmp(c->engines, "*") == 0 || among(c->engines, engine)) return c->name;
-    }
-    return NULL;
-}
-
 /* --- the form of the weights ------------------------------------------------------------------ */
 
 /* The type that llama.cpp's files give a linear, as pith quantize chooses it. */
@@ -98,7 +51,7 @@ static struct pith_grid grouped(const struct pith_weight_form *f, const struct p
 }
 
 /* Nobody named a size: each linear takes what divides its rows, or all what divides all. */
-static void settle_groups(const struct plan_made *p, const struct plan_candidate *c,
+static void settle_groups(const struct pith_plan_search *p, const struct pith_plan_candidate *c,
                           struct pith_weight_form *f)
 {
     const char *engine;
@@ -109,8 +62,8 @@ static void settle_groups(const struct plan_made *p, const struct plan_candidate
     else f->linears.group = pith_group_common(&rule, &f->linears);
 }
 
-size_t plan_groups(const struct plan_made *p, const struct pith_weight_form *f,
-                   uint32_t size[PLAN_GROUPS])
+size_t plan_groups(const struct pith_plan_search *p, const struct pith_weight_form *f,
+                   uint32_t size[PITH_PLAN_GROUPS])
 {
     const struct pith_plans *plans = &p->model.model->plans;
     size_t count = 0;
@@ -124,7 +77,7 @@ size_t plan_groups(const struct plan_made *p, const struct pith_weight_form *f,
                 continue;
             const uint32_t own = f->grid ? f->grid(f, p->model.model, &of).group : f->linears.group;
             while (at < count && size[at] < own) at++;
-            if (count == PLAN_GROUPS || (at < count && size[at] == own)) continue;
+            if (count == PITH_PLAN_GROUPS || (at < count && size[at] == own)) continue;
             memmove(size + at + 1, size + at, (count - at) * sizeof *size);
             size[at] = own;
             count++;
@@ -133,8 +86,9 @@ size_t plan_groups(const struct plan_made *p, const struct pith_weight_form *f,
     return count;
 }
 
-static void set_form(const struct plan_made *p, const struct plan_candidate *c, const char *engine,
-                     const struct pith_container *container, struct pith_weight_form *f)
+static void set_form(const struct pith_plan_search *p, const struct pith_plan_candidate *c,
+                     const char *engine, const struct pith_container *container,
+                     struct pith_weight_form *f)
 {
     const struct pith_model *m = p->model.model;
     const struct pith_file_export *file = pith_file_export_of(container);
@@ -166,7 +120,7 @@ static void set_form(const struct plan_made *p, const struct plan_candidate *c, 
 /* --- who loads it ----------------------------------------------------------------------------- */
 
 struct offers {
-    const struct plan_made *p;
+    const struct pith_plan_search *p;
     const struct pith_hardware *h;   /* where it is to run; NULL: anywhere */
     struct pith_linear_grid *linear; /* [count] */
     char (*name)[96];                /* [count] */
@@ -260,13 +214,13 @@ static bool loads(struct offers *o, const struct pith_weight_form *f,
 }
 
 /* The recipe's own container first, then the others in the order of their table. */
-static const struct pith_container *find_container(struct offers *o, struct plan_candidate *c,
+static const struct pith_container *find_container(struct offers *o, struct pith_plan_candidate *c,
                                                    const struct pith_target_engine *engine,
                                                    struct pith_error *why)
 {
     size_t count;
     const struct pith_container *const *all = pith_containers(&count);
-    const struct pith_container *own = plan_own_container(c);
+    const struct pith_container *own = pith_plan_own_container(c);
     struct pith_weight_form f;
     struct pith_error other;
     const bool files = strcmp(engine->name, "llama.cpp") == 0; /* its converter makes 16 bits */
@@ -287,7 +241,7 @@ static const struct pith_container *find_container(struct offers *o, struct plan
     return NULL;
 }
 
-enum pith_status plan_candidate_ask(const struct plan_made *p, struct plan_candidate *c,
+enum pith_status plan_candidate_ask(const struct pith_plan_search *p, struct pith_plan_candidate *c,
                                     size_t engine, const struct pith_hardware *h,
                                     struct pith_error *err)
 {
@@ -303,12 +257,12 @@ enum pith_status plan_candidate_ask(const struct plan_made *p, struct plan_candi
     c->weighings = 0; /* of another container, maybe */
     if (!c->quantizes && !c->stored) {
         if (strcmp(need[engine].name, "llama.cpp") == 0 && !arch->gguf.name)
-            (void)snprintf(c->why[engine], PLAN_WHY, "llama.cpp has no such architecture");
+            (void)snprintf(c->why[engine], PITH_PLAN_WHY, "llama.cpp has no such architecture");
         return PITH_OK;
     }
     if (!c->stored && strcmp(need[engine].name, "llama.cpp") == 0 &&
         !pith_container_find(c->recipe.container)->file) {
-        (void)snprintf(c->why[engine], PLAN_WHY,
+        (void)snprintf(c->why[engine], PITH_PLAN_WHY,
                        "llama.cpp's converter makes 16 bits of it: nothing is saved");
         return PITH_OK;
     }
@@ -317,61 +271,27 @@ enum pith_status plan_candidate_ask(const struct plan_made *p, struct plan_candi
     if (s == PITH_OK)
         c->container[engine] = find_container(&o, c, pith_engine_find(need[engine].name), &why);
     if (s == PITH_OK && !c->container[engine])
-        (void)snprintf(c->why[engine], PLAN_WHY, "%.*s", PLAN_WHY - 1, why.text);
+        (void)snprintf(c->why[engine], PITH_PLAN_WHY, "%.*s", PITH_PLAN_WHY - 1, why.text);
     free_offers(&o);
     return s;
 }
 
 /* --- the candidates --------------------------------------------------------------------------- */
 
-/* Whether a figure of Llama-3-8B is told of it: dense, and half to twice as large. */
-static bool of_class(const struct plan_made *p)
-{
-    const double all = (double)p->census.all;
-    return p->model.model->plans.experts == 0 && all > 4e9 && all < 16e9;
-}
-
-/* What was measured of another model compares recipes with each other; only what was published for
- * such models is shown. */
-static void set_quality(const struct plan_made *p, struct plan_candidate *c)
-{
-    c->kld = c->likened = (double)NAN;
-    c->published = "";
-    (void)snprintf(c->source, sizeof c->source,
-                   "not measured on this model: pith advise or pith eval --baseline tells");
-    for (size_t i = 0; i < PITH_COUNT(qualities) && !*c->option; i++) {
-        const struct quality *q = &qualities[i];
-        if (strcmp(q->recipe, c->name) != 0) continue;
-        c->likened = q->outliers;
-        c->published = q->published;
-        if (isnan(q->of_class) || !of_class(p)) continue;
-        c->kld = q->of_class;
-        (void)snprintf(c->source, sizeof c->source, "published for its class: %s", q->published);
-    }
-    if (c->quantizes || c->stored) return;
-    c->kld = c->likened = 0;
-    (void)snprintf(c->source, sizeof c->source, "the model itself");
-}
-
-const struct pith_container *plan_own_container(const struct plan_candidate *c)
-{
-    return c->stored ? c->lies : pith_container_find(c->recipe.container);
-}
-
 /* A recipe that was found for this model has been measured on it (quantize/prediction.c). */
-static void set_stored(const struct plan_made *p, struct plan_candidate *c)
+static void set_stored(const struct pith_plan_search *p, struct pith_plan_candidate *c)
 {
     const json_t *measured =
         json_object_get(json_object_get(p->stored->account, "prediction"), "measured");
     c->stored = true;
     c->lies = p->model.model->container;
-    (void)snprintf(c->name, PLAN_TEXT, "stored");
-    (void)snprintf(c->option, PLAN_TEXT, "%s", "");
-    set_quality(p, c);
+    (void)snprintf(c->name, PITH_PLAN_TEXT, "stored");
+    (void)snprintf(c->option, PITH_PLAN_TEXT, "%s", "");
+    pith_plan_quality_set(p, c);
     if (p->stored->most.format) pith_grid_format(&p->stored->most, c->weights);
-    else (void)snprintf(c->weights, PLAN_TEXT, "none");
+    else (void)snprintf(c->weights, PITH_PLAN_TEXT, "none");
     if (p->stored->opts.acts.format) pith_grid_format(&p->stored->opts.acts, c->acts);
-    else (void)snprintf(c->acts, PLAN_TEXT, "none");
+    else (void)snprintf(c->acts, PITH_PLAN_TEXT, "none");
     plan_stored_form(p, p->model.model->container, &c->form);
     c->likened = 0; /* it is what others are held against */
     if (!json_is_number(measured)) return;
@@ -379,19 +299,19 @@ static void set_stored(const struct plan_made *p, struct plan_candidate *c)
     (void)snprintf(c->source, sizeof c->source, "measured on this model when it was made");
 }
 
-static void name_grids(struct plan_candidate *c, enum pith_dtype dtype)
+static void name_grids(struct pith_plan_candidate *c, enum pith_dtype dtype)
 {
     if (c->recipe.weights.format) {
         pith_grid_format(&c->recipe.weights, c->weights);
         if (c->recipe.mixture)
             (void)snprintf(c->weights + strlen(c->weights), 4, ":%c", c->recipe.mixture);
     } else
-        (void)snprintf(c->weights, PLAN_TEXT, "%s",
+        (void)snprintf(c->weights, PITH_PLAN_TEXT, "%s",
                        dtype == PITH_F16   ? "f16"
                        : dtype == PITH_F32 ? "f32"
                                            : "bf16");
     if (c->recipe.acts.format) pith_grid_format(&c->recipe.acts, c->acts);
-    else (void)snprintf(c->acts, PLAN_TEXT, "none");
+    else (void)snprintf(c->acts, PITH_PLAN_TEXT, "none");
 }
 
 static bool plain_name(const char *text)
@@ -413,7 +333,7 @@ static bool is_recipe(const char *text)
 }
 
 /* A grid alone is rounding to nearest, in whichever container has it. */
-static enum pith_status read_grid(const char *text, struct plan_candidate *c,
+static enum pith_status read_grid(const char *text, struct pith_plan_candidate *c,
                                   struct pith_error *err)
 {
     struct pith_recipe *r = &c->recipe;
@@ -421,25 +341,26 @@ static enum pith_status read_grid(const char *text, struct plan_candidate *c,
     PITH_TRY(pith_recipe_set(r, "weights", text, err));
     if (r->weights.format && r->weights.format->kind == PITH_KIND_GGUF)
         (void)snprintf(r->container, sizeof r->container, "gguf");
-    (void)snprintf(c->name, PLAN_TEXT, "rtn");
-    (void)snprintf(c->option, PLAN_TEXT, " --weights %.60s", text);
+    (void)snprintf(c->name, PITH_PLAN_TEXT, "rtn");
+    (void)snprintf(c->option, PITH_PLAN_TEXT, " --weights %.60s", text);
     return PITH_OK;
 }
 
-static enum pith_status add_candidate(struct plan_made *p, const char *text, struct pith_error *err)
+static enum pith_status add_candidate(struct pith_plan_search *p, const char *text,
+                                      struct pith_error *err)
 {
-    struct plan_candidate *c = &p->candidate[p->candidates];
-    if (p->candidates == PLAN_CANDIDATES)
-        return pith_fail(err, PITH_ARG, "more than %d kinds of weights", PLAN_CANDIDATES);
+    struct pith_plan_candidate *c = &p->candidate[p->candidates];
+    if (p->candidates == PITH_PLAN_CANDIDATES)
+        return pith_fail(err, PITH_ARG, "more than %d kinds of weights", PITH_PLAN_CANDIDATES);
     if (plain_name(text) && p->stored) {
         set_stored(p, c);
         p->candidates++;
         return PITH_OK;
     }
-    if (plain_name(text)) (void)snprintf(c->name, PLAN_TEXT, "none");
+    if (plain_name(text)) (void)snprintf(c->name, PITH_PLAN_TEXT, "none");
     else if (is_recipe(text)) {
         PITH_TRY(pith_recipe_load(text, &c->recipe, err));
-        (void)snprintf(c->name, PLAN_TEXT, "%.70s", text);
+        (void)snprintf(c->name, PITH_PLAN_TEXT, "%.70s", text);
     } else PITH_TRY(read_grid(text, c, err));
     c->quantizes = c->recipe.weights.format != NULL;
     name_grids(c, p->model.model->shape.dtype);
@@ -447,30 +368,32 @@ static enum pith_status add_candidate(struct plan_made *p, const char *text, str
         const struct pith_container *own = pith_container_find(c->recipe.container);
         set_form(p, c, NULL, own, &c->form);
     }
-    set_quality(p, c);
+    pith_plan_quality_set(p, c);
     p->candidates++;
     return PITH_OK;
 }
 
-void plan_form(const struct plan_made *p, const struct plan_candidate *c, const char *engine,
-               const struct pith_container *container, struct pith_weight_form *out)
+void plan_form(const struct pith_plan_search *p, const struct pith_plan_candidate *c,
+               const char *engine, const struct pith_container *container,
+               struct pith_weight_form *out)
 {
     *out = c->form;
     if (container && (c->quantizes || c->stored)) set_form(p, c, engine, container, out);
 }
 
-enum pith_status plan_candidates_make(struct plan_made *p, struct pith_error *err)
+enum pith_status plan_candidates_make(struct pith_plan_search *p, struct pith_error *err)
 {
     const struct pith_list *asked = &p->options->weights;
     enum pith_status s = PITH_OK;
-    p->candidate = pith_zalloc(PLAN_CANDIDATES, sizeof *p->candidate);
+    p->candidate = pith_zalloc(PITH_PLAN_CANDIDATES, sizeof *p->candidate);
     if (!p->candidate) return pith_fail_nomem(err, "a plan");
     for (size_t i = 0; i < asked->count && s == PITH_OK; i++)
         s = add_candidate(p, asked->item[i], err);
     if (asked->count == 0 && s == PITH_OK) s = add_candidate(p, "none", err);
     /* What few bits have lost stays lost: such a model is quantized again where that is asked. */
     const bool as_it_is = asked->count > 0 || (p->stored && p->stored->lossy);
-    for (size_t i = 0; !as_it_is && i < PITH_COUNT(qualities) && s == PITH_OK; i++)
-        if (qualities[i].tried) s = add_candidate(p, qualities[i].recipe, err);
+    const char *name;
+    for (size_t i = 0; !as_it_is && s == PITH_OK && (name = pith_plan_recipe_tried(&i)); i++)
+        s = add_candidate(p, name, err);
     return s;
 }

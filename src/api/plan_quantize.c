@@ -15,8 +15,8 @@ void pith_plan_quantize_defaults_sized(struct pith_plan_quantize_options *o, siz
 
 /* What is asked, as it is understood. */
 struct asked {
-    struct plan_made plan; /* the model, and the hardware's own file */
-    struct plan_place at;
+    struct pith_plan_search plan; /* the model, and the hardware's own file */
+    struct pith_plan_place at;
     struct pith_recipe recipe;
     struct pith_quantize_task task;
     struct pith_cable cable;
@@ -61,14 +61,14 @@ static enum pith_status understand(struct asked *a, const struct pith_plan_quant
     const struct pith_plan_subject *m = &a->plan.model;
     PITH_TRY(pith_recipe_load(o->recipe, &a->recipe, err));
     PITH_TRY(pith_cable_parse(o->link, &a->cable, err));
-    PITH_TRY(plan_place_find(&a->plan, "--hardware", o->hardware, &a->at, err));
+    PITH_TRY(pith_plan_place_find(&a->plan, "--hardware", o->hardware, &a->at, err));
     if (!a->at.h->cpu || !(a->at.h->ops[PITH_UNIT_F32] > 0))
         return pith_fail(err, PITH_UNSUPPORTED, "--hardware %.60s: pith quantizes on CPUs",
                          o->hardware);
     if (a->at.devices > PITH_CREW_MOST)
         return pith_fail(err, PITH_ARG, "--hardware %.60s: %d machines at most", o->hardware,
                          PITH_CREW_MOST);
-    PITH_TRY(plan_model_open(o->model, &a->plan.model, err));
+    PITH_TRY(pith_plan_subject_find(o->model, &a->plan.model, err));
     const size_t most = m->model->shape.max_position;
     a->task = (struct pith_quantize_task){.plans = &m->model->plans,
                                           .recipe = &a->recipe,
@@ -151,7 +151,7 @@ enum pith_status pith_plan_quantize(const struct pith_plan_quantize_options *giv
     struct asked a = {.plan = {.options = &hardware}};
     enum pith_status s = understand(&a, o, err);
     if (s == PITH_OK) s = pith_report_text(report_of(&a, o), report, err);
-    plan_hardware_free(&a.plan);
+    pith_plan_hardware_free(&a.plan);
     pith_plan_subject_free(&a.plan.model);
     return s;
 }

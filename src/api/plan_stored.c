@@ -44,7 +44,7 @@ static double bits_of(const struct pith_model *m, const struct pith_grid *g,
     return bits > 0 ? bits : g->format->bits;
 }
 
-static void write_kinds(const struct kinds *k, struct plan_stored *s)
+static void write_kinds(const struct kinds *k, struct pith_plan_stored *s)
 {
     bool done[KINDS] = {false};
     for (size_t n = 0; n < k->count; n++) {
@@ -69,7 +69,7 @@ static enum pith_status describe(const struct pith_model *m, const char *module,
     return m->container->describe(m->container_state, m->checkpoint, module, g, opts, err);
 }
 
-static enum pith_status read_linears(struct plan_made *p, struct plan_stored *s,
+static enum pith_status read_linears(struct pith_plan_search *p, struct pith_plan_stored *s,
                                      struct kinds *kinds, struct pith_error *err)
 {
     const struct pith_model *m = p->model.model;
@@ -94,19 +94,19 @@ static enum pith_status read_linears(struct plan_made *p, struct plan_stored *s,
                          : describe(m, pith_end_module(m, PITH_END_HEAD), &s->head, &s->opts, err);
 }
 
-static void read_account(const struct plan_made *p, struct plan_stored *s)
+static void read_account(const struct pith_plan_search *p, struct pith_plan_stored *s)
 {
     char *path = pith_account_path(p->options->model);
     if (path && pith_path_exists(path)) (void)pith_json_load(path, ACCOUNT_MOST, &s->account, NULL);
     pith_free(path);
 }
 
-enum pith_status plan_stored_open(struct plan_made *p, struct pith_error *err)
+enum pith_status plan_stored_open(struct pith_plan_search *p, struct pith_error *err)
 {
     const struct pith_model *m = p->model.model;
     struct kinds kinds = {.count = 0};
     if (!p->model.opened || !m->container) return PITH_OK;
-    struct plan_stored *s = p->stored = pith_zalloc(1, sizeof *s);
+    struct pith_plan_stored *s = p->stored = pith_zalloc(1, sizeof *s);
     if (!s) return pith_fail_nomem(err, "a plan");
     s->count = m->plans.first[m->plans.layers];
     s->opts = (struct pith_container_opts){.model_dtype = m->shape.dtype};
@@ -118,7 +118,7 @@ enum pith_status plan_stored_open(struct plan_made *p, struct pith_error *err)
     return PITH_OK;
 }
 
-void plan_stored_free(struct plan_made *p)
+void plan_stored_free(struct pith_plan_search *p)
 {
     if (!p->stored) return;
     json_decref(p->stored->account);
@@ -130,7 +130,7 @@ void plan_stored_free(struct plan_made *p)
 /* --- as weights are held ---------------------------------------------------------------------- */
 
 /* The grid in that container: its own, or what its codes go to. */
-static bool grid_in(const struct plan_made *p, const struct pith_container *container,
+static bool grid_in(const struct pith_plan_search *p, const struct pith_container *container,
                     const struct pith_linear_spec *l, struct pith_grid *g)
 {
     const struct pith_container_opts *opts = &p->stored->opts;
@@ -145,16 +145,16 @@ static bool grid_in(const struct plan_made *p, const struct pith_container *cont
 static struct pith_grid grid_of(const struct pith_weight_form *f, const struct pith_model *m,
                                 const struct pith_matrix *of)
 {
-    const struct plan_made *p = f->grid_ctx;
+    const struct pith_plan_search *p = f->grid_ctx;
     struct pith_grid g = p->stored->grid[m->plans.first[of->layer] + of->linear];
     (void)grid_in(p, f->container, of->spec, &g);
     return g;
 }
 
-void plan_stored_form(const struct plan_made *p, const struct pith_container *container,
+void plan_stored_form(const struct pith_plan_search *p, const struct pith_container *container,
                       struct pith_weight_form *out)
 {
-    const struct plan_stored *s = p->stored;
+    const struct pith_plan_stored *s = p->stored;
     const bool own = container == p->model.model->container;
     *out = (struct pith_weight_form){.linears = s->most,
                                      .acts = s->opts.acts,
@@ -169,7 +169,7 @@ void plan_stored_form(const struct plan_made *p, const struct pith_container *co
     if (container->file) out->plain_bits = 32;
 }
 
-bool plan_stored_converts(const struct plan_made *p, const struct pith_container *container)
+bool plan_stored_converts(const struct pith_plan_search *p, const struct pith_container *container)
 {
     const struct pith_plans *plans = &p->model.model->plans;
     for (uint32_t layer = 0; layer < plans->layers; layer++) {
@@ -180,13 +180,4 @@ bool plan_stored_converts(const struct plan_made *p, const struct pith_container
         }
     }
     return true;
-}
-
-json_t *plan_stored_report(const struct plan_made *p)
-{
-    return json_pack("{s:s, s:s, s:f, s:I, s:[s, s, s]}", "container",
-                     p->model.model->container->name, "grids", p->stored->text, "bits_per_weight",
-                     p->stored->bits, "bytes", (json_int_t)p->model.stored, "can_change",
-                     "the KV cache (--kv)", "the container (pith convert)",
-                     "the weights (pith quantize)");
 }

@@ -36,6 +36,16 @@ const char *pith_harm_name(enum pith_harm h)
     return levels[h].name;
 }
 
+const char *pith_harm_of(double kld)
+{
+    const char *name = "none that matters";
+#define PITH_HARM_LEVEL(id, text, least, rise)                                                     \
+    if (kld >= (least)) name = text;
+#include "eval/harms.def"
+#undef PITH_HARM_LEVEL
+    return name;
+}
+
 size_t pith_stretches_of(size_t windows, size_t scored)
 {
     const size_t most = scored / STRETCH_TOKENS;

@@ -5,6 +5,9 @@
 
 #include "eval/eval.h"
 
+/* What a divergence of so many nats a token is called by itself: "none that matters", "slight". */
+const char *pith_harm_of(double kld);
+
 /* Stretches of text, each taken as one observation: a window, or a piece of one where windows are
  * few. Sums over a stretch's scored positions. */
 struct pith_stretches {

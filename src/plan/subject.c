@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "io/foreign.h"
+#include "plan/shapes.h"
 
 #include <string.h>
 
@@ -81,6 +82,27 @@ enum pith_status pith_plan_subject_open(const char *path, struct pith_plan_subje
     out->opened = true;
     out->stored = out->model->checkpoint->bytes;
     return PITH_OK;
+}
+
+enum pith_status pith_plan_subject_find(const char *name, struct pith_plan_subject *out,
+                                        struct pith_error *err)
+{
+    json_t *shapes;
+    if (pith_path_exists(name)) return pith_plan_subject_open(name, out, err);
+    PITH_TRY(pith_shapes_read(&shapes, err));
+    char names[PITH_SHAPE_NAMES];
+    const json_t *s = pith_shapes_match(shapes, name, names);
+    const enum pith_status status =
+        s ? pith_plan_subject_read(json_object_get(s, "config"), name, out, err)
+          : pith_fail(err, PITH_ARG,
+                      "%.200s: no such folder or file, and no well-known model of that name%s%s; "
+                      "pith plan --shapes lists those",
+                      name, *names ? "; there are " : "", names);
+    if (status == PITH_OK)
+        (void)snprintf(out->shape_name, sizeof out->shape_name, "%s",
+                       json_string_value(json_object_get(s, "name")));
+    json_decref(shapes);
+    return status;
 }
 
 void pith_plan_subject_free(struct pith_plan_subject *p)

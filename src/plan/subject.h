@@ -28,6 +28,10 @@ enum pith_status pith_plan_subject_read(const json_t *config, const char *where,
  * (*.json). */
 enum pith_status pith_plan_subject_open(const char *path, struct pith_plan_subject *out,
                                         struct pith_error *err);
+/* The model of a path, or where there is none of that name a well-known one (plan/shapes.h);
+ * PITH_ARG names those that it may mean. */
+enum pith_status pith_plan_subject_find(const char *name, struct pith_plan_subject *out,
+                                        struct pith_error *err);
 /* Frees what p owns and zeroes it. */
 void pith_plan_subject_free(struct pith_plan_subject *p);
 

@@ -59,6 +59,17 @@ static int by_size(const void *a, const void *b)
 }
 
 /* Divergences whose size differs from stretch to stretch: half of them thrice as large. */
+/* Of a divergence alone: from the first level's least on, at the edge too. */
+static void a_divergence_has_a_name(void **state)
+{
+    (void)state;
+    assert_string_equal(pith_harm_of(0), "none that matters");
+    assert_string_equal(pith_harm_of(0.0049), "none that matters");
+    assert_string_equal(pith_harm_of(0.005), "slight");
+    assert_string_equal(pith_harm_of(0.02), "clear");
+    assert_string_equal(pith_harm_of(5), "severe");
+}
+
 static void draw_values(struct pith_rng *rng, struct pith_stretches *s, float *values)
 {
     for (size_t i = 0, at = 0; i < s->count; i++) {
@@ -220,6 +231,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(levels_need_both),
+        cmocka_unit_test(a_divergence_has_a_name),
         cmocka_unit_test(quantiles_have_intervals),
         cmocka_unit_test(easy_texts_have_lower_limits),
         cmocka_unit_test(asks_for_what_is_needed),

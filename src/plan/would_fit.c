@@ -1,9 +1,10 @@
 /* What would fit where nothing does: fewer users, a shorter context, or more devices. */
-#include "api/plan.h"
+#include "plan/search.h"
 
 #include <string.h>
 
-static void add(struct plan_made *p, const struct plan_case *k, const struct plan_place *at,
+static void add(struct pith_plan_search *p, const struct pith_plan_case *k,
+                const struct pith_plan_place *at,
                 const size_t demand[3]) /* users, context, devices */
 {
     json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I}", "recipe", k->c->name, "weights",
@@ -11,24 +12,24 @@ static void add(struct plan_made *p, const struct plan_case *k, const struct pla
                           (json_int_t)demand[0], "context", (json_int_t)demand[1], "count",
                           (json_int_t)demand[2]);
     if (at->h) pith_json_set(&j, "hardware", json_string(at->h->name));
-    pith_json_add(&p->near, j);
+    pith_json_add(&p->would_fit, j);
 }
 
 /* The devices of that kind on which it fits, 0: none. */
-static size_t devices_for(const struct plan_made *p, const struct plan_case *k,
-                          const struct plan_place *at)
+static size_t devices_for(const struct pith_plan_search *p, const struct pith_plan_case *k,
+                          const struct pith_plan_place *at)
 {
-    struct plan_case other = *k;
-    struct plan_place any = *at;
+    struct pith_plan_case other = *k;
+    struct pith_plan_place any = *at;
     struct pith_room r;
     any.devices = 0;
     if (!at->h || !at->devices) return 0;
-    (void)plan_deploy(p, &other, &any, &r);
+    (void)pith_plan_deploy(p, &other, &any, &r);
     return r.fits ? other.devices : 0;
 }
 
-void plan_near_add(struct plan_made *p, const struct plan_case *k, const struct plan_place *at,
-                   const struct plan_row *row)
+void pith_plan_would_fit_add(struct pith_plan_search *p, const struct pith_plan_case *k,
+                             const struct pith_plan_place *at, const struct pith_plan_row *row)
 {
     const struct pith_demand *d = &k->demand;
     const struct pith_room *r = &row->r;
@@ -52,12 +53,12 @@ static bool beats(const json_t *a, const json_t *b, const char *key, bool least)
     return least ? value(a, key) < value(b, key) : value(a, key) > value(b, key);
 }
 
-void plan_near_settle(struct plan_made *p)
+void pith_plan_would_fit_settle(struct pith_plan_search *p)
 {
     const double users = (double)p->user_count[0], context = (double)p->context[0];
     json_t *best[3] = {NULL}, *j, *list = json_array();
     size_t i;
-    json_array_foreach (p->near, i, j) {
+    json_array_foreach (p->would_fit, i, j) {
         const bool whole = value(j, "users") >= users && value(j, "context") >= context;
         if (!whole && value(j, "context") >= context && beats(j, best[0], "users", false))
             best[0] = j;
@@ -67,6 +68,6 @@ void plan_near_settle(struct plan_made *p)
     }
     for (int k = 0; k < 3; k++)
         if (best[k]) pith_json_add(&list, json_incref(best[k]));
-    json_decref(p->near);
-    p->near = list;
+    json_decref(p->would_fit);
+    p->would_fit = list;
 }

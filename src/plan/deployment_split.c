@@ -1,5 +1,5 @@
 /* Rows whose prompts are read on other devices, or whose caches wait in the host's memory. */
-#include "api/plan.h"
+#include "plan/search.h"
 
 #include "base/mem.h"
 
@@ -7,14 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct plan_serving servings[] = {
+static const struct pith_plan_serving servings[] = {
 #define PITH_PLAN_SERVING(engine, read, answer, route, offload, unit, each)                        \
     {engine, read, answer, route, offload, unit, each},
 #include "plan/serving.def"
 #undef PITH_PLAN_SERVING
 };
 
-const struct plan_serving *plan_serving_find(const char *engine)
+const struct pith_plan_serving *pith_plan_serving_find(const char *engine)
 {
     for (size_t i = 0; i < PITH_COUNT(servings); i++)
         if (strcmp(servings[i].engine, engine) == 0) return &servings[i];
@@ -25,7 +25,7 @@ const struct plan_serving *plan_serving_find(const char *engine)
 
 /* What a group that reads has to do: as many prompts at once as the engine takes, and no answers.
  */
-static struct pith_demand prompts_alone(const struct plan_case *k)
+static struct pith_demand prompts_alone(const struct pith_plan_case *k)
 {
     const size_t prompt = k->demand.prompt ? k->demand.prompt : 1, chunk = k->need->chunk;
     return (struct pith_demand){.context = prompt,
@@ -34,21 +34,22 @@ static struct pith_demand prompts_alone(const struct plan_case *k)
                                 .gen = 1};
 }
 
-void plan_pool(const struct plan_made *p, const struct plan_case *k, const struct plan_place *reads,
-               struct plan_row *row, char why[PLAN_WHY])
+void pith_plan_pool(const struct pith_plan_search *p, const struct pith_plan_case *k,
+                    const struct pith_plan_place *reads, struct pith_plan_row *row,
+                    char why[PITH_PLAN_WHY])
 {
-    struct plan_case reader = *k;
+    struct pith_plan_case reader = *k;
     struct pith_room room;
     struct pith_forecast reading;
-    if (!plan_serving_find(k->need->name)) {
-        (void)snprintf(why, PLAN_WHY, "%s has no pools of its own for prompts", k->need->name);
+    if (!pith_plan_serving_find(k->need->name)) {
+        (void)snprintf(why, PITH_PLAN_WHY, "%s has no pools of its own for prompts", k->need->name);
         return;
     }
-    if (!plan_runs(k, reads->h, why)) return;
+    if (!pith_plan_runs(k, reads->h, why)) return;
     reader.demand = prompts_alone(k);
-    const struct pith_deployment d = plan_deploy(p, &reader, reads, &room);
+    const struct pith_deployment d = pith_plan_deploy(p, &reader, reads, &room);
     if (!room.fits) {
-        (void)snprintf(why, PLAN_WHY, "reading prompts needs %.2f GB of each of %u %.60s",
+        (void)snprintf(why, PITH_PLAN_WHY, "reading prompts needs %.2f GB of each of %u %.60s",
                        room.device / 1e9, reader.devices, reads->h->name);
         return;
     }
@@ -66,25 +67,27 @@ void plan_pool(const struct plan_made *p, const struct plan_case *k, const struc
 
 /* --- the host's memory ------------------------------------------------------------------------ */
 
-bool plan_offloads(const struct plan_made *p, const struct pith_deployment *d,
-                   const struct pith_room *r, const struct plan_place *at, struct pith_offload *out)
+bool pith_plan_offloads(const struct pith_plan_search *p, const struct pith_deployment *d,
+                        const struct pith_room *r, const struct pith_plan_place *at,
+                        struct pith_offload *out)
 {
     if (!p->options->offload || !at->h || at->h->host <= 0) return false;
-    if (!plan_serving_find(d->engine->name)) return false;
+    if (!pith_plan_serving_find(d->engine->name)) return false;
     pith_offload_find(d, r, at->h, (double)p->options->offload, out);
     return out->fits;
 }
 
-void plan_offload(const struct plan_made *p, const struct plan_place *at, struct plan_row *row,
-                  char why[PLAN_WHY])
+void pith_plan_offload(const struct pith_plan_search *p, const struct pith_plan_place *at,
+                       struct pith_plan_row *row, char why[PITH_PLAN_WHY])
 {
     const char *engine = row->d.engine->name;
     if (!p->options->offload) return;
-    if (!plan_serving_find(engine))
-        (void)snprintf(why, PLAN_WHY, "%s keeps no caches in the host's memory", engine);
+    if (!pith_plan_serving_find(engine))
+        (void)snprintf(why, PITH_PLAN_WHY, "%s keeps no caches in the host's memory", engine);
     else if (at->h && at->h->host <= 0)
-        (void)snprintf(why, PLAN_WHY, "its memory is the host's: there is no other for caches");
-    if (*why || !plan_offloads(p, &row->d, &row->r, at, &row->offload)) return;
+        (void)snprintf(why, PITH_PLAN_WHY,
+                       "its memory is the host's: there is no other for caches");
+    if (*why || !pith_plan_offloads(p, &row->d, &row->r, at, &row->offload)) return;
     struct pith_deployment d = row->d;
     struct pith_room r;
     row->offloads = true;
@@ -106,7 +109,7 @@ static json_t *pool(const char *hardware, unsigned count, struct pith_spread_ove
                      "groups", (int)groups);
 }
 
-static void set_pools(json_t **j, const struct plan_row *row)
+static void set_pools(json_t **j, const struct pith_plan_row *row)
 {
     const struct pith_pools *n = &row->pools;
     const struct pith_spread_over over = row->d.over;
@@ -123,7 +126,8 @@ static void set_pools(json_t **j, const struct plan_row *row)
     pith_json_set(j, "pools", pools);
 }
 
-static void set_offload(json_t **j, const struct plan_made *p, const struct plan_row *row)
+static void set_offload(json_t **j, const struct pith_plan_search *p,
+                        const struct pith_plan_row *row)
 {
     const struct pith_offload *o = &row->offload;
     json_t *off = json_object();
@@ -136,7 +140,8 @@ static void set_offload(json_t **j, const struct plan_made *p, const struct plan
     pith_json_set(j, "offload", off);
 }
 
-void plan_split_set(json_t **j, const struct plan_made *p, const struct plan_row *row)
+void pith_plan_split_report(json_t **j, const struct pith_plan_search *p,
+                            const struct pith_plan_row *row)
 {
     if (row->pooled) set_pools(j, row);
     if (row->offloads) set_offload(j, p, row);

@@ -1,5 +1,5 @@
 /* Which row of a plan comes first, and why. */
-#include "api/plan.h"
+#include "plan/search.h"
 
 #include "base/mem.h"
 
@@ -19,7 +19,7 @@ static double number(const json_t *j, const char *key)
     return json_is_number(v) ? json_number_value(v) : (double)NAN;
 }
 
-double plan_kld(const json_t *row)
+double pith_plan_kld(const json_t *row)
 {
     return number(json_object_get(row, "quality"), "kld");
 }
@@ -40,7 +40,7 @@ static double devices_of(const json_t *pool)
 
 /* What is bought: tokens for money where many are served and prices are known, tokens a second
  * else: of as many devices as one group of them has. NaN without a time. */
-double plan_gain(const json_t *row)
+double pith_plan_gain(const json_t *row)
 {
     const json_t *pools = json_object_get(row, "pools");
     const json_t *answer = json_object_get(pools, "decode");
@@ -64,28 +64,18 @@ static int order(const void *a, const void *b)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-static double score_of(const struct plan_made *p, const json_t *row)
+static double score_of(const struct pith_plan_search *p, const json_t *row)
 {
     const double half = (double)p->census.all < small_model ? half_worth_small : half_worth;
-    const double worth = 1 / (1 + guess_kld(row) / half), speed = plan_gain(row);
+    const double worth = 1 / (1 + guess_kld(row) / half), speed = pith_plan_gain(row);
     return isfinite(speed) ? speed * worth : worth;
 }
 
 /* --- why -------------------------------------------------------------------------------------- */
 
-const char *plan_harm(double kld)
+static void add_quality(const struct pith_plan_search *p, const json_t *row, struct pith_str *s)
 {
-    const char *name = "none that matters";
-#define PITH_HARM_LEVEL(id, text, least, rise)                                                     \
-    if (kld >= (least)) name = text;
-#include "eval/harms.def"
-#undef PITH_HARM_LEVEL
-    return name;
-}
-
-static void add_quality(const json_t *row, struct pith_str *s)
-{
-    const double kld = plan_kld(row);
+    const double kld = pith_plan_kld(row);
     const json_t *quality = json_object_get(row, "quality");
     const size_t start = s->len;
     const char *recipe = json_string_value(json_object_get(row, "recipe")),
@@ -93,8 +83,8 @@ static void add_quality(const json_t *row, struct pith_str *s)
     if (strcmp(recipe, "none") == 0) pith_str_puts(s, "weights as they are");
     else if (strcmp(recipe, "stored") == 0) pith_str_puts(s, "weights as they are stored");
     if (kld > 0) {
-        pith_str_printf(s, "%sKL %.4f: harm %s (%s)", s->len > start ? "; " : "", kld,
-                        plan_harm(kld), source ? source : "");
+        pith_str_printf(s, "%sKL %.4f: harm %s (%s)", s->len > start ? "; " : "", kld, p->harm(kld),
+                        source ? source : "");
     } else if (s->len == start) pith_str_printf(s, "loss %s", source ? source : "not measured");
 }
 
@@ -185,7 +175,7 @@ static const json_t *plain_of(const json_t *rows, const json_t *row)
 }
 
 /* Why weights are best left alone, where they are: the row is the first, and others fit too. */
-static void add_advice(const struct plan_made *p, const json_t *row, size_t place,
+static void add_advice(const struct pith_plan_search *p, const json_t *row, size_t place,
                        struct pith_str *s)
 {
     const char *bound = json_string_value(json_object_get(row, "bound"));
@@ -198,14 +188,14 @@ static void add_advice(const struct plan_made *p, const json_t *row, size_t plac
     pith_str_puts(s, "; ");
 }
 
-static enum pith_status explain(const struct plan_made *p, struct pith_error *err)
+static enum pith_status explain(const struct pith_plan_search *p, struct pith_error *err)
 {
     json_t *row;
     size_t i;
     json_array_foreach (p->rows, i, row) {
         struct pith_str s = {0};
         add_advice(p, row, i, &s);
-        add_quality(row, &s);
+        add_quality(p, row, &s);
         add_sizes(row, &s);
         add_room(row, &s);
         add_speed(row, plain_of(p->rows, row), &s);
@@ -218,7 +208,7 @@ static enum pith_status explain(const struct plan_made *p, struct pith_error *er
     return PITH_OK;
 }
 
-enum pith_status plan_rank(struct plan_made *p, struct pith_error *err)
+enum pith_status pith_plan_rank(struct pith_plan_search *p, struct pith_error *err)
 {
     const size_t count = json_array_size(p->rows);
     struct ranked *list = pith_alloc(count ? count : 1, sizeof *list);

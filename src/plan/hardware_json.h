@@ -1,6 +1,7 @@
-/* api/hardware.h: hardware as JSON: the table's rows, files of others, the machine at hand. */
-#ifndef PITH_API_HARDWARE_H
-#define PITH_API_HARDWARE_H
+/* plan/hardware_json.h: hardware as JSON: the table's rows, files of others, the machine at hand.
+ */
+#ifndef PITH_PLAN_HARDWARE_JSON_H
+#define PITH_PLAN_HARDWARE_JSON_H
 
 #include "base/json.h"
 #include "plan/hardware.h"

@@ -1,5 +1,5 @@
 /* The command lines that a row of a plan stands for. */
-#include "api/plan.h"
+#include "plan/search.h"
 
 #include "base/names.h"
 #include "base/str.h"
@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-void plan_quote(const char *text, struct pith_str *out)
+/* A text as a word of a command line. */
+static void quote(const char *text, struct pith_str *out)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                 "_@%+=:,./-";
@@ -25,9 +26,11 @@ void plan_quote(const char *text, struct pith_str *out)
 }
 
 /* Whether the weights are made by a command: what that is called, else the model itself. */
-static bool made_name(const struct plan_made *p, const struct plan_case *k, struct pith_str *out)
+static bool made_name(const struct pith_plan_search *p, const struct pith_plan_case *k,
+                      struct pith_str *out)
 {
-    const struct pith_container *own = plan_own_container(k->c), *c = k->c->container[k->engine];
+    const struct pith_container *own = pith_plan_own_container(k->c),
+                                *c = k->c->container[k->engine];
     const bool converts = k->c->stored && c && c != own, made = k->c->quantizes || converts;
     const bool file = converts ? c->file != NULL : own && own->file;
     struct pith_str name = {0};
@@ -35,26 +38,28 @@ static bool made_name(const struct plan_made *p, const struct plan_case *k, stru
         pith_str_printf(&name, "%s-%s%s", pith_name_of_path(p->name),
                         converts ? c->name : pith_name_of_path(k->c->name), file ? ".gguf" : "");
     else pith_str_puts(&name, p->options->model);
-    plan_quote(pith_str_text(&name), out);
+    quote(pith_str_text(&name), out);
     out->failed |= name.failed;
     pith_str_free(&name);
     return made;
 }
 
-static void put_target(const struct plan_case *k, struct pith_str *s)
+static void put_target(const struct pith_plan_case *k, struct pith_str *s)
 {
     if (strcmp(k->need->name, "pith") != 0) pith_str_printf(s, " --for %s", k->need->name);
 }
 
-static void quantize_line(const struct plan_made *p, const struct plan_case *k, struct pith_str *s)
+static void quantize_line(const struct pith_plan_search *p, const struct pith_plan_case *k,
+                          struct pith_str *s)
 {
-    const struct pith_container *own = plan_own_container(k->c), *c = k->c->container[k->engine];
+    const struct pith_container *own = pith_plan_own_container(k->c),
+                                *c = k->c->container[k->engine];
     pith_str_puts(s, "pith quantize ");
-    plan_quote(p->options->model, s);
+    quote(p->options->model, s);
     pith_str_puts(s, " -o ");
     (void)made_name(p, k, s);
     pith_str_puts(s, " -r ");
-    plan_quote(k->c->name, s);
+    quote(k->c->name, s);
     pith_str_puts(s, k->c->option);
     if (c && c != own) pith_str_printf(s, " --container %s", c->name);
     if (p->stored && p->stored->lossy) pith_str_puts(s, " --requantize");
@@ -62,10 +67,11 @@ static void quantize_line(const struct plan_made *p, const struct plan_case *k, 
 }
 
 /* A quantized model in a container that the engine loads. */
-static void convert_line(const struct plan_made *p, const struct plan_case *k, struct pith_str *s)
+static void convert_line(const struct pith_plan_search *p, const struct pith_plan_case *k,
+                         struct pith_str *s)
 {
     pith_str_puts(s, "pith convert ");
-    plan_quote(p->options->model, s);
+    quote(p->options->model, s);
     pith_str_puts(s, " -o ");
     (void)made_name(p, k, s);
     pith_str_printf(s, " --container %s", k->c->container[k->engine]->name);
@@ -73,19 +79,17 @@ static void convert_line(const struct plan_made *p, const struct plan_case *k, s
 }
 
 /* What stands behind the model's name on the engine's command line; split: at its end. */
-static void engine_line(const struct plan_made *p, const struct plan_case *k,
+static void engine_line(const struct pith_plan_search *p, const struct pith_plan_case *k,
                         struct pith_spread_over over, const char *split, struct pith_str *s)
 {
-    const struct pith_target_engine *e = pith_engine_find(k->need->name);
     const struct pith_demand *d = &k->demand;
-    char cache[PITH_ENGINE_CACHE] = "", made[400];
+    const char *cache = k->kv_options;
+    char made[400];
     struct pith_str name = {0};
     (void)made_name(p, k, &name);
     (void)snprintf(made, sizeof made, "%s", pith_str_text(&name));
     pith_str_free(&name);
     const bool file = strstr(made, ".gguf");
-    if (e && pith_kv_coded(&k->kv.k))
-        (void)pith_engine_cache(e, &k->kv, p->model.model->shape.head_dim, cache);
     /* What the environment must say stands in front of the command. */
     const size_t before = *cache && *cache != '-' ? strcspn(cache, " ") + 1 : 0;
     if (before) pith_str_append(s, cache, before);
@@ -122,20 +126,21 @@ static void engine_line(const struct plan_made *p, const struct plan_case *k,
 }
 
 /* What a server is told of the host's memory. */
-static void offload_line(const struct plan_made *p, const struct plan_row *row,
-                         const struct plan_serving *e, char out[PLAN_WHY])
+static void offload_line(const struct pith_plan_search *p, const struct pith_plan_row *row,
+                         const struct pith_plan_serving *e, char out[PITH_PLAN_WHY])
 {
     const double devices = (double)row->d.over.tensor * row->d.over.pipeline;
     const double amount = floor((double)p->options->offload / e->unit / (e->each ? devices : 1));
     const char *at = strstr(e->offload, "%.0f");
-    (void)snprintf(out, PLAN_WHY, "%.*s%.0f%s", (int)(at - e->offload), e->offload, amount, at + 4);
+    (void)snprintf(out, PITH_PLAN_WHY, "%.*s%.0f%s", (int)(at - e->offload), e->offload, amount,
+                   at + 4);
 }
 
 /* A server of each pool, and what stands before them. */
-static void set_pools(json_t **j, const struct plan_made *p, const struct plan_case *k,
-                      const struct plan_row *row)
+static void set_pools(json_t **j, const struct pith_plan_search *p, const struct pith_plan_case *k,
+                      const struct pith_plan_row *row)
 {
-    const struct plan_serving *e = plan_serving_find(k->need->name);
+    const struct pith_plan_serving *e = pith_plan_serving_find(k->need->name);
     struct pith_str s = {0};
     engine_line(p, k, row->read_over, e->read, &s);
     pith_json_set(j, "prefill", json_string(pith_str_text(&s)));
@@ -143,22 +148,22 @@ static void set_pools(json_t **j, const struct plan_made *p, const struct plan_c
     pith_str_free(&s);
 }
 
-json_t *plan_commands(const struct plan_made *p, const struct plan_case *k,
-                      const struct plan_row *row)
+json_t *pith_plan_commands(const struct pith_plan_search *p, const struct pith_plan_case *k,
+                           const struct pith_plan_row *row)
 {
-    const struct plan_serving *e = plan_serving_find(k->need->name);
+    const struct pith_plan_serving *e = pith_plan_serving_find(k->need->name);
     json_t *j = json_object();
     struct pith_str s = {0};
-    char split[PLAN_WHY] = "";
+    char split[PITH_PLAN_WHY] = "";
     const struct pith_container *c = k->c->container[k->engine];
-    const bool converts = k->c->stored && c && c != plan_own_container(k->c);
+    const bool converts = k->c->stored && c && c != pith_plan_own_container(k->c);
     if (k->c->quantizes || converts) {
         if (converts) convert_line(p, k, &s);
         else quantize_line(p, k, &s);
         pith_json_set(&j, converts ? "convert" : "quantize", json_string(pith_str_text(&s)));
         pith_str_clear(&s);
     }
-    if (row->pooled) (void)snprintf(split, PLAN_WHY, "%s", e->answer);
+    if (row->pooled) (void)snprintf(split, PITH_PLAN_WHY, "%s", e->answer);
     else if (row->offloads) offload_line(p, row, e, split);
     engine_line(p, k, row->d.over, split, &s);
     pith_json_set(&j, "serve", json_string(pith_str_text(&s)));
