@@ -1,7 +1,7 @@
 /* What quantizing a model would take on machines that are not there. */
 #include "api/context.h"
 #include "api/options.h"
-#include "api/plan.h"
+#include "plan/search.h"
 #include "export/groups.h"
 #include "plan/quantize_time.h"
 

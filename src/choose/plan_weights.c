@@ -1,5 +1,5 @@
 /* The ways to hold a model's weights that a plan looks at, and which engine loads each. */
-#include "api/plan.h"
+#include "choose/plan.h"
 
 #include "base/mem.h"
 #include "export/file.h"
@@ -62,8 +62,8 @@ static void settle_groups(const struct pith_plan_search *p, const struct pith_pl
     else f->linears.group = pith_group_common(&rule, &f->linears);
 }
 
-size_t plan_groups(const struct pith_plan_search *p, const struct pith_weight_form *f,
-                   uint32_t size[PITH_PLAN_GROUPS])
+size_t pith_plan_groups(const struct pith_plan_search *p, const struct pith_weight_form *f,
+                        uint32_t size[PITH_PLAN_GROUPS])
 {
     const struct pith_plans *plans = &p->model.model->plans;
     size_t count = 0;
@@ -94,7 +94,7 @@ static void set_form(const struct pith_plan_search *p, const struct pith_plan_ca
     const struct pith_file_export *file = pith_file_export_of(container);
     const uint32_t width = pith_shape_embed(&m->shape);
     if (c->stored) {
-        plan_stored_form(p, container, f);
+        pith_plan_stored_form(p, container, f);
         return;
     }
     *f = (struct pith_weight_form){.linears = c->recipe.weights,
@@ -232,7 +232,7 @@ static const struct pith_container *find_container(struct offers *o, struct pith
     for (size_t i = 0; i < count; i++) {
         if (all[i] == own || !all[i]->pack || all[i]->unloaded) continue;
         if (files && !all[i]->file) continue;
-        if (c->stored ? !plan_stored_converts(o->p, all[i])
+        if (c->stored ? !pith_plan_stored_converts(o->p, all[i])
                       : (all[i]->file != NULL) != (own->file != NULL))
             continue;
         set_form(o->p, c, engine->name, all[i], &f);
@@ -241,9 +241,9 @@ static const struct pith_container *find_container(struct offers *o, struct pith
     return NULL;
 }
 
-enum pith_status plan_candidate_ask(const struct pith_plan_search *p, struct pith_plan_candidate *c,
-                                    size_t engine, const struct pith_hardware *h,
-                                    struct pith_error *err)
+enum pith_status pith_plan_candidate_ask(const struct pith_plan_search *p,
+                                         struct pith_plan_candidate *c, size_t engine,
+                                         const struct pith_hardware *h, struct pith_error *err)
 {
     size_t count;
     const struct pith_engine_need *need = pith_engine_needs(&count);
@@ -292,7 +292,7 @@ static void set_stored(const struct pith_plan_search *p, struct pith_plan_candid
     else (void)snprintf(c->weights, PITH_PLAN_TEXT, "none");
     if (p->stored->opts.acts.format) pith_grid_format(&p->stored->opts.acts, c->acts);
     else (void)snprintf(c->acts, PITH_PLAN_TEXT, "none");
-    plan_stored_form(p, p->model.model->container, &c->form);
+    pith_plan_stored_form(p, p->model.model->container, &c->form);
     c->likened = 0; /* it is what others are held against */
     if (!json_is_number(measured)) return;
     c->kld = json_number_value(measured);
@@ -373,15 +373,15 @@ static enum pith_status add_candidate(struct pith_plan_search *p, const char *te
     return PITH_OK;
 }
 
-void plan_form(const struct pith_plan_search *p, const struct pith_plan_candidate *c,
-               const char *engine, const struct pith_container *container,
-               struct pith_weight_form *out)
+void pith_plan_form(const struct pith_plan_search *p, const struct pith_plan_candidate *c,
+                    const char *engine, const struct pith_container *container,
+                    struct pith_weight_form *out)
 {
     *out = c->form;
     if (container && (c->quantizes || c->stored)) set_form(p, c, engine, container, out);
 }
 
-enum pith_status plan_candidates_make(struct pith_plan_search *p, struct pith_error *err)
+enum pith_status pith_plan_candidates_make(struct pith_plan_search *p, struct pith_error *err)
 {
     const struct pith_list *asked = &p->options->weights;
     enum pith_status s = PITH_OK;

@@ -1,5 +1,5 @@
 /* Which combinations of weights, engine, cache and hardware a plan looks at. */
-#include "api/plan.h"
+#include "choose/plan.h"
 
 #include <assert.h>
 #include <string.h>
@@ -29,9 +29,9 @@ static enum pith_status add_engine(struct pith_plan_search *p, struct pith_plan_
     const struct pith_list *asked = &p->options->kv;
     const char *name;
     enum pith_status s = PITH_OK;
-    plan_form(p, k->c, k->need->name, k->c->container[k->engine], &k->form);
+    pith_plan_form(p, k->c, k->need->name, k->c->container[k->engine], &k->form);
     k->form.packed = strcmp(k->need->name, "pith") == 0;
-    k->groups = k->c->quantizes ? plan_groups(p, &k->form, k->group) : 0;
+    k->groups = k->c->quantizes ? pith_plan_groups(p, &k->form, k->group) : 0;
     for (size_t i = 0; i < asked->count && s == PITH_OK; i++)
         s = add_cache(p, k, asked->item[i], at, err);
     for (size_t i = 0; asked->count == 0 && s == PITH_OK; i++) {
@@ -80,7 +80,7 @@ static enum pith_status add_candidate(struct pith_plan_search *p, struct pith_pl
                                    at->h->cpu ? "not planned for on a CPU" : "has no GPU");
             continue;
         }
-        PITH_TRY(plan_candidate_ask(p, c, i, at->h, err));
+        PITH_TRY(pith_plan_candidate_ask(p, c, i, at->h, err));
         pith_plan_find_reason(c, i, at->h, why);
         if (*why) {
             if (!any) pith_plan_rule_out(p, &k, at, why);
@@ -135,7 +135,7 @@ static enum pith_status check_split(const struct pith_plan_model_options *o, str
     return PITH_OK;
 }
 
-enum pith_status plan_enumerate(struct pith_plan_search *p, struct pith_error *err)
+enum pith_status pith_plan_enumerate(struct pith_plan_search *p, struct pith_error *err)
 {
     const struct pith_plan_model_options *o = p->options;
     const bool backwards = o->max_latency > 0 || o->max_first > 0 || o->max_cost > 0 ||

@@ -1,5 +1,5 @@
 /* A plan for a model that is quantized already: it is taken as it lies there. */
-#include "api/plan.h"
+#include "choose/plan.h"
 
 #include "base/file.h"
 #include "base/mem.h"
@@ -101,7 +101,7 @@ static void read_account(const struct pith_plan_search *p, struct pith_plan_stor
     pith_free(path);
 }
 
-enum pith_status plan_stored_open(struct pith_plan_search *p, struct pith_error *err)
+enum pith_status pith_plan_stored_open(struct pith_plan_search *p, struct pith_error *err)
 {
     const struct pith_model *m = p->model.model;
     struct kinds kinds = {.count = 0};
@@ -118,7 +118,7 @@ enum pith_status plan_stored_open(struct pith_plan_search *p, struct pith_error 
     return PITH_OK;
 }
 
-void plan_stored_free(struct pith_plan_search *p)
+void pith_plan_stored_free(struct pith_plan_search *p)
 {
     if (!p->stored) return;
     json_decref(p->stored->account);
@@ -151,8 +151,8 @@ static struct pith_grid grid_of(const struct pith_weight_form *f, const struct p
     return g;
 }
 
-void plan_stored_form(const struct pith_plan_search *p, const struct pith_container *container,
-                      struct pith_weight_form *out)
+void pith_plan_stored_form(const struct pith_plan_search *p, const struct pith_container *container,
+                           struct pith_weight_form *out)
 {
     const struct pith_plan_stored *s = p->stored;
     const bool own = container == p->model.model->container;
@@ -169,7 +169,8 @@ void plan_stored_form(const struct pith_plan_search *p, const struct pith_contai
     if (container->file) out->plain_bits = 32;
 }
 
-bool plan_stored_converts(const struct pith_plan_search *p, const struct pith_container *container)
+bool pith_plan_stored_converts(const struct pith_plan_search *p,
+                               const struct pith_container *container)
 {
     const struct pith_plans *plans = &p->model.model->plans;
     for (uint32_t layer = 0; layer < plans->layers; layer++) {
