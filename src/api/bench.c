@@ -3,13 +3,13 @@
 #include "api/cache.h"
 #include "api/context.h"
 #include "api/load.h"
-#include "api/measure.h"
 #include "api/options.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "eval/held.h"
 #include "eval/regrid.h"
 #include "eval/speed.h"
+#include "model/totals.h"
 #include "quant/scale.h"
 
 #include <string.h>

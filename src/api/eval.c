@@ -4,25 +4,26 @@
 #include "api/cache.h"
 #include "api/chat.h"
 #include "api/context.h"
-#include "api/details.h"
-#include "api/labels.h"
 #include "api/load.h"
-#include "api/measure.h"
 #include "api/options.h"
-#include "api/task_report.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/names.h"
 #include "choose/kv_levels.h"
 #include "eval/agree.h"
+#include "eval/details.h"
 #include "eval/eval.h"
 #include "eval/held.h"
+#include "eval/labels.h"
 #include "eval/made.h"
 #include "eval/prompts.h"
 #include "eval/questions.h"
 #include "eval/said.h"
 #include "eval/scorer.h"
+#include "eval/task_report.h"
 #include "export/preflight.h"
+#include "model/totals.h"
+#include "quantize/work_folder.h"
 #include "tok/door.h"
 
 #include <math.h>
@@ -447,7 +448,9 @@ static enum pith_status measure_model(struct measurement *m, const char *dir, js
         if (prompts) pith_json_set(&j, "prompts", json_incref(prompts));
         if (!j) s = pith_fail_nomem(err, dir);
         else if (m->options->details) {
-            s = pith_details_model(j, m->model, dir, err);
+            char *account = pith_account_path(dir);
+            s = account ? pith_details_model(j, m->model, account, err) : pith_fail_nomem(err, dir);
+            pith_free(account);
             s = pith_checkpoint_settle(m->model->checkpoint, false, s, err);
         }
         if (s == PITH_OK) *report = j;

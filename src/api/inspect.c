@@ -1,10 +1,10 @@
 #include <pith/inspect.h>
 
 #include "api/context.h"
-#include "api/measure.h"
 #include "base/mem.h"
 #include "base/progress.h"
 #include "model/remarks.h"
+#include "model/totals.h"
 
 #include <math.h>
 #include <stdio.h>

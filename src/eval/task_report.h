@@ -1,6 +1,6 @@
-/* api/task_report.h: the JSON of a task's result. */
-#ifndef PITH_API_TASK_REPORT_H
-#define PITH_API_TASK_REPORT_H
+/* eval/task_report.h: the JSON of a task's result. */
+#ifndef PITH_EVAL_TASK_REPORT_H
+#define PITH_EVAL_TASK_REPORT_H
 
 #include "base/json.h"
 #include "eval/eval.h"

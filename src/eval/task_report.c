@@ -1,4 +1,4 @@
-#include "api/task_report.h"
+#include "eval/task_report.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,12 +1,10 @@
-#include "api/details.h"
+#include "eval/details.h"
 
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "io/digest.h"
-#include "quantize/run.h"
-#include "quantize/work_folder.h"
 
 #include <string.h>
 
@@ -130,22 +128,20 @@ static enum pith_status add_hash(json_t *made, const struct pith_checkpoint *c,
     return good ? PITH_OK : pith_fail_nomem(err, "a digest");
 }
 
-enum pith_status pith_details_model(json_t *report, const struct pith_model *m, const char *dir,
-                                    struct pith_error *err)
+enum pith_status pith_details_model(json_t *report, const struct pith_model *m,
+                                    const char *account_path, struct pith_error *err)
 {
+    const char *dir = m->checkpoint->dir;
     json_t *account = NULL,
            *made = json_pack("{s:s}", "container", m->container ? m->container->name : "none");
     if (!made) return pith_fail_nomem(err, dir);
     enum pith_status s = add_hash(made, m->checkpoint, err);
-    char *path = pith_account_path(dir);
     struct pith_error ignored = {0};
-    if (s == PITH_OK && !path) s = pith_fail_nomem(err, dir);
-    if (s == PITH_OK && pith_path_exists(path)) {
-        if (pith_json_load(path, ACCOUNT_MOST, &account, &ignored) == PITH_OK)
+    if (s == PITH_OK && pith_path_exists(account_path)) {
+        if (pith_json_load(account_path, ACCOUNT_MOST, &account, &ignored) == PITH_OK)
             add_account(&made, account);
-        else if (ignored.status == PITH_NOMEM) s = pith_fail_nomem(err, path);
+        else if (ignored.status == PITH_NOMEM) s = pith_fail_nomem(err, account_path);
     }
-    pith_free(path);
     json_decref(account);
     if (s != PITH_OK) json_decref(made);
     else if (json_object_set_new(report, "made", made) != 0) s = pith_fail_nomem(err, dir);

@@ -1,6 +1,6 @@
-/* api/measure.h: facts about a loaded model that several reports state. */
-#ifndef PITH_API_MEASURE_H
-#define PITH_API_MEASURE_H
+/* model/totals.h: facts about a loaded model that several reports state. */
+#ifndef PITH_MODEL_TOTALS_H
+#define PITH_MODEL_TOTALS_H
 
 #include "base/json.h"
 #include "model/model.h"

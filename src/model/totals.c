@@ -1,4 +1,4 @@
-#include "api/measure.h"
+#include "model/totals.h"
 
 #include "backend/pack.h"
 

@@ -1,4 +1,4 @@
-#include "api/labels.h"
+#include "eval/labels.h"
 
 #include "base/mem.h"
 #include "base/str.h"

@@ -1,6 +1,6 @@
-/* api/labels.h: short names for a list of paths. */
-#ifndef PITH_API_LABELS_H
-#define PITH_API_LABELS_H
+/* eval/labels.h: short names for a list of paths. */
+#ifndef PITH_EVAL_LABELS_H
+#define PITH_EVAL_LABELS_H
 
 #include <pith/quantize.h>
 
