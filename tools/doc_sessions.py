@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""Runs what the documentation shows, as it stands. Usage: doc_sessions.py [--write | --look] [--sessions] PAGE...
+"""Runs what the documentation shows, as it stands. Usage:
+  doc_sessions.py [--write | --look] [--sessions | --short] PAGE...
 
 A fenced block without a language, or of sh, is of a shell, and the line above says what becomes of it:
   <!-- session -->          lines "$ COMMAND" with the output that follows each, which is compared
   <!-- run -->              commands, each of which has to succeed
   <!-- run: COMMANDS -->    the same after these, which stand elsewhere ("quantize ..." makes the model of the page)
+  <!-- run, long --> and <!-- run, long: COMMANDS -->   the same of what takes more than 20 s of processor time
   <!-- not run: REASON -->
 A block under "<!-- file: NAME -->", of whatever, becomes that file.
 Those of a page run one after the other in one folder, where models/, tests/, tools/, bench/ and build/ are the project's.
 PITH names the program, which the page calls pith. In a session what goes to standard error is not shown; a line "..."
 stands for any lines; seconds, sizes of memory and what depends on them differ from run to run: they are compared as
 blanks. With --write the page is renewed. Blocks of json parse, those of python compile; another language says that a
-block is neither (text, diff). With --look nothing is run, with --sessions they alone.
+block is neither (text, diff). With --look nothing is run, with --sessions they alone. With --short a block that is long
+is tried (TRIED says how) rather than run as it stands; how many were is told on standard error.
 """
 import difflib
 import json
@@ -31,6 +34,14 @@ VOLATILE = [
     (re.compile(r"-{2,}"), "--"),
 ]
 MORE_PHASES = re.compile(r"(\w+ TIME(, |$))+")  # of a list that was wrapped
+# In front of pith for the commands of a long block, with --short. Options are taken or refused as they stand: what is
+# quantized is rehearsed, what is measured is measured in part, if it was made. The rest needs what was not made.
+TRIED = """#!/bin/sh
+case $1 in
+quantize) exec '%s' "$@" --rehearse --calib-tokens 256 --seq-len 32 --allow-error 2 ;;
+eval | compare) [ ! -e "$2" ] || exec '%s' "$@" --max-tokens 1024 ;;
+esac
+"""
 CLOCKED = {"s", "tokens/s", "seconds"}
 
 
@@ -110,7 +121,7 @@ def session(block, folder, env, page):
     return out, same
 
 
-MARK = re.compile(r"<!-- (session|run|not run|file)(?:: (.+))? -->")
+MARK = re.compile(r"<!-- (session|run|run, long|not run|file)(?:: (.+))? -->")
 
 
 def looked_at(page, lines):
@@ -156,47 +167,68 @@ def succeed(commands, folder, env, where):
     return done.returncode == 0
 
 
-def check(page, write, only, root, pith):
+def try_long(commands, folder, env, where):
+    """Whether those of a long block are taken."""
+    tried = os.path.join(os.path.dirname(folder), "tried")
+    return succeed(commands, folder, dict(env, PATH=tried + ":" + env["PATH"]), where)
+
+
+def made_folder(work, root, pith):
+    """Where a page's blocks are run, and what they need to find there and in PATH."""
+    folder = os.path.join(work, "here")
+    for name in ("bin", "tried", "here"):
+        os.makedirs(os.path.join(work, name))
+    os.symlink(pith, os.path.join(work, "bin", "pith"))
+    with open(os.path.join(work, "tried", "pith"), "w", encoding="utf-8") as f:
+        f.write(TRIED % (pith, pith))
+        os.fchmod(f.fileno(), 0o755)
+    for name in ("models", "tests", "tools", "bench"):
+        os.symlink(os.path.join(root, name), os.path.join(folder, name))
+    os.symlink(os.path.dirname(pith), os.path.join(folder, "build"))
+    return folder, dict(os.environ, PATH=os.path.join(work, "bin") + ":" + os.environ["PATH"], COLUMNS="100", NO_COLOR="1")
+
+
+def check(page, write, kinds, root, pith):
+    """kinds: "all", "sessions" or "short"."""
     lines = open(page, encoding="utf-8").read().split("\n")
-    blocks, same, good = looked_at(page, lines), True, True
+    blocks, same, good, tried = looked_at(page, lines), True, True, 0
     if blocks is None:
         return False
     with tempfile.TemporaryDirectory() as work:
-        folder = os.path.join(work, "here")
-        os.makedirs(os.path.join(work, "bin"))
-        os.makedirs(folder)
-        os.symlink(pith, os.path.join(work, "bin", "pith"))
-        for name in ("models", "tests", "tools", "bench"):
-            os.symlink(os.path.join(root, name), os.path.join(folder, name))
-        os.symlink(os.path.dirname(pith), os.path.join(folder, "build"))
-        env = dict(os.environ, PATH=os.path.join(work, "bin") + ":" + os.environ["PATH"], COLUMNS="100", NO_COLOR="1")
+        folder, env = made_folder(work, root, pith)
         out, at = [], 0
         for mark, more, begin, end in blocks:
-            new = lines[begin:end]
+            new, where = lines[begin:end], f"{page}:{begin + 1}"
             if mark == "session":
                 new, ok = session(new, folder, env, page)
                 same &= ok
             elif mark == "file":
                 with open(os.path.join(folder, os.path.basename(more)), "w", encoding="utf-8") as f:
                     f.write("\n".join(new) + "\n")
-            elif mark == "run" and not only:
-                good &= succeed("\n".join(([more] if more else []) + new), folder, env, f"{page}:{begin + 1}")
+            elif mark == "run, long" and kinds == "short":
+                good &= (not more or succeed(more, folder, env, where)) and try_long("\n".join(new), folder, env, where)
+                tried += 1
+            elif mark != "not run" and kinds != "sessions":
+                good &= succeed("\n".join(([more] if more else []) + new), folder, env, where)
             out += lines[at:begin] + new
             at = end
     if not same and write:
         open(page, "w", encoding="utf-8").write("\n".join(out + lines[at:]))
         print(f"{page}: renewed")
+    if tried:
+        print(f"{page}: {tried} long blocks were only tried: make check-docs runs them", file=sys.stderr)
     return good and (same or write)
 
 
 def main():
-    write, look, only = (word in sys.argv[1:] for word in ("--write", "--look", "--sessions"))
+    write, look, only, short = (word in sys.argv[1:] for word in ("--write", "--look", "--sessions", "--short"))
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     pith = os.path.abspath(os.environ.get("PITH", "build/pith"))
     pages = [a for a in sys.argv[1:] if not a.startswith("--")]
     if look:
         return 0 if all([looked_at(p, open(p, encoding="utf-8").read().split("\n")) is not None for p in pages]) else 1
-    return 0 if all([check(p, write, only, root, pith) for p in pages]) else 1
+    kinds = "sessions" if only else "short" if short else "all"
+    return 0 if all([check(p, write, kinds, root, pith) for p in pages]) else 1
 
 
 if __name__ == "__main__":
