@@ -232,8 +232,9 @@ arm64:
 	    CFLAGS=-Itests/emulated LDFLAGS=-static $(ARM64_TEST:%.c=$(BUILD)/arm64/%)
 
 # --- fuzzing: one target a file in fuzz/, its seeds in fuzz/corpus/ ------------------------------------
+# FUZZ_RUNS=N: after N inputs, which is the same on any machine where FUZZ_SEED is said: tools/fuzz_one.sh.
 FUZZ_TIME ?= 60
-fuzz: ## fuzz each parser for FUZZ_TIME seconds (libFuzzer, clang)
+fuzz: ## fuzz each parser for FUZZ_TIME seconds, or FUZZ_RUNS inputs (libFuzzer, clang)
 	@tools/fuzz_deps.sh
 	@$(MAKE) --no-print-directory $(SIDE) BUILD=build-fuzz CC=clang OPT=-O1 \
 	    CFLAGS="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" \
