@@ -5,6 +5,7 @@
 #include "base/progress.h"
 #include "model/remarks.h"
 #include "model/totals.h"
+#include "verify/diff.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -198,4 +199,15 @@ enum pith_status pith_inspect(struct pith_context *context, const char *model, i
     else json_decref(j);
     pith_model_close(m);
     return s;
+}
+
+enum pith_status pith_diff(struct pith_context *context, const char *a, const char *b,
+                           char **report, struct pith_error *err)
+{
+    const struct pith_diff_job job = {context->backend, context->progress, a, b};
+    json_t *j;
+    pith_context_look(context, a);
+    pith_context_look(context, b);
+    PITH_TRY(pith_diff_find(&job, &j, err));
+    return pith_report_text(j, report, err);
 }

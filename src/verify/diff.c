@@ -1,8 +1,7 @@
 /* Two checkpoints, part by part: what the same part of the model is in each, whatever the
  * containers call and pack it. */
-#include <pith/inspect.h>
+#include "verify/diff.h"
 
-#include "api/context.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/progress.h"
@@ -323,18 +322,18 @@ static enum pith_status compare(struct diff *d, const char *a, const char *b, js
     return *report ? PITH_OK : pith_fail_nomem(err, "the report");
 }
 
-enum pith_status pith_diff(struct pith_context *context, const char *a, const char *b,
-                           char **report, struct pith_error *err)
+enum pith_status pith_diff_find(const struct pith_diff_job *job, json_t **report,
+                                struct pith_error *err)
 {
-    struct diff d = {.backend = context->backend, .progress = context->progress};
-    json_t *j = NULL;
-    pith_context_look(context, a);
-    pith_context_look(context, b);
-    enum pith_status s = compare(&d, a, b, &j, err);
+    struct diff d = {.backend = job->backend, .progress = job->progress};
+    *report = NULL;
+    enum pith_status s = compare(&d, job->a, job->b, report, err);
     if (d.a) s = pith_checkpoint_settle(d.a->checkpoint, false, s, err);
     if (d.b) s = pith_checkpoint_settle(d.b->checkpoint, false, s, err);
-    if (s == PITH_OK) s = pith_report_text(j, report, err);
-    else json_decref(j);
+    if (s != PITH_OK) {
+        json_decref(*report);
+        *report = NULL;
+    }
     json_decref(d.parts);
     free_told(&d.of_a);
     free_told(&d.of_b);
