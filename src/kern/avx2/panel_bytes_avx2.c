@@ -453,35 +453,8 @@ INLINE void dot_as(const struct pith_panels *m, enum codes kind, size_t digits, 
         dot_panel(m, kind, digits, first + i, x, y + i * PITH_PANEL_ROWS);
 }
 
-#define DOT_CASE(bits_)                                                                            \
-    case bits_: dot_as(m, (enum codes)(bits_), DIGITS, first, count, x, y); break;
-
-void pith_panel_dot_bytes_avx2(const struct pith_panels *m, size_t first, size_t count,
-                               const struct pith_bytes *x, float *y)
-{
-#define DIGITS 1
-    if (m->factors == PITH_FACTORS_SMALL) dot_as(m, SMALL, DIGITS, first, count, x, y);
-    else if (m->factors == PITH_FACTORS_LARGE) dot_as(m, LARGE, DIGITS, first, count, x, y);
-    else
-        switch (m->bits) {
-            PITH_PANEL_PLANES(DOT_CASE)
-            DOT_CASE(4)
-        default: dot_as(m, EIGHT, DIGITS, first, count, x, y);
-        }
-#undef DIGITS
-}
-
-void pith_panel_dot_digits_avx2(const struct pith_panels *m, size_t first, size_t count,
-                                const struct pith_bytes *x, float *y)
-{
-#define DIGITS PITH_DIGITS
-    switch (m->bits) {
-        PITH_PANEL_PLANES(DOT_CASE)
-        DOT_CASE(4)
-    default: dot_as(m, EIGHT, DIGITS, first, count, x, y);
-    }
-#undef DIGITS
-}
+#define TIER(op) pith_##op##_avx2
+#include "kern/template/panel_bytes_template.h"
 
 /* --- rounding to bytes ---------------------------------------------------------------------- */
 

@@ -57,32 +57,5 @@ INLINE int32x4_t planes_sum(enum codes kind, const uint8_t *at, size_t quarter, 
 
 #include "kern/neon/panel_sums.h"
 
-#define DOT_CASE(bits_)                                                                            \
-    case bits_: dot_as(m, (enum codes)(bits_), DIGITS, first, count, x, y); break;
-
-void pith_panel_dot_bytes_dotprod(const struct pith_panels *m, size_t first, size_t count,
-                                  const struct pith_bytes *x, float *y)
-{
-#define DIGITS 1
-    if (m->factors == PITH_FACTORS_SMALL) dot_as(m, SMALL, DIGITS, first, count, x, y);
-    else if (m->factors == PITH_FACTORS_LARGE) dot_as(m, LARGE, DIGITS, first, count, x, y);
-    else
-        switch (m->bits) {
-            PITH_PANEL_PLANES(DOT_CASE)
-            DOT_CASE(4)
-        default: dot_as(m, EIGHT, DIGITS, first, count, x, y);
-        }
-#undef DIGITS
-}
-
-void pith_panel_dot_digits_dotprod(const struct pith_panels *m, size_t first, size_t count,
-                                   const struct pith_bytes *x, float *y)
-{
-#define DIGITS PITH_DIGITS
-    switch (m->bits) {
-        PITH_PANEL_PLANES(DOT_CASE)
-        DOT_CASE(4)
-    default: dot_as(m, EIGHT, DIGITS, first, count, x, y);
-    }
-#undef DIGITS
-}
+#define TIER(op) pith_##op##_dotprod
+#include "kern/template/panel_bytes_template.h"
