@@ -42,7 +42,8 @@ static void fit_one(const struct pith_grid_rule *rule, const float *w, size_t n,
                     struct pith_qmat *q, size_t index)
 {
     float scale, zero;
-    pith_gridder_for(rule->grid)->fit(rule, w, n, 1, &scale, &zero);
+    const struct pith_weights x = {w, n, 1};
+    pith_grid_fit(pith_gridder_for(rule->grid), rule, &x, &scale, &zero);
     q->scales[index] = scale;
     if (q->offsets) q->offsets[index] = -(zero * scale);
     else if (q->zeros) q->zeros[index] = (uint8_t)zero;
@@ -67,8 +68,9 @@ void pith_fit_row(const struct pith_grid_rule *rule, const float *w, struct pith
         fit_blocks(rule, gridder, w, NULL, q, row);
         return;
     }
-    if (gridder->fit_row) {
-        gridder->fit_row(rule, w, q->cols, q->group, &q->scales[pith_qmat_scale_index(q, row, 0)]);
+    if (gridder->scale_for) {
+        pith_line_fit_row(rule, gridder->scale_for, w, q->cols, q->group,
+                          &q->scales[pith_qmat_scale_index(q, row, 0)]);
         return;
     }
     struct pith_grid_rule part = *rule;
@@ -209,7 +211,7 @@ void pith_quantize_row(const struct pith_kern *k, const struct pith_qmat *q, uin
                        const float *w, uint8_t *codes, float *values)
 {
     const struct pith_gridder *gridder = gridder_of(q);
-    if (gridder->fit_row) { /* no zero points: all groups at once */
+    if (gridder->scale_for) { /* no zero points: all groups at once */
         const struct pith_grid_line line = {.kern = k,
                                             .n = q->cols,
                                             .w = w,

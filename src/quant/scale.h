@@ -61,6 +61,15 @@ static inline size_t pith_line_group(const struct pith_grid_line *line)
 }
 
 /* One way to place a grid; kinds of formats differ. Row of quant/grids.def. */
+/* n weights, `stride` elements between neighbours. */
+struct pith_weights {
+    const float *w;
+    size_t n, stride;
+};
+/* The scale for weights whose largest magnitude is `most`, NaN when one of them is not finite. */
+typedef float pith_line_scale_fn(const struct pith_grid_rule *rule, const struct pith_weights *x,
+                                 float most);
+
 struct pith_gridder {
     const char *name;
     const char *summary;
@@ -70,14 +79,11 @@ struct pith_gridder {
     /* Only rounders put weights on it, a matrix as a whole: what follows is NULL, fitting scales is
      * PITH_UNSUPPORTED. */
     bool whole;
-    /* Scale and zero point for n weights (stride in elements between them). NULL where fit_block is
-     * not. */
-    void (*fit)(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
-                float *scale, float *zero);
-    /* NULL, or, where zero points have no part: the scales of a row's groups, those that fit()
-     * gives. */
-    void (*fit_row)(const struct pith_grid_rule *rule, const float *w, size_t n, size_t group,
-                    float *scales);
+    /* What pith_grid_fit() calls, one of them; NULL where fit_block is not. scale_for: zero points
+     * have no part. */
+    pith_line_scale_fn *scale_for;
+    void (*fit)(const struct pith_grid_rule *rule, const struct pith_weights *x, float *scale,
+                float *zero);
     /* NULL, or: groups are fitted together, those of a block of GGUF's, for least error: w, and
      * what an error in each counts (not negative; NULL: all alike), side by side. Scales that are
      * not finite say that the weights are not, or too large. */
@@ -90,6 +96,9 @@ struct pith_gridder {
     void (*quantize)(const struct pith_format *f, const struct pith_grid_line *line);
 };
 const struct pith_gridder *const *pith_gridders(size_t *count);
+/* Scale and zero point for some weights. */
+void pith_grid_fit(const struct pith_gridder *gridder, const struct pith_grid_rule *rule,
+                   const struct pith_weights *x, float *scale, float *zero);
 /* The gridder for a grid; NULL when this version has none for it, or when it is one that a matrix
  * of weights cannot have (per token, static). */
 const struct pith_gridder *pith_gridder_for(const struct pith_grid *grid);

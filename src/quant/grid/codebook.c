@@ -14,13 +14,11 @@ static bool takes(const struct pith_grid *grid)
 }
 
 /* The levels do what scales do elsewhere: they are pith_fit_levels()'s. */
-static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
-                float *scale, float *zero)
+static void fit(const struct pith_grid_rule *rule, const struct pith_weights *x, float *scale,
+                float *zero)
 {
     (void)rule;
-    (void)w;
-    (void)n;
-    (void)stride;
+    (void)x;
     *scale = 1.0f;
     *zero = 0.0f;
 }

@@ -39,19 +39,6 @@ static float scale_for(const struct pith_grid_rule *rule, const struct pith_weig
     return pith_scale_search(rule, error_of, x, most);
 }
 
-static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
-                float *scale, float *zero)
-{
-    *scale = pith_line_fit(rule, scale_for, &(struct pith_weights){w, n, stride});
-    *zero = 0.0f;
-}
-
-static void fit_row(const struct pith_grid_rule *rule, const float *w, size_t n, size_t group,
-                    float *scales)
-{
-    pith_line_fit_row(rule, scale_for, w, n, group, scales);
-}
-
 static void quantize(const struct pith_format *f, const struct pith_grid_line *line)
 {
     pith_book_round_fn *round = line->kern ? line->kern->book_round : pith_book_round_scalar;
@@ -73,8 +60,7 @@ const struct pith_gridder pith_gridder_fixed = {
     .name = "fixed",
     .summary = "levels laid down once for all: nf4, bnb_fp4, scales in floats or quantized again",
     .takes = takes,
-    .fit = fit,
-    .fit_row = fit_row,
+    .scale_for = scale_for,
     .encode = encode,
     .quantize = quantize,
 };

@@ -39,19 +39,6 @@ static float scale_for(const struct pith_grid_rule *rule, const struct pith_weig
     return pith_scale_search(rule, error_of, x, most / rule->grid->format->max);
 }
 
-static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
-                float *scale, float *zero)
-{
-    *scale = pith_line_fit(rule, scale_for, &(struct pith_weights){w, n, stride});
-    *zero = 0.0f;
-}
-
-static void fit_row(const struct pith_grid_rule *rule, const float *w, size_t n, size_t group,
-                    float *scales)
-{
-    pith_line_fit_row(rule, scale_for, w, n, group, scales);
-}
-
 void pith_float_quantize(const struct pith_format *f, const struct pith_grid_line *line)
 {
     pith_float_round_fn *round = line->kern ? line->kern->float_round : pith_float_round_scalar;
@@ -71,8 +58,7 @@ const struct pith_gridder pith_gridder_float = {
     .name = "float",
     .summary = "FP8, FP6 and FP4 with scales in floats: absmax, or the least squared error",
     .takes = takes,
-    .fit = fit,
-    .fit_row = fit_row,
+    .scale_for = scale_for,
     .encode = pith_float_encode,
     .quantize = pith_float_quantize,
 };

@@ -130,20 +130,20 @@ float pith_hqq_zero(const struct pith_weights *x, float scale, float top, float 
     return z;
 }
 
-static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
-                float *scale, float *zero)
+static void fit(const struct pith_grid_rule *rule, const struct pith_weights *x, float *scale,
+                float *zero)
 {
-    const struct pith_weights x = {w, n, stride};
     const float top = (float)((1u << rule->grid->format->bits) - 1);
     struct pith_grid plain = *rule->grid;
     plain.hqq = false;
     struct pith_grid_rule range = *rule;
     range.grid = &plain;
-    pith_gridder_integer.fit(&range, w, n, stride, scale, zero);
+    pith_gridder_integer.fit(&range, x, scale, zero);
     if (!isfinite(*scale)) return;
     float least = 0.0f;
-    for (size_t i = 0; i < n; i++) least = w[i * stride] < least ? w[i * stride] : least;
-    *zero = pith_round_to(rule->scale_dtype, pith_hqq_zero(&x, *scale, top, -least / *scale));
+    for (size_t i = 0; i < x->n; i++)
+        least = x->w[i * x->stride] < least ? x->w[i * x->stride] : least;
+    *zero = pith_round_to(rule->scale_dtype, pith_hqq_zero(x, *scale, top, -least / *scale));
 }
 
 static uint8_t encode(const struct pith_format *f, float w, float scale, float zero)

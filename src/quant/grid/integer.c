@@ -136,17 +136,16 @@ static bool takes(const struct pith_grid *grid)
     return grid->format->kind == PITH_KIND_INT && !grid->double_quant && !grid->hqq;
 }
 
-static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
-                float *scale, float *zero)
+static void fit(const struct pith_grid_rule *rule, const struct pith_weights *x, float *scale,
+                float *zero)
 {
     const struct pith_grid *grid = rule->grid;
-    const struct pith_weights x = {w, n, stride};
     struct range r = {.top = top_code(grid->format),
                       .middle = (float)pith_format_middle(grid->format),
                       .asym = grid->asym,
                       .scale_dtype = rule->scale_dtype,
                       .weight = rule->weight};
-    find_range(rule->kern, &x, &r.lo, &r.hi);
+    find_range(rule->kern, x, &r.lo, &r.hi);
     if (!r.asym) {
         r.hi = -r.lo > r.hi ? -r.lo : r.hi;
         r.lo = -r.hi;
@@ -157,7 +156,7 @@ static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, siz
         return;
     }
     place(&r, 1.0f, scale, zero);
-    if (grid->mse && isfinite(*scale)) gather_and_search(rule->kern, &r, &x, scale, zero);
+    if (grid->mse && isfinite(*scale)) gather_and_search(rule->kern, &r, x, scale, zero);
 }
 
 static void quantize(const struct pith_format *f, const struct pith_grid_line *line)

@@ -31,10 +31,15 @@ float pith_weights_most(const struct pith_kern *k, const struct pith_weights *x)
     return most;
 }
 
-float pith_line_fit(const struct pith_grid_rule *rule, pith_line_scale_fn *scale_for,
-                    const struct pith_weights *x)
+void pith_grid_fit(const struct pith_gridder *gridder, const struct pith_grid_rule *rule,
+                   const struct pith_weights *x, float *scale, float *zero)
 {
-    return scale_for(rule, x, pith_weights_most(rule->kern, x));
+    if (gridder->fit) {
+        gridder->fit(rule, x, scale, zero);
+        return;
+    }
+    *scale = gridder->scale_for(rule, x, pith_weights_most(rule->kern, x));
+    *zero = 0.0f;
 }
 
 void pith_line_fit_row(const struct pith_grid_rule *rule, pith_line_scale_fn *scale_for,

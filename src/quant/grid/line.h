@@ -6,12 +6,6 @@
 
 #include "quant/scale.h"
 
-/* n weights, `stride` elements between neighbours. */
-struct pith_weights {
-    const float *w;
-    size_t n, stride;
-};
-
 /* At most PITH_GATHER weights from `first` on, side by side: in `copy` unless they are already. */
 enum { PITH_GATHER = 512 };
 const float *pith_weights_gather(const struct pith_weights *x, size_t first, size_t n,
@@ -23,13 +17,7 @@ float pith_weights_most(const struct pith_kern *k, const struct pith_weights *x)
 /* The scale as dtype t holds it; never 0: its smallest normal number stands for less. */
 float pith_storable_scale(enum pith_dtype t, float scale);
 
-/* A kind of grid's scale for weights whose largest magnitude is `most`, NaN when one of them is not
- * finite. */
-typedef float pith_line_scale_fn(const struct pith_grid_rule *rule, const struct pith_weights *x,
-                                 float most);
-/* What a gridder without zero points fits by that: some weights; the groups of a row. */
-float pith_line_fit(const struct pith_grid_rule *rule, pith_line_scale_fn *scale_for,
-                    const struct pith_weights *x);
+/* What pith_grid_fit() does without zero points, for the groups of a row. */
 void pith_line_fit_row(const struct pith_grid_rule *rule, pith_line_scale_fn *scale_for,
                        const float *w, size_t n, size_t group, float *scales);
 

@@ -72,25 +72,11 @@ static float scale_for(const struct pith_grid_rule *rule, const struct pith_weig
     return pith_e8m0_decode(power);
 }
 
-static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
-                float *scale, float *zero)
-{
-    *scale = pith_line_fit(rule, scale_for, &(struct pith_weights){w, n, stride});
-    *zero = 0.0f;
-}
-
-static void fit_row(const struct pith_grid_rule *rule, const float *w, size_t n, size_t group,
-                    float *scales)
-{
-    pith_line_fit_row(rule, scale_for, w, n, group, scales);
-}
-
 const struct pith_gridder pith_gridder_mx = {
     .name = "mx",
     .summary = "OCP microscaling: mxfp8, mxfp6, mxfp4 with a power of two for 32 elements",
     .takes = takes,
-    .fit = fit,
-    .fit_row = fit_row,
+    .scale_for = scale_for,
     .encode = pith_float_encode,
     .quantize = pith_float_quantize,
 };

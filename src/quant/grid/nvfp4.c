@@ -51,25 +51,11 @@ static float scale_for(const struct pith_grid_rule *rule, const struct pith_weig
     return pith_fp8_e4m3_decode(code) * global_of(rule);
 }
 
-static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
-                float *scale, float *zero)
-{
-    *scale = pith_line_fit(rule, scale_for, &(struct pith_weights){w, n, stride});
-    *zero = 0.0f;
-}
-
-static void fit_row(const struct pith_grid_rule *rule, const float *w, size_t n, size_t group,
-                    float *scales)
-{
-    pith_line_fit_row(rule, scale_for, w, n, group, scales);
-}
-
 const struct pith_gridder pith_gridder_nvfp4 = {
     .name = "nvfp4",
     .summary = "nvfp4: an E4M3 scale for 16 elements within a scale of the tensor",
     .takes = takes,
-    .fit = fit,
-    .fit_row = fit_row,
+    .scale_for = scale_for,
     .encode = pith_float_encode,
     .quantize = pith_float_quantize,
 };

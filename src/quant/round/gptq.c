@@ -191,7 +191,8 @@ static void fit_group(const struct pith_gptq_solver *s, uint32_t k, size_t row, 
         float *scale = s->scale + g * s->ld + row + i, *zero = s->zero + g * s->ld + row + i;
         *scale = 1.0f;
         *zero = 0.0f;
-        if (row + i < s->rows) s->gridder->fit(&s->rule, x + i, n, TILE, scale, zero);
+        const struct pith_weights w = {x + i, n, TILE};
+        if (row + i < s->rows) pith_grid_fit(s->gridder, &s->rule, &w, scale, zero);
         if (s->offset) s->offset[g * s->ld + row + i] = -(*zero * *scale), *zero = 0.0f;
     }
 }

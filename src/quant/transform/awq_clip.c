@@ -99,7 +99,7 @@ static void make_candidates(void *ctx, size_t row, unsigned thread)
     for (int i = 0; i < STEPS; i++) {
         float *d = c->d + (row * STEPS + (size_t)i) * c->width, scale, zero;
         clamp(w, c->width, bound(most, i), d);
-        c->gridder->fit(&rule, d, c->width, 1, &scale, &zero);
+        pith_grid_fit(c->gridder, &rule, &(struct pith_weights){d, c->width, 1}, &scale, &zero);
         const struct pith_grid_line line = {
             .kern = k, .n = c->width, .w = d, .scale = &scale, .zero = &zero, .values = d};
         c->gridder->quantize(c->format, &line);

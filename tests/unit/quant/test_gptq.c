@@ -69,11 +69,12 @@ static uint8_t *naive(const struct problem *p, const struct pith_grid *grid,
             static float scale, zero;
             if (act == PITH_ORDER_STATIC || !grid->group) {
                 const uint32_t first = perm[k] / g * g, width = n - first < g ? n - first : g;
-                gridder->fit(&rule, p->w + r * n + first, width, 1, &scale, &zero);
+                const struct pith_weights x = {p->w + r * n + first, width, 1};
+                pith_grid_fit(gridder, &rule, &x, &scale, &zero);
             } else if (k % g == 0) {
                 const uint32_t width = n - k < g ? n - k : g;
                 for (uint32_t i = 0; i < width; i++) fit[i] = (float)w[k + i];
-                gridder->fit(&rule, fit, width, 1, &scale, &zero);
+                pith_grid_fit(gridder, &rule, &(struct pith_weights){fit, width, 1}, &scale, &zero);
             }
             const uint8_t c = gridder->encode(grid->format, (float)w[k], scale, zero);
             const double e = w[k] - ((double)c - (double)zero) * (double)scale;

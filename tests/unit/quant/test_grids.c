@@ -272,7 +272,7 @@ static void the_search_of_nvfp4_is_nearly_exhaustive(void **state)
     for (int k = 0; k < 200; k++) {
         float w[16], scale, zero;
         for (int i = 0; i < 16; i++) w[i] = (float)(pith_rng_normal(&rng) * 0.05);
-        pith_gridder_for(&g)->fit(&rule, w, 16, 1, &scale, &zero);
+        pith_grid_fit(pith_gridder_for(&g), &rule, &(struct pith_weights){w, 16, 1}, &scale, &zero);
         double least = INFINITY, mine = INFINITY;
         for (uint32_t code = 1; code < 0x7f; code++) {
             const float s = e4m3->decode(code) * rule.global;
@@ -305,26 +305,26 @@ static void awkward_groups(void **state)
         const struct pith_gridder *gridder = pith_gridder_for(&g);
         const struct pith_grid_rule rule = {.grid = &g, .scale_dtype = PITH_F16, .global = 1};
         float a, b, zero;
-        gridder->fit(&rule, w, 32, 1, &a, &zero);
-        gridder->fit(&rule, apart, 32, 2, &b, &zero);
+        pith_grid_fit(gridder, &rule, &(struct pith_weights){w, 32, 1}, &a, &zero);
+        pith_grid_fit(gridder, &rule, &(struct pith_weights){apart, 32, 2}, &b, &zero);
         assert_true(a == b && a > 0);
-        gridder->fit(&rule, zeros, 32, 1, &a, &zero);
+        pith_grid_fit(gridder, &rule, &(struct pith_weights){zeros, 32, 1}, &a, &zero);
         assert_true(isfinite(a) && a > 0);
         float row[2];
-        gridder->fit_row(&rule, w, 32, 16, row);
+        pith_line_fit_row(&rule, gridder->scale_for, w, 32, 16, row);
         for (int k = 0; k < 2 && !g.mse; k++) {
-            gridder->fit(&rule, w + 16 * k, 16, 1, &a, &zero);
+            pith_grid_fit(gridder, &rule, &(struct pith_weights){w + 16 * k, 16, 1}, &a, &zero);
             assert_true(a == row[k]);
         }
         w[3] = NAN;
-        gridder->fit(&rule, w, 32, 1, &a, &zero);
+        pith_grid_fit(gridder, &rule, &(struct pith_weights){w, 32, 1}, &a, &zero);
         assert_true(isnan(a));
         w[3] = apart[6];
     }
     const struct pith_grid g = grid_of("fp8_e4m3:g32");
     const struct pith_grid_rule rule = {.grid = &g, .scale_dtype = PITH_F16};
     float scale, zero, large = 3e38f;
-    pith_gridder_for(&g)->fit(&rule, &large, 1, 1, &scale, &zero);
+    pith_grid_fit(pith_gridder_for(&g), &rule, &(struct pith_weights){&large, 1, 1}, &scale, &zero);
     assert_true(isinf(scale));
 }
 
@@ -349,7 +349,8 @@ static void half_quadratic_zero_points(void **state)
         for (size_t at = 0; at < ROWS * COLS; at += 64) {
             const struct pith_weights x = {w + at, 64, 1};
             float scale, zero, least = 0;
-            pith_gridder_for(&g)->fit(&rule, w + at, 64, 1, &scale, &zero);
+            pith_grid_fit(pith_gridder_for(&g), &rule, &(struct pith_weights){w + at, 64, 1},
+                          &scale, &zero);
             for (size_t i = at; i < at + 64; i++) least = fminf(least, w[i]);
             const float z = pith_hqq_zero(&x, scale, top, -least / scale);
             for (size_t i = at; i < at + 64; i++) {
@@ -387,14 +388,14 @@ static void weights_decide_the_range(void **state)
     }
     w[9] = 3.0f;
     struct pith_grid_rule rule = {.grid = &g, .scale_dtype = PITH_F32};
-    pith_gridder_for(&g)->fit(&rule, w, 64, 1, &alike, &zero);
+    pith_grid_fit(pith_gridder_for(&g), &rule, &(struct pith_weights){w, 64, 1}, &alike, &zero);
     rule.weight = weight;
-    pith_gridder_for(&g)->fit(&rule, w, 64, 1, &without, &zero);
+    pith_grid_fit(pith_gridder_for(&g), &rule, &(struct pith_weights){w, 64, 1}, &without, &zero);
     assert_true(without == alike);
     weight[9] = 0.0f;
-    pith_gridder_for(&g)->fit(&rule, w, 64, 1, &without, &zero);
+    pith_grid_fit(pith_gridder_for(&g), &rule, &(struct pith_weights){w, 64, 1}, &without, &zero);
     weight[9] = 1e6f;
-    pith_gridder_for(&g)->fit(&rule, w, 64, 1, &above, &zero);
+    pith_grid_fit(pith_gridder_for(&g), &rule, &(struct pith_weights){w, 64, 1}, &above, &zero);
     assert_true(without < alike && alike < above);
 }
 

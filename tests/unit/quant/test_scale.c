@@ -12,7 +12,7 @@ static void fit(const char *grid, enum pith_dtype t, const float *w, size_t n, f
 {
     const struct pith_grid g = grid_of(grid);
     const struct pith_grid_rule rule = {.grid = &g, .scale_dtype = t};
-    pith_gridder_for(&g)->fit(&rule, w, n, 1, scale, zero);
+    pith_grid_fit(pith_gridder_for(&g), &rule, &(struct pith_weights){w, n, 1}, scale, zero);
 }
 
 static void rules_of_the_header(void **state)
@@ -161,8 +161,8 @@ static void stride_is_honoured(void **state)
     for (size_t i = 0; i < PITH_COUNT(grids); i++) {
         const struct pith_grid g = grid_of(grids[i]);
         const struct pith_grid_rule rule = {.grid = &g, .scale_dtype = PITH_F16};
-        pith_gridder_for(&g)->fit(&rule, w, 50, 1, &s0, &z0);
-        pith_gridder_for(&g)->fit(&rule, wide, 50, 3, &s1, &z1);
+        pith_grid_fit(pith_gridder_for(&g), &rule, &(struct pith_weights){w, 50, 1}, &s0, &z0);
+        pith_grid_fit(pith_gridder_for(&g), &rule, &(struct pith_weights){wide, 50, 3}, &s1, &z1);
         assert_true(s0 == s1);
         assert_true(z0 == z1);
     }
