@@ -18,11 +18,6 @@
 #define INDEX_NAME "model.safetensors.index.json"
 #define SINGLE_NAME "model.safetensors"
 
-static int compare_name(const void *a, const void *b)
-{
-    return strcmp(((const struct pith_tensor *)a)->name, ((const struct pith_tensor *)b)->name);
-}
-
 static const char *file_of(const struct pith_checkpoint *c, const struct pith_tensor *t)
 {
     return c->files[t->file].path;
@@ -144,7 +139,8 @@ static void take_named(struct pith_checkpoint *c, const struct pith_index *index
         const struct pith_index_entry *e =
             bsearch(&key, index->entries, index->count, sizeof key, compare_entry);
         size_t taken = i;
-        for (next = i + 1; next < c->count && compare_name(&c->tensors[i], &c->tensors[next]) == 0;
+        for (next = i + 1;
+             next < c->count && strcmp(c->tensors[i].name, c->tensors[next].name) == 0;
              next++)
             if (!e || c->tensors[taken].file != e->file) taken = next;
         c->superseded += next - i - 1;
@@ -163,7 +159,7 @@ static enum pith_status merge(struct pith_checkpoint *c, const struct pith_index
         return pith_fail(err, PITH_FORMAT, "%s: the checkpoint holds no tensors", c->dir);
     PITH_TRY(take_tables(c, total, err));
     if (c->file_count > 1) { /* those of one file are sorted, and each name there once */
-        qsort(c->tensors, c->count, sizeof *c->tensors, compare_name);
+        qsort(c->tensors, c->count, sizeof *c->tensors, pith_tensor_by_name);
         take_named(c, index);
     }
     for (size_t i = 0; i < c->count; i++) c->bytes += c->tensors[i].bytes;
@@ -314,7 +310,7 @@ const struct pith_tensor *pith_checkpoint_find(const struct pith_checkpoint *c, 
 {
     const struct pith_tensor key = {.name = name};
     if (!c->count) return NULL; /* there may be no array */
-    return bsearch(&key, c->tensors, c->count, sizeof key, compare_name);
+    return bsearch(&key, c->tensors, c->count, sizeof key, pith_tensor_by_name);
 }
 
 /* Index of the first tensor whose first `length` bytes are behind (or, unless `behind`, not before)

@@ -100,23 +100,13 @@ static enum pith_status config(const struct pith_linear_grid *linears, size_t co
 
 /* --- reading ------------------------------------------------------------------------------- */
 
-static enum pith_status load(void *state, const struct pith_checkpoint *c, const char *module,
-                             uint32_t rows, uint32_t cols, struct pith_qmat *q, bool *found,
-                             struct pith_error *err)
+static enum pith_status open_parts(const struct pith_checkpoint *c, void **state,
+                                   struct pith_error *err)
 {
-    const struct pith_trellis_module m = {&parts, c, module};
-    (void)state;
-    return pith_trellis_load(&m, rows, cols, q, found, err);
-}
-
-static enum pith_status describe(void *state, const struct pith_checkpoint *c, const char *module,
-                                 struct pith_grid *grid, struct pith_container_opts *opts,
-                                 struct pith_error *err)
-{
-    const struct pith_trellis_module m = {&parts, c, module};
-    (void)state;
-    (void)opts;
-    return pith_trellis_describe(&m, grid, err);
+    (void)c;
+    (void)err;
+    *state = pith_trellis_state(&parts);
+    return PITH_OK;
 }
 
 const struct pith_container pith_container_exl3 = {
@@ -129,8 +119,8 @@ const struct pith_container pith_container_exl3 = {
     .plan = plan,
     .pack = pack,
     .config = config,
-    .open = pith_container_open_stateless,
-    .load = load,
-    .describe = describe,
+    .open = open_parts,
+    .load = pith_trellis_load,
+    .describe = pith_trellis_describe,
     .close = pith_container_close_stateless,
 };

@@ -77,31 +77,12 @@ static enum pith_status open_checked(const struct pith_checkpoint *c, void **sta
                                      struct pith_error *err)
 {
     const char *code = NULL;
-    *state = NULL;
+    *state = pith_trellis_state(&parts);
     PITH_TRY(pith_json_get_str(c->quantization, "code", &code, c->dir, err));
     if (code && strcmp(code, CODE) == 0) return PITH_OK;
     return pith_fail(err, PITH_UNSUPPORTED,
                      "%s: codes of pith's own \"%.60s\", which this version cannot read", c->dir,
                      code ? code : "");
-}
-
-static enum pith_status load(void *state, const struct pith_checkpoint *c, const char *module,
-                             uint32_t rows, uint32_t cols, struct pith_qmat *q, bool *found,
-                             struct pith_error *err)
-{
-    const struct pith_trellis_module m = {&parts, c, module};
-    (void)state;
-    return pith_trellis_load(&m, rows, cols, q, found, err);
-}
-
-static enum pith_status describe(void *state, const struct pith_checkpoint *c, const char *module,
-                                 struct pith_grid *grid, struct pith_container_opts *opts,
-                                 struct pith_error *err)
-{
-    const struct pith_trellis_module m = {&parts, c, module};
-    (void)state;
-    (void)opts;
-    return pith_trellis_describe(&m, grid, err);
 }
 
 const struct pith_container pith_container_pith = {
@@ -115,7 +96,7 @@ const struct pith_container pith_container_pith = {
     .pack = pack,
     .config = config,
     .open = open_checked,
-    .load = load,
-    .describe = describe,
+    .load = pith_trellis_load,
+    .describe = pith_trellis_describe,
     .close = pith_container_close_stateless,
 };

@@ -40,11 +40,6 @@ static int compare_part(const void *a, const void *b)
 {
     return strcmp(((const struct part *)a)->module, ((const struct part *)b)->module);
 }
-static int compare_tensor(const void *a, const void *b)
-{
-    return strcmp(((const struct pith_tensor *)a)->name, ((const struct pith_tensor *)b)->name);
-}
-
 static const struct part *find(const struct pith_dense *d, const char *module)
 {
     const struct part key = {.module = (char *)(uintptr_t)module};
@@ -223,7 +218,7 @@ static enum pith_status show_tensors(struct pith_checkpoint *v, const struct pit
             }
     for (size_t i = 0; i < d->count && good; i++) v->tensors[v->count++] = shown(&d->parts[i]);
     if (!good) return pith_fail_nomem(err, c->dir);
-    qsort(v->tensors, v->count, sizeof *v->tensors, compare_tensor);
+    qsort(v->tensors, v->count, sizeof *v->tensors, pith_tensor_by_name);
     v->bytes = c->bytes; /* what the files hold */
     return PITH_OK;
 }

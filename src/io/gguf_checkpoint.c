@@ -83,11 +83,6 @@ enum pith_status pith_gguf_at(const char *path, char **file, struct pith_error *
     return s;
 }
 
-static int compare_name(const void *a, const void *b)
-{
-    return strcmp(((const struct pith_tensor *)a)->name, ((const struct pith_tensor *)b)->name);
-}
-
 struct view {
     struct pith_checkpoint *c;
     struct pith_gguf_arch arch;
@@ -345,7 +340,7 @@ static enum pith_status take_tensors(struct view *v, struct pith_error *err)
     if (!c->tensors || !c->files[0].names) return pith_fail_nomem(err, "the list of tensors");
 
     for (size_t i = 0; i < g->tensor_count; i++) PITH_TRY(add_tensor(v, &g->tensors[i], err));
-    qsort(c->tensors, c->count, sizeof *c->tensors, compare_name);
+    qsort(c->tensors, c->count, sizeof *c->tensors, pith_tensor_by_name);
     return PITH_OK;
 }
 

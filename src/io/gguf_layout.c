@@ -83,12 +83,6 @@ static enum pith_status allocate(struct pith_layout *l, const char *file, struct
     return l->shard_names[0] ? PITH_OK : pith_fail_nomem(err, "the layout");
 }
 
-static int compare_name(const void *a, const void *b)
-{
-    return strcmp(((const struct pith_tensor_plan *)a)->name,
-                  ((const struct pith_tensor_plan *)b)->name);
-}
-
 /* By name, then part, then as added. */
 static int compare_part(const void *a, const void *b)
 {
@@ -228,6 +222,6 @@ enum pith_status pith_gguf_layout_finish(struct pith_layout *l, const char *file
     for (size_t i = 0; i < l->count; i++) l->tensors[i].offset += size;
     l->header_bytes[0] = size;
     l->shard_bytes[0] += size;
-    if (l->count) qsort(l->tensors, l->count, sizeof *l->tensors, compare_name);
+    if (l->count) qsort(l->tensors, l->count, sizeof *l->tensors, pith_tensor_plan_by_name);
     return PITH_OK;
 }

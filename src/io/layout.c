@@ -9,7 +9,7 @@
 
 #define HEADER_LIMIT 100000000u
 
-static int compare_name(const void *a, const void *b)
+int pith_tensor_plan_by_name(const void *a, const void *b)
 {
     return strcmp(((const struct pith_tensor_plan *)a)->name,
                   ((const struct pith_tensor_plan *)b)->name);
@@ -165,7 +165,7 @@ enum pith_status pith_layout_finish(struct pith_layout *l, uint64_t max_shard,
 {
     if (l->shards) return pith_fail(err, PITH_ARG, "the layout is finished already");
     PITH_TRY(allocate_shards(l, distribute(l, max_shard), err));
-    sort(l, compare_name);
+    sort(l, pith_tensor_plan_by_name);
     for (size_t i = 1; i < l->count; i++)
         if (strcmp(l->tensors[i - 1].name, l->tensors[i].name) == 0)
             return pith_fail(err, PITH_ARG, "tensor \"%.100s\" is added twice", l->tensors[i].name);
@@ -177,7 +177,7 @@ enum pith_status pith_layout_finish(struct pith_layout *l, uint64_t max_shard,
         PITH_TRY(build_shard(l, shard, l->tensors ? l->tensors + first : NULL, end - first, err));
         first = end;
     }
-    sort(l, compare_name);
+    sort(l, pith_tensor_plan_by_name);
     return PITH_OK;
 }
 

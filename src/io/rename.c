@@ -7,11 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int compare(const void *a, const void *b)
-{
-    return strcmp(((const struct pith_tensor *)a)->name, ((const struct pith_tensor *)b)->name);
-}
-
 /* Whether some name becomes another. Memory is that of one name: most models need nothing. */
 static bool changes(const struct pith_checkpoint *c, pith_rename_fn *fn, const void *ctx,
                     bool *failed)
@@ -59,7 +54,7 @@ enum pith_status pith_checkpoint_rename(struct pith_checkpoint *c, pith_rename_f
         const char *fault = pith_tensor_name_fault(at);
         if (fault) s = pith_fail(err, PITH_FORMAT, "tensor \"%.100s\": %s", at, fault);
     }
-    if (s == PITH_OK) qsort(tensors, c->count, sizeof *tensors, compare);
+    if (s == PITH_OK) qsort(tensors, c->count, sizeof *tensors, pith_tensor_by_name);
     for (size_t i = 1; i < c->count && s == PITH_OK; i++)
         if (strcmp(tensors[i - 1].name, tensors[i].name) == 0)
             s = pith_fail(err, PITH_FORMAT, "%s: two tensors are \"%.100s\" by their names", c->dir,

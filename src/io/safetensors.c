@@ -30,7 +30,7 @@ static int compare_place(const void *a, const void *b)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-static int compare_name(const void *a, const void *b)
+int pith_tensor_by_name(const void *a, const void *b)
 {
     return strcmp(((const struct pith_tensor *)a)->name, ((const struct pith_tensor *)b)->name);
 }
@@ -221,7 +221,7 @@ static enum pith_status check_places(const struct reader *r, struct pith_error *
     }
     if (at != r->size)
         return pith_fail(err, PITH_FORMAT, "%" PRIu64 " bytes after the last tensor", r->size - at);
-    if (count) qsort(t, count, sizeof *t, compare_name);
+    if (count) qsort(t, count, sizeof *t, pith_tensor_by_name);
     for (size_t i = 1; i < count; i++)
         if (strcmp(t[i - 1].name, t[i].name) == 0)
             return bad(err, &t[i], "the name is there twice");
@@ -292,5 +292,6 @@ void pith_safetensors_close(struct pith_safetensors *st)
 const struct pith_tensor *pith_safetensors_find(const struct pith_safetensors *st, const char *name)
 {
     const struct pith_tensor key = {.name = name};
-    return st->count ? bsearch(&key, st->tensors, st->count, sizeof key, compare_name) : NULL;
+    if (!st->count) return NULL;
+    return bsearch(&key, st->tensors, st->count, sizeof key, pith_tensor_by_name);
 }

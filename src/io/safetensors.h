@@ -42,6 +42,8 @@ struct pith_tensor {
     bool exchanged;
     struct pith_lazy *lazy; /* NULL: `data` can be read. Else after pith_tensor_need() only */
 };
+/* The order of tensors by name, for qsort() and bsearch(). */
+int pith_tensor_by_name(const void *a, const void *b);
 /* To be called before `data` is read, directly or by a function below. Cheap when nothing is to be
  * made. */
 static inline enum pith_status pith_tensor_need(const struct pith_tensor *t, struct pith_error *err)
@@ -138,6 +140,7 @@ struct pith_tensor_plan {
     struct pith_stow order; /* as struct pith_tensor's */
     enum pith_stored_as as;
 };
+int pith_tensor_plan_by_name(const void *a, const void *b);
 
 /* The layout of a checkpoint's files; start with {0}. It is fixed before any data exists: so
  * headers are written first, tensors land at their offset in any order, and the bytes do not depend

@@ -5,11 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int compare_name(const void *a, const void *b)
-{
-    return strcmp(((const struct pith_tensor *)a)->name, ((const struct pith_tensor *)b)->name);
-}
-
 /* The tensor that a slice is; false when it does not lie within the whole. */
 static bool make(const struct pith_slice *s, const char *name, struct pith_tensor *out)
 {
@@ -75,9 +70,9 @@ static enum pith_status fill(struct pith_checkpoint *c, const struct pith_slice 
                              c->dir, list[i].whole->name, list[i].name);
         names += length;
     }
-    qsort(tensors, n, sizeof *tensors, compare_name);
+    qsort(tensors, n, sizeof *tensors, pith_tensor_by_name);
     for (size_t i = 1; i < n; i++)
-        if (compare_name(&tensors[i - 1], &tensors[i]) == 0)
+        if (pith_tensor_by_name(&tensors[i - 1], &tensors[i]) == 0)
             return pith_fail(err, PITH_FORMAT,
                              "%s: tensor \"%.100s\" is there, and in another tensor again", c->dir,
                              tensors[i].name);
@@ -99,7 +94,7 @@ const struct pith_tensor *pith_checkpoint_find_stored(const struct pith_checkpoi
     const struct pith_tensor *t = pith_checkpoint_find(c, name);
     if (t && !t->slice) return t;
     if (!c->whole_count) return NULL;
-    return bsearch(&key, c->wholes, c->whole_count, sizeof key, compare_name);
+    return bsearch(&key, c->wholes, c->whole_count, sizeof key, pith_tensor_by_name);
 }
 
 enum pith_status pith_checkpoint_slice(struct pith_checkpoint *c, const struct pith_slice *list,

@@ -114,6 +114,12 @@ enum pith_status pith_trellis_store(const struct pith_trellis_parts *p, const st
 
 /* --- reading ------------------------------------------------------------------------------- */
 
+struct module {
+    const struct pith_trellis_parts *parts;
+    const struct pith_checkpoint *c;
+    const char *name;
+};
+
 static enum pith_status fail_shape(const struct pith_trellis_parts *p, const struct pith_tensor *t,
                                    struct pith_error *err)
 {
@@ -121,7 +127,7 @@ static enum pith_status fail_shape(const struct pith_trellis_parts *p, const str
 }
 
 /* The code that a module's marks tell; it has one at most. */
-static enum pith_status code_of(const struct pith_trellis_module *m, enum pith_trellis_code *out,
+static enum pith_status code_of(const struct module *m, enum pith_trellis_code *out,
                                 struct pith_error *err)
 {
     const struct pith_trellis_parts *p = m->parts;
@@ -138,7 +144,7 @@ static enum pith_status code_of(const struct pith_trellis_module *m, enum pith_t
 }
 
 /* The format that a module's tensors show, and its tiles; NULL when it is not quantized. */
-static enum pith_status format_of(const struct pith_trellis_module *m,
+static enum pith_status format_of(const struct module *m,
                                   const struct pith_format **out, const struct pith_tensor **tiles,
                                   struct pith_error *err)
 {
@@ -157,7 +163,7 @@ static enum pith_status format_of(const struct pith_trellis_module *m,
 }
 
 /* n factors, or their signs alone. */
-static enum pith_status load_factors(const struct pith_trellis_module *m,
+static enum pith_status load_factors(const struct module *m,
                                      const char *const suffix[2], uint64_t n, float *to,
                                      struct pith_error *err)
 {
@@ -176,7 +182,7 @@ static enum pith_status load_factors(const struct pith_trellis_module *m,
     return PITH_OK;
 }
 
-static enum pith_status fill(const struct pith_trellis_module *m, const struct pith_tensor *tiles,
+static enum pith_status fill(const struct module *m, const struct pith_tensor *tiles,
                              struct pith_qmat *q, struct pith_error *err)
 {
     const struct pith_trellis_parts *p = m->parts;
@@ -188,7 +194,7 @@ static enum pith_status fill(const struct pith_trellis_module *m, const struct p
 }
 
 /* A module without tiles has no part beside them. */
-static enum pith_status check_untiled(const struct pith_trellis_module *m, struct pith_error *err)
+static enum pith_status check_untiled(const struct module *m, struct pith_error *err)
 {
     const struct pith_trellis_parts *p = m->parts;
     for (int i = 0; i < 2 && p->inputs[i]; i++) {
@@ -200,29 +206,34 @@ static enum pith_status check_untiled(const struct pith_trellis_module *m, struc
     return PITH_OK;
 }
 
-enum pith_status pith_trellis_load(const struct pith_trellis_module *m, uint32_t rows,
-                                   uint32_t cols, struct pith_qmat *q, bool *found,
-                                   struct pith_error *err)
+enum pith_status pith_trellis_load(void *state, const struct pith_checkpoint *c,
+                                   const char *module, uint32_t rows, uint32_t cols,
+                                   struct pith_qmat *q, bool *found, struct pith_error *err)
 {
+    const struct pith_trellis_parts *p = state;
+    const struct module m = {p, c, module};
     struct pith_grid grid = {.granularity = PITH_PER_CHANNEL};
     const struct pith_tensor *tiles;
     *found = false;
-    PITH_TRY(format_of(m, &grid.format, &tiles, err));
-    if (!tiles) return check_untiled(m, err);
-    PITH_TRY(pith_part_absent(m->c, m->name, ".weight", "the module is quantized", err));
+    PITH_TRY(format_of(&m, &grid.format, &tiles, err));
+    if (!tiles) return check_untiled(&m, err);
+    PITH_TRY(pith_part_absent(c, module, ".weight", "the module is quantized", err));
     if (rows % SIDE || cols % SIDE)
-        return pith_fail(err, m->parts->unfilled, "%s: \"%.100s\" is %" PRIu32 " x %" PRIu32 ", %s",
-                         m->c->dir, m->name, rows, cols, m->parts->unfilled_why);
+        return pith_fail(err, p->unfilled, "%s: \"%.100s\" is %" PRIu32 " x %" PRIu32 ", %s",
+                         c->dir, module, rows, cols, p->unfilled_why);
     PITH_TRY(pith_qmat_init(q, rows, cols, &grid, PITH_F16, err));
-    return pith_part_end(m->name, fill(m, tiles, q, err), q, found, err);
+    return pith_part_end(module, fill(&m, tiles, q, err), q, found, err);
 }
 
-enum pith_status pith_trellis_describe(const struct pith_trellis_module *m, struct pith_grid *grid,
-                                       struct pith_error *err)
+enum pith_status pith_trellis_describe(void *state, const struct pith_checkpoint *c,
+                                       const char *module, struct pith_grid *grid,
+                                       struct pith_container_opts *opts, struct pith_error *err)
 {
+    const struct module m = {state, c, module};
     const struct pith_tensor *tiles;
+    (void)opts;
     *grid = (struct pith_grid){.granularity = PITH_PER_CHANNEL};
-    PITH_TRY(format_of(m, &grid->format, &tiles, err));
+    PITH_TRY(format_of(&m, &grid->format, &tiles, err));
     if (!tiles) *grid = (struct pith_grid){0};
     return PITH_OK;
 }

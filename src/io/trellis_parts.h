@@ -55,16 +55,16 @@ enum pith_status pith_trellis_store(const struct pith_trellis_parts *p, const st
                                     const struct pith_container_opts *opts,
                                     struct pith_packed_set *out, struct pith_error *err);
 
-/* Where load() and describe() look. */
-struct pith_trellis_module {
-    const struct pith_trellis_parts *parts;
-    const struct pith_checkpoint *c;
-    const char *name;
-};
-enum pith_status pith_trellis_load(const struct pith_trellis_module *m, uint32_t rows,
-                                   uint32_t cols, struct pith_qmat *q, bool *found,
-                                   struct pith_error *err);
-enum pith_status pith_trellis_describe(const struct pith_trellis_module *m, struct pith_grid *grid,
-                                       struct pith_error *err);
+/* What open() gives on to load() and describe(), which are members as they are. */
+static inline void *pith_trellis_state(const struct pith_trellis_parts *p)
+{
+    return (void *)(uintptr_t)p;
+}
+enum pith_status pith_trellis_load(void *state, const struct pith_checkpoint *c,
+                                   const char *module, uint32_t rows, uint32_t cols,
+                                   struct pith_qmat *q, bool *found, struct pith_error *err);
+enum pith_status pith_trellis_describe(void *state, const struct pith_checkpoint *c,
+                                       const char *module, struct pith_grid *grid,
+                                       struct pith_container_opts *opts, struct pith_error *err);
 
 #endif

@@ -23,6 +23,7 @@ static const struct {
 struct golden {
     struct pith_safetensors st;
     struct pith_checkpoint c;
+    void *state; /* of the container */
 };
 
 static void open_golden(struct golden *g)
@@ -34,6 +35,7 @@ static void open_golden(struct golden *g)
                                     .file_count = 1,
                                     .tensors = g->st.tensors,
                                     .count = g->st.count};
+    assert_ok(pith_container_find("exl3")->open(&g->c, &g->state, &err), err);
 }
 
 static const struct pith_tensor *tensor(const struct golden *g, const char *name)
@@ -76,7 +78,7 @@ static void matrices_are_exllamav3s(void **state)
         struct pith_qmat q;
         bool found = false;
         char name[32];
-        assert_ok(exl3->load(NULL, &g.c, cases[i].name, ROWS, COLS, &q, &found, &err), err);
+        assert_ok(exl3->load(g.state, &g.c, cases[i].name, ROWS, COLS, &q, &found, &err), err);
         assert_true(found);
         assert_ptr_equal(q.format, pith_trellis_format(cases[i].code, cases[i].bits));
         pith_qmat_decode(&q, 0, ROWS, all);
@@ -155,7 +157,7 @@ static void writes_what_it_reads(void **state)
         struct pith_packed_set set, plan;
         struct pith_qmat q;
         bool found;
-        assert_ok(exl3->load(NULL, &g.c, cases[i].name, ROWS, COLS, &q, &found, &err), err);
+        assert_ok(exl3->load(g.state, &g.c, cases[i].name, ROWS, COLS, &q, &found, &err), err);
         const struct pith_grid grid = pith_qmat_grid(&q);
         assert_ok(pith_container_pack(exl3, &q, &opts, &set, &err), err);
         assert_ok(exl3->plan(&grid, ROWS, COLS, &opts, &plan, &err), err);
@@ -196,7 +198,7 @@ static void files_that_lie_are_refused(void **state)
         if (lie == 3) t->dtype = PITH_I32;
         if (lie == 4) t->shape[0]++;
         if (lie == 5) suh->shape[0]--;
-        const enum pith_status s = exl3->load(NULL, &g.c, "mul1", ROWS, COLS, &q, &found, &err);
+        const enum pith_status s = exl3->load(g.state, &g.c, "mul1", ROWS, COLS, &q, &found, &err);
         assert_int_equal(s, PITH_FORMAT);
         assert_false(found);
         pith_safetensors_close(&g.st);
