@@ -9,14 +9,22 @@ typedef enum talk_next talk_function(struct talk *t, const char *argument);
 static talk_function tell_help, set_system, regenerate, undo, reset, save, load, tell_kv,
     tell_speed, end;
 
+/* In the order of /help. */
 static const struct talk_command {
-    const char *name, *argument;
+    const char *name, *argument; /* "" when there is none */
     talk_function *run;
     const char *help;
 } table[] = {
-#define TALK(name, argument, function, help) {name, argument, function, help},
-#include "cli/talk_commands.def"
-#undef TALK
+    {"help", "", tell_help, "this list"},
+    {"system", "TEXT", set_system, "the system message from now on; without TEXT: none"},
+    {"regen", "", regenerate, "another answer in place of the last one"},
+    {"undo", "", undo, "takes back the last message and its answer"},
+    {"reset", "", reset, "begins anew; the system message stays"},
+    {"save", "FILE", save, "writes the conversation, as JSON"},
+    {"load", "FILE", load, "reads one in place of this"},
+    {"kv", "", tell_kv, "what the cache of keys and values holds"},
+    {"speed", "", tell_speed, "how fast the last answer came"},
+    {"exit", "", end, "ends, as Ctrl-D does"},
 };
 enum { COMMANDS = sizeof table / sizeof table[0] };
 

@@ -100,13 +100,14 @@ static enum outcome look_at(struct probe *p, json_t *messages, const struct pith
 
 static void find_tools(struct probe *p, const char *text, struct pith_chat_traits *t)
 {
+    /* Variables by which templates are given tools, the usual one first. */
     static const struct {
         const char *name;
-        bool text;
+        bool text; /* as JSON in a text */
     } variables[] = {
-#define PITH_TOOL_VARIABLE(name, text) {name, text},
-#include "tok/tool_variables.def"
-#undef PITH_TOOL_VARIABLE
+        {"tools", false},
+        {"xml_tools", false},
+        {"functions", true},
     };
     for (size_t i = 0; i < PITH_COUNT(variables); i++) {
         if (!strstr(text, variables[i].name)) continue;

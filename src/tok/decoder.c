@@ -462,13 +462,20 @@ static const struct step_kind byte_level = {NULL, push_byte_level, end_byte_leve
                               pieces = {read_pieces, push_pieces, end_pieces, false, false},
                               spaced = {NULL, push_spaced, NULL, false, true};
 
+/* "type" in tokenizer.json, and its step. The last is not one of a file's: it is how SentencePiece
+ * decodes. */
 static const struct {
     const char *name;
     const struct step_kind *kind;
 } components[] = {
-#define PITH_DECODER(name, kind) {name, &kind},
-#include "tok/decoders.def"
-#undef PITH_DECODER
+    {"ByteLevel", &byte_level},
+    {"Metaspace", &metaspace},
+    {"Replace", &replace},
+    {"ByteFallback", &byte_fallback},
+    {"Fuse", &fuse},
+    {"Strip", &strip},
+    {"BPEDecoder", &suffix},
+    {"SentencePiece", &pieces},
 };
 
 /* ---- reading ---- */

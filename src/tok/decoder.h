@@ -1,7 +1,7 @@
 /* tok/decoder.h: from token texts back to text: the "decoder" of a tokenizer.json, as a chain of
  * steps that work while tokens still arrive. Decoding at once is the same chain fed to its end, so
- * streaming and batch agree by construction. The components that exist are the rows of
- * tok/decoders.def. */
+ * streaming and batch agree by construction. The components that exist are a table
+ * in decoder.c. */
 #ifndef PITH_TOK_DECODER_H
 #define PITH_TOK_DECODER_H
 

@@ -213,10 +213,20 @@ APPLY(apply_nmt)
     return PITH_OK;
 }
 
+/* "type" in tokenizer.json, reader, function. */
 static const struct pith_normal_kind kinds[] = {
-#define PITH_NORMALIZER(name, read, apply) {name, read, apply},
-#include "tok/normalizers.def"
-#undef PITH_NORMALIZER
+    {"NFC", NULL, apply_nfc},
+    {"NFD", NULL, apply_nfd},
+    {"NFKC", NULL, apply_nfkc},
+    {"NFKD", NULL, apply_nfkd},
+    {"Prepend", read_prepend, apply_prepend},
+    {"Replace", read_replace, apply_replace},
+    {"Lowercase", NULL, apply_lowercase},
+    {"Strip", read_strip, apply_strip},
+    {"StripAccents", NULL, apply_strip_accents},
+    {"ByteLevel", NULL, apply_byte_level},
+    {"Nmt", NULL, apply_nmt},
+    {"Precompiled", read_precompiled, apply_precompiled},
 };
 
 static enum pith_status add_step(struct pith_normalizer *n, const json_t *json, const char *type,

@@ -1,5 +1,5 @@
 /* tok/normalizer.h: the "normalizer" of a tokenizer.json, as a list of steps that rewrite text. The
- * steps that exist are the rows of tok/normalizers.def. */
+ * steps that exist are a table in normalizer.c. */
 #ifndef PITH_TOK_NORMALIZER_H
 #define PITH_TOK_NORMALIZER_H
 

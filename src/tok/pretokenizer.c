@@ -317,14 +317,20 @@ static enum pith_status read_delimiter(struct pith_pretokenizer *p, const json_t
     return pith_regex_literal(text, len, &s->pattern, err);
 }
 
+/* "type" in tokenizer.json, and what turns it into steps. */
 static const struct {
     const char *name;
     enum pith_status (*read)(struct pith_pretokenizer *p, const json_t *json,
                              struct pith_error *err);
 } components[] = {
-#define PITH_PRETOKENIZER(name, read) {name, read},
-#include "tok/pretokenizers.def"
-#undef PITH_PRETOKENIZER
+    {"ByteLevel", read_byte_level},
+    {"Split", read_split},
+    {"Metaspace", read_metaspace},
+    {"Digits", read_digits},
+    {"Punctuation", read_punctuation},
+    {"Whitespace", read_whitespace},
+    {"WhitespaceSplit", read_whitespace_split},
+    {"CharDelimiterSplit", read_delimiter},
 };
 
 static enum pith_status read_nested(struct pith_pretokenizer *p, const json_t *json, int depth,

@@ -1,6 +1,6 @@
 /* tok/pretokenizer.h: the "pre_tokenizer" of a tokenizer.json: text is cut into pieces (words),
  * some of which are rewritten, and the model sees each piece alone. A component becomes one or more
- * of four primitive steps; the components that exist are the rows of tok/pretokenizers.def. */
+ * of four primitive steps; the components that exist are a table in pretokenizer.c. */
 #ifndef PITH_TOK_PRETOKENIZER_H
 #define PITH_TOK_PRETOKENIZER_H
 

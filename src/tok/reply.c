@@ -14,12 +14,16 @@ static const struct pith_reply_row rows[] = {
 /* The last two have no marks of a template. */
 enum { PLAIN = PITH_COUNT(rows) - 1, DESCRIBED = PLAIN - 1 };
 
+/* Marks of what a model thinks. A template has the first row whose closing mark stands in its text.
+ */
 static const struct {
     const char *open, *close;
 } reasoning[] = {
-#define PITH_REASONING(open, close) {open, close},
-#include "tok/reasoning.def"
-#undef PITH_REASONING
+    {"<think>", "</think>"},
+    {"[THINK]", "[/THINK]"},
+    {"<seed:think>", "</seed:think>"},
+    {"<|START_THINKING|>", "<|END_THINKING|>"},
+    {"<|channel>thought\n", "<channel|>"},
 };
 
 const char *pith_reply_row_name(size_t i)

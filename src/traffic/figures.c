@@ -157,12 +157,12 @@ enum pith_status pith_quantiles_gaps(const struct pith_level_result *r, struct p
 /* --- limits ----------------------------------------------------------------------------------- */
 
 const struct pith_traffic_limit pith_traffic_limits[] = {
-#define PITH_TRAFFIC_LIMIT(name, member, summary)                                                  \
-    {name, summary, offsetof(struct pith_record, member)},
-#include "traffic/limits.def"
-#undef PITH_TRAFFIC_LIMIT
+    {"first", "from asking to the first token", offsetof(struct pith_record, first)},
+    {"between", "mean time of a token after the first", offsetof(struct pith_record, between)},
+    {"pause", "the longest gap between two chunks", offsetof(struct pith_record, pause)},
+    {"total", "from asking to the end", offsetof(struct pith_record, total)},
 };
-_Static_assert(PITH_COUNT(pith_traffic_limits) == PITH_TRAFFIC_LIMITS, "rows of limits.def");
+_Static_assert(PITH_COUNT(pith_traffic_limits) == PITH_TRAFFIC_LIMITS, "its rows");
 
 /* "100ms", "1.5s"; the unit is not left out, since others take either for granted. */
 static bool take_seconds(const char **text, double *out)

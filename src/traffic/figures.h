@@ -88,7 +88,7 @@ enum pith_status pith_quantiles_member(const struct pith_level_result *r, size_t
 enum pith_status pith_quantiles_gaps(const struct pith_level_result *r, struct pith_quantiles *out,
                                      struct pith_error *err);
 
-/* Limits that a good answer keeps: rows of limits.def. */
+/* Limits that a good answer keeps. */
 struct pith_traffic_limit {
     const char *name, *summary;
     size_t offset; /* of the member */

@@ -176,13 +176,22 @@ static node *parse_continue(struct pith_jparser *p)
     return pith_jnew(p, PITH_JN_CONTINUE);
 }
 
+/* What a tag's first word begins. */
 static const struct {
     const char *name;
     node *(*parse)(struct pith_jparser *);
 } statements[] = {
-#define JINJA_STATEMENT(name, parse) {name, parse},
-#include "tok/jinja/statements.def"
-#undef JINJA_STATEMENT
+    {"for", parse_for},
+    {"if", parse_if},
+    {"set", parse_set},
+    {"macro", parse_macro},
+    {"call", parse_call},
+    {"filter", parse_filter},
+    {"with", parse_with},
+    {"print", parse_prints},
+    {"generation", parse_generation},
+    {"break", parse_break},
+    {"continue", parse_continue},
 };
 
 static node *parse_statement(struct pith_jparser *p)
