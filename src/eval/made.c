@@ -241,30 +241,33 @@ static void write_track(struct making *m, size_t units)
     for (size_t i = 0; i < CHOICES; i++) snprintf(m->choice[i], WORD, " %u", number[i]);
 }
 
-static const struct made_row {
-    const char *name;
-    made_fn *write;
-    size_t most; /* units */
-} rows[] = {
-#define MADE_TASK(name, write, most, about) {name, write, most},
-#include "eval/made.def"
-#undef MADE_TASK
-};
-static const struct pith_task_form forms[] = {
-#define MADE_TASK(row, write, most, about)                                                         \
+#define FORM(row)                                                                                  \
     {.name = row,                                                                                  \
      .before = "",                                                                                 \
      .after = "",                                                                                  \
      .delimiter = "",                                                                              \
      .example_delimiter = "",                                                                      \
-     .flags = PITH_TASK_MADE},
-#include "eval/made.def"
-#undef MADE_TASK
+     .flags = PITH_TASK_MADE}
+static const struct made_row {
+    struct pith_task_form form;
+    made_fn *write; /* of a context */
+    size_t most;    /* units: sentences, lines, words */
+} rows[] = {
+    /* one number in plain sentences, the wrong ones stand nowhere */
+    {FORM("needle"), write_needle, MOST_UNITS},
+    /* eight numbers in plain sentences, one of them asked for */
+    {FORM("needles"), write_needles, MOST_UNITS},
+    /* a list of keys and their words, one of them asked for */
+    {FORM("kv"), write_pairs, THREE_WORDS - CHOICES},
+    /* words, then six of them again: which came next */
+    {FORM("copy"), write_copy, MOST_UNITS},
+    /* four numbers, each handed on twice: what is the last one's */
+    {FORM("track"), write_track, MOST_UNITS},
 };
 
 const char *pith_made_name(size_t i)
 {
-    return i < PITH_COUNT(rows) ? rows[i].name : NULL;
+    return i < PITH_COUNT(rows) ? rows[i].form.name : NULL;
 }
 
 const struct pith_task_form *pith_made_find(const char *path, size_t *length)
@@ -278,7 +281,8 @@ const struct pith_task_form *pith_made_find(const char *path, size_t *length)
         if (*end || !*length) return NULL;
     }
     for (size_t i = 0; i < PITH_COUNT(rows); i++)
-        if (strlen(rows[i].name) == n && strncasecmp(rows[i].name, path, n) == 0) return &forms[i];
+        if (strlen(rows[i].form.name) == n && strncasecmp(rows[i].form.name, path, n) == 0)
+            return &rows[i].form;
     return NULL;
 }
 
@@ -415,7 +419,8 @@ enum pith_status pith_made_open(const struct pith_task_wish *wish, struct pith_t
     size_t own;
     *out = (struct pith_task_source){.form = pith_made_find(wish->path, &own)};
     if (!out->form) return pith_fail_name(err, "task", wish->path, pith_made_name);
-    struct maker k = {.wish = wish, .out = out, .row = (size_t)(out->form - forms)};
+    struct maker k = {.wish = wish, .out = out};
+    while (&rows[k.row].form != out->form) k.row++;
     k.length = own ? own : wish->length;
     if (!k.length)
         k.length = wish->most && wish->most < PITH_MADE_LENGTH ? wish->most : PITH_MADE_LENGTH;

@@ -113,6 +113,11 @@ struct pith_transform {
     /* Scratch bytes for a job of these shapes and that many samples (the arrays may be absent). */
     uint64_t (*scratch)(const struct pith_transform_job *job);
 };
+/* run() and scratch() of one that has nothing to do at a site. */
+enum pith_status pith_transform_nothing(const struct pith_transform_job *job, float *s,
+                                        struct pith_transform_report *report,
+                                        struct pith_error *err);
+uint64_t pith_transform_no_scratch(const struct pith_transform_job *job);
 static inline void pith_transform_tell(const struct pith_transform_job *job, struct pith_searched t)
 {
     if (job->told) job->told(job->told_ctx, &t);

@@ -1,7 +1,8 @@
 #include "quant/tables.h"
 
-static enum pith_status run(const struct pith_transform_job *job, float *s,
-                            struct pith_transform_report *report, struct pith_error *err)
+enum pith_status pith_transform_nothing(const struct pith_transform_job *job, float *s,
+                                        struct pith_transform_report *report,
+                                        struct pith_error *err)
 {
     (void)err;
     for (uint32_t i = 0; job->count > 0 && i < job->linear[0].cols; i++) s[i] = 1.0f;
@@ -9,7 +10,7 @@ static enum pith_status run(const struct pith_transform_job *job, float *s,
     return PITH_OK;
 }
 
-static uint64_t scratch(const struct pith_transform_job *job)
+uint64_t pith_transform_no_scratch(const struct pith_transform_job *job)
 {
     (void)job;
     return 0;
@@ -18,6 +19,6 @@ static uint64_t scratch(const struct pith_transform_job *job)
 const struct pith_transform pith_transform_none = {
     .name = "none",
     .summary = "weights stay as they are",
-    .run = run,
-    .scratch = scratch,
+    .run = pith_transform_nothing,
+    .scratch = pith_transform_no_scratch,
 };

@@ -58,27 +58,11 @@ static void basis(double value, struct pith_basis_plan *p)
     p->down = folded ? 0 : pith_hadamard_power(p->ffn, width ? width : ONLINE);
 }
 
-/* Nothing is left to do at a site. */
-static enum pith_status run(const struct pith_transform_job *job, float *s,
-                            struct pith_transform_report *report, struct pith_error *err)
-{
-    (void)err;
-    for (uint32_t i = 0; job->count > 0 && i < job->linear[0].cols; i++) s[i] = 1.0f;
-    *report = (struct pith_transform_report){0};
-    return PITH_OK;
-}
-
-static uint64_t scratch(const struct pith_transform_job *job)
-{
-    (void)job;
-    return 0;
-}
-
 const struct pith_transform pith_transform_rotate = {
     .name = "rotate",
     .summary = "Hadamard rotations of the whole model, so that no channel stands out",
     .option = option,
     .basis = basis,
-    .run = run,
-    .scratch = scratch,
+    .run = pith_transform_nothing,
+    .scratch = pith_transform_no_scratch,
 };
