@@ -97,34 +97,11 @@ static int32_t hex4(const struct reader *r)
     int32_t x = 0;
     if (r->end - r->at < 4) return -1;
     for (int i = 0; i < 4; i++) {
-        const char c = r->at[i];
-        const int d = c >= '0' && c <= '9'   ? c - '0'
-                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                             : -1;
+        const int d = pith_hex_digit(r->at[i]);
         if (d < 0) return -1;
         x = x * 16 + d;
     }
     return x;
-}
-
-static void put_character(struct pith_str *out, int32_t c)
-{
-    if (c < 0x80) {
-        pith_str_putc(out, (char)c);
-    } else if (c < 0x800) {
-        pith_str_putc(out, (char)(0xc0 | c >> 6));
-        pith_str_putc(out, (char)(0x80 | (c & 0x3f)));
-    } else if (c < 0x10000) {
-        pith_str_putc(out, (char)(0xe0 | c >> 12));
-        pith_str_putc(out, (char)(0x80 | (c >> 6 & 0x3f)));
-        pith_str_putc(out, (char)(0x80 | (c & 0x3f)));
-    } else {
-        pith_str_putc(out, (char)(0xf0 | c >> 18));
-        pith_str_putc(out, (char)(0x80 | (c >> 12 & 0x3f)));
-        pith_str_putc(out, (char)(0x80 | (c >> 6 & 0x3f)));
-        pith_str_putc(out, (char)(0x80 | (c & 0x3f)));
-    }
 }
 
 /* After \u. A surrogate without its other half becomes U+FFFD. */
@@ -143,7 +120,7 @@ static bool read_unicode(struct reader *r)
             r->at -= 2;
         }
     }
-    if (c < 0xd800 || c > 0xdfff) put_character(&r->text, c);
+    if (c < 0xd800 || c > 0xdfff) pith_utf8_put(&r->text, (uint32_t)c);
     else if (r->flags & PITH_JSON_STRICT) return wrong(r, "half of a surrogate pair");
     else pith_str_puts(&r->text, REPLACEMENT);
     return true;

@@ -1,6 +1,7 @@
 #include "eval/items.h"
 
 #include "base/mem.h"
+#include "base/str.h"
 #include "eval/said.h"
 #include "eval/shots.h"
 #include "eval/spaces.h"
@@ -194,7 +195,7 @@ static enum pith_status add_choice(struct work *w, size_t index, struct pith_ite
     struct pith_item_choice c = {
         .length = n - drop,
         .score_from = scored ? n - drop - scored : n - drop,
-        .characters = pith_count_characters(pith_str_text(&q->text) + choice.at, choice.size)};
+        .characters = pith_utf8_count(pith_str_text(&q->text) + choice.at, choice.size)};
     struct pith_item_choice *all = grow(out->choice, out->choices, &out->choice_cap, sizeof *all);
     if (!all) return pith_fail_nomem(err, "the choices of a task");
     out->choice = all;

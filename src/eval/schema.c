@@ -1,7 +1,7 @@
 #include "eval/schema.h"
 
 #include "base/mem.h"
-#include "eval/spaces.h"
+#include "base/str.h"
 
 #include <math.h>
 #include <string.h>
@@ -183,7 +183,7 @@ static bool below(const json_t *most, const json_t *value)
 }
 static double characters(const json_t *text)
 {
-    return (double)pith_count_characters(json_string_value(text), json_string_length(text));
+    return (double)pith_utf8_count(json_string_value(text), json_string_length(text));
 }
 static bool long_enough(const json_t *least, const json_t *value)
 {

@@ -47,10 +47,3 @@ size_t pith_trim_start(const char *text, size_t size)
     for (size_t n = 1; n && at < size; at += n) n = space_at(text + at, size - at);
     return at;
 }
-
-size_t pith_count_characters(const char *text, size_t size)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < size; i++) n += !is_continuation(text[i]);
-    return n;
-}

@@ -8,7 +8,5 @@
 size_t pith_trim_end(const char *text, size_t size);
 /* Bytes of white space at the start. */
 size_t pith_trim_start(const char *text, size_t size);
-/* Code points of valid UTF-8. */
-size_t pith_count_characters(const char *text, size_t size);
 
 #endif

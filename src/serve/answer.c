@@ -65,13 +65,6 @@ void pith_completion_score(struct pith_scheduler *s, struct pith_completion *a, 
     (void)add_prompt_token(s, t, &c);
 }
 
-static size_t characters(const struct pith_str *text)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < text->len; i++) n += ((unsigned char)text->data[i] & 0xc0) != 0x80;
-    return n;
-}
-
 /* The prompt's text, and where its tokens begin in it. */
 static enum pith_status spell_prompt(struct pith_scheduler *s, struct pith_completion *a,
                                      struct pith_error *err)
@@ -84,7 +77,7 @@ static enum pith_status spell_prompt(struct pith_scheduler *s, struct pith_compl
     for (size_t i = 0; i < t->prompt && status == PITH_OK; i++) {
         t->prompt_tokens.offset[i] = begin;
         status = pith_stream_push(s->parts.tokenizer, &stream, a->ids.id[i], &piece, err);
-        begin += characters(&piece);
+        begin += pith_utf8_count(piece.data, piece.len);
         if (t->request.echo) pith_str_append(&a->text, piece.data, piece.len);
         pith_str_clear(&piece);
     }
@@ -165,7 +158,7 @@ static enum pith_status append(struct pith_scheduler *s, struct pith_completion 
         PITH_TRY(pith_counts_add(&a->counts, c->id, true, err));
     PITH_TRY(pith_tokens_add(&a->tokens, c, a->characters, err));
     PITH_TRY(pith_stream_push(s->parts.tokenizer, &a->stream, c->id, &a->piece, err));
-    a->characters += characters(&a->piece);
+    a->characters += pith_utf8_count(a->piece.data, a->piece.len);
     if (a->piece.len > 0)
         a->stop = pith_tail_push(&a->tail, stops ? &a->ticket->stops : &none, r->keep_stop != 0,
                                  a->piece.data, a->piece.len, &a->text);

@@ -115,19 +115,12 @@ static bool add_ranges(struct char_class *c, const struct range *range, size_t c
     return true;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 static bool take_hex(struct reading *r, size_t digits_wanted, uint32_t *cp)
 {
     uint32_t value = 0;
     if (r->len - r->at < digits_wanted) return false;
     for (size_t i = 0; i < digits_wanted; i++) {
-        const int d = hex_digit(r->text[r->at + i]);
+        const int d = pith_hex_digit(r->text[r->at + i]);
         if (d < 0) return false;
         value = value * 16 + (uint32_t)d;
     }
@@ -142,7 +135,7 @@ static bool take_unicode(struct reading *r, uint32_t *cp)
     uint32_t low;
     if (take(r, "{")) {
         size_t n = 0;
-        while (r->at + n < r->len && hex_digit(r->text[r->at + n]) >= 0) n++;
+        while (r->at + n < r->len && pith_hex_digit(r->text[r->at + n]) >= 0) n++;
         return n > 0 && n <= 6 && take_hex(r, n, cp) && take(r, "}") && *cp <= PITH_CHARS_LAST;
     }
     if (!take_hex(r, 4, cp)) return false;

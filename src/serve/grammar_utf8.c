@@ -3,6 +3,7 @@
 #include "serve/grammar_chars.h"
 
 #include <string.h>
+#include <utf8proc.h>
 
 /* Nodes from which a target is reached by 1..3 bytes that continue a character, and by what follows
  * a backslash; 0: not made yet. */
@@ -29,11 +30,7 @@ static uint32_t tail(struct writing *w, uint32_t state, uint32_t bytes)
 
 static uint32_t encode(uint32_t cp, uint8_t out[4])
 {
-    static const uint8_t lead[5] = {0, 0, 0xc0, 0xe0, 0xf0};
-    const uint32_t n = cp < 0x80 ? 1 : cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
-    for (uint32_t i = n; i-- > 1; cp >>= 6) out[i] = (uint8_t)(0x80 | (cp & 0x3f));
-    out[0] = (uint8_t)(lead[n] | cp);
-    return n;
+    return (uint32_t)utf8proc_encode_char((utf8proc_int32_t)cp, out);
 }
 
 static bool all_are(const uint8_t *bytes, uint32_t n, uint8_t byte)

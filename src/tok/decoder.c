@@ -228,19 +228,13 @@ static enum pith_status push_replace(struct pith_decoding *g, size_t step, const
     return push_to(g, step + 1, pith_str_text(out), out->len, err);
 }
 
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* The byte of a token such as <0x0A>, -1 for others. "+F" counts as a number there too. */
 static int fallback_byte(const char *text, size_t len)
 {
     if (len != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;
-    if (text[3] == '+' && hex(text[4]) >= 0) return hex(text[4]);
-    return hex(text[3]) < 0 || hex(text[4]) < 0 ? -1 : hex(text[3]) << 4 | hex(text[4]);
+    const int high = pith_hex_digit(text[3]), low = pith_hex_digit(text[4]);
+    if (text[3] == '+' && low >= 0) return low;
+    return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
 
 /* A run of byte tokens is text when all of it is well-formed, else one U+FFFD for each token; so

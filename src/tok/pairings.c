@@ -18,13 +18,6 @@ static bool push(struct pith_pairings *m, const struct pith_pairing *one)
     return true;
 }
 
-static uint32_t characters(const char *text, size_t length)
-{
-    uint32_t n = 0;
-    for (size_t i = 0; i < length; i++) n += ((unsigned char)text[i] & 0xc0) != 0x80;
-    return n;
-}
-
 /* -1: no token is called so. */
 static int64_t id_of(const json_t *vocab, const char *text, size_t length)
 {
@@ -35,7 +28,7 @@ static int64_t id_of(const json_t *vocab, const char *text, size_t length)
 bool pith_pairings_add(struct pith_pairings *m, const json_t *vocab,
                        const struct pith_pairing *token)
 {
-    const uint32_t all = characters(token->text, token->length);
+    const uint32_t all = (uint32_t)pith_utf8_count(token->text, token->length);
     for (uint32_t at = 0, chars = 1; chars < all; chars++) {
         struct pith_pairing one = *token;
         at += (uint32_t)pith_utf8_len(token->text[at]);

@@ -92,10 +92,3 @@ size_t pith_utf8_back(const char *s, size_t at)
     while (at > 0 && ((unsigned char)s[at] & 0xc0) == 0x80);
     return at;
 }
-
-void pith_utf8_put(struct pith_str *out, uint32_t cp)
-{
-    utf8proc_uint8_t bytes[4];
-    const utf8proc_ssize_t n = utf8proc_encode_char((utf8proc_int32_t)cp, bytes);
-    if (n > 0) pith_str_append(out, (const char *)bytes, (size_t)n);
-}

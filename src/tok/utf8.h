@@ -37,7 +37,4 @@ uint32_t pith_utf8_get(const char *s);
 /* Start of the character that ends before s + at, at > 0, in well-formed text. */
 size_t pith_utf8_back(const char *s, size_t at);
 
-/* Appends a code point (a scalar value). */
-void pith_utf8_put(struct pith_str *out, uint32_t cp);
-
 #endif

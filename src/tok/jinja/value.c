@@ -191,9 +191,7 @@ bool pith_jis(const struct pith_jstr *s, const char *text)
 
 size_t pith_jchars(const struct pith_jstr *s)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < s->len; i++) n += ((unsigned char)s->s[i] & 0xc0) != 0x80;
-    return n;
+    return pith_utf8_count(s->s, s->len);
 }
 
 size_t pith_joffset(const struct pith_jstr *s, size_t at)
