@@ -28,6 +28,25 @@ static inline float *random_floats(struct pith_rng *rng, size_t n, double sigma)
     return p;
 }
 
+/* The matrix of the golden files of grids, from the same generator. */
+static inline float *golden_matrix(int rows, int cols)
+{
+    uint32_t x = 2463534242u;
+    float *w = malloc(sizeof(float) * (size_t)(rows * cols));
+    for (int r = 0; r < rows; r++)
+        for (int c = 0; c < cols; c++) {
+            int total = -131070;
+            for (int k = 0; k < 2; k++) {
+                x ^= x << 13;
+                x ^= x >> 17;
+                x ^= x << 5;
+                total += (int)(x & 0xffff) + (int)(x >> 16);
+            }
+            w[r * cols + c] = ldexpf((float)total, -20 - r % 5 + (c % 37 == 5 ? 4 : 0));
+        }
+    return w;
+}
+
 static inline void fill_hessian(struct problem *p)
 {
     for (uint32_t i = 0; i < p->cols; i++)

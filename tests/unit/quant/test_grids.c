@@ -8,25 +8,6 @@
 
 enum { ROWS = 132, COLS = 192 };
 
-/* The matrix of the golden file, from the same generator. */
-static float *matrix(void)
-{
-    uint32_t x = 2463534242u;
-    float *w = malloc(sizeof(float) * ROWS * COLS);
-    for (int r = 0; r < ROWS; r++)
-        for (int c = 0; c < COLS; c++) {
-            int total = -131070;
-            for (int k = 0; k < 2; k++) {
-                x ^= x << 13;
-                x ^= x >> 17;
-                x ^= x << 5;
-                total += (int)(x & 0xffff) + (int)(x >> 16);
-            }
-            w[r * COLS + c] = ldexpf((float)total, -20 - r % 5 + (c % 37 == 5 ? 4 : 0));
-        }
-    return w;
-}
-
 static float *floats_of(const json_t *j, const char *key, size_t *n)
 {
     const char *s = text_of(j, key);
@@ -108,7 +89,7 @@ static void the_codes_of_the_field(void **state)
                                         "mxfp8:even",        "mxfp6_e2m3:even",  "mxfp4:ceil",
                                         "mxfp8:ceil",        "nf4:g64",          "bnb_fp4:g64"};
     json_t *golden = load_golden("grids.json");
-    float *w = matrix();
+    float *w = golden_matrix(ROWS, COLS);
     for (size_t i = 0; i < PITH_COUNT(names); i++) {
         const json_t *row = json_object_get(golden, names[i]);
         double loss;
@@ -129,7 +110,7 @@ static void nvfp4_of_both_conventions(void **state)
     json_t *golden = load_golden("grids.json");
     const json_t *ct = json_object_get(golden, "nvfp4"),
                  *modelopt = json_object_get(golden, "modelopt nvfp4");
-    float *w = matrix();
+    float *w = golden_matrix(ROWS, COLS);
     double loss;
     size_t n;
     struct pith_qmat q = nearest("nvfp4", w, &loss);
@@ -156,7 +137,7 @@ static void double_quantization(void **state)
     (void)state;
     static const char *const names[] = {"nf4:g64:dq", "bnb_fp4:g64:dq"};
     json_t *golden = load_golden("grids.json");
-    float *w = matrix();
+    float *w = golden_matrix(ROWS, COLS);
     for (size_t i = 0; i < PITH_COUNT(names); i++) {
         const json_t *row = json_object_get(golden, names[i]);
         const double theirs = json_real_value(json_object_get(row, "squares"));
@@ -196,7 +177,7 @@ static void double_quantization_moves_few_codes(void **state)
     static const char *const names[][2] = {{"nf4:g64", "nf4:g64:dq"},
                                            {"bnb_fp4:g64", "bnb_fp4:g64:dq"}};
     json_t *golden = load_golden("grids.json");
-    float *w = matrix();
+    float *w = golden_matrix(ROWS, COLS);
     for (size_t i = 0; i < PITH_COUNT(names); i++) {
         double loss;
         size_t other = 0;
@@ -237,7 +218,7 @@ static void searched_scales_lose_less(void **state)
         "fp8_e4m3:channel", "fp6_e2m3:g32", "fp4_e2m1:g32",     "fp4_e2m1:channel",
         "fp8_e5m2:tensor",  "nf4:g64",      "bnb_fp4:g64",      "mxfp4",
         "mxfp6_e3m2",       "mxfp8",        "fp8_e4m3:block128"};
-    float *w = matrix();
+    float *w = golden_matrix(ROWS, COLS);
     for (size_t i = 0; i < PITH_COUNT(names); i++) {
         char mse[48];
         double plain, searched;
@@ -334,7 +315,7 @@ static void half_quadratic_zero_points(void **state)
     (void)state;
     json_t *golden = load_golden("grids.json");
     const json_t *hqq = json_object_get(golden, "hqq");
-    float *w = matrix();
+    float *w = golden_matrix(ROWS, COLS);
     for (unsigned bits = 2; bits <= 8; bits = bits == 4 ? 8 : bits + 1) {
         char key[2] = {(char)('0' + bits), 0}, plain[24], grid[32];
         const json_t *theirs = json_object_get(hqq, key);
@@ -460,7 +441,8 @@ static void rows_in_parts(void **state)
         "int4:g64:asym:hqq", "int8:block64:asym"};
     struct machine m = make_machine(1);
     struct pith_error err = {0};
-    float *w = matrix(), *copy = malloc(sizeof(float) * ROWS * COLS), tile[64 * 64];
+    float *w = golden_matrix(ROWS, COLS), *copy = malloc(sizeof(float) * ROWS * COLS);
+    float tile[64 * 64];
     for (size_t i = 0; i < PITH_COUNT(names); i++) {
         uint8_t codes[COLS];
         float values[COLS];

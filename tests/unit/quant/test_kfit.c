@@ -8,25 +8,6 @@ enum { ROWS = 16, COLS = 512 };
 static const char *const types[] = {"q4_0", "q4_1", "q5_0", "q5_1", "q8_0",   "q2_k",
                                     "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs"};
 
-/* The matrix of the golden file, from the same generator. */
-static float *matrix(void)
-{
-    uint32_t x = 2463534242u;
-    float *w = malloc(sizeof(float) * ROWS * COLS);
-    for (int r = 0; r < ROWS; r++)
-        for (int c = 0; c < COLS; c++) {
-            int total = -131070;
-            for (int k = 0; k < 2; k++) {
-                x ^= x << 13;
-                x ^= x >> 17;
-                x ^= x << 5;
-                total += (int)(x & 0xffff) + (int)(x >> 16);
-            }
-            w[r * COLS + c] = ldexpf((float)total, -20 - r % 5 + (c % 37 == 5 ? 4 : 0));
-        }
-    return w;
-}
-
 static void fill_importance(float h[COLS])
 {
     for (int c = 0; c < COLS; c++)
@@ -74,7 +55,7 @@ static void errors_are_below_those_of_ggml(void **state)
     struct pith_error err = {0};
     json_t *golden = NULL;
     assert_ok(pith_json_load("tests/golden/quant/kfit.json", 1 << 16, &golden, &err), err);
-    float *w = matrix(), h[COLS];
+    float *w = golden_matrix(ROWS, COLS), h[COLS];
     fill_importance(h);
     struct machine m = make_machine(2);
     for (size_t i = 0; i < PITH_COUNT(types); i++) {
@@ -101,7 +82,7 @@ static void errors_are_below_those_of_ggml(void **state)
 static void scales_have_the_same_bits_everywhere(void **state)
 {
     (void)state;
-    float *w = matrix(), h[COLS];
+    float *w = golden_matrix(ROWS, COLS), h[COLS];
     fill_importance(h);
     struct machine m = make_machine(3);
     for (size_t i = 0; i < PITH_COUNT(types); i++) {
