@@ -112,6 +112,18 @@ void pith_free(void *p)
     free(p);
 }
 
+void *pith_lend(size_t size, void *unused)
+{
+    (void)unused;
+    return pith_alloc(size, 1);
+}
+
+void pith_take_back(void *p, void *unused)
+{
+    (void)unused;
+    pith_free(p);
+}
+
 void pith_return_memory(void)
 {
 #if defined(__GLIBC__)

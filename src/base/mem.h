@@ -35,6 +35,10 @@ char *pith_strndup(const char *s, size_t n);
 /* Frees what any of the above returned; NULL is allowed. */
 void pith_free(void *p);
 
+/* pith_alloc() and pith_free() as libraries call them that pass something of their caller's on. */
+void *pith_lend(size_t size, void *unused);
+void pith_take_back(void *p, void *unused);
+
 /* Of malloc where pith_return_memory() has been called (pith/context.h): a request of
  * PITH_HEAP_LARGE bytes or more is mapped by itself; of what was freed of smaller ones a thread's
  * heap keeps PITH_HEAP_KEPT bytes at its end. */

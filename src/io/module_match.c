@@ -14,18 +14,6 @@
 #define MAX_PATTERN 4096
 #define MATCH_LIMIT 100000u
 
-static void *take(PCRE2_SIZE size, void *unused)
-{
-    (void)unused;
-    return pith_alloc(size, 1);
-}
-
-static void give(void *p, void *unused)
-{
-    (void)unused;
-    pith_free(p);
-}
-
 /* What stands before the first sign with a meaning: "^model\.layers\.3\." of many an entry. Most
  * modules differ there, and no matcher has to be asked. */
 static size_t literal_of(const char *text)
@@ -65,7 +53,7 @@ enum pith_status pith_pattern_regex(const char *text, const char *where, struct 
     if (strlen(text) > MAX_PATTERN)
         return pith_fail(err, PITH_FORMAT, "%s: a pattern of %zu bytes is too long", where,
                          strlen(text));
-    pcre2_general_context *general = pcre2_general_context_create(take, give, NULL);
+    pcre2_general_context *general = pcre2_general_context_create(pith_lend, pith_take_back, NULL);
     pcre2_compile_context *context = general ? pcre2_compile_context_create(general) : NULL;
     int code = PCRE2_ERROR_NOMEMORY;
     PCRE2_SIZE at = 0;
@@ -103,7 +91,7 @@ static enum pith_status run(const struct pith_pattern *p, const char *module, bo
 {
     *matched = false;
     if (!begins_so(p, module)) return PITH_OK;
-    pcre2_general_context *general = pcre2_general_context_create(take, give, NULL);
+    pcre2_general_context *general = pcre2_general_context_create(pith_lend, pith_take_back, NULL);
     pcre2_match_context *context = general ? pcre2_match_context_create(general) : NULL;
     pcre2_match_data *data = context ? pcre2_match_data_create(1, general) : NULL;
     int rc = PCRE2_ERROR_NOMEMORY;

@@ -38,22 +38,10 @@ struct pith_regex {
     uint32_t *fallback; /* of a literal: how much of it still matches when the next byte does not */
 };
 
-static void *take(PCRE2_SIZE size, void *unused)
-{
-    (void)unused;
-    return pith_alloc(size, 1);
-}
-
-static void give(void *p, void *unused)
-{
-    (void)unused;
-    pith_free(p);
-}
-
 static enum pith_status compile(const char *pattern, size_t len, uint32_t extra, pcre2_code **out,
                                 struct pith_error *err)
 {
-    pcre2_general_context *general = pcre2_general_context_create(take, give, NULL);
+    pcre2_general_context *general = pcre2_general_context_create(pith_lend, pith_take_back, NULL);
     pcre2_compile_context *context = general ? pcre2_compile_context_create(general) : NULL;
     int code = PCRE2_ERROR_NOMEMORY;
     PCRE2_SIZE at = 0;
@@ -220,7 +208,7 @@ static int on_item(pcre2_callout_block *b, void *ctx)
 static bool prepare(struct pith_regex_run *run)
 {
     if (run->data) return true;
-    pcre2_general_context *general = pcre2_general_context_create(take, give, NULL);
+    pcre2_general_context *general = pcre2_general_context_create(pith_lend, pith_take_back, NULL);
     if (!general) return false;
     run->data = pcre2_match_data_create(1, general);
     run->quick = pcre2_match_context_create(general);
