@@ -3,7 +3,7 @@
  * byte shorter. */
 #include "folder.h"
 
-#include "tok/door.h"
+#include "tok/text_input.h"
 #include "tok/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "serve/embed.h"
 #include "serve/scheduler.h"
-#include "tok/door.h"
+#include "tok/text_input.h"
 
 #include <math.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "model/sampler.h"
 #include "model/session.h"
-#include "tok/door.h"
+#include "tok/text_input.h"
 #include "tok/tokenizer.h"
 
 #include <string.h>

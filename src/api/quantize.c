@@ -10,7 +10,7 @@
 #include "quantize/options.h"
 #include "quantize/run.h"
 #include "quantize/work_folder.h"
-#include "tok/door.h"
+#include "tok/text_input.h"
 #include "verify/verify.h"
 
 #include <stdio.h>

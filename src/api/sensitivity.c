@@ -6,7 +6,7 @@
 #include "choose/sensitivity.h"
 #include "quantize/job.h"
 #include "quantize/work_folder.h"
-#include "tok/door.h"
+#include "tok/text_input.h"
 
 static const struct pith_sensitivity_options defaults = {
     .calib_tokens = 16384,

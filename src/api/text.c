@@ -1,7 +1,7 @@
 #include <pith/text.h>
 
 #include "calib/corpora.h"
-#include "tok/door.h"
+#include "tok/text_input.h"
 
 #include <string.h>
 

@@ -10,7 +10,7 @@
 #define PITH_CALIB_CORPUS_H
 
 #include "base/hash.h"
-#include "tok/door.h"
+#include "tok/text_input.h"
 #include "tok/tokenizer.h"
 
 /* Receives one document. */

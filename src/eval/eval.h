@@ -7,8 +7,8 @@
 #ifndef PITH_EVAL_EVAL_H
 #define PITH_EVAL_EVAL_H
 
-#include "base/progress.h"
 #include "base/arena.h"
+#include "base/progress.h"
 #include "model/model.h"
 #include "tok/chat.h"
 #include "tok/tokenizer.h"
@@ -193,7 +193,7 @@ struct pith_task_figures {
     struct pith_accuracy norm;
     bool made; /* exact: the answer's tokens are the likeliest, whatever the choices */
     struct pith_accuracy exact;
-    bool flexible; /* loose: what was said, by the looser rule of its form (said.h) */
+    bool flexible; /* loose: what was said, by the looser rule of its form (free_answers.h) */
     struct pith_accuracy loose;
     bool words; /* e to the mean loss of a word, its error, the paired difference in loss */
     double perplexity, perplexity_se, baseline_perplexity, nll_delta;
@@ -238,7 +238,8 @@ struct pith_task_job {
     struct pith_model *model, *baseline;
     struct pith_kv_format kv; /* of the model's keys and values */
     const struct pith_tokenizer *tokenizer;
-    const char *path; /* a file or folder; NAME:PATH when its form is to be NAME; or made.h */
+    /* A file or folder; NAME:PATH when its form is to be NAME; or synthetic_tasks.h. */
+    const char *path;
     size_t limit;     /* 0: all items; else so many of each subject */
     size_t shots;     /* examples in front of each question */
     const struct pith_chat *chat; /* items.h; NULL: prompts are texts */

@@ -2,9 +2,9 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "eval/said.h"
+#include "eval/free_answers.h"
 #include "eval/shots.h"
-#include "eval/spaces.h"
+#include "eval/white_space.h"
 #include "tok/jinja/jinja.h"
 
 #include <string.h>

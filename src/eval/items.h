@@ -45,7 +45,7 @@ struct pith_item_rules {
 };
 
 /* Of a form with PITH_TASK_SAID the one choice is the prompt alone, as it stands and short enough
- * for the answer (said.h) to follow; nothing of it is scored.
+ * for the answer (free_answers.h) to follow; nothing of it is scored.
  *
  * Encodes all questions of a source. A prompt is the subject's introduction (if any), the
  * examples, the question; white space at its end belongs to the choice; prompt and choice are

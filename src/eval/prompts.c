@@ -2,11 +2,11 @@
 
 #include "base/json.h"
 #include "base/mem.h"
-#include "eval/agree.h"
 #include "eval/divergence.h"
+#include "eval/ranks_agree.h"
 #include "eval/scorer.h"
 #include "eval/stats.h"
-#include "tok/door.h"
+#include "tok/text_input.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #define PITH_EVAL_QUESTIONS_H
 
 #include "eval/records.h"
-#include "tok/door.h"
+#include "tok/text_input.h"
 #include "tok/tokenizer.h"
 
 /* Bytes at .. at + size of the text that the owner keeps. */
@@ -39,8 +39,10 @@ enum pith_task_flags {
     PITH_TASK_SHORTENED = 4,  /* what is too long loses tokens in front, else it is refused */
     PITH_TASK_FIRST = 8,      /* examples are the first ones, else drawn for each question */
     PITH_TASK_FOLDER = 16,    /* a folder of subjects */
-    PITH_TASK_MADE = 32,      /* made.h; whether the answer is the likeliest text is told too */
-    PITH_TASK_SAID = 64,      /* said.h: one choice, the answer, which the model has to say */
+    /* Of synthetic_tasks.h; whether the answer is the likeliest text is told too. */
+    PITH_TASK_MADE = 32,
+    /* Of free_answers.h: one choice, the answer, which the model has to say. */
+    PITH_TASK_SAID = 64,
     PITH_TASK_ALONE = 128,    /* the choice judges answers and is none: there are no examples */
     PITH_TASK_RUN = 256       /* answers are programs, which are run */
 };
@@ -101,7 +103,8 @@ struct pith_task_source {
 };
 
 struct pith_task_wish {
-    const char *path; /* a file or a folder; NAME:PATH when its form is to be NAME; or made.h */
+    /* A file or a folder; NAME:PATH when its form is to be NAME; or synthetic_tasks.h. */
+    const char *path;
     size_t limit;     /* questions of a subject at most; 0: all */
     size_t shots;     /* examples that will be asked for */
     /* Of what is made: tokens of a sequence (0: what is usual), those that the model reads, what it
@@ -110,11 +113,11 @@ struct pith_task_wish {
     size_t seed;
     const struct pith_tokenizer *tokenizer;
 };
-/* Reads a task, or makes it where no file has its name (made.h); without NAME its form is found by
- * content. .bz2 is unpacked. With shots the examples come from dev/ (MMLU), from the training file
- * beside it (the word for the split replaced by "train"), or, where there is none, from the file
- * itself. PITH_FORMAT names file and line, PITH_IO what cannot be read; also PITH_FORMAT when there
- * is no question. On failure *out owns nothing. */
+/* Reads a task, or makes it where no file has its name (synthetic_tasks.h); without NAME its form
+ * is found by content. .bz2 is unpacked. With shots the examples come from dev/ (MMLU), from the
+ * training file beside it (the word for the split replaced by "train"), or, where there is none,
+ * from the file itself. PITH_FORMAT names file and line, PITH_IO what cannot be read; also
+ * PITH_FORMAT when there is no question. On failure *out owns nothing. */
 enum pith_status pith_task_source_open(const struct pith_task_wish *wish,
                                        struct pith_task_source *out, struct pith_error *err);
 /* The same from memory (`labels` as of a file beside it, or NULL), for fuzzing; a single subject,
@@ -135,7 +138,7 @@ enum pith_status pith_questions_read(struct pith_records *records, struct pith_a
 struct pith_subject *pith_subject_add(struct pith_task_source *s, struct pith_error *err);
 /* Whether a file's name says that it is packed: .bz2, .gz. */
 bool pith_task_text_packed(const char *path);
-/* The text of a file, unpacked if it is so, as tok/door.h lets it in; valid until the
+/* The text of a file, unpacked if it is so, as tok/text_input.h lets it in; valid until the
  * finish. PITH_FORMAT beyond 1 GiB too. On failure *out owns nothing. */
 struct pith_task_text {
     struct pith_text plain;

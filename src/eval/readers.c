@@ -2,7 +2,7 @@
 #include "eval/questions.h"
 
 #include "eval/schema.h"
-#include "eval/spaces.h"
+#include "eval/white_space.h"
 
 #include <string.h>
 #include <utf8proc.h>

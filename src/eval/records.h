@@ -11,7 +11,7 @@ enum pith_record_cut { PITH_CUT_JSON, PITH_CUT_CSV, PITH_CUT_SIX };
 enum { PITH_RECORD_FIELDS = 6 };
 
 /* Start with path, text, size and cut set and the rest 0. path stands in messages; path and text,
- * which has come in by tok/door.h, are borrowed. */
+ * which has come in by tok/text_input.h, are borrowed. */
 struct pith_records {
     const char *path, *text;
     size_t size;

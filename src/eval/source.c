@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "base/names.h"
-#include "eval/made.h"
+#include "eval/synthetic_tasks.h"
 
 #include <ctype.h>
 #include <string.h>

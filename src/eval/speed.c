@@ -5,7 +5,7 @@
 #include "base/integer.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "model/pretend.h"
+#include "model/empty_context.h"
 #include "model/sampler.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
 #include "eval/task.h"
 
 #include "base/mem.h"
-#include "eval/agree.h"
 #include "eval/choices.h"
-#include "eval/said.h"
+#include "eval/free_answers.h"
+#include "eval/ranks_agree.h"
 #include "eval/task_sums.h"
 
 #include <math.h>

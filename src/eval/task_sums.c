@@ -1,7 +1,7 @@
 #include "eval/task_sums.h"
 
 #include "base/mem.h"
-#include "eval/said.h"
+#include "eval/free_answers.h"
 #include "eval/stats.h"
 
 #include <math.h>

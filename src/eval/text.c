@@ -2,10 +2,10 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "eval/baseline_text.h"
 #include "eval/depth.h"
 #include "eval/divergence.h"
 #include "eval/harm.h"
-#include "eval/kept.h"
 #include "eval/scorer.h"
 #include "eval/stats.h"
 

@@ -8,7 +8,7 @@
 
 #include "io/container.h"
 #include "io/ct_args.h"
-#include "io/ct_turn.h"
+#include "io/ct_rotations.h"
 #include "io/module_match.h"
 
 struct pith_ct_form;

@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/status.h"
-#include "io/stow.h"
+#include "io/row_order.h"
 #include "num/format.h"
 
 #define PITH_MAX_DIMS 8

@@ -14,7 +14,7 @@ struct pith_arch_names {
     const char *embed, *norm, *head;      /* "model.embed_tokens" etc. */
     const char *positions;                /* "wpe", where positions are learned */
     const char *project_in, *project_out; /* where the embedding has another width */
-    /* What layers are told of tokens (model/told.c): E, W and the norm. */
+    /* What layers are told of tokens (model/token_vectors.c): E, W and the norm. */
     const char *told_embed, *told_project, *told_norm;
     /* What is in the file and no part of the language model begins with these ("model.visual.");
      * with `further` layers behind the last one are of that kind too. It is copied, never run. */

@@ -235,7 +235,7 @@ struct pith_node {
             float least, most;
         } scan;
         /* out = what the model's tables tell the layer of the tokens in `in`, `dim` wide
-         * (model/told.c); `work`, of the stream's width, is overwritten. */
+         * (model/token_vectors.c); `work`, of the stream's width, is overwritten. */
         struct {
             uint8_t work;
             uint32_t dim;

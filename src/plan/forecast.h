@@ -2,8 +2,8 @@
 #ifndef PITH_PLAN_FORECAST_H
 #define PITH_PLAN_FORECAST_H
 
+#include "plan/capacity.h"
 #include "plan/roofline.h"
-#include "plan/room.h"
 
 struct pith_forecast {
     double first;        /* seconds to the first token of a prompt, nobody else being served */

@@ -3,7 +3,7 @@
 #ifndef PITH_PLAN_KERNELS_H
 #define PITH_PLAN_KERNELS_H
 
-#include "plan/room.h"
+#include "plan/capacity.h"
 
 #include "base/json.h"
 #include "plan/hardware.h"

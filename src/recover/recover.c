@@ -4,8 +4,8 @@
 #include "base/rng.h"
 #include "base/str.h"
 #include "io/digest.h"
-#include "model/same.h"
-#include "tok/door.h"
+#include "model/same_model.h"
+#include "tok/text_input.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,9 +3,9 @@
 #define PITH_SERVE_TICKET_H
 
 #include "base/rng.h"
-#include "serve/choose.h"
 #include "serve/forms.h"
-#include "serve/tail.h"
+#include "serve/next_token.h"
+#include "serve/stop_text.h"
 #include "tok/tokenizer.h"
 
 #include <pith/engine.h>

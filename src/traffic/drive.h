@@ -5,8 +5,8 @@
 #include "base/progress.h"
 #include "traffic/figures.h"
 #include "traffic/plan.h"
+#include "traffic/prompts.h"
 #include "traffic/wire.h"
-#include "traffic/words.h"
 
 #include <jansson.h>
 

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "io/hf_files.h"
-#include "model/same.h"
+#include "model/same_model.h"
 #include "tok/compare.h"
 #include "tok/kind.h"
 #include "tok/templates.h"

@@ -8,7 +8,7 @@
 #include "io/digest.h"
 #include "model/keys.h"
 #include "model/remarks.h"
-#include "model/same.h"
+#include "model/same_model.h"
 #include "quantize/work_folder.h"
 
 #include <math.h>

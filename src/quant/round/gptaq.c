@@ -5,7 +5,7 @@
 #include "quant/tables.h"
 
 #include "quant/round/gptq.h"
-#include "quant/round/parts.h"
+#include "quant/round/row_groups.h"
 #include "quant/round/trellis.h"
 
 static unsigned trellis_form(enum pith_gptq_form form)

@@ -2,7 +2,7 @@
 #include "quant/tables.h"
 
 #include "base/mem.h"
-#include "quant/round/parts.h"
+#include "quant/round/row_groups.h"
 #include "quant/round/trellis.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "eval/said.h"
+#include "eval/free_answers.h"
 #include "test.h"
 
 #include <stdio.h>

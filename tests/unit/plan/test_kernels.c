@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "plan/forecast.h"
 #include "plan/kernels.h"
-#include "plan/own.h"
+#include "plan/pith_engine.h"
 #include "plan/shapes.h"
 #include "test.h"
 

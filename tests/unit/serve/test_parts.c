@@ -5,7 +5,7 @@
 #include "serve/counts.h"
 #include "serve/lookup.h"
 #include "serve/pace.h"
-#include "serve/tail.h"
+#include "serve/stop_text.h"
 #include "test.h"
 
 #include <math.h>

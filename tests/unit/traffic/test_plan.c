@@ -2,7 +2,7 @@
 #include "base/str.h"
 #include "tests/test.h"
 #include "traffic/plan.h"
-#include "traffic/words.h"
+#include "traffic/prompts.h"
 
 #include <math.h>
 

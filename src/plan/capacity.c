@@ -1,0 +1,115 @@
+#include "plan/capacity.h"
+
+#include "base/mem.h"
+#include "plan/pith_engine.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MIB 1048576.0
+#define GIB 1073741824.0
+
+static const struct pith_engine_need needs[] = {
+#define PITH_PLAN_ENGINE(name, base, mixture, link, chunk, memory, arithmetic, layer, shards, gpu, \
+                         cpu, source)                                                              \
+    {name, base, mixture, link, chunk, memory, arithmetic, layer, shards, gpu, cpu, source},
+#include "plan/engines.def"
+#undef PITH_PLAN_ENGINE
+};
+
+const struct pith_engine_need *pith_engine_needs(size_t *count)
+{
+    *count = PITH_COUNT(needs);
+    return needs;
+}
+
+const struct pith_engine_need *pith_engine_need_find(const char *name)
+{
+    for (size_t i = 0; i < PITH_COUNT(needs); i++)
+        if (strcmp(needs[i].name, name) == 0) return &needs[i];
+    return NULL;
+}
+
+struct pith_spread_over pith_spread_devices(const struct pith_plan_subject *p,
+                                            const struct pith_engine_need *e, unsigned devices)
+{
+    const unsigned tensor = e->shards ? pith_tensor_most(p, devices) : 1;
+    return (struct pith_spread_over){tensor, devices / tensor};
+}
+
+/* Registers of the layers' programs, in 16 bits, and the logits of every user; of pith what it
+ * holds. */
+static double scratch_of(const struct pith_deployment *d, const struct pith_cache_sums *cache)
+{
+    if (strcmp(d->engine->name, "pith") == 0)
+        return pith_own_bytes(d, cache->sequence * (double)d->demand.users);
+    const struct pith_shape *s = &d->model->model->shape;
+    const size_t users = d->demand.users,
+                 wanted = d->demand.prompt > users ? d->demand.prompt : users;
+    const size_t rows = wanted < d->engine->chunk ? wanted : d->engine->chunk;
+    const double floats = (double)pith_scratch_bytes(&d->model->model->plans, rows ? rows : 1) +
+                          4.0 * (double)rows * s->hidden;
+    const double logits = 4.0 * (double)(users < rows ? users : rows) * s->vocab;
+    return floats / (2 * d->over.tensor) + logits / d->over.tensor;
+}
+
+/* Of one device, with so many users of so long a context. */
+static double held(const struct pith_deployment *d, const struct pith_room *r, size_t users,
+                   size_t context)
+{
+    struct pith_cache_sums sums = r->cache;
+    if (context != d->demand.context) pith_weigh_cache(d->model, d->kv, d->over, context, &sums);
+    return r->weights.device + r->scratch + r->base + sums.device * (double)users;
+}
+
+/* The most n in 1..most that fits, 0 when none does; `fits` shrinks as n grows. */
+static size_t most_users(const struct pith_deployment *d, const struct pith_room *r)
+{
+    const double left = d->memory - held(d, r, 0, d->demand.context);
+    if (left <= 0 || r->cache.device <= 0) return 0;
+    return (size_t)fmin(floor(left / r->cache.device), 1e9);
+}
+
+size_t pith_room_users(const struct pith_deployment *d, const struct pith_room *r, size_t context)
+{
+    struct pith_cache_sums sums;
+    const double left = d->memory - (r->weights.device + r->scratch + r->base);
+    pith_weigh_cache(d->model, d->kv, d->over, context, &sums);
+    if (left <= 0 || sums.device <= 0) return 0;
+    return (size_t)fmin(floor(left / sums.device), 1e9);
+}
+
+static size_t most_context(const struct pith_deployment *d, const struct pith_room *r)
+{
+    size_t low = 0, high = d->model->model->shape.max_position;
+    if (held(d, r, d->demand.users, high) <= d->memory) return high;
+    while (low + 1 < high) {
+        const size_t mid = low + (high - low) / 2;
+        if (held(d, r, d->demand.users, mid) <= d->memory) low = mid;
+        else high = mid;
+    }
+    return low;
+}
+
+void pith_room_find(const struct pith_deployment *d, struct pith_room *out)
+{
+    const unsigned devices = d->over.tensor * d->over.pipeline;
+    const double users = (double)d->demand.users;
+    *out = (struct pith_room){0};
+    if (d->weights) out->weights = *d->weights;
+    else pith_weigh(d->model, d->form, d->over, &out->weights);
+    pith_weigh_cache(d->model, d->kv, d->over, d->demand.context, &out->cache);
+    out->scratch = scratch_of(d, &out->cache);
+    out->base = (d->model->model->plans.experts ? d->engine->mixture : d->engine->base) +
+                (devices > 1 ? d->engine->link : 0);
+    out->device = held(d, out, d->demand.users, d->demand.context);
+    out->cache_all = d->over.tensor > 1 ? fmax(out->cache.device * devices, out->cache.sequence)
+                                        : out->cache.sequence;
+    out->cache_all *= users;
+    out->overhead_all = (out->scratch + out->base) * devices + out->weights.copies;
+    out->total = out->weights.all + out->cache_all + out->overhead_all;
+    out->fits = d->memory > 0 && out->device <= d->memory;
+    if (d->memory <= 0) return;
+    out->most_users = most_users(d, out);
+    out->most_context = most_context(d, out);
+}
