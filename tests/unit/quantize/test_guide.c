@@ -16,8 +16,8 @@ static enum pith_status guided(struct pith_backend *be, const char *out, struct 
     o.recipe = "guided";
     o.calib_tokens = 64;
     o.seq_len = 32;
-    const enum pith_status s = pith_quantize_model(be, &o, false, &(struct pith_frame){.quiet = true},
-                                                   &report, err);
+    const struct pith_frame frame = {.quiet = true};
+    const enum pith_status s = pith_quantize_model(be, &o, false, &frame, &report, err);
     json_decref(report);
     return s;
 }
