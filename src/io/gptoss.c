@@ -1,6 +1,5 @@
 #include "io/gptoss.h"
 
-#include "base/mem.h"
 #include "io/parts.h"
 
 #include <inttypes.h>
@@ -61,28 +60,4 @@ enum pith_status pith_gptoss_load(const struct pith_tensor *blocks,
         return pith_fail(err, PITH_FORMAT, "tensor \"%.100s\" is too large", blocks->name);
     PITH_TRY(pith_qmat_init(q, (uint32_t)rows, (uint32_t)groups * BLOCK, &grid, PITH_F8_E8M0, err));
     return fill(blocks, scales, part, q, err);
-}
-
-enum pith_status pith_gptoss_store(const struct pith_qmat *q, const struct pith_gptoss_part *part,
-                                   const uint64_t blocks_shape[4], uint8_t *blocks, uint8_t *scales,
-                                   struct pith_error *err)
-{
-    const struct pith_grid grid = pith_qmat_grid(q);
-    if (!grid.format || strcmp(grid.format->name, "mxfp4") != 0 || pith_qmat_parts(q))
-        return pith_fail(err, PITH_ARG, "gpt-oss has experts in mxfp4 only");
-    if (part->expert >= blocks_shape[0] || rows_of(part, blocks_shape[1]) != q->rows ||
-        blocks_shape[2] != q->groups || blocks_shape[3] != BYTES)
-        return pith_fail(err, PITH_ARG, "a matrix of %" PRIu32 " x %" PRIu32 " has no place there",
-                         q->rows, q->cols);
-    uint8_t *codes = pith_alloc(pith_qmat_scale_count(q), 1);
-    if (!codes) return pith_fail_nomem(err, "scales");
-    const enum pith_status s = pith_scale_codes_store(q, codes, err);
-    for (uint32_t r = 0; r < q->rows && s == PITH_OK; r++) {
-        const uint64_t row = part->expert * blocks_shape[1] + part->first +
-                             (uint64_t)r * part->step;
-        memcpy(blocks + row * q->groups * BYTES, q->codes + r * q->stride, q->stride);
-        memcpy(scales + row * q->groups, codes + (size_t)r * q->groups, q->groups);
-    }
-    pith_free(codes);
-    return s;
 }

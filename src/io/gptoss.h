@@ -25,10 +25,5 @@ enum pith_status pith_gptoss_load(const struct pith_tensor *blocks,
                                   const struct pith_tensor *scales,
                                   const struct pith_gptoss_part *part, struct pith_qmat *q,
                                   struct pith_error *err);
-/* Writes one into the data of such tensors, of those shapes. PITH_ARG when q is not plain mxfp4 or
- * does not fit; PITH_NUMERIC when a scale is no power of two. */
-enum pith_status pith_gptoss_store(const struct pith_qmat *q, const struct pith_gptoss_part *part,
-                                   const uint64_t blocks_shape[4], uint8_t *blocks, uint8_t *scales,
-                                   struct pith_error *err);
 
 #endif

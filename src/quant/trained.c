@@ -102,12 +102,6 @@ void pith_trained_free(struct pith_trained *t)
     *t = (struct pith_trained){0};
 }
 
-uint64_t pith_trained_bytes(const struct pith_qmat *q, unsigned threads)
-{
-    return (pith_qmat_scale_count(q) + factors_of(q)) * sizeof(float) +
-           (uint64_t)threads * q->cols;
-}
-
 /* --- scales ----------------------------------------------------------------------------------- */
 
 static float stored_scale(const struct pith_qmat *q, float scale)

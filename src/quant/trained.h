@@ -65,8 +65,6 @@ static inline float pith_trained_reach(const struct pith_trained *t)
     const float coarse = t->from->scale_dtype == PITH_F8_E4M3 ? 4.0f : t->factors ? 0.25f : 1.0f;
     return coarse * 2.0f / (float)(1u << t->from->format->bits);
 }
-/* Bytes that pith_trained_open() takes. */
-uint64_t pith_trained_bytes(const struct pith_qmat *q, unsigned threads);
 
 /* Where weights begin, p[t->weights] of those parameters, from the original's matrix in the same
  * units; what is stored is still what they come to. */

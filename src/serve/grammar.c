@@ -261,8 +261,8 @@ size_t pith_grammar_size(const struct pith_grammar *g)
            g->masks * sizeof *g->mask + g->end_cap * sizeof *g->end;
 }
 
-static enum pith_status open_at(struct pith_grammar *g, uint32_t state,
-                                struct pith_grammar_matcher **out, struct pith_error *err)
+enum pith_status pith_matcher_open(struct pith_grammar *g, struct pith_grammar_matcher **out,
+                                   struct pith_error *err)
 {
     struct pith_grammar_matcher *m = pith_zalloc(1, sizeof *m);
     if (m) m->bits = pith_zalloc(g->vocab->words, sizeof *m->bits);
@@ -271,7 +271,7 @@ static enum pith_status open_at(struct pith_grammar *g, uint32_t state,
         return pith_fail_nomem(err, "matcher");
     }
     m->grammar = g;
-    m->state = state;
+    m->state = g->start;
     m->masked = PITH_STATE_DEAD;
     m->next = g->first;
     if (g->first) g->first->before = m;
@@ -279,18 +279,6 @@ static enum pith_status open_at(struct pith_grammar *g, uint32_t state,
     g->matchers++;
     *out = m;
     return PITH_OK;
-}
-
-enum pith_status pith_matcher_open(struct pith_grammar *g, struct pith_grammar_matcher **out,
-                                   struct pith_error *err)
-{
-    return open_at(g, g->start, out, err);
-}
-
-enum pith_status pith_matcher_copy(const struct pith_grammar_matcher *m,
-                                   struct pith_grammar_matcher **out, struct pith_error *err)
-{
-    return open_at(m->grammar, m->state, out, err);
 }
 
 void pith_matcher_close(struct pith_grammar_matcher *m)

@@ -69,9 +69,6 @@ bool pith_matcher_accept(struct pith_grammar_matcher *m, int32_t id);
 /* Whether nothing but an end can follow, and whether one can. */
 bool pith_matcher_done(const struct pith_grammar_matcher *m);
 bool pith_matcher_may_end(const struct pith_grammar_matcher *m);
-/* Another answer, at the same place. */
-enum pith_status pith_matcher_copy(const struct pith_grammar_matcher *m,
-                                   struct pith_grammar_matcher **out, struct pith_error *err);
 void pith_matcher_close(struct pith_grammar_matcher *m);
 
 #endif

@@ -75,12 +75,6 @@ uint32_t pith_intern(struct pith_interned *t, const uint32_t *seq, size_t n)
     return t->count - 1;
 }
 
-void pith_interned_clear(struct pith_interned *t)
-{
-    t->count = 0;
-    if (t->slots) memset(t->slot, 0, t->slots * sizeof *t->slot);
-}
-
 void pith_interned_free(struct pith_interned *t)
 {
     pith_free(t->data);

@@ -21,8 +21,7 @@ struct pith_interned {
 uint32_t pith_intern(struct pith_interned *t, const uint32_t *seq, size_t n);
 /* Sequence i; valid until the next pith_intern(). */
 const uint32_t *pith_interned_get(const struct pith_interned *t, uint32_t i, size_t *n);
-/* Forgets all, keeping the memory; and gives the memory back. */
-void pith_interned_clear(struct pith_interned *t);
+/* Forgets all, and gives the memory back. */
 void pith_interned_free(struct pith_interned *t);
 /* Bytes of memory. */
 size_t pith_interned_size(const struct pith_interned *t);

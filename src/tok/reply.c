@@ -26,11 +26,6 @@ static const struct {
     {"<|channel>thought\n", "<channel|>"},
 };
 
-const char *pith_reply_row_name(size_t i)
-{
-    return i < PITH_COUNT(rows) ? rows[i].name : NULL;
-}
-
 /* ---- formats ---- */
 
 static const struct pith_reply_row *row_of(const char *text)

@@ -27,8 +27,6 @@ void pith_reply_format_free(struct pith_reply_format *f);
 /* The marks of a call in the format of a template's text, where it is JSON between marks (*close
  * NULL: a list of them behind the one mark); else those of the format "described". */
 void pith_reply_call_marks(const char *text, const char **open, const char **close);
-/* The names of all rows, in their order; NULL at the end. */
-const char *pith_reply_row_name(size_t i);
 
 /* As pith_reply_open(), of options that are whole. */
 enum pith_status pith_reply_new(const struct pith_reply_format *f,

@@ -347,14 +347,6 @@ enum pith_status pith_spm_parse(struct pith_spm_model *m, const uint8_t *data, s
     return check_kind(m, &t, err);
 }
 
-enum pith_status pith_spm_read(struct pith_spm_model *m, const uint8_t *data, size_t size,
-                               struct pith_error *err)
-{
-    struct pith_spm_ends ends;
-    PITH_TRY(pith_spm_parse(m, data, size, &ends, err));
-    return pith_spm_finish(m, ends.bos, ends.eos, err);
-}
-
 void pith_spm_model_free(struct pith_spm_model *m)
 {
     pith_vocab_free(&m->vocab);

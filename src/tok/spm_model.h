@@ -50,12 +50,8 @@ struct pith_spm_model {
     struct pith_charsmap rules; /* of normalization */
 };
 
-/* Parses and checks a file. PITH_UNSUPPORTED for models other than BPE and
- * unigram. */
-enum pith_status pith_spm_read(struct pith_spm_model *m, const uint8_t *data, size_t size,
-                               struct pith_error *err);
-/* The same but for the end, for pieces that are added behind the file's: pith_spm_finish() with the
- * ids of *ends. */
+/* Parses and checks a file, to be ended by pith_spm_finish() with the ids of *ends: pieces may be
+ * added behind the file's before. PITH_UNSUPPORTED for models other than BPE and unigram. */
 struct pith_spm_ends {
     int64_t bos, eos;
 };

@@ -1,11 +1,11 @@
 /* io/: experts in MXFP4 as gpt-oss stores them, against transformers' own reading. */
 #include "base/mem.h"
 #include "io/gptoss.h"
-#include "ramp.h"
+#include "test.h"
 
 enum { EXPERTS = 2, ROWS = 6, COLS = 96 };
 
-static void reads_and_writes_what_transformers_reads(void **state)
+static void reads_what_transformers_reads(void **state)
 {
     (void)state;
     static const struct pith_gptoss_part parts[] = {{0, 0, 1}, {1, 0, 1}, {0, 0, 2},
@@ -23,7 +23,6 @@ static void reads_and_writes_what_transformers_reads(void **state)
         if (strcmp(st.tensors[i].name, "want") == 0)
             want = (const float *)(const void *)st.tensors[i].data;
     assert_non_null(want);
-    uint8_t *again = calloc(1, (size_t)blocks->bytes), *bytes = calloc(1, (size_t)scales->bytes);
     float w[COLS];
     for (size_t i = 0; i < PITH_COUNT(parts); i++) {
         const struct pith_gptoss_part *p = &parts[i];
@@ -36,15 +35,8 @@ static void reads_and_writes_what_transformers_reads(void **state)
             for (size_t c = 0; c < COLS; c++)
                 assert_true(w[c] == want[((size_t)p->expert * COLS + c) * ROWS + row]);
         }
-        if (p->step == 2)
-            assert_ok(pith_gptoss_store(&q, p, blocks->shape, again, bytes, &err), err);
         pith_qmat_free(&q);
     }
-    /* Gates and ups of both experts are all there is. */
-    assert_memory_equal(again, blocks->data, blocks->bytes);
-    assert_memory_equal(bytes, scales->data, scales->bytes);
-    free(again);
-    free(bytes);
     pith_safetensors_close(&st);
 }
 
@@ -85,27 +77,12 @@ static void other_shapes_are_refused(void **state)
         assert_null(q.codes);
         assert_true(err.text[0] != '\0');
     }
-    const struct pith_grid mx = ramp_parse("mxfp4"), fp8 = ramp_parse("fp8_e4m3:channel"),
-                           none = {0};
-    const struct pith_gptoss_part part = {1, 0, 1};
-    struct pith_error err = {0};
-    ramp_on(&fp8, &none, ROWS, COLS, PITH_F32, &q);
-    assert_int_equal(pith_gptoss_store(&q, &part, good_blocks.shape, data, bytes, &err), PITH_ARG);
-    pith_qmat_free(&q);
-    ramp_on(&mx, &none, ROWS, COLS - 32, PITH_F32, &q);
-    assert_int_equal(pith_gptoss_store(&q, &part, good_blocks.shape, data, bytes, &err), PITH_ARG);
-    pith_qmat_free(&q);
-    ramp_on(&mx, &none, ROWS, COLS, PITH_F32, &q);
-    q.scales[5] = 0.3f;
-    assert_int_equal(pith_gptoss_store(&q, &part, good_blocks.shape, data, bytes, &err),
-                     PITH_NUMERIC);
-    pith_qmat_free(&q);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_and_writes_what_transformers_reads),
+        cmocka_unit_test(reads_what_transformers_reads),
         cmocka_unit_test(other_shapes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
