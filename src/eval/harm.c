@@ -36,14 +36,17 @@ const char *pith_harm_name(enum pith_harm h)
     return levels[h].name;
 }
 
+enum pith_harm pith_harm_level(double kld)
+{
+    enum pith_harm h = PITH_HARM_UNRESOLVED - 1;
+    while (h > PITH_HARM_NONE && !(kld >= levels[h].kld)) h--;
+    return h;
+}
+
 const char *pith_harm_of(double kld)
 {
-    const char *name = "none that matters";
-#define PITH_HARM_LEVEL(id, text, least, rise)                                                     \
-    if (kld >= (least)) name = text;
-#include "eval/harms.def"
-#undef PITH_HARM_LEVEL
-    return name;
+    const enum pith_harm h = pith_harm_level(kld);
+    return h == PITH_HARM_NONE ? "none that matters" : pith_harm_name(h);
 }
 
 size_t pith_stretches_of(size_t windows, size_t scored)

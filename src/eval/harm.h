@@ -5,7 +5,9 @@
 
 #include "eval/eval.h"
 
-/* What a divergence of so many nats a token is called by itself: "none that matters", "slight". */
+/* The level that a divergence of so many nats a token supports by itself; and what it is called:
+ * "none that matters", "slight". */
+enum pith_harm pith_harm_level(double kld);
 const char *pith_harm_of(double kld);
 
 /* Stretches of text, each taken as one observation: a window, or a piece of one where windows are

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "eval/divergence.h"
+#include "eval/harm.h"
 #include "eval/ranks_agree.h"
 #include "eval/scorer.h"
 #include "eval/stats.h"
@@ -179,18 +180,8 @@ static enum pith_status run_prompts(struct run *r, struct pith_prompts_result *o
 
 static const char *judge(struct pith_interval kld)
 {
-    static const struct {
-        const char *name;
-        double least;
-    } levels[] = {
-#define PITH_HARM_LEVEL(id, text, divergence, loss) {text, divergence},
-#include "eval/harms.def"
-#undef PITH_HARM_LEVEL
-    };
-    const char *name = kld.hi >= levels[0].least ? "unresolved" : "none";
-    for (size_t i = 0; i < PITH_COUNT(levels); i++)
-        if (kld.lo >= levels[i].least) name = levels[i].name;
-    return name;
+    const enum pith_harm least = pith_harm_level(kld.lo), most = pith_harm_level(kld.hi);
+    return pith_harm_name(least == PITH_HARM_NONE && most != least ? PITH_HARM_UNRESOLVED : least);
 }
 
 static enum pith_status agree(const struct pith_prompts_job *job, const struct prompts *all,

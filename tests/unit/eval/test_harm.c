@@ -68,6 +68,9 @@ static void a_divergence_has_a_name(void **state)
     assert_string_equal(pith_harm_of(0.005), "slight");
     assert_string_equal(pith_harm_of(0.02), "clear");
     assert_string_equal(pith_harm_of(5), "severe");
+    assert_int_equal(pith_harm_level(0.0049), PITH_HARM_NONE);
+    assert_int_equal(pith_harm_level(0.02), PITH_HARM_CLEAR);
+    assert_int_equal(pith_harm_level(NAN), PITH_HARM_NONE);
 }
 
 static void draw_values(struct pith_rng *rng, struct pith_stretches *s, float *values)
