@@ -114,6 +114,19 @@ int pith_hex_digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
+bool pith_ends_in(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+bool pith_is_blank(const char *line, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (line[i] != ' ' && line[i] != '\t' && line[i] != '\r') return false;
+    return true;
+}
+
 /* Linear backtracking: only the last '*' is ever tried again, so hostile patterns cost O(n*m). */
 bool pith_glob_match(const char *pattern, const char *text)
 {

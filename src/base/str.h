@@ -43,6 +43,10 @@ size_t pith_utf8_count(const char *text, size_t n);
 /* What a hexadecimal digit counts; -1: it is none. */
 int pith_hex_digit(char c);
 
+/* Whether a text has that end; whether a line of n bytes is spaces, tabs and CR alone. */
+bool pith_ends_in(const char *text, const char *end);
+bool pith_is_blank(const char *line, size_t n);
+
 /* Shell-style match of the whole text: '*' any run, '?' one byte, everything else itself. A pattern
  * that begins with "re:" is not understood here: see model and export for the loaders' own rules.
  */

@@ -3,6 +3,7 @@
 #include "calib/corpora.h"
 
 #include "base/json.h"
+#include "base/str.h"
 #include "tok/chat.h"
 
 #include <stdio.h>
@@ -67,13 +68,6 @@ static enum pith_status read_messages(const json_t *line, const char *where,
     return s;
 }
 
-static bool is_blank(const char *line, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        if (!strchr(" \t\r", line[i]) || line[i] == '\0') return false;
-    return true;
-}
-
 static enum pith_status read_line(const char *line, size_t size, const char *where,
                                   struct pith_reading *to, struct pith_error *err)
 {
@@ -106,7 +100,7 @@ static enum pith_status read(const char *path, struct pith_reading *to, struct p
         if (!stop) stop = end;
         char where[512];
         snprintf(where, sizeof where, "%s, line %zu", path, number);
-        if (!is_blank(at, (size_t)(stop - at)))
+        if (!pith_is_blank(at, (size_t)(stop - at)))
             s = read_line(at, (size_t)(stop - at), where, to, err);
         at = stop + 1;
     }

@@ -1,18 +1,13 @@
 #include "eval/records.h"
 
+#include "base/str.h"
+
 #include <stdio.h>
 #include <string.h>
 
 static enum pith_status bad(const struct pith_records *r, struct pith_error *err, const char *what)
 {
     return pith_fail(err, PITH_FORMAT, "%s: line %zu: %s", r->path, r->line, what);
-}
-
-static bool is_blank(const char *line, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        if (!strchr(" \t\r", line[i]) || line[i] == '\0') return false;
-    return true;
 }
 
 /* The next line without its end; false at the end of the text. */
@@ -33,7 +28,7 @@ static bool begin(struct pith_records *r, const char **line, size_t *size)
 {
     do {
         if (!next_line(r, line, size)) return false;
-    } while (is_blank(*line, *size));
+    } while (pith_is_blank(*line, *size));
     r->line = r->lines;
     return true;
 }

@@ -64,12 +64,6 @@ enum pith_status pith_hub_commit(const char *cache, const struct pith_hub_name *
     return s;
 }
 
-static bool ends_in(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* What a snapshot holds. */
 struct holds {
     bool config, gone; /* config.json; a link whose blob is not there */
@@ -90,11 +84,11 @@ static struct holds look(const char *folder, char **names, size_t count)
         if (strcmp(names[i], "config.json") == 0) h.config = true;
         unsigned number = 1, parts = 1;
         if (!pith_name_part(names[i], &number, &parts)) number = parts = 1;
-        if (ends_in(names[i], ".gguf") && number == 1) { /* which stands for the other parts */
+        if (pith_ends_in(names[i], ".gguf") && number == 1) { /* which stands for the other parts */
             h.gguf = names[i];
             h.ggufs++;
         }
-        if (!ends_in(names[i], ".safetensors")) continue;
+        if (!pith_ends_in(names[i], ".safetensors")) continue;
         h.weights++;
         if (parts > h.wanted) h.wanted = parts;
     }

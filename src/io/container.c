@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/names.h"
+#include "base/str.h"
 
 #include <string.h>
 
@@ -45,9 +46,7 @@ const struct pith_container *pith_container_of_path(const char *path)
 {
     for (size_t i = 0; i < PITH_COUNT(rows); i++) {
         const char *ending = rows[i]->file ? strrchr(rows[i]->file, '.') : NULL;
-        const size_t n = strlen(path), m = ending ? strlen(ending) : 0;
-        if (m && n >= m && strcmp(path + n - m, ending) == 0 && !pith_path_is_dir(path))
-            return rows[i];
+        if (ending && pith_ends_in(path, ending) && !pith_path_is_dir(path)) return rows[i];
     }
     return NULL;
 }

@@ -88,8 +88,7 @@ static bool is_attention(const json_t *group)
     bool all = n && (!weights || json_is_null(weights));
     for (size_t i = 0; i < n && all; i++) {
         const char *text = pith_json_plain(json_array_get(targets, i));
-        const size_t length = text ? strlen(text) : 0, end = strlen("Attention");
-        all = length >= end && strcmp(text + length - end, "Attention") == 0;
+        all = text && pith_ends_in(text, "Attention");
     }
     return all;
 }

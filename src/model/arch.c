@@ -1,6 +1,7 @@
 #include "model/arch.h"
 
 #include "base/mem.h"
+#include "base/str.h"
 #include "model/arch/family.h"
 
 #include <string.h>
@@ -19,9 +20,7 @@ const struct pith_arch *const *pith_archs(size_t *count)
 
 bool pith_arch_buffer(const struct pith_arch *a, const char *part)
 {
-    static const char frequencies[] = "rotary_emb.inv_freq";
-    const size_t n = strlen(part), m = sizeof frequencies - 1;
-    if (n >= m && strcmp(part + n - m, frequencies) == 0) return true;
+    if (pith_ends_in(part, "rotary_emb.inv_freq")) return true;
     for (size_t i = 0; i < PITH_ARCH_BUFFERS && a->names.buffer[i]; i++)
         if (strcmp(part, a->names.buffer[i]) == 0) return true;
     return false;

@@ -1,6 +1,7 @@
 /* What a checkpoint must hold and may hold. What is missing is refused; what nobody reads is left
  * alone, as transformers has it, and named (model/remarks.h). */
 #include "base/mem.h"
+#include "base/str.h"
 #include "model/load.h"
 
 #include <stdio.h>
@@ -52,12 +53,6 @@ static bool mark_module(struct check *k, const char *module, bool bias)
     return found;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* The up-projection of latent attention as mlx-lm 0.32 takes it apart (models/deepseek_v3.py,
  * sanitize): its rows of keys, exchanged head by head, and those of values. */
 static enum pith_status check_apart(const struct check *k, const char *module,
@@ -65,7 +60,7 @@ static enum pith_status check_apart(const struct check *k, const char *module,
 {
     static const char linear[] = "kv_b_proj";
     char part[PITH_TENSOR_NAME];
-    if (!ends_with(module, linear)) return PITH_OK;
+    if (!pith_ends_in(module, linear)) return PITH_OK;
     (void)snprintf(part, sizeof part, "%.*sembed_q.weight",
                    (int)(strlen(module) - strlen(linear)), module);
     if (!pith_checkpoint_find(k->c, part)) return PITH_OK;
@@ -148,7 +143,7 @@ bool pith_is_kv_scale(const char *tensor)
                                        ".self_attn.v_scale",        ".self_attn.kv_scale",
                                        ".self_attn.k_proj.k_scale", ".self_attn.v_proj.v_scale"};
     for (size_t i = 0; i < PITH_COUNT(ends); i++)
-        if (ends_with(tensor, ends[i])) return true;
+        if (pith_ends_in(tensor, ends[i])) return true;
     return false;
 }
 

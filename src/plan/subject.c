@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "io/foreign.h"
 #include "plan/shapes.h"
 
@@ -42,12 +43,6 @@ static enum pith_status read_file(const char *path, struct pith_plan_subject *ou
     return s;
 }
 
-static bool ends_in(const char *text, const char *end)
-{
-    const size_t n = strlen(text), k = strlen(end);
-    return n >= k && strcmp(text + n - k, end) == 0;
-}
-
 /* Whether a folder has weights: a config alone is no broken checkpoint here. */
 static enum pith_status has_weights(const char *path, bool *out, struct pith_error *err)
 {
@@ -56,8 +51,8 @@ static enum pith_status has_weights(const char *path, bool *out, struct pith_err
     *out = false;
     PITH_TRY(pith_dir_list(path, &names, &count, err));
     for (size_t i = 0; i < count; i++)
-        *out |= ends_in(names[i], ".safetensors") || ends_in(names[i], ".gguf") ||
-                ends_in(names[i], ".safetensors.index.json");
+        *out |= pith_ends_in(names[i], ".safetensors") || pith_ends_in(names[i], ".gguf") ||
+                pith_ends_in(names[i], ".safetensors.index.json");
     pith_names_free(names, count);
     return PITH_OK;
 }
@@ -68,8 +63,8 @@ enum pith_status pith_plan_subject_open(const char *path, struct pith_plan_subje
     struct pith_str config = {0};
     bool weights = true;
     *out = (struct pith_plan_subject){0};
-    if (ends_in(path, ".json")) return read_file(path, out, err);
-    if (!ends_in(path, ".gguf")) PITH_TRY(has_weights(path, &weights, err));
+    if (pith_ends_in(path, ".json")) return read_file(path, out, err);
+    if (!pith_ends_in(path, ".gguf")) PITH_TRY(has_weights(path, &weights, err));
     if (!weights) {
         PITH_TRY(pith_foreign_check(path, err));
         pith_str_printf(&config, "%s/config.json", path);

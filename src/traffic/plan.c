@@ -52,13 +52,6 @@ static enum pith_status read_row(const char *line, size_t size, struct pith_plan
     return PITH_OK;
 }
 
-static bool is_blank(const char *line, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        if (line[i] != ' ' && line[i] != '\t' && line[i] != '\r') return false;
-    return true;
-}
-
 static enum pith_status add_row(struct pith_trace *t, size_t *room, const struct pith_planned *row,
                                 struct pith_error *err)
 {
@@ -88,7 +81,7 @@ enum pith_status pith_trace_parse(const char *text, size_t size, const char *whe
         const size_t n = end ? (size_t)(end - text) - at : size - at;
         struct pith_planned row;
         number++;
-        if (!is_blank(text + at, n)) {
+        if (!pith_is_blank(text + at, n)) {
             s = read_row(text + at, n, &row, err);
             if (s == PITH_OK) s = add_row(out, &room, &row, err);
         }

@@ -27,6 +27,29 @@ static void glob_matches_whole_text(void **state)
     assert_true(pith_glob_match("a*b*c", "aXbYbZc"));
 }
 
+static void texts_are_looked_at(void **state)
+{
+    (void)state;
+    assert_true(pith_ends_in("a.json", ".json") && pith_ends_in("x", "") && pith_ends_in("x", "x"));
+    assert_false(pith_ends_in("json", ".json") || pith_ends_in("a.json ", ".json"));
+    assert_true(pith_is_blank(" \t\r", 3) && pith_is_blank("x", 0));
+    assert_false(pith_is_blank("\0", 1) || pith_is_blank(" x", 2) || pith_is_blank("\n", 1));
+    assert_int_equal(pith_hex_digit('0'), 0);
+    assert_int_equal(pith_hex_digit('f'), 15);
+    assert_int_equal(pith_hex_digit('A'), 10);
+    assert_true(pith_hex_digit('g') == -1 && pith_hex_digit('/') == -1);
+    assert_int_equal(pith_hex_digit('\0'), -1);
+    struct pith_str s = {0};
+    static const uint32_t written[] = {0, 0x7f, 0x80, 0x7ff, 0x800, 0xffff, 0x10000, 0x10ffff};
+    for (size_t i = 0; i < PITH_COUNT(written); i++) pith_utf8_put(&s, written[i]);
+    static const char want[] = "\0\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xef\xbf\xbf"
+                               "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf";
+    assert_int_equal(s.len, sizeof want - 1);
+    assert_memory_equal(s.data, want, s.len);
+    assert_int_equal(pith_utf8_count(s.data, s.len), PITH_COUNT(written));
+    pith_str_free(&s);
+}
+
 static void first_error_wins_and_is_printable(void **state)
 {
     (void)state;
@@ -204,6 +227,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(glob_matches_whole_text),
+        cmocka_unit_test(texts_are_looked_at),
         cmocka_unit_test(first_error_wins_and_is_printable),
         cmocka_unit_test(json_reports_key_and_file),
         cmocka_unit_test(sha256_of_abc),
