@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 /* Levels of lists and objects, as jansson has it: what walks trees recurses. */
 #define MOST_DEPTH 2048
@@ -56,17 +57,11 @@ static bool next_is(struct reader *r, const char *word)
 
 /* --- strings ---------------------------------------------------------------------------------- */
 
-/* Bytes of the well-formed character at p, 0 when it is none (RFC 3629). */
-static size_t utf8_size(const unsigned char *p, size_t left)
+/* Bytes of the well-formed character at the reader's place, 0 or less when it is none. */
+static utf8proc_ssize_t character_size(const struct reader *r)
 {
-    const unsigned char c = p[0];
-    const size_t n = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
-    if (n > left) return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80) return 0;
-    if ((c == 0xe0 && p[1] < 0xa0) || (c == 0xed && p[1] > 0x9f)) return 0;
-    if ((c == 0xf0 && p[1] < 0x90) || (c == 0xf4 && p[1] > 0x8f)) return 0;
-    return n;
+    utf8proc_int32_t c;
+    return utf8proc_iterate((const utf8proc_uint8_t *)r->at, r->end - r->at, &c);
 }
 
 /* Up to the next quote or escape; false with the error set when something there may not stand. */
@@ -79,9 +74,8 @@ static bool skip_plain(struct reader *r)
             (void)wrong(r, c ? "a control character in a string" : "it contains a NUL byte");
             return false;
         }
-        const size_t n =
-            c < 0x80 ? 1 : utf8_size((const unsigned char *)r->at, (size_t)(r->end - r->at));
-        if (n == 0) {
+        const utf8proc_ssize_t n = c < 0x80 ? 1 : character_size(r);
+        if (n <= 0) {
             (void)wrong(r, "a string is not UTF-8");
             return false;
         }

@@ -125,6 +125,32 @@ static void members_are_numbers_that_decide(void **state)
     json_decref(j);
 }
 
+static void characters_are_well_formed(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf",
+                                       "\xee\x80\x80", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"};
+    static const char *const bad[] = {"\x80", "\xc0\x80", "\xc1\xbf", "\xc3", "\xe0\x9f\xbf",
+                                      "\xe2\x82", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf",
+                                      "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff"};
+    char text[16];
+    for (size_t i = 0; i < PITH_COUNT(good); i++) {
+        snprintf(text, sizeof text, "\"%s\"", good[i]);
+        json_t *j = read_good(text);
+        assert_string_equal(json_string_value(j), good[i]);
+        json_decref(j);
+    }
+    for (size_t i = 0; i < PITH_COUNT(bad); i++) {
+        struct pith_error err = {0};
+        json_t *j = NULL;
+        const int size = snprintf(text, sizeof text, "\"%s\"", bad[i]);
+        assert_int_equal(read_any(text, (size_t)size, &j, &err), PITH_FORMAT);
+        assert_non_null(strstr(err.text, "a string is not UTF-8"));
+        err = (struct pith_error){0};
+        assert_int_equal(read_any(text, (size_t)size - 1, &j, &err), PITH_FORMAT);
+    }
+}
+
 static void a_byte_order_mark_is_no_text(void **state)
 {
     (void)state;
@@ -241,6 +267,7 @@ int main(void)
         cmocka_unit_test(it_reads_what_python_reads),
         cmocka_unit_test(big_numbers_stay),
         cmocka_unit_test(members_are_numbers_that_decide),
+        cmocka_unit_test(characters_are_well_formed),
         cmocka_unit_test(a_byte_order_mark_is_no_text),
         cmocka_unit_test(places_are_told),
         cmocka_unit_test(strict_is_the_standard),
