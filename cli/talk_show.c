@@ -5,32 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Bytes of the character at the start, or 0: no UTF-8. */
-static size_t character(const unsigned char *s, size_t n)
-{
-    const size_t size = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
-    if (s[0] >= 0x80 && (s[0] < 0xc2 || s[0] > 0xf4)) return 0;
-    if (size > n) return 0;
-    for (size_t i = 1; i < size; i++)
-        if ((s[i] & 0xc0) != 0x80) return 0;
-    if (s[0] == 0xe0 && s[1] < 0xa0) return 0;
-    if (s[0] == 0xed && s[1] >= 0xa0) return 0;
-    if (s[0] == 0xf0 && s[1] < 0x90) return 0;
-    if (s[0] == 0xf4 && s[1] >= 0x90) return 0;
-    return size;
-}
+#include <utf8proc.h>
 
 void put_safe(const char *text, size_t size)
 {
-    const unsigned char *s = (const unsigned char *)text;
+    const utf8proc_uint8_t *s = (const utf8proc_uint8_t *)text;
     for (size_t i = 0; i < size;) {
-        const size_t n = character(s + i, size - i);
-        const bool control = n == 1 ? (s[i] < ' ' && s[i] != '\n' && s[i] != '\t') || s[i] == 0x7f
-                                    : n == 2 && s[i] == 0xc2 && s[i + 1] < 0xa0;
-        if (n == 0 || control) printf("\\x%02x", n == 2 ? s[i + 1] : s[i]);
-        else fwrite(s + i, 1, n, stdout);
-        i += n ? n : 1;
+        utf8proc_int32_t c;
+        const utf8proc_ssize_t n = utf8proc_iterate(s + i, (utf8proc_ssize_t)(size - i), &c);
+        const bool control = c < ' ' ? c != '\n' && c != '\t' : c >= 0x7f && c < 0xa0;
+        if (n <= 0 || control) printf("\\x%02x", n > 0 ? (unsigned)c : s[i]);
+        else fwrite(s + i, 1, (size_t)n, stdout);
+        i += n > 0 ? (size_t)n : 1;
     }
 }
 
