@@ -1,5 +1,5 @@
 /* What pith_traffic() measured, as JSON. */
-#include "api/traffic.h"
+#include "traffic/server_load.h"
 
 #include "base/mem.h"
 
@@ -169,7 +169,7 @@ static json_t *failures_report(const struct pith_level_result *r)
     return list;
 }
 
-static json_t *goals_report(const struct traffic *t, const struct pith_level_result *r)
+static json_t *goals_report(const struct pith_server_load *t, const struct pith_level_result *r)
 {
     const double all = (double)(r->records + pith_level_failed(r));
     size_t missed[PITH_TRAFFIC_LIMITS] = {0}, good = 0;
@@ -191,7 +191,8 @@ static json_t *goals_report(const struct traffic *t, const struct pith_level_res
                      number((double)good / r->seconds), "missed", each);
 }
 
-static void add_counts(const struct traffic *t, const struct pith_level_result *r, json_t **j)
+static void add_counts(const struct pith_server_load *t, const struct pith_level_result *r,
+                       json_t **j)
 {
     const struct sums s = sums_of(r);
     const double seconds = r->seconds;
@@ -222,9 +223,10 @@ static void add_counts(const struct traffic *t, const struct pith_level_result *
     if (t->goals.any) pith_json_set(j, "goodput", goals_report(t, r));
 }
 
-enum pith_status traffic_report_level(const struct traffic *t, const struct traffic_level *level,
-                                      const struct pith_level_result *r, json_t **list,
-                                      struct pith_error *err)
+enum pith_status pith_server_load_report_level(const struct pith_server_load *t,
+                                               const struct pith_server_level *level,
+                                               const struct pith_level_result *r, json_t **list,
+                                               struct pith_error *err)
 {
     json_t *j = json_object();
     struct pith_quantiles late;
@@ -250,7 +252,7 @@ static json_t *limits_report(const struct pith_goals *g)
     return j;
 }
 
-json_t *traffic_report(const struct traffic *t, json_t *levels)
+json_t *pith_server_load_report(const struct pith_server_load *t, json_t *levels)
 {
     const struct pith_traffic_options *o = t->options;
     json_t *j = json_pack(
