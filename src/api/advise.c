@@ -3,8 +3,6 @@
 #include <pith/eval.h>
 #include <pith/plan.h>
 
-#include "api/advise.h"
-
 #include "api/context.h"
 #include "api/options.h"
 #include "base/file.h"
@@ -12,6 +10,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "calib/corpus.h"
+#include "choose/advice.h"
 #include "export/preflight.h"
 #include "quantize/job.h"
 #include "quantize/work_folder.h"
@@ -29,7 +28,7 @@ void pith_advise_defaults_sized(struct pith_advise_options *options, size_t size
 
 /* --- where it is to run ---------------------------------------------------------------------- */
 
-static enum pith_status read_target(struct advice *a, struct pith_error *err)
+static enum pith_status read_target(struct pith_advice *a, struct pith_error *err)
 {
     const char *text = a->options->target;
     struct pith_target t;
@@ -47,7 +46,7 @@ static enum pith_status read_target(struct advice *a, struct pith_error *err)
     return PITH_OK;
 }
 
-static enum pith_status make_plan(struct advice *a, struct pith_error *err)
+static enum pith_status make_plan(struct pith_advice *a, struct pith_error *err)
 {
     const struct pith_advise_options *o = a->options;
     const char *engine = a->engine, *hardware = a->hardware, *context = a->context_text,
@@ -80,7 +79,7 @@ static bool is_gptq(const struct pith_rounder *r)
 }
 
 /* What a recipe of the plan is rounded by instead of its own, or NULL. */
-static const char *round_of(const struct advice *a, const char *recipe)
+static const char *round_of(const struct pith_advice *a, const char *recipe)
 {
     struct pith_recipe r;
     const char *round = a->options->round;
@@ -103,14 +102,8 @@ static const char *text_of(const json_t *row, const char *key)
     return text ? text : "";
 }
 
-bool advice_is_plain(const json_t *row)
-{
-    const char *recipe = text_of(row, "recipe");
-    return strcmp(recipe, "none") == 0 || strcmp(recipe, "stored") == 0;
-}
-
 /* An earlier row's, of the same recipe, or the row's own: they share a checkpoint. */
-static size_t maker_of(const struct advice *a, size_t row)
+static size_t maker_of(const struct pith_advice *a, size_t row)
 {
     for (size_t i = 0; i < row; i++)
         if (strcmp(text_of(a->tried[i].row, "recipe"), text_of(a->tried[row].row, "recipe")) == 0)
@@ -118,7 +111,7 @@ static size_t maker_of(const struct advice *a, size_t row)
     return row;
 }
 
-static enum pith_status rule_out(struct advice *a, const json_t *row, const char *why,
+static enum pith_status rule_out(struct pith_advice *a, const json_t *row, const char *why,
                                  struct pith_error *err)
 {
     json_t *out = json_object_get(a->plan, "ruled_out");
@@ -131,7 +124,7 @@ static enum pith_status rule_out(struct advice *a, const json_t *row, const char
 }
 
 /* What a row that is rounded otherwise says of it. */
-static enum pith_status tell_round(const struct advice *a, json_t *row, struct pith_error *err)
+static enum pith_status tell_round(const struct pith_advice *a, json_t *row, struct pith_error *err)
 {
     json_t *commands = json_object_get(row, "commands");
     const char *round = round_of(a, text_of(row, "recipe"));
@@ -145,18 +138,18 @@ static enum pith_status tell_round(const struct advice *a, json_t *row, struct p
 }
 
 /* The weights as they are, and the first recipes of the plan; each with the caches that it has. */
-static enum pith_status choose(struct advice *a, struct pith_error *err)
+static enum pith_status choose(struct pith_advice *a, struct pith_error *err)
 {
     const json_t *rows = json_object_get(a->plan, "rows"), *out, *row;
     size_t i, recipes = 0;
     a->tried = pith_zalloc(json_array_size(rows) + 1, sizeof *a->tried);
     if (!a->tried) return pith_fail_nomem(err, "advice");
     json_array_foreach (rows, i, row) {
-        struct advice_try *t = &a->tried[a->count];
+        struct pith_advice_try *t = &a->tried[a->count];
         t->row = json_array_get(rows, i);
         t->maker = maker_of(a, a->count);
         PITH_TRY(tell_round(a, t->row, err));
-        const bool first = t->maker == a->count && !advice_is_plain(row);
+        const bool first = t->maker == a->count && !pith_advice_is_plain(row);
         if (first && a->options->candidates && recipes == a->options->candidates) {
             PITH_TRY(rule_out(a, row, "not tried: others come first in the plan", err));
             continue;
@@ -173,7 +166,7 @@ static enum pith_status choose(struct advice *a, struct pith_error *err)
 /* --- the folder ------------------------------------------------------------------------------ */
 
 /* What another call would have to be for to go on here. */
-static json_t *call_of(const struct advice *a)
+static json_t *call_of(const struct pith_advice *a)
 {
     const struct pith_advise_options *o = a->options;
     json_t *calib = json_array();
@@ -185,7 +178,7 @@ static json_t *call_of(const struct advice *a)
                      "crlf", o->crlf ? o->crlf : "keep", "round", o->round);
 }
 
-static enum pith_status open_folder(struct advice *a, struct pith_error *err)
+static enum pith_status open_folder(struct pith_advice *a, struct pith_error *err)
 {
     enum { CALL_MOST = 1 << 20 };
     json_t *now = call_of(a), *before = NULL;
@@ -209,7 +202,7 @@ static enum pith_status open_folder(struct advice *a, struct pith_error *err)
 }
 
 /* Half of the text that ships, cut at a line, as a file. */
-static enum pith_status write_half(const struct advice *a, bool second, const char *name,
+static enum pith_status write_half(const struct pith_advice *a, bool second, const char *name,
                                    char **path, struct pith_error *err)
 {
     const char *all = pith_builtin_text;
@@ -221,7 +214,7 @@ static enum pith_status write_half(const struct advice *a, bool second, const ch
                   : pith_file_write(*path, all, cut, err);
 }
 
-static enum pith_status write_texts(struct advice *a, struct pith_error *err)
+static enum pith_status write_texts(struct pith_advice *a, struct pith_error *err)
 {
     const struct pith_advise_options *o = a->options;
     a->texts = o->texts;
@@ -239,7 +232,7 @@ static enum pith_status write_texts(struct advice *a, struct pith_error *err)
 
 static int on_step(void *ctx, const char *what, double done, double total)
 {
-    const struct advice *a = ctx;
+    const struct pith_advice *a = ctx;
     const struct pith_progress *p = &a->options->progress;
     char text[256];
     (void)snprintf(text, sizeof text, "%s: %s", a->stage, what);
@@ -247,16 +240,16 @@ static int on_step(void *ctx, const char *what, double done, double total)
 }
 
 /* Each recipe's share is one progress, and the measuring another: which it is stands before. */
-static void begin_recipe(struct advice *a, const struct advice_try *t)
+static void begin_recipe(struct pith_advice *a, const struct pith_advice_try *t)
 {
     size_t all = 0, number = 0;
     for (size_t i = 0; i < a->count; i++) {
-        if (a->tried[i].maker != i || advice_is_plain(a->tried[i].row)) continue;
+        if (a->tried[i].maker != i || pith_advice_is_plain(a->tried[i].row)) continue;
         all++;
         number += &a->tried[i] <= t;
     }
-    (void)snprintf(a->stage, sizeof a->stage, "%.80s, recipe %zu of %zu",
-                   text_of(t->row, "recipe"), number, all);
+    (void)snprintf(a->stage, sizeof a->stage, "%.80s, recipe %zu of %zu", text_of(t->row, "recipe"),
+                   number, all);
 }
 
 /* --- making ---------------------------------------------------------------------------------- */
@@ -267,7 +260,8 @@ static bool is_refusal(enum pith_status s)
     return s == PITH_UNSUPPORTED || s == PITH_NUMERIC || s == PITH_ARG || s == PITH_LIMIT;
 }
 
-static enum pith_status quantize(struct advice *a, struct advice_try *t, struct pith_error *err)
+static enum pith_status quantize(struct pith_advice *a, struct pith_advice_try *t,
+                                 struct pith_error *err)
 {
     const struct pith_advise_options *o = a->options;
     struct pith_quantize_options q;
@@ -291,7 +285,8 @@ static enum pith_status quantize(struct advice *a, struct advice_try *t, struct 
 }
 
 /* A checkpoint of the recipe, if it is not there from an interrupted call. */
-static enum pith_status make(struct advice *a, struct advice_try *t, struct pith_error *err)
+static enum pith_status make(struct pith_advice *a, struct pith_advice_try *t,
+                             struct pith_error *err)
 {
     char name[96];
     struct pith_error why = {0};
@@ -311,12 +306,12 @@ static enum pith_status make(struct advice *a, struct advice_try *t, struct pith
     return rule_out(a, t->row, why.text, err);
 }
 
-static enum pith_status make_all(struct advice *a, struct pith_error *err)
+static enum pith_status make_all(struct pith_advice *a, struct pith_error *err)
 {
     for (size_t i = 0; i < a->count; i++) {
-        struct advice_try *t = &a->tried[i];
+        struct pith_advice_try *t = &a->tried[i];
         if (t->maker != i) t->failed = a->tried[t->maker].failed;
-        else if (!advice_is_plain(t->row)) PITH_TRY(make(a, t, err));
+        else if (!pith_advice_is_plain(t->row)) PITH_TRY(make(a, t, err));
         else if (!(t->path = pith_strdup(a->options->model))) return pith_fail_nomem(err, "advice");
     }
     return PITH_OK;
@@ -325,7 +320,7 @@ static enum pith_status make_all(struct advice *a, struct pith_error *err)
 /* --- measuring ------------------------------------------------------------------------------- */
 
 /* Means over the texts. */
-static void take_measured(struct advice_try *t, const json_t *model)
+static void take_measured(struct pith_advice_try *t, const json_t *model)
 {
     const json_t *texts = json_object_get(model, "texts"), *x;
     const double n = (double)json_array_size(texts);
@@ -340,7 +335,7 @@ static void take_measured(struct advice_try *t, const json_t *model)
     t->measured = n > 0;
 }
 
-static enum pith_status compare(struct advice *a, const struct pith_list *models,
+static enum pith_status compare(struct pith_advice *a, const struct pith_list *models,
                                 const struct pith_list *caches, char **report,
                                 struct pith_error *err)
 {
@@ -358,7 +353,7 @@ static enum pith_status compare(struct advice *a, const struct pith_list *models
     return pith_compare(a->context, models, &e, report, err);
 }
 
-static enum pith_status take_all(struct advice *a, const char *report, struct pith_error *err)
+static enum pith_status take_all(struct pith_advice *a, const char *report, struct pith_error *err)
 {
     json_t *j = NULL;
     PITH_TRY(pith_json_parse(report, strlen(report), "what was measured", &j, err));
@@ -369,7 +364,7 @@ static enum pith_status take_all(struct advice *a, const char *report, struct pi
     return PITH_OK;
 }
 
-static enum pith_status measure(struct advice *a, struct pith_error *err)
+static enum pith_status measure(struct pith_advice *a, struct pith_error *err)
 {
     const char **model = pith_alloc(a->count + 1, sizeof *model);
     const char **cache = pith_alloc(a->count, sizeof *cache);
@@ -398,7 +393,7 @@ static enum pith_status measure(struct advice *a, struct pith_error *err)
 
 /* --- the whole ------------------------------------------------------------------------------- */
 
-static void close_advice(struct advice *a)
+static void close_advice(struct pith_advice *a)
 {
     for (size_t i = 0; i < a->count && a->tried; i++) pith_free(a->tried[i].path);
     pith_free(a->tried);
@@ -409,17 +404,17 @@ static void close_advice(struct advice *a)
 }
 
 /* Checkpoints are folders in the folder. */
-static enum pith_status remove_folder(const struct advice *a, struct pith_error *err)
+static enum pith_status remove_folder(const struct pith_advice *a, struct pith_error *err)
 {
     for (size_t i = 0; i < a->count; i++) {
-        const struct advice_try *t = &a->tried[i];
-        const bool made = t->maker == i && t->path && !advice_is_plain(t->row);
+        const struct pith_advice_try *t = &a->tried[i];
+        const bool made = t->maker == i && t->path && !pith_advice_is_plain(t->row);
         if (made && pith_path_is_dir(t->path)) PITH_TRY(pith_dir_remove(t->path, err));
     }
     return pith_dir_remove(a->folder, err);
 }
 
-static enum pith_status advise(struct advice *a, char **report, struct pith_error *err)
+static enum pith_status advise(struct pith_advice *a, char **report, struct pith_error *err)
 {
     PITH_TRY(check_round(a->options, err));
     PITH_TRY(read_target(a, err));
@@ -431,7 +426,7 @@ static enum pith_status advise(struct advice *a, char **report, struct pith_erro
     if (s == PITH_OK) s = measure(a, err);
     if (s != PITH_OK) return pith_fail_kept(err, s);
     PITH_TRY(remove_folder(a, err));
-    return advice_report(a, report, err);
+    return pith_report_text(pith_advice_report(a), report, err);
 }
 
 enum pith_status pith_advise(struct pith_context *context, const struct pith_advise_options *given,
@@ -442,7 +437,7 @@ enum pith_status pith_advise(struct pith_context *context, const struct pith_adv
     *report = NULL;
     if (!o->model || !o->work || !o->target)
         return pith_fail(err, PITH_ARG, "a model, a target and a folder to work in are needed");
-    struct advice a = {
+    struct pith_advice a = {
         .context = context, .options = o, .halves = o->texts.count == 0 && o->calib.count == 0};
     struct pith_str folder = {0};
     pith_str_printf(&folder, "%s.partial", o->work);

@@ -1,13 +1,13 @@
 #include <pith/inspect.h>
 
 #include "api/context.h"
-#include "api/conversions.h"
 #include "base/str.h"
 #include "export/preflight.h"
 #include "io/container.h"
 #include "model/arch.h"
 #include "num/format.h"
 #include "quant/recipe.h"
+#include "quantize/conversions.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,13 +1,13 @@
-/* api/advise.h: recipes that are tried, and what came of them. */
-#ifndef PITH_API_ADVISE_H
-#define PITH_API_ADVISE_H
+/* choose/advice.h: recipes that are tried, and what came of them. */
+#ifndef PITH_CHOOSE_ADVICE_H
+#define PITH_CHOOSE_ADVICE_H
 
 #include <pith/advise.h>
 
 #include "base/json.h"
 
 /* A row of the plan. */
-struct advice_try {
+struct pith_advice_try {
     json_t *row;  /* borrowed from the plan */
     size_t maker; /* the first row of the same recipe, which owns the checkpoint */
     char *path;   /* of it, in the maker; owned */
@@ -17,7 +17,7 @@ struct advice_try {
     double tokens;
 };
 
-struct advice {
+struct pith_advice {
     struct pith_context *context;
     const struct pith_advise_options *options;
     char engine[32], hardware[96], context_text[24], users_text[24];
@@ -25,15 +25,15 @@ struct advice {
     char *folder, *text_path, *calib_path;
     struct pith_list texts, calib;
     json_t *plan;
-    struct advice_try *tried; /* [count] */
+    struct pith_advice_try *tried; /* [count] */
     size_t count;
     char stage[128]; /* what is being done, before what of it */
     size_t ruled;    /* of the plan's "ruled_out" those that were added in front */
 };
 
 /* Whether a row has the weights as they are, in 16 bits or stored quantized. */
-bool advice_is_plain(const json_t *row);
-/* Ranks what was measured, and tells of it. */
-enum pith_status advice_report(struct advice *a, char **report, struct pith_error *err);
+bool pith_advice_is_plain(const json_t *row);
+/* Ranks what was measured; what pith_advise() reports of it, NULL when memory is out. */
+json_t *pith_advice_report(struct pith_advice *a);
 
 #endif

@@ -1,6 +1,5 @@
 /* Which recipe comes first, by what was measured, and why. */
-#include "api/advise.h"
-#include "api/context.h"
+#include "choose/advice.h"
 
 #include "base/mem.h"
 #include "base/str.h"
@@ -16,7 +15,14 @@
 /* A row loses half of its worth by a KL of so much: where harm is clear (eval/harms.def). */
 static const double half_worth = 0.02;
 
-static double worth(const struct advice_try *t, double kld)
+bool pith_advice_is_plain(const json_t *row)
+{
+    const char *recipe = json_string_value(json_object_get(row, "recipe"));
+    if (!recipe) return false;
+    return strcmp(recipe, "none") == 0 || strcmp(recipe, "stored") == 0;
+}
+
+static double worth(const struct pith_advice_try *t, double kld)
 {
     const double gain = pith_plan_gain(t->row), kept = 1 / (1 + (kld > 0 ? kld : 0) / half_worth);
     return isfinite(gain) ? gain * kept : kept;
@@ -25,14 +31,14 @@ static double worth(const struct advice_try *t, double kld)
 /* The worthiest first, of equals the one that loses less; what was not measured last. */
 static int order(const void *a, const void *b)
 {
-    const struct advice_try *x = a, *y = b;
+    const struct pith_advice_try *x = a, *y = b;
     if (x->measured != y->measured) return x->measured ? -1 : 1;
     const double u = worth(x, x->kld), v = worth(y, y->kld);
     if (u != v) return u > v ? -1 : 1;
     return (x->kld > y->kld) - (x->kld < y->kld);
 }
 
-static json_t *quality_of(const struct advice_try *t)
+static json_t *quality_of(const struct pith_advice_try *t)
 {
     const double expected = pith_plan_kld(t->row);
     return json_pack("{s:f, s:[f, f], s:s, s:o, s:s}", "kld", t->kld, "kld_ci95", t->least, t->most,
@@ -41,7 +47,7 @@ static json_t *quality_of(const struct advice_try *t)
                      "measured here");
 }
 
-static json_t *row_of(const struct advice *a, const struct advice_try *t)
+static json_t *row_of(const struct pith_advice *a, const struct pith_advice_try *t)
 {
     json_t *row = json_copy(t->row);
     const bool near = worth(t, t->least) >= worth(&a->tried[0], a->tried[0].most);
@@ -53,11 +59,11 @@ static json_t *row_of(const struct advice *a, const struct advice_try *t)
 }
 
 /* The row in 16 bits with the same cache, or with any; NULL: there is none. */
-static const struct advice_try *plain_of(const struct advice *a)
+static const struct pith_advice_try *plain_of(const struct pith_advice *a)
 {
-    const struct advice_try *found = NULL;
+    const struct pith_advice_try *found = NULL;
     for (size_t i = a->count; i-- > 0;)
-        if (a->tried[i].measured && advice_is_plain(a->tried[i].row)) found = &a->tried[i];
+        if (a->tried[i].measured && pith_advice_is_plain(a->tried[i].row)) found = &a->tried[i];
     return found;
 }
 
@@ -67,16 +73,16 @@ static void add_number(struct pith_str *s, const json_t *row, const char *key, c
     if (json_is_number(v)) pith_str_printf(s, text, json_number_value(v));
 }
 
-static json_t *why(const struct advice *a)
+static json_t *why(const struct pith_advice *a)
 {
-    const struct advice_try *first = &a->tried[0], *plain = plain_of(a);
+    const struct pith_advice_try *first = &a->tried[0], *plain = plain_of(a);
     struct pith_str s = {0};
     size_t near = 0;
-    if (advice_is_plain(first->row))
+    if (pith_advice_is_plain(first->row))
         pith_str_puts(&s, "do not quantize: what others gain is less than they lose; ");
     pith_str_printf(&s, "KL %.4f (%.4f to %.4f) on %.0f tokens: harm %s", first->kld, first->least,
                     first->most, first->tokens, pith_harm_of(first->kld));
-    if (plain && !advice_is_plain(first->row)) {
+    if (plain && !pith_advice_is_plain(first->row)) {
         const double fast = json_number_value(json_object_get(first->row, "tokens_per_second")),
                      slow = json_number_value(json_object_get(plain->row, "tokens_per_second"));
         const char *now = json_string_value(json_object_get(plain->row, "recipe"));
@@ -114,7 +120,7 @@ static bool has(const struct pith_list *list, const char *name)
 
 static const char second_half[] = "the text that ships, its second half";
 
-static json_t *texts_of(const struct advice *a)
+static json_t *texts_of(const struct pith_advice *a)
 {
     const bool other = !a->halves && !has(&a->options->calib, PITH_BUILTIN_NAME);
     char line[sizeof second_half + 40];
@@ -124,7 +130,7 @@ static json_t *texts_of(const struct advice *a)
 }
 
 /* What recipes were calibrated on: {"sources", "tokens": at most}. */
-static json_t *calibration_of(const struct advice *a)
+static json_t *calibration_of(const struct pith_advice *a)
 {
     const struct pith_advise_options *o = a->options;
     json_t *names = names_of(&o->calib, a->halves ? "the text that ships, its first half"
@@ -141,7 +147,7 @@ static void add_remark(json_t **list, const char *text)
 }
 
 /* A text on both sides: what was fitted to it costs less there than elsewhere. */
-static json_t *remarks_of(const struct advice *a)
+static json_t *remarks_of(const struct pith_advice *a)
 {
     const struct pith_advise_options *o = a->options;
     json_t *list = json_array();
@@ -151,7 +157,7 @@ static json_t *remarks_of(const struct advice *a)
     return list;
 }
 
-enum pith_status advice_report(struct advice *a, char **report, struct pith_error *err)
+json_t *pith_advice_report(struct pith_advice *a)
 {
     qsort(a->tried, a->count, sizeof *a->tried, order);
     json_t *rows = json_array();
@@ -163,5 +169,5 @@ enum pith_status advice_report(struct advice *a, char **report, struct pith_erro
                           texts_of(a), "calibration", calibration_of(a), "why", why(a), "rows",
                           rows, "ruled_out", json_object_get(a->plan, "ruled_out"));
     pith_json_set_some(&j, "remarks", remarks_of(a));
-    return pith_report_text(j, report, err);
+    return j;
 }

@@ -1,6 +1,6 @@
 /* Which container can hold which grid with its codes: pith_convert_holds() asked of every grid that
  * some container takes, for a matrix whose sides suit all. */
-#include "api/conversions.h"
+#include "quantize/conversions.h"
 
 #include "io/container.h"
 #include "num/recode.h"

@@ -1,6 +1,6 @@
-/* api/conversions.h: the table of conversions between containers. */
-#ifndef PITH_API_CONVERSIONS_H
-#define PITH_API_CONVERSIONS_H
+/* quantize/conversions.h: the table of conversions between containers. */
+#ifndef PITH_QUANTIZE_CONVERSIONS_H
+#define PITH_QUANTIZE_CONVERSIONS_H
 
 #include "base/json.h"
 
