@@ -22,7 +22,7 @@ if [ "$runs" -gt 0 ]; then
     rm -rf "$work"
     case $name in # the slow ones: whole models, folders, sockets
     account) runs=$((runs / 100)) ;;
-    container) runs=$((runs / 20)) ;;
+    container) runs=$((runs / 50)) ;;
     corpus | model | tokenizer_dir) runs=$((runs / 5)) ;;
     gguf | grammar | http | hub) runs=$((runs / 2)) ;;
     esac
@@ -30,6 +30,7 @@ if [ "$runs" -gt 0 ]; then
     set -- -runs="$runs" -reload=0
     [ ! -s "$work.seeds" ] || set -- "$@" -seed_inputs="@$work.seeds"
     from=$work
+    limit=60 # an input takes seconds where the machine is busy: what hangs takes that too
     fixed="env -i PATH=/usr/local/bin:/usr/bin:/bin ASAN_OPTIONS=${ASAN_OPTIONS-}"
     if setarch -R true 2>/dev/null; then fixed="$fixed setarch -R"; else drawn=", with memory laid out at random"; fi
 else
@@ -38,7 +39,7 @@ else
 fi
 mkdir -p "$work"
 # shellcheck disable=SC2086 # words without blanks
-${fixed-} "$program" -seed="${FUZZ_SEED:-0}" "$@" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=3000 -print_final_stats=1 \
+${fixed-} "$program" -seed="${FUZZ_SEED:-0}" "$@" -max_total_time="$seconds" -timeout="${limit-20}" -rss_limit_mb=3000 -print_final_stats=1 \
     -artifact_prefix="$work/finding-" $from >"$work.log" 2>&1 || {
     tail -n 60 "$work.log"
     exit 1

@@ -131,7 +131,7 @@ foretold() {
     shift 3
     peak=0
     for _ in 1 2 3 4 5; do
-        rm -rf "$made"
+        rm -rf "$made" "$made.pith.json"
         seen=$(python3 tests/cli/peak.py "$@") || break
         [ "$seen" -le "$peak" ] || peak=$seen
         [ "$bytes" -ge $((peak * 2)) ] || break
@@ -155,6 +155,15 @@ ranks_here() {
         return 0
     fi
     return 1
+}
+
+# shallow DIR: the probe with two of its six layers, with PITH_TEST_ALL with all.
+shallow() {
+    mkdir -p "$1"
+    cp "$probe"/*.json "$1"
+    layers=2
+    ! thorough || layers=6
+    python3 "$root/tests/cli/auto_look.py" first "$probe/config.json" "$probe/model.safetensors" "$1" $layers
 }
 
 # skip NAME REASON: not counted, but seen.

@@ -3,12 +3,9 @@
 set -u
 . tests/cli/lib.sh
 cd "$work" || exit 1
-few="--context 512 --users 8 --candidates 2 --max-tokens 1024 --calib-tokens 1024"
-mkdir two
-cp "$probe"/*.json two
-layers=2 # of the probe's six
-thorough && layers=6
-python3 "$root/tests/cli/auto_look.py" first "$probe/config.json" "$probe/model.safetensors" two $layers
+thorough && calibrated=1024 || calibrated=512
+few="--context 512 --users 8 --candidates 2 --max-tokens 1024 --calib-tokens $calibrated"
+shallow two
 cat >look.py <<'PY'
 import json, sys
 
@@ -80,7 +77,7 @@ check "nothing of that stays either" test ! -e pith.advise.partial
 
 # --- recipes that round by GPTQ, rounded by another
 check "rounded otherwise" "$pith" advise two --for llama.cpp:gpu=rtx4090 --context 512 --users 8 --candidates 2 --max-tokens 512 \
-    --calib-tokens 1024 --round qep:kron --json --quiet
+    --calib-tokens $calibrated --round qep:kron --json --quiet
 cp "$work/stdout" round.json
 check "so its row and its command say" python3 -c "import json
 rows = {r['recipe']: (r.get('round'), r['commands'].get('quantize', '')) for r in json.load(open('round.json'))['rows']}

@@ -25,7 +25,9 @@ while p.poll() is None:
 sys.exit(f"it ended before: {p.stderr.read().decode()}")
 PY
 few="--calib-tokens 1024 --seq-len 128"
-again="$pith sensitivity $probe --try $three $few --quiet --work sw"
+python3 "$root/tests/cli/mini.py" six layers=6 hidden=128 ffn=256
+thorough && model=$probe || model=six
+again="$pith sensitivity $model --try $three $few --quiet --work sw"
 check "undisturbed" sh -c "$again --json >one.json"
 # shellcheck disable=SC2086
 sensed() { # LINES: killed there
@@ -52,9 +54,8 @@ sensed 9
 check "a torn line" sh -c 'printf "0000 {" >>sw.partial/pith.journal'
 check "is nothing" sh -c "$again --json --resume >torn.json"
 check "and the same comes of it" cmp one.json torn.json
-# The same of a smaller model of six blocks.
+# The same of -r auto.
 less="--calib-tokens 512 --seq-len 64"
-python3 "$root/tests/cli/mini.py" six layers=6 hidden=128 ffn=256
 check "-r auto, undisturbed" "$pith" quantize six -o a1 -r auto --budget 3.6 --try $three $less --quiet
 check "-r auto, killed while it looks" python3 kill.py r.auto/pith.journal 10 "$pith" quantize six -o r -r auto --budget 3.6 --try $three $less --quiet
 check "killed when one transform is done" python3 kill.py r.auto/auto.0.json 1 "$pith" quantize six -o r -r auto --budget 3.6 --try $three $less --resume --quiet

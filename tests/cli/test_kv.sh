@@ -7,7 +7,7 @@
 # reads the text with the floats but once.
 measured=$work/measured
 : >"$measured"
-thorough && scored=1024 calibrated=2048 || scored=512 calibrated=512
+thorough && scored=1024 calibrated=2048 || scored=256 calibrated=512
 limits="--text $probe/eval.txt --context 128 --max-tokens $scored"
 measure() { # LABEL MODEL OPTIONS...: a line for each model that the report tells of
     label=$1

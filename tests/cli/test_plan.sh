@@ -10,10 +10,11 @@ j = json.load(open(sys.argv[1]))
 print(eval(sys.argv[2]))' "$1" "$2"
 }
 
+shallow "$work/some"
 # The bytes of tensors that pith quantize writes, of several containers, are those foretold to 0.1%.
 for recipe in fp8 w8a16 gptq awq mxfp4 nvfp4; do
-    "$pith" quantize $probe -o "$work/$recipe" -r $recipe --quiet --calib-tokens 512 >/dev/null
-    "$pith" plan $probe --weights $recipe --kv bf16 --for vllm --json >"$work/plan.json"
+    "$pith" quantize "$work/some" -o "$work/$recipe" -r $recipe --quiet --calib-tokens 512 >/dev/null
+    "$pith" plan "$work/some" --weights $recipe --kv bf16 --for vllm --json >"$work/plan.json"
     made=$(python3 -c 'import json, struct, sys
 f = open(sys.argv[1] + "/model.safetensors", "rb")
 h = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
@@ -23,8 +24,8 @@ print(sum(t["data_offsets"][1] - t["data_offsets"][0] for n, t in h.items() if n
     else fail "$recipe: $told bytes foretold, $made made"; fi
 done
 for recipe in q4_k_m q8_0; do
-    "$pith" quantize $probe -o "$work/$recipe.gguf" -r $recipe --quiet --calib-tokens 512 >/dev/null
-    "$pith" plan $probe --weights $recipe --kv bf16 --for llama.cpp --json >"$work/plan.json"
+    "$pith" quantize "$work/some" -o "$work/$recipe.gguf" -r $recipe --quiet --calib-tokens 512 >/dev/null
+    "$pith" plan "$work/some" --weights $recipe --kv bf16 --for llama.cpp --json >"$work/plan.json"
     made=$("$pith" inspect "$work/$recipe.gguf" --json | python3 -c 'import json, sys
 print(json.load(sys.stdin)["bytes"])')
     told=$(key "$work/plan.json" 'int(j["rows"][0]["weight_bytes"])')

@@ -33,7 +33,7 @@ run_commands() { # FILE.json: each command of pith that stands there, in the wor
     key "$1" '"\n".join(sorted({c for r in j["rows"] for c in r["commands"].values() if c.startswith("pith ")}))' >"$work/commands"
     while read -r line; do
         case $line in
-        "pith quantize"*) more="--rehearse --calib-tokens 512 --seq-len 128" ;;
+        "pith quantize"*) more="--rehearse --calib-tokens 128 --seq-len 32" ;;
         "pith convert"*) more= ;;
         *) more=--help ;;
         esac
@@ -41,10 +41,11 @@ run_commands() { # FILE.json: each command of pith that stands there, in the wor
         else fail "$line: $(tail -n 1 "$work/stderr")"; fi
     done <"$work/commands"
 }
-"$pith" quantize $probe -o "$work/ct" -r rtn --quiet
-"$pith" quantize $probe -o "$work/an awq's" -r awq --calib-tokens 512 --quiet
-"$pith" quantize $probe -o "$work/q.gguf" -r q4_k_m --calib-tokens 512 --quiet
-"$pith" quantize $probe -o "$work/auto" -r auto --budget 6 --calib-tokens 512 --quiet
+shallow "$work/some"
+"$pith" quantize "$work/some" -o "$work/ct" -r rtn --quiet
+"$pith" quantize "$work/some" -o "$work/an awq's" -r awq --calib-tokens 512 --quiet
+"$pith" quantize "$work/some" -o "$work/q.gguf" -r q4_k_m --calib-tokens 512 --quiet
+"$pith" quantize "$work/some" -o "$work/auto" -r auto --budget 6 --calib-tokens 512 --quiet
 for of in "ct:compressed-tensors:int4:g128" "an awq's:awq:int4:g128:asym" "q.gguf:gguf:q4_k"; do
     name=${of%%:*} rest=${of#*:}
     "$pith" plan "$work/$name" --json >"$work/plan.json"
@@ -57,7 +58,7 @@ for of in "ct:compressed-tensors:int4:g128" "an awq's:awq:int4:g128:asym" "q.ggu
 done
 "$pith" plan "$work/ct" --weights gptq --weights none --json >"$work/plan.json"
 is "of few bits it is quantized again where that is asked, and the command says so" "['gptq', 'stored'] {True}" "$(key "$work/plan.json" 'sorted({r["recipe"] for r in j["rows"]}), {"--requantize" in r["commands"]["quantize"] for r in j["rows"] if r["recipe"] == "gptq"}' | sed 's/^(//; s/)$//; s/, {/ {/')"
-"$pith" quantize $probe -o "$work/fp8" -r fp8-block --container fp8 --quiet
+"$pith" quantize "$work/some" -o "$work/fp8" -r fp8-block --container fp8 --quiet
 "$pith" plan "$work/fp8" --for pith --kv bf16 --json >"$work/plan.json"
 is "of 8 bits it is as it is, or with fewer" "stored True False" "$(key "$work/plan.json" '" ".join(str(x) for x in (j["rows"][0]["recipe"], "nvfp4" in {r["recipe"] for r in j["rows"]}, any("--requantize" in r["commands"].get("quantize", "") for r in j["rows"])))')"
 "$pith" plan "$work/auto" --for pith --kv bf16 --json >"$work/plan.json"

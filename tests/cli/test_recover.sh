@@ -5,11 +5,7 @@ set -u
 faults=$(faulty && echo yes)
 cd "$work" || exit 1
 faulty=$work/faulty.so
-mkdir two
-cp "$probe"/*.json two
-layers=2 # of the probe's six
-thorough && layers=6
-python3 "$root/tests/cli/auto_look.py" first "$probe/config.json" "$probe/model.safetensors" two $layers
+shallow two
 few="--against $work/two --tokens 1024 --seq-len 128 --batch 2 --steps 4"
 
 recover() { # OUT OPTIONS...: what is said goes to report.json
@@ -49,7 +45,9 @@ begin() {
 }
 if [ -n "$faults" ]; then
     # Before the first checkpoint, amid the parameters of the third, before the journal names those of the fourth, amid the result.
-    for at in pith.recover.json.tmp:1 pith.recover.slot.1:2 pith.recover.json.tmp:4 model.safetensors:30; do
+    thorough && places="pith.recover.json.tmp:1 pith.recover.slot.1:2 pith.recover.json.tmp:4 model.safetensors:30" ||
+        places="pith.recover.slot.1:2 model.safetensors:30"
+    for at in $places; do
         name=${at%:*}
         (export FAULT_AT="$name" && with_fault "kill:${at#*:}" begin killed) 2>/dev/null
         [ $? -eq 137 ] && pass "killed at $at" || fail "killed at $at"

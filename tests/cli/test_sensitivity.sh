@@ -3,6 +3,7 @@
 set -u
 . tests/cli/lib.sh
 . tests/cli/auto.sh
+scored=8192 # what is predicted is of all that was calibrated on
 
 # --- the table
 cd "$work" || exit 1
@@ -44,7 +45,7 @@ check "and fetches nothing" sh -c "! grep -qE '(src|href)=.http' page.html"
 refuse "a page where none can be" 1 'none/page' "$pith" sensitivity "$probe" $few -o none/page.html
 check "inputs alone" "$pith" quantize "$probe" -o w8 -r rtn --weights int8:channel --container compressed-tensors --quiet
 check "and rounded" "$pith" quantize "$probe" -o w8a6 -r rtn --weights int8:channel --acts mxfp6_e2m3 --container compressed-tensors --quiet
-"$pith" eval w8a6 --baseline w8 --text "$root/src/calib/builtin.txt" --max-tokens 8192 --context 256 --json --quiet >a6.json
+"$pith" eval w8a6 --baseline w8 --text "$root/src/calib/builtin.txt" --max-tokens $scored --context 256 --json --quiet >a6.json
 check "diverge as predicted" python3 look.py sum one.json mxfp6_e2m3 a6.json
 check "less is looked at when asked" sense few --acts none --kv turbo3 -r rtn --container compressed-tensors
 check "and told" python3 look.py only few.json weights cache
