@@ -4,12 +4,33 @@
 #include "base/mem.h"
 #include "base/str.h"
 
+/* Forms of a model that pith does not read, for folders without a config.json: a pattern of the
+ * file by which one is known, and what is said of it. The first that fits. */
 static const struct {
     const char *pattern, *what;
 } forms[] = {
-#define PITH_FOREIGN(pattern, what) {pattern, what},
-#include "io/foreign.def"
-#undef PITH_FOREIGN
+    {"adapter_config.json",
+     "an adapter: 'pith convert MODEL --adapter DIR -o OUT' merges it into its model"},
+    {"consolidated*.safetensors",
+     "Mistral's own form of a model; transformers' convert_mistral_weights_to_hf.py makes"
+     " that of Hugging Face of it, which many of its repositories have too"},
+    {"consolidated*.pth",
+     "Meta's own form of a model; transformers' convert_llama_weights_to_hf.py makes that of"
+     " Hugging Face of it"},
+    {"params.json", "Mistral's or Meta's own form of a model, without its weights"},
+    {"model_index.json", "a pipeline of diffusers, and no language model"},
+    {"genai_config.json",
+     "a model for ONNX Runtime; pith reads the safetensors that such are made from"},
+    {"*.onnx",
+     "a model for ONNX Runtime; pith reads the safetensors that such are made from"},
+    {"openvino_model.xml",
+     "a model for OpenVINO; pith reads the safetensors that such are made from"},
+    {"mlc-chat-config.json",
+     "a model for MLC; pith reads the safetensors that such are made from"},
+    {"*.nemo", "a checkpoint of NeMo's, whose own tools export the form of Hugging Face"},
+    {"*.distcp",
+     "a checkpoint as torch.distributed shards it; 'accelerate merge-weights' joins it"},
+    {"zero_to_fp32.py", "a checkpoint of DeepSpeed's; its zero_to_fp32.py joins it"},
 };
 
 /* The first name that fits, or NULL. */

@@ -37,7 +37,7 @@ enum pith_status pith_chat_roles(const struct pith_chat *c, const json_t *conver
  * that are null are left out, and reasoning is there under each of its names. What is not there of
  * the first four is null, null and false. What the template would leave out without a word (tools,
  * calls, results, a system message) is written in another way, and where it fails, what agents send
- * and it cannot take is changed (tok/chat_mends.def): docs/chat.md says how. now: seconds since
+ * and it cannot take is changed (tok/chat_mend.c): docs/chat.md says how. now: seconds since
  * 1970, 0: the clock's. PITH_FORMAT for what is no conversation, and for all that the template says
  * against it.
  *

@@ -526,13 +526,25 @@ void pith_chat_fit(struct pith_chat_mend *m)
     json_decref(given);
 }
 
+/* What is changed in a conversation on which its template fails, one after the other until it does
+ * not. */
+static void (*const mends[])(struct pith_chat_mend *) = {
+    write_calls,   /* calls as the template writes them: found once, by trying */
+    fill_content,  /* content that is missing or null: the empty string */
+    join_parts,    /* content that is a list of parts of text: a text, a line each */
+    fill_tools,    /* no tools: an empty list; descriptions: the empty string */
+    name_results,  /* the results of functions get the function's name */
+    join_messages, /* messages of one role behind each other: one message */
+    part_calls,    /* several calls of a message: each in its own, before its result */
+    later_systems, /* system messages behind the first place: those of users */
+    drop_empty,    /* messages of the model without content and calls: left out */
+    join_messages,
+    calls_in_words, /* calls and results: parts of the content */
+    join_messages,
+};
+
 bool pith_chat_mend(struct pith_chat_mend *m, size_t i)
 {
-    static void (*const mends[])(struct pith_chat_mend *) = {
-#define PITH_CHAT_MEND(function) function,
-#include "tok/chat_mends.def"
-#undef PITH_CHAT_MEND
-    };
     m->changed = false;
     if (i >= PITH_COUNT(mends)) return false;
     mends[i](m);

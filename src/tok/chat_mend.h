@@ -1,5 +1,5 @@
 /* tok/chat_mend.h: a conversation as a template can take it: what it would leave out is written in
- * another way, and what it fails on is changed step by step, a row of chat_mends.def each. */
+ * another way, and what it fails on is changed step by step, a row of a table each. */
 #ifndef PITH_TOK_CHAT_MEND_H
 #define PITH_TOK_CHAT_MEND_H
 
