@@ -3,19 +3,21 @@
 #include "api/context.h"
 #include "api/options.h"
 #include "choose/plan.h"
+#include "plan/quantize_time.h"
 #include "plan/shapes.h"
+#include "quantize/planned_machines.h"
 
-static const struct pith_plan_model_options defaults = {.size = sizeof defaults};
+static const struct pith_plan_model_options model_defaults = {.size = sizeof model_defaults};
 
 void pith_plan_model_defaults_sized(struct pith_plan_model_options *o, size_t size)
 {
-    pith_options_give(o, size, &defaults, sizeof defaults);
+    pith_options_give(o, size, &model_defaults, sizeof model_defaults);
 }
 
 enum pith_status pith_plan_model(const struct pith_plan_model_options *given, char **report,
                                  struct pith_error *err)
 {
-    PITH_OPTIONS(pith_plan_model_options, o, defaults, given, err);
+    PITH_OPTIONS(pith_plan_model_options, o, model_defaults, given, err);
     json_t *j;
     *report = NULL;
     if (!o->model) return pith_fail(err, PITH_ARG, "a model is needed");
@@ -39,4 +41,27 @@ enum pith_status pith_plan_shapes(char **report, struct pith_error *err)
     }
     json_decref(shapes);
     return pith_report_text(list, report, err);
+}
+
+static const struct pith_plan_quantize_options quantize_defaults = {
+    .size = sizeof quantize_defaults,
+    .link = PITH_CABLE_DEFAULT,
+    .calib_tokens = 131072,
+    .seq_len = 2048};
+
+void pith_plan_quantize_defaults_sized(struct pith_plan_quantize_options *o, size_t size)
+{
+    pith_options_give(o, size, &quantize_defaults, sizeof quantize_defaults);
+}
+
+enum pith_status pith_plan_quantize(const struct pith_plan_quantize_options *given, char **report,
+                                    struct pith_error *err)
+{
+    PITH_OPTIONS(pith_plan_quantize_options, o, quantize_defaults, given, err);
+    json_t *j;
+    *report = NULL;
+    if (!o->model || !o->recipe || !o->hardware)
+        return pith_fail(err, PITH_ARG, "a model, a recipe and hardware are needed");
+    PITH_TRY(pith_quantize_plan(o, &j, err));
+    return pith_report_text(j, report, err);
 }

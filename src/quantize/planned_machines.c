@@ -1,17 +1,9 @@
 /* What quantizing a model would take on machines that are not there. */
-#include "api/context.h"
-#include "api/options.h"
-#include "plan/search.h"
+#include "quantize/planned_machines.h"
+
 #include "export/groups.h"
 #include "plan/quantize_time.h"
-
-static const struct pith_plan_quantize_options defaults = {
-    .size = sizeof defaults, .link = PITH_CABLE_DEFAULT, .calib_tokens = 131072, .seq_len = 2048};
-
-void pith_plan_quantize_defaults_sized(struct pith_plan_quantize_options *o, size_t size)
-{
-    pith_options_give(o, size, &defaults, sizeof defaults);
-}
+#include "plan/search.h"
 
 /* What is asked, as it is understood. */
 struct asked {
@@ -140,17 +132,14 @@ static json_t *report_of(const struct asked *a, const struct pith_plan_quantize_
                      "delay_seconds", a->cable.delay, "why", "rows", rows);
 }
 
-enum pith_status pith_plan_quantize(const struct pith_plan_quantize_options *given, char **report,
+enum pith_status pith_quantize_plan(const struct pith_plan_quantize_options *o, json_t **report,
                                     struct pith_error *err)
 {
-    PITH_OPTIONS(pith_plan_quantize_options, o, defaults, given, err);
-    *report = NULL;
-    if (!o->model || !o->recipe || !o->hardware)
-        return pith_fail(err, PITH_ARG, "a model, a recipe and hardware are needed");
     const struct pith_plan_model_options hardware = {.own = o->own};
     struct asked a = {.plan = {.options = &hardware}};
     enum pith_status s = understand(&a, o, err);
-    if (s == PITH_OK) s = pith_report_text(report_of(&a, o), report, err);
+    *report = s == PITH_OK ? report_of(&a, o) : NULL;
+    if (s == PITH_OK && !*report) s = pith_fail_nomem(err, "the report");
     pith_plan_hardware_free(&a.plan);
     pith_plan_subject_free(&a.plan.model);
     return s;
