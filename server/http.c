@@ -6,7 +6,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <pith/names.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,12 +27,20 @@ static bool is_path(const struct http_route *route, const char *path)
     return strncmp(route->path, path, n) == 0 && path[n] != '\0';
 }
 
-/* The path of a route that is probably meant; NULL: none. */
+/* The path of a route that is probably meant: with /v1 before it, or up to two letters more or less
+ * at its end. NULL: none. */
 static const char *route_meant(const char *path)
 {
-    const char *paths[ROUTES];
-    for (size_t i = 0; i < ROUTES; i++) paths[i] = routes[i].path;
-    return pith_name_nearest(path, paths, ROUTES);
+    char longer[256];
+    snprintf(longer, sizeof longer, "/v1%.200s", path);
+    for (size_t i = 0; i < ROUTES; i++) {
+        const char *own = routes[i].path;
+        const size_t n = strlen(path), most = strlen(own);
+        if (is_path(&routes[i], longer)) return own;
+        const bool part = n + 2 >= most && n <= most + 2; /* a slash, an s, a letter */
+        if (n > 4 && part && strncmp(own, path, n < most ? n : most) == 0) return own;
+    }
+    return NULL;
 }
 
 const struct http_route *route_find(const char *method, const char *path, const char **others,
