@@ -48,8 +48,8 @@ static void any_tree_makes_a_page(void **state)
                                         "{\"models\": 5, \"tensors\": {}, \"rows\": null}",
                                         "{\"models\": [null, 1, [], {\"texts\": [7, {}]}]}",
                                         "{\"models\": [{\"texts\": [{\"kld_histogram\": {}}]}]}",
-                                        "{\"linears\": [{}, {\"name\": 3}], \"tensors\": [[], "
-                                        "{\"shape\": [1, 2], \"std\": \"x\"}]}",
+                                        "{\"linears\": [{}, {\"name\": 3}], \"tensors\": []}",
+                                        "{\"tensors\": [[], {\"shape\": [1, 2], \"std\": \"x\"}]}",
                                         "{\"levels\": [{}, null, {\"histograms\": 1}]}"};
     for (size_t i = 0; i < PITH_COUNT(trees); i++) try_all(trees[i]);
 }
