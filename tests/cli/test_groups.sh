@@ -27,8 +27,11 @@ for of in awq:int4:g64:asym gptq:int4:g64; do
     grep -q "groups  *$grid instead of $wanted in 14 of 14 linears" "$work/said" && pass "$recipe says so" || fail "$recipe says: $(cat "$work/said")"
     check "$recipe is whole, and vLLM's" "$pith" verify "$work/$recipe" --for vllm
 done
+echo '{"base": "autoround", "iterations": 5}' >"$work/learned.json" # grids are chosen before it learns
 for recipe in rtn awq+gptq w4a8 quarot-w4a16 autoround; do
-    check "$recipe" "$pith" quantize "$work/narrow" -o "$work/$recipe" -r $recipe $quick --quiet
+    from=$recipe
+    [ $recipe != autoround ] || from=$work/learned.json
+    check "$recipe" "$pith" quantize "$work/narrow" -o "$work/$recipe" -r $from $quick --quiet
     is "$recipe: each its own" "[('g128', '', 384), ('g64', 'g128', 192)]" "$(key "$work/$recipe/pith.json" "sorted({(l['grid'].split(':')[1], (l.get('wanted', '::').split(':')[1]), l['shape'][1]) for l in j['linears']})")"
     is "$recipe: the account" "[(12, [192])]" "$(key "$work/$recipe/pith.json" '[(g["linears"], g["columns"]) for g in j["groups"]]')"
     check "$recipe is whole" "$pith" verify "$work/$recipe"

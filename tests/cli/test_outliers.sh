@@ -7,7 +7,7 @@ make_outliers=${BUILD:-build}/tools/make_outliers
     echo "$make_outliers: no program there: make build/tools/make_outliers" >&2
     exit 1
 }
-thorough && scored=2560 calibrated=4096 || scored=1024 calibrated=1024
+thorough && scored=2560 calibrated=4096 searched= || scored=1024 calibrated=1024 searched="--calib-tokens 512" # those take longest
 eval_json() { # model tokens options
     model=$1
     tokens=$2
@@ -69,10 +69,12 @@ make w8a8 -r w8a8
 make smooth -r smoothquant
 make mxfp4 -r mxfp4-rotated --transform none
 make turned -r mxfp4-rotated
-make searched -r w8a8-g32
+# shellcheck disable=SC2086
+make searched -r w8a8-g32 $searched
 make groups -r w8a8-g32 --transform none
 make eight -r quarot-w8a8
-make both -r smoothrot
+# shellcheck disable=SC2086
+make both -r smoothrot $searched
 make folded -r smoothrot --transform rotate:folded
 made="w8a8 smooth mxfp4 turned searched groups eight both folded"
 if thorough; then
