@@ -81,6 +81,9 @@ for kind in $kinds; do
     python3 tests/cli/arch_case.py "$kind" "$work/$kind" "$work/$kind.txt"
     model=$work/$kind
     count=1
+    if ! thorough; then # one each
+        case $kind in gpt_oss) recipes=rtn ;; *) recipes=gptq ;; esac
+    fi
     # shellcheck disable=SC2046,SC2086
     tried $(printf "$work/fused-%s.json " $recipes)
 done
@@ -114,6 +117,7 @@ else:
 EOF
 for r in rtn gptq; do
     for way in "2 2 --max-shard 100K" "3 3 --max-shard 40K" "3 0 --gather"; do
+        thorough || case "$r $way" in "rtn 3 3"* | "gptq 2 2"* | "gptq 3 0"*) continue ;; esac # each way once
         # shellcheck disable=SC2086
         set -- $way
         many=$1 shared=$2
@@ -193,7 +197,8 @@ some="gptq guided qep sparsegpt $work/few.json"
 for r in $some; do foretold 0.05 "$r"; done
 python3 tests/cli/mini.py "$work/single" qwen3_moe layers=1 hidden=128 ffn=256
 model=$work/single # there is no other block
-for r in gptq awq; do foretold 0 $r; done
+thorough && some="gptq awq" || some=awq
+for r in $some; do foretold 0 $r; done
 kinds=deepseek_v3 # each kind of block is rehearsed: the first has no experts, and others do
 [ -z "${PITH_TEST_ALL:-}" ] || kinds="$kinds qwen3_next lfm2_moe granitemoehybrid gemma4_text"
 for k in $kinds; do
@@ -201,7 +206,8 @@ for k in $kinds; do
     python3 tests/cli/kinds_model.py "$k" "$probe" "$model" >/dev/null
     foretold 0 gptq --container compressed-tensors
 done
-for r in rtn awq "$work/few.json"; do
+thorough && some="rtn awq" || some=
+for r in $some "$work/few.json"; do
     model=$work/deepseek_v3
     foretold 0 "$r" --container compressed-tensors
 done
