@@ -227,7 +227,7 @@ ARM64_TEST := $(filter-out $(ARM64_SLOW),$(shell grep -L '"base/json.h"' tests/u
               tests/unit/num/test_grid.c tests/unit/num/test_qmat.c tests/emulated/fails.c tests/emulated/tier.c
 arm64:
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/arm64 MACHINE=aarch64 CC=aarch64-linux-gnu-gcc PKGS= \
-	    FOLDERS="base num kern backend" OMIT="src/base/hash.c src/base/keyed.c $(wildcard src/base/json*.c)" TEST_LIB= \
+	    FOLDERS="base num kern backend" OMIT="src/base/hash.c src/base/keyed.c src/base/utf8.c $(wildcard src/base/json*.c)" TEST_LIB= \
 	    TEST_SRC="$(filter tests/unit/%,$(ARM64_TEST))" \
 	    CFLAGS=-Itests/emulated LDFLAGS=-static $(ARM64_TEST:%.c=$(BUILD)/arm64/%)
 

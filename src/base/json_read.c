@@ -3,6 +3,7 @@
 #include "base/json.h"
 
 #include "base/mem.h"
+#include "base/utf8.h"
 
 #include <locale.h>
 #include <math.h>

@@ -37,9 +37,6 @@ char *pith_str_take(struct pith_str *s);
 /* Gives the memory back; s is empty then, and can be used again. */
 void pith_str_free(struct pith_str *s);
 
-/* Appends a character, a scalar value, in UTF-8; and how many stand in well-formed text. */
-void pith_utf8_put(struct pith_str *s, uint32_t cp);
-size_t pith_utf8_count(const char *text, size_t n);
 /* What a hexadecimal digit counts; -1: it is none. */
 int pith_hex_digit(char c);
 

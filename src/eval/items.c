@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "eval/free_answers.h"
 #include "eval/shots.h"
 #include "eval/white_space.h"

@@ -3,6 +3,7 @@
 #include "tok/normalizer.h"
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "tok/unicode.h"
 #include "tok/utf8.h"
 

@@ -1,6 +1,7 @@
 #include "tok/normalizer.h"
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "tok/bytemap.h"
 #include "tok/component.h"
 #include "tok/unicode.h"

@@ -1,6 +1,7 @@
 #include "tok/pairings.h"
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "tok/utf8.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 #include "tok/jinja/lexer.h"
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "tok/jinja/text.h"
 #include "tok/utf8.h"
 

@@ -1,5 +1,6 @@
 #include "tok/jinja/text.h"
 
+#include "base/utf8.h"
 #include "tok/unicode.h"
 #include "tok/utf8.h"
 

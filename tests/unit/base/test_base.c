@@ -6,6 +6,7 @@
 #include "base/pool.h"
 #include "base/rng.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "test.h"
 
 #include <pith/context.h>

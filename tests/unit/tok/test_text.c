@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "base/utf8.h"
 #include "test.h"
 #include "tok/bytemap.h"
 #include "tok/matcher.h"
