@@ -5,8 +5,8 @@
     bench/real.py --tables [-p PLACE]                            the tables of what is in there
 
 The models are those of tools/real_models.py, their weights as bfloat16 (`pith convert --container dense:bf16`). Calibration is 8,192
-tokens (of Gemma 4,096) of the text that ships in windows of 512. Judged are the first 4,096 tokens (of Gemma 1,024) of each of two texts, in
-windows of 512 (caches: 2,048, of Gemma one), gptq convention: TEXT (WikiText-2's test split in the form `wiki.test.raw`, SHA-256
+tokens of the text that ships in windows of 512. Judged are the first 4,096 tokens of each of two texts, in windows of 512 (caches: 2,048),
+gptq convention: TEXT (WikiText-2's test split in the form `wiki.test.raw`, SHA-256
 173c87a5...; without -t the beginning of models/probe/eval.txt), and the last 24,000 bytes of models/probe/eval.txt: tales, talks and sums
 worked out. Neither is calibrated on.
 Seconds are of the processor, for `pith quantize` alone. A row is measured once: a run that was ended goes on, with the rows that lack.
@@ -30,8 +30,8 @@ import real_models  # noqa: E402
 EVAL = ROOT / "models/probe/eval.txt"
 TAIL = 24000
 WINDOWS = {"recipe": 512, "cache": 2048}  # tokens, of which the first is not judged
-CALIBRATED = {"smollm2": 8192, "gemma3": 4096}
-JUDGED = {"smollm2": 4096, "gemma3": 1024}  # tokens of each text; a large vocabulary takes time
+CALIBRATED = {"smollm2": 8192, "gemma3": 8192}
+JUDGED = {"smollm2": 4096, "gemma3": 4096}  # tokens of each text
 TOGETHER = 3  # models measured beside one pass of the original: what is lost when it is ended
 
 # Recipes, and compositions of bench/recipes.py, in the order of what the docs' tables need most.
