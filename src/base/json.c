@@ -37,6 +37,11 @@ json_t *pith_json_name(const char *bytes)
     return told;
 }
 
+json_t *pith_json_finite(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
 void pith_json_set(json_t **object, const char *key, json_t *value)
 {
     if (*object && json_object_set_new(*object, key, value) == 0) return;

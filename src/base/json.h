@@ -70,6 +70,9 @@ void pith_json_dump(const json_t *json, size_t flags, struct pith_str *out);
 /* A string of a path, a name or a message, which may be no UTF-8: bytes above 0x7f then stand as
  * \xE9, so that such names are told apart. NULL when memory is out. */
 json_t *pith_json_name(const char *bytes);
+/* A number, or null where it is infinite or NaN, which JSON does not have. NULL when memory is out.
+ */
+json_t *pith_json_finite(double x);
 /* Sets a key, appends to a list; both take the reference. When the value is NULL or memory is out,
  * what was built so far goes and becomes NULL, to be looked at once, at the end. */
 void pith_json_set(json_t **object, const char *key, json_t *value);

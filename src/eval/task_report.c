@@ -3,11 +3,6 @@
 #include <math.h>
 #include <stdio.h>
 
-static json_t *real_or_null(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 static void set(json_t **j, const char *key, const char *end, json_t *value)
 {
     char name[64];
@@ -18,8 +13,8 @@ static void set(json_t **j, const char *key, const char *end, json_t *value)
 static json_t *pair(struct pith_interval i)
 {
     json_t *j = json_array();
-    pith_json_add(&j, real_or_null(i.lo));
-    pith_json_add(&j, real_or_null(i.hi));
+    pith_json_add(&j, pith_json_finite(i.lo));
+    pith_json_add(&j, pith_json_finite(i.hi));
     return j;
 }
 
@@ -28,23 +23,23 @@ static void set_accuracy(json_t **j, const struct pith_accuracy *a, const char *
 {
     char ci[32];
     snprintf(ci, sizeof ci, "%s_ci95", end);
-    set(j, "accuracy", end, real_or_null(a->accuracy));
+    set(j, "accuracy", end, pith_json_finite(a->accuracy));
     set(j, "accuracy", ci, pair(a->ci95));
     if (!compared) return;
-    set(j, "baseline_accuracy", end, real_or_null(a->baseline));
-    set(j, "delta", end, real_or_null(a->delta));
+    set(j, "baseline_accuracy", end, pith_json_finite(a->baseline));
+    set(j, "delta", end, pith_json_finite(a->delta));
     set(j, "delta", ci, pair(a->delta_ci95));
-    set(j, "mcnemar_p", end, real_or_null(a->mcnemar_p));
+    set(j, "mcnemar_p", end, pith_json_finite(a->mcnemar_p));
     set(j, "verdict", end, json_string(pith_verdict_name(a->verdict)));
 }
 
 static void set_words(json_t **j, const struct pith_task_figures *f)
 {
-    set(j, "perplexity", "", real_or_null(f->perplexity));
-    set(j, "perplexity_se", "", real_or_null(f->perplexity_se));
+    set(j, "perplexity", "", pith_json_finite(f->perplexity));
+    set(j, "perplexity_se", "", pith_json_finite(f->perplexity_se));
     if (!f->has_baseline) return;
-    set(j, "baseline_perplexity", "", real_or_null(f->baseline_perplexity));
-    set(j, "nll_delta", "", real_or_null(f->nll_delta));
+    set(j, "baseline_perplexity", "", pith_json_finite(f->baseline_perplexity));
+    set(j, "nll_delta", "", pith_json_finite(f->nll_delta));
     set(j, "nll_delta_ci95", "", pair(f->nll_delta_ci95));
     set(j, "perplexity_verdict", "", json_string(pith_verdict_name(f->words_verdict)));
 }

@@ -8,11 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static json_t *real_or_null(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 /* --- a row ------------------------------------------------------------------------------------ */
 
 static json_t *parts(const struct pith_room *r)
@@ -30,12 +25,12 @@ static json_t *quality(const struct pith_plan_case *k)
     json_t *j = json_object();
     const double more = pith_kv_coded(&k->kv.k) ? cache : 0;
     const bool known = !pith_kv_coded(&k->kv.k); /* what such a cache loses here is not known */
-    pith_json_set(&j, "kld", real_or_null(known ? k->c->kld : (double)NAN));
+    pith_json_set(&j, "kld", pith_json_finite(known ? k->c->kld : (double)NAN));
     pith_json_set(&j, "source",
                   json_string(known ? k->c->source
                                     : "not measured with this cache: pith advise or "
                                       "pith eval --baseline --kv tells"));
-    pith_json_set(&j, "likened", real_or_null(k->c->likened + more));
+    pith_json_set(&j, "likened", pith_json_finite(k->c->likened + more));
     pith_json_set(&j, "likened_to",
                   json_string("the model that ships with outliers, its cache that "
                               "of the model that ships (docs/techniques.md)"));
@@ -88,7 +83,7 @@ static json_t *make_row(const struct pith_plan_search *p, const struct pith_plan
     pith_json_set(&j, "context", json_integer((json_int_t)k->demand.context));
     pith_json_set(&j, "users", json_integer((json_int_t)k->demand.users));
     pith_json_set(&j, "bits_per_weight",
-                  real_or_null(r->weights.quantized > 0
+                  pith_json_finite(r->weights.quantized > 0
                                    ? r->weights.quantized_bits / r->weights.quantized
                                    : pith_dtype_bits(p->model.model->shape.dtype)));
     pith_json_set(&j, "weight_bytes", json_real(r->weights.all));
@@ -211,8 +206,8 @@ static void set_speed(json_t **j, const struct pith_forecast *f)
     pith_json_set(j, "arithmetic_from_users", f->turn > 0 ? json_real(f->turn) : json_null());
     pith_json_set(j, "bytes_per_step", json_real(f->read));
     pith_json_set(j, "operations_per_step", json_real(f->multiplied));
-    pith_json_set(j, "cost_per_million_tokens", real_or_null(f->cost));
-    pith_json_set(j, "joules_per_token", real_or_null(f->joules));
+    pith_json_set(j, "cost_per_million_tokens", pith_json_finite(f->cost));
+    pith_json_set(j, "joules_per_token", pith_json_finite(f->joules));
 }
 
 /* [[context, users], ...]: each context twice the one before, up to the model's. */

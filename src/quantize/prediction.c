@@ -165,7 +165,7 @@ static enum pith_status measure(struct pair *p, const struct text *t, struct fou
 
 static json_t *error_of(const struct found *f)
 {
-    return isfinite(f->error) ? json_real(f->error) : json_null();
+    return pith_json_finite(f->error);
 }
 
 static json_t *remark_of(const struct found *fitted, const struct found *held)

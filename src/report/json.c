@@ -3,9 +3,9 @@
  * null). */
 #include "report/table.h"
 
+#include "base/json.h"
+
 #include <errno.h>
-#include <jansson.h>
-#include <math.h>
 #include <stdlib.h>
 
 static json_t *value(const char *text, enum pith_cell kind)
@@ -17,7 +17,7 @@ static json_t *value(const char *text, enum pith_cell kind)
         const long long n = strtoll(text, &end, 10);
         if (!*end && errno == 0) return json_integer(n);
         const double x = strtod(text, &end);
-        if (!*end) return isfinite(x) ? json_real(x) : json_null();
+        if (!*end) return pith_json_finite(x);
     }
     return json_string(text);
 }

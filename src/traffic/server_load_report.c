@@ -9,16 +9,16 @@
 /* Columns of a histogram, and moments of a level's course. */
 enum { BINS = 32, MOMENTS = 60 };
 
-static json_t *number(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 static json_t *quantiles_report(const struct pith_quantiles *q)
 {
-    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "n", (json_int_t)q->n, "mean",
-                     number(q->mean), "p50", number(q->p50), "p90", number(q->p90), "p99",
-                     number(q->p99), "least", number(q->least), "most", number(q->most));
+    json_t *j = json_pack("{s:I}", "n", (json_int_t)q->n);
+    pith_json_set(&j, "mean", pith_json_finite(q->mean));
+    pith_json_set(&j, "p50", pith_json_finite(q->p50));
+    pith_json_set(&j, "p90", pith_json_finite(q->p90));
+    pith_json_set(&j, "p99", pith_json_finite(q->p99));
+    pith_json_set(&j, "least", pith_json_finite(q->least));
+    pith_json_set(&j, "most", pith_json_finite(q->most));
+    return j;
 }
 
 /* --- histograms ------------------------------------------------------------------------------- */
@@ -187,8 +187,8 @@ static json_t *goals_report(const struct pith_server_load *t, const struct pith_
         if (isfinite(t->goals.most[i]))
             pith_json_set(&each, pith_traffic_limits[i].name, json_integer((json_int_t)missed[i]));
     return json_pack("{s:I, s:o, s:o, s:o}", "good", (json_int_t)good, "share",
-                     number((double)good / all), "requests_per_second",
-                     number((double)good / r->seconds), "missed", each);
+                     pith_json_finite((double)good / all), "requests_per_second",
+                     pith_json_finite((double)good / r->seconds), "missed", each);
 }
 
 static void add_counts(const struct pith_server_load *t, const struct pith_level_result *r,
@@ -201,9 +201,9 @@ static void add_counts(const struct pith_server_load *t, const struct pith_level
     pith_json_set(j, "failed", json_integer((json_int_t)pith_level_failed(r)));
     pith_json_set(j, "failures", failures_report(r));
     pith_json_set(j, "seconds", json_real(seconds));
-    pith_json_set(j, "requests_per_second", number((double)r->records / seconds));
-    pith_json_set(j, "output_tokens_per_second", number(s.answer / seconds));
-    pith_json_set(j, "prompt_tokens_per_second", number(s.prompt / seconds));
+    pith_json_set(j, "requests_per_second", pith_json_finite((double)r->records / seconds));
+    pith_json_set(j, "output_tokens_per_second", pith_json_finite(s.answer / seconds));
+    pith_json_set(j, "prompt_tokens_per_second", pith_json_finite(s.prompt / seconds));
     pith_json_set(j, "prompt_tokens", json_real(s.prompt));
     pith_json_set(j, "prompt_tokens_wanted",
                   json_real(s.asked_prompt + (double)(t->words.prefix * r->records)));
@@ -215,10 +215,10 @@ static void add_counts(const struct pith_server_load *t, const struct pith_level
                                                    : "chunks"));
     pith_json_set(j, "chunks", json_real(s.chunks));
     pith_json_set(j, "chunks_without_text", json_real(s.textless));
-    pith_json_set(j, "tokens_per_chunk", number(s.answer / s.chunks));
+    pith_json_set(j, "tokens_per_chunk", pith_json_finite(s.answer / s.chunks));
     pith_json_set(j, "answers_without_chunks", json_integer((json_int_t)s.unseen));
     pith_json_set(j, "answers_shorter_than_asked", json_integer((json_int_t)s.short_of));
-    pith_json_set(j, "at_once_mean", number(r->busy / seconds));
+    pith_json_set(j, "at_once_mean", pith_json_finite(r->busy / seconds));
     pith_json_set(j, "at_once_most", json_integer((json_int_t)r->most_at_once));
     if (t->goals.any) pith_json_set(j, "goodput", goals_report(t, r));
 }
