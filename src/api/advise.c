@@ -26,31 +26,43 @@ void pith_advise_defaults_sized(struct pith_advise_options *options, size_t size
     pith_options_give(options, size, &defaults, sizeof defaults);
 }
 
+/* A call. */
+struct trial {
+    struct pith_advice advice;
+    struct pith_context *context;
+    char context_text[24], users_text[24];
+    char *folder, *text_path, *calib_path; /* owned */
+    struct pith_list texts, calib;         /* measured on, calibrated on */
+    char stage[128];                       /* what is being done, before what of it */
+    size_t ruled; /* of the plan's "ruled_out" those that were added in front */
+};
+
 /* --- where it is to run ---------------------------------------------------------------------- */
 
-static enum pith_status read_target(struct pith_advice *a, struct pith_error *err)
+static enum pith_status read_target(struct trial *a, struct pith_error *err)
 {
-    const char *text = a->options->target;
+    struct pith_advice *v = &a->advice;
+    const char *text = v->options->target;
     struct pith_target t;
     PITH_TRY(pith_target_parse(text, &t, err));
-    (void)snprintf(a->engine, sizeof a->engine, "%s", t.engine->name);
+    (void)snprintf(v->engine, sizeof v->engine, "%s", t.engine->name);
     if (t.gpu && t.tp > 1)
-        (void)snprintf(a->hardware, sizeof a->hardware, "%s x%u", t.gpu->name, t.tp);
-    else if (t.gpu) (void)snprintf(a->hardware, sizeof a->hardware, "%s", t.gpu->name);
-    else if (strcmp(a->engine, "pith") == 0 || strcmp(a->engine, "llama.cpp") == 0)
-        (void)snprintf(a->hardware, sizeof a->hardware, "this");
+        (void)snprintf(v->hardware, sizeof v->hardware, "%s x%u", t.gpu->name, t.tp);
+    else if (t.gpu) (void)snprintf(v->hardware, sizeof v->hardware, "%s", t.gpu->name);
+    else if (strcmp(v->engine, "pith") == 0 || strcmp(v->engine, "llama.cpp") == 0)
+        (void)snprintf(v->hardware, sizeof v->hardware, "this");
     else
         return pith_fail(err, PITH_ARG,
                          "--for %s: on which GPU? %s:gpu=l4, say; pith hardware lists them", text,
-                         a->engine);
+                         v->engine);
     return PITH_OK;
 }
 
-static enum pith_status make_plan(struct pith_advice *a, struct pith_error *err)
+static enum pith_status make_plan(struct trial *a, struct pith_error *err)
 {
-    const struct pith_advise_options *o = a->options;
-    const char *engine = a->engine, *hardware = a->hardware, *context = a->context_text,
-               *users = a->users_text;
+    const struct pith_advise_options *o = a->advice.options;
+    const char *engine = a->advice.engine, *hardware = a->advice.hardware;
+    const char *context = a->context_text, *users = a->users_text;
     struct pith_plan_model_options p;
     char *own = NULL, *report = NULL;
     pith_plan_model_defaults(&p);
@@ -65,7 +77,7 @@ static enum pith_status make_plan(struct pith_advice *a, struct pith_error *err)
     if (strcmp(hardware, "this") == 0) s = pith_hardware_measure(a->context, &own, err);
     p.own = own;
     if (s == PITH_OK) s = pith_plan_model(&p, &report, err);
-    if (s == PITH_OK) s = pith_json_parse(report, strlen(report), "the plan", &a->plan, err);
+    if (s == PITH_OK) s = pith_json_parse(report, strlen(report), "the plan", &a->advice.plan, err);
     pith_text_free(own);
     pith_text_free(report);
     return s;
@@ -79,10 +91,10 @@ static bool is_gptq(const struct pith_rounder *r)
 }
 
 /* What a recipe of the plan is rounded by instead of its own, or NULL. */
-static const char *round_of(const struct pith_advice *a, const char *recipe)
+static const char *round_of(const struct trial *a, const char *recipe)
 {
     struct pith_recipe r;
-    const char *round = a->options->round;
+    const char *round = a->advice.options->round;
     if (!round || pith_recipe_load(recipe, &r, NULL) != PITH_OK) return NULL;
     return is_gptq(r.round) && strcmp(r.round->name, round) != 0 ? round : NULL;
 }
@@ -102,83 +114,93 @@ static const char *text_of(const json_t *row, const char *key)
     return text ? text : "";
 }
 
-/* An earlier row's, of the same recipe, or the row's own: they share a checkpoint. */
-static size_t maker_of(const struct pith_advice *a, size_t row)
+/* Why the first of what is ruled out is; "": nothing is. */
+static const char *first_reason(const struct trial *a)
 {
+    const json_t *out = json_object_get(a->advice.plan, "ruled_out");
+    return text_of(json_array_get(out, 0), "reason");
+}
+
+/* An earlier row's, of the same recipe, or the row's own: they share a checkpoint. */
+static size_t maker_of(const struct trial *a, size_t row)
+{
+    const struct pith_advice_try *tried = a->advice.tried;
     for (size_t i = 0; i < row; i++)
-        if (strcmp(text_of(a->tried[i].row, "recipe"), text_of(a->tried[row].row, "recipe")) == 0)
+        if (strcmp(text_of(tried[i].row, "recipe"), text_of(tried[row].row, "recipe")) == 0)
             return i;
     return row;
 }
 
-static enum pith_status rule_out(struct pith_advice *a, const json_t *row, const char *why,
+static enum pith_status rule_out(struct trial *a, const json_t *row, const char *why,
                                  struct pith_error *err)
 {
-    json_t *out = json_object_get(a->plan, "ruled_out");
+    const struct pith_advice *v = &a->advice;
+    json_t *out = json_object_get(v->plan, "ruled_out");
     json_t *one = json_pack(
         "{s:O, s:O, s:O, s:O, s:s, s:s, s:s}", "recipe", json_object_get(row, "recipe"), "weights",
         json_object_get(row, "weights"), "acts", json_object_get(row, "acts"), "kv",
-        json_object_get(row, "kv"), "reason", why, "engine", a->engine, "hardware", a->hardware);
+        json_object_get(row, "kv"), "reason", why, "engine", v->engine, "hardware", v->hardware);
     return one && json_array_insert_new(out, a->ruled++, one) == 0 ? PITH_OK
                                                                    : pith_fail_nomem(err, "advice");
 }
 
 /* What a row that is rounded otherwise says of it. */
-static enum pith_status tell_round(const struct pith_advice *a, json_t *row, struct pith_error *err)
+static enum pith_status tell_round(const struct trial *a, json_t *row, struct pith_error *err)
 {
     json_t *commands = json_object_get(row, "commands");
     const char *round = round_of(a, text_of(row, "recipe"));
     struct pith_str line = {0};
     if (!round) return PITH_OK;
     pith_str_printf(&line, "%s --round %s", text_of(commands, "quantize"), round);
-    pith_json_set(&commands, "quantize", json_string(pith_str_text(&line)));
-    pith_json_set(&row, "round", json_string(round));
+    json_t *text = line.failed ? NULL : json_string(pith_str_text(&line));
     pith_str_free(&line);
-    return commands && row ? PITH_OK : pith_fail_nomem(err, "advice");
+    const bool good = json_object_set_new(commands, "quantize", text) == 0 &&
+                      json_object_set_new(row, "round", json_string(round)) == 0;
+    return good ? PITH_OK : pith_fail_nomem(err, "advice");
 }
 
 /* The weights as they are, and the first recipes of the plan; each with the caches that it has. */
-static enum pith_status choose(struct pith_advice *a, struct pith_error *err)
+static enum pith_status choose(struct trial *a, struct pith_error *err)
 {
-    const json_t *rows = json_object_get(a->plan, "rows"), *out, *row;
+    const json_t *rows = json_object_get(a->advice.plan, "rows"), *row;
     size_t i, recipes = 0;
-    a->tried = pith_zalloc(json_array_size(rows) + 1, sizeof *a->tried);
-    if (!a->tried) return pith_fail_nomem(err, "advice");
+    a->advice.tried = pith_zalloc(json_array_size(rows) + 1, sizeof *a->advice.tried);
+    if (!a->advice.tried) return pith_fail_nomem(err, "advice");
     json_array_foreach (rows, i, row) {
-        struct pith_advice_try *t = &a->tried[a->count];
+        struct pith_advice_try *t = &a->advice.tried[a->advice.count];
         t->row = json_array_get(rows, i);
-        t->maker = maker_of(a, a->count);
+        t->maker = maker_of(a, a->advice.count);
         PITH_TRY(tell_round(a, t->row, err));
-        const bool first = t->maker == a->count && !pith_advice_is_plain(row);
-        if (first && a->options->candidates && recipes == a->options->candidates) {
+        const bool first = t->maker == a->advice.count && !pith_advice_is_plain(row);
+        if (first && a->advice.options->candidates && recipes == a->advice.options->candidates) {
             PITH_TRY(rule_out(a, row, "not tried: others come first in the plan", err));
             continue;
         }
         recipes += first;
-        a->count++;
+        a->advice.count++;
     }
-    if (a->count) return PITH_OK;
-    out = json_array_get(json_object_get(a->plan, "ruled_out"), 0);
-    return pith_fail(err, PITH_UNSUPPORTED, "nothing fits on %s for %s%s%.500s", a->hardware,
-                     a->engine, out ? ": " : "", text_of(out, "reason"));
+    if (a->advice.count) return PITH_OK;
+    const char *why = first_reason(a);
+    return pith_fail(err, PITH_UNSUPPORTED, "nothing fits on %s for %s%s%.500s", a->advice.hardware,
+                     a->advice.engine, *why ? ": " : "", why);
 }
 
 /* --- the folder ------------------------------------------------------------------------------ */
 
 /* What another call would have to be for to go on here. */
-static json_t *call_of(const struct pith_advice *a)
+static json_t *call_of(const struct trial *a)
 {
-    const struct pith_advise_options *o = a->options;
+    const struct pith_advise_options *o = a->advice.options;
     json_t *calib = json_array();
     for (size_t i = 0; i < o->calib.count; i++)
         pith_json_add(&calib, pith_json_name(o->calib.item[i]));
     return json_pack("{s:o, s:s, s:o, s:I, s:I, s:b, s:s, s:s?}", "model", pith_json_name(o->model),
                      "target", o->target, "calib", calib, "calib_tokens",
-                     (json_int_t)o->calib_tokens, "seed", (json_int_t)o->seed, "halves", a->halves,
-                     "crlf", o->crlf ? o->crlf : "keep", "round", o->round);
+                     (json_int_t)o->calib_tokens, "seed", (json_int_t)o->seed, "halves",
+                     a->advice.halves, "crlf", o->crlf ? o->crlf : "keep", "round", o->round);
 }
 
-static enum pith_status open_folder(struct pith_advice *a, struct pith_error *err)
+static enum pith_status open_folder(struct trial *a, struct pith_error *err)
 {
     enum { CALL_MOST = 1 << 20 };
     json_t *now = call_of(a), *before = NULL;
@@ -187,7 +209,7 @@ static enum pith_status open_folder(struct pith_advice *a, struct pith_error *er
     if (s == PITH_OK && !pith_path_exists(a->folder)) {
         s = pith_dir_make(a->folder, err);
         if (s == PITH_OK) s = pith_json_save(path, now, err);
-    } else if (s == PITH_OK && !a->options->resume) {
+    } else if (s == PITH_OK && !a->advice.options->resume) {
         s = pith_fail(err, PITH_ARG,
                       "%s: is there already; continue it with --resume, or remove it", a->folder);
     } else if (s == PITH_OK) {
@@ -202,7 +224,7 @@ static enum pith_status open_folder(struct pith_advice *a, struct pith_error *er
 }
 
 /* Half of the text that ships, cut at a line, as a file. */
-static enum pith_status write_half(const struct pith_advice *a, bool second, const char *name,
+static enum pith_status write_half(const struct trial *a, bool second, const char *name,
                                    char **path, struct pith_error *err)
 {
     const char *all = pith_builtin_text;
@@ -214,15 +236,15 @@ static enum pith_status write_half(const struct pith_advice *a, bool second, con
                   : pith_file_write(*path, all, cut, err);
 }
 
-static enum pith_status write_texts(struct pith_advice *a, struct pith_error *err)
+static enum pith_status write_texts(struct trial *a, struct pith_error *err)
 {
-    const struct pith_advise_options *o = a->options;
+    const struct pith_advise_options *o = a->advice.options;
     a->texts = o->texts;
     a->calib = o->calib;
     if (o->texts.count) return PITH_OK;
     PITH_TRY(write_half(a, true, "text.txt", &a->text_path, err));
     a->texts = (struct pith_list){(const char *const *)&a->text_path, 1};
-    if (!a->halves) return PITH_OK;
+    if (!a->advice.halves) return PITH_OK;
     PITH_TRY(write_half(a, false, "calib.txt", &a->calib_path, err));
     a->calib = (struct pith_list){(const char *const *)&a->calib_path, 1};
     return PITH_OK;
@@ -232,21 +254,21 @@ static enum pith_status write_texts(struct pith_advice *a, struct pith_error *er
 
 static int on_step(void *ctx, const char *what, double done, double total)
 {
-    const struct pith_advice *a = ctx;
-    const struct pith_progress *p = &a->options->progress;
+    const struct trial *a = ctx;
+    const struct pith_progress *p = &a->advice.options->progress;
     char text[256];
     (void)snprintf(text, sizeof text, "%s: %s", a->stage, what);
     return p->fn ? p->fn(p->ctx, text, done, total) : 0;
 }
 
 /* Each recipe's share is one progress, and the measuring another: which it is stands before. */
-static void begin_recipe(struct pith_advice *a, const struct pith_advice_try *t)
+static void begin_recipe(struct trial *a, const struct pith_advice_try *t)
 {
     size_t all = 0, number = 0;
-    for (size_t i = 0; i < a->count; i++) {
-        if (a->tried[i].maker != i || pith_advice_is_plain(a->tried[i].row)) continue;
+    for (size_t i = 0; i < a->advice.count; i++) {
+        if (a->advice.tried[i].maker != i || pith_advice_is_plain(a->advice.tried[i].row)) continue;
         all++;
-        number += &a->tried[i] <= t;
+        number += &a->advice.tried[i] <= t;
     }
     (void)snprintf(a->stage, sizeof a->stage, "%.80s, recipe %zu of %zu", text_of(t->row, "recipe"),
                    number, all);
@@ -260,10 +282,10 @@ static bool is_refusal(enum pith_status s)
     return s == PITH_UNSUPPORTED || s == PITH_NUMERIC || s == PITH_ARG || s == PITH_LIMIT;
 }
 
-static enum pith_status quantize(struct pith_advice *a, struct pith_advice_try *t,
+static enum pith_status quantize(struct trial *a, struct pith_advice_try *t,
                                  struct pith_error *err)
 {
-    const struct pith_advise_options *o = a->options;
+    const struct pith_advise_options *o = a->advice.options;
     struct pith_quantize_options q;
     const char *target = o->target, *container = text_of(t->row, "container");
     pith_quantize_defaults(&q);
@@ -278,14 +300,14 @@ static enum pith_status quantize(struct pith_advice *a, struct pith_advice_try *
     q.seq_len = 512;
     q.seed = o->seed;
     q.requantize = true; /* a sample, which nobody keeps */
-    if (strcmp(a->engine, "pith") != 0) q.targets = (struct pith_list){&target, 1};
+    if (strcmp(a->advice.engine, "pith") != 0) q.targets = (struct pith_list){&target, 1};
     q.progress = (struct pith_progress){on_step, a};
     q.resume = o->resume && pith_place_is_begun(&q);
     return pith_quantize(a->context, &q, NULL, err);
 }
 
 /* A checkpoint of the recipe, if it is not there from an interrupted call. */
-static enum pith_status make(struct pith_advice *a, struct pith_advice_try *t,
+static enum pith_status make(struct trial *a, struct pith_advice_try *t,
                              struct pith_error *err)
 {
     char name[96];
@@ -306,13 +328,14 @@ static enum pith_status make(struct pith_advice *a, struct pith_advice_try *t,
     return rule_out(a, t->row, why.text, err);
 }
 
-static enum pith_status make_all(struct pith_advice *a, struct pith_error *err)
+static enum pith_status make_all(struct trial *a, struct pith_error *err)
 {
-    for (size_t i = 0; i < a->count; i++) {
-        struct pith_advice_try *t = &a->tried[i];
-        if (t->maker != i) t->failed = a->tried[t->maker].failed;
+    const char *model = a->advice.options->model;
+    for (size_t i = 0; i < a->advice.count; i++) {
+        struct pith_advice_try *t = &a->advice.tried[i];
+        if (t->maker != i) t->failed = a->advice.tried[t->maker].failed;
         else if (!pith_advice_is_plain(t->row)) PITH_TRY(make(a, t, err));
-        else if (!(t->path = pith_strdup(a->options->model))) return pith_fail_nomem(err, "advice");
+        else if (!(t->path = pith_strdup(model))) return pith_fail_nomem(err, "advice");
     }
     return PITH_OK;
 }
@@ -335,12 +358,12 @@ static void take_measured(struct pith_advice_try *t, const json_t *model)
     t->measured = n > 0;
 }
 
-static enum pith_status compare(struct pith_advice *a, const struct pith_list *models,
+static enum pith_status compare(struct trial *a, const struct pith_list *models,
                                 const struct pith_list *caches, char **report,
                                 struct pith_error *err)
 {
-    const struct pith_advise_options *o = a->options;
-    const size_t most = (size_t)json_integer_value(json_object_get(a->plan, "context"));
+    const struct pith_advise_options *o = a->advice.options;
+    const size_t most = (size_t)json_integer_value(json_object_get(a->advice.plan, "context"));
     struct pith_eval_options e;
     pith_eval_defaults(&e);
     e.texts = a->texts;
@@ -353,34 +376,35 @@ static enum pith_status compare(struct pith_advice *a, const struct pith_list *m
     return pith_compare(a->context, models, &e, report, err);
 }
 
-static enum pith_status take_all(struct pith_advice *a, const char *report, struct pith_error *err)
+static enum pith_status take_all(struct trial *a, const char *report, struct pith_error *err)
 {
     json_t *j = NULL;
     PITH_TRY(pith_json_parse(report, strlen(report), "what was measured", &j, err));
     const json_t *models = json_object_get(j, "models");
-    for (size_t i = 0, k = 1; i < a->count; i++)
-        if (!a->tried[i].failed) take_measured(&a->tried[i], json_array_get(models, k++));
+    struct pith_advice_try *tried = a->advice.tried;
+    for (size_t i = 0, k = 1; i < a->advice.count; i++)
+        if (!tried[i].failed) take_measured(&tried[i], json_array_get(models, k++));
     json_decref(j);
     return PITH_OK;
 }
 
-static enum pith_status measure(struct pith_advice *a, struct pith_error *err)
+static enum pith_status measure(struct trial *a, struct pith_error *err)
 {
-    const char **model = pith_alloc(a->count + 1, sizeof *model);
-    const char **cache = pith_alloc(a->count, sizeof *cache);
+    const char **model = pith_alloc(a->advice.count + 1, sizeof *model);
+    const char **cache = pith_alloc(a->advice.count, sizeof *cache);
     char *report = NULL;
     size_t n = 0;
     enum pith_status s = model && cache ? PITH_OK : pith_fail_nomem(err, "advice");
-    if (s == PITH_OK) model[0] = a->options->model;
-    for (size_t i = 0; i < a->count && s == PITH_OK; i++) {
-        if (a->tried[i].failed) continue;
-        cache[n] = text_of(a->tried[i].row, "kv");
-        model[++n] = a->tried[a->tried[i].maker].path;
+    if (s == PITH_OK) model[0] = a->advice.options->model;
+    for (size_t i = 0; i < a->advice.count && s == PITH_OK; i++) {
+        if (a->advice.tried[i].failed) continue;
+        cache[n] = text_of(a->advice.tried[i].row, "kv");
+        model[++n] = a->advice.tried[a->advice.tried[i].maker].path;
     }
     if (s == PITH_OK && n == 0)
         s = pith_fail(err, PITH_UNSUPPORTED,
-                      "no recipe that %s loads can be made of this model: %s", a->engine,
-                      text_of(json_array_get(json_object_get(a->plan, "ruled_out"), 0), "reason"));
+                      "no recipe that %s loads can be made of this model: %s", a->advice.engine,
+                      first_reason(a));
     if (s == PITH_OK)
         s = compare(a, &(struct pith_list){model, n + 1}, &(struct pith_list){cache, n}, &report,
                     err);
@@ -393,30 +417,31 @@ static enum pith_status measure(struct pith_advice *a, struct pith_error *err)
 
 /* --- the whole ------------------------------------------------------------------------------- */
 
-static void close_advice(struct pith_advice *a)
+static void close_advice(struct trial *a)
 {
-    for (size_t i = 0; i < a->count && a->tried; i++) pith_free(a->tried[i].path);
-    pith_free(a->tried);
+    struct pith_advice_try *tried = a->advice.tried;
+    for (size_t i = 0; i < a->advice.count && tried; i++) pith_free(tried[i].path);
+    pith_free(tried);
     pith_free(a->text_path);
     pith_free(a->calib_path);
     pith_free(a->folder);
-    json_decref(a->plan);
+    json_decref(a->advice.plan);
 }
 
 /* Checkpoints are folders in the folder. */
-static enum pith_status remove_folder(const struct pith_advice *a, struct pith_error *err)
+static enum pith_status remove_folder(const struct trial *a, struct pith_error *err)
 {
-    for (size_t i = 0; i < a->count; i++) {
-        const struct pith_advice_try *t = &a->tried[i];
+    for (size_t i = 0; i < a->advice.count; i++) {
+        const struct pith_advice_try *t = &a->advice.tried[i];
         const bool made = t->maker == i && t->path && !pith_advice_is_plain(t->row);
         if (made && pith_path_is_dir(t->path)) PITH_TRY(pith_dir_remove(t->path, err));
     }
     return pith_dir_remove(a->folder, err);
 }
 
-static enum pith_status advise(struct pith_advice *a, char **report, struct pith_error *err)
+static enum pith_status advise(struct trial *a, char **report, struct pith_error *err)
 {
-    PITH_TRY(check_round(a->options, err));
+    PITH_TRY(check_round(a->advice.options, err));
     PITH_TRY(read_target(a, err));
     PITH_TRY(make_plan(a, err));
     PITH_TRY(choose(a, err));
@@ -426,7 +451,7 @@ static enum pith_status advise(struct pith_advice *a, char **report, struct pith
     if (s == PITH_OK) s = measure(a, err);
     if (s != PITH_OK) return pith_fail_kept(err, s);
     PITH_TRY(remove_folder(a, err));
-    return pith_report_text(pith_advice_report(a), report, err);
+    return pith_report_text(pith_advice_report(&a->advice), report, err);
 }
 
 enum pith_status pith_advise(struct pith_context *context, const struct pith_advise_options *given,
@@ -437,8 +462,9 @@ enum pith_status pith_advise(struct pith_context *context, const struct pith_adv
     *report = NULL;
     if (!o->model || !o->work || !o->target)
         return pith_fail(err, PITH_ARG, "a model, a target and a folder to work in are needed");
-    struct pith_advice a = {
-        .context = context, .options = o, .halves = o->texts.count == 0 && o->calib.count == 0};
+    struct trial a = {.advice = {.options = o,
+                                 .halves = o->texts.count == 0 && o->calib.count == 0},
+                      .context = context};
     struct pith_str folder = {0};
     pith_str_printf(&folder, "%s.partial", o->work);
     a.folder = pith_str_take(&folder);

@@ -38,33 +38,37 @@ static int order(const void *a, const void *b)
     return (x->kld > y->kld) - (x->kld < y->kld);
 }
 
+/* Whether a row may be as good as the first, within the intervals of both. */
+static bool is_near(const struct pith_advice *a, const struct pith_advice_try *t)
+{
+    return worth(t, t->least) >= worth(&a->tried[0], a->tried[0].most);
+}
+
 static json_t *quality_of(const struct pith_advice_try *t)
 {
     const double expected = pith_plan_kld(t->row);
     return json_pack("{s:f, s:[f, f], s:s, s:o, s:s}", "kld", t->kld, "kld_ci95", t->least, t->most,
                      "harm", pith_harm_of(t->kld), "expected",
-                     isfinite(expected) ? json_real(expected) : json_null(), "source",
+                     pith_json_finite(expected), "source",
                      "measured here");
 }
 
 static json_t *row_of(const struct pith_advice *a, const struct pith_advice_try *t)
 {
     json_t *row = json_copy(t->row);
-    const bool near = worth(t, t->least) >= worth(&a->tried[0], a->tried[0].most);
     if (row) json_object_del(row, "reason");
     pith_json_set(&row, "quality", quality_of(t));
     pith_json_set(&row, "worth", json_real(worth(t, t->kld)));
-    pith_json_set(&row, "near", json_boolean(near));
+    pith_json_set(&row, "near", json_boolean(is_near(a, t)));
     return row;
 }
 
-/* The row in 16 bits with the same cache, or with any; NULL: there is none. */
+/* The best row with the weights as they are; NULL: there is none. */
 static const struct pith_advice_try *plain_of(const struct pith_advice *a)
 {
-    const struct pith_advice_try *found = NULL;
-    for (size_t i = a->count; i-- > 0;)
-        if (a->tried[i].measured && pith_advice_is_plain(a->tried[i].row)) found = &a->tried[i];
-    return found;
+    for (size_t i = 0; i < a->count; i++)
+        if (a->tried[i].measured && pith_advice_is_plain(a->tried[i].row)) return &a->tried[i];
+    return NULL;
 }
 
 static void add_number(struct pith_str *s, const json_t *row, const char *key, const char *text)
@@ -93,8 +97,7 @@ static json_t *why(const struct pith_advice *a)
     add_number(&s, first->row, "max_users", "; room for %.0f users of this context");
     add_number(&s, first->row, "cost_per_million_tokens", "; $%.3g a million tokens");
     for (size_t i = 1; i < a->count; i++)
-        near += a->tried[i].measured &&
-                worth(&a->tried[i], a->tried[i].least) >= worth(first, first->most);
+        near += a->tried[i].measured && is_near(a, &a->tried[i]);
     if (near) pith_str_printf(&s, "; %zu others are as good within the intervals", near);
     json_t *text = s.failed ? NULL : json_string(pith_str_text(&s));
     pith_str_free(&s);

@@ -17,23 +17,20 @@ struct pith_advice_try {
     double tokens;
 };
 
+/* What was tried for which model, where. Whoever tries owns what it points to. */
 struct pith_advice {
-    struct pith_context *context;
     const struct pith_advise_options *options;
-    char engine[32], hardware[96], context_text[24], users_text[24];
+    char engine[32], hardware[96];
     bool halves; /* the text that ships is calibrated on and measured on, a half each */
-    char *folder, *text_path, *calib_path;
-    struct pith_list texts, calib;
     json_t *plan;
     struct pith_advice_try *tried; /* [count] */
     size_t count;
-    char stage[128]; /* what is being done, before what of it */
-    size_t ruled;    /* of the plan's "ruled_out" those that were added in front */
 };
 
 /* Whether a row has the weights as they are, in 16 bits or stored quantized. */
 bool pith_advice_is_plain(const json_t *row);
-/* Ranks what was measured; what pith_advise() reports of it, NULL when memory is out. */
+/* Ranks what was measured, at least one row, in place; what pith_advise() reports of it: a new
+ * reference, NULL when memory is out. */
 json_t *pith_advice_report(struct pith_advice *a);
 
 #endif
