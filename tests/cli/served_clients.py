@@ -295,7 +295,8 @@ def chats(s):
         check(f"a refused schema names the tool and the place {list(choice)}", status == 400 and error["param"] == "tools"
               and error["message"].startswith("tool 'g': schema, at \"/properties/x/contains\""), a)
     for path, meant in (("/chat/completions", "/v1/chat/completions"), ("/v1/chat/completion", "/v1/chat/completions"),
-                        ("/v1/chat/completions/", "/v1/chat/completions"), ("/v1/nothing", None), ("/v1/" + "x" * 3000, None)):
+                        ("/v1/chat/completions/", "/v1/chat/completions"), ("/completions", "/v1/completions"), ("/v1/nothing", None),
+                        ("/v1/messages", None), ("/v1/edits", None), ("/slots", None), ("/v1/" + "x" * 3000, None)):
         status, _, a = s.ask("POST", path, {})
         message = a["error"]["message"]
         good = status == 404 and message.endswith(f"; did you mean {meant}?") if meant else status == 404 and "mean" not in message
