@@ -15,7 +15,7 @@ enum pith_status pith_inspect(struct pith_context *context, const char *model, i
     if (s == PITH_OK) s = pith_contents_report(m, statistics != 0, &context->progress, &j, err);
     s = pith_checkpoint_settle(m->checkpoint, false, s, err);
     if (s == PITH_OK) s = pith_report_text(j, report, err);
-    else json_decref(j);
+    else json_decref(j); /* the files changed meanwhile */
     pith_model_close(m);
     return s;
 }

@@ -34,7 +34,7 @@ struct pith_quantize_options pith_auto_base(const struct pith_quantize_options *
  * judged by the grids that were found without one. PITH_LIMIT when even the smallest grids need
  * more. The clock, which has taken the place of the options' listener, goes on to the stage of the
  * run. With several ranks all make the call, and each has a file of its own of what rank 0 chose.
- * */
+ */
 enum pith_status pith_auto_find(struct pith_backend *be, const struct pith_quantize_options *o,
                                 const char *folder, struct pith_auto_clock *clock,
                                 struct pith_error *err);

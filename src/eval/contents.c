@@ -181,5 +181,9 @@ enum pith_status pith_contents_report(const struct pith_model *m, bool statistic
                          pith_model_bits_per_weight(m), "linears", linears, "tensors", tensors);
     json_decref(tensors);
     json_decref(linears);
-    return s == PITH_OK ? add_remarks(m, out, err) : s;
+    if (s == PITH_OK) s = add_remarks(m, out, err);
+    if (s == PITH_OK) return PITH_OK;
+    json_decref(*out);
+    *out = NULL;
+    return s;
 }

@@ -7,8 +7,8 @@
 #include "model/model.h"
 
 /* *out receives what pith_inspect() reports of a model whose blocks are loaded: a new reference,
- * the caller's to free after a failure too; NULL or not. `statistics` reads every value.
- * PITH_NOMEM; PITH_INTERRUPTED. */
+ * NULL on failure. `statistics` reads every value. progress NULL: nobody listens. PITH_NOMEM;
+ * PITH_INTERRUPTED. */
 enum pith_status pith_contents_report(const struct pith_model *m, bool statistics,
                                       const struct pith_progress *progress, json_t **out,
                                       struct pith_error *err);

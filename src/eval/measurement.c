@@ -46,14 +46,14 @@ size_t pith_measurement_window(const struct pith_measurement *m)
 /* JSON has no infinity: what a single window cannot tell (an interval, an error) is null. */
 static void set_real(json_t **j, const char *key, double x)
 {
-    pith_json_set(j, key, isfinite(x) ? json_real(x) : json_null());
+    pith_json_set(j, key, pith_json_finite(x));
 }
 
 static void set_interval(json_t **j, const char *key, struct pith_interval i)
 {
     json_t *pair = json_array();
-    pith_json_add(&pair, isfinite(i.lo) ? json_real(i.lo) : json_null());
-    pith_json_add(&pair, isfinite(i.hi) ? json_real(i.hi) : json_null());
+    pith_json_add(&pair, pith_json_finite(i.lo));
+    pith_json_add(&pair, pith_json_finite(i.hi));
     pith_json_set(j, key, pair);
 }
 

@@ -1,5 +1,5 @@
 /* model/same_model.h: whether two models are the same function but for the values of their weights.
- * */
+ */
 #ifndef PITH_MODEL_SAME_MODEL_H
 #define PITH_MODEL_SAME_MODEL_H
 

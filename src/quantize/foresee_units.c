@@ -66,8 +66,7 @@ static void count_hashes_of_block(struct pith_crew *c, const struct pith_foresee
     count_hashes(c, u->job, (size_t)u->layer + 1);
 }
 
-/* --- the passes of guided rounding (choose/sense.c, calib/guide.c) ------------------------------
- * */
+/* --- the passes of guided rounding (choose/sense.c, calib/guide.c) ---------------------------- */
 
 /* What is felt of pairs of a linear's outputs, block by block of each group of its rows. */
 static void pass_pairs(struct pith_crew *c, const struct pith_guide *g,

@@ -60,7 +60,7 @@ struct pith_work {
 enum pith_status pith_work_begin(struct pith_work *w, struct pith_error *err);
 void pith_work_end(struct pith_work *w);
 /* expert_weights.c: an expert's matrix is read when it is worked on, unless whole layers are held.
- * */
+ */
 bool pith_work_is_late(const struct pith_work *w, uint32_t linear);
 /* expert_weights.c: a matrix that is not there, as floats, with all that was done to it so far:
  * turned, or by w->redo. */

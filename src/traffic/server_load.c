@@ -162,10 +162,11 @@ static enum pith_status find_name(struct pith_server_load *t, struct pith_error 
     const struct asked q = {.path = "/models", .missing = 404};
     const char *name = t->options->name;
     json_t *j = NULL;
-    if (!name) PITH_TRY(ask(t, &q, &j, err));
-    if (!name)
-        name =
-            json_string_value(json_object_get(json_array_get(json_object_get(j, "data"), 0), "id"));
+    if (!name) {
+        PITH_TRY(ask(t, &q, &j, err));
+        const json_t *first = json_array_get(json_object_get(j, "data"), 0);
+        name = json_string_value(json_object_get(first, "id"));
+    }
     if (name) t->name = pith_strdup(name);
     const bool good = !name || t->name;
     json_decref(j);
