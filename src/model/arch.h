@@ -88,11 +88,13 @@ struct pith_arch_gguf {
     const char *after_attention, *before_mlp; /* what norms are called, if not as usual */
 };
 
+struct pith_config;
+
 struct pith_arch {
     const char *name;       /* "LlamaForCausalLM" */
     const char *model_type; /* "llama" */
     const char *summary;
-    enum pith_status (*read)(const json_t *config, const char *where, struct pith_shape *shape,
+    enum pith_status (*read)(const struct pith_config *c, struct pith_shape *shape,
                              struct pith_error *err);
     /* Adds the parts of layer m->layer. */
     enum pith_status (*plan)(struct pith_plan_maker *m, struct pith_error *err);

@@ -10,42 +10,42 @@ static const double pi = 3.14159265358979323846;
 /* Factors in use are 1 to a few hundred; what lies outside would make frequencies overflow. */
 static const double least_factor = 1e-3, greatest_factor = 1e6;
 
-/* A number of `obj`, within (lo, hi]; a missing one is an error when *value is NaN on entry. */
-static enum pith_status read_positive(const json_t *obj, const char *key, double lo, double hi,
-                                      double *value, struct pith_error *err)
+/* A number of the parameters, within (lo, hi]; a missing one is an error when *value is NaN on
+ * entry. */
+static enum pith_status read_positive(const struct pith_config *c, const char *key, double lo,
+                                      double hi, double *value, struct pith_error *err)
 {
-    const char *where = "rope parameters";
-    PITH_TRY(pith_json_get_real(obj, key, value, where, err));
-    if (isnan(*value)) return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is missing", where, key);
+    PITH_TRY(pith_config_real(c, key, value, err));
+    if (isnan(*value)) return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is missing", c->where, key);
     if (!(*value > lo && *value <= hi))
-        return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is %g, not above %g and at most %g", where,
-                         key, *value, lo, hi);
+        return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is %g, not above %g and at most %g",
+                         c->where, key, *value, lo, hi);
     return PITH_OK;
 }
 
-static enum pith_status read_none(const json_t *obj, int64_t max_position, struct pith_rope *r,
-                                  struct pith_error *err)
+static enum pith_status read_none(const struct pith_config *c, int64_t max_position,
+                                  struct pith_rope *r, struct pith_error *err)
 {
-    (void)obj, (void)max_position, (void)r, (void)err;
+    (void)c, (void)max_position, (void)r, (void)err;
     return PITH_OK;
 }
 
-static enum pith_status read_linear(const json_t *obj, int64_t max_position, struct pith_rope *r,
-                                    struct pith_error *err)
+static enum pith_status read_linear(const struct pith_config *c, int64_t max_position,
+                                    struct pith_rope *r, struct pith_error *err)
 {
     (void)max_position;
     r->factor = NAN;
-    return read_positive(obj, "factor", least_factor, greatest_factor, &r->factor, err);
+    return read_positive(c, "factor", least_factor, greatest_factor, &r->factor, err);
 }
 
-static enum pith_status read_llama3(const json_t *obj, int64_t max_position, struct pith_rope *r,
-                                    struct pith_error *err)
+static enum pith_status read_llama3(const struct pith_config *c, int64_t max_position,
+                                    struct pith_rope *r, struct pith_error *err)
 {
     (void)max_position;
     r->factor = r->low_freq = r->high_freq = NAN;
-    PITH_TRY(read_positive(obj, "factor", least_factor, greatest_factor, &r->factor, err));
-    PITH_TRY(read_positive(obj, "low_freq_factor", 0, 1e6, &r->low_freq, err));
-    return read_positive(obj, "high_freq_factor", 0, 1e6, &r->high_freq, err);
+    PITH_TRY(read_positive(c, "factor", least_factor, greatest_factor, &r->factor, err));
+    PITH_TRY(read_positive(c, "low_freq_factor", 0, 1e6, &r->low_freq, err));
+    return read_positive(c, "high_freq_factor", 0, 1e6, &r->high_freq, err);
 }
 
 /* 0.1 m ln(scale) + 1: the temperature that YaRN found to fit (Peng et al. 2023, eq. 22). */
@@ -54,14 +54,14 @@ static double yarn_temperature(double scale, double m)
     return scale <= 1 ? 1 : 0.1 * m * log(scale) + 1;
 }
 
-static enum pith_status read_yarn(const json_t *obj, int64_t max_position, struct pith_rope *r,
-                                  struct pith_error *err)
+static enum pith_status read_yarn(const struct pith_config *c, int64_t max_position,
+                                  struct pith_rope *r, struct pith_error *err)
 {
     r->factor = (double)max_position / (double)r->original_max;
     r->truncate = true;
-    PITH_TRY(read_positive(obj, "factor", least_factor, greatest_factor, &r->factor, err));
-    PITH_TRY(pith_json_get_real(obj, "beta_fast", &r->beta_fast, "rope parameters", err));
-    PITH_TRY(pith_json_get_real(obj, "beta_slow", &r->beta_slow, "rope parameters", err));
+    PITH_TRY(read_positive(c, "factor", least_factor, greatest_factor, &r->factor, err));
+    PITH_TRY(pith_config_real(c, "beta_fast", &r->beta_fast, err));
+    PITH_TRY(pith_config_real(c, "beta_slow", &r->beta_slow, err));
     /* Zero means the default to the reference implementation too. */
     if (r->beta_fast == 0) r->beta_fast = 32;
     if (r->beta_slow == 0) r->beta_slow = 1;
@@ -69,11 +69,11 @@ static enum pith_status read_yarn(const json_t *obj, int64_t max_position, struc
         return pith_fail(err, PITH_FORMAT,
                          "rope parameters: \"beta_fast\" %g and \"beta_slow\" %g are not a range",
                          r->beta_fast, r->beta_slow);
-    PITH_TRY(pith_json_get_bool(obj, "truncate", &r->truncate, "rope parameters", err));
+    PITH_TRY(pith_config_bool(c, "truncate", &r->truncate, err));
     double m = 0, m_all = 0, given = NAN;
-    PITH_TRY(pith_json_get_real(obj, "mscale", &m, "rope parameters", err));
-    PITH_TRY(pith_json_get_real(obj, "mscale_all_dim", &m_all, "rope parameters", err));
-    PITH_TRY(pith_json_get_real(obj, "attention_factor", &given, "rope parameters", err));
+    PITH_TRY(pith_config_real(c, "mscale", &m, err));
+    PITH_TRY(pith_config_real(c, "mscale_all_dim", &m_all, err));
+    PITH_TRY(pith_config_real(c, "attention_factor", &given, err));
     if (isnan(given) && m != 0 && m_all != 0)
         given = yarn_temperature(r->factor, m) / yarn_temperature(r->factor, m_all);
     if (isnan(given)) return PITH_OK;
@@ -84,10 +84,10 @@ static enum pith_status read_yarn(const json_t *obj, int64_t max_position, struc
     return PITH_OK;
 }
 
-static enum pith_status read_factors(const json_t *obj, const char *key, float *out,
+static enum pith_status read_factors(const struct pith_config *c, const char *key, float *out,
                                      uint32_t *count, struct pith_error *err)
 {
-    const json_t *list = json_object_get(obj, key);
+    const json_t *list = pith_config_get(c, key);
     const size_t n = json_array_size(list);
     if (n == 0 || n > PITH_MAX_ROPE_FACTORS)
         return pith_fail(err, PITH_FORMAT, "rope parameters: \"%s\" is no list of 1 to %d numbers",
@@ -104,20 +104,20 @@ static enum pith_status read_factors(const json_t *obj, const char *key, float *
 }
 
 /* LongRoPE (Ding et al. 2024): a factor for each pair, other ones beyond the original context. */
-static enum pith_status read_long(const json_t *obj, int64_t max_position, struct pith_rope *r,
-                                  struct pith_error *err)
+static enum pith_status read_long(const struct pith_config *c, int64_t max_position,
+                                  struct pith_rope *r, struct pith_error *err)
 {
     uint32_t count = 0;
-    PITH_TRY(read_factors(obj, "short_factor", r->divide[0], &r->factors, err));
-    PITH_TRY(read_factors(obj, "long_factor", r->divide[1], &count, err));
+    PITH_TRY(read_factors(c, "short_factor", r->divide[0], &r->factors, err));
+    PITH_TRY(read_factors(c, "long_factor", r->divide[1], &count, err));
     if (count != r->factors)
         return pith_fail(err, PITH_FORMAT,
                          "rope parameters: %u of \"short_factor\", but %u of \"long_factor\"",
                          r->factors, count);
     double stretched = (double)max_position / (double)r->original_max, given = NAN;
     if (r->original_max == max_position)
-        PITH_TRY(read_positive(obj, "factor", least_factor, greatest_factor, &stretched, err));
-    PITH_TRY(pith_json_get_real(obj, "attention_factor", &given, "rope parameters", err));
+        PITH_TRY(read_positive(c, "factor", least_factor, greatest_factor, &stretched, err));
+    PITH_TRY(pith_config_real(c, "attention_factor", &given, err));
     if (isnan(given) && (stretched <= 1 || r->original_max < 2)) given = 1;
     if (isnan(given)) given = sqrt(1 + log(stretched) / log((double)r->original_max));
     if (!(given > least_factor && given <= greatest_factor))
@@ -127,27 +127,27 @@ static enum pith_status read_long(const json_t *obj, int64_t max_position, struc
     return PITH_OK;
 }
 
-static enum pith_status read_proportional(const json_t *obj, int64_t max_position,
+static enum pith_status read_proportional(const struct pith_config *c, int64_t max_position,
                                           struct pith_rope *r, struct pith_error *err)
 {
     (void)max_position;
     r->part = 1;
-    return read_positive(obj, "partial_rotary_factor", 0, 1, &r->part, err);
+    return read_positive(c, "partial_rotary_factor", 0, 1, &r->part, err);
 }
 
 /* Dynamic NTK stretches the base once a text is longer than the trained length; up to there nothing
  * changes. Hunyuan's "alpha" stretches it at any length. */
-static enum pith_status read_dynamic(const json_t *obj, int64_t max_position, struct pith_rope *r,
-                                     struct pith_error *err)
+static enum pith_status read_dynamic(const struct pith_config *c, int64_t max_position,
+                                     struct pith_rope *r, struct pith_error *err)
 {
-    const json_t *alpha = json_object_get(obj, "alpha");
+    const json_t *alpha = pith_config_get(c, "alpha");
     (void)max_position, (void)r;
     if (!alpha || json_is_null(alpha)) return PITH_OK;
     return pith_fail(err, PITH_UNSUPPORTED, "rope parameters: \"alpha\" of rope type \"dynamic\"");
 }
 
-typedef enum pith_status read_fn(const json_t *obj, int64_t max_position, struct pith_rope *r,
-                                 struct pith_error *err);
+typedef enum pith_status read_fn(const struct pith_config *c, int64_t max_position,
+                                 struct pith_rope *r, struct pith_error *err);
 
 static const struct {
     const char *name;
@@ -168,77 +168,78 @@ static const struct {
 
 /* The object that holds the parameters, or NULL; where kinds of layers have their own, that of
  * `kind`. */
-static enum pith_status find_parameters(const json_t *config, const char *where, const char *kind,
+static enum pith_status find_parameters(const struct pith_config *c, const char *kind,
                                         const json_t **out, struct pith_error *err)
 {
     static const char *const keys[] = {"rope_scaling", "rope_parameters"};
     *out = NULL;
     for (size_t i = 0; i < PITH_COUNT(keys); i++) {
-        const json_t *v = json_object_get(config, keys[i]);
+        const json_t *v = pith_config_get(c, keys[i]);
         if (!v || json_is_null(v)) continue;
         if (!json_is_object(v))
-            return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is not an object", where, keys[i]);
+            return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is not an object", c->where, keys[i]);
         const json_t *own = kind ? json_object_get(v, kind) : NULL;
         if (!*out && json_object_size(v) > 0) *out = json_is_object(own) ? own : v;
     }
     return PITH_OK;
 }
 
-bool pith_rope_has_kind(const json_t *config, const char *kind)
+bool pith_rope_has_kind(const struct pith_config *c, const char *kind)
 {
-    return json_is_object(json_object_get(json_object_get(config, "rope_parameters"), kind)) ||
-           json_is_object(json_object_get(json_object_get(config, "rope_scaling"), kind));
+    return json_is_object(json_object_get(pith_config_get(c, "rope_parameters"), kind)) ||
+           json_is_object(json_object_get(pith_config_get(c, "rope_scaling"), kind));
 }
 
-static enum pith_status refuse_nested(const json_t *obj, const char *where, struct pith_error *err)
+static enum pith_status refuse_nested(const struct pith_config *c, struct pith_error *err)
 {
     const char *key;
     json_t *v;
     /* jansson's iteration takes a non-const object but does not change it. */
-    json_object_foreach ((json_t *)obj, key, v) {
+    json_object_foreach ((json_t *)(uintptr_t)c->json, key, v) {
         if (json_is_object(v) && !pith_json_is_number(v))
             return pith_fail(err, PITH_UNSUPPORTED,
-                             "%s: rope parameters for \"%s\" layers alone are not supported", where,
-                             key);
+                             "%s: rope parameters for \"%s\" layers alone are not supported",
+                             c->where, key);
     }
     return PITH_OK;
 }
 
-static enum pith_status read_original_max(const json_t *config, const json_t *obj,
-                                          const char *where, int64_t max_position, int64_t *out,
-                                          struct pith_error *err)
+static enum pith_status read_original_max(const struct pith_config *c,
+                                          const struct pith_config *own, int64_t max_position,
+                                          int64_t *out, struct pith_error *err)
 {
     static const char key[] = "original_max_position_embeddings";
     *out = max_position;
-    PITH_TRY(pith_json_get_int(obj, key, 1, INT32_MAX, out, where, err));
-    return pith_json_get_int(config, key, 1, INT32_MAX, out, where, err);
+    PITH_TRY(pith_config_int(own, key, 1, INT32_MAX, out, err));
+    return pith_config_int(c, key, 1, INT32_MAX, out, err);
 }
 
-static enum pith_status read_typed(const json_t *config, const json_t *obj, const char *where,
+static enum pith_status read_typed(const struct pith_config *c, const struct pith_config *own,
                                    int64_t max_position, struct pith_rope *rope,
                                    struct pith_error *err)
 {
     const char *name = "default";
-    PITH_TRY(pith_json_get_str(obj, "type", &name, where, err));
-    PITH_TRY(pith_json_get_str(obj, "rope_type", &name, where, err));
+    struct pith_config of_type = *own;
+    of_type.where = "rope parameters";
+    PITH_TRY(pith_config_str(own, "type", &name, err));
+    PITH_TRY(pith_config_str(own, "rope_type", &name, err));
     /* The first files of Phi-3 with 128k. */
-    if (strcmp(name, "yarn") == 0 && json_object_get(obj, "short_factor")) name = "longrope";
-    PITH_TRY(read_original_max(config, obj, where, max_position, &rope->original_max, err));
+    if (strcmp(name, "yarn") == 0 && pith_config_get(own, "short_factor")) name = "longrope";
+    PITH_TRY(read_original_max(c, own, max_position, &rope->original_max, err));
     for (size_t i = 0; i < PITH_COUNT(types); i++) {
         if (strcmp(name, types[i].name) != 0) continue;
         rope->type = types[i].type;
-        const enum pith_status s = types[i].read(obj, max_position, rope, err);
-        return s == PITH_OK ? PITH_OK : pith_fail_in(err, s, where);
+        const enum pith_status s = types[i].read(&of_type, max_position, rope, err);
+        return s == PITH_OK ? PITH_OK : pith_fail_in(err, s, c->where);
     }
     return pith_fail(err, PITH_UNSUPPORTED,
                      "%s: rope type \"%s\" is not supported (default, linear, llama3, yarn, "
                      "longrope, proportional, dynamic)",
-                     where, name);
+                     c->where, name);
 }
 
-enum pith_status pith_rope_read(const json_t *config, const char *where, const char *kind,
-                                int64_t max_position, struct pith_rope *rope,
-                                struct pith_error *err)
+enum pith_status pith_rope_read(const struct pith_config *c, const char *kind, int64_t max_position,
+                                struct pith_rope *rope, struct pith_error *err)
 {
     *rope = (struct pith_rope){.type = PITH_ROPE_DEFAULT,
                                .theta = rope->theta > 0 ? rope->theta : 10000,
@@ -250,16 +251,17 @@ enum pith_status pith_rope_read(const json_t *config, const char *where, const c
                                .truncate = true,
                                .original_max = max_position};
     const json_t *obj;
-    PITH_TRY(find_parameters(config, where, kind, &obj, err));
-    PITH_TRY(pith_json_get_real(config, "rope_theta", &rope->theta, where, err));
+    PITH_TRY(find_parameters(c, kind, &obj, err));
+    PITH_TRY(pith_config_real(c, "rope_theta", &rope->theta, err));
     if (obj) {
-        PITH_TRY(refuse_nested(obj, where, err));
-        PITH_TRY(pith_json_get_real(obj, "rope_theta", &rope->theta, where, err));
-        PITH_TRY(read_typed(config, obj, where, max_position, rope, err));
+        const struct pith_config own = pith_config_part(c, obj, PITH_CONFIG_ROPE);
+        PITH_TRY(refuse_nested(&own, err));
+        PITH_TRY(pith_config_real(&own, "rope_theta", &rope->theta, err));
+        PITH_TRY(read_typed(c, &own, max_position, rope, err));
     }
     if (!(rope->theta > 1 && rope->theta <= 1e15))
         return pith_fail(err, PITH_FORMAT, "%s: \"rope_theta\" is %g, not above 1 and at most 1e15",
-                         where, rope->theta);
+                         c->where, rope->theta);
     return PITH_OK;
 }
 

@@ -3,6 +3,7 @@
 #ifndef PITH_MODEL_ROPE_H
 #define PITH_MODEL_ROPE_H
 
+#include "model/config.h"
 #include "model/shape.h"
 
 /* Reads "rope_scaling" or "rope_parameters" (the first that says something) with "rope_type" or
@@ -10,11 +11,10 @@
  * does, 0: 10000. Where these are objects by kind of layer, that of `kind` counts. PITH_UNSUPPORTED
  * for another type, and for parameters by kind of layer when `kind` is NULL; PITH_FORMAT for values
  * that make no sense. */
-enum pith_status pith_rope_read(const json_t *config, const char *where, const char *kind,
-                                int64_t max_position, struct pith_rope *rope,
-                                struct pith_error *err);
+enum pith_status pith_rope_read(const struct pith_config *c, const char *kind, int64_t max_position,
+                                struct pith_rope *rope, struct pith_error *err);
 /* Whether there are parameters for layers of that kind alone. */
-bool pith_rope_has_kind(const json_t *config, const char *kind);
+bool pith_rope_has_kind(const struct pith_config *c, const char *kind);
 
 /* cos and sin [n][half] of positions start..start+n-1, times factor. The angle is rounded to
  * float32, as in the reference implementation. */

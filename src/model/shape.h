@@ -174,6 +174,13 @@ enum pith_status pith_shape_read(const json_t *config, const char *where,
                                  const struct pith_arch **arch, struct pith_shape *shape,
                                  struct pith_error *err);
 
+/* The same; the keys that were asked for go to `log` (model/config.h), those before a failure too.
+ */
+struct pith_config_log;
+enum pith_status pith_shape_read_asked(const json_t *config, const char *where,
+                                       struct pith_config_log *log, const struct pith_arch **arch,
+                                       struct pith_shape *shape, struct pith_error *err);
+
 /* Elements that the angles of a table are for: 1 is that of layers with the window. */
 static inline uint32_t pith_shape_rotary(const struct pith_shape *s, unsigned table)
 {

@@ -6,7 +6,7 @@
 #include "base/str.h"
 #include "export/tokens.h"
 #include "io/digest.h"
-#include "model/keys.h"
+#include "model/config.h"
 #include "model/remarks.h"
 #include "model/same_model.h"
 #include "quantize/work_folder.h"

@@ -2,32 +2,32 @@
  * second form (R7B, A) layers with a window rotate, and the others do not. */
 #include "model/arch/family.h"
 
-static enum pith_status read_both(const json_t *config, const char *where, struct pith_shape *shape,
+static enum pith_status read_both(const struct pith_config *c, struct pith_shape *shape,
                                   struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {
         .max_position = 8192, .tied = true, .eps = "layer_norm_eps", .eps_absent = 1e-5};
     bool bias = false;
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
     shape->logit_scale = 0.0625;
-    PITH_TRY(pith_family_read_scale(config, where, "logit_scale", &shape->logit_scale, err));
-    PITH_TRY(pith_json_get_bool(config, "attention_bias", &bias, where, err));
+    PITH_TRY(pith_family_read_scale(c, "logit_scale", &shape->logit_scale, err));
+    PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
     shape->qkv_bias = shape->o_bias = bias;
     return PITH_OK;
 }
 
-static enum pith_status read_first(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_first(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
-    PITH_TRY(read_both(config, where, shape, err));
-    return pith_json_get_bool(config, "use_qk_norm", &shape->qk_norm, where, err);
+    PITH_TRY(read_both(c, shape, err));
+    return pith_config_bool(c, "use_qk_norm", &shape->qk_norm, err);
 }
 
-static enum pith_status read_second(const json_t *config, const char *where,
-                                    struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_second(const struct pith_config *c, struct pith_shape *shape,
+                                    struct pith_error *err)
 {
-    PITH_TRY(read_both(config, where, shape, err));
-    PITH_TRY(pith_family_read_pattern(config, where, 4096, 4, shape, err));
+    PITH_TRY(read_both(c, shape, err));
+    PITH_TRY(pith_family_read_pattern(c, 4096, 4, shape, err));
     for (uint32_t i = 0; i < shape->layers; i++)
         if (!pith_layer_in(&shape->sliding, i)) pith_layer_put(&shape->unrotated, i);
     return PITH_OK;

@@ -4,37 +4,37 @@
 #include <string.h>
 
 /* "greedy" takes the best of all experts, "group_limited_greedy" those of the best groups. */
-static enum pith_status read_method(const json_t *config, const char *where,
-                                    struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_method(const struct pith_config *c, struct pith_shape *shape,
+                                    struct pith_error *err)
 {
     const char *method = "greedy";
-    PITH_TRY(pith_json_get_str(config, "topk_method", &method, where, err));
+    PITH_TRY(pith_config_str(c, "topk_method", &method, err));
     if (strcmp(method, "greedy") == 0) shape->moe.groups = shape->moe.groups_taken = 0;
     else if (strcmp(method, "group_limited_greedy") != 0)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s: \"topk_method\" \"%.40s\" is not supported (greedy, "
                          "group_limited_greedy)",
-                         where, method);
+                         c->where, method);
     shape->moe.renormalised = false; /* "norm_topk_prob" has no effect there */
     return PITH_OK;
 }
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {.head_dim = 64, .max_position = 2048};
     static const struct pith_latent_shape latent = {
         .q_rank = 1536, .rank = 512, .nope = 128, .rope = 64, .value = 128, .adjacent = true};
     static const struct pith_moe absent = {
         .experts = 64, .taken = 1, .ffn = 1407, .router = PITH_ROUTER_SOFTMAX};
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
-    PITH_TRY(pith_family_read_latent(config, where, &latent, shape, err));
-    PITH_TRY(pith_family_read_moe(config, where, &absent, shape, err));
-    PITH_TRY(pith_family_read_shared(config, where, "n_shared_experts", 2, shape, err));
-    PITH_TRY(pith_family_read_dense_first(config, where, 0, shape, err));
-    PITH_TRY(read_method(config, where, shape, err));
-    PITH_TRY(pith_json_get_bool(config, "mlp_bias", &shape->mlp_bias, where, err));
-    return pith_json_get_bool(config, "attention_bias", &shape->o_bias, where, err);
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_family_read_latent(c, &latent, shape, err));
+    PITH_TRY(pith_family_read_moe(c, &pith_family_moe_deepseek, &absent, shape, err));
+    PITH_TRY(pith_family_read_shared(c, "n_shared_experts", 2, shape, err));
+    PITH_TRY(pith_family_read_dense_first(c, 0, shape, err));
+    PITH_TRY(read_method(c, shape, err));
+    PITH_TRY(pith_config_bool(c, "mlp_bias", &shape->mlp_bias, err));
+    return pith_config_bool(c, "attention_bias", &shape->o_bias, err);
 }
 
 const struct pith_arch pith_arch_deepseek_v2 = {

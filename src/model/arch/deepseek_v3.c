@@ -1,8 +1,8 @@
 /* DeepSeek V3 and R1, Kimi K2, Moonlight: latent attention, and experts chosen by groups. */
 #include "model/arch/family.h"
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {.head_dim = 64, .max_position = 4096};
     static const struct pith_latent_shape latent = {
@@ -17,13 +17,13 @@ static enum pith_status read_shape(const json_t *config, const char *where,
                                            .groups = 8,
                                            .groups_taken = 4,
                                            .group_best_two = true};
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
-    PITH_TRY(pith_family_read_latent(config, where, &latent, shape, err));
-    PITH_TRY(pith_family_read_moe(config, where, &absent, shape, err));
-    PITH_TRY(pith_family_read_shared(config, where, "n_shared_experts", 1, shape, err));
-    PITH_TRY(pith_family_read_dense_first(config, where, 3, shape, err));
-    PITH_TRY(pith_json_get_bool(config, "rope_interleave", &shape->latent.adjacent, where, err));
-    return pith_json_get_bool(config, "attention_bias", &shape->o_bias, where, err);
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_family_read_latent(c, &latent, shape, err));
+    PITH_TRY(pith_family_read_moe(c, &pith_family_moe_deepseek, &absent, shape, err));
+    PITH_TRY(pith_family_read_shared(c, "n_shared_experts", 1, shape, err));
+    PITH_TRY(pith_family_read_dense_first(c, 3, shape, err));
+    PITH_TRY(pith_config_bool(c, "rope_interleave", &shape->latent.adjacent, err));
+    return pith_config_bool(c, "attention_bias", &shape->o_bias, err);
 }
 
 const struct pith_family pith_family_deepseek = {

@@ -1,8 +1,8 @@
 /* ERNIE 4.5: Llama with neighbouring pairs rotated, and one switch for all biases. */
 #include "model/arch/family.h"
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {.kv_heads = 2,
                                                          .head_dim = 128,
@@ -11,8 +11,8 @@ static enum pith_status read_shape(const json_t *config, const char *where,
                                                          .theta = 5e5,
                                                          .eps_absent = 1e-5};
     bool bias = false;
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
-    PITH_TRY(pith_json_get_bool(config, "use_bias", &bias, where, err));
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_config_bool(c, "use_bias", &bias, err));
     shape->qkv_bias = shape->o_bias = shape->mlp_bias = bias;
     return PITH_OK;
 }

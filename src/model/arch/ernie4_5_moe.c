@@ -3,23 +3,26 @@
 #include "model/arch/family.h"
 
 /* Mixtures are every "moe_layer_interval"-th layer between two, the last of which may be -1. */
-static enum pith_status read_layers(const json_t *config, const char *where,
-                                    struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_layers(const struct pith_config *c, struct pith_shape *shape,
+                                    struct pith_error *err)
 {
     int64_t step = 1, first = 1, last = -1;
-    PITH_TRY(pith_json_get_int(config, "moe_layer_interval", 1, INT32_MAX, &step, where, err));
-    PITH_TRY(pith_json_get_int(config, "moe_layer_start_index", 0, INT32_MAX, &first, where, err));
-    PITH_TRY(pith_json_get_int(config, "moe_layer_end_index", -1, INT32_MAX, &last, where, err));
+    PITH_TRY(pith_config_int(c, "moe_layer_interval", 1, INT32_MAX, &step, err));
+    PITH_TRY(pith_config_int(c, "moe_layer_start_index", 0, INT32_MAX, &first, err));
+    PITH_TRY(pith_config_int(c, "moe_layer_end_index", -1, INT32_MAX, &last, err));
     for (int64_t i = first; i < shape->layers && (last < 0 || i <= last); i++)
         if ((i + 1) % step == 0) pith_layer_put(&shape->moe.layers, (uint32_t)i);
     return PITH_OK;
 }
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {
         .kv_heads = 4, .max_position = 131072, .tied = true};
+    static const struct pith_family_moe_keys keys = {.count = {"moe_num_experts", "num_experts"},
+                                                     .taken = "moe_k",
+                                                     .width = "moe_intermediate_size"};
     static const struct pith_moe absent = {.experts = 64,
                                            .taken = 6,
                                            .ffn = 1536,
@@ -27,16 +30,16 @@ static enum pith_status read_shape(const json_t *config, const char *where,
                                            .correction = true,
                                            .floor = 1e-12};
     bool bias = false;
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
-    PITH_TRY(pith_family_read_moe(config, where, &absent, shape, err));
-    PITH_TRY(pith_json_get_real(config, "moe_norm_min", &shape->moe.floor, where, err));
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_family_read_moe(c, &keys, &absent, shape, err));
+    PITH_TRY(pith_config_real(c, "moe_norm_min", &shape->moe.floor, err));
     if (!(shape->moe.floor > 0 && shape->moe.floor < 1))
-        return pith_fail(err, PITH_FORMAT, "%s: \"moe_norm_min\" is %g, outside 0..1", where,
+        return pith_fail(err, PITH_FORMAT, "%s: \"moe_norm_min\" is %g, outside 0..1", c->where,
                          shape->moe.floor);
-    PITH_TRY(pith_family_read_shared(config, where, "moe_num_shared_experts", 2, shape, err));
-    PITH_TRY(pith_json_get_bool(config, "use_bias", &bias, where, err));
+    PITH_TRY(pith_family_read_shared(c, "moe_num_shared_experts", 2, shape, err));
+    PITH_TRY(pith_config_bool(c, "use_bias", &bias, err));
     shape->qkv_bias = shape->o_bias = shape->mlp_bias = shape->head_bias = bias;
-    return read_layers(config, where, shape, err);
+    return read_layers(c, shape, err);
 }
 
 static const struct pith_family family = {

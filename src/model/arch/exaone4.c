@@ -2,14 +2,14 @@
  */
 #include "model/arch/family.h"
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {
         .kv_heads = 32, .max_position = 2048, .eps_absent = 1e-5};
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
     shape->qk_norm = true;
-    PITH_TRY(pith_family_read_pattern(config, where, 4096, 4, shape, err));
+    PITH_TRY(pith_family_read_pattern(c, 4096, 4, shape, err));
     for (uint32_t i = 0; shape->window && i < shape->layers; i++)
         if (!pith_layer_in(&shape->sliding, i)) pith_layer_put(&shape->unrotated, i);
     return PITH_OK;

@@ -5,59 +5,78 @@
 
 #include <string.h>
 
-enum pith_status pith_family_read_size(const json_t *config, const char *where, const char *key,
-                                       int64_t hi, uint32_t absent, uint32_t *out,
-                                       struct pith_error *err)
+enum pith_status pith_family_read_size(const struct pith_config *c, const char *key, int64_t hi,
+                                       uint32_t absent, uint32_t *out, struct pith_error *err)
 {
     int64_t n = absent;
-    PITH_TRY(pith_json_get_int(config, key, 1, hi, &n, where, err));
-    if (n == 0) return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is missing", where, key);
+    PITH_TRY(pith_config_int(c, key, 1, hi, &n, err));
+    if (n == 0) return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is missing", c->where, key);
     *out = (uint32_t)n;
     return PITH_OK;
 }
 
-static bool is_null(const json_t *config, const char *key)
+/* The key of a size: the architecture's own where it has one, unless only the usual one is there
+ * (transformers takes both). */
+static const char *key_of(const struct pith_config *c, const char *own, const char *usual)
 {
-    return json_is_null(json_object_get(config, key));
+    const bool only_usual = own && !pith_config_get(c, own) && pith_config_get(c, usual);
+    return own && !only_usual ? own : usual;
 }
 
-static enum pith_status read_heads(const json_t *config, const char *where,
-                                   const struct pith_family_defaults *d, struct pith_shape *s,
-                                   struct pith_error *err)
+/* How many heads share each head of keys; and how wide all are. */
+static enum pith_status read_kv_heads(const struct pith_config *c,
+                                      const struct pith_family_defaults *d, struct pith_shape *s,
+                                      struct pith_error *err)
 {
-    PITH_TRY(pith_family_read_size(config, where, "num_attention_heads", PITH_MAX_HEADS, d->heads,
-                                   &s->heads, err));
-    const bool as_heads = d->kv_heads == 0 || is_null(config, "num_key_value_heads");
-    PITH_TRY(pith_family_read_size(config, where, "num_key_value_heads", PITH_MAX_HEADS,
-                                   as_heads ? s->heads : d->kv_heads, &s->kv_heads, err));
+    static const char key[] = "num_key_value_heads";
+    const bool as_heads = d->kv_heads == 0 || pith_config_is_null(c, key);
+    PITH_TRY(pith_family_read_size(c, key, PITH_MAX_HEADS, as_heads ? s->heads : d->kv_heads,
+                                   &s->kv_heads, err));
     if (s->kv_heads > s->heads || s->heads % s->kv_heads != 0)
         return pith_fail(err, PITH_FORMAT,
                          "%s: \"num_attention_heads\" %u is not a multiple of "
                          "\"num_key_value_heads\" %u",
-                         where, s->heads, s->kv_heads);
-    uint32_t head_dim = d->head_dim;
-    if (head_dim == 0 && s->hidden % s->heads == 0) head_dim = s->hidden / s->heads;
-    const json_t *given = json_object_get(config, "head_dim");
-    if (head_dim == 0 && (!given || json_is_null(given)))
-        return pith_fail(err, PITH_FORMAT,
-                         "%s: \"hidden_size\" %u is not a multiple of \"num_attention_heads\" %u",
-                         where, s->hidden, s->heads);
-    PITH_TRY(pith_family_read_size(config, where, "head_dim", PITH_MAX_HEAD_DIM, head_dim,
-                                   &s->head_dim, err));
-    if (s->head_dim % 2 != 0)
-        return pith_fail(err, PITH_FORMAT,
-                         "%s: the head dimension %u is odd, rotary positions need pairs", where,
-                         s->head_dim);
-    if ((uint64_t)s->heads * s->head_dim > PITH_MAX_WIDTH)
-        return pith_fail(err, PITH_FORMAT, "%s: %u heads of %u are wider than %d", where, s->heads,
-                         s->head_dim, (int)PITH_MAX_WIDTH);
+                         c->where, s->heads, s->kv_heads);
     return PITH_OK;
 }
 
+static enum pith_status read_head_dim(const struct pith_config *c,
+                                      const struct pith_family_defaults *d, struct pith_shape *s,
+                                      struct pith_error *err)
+{
+    s->head_dim = d->head_dim;
+    if (s->head_dim == 0 && s->hidden % s->heads == 0) s->head_dim = s->hidden / s->heads;
+    const bool given = !d->plain_heads && pith_config_has(c, "head_dim");
+    if (s->head_dim == 0 && !given)
+        return pith_fail(err, PITH_FORMAT,
+                         "%s: \"hidden_size\" %u is not a multiple of \"num_attention_heads\" %u",
+                         c->where, s->hidden, s->heads);
+    if (given)
+        PITH_TRY(pith_family_read_size(c, "head_dim", PITH_MAX_HEAD_DIM, 0, &s->head_dim, err));
+    if (s->head_dim % 2 != 0)
+        return pith_fail(err, PITH_FORMAT,
+                         "%s: the head dimension %u is odd, rotary positions need pairs", c->where,
+                         s->head_dim);
+    if ((uint64_t)s->heads * s->head_dim > PITH_MAX_WIDTH)
+        return pith_fail(err, PITH_FORMAT, "%s: %u heads of %u are wider than %d", c->where,
+                         s->heads, s->head_dim, (int)PITH_MAX_WIDTH);
+    return PITH_OK;
+}
+
+static enum pith_status read_heads(const struct pith_config *c,
+                                   const struct pith_family_defaults *d, struct pith_shape *s,
+                                   struct pith_error *err)
+{
+    PITH_TRY(pith_family_read_size(c, key_of(c, d->key.heads, "num_attention_heads"),
+                                   PITH_MAX_HEADS, d->heads, &s->heads, err));
+    s->kv_heads = s->heads;
+    if (!d->plain_heads) PITH_TRY(read_kv_heads(c, d, s, err));
+    return read_head_dim(c, d, s, err);
+}
+
 /* "hidden_act", in older files of some "hidden_activation" or "activation_function". */
-static enum pith_status read_activation(const json_t *config, const char *where,
-                                        enum pith_act absent, enum pith_act *out,
-                                        struct pith_error *err)
+static enum pith_status read_activation(const struct pith_config *c, enum pith_act absent,
+                                        enum pith_act *out, struct pith_error *err)
 {
     static const char *const keys[] = {"hidden_act", "activation_function", "hidden_activation"};
     static const struct {
@@ -68,8 +87,7 @@ static enum pith_status read_activation(const json_t *config, const char *where,
                  {"gelu_new", PITH_ACT_GELU_TANH}, {"gelu_fast", PITH_ACT_GELU_TANH},
                  {"relu", PITH_ACT_RELU},          {"relu2", PITH_ACT_RELU2}};
     const char *name = NULL;
-    for (size_t i = 0; i < PITH_COUNT(keys); i++)
-        PITH_TRY(pith_json_get_str(config, keys[i], &name, where, err));
+    for (size_t i = 0; i < PITH_COUNT(keys); i++) PITH_TRY(pith_config_str(c, keys[i], &name, err));
     *out = absent;
     if (!name) return PITH_OK;
     for (size_t i = 0; i < PITH_COUNT(known); i++) {
@@ -79,210 +97,214 @@ static enum pith_status read_activation(const json_t *config, const char *where,
     }
     return pith_fail(err, PITH_UNSUPPORTED,
                      "%s: activation \"%s\" is not supported (silu, gelu and its tanh forms, relu)",
-                     where, name);
+                     c->where, name);
 }
 
 /* How much of a head is rotated: "partial_rotary_factor", at the top or among the rope parameters.
  */
-static enum pith_status read_partial(const json_t *config, const char *where, double absent,
+static enum pith_status read_partial(const struct pith_config *c, double absent,
                                      struct pith_shape *shape, struct pith_error *err)
 {
     double part = absent > 0 ? absent : 1;
-    PITH_TRY(pith_json_get_real(config, "partial_rotary_factor", &part, where, err));
+    PITH_TRY(pith_config_real(c, "partial_rotary_factor", &part, err));
     static const char *const keys[] = {"rope_scaling", "rope_parameters"};
     for (size_t i = 0; i < PITH_COUNT(keys); i++) {
-        const json_t *rope = json_object_get(config, keys[i]);
-        if (json_is_object(rope))
-            PITH_TRY(pith_json_get_real(rope, "partial_rotary_factor", &part, where, err));
+        const json_t *rope = pith_config_get(c, keys[i]);
+        const struct pith_config own = pith_config_part(c, rope, PITH_CONFIG_ROPE);
+        PITH_TRY(pith_config_real(&own, "partial_rotary_factor", &part, err));
     }
     if (absent == 0 && part != 1)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s: \"partial_rotary_factor\" %g: rotating a part of a head is not "
                          "supported for this architecture",
-                         where, part);
+                         c->where, part);
     if (!(part > 0 && part <= 1))
         return pith_fail(err, PITH_FORMAT, "%s: \"partial_rotary_factor\" is %g, outside 0..1",
-                         where, part);
+                         c->where, part);
     shape->rotary = (uint32_t)((double)shape->head_dim * part);
     if (shape->rotary < 2 || shape->rotary % 2 != 0)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s: %u of %u elements of a head would be rotated, which are no pairs",
-                         where, shape->rotary, shape->head_dim);
+                         c->where, shape->rotary, shape->head_dim);
     return PITH_OK;
 }
 
-static enum pith_status check_factors(const struct pith_rope *rope, const char *where,
+static enum pith_status check_factors(const struct pith_config *c, const struct pith_rope *rope,
                                       const struct pith_shape *s, struct pith_error *err)
 {
     if (rope->type != PITH_ROPE_LONG || rope->factors == s->rotary / 2) return PITH_OK;
     return pith_fail(err, PITH_FORMAT,
-                     "%s: %u factors of rotary frequencies, for the %u pairs of a head", where,
+                     "%s: %u factors of rotary frequencies, for the %u pairs of a head", c->where,
                      rope->factors, s->rotary / 2);
 }
 
-static enum pith_status read_rope(const json_t *config, const char *where,
-                                  const struct pith_family_defaults *d, struct pith_shape *s,
-                                  struct pith_error *err)
+static enum pith_status read_rope(const struct pith_config *c, const struct pith_family_defaults *d,
+                                  struct pith_shape *s, struct pith_error *err)
 {
     static const char full[] = "full_attention", sliding[] = "sliding_attention";
-    const bool kinds = d->rope_kinds && pith_rope_has_kind(config, full);
+    const bool kinds = d->rope_kinds && pith_rope_has_kind(c, full);
     s->rope.theta = d->theta;
-    PITH_TRY(pith_rope_read(config, where, kinds ? full : NULL, s->max_position, &s->rope, err));
-    PITH_TRY(check_factors(&s->rope, where, s, err));
+    PITH_TRY(pith_rope_read(c, kinds ? full : NULL, s->max_position, &s->rope, err));
+    PITH_TRY(check_factors(c, &s->rope, s, err));
     if (!kinds) return PITH_OK;
     s->rope_by_kind = true;
     s->rope_sliding.theta = d->theta;
-    PITH_TRY(pith_rope_read(config, where, sliding, s->max_position, &s->rope_sliding, err));
-    return check_factors(&s->rope_sliding, where, s, err);
+    PITH_TRY(pith_rope_read(c, sliding, s->max_position, &s->rope_sliding, err));
+    return check_factors(c, &s->rope_sliding, s, err);
 }
 
-enum pith_status pith_family_read(const json_t *config, const char *where,
+static enum pith_status read_widths(const struct pith_config *c,
+                                    const struct pith_family_defaults *d, struct pith_shape *s,
+                                    struct pith_error *err)
+{
+    PITH_TRY(pith_family_read_size(c, key_of(c, d->key.hidden, "hidden_size"), PITH_MAX_WIDTH, 0,
+                                   &s->hidden, err));
+    PITH_TRY(pith_family_read_size(c, key_of(c, d->key.ffn, "intermediate_size"), PITH_MAX_WIDTH,
+                                   d->ffn, &s->ffn, err));
+    PITH_TRY(pith_family_read_size(c, key_of(c, d->key.layers, "num_hidden_layers"),
+                                   PITH_MAX_LAYERS, 0, &s->layers, err));
+    return pith_family_read_size(c, "vocab_size", PITH_MAX_VOCAB, d->vocab, &s->vocab, err);
+}
+
+/* The table has a row for each position, and no layer rotates. */
+static void learn_positions(struct pith_shape *s)
+{
+    s->positions = s->max_position;
+    for (uint32_t i = 0; i < s->layers; i++) pith_layer_put(&s->unrotated, i);
+}
+
+enum pith_status pith_family_read(const struct pith_config *c,
                                   const struct pith_family_defaults *defaults,
                                   struct pith_shape *shape, struct pith_error *err)
 {
     struct pith_shape *s = shape;
+    const struct pith_config none = {.where = c->where};
+    const struct pith_config *rotary = defaults->learned_positions ? &none : c;
     *s = (struct pith_shape){.eps = 1e-6, .dtype = PITH_F32};
-    PITH_TRY(
-        pith_family_read_size(config, where, "hidden_size", PITH_MAX_WIDTH, 0, &s->hidden, err));
-    PITH_TRY(pith_family_read_size(config, where, "intermediate_size", PITH_MAX_WIDTH,
-                                   defaults->ffn, &s->ffn, err));
-    PITH_TRY(pith_family_read_size(config, where, "num_hidden_layers", PITH_MAX_LAYERS, 0,
-                                   &s->layers, err));
-    PITH_TRY(pith_family_read_size(config, where, "vocab_size", PITH_MAX_VOCAB, defaults->vocab,
-                                   &s->vocab, err));
-    PITH_TRY(read_heads(config, where, defaults, s, err));
+    PITH_TRY(read_widths(c, defaults, s, err));
+    PITH_TRY(read_heads(c, defaults, s, err));
     int64_t positions = defaults->max_position;
-    PITH_TRY(pith_json_get_most(config, "max_position_embeddings", INT32_MAX, &positions, where,
-                                err));
-    if (positions == 0)
-        return pith_fail(err, PITH_FORMAT, "%s: \"max_position_embeddings\" is missing", where);
+    const char *key = key_of(c, defaults->key.positions, "max_position_embeddings");
+    PITH_TRY(pith_config_most(c, key, INT32_MAX, &positions, err));
+    if (positions == 0) return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is missing", c->where, key);
     s->max_position = (uint32_t)positions;
-    PITH_TRY(read_activation(config, where, defaults->act, &s->act, err));
-    PITH_TRY(read_partial(config, where, defaults->partial, s, err));
+    PITH_TRY(read_activation(c, defaults->act, &s->act, err));
+    PITH_TRY(read_partial(rotary, defaults->partial, s, err));
     s->tied = defaults->tied;
     if (defaults->eps_absent > 0) s->eps = defaults->eps_absent;
     const char *eps = defaults->eps ? defaults->eps : "rms_norm_eps";
-    PITH_TRY(pith_json_get_real(config, eps, &s->eps, where, err));
+    PITH_TRY(pith_config_real(c, eps, &s->eps, err));
     if (!(s->eps >= 0 && s->eps < 1))
-        return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is %g, outside 0..1", where, eps, s->eps);
-    PITH_TRY(pith_json_get_bool(config, "tie_word_embeddings", &s->tied, where, err));
-    return read_rope(config, where, defaults, s, err);
+        return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is %g, outside 0..1", c->where, eps, s->eps);
+    PITH_TRY(
+        pith_config_bool(c, key_of(c, defaults->key.tied, "tie_word_embeddings"), &s->tied, err));
+    if (defaults->learned_positions) learn_positions(s);
+    return read_rope(rotary, defaults, s, err);
 }
 
-json_t *pith_family_renamed(const json_t *config, const char *const *keys, size_t pairs)
+enum pith_status pith_family_read_scale(const struct pith_config *c, const char *key, double *out,
+                                        struct pith_error *err)
 {
-    json_t *out = json_copy((json_t *)(uintptr_t)config); /* only its references are counted */
-    for (size_t i = 0; out && i < pairs; i++) {
-        json_t *value = json_object_get(config, keys[2 * i]);
-        if (value && json_object_set(out, keys[2 * i + 1], value) == 0) continue;
-        if (!value) continue;
-        json_decref(out);
-        out = NULL;
-    }
-    return out;
-}
-
-enum pith_status pith_family_read_scale(const json_t *config, const char *where, const char *key,
-                                        double *out, struct pith_error *err)
-{
-    if (!json_object_get(config, key) || is_null(config, key)) return PITH_OK;
-    PITH_TRY(pith_json_get_real(config, key, out, where, err));
+    if (!pith_config_get(c, key) || pith_config_is_null(c, key)) return PITH_OK;
+    PITH_TRY(pith_config_real(c, key, out, err));
     if (*out > 1e-6 && *out < 1e6) return PITH_OK;
-    return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is %g, which makes no sense", where, key, *out);
+    return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is %g, which makes no sense", c->where, key,
+                     *out);
 }
 
-enum pith_status pith_family_read_cap(const json_t *config, const char *where, const char *key,
-                                      double *out, struct pith_error *err)
+enum pith_status pith_family_read_cap(const struct pith_config *c, const char *key, double *out,
+                                      struct pith_error *err)
 {
-    if (is_null(config, key)) *out = 0;
-    return pith_family_read_scale(config, where, key, out, err);
+    if (pith_config_is_null(c, key)) *out = 0;
+    return pith_family_read_scale(c, key, out, err);
 }
 
-enum pith_status pith_family_read_window(const json_t *config, const char *where, uint32_t absent,
+enum pith_status pith_family_read_window(const struct pith_config *c, uint32_t absent,
                                          uint32_t *window, struct pith_error *err)
 {
-    int64_t n = is_null(config, "sliding_window") ? 0 : (int64_t)absent;
-    PITH_TRY(pith_json_get_most(config, "sliding_window", INT32_MAX, &n, where, err));
+    int64_t n = pith_config_is_null(c, "sliding_window") ? 0 : (int64_t)absent;
+    PITH_TRY(pith_config_most(c, "sliding_window", INT32_MAX, &n, err));
     *window = (uint32_t)n;
     return PITH_OK;
 }
 
-enum pith_status pith_family_read_layer_types(const json_t *config, const char *where,
+enum pith_status pith_family_read_layer_types(const struct pith_config *c,
                                               const struct pith_shape *shape, const char *name,
                                               const char *other, struct pith_layer_set *set,
                                               bool *given, struct pith_error *err)
 {
-    const json_t *types = json_object_get(config, "layer_types");
+    const json_t *types = pith_config_get(c, "layer_types");
     *given = types && !json_is_null(types);
     if (!*given) return PITH_OK;
     if (!json_is_array(types) || json_array_size(types) < shape->layers)
-        return pith_fail(err, PITH_FORMAT, "%s: \"layer_types\" is not a list of %u names", where,
-                         shape->layers);
+        return pith_fail(err, PITH_FORMAT, "%s: \"layer_types\" is not a list of %u names",
+                         c->where, shape->layers);
     for (uint32_t i = 0; i < shape->layers; i++) {
         const char *type = json_string_value(json_array_get(types, i));
         if (!type)
-            return pith_fail(err, PITH_FORMAT, "%s: \"layer_types\"[%u] is not a string", where, i);
+            return pith_fail(err, PITH_FORMAT, "%s: \"layer_types\"[%u] is not a string", c->where,
+                             i);
         const bool is = strcmp(type, name) == 0;
         if (!is && strcmp(type, other) != 0)
-            return pith_fail(err, PITH_UNSUPPORTED, "%s: layer type \"%s\" is not supported", where,
-                             type);
+            return pith_fail(err, PITH_UNSUPPORTED, "%s: layer type \"%s\" is not supported",
+                             c->where, type);
         if (is) pith_layer_put(set, i);
     }
     return PITH_OK;
 }
 
-enum pith_status pith_family_read_pattern(const json_t *config, const char *where, uint32_t absent,
+enum pith_status pith_family_read_pattern(const struct pith_config *c, uint32_t absent,
                                           uint32_t every, struct pith_shape *shape,
                                           struct pith_error *err)
 {
     static const char key[] = "sliding_window_pattern";
     bool given;
     int64_t n = every;
-    PITH_TRY(pith_family_read_window(config, where, absent, &shape->window, err));
-    PITH_TRY(pith_family_read_layer_types(config, where, shape, "sliding_attention",
-                                          "full_attention", &shape->sliding, &given, err));
+    PITH_TRY(pith_family_read_window(c, absent, &shape->window, err));
+    PITH_TRY(pith_family_read_layer_types(c, shape, "sliding_attention", "full_attention",
+                                          &shape->sliding, &given, err));
     if (given) return PITH_OK;
-    PITH_TRY(pith_json_get_int(config, key, 1, INT32_MAX, &n, where, err));
+    PITH_TRY(pith_config_int(c, key, 1, INT32_MAX, &n, err));
     for (uint32_t i = 0; i < shape->layers; i++)
         if ((i + 1) % (uint32_t)n != 0) pith_layer_put(&shape->sliding, i);
     return PITH_OK;
 }
 
-enum pith_status pith_family_read_unrotated(const json_t *config, const char *where, uint32_t every,
+enum pith_status pith_family_read_unrotated(const struct pith_config *c, uint32_t every,
                                             struct pith_shape *shape, struct pith_error *err)
 {
-    const json_t *list = json_object_get(config, "no_rope_layers");
+    const json_t *list = pith_config_get(c, "no_rope_layers");
     int64_t n = every;
-    PITH_TRY(pith_json_get_int(config, "no_rope_layer_interval", 1, INT32_MAX, &n, where, err));
+    PITH_TRY(pith_config_int(c, "no_rope_layer_interval", 1, INT32_MAX, &n, err));
     if (list && !json_is_null(list) && !json_is_array(list))
-        return pith_fail(err, PITH_FORMAT, "%s: \"no_rope_layers\" is not a list", where);
+        return pith_fail(err, PITH_FORMAT, "%s: \"no_rope_layers\" is not a list", c->where);
     const bool given = json_array_size(list) > 0;
     if (given && json_array_size(list) < shape->layers)
-        return pith_fail(err, PITH_FORMAT, "%s: \"no_rope_layers\" has %zu items, not %u", where,
+        return pith_fail(err, PITH_FORMAT, "%s: \"no_rope_layers\" has %zu items, not %u", c->where,
                          json_array_size(list), shape->layers);
     for (uint32_t i = 0; i < shape->layers; i++) {
         const json_t *item = json_array_get(list, i);
         if (given && !json_is_integer(item))
             return pith_fail(err, PITH_FORMAT, "%s: \"no_rope_layers\"[%u] is no whole number",
-                             where, i);
+                             c->where, i);
         if (given ? json_integer_value(item) == 0 : (i + 1) % (uint32_t)n == 0)
             pith_layer_put(&shape->unrotated, i);
     }
     return PITH_OK;
 }
 
-enum pith_status pith_family_read_qwen_window(const json_t *config, const char *where,
-                                              struct pith_shape *shape, struct pith_error *err)
+enum pith_status pith_family_read_qwen_window(const struct pith_config *c, struct pith_shape *shape,
+                                              struct pith_error *err)
 {
     bool use = false, given;
     uint32_t window;
     int64_t first = 28;
     struct pith_layer_set sliding = {0};
-    PITH_TRY(pith_json_get_bool(config, "use_sliding_window", &use, where, err));
-    PITH_TRY(pith_family_read_window(config, where, 4096, &window, err));
-    PITH_TRY(pith_json_get_int(config, "max_window_layers", 0, INT32_MAX, &first, where, err));
-    PITH_TRY(pith_family_read_layer_types(config, where, shape, "sliding_attention",
-                                          "full_attention", &sliding, &given, err));
+    PITH_TRY(pith_config_bool(c, "use_sliding_window", &use, err));
+    PITH_TRY(pith_family_read_window(c, 4096, &window, err));
+    PITH_TRY(pith_config_int(c, "max_window_layers", 0, INT32_MAX, &first, err));
+    PITH_TRY(pith_family_read_layer_types(c, shape, "sliding_attention", "full_attention", &sliding,
+                                          &given, err));
     bool any = false;
     for (uint32_t i = 0; i < shape->layers; i++) {
         if (!given && (int64_t)i >= first) pith_layer_put(&sliding, i);
@@ -293,7 +315,7 @@ enum pith_status pith_family_read_qwen_window(const json_t *config, const char *
         return pith_fail(err, PITH_FORMAT,
                          "%s: \"layer_types\" has sliding attention, but no sliding window is in "
                          "use",
-                         where);
+                         c->where);
     if (window == 0 || !any) return PITH_OK;
     shape->window = window;
     shape->sliding = sliding;

@@ -5,6 +5,7 @@
 #define PITH_MODEL_ARCH_FAMILY_H
 
 #include "model/arch.h"
+#include "model/config.h"
 
 /* The rows of archs.def. */
 #define PITH_ARCH(row) extern const struct pith_arch row;
@@ -159,8 +160,16 @@ enum pith_status pith_family_plan(struct pith_plan_maker *m, struct pith_error *
 
 /* --- config.json ------------------------------------------------------------------------------ */
 
+/* What an architecture calls its sizes, where that is another name; NULL: the usual one. */
+struct pith_family_keys {
+    const char *hidden, *ffn, *layers, *heads, *positions, *tied;
+};
+
 /* Values for keys that are absent: those of the architecture's class in transformers. */
 struct pith_family_defaults {
+    struct pith_family_keys key;
+    bool learned_positions;     /* layers do not rotate, and it has no keys for that */
+    bool plain_heads;           /* it has no keys for heads of keys, nor for the size of a head */
     uint32_t ffn, heads, vocab; /* 0: the file must say */
     uint32_t kv_heads;          /* 0: as many as heads; so is null in the file */
     uint32_t head_dim;          /* 0: hidden / heads */
@@ -175,94 +184,101 @@ struct pith_family_defaults {
 };
 
 /* Sizes, activation, eps, tying and rope; window, biases and q/k norm are left 0. */
-enum pith_status pith_family_read(const json_t *config, const char *where,
+enum pith_status pith_family_read(const struct pith_config *c,
                                   const struct pith_family_defaults *defaults,
                                   struct pith_shape *shape, struct pith_error *err);
 
-/* config with some keys under the names that pith_family_read() asks for: `keys` holds `pairs`
- * pairs of what a key is called there and here. A new reference; NULL when memory is out. */
-json_t *pith_family_renamed(const json_t *config, const char *const *keys, size_t pairs);
-
 /* An integer in 1..hi; a missing key is an error when absent is 0. */
-enum pith_status pith_family_read_size(const json_t *config, const char *where, const char *key,
-                                       int64_t hi, uint32_t absent, uint32_t *out,
-                                       struct pith_error *err);
+enum pith_status pith_family_read_size(const struct pith_config *c, const char *key, int64_t hi,
+                                       uint32_t absent, uint32_t *out, struct pith_error *err);
 
 /* A positive number into *out, which is left where the key is missing or null; of a cap null is 0.
  */
-enum pith_status pith_family_read_scale(const json_t *config, const char *where, const char *key,
-                                        double *out, struct pith_error *err);
-enum pith_status pith_family_read_cap(const json_t *config, const char *where, const char *key,
-                                      double *out, struct pith_error *err);
+enum pith_status pith_family_read_scale(const struct pith_config *c, const char *key, double *out,
+                                        struct pith_error *err);
+enum pith_status pith_family_read_cap(const struct pith_config *c, const char *key, double *out,
+                                      struct pith_error *err);
 
 /* "sliding_window": *window is 0 when it is null, `absent` when it is missing. */
-enum pith_status pith_family_read_window(const json_t *config, const char *where, uint32_t absent,
+enum pith_status pith_family_read_window(const struct pith_config *c, uint32_t absent,
                                          uint32_t *window, struct pith_error *err);
 
 /* "layer_types" into *set: the layers of the kind `name`; every other must be of the kind `other`.
  * What stands behind the last layer is not read: a model may be cut short, or list layers for
  * drafts.
  * *given tells whether the key is there; if not, *set is left. */
-enum pith_status pith_family_read_layer_types(const json_t *config, const char *where,
+enum pith_status pith_family_read_layer_types(const struct pith_config *c,
                                               const struct pith_shape *shape, const char *name,
                                               const char *other, struct pith_layer_set *set,
                                               bool *given, struct pith_error *err);
 
 /* The window and the layers that have it: by "layer_types", else by "sliding_window_pattern"
  * (`every` where it is missing; a word needs "layer_types"), of which every n-th has none. */
-enum pith_status pith_family_read_pattern(const json_t *config, const char *where, uint32_t absent,
+enum pith_status pith_family_read_pattern(const struct pith_config *c, uint32_t absent,
                                           uint32_t every, struct pith_shape *shape,
                                           struct pith_error *err);
 
 /* The layers that do not rotate: 0 in "no_rope_layers", without it every
  * "no_rope_layer_interval"-th (`every` where that is missing). */
-enum pith_status pith_family_read_unrotated(const json_t *config, const char *where, uint32_t every,
+enum pith_status pith_family_read_unrotated(const struct pith_config *c, uint32_t every,
                                             struct pith_shape *shape, struct pith_error *err);
 
-/* Numbers of experts, their width (0 in `absent`: "intermediate_size") and rules into shape->moe,
- * which begins as `absent`; which layers are mixtures is left open. PITH_FORMAT when they do not go
- * together. */
-enum pith_status pith_family_read_moe(const json_t *config, const char *where,
+/* What an architecture calls the numbers of its experts: how many there are (the first of the
+ * names that is there) and a token takes, how wide one is (NULL: "intermediate_size"); and which
+ * rules it has keys for. */
+struct pith_family_moe_keys {
+    const char *count[2], *taken, *width;
+    bool groups;       /* "n_group", "topk_group" */
+    bool renormalised; /* "norm_topk_prob" */
+    bool scale;        /* "routed_scaling_factor" */
+};
+/* Of Qwen's, of DeepSeek's, and of those whose every layer is a mixture. */
+extern const struct pith_family_moe_keys pith_family_moe_qwen, pith_family_moe_deepseek,
+    pith_family_moe_local;
+
+/* These into shape->moe, which begins as `absent`; which layers are mixtures is left open.
+ * PITH_FORMAT when they do not go together. */
+enum pith_status pith_family_read_moe(const struct pith_config *c,
+                                      const struct pith_family_moe_keys *keys,
                                       const struct pith_moe *absent, struct pith_shape *shape,
                                       struct pith_error *err);
 /* The width of what all tokens share: `key` times that of an expert, which is read before. */
-enum pith_status pith_family_read_shared(const json_t *config, const char *where, const char *key,
+enum pith_status pith_family_read_shared(const struct pith_config *c, const char *key,
                                          uint32_t absent, struct pith_shape *shape,
                                          struct pith_error *err);
 /* Which layers are mixtures: those behind the first "first_k_dense_replace". */
-enum pith_status pith_family_read_dense_first(const json_t *config, const char *where,
-                                              uint32_t absent, struct pith_shape *shape,
-                                              struct pith_error *err);
+enum pith_status pith_family_read_dense_first(const struct pith_config *c, uint32_t absent,
+                                              struct pith_shape *shape, struct pith_error *err);
 /* Which layers are mixtures, by "decoder_sparse_step" and "mlp_only_layers". */
-enum pith_status pith_family_read_sparse_layers(const json_t *config, const char *where,
+enum pith_status pith_family_read_sparse_layers(const struct pith_config *c,
                                                 struct pith_shape *shape, struct pith_error *err);
 
 /* Ranks and widths into shape->latent, which begins as `absent`, and with them the width of heads
  * and the scale of scores; after pith_family_read(). */
-enum pith_status pith_family_read_latent(const json_t *config, const char *where,
+enum pith_status pith_family_read_latent(const struct pith_config *c,
                                          const struct pith_latent_shape *absent,
                                          struct pith_shape *shape, struct pith_error *err);
 /* Keys and values that layers share, and what layers are told of tokens: "num_kv_shared_layers"
  * (before which there must be a layer of each kind that shares), "use_double_wide_mlp" of those,
  * "hidden_size_per_layer_input" (`told` where that is missing), "vocab_size_per_layer_input"; after
  * which layers have a window is known. */
-enum pith_status pith_family_read_small(const json_t *config, const char *where, uint32_t told,
+enum pith_status pith_family_read_small(const struct pith_config *c, uint32_t told,
                                         struct pith_shape *shape, struct pith_error *err);
 /* The heads of the delta rule, and which layers have it: by "layer_types", or all but every
  * "full_attention_interval"th. */
-enum pith_status pith_family_read_delta(const json_t *config, const char *where,
-                                        struct pith_shape *shape, struct pith_error *err);
+enum pith_status pith_family_read_delta(const struct pith_config *c, struct pith_shape *shape,
+                                        struct pith_error *err);
 /* Mamba 2's heads, groups and convolution ("mamba_n_heads" and so on); which layers have them is
  * left open. */
-enum pith_status pith_family_read_mamba(const json_t *config, const char *where,
-                                        struct pith_shape *shape, struct pith_error *err);
+enum pith_status pith_family_read_mamba(const struct pith_config *c, struct pith_shape *shape,
+                                        struct pith_error *err);
 /* Granite's whole shape, in all its forms but for experts. */
-enum pith_status pith_family_read_granite(const json_t *config, const char *where,
-                                          struct pith_shape *shape, struct pith_error *err);
+enum pith_status pith_family_read_granite(const struct pith_config *c, struct pith_shape *shape,
+                                          struct pith_error *err);
 
 /* The window rules of Qwen2 and Qwen3: "use_sliding_window", "sliding_window", and which layers by
  * "layer_types" or "max_window_layers". */
-enum pith_status pith_family_read_qwen_window(const json_t *config, const char *where,
-                                              struct pith_shape *shape, struct pith_error *err);
+enum pith_status pith_family_read_qwen_window(const struct pith_config *c, struct pith_shape *shape,
+                                              struct pith_error *err);
 
 #endif

@@ -150,14 +150,14 @@ void pith_family_delta(struct pith_plan_maker *m, const struct pith_family_branc
 
 /* --- config.json ------------------------------------------------------------------------------ */
 
-static enum pith_status check(const struct pith_delta_shape *d, const char *where,
+static enum pith_status check(const struct pith_config *c, const struct pith_delta_shape *d,
                               struct pith_error *err)
 {
     if (d->value_heads % d->key_heads != 0)
         return pith_fail(err, PITH_FORMAT,
                          "%s: \"linear_num_value_heads\" %u is not a multiple of "
                          "\"linear_num_key_heads\" %u",
-                         where, d->value_heads, d->key_heads);
+                         c->where, d->value_heads, d->key_heads);
     const uint64_t keys = (uint64_t)d->key_heads * d->key_dim;
     const uint64_t values = (uint64_t)d->value_heads * d->value_dim;
     const size_t state = pith_delta_state(d->value_heads, d->key_dim, d->value_dim);
@@ -165,12 +165,12 @@ static enum pith_status check(const struct pith_delta_shape *d, const char *wher
     return pith_fail(err, PITH_FORMAT,
                      "%s: %u and %u heads of linear attention of %u and %u are "
                      "wider than %d",
-                     where, d->key_heads, d->value_heads, d->key_dim, d->value_dim,
+                     c->where, d->key_heads, d->value_heads, d->key_dim, d->value_dim,
                      (int)PITH_MAX_WIDTH);
 }
 
-enum pith_status pith_family_read_delta(const json_t *config, const char *where,
-                                        struct pith_shape *shape, struct pith_error *err)
+enum pith_status pith_family_read_delta(const struct pith_config *c, struct pith_shape *shape,
+                                        struct pith_error *err)
 {
     struct pith_delta_shape *d = &shape->delta;
     const struct {
@@ -183,15 +183,14 @@ enum pith_status pith_family_read_delta(const json_t *config, const char *where,
                  {"linear_value_head_dim", PITH_DELTA_DIM, 128, &d->value_dim},
                  {"linear_conv_kernel_dim", PITH_CONV_TAPS, 4, &shape->taps}};
     for (size_t i = 0; i < PITH_COUNT(sizes); i++)
-        PITH_TRY(pith_family_read_size(config, where, sizes[i].key, sizes[i].hi, sizes[i].absent,
-                                       sizes[i].to, err));
+        PITH_TRY(
+            pith_family_read_size(c, sizes[i].key, sizes[i].hi, sizes[i].absent, sizes[i].to, err));
     bool given;
     int64_t every = 4;
-    PITH_TRY(pith_family_read_layer_types(config, where, shape, "linear_attention",
-                                          "full_attention", &shape->recurrent, &given, err));
-    PITH_TRY(
-        pith_json_get_int(config, "full_attention_interval", 1, INT32_MAX, &every, where, err));
+    PITH_TRY(pith_family_read_layer_types(c, shape, "linear_attention", "full_attention",
+                                          &shape->recurrent, &given, err));
+    PITH_TRY(pith_config_int(c, "full_attention_interval", 1, INT32_MAX, &every, err));
     for (uint32_t i = 0; !given && i < shape->layers; i++)
         if (((int64_t)i + 1) % every != 0) pith_layer_put(&shape->recurrent, i);
-    return check(d, where, err);
+    return check(c, d, err);
 }

@@ -152,26 +152,26 @@ void pith_family_latent(struct pith_plan_maker *m, const struct pith_family_bran
 
 /* DeepSeek's own rule for contexts beyond those trained on: scores times m^2, m = 0.1 a ln(factor)
  * + 1 with a = "mscale_all_dim". */
-static enum pith_status read_scale(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_scale(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const char *const keys[] = {"rope_scaling", "rope_parameters"};
     double all = 0, m = 1;
     for (size_t i = 0; i < 2; i++) {
-        const json_t *rope = json_object_get(config, keys[i]);
-        if (json_is_object(rope))
-            PITH_TRY(pith_json_get_real(rope, "mscale_all_dim", &all, where, err));
+        const json_t *rope = pith_config_get(c, keys[i]);
+        const struct pith_config own = pith_config_part(c, rope, PITH_CONFIG_ROPE);
+        PITH_TRY(pith_config_real(&own, "mscale_all_dim", &all, err));
     }
     if (!(fabs(all) <= 1e3))
         return pith_fail(err, PITH_FORMAT, "%s: \"mscale_all_dim\" is %g, which makes no sense",
-                         where, all);
+                         c->where, all);
     if (shape->rope.type != PITH_ROPE_DEFAULT && shape->rope.factor > 1)
         m = 0.1 * all * log(shape->rope.factor) + 1;
     shape->score_scale = m * m / sqrt((double)shape->head_dim);
     return PITH_OK;
 }
 
-enum pith_status pith_family_read_latent(const json_t *config, const char *where,
+enum pith_status pith_family_read_latent(const struct pith_config *c,
                                          const struct pith_latent_shape *absent,
                                          struct pith_shape *shape, struct pith_error *err)
 {
@@ -187,27 +187,27 @@ enum pith_status pith_family_read_latent(const json_t *config, const char *where
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         uint32_t n;
         memcpy(&n, (char *)l + sizes[i].at, sizeof n);
-        PITH_TRY(pith_family_read_size(config, where, sizes[i].key, PITH_MAX_HEAD_DIM, n, &n, err));
+        PITH_TRY(pith_family_read_size(c, sizes[i].key, PITH_MAX_HEAD_DIM, n, &n, err));
         memcpy((char *)l + sizes[i].at, &n, sizeof n);
     }
-    if (json_is_null(json_object_get(config, "q_lora_rank"))) l->q_rank = 0;
+    if (json_is_null(pith_config_get(c, "q_lora_rank"))) l->q_rank = 0;
     else
-        PITH_TRY(pith_family_read_size(config, where, "q_lora_rank", PITH_MAX_WIDTH, l->q_rank,
-                                       &l->q_rank, err));
+        PITH_TRY(
+            pith_family_read_size(c, "q_lora_rank", PITH_MAX_WIDTH, l->q_rank, &l->q_rank, err));
     if (l->rope % 2 != 0)
         return pith_fail(err, PITH_FORMAT,
-                         "%s: \"qk_rope_head_dim\" %u is odd, rotary positions need pairs", where,
-                         l->rope);
+                         "%s: \"qk_rope_head_dim\" %u is odd, rotary positions need pairs",
+                         c->where, l->rope);
     if (l->nope % 2 != 0)
         return pith_fail(err, PITH_FORMAT,
                          "%s: \"qk_nope_head_dim\" %u is odd, a head's dimension must be even",
-                         where, l->nope);
+                         c->where, l->nope);
     const uint64_t wide = l->rank > l->value ? l->rank : l->value;
     if (shape->heads * (wide + l->nope + l->rope) > PITH_MAX_WIDTH)
         return pith_fail(err, PITH_FORMAT, "%s: %u heads of a latent of %u are wider than %d",
-                         where, shape->heads, l->rank, (int)PITH_MAX_WIDTH);
+                         c->where, shape->heads, l->rank, (int)PITH_MAX_WIDTH);
     shape->head_dim = l->nope + l->rope;
     shape->kv_heads = shape->heads;
     shape->rotary = l->rope;
-    return read_scale(config, where, shape, err);
+    return read_scale(c, shape, err);
 }

@@ -75,30 +75,25 @@ static double number_of(const json_t *v)
     return text && strcmp(text, "Infinity") == 0 ? INFINITY : pith_json_number(v);
 }
 
-enum pith_status pith_family_read_mamba(const json_t *config, const char *where,
-                                        struct pith_shape *shape, struct pith_error *err)
+enum pith_status pith_family_read_mamba(const struct pith_config *c, struct pith_shape *shape,
+                                        struct pith_error *err)
 {
     struct pith_scan_shape *s = &shape->scan;
     uint32_t expand = 2;
-    const json_t *limit = json_object_get(config, "time_step_limit");
-    const json_t *head = json_object_get(config, "mamba_d_head");
+    const json_t *limit = pith_config_get(c, "time_step_limit");
+    const json_t *head = pith_config_get(c, "mamba_d_head");
     shape->conv_bias = true;
-    PITH_TRY(
-        pith_family_read_size(config, where, "mamba_n_heads", PITH_MAX_HEADS, 128, &s->heads, err));
-    PITH_TRY(
-        pith_family_read_size(config, where, "mamba_n_groups", PITH_MAX_HEADS, 1, &s->groups, err));
-    PITH_TRY(
-        pith_family_read_size(config, where, "mamba_d_state", PITH_DELTA_DIM, 256, &s->state, err));
-    PITH_TRY(
-        pith_family_read_size(config, where, "mamba_d_conv", PITH_CONV_TAPS, 4, &shape->taps, err));
-    PITH_TRY(pith_family_read_size(config, where, "mamba_expand", 64, expand, &expand, err));
-    PITH_TRY(pith_json_get_bool(config, "mamba_conv_bias", &shape->conv_bias, where, err));
-    PITH_TRY(pith_json_get_bool(config, "mamba_proj_bias", &s->bias, where, err));
+    PITH_TRY(pith_family_read_size(c, "mamba_n_heads", PITH_MAX_HEADS, 128, &s->heads, err));
+    PITH_TRY(pith_family_read_size(c, "mamba_n_groups", PITH_MAX_HEADS, 1, &s->groups, err));
+    PITH_TRY(pith_family_read_size(c, "mamba_d_state", PITH_DELTA_DIM, 256, &s->state, err));
+    PITH_TRY(pith_family_read_size(c, "mamba_d_conv", PITH_CONV_TAPS, 4, &shape->taps, err));
+    PITH_TRY(pith_family_read_size(c, "mamba_expand", 64, expand, &expand, err));
+    PITH_TRY(pith_config_bool(c, "mamba_conv_bias", &shape->conv_bias, err));
+    PITH_TRY(pith_config_bool(c, "mamba_proj_bias", &s->bias, err));
     const uint64_t width = (uint64_t)expand * shape->hidden;
     s->dim = (uint32_t)(width / s->heads);
     if (json_is_integer(head))
-        PITH_TRY(
-            pith_family_read_size(config, where, "mamba_d_head", PITH_DELTA_DIM, 0, &s->dim, err));
+        PITH_TRY(pith_family_read_size(c, "mamba_d_head", PITH_DELTA_DIM, 0, &s->dim, err));
     s->most = INFINITY;
     if (json_array_size(limit) == 2) {
         s->least = number_of(json_array_get(limit, 0));
@@ -107,8 +102,8 @@ enum pith_status pith_family_read_mamba(const json_t *config, const char *where,
     if ((uint64_t)s->dim * s->heads != width || width > PITH_MAX_WIDTH || s->dim > PITH_DELTA_DIM ||
         s->heads % s->groups != 0 || (uint64_t)s->groups * s->state > PITH_MAX_WIDTH ||
         pith_scan_state(s->heads, s->dim, s->state) > 1 << 28 || !(s->least <= s->most))
-        return pith_fail(err, PITH_FORMAT,
-                         "%s: %u heads of Mamba of %u in %u groups of %u, for a width of %llu",
-                         where, s->heads, s->dim, s->groups, s->state, (unsigned long long)width);
+        return pith_fail(
+            err, PITH_FORMAT, "%s: %u heads of Mamba of %u in %u groups of %u, for a width of %llu",
+            c->where, s->heads, s->dim, s->groups, s->state, (unsigned long long)width);
     return PITH_OK;
 }

@@ -19,48 +19,46 @@ bool pith_family_kv_left(const struct pith_shape *s, uint32_t layer)
     return false;
 }
 
-static enum pith_status read_shared(const json_t *config, const char *where,
-                                    struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shared(const struct pith_config *c, struct pith_shape *shape,
+                                    struct pith_error *err)
 {
     int64_t shared = 0;
     bool wide = false;
-    PITH_TRY(
-        pith_json_get_int(config, "num_kv_shared_layers", 0, shape->layers, &shared, where, err));
-    PITH_TRY(pith_json_get_bool(config, "use_double_wide_mlp", &wide, where, err));
+    PITH_TRY(pith_config_int(c, "num_kv_shared_layers", 0, shape->layers, &shared, err));
+    PITH_TRY(pith_config_bool(c, "use_double_wide_mlp", &wide, err));
     shape->kv_shared = (uint32_t)shared;
     shape->kv_shared_ffn = wide ? 2 * shape->ffn : 0;
     if (shape->kv_shared_ffn > PITH_MAX_WIDTH)
-        return pith_fail(err, PITH_FORMAT, "%s: \"intermediate_size\" %u twice", where, shape->ffn);
+        return pith_fail(err, PITH_FORMAT, "%s: \"intermediate_size\" %u twice", c->where,
+                         shape->ffn);
     for (uint32_t i = shape->layers - shape->kv_shared; i < shape->layers; i++)
         if (pith_family_kv_source(shape, i) == i)
             return pith_fail(err, PITH_FORMAT,
                              "%s: \"num_kv_shared_layers\" %u leaves no layer whose keys and"
                              " values layer %u could share",
-                             where, shape->kv_shared, i);
+                             c->where, shape->kv_shared, i);
     return PITH_OK;
 }
 
-static enum pith_status read_told(const json_t *config, const char *where, uint32_t told,
+static enum pith_status read_told(const struct pith_config *c, uint32_t told,
                                   struct pith_shape *shape, struct pith_error *err)
 {
     int64_t width = told, vocab = 262144;
-    PITH_TRY(pith_json_get_int(config, "hidden_size_per_layer_input", 0, PITH_MAX_WIDTH, &width,
-                               where, err));
-    PITH_TRY(pith_json_get_int(config, "vocab_size_per_layer_input", 1, PITH_MAX_VOCAB, &vocab,
-                               where, err));
+    PITH_TRY(pith_config_int(c, "hidden_size_per_layer_input", 0, PITH_MAX_WIDTH, &width, err));
+    PITH_TRY(pith_config_int(c, "vocab_size_per_layer_input", 1, PITH_MAX_VOCAB, &vocab, err));
     if (width == 0) return PITH_OK;
     if ((uint64_t)width * shape->layers > PITH_MAX_WIDTH || (uint64_t)vocab < shape->vocab)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "%s: %u layers are told %lld numbers each, of %lld tokens of %u", where,
+                         "%s: %u layers are told %lld numbers each, of %lld tokens of %u", c->where,
                          shape->layers, (long long)width, (long long)vocab, shape->vocab);
     shape->told = (uint32_t)width;
     shape->told_vocab = (uint32_t)vocab;
     return PITH_OK;
 }
 
-enum pith_status pith_family_read_small(const json_t *config, const char *where, uint32_t told,
+enum pith_status pith_family_read_small(const struct pith_config *c, uint32_t told,
                                         struct pith_shape *shape, struct pith_error *err)
 {
-    PITH_TRY(read_shared(config, where, shape, err));
-    return read_told(config, where, told, shape, err);
+    PITH_TRY(read_shared(c, shape, err));
+    return read_told(c, told, shape, err);
 }

@@ -4,19 +4,19 @@
 #include <math.h>
 
 /* The window is on even layers unless "layer_types" says otherwise. */
-static enum pith_status read_windows(const json_t *config, const char *where,
-                                     struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_windows(const struct pith_config *c, struct pith_shape *shape,
+                                     struct pith_error *err)
 {
     bool given;
-    PITH_TRY(pith_family_read_window(config, where, 4096, &shape->window, err));
-    PITH_TRY(pith_family_read_layer_types(config, where, shape, "sliding_attention",
-                                          "full_attention", &shape->sliding, &given, err));
+    PITH_TRY(pith_family_read_window(c, 4096, &shape->window, err));
+    PITH_TRY(pith_family_read_layer_types(c, shape, "sliding_attention", "full_attention",
+                                          &shape->sliding, &given, err));
     for (uint32_t i = 0; !given && i < shape->layers; i += 2) pith_layer_put(&shape->sliding, i);
     return PITH_OK;
 }
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {.kv_heads = 4,
                                                          .head_dim = 256,
@@ -25,17 +25,17 @@ static enum pith_status read_shape(const json_t *config, const char *where,
                                                          .act = PITH_ACT_GELU_TANH};
     double query = 256, score_cap = 50, logit_cap = 30;
     bool bias = false;
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
-    PITH_TRY(pith_family_read_cap(config, where, "attn_logit_softcapping", &score_cap, err));
-    PITH_TRY(pith_family_read_cap(config, where, "final_logit_softcapping", &logit_cap, err));
-    PITH_TRY(pith_family_read_scale(config, where, "query_pre_attn_scalar", &query, err));
-    PITH_TRY(pith_json_get_bool(config, "attention_bias", &bias, where, err));
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_family_read_cap(c, "attn_logit_softcapping", &score_cap, err));
+    PITH_TRY(pith_family_read_cap(c, "final_logit_softcapping", &logit_cap, err));
+    PITH_TRY(pith_family_read_scale(c, "query_pre_attn_scalar", &query, err));
+    PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
     shape->qkv_bias = shape->o_bias = bias;
     shape->score_cap = score_cap;
     shape->logit_cap = logit_cap;
     shape->score_scale = 1 / sqrt(query);
     shape->embed_scale = sqrt((double)shape->hidden);
-    return read_windows(config, where, shape, err);
+    return read_windows(c, shape, err);
 }
 
 static const struct pith_family family = {PITH_FAMILY_NORMS_AROUND, PITH_FAMILY_ATTENTION,

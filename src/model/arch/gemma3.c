@@ -4,8 +4,8 @@
 #include <math.h>
 
 /* Older files have a base of their own for layers with a window, whose positions are not scaled. */
-static enum pith_status read_local_rope(const json_t *config, const char *where,
-                                        struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_local_rope(const struct pith_config *c, struct pith_shape *shape,
+                                        struct pith_error *err)
 {
     static const char key[] = "rope_local_base_freq";
     struct pith_rope *r = &shape->rope_sliding;
@@ -14,14 +14,14 @@ static enum pith_status read_local_rope(const json_t *config, const char *where,
     r->type = PITH_ROPE_DEFAULT;
     r->theta = 10000;
     shape->rope_by_kind = true;
-    PITH_TRY(pith_json_get_real(config, key, &r->theta, where, err));
+    PITH_TRY(pith_config_real(c, key, &r->theta, err));
     if (r->theta > 1 && r->theta <= 1e15) return PITH_OK;
-    return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is %g, not above 1 and at most 1e15", where, key,
-                     r->theta);
+    return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is %g, not above 1 and at most 1e15", c->where,
+                     key, r->theta);
 }
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {.heads = 8,
                                                          .vocab = 262208,
@@ -34,23 +34,22 @@ static enum pith_status read_shape(const json_t *config, const char *where,
                                                          .rope_kinds = true};
     double query = 256;
     bool bias = false, both_ways = false;
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
-    PITH_TRY(read_local_rope(config, where, shape, err));
-    PITH_TRY(
-        pith_family_read_cap(config, where, "final_logit_softcapping", &shape->logit_cap, err));
-    PITH_TRY(pith_family_read_scale(config, where, "query_pre_attn_scalar", &query, err));
-    PITH_TRY(pith_json_get_bool(config, "attention_bias", &bias, where, err));
-    PITH_TRY(pith_json_get_bool(config, "use_bidirectional_attention", &both_ways, where, err));
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(read_local_rope(c, shape, err));
+    PITH_TRY(pith_family_read_cap(c, "final_logit_softcapping", &shape->logit_cap, err));
+    PITH_TRY(pith_family_read_scale(c, "query_pre_attn_scalar", &query, err));
+    PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
+    PITH_TRY(pith_config_bool(c, "use_bidirectional_attention", &both_ways, err));
     if (both_ways)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s: \"use_bidirectional_attention\": a model that looks ahead does not "
                          "write text",
-                         where);
+                         c->where);
     shape->qkv_bias = shape->o_bias = bias;
     shape->qk_norm = true;
     shape->score_scale = 1 / sqrt(query);
     shape->embed_scale = sqrt((double)shape->hidden);
-    return pith_family_read_pattern(config, where, 4096, 6, shape, err);
+    return pith_family_read_pattern(c, 4096, 6, shape, err);
 }
 
 static const struct pith_family family = {PITH_FAMILY_NORMS_AROUND, PITH_FAMILY_ATTENTION,

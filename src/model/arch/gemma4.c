@@ -7,65 +7,68 @@
 #include <math.h>
 #include <string.h>
 
-static enum pith_status refuse(const json_t *config, const char *where, struct pith_error *err)
+static enum pith_status refuse(const struct pith_config *c, struct pith_error *err)
 {
-    const json_t *both_ways = json_object_get(config, "use_bidirectional_attention");
+    const json_t *both_ways = pith_config_get(c, "use_bidirectional_attention");
     const char *of = json_string_value(both_ways);
     const bool pictures = of && strcmp(of, "vision") == 0; /* which are not read */
     if (!both_ways || json_is_null(both_ways) || json_is_false(both_ways) || pictures)
         return PITH_OK;
     return pith_fail(err, PITH_UNSUPPORTED,
-                     "%s: \"use_bidirectional_attention\" is not supported for Gemma 4", where);
+                     "%s: \"use_bidirectional_attention\" is not supported for Gemma 4", c->where);
 }
 
 /* Of the layers without the window: by keys of their own, or the layer's. */
-static enum pith_status read_full_heads(const json_t *config, const char *where,
-                                        struct pith_shape *s, struct pith_error *err)
+static enum pith_status read_full_heads(const struct pith_config *c, struct pith_shape *s,
+                                        struct pith_error *err)
 {
-    const json_t *layers = json_object_get(config, "per_layer_config"), *own;
+    const json_t *layers = pith_config_get(c, "per_layer_config"), *own;
     const char *layer;
-    PITH_TRY(pith_json_get_bool(config, "attention_k_eq_v", &s->k_is_v, where, err));
+    PITH_TRY(pith_config_bool(c, "attention_k_eq_v", &s->k_is_v, err));
     s->full_head_dim = layers ? s->head_dim : 512;
     s->full_kv_heads = s->kv_heads;
     json_object_foreach ((json_t *)(uintptr_t)layers, layer, own) {
-        PITH_TRY(pith_family_read_size(own, where, "head_dim", PITH_MAX_HEAD_DIM, s->full_head_dim,
+        const struct pith_config part = pith_config_part(c, own, PITH_CONFIG_MODEL);
+        PITH_TRY(pith_family_read_size(&part, "head_dim", PITH_MAX_HEAD_DIM, s->full_head_dim,
                                        &s->full_head_dim, err));
-        PITH_TRY(pith_family_read_size(own, where, "num_key_value_heads", PITH_MAX_HEADS,
+        PITH_TRY(pith_family_read_size(&part, "num_key_value_heads", PITH_MAX_HEADS,
                                        s->full_kv_heads, &s->full_kv_heads, err));
     }
-    PITH_TRY(pith_family_read_size(config, where, "global_head_dim", PITH_MAX_HEAD_DIM,
-                                   s->full_head_dim, &s->full_head_dim, err));
+    PITH_TRY(pith_family_read_size(c, "global_head_dim", PITH_MAX_HEAD_DIM, s->full_head_dim,
+                                   &s->full_head_dim, err));
     if (s->k_is_v)
-        PITH_TRY(pith_family_read_size(config, where, "num_global_key_value_heads", PITH_MAX_HEADS,
+        PITH_TRY(pith_family_read_size(c, "num_global_key_value_heads", PITH_MAX_HEADS,
                                        s->full_kv_heads, &s->full_kv_heads, err));
     if (s->full_head_dim % 2 != 0 || s->heads % s->full_kv_heads != 0 ||
         (uint64_t)s->heads * s->full_head_dim > PITH_MAX_WIDTH)
         return pith_fail(err, PITH_FORMAT,
                          "%s: %u heads, %u of keys, of %u in layers of full "
                          "attention",
-                         where, s->heads, s->full_kv_heads, s->full_head_dim);
+                         c->where, s->heads, s->full_kv_heads, s->full_head_dim);
     s->rotary_sliding = s->rotary;
     s->rotary = s->full_head_dim;
     return PITH_OK;
 }
 
 /* Experts stand beside the feed-forward part of every layer. */
-static enum pith_status read_experts(const json_t *config, const char *where,
-                                     struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_experts(const struct pith_config *c, struct pith_shape *shape,
+                                     struct pith_error *err)
 {
+    static const struct pith_family_moe_keys keys = {
+        .count = {"num_experts"}, .taken = "top_k_experts", .width = "moe_intermediate_size"};
     static const struct pith_moe absent = {.router = PITH_ROUTER_SOFTMAX, .renormalised = true};
     bool experts = false;
-    PITH_TRY(pith_json_get_bool(config, "enable_moe_block", &experts, where, err));
+    PITH_TRY(pith_config_bool(c, "enable_moe_block", &experts, err));
     if (!experts) return PITH_OK;
     for (uint32_t i = 0; i < shape->layers; i++) pith_layer_put(&shape->moe.layers, i);
     const struct pith_layer_set layers = shape->moe.layers;
-    PITH_TRY(pith_family_read_moe(config, where, &absent, shape, err));
+    PITH_TRY(pith_family_read_moe(c, &keys, &absent, shape, err));
     shape->moe.layers = layers;
     return PITH_OK;
 }
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {.heads = 8,
                                                          .vocab = 262144,
@@ -76,23 +79,22 @@ static enum pith_status read_shape(const json_t *config, const char *where,
                                                          .act = PITH_ACT_GELU_TANH,
                                                          .rope_kinds = true};
     bool bias = false;
-    PITH_TRY(refuse(config, where, err));
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
+    PITH_TRY(refuse(c, err));
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
     if (!shape->rope_by_kind)
         return pith_fail(err, PITH_UNSUPPORTED, "%s: no \"rope_parameters\" by kind of layer",
-                         where);
-    PITH_TRY(
-        pith_family_read_cap(config, where, "final_logit_softcapping", &shape->logit_cap, err));
-    PITH_TRY(pith_json_get_bool(config, "attention_bias", &bias, where, err));
+                         c->where);
+    PITH_TRY(pith_family_read_cap(c, "final_logit_softcapping", &shape->logit_cap, err));
+    PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
     shape->qkv_bias = shape->o_bias = bias;
     shape->qk_norm = shape->v_norm = true;
     shape->score_scale = 1;
     shape->embed_scale = sqrt((double)shape->hidden);
-    PITH_TRY(pith_family_read_pattern(config, where, 512, 6, shape, err));
+    PITH_TRY(pith_family_read_pattern(c, 512, 6, shape, err));
     shape->sliding.word[(shape->layers - 1) / 32] &= ~(1u << (shape->layers - 1) % 32); /* never */
-    PITH_TRY(pith_family_read_small(config, where, 256, shape, err));
-    PITH_TRY(read_experts(config, where, shape, err));
-    return read_full_heads(config, where, shape, err);
+    PITH_TRY(pith_family_read_small(c, 256, shape, err));
+    PITH_TRY(read_experts(c, shape, err));
+    return read_full_heads(c, shape, err);
 }
 
 /* The family's plan of a layer with the heads of its kind. */

@@ -2,16 +2,16 @@
  * pairs, gate and up in one linear. */
 #include "model/arch/family.h"
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {.kv_heads = 2,
                                                          .head_dim = 128,
                                                          .max_position = 131072,
                                                          .partial = 0.5,
                                                          .eps_absent = 1.5625e-7};
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
-    return pith_json_get_bool(config, "attention_bias", &shape->qkv_bias, where, err);
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    return pith_config_bool(c, "attention_bias", &shape->qkv_bias, err);
 }
 
 static const struct pith_family family = {.before_attention = "input_layernorm",

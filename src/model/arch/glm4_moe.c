@@ -2,8 +2,8 @@
  * head is rotated. */
 #include "model/arch/family.h"
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {
         .kv_heads = 8, .max_position = 131072, .partial = 0.5};
@@ -14,12 +14,12 @@ static enum pith_status read_shape(const json_t *config, const char *where,
                                            .renormalised = true,
                                            .correction = true,
                                            .group_best_two = true};
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
-    PITH_TRY(pith_family_read_moe(config, where, &absent, shape, err));
-    PITH_TRY(pith_family_read_shared(config, where, "n_shared_experts", 1, shape, err));
-    PITH_TRY(pith_family_read_dense_first(config, where, 1, shape, err));
-    PITH_TRY(pith_json_get_bool(config, "attention_bias", &shape->qkv_bias, where, err));
-    return pith_json_get_bool(config, "use_qk_norm", &shape->qk_norm, where, err);
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_family_read_moe(c, &pith_family_moe_deepseek, &absent, shape, err));
+    PITH_TRY(pith_family_read_shared(c, "n_shared_experts", 1, shape, err));
+    PITH_TRY(pith_family_read_dense_first(c, 1, shape, err));
+    PITH_TRY(pith_config_bool(c, "attention_bias", &shape->qkv_bias, err));
+    return pith_config_bool(c, "use_qk_norm", &shape->qk_norm, err);
 }
 
 static const struct pith_family family = {

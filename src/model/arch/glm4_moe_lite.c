@@ -3,28 +3,27 @@
 
 #include <string.h>
 
-static enum pith_status read_layers(const json_t *config, const char *where,
-                                    struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_layers(const struct pith_config *c, struct pith_shape *shape,
+                                    struct pith_error *err)
 {
-    const json_t *types = json_object_get(config, "mlp_layer_types");
-    if (!types || json_is_null(types))
-        return pith_family_read_dense_first(config, where, 1, shape, err);
+    const json_t *types = pith_config_get(c, "mlp_layer_types");
+    if (!types || json_is_null(types)) return pith_family_read_dense_first(c, 1, shape, err);
     if (!json_is_array(types) || json_array_size(types) < shape->layers)
         return pith_fail(err, PITH_FORMAT, "%s: \"mlp_layer_types\" is not a list of %u names",
-                         where, shape->layers);
+                         c->where, shape->layers);
     for (uint32_t i = 0; i < shape->layers; i++) {
         const char *type = json_string_value(json_array_get(types, i));
         if (!type || (strcmp(type, "sparse") != 0 && strcmp(type, "dense") != 0))
             return pith_fail(err, PITH_FORMAT,
                              "%s: \"mlp_layer_types\"[%u] is neither \"dense\" nor \"sparse\"",
-                             where, i);
+                             c->where, i);
         if (strcmp(type, "sparse") == 0) pith_layer_put(&shape->moe.layers, i);
     }
     return PITH_OK;
 }
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {
         .head_dim = 64, .max_position = 202752, .partial = 1};
@@ -38,13 +37,13 @@ static enum pith_status read_shape(const json_t *config, const char *where,
                                            .correction = true,
                                            .scale = 1.8,
                                            .group_best_two = true};
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
-    PITH_TRY(pith_family_read_latent(config, where, &latent, shape, err));
-    PITH_TRY(pith_family_read_moe(config, where, &absent, shape, err));
-    PITH_TRY(pith_family_read_shared(config, where, "n_shared_experts", 1, shape, err));
-    PITH_TRY(read_layers(config, where, shape, err));
-    PITH_TRY(pith_json_get_bool(config, "rope_interleave", &shape->latent.adjacent, where, err));
-    return pith_json_get_bool(config, "attention_bias", &shape->o_bias, where, err);
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_family_read_latent(c, &latent, shape, err));
+    PITH_TRY(pith_family_read_moe(c, &pith_family_moe_deepseek, &absent, shape, err));
+    PITH_TRY(pith_family_read_shared(c, "n_shared_experts", 1, shape, err));
+    PITH_TRY(read_layers(c, shape, err));
+    PITH_TRY(pith_config_bool(c, "rope_interleave", &shape->latent.adjacent, err));
+    return pith_config_bool(c, "attention_bias", &shape->o_bias, err);
 }
 
 const struct pith_arch pith_arch_glm4_moe_lite = {

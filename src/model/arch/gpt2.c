@@ -2,51 +2,42 @@
  * with rows and columns exchanged. */
 #include "model/arch/family.h"
 
-#include "base/mem.h"
-
-/* The keys under Llama's names; a new reference, NULL when memory is out. */
-static json_t *renamed_of(const json_t *config)
+/* Four times the stream where the file does not say: 0 where it does not say that either. */
+static enum pith_status read_ffn(const struct pith_config *c, uint32_t *ffn, struct pith_error *err)
 {
-    static const char *const keys[] = {
-        "n_embd",  "hidden_size",       "n_head",      "num_attention_heads",
-        "n_layer", "num_hidden_layers", "n_positions", "max_position_embeddings",
-        "n_inner", "intermediate_size"};
-    json_t *renamed = pith_family_renamed(config, keys, PITH_COUNT(keys) / 2);
-    const json_t *inner = json_object_get(renamed, "intermediate_size");
-    const json_t *width = json_object_get(renamed, "hidden_size");
-    if ((inner && !json_is_null(inner)) || !json_is_integer(width)) return renamed;
-    const json_int_t hidden = json_integer_value(width);
-    const json_int_t ffn = hidden > 0 && hidden <= PITH_MAX_WIDTH ? 4 * hidden : 0;
-    if (json_object_set_new(renamed, "intermediate_size", json_integer(ffn)) == 0) return renamed;
-    json_decref(renamed);
-    return NULL;
+    int64_t hidden = 0;
+    PITH_TRY(pith_config_int(c, "n_embd", 1, PITH_MAX_WIDTH, &hidden, err));
+    if (hidden == 0) PITH_TRY(pith_config_int(c, "hidden_size", 1, PITH_MAX_WIDTH, &hidden, err));
+    *ffn = hidden <= PITH_MAX_WIDTH / 4 ? 4 * (uint32_t)hidden : 0;
+    return PITH_OK;
 }
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {.max_position = 1024,
-                                                         .tied = true,
-                                                         .act = PITH_ACT_GELU_TANH,
-                                                         .eps = "layer_norm_epsilon",
-                                                         .eps_absent = 1e-5};
+    struct pith_family_defaults defaults = {.key = {.hidden = "n_embd",
+                                                    .heads = "n_head",
+                                                    .layers = "n_layer",
+                                                    .positions = "n_positions",
+                                                    .ffn = "n_inner"},
+                                            .plain_heads = true,
+                                            .learned_positions = true,
+                                            .max_position = 1024,
+                                            .tied = true,
+                                            .act = PITH_ACT_GELU_TANH,
+                                            .eps = "layer_norm_epsilon",
+                                            .eps_absent = 1e-5};
     bool scaled = true, crossed = false;
-    json_t *renamed = renamed_of(config);
-    if (!renamed) return pith_fail_nomem(err, "a config");
-    const enum pith_status s = pith_family_read(renamed, where, &defaults, shape, err);
-    json_decref(renamed);
-    if (s != PITH_OK) return s;
-    PITH_TRY(pith_json_get_bool(config, "scale_attn_weights", &scaled, where, err));
-    PITH_TRY(pith_json_get_bool(config, "scale_attn_by_inverse_layer_idx", &shape->score_by_layer,
-                                where, err));
-    PITH_TRY(pith_json_get_bool(config, "add_cross_attention", &crossed, where, err));
+    PITH_TRY(read_ffn(c, &defaults.ffn, err));
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_config_bool(c, "scale_attn_weights", &scaled, err));
+    PITH_TRY(pith_config_bool(c, "scale_attn_by_inverse_layer_idx", &shape->score_by_layer, err));
+    PITH_TRY(pith_config_bool(c, "add_cross_attention", &crossed, err));
     if (crossed)
         return pith_fail(err, PITH_UNSUPPORTED, "%s: \"add_cross_attention\" is not supported",
-                         where);
+                         c->where);
     if (!scaled) shape->score_scale = 1;
     shape->qkv_bias = shape->o_bias = shape->mlp_bias = true;
-    shape->positions = shape->max_position;
-    for (uint32_t i = 0; i < shape->layers; i++) pith_layer_put(&shape->unrotated, i);
     return PITH_OK;
 }
 

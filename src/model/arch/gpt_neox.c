@@ -2,25 +2,24 @@
  * by side or one after the other. */
 #include "model/arch/family.h"
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
-    struct pith_family_defaults defaults = {.max_position = 2048,
+    struct pith_family_defaults defaults = {.plain_heads = true,
+                                            .max_position = 2048,
                                             .act = PITH_ACT_GELU,
                                             .eps = "layer_norm_eps",
                                             .eps_absent = 1e-5,
                                             .partial = 0.25};
     bool bias = true, parallel = true;
-    PITH_TRY(pith_json_get_real(config, "rotary_pct", &defaults.partial, where, err));
-    PITH_TRY(pith_json_get_real(config, "rotary_emb_base", &defaults.theta, where, err));
+    PITH_TRY(pith_config_real(c, "rotary_pct", &defaults.partial, err));
+    PITH_TRY(pith_config_real(c, "rotary_emb_base", &defaults.theta, err));
     if (!(defaults.partial > 0 && defaults.partial <= 1 && defaults.theta >= 0))
-        return pith_fail(err, PITH_FORMAT, "%s: \"rotary_pct\" %g, \"rotary_emb_base\" %g", where,
-                         defaults.partial, defaults.theta);
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
-    PITH_TRY(pith_json_get_bool(config, "attention_bias", &bias, where, err));
-    PITH_TRY(pith_json_get_bool(config, "use_parallel_residual", &parallel, where, err));
-    if (shape->kv_heads != shape->heads)
-        return pith_fail(err, PITH_UNSUPPORTED, "%s: fewer heads of keys than of queries", where);
+        return pith_fail(err, PITH_FORMAT, "%s: \"rotary_pct\" %g, \"rotary_emb_base\" %g",
+                         c->where, defaults.partial, defaults.theta);
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
+    PITH_TRY(pith_config_bool(c, "use_parallel_residual", &parallel, err));
     shape->qkv_bias = shape->o_bias = bias;
     shape->mlp_bias = true;
     shape->serial = !parallel;

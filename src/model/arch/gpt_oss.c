@@ -3,24 +3,24 @@
 #include "model/arch/family.h"
 
 /* The window is on layers 0, 2, 4, ... unless "layer_types" says otherwise. */
-static enum pith_status read_windows(const json_t *config, const char *where,
-                                     struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_windows(const struct pith_config *c, struct pith_shape *shape,
+                                     struct pith_error *err)
 {
     bool given;
-    PITH_TRY(pith_family_read_window(config, where, 128, &shape->window, err));
-    PITH_TRY(pith_family_read_layer_types(config, where, shape, "sliding_attention",
-                                          "full_attention", &shape->sliding, &given, err));
+    PITH_TRY(pith_family_read_window(c, 128, &shape->window, err));
+    PITH_TRY(pith_family_read_layer_types(c, shape, "sliding_attention", "full_attention",
+                                          &shape->sliding, &given, err));
     for (uint32_t i = 0; !given && i < shape->layers; i += 2) pith_layer_put(&shape->sliding, i);
     return PITH_OK;
 }
 
 /* What a config without rotary parameters means. */
-static void default_rope(const json_t *config, struct pith_rope *rope)
+static void default_rope(const struct pith_config *c, struct pith_rope *rope)
 {
     static const char *const keys[] = {"rope_parameters", "rope_scaling"};
     for (int i = 0; i < 2; i++)
-        if (json_is_object(json_object_get(config, keys[i]))) return;
-    if (!json_object_get(config, "rope_theta")) rope->theta = 150000;
+        if (json_is_object(pith_config_get(c, keys[i]))) return;
+    if (!pith_config_get(c, "rope_theta")) rope->theta = 150000;
     rope->type = PITH_ROPE_YARN;
     rope->factor = 32;
     rope->beta_fast = 32;
@@ -29,20 +29,20 @@ static void default_rope(const json_t *config, struct pith_rope *rope)
     rope->original_max = 4096;
 }
 
-static enum pith_status read_gate(const json_t *config, const char *where, struct pith_shape *shape,
+static enum pith_status read_gate(const struct pith_config *c, struct pith_shape *shape,
                                   struct pith_error *err)
 {
     double limit = 7, alpha = 1.702;
-    PITH_TRY(pith_family_read_scale(config, where, "swiglu_limit", &limit, err));
-    PITH_TRY(pith_family_read_scale(config, where, "swiglu_alpha", &alpha, err));
+    PITH_TRY(pith_family_read_scale(c, "swiglu_limit", &limit, err));
+    PITH_TRY(pith_family_read_scale(c, "swiglu_alpha", &alpha, err));
     shape->act = PITH_ACT_CLAMPED;
     shape->act_limit = (float)limit;
     shape->act_alpha = (float)alpha;
     return PITH_OK;
 }
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {
         .kv_heads = 8, .head_dim = 64, .max_position = 131072};
@@ -52,14 +52,14 @@ static enum pith_status read_shape(const json_t *config, const char *where,
                                            .router_bias = true,
                                            .expert_bias = true};
     bool bias = true;
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
-    PITH_TRY(pith_family_read_moe(config, where, &absent, shape, err));
-    PITH_TRY(pith_json_get_bool(config, "attention_bias", &bias, where, err));
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_family_read_moe(c, &pith_family_moe_local, &absent, shape, err));
+    PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
     for (uint32_t i = 0; i < shape->layers; i++) pith_layer_put(&shape->moe.layers, i);
     shape->qkv_bias = shape->o_bias = bias;
-    default_rope(config, &shape->rope);
-    PITH_TRY(read_gate(config, where, shape, err));
-    return read_windows(config, where, shape, err);
+    default_rope(c, &shape->rope);
+    PITH_TRY(read_gate(c, shape, err));
+    return read_windows(c, shape, err);
 }
 
 static const struct pith_family family = {

@@ -1,23 +1,20 @@
 /* Granite 3: Llama with factors on the embedding, the scores, what is added, and the logits. */
 #include "model/arch/family.h"
 
-enum pith_status pith_family_read_granite(const json_t *config, const char *where,
-                                          struct pith_shape *shape, struct pith_error *err)
+enum pith_status pith_family_read_granite(const struct pith_config *c, struct pith_shape *shape,
+                                          struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {.max_position = 2048};
     double logits = 1;
     bool bias = false;
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
     shape->embed_scale = shape->score_scale = shape->branch_scale = 1;
-    PITH_TRY(
-        pith_family_read_scale(config, where, "embedding_multiplier", &shape->embed_scale, err));
-    PITH_TRY(
-        pith_family_read_scale(config, where, "attention_multiplier", &shape->score_scale, err));
-    PITH_TRY(
-        pith_family_read_scale(config, where, "residual_multiplier", &shape->branch_scale, err));
-    PITH_TRY(pith_family_read_scale(config, where, "logits_scaling", &logits, err));
-    PITH_TRY(pith_json_get_bool(config, "attention_bias", &bias, where, err));
-    PITH_TRY(pith_json_get_bool(config, "mlp_bias", &shape->mlp_bias, where, err));
+    PITH_TRY(pith_family_read_scale(c, "embedding_multiplier", &shape->embed_scale, err));
+    PITH_TRY(pith_family_read_scale(c, "attention_multiplier", &shape->score_scale, err));
+    PITH_TRY(pith_family_read_scale(c, "residual_multiplier", &shape->branch_scale, err));
+    PITH_TRY(pith_family_read_scale(c, "logits_scaling", &logits, err));
+    PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
+    PITH_TRY(pith_config_bool(c, "mlp_bias", &shape->mlp_bias, err));
     shape->qkv_bias = shape->o_bias = bias;
     shape->logit_scale = 1 / logits;
     return PITH_OK;

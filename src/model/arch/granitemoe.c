@@ -2,22 +2,22 @@
  * one form has what all tokens share. */
 #include "model/arch/family.h"
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_moe absent = {.experts = 8, .taken = 2, .router = PITH_ROUTER_TOP};
-    PITH_TRY(pith_family_read_granite(config, where, shape, err));
-    PITH_TRY(pith_family_read_moe(config, where, &absent, shape, err));
+    PITH_TRY(pith_family_read_granite(c, shape, err));
+    PITH_TRY(pith_family_read_moe(c, &pith_family_moe_local, &absent, shape, err));
     shape->mlp_bias = false;
     for (uint32_t i = 0; i < shape->layers; i++) pith_layer_put(&shape->moe.layers, i);
     return PITH_OK;
 }
 
-static enum pith_status read_shared(const json_t *config, const char *where,
-                                    struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shared(const struct pith_config *c, struct pith_shape *shape,
+                                    struct pith_error *err)
 {
-    PITH_TRY(read_shape(config, where, shape, err));
-    return pith_family_read_size(config, where, "shared_intermediate_size", PITH_MAX_WIDTH, 1024,
+    PITH_TRY(read_shape(c, shape, err));
+    return pith_family_read_size(c, "shared_intermediate_size", PITH_MAX_WIDTH, 1024,
                                  &shape->moe.shared_ffn, err);
 }
 

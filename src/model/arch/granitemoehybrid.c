@@ -5,17 +5,17 @@
 #include <string.h>
 
 /* Attention, the rest is Mamba's; older files have other words. */
-static enum pith_status read_layers(const json_t *config, const char *where,
-                                    struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_layers(const struct pith_config *c, struct pith_shape *shape,
+                                    struct pith_error *err)
 {
-    const json_t *types = json_object_get(config, "layer_types");
+    const json_t *types = pith_config_get(c, "layer_types");
     const char *first = json_string_value(json_array_get(types, 0)), *position = "nope";
     const bool old = first && (strcmp(first, "mamba") == 0 || strcmp(first, "attention") == 0);
     bool given;
-    PITH_TRY(pith_family_read_layer_types(config, where, shape, old ? "mamba" : "linear_attention",
+    PITH_TRY(pith_family_read_layer_types(c, shape, old ? "mamba" : "linear_attention",
                                           old ? "attention" : "full_attention", &shape->recurrent,
                                           &given, err));
-    PITH_TRY(pith_json_get_str(config, "position_embedding_type", &position, where, err));
+    PITH_TRY(pith_config_str(c, "position_embedding_type", &position, err));
     for (uint32_t i = 0; i < shape->layers; i++) {
         if (!given) pith_layer_put(&shape->recurrent, i);
         if (strcmp(position, "rope") != 0) pith_layer_put(&shape->unrotated, i);
@@ -23,27 +23,26 @@ static enum pith_status read_layers(const json_t *config, const char *where,
     return PITH_OK;
 }
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_moe absent = {.experts = 8, .taken = 8, .router = PITH_ROUTER_TOP};
     uint32_t shared;
     int64_t experts = absent.experts;
-    PITH_TRY(pith_family_read_granite(config, where, shape, err));
-    PITH_TRY(pith_family_read_size(config, where, "shared_intermediate_size", PITH_MAX_WIDTH, 1024,
-                                   &shared, err));
+    PITH_TRY(pith_family_read_granite(c, shape, err));
     PITH_TRY(
-        pith_json_get_int(config, "num_local_experts", 0, PITH_MAX_EXPERTS, &experts, where, err));
+        pith_family_read_size(c, "shared_intermediate_size", PITH_MAX_WIDTH, 1024, &shared, err));
+    PITH_TRY(pith_config_int(c, "num_local_experts", 0, PITH_MAX_EXPERTS, &experts, err));
     shape->mlp_bias = false;
     if (experts > 0) {
-        PITH_TRY(pith_family_read_moe(config, where, &absent, shape, err));
+        PITH_TRY(pith_family_read_moe(c, &pith_family_moe_local, &absent, shape, err));
         shape->moe.shared_ffn = shared;
         for (uint32_t i = 0; i < shape->layers; i++) pith_layer_put(&shape->moe.layers, i);
     } else {
         shape->ffn = shared;
     }
-    PITH_TRY(read_layers(config, where, shape, err));
-    return pith_family_read_mamba(config, where, shape, err);
+    PITH_TRY(read_layers(c, shape, err));
+    return pith_family_read_mamba(c, shape, err);
 }
 
 static const struct pith_family family = {PITH_FAMILY_NORMS,

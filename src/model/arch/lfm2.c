@@ -30,25 +30,25 @@ static void convolution(struct pith_plan_maker *m, const struct pith_family_bran
 /* --- config.json ------------------------------------------------------------------------------ */
 
 /* "layer_types"; older files list the layers of attention. */
-static enum pith_status read_layers(const json_t *config, const char *where,
-                                    struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_layers(const struct pith_config *c, struct pith_shape *shape,
+                                    struct pith_error *err)
 {
-    const json_t *full = json_object_get(config, "full_attn_idxs"), *item;
+    const json_t *full = pith_config_get(c, "full_attn_idxs"), *item;
     bool given;
     size_t i;
-    PITH_TRY(pith_family_read_layer_types(config, where, shape, "conv", "full_attention",
-                                          &shape->recurrent, &given, err));
-    PITH_TRY(
-        pith_family_read_size(config, where, "conv_L_cache", PITH_CONV_TAPS, 3, &shape->taps, err));
-    PITH_TRY(pith_json_get_bool(config, "conv_bias", &shape->conv_bias, where, err));
+    PITH_TRY(pith_family_read_layer_types(c, shape, "conv", "full_attention", &shape->recurrent,
+                                          &given, err));
+    PITH_TRY(pith_family_read_size(c, "conv_L_cache", PITH_CONV_TAPS, 3, &shape->taps, err));
+    PITH_TRY(pith_config_bool(c, "conv_bias", &shape->conv_bias, err));
     if (given) return PITH_OK;
     if (full && !json_is_null(full) && !json_is_array(full))
-        return pith_fail(err, PITH_FORMAT, "%s: \"full_attn_idxs\" is not a list", where);
+        return pith_fail(err, PITH_FORMAT, "%s: \"full_attn_idxs\" is not a list", c->where);
     struct pith_layer_set attention = {0};
     json_array_foreach (full, i, item) {
         const json_int_t layer = json_is_integer(item) ? json_integer_value(item) : -1;
         if (layer < 0 || layer >= (json_int_t)shape->layers)
-            return pith_fail(err, PITH_FORMAT, "%s: \"full_attn_idxs\"[%zu] is no layer", where, i);
+            return pith_fail(err, PITH_FORMAT, "%s: \"full_attn_idxs\"[%zu] is no layer", c->where,
+                             i);
         pith_layer_put(&attention, (uint32_t)layer);
     }
     for (uint32_t l = 0; l < shape->layers && json_is_array(full); l++)
@@ -56,50 +56,51 @@ static enum pith_status read_layers(const json_t *config, const char *where,
     return PITH_OK;
 }
 
-static enum pith_status read_common(const json_t *config, const char *where,
-                                    struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_common(const struct pith_config *c, struct pith_shape *shape,
+                                    struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {.kv_heads = 8,
-                                                         .max_position = 128000,
-                                                         .tied = true,
-                                                         .eps = "norm_eps",
-                                                         .eps_absent = 1e-5,
-                                                         .theta = 1e6};
-    static const char *const keys[] = {"block_ff_dim", "intermediate_size", "tie_embedding",
-                                       "tie_word_embeddings"};
-    json_t *renamed = pith_family_renamed(config, keys, 2);
-    if (!renamed) return pith_fail_nomem(err, "a config");
-    const enum pith_status s = pith_family_read(renamed, where, &defaults, shape, err);
-    json_decref(renamed);
-    if (s != PITH_OK) return s;
+    static const struct pith_family_defaults defaults = {
+        .key = {.ffn = "block_ff_dim", .tied = "tie_embedding"},
+        .kv_heads = 8,
+        .max_position = 128000,
+        .tied = true,
+        .eps = "norm_eps",
+        .eps_absent = 1e-5,
+        .theta = 1e6};
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
     shape->qk_norm = true;
-    return read_layers(config, where, shape, err);
+    return read_layers(c, shape, err);
 }
 
 /* The width that is written is that of a feed-forward without a gate, unless it is to be left. */
-static enum pith_status read_dense(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_dense(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     bool adjust = true;
     uint32_t multiple = 256;
     double factor = 1;
-    PITH_TRY(read_common(config, where, shape, err));
-    PITH_TRY(pith_json_get_bool(config, "block_auto_adjust_ff_dim", &adjust, where, err));
-    PITH_TRY(pith_family_read_size(config, where, "block_multiple_of", PITH_MAX_WIDTH, multiple,
-                                   &multiple, err));
-    PITH_TRY(pith_family_read_scale(config, where, "block_ffn_dim_multiplier", &factor, err));
+    PITH_TRY(read_common(c, shape, err));
+    PITH_TRY(pith_config_bool(c, "block_auto_adjust_ff_dim", &adjust, err));
+    PITH_TRY(
+        pith_family_read_size(c, "block_multiple_of", PITH_MAX_WIDTH, multiple, &multiple, err));
+    PITH_TRY(pith_family_read_scale(c, "block_ffn_dim_multiplier", &factor, err));
     if (!adjust) return PITH_OK;
     const double width = floor(factor * floor(2.0 * shape->ffn / 3));
     const double whole = ceil(width / multiple) * multiple;
     if (!(whole >= 1 && whole <= PITH_MAX_WIDTH))
-        return pith_fail(err, PITH_FORMAT, "%s: a feed-forward of width %g", where, whole);
+        return pith_fail(err, PITH_FORMAT, "%s: a feed-forward of width %g", c->where, whole);
     shape->ffn = (uint32_t)whole;
     return PITH_OK;
 }
 
-static enum pith_status read_moe(const json_t *config, const char *where, struct pith_shape *shape,
+static enum pith_status read_moe(const struct pith_config *c, struct pith_shape *shape,
                                  struct pith_error *err)
 {
+    static const struct pith_family_moe_keys keys = {.count = {"num_experts"},
+                                                     .taken = "num_experts_per_tok",
+                                                     .width = "moe_intermediate_size",
+                                                     .renormalised = true,
+                                                     .scale = true};
     static const struct pith_moe absent = {.experts = 32,
                                            .taken = 4,
                                            .ffn = 1792,
@@ -108,10 +109,10 @@ static enum pith_status read_moe(const json_t *config, const char *where, struct
                                            .plus = 1e-6};
     int64_t dense = 2;
     bool correction = true;
-    PITH_TRY(read_common(config, where, shape, err));
-    PITH_TRY(pith_family_read_moe(config, where, &absent, shape, err));
-    PITH_TRY(pith_json_get_bool(config, "use_expert_bias", &correction, where, err));
-    PITH_TRY(pith_json_get_int(config, "num_dense_layers", 0, INT32_MAX, &dense, where, err));
+    PITH_TRY(read_common(c, shape, err));
+    PITH_TRY(pith_family_read_moe(c, &keys, &absent, shape, err));
+    PITH_TRY(pith_config_bool(c, "use_expert_bias", &correction, err));
+    PITH_TRY(pith_config_int(c, "num_dense_layers", 0, INT32_MAX, &dense, err));
     shape->moe.correction = correction;
     for (int64_t i = dense; i < shape->layers; i++) pith_layer_put(&shape->moe.layers, (uint32_t)i);
     return PITH_OK;

@@ -1,14 +1,14 @@
 /* Llama 2, 3 and everything that took their shape. */
 #include "model/arch/family.h"
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {.max_position = 2048};
     bool attention_bias = false;
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
-    PITH_TRY(pith_json_get_bool(config, "attention_bias", &attention_bias, where, err));
-    PITH_TRY(pith_json_get_bool(config, "mlp_bias", &shape->mlp_bias, where, err));
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_config_bool(c, "attention_bias", &attention_bias, err));
+    PITH_TRY(pith_config_bool(c, "mlp_bias", &shape->mlp_bias, err));
     shape->qkv_bias = shape->o_bias = attention_bias;
     return PITH_OK;
 }

@@ -3,15 +3,15 @@
 #include "model/arch/family.h"
 
 /* What rotates has its chunk; "layer_types", where given, can only say the same. */
-static enum pith_status read_chunks(const json_t *config, const char *where,
-                                    struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_chunks(const struct pith_config *c, struct pith_shape *shape,
+                                    struct pith_error *err)
 {
     bool given;
     struct pith_layer_set said = {0};
-    PITH_TRY(pith_family_read_size(config, where, "attention_chunk_size", INT32_MAX, 8192,
-                                   &shape->window, err));
-    PITH_TRY(pith_family_read_layer_types(config, where, shape, "chunked_attention",
-                                          "full_attention", &said, &given, err));
+    PITH_TRY(
+        pith_family_read_size(c, "attention_chunk_size", INT32_MAX, 8192, &shape->window, err));
+    PITH_TRY(pith_family_read_layer_types(c, shape, "chunked_attention", "full_attention", &said,
+                                          &given, err));
     for (uint32_t i = 0; i < shape->layers; i++) {
         const bool chunk = given ? pith_layer_in(&said, i) : !pith_layer_in(&shape->unrotated, i);
         if (chunk) pith_layer_put(&shape->sliding, i);
@@ -20,14 +20,14 @@ static enum pith_status read_chunks(const json_t *config, const char *where,
     return PITH_OK;
 }
 
-static enum pith_status read_temper(const json_t *config, const char *where,
-                                    struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_temper(const struct pith_config *c, struct pith_shape *shape,
+                                    struct pith_error *err)
 {
     bool tuned = true;
     double scale = 0.1, every = 8192;
-    PITH_TRY(pith_json_get_bool(config, "attn_temperature_tuning", &tuned, where, err));
-    PITH_TRY(pith_family_read_scale(config, where, "attn_scale", &scale, err));
-    PITH_TRY(pith_family_read_scale(config, where, "floor_scale", &every, err));
+    PITH_TRY(pith_config_bool(c, "attn_temperature_tuning", &tuned, err));
+    PITH_TRY(pith_family_read_scale(c, "attn_scale", &scale, err));
+    PITH_TRY(pith_family_read_scale(c, "floor_scale", &every, err));
     if (!tuned) return PITH_OK;
     shape->tempered = scale;
     shape->tempered_every = every;
@@ -37,48 +37,47 @@ static enum pith_status read_temper(const json_t *config, const char *where,
 }
 
 /* Mixtures are the layers of "moe_layers", else each "interleave_moe_layer_step"th. */
-static enum pith_status read_mixtures(const json_t *config, const char *where,
-                                      struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_mixtures(const struct pith_config *c, struct pith_shape *shape,
+                                      struct pith_error *err)
 {
-    const json_t *list = json_object_get(config, "moe_layers"), *v;
+    const json_t *list = pith_config_get(c, "moe_layers"), *v;
     int64_t step = 1;
     size_t k;
-    PITH_TRY(
-        pith_json_get_int(config, "interleave_moe_layer_step", 1, INT32_MAX, &step, where, err));
+    PITH_TRY(pith_config_int(c, "interleave_moe_layer_step", 1, INT32_MAX, &step, err));
     if (list && !json_is_null(list) && !json_is_array(list))
-        return pith_fail(err, PITH_FORMAT, "%s: \"moe_layers\" is not a list", where);
+        return pith_fail(err, PITH_FORMAT, "%s: \"moe_layers\" is not a list", c->where);
     if (!json_is_array(list))
         for (int64_t i = step - 1; i < shape->layers; i += step)
             pith_layer_put(&shape->moe.layers, (uint32_t)i);
     json_array_foreach (list, k, v) {
         if (!json_is_integer(v) || json_integer_value(v) < 0 ||
             json_integer_value(v) >= (json_int_t)shape->layers)
-            return pith_fail(err, PITH_FORMAT, "%s: \"moe_layers\" names no layer", where);
+            return pith_fail(err, PITH_FORMAT, "%s: \"moe_layers\" names no layer", c->where);
         pith_layer_put(&shape->moe.layers, (uint32_t)json_integer_value(v));
     }
     return PITH_OK;
 }
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {
         .kv_heads = 8, .head_dim = 128, .max_position = 4096 * 32, .theta = 500000};
     static const struct pith_moe absent = {
         .experts = 16, .taken = 1, .router = PITH_ROUTER_SIGMOID, .scales_input = true};
     bool bias = false;
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
-    PITH_TRY(pith_family_read_moe(config, where, &absent, shape, err));
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_family_read_moe(c, &pith_family_moe_local, &absent, shape, err));
     shape->moe.shared_ffn = shape->ffn;
-    PITH_TRY(pith_family_read_size(config, where, "intermediate_size_mlp", PITH_MAX_WIDTH, 16384,
-                                   &shape->ffn, err));
-    PITH_TRY(read_mixtures(config, where, shape, err));
-    PITH_TRY(pith_family_read_unrotated(config, where, 4, shape, err));
-    PITH_TRY(read_chunks(config, where, shape, err));
-    PITH_TRY(read_temper(config, where, shape, err));
+    PITH_TRY(
+        pith_family_read_size(c, "intermediate_size_mlp", PITH_MAX_WIDTH, 16384, &shape->ffn, err));
+    PITH_TRY(read_mixtures(c, shape, err));
+    PITH_TRY(pith_family_read_unrotated(c, 4, shape, err));
+    PITH_TRY(read_chunks(c, shape, err));
+    PITH_TRY(read_temper(c, shape, err));
     shape->qk_norm = true;
-    PITH_TRY(pith_json_get_bool(config, "use_qk_norm", &shape->qk_norm, where, err));
-    PITH_TRY(pith_json_get_bool(config, "attention_bias", &bias, where, err));
+    PITH_TRY(pith_config_bool(c, "use_qk_norm", &shape->qk_norm, err));
+    PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
     shape->qkv_bias = shape->o_bias = bias;
     return PITH_OK;
 }

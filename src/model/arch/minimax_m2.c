@@ -3,19 +3,20 @@
 #include "model/arch/family.h"
 
 /* How many elements of a head are rotated stands in "rotary_dim" in published files. */
-static enum pith_status read_rotary(const json_t *config, const char *where,
-                                    struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_rotary(const struct pith_config *c, struct pith_shape *shape,
+                                    struct pith_error *err)
 {
     int64_t n = shape->rotary;
-    PITH_TRY(pith_json_get_int(config, "rotary_dim", 2, shape->head_dim, &n, where, err));
+    PITH_TRY(pith_config_int(c, "rotary_dim", 2, shape->head_dim, &n, err));
     if (n % 2 != 0)
-        return pith_fail(err, PITH_FORMAT, "%s: \"rotary_dim\" %lld is odd", where, (long long)n);
+        return pith_fail(err, PITH_FORMAT, "%s: \"rotary_dim\" %lld is odd", c->where,
+                         (long long)n);
     shape->rotary = (uint32_t)n;
     return PITH_OK;
 }
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {
         .kv_heads = 8, .head_dim = 128, .max_position = 196608, .partial = 1};
@@ -24,9 +25,9 @@ static enum pith_status read_shape(const json_t *config, const char *where,
                                            .router = PITH_ROUTER_SIGMOID,
                                            .renormalised = true,
                                            .correction = true};
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
-    PITH_TRY(read_rotary(config, where, shape, err));
-    PITH_TRY(pith_family_read_moe(config, where, &absent, shape, err));
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(read_rotary(c, shape, err));
+    PITH_TRY(pith_family_read_moe(c, &pith_family_moe_local, &absent, shape, err));
     for (uint32_t i = 0; i < shape->layers; i++) pith_layer_put(&shape->moe.layers, i);
     shape->qk_norm = true;
     return PITH_OK;

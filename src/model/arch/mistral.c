@@ -3,16 +3,16 @@
 
 #include <string.h>
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {.kv_heads = 8, .max_position = 4096 * 32};
     bool given;
     struct pith_layer_set said = {0};
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
-    PITH_TRY(pith_family_read_window(config, where, 4096, &shape->window, err));
-    PITH_TRY(pith_family_read_layer_types(config, where, shape, "sliding_attention",
-                                          "full_attention", &said, &given, err));
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_family_read_window(c, 4096, &shape->window, err));
+    PITH_TRY(pith_family_read_layer_types(c, shape, "sliding_attention", "full_attention", &said,
+                                          &given, err));
     for (uint32_t i = 0; shape->window && i < shape->layers; i++)
         pith_layer_put(&shape->sliding, i);
     /* Engines disagree on layer types here: only what means the same to all is taken. */
@@ -20,7 +20,7 @@ static enum pith_status read_shape(const json_t *config, const char *where,
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s: \"layer_types\" that differ from what \"sliding_window\" says are "
                          "not supported",
-                         where);
+                         c->where);
     return PITH_OK;
 }
 

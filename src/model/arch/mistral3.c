@@ -5,36 +5,36 @@
 #include <math.h>
 #include <string.h>
 
-static enum pith_status read_ministral(const json_t *config, const char *where,
-                                       struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_ministral(const struct pith_config *c, struct pith_shape *shape,
+                                       struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {
         .kv_heads = 8, .head_dim = 128, .max_position = 262144, .theta = 1e6, .eps_absent = 1e-5};
-    const json_t *rope = json_object_get(config, "rope_parameters");
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
-    PITH_TRY(pith_family_read_window(config, where, 0, &shape->window, err));
+    const struct pith_config rope =
+        pith_config_part(c, pith_config_get(c, "rope_parameters"), PITH_CONFIG_ROPE);
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_family_read_window(c, 0, &shape->window, err));
     for (uint32_t i = 0; shape->window && i < shape->layers; i++)
         pith_layer_put(&shape->sliding, i);
-    if (json_is_object(rope))
-        PITH_TRY(pith_json_get_real(rope, "llama_4_scaling_beta", &shape->tempered, where, err));
+    PITH_TRY(pith_config_real(&rope, "llama_4_scaling_beta", &shape->tempered, err));
     if (!(shape->tempered >= 0 && shape->tempered < 1e6))
         return pith_fail(err, PITH_FORMAT, "%s: \"llama_4_scaling_beta\" is %g, outside 0..1e6",
-                         where, shape->tempered);
+                         c->where, shape->tempered);
     shape->tempered_every = (double)shape->rope.original_max;
     return PITH_OK;
 }
 
-static enum pith_status read_wrapped(const json_t *config, const char *where,
-                                     struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_wrapped(const struct pith_config *c, struct pith_shape *shape,
+                                     struct pith_error *err)
 {
     const char *type = "mistral";
-    PITH_TRY(pith_json_get_str(config, "model_type", &type, where, err));
-    if (strcmp(type, "ministral3") == 0) return read_ministral(config, where, shape, err);
-    if (strcmp(type, "mistral") == 0) return pith_arch_mistral.read(config, where, shape, err);
+    PITH_TRY(pith_config_str(c, "model_type", &type, err));
+    if (strcmp(type, "ministral3") == 0) return read_ministral(c, shape, err);
+    if (strcmp(type, "mistral") == 0) return pith_arch_mistral.read(c, shape, err);
     return pith_fail(err, PITH_UNSUPPORTED,
                      "%s: the language model \"%.60s\" in a Mistral 3 is not supported (mistral, "
                      "ministral3)",
-                     where, type);
+                     c->where, type);
 }
 
 const struct pith_arch pith_arch_ministral3 = {

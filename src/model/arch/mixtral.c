@@ -1,14 +1,14 @@
 /* Mixtral: Mistral's attention, experts in every layer. */
 #include "model/arch/family.h"
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {.kv_heads = 8, .max_position = 4096 * 32};
     static const struct pith_moe absent = {.experts = 8, .taken = 2, .renormalised = true};
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
-    PITH_TRY(pith_family_read_moe(config, where, &absent, shape, err));
-    PITH_TRY(pith_family_read_window(config, where, 0, &shape->window, err));
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_family_read_moe(c, &pith_family_moe_local, &absent, shape, err));
+    PITH_TRY(pith_family_read_window(c, 0, &shape->window, err));
     for (uint32_t i = 0; i < shape->layers; i++) {
         pith_layer_put(&shape->moe.layers, i);
         if (shape->window) pith_layer_put(&shape->sliding, i);

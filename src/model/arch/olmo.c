@@ -2,38 +2,38 @@
  * over all heads at once. */
 #include "model/arch/family.h"
 
-static enum pith_status read_common(const json_t *config, const char *where,
+static enum pith_status read_common(const struct pith_config *c,
                                     const struct pith_family_defaults *defaults,
                                     struct pith_shape *shape, struct pith_error *err)
 {
     bool bias = false;
-    PITH_TRY(pith_family_read(config, where, defaults, shape, err));
-    PITH_TRY(pith_json_get_bool(config, "attention_bias", &bias, where, err));
+    PITH_TRY(pith_family_read(c, defaults, shape, err));
+    PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
     shape->qkv_bias = shape->o_bias = bias;
     shape->qk_norm = true;
     return PITH_OK;
 }
 
-static enum pith_status read_two(const json_t *config, const char *where, struct pith_shape *shape,
+static enum pith_status read_two(const struct pith_config *c, struct pith_shape *shape,
                                  struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {.max_position = 2048, .eps_absent = 1e-5};
-    return read_common(config, where, &defaults, shape, err);
+    return read_common(c, &defaults, shape, err);
 }
 
 /* Older files have one scaling, which is for the layers without a window alone. */
-static enum pith_status read_three(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_three(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {
         .max_position = 2048, .eps_absent = 1e-5, .rope_kinds = true};
-    PITH_TRY(read_common(config, where, &defaults, shape, err));
+    PITH_TRY(read_common(c, &defaults, shape, err));
     if (!shape->rope_by_kind && shape->rope.type != PITH_ROPE_DEFAULT) {
         shape->rope_by_kind = true;
         shape->rope_sliding = shape->rope;
         shape->rope_sliding.type = PITH_ROPE_DEFAULT;
     }
-    return pith_family_read_pattern(config, where, 4096, 4, shape, err);
+    return pith_family_read_pattern(c, 4096, 4, shape, err);
 }
 
 static const struct pith_family family = {.after_attention = "post_attention_layernorm",

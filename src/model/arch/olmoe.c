@@ -1,16 +1,19 @@
 /* OLMoE: norms over all heads of q and of k, which may be clamped together with v. */
 #include "model/arch/family.h"
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {.max_position = 4096};
+    static const struct pith_family_moe_keys keys = {.count = {"num_experts", "num_local_experts"},
+                                                     .taken = "num_experts_per_tok",
+                                                     .renormalised = true};
     static const struct pith_moe absent = {.experts = 64, .taken = 8};
     bool bias = false;
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
-    PITH_TRY(pith_family_read_moe(config, where, &absent, shape, err));
-    PITH_TRY(pith_family_read_cap(config, where, "clip_qkv", &shape->qkv_clip, err));
-    PITH_TRY(pith_json_get_bool(config, "attention_bias", &bias, where, err));
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_family_read_moe(c, &keys, &absent, shape, err));
+    PITH_TRY(pith_family_read_cap(c, "clip_qkv", &shape->qkv_clip, err));
+    PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
     for (uint32_t i = 0; i < shape->layers; i++) pith_layer_put(&shape->moe.layers, i);
     shape->qkv_bias = shape->o_bias = bias;
     shape->qk_norm = true;

@@ -2,16 +2,16 @@
 #include "model/arch/family.h"
 
 /* What the smallest two models have otherwise. */
-static enum pith_status read_norms(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_norms(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     bool before = true, affine = true, removed = false;
     uint32_t width = 0;
-    PITH_TRY(pith_json_get_bool(config, "do_layer_norm_before", &before, where, err));
-    PITH_TRY(pith_json_get_bool(config, "layer_norm_elementwise_affine", &affine, where, err));
-    PITH_TRY(pith_json_get_bool(config, "_remove_final_layer_norm", &removed, where, err));
-    PITH_TRY(pith_family_read_size(config, where, "word_embed_proj_dim", PITH_MAX_WIDTH,
-                                   shape->hidden, &width, err));
+    PITH_TRY(pith_config_bool(c, "do_layer_norm_before", &before, err));
+    PITH_TRY(pith_config_bool(c, "layer_norm_elementwise_affine", &affine, err));
+    PITH_TRY(pith_config_bool(c, "_remove_final_layer_norm", &removed, err));
+    PITH_TRY(pith_family_read_size(c, "word_embed_proj_dim", PITH_MAX_WIDTH, shape->hidden, &width,
+                                   err));
     shape->norms_after = !before;
     shape->norms_bare = !affine;
     shape->no_last_norm = !before || removed;
@@ -19,24 +19,23 @@ static enum pith_status read_norms(const json_t *config, const char *where,
     return PITH_OK;
 }
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
-    static const char *const keys[] = {"ffn_dim", "intermediate_size"};
-    static const struct pith_family_defaults defaults = {
-        .max_position = 2048, .tied = true, .act = PITH_ACT_RELU, .eps_absent = 1e-5};
+    static const struct pith_family_defaults defaults = {.key = {.ffn = "ffn_dim"},
+                                                         .plain_heads = true,
+                                                         .learned_positions = true,
+                                                         .max_position = 2048,
+                                                         .tied = true,
+                                                         .act = PITH_ACT_RELU,
+                                                         .eps_absent = 1e-5};
     bool bias = true;
-    json_t *renamed = pith_family_renamed(config, keys, 1);
-    if (!renamed) return pith_fail_nomem(err, "a config");
-    const enum pith_status s = pith_family_read(renamed, where, &defaults, shape, err);
-    json_decref(renamed);
-    if (s != PITH_OK) return s;
-    PITH_TRY(read_norms(config, where, shape, err));
-    PITH_TRY(pith_json_get_bool(config, "enable_bias", &bias, where, err));
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(read_norms(c, shape, err));
+    PITH_TRY(pith_config_bool(c, "enable_bias", &bias, err));
     shape->qkv_bias = shape->o_bias = shape->mlp_bias = bias;
     shape->position_shift = 2;
     shape->positions = shape->max_position + 2;
-    for (uint32_t i = 0; i < shape->layers; i++) pith_layer_put(&shape->unrotated, i);
     return PITH_OK;
 }
 

@@ -1,13 +1,13 @@
 /* Phi-3 and Phi-4: q, k and v are one linear, gate and up another. */
 #include "model/arch/family.h"
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {
         .max_position = 4096, .partial = 1, .eps_absent = 1e-5};
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
-    PITH_TRY(pith_family_read_window(config, where, 0, &shape->window, err));
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_family_read_window(c, 0, &shape->window, err));
     for (uint32_t i = 0; shape->window && i < shape->layers; i++)
         pith_layer_put(&shape->sliding, i);
     return PITH_OK;

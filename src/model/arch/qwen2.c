@@ -1,13 +1,13 @@
 /* Qwen2 and 2.5: biases on q, k and v, and a window in the upper layers when it is switched on. */
 #include "model/arch/family.h"
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {.kv_heads = 32, .max_position = 32768};
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
     shape->qkv_bias = true;
-    return pith_family_read_qwen_window(config, where, shape, err);
+    return pith_family_read_qwen_window(c, shape, err);
 }
 
 const struct pith_arch pith_arch_qwen2 = {

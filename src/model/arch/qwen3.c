@@ -1,17 +1,17 @@
 /* Qwen3: q and k are normalised head by head before they are rotated. */
 #include "model/arch/family.h"
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {
         .kv_heads = 32, .head_dim = 128, .max_position = 32768};
     bool attention_bias = false;
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
-    PITH_TRY(pith_json_get_bool(config, "attention_bias", &attention_bias, where, err));
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_config_bool(c, "attention_bias", &attention_bias, err));
     shape->qkv_bias = shape->o_bias = attention_bias;
     shape->qk_norm = true;
-    return pith_family_read_qwen_window(config, where, shape, err);
+    return pith_family_read_qwen_window(c, shape, err);
 }
 
 const struct pith_arch pith_arch_qwen3 = {

@@ -1,18 +1,17 @@
 /* Qwen3-MoE: Qwen3's attention, and experts instead of the feed-forward in all or some layers. */
 #include "model/arch/family.h"
 
-static enum pith_status read_with(const json_t *config, const char *where,
-                                  const struct pith_moe *absent, struct pith_shape *shape,
-                                  struct pith_error *err)
+static enum pith_status read_with(const struct pith_config *c, const struct pith_moe *absent,
+                                  struct pith_shape *shape, struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {.kv_heads = 4, .max_position = 32768};
     bool attention_bias = false, use_window = false;
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
-    PITH_TRY(pith_family_read_moe(config, where, absent, shape, err));
-    PITH_TRY(pith_family_read_sparse_layers(config, where, shape, err));
-    PITH_TRY(pith_json_get_bool(config, "attention_bias", &attention_bias, where, err));
-    PITH_TRY(pith_json_get_bool(config, "use_sliding_window", &use_window, where, err));
-    if (use_window) PITH_TRY(pith_family_read_window(config, where, 4096, &shape->window, err));
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_family_read_moe(c, &pith_family_moe_qwen, absent, shape, err));
+    PITH_TRY(pith_family_read_sparse_layers(c, shape, err));
+    PITH_TRY(pith_config_bool(c, "attention_bias", &attention_bias, err));
+    PITH_TRY(pith_config_bool(c, "use_sliding_window", &use_window, err));
+    if (use_window) PITH_TRY(pith_family_read_window(c, 4096, &shape->window, err));
     for (uint32_t i = 0; shape->window && i < shape->layers; i++)
         pith_layer_put(&shape->sliding, i);
     shape->qkv_bias = shape->o_bias = attention_bias;
@@ -20,20 +19,20 @@ static enum pith_status read_with(const json_t *config, const char *where,
     return PITH_OK;
 }
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_moe absent = {.experts = 128, .taken = 8, .ffn = 768};
-    return read_with(config, where, &absent, shape, err);
+    return read_with(c, &absent, shape, err);
 }
 
 /* Of the one that sees: always over their sum. */
-static enum pith_status read_seeing(const json_t *config, const char *where,
-                                    struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_seeing(const struct pith_config *c, struct pith_shape *shape,
+                                    struct pith_error *err)
 {
     static const struct pith_moe absent = {
         .experts = 60, .taken = 4, .ffn = 1408, .renormalised = true};
-    PITH_TRY(read_with(config, where, &absent, shape, err));
+    PITH_TRY(read_with(c, &absent, shape, err));
     shape->moe.renormalised = true;
     return PITH_OK;
 }

@@ -5,28 +5,27 @@
 static const struct pith_family_defaults defaults = {
     .kv_heads = 2, .head_dim = 256, .max_position = 32768, .partial = 0.25};
 
-static enum pith_status read_attention(const json_t *config, const char *where,
-                                       struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_attention(const struct pith_config *c, struct pith_shape *shape,
+                                       struct pith_error *err)
 {
     bool bias = false;
-    PITH_TRY(pith_family_read_delta(config, where, shape, err));
-    PITH_TRY(pith_json_get_bool(config, "attention_bias", &bias, where, err));
+    PITH_TRY(pith_family_read_delta(c, shape, err));
+    PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
     shape->qkv_bias = shape->o_bias = bias;
     shape->qk_norm = shape->gated = true;
     return PITH_OK;
 }
 
-static enum pith_status read_experts(const json_t *config, const char *where,
-                                     const struct pith_moe *absent, struct pith_shape *shape,
-                                     struct pith_error *err)
+static enum pith_status read_experts(const struct pith_config *c, const struct pith_moe *absent,
+                                     struct pith_shape *shape, struct pith_error *err)
 {
-    PITH_TRY(pith_family_read_moe(config, where, absent, shape, err));
-    PITH_TRY(pith_family_read_size(config, where, "shared_expert_intermediate_size", PITH_MAX_WIDTH,
+    PITH_TRY(pith_family_read_moe(c, &pith_family_moe_qwen, absent, shape, err));
+    PITH_TRY(pith_family_read_size(c, "shared_expert_intermediate_size", PITH_MAX_WIDTH,
                                    absent->shared_ffn, &shape->moe.shared_ffn, err));
-    return pith_family_read_sparse_layers(config, where, shape, err);
+    return pith_family_read_sparse_layers(c, shape, err);
 }
 
-static enum pith_status read_next(const json_t *config, const char *where, struct pith_shape *shape,
+static enum pith_status read_next(const struct pith_config *c, struct pith_shape *shape,
                                   struct pith_error *err)
 {
     static const struct pith_moe absent = {.experts = 512,
@@ -35,20 +34,20 @@ static enum pith_status read_next(const json_t *config, const char *where, struc
                                            .shared_ffn = 512,
                                            .shared_gate = true,
                                            .renormalised = true};
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
-    PITH_TRY(read_attention(config, where, shape, err));
-    return read_experts(config, where, &absent, shape, err);
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(read_attention(c, shape, err));
+    return read_experts(c, &absent, shape, err);
 }
 
-static enum pith_status read_dense(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_dense(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
-    return read_attention(config, where, shape, err);
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    return read_attention(c, shape, err);
 }
 
 /* Every layer is a mixture: files have no other width. */
-static enum pith_status read_moe(const json_t *config, const char *where, struct pith_shape *shape,
+static enum pith_status read_moe(const struct pith_config *c, struct pith_shape *shape,
                                  struct pith_error *err)
 {
     static const struct pith_moe absent = {.experts = 256,
@@ -59,9 +58,9 @@ static enum pith_status read_moe(const json_t *config, const char *where, struct
                                            .renormalised = true};
     struct pith_family_defaults sparse = defaults;
     sparse.ffn = absent.ffn;
-    PITH_TRY(pith_family_read(config, where, &sparse, shape, err));
-    PITH_TRY(read_attention(config, where, shape, err));
-    PITH_TRY(read_experts(config, where, &absent, shape, err));
+    PITH_TRY(pith_family_read(c, &sparse, shape, err));
+    PITH_TRY(read_attention(c, shape, err));
+    PITH_TRY(read_experts(c, &absent, shape, err));
     shape->moe.renormalised = true; /* always */
     return PITH_OK;
 }

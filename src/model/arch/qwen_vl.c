@@ -1,16 +1,16 @@
 /* Qwen-VL: the language models of those that see, whose positions are plain ones for text. */
 #include "model/arch/family.h"
 
-static enum pith_status read_two(const json_t *config, const char *where, struct pith_shape *shape,
+static enum pith_status read_two(const struct pith_config *c, struct pith_shape *shape,
                                  struct pith_error *err)
 {
-    return pith_arch_qwen2.read(config, where, shape, err);
+    return pith_arch_qwen2.read(c, shape, err);
 }
 
-static enum pith_status read_three(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_three(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
-    return pith_arch_qwen3.read(config, where, shape, err);
+    return pith_arch_qwen3.read(c, shape, err);
 }
 
 const struct pith_arch pith_arch_qwen2_vl = {

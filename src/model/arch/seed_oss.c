@@ -1,16 +1,16 @@
 /* Seed-OSS: Llama with biases on q, k and v. */
 #include "model/arch/family.h"
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {
         .kv_heads = 8, .head_dim = 128, .max_position = 524288};
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
+    PITH_TRY(pith_family_read(c, &defaults, shape, err));
     shape->qkv_bias = true;
-    PITH_TRY(pith_json_get_bool(config, "attention_bias", &shape->qkv_bias, where, err));
-    PITH_TRY(pith_json_get_bool(config, "attention_out_bias", &shape->o_bias, where, err));
-    return pith_json_get_bool(config, "mlp_bias", &shape->mlp_bias, where, err);
+    PITH_TRY(pith_config_bool(c, "attention_bias", &shape->qkv_bias, err));
+    PITH_TRY(pith_config_bool(c, "attention_out_bias", &shape->o_bias, err));
+    return pith_config_bool(c, "mlp_bias", &shape->mlp_bias, err);
 }
 
 const struct pith_arch pith_arch_seed_oss = {

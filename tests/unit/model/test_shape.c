@@ -336,6 +336,45 @@ static void windows_are_checked(void **state)
     golden_free(&g);
 }
 
+/* Of a config: keys that its architecture does not have change nothing, as in transformers. */
+static void keys_of_others_change_nothing(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *key, *value;
+    } cases[] = {
+        {"gpt2", "num_key_value_heads", "1"},
+        {"gpt2", "head_dim", "6"},
+        {"gpt2", "rope_scaling", "{\"type\": \"unheard\", \"factor\": -1}"},
+        {"gpt2", "partial_rotary_factor", "0.25"},
+        {"opt", "num_key_value_heads", "3"},
+        {"gpt_neox", "num_key_value_heads", "1"},
+        {"gpt_neox", "head_dim", "6"},
+        {"mixtral", "moe_intermediate_size", "7"},
+        {"mixtral", "n_group", "3"},
+        {"mixtral", "norm_topk_prob", "false"},
+        {"mixtral", "routed_scaling_factor", "2.5"},
+        {"qwen3_moe", "n_routed_experts", "3"},
+        {"qwen3_moe", "moe_k", "1"},
+        {"granitemoe", "moe_intermediate_size", "7"},
+        {"gpt_oss", "moe_intermediate_size", "7"},
+        {"deepseek_v3", "moe_num_experts", "3"},
+    };
+    static struct pith_shape shape[2]; /* static: equal in their padding too */
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct pith_error err = {0};
+        const struct pith_arch *arch;
+        json_t *file = arch_load(cases[i].name), *config = json_object_get(file, "config");
+        assert_ok(pith_shape_read(config, "c.json", &arch, &shape[0], &err), err);
+        assert_null(json_object_get(config, cases[i].key));
+        json_object_set_new(config, cases[i].key, value_of(cases[i].value));
+        assert_ok(pith_shape_read(config, "c.json", &arch, &shape[1], &err), err);
+        if (memcmp(&shape[0], &shape[1], sizeof shape[0]) != 0)
+            fail_msg("%s: \"%s\" changes something", cases[i].name, cases[i].key);
+        json_decref(file);
+    }
+}
+
 /* --- plans are whole -------------------------------------------------------------------------- */
 
 /* Each linear belongs to one site, within its range, and reads its width. */
@@ -688,6 +727,7 @@ int main(void)
         cmocka_unit_test(many_layers),
         cmocka_unit_test(lies_are_named),
         cmocka_unit_test(windows_are_checked),
+        cmocka_unit_test(keys_of_others_change_nothing),
         cmocka_unit_test(small_models_are_checked),
         cmocka_unit_test(tables_are_complete),
     };
