@@ -406,7 +406,7 @@ static struct pith_cache_side depth_side(struct depth *d, const struct pith_kv_p
     if (pith_kv_code(p, which == 0, dim, d->level[which], &d->code[which], NULL) != PITH_OK)
         exit(1);
     s.code = &d->code[which];
-    if (p->kvquant) depth_levels(d, &s, which);
+    if (pith_kv_needs(p) & PITH_KV_LEVELS) depth_levels(d, &s, which);
     return s;
 }
 

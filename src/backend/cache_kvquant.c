@@ -6,6 +6,7 @@
  * Outliers are halves, then their columns; a position's are those from the end of the one before
  * to its own end, so what is stored of a position depends on it and on those before it in the page
  * alone, however they were cut, and one that is stored again finds its place. */
+#include "backend/kv_kinds.h"
 #include "backend/parts.h"
 
 #include "base/mem.h"
@@ -201,3 +202,22 @@ void pith_kvquant_values(const struct pith_backend *b, const struct pith_cache_s
     }
     put_back(b, r, &p, page, &(struct spread){rows->first, rows->n, ld, 1}, wide);
 }
+
+/* --- the kind --------------------------------------------------------------------------------- */
+
+/* Its levels come from calibration, later. */
+static enum pith_status code(const struct pith_kv_heads *heads, float *level,
+                             struct pith_row_code *out, struct pith_error *err)
+{
+    (void)level, (void)err;
+    *out = pith_row_code_kvquant(heads->bits, heads->cols, heads->keys, NULL);
+    return PITH_OK;
+}
+
+const struct pith_kv_kind pith_kv_kvquant = {
+    .name = "kvquant",
+    .needs = PITH_KV_LEVELS,
+    .least_sink = 1, /* the first position is left out of what levels are made from */
+    .channels = true,
+    .code = code,
+};

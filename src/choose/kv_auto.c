@@ -15,15 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A candidate, and what stands for it where heads cannot be turned; NULL: nothing. */
-static const struct {
-    const char *name, *unturned;
-} candidates[] = {
-#define PITH_KV_CANDIDATE(name, unturned) {name, unturned},
-#include "choose/kv_auto.def"
-#undef PITH_KV_CANDIDATE
-};
-enum { CANDIDATES = sizeof candidates / sizeof candidates[0] };
+enum { CANDIDATES = PITH_KV_CANDIDATES };
 
 /* What is measured: on how much of the text that ships, in windows of how many positions at most.
  * Bits are counted at the length of these windows. */
@@ -105,7 +97,7 @@ static void set_row(const struct plan *p, struct pith_kv_format *f, enum side si
                     const struct row *row)
 {
     set_side(f, side, &p->format[row->candidate]);
-    f->recent = row->near && !f->k.kivi ? 32 : 0; /* it goes without saying of keys by channel */
+    f->recent = row->near && !pith_kv_by_page(&f->k) ? 32 : 0; /* as those are near anyway */
 }
 
 /* Those candidates that rows of the part can be kept in, each with and without the page at hand in
@@ -115,7 +107,8 @@ static void add_part(struct plan *p, uint32_t layer, enum side side)
     struct part *part = &p->part[p->parts++];
     *part = (struct part){.layer = layer, .side = side};
     for (size_t c = 0; c < CANDIDATES; c++)
-        for (int near = side != VALUES && p->format[c].k.kivi ? 1 : 0; near < 2; near++)
+        for (int near = side != VALUES && pith_kv_by_page(&p->format[c].k) ? 1 : 0; near < 2;
+             near++)
             if (p->name[c])
                 part->row[part->rows++] = (struct row){.candidate = c, .near = near == 1};
 }
@@ -152,7 +145,8 @@ static void find_candidates(struct plan *p)
 {
     const struct pith_model *m = p->job->model;
     for (size_t c = 0; c < CANDIDATES; c++) {
-        const char *const names[] = {candidates[c].name, candidates[c].unturned};
+        const struct pith_kv_row *row = pith_kv_candidate(c);
+        const char *const names[] = {row->name, row->unrotated};
         for (size_t i = 0; i < PITH_COUNT(names) && names[i] && !p->name[c]; i++) {
             struct pith_error ignored = {0};
             if (pith_kv_parse(names[i], PITH_F32, m, &p->format[c], &ignored) == PITH_OK)

@@ -30,12 +30,6 @@ static const char *const usual_acts[] = {
 #include "choose/reads.def"
 #undef PITH_TRY_ACTS
 };
-/* A cache, and what stands for it where heads cannot be turned. */
-static const char *const usual_kv[][2] = {
-#define PITH_KV_CANDIDATE(name, unturned) {name, unturned},
-#include "choose/kv_auto.def"
-#undef PITH_KV_CANDIDATE
-};
 
 static enum pith_status add_acts(struct pith_reads *r, const char *text, struct pith_error *err)
 {
@@ -81,7 +75,7 @@ static enum pith_status add_kv(struct pith_reads *r, const struct pith_model *m,
         return pith_fail(err, PITH_LIMIT, "--kv: at most %d caches", PITH_READ_TRIES);
     struct pith_kv_format *f = &r->kv[r->kv_count];
     PITH_TRY(pith_kv_parse(name, PITH_F32, m, f, err));
-    if (f->k.kvquant || f->v.kvquant)
+    if ((pith_kv_needs(&f->k) | pith_kv_needs(&f->v)) & PITH_KV_LEVELS)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "--kv %s: what levels cost is not foretold; pith eval measures it", name);
     if (f->sink || f->recent)
@@ -106,13 +100,16 @@ enum pith_status pith_reads_caches(struct pith_reads *r, const struct pith_model
                                    const struct pith_list *names, struct pith_error *err)
 {
     for (size_t i = 0; i < names->count; i++) PITH_TRY(add_kv(r, m, names->item[i], err));
-    for (size_t i = 0; i < PITH_COUNT(usual_kv) && !names->count && keeps_any(m); i++)
-        for (size_t k = 0; k < 2 && usual_kv[i][k]; k++) {
+    for (size_t i = 0; i < PITH_KV_CANDIDATES && !names->count && keeps_any(m); i++) {
+        const struct pith_kv_row *row = pith_kv_candidate(i);
+        const char *const usual[] = {row->name, row->unrotated};
+        for (size_t k = 0; k < PITH_COUNT(usual) && usual[k]; k++) {
             struct pith_error ignored = {0};
-            if (add_kv(r, m, usual_kv[i][k], &ignored) != PITH_OK) continue;
-            if (r->kv[r->kv_count - 1].k.kivi) r->kv_count--; /* keys by channel */
+            if (add_kv(r, m, usual[k], &ignored) != PITH_OK) continue;
+            if (pith_kv_by_page(&r->kv[r->kv_count - 1].k)) r->kv_count--;
             break;
         }
+    }
     return PITH_OK;
 }
 
@@ -393,7 +390,7 @@ static void feel_cache(void *ctx, size_t kv, unsigned thread)
     float *x = w->rows + 2 * (size_t)thread * w->widest, *d = x + w->widest;
     struct pith_row_code code;
     struct pith_error ignored = {0};
-    if (!pith_kv_coded(part) || part->offset || (part->kivi && (keys || latent))) return;
+    if (!pith_kv_coded(part) || part->offset || ((keys || latent) && pith_kv_by_page(part))) return;
     if (pith_kv_code(part, keys, (uint32_t)head, level, &code, &ignored) != PITH_OK) return;
     memset(channel, 0, s->heads * head * sizeof *channel);
     for (size_t i = 0; i < read->n; i++)

@@ -42,9 +42,11 @@ static struct pith_cache cache_of(const struct pith_state_spec *s, const struct 
 enum pith_status pith_kv_code(const struct pith_kv_part *p, bool keys, uint32_t cols, float *level,
                               struct pith_row_code *out, struct pith_error *err)
 {
-    if (p->turbo) return pith_row_code_gaussian(p->turbo, cols, level, out, err);
-    if (p->kivi) *out = pith_row_code_kivi(p->kivi, cols, keys);
-    if (p->kvquant) *out = pith_row_code_kvquant(p->kvquant, cols, keys, NULL);
+    const struct pith_kv_row *row = p->row;
+    if (row)
+        return row->kind->code(
+            &(struct pith_kv_heads){.bits = row->bits, .cols = cols, .keys = keys}, level, out,
+            err);
     return p->grid.format ? pith_row_code_make(&p->grid, cols, level, out, err) : PITH_OK;
 }
 
@@ -240,7 +242,8 @@ static void measure_turn(const struct pith_layer_plan *l, const struct pith_kv_f
     const struct pith_node *turn = pith_kv_turn_of(l);
     if (l->state.kind != PITH_STATE_KV) return;
     if (f->k.offset) r->offsets += (size_t)l->state.heads * l->state.key;
-    if (f->k.kvquant && turn) r->turned[turn->u.rope.table] = turn->u.rope.dim / 2 * 2;
+    if ((pith_kv_needs(&f->k) & PITH_KV_LEVELS) && turn)
+        r->turned[turn->u.rope.table] = turn->u.rope.dim / 2 * 2;
     if (f->k.offset && turn) r->offset_turned[turn->u.rope.table] = turn->u.rope.dim / 2 * 2;
 }
 
@@ -377,6 +380,11 @@ static bool has_offsets(const struct pith_kv_format *f, uint32_t layers)
     return has;
 }
 
+static bool by_levels(const struct pith_kv_kind *kind)
+{
+    return kind->needs & PITH_KV_LEVELS;
+}
+
 static enum pith_status check(const struct pith_plans *p, const struct pith_kv_options *o,
                               struct pith_error *err)
 {
@@ -388,8 +396,11 @@ static enum pith_status check(const struct pith_plans *p, const struct pith_kv_o
     if ((pith_kv_coded(&f->k) || pith_kv_coded(&f->v) || f->layer) && o->layers == 1 &&
         p->layers != 1)
         return pith_fail(err, PITH_ARG, "a KV cache of one layer at a time on a grid");
-    if (pith_kv_needs_levels(f, o->layers) && !(o->model && o->model->kv_levels))
-        return pith_fail(err, PITH_ARG, "a KV cache of kvquant or offset=middle without levels");
+    if (pith_kv_needs_levels(f, o->layers) && !(o->model && o->model->kv_levels)) {
+        char kinds[PITH_KV_NAMES];
+        pith_kv_row_names(by_levels, kinds);
+        return pith_fail(err, PITH_ARG, "a KV cache of %s or offset=middle without levels", kinds);
+    }
     if (has_offsets(f, o->layers) && !(o->model && o->model->blocks))
         return pith_fail(err, PITH_ARG, "a KV cache with offsets of keys without the model");
     float level[2 * PITH_ROW_LEVELS];
@@ -680,7 +691,7 @@ struct pith_cache pith_kv_layer(const struct pith_kv *kv, uint32_t layer,
     (void)pith_cache_layout(&c);
     c.memory = kv->memory + kv->at[layer];
     if (kv->page_bytes[layer] > 0) c.apart = kv->group[kv->group_of[layer]].pages;
-    if (c.k.code && c.k.code->kvquant) {
+    if (pith_kv_needs(&pith_kv_of(&kv->format, layer)->k) & PITH_KV_LEVELS) {
         c.k.middle = kv->levels->layer[layer].middle;
         c.k.range = kv->levels->layer[layer].range;
         c.k.turn = kv->turn[layer].dim ? &kv->turn[layer] : NULL;

@@ -17,6 +17,7 @@
 #ifndef PITH_MODEL_KV_H
 #define PITH_MODEL_KV_H
 
+#include "backend/kv_kinds.h"
 #include "backend/layer.h"
 #include "model/plan.h"
 #include "num/rowcode.h"
@@ -37,9 +38,7 @@ enum pith_kv_offset { PITH_KV_WHOLE, PITH_KV_BIAS, PITH_KV_MIDDLE };
 struct pith_kv_part {
     enum pith_kv_float floats;
     struct pith_grid grid; /* format NULL: none */
-    uint8_t turbo;         /* bits of a code of num/gaussian.h; 0: not so kept */
-    uint8_t kivi;          /* bits of one of num/kivi.h, keys by channel; likewise */
-    uint8_t kvquant;       /* bits of one of num/kvquant.h, keys before their turn; likewise */
+    const struct pith_kv_row *row; /* of backend/kv.def, a kind's; NULL: floats or a grid */
     bool rotate; /* heads are multiplied by a Hadamard matrix before they are rounded, and so are
                     queries, or by its inverse what attention gives */
     enum pith_kv_offset offset; /* of keys */
@@ -51,7 +50,17 @@ static inline enum pith_dtype pith_kv_dtype(const struct pith_kv_part *p)
 /* Whether it is kept as codes. */
 static inline bool pith_kv_coded(const struct pith_kv_part *p)
 {
-    return p->grid.format || p->turbo || p->kivi || p->kvquant;
+    return p->grid.format || p->row;
+}
+/* What its kind takes for granted (PITH_KV_ROTATED and the like). */
+static inline unsigned pith_kv_needs(const struct pith_kv_part *p)
+{
+    return p->row ? p->row->kind->needs : 0;
+}
+/* Whether keys so kept become codes a page at a time, when it is full. */
+static inline bool pith_kv_by_page(const struct pith_kv_part *keys)
+{
+    return keys->row && keys->row->kind->least_recent > 0;
 }
 struct pith_kv_format {
     struct pith_kv_part k, v;
@@ -71,18 +80,10 @@ static inline const struct pith_kv_format *pith_kv_of(const struct pith_kv_forma
 {
     return f->layer ? &f->layer[layer] : f;
 }
-/* How many of the newest a layer's queries so see: where a page of keys becomes codes when it is
- * full, those of their own page at least. */
-static inline uint32_t pith_kv_recent(const struct pith_kv_format *layer)
-{
-    return layer->k.kivi && layer->recent == 0 ? 1 : layer->recent;
-}
-/* How many of the first: of num/kvquant.h the first position at least, which is left out of what
- * its levels are made from. */
-static inline uint32_t pith_kv_sink(const struct pith_kv_format *layer)
-{
-    return (layer->k.kvquant || layer->v.kvquant) && layer->sink == 0 ? 1 : layer->sink;
-}
+/* How many of the newest a layer's queries so see, and how many of the first: as many as its kinds
+ * need at least. */
+uint32_t pith_kv_recent(const struct pith_kv_format *layer);
+uint32_t pith_kv_sink(const struct pith_kv_format *layer);
 /* The most of any layer. */
 uint32_t pith_kv_most_sink(const struct pith_kv_format *f, uint32_t layers);
 uint32_t pith_kv_most_recent(const struct pith_kv_format *f, uint32_t layers);
@@ -94,13 +95,13 @@ static inline struct pith_kv_format pith_kv_floats(enum pith_dtype dtype)
                                                            : PITH_KV_F32;
     return (struct pith_kv_format){.k.floats = floats, .v.floats = floats};
 }
-/* "f32", "bf16", "f16", a grid, "turbo2" to "turbo4", which are always rotated, "kivi2" and
- * "kivi4", or "kvquant2" to "kvquant4", which are not rotated and need model->kv_levels; or
- * "k=...,v=..." of them, one for keys and one for values; then maybe
+/* "f32", "bf16", "f16", a grid, or the name of a row of backend/kv.def, of which some are always
+ * rotated and some never, and need model->kv_levels; or "k=...,v=..." of them, one for keys and one
+ * for values; then maybe
  * ",rotate", or of one side ",rotate=k", ",offset", ",offset=middle", ",sink=N", ",recent=N",
  * ",state=bf16", fp8_e4m3, fp8_e5m2 or f32. NULL: what the checkpoint says, or `usual`. m may be
  * NULL, when only the name is to be looked at. PITH_ARG for another name; PITH_UNSUPPORTED for a
- * grid that keys and values cannot have, where latents are kept for two that differ or for kvquant,
+ * grid that keys and values cannot have, where latents are kept for two that differ or for levels,
  * for heads that have no such matrix, for offsets of keys that have none, and for states of a model
  * that has none. */
 enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const struct pith_model *m,
@@ -141,7 +142,7 @@ bool pith_kv_spreads(const struct pith_kv_part *keys);
 bool pith_kv_has_biases(const struct pith_plans *plans);
 
 /* How rows of keys, or of values, that are not kept in floats become codes; level as for
- * pith_row_code_make(). Of num/kvquant.h without levels. */
+ * pith_row_code_make(). Of kinds that need levels without them. */
 enum pith_status pith_kv_code(const struct pith_kv_part *p, bool keys, uint32_t cols, float *level,
                               struct pith_row_code *out, struct pith_error *err);
 

@@ -49,30 +49,23 @@ static enum pith_status parse_part(const char *name, bool values, const struct p
     static const struct {
         const char *name;
         struct pith_kv_part part;
-    } named[] = {{"f32", {0}},
-                 {"bf16", {.floats = PITH_KV_BF16}},
-                 {"f16", {.floats = PITH_KV_F16}},
-                 {"turbo2", {.turbo = 2}},
-                 {"turbo3", {.turbo = 3}},
-                 {"turbo4", {.turbo = 4}},
-                 {"kivi2", {.kivi = 2}},
-                 {"kivi4", {.kivi = 4}},
-                 {"kvquant2", {.kvquant = 2}},
-                 {"kvquant3", {.kvquant = 3}},
-                 {"kvquant4", {.kvquant = 4}}};
-    *out = (struct pith_kv_part){0};
+    } named[] = {
+        {"f32", {0}}, {"bf16", {.floats = PITH_KV_BF16}}, {"f16", {.floats = PITH_KV_F16}}};
+    *out = (struct pith_kv_part){.row = pith_kv_row_find(name)};
     for (size_t i = 0; i < PITH_COUNT(named); i++) {
         if (strcasecmp(name, named[i].name) != 0) continue;
         *out = named[i].part;
-        return pith_kv_coded(out) ? check_heads(out, values, m, err) : PITH_OK;
+        return PITH_OK;
     }
-    if (pith_grid_parse(name, &out->grid, err) != PITH_OK || !out->grid.format)
-        return pith_fail(
-            err, PITH_ARG,
-            "unknown KV cache \"%s\": bf16, f16 or f32, turbo2 to turbo4, kivi2 or kivi4, "
-            "kvquant2 to kvquant4, or a grid such as fp8_e4m3, int8:token, int4:g32:asym",
-            name);
-    pith_kv_grid_settle(&out->grid);
+    if (!out->row && (pith_grid_parse(name, &out->grid, err) != PITH_OK || !out->grid.format)) {
+        char kinds[PITH_KV_NAMES];
+        pith_kv_row_names(NULL, kinds);
+        return pith_fail(err, PITH_ARG,
+                         "unknown KV cache \"%s\": bf16, f16 or f32, %s, or a grid such as "
+                         "fp8_e4m3, int8:token, int4:g32:asym",
+                         name, kinds);
+    }
+    if (out->grid.format) pith_kv_grid_settle(&out->grid);
     return check_heads(out, values, m, err);
 }
 
@@ -165,9 +158,16 @@ static enum pith_status parse_items(const char *name, const struct pith_model *m
         if (parse_states(item, out) || parse_offset(item, out)) continue;
         if (!rotate && !k && !v) PITH_TRY(parse_sides(item, m, out, err));
     }
-    for (int i = 0; i < 2; i++) out->part[i].rotate = out->rotate[i] || out->part[i].turbo;
+    for (int i = 0; i < 2; i++)
+        out->part[i].rotate = out->rotate[i] || (pith_kv_needs(&out->part[i]) & PITH_KV_ROTATED);
     out->part[0].offset = out->offset;
     return PITH_OK;
+}
+
+/* Kinds whose keys become codes a page at a time. */
+static bool by_page(const struct pith_kv_kind *kind)
+{
+    return kind->least_recent > 0;
 }
 
 /* A latent is key and value at once. */
@@ -177,26 +177,41 @@ static enum pith_status check_latents(const struct pith_kv_format *f, const stru
     for (uint32_t i = 0; m && i < m->plans.kinds; i++) {
         const struct pith_state_spec *s = &m->plans.kind[i].state;
         if (s->kind != PITH_STATE_LATENT) continue;
-        if (f->k.floats != f->v.floats || f->k.turbo != f->v.turbo || f->k.kivi != f->v.kivi ||
-            f->k.kvquant != f->v.kvquant || !pith_grid_equal(&f->k.grid, &f->v.grid))
+        if (f->k.floats != f->v.floats || f->k.row != f->v.row ||
+            !pith_grid_equal(&f->k.grid, &f->v.grid))
             return pith_fail(err, PITH_UNSUPPORTED,
                              "a latent is key and value at once: one format for both");
-        if (f->k.kvquant || (f->k.kivi && s->key == s->value))
-            return pith_fail(err, PITH_UNSUPPORTED,
-                             "%s: latents are kept on other grids, or as kivi2 or kivi4 where they "
-                             "have a rotary part",
-                             f->k.kivi ? "kivi" : "kvquant");
+        if (!(pith_kv_needs(&f->k) & PITH_KV_LEVELS) &&
+            !(pith_kv_by_page(&f->k) && s->key == s->value))
+            continue;
+        char kinds[PITH_KV_NAMES];
+        pith_kv_row_names(by_page, kinds);
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: latents are kept on other grids, or as %s where they have a rotary "
+                         "part",
+                         f->k.row->kind->name, kinds);
     }
     return PITH_OK;
+}
+
+/* The kind of either side that needs levels; NULL: neither does. */
+static const struct pith_kv_kind *levels_of(const struct pith_kv_part *k,
+                                            const struct pith_kv_part *v)
+{
+    if (pith_kv_needs(k) & PITH_KV_LEVELS) return k->row->kind;
+    return pith_kv_needs(v) & PITH_KV_LEVELS ? v->row->kind : NULL;
 }
 
 /* Heads that a Hadamard matrix of a power of two turns. */
 static enum pith_status check_rotation(const struct pith_kv_format *f, const struct pith_model *m,
                                        struct pith_error *err)
 {
-    if ((f->k.rotate && f->k.kvquant) || (f->v.rotate && f->v.kvquant))
+    static const struct pith_kv_part none = {0};
+    const struct pith_kv_kind *levels =
+        levels_of(f->k.rotate ? &f->k : &none, f->v.rotate ? &f->v : &none);
+    if (levels)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "rotate: kvquant's levels are of keys and values as they are");
+                         "rotate: %s's levels are of keys and values as they are", levels->name);
     for (uint32_t i = 0; m && i < m->plans.kinds; i++) {
         const struct pith_state_spec *s = &m->plans.kind[i].state;
         const uint32_t key = f->k.rotate ? s->key : 1, value = f->v.rotate ? s->value : 1;
@@ -216,9 +231,10 @@ static enum pith_status check_offset(const struct pith_kv_format *f, const struc
                                      struct pith_error *err)
 {
     if (!f->k.offset) return PITH_OK;
-    if (f->k.kvquant)
+    if (pith_kv_needs(&f->k) & PITH_KV_LEVELS)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "offset: kvquant's levels lie around a middle of each channel");
+                         "offset: %s's levels lie around a middle of each channel",
+                         f->k.row->kind->name);
     for (uint32_t i = 0; m && i < m->plans.kinds; i++) {
         const struct pith_state_spec *s = &m->plans.kind[i].state;
         if (s->kind == PITH_STATE_LATENT)
@@ -235,8 +251,10 @@ static enum pith_status check_offset(const struct pith_kv_format *f, const struc
 
 bool pith_kv_spreads(const struct pith_kv_part *keys)
 {
-    const bool few = keys->grid.format && keys->grid.format->bits < 8;
-    return (few || keys->turbo) && !keys->offset;
+    const struct pith_kv_row *row = keys->row;
+    const bool few = row ? row->bits < 8 && !row->kind->channels
+                         : keys->grid.format && keys->grid.format->bits < 8;
+    return few && !keys->offset;
 }
 
 static enum pith_status check_states(const struct said *said, const struct pith_model *m,
@@ -297,9 +315,7 @@ enum pith_status pith_attn_parse(const char *name, struct pith_input *out, struc
 static void part_name(const struct pith_kv_part *p, char text[PITH_GRID_TEXT])
 {
     static const char *const floats[] = {"f32", "bf16", "f16"};
-    if (p->turbo) snprintf(text, PITH_GRID_TEXT, "turbo%u", p->turbo);
-    else if (p->kvquant) snprintf(text, PITH_GRID_TEXT, "kvquant%u", p->kvquant);
-    else if (p->kivi) snprintf(text, PITH_GRID_TEXT, "kivi%u", p->kivi);
+    if (p->row) snprintf(text, PITH_GRID_TEXT, "%s", p->row->name);
     else if (p->grid.format) pith_grid_format(&p->grid, text);
     else strcpy(text, floats[p->floats]);
 }
@@ -308,8 +324,9 @@ void pith_kv_name(const struct pith_kv_format *f, char text[PITH_KV_TEXT])
 {
     char k[PITH_GRID_TEXT], v[PITH_GRID_TEXT];
     static const char *const rotations[2][2] = {{"", ",rotate=v"}, {",rotate=k", ",rotate"}};
-    /* It goes without saying of some. */
-    const char *rotate = rotations[f->k.rotate && !f->k.turbo][f->v.rotate && !f->v.turbo];
+    const bool rotated[] = {pith_kv_needs(&f->k) & PITH_KV_ROTATED,
+                            pith_kv_needs(&f->v) & PITH_KV_ROTATED}; /* by their names */
+    const char *rotate = rotations[f->k.rotate && !rotated[0]][f->v.rotate && !rotated[1]];
     part_name(&f->k, k);
     part_name(&f->v, v);
     int n = strcmp(k, v) == 0 ? snprintf(text, PITH_KV_TEXT, "%s%s", k, rotate)
@@ -320,6 +337,19 @@ void pith_kv_name(const struct pith_kv_format *f, char text[PITH_KV_TEXT])
     if (f->recent) n += snprintf(text + n, PITH_KV_TEXT - (size_t)n, ",recent=%u", f->recent);
     if (f->states)
         snprintf(text + n, PITH_KV_TEXT - (size_t)n, ",state=%s", state_forms[f->states]);
+}
+
+uint32_t pith_kv_recent(const struct pith_kv_format *layer)
+{
+    const uint32_t least = layer->k.row ? layer->k.row->kind->least_recent : 0;
+    return layer->recent < least ? least : layer->recent;
+}
+
+uint32_t pith_kv_sink(const struct pith_kv_format *layer)
+{
+    const uint32_t k = layer->k.row ? layer->k.row->kind->least_sink : 0,
+                   v = layer->v.row ? layer->v.row->kind->least_sink : 0, least = k > v ? k : v;
+    return layer->sink < least ? least : layer->sink;
 }
 
 uint32_t pith_kv_most_sink(const struct pith_kv_format *f, uint32_t layers)

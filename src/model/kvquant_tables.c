@@ -10,7 +10,8 @@
 
 static bool needs_levels(const struct pith_kv_format *layer)
 {
-    return layer->k.kvquant || layer->v.kvquant || layer->k.offset == PITH_KV_MIDDLE;
+    return ((pith_kv_needs(&layer->k) | pith_kv_needs(&layer->v)) & PITH_KV_LEVELS) ||
+           layer->k.offset == PITH_KV_MIDDLE;
 }
 
 bool pith_kv_needs_levels(const struct pith_kv_format *f, uint32_t layers)
@@ -92,8 +93,9 @@ static void give_levels(struct pith_kv *kv, uint32_t layer)
 {
     const struct pith_kv_layer_levels *l = &kv->levels->layer[layer];
     for (uint32_t side = 0; side < 2; side++) {
+        const struct pith_kv_format *f = pith_kv_of(&kv->format, layer);
+        if (!(pith_kv_needs(side ? &f->v : &f->k) & PITH_KV_LEVELS)) continue;
         struct pith_row_code *code = &kv->code[2 * layer + side];
-        if (!code->kvquant) continue;
         code->level = l->level[side][code->bits - 2];
         code->beyond = l->beyond;
     }
@@ -109,9 +111,9 @@ void pith_kv_turn_fill(struct pith_kv *kv, const struct pith_plans *plans,
         const struct pith_layer_plan *l = pith_plan(plans, i);
         const struct pith_node *node = pith_kv_turn_of(l);
         const struct pith_kv_format *f = pith_kv_of(&kv->format, i);
-        if (!has_levels(&l->state) || (!f->k.kvquant && !f->v.kvquant)) continue;
+        if (!has_levels(&l->state)) continue;
         give_levels(kv, i);
-        if (!f->k.kvquant || !node) continue;
+        if (!(pith_kv_needs(&f->k) & PITH_KV_LEVELS) || !node) continue;
         const unsigned table = node->u.rope.table;
         const size_t half = node->u.rope.dim / 2;
         const double factor = m->rope[table].factor;

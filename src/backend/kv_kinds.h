@@ -1,0 +1,77 @@
+/* backend/kv_kinds.h: formats of keys and values beside floats and grids, and what --kv auto tries.
+ *
+ * A kind is one file, cache_<name>.c, which defines struct pith_kv_kind pith_kv_<name>; each of its
+ * widths is a row of kv.def. Names, errors, checks, sizes, choosing and tests walk that table. */
+#ifndef PITH_BACKEND_KV_KINDS_H
+#define PITH_BACKEND_KV_KINDS_H
+
+#include "num/rowcode.h"
+
+/* What a kind takes for granted; bits of its `needs`. */
+enum {
+    PITH_KV_ROTATED = 1, /* heads are always multiplied by a Hadamard matrix first */
+    PITH_KV_LEVELS = 2, /* calibration gives levels, and middles and ranges of the channels of keys,
+                           which are taken before their rotary turn: heads are not rotated, keys
+                           have no offsets, and there are no latents */
+};
+
+/* Heads of so many numbers, in codes of so many bits. */
+struct pith_kv_heads {
+    unsigned bits;
+    uint32_t cols;
+    bool keys; /* or values */
+};
+
+struct pith_kv_kind {
+    const char *name; /* without bits */
+    unsigned needs;
+    uint32_t least_sink;   /* first positions that are kept in floats at least, where keys or values
+                              are of this kind */
+    uint32_t least_recent; /* newest ones, where keys are: not 0 says that a page of keys becomes
+                              codes when it is full. Of latents the codes then need a rotary part
+                              beside them. */
+    bool channels;         /* channels of keys have ranges of their own, so that their offsets cost
+                              no codes */
+    /* How heads become codes. level[PITH_ROW_LEVELS] is filled in where it is needed and must
+     * outlive *out. PITH_UNSUPPORTED for heads that are not kept so. */
+    enum pith_status (*code)(const struct pith_kv_heads *heads, float *level,
+                             struct pith_row_code *out, struct pith_error *err);
+};
+
+#define PITH_KV(kind, bits, use) extern const struct pith_kv_kind pith_kv_##kind;
+#define PITH_KV_GRID(name, unrotated)
+#include "backend/kv.def"
+#undef PITH_KV
+#undef PITH_KV_GRID
+
+/* A row of the table. */
+struct pith_kv_row {
+    const char *name;
+    const struct pith_kv_kind *kind; /* NULL: the name of a grid */
+    unsigned bits;                   /* of a code; 0 of a grid */
+    bool tried;                      /* by --kv auto */
+    const char *unrotated;           /* tried in its place; NULL: nothing */
+};
+/* All rows. */
+const struct pith_kv_row *pith_kv_rows(size_t *count);
+/* The row of a kind by its name, in either case; NULL: there is none. */
+const struct pith_kv_row *pith_kv_row_find(const char *name);
+
+/* How many rows are tried, and which they are, i below that. */
+enum { PITH_KV_NAMED, PITH_KV_TRIED };
+#define PITH_KV(kind, bits, use) +PITH_KV_##use
+#define PITH_KV_GRID(name, unrotated) +1
+enum {
+    PITH_KV_CANDIDATES =
+#include "backend/kv.def"
+};
+#undef PITH_KV
+#undef PITH_KV_GRID
+const struct pith_kv_row *pith_kv_candidate(size_t i);
+
+/* "kivi2 or kivi4, turbo2 to turbo4": the names of the kinds that `among` holds of, or of all where
+ * it is NULL. */
+enum { PITH_KV_NAMES = 256 };
+void pith_kv_row_names(bool (*among)(const struct pith_kv_kind *kind), char text[PITH_KV_NAMES]);
+
+#endif
