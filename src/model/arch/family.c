@@ -231,11 +231,10 @@ enum pith_status pith_family_read_window(const struct pith_config *c, uint32_t a
 enum pith_status pith_family_read_layer_types(const struct pith_config *c,
                                               const struct pith_shape *shape, const char *name,
                                               const char *other, struct pith_layer_set *set,
-                                              bool *given, struct pith_error *err)
+                                              struct pith_error *err)
 {
     const json_t *types = pith_config_get(c, "layer_types");
-    *given = types && !json_is_null(types);
-    if (!*given) return PITH_OK;
+    if (!types || json_is_null(types)) return PITH_OK;
     if (!json_is_array(types) || json_array_size(types) < shape->layers)
         return pith_fail(err, PITH_FORMAT, "%s: \"layer_types\" is not a list of %u names",
                          c->where, shape->layers);
@@ -258,11 +257,11 @@ enum pith_status pith_family_read_pattern(const struct pith_config *c, uint32_t 
                                           struct pith_error *err)
 {
     static const char key[] = "sliding_window_pattern";
-    bool given;
+    const bool given = pith_config_has(c, "layer_types");
     int64_t n = every;
     PITH_TRY(pith_family_read_window(c, absent, &shape->window, err));
     PITH_TRY(pith_family_read_layer_types(c, shape, "sliding_attention", "full_attention",
-                                          &shape->sliding, &given, err));
+                                          &shape->sliding, err));
     if (given) return PITH_OK;
     PITH_TRY(pith_config_int(c, key, 1, INT32_MAX, &n, err));
     for (uint32_t i = 0; i < shape->layers; i++)
@@ -296,7 +295,8 @@ enum pith_status pith_family_read_unrotated(const struct pith_config *c, uint32_
 enum pith_status pith_family_read_qwen_window(const struct pith_config *c, struct pith_shape *shape,
                                               struct pith_error *err)
 {
-    bool use = false, given;
+    bool use = false;
+    const bool given = pith_config_has(c, "layer_types");
     uint32_t window;
     int64_t first = 28;
     struct pith_layer_set sliding = {0};
@@ -304,7 +304,7 @@ enum pith_status pith_family_read_qwen_window(const struct pith_config *c, struc
     PITH_TRY(pith_family_read_window(c, 4096, &window, err));
     PITH_TRY(pith_config_int(c, "max_window_layers", 0, INT32_MAX, &first, err));
     PITH_TRY(pith_family_read_layer_types(c, shape, "sliding_attention", "full_attention", &sliding,
-                                          &given, err));
+                                          err));
     bool any = false;
     for (uint32_t i = 0; i < shape->layers; i++) {
         if (!given && (int64_t)i >= first) pith_layer_put(&sliding, i);

@@ -205,12 +205,11 @@ enum pith_status pith_family_read_window(const struct pith_config *c, uint32_t a
 
 /* "layer_types" into *set: the layers of the kind `name`; every other must be of the kind `other`.
  * What stands behind the last layer is not read: a model may be cut short, or list layers for
- * drafts.
- * *given tells whether the key is there; if not, *set is left. */
+ * drafts. *set is left where the key is missing or null. */
 enum pith_status pith_family_read_layer_types(const struct pith_config *c,
                                               const struct pith_shape *shape, const char *name,
                                               const char *other, struct pith_layer_set *set,
-                                              bool *given, struct pith_error *err);
+                                              struct pith_error *err);
 
 /* The window and the layers that have it: by "layer_types", else by "sliding_window_pattern"
  * (`every` where it is missing; a word needs "layer_types"), of which every n-th has none. */

@@ -185,10 +185,10 @@ enum pith_status pith_family_read_delta(const struct pith_config *c, struct pith
     for (size_t i = 0; i < PITH_COUNT(sizes); i++)
         PITH_TRY(
             pith_family_read_size(c, sizes[i].key, sizes[i].hi, sizes[i].absent, sizes[i].to, err));
-    bool given;
+    const bool given = pith_config_has(c, "layer_types");
     int64_t every = 4;
     PITH_TRY(pith_family_read_layer_types(c, shape, "linear_attention", "full_attention",
-                                          &shape->recurrent, &given, err));
+                                          &shape->recurrent, err));
     PITH_TRY(pith_config_int(c, "full_attention_interval", 1, INT32_MAX, &every, err));
     for (uint32_t i = 0; !given && i < shape->layers; i++)
         if (((int64_t)i + 1) % every != 0) pith_layer_put(&shape->recurrent, i);

@@ -6,10 +6,10 @@
 static enum pith_status read_windows(const struct pith_config *c, struct pith_shape *shape,
                                      struct pith_error *err)
 {
-    bool given;
+    const bool given = pith_config_has(c, "layer_types");
     PITH_TRY(pith_family_read_window(c, 128, &shape->window, err));
     PITH_TRY(pith_family_read_layer_types(c, shape, "sliding_attention", "full_attention",
-                                          &shape->sliding, &given, err));
+                                          &shape->sliding, err));
     for (uint32_t i = 0; !given && i < shape->layers; i += 2) pith_layer_put(&shape->sliding, i);
     return PITH_OK;
 }

@@ -11,10 +11,10 @@ static enum pith_status read_layers(const struct pith_config *c, struct pith_sha
     const json_t *types = pith_config_get(c, "layer_types");
     const char *first = json_string_value(json_array_get(types, 0)), *position = "nope";
     const bool old = first && (strcmp(first, "mamba") == 0 || strcmp(first, "attention") == 0);
-    bool given;
+    const bool given = pith_config_has(c, "layer_types");
     PITH_TRY(pith_family_read_layer_types(c, shape, old ? "mamba" : "linear_attention",
                                           old ? "attention" : "full_attention", &shape->recurrent,
-                                          &given, err));
+                                          err));
     PITH_TRY(pith_config_str(c, "position_embedding_type", &position, err));
     for (uint32_t i = 0; i < shape->layers; i++) {
         if (!given) pith_layer_put(&shape->recurrent, i);

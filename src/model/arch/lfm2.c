@@ -34,10 +34,10 @@ static enum pith_status read_layers(const struct pith_config *c, struct pith_sha
                                     struct pith_error *err)
 {
     const json_t *full = pith_config_get(c, "full_attn_idxs"), *item;
-    bool given;
+    const bool given = pith_config_has(c, "layer_types");
     size_t i;
-    PITH_TRY(pith_family_read_layer_types(c, shape, "conv", "full_attention", &shape->recurrent,
-                                          &given, err));
+    PITH_TRY(
+        pith_family_read_layer_types(c, shape, "conv", "full_attention", &shape->recurrent, err));
     PITH_TRY(pith_family_read_size(c, "conv_L_cache", PITH_CONV_TAPS, 3, &shape->taps, err));
     PITH_TRY(pith_config_bool(c, "conv_bias", &shape->conv_bias, err));
     if (given) return PITH_OK;

@@ -6,12 +6,12 @@
 static enum pith_status read_chunks(const struct pith_config *c, struct pith_shape *shape,
                                     struct pith_error *err)
 {
-    bool given;
+    const bool given = pith_config_has(c, "layer_types");
     struct pith_layer_set said = {0};
     PITH_TRY(
         pith_family_read_size(c, "attention_chunk_size", INT32_MAX, 8192, &shape->window, err));
-    PITH_TRY(pith_family_read_layer_types(c, shape, "chunked_attention", "full_attention", &said,
-                                          &given, err));
+    PITH_TRY(
+        pith_family_read_layer_types(c, shape, "chunked_attention", "full_attention", &said, err));
     for (uint32_t i = 0; i < shape->layers; i++) {
         const bool chunk = given ? pith_layer_in(&said, i) : !pith_layer_in(&shape->unrotated, i);
         if (chunk) pith_layer_put(&shape->sliding, i);

@@ -7,12 +7,12 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
                                    struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {.kv_heads = 8, .max_position = 4096 * 32};
-    bool given;
+    const bool given = pith_config_has(c, "layer_types");
     struct pith_layer_set said = {0};
     PITH_TRY(pith_family_read(c, &defaults, shape, err));
     PITH_TRY(pith_family_read_window(c, 4096, &shape->window, err));
-    PITH_TRY(pith_family_read_layer_types(c, shape, "sliding_attention", "full_attention", &said,
-                                          &given, err));
+    PITH_TRY(
+        pith_family_read_layer_types(c, shape, "sliding_attention", "full_attention", &said, err));
     for (uint32_t i = 0; shape->window && i < shape->layers; i++)
         pith_layer_put(&shape->sliding, i);
     /* Engines disagree on layer types here: only what means the same to all is taken. */

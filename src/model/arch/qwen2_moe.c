@@ -5,14 +5,15 @@
 static enum pith_status read_windows(const struct pith_config *c, struct pith_shape *shape,
                                      struct pith_error *err)
 {
-    bool use = false, given;
+    bool use = false;
+    const bool given = pith_config_has(c, "layer_types");
     int64_t most = 28;
     PITH_TRY(pith_config_bool(c, "use_sliding_window", &use, err));
     if (!use) return PITH_OK;
     PITH_TRY(pith_family_read_window(c, 4096, &shape->window, err));
     PITH_TRY(pith_config_int(c, "max_window_layers", 0, INT32_MAX, &most, err));
     PITH_TRY(pith_family_read_layer_types(c, shape, "sliding_attention", "full_attention",
-                                          &shape->sliding, &given, err));
+                                          &shape->sliding, err));
     for (uint32_t i = 0; !given && i < shape->layers && i < most; i += 2)
         pith_layer_put(&shape->sliding, i);
     return PITH_OK;

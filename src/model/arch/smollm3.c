@@ -5,11 +5,12 @@
 static enum pith_status read_windows(const struct pith_config *c, struct pith_shape *shape,
                                      struct pith_error *err)
 {
-    bool use = false, given;
+    bool use = false;
+    const bool given = pith_config_has(c, "layer_types");
     PITH_TRY(pith_config_bool(c, "use_sliding_window", &use, err));
     PITH_TRY(pith_family_read_window(c, 0, &shape->window, err));
     PITH_TRY(pith_family_read_layer_types(c, shape, "sliding_attention", "full_attention",
-                                          &shape->sliding, &given, err));
+                                          &shape->sliding, err));
     if (!given && use && shape->window) shape->sliding = shape->unrotated;
     return PITH_OK;
 }
