@@ -589,6 +589,14 @@ case("gpt_oss_mxfp4", "gpt_oss", dict(OSS, hidden_size=64, intermediate_size=32)
                                     "lm_head"], "quant_method": "mxfp4"})(c),
      fill=[(r"_blocks$", [128, 127, 0]), (r"_scales$", [122, 1, 0])], bytes=r"_(blocks|scales)$")
 
+# --- StarCoder 2 -----------------------------------------------------------------------------------
+STAR = {k: v for k, v in BASE.items() if k != "rms_norm_eps"} | dict(norm_epsilon=0.01)
+case("starcoder2", "starcoder2", dict(STAR, tie_word_embeddings=False), silent=r"k_proj\.bias$")
+case("starcoder2_plain", "starcoder2", dict(STAR, use_bias=False, sliding_window=7))
+case("starcoder2_old", "starcoder2", dict(STAR, sliding_window=7), silent=r"k_proj\.bias$",
+     published=old_dialect(norm_type="layer_norm", mlp_type="default", attention_softmax_in_fp32=True,
+                           tie_word_embeddings=DROP))
+
 # --- published combinations ----------------------------------------------------------------------------
 # Kimi K2: another model_type, which names a class of its own files to transformers, over the same architecture.
 case("deepseek_v3_kimi", "deepseek_v3", dict(V3, n_group=1, topk_group=1, routed_scaling_factor=2.827),
