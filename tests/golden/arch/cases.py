@@ -597,6 +597,13 @@ case("starcoder2_old", "starcoder2", dict(STAR, sliding_window=7), silent=r"k_pr
      published=old_dialect(norm_type="layer_norm", mlp_type="default", attention_softmax_in_fp32=True,
                            tie_word_embeddings=DROP))
 
+# --- Phi 1, 1.5, 2 ---------------------------------------------------------------------------------
+PHI2 = dict(LAYER_NORM, hidden_size=64, num_key_value_heads=None)
+case("phi", "phi", PHI2)
+case("phi_few", "phi", dict(PHI2, num_key_value_heads=2, rope_parameters=dict(PLAIN_ROPE, partial_rotary_factor=0.25)))
+case("phi_old", "phi", dict(PHI2, rope_parameters=dict(PLAIN_ROPE, partial_rotary_factor=0.25)),
+     published=old_dialect(embd_pdrop=0.0, resid_pdrop=0.1, num_key_value_heads=DROP))
+
 # --- published combinations ----------------------------------------------------------------------------
 # Kimi K2: another model_type, which names a class of its own files to transformers, over the same architecture.
 case("deepseek_v3_kimi", "deepseek_v3", dict(V3, n_group=1, topk_group=1, routed_scaling_factor=2.827),
