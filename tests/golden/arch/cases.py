@@ -604,6 +604,14 @@ case("phi_few", "phi", dict(PHI2, num_key_value_heads=2, rope_parameters=dict(PL
 case("phi_old", "phi", dict(PHI2, rope_parameters=dict(PLAIN_ROPE, partial_rotary_factor=0.25)),
      published=old_dialect(embd_pdrop=0.0, resid_pdrop=0.1, num_key_value_heads=DROP))
 
+# --- Nemotron 3 and 4, Minitron --------------------------------------------------------------------
+NEMO = {k: v for k, v in BASE.items() if k != "rms_norm_eps"} | dict(norm_eps=0.01, head_dim=12)
+case("nemotron", "nemotron", dict(NEMO, hidden_size=64, head_dim=None), norms=0)
+case("nemotron_bias", "nemotron", dict(NEMO, attention_bias=True, mlp_bias=True, tie_word_embeddings=True, rope_parameters=dict(
+    PLAIN_ROPE, partial_rotary_factor=1.0)), norms=0, silent=r"k_proj\.bias$")
+case("nemotron_old", "nemotron", dict(NEMO, head_dim=16), norms=0,
+     published=old_dialect(attention_bias=DROP, mlp_bias=DROP, tie_word_embeddings=DROP))
+
 # --- published combinations ----------------------------------------------------------------------------
 # Kimi K2: another model_type, which names a class of its own files to transformers, over the same architecture.
 case("deepseek_v3_kimi", "deepseek_v3", dict(V3, n_group=1, topk_group=1, routed_scaling_factor=2.827),
