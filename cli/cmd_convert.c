@@ -153,6 +153,7 @@ static int run(void *settings, const struct text_list *operands)
     s->c.progress = meter_progress(&meter);
     const enum pith_status status = pith_convert(context, &s->c, &report, &err);
     meter_end(&meter);
+    name_options_of(&s->common, &report);
     if (status != PITH_OK) {
         rc = report_failure(&s->common, &err);
     } else if (s->common.json) {

@@ -487,6 +487,7 @@ static int plan_quantizing(struct settings *s, const struct text_list *operands)
     s->q.hardware = s->hardware.item[0];
     s->q.own = s->o.own;
     const enum pith_status status = pith_plan_quantize(&s->q, &report, &err);
+    name_options_of(&s->common, &report);
     if (status == PITH_ARG) return report_usage(&s->common, &err);
     if (status != PITH_OK) return report_failure(&s->common, &err);
     if (s->common.json) printf("%s", report);
@@ -568,6 +569,7 @@ static int run(void *settings, const struct text_list *operands)
     }
     const enum pith_status status = pith_plan_model(&s->o, &report, &err);
     pith_text_free(own);
+    name_options_of(&s->common, &report);
     if (status == PITH_ARG) return report_usage(&s->common, &err);
     if (status != PITH_OK) return report_failure(&s->common, &err);
     if (s->common.json) printf("%s", report);

@@ -700,6 +700,7 @@ static int run(void *settings, const struct text_list *operands)
     s->q.progress = (struct pith_progress){on_step, &watch};
     if (pith_quantize(context, &s->q, &report, &err) == PITH_OK) {
         meter_end(&meter);
+        name_options_of(&s->common, &report);
         if (report) say_requantize(s, report);
         if (report) rc = show(s, report);
     } else {

@@ -69,6 +69,7 @@ static int run(void *settings, const struct text_list *operands)
     meter_start(&meter, &s->common);
     const enum pith_status status = pith_verify(context, &o, &report, &err);
     meter_end(&meter);
+    name_options_of(&s->common, &report);
     if (report && s->common.json) {
         printf("%s\n", report);
     } else if (report && !s->common.quiet) {

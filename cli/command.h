@@ -93,6 +93,17 @@ int find_models(const struct command *c, void *settings, struct text_list *opera
 void free_found(struct common *common);
 /* Whether that option, the command's or one of all, stands on the command line. */
 bool given(const struct common *common, const char *name);
+/* The command's option of that name, or that of every command; NULL: there is none. */
+const struct option *find_option(const struct command *c, const char *name);
+
+/* cli/fields.c: what the library says, with an option in the place of each field that it marks
+ * (pith_fields_show()), the command's own before another's. Free it with pith_text_free(); NULL
+ * when memory is out. */
+char *name_options(const struct common *common, const char *text);
+/* The same into text [room], which is cut there; the text as it is when memory is out. */
+void name_options_in(const struct common *common, const char *from, char *text, size_t room);
+/* The same in the place of a report, which may be NULL; for those that hold no text of a model. */
+void name_options_of(const struct common *common, char **report);
 
 /* --- what commands share
  * --------------------------------------------------------------------------- */

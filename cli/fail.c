@@ -95,7 +95,9 @@ int report_failure(const struct common *common, const struct pith_error *err)
         return err->status == PITH_INTERRUPTED ? EXIT_INTERRUPTED : EXIT_FAILED;
     }
     if (err->status == PITH_ARG) return usage_failure(common, "%s", err->text);
-    const char *text = err->text[0] ? err->text : pith_status_text(err->status);
+    char text[1024];
+    name_options_in(common, err->text[0] ? err->text : pith_status_text(err->status), text,
+                    sizeof text);
     if (common->json) print_object(common, pith_status_text(err->status), text);
     print_message("pith", text);
     return err->status == PITH_INTERRUPTED ? EXIT_INTERRUPTED : EXIT_FAILED;
@@ -117,12 +119,13 @@ int report_usage(const struct common *common, const struct pith_error *err)
 
 int usage_failure(const struct common *common, const char *format, ...)
 {
-    char text[1024];
+    char from[1024], text[1024];
     const struct command *c = common->command;
     va_list ap;
     va_start(ap, format);
-    vsnprintf(text, sizeof text, format, ap);
+    vsnprintf(from, sizeof from, format, ap);
     va_end(ap);
+    name_options_in(common, from, text, sizeof text);
     if (common->json) print_object(common, "wrong usage", text);
     char who[48];
     snprintf(who, sizeof who, "pith %s", c ? c->name : "");
@@ -132,11 +135,12 @@ int usage_failure(const struct common *common, const char *format, ...)
 
 void say(const struct common *common, const char *format, ...)
 {
-    char text[1024];
+    char from[1024], text[1024];
     va_list ap;
     if (common->quiet) return;
     va_start(ap, format);
-    vsnprintf(text, sizeof text, format, ap);
+    vsnprintf(from, sizeof from, format, ap);
     va_end(ap);
+    name_options_in(common, from, text, sizeof text);
     print_message("pith", text);
 }

@@ -126,6 +126,7 @@ int run_reported(const struct reported *r)
     if (status != PITH_OK) rc = report_failure(r->common, &err);
     pith_context_free(&context);
     if (status != PITH_OK) return rc;
+    name_options_of(r->common, &report);
     const bool speaks = !r->common->follows;
     if (speaks && r->common->json) puts(report);
     else if (speaks) rc = r->print(r->settings, report);

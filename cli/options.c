@@ -182,9 +182,14 @@ static uint64_t bit_of(const struct command *c, const struct option *o)
     return (uint64_t)1 << (own ? o - c->options : MOST_OPTIONS - 1 - (o - common_options));
 }
 
+const struct option *find_option(const struct command *c, const char *name)
+{
+    return find(c, name, strlen(name), 0);
+}
+
 bool given(const struct common *common, const char *name)
 {
-    const struct option *o = common->command ? find(common->command, name, strlen(name), 0) : NULL;
+    const struct option *o = common->command ? find_option(common->command, name) : NULL;
     return o && (common->given & bit_of(common->command, o));
 }
 

@@ -28,9 +28,11 @@ static const struct talk_command {
 };
 enum { COMMANDS = sizeof table / sizeof table[0] };
 
-static void complain(const struct pith_error *err)
+static void complain(const struct talk *t, const struct pith_error *err)
 {
-    fprintf(stderr, "pith: %s\n", err->text);
+    char text[sizeof err->text];
+    name_options_in(t->common, err->text, text, sizeof text);
+    fprintf(stderr, "pith: %s\n", text);
 }
 
 static enum talk_next tell_help(struct talk *t, const char *argument)
@@ -102,7 +104,7 @@ static enum talk_next save(struct talk *t, const char *argument)
 {
     struct pith_error err = {0};
     if (!*argument) puts("/save FILE");
-    else if (!talk_save(t, argument, &err)) complain(&err);
+    else if (!talk_save(t, argument, &err)) complain(t, &err);
     else printf("%zu messages are in %s\n", json_array_size(t->messages), argument);
     return TALK_GOES_ON;
 }
@@ -111,7 +113,7 @@ static enum talk_next load(struct talk *t, const char *argument)
 {
     struct pith_error err = {0};
     if (!*argument) puts("/load FILE");
-    else if (!talk_load(t, argument, &err)) complain(&err);
+    else if (!talk_load(t, argument, &err)) complain(t, &err);
     else printf("%zu messages were read\n", json_array_size(t->messages));
     return TALK_GOES_ON;
 }

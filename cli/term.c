@@ -179,8 +179,13 @@ static void on_log(void *ctx, const char *line)
     static const char time[] = "time: ";
     const struct common *common = ctx;
     const size_t n = sizeof time - 1;
-    if (strncmp(line, time, n) == 0) say(common, "%s", line + n);
-    else if (!common->quiet) fprintf(stderr, "warning: %s\n", line);
+    if (strncmp(line, time, n) == 0) {
+        say(common, "%s", line + n);
+    } else if (!common->quiet) {
+        char *named = name_options(common, line);
+        fprintf(stderr, "warning: %s\n", named ? named : line);
+        pith_text_free(named);
+    }
 }
 
 int make_context(const struct common *common, struct pith_context **out)

@@ -1,7 +1,8 @@
 /* pith/status.h: what every fallible call of libpith returns, and where the cause is told.
  *
  * A call returns PITH_OK or one of the codes below. The cause (what failed, in which file and
- * tensor, and what to do about it) is written to the caller's struct pith_error. Nothing in libpith
+ * tensor, and what to do about it) is written to the caller's struct pith_error; fields of option
+ * structs stand in backquotes there (pith_fields_show() of <pith/names.h>). Nothing in libpith
  * prints, exits or aborts. */
 #ifndef PITH_STATUS_H
 #define PITH_STATUS_H

@@ -53,8 +53,8 @@ static enum pith_status read_target(struct trial *a, struct pith_error *err)
         (void)snprintf(v->hardware, sizeof v->hardware, "this");
     else
         return pith_fail(err, PITH_ARG,
-                         "--for %s: on which GPU? %s:gpu=l4, say; pith hardware lists them", text,
-                         v->engine);
+                         "`target` %s: on which GPU? %s:gpu=l4, say; pith hardware lists them",
+                         text, v->engine);
     return PITH_OK;
 }
 
@@ -104,7 +104,7 @@ static enum pith_status check_round(const struct pith_advise_options *o, struct 
     const struct pith_rounder *r = o->round ? pith_rounder_find(o->round) : NULL;
     if (!o->round || (r && is_gptq(r))) return PITH_OK;
     return pith_fail(err, PITH_ARG,
-                     "--round %s: stands for GPTQ where a recipe rounds so; gptq, qep, qep:kron do",
+                     "`round` %s: stands for GPTQ where a recipe rounds so; gptq, qep, qep:kron do",
                      o->round);
 }
 
@@ -211,7 +211,7 @@ static enum pith_status open_folder(struct trial *a, struct pith_error *err)
         if (s == PITH_OK) s = pith_json_save(path, now, err);
     } else if (s == PITH_OK && !a->advice.options->resume) {
         s = pith_fail(err, PITH_ARG,
-                      "%s: is there already; continue it with --resume, or remove it", a->folder);
+                      "%s: is there already; continue it with `resume`, or remove it", a->folder);
     } else if (s == PITH_OK) {
         s = pith_json_load(path, CALL_MOST, &before, err);
         if (s == PITH_OK && !json_equal(now, before))

@@ -39,16 +39,16 @@ enum pith_status pith_bench_check(const struct pith_bench_options *given, struct
 {
     PITH_OPTIONS(pith_bench_options, o, defaults, given, err);
     const char *const grids[] = {o->weights, o->head};
-    if (o->reps == 0) return pith_fail(err, PITH_ARG, "--reps: at least 1");
+    if (o->reps == 0) return pith_fail(err, PITH_ARG, "`reps`: at least 1");
     if (o->reps > MOST_REPS)
-        return pith_fail(err, PITH_ARG, "--reps %zu: at most %d", o->reps, MOST_REPS);
+        return pith_fail(err, PITH_ARG, "`reps` %zu: at most %d", o->reps, MOST_REPS);
     if (o->prompt == 0 && o->gen == 0)
-        return pith_fail(err, PITH_ARG, "nothing to time: --prompt and --gen are 0");
+        return pith_fail(err, PITH_ARG, "nothing to time: `prompt` and `gen` are 0");
     if (o->sequences == 0 || o->sequences > PITH_SPEED_SEQUENCES)
-        return pith_fail(err, PITH_ARG, "--sequences %zu: 1 to %d", o->sequences,
+        return pith_fail(err, PITH_ARG, "`sequences` %zu: 1 to %d", o->sequences,
                          PITH_SPEED_SEQUENCES);
     if (o->sequences > 1 && o->gen == 0)
-        return pith_fail(err, PITH_ARG, "--sequences %zu: no tokens to make, --gen is 0",
+        return pith_fail(err, PITH_ARG, "`sequences` %zu: no tokens to make, `gen` is 0",
                          o->sequences);
     const struct pith_cache_wish wish = {
         .name = o->kv, .layers = &o->kv_layers, .usual = PITH_BF16};
@@ -230,8 +230,8 @@ static enum pith_status check_positions(const struct pith_bench_options *o,
     const size_t n = reads ? o->prompt : o->gen;
     char depth[48] = "";
     if (n <= most && o->depth <= most - n) return PITH_OK;
-    if (o->depth) snprintf(depth, sizeof depth, "--depth %zu and ", o->depth);
-    return pith_fail(err, PITH_ARG, "%s--%s %zu: the model's context is %zu", depth,
+    if (o->depth) snprintf(depth, sizeof depth, "`depth` %zu and ", o->depth);
+    return pith_fail(err, PITH_ARG, "%s`%s` %zu: the model's context is %zu", depth,
                      reads ? "prompt" : "gen", n, most);
 }
 

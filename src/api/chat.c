@@ -15,7 +15,7 @@ enum pith_status pith_chat_need(const char *model, const char *file, struct pith
     return pith_fail(err, PITH_UNSUPPORTED,
                      "%s: has no chat template (chat_template.jinja, \"chat_template\" in "
                      "tokenizer_config.json, or the key tokenizer.chat_template of a GGUF file); "
-                     "--chat-template FILE names one; 'pith run' continues a text without any",
+                     "`chat_template` FILE names one; 'pith run' continues a text without any",
                      model);
 }
 

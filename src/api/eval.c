@@ -69,21 +69,22 @@ static enum pith_status check(struct pith_measurement *m, struct pith_error *err
         return pith_fail_name(err, "convention", o->convention, convention_name);
     if (o->stride && m->convention != PITH_CONVENTION_HF)
         return pith_fail(err, PITH_ARG,
-                         "--stride does nothing under the %s convention, whose windows are"
-                         " disjoint; --convention hf has it",
+                         "`stride` does nothing under the %s convention, whose windows are"
+                         " disjoint; `convention=hf` has it",
                          pith_convention_name(m->convention));
-    if (o->context == 1) return pith_fail(err, PITH_ARG, "--context: at least 2");
+    if (o->context == 1) return pith_fail(err, PITH_ARG, "`context`: at least 2");
     if (o->context && o->stride > o->context)
-        return pith_fail(err, PITH_ARG, "--stride %zu: more than the --context of %zu", o->stride,
+        return pith_fail(err, PITH_ARG, "`stride` %zu: more than the `context` of %zu", o->stride,
                          o->context);
     size_t open;
     const size_t made = made_tasks(o, &open);
     if ((o->task_length || o->task_seed) && !made)
-        return pith_fail(err, PITH_ARG,
-                         "--length and --seed do nothing: none of the tasks is one that is made");
+        return pith_fail(
+            err, PITH_ARG,
+            "`task_length` and `task_seed` do nothing: none of the tasks is one that is made");
     if (o->task_length && !open)
         return pith_fail(err, PITH_ARG,
-                         "--length does nothing: each task that is made names its own length");
+                         "`task_length` does nothing: each task that is made names its own length");
     struct pith_cache_wish wish = cache_wish(m, o->kv);
     struct pith_input ignored;
     PITH_TRY(pith_cache_check(&wish, err));
@@ -94,9 +95,9 @@ static enum pith_status check(struct pith_measurement *m, struct pith_error *err
     }
     PITH_TRY(pith_door_read(o->crlf, &m->door, err));
     if (o->chat && o->tasks.count == 0)
-        return pith_fail(err, PITH_ARG, "--chat does nothing without a task");
+        return pith_fail(err, PITH_ARG, "`chat` does nothing without a task");
     if (o->chat_template && !o->chat)
-        return pith_fail(err, PITH_ARG, "--chat-template does nothing without --chat");
+        return pith_fail(err, PITH_ARG, "`chat_template` does nothing without `chat`");
     if (o->texts.count == 0 && o->tasks.count == 0 && !o->prompts)
         return pith_fail(err, PITH_ARG, "nothing to measure: give a text or a task file");
     return PITH_OK;
@@ -268,7 +269,7 @@ static enum pith_status look_at_model(struct pith_measurement *m, const char *di
         s = pith_fail(err, PITH_ARG, "%s: has another vocabulary (%u) than the baseline (%u)", dir,
                       model->shape.vocab, *vocab);
     else if (o->context > model->shape.max_position)
-        s = pith_fail(err, PITH_ARG, "--context %zu: the context of %s is %u", o->context, dir,
+        s = pith_fail(err, PITH_ARG, "`context` %zu: the context of %s is %u", o->context, dir,
                       model->shape.max_position);
     else if (!first) {
         double bits;

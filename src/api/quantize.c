@@ -92,11 +92,11 @@ static enum pith_status run(struct pith_context *c, const struct pith_quantize_o
     json_t *j = NULL; /* stays so where another rank has the report */
     pith_context_look(c, o->model);
     if (o->resume && c->log && !pith_place_is_begun(o))
-        c->log(c->log_ctx, "--resume: there is nothing to resume; this run starts anew");
+        c->log(c->log_ctx, "`resume`: there is nothing to resume; this run starts anew");
     const bool there = o->resume && !o->rehearse && pith_path_exists(o->out);
     if (pith_ranks_first(c->ranks)) look_for_tokenizer(c, o);
     PITH_TRY(pith_quantize_model(c->backend, o, convert, frame, &j, err));
-    if (there && c->log) c->log(c->log_ctx, "--resume: it was finished already; nothing was left");
+    if (there && c->log) c->log(c->log_ctx, "`resume`: it was finished already; nothing was left");
     pith_context_tell_all(c, o->model, json_object_get(j, "remarks"));
     if (report && j) return pith_report_text(j, report, err);
     json_decref(j);

@@ -51,7 +51,7 @@ enum pith_status pith_sensitivity(struct pith_context *c,
     all.resume = o->resume;
     all.progress = pith_context_progress(c, &o->progress);
     if (o->resume && c->log && !pith_place_is_begun(&all))
-        c->log(c->log_ctx, "--resume: there is nothing to resume; this run starts anew");
+        c->log(c->log_ctx, "`resume`: there is nothing to resume; this run starts anew");
     json_t *j = NULL;
     const struct pith_sensitivity_wish wish = {o->tries, o->acts, o->caches};
     pith_context_look(c, o->model);

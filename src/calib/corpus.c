@@ -221,7 +221,7 @@ static enum pith_status cut_windows(const struct pith_calib_options *o, struct e
     if (d->limit / d->text == 0)
         return pith_fail(err, PITH_ARG,
                          "the calibration text (%s) has %zu tokens, fewer than one window of %zu:"
-                         " give more text or a smaller --seq-len",
+                         " give more text or a smaller `seq_len`",
                          o->path_count == 0   ? PITH_BUILTIN_NAME
                          : o->path_count == 1 ? o->paths[0]
                                               : "all files together",
@@ -253,8 +253,8 @@ enum pith_status pith_calib_load_apart(const struct pith_calib_options *o,
                                        struct pith_calib_set *held, struct pith_error *err)
 {
     if (held) *held = (struct pith_calib_set){0};
-    if (o->seq_len < 2) return pith_fail(err, PITH_ARG, "--seq-len must be at least 2");
-    if (o->tokens == 0) return pith_fail(err, PITH_ARG, "--calib-tokens must be at least 1");
+    if (o->seq_len < 2) return pith_fail(err, PITH_ARG, "`seq_len` must be at least 2");
+    if (o->tokens == 0) return pith_fail(err, PITH_ARG, "`calib_tokens` must be at least 1");
     struct encoder e = {.tokenizer = t, .draw = {draw_of(o->tokens, o->seq_len, t)}, .draws = 1};
     if (!o->held) held = NULL;
     if (held && o->other.tokens && o->other.seq_len >= 2)

@@ -38,7 +38,7 @@ static enum pith_status parse_budget(const char *text, struct pith_auto_wish *w,
     const bool unit = n > 0 && (text[n - 1] < '0' || text[n - 1] > '9');
     if ((unit || w->bits > 1000) && pith_number_parse(text, &w->bytes)) return PITH_OK;
     return pith_fail(err, PITH_ARG,
-                     "--budget %s: mean bits of a weight, such as 4.5, or the size of all weights, "
+                     "`budget` %s: mean bits of a weight, such as 4.5, or the size of all weights, "
                      "such as 5G",
                      text);
 }
@@ -64,7 +64,7 @@ static enum pith_status parse_fit(const char *text, struct pith_auto_wish *w,
 {
     char *copy = pith_strdup(text);
     bool good = true;
-    if (!copy) return pith_fail_nomem(err, "--fit");
+    if (!copy) return pith_fail_nomem(err, "`fit`");
     w->bound = PITH_AUTO_FIT;
     w->users = 1;
     for (char *at = copy, *next; at && good; at = next) {
@@ -76,7 +76,7 @@ static enum pith_status parse_fit(const char *text, struct pith_auto_wish *w,
     if (good && w->bytes && w->context) return PITH_OK;
     return pith_fail(
         err, PITH_ARG,
-        "--fit %s: SIZE,context=N[,users=N][,kv=GRID|auto], such as 24G,context=32k,users=8", text);
+        "`fit` %s: SIZE,context=N[,users=N][,kv=GRID|auto], such as 24G,context=32k,users=8", text);
 }
 
 static enum pith_status parse_wish(const struct pith_quantize_options *o, struct pith_auto_wish *w,
@@ -84,11 +84,12 @@ static enum pith_status parse_wish(const struct pith_quantize_options *o, struct
 {
     *w = (struct pith_auto_wish){.bound = PITH_AUTO_MAX_KL, .most = o->max_kl, .kv = "bf16"};
     if (!(o->max_kl >= 0) || o->max_kl > 100)
-        return pith_fail(err, PITH_ARG, "--max-kl %g: from 0 to 100 nats", o->max_kl);
+        return pith_fail(err, PITH_ARG, "`max_kl` %g: from 0 to 100 nats", o->max_kl);
     if ((o->budget != NULL) + (o->fit != NULL) + (o->max_kl > 0) != 1)
-        return pith_fail(err, PITH_ARG,
-                         "-r auto needs one of --budget BITS|SIZE, --fit SIZE,context=N,users=N and"
-                         " --max-kl X");
+        return pith_fail(
+            err, PITH_ARG,
+            "`recipe=auto` needs one of `budget` BITS|SIZE, `fit` SIZE,context=N,users=N and"
+            " `max_kl` X");
     char first[PITH_GRID_TEXT];
     if (o->max_kl > 0) (void)snprintf(w->text, sizeof w->text, "KL %g", o->max_kl);
     else (void)snprintf(w->text, sizeof w->text, "%s", o->budget ? o->budget : o->fit);
@@ -134,10 +135,11 @@ static enum pith_status check_transform(const struct pith_quantize_options *o,
     PITH_TRY(pith_recipe_load(pith_auto_base(o, first).recipe, &r, err));
     PITH_TRY(pith_recipe_set(&r, "transform", o->transform, err));
     if (!r.transform->basis) return PITH_OK;
-    return pith_fail(err, PITH_UNSUPPORTED,
-                     "--transform %s: -r auto foretells what rounding costs in the model's own "
-                     "basis",
-                     o->transform);
+    return pith_fail(
+        err, PITH_UNSUPPORTED,
+        "`transform` %s: `recipe=auto` foretells what rounding costs in the model's own "
+        "basis",
+        o->transform);
 }
 
 /* Whether the engines hold another cache in each layer. */
@@ -149,7 +151,7 @@ static enum pith_status check_caches(const struct pith_quantize_options *o, stru
         if (!t.engine->any_cache)
             return pith_fail(
                 err, PITH_ARG,
-                "--fit %s: kv=auto gives each layer a cache of its own, which `pith serve` "
+                "`fit` %s: kv=auto gives each layer a cache of its own, which `pith serve` "
                 "holds; %s keeps one format, such as kv=bf16",
                 o->fit, o->targets.item[i]);
     }
@@ -163,17 +165,18 @@ enum pith_status pith_auto_check(const struct pith_quantize_options *o, struct p
     if (!pith_auto_asked(o)) {
         const char *alone = o->budget        ? "budget"
                             : o->fit         ? "fit"
-                            : o->max_kl != 0 ? "max-kl"
-                            : o->tries.count ? "try"
+                            : o->max_kl != 0 ? "max_kl"
+                            : o->tries.count ? "tries"
                                              : NULL;
         if (!alone) return PITH_OK;
-        return pith_fail(err, PITH_ARG, "--%s does nothing without -r auto", alone);
+        return pith_fail(err, PITH_ARG, "`%s` does nothing without `recipe=auto`", alone);
     }
     if (o->weights)
-        return pith_fail(err, PITH_ARG,
-                         "--weights %s: -r auto chooses the grids; --try names those that it may "
-                         "take",
-                         o->weights);
+        return pith_fail(
+            err, PITH_ARG,
+            "`weights` %s: `recipe=auto` chooses the grids; `tries` names those that it may "
+            "take",
+            o->weights);
     PITH_TRY(pith_tries_parse(&o->tries, &t, err));
     PITH_TRY(parse_wish(o, &w, err));
     PITH_TRY(check_transform(o, err));

@@ -410,7 +410,7 @@ static enum pith_status choose(struct search *s, const struct pith_auto_wish *w,
     if (budget < least)
         return pith_fail(err, PITH_LIMIT,
                          "the smallest grids that were tried need %.2f bits a weight, and the "
-                         "budget leaves %.2f; --try names others",
+                         "budget leaves %.2f; `tries` names others",
                          bits_of(s, least), bits_of(s, budget));
     return assign(s, budget, 0, err);
 }

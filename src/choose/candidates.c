@@ -152,10 +152,10 @@ static bool engines_can(const struct pith_job *job, const struct pith_grid *g, c
 static enum pith_status add(struct pith_candidates *t, const char *text, struct pith_error *err)
 {
     if (t->count == PITH_TRIES)
-        return pith_fail(err, PITH_LIMIT, "--try: at most %d grids", PITH_TRIES);
+        return pith_fail(err, PITH_LIMIT, "`tries`: at most %d grids", PITH_TRIES);
     PITH_TRY(pith_grid_parse(text, &t->grid[t->count], err));
     if (!pith_gridder_for(&t->grid[t->count]))
-        return pith_fail(err, PITH_UNSUPPORTED, "--try %s: weights cannot be put on that grid",
+        return pith_fail(err, PITH_UNSUPPORTED, "`tries` %s: weights cannot be put on that grid",
                          text);
     for (size_t i = 0; i < t->count; i++)
         if (pith_grid_equal(&t->grid[i], &t->grid[t->count])) return PITH_OK;
@@ -170,7 +170,7 @@ static enum pith_status add_list(struct pith_candidates *t, const char *text,
     while (*text) {
         const size_t n = strcspn(text, ",");
         char *one = pith_strndup(text, n);
-        if (!one) return pith_fail_nomem(err, "--try");
+        if (!one) return pith_fail_nomem(err, "`tries`");
         const enum pith_status s = n ? add(t, one, err) : PITH_OK;
         pith_free(one);
         if (s != PITH_OK) return s;
@@ -228,7 +228,7 @@ static enum pith_status settle(const struct pith_job *job, struct pith_candidate
             keep(job, g, size, &kept);
         else if (t->named)
             return pith_fail(err, PITH_UNSUPPORTED,
-                             "--try %s: container %s, or an engine that is to load it, does not "
+                             "`tries` %s: container %s, or an engine that is to load it, does not "
                              "take that grid for any linear of this model",
                              text, job->container->name);
         if (i < t->spare) kept.spare = kept.count;

@@ -177,7 +177,7 @@ static enum pith_status find_parts(struct plan *p, struct pith_error *err)
         }
     }
     if (p->parts && p->part[0].rows) return PITH_OK;
-    return pith_fail(err, PITH_ARG, "%s keeps no keys and values that --kv auto could choose for",
+    return pith_fail(err, PITH_ARG, "%s keeps no keys and values that `kv` auto could choose for",
                      m->checkpoint->dir);
 }
 
@@ -680,7 +680,7 @@ static enum pith_status solve(struct plan *p, struct pith_error *err)
     enum pith_status s = pith_assign(&q.a, q.chosen, &got, &why);
     struct losses losses = {.sum = got.loss};
     if (s == PITH_LIMIT)
-        s = pith_fail(err, s, "--kv auto:%g: the smallest formats take more bits a number",
+        s = pith_fail(err, s, "`kv` auto:%g: the smallest formats take more bits a number",
                       p->job->bits);
     else if (s != PITH_OK) s = pith_fail(err, s, "%s", why.text);
     else if (p->job->tokenizer) s = refine(p, &q, &whole, &losses, err);

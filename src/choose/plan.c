@@ -40,7 +40,8 @@ static enum pith_status check_targets(const struct pith_plan_model_options *o,
             for (size_t k = 0; k < count; k++)
                 (void)snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s",
                                k ? ", " : "", need[k].name);
-            return pith_fail(err, PITH_ARG, "--for %.64s: there are %s", o->targets.item[i], names);
+            return pith_fail(err, PITH_ARG, "`targets` %.64s: there are %s", o->targets.item[i],
+                             names);
         }
     return PITH_OK;
 }
@@ -50,7 +51,7 @@ static enum pith_status check_contexts(const struct pith_plan_search *p, struct 
     const size_t most = p->model.model->shape.max_position;
     for (size_t i = 0; i < p->contexts; i++)
         if (p->context[i] > most)
-            return pith_fail(err, PITH_ARG, "--context %zu: the model's context is %zu",
+            return pith_fail(err, PITH_ARG, "`contexts` %zu: the model's context is %zu",
                              p->context[i], most);
     return PITH_OK;
 }
@@ -63,9 +64,9 @@ static enum pith_status make(struct pith_plan_search *p, struct pith_error *err)
     (void)snprintf(p->name, sizeof p->name, "%.250s", o->model);
     pith_plan_subject_count(&p->model, &p->census);
     const size_t most = p->model.model->shape.max_position;
-    PITH_TRY(read_counts(&o->contexts, "--context", most < CONTEXT_USUAL ? most : CONTEXT_USUAL,
+    PITH_TRY(read_counts(&o->contexts, "`contexts`", most < CONTEXT_USUAL ? most : CONTEXT_USUAL,
                          p->context, &p->contexts, err));
-    PITH_TRY(read_counts(&o->users, "--users", o->min_users ? o->min_users : 1, p->user_count,
+    PITH_TRY(read_counts(&o->users, "`users`", o->min_users ? o->min_users : 1, p->user_count,
                          &p->user_counts, err));
     PITH_TRY(check_contexts(p, err));
     PITH_TRY(pith_plan_stored_open(p, err));

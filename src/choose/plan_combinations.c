@@ -124,14 +124,14 @@ static enum pith_status check_split(const struct pith_plan_model_options *o, str
     for (size_t i = 0; i < o->prefill.count; i++)
         elsewhere |= strcmp(o->prefill.item[i], "none") != 0;
     if (o->hardware.count == 0 && (elsewhere || o->offload))
-        return pith_fail(err, PITH_ARG, "--%s: on which --hardware?",
+        return pith_fail(err, PITH_ARG, "`%s`: on which `hardware`?",
                          elsewhere ? "prefill" : "offload");
     if (elsewhere && o->offload)
         return pith_fail(err, PITH_ARG,
-                         "--prefill and --offload: prompts come from other devices or from the "
+                         "`prefill` and `offload`: prompts come from other devices or from the "
                          "host's memory; plan for one of them at a time");
     if (o->pool_link && !elsewhere)
-        return pith_fail(err, PITH_ARG, "--pool-link does nothing without --prefill");
+        return pith_fail(err, PITH_ARG, "`pool_link` does nothing without `prefill`");
     return PITH_OK;
 }
 
@@ -150,7 +150,7 @@ enum pith_status pith_plan_enumerate(struct pith_plan_search *p, struct pith_err
             PITH_TRY(add_all(p, err));
             continue;
         }
-        PITH_TRY(pith_plan_place_find(p, "--hardware", o->hardware.item[i], &at, err));
+        PITH_TRY(pith_plan_place_find(p, "`hardware`", o->hardware.item[i], &at, err));
         PITH_TRY(add_place(p, &at, err));
     }
     return PITH_OK;

@@ -662,19 +662,19 @@ enum pith_status pith_sense_check(const struct pith_job *job, struct pith_error 
     if (job->recipe.transform->basis)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "the transform %s changes the basis of the whole model; sensitivities are"
-                         " of its own: --transform none",
+                         " of its own: `transform=none`",
                          job->recipe.transform->name);
     if (job->needs_round & (PITH_NEED_GUIDED | PITH_NEED_DRIFT))
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "--round %s looks at the whole model; sensitivities are of one linear:"
-                         " --round gptq",
+                         "`round` %s looks at the whole model; sensitivities are of one linear:"
+                         " `round=gptq`",
                          job->recipe.round->name);
     if (pith_job_learns(job))
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "--round %s rounds blocks as a whole; sensitivities are of one linear",
+                         "`round` %s rounds blocks as a whole; sensitivities are of one linear",
                          job->recipe.round->name);
     if (job->recipe.split != pith_split_find("none"))
-        return pith_fail(err, PITH_UNSUPPORTED, "--split %s: sensitivities are of grids alone",
+        return pith_fail(err, PITH_UNSUPPORTED, "`split` %s: sensitivities are of grids alone",
                          job->recipe.split->name);
     return PITH_OK;
 }

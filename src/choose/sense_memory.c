@@ -91,8 +91,8 @@ enum pith_status pith_sense_fit(const struct pith_job *job, const struct pith_se
                            (s->reads ? pith_reads_bytes(s->reads, m, threads) : 0);
     if (fixed > limit)
         return pith_fail(err, PITH_LIMIT,
-                         "sensitivities need about %llu MiB and --memory allows %llu MiB; fewer"
-                         " grids to --try or a shorter --seq-len need less",
+                         "sensitivities need about %llu MiB and `memory` allows %llu MiB; fewer"
+                         " grids to `tries` or a shorter `seq_len` need less",
                          (unsigned long long)(fixed >> 20), (unsigned long long)(limit >> 20));
     if (limit - fixed < *most) *most = limit - fixed;
     return PITH_OK;

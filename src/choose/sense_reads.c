@@ -35,10 +35,10 @@ static enum pith_status add_acts(struct pith_reads *r, const char *text, struct 
 {
     if (strcmp(text, "none") == 0) return PITH_OK;
     if (r->acts_count == PITH_READ_TRIES)
-        return pith_fail(err, PITH_LIMIT, "--acts: at most %d grids", PITH_READ_TRIES);
+        return pith_fail(err, PITH_LIMIT, "`acts`: at most %d grids", PITH_READ_TRIES);
     struct pith_grid *g = &r->acts[r->acts_count];
     PITH_TRY(pith_grid_parse(text, g, err));
-    if (!g->format) return pith_fail(err, PITH_ARG, "--acts %s: no grid", text);
+    if (!g->format) return pith_fail(err, PITH_ARG, "`acts` %s: no grid", text);
     /* NVFP4's scale of the tensor is always fixed beforehand. */
     if (strcmp(g->format->name, "nvfp4") == 0) g->is_static = true;
     const struct pith_input in = {.grid = *g, .scale = 1.0f};
@@ -57,7 +57,7 @@ enum pith_status pith_reads_acts(struct pith_reads *r, const struct pith_list *t
             const size_t n = strcspn(at, ",");
             char one[PITH_GRID_TEXT];
             if (n >= sizeof one)
-                return pith_fail(err, PITH_ARG, "--acts %s: no such grid", texts->item[i]);
+                return pith_fail(err, PITH_ARG, "`acts` %s: no such grid", texts->item[i]);
             memcpy(one, at, n);
             one[n] = '\0';
             if (n) PITH_TRY(add_acts(r, one, err));
@@ -72,15 +72,16 @@ static enum pith_status add_kv(struct pith_reads *r, const struct pith_model *m,
 {
     if (strcmp(name, "none") == 0) return PITH_OK;
     if (r->kv_count == PITH_READ_TRIES)
-        return pith_fail(err, PITH_LIMIT, "--kv: at most %d caches", PITH_READ_TRIES);
+        return pith_fail(err, PITH_LIMIT, "`caches`: at most %d caches", PITH_READ_TRIES);
     struct pith_kv_format *f = &r->kv[r->kv_count];
     PITH_TRY(pith_kv_parse(name, PITH_F32, m, f, err));
     if ((pith_kv_needs(&f->k) | pith_kv_needs(&f->v)) & PITH_KV_LEVELS)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "--kv %s: what levels cost is not foretold; pith eval measures it", name);
+                         "`caches` %s: what levels cost is not foretold; pith eval measures it",
+                         name);
     if (f->sink || f->recent)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "--kv %s: what positions in floats gain is not foretold; pith eval"
+                         "`caches` %s: what positions in floats gain is not foretold; pith eval"
                          " measures it",
                          name);
     pith_kv_name(f, r->kv_name[r->kv_count++]);

@@ -192,7 +192,7 @@ enum pith_status pith_saying_may(const struct pith_task_form *form, const char *
     if (run_code) return pith_sandbox_check(err);
     return pith_fail(
         err, PITH_ARG,
-        "%s: the answers are programs that the model writes: --run-code lets them run, "
+        "%s: the answers are programs that the model writes: `run_code` lets them run, "
         "in a sandbox",
         path);
 }

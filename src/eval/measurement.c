@@ -268,7 +268,7 @@ enum pith_status pith_measurement_check_tasks(const struct pith_measurement *m,
         if (s != PITH_OK) return s;
     }
     if (!o->run_code || runs) return PITH_OK;
-    return pith_fail(err, PITH_ARG, "--run-code does nothing: no task is answered by programs");
+    return pith_fail(err, PITH_ARG, "`run_code` does nothing: no task is answered by programs");
 }
 
 enum pith_status pith_measurement_keep(struct pith_measurement *m, struct pith_error *err)
@@ -295,7 +295,7 @@ static enum pith_status measure_all(struct pith_measurement *m, json_t *texts, j
                                     struct pith_error *err)
 {
     if (m->options->context > m->model->shape.max_position)
-        return pith_fail(err, PITH_ARG, "--context %zu: the model's context is %u",
+        return pith_fail(err, PITH_ARG, "`context` %zu: the model's context is %u",
                          m->options->context, m->model->shape.max_position);
     m->window = pith_measurement_window(m);
     for (size_t i = 0; i < m->options->texts.count; i++) PITH_TRY(measure_text(m, i, texts, err));

@@ -426,7 +426,7 @@ enum pith_status pith_made_open(const struct pith_task_wish *wish, struct pith_t
         k.length = wish->most && wish->most < PITH_MADE_LENGTH ? wish->most : PITH_MADE_LENGTH;
     out->length = k.length;
     if (wish->shots)
-        return pith_fail(err, PITH_ARG, "%s: no examples are made for it; leave --shots out",
+        return pith_fail(err, PITH_ARG, "%s: no examples are made for it; leave `shots` out",
                          wish->path);
     if (wish->most && k.length > wish->most)
         return pith_fail(err, PITH_ARG, "%s: %zu tokens, the model takes %zu", wish->path, k.length,

@@ -485,7 +485,7 @@ static enum pith_status check_cache(struct check *k)
     if (!kv->format || (e->stored && lists(e->stored, kv))) return PITH_OK;
     pith_grid_format(kv, text);
     if (!e->stored)
-        return violation(k, "", "takes no KV-cache format from a checkpoint (%s); leave --kv out",
+        return violation(k, "", "takes no KV-cache format from a checkpoint (%s); leave `kv` out",
                          text);
     return violation(k, "", "does not take a KV cache on %s from a checkpoint; it takes %s", text,
                      e->stored);
@@ -503,11 +503,11 @@ static enum pith_status check_options(struct check *k)
     if (p->opts->hadamard > 1 && !k->rule->online)
         PITH_TRY(violation(k, "",
                            "does not rotate the inputs of a linear at run time and would compute "
-                           "another model; use --transform rotate:folded"));
+                           "another model; use `transform=rotate:folded`"));
     else if (p->opts->hadamard > 1 && k->target->tp > 1)
         PITH_TRY(violation(k, "",
                            "rotates the inputs of a linear on a single rank only; use tp=1 or "
-                           "--transform rotate:folded"));
+                           "`transform=rotate:folded`"));
     PITH_TRY(check_cache(k));
     for (size_t i = p->plans->first[p->plans->layers]; i < p->count; i++)
         if (quantized(&p->linears[i]) && p->shape->tied)

@@ -30,7 +30,7 @@ bool pith_tries_again(struct pith_tries *tries, const struct pith_http_call *cal
 static enum pith_status no_entry(const struct pith_http_call *c, const struct pith_hub_name *name,
                                  const char *endpoint, bool token, struct pith_error *err)
 {
-    static const char get_token[] = "HF_TOKEN, --token-file, or the login of Hugging Face's tools";
+    static const char get_token[] = "HF_TOKEN, `token`, or the login of Hugging Face's tools";
     if (strcmp(c->code, "GatedRepo") == 0)
         return pith_fail(err, PITH_IO, "%s is gated (status %ld): accept its terms at %s/%s%s%s",
                          name->repo, c->status, endpoint, name->repo,

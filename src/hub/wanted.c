@@ -52,11 +52,11 @@ static enum pith_status no_weights(const struct pith_hub_listing *l,
     name_some(l, "*.gguf", &some);
     const enum pith_status s =
         some.len ? pith_fail(err, PITH_UNSUPPORTED,
-                             "%s has no *.safetensors; name a file with --file: %s", name->repo,
+                             "%s has no *.safetensors; name a file with `files`: %s", name->repo,
                              pith_str_text(&some))
                  : pith_fail(err, PITH_UNSUPPORTED,
                              "%s has no *.safetensors, and pith reads no other form "
-                             "of weights but .gguf; --file PATTERN takes files by name",
+                             "of weights but .gguf; `files` PATTERN takes files by name",
                              name->repo);
     pith_str_free(&some);
     return s;
@@ -70,7 +70,7 @@ enum pith_status pith_hub_choose(struct pith_hub_listing *listing, const char *c
     bool weights = false;
     for (size_t i = 0; i < count; i++)
         if (!matches(listing, patterns[i]))
-            return pith_fail(err, PITH_ARG, "--file %s matches none of the %zu files of %s",
+            return pith_fail(err, PITH_ARG, "`files` %s matches none of the %zu files of %s",
                              patterns[i], listing->count, name->repo);
     for (size_t i = 0; i < listing->count && !weights; i++)
         weights = is_wanted(listing->file[i].path) &&

@@ -53,7 +53,7 @@ static enum pith_status accepts_int8(const struct pith_grid *grid,
         acts->asym)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "bitsandbytes multiplies int8 weights with int8:token activations; add "
-                         "--acts int8:token, or take the recipe llm.int8");
+                         "`acts=int8:token`, or take the recipe llm.int8");
     return PITH_OK;
 }
 

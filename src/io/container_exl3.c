@@ -22,7 +22,7 @@ static enum pith_status holds(const struct pith_format *f, struct pith_error *er
         return pith_fail(err, PITH_UNSUPPORTED, "exl3 holds trellis1 to trellis8, not %s", f->name);
     if (pith_trellis_code_of(f) == PITH_TRELLIS_MUL2)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "exl3 does not hold %s: exllamav3 has no code mul2; --container pith does",
+                         "exl3 does not hold %s: exllamav3 has no code mul2; `container=pith` does",
                          f->name);
     return PITH_OK;
 }

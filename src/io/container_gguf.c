@@ -83,7 +83,7 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
             text);
     if (!t)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "gguf has no type for %s; with %u bits it has %s, as in --weights %s "
+                         "gguf has no type for %s; with %u bits it has %s, as in `weights` %s "
                          "('pith formats' lists its types)",
                          text, (unsigned)grid->format->bits, of_bits(grid->format->bits),
                          of_bits(grid->format->bits));

@@ -119,7 +119,7 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
                          text);
     if (opts->acts.format || opts->act_order_groups || opts->threshold > 0.0f)
         return pith_fail(err, PITH_UNSUPPORTED, "hqq cannot express %s",
-                         opts->acts.format ? "quantized inputs; use --acts none"
+                         opts->acts.format ? "quantized inputs; use `acts=none`"
                                            : "act-order groups or columns kept in 16 bits");
     const uint32_t group = group_of(grid, cols);
     if (group % GROUP_STEP || cols % group)

@@ -39,7 +39,7 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
                          grid->format->name);
     if (opts->acts.format)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "squeezellm has no place for quantized inputs; use --acts none");
+                         "squeezellm has no place for quantized inputs; use `acts=none`");
     if (opts->sparse < 0)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "squeezellm keeps as many weights beside each grid as it is told before"

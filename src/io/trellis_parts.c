@@ -16,7 +16,7 @@ enum pith_status pith_trellis_accepts(const struct pith_trellis_parts *p,
     PITH_TRY(p->holds(grid->format, err));
     if (opts->acts.format)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "%s has no place for quantized inputs; use --acts none", p->subject);
+                         "%s has no place for quantized inputs; use `acts=none`", p->subject);
     if (rows % SIDE || cols % SIDE)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s cannot hold a matrix of %" PRIu32 " x %" PRIu32

@@ -300,14 +300,14 @@ enum pith_status pith_attn_parse(const char *name, struct pith_input *out, struc
     struct pith_grid *g = &out->grid;
     *out = (struct pith_input){.scale = 1.0f};
     if (!name) return PITH_OK;
-    PITH_TRY(pith_fail_in(err, pith_grid_parse(name, g, err), "--attn"));
+    PITH_TRY(pith_fail_in(err, pith_grid_parse(name, g, err), "`attn`"));
     const bool by_token = g->format && g->granularity == PITH_PER_TOKEN;
     pith_kv_grid_settle(g);
     if (g->format && g->format->kind == PITH_KIND_FLOAT && g->format->bits == 8 &&
         (by_token || g->granularity == PITH_PER_TENSOR))
         return PITH_OK;
     return pith_fail(err, PITH_UNSUPPORTED,
-                     "--attn %s: fp8_e4m3 or fp8_e5m2, or with a scale of each head of a token, "
+                     "`attn` %s: fp8_e4m3 or fp8_e5m2, or with a scale of each head of a token, "
                      "fp8_e4m3:token",
                      name);
 }
@@ -404,26 +404,26 @@ static enum pith_status apply(const char *text, const struct pith_model *m,
     const char *equals = strchr(text, '=');
     bool used = false;
     if (!equals || equals == text || (size_t)(equals - text) >= sizeof pattern)
-        return pith_fail(err, PITH_ARG, "--kv-layer %s: expected PATTERN=GRID", text);
+        return pith_fail(err, PITH_ARG, "`kv_layers` %s: expected PATTERN=GRID", text);
     memcpy(pattern, text, (size_t)(equals - text));
     pattern[equals - text] = '\0';
     if (!m) {
         struct pith_kv_format any = pith_kv_floats(PITH_F32);
-        return pith_fail_in(err, parse_over(equals + 1, NULL, &any, err), "--kv-layer");
+        return pith_fail_in(err, parse_over(equals + 1, NULL, &any, err), "`kv_layers`");
     }
     for (uint32_t i = 0; i < m->plans.layers; i++) {
         pith_plan_name(&m->plans, i, "", module, sizeof module);
         const size_t n = strlen(module);
         if (n && module[n - 1] == '.') module[n - 1] = '\0';
         if (!pith_module_match(pattern, module)) continue;
-        PITH_TRY(pith_fail_in(err, parse_over(equals + 1, m, &layer[i], err), "--kv-layer"));
+        PITH_TRY(pith_fail_in(err, parse_over(equals + 1, m, &layer[i], err), "`kv_layers`"));
         const enum pith_state_kind kind = pith_plan(&m->plans, i)->state.kind;
         used = used || kind == PITH_STATE_KV || kind == PITH_STATE_LATENT;
     }
     if (used) return PITH_OK;
     pith_plan_name(&m->plans, 0, "", module, sizeof module);
     return pith_fail(err, PITH_ARG,
-                     "--kv-layer %s matches no layer that keeps keys and values; names look like "
+                     "`kv_layers` %s matches no layer that keeps keys and values; names look like "
                      "%.*s, or 0",
                      text, (int)(strlen(module) - 1), module);
 }

@@ -272,7 +272,7 @@ static enum pith_status add_rows(struct pith_plan_search *p, struct pith_plan_ca
             continue;
         }
         if (strcmp(asked->item[i], "same") != 0)
-            PITH_TRY(pith_plan_place_find(p, "--prefill", asked->item[i], &reads, err));
+            PITH_TRY(pith_plan_place_find(p, "`prefill`", asked->item[i], &reads, err));
         add_row(p, k, at, &reads);
     }
     return PITH_OK;

@@ -35,7 +35,7 @@ enum pith_status pith_cable_parse(const char *text, struct pith_cable *out, stru
     }
     if (*at || !(bits > 0) || !isfinite(bits) || !(micro >= 0) || !isfinite(micro))
         return pith_fail(err, PITH_ARG,
-                         "--link is BITS[,MICROSECONDS], such as 10G or 100G,5; not '%s'", text);
+                         "`link` is BITS[,MICROSECONDS], such as 10G or 100G,5; not '%s'", text);
     *out = (struct pith_cable){bits, micro / 1e6};
     return PITH_OK;
 }

@@ -6,7 +6,7 @@ static json_t *stored_report(const struct pith_plan_search *p)
     return json_pack("{s:s, s:s, s:f, s:I, s:[s, s, s]}", "container",
                      p->model.model->container->name, "grids", p->stored->text, "bits_per_weight",
                      p->stored->bits, "bytes", (json_int_t)p->model.stored, "can_change",
-                     "the KV cache (--kv)", "the container (pith convert)",
+                     "the KV cache (`kv`)", "the container (pith convert)",
                      "the weights (pith quantize)");
 }
 

@@ -150,7 +150,7 @@ static enum pith_status set_weights(struct pith_recipe *r, const char *text, str
     struct pith_grid g = r->weights;
     char mixture;
     if (parse_weights(text, &g, &mixture, NULL) != PITH_OK && find_row(text))
-        return pith_fail(err, PITH_ARG, "\"%.64s\" is a recipe, no grid: --recipe %.64s", text,
+        return pith_fail(err, PITH_ARG, "\"%.64s\" is a recipe, no grid: `recipe` %.64s", text,
                          text);
     g = r->weights;
     PITH_TRY(parse_weights(text, &g, &mixture, err));
@@ -392,7 +392,7 @@ static enum pith_status load_named(const char *name, struct pith_recipe *out,
     const struct pith_recipe_row *row = find_row(name);
     struct pith_grid grid;
     if (!row && pith_grid_parse(name, &grid, NULL) == PITH_OK)
-        return pith_fail(err, PITH_ARG, "\"%.64s\" is a grid, no recipe: --weights %.64s", name,
+        return pith_fail(err, PITH_ARG, "\"%.64s\" is a grid, no recipe: `weights` %.64s", name,
                          name);
     if (!row) return pith_fail_name(err, "recipe", name, recipe_name);
     *out = (struct pith_recipe){.round_options.weigh = true};

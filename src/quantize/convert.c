@@ -109,7 +109,7 @@ enum pith_status pith_convert_choose(const struct pith_job *job, struct pith_cho
     enum pith_status s =
         job->container->accepts(&c->stored, c->rows, c->cols, &job->container_opts, &why);
     if (!job->recipe.weights.format)
-        return pith_fail(err, PITH_UNSUPPORTED, "%s: %s; --weights GRID rounds such linears anew",
+        return pith_fail(err, PITH_UNSUPPORTED, "%s: %s; `weights` GRID rounds such linears anew",
                          c->module, why.text);
     c->grid = job->recipe.weights;
     c->anew = true;

@@ -25,8 +25,8 @@ enum pith_status pith_judge(const struct pith_job *job, const struct pith_choice
     if (error <= allowed) return PITH_OK;
     return pith_fail(err, PITH_NUMERIC,
                      "%s: would differ from the original by %.3g of it (relative error; %.3g is "
-                     "allowed): take more bits or smaller groups, leave it alone with --ignore, or "
-                     "--allow-error %.2g",
+                     "allowed): take more bits or smaller groups, leave it alone with `ignore`, or "
+                     "`allow_error` %.2g",
                      c->module, error, allowed, ceil(error * 20) / 20);
 }
 

@@ -23,7 +23,7 @@ static enum pith_status check_kept(const struct pith_job *job, struct pith_error
     for (uint32_t i = 0; i < job->model->plans.kinds; i++)
         if (job->model->plans.kind[i].state.kind == PITH_STATE_LATENT)
             return pith_fail(err, PITH_UNSUPPORTED,
-                             "--kv: a %s keeps latents, for which checkpoints have no format",
+                             "`kv`: a %s keeps latents, for which checkpoints have no format",
                              job->model->arch->name);
     return PITH_OK;
 }
@@ -35,13 +35,13 @@ enum pith_status pith_inputs_settle(struct pith_job *job, struct pith_error *err
     job->container_opts.threshold = recipe->split->of_inputs ? (float)recipe->split_value : 0.0f;
     if (recipe->split->of_inputs && !recipe->acts.format)
         return pith_fail(err, PITH_ARG,
-                         "--split %s keeps columns of quantized activations; add --acts int8:token",
+                         "`split` %s keeps columns of quantized activations; add `acts=int8:token`",
                          recipe->split->name);
     job->container_opts.kv = recipe->kv;
     if (recipe->kv.format && job->model) PITH_TRY(check_kept(job, err));
     if (recipe->kv.format && !job->container->kv_scale[0])
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "--kv: %s has no place for a KV-cache format; compressed-tensors has",
+                         "`kv`: %s has no place for a KV-cache format; compressed-tensors has",
                          job->container->name);
     const struct pith_input in = input_of(job);
     if (pith_input_needs_scale(&in) || pith_inputs_kv(job)) job->needs_round |= PITH_NEED_RANGE;

@@ -50,7 +50,7 @@ static enum pith_status choose_dense(struct pith_job *job, const char *how, stru
     return *how == ':' && find_precision(how + 1, &job->container_opts.model_dtype)
                ? PITH_OK
                : pith_fail(err, PITH_ARG,
-                           "--container dense%s: dense, dense:bf16, dense:f16 or dense:f32", how);
+                           "`container` dense%s: dense, dense:bf16, dense:f16 or dense:f32", how);
 }
 
 static enum pith_status choose_container(struct pith_job *job, struct pith_error *err)
@@ -122,9 +122,9 @@ enum pith_status pith_job_recipe(struct pith_job *job, struct pith_error *err)
 #undef PITH_STAGE
     };
     if (!(o->allow_error >= 0))
-        return pith_fail(err, PITH_ARG, "--allow-error %g: at least 0", o->allow_error);
+        return pith_fail(err, PITH_ARG, "`allow_error` %g: at least 0", o->allow_error);
     const enum pith_status known = pith_experts_rule_find(o->experts, &job->experts, err);
-    if (known != PITH_OK) return pith_fail_in(err, known, "--experts");
+    if (known != PITH_OK) return pith_fail_in(err, known, "`experts`");
     PITH_TRY(pith_recipe_load(o->recipe, &job->recipe, err));
     PITH_TRY(pith_recipe_more(o->recipe, &job->more, err));
     if (job->convert) job->recipe.weights = (struct pith_grid){0}; /* --weights stands alone */
@@ -171,7 +171,7 @@ static enum pith_status open_input(struct pith_job *job, struct pith_error *err)
                          job->options->model);
     if (!job->model->container && job->convert && job->recipe.weights.format)
         return pith_fail(err, PITH_ARG,
-                         "--weights %s: %s is not quantized, and convert leaves it so; pith "
+                         "`weights` %s: %s is not quantized, and convert leaves it so; pith "
                          "quantize --weights is for it",
                          job->options->weights, job->options->model);
     const enum pith_dtype dtype = job->recast ? job->container_opts.model_dtype
@@ -210,7 +210,7 @@ static enum pith_status check_rule(struct pith_job *job, struct pith_error *err)
     if (!pith_job_learns(job) || job->needs_transform) return PITH_OK;
     if (rule && job->experts != PITH_EXPERTS_ROUTED)
         return pith_fail(err, PITH_ARG,
-                         "--experts %s does nothing with --round %s, which learns experts from the"
+                         "`experts` %s does nothing with `round` %s, which learns experts from the"
                          " tokens that take them (routed)",
                          rule, job->recipe.round->name);
     job->experts = PITH_EXPERTS_ROUTED;
@@ -243,7 +243,7 @@ static enum pith_status load_calibration(struct pith_job *job, struct pith_error
 {
     const struct pith_quantize_options *o = job->options;
     if (o->experts && !job->model->shape.moe.experts)
-        return pith_fail(err, PITH_ARG, "--experts %s does nothing: %s is no mixture", o->experts,
+        return pith_fail(err, PITH_ARG, "`experts` %s does nothing: %s is no mixture", o->experts,
                          o->model);
     PITH_TRY(check_rule(job, err));
     if (!pith_job_calibrates(job) && !job->senses) return PITH_OK;
@@ -301,7 +301,7 @@ static enum pith_status check_row_groups(const struct pith_job *job, struct pith
     if (job->needs_round & PITH_NEED_GUIDED && r->round_options.row_groups > 1 &&
         r->split->needs & PITH_NEED_SQUARES)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "--round %s with row_groups of %u does not go with --split %s, which asks"
+                         "`round` %s with row_groups of %u does not go with `split` %s, which asks"
                          " for one importance of all rows: 1 does",
                          name, (unsigned)r->round_options.row_groups, r->split->name);
     return PITH_OK;
@@ -323,8 +323,8 @@ enum pith_status pith_job_fit(struct pith_job *job, struct pith_error *err)
     /* What one start said must do for the next. */
     if (o->memory && need > pith_sum_bytes(o->memory, PITH_MEASURED_TO))
         return pith_fail(err, PITH_LIMIT,
-                         "this run needs about %llu MiB and --memory allows %llu MiB; a shorter"
-                         " --seq-len or a recipe without calibration needs less",
+                         "this run needs about %llu MiB and `memory` allows %llu MiB; a shorter"
+                         " `seq_len` or a recipe without calibration needs less",
                          (unsigned long long)(need >> 20), (unsigned long long)(o->memory >> 20));
     /* The listener may act on this: from here on memory is taken as estimated. */
     return pith_progress_step(&o->progress, "preparing", 0, 1, err);

@@ -33,22 +33,22 @@ enum pith_status pith_learn_check(const struct pith_job *job, struct pith_error 
     if (!pith_job_learns(job)) return PITH_OK;
     if (recipe->split != pith_split_find("none"))
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "--round %s does not go with --split %s: what is kept off the grid is not"
+                         "`round` %s does not go with `split` %s: what is kept off the grid is not"
                          " known while rounding is learned",
                          name, recipe->split->name);
     if (recipe->acts.format && pith_input_needs_scale(&in))
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "--round %s cannot learn with scales of activations that calibration fixes"
+                         "`round` %s cannot learn with scales of activations that calibration fixes"
                          " later; use scales by token",
                          name);
     if (job->basis.down.dim)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "--round %s does not see inputs that are rotated online; use --transform"
+                         "`round` %s does not see inputs that are rotated online; use `transform`"
                          " %s:folded",
                          name, recipe->transform->name);
     if (job->needs_transform && recipe->round_options.blocks > 1)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "--round %s with blocks of %u does not go with --transform %s, which looks"
+                         "`round` %s with blocks of %u does not go with `transform` %s, which looks"
                          " at what the quantized block before gives: 1 does",
                          name, (unsigned)recipe->round_options.blocks, recipe->transform->name);
     return PITH_OK;

@@ -28,15 +28,15 @@ static enum pith_status check_whole(const struct pith_job *job, struct pith_erro
     const char *of = "it is a matrix as a whole that is put on it";
     if (!r->weights.format || !pith_gridder_for(&r->weights)->whole) return PITH_OK;
     if (r->round->member_scratch || r->round->columns)
-        return pith_fail(err, PITH_UNSUPPORTED, "--round %s does not go with %s: %s",
+        return pith_fail(err, PITH_UNSUPPORTED, "`round` %s does not go with %s: %s",
                          r->round->name, r->weights.format->name, of);
     if (r->transform->needs)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "--transform %s does not go with %s, whose columns have factors of their"
+                         "`transform` %s does not go with %s, whose columns have factors of their"
                          " own: %s",
                          r->transform->name, r->weights.format->name, of);
     if (r->split != pith_split_find("none"))
-        return pith_fail(err, PITH_UNSUPPORTED, "--split %s does not go with %s: %s",
+        return pith_fail(err, PITH_UNSUPPORTED, "`split` %s does not go with %s: %s",
                          r->split->name, r->weights.format->name, of);
     return PITH_OK;
 }
@@ -59,8 +59,8 @@ static enum pith_status find_needs(struct pith_job *job, struct pith_error *err)
     PITH_TRY(pith_inputs_settle(job, err));
     if (job->recipe.split->sparse && weights->format && !(job->container->holds & PITH_QMAT_KEPT))
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "%s has no place for weights beside the grid (--split sparse);"
-                         " --container squeezellm has",
+                         "%s has no place for weights beside the grid (`split=sparse`);"
+                         " `container=squeezellm` has",
                          job->container->name);
     PITH_TRY(pith_learn_check(job, err));
     const struct pith_input in = {
@@ -71,8 +71,8 @@ static enum pith_status find_needs(struct pith_job *job, struct pith_error *err)
 
 static enum pith_status check_numbers(const struct pith_quantize_options *o, struct pith_error *err)
 {
-    if (o->seq_len < 2) return pith_fail(err, PITH_ARG, "--seq-len: at least 2");
-    if (o->calib_tokens == 0) return pith_fail(err, PITH_ARG, "--calib-tokens: at least 1");
+    if (o->seq_len < 2) return pith_fail(err, PITH_ARG, "`seq_len`: at least 2");
+    if (o->calib_tokens == 0) return pith_fail(err, PITH_ARG, "`calib_tokens`: at least 1");
     struct pith_cable ignored;
     if (o->link) PITH_TRY(pith_cable_parse(o->link, &ignored, err));
     return PITH_OK;

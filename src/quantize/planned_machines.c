@@ -53,12 +53,12 @@ static enum pith_status understand(struct asked *a, const struct pith_plan_quant
     const struct pith_plan_subject *m = &a->plan.model;
     PITH_TRY(pith_recipe_load(o->recipe, &a->recipe, err));
     PITH_TRY(pith_cable_parse(o->link, &a->cable, err));
-    PITH_TRY(pith_plan_place_find(&a->plan, "--hardware", o->hardware, &a->at, err));
+    PITH_TRY(pith_plan_place_find(&a->plan, "`hardware`", o->hardware, &a->at, err));
     if (!a->at.h->cpu || !(a->at.h->ops[PITH_UNIT_F32] > 0))
-        return pith_fail(err, PITH_UNSUPPORTED, "--hardware %.60s: pith quantizes on CPUs",
+        return pith_fail(err, PITH_UNSUPPORTED, "`hardware` %.60s: pith quantizes on CPUs",
                          o->hardware);
     if (a->at.devices > PITH_CREW_MOST)
-        return pith_fail(err, PITH_ARG, "--hardware %.60s: %d machines at most", o->hardware,
+        return pith_fail(err, PITH_ARG, "`hardware` %.60s: %d machines at most", o->hardware,
                          PITH_CREW_MOST);
     PITH_TRY(pith_plan_subject_find(o->model, &a->plan.model, err));
     const size_t most = m->model->shape.max_position;

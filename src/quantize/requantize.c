@@ -22,7 +22,7 @@ static enum pith_status check_lossy(const struct pith_job *job, const struct pit
     pith_grid_format(&c->from, from);
     return pith_fail(err, PITH_UNSUPPORTED,
                      "%s: \"%.150s\" is stored as %s, and what that lost stays lost; start from "
-                     "the original, or add --requantize",
+                     "the original, or add `requantize`",
                      job->options->model, c->module, from);
 }
 

@@ -49,10 +49,10 @@ static enum pith_status parse_grid(const char *text, const char *grid,
                                    struct pith_error *err)
 {
     const enum pith_status s = pith_grid_parse_like(grid, usual, out, err);
-    if (s != PITH_OK) return pith_fail_in(err, s, "--override");
+    if (s != PITH_OK) return pith_fail_in(err, s, "`overrides`");
     if (is_plain(out) || pith_gridder_for(out)) return PITH_OK;
     return pith_fail(err, PITH_UNSUPPORTED,
-                     "--override %s: weights cannot be put on that grid; grids that can be: "
+                     "`overrides` %s: weights cannot be put on that grid; grids that can be: "
                      "int4:g128, fp8_e4m3:channel, nf4:g64, mxfp4, nvfp4 and their like, and bf16 "
                      "leaves them alone",
                      text);
@@ -69,7 +69,7 @@ static enum pith_status parse_overrides(const struct pith_job *job, struct overr
         const char *equals = strrchr(text, '=');
         enum pith_status s;
         if (!equals || equals == text)
-            s = pith_fail(err, PITH_ARG, "--override %s: expected PATTERN=GRID", text);
+            s = pith_fail(err, PITH_ARG, "`overrides` %s: expected PATTERN=GRID", text);
         else if (!(list[i].pattern = pith_strndup(text, (size_t)(equals - text))))
             s = pith_fail_nomem(err, "overrides");
         else s = parse_grid(text, equals + 1, &job->recipe.weights, &list[i].grid, err);
@@ -107,7 +107,7 @@ static enum pith_status check_split(const struct pith_job *job, const struct pit
     const struct pith_split *split = job->recipe.split;
     if (split->two_four && (c->grid.format || c->prune) && c->cols % 4)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "2:4 needs rows of a multiple of 4 weights, and these have %u; --ignore"
+                         "2:4 needs rows of a multiple of 4 weights, and these have %u; `ignore`"
                          " leaves the linear alone",
                          c->cols);
     if (split->two_four && c->grid.format && !has_zero(&c->grid))
@@ -117,8 +117,8 @@ static enum pith_status check_split(const struct pith_job *job, const struct pit
             c->grid.format->name);
     if (split->sparse && c->grid.format && !(job->container->holds & PITH_QMAT_KEPT))
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "%s has no place for weights beside the grid (--split sparse);"
-                         " --container squeezellm has",
+                         "%s has no place for weights beside the grid (`split=sparse`);"
+                         " `container=squeezellm` has",
                          job->container->name);
     return PITH_OK;
 }
@@ -187,7 +187,7 @@ static enum pith_status choose_end(struct pith_job *job, struct pith_choice *c,
 static enum pith_status check_online(const struct pith_job *job, const struct pith_choice *c,
                                      struct pith_error *err)
 {
-    const char *way = job->convert ? "" : "; --transform rotate:folded leaves that rotation out";
+    const char *way = job->convert ? "" : "; `transform=rotate:folded` leaves that rotation out";
     if (c->hadamard <= 1 || job->container->online) return PITH_OK;
     return pith_fail(err, PITH_UNSUPPORTED, "%s: %s cannot tell an engine to rotate its inputs%s",
                      c->module, job->container->name, way);
@@ -352,20 +352,20 @@ static enum pith_status check_used(const struct pith_job *job, const struct over
     for (size_t i = 0; i < o->overrides.count; i++) {
         if (overrides[i].used && !overrides[i].decides)
             return pith_fail(err, PITH_ARG,
-                             "--override %s does nothing: each linear that it matches is taken by "
-                             "a later --override or by --ignore",
+                             "`overrides` %s does nothing: each linear that it matches is taken by "
+                             "a later `overrides` or by `ignore`",
                              o->overrides.item[i]);
         if (overrides[i].used) continue;
         if (pith_module_match(overrides[i].pattern, head))
             return pith_fail(err, PITH_UNSUPPORTED,
-                             "--override %s: this version leaves the head in 16 bits",
+                             "`overrides` %s: this version leaves the head in 16 bits",
                              o->overrides.item[i]);
-        return pith_fail(err, PITH_ARG, "--override %s matches no linear; names look like %s",
+        return pith_fail(err, PITH_ARG, "`overrides` %s matches no linear; names look like %s",
                          o->overrides.item[i], job->choices[0].module);
     }
     for (size_t i = 0; i < o->ignore.count; i++)
         if (!ignore_used[i] && !pith_module_match(o->ignore.item[i], head))
-            return pith_fail(err, PITH_ARG, "--ignore %s matches no linear; names look like %s",
+            return pith_fail(err, PITH_ARG, "`ignore` %s matches no linear; names look like %s",
                              o->ignore.item[i], job->choices[0].module);
     return PITH_OK;
 }

@@ -98,7 +98,7 @@ bool pith_place_is_begun(const struct pith_quantize_options *o)
 static enum pith_status fail_taken(const struct pith_job *job, struct pith_error *err)
 {
     PITH_TRY(pith_path_look(job->options->out, err));
-    return pith_fail(err, PITH_IO, "%s: exists already; remove it or choose another --out",
+    return pith_fail(err, PITH_IO, "%s: exists already; remove it or choose another `out`",
                      job->options->out);
 }
 
@@ -128,7 +128,7 @@ enum pith_status pith_place_check(const struct pith_job *job, struct pith_error 
     if (!o->resume && pith_path_exists(o->out)) return fail_taken(job, err);
     if (!o->resume && pith_path_exists(job->journal_path))
         return pith_fail(err, PITH_IO,
-                         "%s: an unfinished run is there; continue it with --resume, or remove it",
+                         "%s: an unfinished run is there; continue it with `resume`, or remove it",
                          job->partial);
     return PITH_OK;
 }

@@ -166,7 +166,7 @@ static enum pith_status check_place(const struct pith_recover *r, const json_t *
     size_t count;
     if (r->options->out && pith_path_exists(r->out)) {
         PITH_TRY(pith_path_look(r->out, err));
-        return pith_fail(err, PITH_IO, "%s: exists already; remove it or choose another --out",
+        return pith_fail(err, PITH_IO, "%s: exists already; remove it or choose another `out`",
                          r->out);
     }
     if (j && (!job || strcmp(job, r->fingerprint) != 0))
@@ -176,7 +176,7 @@ static enum pith_status check_place(const struct pith_recover *r, const json_t *
                          r->partial);
     if (j && !r->options->resume)
         return pith_fail(err, PITH_IO,
-                         "%s: is an unfinished recovery; go on with --resume, or remove it",
+                         "%s: is an unfinished recovery; go on with `resume`, or remove it",
                          r->partial);
     if (j || !pith_path_exists(r->partial)) return PITH_OK;
     PITH_TRY(pith_dir_list(r->partial, &names, &count, err));

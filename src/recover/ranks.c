@@ -88,7 +88,7 @@ static enum pith_status check_vectors(const struct pith_recover *r, struct pith_
         for (uint32_t i = 0; i < plan->vectors; i++)
             if (pith_recover_vector_at(r, l, i)->count && readers_of(plan, i) > 1)
                 return pith_fail(err, PITH_UNSUPPORTED,
-                                 "layer %u: norms that share a gain are for one rank; say --ranks"
+                                 "layer %u: norms that share a gain are for one rank; say `ranks`"
                                  " none",
                                  l);
     }

@@ -174,12 +174,12 @@ static enum pith_status read_options(struct pith_recover *r, struct pith_error *
     const struct pith_recover_options *o = r->options;
     char *end = NULL;
     if (strcmp(o->train, "scales") != 0 && strcmp(o->train, "all") != 0)
-        return pith_fail(err, PITH_ARG, "--train %s: is scales or all", o->train);
+        return pith_fail(err, PITH_ARG, "`train` %s: is scales or all", o->train);
     r->weights = strcmp(o->train, "all") == 0;
     if (strcmp(o->steps, "auto") != 0) {
         const unsigned long n = strtoul(o->steps, &end, 10);
         if (*end || o->steps[0] == '-' || n == 0 || n > 1000000)
-            return pith_fail(err, PITH_ARG, "--steps %s: is a number from 1 to 1000000, or auto",
+            return pith_fail(err, PITH_ARG, "`steps` %s: is a number from 1 to 1000000, or auto",
                              o->steps);
         r->steps = n;
     }
@@ -192,7 +192,7 @@ static enum pith_status read_options(struct pith_recover *r, struct pith_error *
     r->batch = o->batch;
     for (size_t i = 0; i < o->text.count; i++) r->self |= strcmp(o->text.item[i], "self") == 0;
     if (r->self && o->text.count > 1)
-        return pith_fail(err, PITH_ARG, "--text self goes with no other text");
+        return pith_fail(err, PITH_ARG, "`text=self` goes with no other text");
     return PITH_OK;
 }
 
@@ -272,8 +272,8 @@ static enum pith_status open_text(struct pith_recover *r, struct pith_error *err
     }
     if (r->text.windows >= PITH_RECOVER_HELD) return PITH_OK;
     return pith_fail(err, PITH_ARG,
-                     "%zu windows of %zu tokens are too few: of %d one is held out; more --text or "
-                     "a shorter --seq-len",
+                     "%zu windows of %zu tokens are too few: of %d one is held out; more `text` or "
+                     "a shorter `seq_len`",
                      r->text.windows, length, PITH_RECOVER_HELD);
 }
 
@@ -313,8 +313,8 @@ static enum pith_status fit_memory(struct pith_recover *r, struct pith_error *er
                   pith_tape_bytes(m, threads, r->text.length) + PITH_MEASURED_TO;
     if (!limit || r->expected <= limit) return PITH_OK;
     return pith_fail(err, PITH_LIMIT,
-                     "recovering needs about %llu MiB and --memory allows %llu MiB; a shorter "
-                     "--seq-len or a smaller --batch need less",
+                     "recovering needs about %llu MiB and `memory` allows %llu MiB; a shorter "
+                     "`seq_len` or a smaller `batch` need less",
                      (unsigned long long)(r->expected >> 20), (unsigned long long)(limit >> 20));
 }
 

@@ -154,7 +154,7 @@ enum pith_status pith_recover_list(struct pith_recover *r, struct pith_error *er
     PITH_TRY(keep_last_norm(r, err));
     if (matrices) return PITH_OK;
     return pith_fail(err, PITH_UNSUPPORTED,
-                     "%s: no scale of these grids has small steps; --train all trains the weights",
+                     "%s: no scale of these grids has small steps; `train=all` trains the weights",
                      r->options->model);
 }
 

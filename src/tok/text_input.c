@@ -143,7 +143,7 @@ enum pith_status pith_door_read(const char *crlf, struct pith_door *out, struct 
     const bool lf = crlf && strcasecmp(crlf, "lf") == 0;
     *out = (struct pith_door){.lf = lf};
     if (!crlf || lf || strcasecmp(crlf, "keep") == 0) return PITH_OK;
-    return pith_fail(err, PITH_ARG, "--crlf \"%.80s\": keep or lf", crlf);
+    return pith_fail(err, PITH_ARG, "`crlf` \"%.80s\": keep or lf", crlf);
 }
 
 size_t pith_text_mark(const char *data, size_t size)

@@ -202,7 +202,7 @@ enum pith_status pith_goals_parse(const char *text, struct pith_goals *out, stru
     for (;;) {
         if (!take_goal(&at, out))
             return pith_fail(err, PITH_ARG,
-                             "--limit %.100s: like first=1000ms,between=100ms; first, between, "
+                             "`limit` %.100s: like first=1000ms,between=100ms; first, between, "
                              "pause and total, in ms or s",
                              text);
         out->any = true;

@@ -37,7 +37,7 @@ static enum pith_status read_list(struct pith_server_load *t, const char *text, 
                           (rates || x == floor(x));
         if (!good)
             return pith_fail(
-                err, PITH_ARG, "--%s %.100s: %s, at most %d", rates ? "rate" : "clients", text,
+                err, PITH_ARG, "`%s` %.100s: %s, at most %d", rates ? "rates" : "clients", text,
                 rates ? "requests a second, like 0.5,2" : "numbers like 1,4,16", CLIENTS_MOST);
         const struct pith_server_level l = {rates ? 0 : (size_t)x, rates ? x : 0};
         PITH_TRY(add_level(t, l, err));
@@ -50,7 +50,7 @@ static enum pith_status read_levels(struct pith_server_load *t, struct pith_erro
 {
     const struct pith_traffic_options *o = t->options;
     if ((o->clients != NULL) + (o->rates != NULL) + (o->trace != NULL) > 1)
-        return pith_fail(err, PITH_ARG, "--clients, --rate and --trace: one of them");
+        return pith_fail(err, PITH_ARG, "`clients`, `rates` and `trace`: one of them");
     if (o->trace) return add_level(t, (struct pith_server_level){0}, err);
     if (o->rates) return read_list(t, o->rates, true, err);
     return read_list(t, o->clients ? o->clients : "1", false, err);
@@ -60,10 +60,10 @@ static enum pith_status read_more(struct pith_server_load *t, struct pith_error 
 {
     const char *more = t->options->more;
     if (!more) return PITH_OK;
-    if (pith_json_parse(more, strlen(more), "--body", &t->more, err) != PITH_OK)
+    if (pith_json_parse(more, strlen(more), "`more`", &t->more, err) != PITH_OK)
         return pith_fail_as(err, PITH_ARG, NULL);
     if (json_is_object(t->more)) return PITH_OK;
-    return pith_fail(err, PITH_ARG, "--body: a JSON object, like {\"cache_prompt\": false}");
+    return pith_fail(err, PITH_ARG, "`more`: a JSON object, like {\"cache_prompt\": false}");
 }
 
 static enum pith_status read_names(struct pith_server_load *t, struct pith_error *err)
@@ -72,14 +72,14 @@ static enum pith_status read_names(struct pith_server_load *t, struct pith_error
     const bool chat = pith_name_equal(o->endpoint, "chat");
     const bool ids = pith_name_equal(o->form, "ids");
     if (!chat && !pith_name_equal(o->endpoint, "completions"))
-        return pith_fail(err, PITH_ARG, "--endpoint %.64s: completions or chat", o->endpoint);
+        return pith_fail(err, PITH_ARG, "`endpoint` %.64s: completions or chat", o->endpoint);
     if (!ids && !pith_name_equal(o->form, "text"))
-        return pith_fail(err, PITH_ARG, "--form %.64s: text or ids", o->form);
+        return pith_fail(err, PITH_ARG, "`form` %.64s: text or ids", o->form);
     if (ids && chat)
-        return pith_fail(err, PITH_ARG, "--form ids: a chat is text; with --endpoint completions");
+        return pith_fail(err, PITH_ARG, "`form` ids: a chat is text; with `endpoint=completions`");
     t->arrivals = pith_arrivals_find(o->arrivals);
     if (!t->arrivals)
-        return pith_fail(err, PITH_ARG, "--arrivals %.64s: poisson, even or bursts", o->arrivals);
+        return pith_fail(err, PITH_ARG, "`arrivals` %.64s: poisson, even or bursts", o->arrivals);
     t->asking = (struct pith_traffic_asking){
         .chat = chat, .ignore_end = o->ignore_end != 0, .temperature = o->temperature};
     return PITH_OK;
@@ -90,18 +90,18 @@ static enum pith_status read_options(struct pith_server_load *t, struct pith_err
     const struct pith_traffic_options *o = t->options;
     if (!o->url) return pith_fail(err, PITH_ARG, "an address of a server is needed");
     if (!(o->duration >= 0 && o->duration <= 1e6))
-        return pith_fail(err, PITH_ARG, "--duration: from 0 to 1000000 seconds");
+        return pith_fail(err, PITH_ARG, "`duration`: from 0 to 1000000 seconds");
     if (!(o->timeout > 0 && o->timeout <= 1e6))
-        return pith_fail(err, PITH_ARG, "--timeout: above 0, at most 1000000 seconds");
+        return pith_fail(err, PITH_ARG, "`timeout`: above 0, at most 1000000 seconds");
     if (!(o->temperature >= 0 && o->temperature <= 100))
-        return pith_fail(err, PITH_ARG, "--temperature: from 0 to 100");
+        return pith_fail(err, PITH_ARG, "`temperature`: from 0 to 100");
     if (o->requests > REQUESTS_MOST || o->warmup > REQUESTS_MOST)
-        return pith_fail(err, PITH_ARG, "--requests, --warmup: at most %d", REQUESTS_MOST);
-    if (o->prefix > 1 << 24) return pith_fail(err, PITH_ARG, "--prefix: at most %d", 1 << 24);
+        return pith_fail(err, PITH_ARG, "`requests`, `warmup`: at most %d", REQUESTS_MOST);
+    if (o->prefix > 1 << 24) return pith_fail(err, PITH_ARG, "`prefix`: at most %d", 1 << 24);
     PITH_TRY(read_levels(t, err));
     PITH_TRY(read_names(t, err));
-    PITH_TRY(pith_lengths_parse(o->prompt, "--prompt", &t->prompt, err));
-    PITH_TRY(pith_lengths_parse(o->answer, "--gen", &t->answer, err));
+    PITH_TRY(pith_lengths_parse(o->prompt, "`prompt`", &t->prompt, err));
+    PITH_TRY(pith_lengths_parse(o->answer, "`answer`", &t->answer, err));
     if (o->limit) PITH_TRY(pith_goals_parse(o->limit, &t->goals, err));
     return read_more(t, err);
 }
@@ -242,7 +242,7 @@ static enum pith_status find_ids(struct pith_server_load *t, struct pith_error *
     s = keep_ids(&t->words, json_object_get(j, "tokens"), err);
     json_decref(j);
     if (s == PITH_OK && t->words.ids == 0)
-        s = pith_fail(err, PITH_UNSUPPORTED, "%s: --form ids: it has no /tokenize",
+        s = pith_fail(err, PITH_UNSUPPORTED, "%s: `form` ids: it has no /tokenize",
                       t->options->url);
     return s;
 }

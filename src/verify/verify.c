@@ -319,7 +319,7 @@ static enum pith_status open_account(struct pith_verification *v, struct pith_er
     if (pith_path_exists(path)) s = pith_account_open(path, &v->file, err);
     else if (pith_path_exists(o->model) && !o->against && o->targets.count == 0)
         s = pith_fail(err, PITH_IO,
-                      "%s: no pith.json there: name the original (--against) or engines (--for)"
+                      "%s: no pith.json there: name the original (`against`) or engines (`targets`)"
                       " to judge it by",
                       o->model);
     v->account = v->file.head;
@@ -344,7 +344,7 @@ static enum pith_status open_original(struct pith_verification *v, struct pith_e
                                    ? pith_model_open_with(o->against, &merge, &v->original, err)
                                    : pith_model_open_source(o->against, &merge, &v->original, err);
     if (s == PITH_OK && was && !is)
-        pith_problem(v, "pith.json: an adapter was merged into the original (--adapter names it)");
+        pith_problem(v, "pith.json: an adapter was merged into the original (`adapter` names it)");
     else if (s == PITH_OK && is && v->account && !was)
         pith_problem(v, "pith.json: no adapter was merged into the original");
     else if (s == PITH_OK && is && was && !json_equal(is, was))

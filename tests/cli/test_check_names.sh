@@ -1,5 +1,5 @@
 #!/bin/sh
-# tools/check_names.py finds what it is for: a house of two files is good, and each fault by itself is told.
+# tools/check_names.py and check_fields.py find what they are for: a house of two files is good, and each fault by itself is told.
 set -u
 . tests/cli/lib.sh
 tool=$root/tools/check_names.py
@@ -89,4 +89,28 @@ END
 finds "a list of exceptions that is too long" tools/wide.txt 'wide.txt: src/base/room.c gone 9 is no longer there' <<'END'
 src/base/room.c gone 9
 END
+# tools/check_fields.py: a message names a field that an option sets, and no option.
+said() { # TEXT: the house whose library says that
+    rm -rf "$house"
+    mkdir -p "$house/src/base" "$house/include/pith" "$house/cli"
+    printf 'struct pith_x_options {\n    size_t memory, seq_len; /* `other` */\n    const char *const *alone;\n};\n' >"$house/include/pith/x.h"
+    printf 'const struct option common_options[] = {\n    {"seed", 0, OPTION_COUNT},\n};\n' >"$house/cli/options.c"
+    printf '    {"memory", 0, OPTION_SIZE},\n    {"seq-len", 0, OPTION_COUNT},\n    {"all", 0, OPTION_FLAG},\n' >"$house/cli/cmd_x.c"
+    printf '/* --memory and `nothing` in a comment */\nf("%s");\n' "$1" >"$house/src/base/x.c"
+    python3 "$root/tools/check_fields.py" "$house" >"$work/stdout"
+}
+for text in 'raise `memory`' 'use `seq_len=64`, or `seed`' '`memory`: pith eval --kv auto:4 makes it'; do
+    said "$text" && pass "taken: $text" || { fail "taken: $text" && cat "$work/stdout"; }
+done
+refused() { # TEXT PATTERN
+    if said "$1"; then fail "refused: $1"
+    elif grep -qE -e "$2" "$work/stdout"; then pass "refused: $1"
+    else fail "refused: $1: $(cat "$work/stdout")"; fi
+}
+refused 'raise `memry`' '^src/base/x.c:2: `memry` is no field'
+refused 'raise `all`' '`all` is no field'
+refused 'use `alone=1`' '`alone` is set by no option'
+refused '`memory`, not --memory' 'an option in'
+refused '`memory` in %s --%%s' 'an option in'
+refused 'no field at all' 'no marks'
 finish

@@ -307,13 +307,13 @@ static enum pith_status check_grid(const struct pith_learned_matrix *m, struct p
     pith_grid_format(&m->m->grid, text);
     if (m->now.gguf || m->now.offsets)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "rounding on the grid %s cannot be learned: %s; use --round gptq", text,
+                         "rounding on the grid %s cannot be learned: %s; use `round=gptq`", text,
                          m->now.gguf ? "its scales are in blocks"
                                      : "its zero points are no range's");
     if (f->kind == PITH_KIND_INT || is_float(f)) return PITH_OK;
     return pith_fail(err, PITH_UNSUPPORTED,
                      "rounding on the grid %s cannot be learned: an offset before rounding means"
-                     " nothing between the levels of a codebook; use --round nearest",
+                     " nothing between the levels of a codebook; use `round=nearest`",
                      text);
 }
 

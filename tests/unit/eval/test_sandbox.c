@@ -166,7 +166,7 @@ static void answers_pass_as_in_python(void **state)
     assert_string_equal(source.form->name, "humaneval");
     assert_int_equal(source.asked.count, 3);
     assert_int_equal(pith_saying_may(source.form, "x", false, &err), PITH_ARG);
-    assert_non_null(strstr(err.text, "--run-code"));
+    assert_non_null(strstr(err.text, "`run_code`"));
     err = (struct pith_error){0};
     if (pith_saying_may(source.form, "x", true, &err) != PITH_OK) {
         assert_int_equal(err.status, PITH_UNSUPPORTED);

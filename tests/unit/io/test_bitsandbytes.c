@@ -139,7 +139,7 @@ static void what_it_cannot_hold_is_refused(void **state)
         const char *grid, *acts, *word;
         uint32_t cols;
     } cases[] = {
-        {"int8:channel", "none", "add --acts int8:token", 128},
+        {"int8:channel", "none", "add `acts=int8:token`", 128},
         {"int8:g64", "int8:token", "int8:channel only", 128},
         {"int8:channel:asym", "int8:token", "int8:channel only", 128},
         {"int4:g64", "none", "cannot hold int4", 128},

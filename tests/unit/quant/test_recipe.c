@@ -175,7 +175,7 @@ static void stages_are_set_by_text(void **state)
         const char *stage, *text, *message;
         enum pith_status status;
     } bad[] = {{"weights", "int9", "int9", PITH_ARG},
-               {"weights", "GPTQ", "is a recipe, no grid: --recipe GPTQ", PITH_ARG},
+               {"weights", "GPTQ", "is a recipe, no grid: `recipe` GPTQ", PITH_ARG},
                {"weights", "int4:g64:dq", "int4:g128, fp8", PITH_UNSUPPORTED},
                {"weights", "", "", PITH_ARG},
                {"transform", "smoother", "did you mean \"smooth\"?", PITH_ARG},

@@ -113,13 +113,13 @@ static void test_refused(void **state)
         const char *ignore, *override, *says;
         enum pith_status status;
     } cases[] = {
-        {"upproj", NULL, "--ignore upproj matches no linear", PITH_ARG},
+        {"upproj", NULL, "`ignore` upproj matches no linear", PITH_ARG},
         {"layers.2.*", NULL, "matches no linear", PITH_ARG},
         {"", NULL, "matches no linear", PITH_ARG},
         {NULL, "nothing=int4:channel", "matches no linear", PITH_ARG},
         {NULL, "up_proj", "expected PATTERN=GRID", PITH_ARG},
         {NULL, "=int4:channel", "expected PATTERN=GRID", PITH_ARG},
-        {NULL, "up_proj=", "--override", PITH_ARG},
+        {NULL, "up_proj=", "`overrides`", PITH_ARG},
         {NULL, "up_proj=int9", "int9", PITH_ARG},
         {NULL, "up_proj=int8:token", "cannot be put on that grid", PITH_UNSUPPORTED},
         {NULL, "lm_head=int8:channel", "leaves the head", PITH_UNSUPPORTED},
