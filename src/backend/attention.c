@@ -6,10 +6,9 @@
  * positions that they see. One query alone: a task is a kv head with one chunk, its sums go to the
  * caller's work space, and a second round of tasks merges them. Both run the same steps on the same
  * chunks, so the result is the same. */
+#include "backend/cache_pages.h"
 #include "backend/key_offset.h"
 #include "backend/layer.h"
-#include "backend/parts.h"
-
 #include "base/mem.h"
 #include "num/input.h"
 #include "num/rowcode.h"
@@ -19,7 +18,7 @@
 
 /* Positions of a chunk; rows of a block, enough to pay for widening keys; the distance of rows of
  * scores, not a multiple of a page so that they do not compete for the same lines of the cache. */
-enum { CHUNK = 512, ROWS = 120, SCORES_LD = CHUNK + 16 };
+enum { CHUNK = 512, ROWS = 4 * PITH_FEW_ROWS, SCORES_LD = CHUNK + 16 };
 /* Spans whose tasks are handed out together; tasks a thread, so that all end at about the same
  * time. */
 enum { SPANS = 64, TASKS = 8 };
@@ -36,7 +35,7 @@ struct job {
     size_t first, chunks; /* chunks that are seen */
     size_t run, runs; /* chunks that one task takes when positions are shared, tasks a kv head */
     size_t team;      /* kv heads that one task takes, of a single query */
-    bool channels;    /* keys by channel */
+    size_t query_floats;         /* that the kind of keys works in, a row */
     bool key_bytes, value_bytes; /* multiplied as integers */
 };
 
@@ -60,8 +59,7 @@ struct part {
     float *q;      /* [count][key], scaled */
     float *scores; /* [count][SCORES_LD] */
     float *powers; /* [2 count] */
-    float *folded; /* [count][key] and */
-    float *least;  /* [count]: keys by channel */
+    float *query;  /* [count][query_floats] */
     float *offset; /* [count][pith_key_offset_floats()] */
     struct pith_query_bytes bytes;
     struct sums chunk, total;
@@ -69,7 +67,7 @@ struct part {
 
 static size_t scratch_floats(const struct job *j)
 {
-    return SCORES_LD + j->key + 2 * j->dim + 6 + (j->channels ? j->key + 1 : 0) +
+    return SCORES_LD + j->key + 2 * j->dim + 6 + j->query_floats +
            (j->key_bytes ? pith_query_bytes_floats(j->key) : 0) +
            (j->a->offset ? pith_key_offset_floats(j->a->offset) : 0);
 }
@@ -97,10 +95,7 @@ static void prepare(const struct job *j, struct part *p, float **from)
     p->total.max = take(&memory, n);
     p->total.sum = take(&memory, n);
     p->powers = take(&memory, 2 * n);
-    if (j->channels) {
-        p->folded = take(&memory, n * j->key);
-        p->least = take(&memory, n);
-    }
+    p->query = take(&memory, n * j->query_floats);
     if (a->offset) p->offset = take(&memory, n * pith_key_offset_floats(a->offset));
     if (j->key_bytes) p->bytes = pith_query_bytes(&a->cache->k, n, memory);
     for (size_t r = 0; r < n; r++) {
@@ -132,58 +127,25 @@ static size_t row_to(const struct job *j, size_t row)
     return j->span->start + row / j->group + 1;
 }
 
-/* Whether so many rows pay for floats of what one side of the cache holds. */
-static bool widens(const struct part *p, const struct pith_cache_side *s)
-{
-    return s->code ||
-           (s->dtype != PITH_F32 && p->count >= ROWS / 4 && pith_cache_tile_fits(s->dim));
-}
-
-/* Scores of keys by channel: what a channel has beside its codes goes into the queries. */
-static void score_channels(const struct job *j, const struct part *p,
-                           const struct pith_cache_side *side, const struct pith_cache_rows *rows,
-                           float *scores)
-{
-    const struct pith_kern *k = &j->b->kern;
-    float *work = j->b->scratch[p->thread].b;
-    struct pith_key_channels of;
-    struct pith_coded codes;
-    pith_cache_key_channels(j->b, side, rows, work, &of);
-    for (size_t r = 0; r < p->count; r++)
-        k->scale_mul(side->dim, p->q + r * j->key, 1.0f, of.scale, p->folded + r * j->key);
-    k->lanes_f32(p->count, side->dim, p->q, j->key, of.least, p->least);
-    if (p->count < ROWS / 4 && pith_cache_key_view(j->b, side, rows, work, &codes))
-        k->attn_scores_codes(&codes, p->count, p->folded, j->key, scores, SCORES_LD);
-    else
-        k->attn_scores_f32(p->count, side->dim, 1, p->folded, j->key,
-                           pith_cache_key_tile(j->b, side, rows, work), scores, SCORES_LD);
-    for (size_t r = 0; r < p->count; r++, scores += SCORES_LD)
-        for (size_t i = 0; i < PITH_KEYS; i++) scores[i] += p->least[r];
-}
-
-/* Scores of a page of 32 keys, and weighted sums of n values of one. Codes are read where they are
- * unless many rows pay for making them floats once. */
+/* Scores of a page of 32 keys, and weighted sums of n values of one. */
 static void score_page(const struct job *j, const struct part *p, const struct pith_cache *cache,
                        const struct pith_cache_rows *rows, float *scores)
 {
     const struct pith_cache_side *side = &cache->k;
-    const struct pith_kern *k = &j->b->kern;
     float *work = j->b->scratch[p->thread].b;
-    struct pith_coded codes;
     if (j->key_bytes && cache == j->a->cache)
         pith_score_bytes(j->b, side,
                          &(struct pith_key_scores){rows, &p->bytes, p->count, scores, SCORES_LD},
                          work);
-    else if (side->code && pith_cache_folds(side)) score_channels(j, p, side, rows, scores);
-    else if (side->code && p->count < ROWS / 4 &&
-             pith_cache_key_view(j->b, side, rows, work, &codes))
-        k->attn_scores_codes(&codes, p->count, p->q, j->key, scores, SCORES_LD);
-    else if (widens(p, side) || side->dtype == PITH_F32)
-        k->attn_scores_f32(p->count, side->dim, 1, p->q, j->key,
-                           pith_cache_key_tile(j->b, side, rows, work), scores, SCORES_LD);
     else
-        (side->dtype == PITH_F16 ? k->attn_scores_f16 : k->attn_scores_bf16)(
-            p->count, side->dim, 1, p->q, j->key, rows->page, scores, SCORES_LD);
+        pith_cache_kind(side)->scores(j->b, side, rows,
+                                      &(struct pith_page_scores){.count = p->count,
+                                                                 .q = p->q,
+                                                                 .ldq = j->key,
+                                                                 .scores = scores,
+                                                                 .ld = SCORES_LD,
+                                                                 .query = p->query,
+                                                                 .work = work});
 }
 
 /* Weighted sums of values that lie among keys, some of their elements after the others. */
@@ -211,26 +173,14 @@ static void add_joined(const struct job *j, const struct part *p, const struct p
 static void add_page(const struct job *j, const struct part *p, const struct pith_cache *cache,
                      const struct pith_cache_rows *rows, float *weights)
 {
-    const size_t n = rows->n;
     const struct pith_cache_side *side = &cache->v;
-    const struct pith_kern *k = &j->b->kern;
     float *work = j->b->scratch[p->thread].b;
-    struct pith_coded codes;
-    struct pith_coded_sums sums = {p->count, n, weights, SCORES_LD, p->chunk.o, j->dim};
+    struct pith_coded_sums sums = {p->count, rows->n, weights, SCORES_LD, p->chunk.o, j->dim};
     if (cache->joined) add_joined(j, p, cache, rows, weights);
     else if (j->value_bytes && cache == j->a->cache) {
         sums.p -= rows->first;
         pith_add_bytes(j->b, side, rows, &sums, work);
-    } else if (side->code && p->count < ROWS / 4 &&
-               pith_cache_value_view(j->b, side, rows, work, &codes))
-        k->attn_values_codes(&codes, &sums);
-    else if (widens(p, side) || side->dtype == PITH_F32)
-        k->attn_values_f32(p->count, n, j->dim, weights, SCORES_LD,
-                           pith_cache_value_tile(j->b, side, rows, work), p->chunk.o, j->dim);
-    else
-        (side->dtype == PITH_F16 ? k->attn_values_f16 : k->attn_values_bf16)(
-            p->count, n, j->dim, weights, SCORES_LD,
-            rows->page + rows->first * j->dim * sizeof(uint16_t), p->chunk.o, j->dim);
+    } else pith_cache_kind(side)->values(j->b, side, rows, &sums, work);
 }
 
 /* How many of a part's rows, the first, see a page in floats. */
@@ -595,9 +545,12 @@ static struct job common(struct pith_backend *b, const struct pith_attention *a)
     struct job one = {.b = b, .a = a, .group = a->heads / a->cache->kv_heads};
     one.dim = pith_cache_row(a->cache->v.dim);
     one.key = pith_cache_row(a->cache->k.dim);
-    one.channels = a->cache->k.code && pith_cache_folds(&a->cache->k);
-    one.key_bytes = fast && pith_cache_takes_bytes(&a->cache->k, false);
-    one.value_bytes = fast && !a->cache->joined && pith_cache_takes_bytes(&a->cache->v, true);
+    const struct pith_cache_side *k = &a->cache->k, *v = &a->cache->v;
+    const struct pith_kv_kind *keys_of = pith_cache_kind(k), *values_of = pith_cache_kind(v);
+    one.query_floats = keys_of->query_floats ? keys_of->query_floats(k) : 0;
+    one.key_bytes = fast && keys_of->takes_bytes && keys_of->takes_bytes(k, false);
+    one.value_bytes = fast && !a->cache->joined && values_of->takes_bytes &&
+                      values_of->takes_bytes(v, true);
     one.rows = pith_min(ROWS, PITH_SCORES / scratch_floats(&one));
     return one;
 }

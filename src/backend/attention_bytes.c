@@ -1,7 +1,7 @@
 /* The fast mode's attention over codes that are integers of 4 or 8 bits: queries, and weights times
  * the scales of values, as rows of bytes. Weights are rounded page by page, so that a query's
  * result does not depend on the positions that others see. */
-#include "backend/parts.h"
+#include "backend/cache_pages.h"
 
 #include "base/mem.h"
 #include "num/rowcode.h"
@@ -17,11 +17,11 @@ _Static_assert((int)BLOCK == (int)PITH_KEYS, "a page's positions are a block");
 
 /* Each group of values makes bytes of all weights: for many groups of 8 bits that takes as long as
  * it saves. */
-bool pith_cache_takes_bytes(const struct pith_cache_side *s, bool values)
+bool pith_coded_takes_bytes(const struct pith_cache_side *s, bool values)
 {
     const struct pith_row_code *r = s->code;
-    if (values && r && r->bits == 8 && r->groups > 1) return false;
-    return r && !r->level && !r->channels && s->plain == 0 && (r->bits == 4 || r->bits == 8) &&
+    if (values && r->bits == 8 && r->groups > 1) return false;
+    return !r->level && !r->channels && s->plain == 0 && (r->bits == 4 || r->bits == 8) &&
            r->cols % BLOCK == 0 && r->width % BLOCK == 0;
 }
 

@@ -6,8 +6,7 @@
  * Outliers are halves, then their columns; a position's are those from the end of the one before
  * to its own end, so what is stored of a position depends on it and on those before it in the page
  * alone, however they were cut, and one that is stored again finds its place. */
-#include "backend/kv_kinds.h"
-#include "backend/parts.h"
+#include "backend/cache_pages.h"
 
 #include "base/mem.h"
 #include "num/kvquant.h"
@@ -27,8 +26,7 @@ struct places {
 
 static struct places places_of(const struct pith_row_code *r, bool keys)
 {
-    const size_t codes = keys ? 4 * (size_t)r->bits * r->cols
-                              : PITH_KEYS * (((size_t)r->cols * r->bits + 7) / 8);
+    const size_t codes = keys ? pith_key_codes(r) : PITH_KEYS * pith_value_stride(r);
     struct places p = {.beside = codes, .width = r->cols > 256 ? 2 : 1};
     const size_t each = sizeof(uint16_t) + p.width;
     p.ends = codes + PITH_KEYS * (size_t)(keys ? 1 : pith_row_beside(r));
@@ -40,9 +38,10 @@ static struct places places_of(const struct pith_row_code *r, bool keys)
     return p;
 }
 
-size_t pith_kvquant_bytes(const struct pith_row_code *r, bool keys)
+static bool page_bytes(const struct pith_cache_side *s, bool keys, size_t *bytes)
 {
-    return places_of(r, keys).end;
+    *bytes = places_of(s->code, keys).end;
+    return true;
 }
 
 uint32_t pith_kvquant_slots(const struct pith_row_code *r, bool keys)
@@ -79,9 +78,10 @@ static void put_outliers(const struct places *p, const struct pith_kvquant_row *
     page[p->ends + place] = (uint8_t)(first + row->outliers);
 }
 
-void pith_kvquant_store(const struct pith_cache_side *side, bool keys,
-                        const struct pith_kvquant_put *put)
+static void store(struct pith_backend *b, const struct pith_cache_side *side, bool keys,
+                  const struct pith_cache_put *put)
 {
+    (void)b;
     const struct pith_row_code *r = side->code;
     const struct places p = places_of(r, keys);
     float x[PITH_CODED], outlier[MOST];
@@ -108,7 +108,7 @@ void pith_kvquant_store(const struct pith_cache_side *side, bool keys,
             continue;
         }
         const struct pith_row_scale of = {.scale = row.range, .offset = row.middle};
-        pith_bits_put(page + place * ((r->cols * r->bits + 7) / 8), 0, r->bits, r->cols, code);
+        pith_bits_put(page + place * pith_value_stride(r), 0, r->bits, r->cols, code);
         pith_row_scale_put(r, 1.0f, &of, page + p.beside + place * pith_row_beside(r));
     }
 }
@@ -170,8 +170,8 @@ static inline void scale_some(float scale, float offset, size_t n, float *x)
     for (; i < n; i++) x[i] = x[i] * scale + offset;
 }
 
-void pith_kvquant_key_tile(const struct pith_backend *b, const struct pith_cache_side *k,
-                           const struct pith_cache_rows *rows, float *wide)
+static const float *key_tile(const struct pith_backend *b, const struct pith_cache_side *k,
+                             const struct pith_cache_rows *rows, float *wide)
 {
     const struct pith_row_code *r = k->code;
     const struct places p = places_of(r, true);
@@ -184,15 +184,16 @@ void pith_kvquant_key_tile(const struct pith_backend *b, const struct pith_cache
         scale_some(range[e], middle[e], PITH_KEYS, wide + e * PITH_KEYS);
     put_back(b, r, &p, page, &(struct spread){0, PITH_KEYS, 1, PITH_KEYS}, wide);
     if (k->turn) turn_tile(b, k->turn, rows->position, wide);
+    return wide;
 }
 
-void pith_kvquant_values(const struct pith_backend *b, const struct pith_cache_side *v,
-                         const struct pith_cache_rows *rows, float *wide)
+static const float *value_tile(const struct pith_backend *b, const struct pith_cache_side *v,
+                               const struct pith_cache_rows *rows, float *wide)
 {
     const struct pith_row_code *r = v->code;
     const struct places p = places_of(r, false);
     const uint8_t *page = (const uint8_t *)rows->page;
-    const size_t ld = pith_cache_row(r->cols), stride = (r->cols * r->bits + 7) / 8;
+    const size_t ld = pith_cache_row(r->cols), stride = pith_value_stride(r);
     float *to = wide, of[2 * PITH_KEYS]; /* ranges and middles by turns */
     b->kern.widen_f16(2 * rows->n, page + p.beside + rows->first * pith_row_beside(r), of);
     for (size_t i = 0; i < rows->n; i++, to += ld) {
@@ -201,9 +202,24 @@ void pith_kvquant_values(const struct pith_backend *b, const struct pith_cache_s
         memset(to + r->cols, 0, (ld - r->cols) * sizeof *to);
     }
     put_back(b, r, &p, page, &(struct spread){rows->first, rows->n, ld, 1}, wide);
+    return wide;
 }
 
 /* --- the kind --------------------------------------------------------------------------------- */
+
+struct pith_row_code pith_row_code_kvquant(unsigned bits, uint32_t cols, bool keys,
+                                           const float *level)
+{
+    return (struct pith_row_code){.kind = &pith_kv_kvquant,
+                                  .cols = cols,
+                                  .width = cols,
+                                  .groups = 1,
+                                  .bits = bits,
+                                  .scale = PITH_F16,
+                                  .scale_bytes = keys ? 0 : 2,
+                                  .offsets = !keys,
+                                  .level = level};
+}
 
 /* Its levels come from calibration, later. */
 static enum pith_status code(const struct pith_kv_heads *heads, float *level,
@@ -220,4 +236,10 @@ const struct pith_kv_kind pith_kv_kvquant = {
     .least_sink = 1, /* the first position is left out of what levels are made from */
     .channels = true,
     .code = code,
+    .page_bytes = page_bytes,
+    .store = store,
+    .key_tile = key_tile,
+    .value_tile = value_tile,
+    .scores = pith_tile_scores,
+    .values = pith_tile_values,
 };

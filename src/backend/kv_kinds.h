@@ -1,11 +1,20 @@
 /* backend/kv_kinds.h: formats of keys and values beside floats and grids, and what --kv auto tries.
  *
  * A kind is one file, cache_<name>.c, which defines struct pith_kv_kind pith_kv_<name>; each of its
- * widths is a row of kv.def. Names, errors, checks, sizes, choosing and tests walk that table. */
+ * widths is a row of kv.def. Names, errors, checks, sizes, choosing and tests walk that table. How
+ * rows become codes is its own; pages of such rows one after another, and reading them, are
+ * cache_codes.c's, which a kind names where they serve. */
 #ifndef PITH_BACKEND_KV_KINDS_H
 #define PITH_BACKEND_KV_KINDS_H
 
 #include "num/rowcode.h"
+
+struct pith_backend;
+struct pith_cache_side;
+struct pith_cache_put;
+struct pith_cache_rows;
+struct pith_coded_sums;
+struct pith_page_scores;
 
 /* What a kind takes for granted; bits of its `needs`. */
 enum {
@@ -36,6 +45,32 @@ struct pith_kv_kind {
      * outlive *out. PITH_UNSUPPORTED for heads that are not kept so. */
     enum pith_status (*code)(const struct pith_kv_heads *heads, float *level,
                              struct pith_row_code *out, struct pith_error *err);
+    /* Pages (backend/cache_pages.h): bytes of one head in one; false where they overflow. */
+    bool (*page_bytes)(const struct pith_cache_side *s, bool keys, size_t *bytes);
+    /* Rows of a head to their places in a page; keys of least_recent nowhere. */
+    void (*store)(struct pith_backend *b, const struct pith_cache_side *s, bool keys,
+                  const struct pith_cache_put *put);
+    /* Those keys, [dim][32] floats of a full page; NULL: there are none. */
+    void (*close)(struct pith_backend *b, const struct pith_cache_side *k, const float *x,
+                  char *page);
+    /* A head's keys of a page as float32, [dim][32]; some of its values, [n][dim padded]. Either
+     * where they are or in `wide`, PITH_KC * PITH_NC floats of the thread's own. */
+    const float *(*key_tile)(const struct pith_backend *b, const struct pith_cache_side *k,
+                             const struct pith_cache_rows *rows, float *wide);
+    const float *(*value_tile)(const struct pith_backend *b, const struct pith_cache_side *v,
+                               const struct pith_cache_rows *rows, float *wide);
+    /* Scores of queries with a head's 32 keys of a page, and sums of some of its values by weight,
+     * with the same bits for any number of rows, since these come alone or in company.
+     * pith_tile_scores() and pith_tile_values() do both by tiles. */
+    void (*scores)(const struct pith_backend *b, const struct pith_cache_side *k,
+                   const struct pith_cache_rows *rows, const struct pith_page_scores *s);
+    void (*values)(const struct pith_backend *b, const struct pith_cache_side *v,
+                   const struct pith_cache_rows *rows, const struct pith_coded_sums *sums,
+                   float *work);
+    /* Floats a query that scores() works in; NULL: none. */
+    size_t (*query_floats)(const struct pith_cache_side *k);
+    /* Whether the fast mode multiplies its codes as integers; NULL: never. */
+    bool (*takes_bytes)(const struct pith_cache_side *s, bool values);
 };
 
 #define PITH_KV(kind, bits, use) extern const struct pith_kv_kind pith_kv_##kind;

@@ -275,14 +275,6 @@ static inline char *pith_cache_values(const struct pith_cache *c, const struct p
                     : values + page * c->page_bytes + c->key_bytes;
 }
 
-/* Whether what channels of keys have beside their codes goes into queries, and tiles of keys are
- * bare codes; latents, which have a part that is not on a grid, are tiles of numbers. */
-bool pith_cache_folds(const struct pith_cache_side *k);
-/* What channels of a page's keys have beside their codes, [dim]. */
-struct pith_key_channels {
-    const float *scale, *least;
-};
-
 /* Some of a head's positions in a page, of which `page` is the head's part. */
 struct pith_cache_rows {
     const char *page;
@@ -308,44 +300,29 @@ struct pith_key_strip {
 void pith_cache_key_strip(const struct pith_backend *b, const struct pith_cache_side *k,
                           const struct pith_cache_rows *rows, const struct pith_key_strip *strip,
                           float *out);
-/* cache.c, for other kinds of pages: the values of n codes of a stream that begins at a byte, which
- * are code - middle or the level; a key's codes[cols] to their place among 32. */
+/* cache_codes.c, for other kinds of pages: the values of n codes of a stream that begins at a byte,
+ * which are code - middle or the level; a key's codes[cols] to their place among 32. */
 void pith_cache_widen(const struct pith_backend *b, const struct pith_row_code *r,
                       const uint8_t *stream, size_t n, float *to);
 void pith_cache_put_key(const struct pith_row_code *r, const uint8_t *codes, size_t place,
                         uint8_t *to);
-/* cache_kvquant.c: bytes of a head in a page of num/kvquant.h; how many outliers it has room for;
- * storing rows of a head, `ld` floats apart, that follow each other in one page; reading all keys,
- * turned, or some values as pith_cache_key_tile() and pith_cache_value_tile() do. */
-size_t pith_kvquant_bytes(const struct pith_row_code *r, bool keys);
+/* cache_kivi.c: groups of num/kivi.h, of values; or of keys by channel, whose rows are not encoded
+ * one by one. bits is 2 or 4. */
+struct pith_row_code pith_row_code_kivi(unsigned bits, uint32_t cols, bool channels);
+/* cache_kvquant.c: rows of num/kvquant.h, 2 to 4 bits, which are not encoded one by one; level:
+ * [2^bits], borrowed, or NULL where only sizes are asked for. What rows have beside their codes,
+ * outliers apart, is a value's range and middle. How many outliers a page has room for. */
+struct pith_row_code pith_row_code_kvquant(unsigned bits, uint32_t cols, bool keys,
+                                           const float *level);
 uint32_t pith_kvquant_slots(const struct pith_row_code *r, bool keys);
-struct pith_kvquant_put {
-    const float *from;
-    size_t ld, count, position, kv;
-    char *page;
-};
-void pith_kvquant_store(const struct pith_cache_side *side, bool keys,
-                        const struct pith_kvquant_put *put);
-void pith_kvquant_key_tile(const struct pith_backend *b, const struct pith_cache_side *k,
-                           const struct pith_cache_rows *rows, float *wide);
-void pith_kvquant_values(const struct pith_backend *b, const struct pith_cache_side *v,
-                         const struct pith_cache_rows *rows, float *wide);
-/* Views of codes that kernels read in place, what is beside them in `work` (as above). False where
- * the kernels have no form for them: then tiles are made. */
+/* cache_codes.c: views of rows of codes that kernels read in place, what is beside them in `work`
+ * (as above). False where the kernels have no form for them: then tiles are made. */
 bool pith_cache_key_view(const struct pith_backend *b, const struct pith_cache_side *k,
                          const struct pith_cache_rows *rows, float *work, struct pith_coded *out);
 bool pith_cache_value_view(const struct pith_backend *b, const struct pith_cache_side *v,
                            const struct pith_cache_rows *rows, float *work, struct pith_coded *out);
-/* Of keys by channel both of the above are the codes alone; this is what is beside them, in `work`.
- */
-void pith_cache_key_channels(const struct pith_backend *b, const struct pith_cache_side *k,
-                             const struct pith_cache_rows *rows, float *work,
-                             struct pith_key_channels *out);
-/* attention_bytes.c: the fast mode over codes that are integers of 4 or 8 bits. Whether a side has
- * such codes. */
-bool pith_cache_takes_bytes(const struct pith_cache_side *s, bool values);
-/* Queries [rows][dim] as bytes, in pith_query_bytes_floats(dim) floats of memory a row; those from
- * a row on. */
+/* attention_bytes.c: the fast mode over codes that are integers of 4 or 8 bits. Queries [rows][dim]
+ * as bytes, in pith_query_bytes_floats(dim) floats of memory a row; those from a row on. */
 struct pith_query_bytes {
     size_t dim;
     int8_t *q;

@@ -2,12 +2,56 @@
 
 #include "num/elements.h"
 #include "num/gaussian.h"
-#include "num/kivi.h"
 #include "num/kquant.h"
 
 #include <math.h>
 
 #include <string.h>
+
+/* --- encoding --------------------------------------------------------------------------------- */
+
+static void encode_grid(const struct pith_row_code *r, float scale, const float *x, uint8_t *codes,
+                        struct pith_row_scale *of)
+{
+    struct pith_input in = r->in;
+    const struct pith_input_call call = {0};
+    in.scale = scale;
+    for (uint32_t g = 0, c = 0; g < r->groups; g++, c += r->width) {
+        const uint32_t n = r->cols - c < r->width ? r->cols - c : r->width;
+        of[g] = (struct pith_row_scale){0};
+        pith_input_group(&in, &call, x + c, n,
+                         &(struct pith_input_group){codes + c, &of[g].scale, &of[g].zero});
+    }
+}
+
+static void encode_gguf(const struct pith_row_code *r, float scale, const float *x, uint8_t *codes,
+                        struct pith_row_scale *of)
+{
+    const struct pith_kquant *t = pith_kquant_find(r->in.grid.format->name);
+    (void)scale;
+    for (uint32_t g = 0; g < r->groups; g++) {
+        struct pith_kblock b;
+        t->row(x + (size_t)g * r->width, &b);
+        memcpy(codes + (size_t)g * r->width, b.codes, r->width);
+        of[g] = (struct pith_row_scale){b.scale[0], 0.0f, r->offsets ? b.offset[0] : 0.0f};
+    }
+}
+
+static void encode_gaussian(const struct pith_row_code *r, float scale, const float *x,
+                            uint8_t *codes, struct pith_row_scale *of)
+{
+    (void)scale;
+    *of = (struct pith_row_scale){.scale = pith_gaussian_scale(x, r->cols)};
+    pith_gaussian_encode(r->bits, of->scale, x, r->cols, codes);
+}
+
+void pith_row_encode(const struct pith_row_code *r, float scale, const float *x, uint8_t *codes,
+                     struct pith_row_scale *of)
+{
+    r->encode(r, scale, x, codes, of);
+}
+
+/* --- how rows are kept ------------------------------------------------------------------------ */
 
 static bool is_gguf(const struct pith_row_code *r)
 {
@@ -24,6 +68,7 @@ static void set_gguf(struct pith_row_code *r, const struct pith_format **element
 {
     const struct pith_kquant *t = pith_kquant_find(r->in.grid.format->name);
     *element = pith_format_find(t->element);
+    r->encode = encode_gguf;
     r->width = t->elements;
     r->scale = PITH_F16;
     r->offsets = t->minimums;
@@ -34,8 +79,10 @@ enum pith_status pith_row_code_make(const struct pith_grid *grid, uint32_t cols,
                                     struct pith_row_code *out, struct pith_error *err)
 {
     const struct pith_format *f = grid->format;
-    struct pith_row_code r = {
-        .in = {.grid = *grid, .scale = 1.0f}, .cols = cols, .scale = PITH_F32};
+    struct pith_row_code r = {.encode = encode_grid,
+                              .in = {.grid = *grid, .scale = 1.0f},
+                              .cols = cols,
+                              .scale = PITH_F32};
     if (grid->granularity == PITH_PER_HEAD && grid->is_static)
         r.in.grid.granularity = PITH_PER_TENSOR;
     PITH_TRY(pith_input_check(&r.in, cols, err));
@@ -76,87 +123,26 @@ enum pith_status pith_row_code_gaussian(unsigned bits, uint32_t cols, float *lev
     if (!from) return pith_fail(err, PITH_ARG, "no levels of %u bits", bits);
     memset(level, 0, PITH_ROW_LEVELS * sizeof *level);
     memcpy(level, from, (sizeof *level) << bits);
-    *out = (struct pith_row_code){.cols = cols,
+    *out = (struct pith_row_code){.encode = encode_gaussian,
+                                  .cols = cols,
                                   .width = cols,
                                   .groups = 1,
                                   .bits = bits,
                                   .scale = PITH_F16,
                                   .scale_bytes = 2,
-                                  .gaussian = true,
                                   .level = level};
     return PITH_OK;
 }
 
-struct pith_row_code pith_row_code_kivi(unsigned bits, uint32_t cols, bool channels)
-{
-    const uint32_t width = channels ? 1 : PITH_KIVI_GROUP;
-    return (struct pith_row_code){.cols = cols,
-                                  .width = width,
-                                  .groups = (cols - 1) / width + 1,
-                                  .bits = bits,
-                                  .scale = PITH_F16,
-                                  .scale_bytes = 2,
-                                  .offsets = true,
-                                  .kivi = true,
-                                  .channels = channels};
-}
-
-struct pith_row_code pith_row_code_kvquant(unsigned bits, uint32_t cols, bool keys,
-                                           const float *level)
-{
-    return (struct pith_row_code){.cols = cols,
-                                  .width = cols,
-                                  .groups = 1,
-                                  .bits = bits,
-                                  .scale = PITH_F16,
-                                  .scale_bytes = keys ? 0 : 2,
-                                  .offsets = !keys,
-                                  .kvquant = true,
-                                  .level = level};
-}
-
-/* --- encoding --------------------------------------------------------------------------------- */
-
-static void encode_gguf(const struct pith_row_code *r, const float *x, uint8_t *codes,
-                        struct pith_row_scale *of)
-{
-    const struct pith_kquant *t = pith_kquant_find(r->in.grid.format->name);
-    for (uint32_t g = 0; g < r->groups; g++) {
-        struct pith_kblock b;
-        t->row(x + (size_t)g * r->width, &b);
-        memcpy(codes + (size_t)g * r->width, b.codes, r->width);
-        of[g] = (struct pith_row_scale){b.scale[0], 0.0f, r->offsets ? b.offset[0] : 0.0f};
-    }
-}
-
-void pith_row_encode(const struct pith_row_code *r, float scale, const float *x, uint8_t *codes,
-                     struct pith_row_scale *of)
-{
-    struct pith_input in = r->in;
-    const struct pith_input_call call = {0};
-    in.scale = scale;
-    if (r->gaussian) {
-        *of = (struct pith_row_scale){.scale = pith_gaussian_scale(x, r->cols)};
-        pith_gaussian_encode(r->bits, of->scale, x, r->cols, codes);
-        return;
-    }
-    if (!r->kivi && is_gguf(r)) {
-        encode_gguf(r, x, codes, of);
-        return;
-    }
-    for (uint32_t g = 0, c = 0; g < r->groups; g++, c += r->width) {
-        const uint32_t n = r->cols - c < r->width ? r->cols - c : r->width;
-        of[g] = (struct pith_row_scale){0};
-        if (r->kivi) pith_kivi_encode(r->bits, x + c, n, codes + c, &of[g].scale, &of[g].offset);
-        else
-            pith_input_group(&in, &call, x + c, n,
-                             &(struct pith_input_group){codes + c, &of[g].scale, &of[g].zero});
-    }
-}
+/* --- decoding --------------------------------------------------------------------------------- */
 
 void pith_row_decode(const struct pith_row_code *r, const uint8_t *codes,
                      const struct pith_row_scale *of, float *x)
 {
+    if (r->decode) {
+        r->decode(r, codes, of, x);
+        return;
+    }
     for (uint32_t c = 0; c < r->cols; c++) {
         const struct pith_row_scale *s = &of[c / r->width];
         const float value = r->level ? r->level[codes[c]] : (float)codes[c] - r->middle;

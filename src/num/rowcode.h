@@ -16,7 +16,25 @@
 
 enum { PITH_ROW_LEVELS = 256 };
 
+/* What one group of a row has beside its codes. */
+struct pith_row_scale {
+    float scale, zero, offset;
+};
+struct pith_kv_kind;
+struct pith_row_code;
+/* x[cols] to codes[cols], a byte each, and of[groups]. `scale` is that of a static grid, or of the
+ * head in question. */
+typedef void pith_row_encode_fn(const struct pith_row_code *r, float scale, const float *x,
+                                uint8_t *codes, struct pith_row_scale *of);
+/* Codes and scales to x'[cols]. */
+typedef void pith_row_decode_fn(const struct pith_row_code *r, const uint8_t *codes,
+                                const struct pith_row_scale *of, float *x);
+
 struct pith_row_code {
+    pith_row_encode_fn *encode;      /* NULL: rows are not encoded one by one */
+    pith_row_decode_fn *decode;      /* NULL: as above */
+    const struct pith_kv_kind *kind; /* whose pages hold such rows (backend/kv_kinds.h); NULL: those
+                                        of grids */
     struct pith_input in;   /* the rule; its scale, where it is static, comes with each call */
     uint32_t cols;          /* of a row */
     uint32_t width, groups; /* columns that share a scale, and how often there is one */
@@ -24,18 +42,10 @@ struct pith_row_code {
     enum pith_dtype scale;  /* its form */
     uint32_t scale_bytes;   /* 0 where it is static */
     bool zeros, offsets;
-    bool gaussian;      /* num/gaussian.h: no grid; the row's scale is a half */
-    bool kivi;          /* num/kivi.h: no grid; scales and offsets are halves */
-    bool kvquant;       /* num/kvquant.h: no grid; rows are not encoded one by one */
     float beyond;       /* of its values */
     bool channels;      /* of keys: not columns of a row share these, but a column's neighbours */
     float middle;       /* of integers */
     const float *level; /* [2^bits] of other formats, borrowed; NULL: integers */
-};
-
-/* What one group of a row has beside its codes. */
-struct pith_row_scale {
-    float scale, zero, offset;
 };
 
 /* How rows of `cols` are kept on a grid; level[PITH_ROW_LEVELS] is filled in where it is needed and
@@ -45,24 +55,14 @@ enum pith_status pith_row_code_make(const struct pith_grid *grid, uint32_t cols,
 /* The same for codes of num/gaussian.h. */
 enum pith_status pith_row_code_gaussian(unsigned bits, uint32_t cols, float *level,
                                         struct pith_row_code *out, struct pith_error *err);
-/* The same for groups of num/kivi.h: of values; or of keys by channel, whose rows are not encoded
- * one by one. bits is 2 or 4. */
-struct pith_row_code pith_row_code_kivi(unsigned bits, uint32_t cols, bool channels);
-/* The same for rows of num/kvquant.h, 2 to 4 bits; level: [2^bits], borrowed, or NULL where only
- * sizes are asked for. What rows have beside their codes, outliers apart, is a value's range and
- * middle. */
-struct pith_row_code pith_row_code_kvquant(unsigned bits, uint32_t cols, bool keys,
-                                           const float *level);
 /* Bytes of a group's scale, zero and offset. */
 static inline uint32_t pith_row_beside(const struct pith_row_code *r)
 {
     return r->scale_bytes + (r->zeros ? 1 : 0) + (r->offsets ? 2 : 0);
 }
-/* x[cols] to codes[cols], a byte each, and of[groups]. `scale` is that of a static grid, or of the
- * head in question. */
+/* By r->encode, which must be there, and by r->decode: the reference of storing and of reading. */
 void pith_row_encode(const struct pith_row_code *r, float scale, const float *x, uint8_t *codes,
                      struct pith_row_scale *of);
-/* The reference of reading: codes and scales to x'[cols]. */
 void pith_row_decode(const struct pith_row_code *r, const uint8_t *codes,
                      const struct pith_row_scale *of, float *x);
 /* A group's numbers in pith_row_beside() bytes, and back. */

@@ -1,7 +1,9 @@
-/* Every row of backend/kv.def: its name leads back to it, and it is named where names are listed.
- */
-#include "backend/kv_kinds.h"
-#include "test.h"
+/* Every row of backend/kv.def: names lead back to it, and caches of it hold what was stored, near
+ * what its bits allow, and are attended to with the same bits on every setup, for one query and for
+ * many. */
+#include "backend/cache_pages.h"
+#include "base/json.h"
+#include "paired.h"
 
 #include <ctype.h>
 
@@ -47,11 +49,148 @@ static void names_of_some(void **state)
                      0);
 }
 
+/* A cache of a row, with what calibration would give, beside its floats. */
+struct pair {
+    struct pith_row_code code[2];
+    float level[2][PITH_ROW_LEVELS], *middle, *range;
+    struct pith_cache cache, floats;
+};
+
+/* False where heads of so many numbers are not kept so. */
+static bool pair_open(struct pair *p, const struct pith_kv_row *row, const struct shape *c)
+{
+    const size_t pages = pith_cache_pages(c->start + c->n), numbers = c->kv_heads * c->dim;
+    struct pith_error err = {0};
+    struct pith_cache_side side[2] = {{.dim = c->dim}, {.dim = c->dim}};
+    *p = (struct pair){0};
+    for (int i = 0; i < 2; i++) {
+        const struct pith_kv_heads heads = {
+            .bits = row->bits, .cols = (uint32_t)c->dim, .keys = i == 0};
+        const enum pith_status s = row->kind->code(&heads, p->level[i], &p->code[i], &err);
+        if (s == PITH_UNSUPPORTED) return false;
+        assert_ok(s, err);
+        assert_int_equal(p->code[i].bits, row->bits);
+        assert_ptr_equal(p->code[i].kind, row->kind);
+        side[i].code = &p->code[i];
+    }
+    p->middle = floats(numbers), p->range = floats(numbers);
+    for (size_t i = 0; i < numbers; i++) p->range[i] = 2.2f;
+    if (row->kind->needs & PITH_KV_LEVELS) {
+        const float last = (float)((1u << row->bits) - 1);
+        for (unsigned i = 0; i < 1u << row->bits; i++)
+            p->level[0][i] = p->level[1][i] = 2 * (float)i / last - 1;
+        p->code[0].level = p->code[1].level = p->level[0];
+        p->code[1].beyond = 3.2f;
+        side[0].middle = p->middle, side[0].range = p->range;
+    }
+    p->cache = (struct pith_cache){.kv_heads = c->kv_heads, .k = side[0], .v = side[1]};
+    paired_open(&p->cache, &p->floats, pages);
+    return true;
+}
+
+static void pair_close(struct pair *p)
+{
+    pith_free(p->cache.memory), pith_free(p->floats.memory);
+    pith_free(p->middle), pith_free(p->range);
+}
+
+/* Of normal numbers a uniform grid of b bits loses about 2.4 / 4^b of their squares; heads of few
+ * numbers may be less lucky. */
+static void holds_what_was_stored(struct pair *p, struct pith_backend *b, const float *k,
+                                  const float *v, size_t tokens)
+{
+    const size_t dim = p->cache.k.dim, heads = p->cache.kv_heads;
+    const double most = 4 / pow(4, p->code[0].bits) + 1e-6;
+    double error[2] = {0}, square[2] = {0};
+    float both[2 * 256];
+    for (size_t t = 0; t < tokens / 32 * 32; t++)
+        for (size_t i = 0; i < heads * dim; i++) {
+            const float *x[2] = {k + t * heads * dim + i, v + t * heads * dim + i};
+            if (i % dim == 0)
+                pith_cache_read(b, &p->cache, &(struct pith_cache_span){.n = tokens}, t, i / dim,
+                                both);
+            for (int s = 0; s < 2; s++) {
+                const double d = (double)(*x[s] - both[(size_t)s * dim + i % dim]);
+                error[s] += d * d;
+                square[s] += (double)*x[s] * (double)*x[s];
+            }
+        }
+    for (int s = 0; s < 2; s++)
+        if (!(error[s] <= most * square[s]))
+            fail_msg("side %d of %u bits: %g of squares, at most %g", s, p->code[s].bits,
+                     error[s] / square[s], most);
+}
+
+/* Rows that are encoded one by one are in a page what they are alone. */
+static void holds_rows(struct pair *p, struct pith_backend *b, const float *k, const float *v,
+                       size_t tokens)
+{
+    const size_t dim = p->cache.k.dim, rows = tokens * p->cache.kv_heads;
+    float both[2 * 256], back[256];
+    for (size_t i = 0; i < rows; i++)
+        for (int side = 0; side < 2; side++) {
+            const struct pith_row_code *r = &p->code[side];
+            struct pith_row_scale of[256];
+            uint8_t codes[256], bytes[8];
+            if (!r->encode) continue;
+            pith_row_encode(r, 1.0f, (side ? v : k) + i * dim, codes, of);
+            for (uint32_t g = 0; g < r->groups; g++) {
+                pith_row_scale_put(r, 1.0f, &of[g], bytes);
+                of[g] = pith_row_scale_get(r, 1.0f, bytes);
+            }
+            pith_row_decode(r, codes, of, back);
+            pith_cache_read(b, &p->cache, &(struct pith_cache_span){.n = tokens},
+                            i / p->cache.kv_heads, i % p->cache.kv_heads, both);
+            assert_same(both + (side ? dim : 0), back, dim, side ? "a value" : "a key", i);
+        }
+}
+
+static void attends(struct setups *s, const struct pith_kv_row *row, const struct shape *c)
+{
+    const size_t tokens = c->start + c->n, count = c->n * c->heads * c->dim;
+    const size_t numbers = tokens * c->kv_heads * c->dim;
+    float *q = normals(count, 1), *k = normals(numbers, 2), *v = normals(numbers, 3);
+    float *first = floats(count), *out = floats(count);
+    struct pair p;
+    for (size_t i = 0; i < s->count && pair_open(&p, row, c); i++, pair_close(&p)) {
+        const struct pith_cache_span span = {.start = c->start, .n = c->n};
+        paired_fill(s->backend[i], &p.cache, &p.floats, k, v,
+                    &(struct pith_cache_span){.n = tokens});
+        if (i == 0 && c->dim >= 32) holds_what_was_stored(&p, s->backend[i], k, v, tokens);
+        holds_rows(&p, s->backend[i], k, v, tokens);
+        const struct pith_attention a = {.span = &span,
+                                         .spans = 1,
+                                         .heads = c->heads,
+                                         .scale = 1 / sqrtf((float)c->dim),
+                                         .cache = &p.cache,
+                                         .plain = &p.floats,
+                                         .sink = row->kind->least_sink,
+                                         .recent = row->kind->least_recent,
+                                         .q = q};
+        paired_attend(s, i, a, first, out);
+    }
+    pith_free(out), pith_free(first), pith_free(v), pith_free(k), pith_free(q);
+}
+
+static void caches_are_attended_to(void **state)
+{
+    (void)state;
+    struct setups s;
+    size_t count;
+    const struct pith_kv_row *row = pith_kv_rows(&count);
+    setups_open(&s);
+    for (size_t i = 0; i < count; i++)
+        for (size_t c = 0; row[i].kind && c < PITH_COUNT(paired_shapes); c++)
+            attends(&s, &row[i], &paired_shapes[c]);
+    setups_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_lead_to_rows),
         cmocka_unit_test(names_of_some),
+        cmocka_unit_test(caches_are_attended_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
