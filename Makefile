@@ -351,8 +351,14 @@ place   = $(patsubst ~/%,$(HOME)/%,$(if $(filter /% ~/%,$(prefix)),$(prefix),$(C
 PLACE   = $(DESTDIR)$(place)
 # Programs find the library where it was installed, without ldconfig.
 RUNS_AT = $(if $(filter /usr /usr/,$(place)),,-Wl,-rpath,$${libdir} )
-install: all ## install under PREFIX (/usr/local): program, library, headers, man page, pkg-config file; DESTDIR= goes in front
-	install -d "$(PLACE)/bin" "$(PLACE)/lib/pkgconfig" "$(PLACE)/include/pith" "$(PLACE)/share/man/man1"
+# Where each shell looks for what completes a command.
+SHELLS = bash zsh fish
+COMPLETES_bash = share/bash-completion/completions/pith
+COMPLETES_zsh  = share/zsh/site-functions/_pith
+COMPLETES_fish = share/fish/vendor_completions.d/pith.fish
+install: all ## install under PREFIX (/usr/local): program, library, headers, man page, completions, pkg-config file; DESTDIR= goes in front
+	install -d "$(PLACE)/bin" "$(PLACE)/lib/pkgconfig" "$(PLACE)/include/pith" "$(PLACE)/share/man/man1" \
+	    $(foreach s,$(SHELLS),"$(PLACE)/$(dir $(COMPLETES_$(s)))")
 	install -m 755 $(BUILD)/pith "$(PLACE)/bin/pith"
 	install -m 644 $(BUILD)/libpith.a "$(PLACE)/lib/libpith.a"
 	install -m 755 $(BUILD)/libpith.so "$(PLACE)/lib/libpith.so.$(VERSION)"
@@ -361,6 +367,7 @@ install: all ## install under PREFIX (/usr/local): program, library, headers, ma
 	[ ! -e $(BUILD)/libpith_mpi.so ] || install -m 755 $(BUILD)/libpith_mpi.so "$(PLACE)/lib/libpith_mpi.so"
 	install -m 644 include/pith/*.h "$(PLACE)/include/pith/"
 	$(BUILD)/pith --man >"$(PLACE)/share/man/man1/pith.1"
+	$(foreach s,$(SHELLS),$(BUILD)/pith completion $(s) >"$(PLACE)/$(COMPLETES_$(s))" && ) true
 	printf 'prefix=%s\nlibdir=$${prefix}/lib\nincludedir=$${prefix}/include\n\nName: pith\nDescription: %s\nVersion: %s\nRequires.private: %s\nLibs: -L$${libdir} %s-lpith\nLibs.private: -lbz2 -lz -lm -pthread\nCflags: -I$${includedir}\n' \
 	    '$(place)' 'language models in fewer bits, with proof of what it cost' '$(VERSION)' '$(PKGS)' '$(RUNS_AT)' \
 	    >"$(PLACE)/lib/pkgconfig/pith.pc"
@@ -368,7 +375,8 @@ install: all ## install under PREFIX (/usr/local): program, library, headers, ma
 uninstall: ## remove what `make install` with the same PREFIX and DESTDIR put there
 	rm -f "$(PLACE)/bin/pith" "$(PLACE)/lib/libpith.a" "$(PLACE)/lib/libpith.so" "$(PLACE)/lib/libpith.so.0" \
 	    "$(PLACE)/lib/libpith.so.$(VERSION)" "$(PLACE)/lib/libpith_mpi.so" "$(PLACE)/share/man/man1/pith.1" \
-	    "$(PLACE)/lib/pkgconfig/pith.pc" $(patsubst include/%,"$(PLACE)/include/%",$(wildcard include/pith/*.h))
+	    "$(PLACE)/lib/pkgconfig/pith.pc" $(foreach s,$(SHELLS),"$(PLACE)/$(COMPLETES_$(s))") \
+	    $(patsubst include/%,"$(PLACE)/include/%",$(wildcard include/pith/*.h))
 	[ ! -d "$(PLACE)/include/pith" ] || rmdir "$(PLACE)/include/pith"
 
 clean: ## remove what was built

@@ -7,7 +7,8 @@ make_() { # as it is typed, whatever make runs this
     env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS -u prefix -u PREFIX -u DESTDIR make --no-print-directory BUILD="$BUILD" CC="${CC:-gcc}" "$@" >"$work/stdout" 2>"$work/stderr"
 }
 installed() { # PLACE: all of it is there
-    for f in bin/pith lib/libpith.a lib/libpith.so lib/libpith.so.0 include/pith/quantize.h share/man/man1/pith.1 lib/pkgconfig/pith.pc; do
+    for f in bin/pith lib/libpith.a lib/libpith.so lib/libpith.so.0 include/pith/quantize.h share/man/man1/pith.1 lib/pkgconfig/pith.pc \
+        share/bash-completion/completions/pith share/zsh/site-functions/_pith share/fish/vendor_completions.d/pith.fish; do
         [ -s "$1/$f" ] || { echo "$1/$f is missing" >>"$work/stderr"; return 1; }
     done
     "$1/bin/pith" --version >/dev/null

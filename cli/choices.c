@@ -1,0 +1,130 @@
+/* Words that options take: those of a list of the library, or a few of the program's own. */
+#include "cli/choices.h"
+#include "cli/measure.h"
+
+#include <pith/inspect.h>
+#include <pith/plan.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Names in a report: of the entries of its `list` (NULL: it is one), what stands under `key`. */
+enum source {
+    NONE,
+    RECIPES,
+    FORMATS,
+    HARDWARE,
+    CONTAINERS,
+    ENGINES,
+    TRANSFORMS,
+    SPLITS,
+    ROUNDERS /* the last of CHOICES_SOURCES */
+};
+static const struct {
+    enum pith_status (*get)(char **report, struct pith_error *err);
+    const char *list, *key;
+} sources[] = {
+    [RECIPES] = {pith_recipes_json, NULL, "recipe"},
+    [FORMATS] = {pith_formats_json, NULL, "format"},
+    [HARDWARE] = {pith_hardware_json, NULL, "hardware"},
+    [CONTAINERS] = {pith_features_json, "containers", "name"},
+    [ENGINES] = {pith_features_json, "engines", "name"},
+    [TRANSFORMS] = {pith_features_json, "transforms", "name"},
+    [SPLITS] = {pith_features_json, "splits", "name"},
+    [ROUNDERS] = {pith_features_json, "rounders", "name"},
+};
+_Static_assert(sizeof sources / sizeof sources[0] == CHOICES_SOURCES, "a list of names for each");
+
+/* command: NULL for all; option: NULL for operands. */
+static const struct choice {
+    const char *command, *option, *words;
+    enum source source;
+} choices[] = {
+    {NULL, "arrivals", "poisson even bursts", NONE},
+    {NULL, "container", "", CONTAINERS},
+    {NULL, "convention", "gptq hf llama.cpp", NONE},
+    {NULL, "cpu", "auto scalar avx2 avx512 vnni bf16 amx neon dotprod", NONE},
+    {NULL, "crlf", "keep lf", NONE},
+    {NULL, "endpoint", "completions chat", NONE},
+    {NULL, "experts", "pooled routed all", NONE},
+    {NULL, "for", "", ENGINES},
+    {NULL, "form", "text ids", NONE},
+    {NULL, "format", "text markdown csv json", NONE},
+    {NULL, "hardware", "all this", HARDWARE},
+    {NULL, "mode", "exact fast", NONE},
+    {NULL, "quantize", "", RECIPES},
+    {NULL, "ranks", "mpi none", NONE},
+    {NULL, "recipe", "", RECIPES},
+    {NULL, "round", "", ROUNDERS},
+    {NULL, "split", "", SPLITS},
+    {NULL, "train", "scales all", NONE},
+    {NULL, "transform", "", TRANSFORMS},
+    {"completion", NULL, "bash zsh fish", NONE},
+    {"features", NULL, "", ENGINES},
+    {"formats", NULL, "", FORMATS},
+    {"hardware", NULL, "this", HARDWARE},
+    {"recipes", NULL, "auto", RECIPES},
+};
+
+static json_t *report_of(enum source source)
+{
+    char *report = NULL;
+    if (sources[source].get(&report, NULL) != PITH_OK) return NULL;
+    json_t *j = json_loads(report, 0, NULL);
+    pith_text_free(report);
+    return j;
+}
+
+/* All lists of one report, which may take long to make. */
+static void take_names(struct choice_names *names, enum source asked)
+{
+    json_t *report = report_of(asked);
+    for (size_t i = RECIPES; i < CHOICES_SOURCES; i++) {
+        char words[CHOICES_ROOM] = "";
+        const json_t *entry;
+        size_t k;
+        if (sources[i].get != sources[asked].get || names->of[i]) continue;
+        json_array_foreach (sources[i].list ? json_object_get(report, sources[i].list) : report, k,
+                            entry) {
+            const size_t used = strlen(words);
+            snprintf(words + used, CHOICES_ROOM - used, "%s%s", used ? " " : "",
+                     json_text(entry, sources[i].key));
+        }
+        names->of[i] = strdup(words);
+    }
+    json_decref(report);
+}
+
+void free_choice_names(struct choice_names *names)
+{
+    for (size_t i = 0; i < CHOICES_SOURCES; i++) free(names->of[i]);
+}
+
+/* By what its value is called: "FILE", "PAGE.html", "DIR", "MODEL". */
+static enum value_kind kind_of(const char *value)
+{
+    if (strncmp(value, "FILE", 4) == 0 || strncmp(value, "PAGE", 4) == 0 ||
+        strncmp(value, "MODEL", 5) == 0)
+        return VALUE_FILE;
+    return strncmp(value, "DIR", 3) == 0 || strcmp(value, "NEW") == 0 ? VALUE_FOLDER : VALUE_OTHER;
+}
+
+enum value_kind find_choices(struct choice_names *names, const struct command *c,
+                             const struct option *option, char words[CHOICES_ROOM])
+{
+    words[0] = '\0';
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
+        const struct choice *h = &choices[i];
+        if (h->command && strcmp(h->command, c->name) != 0) continue;
+        if (option ? !h->option || strcmp(h->option, option->name) != 0 : h->option != NULL)
+            continue;
+        if (h->source && !names->of[h->source]) take_names(names, h->source);
+        const char *listed = h->source ? names->of[h->source] : NULL;
+        snprintf(words, CHOICES_ROOM, "%s%s%s", h->words, *h->words && listed ? " " : "",
+                 listed ? listed : "");
+        return VALUE_WORD;
+    }
+    if (option) return option->arg ? kind_of(option->arg) : VALUE_OTHER;
+    return c->takes_models ? VALUE_FILE : kind_of(c->operands);
+}
