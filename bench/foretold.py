@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""What `pith sensitivity` foretells of whole assignments on published models, against what they lose on text that nothing was fitted to.
+
+    bench/foretold.py [-t TEXT] [-m MODEL] [-p PLACE] [-n COUNT] [--round nearest|gptq] [--calib-tokens N] [--measure N] [--try GRID,...]
+    bench/foretold.py --table [-p PLACE]
+
+MODEL is one of tools/real_models.py, its weights as bfloat16. Sensitivities are taken once, of the text that ships, for each rounding and number
+of tokens, and kept in PLACE. Foretold is the sum of what an assignment's linears cost alone. Assignments are those that lose least within 3, 4,
+4.2, 5 and 8 bits, by bisection over the price of a bit, and COUNT at random, each of two or three grids. Each is made with the rounding that it
+was foretold for, and measured on the first tokens of two texts as bench/real.py has them. A line of PLACE/foretold.jsonl is kept of each: a run
+that was ended goes on. PITH names the program.
+"""
+import argparse
+import json
+import pathlib
+import random
+import shutil
+
+import auto
+import peers
+import real
+
+BUDGETS = [3, 4, 4.2, 5, 8]
+TRIED = "int2:g32:asym,int3:g64:asym,int4:g64:asym,int5:g64:asym,int6:g64:asym,int8:g64"
+BASE = {"nearest": "rtn", "gptq": "gptq"}
+APART = 1.3
+
+
+def sensitivities(folder, options):
+    """The cells of each linear: {part: {grid: row}}."""
+    file = options.place / f"sensitivity-{options.model}-{options.round}-{options.calib_tokens}.json"
+    if not file.exists():
+        found = real.pith("sensitivity", folder, "--round", options.round, "--try", options.tried, "--calib-tokens", options.calib_tokens,
+                          "--seq-len", 512, "--kv", "none", "--acts", "none", "--work", options.place / "sense")
+        file.write_text(json.dumps(found))
+    cells = {}
+    for row in json.loads(file.read_text())["rows"]:
+        cells.setdefault(row["part"], {})[row["grid"]] = row
+    return cells
+
+
+def bits_of(cells, linears):
+    """Mean bits of a weight."""
+    rows = [cells[p][g] for p, g in linears.items()]
+    weights = [r["bytes"] * 8 / r["bits"] for r in rows]
+    return sum(r["bytes"] * 8 for r in rows) / sum(weights)
+
+
+def least(cells, budget):
+    """The assignment that is foretold to lose least, of those on the lower hull, within so many bits."""
+    def at(price):
+        return {p: min(row, key=lambda g: row[g]["kld"] + price * row[g]["bytes"]) for p, row in cells.items()}
+    low, high = 0.0, 1.0
+    for _ in range(100):
+        middle = (low * high) ** 0.5 if low else high / 2 ** 10
+        if bits_of(cells, at(middle)) > budget:
+            low = middle
+        else:
+            high = middle
+        if low and high / low < 1.0001 or high < 1e-30:
+            break
+    return at(high)
+
+
+def assignments(cells, options):
+    for budget in BUDGETS:
+        yield f"least of {budget} bits", least(cells, budget)
+    rng = random.Random(1)
+    grids = options.tried.split(",")
+    for i in range(options.count):
+        few = rng.sample(grids, rng.choice((2, 3)))
+        yield f"random {i + 1}", {p: rng.choice([g for g in few if g in row] or list(row)) for p, row in cells.items()}
+
+
+def made(folder, linears, options, out):
+    recipe = options.place / "assignment.json"
+    recipe.write_text(json.dumps({"base": BASE[options.round], "linears": linears}))
+    shutil.rmtree(out, ignore_errors=True)
+    done, _, _ = peers.measured([real.PITH, "quantize", folder, "-o", out, "-r", recipe, "--calib-tokens", str(options.calib_tokens), "--seq-len",
+                                 "512", "--allow-error", "2", "--quiet"])
+    return done
+
+
+def measure(options, kept, file):
+    folder = real.original(options.model, options.place)
+    texts = real.texts_of(options, options.place)
+    cells = sensitivities(folder, options)
+    key = {"model": options.model, "round": options.round, "calibrated": options.calib_tokens}
+    had = {k["name"] for k in kept if all(k[x] == v for x, v in key.items())}
+    todo = [(n, a) for n, a in assignments(cells, options) if n not in had]
+    for first in range(0, len(todo), real.TOGETHER):
+        some = todo[first : first + real.TOGETHER]
+        outs = [options.place / f"assigned-{i}" for i in range(len(some))]
+        if not all(made(folder, linears, options, out) for (_, linears), out in zip(some, outs)):
+            raise SystemExit("an assignment cannot be made")
+        found = real.pith("compare", folder, *outs, *(x for t in texts for x in ("--text", t)), "--context", 512, "--max-tokens", options.measure)
+        for (name, linears), one in zip(some, found["models"][1:]):
+            kept.append({**key, "name": name, "bits": one["bits_per_weight"],
+                         "foretold": sum(cells[p][g]["kld"] for p, g in linears.items()), "texts": real.judged(one)})
+            with open(file, "a", encoding="utf-8") as f:
+                f.write(json.dumps(kept[-1]) + "\n")
+        for out in outs:
+            shutil.rmtree(out)
+
+
+def table(kept):
+    runs = list(dict.fromkeys((k["model"], k["round"], k["calibrated"]) for k in kept))
+    for run in runs:
+        rows = sorted((k for k in kept if (k["model"], k["round"], k["calibrated"]) == run), key=lambda k: k["foretold"])
+        texts = [t["text"] for t in rows[0]["texts"]]
+        print(f"\n{run[0]}, {run[1]}, {run[2]} tokens of calibration\n")
+        print("| assignment | bits | foretold | " + " | ".join(f"{t} | measured / foretold" for t in texts) + " |")
+        print("|---|" + "---:|" * (2 + 2 * len(texts)))
+        for k in rows:
+            cells = [f"{real.cell(t)} | {t['kl'] / k['foretold']:.2f}" for t in k["texts"]]
+            print(f"| {k['name']} | {k['bits']:.2f} | {k['foretold']:.3g} | " + " | ".join(cells) + " |")
+        for i, text in enumerate(texts):
+            ratios = sorted(k["texts"][i]["kl"] / k["foretold"] for k in rows)
+            near = sum(1 / APART <= r <= APART for r in ratios)
+            order = auto.correlation([k["foretold"] for k in rows], [k["texts"][i]["kl"] for k in rows]) if len(rows) > 2 else float("nan")
+            print(f"\n{text}: {near} of {len(ratios)} within {APART}; {ratios[0]:.2f} to {ratios[-1]:.2f}, median "
+                  f"{ratios[len(ratios) // 2]:.2f}; rank correlation {order:.3f}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("-t", "--text", help="the first text (the beginning of models/probe/eval.txt)")
+    parser.add_argument("-m", "--model", default="smollm2", choices=list(real.real_models.MODELS))
+    parser.add_argument("-p", "--place", type=pathlib.Path, default=real.ROOT / "build/real")
+    parser.add_argument("-n", "--count", type=int, default=15)
+    parser.add_argument("--round", default="nearest", choices=list(BASE))
+    parser.add_argument("--calib-tokens", type=int, default=8192)
+    parser.add_argument("--measure", type=int, default=2044, help="positions of each text, of which the first of 512 is not judged")
+    parser.add_argument("--try", dest="tried", default=TRIED)
+    parser.add_argument("--table", action="store_true", help="print the table of what was measured, and measure nothing")
+    options = parser.parse_args()
+    options.place.mkdir(parents=True, exist_ok=True)
+    file = options.place / "foretold.jsonl"
+    kept = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    if not options.table:
+        measure(options, kept, file)
+    table(kept)
+
+
+if __name__ == "__main__":
+    main()
