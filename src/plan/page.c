@@ -301,8 +301,7 @@ static void quality_chart(struct pith_str *out, const json_t *rows)
                                               .title = "Quality against bytes (the lowest and "
                                                        "leftmost are best)",
                                               .x_title = "GB in all",
-                                              .y_title = "KL of the model that ships, "
-                                                         "with outliers",
+                                              .y_title = "KL of SmolLM2-135M-Instruct",
                                               .x_log = true,
                                               .y_log = true,
                                               .front = true,

@@ -8,25 +8,32 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The published models that recipes were measured on; the first orders them. */
+static const struct measured {
+    const char *name;
+    uint64_t numbers; /* by which a model of that shape is known */
+} measured[] = {{"SmolLM2-135M-Instruct", 134515008}, {"Gemma 3 270M", 268098176}};
+
 static const struct quality {
     const char *recipe;
-    double probe, outliers; /* KL */
+    double kld[PITH_COUNT(measured)];
     bool tried;
     const char *published;
     double of_class; /* KL */
 } qualities[] = {
-#define PITH_PLAN_QUALITY(recipe, probe, outliers, tried, published, of_class)                     \
-    {recipe, (double)probe, (double)outliers, tried, published, (double)of_class},
+#define PITH_PLAN_QUALITY(recipe, smollm2, gemma3, tried, published, of_class)                     \
+    {recipe, {(double)smollm2, (double)gemma3}, tried, published, (double)of_class},
 #include "plan/quality.def"
 #undef PITH_PLAN_QUALITY
 };
 
 static const struct cache_quality {
     const char *name;
-    double probe, mixture;
+    double kld[PITH_COUNT(measured)];
     const char *engines;
 } cache_qualities[] = {
-#define PITH_PLAN_CACHE(name, probe, mixture, engines) {name, probe, mixture, engines},
+#define PITH_PLAN_CACHE(name, smollm2, gemma3, engines)                                            \
+    {name, {(double)smollm2, (double)gemma3}, engines},
 #include "plan/caches.def"
 #undef PITH_PLAN_CACHE
 };
@@ -34,7 +41,7 @@ static const struct cache_quality {
 double pith_plan_cache_kld(const char *name)
 {
     for (size_t i = 0; i < PITH_COUNT(cache_qualities); i++)
-        if (strcmp(cache_qualities[i].name, name) == 0) return cache_qualities[i].probe;
+        if (strcmp(cache_qualities[i].name, name) == 0) return cache_qualities[i].kld[0];
     return (double)NAN;
 }
 
@@ -68,8 +75,28 @@ static bool of_class(const struct pith_plan_search *p)
     return p->model.model->plans.experts == 0 && all > 4e9 && all < 16e9;
 }
 
-/* What was measured of another model compares recipes with each other; only what was published for
- * such models is shown. */
+/* By what a recipe is compared with others: what the first model loses; where that was not
+ * measured, what is published of Llama-3-8B, as such a small model would lose it. */
+static double likened(const struct quality *q)
+{
+    return isnan(q->kld[0]) ? q->of_class * PITH_PLAN_SMALL_LOSES : q->kld[0];
+}
+
+/* What the model itself loses: measured on one of its shape, or published for its class. */
+static void set_known(const struct pith_plan_search *p, const struct quality *q,
+                      struct pith_plan_candidate *c)
+{
+    for (size_t i = 0; i < PITH_COUNT(measured); i++) {
+        if (p->stored || p->census.all != measured[i].numbers || isnan(q->kld[i])) continue;
+        c->kld = q->kld[i];
+        (void)snprintf(c->source, sizeof c->source, "measured on %s (docs/techniques.md)",
+                       measured[i].name);
+    }
+    if (isnan(q->of_class) || !of_class(p)) return;
+    c->kld = q->of_class;
+    (void)snprintf(c->source, sizeof c->source, "published for its class: %s", q->published);
+}
+
 void pith_plan_quality_set(const struct pith_plan_search *p, struct pith_plan_candidate *c)
 {
     c->kld = c->likened = (double)NAN;
@@ -79,11 +106,9 @@ void pith_plan_quality_set(const struct pith_plan_search *p, struct pith_plan_ca
     for (size_t i = 0; i < PITH_COUNT(qualities) && !*c->option; i++) {
         const struct quality *q = &qualities[i];
         if (strcmp(q->recipe, c->name) != 0) continue;
-        c->likened = q->outliers;
+        c->likened = likened(q);
         c->published = q->published;
-        if (isnan(q->of_class) || !of_class(p)) continue;
-        c->kld = q->of_class;
-        (void)snprintf(c->source, sizeof c->source, "published for its class: %s", q->published);
+        set_known(p, q, c);
     }
     if (c->quantizes || c->stored) return;
     c->kld = c->likened = 0;

@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A row loses half of its worth by a KL of so much: where harm is clear (eval/harms.def); a
- * twentieth of that for models of few parameters, which lose more than was measured. */
-static const double half_worth = 0.02, half_worth_small = 0.001;
+/* A row loses half of its worth by a KL of so much, of the small model by which rows are compared:
+ * what usual 4 bits lose (awq+gptq: 0.181 there and 0.349 on Gemma, their geometric mean). Models
+ * of few parameters are left as they are where they fit. */
+static const double half_worth = 0.25, half_worth_small = 0.001;
 static const double small_model = 3e9;
 
 static double number(const json_t *j, const char *key)
@@ -24,13 +25,21 @@ double pith_plan_kld(const json_t *row)
     return number(json_object_get(row, "quality"), "kld");
 }
 
+/* What SmolLM2-135M-Instruct loses by so many bits a weight or more: `w8a8`, `q4_k_m` (whose rows
+ * fall back to more bits there), `gptq`, `gptq int3` and `gptq int2` (docs/techniques.md). */
+static const struct {
+    double bits, kld;
+} by_bits[] = {{7, 0.0323}, {5, 0.0359}, {3.9, 0.326}, {2.9, 2.34}, {0, 6.48}};
+
 /* By which rows are compared: all measured on the same model, or by their bits. */
 static double guess_kld(const json_t *row)
 {
     const double known = number(json_object_get(row, "quality"), "likened"),
                  bits = number(row, "bits_per_weight");
+    size_t i = 0;
     if (isfinite(known)) return known;
-    return bits >= 7 ? 0.004 : bits >= 5 ? 0.015 : bits >= 3.9 ? 0.04 : bits >= 2.9 ? 0.12 : 0.5;
+    while (i + 1 < PITH_COUNT(by_bits) && !(bits >= by_bits[i].bits)) i++;
+    return by_bits[i].kld;
 }
 
 static double devices_of(const json_t *pool)

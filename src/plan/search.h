@@ -37,7 +37,7 @@ struct pith_plan_candidate {
     bool stored;                       /* the model is quantized, and stays as it lies there ... */
     const struct pith_container *lies; /* ... in that */
     double kld;       /* of this model or published for its class, NAN: not known */
-    double likened;   /* of a model that all are compared on, NAN: not measured */
+    double likened;   /* of a small model by which all are compared, NAN: not known */
     char source[160]; /* of kld */
     const char *published;
     /* By number of pith_engine_needs(), of engines that were asked: the container that the engine
@@ -122,6 +122,10 @@ struct pith_plan_stored {
     bool lossy;      /* --requantize must be said of some (quantize/job.h) */
     json_t *account; /* pith.json, where it has one, else NULL */
 };
+
+/* How many times as much SmolLM2-135M-Instruct, by whose losses rows are compared, loses as
+ * Llama-3-8B does (docs/planning.md has both). */
+#define PITH_PLAN_SMALL_LOSES 3.0
 
 /* The recipe that a plan tries by itself, from *i of the table on; NULL: no more. */
 const char *pith_plan_recipe_tried(size_t *i);

@@ -76,7 +76,7 @@ check "with the same result" cmp again.json vllm:gpu=l4.json
 check "nothing of that stays either" test ! -e pith.advise.partial
 
 # --- recipes that round by GPTQ, rounded by another
-check "rounded otherwise" "$pith" advise two --for llama.cpp:gpu=rtx4090 --context 512 --users 8 --candidates 2 --max-tokens 512 \
+check "rounded otherwise" "$pith" advise two --for llama.cpp:gpu=rtx4090 --context 512 --users 8 --candidates 3 --max-tokens 512 \
     --calib-tokens $calibrated --round qep:kron --json --quiet
 cp "$work/stdout" round.json
 check "so its row and its command say" python3 -c "import json
