@@ -117,7 +117,7 @@ enum value_kind find_choices(struct choice_names *names, const struct command *c
     for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
         const struct choice *h = &choices[i];
         if (h->command && strcmp(h->command, c->name) != 0) continue;
-        if (option ? !h->option || strcmp(h->option, option->name) != 0 : h->option != NULL)
+        if (option ? !h->option || strcmp(h->option, option->row->name) != 0 : h->option != NULL)
             continue;
         if (h->source && !names->of[h->source]) take_names(names, h->source);
         const char *listed = h->source ? names->of[h->source] : NULL;
@@ -125,6 +125,6 @@ enum value_kind find_choices(struct choice_names *names, const struct command *c
                  listed ? listed : "");
         return VALUE_WORD;
     }
-    if (option) return option->arg ? kind_of(option->arg) : VALUE_OTHER;
+    if (option) return option->row->arg ? kind_of(option->row->arg) : VALUE_OTHER;
     return c->takes_models ? VALUE_FILE : kind_of(c->operands);
 }

@@ -18,29 +18,13 @@ struct settings {
 
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {
-    {"for", 0, OPTION_LIST, AT(targets), "ENGINE:gpu=NAME",
-     "what it shall run on: vllm, sglang, trtllm, transformers with a GPU of 'pith hardware' (and "
-     ":tp=N); pith or llama.cpp alone: the machine at hand"},
-    {"context", 0, OPTION_COUNT, AT(o.context), "N",
-     "positions of each user's cache (default 4096, or the model's if less)"},
-    {"users", 0, OPTION_COUNT, AT(o.users), "N", "users at once (default 1)"},
-    {"candidates", 0, OPTION_COUNT, AT(o.candidates), "N",
-     "recipes that are tried, the plan's first (default 4; 0: all that the engine loads)"},
-    {"text", 0, OPTION_LIST, AT(texts), "FILE",
-     "what divergence is measured on; may repeat (default: half of the text that ships)"},
-    {"max-tokens", 0, OPTION_COUNT, AT(o.max_tokens), "N", "measured of a text (default 8192)"},
-    {"calib", 0, OPTION_LIST, AT(calib), "FILE",
-     "calibration text; may repeat (default: the text that ships)"},
-    {"calib-tokens", 0, OPTION_COUNT, AT(o.calib_tokens), "N", "how much of it (default 32768)"},
-    {"round", 0, OPTION_TEXT, AT(o.round), "NAME",
-     "what recipes that round by GPTQ are rounded by instead: qep, qep:kron"},
-    {"crlf", 0, OPTION_TEXT, AT(o.crlf), "HOW",
-     "line ends CR LF of texts: keep (default, with a warning) or lf"},
-    {"all", 0, OPTION_FLAG, AT(all), NULL, "show all that was ruled out, and why"},
-    {"resume", 0, OPTION_FLAG, AT(o.resume), NULL,
-     "go on with an interrupted run of the same command"},
-    {"work", 0, OPTION_TEXT, AT(o.work), "DIR",
-     "DIR.partial is made for what is tried, and removed (default pith.advise)"},
+    OPTION(for_advise, AT(targets)),   OPTION(context_advise, AT(o.context)),
+    OPTION(users_advise, AT(o.users)), OPTION(candidates, AT(o.candidates)),
+    OPTION(text_advise, AT(texts)),    OPTION(max_tokens_advise, AT(o.max_tokens)),
+    OPTION(calib_advise, AT(calib)),   OPTION(calib_tokens_advise, AT(o.calib_tokens)),
+    OPTION(round_advise, AT(o.round)), OPTION(crlf_advise, AT(o.crlf)),
+    OPTION(all_advise, AT(all)),       OPTION(resume, AT(o.resume)),
+    OPTION(work_advise, AT(o.work)),
 };
 
 static void defaults(void *settings)

@@ -20,31 +20,17 @@ struct settings {
 
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {
-    {"prompt", 0, OPTION_TEXT, AT(prompt), "N",
-     "tokens of the prompt (default 512; 0: do not time prompts); with --serve 256, or a "
-     "distribution: uniform:64:512"},
-    {"gen", 0, OPTION_TEXT, AT(gen), "N",
-     "tokens to make (default 64; 0: none); with --serve a distribution, too"},
-    {"depth", 0, OPTION_COUNT, AT(b.depth), "N",
-     "positions of the KV cache that are taken before either (default 0)"},
-    {"sequences", 0, OPTION_COUNT, AT(b.sequences), "N",
-     "also make tokens of N sequences at that depth together, one each a step (default 1: not)"},
-    {"reps", 0, OPTION_COUNT, AT(b.reps), "R", "repetitions (default 5)"},
-    {"kv", 0, OPTION_TEXT, AT(b.kv), "GRID",
-     "KV cache: bf16, f16, f32, a grid such as fp8_e4m3 or int8:token, turbo4, kivi4, kvquant4, "
-     "k=GRID,v=GRID, or auto:BITS "
-     "(default: as the checkpoint says, or bf16)"},
-    {"kv-layer", 0, OPTION_LIST, AT(kv_layers), "PATTERN=GRID",
-     "another cache for some layers, the last that matches: 3=int8:token, layers.?=k=bf16; may "
-     "repeat"},
-    {"mode", 0, OPTION_TEXT, AT(b.mode), "NAME", "exact or fast (default exact)"},
-    {"weights", 0, OPTION_TEXT, AT(b.weights), "GRID",
-     "round the linears to this grid on load (default: as stored)"},
-    {"head", 0, OPTION_TEXT, AT(b.head), "GRID", "the same for the head"},
-#define TRAFFIC_OPTION(name, letter, type, field, arg, help)                                       \
-    {name, letter, type, AT(traffic.field), arg, help},
-#include "cli/traffic.def"
-#undef TRAFFIC_OPTION
+    OPTION(prompt_bench, AT(prompt)),
+    OPTION(gen_bench, AT(gen)),
+    OPTION(depth_bench, AT(b.depth)),
+    OPTION(sequences, AT(b.sequences)),
+    OPTION(reps, AT(b.reps)),
+    OPTION(kv, AT(b.kv)),
+    OPTION(kv_layer, AT(kv_layers)),
+    OPTION(mode_bench, AT(b.mode)),
+    OPTION(weights_bench, AT(b.weights)),
+    OPTION(head, AT(b.head)),
+    TRAFFIC_OPTIONS,
 };
 
 static void defaults(void *settings)
@@ -173,22 +159,16 @@ static void print_report(const json_t *j)
 /* Options that say nothing of a model, or of a server. */
 static int check_options(const struct settings *s)
 {
-    static const char *const both[] = {"prompt", "gen"};
-    static const char *const servers[] = {
-#define TRAFFIC_OPTION(name, letter, type, field, arg, help) name,
-#include "cli/traffic.def"
-#undef TRAFFIC_OPTION
-    };
     const bool serve = s->traffic.o.url != NULL;
-    const size_t models = sizeof options / sizeof options[0] - sizeof servers / sizeof servers[0];
-    for (size_t i = 0; !serve && i < sizeof servers / sizeof servers[0]; i++)
-        if (given(&s->common, servers[i]))
-            return usage_failure(&s->common, "--%s does nothing without --serve URL", servers[i]);
-    for (size_t i = sizeof both / sizeof both[0]; serve && i < models; i++)
-        if (given(&s->common, options[i].name))
+    for (size_t i = 0; serve && i < sizeof options / sizeof options[0]; i++) {
+        const struct option_row *row = options[i].row;
+        const bool both = row == &option_rows[ROW_prompt_bench] ||
+                          row == &option_rows[ROW_gen_bench];
+        if (!both && !row->needs && row != &option_rows[ROW_serve] && given(&s->common, row->name))
             return usage_failure(&s->common, "--%s does nothing with --serve: the server has it",
-                                 options[i].name);
-    return EXIT_DONE;
+                                 row->name);
+    }
+    return check_needs(&s->common);
 }
 
 /* A number for the model's timing, where the text of a distribution would do for a server. */

@@ -27,46 +27,25 @@ struct settings {
 #define AT(field) offsetof(struct settings, field)
 #define SAMPLING(field) (offsetof(struct settings, sampling) + offsetof(struct sampling, field))
 static const struct option options[] = {
-    {"prompt", 'p', OPTION_TEXT, AT(prompt), "TEXT",
-     "one message; its answer is printed (default: standard input, message by message at a "
-     "terminal)"},
-    {"system", 0, OPTION_TEXT, AT(system), "TEXT", "the system message"},
-    {"load", 0, OPTION_TEXT, AT(load), "FILE", "a conversation that goes on, as /save wrote it"},
-    {"tokens", 'n', OPTION_COUNT, SAMPLING(tokens), "N",
-     "tokens of an answer at most (default: as many as the context has room for)"},
-    {"temperature", 0, OPTION_REAL, SAMPLING(temperature), "T",
-     "0: always the likeliest token (default 0)"},
-    {"top-p", 0, OPTION_REAL, SAMPLING(top_p), "P",
-     "only the likeliest tokens that together reach P (default 1)"},
-    {"top-k", 0, OPTION_COUNT, SAMPLING(top_k), "K", "only the K likeliest tokens (default: all)"},
-    {"min-p", 0, OPTION_REAL, SAMPLING(min_p), "P",
-     "only tokens at least P times as likely as the likeliest (default 0)"},
-    {"typical", 0, OPTION_REAL, SAMPLING(typical), "P",
-     "only the most typical tokens that together reach P (default 1)"},
-    {"repetition", 0, OPTION_REAL, SAMPLING(repetition), "X",
-     "what was in prompt or answer is less likely by this factor (default 1)"},
-    {"frequency", 0, OPTION_REAL, SAMPLING(frequency), "X",
-     "taken off for each time that the answer has a token (default 0)"},
-    {"presence", 0, OPTION_REAL, SAMPLING(presence), "X",
-     "taken off once for a token that the answer has (default 0)"},
-    {"context", 0, OPTION_COUNT, AT(context), "N",
-     "tokens of the whole conversation (default: what the model has, and memory for at most 64k)"},
-    {"kv", 0, OPTION_TEXT, AT(kv), "GRID",
-     "KV cache: bf16, f16, f32, a grid such as fp8_e4m3 or int8:token, turbo4, kivi4, kvquant4, "
-     "k=GRID,v=GRID, or auto:BITS (default: as the checkpoint says, or bf16)"},
-    {"kv-layer", 0, OPTION_LIST, AT(kv_layers), "PATTERN=GRID",
-     "another cache for some layers, the last that matches: 3=int8:token, layers.?=k=bf16; may "
-     "repeat"},
-    {"mode", 0, OPTION_TEXT, AT(mode), "MODE",
-     "fast: byte activations for integer weights (default); exact: float32"},
-    {"chat-template", 0, OPTION_TEXT, AT(chat_template), "FILE",
-     "a Jinja template (default: the one that the model ships)"},
-    {"no-history", 0, OPTION_FLAG, AT(no_history), NULL,
-     "what is typed is not kept for the next time"},
-    {"render", 0, OPTION_TEXT, AT(render), "FILE",
-     "print the prompt of a conversation: JSON, {\"messages\": [...]}, and with it \"tools\", "
-     "\"documents\", \"add_generation_prompt\" and other variables of the template; - for standard "
-     "input"},
+    OPTION(prompt_chat, AT(prompt)),
+    OPTION(system, AT(system)),
+    OPTION(load, AT(load)),
+    OPTION(tokens_chat, SAMPLING(tokens)),
+    OPTION(temperature, SAMPLING(temperature)),
+    OPTION(top_p, SAMPLING(top_p)),
+    OPTION(top_k, SAMPLING(top_k)),
+    OPTION(min_p, SAMPLING(min_p)),
+    OPTION(typical, SAMPLING(typical)),
+    OPTION(repetition, SAMPLING(repetition)),
+    OPTION(frequency, SAMPLING(frequency)),
+    OPTION(presence, SAMPLING(presence)),
+    OPTION(context_chat, AT(context)),
+    OPTION(kv, AT(kv)),
+    OPTION(kv_layer, AT(kv_layers)),
+    OPTION(mode, AT(mode)),
+    OPTION(chat_template, AT(chat_template)),
+    OPTION(no_history, AT(no_history)),
+    OPTION(render, AT(render)),
 };
 enum { OPTIONS = sizeof options / sizeof options[0] };
 
@@ -314,7 +293,7 @@ static int check(const struct settings *s, bool typed)
     const struct pith_list layers = as_list(&s->kv_layers);
     const char *wrong = wrong_sampling(s);
     for (size_t i = 0; s->render && i < OPTIONS; i++) {
-        const char *name = options[i].name;
+        const char *name = options[i].row->name;
         if (given(&s->common, name) && strcmp(name, "render") != 0 &&
             strcmp(name, "chat-template") != 0)
             return usage_failure(&s->common, "--%s does nothing with --render", name);

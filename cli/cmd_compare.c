@@ -18,13 +18,9 @@ struct settings {
 
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {
-    {"out", 'o', OPTION_TEXT, AT(out), "FILE",
-     "also write a page with tables and charts (report.html)"},
-    {"format", 0, OPTION_TEXT, AT(format), "NAME",
-     "table as text, markdown, csv or json (default text)"},
-#define MEASURE_OPTION(name, type, field, arg, help) {name, 0, type, AT(measure.field), arg, help},
-#include "cli/measure.def"
-#undef MEASURE_OPTION
+    OPTION(out_compare, AT(out)),
+    OPTION(format_compare, AT(format)),
+    MEASURE_OPTIONS,
 };
 
 /* A title of a text's column; `prefix` names the text where several stand in one table. */

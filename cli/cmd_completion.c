@@ -26,18 +26,19 @@ static const struct option *option_of(const struct command *c, size_t i)
 {
     if (i < c->option_count) return &c->options[i];
     for (size_t k = 0, left = i - c->option_count; k < common_option_count; k++)
-        if (find_option(c, common_options[k].name) == &common_options[k] && left-- == 0)
+        if (find_option(c, common_options[k].row->name) == &common_options[k] && left-- == 0)
             return &common_options[k];
     return NULL;
 }
 
-/* The first clause of a help text, without its default, which a shell shows beside a name. */
+/* The first clause of a help text, which a shell shows beside a name; without a default that stands
+ * within, but "exact (default) or fast" is whole. */
 static void brief(const char *help, char text[256])
 {
+    static const char *const presets[] = {" (default ", " (default: "};
     size_t n = strcspn(help, ";");
-    static const char *const defaults[] = {" (default ", " (default: "};
-    for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++) {
-        const char *at = strstr(help, defaults[i]);
+    for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
+        const char *at = strstr(help, presets[i]);
         if (at && (size_t)(at - help) < n) n = (size_t)(at - help);
     }
     snprintf(text, 256, "%.*s", (int)n, help);
@@ -70,8 +71,8 @@ static void put_bash_value(struct script *to, const struct command *c, const str
 {
     char words[CHOICES_ROOM];
     const enum value_kind kind = find_choices(to->names, c, o, words);
-    fprintf(to->out, "    '%s --%s'", c->name, o->name);
-    if (o->letter) fprintf(to->out, "|'%s -%c'", c->name, o->letter);
+    fprintf(to->out, "    '%s --%s'", c->name, o->row->name);
+    if (o->row->letter) fprintf(to->out, "|'%s -%c'", c->name, o->row->letter);
     if (kind == VALUE_FILE) fprintf(to->out, ") return ;;\n");
     else if (kind == VALUE_FOLDER) fprintf(to->out, ") words='' folders=1 value=1 ;;\n");
     else fprintf(to->out, ") words='%s' value=1 ;;\n", words);
@@ -83,7 +84,7 @@ static void put_bash_command(struct script *to, const struct command *c)
     const struct option *o;
     fprintf(to->out, "    %s) words='", c->name);
     for (size_t i = 0; (o = option_of(c, i)); i++)
-        fprintf(to->out, "%s--%s", i ? " " : "", o->name);
+        fprintf(to->out, "%s--%s", i ? " " : "", o->row->name);
     const enum value_kind kind = find_choices(to->names, c, NULL, words);
     fprintf(to->out, "'; operands='%s'; files=%d ;;\n", words,
             kind == VALUE_FILE || kind == VALUE_FOLDER);
@@ -110,7 +111,7 @@ static void write_bash(struct script *to)
                      "  case \"$command $prev\" in\n");
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; (o = option_of(list[i], k)); k++)
-            if (o->type != OPTION_FLAG) put_bash_value(to, list[i], o);
+            if (o->row->type != OPTION_FLAG) put_bash_value(to, list[i], o);
     fprintf(to->out, "  esac\n"
                      "  if [ -z \"$value\" ]; then\n"
                      "    case $command in\n");
@@ -152,21 +153,21 @@ static void put_zsh_action(struct script *to, enum value_kind kind, const char *
 static void put_zsh_option(struct script *to, const struct command *c, const struct option *o)
 {
     char words[CHOICES_ROOM], text[256];
-    const bool takes = o->type != OPTION_FLAG;
-    const char *again = o->type == OPTION_LIST ? "*" : "";
-    brief(o->help, text);
+    const bool takes = o->row->type != OPTION_FLAG;
+    const char *again = o->row->type == OPTION_LIST ? "*" : "";
+    brief(o->row->help, text);
     fprintf(to->out, "      ");
-    if (o->letter && !*again) fprintf(to->out, "'(-%c --%s)'", o->letter, o->name);
+    if (o->row->letter && !*again) fprintf(to->out, "'(-%c --%s)'", o->row->letter, o->row->name);
     else fprintf(to->out, "'%s'", again);
-    if (o->letter)
-        fprintf(to->out, "{-%c%s,--%s%s}'[", o->letter, takes ? "+" : "", o->name,
+    if (o->row->letter)
+        fprintf(to->out, "{-%c%s,--%s%s}'[", o->row->letter, takes ? "+" : "", o->row->name,
                 takes ? "=" : "");
-    else fprintf(to->out, "'--%s%s[", o->name, takes ? "=" : "");
+    else fprintf(to->out, "'--%s%s[", o->row->name, takes ? "=" : "");
     put_quoted(to, text, "'\\''", "[]\\");
     putc(']', to->out);
     if (takes) {
         putc(':', to->out);
-        put_quoted(to, o->arg, "'\\''", ":\\");
+        put_quoted(to, o->row->arg, "'\\''", ":\\");
         putc(':', to->out);
         put_zsh_action(to, find_choices(to->names, c, o, words), words);
     }
@@ -222,11 +223,11 @@ static void put_fish_option(struct script *to, const struct command *c, const st
 {
     char words[CHOICES_ROOM], text[256];
     const enum value_kind kind = find_choices(to->names, c, o, words);
-    brief(o->help, text);
+    brief(o->row->help, text);
     fprintf(to->out, "complete -c pith -n '__fish_seen_subcommand_from %s' -l %s", c->name,
-            o->name);
-    if (o->letter) fprintf(to->out, " -s %c", o->letter);
-    if (o->type != OPTION_FLAG) {
+            o->row->name);
+    if (o->row->letter) fprintf(to->out, " -s %c", o->row->letter);
+    if (o->row->type != OPTION_FLAG) {
         if (kind == VALUE_FILE) fputs(" -r -F", to->out);
         else if (kind == VALUE_FOLDER) fputs(" -x -a '(__fish_complete_directories)'", to->out);
         else fprintf(to->out, " -x%s%s%s", *words ? " -a '" : "", words, *words ? "'" : "");

@@ -17,27 +17,15 @@ struct settings {
 
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {
-    {"out", 'o', OPTION_TEXT, AT(c.out), "DIR", "folder to make, or FILE.gguf; must not exist yet"},
-    {"container", 0, OPTION_TEXT, AT(c.container), "NAME",
-     "what it shall be; 'pith features' lists the containers; dense, dense:bf16, dense:f16 or "
-     "dense:f32: no container, the weights themselves (default for FILE.gguf: gguf)"},
-    {"adapter", 0, OPTION_TEXT, AT(c.adapter), "DIR",
-     "merge a LoRA adapter (a folder of PEFT's) into a model of 16 or 32 bits; without --container "
-     "the folder made has the same"},
-    {"weights", 0, OPTION_TEXT, AT(c.weights), "GRID",
-     "round linears that the container cannot hold as they are to this grid, to nearest "
-     "(default: refuse); of FILE.gguf bf16, f16 or f32: the model without codes"},
-    {"max-shard", 0, OPTION_SIZE, AT(c.max_shard), "SIZE",
-     "largest file to write, a larger tensor alone in one (default 5000000000)"},
-    {"allow-error", 0, OPTION_REAL, AT(c.allow_error), "X",
-     "relative error up to which a linear is taken (default 0.5; above 0.3 it is a warning)"},
-    {"gather", 0, OPTION_FLAG, AT(c.gather), NULL,
-     "several ranks: rank 0 writes the output alone, also where all see its folder"},
-    {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
-     "check that engine's rules first: vllm, sglang, trtllm, transformers, llama.cpp, pith, "
-     "with :tp=N, and with :gpu=NAME what runs on that GPU; may repeat"},
-    {"resume", 0, OPTION_FLAG, AT(c.resume), NULL,
-     "go on with an interrupted run of the same command"},
+    OPTION(out_convert, AT(c.out)),
+    OPTION(container_convert, AT(c.container)),
+    OPTION(adapter_convert, AT(c.adapter)),
+    OPTION(weights_convert, AT(c.weights)),
+    OPTION(max_shard, AT(c.max_shard)),
+    OPTION(allow_error_convert, AT(c.allow_error)),
+    OPTION(gather, AT(c.gather)),
+    OPTION(for, AT(targets)),
+    OPTION(resume, AT(c.resume)),
 };
 
 /* Linears of one fate: how many, and which moved most. */

@@ -17,8 +17,7 @@ struct settings {
 };
 
 static const struct option options[] = {
-    {"all", 0, OPTION_FLAG, offsetof(struct settings, all), NULL,
-     "list all parts, those that are equal too, not the worst ten alone"},
+    OPTION(all_diff, offsetof(struct settings, all)),
 };
 
 static void cell(json_t *row, const char *format, const json_t *value)

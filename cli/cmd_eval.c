@@ -19,16 +19,10 @@ struct settings {
 
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {
-    {"baseline", 0, OPTION_MODEL, AT(baseline), "MODEL",
-     "the unquantized model to hold it against"},
-    {"prompts", 0, OPTION_TEXT, AT(measure.prompts), "FILE",
-     "your own prompts, one a line or JSON lines with \"prompt\":"
-     " does it say what the baseline says?"},
-    {"signals", 0, OPTION_FLAG, AT(signals), NULL,
-     "one line each for texts, tasks and prompts, with a verdict"},
-#define MEASURE_OPTION(name, type, field, arg, help) {name, 0, type, AT(measure.field), arg, help},
-#include "cli/measure.def"
-#undef MEASURE_OPTION
+    OPTION(baseline, AT(baseline)),
+    OPTION(prompts, AT(measure.prompts)),
+    OPTION(signals, AT(signals)),
+    MEASURE_OPTIONS,
 };
 
 /* Where values stand. */

@@ -17,10 +17,8 @@ struct settings {
 };
 
 static const struct option options[] = {
-    {"out", 'o', OPTION_TEXT, offsetof(struct settings, out), "FILE",
-     "also write a page with distributions and outliers by layer (report.html)"},
-    {"stats", 0, OPTION_FLAG, offsetof(struct settings, statistics), NULL,
-     "also range, spread, kurtosis and outliers of the values (reads everything)"},
+    OPTION(out_inspect, offsetof(struct settings, out)),
+    OPTION(stats, offsetof(struct settings, statistics)),
 };
 
 static void shape_text(const json_t *t, char text[64])

@@ -18,24 +18,17 @@ struct settings {
     struct text_list weights, caches;
 };
 
-#define FORMAT_OPTION                                                                              \
-    {"format",    0,                                                                               \
-     OPTION_TEXT, offsetof(struct settings, format),                                               \
-     "NAME",      "the whole table as text, markdown, csv or json (default: a narrow view of it)"}
 static const struct option options[] = {
-    FORMAT_OPTION,
+    OPTION(format_lists, offsetof(struct settings, format)),
     /* The rest is for recipes. */
-    {"keys", 0, OPTION_FLAG, offsetof(struct settings, keys), NULL,
-     "what a recipe FILE.json may hold, instead"},
+    OPTION(keys, offsetof(struct settings, keys)),
 };
 enum { OPTIONS = 1, RECIPE_OPTIONS = sizeof options / sizeof options[0] };
 
 static const struct option hardware_options[] = {
-    FORMAT_OPTION,
-    {"weights", 0, OPTION_LIST, offsetof(struct settings, weights), "GRID",
-     "of this machine: what pith's products with matrices on that grid take, too; may repeat"},
-    {"kv", 0, OPTION_LIST, offsetof(struct settings, caches), "GRID",
-     "and attention over such a cache (default beside --weights: bf16); may repeat"},
+    OPTION(format_lists, offsetof(struct settings, format)),
+    OPTION(weights_lists, offsetof(struct settings, weights)),
+    OPTION(kv_lists, offsetof(struct settings, caches)),
 };
 
 /* A value of a flat object as the text of a cell. */

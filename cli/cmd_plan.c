@@ -23,49 +23,29 @@ struct settings {
 
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {
-    {"hardware", 0, OPTION_LIST, AT(hardware), "NAME[xN]",
-     "what it shall run on, and how many of it (default: as few as do); may repeat; all: every "
-     "kind with a price; this: the machine at hand; FILE.json; pith hardware lists them"},
-    {"context", 0, OPTION_LIST, AT(contexts), "N",
-     "positions of each user's cache (default 4096, or the model's if less); may repeat"},
-    {"users", 0, OPTION_LIST, AT(users), "N", "users at once (default 1); may repeat"},
-    {"prompt", 0, OPTION_COUNT, AT(o.prompt), "N",
-     "tokens of a prompt (default: three quarters of the context)"},
-    {"gen", 0, OPTION_COUNT, AT(o.gen), "N", "tokens of an answer (default: the rest of it)"},
-    {"weights", 0, OPTION_LIST, AT(weights), "GRID|RECIPE",
-     "how weights are held: int4:g128, awq+gptq, none (default: those worth trying); may repeat"},
-    {"kv", 0, OPTION_LIST, AT(kv), "GRID",
-     "KV cache (default: bf16, and what the engine has in 8 bits); may repeat"},
-    {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
-     "vllm, sglang, trtllm, llama.cpp, transformers, pith (default: the first that loads it); may "
-     "repeat"},
-    {"prefill", 0, OPTION_LIST, AT(prefill), "NAME[xN]",
-     "hardware that reads prompts, apart from that which answers; same: of that kind; none "
-     "(default): the same devices; may repeat"},
-    {"pool-link", 0, OPTION_SIZE, AT(o.pool_link), "SIZE",
-     "with --prefill: bytes a second of each device's link between the two, such as 50G"},
-    {"offload", 0, OPTION_SIZE, AT(o.offload), "SIZE",
-     "the host's memory for caches of users who are not at work, such as 200G"},
-    {"fit", 0, OPTION_SIZE, AT(o.fit), "SIZE", "backwards: bytes that must do, such as 24G"},
-    {"max-latency", 0, OPTION_REAL, AT(latency), "MS",
-     "backwards: milliseconds between a user's tokens, at most"},
-    {"max-first", 0, OPTION_REAL, AT(o.max_first), "S",
-     "backwards: seconds to the first token, at most"},
-    {"min-users", 0, OPTION_COUNT, AT(o.min_users), "N", "backwards: users at once, at least"},
-    {"max-cost", 0, OPTION_REAL, AT(o.max_cost), "USD",
-     "backwards: dollars a million tokens, at most"},
-    {"quantize", 0, OPTION_TEXT, AT(q.recipe), "RECIPE",
-     "instead: time and memory of quantizing by that recipe on 1, 2, 4 ... machines of --hardware"},
-    {"link", 0, OPTION_TEXT, AT(q.link), "BITS[,US]",
-     "--quantize: what joins them, in bits a second and microseconds of delay (default 10G,50)"},
-    {"calib-tokens", 0, OPTION_COUNT, AT(q.calib_tokens), "N",
-     "--quantize: tokens of the calibration text (default 131072)"},
-    {"seq-len", 0, OPTION_COUNT, AT(q.seq_len), "N",
-     "--quantize: tokens of its windows (default 2048, at most the model's context)"},
-    {"out", 'o', OPTION_TEXT, AT(page), "PAGE.html", "also write a page with charts"},
-    {"all", 0, OPTION_FLAG, AT(all), NULL, "show every line, and all that was ruled out"},
-    {"shapes", 0, OPTION_FLAG, AT(shapes), NULL,
-     "list the well-known models that MODEL may be, instead"},
+    OPTION(hardware, AT(hardware)),
+    OPTION(context_plan, AT(contexts)),
+    OPTION(users_plan, AT(users)),
+    OPTION(prompt_plan, AT(o.prompt)),
+    OPTION(gen_plan, AT(o.gen)),
+    OPTION(weights_plan, AT(weights)),
+    OPTION(kv_plan, AT(kv)),
+    OPTION(for_plan, AT(targets)),
+    OPTION(prefill, AT(prefill)),
+    OPTION(pool_link, AT(o.pool_link)),
+    OPTION(offload, AT(o.offload)),
+    OPTION(fit_plan, AT(o.fit)),
+    OPTION(max_latency, AT(latency)),
+    OPTION(max_first, AT(o.max_first)),
+    OPTION(min_users, AT(o.min_users)),
+    OPTION(max_cost, AT(o.max_cost)),
+    OPTION(quantize, AT(q.recipe)),
+    OPTION(link_plan, AT(q.link)),
+    OPTION(calib_tokens_plan, AT(q.calib_tokens)),
+    OPTION(seq_len_plan, AT(q.seq_len)),
+    OPTION(out_plan, AT(page)),
+    OPTION(all_plan, AT(all)),
+    OPTION(shapes, AT(shapes)),
 };
 
 /* --- what is shown ---------------------------------------------------------------------------- */
@@ -438,8 +418,9 @@ static int write_page(const struct settings *s, const char *report)
 static int shapes_alone(const struct settings *s, const struct text_list *operands)
 {
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
-        if (strcmp(options[i].name, "shapes") != 0 && given(&s->common, options[i].name))
-            return usage_failure(&s->common, "--%s does nothing with --shapes", options[i].name);
+        if (strcmp(options[i].row->name, "shapes") != 0 && given(&s->common, options[i].row->name))
+            return usage_failure(&s->common, "--%s does nothing with --shapes",
+                                 options[i].row->name);
     if (operands->count)
         return usage_failure(&s->common, "%s: with --shapes no MODEL is looked at",
                              operands->item[0]);
@@ -449,18 +430,15 @@ static int shapes_alone(const struct settings *s, const struct text_list *operan
 /* Options of one question do nothing with the other's. */
 static int check_quantize(const struct settings *s)
 {
-    static const char *const its[] = {"quantize", "link", "calib-tokens", "seq-len"};
-    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
-        bool own = false;
-        for (size_t k = 0; k < sizeof its / sizeof its[0]; k++)
-            own |= strcmp(options[i].name, its[k]) == 0;
-        if (!given(&s->common, options[i].name)) continue;
-        if (s->q.recipe && !own && strcmp(options[i].name, "hardware") != 0)
-            return usage_failure(&s->common, "--%s does nothing with --quantize", options[i].name);
-        if (!s->q.recipe && own)
-            return usage_failure(&s->common, "--%s does nothing without --quantize",
-                                 options[i].name);
+    for (size_t i = 0; s->q.recipe && i < sizeof options / sizeof options[0]; i++) {
+        const struct option_row *row = options[i].row;
+        const bool its = row->needs || row == &option_rows[ROW_quantize] ||
+                         row == &option_rows[ROW_hardware];
+        if (!its && given(&s->common, row->name))
+            return usage_failure(&s->common, "--%s does nothing with --quantize", row->name);
     }
+    const int rc = check_needs(&s->common);
+    if (rc != EXIT_DONE) return rc;
     if (s->q.recipe && s->hardware.count != 1)
         return usage_failure(&s->common, "--quantize is for one --hardware, a CPU's name, such as "
                                          "epyc-genoa-96 or xeon-spr-56x8");

@@ -20,12 +20,9 @@ struct settings {
 
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {
-    {"file", 0, OPTION_LIST, AT(files), "PATTERN",
-     "only files that match, such as '*Q4_K_M.gguf'; may repeat (default: what pith needs)"},
-    {"jobs", 'j', OPTION_COUNT, AT(jobs), "N", "requests at a time, 1 to 64 (default 8)"},
-    {"token-file", 0, OPTION_TEXT, AT(token_file), "FILE",
-     "a file with the token of an account (default: HF_TOKEN, or the login of Hugging Face's "
-     "tools)"},
+    OPTION(file, AT(files)),
+    OPTION(jobs, AT(jobs)),
+    OPTION(token_file, AT(token_file)),
 };
 
 static void set_defaults(void *settings)

@@ -22,91 +22,40 @@ struct settings {
     const char *mode;
 };
 
-/* The stages of a recipe, each an option. */
-#define STAGES(ROW)                                                                                \
-    ROW(transform, "NAME",                                                                         \
-        "none, awq, smooth[:STRENGTH|:auto|:search], rotate, smoothrot (default: the recipe's)")   \
-    ROW(split, "NAME",                                                                             \
-        "what is kept out of the grid: none, columns[:THRESHOLD], sparse[:PERCENT], 2:4 "          \
-        "(default: the recipe's)")                                                                 \
-    ROW(weights, "GRID",                                                                           \
-        "grid for the weights, such as int4:g128, int3:g64:asym, int8:channel (default: the "      \
-        "recipe's)")                                                                               \
-    ROW(acts, "GRID",                                                                              \
-        "grid for the activations, such as int8:token, int8:tensor:static, fp8_e4m3:token, "       \
-        "fp8_e4m3:tensor:static, mxfp8, nvfp4; none leaves them (default: the recipe's)")          \
-    ROW(kv, "GRID",                                                                                \
-        "KV-cache format recorded in the checkpoint, with its scales: fp8_e4m3, or none "          \
-        "(default: the recipe's)")                                                                 \
-    ROW(round, "NAME",                                                                             \
-        "nearest, weighted, gptq, gptaq, qep, each but the first with or without :guided; "        \
-        "gptq:kron, qep:kron; or learned (default: the recipe's)")
-
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {
-    {"out", 'o', OPTION_TEXT, AT(q.out), "DIR", "folder to make, or FILE.gguf; must not exist yet"},
-    {"recipe", 'r', OPTION_TEXT, AT(q.recipe), "NAME",
-     "a named recipe ('pith recipes' lists them) or a .json file (default awq; for FILE.gguf "
-     "q4_k_m)"},
-#define ROW(key, arg, help) {#key, 0, OPTION_TEXT, AT(q.key), arg, help},
-    STAGES(ROW)
-#undef ROW
-        {"adapter", 0, OPTION_TEXT, AT(q.adapter), "DIR",
-         "merge a LoRA adapter (a folder of PEFT's) into the model first"},
-    {"ignore", 0, OPTION_LIST, AT(ignore), "PATTERN",
-     "linears to leave alone, by whole name or its last parts, with * and ?; may repeat "
-     "(lm_head is always left alone)"},
-    {"override", 0, OPTION_LIST, AT(overrides), "PATTERN=GRID",
-     "another grid for some linears; may repeat, the last match counts"},
-    {"calib", 0, OPTION_LIST, AT(calib), "FILE",
-     "calibration text, or .jsonl with \"text\" or \"messages\"; may repeat (default: the text "
-     "that ships)"},
-    {"crlf", 0, OPTION_TEXT, AT(q.crlf), "HOW",
-     "line ends CR LF of calibration text: keep (default, with a warning) or lf"},
-    {"calib-tokens", 0, OPTION_COUNT, AT(q.calib_tokens), "N", "how much of it (default 131072)"},
-    {"seq-len", 0, OPTION_COUNT, AT(q.seq_len), "N",
-     "in windows of what length (default 2048, never more than the model's context)"},
-    {"experts", 0, OPTION_TEXT, AT(q.experts), "RULE",
-     "which tokens the experts of a mixture are calibrated on: pooled (default: its own, and a "
-     "little of all), routed (its own), all"},
-    {"budget", 0, OPTION_TEXT, AT(q.budget), "BITS|SIZE",
-     "-r auto: mean bits of a weight, such as 4.5, or the size of all weights, such as 5G"},
-    {"fit", 0, OPTION_TEXT, AT(q.fit), "SIZE,...",
-     "-r auto: size of weights and caches: 24G,context=32k,users=8,kv=int8:token"},
-    {"max-kl", 0, OPTION_REAL, AT(q.max_kl), "X",
-     "-r auto: the least bits whose predicted KL is at most X nats a token"},
-    {"try", 0, OPTION_LIST, AT(tries), "GRID,GRID...",
-     "-r auto: grids that it may choose from (default: several from 2 to 8 bits that container and "
-     "engines take); may repeat"},
-    {"container", 0, OPTION_TEXT, AT(q.container), "NAME",
-     "compressed-tensors, gptq, awq, bitsandbytes, modelopt, gguf, ...: 'pith features' lists them "
-     "(default: the recipe's)"},
-    {"memory", 0, OPTION_SIZE, AT(q.memory), "SIZE",
-     "a hard ceiling, such as 6G; refused at once when it cannot be met (default: no limit)"},
-    {"max-shard", 0, OPTION_SIZE, AT(q.max_shard), "SIZE",
-     "largest file to write, a larger tensor alone in one (default 5000000000)"},
-    {"allow-error", 0, OPTION_REAL, AT(q.allow_error), "X",
-     "relative error up to which a linear is taken (default 0.5; 0.99 where the rounding is "
-     "calibrated or makes 2:4 zeros)"},
-    {"rehearse", 0, OPTION_FLAG, AT(q.rehearse), NULL,
-     "do one block of each kind only, then tell time, memory, size and error to expect for the "
-     "whole, and the time of 2 to 64 ranks"},
-    {"link", 0, OPTION_TEXT, AT(q.link), "BITS[,US]",
-     "--rehearse: what joins ranks, in bits a second and microseconds of delay (default 10G,50)"},
-    {"requantize", 0, OPTION_FLAG, AT(q.requantize), NULL,
-     "quantize once more what the model stores in fewer than six bits a weight"},
-    {"gather", 0, OPTION_FLAG, AT(q.gather), NULL,
-     "several ranks: rank 0 writes the output alone, also where all see its folder"},
-    {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
-     "check that engine's rules first: vllm, sglang, trtllm, transformers, llama.cpp, pith, "
-     "with :tp=N, and with :gpu=NAME what runs on that GPU; may repeat"},
-    {"mode", 0, OPTION_TEXT, AT(mode), "MODE",
-     "exact (default) or fast: calibrate with products of bfloat16, worth it where the CPU has "
-     "instructions for them"},
-    {"all", 0, OPTION_FLAG, AT(all), NULL,
-     "list every linear with its harm at the end, not the worst ten alone"},
-    {"resume", 0, OPTION_FLAG, AT(q.resume), NULL,
-     "go on with an interrupted run of the same command"},
+    OPTION(out_convert, AT(q.out)),
+    OPTION(recipe_quantize, AT(q.recipe)),
+    OPTION(transform, AT(q.transform)),
+    OPTION(split, AT(q.split)),
+    OPTION(weights_quantize, AT(q.weights)),
+    OPTION(acts_quantize, AT(q.acts)),
+    OPTION(kv_quantize, AT(q.kv)),
+    OPTION(round_quantize, AT(q.round)),
+    OPTION(adapter_quantize, AT(q.adapter)),
+    OPTION(ignore, AT(ignore)),
+    OPTION(override, AT(overrides)),
+    OPTION(calib_quantize, AT(calib)),
+    OPTION(crlf_quantize, AT(q.crlf)),
+    OPTION(calib_tokens_quantize, AT(q.calib_tokens)),
+    OPTION(seq_len_quantize, AT(q.seq_len)),
+    OPTION(experts_quantize, AT(q.experts)),
+    OPTION(budget, AT(q.budget)),
+    OPTION(fit_quantize, AT(q.fit)),
+    OPTION(max_kl, AT(q.max_kl)),
+    OPTION(try_quantize, AT(tries)),
+    OPTION(container_quantize, AT(q.container)),
+    OPTION(memory_quantize, AT(q.memory)),
+    OPTION(max_shard, AT(q.max_shard)),
+    OPTION(allow_error_quantize, AT(q.allow_error)),
+    OPTION(rehearse, AT(q.rehearse)),
+    OPTION(link_quantize, AT(q.link)),
+    OPTION(requantize, AT(q.requantize)),
+    OPTION(gather, AT(q.gather)),
+    OPTION(for, AT(targets)),
+    OPTION(mode_quantize, AT(mode)),
+    OPTION(all_quantize, AT(all)),
+    OPTION(resume, AT(q.resume)),
 };
 
 static void defaults(void *settings)
@@ -214,9 +163,7 @@ static void print_phases(const char *title, json_t *phases, double blocks)
 /* The stages in order; those that do nothing are left out. */
 static void print_stages(const json_t *recipe)
 {
-#define ROW(key, arg, help) #key,
-    static const char *const stages[] = {STAGES(ROW)};
-#undef ROW
+    static const char *const stages[] = {"transform", "split", "weights", "acts", "kv", "round"};
     const char *separator = " ";
     const bool own = json_object_get(recipe, "linears") != NULL; /* print_grids() has these */
     char text[512];
@@ -615,12 +562,6 @@ static int check_idle(const struct settings *s, const json_t *plan)
     if (given(&s->common, "seed") && !json_is_true(json_object_get(plan, "calibrates")) &&
         strcmp(json_text(json_object_get(plan, "recipe"), "transform"), "none") == 0)
         say(&s->common, "--seed does nothing: nothing of this recipe is random");
-    if (given(&s->common, "crlf") && s->calib.count == 0)
-        return usage_failure(&s->common, "--crlf does nothing without --calib");
-    if (given(&s->common, "memory") && !s->q.memory)
-        return usage_failure(&s->common, "--memory: at least 1");
-    if (given(&s->common, "max-shard") && !s->q.max_shard)
-        return usage_failure(&s->common, "--max-shard: at least 1");
     if (s->all && (s->q.rehearse || s->common.json || s->common.quiet))
         return usage_failure(&s->common, "--all does nothing with --%s",
                              s->common.json    ? "json"
@@ -628,9 +569,7 @@ static int check_idle(const struct settings *s, const json_t *plan)
                                                : "rehearse");
     if (s->q.rehearse && s->q.resume)
         return usage_failure(&s->common, "--resume does nothing with --rehearse");
-    if (s->q.link && !s->q.rehearse)
-        return usage_failure(&s->common, "--link does nothing without --rehearse");
-    return EXIT_DONE;
+    return check_needs(&s->common);
 }
 
 /* Where a grid was completed from the recipe's: what it became. */

@@ -15,26 +15,18 @@ struct settings {
 
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {
-    {"against", 0, OPTION_MODEL, AT(q.original), "MODEL",
-     "the original that it was quantized from (needed)"},
-    {"out", 'o', OPTION_TEXT, AT(q.out), "NEW",
-     "folder of the result (default: it takes the place of OUT)"},
-    {"train", 0, OPTION_TEXT, AT(q.train), "WHAT",
-     "scales: those, gains of norms and biases, codes stay (default); all: the weights too"},
-    {"steps", 0, OPTION_TEXT, AT(q.steps), "N",
-     "how many; auto (default): until the held-out KL no longer falls"},
-    {"text", 0, OPTION_LIST, AT(text), "FILE",
-     "what is read; may repeat (default: the text that ships; self: the original writes it)"},
-    {"crlf", 0, OPTION_TEXT, AT(q.crlf), "HOW",
-     "line ends CR LF of that text: keep (default, with a warning) or lf"},
-    {"tokens", 0, OPTION_COUNT, AT(q.tokens), "N", "how much of it at most (default 131072)"},
-    {"seq-len", 0, OPTION_COUNT, AT(q.seq_len), "N", "in windows of what length (default 512)"},
-    {"batch", 0, OPTION_COUNT, AT(q.batch), "N", "windows a step (default 2)"},
-    {"rate", 0, OPTION_REAL, AT(q.rate), "X", "steps X times as large (default 1)"},
-    {"memory", 0, OPTION_SIZE, AT(q.memory), "SIZE",
-     "hard ceiling (\"6G\"); refused at once when it cannot be met"},
-    {"resume", 0, OPTION_FLAG, AT(q.resume), NULL,
-     "go on with an interrupted run of the same command"},
+    OPTION(against_recover, AT(q.original)),
+    OPTION(out_recover, AT(q.out)),
+    OPTION(train, AT(q.train)),
+    OPTION(steps, AT(q.steps)),
+    OPTION(text_recover, AT(text)),
+    OPTION(crlf, AT(q.crlf)),
+    OPTION(tokens_recover, AT(q.tokens)),
+    OPTION(seq_len, AT(q.seq_len)),
+    OPTION(batch, AT(q.batch)),
+    OPTION(rate_recover, AT(q.rate)),
+    OPTION(memory_recover, AT(q.memory)),
+    OPTION(resume, AT(q.resume)),
 };
 
 static void defaults(void *settings)

@@ -23,27 +23,16 @@ struct settings {
 
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {
-    {"prompt", 'p', OPTION_TEXT, AT(prompt), "TEXT",
-     "text to continue (default: standard input, line by line at a terminal)"},
-    {"chat", 0, OPTION_FLAG, AT(chat), NULL,
-     "the text is what a user says, put into the model's chat template; the answer is printed"},
-    {"chat-template", 0, OPTION_TEXT, AT(chat_template), "FILE",
-     "with --chat: a Jinja template (default: the one that the model ships)"},
-    {"tokens", 'n', OPTION_COUNT, AT(tokens), "N", "tokens to generate at most (default 128)"},
-    {"temperature", 0, OPTION_REAL, AT(temperature), "T",
-     "0: always the likeliest token (default 0)"},
-    {"top-p", 0, OPTION_REAL, AT(top_p), "P",
-     "only the likeliest tokens that together reach P (default 1)"},
-    {"mode", 0, OPTION_TEXT, AT(mode), "MODE",
-     "exact: float32 (default); fast: byte activations for integer weights"},
-    {"top-k", 0, OPTION_COUNT, AT(top_k), "K", "only the K likeliest tokens (default: all)"},
-    {"kv", 0, OPTION_TEXT, AT(kv), "GRID",
-     "KV cache: bf16, f16, f32, a grid such as fp8_e4m3 or int8:token, turbo4, kivi4, kvquant4, "
-     "k=GRID,v=GRID, or auto:BITS "
-     "(default: as the checkpoint says, or bf16)"},
-    {"kv-layer", 0, OPTION_LIST, AT(kv_layers), "PATTERN=GRID",
-     "another cache for some layers, the last that matches: 3=int8:token, layers.?=k=bf16; may "
-     "repeat"},
+    OPTION(prompt_run, AT(prompt)),
+    OPTION(chat_run, AT(chat)),
+    OPTION(chat_template_measure, AT(chat_template)),
+    OPTION(tokens_run, AT(tokens)),
+    OPTION(temperature, AT(temperature)),
+    OPTION(top_p, AT(top_p)),
+    OPTION(mode_run, AT(mode)),
+    OPTION(top_k, AT(top_k)),
+    OPTION(kv, AT(kv)),
+    OPTION(kv_layer, AT(kv_layers)),
 };
 
 static void defaults(void *settings)

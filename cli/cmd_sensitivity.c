@@ -19,37 +19,21 @@ struct settings {
 
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {
-    {"try", 0, OPTION_LIST, AT(tries), "GRID,GRID...",
-     "the grids (default: several from 2 to 8 bits that the container takes); may repeat"},
-    {"acts", 0, OPTION_LIST, AT(acts), "GRID,GRID...",
-     "grids of what linears read (default: several of 8 to 4 bits; none: not looked at); may "
-     "repeat"},
-    {"kv", 0, OPTION_LIST, AT(caches), "GRID",
-     "KV cache (default: those that --kv auto chooses from; none: not looked at); may repeat"},
-    {"recipe", 'r', OPTION_TEXT, AT(q.recipe), "NAME",
-     "whose rounding is looked at, behind its transform (default gptq); refused: rotations, "
-     "splits, "
-     "and rounding that looks at more than one linear"},
-    {"round", 0, OPTION_TEXT, AT(q.round), "NAME",
-     "nearest, weighted or gptq (default: the recipe's)"},
-    {"container", 0, OPTION_TEXT, AT(q.container), "NAME",
-     "whose grids and scales (default: that of --recipe, without one compressed-tensors; gguf for "
-     "llama.cpp's types)"},
-    {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
-     "leave out grids that this engine does not load; may repeat"},
-    {"calib", 0, OPTION_LIST, AT(calib), "FILE",
-     "text that it is measured on; may repeat (default: the text that ships)"},
-    {"crlf", 0, OPTION_TEXT, AT(q.crlf), "HOW",
-     "line ends CR LF of that text: keep (default, with a warning) or lf"},
-    {"calib-tokens", 0, OPTION_COUNT, AT(q.calib_tokens), "N", "how much of it (default 16384)"},
-    {"seq-len", 0, OPTION_COUNT, AT(q.seq_len), "N", "in windows of what length (default 512)"},
-    {"experts", 0, OPTION_TEXT, AT(q.experts), "RULE",
-     "which tokens the experts of a mixture are calibrated on: pooled (default), routed, all"},
-    {"out", 'o', OPTION_TEXT, AT(page), "PAGE.html", "also write a page with heat maps"},
-    {"resume", 0, OPTION_FLAG, AT(q.resume), NULL,
-     "go on with an interrupted run of the same command"},
-    {"work", 0, OPTION_TEXT, AT(q.work), "DIR",
-     "DIR.partial is made for what is in between, and removed (default pith.sensitivity)"},
+    OPTION(try_sensitivity, AT(tries)),
+    OPTION(acts_sensitivity, AT(acts)),
+    OPTION(kv_sensitivity, AT(caches)),
+    OPTION(recipe_sensitivity, AT(q.recipe)),
+    OPTION(round_sensitivity, AT(q.round)),
+    OPTION(container_sensitivity, AT(q.container)),
+    OPTION(for_sensitivity, AT(targets)),
+    OPTION(calib_sensitivity, AT(calib)),
+    OPTION(crlf, AT(q.crlf)),
+    OPTION(calib_tokens_sensitivity, AT(q.calib_tokens)),
+    OPTION(seq_len, AT(q.seq_len)),
+    OPTION(experts_sensitivity, AT(q.experts)),
+    OPTION(out_sensitivity, AT(page)),
+    OPTION(resume, AT(q.resume)),
+    OPTION(work_sensitivity, AT(q.work)),
 };
 
 static void defaults(void *settings)

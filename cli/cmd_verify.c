@@ -15,13 +15,9 @@ struct settings {
 
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {
-    {"against", 0, OPTION_MODEL, AT(against), "MODEL",
-     "the original: nothing may be missing or further off"},
-    {"adapter", 0, OPTION_TEXT, AT(adapter), "DIR",
-     "the LoRA adapter that was merged into the original"},
-    {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
-     "check that engine's loading rules: vllm, sglang, trtllm, transformers, llama.cpp, pith, with "
-     ":tp=N, :gpu=NAME; may repeat"},
+    OPTION(against_verify, AT(against)),
+    OPTION(adapter_verify, AT(adapter)),
+    OPTION(for_verify, AT(targets)),
 };
 
 static void print_report(const json_t *j)
@@ -61,10 +57,10 @@ static int run(void *settings, const struct text_list *operands)
     o.adapter = s->adapter;
     o.targets = as_list(&s->targets);
     o.progress = meter_progress(&meter);
-    if (o.adapter && !o.against)
-        return usage_failure(&s->common, "--adapter does nothing without --against");
+    int rc = check_needs(&s->common);
+    if (rc != EXIT_DONE) return rc;
     if (pith_verify_check(&o, &err) != PITH_OK) return report_usage(&s->common, &err);
-    int rc = make_context(&s->common, &context);
+    rc = make_context(&s->common, &context);
     if (rc != EXIT_DONE) return rc;
     meter_start(&meter, &s->common);
     const enum pith_status status = pith_verify(context, &o, &report, &err);

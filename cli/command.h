@@ -1,5 +1,6 @@
-/* cli/command.h: a command is a table of options and a function; parsing, --help, the man page and
- * the check that documentation is current all read the table. The program sees only <pith/...>. */
+/* cli/command.h: a command is a list of options and a function; parsing, --help, the man page,
+ * completion and the check that documentation is current all read the table of options. The program
+ * sees only <pith/...>. */
 #ifndef PITH_CLI_COMMAND_H
 #define PITH_CLI_COMMAND_H
 
@@ -30,14 +31,36 @@ struct text_list {
     size_t count;
 };
 
-struct option {
+/* A row of cli/options.def, which says what its columns are. */
+struct option_row {
     const char *name; /* "calib-tokens" */
     char letter;      /* 'o', or 0 */
     enum option_type type;
-    size_t offset;    /* of the value in the command's settings */
-    const char *arg;  /* "N"; NULL for flags */
-    const char *help; /* what it does, with its default */
+    unsigned least;
+    const char *needs, *field;
+    const char *arg; /* "N"; NULL for flags */
+    const char *preset, *help;
 };
+enum option_id {
+#define PITH_OPTION(id, name, letter, type, least, needs, field, arg, preset, help) ROW_##id,
+#include "cli/options.def"
+#undef PITH_OPTION
+    OPTION_ROWS
+};
+extern const struct option_row option_rows[OPTION_ROWS];
+
+/* An option that a command has. */
+struct option {
+    const struct option_row *row;
+    size_t offset; /* of the value in the command's settings */
+};
+#define OPTION(id, at)                                                                             \
+    {                                                                                              \
+        &option_rows[ROW_##id], at                                                                 \
+    }
+enum { OPTION_HELP = 640 };
+/* What it does, with its default. */
+void option_help(const struct option *o, char text[OPTION_HELP]);
 
 /* What every command understands. First member of each command's settings. */
 struct common {
@@ -91,6 +114,8 @@ void print_man(void);
  * What is not in the cache stays and is told when the context is made, after all wrong usage. */
 int find_models(const struct command *c, void *settings, struct text_list *operands);
 void free_found(struct common *common);
+/* EXIT_USAGE where an option of the command's is given without the one that it needs. */
+int check_needs(const struct common *common);
 /* Whether that option, the command's or one of all, stands on the command line. */
 bool given(const struct common *common, const char *name);
 /* The command's option of that name, or that of every command; NULL: there is none. */

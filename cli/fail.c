@@ -18,14 +18,16 @@ static bool name_option(const struct common *common, const char *text, char wher
         const char *at = (const char *)common + o->offset;
         const struct text_list one = {(const char **)(uintptr_t)at, 1};
         if (!(common->given >> i & 1)) continue;
-        if (o->type != OPTION_TEXT && o->type != OPTION_LIST && o->type != OPTION_MODEL) continue;
+        if (o->row->type != OPTION_TEXT && o->row->type != OPTION_LIST &&
+            o->row->type != OPTION_MODEL)
+            continue;
         const struct text_list *values =
-            o->type == OPTION_LIST ? (const struct text_list *)(const void *)at : &one;
+            o->row->type == OPTION_LIST ? (const struct text_list *)(const void *)at : &one;
         for (size_t k = 0; k < values->count; k++) {
             const size_t n = strlen(values->item[k]);
             if (n <= longest || !strstr(text, values->item[k])) continue;
             longest = n;
-            snprintf(where, 256, "--%s", o->name);
+            snprintf(where, 256, "--%s", o->row->name);
         }
     }
     return longest > 1;

@@ -4,46 +4,45 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the option of that field is called, or NULL: it is called as the field. */
-static const char *name_in_table(const struct command *c, const char *field)
+/* Whether a row sets that field: one of its words. */
+static bool sets(const struct option_row *row, const char *field)
 {
-    static const struct {
-        const char *command, *field, *option;
-    } rows[] = {
-#define PITH_FIELD(command, field, option) {command, field, option},
-#include "cli/fields.def"
-#undef PITH_FIELD
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (strcmp(rows[i].field, field) == 0 &&
-            (!*rows[i].command || (c && strcmp(rows[i].command, c->name) == 0)))
-            return rows[i].option;
-    return NULL;
+    const size_t n = strlen(field);
+    for (const char *at = row->field; at && *at;) {
+        const size_t word = strcspn(at, " ");
+        if (word == n && strncmp(at, field, n) == 0) return true;
+        at += word + (at[word] == ' ');
+    }
+    return false;
 }
 
-/* The command's own option of that name, or else any command's. */
-static const struct option *option_of_field(const struct command *c, const char *field)
+/* The option of that field: the command's own, or one of every command; else any that has the
+ * field's name, or any that sets it. */
+static const struct option_row *row_of_field(const struct command *c, const char *field)
 {
-    char name[64];
-    size_t count;
-    const char *as = name_in_table(c, field);
-    snprintf(name, sizeof name, "%s", as ? as : field);
-    for (char *p = name; *p; p++)
-        if (*p == '_') *p = '-';
-    const struct option *o = c ? find_option(c, name) : NULL;
-    const struct command *const *all = commands(&count);
-    for (size_t i = 0; !o && i < count; i++) o = find_option(all[i], name);
-    return o;
+    const struct option_row *other = NULL;
+    for (size_t i = 0; c && i < c->option_count; i++)
+        if (sets(c->options[i].row, field)) return c->options[i].row;
+    for (size_t i = 0; i < common_option_count; i++)
+        if (sets(common_options[i].row, field)) return common_options[i].row;
+    for (size_t i = 0; i < OPTION_ROWS; i++) {
+        const struct option_row *row = &option_rows[i];
+        if (!sets(row, field)) continue;
+        if (strcspn(row->name, "-") == strcspn(field, "_") && strlen(row->name) == strlen(field))
+            return row;
+        if (!other) other = row;
+    }
+    return other;
 }
 
 /* `memory` is --memory; `recipe=auto` is -r auto, `round=gptq` --round gptq. */
 static int show_option(void *ctx, const char *field, const char *value, char *shown, size_t room)
 {
     const struct common *common = ctx;
-    const struct option *o = option_of_field(common->command, field);
-    if (!o) return 0;
-    if (value && o->letter) snprintf(shown, room, "-%c %s", o->letter, value);
-    else snprintf(shown, room, "--%s%s%s", o->name, value ? " " : "", value ? value : "");
+    const struct option_row *row = row_of_field(common->command, field);
+    if (!row) return 0;
+    if (value && row->letter) snprintf(shown, room, "-%c %s", row->letter, value);
+    else snprintf(shown, room, "--%s%s%s", row->name, value ? " " : "", value ? value : "");
     return 1;
 }
 

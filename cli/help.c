@@ -16,16 +16,25 @@ static size_t help_width(void)
     return terminal > 0 && terminal < WIDTH ? terminal : WIDTH;
 }
 
+void option_help(const struct option *o, char text[OPTION_HELP])
+{
+    const char *preset = o->row->preset;
+    snprintf(text, OPTION_HELP, "%s%s%s%s%s", o->row->help, preset ? " (default" : "",
+             preset && preset[0] != ':' ? " " : "", preset ? preset : "", preset ? ")" : "");
+}
+
 static void print_option(const struct option *o)
 {
-    char head[64];
-    const char *arg = o->arg ? o->arg : "";
-    if (o->letter) snprintf(head, sizeof head, "  -%c, --%s %s", o->letter, o->name, arg);
-    else snprintf(head, sizeof head, "      --%s %s", o->name, arg);
+    char head[64], text[OPTION_HELP];
+    const char *arg = o->row->arg ? o->row->arg : "";
+    if (o->row->letter)
+        snprintf(head, sizeof head, "  -%c, --%s %s", o->row->letter, o->row->name, arg);
+    else snprintf(head, sizeof head, "      --%s %s", o->row->name, arg);
     const int n = printf("%s", head);
     if (n >= INDENT) printf("\n%*s", INDENT, "");
     else printf("%*s", INDENT - n, "");
-    print_wrapped(o->help, INDENT, INDENT, help_width());
+    option_help(o, text);
+    print_wrapped(text, INDENT, INDENT, help_width());
 }
 
 /* A line of a list, "  name   what it is": its second column is wrapped. */
@@ -104,13 +113,15 @@ static void print_roff(const char *text)
 
 static void print_man_options(const struct option *list, size_t count)
 {
+    char text[OPTION_HELP];
     for (size_t i = 0; i < count; i++) {
         printf(".TP\n");
-        if (list[i].letter) printf("\\fB\\-%c\\fR, ", list[i].letter);
+        if (list[i].row->letter) printf("\\fB\\-%c\\fR, ", list[i].row->letter);
         printf("\\fB\\-\\-");
-        print_roff(list[i].name);
-        printf("\\fR %s\n", list[i].arg ? list[i].arg : "");
-        print_roff(list[i].help);
+        print_roff(list[i].row->name);
+        printf("\\fR %s\n", list[i].row->arg ? list[i].row->arg : "");
+        option_help(&list[i], text);
+        print_roff(text);
         putchar('\n');
     }
 }

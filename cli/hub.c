@@ -86,7 +86,7 @@ int find_models(const struct command *c, void *settings, struct text_list *opera
         s = find_one(common, &o, &operands->item[i], &common->model_missing);
     for (size_t i = 0; cache && i < c->option_count && s == PITH_OK; i++) {
         char *at = (char *)settings + c->options[i].offset;
-        if (c->options[i].type == OPTION_MODEL)
+        if (c->options[i].row->type == OPTION_MODEL)
             s = find_one(common, &o, (const char **)(void *)at, &common->model_missing);
     }
     free(cache);

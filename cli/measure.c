@@ -12,21 +12,12 @@
 
 int measure_check(const struct common *common, const struct measure_settings *m)
 {
-    static const char *const of_texts[] = {"convention", "context", "stride",
-                                           "max-tokens", "depth",   "crlf"};
     struct pith_eval_options o;
     struct pith_error err = {0};
     if (m->texts.count + m->tasks.count == 0 && !m->prompts)
         return usage_failure(common, "nothing to measure: give --text FILE or --tasks FILE");
-    for (size_t i = 0; i < sizeof of_texts / sizeof of_texts[0]; i++)
-        if (m->texts.count == 0 && given(common, of_texts[i]))
-            return usage_failure(common, "--%s does nothing without --text", of_texts[i]);
-    if (m->tasks.count == 0 && given(common, "task-limit"))
-        return usage_failure(common, "--task-limit does nothing without --tasks");
-    if (m->tasks.count == 0 && given(common, "run-code"))
-        return usage_failure(common, "--run-code does nothing without --tasks");
-    if (m->tasks.count == 0 && given(common, "shots"))
-        return usage_failure(common, "--shots does nothing without --tasks");
+    const int rc = check_needs(common);
+    if (rc != EXIT_DONE) return rc;
     if (given(common, "length") && m->length == 0)
         return usage_failure(common, "--length: at least 1");
     if (given(common, "context") && m->context == 0)

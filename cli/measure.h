@@ -18,6 +18,20 @@ struct measure_settings {
     size_t context, stride, max_tokens, task_limit, shots, length, seed;
 };
 
+/* The options of the topic, for a table of options; AT(): where a member of the settings is. */
+#define MEASURE_OPTIONS                                                                            \
+    OPTION(text_measure, AT(measure.texts)), OPTION(crlf_measure, AT(measure.crlf)),               \
+        OPTION(tasks, AT(measure.tasks)), OPTION(shots, AT(measure.shots)),                        \
+        OPTION(chat_measure, AT(measure.chat)),                                                    \
+        OPTION(chat_template_measure, AT(measure.chat_template)),                                  \
+        OPTION(convention, AT(measure.convention)), OPTION(context_measure, AT(measure.context)),  \
+        OPTION(stride, AT(measure.stride)), OPTION(max_tokens_measure, AT(measure.max_tokens)),    \
+        OPTION(task_limit, AT(measure.task_limit)), OPTION(run_code, AT(measure.run_code)),        \
+        OPTION(length, AT(measure.length)), OPTION(seed_measure, AT(measure.seed)),                \
+        OPTION(kv_measure, AT(measure.kvs)), OPTION(kv_layer, AT(measure.kv_layers)),              \
+        OPTION(attn, AT(measure.attn)), OPTION(depth_measure, AT(measure.depth)),                  \
+        OPTION(mode_measure, AT(measure.mode))
+
 /* Refuses options that make no sense, or do nothing; EXIT_DONE or EXIT_USAGE. */
 int measure_check(const struct common *common, const struct measure_settings *m);
 /* Refuses an unknown --format, and one beside --json. */

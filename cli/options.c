@@ -16,22 +16,18 @@ union value {
     double real;
 };
 
+#define PITH_OPTION(id, name, letter, type, least, needs, field, arg, preset, help)                \
+    {name, letter, OPTION_##type, least, needs, field, arg, preset, help},
+const struct option_row option_rows[OPTION_ROWS] = {
+#include "cli/options.def"
+};
+#undef PITH_OPTION
+
+#define AT(field) offsetof(struct common, field)
 const struct option common_options[] = {
-    {"json", 0, OPTION_FLAG, offsetof(struct common, json), NULL,
-     "print one JSON object on standard output and nothing else there"},
-    {"quiet", 'q', OPTION_FLAG, offsetof(struct common, quiet), NULL,
-     "no progress and no messages"},
-    {"threads", 't', OPTION_COUNT, offsetof(struct common, threads), "N",
-     "threads to use, at most 1024 (default: all CPUs); results do not depend on it"},
-    {"seed", 0, OPTION_COUNT, offsetof(struct common, seed), "N",
-     "seed of everything random (default 0)"},
-    {"cpu", 0, OPTION_TEXT, offsetof(struct common, cpu), "NAME",
-     "instruction set: scalar, avx2, avx512, vnni, bf16, amx, neon, dotprod,"
-     " auto (default auto)"},
-    {"ranks", 0, OPTION_TEXT, offsetof(struct common, ranks), "HOW",
-     "mpi: share the work with the processes that mpirun or srun started; none: do not"
-     " (default: mpi where they started several)"},
-    {"help", 'h', OPTION_FLAG, offsetof(struct common, help), NULL, "show this help"},
+    OPTION(json, AT(json)),     OPTION(quiet, AT(quiet)), OPTION(threads, AT(threads)),
+    OPTION(seed_all, AT(seed)), OPTION(cpu, AT(cpu)),     OPTION(ranks, AT(ranks)),
+    OPTION(help, AT(help)),
 };
 const size_t common_option_count = sizeof common_options / sizeof common_options[0];
 
@@ -45,8 +41,8 @@ static const struct option *find(const struct command *c, const char *name, size
 {
     for (size_t i = 0; i < c->option_count + common_option_count; i++) {
         const struct option *o = option_at(c, i);
-        if (letter ? o->letter == letter
-                   : strlen(o->name) == length && strncasecmp(o->name, name, length) == 0)
+        if (letter ? o->row->letter == letter
+                   : strlen(o->row->name) == length && strncasecmp(o->row->name, name, length) == 0)
             return o;
     }
     return NULL;
@@ -78,7 +74,7 @@ static int unknown(const struct common *common, const char *word)
     char bare[64];
     size_t count = 0;
     for (size_t i = 0; i < c->option_count + common_option_count && count < MOST_OPTIONS; i++)
-        names[count++] = option_at(c, i)->name;
+        names[count++] = option_at(c, i)->row->name;
     const bool is_long = word[0] == '-' && word[1] == '-';
     snprintf(bare, sizeof bare, "%.*s", (int)strcspn(word, "="), word);
     const char *ours = foreign(c, bare);
@@ -118,32 +114,21 @@ static bool add_text(struct text_list *l, const char *text)
     return true;
 }
 
-/* Options whose 0 would be taken for "not given", and change in silence. */
-static bool is_positive(const struct option *o)
-{
-    static const char *const names[] = {"threads", "context",     "memory",    "max-shard",
-                                        "fit",     "offload",     "pool-link", "max-latency",
-                                        "users",   "max-first",   "min-users", "max-cost",
-                                        "jobs",    "allow-error", "rate"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(o->name, names[i]) == 0) return true;
-    return false;
-}
-
 /* A number that was stored at `at`: it says what it means. */
 static int check_number(const struct option *o, const char *value, const void *at,
                         const struct common *settings)
 {
-    const bool whole = o->type == OPTION_COUNT || o->type == OPTION_SIZE;
-    const uint64_t n = o->type == OPTION_COUNT  ? *(const size_t *)at
-                       : o->type == OPTION_SIZE ? *(const uint64_t *)at
-                                                : 1;
-    if (is_positive(o) && (n == 0 || (o->type == OPTION_REAL && !(*(const double *)at > 0))))
-        return usage_failure(settings, "--%s %s: %s", o->name, value,
+    const bool whole = o->row->type == OPTION_COUNT || o->row->type == OPTION_SIZE;
+    const uint64_t n = o->row->type == OPTION_COUNT  ? *(const size_t *)at
+                       : o->row->type == OPTION_SIZE ? *(const uint64_t *)at
+                                                     : 1;
+    const bool real = o->row->type == OPTION_REAL;
+    if (n < o->row->least || (o->row->least && real && !(*(const double *)at > 0)))
+        return usage_failure(settings, "--%s %s: %s", o->row->name, value,
                              whole ? "at least 1" : "above 0");
-    if (o->type == OPTION_SIZE && n > 0 && n < LEAST_BYTES)
-        return usage_failure(settings, "--%s %s: %llu byte%s; sizes are written 512M, 6G", o->name,
-                             value, (unsigned long long)n, n == 1 ? "" : "s");
+    if (o->row->type == OPTION_SIZE && n > 0 && n < LEAST_BYTES)
+        return usage_failure(settings, "--%s %s: %llu byte%s; sizes are written 512M, 6G",
+                             o->row->name, value, (unsigned long long)n, n == 1 ? "" : "s");
     return EXIT_DONE;
 }
 
@@ -152,7 +137,7 @@ static int store(const struct option *o, const char *value, struct common *setti
     char *at = (char *)settings + o->offset;
     bool good = true;
     const char *wanted = "";
-    switch (o->type) {
+    switch (o->row->type) {
     case OPTION_FLAG: *(bool *)at = true; break;
     case OPTION_TEXT:
     case OPTION_MODEL: *(const char **)(void *)at = value; break;
@@ -170,7 +155,7 @@ static int store(const struct option *o, const char *value, struct common *setti
         wanted = "a number";
         break;
     }
-    if (!good) return usage_failure(settings, "--%s %s: expected %s", o->name, value, wanted);
+    if (!good) return usage_failure(settings, "--%s %s: expected %s", o->row->name, value, wanted);
     return check_number(o, value, at, settings);
 }
 
@@ -196,7 +181,8 @@ bool given(const struct common *common, const char *name)
 /* Whether two values of an option are one: texts as texts, numbers as they are stored. */
 static bool same_value(const struct option *o, const union value *a, const union value *b)
 {
-    if (o->type == OPTION_TEXT || o->type == OPTION_MODEL) return strcmp(a->text, b->text) == 0;
+    if (o->row->type == OPTION_TEXT || o->row->type == OPTION_MODEL)
+        return strcmp(a->text, b->text) == 0;
     return memcmp(a, b, sizeof *a) == 0;
 }
 
@@ -208,14 +194,14 @@ static void fetch(const struct option *o, const struct common *settings, union v
                                    [OPTION_REAL] = sizeof(double),
                                    [OPTION_MODEL] = sizeof(char *)};
     memset(out, 0, sizeof *out);
-    memcpy(out, (const char *)settings + o->offset, sizes[o->type]);
+    memcpy(out, (const char *)settings + o->offset, sizes[o->row->type]);
 }
 
 /* Takes a value; an earlier one of the same option that it takes the place of is noted. */
 static int take(const struct option *o, const char *value, struct common *common)
 {
     const uint64_t bit = bit_of(common->command, o);
-    const bool alone = o->type != OPTION_FLAG && o->type != OPTION_LIST;
+    const bool alone = o->row->type != OPTION_FLAG && o->row->type != OPTION_LIST;
     const bool again = alone && (common->given & bit);
     union value before, after;
     if (again) fetch(o, common, &before);
@@ -227,13 +213,28 @@ static int take(const struct option *o, const char *value, struct common *common
     return rc;
 }
 
+int check_needs(const struct common *common)
+{
+    const struct command *c = common->command;
+    for (size_t i = 0; i < c->option_count; i++) {
+        const struct option_row *row = c->options[i].row;
+        char needed[64];
+        if (!row->needs || !(common->given >> i & 1)) continue;
+        snprintf(needed, sizeof needed, "%.*s", (int)strcspn(row->needs, " "), row->needs);
+        if (!given(common, needed))
+            return usage_failure(common, "--%s does nothing without --%s", row->name, row->needs);
+    }
+    return EXIT_DONE;
+}
+
 /* What was typed and changes nothing, though no command refuses it. */
 static void say_idle(const struct common *common)
 {
     const struct command *c = common->command;
     for (size_t i = 0; i < c->option_count + common_option_count; i++)
         if (common->replaced & bit_of(c, option_at(c, i)))
-            say(common, "--%s is given more than once: the last one counts", option_at(c, i)->name);
+            say(common, "--%s is given more than once: the last one counts",
+                option_at(c, i)->row->name);
     if (c->plain && given(common, "seed"))
         say(common, "--seed does nothing: nothing of 'pith %s' is random", c->name);
 }
@@ -250,14 +251,14 @@ static int parse_one(const struct command *c, int argc, char **argv, int *i,
     const char *value = equals ? equals + 1 : NULL;
     if (!o) return unknown(settings, word);
     if (!is_long && word[2] != '\0') {
-        if (o->type == OPTION_FLAG) return unknown(settings, word);
+        if (o->row->type == OPTION_FLAG) return unknown(settings, word);
         value = word + 2;
     }
-    if (o->type == OPTION_FLAG && value)
-        return usage_failure(settings, "--%s takes no value", o->name);
-    if (o->type != OPTION_FLAG && !value) {
+    if (o->row->type == OPTION_FLAG && value)
+        return usage_failure(settings, "--%s takes no value", o->row->name);
+    if (o->row->type != OPTION_FLAG && !value) {
         if (*i + 1 >= argc)
-            return usage_failure(settings, "--%s needs a value (%s)", o->name, o->arg);
+            return usage_failure(settings, "--%s needs a value (%s)", o->row->name, o->row->arg);
         value = argv[++*i];
     }
     return take(o, value, settings);
@@ -320,7 +321,7 @@ int parse_options(const struct command *c, int argc, char **argv, void *settings
 void free_options(const struct command *c, void *settings, struct text_list *operands)
 {
     for (size_t i = 0; i < c->option_count; i++)
-        if (c->options[i].type == OPTION_LIST)
+        if (c->options[i].row->type == OPTION_LIST)
             free(((struct text_list *)(void *)((char *)settings + c->options[i].offset))->item);
     free(operands->item);
     free(settings);

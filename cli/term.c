@@ -58,7 +58,7 @@ static bool resumes(const struct common *common)
     const struct command *c = common->command;
     if (given(common, "rehearse")) return false;
     for (size_t i = 0; c && i < c->option_count; i++)
-        if (strcmp(c->options[i].name, "resume") == 0) return true;
+        if (strcmp(c->options[i].row->name, "resume") == 0) return true;
     return false;
 }
 

@@ -48,27 +48,43 @@ def fields_of(root):
     return found
 
 
-def options_of(root):
-    """What the command line can show: the names of options as fields, and the fields of its table."""
-    names = set()
-    for path in sorted((root / "cli").glob("*.c")) + sorted((root / "cli").glob("*.def")):
-        source = path.read_text()
-        names.update(re.findall(r"""(?:\{|OPTION\()"([a-z-]+)",\s*(?:(?:0|'.'), )?OPTION_""", source))
-        names.update(re.findall(r"^    ROW\((\w+), ", source, re.M))
-        names.update(re.findall(r'^PITH_FIELD\("[a-z]*", "(\w+)"', source, re.M))
-    return {name.replace("-", "_") for name in names}
+ROW = re.compile(r"""^PITH_OPTION\((\w+), "([a-z-]+)", (?:0|'.'), [A-Z]+, \d+, (NULL|"[^"]*"), (NULL|"[^"]*"),""", re.M)
 
 
-def common_of(root):
-    """Options of every command stand for no field of one struct."""
-    body = re.search(r"common_options\[\] = \{(.*?)^\};", (root / "cli/options.c").read_text(), re.S | re.M)
-    return set(re.findall(r'\{"([a-z-]+)"', body.group(1)))
+def rows_of(root):
+    """Of each row of the table of options: id, name, the option that it needs, the fields that it sets."""
+    return [(row, name, needs.strip('"').split(" ")[0] if needs != "NULL" else None, fields.strip('"').split() if fields != "NULL" else [])
+            for row, name, needs, fields in ROW.findall((root / "cli/options.def").read_text())]
+
+
+def used_of(root):
+    """The rows that commands have, and those of every command."""
+    sources = {p.name: p.read_text() for p in sorted((root / "cli").glob("*.[ch]"))}
+    common = re.search(r"common_options\[\] = \{(.*?)^\};", sources["options.c"], re.S | re.M).group(1)
+    used = [re.findall(r"\bOPTION\((\w+),", s) for s in [*sources.values(), common]]
+    return {row for some in used for row in some}, set(used[-1])
+
+
+def check_rows(root, fields):
+    """Faults of the table: rows that no command has, needs and fields that are not there. Prints them; how many."""
+    rows, (used, common) = rows_of(root), used_of(root)
+    names = {name for _, name, _, _ in rows}
+    faults = [f"{row} is an option of no command" for row, *_ in rows if row not in used]
+    faults += [f"{row} needs --{needs}, which is no option" for row, _, needs, _ in rows if needs and needs not in names]
+    faults += [f"{row} sets `{f}`, which is no field of include/pith" for row, _, _, sets in rows for f in sets
+               if f not in fields and row not in common]
+    for fault in faults:
+        print(f"cli/options.def: {fault}")
+    return len(faults)
 
 
 def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    fields, options = fields_of(root) | common_of(root), options_of(root)
-    bad = marks = 0
+    fields, rows = fields_of(root), rows_of(root)
+    bad, marks = check_rows(root, fields), 0
+    common = used_of(root)[1]
+    options = {f for *_, sets in rows for f in sets}
+    fields |= {f for row, *_, sets in rows if row in common for f in sets}  # of every command: some set no field of a struct
     for path in sorted(p for p in (root / "src").rglob("*") if p.suffix in (".c", ".h", ".def")):
         others = any(path.relative_to(root).match(o) for o in OTHERS)
         for line, text in texts(path):

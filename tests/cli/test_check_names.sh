@@ -90,20 +90,28 @@ finds "a list of exceptions that is too long" tools/wide.txt 'wide.txt: src/base
 src/base/room.c gone 9
 END
 # tools/check_fields.py: a message names a field that an option sets, and no option.
-said() { # TEXT: the house whose library says that
+said() { # TEXT [ROW]: the house whose library says that, and whose options have one more row
     rm -rf "$house"
     mkdir -p "$house/src/base" "$house/include/pith" "$house/cli"
     printf 'struct pith_x_options {\n    size_t memory, seq_len; /* `other` */\n    const char *const *alone;\n};\n' >"$house/include/pith/x.h"
-    printf 'const struct option common_options[] = {\n    {"seed", 0, OPTION_COUNT},\n};\n' >"$house/cli/options.c"
-    printf '    {"memory", 0, OPTION_SIZE},\n    {"seq-len", 0, OPTION_COUNT},\n    {"all", 0, OPTION_FLAG},\n' >"$house/cli/cmd_x.c"
+    printf 'const struct option common_options[] = {\n    OPTION(seed, 0),\n};\n' >"$house/cli/options.c"
+    echo 'OPTION(memory, 0), OPTION(length, 0), OPTION(all, 0)' >"$house/cli/cmd_x.c"
+    cat >"$house/cli/options.def" <<'END'
+PITH_OPTION(seed, "seed", 0, COUNT, 0, NULL, "seed", "N", "0", "a seed")
+PITH_OPTION(memory, "memory", 'm', SIZE, 1, NULL, "memory", "SIZE", NULL,
+            "a ceiling")
+PITH_OPTION(length, "seq-len", 0, COUNT, 0, "all", "seq_len", "N", NULL, "a length")
+PITH_OPTION(all, "all", 0, FLAG, 0, NULL, NULL, NULL, NULL, "everything")
+END
+    echo "${2:-}" >>"$house/cli/options.def"
     printf '/* --memory and `nothing` in a comment */\nf("%s");\n' "$1" >"$house/src/base/x.c"
     python3 "$root/tools/check_fields.py" "$house" >"$work/stdout"
 }
 for text in 'raise `memory`' 'use `seq_len=64`, or `seed`' '`memory`: pith eval --kv auto:4 makes it'; do
     said "$text" && pass "taken: $text" || { fail "taken: $text" && cat "$work/stdout"; }
 done
-refused() { # TEXT PATTERN
-    if said "$1"; then fail "refused: $1"
+refused() { # TEXT PATTERN [ROW]
+    if said "$1" "${3:-}"; then fail "refused: $1"
     elif grep -qE -e "$2" "$work/stdout"; then pass "refused: $1"
     else fail "refused: $1: $(cat "$work/stdout")"; fi
 }
@@ -113,4 +121,7 @@ refused 'use `alone=1`' '`alone` is set by no option'
 refused '`memory`, not --memory' 'an option in'
 refused '`memory` in %s --%%s' 'an option in'
 refused 'no field at all' 'no marks'
+refused 'a row of no command: `memory`' 'alone is an option of no command' 'PITH_OPTION(alone, "alone", 0, FLAG, 0, NULL, NULL, NULL, NULL, "x")'
+refused 'a need that is none: `memory`' 'all needs --most, which' 'PITH_OPTION(all, "some", 0, FLAG, 0, "most X", NULL, NULL, NULL, "x")'
+refused 'a field that is none: `memory`' 'all sets `every`, which' 'PITH_OPTION(all, "some", 0, FLAG, 0, NULL, "memory every", NULL, NULL, "x")'
 finish
