@@ -13,7 +13,7 @@ case $pith in /*) ;; *) pith=$PWD/$pith ;; esac
 write=no
 [ "${1:-}" != --write ] || write=yes
 # Options of other programs, and of the tools here that are not scripts.
-others='--bind-to --profile --constraint --data --ttft-ms --itl-ms --output-tokens --cflags --libs --static --write --kv-cache-dtype --eval --hostfile --mpi --nodes --ntasks-per-node --cpus-per-task --signal'
+others='--bind-to --cache --profile --constraint --data --ttft-ms --itl-ms --output-tokens --cflags --libs --static --write --kv-cache-dtype --eval --hostfile --mpi --nodes --ntasks-per-node --cpus-per-task --signal'
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bad=0
