@@ -162,11 +162,8 @@ static int check(const struct settings *s)
 {
     if (s->targets.count != 1)
         return usage_failure(&s->common, "--for ENGINE:gpu=NAME, once: what it shall run on");
-    if (given(&s->common, "context") && s->o.context == 0)
-        return usage_failure(&s->common, "--context: at least 1");
-    if (given(&s->common, "users") && s->o.users == 0)
-        return usage_failure(&s->common, "--users: at least 1");
-    if (s->o.max_tokens == 0) return usage_failure(&s->common, "--max-tokens: at least 1");
+    const int rc = check_given(&s->common);
+    if (rc != EXIT_DONE) return rc;
     return look_at_texts(&s->common, &s->texts, s->o.crlf);
 }
 

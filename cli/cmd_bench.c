@@ -168,7 +168,7 @@ static int check_options(const struct settings *s)
             return usage_failure(&s->common, "--%s does nothing with --serve: the server has it",
                                  row->name);
     }
-    return check_needs(&s->common);
+    return check_given(&s->common);
 }
 
 /* A number for the model's timing, where the text of a distribution would do for a server. */

@@ -267,13 +267,6 @@ static const char *wrong_sampling(const struct settings *s)
     static const char *const random[] = {"top-p", "top-k", "min-p", "typical"};
     static char text[160];
     const struct sampling *a = &s->sampling;
-    if (!(a->temperature >= 0 && a->temperature <= 100)) return "--temperature: from 0 to 100";
-    if (!(a->top_p > 0 && a->top_p <= 1)) return "--top-p: above 0, at most 1";
-    if (!(a->min_p >= 0 && a->min_p <= 1)) return "--min-p: from 0 to 1";
-    if (!(a->typical > 0 && a->typical <= 1)) return "--typical: above 0, at most 1";
-    if (!(a->repetition > 0 && a->repetition <= 100)) return "--repetition: above 0, at most 100";
-    if (!(fabs(a->frequency) <= 100)) return "--frequency: from -100 to 100";
-    if (!(fabs(a->presence) <= 100)) return "--presence: from -100 to 100";
     if (a->top_k > UINT32_MAX) return "--top-k: too large";
     if (a->temperature > 0) return NULL;
     for (size_t i = 0; i < sizeof random / sizeof random[0]; i++) {
@@ -298,9 +291,9 @@ static int check(const struct settings *s, bool typed)
             strcmp(name, "chat-template") != 0)
             return usage_failure(&s->common, "--%s does nothing with --render", name);
     }
+    const int rc = check_given(&s->common);
+    if (rc != EXIT_DONE) return rc;
     if (!wrong && s->prompt && !*s->prompt) wrong = "--prompt: it is empty";
-    if (!wrong && given(&s->common, "tokens") && s->sampling.tokens == 0)
-        wrong = "--tokens: at least 1";
     if (!wrong && given(&s->common, "context") && s->context < 2) wrong = "--context: at least 2";
     if (!wrong && s->no_history && !typed)
         wrong = "--no-history does nothing where nobody types: history is kept at a terminal alone";

@@ -129,10 +129,8 @@ static int run(void *settings, const struct text_list *operands)
     struct pith_context *context;
     struct pith_error err = {0};
     char *report = NULL;
-    if (s->all && (s->common.json || s->common.quiet))
-        return usage_failure(&s->common, "--all does nothing with --%s",
-                             s->common.json ? "json" : "quiet");
-    int rc = make_context(&s->common, &context);
+    int rc = check_given(&s->common);
+    if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
     if (rc != EXIT_DONE) return rc;
     if (pith_diff(context, operands->item[0], operands->item[1], &report, &err) != PITH_OK) {
         rc = report_failure(&s->common, &err);

@@ -437,7 +437,7 @@ static int check_quantize(const struct settings *s)
         if (!its && given(&s->common, row->name))
             return usage_failure(&s->common, "--%s does nothing with --quantize", row->name);
     }
-    const int rc = check_needs(&s->common);
+    const int rc = check_given(&s->common);
     if (rc != EXIT_DONE) return rc;
     if (s->q.recipe && s->hardware.count != 1)
         return usage_failure(&s->common, "--quantize is for one --hardware, a CPU's name, such as "

@@ -562,14 +562,7 @@ static int check_idle(const struct settings *s, const json_t *plan)
     if (given(&s->common, "seed") && !json_is_true(json_object_get(plan, "calibrates")) &&
         strcmp(json_text(json_object_get(plan, "recipe"), "transform"), "none") == 0)
         say(&s->common, "--seed does nothing: nothing of this recipe is random");
-    if (s->all && (s->q.rehearse || s->common.json || s->common.quiet))
-        return usage_failure(&s->common, "--all does nothing with --%s",
-                             s->common.json    ? "json"
-                             : s->common.quiet ? "quiet"
-                                               : "rehearse");
-    if (s->q.rehearse && s->q.resume)
-        return usage_failure(&s->common, "--resume does nothing with --rehearse");
-    return check_needs(&s->common);
+    return check_given(&s->common);
 }
 
 /* Where a grid was completed from the recipe's: what it became. */

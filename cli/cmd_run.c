@@ -57,14 +57,11 @@ static int check(const struct settings *s)
     const char *wrong = NULL;
     struct pith_error err = {0};
     const struct pith_list layers = as_list(&s->kv_layers);
-    if (!(s->temperature >= 0 && s->temperature <= 100)) wrong = "--temperature: from 0 to 100";
-    else if (!(s->top_p > 0 && s->top_p <= 1)) wrong = "--top-p: above 0, at most 1";
-    else if (s->top_k > UINT32_MAX) wrong = "--top-k: too large";
+    const int rc = check_given(&s->common);
+    if (rc != EXIT_DONE) return rc;
+    if (s->top_k > UINT32_MAX) wrong = "--top-k: too large";
     else if (pith_kv_check(s->kv, &err) != PITH_OK) wrong = err.text;
     else if (pith_kv_layers_check(&layers, &err) != PITH_OK) wrong = err.text;
-    else if (s->tokens == 0) wrong = "--tokens: at least 1";
-    if (!wrong && s->chat_template && !s->chat)
-        wrong = "--chat-template does nothing without --chat";
     if (!wrong && s->temperature == 0 && (given(&s->common, "top-p") || given(&s->common, "top-k")))
         wrong = "--top-k and --top-p do nothing at temperature 0, which always takes the likeliest "
                 "token; give --temperature";

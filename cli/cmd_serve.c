@@ -71,17 +71,11 @@ static int check(const struct settings *s)
     const char *wrong = NULL;
     struct pith_error err = {0};
     const struct pith_list layers = as_list(&s->kv_layers);
-    if (s->port > 65535) wrong = "--port: from 0 to 65535";
-    else if (!s->tls_cert != !s->tls_key) wrong = "--tls-cert and --tls-key go together";
-    else if (!(s->grace >= 0 && s->grace <= 86400)) wrong = "--grace: from 0 to 86400 seconds";
-    else if (s->sequences < 1 || s->sequences > 65536) wrong = "--max-sequences: from 1 to 65536";
-    else if (s->batch < 1) wrong = "--max-batch: at least 1";
-    else if (s->queue < 1) wrong = "--queue: at least 1";
+    const int rc = check_given(&s->common);
+    if (rc != EXIT_DONE) return rc;
+    if (!s->tls_cert != !s->tls_key) wrong = "--tls-cert and --tls-key go together";
     else if (s->allow_hosts.count > 0 && (s->key_file || (s->cors && strcmp(s->cors, "*") == 0)))
         wrong = "--allow-host does nothing with --api-key-file or --cors '*': any name is taken";
-    else if (s->connections < 1 || s->connections > 1 << 20)
-        wrong = "--connections: from 1 to 1048576";
-    else if (s->body < 1024 || s->body > 1 << 30) wrong = "--max-body: from 1K to 1G";
     else if (pith_kv_check(s->kv, &err) != PITH_OK) wrong = err.text;
     else if (pith_kv_layers_check(&layers, &err) != PITH_OK) wrong = err.text;
     return wrong ? usage_failure(&s->common, "%s", wrong) : EXIT_DONE;

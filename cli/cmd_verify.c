@@ -57,7 +57,7 @@ static int run(void *settings, const struct text_list *operands)
     o.adapter = s->adapter;
     o.targets = as_list(&s->targets);
     o.progress = meter_progress(&meter);
-    int rc = check_needs(&s->common);
+    int rc = check_given(&s->common);
     if (rc != EXIT_DONE) return rc;
     if (pith_verify_check(&o, &err) != PITH_OK) return report_usage(&s->common, &err);
     rc = make_context(&s->common, &context);

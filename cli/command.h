@@ -36,13 +36,14 @@ struct option_row {
     const char *name; /* "calib-tokens" */
     char letter;      /* 'o', or 0 */
     enum option_type type;
-    unsigned least;
-    const char *needs, *field;
+    const char *bounds; /* NULL: any number */
+    bool at_once;
+    const char *needs, *idle_with, *field;
     const char *arg; /* "N"; NULL for flags */
     const char *preset, *help;
 };
 enum option_id {
-#define PITH_OPTION(id, name, letter, type, least, needs, field, arg, preset, help) ROW_##id,
+#define PITH_OPTION(id, name, letter, type, bounds, idle, field, arg, preset, help) ROW_##id,
 #include "cli/options.def"
 #undef PITH_OPTION
     OPTION_ROWS
@@ -114,8 +115,13 @@ void print_man(void);
  * What is not in the cache stays and is told when the context is made, after all wrong usage. */
 int find_models(const struct command *c, void *settings, struct text_list *operands);
 void free_found(struct common *common);
-/* EXIT_USAGE where an option of the command's is given without the one that it needs. */
-int check_needs(const struct common *common);
+/* cli/given.c: EXIT_USAGE where a number of the command's options is out of bounds that are checked
+ * when all are there, or where one is given that does nothing. */
+int check_given(const struct common *common);
+/* Whether a number keeps to bounds as the table has them: "above 0, at most 1". */
+bool in_bounds(const char *bounds, double x);
+/* The number that an option has; 0 of one that has none. */
+double number_of(const struct option *o, const void *settings);
 /* Whether that option, the command's or one of all, stands on the command line. */
 bool given(const struct common *common, const char *name);
 /* The command's option of that name, or that of every command; NULL: there is none. */

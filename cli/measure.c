@@ -16,18 +16,8 @@ int measure_check(const struct common *common, const struct measure_settings *m)
     struct pith_error err = {0};
     if (m->texts.count + m->tasks.count == 0 && !m->prompts)
         return usage_failure(common, "nothing to measure: give --text FILE or --tasks FILE");
-    const int rc = check_needs(common);
+    const int rc = check_given(common);
     if (rc != EXIT_DONE) return rc;
-    if (given(common, "length") && m->length == 0)
-        return usage_failure(common, "--length: at least 1");
-    if (given(common, "context") && m->context == 0)
-        return usage_failure(common, "--context: at least 2");
-    if (given(common, "stride") && m->stride == 0)
-        return usage_failure(common, "--stride: at least 1");
-    if (given(common, "max-tokens") && m->max_tokens == 0)
-        return usage_failure(common, "--max-tokens: at least 1");
-    if (given(common, "task-limit") && m->task_limit == 0)
-        return usage_failure(common, "--task-limit: at least 1");
     measure_fill(m, &o);
     return pith_eval_check(&o, &err) == PITH_OK ? EXIT_DONE : report_usage(common, &err);
 }
@@ -37,7 +27,8 @@ int check_format(const struct common *common, const char *format)
     struct pith_error err = {0};
     char *text = NULL;
     if (!format) return EXIT_DONE;
-    if (common->json) return usage_failure(common, "--format does nothing with --json");
+    const int rc = check_given(common);
+    if (rc != EXIT_DONE) return rc;
     const enum pith_status s =
         pith_table_render("{\"columns\": [], \"rows\": []}", format, &text, &err);
     pith_text_free(text);

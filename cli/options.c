@@ -16,12 +16,24 @@ union value {
     double real;
 };
 
-#define PITH_OPTION(id, name, letter, type, least, needs, field, arg, preset, help)                \
-    {name, letter, OPTION_##type, least, needs, field, arg, preset, help},
+#define ANY NULL, false
+#define NOW(bounds) bounds, true
+#define THEN(bounds) bounds, false
+#define NO NULL, NULL
+#define WITHOUT(option) option, NULL
+#define WITH(options) NULL, options
+#define PITH_OPTION(id, name, letter, type, bounds, idle, field, arg, preset, help)                \
+    {name, letter, OPTION_##type, bounds, idle, field, arg, preset, help},
 const struct option_row option_rows[OPTION_ROWS] = {
 #include "cli/options.def"
 };
 #undef PITH_OPTION
+#undef ANY
+#undef NOW
+#undef THEN
+#undef NO
+#undef WITHOUT
+#undef WITH
 
 #define AT(field) offsetof(struct common, field)
 const struct option common_options[] = {
@@ -114,21 +126,16 @@ static bool add_text(struct text_list *l, const char *text)
     return true;
 }
 
-/* A number that was stored at `at`: it says what it means. */
-static int check_number(const struct option *o, const char *value, const void *at,
-                        const struct common *settings)
+/* A number that was stored: it says what it means. */
+static int check_number(const struct option *o, const char *value, const struct common *settings)
 {
-    const bool whole = o->row->type == OPTION_COUNT || o->row->type == OPTION_SIZE;
-    const uint64_t n = o->row->type == OPTION_COUNT  ? *(const size_t *)at
-                       : o->row->type == OPTION_SIZE ? *(const uint64_t *)at
-                                                     : 1;
-    const bool real = o->row->type == OPTION_REAL;
-    if (n < o->row->least || (o->row->least && real && !(*(const double *)at > 0)))
-        return usage_failure(settings, "--%s %s: %s", o->row->name, value,
-                             whole ? "at least 1" : "above 0");
-    if (o->row->type == OPTION_SIZE && n > 0 && n < LEAST_BYTES)
-        return usage_failure(settings, "--%s %s: %llu byte%s; sizes are written 512M, 6G",
-                             o->row->name, value, (unsigned long long)n, n == 1 ? "" : "s");
+    const struct option_row *row = o->row;
+    const double n = number_of(o, settings);
+    if (row->bounds && row->at_once && !in_bounds(row->bounds, n))
+        return usage_failure(settings, "--%s %s: %s", row->name, value, row->bounds);
+    if (row->type == OPTION_SIZE && n > 0 && n < LEAST_BYTES)
+        return usage_failure(settings, "--%s %s: %.0f byte%s; sizes are written 512M, 6G",
+                             row->name, value, n, n == 1 ? "" : "s");
     return EXIT_DONE;
 }
 
@@ -156,7 +163,7 @@ static int store(const struct option *o, const char *value, struct common *setti
         break;
     }
     if (!good) return usage_failure(settings, "--%s %s: expected %s", o->row->name, value, wanted);
-    return check_number(o, value, at, settings);
+    return check_number(o, value, settings);
 }
 
 /* The bit of an option in `given` and `replaced`: the command's from below, those of all from
@@ -211,20 +218,6 @@ static int take(const struct option *o, const char *value, struct common *common
     fetch(o, common, &after);
     if (!same_value(o, &before, &after)) common->replaced |= bit;
     return rc;
-}
-
-int check_needs(const struct common *common)
-{
-    const struct command *c = common->command;
-    for (size_t i = 0; i < c->option_count; i++) {
-        const struct option_row *row = c->options[i].row;
-        char needed[64];
-        if (!row->needs || !(common->given >> i & 1)) continue;
-        snprintf(needed, sizeof needed, "%.*s", (int)strcspn(row->needs, " "), row->needs);
-        if (!given(common, needed))
-            return usage_failure(common, "--%s does nothing without --%s", row->name, row->needs);
-    }
-    return EXIT_DONE;
 }
 
 /* What was typed and changes nothing, though no command refuses it. */

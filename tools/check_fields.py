@@ -48,13 +48,13 @@ def fields_of(root):
     return found
 
 
-ROW = re.compile(r"""^PITH_OPTION\((\w+), "([a-z-]+)", (?:0|'.'), [A-Z]+, \d+, (NULL|"[^"]*"), (NULL|"[^"]*"),""", re.M)
+ROW = re.compile(r"""^PITH_OPTION\((\w+), "([a-z-]+)", (?:0|'.'), [A-Z]+, \w+(?:\("[^"]*"\))?, (\w+)(?:\("([^"]*)"\))?,\s+(NULL|"[^"]*"),""", re.M)
 
 
 def rows_of(root):
-    """Of each row of the table of options: id, name, the option that it needs, the fields that it sets."""
-    return [(row, name, needs.strip('"').split(" ")[0] if needs != "NULL" else None, fields.strip('"').split() if fields != "NULL" else [])
-            for row, name, needs, fields in ROW.findall((root / "cli/options.def").read_text())]
+    """Of each row of the table of options: id, name, the options whose presence or absence makes it do nothing, the fields that it sets."""
+    return [(row, name, others.split()[:1] if how == "WITHOUT" else others.split(), fields.strip('"').split() if fields != "NULL" else [])
+            for row, name, how, others, fields in ROW.findall((root / "cli/options.def").read_text())]
 
 
 def used_of(root):
@@ -70,7 +70,9 @@ def check_rows(root, fields):
     rows, (used, common) = rows_of(root), used_of(root)
     names = {name for _, name, _, _ in rows}
     faults = [f"{row} is an option of no command" for row, *_ in rows if row not in used]
-    faults += [f"{row} needs --{needs}, which is no option" for row, _, needs, _ in rows if needs and needs not in names]
+    faults += [f"{row} goes by --{other}, which is no option" for row, _, others, _ in rows for other in others if other not in names]
+    lines = len(re.findall(r"^PITH_OPTION\(", (root / "cli/options.def").read_text(), re.M))
+    faults += [f"{lines - len(rows)} rows are not read"] * (lines != len(rows))
     faults += [f"{row} sets `{f}`, which is no field of include/pith" for row, _, _, sets in rows for f in sets
                if f not in fields and row not in common]
     for fault in faults:

@@ -97,11 +97,11 @@ said() { # TEXT [ROW]: the house whose library says that, and whose options have
     printf 'const struct option common_options[] = {\n    OPTION(seed, 0),\n};\n' >"$house/cli/options.c"
     echo 'OPTION(memory, 0), OPTION(length, 0), OPTION(all, 0)' >"$house/cli/cmd_x.c"
     cat >"$house/cli/options.def" <<'END'
-PITH_OPTION(seed, "seed", 0, COUNT, 0, NULL, "seed", "N", "0", "a seed")
-PITH_OPTION(memory, "memory", 'm', SIZE, 1, NULL, "memory", "SIZE", NULL,
+PITH_OPTION(seed, "seed", 0, COUNT, ANY, NO, "seed", "N", "0", "a seed")
+PITH_OPTION(memory, "memory", 'm', SIZE, NOW("above 0, at most 9"), WITH("all seed"), "memory", "SIZE", NULL,
             "a ceiling")
-PITH_OPTION(length, "seq-len", 0, COUNT, 0, "all", "seq_len", "N", NULL, "a length")
-PITH_OPTION(all, "all", 0, FLAG, 0, NULL, NULL, NULL, NULL, "everything")
+PITH_OPTION(length, "seq-len", 0, COUNT, ANY, WITHOUT("all X"), "seq_len", "N", NULL, "a length")
+PITH_OPTION(all, "all", 0, FLAG, ANY, NO, NULL, NULL, NULL, "everything")
 END
     echo "${2:-}" >>"$house/cli/options.def"
     printf '/* --memory and `nothing` in a comment */\nf("%s");\n' "$1" >"$house/src/base/x.c"
@@ -121,7 +121,8 @@ refused 'use `alone=1`' '`alone` is set by no option'
 refused '`memory`, not --memory' 'an option in'
 refused '`memory` in %s --%%s' 'an option in'
 refused 'no field at all' 'no marks'
-refused 'a row of no command: `memory`' 'alone is an option of no command' 'PITH_OPTION(alone, "alone", 0, FLAG, 0, NULL, NULL, NULL, NULL, "x")'
-refused 'a need that is none: `memory`' 'all needs --most, which' 'PITH_OPTION(all, "some", 0, FLAG, 0, "most X", NULL, NULL, NULL, "x")'
-refused 'a field that is none: `memory`' 'all sets `every`, which' 'PITH_OPTION(all, "some", 0, FLAG, 0, NULL, "memory every", NULL, NULL, "x")'
+refused 'a row of no command: `memory`' 'alone is an option of no command' 'PITH_OPTION(alone, "alone", 0, FLAG, ANY, NO, NULL, NULL, NULL, "x")'
+refused 'a need that is none: `memory`' 'all goes by --most, which' 'PITH_OPTION(all, "some", 0, FLAG, ANY, WITHOUT("most X"), NULL, NULL, NULL, "x")'
+refused 'a row of another form: `memory`' '1 rows are not read' 'PITH_OPTION(all, "some", 0, FLAG, NULL, NULL, "x")'
+refused 'a field that is none: `memory`' 'all sets `every`, which' 'PITH_OPTION(all, "some", 0, FLAG, ANY, NO, "memory every", NULL, NULL, "x")'
 finish

@@ -20,6 +20,23 @@ refuse "missing value" 2 '--out needs a value' "$pith" quantize x -o
 refuse "missing operand" 2 'an argument is missing' "$pith" quantize -o y
 refuse "extra operand" 2 "unexpected argument 'b'" "$pith" inspect a b
 refuse "flag with a value" 2 'takes no value' "$pith" inspect a --json=1
+# Bounds of the table of options: as soon as a number is read, or when all options are there; both ends, and just within.
+while read -r command options says; do
+    # shellcheck disable=SC2086
+    refuse "bounds of $options" 2 "^pith $command: $says\$" "$pith" $command "$probe" $options
+done <<'END'
+run --top-p=0 --top-p: above 0, at most 1
+run --top-p=1.01 --top-p: above 0, at most 1
+chat --frequency=-100.5 --frequency: from -100 to 100
+chat --frequency=101 --frequency: from -100 to 100
+serve --port=65536 --port: from 0 to 65535
+serve --max-batch=0 --max-batch: at least 1
+serve --max-body=2G --max-body: from 1K to 1G
+serve --grace=86401 --grace: from 0 to 86400 seconds
+recover --rate=0 --rate 0: above 0
+serve --memory=0 --memory 0: at least 1
+END
+check "just within" "$pith" run "$probe" -p a -n 1 --temperature 100 --top-p 1
 refuse "not a number" 2 'expected a whole number' "$pith" run m -p x -n ten
 refuse "no output folder" 2 'give -o DIR' "$pith" quantize "$probe"
 refuse "nothing to measure" 2 'give --text' "$pith" eval "$probe"
