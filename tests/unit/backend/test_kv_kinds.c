@@ -185,12 +185,92 @@ static void caches_are_attended_to(void **state)
     setups_close(&s);
 }
 
+/* Latents: values are the first numbers of keys, whose rotary part is in floats. */
+enum { VALUE = 64, ROTARY = 16, KEY = VALUE + ROTARY, HEADS = 3, LATENTS = 75 };
+
+static void latent_naive(struct pith_backend *b, const struct pith_cache *c, const float *q,
+                         double out[VALUE])
+{
+    double most = -INFINITY, sum = 0, score[LATENTS];
+    float both[KEY + VALUE];
+    const struct pith_cache_span all = {.n = LATENTS};
+    for (size_t e = 0; e < VALUE; e++) out[e] = 0;
+    for (size_t t = 0; t < LATENTS; t++) {
+        pith_cache_read(b, c, &all, t, 0, both);
+        assert_memory_equal(both, both + KEY, VALUE * sizeof *both);
+        score[t] = 0;
+        for (size_t e = 0; e < KEY; e++) score[t] += (double)q[e] * (double)both[e];
+        most = fmax(most, score[t]);
+    }
+    for (size_t t = 0; t < LATENTS; t++) {
+        pith_cache_read(b, c, &all, t, 0, both);
+        const double w = exp(score[t] - most);
+        sum += w;
+        for (size_t e = 0; e < VALUE; e++) out[e] += w * (double)both[e];
+    }
+    for (size_t e = 0; e < VALUE; e++) out[e] /= sum;
+}
+
+/* The last query of all, and by itself, on one setup. */
+static void one_latent(struct pith_backend *b, const struct pith_kv_row *row, size_t setup,
+                       float first[HEADS * VALUE])
+{
+    struct pith_error err = {0};
+    struct pith_row_code code;
+    float level[PITH_ROW_LEVELS], out[LATENTS * HEADS * VALUE];
+    float *k = normals((size_t)LATENTS * KEY, 5), *q = normals((size_t)LATENTS * HEADS * KEY, 6);
+    const struct pith_kv_heads heads = {.bits = row->bits, .cols = VALUE, .keys = true};
+    assert_ok(row->kind->code(&heads, level, &code, &err), err);
+    struct pith_cache c = {.kv_heads = 1,
+                           .k = {.code = &code, .dim = KEY, .plain = ROTARY},
+                           .v = {.code = &code, .dim = VALUE},
+                           .joined = true};
+    assert_true(pith_cache_layout(&c));
+    c.memory = pith_alloc_aligned(pith_cache_pages(LATENTS), c.page_bytes);
+    assert_non_null(c.memory);
+    struct pith_cache_span span = {.n = LATENTS};
+    pith_cache_store(b, &c, &span, k, NULL);
+    struct pith_attention a = {
+        .span = &span, .spans = 1, .heads = HEADS, .scale = 1, .cache = &c, .q = q, .out = out};
+    const size_t last = (LATENTS - 1) * HEADS;
+    pith_attention(b, &a);
+    if (setup == 0) memcpy(first, out + last * VALUE, HEADS * VALUE * sizeof *first);
+    assert_same(out + last * VALUE, first, HEADS * VALUE, row->name, setup);
+    for (size_t h = 0; setup == 0 && h < HEADS; h++) {
+        double exact[VALUE];
+        latent_naive(b, &c, q + (last + h) * KEY, exact);
+        for (size_t e = 0; e < VALUE; e++)
+            assert_true(fabs((double)first[h * VALUE + e] - exact[e]) < 2e-5);
+    }
+    span = (struct pith_cache_span){.start = LATENTS - 1, .n = 1};
+    a.q = q + last * KEY;
+    pith_attention(b, &a);
+    assert_same(out, first, HEADS * VALUE, row->name, setup);
+    pith_free(c.memory), pith_free(q), pith_free(k);
+}
+
+static void latents_are_attended_to(void **state)
+{
+    (void)state;
+    struct setups s;
+    size_t count;
+    const struct pith_kv_row *row = pith_kv_rows(&count);
+    setups_open(&s);
+    for (size_t i = 0; i < count; i++) {
+        float first[HEADS * VALUE];
+        if (!row[i].kind || row[i].kind->needs || row[i].kind->least_recent) continue;
+        for (size_t k = 0; k < s.count; k++) one_latent(s.backend[k], &row[i], k, first);
+    }
+    setups_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_lead_to_rows),
         cmocka_unit_test(names_of_some),
         cmocka_unit_test(caches_are_attended_to),
+        cmocka_unit_test(latents_are_attended_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -201,6 +201,39 @@ static const struct biased {
     {"qwen2_vl", "self_attn.k_proj", 0, 1},
 };
 
+/* Names of backend/kv.def lead to its rows and back; a number takes at least the bits of its code,
+ * and floats beside codes are as many as the kind needs. */
+static void rows_have_names(void **state)
+{
+    (void)state;
+    const struct pith_state_spec heads = {
+        .kind = PITH_STATE_KV, .heads = 2, .key = 64, .value = 64};
+    size_t count;
+    const struct pith_kv_row *row = pith_kv_rows(&count);
+    for (size_t i = 0; i < count; i++) {
+        struct pith_error err = {0};
+        struct pith_kv_format f;
+        char name[PITH_KV_TEXT];
+        assert_ok(pith_kv_parse(row[i].name, PITH_F32, NULL, &f, &err), err);
+        pith_kv_name(&f, name);
+        assert_string_equal(name, row[i].name);
+        assert_ptr_equal(f.k.row, row[i].kind ? &row[i] : NULL);
+        if (!row[i].kind) continue;
+        assert_ptr_equal(f.v.row, &row[i]);
+        assert_int_equal(pith_kv_needs_levels(&f, 1), row[i].kind->needs == PITH_KV_LEVELS);
+        assert_int_equal(pith_kv_sink(&f), row[i].kind->least_sink);
+        assert_int_equal(pith_kv_recent(&f), row[i].kind->least_recent);
+        const double bits = 8 * pith_kv_position_bytes(&f, &heads) / pith_kv_numbers(&heads);
+        if (!(bits > row[i].bits && bits < row[i].bits + 2.5))
+            fail_msg("%s: %g bits", row[i].name, bits);
+    }
+    struct pith_error err = {0};
+    struct pith_kv_format f;
+    assert_int_equal(pith_kv_parse("none", PITH_F32, NULL, &f, &err), PITH_ARG);
+    for (size_t i = 0; i < count; i++)
+        if (row[i].kind) assert_non_null(strstr(err.text, row[i].kind->name));
+}
+
 static const float *bias_of(const struct rig *r, const char *linear)
 {
     const struct pith_block *b = &r->model->blocks[0];
@@ -416,10 +449,15 @@ static void caches_have_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_head_of_a_token_is_a_row), cmocka_unit_test(layers_differ),
-        cmocka_unit_test(heads_are_rotated),          cmocka_unit_test(patterns_that_are_wrong),
-        cmocka_unit_test(scales_are_those_of_heads),  cmocka_unit_test(caches_have_names),
-        cmocka_unit_test(biases_are_left_out),        cmocka_unit_test(offsets_that_are_not_there),
+        cmocka_unit_test(a_head_of_a_token_is_a_row),
+        cmocka_unit_test(layers_differ),
+        cmocka_unit_test(heads_are_rotated),
+        cmocka_unit_test(patterns_that_are_wrong),
+        cmocka_unit_test(scales_are_those_of_heads),
+        cmocka_unit_test(caches_have_names),
+        cmocka_unit_test(rows_have_names),
+        cmocka_unit_test(biases_are_left_out),
+        cmocka_unit_test(offsets_that_are_not_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
