@@ -1,7 +1,7 @@
 /* Any JSON as a conversation, for templates of several kinds: rendered, or refused by the template;
  * what is changed for it never fails by itself, and gives the same text each time. */
-#include "tok/chat.h"
-#include "tok/utf8.h"
+#include "tok/chat/chat.h"
+#include "tok/unicode/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

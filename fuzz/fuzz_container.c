@@ -7,7 +7,7 @@
  *     trellis and of tiles u16 third as well (others: 1); then u8 0
  *     the rest: the tensors' bytes, one after the other, from the start again when they run out */
 #include "base/mem.h"
-#include "io/container.h"
+#include "io/container/container.h"
 
 #include <math.h>
 #include <stdio.h>

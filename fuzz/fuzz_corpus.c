@@ -9,7 +9,7 @@
 #include "base/cpu.h"
 #include "base/mem.h"
 #include "calib/corpus.h"
-#include "eval/prompts.h"
+#include "eval/task/prompts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,10 +5,10 @@
 #include "folder.h"
 
 #include "base/mem.h"
-#include "io/container.h"
-#include "io/gguf_model.h"
+#include "io/container/container.h"
+#include "io/gguf/model.h"
 #include "num/kquant.h"
-#include "tok/gguf.h"
+#include "tok/files/gguf.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Any bytes as a constraint: the first byte says of which kind, the second how a text is drawn.
  * What is taken has a token to go on with at each place, which it then accepts, and none that it
  * does not. */
-#include "serve/grammar.h"
+#include "serve/grammar/grammar.h"
 
 #include "base/mem.h"
 #include "base/rng.h"

@@ -1,7 +1,7 @@
 /* Any bytes as a chat template: refused or stopped with the line, or rendered to UTF-8, the same
  * text each time, with nothing of the conversation where no byte is marked. */
 #include "tok/jinja/jinja.h"
-#include "tok/utf8.h"
+#include "tok/unicode/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * and to the same text. What the standard has is read alike with the flag that allows no more. */
 #include "base/json.h"
 #include "base/mem.h"
-#include "tok/utf8.h"
+#include "tok/unicode/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

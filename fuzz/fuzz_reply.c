@@ -2,7 +2,7 @@
  * and never longer than it was; without tools and thoughts it is told as it came. The first byte
  * says the format, the second how it is cut. */
 #include "base/mem.h"
-#include "tok/reply.h"
+#include "tok/reply/reply.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Files as tasks are published, beside each other: answers and examples in files of their own,
- * packed ones, a folder of subjects. What opens keeps what eval/items.h promises.
+ * packed ones, a folder of subjects. What opens keeps what eval/task/items.h promises.
  *
  *     u8 which of the paths below is asked for, u8 questions at most + 4 * examples
  *     for each file in the order below: u16 length, 0xffff when it is missing; then its bytes */

@@ -4,7 +4,7 @@
 #include "folder.h"
 
 #include "tok/text_input.h"
-#include "tok/utf8.h"
+#include "tok/unicode/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

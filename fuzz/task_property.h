@@ -4,8 +4,8 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "eval/free_answers.h"
-#include "eval/items.h"
+#include "eval/task/free_answers.h"
+#include "eval/task/items.h"
 
 #include <stdlib.h>
 #include <string.h>

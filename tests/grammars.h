@@ -2,7 +2,7 @@
 #ifndef PITH_TESTS_GRAMMARS_H
 #define PITH_TESTS_GRAMMARS_H
 
-#include "serve/grammar.h"
+#include "serve/grammar/grammar.h"
 
 enum { END = 256 };
 

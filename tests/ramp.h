@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "io/container.h"
+#include "io/container/container.h"
 #include "test.h"
 
 #include <math.h>

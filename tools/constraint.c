@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "serve/grammar_vocab.h"
+#include "serve/grammar/vocab.h"
 
 #include <stdio.h>
 #include <stdlib.h>

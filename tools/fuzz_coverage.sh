@@ -25,9 +25,9 @@ python3 - "$work"/*.json >"$work/unreached" <<'PYTHON'
 import itertools, json, os, sys
 # What reads bytes from outside; writers and what only computes are no parsers.
 PARSERS = ("src/tok/", "src/io/", "src/base/json.c", "src/calib/corpus", "src/hub/",
-           "src/eval/items.c", "src/eval/mmlu.c", "src/eval/prompts.c", "src/eval/questions.c",
-           "src/eval/readers.c", "src/eval/records.c", "src/eval/shots.c", "src/eval/source.c",
-           "src/eval/unpack.c", "src/quant/recipe.c", "src/model/shape.c", "src/model/check.c",
+           "src/eval/task/items.c", "src/eval/task/mmlu.c", "src/eval/task/prompts.c", "src/eval/task/questions.c",
+           "src/eval/task/readers.c", "src/eval/task/records.c", "src/eval/task/shots.c", "src/eval/task/source.c",
+           "src/eval/task/unpack.c", "src/quant/recipe.c", "src/model/shape.c", "src/model/check.c",
            "src/model/keys.c", "src/model/arch", "src/quantize/journal.c", "src/verify/verify",
            "src/quantize/entries.c", "src/quantize/seal.c", "src/choose/sense_state.c")
 reached = {}

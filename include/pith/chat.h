@@ -37,7 +37,7 @@ PITH_API enum pith_status pith_chat_prompt(const char *model, const char *templa
  * close
  */
 
-/* How a model marks reasoning and calls: a row of src/tok/replies.def, and marks of thoughts,
+/* How a model marks reasoning and calls: a row of src/tok/reply/replies.def, and marks of thoughts,
  * found by the text of its chat template. Never changes; any number of threads may use it. */
 struct pith_reply_format;
 

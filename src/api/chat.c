@@ -3,7 +3,7 @@
 #include "api/chat.h"
 #include "api/options.h"
 #include "base/mem.h"
-#include "tok/reply.h"
+#include "tok/reply/reply.h"
 
 #include <string.h>
 

@@ -12,7 +12,7 @@
 #include "eval/labels.h"
 #include "eval/measurement.h"
 #include "eval/run_memory.h"
-#include "eval/synthetic_tasks.h"
+#include "eval/task/synthetic_tasks.h"
 #include "export/preflight.h"
 #include "quantize/work_folder.h"
 

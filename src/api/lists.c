@@ -3,7 +3,7 @@
 #include "api/context.h"
 #include "base/str.h"
 #include "export/preflight.h"
-#include "io/container.h"
+#include "io/container/container.h"
 #include "model/arch.h"
 #include "num/format.h"
 #include "quant/recipe.h"

@@ -3,7 +3,7 @@
 #include "base/integer.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "tok/chat.h"
+#include "tok/chat/chat.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #include "base/str.h"
-#include "tok/chat.h"
+#include "tok/chat/chat.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #define PITH_CALIB_GRADS_H
 
 #include "calib/relay.h"
-#include "model/block_grad.h"
+#include "model/grad/block_grad.h"
 
 struct pith_grads {
     struct pith_backend *backend; /* borrowed, as are the ranks */

@@ -12,7 +12,7 @@
 
 #include "base/hash.h"
 #include "base/ranks.h"
-#include "model/block_grad.h"
+#include "model/grad/block_grad.h"
 #include "quant/rotation.h"
 #include "quant/stats.h"
 

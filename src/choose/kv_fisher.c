@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "base/pool.h"
 #include "choose/sense_draw.h"
-#include "model/block_grad.h"
+#include "model/grad/block_grad.h"
 #include "model/rope.h"
 
 #include <string.h>

@@ -9,8 +9,8 @@
 #include "choose/sense_pass.h"
 #include "choose/sense_transform.h"
 #include "kern/ops.h"
-#include "model/block_grad.h"
-#include "model/head_grad.h"
+#include "model/grad/block_grad.h"
+#include "model/grad/head_grad.h"
 #include "quant/scale.h"
 #include "quantize/ranks.h"
 

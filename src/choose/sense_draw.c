@@ -1,7 +1,7 @@
 #include "choose/sense_draw.h"
 
 #include "base/rng.h"
-#include "model/head_grad.h"
+#include "model/grad/head_grad.h"
 #include "model/model.h"
 
 #include <math.h>

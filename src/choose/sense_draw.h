@@ -7,7 +7,7 @@
 
 struct pith_draw_rows {
     const float *x; /* [n][hidden]: the last layer's output */
-    size_t n;       /* at most PITH_HEAD_ROWS (model/head_grad.h) */
+    size_t n;       /* at most PITH_HEAD_ROWS (model/grad/head_grad.h) */
     float *room;    /* [2 * PITH_HEAD_ROWS][vocab] */
     uint64_t seed;  /* of the first row */
     float *d_x;     /* [n][hidden], overwritten: the gradient of the drawn tokens'

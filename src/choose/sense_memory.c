@@ -1,8 +1,8 @@
 #include "base/mem.h"
 #include "calib/stages.h"
 #include "choose/sense_pass.h"
-#include "model/block_grad.h"
-#include "model/head_grad.h"
+#include "model/grad/block_grad.h"
+#include "model/grad/head_grad.h"
 #include "quantize/memory_estimate.h"
 
 /* Bytes that a layer's errors may take at once: of more, the pass back is made again. */

@@ -13,7 +13,7 @@
 #define PITH_CHOOSE_SENSE_READS_H
 
 #include "choose/sense_routes.h"
-#include "model/block_grad.h"
+#include "model/grad/block_grad.h"
 #include "model/kv.h"
 #include "quant/stats.h"
 #include "quantize/job.h"

@@ -19,7 +19,7 @@
 #ifndef PITH_CHOOSE_SENSE_ROUTES_H
 #define PITH_CHOOSE_SENSE_ROUTES_H
 
-#include "model/block_grad.h"
+#include "model/grad/block_grad.h"
 
 enum { PITH_ROUTER_POINTS = 33 };
 

@@ -10,7 +10,7 @@
 #include "base/arena.h"
 #include "base/progress.h"
 #include "model/model.h"
-#include "tok/chat.h"
+#include "tok/chat/chat.h"
 #include "tok/tokenizer.h"
 
 /* gptq: ids in disjoint windows of `context`, all but the first token of each scored, tail

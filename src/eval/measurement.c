@@ -5,13 +5,13 @@
 #include "base/mem.h"
 #include "base/names.h"
 #include "eval/details.h"
-#include "eval/free_answers.h"
 #include "eval/labels.h"
-#include "eval/prompts.h"
-#include "eval/questions.h"
 #include "eval/ranks_agree.h"
 #include "eval/scorer.h"
-#include "eval/task_report.h"
+#include "eval/task/free_answers.h"
+#include "eval/task/prompts.h"
+#include "eval/task/questions.h"
+#include "eval/task/task_report.h"
 #include "model/totals.h"
 
 #include <math.h>

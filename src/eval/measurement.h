@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "eval/eval.h"
-#include "tok/chat.h"
+#include "tok/chat/chat.h"
 #include "tok/text_input.h"
 
 /* What one comparison needs; the baseline may serve several models. */

@@ -1,9 +1,9 @@
-/* export/file.h: what a container that is one file decides beyond io/container.h, since it takes
+/* export/file.h: what a container that is one file decides beyond io/container/container.h, since it takes
  * the model to decide it. One row of files[] (file.c) a container. */
 #ifndef PITH_EXPORT_FILE_H
 #define PITH_EXPORT_FILE_H
 
-#include "io/container.h"
+#include "io/container/container.h"
 #include "io/safetensors.h"
 #include "model/model.h"
 

@@ -6,8 +6,8 @@
 #ifndef PITH_EXPORT_GGUF_H
 #define PITH_EXPORT_GGUF_H
 
-#include "io/gguf.h"
-#include "io/gguf_model.h"
+#include "io/gguf/gguf.h"
+#include "io/gguf/model.h"
 #include "model/model.h"
 
 /* llama.cpp's name of a module's matrix, and what becomes of it there; false when it has none. */

@@ -3,7 +3,7 @@
 #include "export/mixture.h"
 
 #include "base/mem.h"
-#include "io/gguf_model.h"
+#include "io/gguf/model.h"
 #include "num/kquant.h"
 #include "quant/scale.h"
 
@@ -325,7 +325,7 @@ static void put_given(const struct keys *k, const struct pith_shape *s, bool fac
     } sizes[] = {
 #define PITH_GGUF_SIZE(gguf, hf, value) {gguf, value},
 #define PITH_GGUF_REAL(gguf, hf, value)
-#include "io/gguf_keys.def"
+#include "io/gguf/keys.def"
 #undef PITH_GGUF_SIZE
 #undef PITH_GGUF_REAL
     };
@@ -335,7 +335,7 @@ static void put_given(const struct keys *k, const struct pith_shape *s, bool fac
     } reals[] = {
 #define PITH_GGUF_SIZE(gguf, hf, value)
 #define PITH_GGUF_REAL(gguf, hf, value) {gguf, value},
-#include "io/gguf_keys.def"
+#include "io/gguf/keys.def"
 #undef PITH_GGUF_SIZE
 #undef PITH_GGUF_REAL
     };

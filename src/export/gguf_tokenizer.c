@@ -4,12 +4,12 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "tok/added_files.h"
-#include "tok/gguf.h"
+#include "tok/chat/templates.h"
+#include "tok/files/added_files.h"
+#include "tok/files/gguf.h"
+#include "tok/files/spm_model.h"
+#include "tok/files/tiktoken.h"
 #include "tok/special.h"
-#include "tok/spm_model.h"
-#include "tok/templates.h"
-#include "tok/tiktoken.h"
 #include "tok/tokenizer.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
-#include "export/mixture.h"
 #include "export/gguf.h"
+#include "export/mixture.h"
 
 #include "base/mem.h"
-#include "io/gguf_model.h"
+#include "io/gguf/model.h"
 #include "num/kquant.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #ifndef PITH_EXPORT_PREFLIGHT_H
 #define PITH_EXPORT_PREFLIGHT_H
 
-#include "io/container.h"
+#include "io/container/container.h"
 #include "model/model.h"
 #include "plan/hardware.h"
 

@@ -12,7 +12,7 @@
 
 #include "base/pool.h"
 #include "io/checkpoint.h"
-#include "io/module_match.h"
+#include "io/container/module_match.h"
 
 /* --- adapter_config.c ------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 #include "base/str.h"
 #include "io/dense.h"
 #include "io/foreign.h"
-#include "io/gguf_model.h"
+#include "io/gguf/model.h"
 #include "io/hf_index.h"
 #include "io/lfs.h"
 #include "io/quant_names.h"

@@ -1,12 +1,12 @@
 /* io/checkpoint.h: a folder with a Hugging Face checkpoint: config.json and one or more safetensors
  * files (single, or named by model.safetensors.index.json); or a GGUF file, shown as such a folder
- * would be (io/gguf_model.h). */
+ * would be (io/gguf/model.h). */
 #ifndef PITH_IO_CHECKPOINT_H
 #define PITH_IO_CHECKPOINT_H
 
 #include "base/hash.h"
 #include "base/str.h"
-#include "io/gguf.h"
+#include "io/gguf/gguf.h"
 #include "io/safetensors.h"
 
 struct pith_checkpoint {

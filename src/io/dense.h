@@ -10,7 +10,7 @@
 #ifndef PITH_IO_DENSE_H
 #define PITH_IO_DENSE_H
 
-#include "io/container.h"
+#include "io/container/container.h"
 
 /* A linear that may be quantized. */
 struct pith_dense_linear {

@@ -4,7 +4,7 @@
 #ifndef PITH_IO_PARTS_H
 #define PITH_IO_PARTS_H
 
-#include "io/container.h"
+#include "io/container/container.h"
 
 /* --- reading ------------------------------------------------------------------------------- */
 

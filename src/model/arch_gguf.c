@@ -5,7 +5,7 @@
 #include "model/arch/family.h"
 
 #include "base/mem.h"
-#include "io/gguf_model.h"
+#include "io/gguf/model.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* model/chain.h: some blocks of a model, one after the other, there and back: a tape each
- * (model/block_grad.h), so that gradients of a loss of the last one's output reach all. */
+ * (model/grad/block_grad.h), so that gradients of a loss of the last one's output reach all. */
 #ifndef PITH_MODEL_CHAIN_H
 #define PITH_MODEL_CHAIN_H
 
-#include "model/block_grad.h"
+#include "model/grad/block_grad.h"
 
 struct pith_chain {
     struct pith_tape *tape; /* [most] */

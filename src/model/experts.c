@@ -3,7 +3,7 @@
 
 #include "backend/layer.h"
 #include "kern/ops.h"
-#include "model/block_grad.h"
+#include "model/grad/block_grad.h"
 
 #include <math.h>
 #include <string.h>

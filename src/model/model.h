@@ -10,7 +10,7 @@
 #include "backend/layer.h"
 #include "backend/pack.h"
 #include "io/checkpoint.h"
-#include "io/container.h"
+#include "io/container/container.h"
 #include "model/arch.h"
 #include "model/kv.h"
 #include "model/plan.h"

@@ -1,7 +1,7 @@
 #include "model/same_model.h"
 
 #include "base/mem.h"
-#include "io/gguf_model.h"
+#include "io/gguf/model.h"
 
 #include <math.h>
 #include <stdio.h>

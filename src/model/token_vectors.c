@@ -5,7 +5,7 @@
  *
  * where W and E have `d` rows and columns for each layer. It depends on the token alone, so it is
  * computed where it is read, from the token's number, and nothing is carried through the layers. */
-#include "model/tape.h"
+#include "model/grad/tape.h"
 
 #include "backend/input.h"
 #include "base/mem.h"

@@ -3,7 +3,7 @@
 #ifndef PITH_PLAN_MODEL_BYTES_H
 #define PITH_PLAN_MODEL_BYTES_H
 
-#include "io/container.h"
+#include "io/container/container.h"
 #include "plan/subject.h"
 
 /* How weights are held. */

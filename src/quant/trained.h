@@ -26,7 +26,7 @@
 #define PITH_QUANT_TRAINED_H
 
 #include "backend/backend.h"
-#include "io/container.h"
+#include "io/container/container.h"
 #include "num/qmat.h"
 
 struct pith_trained {

@@ -2,7 +2,7 @@
  * some container takes, for a matrix whose sides suit all. */
 #include "quantize/conversions.h"
 
-#include "io/container.h"
+#include "io/container/container.h"
 #include "num/recode.h"
 #include "quantize/convert.h"
 #include "quantize/job.h"

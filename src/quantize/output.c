@@ -7,7 +7,7 @@
 #include "export/file.h"
 #include "io/hf_files.h"
 #include "io/quant_names.h"
-#include "tok/gguf_folder.h"
+#include "tok/files/gguf_folder.h"
 #include "tok/tokenizer.h"
 
 #include <stdio.h>

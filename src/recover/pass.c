@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "eval/divergence.h"
 #include "kern/ops.h"
-#include "model/head_grad.h"
+#include "model/grad/head_grad.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -30,7 +30,7 @@
 #include "calib/collect.h"
 #include "calib/corpus.h"
 #include "calib/grads.h"
-#include "model/block_grad.h"
+#include "model/grad/block_grad.h"
 #include "quant/trained.h"
 #include "quantize/rank_pace.h"
 

@@ -3,7 +3,7 @@
 #ifndef PITH_SERVE_FORMS_H
 #define PITH_SERVE_FORMS_H
 
-#include "serve/grammar.h"
+#include "serve/grammar/grammar.h"
 
 #include <pthread.h>
 

@@ -1,8 +1,8 @@
 #include "tok/added.h"
 
 #include "base/mem.h"
-#include "tok/unicode.h"
-#include "tok/utf8.h"
+#include "tok/unicode/unicode.h"
+#include "tok/unicode/utf8.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "tok/kind.h"
-#include "tok/utf8.h"
+#include "tok/unicode/utf8.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Which tokens end an answer: what the files say, and what tokens are called. */
 #include "base/mem.h"
-#include "io/gguf_model.h"
-#include "tok/gguf.h"
+#include "io/gguf/model.h"
+#include "tok/files/gguf.h"
 #include "tok/special.h"
 
 #include <string.h>

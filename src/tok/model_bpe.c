@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "tok/kind.h"
 #include "tok/model.h"
-#include "tok/utf8.h"
+#include "tok/unicode/utf8.h"
 
 #include <string.h>
 

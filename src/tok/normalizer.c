@@ -2,10 +2,10 @@
 
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "tok/bytemap.h"
 #include "tok/component.h"
-#include "tok/unicode.h"
-#include "tok/utf8.h"
+#include "tok/unicode/bytemap.h"
+#include "tok/unicode/unicode.h"
+#include "tok/unicode/utf8.h"
 
 #include <string.h>
 #include <utf8proc.h>

@@ -5,8 +5,8 @@
 
 #include "base/json.h"
 #include "base/str.h"
-#include "tok/charsmap.h"
 #include "tok/regex.h"
+#include "tok/unicode/charsmap.h"
 
 struct pith_normal_kind;
 

@@ -2,7 +2,7 @@
 
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "tok/utf8.h"
+#include "tok/unicode/utf8.h"
 
 #include <stdlib.h>
 

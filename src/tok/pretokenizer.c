@@ -1,9 +1,9 @@
 #include "tok/pretokenizer.h"
 
 #include "base/mem.h"
-#include "tok/bytemap.h"
 #include "tok/component.h"
-#include "tok/utf8.h"
+#include "tok/unicode/bytemap.h"
+#include "tok/unicode/utf8.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
 #include "tok/regex.h"
 
 #include "base/mem.h"
-#include "tok/unicode.h"
-#include "tok/utf8.h"
+#include "tok/unicode/unicode.h"
+#include "tok/unicode/utf8.h"
 
 #include <pcre2.h>
 #include <string.h>

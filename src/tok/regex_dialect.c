@@ -8,7 +8,7 @@
 #include "tok/regex.h"
 
 #include "base/mem.h"
-#include "tok/unicode.h"
+#include "tok/unicode/unicode.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "tok/text_input.h"
 
 #include "base/mem.h"
-#include "tok/utf8.h"
+#include "tok/unicode/utf8.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -3,14 +3,14 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "io/gguf_model.h"
-#include "tok/added_files.h"
-#include "tok/gguf.h"
+#include "io/gguf/model.h"
+#include "tok/files/added_files.h"
+#include "tok/files/gguf.h"
+#include "tok/files/tok_json.h"
 #include "tok/jinja/jinja.h"
 #include "tok/kind.h"
 #include "tok/special.h"
-#include "tok/tok_json.h"
-#include "tok/utf8.h"
+#include "tok/unicode/utf8.h"
 
 #include <string.h>
 

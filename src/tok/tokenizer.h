@@ -86,7 +86,7 @@ enum pith_status pith_tokenizer_decode(const struct pith_tokenizer *t, const int
                                        struct pith_error *err);
 
 /* The tokenizer.json of a folder, or one put together of the files of another kind that says the
- * same (its model may be "tiktoken": tok/tiktoken.h); *out is a new reference, NULL for a
+ * same (its model may be "tiktoken": tok/files/tiktoken.h); *out is a new reference, NULL for a
  * tokenizer.model and a folder without a tokenizer. */
 enum pith_status pith_tokenizer_folder_json(const char *dir, json_t **out, struct pith_error *err);
 

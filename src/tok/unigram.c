@@ -1,7 +1,7 @@
 #include "tok/unigram.h"
 
 #include "base/mem.h"
-#include "tok/utf8.h"
+#include "tok/unicode/utf8.h"
 
 #define NONE UINT32_MAX
 

@@ -7,9 +7,9 @@
 #include "base/str.h"
 #include "io/hf_files.h"
 #include "model/same_model.h"
+#include "tok/chat/templates.h"
 #include "tok/compare.h"
 #include "tok/kind.h"
-#include "tok/templates.h"
 
 #include <string.h>
 

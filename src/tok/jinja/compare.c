@@ -1,7 +1,7 @@
 /* Truth, equality, order and length of values, as Python has them. */
 #include "tok/jinja/text.h"
 
-#include "tok/utf8.h"
+#include "tok/unicode/utf8.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 #include "tok/jinja/functions.h"
 #include "tok/jinja/print.h"
 #include "tok/jinja/text.h"
-#include "tok/unicode.h"
-#include "tok/utf8.h"
+#include "tok/unicode/unicode.h"
+#include "tok/unicode/utf8.h"
 
 #include <math.h>
 #include <stdio.h>

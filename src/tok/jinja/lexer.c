@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "tok/jinja/text.h"
-#include "tok/utf8.h"
+#include "tok/unicode/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* obj.name, obj[key] and slices, as the sandbox of jinja2 finds them. */
 #include "tok/jinja/run.h"
-#include "tok/utf8.h"
+#include "tok/unicode/utf8.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 #include "tok/jinja/print.h"
 
-#include "tok/utf8.h"
+#include "tok/unicode/utf8.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Methods of strings. */
 #include "tok/jinja/functions.h"
 #include "tok/jinja/text.h"
-#include "tok/utf8.h"
+#include "tok/unicode/utf8.h"
 
 #include <string.h>
 #include <utf8proc.h>

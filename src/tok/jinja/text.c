@@ -1,8 +1,8 @@
 #include "tok/jinja/text.h"
 
 #include "base/utf8.h"
-#include "tok/unicode.h"
-#include "tok/utf8.h"
+#include "tok/unicode/unicode.h"
+#include "tok/unicode/utf8.h"
 
 #include <string.h>
 #include <utf8proc.h>

@@ -29,7 +29,7 @@ from make_schemas import exact, is_written
 DRAFTS = {"draft2020-12": jsonschema.Draft202012Validator, "draft2019-09": jsonschema.Draft201909Validator,
           "draft7": jsonschema.Draft7Validator, "draft6": jsonschema.Draft6Validator, "draft4": jsonschema.Draft4Validator}
 MOST_ORDERS = 150
-TABLE = pathlib.Path(__file__).parents[3] / "src/serve/grammar_formats.def"
+TABLE = pathlib.Path(__file__).parents[3] / "src/serve/grammar/formats.def"
 KNOWN_FORMATS = re.findall(r'\("([a-z0-9-]+)"', TABLE.read_text())
 # Leap seconds and fractions of more than 17 digits, which are never written; UUIDs that jsonschema takes all the same.
 STRANGE = re.compile(r":60|\.[0-9]{18}|[0-9A-Fa-f]{4}--|--[0-9A-Fa-f]{12}")

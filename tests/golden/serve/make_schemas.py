@@ -163,7 +163,7 @@ def entry(schema, instances, where, verdicts=None):
 
 def main(suite):
     out = []
-    table = pathlib.Path(__file__).parents[3] / "src/serve/grammar_keywords.def"
+    table = pathlib.Path(__file__).parents[3] / "src/serve/grammar/keywords.def"
     known = set(re.findall(r'PITH_KEYWORD\("([^"]+)"', table.read_text()))
     for i, (schema, instances) in enumerate(OWN):
         out.append(entry(schema, instances, f"own {i}"))

@@ -1,4 +1,4 @@
-"""Golden vectors for src/tok/added_files.c, made by transformers: ids of folders with a tokenizer.model and tokens beside it.
+"""Golden vectors for src/tok/files/added_files.c, made by transformers: ids of folders with a tokenizer.model and tokens beside it.
 
 make_folders.py
     writes folders.json beside this script: a list of {"name", "files": {NAME: JSON}, "texts", "ids", "shown":

@@ -1,4 +1,4 @@
-"""Golden vectors for src/tok/gguf_spm.c, made by Hugging Face's converter of SentencePiece models and tokenizers.
+"""Golden vectors for src/tok/files/gguf_spm.c, made by Hugging Face's converter of SentencePiece models and tokenizers.
 
 make_gguf.py
     writes gguf_spm.tok beside this script, whose tokenizer is a GGUF file (kind 2: make_golden.py), and gguf_spm.json,

@@ -1,4 +1,4 @@
-"""Golden vectors for src/tok/added_files.c, made by transformers: ids of folders whose tokenizer.json lacks tokens that the
+"""Golden vectors for src/tok/files/added_files.c, made by transformers: ids of folders whose tokenizer.json lacks tokens that the
 files beside it name.
 
 make_named.py

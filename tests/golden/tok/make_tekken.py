@@ -1,4 +1,4 @@
-"""Golden vectors for src/tok/tok_tekken.c, made by mistral-common: ids of small tekken.json files.
+"""Golden vectors for src/tok/files/tok_tekken.c, made by mistral-common: ids of small tekken.json files.
 
 make_tekken.py
     writes tekken.json beside this script: {"vocab", "merges": those of the first row as llama.cpp's converter has them (the

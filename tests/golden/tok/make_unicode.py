@@ -1,4 +1,4 @@
-"""Writes src/tok/unicode_newer.def, src/tok/unicode_later.def and src/tok/unicode_joins.def.
+"""Writes src/tok/unicode/newer.def, src/tok/unicode/later.def and src/tok/unicode/joins.def.
 
 The first lists characters whose general category changed after Unicode 14: the categories are asked of
 Hugging Face tokenizers' own pattern engine (Oniguruma, Unicode 16), and compared with Unicode 14 as this

@@ -1,7 +1,7 @@
 /* eval/choices: what choices that fork from their shared context are worth has the bits that it has
  * when each sequence is read by itself. */
-#include "eval/choices.h"
-#include "eval/task.h"
+#include "eval/task/choices.h"
+#include "eval/task/task.h"
 #include "unit/eval/fixture.h"
 
 /* One by one or together, into *out, which the caller frees. */

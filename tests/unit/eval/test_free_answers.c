@@ -1,8 +1,8 @@
 /* eval/free_answers: what a model says, and how it is judged, against lm-evaluation-harness
  * (tests/golden/tasks/make_said.py), item by item. */
-#include "eval/free_answers.h"
-#include "eval/schema.h"
-#include "eval/task.h"
+#include "eval/task/free_answers.h"
+#include "eval/task/schema.h"
+#include "eval/task/task.h"
 #include "unit/eval/fixture.h"
 
 #define TASKS "tests/golden/tasks/"

@@ -1,6 +1,6 @@
 /* eval/prompts: against transformers (tests/golden/eval/make_prompts.py); wrong files. */
-#include "eval/prompts.h"
 #include "base/str.h"
+#include "eval/task/prompts.h"
 #include "unit/eval/fixture.h"
 
 static enum pith_status run(const struct rig *r, struct pith_model *model, const char *content,

@@ -1,8 +1,8 @@
 /* eval/questions, items, task: against lm-evaluation-harness (tests/golden/tasks/make_tasks.py),
  * item by item and choice by choice. */
-#include "eval/shots.h"
-#include "eval/task.h"
-#include "eval/task_sums.h"
+#include "eval/task/shots.h"
+#include "eval/task/task.h"
+#include "eval/task/task_sums.h"
 #include "unit/eval/fixture.h"
 
 #include <time.h>

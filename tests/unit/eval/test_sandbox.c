@@ -1,11 +1,11 @@
-/* eval/sandbox.h: what programs can do there, and what they cannot; HumanEval's form, whose answers
+/* eval/task/sandbox.h: what programs can do there, and what they cannot; HumanEval's form, whose answers
  * run there (tests/golden/tasks/make_programs.py). Skipped where bubblewrap is not. */
-#include "eval/sandbox.h"
+#include "eval/task/sandbox.h"
 
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "eval/free_answers.h"
+#include "eval/task/free_answers.h"
 #include "test.h"
 
 #include <stdio.h>

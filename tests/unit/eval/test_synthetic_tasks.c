@@ -1,6 +1,6 @@
 /* eval/synthetic_tasks: what the made tasks ask, whether it fits, where it stands. */
-#include "eval/synthetic_tasks.h"
-#include "eval/task.h"
+#include "eval/task/synthetic_tasks.h"
+#include "eval/task/task.h"
 #include "unit/eval/fixture.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* eval/questions: files that are wrong, one after the other; packed ones; how a form is chosen. */
-#include "eval/task.h"
+#include "eval/task/task.h"
 #include "unit/eval/fixture.h"
 
 #define TASKS "tests/golden/tasks/"

@@ -1,9 +1,9 @@
 /* export/: a model written as a GGUF file is the same model: the same logits to the bit. */
 #include "export/gguf.h"
 
-#include "io/container.h"
-#include "io/gguf_model.h"
-#include "tok/gguf.h"
+#include "io/container/container.h"
+#include "io/gguf/model.h"
+#include "tok/files/gguf.h"
 #include "tok/tokenizer.h"
 #include "unit/model/arch_case.h"
 

@@ -3,7 +3,7 @@
 #define PITH_TEST_GOLDEN_FILE_H
 
 #include "folder.h"
-#include "io/container.h"
+#include "io/container/container.h"
 
 enum { GOLDEN_MOST = 160 };
 struct golden_file {

@@ -1,6 +1,6 @@
 /* io/: the bitsandbytes container: its own files, what it is given, and files that lie. */
 #include "folder.h"
-#include "io/container.h"
+#include "io/container/container.h"
 #include "num/codebook.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* io/: the config objects of containers: models of several grids, written and read again. */
-#include "io/module_match.h"
+#include "io/container/module_match.h"
 #include "ramp.h"
 
 #define LAYERS 12

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "io/checkpoint.h"
-#include "io/container.h"
+#include "io/container/container.h"
 #include "test.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* io/: GGUF files, whole and broken. */
 #include "base/mem.h"
 #include "folder.h"
-#include "io/gguf_model.h"
+#include "io/gguf/model.h"
 
 /* A file of two keys' kinds each and three tensors, made by the writer. */
 static uint8_t *make(size_t *size)

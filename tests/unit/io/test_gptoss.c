@@ -1,6 +1,6 @@
 /* io/: experts in MXFP4 as gpt-oss stores them, against transformers' own reading. */
 #include "base/mem.h"
-#include "io/gptoss.h"
+#include "io/container/gptoss.h"
 #include "test.h"
 
 enum { EXPERTS = 2, ROWS = 6, COLS = 96 };

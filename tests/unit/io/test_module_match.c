@@ -1,6 +1,6 @@
 /* Lists of modules: names, classes and regular expressions, whatever their order and number. */
 #include "base/mem.h"
-#include "io/module_match.h"
+#include "io/container/module_match.h"
 #include "test.h"
 
 static enum pith_match_rank rank_of(json_t *list, const char *module)

@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "io/checkpoint.h"
-#include "io/container.h"
+#include "io/container/container.h"
 #include "io/row_order.h"
 #include "num/kmat.h"
 

@@ -4,7 +4,7 @@
 
 #include "unit/model/fixture.h"
 
-#include "model/block_grad.h"
+#include "model/grad/block_grad.h"
 
 /* Difference to torch in float64 that is allowed, relative to the largest value of a part. */
 static const double tolerance = 2e-5;

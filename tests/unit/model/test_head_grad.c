@@ -1,6 +1,6 @@
 /* The way back through the last norm and the head: against differences of the logits along random
  * directions, for norms of both kinds, capped and scaled logits, biases, and a tied head. */
-#include "model/head_grad.h"
+#include "model/grad/head_grad.h"
 #include "unit/model/arch_case.h"
 
 enum { ROWS = 5 };

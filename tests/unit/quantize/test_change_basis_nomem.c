@@ -1,6 +1,6 @@
 /* Whichever request for memory fails, making a rotation, turning tensors by it and reading what a
  * config says of one tell so and leak nothing. */
-#include "io/ct_rotations.h"
+#include "io/container/ct_rotations.h"
 #include "llama.h"
 #include "quantize/change_basis.h"
 #include "requests.h"

@@ -1,6 +1,6 @@
 /* serve/grammar: constraints against what others say of the same texts (tests/golden/serve), and
  * random walks over masks, whose texts must be what the constraint takes. */
-#include "serve/grammar.h"
+#include "serve/grammar/grammar.h"
 
 #include "base/file.h"
 #include "base/json.h"

@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "folder.h"
-#include "io/gguf.h"
+#include "io/gguf/gguf.h"
 #include "tok/kind.h"
 
 /* A new folder with files, {NAME: JSON}. */

@@ -2,7 +2,7 @@
 #include "test.h"
 
 #include "base/mem.h"
-#include "tok/chat.h"
+#include "tok/chat/chat.h"
 #include "tok/tokenizer.h"
 
 #include <limits.h>

@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 #include "test.h"
-#include "tok/chat.h"
+#include "tok/chat/chat.h"
 
 #define EACH(body) "{% for m in messages %}" body "{% endfor %}"
 

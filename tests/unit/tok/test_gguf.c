@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "test.h"
-#include "tok/gguf.h"
+#include "tok/files/gguf.h"
 #include "tok/pretokenizer.h"
 #include "tok/tokenizer.h"
 

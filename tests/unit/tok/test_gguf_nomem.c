@@ -1,6 +1,6 @@
 /* tok/, io/: whichever of pith's requests for memory fails while a GGUF file is opened, its
  * matrices or its tokenizer read, that is said and nothing leaks. */
-#include "io/container.h"
+#include "io/container/container.h"
 #include "requests.h"
 #include "test.h"
 #include "tok/tokenizer.h"

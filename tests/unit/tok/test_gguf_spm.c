@@ -2,9 +2,9 @@
  * that of Hugging Face's converter (tests/golden/tok/make_gguf.py), templates keep their names, and
  * the answer ends where it did. The ids are tested by test_golden. */
 #include "folders.h"
-#include "tok/gguf_folder.h"
-#include "tok/gguf_lists.h"
-#include "tok/spm_model.h"
+#include "tok/files/gguf_folder.h"
+#include "tok/files/gguf_lists.h"
+#include "tok/files/spm_model.h"
 #include "vectors.h"
 
 #define GOLDEN "tests/golden/tok/gguf_spm"

@@ -3,8 +3,8 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "tok/chat.h"
-#include "tok/reply.h"
+#include "tok/chat/chat.h"
+#include "tok/reply/reply.h"
 
 #include <ctype.h>
 #include <dirent.h>

@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "tok/reply.h"
+#include "tok/reply/reply.h"
 
 static const char one_tool[] = "[{\"type\": \"function\", \"function\": {\"name\": \"look\"}}]",
                   two_tools[] = "[{\"type\": \"function\", \"function\": {\"name\": \"look\"}}, "

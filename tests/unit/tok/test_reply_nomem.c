@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "test.h"
-#include "tok/reply.h"
+#include "tok/reply/reply.h"
 
 static const struct {
     const char *template, *text;

@@ -2,7 +2,7 @@
  * tekken.json, by the merges that its order of tokens means, and what is refused. */
 #include "folders.h"
 
-#include "tok/tiktoken.h"
+#include "tok/files/tiktoken.h"
 
 static json_t *golden(void)
 {

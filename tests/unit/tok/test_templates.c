@@ -2,10 +2,10 @@
  * named by their file. */
 #include "folders.h"
 
-#include "io/gguf.h"
+#include "io/gguf/gguf.h"
 #include "io/hf_files.h"
-#include "tok/chat.h"
-#include "tok/templates.h"
+#include "tok/chat/chat.h"
+#include "tok/chat/templates.h"
 
 #define INNER PITH_TEMPLATES_DIR "/"
 

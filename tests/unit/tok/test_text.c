@@ -4,12 +4,12 @@
 #include "base/rng.h"
 #include "base/utf8.h"
 #include "test.h"
-#include "tok/bytemap.h"
 #include "tok/matcher.h"
 #include "tok/normalizer.h"
 #include "tok/regex.h"
-#include "tok/unicode.h"
-#include "tok/utf8.h"
+#include "tok/unicode/bytemap.h"
+#include "tok/unicode/unicode.h"
+#include "tok/unicode/utf8.h"
 #include "tok/vocab.h"
 
 #define BAD PITH_UTF8_REPLACEMENT

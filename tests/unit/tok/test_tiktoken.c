@@ -1,9 +1,9 @@
 /* tok/: folders with a tiktoken.model: the same ids as the tokenizer.json that says the same, and
  * what is refused. */
 #include "base/str.h"
-#include "tok/base64.h"
-#include "tok/bytemap.h"
 #include "folders.h"
+#include "tok/base64.h"
+#include "tok/unicode/bytemap.h"
 #include "vectors.h"
 
 static void put_base64(struct pith_str *s, const char *data, size_t size)

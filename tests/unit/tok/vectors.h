@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "test.h"
-#include "tok/gguf.h"
+#include "tok/files/gguf.h"
 #include "tok/kind.h"
 
 /* A view into the file. */
