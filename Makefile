@@ -85,7 +85,7 @@ $(BUILD)/libpith.so: $(OBJ)
 	@ln -sf $(@F) $@.0
 
 # What carries messages between ranks; nothing else of pith sees MPI.
-$(BUILD)/libpith_mpi.so: mpi/link.c src/base/link.h
+$(BUILD)/libpith_mpi.so: mpi/link.c src/base/ranks/link.h
 	@echo "cc $<"
 	@OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC) -std=c17 -D_POSIX_C_SOURCE=200809L $(filter-out -Wpedantic,$(WARN)) $(OPT) -g -fPIC \
 	    -Isrc $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libpith_mpi.so -o $@ $<
@@ -227,7 +227,7 @@ ARM64_TEST := $(filter-out $(ARM64_SLOW),$(shell grep -L '"base/json.h"' tests/u
               tests/unit/num/test_grid.c tests/unit/num/test_qmat.c tests/emulated/fails.c tests/emulated/tier.c
 arm64:
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/arm64 MACHINE=aarch64 CC=aarch64-linux-gnu-gcc PKGS= \
-	    FOLDERS="base num kern backend" OMIT="src/base/hash.c src/base/keyed.c src/base/utf8.c $(wildcard src/base/json*.c)" TEST_LIB= \
+	    FOLDERS="base num kern backend" OMIT="src/base/hash.c src/base/keyed.c src/base/utf8.c $(wildcard src/base/json.c src/base/json/*.c)" TEST_LIB= \
 	    TEST_SRC="$(filter tests/unit/%,$(ARM64_TEST))" \
 	    CFLAGS=-Itests/emulated LDFLAGS=-static $(ARM64_TEST:%.c=$(BUILD)/arm64/%)
 

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "io/container/container.h"
 #include "io/gguf/model.h"
-#include "num/kquant.h"
+#include "num/gguf/kquant.h"
 #include "tok/files/gguf.h"
 
 #include <stdio.h>

@@ -8,7 +8,7 @@
 
 #include "base/hash.h"
 #include "base/str.h"
-#include "quantize/journal.h"
+#include "quantize/output/journal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -13,7 +13,7 @@
 #include "choose/advice.h"
 #include "export/preflight.h"
 #include "quantize/job.h"
-#include "quantize/work_folder.h"
+#include "quantize/output/work_folder.h"
 
 #include <stdio.h>
 #include <string.h>

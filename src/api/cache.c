@@ -1,6 +1,6 @@
 #include "api/cache.h"
 
-#include "base/ranks.h"
+#include "base/ranks/ranks.h"
 #include "choose/kv_levels.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "model/config.h"
+#include "model/config/config.h"
 
 void pith_context_tell(const struct pith_context *context, const char *what, const char *text)
 {

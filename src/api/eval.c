@@ -14,7 +14,7 @@
 #include "eval/run_memory.h"
 #include "eval/task/synthetic_tasks.h"
 #include "export/preflight.h"
-#include "quantize/work_folder.h"
+#include "quantize/output/work_folder.h"
 
 #include <string.h>
 

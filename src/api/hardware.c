@@ -3,7 +3,7 @@
 #include "api/context.h"
 #include "backend/roof.h"
 #include "eval/rates_report.h"
-#include "plan/hardware_json.h"
+#include "plan/hardware/hardware_json.h"
 
 #include <stdio.h>
 #include <unistd.h>

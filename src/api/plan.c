@@ -3,9 +3,9 @@
 #include "api/context.h"
 #include "api/options.h"
 #include "choose/plan.h"
-#include "plan/quantize_time.h"
 #include "plan/shapes.h"
-#include "quantize/planned_machines.h"
+#include "plan/time/quantize_time.h"
+#include "quantize/ranks/planned_machines.h"
 
 static const struct pith_plan_model_options model_defaults = {.size = sizeof model_defaults};
 

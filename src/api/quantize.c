@@ -8,8 +8,8 @@
 #include "choose/auto.h"
 #include "choose/sense.h"
 #include "quantize/options.h"
+#include "quantize/output/work_folder.h"
 #include "quantize/run.h"
-#include "quantize/work_folder.h"
 #include "tok/text_input.h"
 #include "verify/verify.h"
 

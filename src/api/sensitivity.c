@@ -5,7 +5,7 @@
 #include "choose/auto.h"
 #include "choose/sensitivity.h"
 #include "quantize/job.h"
-#include "quantize/work_folder.h"
+#include "quantize/output/work_folder.h"
 #include "tok/text_input.h"
 
 static const struct pith_sensitivity_options defaults = {

@@ -10,7 +10,7 @@
 #define PITH_BACKEND_BACKEND_H
 
 #include "base/pool.h"
-#include "base/ranks.h"
+#include "base/ranks/ranks.h"
 #include "base/status.h"
 #include "num/qmat.h"
 

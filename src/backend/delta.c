@@ -3,7 +3,7 @@
 #include "backend/parts.h"
 
 #include "base/mem.h"
-#include "num/elements.h"
+#include "num/elements/elements.h"
 
 #include <math.h>
 #include <string.h>

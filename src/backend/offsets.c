@@ -3,8 +3,8 @@
  * over each group, a small matrix with a column a group. Where they are products of two levels that
  * matrix is packed as well: bytes, with a scale for all groups of a block. */
 #include "backend/parts.h"
-#include "num/elements.h"
-#include "num/kquant.h"
+#include "num/elements/elements.h"
+#include "num/gguf/kquant.h"
 
 #include <string.h>
 

@@ -9,8 +9,8 @@
 #include "backend/parts.h"
 #include "base/arena.h"
 #include "base/mem.h"
-#include "num/elements.h"
-#include "num/kquant.h"
+#include "num/elements/elements.h"
+#include "num/gguf/kquant.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #define PITH_CALIB_GUIDE_H
 
 #include "base/hash.h"
-#include "base/ranks.h"
+#include "base/ranks/ranks.h"
 #include "model/grad/block_grad.h"
 #include "quant/rotation.h"
 #include "quant/stats.h"

@@ -16,7 +16,7 @@
 #ifndef PITH_CALIB_RELAY_H
 #define PITH_CALIB_RELAY_H
 
-#include "base/ranks.h"
+#include "base/ranks/ranks.h"
 
 struct pith_relay {
     struct pith_ranks *ranks; /* borrowed; NULL: one */

@@ -7,8 +7,8 @@
 #include "choose/auto_assign.h"
 #include "choose/candidates.h"
 #include "export/preflight.h"
-#include "quantize/layout.h"
-#include "quantize/ranks.h"
+#include "quantize/output/layout.h"
+#include "quantize/ranks/ranks.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 
 #include "base/json.h"
 #include "base/progress.h"
-#include "base/ranks.h"
+#include "base/ranks/ranks.h"
 #include "model/model.h"
 #include "tok/tokenizer.h"
 

@@ -9,7 +9,7 @@
 #define PITH_CHOOSE_KV_LEVELS_H
 
 #include "base/progress.h"
-#include "base/ranks.h"
+#include "base/ranks/ranks.h"
 #include "model/model.h"
 #include "tok/tokenizer.h"
 

@@ -5,10 +5,10 @@
 #include "base/mem.h"
 #include "num/qmat.h"
 #include "quantize/convert.h"
-#include "quantize/ends.h"
 #include "quantize/job.h"
+#include "quantize/output/ends.h"
+#include "quantize/output/work_folder.h"
 #include "quantize/requantize.h"
-#include "quantize/work_folder.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
 #include "model/grad/block_grad.h"
 #include "model/grad/head_grad.h"
 #include "quant/scale.h"
-#include "quantize/ranks.h"
+#include "quantize/ranks/ranks.h"
 
 #include <math.h>
 #include <stdio.h>

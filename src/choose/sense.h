@@ -20,7 +20,7 @@
 #include "choose/candidates.h"
 #include "choose/sense_reads.h"
 #include "choose/sense_routes.h"
-#include "quantize/guide.h"
+#include "quantize/site/guide.h"
 
 /* A linear on a grid. */
 struct pith_sense_cell {

@@ -2,7 +2,7 @@
 #include "choose/sense_pass.h"
 
 #include "base/mem.h"
-#include "quantize/ranks.h"
+#include "quantize/ranks/ranks.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "choose/candidates.h"
 #include "choose/sense.h"
-#include "quantize/account.h"
+#include "quantize/output/account.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
 #ifndef PITH_EVAL_RANKS_AGREE_H
 #define PITH_EVAL_RANKS_AGREE_H
 
-#include "base/ranks.h"
+#include "base/ranks/ranks.h"
 #include "eval/eval.h"
 
 /* What the result depends on; all borrowed. */

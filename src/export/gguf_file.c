@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 #include "io/gguf/model.h"
-#include "num/kquant.h"
+#include "num/gguf/kquant.h"
 #include "quant/scale.h"
 
 #include <math.h>

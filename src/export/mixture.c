@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "io/gguf/model.h"
-#include "num/kquant.h"
+#include "num/gguf/kquant.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* What the GPU of a target makes of a model: plan/natives.def. */
+/* What the GPU of a target makes of a model: plan/hardware/natives.def. */
 #include "export/preflight.h"
-#include "plan/natives.h"
+#include "plan/hardware/natives.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 
 #include "io/container/container.h"
 #include "model/model.h"
-#include "plan/hardware.h"
+#include "plan/hardware/hardware.h"
 
 /* A grid of weights, and the grids of inputs that it may stand beside: texts with spaces between,
  * "none" for inputs in 16 bits, "*" for any. */

@@ -2,7 +2,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 #include <string.h>
 

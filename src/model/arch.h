@@ -3,8 +3,8 @@
 #ifndef PITH_MODEL_ARCH_H
 #define PITH_MODEL_ARCH_H
 
+#include "model/config/shape.h"
 #include "model/plan.h"
-#include "model/shape.h"
 
 enum { PITH_ARCH_BESIDE = 4, PITH_ARCH_BUFFERS = 2 };
 
@@ -14,7 +14,7 @@ struct pith_arch_names {
     const char *embed, *norm, *head;      /* "model.embed_tokens" etc. */
     const char *positions;                /* "wpe", where positions are learned */
     const char *project_in, *project_out; /* where the embedding has another width */
-    /* What layers are told of tokens (model/token_vectors.c): E, W and the norm. */
+    /* What layers are told of tokens (model/nodes/token_vectors.c): E, W and the norm. */
     const char *told_embed, *told_project, *told_norm;
     /* What is in the file and no part of the language model begins with these ("model.visual.");
      * with `further` layers behind the last one are of that kind too. It is copied, never run. */

@@ -2,7 +2,7 @@
  * rows say.
  *
  * Source: llama.cpp gguf-py/gguf/tensor_mapping.py (names), src/models/ (what is computed). */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 #include "base/mem.h"
 #include "io/gguf/model.h"

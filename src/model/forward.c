@@ -1,5 +1,5 @@
 /* A layer's program, run: one function a kind of node. */
-#include "model/nodes.h"
+#include "model/nodes/nodes.h"
 
 #include "backend/input.h"
 #include "backend/key_offset.h"
@@ -405,7 +405,7 @@ typedef enum pith_status run_fn(struct pith_node_run *r, const struct pith_node 
                                 struct pith_error *err);
 static run_fn *const runs[PITH_NODE_KINDS] = {
 #define PITH_NODE(kind, name) run_##name,
-#include "model/nodes.def"
+#include "model/nodes/nodes.def"
 #undef PITH_NODE
 };
 

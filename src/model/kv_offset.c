@@ -5,7 +5,7 @@
 #include "backend/parts.h"
 #include "base/mem.h"
 #include "model/model.h"
-#include "model/nodes.h"
+#include "model/nodes/nodes.h"
 #include "model/rope.h"
 
 #include <string.h>

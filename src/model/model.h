@@ -68,7 +68,7 @@ struct pith_model {
      * room for a row of the first and PITH_HEAD_ROWS of the second. */
     struct pith_linear_weights project_in, project_out;
     float *narrow;
-    /* What layers are told of tokens, where shape.told (model/token_vectors.c). */
+    /* What layers are told of tokens, where shape.told (model/nodes/token_vectors.c). */
     struct pith_told {
         struct pith_linear_weights embed, project;
         float *norm;

@@ -13,7 +13,7 @@
 #ifndef PITH_MODEL_PLAN_H
 #define PITH_MODEL_PLAN_H
 
-#include "model/shape.h"
+#include "model/config/shape.h"
 
 #include <stddef.h>
 
@@ -112,7 +112,7 @@ static inline size_t pith_vector_count(const struct pith_vector_spec *v)
 
 enum pith_node_kind {
 #define PITH_NODE(kind, name) PITH_NODE_##kind,
-#include "model/nodes.def"
+#include "model/nodes/nodes.def"
 #undef PITH_NODE
     PITH_NODE_KINDS
 };
@@ -235,7 +235,7 @@ struct pith_node {
             float least, most;
         } scan;
         /* out = what the model's tables tell the layer of the tokens in `in`, `dim` wide
-         * (model/token_vectors.c); `work`, of the stream's width, is overwritten. */
+         * (model/nodes/token_vectors.c); `work`, of the stream's width, is overwritten. */
         struct {
             uint8_t work;
             uint32_t dim;

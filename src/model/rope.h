@@ -3,8 +3,8 @@
 #ifndef PITH_MODEL_ROPE_H
 #define PITH_MODEL_ROPE_H
 
-#include "model/config.h"
-#include "model/shape.h"
+#include "model/config/config.h"
+#include "model/config/shape.h"
 
 /* Reads "rope_scaling" or "rope_parameters" (the first that says something) with "rope_type" or
  * "type", and "rope_theta" there or at the top; rope->theta on entry is what it is where neither

@@ -1,7 +1,7 @@
 #include "num/block.h"
 
 #include "base/mem.h"
-#include "num/elements.h"
+#include "num/elements/elements.h"
 
 #include <float.h>
 #include <math.h>

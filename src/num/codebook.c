@@ -1,7 +1,7 @@
 #include "num/codebook.h"
 
 #include "num/codebooks.h"
-#include "num/elements.h"
+#include "num/elements/elements.h"
 
 #include <math.h>
 

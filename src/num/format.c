@@ -3,8 +3,8 @@
 
 #include "base/mem.h"
 #include "num/codec.h"
-#include "num/elements.h"
-#include "num/kquant.h"
+#include "num/elements/elements.h"
+#include "num/gguf/kquant.h"
 
 #include <string.h>
 

@@ -19,7 +19,7 @@ enum pith_format_kind {
     PITH_KIND_LEVELS,   /* 2^bits levels of each row's own; decode() gives their number */
     PITH_KIND_TRELLIS,  /* walks through a trellis, bits a weight: num/trellis.h */
     PITH_KIND_BLOCK,    /* elements of `element` with one `scale` a block */
-    PITH_KIND_GGUF      /* the same with scales as num/kquant.h tells, by the format's name */
+    PITH_KIND_GGUF      /* the same with scales as num/gguf/kquant.h tells, by the format's name */
 };
 
 struct pith_codec;

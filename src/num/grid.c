@@ -2,7 +2,7 @@
 
 #include "base/mem.h"
 #include "base/names.h"
-#include "num/kquant.h"
+#include "num/gguf/kquant.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 
 #include "base/mem.h"
 #include "num/block.h"
-#include "num/elements.h"
-#include "num/kquant.h"
-#include "num/minifloat.h"
+#include "num/elements/elements.h"
+#include "num/elements/minifloat.h"
+#include "num/gguf/kquant.h"
 
 #include <math.h>
 #include <stdio.h>

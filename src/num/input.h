@@ -14,7 +14,7 @@
  *   mxfp                scale = 2^(E - floor(log2(max))), E the exponent of amax plus half a unit
  *                       of the format's last place (FP6) or of FP4's (others)
  *   nvfp4               s = e4m3(G amax / 6), 1/8 for 0, scale = s / G, G the inverse of `scale`
- *   GGUF's types        as ggml rounds single blocks (num/krows.h): those that have one scale
+ *   GGUF's types        as ggml rounds single blocks (num/gguf/krows.h): those that have one scale
  * with x' = q scale where nothing else stands, and 2^-23 for a scale of 0. With scale_dtype a scale
  * of integers or floats is rounded to that, to nearest, from the smallest to the largest finite
  * one, and q is computed with what it then is (KV caches). That is what compressed-tensors' fake

@@ -1,5 +1,5 @@
 /* Codes whose levels are each row's own: by themselves they are numbers of levels. */
-#include "num/elements.h"
+#include "num/elements/elements.h"
 
 #include <math.h>
 

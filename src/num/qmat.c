@@ -2,7 +2,7 @@
 
 #include "base/mem.h"
 #include "num/codebook.h"
-#include "num/kquant.h"
+#include "num/gguf/kquant.h"
 
 #include <math.h>
 #include <string.h>

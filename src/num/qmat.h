@@ -28,8 +28,8 @@
 #include "base/status.h"
 #include "num/codec.h"
 #include "num/format.h"
+#include "num/gguf/kquant.h"
 #include "num/grid.h"
-#include "num/kquant.h"
 
 struct pith_pack;
 

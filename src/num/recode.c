@@ -1,7 +1,7 @@
 #include "num/recode.h"
 
 #include "base/mem.h"
-#include "num/kquant.h"
+#include "num/gguf/kquant.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * what fits there, how fast it is. */
 #include "plan/search.h"
 
-#include "plan/natives.h"
+#include "plan/hardware/natives.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "plan/forecast.h"
 
-#include "plan/kernels.h"
+#include "plan/hardware/kernels.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "plan/page.h"
 
 #include "base/mem.h"
-#include "plan/hardware.h"
+#include "plan/hardware/hardware.h"
 
 #include <stdio.h>
 

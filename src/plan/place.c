@@ -2,7 +2,7 @@
 #include "plan/search.h"
 
 #include "base/mem.h"
-#include "plan/hardware_json.h"
+#include "plan/hardware/hardware_json.h"
 
 #include <pith/names.h>
 

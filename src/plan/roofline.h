@@ -3,7 +3,7 @@
 #ifndef PITH_PLAN_ROOFLINE_H
 #define PITH_PLAN_ROOFLINE_H
 
-#include "plan/hardware.h"
+#include "plan/hardware/hardware.h"
 
 enum pith_roof_bound { PITH_BOUND_MEMORY, PITH_BOUND_ARITHMETIC, PITH_BOUND_LINK };
 /* "memory", "arithmetic", "links". */

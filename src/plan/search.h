@@ -8,7 +8,7 @@
 
 #include "base/json.h"
 #include "base/str.h"
-#include "plan/hardware.h"
+#include "plan/hardware/hardware.h"
 #include "plan/split.h"
 #include "quant/recipe.h"
 

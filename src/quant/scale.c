@@ -2,7 +2,7 @@
 
 #include "base/arena.h"
 #include "base/mem.h"
-#include "num/kmat.h"
+#include "num/gguf/kmat.h"
 #include "num/trellis.h"
 #include "quant/grid/line.h"
 #include "quant/round.h"

@@ -20,8 +20,8 @@
 
 #include "backend/backend.h"
 #include "kern/ops.h"
+#include "num/gguf/kquant.h"
 #include "num/grid.h"
-#include "num/kquant.h"
 #include "num/qmat.h"
 
 /* How scales are found. kern: the CPU's kernels, which give the same bits; NULL: the scalar ones.

@@ -4,9 +4,9 @@
 
 #include "base/mem.h"
 #include "quantize/convert.h"
-#include "quantize/inputs.h"
-#include "quantize/joined_tensors.h"
-#include "quantize/layout.h"
+#include "quantize/output/joined_tensors.h"
+#include "quantize/output/layout.h"
+#include "quantize/site/inputs.h"
 #include "quantize/stream.h"
 #include "quantize/work.h"
 

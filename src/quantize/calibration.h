@@ -4,8 +4,8 @@
 
 #include "base/file.h"
 #include "calib/stages.h"
-#include "quantize/guide.h"
-#include "quantize/learn.h"
+#include "quantize/site/guide.h"
+#include "quantize/site/learn.h"
 
 struct pith_run;
 

@@ -6,12 +6,12 @@
 #include "io/dense.h"
 #include "model/kinds.h"
 #include "num/recode.h"
-#include "quantize/closeness.h"
-#include "quantize/error_limits.h"
-#include "quantize/inputs.h"
 #include "quantize/memory_estimate.h"
+#include "quantize/output/store.h"
 #include "quantize/run.h"
-#include "quantize/store.h"
+#include "quantize/site/closeness.h"
+#include "quantize/site/error_limits.h"
+#include "quantize/site/inputs.h"
 
 #include <math.h>
 #include <stdio.h>

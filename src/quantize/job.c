@@ -5,15 +5,15 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/names.h"
-#include "quantize/inputs.h"
-#include "quantize/journal.h"
-#include "quantize/learn.h"
 #include "quantize/memory_estimate.h"
-#include "quantize/module_output.h"
 #include "quantize/options.h"
+#include "quantize/output/journal.h"
+#include "quantize/output/work_folder.h"
 #include "quantize/prediction.h"
 #include "quantize/select.h"
-#include "quantize/work_folder.h"
+#include "quantize/site/inputs.h"
+#include "quantize/site/learn.h"
+#include "quantize/site/module_output.h"
 
 #include <string.h>
 

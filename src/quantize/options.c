@@ -4,12 +4,12 @@
 
 #include "base/json.h"
 #include "num/input.h"
-#include "plan/ranks_time.h"
+#include "plan/time/ranks_time.h"
 #include "quant/scale.h"
-#include "quantize/inputs.h"
 #include "quantize/job.h"
-#include "quantize/learn.h"
 #include "quantize/select.h"
+#include "quantize/site/inputs.h"
+#include "quantize/site/learn.h"
 
 enum pith_status pith_job_check_targets(const struct pith_job *job, struct pith_error *err)
 {

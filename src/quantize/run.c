@@ -5,16 +5,16 @@
 #include "base/mem.h"
 #include "base/names.h"
 #include "base/str.h"
-#include "quantize/account.h"
 #include "quantize/block.h"
-#include "quantize/ends.h"
-#include "quantize/layout.h"
 #include "quantize/memory_estimate.h"
-#include "quantize/module_output.h"
-#include "quantize/outer.h"
+#include "quantize/output/account.h"
+#include "quantize/output/ends.h"
+#include "quantize/output/layout.h"
+#include "quantize/output/outer.h"
+#include "quantize/output/work_folder.h"
 #include "quantize/prediction.h"
-#include "quantize/rank_pace.h"
-#include "quantize/work_folder.h"
+#include "quantize/ranks/rank_pace.h"
+#include "quantize/site/module_output.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -11,12 +11,12 @@
 #define PITH_QUANTIZE_RUN_H
 
 #include "quantize/calibration.h"
-#include "quantize/foresee.h"
-#include "quantize/journal.h"
-#include "quantize/output.h"
-#include "quantize/rank_pace.h"
-#include "quantize/rank_writers.h"
-#include "quantize/ranks.h"
+#include "quantize/output/journal.h"
+#include "quantize/output/output.h"
+#include "quantize/ranks/foresee.h"
+#include "quantize/ranks/rank_pace.h"
+#include "quantize/ranks/rank_writers.h"
+#include "quantize/ranks/ranks.h"
 #include "quantize/time_estimate.h"
 
 struct pith_run {

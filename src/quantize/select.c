@@ -5,13 +5,13 @@
 #include "base/str.h"
 #include "export/file.h"
 #include "export/groups.h"
-#include "num/kquant.h"
+#include "num/gguf/kquant.h"
 #include "quant/scale.h"
 #include "quantize/convert.h"
-#include "quantize/ends.h"
-#include "quantize/inputs.h"
 #include "quantize/job.h"
+#include "quantize/output/ends.h"
 #include "quantize/requantize.h"
+#include "quantize/site/inputs.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,13 +7,13 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "kern/ops.h"
-#include "quantize/closeness.h"
 #include "quantize/convert.h"
-#include "quantize/ends.h"
-#include "quantize/error_limits.h"
-#include "quantize/inputs.h"
+#include "quantize/output/ends.h"
+#include "quantize/output/store.h"
 #include "quantize/run.h"
-#include "quantize/store.h"
+#include "quantize/site/closeness.h"
+#include "quantize/site/error_limits.h"
+#include "quantize/site/inputs.h"
 
 #include <math.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* quantize/time_estimate.h: how long a run will take, told before it begins: operations counted as
- * in plan/quantize_time.h, at the speed that this machine has at products now. Others at work make
+ * in plan/time/quantize_time.h, at the speed that this machine has at products now. Others at work make
  * it longer. */
 #ifndef PITH_QUANTIZE_TIME_ESTIMATE_H
 #define PITH_QUANTIZE_TIME_ESTIMATE_H
@@ -17,10 +17,10 @@ struct pith_frame {
     double started; /* pith_clock() when the whole began, 0: with the run */
     double search;  /* seconds of that before the run, in which its recipe was found */
     bool quiet;     /* what is expected was told */
-    const struct pith_guide_pass *guide_pass; /* quantize/guide.h; NULL: no recipe needs it */
+    const struct pith_guide_pass *guide_pass; /* quantize/site/guide.h; NULL: no recipe needs it */
 };
 
-/* Float32 operations a second, as a machine's row of plan/hardware.def has them; takes some
+/* Float32 operations a second, as a machine's row of plan/hardware/hardware.def has them; takes some
  * hundredths of a second. 0 when memory is out. */
 double pith_expect_speed(struct pith_backend *be);
 

@@ -4,7 +4,7 @@
 #include "recover/recover.h"
 
 #include "base/mem.h"
-#include "quantize/ranks.h"
+#include "quantize/ranks/ranks.h"
 
 #include <string.h>
 

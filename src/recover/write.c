@@ -6,11 +6,11 @@
 #include "base/mem.h"
 #include "io/digest.h"
 #include "io/hf_files.h"
-#include "quantize/closeness.h"
-#include "quantize/error_limits.h"
 #include "quantize/job.h"
-#include "quantize/output.h"
-#include "quantize/seal.h"
+#include "quantize/output/output.h"
+#include "quantize/output/seal.h"
+#include "quantize/site/closeness.h"
+#include "quantize/site/error_limits.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #include "base/status.h"
-#include "tok/regex.h"
+#include "tok/regex/regex.h"
 
 /* Nested Sequence components deeper than this are refused. */
 #define PITH_COMPONENT_DEPTH 8

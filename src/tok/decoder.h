@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "base/str.h"
-#include "tok/regex.h"
+#include "tok/regex/regex.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "base/str.h"
-#include "tok/regex.h"
+#include "tok/regex/regex.h"
 #include "tok/unicode/charsmap.h"
 
 struct pith_normal_kind;

@@ -1,6 +1,6 @@
 /* What several have seen of one level. */
 #include "base/mem.h"
-#include "base/ranks.h"
+#include "base/ranks/ranks.h"
 #include "traffic/figures.h"
 
 #include <math.h>

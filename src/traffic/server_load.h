@@ -5,7 +5,7 @@
 #include <pith/bench.h>
 
 #include "base/json.h"
-#include "base/ranks.h"
+#include "base/ranks/ranks.h"
 #include "traffic/drive.h"
 
 /* A load: so many clients, or a rate; both 0: a trace. */

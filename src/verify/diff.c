@@ -6,9 +6,9 @@
 #include "base/mem.h"
 #include "base/progress.h"
 #include "model/model.h"
-#include "quantize/closeness.h"
 #include "quantize/job.h"
-#include "quantize/work_folder.h"
+#include "quantize/output/work_folder.h"
+#include "quantize/site/closeness.h"
 
 #include <math.h>
 #include <stdio.h>

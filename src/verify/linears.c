@@ -3,8 +3,8 @@
 #include "verify/verify.h"
 
 #include "base/mem.h"
-#include "quantize/closeness.h"
-#include "quantize/prune.h"
+#include "quantize/site/closeness.h"
+#include "quantize/site/prune.h"
 
 #include <math.h>
 #include <stdio.h>

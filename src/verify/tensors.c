@@ -2,8 +2,8 @@
 #include "verify/verify.h"
 
 #include "base/mem.h"
-#include "quantize/closeness.h"
-#include "quantize/ends.h"
+#include "quantize/output/ends.h"
+#include "quantize/site/closeness.h"
 
 #include <math.h>
 #include <stdio.h>

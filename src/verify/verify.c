@@ -6,10 +6,10 @@
 #include "base/str.h"
 #include "export/tokens.h"
 #include "io/digest.h"
-#include "model/config.h"
+#include "model/config/config.h"
 #include "model/remarks.h"
 #include "model/same_model.h"
-#include "quantize/work_folder.h"
+#include "quantize/output/work_folder.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -9,8 +9,8 @@
 #ifndef PITH_VERIFY_VERIFY_H
 #define PITH_VERIFY_VERIFY_H
 
+#include "quantize/output/seal.h"
 #include "quantize/run.h"
-#include "quantize/seal.h"
 
 /* Of the linears, counted as they are met. */
 struct pith_verify_sums {

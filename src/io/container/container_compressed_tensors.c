@@ -1,13 +1,13 @@
-/* The compressed-tensors container: a table of layouts (io/container/ct_forms.def), one a distinct kind of
+/* The compressed-tensors container: a table of layouts (io/ct/forms.def), one a distinct kind of
  * grid, chosen by the grids of a linear's weights and inputs; the config tells which module has
- * which. See io/container/ct_form.h.
+ * which. See io/ct/form.h.
  *
  * Sources: compressed-tensors compressors/format.py; vLLM
  * layers/quantization/compressed_tensors/compressed_tensors.py. */
 #include "io/container/container.h"
 
 #include "base/mem.h"
-#include "io/container/ct_form.h"
+#include "io/ct/form.h"
 
 #include <inttypes.h>
 #include <string.h>

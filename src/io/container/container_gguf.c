@@ -1,12 +1,12 @@
 /* Matrices in GGUF's blocks. A module's matrix is one tensor MODULE.TYPE of bytes, and beside NVFP4
  * its scale of the tensor, MODULE.scale; io/gguf/model.h tells what they are in the file.
  *
- * Sources: ggml-common.h (blocks, by num/kmat.h), llama.cpp conversion/base.py (the scale beside
+ * Sources: ggml-common.h (blocks, by num/gguf/kmat.h), llama.cpp conversion/base.py (the scale beside
  * NVFP4). */
 #include "io/parts.h"
 
 #include "base/mem.h"
-#include "num/kmat.h"
+#include "num/gguf/kmat.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static const struct {
     const char *suffix;
 } suffixes[] = {
 #define PITH_KQUANT(id_, file_type_, name_, ...) {id_, "." name_},
-#include "num/kquants.def"
+#include "num/gguf/kquants.def"
 #undef PITH_KQUANT
 };
 

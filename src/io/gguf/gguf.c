@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 #include "io/lfs.h"
-#include "num/kquant.h"
+#include "num/gguf/kquant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ enum { LEAST_KEY = 8 + 4 + 1, LEAST_TENSOR = 8 + 4 + 8 + 4 + 8 }; /* bytes in th
 
 /* --- types ------------------------------------------------------------------------------------ */
 
-/* Those beside the rows of num/kquants.def: plain values (ggml.h, enum ggml_type). Ids 4, 5, 31 to
+/* Those beside the rows of num/gguf/kquants.def: plain values (ggml.h, enum ggml_type). Ids 4, 5, 31 to
  * 33 and 36 to 38 were given up; 9 and 15 are for activations and never in files. */
 static const struct pith_ggml_type others[] = {
     {0, "F32", 1, 4},

@@ -18,7 +18,7 @@ struct pith_ggml_type {
     uint32_t block, bytes; /* elements a block, bytes a block */
 };
 
-/* Types of num/kquants.def, and of plain values. False when there is none. */
+/* Types of num/gguf/kquants.def, and of plain values. False when there is none. */
 bool pith_ggml_type_by_id(uint32_t id, struct pith_ggml_type *out);
 bool pith_ggml_type_find(const char *name, struct pith_ggml_type *out);
 /* The dtype that has the same bytes (F32, F16, BF16, F64 and integers); false for blocks. */

@@ -1,7 +1,7 @@
 /* Attention over codes: the definition. */
 #include "kern/coded.h"
 #include "kern/ops.h"
-#include "num/elements.h"
+#include "num/elements/elements.h"
 
 #include <math.h>
 

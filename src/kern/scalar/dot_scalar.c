@@ -1,6 +1,6 @@
 /* Products with weights as they are stored, in lanes and in chains, and widening. */
 #include "kern/ops.h"
-#include "num/elements.h"
+#include "num/elements/elements.h"
 #include "num/format.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* The definitions of products with packed panels: see kern/panel.h. */
 #include "kern/ops.h"
-#include "num/elements.h"
+#include "num/elements/elements.h"
 #include "num/format.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Command R: one LayerNorm a layer, after which attention and feed-forward go side by side. In its
  * second form (R7B, A) layers with a window rotate, and the others do not. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 static enum pith_status read_both(const struct pith_config *c, struct pith_shape *shape,
                                   struct pith_error *err)

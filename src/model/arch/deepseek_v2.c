@@ -1,5 +1,5 @@
 /* DeepSeek V2 and its Lite: latent attention, and experts by the softmax of all. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 #include <string.h>
 

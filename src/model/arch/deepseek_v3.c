@@ -1,5 +1,5 @@
 /* DeepSeek V3 and R1, Kimi K2, Moonlight: latent attention, and experts chosen by groups. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)

@@ -1,5 +1,5 @@
 /* ERNIE 4.5: Llama with neighbouring pairs rotated, and one switch for all biases. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)

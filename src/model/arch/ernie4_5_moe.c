@@ -1,6 +1,6 @@
 /* ERNIE 4.5 with experts: pairs of neighbours are rotated; a softmax router with a correction; the
  * head may have a bias. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 /* Mixtures are every "moe_layer_interval"-th layer between two, the last of which may be -1. */
 static enum pith_status read_layers(const struct pith_config *c, struct pith_shape *shape,

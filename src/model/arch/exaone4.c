@@ -1,6 +1,6 @@
 /* EXAONE 4: norms after the parts, on q and k; where there is a window, only layers with it rotate.
  */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)

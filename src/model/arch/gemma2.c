@@ -1,5 +1,5 @@
 /* Gemma 2: norms before and after both parts, gains of 1 + w, capped scores and logits. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 #include <math.h>
 

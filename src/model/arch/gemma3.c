@@ -1,5 +1,5 @@
 /* Gemma 3: Gemma 2's four norms, norms on q and k, and rotary positions by kind of layer. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  * with heads of their own whose values may be their keys, a factor a layer; experts beside the
  * feed-forward part, each with norms of its own. In the small ones the last layers share keys and
  * values, and every layer is told of its tokens. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 #include <math.h>
 #include <string.h>

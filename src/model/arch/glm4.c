@@ -1,6 +1,6 @@
 /* GLM-4 of 2025: norms before and after both parts, half of each head rotated in neighbouring
  * pairs, gate and up in one linear. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)

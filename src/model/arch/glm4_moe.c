@@ -1,6 +1,6 @@
 /* GLM-4.5, 4.6 and 4.7: experts chosen as DeepSeek V3 does, behind some dense layers; half of a
  * head is rotated. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)

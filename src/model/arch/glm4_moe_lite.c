@@ -1,5 +1,5 @@
 /* GLM-4.7-Flash: DeepSeek V3's layers, with a list of which are mixtures. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 #include <string.h>
 

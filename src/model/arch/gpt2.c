@@ -1,6 +1,6 @@
 /* GPT-2: LayerNorm with biases, learned positions, q, k and v in one linear; matrices are stored
  * with rows and columns exchanged. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 /* Four times the stream where the file does not say: 0 where it does not say that either. */
 static enum pith_status read_ffn(const struct pith_config *c, uint32_t *ffn, struct pith_error *err)

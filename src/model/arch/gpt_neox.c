@@ -1,6 +1,6 @@
 /* GPT-NeoX and Pythia: LayerNorm with biases, q, k and v of each head in one linear, branches side
  * by side or one after the other. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)

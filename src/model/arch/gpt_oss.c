@@ -1,6 +1,6 @@
 /* gpt-oss: attention with sinks, experts with biases behind a clamped gate, a router that takes the
  * softmax of the chosen logits. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 /* The window is on layers 0, 2, 4, ... unless "layer_types" says otherwise. */
 static enum pith_status read_windows(const struct pith_config *c, struct pith_shape *shape,

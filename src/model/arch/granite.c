@@ -1,5 +1,5 @@
 /* Granite 3: Llama with factors on the embedding, the scores, what is added, and the logits. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 enum pith_status pith_family_read_granite(const struct pith_config *c, struct pith_shape *shape,
                                           struct pith_error *err)

@@ -1,6 +1,6 @@
 /* Granite 3 with experts: Granite's factors, a router that takes the softmax of the chosen logits;
  * one form has what all tokens share. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)

@@ -1,6 +1,6 @@
 /* Granite 4: Granite's factors; layers of Mamba 2, some of attention; what all tokens
  * share, with experts beside it or alone. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 #include <string.h>
 

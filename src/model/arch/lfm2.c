@@ -1,6 +1,6 @@
 /* LFM2: layers of a short convolution between two gates, some of attention; a dense feed-forward or
  * experts. */
-#include "model/arch/family_regs.h"
+#include "model/family/regs.h"
 
 #include <math.h>
 

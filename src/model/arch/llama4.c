@@ -1,6 +1,6 @@
 /* Llama 4, its language model: layers that rotate see chunks and norm q and k, the others see all;
  * a router multiplies what its expert reads. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 /* What rotates has its chunk; "layer_types", where given, can only say the same. */
 static enum pith_status read_chunks(const struct pith_config *c, struct pith_shape *shape,

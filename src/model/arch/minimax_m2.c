@@ -1,6 +1,6 @@
 /* MiniMax-M2: norms over all heads of q and of k, a part of a head is rotated, experts chosen by
  * sigmoid and correction. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 /* How many elements of a head are rotated stands in "rotary_dim" in published files. */
 static enum pith_status read_rotary(const struct pith_config *c, struct pith_shape *shape,

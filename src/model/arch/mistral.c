@@ -1,5 +1,5 @@
 /* Mistral: Llama with a sliding window in all layers. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Ministral 3: Mistral whose queries grow with their position; and the models that see around it
  * and around Mistral. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 #include <math.h>
 #include <string.h>

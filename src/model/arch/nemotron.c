@@ -1,6 +1,6 @@
 /* Nemotron 3 and 4, Minitron: LayerNorm with gains of 1 + w, a feed-forward without a gate whose
  * activation is the square of ReLU, a part of each head rotated. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)

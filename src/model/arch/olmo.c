@@ -1,6 +1,6 @@
 /* OLMo 2 and 3: what a part gives is normalised before it is added, and nothing before; q and k
  * over all heads at once. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 static enum pith_status read_common(const struct pith_config *c,
                                     const struct pith_family_defaults *defaults,

@@ -1,5 +1,5 @@
 /* OPT: LayerNorm with biases, before the parts or after the sums, learned positions, ReLU. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 /* What the smallest two models have otherwise. */
 static enum pith_status read_norms(const struct pith_config *c, struct pith_shape *shape,

@@ -1,6 +1,6 @@
 /* Phi 1, 1.5 and 2: attention and feed-forward read one LayerNorm and are added at once; a part of
  * each head is rotated; biases everywhere, the head's included. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)

@@ -1,5 +1,5 @@
 /* Phi-3 and Phi-4: q, k and v are one linear, gate and up another. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)

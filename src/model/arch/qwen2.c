@@ -1,5 +1,5 @@
 /* Qwen2 and 2.5: biases on q, k and v, and a window in the upper layers when it is switched on. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)

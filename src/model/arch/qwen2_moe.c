@@ -1,5 +1,5 @@
 /* Qwen2-MoE (Qwen 1.5 and 2): experts, and beside them one that all tokens share, behind a gate. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 /* The window is on even layers below "max_window_layers" unless "layer_types" says otherwise. */
 static enum pith_status read_windows(const struct pith_config *c, struct pith_shape *shape,

@@ -1,5 +1,5 @@
 /* Qwen3-MoE: Qwen3's attention, and experts instead of the feed-forward in all or some layers. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 static enum pith_status read_with(const struct pith_config *c, const struct pith_moe *absent,
                                   struct pith_shape *shape, struct pith_error *err)

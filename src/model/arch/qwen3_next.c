@@ -1,6 +1,6 @@
 /* Qwen3-Next and Qwen3.5: three layers of the gated delta rule, then one of gated attention; a
  * dense feed-forward or experts. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 static const struct pith_family_defaults defaults = {
     .kv_heads = 2, .head_dim = 256, .max_position = 32768, .partial = 0.25};

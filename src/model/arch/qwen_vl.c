@@ -1,5 +1,5 @@
 /* Qwen-VL: the language models of those that see, whose positions are plain ones for text. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 static enum pith_status read_two(const struct pith_config *c, struct pith_shape *shape,
                                  struct pith_error *err)

@@ -1,5 +1,5 @@
 /* Seed-OSS: Llama with biases on q, k and v. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)

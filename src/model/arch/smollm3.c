@@ -1,5 +1,5 @@
 /* SmolLM3: Llama in which every fourth layer does not rotate. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 /* With a window in use the layers that do not rotate have it, unless "layer_types" says which. */
 static enum pith_status read_windows(const struct pith_config *c, struct pith_shape *shape,

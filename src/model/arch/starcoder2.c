@@ -1,5 +1,5 @@
 /* StarCoder 2: LayerNorm with biases, biases on every linear, a feed-forward without a gate. */
-#include "model/arch/family.h"
+#include "model/family/family.h"
 
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)

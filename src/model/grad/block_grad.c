@@ -395,7 +395,7 @@ static void tape_mix(struct pith_tape_forward *f, const struct pith_node *node,
 #define tape_tell pith_tape_tell
 static pith_tape_fn *const tapes[PITH_NODE_KINDS] = {
 #define PITH_NODE(kind, name) tape_##name,
-#include "model/nodes.def"
+#include "model/nodes/nodes.def"
 #undef PITH_NODE
 };
 
@@ -765,7 +765,7 @@ static void back_linear(struct pith_tape_backward *k, const struct pith_node *no
 #define back_tell pith_back_tell
 static pith_back_fn *const backs[PITH_NODE_KINDS] = {
 #define PITH_NODE(kind, name) back_##name,
-#include "model/nodes.def"
+#include "model/nodes/nodes.def"
 #undef PITH_NODE
 };
 

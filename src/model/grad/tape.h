@@ -5,7 +5,7 @@
 #define PITH_MODEL_GRAD_TAPE_H
 
 #include "model/grad/block_grad.h"
-#include "model/nodes.h"
+#include "model/nodes/nodes.h"
 
 /* What the registers hold while a pass goes on. */
 struct pith_tape_forward {

@@ -2,7 +2,7 @@
 #ifndef PITH_QUANT_GRID_KFIT_H
 #define PITH_QUANT_GRID_KFIT_H
 
-#include "num/kquant.h"
+#include "num/gguf/kquant.h"
 #include "quant/scale.h"
 
 /* Scales, offsets, d and dmin of *out for t->elements weights, side by side, so that the sum of

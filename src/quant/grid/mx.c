@@ -11,8 +11,8 @@
 #include "quant/tables.h"
 
 #include "num/block.h"
-#include "num/elements.h"
-#include "num/minifloat.h"
+#include "num/elements/elements.h"
+#include "num/elements/minifloat.h"
 #include "quant/grid/line.h"
 
 #include <float.h>

@@ -6,7 +6,7 @@
 #include "quant/tables.h"
 
 #include "num/block.h"
-#include "num/elements.h"
+#include "num/elements/elements.h"
 #include "quant/grid/line.h"
 
 #include <math.h>

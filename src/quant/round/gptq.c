@@ -29,7 +29,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "num/kmat.h"
+#include "num/gguf/kmat.h"
 #include "quant/round/gptq_solver.h"
 #include "quant/round/hessian.h"
 #include "quant/round/trellis.h"

@@ -1,7 +1,7 @@
 #include "quant/round/row_groups.h"
 
 #include "base/mem.h"
-#include "num/kmat.h"
+#include "num/gguf/kmat.h"
 
 static uint32_t views_of(const struct pith_round_job *job)
 {

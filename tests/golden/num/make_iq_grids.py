@@ -1,4 +1,4 @@
-"""The grids of GGUF's IQ types, from the gguf package, as src/num/iq_grids.c.
+"""The grids of GGUF's IQ types, from the gguf package, as src/num/gguf/iq_grids.c.
 
 Each grid is a set of vectors in ascending order, the last element counting most, so that a vector is a number
 whose digits say which of a type's levels each element has: 2 bits a digit for vectors of eight, 3 bits for
@@ -25,9 +25,9 @@ def numbers(grid):
 
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
-    with open(os.path.join(here, "../../../src/num/iq_grids.c"), "w") as f:
+    with open(os.path.join(here, "../../../src/num/gguf/iq_grids.c"), "w") as f:
         f.write("/* The grids of GGUF's IQ types. Written by tests/golden/num/make_iq_grids.py. */\n")
-        f.write('#include "num/iq.h"\n\n/* clang-format off */\n')
+        f.write('#include "num/gguf/iq.h"\n\n/* clang-format off */\n')
         for name, kind, levels in GRIDS:
             q = getattr(quants, kind)
             q.init_grid()

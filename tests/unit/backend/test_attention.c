@@ -2,8 +2,8 @@
  * casts (tests/golden/backend/make_attention_fp8.py); the same bits on every setup, for any split
  * of the queries, with and without work space. */
 #include "base/json.h"
+#include "num/elements/minifloat.h"
 #include "num/format.h"
-#include "num/minifloat.h"
 #include "setups.h"
 
 static void naive(const struct pith_attention *a, const float *k, const float *v, double *out)

@@ -3,8 +3,8 @@
  * values, with the same bits on every setup, for one query and for many. */
 #include "backend/parts.h"
 #include "base/json.h"
+#include "num/elements/minifloat.h"
 #include "num/kivi.h"
-#include "num/minifloat.h"
 #include "num/rowcode.h"
 #include "paired.h"
 

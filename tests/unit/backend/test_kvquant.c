@@ -4,8 +4,8 @@
  * every setup, for one query and for many. */
 #include "backend/parts.h"
 #include "base/json.h"
+#include "num/elements/minifloat.h"
 #include "num/kvquant.h"
-#include "num/minifloat.h"
 #include "num/rowcode.h"
 #include "paired.h"
 

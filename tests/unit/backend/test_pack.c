@@ -3,7 +3,7 @@
  * to them; they are the same on every setup and for any number of rows. */
 #include "backend/input.h"
 #include "backend/pack.h"
-#include "num/kmat.h"
+#include "num/gguf/kmat.h"
 #include "setups.h"
 #include "shuffled.h"
 

@@ -1,8 +1,8 @@
 /* base/hops: whoever begins and however many there are, everyone has all bytes at the end, each
  * once, and nobody sends what it does not have. */
-#include "base/hops.h"
+#include "base/ranks/hops.h"
 
-#include "base/ranks.h"
+#include "base/ranks/ranks.h"
 #include "test.h"
 
 #include <stdlib.h>

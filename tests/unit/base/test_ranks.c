@@ -1,5 +1,5 @@
-/* base/ranks.h where there is one rank: nothing goes anywhere, and nothing waits. */
-#include "base/ranks.h"
+/* base/ranks/ranks.h where there is one rank: nothing goes anywhere, and nothing waits. */
+#include "base/ranks/ranks.h"
 
 #include "test.h"
 

@@ -3,8 +3,8 @@
 #include "base/mem.h"
 #include "export/gguf.h"
 #include "export/mixture.h"
-#include "num/kquant.h"
 #include "llama.h"
+#include "num/gguf/kquant.h"
 #include "test.h"
 
 #include <ctype.h>

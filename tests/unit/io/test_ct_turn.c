@@ -1,7 +1,7 @@
 /* io/ct_rotations: "transform_config", written, read back, and as others and enemies write it. */
 #include "base/json.h"
 #include "base/mem.h"
-#include "io/container/ct_rotations.h"
+#include "io/ct/rotations.h"
 #include "test.h"
 
 static json_t *parse(const char *text)

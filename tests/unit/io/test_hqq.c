@@ -1,7 +1,7 @@
 /* io/: the hqq container: linears of the package's own, what it is given, and files that lie. */
 #include "base/mem.h"
 #include "golden_file.h"
-#include "num/elements.h"
+#include "num/elements/elements.h"
 #include "pack_and_read.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
 #include "io/checkpoint.h"
 #include "io/container/container.h"
 #include "io/row_order.h"
-#include "num/kmat.h"
+#include "num/gguf/kmat.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * (tests/golden/published, make_published.py).
  *
  * test_published [prefix]: only the cases whose names begin so. */
-#include "model/config.h"
+#include "model/config/config.h"
 #include "unit/model/arch_case.h"
 
 #define PUBLISHED "tests/golden/published/"

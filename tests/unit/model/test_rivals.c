@@ -3,7 +3,7 @@
 #include "unit/model/arch_case.h"
 #include "unit/model/grad_bench.h"
 
-#include "model/nodes.h"
+#include "model/nodes/nodes.h"
 
 struct rivals {
     struct pith_tape_rivals r;

@@ -1,5 +1,5 @@
 /* Routing: which experts a token takes, with ties, groups, and logits that are no numbers. */
-#include "model/nodes.h"
+#include "model/nodes/nodes.h"
 #include "unit/model/fixture.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* config.json: what absent keys mean, both dialects, and some sixty ways in which it can lie. */
 #include "llama.h"
-#include "model/arch/family.h"
+#include "model/family/family.h"
 #include "unit/model/arch_case.h"
 
 #define SIZES                                                                                      \

@@ -5,7 +5,7 @@
 #include "base/rng.h"
 #include "num/block.h"
 #include "num/codebook.h"
-#include "num/minifloat.h"
+#include "num/elements/minifloat.h"
 #include "test.h"
 
 #include <float.h>

@@ -3,8 +3,8 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "num/elements/minifloat.h"
 #include "num/format.h"
-#include "num/minifloat.h"
 #include "test.h"
 
 #include <float.h>

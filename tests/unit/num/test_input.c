@@ -1,8 +1,8 @@
 /* num/input: activations rounded as compressed-tensors, bitsandbytes and ModelOpt round them
  * (tests/golden/num/make_inputs.py), as values and as integer codes. */
 #include "base/json.h"
+#include "num/elements/minifloat.h"
 #include "num/input.h"
-#include "num/minifloat.h"
 #include "test.h"
 
 #include <math.h>

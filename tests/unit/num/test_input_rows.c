@@ -2,9 +2,9 @@
  * refused equals formulas written here, and GGUF's types equal ggml
  * (tests/golden/num/make_rows.py). */
 #include "base/json.h"
+#include "num/elements/minifloat.h"
+#include "num/gguf/kquant.h"
 #include "num/input.h"
-#include "num/kquant.h"
-#include "num/minifloat.h"
 #include "test.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* num/kmat: matrices in GGUF's blocks. */
 #include "base/mem.h"
 #include "base/rng.h"
-#include "num/kmat.h"
+#include "num/gguf/kmat.h"
 #include "test.h"
 
 #include <math.h>

@@ -3,8 +3,8 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "num/kquant.h"
-#include "num/minifloat.h"
+#include "num/elements/minifloat.h"
+#include "num/gguf/kquant.h"
 #include "test.h"
 
 #include <math.h>

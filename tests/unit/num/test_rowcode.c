@@ -3,7 +3,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "num/minifloat.h"
+#include "num/elements/minifloat.h"
 #include "num/rowcode.h"
 #include "test.h"
 

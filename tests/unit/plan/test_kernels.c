@@ -2,7 +2,7 @@
  * and what its engine holds, by the layouts. */
 #include "base/mem.h"
 #include "plan/forecast.h"
-#include "plan/kernels.h"
+#include "plan/hardware/kernels.h"
 #include "plan/pith_engine.h"
 #include "plan/shapes.h"
 #include "test.h"

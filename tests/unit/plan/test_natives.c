@@ -1,5 +1,5 @@
 /* plan/natives: what engines compute natively on which device, row by row of what tables advise. */
-#include "plan/natives.h"
+#include "plan/hardware/natives.h"
 #include "test.h"
 
 #include <string.h>

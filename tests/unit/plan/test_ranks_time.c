@@ -1,5 +1,5 @@
 /* plan/ranks_time: seconds and bytes worked out by hand. */
-#include "plan/ranks_time.h"
+#include "plan/time/ranks_time.h"
 #include "test.h"
 
 #include <string.h>

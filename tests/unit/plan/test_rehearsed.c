@@ -1,5 +1,5 @@
 /* plan/rehearsed: which blocks are done, and for how many each stands. */
-#include "plan/rehearsed.h"
+#include "plan/time/rehearsed.h"
 #include "test.h"
 
 #include <string.h>

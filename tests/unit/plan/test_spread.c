@@ -1,5 +1,5 @@
 /* plan/spread: rows and linears by rank, worked out by hand. */
-#include "plan/spread.h"
+#include "plan/time/spread.h"
 #include "test.h"
 
 static void are(const uint32_t *first, unsigned ranks, const uint32_t *want)

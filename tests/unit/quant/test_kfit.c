@@ -1,7 +1,7 @@
 /* Weights on GGUF's types: the search for scales against ggml's own
  * (tests/golden/quant/make_kfit.py), and GPTQ inside the blocks. */
 #include "base/json.h"
-#include "num/kmat.h"
+#include "num/gguf/kmat.h"
 #include "quant_test.h"
 
 enum { ROWS = 16, COLS = 512 };

@@ -1,7 +1,7 @@
 /* Every format with every granularity and flag as a grid of weights: refused with a reason, or each
  * code the nearest level of its scale, and the whole no worse than scales by the largest weight,
  * which are computed here from the formats' values alone. */
-#include "num/kquant.h"
+#include "num/gguf/kquant.h"
 #include "oracle.h"
 
 enum { ROWS = 32, COLS = 256 };

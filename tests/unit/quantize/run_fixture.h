@@ -2,9 +2,9 @@
 #ifndef PITH_TEST_PIPE_RUN_FIXTURE_H
 #define PITH_TEST_PIPE_RUN_FIXTURE_H
 
-#include "quantize/journal.h"
+#include "quantize/output/journal.h"
+#include "quantize/output/work_folder.h"
 #include "quantize/select.h"
-#include "quantize/work_folder.h"
 #include "unit/model/arch_case.h"
 
 struct run_fixture {

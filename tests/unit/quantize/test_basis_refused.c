@@ -1,6 +1,6 @@
 /* quantize/change_basis: which streams can be rotated, by the plan of the model; the others are
  * refused. */
-#include "quantize/change_basis.h"
+#include "quantize/site/change_basis.h"
 #include "unit/model/arch_case.h"
 
 static const struct {

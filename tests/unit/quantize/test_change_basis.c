@@ -1,7 +1,7 @@
 /* quantize/change_basis: the model in another basis computes what it computed, and its matrices are
  * those of the definition. */
 #include "llama.h"
-#include "quantize/change_basis.h"
+#include "quantize/site/change_basis.h"
 #include "unit/model/fixture.h"
 
 static const char *const cases[] = {"llama_gqa_tied", "llama_bias", "llama_mha",

@@ -1,8 +1,8 @@
 /* Whichever request for memory fails, making a rotation, turning tensors by it and reading what a
  * config says of one tell so and leak nothing. */
-#include "io/container/ct_rotations.h"
+#include "io/ct/rotations.h"
 #include "llama.h"
-#include "quantize/change_basis.h"
+#include "quantize/site/change_basis.h"
 #include "requests.h"
 #include "unit/model/fixture.h"
 

@@ -1,5 +1,5 @@
 /* How far a matrix is from its original, plainly and when factors of rows and columns are free. */
-#include "quantize/closeness.h"
+#include "quantize/site/closeness.h"
 
 #include "base/cpu.h"
 #include "base/mem.h"

@@ -1,5 +1,5 @@
 /* pith.json read entry by entry: what is found, what is told of its names, what is refused. */
-#include "quantize/seal.h"
+#include "quantize/output/seal.h"
 
 #include "base/mem.h"
 #include "base/str.h"

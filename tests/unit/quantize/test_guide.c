@@ -1,4 +1,4 @@
-/* quantize/guide.h: a recipe that is guided by the loss wants the pass that makes gradients, and
+/* quantize/site/guide.h: a recipe that is guided by the loss wants the pass that makes gradients, and
  * leaves nothing behind where nobody hands one down. */
 #include "base/file.h"
 #include "quantize/run.h"

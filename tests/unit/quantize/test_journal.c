@@ -1,7 +1,7 @@
 /* The journal: what is read back is what was written, a torn end is cut off, another job's is
  * refused. */
 #include "base/str.h"
-#include "quantize/journal.h"
+#include "quantize/output/journal.h"
 #include "quantize/select.h"
 #include "run_fixture.h"
 

@@ -2,7 +2,7 @@
  * pages are shared, copied, counted and given back. */
 #include "choose/kv_levels.h"
 #include "model/runner.h"
-#include "num/elements.h"
+#include "num/elements/elements.h"
 #include "requests.h"
 #include "unit/model/arch_case.h"
 

@@ -6,7 +6,7 @@
 #include "test.h"
 #include "tok/matcher.h"
 #include "tok/normalizer.h"
-#include "tok/regex.h"
+#include "tok/regex/regex.h"
 #include "tok/unicode/bytemap.h"
 #include "tok/unicode/unicode.h"
 #include "tok/unicode/utf8.h"

@@ -1,0 +1,323 @@
+#include "model/family/family.h"
+
+#include "base/mem.h"
+#include "model/rope.h"
+
+#include <string.h>
+
+enum pith_status pith_family_read_size(const struct pith_config *c, const char *key, int64_t hi,
+                                       uint32_t absent, uint32_t *out, struct pith_error *err)
+{
+    int64_t n = absent;
+    PITH_TRY(pith_config_int(c, key, 1, hi, &n, err));
+    if (n == 0) return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is missing", c->where, key);
+    *out = (uint32_t)n;
+    return PITH_OK;
+}
+
+/* The key of a size: the architecture's own where it has one, unless only the usual one is there
+ * (transformers takes both). */
+static const char *key_of(const struct pith_config *c, const char *own, const char *usual)
+{
+    const bool only_usual = own && !pith_config_get(c, own) && pith_config_get(c, usual);
+    return own && !only_usual ? own : usual;
+}
+
+/* How many heads share each head of keys; and how wide all are. */
+static enum pith_status read_kv_heads(const struct pith_config *c,
+                                      const struct pith_family_defaults *d, struct pith_shape *s,
+                                      struct pith_error *err)
+{
+    static const char key[] = "num_key_value_heads";
+    const bool as_heads = d->kv_heads == 0 || pith_config_is_null(c, key);
+    PITH_TRY(pith_family_read_size(c, key, PITH_MAX_HEADS, as_heads ? s->heads : d->kv_heads,
+                                   &s->kv_heads, err));
+    if (s->kv_heads > s->heads || s->heads % s->kv_heads != 0)
+        return pith_fail(err, PITH_FORMAT,
+                         "%s: \"num_attention_heads\" %u is not a multiple of "
+                         "\"num_key_value_heads\" %u",
+                         c->where, s->heads, s->kv_heads);
+    return PITH_OK;
+}
+
+static enum pith_status read_head_dim(const struct pith_config *c,
+                                      const struct pith_family_defaults *d, struct pith_shape *s,
+                                      struct pith_error *err)
+{
+    s->head_dim = d->head_dim;
+    if (s->head_dim == 0 && s->hidden % s->heads == 0) s->head_dim = s->hidden / s->heads;
+    const bool given = !d->plain_heads && pith_config_has(c, "head_dim");
+    if (s->head_dim == 0 && !given)
+        return pith_fail(err, PITH_FORMAT,
+                         "%s: \"hidden_size\" %u is not a multiple of \"num_attention_heads\" %u",
+                         c->where, s->hidden, s->heads);
+    if (given)
+        PITH_TRY(pith_family_read_size(c, "head_dim", PITH_MAX_HEAD_DIM, 0, &s->head_dim, err));
+    if (s->head_dim % 2 != 0)
+        return pith_fail(err, PITH_FORMAT,
+                         "%s: the head dimension %u is odd, rotary positions need pairs", c->where,
+                         s->head_dim);
+    if ((uint64_t)s->heads * s->head_dim > PITH_MAX_WIDTH)
+        return pith_fail(err, PITH_FORMAT, "%s: %u heads of %u are wider than %d", c->where,
+                         s->heads, s->head_dim, (int)PITH_MAX_WIDTH);
+    return PITH_OK;
+}
+
+static enum pith_status read_heads(const struct pith_config *c,
+                                   const struct pith_family_defaults *d, struct pith_shape *s,
+                                   struct pith_error *err)
+{
+    PITH_TRY(pith_family_read_size(c, key_of(c, d->key.heads, "num_attention_heads"),
+                                   PITH_MAX_HEADS, d->heads, &s->heads, err));
+    s->kv_heads = s->heads;
+    if (!d->plain_heads) PITH_TRY(read_kv_heads(c, d, s, err));
+    return read_head_dim(c, d, s, err);
+}
+
+/* "hidden_act", in older files of some "hidden_activation" or "activation_function". */
+static enum pith_status read_activation(const struct pith_config *c, enum pith_act absent,
+                                        enum pith_act *out, struct pith_error *err)
+{
+    static const char *const keys[] = {"hidden_act", "activation_function", "hidden_activation"};
+    static const struct {
+        const char *name;
+        enum pith_act act;
+    } known[] = {{"silu", PITH_ACT_SILU},          {"swish", PITH_ACT_SILU},
+                 {"gelu", PITH_ACT_GELU},          {"gelu_pytorch_tanh", PITH_ACT_GELU_TANH},
+                 {"gelu_new", PITH_ACT_GELU_TANH}, {"gelu_fast", PITH_ACT_GELU_TANH},
+                 {"relu", PITH_ACT_RELU},          {"relu2", PITH_ACT_RELU2}};
+    const char *name = NULL;
+    for (size_t i = 0; i < PITH_COUNT(keys); i++) PITH_TRY(pith_config_str(c, keys[i], &name, err));
+    *out = absent;
+    if (!name) return PITH_OK;
+    for (size_t i = 0; i < PITH_COUNT(known); i++) {
+        if (strcmp(name, known[i].name) != 0) continue;
+        *out = known[i].act;
+        return PITH_OK;
+    }
+    return pith_fail(err, PITH_UNSUPPORTED,
+                     "%s: activation \"%s\" is not supported (silu, gelu and its tanh forms, relu)",
+                     c->where, name);
+}
+
+/* How much of a head is rotated: "partial_rotary_factor", at the top or among the rope parameters.
+ */
+static enum pith_status read_partial(const struct pith_config *c, double absent,
+                                     struct pith_shape *shape, struct pith_error *err)
+{
+    double part = absent > 0 ? absent : 1;
+    PITH_TRY(pith_config_real(c, "partial_rotary_factor", &part, err));
+    static const char *const keys[] = {"rope_scaling", "rope_parameters"};
+    for (size_t i = 0; i < PITH_COUNT(keys); i++) {
+        const json_t *rope = pith_config_get(c, keys[i]);
+        const struct pith_config own = pith_config_part(c, rope, PITH_CONFIG_ROPE);
+        PITH_TRY(pith_config_real(&own, "partial_rotary_factor", &part, err));
+    }
+    if (absent == 0 && part != 1)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: \"partial_rotary_factor\" %g: rotating a part of a head is not "
+                         "supported for this architecture",
+                         c->where, part);
+    if (!(part > 0 && part <= 1))
+        return pith_fail(err, PITH_FORMAT, "%s: \"partial_rotary_factor\" is %g, outside 0..1",
+                         c->where, part);
+    shape->rotary = (uint32_t)((double)shape->head_dim * part);
+    if (shape->rotary < 2 || shape->rotary % 2 != 0)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: %u of %u elements of a head would be rotated, which are no pairs",
+                         c->where, shape->rotary, shape->head_dim);
+    return PITH_OK;
+}
+
+static enum pith_status check_factors(const struct pith_config *c, const struct pith_rope *rope,
+                                      const struct pith_shape *s, struct pith_error *err)
+{
+    if (rope->type != PITH_ROPE_LONG || rope->factors == s->rotary / 2) return PITH_OK;
+    return pith_fail(err, PITH_FORMAT,
+                     "%s: %u factors of rotary frequencies, for the %u pairs of a head", c->where,
+                     rope->factors, s->rotary / 2);
+}
+
+static enum pith_status read_rope(const struct pith_config *c, const struct pith_family_defaults *d,
+                                  struct pith_shape *s, struct pith_error *err)
+{
+    static const char full[] = "full_attention", sliding[] = "sliding_attention";
+    const bool kinds = d->rope_kinds && pith_rope_has_kind(c, full);
+    s->rope.theta = d->theta;
+    PITH_TRY(pith_rope_read(c, kinds ? full : NULL, s->max_position, &s->rope, err));
+    PITH_TRY(check_factors(c, &s->rope, s, err));
+    if (!kinds) return PITH_OK;
+    s->rope_by_kind = true;
+    s->rope_sliding.theta = d->theta;
+    PITH_TRY(pith_rope_read(c, sliding, s->max_position, &s->rope_sliding, err));
+    return check_factors(c, &s->rope_sliding, s, err);
+}
+
+static enum pith_status read_widths(const struct pith_config *c,
+                                    const struct pith_family_defaults *d, struct pith_shape *s,
+                                    struct pith_error *err)
+{
+    PITH_TRY(pith_family_read_size(c, key_of(c, d->key.hidden, "hidden_size"), PITH_MAX_WIDTH, 0,
+                                   &s->hidden, err));
+    PITH_TRY(pith_family_read_size(c, key_of(c, d->key.ffn, "intermediate_size"), PITH_MAX_WIDTH,
+                                   d->ffn, &s->ffn, err));
+    PITH_TRY(pith_family_read_size(c, key_of(c, d->key.layers, "num_hidden_layers"),
+                                   PITH_MAX_LAYERS, 0, &s->layers, err));
+    return pith_family_read_size(c, "vocab_size", PITH_MAX_VOCAB, d->vocab, &s->vocab, err);
+}
+
+/* The table has a row for each position, and no layer rotates. */
+static void learn_positions(struct pith_shape *s)
+{
+    s->positions = s->max_position;
+    for (uint32_t i = 0; i < s->layers; i++) pith_layer_put(&s->unrotated, i);
+}
+
+enum pith_status pith_family_read(const struct pith_config *c,
+                                  const struct pith_family_defaults *defaults,
+                                  struct pith_shape *shape, struct pith_error *err)
+{
+    struct pith_shape *s = shape;
+    const struct pith_config none = {.where = c->where};
+    const struct pith_config *rotary = defaults->learned_positions ? &none : c;
+    *s = (struct pith_shape){.eps = 1e-6, .dtype = PITH_F32};
+    PITH_TRY(read_widths(c, defaults, s, err));
+    PITH_TRY(read_heads(c, defaults, s, err));
+    int64_t positions = defaults->max_position;
+    const char *key = key_of(c, defaults->key.positions, "max_position_embeddings");
+    PITH_TRY(pith_config_most(c, key, INT32_MAX, &positions, err));
+    if (positions == 0) return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is missing", c->where, key);
+    s->max_position = (uint32_t)positions;
+    PITH_TRY(read_activation(c, defaults->act, &s->act, err));
+    PITH_TRY(read_partial(rotary, defaults->partial, s, err));
+    s->tied = defaults->tied;
+    if (defaults->eps_absent > 0) s->eps = defaults->eps_absent;
+    const char *eps = defaults->eps ? defaults->eps : "rms_norm_eps";
+    PITH_TRY(pith_config_real(c, eps, &s->eps, err));
+    if (!(s->eps >= 0 && s->eps < 1))
+        return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is %g, outside 0..1", c->where, eps, s->eps);
+    PITH_TRY(
+        pith_config_bool(c, key_of(c, defaults->key.tied, "tie_word_embeddings"), &s->tied, err));
+    if (defaults->learned_positions) learn_positions(s);
+    return read_rope(rotary, defaults, s, err);
+}
+
+enum pith_status pith_family_read_scale(const struct pith_config *c, const char *key, double *out,
+                                        struct pith_error *err)
+{
+    if (!pith_config_get(c, key) || pith_config_is_null(c, key)) return PITH_OK;
+    PITH_TRY(pith_config_real(c, key, out, err));
+    if (*out > 1e-6 && *out < 1e6) return PITH_OK;
+    return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is %g, which makes no sense", c->where, key,
+                     *out);
+}
+
+enum pith_status pith_family_read_cap(const struct pith_config *c, const char *key, double *out,
+                                      struct pith_error *err)
+{
+    if (pith_config_is_null(c, key)) *out = 0;
+    return pith_family_read_scale(c, key, out, err);
+}
+
+enum pith_status pith_family_read_window(const struct pith_config *c, uint32_t absent,
+                                         uint32_t *window, struct pith_error *err)
+{
+    int64_t n = pith_config_is_null(c, "sliding_window") ? 0 : (int64_t)absent;
+    PITH_TRY(pith_config_most(c, "sliding_window", INT32_MAX, &n, err));
+    *window = (uint32_t)n;
+    return PITH_OK;
+}
+
+enum pith_status pith_family_read_layer_types(const struct pith_config *c,
+                                              const struct pith_shape *shape, const char *name,
+                                              const char *other, struct pith_layer_set *set,
+                                              struct pith_error *err)
+{
+    const json_t *types = pith_config_get(c, "layer_types");
+    if (!types || json_is_null(types)) return PITH_OK;
+    if (!json_is_array(types) || json_array_size(types) < shape->layers)
+        return pith_fail(err, PITH_FORMAT, "%s: \"layer_types\" is not a list of %u names",
+                         c->where, shape->layers);
+    for (uint32_t i = 0; i < shape->layers; i++) {
+        const char *type = json_string_value(json_array_get(types, i));
+        if (!type)
+            return pith_fail(err, PITH_FORMAT, "%s: \"layer_types\"[%u] is not a string", c->where,
+                             i);
+        const bool is = strcmp(type, name) == 0;
+        if (!is && strcmp(type, other) != 0)
+            return pith_fail(err, PITH_UNSUPPORTED, "%s: layer type \"%s\" is not supported",
+                             c->where, type);
+        if (is) pith_layer_put(set, i);
+    }
+    return PITH_OK;
+}
+
+enum pith_status pith_family_read_pattern(const struct pith_config *c, uint32_t absent,
+                                          uint32_t every, struct pith_shape *shape,
+                                          struct pith_error *err)
+{
+    static const char key[] = "sliding_window_pattern";
+    const bool given = pith_config_has(c, "layer_types");
+    int64_t n = every;
+    PITH_TRY(pith_family_read_window(c, absent, &shape->window, err));
+    PITH_TRY(pith_family_read_layer_types(c, shape, "sliding_attention", "full_attention",
+                                          &shape->sliding, err));
+    if (given) return PITH_OK;
+    PITH_TRY(pith_config_int(c, key, 1, INT32_MAX, &n, err));
+    for (uint32_t i = 0; i < shape->layers; i++)
+        if ((i + 1) % (uint32_t)n != 0) pith_layer_put(&shape->sliding, i);
+    return PITH_OK;
+}
+
+enum pith_status pith_family_read_unrotated(const struct pith_config *c, uint32_t every,
+                                            struct pith_shape *shape, struct pith_error *err)
+{
+    const json_t *list = pith_config_get(c, "no_rope_layers");
+    int64_t n = every;
+    PITH_TRY(pith_config_int(c, "no_rope_layer_interval", 1, INT32_MAX, &n, err));
+    if (list && !json_is_null(list) && !json_is_array(list))
+        return pith_fail(err, PITH_FORMAT, "%s: \"no_rope_layers\" is not a list", c->where);
+    const bool given = json_array_size(list) > 0;
+    if (given && json_array_size(list) < shape->layers)
+        return pith_fail(err, PITH_FORMAT, "%s: \"no_rope_layers\" has %zu items, not %u", c->where,
+                         json_array_size(list), shape->layers);
+    for (uint32_t i = 0; i < shape->layers; i++) {
+        const json_t *item = json_array_get(list, i);
+        if (given && !json_is_integer(item))
+            return pith_fail(err, PITH_FORMAT, "%s: \"no_rope_layers\"[%u] is no whole number",
+                             c->where, i);
+        if (given ? json_integer_value(item) == 0 : (i + 1) % (uint32_t)n == 0)
+            pith_layer_put(&shape->unrotated, i);
+    }
+    return PITH_OK;
+}
+
+enum pith_status pith_family_read_qwen_window(const struct pith_config *c, struct pith_shape *shape,
+                                              struct pith_error *err)
+{
+    bool use = false;
+    const bool given = pith_config_has(c, "layer_types");
+    uint32_t window;
+    int64_t first = 28;
+    struct pith_layer_set sliding = {0};
+    PITH_TRY(pith_config_bool(c, "use_sliding_window", &use, err));
+    PITH_TRY(pith_family_read_window(c, 4096, &window, err));
+    PITH_TRY(pith_config_int(c, "max_window_layers", 0, INT32_MAX, &first, err));
+    PITH_TRY(pith_family_read_layer_types(c, shape, "sliding_attention", "full_attention", &sliding,
+                                          err));
+    bool any = false;
+    for (uint32_t i = 0; i < shape->layers; i++) {
+        if (!given && (int64_t)i >= first) pith_layer_put(&sliding, i);
+        any |= pith_layer_in(&sliding, i);
+    }
+    if (!use) window = 0;
+    if (given && any && window == 0)
+        return pith_fail(err, PITH_FORMAT,
+                         "%s: \"layer_types\" has sliding attention, but no sliding window is in "
+                         "use",
+                         c->where);
+    if (window == 0 || !any) return PITH_OK;
+    shape->window = window;
+    shape->sliding = sliding;
+    return PITH_OK;
+}

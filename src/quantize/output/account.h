@@ -1,0 +1,30 @@
+/* quantize/output/account.h: pith.json: what was done, to every tensor, and what it cost. */
+#ifndef PITH_QUANTIZE_OUTPUT_ACCOUNT_H
+#define PITH_QUANTIZE_OUTPUT_ACCOUNT_H
+
+#include "plan/time/rehearsed.h"
+#include "quantize/job.h"
+#include "quantize/phases.h"
+
+struct pith_run;
+
+/* Names of what the calibration text was read from, "builtin" for the text that ships;
+ * and which of its tokens, all sources one after the other, a set's windows have: [from, to) each,
+ * those that touch as one. New references, NULL without memory. */
+json_t *pith_job_sources(const struct pith_job *job);
+json_t *pith_job_offsets(const struct pith_calib_set *set);
+/* pith.json of a finished run; new reference, NULL when memory is out. */
+json_t *pith_run_account(const struct pith_run *r);
+/* Adds its list of files ("files": io/digest.h), as they lie on the disk now. */
+enum pith_status pith_account_files(const struct pith_run *r, json_t *account,
+                                    struct pith_error *err);
+/* What a rehearsal tells about the whole. */
+struct pith_rehearsal {
+    struct pith_rehearsed block[PITH_REHEARSED_MOST];
+    uint32_t count, together;                   /* blocks that are learned together, 1: none */
+    double seconds[PITH_REHEARSED_MOST], other; /* of each of them, before */
+    struct pith_phases phases;                  /* of a block on average */
+};
+json_t *pith_run_rehearsal(struct pith_run *r, const struct pith_rehearsal *all);
+
+#endif

@@ -1,0 +1,146 @@
+/* What quantizing a model would take on machines that are not there. */
+#include "quantize/ranks/planned_machines.h"
+
+#include "export/groups.h"
+#include "plan/search.h"
+#include "plan/time/quantize_time.h"
+
+/* What is asked, as it is understood. */
+struct asked {
+    struct pith_plan_search plan; /* the model, and the hardware's own file */
+    struct pith_plan_place at;
+    struct pith_recipe recipe;
+    struct pith_quantize_task task;
+    struct pith_cable cable;
+    struct pith_group_rule groups;
+    struct pith_container_opts opts; /* of which that is told */
+    bool mixed;                      /* each linear has its own size */
+    uint32_t common;                 /* else this one */
+};
+
+/* Groups where the recipe's do not divide rows, as pith quantize settles them. */
+static uint32_t group_of(const void *ctx, const struct pith_linear_spec *spec)
+{
+    const struct asked *a = ctx;
+    const struct pith_group_rule *rule = &a->groups;
+    const struct pith_grid *g = &a->recipe.weights;
+    if (!a->mixed) return a->common;
+    for (uint32_t i = 0; i < rule->plans->layers; i++) {
+        const struct pith_layer_plan *l = pith_plan(rule->plans, i);
+        if (spec >= l->linear && spec < l->linear + l->linears)
+            return pith_group_size(rule, g, l, (uint32_t)(spec - l->linear));
+    }
+    return g->group;
+}
+
+static void settle_groups(struct asked *a)
+{
+    const struct pith_model *m = a->plan.model.model;
+    a->opts = (struct pith_container_opts){.model_dtype = m->shape.dtype, .acts = a->recipe.acts};
+    a->groups = (struct pith_group_rule){.plans = &m->plans,
+                                         .container = pith_container_find(a->recipe.container),
+                                         .opts = &a->opts};
+    if (!a->groups.container || !pith_groups_vary(&a->recipe.weights)) return;
+    a->mixed = pith_groups_mix(&a->groups);
+    a->common = pith_group_common(&a->groups, &a->recipe.weights);
+    a->task.group = group_of;
+    a->task.group_ctx = a;
+}
+
+static enum pith_status understand(struct asked *a, const struct pith_plan_quantize_options *o,
+                                   struct pith_error *err)
+{
+    const struct pith_plan_subject *m = &a->plan.model;
+    PITH_TRY(pith_recipe_load(o->recipe, &a->recipe, err));
+    PITH_TRY(pith_cable_parse(o->link, &a->cable, err));
+    PITH_TRY(pith_plan_place_find(&a->plan, "`hardware`", o->hardware, &a->at, err));
+    if (!a->at.h->cpu || !(a->at.h->ops[PITH_UNIT_F32] > 0))
+        return pith_fail(err, PITH_UNSUPPORTED, "`hardware` %.60s: pith quantizes on CPUs",
+                         o->hardware);
+    if (a->at.devices > PITH_CREW_MOST)
+        return pith_fail(err, PITH_ARG, "`hardware` %.60s: %d machines at most", o->hardware,
+                         PITH_CREW_MOST);
+    PITH_TRY(pith_plan_subject_find(o->model, &a->plan.model, err));
+    const size_t most = m->model->shape.max_position;
+    a->task = (struct pith_quantize_task){.plans = &m->model->plans,
+                                          .recipe = &a->recipe,
+                                          .tokens = o->calib_tokens,
+                                          .length = o->seq_len < most ? o->seq_len : most,
+                                          .hidden = m->model->shape.hidden,
+                                          .f32 = a->at.h->ops[PITH_UNIT_F32]};
+    settle_groups(a);
+    const uint64_t ends = (uint64_t)m->model->shape.vocab * m->model->shape.hidden;
+    a->task.ends = m->model->shape.tied ? 1 : 2;
+    a->task.outside = ends * a->task.ends * sizeof(uint16_t);
+    if (a->task.length == 0 || a->task.tokens < a->task.length)
+        return pith_fail(err, PITH_ARG, "%zu tokens of calibration make no window of %zu",
+                         a->task.tokens, a->task.length);
+    const char *why = pith_quantize_untold(&a->task);
+    return why ? pith_fail(err, PITH_UNSUPPORTED, "%s: %s", a->recipe.name, why) : PITH_OK;
+}
+
+/* All layers of a kind, as often as one of them; false: out of memory. */
+static bool add_kind(const struct asked *a, uint32_t kind, struct pith_crew *all)
+{
+    struct pith_crew one = {.ranks = all->ranks, .cable = all->cable};
+    const struct pith_plans *p = a->task.plans;
+    uint32_t n = 0, layer = 0;
+    for (uint32_t l = p->layers; l-- > 0;)
+        if (p->of[l] == kind) {
+            layer = l;
+            n++;
+        }
+    if (n && !pith_quantize_layer(&a->task, layer, &one)) return false;
+    for (int i = 0; i < PITH_CREW_PARTS_COUNT; i++) all->seconds[i] += n * one.seconds[i];
+    for (unsigned k = 0; k < one.ranks; k++) all->received[k] += n * one.received[k];
+    return true;
+}
+
+/* The whole model by so many ranks. */
+static json_t *row_of(const struct asked *a, unsigned ranks, double *alone)
+{
+    const uint32_t layers = a->task.plans->layers;
+    struct pith_crew c = {.ranks = ranks, .cable = a->cable}, before = c;
+    json_t *received = json_array();
+    pith_quantize_before(&a->task, &before);
+    for (uint32_t i = 0; i < a->task.plans->kinds; i++)
+        if (!add_kind(a, i, &c)) {
+            json_decref(received);
+            return NULL;
+        }
+    const double all = pith_crew_seconds(&before) + pith_crew_seconds(&c) +
+                       pith_quantize_outside(&a->task, ranks);
+    if (ranks == 1) *alone = all;
+    for (unsigned k = 0; k < ranks; k++)
+        pith_json_add(&received, json_integer((json_int_t)(before.received[k] + c.received[k])));
+    for (int i = 0; layers && i < PITH_CREW_PARTS_COUNT; i++) c.seconds[i] /= layers;
+    for (unsigned k = 0; layers && k < ranks; k++) c.received[k] /= layers;
+    return pith_crew_row(&c, all, *alone / all, received);
+}
+
+static json_t *report_of(const struct asked *a, const struct pith_plan_quantize_options *o)
+{
+    const unsigned most = a->at.devices ? a->at.devices : PITH_CREW_MOST;
+    json_t *rows = json_array();
+    double alone = 0;
+    for (unsigned n = 1; n < most; n *= 2) pith_json_add(&rows, row_of(a, n, &alone));
+    pith_json_add(&rows, row_of(a, most, &alone));
+    return json_pack("{s:o, s:s, s:s, s:I, s:I, s:{s:{s:f, s:f}, s:n, s:o}}", "model",
+                     pith_json_name(o->model), "recipe", a->recipe.name, "hardware", a->at.h->name,
+                     "memory_bytes", (json_int_t)pith_quantize_memory(&a->task), "tokens",
+                     (json_int_t)a->task.tokens, "ranks", "link", "bits_per_second", a->cable.bits,
+                     "delay_seconds", a->cable.delay, "why", "rows", rows);
+}
+
+enum pith_status pith_quantize_plan(const struct pith_plan_quantize_options *o, json_t **report,
+                                    struct pith_error *err)
+{
+    const struct pith_plan_model_options hardware = {.own = o->own};
+    struct asked a = {.plan = {.options = &hardware}};
+    enum pith_status s = understand(&a, o, err);
+    *report = s == PITH_OK ? report_of(&a, o) : NULL;
+    if (s == PITH_OK && !*report) s = pith_fail_nomem(err, "the report");
+    pith_plan_hardware_free(&a.plan);
+    pith_plan_subject_free(&a.plan.model);
+    return s;
+}

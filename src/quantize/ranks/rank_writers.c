@@ -1,0 +1,218 @@
+#include "quantize/ranks/rank_writers.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "quantize/run.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What rank 0 leaves in the folder for the others to see. */
+static const char sign[] = "pith.ranks";
+
+bool pith_writers_share(const struct pith_run *r)
+{
+    return r->out.hash != NULL;
+}
+
+bool pith_writers_own(const struct pith_run *r)
+{
+    return pith_writers_share(r) || pith_run_writes(r);
+}
+
+uint64_t pith_writers_bytes(const struct pith_job *job)
+{
+    const uint64_t of_one = 3 * sizeof(pith_hash_text) + sizeof(uint32_t);
+    return job->layout.count * of_one + pith_ranks_count(pith_job_ranks(job)) * sizeof(uint64_t);
+}
+
+/* --- who sees the folder ---------------------------------------------------------------------- */
+
+/* Nothing that was left by an earlier run, or lies in a folder of that name elsewhere. */
+static void make_word(const struct pith_run *r, char word[PITH_SHA256_HEX])
+{
+    struct timespec now = {0};
+    char text[256];
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    const int n = snprintf(text, sizeof text, "%s %ld %lld %ld", r->job->fingerprint,
+                           (long)getpid(), (long long)now.tv_sec, now.tv_nsec);
+    (void)pith_sha256_hex(text, (size_t)n, word);
+}
+
+static bool sees(const char *path, const char *word)
+{
+    char *text = NULL;
+    size_t size = 0;
+    const bool read = pith_file_read_own(path, PITH_SHA256_HEX, &text, &size, NULL) == PITH_OK;
+    const bool same = read && size == PITH_SHA256_HEX && memcmp(text, word, size) == 0;
+    pith_free(text);
+    return same;
+}
+
+/* Whether all of them do. */
+static enum pith_status all_see(const struct pith_run *r, const char *path, bool *all,
+                                struct pith_error *err)
+{
+    const bool first = pith_run_writes(r);
+    char word[PITH_SHA256_HEX] = "";
+    *all = true;
+    if (first) make_word(r, word);
+    if (first) PITH_TRY(pith_file_write(path, word, sizeof word, err));
+    PITH_TRY(pith_ranks_share(r->ranks, 0, word, sizeof word, err));
+    const unsigned count = pith_ranks_count(r->ranks);
+    bool *seen = pith_zalloc(count, sizeof *seen);
+    if (!seen) return pith_fail_nomem(err, sign);
+    seen[pith_ranks_own(r->ranks)] = sees(path, word);
+    const enum pith_status s = pith_ranks_share_parts(r->ranks, seen, count, sizeof *seen, err);
+    for (unsigned k = 0; k < count; k++) *all &= seen[k];
+    pith_free(seen);
+    return s == PITH_OK && first ? pith_unlink(path, err) : s;
+}
+
+static enum pith_status take_part(struct pith_run *r, struct pith_error *err)
+{
+    const struct pith_layout *l = &r->job->layout;
+    struct pith_output *out = &r->out;
+    out->given = pith_zalloc(pith_ranks_count(r->ranks), sizeof *out->given);
+    out->wrote = pith_zalloc(pith_ranks_count(r->ranks), sizeof *out->wrote);
+    out->unit = pith_zalloc(l->count + 1, sizeof *out->unit);
+    out->hash = pith_zalloc(l->count + 1, sizeof *out->hash);
+    if (!out->given || !out->wrote || !out->unit || !out->hash)
+        return pith_fail_nomem(err, "what ranks write");
+    for (size_t i = 0; i < l->count; i++)
+        out->unit[i] = (uint32_t)pith_unit_of(&r->job->model->plans, l->tensors[i].name);
+    return pith_run_writes(r) ? PITH_OK : pith_output_follow(r->job, out, err);
+}
+
+enum pith_status pith_writers_join(struct pith_run *r, struct pith_error *err)
+{
+    bool all = false;
+    if (!r->ranks || r->job->options->gather) return PITH_OK;
+    char *path = pith_path_join(r->job->partial, sign);
+    enum pith_status s = path ? all_see(r, path, &all, err) : pith_fail_nomem(err, sign);
+    pith_free(path);
+    return s == PITH_OK && all ? take_part(r, err) : s;
+}
+
+/* --- whose turn it is ------------------------------------------------------------------------- */
+
+void pith_writers_begin(struct pith_run *r)
+{
+    for (unsigned k = 0; r->out.given && k < pith_ranks_count(r->ranks); k++) r->out.given[k] = 0;
+}
+
+unsigned pith_writers_turn(struct pith_run *r, uint64_t bytes)
+{
+    unsigned least = 0;
+    if (!pith_writers_share(r)) return 0;
+    for (unsigned k = 1; k < pith_ranks_count(r->ranks); k++)
+        if (r->out.given[k] < r->out.given[least]) least = k;
+    r->out.given[least] += bytes;
+    return least;
+}
+
+/* --- what was stored -------------------------------------------------------------------------- */
+
+void pith_writers_note(const struct pith_run *r, const struct pith_tensor_plan *p,
+                       const char hex[PITH_SHA256_HEX])
+{
+    if (pith_writers_share(r))
+        memcpy(r->out.hash[p - r->job->layout.tensors], hex, PITH_SHA256_HEX);
+}
+
+size_t pith_writers_tensors(const struct pith_job *job, size_t unit)
+{
+    const struct pith_layout *l = &job->layout;
+    size_t n = 0;
+    for (size_t i = 0; i < l->count; i++)
+        n += pith_unit_of(&job->model->plans, l->tensors[i].name) == unit;
+    return n;
+}
+
+/* A unit's hashes of what is stored here, as a list. */
+static void list_hashes(const struct pith_run *r, pith_hash_text *list)
+{
+    for (size_t i = 0, n = 0; i < r->job->layout.count; i++)
+        if (r->out.unit[i] == r->unit_now) memcpy(list[n++], r->out.hash[i], sizeof *list);
+}
+
+/* What a rank has stored of the unit takes its place. */
+static void take_hashes(const struct pith_run *r, unsigned rank, pith_hash_text *list)
+{
+    for (size_t i = 0, n = 0; i < r->job->layout.count; i++) {
+        if (r->out.unit[i] != r->unit_now) continue;
+        list[n][PITH_SHA256_HEX - 1] = '\0';
+        if (list[n][0]) {
+            memcpy(r->out.hash[i], list[n], sizeof *list);
+            r->out.wrote[rank] += r->job->layout.tensors[i].bytes;
+        }
+        n++;
+    }
+}
+
+static enum pith_status gather(struct pith_run *r, struct pith_error *err)
+{
+    const size_t count = pith_writers_tensors(r->job, r->unit_now),
+                 bytes = count * sizeof(pith_hash_text);
+    pith_hash_text *list = pith_zalloc(count + 1, sizeof *list);
+    enum pith_status s = list ? PITH_OK : pith_fail_nomem(err, "hashes of a unit");
+    if (s == PITH_OK) list_hashes(r, list);
+    if (s == PITH_OK && !pith_run_writes(r)) s = pith_ranks_send(r->ranks, 0, list, bytes, err);
+    for (unsigned k = 0; pith_run_writes(r) && k < pith_ranks_count(r->ranks); k++) {
+        if (s == PITH_OK && k > 0) s = pith_ranks_receive(r->ranks, k, list, bytes, err);
+        if (s == PITH_OK) take_hashes(r, k, list);
+    }
+    pith_free(list);
+    return s;
+}
+
+/* Entries of the account whose tensors another rank has stored. */
+static enum pith_status fill_in(const struct pith_run *r, const json_t *entries,
+                                struct pith_error *err)
+{
+    const struct pith_layout *l = &r->job->layout;
+    json_t *entry, *item;
+    size_t i, k;
+    json_array_foreach (entries, i, entry) {
+        json_array_foreach (json_object_get(entry, "stored"), k, item) {
+            const char *name = json_string_value(json_object_get(item, "name"));
+            if (json_string_length(json_object_get(item, "sha256")) > 0) continue;
+            const struct pith_tensor_plan *p = name ? pith_layout_find(l, name) : NULL;
+            if (!p || !r->out.hash[p - l->tensors][0])
+                return pith_fail(err, PITH_MISMATCH, "%s: no rank has stored it", name);
+            if (json_object_set_new(item, "sha256", json_string(r->out.hash[p - l->tensors])) != 0)
+                return pith_fail_nomem(err, name);
+        }
+    }
+    return PITH_OK;
+}
+
+enum pith_status pith_writers_end(struct pith_run *r, json_t *unit, struct pith_error *err)
+{
+    if (!pith_writers_share(r)) return PITH_OK;
+    if (!pith_run_writes(r)) PITH_TRY(pith_output_sync(r->job, &r->out, err));
+    PITH_TRY(gather(r, err));
+    if (!pith_run_writes(r)) return PITH_OK;
+    PITH_TRY(fill_in(r, json_object_get(unit, "linears"), err));
+    return fill_in(r, json_object_get(unit, "tensors"), err);
+}
+
+bool pith_writers_report(const struct pith_run *r, json_t *j)
+{
+    if (!pith_writers_share(r)) return true;
+    json_t *list = json_array();
+    for (unsigned k = 0; k < pith_ranks_count(r->ranks); k++)
+        pith_json_add(&list, json_integer((json_int_t)r->out.wrote[k]));
+    return json_object_set_new(j, "rank_bytes_written", list) == 0;
+}
+
+enum pith_status pith_writers_want(const struct pith_run *r, pith_hash_text *want,
+                                   struct pith_error *err)
+{
+    const size_t count = r->job->layout.count;
+    PITH_TRY(pith_ranks_share(r->ranks, 0, want, count * sizeof *want, err));
+    for (size_t i = 0; i < count; i++) want[i][PITH_SHA256_HEX - 1] = '\0';
+    return PITH_OK;
+}

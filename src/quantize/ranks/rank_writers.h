@@ -1,0 +1,42 @@
+/* quantize/ranks/rank_writers.h: which of several ranks stores what of a run's output.
+ *
+ * Where all ranks see the folder that rank 0 works in, each writes its part of the shards: what a
+ * unit stores goes to who has been given the fewest bytes of that unit so far, and is read back
+ * there. Every tensor has its place in the layout, so no byte depends on who writes it. When the
+ * unit ends what a rank has written is on the disk, and its hashes are rank 0's, which writes the
+ * journal. The finished files are read again by all, each some of the tensors. Where a rank does
+ * not see the folder, or with --gather, rank 0 stores and reads again alone. */
+#ifndef PITH_QUANTIZE_RANKS_RANK_WRITERS_H
+#define PITH_QUANTIZE_RANKS_RANK_WRITERS_H
+
+#include "base/ranks/ranks.h"
+#include "quantize/output/output.h"
+
+/* When rank 0 has opened the output: every rank looks whether it sees the folder; when all do, all
+ * have it open. `gather`: not asked for. Every rank makes this call; alone, nothing happens. */
+enum pith_status pith_writers_join(struct pith_run *r, struct pith_error *err);
+/* Whether all store. */
+bool pith_writers_share(const struct pith_run *r);
+/* Whether this rank stores what it alone has made. */
+bool pith_writers_own(const struct pith_run *r);
+/* A unit begins. */
+void pith_writers_begin(struct pith_run *r);
+/* Whose the next thing is, of so many bytes. All ranks ask for the same things in the same order.
+ */
+unsigned pith_writers_turn(struct pith_run *r, uint64_t bytes);
+/* A tensor of the layout was stored here. For tasks too. */
+void pith_writers_note(const struct pith_run *r, const struct pith_tensor_plan *p,
+                       const char hex[PITH_SHA256_HEX]);
+/* What the unit stored is on the disk, whoever wrote it; at rank 0 its account has all hashes. */
+enum pith_status pith_writers_end(struct pith_run *r, json_t *unit, struct pith_error *err);
+/* How many tensors of the layout are a unit's. */
+size_t pith_writers_tensors(const struct pith_job *job, size_t unit);
+/* To an account: "rank_bytes_written", where all stored. False when memory is out. */
+bool pith_writers_report(const struct pith_run *r, json_t *j);
+/* Of tensors of the layout, what each should have: rank 0's becomes everyone's, [layout.count]. */
+enum pith_status pith_writers_want(const struct pith_run *r, pith_hash_text *want,
+                                   struct pith_error *err);
+/* Bytes that this takes of memory. */
+uint64_t pith_writers_bytes(const struct pith_job *job);
+
+#endif

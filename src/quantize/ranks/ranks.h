@@ -1,0 +1,75 @@
+/* quantize/ranks/ranks.h: a run whose work several ranks share (base/ranks/ranks.h).
+ *
+ * All ranks go through the same steps. What they share:
+ *
+ *     windows of the text   each rank has a run of them; statistics go round (calib/relay.h)
+ *     matrices              each is rounded by its owner, and then everyone's
+ *     what is written       by each its part, where all see the folder (quantize/ranks/rank_writers.h),
+ * else by
+ *                           rank 0 alone, as are journal and account
+ *
+ *     experts               each is its owner's: its statistics, its transform's search, its
+ *                           matrices; what was done is handed round when all are done
+ *
+ * so the bytes of the output are those of a rank alone. */
+#ifndef PITH_QUANTIZE_RANKS_RANKS_H
+#define PITH_QUANTIZE_RANKS_RANKS_H
+
+#include "plan/time/spread.h"
+#include "quantize/output/output.h"
+
+/* The ranks that share this job's work, or NULL: one does it, as it does a rehearsal. */
+struct pith_ranks *pith_job_ranks(const struct pith_job *job);
+/* Which of so many ranks rounds which linear of a layer, owner[plan->linears]: those with the most
+ * weights first, each to who has the least. */
+void pith_ranks_owners(const struct pith_job *job, uint32_t layer, unsigned ranks, unsigned *owner);
+/* Which of so many ranks rounds which rows of a site's linears, each about as much: rank k those of
+ * the site's linear i from first[i * (ranks + 1) + k] to that of k + 1. An expert's are its
+ * owner's. Where a rounder couples rows (pith_round_cut()), all are one rank's. */
+void pith_ranks_rows(const struct pith_job *job, uint32_t layer, const struct pith_site_spec *site,
+                     unsigned ranks, uint32_t *first);
+/* Bytes that sharing takes beside what one rank does: a panel of a Hessian, the codes of a site. */
+uint64_t pith_ranks_bytes(const struct pith_job *job);
+/* Whether this rank writes the journal and the account: rank 0. */
+bool pith_run_writes(const struct pith_run *r);
+
+/* Where something goes: from the rank that has it to one, or to all (PITH_TO_ALL). */
+struct pith_route {
+    struct pith_ranks *ranks; /* NULL: it is there already */
+    unsigned from, to;
+};
+/* A matrix, what is done to its input left out: q is read on `from`, made where it goes (to be
+ * freed there), and not touched elsewhere. */
+enum pith_status pith_route_qmat(const struct pith_route *route, struct pith_qmat *q,
+                                 struct pith_error *err);
+/* Bytes of the messages in which a matrix goes: 0 of parts that it does not have. */
+enum { PITH_ROUTE_PARTS = 13 };
+struct pith_route_sizes {
+    uint64_t bytes[PITH_ROUTE_PARTS];
+};
+struct pith_route_sizes pith_route_sizes(const struct pith_qmat *q);
+/* What is done to its input. */
+enum pith_status pith_route_input(const struct pith_route *route, struct pith_input *in,
+                                  struct pith_error *err);
+enum pith_status pith_route_bytes(const struct pith_route *route, void *data, size_t bytes,
+                                  struct pith_error *err);
+
+/* The hash of the hashes of all windows, each by the rank that has it: the same for any number of
+ * ranks. Of no numbers, "". */
+enum pith_status pith_ranks_digest(struct pith_ranks *ranks, const struct pith_acts *a,
+                                   char hex[PITH_SHA256_HEX], struct pith_error *err);
+
+/* A small file that rank 0 has at its path becomes everyone's, at a path of each one's own. */
+enum pith_status pith_ranks_share_file(struct pith_ranks *ranks, const char *path,
+                                       struct pith_error *err);
+
+/* What rank 0 has in *j, or NULL, becomes everyone's: elsewhere it takes the place of *j. */
+enum pith_status pith_ranks_share_json(struct pith_ranks *ranks, json_t **j,
+                                       struct pith_error *err);
+
+/* Before the run: everyone is about to do the same job, and whether rank 0 has found it done. */
+enum pith_status pith_ranks_begin(const struct pith_job *job, bool *done, struct pith_error *err);
+/* How many finished units rank 0 goes on behind, everywhere. */
+enum pith_status pith_ranks_units(const struct pith_run *r, size_t *done, struct pith_error *err);
+
+#endif

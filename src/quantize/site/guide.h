@@ -1,0 +1,47 @@
+/* quantize/site/guide.h: what a rounder that is guided by the model's loss needs of a run: one pass
+ * there and back through the original (choose/sense.h), before the first block is rounded. Its loss
+ * is the model's divergence from itself: labels are drawn from what the model says, so that the
+ * squares are the Fisher information of each linear's outputs, to which the divergence is
+ * proportional. */
+#ifndef PITH_QUANTIZE_SITE_GUIDE_H
+#define PITH_QUANTIZE_SITE_GUIDE_H
+
+#include "base/file.h"
+#include "base/json.h"
+#include "calib/guide.h"
+
+struct pith_job;
+struct pith_ranks;
+struct pith_run;
+
+/* A guide to be filled: who shares the windows (NULL: nobody), and for the progress what a layer
+ * weighs one way, and all of the run. */
+struct pith_guide_task {
+    struct pith_guide *guide;
+    struct pith_ranks *ranks;
+    double effort, whole;
+};
+/* The pass that fills it, and the bytes that this takes. Sensitivities are found by the same pass,
+ * which lies above this folder: whoever starts a run hands it down (choose/sense.h). */
+struct pith_guide_pass {
+    enum pith_status (*fill)(const struct pith_job *job, const struct pith_guide_task *task,
+                             struct pith_error *err);
+    uint64_t (*bytes)(const struct pith_job *job);
+};
+
+/* Lives as long as the run; all zero when nothing asks for it. */
+struct pith_guiding {
+    struct pith_scratch_file file; /* "pith.guide" in the partial folder */
+    struct pith_guide guide;
+};
+/* Makes it, or what is left of it to make. */
+enum pith_status pith_guiding_open(struct pith_run *r, struct pith_error *err);
+void pith_guiding_close(struct pith_guiding *g);
+/* What it will be, without its numbers. */
+struct pith_guide pith_guiding_plan(const struct pith_job *job);
+/* What it weighs in the progress, in windows through a block. */
+double pith_guiding_effort(const struct pith_job *job);
+/* The account of it; a new reference, NULL when memory is out. */
+json_t *pith_guiding_account(const struct pith_job *job);
+
+#endif

@@ -1,0 +1,675 @@
+/* The linears of a block, site by site: statistics, split, round, store. With several ranks, each
+ * rounds its own, and all go on with what all have made. */
+#include "quantize/work.h"
+
+#include "base/mem.h"
+#include "kern/ops.h"
+#include "quantize/convert.h"
+#include "quantize/site/closeness.h"
+#include "quantize/site/error_limits.h"
+#include "quantize/site/inputs.h"
+#include "quantize/site/prune.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- what a linear became -------------------------------------------------------------------- */
+
+static enum pith_status find_tensor(const struct pith_work *w, const struct pith_choice *c,
+                                    const struct pith_tensor **t, struct pith_error *err)
+{
+    char name[320];
+    snprintf(name, sizeof name, "%s.weight", c->module);
+    *t = pith_checkpoint_find(w->run->job->model->checkpoint, name);
+    return *t ? pith_tensor_need(*t, err)
+              : pith_fail(err, PITH_FORMAT, "%s: missing in the input", name);
+}
+
+enum pith_status pith_work_distance(const struct pith_work *w, const struct pith_choice *c,
+                                    const struct pith_weight *made, double *relative,
+                                    struct pith_error *err)
+{
+    struct pith_backend *be = w->run->job->backend;
+    float *turned = NULL;
+    const struct pith_tensor *t;
+    PITH_TRY(find_tensor(w, c, &t, err));
+    uint8_t *straight = NULL;
+    if (!w->turned && !pith_tensor_straight(t, &straight)) return pith_fail_nomem(err, c->module);
+    struct pith_weight original = {.rows = c->rows,
+                                   .cols = c->cols,
+                                   .dtype = t->dtype,
+                                   .dense = straight ? straight : t->data};
+    if (w->turned) {
+        const struct pith_turn turn = pith_job_turn(w->run->job);
+        PITH_TRY(pith_turned_linear(&turn, w->layer, c->linear, c->hadamard > 1, &turned, err));
+        original.dtype = PITH_F32;
+        original.dense = turned;
+    }
+    const bool good =
+        pith_relative_error(be, made, &original, w->changes[c->linear].scaled, relative);
+    pith_free(turned);
+    pith_free(straight);
+    if (!good) return pith_fail_nomem(err, "a comparison");
+    pith_checkpoint_release(w->run->job->model->checkpoint, t);
+    return PITH_OK;
+}
+
+/* How far the result is from the input's own matrix, by the measure that verify takes again; and
+ * the hash of what it stands for. */
+static enum pith_status measure_error(const struct pith_work *w, const struct pith_choice *c,
+                                      const struct pith_weight *made,
+                                      struct pith_linear_result *out, struct pith_error *err)
+{
+    PITH_TRY(pith_work_distance(w, c, made, &out->relative_error, err));
+    PITH_TRY(pith_judge(w->run->job, c, out->relative_error, err));
+    const enum pith_status s = pith_weights_digest(w->run->job->backend, made, out->sha256, err);
+    return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
+}
+
+/* From here on the block computes with what will be served. */
+static void install(struct pith_linear_weights *l, struct pith_qmat *q)
+{
+    l->q = *q;
+    l->w.quant = &l->q;
+    l->w.dense = NULL;
+    pith_free(l->dense);
+    l->dense = NULL;
+}
+
+enum pith_status pith_work_settle(struct pith_work *w, const struct pith_choice *c,
+                                  struct pith_qmat *q, struct pith_error *err)
+{
+    const struct pith_job *job = w->run->job;
+    const struct pith_weight stored = {.rows = c->rows, .cols = c->cols, .quant = q};
+    pith_container_state(job->container, &c->grid, q, 0, pith_qmat_scale_count(q));
+    return job->recipe.split->two_four ? pith_two_four_check(job->backend, &stored, err) : PITH_OK;
+}
+
+/* Measures what a linear became; frees q on failure. */
+enum pith_status pith_work_check(struct pith_work *w, const struct pith_choice *c,
+                                 struct pith_qmat *q, struct pith_linear_result *made,
+                                 struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    const struct pith_weight stored = {.rows = c->rows, .cols = c->cols, .quant = q};
+    enum pith_status s = pith_work_settle(w, c, q, err);
+    if (s == PITH_OK) s = measure_error(w, c, &stored, made, err);
+    pith_phases_mark(&r->phases, PITH_PHASE_ERROR);
+    if (s != PITH_OK) pith_qmat_free(q);
+    return s;
+}
+
+/* Stores it and goes on with it; takes q over, also on failure. */
+static enum pith_status store_and_install(struct pith_work *w, const struct pith_choice *c,
+                                          struct pith_qmat *q, struct pith_linear_result *made,
+                                          struct pith_error *err)
+{
+    const enum pith_status s = pith_store_in_turn(w->run, c, q, made, err);
+    if (s == PITH_OK) install(&w->block.linear[c->linear], q);
+    else pith_qmat_free(q);
+    return s;
+}
+
+/* Its account. */
+static enum pith_status note(struct pith_work *w, const struct pith_choice *c,
+                             const struct pith_linear_result *made, struct pith_error *err)
+{
+    json_t *entry = pith_linear_json(c, made, w->changes[c->linear].scaled);
+    return json_array_append_new(w->linears, entry) == 0 ? PITH_OK
+                                                         : pith_fail_nomem(err, c->module);
+}
+
+enum pith_status pith_work_keep(struct pith_work *w, const struct pith_choice *c,
+                                struct pith_qmat *q, struct pith_linear_result *made,
+                                struct pith_error *err)
+{
+    PITH_TRY(store_and_install(w, c, q, made, err));
+    return note(w, c, made, err);
+}
+
+/* What the linears of a site, which engines fuse into one, share when they have that grid. */
+static float shared_global(const struct pith_work *w, const struct pith_site_spec *site,
+                           const struct pith_grid *grid)
+{
+    const struct pith_kern *k = pith_backend_kern(w->run->job->backend);
+    struct pith_grid widest = *grid;
+    float most = 0.0f;
+    if (!grid->format || pith_round_shared(grid, 1.0f) == 0.0f) return 0.0f;
+    for (uint32_t i = 0; i < site->count; i++) {
+        const struct pith_choice *c = pith_job_choice(w->run->job, w->layer, site->first + i);
+        float lo, hi;
+        if (!pith_grid_equal(&c->grid, grid)) continue;
+        widest.mse |= c->grid.mse && c->grid.format->kind == PITH_KIND_BLOCK;
+        k->range((size_t)c->rows * c->cols, w->block.linear[c->linear].dense, &lo, &hi);
+        most = fmaxf(most, fmaxf(-lo, hi));
+    }
+    return pith_round_shared(&widest, most);
+}
+
+/* The same of each of them, global[site->count], before the first is rounded. */
+void pith_work_globals(const struct pith_work *w, const struct pith_site_spec *site,
+                       float *global)
+{
+    for (uint32_t i = 0; i < site->count; i++)
+        global[i] =
+            shared_global(w, site, &pith_job_choice(w->run->job, w->layer, site->first + i)->grid);
+}
+
+static enum pith_status split_linear(struct pith_work *w, const struct pith_choice *c,
+                                     const struct pith_stats *stats, struct pith_kept *kept,
+                                     struct pith_error *err)
+{
+    const struct pith_recipe *recipe = &w->run->job->recipe;
+    const struct pith_split_job split = {
+        .backend = w->run->job->backend,
+        .rows = c->rows,
+        .cols = c->cols,
+        .w = w->block.linear[c->linear].dense,
+        .stats = stats,
+        .value = recipe->split_value,
+        .keeps = recipe->round->keeps,
+    };
+    return recipe->split->run(&split, kept, err);
+}
+
+/* An expert that no token of the text has reached is rounded to nearest: there is nothing to go by,
+ * and an input of zeros would make zeros of its weights. */
+static const struct pith_rounder *rounder_for(const struct pith_work *w,
+                                              const struct pith_choice *c,
+                                              const struct pith_stats *stats)
+{
+    const bool unseen = stats && stats->tokens == 0 &&
+                        w->plan->linear[c->linear].expert != PITH_NO_PART;
+    return unseen ? pith_rounder_find("nearest") : w->run->job->recipe.round;
+}
+
+/* A site's statistics as one of its linears has them: guided, its own Hessians. */
+static struct pith_stats stats_of(const struct pith_work *w, const struct pith_choice *c,
+                                  const struct pith_stats *site)
+{
+    const struct pith_layer_plan *l = w->plan;
+    const struct pith_site_spec *spec = &l->site[l->linear[c->linear].site];
+    struct pith_stats own = *site;
+    if (!(w->run->job->needs_round & PITH_NEED_GUIDED)) return own;
+    own.views = site->views / spec->count;
+    const size_t at = (size_t)(c->linear - spec->first) * own.views;
+    if (own.squares) own.squares += at * own.dim;
+    if (own.hessian) own.hessian += at * own.dim * own.dim;
+    if (own.drift) own.drift += at * own.dim * own.dim;
+    if (!(w->run->job->needs_round & PITH_NEED_OUTPUTS)) return own;
+    own.outputs = pith_guide_outputs(&w->run->cal.guiding.guide, w->layer, c->linear);
+    own.outputs_by = w->redo[c->linear].over;
+    own.output_block = w->run->cal.guiding.guide.block;
+    return own;
+}
+
+/* --- the block as it was ------------------------------------------------------------------------
+ */
+
+/* It shares everything with the block until a linear is rounded. */
+enum pith_status pith_work_twin(struct pith_work *w, struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    if (!(r->job->needs_round & PITH_NEED_DRIFT)) return PITH_OK;
+    w->twin = w->block;
+    w->twin.linear = pith_alloc(w->plan->linears, sizeof *w->twin.linear);
+    if (!w->twin.linear) return pith_fail_nomem(err, "the block as it was");
+    memcpy(w->twin.linear, w->block.linear, w->plan->linears * sizeof *w->twin.linear);
+    for (uint32_t i = 0; i < w->plan->linears; i++) w->twin.linear[i].dense = NULL;
+    w->twin_stages = (struct pith_stages){.collector = &r->cal.collector,
+                                          .block = &w->twin,
+                                          .in = &r->cal.learn.acts[0],
+                                          .out = &r->cal.learn.acts[1],
+                                          .between = r->cal.between_float.data};
+    w->stages.twin = &w->twin_stages;
+    return PITH_OK;
+}
+
+void pith_work_untwin(struct pith_work *w)
+{
+    for (uint32_t i = 0; w->twin.linear && i < w->plan->linears; i++)
+        pith_free(w->twin.linear[i].dense);
+    pith_free(w->twin.linear);
+}
+
+/* Before a linear is rounded, and its floats are lost. */
+static enum pith_status keep_twin(struct pith_work *w, const struct pith_choice *c,
+                                  struct pith_error *err)
+{
+    struct pith_linear_weights *of = w->twin.linear ? &w->twin.linear[c->linear] : NULL;
+    const size_t count = (size_t)c->rows * c->cols;
+    if (!of) return PITH_OK;
+    of->dense = pith_alloc_aligned(count, sizeof *of->dense);
+    if (!of->dense) return pith_fail_nomem(err, c->module);
+    of->w.dense = memcpy(of->dense, w->block.linear[c->linear].dense, count * sizeof *of->dense);
+    return PITH_OK;
+}
+
+/* *q and *made of a linear, measured; or, not measured yet, of the rows of it that `first` makes
+ * this rank's. On failure q owns nothing. */
+static enum pith_status round_linear(struct pith_work *w, const struct pith_choice *c,
+                                     const struct pith_round_job *known, const uint32_t *first,
+                                     struct pith_rounded *out, struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    struct pith_linear_weights *l = &w->block.linear[c->linear];
+    struct pith_kept kept = {0};
+    enum pith_status s = split_linear(w, c, known->stats, &kept, err);
+    const struct pith_rounder *rounder = rounder_for(w, c, known->stats);
+    const struct pith_round_job job = {
+        .backend = r->job->backend,
+        .grid = c->grid,
+        .options = r->job->recipe.round_options,
+        .scale_dtype = r->job->container->scale_dtype(&c->grid, r->job->container_opts.model_dtype),
+        .global = known->global,
+        .rows = c->rows,
+        .cols = c->cols,
+        .w = l->dense,
+        .stats = known->stats,
+        .kept = &kept,
+        .factor = known->factor,
+    };
+    struct pith_round_report *report = &out->made.report;
+    pith_phases_begin(&r->phases);
+    if (s == PITH_OK && c->keeps) s = pith_convert_keep(r->job, c, &out->q, err);
+    else if (s == PITH_OK)
+        s = first ? pith_work_cut(w, &job, rounder, first, out, err)
+                  : pith_round(rounder, &job, &out->q, report, err);
+    pith_kept_free(&kept);
+    pith_phases_mark(&r->phases, PITH_PHASE_ROUND);
+    pith_phases_move(&r->phases, PITH_PHASE_ROUND, PITH_PHASE_FACTOR, report->factor_seconds);
+    if (s != PITH_OK) return pith_fail_in(err, s, c->module);
+    return first ? PITH_OK : pith_work_check(w, c, &out->q, &out->made, err);
+}
+
+/* A linear that stays in 16 bits, with zeros in it. By every rank, an expert's by its owner: it is
+ * floats that change. */
+static enum pith_status prune_linear(struct pith_work *w, const struct pith_choice *c,
+                                     const struct pith_round_job *known, struct pith_error *err)
+{
+    const struct pith_stats *stats = known->stats;
+    struct pith_run *r = w->run;
+    const struct pith_linear_weights *l = &w->block.linear[c->linear];
+    const struct pith_weight made = {
+        .rows = c->rows, .cols = c->cols, .dtype = PITH_F32, .dense = l->dense};
+    struct pith_kept kept = {0};
+    const struct pith_tensor *t = NULL;
+    enum pith_status s = find_tensor(w, c, &t, err);
+    if (s == PITH_OK) s = keep_twin(w, c, err);
+    if (s == PITH_OK) s = split_linear(w, c, stats, &kept, err);
+    const struct pith_round_job job = {
+        .backend = r->job->backend,
+        .options = r->job->recipe.round_options,
+        .scale_dtype = t ? pith_job_weight_dtype(r->job, t) : PITH_F32,
+        .rows = c->rows,
+        .cols = c->cols,
+        .w = l->dense,
+        .stats = stats,
+        .kept = &kept,
+        .factor = known->factor,
+    };
+    struct pith_linear_result *out = &w->changes[c->linear].pruned;
+    pith_phases_begin(&r->phases);
+    if (s == PITH_OK) s = pith_round_dense(r->job->recipe.round, &job, &out->report, err);
+    pith_kept_free(&kept);
+    pith_phases_mark(&r->phases, PITH_PHASE_ROUND);
+    pith_phases_move(&r->phases, PITH_PHASE_ROUND, PITH_PHASE_FACTOR, out->report.factor_seconds);
+    if (s == PITH_OK) s = pith_two_four_check(r->job->backend, &made, err);
+    if (s == PITH_OK) s = measure_error(w, c, &made, out, err);
+    pith_phases_mark(&r->phases, PITH_PHASE_ERROR);
+    return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
+}
+
+/* The account of the tensor that was stored last. */
+enum pith_status pith_work_report_pruned(struct pith_work *w, const struct pith_choice *c,
+                                         struct pith_error *err)
+{
+    const struct pith_linear_result *l = &w->changes[c->linear].pruned;
+    json_t *entry = json_array_get(w->tensors, json_array_size(w->tensors) - 1);
+    json_t *more =
+        json_pack("{s:f, s:f, s:f, s:f, s:i, s:i, s:b}", "relative_error", l->relative_error,
+                  "loss_nearest", l->report.nearest_loss, "loss", l->report.loss, "damp",
+                  l->report.damp, "damp_retries", (int)l->report.damp_retries, "dead_columns",
+                  (int)l->report.dead_columns, "transformed", (int)w->changes[c->linear].scaled);
+    const int bad = !more || json_object_update(entry, more) != 0;
+    json_decref(more);
+    return bad ? pith_fail_nomem(err, c->module) : PITH_OK;
+}
+
+static bool is_changed(const struct pith_choice *c)
+{
+    return c->grid.format || c->prune;
+}
+
+static bool site_quantized(const struct pith_work *w, const struct pith_site_spec *site)
+{
+    for (uint32_t i = 0; i < site->count; i++)
+        if (is_changed(pith_job_choice(w->run->job, w->layer, site->first + i))) return true;
+    return false;
+}
+
+/* A site's first input whose statistics are not finite is told, with the linear that reads it: what
+ * would be decided from them would be nonsense. */
+static enum pith_status check_stats(const struct pith_work *w, const struct pith_site_spec *site,
+                                    const struct pith_stats *st, struct pith_error *err)
+{
+    const char *module = pith_job_choice(w->run->job, w->layer, site->first)->module;
+    for (uint32_t j = 0; j < st->dim; j++) {
+        const float *const of[] = {st->absmean ? st->absmean + j : NULL,
+                                   st->squares ? st->squares + j : NULL, st->lo ? st->lo + j : NULL,
+                                   st->hi ? st->hi + j : NULL,
+                                   st->hessian ? st->hessian + (size_t)j * st->dim + j : NULL};
+        for (size_t i = 0; i < PITH_COUNT(of); i++)
+            if (of[i] && !isfinite(*of[i]))
+                return pith_fail(err, PITH_NUMERIC,
+                                 "%s: its input %u is too large over the calibration text (its"
+                                 " statistics become %g): the model's numbers overflow",
+                                 module, j, fabs((double)*of[i]));
+    }
+    return PITH_OK;
+}
+
+/* Those matrices of a site that are not there yet: as floats where they change or have changed,
+ * unless they are for another rank. */
+static enum pith_status fetch_site(struct pith_work *w, const struct pith_site_spec *site,
+                                   bool mine, struct pith_error *err)
+{
+    for (uint32_t i = site->first; i < site->first + site->count; i++) {
+        const struct pith_work_change *c = &w->changes[i];
+        if (!mine && is_changed(pith_job_choice(w->run->job, w->layer, i))) continue;
+        const bool same = !is_changed(pith_job_choice(w->run->job, w->layer, i)) && !c->scaled &&
+                          !c->rotated;
+        if (same)
+            PITH_TRY(pith_block_fetch(w->run->job->model, &w->block, i, PITH_LOAD_MAPPED, err));
+        else PITH_TRY(pith_work_fetch(w, i, err));
+    }
+    return PITH_OK;
+}
+
+/* The linears of a site on their way. */
+struct rounding {
+    const struct pith_site_spec *site;
+    const struct pith_stats *stats; /* NULL: the rounder needs none */
+    float *global;                  /* [site->count], as are the others */
+    uint32_t *first;                /* who rounds what: pith_ranks_rows() */
+    struct pith_rounded *made;
+    struct pith_factor *factor; /* of the site's Hessian; NULL: each linear makes its own */
+};
+
+/* H's factor, once for the site's linears, and by all ranks together where several have rows. */
+static enum pith_status factor_site(struct pith_work *w, struct rounding *a, struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    const struct pith_recipe *recipe = &r->job->recipe;
+    const struct pith_kept kept = {.choose = recipe->split->left && recipe->round->keeps};
+    const struct pith_choice *c = NULL;
+    const unsigned ranks = pith_ranks_count(r->ranks);
+    const bool several = a->site->expert == PITH_NO_PART &&
+                         pith_rows_workers(a->first, a->site->count, ranks) > 1;
+    for (uint32_t i = 0; i < a->site->count && !c; i++) {
+        c = pith_job_choice(r->job, w->layer, a->site->first + i);
+        if (!is_changed(c)) c = NULL;
+    }
+    if (!c || !a->stats || r->job->needs_round & PITH_NEED_GUIDED) return PITH_OK;
+    if (ranks > 1 && !several && !c->prune &&
+        !pith_rows_some(a->first, a->site->count, ranks, pith_ranks_own(r->ranks)))
+        return PITH_OK;
+    const struct pith_round_job job = {.backend = r->job->backend,
+                                       .grid = c->grid,
+                                       .options = recipe->round_options,
+                                       .rows = c->rows,
+                                       .cols = c->cols,
+                                       .stats = a->stats,
+                                       .kept = &kept};
+    pith_phases_begin(&r->phases);
+    const enum pith_status s = pith_round_factor(rounder_for(w, c, a->stats), &job,
+                                                 several ? r->ranks : NULL, &a->factor, err);
+    pith_phases_mark(&r->phases, PITH_PHASE_FACTOR);
+    pith_foresee_factor(r->foresee, &r->phases, a->site, a->factor);
+    return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
+}
+
+static enum pith_status begin_one(struct pith_work *w, const struct rounding *a, uint32_t i,
+                                  struct pith_error *err)
+{
+    const struct pith_run *r = w->run;
+    const struct pith_choice *c = pith_job_choice(r->job, w->layer, a->site->first + i);
+    const struct pith_stats own = a->stats ? stats_of(w, c, a->stats) : (struct pith_stats){0};
+    const struct pith_stats *known = a->stats ? &own : NULL;
+    const struct pith_round_job job = {
+        .stats = known, .global = a->global[i], .factor = a->factor};
+    if (c->prune && !c->grid.format) {
+        const enum pith_status s = prune_linear(w, c, &job, err);
+        pith_foresee_linear(r->foresee, &r->phases, a->site, i, NULL);
+        return s;
+    }
+    if (!c->grid.format) return PITH_OK;
+    PITH_TRY(keep_twin(w, c, err));
+    const unsigned owner = pith_work_owner(w, a->first, i);
+    const bool cut = owner == PITH_TO_ALL;
+    if (!cut && owner != pith_ranks_own(r->ranks)) return PITH_OK;
+    const uint32_t *first = a->first + (size_t)i * (pith_ranks_count(r->ranks) + 1);
+    PITH_TRY(round_linear(w, c, &job, cut ? first : NULL, &a->made[i], err));
+    a->made[i].q.input = pith_inputs_make(r->job, c, known);
+    return PITH_OK;
+}
+
+/* A matrix, from its owner to everyone, with what its owner found of its inputs. */
+static enum pith_status hand_round(const struct pith_work *w, const struct pith_choice *c,
+                                   unsigned owner, struct pith_rounded *m, struct pith_error *err)
+{
+    const struct pith_run *r = w->run;
+    const struct pith_route route = {r->ranks, owner, PITH_TO_ALL};
+    const struct pith_stats none = {0};
+    float of[2] = {m->q.input.scale, m->q.input.zero};
+    PITH_TRY(pith_route_qmat(&route, &m->q, err));
+    PITH_TRY(pith_route_bytes(&route, &m->made, sizeof m->made, err));
+    PITH_TRY(pith_route_bytes(&route, of, sizeof of, err));
+    if (owner == pith_ranks_own(r->ranks)) return PITH_OK;
+    m->q.input = pith_inputs_make(r->job, c, &none);
+    m->q.input.scale = of[0];
+    m->q.input.zero = of[1];
+    return PITH_OK;
+}
+
+static enum pith_status note_one(struct pith_work *w, const struct rounding *a, uint32_t i,
+                                 struct pith_error *err)
+{
+    const struct pith_choice *c = pith_job_choice(w->run->job, w->layer, a->site->first + i);
+    return c->grid.format ? note(w, c, &a->made[i].made, err) : PITH_OK;
+}
+
+static enum pith_status end_one(struct pith_work *w, const struct rounding *a, uint32_t i,
+                                struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    const struct pith_choice *c = pith_job_choice(r->job, w->layer, a->site->first + i);
+    struct pith_rounded *m = &a->made[i];
+    if (c->grid.format) {
+        const unsigned owner = pith_work_owner(w, a->first, i);
+        if (owner != PITH_TO_ALL) PITH_TRY(hand_round(w, c, owner, m, err));
+        pith_foresee_linear(r->foresee, &r->phases, a->site, i, &m->q);
+        const enum pith_status s = store_and_install(w, c, &m->q, &m->made, err);
+        m->q = (struct pith_qmat){0};
+        if (s != PITH_OK) return s;
+    }
+    return pith_run_step(r, r->job->recipe.round->name, 1, err);
+}
+
+/* An expert's linear at its owner goes on with what it became, and is handed round when all experts
+ * are done, so that each rank is at work on its own. */
+static enum pith_status end_late(struct pith_work *w, const struct rounding *a, uint32_t i,
+                                 struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    const uint32_t linear = a->site->first + i;
+    struct pith_rounded *m = &a->made[i];
+    if (m->q.codes) install(&w->block.linear[linear], &m->q);
+    w->late[linear] = m->made;
+    m->q = (struct pith_qmat){0};
+    return pith_run_step(r, r->job->recipe.round->name, pith_ranks_count(r->ranks), err);
+}
+
+/* A matrix that stays in 16 bits, with the zeros that its owner has found. */
+static enum pith_status hand_round_pruned(struct pith_work *w, const struct pith_choice *c,
+                                          unsigned owner, struct pith_error *err)
+{
+    const struct pith_route route = {w->run->ranks, owner, PITH_TO_ALL};
+    struct pith_linear_result *made = &w->changes[c->linear].pruned;
+    const size_t bytes = (size_t)c->rows * c->cols * sizeof(float);
+    PITH_TRY(pith_route_bytes(&route, made, sizeof *made, err));
+    return pith_route_bytes(&route, w->block.linear[c->linear].dense, bytes, err);
+}
+
+/* Before a matrix becomes what its owner made of it: what is to be there of it elsewhere. */
+static enum pith_status make_way(struct pith_work *w, const struct pith_choice *c,
+                                 struct pith_error *err)
+{
+    if (w->twin.linear || (c->prune && !c->grid.format))
+        PITH_TRY(pith_work_fetch(w, c->linear, err));
+    return keep_twin(w, c, err);
+}
+
+static enum pith_status hand_round_one(struct pith_work *w, uint32_t linear, unsigned owner,
+                                       struct pith_error *err)
+{
+    const struct pith_choice *c = pith_job_choice(w->run->job, w->layer, linear);
+    struct pith_linear_weights *l = &w->block.linear[linear];
+    struct pith_rounded m = {.q = l->q, .made = w->late[linear]};
+    if (!is_changed(c)) return PITH_OK;
+    if (owner != pith_ranks_own(w->run->ranks)) PITH_TRY(make_way(w, c, err));
+    if (!c->grid.format) return hand_round_pruned(w, c, owner, err);
+    l->q = (struct pith_qmat){0};
+    l->w.quant = NULL;
+    const enum pith_status s = hand_round(w, c, owner, &m, err);
+    if (s == PITH_OK) return pith_work_keep(w, c, &m.q, &m.made, err);
+    pith_qmat_free(&m.q);
+    return s;
+}
+
+/* All that ranks have made of experts, in the order in which one would have. */
+static enum pith_status hand_round_late(struct pith_work *w, struct pith_error *err)
+{
+    unsigned *owner = pith_zalloc(w->plan->linears, sizeof *owner);
+    enum pith_status s = owner ? PITH_OK : pith_fail_nomem(err, "experts");
+    const unsigned ranks = pith_ranks_count(w->run->ranks);
+    if (s == PITH_OK) pith_ranks_owners(w->run->job, w->layer, ranks, owner);
+    for (uint32_t i = 0; i < w->plan->sites && s == PITH_OK; i++) {
+        const struct pith_site_spec *site = &w->plan->site[i];
+        if (site->expert == PITH_NO_PART || !site_quantized(w, site)) continue;
+        for (uint32_t k = site->first; k < site->first + site->count && s == PITH_OK; k++)
+            s = hand_round_one(w, k, owner[k], err);
+    }
+    pith_free(owner);
+    return s;
+}
+
+/* One after the other; with several ranks each its own, and then they are handed round. */
+static enum pith_status round_each(struct pith_work *w, const struct rounding *a,
+                                   struct pith_error *err)
+{
+    const bool alone = pith_ranks_alone(w->run->ranks);
+    const bool late = w->late && a->site->expert != PITH_NO_PART;
+    for (uint32_t i = 0; i < a->site->count; i++) {
+        PITH_TRY(begin_one(w, a, i, err));
+        if (late) PITH_TRY(end_late(w, a, i, err));
+        if (!alone || late) continue;
+        PITH_TRY(end_one(w, a, i, err));
+        PITH_TRY(note_one(w, a, i, err));
+    }
+    if (late || alone) return PITH_OK;
+    const struct pith_apart cut = {.site = (uint32_t)(a->site - w->plan->site),
+                                   .choice = pith_job_choice(w->run->job, w->layer, a->site->first),
+                                   .first = a->first,
+                                   .made = a->made,
+                                   .count = a->site->count};
+    PITH_TRY(pith_work_join(w, &cut, err));
+    for (uint32_t i = 0; i < a->site->count; i++) PITH_TRY(end_one(w, a, i, err));
+    PITH_TRY(pith_work_tell(w, &cut, err));
+    for (uint32_t i = 0; i < a->site->count; i++) PITH_TRY(note_one(w, a, i, err));
+    return PITH_OK;
+}
+
+static enum pith_status round_all(struct pith_work *w, const struct pith_site_spec *site,
+                                  const struct pith_stats *stats, struct pith_error *err)
+{
+    const size_t ranks = pith_ranks_count(w->run->ranks);
+    struct rounding a = {.site = site,
+                         .stats = stats,
+                         .global = pith_alloc(site->count, sizeof *a.global),
+                         .first = pith_zalloc(site->count * (ranks + 1), sizeof *a.first),
+                         .made = pith_zalloc(site->count, sizeof *a.made)};
+    enum pith_status s = a.global && a.first && a.made ? PITH_OK : pith_fail_nomem(err, site->name);
+    if (s == PITH_OK) {
+        if (w->run->ranks) pith_ranks_rows(w->run->job, w->layer, site, (unsigned)ranks, a.first);
+        pith_work_globals(w, site, a.global);
+        s = factor_site(w, &a, err);
+    }
+    if (s == PITH_OK) s = round_each(w, &a, err);
+    pith_round_factor_free(a.factor);
+    for (uint32_t i = 0; a.made && i < site->count; i++) {
+        pith_qmat_free(&a.made[i].q);
+        pith_free(a.made[i].lost.loss);
+    }
+    pith_free(a.made);
+    pith_free(a.first);
+    pith_free(a.global);
+    return s;
+}
+
+enum pith_status pith_work_collect(struct pith_work *w, uint32_t site, unsigned needs,
+                                   size_t samples, struct pith_stats *stats,
+                                   struct pith_error *err)
+{
+    const bool chosen = w->stages.routed.chosen;
+    const size_t twice = needs & PITH_NEED_DRIFT ? 2 : 1;
+    const enum pith_status s = pith_stages_collect(&w->stages, site, needs, samples, stats, err);
+    if (s == PITH_OK && !chosen && w->stages.routed.chosen)
+        pith_foresee_routed(w->run->foresee, &w->stages.routed,
+                            w->run->job->model->shape.hidden * twice);
+    return s;
+}
+
+/* Statistics for the rounder come from the block as it stands: linears rounded earlier are already
+ * in their final form ("true sequential"). */
+static enum pith_status round_site(struct pith_work *w, uint32_t which, struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    const struct pith_site_spec *site = &w->plan->site[which];
+    struct pith_stats stats = {0};
+    const bool mine = !w->late || site->expert == PITH_NO_PART ||
+                      pith_work_expert_owner(w, site->expert) == pith_ranks_own(r->ranks);
+    pith_phases_begin(&r->phases);
+    enum pith_status s = fetch_site(w, site, mine, err);
+    pith_phases_mark(&r->phases, PITH_PHASE_READ);
+    if (s != PITH_OK || !site_quantized(w, site)) return s;
+    if (r->job->needs_round) s = pith_work_collect(w, which, r->job->needs_round, 0, &stats, err);
+    pith_work_mark_pass(w, PITH_PHASE_COLLECT);
+    pith_foresee_site(r->foresee, &r->phases, site, r->job->needs_round ? &stats : NULL);
+    if (s == PITH_OK && r->job->needs_round) s = check_stats(w, site, &stats, err);
+    if (s == PITH_OK && mine)
+        s = round_all(w, site, r->job->needs_round ? &stats : NULL, err);
+    if (site->expert == PITH_NO_PART) pith_foresee_meet(r->foresee);
+    pith_stats_free(&stats, 1);
+    return s;
+}
+
+/* What ranks have made of experts becomes everyone's. */
+static enum pith_status end_experts(struct pith_work *w, struct pith_error *err)
+{
+    pith_foresee_meet(w->run->foresee);
+    return w->late ? hand_round_late(w, err) : PITH_OK;
+}
+
+enum pith_status pith_work_round(struct pith_work *w, struct pith_error *err)
+{
+    bool late = false; /* experts are not everyone's yet */
+    for (uint32_t i = 0; i < w->plan->sites; i++) {
+        const bool routed = w->plan->site[i].expert != PITH_NO_PART;
+        if (late && !routed) PITH_TRY(end_experts(w, err));
+        late = routed;
+        PITH_TRY(round_site(w, i, err));
+    }
+    return late ? end_experts(w, err) : PITH_OK;
+}
