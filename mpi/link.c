@@ -1,6 +1,6 @@
 /* libpith_mpi.so: messages between ranks by MPI (any implementation of version 3 of the standard).
- * Loaded by pith when a launcher of MPI started it; base/ranks/ranks.c is the only user. All state is
- * MPI's own. (MPI: A Message-Passing Interface Standard, version 3.1, 2015.) */
+ * Loaded by pith when a launcher of MPI started it; base/ranks/ranks.c is the only user. All state
+ * is MPI's own. (MPI: A Message-Passing Interface Standard, version 3.1, 2015.) */
 #include "base/ranks/link.h"
 
 #include <mpi.h>

@@ -1,5 +1,5 @@
-/* eval/rates_report.h: how fast products and attention are on this machine, as plan/hardware/kernels.h reads
- * it. */
+/* eval/rates_report.h: how fast products and attention are on this machine, as
+ * plan/hardware/kernels.h reads it. */
 #ifndef PITH_EVAL_RATES_REPORT_H
 #define PITH_EVAL_RATES_REPORT_H
 

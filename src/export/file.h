@@ -1,5 +1,5 @@
-/* export/file.h: what a container that is one file decides beyond io/container/container.h, since it takes
- * the model to decide it. One row of files[] (file.c) a container. */
+/* export/file.h: what a container that is one file decides beyond io/container/container.h, since
+ * it takes the model to decide it. One row of files[] (file.c) a container. */
 #ifndef PITH_EXPORT_FILE_H
 #define PITH_EXPORT_FILE_H
 

@@ -6,9 +6,9 @@
 #include "base/status.h"
 
 /* Finds the object in config.json or in a file beside it and has it as config's
- * "quantization_config", with the "quant_method" and the keys of a row of io/container/containers.def. *out
- * is that object, NULL when the model says nothing of the kind. PITH_FORMAT when a file or the
- * member is no object. */
+ * "quantization_config", with the "quant_method" and the keys of a row of
+ * io/container/containers.def. *out is that object, NULL when the model says nothing of the kind.
+ * PITH_FORMAT when a file or the member is no object. */
 enum pith_status pith_quantization_find(const char *dir, json_t *config, const json_t **out,
                                         struct pith_error *err);
 /* Has a config say that the model is quantized so, under "quantization_config" and, of mlx, where

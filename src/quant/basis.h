@@ -1,5 +1,6 @@
 /* quant/basis.h: a change of the whole model's basis, which a transform (quant/transform.h) may
- * choose before the first block. Where each rotation goes is quantize/site/change_basis.h's business:
+ * choose before the first block. Where each rotation goes is quantize/site/change_basis.h's
+ * business:
  *
  *     stream   the residual stream: everything between embedding and head
  *     head     values of one attention head, between v and o

@@ -60,7 +60,7 @@ struct pith_job {
     bool dense;   /* converting: to the values that the input's codes stand for */
     bool recast;  /* ... in container_opts.model_dtype, where the model's weights have another */
     bool senses;  /* calibration text is wanted whatever the recipe needs (choose/sense.h) */
-    const struct pith_guide_pass *guide_pass; /* who fills a guide (quantize/site/guide.h), or NULL */
+    const struct pith_guide_pass *guide_pass; /* who fills a guide (site/guide.h), or NULL */
     struct pith_backend *backend;
     struct pith_model *model;
     json_t *adapter;                  /* what was merged into it, or NULL */

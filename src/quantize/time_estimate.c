@@ -7,7 +7,8 @@
 
 #include <stdio.h>
 
-/* Shares of the peak that products and rounding column by column reach: plan/time/quantize_time.h. */
+/* Shares of the peak that products and rounding column by column reach: plan/time/quantize_time.h.
+ */
 static const double products = 0.45, rounding = 0.176;
 /* Of the way back through a layer, in ways there, what does not depend on grids; of a transform
  * there; and what attention and norms take beside products. Measured on the model that ships alone

@@ -1,6 +1,6 @@
 /* quantize/time_estimate.h: how long a run will take, told before it begins: operations counted as
- * in plan/time/quantize_time.h, at the speed that this machine has at products now. Others at work make
- * it longer. */
+ * in plan/time/quantize_time.h, at the speed that this machine has at products now. Others at work
+ * make it longer. */
 #ifndef PITH_QUANTIZE_TIME_ESTIMATE_H
 #define PITH_QUANTIZE_TIME_ESTIMATE_H
 
@@ -20,8 +20,8 @@ struct pith_frame {
     const struct pith_guide_pass *guide_pass; /* quantize/site/guide.h; NULL: no recipe needs it */
 };
 
-/* Float32 operations a second, as a machine's row of plan/hardware/hardware.def has them; takes some
- * hundredths of a second. 0 when memory is out. */
+/* Float32 operations a second, as a machine's row of plan/hardware/hardware.def has them; takes
+ * some hundredths of a second. 0 when memory is out. */
 double pith_expect_speed(struct pith_backend *be);
 
 /* Seconds of quantizing the job's model by a recipe on so many tokens, in its windows; 0: not

@@ -1,5 +1,5 @@
-/* base/ranks/link.h: what a shared object that carries messages between ranks has to offer: one symbol,
- * PITH_LINK, which is such a struct. Nothing blocks; calls are made by one thread. */
+/* base/ranks/link.h: what a shared object that carries messages between ranks has to offer: one
+ * symbol, PITH_LINK, which is such a struct. Nothing blocks; calls are made by one thread. */
 #ifndef PITH_BASE_RANKS_LINK_H
 #define PITH_BASE_RANKS_LINK_H
 

@@ -1,6 +1,7 @@
-/* base/ranks/ranks.h: the processes that a launcher of MPI started for one run, and what they tell each
- * other. Each is a rank; rank 0 speaks for all. What carries the messages is a shared object that
- * is loaded when it is asked for (base/ranks/link.h), so that a program which runs alone needs no MPI.
+/* base/ranks/ranks.h: the processes that a launcher of MPI started for one run, and what they tell
+ * each other. Each is a rank; rank 0 speaks for all. What carries the messages is a shared object
+ * that is loaded when it is asked for (base/ranks/link.h), so that a program which runs alone needs
+ * no MPI.
  *
  * All ranks make the same calls in the same order. A NULL pith_ranks, or one of a single rank, is
  * alone: every call below succeeds at once and leaves the data as it is.

@@ -1,6 +1,6 @@
-/* eval/task/synthetic_tasks.h: tasks without a file, about something that stands at a depth of a long
- * context: the kinds that passkey retrieval (Mohtashami and Jaggi 2023) and RULER (Hsieh et al.
- * 2024) ask, in words of our own. Made from a seed, for any tokenizer, at any length. */
+/* eval/task/synthetic_tasks.h: tasks without a file, about something that stands at a depth of a
+ * long context: the kinds that passkey retrieval (Mohtashami and Jaggi 2023) and RULER (Hsieh et
+ * al. 2024) ask, in words of our own. Made from a seed, for any tokenizer, at any length. */
 #ifndef PITH_EVAL_TASK_SYNTHETIC_TASKS_H
 #define PITH_EVAL_TASK_SYNTHETIC_TASKS_H
 

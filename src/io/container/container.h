@@ -1,5 +1,6 @@
-/* io/container/container.h: how quantized linears lie in a checkpoint's tensors. One row of io/container/containers.def
- * is one container; io/container_<name>.c knows its byte layout and nothing else does.
+/* io/container/container.h: how quantized linears lie in a checkpoint's tensors. One row of
+ * io/container/containers.def is one container; io/container_<name>.c knows its byte layout and
+ * nothing else does.
  *
  * The order of calls when writing: accepts() for each linear, pith_container_settle() once,
  * config() and plan() (both before any work), pack() as the work goes on. Whatever runs out of one

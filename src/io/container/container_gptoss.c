@@ -1,6 +1,7 @@
-/* The gpt-oss container: the published checkpoints' experts in MXFP4 (io/container/gptoss.h), all of a layer
- * in one tensor. It is read, never written: what is made of it holds a tensor an expert. The model
- * shows a linear's rows as slices MODULE.blocks U8 [N, K/32, 16] and MODULE.scales U8 [N, K/32]. */
+/* The gpt-oss container: the published checkpoints' experts in MXFP4 (io/container/gptoss.h), all
+ * of a layer in one tensor. It is read, never written: what is made of it holds a tensor an expert.
+ * The model shows a linear's rows as slices MODULE.blocks U8 [N, K/32, 16] and MODULE.scales U8 [N,
+ * K/32]. */
 #include "io/container/container.h"
 
 #include "base/mem.h"

@@ -1,5 +1,5 @@
-/* io/container/modelopt.h: NVIDIA ModelOpt's unified checkpoint: its algorithms and its config. Inside io/
- * only.
+/* io/container/modelopt.h: NVIDIA ModelOpt's unified checkpoint: its algorithms and its config.
+ * Inside io/ only.
  *
  * Sources: ModelOpt modelopt/torch/export/quant_utils.py, unified_export_hf.py and
  * convert_hf_config.py; vLLM layers/quantization/modelopt.py; TensorRT-LLM

@@ -1,5 +1,5 @@
-/* io/container/module_match.h: lists of modules in other tools' configs: exact names, Python regular
- * expressions, class names. Inside io/ only.
+/* io/container/module_match.h: lists of modules in other tools' configs: exact names, Python
+ * regular expressions, class names. Inside io/ only.
  *
  * Source of the rules: compressed-tensors utils/match.py (match_name, match_targets). */
 #ifndef PITH_IO_CONTAINER_MODULE_MATCH_H

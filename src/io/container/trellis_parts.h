@@ -1,5 +1,5 @@
-/* io/container/trellis_parts.h: what the containers of trellises (num/trellis.h) share. Of a linear W[N, K]
- * of b bits a weight, N and K multiples of 128, they have
+/* io/container/trellis_parts.h: what the containers of trellises (num/trellis.h) share. Of a linear
+ * W[N, K] of b bits a weight, N and K multiples of 128, they have
  *
  *     tiles    [N / 16, K / 16, unit b], or by inputs [K / 16, N / 16, unit b]
  *     inputs   F16 [K]   their factors

@@ -1,7 +1,7 @@
-/* io/gguf/gguf.h: GGUF version 3, the single file of llama.cpp: keys with typed values, then tensors of
- * ggml's types. Reading checks every length, count, type and offset before use, and refuses what
- * llama.cpp refuses. Writing lays the file out before any tensor has data, as io/safetensors.h does
- * for its files.
+/* io/gguf/gguf.h: GGUF version 3, the single file of llama.cpp: keys with typed values, then
+ * tensors of ggml's types. Reading checks every length, count, type and offset before use, and
+ * refuses what llama.cpp refuses. Writing lays the file out before any tensor has data, as
+ * io/safetensors.h does for its files.
  *
  * Sources: ggml/include/gguf.h and ggml/src/gguf.cpp (layout, what is refused), ggml.h (types). */
 #ifndef PITH_IO_GGUF_GGUF_H

@@ -1,5 +1,5 @@
-/* model/config/config.h: config.json as the readers of architectures see it: an object, the file that
- * messages name, and a log of the keys that were asked for. What nobody asked for is what this
+/* model/config/config.h: config.json as the readers of architectures see it: an object, the file
+ * that messages name, and a log of the keys that were asked for. What nobody asked for is what this
  * architecture does not have, so that no list of keys is kept anywhere. */
 #ifndef PITH_MODEL_CONFIG_CONFIG_H
 #define PITH_MODEL_CONFIG_CONFIG_H

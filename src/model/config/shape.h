@@ -1,4 +1,5 @@
-/* model/config/shape.h: the hyper-parameters of a model, read from either dialect of config.json. */
+/* model/config/shape.h: the hyper-parameters of a model, read from either dialect of config.json.
+ */
 #ifndef PITH_MODEL_CONFIG_SHAPE_H
 #define PITH_MODEL_CONFIG_SHAPE_H
 
@@ -174,8 +175,8 @@ enum pith_status pith_shape_read(const json_t *config, const char *where,
                                  const struct pith_arch **arch, struct pith_shape *shape,
                                  struct pith_error *err);
 
-/* The same; the keys that were asked for go to `log` (model/config/config.h), those before a failure too.
- */
+/* The same; the keys that were asked for go to `log` (model/config/config.h), those before a
+ * failure too. */
 struct pith_config_log;
 enum pith_status pith_shape_read_asked(const json_t *config, const char *where,
                                        struct pith_config_log *log, const struct pith_arch **arch,

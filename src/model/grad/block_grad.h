@@ -1,6 +1,6 @@
-/* model/grad/block_grad.h: a block's forward pass that remembers, and the gradients of a loss of its
- * output with respect to its matrices and its input. For techniques that learn from what a block
- * gives; running a model is model.h's.
+/* model/grad/block_grad.h: a block's forward pass that remembers, and the gradients of a loss of
+ * its output with respect to its matrices and its input. For techniques that learn from what a
+ * block gives; running a model is model.h's.
  *
  * Both passes compute in float32, whatever the backend's mode, in a fixed order: the same bits for
  * any thread count and instruction set. */
@@ -15,7 +15,8 @@ struct pith_tape_step {
     const float *in, *other[2];
     float *out;
     /* What a kind keeps beside: the parts that are split off, the keys of a latent; of a mixture
-     * gate, up, their product and the result of each place, by expert (model/grad/grad_experts.c). */
+     * gate, up, their product and the result of each place, by expert (model/grad/grad_experts.c).
+     */
     float *kept[4];
     struct pith_tape_routes {
         uint32_t *chosen, *order, *begin; /* as struct pith_scratch */

@@ -1,6 +1,6 @@
-/* model/grad/tape.h: what the kinds of node of a pass with gradients share; inside model/ only. Of each
- * kind tape_<name> computes and remembers, back_<name> takes gradients from what a node wrote to
- * what it read. */
+/* model/grad/tape.h: what the kinds of node of a pass with gradients share; inside model/ only. Of
+ * each kind tape_<name> computes and remembers, back_<name> takes gradients from what a node wrote
+ * to what it read. */
 #ifndef PITH_MODEL_GRAD_TAPE_H
 #define PITH_MODEL_GRAD_TAPE_H
 
@@ -43,7 +43,8 @@ struct pith_tape_rows {
 void pith_tape_linear(struct pith_tape *t, const struct pith_block *b,
                       const struct pith_tape_rows *r);
 void pith_tape_to_weights(struct pith_tape_backward *k, const struct pith_tape_rows *r);
-/* A gradient that is wanted grows by that, or somebody is told of it (model/grad/grad_vectors.c). */
+/* A gradient that is wanted grows by that, or somebody is told of it (model/grad/grad_vectors.c).
+ */
 void pith_tape_multiply(struct pith_tape_backward *k, const struct pith_tape_product *p);
 /* The gradients of a linear's bias and of a norm's vectors, from those of what they gave, where
  * they are wanted (model/grad/grad_vectors.c). */

@@ -1,5 +1,5 @@
-/* num/elements/elements.h: the decode and encode function of every element format, as formats.def names
- * them. A family's file defines its own; format.h says what they promise. */
+/* num/elements/elements.h: the decode and encode function of every element format, as formats.def
+ * names them. A family's file defines its own; format.h says what they promise. */
 #ifndef PITH_NUM_ELEMENTS_ELEMENTS_H
 #define PITH_NUM_ELEMENTS_ELEMENTS_H
 

@@ -1,7 +1,8 @@
-/* num/gguf/iq.h: GGUF's types IQ1 to IQ3 and TQ1_0, whose codes are no planes of bits. Eight or four
- * weights side by side are one vector of a grid, told by its place there, with their signs beside
- * it: a grid holds a few of all vectors, so that whatever is rounded has to be fitted to whole
- * vectors. Here such blocks are taken apart and put together again; nothing is rounded to them.
+/* num/gguf/iq.h: GGUF's types IQ1 to IQ3 and TQ1_0, whose codes are no planes of bits. Eight or
+ * four weights side by side are one vector of a grid, told by its place there, with their signs
+ * beside it: a grid holds a few of all vectors, so that whatever is rounded has to be fitted to
+ * whole vectors. Here such blocks are taken apart and put together again; nothing is rounded to
+ * them.
  *
  * In memory a weight is a code of 4 bits of its own on the levels of the type's element format:
  *

@@ -1,5 +1,5 @@
-/* num/gguf/kmat.h: whole matrices between GGUF's blocks and the form that the program computes with. A
- * matrix of [rows][cols] is rows one after another, each cols / t->elements blocks. */
+/* num/gguf/kmat.h: whole matrices between GGUF's blocks and the form that the program computes
+ * with. A matrix of [rows][cols] is rows one after another, each cols / t->elements blocks. */
 #ifndef PITH_NUM_GGUF_KMAT_H
 #define PITH_NUM_GGUF_KMAT_H
 

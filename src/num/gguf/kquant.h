@@ -1,6 +1,6 @@
-/* num/gguf/kquant.h: the tensor types of GGUF, block by block, as ggml defines them: every type that
- * this program reads and writes is one row of a table. A block is taken apart into the codes and
- * scales that struct pith_qmat holds, and put together again without loss. Facts: ggml's
+/* num/gguf/kquant.h: the tensor types of GGUF, block by block, as ggml defines them: every type
+ * that this program reads and writes is one row of a table. A block is taken apart into the codes
+ * and scales that struct pith_qmat holds, and put together again without loss. Facts: ggml's
  * ggml-common.h (layouts) and its dequantize_row functions (values). */
 #ifndef PITH_NUM_GGUF_KQUANT_H
 #define PITH_NUM_GGUF_KQUANT_H

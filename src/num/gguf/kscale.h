@@ -1,4 +1,5 @@
-/* num/gguf/kscale.h: scales of GGUF's blocks between numbers and bytes, as all its types have them. */
+/* num/gguf/kscale.h: scales of GGUF's blocks between numbers and bytes, as all its types have them.
+ */
 #ifndef PITH_NUM_GGUF_KSCALE_H
 #define PITH_NUM_GGUF_KSCALE_H
 

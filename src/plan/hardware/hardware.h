@@ -39,7 +39,7 @@ struct pith_hardware {
     double reached_memory, reached_arithmetic, layer_seconds;
     unsigned capability;   /* compute capability times ten: 89; 0: no CUDA */
     unsigned threads;      /* of pith on a CPU; 0: not told */
-    const json_t *kernels; /* of pith, as measured there (plan/hardware/kernels.h); borrowed, or NULL */
+    const json_t *kernels; /* of pith, as measured there (kernels.h); borrowed, or NULL */
 };
 /* By name in any case, or the first whose name goes on behind it with a "-" ("h100": h100-sxm);
  * NULL when there is none. */

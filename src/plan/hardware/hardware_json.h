@@ -1,5 +1,5 @@
-/* plan/hardware/hardware_json.h: hardware as JSON: the table's rows, files of others, the machine at hand.
- */
+/* plan/hardware/hardware_json.h: hardware as JSON: the table's rows, files of others, the machine
+ * at hand. */
 #ifndef PITH_PLAN_HARDWARE_HARDWARE_JSON_H
 #define PITH_PLAN_HARDWARE_HARDWARE_JSON_H
 

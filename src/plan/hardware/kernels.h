@@ -1,5 +1,5 @@
-/* plan/hardware/kernels.h: how fast pith itself would be on a machine whose kernels were measured: the sum
- * of what each matrix and each cache takes, in place of one share of a roofline for all. */
+/* plan/hardware/kernels.h: how fast pith itself would be on a machine whose kernels were measured:
+ * the sum of what each matrix and each cache takes, in place of one share of a roofline for all. */
 #ifndef PITH_PLAN_HARDWARE_KERNELS_H
 #define PITH_PLAN_HARDWARE_KERNELS_H
 

@@ -1,5 +1,5 @@
-/* plan/time/quantize_parts.h: what a task asks for, and what goes round of it, message by message as the
- * pipeline sends it. Inside plan/quantize*.c only. */
+/* plan/time/quantize_parts.h: what a task asks for, and what goes round of it, message by message
+ * as the pipeline sends it. Inside plan/quantize*.c only. */
 #ifndef PITH_PLAN_TIME_QUANTIZE_PARTS_H
 #define PITH_PLAN_TIME_QUANTIZE_PARTS_H
 
@@ -48,8 +48,8 @@ void pith_quantize_tell_before(const struct pith_quantize_task *t, struct pith_c
 void pith_quantize_tell_unit(const struct pith_quantize_task *t, const struct pith_layer_plan *l,
                              struct pith_crew *c);
 void pith_quantize_tell_behind(const struct pith_quantize_task *t, struct pith_crew *c);
-/* What became of a linear: first[ranks + 1] (plan/time/spread.h), and the linears of its site before it
- * of which several ranks have rows. */
+/* What became of a linear: first[ranks + 1] (plan/time/spread.h), and the linears of its site
+ * before it of which several ranks have rows. */
 void pith_quantize_tell_linear(const struct pith_quantize_task *t,
                                const struct pith_linear_spec *l, const uint32_t *first,
                                unsigned before, struct pith_crew *c);

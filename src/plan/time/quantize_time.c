@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { POOLED = PITH_QUANTIZE_POOLED, INSPECTED = 2048 }; /* tokens: quantize/site/module_output.h */
+enum { POOLED = PITH_QUANTIZE_POOLED, INSPECTED = 2048 }; /* tokens: module_output.h */
 static const double core = 1.42e11; /* float32 operations a second, where times were taken */
 /* Of them products of windows reach this; a byte is hashed and written, a weight of GGUF's types
  * rounded to nearest, in so many seconds. */

@@ -1,9 +1,10 @@
-/* plan/time/quantize_time.h: how long a machine, or several, would take to quantize a model, and what
- * memory that needs: from its shape alone, where pith quantize --rehearse does a block to know.
+/* plan/time/quantize_time.h: how long a machine, or several, would take to quantize a model, and
+ * what memory that needs: from its shape alone, where pith quantize --rehearse does a block to
+ * know.
  *
- * Of each linear and site of a layer operations are counted (plan/time/quantize_time.c has the tables),
- * d its inputs, R its rows, T the tokens that it sees of the calibration text, and done at shares
- * of the float32 operations that a machine's cores have:
+ * Of each linear and site of a layer operations are counted (plan/time/quantize_time.c has the
+ * tables), d its inputs, R its rows, T the tokens that it sees of the calibration text, and done at
+ * shares of the float32 operations that a machine's cores have:
  *
  *     products     2 R d T     0.45     there and back, for guided rounding, three times more
  *     Hessian      d^2 T       0.40

@@ -353,7 +353,8 @@ void pith_quantize_tell_routes(const struct pith_quantize_task *t, size_t floats
         pith_crew_add(c, PITH_CREW_LINK, 2 * pith_crew_message(c, taken / n / n * (double)row));
 }
 
-/* quantize/site/learn.c: what windows read and are to give; each step, what they lose, and gradients. */
+/* quantize/site/learn.c: what windows read and are to give; each step, what they lose, and
+ * gradients. */
 void pith_quantize_tell_learning(const struct pith_quantize_task *t,
                                  const struct pith_layer_plan *l, struct pith_crew *c)
 {

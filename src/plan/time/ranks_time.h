@@ -1,12 +1,13 @@
-/* plan/time/ranks_time.h: how long a block would take several ranks, and what would come to each, step
- * by step from what the steps take one (quantize/ranks/foresee.c walks them). Seconds and bytes alone.
+/* plan/time/ranks_time.h: how long a block would take several ranks, and what would come to each,
+ * step by step from what the steps take one (quantize/ranks/foresee.c walks them). Seconds and
+ * bytes alone.
  *
  * A link joins each rank to all others, `bits` a second each way, and a message is under way for
  * `delay`; one of over 64 KiB three times, since the rest is asked for when its beginning has come.
- * What ranks tell all goes in rounds (base/ranks/hops.h), each as long as the most that comes to a rank
- * in it. A sum that goes along the ranks in panels (calib/relay.h) is a pipeline: with P panels and
- * N ranks, P + N - 1 steps, in each of which a rank receives a panel, adds its windows to it and
- * hands it on. */
+ * What ranks tell all goes in rounds (base/ranks/hops.h), each as long as the most that comes to a
+ * rank in it. A sum that goes along the ranks in panels (calib/relay.h) is a pipeline: with P
+ * panels and N ranks, P + N - 1 steps, in each of which a rank receives a panel, adds its windows
+ * to it and hands it on. */
 #ifndef PITH_PLAN_TIME_RANKS_TIME_H
 #define PITH_PLAN_TIME_RANKS_TIME_H
 

@@ -1,4 +1,5 @@
-/* plan/time/rehearsed.h: which blocks a rehearsal does, and how many of the model each stands for. */
+/* plan/time/rehearsed.h: which blocks a rehearsal does, and how many of the model each stands for.
+ */
 #ifndef PITH_PLAN_TIME_REHEARSED_H
 #define PITH_PLAN_TIME_REHEARSED_H
 

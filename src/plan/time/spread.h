@@ -1,5 +1,5 @@
-/* plan/time/spread.h: which of several ranks rounds which linears, or which rows of those that read one
- * input. */
+/* plan/time/spread.h: which of several ranks rounds which linears, or which rows of those that read
+ * one input. */
 #ifndef PITH_PLAN_TIME_SPREAD_H
 #define PITH_PLAN_TIME_SPREAD_H
 

@@ -1,5 +1,5 @@
-/* quantize/output/entries.h: the lists of pith.json that have an entry for each linear or tensor, read one
- * entry at a time: a table says where each stands in the mapped file. */
+/* quantize/output/entries.h: the lists of pith.json that have an entry for each linear or tensor,
+ * read one entry at a time: a table says where each stands in the mapped file. */
 #ifndef PITH_QUANTIZE_OUTPUT_ENTRIES_H
 #define PITH_QUANTIZE_OUTPUT_ENTRIES_H
 

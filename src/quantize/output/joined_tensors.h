@@ -1,4 +1,5 @@
-/* quantize/output/joined_tensors.h: tensors that hold the matrices, or the biases, of several linears. */
+/* quantize/output/joined_tensors.h: tensors that hold the matrices, or the biases, of several
+ * linears. */
 #ifndef PITH_QUANTIZE_OUTPUT_JOINED_TENSORS_H
 #define PITH_QUANTIZE_OUTPUT_JOINED_TENSORS_H
 

@@ -1,4 +1,5 @@
-/* quantize/output/outer.h: what stands outside the blocks: the embedding, the final norm, the head. */
+/* quantize/output/outer.h: what stands outside the blocks: the embedding, the final norm, the head.
+ */
 #ifndef PITH_QUANTIZE_OUTPUT_OUTER_H
 #define PITH_QUANTIZE_OUTPUT_OUTER_H
 

@@ -75,8 +75,8 @@ void pith_output_close(const struct pith_job *job, struct pith_output *out);
 enum pith_status pith_store_bytes(const struct pith_run *r, const char *name, const void *data,
                                   size_t bytes, const struct pith_tensor *checked,
                                   struct pith_stored *out, struct pith_error *err);
-/* The same in its turn, where several ranks store (quantize/ranks/rank_writers.h): when it is another's,
- * *out has no hash yet. All ranks call it. */
+/* The same in its turn, where several ranks store (quantize/ranks/rank_writers.h): when it is
+ * another's, *out has no hash yet. All ranks call it. */
 enum pith_status pith_store_in_turn(struct pith_run *r, const struct pith_choice *c,
                                     const struct pith_qmat *q, struct pith_linear_result *out,
                                     struct pith_error *err);

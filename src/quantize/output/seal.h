@@ -1,6 +1,6 @@
-/* quantize/output/seal.h: pith.json as a file. Its last member, "seal", is the SHA-256 of the file's bytes
- * with 64 zeros in the place of the seal's own digits. It shows damage and edits by hand; it is no
- * signature, since anybody can seal anew. */
+/* quantize/output/seal.h: pith.json as a file. Its last member, "seal", is the SHA-256 of the
+ * file's bytes with 64 zeros in the place of the seal's own digits. It shows damage and edits by
+ * hand; it is no signature, since anybody can seal anew. */
 #ifndef PITH_QUANTIZE_OUTPUT_SEAL_H
 #define PITH_QUANTIZE_OUTPUT_SEAL_H
 

@@ -1,5 +1,5 @@
-/* quantize/output/work_folder.h: where a run works: which folders may be there before, what is left of
- * them after. */
+/* quantize/output/work_folder.h: where a run works: which folders may be there before, what is left
+ * of them after. */
 #ifndef PITH_QUANTIZE_OUTPUT_WORK_FOLDER_H
 #define PITH_QUANTIZE_OUTPUT_WORK_FOLDER_H
 

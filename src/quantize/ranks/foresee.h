@@ -1,5 +1,5 @@
-/* quantize/ranks/foresee.h: while one rank rehearses a block of each kind, what these, and what goes
- * before them, would take 2, 4, 8, ... ranks: each step as several ranks would do it, with the
+/* quantize/ranks/foresee.h: while one rank rehearses a block of each kind, what these, and what
+ * goes before them, would take 2, 4, 8, ... ranks: each step as several ranks would do it, with the
  * seconds that it takes here and the bytes that it would send (plan/time/ranks_time.h).
  *
  *   foresee.c        the steps of a block, and the report

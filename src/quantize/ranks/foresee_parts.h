@@ -1,4 +1,5 @@
-/* quantize/ranks/foresee_parts.h: bytes that go round, of one crew. Inside quantize/foresee*.c only. */
+/* quantize/ranks/foresee_parts.h: bytes that go round, of one crew. Inside quantize/foresee*.c
+ * only. */
 #ifndef PITH_QUANTIZE_RANKS_FORESEE_PARTS_H
 #define PITH_QUANTIZE_RANKS_FORESEE_PARTS_H
 

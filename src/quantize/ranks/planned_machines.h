@@ -1,5 +1,5 @@
-/* quantize/ranks/planned_machines.h: what quantizing a model would take on machines that are not there.
- */
+/* quantize/ranks/planned_machines.h: what quantizing a model would take on machines that are not
+ * there. */
 #ifndef PITH_QUANTIZE_RANKS_PLANNED_MACHINES_H
 #define PITH_QUANTIZE_RANKS_PLANNED_MACHINES_H
 

@@ -4,8 +4,7 @@
  *
  *     windows of the text   each rank has a run of them; statistics go round (calib/relay.h)
  *     matrices              each is rounded by its owner, and then everyone's
- *     what is written       by each its part, where all see the folder (quantize/ranks/rank_writers.h),
- * else by
+ *     what is written       by each its part, where all see the folder (rank_writers.h), else by
  *                           rank 0 alone, as are journal and account
  *
  *     experts               each is its owner's: its statistics, its transform's search, its

@@ -1,5 +1,6 @@
-/* quantize/site/change_basis.h: which of a model's tensors a change of basis (quant/basis.h) changes,
- * and how. With R the stream's rotation, P a head's, D that of an input, and g a norm's gain:
+/* quantize/site/change_basis.h: which of a model's tensors a change of basis (quant/basis.h)
+ * changes, and how. With R the stream's rotation, P a head's, D that of an input, and g a norm's
+ * gain:
  *
  *     embedding   rows R e              norms     1: their gains go into what reads them
  *     q, k        W diag(g) R^T         v         P W diag(g) R^T, bias P b

@@ -1,5 +1,5 @@
-/* quantize/site/error_limits.h: which relative errors of a linear are refused, and which are warned of.
- */
+/* quantize/site/error_limits.h: which relative errors of a linear are refused, and which are warned
+ * of. */
 #ifndef PITH_QUANTIZE_SITE_ERROR_LIMITS_H
 #define PITH_QUANTIZE_SITE_ERROR_LIMITS_H
 

@@ -1,5 +1,5 @@
-/* quantize/site/inputs.h: what becomes of the linears' inputs: the grid of activations, outlier columns,
- * the scales that calibration fixes. */
+/* quantize/site/inputs.h: what becomes of the linears' inputs: the grid of activations, outlier
+ * columns, the scales that calibration fixes. */
 #ifndef PITH_QUANTIZE_SITE_INPUTS_H
 #define PITH_QUANTIZE_SITE_INPUTS_H
 

@@ -1,5 +1,6 @@
-/* quantize/site/learn.h: what a rounder that works on whole blocks needs of a run: the float model's own
- * activations beside those of the quantized one, and a block that can be differentiated. */
+/* quantize/site/learn.h: what a rounder that works on whole blocks needs of a run: the float
+ * model's own activations beside those of the quantized one, and a block that can be
+ * differentiated. */
 #ifndef PITH_QUANTIZE_SITE_LEARN_H
 #define PITH_QUANTIZE_SITE_LEARN_H
 

@@ -1,5 +1,5 @@
-/* serve/grammar/grammar.h: answers that have a form: which tokens may come next so that the text stays what
- * a JSON schema, or a regular expression, takes, and can still become whole.
+/* serve/grammar/grammar.h: answers that have a form: which tokens may come next so that the text
+ * stays what a JSON schema, or a regular expression, takes, and can still become whole.
  *
  *     vocabulary (once a tokenizer) -> grammar (once a constraint) -> matcher (one an answer)
  *

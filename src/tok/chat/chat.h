@@ -1,5 +1,5 @@
-/* tok/chat/chat.h: a conversation as the prompt that the model was trained on: the chat template that
- * the checkpoint ships, with its special tokens, over the messages. */
+/* tok/chat/chat.h: a conversation as the prompt that the model was trained on: the chat template
+ * that the checkpoint ships, with its special tokens, over the messages. */
 #ifndef PITH_TOK_CHAT_CHAT_H
 #define PITH_TOK_CHAT_CHAT_H
 
@@ -10,7 +10,8 @@
 struct pith_chat;
 
 /* The template of a model: the content of `file`, or, where that is NULL, its "default" one and for
- * conversations with tools "tool_use" (tok/chat/templates.h). PITH_OK and *out NULL when it has none. */
+ * conversations with tools "tool_use" (tok/chat/templates.h). PITH_OK and *out NULL when it has
+ * none. */
 enum pith_status pith_chat_open(const char *model, const char *file, struct pith_chat **out,
                                 struct pith_error *err);
 /* The template in memory, with a model's special tokens as {"bos_token": "<s>", ...} or NULL. */

@@ -1,5 +1,5 @@
-/* tok/files/gguf_lists.h: the vocabulary that a GGUF file holds in its keys, and what is made of it.
- * Inside tok/ only. */
+/* tok/files/gguf_lists.h: the vocabulary that a GGUF file holds in its keys, and what is made of
+ * it. Inside tok/ only. */
 #ifndef PITH_TOK_FILES_GGUF_LISTS_H
 #define PITH_TOK_FILES_GGUF_LISTS_H
 

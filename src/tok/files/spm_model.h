@@ -1,5 +1,5 @@
-/* tok/files/spm_model.h: reads a SentencePiece model file (a protocol buffer, sentencepiece_model.proto).
- */
+/* tok/files/spm_model.h: reads a SentencePiece model file (a protocol buffer,
+ * sentencepiece_model.proto). */
 #ifndef PITH_TOK_FILES_SPM_MODEL_H
 #define PITH_TOK_FILES_SPM_MODEL_H
 

@@ -1,5 +1,5 @@
-/* tok/files/tiktoken.h: tokenizers of tiktoken, which are a list of tokens in the order in which pairs
- * join to them, as a tokenizer.json whose model is "tiktoken". */
+/* tok/files/tiktoken.h: tokenizers of tiktoken, which are a list of tokens in the order in which
+ * pairs join to them, as a tokenizer.json whose model is "tiktoken". */
 #ifndef PITH_TOK_FILES_TIKTOKEN_H
 #define PITH_TOK_FILES_TIKTOKEN_H
 

@@ -1,5 +1,5 @@
-/* tok/regex/regex.h: the patterns of tokenizer.json. They are written for Oniguruma; PCRE2 runs them
- * after a translation that removes the differences that matter (see regex_dialect.c). */
+/* tok/regex/regex.h: the patterns of tokenizer.json. They are written for Oniguruma; PCRE2 runs
+ * them after a translation that removes the differences that matter (see regex_dialect.c). */
 #ifndef PITH_TOK_REGEX_REGEX_H
 #define PITH_TOK_REGEX_REGEX_H
 

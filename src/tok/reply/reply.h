@@ -1,5 +1,5 @@
-/* tok/reply/reply.h: the answer of a model, as it comes, split into content, reasoning and calls. What is
- * told and what is lost: <pith/chat.h>. */
+/* tok/reply/reply.h: the answer of a model, as it comes, split into content, reasoning and calls.
+ * What is told and what is lost: <pith/chat.h>. */
 #ifndef PITH_TOK_REPLY_REPLY_H
 #define PITH_TOK_REPLY_REPLY_H
 

@@ -1,5 +1,5 @@
-/* tok/unicode/bytemap.h: GPT-2's spelling of bytes as printable characters. Bytes 33-126, 161-172 and
- * 174-255 stand for themselves; the other 68 become U+0100, U+0101, ... in order. */
+/* tok/unicode/bytemap.h: GPT-2's spelling of bytes as printable characters. Bytes 33-126, 161-172
+ * and 174-255 stand for themselves; the other 68 become U+0100, U+0101, ... in order. */
 #ifndef PITH_TOK_UNICODE_BYTEMAP_H
 #define PITH_TOK_UNICODE_BYTEMAP_H
 

@@ -1,6 +1,7 @@
-/* tok/unicode/unicode.h: the few facts about characters that neither PCRE2 nor utf8proc gives as the
- * reference has them. Its pattern engine knows Unicode 16, its normalizers Unicode 9; PCRE2 10.42
- * knows 14, utf8proc 2.8 knows 15. The tables are written by tests/golden/tok/make_unicode.py. */
+/* tok/unicode/unicode.h: the few facts about characters that neither PCRE2 nor utf8proc gives as
+ * the reference has them. Its pattern engine knows Unicode 16, its normalizers Unicode 9; PCRE2
+ * 10.42 knows 14, utf8proc 2.8 knows 15. The tables are written by
+ * tests/golden/tok/make_unicode.py. */
 #ifndef PITH_TOK_UNICODE_UNICODE_H
 #define PITH_TOK_UNICODE_UNICODE_H
 

@@ -1,5 +1,5 @@
-/* tok/unicode/utf8.h: UTF-8 as the tokenizers see it: strict (no surrogates, no overlong forms, nothing
- * above U+10FFFF), broken input replaced by U+FFFD once per maximal subpart (Unicode 15,
+/* tok/unicode/utf8.h: UTF-8 as the tokenizers see it: strict (no surrogates, no overlong forms,
+ * nothing above U+10FFFF), broken input replaced by U+FFFD once per maximal subpart (Unicode 15,
  * section 3.9), as Python's errors="replace" and Rust's from_utf8_lossy do. */
 #ifndef PITH_TOK_UNICODE_UTF8_H
 #define PITH_TOK_UNICODE_UTF8_H

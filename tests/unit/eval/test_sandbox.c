@@ -1,5 +1,5 @@
-/* eval/task/sandbox.h: what programs can do there, and what they cannot; HumanEval's form, whose answers
- * run there (tests/golden/tasks/make_programs.py). Skipped where bubblewrap is not. */
+/* eval/task/sandbox.h: what programs can do there, and what they cannot; HumanEval's form, whose
+ * answers run there (tests/golden/tasks/make_programs.py). Skipped where bubblewrap is not. */
 #include "eval/task/sandbox.h"
 
 #include "base/file.h"

@@ -1,5 +1,5 @@
-/* plan/hardware/hardware_json.h: a row that is written as JSON is read as what it was, and what is no row is
- * refused with the key that is wrong. */
+/* plan/hardware/hardware_json.h: a row that is written as JSON is read as what it was, and what is
+ * no row is refused with the key that is wrong. */
 #include "plan/hardware/hardware_json.h"
 
 #include "test.h"

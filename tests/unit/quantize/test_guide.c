@@ -1,5 +1,5 @@
-/* quantize/site/guide.h: a recipe that is guided by the loss wants the pass that makes gradients, and
- * leaves nothing behind where nobody hands one down. */
+/* quantize/site/guide.h: a recipe that is guided by the loss wants the pass that makes gradients,
+ * and leaves nothing behind where nobody hands one down. */
 #include "base/file.h"
 #include "quantize/run.h"
 #include "unit/model/fixture.h"
