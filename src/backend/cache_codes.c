@@ -216,7 +216,7 @@ bool pith_coded_kind(const struct pith_row_code *r, enum pith_code_kind *kind)
     return !r->level || bytes || r->bits <= 4;
 }
 
-/* Powers of two, as num/e8m0.c has them. */
+/* Powers of two, as num/elements/e8m0.c has them. */
 static void spread_e8m0(const uint8_t *from, size_t n, float *to)
 {
     for (size_t i = 0; i < n; i++) {
@@ -226,7 +226,7 @@ static void spread_e8m0(const uint8_t *from, size_t n, float *to)
     }
 }
 
-/* FP8 that is positive, as num/float8.c has it: in place it is 2^120 too small. */
+/* FP8 that is positive, as num/elements/float8.c has it: in place it is 2^120 too small. */
 static void spread_e4m3(const uint8_t *from, size_t n, float factor, float *to)
 {
     for (size_t i = 0; i < n; i++) {

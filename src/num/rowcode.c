@@ -1,8 +1,8 @@
 #include "num/rowcode.h"
 
-#include "num/elements.h"
+#include "num/elements/elements.h"
 #include "num/gaussian.h"
-#include "num/kquant.h"
+#include "num/gguf/kquant.h"
 
 #include <math.h>
 
