@@ -2,7 +2,7 @@
  * for the CPU (tests/golden/num/make_exllama.py), in rows and in pages. */
 #include "backend/cache_pages.h"
 #include "base/json.h"
-#include "num/minifloat.h"
+#include "num/elements/minifloat.h"
 #include "setups.h"
 
 enum { TOKENS = 32, DIM = 128, ALL = TOKENS * DIM, GROUP = 32, EACH = ALL / GROUP };
