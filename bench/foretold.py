@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What `pith sensitivity` foretells of whole assignments on published models, against what they lose on text that nothing was fitted to.
 
-    bench/foretold.py [-t TEXT] [-m MODEL] [-p PLACE] [-n COUNT] [--round nearest|gptq] [--calib-tokens N] [--measure N] [--try GRID,...]
+    bench/foretold.py [-t TEXT] [-m MODEL] [-p PLACE] [-n COUNT] [--most KL] [--round nearest|gptq] [--calib-tokens N] [--measure N] [--try GRID,...]
     bench/foretold.py --table [-p PLACE]
 
 MODEL is one of tools/real_models.py, its weights as bfloat16. Sensitivities are taken once, of the text that ships, for each rounding and number
 of tokens, and kept in PLACE. Foretold is the sum of what an assignment's linears cost alone. Assignments are those that lose least within 3, 4,
-4.2, 5 and 8 bits, by bisection over the price of a bit, and COUNT at random, each of two or three grids. Each is made with the rounding that it
+4.2, 5 and 8 bits, by bisection over the price of a bit, and COUNT at random, each of two or three grids, those that are foretold to lose more
+than KL left out. Each is made with the rounding that it
 was foretold for, and measured on the first tokens of two texts as bench/real.py has them. A line of PLACE/foretold.jsonl is kept of each: a run
 that was ended goes on. PITH names the program.
 """
@@ -24,6 +25,7 @@ BUDGETS = [3, 4, 4.2, 5, 8]
 TRIED = "int2:g32:asym,int3:g64:asym,int4:g64:asym,int5:g64:asym,int6:g64:asym,int8:g64"
 BASE = {"nearest": "rtn", "gptq": "gptq"}
 APART = 1.3
+SMALL = 1  # nats: what comes to more is beyond the second order
 
 
 def sensitivities(folder, options):
@@ -44,6 +46,11 @@ def bits_of(cells, linears):
     rows = [cells[p][g] for p, g in linears.items()]
     weights = [r["bytes"] * 8 / r["bits"] for r in rows]
     return sum(r["bytes"] * 8 for r in rows) / sum(weights)
+
+
+def foretold(cells, linears):
+    """What an assignment is foretold to lose."""
+    return sum(cells[p][g]["kld"] for p, g in linears.items())
 
 
 def least(cells, budget):
@@ -67,9 +74,14 @@ def assignments(cells, options):
         yield f"least of {budget} bits", least(cells, budget)
     rng = random.Random(1)
     grids = options.tried.split(",")
-    for i in range(options.count):
+    left, drawn = options.count, 0
+    while left and drawn < 100 * options.count:
+        drawn += 1
         few = rng.sample(grids, rng.choice((2, 3)))
-        yield f"random {i + 1}", {p: rng.choice([g for g in few if g in row] or list(row)) for p, row in cells.items()}
+        linears = {p: rng.choice([g for g in few if g in row] or list(row)) for p, row in cells.items()}
+        if foretold(cells, linears) <= options.most:
+            left -= 1
+            yield f"random {drawn}", linears
 
 
 def made(folder, linears, options, out):
@@ -96,7 +108,7 @@ def measure(options, kept, file):
         found = real.pith("compare", folder, *outs, *(x for t in texts for x in ("--text", t)), "--context", 512, "--max-tokens", options.measure)
         for (name, linears), one in zip(some, found["models"][1:]):
             kept.append({**key, "name": name, "bits": one["bits_per_weight"],
-                         "foretold": sum(cells[p][g]["kld"] for p, g in linears.items()), "texts": real.judged(one)})
+                         "foretold": foretold(cells, linears), "texts": real.judged(one)})
             with open(file, "a", encoding="utf-8") as f:
                 f.write(json.dumps(kept[-1]) + "\n")
         for out in outs:
@@ -115,11 +127,17 @@ def table(kept):
             cells = [f"{real.cell(t)} | {t['kl'] / k['foretold']:.2f}" for t in k["texts"]]
             print(f"| {k['name']} | {k['bits']:.2f} | {k['foretold']:.3g} | " + " | ".join(cells) + " |")
         for i, text in enumerate(texts):
-            ratios = sorted(k["texts"][i]["kl"] / k["foretold"] for k in rows)
-            near = sum(1 / APART <= r <= APART for r in ratios)
-            order = auto.correlation([k["foretold"] for k in rows], [k["texts"][i]["kl"] for k in rows]) if len(rows) > 2 else float("nan")
-            print(f"\n{text}: {near} of {len(ratios)} within {APART}; {ratios[0]:.2f} to {ratios[-1]:.2f}, median "
-                  f"{ratios[len(ratios) // 2]:.2f}; rank correlation {order:.3f}")
+            for name, some in (("all", rows), (f"foretold below {SMALL}", [k for k in rows if k["foretold"] < SMALL])):
+                told(f"{text}, {name}", some, i)
+
+
+def told(title, rows, i):
+    """How many of some assignments lose what was foretold."""
+    ratios = sorted(k["texts"][i]["kl"] / k["foretold"] for k in rows)
+    near = sum(1 / APART <= r <= APART for r in ratios)
+    order = auto.correlation([k["foretold"] for k in rows], [k["texts"][i]["kl"] for k in rows])
+    print(f"\n{title}: {near} of {len(ratios)} within {APART}; {ratios[0]:.2f} to {ratios[-1]:.2f}, median {ratios[len(ratios) // 2]:.2f}; "
+          f"rank correlation {order:.3f}")
 
 
 def main():
@@ -128,6 +146,7 @@ def main():
     parser.add_argument("-m", "--model", default="smollm2", choices=list(real.real_models.MODELS))
     parser.add_argument("-p", "--place", type=pathlib.Path, default=real.ROOT / "build/real")
     parser.add_argument("-n", "--count", type=int, default=15)
+    parser.add_argument("--most", type=float, default=float("inf"), help="draw none that is foretold to lose more")
     parser.add_argument("--round", default="nearest", choices=list(BASE))
     parser.add_argument("--calib-tokens", type=int, default=8192)
     parser.add_argument("--measure", type=int, default=2044, help="positions of each text, of which the first of 512 is not judged")
