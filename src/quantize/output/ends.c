@@ -27,7 +27,8 @@ const struct pith_choice *pith_job_end(const struct pith_job *job, const char *t
     for (int i = 0; job->ends && i < PITH_END_COUNT; i++) {
         const char *module = job->ends[i].module;
         const size_t n = module ? strlen(module) : 0;
-        if (job->ends[i].rows && strncmp(tensor, module, n) == 0 && tensor[n] == '.')
+        if (job->ends[i].rows && strncmp(tensor, module, n) == 0 && tensor[n] == '.' &&
+            strcmp(tensor + n, ".bias") != 0)
             return &job->ends[i];
     }
     return NULL;

@@ -15,9 +15,18 @@ static bool is_of(const char *tensor, const char *module)
     return strncmp(tensor, module, n) == 0 && tensor[n] == '.';
 }
 
+/* Of the head: it stays as it is, whatever becomes of the matrix. */
+static bool is_bias(const char *tensor)
+{
+    static const char end[] = ".bias";
+    const size_t n = strlen(tensor);
+    return n >= sizeof end && strcmp(tensor + n - (sizeof end - 1), end) == 0;
+}
+
 static const char *outer_reason(const struct pith_model *m, const char *name)
 {
     if (pith_plan_beside(&m->plans, name)) return "no part of the language model";
+    if (is_of(name, m->arch->names.head) && is_bias(name)) return "biases stay as they are";
     if (is_of(name, m->arch->names.head)) return "the head is left in the model's precision";
     if (is_of(name, m->arch->names.embed)) return "embeddings are left in the model's precision";
     const char *const joins[] = {m->arch->names.project_in, m->arch->names.project_out};
@@ -35,6 +44,7 @@ static const char *outer_reason(const struct pith_model *m, const char *name)
 /* Whether the change of basis makes a tensor anew. */
 static bool turned(const struct pith_job *job, const char *name)
 {
+    if (is_bias(name)) return false;
     const struct pith_arch_names *names = &job->model->arch->names;
     const char *const modules[] = {names->embed, names->head, names->norm};
     for (size_t i = 0; i < PITH_COUNT(modules) && job->basis.stream.dim; i++)
