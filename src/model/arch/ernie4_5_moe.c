@@ -21,7 +21,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     static const struct pith_family_defaults defaults = {
         .kv_heads = 4, .max_position = 131072, .tied = true};
     static const struct pith_family_moe_keys keys = {.count = {"moe_num_experts", "num_experts"},
-                                                     .taken = "moe_k",
+                                                     .taken = {"moe_k", "num_experts_per_tok"},
                                                      .width = "moe_intermediate_size"};
     static const struct pith_moe absent = {.experts = 64,
                                            .taken = 6,

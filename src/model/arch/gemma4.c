@@ -55,7 +55,7 @@ static enum pith_status read_experts(const struct pith_config *c, struct pith_sh
                                      struct pith_error *err)
 {
     static const struct pith_family_moe_keys keys = {
-        .count = {"num_experts"}, .taken = "top_k_experts", .width = "moe_intermediate_size"};
+        .count = {"num_experts"}, .taken = {"top_k_experts"}, .width = "moe_intermediate_size"};
     static const struct pith_moe absent = {.router = PITH_ROUTER_SOFTMAX, .renormalised = true};
     bool experts = false;
     PITH_TRY(pith_config_bool(c, "enable_moe_block", &experts, err));

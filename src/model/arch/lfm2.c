@@ -97,7 +97,7 @@ static enum pith_status read_moe(const struct pith_config *c, struct pith_shape 
                                  struct pith_error *err)
 {
     static const struct pith_family_moe_keys keys = {.count = {"num_experts"},
-                                                     .taken = "num_experts_per_tok",
+                                                     .taken = {"num_experts_per_tok"},
                                                      .width = "moe_intermediate_size",
                                                      .renormalised = true,
                                                      .scale = true};

@@ -6,7 +6,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
 {
     static const struct pith_family_defaults defaults = {.max_position = 4096};
     static const struct pith_family_moe_keys keys = {.count = {"num_experts", "num_local_experts"},
-                                                     .taken = "num_experts_per_tok",
+                                                     .taken = {"num_experts_per_tok"},
                                                      .renormalised = true};
     static const struct pith_moe absent = {.experts = 64, .taken = 8};
     bool bias = false;

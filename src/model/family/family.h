@@ -222,11 +222,11 @@ enum pith_status pith_family_read_pattern(const struct pith_config *c, uint32_t 
 enum pith_status pith_family_read_unrotated(const struct pith_config *c, uint32_t every,
                                             struct pith_shape *shape, struct pith_error *err);
 
-/* What an architecture calls the numbers of its experts: how many there are (the first of the
- * names that is there) and a token takes, how wide one is (NULL: "intermediate_size"); and which
+/* What an architecture calls the numbers of its experts: how many there are and a token takes
+ * (the first of the names that is there), how wide one is (NULL: "intermediate_size"); and which
  * rules it has keys for. */
 struct pith_family_moe_keys {
-    const char *count[2], *taken, *width;
+    const char *count[2], *taken[2], *width;
     bool groups;       /* "n_group", "topk_group" */
     bool renormalised; /* "norm_topk_prob" */
     bool scale;        /* "routed_scaling_factor" */

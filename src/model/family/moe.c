@@ -3,18 +3,24 @@
 
 const struct pith_family_moe_keys pith_family_moe_qwen = {
     .count = {"num_experts", "num_local_experts"},
-    .taken = "num_experts_per_tok",
+    .taken = {"num_experts_per_tok"},
     .width = "moe_intermediate_size",
     .renormalised = true};
 const struct pith_family_moe_keys pith_family_moe_deepseek = {
     .count = {"n_routed_experts", "num_local_experts"},
-    .taken = "num_experts_per_tok",
+    .taken = {"num_experts_per_tok"},
     .width = "moe_intermediate_size",
     .groups = true,
     .renormalised = true,
     .scale = true};
 const struct pith_family_moe_keys pith_family_moe_local = {
-    .count = {"num_local_experts", "num_experts"}, .taken = "num_experts_per_tok"};
+    .count = {"num_local_experts", "num_experts"}, .taken = {"num_experts_per_tok"}};
+
+/* The first of two names that is there; the second may be NULL. */
+static const char *first_of(const struct pith_config *c, const char *const name[2])
+{
+    return name[1] && !pith_config_has(c, name[0]) ? name[1] : name[0];
+}
 
 /* An integer in 0..hi; left alone when it is missing. */
 static enum pith_status read_count(const struct pith_config *c, const char *key, int64_t hi,
@@ -54,10 +60,9 @@ enum pith_status pith_family_read_moe(const struct pith_config *c,
                                       struct pith_error *err)
 {
     struct pith_moe *m = &shape->moe;
-    const bool second = keys->count[1] && !pith_config_has(c, keys->count[0]);
     *m = *absent;
-    PITH_TRY(read_count(c, keys->count[second], PITH_MAX_EXPERTS, &m->experts, err));
-    PITH_TRY(read_count(c, keys->taken, PITH_MAX_EXPERTS, &m->taken, err));
+    PITH_TRY(read_count(c, first_of(c, keys->count), PITH_MAX_EXPERTS, &m->experts, err));
+    PITH_TRY(read_count(c, first_of(c, keys->taken), PITH_MAX_EXPERTS, &m->taken, err));
     if (keys->width) PITH_TRY(read_count(c, keys->width, PITH_MAX_WIDTH, &m->ffn, err));
     if (keys->groups) PITH_TRY(read_groups(c, m, err));
     if (keys->renormalised) PITH_TRY(pith_config_bool(c, "norm_topk_prob", &m->renormalised, err));
