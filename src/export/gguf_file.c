@@ -179,7 +179,7 @@ static enum pith_status name_tensor(struct names *n, const struct pith_tensor_pl
     for (unsigned i = 0; i < t->dims; i++) out->shape[i] = t->shape[i];
     if (blocks) out->shape[1] = t->shape[1] / out->type.bytes * out->type.block;
     if (strcmp(last, "scale") == 0) place.order = PITH_GGUF_STRAIGHT;
-    if (strcmp(last, "bias") == 0) place.filter = false;
+    if (strcmp(last, "bias") == 0) pith_gguf_place_bias(&place);
     if (t->dtype == PITH_F32) out->as = place.as;
     if ((place.as && t->dtype != PITH_F32) || !settle_shape(n, &place, blocks, out))
         return no_name(t, err);

@@ -83,7 +83,12 @@ struct pith_arch_gguf {
     bool sections; /* keys tell which pairs of channels turn by which of a picture's positions */
     bool factors;  /* Granite's: keys tell factors, and logits are divided by "logit_scale" */
     bool large;    /* llama-quantize takes 80 layers of it for 70 billion weights (is_large()) */
-    bool biased;   /* see struct pith_gguf_arch */
+    const char *bias; /* config.json's name of whether linears have any; NULL: "attention_bias" */
+    bool partial;     /* a config that is silent about it rotates a part of a head */
+    bool square;      /* heads together are as wide as the stream */
+    bool untied;      /* the head is never the embedding */
+    bool all_biased;  /* no linear may do without a bias */
+    bool biased;      /* see struct pith_gguf_arch */
     bool qkv_bias_only;                       /* likewise */
     const char *after_attention, *before_mlp; /* what norms are called, if not as usual */
 };

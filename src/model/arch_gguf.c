@@ -152,6 +152,7 @@ static const char *act_name(enum pith_act act)
     case PITH_ACT_GELU: return "gelu";
     case PITH_ACT_GELU_TANH: return "gelu_pytorch_tanh";
     case PITH_ACT_RELU: return "relu";
+    case PITH_ACT_RELU2: return "relu2";
     default: return "silu";
     }
 }
@@ -190,6 +191,8 @@ bool pith_gguf_arch_at(size_t index, struct pith_gguf_arch *out)
     out->latent = g->features >> PITH_GGUF_HAS_LATENT & 1;
     out->delta = a->family->delta.out != NULL;
     out->scan = a->family->recur == pith_family_mamba;
+    out->bias = g->bias ? g->bias : "attention_bias";
+    out->partial = g->partial;
     out->biased = g->biased;
     out->qkv_bias_only = g->qkv_bias_only;
     out->windows = g->every != 0 && g->chunk == 0;
@@ -264,6 +267,11 @@ const char *pith_arch_gguf_lacks(const struct pith_arch *a, const struct pith_sh
     if (g->without_keys && !any_layer(s, &s->recurrent)) return "attention in all layers";
     for (size_t i = 0; i < PITH_COUNT(has); i++)
         if (has[i] && !(g->features >> i & 1)) return texts[i];
+    if (g->untied && s->tied) return "a tied head";
+    if (g->square && s->heads * s->head_dim != s->hidden)
+        return "heads that are not as wide as the stream together";
+    if (g->all_biased && !(s->qkv_bias && s->o_bias && s->mlp_bias))
+        return "linears without biases";
     if (s->act != g->act) return "that activation";
     if (s->act == PITH_ACT_CLAMPED && !(s->act_limit == 7.0f && s->act_alpha == 1.702f))
         return "a gate with another limit than 7, or another alpha than 1.702,";

@@ -57,4 +57,13 @@ python3 tests/cli/arch_case.py granitemoehybrid_dense "$work/alone" "$work/alone
 python3 tests/cli/byte_tokens.py "$work/alone"
 refuse "a hybrid of attention alone" 1 'does not compute attention in all layers in a granitehybrid' \
     "$pith" convert "$work/alone" -o "$work/alone.gguf" --quiet
+for said in 'nemotron_bias:a tied head in a nemotron' 'nemotron_old:heads that are not as wide as the stream together in a nemotron' \
+    'starcoder2_plain:linears without biases in a starcoder2'; do
+    case=${said%%:*}
+    python3 tests/cli/arch_case.py "$case" "$work/$case" "$work/$case.text" && python3 tests/cli/byte_tokens.py "$work/$case"
+    refuse "$case has no place there" 1 "does not compute ${said#*:}" "$pith" convert "$work/$case" -o "$work/$case.gguf" --quiet
+done
+# The bias of a head stays when its matrix is quantized.
+check "a head with a bias is quantized" "$pith" quantize "$work/phi" -o "$work/phi-q8_0.gguf" -r rtn --weights q8_0 --quiet
+check "its bias is there" "$pith" verify "$work/phi-q8_0.gguf" --against "$work/phi"
 finish

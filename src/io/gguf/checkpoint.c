@@ -114,7 +114,7 @@ static bool translate(const struct view *v, const struct pith_gguf_tensor *t, ui
     if (strcmp(dot, ".weight") != 0 && strcmp(dot, ".bias") != 0 && !scale) return false;
     if (!plain && (t->dims != matrix || strcmp(dot, ".weight") != 0)) return false;
     if (place->flat && (!plain || !is_flat(t))) return false;
-    if (strcmp(dot, ".bias") == 0) place->filter = false;
+    if (strcmp(dot, ".bias") == 0) pith_gguf_place_bias(place);
     if (place->filter && (!plain || t->dims != 2)) return false;
     if (place->dense && !plain) return false;
     (void)snprintf(name + strlen(name), 16, ".%s", plain ? dot + 1 : t->type.name);

@@ -167,7 +167,7 @@ static enum pith_status put_heads(const struct config *c, uint64_t heads, uint64
     if (value != n || part > n)
         return pith_fail(c->err, PITH_UNSUPPORTED, "%s: heads whose keys and values differ in size",
                          c->g->path);
-    if (part == n) return PITH_OK;
+    if (part == n && !c->arch->partial) return PITH_OK;
     return set(c, "partial_rotary_factor", json_real((double)part / (double)n));
 }
 
@@ -454,7 +454,7 @@ static enum pith_status put_tensors(const struct config *c)
     PITH_TRY(set(c, "vocab_size", json_integer((json_int_t)embed->shape[0])));
     PITH_TRY(
         set(c, "tie_word_embeddings", json_boolean(!pith_gguf_tensor_find(c->g, "output.weight"))));
-    PITH_TRY(set(c, "attention_bias", json_boolean(q && !c->arch->biased)));
+    PITH_TRY(set(c, c->arch->bias, json_boolean(q && !c->arch->biased)));
     PITH_TRY(set(c, "mlp_bias", json_boolean(mlp)));
     if (!c->arch->chunk)
         PITH_TRY(set(c, "use_qk_norm",

@@ -83,7 +83,9 @@ struct pith_gguf_arch {
     uint32_t gating;
     bool latent, delta, scan; /* what attention is, in some layers */
     bool biased;        /* q, k and v always have biases, and config.json has no word for it */
+    const char *bias;   /* config.json's name of whether linears have biases */
     bool qkv_bias_only; /* "attention_bias" is of q, k and v alone */
+    bool partial;       /* a config that is silent about it rotates a part of a head */
     bool windows;       /* layers with a window */
     bool scalar;        /* config.json says what scores are divided by the root of */
     bool untruncated;   /* YaRN's range is not rounded to whole dimensions */
@@ -136,6 +138,9 @@ enum { PITH_GGUF_NAME = 64 }; /* bytes of the longest name, with its NUL */
  * for in that architecture. */
 bool pith_gguf_name(const struct pith_gguf_arch *arch, const char *hf, const char *ending,
                     char out[PITH_GGUF_NAME], struct pith_gguf_place *place);
+/* Makes the place of a module's matrix or gain that of its bias: no filter, and as it is where a
+ * gain is stored as 1 + w. */
+void pith_gguf_place_bias(struct pith_gguf_place *place);
 /* The reverse, as written by pith_gguf_name() with the ending left out: the module, of expert
  * `expert` where the tensor is stacked; of a name that is `whole` the tensor's own. */
 bool pith_gguf_module(const struct pith_gguf_arch *arch, const char *name, uint32_t expert,

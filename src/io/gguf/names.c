@@ -247,6 +247,12 @@ static int put_module(const struct pith_gguf_pair *pair, uint32_t expert, char *
                     mark + strlen("%u"));
 }
 
+void pith_gguf_place_bias(struct pith_gguf_place *place)
+{
+    place->filter = false;
+    if (place->as == PITH_AS_PLUS_ONE) place->as = PITH_AS_SHOWN;
+}
+
 bool pith_gguf_module(const struct pith_gguf_arch *arch, const char *name, uint32_t expert,
                       char *out, size_t size, struct pith_gguf_place *place)
 {

@@ -47,6 +47,9 @@ const struct pith_arch pith_arch_gpt_neox = {
               .buffer = {"attention.bias", "attention.masked_bias"}},
     .gguf = {.name = "gptneox",
              .eps = "layer_norm_eps",
+             .all_biased = true,
+             .partial = true,
+             .untied = true,
              .act = PITH_ACT_GELU,
              .features = 1u << PITH_GGUF_HAS_QKV_BIAS | 1u << PITH_GGUF_HAS_O_BIAS |
                          1u << PITH_GGUF_HAS_MLP_BIAS | 1u << PITH_GGUF_HAS_SERIAL},

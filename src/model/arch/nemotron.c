@@ -33,4 +33,12 @@ const struct pith_arch pith_arch_nemotron = {
     .plan = pith_family_plan,
     .family = &family,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "nemotron",
+             .eps = "norm_eps",
+             .partial = true,
+             .untied = true,
+             .square = true,
+             .act = PITH_ACT_RELU2,
+             .features = 1u << PITH_GGUF_HAS_QKV_BIAS | 1u << PITH_GGUF_HAS_O_BIAS |
+                         1u << PITH_GGUF_HAS_MLP_BIAS},
 };

@@ -44,4 +44,11 @@ const struct pith_arch pith_arch_phi = {
               .embed = "model.embed_tokens",
               .norm = "model.final_layernorm",
               .head = "lm_head"},
+    .gguf = {.name = "phi2",
+             .eps = "layer_norm_eps",
+             .partial = true,
+             .untied = true,
+             .act = PITH_ACT_GELU_TANH,
+             .features = 1u << PITH_GGUF_HAS_QKV_BIAS | 1u << PITH_GGUF_HAS_O_BIAS |
+                         1u << PITH_GGUF_HAS_MLP_BIAS | 1u << PITH_GGUF_HAS_HEAD_BIAS},
 };
