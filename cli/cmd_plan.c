@@ -304,8 +304,8 @@ static void print_order(const json_t *rows, size_t left_out)
     if (likened || left_out) printf("\n");
     if (likened)
         print_line(0, 0,
-                   "Losses that order the rows were measured on SmolLM2-135M-Instruct "
-                   "(docs/planning.md); pith advise measures this one's.");
+                   "Rows are ordered by losses of other models (docs/planning.md); pith advise "
+                   "measures this one's.");
     if (left_out) print_line(0, 0, "Further columns: --json.");
 }
 

@@ -31,7 +31,8 @@ static json_t *quality(const struct pith_plan_case *k)
                                     : "not measured with this cache: pith advise or "
                                       "pith eval --baseline --kv tells"));
     pith_json_set(&j, "likened", pith_json_finite(k->c->likened + more));
-    pith_json_set(&j, "likened_to", json_string("SmolLM2-135M-Instruct (docs/planning.md)"));
+    pith_json_set(&j, "likened_to",
+                  isnan(k->c->likened + more) ? json_null() : json_string(k->c->likened_to));
     if (*k->c->published) pith_json_set(&j, "published", json_string(k->c->published));
     return j;
 }

@@ -301,7 +301,7 @@ static void quality_chart(struct pith_str *out, const json_t *rows)
                                               .title = "Quality against bytes (the lowest and "
                                                        "leftmost are best)",
                                               .x_title = "GB in all",
-                                              .y_title = "KL of SmolLM2-135M-Instruct",
+                                              .y_title = "KL by which rows are ordered",
                                               .x_log = true,
                                               .y_log = true,
                                               .front = true,

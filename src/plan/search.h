@@ -38,6 +38,7 @@ struct pith_plan_candidate {
     const struct pith_container *lies; /* ... in that */
     double kld;       /* of this model or published for its class, NAN: not known */
     double likened;   /* of a small model by which all are compared, NAN: not known */
+    const char *likened_to; /* where that is from */
     char source[160]; /* of kld */
     const char *published;
     /* By number of pith_engine_needs(), of engines that were asked: the container that the engine

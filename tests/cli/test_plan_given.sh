@@ -85,7 +85,10 @@ is "a size that is named is ruled out" "(0, True)" "$(key "$work/plan.json" '(le
 is "none of the probe's beside a 70B" "set()" "$(key "$work/plan.json" '{r["recipe"] for r in j["rows"] if r["quality"]["kld"]}')"
 "$pith" plan Llama-3.1-8B --for llama.cpp --kv bf16 --json >"$work/plan.json"
 is "what is published for 8B, with its source" "(0.0313, True)" "$(key "$work/plan.json" '[(r["quality"]["kld"], "published" in r["quality"]["source"]) for r in j["rows"] if r["recipe"] == "q4_k_m"][0]')"
-is "rows are compared by one model's figures" "[True]" "$(key "$work/plan.json" 'sorted({r["quality"]["likened"] is None or "SmolLM2" in r["quality"]["likened_to"] for r in j["rows"]})')"
+is "rows are compared by one model's figures, or by what is published" "[True]" "$(key "$work/plan.json" 'sorted({("Llama-3-8B" if r["recipe"] in ("q2_k", "q3_k_m", "q4_k_m", "q5_k_m", "q6_k") else "SmolLM2") in r["quality"]["likened_to"] for r in j["rows"]})')"
+"$pith" plan Llama-3.1-8B --hardware xeon-spr-56 --for pith --context 32k --weights w8a16 --kv turbo3 --kv turbo4 --kv int8:token --kv int2:g32:asym --json >"$work/plan.json"
+is "a cache that was measured elsewhere alone does not win by that" "['int8:token', 'turbo4', 'turbo3', 'int2:g32:asym']" \
+    "$(key "$work/plan.json" '[r["kv"] for r in j["rows"]]')"
 "$pith" plan SmolLM2-135M --for vllm --kv bf16 --json >"$work/plan.json"
 is "what was measured on a model of that shape, with its name" "(True, True)" "$(key "$work/plan.json" '[(q["kld"] == q["likened"] > 0, "measured on SmolLM2" in q["source"]) for q in [r["quality"] for r in j["rows"] if r["recipe"] == "smoothquant"]][0]')"
 is "and what was not measured there has none" "[None]" "$(key "$work/plan.json" '[r["quality"]["kld"] for r in j["rows"] if r["recipe"] == "autoround"]')"
