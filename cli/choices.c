@@ -41,6 +41,14 @@ static const struct choice {
     const char *command, *option, *words;
     enum source source;
 } choices[] = {
+    /* What one command takes of a list stands before the list: the first row counts. */
+    {"advise", "round", "gptq qep qep:kron", NONE},
+    {"sensitivity", "round", "nearest weighted gptq", NONE},
+    {"quantize", "recipe", "auto", RECIPES},
+    {"convert", "container", "dense dense:bf16 dense:f16 dense:f32", CONTAINERS},
+    {"features", NULL,
+     "containers engines loads caches conversions architectures transforms splits rounders",
+     ENGINES},
     {NULL, "arrivals", "poisson even bursts", NONE},
     {NULL, "container", "", CONTAINERS},
     {NULL, "convention", "gptq hf llama.cpp", NONE},
@@ -61,7 +69,6 @@ static const struct choice {
     {NULL, "train", "scales all", NONE},
     {NULL, "transform", "", TRANSFORMS},
     {"completion", NULL, "bash zsh fish", NONE},
-    {"features", NULL, "", ENGINES},
     {"formats", NULL, "", FORMATS},
     {"hardware", NULL, "this", HARDWARE},
     {"recipes", NULL, "auto", RECIPES},

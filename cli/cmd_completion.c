@@ -293,6 +293,10 @@ static int print_object(const struct common *common, const struct shell *shell)
         return report_failure(common, &(struct pith_error){.status = PITH_NOMEM});
     }
     json_t *j = json_pack("{s:s, s:s}", "shell", shell->name, "script", script);
+    if (!j) {
+        free(script);
+        return report_failure(common, &(struct pith_error){.status = PITH_NOMEM});
+    }
     json_dumpf(j, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(j);

@@ -79,7 +79,7 @@ if shell != "zsh":
     if shell == "fish":  # which offers the whole word
         equals = [w.replace("--crlf=", "") for w in equals]
     tell(sorted(mode) == ["exact", "fast"], f"{shell}: values of --mode", mode)
-    tell(set(short) == set(long) == set(recipes), f"{shell}: recipes", (short, long))
+    tell(set(short) == set(long) == {"auto", *recipes}, f"{shell}: recipes", (short, long))
     tell(sorted(w for w in shells if w[0] != "-") == ["bash", "fish", "zsh"], f"{shell}: shells", shells)
     tell(one == ["fast"], f"{shell}: a value that was begun", one)
     tell(sorted(equals) == ["keep", "lf"], f"{shell}: a value behind =", equals)
