@@ -22,7 +22,9 @@ TEXT = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 
 def texts(path):
     """(line, text) of each literal; literals that follow one another are one."""
-    source = re.sub(r"/\*.*?\*/", lambda m: "\n" * m.group(0).count("\n"), path.read_text(), flags=re.S)
+    # Comments and characters are blanks; what begins like one within a text is text.
+    source = re.sub(r"'(?:[^'\\\n]|\\.)'|\"(?:[^\"\\\n]|\\.)*\"|/\*.*?\*/",
+                    lambda m: m[0] if m[0][0] == '"' else re.sub(r"[^\n]", " ", m[0]), path.read_text(), flags=re.S)
     source = "\n".join("" if line.lstrip().startswith("#include") else line for line in source.split("\n"))
     at, joined = 0, None
     for m in TEXT.finditer(source):
