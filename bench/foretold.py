@@ -30,7 +30,8 @@ SMALL = 1  # nats: what comes to more is beyond the second order
 
 def sensitivities(folder, options):
     """The cells of each linear: {part: {grid: row}}."""
-    file = options.place / f"sensitivity-{options.model}-{options.round}-{options.calib_tokens}.json"
+    tried = options.tried.replace(",", "+").replace(":", "_")
+    file = options.place / f"sensitivity-{options.model}-{options.round}-{options.calib_tokens}-{tried}.json"
     if not file.exists():
         found = real.pith("sensitivity", folder, "--round", options.round, "--try", options.tried, "--calib-tokens", options.calib_tokens,
                           "--seq-len", 512, "--kv", "none", "--acts", "none", "--work", options.place / "sense")
@@ -97,7 +98,8 @@ def measure(options, kept, file):
     folder = real.original(options.model, options.place)
     texts = real.texts_of(options, options.place)
     cells = sensitivities(folder, options)
-    key = {"model": options.model, "round": options.round, "calibrated": options.calib_tokens}
+    key = {"model": options.model, "round": options.round, "calibrated": options.calib_tokens, "tried": options.tried,
+           "judged": options.measure, "names": [t.name for t in texts]}
     had = {k["name"] for k in kept if all(k[x] == v for x, v in key.items())}
     todo = [(n, a) for n, a in assignments(cells, options) if n not in had]
     for first in range(0, len(todo), real.TOGETHER):

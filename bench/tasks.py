@@ -33,7 +33,7 @@ def measure(options, kept):
     rows = options.row or ROWS
     outs = {row: made(options.model, folder, row, options.place) for row in rows}
     for task in options.task:
-        if any(k["task"] == task and k["items"] == options.items and k["rows"] == rows for k in kept):
+        if any(k["model"] == options.model and k["task"] == task and k["items"] == options.items and k["rows"] == rows for k in kept):
             continue
         found = real.pith("compare", folder, *outs.values(), "--tasks", task, "--task-limit", options.items)
         one = {"model": options.model, "task": task, "items": options.items, "rows": rows,
