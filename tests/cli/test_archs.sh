@@ -102,4 +102,13 @@ open(sys.argv[1], "wb").write(struct.pack("<Q", len(head)) + head + body)
 PY
 was=$(loss "$work/m") is=$(loss "$work/t")
 [ -n "$was" ] && [ "$was" = "$is" ] && pass "experts in either order" || fail "experts in either order: $was, $is"
+# LFM2 has a word of its own for a head that is the embedding.
+python3 tests/cli/arch_case.py lfm2 "$work/tied" "$work/text" '{"config": {"tie_embedding": true}}' &&
+    python3 tests/cli/byte_tokens.py "$work/tied" &&
+    "$pith" quantize "$work/tied" -o "$work/untied" -r quarot-w4a16 --round nearest --weights int8:channel --quiet &&
+    python3 -c "
+import json
+c = json.load(open('$work/untied/config.json'))
+assert c['tie_embedding'] is False and c['tie_word_embeddings'] is False, c" &&
+    pass "a head that is no longer the embedding, in LFM2's word too" || fail "a head that is no longer the embedding, in LFM2's word too"
 finish

@@ -29,6 +29,17 @@ static bool set_dtype(json_t *config, enum pith_dtype dtype)
     return json_object_set_new(config, key, json_string(name)) == 0;
 }
 
+/* Says that the head is a matrix of its own, by each name that a config has for it. */
+static bool set_untied(json_t *config)
+{
+    static const char *const keys[] = {"tie_word_embeddings", "tie_embedding"};
+    for (size_t i = 0; i < PITH_COUNT(keys); i++) {
+        if (i > 0 && !json_object_get(config, keys[i])) continue;
+        if (json_object_set_new(config, keys[i], json_false()) != 0) return false;
+    }
+    return true;
+}
+
 static enum pith_status make_config(const struct pith_job *job, json_t **out,
                                     struct pith_error *err)
 {
@@ -42,8 +53,7 @@ static enum pith_status make_config(const struct pith_job *job, json_t **out,
     bool bad = !config;
     if (!bad && quantization) bad = !pith_quantization_set(config, quantization);
     if (!bad && job->recast) bad = !set_dtype(config, job->container_opts.model_dtype);
-    if (!bad && pith_job_unties(job))
-        bad = json_object_set_new(config, "tie_word_embeddings", json_false()) != 0;
+    if (!bad && pith_job_unties(job)) bad = !set_untied(config);
     if (bad) {
         json_decref(config);
         s = pith_fail_nomem(err, "config.json");
