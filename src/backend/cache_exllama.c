@@ -23,8 +23,9 @@ static void rotate_columns(float *x)
 {
     for (size_t step = 1; step < GROUP; step *= 2)
         for (size_t i = 0; i < GROUP; i++) {
+            if (i & step) continue;
             float *restrict a = x + i * PITH_KEYS, *restrict b = x + (i + step) * PITH_KEYS;
-            for (size_t j = 0; j < PITH_KEYS && !(i & step); j++) {
+            for (size_t j = 0; j < PITH_KEYS; j++) {
                 const float u = a[j], v = b[j];
                 a[j] = u + v;
                 b[j] = u - v;
