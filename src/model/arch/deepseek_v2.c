@@ -25,11 +25,17 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     static const struct pith_family_defaults defaults = {.head_dim = 64, .max_position = 2048};
     static const struct pith_latent_shape latent = {
         .q_rank = 1536, .rank = 512, .nope = 128, .rope = 64, .value = 128, .adjacent = true};
+    static const struct pith_family_moe_keys keys = {.count = {"n_routed_experts", "num_experts"},
+                                                     .taken = {"num_experts_per_tok"},
+                                                     .width = "moe_intermediate_size",
+                                                     .groups = true,
+                                                     .renormalised = true,
+                                                     .scale = true};
     static const struct pith_moe absent = {
         .experts = 64, .taken = 1, .ffn = 1407, .router = PITH_ROUTER_SOFTMAX};
     PITH_TRY(pith_family_read(c, &defaults, shape, err));
     PITH_TRY(pith_family_read_latent(c, &latent, shape, err));
-    PITH_TRY(pith_family_read_moe(c, &pith_family_moe_deepseek, &absent, shape, err));
+    PITH_TRY(pith_family_read_moe(c, &keys, &absent, shape, err));
     PITH_TRY(pith_family_read_shared(c, "n_shared_experts", 2, shape, err));
     PITH_TRY(pith_family_read_dense_first(c, 0, shape, err));
     PITH_TRY(read_method(c, shape, err));

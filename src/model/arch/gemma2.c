@@ -18,7 +18,8 @@ static enum pith_status read_windows(const struct pith_config *c, struct pith_sh
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {.kv_heads = 4,
+    static const struct pith_family_defaults defaults = {.key = {.act = "hidden_activation"},
+                                                         .kv_heads = 4,
                                                          .head_dim = 256,
                                                          .max_position = 8192,
                                                          .tied = true,

@@ -23,7 +23,8 @@ static enum pith_status read_local_rope(const struct pith_config *c, struct pith
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {.heads = 8,
+    static const struct pith_family_defaults defaults = {.key = {.act = "hidden_activation"},
+                                                         .heads = 8,
                                                          .vocab = 262208,
                                                          .kv_heads = 4,
                                                          .head_dim = 256,

@@ -22,13 +22,14 @@ static enum pith_status read_norms(const struct pith_config *c, struct pith_shap
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {.key = {.ffn = "ffn_dim"},
-                                                         .plain_heads = true,
-                                                         .learned_positions = true,
-                                                         .max_position = 2048,
-                                                         .tied = true,
-                                                         .act = PITH_ACT_RELU,
-                                                         .eps_absent = 1e-5};
+    static const struct pith_family_defaults defaults = {
+        .key = {.ffn = "ffn_dim", .act = "activation_function"},
+        .plain_heads = true,
+        .learned_positions = true,
+        .max_position = 2048,
+        .tied = true,
+        .act = PITH_ACT_RELU,
+        .eps_absent = 1e-5};
     bool bias = true;
     PITH_TRY(pith_family_read(c, &defaults, shape, err));
     PITH_TRY(read_norms(c, shape, err));

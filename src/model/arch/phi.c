@@ -48,6 +48,7 @@ const struct pith_arch pith_arch_phi = {
              .eps = "layer_norm_eps",
              .partial = true,
              .untied = true,
+             .square = true,
              .act = PITH_ACT_GELU_TANH,
              .features = 1u << PITH_GGUF_HAS_QKV_BIAS | 1u << PITH_GGUF_HAS_O_BIAS |
                          1u << PITH_GGUF_HAS_MLP_BIAS | 1u << PITH_GGUF_HAS_HEAD_BIAS},

@@ -39,6 +39,7 @@ const struct pith_arch pith_arch_starcoder2 = {
              .eps = "norm_epsilon",
              .bias = "use_bias",
              .all_biased = true,
+             .square = true,
              .act = PITH_ACT_GELU_TANH,
              .features = 1u << PITH_GGUF_HAS_QKV_BIAS | 1u << PITH_GGUF_HAS_O_BIAS |
                          1u << PITH_GGUF_HAS_MLP_BIAS},

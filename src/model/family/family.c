@@ -74,11 +74,10 @@ static enum pith_status read_heads(const struct pith_config *c,
     return read_head_dim(c, d, s, err);
 }
 
-/* "hidden_act", in older files of some "hidden_activation" or "activation_function". */
-static enum pith_status read_activation(const struct pith_config *c, enum pith_act absent,
-                                        enum pith_act *out, struct pith_error *err)
+static enum pith_status read_activation(const struct pith_config *c,
+                                        const struct pith_family_defaults *d, enum pith_act *out,
+                                        struct pith_error *err)
 {
-    static const char *const keys[] = {"hidden_act", "activation_function", "hidden_activation"};
     static const struct {
         const char *name;
         enum pith_act act;
@@ -87,8 +86,8 @@ static enum pith_status read_activation(const struct pith_config *c, enum pith_a
                  {"gelu_new", PITH_ACT_GELU_TANH}, {"gelu_fast", PITH_ACT_GELU_TANH},
                  {"relu", PITH_ACT_RELU},          {"relu2", PITH_ACT_RELU2}};
     const char *name = NULL;
-    for (size_t i = 0; i < PITH_COUNT(keys); i++) PITH_TRY(pith_config_str(c, keys[i], &name, err));
-    *out = absent;
+    PITH_TRY(pith_config_str(c, key_of(c, d->key.act, "hidden_act"), &name, err));
+    *out = d->act;
     if (!name) return PITH_OK;
     for (size_t i = 0; i < PITH_COUNT(known); i++) {
         if (strcmp(name, known[i].name) != 0) continue;
@@ -188,7 +187,7 @@ enum pith_status pith_family_read(const struct pith_config *c,
     PITH_TRY(pith_config_most(c, key, INT32_MAX, &positions, err));
     if (positions == 0) return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is missing", c->where, key);
     s->max_position = (uint32_t)positions;
-    PITH_TRY(read_activation(c, defaults->act, &s->act, err));
+    PITH_TRY(read_activation(c, defaults, &s->act, err));
     PITH_TRY(read_partial(rotary, defaults->partial, s, err));
     s->tied = defaults->tied;
     if (defaults->eps_absent > 0) s->eps = defaults->eps_absent;

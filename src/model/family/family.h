@@ -162,7 +162,7 @@ enum pith_status pith_family_plan(struct pith_plan_maker *m, struct pith_error *
 
 /* What an architecture calls its sizes, where that is another name; NULL: the usual one. */
 struct pith_family_keys {
-    const char *hidden, *ffn, *layers, *heads, *positions, *tied;
+    const char *hidden, *ffn, *layers, *heads, *positions, *tied, *act;
 };
 
 /* Values for keys that are absent: those of the architecture's class in transformers. */

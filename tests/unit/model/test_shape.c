@@ -359,6 +359,9 @@ static void keys_of_others_change_nothing(void **state)
         {"granitemoe", "moe_intermediate_size", "7"},
         {"gpt_oss", "moe_intermediate_size", "7"},
         {"deepseek_v3", "moe_num_experts", "3"},
+        {"starcoder2", "activation_function", "\"relu\""},
+        {"llama", "hidden_activation", "\"gelu\""},
+        {"gemma2", "activation_function", "\"swiglu\""},
     };
     static struct pith_shape shape[2]; /* static: equal in their padding too */
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
