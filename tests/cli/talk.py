@@ -89,9 +89,9 @@ def stops(work, command):
         os.kill(pid, signal.SIGSTOP)
         os.write(fd, CTRL_C)
         os.kill(pid, signal.SIGCONT)
-    for _ in range(5):
+    for _ in range(5): # again where it came before the answer had begun, or after its end
         text, _ = run(work, command, [(b"> ", b"Once upon a time\r"), (b"time\r\n", interrupt),
-                                      (b"]", b"/save " + saved.encode() + b"\r"),
+                                      (b"> ", b"/save " + saved.encode() + b"\r"),
                                       (b" are in", b"a line" + CTRL_C), (b"^C", CTRL_C)], 130)
         if "[stopped]" in text:
             break
