@@ -148,6 +148,7 @@ def cases():
         "formats": (["formats"], None),
         "features": (["features"], None),
         "hardware": (["hardware"], None),
+        "completion": (["completion", "bash"], None),
         "serve": None, # it drains: below
     }
 
