@@ -166,18 +166,32 @@ static const struct {
     {"mrope", PITH_ROPE_DEFAULT, read_none},
 };
 
+/* Where rotary parameters stand. */
+static const char *const objects[] = {"rope_scaling", "rope_parameters"};
+
+enum pith_status pith_rope_real(const struct pith_config *c, const char *key, double *value,
+                                struct pith_error *err)
+{
+    for (size_t i = 0; i < PITH_COUNT(objects); i++) {
+        const struct pith_config own =
+            pith_config_part(c, pith_config_get(c, objects[i]), PITH_CONFIG_ROPE);
+        PITH_TRY(pith_config_real(&own, key, value, err));
+    }
+    return PITH_OK;
+}
+
 /* The object that holds the parameters, or NULL; where kinds of layers have their own, that of
  * `kind`. */
 static enum pith_status find_parameters(const struct pith_config *c, const char *kind,
                                         const json_t **out, struct pith_error *err)
 {
-    static const char *const keys[] = {"rope_scaling", "rope_parameters"};
     *out = NULL;
-    for (size_t i = 0; i < PITH_COUNT(keys); i++) {
-        const json_t *v = pith_config_get(c, keys[i]);
+    for (size_t i = 0; i < PITH_COUNT(objects); i++) {
+        const json_t *v = pith_config_get(c, objects[i]);
         if (!v || json_is_null(v)) continue;
         if (!json_is_object(v))
-            return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is not an object", c->where, keys[i]);
+            return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is not an object", c->where,
+                             objects[i]);
         const json_t *own = kind ? json_object_get(v, kind) : NULL;
         if (!*out && json_object_size(v) > 0) *out = json_is_object(own) ? own : v;
     }
@@ -186,8 +200,9 @@ static enum pith_status find_parameters(const struct pith_config *c, const char 
 
 bool pith_rope_has_kind(const struct pith_config *c, const char *kind)
 {
-    return json_is_object(json_object_get(pith_config_get(c, "rope_parameters"), kind)) ||
-           json_is_object(json_object_get(pith_config_get(c, "rope_scaling"), kind));
+    for (size_t i = 0; i < PITH_COUNT(objects); i++)
+        if (json_is_object(json_object_get(pith_config_get(c, objects[i]), kind))) return true;
+    return false;
 }
 
 static enum pith_status refuse_nested(const struct pith_config *c, struct pith_error *err)

@@ -13,6 +13,9 @@
  * that make no sense. */
 enum pith_status pith_rope_read(const struct pith_config *c, const char *kind, int64_t max_position,
                                 struct pith_rope *rope, struct pith_error *err);
+/* A number among these parameters, wherever they stand; left alone where it is missing or null. */
+enum pith_status pith_rope_real(const struct pith_config *c, const char *key, double *value,
+                                struct pith_error *err);
 /* Whether there are parameters for layers of that kind alone. */
 bool pith_rope_has_kind(const struct pith_config *c, const char *kind);
 

@@ -60,10 +60,8 @@ static enum pith_status read_experts(const struct pith_config *c, struct pith_sh
     bool experts = false;
     PITH_TRY(pith_config_bool(c, "enable_moe_block", &experts, err));
     if (!experts) return PITH_OK;
-    for (uint32_t i = 0; i < shape->layers; i++) pith_layer_put(&shape->moe.layers, i);
-    const struct pith_layer_set layers = shape->moe.layers;
     PITH_TRY(pith_family_read_moe(c, &keys, &absent, shape, err));
-    shape->moe.layers = layers;
+    pith_layer_put_all(&shape->moe.layers, shape->layers);
     return PITH_OK;
 }
 

@@ -37,7 +37,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     if (experts > 0) {
         PITH_TRY(pith_family_read_moe(c, &pith_family_moe_local, &absent, shape, err));
         shape->moe.shared_ffn = shared;
-        for (uint32_t i = 0; i < shape->layers; i++) pith_layer_put(&shape->moe.layers, i);
+        pith_layer_put_all(&shape->moe.layers, shape->layers);
     } else {
         shape->ffn = shared;
     }

@@ -28,7 +28,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     PITH_TRY(pith_family_read(c, &defaults, shape, err));
     PITH_TRY(read_rotary(c, shape, err));
     PITH_TRY(pith_family_read_moe(c, &pith_family_moe_local, &absent, shape, err));
-    for (uint32_t i = 0; i < shape->layers; i++) pith_layer_put(&shape->moe.layers, i);
+    pith_layer_put_all(&shape->moe.layers, shape->layers);
     shape->qk_norm = true;
     return PITH_OK;
 }

@@ -10,11 +10,9 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     const bool given = pith_config_has(c, "layer_types");
     struct pith_layer_set said = {0};
     PITH_TRY(pith_family_read(c, &defaults, shape, err));
-    PITH_TRY(pith_family_read_window(c, 4096, &shape->window, err));
+    PITH_TRY(pith_family_read_all_windows(c, 4096, shape, err));
     PITH_TRY(
         pith_family_read_layer_types(c, shape, "sliding_attention", "full_attention", &said, err));
-    for (uint32_t i = 0; shape->window && i < shape->layers; i++)
-        pith_layer_put(&shape->sliding, i);
     /* Engines disagree on layer types here: only what means the same to all is taken. */
     if (given && memcmp(&said, &shape->sliding, sizeof said) != 0)
         return pith_fail(err, PITH_UNSUPPORTED,

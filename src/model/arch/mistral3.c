@@ -13,9 +13,7 @@ static enum pith_status read_ministral(const struct pith_config *c, struct pith_
     const struct pith_config rope =
         pith_config_part(c, pith_config_get(c, "rope_parameters"), PITH_CONFIG_ROPE);
     PITH_TRY(pith_family_read(c, &defaults, shape, err));
-    PITH_TRY(pith_family_read_window(c, 0, &shape->window, err));
-    for (uint32_t i = 0; shape->window && i < shape->layers; i++)
-        pith_layer_put(&shape->sliding, i);
+    PITH_TRY(pith_family_read_all_windows(c, 0, shape, err));
     PITH_TRY(pith_config_real(&rope, "llama_4_scaling_beta", &shape->tempered, err));
     if (!(shape->tempered >= 0 && shape->tempered < 1e6))
         return pith_fail(err, PITH_FORMAT, "%s: \"llama_4_scaling_beta\" is %g, outside 0..1e6",

@@ -8,12 +8,8 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     static const struct pith_moe absent = {.experts = 8, .taken = 2, .renormalised = true};
     PITH_TRY(pith_family_read(c, &defaults, shape, err));
     PITH_TRY(pith_family_read_moe(c, &pith_family_moe_local, &absent, shape, err));
-    PITH_TRY(pith_family_read_window(c, 0, &shape->window, err));
-    for (uint32_t i = 0; i < shape->layers; i++) {
-        pith_layer_put(&shape->moe.layers, i);
-        if (shape->window) pith_layer_put(&shape->sliding, i);
-    }
-    return PITH_OK;
+    pith_layer_put_all(&shape->moe.layers, shape->layers);
+    return pith_family_read_all_windows(c, 0, shape, err);
 }
 
 static const struct pith_family family = {PITH_FAMILY_NORMS, PITH_FAMILY_ATTENTION,

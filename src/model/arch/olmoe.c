@@ -14,7 +14,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     PITH_TRY(pith_family_read_moe(c, &keys, &absent, shape, err));
     PITH_TRY(pith_family_read_cap(c, "clip_qkv", &shape->qkv_clip, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
-    for (uint32_t i = 0; i < shape->layers; i++) pith_layer_put(&shape->moe.layers, i);
+    pith_layer_put_all(&shape->moe.layers, shape->layers);
     shape->qkv_bias = shape->o_bias = bias;
     shape->qk_norm = true;
     return PITH_OK;

@@ -7,9 +7,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     static const struct pith_family_defaults defaults = {
         .max_position = 4096, .partial = 1, .eps_absent = 1e-5};
     PITH_TRY(pith_family_read(c, &defaults, shape, err));
-    PITH_TRY(pith_family_read_window(c, 0, &shape->window, err));
-    for (uint32_t i = 0; shape->window && i < shape->layers; i++)
-        pith_layer_put(&shape->sliding, i);
+    PITH_TRY(pith_family_read_all_windows(c, 0, shape, err));
     return PITH_OK;
 }
 

@@ -11,9 +11,7 @@ static enum pith_status read_with(const struct pith_config *c, const struct pith
     PITH_TRY(pith_family_read_sparse_layers(c, shape, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &attention_bias, err));
     PITH_TRY(pith_config_bool(c, "use_sliding_window", &use_window, err));
-    if (use_window) PITH_TRY(pith_family_read_window(c, 4096, &shape->window, err));
-    for (uint32_t i = 0; shape->window && i < shape->layers; i++)
-        pith_layer_put(&shape->sliding, i);
+    if (use_window) PITH_TRY(pith_family_read_all_windows(c, 4096, shape, err));
     shape->qkv_bias = shape->o_bias = attention_bias;
     shape->qk_norm = true;
     return PITH_OK;

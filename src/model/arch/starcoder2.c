@@ -16,9 +16,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     bool bias = true;
     PITH_TRY(pith_family_read(c, &defaults, shape, err));
     PITH_TRY(pith_config_bool(c, "use_bias", &bias, err));
-    PITH_TRY(pith_family_read_window(c, 0, &shape->window, err));
-    for (uint32_t i = 0; shape->window && i < shape->layers; i++)
-        pith_layer_put(&shape->sliding, i);
+    PITH_TRY(pith_family_read_all_windows(c, 0, shape, err));
     shape->qkv_bias = shape->o_bias = shape->mlp_bias = bias;
     return PITH_OK;
 }

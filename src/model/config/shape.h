@@ -60,6 +60,11 @@ static inline void pith_layer_put(struct pith_layer_set *s, uint32_t layer)
 {
     s->word[layer / 32] |= 1u << layer % 32;
 }
+/* All of a model of so many. */
+static inline void pith_layer_put_all(struct pith_layer_set *s, uint32_t layers)
+{
+    for (uint32_t i = 0; i < layers; i++) pith_layer_put(s, i);
+}
 
 /* How a token chooses its experts, and what becomes of their results. With l the router's logits,
  * n experts of which k are taken:

@@ -106,12 +106,7 @@ static enum pith_status read_partial(const struct pith_config *c, double absent,
 {
     double part = absent > 0 ? absent : 1;
     PITH_TRY(pith_config_real(c, "partial_rotary_factor", &part, err));
-    static const char *const keys[] = {"rope_scaling", "rope_parameters"};
-    for (size_t i = 0; i < PITH_COUNT(keys); i++) {
-        const json_t *rope = pith_config_get(c, keys[i]);
-        const struct pith_config own = pith_config_part(c, rope, PITH_CONFIG_ROPE);
-        PITH_TRY(pith_config_real(&own, "partial_rotary_factor", &part, err));
-    }
+    PITH_TRY(pith_rope_real(c, "partial_rotary_factor", &part, err));
     if (absent == 0 && part != 1)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s: \"partial_rotary_factor\" %g: rotating a part of a head is not "
@@ -169,7 +164,7 @@ static enum pith_status read_widths(const struct pith_config *c,
 static void learn_positions(struct pith_shape *s)
 {
     s->positions = s->max_position;
-    for (uint32_t i = 0; i < s->layers; i++) pith_layer_put(&s->unrotated, i);
+    pith_layer_put_all(&s->unrotated, s->layers);
 }
 
 enum pith_status pith_family_read(const struct pith_config *c,
@@ -224,6 +219,14 @@ enum pith_status pith_family_read_window(const struct pith_config *c, uint32_t a
     int64_t n = pith_config_is_null(c, "sliding_window") ? 0 : (int64_t)absent;
     PITH_TRY(pith_config_most(c, "sliding_window", INT32_MAX, &n, err));
     *window = (uint32_t)n;
+    return PITH_OK;
+}
+
+enum pith_status pith_family_read_all_windows(const struct pith_config *c, uint32_t absent,
+                                              struct pith_shape *shape, struct pith_error *err)
+{
+    PITH_TRY(pith_family_read_window(c, absent, &shape->window, err));
+    if (shape->window) pith_layer_put_all(&shape->sliding, shape->layers);
     return PITH_OK;
 }
 

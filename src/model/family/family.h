@@ -203,6 +203,10 @@ enum pith_status pith_family_read_cap(const struct pith_config *c, const char *k
 enum pith_status pith_family_read_window(const struct pith_config *c, uint32_t absent,
                                          uint32_t *window, struct pith_error *err);
 
+/* The same into the shape; where there is one, all layers have it. */
+enum pith_status pith_family_read_all_windows(const struct pith_config *c, uint32_t absent,
+                                              struct pith_shape *shape, struct pith_error *err);
+
 /* "layer_types" into *set: the layers of the kind `name`; every other must be of the kind `other`.
  * What stands behind the last layer is not read: a model may be cut short, or list layers for
  * drafts. *set is left where the key is missing or null. */

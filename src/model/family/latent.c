@@ -1,6 +1,8 @@
 /* Latent attention: its plan, and reading its sizes. */
 #include "model/family/regs.h"
 
+#include "model/rope.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -155,13 +157,8 @@ void pith_family_latent(struct pith_plan_maker *m, const struct pith_family_bran
 static enum pith_status read_scale(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)
 {
-    static const char *const keys[] = {"rope_scaling", "rope_parameters"};
     double all = 0, m = 1;
-    for (size_t i = 0; i < 2; i++) {
-        const json_t *rope = pith_config_get(c, keys[i]);
-        const struct pith_config own = pith_config_part(c, rope, PITH_CONFIG_ROPE);
-        PITH_TRY(pith_config_real(&own, "mscale_all_dim", &all, err));
-    }
+    PITH_TRY(pith_rope_real(c, "mscale_all_dim", &all, err));
     if (!(fabs(all) <= 1e3))
         return pith_fail(err, PITH_FORMAT, "%s: \"mscale_all_dim\" is %g, which makes no sense",
                          c->where, all);
