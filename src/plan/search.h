@@ -124,10 +124,6 @@ struct pith_plan_stored {
     json_t *account; /* pith.json, where it has one, else NULL */
 };
 
-/* How many times as much SmolLM2-135M-Instruct, by whose losses rows are compared, loses as
- * Llama-3-8B does (docs/planning.md has both). */
-#define PITH_PLAN_SMALL_LOSES 3.0
-
 /* The recipe that a plan tries by itself, from *i of the table on; NULL: no more. */
 const char *pith_plan_recipe_tried(size_t *i);
 /* What is known of a candidate's loss: its kld, likened, source and published. */
