@@ -94,13 +94,13 @@ def made(folder, linears, options, out):
     return done
 
 
-def measure(options, kept, file):
+def measure(options, kept):
     folder = real.original(options.model, options.place)
     texts = real.texts_of(options, options.place)
     cells = sensitivities(folder, options)
     key = {"model": options.model, "round": options.round, "calibrated": options.calib_tokens, "tried": options.tried,
            "judged": options.measure, "names": [t.name for t in texts]}
-    had = {k["name"] for k in kept if all(k[x] == v for x, v in key.items())}
+    had = {k["name"] for k in kept.rows if all(k.get(x) == v for x, v in key.items())}
     todo = [(n, a) for n, a in assignments(cells, options) if n not in had]
     for first in range(0, len(todo), real.TOGETHER):
         some = todo[first : first + real.TOGETHER]
@@ -109,10 +109,7 @@ def measure(options, kept, file):
             raise SystemExit("an assignment cannot be made")
         found = real.pith("compare", folder, *outs, *(x for t in texts for x in ("--text", t)), "--context", 512, "--max-tokens", options.measure)
         for (name, linears), one in zip(some, found["models"][1:]):
-            kept.append({**key, "name": name, "bits": one["bits_per_weight"],
-                         "foretold": foretold(cells, linears), "texts": real.judged(one)})
-            with open(file, "a", encoding="utf-8") as f:
-                f.write(json.dumps(kept[-1]) + "\n")
+            kept.add({**key, "name": name, "bits": one["bits_per_weight"], "foretold": foretold(cells, linears), "texts": real.judged(one)})
         for out in outs:
             shutil.rmtree(out)
 
@@ -156,11 +153,10 @@ def main():
     parser.add_argument("--table", action="store_true", help="print the table of what was measured, and measure nothing")
     options = parser.parse_args()
     options.place.mkdir(parents=True, exist_ok=True)
-    file = options.place / "foretold.jsonl"
-    kept = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    kept = real.Kept(options.place / "foretold.jsonl")
     if not options.table:
-        measure(options, kept, file)
-    table(kept)
+        measure(options, kept)
+    table(kept.rows)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ are those of lm-evaluation-harness: by the score, and by the score for each char
 with the paired 95% interval. PITH names the program.
 """
 import argparse
-import json
 import pathlib
 import shutil
 
@@ -31,16 +30,14 @@ def made(model, folder, row, place):
 def measure(options, kept):
     folder = real.original(options.model, options.place)
     rows = options.row or ROWS
-    outs = {row: made(options.model, folder, row, options.place) for row in rows}
-    for task in options.task:
-        if any(k["model"] == options.model and k["task"] == task and k["items"] == options.items and k["rows"] == rows for k in kept):
-            continue
+    key = {"model": options.model, "items": options.items, "rows": rows}
+    had = {k["task"] for k in kept.rows if all(k[x] == v for x, v in key.items())}
+    todo = [task for task in options.task if task not in had]
+    outs = {row: made(options.model, folder, row, options.place) for row in rows if todo}
+    for task in todo:
         found = real.pith("compare", folder, *outs.values(), "--tasks", task, "--task-limit", options.items)
-        one = {"model": options.model, "task": task, "items": options.items, "rows": rows,
-               "bits": [m["bits_per_weight"] for m in found["models"]], "found": [m["tasks"][0] for m in found["models"]]}
-        kept.append(one)
-        with open(options.place / "tasks.jsonl", "a", encoding="utf-8") as f:
-            f.write(json.dumps(one) + "\n")
+        kept.add({**key, "task": task, "bits": [m["bits_per_weight"] for m in found["models"]],
+                  "found": [m["tasks"][0] for m in found["models"]]})
     for out in outs.values():
         shutil.rmtree(out)
 
@@ -76,11 +73,10 @@ def main():
     parser.add_argument("task", nargs="*")
     options = parser.parse_args()
     options.place.mkdir(parents=True, exist_ok=True)
-    file = options.place / "tasks.jsonl"
-    kept = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    kept = real.Kept(options.place / "tasks.jsonl")
     if not options.table:
         measure(options, kept)
-    table(kept)
+    table(kept.rows)
 
 
 if __name__ == "__main__":
