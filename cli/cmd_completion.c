@@ -286,21 +286,16 @@ static int print_object(const struct common *common, const struct shell *shell)
 {
     char *script = NULL;
     size_t size = 0;
+    json_t *j = NULL;
     FILE *out = open_memstream(&script, &size);
     if (out) write_script(shell, out);
-    if (!out || fclose(out) != 0) {
-        free(script);
-        return report_failure(common, &(struct pith_error){.status = PITH_NOMEM});
-    }
-    json_t *j = json_pack("{s:s, s:s}", "shell", shell->name, "script", script);
-    if (!j) {
-        free(script);
-        return report_failure(common, &(struct pith_error){.status = PITH_NOMEM});
-    }
+    if (out && fclose(out) == 0)
+        j = json_pack("{s:s, s:s}", "shell", shell->name, "script", script);
+    free(script);
+    if (!j) return report_failure(common, &(struct pith_error){.status = PITH_NOMEM});
     json_dumpf(j, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(j);
-    free(script);
     return EXIT_DONE;
 }
 

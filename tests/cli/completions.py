@@ -74,13 +74,15 @@ for command, block in zip(commands, rest):
 
 if shell != "zsh":
     recipes = [r["recipe"] for r in json.loads(run(pith, "recipes", "--json"))]
-    lines = ["pith run --mode ", "pith quantize -r ", "pith quantize x --recipe ", "pith completion ", "pith run --mode f", "pith eval --crlf="]
-    mode, short, long, shells, one, equals = offers(lines)
+    lines = ["pith run --mode ", "pith quantize -r ", "pith quantize x --recipe ", "pith completion ", "pith run --mode f", "pith eval --crlf=", "pith features "]
+    mode, short, long, shells, one, equals, tables = offers(lines)
     if shell == "fish":  # which offers the whole word
         equals = [w.replace("--crlf=", "") for w in equals]
     tell(sorted(mode) == ["exact", "fast"], f"{shell}: values of --mode", mode)
     tell(set(short) == set(long) == {"auto", *recipes}, f"{shell}: recipes", (short, long))
     tell(sorted(w for w in shells if w[0] != "-") == ["bash", "fish", "zsh"], f"{shell}: shells", shells)
+    lists = set(json.loads(run(pith, "features", "--json")))
+    tell(lists <= set(tables), f"{shell}: the lists of features", lists - set(tables))
     tell(one == ["fast"], f"{shell}: a value that was begun", one)
     tell(sorted(equals) == ["keep", "lf"], f"{shell}: a value behind =", equals)
 if shell == "bash":
