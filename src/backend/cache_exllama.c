@@ -33,7 +33,9 @@ static void rotate_columns(float *x)
         }
 }
 
-/* One round of it, of a group that lies in a row; in steps whose number compilers know. */
+/* One round of it, of a group that lies in a row; in steps whose number compilers know. ExLlamaV3
+ * adds neighbours first, and codes are to be its own to the bit; pith_hadamard_rows() adds halves
+ * first. */
 static inline void rotate_step(size_t step, float *x)
 {
     for (size_t i = 0; i < GROUP; i += 2 * step)
