@@ -150,9 +150,7 @@ const float *pith_coded_key_tile(const struct pith_backend *b, const struct pith
         b->kern.scale_keys(pith_min(r->width, r->cols - e), r->zeros ? zero : NULL, scale,
                            r->offsets ? offset : NULL, wide + (size_t)e * PITH_KEYS);
     }
-    if (k->plain)
-        pith_side_widen(b, k, k->plain * PITH_KEYS, scales + pith_beside_bytes(r),
-                        wide + (size_t)r->cols * PITH_KEYS);
+    pith_widen_plain(b, k, rows, wide);
     return wide;
 }
 

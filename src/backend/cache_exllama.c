@@ -203,10 +203,7 @@ static const float *key_tile(const struct pith_backend *b, const struct pith_cac
     const struct pith_row_code *r = k->code;
     bare_keys(b, k, rows, wide);
     for (size_t g = 0; g < r->groups; g++) rotate_columns(wide + g * GROUP * PITH_KEYS);
-    if (k->plain)
-        pith_side_widen(b, k, k->plain * PITH_KEYS,
-                        rows->page + pith_key_codes(r) + pith_beside_bytes(r),
-                        wide + (size_t)r->cols * PITH_KEYS);
+    pith_widen_plain(b, k, rows, wide);
     return wide;
 }
 

@@ -75,9 +75,7 @@ static const float *key_tile(const struct pith_backend *b, const struct pith_cac
         float *x = wide + (size_t)e * PITH_KEYS;
         for (size_t j = 0; j < PITH_KEYS; j++) x[j] = x[j] * of.scale + of.offset;
     }
-    if (k->plain)
-        pith_side_widen(b, k, k->plain * PITH_KEYS, scales + pith_beside_bytes(r),
-                        wide + (size_t)r->cols * PITH_KEYS);
+    pith_widen_plain(b, k, rows, wide);
     return wide;
 }
 

@@ -72,6 +72,18 @@ static inline void pith_side_widen(const struct pith_backend *b, const struct pi
     (s->dtype == PITH_F16 ? b->kern.widen_f16 : b->kern.widen_bf16)(n, from, to);
 }
 
+/* Of a page of keys in codes the columns that no grid holds (there may be none), behind those that
+ * wide [dim][32] has. */
+static inline void pith_widen_plain(const struct pith_backend *b, const struct pith_cache_side *k,
+                                    const struct pith_cache_rows *rows, float *wide)
+{
+    const struct pith_row_code *r = k->code;
+    if (k->plain)
+        pith_side_widen(b, k, k->plain * PITH_KEYS,
+                        rows->page + pith_key_codes(r) + pith_beside_bytes(r),
+                        wide + (size_t)r->cols * PITH_KEYS);
+}
+
 /* cache_floats.c: columns [first, first + n) of rows of keys in 16 bits to `to`, [n][32]. */
 void pith_store_columns(const struct pith_backend *b, const struct pith_cache_side *k,
                         const struct pith_cache_put *put, size_t first, size_t n, char *to);
