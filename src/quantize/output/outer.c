@@ -18,9 +18,8 @@ static bool is_of(const char *tensor, const char *module)
 /* Of the head: it stays as it is, whatever becomes of the matrix. */
 static bool is_bias(const char *tensor)
 {
-    static const char end[] = ".bias";
-    const size_t n = strlen(tensor);
-    return n >= sizeof end && strcmp(tensor + n - (sizeof end - 1), end) == 0;
+    const char *dot = strrchr(tensor, '.');
+    return dot && strcmp(dot, ".bias") == 0;
 }
 
 static const char *outer_reason(const struct pith_model *m, const char *name)
