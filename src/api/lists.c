@@ -188,6 +188,17 @@ static json_t *caches(void)
     return list;
 }
 
+static json_t *rounders(void)
+{
+    size_t count;
+    const struct pith_rounder *rows = pith_rounders(&count);
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++)
+        pith_json_add(&list,
+                      json_pack("{s:s, s:s}", "name", rows[i].name, "what", rows[i].summary));
+    return list;
+}
+
 enum pith_status pith_features_json(char **report, struct pith_error *err)
 {
     json_t *j = json_object();
@@ -199,6 +210,6 @@ enum pith_status pith_features_json(char **report, struct pith_error *err)
     ADD_ROWS(j, "architectures", pith_archs);
     ADD_ROWS(j, "transforms", pith_transforms);
     ADD_ROWS(j, "splits", pith_splits);
-    ADD_ROWS(j, "rounders", pith_rounders);
+    pith_json_set(&j, "rounders", rounders());
     return pith_report_text(j, report, err);
 }

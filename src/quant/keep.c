@@ -153,7 +153,8 @@ enum pith_status pith_round(const struct pith_rounder *rounder, const struct pit
                             struct pith_error *err)
 {
     const struct pith_kept *kept = job->kept;
-    if (keeps_nothing(kept) || rounder->keeps) return rounder->run(job, q, report, err);
+    if (keeps_nothing(kept) || rounder->by->keeps)
+        return pith_rounder_run(rounder, job, q, report, err);
     if (kept->choose) return fail_choose(rounder, err);
     float *values = NULL;
     if (kept->zeros) {
@@ -163,7 +164,7 @@ enum pith_status pith_round(const struct pith_rounder *rounder, const struct pit
         if (!values) return pith_fail_nomem(err, "the weights that are dropped");
         drop(job, values);
     }
-    enum pith_status s = rounder->run(job, q, report, err);
+    enum pith_status s = pith_rounder_run(rounder, job, q, report, err);
     if (s == PITH_OK) {
         s = finish(job, values, q, report, err);
         if (s != PITH_OK) pith_qmat_free(q);
@@ -180,7 +181,7 @@ enum pith_status pith_round_dense(const struct pith_rounder *rounder,
     float most = 0.0f;
     *report = (struct pith_round_report){0};
     PITH_TRY(pith_round_check_weights(job, &most, err));
-    if (rounder->dense) return rounder->dense(job, report, err);
+    if (rounder->by->dense) return rounder->by->dense(rounder, job, report, err);
     if (job->kept->choose) return fail_choose(rounder, err);
     float *values = pith_alloc(n, sizeof *values);
     if (!values) return pith_fail_nomem(err, "the weights that stay");

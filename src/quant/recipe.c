@@ -42,8 +42,8 @@ static const char *split_name(size_t i)
 static const char *rounder_name(size_t i)
 {
     size_t n;
-    const struct pith_rounder *const *t = pith_rounders(&n);
-    return i < n ? t[i]->name : NULL;
+    const struct pith_rounder *t = pith_rounders(&n);
+    return i < n ? t[i].name : NULL;
 }
 
 static const char *recipe_name(size_t i)
@@ -596,7 +596,7 @@ enum pith_status pith_recipe_more(const char *name_or_path, json_t **out, struct
 /* What nobody looks at but a rounder that learns is left out where none does. */
 static bool is_idle(const struct pith_recipe *r, const struct stage_option *o)
 {
-    return strcmp(o->who, "learned") == 0 && !r->round->block;
+    return strcmp(o->who, "learned") == 0 && !r->round->by->block;
 }
 
 json_t *pith_recipe_json(const struct pith_recipe *r)

@@ -171,7 +171,8 @@ enum pith_status pith_round_factor(const struct pith_rounder *rounder,
                                    struct pith_factor **out, struct pith_error *err)
 {
     *out = NULL;
-    return rounder->factor ? rounder->factor(job, ranks, out, err) : PITH_OK;
+    if (!rounder->by->factor || rounder->needs & PITH_NEED_GUIDED) return PITH_OK;
+    return rounder->by->factor(job, ranks, out, err);
 }
 
 double pith_round_mean(const double *row, uint32_t rows, double times)

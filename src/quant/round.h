@@ -1,5 +1,5 @@
-/* quant/round.h: stage 4, which grid point each weight takes. One row of quant/rounders.def a
- * rounder. */
+/* quant/round.h: stage 4, which grid point each weight takes. The table of rounders is
+ * quant/rounders.c. */
 #ifndef PITH_QUANT_ROUND_H
 #define PITH_QUANT_ROUND_H
 
@@ -22,11 +22,11 @@ enum pith_act_order { PITH_ORDER_NONE, PITH_ORDER_STATIC, PITH_ORDER_GROUP };
 struct pith_round_options {
     double damp; /* 0..1: fraction of mean(diag H) added to the diagonal; default 0.01 */
     enum pith_act_order act_order; /* default static */
-    bool weigh;   /* gptq: searched ranges weigh errors (quant/round/hessian.h); recipes do */
-    double drift; /* gptaq: how much of the drift of the inputs is made up for */
-    double output_damp;    /* kron: as damp, of the Hessian over outputs */
+    bool weigh;         /* gptq: searched ranges weigh errors (quant/round/hessian.h); recipes do */
+    double drift;       /* gptaq: how much of the drift of the inputs is made up for */
+    double output_damp; /* kron: as damp, of the Hessian over outputs */
     uint32_t output_block; /* kron: outputs that are felt together */
-    uint32_t row_groups; /* gptq:guided: Hessians of a matrix, each for a run of its rows */
+    uint32_t row_groups;   /* gptq:guided: Hessians of a matrix, each for a run of its rows */
     /* learned: */
     uint32_t iterations;  /* steps; 0: 200 */
     double learning_rate; /* of the first step; 0: 1 / iterations, twice that for at most 3 bits and
@@ -59,7 +59,7 @@ struct pith_round_job {
     /* pith_round_factor()'s of the same statistics, which a rounder takes where it would make the
      * same; NULL: it makes its own. */
     const struct pith_factor *factor;
-    struct pith_round_lost *lost;   /* receives that; NULL: it is not asked for. See part() */
+    struct pith_round_lost *lost; /* receives that; NULL: it is not asked for. See part() */
 };
 
 /* What happened, for pith.json and for the user: nothing is silent. */
@@ -119,47 +119,44 @@ struct pith_round_block_report {
     uint32_t kept; /* the step whose values these are; 0: nothing was better than the nearest */
 };
 
-struct pith_rounder {
-    const char *name; /* "gptq" */
-    const char *summary;
-    unsigned needs;
-    /* The rounder that it is to one linear by itself, for those who try linears one by one; NULL:
-     * it is that itself. */
-    const char *alone;
+/* How rounders of one kind work. `rounder` is the row that is asked for. */
+struct pith_rounder;
+struct pith_rounding {
     /* Makes q from w; the caller frees q. Same bytes for any thread count. PITH_NUMERIC when a
      * weight or H is not finite, a scale overflows scale_dtype, no input was ever non-zero, or H
      * stays singular after all damping retries (ten times the fraction each, at most 1): never a
      * silent fall-back. PITH_ARG when the statistics are missing or of another width,
      * PITH_UNSUPPORTED for a grid without a gridder. On failure *q owns nothing. */
-    enum pith_status (*run)(const struct pith_round_job *job, struct pith_qmat *q,
-                            struct pith_round_report *report, struct pith_error *err);
-    /* NULL, or: the same for some rows alone, by the calling thread, into a q that pith_qmat_init()
-     * made; so run() is a loop over this. *squares grows by their squared error, row by row:
-     * divided by the matrix's rows it is the report's loss. Errors as for run; q stays the
-     * caller's. */
+    enum pith_status (*run)(const struct pith_rounder *rounder, const struct pith_round_job *job,
+                            struct pith_qmat *q, struct pith_round_report *report,
+                            struct pith_error *err);
+    /* NULL, or, for rounders that need no statistics: the same for some rows alone, by the calling
+     * thread, into a q that pith_qmat_init() made; so run() is a loop over this. *squares grows by
+     * their squared error, row by row: divided by the matrix's rows it is the report's loss. Errors
+     * as for run; q stays the caller's. */
     enum pith_status (*rows)(const struct pith_round_rows *part, struct pith_qmat *q,
                              double *squares, struct pith_error *err);
-    /* NULL, or: rows stand alone unless the grid couples them (pith_round_cut()). Rounds the
-     * job's rows into q, whose rows these are and which stays the caller's; fills job->lost.
-     * Errors as for run. */
-    enum pith_status (*part)(const struct pith_round_job *job, struct pith_qmat *q,
-                             struct pith_round_report *report, struct pith_error *err);
+    /* NULL, or: rows stand alone unless the grid or the statistics couple them (pith_round_cut()).
+     * Rounds the job's rows into q, whose rows these are and which stays the caller's; fills
+     * job->lost. Without q, as dense(). Errors as for run. */
+    enum pith_status (*part)(const struct pith_rounder *rounder, const struct pith_round_job *job,
+                             struct pith_qmat *q, struct pith_round_report *report,
+                             struct pith_error *err);
     /* NULL, or what pith_round_factor() does for it. */
     enum pith_status (*factor)(const struct pith_round_job *job, struct pith_ranks *ranks,
                                struct pith_factor **out, struct pith_error *err);
     /* Scratch bytes of run(), or of dense() without a grid, for a job of which backend, grid,
      * options, rows, cols and which statistics there are are looked at, with what that split keeps;
      * H, w and q themselves are not counted. */
-    uint64_t (*scratch)(const struct pith_round_job *job, const struct pith_split *split);
-    /* run() moves weights column by column, which no grid of whole matrices lets it. */
-    bool columns;
+    uint64_t (*scratch)(const struct pith_rounder *rounder, const struct pith_round_job *job,
+                        const struct pith_split *split);
     /* run() looks at job->kept itself. */
     bool keeps;
     /* NULL, or for weights that stay in 16 bits (job->grid's format is NULL): makes the zeros that
      * job->kept asks for and leaves in w, instead of errors, what becomes of the weights, each
      * representable in scale_dtype. Errors as for run. */
-    enum pith_status (*dense)(const struct pith_round_job *job, struct pith_round_report *report,
-                              struct pith_error *err);
+    enum pith_status (*dense)(const struct pith_rounder *rounder, const struct pith_round_job *job,
+                              struct pith_round_report *report, struct pith_error *err);
     /* NULL, or: rounds the linears of a block together, by what the block gives; used instead of
      * run() where a block is at hand. Makes q[count]; the caller frees them. values and grad are
      * scratch afterwards. Errors as for run(), those of the objective, and PITH_UNSUPPORTED for a
@@ -171,9 +168,40 @@ struct pith_rounder {
     uint64_t (*member_scratch)(const struct pith_round_member *member, unsigned threads);
 };
 
-/* rounder->run() with what job->kept asks for, whether the rounder keeps() or not: zeros are exact,
- * and q->sparse holds the kept weights less what their codes stand for, in values of F16. The
- * report's loss counts all of it. PITH_UNSUPPORTED also when the grid has no exact zero to put
+/* What a sweep over columns holds against what. X are the inputs of the model whose earlier layers
+ * are quantized, X' those of the model as it was.
+ *
+ *     plain   Q X against W X
+ *     gptaq   against W X', as GPTAQ has it (Li et al. 2025): when a column is reached, what its
+ *             input has drifted by is made up for by the columns after it
+ *     qep     against W X', by all columns at once: GPTQ of W + W (X' - X) X^T H^-1, the matrix
+ *             whose outputs are nearest (QEP: Arai, Ichikawa 2025) */
+enum pith_sweep_form { PITH_SWEEP_PLAIN, PITH_SWEEP_GPTAQ, PITH_SWEEP_QEP };
+
+/* One row of the table in quant/rounders.c. */
+struct pith_rounder {
+    const char *name; /* "gptq" */
+    const char *summary;
+    const struct pith_rounding *by;
+    unsigned needs;
+    enum pith_sweep_form form; /* of those that sweep */
+    bool columns; /* it moves weights column by column, which no grid of whole matrices lets it */
+    /* The rounder that it is to one linear by itself, for those who try linears one by one; NULL:
+     * it is that itself, and looks at nothing but that linear. */
+    const char *alone;
+};
+
+static inline enum pith_status pith_rounder_run(const struct pith_rounder *rounder,
+                                                const struct pith_round_job *job,
+                                                struct pith_qmat *q,
+                                                struct pith_round_report *report,
+                                                struct pith_error *err)
+{
+    return rounder->by->run(rounder, job, q, report, err);
+}
+/* pith_rounder_run() with what job->kept asks for, whether the rounder keeps() or not: zeros are
+ * exact, and q->sparse holds the kept weights less what their codes stand for, in values of F16.
+ * The report's loss counts all of it. PITH_UNSUPPORTED also when the grid has no exact zero to put
  * where one is asked for. */
 enum pith_status pith_round(const struct pith_rounder *rounder, const struct pith_round_job *job,
                             struct pith_qmat *q, struct pith_round_report *report,
@@ -249,7 +277,7 @@ bool pith_round_losses(struct pith_backend *b, const float *d, uint32_t rows, ui
 uint64_t pith_round_loss_scratch(uint32_t rows);
 
 /* All of them, *count; one by its name, NULL when there is none. */
-const struct pith_rounder *const *pith_rounders(size_t *count);
+const struct pith_rounder *pith_rounders(size_t *count);
 const struct pith_rounder *pith_rounder_find(const char *name);
 
 #endif

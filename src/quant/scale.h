@@ -60,7 +60,7 @@ static inline size_t pith_line_group(const struct pith_grid_line *line)
     return run < line->n ? run : line->n;
 }
 
-/* One way to place a grid; kinds of formats differ. Row of quant/grids.def. */
+/* One way to place a grid; kinds of formats differ. Row of the table in quant/tables.c. */
 /* n weights, `stride` elements between neighbours. */
 struct pith_weights {
     const float *w;

@@ -1,5 +1,5 @@
-/* quant/split.h: stage 2, what is kept out of the grid, or dropped. One row of quant/splits.def a
- * split; `none` keeps nothing out. */
+/* quant/split.h: stage 2, what is kept out of the grid, or dropped. The table of splits is in
+ * quant/tables.c; `none` keeps nothing out. */
 #ifndef PITH_QUANT_SPLIT_H
 #define PITH_QUANT_SPLIT_H
 

@@ -1,3 +1,4 @@
+/* quant/tables.c: the tables of transforms, splits and gridders. */
 #include "quant/tables.h"
 
 #include "base/mem.h"
@@ -6,27 +7,21 @@
 #include <string.h>
 
 static const struct pith_transform *const transforms[] = {
-#define PITH_TRANSFORM(row) &row,
-#include "quant/transforms.def"
-#undef PITH_TRANSFORM
+    &pith_transform_none,   &pith_transform_awq,       &pith_transform_rotate,
+    &pith_transform_smooth, &pith_transform_smoothrot,
 };
 
+/* A name that goes on after a colon stands before the shorter one. */
 static const struct pith_split *const splits[] = {
-#define PITH_SPLIT(row) &row,
-#include "quant/splits.def"
-#undef PITH_SPLIT
+    &pith_split_none,           &pith_split_two_four_magnitude,
+    &pith_split_two_four_wanda, &pith_split_two_four,
+    &pith_split_sparse,         &pith_split_columns,
 };
 
 static const struct pith_gridder *const gridders[] = {
-#define PITH_GRIDDER(row) &row,
-#include "quant/grids.def"
-#undef PITH_GRIDDER
-};
-
-static const struct pith_rounder *const rounders[] = {
-#define PITH_ROUNDER(row) &row,
-#include "quant/rounders.def"
-#undef PITH_ROUNDER
+    &pith_gridder_integer,  &pith_gridder_hqq,    &pith_gridder_float,
+    &pith_gridder_fixed,    &pith_gridder_mx,     &pith_gridder_nvfp4,
+    &pith_gridder_codebook, &pith_gridder_kquant, &pith_gridder_trellis,
 };
 
 const struct pith_transform *const *pith_transforms(size_t *count)
@@ -66,18 +61,5 @@ const struct pith_gridder *pith_gridder_for(const struct pith_grid *grid)
     if (!grid->format || grid->granularity == PITH_PER_TOKEN || grid->is_static) return NULL;
     for (size_t i = 0; i < PITH_COUNT(gridders); i++)
         if (gridders[i]->takes(grid)) return gridders[i];
-    return NULL;
-}
-
-const struct pith_rounder *const *pith_rounders(size_t *count)
-{
-    *count = PITH_COUNT(rounders);
-    return rounders;
-}
-
-const struct pith_rounder *pith_rounder_find(const char *name)
-{
-    for (size_t i = 0; i < PITH_COUNT(rounders); i++)
-        if (pith_name_equal(rounders[i]->name, name)) return rounders[i];
     return NULL;
 }

@@ -1,5 +1,5 @@
-/* quant/transform.h: stage 1, a change of basis that leaves the model's function as it was. One
- * row of quant/transforms.def a transform.
+/* quant/transform.h: stage 1, a change of basis that leaves the model's function as it was. The
+ * table of transforms is in quant/tables.c.
  *
  * A transform sees at one time the linears that read the same input x (a site's, or those of all
  * sites behind one norm), and the tensors that make x (a norm's gain, or rows of the linear

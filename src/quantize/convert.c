@@ -239,7 +239,7 @@ static enum pith_status round_anew(const struct pith_job *job, const struct pith
         .cols = c->cols,
         .w = w,
     };
-    enum pith_status s = job->recipe.round->run(&rounding, q, &report, err);
+    enum pith_status s = pith_rounder_run(job->recipe.round, &rounding, q, &report, err);
     pith_free(w);
     if (s != PITH_OK) return s;
     q->input = from->input;

@@ -124,7 +124,7 @@ static inline bool pith_job_foretells(const struct pith_job *job)
 /* True when the recipe's rounder works on whole blocks. */
 static inline bool pith_job_learns(const struct pith_job *job)
 {
-    return job->recipe.round->block != NULL;
+    return job->recipe.round->by->block != NULL;
 }
 
 /* How many layers are rounded together, of which `layer` is the first: the last of a model may be

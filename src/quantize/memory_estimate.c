@@ -61,7 +61,7 @@ uint64_t pith_job_rounding_bytes(const struct pith_job *job, const struct pith_c
     const uint64_t kept =
         pith_round_kept_scratch(recipe->split, recipe->split_value, c->rows, c->cols);
     const uint64_t levels = pith_fit_levels_scratch(&c->grid, c->cols, threads_of(job));
-    const uint64_t solving = recipe->round->scratch(&rounding, recipe->split);
+    const uint64_t solving = recipe->round->by->scratch(recipe->round, &rounding, recipe->split);
     return pith_sum_bytes(kept, pith_larger(solving, levels));
 }
 

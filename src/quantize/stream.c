@@ -24,7 +24,7 @@ enum { PANEL_FLOATS = 1 << 14 };
 
 bool pith_job_streams(const struct pith_job *job)
 {
-    if (pith_job_calibrates(job) || !job->recipe.round->rows) return false;
+    if (pith_job_calibrates(job) || !job->recipe.round->by->rows) return false;
     if (job->recipe.transform != pith_transform_find("none")) return false;
     if (job->recipe.split != pith_split_find("none")) return false;
     for (size_t i = 0; i < job->choice_count; i++)
@@ -168,7 +168,7 @@ static enum pith_status round_panel(struct stream *s, uint32_t first, uint32_t n
                                          .codes = s->codes,
                                          .values = s->values};
     if (!c->keeps) {
-        PITH_TRY(s->round->rows(&part, &s->q, &s->loss, &s->err));
+        PITH_TRY(s->round->by->rows(&part, &s->q, &s->loss, &s->err));
         pith_container_state(r->job->container, &c->grid, &s->q, (size_t)first * s->q.groups,
                              (size_t)n * s->q.groups);
         pith_phases_mark(&s->time, PITH_PHASE_ROUND);

@@ -34,7 +34,7 @@ unsigned pith_quantize_kinds(const struct pith_quantize_task *t)
 {
     const struct pith_recipe *r = t->recipe;
     const unsigned needs = pith_quantize_needs(t);
-    const bool learns = r->round->block, feeds = needs & PITH_NEED_HESSIAN;
+    const bool learns = r->round->by->block, feeds = needs & PITH_NEED_HESSIAN;
     const bool awq = is_named(r->transform->name, "awq");
     const bool searched = r->transform->needs && !r->transform->basis;
     const bool plain = is_named(r->transform->name, "none") && is_named(r->split->name, "none");
@@ -364,7 +364,7 @@ static void statistics(const struct pith_quantize_task *t, const struct pith_sit
     const struct pith_crew_products of = {s->dim, needs, views, false, hessian};
     pith_crew_sums(c, s->dim, needs, views);
     pith_crew_products(c, &of);
-    const bool shared = x->workers > 1 && t->recipe->round->factor && !(kinds & GUIDED) &&
+    const bool shared = x->workers > 1 && t->recipe->round->by->factor && !(kinds & GUIDED) &&
                         pith_cholesky_scratch(c->ranks, s->dim) > 0;
     if (shared) pith_cholesky_told(c->ranks, s->dim, pith_crew_told, c);
     pith_crew_add(c, shared || c->ranks == 1 ? PITH_CREW_DIVIDED : PITH_CREW_REPEATED,

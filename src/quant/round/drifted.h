@@ -1,6 +1,6 @@
 /* quant/round/drifted.h: the matrix that makes up best for what its inputs have drifted by, for
  * rounders that do not sweep column by column: W + W D H^-1, with D = (X' - X) X^T (QEP: Arai,
- * Ichikawa 2025; quant/round/gptq.h). */
+ * Ichikawa 2025; quant/round.h). */
 #ifndef PITH_QUANT_ROUND_DRIFTED_H
 #define PITH_QUANT_ROUND_DRIFTED_H
 

@@ -283,7 +283,7 @@ static void feed_tile(const struct pith_gptq_solver *s, uint32_t k, size_t row, 
     const float *r = s->f.r + (size_t)k * s->cols;
     for (uint32_t j = k + 1; j < s->sub_end; j++)
         axpy_tile(s->u + (j - s->first) * s->ld + row, d, r[j]);
-    if (s->form == PITH_GPTQ_GPTAQ) feed_moved(s, k, row, s->u + (k - s->first) * s->ld + row);
+    if (s->form == PITH_SWEEP_GPTAQ) feed_moved(s, k, row, s->u + (k - s->first) * s->ld + row);
 }
 
 static void solve_tile(void *ctx, size_t tile, unsigned thread)
@@ -356,7 +356,7 @@ static void feed_back(const struct pith_gptq_solver *s, uint32_t first, uint32_t
                                 .ldc = s->ld,
                                 .accumulate = true};
     pith_gemm(s->job->backend, &g);
-    if (s->form != PITH_GPTQ_GPTAQ) return;
+    if (s->form != PITH_SWEEP_GPTAQ) return;
     struct pith_gemm moved = g;
     moved.a = s->drift + (size_t)first * s->cols + from;
     moved.b = s->asked + first * s->ld;
@@ -393,7 +393,7 @@ static void solve(struct pith_gptq_solver *s)
         s->end = run_end(s, s->first, block_width(s));
         memcpy(s->u, s->wt + s->first * s->ld, (s->end - s->first) * s->ld * sizeof *s->u);
         feed_back(s, 0, s->first, s->first, s->end);
-        if (s->form == PITH_GPTQ_QEP) pith_pool_run(s->pool, s->end - s->first, add_asked, s);
+        if (s->form == PITH_SWEEP_QEP) pith_pool_run(s->pool, s->end - s->first, add_asked, s);
         for (s->sub = s->first; s->sub < s->end; s->sub = s->sub_end) {
             s->sub_end = least(run_end(s, s->sub, SUB), s->end);
             pith_pool_run(s->pool, tasks, o->rows ? solve_outputs : solve_tile, s);
@@ -565,32 +565,43 @@ static enum pith_status check_job(const struct pith_gptq_solver *s, struct pith_
     return PITH_OK;
 }
 
+static bool chooses(const struct pith_round_job *job)
+{
+    return job->kept && job->kept->choose;
+}
+
+static const struct pith_kquant *gguf_of(const struct pith_round_job *job)
+{
+    const struct pith_format *f = job->grid.format;
+    return f && f->kind == PITH_KIND_GGUF ? pith_kquant_find(f->name) : NULL;
+}
+
 /* What the columns' order depends on: where zeros are chosen, fours stay together; blocks of GGUF's
  * keep their places and are ordered inside. */
-static struct pith_factor factor_of(const struct pith_round_job *job, bool choose,
-                                    const struct pith_kquant *gguf)
+static struct pith_factor factor_of(const struct pith_round_job *job)
 {
+    const struct pith_kquant *gguf = gguf_of(job);
     return (struct pith_factor){.backend = job->backend,
                                 .h = job->stats ? job->stats->hessian : NULL,
                                 .cols = job->cols,
                                 .by = {.order = job->options.act_order,
-                                       .width = choose ? FOUR : 1,
+                                       .width = chooses(job) ? FOUR : 1,
                                        .block = gguf ? gguf->elements : job->cols,
                                        .damp = job->options.damp}};
 }
 
 /* By the job's grid and shape alone. */
-static struct pith_gptq_solver solver_of(const struct pith_round_job *job, enum pith_gptq_form form)
+static struct pith_gptq_solver solver_of(const struct pith_rounder *rounder,
+                                         const struct pith_round_job *job)
 {
     const struct pith_format *f = job->grid.format;
-    const struct pith_kquant *gguf = f && f->kind == PITH_KIND_GGUF ? pith_kquant_find(f->name)
-                                                                    : NULL;
+    const struct pith_kquant *gguf = gguf_of(job);
     const uint32_t group = f ? pith_grid_group(&job->grid, job->cols) : job->cols;
-    const bool outputs = form & PITH_GPTQ_OUTPUTS, choose = job->kept && job->kept->choose;
-    const struct pith_factor factor = factor_of(job, choose, gguf);
+    const bool outputs = rounder->needs & PITH_NEED_OUTPUTS;
+    const struct pith_factor factor = factor_of(job);
     return (struct pith_gptq_solver){
         .job = job,
-        .form = form & ~(unsigned)PITH_GPTQ_OUTPUTS,
+        .form = rounder->form,
         .outputs = {.rows = outputs ? job->rows : 0,
                     .block = outputs ? pith_output_block(job->options.output_block) : 0},
         .gridder = f ? pith_gridder_for(&job->grid) : NULL,
@@ -607,16 +618,16 @@ static struct pith_gptq_solver solver_of(const struct pith_round_job *job, enum 
         /* Scales that are quantized again are known only when all of them are. */
         .dynamic = job->grid.granularity == PITH_PER_GROUP && !job->grid.double_quant &&
                    (job->options.act_order != PITH_ORDER_STATIC || gguf),
-        .choose = choose,
+        .choose = chooses(job),
         .tiles = ((size_t)job->rows + TILE - 1) / TILE,
     };
 }
 
 /* The solver that makes q. */
-static struct pith_gptq_solver solver_for(const struct pith_round_job *job,
-                                          enum pith_gptq_form form, struct pith_qmat *q)
+static struct pith_gptq_solver solver_for(const struct pith_rounder *rounder,
+                                          const struct pith_round_job *job, struct pith_qmat *q)
 {
-    struct pith_gptq_solver s = solver_of(job, form);
+    struct pith_gptq_solver s = solver_of(rounder, job);
     s.q = q;
     s.rule = (struct pith_grid_rule){s.kern, &job->grid, q->scale_dtype, q->global, NULL};
     return s;
@@ -625,27 +636,27 @@ static struct pith_gptq_solver solver_for(const struct pith_round_job *job,
 enum pith_status pith_gptq_factor(const struct pith_round_job *job, struct pith_ranks *ranks,
                                   struct pith_factor **out, struct pith_error *err)
 {
-    struct pith_factor f = solver_of(job, PITH_GPTQ_PLAIN).f;
+    struct pith_factor f = factor_of(job);
     if (!f.h || pith_trellis_is(job->grid.format)) return PITH_OK;
     f.ranks = ranks;
     return pith_factor_keep(&f, out, err);
 }
 
-uint64_t pith_gptq_scratch(const struct pith_round_job *job, enum pith_gptq_form form,
+uint64_t pith_gptq_scratch(const struct pith_rounder *rounder, const struct pith_round_job *job,
                            const struct pith_split *split)
 {
     struct pith_arena a = {0};
-    struct pith_gptq_solver s = solver_of(job, form);
+    struct pith_gptq_solver s = solver_of(rounder, job);
     layout(&a, &s, split->two_four, split->sparse);
     if (!s.gridder) (void)pith_arena_take_rows(&a, s.rows, s.cols, sizeof *s.values);
     return pith_sum_bytes(pith_arena_bytes(&a), pith_round_loss_scratch(job->rows));
 }
 
-enum pith_status pith_gptq_solve(const struct pith_round_job *job, enum pith_gptq_form form,
-                                 struct pith_qmat *q, struct pith_round_report *report,
-                                 struct pith_error *err)
+enum pith_status pith_gptq_solve(const struct pith_rounder *rounder,
+                                 const struct pith_round_job *job, struct pith_qmat *q,
+                                 struct pith_round_report *report, struct pith_error *err)
 {
-    struct pith_gptq_solver s = solver_for(job, form, q);
+    struct pith_gptq_solver s = solver_for(rounder, job, q);
     enum pith_status st = check_job(&s, err);
     if (st == PITH_OK) st = run_solver(&s, report, err);
     pith_free(s.memory);
@@ -668,12 +679,13 @@ static void take_values(void *ctx, size_t tile, unsigned thread)
         }
 }
 
-enum pith_status pith_gptq_prune(const struct pith_round_job *job, enum pith_gptq_form form,
-                                 struct pith_round_report *report, struct pith_error *err)
+enum pith_status pith_gptq_prune(const struct pith_rounder *rounder,
+                                 const struct pith_round_job *job, struct pith_round_report *report,
+                                 struct pith_error *err)
 {
     struct pith_qmat none = {.rows = job->rows, .cols = job->cols, .group = job->cols, .groups = 1};
     const size_t bytes = (size_t)job->rows * job->cols * sizeof(float);
-    struct pith_gptq_solver s = solver_for(job, form, &none);
+    struct pith_gptq_solver s = solver_for(rounder, job, &none);
     enum pith_status st = check_job(&s, err);
     if (st == PITH_OK) st = prepare(&s, report, err);
     if (st == PITH_OK) {

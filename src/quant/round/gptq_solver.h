@@ -21,7 +21,7 @@ struct pith_gptq_solver {
     uint32_t segment; /* columns that are fitted together: a group, or a block of GGUF's */
     size_t groups;    /* of a row */
     bool offsets;     /* the grid has them */
-    enum pith_gptq_form form;
+    enum pith_sweep_form form;
     bool choose; /* zeros are chosen on the way */
     /* Bits of the rows of a tile, [cols][tiles] in solving order: what becomes 0, and what is kept
      * beside the grid; or NULL. */

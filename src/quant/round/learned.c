@@ -259,10 +259,12 @@ static enum pith_status run_alone(struct alone *a, struct pith_round_member *m, 
     return PITH_OK;
 }
 
-static enum pith_status run(const struct pith_round_job *job, struct pith_qmat *q,
-                            struct pith_round_report *report, struct pith_error *err)
+static enum pith_status run(const struct pith_rounder *rounder, const struct pith_round_job *job,
+                            struct pith_qmat *q, struct pith_round_report *report,
+                            struct pith_error *err)
 {
     size_t n;
+    (void)rounder;
     *report = (struct pith_round_report){0};
     *q = (struct pith_qmat){0};
     if (!job->stats || !job->stats->hessian || job->stats->dim != job->cols)
@@ -287,20 +289,19 @@ static enum pith_status run(const struct pith_round_job *job, struct pith_qmat *
     return s;
 }
 
-static uint64_t scratch(const struct pith_round_job *job, const struct pith_split *split)
+static uint64_t scratch(const struct pith_rounder *rounder, const struct pith_round_job *job,
+                        const struct pith_split *split)
 {
     const struct pith_round_member member = {
         .grid = job->grid, .rows = job->rows, .cols = job->cols};
+    (void)rounder;
     (void)split;
     return 3ull * job->rows * job->cols * sizeof(float) +
            pith_learned_bytes(&member, pith_pool_threads(pith_backend_pool(job->backend))) +
            pith_round_loss_scratch(job->rows);
 }
 
-const struct pith_rounder pith_rounder_learned = {
-    .name = "learned",
-    .summary = "rounding and ranges by signed gradient descent on what the block gives",
-    .needs = PITH_NEED_HESSIAN,
+const struct pith_rounding pith_round_by_learning = {
     .run = run,
     .scratch = scratch,
     .block = block,

@@ -67,9 +67,11 @@ static enum pith_status fail_loss(double loss, struct pith_error *err)
     return pith_fail(err, PITH_NUMERIC, "the error of the rounded matrix is %g", loss);
 }
 
-static enum pith_status solve(const struct pith_round_job *job, struct pith_qmat *q,
-                              struct pith_round_report *report, struct pith_error *err)
+static enum pith_status solve(const struct pith_rounder *rounder, const struct pith_round_job *job,
+                              struct pith_qmat *q, struct pith_round_report *report,
+                              struct pith_error *err)
 {
+    (void)rounder;
     const float *h = job->stats ? job->stats->hessian : NULL;
     const double times = h ? 2.0 : 1.0;
     double *row = job->lost ? job->lost->loss : pith_alloc(job->rows, sizeof *row);
@@ -89,14 +91,15 @@ static enum pith_status solve(const struct pith_round_job *job, struct pith_qmat
     return s;
 }
 
-static enum pith_status run(const struct pith_round_job *job, struct pith_qmat *q,
-                            struct pith_round_report *report, struct pith_error *err)
+static enum pith_status run(const struct pith_rounder *rounder, const struct pith_round_job *job,
+                            struct pith_qmat *q, struct pith_round_report *report,
+                            struct pith_error *err)
 {
     if (pith_trellis_is(job->grid.format))
         return pith_trellis_round(job, PITH_TRELLIS_NEAREST, q, report, err);
     *report = (struct pith_round_report){0};
     PITH_TRY(pith_round_begin(job, q, err));
-    const enum pith_status s = pith_round_parts(job, solve, q, report, err);
+    const enum pith_status s = pith_round_parts(rounder, job, q, report, err);
     if (s != PITH_OK) pith_qmat_free(q);
     return s;
 }
@@ -127,36 +130,18 @@ static enum pith_status run_rows(const struct pith_round_rows *part, struct pith
     return isfinite(*squares) ? PITH_OK : fail_loss(*squares, err);
 }
 
-static uint64_t scratch(const struct pith_round_job *job, const struct pith_split *split)
+static uint64_t scratch(const struct pith_rounder *rounder, const struct pith_round_job *job,
+                        const struct pith_split *split)
 {
     const uint64_t threads = pith_pool_threads(pith_backend_pool(job->backend));
+    (void)rounder;
     (void)split;
     if (pith_trellis_is(job->grid.format)) return pith_trellis_scratch(job, PITH_TRELLIS_NEAREST);
     return (uint64_t)job->rows * sizeof(double) + (uint64_t)job->cols * threads * 5 +
            (job->stats && job->stats->hessian ? pith_round_loss_scratch(job->rows) : 0);
 }
 
-const struct pith_rounder pith_rounder_weighted = {
-    .name = "weighted",
-    .summary = "nearest, on scales for which an error counts by its input's mean square",
-    .needs = PITH_NEED_SQUARES,
-    .run = run,
-    .part = solve,
-    .scratch = scratch,
-};
-
-const struct pith_rounder pith_rounder_weighted_guided = {
-    .name = "weighted:guided",
-    .summary = "the same, by what the model's loss feels of an error in that column",
-    .needs = PITH_NEED_SQUARES | PITH_NEED_GUIDED,
-    .alone = "weighted",
-    .run = run,
-    .scratch = scratch,
-};
-
-const struct pith_rounder pith_rounder_nearest = {
-    .name = "nearest",
-    .summary = "each weight to the nearest grid point",
+const struct pith_rounding pith_round_by_nearest = {
     .run = run,
     .rows = run_rows,
     .part = solve,

@@ -81,18 +81,18 @@ static enum pith_status check_parts(const struct pith_round_job *job, const stru
                      job->stats->views);
 }
 
-enum pith_status pith_round_parts(const struct pith_round_job *job, pith_round_part_fn *solve,
-                                  struct pith_qmat *q, struct pith_round_report *report,
-                                  struct pith_error *err)
+enum pith_status pith_round_parts(const struct pith_rounder *rounder,
+                                  const struct pith_round_job *job, struct pith_qmat *q,
+                                  struct pith_round_report *report, struct pith_error *err)
 {
     *report = (struct pith_round_report){0};
-    if (views_of(job) == 1) return solve(job, q, report, err);
+    if (views_of(job) == 1) return rounder->by->part(rounder, job, q, report, err);
     if (q) PITH_TRY(check_parts(job, q, err));
     for (uint32_t v = 0; v < views_of(job); v++) {
         struct part p;
         take_part(job, v, &p);
         struct pith_qmat rows = q ? cut(q, p.first, p.job.rows) : (struct pith_qmat){0};
-        PITH_TRY(solve(&p.job, q ? &rows : NULL, &p.report, err));
+        PITH_TRY(rounder->by->part(rounder, &p.job, q ? &rows : NULL, &p.report, err));
         add_report(&p, job->rows, report);
     }
     return PITH_OK;
@@ -106,10 +106,10 @@ uint32_t pith_round_cut(const struct pith_rounder *rounder, const struct pith_ro
     enum { TILE = 64 }; /* of rows, in which solvers work */
     const struct pith_gridder *g = job->grid.format ? pith_gridder_for(&job->grid) : NULL;
     const uint32_t block = job->grid.granularity == PITH_PER_BLOCK ? job->grid.group : 1;
-    const bool kept = split->sparse || split->of_inputs || (split->two_four && !rounder->keeps);
+    const bool kept = split->sparse || split->of_inputs || (split->two_four && !rounder->by->keeps);
     const bool coupled = !g || g->whole || job->grid.double_quant || views_of(job) > 1 ||
                          job->grid.granularity == PITH_PER_TENSOR;
-    if (!rounder->part || kept || coupled || block == 0) return 0;
+    if (!rounder->by->part || rounder->alone || kept || coupled || block == 0) return 0;
     return block % TILE == 0 ? block : TILE % block == 0 ? TILE : 0;
 }
 
@@ -134,7 +134,7 @@ enum pith_status pith_round_some(const struct pith_rounder *rounder,
     if (job->kept) kept = *job->kept;
     if (kept.zeros) kept.zeros += span.first * pith_zeros_stride(job->cols);
     some.kept = job->kept ? &kept : NULL;
-    const enum pith_status s = rounder->part(&some, &part, report, err);
+    const enum pith_status s = rounder->by->part(rounder, &some, &part, report, err);
     if (job->lost) job->lost->times = lost.times;
     q->g_idx = part.g_idx;
     if (s != PITH_OK) pith_qmat_free(q);

@@ -5,16 +5,13 @@
 
 #include "quant/round.h"
 
-/* Rounds a job's rows into q, whose rows these are; NULL: without a grid, in place. */
-typedef enum pith_status pith_round_part_fn(const struct pith_round_job *job, struct pith_qmat *q,
-                                            struct pith_round_report *report,
-                                            struct pith_error *err);
-/* All rows, by as many calls as job->stats has views; q is what pith_round_begin() made, and stays
- * the caller's. The report's losses are of a mean row, its damping and dead inputs the worst.
- * PITH_UNSUPPORTED for several views where rows do not stand alone: scales that rows share, scales
- * that are quantized again, weights off the grid, groups in another order. */
-enum pith_status pith_round_parts(const struct pith_round_job *job, pith_round_part_fn *solve,
-                                  struct pith_qmat *q, struct pith_round_report *report,
-                                  struct pith_error *err);
+/* All rows, by as many calls of the rounder's part() as job->stats has views; q is what
+ * pith_round_begin() made, and stays the caller's; NULL: without a grid, in place. The report's
+ * losses are of a mean row, its damping and dead inputs the worst. PITH_UNSUPPORTED for several
+ * views where rows do not stand alone: scales that rows share, scales that are quantized again,
+ * weights off the grid, groups in another order. */
+enum pith_status pith_round_parts(const struct pith_rounder *rounder,
+                                  const struct pith_round_job *job, struct pith_qmat *q,
+                                  struct pith_round_report *report, struct pith_error *err);
 
 #endif

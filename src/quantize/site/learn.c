@@ -380,7 +380,7 @@ static enum pith_status learn(struct learning *t, struct pith_round_block_report
                                          .objective = objective,
                                          .ctx = t};
     enum pith_status s = prepare(t, err);
-    if (s == PITH_OK) s = r->job->recipe.round->block(&job, made, report, err);
+    if (s == PITH_OK) s = r->job->recipe.round->by->block(&job, made, report, err);
     for (unsigned i = 0; i < t->count && s == PITH_OK; i++)
         t->pupil[t->place[i].pupil].part.q[t->place[i].linear] = made[i];
     give_memory(t);
@@ -454,7 +454,7 @@ static uint64_t block_bytes(const struct pith_job *job, uint32_t layer, unsigned
         if (!c->grid.format) continue;
         const struct pith_round_member member = {.grid = c->grid, .rows = c->rows, .cols = c->cols};
         total += 2ull * c->rows * c->cols * sizeof(float) +
-                 job->recipe.round->member_scratch(&member, threads);
+                 job->recipe.round->by->member_scratch(&member, threads);
     }
     return total;
 }

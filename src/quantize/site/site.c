@@ -168,7 +168,7 @@ static enum pith_status split_linear(struct pith_work *w, const struct pith_choi
         .w = w->block.linear[c->linear].dense,
         .stats = stats,
         .value = recipe->split_value,
-        .keeps = recipe->round->keeps,
+        .keeps = recipe->round->by->keeps,
     };
     return recipe->split->run(&split, kept, err);
 }
@@ -402,7 +402,7 @@ static enum pith_status factor_site(struct pith_work *w, struct rounding *a, str
 {
     struct pith_run *r = w->run;
     const struct pith_recipe *recipe = &r->job->recipe;
-    const struct pith_kept kept = {.choose = recipe->split->left && recipe->round->keeps};
+    const struct pith_kept kept = {.choose = recipe->split->left && recipe->round->by->keeps};
     const struct pith_choice *c = NULL;
     const unsigned ranks = pith_ranks_count(r->ranks);
     const bool several = a->site->expert == PITH_NO_PART &&

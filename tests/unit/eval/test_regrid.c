@@ -61,7 +61,7 @@ static void grids_are_rounded_to_as_by_the_rounder(void **state)
         struct pith_round_report report;
         struct pith_qmat got, want;
         assert_ok(pith_regrid(r.pool, &weight, &job.grid, PITH_BF16, &got, &err), err);
-        assert_ok(pith_rounder_find("nearest")->run(&job, &want, &report, &err), err);
+        assert_ok(pith_rounder_run(pith_rounder_find("nearest"), &job, &want, &report, &err), err);
         assert_true(pith_qmat_equal(&got, &want));
         pith_qmat_free(&got);
         pith_qmat_free(&want);

@@ -93,7 +93,7 @@ static inline struct rounded_case round_case(const json_t *c, const struct probl
     struct pith_qmat q;
     struct pith_error err = {0};
     assert_int_equal(fread(want, 1, n, codes), n);
-    assert_ok(pith_rounder_find(name)->run(&job, &q, &r.report, &err), err);
+    assert_ok(pith_rounder_run(pith_rounder_find(name), &job, &q, &r.report, &err), err);
     for (uint32_t row = 0; row < p->rows; row++) {
         const size_t before = r.other;
         pith_qmat_get_codes(&q, row, got);

@@ -185,7 +185,7 @@ static inline enum pith_status run_rounder(const char *name, const struct proble
                                        .cols = p->cols,
                                        .w = w,
                                        .stats = &p->stats};
-    const enum pith_status s = pith_rounder_find(name)->run(&job, q, report, err);
+    const enum pith_status s = pith_rounder_run(pith_rounder_find(name), &job, q, report, err);
     if (s == PITH_OK && report->dead_columns == 0) { /* the error is left in w */
         float *values = decode_all(q);
         for (size_t i = 0; i < bytes / sizeof *w; i++) assert_true(w[i] == p->w[i] - values[i]);

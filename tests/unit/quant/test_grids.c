@@ -52,7 +52,7 @@ static struct pith_qmat nearest(const char *grid, const float *w, double *loss)
                                        .rows = ROWS,
                                        .cols = COLS,
                                        .w = copy};
-    assert_ok(pith_rounder_find("nearest")->run(&job, &q, &report, &err), err);
+    assert_ok(pith_rounder_run(pith_rounder_find("nearest"), &job, &q, &report, &err), err);
     assert_ok(pith_qmat_check(&q, &err), err);
     *loss = report.loss * ROWS;
     free(copy);
@@ -461,7 +461,7 @@ static void rows_in_parts(void **state)
                                                  .w = copy + at * COLS,
                                                  .codes = codes,
                                                  .values = values};
-            assert_ok(pith_rounder_find("nearest")->rows(&part, &got, &squares, &err), err);
+            assert_ok(pith_rounder_find("nearest")->by->rows(&part, &got, &squares, &err), err);
         }
         assert_true(pith_qmat_equal(&got, &want));
         assert_true(fabs(squares - loss) <= 1e-9 * loss);

@@ -136,7 +136,7 @@ static void keys_are_what_files_hold(void **state)
                 assert_non_null(strstr(k.values, pith_splits(&n)[j]->name));
         if (strcmp(k.key, "round") == 0)
             for (size_t j = 0; j < (pith_rounders(&n), n); j++)
-                assert_non_null(strstr(k.values, pith_rounders(&n)[j]->name));
+                assert_non_null(strstr(k.values, pith_rounders(&n)[j].name));
     }
 }
 

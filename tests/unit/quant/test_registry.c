@@ -140,7 +140,7 @@ static bool quantize(const char *text, struct pith_grid *g, const float *w, stru
                                            .rows = ROWS,
                                            .cols = COLS,
                                            .w = copy};
-        s = pith_rounder_find("nearest")->run(&job, q, &report, &err);
+        s = pith_rounder_run(pith_rounder_find("nearest"), &job, q, &report, &err);
         free_machine(&m);
     }
     if (s != PITH_OK && strlen(err.text) < 20)

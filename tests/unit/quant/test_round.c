@@ -71,7 +71,7 @@ static void rows_alone_are_the_whole(void **state)
         for (part.first = 0; part.first < ROWS; part.first += STEP) {
             part.rows = ROWS - part.first < STEP ? ROWS - part.first : STEP;
             memcpy(w, p.w + part.first * COLS, part.rows * COLS * sizeof *w);
-            assert_ok(pith_rounder_find("nearest")->rows(&part, &q, &squares, &err), err);
+            assert_ok(pith_rounder_find("nearest")->by->rows(&part, &q, &squares, &err), err);
             for (uint32_t r = 0; r < part.rows; r++) {
                 pith_qmat_decode(&q, part.first + r, 1, values);
                 for (uint32_t c = 0; c < COLS; c++)
@@ -85,7 +85,7 @@ static void rows_alone_are_the_whole(void **state)
         memcpy(w, p.w, COLS * sizeof *w);
         w[7] = 3e38f;
         q.scale_dtype = PITH_F16;
-        assert_int_equal(pith_rounder_find("nearest")->rows(&part, &q, &squares, &err),
+        assert_int_equal(pith_rounder_find("nearest")->by->rows(&part, &q, &squares, &err),
                          PITH_NUMERIC);
         assert_non_null(strstr(err.text, "row 3, group 0"));
         pith_qmat_free(&q);
@@ -100,7 +100,7 @@ static void same_bytes_for_any_thread_count(void **state)
     (void)state;
     struct problem p = make_problem(5, 150, 270, 300);
     size_t count;
-    const struct pith_rounder *const *rounders = pith_rounders(&count);
+    const struct pith_rounder *rounders = pith_rounders(&count);
     static const char *const grids[] = {"int4:g64:asym", "int3:channel", "int4:g100:mse"};
     for (size_t r = 0; r < count; r++)
         for (size_t g = 0; g < PITH_COUNT(grids); g++)
@@ -109,7 +109,7 @@ static void same_bytes_for_any_thread_count(void **state)
                 struct pith_round_report report[3];
                 for (unsigned t = 0; t < 3; t += test_thorough() ? 1 : 2) {
                     struct pith_error err = {0};
-                    assert_ok(run_rounder(rounders[r]->name, &p, grids[g],
+                    assert_ok(run_rounder(rounders[r].name, &p, grids[g],
                                           (enum pith_act_order)order, t + 1, &q[t], &report[t],
                                           &err),
                               err);
@@ -124,9 +124,9 @@ static void same_bytes_for_any_thread_count(void **state)
         .backend = m.backend, .grid = grid_of("int4:g16"), .rows = 150, .cols = 270};
     const struct pith_split *none = pith_split_find("none");
     for (size_t r = 0; r < count; r++) {
-        const uint64_t fine = rounders[r]->scratch(&job, none);
+        const uint64_t fine = rounders[r].by->scratch(&rounders[r], &job, none);
         job.grid = grid_of("int4:channel");
-        const uint64_t coarse = rounders[r]->scratch(&job, none);
+        const uint64_t coarse = rounders[r].by->scratch(&rounders[r], &job, none);
         assert_true(coarse > 0 && fine >= coarse);
         job.grid = grid_of("int4:g16");
     }
@@ -271,7 +271,7 @@ static enum pith_status run_damped(struct problem *p, double damp, struct pith_r
                                        .w = w,
                                        .stats = &p->stats};
     struct pith_qmat q;
-    const enum pith_status s = pith_rounder_find("gptq")->run(&job, &q, report, err);
+    const enum pith_status s = pith_rounder_run(pith_rounder_find("gptq"), &job, &q, report, err);
     if (s != PITH_OK) assert_null(q.codes);
     pith_qmat_free(&q);
     free(w);
@@ -424,7 +424,7 @@ static void grids_without_a_gridder_are_refused(void **state)
     (void)state;
     static const char *const grids[] = {"int4:g64:dq", "fp8_e4m3:g64:dq", "bf16", "int8:token"};
     size_t count;
-    const struct pith_rounder *const *rounders = pith_rounders(&count);
+    const struct pith_rounder *rounders = pith_rounders(&count);
     struct problem p = make_problem(16, 8, 64, 80);
     for (size_t r = 0; r < count; r++)
         for (size_t i = 0; i < PITH_COUNT(grids); i++) {
@@ -432,7 +432,7 @@ static void grids_without_a_gridder_are_refused(void **state)
             struct pith_round_report report;
             struct pith_error err = {0};
             assert_int_equal(
-                run_rounder(rounders[r]->name, &p, grids[i], PITH_ORDER_NONE, 1, &q, &report, &err),
+                run_rounder(rounders[r].name, &p, grids[i], PITH_ORDER_NONE, 1, &q, &report, &err),
                 PITH_UNSUPPORTED);
             assert_null(q.codes);
         }

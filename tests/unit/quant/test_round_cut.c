@@ -179,13 +179,13 @@ static void alone_they_look_at_one_linear(void **state)
     (void)state;
     const unsigned whole = PITH_NEED_DRIFT | PITH_NEED_GUIDED | PITH_NEED_OUTPUTS;
     size_t count;
-    const struct pith_rounder *const *all = pith_rounders(&count);
+    const struct pith_rounder *all = pith_rounders(&count);
     for (size_t i = 0; i < count; i++) {
-        const struct pith_rounder *r = all[i]->alone ? pith_rounder_find(all[i]->alone) : all[i];
+        const struct pith_rounder *r = all[i].alone ? pith_rounder_find(all[i].alone) : &all[i];
         assert_non_null(r);
         assert_null(r->alone);
         assert_false(r->needs & whole);
-        assert_true((all[i]->needs & whole) == 0 || r != all[i]);
+        assert_true((all[i].needs & whole) == 0 || r != &all[i]);
     }
 }
 

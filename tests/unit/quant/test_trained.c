@@ -31,7 +31,7 @@ static void bench_open(struct bench *b, const char *text)
                                        .rows = ROWS,
                                        .cols = COLS,
                                        .w = copy};
-    assert_ok(pith_rounder_find("nearest")->run(&job, &b->q, &report, &err), err);
+    assert_ok(pith_rounder_run(pith_rounder_find("nearest"), &job, &b->q, &report, &err), err);
     b->original =
         (struct pith_weight){.rows = ROWS, .cols = COLS, .dtype = PITH_F32, .dense = b->w};
     free(copy);

@@ -126,7 +126,7 @@ static enum pith_status learn(struct bench *t, uint32_t iterations, uint32_t bat
                                          .samples = SAMPLES,
                                          .objective = objective,
                                          .ctx = t};
-    return pith_rounder_find("learned")->block(&job, q, report, err);
+    return pith_rounder_find("learned")->by->block(&job, q, report, err);
 }
 
 /* The mean squared error of the block with what the codes stand for. */
@@ -389,7 +389,7 @@ static double pair_learn(struct pair *p, unsigned from, unsigned to)
     p->to = to;
     p->chain.block = p->block + from;
     p->chain.count = to - from;
-    assert_ok(pith_rounder_find("learned")->block(&job, q, &report, &err), err);
+    assert_ok(pith_rounder_find("learned")->by->block(&job, q, &report, &err), err);
     for (unsigned i = 0; i < job.count; i++) {
         pith_qmat_decode(&q[i], 0, q[i].rows, member[i].values);
         pith_qmat_free(&q[i]);
