@@ -1,10 +1,10 @@
 /* pith verify: is this checkpoint what it claims to be? */
 #include "cli/command.h"
-#include "cli/tables.h"
+#include "cli/measure.h"
+#include "cli/report.h"
 
 #include <pith/quantize.h>
 
-#include <jansson.h>
 #include <stdio.h>
 
 struct settings {
@@ -20,36 +20,13 @@ static const struct option options[] = {
     OPTION(for_verify, AT(targets)),
 };
 
-static void print_report(const json_t *j)
-{
-    const json_t *line;
-    size_t i;
-    json_array_foreach (json_object_get(j, "checks"), i, line) {
-        printf("  %-3s ", json_is_true(json_object_get(line, "ok")) ? "ok" : "NO");
-        print_line(6, 6, "%s", json_string_value(json_object_get(line, "what")));
-    }
-    json_array_foreach (json_object_get(j, "notes"), i, line) {
-        printf("  note: ");
-        print_line(8, 4, "%s", json_string_value(line));
-    }
-    json_array_foreach (json_object_get(j, "problems"), i, line) {
-        if (i == 20) {
-            printf("  ... and %zu more (--json lists all)\n",
-                   json_array_size(json_object_get(j, "problems")) - i);
-            break;
-        }
-        printf("  problem: ");
-        print_line(11, 4, "%s", json_string_value(line));
-    }
-}
-
 static int run(void *settings, const struct text_list *operands)
 {
     struct settings *s = settings;
     struct pith_context *context;
     struct pith_error err = {0};
     struct meter meter;
-    char *report = NULL;
+    struct pith_report *report = NULL;
     struct pith_verify_options o;
     pith_verify_defaults(&o);
     o.model = operands->item[0];
@@ -63,24 +40,12 @@ static int run(void *settings, const struct text_list *operands)
     rc = make_context(&s->common, &context);
     if (rc != EXIT_DONE) return rc;
     meter_start(&meter, &s->common);
-    const enum pith_status status = pith_verify(context, &o, &report, &err);
+    const enum pith_status status = pith_verify_report(context, &o, &report, &err);
     meter_end(&meter);
-    name_options_of(&s->common, &report);
-    if (report && s->common.json) {
-        printf("%s\n", report);
-    } else if (report && !s->common.quiet) {
-        json_t *j = read_report(&s->common, report, &rc);
-        const bool accounted = json_is_true(json_object_get(j, "accounted"));
-        print_subject(o.model, sizeof ": NOT as it should be");
-        printf(": %s\n", status != PITH_OK ? "NOT as it should be"
-                         : accounted       ? "verified"
-                         : s->against      ? "fits the original"
-                                           : "can be loaded");
-        if (j) print_report(j);
-        json_decref(j);
-    }
+    const struct pith_report_form form = report_form_named(&s->common, false);
+    if (s->common.json || !s->common.quiet) rc = write_report(&s->common, report, &form);
     if (status != PITH_OK) rc = report ? EXIT_FAILED : report_failure(&s->common, &err);
-    pith_text_free(report);
+    pith_report_free(&report);
     pith_context_free(&context);
     return rc;
 }

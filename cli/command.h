@@ -68,7 +68,7 @@ struct common {
     bool json, quiet, help;
     size_t threads, seed;
     const char *cpu, *ranks;
-    bool follows; /* another rank speaks for this process */
+    bool follows;                /* another rank speaks for this process */
     struct pith_context *joined; /* then: borrowed, as long as the command has it */
     const struct command *command;
     const struct text_list *operands;
@@ -131,6 +131,9 @@ const struct option *find_option(const struct command *c, const char *name);
  * (pith_fields_show()), the command's own before another's. Free it with pith_text_free(); NULL
  * when memory is out. */
 char *name_options(const struct common *common, const char *text);
+/* One field, for <pith/names.h>; ctx is a struct common. `memory` is --memory; `recipe=auto` is -r
+ * auto, `round=gptq` --round gptq. */
+int show_option(void *ctx, const char *field, const char *value, char *shown, size_t room);
 /* The same into text [room], which is cut there; the text as it is when memory is out. */
 void name_options_in(const struct common *common, const char *from, char *text, size_t room);
 /* The same in the place of a report, which may be NULL; for those that hold no text of a model. */

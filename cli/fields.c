@@ -35,8 +35,7 @@ static const struct option_row *row_of_field(const struct command *c, const char
     return other;
 }
 
-/* `memory` is --memory; `recipe=auto` is -r auto, `round=gptq` --round gptq. */
-static int show_option(void *ctx, const char *field, const char *value, char *shown, size_t room)
+int show_option(void *ctx, const char *field, const char *value, char *shown, size_t room)
 {
     const struct common *common = ctx;
     const struct option_row *row = row_of_field(common->command, field);

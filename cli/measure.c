@@ -195,16 +195,22 @@ static json_t *told(const char *text)
     return json_string(plain);
 }
 
-json_t *page_provenance(const char *model)
+void find_making(struct page_making *m)
 {
-    char date[64] = "", version[80], command[4096];
     const time_t now = time(NULL);
     struct tm utc;
-    if (gmtime_r(&now, &utc)) strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &utc);
-    snprintf(version, sizeof version, "pith %s", pith_version());
-    command_line(command, sizeof command);
-    return json_pack("{s:o, s:s, s:s, s:o}", "model", told(model), "version", version, "date", date,
-                     "command", told(command));
+    m->date[0] = '\0';
+    if (gmtime_r(&now, &utc)) strftime(m->date, sizeof m->date, "%Y-%m-%d %H:%M UTC", &utc);
+    snprintf(m->version, sizeof m->version, "pith %s", pith_version());
+    command_line(m->command, sizeof m->command);
+}
+
+json_t *page_provenance(const char *model)
+{
+    struct page_making m;
+    find_making(&m);
+    return json_pack("{s:o, s:s, s:s, s:o}", "model", told(model), "version", m.version, "date",
+                     m.date, "command", told(m.command));
 }
 
 int page_check(const struct common *common, const char *path)

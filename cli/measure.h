@@ -67,7 +67,12 @@ void print_prompts(const json_t *p);
 /* A line for each text, task and file of prompts of a report with a baseline. */
 void print_signals(const json_t *report);
 
-/* What a page says of its making: {"model", "version", "date", "command"}. */
+/* What a page says of its making; the command as it could be typed again. */
+struct page_making {
+    char date[64], version[80], command[4096];
+};
+void find_making(struct page_making *m);
+/* The same with the model's name: {"model", "version", "date", "command"}. */
 json_t *page_provenance(const char *model);
 /* That a page cannot be written there is said before the work; a page of before stays as it is. A
  * NULL path is fine. */

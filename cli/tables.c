@@ -1,8 +1,8 @@
 /* Text and tables on standard output, as wide as the terminal there. */
-#define _XOPEN_SOURCE 700 /* wcwidth() */
 #include "cli/tables.h"
 
 #include <pith/inspect.h>
+#include <pith/report.h>
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-#include <wchar.h>
 
 size_t terminal_width(int fd)
 {
@@ -25,57 +24,19 @@ size_t prose_width(void)
     return width ? width : 100;
 }
 
-/* The character at text: its bytes, and the columns that it takes (0 for what cannot be shown). */
-static size_t next_char(const char *text, size_t *columns)
-{
-    wchar_t c;
-    mbstate_t state = {0};
-    const size_t n = mbrtowc(&c, text, strlen(text), &state);
-    const int width = n == 0 || n > strlen(text) ? 1 : wcwidth(c);
-    *columns = width < 0 ? 0 : (size_t)width;
-    return n == 0 || n > strlen(text) ? 1 : n;
-}
-
 size_t text_columns(const char *text)
 {
-    size_t all = 0, one;
-    while (*text) {
-        text += next_char(text, &one);
-        all += one;
-    }
-    return all;
+    return pith_text_columns(text);
 }
 
 size_t fitting_bytes(const char *text, size_t columns)
 {
-    size_t used = 0, bytes = 0, one;
-    while (text[bytes]) {
-        const size_t n = next_char(text + bytes, &one);
-        if (used + one > columns) break;
-        used += one;
-        bytes += n;
-    }
-    return bytes;
-}
-
-/* Where the last `columns` columns of text begin. */
-static const char *last_columns(const char *text, size_t columns)
-{
-    size_t one;
-    for (size_t all = text_columns(text); all > columns; all -= one) text += next_char(text, &one);
-    return text;
+    return pith_text_fitting(text, columns);
 }
 
 void shorten(const char *text, size_t columns, char out[SHORTENED])
 {
-    static const char gap[] = "...";
-    const size_t all = text_columns(text), room = columns > 3 ? columns - 3 : 0;
-    if (columns == 0 || all <= columns || room < 2) {
-        snprintf(out, SHORTENED, "%s", text);
-        return;
-    }
-    snprintf(out, SHORTENED, "%.*s%s%s", (int)fitting_bytes(text, room / 2), text, gap,
-             last_columns(text, room - room / 2));
+    pith_text_shorten(text, columns, out, SHORTENED);
 }
 
 size_t print_subject(const char *name, size_t beside)
@@ -91,28 +52,11 @@ size_t print_subject(const char *name, size_t beside)
 /* Writes words; those that do not fit into a line are shortened if `cut`. */
 static void write_words(FILE *f, const char *text, size_t column, struct wrap wrap, bool cut)
 {
-    const size_t indent = wrap.indent, width = wrap.width;
-    const size_t longest = cut && width > indent ? width - indent : 0;
-    for (bool first = true; *text; first = false) {
-        const size_t n = strcspn(text, " ");
-        char word[SHORTENED], shown[SHORTENED];
-        snprintf(word, sizeof word, "%.*s", (int)n, text);
-        shorten(word, longest, shown);
-        const size_t columns = text_columns(shown);
-        if (!first && width && column + 1 + columns > width) {
-            fprintf(f, "\n%*s", (int)indent, "");
-            column = indent;
-        } else if (!first) {
-            fputc(' ', f);
-            column++;
-        }
-        if (n < sizeof word) fputs(shown, f);
-        else fprintf(f, "%.*s", (int)n, text);
-        column += columns;
-        text += n;
-        text += strspn(text, " ");
-    }
-    fputc('\n', f);
+    char *lines =
+        pith_text_wrapped(text, &(struct pith_text_wrap){column, wrap.indent, wrap.width, cut});
+    if (lines) fputs(lines, f);
+    else fprintf(f, "%s\n", text);
+    pith_text_free(lines);
 }
 
 void print_wrapped(const char *text, size_t column, size_t indent, size_t width)

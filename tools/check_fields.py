@@ -40,11 +40,11 @@ def texts(path):
 
 
 def fields_of(root):
-    """Members of the option structs."""
+    """Members of the option structs, and of what says how a report is written."""
     found = set()
     for header in sorted((root / "include/pith").glob("*.h")):
         bare = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
-        for body in re.findall(r"^struct pith_\w+_options \{(.*?)^\};", bare, re.S | re.M):
+        for body in re.findall(r"^struct pith_\w+_(?:options|form) \{(.*?)^\};", bare, re.S | re.M):
             for member in body.split(";"):
                 found.update(re.findall(r"(\w+)(?:\[\w+\])?$", part.strip())[0] for part in member.split(",") if re.search(r"\w$", part.strip()))
     return found

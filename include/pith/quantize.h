@@ -4,6 +4,7 @@
 
 #include <pith/context.h>
 #include <pith/progress.h>
+#include <pith/report.h>
 #include <pith/status.h>
 
 #include <stdbool.h>
@@ -166,6 +167,11 @@ PITH_API enum pith_status pith_verify_check(const struct pith_verify_options *op
 PITH_API enum pith_status pith_verify(struct pith_context *context,
                                       const struct pith_verify_options *options, char **report,
                                       struct pith_error *err);
+/* The same with a report of which the program chooses the form; *report is NULL where there is
+ * none. */
+PITH_API enum pith_status pith_verify_report(struct pith_context *context,
+                                             const struct pith_verify_options *options,
+                                             struct pith_report **report, struct pith_error *err);
 
 #ifdef __cplusplus
 }

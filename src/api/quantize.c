@@ -2,6 +2,7 @@
 
 #include "api/context.h"
 #include "api/options.h"
+#include "api/report.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -229,19 +230,19 @@ enum pith_status pith_verify_check(const struct pith_verify_options *given, stru
     return PITH_OK;
 }
 
-enum pith_status pith_verify(struct pith_context *c, const struct pith_verify_options *given,
-                             char **report, struct pith_error *err)
+enum pith_status pith_verify_report(struct pith_context *c, const struct pith_verify_options *given,
+                                    struct pith_report **report, struct pith_error *err)
 {
     PITH_OPTIONS(pith_verify_options, o, {0}, given, err);
     o_taken.progress = pith_context_progress(c, &o->progress);
-    json_t *j = NULL;
+    *report = NULL;
     pith_context_look(c, o->model);
-    const enum pith_status s = pith_verify_model(c->backend, o, &j, err);
-    if (!j) return s;
-    if (!report) {
-        json_decref(j);
-        return s;
-    }
-    const enum pith_status t = pith_report_text(j, report, err);
-    return t == PITH_OK ? s : t;
+    return pith_verify_model(c->backend, o, report, err);
+}
+
+enum pith_status pith_verify(struct pith_context *c, const struct pith_verify_options *given,
+                             char **report, struct pith_error *err)
+{
+    struct pith_report *r = NULL;
+    return pith_report_give(&r, pith_verify_report(c, given, &r, err), report, err);
 }

@@ -271,8 +271,8 @@ static enum pith_status check_engines(struct pith_verification *v, struct pith_e
     for (size_t i = 0; i < v->options->targets.count; i++) {
         const size_t before = pith_problems(v);
         PITH_TRY(pith_preflight_tokens(v->model, v->options->targets.item[i], v->problems, err));
-        PITH_TRY(pith_preflight_model(v->model, v->options->targets.item[i], v->problems,
-                                      v->notes, err));
+        PITH_TRY(pith_preflight_model(v->model, v->options->targets.item[i], v->problems, v->notes,
+                                      err));
         pith_checked(v, before, "loading rules of %s", v->options->targets.item[i]);
     }
     return PITH_OK;
@@ -475,16 +475,83 @@ static enum pith_status check_all(struct pith_verification *v, struct pith_error
     return v->model ? check_model(v, err) : PITH_OK;
 }
 
-static enum pith_status make_report(const struct pith_verification *v, json_t **report,
+/* The first problems, and how many more there are. */
+static void add_problems(struct pith_report *r, const json_t *problems)
+{
+    enum { SHOWN = 20 };
+    const json_t *line;
+    size_t i;
+    json_array_foreach (problems, i, line) {
+        if (i == SHOWN) {
+            pith_report_line(r, &(struct pith_line){.lead = "  ", .fields = true},
+                             "... and %zu more (`json` lists all)", json_array_size(problems) - i);
+            return;
+        }
+        pith_report_line(
+            r,
+            &(struct pith_line){
+                .lead = "  problem: ", .wrap = PITH_WRAP_TERMINAL, .indent = 4, .fields = true},
+            "%s", json_string_value(line));
+    }
+}
+
+static void add_checks(struct pith_report *r, const json_t *checks)
+{
+    const json_t *line;
+    size_t i;
+    json_array_foreach (checks, i, line)
+        pith_report_line(r,
+                         &(struct pith_line){.lead = json_is_true(json_object_get(line, "ok"))
+                                                         ? "  ok  "
+                                                         : "  NO  ",
+                                             .wrap = PITH_WRAP_TERMINAL,
+                                             .indent = 6,
+                                             .fields = true},
+                         "%s", json_string_value(json_object_get(line, "what")));
+}
+
+static void add_notes(struct pith_report *r, const json_t *notes)
+{
+    const json_t *line;
+    size_t i;
+    json_array_foreach (notes, i, line)
+        pith_report_line(
+            r,
+            &(struct pith_line){
+                .lead = "  note: ", .wrap = PITH_WRAP_TERMINAL, .indent = 4, .fields = true},
+            "%s", json_string_value(line));
+}
+
+static void fill_report(const struct pith_verification *v, struct pith_report *r)
+{
+    static const char worst[] = ": NOT as it should be";
+    const bool good = pith_problems(v) == 0;
+    const char *verdict = !good                 ? worst
+                          : v->account          ? ": verified"
+                          : v->options->against ? ": fits the original"
+                                                : ": can be loaded";
+    pith_report_judge(r, good);
+    pith_report_set(r, "ok", pith_yes(good));
+    pith_report_set(r, "model", pith_words(v->options->model));
+    pith_report_set(r, "accounted", pith_yes(v->account != NULL));
+    pith_report_set(r, "checks", pith_tree(json_incref(v->checks)));
+    pith_report_set(r, "notes", pith_tree(json_incref(v->notes)));
+    pith_report_set(r, "problems", pith_tree(json_incref(v->problems)));
+    pith_report_line(r, &(struct pith_line){.strong = v->options->model, .beside = sizeof worst},
+                     "%s", verdict);
+    add_checks(r, v->checks);
+    add_notes(r, v->notes);
+    add_problems(r, v->problems);
+}
+
+static enum pith_status make_report(const struct pith_verification *v, struct pith_report **report,
                                     struct pith_error *err)
 {
-    const size_t n = pith_problems(v);
     if (v->failed) return pith_fail_nomem(err, "the report");
-    *report = json_pack("{s:b, s:o, s:b, s:O, s:O, s:O}", "ok", n == 0, "model",
-                        pith_json_name(v->options->model), "accounted", v->account != NULL,
-                        "checks", v->checks, "notes", v->notes, "problems", v->problems);
+    *report = pith_report_new();
     if (!*report) return pith_fail_nomem(err, "the report");
-    if (n == 0) return PITH_OK;
+    fill_report(v, *report);
+    if (pith_problems(v) == 0) return PITH_OK;
     return pith_fail(err, PITH_MISMATCH, "%s", json_string_value(json_array_get(v->problems, 0)));
 }
 
@@ -501,7 +568,7 @@ static void close_all(struct pith_verification *v)
 }
 
 enum pith_status pith_verify_model(struct pith_backend *be, const struct pith_verify_options *o,
-                                   json_t **report, struct pith_error *err)
+                                   struct pith_report **report, struct pith_error *err)
 {
     struct pith_verification v = {
         .options = o,

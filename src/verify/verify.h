@@ -11,6 +11,7 @@
 
 #include "quantize/output/seal.h"
 #include "quantize/run.h"
+#include "report/report.h"
 
 /* Of the linears, counted as they are met. */
 struct pith_verify_sums {
@@ -98,8 +99,9 @@ bool pith_verify_shape(struct pith_verification *v);
 /* Token ids and tokenizers. */
 enum pith_status pith_verify_tokens(struct pith_verification *v, struct pith_error *err);
 
-/* The whole, for include/pith/verify.h. *report is a new reference. */
+/* The whole, for include/pith/quantize.h. *report is new, for pith_report_free(); NULL where there
+ * is none. */
 enum pith_status pith_verify_model(struct pith_backend *be, const struct pith_verify_options *o,
-                                   json_t **report, struct pith_error *err);
+                                   struct pith_report **report, struct pith_error *err);
 
 #endif

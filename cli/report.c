@@ -1,0 +1,52 @@
+#include "cli/report.h"
+
+#include "cli/measure.h"
+#include "cli/tables.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+struct pith_report_form report_form(const struct common *common, bool all)
+{
+    return (struct pith_report_form){.json = common->json,
+                                     .all = all,
+                                     .bold = *bold() != '\0',
+                                     .width = terminal_width(STDOUT_FILENO),
+                                     .prose = prose_width()};
+}
+
+struct pith_report_form report_form_named(const struct common *common, bool all)
+{
+    struct pith_report_form form = report_form(common, all);
+    form.field = show_option;
+    form.field_ctx = (void *)(uintptr_t)common;
+    return form;
+}
+
+int write_report(const struct common *common, const struct pith_report *report,
+                 const struct pith_report_form *form)
+{
+    struct pith_error err = {0};
+    char *text = NULL;
+    if (!report) return EXIT_DONE;
+    if (pith_report_write(report, form, &text, &err) != PITH_OK)
+        return report_failure(common, &err);
+    fputs(text, stdout);
+    if (form->json) putchar('\n');
+    pith_text_free(text);
+    return EXIT_DONE;
+}
+
+int write_report_page(const struct common *common, const char *path, const char *model,
+                      const struct pith_report *report)
+{
+    struct pith_error err = {0};
+    struct page_making making;
+    char *html = NULL;
+    find_making(&making);
+    const struct pith_provenance from = {model ? model : "", making.version, making.date,
+                                         making.command};
+    if (pith_report_page(report, &from, &html, &err) != PITH_OK)
+        return report_failure(common, &err);
+    return page_write(common, path, html);
+}

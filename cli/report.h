@@ -1,0 +1,22 @@
+/* cli/report.h: reports of the library on standard output and in files. */
+#ifndef PITH_CLI_REPORT_H
+#define PITH_CLI_REPORT_H
+
+#include "cli/command.h"
+
+#include <pith/report.h>
+
+/* The form that the options of every command and standard output make: JSON with --json, else text
+ * as wide as the terminal. `all` shows lists whole. Its fields have no names. */
+struct pith_report_form report_form(const struct common *common, bool all);
+/* The same with fields under the names of options; for reports that hold no text of a model. */
+struct pith_report_form report_form_named(const struct common *common, bool all);
+/* Writes a report in a form to standard output; EXIT_DONE, or the failure is reported. A rank that
+ * has none (NULL) writes nothing. */
+int write_report(const struct common *common, const struct pith_report *report,
+                 const struct pith_report_form *form);
+/* Writes the page of a report of a model (NULL: of several), and says so. */
+int write_report_page(const struct common *common, const char *path, const char *model,
+                      const struct pith_report *report);
+
+#endif

@@ -1,0 +1,97 @@
+/* From a report to its forms. */
+#include "api/report.h"
+
+#include "api/context.h"
+#include "base/mem.h"
+#include "base/names.h"
+
+#include <string.h>
+
+static enum pith_status take_text(struct pith_str *s, char **text, struct pith_error *err)
+{
+    *text = pith_str_take(s);
+    pith_str_free(s);
+    return *text ? PITH_OK : pith_fail_nomem(err, "the report");
+}
+
+static const char *form_name(size_t i)
+{
+    return i < pith_writer_count ? pith_writers[i].name : NULL;
+}
+
+static enum pith_status write_table(const struct pith_report *r, const char *name, char **text,
+                                    struct pith_error *err)
+{
+    const struct pith_writer *w = pith_writer_find(name);
+    struct pith_str out = {0};
+    if (!w) return pith_fail_name(err, "form", name, form_name);
+    if (r->alone.columns == 0) return pith_fail(err, PITH_ARG, "this report is no table");
+    w->write(&r->alone, &out);
+    return take_text(&out, text, err);
+}
+
+/* The fields that a text names, as the form calls them; takes the text. */
+static enum pith_status name_fields(const struct pith_report_form *form, char **text,
+                                    struct pith_error *err)
+{
+    if (!form->field) return PITH_OK;
+    char *named = pith_fields_show(*text, form->field, form->field_ctx);
+    pith_free(*text);
+    *text = named;
+    return named ? PITH_OK : pith_fail_nomem(err, "the report");
+}
+
+enum pith_status pith_report_write(const struct pith_report *report,
+                                   const struct pith_report_form *form, char **text,
+                                   struct pith_error *err)
+{
+    struct pith_str out = {0};
+    *text = NULL;
+    if (form->json) {
+        PITH_TRY(pith_report_text(pith_report_tree(report), text, err));
+        return name_fields(form, text, err);
+    }
+    if (form->table) return write_table(report, form->table, text, err);
+    const enum pith_status s = pith_report_terminal(report, form, &out, err);
+    if (s == PITH_OK) return take_text(&out, text, err);
+    pith_str_free(&out);
+    return s;
+}
+
+/* "provenance" of a page: what is known of its making. */
+static json_t *provenance(const struct pith_provenance *from)
+{
+    json_t *j = json_object();
+    if (from->model) pith_json_set(&j, "model", pith_json_name(from->model));
+    if (from->version) pith_json_set(&j, "version", pith_json_name(from->version));
+    if (from->date) pith_json_set(&j, "date", pith_json_name(from->date));
+    if (from->command) pith_json_set(&j, "command", pith_json_name(from->command));
+    return j;
+}
+
+enum pith_status pith_report_page(const struct pith_report *report,
+                                  const struct pith_provenance *from, char **html,
+                                  struct pith_error *err)
+{
+    struct pith_str out = {0};
+    *html = NULL;
+    if (!report || !report->page) return pith_fail(err, PITH_ARG, "this report has no page");
+    json_t *j = pith_report_tree(report);
+    if (from) pith_json_set(&j, "provenance", provenance(from));
+    enum pith_status s = j ? report->page(j, &out, err) : pith_fail_nomem(err, "a page");
+    json_decref(j);
+    if (s == PITH_OK) return take_text(&out, html, err);
+    pith_str_free(&out);
+    return s;
+}
+
+enum pith_status pith_report_give(struct pith_report **report, enum pith_status s, char **json,
+                                  struct pith_error *err)
+{
+    if (*report && json) {
+        const enum pith_status t = pith_report_text(pith_report_tree(*report), json, err);
+        if (t != PITH_OK) s = t;
+    }
+    pith_report_free(report);
+    return s;
+}
