@@ -165,7 +165,7 @@ static void put_ends(struct file *f, const struct pith_arch *arch, const struct 
     if (s->embed_dim) put_matrix(f, names->project_out, s->embed_dim, s->hidden, false);
     if (!pith_shape_has_last_gain(s)) return;
     put_vector(f, names->norm, ".weight", s->hidden);
-    if (pith_arch_norm(arch).bias) put_vector(f, names->norm, ".bias", s->hidden);
+    if (arch->norm.bias) put_vector(f, names->norm, ".bias", s->hidden);
 }
 
 static void put_layer(struct file *f, const struct pith_plans *plans, uint32_t layer)

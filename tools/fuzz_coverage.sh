@@ -28,7 +28,7 @@ PARSERS = ("src/tok/", "src/io/", "src/base/json", "src/calib/corpus", "src/hub/
            "src/eval/task/items.c", "src/eval/task/mmlu.c", "src/eval/task/prompts.c", "src/eval/task/questions.c",
            "src/eval/task/readers.c", "src/eval/task/records.c", "src/eval/task/shots.c", "src/eval/task/source.c",
            "src/eval/task/unpack.c", "src/quant/recipe.c", "src/model/check.c",
-           "src/model/config/", "src/model/family/", "src/model/arch/", "src/quantize/output/journal.c", "src/verify/verify",
+           "src/model/config/", "src/model/build/", "src/model/arch/", "src/quantize/output/journal.c", "src/verify/verify",
            "src/quantize/output/entries.c", "src/quantize/output/seal.c", "src/choose/sense_state.c")
 reached = {}
 counted = (json.load(open(file))["data"][0]["functions"] for file in sys.argv[1:])

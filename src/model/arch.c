@@ -2,7 +2,6 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "model/family/family.h"
 
 #include <string.h>
 
@@ -24,10 +23,4 @@ bool pith_arch_buffer(const struct pith_arch *a, const char *part)
     for (size_t i = 0; i < PITH_ARCH_BUFFERS && a->names.buffer[i]; i++)
         if (strcmp(part, a->names.buffer[i]) == 0) return true;
     return false;
-}
-
-struct pith_norm_kind pith_arch_norm(const struct pith_arch *a)
-{
-    const struct pith_family *f = a->family;
-    return (struct pith_norm_kind){f->centred, f->norm_bias, f->plus_one ? 1.0f : 0.0f};
 }

@@ -24,8 +24,6 @@ struct pith_arch_names {
     const char *buffer[PITH_ARCH_BUFFERS];
 };
 
-struct pith_family;
-
 /* What a model may have that llama.cpp's architecture may be without: model/gguf_features.def. */
 enum pith_gguf_feature {
 #define PITH_GGUF_FEATURE(name, text, has) PITH_GGUF_HAS_##name,
@@ -34,19 +32,13 @@ enum pith_gguf_feature {
     PITH_GGUF_FEATURES
 };
 
-/* A linear, a filter or a vector within a layer, as it is called here and there, and how it lies:
- * see struct pith_gguf_place. */
-struct pith_gguf_more {
-    const char *hf, *gguf; /* NULL: the end */
-    bool whole;            /* both are a whole tensor's names */
-    bool filter;           /* of a short convolution */
-    bool column, grouped, minus_exp;
-};
+struct pith_gguf_part;
 
-/* What the architecture is to llama.cpp (its src/models/, one file each). Its tensors' names follow
- * from the family's (arch_gguf.c). */
+/* What the architecture is to llama.cpp (its src/models/, one file each). */
 struct pith_arch_gguf {
     const char *name; /* "llama"; NULL: not written as GGUF, nor read */
+    const struct pith_gguf_part
+        *parts; /* of its layers, what they are called: model/gguf_parts.h */
     unsigned
         features; /* 1 << PITH_GGUF_HAS_...: what llama.cpp computes there, or reads from keys */
     bool turned;  /* rows of q and k lie as pith_stow_turned() */
@@ -64,14 +56,12 @@ struct pith_arch_gguf {
     uint32_t unrotated; /* the last of so many layers has no positions; 0: any */
     bool scalar;        /* scores are divided by the root of a head's size, which the config says */
     bool untruncated;   /* YaRN's range is not rounded to whole dimensions */
-    const char *last_norm;             /* NULL: "output_norm" */
-    const struct pith_gguf_more *more; /* names of what the family has no name for, or NULL */
+    const char *last_norm; /* NULL: "output_norm" */
     /* Heads of keys are told by layer, 0 where config.json's "layer_types" says this in place of
      * "full_attention"; and what then is false in config.json, or NULL. */
     const char *without_keys, *off;
     bool dense;               /* the mixtures of its family are another architecture's */
     bool either;              /* with experts or without, by "expert_count" */
-    bool apart;               /* a matrix of gate and up is two */
     bool rope_told;           /* whether layers have positions, all or none */
     const char *shared_width; /* config.json's name; NULL: "shared_expert_intermediate_size" */
     bool step;                /* every how many layers there are experts is told: 1, or */
@@ -80,20 +70,26 @@ struct pith_arch_gguf {
     /* Windows are chunks of this length, by whose number queries grow that have no position; q and
      * k are normed unless there are `bare` experts. 0: neither. */
     uint32_t chunk, bare;
-    bool sections; /* keys tell which pairs of channels turn by which of a picture's positions */
-    bool factors;  /* Granite's: keys tell factors, and logits are divided by "logit_scale" */
-    bool large;    /* llama-quantize takes 80 layers of it for 70 billion weights (is_large()) */
+    bool sections;    /* keys tell which pairs of channels turn by which of a picture's positions */
+    bool factors;     /* Granite's: keys tell factors, and logits are divided by "logit_scale" */
+    bool large;       /* llama-quantize takes 80 layers of it for 70 billion weights (is_large()) */
     const char *bias; /* config.json's name of whether linears have any; NULL: "attention_bias" */
     bool partial;     /* a config that is silent about it rotates a part of a head */
     bool square;      /* heads together are as wide as the stream */
     bool untied;      /* the head is never the embedding */
     bool all_biased;  /* no linear may do without a bias */
     bool biased;      /* see struct pith_gguf_arch */
-    bool qkv_bias_only;                       /* likewise */
-    const char *after_attention, *before_mlp; /* what norms are called, if not as usual */
+    bool qkv_bias_only; /* likewise */
 };
 
 struct pith_config;
+
+/* What the norms of an architecture are: LayerNorm or RMSNorm, with biases or without, and what is
+ * added to the gains as they are stored. */
+struct pith_norm_kind {
+    bool centred, bias;
+    float plus;
+};
 
 struct pith_arch {
     const char *name;       /* "LlamaForCausalLM" */
@@ -101,23 +97,16 @@ struct pith_arch {
     const char *summary;
     enum pith_status (*read)(const struct pith_config *c, struct pith_shape *shape,
                              struct pith_error *err);
-    /* Adds the parts of layer m->layer. */
-    enum pith_status (*plan)(struct pith_plan_maker *m, struct pith_error *err);
+    /* Adds the parts of layer m->layer (model/build/build.h). */
+    void (*layer)(struct pith_plan_maker *m);
+    struct pith_norm_kind norm;
     /* It wraps a language model, whose config is in "text_config" (in older files at the top);
      * whether the head is tied the top says, where it is silent `wraps_tied`. */
     bool wraps, wraps_tied;
-    const struct pith_arch *renamed;  /* the same under other names, which some files have */
-    const struct pith_family *family; /* for pith_family_plan() (arch/family.h) */
+    const struct pith_arch *renamed; /* the same under other names, which some files have */
     struct pith_arch_names names;
     struct pith_arch_gguf gguf;
 };
-
-/* What the norms of an architecture are: see struct pith_family. */
-struct pith_norm_kind {
-    bool centred, bias;
-    float plus;
-};
-struct pith_norm_kind pith_arch_norm(const struct pith_arch *a);
 
 /* What llama.cpp does not compute of such a model, in words; NULL: nothing. For an architecture
  * that has a name there. */
@@ -127,7 +116,10 @@ const char *pith_arch_gguf_lacks(const struct pith_arch *a, const struct pith_sh
  * rotary frequencies, and the architecture's own. */
 bool pith_arch_buffer(const struct pith_arch *a, const char *part);
 
-/* All rows. */
+/* All rows, and each by its name. */
 const struct pith_arch *const *pith_archs(size_t *count);
+#define PITH_ARCH(row) extern const struct pith_arch row;
+#include "model/archs.def"
+#undef PITH_ARCH
 
 #endif

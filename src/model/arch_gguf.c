@@ -1,11 +1,11 @@
-/* The architectures as llama.cpp knows them: what its files call a family's parts, and what their
- * rows say.
+/* The architectures as llama.cpp knows them: what its files call their parts, and what their rows
+ * say.
  *
  * Source: llama.cpp gguf-py/gguf/tensor_mapping.py (names), src/models/ (what is computed). */
-#include "model/family/family.h"
+#include "model/arch.h"
 
 #include "base/mem.h"
-#include "io/gguf/model.h"
+#include "model/gguf_parts.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,77 +13,16 @@
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-struct row {
-    size_t at; /* of a name in struct pith_family */
-    const char *gguf;
-    bool whole;
-    bool norm; /* of gains that may be stored as 1 + w */
-    struct pith_gguf_place place;
-};
-
-#define AT(field) offsetof(struct pith_family, field)
-#define PART(field, name) .at = AT(field), .gguf = (name)
-static const struct row parts[] = {
-    {PART(before_attention, "attn_norm"), .norm = true},
-    {PART(after_attention, "post_attention_norm"), .norm = true},
-    {PART(before_mlp, "ffn_norm"), .norm = true},
-    {PART(after_mlp, "post_ffw_norm"), .norm = true},
-    {PART(q, "attn_q"), .place = {.order = PITH_GGUF_Q_HEADS}},
-    {PART(k, "attn_k"), .place = {.order = PITH_GGUF_K_HEADS}},
-    {PART(v, "attn_v")},
-    {PART(o, "attn_output")},
-    {PART(qkv, "attn_qkv"), .place = {.order = PITH_GGUF_BY_HEAD}},
-    {PART(q_norm, "attn_q_norm"), .norm = true},
-    {PART(k_norm, "attn_k_norm"), .norm = true},
-    {PART(gate, "ffn_gate")},
-    {PART(up, "ffn_up")},
-    {PART(moe.shared_gate_up, "ffn_gate_shexp"),
-     .place = {.order = PITH_GGUF_HALVES, .rest = "ffn_up_shexp"}},
-    {PART(moe.shared_down, "ffn_down_shexp")},
-    {PART(gate_up, "ffn_up")},
-    {PART(down, "ffn_down")},
-    {PART(sinks, "attn_sinks.weight"), .whole = true},
-    {PART(moe.router, "ffn_gate_inp"), .place = {.exact = true}},
-    {PART(moe.correction, "exp_probs_b.bias"), .whole = true},
-    {PART(moe.gate, "ffn_gate_exps"), .place = {.stacked = true}},
-    {PART(moe.up, "ffn_up_exps"), .place = {.stacked = true}},
-    {PART(moe.down, "ffn_down_exps"), .place = {.stacked = true}},
-    {PART(moe.shared_gate, "ffn_gate_inp_shexp"), .place = {.flat = true, .exact = true}},
-    {PART(latent.q, "attn_q")},
-    {PART(latent.q_a, "attn_q_a")},
-    {PART(latent.q_a_norm, "attn_q_a_norm")},
-    {PART(latent.q_b, "attn_q_b")},
-    {PART(latent.kv_a, "attn_kv_a_mqa")},
-    {PART(latent.kv_a_norm, "attn_kv_a_norm")},
-    {PART(latent.kv_b, "attn_k_b"),
-     .place = {.order = PITH_GGUF_BY_LATENT, .rest = "attn_v_b", .dense = true}},
-    {PART(delta.qkvz, "attn_qkv"), .place = {.order = PITH_GGUF_BY_DELTA, .rest = "attn_gate"}},
-    {PART(delta.ba, "ssm_ba")},
-    {PART(delta.qkv, "attn_qkv"), .place = {.order = PITH_GGUF_VALUES_LAST}},
-    {PART(delta.z, "attn_gate"), .place = {.order = PITH_GGUF_BY_VALUE}},
-    {PART(delta.b, "ssm_beta"), .place = {.order = PITH_GGUF_BY_VALUE}},
-    {PART(delta.a, "ssm_alpha"), .place = {.order = PITH_GGUF_BY_VALUE}},
-    {PART(delta.conv, "ssm_conv1d"),
-     .place = {.order = PITH_GGUF_VALUES_LAST, .filter = true, .exact = true}},
-    {PART(delta.norm, "ssm_norm")},
-    {PART(delta.out, "ssm_out"), .place = {.order = PITH_GGUF_VALUES_ACROSS}},
-    {PART(delta.a_log, "ssm_a"), .whole = true,
-     .place = {.order = PITH_GGUF_BY_VALUE, .as = PITH_AS_MINUS_EXP}},
-    {PART(delta.dt_bias, "ssm_dt.bias"), .whole = true, .place = {.order = PITH_GGUF_BY_VALUE}},
-};
-
-/* What stands behind the name of the part that all tokens share. */
-static const struct {
-    const char *hf, *gguf;
-} shared[] = {
-    {"gate_proj", "ffn_gate_shexp"}, {"up_proj", "ffn_up_shexp"}, {"down_proj", "ffn_down_shexp"}};
-
-static void add(struct pith_gguf_arch *a, const char *hf, const char *last, const struct row *row)
+static void add(struct pith_gguf_arch *a, const struct pith_arch *arch,
+                const struct pith_gguf_part *part)
 {
     if (a->inners == PITH_GGUF_PAIRS) return;
     struct pith_gguf_pair *p = &a->inner[a->inners++];
-    *p = (struct pith_gguf_pair){.gguf = row->gguf, .whole = row->whole, .place = row->place};
-    (void)snprintf(p->hf, sizeof p->hf, "%s%s%s", hf, last ? "." : "", last ? last : "");
+    *p = (struct pith_gguf_pair){.gguf = part->gguf, .whole = part->whole, .place = part->place};
+    (void)snprintf(p->hf, sizeof p->hf, "%s", part->hf);
+    if (!arch->gguf.turned && p->place.order <= PITH_GGUF_K_HEADS)
+        p->place.order = PITH_GGUF_STRAIGHT;
+    if (part->norm && arch->norm.plus != 0) p->place.as = PITH_AS_PLUS_ONE;
 }
 
 static void add_outer(struct pith_gguf_arch *a, const char *hf, const char *gguf, bool norm)
@@ -99,48 +38,14 @@ void pith_gguf_arch_fill(struct pith_gguf_arch *a)
 {
     size_t count;
     const struct pith_arch *arch = pith_archs(&count)[a->index];
-    const struct pith_family *f = arch->family;
     const struct pith_arch_gguf *g = &arch->gguf;
     const struct pith_arch_names *names = a->renamed ? &arch->renamed->names : &arch->names;
     a->inners = a->outers = 0;
-    for (size_t i = 0; i < PITH_COUNT(parts); i++) {
-        const char *name;
-        struct row row = parts[i];
-        memcpy(&name, (const char *)f + row.at, sizeof name);
-        if (!name || (row.at >= AT(moe) && row.at < AT(latent) && !a->experts)) continue;
-        if (row.at == AT(gate_up) && g->apart) {
-            row.gguf = "ffn_gate";
-            row.place = (struct pith_gguf_place){.order = PITH_GGUF_HALVES, .rest = "ffn_up"};
-        }
-        if (!g->turned && row.place.order <= PITH_GGUF_K_HEADS)
-            row.place.order = PITH_GGUF_STRAIGHT;
-        if (f->delta.qkvz && row.place.order >= PITH_GGUF_BY_VALUE)
-            row.place.order = PITH_GGUF_STRAIGHT;
-        if (row.at == AT(qkv) && !f->qkv_by_head) row.place.order = PITH_GGUF_STRAIGHT;
-        if (row.at == AT(moe.correction)) row.place.flat = f->moe.correction_row;
-        row.place.exchanged = f->in_out;
-        if (row.norm && f->plus_one) row.place.as = PITH_AS_PLUS_ONE;
-        if (row.at == AT(after_attention) && g->after_attention) row.gguf = g->after_attention;
-        if (row.at == AT(before_mlp) && g->before_mlp) row.gguf = g->before_mlp;
-        add(a, name, NULL, &row);
-    }
-    for (size_t i = 0; f->moe.shared && i < PITH_COUNT(shared); i++) {
-        const struct row row = {.gguf = shared[i].gguf};
-        add(a, f->moe.shared, shared[i].hf, &row);
-    }
+    for (const struct pith_gguf_part *p = g->parts; p->hf; p++)
+        if (a->experts || !p->mixture) add(a, arch, p);
     add_outer(a, names->embed, "token_embd", false);
     add_outer(a, names->positions, "position_embd", false);
-    for (const struct pith_gguf_more *m = g->more; m && m->hf; m++) {
-        const struct row row = {.gguf = m->gguf,
-                                .whole = m->whole,
-                                .place = {.filter = m->filter,
-                                          .exact = m->filter,
-                                          .column = m->column,
-                                          .grouped = m->grouped,
-                                          .as = m->minus_exp ? PITH_AS_MINUS_EXP : PITH_AS_SHOWN}};
-        add(a, m->hf, NULL, &row);
-    }
-    add_outer(a, names->norm, g->last_norm ? g->last_norm : "output_norm", f->plus_one);
+    add_outer(a, names->norm, g->last_norm ? g->last_norm : "output_norm", arch->norm.plus != 0);
     add_outer(a, names->head, "output", false);
 }
 
@@ -157,6 +62,21 @@ static const char *act_name(enum pith_act act)
     }
 }
 
+/* Whether some part of it lies in such an order, or is called so. */
+static bool has_order(const struct pith_arch_gguf *g, enum pith_gguf_order order)
+{
+    for (const struct pith_gguf_part *p = g->parts; p->hf; p++)
+        if (p->place.order == order) return true;
+    return false;
+}
+
+static bool has_name(const struct pith_arch_gguf *g, const char *gguf)
+{
+    for (const struct pith_gguf_part *p = g->parts; p->hf; p++)
+        if (strcmp(p->gguf, gguf) == 0) return true;
+    return false;
+}
+
 bool pith_gguf_arch_at(size_t index, struct pith_gguf_arch *out)
 {
     size_t count, i = 0;
@@ -171,7 +91,7 @@ bool pith_gguf_arch_at(size_t index, struct pith_gguf_arch *out)
     if (i == count) return false;
     const struct pith_arch *a = list[i];
     const struct pith_arch_gguf *g = &a->gguf;
-    const bool mixture = a->family->moe.router != NULL && !g->dense && !(g->either && left == 1);
+    const bool mixture = has_name(g, "ffn_gate_inp") && !g->dense && !(g->either && left == 1);
     const struct pith_arch *named = left > g->either ? a->renamed : a;
     out->index = i;
     out->name = g->name;
@@ -181,7 +101,7 @@ bool pith_gguf_arch_at(size_t index, struct pith_gguf_arch *out)
     out->layers = named->names.layers;
     out->renamed = named != a;
     out->eps = g->eps ? g->eps : "rms_norm_eps";
-    out->centred = a->family->centred;
+    out->centred = a->norm.centred;
     out->experts = !mixture ? NULL : g->experts ? g->experts : "num_experts";
     out->expert_width = g->expert_width ? g->expert_width : "moe_intermediate_size";
     out->by_keys = g->by_keys;
@@ -189,8 +109,8 @@ bool pith_gguf_arch_at(size_t index, struct pith_gguf_arch *out)
     out->all_sparse = g->all_sparse;
     out->gating = g->gating;
     out->latent = g->features >> PITH_GGUF_HAS_LATENT & 1;
-    out->delta = a->family->delta.out != NULL;
-    out->scan = a->family->recur == pith_family_mamba;
+    out->delta = has_name(g, "ssm_alpha") || has_name(g, "ssm_ba");
+    out->scan = has_name(g, "ssm_in");
     out->bias = g->bias ? g->bias : "attention_bias";
     out->partial = g->partial;
     out->biased = g->biased;
@@ -212,7 +132,7 @@ bool pith_gguf_arch_at(size_t index, struct pith_gguf_arch *out)
     out->bare = g->bare;
     out->sections = g->sections;
     out->factors = g->factors;
-    out->by_head = a->family->qkv_by_head;
+    out->by_head = has_order(g, PITH_GGUF_BY_HEAD);
     out->inners = out->outers = 0;
     return true;
 }

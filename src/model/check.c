@@ -61,8 +61,8 @@ static enum pith_status check_apart(const struct check *k, const char *module,
     static const char linear[] = "kv_b_proj";
     char part[PITH_TENSOR_NAME];
     if (!pith_ends_in(module, linear)) return PITH_OK;
-    (void)snprintf(part, sizeof part, "%.*sembed_q.weight",
-                   (int)(strlen(module) - strlen(linear)), module);
+    (void)snprintf(part, sizeof part, "%.*sembed_q.weight", (int)(strlen(module) - strlen(linear)),
+                   module);
     if (!pith_checkpoint_find(k->c, part)) return PITH_OK;
     return pith_fail(err, PITH_UNSUPPORTED,
                      "%s: \"%s\" is in two parts, embed_q and unembed_out, as mlx-lm stores latent "
@@ -223,7 +223,7 @@ static enum pith_status check_all(struct check *k, struct pith_error *err)
     PITH_TRY(check_positions(k, err));
     for (uint32_t i = 0; i < s->layers; i++) PITH_TRY(check_layer(k, i, err));
     if (pith_shape_has_last_gain(s)) PITH_TRY(need(k, norm, 1, (const uint64_t[]){s->hidden}, err));
-    if (pith_shape_has_last_gain(s) && pith_arch_norm(k->m->arch).bias) {
+    if (pith_shape_has_last_gain(s) && k->m->arch->norm.bias) {
         (void)snprintf(norm, sizeof norm, "%s.bias", names->norm);
         PITH_TRY(need(k, norm, 1, (const uint64_t[]){s->hidden}, err));
     }

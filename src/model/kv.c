@@ -221,8 +221,8 @@ struct room {
     size_t floats; /* of a sequence's recurrent states */
     size_t opened; /* of the largest of them, where they are not in float32 */
     size_t work;
-    size_t turned[2]; /* floats of a position's angles, by table */
-    size_t offsets;   /* of keys, numbers of all layers */
+    size_t turned[2];        /* floats of a position's angles, by table */
+    size_t offsets;          /* of keys, numbers of all layers */
     size_t offset_turned[2]; /* as `turned`, of offsets */
 };
 
@@ -307,8 +307,8 @@ static void layout_offsets(struct pith_arena *a, struct pith_kv *kv, const struc
     kv->offsets = pith_arena_take(a, r->offsets, sizeof *kv->offsets);
     for (int i = 0; i < 2; i++)
         if (r->offset_turned[i])
-            kv->offset_angles[i] = pith_arena_take_rows(
-                a, kv->pages_each + 32, r->offset_turned[i], sizeof *kv->offset_angles[i]);
+            kv->offset_angles[i] = pith_arena_take_rows(a, kv->pages_each + 32, r->offset_turned[i],
+                                                        sizeof *kv->offset_angles[i]);
 }
 
 static void layout(struct pith_arena *a, struct pith_kv *kv, const struct room *r)

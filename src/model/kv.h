@@ -37,7 +37,7 @@ enum pith_kv_offset { PITH_KV_WHOLE, PITH_KV_BIAS, PITH_KV_MIDDLE };
 /* How keys, or values, are kept; all zero: in float32. */
 struct pith_kv_part {
     enum pith_kv_float floats;
-    struct pith_grid grid; /* format NULL: none */
+    struct pith_grid grid;         /* format NULL: none */
     const struct pith_kv_row *row; /* of backend/kv.def, a kind's; NULL: floats or a grid */
     bool rotate; /* heads are multiplied by a Hadamard matrix before they are rounded, and so are
                     queries, or by its inverse what attention gives */

@@ -124,8 +124,8 @@ static bool parse_states(const char *item, struct said *out)
     return false;
 }
 
-static const char *const offset_names[] = {[PITH_KV_BIAS] = "offset",
-                                           [PITH_KV_MIDDLE] = "offset=middle"};
+static const char *const offset_names[] = {
+    [PITH_KV_BIAS] = "offset", [PITH_KV_MIDDLE] = "offset=middle"};
 
 static bool parse_offset(const char *item, struct said *out)
 {

@@ -79,7 +79,7 @@ static enum pith_status load_positions(struct pith_model *m, struct pith_error *
 
 static enum pith_status load_last_norm(struct pith_model *m, struct pith_error *err)
 {
-    const struct pith_norm_kind kind = pith_arch_norm(m->arch);
+    const struct pith_norm_kind kind = m->arch->norm;
     struct pith_vector_spec spec = {.length = m->shape.hidden, .plus = kind.plus};
     char name[PITH_TENSOR_NAME];
     (void)snprintf(name, sizeof name, "%s.weight", m->arch->names.norm);
@@ -261,7 +261,7 @@ static void norm_rows(const struct pith_model *m, struct pith_backend *be, const
 {
     const size_t hidden = m->shape.hidden;
     if (m->shape.no_last_norm) memcpy(m->head_rows, x, n * hidden * sizeof *x);
-    else if (pith_arch_norm(m->arch).centred)
+    else if (m->arch->norm.centred)
         pith_layernorm(be, &(struct pith_layernorm){.x = x,
                                                     .weight = m->final_norm,
                                                     .bias = m->final_bias,

@@ -47,10 +47,10 @@ static void without_wrappers(const void *ctx, const char *name, struct pith_str 
 
 struct place {
     const struct pith_arch_names *names;
-    const char *is;      /* what stands in front of its parts; is[0..is_size) */
+    const char *is; /* what stands in front of its parts; is[0..is_size) */
     size_t is_size;
-    size_t want_size;    /* the same as the architecture has it: names->embed[0..want_size) */
-    const char *head;    /* the head's module; head[0..head_size), or NULL */
+    size_t want_size; /* the same as the architecture has it: names->embed[0..want_size) */
+    const char *head; /* the head's module; head[0..head_size), or NULL */
     size_t head_size;
 };
 
@@ -100,8 +100,7 @@ static const char *find_module(const struct pith_checkpoint *c, const char *last
 /* The rest of an architecture's name behind what stands in front of all of them. */
 static const char *part_of(const struct place *p, const char *name)
 {
-    return name && strlen(name) >= p->want_size &&
-                   strncmp(name, p->names->embed, p->want_size) == 0
+    return name && strlen(name) >= p->want_size && strncmp(name, p->names->embed, p->want_size) == 0
                ? name + p->want_size
                : NULL;
 }
@@ -109,9 +108,9 @@ static const char *part_of(const struct place *p, const char *name)
 static bool is_part(const struct place *p, const char *rest)
 {
     const struct pith_arch_names *n = p->names;
-    const char *const all[] = {n->layers,     n->embed,       n->norm,      n->positions,
-                               n->project_in, n->project_out, n->told_norm, n->told_embed,
-                               n->told_project};
+    const char *const all[] = {n->layers,    n->embed,      n->norm,
+                               n->positions, n->project_in, n->project_out,
+                               n->told_norm, n->told_embed, n->told_project};
     for (size_t i = 0; i < PITH_COUNT(all); i++) {
         const char *part = part_of(p, all[i]);
         if (part && begins(rest, part) && (i == 0 || rest[strlen(part)] == '.')) return true;

@@ -190,12 +190,14 @@ static enum pith_status make_layer(struct pith_plans *p, const struct pith_shape
 {
     struct pith_layer_plan l = {0};
     struct pith_plan_maker m = {.arch = p->arch, .shape = shape, .layer = layer, .plan = &l};
-    enum pith_status s = p->arch->plan(&m, err);
-    if (s == PITH_OK && (m.failed || !add_kind(p, &l, &p->of[layer])))
-        s = pith_fail_nomem(err, "the plan of a layer");
-    if (s != PITH_OK) free_layer(&l);
-    else p->first[layer + 1] = p->first[layer] + pith_plan(p, layer)->linears;
-    return s;
+    pith_plan_reg(&m, PITH_REG_STREAM, shape->hidden);
+    p->arch->layer(&m);
+    if (m.failed || !add_kind(p, &l, &p->of[layer])) {
+        free_layer(&l);
+        return pith_fail_nomem(err, "the plan of a layer");
+    }
+    p->first[layer + 1] = p->first[layer] + pith_plan(p, layer)->linears;
+    return PITH_OK;
 }
 
 enum pith_status pith_plans_make(const struct pith_arch *arch, const struct pith_shape *shape,

@@ -26,8 +26,8 @@ static void say_names(json_t **list, struct names *n, const char *what)
     struct pith_str line = {0};
     pith_str_printf(&line, "%s (%zu): %s", what, n->count, pith_str_text(&n->text));
     if (n->count)
-        pith_json_add(list, line.failed || n->text.failed ? NULL
-                                                          : pith_json_name(pith_str_text(&line)));
+        pith_json_add(list,
+                      line.failed || n->text.failed ? NULL : pith_json_name(pith_str_text(&line)));
     pith_str_free(&line);
     pith_str_free(&n->text);
 }
@@ -67,8 +67,8 @@ static enum pith_status compare_linear(const struct pith_model *m, const char *m
     struct pith_container_opts ignored = {0};
     bool quantized;
     PITH_TRY(m->container->listed(m->container_state, module, &quantized, err));
-    PITH_TRY(m->container->describe(m->container_state, m->checkpoint, module, &grid, &ignored,
-                                    err));
+    PITH_TRY(
+        m->container->describe(m->container_state, m->checkpoint, module, &grid, &ignored, err));
     const bool stored = grid.format != NULL;
     if (stored != quantized) add_name(stored ? &l->stored : &l->plain, module);
     return PITH_OK;

@@ -190,8 +190,7 @@ static enum pith_status find_parameters(const struct pith_config *c, const char 
         const json_t *v = pith_config_get(c, objects[i]);
         if (!v || json_is_null(v)) continue;
         if (!json_is_object(v))
-            return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is not an object", c->where,
-                             objects[i]);
+            return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is not an object", c->where, objects[i]);
         const json_t *own = kind ? json_object_get(v, kind) : NULL;
         if (!*out && json_object_size(v) > 0) *out = json_is_object(own) ? own : v;
     }

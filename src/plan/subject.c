@@ -204,7 +204,7 @@ static void walk_ends(const struct walker *w, const struct pith_plan_subject *p)
     }
     if (pith_shape_has_last_gain(shape)) {
         vectors += shape->hidden;
-        if (pith_arch_norm(p->model->arch).bias) vectors += shape->hidden;
+        if (p->model->arch->norm.bias) vectors += shape->hidden;
     }
     if (shape->head_bias) vectors += shape->vocab;
     give_plain(w, PITH_PLAN_VECTOR, PITH_NO_PART, vectors);

@@ -62,7 +62,7 @@ struct pith_recover_vector pith_recover_last_of(const struct pith_recover *r, bo
     char name[PITH_MAX_NAME];
     if (!(bias ? m->final_bias : m->final_norm)) return (struct pith_recover_vector){0};
     (void)snprintf(name, sizeof name, "%s.%s", m->arch->names.norm, bias ? "bias" : "weight");
-    return named(r, name, bias ? 0 : pith_arch_norm(m->arch).plus);
+    return named(r, name, bias ? 0 : m->arch->norm.plus);
 }
 
 /* A parameter of 1 moves a number by the root of the mean square of what there is. */

@@ -1,5 +1,8 @@
 /* DeepSeek V2 and its Lite: latent attention, and experts by the softmax of all. */
-#include "model/family/family.h"
+#include "model/build/build.h"
+#include "model/build/names.h"
+#include "model/config/read.h"
+#include "model/gguf_parts.h"
 
 #include <string.h>
 
@@ -22,36 +25,44 @@ static enum pith_status read_method(const struct pith_config *c, struct pith_sha
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {.head_dim = 64, .max_position = 2048};
+    static const struct pith_size_defaults defaults = {.head_dim = 64, .max_position = 2048};
     static const struct pith_latent_shape latent = {
         .q_rank = 1536, .rank = 512, .nope = 128, .rope = 64, .value = 128, .adjacent = true};
-    static const struct pith_family_moe_keys keys = {.count = {"n_routed_experts", "num_experts"},
-                                                     .taken = {"num_experts_per_tok"},
-                                                     .width = "moe_intermediate_size",
-                                                     .groups = true,
-                                                     .renormalised = true,
-                                                     .scale = true};
+    static const struct pith_mixture_keys keys = {.count = {"n_routed_experts", "num_experts"},
+                                                  .taken = {"num_experts_per_tok"},
+                                                  .width = "moe_intermediate_size",
+                                                  .groups = true,
+                                                  .renormalised = true,
+                                                  .scale = true};
     static const struct pith_moe absent = {
         .experts = 64, .taken = 1, .ffn = 1407, .router = PITH_ROUTER_SOFTMAX};
-    PITH_TRY(pith_family_read(c, &defaults, shape, err));
-    PITH_TRY(pith_family_read_latent(c, &latent, shape, err));
-    PITH_TRY(pith_family_read_moe(c, &keys, &absent, shape, err));
-    PITH_TRY(pith_family_read_shared(c, "n_shared_experts", 2, shape, err));
-    PITH_TRY(pith_family_read_dense_first(c, 0, shape, err));
+    PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
+    PITH_TRY(pith_read_latent(c, &latent, shape, err));
+    PITH_TRY(pith_read_mixture(c, &keys, &absent, shape, err));
+    PITH_TRY(pith_read_shared(c, "n_shared_experts", 2, shape, err));
+    PITH_TRY(pith_read_dense_first(c, 0, shape, err));
     PITH_TRY(read_method(c, shape, err));
     PITH_TRY(pith_config_bool(c, "mlp_bias", &shape->mlp_bias, err));
     return pith_config_bool(c, "attention_bias", &shape->o_bias, err);
 }
+
+static const struct pith_gguf_part parts[] = {PITH_GGUF_NORMS,
+                                              PITH_GGUF_PART("self_attn.o_proj", "attn_output"),
+                                              PITH_GGUF_MLP,
+                                              PITH_GGUF_EXPERTS_QWEN,
+                                              PITH_GGUF_LATENT,
+                                              PITH_GGUF_SHARED("mlp.shared_experts"),
+                                              {0}};
 
 const struct pith_arch pith_arch_deepseek_v2 = {
     .name = "DeepseekV2ForCausalLM",
     .model_type = "deepseek_v2",
     .summary = "DeepSeek V2: latent attention",
     .read = read_shape,
-    .plan = pith_family_plan,
-    .family = &pith_family_deepseek,
-    .names = {PITH_FAMILY_NAMES_IN("model."), .head = "lm_head", .further = true},
+    .layer = pith_build_deepseek,
+    .names = {PITH_NAMES_IN("model."), .head = "lm_head", .further = true},
     .gguf = {.name = "deepseek2",
+             .parts = parts,
              .experts = "n_routed_experts",
              .by_keys = true,
              .gating = 1,

@@ -1,33 +1,43 @@
 /* EXAONE 4: norms after the parts, on q and k; where there is a window, only layers with it rotate.
  */
-#include "model/family/family.h"
+#include "model/build/build.h"
+#include "model/build/names.h"
+#include "model/config/read.h"
+#include "model/gguf_parts.h"
 
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {
+    static const struct pith_size_defaults defaults = {
         .kv_heads = 32, .max_position = 2048, .eps_absent = 1e-5};
-    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     shape->qk_norm = true;
-    PITH_TRY(pith_family_read_pattern(c, 4096, 4, shape, err));
+    PITH_TRY(pith_read_pattern(c, 4096, 4, shape, err));
     for (uint32_t i = 0; shape->window && i < shape->layers; i++)
         if (!pith_layer_in(&shape->sliding, i)) pith_layer_put(&shape->unrotated, i);
     return PITH_OK;
 }
 
-static const struct pith_family family = {.after_attention = "post_attention_layernorm",
-                                          .after_mlp = "post_feedforward_layernorm",
-                                          PITH_FAMILY_ATTENTION,
-                                          PITH_FAMILY_MLP,
-                                          PITH_FAMILY_QK_NORM};
+static void layer(struct pith_plan_maker *m)
+{
+    const struct pith_norms none = {0};
+    struct pith_norms after = {.attention = pith_build_norm_after(m, "post_attention_layernorm")};
+    after.mlp = pith_build_norm_after(m, "post_feedforward_layernorm");
+    struct pith_attention_spec attention = pith_attention_of(m);
+    const struct pith_mlp_spec mlp = pith_mlp_of(m);
+    pith_build_head_norms(m, &attention, PITH_HEADS_EACH);
+    pith_build_around(m, &none, &after, &attention, &mlp);
+}
+
+static const struct pith_gguf_part parts[] = {
+    PITH_GGUF_NORMS_AFTER, PITH_GGUF_ATTENTION, PITH_GGUF_QK_NORM, PITH_GGUF_MLP, {0}};
 
 const struct pith_arch pith_arch_exaone4 = {
     .name = "Exaone4ForCausalLM",
     .model_type = "exaone4",
     .summary = "EXAONE 4: norms after the parts",
     .read = read_shape,
-    .plan = pith_family_plan,
-    .family = &family,
-    .names = PITH_FAMILY_NAMES,
-    .gguf = {.name = "exaone4"},
+    .layer = layer,
+    .names = PITH_NAMES_LLAMA,
+    .gguf = {.name = "exaone4", .parts = parts},
 };

@@ -1,5 +1,8 @@
 /* Gemma 2: norms before and after both parts, gains of 1 + w, capped scores and logits. */
-#include "model/family/family.h"
+#include "model/build/build.h"
+#include "model/build/names.h"
+#include "model/config/read.h"
+#include "model/gguf_parts.h"
 
 #include <math.h>
 
@@ -8,9 +11,9 @@ static enum pith_status read_windows(const struct pith_config *c, struct pith_sh
                                      struct pith_error *err)
 {
     const bool given = pith_config_has(c, "layer_types");
-    PITH_TRY(pith_family_read_window(c, 4096, &shape->window, err));
-    PITH_TRY(pith_family_read_layer_types(c, shape, "sliding_attention", "full_attention",
-                                          &shape->sliding, err));
+    PITH_TRY(pith_read_window(c, 4096, &shape->window, err));
+    PITH_TRY(pith_read_layer_types(c, shape, "sliding_attention", "full_attention", &shape->sliding,
+                                   err));
     for (uint32_t i = 0; !given && i < shape->layers; i += 2) pith_layer_put(&shape->sliding, i);
     return PITH_OK;
 }
@@ -18,18 +21,18 @@ static enum pith_status read_windows(const struct pith_config *c, struct pith_sh
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {.key = {.act = "hidden_activation"},
-                                                         .kv_heads = 4,
-                                                         .head_dim = 256,
-                                                         .max_position = 8192,
-                                                         .tied = true,
-                                                         .act = PITH_ACT_GELU_TANH};
+    static const struct pith_size_defaults defaults = {.key = {.act = "hidden_activation"},
+                                                       .kv_heads = 4,
+                                                       .head_dim = 256,
+                                                       .max_position = 8192,
+                                                       .tied = true,
+                                                       .act = PITH_ACT_GELU_TANH};
     double query = 256, score_cap = 50, logit_cap = 30;
     bool bias = false;
-    PITH_TRY(pith_family_read(c, &defaults, shape, err));
-    PITH_TRY(pith_family_read_cap(c, "attn_logit_softcapping", &score_cap, err));
-    PITH_TRY(pith_family_read_cap(c, "final_logit_softcapping", &logit_cap, err));
-    PITH_TRY(pith_family_read_scale(c, "query_pre_attn_scalar", &query, err));
+    PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
+    PITH_TRY(pith_read_cap(c, "attn_logit_softcapping", &score_cap, err));
+    PITH_TRY(pith_read_cap(c, "final_logit_softcapping", &logit_cap, err));
+    PITH_TRY(pith_read_scale(c, "query_pre_attn_scalar", &query, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
     shape->qkv_bias = shape->o_bias = bias;
     shape->score_cap = score_cap;
@@ -39,18 +42,27 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     return read_windows(c, shape, err);
 }
 
-static const struct pith_family family = {PITH_FAMILY_NORMS_AROUND, PITH_FAMILY_ATTENTION,
-                                          PITH_FAMILY_MLP, .plus_one = true};
+static void layer(struct pith_plan_maker *m)
+{
+    const struct pith_norms before = pith_build_norms_before(m), after = pith_build_norms_after(m);
+    const struct pith_attention_spec attention = pith_attention_of(m);
+    const struct pith_mlp_spec mlp = pith_mlp_of(m);
+    pith_build_around(m, &before, &after, &attention, &mlp);
+}
+
+static const struct pith_gguf_part parts[] = {
+    PITH_GGUF_NORMS_AROUND, PITH_GGUF_ATTENTION, PITH_GGUF_MLP, {0}};
 
 const struct pith_arch pith_arch_gemma2 = {
     .name = "Gemma2ForCausalLM",
     .model_type = "gemma2",
     .summary = "Gemma 2",
     .read = read_shape,
-    .plan = pith_family_plan,
-    .family = &family,
-    .names = PITH_FAMILY_NAMES,
+    .layer = layer,
+    .norm = {.plus = 1},
+    .names = PITH_NAMES_LLAMA,
     .gguf = {.name = "gemma2",
+             .parts = parts,
              .act = PITH_ACT_GELU_TANH,
              .every = 2,
              .scalar = true,

@@ -1,5 +1,8 @@
 /* Gemma 3: Gemma 2's four norms, norms on q and k, and rotary positions by kind of layer. */
-#include "model/family/family.h"
+#include "model/build/build.h"
+#include "model/build/names.h"
+#include "model/config/read.h"
+#include "model/gguf_parts.h"
 
 #include <math.h>
 
@@ -23,22 +26,22 @@ static enum pith_status read_local_rope(const struct pith_config *c, struct pith
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {.key = {.act = "hidden_activation"},
-                                                         .heads = 8,
-                                                         .vocab = 262208,
-                                                         .kv_heads = 4,
-                                                         .head_dim = 256,
-                                                         .max_position = 131072,
-                                                         .tied = true,
-                                                         .act = PITH_ACT_GELU_TANH,
-                                                         .theta = 1e6,
-                                                         .rope_kinds = true};
+    static const struct pith_size_defaults defaults = {.key = {.act = "hidden_activation"},
+                                                       .heads = 8,
+                                                       .vocab = 262208,
+                                                       .kv_heads = 4,
+                                                       .head_dim = 256,
+                                                       .max_position = 131072,
+                                                       .tied = true,
+                                                       .act = PITH_ACT_GELU_TANH,
+                                                       .theta = 1e6,
+                                                       .rope_kinds = true};
     double query = 256;
     bool bias = false, both_ways = false;
-    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     PITH_TRY(read_local_rope(c, shape, err));
-    PITH_TRY(pith_family_read_cap(c, "final_logit_softcapping", &shape->logit_cap, err));
-    PITH_TRY(pith_family_read_scale(c, "query_pre_attn_scalar", &query, err));
+    PITH_TRY(pith_read_cap(c, "final_logit_softcapping", &shape->logit_cap, err));
+    PITH_TRY(pith_read_scale(c, "query_pre_attn_scalar", &query, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
     PITH_TRY(pith_config_bool(c, "use_bidirectional_attention", &both_ways, err));
     if (both_ways)
@@ -50,21 +53,31 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     shape->qk_norm = true;
     shape->score_scale = 1 / sqrt(query);
     shape->embed_scale = sqrt((double)shape->hidden);
-    return pith_family_read_pattern(c, 4096, 6, shape, err);
+    return pith_read_pattern(c, 4096, 6, shape, err);
 }
 
-static const struct pith_family family = {PITH_FAMILY_NORMS_AROUND, PITH_FAMILY_ATTENTION,
-                                          PITH_FAMILY_MLP, PITH_FAMILY_QK_NORM, .plus_one = true};
+static void layer(struct pith_plan_maker *m)
+{
+    const struct pith_norms before = pith_build_norms_before(m), after = pith_build_norms_after(m);
+    struct pith_attention_spec attention = pith_attention_of(m);
+    const struct pith_mlp_spec mlp = pith_mlp_of(m);
+    pith_build_head_norms(m, &attention, PITH_HEADS_EACH);
+    pith_build_around(m, &before, &after, &attention, &mlp);
+}
+
+static const struct pith_gguf_part parts[] = {
+    PITH_GGUF_NORMS_AROUND, PITH_GGUF_ATTENTION, PITH_GGUF_QK_NORM, PITH_GGUF_MLP, {0}};
 
 const struct pith_arch pith_arch_gemma3 = {
     .name = "Gemma3ForCausalLM",
     .model_type = "gemma3_text",
     .summary = "Gemma 3, text",
     .read = read_shape,
-    .plan = pith_family_plan,
-    .family = &family,
-    .names = PITH_FAMILY_NAMES,
+    .layer = layer,
+    .norm = {.plus = 1},
+    .names = PITH_NAMES_LLAMA,
     .gguf = {.name = "gemma3",
+             .parts = parts,
              .act = PITH_ACT_GELU_TANH,
              .every = 6,
              .scalar = true,
@@ -77,10 +90,10 @@ const struct pith_arch pith_arch_gemma3_vl = {
     .model_type = "gemma3",
     .summary = "Gemma 3 that sees: its language model",
     .read = read_shape,
-    .plan = pith_family_plan,
-    .family = &family,
+    .layer = layer,
+    .norm = {.plus = 1},
     .wraps = true,
     .wraps_tied = true,
-    .names = {PITH_FAMILY_NAMES_IN("language_model.model."), .head = "lm_head",
+    .names = {PITH_NAMES_IN("language_model.model."), .head = "lm_head",
               .beside = {"vision_tower.", "multi_modal_projector."}},
 };

@@ -2,7 +2,9 @@
  * with heads of their own whose values may be their keys, a factor a layer; experts beside the
  * feed-forward part, each with norms of its own. In the small ones the last layers share keys and
  * values, and every layer is told of its tokens. */
-#include "model/family/family.h"
+#include "model/build/build.h"
+#include "model/build/names.h"
+#include "model/config/read.h"
 
 #include <math.h>
 #include <string.h>
@@ -29,16 +31,16 @@ static enum pith_status read_full_heads(const struct pith_config *c, struct pith
     s->full_kv_heads = s->kv_heads;
     json_object_foreach ((json_t *)(uintptr_t)layers, layer, own) {
         const struct pith_config part = pith_config_part(c, own, PITH_CONFIG_MODEL);
-        PITH_TRY(pith_family_read_size(&part, "head_dim", PITH_MAX_HEAD_DIM, s->full_head_dim,
-                                       &s->full_head_dim, err));
-        PITH_TRY(pith_family_read_size(&part, "num_key_value_heads", PITH_MAX_HEADS,
-                                       s->full_kv_heads, &s->full_kv_heads, err));
+        PITH_TRY(pith_read_size(&part, "head_dim", PITH_MAX_HEAD_DIM, s->full_head_dim,
+                                &s->full_head_dim, err));
+        PITH_TRY(pith_read_size(&part, "num_key_value_heads", PITH_MAX_HEADS, s->full_kv_heads,
+                                &s->full_kv_heads, err));
     }
-    PITH_TRY(pith_family_read_size(c, "global_head_dim", PITH_MAX_HEAD_DIM, s->full_head_dim,
-                                   &s->full_head_dim, err));
+    PITH_TRY(pith_read_size(c, "global_head_dim", PITH_MAX_HEAD_DIM, s->full_head_dim,
+                            &s->full_head_dim, err));
     if (s->k_is_v)
-        PITH_TRY(pith_family_read_size(c, "num_global_key_value_heads", PITH_MAX_HEADS,
-                                       s->full_kv_heads, &s->full_kv_heads, err));
+        PITH_TRY(pith_read_size(c, "num_global_key_value_heads", PITH_MAX_HEADS, s->full_kv_heads,
+                                &s->full_kv_heads, err));
     if (s->full_head_dim % 2 != 0 || s->heads % s->full_kv_heads != 0 ||
         (uint64_t)s->heads * s->full_head_dim > PITH_MAX_WIDTH)
         return pith_fail(err, PITH_FORMAT,
@@ -54,88 +56,233 @@ static enum pith_status read_full_heads(const struct pith_config *c, struct pith
 static enum pith_status read_experts(const struct pith_config *c, struct pith_shape *shape,
                                      struct pith_error *err)
 {
-    static const struct pith_family_moe_keys keys = {
+    static const struct pith_mixture_keys keys = {
         .count = {"num_experts"}, .taken = {"top_k_experts"}, .width = "moe_intermediate_size"};
     static const struct pith_moe absent = {.router = PITH_ROUTER_SOFTMAX, .renormalised = true};
     bool experts = false;
     PITH_TRY(pith_config_bool(c, "enable_moe_block", &experts, err));
     if (!experts) return PITH_OK;
-    PITH_TRY(pith_family_read_moe(c, &keys, &absent, shape, err));
+    PITH_TRY(pith_read_mixture(c, &keys, &absent, shape, err));
     pith_layer_put_all(&shape->moe.layers, shape->layers);
     return PITH_OK;
+}
+
+/* The layer whose keys and values one attends to: the last before those that share with a window
+ * like its own. */
+static uint32_t kv_source(const struct pith_shape *s, uint32_t layer)
+{
+    const uint32_t own = s->layers - s->kv_shared;
+    const bool window = pith_layer_in(&s->sliding, layer);
+    uint32_t from = own;
+    if (layer < own) return layer;
+    while (from > 0 && pith_layer_in(&s->sliding, from - 1) != window) from--;
+    return from > 0 ? from - 1 : layer;
+}
+
+/* Whether others read a layer's keys and values. */
+static bool is_kv_source(const struct pith_shape *s, uint32_t layer)
+{
+    for (uint32_t i = s->layers - s->kv_shared; i < s->layers; i++)
+        if (i != layer && kv_source(s, i) == layer) return true;
+    return false;
+}
+
+static enum pith_status read_shared(const struct pith_config *c, struct pith_shape *shape,
+                                    struct pith_error *err)
+{
+    int64_t shared = 0;
+    bool wide = false;
+    PITH_TRY(pith_config_int(c, "num_kv_shared_layers", 0, shape->layers, &shared, err));
+    PITH_TRY(pith_config_bool(c, "use_double_wide_mlp", &wide, err));
+    shape->kv_shared = (uint32_t)shared;
+    shape->kv_shared_ffn = wide ? 2 * shape->ffn : 0;
+    if (shape->kv_shared_ffn > PITH_MAX_WIDTH)
+        return pith_fail(err, PITH_FORMAT, "%s: \"intermediate_size\" %u twice", c->where,
+                         shape->ffn);
+    for (uint32_t i = shape->layers - shape->kv_shared; i < shape->layers; i++)
+        if (kv_source(shape, i) == i)
+            return pith_fail(err, PITH_FORMAT,
+                             "%s: \"num_kv_shared_layers\" %u leaves no layer whose keys and"
+                             " values layer %u could share",
+                             c->where, shape->kv_shared, i);
+    return PITH_OK;
+}
+
+static enum pith_status read_told(const struct pith_config *c, uint32_t told,
+                                  struct pith_shape *shape, struct pith_error *err)
+{
+    int64_t width = told, vocab = 262144;
+    PITH_TRY(pith_config_int(c, "hidden_size_per_layer_input", 0, PITH_MAX_WIDTH, &width, err));
+    PITH_TRY(pith_config_int(c, "vocab_size_per_layer_input", 1, PITH_MAX_VOCAB, &vocab, err));
+    if (width == 0) return PITH_OK;
+    if ((uint64_t)width * shape->layers > PITH_MAX_WIDTH || (uint64_t)vocab < shape->vocab)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: %u layers are told %lld numbers each, of %lld tokens of %u", c->where,
+                         shape->layers, (long long)width, (long long)vocab, shape->vocab);
+    shape->told = (uint32_t)width;
+    shape->told_vocab = (uint32_t)vocab;
+    return PITH_OK;
+}
+
+static enum pith_status read_small(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
+{
+    PITH_TRY(read_shared(c, shape, err));
+    return read_told(c, 256, shape, err);
 }
 
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {.key = {.act = "hidden_activation"},
-                                                         .heads = 8,
-                                                         .vocab = 262144,
-                                                         .kv_heads = 4,
-                                                         .head_dim = 256,
-                                                         .max_position = 131072,
-                                                         .tied = true,
-                                                         .act = PITH_ACT_GELU_TANH,
-                                                         .rope_kinds = true};
+    static const struct pith_size_defaults defaults = {.key = {.act = "hidden_activation"},
+                                                       .heads = 8,
+                                                       .vocab = 262144,
+                                                       .kv_heads = 4,
+                                                       .head_dim = 256,
+                                                       .max_position = 131072,
+                                                       .tied = true,
+                                                       .act = PITH_ACT_GELU_TANH,
+                                                       .rope_kinds = true};
     bool bias = false;
     PITH_TRY(refuse(c, err));
-    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     if (!shape->rope_by_kind)
         return pith_fail(err, PITH_UNSUPPORTED, "%s: no \"rope_parameters\" by kind of layer",
                          c->where);
-    PITH_TRY(pith_family_read_cap(c, "final_logit_softcapping", &shape->logit_cap, err));
+    PITH_TRY(pith_read_cap(c, "final_logit_softcapping", &shape->logit_cap, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
     shape->qkv_bias = shape->o_bias = bias;
     shape->qk_norm = shape->v_norm = true;
     shape->score_scale = 1;
     shape->embed_scale = sqrt((double)shape->hidden);
-    PITH_TRY(pith_family_read_pattern(c, 512, 6, shape, err));
+    PITH_TRY(pith_read_pattern(c, 512, 6, shape, err));
     shape->sliding.word[(shape->layers - 1) / 32] &= ~(1u << (shape->layers - 1) % 32); /* never */
-    PITH_TRY(pith_family_read_small(c, 256, shape, err));
+    PITH_TRY(read_small(c, shape, err));
     PITH_TRY(read_experts(c, shape, err));
     return read_full_heads(c, shape, err);
 }
 
-/* The family's plan of a layer with the heads of its kind. */
-static enum pith_status plan(struct pith_plan_maker *m, struct pith_error *err)
+/* --- the layer -------------------------------------------------------------------------------- */
+
+static struct pith_attention_spec attention_of(const struct pith_plan_maker *m)
 {
-    const struct pith_shape *all = m->shape;
-    struct pith_shape own = *all;
-    if (pith_layer_in(&all->sliding, m->layer)) {
-        own.k_is_v = false;
-        own.rotary = pith_shape_rotary(all, 1);
-    } else if (all->full_head_dim) {
-        own.head_dim = all->full_head_dim;
-        own.kv_heads = all->full_kv_heads;
+    const struct pith_shape *s = m->shape;
+    const bool window = pith_layer_in(&s->sliding, m->layer);
+    struct pith_attention_spec a = pith_attention_of(m);
+    if (window) {
+        a.rotary = pith_shape_rotary(s, 1);
+    } else {
+        a.dim = s->full_head_dim;
+        a.kv_heads = s->full_kv_heads;
+        a.v_is_k = s->k_is_v;
     }
-    if (m->layer >= all->layers - all->kv_shared && all->kv_shared_ffn)
-        own.ffn = all->kv_shared_ffn;
-    m->shape = &own;
-    const enum pith_status s = pith_family_plan(m, err);
-    m->shape = all;
-    return s;
+    a.v_norm = (struct pith_head_norm){PITH_HEADS_EACH, PITH_NO_PART};
+    a.of = kv_source(s, m->layer);
+    a.shared = a.of != m->layer;
+    a.leaves = is_kv_source(s, m->layer);
+    a.shared_k = window ? SHARED_WINDOW_K : SHARED_K;
+    a.shared_v = window ? SHARED_WINDOW_V : SHARED_V;
+    return a;
 }
 
-static const struct pith_family family = {PITH_FAMILY_NORMS_AROUND,
-                                          PITH_FAMILY_ATTENTION,
-                                          PITH_FAMILY_MLP,
-                                          PITH_FAMILY_QK_NORM,
-                                          .scalar = "layer_scalar",
-                                          .told_gate = "per_layer_input_gate",
-                                          .told_project = "per_layer_projection",
-                                          .told_after = "post_per_layer_input_norm",
-                                          .moe = {.router = "router.proj",
-                                                  .gate = "experts.%u.gate_proj",
-                                                  .up = "experts.%u.up_proj",
-                                                  .down = "experts.%u.down_proj",
-                                                  .fused_gate_up = "experts.gate_up_proj",
-                                                  .fused_down = "experts.down_proj",
-                                                  .fused_only = true,
-                                                  .experts_before = "pre_feedforward_layernorm_2",
-                                                  .experts_after = "post_feedforward_layernorm_2",
-                                                  .dense_after = "post_feedforward_layernorm_1",
-                                                  .router_gain = "router.scale",
-                                                  .gains = "router.per_expert_scale"}};
+static struct pith_mlp_spec mlp_of(const struct pith_plan_maker *m)
+{
+    const struct pith_shape *s = m->shape;
+    struct pith_mlp_spec p = pith_mlp_of(m);
+    if (m->layer >= s->layers - s->kv_shared && s->kv_shared_ffn) p.ffn = s->kv_shared_ffn;
+    return p;
+}
+
+/* The router reads a norm of the stream whose gain is divided by the root of its width. */
+static void route(struct pith_plan_maker *m, struct pith_norm norm)
+{
+    const struct pith_branch router = {.in = NORMED, .out = OUT};
+    pith_build_normed(m, norm, X, NORMED);
+    (void)pith_build_router(m, &router, "router.proj");
+}
+
+/* Router, experts and a feed-forward part for all tokens, each with norms of its own. Experts
+ * first: what comes before them is done again for the tokens of each when it is calibrated. */
+static void experts_and_dense(struct pith_plan_maker *m, struct pith_norm before_dense,
+                              const struct pith_mlp_spec *dense)
+{
+    static const struct pith_experts_spec experts = {.gate = "experts.%u.gate_proj",
+                                                     .up = "experts.%u.up_proj",
+                                                     .down = "experts.%u.down_proj",
+                                                     .fused_gate_up = "experts.gate_up_proj",
+                                                     .fused_down = "experts.down_proj",
+                                                     .fused_only = true,
+                                                     .gains = "router.per_expert_scale",
+                                                     .normed_after = true};
+    const uint32_t hidden = m->shape->hidden;
+    const struct pith_norm router = {true, pith_plan_vector(m, "router.scale", hidden),
+                                     PITH_NO_PART};
+    if (!m->failed) m->plan->vector[router.gain].times = (float)pow(hidden, -0.5);
+    const struct pith_norm before = pith_build_norm(m, "pre_feedforward_layernorm_2");
+    const struct pith_norm after = pith_build_norm_after(m, "post_feedforward_layernorm_2");
+    const struct pith_norm dense_after = pith_build_norm_after(m, "post_feedforward_layernorm_1");
+    route(m, router);
+    struct pith_branch branch = pith_build_branch(m, before, BRANCH);
+    branch.fold = (struct pith_fold){0};
+    pith_build_experts_sum(m, &branch, &experts);
+    pith_build_normed(m, after, BRANCH, BRANCH);
+    const struct pith_branch beside = pith_build_branch(m, before_dense, OUT);
+    pith_build_feed_forward(m, &beside, dense, NULL);
+    pith_build_normed(m, dense_after, OUT, OUT);
+    pith_build_mix(m, PITH_NO_PART);
+}
+
+/* A third branch: a gate of the stream times what the model's tables have for the token and layer.
+ */
+static void add_token_vectors(struct pith_plan_maker *m)
+{
+    const struct pith_shape *s = m->shape;
+    struct pith_node n = {.kind = PITH_NODE_TELL, .in = TOKEN, .out = UP};
+    const struct pith_norm after = pith_build_norm_after(m, "post_per_layer_input_norm");
+    pith_plan_carry(m, TOKEN, 1);
+    (void)pith_plan_site(m, "told_gate", s->hidden, (struct pith_fold){0});
+    const uint32_t gate = pith_build_linear(m, "per_layer_input_gate", s->told, false,
+                                            (const unsigned[3]){X, GATE, OUT});
+    n.u.tell.work = NORMED;
+    n.u.tell.dim = s->told;
+    pith_plan_reg(m, NORMED, s->hidden);
+    pith_plan_reg(m, UP, s->told);
+    pith_plan_node(m, n);
+    pith_build_activate(m, GATE, false, s->told);
+    (void)pith_plan_site(m, "told", s->told, (struct pith_fold){0});
+    const uint32_t project = pith_build_linear(m, "per_layer_projection", s->hidden, false,
+                                               (const unsigned[3]){GATE, OUT, GATE});
+    if (!m->failed) m->plan->linear[gate].whole = m->plan->linear[project].whole = true;
+    pith_build_add_normed(m, OUT, after);
+}
+
+/* The stream as the layer leaves it, times one number. */
+static void scale(struct pith_plan_maker *m, const char *tensor)
+{
+    struct pith_node n = {.kind = PITH_NODE_SCALE, .in = X, .out = X};
+    n.u.scale.vector = pith_plan_vector(m, tensor, 1);
+    pith_plan_node(m, n);
+}
+
+static void layer(struct pith_plan_maker *m)
+{
+    const struct pith_norms before = pith_build_norms_before(m), after = pith_build_norms_after(m);
+    struct pith_attention_spec attention = attention_of(m);
+    const struct pith_mlp_spec mlp = mlp_of(m);
+    pith_build_head_norms(m, &attention, PITH_HEADS_EACH);
+    const struct pith_branch first = pith_build_branch(m, before.attention, OUT);
+    pith_build_attention(m, &first, &attention);
+    pith_build_add_normed(m, OUT, after.attention);
+    if (pith_layer_is_sparse(m)) {
+        experts_and_dense(m, before.mlp, &mlp);
+    } else {
+        const struct pith_branch second = pith_build_branch(m, before.mlp, OUT);
+        pith_build_feed_forward(m, &second, &mlp, NULL);
+    }
+    pith_build_add_normed(m, OUT, after.mlp);
+    if (m->shape->told) add_token_vectors(m);
+    scale(m, "layer_scalar");
+}
 
 #define GEMMA4_TOLD(prefix)                                                                        \
     .told_embed = prefix "embed_tokens_per_layer",                                                 \
@@ -147,9 +294,8 @@ const struct pith_arch pith_arch_gemma4 = {
     .model_type = "gemma4_text",
     .summary = "Gemma 4, text",
     .read = read_shape,
-    .plan = plan,
-    .family = &family,
-    .names = {PITH_FAMILY_NAMES_IN("model."), .head = "lm_head", GEMMA4_TOLD("model.")},
+    .layer = layer,
+    .names = {PITH_NAMES_IN("model."), .head = "lm_head", GEMMA4_TOLD("model.")},
 };
 
 const struct pith_arch pith_arch_gemma4_vl = {
@@ -157,11 +303,10 @@ const struct pith_arch pith_arch_gemma4_vl = {
     .model_type = "gemma4",
     .summary = "Gemma 4 that sees: its language model",
     .read = read_shape,
-    .plan = plan,
-    .family = &family,
+    .layer = layer,
     .wraps = true,
     .wraps_tied = true,
-    .names = {PITH_FAMILY_NAMES_IN("model.language_model."), .head = "lm_head",
+    .names = {PITH_NAMES_IN("model.language_model."), .head = "lm_head",
               GEMMA4_TOLD("model.language_model."),
               .beside = {"model.vision_tower.", "model.embed_vision.", "model.audio_tower.",
                          "model.embed_audio."}},

@@ -1,5 +1,7 @@
 /* GLM-4.7-Flash: DeepSeek V3's layers, with a list of which are mixtures. */
-#include "model/family/family.h"
+#include "model/build/build.h"
+#include "model/build/names.h"
+#include "model/config/read.h"
 
 #include <string.h>
 
@@ -7,7 +9,7 @@ static enum pith_status read_layers(const struct pith_config *c, struct pith_sha
                                     struct pith_error *err)
 {
     const json_t *types = pith_config_get(c, "mlp_layer_types");
-    if (!types || json_is_null(types)) return pith_family_read_dense_first(c, 1, shape, err);
+    if (!types || json_is_null(types)) return pith_read_dense_first(c, 1, shape, err);
     if (!json_is_array(types) || json_array_size(types) < shape->layers)
         return pith_fail(err, PITH_FORMAT, "%s: \"mlp_layer_types\" is not a list of %u names",
                          c->where, shape->layers);
@@ -25,7 +27,7 @@ static enum pith_status read_layers(const struct pith_config *c, struct pith_sha
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {
+    static const struct pith_size_defaults defaults = {
         .head_dim = 64, .max_position = 202752, .partial = 1};
     static const struct pith_latent_shape latent = {
         .q_rank = 768, .rank = 512, .nope = 192, .rope = 64, .value = 256, .adjacent = true};
@@ -37,10 +39,10 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
                                            .correction = true,
                                            .scale = 1.8,
                                            .group_best_two = true};
-    PITH_TRY(pith_family_read(c, &defaults, shape, err));
-    PITH_TRY(pith_family_read_latent(c, &latent, shape, err));
-    PITH_TRY(pith_family_read_moe(c, &pith_family_moe_deepseek, &absent, shape, err));
-    PITH_TRY(pith_family_read_shared(c, "n_shared_experts", 1, shape, err));
+    PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
+    PITH_TRY(pith_read_latent(c, &latent, shape, err));
+    PITH_TRY(pith_read_mixture(c, &pith_mixture_keys_deepseek, &absent, shape, err));
+    PITH_TRY(pith_read_shared(c, "n_shared_experts", 1, shape, err));
     PITH_TRY(read_layers(c, shape, err));
     PITH_TRY(pith_config_bool(c, "rope_interleave", &shape->latent.adjacent, err));
     return pith_config_bool(c, "attention_bias", &shape->o_bias, err);
@@ -51,7 +53,6 @@ const struct pith_arch pith_arch_glm4_moe_lite = {
     .model_type = "glm4_moe_lite",
     .summary = "GLM-4.7-Flash: latent attention",
     .read = read_shape,
-    .plan = pith_family_plan,
-    .family = &pith_family_deepseek,
-    .names = {PITH_FAMILY_NAMES_IN("model."), .head = "lm_head", .further = true},
+    .layer = pith_build_deepseek,
+    .names = {PITH_NAMES_IN("model."), .head = "lm_head", .further = true},
 };

@@ -1,15 +1,18 @@
 /* gpt-oss: attention with sinks, experts with biases behind a clamped gate, a router that takes the
  * softmax of the chosen logits. */
-#include "model/family/family.h"
+#include "model/build/build.h"
+#include "model/build/names.h"
+#include "model/config/read.h"
+#include "model/gguf_parts.h"
 
 /* The window is on layers 0, 2, 4, ... unless "layer_types" says otherwise. */
 static enum pith_status read_windows(const struct pith_config *c, struct pith_shape *shape,
                                      struct pith_error *err)
 {
     const bool given = pith_config_has(c, "layer_types");
-    PITH_TRY(pith_family_read_window(c, 128, &shape->window, err));
-    PITH_TRY(pith_family_read_layer_types(c, shape, "sliding_attention", "full_attention",
-                                          &shape->sliding, err));
+    PITH_TRY(pith_read_window(c, 128, &shape->window, err));
+    PITH_TRY(pith_read_layer_types(c, shape, "sliding_attention", "full_attention", &shape->sliding,
+                                   err));
     for (uint32_t i = 0; !given && i < shape->layers; i += 2) pith_layer_put(&shape->sliding, i);
     return PITH_OK;
 }
@@ -33,8 +36,8 @@ static enum pith_status read_gate(const struct pith_config *c, struct pith_shape
                                   struct pith_error *err)
 {
     double limit = 7, alpha = 1.702;
-    PITH_TRY(pith_family_read_scale(c, "swiglu_limit", &limit, err));
-    PITH_TRY(pith_family_read_scale(c, "swiglu_alpha", &alpha, err));
+    PITH_TRY(pith_read_scale(c, "swiglu_limit", &limit, err));
+    PITH_TRY(pith_read_scale(c, "swiglu_alpha", &alpha, err));
     shape->act = PITH_ACT_CLAMPED;
     shape->act_limit = (float)limit;
     shape->act_alpha = (float)alpha;
@@ -44,7 +47,7 @@ static enum pith_status read_gate(const struct pith_config *c, struct pith_shape
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {
+    static const struct pith_size_defaults defaults = {
         .kv_heads = 8, .head_dim = 64, .max_position = 131072};
     static const struct pith_moe absent = {.experts = 128,
                                            .taken = 4,
@@ -52,8 +55,8 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
                                            .router_bias = true,
                                            .expert_bias = true};
     bool bias = true;
-    PITH_TRY(pith_family_read(c, &defaults, shape, err));
-    PITH_TRY(pith_family_read_moe(c, &pith_family_moe_local, &absent, shape, err));
+    PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
+    PITH_TRY(pith_read_mixture(c, &pith_mixture_keys_local, &absent, shape, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
     pith_layer_put_all(&shape->moe.layers, shape->layers);
     shape->qkv_bias = shape->o_bias = bias;
@@ -62,28 +65,43 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     return read_windows(c, shape, err);
 }
 
-static const struct pith_family family = {
-    PITH_FAMILY_NORMS, PITH_FAMILY_ATTENTION, .sinks = "self_attn.sinks",
-    .moe = {.router = "mlp.router",
-            .gate = "mlp.experts.%u.gate_proj",
-            .up = "mlp.experts.%u.up_proj",
-            .down = "mlp.experts.%u.down_proj",
-            PITH_FAMILY_FUSED,
-            .fused_gate_up_bias = "mlp.experts.gate_up_proj_bias",
-            .fused_down_bias = "mlp.experts.down_proj_bias",
-            .fused_turned = true,
-            .fused_only = true,
-            .fused_adjacent = true}};
+static void layer(struct pith_plan_maker *m)
+{
+    static const struct pith_experts_spec experts = {
+        .router = "mlp.router",
+        .gate = "mlp.experts.%u.gate_proj",
+        .up = "mlp.experts.%u.up_proj",
+        .down = "mlp.experts.%u.down_proj",
+        PITH_NAMES_FUSED,
+        .fused_gate_up_bias = "mlp.experts.gate_up_proj_bias",
+        .fused_down_bias = "mlp.experts.down_proj_bias",
+        .fused_turned = true,
+        .fused_only = true,
+        .fused_adjacent = true};
+    const struct pith_norms norms = pith_build_norms(m);
+    struct pith_attention_spec attention = pith_attention_of(m);
+    attention.sinks = true;
+    attention.sink = pith_plan_vector(m, "self_attn.sinks", attention.heads);
+    pith_build_sequential(m, &norms, &attention, NULL, &experts);
+}
+
+static const struct pith_gguf_part parts[] = {
+    PITH_GGUF_NORMS_POST,
+    PITH_GGUF_ATTENTION,
+    {.hf = "self_attn.sinks", .gguf = "attn_sinks.weight", .whole = true},
+    PITH_GGUF_EXPERTS("mlp.router", "mlp.experts.%u.gate_proj", "mlp.experts.%u.up_proj",
+                      "mlp.experts.%u.down_proj"),
+    {0}};
 
 const struct pith_arch pith_arch_gpt_oss = {
     .name = "GptOssForCausalLM",
     .model_type = "gpt_oss",
     .summary = "gpt-oss: sinks, experts with biases, clamped gates",
     .read = read_shape,
-    .plan = pith_family_plan,
-    .family = &family,
-    .names = PITH_FAMILY_NAMES,
+    .layer = layer,
+    .names = PITH_NAMES_LLAMA,
     .gguf = {.name = "gpt-oss",
+             .parts = parts,
              .act = PITH_ACT_CLAMPED,
              .experts = "num_local_experts",
              .expert_width = "intermediate_size",
@@ -91,7 +109,6 @@ const struct pith_arch pith_arch_gpt_oss = {
              .gating = 3,
              .every = 2,
              .untruncated = true,
-             .before_mlp = "post_attention_norm",
              .features = 1u << PITH_GGUF_HAS_QKV_BIAS | 1u << PITH_GGUF_HAS_O_BIAS |
                          1u << PITH_GGUF_HAS_EXPERT_BIAS | 1u << PITH_GGUF_HAS_ROUTER_BIAS},
 };

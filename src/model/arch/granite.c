@@ -1,18 +1,21 @@
 /* Granite 3: Llama with factors on the embedding, the scores, what is added, and the logits. */
-#include "model/family/family.h"
+#include "model/build/build.h"
+#include "model/build/names.h"
+#include "model/config/read.h"
+#include "model/gguf_parts.h"
 
-enum pith_status pith_family_read_granite(const struct pith_config *c, struct pith_shape *shape,
-                                          struct pith_error *err)
+enum pith_status pith_read_granite(const struct pith_config *c, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {.max_position = 2048};
+    static const struct pith_size_defaults defaults = {.max_position = 2048};
     double logits = 1;
     bool bias = false;
-    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     shape->embed_scale = shape->score_scale = shape->branch_scale = 1;
-    PITH_TRY(pith_family_read_scale(c, "embedding_multiplier", &shape->embed_scale, err));
-    PITH_TRY(pith_family_read_scale(c, "attention_multiplier", &shape->score_scale, err));
-    PITH_TRY(pith_family_read_scale(c, "residual_multiplier", &shape->branch_scale, err));
-    PITH_TRY(pith_family_read_scale(c, "logits_scaling", &logits, err));
+    PITH_TRY(pith_read_scale(c, "embedding_multiplier", &shape->embed_scale, err));
+    PITH_TRY(pith_read_scale(c, "attention_multiplier", &shape->score_scale, err));
+    PITH_TRY(pith_read_scale(c, "residual_multiplier", &shape->branch_scale, err));
+    PITH_TRY(pith_read_scale(c, "logits_scaling", &logits, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
     PITH_TRY(pith_config_bool(c, "mlp_bias", &shape->mlp_bias, err));
     shape->qkv_bias = shape->o_bias = bias;
@@ -24,11 +27,11 @@ const struct pith_arch pith_arch_granite = {
     .name = "GraniteForCausalLM",
     .model_type = "granite",
     .summary = "Granite 3: factors on embedding, scores, branches and logits",
-    .read = pith_family_read_granite,
-    .plan = pith_family_plan,
-    .family = &pith_family_llama,
-    .names = PITH_FAMILY_NAMES,
+    .read = pith_read_granite,
+    .layer = pith_build_llama,
+    .names = PITH_NAMES_LLAMA,
     .gguf = {.name = "granite",
+             .parts = pith_gguf_llama,
              .turned = true,
              .factors = true,
              .features = 1u << PITH_GGUF_HAS_SCORE_SCALE | 1u << PITH_GGUF_HAS_EMBED_SCALE |

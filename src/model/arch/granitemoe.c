@@ -1,13 +1,16 @@
 /* Granite 3 with experts: Granite's factors, a router that takes the softmax of the chosen logits;
  * one form has what all tokens share. */
-#include "model/family/family.h"
+#include "model/build/build.h"
+#include "model/build/names.h"
+#include "model/config/read.h"
+#include "model/gguf_parts.h"
 
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)
 {
     static const struct pith_moe absent = {.experts = 8, .taken = 2, .router = PITH_ROUTER_TOP};
-    PITH_TRY(pith_family_read_granite(c, shape, err));
-    PITH_TRY(pith_family_read_moe(c, &pith_family_moe_local, &absent, shape, err));
+    PITH_TRY(pith_read_granite(c, shape, err));
+    PITH_TRY(pith_read_mixture(c, &pith_mixture_keys_local, &absent, shape, err));
     shape->mlp_bias = false;
     pith_layer_put_all(&shape->moe.layers, shape->layers);
     return PITH_OK;
@@ -17,26 +20,46 @@ static enum pith_status read_shared(const struct pith_config *c, struct pith_sha
                                     struct pith_error *err)
 {
     PITH_TRY(read_shape(c, shape, err));
-    return pith_family_read_size(c, "shared_intermediate_size", PITH_MAX_WIDTH, 1024,
-                                 &shape->moe.shared_ffn, err);
+    return pith_read_size(c, "shared_intermediate_size", PITH_MAX_WIDTH, 1024,
+                          &shape->moe.shared_ffn, err);
 }
 
-static const struct pith_family family = {PITH_FAMILY_NORMS, PITH_FAMILY_ATTENTION,
-                                          .moe = {PITH_FAMILY_GRANITE_EXPERTS}};
-static const struct pith_family family_shared = {
-    PITH_FAMILY_NORMS, PITH_FAMILY_ATTENTION,
-    .moe = {PITH_FAMILY_GRANITE_EXPERTS, .shared_gate_up = "shared_mlp.input_linear",
-            .shared_down = "shared_mlp.output_linear"}};
+static void layer_with(struct pith_plan_maker *m, const struct pith_experts_spec *experts)
+{
+    const struct pith_norms norms = pith_build_norms(m);
+    const struct pith_attention_spec attention = pith_attention_of(m);
+    pith_build_sequential(m, &norms, &attention, NULL, experts);
+}
+
+static void layer(struct pith_plan_maker *m)
+{
+    static const struct pith_experts_spec experts = {PITH_NAMES_GRANITE_EXPERTS};
+    layer_with(m, &experts);
+}
+
+static void layer_shared(struct pith_plan_maker *m)
+{
+    static const struct pith_experts_spec experts = {PITH_NAMES_GRANITE_EXPERTS,
+                                                     .shared_gate_up = "shared_mlp.input_linear",
+                                                     .shared_down = "shared_mlp.output_linear"};
+    layer_with(m, &experts);
+}
+
+static const struct pith_gguf_part parts[] = {
+    PITH_GGUF_NORMS,
+    PITH_GGUF_ATTENTION,
+    PITH_GGUF_EXPERTS_MIXTRAL("block_sparse_moe.router.layer"),
+    {0}};
 
 const struct pith_arch pith_arch_granitemoe = {
     .name = "GraniteMoeForCausalLM",
     .model_type = "granitemoe",
     .summary = "Granite 3 mixtures of experts",
     .read = read_shape,
-    .plan = pith_family_plan,
-    .family = &family,
-    .names = PITH_FAMILY_NAMES,
+    .layer = layer,
+    .names = PITH_NAMES_LLAMA,
     .gguf = {.name = "granitemoe",
+             .parts = parts,
              .turned = true,
              .factors = true,
              .experts = "num_local_experts",
@@ -52,7 +75,6 @@ const struct pith_arch pith_arch_granitemoeshared = {
     .model_type = "granitemoeshared",
     .summary = "Granite 3 mixtures with a shared expert",
     .read = read_shared,
-    .plan = pith_family_plan,
-    .family = &family_shared,
-    .names = PITH_FAMILY_NAMES,
+    .layer = layer_shared,
+    .names = PITH_NAMES_LLAMA,
 };

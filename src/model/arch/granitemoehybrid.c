@@ -1,6 +1,9 @@
 /* Granite 4: Granite's factors; layers of Mamba 2, some of attention; what all tokens
  * share, with experts beside it or alone. */
-#include "model/family/family.h"
+#include "model/build/build.h"
+#include "model/build/names.h"
+#include "model/config/read.h"
+#include "model/gguf_parts.h"
 
 #include <string.h>
 
@@ -12,9 +15,8 @@ static enum pith_status read_layers(const struct pith_config *c, struct pith_sha
     const char *first = json_string_value(json_array_get(types, 0)), *position = "nope";
     const bool old = first && (strcmp(first, "mamba") == 0 || strcmp(first, "attention") == 0);
     const bool given = pith_config_has(c, "layer_types");
-    PITH_TRY(pith_family_read_layer_types(c, shape, old ? "mamba" : "linear_attention",
-                                          old ? "attention" : "full_attention", &shape->recurrent,
-                                          err));
+    PITH_TRY(pith_read_layer_types(c, shape, old ? "mamba" : "linear_attention",
+                                   old ? "attention" : "full_attention", &shape->recurrent, err));
     PITH_TRY(pith_config_str(c, "position_embedding_type", &position, err));
     for (uint32_t i = 0; i < shape->layers; i++) {
         if (!given) pith_layer_put(&shape->recurrent, i);
@@ -29,39 +31,63 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     static const struct pith_moe absent = {.experts = 8, .taken = 8, .router = PITH_ROUTER_TOP};
     uint32_t shared;
     int64_t experts = absent.experts;
-    PITH_TRY(pith_family_read_granite(c, shape, err));
-    PITH_TRY(
-        pith_family_read_size(c, "shared_intermediate_size", PITH_MAX_WIDTH, 1024, &shared, err));
+    PITH_TRY(pith_read_granite(c, shape, err));
+    PITH_TRY(pith_read_size(c, "shared_intermediate_size", PITH_MAX_WIDTH, 1024, &shared, err));
     PITH_TRY(pith_config_int(c, "num_local_experts", 0, PITH_MAX_EXPERTS, &experts, err));
     shape->mlp_bias = false;
     if (experts > 0) {
-        PITH_TRY(pith_family_read_moe(c, &pith_family_moe_local, &absent, shape, err));
+        PITH_TRY(pith_read_mixture(c, &pith_mixture_keys_local, &absent, shape, err));
         shape->moe.shared_ffn = shared;
         pith_layer_put_all(&shape->moe.layers, shape->layers);
     } else {
         shape->ffn = shared;
     }
     PITH_TRY(read_layers(c, shape, err));
-    return pith_family_read_mamba(c, shape, err);
+    return pith_read_mamba(c, shape, err);
 }
 
-static const struct pith_family family = {PITH_FAMILY_NORMS,
-                                          PITH_FAMILY_ATTENTION,
-                                          .gate_up = "shared_mlp.input_linear",
-                                          .down = "shared_mlp.output_linear",
-                                          .moe = {PITH_FAMILY_GRANITE_EXPERTS,
-                                                  .shared_gate_up = "shared_mlp.input_linear",
-                                                  .shared_down = "shared_mlp.output_linear"},
-                                          .recur = pith_family_mamba};
+static void layer(struct pith_plan_maker *m)
+{
+    static const struct pith_experts_spec experts = {PITH_NAMES_GRANITE_EXPERTS,
+                                                     .shared_gate_up = "shared_mlp.input_linear",
+                                                     .shared_down = "shared_mlp.output_linear"};
+    const struct pith_norms norms = pith_build_norms(m);
+    const struct pith_attention_spec attention = pith_attention_of(m);
+    const struct pith_mlp_spec mlp = {.gate_up = "shared_mlp.input_linear",
+                                      .down = "shared_mlp.output_linear",
+                                      .ffn = m->shape->ffn};
+    const struct pith_branch first = pith_build_branch(m, norms.attention, OUT);
+    if (pith_layer_in(&m->shape->recurrent, m->layer)) pith_build_scan(m, &first);
+    else pith_build_attention(m, &first, &attention);
+    pith_build_add(m, OUT);
+    const struct pith_branch second = pith_build_branch(m, norms.mlp, OUT);
+    pith_build_feed_forward(m, &second, &mlp, &experts);
+    pith_build_add(m, OUT);
+}
 
-static const struct pith_gguf_more mamba[] = {
-    {.hf = "mamba.in_proj", .gguf = "ssm_in"},
-    {.hf = "mamba.conv1d", .gguf = "ssm_conv1d", .filter = true},
+static const struct pith_gguf_part parts[] = {
+    PITH_GGUF_NORMS,
+    PITH_GGUF_ATTENTION,
+    {.hf = "shared_mlp.input_linear",
+     .gguf = "ffn_gate_shexp",
+     .mixture = true,
+     .place = {.order = PITH_GGUF_HALVES, .rest = "ffn_up_shexp"}},
+    PITH_GGUF_SHARED_PART("shared_mlp.output_linear", "ffn_down_shexp"),
+    {.hf = "shared_mlp.input_linear",
+     .gguf = "ffn_gate",
+     .place = {.order = PITH_GGUF_HALVES, .rest = "ffn_up"}},
+    PITH_GGUF_PART("shared_mlp.output_linear", "ffn_down"),
+    PITH_GGUF_EXPERTS_MIXTRAL("block_sparse_moe.router.layer"),
+    PITH_GGUF_PART("mamba.in_proj", "ssm_in"),
+    {.hf = "mamba.conv1d", .gguf = "ssm_conv1d", .place = {.filter = true, .exact = true}},
     {.hf = "mamba.dt_bias", .gguf = "ssm_dt.bias", .whole = true},
-    {.hf = "mamba.A_log", .gguf = "ssm_a", .whole = true, .column = true, .minus_exp = true},
-    {.hf = "mamba.D", .gguf = "ssm_d", .whole = true, .column = true},
-    {.hf = "mamba.norm", .gguf = "ssm_norm", .grouped = true},
-    {.hf = "mamba.out_proj", .gguf = "ssm_out"},
+    {.hf = "mamba.A_log",
+     .gguf = "ssm_a",
+     .whole = true,
+     .place = {.column = true, .as = PITH_AS_MINUS_EXP}},
+    {.hf = "mamba.D", .gguf = "ssm_d", .whole = true, .place = {.column = true}},
+    {.hf = "mamba.norm", .gguf = "ssm_norm", .place = {.grouped = true}},
+    PITH_GGUF_PART("mamba.out_proj", "ssm_out"),
     {0}};
 
 const struct pith_arch pith_arch_granitemoehybrid = {
@@ -69,10 +95,10 @@ const struct pith_arch pith_arch_granitemoehybrid = {
     .model_type = "granitemoehybrid",
     .summary = "Granite 4: Mamba 2, some layers of attention, with and without experts",
     .read = read_shape,
-    .plan = pith_family_plan,
-    .family = &family,
-    .names = PITH_FAMILY_NAMES,
+    .layer = layer,
+    .names = PITH_NAMES_LLAMA,
     .gguf = {.name = "granitehybrid",
+             .parts = parts,
              .turned = true,
              .factors = true,
              .either = true,
@@ -81,8 +107,6 @@ const struct pith_arch pith_arch_granitemoehybrid = {
              .shared_width = "shared_intermediate_size",
              .renormalised = true,
              .all_sparse = true,
-             .apart = true,
-             .more = mamba,
              .without_keys = "linear_attention",
              .rope_told = true,
              .features = 1u << PITH_GGUF_HAS_SCORE_SCALE | 1u << PITH_GGUF_HAS_EMBED_SCALE |

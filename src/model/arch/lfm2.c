@@ -1,28 +1,30 @@
 /* LFM2: layers of a short convolution between two gates, some of attention; a dense feed-forward or
  * experts. */
-#include "model/family/regs.h"
+#include "model/build/build.h"
+#include "model/config/read.h"
+#include "model/gguf_parts.h"
 
 #include <math.h>
 
 /* --- the convolution's layers ----------------------------------------------------------------- */
 
 /* in_proj gives B, C and x beside each other: C * conv(B * x). */
-static void convolution(struct pith_plan_maker *m, const struct pith_family_branch *b)
+static void convolution(struct pith_plan_maker *m, const struct pith_branch *b)
 {
     const struct pith_shape *s = m->shape;
-    const struct pith_family_conv conv = {
+    const struct pith_convolution_spec conv = {
         .name = "conv.conv", .reg = Q, .dim = s->hidden, .last = true};
     const uint32_t site = pith_plan_site(m, "in", s->hidden, b->fold);
-    (void)pith_family_compute(m, "conv.in_proj", 3 * s->hidden, s->conv_bias,
-                              (const unsigned[3]){b->in, FUSED, OUT});
-    pith_family_split(m, 3, (const uint32_t[]){s->hidden, s->hidden, s->hidden},
-                      (const uint8_t[]){Q, K, V});
-    pith_family_times(m, Q, V, s->hidden);
-    (void)pith_family_convolve(m, &conv);
-    pith_family_times(m, Q, K, s->hidden);
+    (void)pith_build_linear(m, "conv.in_proj", 3 * s->hidden, s->conv_bias,
+                            (const unsigned[3]){b->in, FUSED, OUT});
+    pith_build_split(m, 3, (const uint32_t[]){s->hidden, s->hidden, s->hidden},
+                     (const uint8_t[]){Q, K, V});
+    pith_build_times(m, Q, V, s->hidden, PITH_ACT_NONE);
+    (void)pith_build_convolution(m, &conv);
+    pith_build_times(m, Q, K, s->hidden, PITH_ACT_NONE);
     (void)pith_plan_site(m, "out", s->hidden, (struct pith_fold){0});
-    const uint32_t out = pith_family_compute(m, "conv.out_proj", s->hidden, s->conv_bias,
-                                             (const unsigned[3]){Q, b->out, Q});
+    const uint32_t out = pith_build_linear(m, "conv.out_proj", s->hidden, s->conv_bias,
+                                           (const unsigned[3]){Q, b->out, Q});
     if (!m->failed) m->plan->linear[out].by_cols = true;
     pith_plan_module(m, site, b->out);
 }
@@ -36,9 +38,8 @@ static enum pith_status read_layers(const struct pith_config *c, struct pith_sha
     const json_t *full = pith_config_get(c, "full_attn_idxs"), *item;
     const bool given = pith_config_has(c, "layer_types");
     size_t i;
-    PITH_TRY(
-        pith_family_read_layer_types(c, shape, "conv", "full_attention", &shape->recurrent, err));
-    PITH_TRY(pith_family_read_size(c, "conv_L_cache", PITH_CONV_TAPS, 3, &shape->taps, err));
+    PITH_TRY(pith_read_layer_types(c, shape, "conv", "full_attention", &shape->recurrent, err));
+    PITH_TRY(pith_read_size(c, "conv_L_cache", PITH_CONV_TAPS, 3, &shape->taps, err));
     PITH_TRY(pith_config_bool(c, "conv_bias", &shape->conv_bias, err));
     if (given) return PITH_OK;
     if (full && !json_is_null(full) && !json_is_array(full))
@@ -59,7 +60,7 @@ static enum pith_status read_layers(const struct pith_config *c, struct pith_sha
 static enum pith_status read_common(const struct pith_config *c, struct pith_shape *shape,
                                     struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {
+    static const struct pith_size_defaults defaults = {
         .key = {.ffn = "block_ff_dim", .tied = "tie_embedding"},
         .kv_heads = 8,
         .max_position = 128000,
@@ -67,7 +68,7 @@ static enum pith_status read_common(const struct pith_config *c, struct pith_sha
         .eps = "norm_eps",
         .eps_absent = 1e-5,
         .theta = 1e6};
-    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     shape->qk_norm = true;
     return read_layers(c, shape, err);
 }
@@ -81,9 +82,8 @@ static enum pith_status read_dense(const struct pith_config *c, struct pith_shap
     double factor = 1;
     PITH_TRY(read_common(c, shape, err));
     PITH_TRY(pith_config_bool(c, "block_auto_adjust_ff_dim", &adjust, err));
-    PITH_TRY(
-        pith_family_read_size(c, "block_multiple_of", PITH_MAX_WIDTH, multiple, &multiple, err));
-    PITH_TRY(pith_family_read_scale(c, "block_ffn_dim_multiplier", &factor, err));
+    PITH_TRY(pith_read_size(c, "block_multiple_of", PITH_MAX_WIDTH, multiple, &multiple, err));
+    PITH_TRY(pith_read_scale(c, "block_ffn_dim_multiplier", &factor, err));
     if (!adjust) return PITH_OK;
     const double width = floor(factor * floor(2.0 * shape->ffn / 3));
     const double whole = ceil(width / multiple) * multiple;
@@ -96,11 +96,11 @@ static enum pith_status read_dense(const struct pith_config *c, struct pith_shap
 static enum pith_status read_moe(const struct pith_config *c, struct pith_shape *shape,
                                  struct pith_error *err)
 {
-    static const struct pith_family_moe_keys keys = {.count = {"num_experts"},
-                                                     .taken = {"num_experts_per_tok"},
-                                                     .width = "moe_intermediate_size",
-                                                     .renormalised = true,
-                                                     .scale = true};
+    static const struct pith_mixture_keys keys = {.count = {"num_experts"},
+                                                  .taken = {"num_experts_per_tok"},
+                                                  .width = "moe_intermediate_size",
+                                                  .renormalised = true,
+                                                  .scale = true};
     static const struct pith_moe absent = {.experts = 32,
                                            .taken = 4,
                                            .ffn = 1792,
@@ -110,7 +110,7 @@ static enum pith_status read_moe(const struct pith_config *c, struct pith_shape 
     int64_t dense = 2;
     bool correction = true;
     PITH_TRY(read_common(c, shape, err));
-    PITH_TRY(pith_family_read_moe(c, &keys, &absent, shape, err));
+    PITH_TRY(pith_read_mixture(c, &keys, &absent, shape, err));
     PITH_TRY(pith_config_bool(c, "use_expert_bias", &correction, err));
     PITH_TRY(pith_config_int(c, "num_dense_layers", 0, INT32_MAX, &dense, err));
     shape->moe.correction = correction;
@@ -120,23 +120,55 @@ static enum pith_status read_moe(const struct pith_config *c, struct pith_shape 
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-static const struct pith_family family = {.before_attention = "operator_norm",
-                                          .before_mlp = "ffn_norm",
-                                          .q = "self_attn.q_proj",
-                                          .k = "self_attn.k_proj",
-                                          .v = "self_attn.v_proj",
-                                          .o = "self_attn.out_proj",
-                                          .q_norm = "self_attn.q_layernorm",
-                                          .k_norm = "self_attn.k_layernorm",
-                                          .gate = "feed_forward.w1",
-                                          .up = "feed_forward.w3",
-                                          .down = "feed_forward.w2",
-                                          .moe = {.router = "feed_forward.gate",
-                                                  .correction = "feed_forward.expert_bias",
-                                                  .gate = "feed_forward.experts.%u.w1",
-                                                  .up = "feed_forward.experts.%u.w3",
-                                                  .down = "feed_forward.experts.%u.w2"},
-                                          .recur = convolution};
+static void norm_heads(struct pith_plan_maker *m, struct pith_attention_spec *a)
+{
+    a->q_norm = pith_build_head_norm(m, "self_attn.q_layernorm", PITH_HEADS_EACH, a->heads, a->dim);
+    a->k_norm =
+        pith_build_head_norm(m, "self_attn.k_layernorm", PITH_HEADS_EACH, a->kv_heads, a->dim);
+}
+
+static void layer(struct pith_plan_maker *m)
+{
+    const bool convolves = pith_layer_in(&m->shape->recurrent, m->layer);
+    struct pith_norms norms = {.attention = pith_build_norm(m, "operator_norm")};
+    norms.mlp = pith_build_norm(m, "ffn_norm");
+    struct pith_attention_spec attention = pith_attention_of(m);
+    const struct pith_mlp_spec mlp = {.gate = "feed_forward.w1",
+                                      .up = "feed_forward.w3",
+                                      .down = "feed_forward.w2",
+                                      .ffn = m->shape->ffn};
+    struct pith_experts_spec experts = {.router = "feed_forward.gate",
+                                        .gate = "feed_forward.experts.%u.w1",
+                                        .up = "feed_forward.experts.%u.w3",
+                                        .down = "feed_forward.experts.%u.w2"};
+    attention.o = "self_attn.out_proj";
+    if (!convolves) norm_heads(m, &attention);
+    pith_build_correction(m, &experts, "feed_forward.expert_bias", false);
+    const struct pith_branch first = pith_build_branch(m, norms.attention, OUT);
+    if (convolves) convolution(m, &first);
+    else pith_build_attention(m, &first, &attention);
+    pith_build_add(m, OUT);
+    const struct pith_branch second = pith_build_branch(m, norms.mlp, OUT);
+    pith_build_feed_forward(m, &second, &mlp, &experts);
+    pith_build_add(m, OUT);
+}
+
+static const struct pith_gguf_part parts[] = {
+    PITH_GGUF_NORM("operator_norm", "attn_norm"),
+    PITH_GGUF_NORM("ffn_norm", "ffn_norm"),
+    PITH_GGUF_ATTENTION_TO("self_attn.out_proj"),
+    PITH_GGUF_NORM("self_attn.q_layernorm", "attn_q_norm"),
+    PITH_GGUF_NORM("self_attn.k_layernorm", "attn_k_norm"),
+    PITH_GGUF_PART("feed_forward.w1", "ffn_gate"),
+    PITH_GGUF_PART("feed_forward.w3", "ffn_up"),
+    PITH_GGUF_PART("feed_forward.w2", "ffn_down"),
+    PITH_GGUF_CORRECTION("feed_forward.expert_bias"),
+    PITH_GGUF_EXPERTS("feed_forward.gate", "feed_forward.experts.%u.w1",
+                      "feed_forward.experts.%u.w3", "feed_forward.experts.%u.w2"),
+    PITH_GGUF_PART("conv.in_proj", "shortconv.in_proj"),
+    {.hf = "conv.conv", .gguf = "shortconv.conv", .place = {.filter = true, .exact = true}},
+    PITH_GGUF_PART("conv.out_proj", "shortconv.out_proj"),
+    {0}};
 
 #define NAMES                                                                                      \
     {                                                                                              \
@@ -144,25 +176,18 @@ static const struct pith_family family = {.before_attention = "operator_norm",
         .head = "lm_head"                                                                          \
     }
 
-static const struct pith_gguf_more convolutions[] = {
-    {.hf = "conv.in_proj", .gguf = "shortconv.in_proj"},
-    {.hf = "conv.conv", .gguf = "shortconv.conv", .filter = true},
-    {.hf = "conv.out_proj", .gguf = "shortconv.out_proj"},
-    {0}};
-
 const struct pith_arch pith_arch_lfm2 = {
     .name = "Lfm2ForCausalLM",
     .model_type = "lfm2",
     .summary = "LFM2: short convolutions, some layers of attention",
     .read = read_dense,
-    .plan = pith_family_plan,
-    .family = &family,
+    .layer = layer,
     .names = NAMES,
     .gguf = {.name = "lfm2",
+             .parts = parts,
              .dense = true,
              .eps = "norm_eps",
              .last_norm = "token_embd_norm",
-             .more = convolutions,
              .without_keys = "conv",
              .off = "block_auto_adjust_ff_dim",
              .features = 1u << PITH_GGUF_HAS_DELTA},
@@ -173,13 +198,12 @@ const struct pith_arch pith_arch_lfm2_moe = {
     .model_type = "lfm2_moe",
     .summary = "LFM2 mixtures of experts",
     .read = read_moe,
-    .plan = pith_family_plan,
-    .family = &family,
+    .layer = layer,
     .names = NAMES,
     .gguf = {.name = "lfm2moe",
+             .parts = parts,
              .eps = "norm_eps",
              .last_norm = "token_embd_norm",
-             .more = convolutions,
              .without_keys = "conv",
              .off = "block_auto_adjust_ff_dim",
              .by_keys = true,

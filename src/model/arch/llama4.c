@@ -1,6 +1,9 @@
 /* Llama 4, its language model: layers that rotate see chunks and norm q and k, the others see all;
  * a router multiplies what its expert reads. */
-#include "model/family/family.h"
+#include "model/build/build.h"
+#include "model/build/names.h"
+#include "model/config/read.h"
+#include "model/gguf_parts.h"
 
 /* What rotates has its chunk; "layer_types", where given, can only say the same. */
 static enum pith_status read_chunks(const struct pith_config *c, struct pith_shape *shape,
@@ -8,10 +11,8 @@ static enum pith_status read_chunks(const struct pith_config *c, struct pith_sha
 {
     const bool given = pith_config_has(c, "layer_types");
     struct pith_layer_set said = {0};
-    PITH_TRY(
-        pith_family_read_size(c, "attention_chunk_size", INT32_MAX, 8192, &shape->window, err));
-    PITH_TRY(
-        pith_family_read_layer_types(c, shape, "chunked_attention", "full_attention", &said, err));
+    PITH_TRY(pith_read_size(c, "attention_chunk_size", INT32_MAX, 8192, &shape->window, err));
+    PITH_TRY(pith_read_layer_types(c, shape, "chunked_attention", "full_attention", &said, err));
     for (uint32_t i = 0; i < shape->layers; i++) {
         const bool chunk = given ? pith_layer_in(&said, i) : !pith_layer_in(&shape->unrotated, i);
         if (chunk) pith_layer_put(&shape->sliding, i);
@@ -26,8 +27,8 @@ static enum pith_status read_temper(const struct pith_config *c, struct pith_sha
     bool tuned = true;
     double scale = 0.1, every = 8192;
     PITH_TRY(pith_config_bool(c, "attn_temperature_tuning", &tuned, err));
-    PITH_TRY(pith_family_read_scale(c, "attn_scale", &scale, err));
-    PITH_TRY(pith_family_read_scale(c, "floor_scale", &every, err));
+    PITH_TRY(pith_read_scale(c, "attn_scale", &scale, err));
+    PITH_TRY(pith_read_scale(c, "floor_scale", &every, err));
     if (!tuned) return PITH_OK;
     shape->tempered = scale;
     shape->tempered_every = every;
@@ -61,18 +62,17 @@ static enum pith_status read_mixtures(const struct pith_config *c, struct pith_s
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {
+    static const struct pith_size_defaults defaults = {
         .kv_heads = 8, .head_dim = 128, .max_position = 4096 * 32, .theta = 500000};
     static const struct pith_moe absent = {
         .experts = 16, .taken = 1, .router = PITH_ROUTER_SIGMOID, .scales_input = true};
     bool bias = false;
-    PITH_TRY(pith_family_read(c, &defaults, shape, err));
-    PITH_TRY(pith_family_read_moe(c, &pith_family_moe_local, &absent, shape, err));
+    PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
+    PITH_TRY(pith_read_mixture(c, &pith_mixture_keys_local, &absent, shape, err));
     shape->moe.shared_ffn = shape->ffn;
-    PITH_TRY(
-        pith_family_read_size(c, "intermediate_size_mlp", PITH_MAX_WIDTH, 16384, &shape->ffn, err));
+    PITH_TRY(pith_read_size(c, "intermediate_size_mlp", PITH_MAX_WIDTH, 16384, &shape->ffn, err));
     PITH_TRY(read_mixtures(c, shape, err));
-    PITH_TRY(pith_family_read_unrotated(c, 4, shape, err));
+    PITH_TRY(pith_read_unrotated(c, 4, shape, err));
     PITH_TRY(read_chunks(c, shape, err));
     PITH_TRY(read_temper(c, shape, err));
     shape->qk_norm = true;
@@ -82,33 +82,50 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     return PITH_OK;
 }
 
-static const struct pith_family family = {
-    PITH_FAMILY_NORMS,
-    PITH_FAMILY_ATTENTION,
-    .gate = "feed_forward.gate_proj",
-    .up = "feed_forward.up_proj",
-    .down = "feed_forward.down_proj",
-    .qk_norm = PITH_QK_BARE,
-    .rope_adjacent = true,
-    .moe = {.router = "feed_forward.router",
-            .gate = "feed_forward.experts.%u.gate_proj",
-            .up = "feed_forward.experts.%u.up_proj",
-            .down = "feed_forward.experts.%u.down_proj",
-            .shared = "feed_forward.shared_expert",
-            .fused_gate_up = "feed_forward.experts.gate_up_proj",
-            .fused_down = "feed_forward.experts.down_proj",
-            .fused_turned = true,
-            .fused_only = true}};
+static void layer(struct pith_plan_maker *m)
+{
+    static const struct pith_experts_spec experts = {
+        .router = "feed_forward.router",
+        .gate = "feed_forward.experts.%u.gate_proj",
+        .up = "feed_forward.experts.%u.up_proj",
+        .down = "feed_forward.experts.%u.down_proj",
+        .shared = "feed_forward.shared_expert",
+        .fused_gate_up = "feed_forward.experts.gate_up_proj",
+        .fused_down = "feed_forward.experts.down_proj",
+        .fused_turned = true,
+        .fused_only = true};
+    static const struct pith_head_norm bare = {PITH_HEADS_EACH, PITH_NO_PART};
+    const struct pith_norms norms = pith_build_norms(m);
+    struct pith_attention_spec attention = pith_attention_of(m);
+    const struct pith_mlp_spec mlp = {.gate = "feed_forward.gate_proj",
+                                      .up = "feed_forward.up_proj",
+                                      .down = "feed_forward.down_proj",
+                                      .ffn = m->shape->ffn};
+    attention.rope_adjacent = true;
+    if (m->shape->qk_norm && attention.rotary) attention.q_norm = attention.k_norm = bare;
+    pith_build_sequential(m, &norms, &attention, &mlp, &experts);
+}
+
+static const struct pith_gguf_part parts[] = {
+    PITH_GGUF_NORMS,
+    PITH_GGUF_ATTENTION,
+    PITH_GGUF_PART("feed_forward.gate_proj", "ffn_gate"),
+    PITH_GGUF_PART("feed_forward.up_proj", "ffn_up"),
+    PITH_GGUF_PART("feed_forward.down_proj", "ffn_down"),
+    PITH_GGUF_EXPERTS("feed_forward.router", "feed_forward.experts.%u.gate_proj",
+                      "feed_forward.experts.%u.up_proj", "feed_forward.experts.%u.down_proj"),
+    PITH_GGUF_SHARED("feed_forward.shared_expert"),
+    {0}};
 
 const struct pith_arch pith_arch_llama4 = {
     .name = "Llama4ForCausalLM",
     .model_type = "llama4_text",
     .summary = "Llama 4: chunks, experts beside a shared one",
     .read = read_shape,
-    .plan = pith_family_plan,
-    .family = &family,
-    .names = PITH_FAMILY_NAMES,
+    .layer = layer,
+    .names = PITH_NAMES_LLAMA,
     .gguf = {.name = "llama4",
+             .parts = parts,
              .experts = "num_local_experts",
              .expert_width = "intermediate_size",
              .ffn = "intermediate_size_mlp",
@@ -128,9 +145,8 @@ const struct pith_arch pith_arch_llama4_vl = {
     .model_type = "llama4",
     .summary = "Llama 4 that sees: its language model",
     .read = read_shape,
-    .plan = pith_family_plan,
-    .family = &family,
+    .layer = layer,
     .wraps = true,
-    .names = {PITH_FAMILY_NAMES_IN("language_model.model."), .head = "language_model.lm_head",
+    .names = {PITH_NAMES_IN("language_model.model."), .head = "language_model.lm_head",
               .beside = {"vision_model.", "multi_modal_projector."}},
 };

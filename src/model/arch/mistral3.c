@@ -1,6 +1,8 @@
 /* Ministral 3: Mistral whose queries grow with their position; and the models that see around it
  * and around Mistral. */
-#include "model/family/family.h"
+#include "model/build/build.h"
+#include "model/build/names.h"
+#include "model/config/read.h"
 
 #include <math.h>
 #include <string.h>
@@ -8,12 +10,12 @@
 static enum pith_status read_ministral(const struct pith_config *c, struct pith_shape *shape,
                                        struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {
+    static const struct pith_size_defaults defaults = {
         .kv_heads = 8, .head_dim = 128, .max_position = 262144, .theta = 1e6, .eps_absent = 1e-5};
     const struct pith_config rope =
         pith_config_part(c, pith_config_get(c, "rope_parameters"), PITH_CONFIG_ROPE);
-    PITH_TRY(pith_family_read(c, &defaults, shape, err));
-    PITH_TRY(pith_family_read_all_windows(c, 0, shape, err));
+    PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
+    PITH_TRY(pith_read_all_windows(c, 0, shape, err));
     PITH_TRY(pith_config_real(&rope, "llama_4_scaling_beta", &shape->tempered, err));
     if (!(shape->tempered >= 0 && shape->tempered < 1e6))
         return pith_fail(err, PITH_FORMAT, "%s: \"llama_4_scaling_beta\" is %g, outside 0..1e6",
@@ -40,9 +42,8 @@ const struct pith_arch pith_arch_ministral3 = {
     .model_type = "ministral3",
     .summary = "Ministral 3: queries grow with their position",
     .read = read_ministral,
-    .plan = pith_family_plan,
-    .family = &pith_family_llama,
-    .names = PITH_FAMILY_NAMES,
+    .layer = pith_build_llama,
+    .names = PITH_NAMES_LLAMA,
 };
 
 const struct pith_arch pith_arch_mistral3_vl = {
@@ -50,10 +51,9 @@ const struct pith_arch pith_arch_mistral3_vl = {
     .model_type = "mistral3",
     .summary = "Mistral Small 3.1 and later, Ministral 3 that see: their language models",
     .read = read_wrapped,
-    .plan = pith_family_plan,
-    .family = &pith_family_llama,
+    .layer = pith_build_llama,
     .wraps = true,
     .wraps_tied = true,
-    .names = {PITH_FAMILY_NAMES_IN("language_model.model."), .head = "language_model.lm_head",
+    .names = {PITH_NAMES_IN("language_model.model."), .head = "language_model.lm_head",
               .beside = {"vision_tower.", "multi_modal_projector."}},
 };

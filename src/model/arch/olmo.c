@@ -1,13 +1,16 @@
 /* OLMo 2 and 3: what a part gives is normalised before it is added, and nothing before; q and k
  * over all heads at once. */
-#include "model/family/family.h"
+#include "model/build/build.h"
+#include "model/build/names.h"
+#include "model/config/read.h"
+#include "model/gguf_parts.h"
 
 static enum pith_status read_common(const struct pith_config *c,
-                                    const struct pith_family_defaults *defaults,
+                                    const struct pith_size_defaults *defaults,
                                     struct pith_shape *shape, struct pith_error *err)
 {
     bool bias = false;
-    PITH_TRY(pith_family_read(c, defaults, shape, err));
+    PITH_TRY(pith_read_sizes(c, defaults, shape, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
     shape->qkv_bias = shape->o_bias = bias;
     shape->qk_norm = true;
@@ -17,7 +20,7 @@ static enum pith_status read_common(const struct pith_config *c,
 static enum pith_status read_two(const struct pith_config *c, struct pith_shape *shape,
                                  struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {.max_position = 2048, .eps_absent = 1e-5};
+    static const struct pith_size_defaults defaults = {.max_position = 2048, .eps_absent = 1e-5};
     return read_common(c, &defaults, shape, err);
 }
 
@@ -25,7 +28,7 @@ static enum pith_status read_two(const struct pith_config *c, struct pith_shape 
 static enum pith_status read_three(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {
+    static const struct pith_size_defaults defaults = {
         .max_position = 2048, .eps_absent = 1e-5, .rope_kinds = true};
     PITH_TRY(read_common(c, &defaults, shape, err));
     if (!shape->rope_by_kind && shape->rope.type != PITH_ROPE_DEFAULT) {
@@ -33,25 +36,31 @@ static enum pith_status read_three(const struct pith_config *c, struct pith_shap
         shape->rope_sliding = shape->rope;
         shape->rope_sliding.type = PITH_ROPE_DEFAULT;
     }
-    return pith_family_read_pattern(c, 4096, 4, shape, err);
+    return pith_read_pattern(c, 4096, 4, shape, err);
 }
 
-static const struct pith_family family = {.after_attention = "post_attention_layernorm",
-                                          .after_mlp = "post_feedforward_layernorm",
-                                          PITH_FAMILY_ATTENTION,
-                                          PITH_FAMILY_MLP,
-                                          PITH_FAMILY_QK_NORM,
-                                          .qk_norm = PITH_QK_ROW};
+static void layer(struct pith_plan_maker *m)
+{
+    const struct pith_norms none = {0};
+    struct pith_norms after = {.attention = pith_build_norm_after(m, "post_attention_layernorm")};
+    after.mlp = pith_build_norm_after(m, "post_feedforward_layernorm");
+    struct pith_attention_spec attention = pith_attention_of(m);
+    const struct pith_mlp_spec mlp = pith_mlp_of(m);
+    pith_build_head_norms(m, &attention, PITH_HEADS_TOGETHER);
+    pith_build_around(m, &none, &after, &attention, &mlp);
+}
+
+static const struct pith_gguf_part parts[] = {
+    PITH_GGUF_NORMS_AFTER, PITH_GGUF_ATTENTION, PITH_GGUF_QK_NORM, PITH_GGUF_MLP, {0}};
 
 const struct pith_arch pith_arch_olmo2 = {
     .name = "Olmo2ForCausalLM",
     .model_type = "olmo2",
     .summary = "OLMo 2: norms after the parts",
     .read = read_two,
-    .plan = pith_family_plan,
-    .family = &family,
-    .names = PITH_FAMILY_NAMES,
-    .gguf = {.name = "olmo2"},
+    .layer = layer,
+    .names = PITH_NAMES_LLAMA,
+    .gguf = {.name = "olmo2", .parts = parts},
 };
 
 const struct pith_arch pith_arch_olmo3 = {
@@ -59,7 +68,6 @@ const struct pith_arch pith_arch_olmo3 = {
     .model_type = "olmo3",
     .summary = "OLMo 3: OLMo 2 with windows",
     .read = read_three,
-    .plan = pith_family_plan,
-    .family = &family,
-    .names = PITH_FAMILY_NAMES,
+    .layer = layer,
+    .names = PITH_NAMES_LLAMA,
 };

@@ -1,18 +1,21 @@
 /* OLMoE: norms over all heads of q and of k, which may be clamped together with v. */
-#include "model/family/family.h"
+#include "model/build/build.h"
+#include "model/build/names.h"
+#include "model/config/read.h"
+#include "model/gguf_parts.h"
 
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {.max_position = 4096};
-    static const struct pith_family_moe_keys keys = {.count = {"num_experts", "num_local_experts"},
-                                                     .taken = {"num_experts_per_tok"},
-                                                     .renormalised = true};
+    static const struct pith_size_defaults defaults = {.max_position = 4096};
+    static const struct pith_mixture_keys keys = {.count = {"num_experts", "num_local_experts"},
+                                                  .taken = {"num_experts_per_tok"},
+                                                  .renormalised = true};
     static const struct pith_moe absent = {.experts = 64, .taken = 8};
     bool bias = false;
-    PITH_TRY(pith_family_read(c, &defaults, shape, err));
-    PITH_TRY(pith_family_read_moe(c, &keys, &absent, shape, err));
-    PITH_TRY(pith_family_read_cap(c, "clip_qkv", &shape->qkv_clip, err));
+    PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
+    PITH_TRY(pith_read_mixture(c, &keys, &absent, shape, err));
+    PITH_TRY(pith_read_cap(c, "clip_qkv", &shape->qkv_clip, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
     pith_layer_put_all(&shape->moe.layers, shape->layers);
     shape->qkv_bias = shape->o_bias = bias;
@@ -20,17 +23,28 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     return PITH_OK;
 }
 
-static const struct pith_family family = {PITH_FAMILY_NORMS, PITH_FAMILY_ATTENTION,
-                                          PITH_FAMILY_QK_NORM, .qk_norm = PITH_QK_ROW,
-                                          .moe = {PITH_FAMILY_EXPERTS, PITH_FAMILY_FUSED}};
+static void layer(struct pith_plan_maker *m)
+{
+    static const struct pith_experts_spec experts = {PITH_NAMES_EXPERTS, PITH_NAMES_FUSED};
+    const struct pith_norms norms = pith_build_norms(m);
+    struct pith_attention_spec attention = pith_attention_of(m);
+    const struct pith_mlp_spec mlp = pith_mlp_of(m);
+    pith_build_head_norms(m, &attention, PITH_HEADS_TOGETHER);
+    pith_build_sequential(m, &norms, &attention, &mlp, &experts);
+}
+
+static const struct pith_gguf_part parts[] = {
+    PITH_GGUF_NORMS, PITH_GGUF_ATTENTION, PITH_GGUF_QK_NORM, PITH_GGUF_EXPERTS_QWEN, {0}};
 
 const struct pith_arch pith_arch_olmoe = {
     .name = "OlmoeForCausalLM",
     .model_type = "olmoe",
     .summary = "OLMoE",
     .read = read_shape,
-    .plan = pith_family_plan,
-    .family = &family,
-    .names = PITH_FAMILY_NAMES,
-    .gguf = {.name = "olmoe", .expert_width = "intermediate_size", .all_sparse = true},
+    .layer = layer,
+    .names = PITH_NAMES_LLAMA,
+    .gguf = {.name = "olmoe",
+             .parts = parts,
+             .expert_width = "intermediate_size",
+             .all_sparse = true},
 };

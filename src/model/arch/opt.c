@@ -1,5 +1,6 @@
 /* OPT: LayerNorm with biases, before the parts or after the sums, learned positions, ReLU. */
-#include "model/family/family.h"
+#include "model/build/build.h"
+#include "model/config/read.h"
 
 /* What the smallest two models have otherwise. */
 static enum pith_status read_norms(const struct pith_config *c, struct pith_shape *shape,
@@ -10,8 +11,7 @@ static enum pith_status read_norms(const struct pith_config *c, struct pith_shap
     PITH_TRY(pith_config_bool(c, "do_layer_norm_before", &before, err));
     PITH_TRY(pith_config_bool(c, "layer_norm_elementwise_affine", &affine, err));
     PITH_TRY(pith_config_bool(c, "_remove_final_layer_norm", &removed, err));
-    PITH_TRY(pith_family_read_size(c, "word_embed_proj_dim", PITH_MAX_WIDTH, shape->hidden, &width,
-                                   err));
+    PITH_TRY(pith_read_size(c, "word_embed_proj_dim", PITH_MAX_WIDTH, shape->hidden, &width, err));
     shape->norms_after = !before;
     shape->norms_bare = !affine;
     shape->no_last_norm = !before || removed;
@@ -22,7 +22,7 @@ static enum pith_status read_norms(const struct pith_config *c, struct pith_shap
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {
+    static const struct pith_size_defaults defaults = {
         .key = {.ffn = "ffn_dim", .act = "activation_function"},
         .plain_heads = true,
         .learned_positions = true,
@@ -31,7 +31,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
         .act = PITH_ACT_RELU,
         .eps_absent = 1e-5};
     bool bias = true;
-    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     PITH_TRY(read_norms(c, shape, err));
     PITH_TRY(pith_config_bool(c, "enable_bias", &bias, err));
     shape->qkv_bias = shape->o_bias = shape->mlp_bias = bias;
@@ -40,16 +40,36 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     return PITH_OK;
 }
 
-static const struct pith_family family = {.before_attention = "self_attn_layer_norm",
-                                          .before_mlp = "final_layer_norm",
-                                          .q = "self_attn.q_proj",
-                                          .k = "self_attn.k_proj",
-                                          .v = "self_attn.v_proj",
-                                          .o = "self_attn.out_proj",
-                                          .up = "fc1",
-                                          .down = "fc2",
-                                          .centred = true,
-                                          .norm_bias = true};
+static struct pith_norm norm_of(struct pith_plan_maker *m, const char *module)
+{
+    return m->shape->norms_bare ? pith_build_norm_bare() : pith_build_norm(m, module);
+}
+
+/* x = norm(x + attention(x)), x = norm(x + mlp(x)). */
+static void norms_last(struct pith_plan_maker *m, const struct pith_norms *norms,
+                       const struct pith_attention_spec *attention, const struct pith_mlp_spec *mlp)
+{
+    const struct pith_branch stream = {.in = X, .out = OUT};
+    pith_build_attention(m, &stream, attention);
+    pith_build_add(m, OUT);
+    pith_build_normed(m, norms->attention, X, X);
+    pith_build_feed_forward(m, &stream, mlp, NULL);
+    pith_build_add(m, OUT);
+    pith_build_normed(m, norms->mlp, X, X);
+}
+
+static void layer(struct pith_plan_maker *m)
+{
+    pith_build_positions(m);
+    struct pith_norms norms = {.attention = norm_of(m, "self_attn_layer_norm")};
+    norms.mlp = norm_of(m, "final_layer_norm");
+    struct pith_attention_spec attention = pith_attention_of(m);
+    const struct pith_mlp_spec mlp = {
+        .up = "fc1", .down = "fc2", .ffn = m->shape->ffn, .bias = m->shape->mlp_bias};
+    attention.o = "self_attn.out_proj";
+    if (m->shape->norms_after) norms_last(m, &norms, &attention, &mlp);
+    else pith_build_sequential(m, &norms, &attention, &mlp, NULL);
+}
 
 #define NAMES(prefix)                                                                              \
     {                                                                                              \
@@ -64,8 +84,8 @@ static const struct pith_arch bare = {
     .name = "OPTForCausalLM",
     .model_type = "opt",
     .read = read_shape,
-    .plan = pith_family_plan,
-    .family = &family,
+    .layer = layer,
+    .norm = {.centred = true, .bias = true},
     .names = NAMES("decoder."),
 };
 
@@ -74,8 +94,8 @@ const struct pith_arch pith_arch_opt = {
     .model_type = "opt",
     .summary = "OPT",
     .read = read_shape,
-    .plan = pith_family_plan,
-    .family = &family,
+    .layer = layer,
+    .norm = {.centred = true, .bias = true},
     .names = NAMES("model.decoder."),
     .renamed = &bare,
 };

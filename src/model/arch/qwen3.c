@@ -1,26 +1,40 @@
 /* Qwen3: q and k are normalised head by head before they are rotated. */
-#include "model/family/family.h"
+#include "model/build/build.h"
+#include "model/build/names.h"
+#include "model/config/read.h"
+#include "model/gguf_parts.h"
 
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {
+    static const struct pith_size_defaults defaults = {
         .kv_heads = 32, .head_dim = 128, .max_position = 32768};
     bool attention_bias = false;
-    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &attention_bias, err));
     shape->qkv_bias = shape->o_bias = attention_bias;
     shape->qk_norm = true;
-    return pith_family_read_qwen_window(c, shape, err);
+    return pith_read_qwen_window(c, shape, err);
 }
+
+static void layer(struct pith_plan_maker *m)
+{
+    const struct pith_norms norms = pith_build_norms(m);
+    struct pith_attention_spec attention = pith_attention_of(m);
+    const struct pith_mlp_spec mlp = pith_mlp_of(m);
+    pith_build_head_norms(m, &attention, PITH_HEADS_EACH);
+    pith_build_sequential(m, &norms, &attention, &mlp, NULL);
+}
+
+static const struct pith_gguf_part parts[] = {
+    PITH_GGUF_NORMS, PITH_GGUF_ATTENTION, PITH_GGUF_QK_NORM, PITH_GGUF_MLP, {0}};
 
 const struct pith_arch pith_arch_qwen3 = {
     .name = "Qwen3ForCausalLM",
     .model_type = "qwen3",
     .summary = "Qwen 3 (dense): norms on q and k",
     .read = read_shape,
-    .plan = pith_family_plan,
-    .family = &pith_family_llama,
-    .names = PITH_FAMILY_NAMES,
-    .gguf = {.name = "qwen3"},
+    .layer = layer,
+    .names = PITH_NAMES_LLAMA,
+    .gguf = {.name = "qwen3", .parts = parts},
 };

@@ -1,17 +1,20 @@
 /* Qwen3-MoE: Qwen3's attention, and experts instead of the feed-forward in all or some layers. */
-#include "model/family/family.h"
+#include "model/build/build.h"
+#include "model/build/names.h"
+#include "model/config/read.h"
+#include "model/gguf_parts.h"
 
 static enum pith_status read_with(const struct pith_config *c, const struct pith_moe *absent,
                                   struct pith_shape *shape, struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {.kv_heads = 4, .max_position = 32768};
+    static const struct pith_size_defaults defaults = {.kv_heads = 4, .max_position = 32768};
     bool attention_bias = false, use_window = false;
-    PITH_TRY(pith_family_read(c, &defaults, shape, err));
-    PITH_TRY(pith_family_read_moe(c, &pith_family_moe_qwen, absent, shape, err));
-    PITH_TRY(pith_family_read_sparse_layers(c, shape, err));
+    PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
+    PITH_TRY(pith_read_mixture(c, &pith_mixture_keys_qwen, absent, shape, err));
+    PITH_TRY(pith_read_sparse_layers(c, shape, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &attention_bias, err));
     PITH_TRY(pith_config_bool(c, "use_sliding_window", &use_window, err));
-    if (use_window) PITH_TRY(pith_family_read_all_windows(c, 4096, shape, err));
+    if (use_window) PITH_TRY(pith_read_all_windows(c, 4096, shape, err));
     shape->qkv_bias = shape->o_bias = attention_bias;
     shape->qk_norm = true;
     return PITH_OK;
@@ -35,34 +38,50 @@ static enum pith_status read_seeing(const struct pith_config *c, struct pith_sha
     return PITH_OK;
 }
 
-static const struct pith_family family = {PITH_FAMILY_NORMS, PITH_FAMILY_ATTENTION, PITH_FAMILY_MLP,
-                                          PITH_FAMILY_QK_NORM,
-                                          .moe = {PITH_FAMILY_EXPERTS, PITH_FAMILY_FUSED}};
+static void layer_with(struct pith_plan_maker *m, const struct pith_experts_spec *experts)
+{
+    const struct pith_norms norms = pith_build_norms(m);
+    struct pith_attention_spec attention = pith_attention_of(m);
+    const struct pith_mlp_spec mlp = pith_mlp_of(m);
+    pith_build_head_norms(m, &attention, PITH_HEADS_EACH);
+    pith_build_sequential(m, &norms, &attention, &mlp, experts);
+}
+
+static void layer(struct pith_plan_maker *m)
+{
+    static const struct pith_experts_spec experts = {PITH_NAMES_EXPERTS, PITH_NAMES_FUSED};
+    layer_with(m, &experts);
+}
+
+static const struct pith_gguf_part parts[] = {PITH_GGUF_NORMS,        PITH_GGUF_ATTENTION,
+                                              PITH_GGUF_QK_NORM,      PITH_GGUF_MLP,
+                                              PITH_GGUF_EXPERTS_QWEN, {0}};
 
 const struct pith_arch pith_arch_qwen3_moe = {
     .name = "Qwen3MoeForCausalLM",
     .model_type = "qwen3_moe",
     .summary = "Qwen 3 mixtures of experts",
     .read = read_shape,
-    .plan = pith_family_plan,
-    .family = &family,
-    .names = PITH_FAMILY_NAMES,
-    .gguf = {.name = "qwen3moe", .renormalised = true, .all_sparse = true},
+    .layer = layer,
+    .names = PITH_NAMES_LLAMA,
+    .gguf = {.name = "qwen3moe", .parts = parts, .renormalised = true, .all_sparse = true},
 };
 
 /* Its experts lie in x out as they were published, out x in as transformers 5 stores them. */
-static const struct pith_family family_vl = {
-    PITH_FAMILY_NORMS, PITH_FAMILY_ATTENTION, PITH_FAMILY_MLP, PITH_FAMILY_QK_NORM,
-    .moe = {PITH_FAMILY_EXPERTS, PITH_FAMILY_FUSED, .fused_either = true}};
+static void layer_either(struct pith_plan_maker *m)
+{
+    static const struct pith_experts_spec experts = {PITH_NAMES_EXPERTS, PITH_NAMES_FUSED,
+                                                     .fused_either = true};
+    layer_with(m, &experts);
+}
 
 const struct pith_arch pith_arch_qwen3_vl_moe = {
     .name = "Qwen3VLMoeForConditionalGeneration",
     .model_type = "qwen3_vl_moe",
     .summary = "Qwen 3 VL mixtures of experts: their language model",
     .read = read_seeing,
-    .plan = pith_family_plan,
-    .family = &family_vl,
+    .layer = layer_either,
     .wraps = true,
-    .names = {PITH_FAMILY_NAMES_IN("model.language_model."), .head = "lm_head",
+    .names = {PITH_NAMES_IN("model.language_model."), .head = "lm_head",
               .beside = {"model.visual."}},
 };

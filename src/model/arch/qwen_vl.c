@@ -1,5 +1,7 @@
 /* Qwen-VL: the language models of those that see, whose positions are plain ones for text. */
-#include "model/family/family.h"
+#include "model/build/build.h"
+#include "model/build/names.h"
+#include "model/config/read.h"
 
 static enum pith_status read_two(const struct pith_config *c, struct pith_shape *shape,
                                  struct pith_error *err)
@@ -13,15 +15,24 @@ static enum pith_status read_three(const struct pith_config *c, struct pith_shap
     return pith_arch_qwen3.read(c, shape, err);
 }
 
+static void layer_two(struct pith_plan_maker *m)
+{
+    pith_arch_qwen2.layer(m);
+}
+
+static void layer_three(struct pith_plan_maker *m)
+{
+    pith_arch_qwen3.layer(m);
+}
+
 const struct pith_arch pith_arch_qwen2_vl = {
     .name = "Qwen2VLForConditionalGeneration",
     .model_type = "qwen2_vl",
     .summary = "Qwen 2 VL: its language model",
     .read = read_two,
-    .plan = pith_family_plan,
-    .family = &pith_family_llama,
+    .layer = layer_two,
     .wraps = true,
-    .names = {PITH_FAMILY_NAMES_IN("model."), .head = "lm_head", .beside = {"visual."}},
+    .names = {PITH_NAMES_IN("model."), .head = "lm_head", .beside = {"visual."}},
 };
 
 const struct pith_arch pith_arch_qwen2_5_vl = {
@@ -29,10 +40,9 @@ const struct pith_arch pith_arch_qwen2_5_vl = {
     .model_type = "qwen2_5_vl",
     .summary = "Qwen 2.5 VL: its language model",
     .read = read_two,
-    .plan = pith_family_plan,
-    .family = &pith_family_llama,
+    .layer = layer_two,
     .wraps = true,
-    .names = {PITH_FAMILY_NAMES_IN("model."), .head = "lm_head", .beside = {"visual."}},
+    .names = {PITH_NAMES_IN("model."), .head = "lm_head", .beside = {"visual."}},
 };
 
 const struct pith_arch pith_arch_qwen3_vl = {
@@ -40,9 +50,8 @@ const struct pith_arch pith_arch_qwen3_vl = {
     .model_type = "qwen3_vl",
     .summary = "Qwen 3 VL: its language model",
     .read = read_three,
-    .plan = pith_family_plan,
-    .family = &pith_family_llama,
+    .layer = layer_three,
     .wraps = true,
-    .names = {PITH_FAMILY_NAMES_IN("model.language_model."), .head = "lm_head",
+    .names = {PITH_NAMES_IN("model.language_model."), .head = "lm_head",
               .beside = {"model.visual."}},
 };

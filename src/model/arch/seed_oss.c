@@ -1,28 +1,33 @@
 /* Seed-OSS: Llama with biases on q, k and v. */
-#include "model/family/family.h"
+#include "model/build/build.h"
+#include "model/build/names.h"
+#include "model/config/read.h"
+#include "model/gguf_parts.h"
 
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {
+    static const struct pith_size_defaults defaults = {
         .kv_heads = 8, .head_dim = 128, .max_position = 524288};
-    PITH_TRY(pith_family_read(c, &defaults, shape, err));
+    PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     shape->qkv_bias = true;
     PITH_TRY(pith_config_bool(c, "attention_bias", &shape->qkv_bias, err));
     PITH_TRY(pith_config_bool(c, "attention_out_bias", &shape->o_bias, err));
     return pith_config_bool(c, "mlp_bias", &shape->mlp_bias, err);
 }
 
+static const struct pith_gguf_part parts[] = {
+    PITH_GGUF_NORMS_POST, PITH_GGUF_ATTENTION, PITH_GGUF_MLP, {0}};
+
 const struct pith_arch pith_arch_seed_oss = {
     .name = "SeedOssForCausalLM",
     .model_type = "seed_oss",
     .summary = "Seed-OSS: biases on q, k and v",
     .read = read_shape,
-    .plan = pith_family_plan,
-    .family = &pith_family_llama,
-    .names = PITH_FAMILY_NAMES,
+    .layer = pith_build_llama,
+    .names = PITH_NAMES_LLAMA,
     .gguf = {.name = "seed_oss",
+             .parts = parts,
              .qkv_bias_only = true,
-             .before_mlp = "post_attention_norm",
              .features = 1u << PITH_GGUF_HAS_QKV_BIAS},
 };

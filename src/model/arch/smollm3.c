@@ -1,5 +1,8 @@
 /* SmolLM3: Llama in which every fourth layer does not rotate. */
-#include "model/family/family.h"
+#include "model/build/build.h"
+#include "model/build/names.h"
+#include "model/config/read.h"
+#include "model/gguf_parts.h"
 
 /* With a window in use the layers that do not rotate have it, unless "layer_types" says which. */
 static enum pith_status read_windows(const struct pith_config *c, struct pith_shape *shape,
@@ -8,9 +11,9 @@ static enum pith_status read_windows(const struct pith_config *c, struct pith_sh
     bool use = false;
     const bool given = pith_config_has(c, "layer_types");
     PITH_TRY(pith_config_bool(c, "use_sliding_window", &use, err));
-    PITH_TRY(pith_family_read_window(c, 0, &shape->window, err));
-    PITH_TRY(pith_family_read_layer_types(c, shape, "sliding_attention", "full_attention",
-                                          &shape->sliding, err));
+    PITH_TRY(pith_read_window(c, 0, &shape->window, err));
+    PITH_TRY(pith_read_layer_types(c, shape, "sliding_attention", "full_attention", &shape->sliding,
+                                   err));
     if (!given && use && shape->window) shape->sliding = shape->unrotated;
     return PITH_OK;
 }
@@ -18,11 +21,11 @@ static enum pith_status read_windows(const struct pith_config *c, struct pith_sh
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {
+    static const struct pith_size_defaults defaults = {
         .kv_heads = 4, .max_position = 32768, .tied = true, .theta = 2e6};
     bool bias = false;
-    PITH_TRY(pith_family_read(c, &defaults, shape, err));
-    PITH_TRY(pith_family_read_unrotated(c, 4, shape, err));
+    PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
+    PITH_TRY(pith_read_unrotated(c, 4, shape, err));
     PITH_TRY(read_windows(c, shape, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
     PITH_TRY(pith_config_bool(c, "mlp_bias", &shape->mlp_bias, err));
@@ -35,10 +38,10 @@ const struct pith_arch pith_arch_smollm3 = {
     .model_type = "smollm3",
     .summary = "SmolLM 3: every fourth layer without positions",
     .read = read_shape,
-    .plan = pith_family_plan,
-    .family = &pith_family_llama,
-    .names = PITH_FAMILY_NAMES,
+    .layer = pith_build_llama,
+    .names = PITH_NAMES_LLAMA,
     .gguf = {.name = "smollm3",
+             .parts = pith_gguf_llama,
              .turned = true,
              .unrotated = 4,
              .features = 1u << PITH_GGUF_HAS_UNROTATED},

@@ -32,7 +32,7 @@ static void through_norm(const struct pith_model *m, struct pith_backend *be,
                                             .n = g->n,
                                             .dim = m->shape.hidden,
                                             .eps = m->shape.eps,
-                                            .centred = pith_arch_norm(m->arch).centred,
+                                            .centred = m->arch->norm.centred,
                                             .d_weight = g->d_gain,
                                             .d_bias = g->d_bias,
                                             .work = work});
@@ -43,7 +43,7 @@ static void through_norm(const struct pith_model *m, struct pith_backend *be,
                                                       .dim = m->shape.hidden,
                                                       .eps = m->shape.eps,
                                                       .dx = g->d_x,
-                                                      .centred = pith_arch_norm(m->arch).centred});
+                                                      .centred = m->arch->norm.centred});
 }
 
 enum pith_status pith_head_grad(const struct pith_model *m, struct pith_backend *be,

@@ -77,7 +77,7 @@ enum pith_status pith_model_show_filters(struct pith_model *m, struct pith_error
     if (is_numbered(m)) PITH_TRY(pith_checkpoint_rename(m->checkpoint, numbered, NULL, err));
     (void)snprintf(norm, sizeof norm, "%s.weight", m->arch->names.norm);
     struct pith_tensor *last = find(m->checkpoint, norm);
-    if (last && pith_arch_norm(m->arch).plus == 1.0f) last->as = PITH_AS_PLUS_ONE;
+    if (last && m->arch->norm.plus == 1.0f) last->as = PITH_AS_PLUS_ONE;
     for (uint32_t layer = 0; layer < m->shape.layers; layer++) {
         const struct pith_layer_plan *l = pith_plan(&m->plans, layer);
         for (uint32_t i = 0; i < l->vectors; i++) {

@@ -41,7 +41,7 @@ enum pith_status pith_told_load(struct pith_model *m, struct pith_error *err)
 {
     const struct pith_shape *s = &m->shape;
     const struct pith_arch_names *names = &m->arch->names;
-    const struct pith_vector_spec gain = {.length = s->told, .plus = pith_arch_norm(m->arch).plus};
+    const struct pith_vector_spec gain = {.length = s->told, .plus = m->arch->norm.plus};
     struct pith_told *t = &m->told;
     char norm[PITH_TENSOR_NAME];
     PITH_TRY(pith_linear_load(m, names->told_embed, s->told_vocab, s->layers * s->told, false,

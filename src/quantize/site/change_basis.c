@@ -251,7 +251,7 @@ static bool is_turned_norm(const struct pith_turn *t, const char *name, float *p
     const struct pith_plans *plans = &t->model->plans;
     const size_t n = strlen(plans->arch->names.norm);
     uint32_t layer;
-    *plus = pith_arch_norm(plans->arch).plus;
+    *plus = plans->arch->norm.plus;
     if (strncmp(name, plans->arch->names.norm, n) == 0 && strcmp(name + n, ".weight") == 0)
         return t->basis->stream.dim != 0;
     const char *part = pith_plan_layer_of(plans, name, &layer);
@@ -383,7 +383,7 @@ static const char *walk_node(struct walk *w, const struct pith_node *n)
 enum pith_status pith_turn_check(const struct pith_basis *b, const struct pith_model *m,
                                  struct pith_error *err)
 {
-    const struct pith_norm_kind last = pith_arch_norm(m->arch);
+    const struct pith_norm_kind last = m->arch->norm;
     const char *why = last.centred || last.bias ? "its norms take away the mean or add a bias"
                                                 : NULL;
     for (uint32_t k = 0; k < m->plans.kinds && b->stream.dim && !why; k++) {

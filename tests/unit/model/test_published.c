@@ -105,7 +105,7 @@ static unsigned check_names(const struct pith_arch *arch, const struct pith_shap
     for (uint32_t layer = 0; layer < plans.layers; layer++) bad += check_layer(&plans, layer, set);
     bad += need(set, arch->names.embed, ".weight");
     bad += need(set, arch->names.norm, ".weight");
-    if (pith_arch_norm(arch).bias) bad += need(set, arch->names.norm, ".bias");
+    if (arch->norm.bias) bad += need(set, arch->names.norm, ".bias");
     if (!take(set, arch->names.head, ".weight") && !shape->tied)
         bad += need(set, arch->names.head, ".weight");
     json_object_foreach_safe(set, next, name, pattern)

@@ -1,12 +1,13 @@
-#include "model/family/family.h"
+/* Sizes, heads, rotary positions and windows in a config. */
+#include "model/config/read.h"
 
 #include "base/mem.h"
 #include "model/rope.h"
 
 #include <string.h>
 
-enum pith_status pith_family_read_size(const struct pith_config *c, const char *key, int64_t hi,
-                                       uint32_t absent, uint32_t *out, struct pith_error *err)
+enum pith_status pith_read_size(const struct pith_config *c, const char *key, int64_t hi,
+                                uint32_t absent, uint32_t *out, struct pith_error *err)
 {
     int64_t n = absent;
     PITH_TRY(pith_config_int(c, key, 1, hi, &n, err));
@@ -25,13 +26,13 @@ static const char *key_of(const struct pith_config *c, const char *own, const ch
 
 /* How many heads share each head of keys; and how wide all are. */
 static enum pith_status read_kv_heads(const struct pith_config *c,
-                                      const struct pith_family_defaults *d, struct pith_shape *s,
+                                      const struct pith_size_defaults *d, struct pith_shape *s,
                                       struct pith_error *err)
 {
     static const char key[] = "num_key_value_heads";
     const bool as_heads = d->kv_heads == 0 || pith_config_is_null(c, key);
-    PITH_TRY(pith_family_read_size(c, key, PITH_MAX_HEADS, as_heads ? s->heads : d->kv_heads,
-                                   &s->kv_heads, err));
+    PITH_TRY(pith_read_size(c, key, PITH_MAX_HEADS, as_heads ? s->heads : d->kv_heads, &s->kv_heads,
+                            err));
     if (s->kv_heads > s->heads || s->heads % s->kv_heads != 0)
         return pith_fail(err, PITH_FORMAT,
                          "%s: \"num_attention_heads\" %u is not a multiple of "
@@ -41,7 +42,7 @@ static enum pith_status read_kv_heads(const struct pith_config *c,
 }
 
 static enum pith_status read_head_dim(const struct pith_config *c,
-                                      const struct pith_family_defaults *d, struct pith_shape *s,
+                                      const struct pith_size_defaults *d, struct pith_shape *s,
                                       struct pith_error *err)
 {
     s->head_dim = d->head_dim;
@@ -51,8 +52,7 @@ static enum pith_status read_head_dim(const struct pith_config *c,
         return pith_fail(err, PITH_FORMAT,
                          "%s: \"hidden_size\" %u is not a multiple of \"num_attention_heads\" %u",
                          c->where, s->hidden, s->heads);
-    if (given)
-        PITH_TRY(pith_family_read_size(c, "head_dim", PITH_MAX_HEAD_DIM, 0, &s->head_dim, err));
+    if (given) PITH_TRY(pith_read_size(c, "head_dim", PITH_MAX_HEAD_DIM, 0, &s->head_dim, err));
     if (s->head_dim % 2 != 0)
         return pith_fail(err, PITH_FORMAT,
                          "%s: the head dimension %u is odd, rotary positions need pairs", c->where,
@@ -63,19 +63,18 @@ static enum pith_status read_head_dim(const struct pith_config *c,
     return PITH_OK;
 }
 
-static enum pith_status read_heads(const struct pith_config *c,
-                                   const struct pith_family_defaults *d, struct pith_shape *s,
-                                   struct pith_error *err)
+static enum pith_status read_heads(const struct pith_config *c, const struct pith_size_defaults *d,
+                                   struct pith_shape *s, struct pith_error *err)
 {
-    PITH_TRY(pith_family_read_size(c, key_of(c, d->key.heads, "num_attention_heads"),
-                                   PITH_MAX_HEADS, d->heads, &s->heads, err));
+    PITH_TRY(pith_read_size(c, key_of(c, d->key.heads, "num_attention_heads"), PITH_MAX_HEADS,
+                            d->heads, &s->heads, err));
     s->kv_heads = s->heads;
     if (!d->plain_heads) PITH_TRY(read_kv_heads(c, d, s, err));
     return read_head_dim(c, d, s, err);
 }
 
 static enum pith_status read_activation(const struct pith_config *c,
-                                        const struct pith_family_defaults *d, enum pith_act *out,
+                                        const struct pith_size_defaults *d, enum pith_act *out,
                                         struct pith_error *err)
 {
     static const struct {
@@ -132,7 +131,7 @@ static enum pith_status check_factors(const struct pith_config *c, const struct 
                      rope->factors, s->rotary / 2);
 }
 
-static enum pith_status read_rope(const struct pith_config *c, const struct pith_family_defaults *d,
+static enum pith_status read_rope(const struct pith_config *c, const struct pith_size_defaults *d,
                                   struct pith_shape *s, struct pith_error *err)
 {
     static const char full[] = "full_attention", sliding[] = "sliding_attention";
@@ -147,17 +146,16 @@ static enum pith_status read_rope(const struct pith_config *c, const struct pith
     return check_factors(c, &s->rope_sliding, s, err);
 }
 
-static enum pith_status read_widths(const struct pith_config *c,
-                                    const struct pith_family_defaults *d, struct pith_shape *s,
-                                    struct pith_error *err)
+static enum pith_status read_widths(const struct pith_config *c, const struct pith_size_defaults *d,
+                                    struct pith_shape *s, struct pith_error *err)
 {
-    PITH_TRY(pith_family_read_size(c, key_of(c, d->key.hidden, "hidden_size"), PITH_MAX_WIDTH, 0,
-                                   &s->hidden, err));
-    PITH_TRY(pith_family_read_size(c, key_of(c, d->key.ffn, "intermediate_size"), PITH_MAX_WIDTH,
-                                   d->ffn, &s->ffn, err));
-    PITH_TRY(pith_family_read_size(c, key_of(c, d->key.layers, "num_hidden_layers"),
-                                   PITH_MAX_LAYERS, 0, &s->layers, err));
-    return pith_family_read_size(c, "vocab_size", PITH_MAX_VOCAB, d->vocab, &s->vocab, err);
+    PITH_TRY(pith_read_size(c, key_of(c, d->key.hidden, "hidden_size"), PITH_MAX_WIDTH, 0,
+                            &s->hidden, err));
+    PITH_TRY(pith_read_size(c, key_of(c, d->key.ffn, "intermediate_size"), PITH_MAX_WIDTH, d->ffn,
+                            &s->ffn, err));
+    PITH_TRY(pith_read_size(c, key_of(c, d->key.layers, "num_hidden_layers"), PITH_MAX_LAYERS, 0,
+                            &s->layers, err));
+    return pith_read_size(c, "vocab_size", PITH_MAX_VOCAB, d->vocab, &s->vocab, err);
 }
 
 /* The table has a row for each position, and no layer rotates. */
@@ -167,9 +165,9 @@ static void learn_positions(struct pith_shape *s)
     pith_layer_put_all(&s->unrotated, s->layers);
 }
 
-enum pith_status pith_family_read(const struct pith_config *c,
-                                  const struct pith_family_defaults *defaults,
-                                  struct pith_shape *shape, struct pith_error *err)
+enum pith_status pith_read_sizes(const struct pith_config *c,
+                                 const struct pith_size_defaults *defaults,
+                                 struct pith_shape *shape, struct pith_error *err)
 {
     struct pith_shape *s = shape;
     const struct pith_config none = {.where = c->where};
@@ -196,8 +194,8 @@ enum pith_status pith_family_read(const struct pith_config *c,
     return read_rope(rotary, defaults, s, err);
 }
 
-enum pith_status pith_family_read_scale(const struct pith_config *c, const char *key, double *out,
-                                        struct pith_error *err)
+enum pith_status pith_read_scale(const struct pith_config *c, const char *key, double *out,
+                                 struct pith_error *err)
 {
     if (!pith_config_get(c, key) || pith_config_is_null(c, key)) return PITH_OK;
     PITH_TRY(pith_config_real(c, key, out, err));
@@ -206,15 +204,15 @@ enum pith_status pith_family_read_scale(const struct pith_config *c, const char 
                      *out);
 }
 
-enum pith_status pith_family_read_cap(const struct pith_config *c, const char *key, double *out,
-                                      struct pith_error *err)
+enum pith_status pith_read_cap(const struct pith_config *c, const char *key, double *out,
+                               struct pith_error *err)
 {
     if (pith_config_is_null(c, key)) *out = 0;
-    return pith_family_read_scale(c, key, out, err);
+    return pith_read_scale(c, key, out, err);
 }
 
-enum pith_status pith_family_read_window(const struct pith_config *c, uint32_t absent,
-                                         uint32_t *window, struct pith_error *err)
+enum pith_status pith_read_window(const struct pith_config *c, uint32_t absent, uint32_t *window,
+                                  struct pith_error *err)
 {
     int64_t n = pith_config_is_null(c, "sliding_window") ? 0 : (int64_t)absent;
     PITH_TRY(pith_config_most(c, "sliding_window", INT32_MAX, &n, err));
@@ -222,18 +220,17 @@ enum pith_status pith_family_read_window(const struct pith_config *c, uint32_t a
     return PITH_OK;
 }
 
-enum pith_status pith_family_read_all_windows(const struct pith_config *c, uint32_t absent,
-                                              struct pith_shape *shape, struct pith_error *err)
+enum pith_status pith_read_all_windows(const struct pith_config *c, uint32_t absent,
+                                       struct pith_shape *shape, struct pith_error *err)
 {
-    PITH_TRY(pith_family_read_window(c, absent, &shape->window, err));
+    PITH_TRY(pith_read_window(c, absent, &shape->window, err));
     if (shape->window) pith_layer_put_all(&shape->sliding, shape->layers);
     return PITH_OK;
 }
 
-enum pith_status pith_family_read_layer_types(const struct pith_config *c,
-                                              const struct pith_shape *shape, const char *name,
-                                              const char *other, struct pith_layer_set *set,
-                                              struct pith_error *err)
+enum pith_status pith_read_layer_types(const struct pith_config *c, const struct pith_shape *shape,
+                                       const char *name, const char *other,
+                                       struct pith_layer_set *set, struct pith_error *err)
 {
     const json_t *types = pith_config_get(c, "layer_types");
     if (!types || json_is_null(types)) return PITH_OK;
@@ -254,16 +251,15 @@ enum pith_status pith_family_read_layer_types(const struct pith_config *c,
     return PITH_OK;
 }
 
-enum pith_status pith_family_read_pattern(const struct pith_config *c, uint32_t absent,
-                                          uint32_t every, struct pith_shape *shape,
-                                          struct pith_error *err)
+enum pith_status pith_read_pattern(const struct pith_config *c, uint32_t absent, uint32_t every,
+                                   struct pith_shape *shape, struct pith_error *err)
 {
     static const char key[] = "sliding_window_pattern";
     const bool given = pith_config_has(c, "layer_types");
     int64_t n = every;
-    PITH_TRY(pith_family_read_window(c, absent, &shape->window, err));
-    PITH_TRY(pith_family_read_layer_types(c, shape, "sliding_attention", "full_attention",
-                                          &shape->sliding, err));
+    PITH_TRY(pith_read_window(c, absent, &shape->window, err));
+    PITH_TRY(pith_read_layer_types(c, shape, "sliding_attention", "full_attention", &shape->sliding,
+                                   err));
     if (given) return PITH_OK;
     PITH_TRY(pith_config_int(c, key, 1, INT32_MAX, &n, err));
     for (uint32_t i = 0; i < shape->layers; i++)
@@ -271,8 +267,8 @@ enum pith_status pith_family_read_pattern(const struct pith_config *c, uint32_t 
     return PITH_OK;
 }
 
-enum pith_status pith_family_read_unrotated(const struct pith_config *c, uint32_t every,
-                                            struct pith_shape *shape, struct pith_error *err)
+enum pith_status pith_read_unrotated(const struct pith_config *c, uint32_t every,
+                                     struct pith_shape *shape, struct pith_error *err)
 {
     const json_t *list = pith_config_get(c, "no_rope_layers");
     int64_t n = every;
@@ -294,8 +290,8 @@ enum pith_status pith_family_read_unrotated(const struct pith_config *c, uint32_
     return PITH_OK;
 }
 
-enum pith_status pith_family_read_qwen_window(const struct pith_config *c, struct pith_shape *shape,
-                                              struct pith_error *err)
+enum pith_status pith_read_qwen_window(const struct pith_config *c, struct pith_shape *shape,
+                                       struct pith_error *err)
 {
     bool use = false;
     const bool given = pith_config_has(c, "layer_types");
@@ -303,10 +299,9 @@ enum pith_status pith_family_read_qwen_window(const struct pith_config *c, struc
     int64_t first = 28;
     struct pith_layer_set sliding = {0};
     PITH_TRY(pith_config_bool(c, "use_sliding_window", &use, err));
-    PITH_TRY(pith_family_read_window(c, 4096, &window, err));
+    PITH_TRY(pith_read_window(c, 4096, &window, err));
     PITH_TRY(pith_config_int(c, "max_window_layers", 0, INT32_MAX, &first, err));
-    PITH_TRY(pith_family_read_layer_types(c, shape, "sliding_attention", "full_attention", &sliding,
-                                          err));
+    PITH_TRY(pith_read_layer_types(c, shape, "sliding_attention", "full_attention", &sliding, err));
     bool any = false;
     for (uint32_t i = 0; i < shape->layers; i++) {
         if (!given && (int64_t)i >= first) pith_layer_put(&sliding, i);

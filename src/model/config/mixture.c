@@ -1,19 +1,19 @@
-/* Reading what config.json says of a mixture of experts. */
-#include "model/family/family.h"
+/* A mixture of experts in a config. */
+#include "model/config/read.h"
 
-const struct pith_family_moe_keys pith_family_moe_qwen = {
+const struct pith_mixture_keys pith_mixture_keys_qwen = {
     .count = {"num_experts", "num_local_experts"},
     .taken = {"num_experts_per_tok"},
     .width = "moe_intermediate_size",
     .renormalised = true};
-const struct pith_family_moe_keys pith_family_moe_deepseek = {
+const struct pith_mixture_keys pith_mixture_keys_deepseek = {
     .count = {"n_routed_experts", "num_local_experts"},
     .taken = {"num_experts_per_tok"},
     .width = "moe_intermediate_size",
     .groups = true,
     .renormalised = true,
     .scale = true};
-const struct pith_family_moe_keys pith_family_moe_local = {
+const struct pith_mixture_keys pith_mixture_keys_local = {
     .count = {"num_local_experts", "num_experts"}, .taken = {"num_experts_per_tok"}};
 
 /* The first of two names that is there; the second may be NULL. */
@@ -54,10 +54,10 @@ static enum pith_status read_groups(const struct pith_config *c, struct pith_moe
     return read_count(c, "topk_group", PITH_MAX_EXPERTS, &m->groups_taken, err);
 }
 
-enum pith_status pith_family_read_moe(const struct pith_config *c,
-                                      const struct pith_family_moe_keys *keys,
-                                      const struct pith_moe *absent, struct pith_shape *shape,
-                                      struct pith_error *err)
+enum pith_status pith_read_mixture(const struct pith_config *c,
+                                   const struct pith_mixture_keys *keys,
+                                   const struct pith_moe *absent, struct pith_shape *shape,
+                                   struct pith_error *err)
 {
     struct pith_moe *m = &shape->moe;
     *m = *absent;
@@ -71,9 +71,8 @@ enum pith_status pith_family_read_moe(const struct pith_config *c,
     return check(c, m, err);
 }
 
-enum pith_status pith_family_read_shared(const struct pith_config *c, const char *key,
-                                         uint32_t absent, struct pith_shape *shape,
-                                         struct pith_error *err)
+enum pith_status pith_read_shared(const struct pith_config *c, const char *key, uint32_t absent,
+                                  struct pith_shape *shape, struct pith_error *err)
 {
     int64_t n = absent;
     PITH_TRY(pith_config_int(c, key, 0, PITH_MAX_EXPERTS, &n, err));
@@ -84,8 +83,8 @@ enum pith_status pith_family_read_shared(const struct pith_config *c, const char
     return PITH_OK;
 }
 
-enum pith_status pith_family_read_dense_first(const struct pith_config *c, uint32_t absent,
-                                              struct pith_shape *shape, struct pith_error *err)
+enum pith_status pith_read_dense_first(const struct pith_config *c, uint32_t absent,
+                                       struct pith_shape *shape, struct pith_error *err)
 {
     int64_t dense = absent;
     PITH_TRY(pith_config_int(c, "first_k_dense_replace", 0, INT32_MAX, &dense, err));
@@ -93,8 +92,8 @@ enum pith_status pith_family_read_dense_first(const struct pith_config *c, uint3
     return PITH_OK;
 }
 
-enum pith_status pith_family_read_sparse_layers(const struct pith_config *c,
-                                                struct pith_shape *shape, struct pith_error *err)
+enum pith_status pith_read_sparse_layers(const struct pith_config *c, struct pith_shape *shape,
+                                         struct pith_error *err)
 {
     int64_t step = 1;
     const json_t *dense = pith_config_get(c, "mlp_only_layers");
