@@ -1,5 +1,7 @@
 /* What a person sees while waiting, and what is said when something fails. */
 #include "cli/command.h"
+
+#include <pith/report.h>
 #include "cli/interrupt.h"
 #include "cli/tables.h"
 
@@ -20,20 +22,12 @@ static double now(void)
 
 void format_bytes(double bytes, char text[32])
 {
-    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-    int u = 0;
-    while (bytes >= 1024 && u < 4) {
-        bytes /= 1024;
-        u++;
-    }
-    snprintf(text, 32, u ? "%.2f %s" : "%.0f %s", bytes, units[u]);
+    pith_bytes_text(bytes, text);
 }
 
 void format_seconds(double s, char text[32])
 {
-    if (s < 60) snprintf(text, 32, "%.1f s", s);
-    else if (s < 3600) snprintf(text, 32, "%d min %02d s", (int)s / 60, (int)s % 60);
-    else snprintf(text, 32, "%d h %02d min", (int)s / 3600, (int)s % 3600 / 60);
+    pith_seconds_text(s, text);
 }
 
 static bool wants_color(int fd)

@@ -24,10 +24,10 @@ struct pith_advise_options {
     /* A rounder of pith_rounders() that is GPTQ to a linear by itself ("qep", "qep:kron"), by which
      * recipes that round so are rounded instead; NULL: by their own. */
     const char *round;
-    size_t context, users;  /* of the deployment; 0: 4096 or the model's, 1 */
-    size_t candidates;      /* recipes that are tried at most, the plan's first; 0: all */
-    size_t max_tokens;      /* measured of each text; default 8192 */
-    size_t calib_tokens;    /* default 32768 */
+    size_t context, users; /* of the deployment; 0: 4096 or the model's, 1 */
+    size_t candidates;     /* recipes that are tried at most, the plan's first; 0: all */
+    size_t max_tokens;     /* measured of each text; default 8192 */
+    size_t calib_tokens;   /* default 32768 */
     uint64_t seed;
     bool resume; /* go on with what an interrupted call for the same left in "<work>.partial" */
     struct pith_progress progress;

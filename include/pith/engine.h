@@ -63,9 +63,9 @@ PITH_API void pith_service_close(struct pith_service **service);
 /* --- what is asked -------------------------------------------------------------------------- */
 
 enum pith_constraint {
-    PITH_ANY,       /* no constraint */
-    PITH_JSON,      /* a JSON object */
-    PITH_SCHEMA,    /* JSON that a JSON schema takes */
+    PITH_ANY,        /* no constraint */
+    PITH_JSON,       /* a JSON object */
+    PITH_SCHEMA,     /* JSON that a JSON schema takes */
     PITH_EXPRESSION, /* what a regular expression matches, as a whole */
     PITH_CALLS /* calls of functions, or else another form: JSON with "call" (the schema of a call,
                   as a text), "open" and "close" (texts around each; missing: none), "many" (true:
@@ -169,9 +169,9 @@ struct pith_event {
     const struct pith_event_token *token; /* [tokens]: those that were chosen since the last event
                                              of this choice; text may lag behind them */
     size_t tokens;
-    const char *finish; /* "stop", "length", "cancelled", "deadline" */
-    int32_t stop_id;    /* "stop": the token that ended it, or -1 */
-    const char *stop;   /* "stop": the text that ended it, or NULL */
+    const char *finish;      /* "stop", "length", "cancelled", "deadline" */
+    int32_t stop_id;         /* "stop": the token that ended it, or -1 */
+    const char *stop;        /* "stop": the text that ended it, or NULL */
     struct pith_usage usage; /* of a text: the tokens so far; times at the end alone */
     const struct pith_error *error;
     enum pith_status status; /* of a failure */

@@ -4,6 +4,7 @@
 #define PITH_INSPECT_H
 
 #include <pith/context.h>
+#include <pith/report.h>
 
 #include <stddef.h>
 
@@ -18,6 +19,10 @@ extern "C" {
  * the middle one about the mean. Statistics are left out when `statistics` is 0. */
 PITH_API enum pith_status pith_inspect(struct pith_context *context, const char *model,
                                        int statistics, char **report, struct pith_error *err);
+/* The same as a report, for pith_report_free(). Its page shows statistics. */
+PITH_API enum pith_status pith_inspect_report(struct pith_context *context, const char *model,
+                                              int statistics, struct pith_report **report,
+                                              struct pith_error *err);
 
 /* Where two checkpoints of a model of one shape differ, part by part, by the weights that each
  * stands for: {"equal", "a", "b", "container_a", "container_b", "parts_equal", "parts_different",
@@ -30,6 +35,10 @@ PITH_API enum pith_status pith_inspect(struct pith_context *context, const char 
  * difference. PITH_ARG when the shapes differ. */
 PITH_API enum pith_status pith_diff(struct pith_context *context, const char *a, const char *b,
                                     char **report, struct pith_error *err);
+/* The same as a report, for pith_report_free(); good where nothing differs. */
+PITH_API enum pith_status pith_diff_report(struct pith_context *context, const char *a,
+                                           const char *b, struct pith_report **report,
+                                           struct pith_error *err);
 
 /* Numbers of a model, as float32. */
 struct pith_numbers {

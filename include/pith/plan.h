@@ -60,9 +60,9 @@ PITH_API enum pith_status pith_plan_model(const struct pith_plan_model_options *
 /* What quantizing a model would take on machines of a kind. Start from
  * pith_plan_quantize_defaults(). */
 struct pith_plan_quantize_options {
-    size_t size; /* of this struct as the program knows it: pith_plan_quantize_defaults() */
-    const char *model;    /* as of pith_plan_model_options */
-    const char *recipe;   /* a recipe's name or file */
+    size_t size;        /* of this struct as the program knows it: pith_plan_quantize_defaults() */
+    const char *model;  /* as of pith_plan_model_options */
+    const char *recipe; /* a recipe's name or file */
     const char *hardware; /* a CPU's name, perhaps with how many machines at most, up to 64: x8 */
     const char *own;      /* as of pith_plan_model_options */
     const char *link;     /* "BITS[,MICROSECONDS]", what joins them; default "10G,50" */

@@ -48,6 +48,10 @@ PITH_API int pith_report_good(const struct pith_report *report);
 /* Frees *report and sets it to NULL; NULL and a NULL *report are allowed. */
 PITH_API void pith_report_free(struct pith_report **report);
 
+/* "3.20 GiB"; "12.3 s", "4 min 10 s". */
+PITH_API void pith_bytes_text(double bytes, char text[32]);
+PITH_API void pith_seconds_text(double seconds, char text[32]);
+
 /* --- text at a terminal; columns are counted as the locale says ------------------------------- */
 
 /* Columns that a text takes, and the bytes of it that fit into some. */

@@ -14,8 +14,8 @@ enum pith_chart_kind {
 struct pith_chart_point {
     const char *label; /* not NULL */
     double x, y;
-    double lo, hi;     /* an interval of y; lo == hi, or NaN: none */
-    bool muted;        /* drawn in grey: a baseline to compare with */
+    double lo, hi; /* an interval of y; lo == hi, or NaN: none */
+    bool muted;    /* drawn in grey: a baseline to compare with */
 };
 
 /* Borrowed by the calls below. Points with a coordinate that is not finite, or not positive

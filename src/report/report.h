@@ -8,7 +8,7 @@
  *
  *   report.c     items and values          tree.c       their JSON
  *   terminal.c   their text                wrap.c       words, lines and columns of a terminal
- *   page_*.c     pages, from the JSON */
+ *   units.c      sizes and times         page_*.c     pages, from the JSON */
 #ifndef PITH_REPORT_REPORT_H
 #define PITH_REPORT_REPORT_H
 
@@ -124,7 +124,7 @@ void pith_report_label(struct pith_report *r, const char *label, enum pith_wrap 
 void pith_report_bar(struct pith_report *r, double share, size_t beside, const char *fmt, ...)
     PITH_PRINTF(4, 5);
 
-/* A table, to be filled before anything else is added; it belongs to the report. */
+/* A table, which is filled at any time; it belongs to the report. */
 struct pith_table *pith_report_add_table(struct pith_report *r, enum pith_detail detail);
 /* The report's table alone, which its text does not show: for pith_report_form's `table`. */
 struct pith_table *pith_report_alone(struct pith_report *r);

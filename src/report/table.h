@@ -52,7 +52,7 @@ typedef void pith_table_write_fn(const struct pith_table *t, struct pith_str *ou
 
 /* A form: one row of writers.def, one file. */
 struct pith_writer {
-    const char *name;   /* "markdown" */
+    const char *name; /* "markdown" */
     const char *summary;
     pith_table_write_fn *write;
 };

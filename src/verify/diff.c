@@ -9,6 +9,7 @@
 #include "quantize/job.h"
 #include "quantize/output/work_folder.h"
 #include "quantize/site/closeness.h"
+#include "verify/diff_report.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -31,9 +32,9 @@ struct diff {
     struct pith_progress progress;
     struct pith_model *a, *b;
     struct told of_a, of_b;
-    bool turned; /* one is in another basis than the other */
-    json_t *parts;
-    size_t equal;
+    bool turned;                 /* one is in another basis than the other */
+    struct pith_diff_part *part; /* owned, as their names are */
+    size_t count, cap, equal;
 };
 
 /* Distances over all values, in double. */
@@ -82,45 +83,59 @@ static enum pith_status measure(struct diff *d, const struct part *p, struct dis
 }
 
 /* Of matrices that a transform multiplied by something: what no multiplying explains. */
-static enum pith_status add_rescaled(struct diff *d, const struct part *p, json_t **j,
-                                     struct pith_error *err)
+static enum pith_status measure_rescaled(struct diff *d, const struct part *p,
+                                         struct pith_diff_part *out, struct pith_error *err)
 {
     double relative;
-    pith_json_set(j, "rescaled", json_true());
+    out->rescaled = true;
     if (p->a.rows == 1) return PITH_OK; /* it explains any vector */
     if (!pith_relative_error(d->backend, &p->b, &p->a, true, &relative))
         return pith_fail_nomem(err, p->name);
-    if (isfinite(relative)) pith_json_set(j, "relative_difference", json_real(relative));
+    if (isfinite(relative)) out->relative = relative;
+    return PITH_OK;
+}
+
+/* A new part at the end, of which nothing is known but its name. */
+static enum pith_status new_part(struct diff *d, const char *name, struct pith_diff_part **out,
+                                 struct pith_error *err)
+{
+    if (d->count == d->cap) {
+        const size_t cap = d->cap ? 2 * d->cap : 64;
+        struct pith_diff_part *all = pith_realloc(d->part, cap, sizeof *all);
+        if (!all) return pith_fail_nomem(err, name);
+        d->part = all;
+        d->cap = cap;
+    }
+    const double unknown = (double)NAN;
+    *out = &d->part[d->count];
+    **out = (struct pith_diff_part){
+        .name = pith_strdup(name), .relative = unknown, .largest = unknown, .loss = unknown};
+    if (!(*out)->name) return pith_fail_nomem(err, name);
+    d->count++;
     return PITH_OK;
 }
 
 static enum pith_status add_part(struct diff *d, const struct part *p, struct pith_error *err)
 {
-    char a[PITH_GRID_TEXT], b[PITH_GRID_TEXT];
+    struct pith_diff_part *out = NULL;
     struct distance x = {0};
-    enum pith_status s = PITH_OK;
     PITH_TRY(measure(d, p, &x, err));
-    form_text(&p->a, a);
-    form_text(&p->b, b);
+    PITH_TRY(new_part(d, p->name, &out, err));
+    form_text(&p->a, out->a);
+    form_text(&p->b, out->b);
+    out->equal = x.equal;
+    d->equal += x.equal;
     const double relative = x.original > 0 ? sqrt(x.difference / x.original) : 0.0;
     const bool rescaled = json_object_get(d->of_a.changed, p->name) ||
                           json_object_get(d->of_b.changed, p->name);
-    json_t *j =
-        json_pack("{s:s, s:s, s:s, s:b}", "name", p->name, "a", a, "b", b, "equal", (int)x.equal);
-    if (j && !x.equal && d->turned) {
-        pith_json_set(&j, "rotated", json_true());
-    } else if (j && !x.equal && rescaled) {
-        s = add_rescaled(d, p, &j, err);
-    } else if (j && isfinite(relative)) {
-        pith_json_set(&j, "relative_difference", json_real(relative));
-        pith_json_set(&j, "largest_difference", json_real(x.most));
+    if (!x.equal && d->turned) {
+        out->rotated = true;
+    } else if (!x.equal && rescaled) {
+        return measure_rescaled(d, p, out, err);
+    } else if (isfinite(relative)) {
+        out->relative = relative;
+        out->largest = x.most;
     }
-    if (s != PITH_OK) {
-        json_decref(j);
-        return s;
-    }
-    if (json_array_append_new(d->parts, j) != 0) return pith_fail_nomem(err, p->name);
-    d->equal += x.equal;
     return PITH_OK;
 }
 
@@ -285,44 +300,45 @@ static enum pith_status add_losses(struct diff *d, struct pith_error *err)
             json_t *loss = json_object_get(linear, "loss");
             if (name && json_is_number(loss)) bad |= json_object_set(by_name, name, loss) != 0;
         }
-    json_t *part;
-    json_array_foreach (d->parts, i, part) {
-        const char *name = json_string_value(json_object_get(part, "name"));
-        json_t *loss = by_name ? json_object_get(by_name, name) : NULL;
-        if (loss) bad |= json_object_set(part, "loss", loss) != 0;
+    for (i = 0; by_name && i < d->count; i++) {
+        const json_t *loss = json_object_get(by_name, d->part[i].name);
+        if (loss) d->part[i].loss = json_number_value(loss);
     }
     json_decref(by_name);
     return bad ? pith_fail_nomem(err, "the report") : PITH_OK;
 }
 
-static enum pith_status compare(struct diff *d, const char *a, const char *b, json_t **report,
-                                struct pith_error *err)
+static enum pith_status compare(struct diff *d, const char *a, const char *b,
+                                struct pith_report **report, struct pith_error *err)
 {
     PITH_TRY(pith_model_open(a, &d->a, err));
     PITH_TRY(pith_model_open(b, &d->b, err));
     PITH_TRY(check_shapes(d, a, b, err));
     PITH_TRY(read_accounts(d, a, b, err));
-    d->parts = json_array();
-    if (!d->parts) return pith_fail_nomem(err, "the report");
     PITH_TRY(add_ends(d, err));
     for (uint32_t i = 0; i < d->a->shape.layers; i++) {
         PITH_TRY(pith_progress_step(&d->progress, "comparing", i, d->a->shape.layers, err));
         PITH_TRY(add_layer(d, i, err));
     }
-    const char *const containers[2] = {d->a->container ? d->a->container->name : "none",
-                                       d->b->container ? d->b->container->name : "none"};
-    const size_t count = json_array_size(d->parts);
     PITH_TRY(add_losses(d, err));
-    *report = json_pack("{s:b, s:o, s:o, s:s, s:s, s:i, s:i, s:o, s:O}", "equal",
-                        (int)(d->equal == count), "a", pith_json_name(a), "b", pith_json_name(b),
-                        "container_a", containers[0], "container_b", containers[1], "parts_equal",
-                        (int)d->equal, "parts_different", (int)(count - d->equal), "config_differs",
-                        config_keys(d->a->checkpoint->config, d->b->checkpoint->config), "parts",
-                        d->parts);
-    return *report ? PITH_OK : pith_fail_nomem(err, "the report");
+    json_t *keys = config_keys(d->a->checkpoint->config, d->b->checkpoint->config);
+    const struct pith_diff_found found = {
+        .a = a,
+        .b = b,
+        .container_a = d->a->container ? d->a->container->name : "none",
+        .container_b = d->b->container ? d->b->container->name : "none",
+        .config = keys,
+        .part = d->part,
+        .count = d->count,
+        .equal = d->equal,
+    };
+    const enum pith_status s = keys ? pith_diff_write(&found, report, err)
+                                    : pith_fail_nomem(err, "the report");
+    json_decref(keys);
+    return s;
 }
 
-enum pith_status pith_diff_find(const struct pith_diff_job *job, json_t **report,
+enum pith_status pith_diff_find(const struct pith_diff_job *job, struct pith_report **report,
                                 struct pith_error *err)
 {
     struct diff d = {.backend = job->backend, .progress = job->progress};
@@ -330,11 +346,9 @@ enum pith_status pith_diff_find(const struct pith_diff_job *job, json_t **report
     enum pith_status s = compare(&d, job->a, job->b, report, err);
     if (d.a) s = pith_checkpoint_settle(d.a->checkpoint, false, s, err);
     if (d.b) s = pith_checkpoint_settle(d.b->checkpoint, false, s, err);
-    if (s != PITH_OK) {
-        json_decref(*report);
-        *report = NULL;
-    }
-    json_decref(d.parts);
+    if (s != PITH_OK) pith_report_free(report);
+    for (size_t i = 0; i < d.count; i++) pith_free(d.part[i].name);
+    pith_free(d.part);
     free_told(&d.of_a);
     free_told(&d.of_b);
     pith_model_close(d.a);
