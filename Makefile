@@ -308,9 +308,10 @@ check: check-layers check-names check-size check-symbols check-headers check-doc
 check-layers: ## folders include only lower layers
 	@tools/check_layers.sh
 	@tools/print_layers.sh check
-check-names: ## a tag is one thing; headers have contracts; functions have at most six parameters; messages name fields
+check-names: ## a tag is one thing; headers have contracts; at most six parameters; messages name fields; plain words
 	@python3 tools/check_names.py
 	@python3 tools/check_fields.py
+	@python3 tools/check_words.py
 check-size: ## file, function and line lengths
 	@tools/check_size.sh
 check-symbols: lib ## the library neither prints nor exits

@@ -67,7 +67,7 @@ static void print_head(const json_t *j)
     if (json_get(j, "memory_own_expected") > 0)
         format_bytes(json_get(j, "memory_own_expected"), own);
     printf("  loaded in %s, peak memory %s%s%s%s\n  ", time, peak,
-           *own ? " (of its own, as foretold: " : "", own, *own ? ")" : "");
+           *own ? " (allocated, as estimated: " : "", own, *own ? ")" : "");
     snprintf(text, sizeof text, "machine: reads %.1f GB/s (one thread %.1f)",
              json_get(roof, "read") * 1e-9, json_get(roof, "read_one_thread") * 1e-9);
     add_peak(text, roof, "f32", "FLOP");
@@ -250,7 +250,7 @@ const struct command command_bench = {
     .details =
         "The machine's limits are measured in the same run, before and after each prompt and\n"
         "generation: how fast it reads memory, and how many multiply-adds a second it makes.\n"
-        "Decoding is held against the former, prompts against the latter. docs/performance.md\n"
+        "Decoding is compared with the former, prompts with the latter. docs/performance.md\n"
         "says how to read the result.\n"
         "\n"
         "With --serve no model is loaded: a server of OpenAI's API (pith serve, llama-server, "

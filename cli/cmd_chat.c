@@ -136,8 +136,9 @@ static int answer_once(struct talk *t, const char *message)
     if (how == ANSWER_FAILED) return report_failure(t->common, &err);
     const int rc = t->common->json ? print_turn(t) : EXIT_DONE;
     if (how == ANSWERED && strcmp(t->last.finish, "length") == 0)
-        say(t->common, "%s", is_cut_by_tokens(t) ? "the answer is cut by --tokens"
-                                                 : "the answer is cut: the context is full");
+        say(t->common, "%s",
+            is_cut_by_tokens(t) ? "the answer is cut by --tokens"
+                                : "the answer is cut: the context is full");
     return how == ANSWER_STOPPED ? EXIT_INTERRUPTED : rc;
 }
 
@@ -296,7 +297,8 @@ static int check(const struct settings *s, bool typed)
     if (!wrong && s->prompt && !*s->prompt) wrong = "--prompt: it is empty";
     if (!wrong && given(&s->common, "context") && s->context < 2) wrong = "--context: at least 2";
     if (!wrong && s->no_history && !typed)
-        wrong = "--no-history does nothing where nobody types: history is kept at a terminal alone";
+        wrong =
+            "--no-history does nothing without a terminal: history is stored at a terminal alone";
     if (!wrong && pith_kv_check(s->kv, &err) != PITH_OK) wrong = err.text;
     if (!wrong && pith_kv_layers_check(&layers, &err) != PITH_OK) wrong = err.text;
     if (wrong) return usage_failure(&s->common, "%s", wrong);
@@ -392,9 +394,10 @@ const struct command command_chat = {
     .details =
         "Messages are put into the chat template of the model (chat_template.jinja,\n"
         "chat_template in tokenizer_config.json, or the GGUF key tokenizer.chat_template). At a\n"
-        "terminal lines are edited as in a shell, and kept for the next time; a line that ends in\n"
+        "terminal lines are edited as in a shell, and stored for the next time; a line that ends "
+        "in\n"
         "\\ goes on in the next, and so does all between two \"\"\"; /help lists commands, /save,\n"
-        "/regen and /undo among them. Ctrl-C stops an answer: what was said stays. Reasoning is\n"
+        "/regen and /undo among them. Ctrl-C stops an answer; its text so far stays. Reasoning is\n"
         "dimmed. What is written into a pipe is the answer alone, without reasoning. With\n"
         "--render the prompt is printed, byte for byte, and nothing else; MODEL may then be a\n"
         "folder with a tokenizer alone, and the opening of an answer is there when the\n"

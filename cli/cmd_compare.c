@@ -229,11 +229,11 @@ const struct command command_compare = {
     .examples = "  pith compare Llama-3.2-1B out-awq out-gptq --text wiki.txt\n"
                 "  pith compare base a b --text wiki.txt --tasks order.jsonl -o report.html\n",
     .details =
-        "The first model is the baseline. A row tells, for each text: perplexity; KL, the mean\n"
+        "The first model is the baseline. A row shows, for each text: perplexity; KL, the mean\n"
         "divergence from the baseline in nats a token; top-1 %, how often both put the same token\n"
         "first; harm, what KL and loss both support (none, slight, clear, severe, unresolved); s,\n"
         "the seconds that it took. For each task: the percentage of right answers; norm, of those\n"
-        "picked by log-probability a character. --json tells more: intervals, differences,\n"
+        "picked by log-probability a character. --json has more: intervals, differences,\n"
         "groups.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],

@@ -248,7 +248,7 @@ static int check_caches(const struct settings *s)
     if (s->measure.kvs.count < 2) return EXIT_DONE;
     if (s->signals || s->measure.prompts)
         return usage_failure(&s->common, "several --kv are compared on texts and tasks: no "
-                                         "--signals, no --prompts beside them");
+                                         "--signals, no --prompts with them");
     return EXIT_DONE;
 }
 

@@ -185,7 +185,7 @@ static int print_list(const struct settings *s, const char *word, const char *na
         print_names(list, name);
         char hint[128];
         snprintf(hint, sizeof hint,
-                 "'pith %ss%s NAME' tells more of one, --format text shows all that there is.",
+                 "'pith %ss%s NAME' shows more of one, --format text shows all that there is.",
                  s->keys ? "recipe" : name, s->keys ? " --keys" : "");
         putchar('\n');
         print_wrapped(hint, 0, 0, terminal_width(STDOUT_FILENO));
@@ -286,7 +286,7 @@ static int print_all(const struct settings *s, json_t *all)
         if (rc != EXIT_DONE) return rc;
     }
     if (!s->format)
-        print_wrapped("'pith features ENGINE' tells what an engine loads, 'pith features "
+        print_wrapped("'pith features ENGINE' shows what an engine loads, 'pith features "
                       "CONTAINER' who loads it.",
                       0, 0, terminal_width(STDOUT_FILENO));
     return rc;
@@ -427,7 +427,7 @@ const struct command command_features = {
     .details =
         "NAME: an engine or a container, for what is loaded from where (what --for checks), or a\n"
         "table: containers, engines, loads, caches, conversions, architectures,\n"
-        "transforms, splits, rounders. 'conversions' tells on what grid each container holds\n"
+        "transforms, splits, rounders. 'conversions' shows on what grid each container holds\n"
         "another's codes, 'caches' with what engines are started.\n",
     .options = options,
     .option_count = OPTIONS,

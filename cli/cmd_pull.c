@@ -159,7 +159,7 @@ const struct command command_pull = {
     .details =
         "Files go to the cache that Hugging Face's tools share (HF_HUB_CACHE, HF_HOME/hub,\n"
         "XDG_CACHE_HOME/huggingface/hub, ~/.cache/huggingface/hub), in their layout; each is\n"
-        "compared with the hash that the hub tells. Without --file: config, tokenizer, chat\n"
+        "compared with the hash that the hub states. Without --file: config, tokenizer, chat\n"
         "templates, licence and *.safetensors. An interrupted pull goes on where it was. The\n"
         "token is sent to the hub alone (HF_ENDPOINT, or https://huggingface.co), not to where\n"
         "it redirects. With HF_HUB_OFFLINE=1 nothing is downloaded. No other command downloads.\n",

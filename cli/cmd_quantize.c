@@ -213,7 +213,7 @@ static void print_measured(const json_t *p)
     const json_t *fitted = json_object_get(p, "fitted"), *remark;
     const bool held = json_is_true(json_object_get(p, "held_out"));
     size_t i;
-    printf("  KL               %.4g foretold, %.4g +- %.1g measured on %.0f %s\n",
+    printf("  KL               %.4g estimated, %.4g +- %.1g measured on %.0f %s\n",
            number(p, "kld"), number(p, "measured"), number(p, "standard_error"),
            number(p, "tokens"), held ? "tokens that were held out" : "of these tokens");
     if (held)
@@ -235,7 +235,7 @@ static void print_prediction(const json_t *account)
     const json_t *cache =
         json_object_get(json_object_get(json_object_get(account, "recipe"), "predicted"), "cache");
     if (cache)
-        printf("  KV cache         --kv auto:%g, for which a KL of %.4g is foretold\n",
+        printf("  KV cache         --kv auto:%g, with an estimated KL of %.4g\n",
                number(cache, "bits"), number(cache, "kld"));
 }
 

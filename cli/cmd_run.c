@@ -141,7 +141,7 @@ static int converse(struct settings *s, struct pith_engine *engine)
     if (!e) return report_failure(&s->common, &(struct pith_error){.status = PITH_NOMEM});
     if (!s->common.quiet)
         fprintf(stderr, "a line is %s; Ctrl-C cancels, Ctrl-D ends\n",
-                s->chat ? "a conversation of its own" : "a text to continue");
+                s->chat ? "a separate conversation" : "a text to continue");
     while (!interrupt_is_final() && (what = editor_read(e, &line)) != EDIT_END) {
         if (what == EDIT_CANCELLED || !*line) continue;
         (void)generate(s, engine, line, false);

@@ -155,7 +155,7 @@ const struct command command_sensitivity = {
     .examples = "  pith sensitivity models/probe\n"
                 "  pith sensitivity models/probe --try int3:g128,int4:g128,int8:g128 --json\n"
                 "  pith sensitivity models/probe --container gguf -o sensitivity.html\n",
-    .details = "One pass through the model and one back tell how much its answers would diverge\n"
+    .details = "One pass through the model and one back show how much its answers would diverge\n"
                "(KL, nats a token) if this one linear, its input, or the keys or values of this\n"
                "one layer were rounded so; what several parts cost adds up. -r auto of\n"
                "'pith quantize' chooses grids of linears by it.\n",

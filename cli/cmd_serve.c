@@ -147,7 +147,7 @@ static void tell_ready(const struct settings *s, const struct server *server, co
     server_notify("READY=1");
     if (server_is_open(server))
         say(&s->common,
-            "pith: warning: %s can be reached from other machines and asks for no key; give "
+            "pith: warning: %s can be reached from other machines without a key; give "
             "--api-key-file",
             server_address(server));
 }
@@ -220,7 +220,7 @@ const struct command command_serve = {
         "Answers /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/models and more\n"
         "(docs/serving.md), whole or as a stream, and shows a page to talk to at /. The address\n"
         "is printed on standard output when the model is ready; until then requests get status\n"
-        "503. A line a request goes to standard error, without what was asked unless\n"
+        "503. A line a request goes to standard error, without prompts unless\n"
         "--log-prompts says so; --quiet leaves it out. SIGTERM or Ctrl-C: nothing new is taken,\n"
         "what was accepted has --grace seconds to end, then the program ends with status 0; a\n"
         "second signal ends it at once. Under systemd a socket that is handed over is used in\n"

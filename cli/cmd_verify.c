@@ -52,7 +52,7 @@ static int run(void *settings, const struct text_list *operands)
 
 const struct command command_verify = {
     .name = "verify",
-    .summary = "prove that a quantized checkpoint is what was asked for",
+    .summary = "prove that a quantized checkpoint is complete and correct",
     .operands = "DIR [options]",
     .extra = "--against MODEL",
     .examples = "  pith verify out\n"

@@ -92,7 +92,7 @@ void print_overview(void)
     for (size_t i = 0; i < count; i++) printf("  %-10s %s\n", list[i]->name, list[i]->summary);
     printf("\nfirst steps:\n"
            "  pith quantize MODEL -o OUT        quantize a checkpoint folder (recipe: awq)\n"
-           "  pith verify OUT --against MODEL   prove that OUT is what was asked for\n"
+           "  pith verify OUT --against MODEL   prove that OUT is complete and correct\n"
            "  pith eval OUT --baseline MODEL --text FILE\n"
            "  pith run OUT -p \"Once upon a time\"\n\n"
            "'pith COMMAND --help' explains a command; 'pith --version' names this build.\n"

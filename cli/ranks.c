@@ -83,7 +83,7 @@ static enum pith_status join(struct pith_context *context, unsigned long count,
 {
     char path[4096];
     *err = (struct pith_error){PITH_UNSUPPORTED,
-                               "libpith_mpi.so is not beside the program: it is built where MPI is"
+                               "libpith_mpi.so is not next to the program: it is built where MPI is"
                                " installed (libopenmpi-dev), or say --ranks none"};
     if (!find_object(path)) return err->status;
     *err = (struct pith_error){0};

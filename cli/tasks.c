@@ -102,6 +102,6 @@ void print_task(const json_t *t)
                    undecided > 1 ? "s" : "");
     if (shortened > 0)
         print_line((size_t)printf("  shortened        "), INDENT,
-                   "%d item%s too long for the model: tokens in front left out", shortened,
+                   "%d item%s too long for the model: tokens in front omitted", shortened,
                    shortened > 1 ? "s" : "");
 }

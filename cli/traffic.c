@@ -137,7 +137,7 @@ static void print_lengths(const json_t *j, const json_t *l)
     const double answered = json_get(l, "answered");
     printf("  ");
     print_line(2, 4,
-               "prompts: %s (asked %.0f tokens on average, were %.1f), answers: %s (were %.1f)",
+               "prompts: %s (%.0f tokens on average requested, %.1f sent), answers: %s (were %.1f)",
                json_text(j, "prompt"), json_get(l, "prompt_tokens_wanted") / answered,
                json_get(l, "prompt_tokens") / answered, json_text(j, "gen"),
                json_get(l, "output_tokens") / answered);

@@ -122,7 +122,7 @@ static bool read_choices(struct ask *ask, uint32_t limit, struct refusal *r)
         return false;
     if (best && best < n) return refuse(r, 400, "best_of", "'best_of' must be at least 'n'");
     if (best > n && ask->stream)
-        return refuse(r, 400, "best_of", "a stream cannot tell the best of several answers");
+        return refuse(r, 400, "best_of", "a stream cannot choose the best of several answers");
     if (ask->scored && (n > 1 || best > 1))
         return refuse(r, 400, "n", "without new tokens there is one choice");
     ask->request.n = (uint32_t)n;
@@ -355,7 +355,7 @@ static bool force_call(struct ask *ask, const struct pith_reply_format *format, 
     ask->forced = f.must ? 1 : 2;
     enum pith_constraint kind = PITH_SCHEMA;
     if (!f.must || (format && strcmp(pith_reply_format_name(format), "described") == 0)) {
-        /* Who must call goes on calling: several calls are for those who ask for them. */
+        /* A forced call may be followed by others: several calls only on request. */
         const bool many = f.must ? json_is_true(body_get(ask->body, "parallel_tool_calls"))
                                  : f.many;
         text = forced_text(schema, format, many,

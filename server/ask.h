@@ -1,4 +1,4 @@
-/* server/ask.h: what the body of a completion or a chat asks for, in the engine's terms.
+/* server/ask.h: the body of a completion's or a chat's request, in the engine's terms.
  *
  * Knows OpenAI's fields and the extensions that other servers take; nothing of HTTP. */
 #ifndef PITH_SERVER_ASK_H
@@ -13,10 +13,10 @@ enum ask_kind { ASK_COMPLETION, ASK_CHAT };
 
 /* What the server allows. */
 struct ask_limits {
-    const char *name, *model; /* names that the model goes by; NULL: any is taken */
+    const char *name, *model;               /* names that the model goes by; NULL: any is taken */
     const struct pith_reply_format *format; /* how answers are read; NULL: not at all */
-    size_t prompts;           /* of one request, at most */
-    uint32_t choices;         /* of a prompt, at most */
+    size_t prompts;                         /* of one request, at most */
+    uint32_t choices;                       /* of a prompt, at most */
 };
 
 struct ask {
@@ -28,11 +28,11 @@ struct ask {
     char *conversation;        /* of a chat */
     bool stream, usage;        /* a stream ends with usage */
     bool counts;               /* and each of its chunks has what it is so far */
-    bool scored;     /* only the prompt is wanted */
-    bool ids_for_texts; /* tokens are named by their ids */
-    bool tools;  /* the conversation has tools that the model may call */
-    int forced;  /* 1: it must: the answer is calls; 2: calls, or of the form that is asked for */
-    bool single; /* one call at most is told */
+    bool scored;               /* only the prompt is wanted */
+    bool ids_for_texts;        /* tokens are named by their ids */
+    bool tools;                /* the conversation has tools that the model may call */
+    int forced;           /* 1: it must: the answer is calls; 2: calls, or of the requested form */
+    bool single;          /* one call at most is reported */
     const char *function; /* that must be called, of the body; NULL: any */
 
     json_t *body, *ignored; /* ignored: names of fields that nobody knows, or NULL */
@@ -73,7 +73,7 @@ bool forced_read(const json_t *body, struct forced_call *out, struct refusal *r)
 /* The schema of one call, {"name", "arguments"}, of the function that is named or of any; NULL: *r
  * says why. The caller frees it. */
 char *forced_schema(const json_t *body, const struct forced_call *f, struct refusal *r);
-/* The text of PITH_CALLS: calls between the format's marks, or what is asked for by kind and text
+/* The text of PITH_CALLS: calls between the format's marks, or the constraint of that kind and text
  * (NULL kind: calls alone). NULL when memory is out. */
 char *forced_text(const char *schema, const struct pith_reply_format *format, bool many,
                   const char *kind, const char *text);

@@ -29,7 +29,7 @@ bool body_whole(const json_t *value, json_int_t *out);
 bool body_ids(const json_t *list, const char *name, int32_t **out, size_t *count,
               struct refusal *r);
 
-/* Inputs of a request: texts or lists of ids; both borrow or own as said. */
+/* Inputs of a request: texts or lists of ids; see each for what it owns. */
 struct body_input {
     const char *text; /* borrowed from the body; NULL: ids */
     size_t text_size;

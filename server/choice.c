@@ -24,8 +24,8 @@ static json_t *find(json_t *tools, const char *name)
 /* The tools that are named, in the order in which they are offered, become all that there are. */
 static bool keep_named(json_t *body, json_t *named, struct refusal *r)
 {
-    json_t *tools = json_object_get(body, "tools"), *kept = json_array(), *one;
-    bool good = kept != NULL;
+    json_t *tools = json_object_get(body, "tools"), *chosen = json_array(), *one;
+    bool good = chosen != NULL;
     size_t i;
     json_array_foreach (named, i, one) {
         const char *name = name_of(one);
@@ -35,12 +35,12 @@ static bool keep_named(json_t *body, json_t *named, struct refusal *r)
     }
     json_array_foreach (tools, i, one) {
         const char *name = name_of(one);
-        if (name && find(named, name) && json_array_append(kept, one) != 0) good = false;
+        if (name && find(named, name) && json_array_append(chosen, one) != 0) good = false;
     }
-    if (good && json_array_size(kept) == 0)
+    if (good && json_array_size(chosen) == 0)
         good = refuse(r, 400, field, "allowed_tools: no tool is named");
-    if (good && json_object_set(body, "tools", kept) != 0) good = false;
-    json_decref(kept);
+    if (good && json_object_set(body, "tools", chosen) != 0) good = false;
+    json_decref(chosen);
     return good || (r->status ? false : refuse_failure(r, PITH_NOMEM, NULL));
 }
 

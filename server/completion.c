@@ -1,5 +1,5 @@
-/* Completions and chats: submitted to the service, told by its events, read by a stream or at the
- * end by a worker. */
+/* Completions and chats: submitted to the service, reported by its events, read by a stream or at
+ * the end by a worker. */
 #include "server/completion.h"
 
 #include <stdio.h>
@@ -8,14 +8,13 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
-/* --- what the service tells ---------------------------------------------------------------------
+/* --- events of the service ----------------------------------------------------------------------
  */
 
 /* Whether a failure is of the constraint. */
 static bool is_of_constraint(const struct ask *ask, enum pith_status s)
 {
-    return ask->constraint_field &&
-           (s == PITH_LIMIT || s == PITH_FORMAT || s == PITH_UNSUPPORTED);
+    return ask->constraint_field && (s == PITH_LIMIT || s == PITH_FORMAT || s == PITH_UNSUPPORTED);
 }
 
 static bool refuse_request(struct refusal *r, const struct ask *ask, enum pith_status s,
@@ -130,7 +129,7 @@ static void on_event(void *part, const struct pith_event *event)
     if (last) exchange_drop(e);
 }
 
-/* --- what is asked
+/* --- requests
  * -------------------------------------------------------------------------------- */
 
 static struct completion *completion_new(struct exchange *e, struct ask *ask)
@@ -160,7 +159,7 @@ static struct completion *completion_new(struct exchange *e, struct ask *ask)
     return NULL;
 }
 
-/* Submits one prompt; the exchange is held for its events. */
+/* Submits one prompt; the exchange stays referenced for its events. */
 static bool submit(struct completion *g, size_t i, struct refusal *r)
 {
     struct exchange *e = g->exchange;
@@ -212,9 +211,11 @@ void completion_cancel(struct completion *g)
 static void generate(struct exchange *e, enum ask_kind kind)
 {
     const struct server_settings *s = &e->server->settings;
-    const struct ask_limits limits = {
-        .name = s->name, .model = s->model, .format = e->server->format,
-        .prompts = s->prompts, .choices = s->choices};
+    const struct ask_limits limits = {.name = s->name,
+                                      .model = s->model,
+                                      .format = e->server->format,
+                                      .prompts = s->prompts,
+                                      .choices = s->choices};
     struct refusal r = {0};
     struct ask ask;
     const bool good =

@@ -1,5 +1,5 @@
-/* server/completion.h: the answers to one completion or chat: requests to the service, what it
- * tells of them, and the text that becomes of it. */
+/* server/completion.h: the answers to one completion or chat: requests to the service, its events,
+ * and the text that becomes of it. */
 #ifndef PITH_SERVER_COMPLETION_H
 #define PITH_SERVER_COMPLETION_H
 
@@ -18,7 +18,7 @@ struct completion_part {
 };
 
 /* One answer, as it grows. */
-struct told_choice {
+struct answer_choice {
     struct completion *completion;
     size_t at; /* its index */
     bool ended;
@@ -27,9 +27,9 @@ struct told_choice {
     size_t written;           /* characters of its text so far, of a completion */
     double last;              /* when its last tokens came: the service's thread alone */
     char finish[16];
-    struct buffer text, reasoning; /* of an answer that is told as a whole */
+    struct buffer text, reasoning; /* of an answer that is sent as a whole */
     json_t *calls;
-    json_t *logprobs; /* of it, or those that no chunk has told yet */
+    json_t *logprobs; /* of it, or those that no chunk has sent yet */
 };
 
 struct completion {
@@ -37,7 +37,7 @@ struct completion {
     struct ask ask;
     char id[48];
     time_t created;
-    struct told_choice *choice; /* [parts * n] */
+    struct answer_choice *choice; /* [parts * n] */
     size_t choices;
 
     /* Under the exchange's lock. */

@@ -7,7 +7,7 @@
 
 enum { MOST_INPUTS = 256 };
 
-/* What is asked. */
+/* The request. */
 struct wish {
     struct body_input *input;
     size_t inputs, tokens;

@@ -1,7 +1,7 @@
 /* server/exchange.h: one request of HTTP and its answer, while they last.
  *
- * The thread of the connections calls MHD; workers make answers; the service's thread tells events.
- * They meet under the exchange's lock, beneath which nothing of the service is called. */
+ * The thread of the connections calls MHD; workers make answers; the service's thread reports
+ * events. They meet under the exchange's lock, beneath which nothing of the service is called. */
 #ifndef PITH_SERVER_EXCHANGE_H
 #define PITH_SERVER_EXCHANGE_H
 
@@ -25,7 +25,7 @@ struct completion;
 struct pith_reply_format;
 
 enum route_flag {
-    ROUTE_OPEN = 1,  /* asks for no key */
+    ROUTE_OPEN = 1,  /* needs no key */
     ROUTE_EARLY = 2, /* answers while no model is there, or while it drains */
     ROUTE_SLOW = 4,  /* may wait for the model's steps */
     ROUTE_MORE = 8   /* the path goes on: exchange's `rest` */
@@ -55,7 +55,7 @@ struct server {
     _Atomic(struct pith_service *) service; /* NULL while it loads */
     const struct pith_reply_format *format; /* set before the phase is; NULL: answers are content */
     atomic_int phase;                       /* enum server_phase */
-    atomic_size_t held;                     /* bytes of bodies */
+    atomic_size_t body_bytes;               /* bytes of bodies */
     atomic_uint_fast64_t serial;
 
     pthread_t watcher;
@@ -77,9 +77,9 @@ struct exchange {
     char peer[64];
     char name[129];              /* X-Request-Id: the client's own, or made */
     char *rest;                  /* owned: what follows the path of the route, or NULL */
-    char method[128], path[128]; /* as they were asked for, as far as they fit */
+    char method[128], path[128]; /* as requested, as far as they fit */
     const char *methods;         /* that the path is there for; NULL: not known */
-    uint64_t client;             /* for fairness: who asks */
+    uint64_t client;             /* for fairness: the client */
     bool head;                   /* HEAD: no body is sent */
     double began;                /* seconds of the monotonic clock */
 

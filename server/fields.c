@@ -24,7 +24,7 @@ enum {
 static const struct field {
     const char *name;
     unsigned taken, refused; /* by routes */
-    const char *neutral;     /* members of a JSON list: values that ask for nothing, null aside */
+    const char *neutral;     /* members of a JSON list: values without an effect, null aside */
     const char *gate;        /* of no effect where this field is neutral; "" */
     const char *hint;
 } fields[] = {
@@ -52,7 +52,7 @@ static bool is_same(const json_t *a, const json_t *b)
     return json_equal(a, b);
 }
 
-/* Whether the value asks for nothing. */
+/* Whether the value has no effect. */
 static bool is_neutral(const struct field *f, const json_t *value)
 {
     char text[160];
@@ -65,7 +65,7 @@ static bool is_neutral(const struct field *f, const json_t *value)
     return same;
 }
 
-/* Whether the field that it belongs to is there and asks for nothing. 1 is so for factors. */
+/* Whether the field that it belongs to is there and has no effect. 1 is so for factors. */
 static bool is_shut(const struct field *f, const json_t *body)
 {
     const struct field *gate = f->gate[0] ? find(f->gate) : NULL;

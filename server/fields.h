@@ -23,7 +23,7 @@ enum field_route {
  * that is known; *r names it. Fields that nobody knows are listed in *ignored, for json_decref();
  * it stays NULL when there are none. */
 bool fields_check(const json_t *body, enum field_route route, json_t **ignored, struct refusal *r);
-/* Whether an object within a request has members of these names only, beside some that are null or
+/* Whether an object within a request has members of these names only, and some that are null or
  * false; `path` is its own name. What is no object has none. */
 bool fields_within(const json_t *object, const char *path, const char *const *names, size_t count,
                    struct refusal *r);

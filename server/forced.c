@@ -15,13 +15,13 @@ static bool is_one_of(const char *key, const char *const *words)
 }
 
 /* References into a schema that now stands elsewhere: "#..." becomes "#/place...". Values that are
- * no schemas are left as they are; names: the keys are names, and no keywords. False: memory is
+ * no schemas are not changed; names: the keys are names, and no keywords. False: memory is
  * out. */
 static bool move_references(json_t *schema, const char *place, bool names)
 {
     static const char *const values[] = {"enum", "const", "default", "examples", NULL},
-                            *const maps[] = {"properties", "patternProperties", "$defs",
-                                             "definitions", NULL};
+                             *const maps[] = {"properties", "patternProperties", "$defs",
+                                              "definitions", NULL};
     const char *key;
     json_t *part;
     size_t i;
@@ -144,8 +144,8 @@ void forced_place(const char *constraint, struct refusal *r)
     const json_t *name = json_object_get(json_object_get(one, "properties"), "name");
     const char *text = json_string_value(json_object_get(name, "const"));
     if (text) {
-        snprintf(message, sizeof message, "tool '%.64s': %.*s\"%s", text,
-                 (int)(at - r->message), r->message, end + sizeof within - 1);
+        snprintf(message, sizeof message, "tool '%.64s': %.*s\"%s", text, (int)(at - r->message),
+                 r->message, end + sizeof within - 1);
         memcpy(r->message, message, sizeof message);
         snprintf(r->param, sizeof r->param, "tools");
     }

@@ -1,5 +1,5 @@
-/* Requests of HTTP as they come in: who may ask what, bodies piece by piece, answers as they are
- * there. All in the connections' thread. */
+/* Requests of HTTP as they come in: who may request what, bodies piece by piece, answers as they
+ * are there. All in the connections' thread. */
 #include "server/completion.h"
 #include "server/origin.h"
 #include "server/routes.h"
@@ -63,7 +63,7 @@ const struct http_route *route_find(const char *method, const char *path, const 
     return NULL;
 }
 
-/* --- who asks -----------------------------------------------------------------------------------
+/* --- clients ------------------------------------------------------------------------------------
  */
 
 static const char *header(struct MHD_Connection *c, const char *name)
@@ -71,7 +71,7 @@ static const char *header(struct MHD_Connection *c, const char *name)
     return MHD_lookup_connection_value(c, MHD_HEADER_KIND, name);
 }
 
-/* The address of the other side; its hash tells clients without keys apart. */
+/* The address of the other side; its hash distinguishes clients without keys. */
 static void note_peer(struct exchange *e, struct MHD_Connection *c)
 {
     const union MHD_ConnectionInfo *info =
@@ -197,8 +197,8 @@ static void receive(struct exchange *e, const char *bytes, size_t size)
     if (e->answered) return;
     if (e->body.size + size > s->settings.body)
         (void)refuse(&r, 413, NULL, "the body is larger than %zu bytes", s->settings.body);
-    else if (atomic_fetch_add(&s->held, size) + size > s->settings.held) {
-        atomic_fetch_sub(&s->held, size);
+    else if (atomic_fetch_add(&s->body_bytes, size) + size > s->settings.body_bytes) {
+        atomic_fetch_sub(&s->body_bytes, size);
         (void)refuse(&r, 503, NULL, "too many large requests at once");
     } else {
         buffer_add(&e->body, bytes, size);
@@ -267,8 +267,7 @@ static void add_headers(const struct exchange *e, struct MHD_Response *response)
         MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
     }
     MHD_add_response_header(response, "X-Request-Id", e->name);
-    if (e->status == 405 && e->methods)
-        MHD_add_response_header(response, "Allow", e->methods);
+    if (e->status == 405 && e->methods) MHD_add_response_header(response, "Allow", e->methods);
     if (e->status == 415) MHD_add_response_header(response, "Accept-Encoding", "identity");
     origin_headers(e->server, e->connection, response);
 }
@@ -351,7 +350,7 @@ void http_completed(void *server, struct MHD_Connection *connection, void **stat
     if (e->next) e->next->before = e->before;
     if (e->serving) s->serving--;
     pthread_mutex_unlock(&s->lock);
-    atomic_fetch_sub(&s->held, e->body.size);
+    atomic_fetch_sub(&s->body_bytes, e->body.size);
     exchange_abandon(e);
     metrics_answer(s->metrics, e->gone ? 499 : e->status);
     if (s->settings.log) log_exchange(e);

@@ -1,4 +1,4 @@
-/* A line a request, as JSON; without what was asked and answered unless that is wanted. */
+/* A line a request, as JSON; without prompts and answers unless they are wanted. */
 #include "server/completion.h"
 
 #include <stdio.h>

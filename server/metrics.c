@@ -90,7 +90,7 @@ void metrics_accept(struct metrics *m, const struct pith_request *request)
 
 void metrics_tokens(struct metrics *m, size_t tokens, double since)
 {
-    if (since < 0) return; /* told when the request ends */
+    if (since < 0) return; /* reported when the request ends */
     pthread_mutex_lock(&m->lock);
     for (size_t i = 0; i < tokens; i++) {
         observe(m, BETWEEN, since / (double)tokens);
@@ -190,8 +190,8 @@ static void write_state(struct writer *w, const struct pith_service_state *s)
         {"pith:busy_seconds_total", "counter", "Seconds of steps.", s->busy},
         {"pith:sequences", "gauge", "Sequences in the last step.", (double)s->sequences},
         {"pith:pages", "gauge", "Pages of the cache.", (double)s->pages},
-        {"pith:pages_used", "gauge", "Of them, held.", (double)s->pages_used},
-        {"pith:pages_cached", "gauge", "Of these, kept only for prefixes that may come again.",
+        {"pith:pages_used", "gauge", "Of them, in use.", (double)s->pages_used},
+        {"pith:pages_cached", "gauge", "Of these, cached only for prefixes that may come again.",
          (double)s->pages_cached},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)

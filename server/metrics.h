@@ -13,7 +13,7 @@ struct metrics *metrics_new(void);
 /* Frees; NULL is allowed. */
 void metrics_free(struct metrics *m);
 
-/* What a request asked for, when it is accepted. */
+/* The limits of a request, when it is accepted. */
 void metrics_accept(struct metrics *m, const struct pith_request *request);
 /* Tokens of an answer came: `since` seconds after its last ones; below 0 for its first. */
 void metrics_tokens(struct metrics *m, size_t tokens, double since);

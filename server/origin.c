@@ -110,15 +110,14 @@ void origin_headers(const struct server *s, struct MHD_Connection *c, struct MHD
     static const char usual[] = "Authorization, Content-Type, X-API-Key, API-Key, X-Request-Id";
     const char *cors = s->settings.cors;
     if (!cors) return;
-    const char *asked = header(c, "Access-Control-Request-Headers");
+    const char *wanted = header(c, "Access-Control-Request-Headers");
     const char *near = header(c, "Access-Control-Request-Private-Network");
     MHD_add_response_header(response, "Access-Control-Allow-Origin", cors);
     MHD_add_response_header(response, "Vary", "Origin, Access-Control-Request-Headers");
     MHD_add_response_header(response, "Access-Control-Allow-Methods", "GET, HEAD, POST, OPTIONS");
     MHD_add_response_header(response, "Access-Control-Allow-Headers",
-                            is_list(asked) ? asked : usual);
-    MHD_add_response_header(response, "Access-Control-Expose-Headers",
-                            "X-Request-Id, Retry-After");
+                            is_list(wanted) ? wanted : usual);
+    MHD_add_response_header(response, "Access-Control-Expose-Headers", "X-Request-Id, Retry-After");
     MHD_add_response_header(response, "Access-Control-Max-Age", "600");
     if (near && strcasecmp(near, "true") == 0)
         MHD_add_response_header(response, "Access-Control-Allow-Private-Network", "true");

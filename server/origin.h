@@ -15,8 +15,8 @@
  * was given), or one of `allowed` (a name, or a name and a port). NULL, no header at all: yes:
  * browsers always send one. */
 bool origin_names_us(const char *host, const char *bound, const struct pith_list *allowed);
-/* Refuses with 403 a page of another origin that --cors does not name, and, while no key is asked
- * for and pages are not all allowed, a Host that is not ours. */
+/* Refuses with 403 a page of another origin that --cors does not name, and, while there is no
+ * key and pages are not all allowed, a Host that is not ours. */
 bool origin_check(const struct server *s, struct MHD_Connection *c, struct refusal *r);
 /* The headers of CORS, where the server has an origin that may ask. */
 void origin_headers(const struct server *s, struct MHD_Connection *c,

@@ -1,4 +1,4 @@
-/* server/refusal.h: why a request gets no answer, as OpenAI's clients expect to be told. */
+/* server/refusal.h: why a request gets no answer, as OpenAI's clients expect it. */
 #ifndef PITH_SERVER_REFUSAL_H
 #define PITH_SERVER_REFUSAL_H
 
@@ -20,7 +20,7 @@ bool refuse(struct refusal *r, unsigned status, const char *param, const char *f
     __attribute__((format(printf, 4, 5)));
 /* There is no model of that name; `own` is what the server has. */
 bool refuse_model(struct refusal *r, const char *name, const char *own);
-/* What the library said, with the status of HTTP that belongs to it. */
+/* What the library reported, with the status of HTTP that belongs to it. */
 bool refuse_failure(struct refusal *r, enum pith_status status, const struct pith_error *err);
 /* The same, of a request whose prompt stands in that field: it is what is too long. */
 bool refuse_prompt(struct refusal *r, enum pith_status status, const struct pith_error *err,

@@ -97,7 +97,7 @@ static json_t *top_object(const struct completion *g, const struct pith_event_to
 }
 
 /* {"tokens", "token_logprobs", "top_logprobs", "text_offset"} */
-static json_t *text_logprobs(const struct completion *g, const struct told_choice *c,
+static json_t *text_logprobs(const struct completion *g, const struct answer_choice *c,
                              const struct pith_event *e)
 {
     json_t *tokens = json_array(), *values = json_array(), *tops = json_array(),
@@ -114,7 +114,7 @@ static json_t *text_logprobs(const struct completion *g, const struct told_choic
                      "tokens", tokens, "top_logprobs", tops);
 }
 
-static json_t *logprobs_of(const struct completion *g, const struct told_choice *c,
+static json_t *logprobs_of(const struct completion *g, const struct answer_choice *c,
                            const struct pith_event *e)
 {
     if (g->ask.request.logprobs < 0) return json_null();
@@ -152,7 +152,7 @@ static json_t *sliced(const json_t *lists, size_t from, size_t to)
 
 /* Takes the log-probabilities of tokens that begin in the text so far: what begins behind it may be
  * a part of a stop text, which only the end shows. */
-static json_t *take_settled(struct told_choice *c)
+static json_t *take_settled(struct answer_choice *c)
 {
     const json_t *offsets = json_object_get(c->logprobs, "text_offset");
     const size_t all = json_array_size(offsets);
@@ -168,7 +168,7 @@ static json_t *take_settled(struct told_choice *c)
 }
 
 /* Tokens of a stop text begin where the text ends. */
-static void clamp_offsets(const struct told_choice *c)
+static void clamp_offsets(const struct answer_choice *c)
 {
     json_t *one;
     size_t i;
@@ -214,7 +214,7 @@ static json_t *envelope(const struct completion *g, const char *object, json_t *
                      "system_fingerprint", fingerprint, "choices", choices);
 }
 
-static json_t *finish_of(const struct told_choice *c)
+static json_t *finish_of(const struct answer_choice *c)
 {
     return c->ended ? json_string(c->finish) : json_null();
 }
@@ -257,9 +257,9 @@ void reply_begin(struct completion *g)
 }
 
 /* A chunk with what is pending of log-probabilities; takes the piece. */
-static void tell(struct completion *g, size_t at, json_t *piece)
+static void send_piece(struct completion *g, size_t at, json_t *piece)
 {
-    struct told_choice *c = &g->choice[at];
+    struct answer_choice *c = &g->choice[at];
     json_t *logprobs = c->logprobs ? c->logprobs : json_null();
     c->logprobs = NULL;
     send_choice(g, at, piece, logprobs);
@@ -293,7 +293,7 @@ static void add_arguments(json_t *call, const struct pith_reply_delta *d)
     buffer_free(&b);
 }
 
-static void keep_delta(struct told_choice *c, const struct pith_reply_delta *d)
+static void keep_delta(struct answer_choice *c, const struct pith_reply_delta *d)
 {
     if (d->kind == PITH_REPLY_CONTENT) {
         buffer_add(&c->text, d->text, d->size);
@@ -309,16 +309,16 @@ static void keep_delta(struct told_choice *c, const struct pith_reply_delta *d)
 
 static void on_delta(void *choice, const struct pith_reply_delta *d)
 {
-    struct told_choice *c = choice;
+    struct answer_choice *c = choice;
     struct completion *g = c->completion;
     const bool reasons = d->kind == PITH_REPLY_REASONING;
     if (!g->ask.stream) keep_delta(c, d);
     else if (d->kind == PITH_REPLY_CALL)
-        tell(g, c->at, json_pack("{s:[o]}", "tool_calls", call_of(d, true)));
+        send_piece(g, c->at, json_pack("{s:[o]}", "tool_calls", call_of(d, true)));
     else if (d->size > 0)
-        tell(g, c->at,
-             json_pack("{s:o}", reasons ? "reasoning_content" : "content",
-                       text_piece(d->text, d->size)));
+        send_piece(g, c->at,
+                   json_pack("{s:o}", reasons ? "reasoning_content" : "content",
+                             text_piece(d->text, d->size)));
 }
 
 /* The tools that may be called, as JSON; NULL when memory is out. */
@@ -372,13 +372,13 @@ bool reply_open(struct completion *g, struct refusal *r)
 /* --- notes: a token without text has a chunk without text, as clients time tokens by chunks
  * ---------------------------------------------------------------------------------------- */
 
-static void add_chat(struct completion *g, struct told_choice *c, const struct pith_event *e)
+static void add_chat(struct completion *g, struct answer_choice *c, const struct pith_event *e)
 {
     const struct pith_reply_delta plain = {
         .kind = PITH_REPLY_CONTENT, .text = e->text, .size = e->text_size};
     if (e->tokens > 0 && g->ask.request.logprobs >= 0) extend(&c->logprobs, logprobs_of(g, c, e));
     if (e->text_size == 0) {
-        if (g->ask.stream && e->tokens > 0) tell(g, c->at, json_pack("{s:s}", "content", ""));
+        if (g->ask.stream && e->tokens > 0) send_piece(g, c->at, json_pack("{s:s}", "content", ""));
         return;
     }
     if (!c->reply) on_delta(c, &plain);
@@ -388,7 +388,7 @@ static void add_chat(struct completion *g, struct told_choice *c, const struct p
 
 static void add_text(struct completion *g, size_t at, const struct pith_event *e)
 {
-    struct told_choice *c = &g->choice[at];
+    struct answer_choice *c = &g->choice[at];
     if (g->ask.kind == ASK_CHAT) {
         add_chat(g, c, e);
         return;
@@ -402,7 +402,7 @@ static void add_text(struct completion *g, size_t at, const struct pith_event *e
 
 static void end_choice(struct completion *g, size_t at, const struct pith_event *e)
 {
-    struct told_choice *c = &g->choice[at];
+    struct answer_choice *c = &g->choice[at];
     const char *finish = g->ask.scored ? "length" : e->finish;
     if (c->reply && pith_reply_end(c->reply, NULL) != PITH_OK)
         g->out.failed = c->text.failed = true;
@@ -411,7 +411,7 @@ static void end_choice(struct completion *g, size_t at, const struct pith_event 
     c->ended = true;
     clamp_offsets(c);
     snprintf(c->finish, sizeof c->finish, "%s", finish);
-    if (g->ask.stream) tell(g, at, g->ask.kind == ASK_CHAT ? json_object() : json_string(""));
+    if (g->ask.stream) send_piece(g, at, g->ask.kind == ASK_CHAT ? json_object() : json_string(""));
 }
 
 void reply_note(struct completion *g, const struct tape_note *n)
@@ -450,7 +450,7 @@ void reply_close(struct completion *g, const struct refusal *failure)
 /* --- the whole ----------------------------------------------------------------------------------
  */
 
-static json_t *whole_message(const struct told_choice *c, json_t *text)
+static json_t *whole_message(const struct answer_choice *c, json_t *text)
 {
     json_t *m = json_pack("{s:s, s:o}", "role", "assistant", "content", text);
     if (c->reasoning.size > 0)
@@ -462,7 +462,7 @@ static json_t *whole_message(const struct told_choice *c, json_t *text)
 
 static json_t *whole_choice(const struct completion *g, size_t i)
 {
-    struct told_choice *c = &g->choice[i];
+    struct answer_choice *c = &g->choice[i];
     const bool chat = g->ask.kind == ASK_CHAT, failed = c->text.failed || c->reasoning.failed;
     json_t *text = failed                          ? NULL
                    : c->calls && c->text.size == 0 ? json_null()

@@ -20,7 +20,7 @@ void server_defaults(struct server_settings *s)
                                   .port = 8080,
                                   .connections = 1024,
                                   .body = 8 << 20,
-                                  .held = 256 << 20,
+                                  .body_bytes = 256 << 20,
                                   .unread = 4 << 20,
                                   .patience = 30,
                                   .prompts = 256,

@@ -22,13 +22,13 @@ struct server_settings {
     const char *model;              /* the folder or file */
     const char *key_file, *key;     /* who may ask: keys, one a line; or one key. NULL: everybody */
     const char *cors;               /* an origin whose pages may ask, "*" for all; NULL: none */
-    struct pith_list allow_hosts;   /* names that requests may be for, beside its addresses */
+    struct pith_list allow_hosts;   /* names that requests may be for, besides its addresses */
     const char *tls_cert, *tls_key; /* PEM files; both or none */
-    const char *mode, *kv;          /* told by /props */
+    const char *mode, *kv;          /* reported by /props */
     bool log, log_prompts;          /* a line a request on standard error; with its body */
     size_t connections;             /* at once, at most; default 1024 */
     size_t body;                    /* bytes of a request, at most; default 8 MiB */
-    size_t held;                    /* bytes of all bodies being read, at most; default 256 MiB */
+    size_t body_bytes;              /* bytes of all bodies being read, at most; default 256 MiB */
     size_t unread;                  /* bytes of a stream that wait for its reader; default 4 MiB */
     double patience;                /* seconds without progress of a reader; default 30 */
     size_t prompts;                 /* of one request, at most; default 256 */
@@ -44,7 +44,7 @@ enum pith_status server_open(const struct server_settings *settings, struct serv
                              struct pith_error *err);
 /* "http://127.0.0.1:8080"; borrowed. */
 const char *server_address(const struct server *server);
-/* Whether others than this machine can reach it and no key is asked for. */
+/* Whether others than this machine can reach it and there is no key. */
 bool server_is_open(const struct server *server);
 /* From here on requests go to that service; answers of chats are split by that format (NULL: all of
  * them is content), which is borrowed until server_free(). */
@@ -58,7 +58,7 @@ void server_stop(struct server *server);
 /* Frees *server, which is stopped, and sets it to NULL; NULL and a NULL *server are allowed. */
 void server_free(struct server **server);
 
-/* Tells systemd, where it listens, how far it is: "READY=1", "STOPPING=1". */
+/* Notifies systemd, where it listens: "READY=1", "STOPPING=1". */
 void server_notify(const char *state);
 
 #endif

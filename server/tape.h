@@ -1,6 +1,6 @@
-/* server/tape.h: what the service told of a request, kept until it is written out.
+/* server/tape.h: what the service reported of a request, stored until it is sent.
  *
- * Events come in the service's thread, which must not wait, and are told in others. */
+ * Events come in the service's thread, which must not wait, and are sent in others. */
 #ifndef PITH_SERVER_TAPE_H
 #define PITH_SERVER_TAPE_H
 
@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* A copy of an event; all that it points to lies behind it. `error` is not kept. */
+/* A copy of an event; all that it points to lies behind it. `error` is not copied. */
 struct tape_note {
     struct tape_note *next;
     size_t bytes;  /* that it takes */

@@ -55,8 +55,9 @@ static json_t *pieces_of(struct exchange *e, const json_t *list, bool with_ids, 
         char *bytes = NULL;
         size_t size = 0;
         const enum pith_status s = pith_service_token(service_of(e), id, &bytes, &size, &err);
-        json_t *text = s != PITH_OK ? NULL : with_ids ? json_stringn(bytes, size)
-                                                      : json_token(bytes, size);
+        json_t *text = s != PITH_OK ? NULL
+                       : with_ids   ? json_stringn(bytes, size)
+                                    : json_token(bytes, size);
         if (s == PITH_OK && !text) text = json_bytes(bytes, size);
         if (s != PITH_OK) (void)refuse_failure(r, s, &err);
         pith_text_free(bytes);
@@ -79,7 +80,7 @@ static bool render(struct exchange *e, const json_t *body, char **prompt, size_t
     return s == PITH_OK || refuse_failure(r, s, &err);
 }
 
-/* {"tokens"} of what is asked, with vLLM's count and context beside it. */
+/* {"tokens"} of the text, with vLLM's count and context. */
 static json_t *encode(struct exchange *e, const json_t *body, struct refusal *r)
 {
     const json_t *content = body_get(body, "content"), *prompt = body_get(body, "prompt");

@@ -35,7 +35,7 @@ void watch_exchange(struct exchange *e)
     struct epoll_event event = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = e->serial};
     struct link *l =
         MHD_get_connection_info(e->connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
-    insert(e); /* first: the client may be gone already, and is told of once */
+    insert(e); /* first: the client may be gone already, and is reported once */
     if (epoll_ctl(e->server->poll, EPOLL_CTL_ADD, e->socket, &event) < 0 && errno == EEXIST)
         (void)epoll_ctl(e->server->poll, EPOLL_CTL_MOD, e->socket, &event);
     if (!l) return;
@@ -81,7 +81,7 @@ void http_connection(void *server, struct MHD_Connection *connection, void **sta
     }
 }
 
-/* The exchange of that number, held; NULL when it is over. */
+/* The exchange of that number, which stays; NULL when it is over. */
 static struct exchange *find(struct server *s, uint64_t serial)
 {
     pthread_mutex_lock(&s->lock);

@@ -121,7 +121,7 @@ static void add_rows(struct pith_report *r, struct pith_diff_part *const *part, 
     const bool losses = count && rank_of(part[0]) == RANK_LOSS;
     if (count == 0) return;
     pith_report_line(r, &(struct pith_line){.detail = detail}, "most harm first, by %s",
-                     losses ? "the loss at the output that pith.json tells"
+                     losses ? "the loss at the output in pith.json"
                             : "relative difference");
     struct pith_table *t = pith_report_add_table(r, detail);
     pith_table_column(t, "part", "part", PITH_CELL_TEXT);

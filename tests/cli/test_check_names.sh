@@ -1,5 +1,5 @@
 #!/bin/sh
-# tools/check_names.py and check_fields.py find what they are for: a house of two files is good, and each fault by itself is told.
+# tools/check_names.py, check_fields.py and check_words.py find what they are for: a house of two files is good, and each fault by itself is told.
 set -u
 . tests/cli/lib.sh
 tool=$root/tools/check_names.py
@@ -125,4 +125,20 @@ refused 'a row of no command: `memory`' 'alone is an option of no command' 'PITH
 refused 'a need that is none: `memory`' 'all goes by --most, which' 'PITH_OPTION(all, "some", 0, FLAG, ANY, WITHOUT("most X"), NULL, NULL, NULL, "x")'
 refused 'a row of another form: `memory`' '1 rows are not read' 'PITH_OPTION(all, "some", 0, FLAG, NULL, NULL, "x")'
 refused 'a field that is none: `memory`' 'all sets `every`, which' 'PITH_OPTION(all, "some", 0, FLAG, ANY, NO, "memory every", NULL, NULL, "x")'
+# tools/check_words.py: a word more than its limit is named with what to write; --write lowers limits and never raises one.
+words=$root/tools/check_words.py
+build
+printf '%s\n' '# a comment' 'beside | next to | next to, with | 1 0 0 0' >"$house/tools/words.txt"
+: >"$house/README.md"
+: >"$house/CONTRIBUTING.md"
+echo '/* Beside it, a room_beside_rooms, besides. */' >"$house/src/base/words.c"
+in_house() { (cd "$house" && python3 "$words" "$@"); }
+in_house >"$work/stdout" && fail "a word too many" ||
+    { grep -q '^src: "beside" 2 times, at most 1: next to; write next to, with' "$work/stdout" && pass "a word too many" || fail "a word too many: $(cat "$work/stdout")"; }
+in_house --write >/dev/null
+grep -q '| 1 0 0 0$' "$house/tools/words.txt" && pass "a limit does not rise" || fail "a limit does not rise"
+in_house --where beside src >"$work/stdout" && [ "$(grep -c '^src/base/words.c:1: ' "$work/stdout")" -eq 2 ] && pass "where a word is" || fail "where a word is"
+echo '/* Next to it. */' >"$house/src/base/words.c"
+check "a word fewer" in_house --write
+grep -q '| 0 0 0 0$' "$house/tools/words.txt" && pass "a limit falls" || fail "a limit falls"
 finish
