@@ -1,6 +1,6 @@
 /* pith recover: what quantization left learns from the original. */
 #include "cli/command.h"
-#include "cli/measure.h"
+#include "cli/report.h"
 
 #include <pith/recover.h>
 
@@ -34,36 +34,10 @@ static void defaults(void *settings)
     pith_recover_defaults(&((struct settings *)settings)->q);
 }
 
-static double number(const json_t *j, const char *key)
+static enum pith_status work(struct pith_context *context, void *settings,
+                             struct pith_report **report, struct pith_error *err)
 {
-    return json_number_value(json_object_get(j, key));
-}
-
-static int print_report(void *settings, const char *report)
-{
-    const struct settings *s = settings;
-    int rc = EXIT_DONE;
-    json_t *j = read_report(&s->common, report, &rc);
-    if (!j) return rc;
-    const double before = number(j, "kl_before"), after = number(j, "kl_after");
-    printf("%s: trained, written, read back and compared\n", s->q.out ? s->q.out : s->q.model);
-    printf("  trained          %s: %.0f parameters, %.0f steps, best after %.0f\n",
-           json_text(j, "train"), number(j, "parameters"), number(j, "steps"),
-           number(j, "best_step"));
-    printf("  text             %.0f tokens in windows of %.0f, %.0f held out\n",
-           number(j, "tokens"), number(j, "seq_len"), number(j, "held_out_tokens"));
-    printf("  held-out KL      %.6f -> %.6f (%.0f%%)\n", before, after,
-           before > 0 ? 100 * after / before : 100);
-    if (strcmp(json_text(j, "train"), "all") == 0)
-        printf("  codes changed    %.2f%%\n", 100 * number(j, "changed"));
-    json_decref(j);
-    return rc;
-}
-
-static enum pith_status work(struct pith_context *context, void *settings, char **report,
-                             struct pith_error *err)
-{
-    return pith_recover(context, &((struct settings *)settings)->q, report, err);
+    return pith_recover_report(context, &((struct settings *)settings)->q, report, err);
 }
 
 static int run(void *settings, const struct text_list *operands)
@@ -81,11 +55,8 @@ static int run(void *settings, const struct text_list *operands)
     s->q.model = operands->item[0];
     s->q.text = as_list(&s->text);
     s->q.seed = s->common.seed;
-    return run_reported(&(struct reported){.common = &s->common,
-                                           .settings = s,
-                                           .progress = &s->q.progress,
-                                           .work = work,
-                                           .print = print_report});
+    return run_report(&(struct reporting){
+        .common = &s->common, .settings = s, .progress = &s->q.progress, .work = work});
 }
 
 const struct command command_recover = {

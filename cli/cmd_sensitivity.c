@@ -1,14 +1,11 @@
 /* pith sensitivity: what each part would cost on each of several grids. */
 #include "cli/command.h"
 #include "cli/measure.h"
-#include "cli/tables.h"
+#include "cli/report.h"
 
 #include <pith/sensitivity.h>
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include <stddef.h>
 
 struct settings {
     struct common common;
@@ -42,90 +39,10 @@ static void defaults(void *settings)
     ((struct settings *)settings)->q.work = "pith.sensitivity";
 }
 
-/* The tables: rows of a kind, and where the columns' names stand. */
-static const struct {
-    const char *kind, *columns, *first, *title;
-} tables[] = {{"weights", "grids", "linear", "linear alone adds on each grid"},
-              {"cache", "caches", "cache", "layer's keys or values alone add in each format"},
-              {"acts", "acts", "input", "input of linears alone adds on each grid"}};
-
-static json_t *columns_of(const json_t *grids, const char *first)
+static enum pith_status work(struct pith_context *context, void *settings,
+                             struct pith_report **report, struct pith_error *err)
 {
-    json_t *columns = json_array();
-    const json_t *g;
-    size_t i;
-    table_column(columns, first, "left");
-    json_array_foreach (grids, i, g) table_column(columns, json_string_value(g), "right");
-    return columns;
-}
-
-/* A row a part: KL x 1000 on each grid. */
-static json_t *rows_of(const json_t *report, const json_t *grids, const char *kind)
-{
-    json_t *rows = json_array(), *row = NULL;
-    const json_t *r;
-    const char *part = "";
-    size_t i;
-    json_array_foreach (json_object_get(report, "rows"), i, r) {
-        char text[32];
-        if (strcmp(kind, json_text(r, "kind")) != 0) continue;
-        if (strcmp(part, json_text(r, "part")) != 0) {
-            part = json_text(r, "part");
-            row = json_array();
-            json_array_append_new(row, json_string(part));
-            for (size_t k = 0; k < json_array_size(grids); k++)
-                json_array_append_new(row, json_string("-"));
-            json_array_append_new(rows, row);
-        }
-        snprintf(text, sizeof text, "%.4g", 1000 * json_number_value(json_object_get(r, "kld")));
-        for (size_t k = 0; k < json_array_size(grids); k++)
-            if (json_equal(json_array_get(grids, k), json_object_get(r, "grid")))
-                json_array_set_new(row, k + 1, json_string(text));
-    }
-    return rows;
-}
-
-static int print_one(const struct settings *s, const json_t *report, size_t which)
-{
-    const json_t *grids = json_object_get(report, tables[which].columns);
-    json_t *rows = rows_of(report, grids, tables[which].kind);
-    if (json_array_size(rows) == 0) {
-        json_decref(rows);
-        return EXIT_DONE;
-    }
-    printf("\nKL x 1000 (nats a token) that each %s\n\n", tables[which].title);
-    return print_table(&s->common, columns_of(grids, tables[which].first), rows, NULL);
-}
-
-static int print_report(void *settings, const char *report)
-{
-    const struct settings *s = settings;
-    int rc = EXIT_DONE;
-    json_t *j = read_report(&s->common, report, &rc);
-    if (!j) return rc;
-    printf("predicted on %.0f tokens in windows of %.0f; linears are rounded by %s\n",
-           json_number_value(json_object_get(j, "tokens")),
-           json_number_value(json_object_get(j, "context")), json_text(j, "round"));
-    for (size_t i = 0; i < sizeof tables / sizeof tables[0] && rc == EXIT_DONE; i++)
-        rc = print_one(s, j, i);
-    json_decref(j);
-    return rc;
-}
-
-static int write_page(void *settings, const char *report)
-{
-    const struct settings *s = settings;
-    struct pith_error err = {0};
-    char *html = NULL;
-    if (pith_sensitivity_html(report, &html, &err) != PITH_OK)
-        return report_failure(&s->common, &err);
-    return page_write(&s->common, s->page, html);
-}
-
-static enum pith_status work(struct pith_context *context, void *settings, char **report,
-                             struct pith_error *err)
-{
-    return pith_sensitivity(context, &((struct settings *)settings)->q, report, err);
+    return pith_sensitivity_report(context, &((struct settings *)settings)->q, report, err);
 }
 
 static int run(void *settings, const struct text_list *operands)
@@ -140,12 +57,11 @@ static int run(void *settings, const struct text_list *operands)
     s->q.calib = as_list(&s->calib);
     s->q.targets = as_list(&s->targets);
     s->q.seed = s->common.seed;
-    return run_reported(&(struct reported){.common = &s->common,
-                                           .settings = s,
-                                           .progress = &s->q.progress,
-                                           .work = work,
-                                           .print = print_report,
-                                           .also = s->page ? write_page : NULL});
+    return run_report(&(struct reporting){.common = &s->common,
+                                          .settings = s,
+                                          .progress = &s->q.progress,
+                                          .work = work,
+                                          .page = s->page});
 }
 
 const struct command command_sensitivity = {

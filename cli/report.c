@@ -44,9 +44,32 @@ int write_report_page(const struct common *common, const char *path, const char 
     struct page_making making;
     char *html = NULL;
     find_making(&making);
-    const struct pith_provenance from = {model ? model : "", making.version, making.date,
-                                         making.command};
-    if (pith_report_page(report, &from, &html, &err) != PITH_OK)
+    const struct pith_provenance from = {model, making.version, making.date, making.command};
+    if (pith_report_page(report, model ? &from : NULL, &html, &err) != PITH_OK)
         return report_failure(common, &err);
     return page_write(common, path, html);
+}
+
+int run_report(const struct reporting *r)
+{
+    struct pith_context *context;
+    struct pith_error err = {0};
+    struct meter meter;
+    struct pith_report *report = NULL;
+    int rc = make_context(r->common, &context);
+    if (rc != EXIT_DONE) return rc;
+    meter_start(&meter, r->common);
+    *r->progress = meter_progress(&meter);
+    const enum pith_status status = r->work(context, r->settings, &report, &err);
+    meter_end(&meter);
+    if (status != PITH_OK) rc = report_failure(r->common, &err);
+    pith_context_free(&context);
+    if (status != PITH_OK) return rc;
+    const struct pith_report_form form = report_form_named(r->common, r->all);
+    const bool speaks = !r->common->follows;
+    if (speaks) rc = write_report(r->common, report, &form);
+    if (rc == EXIT_DONE && speaks && r->page)
+        rc = write_report_page(r->common, r->page, NULL, report);
+    pith_report_free(&report);
+    return rc;
 }

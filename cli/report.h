@@ -15,8 +15,23 @@ struct pith_report_form report_form_named(const struct common *common, bool all)
  * has none (NULL) writes nothing. */
 int write_report(const struct common *common, const struct pith_report *report,
                  const struct pith_report_form *form);
-/* Writes the page of a report of a model (NULL: of several), and says so. */
+/* Writes the page of a report, and says so; `model` for what the page says of its making, "" for
+ * several, NULL: it says nothing. */
 int write_report_page(const struct common *common, const char *path, const char *model,
                       const struct pith_report *report);
+
+/* What a command does and ends with: `work` makes the report, with *progress that of a meter while
+ * it lasts; that is written to standard output, and its page where one is wanted. */
+struct reporting {
+    const struct common *common;
+    void *settings;                 /* handed to `work` */
+    struct pith_progress *progress; /* in the options of the work; filled here */
+    enum pith_status (*work)(struct pith_context *context, void *settings,
+                             struct pith_report **report, struct pith_error *err);
+    bool all;         /* lists whole */
+    const char *page; /* where the page goes; NULL: nowhere */
+};
+/* An exit status. */
+int run_report(const struct reporting *r);
 
 #endif

@@ -51,6 +51,10 @@ static inline void pith_recover_defaults(struct pith_recover_options *options)
 PITH_API enum pith_status pith_recover(struct pith_context *context,
                                        const struct pith_recover_options *options, char **report,
                                        struct pith_error *err);
+/* The same as a report, for pith_report_free(); NULL where another rank has it. */
+PITH_API enum pith_status pith_recover_report(struct pith_context *context,
+                                              const struct pith_recover_options *options,
+                                              struct pith_report **report, struct pith_error *err);
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,7 @@
 #define PITH_SENSITIVITY_H
 
 #include <pith/quantize.h>
+#include <pith/report.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -49,6 +50,12 @@ static inline void pith_sensitivity_defaults(struct pith_sensitivity_options *op
 PITH_API enum pith_status pith_sensitivity(struct pith_context *context,
                                            const struct pith_sensitivity_options *options,
                                            char **report, struct pith_error *err);
+/* The same as a report, for pith_report_free(); NULL where another rank has it. Its page is that of
+ * pith_sensitivity_html(). */
+PITH_API enum pith_status pith_sensitivity_report(struct pith_context *context,
+                                                  const struct pith_sensitivity_options *options,
+                                                  struct pith_report **report,
+                                                  struct pith_error *err);
 
 /* A page with heat maps made from such a report (pith_text_free() it). PITH_FORMAT: it is none. */
 PITH_API enum pith_status pith_sensitivity_html(const char *report, char **html,

@@ -2,6 +2,7 @@
 
 #include "api/context.h"
 #include "api/options.h"
+#include "api/report.h"
 #include "recover/recover.h"
 
 static const struct pith_recover_options defaults = {
@@ -18,17 +19,24 @@ void pith_recover_defaults_sized(struct pith_recover_options *o, size_t size)
     pith_options_give(o, size, &defaults, sizeof defaults);
 }
 
-enum pith_status pith_recover(struct pith_context *c, const struct pith_recover_options *given,
-                              char **report, struct pith_error *err)
+enum pith_status pith_recover_report(struct pith_context *c,
+                                     const struct pith_recover_options *given,
+                                     struct pith_report **report, struct pith_error *err)
 {
     PITH_OPTIONS(pith_recover_options, o, defaults, given, err);
+    *report = NULL; /* stays so where another rank has it */
     if (!o->model || !o->original)
         return pith_fail(err, PITH_ARG, "a quantized model and its original are needed");
     if (!o->train || !o->steps) return pith_fail(err, PITH_ARG, "train and steps are needed");
     struct pith_recover_options all = *o;
     all.progress = pith_context_progress(c, &o->progress);
     pith_context_look(c, o->original);
-    json_t *j = NULL;
-    PITH_TRY(pith_recover_model(c->backend, &all, &j, err));
-    return j ? pith_report_text(j, report, err) : PITH_OK; /* another rank has it */
+    return pith_recover_model(c->backend, &all, report, err);
+}
+
+enum pith_status pith_recover(struct pith_context *c, const struct pith_recover_options *given,
+                              char **report, struct pith_error *err)
+{
+    struct pith_report *r = NULL;
+    return pith_report_give(&r, pith_recover_report(c, given, &r, err), report, err);
 }

@@ -2,6 +2,7 @@
 
 #include "api/context.h"
 #include "api/options.h"
+#include "api/report.h"
 #include "choose/auto.h"
 #include "choose/sensitivity.h"
 #include "quantize/job.h"
@@ -18,9 +19,9 @@ void pith_sensitivity_defaults_sized(struct pith_sensitivity_options *o, size_t 
     pith_options_give(o, size, &defaults, sizeof defaults);
 }
 
-enum pith_status pith_sensitivity(struct pith_context *c,
-                                  const struct pith_sensitivity_options *given, char **report,
-                                  struct pith_error *err)
+enum pith_status pith_sensitivity_report(struct pith_context *c,
+                                         const struct pith_sensitivity_options *given,
+                                         struct pith_report **report, struct pith_error *err)
 {
     PITH_OPTIONS(pith_sensitivity_options, o, defaults, given, err);
     if (!o->model || !o->work)
@@ -52,9 +53,16 @@ enum pith_status pith_sensitivity(struct pith_context *c,
     all.progress = pith_context_progress(c, &o->progress);
     if (o->resume && c->log && !pith_place_is_begun(&all))
         c->log(c->log_ctx, "`resume`: there is nothing to resume; this run starts anew");
-    json_t *j = NULL;
+    *report = NULL; /* stays so where another rank has it */
     const struct pith_sensitivity_wish wish = {o->tries, o->acts, o->caches};
     pith_context_look(c, o->model);
-    PITH_TRY(pith_sensitivity_find(c->backend, &all, &wish, &j, err));
-    return j ? pith_report_text(j, report, err) : PITH_OK; /* another rank has it */
+    return pith_sensitivity_find(c->backend, &all, &wish, report, err);
+}
+
+enum pith_status pith_sensitivity(struct pith_context *c,
+                                  const struct pith_sensitivity_options *given, char **report,
+                                  struct pith_error *err)
+{
+    struct pith_report *r = NULL;
+    return pith_report_give(&r, pith_sensitivity_report(c, given, &r, err), report, err);
 }

@@ -2,7 +2,6 @@
 #include "choose/sensitivity.h"
 
 #include "base/file.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "choose/candidates.h"
 #include "choose/sense.h"
@@ -15,13 +14,14 @@ struct cost {
     double kld, sway;
 };
 
-/* Of mixtures a row tells what sums over several changes need: see add_routers(). */
-static void add_sway(json_t **row, const struct pith_routes *r, uint32_t from, struct cost c)
+/* Of mixtures a row tells what sums over several changes need: see set_routers(). */
+static void set_sway(struct pith_report *r, const struct pith_routes *routes, uint32_t from,
+                     struct cost c)
 {
-    if (r->routers == 0) return;
-    pith_json_set(row, "fixed", json_real(c.kld));
-    pith_json_set(row, "sway", json_real(c.sway));
-    pith_json_set(row, "from", json_integer((json_int_t)from));
+    if (routes->routers == 0) return;
+    pith_report_set(r, "fixed", pith_real(c.kld, 6));
+    pith_report_set(r, "sway", pith_real(c.sway, 6));
+    pith_report_set(r, "from", pith_whole(from));
 }
 
 static double alone(const struct pith_routes *r, uint32_t from, struct cost c)
@@ -32,142 +32,264 @@ static double alone(const struct pith_routes *r, uint32_t from, struct cost c)
 /* Each router's curve: what a variance of its margins costs. Changes together cost the sum of their
  * "fixed", and of each router what the sum of the "sway" of those costs whose "from" is not behind
  * it. */
-static json_t *routers_of(const struct pith_routes *r)
+static void set_routers(struct pith_report *r, const struct pith_routes *routes)
 {
-    json_t *list = json_array();
-    for (uint32_t i = 0; i < r->routers; i++) {
-        json_t *variance = json_array(), *kld = json_array();
-        for (size_t k = 0; k < PITH_ROUTER_POINTS; k++) {
-            pith_json_add(&variance, json_real(pith_router_variance(k)));
-            pith_json_add(&kld, json_real(r->router[i].kld[k]));
-        }
-        pith_json_add(&list, json_pack("{s:I, s:o, s:o}", "layer", (json_int_t)r->router[i].layer,
-                                       "variance", variance, "kld", kld));
+    if (routes->routers == 0) return;
+    pith_report_list(r, "routers");
+    for (uint32_t i = 0; i < routes->routers; i++) {
+        pith_report_open(r, "");
+        pith_report_set(r, "layer", pith_whole(routes->router[i].layer));
+        pith_report_list(r, "variance");
+        for (size_t k = 0; k < PITH_ROUTER_POINTS; k++)
+            pith_report_set(r, "", pith_real(pith_router_variance(k), 6));
+        pith_report_close(r);
+        pith_report_list(r, "kld");
+        for (size_t k = 0; k < PITH_ROUTER_POINTS; k++)
+            pith_report_set(r, "", pith_real(routes->router[i].kld[k], 6));
+        pith_report_close(r);
+        pith_report_close(r);
     }
-    return list;
+    pith_report_close(r);
 }
 
-static void add_rows(json_t **rows, const struct pith_job *job, const struct pith_sense *s)
+/* --- rows ------------------------------------------------------------------------------------- */
+
+/* Rows of a kind, in JSON and in a table: a line a part, a column a grid. */
+struct kind {
+    struct pith_report *report;
+    const struct pith_routes *routes;
+    const char *name;
+    struct pith_table table;
+    size_t at; /* cells that the line has; 0: it is not begun */
+};
+
+static void begin_kind(struct kind *k, const char *first, size_t grids,
+                       const char *(*grid)(const struct pith_sense *s, size_t g, char *text),
+                       const struct pith_sense *s)
 {
-    for (size_t i = 0; i < job->choice_count; i++)
-        for (size_t g = 0; g < s->grids; g++) {
-            const struct pith_sense_cell *cell = pith_sense_at(s, i, g);
-            const struct pith_choice *c = &job->choices[i];
-            char grid[PITH_GRID_TEXT];
-            if (!cell->can) continue;
-            pith_grid_format(&s->grid[g], grid);
-            const struct cost cost = {cell->kld, cell->sway};
-            const uint32_t from = pith_sense_from(s, job, i);
-            json_t *row = json_pack("{s:s, s:s, s:s, s:f, s:I, s:f, s:f}", "kind", "weights",
-                                    "part", c->module, "grid", grid, "bits",
-                                    8.0 * (double)cell->bytes / c->rows / c->cols, "bytes",
-                                    (json_int_t)cell->bytes, "kld", alone(&s->routes, from, cost),
-                                    "error", cell->error);
-            add_sway(&row, &s->routes, from, cost);
-            pith_json_add(rows, row);
-        }
+    char text[PITH_GRID_TEXT];
+    pith_table_column(&k->table, first, first, PITH_CELL_TEXT);
+    for (size_t g = 0; g < grids; g++) {
+        const char *name = grid(s, g, text);
+        pith_table_column(&k->table, name, name, PITH_CELL_NUMBER);
+    }
 }
 
-static void add_read(json_t **rows, const struct pith_plans *plans, uint32_t layer,
-                     const char *name, json_t *rest)
+/* The cell of a grid: a part has none where the grid cannot be. */
+static void put_cost(struct kind *k, const char *part, size_t g, double kld)
 {
-    char part[256];
-    pith_plan_name(plans, layer, name, part, sizeof part);
-    if (rest && json_object_set_new(rest, "part", json_string(part)) == 0)
-        pith_json_add(rows, rest);
-    else {
-        json_decref(rest);
-        pith_json_add(rows, NULL);
+    if (k->at == 0) {
+        pith_table_row(&k->table);
+        pith_table_text(&k->table, part);
+        k->at = 1;
     }
+    for (; k->at < g + 1; k->at++) pith_table_text(&k->table, "-");
+    pith_table_printf(&k->table, "%.4g", 1000 * kld);
+    k->at++;
+}
+
+static void end_part(struct kind *k)
+{
+    for (; k->at && k->at < k->table.columns; k->at++) pith_table_text(&k->table, "-");
+    k->at = 0;
+}
+
+static void end_kind(struct kind *k, const char *title)
+{
+    struct pith_report *r = k->report;
+    if (k->table.rows == 0) {
+        if (k->table.failed) r->failed = true;
+        pith_table_free(&k->table);
+        return;
+    }
+    pith_report_gap(r);
+    pith_report_line(r, &(struct pith_line){0}, "KL x 1000 (nats a token) that each %s", title);
+    pith_report_gap(r);
+    pith_report_take_table(r, PITH_DETAIL_ANY, &k->table);
+}
+
+static const char *weight_name(const struct pith_sense *s, size_t g, char *text)
+{
+    pith_grid_format(&s->grid[g], text);
+    return text;
+}
+
+static const char *cache_name(const struct pith_sense *s, size_t g, char *text)
+{
+    (void)text;
+    return s->reads->kv_name[g];
+}
+
+static const char *acts_name(const struct pith_sense *s, size_t g, char *text)
+{
+    pith_grid_format(&s->reads->acts[g], text);
+    return text;
+}
+
+static void add_linear(struct kind *k, const struct pith_job *job, const struct pith_sense *s,
+                       size_t i)
+{
+    struct pith_report *r = k->report;
+    const struct pith_choice *c = &job->choices[i];
+    const uint32_t from = pith_sense_from(s, job, i);
+    for (size_t g = 0; g < s->grids; g++) {
+        const struct pith_sense_cell *cell = pith_sense_at(s, i, g);
+        const struct cost cost = {cell->kld, cell->sway};
+        char grid[PITH_GRID_TEXT];
+        if (!cell->can) continue;
+        pith_report_open(r, "");
+        pith_report_set(r, "kind", pith_words(k->name));
+        pith_report_set(r, "part", pith_words(c->module));
+        pith_report_set(r, "grid", pith_words(weight_name(s, g, grid)));
+        pith_report_set(r, "bits", pith_real(8.0 * (double)cell->bytes / c->rows / c->cols, 3));
+        pith_report_set(r, "bytes", pith_count(cell->bytes));
+        pith_report_set(r, "kld", pith_real(alone(k->routes, from, cost), 6));
+        pith_report_set(r, "error", pith_real(cell->error, 6));
+        set_sway(r, k->routes, from, cost);
+        pith_report_close(r);
+        put_cost(k, c->module, g, alone(k->routes, from, cost));
+    }
+    end_part(k);
+}
+
+/* What a layer reads, on a grid. */
+struct read {
+    const char *part, *grid;
+    double bits, bytes;
+    uint32_t from;
+    struct cost cost;
+};
+
+static void add_read(struct kind *k, const struct read *x, size_t g)
+{
+    struct pith_report *r = k->report;
+    const double kld = alone(k->routes, x->from, x->cost);
+    pith_report_open(r, "");
+    pith_report_set(r, "kind", pith_words(k->name));
+    pith_report_set(r, "grid", pith_words(x->grid));
+    pith_report_set(r, "bits", pith_real(x->bits, 3));
+    pith_report_set(r, "bytes", pith_whole((int64_t)ceil(x->bytes)));
+    pith_report_set(r, "kld", pith_real(kld, 6));
+    set_sway(r, k->routes, x->from, x->cost);
+    pith_report_set(r, "part", pith_words(x->part));
+    pith_report_close(r);
+    put_cost(k, x->part, g, kld);
 }
 
 /* Inputs of a layer's sites: bytes of a token. */
-static void add_acts(json_t **rows, const struct pith_plans *plans, const struct pith_sense *s,
+static void add_acts(struct kind *k, const struct pith_plans *plans, const struct pith_sense *s,
                      uint32_t layer)
 {
     const struct pith_reads *r = s->reads;
     const struct pith_layer_plan *l = pith_plan(plans, layer);
-    for (uint32_t i = 0; i < l->sites; i++)
+    for (uint32_t i = 0; i < l->sites; i++) {
+        char part[256], grid[PITH_GRID_TEXT];
+        pith_plan_name(plans, layer, l->site[i].name, part, sizeof part);
         for (size_t g = 0; g < r->acts_count; g++) {
             const size_t at = pith_reads_site(r, plans, layer, i) + g;
-            const uint32_t from = pith_routes_from(&s->routes, plans, layer, l->site[i].first);
-            const struct cost c = {r->site[at], r->site_sway ? r->site_sway[at] : 0};
             const double bits = pith_reads_acts_bits(r, g, l->site[i].dim);
-            char grid[PITH_GRID_TEXT];
-            if (isnan(c.kld)) continue;
-            pith_grid_format(&r->acts[g], grid);
-            json_t *row = json_pack(
-                "{s:s, s:s, s:f, s:I, s:f}", "kind", "acts", "grid", grid, "bits", bits, "bytes",
-                (json_int_t)ceil(bits * l->site[i].dim / 8), "kld", alone(&s->routes, from, c));
-            add_sway(&row, &s->routes, from, c);
-            add_read(rows, plans, layer, l->site[i].name, row);
+            const struct read x = {
+                .part = part,
+                .grid = acts_name(s, g, grid),
+                .bits = bits,
+                .bytes = bits * l->site[i].dim / 8,
+                .from = pith_routes_from(&s->routes, plans, layer, l->site[i].first),
+                .cost = {r->site[at], r->site_sway ? r->site_sway[at] : 0}};
+            if (!isnan(x.cost.kld)) add_read(k, &x, g);
         }
+        end_part(k);
+    }
 }
 
 /* Keys and values of a layer: bytes of a position. */
-static void add_caches(json_t **rows, const struct pith_plans *plans, const struct pith_sense *of,
+static void add_caches(struct kind *k, const struct pith_plans *plans, const struct pith_sense *of,
                        uint32_t layer)
 {
     const struct pith_reads *r = of->reads;
     const struct pith_state_spec *s = &pith_plan(plans, layer)->state;
     const bool latent = s->kind == PITH_STATE_LATENT;
-    const uint32_t from = pith_routes_from(&of->routes, plans, layer, PITH_NO_PART);
-    for (int values = 0; values < 2; values++)
-        for (size_t k = 0; k < r->kv_count; k++) {
-            const size_t at = pith_reads_cache(r, layer, values == 1) + k;
-            const struct cost c = {r->cache[at], r->cache_sway ? r->cache_sway[at] : 0};
-            const double bytes = pith_reads_cache_bytes(r, k, s, values == 1);
-            const char *what = latent ? "kv" : values ? "v" : "k";
-            const double width = latent ? pith_kv_numbers(s)
-                                        : (double)s->heads * (values ? s->value : s->key);
-            if (isnan(c.kld)) continue;
-            json_t *row = json_pack("{s:s, s:s, s:f, s:I, s:f}", "kind", "cache", "grid",
-                                    r->kv_name[k], "bits", 8 * bytes / width, "bytes",
-                                    (json_int_t)ceil(bytes), "kld", alone(&of->routes, from, c));
-            add_sway(&row, &of->routes, from, c);
-            add_read(rows, plans, layer, what, row);
+    for (int values = 0; values < 2; values++) {
+        const double width = latent ? pith_kv_numbers(s)
+                                    : (double)s->heads * (values ? s->value : s->key);
+        char part[256];
+        pith_plan_name(plans, layer, latent ? "kv" : values ? "v" : "k", part, sizeof part);
+        for (size_t g = 0; g < r->kv_count; g++) {
+            const size_t at = pith_reads_cache(r, layer, values == 1) + g;
+            const double bytes = pith_reads_cache_bytes(r, g, s, values == 1);
+            const struct read x = {
+                .part = part,
+                .grid = r->kv_name[g],
+                .bits = 8 * bytes / width,
+                .bytes = bytes,
+                .from = pith_routes_from(&of->routes, plans, layer, PITH_NO_PART),
+                .cost = {r->cache[at], r->cache_sway ? r->cache_sway[at] : 0}};
+            if (!isnan(x.cost.kld)) add_read(k, &x, g);
         }
+        end_part(k);
+    }
 }
 
-static json_t *names_of(const struct pith_reads *r, bool caches)
+static void add_rows(struct pith_report *r, const struct pith_job *job, const struct pith_sense *s)
 {
-    json_t *names = json_array();
-    for (size_t i = 0; i < (caches ? r->kv_count : r->acts_count); i++) {
-        char text[PITH_GRID_TEXT];
-        pith_grid_format(&r->acts[i], text);
-        pith_json_add(&names, json_string(caches ? r->kv_name[i] : text));
-    }
-    return names;
+    const struct pith_plans *plans = &job->model->plans;
+    struct kind weights = {.report = r, .routes = &s->routes, .name = "weights"},
+                cache = {.report = r, .routes = &s->routes, .name = "cache"},
+                acts = {.report = r, .routes = &s->routes, .name = "acts"};
+    pith_report_list(r, "rows");
+    begin_kind(&weights, "linear", s->grids, weight_name, s);
+    for (size_t i = 0; i < job->choice_count; i++) add_linear(&weights, job, s, i);
+    end_kind(&weights, "linear alone adds on each grid");
+    begin_kind(&cache, "cache", s->reads->kv_count, cache_name, s);
+    for (uint32_t i = 0; i < plans->layers; i++) add_caches(&cache, plans, s, i);
+    end_kind(&cache, "layer's keys or values alone add in each format");
+    begin_kind(&acts, "input", s->reads->acts_count, acts_name, s);
+    for (uint32_t i = 0; i < plans->layers; i++) add_acts(&acts, plans, s, i);
+    end_kind(&acts, "input of linears alone adds on each grid");
+    pith_report_close(r);
 }
 
-static json_t *report_of(const struct pith_job *job, const struct pith_sense *s)
+/* --- the whole -------------------------------------------------------------------------------- */
+
+static void set_names(struct pith_report *r, const char *key, size_t count,
+                      const char *(*grid)(const struct pith_sense *s, size_t g, char *text),
+                      const struct pith_sense *s)
 {
-    json_t *rows = json_array(), *grids = json_array();
-    for (size_t g = 0; g < s->grids; g++) {
-        char text[PITH_GRID_TEXT];
-        pith_grid_format(&s->grid[g], text);
-        pith_json_add(&grids, json_string(text));
-    }
-    add_rows(&rows, job, s);
-    for (uint32_t i = 0; i < job->model->plans.layers; i++)
-        add_caches(&rows, &job->model->plans, s, i);
-    for (uint32_t i = 0; i < job->model->plans.layers; i++)
-        add_acts(&rows, &job->model->plans, s, i);
-    json_t *j =
-        json_pack("{s:s, s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "model", job->options->model,
-                  "round", job->recipe.round->name, "container", job->container->name, "tokens",
-                  (json_int_t)(job->calib.windows * job->calib.length), "context",
-                  (json_int_t)job->calib.length, "grids", grids, "caches", names_of(s->reads, true),
-                  "acts", names_of(s->reads, false), "rows", rows);
-    if (s->routes.routers) pith_json_set(&j, "routers", routers_of(&s->routes));
-    pith_json_set(&j, "calibration",
-                  json_pack("{s:o, s:s, s:o}", "sources", pith_job_sources(job), "sha256",
-                            job->calib.sha256, "offsets", pith_job_offsets(&job->calib)));
-    return j;
+    char text[PITH_GRID_TEXT];
+    pith_report_list(r, key);
+    for (size_t g = 0; g < count; g++) pith_report_set(r, "", pith_words(grid(s, g, text)));
+    pith_report_close(r);
+}
+
+static struct pith_report *report_of(const struct pith_job *job, const struct pith_sense *s)
+{
+    const size_t length = job->calib.length, tokens = job->calib.windows * length;
+    struct pith_report *r = pith_report_new();
+    if (!r) return NULL;
+    pith_report_paged(r, pith_page_sensitivity);
+    pith_report_set(r, "model", pith_words(job->options->model));
+    pith_report_set(r, "round", pith_words(job->recipe.round->name));
+    pith_report_set(r, "container", pith_words(job->container->name));
+    pith_report_set(r, "tokens", pith_count(tokens));
+    pith_report_set(r, "context", pith_count(length));
+    pith_report_line(r, &(struct pith_line){0},
+                     "predicted on %zu tokens in windows of %zu; linears are rounded by %s", tokens,
+                     length, job->recipe.round->name);
+    set_names(r, "grids", s->grids, weight_name, s);
+    set_names(r, "caches", s->reads->kv_count, cache_name, s);
+    set_names(r, "acts", s->reads->acts_count, acts_name, s);
+    add_rows(r, job, s);
+    set_routers(r, &s->routes);
+    pith_report_open(r, "calibration");
+    pith_report_set(r, "sources", pith_tree(pith_job_sources(job)));
+    pith_report_set(r, "sha256", pith_words(job->calib.sha256));
+    pith_report_set(r, "offsets", pith_tree(pith_job_offsets(&job->calib)));
+    pith_report_close(r);
+    return r;
 }
 
 static enum pith_status look(struct pith_job *job, struct pith_candidates *t,
-                             struct pith_reads *reads, json_t **report, struct pith_error *err)
+                             struct pith_reads *reads, struct pith_report **report,
+                             struct pith_error *err)
 {
     PITH_TRY(pith_sense_check(job, err));
     PITH_TRY(pith_tries_settle(job, t, err));
@@ -184,7 +306,7 @@ static enum pith_status look(struct pith_job *job, struct pith_candidates *t,
 }
 
 static enum pith_status open_and_look(struct pith_job *job, const struct pith_sensitivity_wish *w,
-                                      json_t **report, struct pith_error *err)
+                                      struct pith_report **report, struct pith_error *err)
 {
     struct pith_candidates t;
     struct pith_reads *reads = pith_zalloc(1, sizeof *reads);
@@ -204,8 +326,8 @@ static enum pith_status open_and_look(struct pith_job *job, const struct pith_se
 
 enum pith_status pith_sensitivity_find(struct pith_backend *be,
                                        const struct pith_quantize_options *o,
-                                       const struct pith_sensitivity_wish *wish, json_t **report,
-                                       struct pith_error *err)
+                                       const struct pith_sensitivity_wish *wish,
+                                       struct pith_report **report, struct pith_error *err)
 {
     struct pith_job job = {.options = o, .backend = be, .senses = true};
     enum pith_status s = open_and_look(&job, wish, report, err);
@@ -213,7 +335,6 @@ enum pith_status pith_sensitivity_find(struct pith_backend *be,
     pith_job_close(&job);
     s = pith_ranks_fail(pith_backend_ranks(be), s, err);
     if (s == PITH_OK) return s;
-    json_decref(*report);
-    *report = NULL;
+    pith_report_free(report);
     return s;
 }

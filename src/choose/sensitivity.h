@@ -5,7 +5,7 @@
 #include <pith/quantize.h>
 
 #include "backend/backend.h"
-#include "base/json.h"
+#include "report/report.h"
 
 /* What is tried: grids of matrices, of inputs, and caches; none named: the usual ones. */
 struct pith_sensitivity_wish {
@@ -14,7 +14,7 @@ struct pith_sensitivity_wish {
 /* o as for quantizing; `out` names what "<out>.partial" is made beside, and removed. */
 enum pith_status pith_sensitivity_find(struct pith_backend *be,
                                        const struct pith_quantize_options *o,
-                                       const struct pith_sensitivity_wish *wish, json_t **report,
-                                       struct pith_error *err);
+                                       const struct pith_sensitivity_wish *wish,
+                                       struct pith_report **report, struct pith_error *err);
 
 #endif

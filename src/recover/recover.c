@@ -226,9 +226,9 @@ static enum pith_status open_original(struct pith_recover *r, struct pith_error 
 {
     char *room = pith_path_parent(r->options->model);
     const struct pith_merge_into none = {.room = room};
-    const enum pith_status s = room ? pith_model_open_source(r->options->original, &none,
-                                                             &r->original, err)
-                                    : pith_fail_nomem(err, "a folder's name");
+    const enum pith_status s =
+        room ? pith_model_open_source(r->options->original, &none, &r->original, err)
+             : pith_fail_nomem(err, "a folder's name");
     pith_free(room);
     return s;
 }
@@ -344,7 +344,8 @@ static enum pith_status prepare(struct pith_recover *r, struct pith_error *err)
     return pith_recover_begin(r, err);
 }
 
-static enum pith_status work(struct pith_recover *r, json_t **report, struct pith_error *err)
+static enum pith_status work(struct pith_recover *r, struct pith_report **report,
+                             struct pith_error *err)
 {
     PITH_TRY(prepare(r, err));
     if (r->self) PITH_TRY(pith_recover_self(r, err));
@@ -384,7 +385,7 @@ void pith_recover_free(struct pith_recover *r)
 }
 
 enum pith_status pith_recover_model(struct pith_backend *be, const struct pith_recover_options *o,
-                                    json_t **report, struct pith_error *err)
+                                    struct pith_report **report, struct pith_error *err)
 {
     struct pith_ranks *ranks = pith_backend_ranks(be);
     struct pith_recover r = {.options = o,

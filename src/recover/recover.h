@@ -33,6 +33,7 @@
 #include "model/grad/block_grad.h"
 #include "quant/trained.h"
 #include "quantize/ranks/rank_pace.h"
+#include "report/report.h"
 
 /* Of so many windows the last is held out, of more where that would be more than so many tokens. */
 enum { PITH_RECOVER_HELD = 8, PITH_RECOVER_HELD_TOKENS = 8192 };
@@ -216,8 +217,8 @@ enum pith_status pith_recover_self(struct pith_recover *r, struct pith_error *er
 /* write.c: whether what is stored can be written again by the container as it lies there:
  * PITH_UNSUPPORTED names what cannot. */
 enum pith_status pith_recover_check(struct pith_recover *r, struct pith_error *err);
-/* Writes the best, reads it back, and gives it its name. *report: a new reference. */
-enum pith_status pith_recover_publish(struct pith_recover *r, json_t **report,
+/* Writes the best, reads it back, and gives it its name. *report is new. */
+enum pith_status pith_recover_publish(struct pith_recover *r, struct pith_report **report,
                                       struct pith_error *err);
 
 /* recover.c: memory for the passes, once windows and their length are known; and what r owns. */
@@ -225,6 +226,6 @@ enum pith_status pith_recover_room(struct pith_recover *r, struct pith_error *er
 void pith_recover_free(struct pith_recover *r);
 /* The whole. */
 enum pith_status pith_recover_model(struct pith_backend *be, const struct pith_recover_options *o,
-                                    json_t **report, struct pith_error *err);
+                                    struct pith_report **report, struct pith_error *err);
 
 #endif

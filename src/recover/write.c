@@ -412,22 +412,53 @@ static json_t *sources(const struct pith_recover *r)
     return list;
 }
 
-static json_t *describe(const struct writing *w)
+static void say_result(struct pith_report *to, const struct pith_recover *r, size_t unseen)
+{
+    const struct pith_recover_options *o = r->options;
+    pith_report_line(to, &(struct pith_line){0}, "%s: trained, written, read back and compared",
+                     o->out ? o->out : o->model);
+    pith_report_label(
+        to, "trained", PITH_WRAP_NONE, "%s: %zu parameters, %zu steps, best after %zu",
+        r->weights ? "all" : "scales", (size_t)r->count, (size_t)r->step, (size_t)r->best_step);
+    pith_report_label(to, "text", PITH_WRAP_NONE, "%zu tokens in windows of %zu, %zu held out",
+                      r->text.windows * r->text.length, r->text.length, unseen);
+    pith_report_label(to, "held-out KL", PITH_WRAP_NONE, "%.6f -> %.6f (%.0f%%)", r->before,
+                      r->best, r->before > 0 ? 100 * r->best / r->before : 100);
+}
+
+/* NULL when memory is out. */
+static struct pith_report *describe(const struct writing *w)
 {
     const struct pith_recover *r = w->r;
     char identity[PITH_SHA256_HEX] = "";
-    const size_t held = r->text.windows / pith_recover_held(r) * r->text.length;
+    const size_t unseen = r->text.windows / pith_recover_held(r) * r->text.length;
     const double codes = r->codes ? (double)w->changed / (double)r->codes : 0;
-    if (!pith_checkpoint_identity(r->original->checkpoint, identity)) return NULL;
-    return json_pack(
-        "{s:s, s:I, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:f, s:O, s:s}",
-        "train", r->weights ? "all" : "scales", "parameters", (json_int_t)r->count, "text",
-        sources(r), "text_sha256", r->text.sha256, "tokens",
-        (json_int_t)(r->text.windows * r->text.length), "seq_len", (json_int_t)r->text.length,
-        "batch", (json_int_t)r->batch, "seed", (json_int_t)r->options->seed, "steps",
-        (json_int_t)r->step, "best_step", (json_int_t)r->best_step, "rate", r->options->rate,
-        "kl_before", r->before, "kl_after", r->best, "held_out_tokens", (json_int_t)held, "changed",
-        codes, "curve", r->curve, "original", identity);
+    const char *label = r->weights ? "codes changed" : NULL;
+    struct pith_report *to = pith_report_new();
+    if (!to || !pith_checkpoint_identity(r->original->checkpoint, identity)) {
+        pith_report_free(&to);
+        return NULL;
+    }
+    say_result(to, r, unseen);
+    pith_report_set(to, "train", pith_words(r->weights ? "all" : "scales"));
+    pith_report_set(to, "parameters", pith_count(r->count));
+    pith_report_set(to, "text", pith_tree(sources(r)));
+    pith_report_set(to, "text_sha256", pith_words(r->text.sha256));
+    pith_report_set(to, "tokens", pith_count(r->text.windows * r->text.length));
+    pith_report_set(to, "seq_len", pith_count(r->text.length));
+    pith_report_set(to, "batch", pith_count(r->batch));
+    pith_report_set(to, "seed", pith_count(r->options->seed));
+    pith_report_set(to, "steps", pith_count(r->step));
+    pith_report_set(to, "best_step", pith_count(r->best_step));
+    pith_report_set(to, "rate", pith_real(r->options->rate, 2));
+    pith_report_set(to, "kl_before", pith_real(r->before, 6));
+    pith_report_set(to, "kl_after", pith_real(r->best, 6));
+    pith_report_set(to, "held_out_tokens", pith_count(unseen));
+    pith_report_row(
+        to, &(struct pith_row){.key = "changed", .label = label, .value = pith_share(codes, 2)});
+    pith_report_set(to, "curve", pith_tree(json_incref(r->curve)));
+    pith_report_set(to, "original", pith_words(identity));
+    return to;
 }
 
 static json_t *timing(const struct pith_recover *r)
@@ -439,10 +470,11 @@ static json_t *timing(const struct pith_recover *r)
                      pith_backend_cpu(r->backend));
 }
 
-static enum pith_status finish_account(struct writing *w, json_t **report, struct pith_error *err)
+static enum pith_status finish_account(struct writing *w, struct pith_report **report,
+                                       struct pith_error *err)
 {
-    json_t *a = w->account, *recovered = describe(w), *times = timing(w->r);
-    *report = json_incref(recovered);
+    *report = describe(w);
+    json_t *a = w->account, *recovered = pith_report_tree(*report), *times = timing(w->r);
     (void)json_object_del(a, "losses");
     const bool good =
         recovered && times && pith_paces_report(&w->r->paces, w->r->ranks, times) &&
@@ -490,7 +522,7 @@ static enum pith_status rename_result(struct pith_recover *r, struct pith_error 
     return pith_dir_remove(r->partial, err);
 }
 
-enum pith_status pith_recover_publish(struct pith_recover *r, json_t **report,
+enum pith_status pith_recover_publish(struct pith_recover *r, struct pith_report **report,
                                       struct pith_error *err)
 {
     struct writing w = {.r = r};
@@ -504,7 +536,6 @@ enum pith_status pith_recover_publish(struct pith_recover *r, json_t **report,
     json_decref(w.entries);
     json_decref(w.account);
     if (s == PITH_OK) return s;
-    json_decref(*report);
-    *report = NULL;
+    pith_report_free(report);
     return s;
 }

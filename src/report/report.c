@@ -178,6 +178,14 @@ struct pith_table *pith_report_add_table(struct pith_report *r, enum pith_detail
     return &r->lost;
 }
 
+void pith_report_take_table(struct pith_report *r, enum pith_detail detail, struct pith_table *t)
+{
+    struct pith_table *to = pith_report_add_table(r, detail);
+    if (to == &r->lost) pith_table_free(t);
+    else *to = *t;
+    *t = (struct pith_table){0};
+}
+
 struct pith_table *pith_report_alone(struct pith_report *r)
 {
     return &r->alone;

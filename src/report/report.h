@@ -126,6 +126,8 @@ void pith_report_bar(struct pith_report *r, double share, size_t beside, const c
 
 /* A table, which is filled at any time; it belongs to the report. */
 struct pith_table *pith_report_add_table(struct pith_report *r, enum pith_detail detail);
+/* Adds a table that was filled elsewhere, which is empty then. */
+void pith_report_take_table(struct pith_report *r, enum pith_detail detail, struct pith_table *t);
 /* The report's table alone, which its text does not show: for pith_report_form's `table`. */
 struct pith_table *pith_report_alone(struct pith_report *r);
 
