@@ -2,16 +2,18 @@
 """What `pith sensitivity` foretells of whole assignments on published models, against what they lose on text that nothing was fitted to.
 
     bench/foretold.py [-t TEXT] [-m MODEL] [-p PLACE] [-n COUNT] [--most KL] [--round nearest|gptq] [--calib-tokens N] [--measure N] [--try GRID,...]
+                      [--acts GRID,...] [--kv GRID]...
     bench/foretold.py --table [-p PLACE]
 
-MODEL is one of tools/real_models.py, its weights as bfloat16. Sensitivities are taken once, of the text that ships, for each rounding and number
-of tokens, and kept in PLACE. Foretold is the sum of what an assignment's linears cost alone. Assignments are those that lose least within 3, 4,
-4.2, 5 and 8 bits, by bisection over the price of a bit, and COUNT at random, each of two or three grids, those that are foretold to lose more
-than KL left out. Each is made with the rounding that it
-was foretold for, and measured on the first tokens of two texts as bench/real.py has them. A line of PLACE/foretold.jsonl is kept of each: a run
-that was ended goes on. PITH names the program.
+MODEL is one of tools/real_models.py, its weights as bfloat16. Sensitivities are taken once, of the text that ships, for each rounding and number of
+tokens, and kept in PLACE. Foretold is the sum of what an assignment's linears cost alone. Assignments are those that lose least within 3, 4, 4.2, 5
+and 8 bits, by bisection over the price of a bit, and COUNT at random, each of two or three grids, those that are foretold to lose more than KL left
+out. With --acts and --kv the inputs of all linears have one of these grids as well, or none, and the keys and values of all layers one of these
+formats, or none, in turn. Each is made with the rounding that it was foretold for, and measured on the first tokens of two texts as bench/real.py
+has them. A line of PLACE/foretold.jsonl is kept of each: a run that was ended goes on. PITH names the program.
 """
 import argparse
+import itertools
 import json
 import pathlib
 import random
@@ -25,21 +27,38 @@ BUDGETS = [3, 4, 4.2, 5, 8]
 TRIED = "int2:g32:asym,int3:g64:asym,int4:g64:asym,int5:g64:asym,int6:g64:asym,int8:g64"
 BASE = {"nearest": "rtn", "gptq": "gptq"}
 APART = 1.3
+KEYS = ("model", "round", "calibrated", "tried", "judged", "names", "acts", "kv")  # of a kept row: what was looked at, and on what
 SMALL = 1  # nats: what comes to more is beyond the second order
 
 
 def sensitivities(folder, options):
-    """The cells of each linear: {part: {grid: row}}."""
-    tried = options.tried.replace(",", "+").replace(":", "_")
+    """The rows of one look at the model."""
+    tried = "+".join((options.tried, *options.acts, *options.kv)).translate(str.maketrans(",:", "+_"))
     file = options.place / f"sensitivity-{options.model}-{options.round}-{options.calib_tokens}-{tried}.json"
     if not file.exists():
         found = real.pith("sensitivity", folder, "--round", options.round, "--try", options.tried, "--calib-tokens", options.calib_tokens,
-                          "--seq-len", 512, "--kv", "none", "--acts", "none", "--work", options.place / "sense")
+                          "--seq-len", 512, *(x for g in options.kv or ["none"] for x in ("--kv", g)), "--acts", ",".join(options.acts) or "none",
+                          "--work", options.place / "sense")
         file.write_text(json.dumps(found))
+    return json.loads(file.read_text())["rows"]
+
+
+def cells_of(rows):
+    """The cells of each linear: {part: {grid: row}}."""
     cells = {}
-    for row in json.loads(file.read_text())["rows"]:
-        cells.setdefault(row["part"], {})[row["grid"]] = row
+    for row in rows:
+        if row["kind"] == "weights":
+            cells.setdefault(row["part"], {})[row["grid"]] = row
     return cells
+
+
+def reads_of(rows, kind):
+    """What each grid costs in all inputs, or in all layers' keys and values: {grid: KL}."""
+    sums = {None: 0}
+    for row in rows:
+        if row["kind"] == kind:
+            sums[row["grid"]] = sums.get(row["grid"], 0) + row["kld"]
+    return sums
 
 
 def bits_of(cells, linears):
@@ -85,46 +104,78 @@ def assignments(cells, options):
             yield f"random {drawn}", linears
 
 
-def made(folder, linears, options, out):
+class Reads:
+    """What is rounded besides weights, in turn: every grid of inputs beside every cache, with neither among them."""
+
+    def __init__(self, rows, options):
+        self.acts, self.kv = reads_of(rows, "acts"), reads_of(rows, "cache")
+        self.pairs = list(itertools.product([None, *options.acts], [None, *options.kv]))
+
+    def of(self, i):
+        return self.pairs[i % len(self.pairs)]
+
+    def foretold(self, acts, kv):
+        return self.acts[acts] + self.kv[kv]
+
+
+def made(folder, linears, acts, options, out):
     recipe = options.place / "assignment.json"
-    recipe.write_text(json.dumps({"base": BASE[options.round], "linears": linears}))
+    recipe.write_text(json.dumps({"base": BASE[options.round], "linears": linears, **({"acts": acts} if acts else {})}))
     shutil.rmtree(out, ignore_errors=True)
     done, _, _ = peers.measured([real.PITH, "quantize", folder, "-o", out, "-r", recipe, "--calib-tokens", str(options.calib_tokens), "--seq-len",
                                  "512", "--allow-error", "2", "--quiet"])
     return done
 
 
+def compared(folder, outs, kv, texts, options):
+    """What each of these models loses, with that cache beside it."""
+    found = real.pith("compare", folder, *outs, *(x for t in texts for x in ("--text", t)), "--context", 512, "--max-tokens", options.measure,
+                      *(("--kv", kv) if kv else ()))
+    return found["models"][1:]
+
+
 def measure(options, kept):
     folder = real.original(options.model, options.place)
     texts = real.texts_of(options, options.place)
-    cells = sensitivities(folder, options)
+    rows = sensitivities(folder, options)
+    cells, reads = cells_of(rows), Reads(rows, options)
     key = {"model": options.model, "round": options.round, "calibrated": options.calib_tokens, "tried": options.tried,
            "judged": options.measure, "names": [t.name for t in texts]}
-    had = {k["name"] for k in kept.rows if all(k.get(x) == v for x, v in key.items())}
-    todo = [(n, a) for n, a in assignments(cells, options) if n not in had]
-    for first in range(0, len(todo), real.TOGETHER):
-        some = todo[first : first + real.TOGETHER]
-        outs = [options.place / f"assigned-{i}" for i in range(len(some))]
-        if not all(made(folder, linears, options, out) for (_, linears), out in zip(some, outs)):
-            raise SystemExit("an assignment cannot be made")
-        found = real.pith("compare", folder, *outs, *(x for t in texts for x in ("--text", t)), "--context", 512, "--max-tokens", options.measure)
-        for (name, linears), one in zip(some, found["models"][1:]):
-            kept.add({**key, "name": name, "bits": one["bits_per_weight"], "foretold": foretold(cells, linears), "texts": real.judged(one)})
-        for out in outs:
-            shutil.rmtree(out)
+    if options.acts or options.kv:
+        key.update(acts=options.acts, kv=options.kv)
+    had = {k["name"] for k in kept.rows if {x: v for x, v in k.items() if x in KEYS} == key}
+    todo = [(n, a, *reads.of(i)) for i, (n, a) in enumerate(assignments(cells, options)) if n not in had]
+    todo.sort(key=lambda one: one[3] or "")
+    for kv, same in ((k, list(g)) for k, g in itertools.groupby(todo, key=lambda one: one[3])):
+        for some in (same[i : i + real.TOGETHER] for i in range(0, len(same), real.TOGETHER)):
+            outs = [options.place / f"assigned-{options.model}-{i}" for i in range(len(some))]
+            if not all(made(folder, linears, acts, options, out) for (_, linears, acts, _), out in zip(some, outs)):
+                raise SystemExit("an assignment cannot be made")
+            for (name, linears, acts, _), one in zip(some, compared(folder, outs, kv, texts, options)):
+                kept.add({**key, "name": name, "inputs": acts, "cache": kv, "bits": one["bits_per_weight"],
+                          "foretold": foretold(cells, linears) + reads.foretold(acts, kv), "of_weights": foretold(cells, linears),
+                          "texts": real.judged(one)})
+            for out in outs:
+                shutil.rmtree(out)
+
+
+def title_of(k):
+    """An assignment's name, and what is rounded besides weights."""
+    return ", ".join([k["name"], *(f"{what} `{k[what]}`" for what in ("inputs", "cache") if k.get(what))])
 
 
 def table(kept):
-    runs = list(dict.fromkeys((k["model"], k["round"], k["calibrated"]) for k in kept))
-    for run in runs:
-        rows = sorted((k for k in kept if (k["model"], k["round"], k["calibrated"]) == run), key=lambda k: k["foretold"])
+    def run_of(k):
+        return k["model"], k["round"], k["calibrated"], "acts" in k
+    for run in dict.fromkeys(map(run_of, kept)):
+        rows = sorted((k for k in kept if run_of(k) == run), key=lambda k: k["foretold"])
         texts = [t["text"] for t in rows[0]["texts"]]
-        print(f"\n{run[0]}, {run[1]}, {run[2]} tokens of calibration\n")
+        print(f"\n{run[0]}, {run[1]}, {run[2]} tokens of calibration{', inputs and caches' if run[3] else ''}\n")
         print("| assignment | bits | foretold | " + " | ".join(f"{t} | measured / foretold" for t in texts) + " |")
         print("|---|" + "---:|" * (2 + 2 * len(texts)))
         for k in rows:
             cells = [f"{real.cell(t)} | {t['kl'] / k['foretold']:.2f}" for t in k["texts"]]
-            print(f"| {k['name']} | {k['bits']:.2f} | {k['foretold']:.3g} | " + " | ".join(cells) + " |")
+            print(f"| {title_of(k)} | {k['bits']:.2f} | {k['foretold']:.3g} | " + " | ".join(cells) + " |")
         for i, text in enumerate(texts):
             for name, some in (("all", rows), (f"foretold below {SMALL}", [k for k in rows if k["foretold"] < SMALL])):
                 told(f"{text}, {name}", some, i)
@@ -150,6 +201,8 @@ def main():
     parser.add_argument("--calib-tokens", type=int, default=8192)
     parser.add_argument("--measure", type=int, default=2044, help="positions of each text, of which the first of 512 is not judged")
     parser.add_argument("--try", dest="tried", default=TRIED)
+    parser.add_argument("--acts", default=[], type=lambda t: t.split(","), help="grids of inputs")
+    parser.add_argument("--kv", action="append", default=[], help="formats of keys and values")
     parser.add_argument("--table", action="store_true", help="print the table of what was measured, and measure nothing")
     options = parser.parse_args()
     options.place.mkdir(parents=True, exist_ok=True)

@@ -41,7 +41,11 @@ RECIPES = ["w8a16", "fp8", "w8a8", "smoothquant", "llm.int8", "rtn", "gptq", "aw
            "quarot-w4a16", "mxfp4-w4a4", "mxfp4-rotated", "autoround"]
 # Groups of 128 that are named do not fall back where they do not divide rows: SmolLM2's have 576.
 GROUPED = {f"{r} int3:g64": ["-r", r, "--weights", "int3:g64"] for r in ("rtn", "gptq", "awq+gptq")}
-RECIPES += GROUPED
+GUIDED = {"qep guided": ["-r", "qep", "--round", "qep:guided"]}
+RECIPES += [*GROUPED, "guided", "yaqa", *GUIDED]
+# What chooses grids by itself; what it foretold is kept beside what came of it.
+CHOSEN = {f"auto {bits}": ["-r", "auto", "--budget", bits] for bits in ("3", "4.2", "5")}
+RECIPES += CHOSEN
 CACHES = ["bf16", "int8:token", "fp8_e4m3:token", "fp8_e4m3", "q8_0", "kivi4", "kivi2", "int4:g32:asym", "int4:g32", "int4:g32,rotate",
           "q4_0", "turbo4", "k=int8:token,v=int4:g32", "int4:g32,sink=4,recent=128"]
 
@@ -100,10 +104,20 @@ def judging(kind, texts):
 def quantized(model, folder, row, out):
     """Processor seconds, or None where the recipe does not take this model: what it says then is printed."""
     shutil.rmtree(out, ignore_errors=True)
-    options = {**recipes.compositions(), **GROUPED}.get(row, ["-r", row])
+    options = {**recipes.compositions(), **GROUPED, **GUIDED, **CHOSEN}.get(row, ["-r", row])
     made, seconds, _ = peers.measured([PITH, "quantize", folder, "-o", out, "--calib-tokens", str(CALIBRATED[model]), "--seq-len", "512",
                                        "--quiet", *options])
     return seconds if made else None
+
+
+def foretold(out):
+    """What a model's account says of its forecast: the forecast, and what is measured on held-out and on fitted tokens; {} where there is none."""
+    account = out / "pith.json"
+    found = json.loads(account.read_text()).get("prediction") if account.exists() else None
+    if not found:
+        return {}
+    return {"foretold": {"kl": found["kld"], "held_out": found["measured"], "held_out_se": found["standard_error"],
+                         "fitted": found["fitted"]["measured"]}}
 
 
 def measure_recipes(model, folder, texts, place, kept, only):
@@ -118,7 +132,7 @@ def measure_recipes(model, folder, texts, place, kept, only):
         found = pith("compare", folder, *(outs[row] for row in made), *judging("recipe", texts))
         for row, measured in zip(made, found["models"][1:]):
             kept.add({"model": model, "kind": "recipe", "row": row, "bits": measured["bits_per_weight"], "seconds": round(seconds[row], 1),
-                      "texts": judged(measured)})
+                      "texts": judged(measured), **foretold(outs[row])})
             shutil.rmtree(outs[row])
 
 
@@ -150,6 +164,20 @@ def table(kept, kind, model):
         print("| " + " | ".join(line) + " |")
 
 
+def forecasts(kept):
+    """What was foretold of one's own choice, what its own check found, and what other texts lose."""
+    rows = [r for r in kept.rows if "foretold" in r]
+    if not rows:
+        return
+    print("\n| model, recipe | bits | foretold | held out | fitted | " + " | ".join(f"{t['text']} | / foretold" for t in rows[0]["texts"]) + " |")
+    print("|---|" + "---:|" * (4 + 2 * len(rows[0]["texts"])))
+    for r in rows:
+        f = r["foretold"]
+        texts = [f"{cell(t)} | {t['kl'] / f['kl']:.2f}" for t in r["texts"]]
+        print(f"| {r['model']}, `{r['row']}` | {r['bits']:.2f} | {f['kl']:.3g} | {f['held_out']:.3g} ± {f['held_out_se']:.1g} | {f['fitted']:.3g} | "
+              + " | ".join(texts) + " |")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("-t", "--text", help="the first text (the beginning of models/probe/eval.txt)")
@@ -169,6 +197,7 @@ def main():
     for kind in ("recipe", "cache"):
         for model in real_models.MODELS:
             table(kept, kind, model)
+    forecasts(kept)
 
 
 if __name__ == "__main__":
