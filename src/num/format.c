@@ -22,16 +22,32 @@ static const struct pith_format formats[] = {
 #define PITH_GGUF(id, name, aliases, summary, bits, max, block, element)                           \
     {id,  name,  aliases, summary, PITH_KIND_GGUF, bits, 0,   0,                                   \
      max, block, element, "f16",   NULL,           NULL, NULL},
-#define PITH_TRELLIS(id, name, summary, bits)                                                      \
-    {id,   name, "",   summary, PITH_KIND_TRELLIS, bits, 0,                                        \
-     0,    4.0f, 1,    NULL,    NULL,              NULL, NULL,                                     \
-     &pith_codec_trellis},
+#define WALK(number, width, words, suffix, whose, code)                                            \
+    {.id = number,                                                                                 \
+     .name = "trellis" #width suffix,                                                              \
+     .aliases = "",                                                                                \
+     .summary = whose ": " words " by a trellis of 2^16 states, code " code,                       \
+     .kind = PITH_KIND_TRELLIS,                                                                    \
+     .bits = width,                                                                                \
+     .max = 4.0f,                                                                                  \
+     .block = 1,                                                                                   \
+     .codec = &pith_codec_trellis},
+#define PITH_TRELLIS(id, ...)                                                                      \
+    WALK(id, 1, "1 bit", __VA_ARGS__)                                                              \
+    WALK((id) + 1, 2, "2 bits", __VA_ARGS__)                                                       \
+    WALK((id) + 2, 3, "3 bits", __VA_ARGS__)                                                       \
+    WALK((id) + 3, 4, "4 bits", __VA_ARGS__)                                                       \
+    WALK((id) + 4, 5, "5 bits", __VA_ARGS__)                                                       \
+    WALK((id) + 5, 6, "6 bits", __VA_ARGS__)                                                       \
+    WALK((id) + 6, 7, "7 bits", __VA_ARGS__)                                                       \
+    WALK((id) + 7, 8, "8 bits", __VA_ARGS__)
 #include "num/formats.def"
 #undef PITH_ELEMENT
 #undef PITH_READ
 #undef PITH_BLOCK
 #undef PITH_GGUF
 #undef PITH_TRELLIS
+#undef WALK
 };
 
 static const struct {

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/names.h"
 #include "num/gguf/kquant.h"
+#include "num/trellis.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -246,6 +247,21 @@ static enum pith_status check(const struct parser *p)
     return PITH_OK;
 }
 
+/* "trellis:3:mcg" is the format trellis3_mcg; without a code it is that of trellis3. */
+static enum pith_status take_trellis(struct parser *p)
+{
+    struct part part;
+    enum pith_trellis_code code = PITH_TRELLIS_MUL1;
+    if (!p->rest || !next_part(p, &part) || part.text[0] < '1' || part.text[0] > '8' ||
+        part.text[1])
+        return wrong(p, "trellis", "1 to 8 bits must follow it, as in trellis:3 or trellis:3:mcg");
+    const unsigned bits = (unsigned)(part.text[0] - '0');
+    struct parser after = *p;
+    if (p->rest && next_part(&after, &part) && pith_trellis_code_find(part.text, &code)) *p = after;
+    p->grid->format = pith_trellis_format(code, bits);
+    return PITH_OK;
+}
+
 static enum pith_status parse_parts(struct parser *p)
 {
     struct part part;
@@ -255,7 +271,8 @@ static enum pith_status parse_parts(struct parser *p)
         if (p->rest) return wrong(p, "none", "nothing may follow it");
         return PITH_OK;
     }
-    p->grid->format = pith_format_find(part.text);
+    if (strcmp(part.text, "trellis") == 0) PITH_TRY(take_trellis(p));
+    else p->grid->format = pith_format_find(part.text);
     if (!p->grid->format) return unknown_format(p, part.text);
     while (p->rest) {
         if (!next_part(p, &part))

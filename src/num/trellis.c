@@ -95,9 +95,20 @@ void pith_trellis_decode(enum pith_trellis_code code, unsigned bits, const uint8
 
 /* ---- formats ---- */
 
-static const char *const suffix[] = {
-    [PITH_TRELLIS_3INST] = "_3inst", [PITH_TRELLIS_MCG] = "_mcg", [PITH_TRELLIS_MUL1] = "",
-    [PITH_TRELLIS_MUL2] = "_mul2"};
+static const char *const codes[] = {[PITH_TRELLIS_3INST] = "3inst",
+                                    [PITH_TRELLIS_MCG] = "mcg",
+                                    [PITH_TRELLIS_MUL1] = "mul1",
+                                    [PITH_TRELLIS_MUL2] = "mul2"};
+
+bool pith_trellis_code_find(const char *name, enum pith_trellis_code *out)
+{
+    for (enum pith_trellis_code c = 0; c < PITH_COUNT(codes); c++) {
+        if (strcmp(name, codes[c]) != 0) continue;
+        *out = c;
+        return true;
+    }
+    return false;
+}
 
 bool pith_trellis_is(const struct pith_format *f)
 {
@@ -106,16 +117,17 @@ bool pith_trellis_is(const struct pith_format *f)
 
 enum pith_trellis_code pith_trellis_code_of(const struct pith_format *f)
 {
+    enum pith_trellis_code code = PITH_TRELLIS_MUL1; /* which no name says */
     const char *at = strchr(f->name, '_');
-    for (enum pith_trellis_code c = 0; at && c < PITH_COUNT(suffix); c++)
-        if (strcmp(at, suffix[c]) == 0) return c;
-    return PITH_TRELLIS_MUL1;
+    if (at) (void)pith_trellis_code_find(at + 1, &code);
+    return code;
 }
 
 const struct pith_format *pith_trellis_format(enum pith_trellis_code code, unsigned bits)
 {
+    const bool named = code != PITH_TRELLIS_MUL1;
     char name[32];
-    snprintf(name, sizeof name, "trellis%u%s", bits, suffix[code]);
+    snprintf(name, sizeof name, "trellis%u%s%s", bits, named ? "_" : "", named ? codes[code] : "");
     return pith_format_find(name);
 }
 

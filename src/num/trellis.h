@@ -110,6 +110,8 @@ void pith_trellis_decode(enum pith_trellis_code code, unsigned bits, const uint8
 bool pith_trellis_is(const struct pith_format *f);
 /* Which; f is of this kind. */
 enum pith_trellis_code pith_trellis_code_of(const struct pith_format *f);
+/* By the name that it has in grids: "3inst", "mcg", "mul1", "mul2". False: there is none. */
+bool pith_trellis_code_find(const char *name, enum pith_trellis_code *out);
 /* The format of that code and so many bits, 1 to 8. */
 const struct pith_format *pith_trellis_format(enum pith_trellis_code code, unsigned bits);
 /* Bytes of a tile. */

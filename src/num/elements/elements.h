@@ -10,7 +10,7 @@
     uint32_t encode(float x);
 #define PITH_READ(id, name, summary, bits, max, decode) float decode(uint32_t code);
 #define PITH_BLOCK(id, name, aliases, summary, bits, max, block, element, scale)
-#define PITH_TRELLIS(id, name, summary, bits)
+#define PITH_TRELLIS(id, suffix, whose, code)
 #define PITH_GGUF(id, name, aliases, summary, bits, max, block, element)
 #include "num/formats.def"
 #undef PITH_ELEMENT
