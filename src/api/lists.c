@@ -39,11 +39,11 @@ enum pith_status pith_recipes_json(char **report, struct pith_error *err)
     json_t *list = json_array();
     for (size_t i = 0; list && i < count; i++) {
         json_t *row = json_pack("{s:s}", "recipe", r[i].name);
-#define PITH_STAGE(key, title, values, what)                                                       \
-    pith_json_set(&row, title, json_string(or_dash(r[i].key)));
+#define PITH_STAGE(key, title, usual, values, what)                                                \
+    pith_json_set(&row, title, json_string(r[i].key ? r[i].key : usual));
 #include "quant/recipe_keys.def"
 #undef PITH_STAGE
-        pith_json_set(&row, "container", json_string(or_dash(r[i].container)));
+        pith_json_set(&row, "container", json_string(pith_recipe_row_container(&r[i])));
         pith_json_set(&row, "what", json_string(r[i].summary));
         pith_json_add(&list, row);
     }

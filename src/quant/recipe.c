@@ -12,7 +12,7 @@
 enum { FILE_LIMIT = 64 << 20 }; /* those of auto name every linear */
 
 static const struct pith_recipe_row rows[] = {
-#define PITH_RECIPE(...) {__VA_ARGS__},
+#define PITH_RECIPE(name, summary, ...) {name, summary, __VA_ARGS__},
 #include "quant/recipes.def"
 #undef PITH_RECIPE
 };
@@ -267,13 +267,13 @@ static void text_round(const struct pith_recipe *r, char text[STAGE_TEXT])
 typedef enum pith_status set_fn(struct pith_recipe *r, const char *text, struct pith_error *err);
 
 static const struct stage {
-    const char *key, *values, *what;
+    const char *key, *usual, *values, *what;
     size_t row; /* its place in struct pith_recipe_row */
     set_fn *set;
     void (*text)(const struct pith_recipe *r, char text[STAGE_TEXT]);
 } stages[] = {
-#define PITH_STAGE(key, title, values, what)                                                       \
-    {#key, values, what, offsetof(struct pith_recipe_row, key), set_##key, text_##key},
+#define PITH_STAGE(key, title, usual, values, what)                                                \
+    {#key, usual, values, what, offsetof(struct pith_recipe_row, key), set_##key, text_##key},
 #include "quant/recipe_keys.def"
 #undef PITH_STAGE
 };
@@ -400,9 +400,9 @@ static enum pith_status load_named(const char *name, struct pith_recipe *out,
     PITH_TRY(set_name(out, row->name, err));
     for (size_t i = 0; i < PITH_COUNT(stages); i++) {
         const char *const *text = (const void *)((const char *)row + stages[i].row);
-        PITH_TRY(stages[i].set(out, *text, err));
+        PITH_TRY(stages[i].set(out, *text ? *text : stages[i].usual, err));
     }
-    return set_container(out, row->container, err);
+    return set_container(out, pith_recipe_row_container(row), err);
 }
 
 static bool is_key(const char *key)

@@ -29,12 +29,16 @@ struct pith_recipe {
 /* One row of the table that `pith recipes` prints. */
 struct pith_recipe_row {
     const char *name, *summary;
-#define PITH_STAGE(key, title, values, what) const char *key;
+#define PITH_STAGE(key, title, usual, values, what) const char *key; /* NULL: `usual` */
 #include "quant/recipe_keys.def"
 #undef PITH_STAGE
-    const char *container;
+    const char *container; /* NULL: compressed-tensors */
 };
 const struct pith_recipe_row *pith_recipe_rows(size_t *count);
+static inline const char *pith_recipe_row_container(const struct pith_recipe_row *row)
+{
+    return row->container ? row->container : "compressed-tensors";
+}
 
 /* A key of a recipe file (recipe_keys.def, and name, base, container). */
 struct pith_recipe_key {

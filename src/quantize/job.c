@@ -117,7 +117,7 @@ enum pith_status pith_job_recipe(struct pith_job *job, struct pith_error *err)
     const struct {
         const char *stage, *text;
     } stages[] = {
-#define PITH_STAGE(key, title, values, what) {#key, o->key},
+#define PITH_STAGE(key, title, usual, values, what) {#key, o->key},
 #include "quant/recipe_keys.def"
 #undef PITH_STAGE
     };
