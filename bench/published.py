@@ -6,7 +6,7 @@ hardware, precision, users, lengths, figure).
 
 Rows are halved: within each engine every other one in the order of a hash of its text. With --fit the shares of bandwidth
 and arithmetic that each engine reaches, and what a layer takes besides, are searched on the first half alone; without, those
-of src/plan/engines.def are used as they are. The errors told are of both halves, the judgement is of the second.
+of src/plan/capacity.c are used as they are. The errors told are of both halves, the judgement is of the second.
 """
 
 import argparse

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 # Command lines of engines and of the sandbox, and variables of style sheets.
-OTHERS = ("src/export/engine_*.c", "src/plan/serving.def", "src/plan/commands.c", "src/eval/task/sandbox.c", "src/report/html.c", "src/report/heat.c")
+OTHERS = ("src/export/engine_*.c", "src/plan/commands.c", "src/eval/task/sandbox.c", "src/report/html.c", "src/report/heat.c")
 # Texts that are bytes of pith.json, which speaks as the command line does; and pieces of commands that are put together.
 PINNED = ("a router, in 16 bits unless --override names it", "kept in 16 bits by --override", "left alone by --ignore",
           "fitted too few tokens; --calib-tokens or --calib with more lose less", "%s --round %s", " --weights %.60s")

@@ -1,4 +1,4 @@
-/* calib/corpora.h: declares the members of corpora.def to each other; internal to calib/. */
+/* calib/corpora.h: the kinds of calibration sources; internal to calib/. */
 #ifndef PITH_CALIB_CORPORA_H
 #define PITH_CALIB_CORPORA_H
 
@@ -7,8 +7,7 @@
 /* The name under which the text that ships is a source. */
 #define PITH_BUILTIN_NAME "builtin"
 
-#define PITH_CORPUS(row) extern const struct pith_corpus row;
-#include "calib/corpora.def"
-#undef PITH_CORPUS
+/* Listed in calib/corpus.c. */
+extern const struct pith_corpus pith_corpus_builtin, pith_corpus_jsonl, pith_corpus_text;
 
 #endif

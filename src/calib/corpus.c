@@ -7,11 +7,9 @@
 
 #include <string.h>
 
-static const struct pith_corpus *const corpora[] = {
-#define PITH_CORPUS(row) &row,
-#include "calib/corpora.def"
-#undef PITH_CORPUS
-};
+/* Tried in order; the last takes every file. */
+static const struct pith_corpus *const corpora[] = {&pith_corpus_builtin, &pith_corpus_jsonl,
+                                                    &pith_corpus_text};
 
 const struct pith_corpus *pith_corpus_of(const char *path)
 {
@@ -243,8 +241,8 @@ static struct draw draw_of(size_t tokens, size_t seq_len, const struct pith_toke
     const size_t need = pith_larger(tokens, seq_len);
     return (struct draw){.tokens = tokens,
                          .seq_len = seq_len,
-                         .text = seq_len - (pith_tokenizer_adds_bos(t) &&
-                                            pith_tokenizer_bos(t) >= 0),
+                         .text = seq_len -
+                                 (pith_tokenizer_adds_bos(t) && pith_tokenizer_bos(t) >= 0),
                          .enough = need < SIZE_MAX / 16 ? need * 8 : SIZE_MAX / 2};
 }
 

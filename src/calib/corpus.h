@@ -4,8 +4,8 @@
  * conversation, as the model's chat template puts it, or, of a model that has none, the contents
  * joined by blank lines. Documents are encoded one by one and joined; the stream is cut
  * into windows of seq_len ids, each beginning with BOS where the tokenizer adds one. When there are
- * more windows than wanted, a random subset (by seed, in order) is used. One row of corpora.def is
- * one kind of source. */
+ * more windows than wanted, a random subset (by seed, in order) is used. A kind of source is a row
+ * of the table in corpus.c. */
 #ifndef PITH_CALIB_CORPUS_H
 #define PITH_CALIB_CORPUS_H
 

@@ -48,9 +48,9 @@ static inline size_t pith_reads_cache(const struct pith_reads *r, uint32_t layer
 }
 
 /* Adds what is asked: texts may list several grids with commas; of a cache each is one name. "none"
- * adds nothing; no text: those of reads.def and backend/kv.def. Caches, which need the model, that
- * it cannot have are left out where nobody named them. PITH_ARG, PITH_UNSUPPORTED, PITH_LIMIT for
- * too many. */
+ * adds nothing; no text: the usual grids and those of backend/kv.def. Caches, which need the model,
+ * that it cannot have are left out where nobody named them. PITH_ARG, PITH_UNSUPPORTED, PITH_LIMIT
+ * for too many. */
 enum pith_status pith_reads_acts(struct pith_reads *r, const struct pith_list *texts,
                                  struct pith_error *err);
 enum pith_status pith_reads_caches(struct pith_reads *r, const struct pith_model *m,

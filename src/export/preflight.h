@@ -1,6 +1,6 @@
 /* export/preflight.h: what other engines expect of a checkpoint, checked before the work starts and
- * again by `pith verify`. One row of export/exporters.def is one engine: what its loaders take, as
- * data, each row with the peer's source file that says so. */
+ * again by `pith verify`. A row of the table in export/target.c is one engine: what its loaders
+ * take, as data, each row with the peer's source file that says so. */
 #ifndef PITH_EXPORT_PREFLIGHT_H
 #define PITH_EXPORT_PREFLIGHT_H
 

@@ -8,14 +8,13 @@
 #include <string.h>
 #include <strings.h>
 
-#define PITH_ENGINE(row) extern const struct pith_target_engine row;
-#include "export/exporters.def"
-#undef PITH_ENGINE
+/* Each is one file export/engine_<name>.c. */
+extern const struct pith_target_engine pith_engine_vllm, pith_engine_sglang, pith_engine_trtllm,
+    pith_engine_transformers, pith_engine_llamacpp, pith_engine_pith;
 
 static const struct pith_target_engine *const rows[] = {
-#define PITH_ENGINE(row) &row,
-#include "export/exporters.def"
-#undef PITH_ENGINE
+    &pith_engine_vllm,         &pith_engine_sglang,   &pith_engine_trtllm,
+    &pith_engine_transformers, &pith_engine_llamacpp, &pith_engine_pith,
 };
 
 const struct pith_target_engine *const *pith_engines(size_t *count)

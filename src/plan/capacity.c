@@ -9,12 +9,26 @@
 #define MIB 1048576.0
 #define GIB 1073741824.0
 
+/* The shares of vLLM, TensorRT-LLM and llama.cpp were searched on half of the measurements that
+ * others published (bench/published.py --fit; docs/planning.md), pith's are measured
+ * (bench/plan.py); of the others: hardware.json, efficiency_hints (capmd, measured with vLLM) and
+ * eight kernels of 3e-6 s (aiconfigurator's memory_constant_latency_s). GiB of vLLM: CAPMD's
+ * measurements in hardware.json, efficiency_hints.engine_overhead_gib; communication: NVIDIA's
+ * aiconfigurator, nccl_memory_bytes, there. */
 static const struct pith_engine_need needs[] = {
-#define PITH_PLAN_ENGINE(name, base, mixture, link, chunk, memory, arithmetic, layer, shards, gpu, \
-                         cpu, source)                                                              \
-    {name, base, mixture, link, chunk, memory, arithmetic, layer, shards, gpu, cpu, source},
-#include "plan/engines.def"
-#undef PITH_PLAN_ENGINE
+    {"vllm", 2.0 * GIB, 3.0 * GIB, 392 * MIB, 2048, 0.95, 0.45, 8e-5, true, true, false,
+     "hardware.json efficiency_hints: capmd, aic"},
+    {"sglang", 2.0 * GIB, 3.0 * GIB, 392 * MIB, 2048, 0.95, 0.45, 8e-5, true, true, false,
+     "taken as vLLM's: no figure found"},
+    {"trtllm", 3.5 * GIB, 3.5 * GIB, 392 * MIB, 2048, 0.85, 0.7, 1.1e-4, true, true, false,
+     "hardware.json efficiency_hints: aic other_memory_bytes, nccl_memory_bytes"},
+    {"llama.cpp", 0.5 * GIB, 0.5 * GIB, 0, 512, 0.85, 0.6, 1.1e-4, false, true, true,
+     "a GPU's context and libraries; assumed, no figure found"},
+    {"transformers", 1.0 * GIB, 1.0 * GIB, 0, 2048, 0.7, 0.4, 2.4e-5, false, true, true,
+     "a GPU's context and libraries; assumed, no figure found"},
+    {"pith", 1.8 * MIB, 1.8 * MIB, 0, 512, 0.87, 0.72, 0, false, false, true,
+     "the program with its tables, as pith bench shows it; the rest by its layouts "
+     "(plan/pith_engine.h)"},
 };
 
 const struct pith_engine_need *pith_engine_needs(size_t *count)

@@ -4,7 +4,7 @@
 
 #include "plan/model_bytes.h"
 
-/* A row of engines.def. */
+/* A row of the table in plan/capacity.c. */
 struct pith_engine_need {
     const char *name;
     double base, mixture;      /* bytes on every device before a weight is loaded; of mixtures */

@@ -1,12 +1,56 @@
 /* The command lines that a row of a plan stands for. */
 #include "plan/search.h"
 
+#include "base/mem.h"
 #include "base/names.h"
 #include "base/str.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+/* What servers are started with for pools, and for the host's memory. HOST:PORT is for the reader
+ * to fill in. vLLM: docs, "NixlConnector Usage Guide" (roles are a placeholder to that connector,
+ * whose proxy decides) and "KV Cache Offloading" (GiB of all devices); SGLang: docs, "PD
+ * Disaggregation" and "HiCache" (10^9 bytes of each rank); TensorRT-LLM: docs, "Disaggregated
+ * Serving" and KvCacheConfig (bytes of each rank). */
+static const struct pith_plan_serving servings[] = {
+    {.engine = "vllm",
+     .read = " --kv-transfer-config"
+             " '{\"kv_connector\":\"NixlConnector\",\"kv_role\":\"kv_producer\"}'",
+     .answer = " --kv-transfer-config"
+               " '{\"kv_connector\":\"NixlConnector\",\"kv_role\":\"kv_consumer\"}'",
+     .route = "python tests/v1/kv_connector/nixl_integration/toy_proxy_server.py"
+              " --prefiller-hosts HOST --prefiller-ports PORT --decoder-hosts HOST"
+              " --decoder-ports PORT",
+     .offload = " --kv-offloading-backend native --kv-offloading-size %.0f",
+     .unit = 1073741824.0},
+    {.engine = "sglang",
+     .read = " --disaggregation-mode prefill --disaggregation-transfer-backend nixl",
+     .answer = " --disaggregation-mode decode --disaggregation-transfer-backend nixl",
+     .route = "python -m sglang_router.launch_router --pd-disaggregation --prefill http://HOST:PORT"
+              " --decode http://HOST:PORT",
+     .offload = " --enable-hierarchical-cache --hicache-size %.0f",
+     .unit = 1e9,
+     .each = true},
+    {.engine = "trtllm",
+     .read = " --extra_llm_api_options <(echo '{disable_overlap_scheduler: true,"
+             " cache_transceiver_config: {backend: DEFAULT}}')",
+     .answer = " --extra_llm_api_options <(echo '{cache_transceiver_config: {backend: DEFAULT}}')",
+     .route = "trtllm-serve disaggregated -c <(echo '{hostname: localhost, port: 8000,"
+              " context_servers: {num_instances: 1, urls: [\"HOST:PORT\"]},"
+              " generation_servers: {num_instances: 1, urls: [\"HOST:PORT\"]}}')",
+     .offload = " --extra_llm_api_options <(echo '{kv_cache_config: {host_cache_size: %.0f}}')",
+     .unit = 1.0,
+     .each = true},
+};
+
+const struct pith_plan_serving *pith_plan_serving_find(const char *engine)
+{
+    for (size_t i = 0; i < PITH_COUNT(servings); i++)
+        if (strcmp(servings[i].engine, engine) == 0) return &servings[i];
+    return NULL;
+}
 
 /* A text as a word of a command line. */
 static void quote(const char *text, struct pith_str *out)

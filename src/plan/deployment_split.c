@@ -7,20 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct pith_plan_serving servings[] = {
-#define PITH_PLAN_SERVING(engine, read, answer, route, offload, unit, each)                        \
-    {engine, read, answer, route, offload, unit, each},
-#include "plan/serving.def"
-#undef PITH_PLAN_SERVING
-};
-
-const struct pith_plan_serving *pith_plan_serving_find(const char *engine)
-{
-    for (size_t i = 0; i < PITH_COUNT(servings); i++)
-        if (strcmp(servings[i].engine, engine) == 0) return &servings[i];
-    return NULL;
-}
-
 /* --- pools ------------------------------------------------------------------------------------ */
 
 /* What a group that reads has to do: as many prompts at once as the engine takes, and no answers.

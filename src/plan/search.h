@@ -198,12 +198,15 @@ json_t *pith_plan_report(struct pith_plan_search *p);
 /* {"quantize", "serve"}, with pools "prefill" and "route": a new reference. */
 json_t *pith_plan_commands(const struct pith_plan_search *p, const struct pith_plan_case *k,
                            const struct pith_plan_row *row);
-/* A row of plan/serving.def; NULL: the engine has neither. */
+/* A row of the table in plan/commands.c: options for servers that read prompts, for those that
+ * answer, the command of what stands before them; options for the host's memory, with the amount in
+ * units of so many bytes, and whether each device is given its own part. */
 struct pith_plan_serving {
     const char *engine, *read, *answer, *route, *offload;
     double unit;
     bool each;
 };
+/* NULL: the engine has neither. */
 const struct pith_plan_serving *pith_plan_serving_find(const char *engine);
 
 #endif

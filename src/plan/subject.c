@@ -13,10 +13,10 @@ enum { CONFIG_MOST = 64 << 20 }; /* bytes of a config.json */
 const char *pith_plan_class_name(enum pith_plan_class c)
 {
     static const char *const names[] = {
-#define PITH_PLAN_CLASS(id, name, text) name,
-#include "plan/classes.def"
-#undef PITH_PLAN_CLASS
-    };
+        [PITH_PLAN_EMBED] = "embeddings",    [PITH_PLAN_HEAD] = "head",
+        [PITH_PLAN_ATTENTION] = "attention", [PITH_PLAN_MLP] = "mlp",
+        [PITH_PLAN_EXPERTS] = "experts",     [PITH_PLAN_ROUTER] = "routers",
+        [PITH_PLAN_VECTOR] = "norms"};
     return names[c];
 }
 

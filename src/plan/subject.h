@@ -5,10 +5,15 @@
 
 #include "model/model.h"
 
+/* What the numbers of a model are counted as, in the order in which they are shown. */
 enum pith_plan_class {
-#define PITH_PLAN_CLASS(id, name, text) PITH_PLAN_##id,
-#include "plan/classes.def"
-#undef PITH_PLAN_CLASS
+    PITH_PLAN_EMBED,     /* the embedding, positions, and vectors of tokens */
+    PITH_PLAN_HEAD,      /* the output matrix, where it is no embedding */
+    PITH_PLAN_ATTENTION, /* linears of attention, or of what stands in its place */
+    PITH_PLAN_MLP,       /* linears of dense feed-forward parts and of shared experts */
+    PITH_PLAN_EXPERTS,   /* linears of experts that tokens choose */
+    PITH_PLAN_ROUTER,    /* linears that stay in 16 bits: routers */
+    PITH_PLAN_VECTOR,    /* gains of norms, biases, filters of convolutions */
     PITH_PLAN_CLASSES
 };
 /* "embeddings". */

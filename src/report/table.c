@@ -9,9 +9,11 @@
 #include <utf8proc.h>
 
 const struct pith_writer pith_writers[] = {
-#define PITH_WRITER(name, summary, fn) {name, summary, fn},
-#include "report/writers.def"
-#undef PITH_WRITER
+    {"text", "aligned columns for a terminal", pith_table_write_text},
+    {"markdown", "a Markdown table", pith_table_write_markdown},
+    {"csv", "comma-separated values (RFC 4180), keys as header", pith_table_write_csv},
+    {"json", "a list of objects", pith_table_write_json},
+    {"html", "a page by itself", pith_table_write_html},
 };
 const size_t pith_writer_count = PITH_COUNT(pith_writers);
 

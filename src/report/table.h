@@ -50,7 +50,7 @@ const char *pith_table_cell(const struct pith_table *t, size_t row, size_t colum
 /* Appends the table to out in one form. A table that failed makes out->failed true. */
 typedef void pith_table_write_fn(const struct pith_table *t, struct pith_str *out);
 
-/* A form: one row of writers.def, one file. */
+/* A form: one row of the table in report/table.c, one file. */
 struct pith_writer {
     const char *name; /* "markdown" */
     const char *summary;
@@ -59,9 +59,8 @@ struct pith_writer {
 extern const struct pith_writer pith_writers[];
 extern const size_t pith_writer_count;
 
-#define PITH_WRITER(name, summary, fn) pith_table_write_fn fn;
-#include "report/writers.def"
-#undef PITH_WRITER
+pith_table_write_fn pith_table_write_text, pith_table_write_markdown, pith_table_write_csv,
+    pith_table_write_json, pith_table_write_html;
 
 /* By name; NULL when there is none. */
 const struct pith_writer *pith_writer_find(const char *name);

@@ -1,5 +1,5 @@
-/* tok/kind.h: what a kind of tokenizer file provides; the kinds are the rows of tok/tokenizers.def.
- */
+/* tok/kind.h: what a kind of tokenizer file provides; the kinds are listed in
+ * tok/tokenizer.c. */
 #ifndef PITH_TOK_KIND_H
 #define PITH_TOK_KIND_H
 
@@ -55,9 +55,8 @@ struct pith_tokenizer {
     const struct pith_progress *listener; /* asked while encoding; NULL: nobody */
 };
 
-#define PITH_TOKENIZER(file, kind) extern const struct pith_tok_kind kind;
-#include "tok/tokenizers.def"
-#undef PITH_TOKENIZER
+extern const struct pith_tok_kind pith_tok_json, pith_tok_tekken, pith_tok_spm, pith_tok_tiktoken,
+    pith_tok_vocab;
 
 /* Sets t's decoder to that of SentencePiece, for what its model says of spaces. */
 struct pith_spm_model;

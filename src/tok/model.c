@@ -5,14 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+/* By the "type" of a tokenizer.json. The last is not one of a file's: it is how tiktoken joins. */
 static const struct {
     const char *name;
     const struct pith_tok_model_kind *kind;
-} kinds[] = {
-#define PITH_TOK_MODEL(name, kind) {name, &kind},
-#include "tok/models.def"
-#undef PITH_TOK_MODEL
-};
+} kinds[] = {{"BPE", &pith_tok_model_bpe},
+             {"Unigram", &pith_tok_model_unigram},
+             {"tiktoken", &pith_tok_model_tiktoken}};
 
 void pith_tok_model_run_free(struct pith_tok_model_run *run)
 {

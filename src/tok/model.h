@@ -1,5 +1,5 @@
 /* tok/model.h: the "model" of a tokenizer.json, which makes ids of one piece of text; the models
- * that exist are the rows of tok/models.def. */
+ * that exist are listed in tok/model.c. */
 #ifndef PITH_TOK_MODEL_H
 #define PITH_TOK_MODEL_H
 
@@ -30,9 +30,8 @@ struct pith_tok_model_kind {
     bool numbered; /* added tokens have the ids that their list says, whatever their texts are */
 };
 
-#define PITH_TOK_MODEL(name, kind) extern const struct pith_tok_model_kind kind;
-#include "tok/models.def"
-#undef PITH_TOK_MODEL
+extern const struct pith_tok_model_kind pith_tok_model_bpe, pith_tok_model_unigram,
+    pith_tok_model_tiktoken;
 
 /* A model with what it is; start with {0}. */
 struct pith_tok_model {

@@ -19,14 +19,15 @@
 /* Positions in a text are kept in 32 bits, and normalization may make it three times as long. */
 #define MAX_TEXT ((size_t)256 << 20)
 
+/* By the file's name in a checkpoint's folder; the first file that exists is read. */
 static const struct {
     const char *file;
     const struct pith_tok_kind *kind;
-} kinds[] = {
-#define PITH_TOKENIZER(file, kind) {file, &kind},
-#include "tok/tokenizers.def"
-#undef PITH_TOKENIZER
-};
+} kinds[] = {{"tokenizer.json", &pith_tok_json},
+             {"tekken.json", &pith_tok_tekken},
+             {"tokenizer.model", &pith_tok_spm},
+             {"tiktoken.model", &pith_tok_tiktoken},
+             {"vocab.json", &pith_tok_vocab}};
 
 bool pith_ids_push(struct pith_ids *ids, int32_t id)
 {

@@ -11,51 +11,41 @@
 /* No prompt or answer is longer. */
 #define LENGTH_MOST 16777216.0
 
-const struct pith_lengths_kind pith_lengths_kinds[] = {
-#define PITH_LENGTHS(name, least, most, numbers, summary, fn)                                      \
-    {name, least, most, numbers, summary, fn},
-#include "traffic/lengths.def"
-#undef PITH_LENGTHS
-};
-const size_t pith_lengths_kind_count = PITH_COUNT(pith_lengths_kinds);
-
-const struct pith_arrivals pith_arrivals[] = {
-#define PITH_ARRIVALS(name, summary, fn) {name, summary, fn},
-#include "traffic/arrivals.def"
-#undef PITH_ARRIVALS
-};
-const size_t pith_arrivals_count = PITH_COUNT(pith_arrivals);
-
 /* --- drawing ---------------------------------------------------------------------------------- */
 
-double pith_draw_fixed(const struct pith_lengths *lengths, struct pith_rng *rng)
+static double draw_fixed(const struct pith_lengths *lengths, struct pith_rng *rng)
 {
     (void)rng;
     return lengths->number[0];
 }
 
-double pith_draw_uniform(const struct pith_lengths *lengths, struct pith_rng *rng)
+static double draw_uniform(const struct pith_lengths *lengths, struct pith_rng *rng)
 {
     const double low = lengths->number[0], high = lengths->number[1];
     return low + (double)pith_rng_below(rng, (uint64_t)(high - low) + 1);
 }
 
-double pith_draw_normal(const struct pith_lengths *lengths, struct pith_rng *rng)
+static double draw_normal(const struct pith_lengths *lengths, struct pith_rng *rng)
 {
     return lengths->number[0] + lengths->number[1] * pith_rng_normal(rng);
 }
 
-double pith_draw_lognormal(const struct pith_lengths *lengths, struct pith_rng *rng)
+static double draw_lognormal(const struct pith_lengths *lengths, struct pith_rng *rng)
 {
     return lengths->number[0] * exp(lengths->number[1] * pith_rng_normal(rng));
 }
 
-double pith_draw_exponential(const struct pith_lengths *lengths, struct pith_rng *rng)
+static double gap_poisson(struct pith_rng *rng)
 {
-    return lengths->number[0] * pith_gap_poisson(rng);
+    return -log1p(-pith_rng_unit(rng));
 }
 
-double pith_draw_either(const struct pith_lengths *lengths, struct pith_rng *rng)
+static double draw_exponential(const struct pith_lengths *lengths, struct pith_rng *rng)
+{
+    return lengths->number[0] * gap_poisson(rng);
+}
+
+static double draw_either(const struct pith_lengths *lengths, struct pith_rng *rng)
 {
     return lengths->number[pith_rng_below(rng, lengths->numbers)];
 }
@@ -68,12 +58,7 @@ size_t pith_lengths_draw(const struct pith_lengths *lengths, struct pith_rng *rn
 
 /* --- gaps ------------------------------------------------------------------------------------- */
 
-double pith_gap_poisson(struct pith_rng *rng)
-{
-    return -log1p(-pith_rng_unit(rng));
-}
-
-double pith_gap_even(struct pith_rng *rng)
+static double gap_even(struct pith_rng *rng)
 {
     (void)rng;
     return 1;
@@ -81,7 +66,7 @@ double pith_gap_even(struct pith_rng *rng)
 
 /* A gamma variable of shape 1/4 and mean 1: Marsaglia and Tsang (2000), "A simple method for
  * generating gamma variables", for shape 5/4, times u^4 to come down to 1/4. */
-double pith_gap_bursts(struct pith_rng *rng)
+static double gap_bursts(struct pith_rng *rng)
 {
     const double shape = 0.25, d = shape + 1 - 1.0 / 3, c = 1 / sqrt(9 * d);
     for (;;) {
@@ -92,10 +77,17 @@ double pith_gap_bursts(struct pith_rng *rng)
     }
 }
 
+static const struct pith_arrivals arrivals[] = {
+    {"poisson", "each on its own, as from many people", gap_poisson},
+    {"even", "at equal distances", gap_even},
+    {"bursts", "gaps of a gamma distribution of shape 1/4: four times Poisson's variance",
+     gap_bursts},
+};
+
 const struct pith_arrivals *pith_arrivals_find(const char *name)
 {
-    for (size_t i = 0; i < pith_arrivals_count; i++)
-        if (pith_name_equal(pith_arrivals[i].name, name)) return &pith_arrivals[i];
+    for (size_t i = 0; i < PITH_COUNT(arrivals); i++)
+        if (pith_name_equal(arrivals[i].name, name)) return &arrivals[i];
     return NULL;
 }
 
@@ -141,12 +133,22 @@ static bool take_cuts(const char *text, struct pith_lengths *out)
     return !*text && out->least >= 1 && out->most >= out->least;
 }
 
+static const struct pith_lengths_kind kinds[] = {
+    {"fixed", 1, 1, "N", "always N", draw_fixed},
+    {"uniform", 2, 2, "LOW:HIGH", "each from LOW to HIGH alike", draw_uniform},
+    {"normal", 2, 2, "MEAN:DEVIATION", "a bell around MEAN", draw_normal},
+    {"lognormal", 2, 2, "MEDIAN:SIGMA", "as people write: half below MEDIAN, few far above",
+     draw_lognormal},
+    {"exponential", 1, 1, "MEAN", "many short ones, few long ones", draw_exponential},
+    {"either", 2, 8, "N:N...", "one of these, each as often", draw_either},
+};
+
 static const struct pith_lengths_kind *kind_of(const char *text, size_t size)
 {
     char name[24] = "";
     if (size < sizeof name) memcpy(name, text, size);
-    for (size_t i = 0; i < pith_lengths_kind_count; i++)
-        if (pith_name_equal(pith_lengths_kinds[i].name, name)) return &pith_lengths_kinds[i];
+    for (size_t i = 0; i < PITH_COUNT(kinds); i++)
+        if (pith_name_equal(kinds[i].name, name)) return &kinds[i];
     return NULL;
 }
 
@@ -156,8 +158,8 @@ static enum pith_status fail_kind(const char *text, const char *option, struct p
     char name[64] = "";
     const size_t size = strcspn(text, ":,");
     memcpy(name, text, size < sizeof name ? size : sizeof name - 1);
-    for (size_t i = 0; i < pith_lengths_kind_count; i++) names[i] = pith_lengths_kinds[i].name;
-    near = pith_name_nearest(name, names, pith_lengths_kind_count);
+    for (size_t i = 0; i < PITH_COUNT(kinds); i++) names[i] = kinds[i].name;
+    near = pith_name_nearest(name, names, PITH_COUNT(kinds));
     return pith_fail(
         err, PITH_ARG, "%s %.64s: no distribution of lengths%s%s%s; one is a number, or %s:%s",
         option, text, near ? "; did you mean " : "", near ? near : "", near ? "?" : "",
@@ -169,7 +171,7 @@ enum pith_status pith_lengths_parse(const char *text, const char *option, struct
 {
     const size_t size = strcspn(text, ":,");
     const bool bare = *text >= '0' && *text <= '9';
-    const struct pith_lengths_kind *kind = bare ? &pith_lengths_kinds[0] : kind_of(text, size);
+    const struct pith_lengths_kind *kind = bare ? &kinds[0] : kind_of(text, size);
     const char *at = bare ? text : text + size;
     *out = (struct pith_lengths){.kind = kind, .least = 1, .most = LENGTH_MOST};
     if (!kind) return fail_kind(text, option, err);
@@ -180,8 +182,8 @@ enum pith_status pith_lengths_parse(const char *text, const char *option, struct
                take_number(&at, ":,", &out->number[out->numbers++]);
     }
     good = good && out->numbers >= kind->least && out->numbers <= kind->most && take_cuts(at, out);
-    if (good && kind->draw == pith_draw_uniform) good = out->number[0] <= out->number[1];
-    if (good && kind->draw != pith_draw_normal) good = out->number[0] > 0;
+    if (good && kind->draw == draw_uniform) good = out->number[0] <= out->number[1];
+    if (good && kind->draw != draw_normal) good = out->number[0] > 0;
     if (good) return PITH_OK;
     return pith_fail(err, PITH_ARG, "%s %.64s: %s takes %s, then perhaps ,min=N and ,max=N", option,
                      text, kind->name, kind->numbers);

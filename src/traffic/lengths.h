@@ -1,5 +1,5 @@
-/* traffic/lengths.h: distributions, each a row: of lengths in tokens (lengths.def) and of gaps
- * between arrivals (arrivals.def). */
+/* traffic/lengths.h: distributions of lengths in tokens and of gaps between arrivals, each a row
+ * of a table in lengths.c. */
 #ifndef PITH_TRAFFIC_LENGTHS_H
 #define PITH_TRAFFIC_LENGTHS_H
 
@@ -19,8 +19,6 @@ struct pith_lengths_kind {
     const char *numbers, *summary;
     pith_draw_fn *draw;
 };
-extern const struct pith_lengths_kind pith_lengths_kinds[];
-extern const size_t pith_lengths_kind_count;
 
 /* A distribution of whole numbers, cut off below `least` and above `most`. */
 struct pith_lengths {
@@ -43,16 +41,7 @@ struct pith_arrivals {
     const char *name, *summary;
     pith_gap_fn *gap;
 };
-extern const struct pith_arrivals pith_arrivals[];
-extern const size_t pith_arrivals_count;
 /* The row of that name; NULL when there is none. */
 const struct pith_arrivals *pith_arrivals_find(const char *name);
-
-#define PITH_LENGTHS(name, least, most, numbers, summary, fn) pith_draw_fn fn;
-#include "traffic/lengths.def"
-#undef PITH_LENGTHS
-#define PITH_ARRIVALS(name, summary, fn) pith_gap_fn fn;
-#include "traffic/arrivals.def"
-#undef PITH_ARRIVALS
 
 #endif

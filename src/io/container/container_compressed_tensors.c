@@ -1,4 +1,4 @@
-/* The compressed-tensors container: a table of layouts (io/ct/forms.def), one a distinct kind of
+/* The compressed-tensors container: a table of layouts (io/ct/form.c), one a distinct kind of
  * grid, chosen by the grids of a linear's weights and inputs; the config tells which module has
  * which. See io/ct/form.h.
  *

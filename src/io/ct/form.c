@@ -5,14 +5,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define PITH_CT_FORM(row) extern const struct pith_ct_form row;
-#include "io/ct/forms.def"
-#undef PITH_CT_FORM
+extern const struct pith_ct_form pith_ct_mxfp4, pith_ct_mxfp6, pith_ct_mxfp8, pith_ct_nvfp4,
+    pith_ct_int_quantized, pith_ct_pack_quantized, pith_ct_float_quantized, pith_ct_naive_quantized;
 
+/* The first that writes a grid is taken. */
 static const struct pith_ct_form *const rows[] = {
-#define PITH_CT_FORM(row) &row,
-#include "io/ct/forms.def"
-#undef PITH_CT_FORM
+    &pith_ct_mxfp4,           &pith_ct_mxfp6,           &pith_ct_mxfp8,
+    &pith_ct_nvfp4,           &pith_ct_int_quantized,   &pith_ct_pack_quantized,
+    &pith_ct_float_quantized, &pith_ct_naive_quantized,
 };
 
 const struct pith_ct_form *pith_ct_form_find(const char *name)

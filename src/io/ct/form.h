@@ -1,5 +1,5 @@
 /* io/ct/form.h: the layouts ("formats", "compressors") of the compressed-tensors container. One row
- * of io/ct/forms.def is one of them; the file io/ct_<name>.c knows how it lies and nothing else
+ * of the table in form.c is one of them; the file io/ct_<name>.c knows how it lies and nothing else
  * does. Inside io/ only.
  *
  * Common to all: weight_scale is [1] for a scale of the tensor, [N, 1] by channel, [N, G] by group,

@@ -14,20 +14,37 @@ static const struct pith_jrow filters[] = {
 static const struct pith_jrow tests[] = {
 #include "tok/jinja/tests.def"
 };
+/* Functions that every template has. */
 static const struct pith_jrow globals[] = {
-#include "tok/jinja/globals.def"
+    {"dict", pith_jg_dict, "*", 0},
+    {"namespace", pith_jg_namespace, "*", 0},
+    {"raise_exception", pith_jg_raise, "message", 1},
+    {"range", pith_jg_range, "*", 1},
+    {"strftime_now", pith_jg_strftime, "format", 1},
 };
 static const struct pith_jrow of_str[] = {
 #include "tok/jinja/str_methods.def"
 };
+/* transformers' sandbox refuses those that change a list, llama.cpp has them. */
 static const struct pith_jrow of_list[] = {
-#include "tok/jinja/list_methods.def"
+    {"append", pith_jm_append, "object", 1},   {"copy", pith_jf_list, "", 0},
+    {"count", pith_jm_list_count, "value", 1}, {"extend", pith_jm_extend, "iterable", 1},
+    {"index", pith_jm_list_index, "value", 1}, {"insert", pith_jm_insert, "index,object", 2},
+    {"pop", pith_jm_pop, "index", 0},
 };
 static const struct pith_jrow of_dict[] = {
-#include "tok/jinja/dict_methods.def"
+    {"copy", pith_jm_dict_copy, "", 0},
+    {"get", pith_jm_get, "key,default", 1},
+    {"items", pith_jm_items, "", 0},
+    {"keys", pith_jm_keys, "", 0},
+    {"pop", pith_jm_dict_pop, "key,default", 1},
+    {"setdefault", pith_jm_setdefault, "key,default", 1},
+    {"update", pith_jm_update, "*", 0},
+    {"values", pith_jm_values, "", 0},
 };
 static const struct pith_jrow of_loop[] = {
-#include "tok/jinja/loop_methods.def"
+    {"changed", pith_jm_changed, "*", 0},
+    {"cycle", pith_jm_cycle, "*", 1},
 };
 #undef JINJA_ROW
 
