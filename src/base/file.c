@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "base/file.h"
 
+#include "base/grow.h"
 #include "base/guard.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -594,11 +595,9 @@ enum pith_status pith_dir_list(const char *path, char ***names, size_t *count,
     const struct dirent *e;
     while (s == PITH_OK && (e = readdir(dir)) != NULL) {
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
-        if (n == cap) {
-            char **more = pith_realloc(list, cap = cap ? cap * 2 : 16, sizeof *list);
-            if (more) list = more;
-            else s = pith_fail_nomem(err, path);
-        }
+        char **more = pith_grow(list, n, &cap, 16, sizeof *list);
+        if (more) list = more;
+        else s = pith_fail_nomem(err, path);
         if (s == PITH_OK && !(list[n] = pith_strdup(e->d_name))) s = pith_fail_nomem(err, path);
         if (s == PITH_OK) n++;
     }

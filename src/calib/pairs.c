@@ -1,5 +1,6 @@
 #include "calib/pairs.h"
 
+#include "base/grow.h"
 #include "base/mem.h"
 #include "calib/relay.h"
 
@@ -55,12 +56,9 @@ enum pith_status pith_pairs_keep(const struct pith_guide *g, const struct pith_t
     enum { SOME = 64 };
     struct pith_pairs *p = g->pairs;
     const uint64_t floats = (uint64_t)gave->n * gave->rows;
-    if (p->count == p->most) {
-        struct pith_pairs_rows *more = pith_realloc(p->rows, 2 * p->most + SOME, sizeof *more);
-        if (!more) return pith_fail_nomem(err, "what is felt of outputs");
-        p->rows = more;
-        p->most = 2 * p->most + SOME;
-    }
+    void *more = pith_grow(p->rows, p->count, &p->most, SOME, sizeof *p->rows);
+    if (!more) return pith_fail_nomem(err, "what is felt of outputs");
+    p->rows = more;
     if (p->floats - p->used < floats) return pith_fail_nomem(err, "what is felt of outputs");
     struct scaling s = {gave, p->room + p->used};
     pith_pool_run(pith_backend_pool(g->backend), gave->n, scale_row, &s);

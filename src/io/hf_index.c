@@ -1,6 +1,7 @@
 #include "io/hf_index.h"
 
 #include "base/file.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "io/json_members.h"
 #include "io/safetensors.h"
@@ -63,13 +64,9 @@ static enum pith_status add_entry(struct reader *r, const char *tensor, const ch
             "tensor \"%.100s\": \"%.100s\" is not the name of a safetensors file in the "
             "same folder",
             tensor, file);
-    if (x->count == r->cap) {
-        const size_t cap = r->cap ? r->cap * 2 : 64;
-        struct pith_index_entry *more = pith_realloc(x->entries, cap, sizeof *more);
-        if (!more) return pith_fail_nomem(err, "the index");
-        x->entries = more;
-        r->cap = cap;
-    }
+    struct pith_index_entry *more = pith_grow(x->entries, x->count, &r->cap, 64, sizeof *more);
+    if (!more) return pith_fail_nomem(err, "the index");
+    x->entries = more;
     x->entries[x->count++] = (struct pith_index_entry){keep(r, tensor), keep(r, file), 0};
     return PITH_OK;
 }

@@ -1,4 +1,5 @@
 /* Laying out the safetensors files of a checkpoint before there is any data. */
+#include "base/grow.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "io/safetensors.h"
@@ -26,12 +27,9 @@ static int compare_place(const void *a, const void *b)
 
 static enum pith_status reserve(struct pith_layout *l, struct pith_error *err)
 {
-    if (l->count < l->cap) return PITH_OK;
-    const size_t cap = l->cap ? l->cap * 2 : 64;
-    struct pith_tensor_plan *more = pith_realloc(l->tensors, cap, sizeof *more);
+    struct pith_tensor_plan *more = pith_grow(l->tensors, l->count, &l->cap, 64, sizeof *more);
     if (!more) return pith_fail_nomem(err, "the layout");
     l->tensors = more;
-    l->cap = cap;
     return PITH_OK;
 }
 

@@ -1,6 +1,7 @@
 /* Reading safetensors. The header is walked one tensor at a time; see io/json_members.h for why. */
 #include "io/safetensors.h"
 
+#include "base/grow.h"
 #include "base/mem.h"
 #include "io/json_members.h"
 #include "io/lfs.h"
@@ -123,13 +124,9 @@ static enum pith_status add_tensor(struct reader *r, const struct pith_member *m
     const char *name = json_object_iter_key(json_object_iter(piece));
     const char *fault = pith_tensor_name_fault(name);
     if (fault) return pith_fail(err, PITH_FORMAT, "tensor \"%.100s\": %s", name, fault);
-    if (st->count == r->cap) {
-        const size_t cap = r->cap ? r->cap * 2 : 16;
-        struct pith_tensor *more = pith_realloc(st->tensors, cap, sizeof *more);
-        if (!more) return pith_fail_nomem(err, "the list of tensors");
-        st->tensors = more;
-        r->cap = cap;
-    }
+    struct pith_tensor *more = pith_grow(st->tensors, st->count, &r->cap, 16, sizeof *more);
+    if (!more) return pith_fail_nomem(err, "the list of tensors");
+    st->tensors = more;
     struct pith_tensor *t = &st->tensors[st->count];
     *t = (struct pith_tensor){.name = keep_name(r, name)};
     PITH_TRY(read_info(r, t, json_object_get(piece, name), err));

@@ -133,18 +133,6 @@ static enum pith_status choose(struct pith_scheduler *s, struct pith_completion 
                       : pith_fail(err, PITH_NUMERIC, "the model's logits allow no next token");
 }
 
-static enum pith_status append_id(struct pith_ids *ids, int32_t id, struct pith_error *err)
-{
-    if (ids->count == ids->cap) {
-        int32_t *more = pith_realloc(ids->id, 2 * ids->cap + 16, sizeof *more);
-        if (!more) return pith_fail_nomem(err, "the tokens of an answer");
-        ids->id = more;
-        ids->cap = 2 * ids->cap + 16;
-    }
-    ids->id[ids->count++] = id;
-    return PITH_OK;
-}
-
 /* The token becomes part of the answer, and its text of what is to be told. */
 static enum pith_status append(struct pith_scheduler *s, struct pith_completion *a,
                                const struct pith_chosen *c, struct pith_error *err)
@@ -154,7 +142,7 @@ static enum pith_status append(struct pith_scheduler *s, struct pith_completion 
     const bool stops = a->generated >= r->min_tokens;
     if (a->matcher && !pith_matcher_accept(a->matcher, c->id))
         return pith_fail_nomem(err, "the states of a constraint");
-    PITH_TRY(append_id(&a->ids, c->id, err));
+    if (!pith_ids_push(&a->ids, c->id)) return pith_fail_nomem(err, "the tokens of an answer");
     if (r->repetition != 1 || r->frequency != 0 || r->presence != 0)
         PITH_TRY(pith_counts_add(&a->counts, c->id, true, err));
     PITH_TRY(pith_tokens_add(&a->tokens, c, a->characters, err));

@@ -1,5 +1,6 @@
 #include "serve/clients.h"
 
+#include "base/grow.h"
 #include "base/mem.h"
 
 static struct pith_client *find(const struct pith_clients *c, uint64_t name)
@@ -16,12 +17,9 @@ enum pith_status pith_clients_enter(struct pith_clients *c, uint64_t name, struc
         k->tickets++;
         return PITH_OK;
     }
-    if (c->count == c->room) {
-        void *more = pith_realloc(c->client, 2 * c->room + 16, sizeof *c->client);
-        if (!more) return pith_fail_nomem(err, "the clients");
-        c->client = more;
-        c->room = 2 * c->room + 16;
-    }
+    void *more = pith_grow(c->client, c->count, &c->room, 16, sizeof *c->client);
+    if (!more) return pith_fail_nomem(err, "the clients");
+    c->client = more;
     for (size_t i = 0; i < c->count; i++)
         if (i == 0 || c->client[i].served < made.served) made.served = c->client[i].served;
     c->client[c->count++] = made;

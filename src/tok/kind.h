@@ -63,7 +63,4 @@ struct pith_spm_model;
 enum pith_status pith_tok_spm_decoder(struct pith_tokenizer *t, const struct pith_spm_model *m,
                                       struct pith_error *err);
 
-/* Appends an id; false when memory is out. */
-bool pith_ids_push(struct pith_ids *ids, int32_t id);
-
 #endif

@@ -1,5 +1,6 @@
 #include "tok/matcher.h"
 
+#include "base/grow.h"
 #include "base/mem.h"
 
 /* Places answered for by one pass: at least this many, and at least the longest string's length, so
@@ -8,15 +9,11 @@
 
 static uint32_t new_node(struct pith_matcher *m, unsigned char byte, uint32_t length)
 {
-    if (m->count == m->cap) {
-        if (m->cap >= UINT32_MAX / 2) return 0;
-        const size_t cap = m->cap ? m->cap * 2 : 256;
-        struct pith_matcher_node *node = pith_realloc(m->node, cap, sizeof *node);
-        if (!node) return 0;
-        m->node = node;
-        m->cap = cap;
-        if (m->count == 0) node[m->count++] = (struct pith_matcher_node){.value = -1};
-    }
+    if (m->count == UINT32_MAX / 2) return 0;
+    struct pith_matcher_node *node = pith_grow(m->node, m->count, &m->cap, 256, sizeof *node);
+    if (!node) return 0;
+    m->node = node;
+    if (m->count == 0) node[m->count++] = (struct pith_matcher_node){.value = -1};
     m->node[m->count] = (struct pith_matcher_node){.value = -1, .byte = byte, .length = length};
     return (uint32_t)m->count++;
 }

@@ -1,5 +1,6 @@
 #include "tok/merge.h"
 
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/mem.h"
 
@@ -10,13 +11,9 @@ void pith_word_clear(struct pith_word *w)
 
 bool pith_word_add(struct pith_word *w, int32_t id, size_t at, size_t len)
 {
-    if (w->count == w->cap) {
-        const size_t cap = w->cap ? w->cap * 2 : 64;
-        struct pith_symbol *symbol = pith_realloc(w->symbol, cap, sizeof *symbol);
-        if (!symbol) return false;
-        w->symbol = symbol;
-        w->cap = cap;
-    }
+    struct pith_symbol *symbol = pith_grow(w->symbol, w->count, &w->cap, 64, sizeof *symbol);
+    if (!symbol) return false;
+    w->symbol = symbol;
     const int32_t n = (int32_t)w->count;
     if (n) w->symbol[n - 1].next = n;
     w->symbol[w->count++] = (struct pith_symbol){id, (uint32_t)at, (uint32_t)len, n - 1, -1};
@@ -30,13 +27,9 @@ static bool before(const struct pith_candidate *a, const struct pith_candidate *
 
 static bool push(struct pith_word *w, struct pith_candidate c)
 {
-    if (w->waiting == w->heap_cap) {
-        const size_t cap = w->heap_cap ? w->heap_cap * 2 : 64;
-        struct pith_candidate *heap = pith_realloc(w->heap, cap, sizeof *heap);
-        if (!heap) return false;
-        w->heap = heap;
-        w->heap_cap = cap;
-    }
+    struct pith_candidate *heap = pith_grow(w->heap, w->waiting, &w->heap_cap, 64, sizeof *heap);
+    if (!heap) return false;
+    w->heap = heap;
     size_t i = w->waiting++;
     while (i > 0 && before(&c, &w->heap[(i - 1) / 2])) {
         w->heap[i] = w->heap[(i - 1) / 2];

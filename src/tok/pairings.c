@@ -1,5 +1,6 @@
 #include "tok/pairings.h"
 
+#include "base/grow.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "tok/unicode/utf8.h"
@@ -8,13 +9,9 @@
 
 static bool push(struct pith_pairings *m, const struct pith_pairing *one)
 {
-    if (m->count == m->cap) {
-        const size_t cap = m->cap ? 2 * m->cap : 4096;
-        struct pith_pairing *item = pith_realloc(m->item, cap, sizeof *item);
-        if (!item) return false;
-        m->item = item;
-        m->cap = cap;
-    }
+    struct pith_pairing *item = pith_grow(m->item, m->count, &m->cap, 4096, sizeof *item);
+    if (!item) return false;
+    m->item = item;
     m->item[m->count++] = *one;
     return true;
 }

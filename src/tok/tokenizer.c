@@ -1,6 +1,7 @@
 #include "tok/tokenizer.h"
 
 #include "base/file.h"
+#include "base/grow.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "io/gguf/model.h"
@@ -31,13 +32,9 @@ static const struct {
 
 bool pith_ids_push(struct pith_ids *ids, int32_t id)
 {
-    if (ids->count == ids->cap) {
-        const size_t cap = ids->cap ? ids->cap * 2 : 64;
-        int32_t *p = pith_realloc(ids->id, cap, sizeof *p);
-        if (!p) return false;
-        ids->id = p;
-        ids->cap = cap;
-    }
+    int32_t *p = pith_grow(ids->id, ids->count, &ids->cap, 64, sizeof *p);
+    if (!p) return false;
+    ids->id = p;
     ids->id[ids->count++] = id;
     return true;
 }

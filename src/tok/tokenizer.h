@@ -24,6 +24,8 @@ struct pith_ids {
     size_t count, cap;
 };
 void pith_ids_free(struct pith_ids *ids);
+/* Adds an id at the end; false when memory is out. */
+bool pith_ids_push(struct pith_ids *ids, int32_t id);
 bool pith_ids_has(const struct pith_ids *ids, int32_t id);
 
 /* Opens the tokenizer of a checkpoint folder or a GGUF file. Which ids

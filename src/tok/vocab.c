@@ -1,5 +1,6 @@
 #include "tok/vocab.h"
 
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/mem.h"
 
@@ -42,12 +43,9 @@ bool pith_vocab_reserve(struct pith_vocab *v, size_t count)
 
 static bool grow_entries(struct pith_vocab *v)
 {
-    if (v->count < v->cap) return true;
-    const size_t cap = v->cap ? v->cap * 2 : 512;
-    struct pith_vocab_entry *entry = pith_realloc(v->entry, cap, sizeof *entry);
+    struct pith_vocab_entry *entry = pith_grow(v->entry, v->count, &v->cap, 512, sizeof *entry);
     if (!entry) return false;
     v->entry = entry;
-    v->cap = cap;
     return true;
 }
 

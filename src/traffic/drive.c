@@ -1,6 +1,7 @@
 #include "traffic/drive.h"
 
 #include "base/file.h"
+#include "base/grow.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "traffic/chunk.h"
@@ -62,12 +63,9 @@ static void say(struct flight *f, const char *text)
 
 static enum pith_status keep_gap(struct flight *f, struct pith_error *err)
 {
-    if (f->gaps == f->room) {
-        struct pith_gap *more = pith_realloc(f->gap, 2 * f->room + 64, sizeof *more);
-        if (!more) return pith_fail_nomem(err, "what was measured");
-        f->gap = more;
-        f->room = 2 * f->room + 64;
-    }
+    void *more = pith_grow(f->gap, f->gaps, &f->room, 64, sizeof *f->gap);
+    if (!more) return pith_fail_nomem(err, "what was measured");
+    f->gap = more;
     const double wait = f->now - f->last;
     f->gap[f->gaps++] = (struct pith_gap){(float)(f->now - f->loop->start), (float)wait};
     f->pause = f->gaps == 1 ? wait : fmax(f->pause, wait);
@@ -199,12 +197,9 @@ static enum pith_status send_next(struct flight *f, struct pith_error *err)
 
 static enum pith_status add_flight(struct loop *l, struct flight **out, struct pith_error *err)
 {
-    if (l->flights == l->room) {
-        struct flight **more = pith_realloc(l->flight, 2 * l->room + 16, sizeof(struct flight *));
-        if (!more) return pith_fail_nomem(err, "connections");
-        l->flight = more;
-        l->room = 2 * l->room + 16;
-    }
+    void *more = pith_grow(l->flight, l->flights, &l->room, 16, sizeof *l->flight);
+    if (!more) return pith_fail_nomem(err, "connections");
+    l->flight = more;
     struct flight *f = pith_zalloc(1, sizeof *f);
     if (!f) return pith_fail_nomem(err, "connections");
     f->loop = l;

@@ -1,5 +1,6 @@
 #include "traffic/figures.h"
 
+#include "base/grow.h"
 #include "base/mem.h"
 
 #include <pith/names.h>
@@ -15,11 +16,9 @@
 static enum pith_status grow(void **items, size_t count, size_t *room, size_t size,
                              struct pith_error *err)
 {
-    if (count < *room) return PITH_OK;
-    void *more = pith_realloc(*items, 2 * *room + 64, size);
+    void *more = pith_grow(*items, count, room, 64, size);
     if (!more) return pith_fail_nomem(err, "what was measured");
     *items = more;
-    *room = 2 * *room + 64;
     return PITH_OK;
 }
 

@@ -1,6 +1,7 @@
 #include "traffic/plan.h"
 
 #include "base/file.h"
+#include "base/grow.h"
 #include "base/json.h"
 #include "base/mem.h"
 
@@ -57,13 +58,9 @@ static enum pith_status add_row(struct pith_trace *t, size_t *room, const struct
 {
     if (t->rows > 0 && row->at < t->row[t->rows - 1].at)
         return pith_fail(err, PITH_FORMAT, "its time is before that of the row above");
-    if (t->rows == *room) {
-        const size_t wanted = 2 * *room + 64;
-        struct pith_planned *more = pith_realloc(t->row, wanted, sizeof *more);
-        if (!more) return pith_fail_nomem(err, "a trace");
-        t->row = more;
-        *room = wanted;
-    }
+    void *more = pith_grow(t->row, t->rows, room, 64, sizeof *t->row);
+    if (!more) return pith_fail_nomem(err, "a trace");
+    t->row = more;
     t->row[t->rows] = *row;
     t->row[t->rows].index = t->rows;
     t->rows++;

@@ -1,5 +1,6 @@
 #include "eval/task/items.h"
 
+#include "base/grow.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/utf8.h"
@@ -21,22 +22,9 @@ struct work {
     size_t prompt_tokens;
 };
 
-static void *grow(void *array, size_t count, size_t *cap, size_t size)
-{
-    if (count < *cap) return array;
-    const size_t more = *cap ? *cap * 2 : 64;
-    void *p = pith_realloc(array, more, size);
-    if (p) *cap = more;
-    return p;
-}
-
 static enum pith_status append_id(struct pith_ids *ids, int32_t id, struct pith_error *err)
 {
-    int32_t *all = grow(ids->id, ids->count, &ids->cap, sizeof *all);
-    if (!all) return pith_fail_nomem(err, "the tokens of a task");
-    ids->id = all;
-    all[ids->count++] = id;
-    return PITH_OK;
+    return pith_ids_push(ids, id) ? PITH_OK : pith_fail_nomem(err, "the tokens of a task");
 }
 
 static bool begins_with_bos(const struct pith_item_rules *r, const char *text, size_t size)
@@ -197,7 +185,8 @@ static enum pith_status add_choice(struct work *w, size_t index, struct pith_ite
         .length = n - drop,
         .score_from = scored ? n - drop - scored : n - drop,
         .characters = pith_utf8_count(pith_str_text(&q->text) + choice.at, choice.size)};
-    struct pith_item_choice *all = grow(out->choice, out->choices, &out->choice_cap, sizeof *all);
+    struct pith_item_choice *all =
+        pith_grow(out->choice, out->choices, &out->choice_cap, 64, sizeof *all);
     if (!all) return pith_fail_nomem(err, "the choices of a task");
     out->choice = all;
     PITH_TRY(store(out, w->ids.id + drop, index ? &all[item->first] : NULL, &c, err));
@@ -220,7 +209,8 @@ static enum pith_status add_prompt(struct work *w, struct pith_items *out, struc
                          "%s: line %zu: %zu tokens and an answer of up to %zu, the model takes %zu",
                          w->rules->path, w->question->line, n, tokens, w->rules->max_length);
     struct pith_item_choice c = {.length = n - drop, .score_from = n - drop};
-    struct pith_item_choice *all = grow(out->choice, out->choices, &out->choice_cap, sizeof *all);
+    struct pith_item_choice *all =
+        pith_grow(out->choice, out->choices, &out->choice_cap, 64, sizeof *all);
     if (!all) return pith_fail_nomem(err, "the prompts of a task");
     out->choice = all;
     PITH_TRY(store(out, w->ids.id + drop, NULL, &c, err));
@@ -244,7 +234,7 @@ static enum pith_status add_item(struct work *w, struct pith_shots *shots, size_
     const bool said = w->source->form->flags & PITH_TASK_SAID;
     if (said) PITH_TRY(add_prompt(w, out, &item, err));
     for (size_t i = 0; i < item.count && !said; i++) PITH_TRY(add_choice(w, i, out, &item, err));
-    struct pith_item *all = grow(out->item, out->count, &out->item_cap, sizeof *all);
+    struct pith_item *all = pith_grow(out->item, out->count, &out->item_cap, 64, sizeof *all);
     if (!all) return pith_fail_nomem(err, "the items of a task");
     out->item = all;
     all[out->count++] = item;

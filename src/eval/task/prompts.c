@@ -1,5 +1,6 @@
 #include "eval/task/prompts.h"
 
+#include "base/grow.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "eval/divergence.h"
@@ -49,13 +50,9 @@ static enum pith_status add_prompt(struct prompts *p, const struct pith_prompts_
 {
     size_t most = job->model->shape.max_position;
     if (job->baseline->shape.max_position < most) most = job->baseline->shape.max_position;
-    if (p->count == p->cap) {
-        const size_t cap = p->cap ? 2 * p->cap : 64;
-        struct prompt *item = pith_realloc(p->item, cap, sizeof *item);
-        if (!item) return pith_fail_nomem(err, "prompts");
-        p->item = item;
-        p->cap = cap;
-    }
+    struct prompt *item = pith_grow(p->item, p->count, &p->cap, 64, sizeof *item);
+    if (!item) return pith_fail_nomem(err, "prompts");
+    p->item = item;
     struct prompt *x = &p->item[p->count++];
     *x = (struct prompt){.first = p->ids.count, .line = line};
     PITH_TRY(pith_tokenizer_encode(job->tokenizer, text, size, true, &p->ids, err));

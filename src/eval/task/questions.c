@@ -1,5 +1,6 @@
 #include "eval/task/questions.h"
 
+#include "base/grow.h"
 #include "base/mem.h"
 
 #include <string.h>
@@ -39,11 +40,8 @@ enum pith_status pith_asking_fail(const struct pith_asking *a, struct pith_error
 
 static void *grow(void *array, size_t count, size_t *cap, size_t size, struct pith_error *err)
 {
-    if (count < *cap) return array;
-    const size_t more = *cap ? *cap * 2 : 64;
-    void *p = pith_realloc(array, more, size);
-    if (p) *cap = more;
-    else pith_fail_nomem(err, "the questions of a task");
+    void *p = pith_grow(array, count, cap, 64, size);
+    if (!p) pith_fail_nomem(err, "the questions of a task");
     return p;
 }
 

@@ -1,5 +1,6 @@
 #include "serve/grammar/chars.h"
 
+#include "base/grow.h"
 #include "base/mem.h"
 #include "serve/grammar/intern.h"
 #include "tok/unicode/utf8.h"
@@ -18,13 +19,9 @@ static enum pith_status too_large(struct pith_error *err)
 
 static bool room(void **array, size_t *cap, uint32_t count, size_t size)
 {
-    if (count < *cap) return true;
-    const size_t wanted = *cap ? *cap * 2 : 32;
-    void *p = pith_realloc(*array, wanted, size);
-    if (!p) return false;
-    *array = p;
-    *cap = wanted;
-    return true;
+    void *p = pith_grow(*array, count, cap, 32, size);
+    if (p) *array = p;
+    return p != NULL;
 }
 
 void pith_chars_free(struct pith_chars *c)

@@ -1,5 +1,6 @@
 #include "serve/grammar/grammar.h"
 
+#include "base/grow.h"
 #include "base/mem.h"
 #include "serve/grammar/build.h"
 #include "serve/grammar/state.h"
@@ -50,13 +51,9 @@ struct pith_grammar_matcher {
 
 static bool note_end(struct pith_grammar *g, uint32_t node)
 {
-    if (g->ends == g->end_cap) {
-        const size_t cap = g->end_cap ? g->end_cap * 2 : 256;
-        uint32_t *p = pith_realloc(g->end, cap, sizeof *p);
-        if (!p) return false;
-        g->end = p;
-        g->end_cap = cap;
-    }
+    uint32_t *p = pith_grow(g->end, g->ends, &g->end_cap, 256, sizeof *p);
+    if (!p) return false;
+    g->end = p;
     g->end[g->ends++] = node;
     return true;
 }

@@ -1,5 +1,6 @@
 #include "serve/grammar/state.h"
 
+#include "base/grow.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
@@ -94,13 +95,9 @@ static uint32_t intern_local(struct pith_states *s, size_t n)
     if (id == PITH_INTERN_NONE) return fail(s, PITH_NOMEM);
     if (id < known) return id;
     if (id >= MOST_LOCALS) return fail(s, PITH_LIMIT);
-    if (id >= s->local_cap) {
-        const size_t cap = s->local_cap ? s->local_cap * 2 : 64;
-        struct pith_local_state *p = pith_realloc(s->local, cap, sizeof *p);
-        if (!p) return fail(s, PITH_NOMEM);
-        s->local = p;
-        s->local_cap = cap;
-    }
+    struct pith_local_state *p = pith_grow(s->local, id, &s->local_cap, 64, sizeof *p);
+    if (!p) return fail(s, PITH_NOMEM);
+    s->local = p;
     if (!grow_next(s, &s->local_next, &s->local_next_cap, (size_t)id + 1)) return PITH_STATE_DEAD;
     s->local[id] = describe(s->net, s->found, n);
     return id;
@@ -174,16 +171,12 @@ static uint32_t local_back(struct pith_states *s, uint32_t local, uint32_t rule)
 
 static bool add_call(struct pith_states *s, uint32_t start, uint32_t back)
 {
-    if (s->calls == s->call_cap) {
-        const size_t cap = s->call_cap ? s->call_cap * 2 : 64;
-        struct pith_local_call *p = pith_realloc(s->call, cap, sizeof *p);
-        if (!p) {
-            fail(s, PITH_NOMEM);
-            return false;
-        }
-        s->call = p;
-        s->call_cap = cap;
+    struct pith_local_call *p = pith_grow(s->call, s->calls, &s->call_cap, 64, sizeof *p);
+    if (!p) {
+        fail(s, PITH_NOMEM);
+        return false;
     }
+    s->call = p;
     s->call[s->calls++] = (struct pith_local_call){start, back};
     return true;
 }
@@ -442,17 +435,11 @@ struct notes {
 
 static void note(struct notes *t, uint32_t number)
 {
-    if (t->count == t->cap) {
-        const size_t cap = t->cap ? t->cap * 2 : 256;
-        uint32_t *p = t->failed ? NULL : pith_realloc(t->number, cap, sizeof *p);
-        if (!p) {
-            t->failed = true;
-            return;
-        }
-        t->number = p;
-        t->cap = cap;
-    }
-    t->number[t->count++] = number;
+    uint32_t *p = t->failed ? NULL : pith_grow(t->number, t->count, &t->cap, 256, sizeof *p);
+    t->failed = !p;
+    if (!p) return;
+    t->number = p;
+    p[t->count++] = number;
 }
 
 /* A state without numbers of stacks: whether it may end, how many places, and of each the local

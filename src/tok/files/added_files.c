@@ -1,5 +1,6 @@
 #include "tok/files/added_files.h"
 
+#include "base/grow.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "tok/component.h"
@@ -27,13 +28,9 @@ struct tokens {
 
 static bool push(struct tokens *t, json_int_t id, const char *text, size_t length)
 {
-    if (t->count == t->cap) {
-        const size_t cap = t->cap ? 2 * t->cap : 64;
-        struct token *item = pith_realloc(t->item, cap, sizeof *item);
-        if (!item) return false;
-        t->item = item;
-        t->cap = cap;
-    }
+    struct token *item = pith_grow(t->item, t->count, &t->cap, 64, sizeof *item);
+    if (!item) return false;
+    t->item = item;
     t->item[t->count++] = (struct token){id, NULL, text, length, false};
     return true;
 }
