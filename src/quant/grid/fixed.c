@@ -14,8 +14,8 @@ static bool takes(const struct pith_grid *grid)
            grid->format->max == 1.0f && grid->granularity != PITH_PER_BLOCK;
 }
 
-static double error_of(const struct pith_grid_rule *rule, const struct pith_weights *x, float scale,
-                       double enough)
+static double book_error(const struct pith_grid_rule *rule, const struct pith_weights *x,
+                         float scale, double enough)
 {
     const struct pith_kern *k = rule->kern;
     pith_book_round_fn *round = k ? k->book_round : pith_book_round_scalar;
@@ -36,7 +36,7 @@ static float scale_for(const struct pith_grid_rule *rule, const struct pith_weig
 {
     const float scale = most == 0.0f ? 1.0f : pith_storable_scale(rule->scale_dtype, most);
     if (!rule->grid->mse || most == 0.0f || !isfinite(scale)) return scale;
-    return pith_scale_search(rule, error_of, x, most);
+    return pith_scale_search(rule, book_error, x, most);
 }
 
 static void quantize(const struct pith_format *f, const struct pith_grid_line *line)

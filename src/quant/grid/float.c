@@ -24,8 +24,8 @@ static float by_magnitude(const struct pith_grid_rule *rule, float most)
     return pith_storable_scale(rule->scale_dtype, most / rule->grid->format->max);
 }
 
-static double error_of(const struct pith_grid_rule *rule, const struct pith_weights *x, float scale,
-                       double enough)
+static double float_error(const struct pith_grid_rule *rule, const struct pith_weights *x,
+                          float scale, double enough)
 {
     double error;
     pith_float_errors(rule->kern, rule->grid->format, x, 1, &scale, enough, &error);
@@ -36,7 +36,7 @@ static float scale_for(const struct pith_grid_rule *rule, const struct pith_weig
 {
     const float scale = by_magnitude(rule, most);
     if (!rule->grid->mse || most == 0.0f || !isfinite(scale)) return scale;
-    return pith_scale_search(rule, error_of, x, most / rule->grid->format->max);
+    return pith_scale_search(rule, float_error, x, most / rule->grid->format->max);
 }
 
 void pith_float_quantize(const struct pith_format *f, const struct pith_grid_line *line)

@@ -62,8 +62,8 @@ static double sum_of(const float x[PITH_TRIAL_LANES])
 
 /* Sum of |w - q|^2.4 in units, times t's weights; or infinity as soon as it is certain to end above
  * `best`. */
-static double error_of(const struct pith_kern *k, const struct pith_weights *x,
-                       const struct pith_grid_trial *t, double best)
+static double trial_error(const struct pith_kern *k, const struct pith_weights *x,
+                          const struct pith_grid_trial *t, double best)
 {
     enum { STEP = 128 };
     pith_grid_error_fn *add = k ? k->grid_error : pith_grid_error_scalar;
@@ -101,15 +101,15 @@ static float inverse_power_of_two(float x)
     return ldexpf(1.0f, exponent < -126 ? 126 : -exponent);
 }
 
-static void search(const struct pith_kern *k, const struct range *r, const struct pith_weights *x,
-                   float *scale, float *zero)
+static void search_range(const struct pith_kern *k, const struct range *r,
+                         const struct pith_weights *x, float *scale, float *zero)
 {
     struct pith_grid_trial t = {
         .top = r->top, .unit = inverse_power_of_two(*scale), .weight = r->weight};
     double best = INFINITY;
     for (int i = 0; i < MSE_STEPS; i++) {
         place(r, (float)(1.0 - (double)i / MSE_GRID), &t.scale, &t.zero);
-        const double e = error_of(k, x, &t, best);
+        const double e = trial_error(k, x, &t, best);
         if (e < best) {
             best = e;
             *scale = t.scale;
@@ -124,11 +124,11 @@ static void gather_and_search(const struct pith_kern *k, const struct range *r,
 {
     float copy[PITH_GATHER];
     if (x->stride == 1 || x->n > PITH_GATHER) {
-        search(k, r, x, scale, zero);
+        search_range(k, r, x, scale, zero);
         return;
     }
     const struct pith_weights near = {pith_weights_gather(x, 0, x->n, copy), x->n, 1};
-    search(k, r, &near, scale, zero);
+    search_range(k, r, &near, scale, zero);
 }
 
 static bool takes(const struct pith_grid *grid)

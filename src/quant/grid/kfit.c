@@ -117,7 +117,7 @@ void pith_kfit_round(const struct pith_format *f, const struct pith_grid_line *l
     }
 }
 
-static inline float add_lanes(const float acc[LANES])
+static inline float fold_lanes(const float acc[LANES])
 {
     float t[4];
     for (int l = 0; l < 4; l++) t[l] = (acc[l] + acc[l + 4]) + (acc[l + 8] + acc[l + 12]);
@@ -147,7 +147,7 @@ static float attempt(const struct kind *k, const struct sub *b, float s, float o
     for (unsigned i = 0; i < k->n; i += LANES) subtract_lanes(b->w + i, o, x + i);
     round_some(&k->codes, k->n, x, &s, &k->zero, 0, NULL, y);
     for (unsigned i = 0; i < k->n; i += LANES) square_lanes(b->h + i, x + i, y + i, acc);
-    return add_lanes(acc);
+    return fold_lanes(acc);
 }
 
 struct lanes {
@@ -171,8 +171,9 @@ static struct sums sums_of(const struct kind *k, const struct sub *b, const floa
 {
     struct lanes a = {{0}, {0}, {0}, {0}, {0}};
     for (unsigned i = 0; i < k->n; i += LANES) sum_lanes(b->h + i, b->w + i, y + i, &a);
-    return (struct sums){(double)add_lanes(a.yy), (double)add_lanes(a.y), (double)add_lanes(a.one),
-                         (double)add_lanes(a.wy), (double)add_lanes(a.w)};
+    return (struct sums){(double)fold_lanes(a.yy), (double)fold_lanes(a.y),
+                         (double)fold_lanes(a.one), (double)fold_lanes(a.wy),
+                         (double)fold_lanes(a.w)};
 }
 
 /* --- step 1 -------------------------------------------------------------------------------------

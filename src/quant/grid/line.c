@@ -13,7 +13,7 @@ const float *pith_weights_gather(const struct pith_weights *x, size_t first, siz
     return copy;
 }
 
-static size_t part_of(const struct pith_weights *x, size_t first, size_t limit)
+static size_t part_within(const struct pith_weights *x, size_t first, size_t limit)
 {
     return x->n - first < limit ? x->n - first : limit;
 }
@@ -23,7 +23,7 @@ float pith_weights_most(const struct pith_kern *k, const struct pith_weights *x)
     pith_group_max_fn *group_max = k ? k->group_max : pith_group_max_scalar;
     float copy[PITH_GATHER], most = 0.0f;
     for (size_t first = 0; first < x->n; first += PITH_GATHER) {
-        const size_t n = part_of(x, first, PITH_GATHER);
+        const size_t n = part_within(x, first, PITH_GATHER);
         float part;
         group_max(n, n, pith_weights_gather(x, first, n, copy), &part);
         most = isnan(most) || most > part ? most : part;
@@ -73,7 +73,7 @@ void pith_float_errors(const struct pith_kern *k, const struct pith_format *f,
         error[i] = 0.0;
     }
     for (size_t first = 0; first < x->n; first += PITH_GATHER) {
-        const size_t n = part_of(x, first, PITH_GATHER);
+        const size_t n = part_within(x, first, PITH_GATHER);
         bool more = false;
         trials(n, pith_weights_gather(x, first, n, copy), count, inverse, &levels, sum);
         for (size_t i = 0; i < count; i++) {

@@ -45,8 +45,8 @@ static uint8_t power_for(const struct pith_grid *grid, const struct pith_format 
 }
 
 /* The power, the one above and the one below. */
-static float search(const struct pith_grid_rule *rule, const struct pith_format *element,
-                    const struct pith_weights *x, uint8_t power)
+static float search_mx(const struct pith_grid_rule *rule, const struct pith_format *element,
+                       const struct pith_weights *x, uint8_t power)
 {
     enum { TRIALS = 3 };
     static const int steps[TRIALS] = {0, 1, -1};
@@ -68,7 +68,7 @@ static float scale_for(const struct pith_grid_rule *rule, const struct pith_weig
     const struct pith_format *element = pith_format_find(rule->grid->format->element);
     const uint8_t power = power_for(rule->grid, element, most);
     if (rule->grid->mse && most > 0.0f && power != NOT_A_SCALE)
-        return search(rule, element, x, power);
+        return search_mx(rule, element, x, power);
     return pith_e8m0_decode(power);
 }
 

@@ -26,8 +26,8 @@ static float global_of(const struct pith_grid_rule *rule)
     return rule->global > 0.0f ? rule->global : 1.0f;
 }
 
-static float search(const struct pith_grid_rule *rule, const struct pith_format *element,
-                    const struct pith_weights *x, uint8_t code)
+static float search_nvfp4(const struct pith_grid_rule *rule, const struct pith_format *element,
+                          const struct pith_weights *x, uint8_t code)
 {
     const int first = code > BELOW ? code - BELOW : LOWEST;
     const int last = code + ABOVE < HIGHEST ? code + ABOVE : HIGHEST;
@@ -47,7 +47,8 @@ static float scale_for(const struct pith_grid_rule *rule, const struct pith_weig
 {
     const struct pith_format *element = pith_format_find(rule->grid->format->element);
     const uint8_t code = pith_nvfp4_scale(&most, 1, global_of(rule));
-    if (rule->grid->mse && most > 0.0f && code <= HIGHEST) return search(rule, element, x, code);
+    if (rule->grid->mse && most > 0.0f && code <= HIGHEST)
+        return search_nvfp4(rule, element, x, code);
     return pith_fp8_e4m3_decode(code) * global_of(rule);
 }
 

@@ -300,11 +300,6 @@ static void solve_tile(void *ctx, size_t tile, unsigned thread)
     }
 }
 
-static bool is_set(const struct pith_gptq_solver *s, const uint64_t *bits, uint32_t k, size_t row)
-{
-    return bits && (bits[k * s->tiles + row / TILE] >> row % TILE & 1);
-}
-
 struct one_column {
     const struct pith_gptq_solver *s;
     uint32_t k;
@@ -314,10 +309,12 @@ static float round_weight(void *ctx, uint32_t row, float u)
 {
     const struct one_column *c = ctx;
     const struct pith_gptq_solver *s = c->s;
-    const float on = is_set(s, s->zeros, c->k, row) || is_set(s, s->off, c->k, row) ? 0.0f : u;
+    const float on =
+        pith_gptq_is_set(s, s->zeros, c->k, row) || pith_gptq_is_set(s, s->off, c->k, row) ? 0.0f
+                                                                                           : u;
     float value;
     round_column(s, c->k, row, 1, &on, &value);
-    return is_set(s, s->off, c->k, row) ? u : value;
+    return pith_gptq_is_set(s, s->off, c->k, row) ? u : value;
 }
 
 /* The same for all rows of a block of outputs, which ask things of each other. */

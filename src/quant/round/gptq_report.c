@@ -14,17 +14,12 @@ static void subtract_decoded(void *ctx, size_t row, unsigned thread)
     for (uint32_t c = 0; c < s->cols; c++) d[c] = w[c] - d[c];
 }
 
-static bool is_set(const struct pith_gptq_solver *s, const uint64_t *bits, uint32_t k, size_t row)
-{
-    return bits && (bits[k * s->tiles + row / PITH_GPTQ_TILE] >> row % PITH_GPTQ_TILE & 1);
-}
-
 /* Rounding to nearest drops and keeps the same weights. */
 static void correct_errors(const struct pith_gptq_solver *s, size_t row, const float *w, float *d)
 {
     for (uint32_t k = 0; (s->zeros || s->off) && k < s->cols; k++) {
-        if (is_set(s, s->zeros, k, row)) d[s->f.perm[k]] = w[s->f.perm[k]];
-        if (is_set(s, s->off, k, row)) d[s->f.perm[k]] = 0.0f;
+        if (pith_gptq_is_set(s, s->zeros, k, row)) d[s->f.perm[k]] = w[s->f.perm[k]];
+        if (pith_gptq_is_set(s, s->off, k, row)) d[s->f.perm[k]] = 0.0f;
     }
 }
 

@@ -49,6 +49,13 @@ struct pith_gptq_solver {
     uint32_t sub, sub_end; /* of the present sub-block */
 };
 
+/* Whether a weight of solving step k is in such bits. */
+static inline bool pith_gptq_is_set(const struct pith_gptq_solver *s, const uint64_t *bits,
+                                    uint32_t k, size_t row)
+{
+    return bits && (bits[k * s->tiles + row / PITH_GPTQ_TILE] >> row % PITH_GPTQ_TILE & 1);
+}
+
 /* Both losses from what is stored, not from what the solver believes; w is left with the errors.
  * wt is lost. PITH_NUMERIC: the loss is no number. */
 enum pith_status pith_gptq_measure(struct pith_gptq_solver *s, struct pith_round_report *report,

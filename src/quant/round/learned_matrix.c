@@ -134,7 +134,7 @@ static float top_of(const struct pith_qmat *q)
     return (float)((1u << q->format->bits) - 1);
 }
 
-static struct group group_of(const struct pith_learned_matrix *m, uint32_t row, uint32_t group)
+static struct group group_at(const struct pith_learned_matrix *m, uint32_t row, uint32_t group)
 {
     const struct pith_qmat *q = &m->now;
     const size_t index = pith_qmat_scale_index(q, row, group);
@@ -162,7 +162,7 @@ static void values_task(void *ctx, size_t row, unsigned thread)
     (void)thread;
     memset(r->m->m->grad + row * q->cols, 0, q->cols * sizeof *r->m->m->grad);
     for (uint32_t i = 0; i < q->groups; i++) {
-        const struct group g = group_of(r->m, (uint32_t)row, i);
+        const struct group g = group_at(r->m, (uint32_t)row, i);
         if (g.format) float_values(&g);
         else integer_values(&g);
     }
@@ -174,7 +174,7 @@ static void step_task(void *ctx, size_t row, unsigned thread)
     const struct pith_qmat *q = &r->m->now;
     (void)thread;
     for (uint32_t i = 0; i < q->groups; i++) {
-        const struct group g = group_of(r->m, (uint32_t)row, i);
+        const struct group g = group_at(r->m, (uint32_t)row, i);
         const size_t at = row * q->groups + i;
         if (g.format) float_step(&g, r->rate);
         else integer_step(&g, r->rate, &r->m->by_scale[at], &r->m->by_zero[at]);
@@ -187,7 +187,7 @@ static void codes_task(void *ctx, size_t row, unsigned thread)
     struct pith_qmat *q = &r->m->now;
     uint8_t *codes = r->m->codes + (size_t)thread * q->cols;
     for (uint32_t i = 0; i < q->groups; i++) {
-        struct group g = group_of(r->m, (uint32_t)row, i);
+        struct group g = group_at(r->m, (uint32_t)row, i);
         g.codes = codes + (size_t)i * q->group;
         if (g.format) float_codes(&g);
         else integer_codes(&g);
@@ -272,7 +272,7 @@ static void find_ranges(struct pith_learned_matrix *m)
     memset(m->hi, 0, count * sizeof *m->hi);
     for (uint32_t row = 0; row < q->rows; row++)
         for (uint32_t i = 0; i < q->groups; i++) {
-            const struct group g = group_of(m, row, i);
+            const struct group g = group_at(m, row, i);
             const size_t at = pith_qmat_scale_index(q, row, i);
             float lo, hi;
             k->range(g.n, g.w, &lo, &hi);
@@ -317,8 +317,8 @@ static enum pith_status check_grid(const struct pith_learned_matrix *m, struct p
                      text);
 }
 
-static void layout(struct pith_arena *a, const struct pith_round_member *member, unsigned threads,
-                   struct pith_learned_matrix *m)
+static void layout_matrix(struct pith_arena *a, const struct pith_round_member *member,
+                          unsigned threads, struct pith_learned_matrix *m)
 {
     const size_t group = pith_grid_group(&member->grid, member->cols);
     const size_t rows = member->rows, groups = (member->cols + group - 1) / group;
@@ -334,13 +334,13 @@ static void layout(struct pith_arena *a, const struct pith_round_member *member,
     m->beta = pith_arena_take(a, scales, sizeof *m->beta);
 }
 
-static enum pith_status take_memory(struct pith_learned_matrix *m, struct pith_error *err)
+static enum pith_status take_matrix_memory(struct pith_learned_matrix *m, struct pith_error *err)
 {
     const unsigned threads = pith_pool_threads(pool_of(m));
     struct pith_arena a = {0};
-    layout(&a, m->m, threads, m);
+    layout_matrix(&a, m->m, threads, m);
     if (!pith_arena_open(&a)) return pith_fail_nomem(err, "learned rounding");
-    layout(&a, m->m, threads, m);
+    layout_matrix(&a, m->m, threads, m);
     m->memory = a.base;
     return PITH_OK;
 }
@@ -360,7 +360,7 @@ enum pith_status pith_learned_begin(struct pith_learned_matrix *m, struct pith_b
     enum pith_status s = pith_round_begin(&job, &m->now, err);
     if (s == PITH_OK) s = check_grid(m, err);
     if (s == PITH_OK) s = pith_round_begin(&job, &m->kept, err);
-    if (s == PITH_OK) s = take_memory(m, err);
+    if (s == PITH_OK) s = take_matrix_memory(m, err);
     if (s != PITH_OK) pith_learned_free(m);
     return s;
 }
@@ -377,7 +377,7 @@ uint64_t pith_learned_bytes(const struct pith_round_member *member, unsigned thr
 {
     struct pith_learned_matrix m;
     struct pith_arena a = {0};
-    layout(&a, member, threads, &m);
+    layout_matrix(&a, member, threads, &m);
     const uint64_t q = pith_qmat_bytes(member->rows, member->cols, &member->grid);
     return pith_sum_bytes(pith_arena_bytes(&a), 2 * q);
 }

@@ -67,9 +67,9 @@ static enum pith_status fail_loss(double loss, struct pith_error *err)
     return pith_fail(err, PITH_NUMERIC, "the error of the rounded matrix is %g", loss);
 }
 
-static enum pith_status solve(const struct pith_rounder *rounder, const struct pith_round_job *job,
-                              struct pith_qmat *q, struct pith_round_report *report,
-                              struct pith_error *err)
+static enum pith_status round_part(const struct pith_rounder *rounder,
+                                   const struct pith_round_job *job, struct pith_qmat *q,
+                                   struct pith_round_report *report, struct pith_error *err)
 {
     (void)rounder;
     const float *h = job->stats ? job->stats->hessian : NULL;
@@ -144,6 +144,6 @@ static uint64_t scratch(const struct pith_rounder *rounder, const struct pith_ro
 const struct pith_rounding pith_round_by_nearest = {
     .run = run,
     .rows = run_rows,
-    .part = solve,
+    .part = round_part,
     .scratch = scratch,
 };

@@ -32,7 +32,7 @@ struct part {
     uint32_t first;
 };
 
-static void take_part(const struct pith_round_job *job, uint32_t view, struct part *p)
+static void cut_part(const struct pith_round_job *job, uint32_t view, struct part *p)
 {
     const uint32_t views = views_of(job), first = pith_rows_from(views, view, job->rows);
     const size_t square = (size_t)job->cols * job->cols;
@@ -90,7 +90,7 @@ enum pith_status pith_round_parts(const struct pith_rounder *rounder,
     if (q) PITH_TRY(check_parts(job, q, err));
     for (uint32_t v = 0; v < views_of(job); v++) {
         struct part p;
-        take_part(job, v, &p);
+        cut_part(job, v, &p);
         struct pith_qmat rows = q ? cut(q, p.first, p.job.rows) : (struct pith_qmat){0};
         PITH_TRY(rounder->by->part(rounder, &p.job, q ? &rows : NULL, &p.report, err));
         add_report(&p, job->rows, report);

@@ -65,7 +65,7 @@ struct solver {
 
 /* ---- memory ---- */
 
-static void layout(struct pith_arena *a, struct solver *s)
+static void layout_walks(struct pith_arena *a, struct solver *s)
 {
     const size_t cols = s->cols, threads = pith_pool_threads(s->pool);
     s->scratch_size = pith_viterbi_bytes(s->viterbi.bits);
@@ -84,7 +84,7 @@ static void layout(struct pith_arena *a, struct solver *s)
     s->outputs.diagonal = pith_arena_take(a, s->outputs.rows, sizeof *s->outputs.diagonal);
 }
 
-static struct solver solver_of(const struct pith_round_job *job, unsigned form)
+static struct solver walks_of(const struct pith_round_job *job, unsigned form)
 {
     const uint32_t paired = form & PITH_TRELLIS_OUTPUTS ? job->rows : 0;
     const uint32_t outputs = pith_output_block(job->options.output_block);
@@ -107,17 +107,17 @@ uint64_t pith_trellis_scratch(const struct pith_round_job *job, unsigned form)
 {
     struct pith_arena a = {0};
     if (!pith_trellis_is(job->grid.format)) return 0;
-    struct solver s = solver_of(job, form);
-    layout(&a, &s);
+    struct solver s = walks_of(job, form);
+    layout_walks(&a, &s);
     return pith_sum_bytes(pith_arena_bytes(&a), pith_round_loss_scratch(job->rows));
 }
 
-static enum pith_status take_memory(struct solver *s, struct pith_error *err)
+static enum pith_status take_walk_memory(struct solver *s, struct pith_error *err)
 {
     struct pith_arena a = {0};
-    layout(&a, s);
+    layout_walks(&a, s);
     if (!pith_arena_open(&a)) return pith_fail_nomem(err, "trellis codes");
-    layout(&a, s);
+    layout_walks(&a, s);
     s->memory = a.base;
     return PITH_OK;
 }
@@ -196,7 +196,7 @@ static enum pith_status set_factors(struct solver *s, struct pith_error *err)
     return PITH_OK;
 }
 
-static void divide_row(float *restrict x, size_t n, float factor)
+static void multiply_row(float *restrict x, size_t n, float factor)
 {
     for (size_t i = 0; i < n; i++) x[i] *= factor;
 }
@@ -209,7 +209,7 @@ static void turn_columns(void *ctx, size_t task, unsigned thread)
     const size_t stripes = s->rows / STRIPE, col = task / stripes * BLOCK;
     float *x = s->wt + col * s->ld + task % stripes * STRIPE;
     for (size_t c = 0; c < BLOCK; c++)
-        divide_row(x + c * s->ld, STRIPE, 1.0f / (s->q->levels[col + c] * BLOCK));
+        multiply_row(x + c * s->ld, STRIPE, 1.0f / (s->q->levels[col + c] * BLOCK));
     pith_trellis_down(x, s->ld, STRIPE);
 }
 
@@ -241,7 +241,7 @@ static void hessian_columns(void *ctx, size_t task, unsigned thread)
     const size_t stripes = s->cols / STRIPE;
     float *x = s->r + task / stripes * BLOCK * s->cols + task % stripes * STRIPE;
     pith_trellis_down(x, s->cols, STRIPE);
-    for (size_t i = 0; i < BLOCK; i++) divide_row(x + i * s->cols, STRIPE, 1.0f / BLOCK);
+    for (size_t i = 0; i < BLOCK; i++) multiply_row(x + i * s->cols, STRIPE, 1.0f / BLOCK);
 }
 
 /* One row's columns into solving order. */
@@ -293,7 +293,7 @@ static enum pith_status order(struct solver *s, struct pith_error *err)
 }
 
 /* Row i of R[A,B] R[B,B]^-1, for all blocks B behind it. */
-static void normalise_row(void *ctx, size_t i, unsigned thread)
+static void normalise_tiles(void *ctx, size_t i, unsigned thread)
 {
     const struct solver *s = ctx;
     float *x = s->r + i * s->cols;
@@ -347,7 +347,7 @@ static enum pith_status prepare_hessian(struct solver *s, struct pith_round_repo
                          "no input was ever non-zero: nothing to calibrate with");
     const double start = pith_clock();
     PITH_TRY(factor(s, report, err));
-    pith_pool_run(s->pool, s->cols, normalise_row, s);
+    pith_pool_run(s->pool, s->cols, normalise_tiles, s);
     report->factor_seconds = pith_clock() - start;
     return PITH_OK;
 }
@@ -376,7 +376,7 @@ static void take_tile(const struct solver *s, size_t row, float x[PITH_TRELLIS_W
         x[i] += asked[pith_trellis_col(code, i)][pith_trellis_row(code, i)];
 }
 
-static void solve_tile(void *ctx, size_t tile, unsigned thread)
+static void walk_tile(void *ctx, size_t tile, unsigned thread)
 {
     const struct solver *s = ctx;
     float x[PITH_TRELLIS_WEIGHTS];
@@ -403,11 +403,11 @@ static void solve_tiles(void *ctx, size_t block, unsigned thread)
     const struct solver *s = ctx;
     const size_t first = block * s->pairs.block, end = first + s->pairs.block;
     for (size_t row = first; row < end && row < s->rows; row += TILE)
-        solve_tile(ctx, row / TILE, thread);
+        walk_tile(ctx, row / TILE, thread);
 }
 
 /* u of the present block += the errors of the blocks before it. */
-static void feed_back(const struct solver *s)
+static void feed_tiles(const struct solver *s)
 {
     const struct pith_gemm g = {.m = TILE,
                                 .n = s->rows,
@@ -424,22 +424,22 @@ static void feed_back(const struct solver *s)
     if (s->feedback && s->first > 0) pith_gemm(s->job->backend, &g);
 }
 
-static void solve(struct solver *s)
+static void solve_blocks(struct solver *s)
 {
     const struct pith_trellis_rows *t = &s->pairs;
     for (s->first = 0; s->first < s->cols; s->first += TILE) {
         memcpy(s->u, s->wt + s->first * s->ld, TILE * s->ld * sizeof *s->u);
-        feed_back(s);
+        feed_tiles(s);
         if (t->rows)
             pith_pool_run(s->pool, (t->rows + t->block - 1) / t->block, solve_tiles, s);
-        else pith_pool_run(s->pool, s->rows / TILE, solve_tile, s);
+        else pith_pool_run(s->pool, s->rows / TILE, walk_tile, s);
     }
 }
 
 /* ---- the report ---- */
 
 /* Leaves the errors of a block's rows in w. */
-static void leave_error(void *ctx, size_t task, unsigned thread)
+static void leave_block_error(void *ctx, size_t task, unsigned thread)
 {
     const struct solver *s = ctx;
     (void)thread;
@@ -475,12 +475,12 @@ static enum pith_status weigh(struct solver *s, float *d, struct pith_error *err
     return PITH_OK;
 }
 
-static enum pith_status measure(struct solver *s, struct pith_round_report *report,
-                                struct pith_error *err)
+static enum pith_status measure_walks(struct solver *s, struct pith_round_report *report,
+                                      struct pith_error *err)
 {
     const struct pith_round_job *job = s->job;
     const struct pith_kern *k = pith_backend_kern(job->backend);
-    pith_pool_run(s->pool, s->rows / BLOCK, leave_error, s);
+    pith_pool_run(s->pool, s->rows / BLOCK, leave_block_error, s);
     if (job->stats && job->stats->hessian) {
         float *d = s->pairs.rows ? s->wt : job->w;
         if (s->pairs.rows) PITH_TRY(weigh(s, d, err));
@@ -493,7 +493,7 @@ static enum pith_status measure(struct solver *s, struct pith_round_report *repo
     report->nearest_loss = s->feedback ? expected_loss(s) : report->loss;
     if (s->drifted.rows) {
         pith_drifted_undo(&s->drifted, job->w);
-        pith_pool_run(s->pool, s->rows / BLOCK, leave_error, s);
+        pith_pool_run(s->pool, s->rows / BLOCK, leave_block_error, s);
     }
     if (isfinite(report->loss)) return PITH_OK;
     return pith_fail(err, PITH_NUMERIC, "the error of the rounded matrix is %g", report->loss);
@@ -501,10 +501,10 @@ static enum pith_status measure(struct solver *s, struct pith_round_report *repo
 
 /* ---- the whole ---- */
 
-static enum pith_status run_solver(struct solver *s, struct pith_round_report *report,
-                                   struct pith_error *err)
+static enum pith_status run_walks(struct solver *s, struct pith_round_report *report,
+                                  struct pith_error *err)
 {
-    PITH_TRY(take_memory(s, err));
+    PITH_TRY(take_walk_memory(s, err));
     for (uint32_t k = 0; k < s->cols; k++) s->perm[k] = k;
     pith_viterbi_table(pith_trellis_code_of(s->q->format), s->viterbi.bits, s->table);
     s->viterbi.table = s->table;
@@ -515,11 +515,11 @@ static enum pith_status run_solver(struct solver *s, struct pith_round_report *r
         PITH_TRY(prepare_hessian(s, report, err));
         order_rows(s, s->wt, s->ld, s->u);
     }
-    solve(s);
-    return measure(s, report, err);
+    solve_blocks(s);
+    return measure_walks(s, report, err);
 }
 
-static enum pith_status check_job(const struct solver *s, struct pith_error *err)
+static enum pith_status check_trellis_job(const struct solver *s, struct pith_error *err)
 {
     const struct pith_round_job *job = s->job;
     const struct pith_kept *kept = job->kept;
@@ -546,10 +546,10 @@ enum pith_status pith_trellis_round(const struct pith_round_job *job, unsigned f
 {
     *report = (struct pith_round_report){0};
     PITH_TRY(pith_round_begin(job, q, err));
-    struct solver s = solver_of(job, form);
+    struct solver s = walks_of(job, form);
     s.q = q;
-    enum pith_status st = check_job(&s, err);
-    if (st == PITH_OK) st = run_solver(&s, report, err);
+    enum pith_status st = check_trellis_job(&s, err);
+    if (st == PITH_OK) st = run_walks(&s, report, err);
     pith_free(s.memory);
     if (st != PITH_OK) pith_qmat_free(q);
     return st;

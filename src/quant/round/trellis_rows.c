@@ -5,7 +5,7 @@
 
 enum { TILE = PITH_TRELLIS_TILE, BLOCK = PITH_TRELLIS_BLOCK };
 
-static uint32_t rows_of(const struct pith_trellis_rows *t, uint32_t first)
+static uint32_t rows_at(const struct pith_trellis_rows *t, uint32_t first)
 {
     return t->rows - first < t->block ? t->rows - first : t->block;
 }
@@ -15,7 +15,7 @@ static enum pith_status take_part(const struct pith_trellis_rows *t,
                                   const struct pith_trellis_felt *felt, uint32_t first, uint32_t at,
                                   struct pith_error *err)
 {
-    const size_t n = rows_of(t, first);
+    const size_t n = rows_at(t, first);
     const size_t m = t->rows - at < felt->outputs ? t->rows - at : felt->outputs;
     const float *h = felt->of.h + pith_outputs_at(t->rows, felt->outputs, at);
     float *s = t->s + pith_outputs_at(t->rows, t->block, first) + (at - first) * (n + 1);
@@ -38,11 +38,11 @@ struct making {
 };
 
 /* H_O' of a block, to where its S will be. */
-static enum pith_status take_block(void *ctx, uint32_t first, struct pith_error *err)
+static enum pith_status take_tiles(void *ctx, uint32_t first, struct pith_error *err)
 {
     const struct making *m = ctx;
     const struct pith_trellis_rows *t = m->t;
-    const size_t n = rows_of(t, first);
+    const size_t n = rows_at(t, first);
     float *s = t->s + pith_outputs_at(t->rows, t->block, first);
     memset(s, 0, n * n * sizeof *s);
     for (uint32_t at = first; at < first + n; at += m->felt->outputs)
@@ -72,7 +72,7 @@ enum pith_status pith_trellis_rows_make(struct pith_trellis_rows *t, struct pith
                                         struct pith_error *err)
 {
     struct making m = {t, felt};
-    const struct pith_outputs_parts parts = {t->rows, t->block, t->s, take_block, divide_tiles, &m};
+    const struct pith_outputs_parts parts = {t->rows, t->block, t->s, take_tiles, divide_tiles, &m};
     return pith_outputs_factor(&parts, be, damp, err);
 }
 
@@ -80,7 +80,7 @@ void pith_trellis_rows_ask(const struct pith_trellis_rows *t, const float *misse
                            uint32_t row, float asked[TILE][TILE])
 {
     const uint32_t first = row / t->block * t->block;
-    const size_t n = rows_of(t, first);
+    const size_t n = rows_at(t, first);
     const float *s = t->s + pith_outputs_at(t->rows, t->block, first) + (row - first);
     for (size_t c = 0; c < TILE; c++) {
         const float *own = missed + c * ld + first;

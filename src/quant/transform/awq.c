@@ -64,7 +64,7 @@ static enum pith_status check_stats(const struct pith_transform_job *job, uint32
     return PITH_OK;
 }
 
-static enum pith_status check(const struct pith_transform_job *job, struct pith_error *err)
+static enum pith_status check_awq(const struct pith_transform_job *job, struct pith_error *err)
 {
     PITH_TRY(pith_fold_check(job, "AWQ", err));
     if (!(job->ratio_step >= 0.0 && job->ratio_step <= 1.0))
@@ -92,7 +92,7 @@ static uint32_t most_lent(const struct pith_transform_job *job)
     return most;
 }
 
-static void layout(struct pith_arena *a, struct search *x)
+static void layout_awq(struct pith_arena *a, struct search *x)
 {
     const struct pith_transform_job *job = x->job;
     const size_t samples = job->loss || !job->stats ? 0 : job->stats->sample_count;
@@ -110,17 +110,17 @@ static void layout(struct pith_arena *a, struct search *x)
     x->pivots = foretold(job) ? pith_arena_take(a, x->dim, sizeof *x->pivots) : NULL;
 }
 
-static enum pith_status take_memory(struct search *x, struct pith_error *err)
+static enum pith_status take_awq_memory(struct search *x, struct pith_error *err)
 {
     struct pith_arena a = {0};
-    layout(&a, x);
+    layout_awq(&a, x);
     if (!pith_arena_open(&a)) return pith_fail_nomem(err, "AWQ's search");
-    layout(&a, x);
+    layout_awq(&a, x);
     x->memory = a.base;
     return PITH_OK;
 }
 
-static struct search search_of(const struct pith_transform_job *job)
+static struct search ratio_search_of(const struct pith_transform_job *job)
 {
     return (struct search){
         .job = job, .pool = pith_backend_pool(job->backend), .dim = job->linear[0].cols};
@@ -130,8 +130,8 @@ static struct search search_of(const struct pith_transform_job *job)
 static uint64_t scratch(const struct pith_transform_job *job)
 {
     struct pith_arena a = {0};
-    struct search x = search_of(job);
-    layout(&a, &x);
+    struct search x = ratio_search_of(job);
+    layout_awq(&a, &x);
     const uint64_t trial = pith_fold_trial_bytes(job);
     const uint64_t other = foretold(job)      ? pith_awq_pivots_scratch(x.dim)
                            : job->clip_search ? pith_awq_clip_scratch(job)
@@ -159,7 +159,7 @@ static void gather_stat(struct search *x)
     }
 }
 
-static void make_scales(struct search *x, double ratio)
+static void make_ratio_scales(struct search *x, double ratio)
 {
     double least = INFINITY, most = 0.0;
     for (size_t c = 0; c < x->dim; c++) {
@@ -174,7 +174,7 @@ static void make_scales(struct search *x, double ratio)
 
 /* ---- one trial ---- */
 
-static void scale_row(void *ctx, size_t row, unsigned thread)
+static void scale_trial_row(void *ctx, size_t row, unsigned thread)
 {
     const struct search *x = ctx;
     (void)thread;
@@ -194,7 +194,7 @@ static void unscale_row(void *ctx, size_t row, unsigned thread)
     for (size_t c = 0; c < x->dim; c++) w[c] -= from[c];
 }
 
-static void square_row(void *ctx, size_t row, unsigned thread)
+static void square_awq_row(void *ctx, size_t row, unsigned thread)
 {
     const struct search *x = ctx;
     (void)thread;
@@ -227,7 +227,7 @@ static double output_error(struct search *x)
                                     .c = x->panel,
                                     .ldc = PANEL};
         pith_gemm(x->job->backend, &g);
-        pith_pool_run(x->pool, n, square_row, x);
+        pith_pool_run(x->pool, n, square_awq_row, x);
     }
     double sum = 0.0;
     for (size_t i = 0; i < n; i++) sum += x->sums[i];
@@ -244,7 +244,7 @@ static void keep_original(const struct search *x, unsigned i)
 static enum pith_status foretell(struct search *x, double *sum, struct pith_error *err)
 {
     const struct pith_transform_job *job = x->job;
-    pith_pool_run(x->pool, job->linear[x->now].rows, scale_row, x);
+    pith_pool_run(x->pool, job->linear[x->now].rows, scale_trial_row, x);
     return pith_awq_foretell(job->backend, &job->linear[x->now], job->scale_dtype, x->pivots, x->s,
                              sum, err);
 }
@@ -253,7 +253,7 @@ static enum pith_status foretell(struct search *x, double *sum, struct pith_erro
 static enum pith_status round_trial(struct search *x, double *sum, struct pith_error *err)
 {
     const struct pith_transform_linear *l = &x->job->linear[x->now];
-    pith_pool_run(x->pool, l->rows, scale_row, x);
+    pith_pool_run(x->pool, l->rows, scale_trial_row, x);
     PITH_TRY(pith_pseudo_quantize(x->job->backend, &l->grid, x->job->scale_dtype, l->rows, l->cols,
                                   l->w, err));
     pith_pool_run(x->pool, l->rows, unscale_row, x);
@@ -315,7 +315,7 @@ static double ratio_of(const struct search *x, int i)
 static enum pith_status try_ratio(void *ctx, int i, double *loss, struct pith_error *err)
 {
     struct search *x = ctx;
-    make_scales(x, ratio_of(x, i));
+    make_ratio_scales(x, ratio_of(x, i));
     return try_scales(x, loss, err);
 }
 
@@ -336,7 +336,7 @@ static enum pith_status search(struct search *x, float *s, struct pith_transform
         report->ratio = ratio_of(x, i);
     }
     if (isinf(best)) return pith_fail(err, PITH_NUMERIC, "AWQ: no scale gives a finite error");
-    make_scales(x, report->ratio);
+    make_ratio_scales(x, report->ratio);
     memcpy(s, x->s, x->dim * sizeof *s);
     return PITH_OK;
 }
@@ -350,7 +350,7 @@ static enum pith_status transform(struct search *x, float *s, struct pith_transf
     bool any = false;
     for (unsigned i = 0; i < job->count; i++) any = any || job->linear[i].grid.format;
     for (uint32_t c = 0; c < x->dim; c++) s[c] = 1.0f;
-    PITH_TRY(take_memory(x, err));
+    PITH_TRY(take_awq_memory(x, err));
     for (unsigned i = 0; i < job->count; i++)
         if (!job->linear[i].lent) keep_original(x, i);
     enum pith_status st = PITH_OK;
@@ -374,8 +374,8 @@ static enum pith_status run(const struct pith_transform_job *job, float *s,
                             struct pith_transform_report *report, struct pith_error *err)
 {
     *report = (struct pith_transform_report){0};
-    PITH_TRY(check(job, err));
-    struct search x = search_of(job);
+    PITH_TRY(check_awq(job, err));
+    struct search x = ratio_search_of(job);
     const enum pith_status st = transform(&x, s, report, err);
     pith_free(x.memory);
     return st;

@@ -51,7 +51,7 @@ static size_t tile_rows(size_t width, size_t n)
     return rows < 1 ? 1 : rows > TILE_ROWS ? TILE_ROWS : rows;
 }
 
-static float largest(const float *w, size_t n)
+static float largest_weight(const float *w, size_t n)
 {
     float most = 0.0f;
     for (size_t i = 0; i < n; i++) most = fabsf(w[i]) > most ? fabsf(w[i]) : most;
@@ -74,7 +74,7 @@ static void clamp(const float *w, size_t n, float limit, float *out)
 /* The range of one group of a row, `step` steps smaller. */
 static void shrink(float *w, size_t n, int step)
 {
-    if (step > 0) clamp(w, n, bound(largest(w, n), step), w);
+    if (step > 0) clamp(w, n, bound(largest_weight(w, n), step), w);
 }
 
 static size_t groups_of(const struct pith_transform_linear *l)
@@ -95,7 +95,7 @@ static void make_candidates(void *ctx, size_t row, unsigned thread)
     const struct pith_kern *k = pith_backend_kern(c->job->backend);
     const struct pith_grid_rule rule = {k, &c->linear->grid, c->job->scale_dtype, c->global, NULL};
     const float *w = weights_at(c, row);
-    const float most = largest(w, c->width);
+    const float most = largest_weight(w, c->width);
     for (int i = 0; i < STEPS; i++) {
         float *d = c->d + (row * STEPS + (size_t)i) * c->width, scale, zero;
         clamp(w, c->width, bound(most, i), d);
@@ -165,7 +165,7 @@ static void clip_group(struct clip *c)
 }
 
 /* For one linear. */
-static void layout(struct pith_arena *a, struct clip *c)
+static void layout_clip(struct pith_arena *a, struct clip *c)
 {
     const size_t group = group_of(c->linear), tile = tile_rows(group, c->n);
     c->by_gram = group <= c->n;
@@ -182,9 +182,9 @@ static enum pith_status clip_linear(struct clip *c, uint64_t *shrunk, uint64_t *
     const uint32_t rows = c->linear->rows, cols = c->linear->cols;
     const size_t group = group_of(c->linear);
     struct pith_arena a = {0};
-    layout(&a, c);
+    layout_clip(&a, c);
     if (!pith_arena_open(&a)) return pith_fail_nomem(err, "AWQ's clip search");
-    layout(&a, c);
+    layout_clip(&a, c);
     memset(c->shrunk, 0, rows * sizeof *c->shrunk);
     enum pith_status st = PITH_OK;
     for (c->first = 0; st == PITH_OK && c->first < cols; c->first += group) {
@@ -229,7 +229,7 @@ uint64_t pith_awq_clip_scratch(const struct pith_transform_job *job)
         if (!clippable(l)) continue;
         struct pith_arena a = {0};
         struct clip c = {.linear = l, .n = n};
-        layout(&a, &c);
+        layout_clip(&a, &c);
         if (pith_arena_bytes(&a) > most) most = pith_arena_bytes(&a);
     }
     return pith_sum_bytes(most, pith_times_bytes(n, job->linear[0].cols * sizeof(float)));
@@ -238,7 +238,7 @@ uint64_t pith_awq_clip_scratch(const struct pith_transform_job *job)
 enum { BLOCK = 128 }; /* rows, of which a rank has whole blocks */
 
 /* The rows of a linear that are a rank's, whole blocks of scales. */
-static struct pith_transform_linear rows_of(const struct clip *c, unsigned rank)
+static struct pith_transform_linear rows_of_rank(const struct clip *c, unsigned rank)
 {
     const struct pith_ranks *ranks = c->job->ranks;
     const struct pith_transform_linear *l = c->linear;
@@ -262,7 +262,7 @@ static enum pith_status share_clipped(const struct clip *c, uint64_t (*made)[2],
     const size_t count = pith_ranks_count(ranks), bytes = l->cols * sizeof *l->w;
     size_t *edges = pith_zalloc(count + 1, sizeof *edges);
     if (!edges) return pith_fail_nomem(err, "whose rows are whose");
-    for (unsigned i = 0; i < count; i++) edges[i + 1] = edges[i] + rows_of(c, i).rows * bytes;
+    for (unsigned i = 0; i < count; i++) edges[i + 1] = edges[i] + rows_of_rank(c, i).rows * bytes;
     enum pith_status s = pith_ranks_share_runs(ranks, l->w, edges, err);
     for (unsigned i = 0; i < count; i++) edges[i + 1] = edges[i + 1] / bytes * groups_of(l);
     if (s == PITH_OK && l->pick) s = pith_ranks_share_runs(ranks, l->pick, edges, err);
@@ -274,7 +274,7 @@ static enum pith_status share_clipped(const struct clip *c, uint64_t (*made)[2],
 static enum pith_status clip_rows(struct clip *c, uint64_t count[2], struct pith_error *err)
 {
     struct pith_ranks *ranks = c->job->ranks;
-    const struct pith_transform_linear own = rows_of(c, pith_ranks_own(ranks));
+    const struct pith_transform_linear own = rows_of_rank(c, pith_ranks_own(ranks));
     struct clip mine = *c;
     uint64_t(*made)[2] = pith_zalloc(pith_ranks_count(ranks), sizeof *made);
     uint64_t *my = made ? made[pith_ranks_own(ranks)] : NULL;
@@ -317,7 +317,7 @@ static enum pith_status clip_one(const struct pith_transform_job *job, unsigned 
         .linear = l,
         .gridder = pith_gridder_for(&l->grid),
         .format = pith_grid_elements(&l->grid, NULL).format,
-        .global = pith_round_global(&l->grid, largest(l->w, (size_t)l->rows * l->cols)),
+        .global = pith_round_global(&l->grid, largest_weight(l->w, (size_t)l->rows * l->cols)),
         .pool = pith_backend_pool(job->backend),
         .x = x,
         .n = samples_used(job)};

@@ -20,7 +20,7 @@ struct ranked {
 };
 
 /* By decreasing diagonal, ties by column: the order in which GPTQ goes through them. */
-static int compare(const void *x, const void *y)
+static int compare_keys(const void *x, const void *y)
 {
     const struct ranked *a = x, *b = y;
     if (a->key != b->key) return a->key > b->key ? -1 : 1;
@@ -50,7 +50,7 @@ enum pith_status pith_awq_pivots(struct pith_backend *b, const struct pith_stats
         order[i] = (struct ranked){h[i * n + i], (uint32_t)i};
         mean += (double)h[i * n + i] / (double)n;
     }
-    if (order) qsort(order, n, sizeof *order, compare);
+    if (order) qsort(order, n, sizeof *order, compare_keys);
     for (double damp = DAMP; s == PITH_NUMERIC && damp <= 1.0; damp *= 10.0) {
         fill(h, order, n, damp * mean, r);
         s = pith_cholesky_upper(b, r, n, NULL, NULL);

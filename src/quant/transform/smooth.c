@@ -94,7 +94,7 @@ static enum pith_status gather(const struct smooth *t, struct pith_error *err)
     return PITH_OK;
 }
 
-static void make_scales(const struct smooth *t, double a)
+static void make_strength_scales(const struct smooth *t, double a)
 {
     for (size_t c = 0; c < t->dim; c++) {
         const double x = (double)fmaxf(t->act[c], SMALLEST), w = fmaxf(t->weight[c], SMALLEST);
@@ -106,7 +106,7 @@ static void make_scales(const struct smooth *t, double a)
 
 /* --- the judge -------------------------------------------------------------------------------- */
 
-static void scale_row(void *ctx, size_t row, unsigned thread)
+static void smooth_row(void *ctx, size_t row, unsigned thread)
 {
     (void)thread;
     const struct smooth *t = ctx;
@@ -172,7 +172,7 @@ static void panel_error(const struct smooth *t, size_t first, size_t rows)
 static enum pith_status judge_linear(struct smooth *t, struct pith_error *err)
 {
     const uint32_t rows = t->now->rows;
-    pith_pool_run(t->pool, rows, scale_row, t);
+    pith_pool_run(t->pool, rows, smooth_row, t);
     PITH_TRY(pith_pseudo_quantize(t->job->backend, &t->now->grid, t->job->scale_dtype, rows, t->dim,
                                   t->w, err));
     for (size_t first = 0; first < rows; first += PANEL)
@@ -213,13 +213,13 @@ static double strength(const struct smooth *t, int i)
 static void make_choice(const struct smooth *t, int i)
 {
     if (t->found) memcpy(t->s, t->found, t->dim * sizeof *t->s);
-    else make_scales(t, strength(t, i));
+    else make_strength_scales(t, strength(t, i));
 }
 
 /* The search's scales into t->found; it begins at the middle of the strengths. */
 static enum pith_status find(struct smooth *t, struct pith_error *err)
 {
-    make_scales(t, 0.5);
+    make_strength_scales(t, 0.5);
     memcpy(t->found, t->s, t->dim * sizeof *t->s);
     PITH_TRY(pith_smooth_search(t->job, t->found, err));
     pith_fold_settle(t->job, t->found);
@@ -235,8 +235,9 @@ static enum pith_status try_strength(void *ctx, int i, double *loss, struct pith
 }
 
 /* The best of the strengths' scales into s, which holds ones. */
-static enum pith_status choose(struct smooth *t, float *s, struct pith_transform_report *report,
-                               struct pith_error *err)
+static enum pith_status choose_strength(struct smooth *t, float *s,
+                                        struct pith_transform_report *report,
+                                        struct pith_error *err)
 {
     const bool several = t->job->value == AUTO;
     const int count = several ? STEPS : 2;
@@ -260,7 +261,7 @@ static enum pith_status choose(struct smooth *t, float *s, struct pith_transform
                           : pith_fail(err, PITH_NUMERIC, "smooth: the error is not finite");
 }
 
-static size_t largest(const struct pith_transform_job *job)
+static size_t most_rows(const struct pith_transform_job *job)
 {
     size_t most = 0;
     for (unsigned i = 0; i < job->count; i++)
@@ -268,13 +269,13 @@ static size_t largest(const struct pith_transform_job *job)
     return most;
 }
 
-static void layout(struct pith_arena *a, struct smooth *t)
+static void layout_smooth(struct pith_arena *a, struct smooth *t)
 {
     t->act = pith_arena_take(a, t->dim, sizeof *t->act);
     t->weight = pith_arena_take(a, t->dim, sizeof *t->weight);
     t->s = pith_arena_take(a, t->dim, sizeof *t->s);
     t->x = pith_arena_take_rows(a, t->samples, t->dim, sizeof *t->x);
-    t->w = pith_arena_take_rows(a, largest(t->job), t->dim, sizeof *t->w);
+    t->w = pith_arena_take_rows(a, most_rows(t->job), t->dim, sizeof *t->w);
     t->panel = pith_arena_take_rows(a, t->samples, PANEL, sizeof *t->panel);
     t->sums = pith_arena_take(a, t->samples, sizeof *t->sums);
     t->found = t->job->value == SEARCH ? pith_arena_take(a, t->dim, sizeof *t->found) : NULL;
@@ -292,23 +293,23 @@ static uint64_t scratch(const struct pith_transform_job *job)
 {
     struct pith_arena a = {0};
     struct smooth t = smooth_of(job);
-    layout(&a, &t);
+    layout_smooth(&a, &t);
     const uint64_t trial = pith_fold_trial_bytes(job);
     const uint64_t search = job->value == SEARCH ? pith_smooth_search_bytes(job) : 0;
     return pith_sum_bytes(pith_arena_bytes(&a), trial > search ? trial : search);
 }
 
-static enum pith_status take_memory(struct smooth *t, struct pith_error *err)
+static enum pith_status take_smooth_memory(struct smooth *t, struct pith_error *err)
 {
     struct pith_arena a = {0};
-    layout(&a, t);
+    layout_smooth(&a, t);
     if (!pith_arena_open(&a)) return pith_fail_nomem(err, "smoothing");
-    layout(&a, t);
+    layout_smooth(&a, t);
     t->memory = a.base;
     return PITH_OK;
 }
 
-static enum pith_status check(const struct pith_transform_job *job, struct pith_error *err)
+static enum pith_status check_smooth(const struct pith_transform_job *job, struct pith_error *err)
 {
     const struct pith_stats *st = job->stats;
     PITH_TRY(pith_fold_check(job, "smooth", err));
@@ -324,12 +325,12 @@ static enum pith_status run(const struct pith_transform_job *job, float *s,
                             struct pith_transform_report *report, struct pith_error *err)
 {
     *report = (struct pith_transform_report){0};
-    PITH_TRY(check(job, err));
+    PITH_TRY(check_smooth(job, err));
     struct smooth t = smooth_of(job);
     for (uint32_t c = 0; c < t.dim; c++) s[c] = 1.0f;
     if (!pith_fold_possible(job)) return PITH_OK;
-    enum pith_status st = take_memory(&t, err);
-    if (st == PITH_OK) st = choose(&t, s, report, err);
+    enum pith_status st = take_smooth_memory(&t, err);
+    if (st == PITH_OK) st = choose_strength(&t, s, report, err);
     pith_free(t.memory);
     if (st != PITH_OK) return st;
     pith_fold_scale(job, s);

@@ -39,7 +39,8 @@ static size_t span_of(const struct pith_grid *g, uint32_t dim)
     return g->format ? pith_grid_group(g, dim) : dim;
 }
 
-static size_t rows_of(const struct pith_transform_job *job, const struct pith_transform_linear *l)
+static size_t rows_tried(const struct pith_transform_job *job,
+                         const struct pith_transform_linear *l)
 {
     const size_t fair = ROWS / job->count > LEAST ? ROWS / job->count : LEAST;
     if (!l->grid.format) return 0;
@@ -47,10 +48,10 @@ static size_t rows_of(const struct pith_transform_job *job, const struct pith_tr
     return l->rows < fair ? l->rows : fair;
 }
 
-static void layout(struct pith_arena *a, struct search *x)
+static void layout_search(struct pith_arena *a, struct search *x)
 {
     size_t rows = 0;
-    for (unsigned i = 0; i < x->job->count; i++) rows += rows_of(x->job, &x->job->linear[i]);
+    for (unsigned i = 0; i < x->job->count; i++) rows += rows_tried(x->job, &x->job->linear[i]);
     x->side = pith_arena_take(a, x->job->count + 1, sizeof *x->side);
     x->inputs = pith_arena_take_rows(a, x->samples, x->dim, sizeof *x->inputs);
     x->weights = pith_arena_take_rows(a, rows, x->dim, sizeof *x->weights);
@@ -70,7 +71,7 @@ static struct search search_of(const struct pith_transform_job *job)
 
 /* --- the inputs ------------------------------------------------------------------------------- */
 
-static int compare(const void *a, const void *b)
+static int compare_numbers(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -89,7 +90,7 @@ static void weigh_tokens(const struct search *x)
         }
         x->token[i] = x->ordered[i] = sum;
     }
-    qsort(x->ordered, x->samples, sizeof *x->ordered, compare);
+    qsort(x->ordered, x->samples, sizeof *x->ordered, compare_numbers);
     const double middle = x->ordered[x->samples / 2];
     for (size_t i = 0; i < x->samples; i++) {
         const double energy = fmax(x->token[i], middle);
@@ -151,7 +152,7 @@ static enum pith_status gather_weights(struct search *x, struct pith_error *err)
     float *to = x->weights;
     for (unsigned i = 0; i < x->job->count; i++) {
         const struct pith_transform_linear *l = &x->job->linear[i];
-        const size_t rows = rows_of(x->job, l);
+        const size_t rows = rows_tried(x->job, l);
         x->side[i + 1] = (struct pith_balance_side){0};
         if (rows == 0) continue;
         PITH_TRY(pith_fold_hold(x->job, i, err));
@@ -193,23 +194,23 @@ enum pith_status pith_smooth_search(const struct pith_transform_job *job, float 
 {
     struct pith_arena a = {0};
     struct search x = search_of(job);
-    layout(&a, &x);
+    layout_search(&a, &x);
     if (!pith_arena_open(&a)) return pith_fail_nomem(err, "the search for scales");
-    layout(&a, &x);
+    layout_search(&a, &x);
     const enum pith_status st = balance(&x, s, err);
     pith_free(a.base);
     return st;
 }
 
 /* The most rows times blocks of an operand. */
-static size_t most_steps(const struct search *x)
+static size_t most_search_steps(const struct search *x)
 {
     const struct pith_transform_job *job = x->job;
     const uint32_t dim = (uint32_t)x->dim;
     size_t most = x->samples * pith_balance_blocks(x->dim, span_of(&job->input.grid, dim));
     for (unsigned i = 0; i < job->count; i++) {
         const struct pith_transform_linear *l = &job->linear[i];
-        const size_t n = rows_of(job, l) * pith_balance_blocks(x->dim, span_of(&l->grid, dim));
+        const size_t n = rows_tried(job, l) * pith_balance_blocks(x->dim, span_of(&l->grid, dim));
         if (n > most) most = n;
     }
     return most;
@@ -219,6 +220,6 @@ uint64_t pith_smooth_search_bytes(const struct pith_transform_job *job)
 {
     struct pith_arena a = {0};
     struct search x = search_of(job);
-    layout(&a, &x);
-    return pith_sum_bytes(pith_arena_bytes(&a), pith_balance_bytes(x.dim, most_steps(&x)));
+    layout_search(&a, &x);
+    return pith_sum_bytes(pith_arena_bytes(&a), pith_balance_bytes(x.dim, most_search_steps(&x)));
 }
