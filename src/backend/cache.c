@@ -111,8 +111,9 @@ const float *pith_cache_key_tile(const struct pith_backend *b, const struct pith
     return pith_cache_kind(k)->key_tile(b, k, rows, wide);
 }
 
-const float *pith_cache_value_tile(const struct pith_backend *b, const struct pith_cache_side *v,
-                                   const struct pith_cache_rows *rows, float *wide)
+/* n of a head's values from `first` on, [n][dim padded], where they are or in wide. */
+static const float *cache_value_tile(const struct pith_backend *b, const struct pith_cache_side *v,
+                                     const struct pith_cache_rows *rows, float *wide)
 {
     return pith_cache_kind(v)->value_tile(b, v, rows, wide);
 }
@@ -129,7 +130,7 @@ void pith_tile_values(const struct pith_backend *b, const struct pith_cache_side
                       float *work)
 {
     b->kern.attn_values_f32(sums->rows, sums->values, pith_cache_row(v->dim), sums->p, sums->ldp,
-                            pith_cache_value_tile(b, v, rows, work), sums->o, sums->ldo);
+                            cache_value_tile(b, v, rows, work), sums->o, sums->ldo);
 }
 
 void pith_cache_key_strip(const struct pith_backend *b, const struct pith_cache_side *k,
@@ -162,7 +163,7 @@ void pith_cache_read(const struct pith_backend *b, const struct pith_cache *c,
     }
     const char *values = pith_cache_values(c, span, position, kv);
     memcpy(out + c->k.dim,
-           pith_cache_value_tile(
+           cache_value_tile(
                b, &c->v,
                &(struct pith_cache_rows){.page = values, .kv = kv, .first = place, .n = 1}, wide),
            c->v.dim * sizeof *out);

@@ -167,9 +167,6 @@ struct pith_source {
 
 /* Prepares s for w, which must outlive it. */
 void pith_source_init(struct pith_source *s, const struct pith_weight *w);
-/* W[row][col .. col + n) as float32; the same bits as pith_weight_decode(). */
-void pith_source_segment(const struct pith_source *s, const struct pith_kern *k, size_t row,
-                         size_t col, size_t n, float *out);
 
 /* The same of several rows, cols floats a row; of a trellis that pith_trellis_fits(), V. */
 void pith_source_region(const struct pith_source *s, const struct pith_kern *k,
@@ -286,9 +283,6 @@ struct pith_cache_rows {
  * (PITH_KC * PITH_NC floats of the thread's own). */
 const float *pith_cache_key_tile(const struct pith_backend *b, const struct pith_cache_side *k,
                                  const struct pith_cache_rows *rows, float *wide);
-/* n of a head's values from `first` on, [n][dim padded], likewise. */
-const float *pith_cache_value_tile(const struct pith_backend *b, const struct pith_cache_side *v,
-                                   const struct pith_cache_rows *rows, float *wide);
 /* Elements [first, first + n) of a head's 32 keys of a page, at most PITH_STRIP, as rows of values
  * [32][PITH_STRIP], those beyond n zero. tile: pith_cache_key_tile()'s where keys are codes, else
  * NULL. */

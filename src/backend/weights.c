@@ -37,8 +37,9 @@ static void decode_run(const struct pith_kern *k, const struct pith_qmat *q, siz
     }
 }
 
-void pith_source_segment(const struct pith_source *s, const struct pith_kern *k, size_t row,
-                         size_t col, size_t n, float *out)
+/* W[row][col .. col + n) as float32; the same bits as pith_weight_decode(). */
+static void source_segment(const struct pith_source *s, const struct pith_kern *k, size_t row,
+                           size_t col, size_t n, float *out)
 {
     const struct pith_weight *w = s->w;
     const struct pith_qmat *q = w->quant;
@@ -65,7 +66,7 @@ void pith_source_region(const struct pith_source *s, const struct pith_kern *k,
 {
     if (s->trellis) pith_trellis_region(k, s->w->quant, at, out);
     for (size_t r = 0; !s->trellis && r < at->rows; r++)
-        pith_source_segment(s, k, at->row + r, at->col, at->cols, out + r * at->cols);
+        source_segment(s, k, at->row + r, at->col, at->cols, out + r * at->cols);
 }
 
 void pith_decode_rows(const struct pith_backend *b, const struct pith_weight *w, uint32_t row,
@@ -78,5 +79,5 @@ void pith_decode_rows(const struct pith_backend *b, const struct pith_weight *w,
         return;
     }
     for (uint32_t r = 0; r < n; r++, out += w->cols)
-        pith_source_segment(&s, &b->kern, row + r, 0, w->cols, out);
+        source_segment(&s, &b->kern, row + r, 0, w->cols, out);
 }

@@ -67,8 +67,9 @@ enum pith_status pith_pairs_keep(const struct pith_guide *g, const struct pith_t
     return PITH_OK;
 }
 
-void pith_pairs_add(const struct pith_guide *g, uint32_t linear, uint32_t first, size_t n,
-                    float *to)
+/* Block [n][n] of the linear's outputs from number `first` on grows by what was kept of it. */
+static void pairs_add(const struct pith_guide *g, uint32_t linear, uint32_t first, size_t n,
+                      float *to)
 {
     const struct pith_pairs *p = g->pairs;
     for (size_t k = 0; k < p->count; k++) {
@@ -98,7 +99,7 @@ static enum pith_status pass_linear(const struct pith_guide *g, uint32_t layer, 
             const size_t n = count - at < g->block ? count - at : g->block;
             float *to = group + pith_outputs_at(count, g->block, at);
             PITH_TRY(pith_relay_pass(ranks, PITH_RELAY_RECEIVE, to, n * n * sizeof *to, err));
-            pith_pairs_add(g, linear, from + at, n, to);
+            pairs_add(g, linear, from + at, n, to);
             PITH_TRY(pith_relay_pass(ranks, PITH_RELAY_SEND, to, n * n * sizeof *to, err));
         }
     }

@@ -28,9 +28,6 @@ void pith_pairs_free(struct pith_pairs *p);
 /* Keeps a linear's gradients, each token's times the norm of what it read. PITH_NOMEM. */
 enum pith_status pith_pairs_keep(const struct pith_guide *g, const struct pith_tape_gave *gave,
                                  struct pith_error *err);
-/* Block [n][n] of the linear's outputs from number `first` on grows by what was kept of it. */
-void pith_pairs_add(const struct pith_guide *g, uint32_t linear, uint32_t first, size_t n,
-                    float *to);
 /* What all ranks kept of a layer's linears is added to its pairs, everywhere; nothing is kept then.
  */
 enum pith_status pith_pairs_meet(const struct pith_guide *g, uint32_t layer,

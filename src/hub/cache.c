@@ -36,8 +36,10 @@ static enum pith_status not_there(const char *cache, const struct pith_hub_name 
                      what, cache, what);
 }
 
-enum pith_status pith_hub_commit(const char *cache, const struct pith_hub_name *name,
-                                 char commit[PITH_HUB_COMMIT + 1], struct pith_error *err)
+/* The commit that the cache has for the name's revision. PITH_IO when it has none (err says what
+ * to type), or its file cannot be read. */
+static enum pith_status hub_commit(const char *cache, const struct pith_hub_name *name,
+                                   char commit[PITH_HUB_COMMIT + 1], struct pith_error *err)
 {
     char part[PITH_HUB_REVISION_MOST + 8], *text = NULL;
     size_t size = 0;
@@ -121,7 +123,7 @@ enum pith_status pith_hub_find_model(const char *cache, const struct pith_hub_na
     char commit[PITH_HUB_COMMIT + 1], part[64], **names = NULL;
     size_t count = 0;
     *path = NULL;
-    PITH_TRY(pith_hub_commit(cache, name, commit, err));
+    PITH_TRY(hub_commit(cache, name, commit, err));
     snprintf(part, sizeof part, "snapshots/%s", commit);
     char *folder = pith_hub_folder(cache, name->repo, part);
     if (!folder) return pith_fail_nomem(err, "the name of a model");

@@ -14,11 +14,6 @@
  * pith_free()s it; NULL when memory is out. */
 char *pith_hub_folder(const char *cache, const char *repo, const char *part);
 
-/* The commit that the cache has for the name's revision. PITH_IO when it has none (err says what
- * to type), or its file cannot be read. */
-enum pith_status pith_hub_commit(const char *cache, const struct pith_hub_name *name,
-                                 char commit[PITH_HUB_COMMIT + 1], struct pith_error *err);
-
 /* What of that commit can be opened as a model: its folder, or the one .gguf file in a folder
  * without a checkpoint; the caller pith_free()s *path. PITH_IO when the model is not there, or not
  * whole: shards are missing, or what links point to. The message says what to type. */

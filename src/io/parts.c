@@ -439,7 +439,8 @@ enum pith_dtype pith_scale_half(const struct pith_grid *grid, enum pith_dtype mo
     return model_dtype == PITH_BF16 ? PITH_BF16 : PITH_F16;
 }
 
-bool pith_module_ends(const char *module, const char *name)
+/* True when the last component of the module's name is `name`. */
+static bool module_ends(const char *module, const char *name)
 {
     const char *dot = strrchr(module, '.');
     return strcmp(dot ? dot + 1 : module, name) == 0;
@@ -447,7 +448,7 @@ bool pith_module_ends(const char *module, const char *name)
 
 bool pith_module_is_head(const char *module)
 {
-    return pith_module_ends(module, "lm_head") || strcmp(module, "embed_out") == 0;
+    return module_ends(module, "lm_head") || strcmp(module, "embed_out") == 0;
 }
 
 size_t *pith_distinct_grids(const struct pith_linear_grid *linears, size_t count, size_t *distinct)
@@ -467,7 +468,7 @@ bool pith_module_is_embedding(const char *module)
     static const char *const names[] = {"embed_tokens", "embed_tokens_per_layer", "embed_in",
                                         "wte"};
     for (size_t i = 0; i < PITH_COUNT(names); i++)
-        if (pith_module_ends(module, names[i])) return true;
+        if (module_ends(module, names[i])) return true;
     return false;
 }
 

@@ -135,7 +135,5 @@ bool pith_module_is_embedding(const char *module);
 /* The linears whose grid no earlier one has, in order, as indexes: an owned list of *distinct, NULL
  * when memory is out. Those without a grid are passed over. */
 size_t *pith_distinct_grids(const struct pith_linear_grid *linears, size_t count, size_t *distinct);
-/* True when the last component of the module's name is `name`. */
-bool pith_module_ends(const char *module, const char *name);
 
 #endif

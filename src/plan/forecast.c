@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-enum pith_unit pith_form_unit(const struct pith_weight_form *f, const struct pith_hardware *h)
+/* What the linears are multiplied by, told by the grid of their inputs. */
+static enum pith_unit form_unit(const struct pith_weight_form *f, const struct pith_hardware *h)
 {
     const struct pith_format *acts = f->acts.format;
     if (!f->linears.format || !acts)
@@ -24,7 +25,7 @@ static bool is_pith(const struct pith_deployment *d)
 static enum pith_unit unit_of(const struct pith_deployment *d, const struct pith_hardware *h)
 {
     const struct pith_format *w = d->form->linears.format;
-    if (!is_pith(d)) return pith_form_unit(d->form, h);
+    if (!is_pith(d)) return form_unit(d->form, h);
     const bool bytes = w && (w->kind == PITH_KIND_INT || w->kind == PITH_KIND_GGUF);
     return bytes && h->ops[PITH_UNIT_INT8] > 0 ? PITH_UNIT_INT8 : PITH_UNIT_F32;
 }

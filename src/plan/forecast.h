@@ -19,9 +19,6 @@ struct pith_forecast {
     double cost;   /* USD a million tokens made; NAN: not known */
 };
 
-/* What the linears are multiplied by, told by the grid of their inputs. */
-enum pith_unit pith_form_unit(const struct pith_weight_form *f, const struct pith_hardware *h);
-
 /* joules and cost of what is served, by watts and dollars an hour of all devices; 0: not known. */
 void pith_forecast_bill(struct pith_forecast *f, double watts, double price);
 

@@ -57,8 +57,10 @@ static enum pith_status has_weights(const char *path, bool *out, struct pith_err
     return PITH_OK;
 }
 
-enum pith_status pith_plan_subject_open(const char *path, struct pith_plan_subject *out,
-                                        struct pith_error *err)
+/* From a folder with a checkpoint, a .gguf file, a folder with config.json alone, or such a file
+ * (*.json). */
+static enum pith_status plan_subject_open(const char *path, struct pith_plan_subject *out,
+                                          struct pith_error *err)
 {
     struct pith_str config = {0};
     bool weights = true;
@@ -83,7 +85,7 @@ enum pith_status pith_plan_subject_find(const char *name, struct pith_plan_subje
                                         struct pith_error *err)
 {
     json_t *shapes;
-    if (pith_path_exists(name)) return pith_plan_subject_open(name, out, err);
+    if (pith_path_exists(name)) return plan_subject_open(name, out, err);
     PITH_TRY(pith_shapes_read(&shapes, err));
     char names[PITH_SHAPE_NAMES];
     const json_t *s = pith_shapes_match(shapes, name, names);

@@ -29,10 +29,6 @@ struct pith_plan_subject {
  * and pith_plans_make() do; on failure *out owns nothing. */
 enum pith_status pith_plan_subject_read(const json_t *config, const char *where,
                                         struct pith_plan_subject *out, struct pith_error *err);
-/* From a folder with a checkpoint, a .gguf file, a folder with config.json alone, or such a file
- * (*.json). */
-enum pith_status pith_plan_subject_open(const char *path, struct pith_plan_subject *out,
-                                        struct pith_error *err);
 /* The model of a path, or where there is none of that name a well-known one (plan/shapes.h);
  * PITH_ARG names those that it may mean. */
 enum pith_status pith_plan_subject_find(const char *name, struct pith_plan_subject *out,

@@ -149,7 +149,6 @@ struct pith_recover_vector {
     const struct pith_tensor *tensor;
     float plus; /* is added to what is stored */
 };
-void pith_recover_place(const struct pith_recover_vector *t, const float *p, size_t n, float *v);
 /* The tensor of a vector, or of a linear's bias; tensor NULL: it is not trained. */
 struct pith_recover_vector pith_recover_vector_of(const struct pith_recover *r, uint32_t layer,
                                                   uint32_t vector);

@@ -73,7 +73,7 @@ static float unit_of(const float *v, size_t n)
     return sum > 0 ? (float)sqrt(sum / (double)n) : 1.0f;
 }
 
-void pith_recover_place(const struct pith_recover_vector *t, const float *p, size_t n, float *v)
+static void recover_place(const struct pith_recover_vector *t, const float *p, size_t n, float *v)
 {
     const float unit = unit_of(v, n);
     for (size_t i = 0; i < n; i++)
@@ -192,7 +192,7 @@ static enum pith_status open_vector(const struct pith_recover_vector *t,
 {
     if (!at->count) return PITH_OK;
     const float unit = unit_of(v, at->count);
-    pith_recover_place(t, p + at->at, at->count, v);
+    recover_place(t, p + at->at, at->count, v);
     if (!grad) return PITH_OK;
     *grad = pith_zalloc(at->count + 1, sizeof **grad);
     if (!*grad) return pith_fail_nomem(err, "a gradient");
@@ -301,11 +301,11 @@ void pith_recover_last_norm(struct pith_recover *r, const float *p)
     const struct pith_recover_vector bias = pith_recover_last_of(r, true);
     if (r->last_gain.count) {
         memcpy(m->final_norm, r->last_norm, hidden * sizeof *r->last_norm);
-        pith_recover_place(&gain, p + r->last_gain.at, hidden, m->final_norm);
+        recover_place(&gain, p + r->last_gain.at, hidden, m->final_norm);
     }
     if (r->last_bias.count) {
         memcpy(m->final_bias, r->last_norm + hidden, hidden * sizeof *r->last_norm);
-        pith_recover_place(&bias, p + r->last_bias.at, hidden, m->final_bias);
+        recover_place(&bias, p + r->last_bias.at, hidden, m->final_bias);
     }
 }
 

@@ -40,19 +40,20 @@ enum pith_status pith_tokens_add(struct pith_tokens *t, const struct pith_chosen
     return PITH_OK;
 }
 
-const struct pith_event_token *pith_tokens_told(struct pith_tokens *t)
+/* token[count] with `top` set, until the next addition. */
+static const struct pith_event_token *tokens_told(struct pith_tokens *t)
 {
     size_t at = 0;
     for (size_t i = 0; i < t->count; at += t->token[i++].tops) t->token[i].top = t->top + at;
     return t->token;
 }
 
-void pith_tokens_clear(struct pith_tokens *t)
+static void tokens_clear(struct pith_tokens *t)
 {
     t->count = t->tops = 0;
 }
 
-void pith_tokens_free(struct pith_tokens *t)
+static void tokens_free(struct pith_tokens *t)
 {
     pith_free(t->token);
     pith_free(t->offset);
@@ -221,7 +222,7 @@ static void answer_free(struct pith_completion *a)
     pith_tail_free(&a->tail);
     pith_str_free(&a->piece);
     pith_str_free(&a->text);
-    pith_tokens_free(&a->tokens);
+    tokens_free(&a->tokens);
 }
 
 void pith_ticket_free(struct pith_ticket *t)
@@ -229,7 +230,7 @@ void pith_ticket_free(struct pith_ticket *t)
     if (!t) return;
     for (uint32_t i = 0; t->answer && i < t->answers; i++) answer_free(&t->answer[i]);
     pith_form_give(t->form);
-    pith_tokens_free(&t->prompt_tokens);
+    tokens_free(&t->prompt_tokens);
     pith_free(t->answer);
     pith_free(t->memory);
     pith_free(t);
@@ -262,13 +263,13 @@ static void tell_text(struct pith_completion *a, uint32_t choice)
                            .choice = choice,
                            .text = pith_str_text(&a->text),
                            .text_size = a->text.len,
-                           .token = pith_tokens_told(&a->tokens),
+                           .token = tokens_told(&a->tokens),
                            .offset = a->tokens.offset,
                            .tokens = a->tokens.count,
                            .usage = a->ticket->usage};
     if (e.text_size > 0 || e.tokens > 0) tell(a->ticket, &e);
     pith_str_clear(&a->text);
-    pith_tokens_clear(&a->tokens);
+    tokens_clear(&a->tokens);
 }
 
 /* A token without text is told too: who listens times tokens, not characters. */
@@ -328,11 +329,11 @@ void pith_ticket_tell_prompt(struct pith_ticket *t)
     tell(t, &(struct pith_event){.kind = PITH_EVENT_PROMPT,
                                  .text = pith_str_text(&t->answer[0].text),
                                  .text_size = t->answer[0].text.len,
-                                 .token = pith_tokens_told(&t->prompt_tokens),
+                                 .token = tokens_told(&t->prompt_tokens),
                                  .offset = t->prompt_tokens.offset,
                                  .tokens = t->prompt_tokens.count});
     pith_str_clear(&t->answer[0].text);
-    pith_tokens_clear(&t->prompt_tokens);
+    tokens_clear(&t->prompt_tokens);
 }
 
 void pith_ticket_fail(struct pith_ticket *t, const struct pith_error *error)

@@ -19,10 +19,6 @@ struct pith_tokens {
 };
 enum pith_status pith_tokens_add(struct pith_tokens *t, const struct pith_chosen *c, size_t offset,
                                  struct pith_error *err);
-/* token[count] with `top` set, until the next addition. */
-const struct pith_event_token *pith_tokens_told(struct pith_tokens *t);
-void pith_tokens_clear(struct pith_tokens *t);
-void pith_tokens_free(struct pith_tokens *t);
 
 enum pith_completion_state {
     PITH_ANSWER_WAITS,  /* for a sequence */

@@ -64,10 +64,6 @@ enum pith_status pith_level_first(struct pith_level_result *r, double at, struct
 enum pith_status pith_level_late(struct pith_level_result *r, double by, struct pith_error *err);
 enum pith_status pith_level_fail(struct pith_level_result *r, const char *kind, const char *example,
                                  struct pith_error *err);
-/* Adds what another has seen of the same level, from the same start, to r: requests that were under
- * way at once count as if each had had its most at the same time. PITH_NOMEM. */
-enum pith_status pith_level_join(struct pith_level_result *r, const struct pith_level_result *other,
-                                 struct pith_error *err);
 struct pith_ranks;
 /* What every rank has seen of a level becomes rank 0's; elsewhere r is left as it is. */
 enum pith_status pith_level_gather(struct pith_ranks *ranks, struct pith_level_result *r,

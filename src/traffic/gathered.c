@@ -13,8 +13,10 @@ static enum pith_status join_failures(struct pith_level_result *r,
     return PITH_OK;
 }
 
-enum pith_status pith_level_join(struct pith_level_result *r, const struct pith_level_result *other,
-                                 struct pith_error *err)
+/* Adds what another has seen of the same level, from the same start, to r: requests that were under
+ * way at once count as if each had had its most at the same time. PITH_NOMEM. */
+static enum pith_status level_join(struct pith_level_result *r,
+                                   const struct pith_level_result *other, struct pith_error *err)
 {
     for (size_t i = 0; i < other->records; i++)
         PITH_TRY(pith_level_record(r, &other->record[i], err));
@@ -102,7 +104,7 @@ enum pith_status pith_level_gather(struct pith_ranks *ranks, struct pith_level_r
     for (unsigned k = 1; k < pith_ranks_count(ranks) && s == PITH_OK; k++) {
         struct pith_level_result other = {0};
         s = receive(ranks, k, &other, err);
-        if (s == PITH_OK) s = pith_level_join(r, &other, err);
+        if (s == PITH_OK) s = level_join(r, &other, err);
         pith_level_free(&other);
     }
     return s;

@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-void pith_questions_free(struct pith_questions *q)
+/* Frees what q owns. */
+static void questions_free(struct pith_questions *q)
 {
     pith_str_free(&q->text);
     pith_free(q->item);
@@ -101,8 +102,8 @@ struct pith_subject *pith_subject_add(struct pith_task_source *s, struct pith_er
 
 void pith_task_source_free(struct pith_task_source *s)
 {
-    pith_questions_free(&s->asked);
-    pith_questions_free(&s->examples);
+    questions_free(&s->asked);
+    questions_free(&s->examples);
     pith_free(s->subject);
     *s = (struct pith_task_source){0};
 }

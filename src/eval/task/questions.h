@@ -27,8 +27,6 @@ struct pith_questions {
     size_t choices, choice_cap;
 };
 
-/* Frees what q owns. */
-void pith_questions_free(struct pith_questions *q);
 /* Same prompt, choices and answer. */
 bool pith_question_same(const struct pith_questions *a, size_t i, const struct pith_questions *b,
                         size_t k);

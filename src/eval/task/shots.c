@@ -45,7 +45,7 @@ static void twist(struct pith_twister *t)
     t->at = 0;
 }
 
-uint32_t pith_twister_next(struct pith_twister *t)
+static uint32_t twister_next(struct pith_twister *t)
 {
     if (t->at == STATE) twist(t);
     uint32_t y = t->state[t->at++];
@@ -61,7 +61,7 @@ static size_t below(struct pith_twister *t, size_t n)
     unsigned bits = 0;
     while (bits < 32 && n >> bits) bits++;
     size_t r;
-    do r = pith_twister_next(t) >> (32 - bits);
+    do r = twister_next(t) >> (32 - bits);
     while (r >= n);
     return r;
 }

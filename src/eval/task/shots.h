@@ -12,7 +12,6 @@ struct pith_twister {
 };
 /* As random.Random(seed). */
 void pith_twister_seed(struct pith_twister *t, uint32_t seed);
-uint32_t pith_twister_next(struct pith_twister *t);
 /* `count` different numbers below n, count <= n, as random.sample(range(n), count). PITH_NOMEM. */
 enum pith_status pith_twister_sample(struct pith_twister *t, size_t n, size_t count, size_t *out,
                                      struct pith_error *err);

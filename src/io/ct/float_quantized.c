@@ -44,8 +44,9 @@ static enum pith_status fill(const struct pith_qmat *q, const struct pith_ct_mat
     return pith_ct_store_scale(q, m, set, err);
 }
 
-enum pith_status pith_ct_load_fp8(const struct pith_ct_source *s, struct pith_qmat *q,
-                                  struct pith_error *err)
+/* float-quantized: FP8 codes and scales. */
+static enum pith_status ct_load_fp8(const struct pith_ct_source *s, struct pith_qmat *q,
+                                    struct pith_error *err)
 {
     const struct pith_tensor *codes = NULL, *scale = NULL;
     const struct pith_part weight = {".weight", 1u << PITH_F8_E4M3, 2, {s->rows, s->cols}};
@@ -60,8 +61,7 @@ enum pith_status pith_ct_load_fp8(const struct pith_ct_source *s, struct pith_qm
 static enum pith_status load_naive(const struct pith_ct_source *s, struct pith_qmat *q,
                                    struct pith_error *err)
 {
-    return is_fp8(&s->scheme->weights) ? pith_ct_load_fp8(s, q, err)
-                                       : pith_ct_load_bytes(s, q, err);
+    return is_fp8(&s->scheme->weights) ? ct_load_fp8(s, q, err) : pith_ct_load_bytes(s, q, err);
 }
 
 const struct pith_ct_form pith_ct_float_quantized = {
@@ -70,7 +70,7 @@ const struct pith_ct_form pith_ct_float_quantized = {
     .holds = is_fp8,
     .shape = shape,
     .fill = fill,
-    .load = pith_ct_load_fp8,
+    .load = ct_load_fp8,
 };
 
 const struct pith_ct_form pith_ct_naive_quantized = {

@@ -74,9 +74,6 @@ enum pith_status pith_ct_init(const struct pith_ct_source *s, enum pith_dtype sc
 /* int-quantized: a signed byte a code; naive-quantized holds the same. */
 enum pith_status pith_ct_load_bytes(const struct pith_ct_source *s, struct pith_qmat *q,
                                     struct pith_error *err);
-/* float-quantized: likewise with FP8. */
-enum pith_status pith_ct_load_fp8(const struct pith_ct_source *s, struct pith_qmat *q,
-                                  struct pith_error *err);
 /* Zero points as signed bytes. */
 void pith_ct_store_zero_bytes(const struct pith_qmat *q, int8_t *out);
 enum pith_status pith_ct_read_zero_bytes(const struct pith_tensor *t, struct pith_qmat *q,

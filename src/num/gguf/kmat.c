@@ -72,8 +72,11 @@ static bool zeros_fit(const struct pith_kquant *t, const struct pith_qmat *q)
     return true;
 }
 
-enum pith_status pith_kmat_accepts(const struct pith_kquant *t, const struct pith_qmat *q,
-                                   struct pith_error *err)
+/* PITH_OK when pith_kmat_pack() can be tried: the element format and the groups are t's, whole
+ * blocks in a row, nothing beside the grid, and for two levels of scales that both are known.
+ * PITH_UNSUPPORTED says what stands against it. */
+static enum pith_status kmat_accepts(const struct pith_kquant *t, const struct pith_qmat *q,
+                                     struct pith_error *err)
 {
     if (q->format != pith_format_find(t->element)) return refuse(t, "its codes are others", err);
     if (q->cols % t->elements != 0) return refuse(t, "rows are no whole number of blocks", err);
@@ -113,7 +116,7 @@ static void load_scales(const struct pith_kquant *t, const struct pith_qmat *q, 
 enum pith_status pith_kmat_pack(const struct pith_kquant *t, const struct pith_qmat *q,
                                 uint32_t row, uint32_t n, uint8_t *blocks, struct pith_error *err)
 {
-    PITH_TRY(pith_kmat_accepts(t, q, err));
+    PITH_TRY(kmat_accepts(t, q, err));
     for (uint32_t r = row; r < row + n; r++)
         for (uint32_t at = 0; at < q->cols / t->elements; at++, blocks += t->bytes) {
             struct pith_kblock b = {.d = 0.0f};

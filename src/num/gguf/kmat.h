@@ -22,11 +22,6 @@ enum pith_status pith_kmat_unpack(const struct pith_kquant *t, const uint8_t *bl
                                   uint32_t cols, float global, struct pith_qmat *q,
                                   struct pith_error *err);
 
-/* PITH_OK when pith_kmat_pack() can be tried: the element format and the groups are t's, whole
- * blocks in a row, nothing beside the grid, and for two levels of scales that both are known.
- * PITH_UNSUPPORTED says what stands against it. */
-enum pith_status pith_kmat_accepts(const struct pith_kquant *t, const struct pith_qmat *q,
-                                   struct pith_error *err);
 /* Rows [row, row + n) of q as blocks, without loss (q->global is not in them). Errors of
  * pith_kmat_accepts(); PITH_UNSUPPORTED when a scale is not one that the type can hold. */
 enum pith_status pith_kmat_pack(const struct pith_kquant *t, const struct pith_qmat *q,

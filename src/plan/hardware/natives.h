@@ -23,7 +23,4 @@ struct pith_native_case {
 enum { PITH_NATIVE_WHY = 320 };
 enum pith_native pith_native_ask(const struct pith_native_case *c, char why[PITH_NATIVE_WHY]);
 
-/* What inputs on that grid are multiplied by; PITH_UNIT_BF16 for none. */
-enum pith_unit pith_native_unit(const struct pith_grid *acts);
-
 #endif

@@ -72,8 +72,8 @@ static enum pith_status numbers_but(struct pith_rules *r, const json_t *flat,
     }
 }
 
-enum pith_status pith_rules_number(struct pith_rules *r, const json_t *flat,
-                                   const struct pith_net_rule *at, struct pith_error *err)
+static enum pith_status rules_number(struct pith_rules *r, const json_t *flat,
+                                     const struct pith_net_rule *at, struct pith_error *err)
 {
     struct pith_number_set of = {.integer = !(pith_schema_types(flat) & PITH_TYPE_FRACTION)};
     struct pith_bound *lo = &of.lo, *hi = &of.hi;
@@ -224,8 +224,7 @@ static enum pith_status write_rule(struct pith_rules *r, const json_t *flat,
             return pith_fail(err, PITH_UNSUPPORTED,
                              "schema: \"not\" of a list or an object is not supported");
     add_words(r, flat, at);
-    if (types & (PITH_TYPE_INTEGER | PITH_TYPE_FRACTION))
-        PITH_TRY(pith_rules_number(r, flat, at, err));
+    if (types & (PITH_TYPE_INTEGER | PITH_TYPE_FRACTION)) PITH_TRY(rules_number(r, flat, at, err));
     if (types & PITH_TYPE_STRING) PITH_TRY(pith_rules_string(r, flat, at, err));
     if (types & PITH_TYPE_ARRAY) PITH_TRY(pith_rules_array(r, flat, at, err));
     return types & PITH_TYPE_OBJECT ? pith_rules_object(r, flat, at, err) : PITH_OK;

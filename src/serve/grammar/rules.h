@@ -23,8 +23,6 @@ enum pith_status pith_rules_object(struct pith_rules *r, const json_t *flat,
                                    const struct pith_net_rule *at, struct pith_error *err);
 enum pith_status pith_rules_array(struct pith_rules *r, const json_t *flat,
                                   const struct pith_net_rule *at, struct pith_error *err);
-enum pith_status pith_rules_number(struct pith_rules *r, const json_t *flat,
-                                   const struct pith_net_rule *at, struct pith_error *err);
 
 /* The values for which a flat schema holds are added to a list, each once; *few: they are known,
  * and no more than PITH_VALUES_MOST. */

@@ -423,7 +423,8 @@ static void fill_tools(struct pith_chat_mend *m)
     json_decref(tools);
 }
 
-bool pith_chat_described(const json_t *given, const struct pith_chat_traits *t)
+/* Whether a template is told of tools in words: it knows none, and there are some. */
+static bool chat_described(const json_t *given, const struct pith_chat_traits *t)
 {
     return !t->tools && json_array_size(json_object_get(given, "tools")) > 0;
 }
@@ -501,7 +502,7 @@ static void move_systems(struct pith_chat_mend *m)
 void pith_chat_fit(struct pith_chat_mend *m)
 {
     const struct pith_chat_traits *t = m->traits;
-    const bool described = pith_chat_described(m->given, t);
+    const bool described = chat_described(m->given, t);
     json_t *tools = json_object_get(m->given, "tools"), *message;
     unsigned all = 0;
     size_t i;

@@ -15,8 +15,6 @@ struct pith_chat_mend {
     bool failed; /* memory is out */
 };
 
-/* Whether a template is told of tools in words: it knows none, and there are some. */
-bool pith_chat_described(const json_t *given, const struct pith_chat_traits *t);
 /* What holds without a failure: roles, and what the template would leave out. */
 void pith_chat_fit(struct pith_chat_mend *m);
 /* Step i of those for a template that failed; false: there is none. `changed` says whether there

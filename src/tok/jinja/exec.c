@@ -72,7 +72,8 @@ static struct pith_jscope *open_scope(struct pith_jrun *r, struct pith_jscope *a
     return s;
 }
 
-struct pith_jv pith_jcapture(struct pith_jrun *r, node *body, struct pith_jscope *scope)
+/* Runs statements in a scope inside `around`, with what they print as a string. */
+static struct pith_jv jcapture(struct pith_jrun *r, node *body, struct pith_jscope *scope)
 {
     struct pith_jscope *const before = r->scope;
     struct pith_jbuf *const out = r->out;
@@ -229,7 +230,7 @@ static struct pith_jv call_macro(struct pith_jrun *r, const struct pith_jmacro *
     if (!scope || !pith_jdeeper(r)) return v;
     r->scope = scope;
     bind(r, m, a);
-    if (r->status == PITH_OK) v = pith_jcapture(r, m->body, scope);
+    if (r->status == PITH_OK) v = jcapture(r, m->body, scope);
     r->scope = before;
     if (r->status == PITH_OK) r->line = line;
     r->depth--;
@@ -289,7 +290,7 @@ static void run_capture(struct pith_jrun *r, node *n)
     const bool set = n->type == PITH_JN_SET_BLOCK;
     struct pith_jscope *scope = open_scope(r, r->scope);
     if (!scope) return;
-    struct pith_jv v = pith_jcapture(r, set ? n->c : n->b, scope);
+    struct pith_jv v = jcapture(r, set ? n->c : n->b, scope);
     if (n->type != PITH_JN_SCOPED) v = pith_jfiltered(r, set ? n->b : n->a, v);
     if (r->status != PITH_OK) return;
     if (set) assign(r, n->a, v);

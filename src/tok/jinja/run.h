@@ -72,9 +72,6 @@ struct pith_jv pith_jeval(struct pith_jrun *r, const struct pith_jnode *n);
 void pith_jexec(struct pith_jrun *r, const struct pith_jnode *n);
 /* Sets a variable of the innermost scope. */
 void pith_jset(struct pith_jrun *r, const struct pith_jstr *name, struct pith_jv value);
-/* Runs statements in a scope inside `around`, with what they print as a string. */
-struct pith_jv pith_jcapture(struct pith_jrun *r, const struct pith_jnode *body,
-                             struct pith_jscope *scope);
 /* A call's or filter's arguments, evaluated. */
 bool pith_jarguments(struct pith_jrun *r, const struct pith_jnode *chain, struct pith_jargs *out);
 /* Filters of a block put on a text, the outermost node given. */
@@ -89,8 +86,5 @@ int64_t pith_jcount(struct pith_jrun *r, struct pith_jv v, int64_t missing);
 const struct pith_jstr *pith_jtext_of(struct pith_jrun *r, struct pith_jv v);
 /* obj.a.b, of an attribute that filters are given by a name with dots or a number. */
 struct pith_jv pith_jpath(struct pith_jrun *r, struct pith_jv obj, struct pith_jv path);
-/* Sorts values in place by keys of the same number, stably; `reverse`: the largest first. */
-void pith_jsort(struct pith_jrun *r, struct pith_jv *item, struct pith_jv *key, size_t count,
-                bool reverse);
 
 #endif

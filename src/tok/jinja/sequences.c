@@ -129,8 +129,9 @@ JINJA_FN(pith_jf_rejectattr)
 
 /* ---- order ---- */
 
-void pith_jsort(struct pith_jrun *r, struct pith_jv *item, struct pith_jv *key, size_t count,
-                bool reverse)
+/* Sorts values in place by keys of the same number, stably; `reverse`: the largest first. */
+static void jsort(struct pith_jrun *r, struct pith_jv *item, struct pith_jv *key, size_t count,
+                  bool reverse)
 {
     struct pith_jpair *from = pith_jtake(r, count + 1, sizeof *from);
     struct pith_jpair *to = pith_jtake(r, count + 1, sizeof *to);
@@ -180,7 +181,7 @@ JINJA_FN(pith_jf_sort)
     struct pith_jlist *l = pith_jitems(r, self);
     struct pith_jv *key = keys_of(r, l, a->pos[2], TRUTH(1));
     if (!key) return self;
-    pith_jsort(r, l->item, key, l->count, TRUTH(0));
+    jsort(r, l->item, key, l->count, TRUTH(0));
     return (struct pith_jv){.kind = PITH_J_LIST, .u.list = l};
 }
 
@@ -198,7 +199,7 @@ JINJA_FN(pith_jf_dictsort)
     struct pith_jlist *l = r->status == PITH_OK ? pith_jitems(r, pairs) : NULL;
     struct pith_jv *key = keys_of(r, l, pith_jint(by && pith_jis(by, "value")), TRUTH(0));
     if (!key) return self;
-    pith_jsort(r, l->item, key, l->count, TRUTH(2));
+    jsort(r, l->item, key, l->count, TRUTH(2));
     return (struct pith_jv){.kind = PITH_J_LIST, .u.list = l};
 }
 

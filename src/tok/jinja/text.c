@@ -7,7 +7,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
-bool pith_jspace(uint32_t cp)
+/* Whether a character is blank to str.isspace(). */
+static bool jspace(uint32_t cp)
 {
     return pith_is_space(cp) || (cp >= 0x1c && cp <= 0x1f);
 }
@@ -15,7 +16,7 @@ bool pith_jspace(uint32_t cp)
 size_t pith_jblank(const char *s, size_t n)
 {
     size_t i = 0;
-    while (i < n && pith_jspace(pith_utf8_get(s + i))) i += pith_utf8_len(s[i]);
+    while (i < n && jspace(pith_utf8_get(s + i))) i += pith_utf8_len(s[i]);
     return i;
 }
 
@@ -23,7 +24,7 @@ size_t pith_jtrimmed(const char *s, size_t n)
 {
     while (n > 0) {
         const size_t before = pith_utf8_back(s, n);
-        if (!pith_jspace(pith_utf8_get(s + before))) break;
+        if (!jspace(pith_utf8_get(s + before))) break;
         n = before;
     }
     return n;
@@ -39,7 +40,7 @@ static bool among(const struct pith_jstr *chars, const char *c)
 
 static bool goes(const struct pith_jstr *chars, const char *c)
 {
-    return chars ? among(chars, c) : pith_jspace(pith_utf8_get(c));
+    return chars ? among(chars, c) : jspace(pith_utf8_get(c));
 }
 
 struct pith_jv pith_jstrip(struct pith_jrun *r, const struct pith_jstr *s,
@@ -105,7 +106,7 @@ static void split_blanks(struct pith_jrun *r, const struct pith_jstr *s, int64_t
             add_part(r, out, s, at, at + pith_jtrimmed(s->s + at, s->len - at));
             return;
         }
-        while (to < s->len && !pith_jspace(pith_utf8_get(s->s + to))) to += pith_utf8_len(s->s[to]);
+        while (to < s->len && !jspace(pith_utf8_get(s->s + to))) to += pith_utf8_len(s->s[to]);
         if (!add_part(r, out, s, at, to)) return;
         at = to + pith_jblank(s->s + to, s->len - to);
     }
@@ -124,7 +125,7 @@ static void rsplit_blanks(struct pith_jrun *r, const struct pith_jstr *s, int64_
         }
         while (from > 0) {
             const size_t before = pith_utf8_back(s->s, from);
-            if (pith_jspace(pith_utf8_get(s->s + before))) break;
+            if (jspace(pith_utf8_get(s->s + before))) break;
             from = before;
         }
         if (!add_part(r, out, s, from, end)) break;
@@ -237,7 +238,7 @@ static bool begins(const struct pith_jstr *s, size_t at, enum pith_jcase how)
     const uint32_t before = pith_utf8_get(s->s + pith_utf8_back(s->s, at));
     if (how == PITH_J_TITLE) return !is_letter(before);
     return how == PITH_J_TITLE_WORDS &&
-           (pith_jspace(before) || (before < 0x80 && before && strchr("-({[<", (int)before)));
+           (jspace(before) || (before < 0x80 && before && strchr("-({[<", (int)before)));
 }
 
 struct pith_jv pith_jcased(struct pith_jrun *r, const struct pith_jstr *s, enum pith_jcase how)

@@ -4,8 +4,6 @@
 
 #include "tok/jinja/value.h"
 
-/* Whether a character is blank to str.isspace(). */
-bool pith_jspace(uint32_t cp);
 /* Bytes of blanks at the start of well-formed text; bytes that are left when those at its end go.
  */
 size_t pith_jblank(const char *s, size_t n);

@@ -16,7 +16,8 @@ struct pith_jchunk {
     _Alignas(16) unsigned char room[];
 };
 
-void *pith_jpool_take(struct pith_jpool *p, size_t count, size_t size)
+/* count * size bytes aligned for anything, zeroed; NULL when there is no room. */
+static void *jpool_take(struct pith_jpool *p, size_t count, size_t size)
 {
     size_t n;
     if (!pith_mul_size(count, size, &n) || n > p->most) {
@@ -96,7 +97,7 @@ bool pith_jdeeper(struct pith_jrun *r)
 
 void *pith_jtake(struct pith_jrun *r, size_t count, size_t size)
 {
-    void *p = pith_jpool_take(&r->pool, count, size);
+    void *p = jpool_take(&r->pool, count, size);
     if (!p) (void)pith_jnomem(r);
     return p;
 }

@@ -18,8 +18,6 @@ struct pith_jpool {
     size_t held, most;
     bool full; /* the ceiling was met, not the machine's memory */
 };
-/* count * size bytes aligned for anything, zeroed; NULL when there is no room. */
-void *pith_jpool_take(struct pith_jpool *p, size_t count, size_t size);
 /* Gives all of it back. */
 void pith_jpool_free(struct pith_jpool *p);
 

@@ -154,8 +154,6 @@ void pith_reply_give(struct pith_reply *r, enum pith_reply_kind kind, const char
                      size_t size);
 /* Tells what is held back, as far as it is kept. */
 void pith_reply_flush(struct pith_reply *r, enum pith_reply_kind kind);
-/* Tells calls, numbered on. */
-void pith_reply_tell(struct pith_reply *r, const json_t *calls);
 /* The first of some marks in the undecided text: its number, with its place in *at; `count` when
  * there is none, and then *at bytes belong to none. */
 size_t pith_reply_find(const struct pith_reply *r, const char *const *mark, size_t count,

@@ -172,7 +172,8 @@ void pith_reply_id(const struct pith_reply *r, char id[PITH_REPLY_ID])
     id[at] = '\0';
 }
 
-void pith_reply_tell(struct pith_reply *r, const json_t *calls)
+/* Tells calls, numbered on. */
+static void reply_tell(struct pith_reply *r, const json_t *calls)
 {
     const json_t *call;
     size_t i;
@@ -234,7 +235,7 @@ enum pith_cursor_state pith_reply_try(struct pith_reply *r, pith_read_calls *rea
     if (c.state == PITH_CURSOR_BAD) r->spent += c.at;
     if (c.state == PITH_CURSOR_GOOD && !r->failed) {
         r->at += c.at;
-        pith_reply_tell(r, calls);
+        reply_tell(r, calls);
     }
     json_decref(calls);
     return r->failed ? PITH_CURSOR_MORE : c.state;

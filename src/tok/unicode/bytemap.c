@@ -23,7 +23,8 @@ void pith_bytemap_put(const char *bytes, size_t n, struct pith_str *out)
     }
 }
 
-int pith_bytemap_byte(uint32_t cp)
+/* The byte that a character stands for, -1 when it is none of the 256. */
+static int bytemap_byte(uint32_t cp)
 {
     if (cp < 0x100) {
         for (size_t k = 0; k < sizeof moved / sizeof moved[0]; k++)
@@ -40,7 +41,7 @@ void pith_bytemap_read(const char *text, size_t n, struct pith_str *out)
 {
     const size_t start = out->len;
     for (size_t i = 0; i < n; i += pith_utf8_len(text[i])) {
-        const int byte = pith_bytemap_byte(pith_utf8_get(text + i));
+        const int byte = bytemap_byte(pith_utf8_get(text + i));
         if (byte < 0) {
             if (!out->failed) out->len = start;
             pith_str_append(out, text, n);

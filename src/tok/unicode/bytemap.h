@@ -12,9 +12,6 @@
 /* Appends the spelling of n bytes. */
 void pith_bytemap_put(const char *bytes, size_t n, struct pith_str *out);
 
-/* The byte that a character stands for, -1 when it is none of the 256. */
-int pith_bytemap_byte(uint32_t cp);
-
 /* Appends the bytes that well-formed text spells, or the text itself when some character spells
  * none. */
 void pith_bytemap_read(const char *text, size_t n, struct pith_str *out);

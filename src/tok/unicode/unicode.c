@@ -42,7 +42,8 @@ static bool is_in(const struct range *range, size_t count, uint32_t cp)
     return lo < count && cp >= range[lo].first;
 }
 
-const struct pith_newer *pith_unicode_newer(uint32_t cp)
+/* The range that holds a character, NULL when it is not one of those. */
+static const struct pith_newer *unicode_newer(uint32_t cp)
 {
     size_t lo = 0, hi = pith_newer_count;
     while (lo < hi) {
@@ -58,7 +59,7 @@ bool pith_unicode_has_newer(const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i += pith_utf8_len(text[i])) {
         if ((unsigned char)text[i] < 0xe0) continue; /* all of them are above U+07FF */
-        if (pith_unicode_newer(pith_utf8_get(text + i))) return true;
+        if (unicode_newer(pith_utf8_get(text + i))) return true;
     }
     return false;
 }
@@ -66,7 +67,7 @@ bool pith_unicode_has_newer(const char *text, size_t len)
 bool pith_unicode_later(uint32_t cp)
 {
     if (cp < later_ranges[0].first) return false;
-    return is_in(later_ranges, PITH_COUNT(later_ranges), cp) || pith_unicode_newer(cp) != NULL;
+    return is_in(later_ranges, PITH_COUNT(later_ranges), cp) || unicode_newer(cp) != NULL;
 }
 
 bool pith_unicode_joins(uint32_t cp)
@@ -85,7 +86,7 @@ bool pith_is_space(uint32_t cp)
 bool pith_is_word(uint32_t cp)
 {
     if (cp == 0x200c || cp == 0x200d) return true;
-    const struct pith_newer *newer = pith_unicode_newer(cp);
+    const struct pith_newer *newer = unicode_newer(cp);
     if (newer)
         return newer->category[0] == 'L' || newer->category[0] == 'M' ||
                strcmp(newer->category, "Nd") == 0 || strcmp(newer->category, "Nl") == 0;

@@ -18,9 +18,6 @@ struct pith_newer {
 extern const struct pith_newer pith_newer_ranges[];
 extern const size_t pith_newer_count;
 
-/* The range that holds a character, NULL when it is not one of those. */
-const struct pith_newer *pith_unicode_newer(uint32_t cp);
-
 /* True when some character of well-formed text is one of those. */
 bool pith_unicode_has_newer(const char *text, size_t len);
 
