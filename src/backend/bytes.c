@@ -172,7 +172,7 @@ static void round_batch(const struct job *j, const struct pith_thread_memory *s,
 }
 
 /* A tile's rows, and what fills the last batch: sums of those behind it are not wanted. */
-static void round_task(void *ctx, size_t task, unsigned thread)
+static void round_bytes_task(void *ctx, size_t task, unsigned thread)
 {
     const struct job *j = ctx;
     const size_t batch = BATCH / j->digits, first = task * j->k.rows;
@@ -320,7 +320,7 @@ static void store_row(const struct band *b, size_t r, size_t row, size_t count)
 }
 
 /* Offsets are added to rows that are still near. */
-static void store(const struct band *b)
+static void store_bytes(const struct band *b)
 {
     const struct job *j = b->j;
     const size_t row = b->first * PITH_PANEL_ROWS;
@@ -348,7 +348,7 @@ static void run_band(struct band *b)
         unpack(b, col, n, tiles <= FEW_TILES);
         for (size_t i = 0; i < tiles; i++) run_tiles(b, i, col, n);
     }
-    store(b);
+    store_bytes(b);
 }
 
 static void band_task(void *ctx, size_t task, unsigned thread)
@@ -454,7 +454,7 @@ void pith_bytes_linear(struct pith_backend *b, const struct pith_bytes_call *c)
         j.y = c->y + i * pack->rows;
         j.sums = c->sums ? c->sums + i * pack->offsets->cols : NULL;
         if (!whole || !is_made(&j)) {
-            pith_pool_run(b->pool, (j.rows + j.ones + height - 1) / height, round_task, &j);
+            pith_pool_run(b->pool, (j.rows + j.ones + height - 1) / height, round_bytes_task, &j);
             b->slab_fills++;
             if (whole) keep_made(&j);
         }

@@ -161,7 +161,7 @@ static void grow_tile(const uint8_t *step, uint32_t cols, float *tile)
 }
 
 /* In steps whose number compilers know. */
-static inline void scale_some(float scale, float offset, size_t n, float *x)
+static inline void scale_some_kvquant(float scale, float offset, size_t n, float *x)
 {
     enum { STEP = 16 };
     size_t i = 0;
@@ -181,7 +181,7 @@ static const float *key_tile(const struct pith_backend *b, const struct pith_cac
     pith_cache_widen(b, r, page, (size_t)r->cols * PITH_KEYS, wide);
     if (memcmp(page + p.beside, none, sizeof none) != 0) grow_tile(page + p.beside, r->cols, wide);
     for (uint32_t e = 0; e < r->cols; e++)
-        scale_some(range[e], middle[e], PITH_KEYS, wide + e * PITH_KEYS);
+        scale_some_kvquant(range[e], middle[e], PITH_KEYS, wide + e * PITH_KEYS);
     put_back(b, r, &p, page, &(struct spread){0, PITH_KEYS, 1, PITH_KEYS}, wide);
     if (k->turn) turn_tile(b, k->turn, rows->position, wide);
     return wide;
@@ -198,7 +198,7 @@ static const float *value_tile(const struct pith_backend *b, const struct pith_c
     b->kern.widen_f16(2 * rows->n, page + p.beside + rows->first * pith_row_beside(r), of);
     for (size_t i = 0; i < rows->n; i++, to += ld) {
         pith_cache_widen(b, r, page + (rows->first + i) * stride, r->cols, to);
-        scale_some(of[2 * i], of[2 * i + 1], r->cols, to);
+        scale_some_kvquant(of[2 * i], of[2 * i + 1], r->cols, to);
         memset(to + r->cols, 0, (ld - r->cols) * sizeof *to);
     }
     put_back(b, r, &p, page, &(struct spread){rows->first, rows->n, ld, 1}, wide);

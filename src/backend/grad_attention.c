@@ -47,7 +47,7 @@ static size_t first_key(const struct pith_attention_grad *g, size_t query)
     return g->window && query + 1 > g->window ? query + 1 - g->window : 0;
 }
 
-static void multiply(const struct part *t, const struct pith_mul *mul)
+static void multiply_grad(const struct part *t, const struct pith_mul *mul)
 {
     const struct pith_tile_block all = {.m = mul->m, .n = mul->n};
     pith_mul_block(&t->j->b->kern, t->scratch, mul, &all);
@@ -57,35 +57,35 @@ static void multiply(const struct part *t, const struct pith_mul *mul)
 static void outer(const struct part *t, const float *x, const float *y, size_t dim, float *to)
 {
     const struct pith_attention_grad *g = t->j->g;
-    multiply(t, &(struct pith_mul){.m = t->rows,
-                                   .n = t->cols,
-                                   .k = dim,
-                                   .a = x + (t->row * g->heads + t->head) * dim,
-                                   .a_rs = g->heads * dim,
-                                   .a_cs = 1,
-                                   .b = y + (t->low * g->kv_heads + t->kv) * dim,
-                                   .b_rs = 1,
-                                   .b_cs = g->kv_heads * dim,
-                                   .c = to,
-                                   .ldc = t->j->ld});
+    multiply_grad(t, &(struct pith_mul){.m = t->rows,
+                                        .n = t->cols,
+                                        .k = dim,
+                                        .a = x + (t->row * g->heads + t->head) * dim,
+                                        .a_rs = g->heads * dim,
+                                        .a_cs = 1,
+                                        .b = y + (t->low * g->kv_heads + t->kv) * dim,
+                                        .b_rs = 1,
+                                        .b_cs = g->kv_heads * dim,
+                                        .c = to,
+                                        .ldc = t->j->ld});
 }
 
 /* to (rows of kv heads) += m^T x */
 static void add_to_keys(const struct part *t, const float *m, const float *x, size_t dim, float *to)
 {
     const struct pith_attention_grad *g = t->j->g;
-    multiply(t, &(struct pith_mul){.m = t->cols,
-                                   .n = dim,
-                                   .k = t->rows,
-                                   .a = m,
-                                   .a_rs = 1,
-                                   .a_cs = t->j->ld,
-                                   .b = x + (t->row * g->heads + t->head) * dim,
-                                   .b_rs = g->heads * dim,
-                                   .b_cs = 1,
-                                   .c = to + (t->low * g->kv_heads + t->kv) * dim,
-                                   .ldc = g->kv_heads * dim,
-                                   .accumulate = true});
+    multiply_grad(t, &(struct pith_mul){.m = t->cols,
+                                        .n = dim,
+                                        .k = t->rows,
+                                        .a = m,
+                                        .a_rs = 1,
+                                        .a_cs = t->j->ld,
+                                        .b = x + (t->row * g->heads + t->head) * dim,
+                                        .b_rs = g->heads * dim,
+                                        .b_cs = 1,
+                                        .c = to + (t->low * g->kv_heads + t->kv) * dim,
+                                        .ldc = g->kv_heads * dim,
+                                        .accumulate = true});
 }
 
 /* The block's rows of d_q = dp k */
@@ -93,17 +93,17 @@ static void set_queries(const struct part *t)
 {
     const struct pith_attention_grad *g = t->j->g;
     const size_t dim = g->head_dim;
-    multiply(t, &(struct pith_mul){.m = t->rows,
-                                   .n = dim,
-                                   .k = t->cols,
-                                   .a = t->dp,
-                                   .a_rs = t->j->ld,
-                                   .a_cs = 1,
-                                   .b = g->k + (t->low * g->kv_heads + t->kv) * dim,
-                                   .b_rs = g->kv_heads * dim,
-                                   .b_cs = 1,
-                                   .c = g->d_q + (t->row * g->heads + t->head) * dim,
-                                   .ldc = g->heads * dim});
+    multiply_grad(t, &(struct pith_mul){.m = t->rows,
+                                        .n = dim,
+                                        .k = t->cols,
+                                        .a = t->dp,
+                                        .a_rs = t->j->ld,
+                                        .a_cs = 1,
+                                        .b = g->k + (t->low * g->kv_heads + t->kv) * dim,
+                                        .b_rs = g->kv_heads * dim,
+                                        .b_cs = 1,
+                                        .c = g->d_q + (t->row * g->heads + t->head) * dim,
+                                        .ldc = g->heads * dim});
 }
 
 /* Scores are capped, and their slopes kept. */
@@ -128,7 +128,7 @@ static void softmax_with(float sink, float *p, size_t n)
 }
 
 /* Scores in p to weights; what a row does not see gets 0. */
-static void weigh(const struct part *t, size_t i)
+static void weigh_grad(const struct part *t, size_t i)
 {
     const struct pith_attention_grad *g = t->j->g;
     float *p = t->p + i * t->j->ld;
@@ -159,7 +159,7 @@ static void run_block(const struct part *t)
 {
     const struct pith_attention_grad *g = t->j->g;
     outer(t, g->q, g->k, g->head_dim, t->p);
-    for (size_t i = 0; i < t->rows; i++) weigh(t, i);
+    for (size_t i = 0; i < t->rows; i++) weigh_grad(t, i);
     add_to_keys(t, t->p, g->d_out, value_dim(g), g->d_v);
     outer(t, g->d_out, g->v, value_dim(g), t->dp);
     for (size_t i = 0; i < t->rows; i++) through_softmax(t, i);

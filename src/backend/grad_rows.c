@@ -73,7 +73,7 @@ static void norm_row(const struct pith_rmsnorm_grad *g, const struct pith_kern *
         for (size_t i = 0; i < n; i++) dx[i] = a * (weighted(weight, i) * dy[i]) - b * x[i];
 }
 
-static void norm_task(void *ctx, size_t task, unsigned thread)
+static void norm_grad_task(void *ctx, size_t task, unsigned thread)
 {
     const struct norm *o = ctx;
     const size_t last = pith_min(o->g->n, (task + 1) * o->rows);
@@ -87,7 +87,7 @@ void pith_rmsnorm_grad(struct pith_backend *b, const struct pith_rmsnorm_grad *g
 {
     struct norm o = {.k = &b->kern, .g = g};
     o.rows = pith_rows_a_task(g->dim);
-    pith_pool_run(b->pool, pith_tasks(g->n, o.rows), norm_task, &o);
+    pith_pool_run(b->pool, pith_tasks(g->n, o.rows), norm_grad_task, &o);
 }
 
 /* --- gains and biases of norms ---------------------------------------------------------------- */
@@ -150,7 +150,7 @@ struct silu {
     const struct pith_kern *kern;
 };
 
-static void silu_task(void *ctx, size_t task, unsigned thread)
+static void silu_grad_task(void *ctx, size_t task, unsigned thread)
 {
     const struct silu *o = ctx;
     const struct pith_silu_grad *g = o->g;
@@ -173,7 +173,7 @@ static void silu_task(void *ctx, size_t task, unsigned thread)
 void pith_silu_mul_grad(struct pith_backend *b, const struct pith_silu_grad *g)
 {
     struct silu o = {g, &b->kern};
-    pith_pool_run(b->pool, pith_tasks(g->count, PITH_TASK_ELEMENTS), silu_task, &o);
+    pith_pool_run(b->pool, pith_tasks(g->count, PITH_TASK_ELEMENTS), silu_grad_task, &o);
 }
 
 /* --- other activations ------------------------------------------------------------------------ */
@@ -191,7 +191,7 @@ static struct slope gelu_tanh(double x)
     return (struct slope){0.5 * x * (1 + t), 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner};
 }
 
-static struct slope gelu(double x)
+static struct slope gelu_with_slope(double x)
 {
     const double half_root = 0.70710678118654752440, density = 0.39894228040143267794;
     const double below = 0.5 * (1 + erf(x * half_root));
@@ -202,7 +202,7 @@ static struct slope slope_of(enum pith_act act, double x)
 {
     const double s = pith_sigmoid_f64(x), up = x > 0 ? x : 0;
     switch (act) {
-    case PITH_ACT_GELU: return gelu(x);
+    case PITH_ACT_GELU: return gelu_with_slope(x);
     case PITH_ACT_GELU_TANH: return gelu_tanh(x);
     case PITH_ACT_RELU: return (struct slope){up, x > 0};
     case PITH_ACT_RELU2: return (struct slope){up * up, 2 * up};
@@ -223,7 +223,7 @@ static void clamped(const struct pith_gate_grad *g, size_t i)
     g->d_gate[i] = gate > limit ? 0.0f : (float)(dy * (u + 1) * s * (1 + alpha * x * (1 - s)));
 }
 
-static void gate_task(void *ctx, size_t task, unsigned thread)
+static void gate_grad_task(void *ctx, size_t task, unsigned thread)
 {
     const struct pith_gate_grad *g = ctx;
     const size_t last = pith_min(g->count, (task + 1) * PITH_TASK_ELEMENTS);
@@ -250,5 +250,5 @@ void pith_gate_grad(struct pith_backend *b, const struct pith_gate_grad *g)
                                                        .count = g->count,
                                                        .d_gate = g->d_gate,
                                                        .d_up = g->d_up});
-    else pith_pool_run(b->pool, pith_tasks(g->count, PITH_TASK_ELEMENTS), gate_task, &o);
+    else pith_pool_run(b->pool, pith_tasks(g->count, PITH_TASK_ELEMENTS), gate_grad_task, &o);
 }

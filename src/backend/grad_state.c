@@ -28,7 +28,7 @@ static float before_act(const struct pith_conv_grad *g, size_t t, size_t channel
     return (float)((double)dy * s * (1 + sum * (1 - s)));
 }
 
-static void conv_task(void *ctx, size_t task, unsigned thread)
+static void conv_grad_task(void *ctx, size_t task, unsigned thread)
 {
     const struct pith_conv_grad *g = ctx;
     const struct pith_conv *c = g->of;
@@ -47,7 +47,7 @@ static void conv_task(void *ctx, size_t task, unsigned thread)
 
 void pith_conv_grad(struct pith_backend *b, const struct pith_conv_grad *g)
 {
-    pith_pool_run(b->pool, pith_tasks(g->of->channels, CHANNELS), conv_task,
+    pith_pool_run(b->pool, pith_tasks(g->of->channels, CHANNELS), conv_grad_task,
                   (struct pith_conv_grad *)(uintptr_t)g);
 }
 
@@ -275,7 +275,7 @@ static void delta_backward(const struct recurrence *r, size_t t, const float *be
 }
 
 /* A key head with its value heads, which add to the same gradients in order. */
-static void delta_task(void *ctx, size_t h, unsigned thread)
+static void delta_grad_task(void *ctx, size_t h, unsigned thread)
 {
     const struct pith_delta_grad *g = ctx;
     const struct pith_delta *d = g->of;
@@ -297,7 +297,8 @@ static void delta_task(void *ctx, size_t h, unsigned thread)
 
 void pith_delta_grad(struct pith_backend *b, const struct pith_delta_grad *g)
 {
-    pith_pool_run(b->pool, g->of->key_heads, delta_task, (struct pith_delta_grad *)(uintptr_t)g);
+    pith_pool_run(b->pool, g->of->key_heads, delta_grad_task,
+                  (struct pith_delta_grad *)(uintptr_t)g);
 }
 
 /* --- Mamba 2 ---------------------------------------------------------------------------------- */
@@ -365,7 +366,7 @@ static void scan_backward(const struct recurrence *r, size_t t, const float *bef
 }
 
 /* A group with its heads. */
-static void scan_task(void *ctx, size_t group, unsigned thread)
+static void scan_grad_task(void *ctx, size_t group, unsigned thread)
 {
     const struct pith_scan_grad *g = ctx;
     const struct pith_scan *s = g->of;
@@ -388,5 +389,5 @@ static void scan_task(void *ctx, size_t group, unsigned thread)
 
 void pith_scan_grad(struct pith_backend *b, const struct pith_scan_grad *g)
 {
-    pith_pool_run(b->pool, g->of->groups, scan_task, (struct pith_scan_grad *)(uintptr_t)g);
+    pith_pool_run(b->pool, g->of->groups, scan_grad_task, (struct pith_scan_grad *)(uintptr_t)g);
 }

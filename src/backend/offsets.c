@@ -47,7 +47,7 @@ struct packing {
     uint16_t *outer; /* [panels][blocks][16] */
 };
 
-static void pack_task(void *ctx, size_t panel, unsigned thread)
+static void pack_offsets_task(void *ctx, size_t panel, unsigned thread)
 {
     (void)thread;
     const struct packing *p = ctx;
@@ -86,7 +86,7 @@ static void pack_two_levels(struct pith_backend *b, const struct pith_qmat *q, u
                                   .codes = p.codes,
                                   .scales = p.outer,
                                   .global = 1.0f};
-    pith_pool_run(b->pool, panels, pack_task, &p);
+    pith_pool_run(b->pool, panels, pack_offsets_task, &p);
 }
 
 const struct pith_weight *pith_offsets_init(struct pith_backend *b, const struct pith_qmat *q,
@@ -123,8 +123,8 @@ void pith_offsets_sums(const float *x, size_t cols, size_t group, float *sums)
 
 /* Rows [row, row + n) of O times sums: to y, or after floats going on with it; of a packed O whole
  * panels are written. */
-static void multiply(const struct pith_backend *b, const struct pith_weight *o, bool bytes,
-                     size_t row, size_t n, const float *sums, float *y)
+static void multiply_offsets(const struct pith_backend *b, const struct pith_weight *o, bool bytes,
+                             size_t row, size_t n, const float *sums, float *y)
 {
     const struct pith_kern *k = &b->kern;
     const bool f16 = o->dtype == PITH_F16;
@@ -147,7 +147,7 @@ void pith_offsets_add(const struct pith_backend *b, const struct pith_pack *pack
         const size_t n = pith_min(PART, rows - done);
         memset(part, 0, sizeof part);
         if (!bytes) memcpy(part, y + done, n * sizeof *y);
-        multiply(b, pack->offsets, bytes, row + done, n, sums, part);
+        multiply_offsets(b, pack->offsets, bytes, row + done, n, sums, part);
         for (size_t i = 0; i < n; i++) y[done + i] = bytes ? y[done + i] + part[i] : part[i];
     }
 }

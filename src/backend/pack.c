@@ -483,7 +483,7 @@ struct rounding {
     float *rows; /* [threads][cols] */
 };
 
-static void round_task(void *ctx, size_t row, unsigned thread)
+static void round_pack_task(void *ctx, size_t row, unsigned thread)
 {
     const struct rounding *r = ctx;
     const size_t cols = r->w->cols;
@@ -504,7 +504,7 @@ enum pith_status pith_round_to_bytes(struct pith_backend *b, const struct pith_w
     struct rounding r = {.b = b, .w = w, .q = out};
     r.rows = pith_alloc_aligned((size_t)b->threads * w->cols, sizeof *r.rows);
     enum pith_status s = r.rows ? PITH_OK : pith_fail_nomem(err, "rounding");
-    if (s == PITH_OK) pith_pool_run(b->pool, w->rows, round_task, &r);
+    if (s == PITH_OK) pith_pool_run(b->pool, w->rows, round_pack_task, &r);
     for (uint32_t i = 0; s == PITH_OK && i < w->rows; i++)
         if (!isfinite(out->scales[i]))
             s = pith_fail(err, PITH_NUMERIC, "row %u is not finite", (unsigned)i);

@@ -278,7 +278,7 @@ static void walk_rows(const struct walking *w, size_t row, size_t first, size_t 
 }
 
 /* A group stays in the second cache while the codes go by. */
-static void rows_task(void *ctx, size_t task, unsigned thread)
+static void trellis_rows_task(void *ctx, size_t task, unsigned thread)
 {
     (void)thread;
     const struct walking *w = ctx;
@@ -297,7 +297,7 @@ static void walk(struct pith_backend *b, struct walking *w)
     pith_pool_run(b->pool, w->tasks, words_task, w);
     w->tasks = pith_min(pith_reading_tasks(b, (size_t)w->q->rows * w->q->stride),
                         w->q->rows / TILE / PITH_TRELLIS_ROWS);
-    pith_pool_run(b->pool, w->tasks, rows_task, w);
+    pith_pool_run(b->pool, w->tasks, trellis_rows_task, w);
 }
 
 static void fast(struct pith_backend *b, const struct pith_weight *w, const float *bias,

@@ -100,7 +100,7 @@ static enum pith_status read_sources(const struct pith_calib_options *o, struct 
 
 /* Marks `want` of `have` windows, a random subset by seed (selection sampling, Knuth TAOCP 3.4.2
  * S). */
-static void choose(uint64_t seed, size_t have, size_t want, uint8_t *chosen)
+static void choose_windows(uint64_t seed, size_t have, size_t want, uint8_t *chosen)
 {
     struct pith_rng rng;
     pith_rng_seed(&rng, seed);
@@ -120,7 +120,7 @@ static bool mark(const struct pith_calib_options *o, struct draw *d, size_t end)
     if (d->want == 0) d->want = 1;
     if (d->want > d->have) d->want = d->have;
     d->chosen = pith_alloc(d->have, 1);
-    if (d->chosen) choose(o->seed, d->have, d->want, d->chosen);
+    if (d->chosen) choose_windows(o->seed, d->have, d->want, d->chosen);
     return d->chosen != NULL;
 }
 

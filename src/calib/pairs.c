@@ -86,8 +86,8 @@ static void pairs_add(const struct pith_guide *g, uint32_t linear, uint32_t firs
 /* --- the baton -------------------------------------------------------------------------------- */
 
 /* A linear's pairs, block by block of each group of its rows. */
-static enum pith_status pass_linear(const struct pith_guide *g, uint32_t layer, uint32_t linear,
-                                    struct pith_ranks *ranks, struct pith_error *err)
+static enum pith_status pass_pairs(const struct pith_guide *g, uint32_t layer, uint32_t linear,
+                                   struct pith_ranks *ranks, struct pith_error *err)
 {
     const uint32_t rows = pith_plan(&g->model->plans, layer)->linear[linear].rows;
     for (uint32_t k = 0; k < g->groups; k++) {
@@ -111,7 +111,7 @@ enum pith_status pith_pairs_meet(const struct pith_guide *g, uint32_t layer,
 {
     const struct pith_layer_plan *l = pith_plan(&g->model->plans, layer);
     if (!g->pairs) return PITH_OK;
-    for (uint32_t i = 0; i < l->linears; i++) PITH_TRY(pass_linear(g, layer, i, ranks, err));
+    for (uint32_t i = 0; i < l->linears; i++) PITH_TRY(pass_pairs(g, layer, i, ranks, err));
     for (uint32_t i = 0; i < l->linears; i++) {
         const size_t floats = pith_outputs_of(l->linear[i].rows, g->block, g->groups, g->groups);
         PITH_TRY(pith_relay_pass(ranks, PITH_RELAY_SHARE, pith_guide_outputs(g, layer, i),

@@ -143,9 +143,9 @@ static void copy_panel(const struct pith_stats *st, const struct panel *p, float
 }
 
 /* A panel on its way; ranks that neither have it to give nor get it copy nothing. */
-static enum pith_status pass_panel(const struct pith_gather *g, const struct pith_stats *st,
-                                   const struct panel *p, enum pith_relay_way way, float *packed,
-                                   struct pith_error *err)
+static enum pith_status pass_relay_panel(const struct pith_gather *g, const struct pith_stats *st,
+                                         const struct panel *p, enum pith_relay_way way,
+                                         float *packed, struct pith_error *err)
 {
     const unsigned own = pith_ranks_own(g->relay->ranks);
     const bool last = own + 1 == pith_ranks_count(g->relay->ranks);
@@ -165,7 +165,7 @@ static enum pith_status relay_panel(struct pith_gather *g, const struct pith_act
     const size_t d = st->dim;
     const float alpha = (float)(g->alpha * g->weight);
     const struct pith_syrk_part part = {hessian_of(st, p), d, p->first, p->rows};
-    PITH_TRY(pass_panel(g, st, p, PITH_RELAY_RECEIVE, packed, err));
+    PITH_TRY(pass_relay_panel(g, st, p, PITH_RELAY_RECEIVE, packed, err));
     const double start = pith_clock();
     for (size_t w = 0; w < acts->windows; w++) {
         g->seen = g->from + w * acts->length;
@@ -175,7 +175,7 @@ static enum pith_status relay_panel(struct pith_gather *g, const struct pith_act
         else pith_syrk_rows(g->backend, &part, x, acts->length, alpha);
     }
     g->hessian_seconds += pith_clock() - start;
-    return pass_panel(g, st, p, PITH_RELAY_SEND, packed, err);
+    return pass_relay_panel(g, st, p, PITH_RELAY_SEND, packed, err);
 }
 
 static enum pith_status relay_hessian(struct pith_gather *g, const struct pith_acts *acts,
@@ -197,7 +197,7 @@ static enum pith_status relay_hessian(struct pith_gather *g, const struct pith_a
     for (p.view = 0; p.view < st->views; p.view++) {
         for (p.first = 0; p.first < d && s == PITH_OK; p.first += rows) {
             p.rows = d - p.first < rows ? d - p.first : rows;
-            s = pass_panel(g, st, &p, PITH_RELAY_SHARE, packed, err);
+            s = pass_relay_panel(g, st, &p, PITH_RELAY_SHARE, packed, err);
         }
         if (s == PITH_OK) pith_syrk(g->backend, hessian_of(st, &p), d, g->relay->rows, 0, g->alpha);
     }

@@ -51,7 +51,7 @@ static struct pith_pass pass_of(const struct pith_routed_place *p, pith_tap_fn *
                               .tap_ctx = ctx};
 }
 
-static enum pith_status tell(const struct pith_collector *c, struct pith_error *err)
+static enum pith_status tell_routed(const struct pith_collector *c, struct pith_error *err)
 {
     return c->step ? c->step(c->step_ctx, err) : PITH_OK;
 }
@@ -81,7 +81,7 @@ static enum pith_status choose(struct pith_routed *r, const struct pith_routed_p
         if (r->share)
             memcpy(r->share + at, p->collector->scratch.share,
                    a->length * m->taken * sizeof *r->share);
-        PITH_TRY(tell(p->collector, err));
+        PITH_TRY(tell_routed(p->collector, err));
     }
     PITH_TRY(pith_sent_choices(r, p, err));
     for (size_t i = 0; i < r->tokens * m->taken; i++) r->count[r->chosen[i]]++;
@@ -121,7 +121,7 @@ static bool tap(void *ctx, uint32_t site, const float *x, size_t n, size_t dim)
     return pith_gather_tap(ctx, site, x, n, dim);
 }
 
-static bool keep_tap(void *ctx, uint32_t site, const float *x, size_t n, size_t dim)
+static bool keep_routed_tap(void *ctx, uint32_t site, const float *x, size_t n, size_t dim)
 {
     const struct batch *b = ctx;
     if (site != b->gather->first) return false;
@@ -146,13 +146,13 @@ static enum pith_status run_rows(const struct batch *b, const struct pith_routed
 static enum pith_status flush(struct batch *b, struct pith_error *err)
 {
     const struct pith_routed_place *p = b->place;
-    const struct pith_pass pass = pass_of(p, tap, b->gather), twin = pass_of(p, keep_tap, b);
+    const struct pith_pass pass = pass_of(p, tap, b->gather), twin = pass_of(p, keep_routed_tap, b);
     if (b->n == 0) return PITH_OK;
     if (p->twin) PITH_TRY(run_rows(b, p->twin, &twin, b->twin_row, err));
     PITH_TRY(run_rows(b, p, &pass, p->collector->row, err));
     b->gather->seen += b->n;
     b->n = 0;
-    return tell(p->collector, err);
+    return tell_routed(p->collector, err);
 }
 
 static enum pith_status add_row(struct batch *b, size_t token, struct pith_error *err)

@@ -19,7 +19,7 @@ static unsigned live_at(const struct pith_layer_plan *l, uint32_t at)
     return live & ~(1u << PITH_REG_STREAM | l->carried);
 }
 
-static uint32_t width_of(const struct pith_layer_plan *l, unsigned live)
+static uint32_t stage_width(const struct pith_layer_plan *l, unsigned live)
 {
     uint32_t width = 0;
     for (int i = 0; i < PITH_LAYER_REGS; i++)
@@ -41,7 +41,7 @@ static uint32_t first_linear(const struct pith_layer_plan *l, uint32_t site)
     return site < l->sites ? l->site[site].from : l->nodes;
 }
 
-static bool is_routed(const struct pith_layer_plan *l, uint32_t site)
+static bool stage_is_routed(const struct pith_layer_plan *l, uint32_t site)
 {
     return site < l->sites && l->site[site].expert != PITH_NO_PART;
 }
@@ -51,7 +51,7 @@ static bool is_routed(const struct pith_layer_plan *l, uint32_t site)
 static uint32_t site_before(const struct pith_layer_plan *l, uint32_t site)
 {
     do site--;
-    while (site != PITH_NO_PART && is_routed(l, site));
+    while (site != PITH_NO_PART && stage_is_routed(l, site));
     return site;
 }
 
@@ -65,7 +65,7 @@ static struct cut cut_of(const struct pith_layer_plan *l, uint32_t site)
     c.live = live_at(l, c.at);
     for (uint32_t i = c.at; i-- > before;) {
         const unsigned live = live_at(l, i);
-        if (width_of(l, live) >= width_of(l, c.live)) continue;
+        if (stage_width(l, live) >= stage_width(l, c.live)) continue;
         c.at = i;
         c.live = live;
     }
@@ -79,7 +79,7 @@ static uint32_t widest_cut(const struct pith_layer_plan *l)
 {
     uint32_t most = 0;
     for (uint32_t site = 0; site <= l->sites; site++) {
-        const uint32_t width = is_routed(l, site) ? 0 : width_of(l, cut_of(l, site).live);
+        const uint32_t width = stage_is_routed(l, site) ? 0 : stage_width(l, cut_of(l, site).live);
         if (width > most) most = width;
     }
     return most;
@@ -108,7 +108,7 @@ struct stage {
     size_t window;
 };
 
-static float *rows_of(const struct stage *t, const struct pith_acts *acts)
+static float *stage_rows(const struct stage *t, const struct pith_acts *acts)
 {
     return pith_acts_window(acts, t->window);
 }
@@ -130,7 +130,7 @@ static void each_kept(const struct stage *t, const struct cut *c, bool keep)
 }
 
 /* Looks at the site's input; keeps what is live where the cut is there. */
-static bool tap(void *ctx, uint32_t site, const float *x, size_t n, size_t dim)
+static bool tap_stage(void *ctx, uint32_t site, const float *x, size_t n, size_t dim)
 {
     const struct stage *t = ctx;
     if (site != t->site) return false;
@@ -143,7 +143,7 @@ static bool tap(void *ctx, uint32_t site, const float *x, size_t n, size_t dim)
 /* The stream as it was left by the stage before; a stage that adds to it does so in `out`. */
 static float *stream_of(const struct stage *t)
 {
-    float *const in = rows_of(t, t->s->in), *const out = rows_of(t, t->s->out);
+    float *const in = stage_rows(t, t->s->in), *const out = stage_rows(t, t->s->out);
     if (t->from.out) return out;
     if (!t->to.out) return in;
     memcpy(out, in, t->s->in->length * t->s->in->hidden * sizeof *in);
@@ -157,8 +157,8 @@ static void find_carried(struct stage *t)
     const struct pith_acts *in = t->s->in, *out = t->s->out;
     const unsigned left = pith_plan_leaves(t->s->block->plan);
     float *old[PITH_LAYER_REGS] = {NULL}, *new[PITH_LAYER_REGS] = {NULL};
-    pith_plans_lay(p, rows_of(t, in) + in->length * in->hidden, in->length, old);
-    pith_plans_lay(p, rows_of(t, out) + in->length * in->hidden, in->length, new);
+    pith_plans_lay(p, stage_rows(t, in) + in->length * in->hidden, in->length, old);
+    pith_plans_lay(p, stage_rows(t, out) + in->length * in->hidden, in->length, new);
     for (int i = 0; i < PITH_LAYER_REGS; i++) {
         if (!old[i]) continue;
         t->nodes.reg[i] = left >> i & 1 ? new[i] : old[i];
@@ -175,7 +175,7 @@ static enum pith_status run_stage(struct stage *t, struct pith_error *err)
                                    .model = c->model,
                                    .scratch = &c->scratch,
                                    .kv = &c->kv,
-                                   .tap = tap,
+                                   .tap = tap_stage,
                                    .tap_ctx = t};
     t->nodes = pith_nodes_begin(&pass, b, stream_of(t), t->s->in->length);
     find_carried(t);
@@ -198,7 +198,7 @@ static void read_ahead(const struct stage *t)
 {
     const struct pith_stages *s = t->s;
     const size_t length = s->in->length, next = t->window + 1;
-    const size_t width = s->width, kept = width_of(s->block->plan, t->from.live);
+    const size_t width = s->width, kept = stage_width(s->block->plan, t->from.live);
     if (next == s->in->windows) return;
     const struct pith_acts *acts = t->from.out ? s->out : s->in;
     pith_pages_prefetch(pith_acts_window(acts, next), length * acts->hidden * sizeof(float));
@@ -242,7 +242,7 @@ static enum pith_status catch_up(struct pith_stages *s, uint32_t stage, struct p
     if (s->done == 0 && stage > 0) s->done = 1;
     if (s->twin) s->twin->done = s->done;
     while (s->done < stage) {
-        if (is_routed(s->block->plan, s->done)) s->done++;
+        if (stage_is_routed(s->block->plan, s->done)) s->done++;
         else PITH_TRY(run_windows(s, s->done, NULL, err));
     }
     return PITH_OK;
@@ -327,7 +327,7 @@ enum pith_status pith_stages_collect(struct pith_stages *s, uint32_t site, unsig
                                      struct pith_error *err)
 {
     const struct pith_layer_plan *l = s->block->plan;
-    const bool routed = is_routed(l, site);
+    const bool routed = stage_is_routed(l, site);
     const struct pith_gather_plan plan = {.layer = l,
                                           .first = site,
                                           .count = 1,

@@ -105,7 +105,7 @@ static json_t *why(const struct pith_advice *a)
 }
 
 /* Names of texts, or what stands for them where none was given. */
-static json_t *names_of(const struct pith_list *texts, const char *otherwise)
+static json_t *advised_names(const struct pith_list *texts, const char *otherwise)
 {
     json_t *names = json_array();
     for (size_t i = 0; i < texts->count; i++)
@@ -129,15 +129,15 @@ static json_t *texts_of(const struct pith_advice *a)
     char line[sizeof second_half + 40];
     (void)snprintf(line, sizeof line, "%s%s", second_half,
                    other ? " (calibrated on other text)" : "");
-    return names_of(&a->options->texts, line);
+    return advised_names(&a->options->texts, line);
 }
 
 /* What recipes were calibrated on: {"sources", "tokens": at most}. */
 static json_t *calibration_of(const struct pith_advice *a)
 {
     const struct pith_advise_options *o = a->options;
-    json_t *names = names_of(&o->calib, a->halves ? "the text that ships, its first half"
-                                                  : "the text that ships");
+    json_t *names = advised_names(&o->calib, a->halves ? "the text that ships, its first half"
+                                                       : "the text that ships");
     return json_pack("{s:o, s:I}", "sources", names, "tokens", (json_int_t)o->calib_tokens);
 }
 

@@ -380,7 +380,7 @@ static enum pith_status choose_by_loss(struct search *s, double most, struct pit
 }
 
 /* A weight of all linears, where those that are chosen for take so many bytes. */
-static double bits_of(const struct search *s, uint64_t bytes)
+static double assigned_bits(const struct search *s, uint64_t bytes)
 {
     return 8 * (double)(bytes + s->fixed) / (double)s->weights;
 }
@@ -411,7 +411,7 @@ static enum pith_status choose(struct search *s, const struct pith_auto_wish *w,
         return pith_fail(err, PITH_LIMIT,
                          "the smallest grids that were tried need %.2f bits a weight, and the "
                          "budget leaves %.2f; `tries` names others",
-                         bits_of(s, least), bits_of(s, budget));
+                         assigned_bits(s, least), assigned_bits(s, budget));
     return assign(s, budget, 0, err);
 }
 
@@ -474,21 +474,20 @@ static const char *transform_text(const struct pith_recipe *r, char text[2 * PIT
     return text;
 }
 
-static enum pith_status save(struct search *s, const struct pith_auto_wish *w,
-                             const char *path, struct pith_error *err)
+static enum pith_status save_assignment(struct search *s, const struct pith_auto_wish *w,
+                                        const char *path, struct pith_error *err)
 {
     char usual[PITH_GRID_TEXT], transform[2 * PITH_OPTION_TEXT];
     const struct pith_job *job = s->job;
     uint64_t bytes = 0;
     const double loss = cost_of_weights(s);
     for (size_t i = 0; i < s->groups; i++) bytes += s->group[i].option[s->chosen[i]].cost;
-    json_t *predicted =
-        json_pack("{s:s, s:f, s:f, s:I, s:f, s:b, s:I, s:{s:I, s:I}}", "budget", w->text, "kld",
-                  loss, "bits", bits_of(s, bytes), "bytes", (json_int_t)(bytes + s->fixed),
-                  "bound", s->got.bound, "exact", (int)s->got.exact, "tokens",
-                  (json_int_t)(job->calib.windows * job->calib.length), "draw", "tokens",
-                  (json_int_t)job->options->calib_tokens, "seq_len",
-                  (json_int_t)job->options->seq_len);
+    json_t *predicted = json_pack(
+        "{s:s, s:f, s:f, s:I, s:f, s:b, s:I, s:{s:I, s:I}}", "budget", w->text, "kld", loss, "bits",
+        assigned_bits(s, bytes), "bytes", (json_int_t)(bytes + s->fixed), "bound", s->got.bound,
+        "exact", (int)s->got.exact, "tokens", (json_int_t)(job->calib.windows * job->calib.length),
+        "draw", "tokens", (json_int_t)job->options->calib_tokens, "seq_len",
+        (json_int_t)job->options->seq_len);
     json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o}", "name", "auto", "base",
                           w->base, "container", job->container->name, "transform",
                           transform_text(&job->recipe, transform), "weights",
@@ -524,7 +523,7 @@ enum pith_status pith_auto_choose(const struct pith_job *job, const struct pith_
     if (r == PITH_OK) r = find_groups(&s, err);
     if (r == PITH_OK && s.menu.parts) r = add_caches(&s, w->users, err);
     if (r == PITH_OK) r = choose(&s, w, err);
-    if (r == PITH_OK) r = save(&s, w, path, err);
+    if (r == PITH_OK) r = save_assignment(&s, w, path, err);
     free_search(&s);
     return r;
 }

@@ -58,7 +58,7 @@ static bool is_served(const struct pith_job *job, const struct pith_choice *c,
     return false;
 }
 
-static struct pith_group_rule rule_of(const struct pith_job *job)
+static struct pith_group_rule candidate_rule(const struct pith_job *job)
 {
     const struct pith_list *targets = &job->options->targets;
     return (struct pith_group_rule){&job->model->plans, job->container, &job->container_opts,
@@ -75,7 +75,7 @@ static bool stays(const struct pith_job *job, const struct pith_choice *c)
 static void find_sizes(const struct pith_job *job, const struct pith_candidates *t,
                        const struct pith_grid *g, uint32_t *size)
 {
-    const struct pith_group_rule rule = rule_of(job);
+    const struct pith_group_rule rule = candidate_rule(job);
     const bool vary = !t->named && pith_groups_vary(g);
     struct pith_group_fit all;
     pith_group_fit_begin(&all, g);
@@ -94,7 +94,7 @@ static void find_sizes(const struct pith_job *job, const struct pith_candidates 
 bool pith_tries_suit(const struct pith_job *job, const struct pith_candidates *t, size_t i,
                      const struct pith_choice *c)
 {
-    const struct pith_group_rule rule = rule_of(job);
+    const struct pith_group_rule rule = candidate_rule(job);
     struct pith_grid wanted = t->grid[i];
     if (t->named || !t->mixed || !pith_groups_vary(&wanted)) return true;
     if (t->instead[i]) wanted.group = t->instead[i];
@@ -198,8 +198,8 @@ static bool is_there(const struct pith_candidates *t, const struct pith_grid *g)
 }
 
 /* The grid, and those with the other sizes that linears have in its place. */
-static void keep(const struct pith_job *job, const struct pith_grid *g, const uint32_t *size,
-                 struct pith_candidates *kept)
+static void keep_candidate(const struct pith_job *job, const struct pith_grid *g,
+                           const uint32_t *size, struct pith_candidates *kept)
 {
     bool own = false;
     for (size_t i = 0; i < job->choice_count; i++) own |= size[i] == g->group;
@@ -212,11 +212,11 @@ static void keep(const struct pith_job *job, const struct pith_grid *g, const ui
     }
 }
 
-static enum pith_status settle(const struct pith_job *job, struct pith_candidates *t,
-                               uint32_t *size, struct pith_linear_grid *linears,
-                               struct pith_error *err)
+static enum pith_status settle_candidates(const struct pith_job *job, struct pith_candidates *t,
+                                          uint32_t *size, struct pith_linear_grid *linears,
+                                          struct pith_error *err)
 {
-    const struct pith_group_rule rule = rule_of(job);
+    const struct pith_group_rule rule = candidate_rule(job);
     struct pith_candidates kept = {.named = t->named, .mixed = pith_groups_mix(&rule)};
     t->mixed = kept.mixed;
     for (size_t i = 0; i < t->count; i++) {
@@ -225,7 +225,7 @@ static enum pith_status settle(const struct pith_job *job, struct pith_candidate
         find_sizes(job, t, g, size);
         pith_grid_format(g, text);
         if (some_can(job, t, i, &kept, size) && engines_can(job, g, size, linears))
-            keep(job, g, size, &kept);
+            keep_candidate(job, g, size, &kept);
         else if (t->named)
             return pith_fail(err, PITH_UNSUPPORTED,
                              "`tries` %s: container %s, or an engine that is to load it, does not "
@@ -244,7 +244,7 @@ enum pith_status pith_tries_settle(const struct pith_job *job, struct pith_candi
 {
     struct pith_linear_grid *linears = pith_alloc(job->linear_count, sizeof *linears);
     uint32_t *size = pith_alloc(job->choice_count + 1, sizeof *size);
-    const enum pith_status s = linears && size ? settle(job, t, size, linears, err)
+    const enum pith_status s = linears && size ? settle_candidates(job, t, size, linears, err)
                                                : pith_fail_nomem(err, "the linears");
     pith_free(linears);
     pith_free(size);

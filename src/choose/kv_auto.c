@@ -284,7 +284,7 @@ static uint64_t bytes_of_row(const struct plan *p, const struct part *part, cons
                       sizeof(float) * s->heads * other * ((double)p->context + plain));
 }
 
-static json_t *row_of(const struct plan *p, const struct part *part, size_t i)
+static json_t *cache_row(const struct plan *p, const struct part *part, size_t i)
 {
     const struct row *row = &part->row[i];
     const char *offset = part->side == VALUES ? "" : p->offset[row->candidate];
@@ -297,7 +297,7 @@ static json_t *row_of(const struct plan *p, const struct part *part, size_t i)
                      "kld_capped", row->loss);
 }
 
-static enum pith_status measure(struct plan *p, struct pith_error *err)
+static enum pith_status measure_cache(struct plan *p, struct pith_error *err)
 {
     struct judge j;
     if (!p->job->tokenizer)
@@ -309,7 +309,7 @@ static enum pith_status measure(struct plan *p, struct pith_error *err)
     json_t *rows = json_array();
     for (size_t i = 0; i < p->parts && s == PITH_OK; i++)
         for (size_t k = 0; k < p->part[i].rows; k++)
-            pith_json_add(&rows, row_of(p, &p->part[i], k));
+            pith_json_add(&rows, cache_row(p, &p->part[i], k));
     json_decref(p->file);
     p->file = json_pack("{s:i, s:s, s:s, s:I, s:I, s:I, s:b, s:o, s:[]}", "kv_auto", 1,
                         "checkpoint", p->identity, "text_sha256", j.set.sha256, "tokens",
@@ -344,7 +344,7 @@ static bool take_rows(struct plan *p)
             const char *grid = json_string_value(json_object_get(row, "grid"));
             /* Older records give values the name of keys. */
             const char *older = p->offset[p->part[i].row[k].candidate];
-            json_t *want = row_of(p, &p->part[i], k);
+            json_t *want = cache_row(p, &p->part[i], k);
             const bool same =
                 want && grid && json_is_number(kld) && json_is_number(capped) &&
                 json_equal(json_object_get(row, "part"), json_object_get(want, "part")) &&
@@ -363,7 +363,7 @@ static bool take_rows(struct plan *p)
 }
 
 /* Reads what is recorded of these weights; p->file stays NULL when there is nothing. */
-static enum pith_status read_record(struct plan *p, struct pith_error *err)
+static enum pith_status read_cache_record(struct plan *p, struct pith_error *err)
 {
     const char *of = NULL;
     if (pith_ranks_first(p->job->ranks) && pith_path_exists(p->path))
@@ -447,7 +447,8 @@ static enum pith_status save(const struct plan *p, struct pith_error *err)
     return pith_ranks_first(p->job->ranks) ? pith_json_save(p->path, p->file, err) : PITH_OK;
 }
 
-static enum pith_status keep(struct plan *p, const struct losses *losses, struct pith_error *err)
+static enum pith_status keep_cache(struct plan *p, const struct losses *losses,
+                                   struct pith_error *err)
 {
     PITH_TRY(note(p, p->job->bits, losses, err));
     return save(p, err);
@@ -686,7 +687,7 @@ static enum pith_status solve(struct plan *p, struct pith_error *err)
     else if (p->job->tokenizer) s = refine(p, &q, &whole, &losses, err);
     if (s == PITH_OK) {
         set_layers(p, &q, q.chosen);
-        s = keep(p, &losses, err);
+        s = keep_cache(p, &losses, err);
     }
     close_problem(&q);
     return s;
@@ -727,7 +728,7 @@ enum pith_status pith_kv_auto_menu(const struct pith_kv_auto_job *job, size_t po
     enum pith_status s = find_parts(&p, err);
     if (s == PITH_OK) drop_levels(&p);
     if (s == PITH_OK) s = name_record(&p, err);
-    if (s == PITH_OK) s = measure(&p, err);
+    if (s == PITH_OK) s = measure_cache(&p, err);
     for (size_t i = 0; i < p.parts; i++) /* what else is weighed against them are means too */
         for (size_t k = 0; k < p.part[i].rows; k++) p.part[i].row[k].loss = p.part[i].row[k].mean;
     if (s == PITH_OK && !(out->part = pith_zalloc(p.parts, sizeof *out->part)))
@@ -772,10 +773,10 @@ enum pith_status pith_kv_auto(const struct pith_kv_auto_job *job, struct pith_kv
     *out = (struct pith_kv_format){0};
     enum pith_status s = find_parts(&p, err);
     if (s == PITH_OK) s = name_record(&p, err);
-    if (s == PITH_OK) s = read_record(&p, err);
+    if (s == PITH_OK) s = read_cache_record(&p, err);
     if (s == PITH_OK && p.file) s = take_layers(&p, &found, err);
     if (s == PITH_OK && !p.file) {
-        s = measure(&p, err);
+        s = measure_cache(&p, err);
         if (s == PITH_OK) s = save(&p, err); /* kept if what follows is ended */
     }
     if (s == PITH_OK && !found) s = solve(&p, err);

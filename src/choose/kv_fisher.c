@@ -39,7 +39,7 @@ static float *x_of(const struct pass *p, uint32_t layer, size_t window)
     return p->x + (layer * p->count + window) * p->length * hidden;
 }
 
-static enum pith_status go_there(struct pass *p, struct pith_error *err)
+static enum pith_status fisher_forward(struct pass *p, struct pith_error *err)
 {
     struct pith_model *m = p->job->model;
     for (size_t w = 0; w < p->count; w++)
@@ -58,7 +58,7 @@ static enum pith_status go_there(struct pass *p, struct pith_error *err)
     return PITH_OK;
 }
 
-static enum pith_status turn(struct pass *p, struct pith_error *err)
+static enum pith_status fisher_step(struct pass *p, struct pith_error *err)
 {
     const struct pith_model *m = p->job->model;
     const struct pith_job job = {.model = p->job->model, .backend = p->job->backend};
@@ -93,13 +93,13 @@ static void find_angles(const struct pass *p, const struct pith_node *node, size
 }
 
 /* The gradient with respect to a key before its turn: the transpose of what turned it. */
-static void turn_back(const struct pith_node *node, const struct angles *t, float *d)
+static void fisher_step_back(const struct pith_node *node, const struct angles *t, float *d)
 {
     pith_rope_back(node->u.rope.dim, node->u.rope.adjacent, t->cos, t->sin, 1.0f,
                    d + node->u.rope.offset);
 }
 
-static void hear(void *ctx, const struct pith_tape_read *read)
+static void hear_fisher(void *ctx, const struct pith_tape_read *read)
 {
     struct pass *p = ctx;
     const struct pith_layer_plan *plan = pith_plan(&p->job->model->plans, p->layer);
@@ -114,14 +114,14 @@ static void hear(void *ctx, const struct pith_tape_read *read)
         if (keys && node) find_angles(p, node, i, &t);
         for (size_t h = 0; h < s->heads; h++) {
             memcpy(p->row, read->d + i * read->width + h * head, head * sizeof *p->row);
-            if (keys && node) turn_back(node, &t, p->row);
+            if (keys && node) fisher_step_back(node, &t, p->row);
             for (size_t e = 0; e < head; e++)
                 to[h * head + e] += (double)p->row[e] * (double)p->row[e];
         }
     }
 }
 
-static enum pith_status go_back(struct pass *p, struct pith_error *err)
+static enum pith_status fisher_backward(struct pass *p, struct pith_error *err)
 {
     struct pith_model *m = p->job->model;
     const size_t window = p->length * m->shape.hidden;
@@ -132,7 +132,7 @@ static enum pith_status go_back(struct pass *p, struct pith_error *err)
         for (size_t w = 0; w < p->count && s == PITH_OK; w++) {
             float *d = p->d + w * window;
             const struct pith_tape_grad g = {
-                .d_out = d, .w = p->none, .d_x = d, .seen = hear, .ctx = p};
+                .d_out = d, .w = p->none, .d_x = d, .seen = hear_fisher, .ctx = p};
             s = pith_tape_forward(&p->tape, &p->block, x_of(p, l, w), p->length, x_of(p, l + 1, w),
                                   err);
             if (s == PITH_OK) pith_tape_backward(&p->tape, &p->block, &g);
@@ -210,9 +210,9 @@ enum pith_status pith_kv_fisher_measure(const struct pith_kv_levels_job *job,
     p.none = pith_zalloc(m->plans.most_linears, sizeof *p.none);
     enum pith_status s = p.x && p.d && p.row && p.none ? open_sums(&m->plans, out, err)
                                                        : pith_fail_nomem(err, "gradients");
-    if (s == PITH_OK) s = go_there(&p, err);
-    if (s == PITH_OK) s = turn(&p, err);
-    if (s == PITH_OK) s = go_back(&p, err);
+    if (s == PITH_OK) s = fisher_forward(&p, err);
+    if (s == PITH_OK) s = fisher_step(&p, err);
+    if (s == PITH_OK) s = fisher_backward(&p, err);
     pith_free(p.none);
     pith_free(p.row);
     pith_free(p.d);

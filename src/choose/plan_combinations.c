@@ -6,9 +6,9 @@
 
 static_assert((int)PITH_PLAN_KV_OPTIONS == (int)PITH_ENGINE_CACHE, "one text");
 
-static enum pith_status add_cache(struct pith_plan_search *p, struct pith_plan_case *k,
-                                  const char *name, const struct pith_plan_place *at,
-                                  struct pith_error *err)
+static enum pith_status combine_cache(struct pith_plan_search *p, struct pith_plan_case *k,
+                                      const char *name, const struct pith_plan_place *at,
+                                      struct pith_error *err)
 {
     PITH_TRY(pith_kv_parse(name, PITH_BF16, p->model.model, &k->kv, err));
     pith_kv_name(&k->kv, k->kv_name);
@@ -33,13 +33,13 @@ static enum pith_status add_engine(struct pith_plan_search *p, struct pith_plan_
     k->form.packed = strcmp(k->need->name, "pith") == 0;
     k->groups = k->c->quantizes ? pith_plan_groups(p, &k->form, k->group) : 0;
     for (size_t i = 0; i < asked->count && s == PITH_OK; i++)
-        s = add_cache(p, k, asked->item[i], at, err);
+        s = combine_cache(p, k, asked->item[i], at, err);
     for (size_t i = 0; asked->count == 0 && s == PITH_OK; i++) {
         struct pith_error why = {0};
         name = pith_plan_cache_tried(&i, k->need->name);
         if (!name) break;
         if (pith_kv_parse(name, PITH_BF16, p->model.model, &k->kv, &why) == PITH_OK)
-            s = add_cache(p, k, name, at, err);
+            s = combine_cache(p, k, name, at, err);
     }
     return s;
 }
@@ -61,8 +61,8 @@ static bool usual_on(const struct pith_engine_need *e, const struct pith_hardwar
 }
 
 /* Each engine that was asked for, or the first that loads it there. */
-static enum pith_status add_candidate(struct pith_plan_search *p, struct pith_plan_candidate *c,
-                                      const struct pith_plan_place *at, struct pith_error *err)
+static enum pith_status combine_candidate(struct pith_plan_search *p, struct pith_plan_candidate *c,
+                                          const struct pith_plan_place *at, struct pith_error *err)
 {
     size_t needs;
     const struct pith_engine_need *need = pith_engine_needs(&needs);
@@ -102,7 +102,7 @@ static enum pith_status add_place(struct pith_plan_search *p, const struct pith_
                                   struct pith_error *err)
 {
     for (size_t i = 0; i < p->candidates; i++)
-        PITH_TRY(add_candidate(p, &p->candidate[i], at, err));
+        PITH_TRY(combine_candidate(p, &p->candidate[i], at, err));
     return PITH_OK;
 }
 

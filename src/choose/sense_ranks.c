@@ -40,7 +40,7 @@ static enum pith_status make_room(void *ctx, size_t floats, float **out, struct 
 }
 
 /* What the widest site reads, or with a transform all sites of a layer; and a layer's rows. */
-static size_t widest_of(const struct pith_job *job, size_t *rows)
+static size_t widest_part(const struct pith_job *job, size_t *rows)
 {
     const struct pith_plans *plans = &job->model->plans;
     size_t most = 0;
@@ -90,7 +90,7 @@ enum pith_status pith_sense_spread_open(struct pith_sense_pass *p, const char *f
     if (pith_ranks_alone(p->s->ranks)) return PITH_OK;
     *s = (struct pith_sense_spread){.ranks = p->s->ranks, .folder = pith_strdup(folder)};
     if (!s->folder) return pith_fail_nomem(err, folder);
-    const size_t width = widest_of(p->job, &s->most_rows);
+    const size_t width = widest_part(p->job, &s->most_rows);
     PITH_TRY(open_own(s, "sites", p->windows * p->length * (uint64_t)width * sizeof(float),
                       &s->sites, err));
     p->collector.relay = (struct pith_relay){

@@ -109,8 +109,8 @@ static enum pith_status check_job(const struct pith_sense_state *s, const json_t
 }
 
 /* Takes the good lines of a text, and cuts what follows them off the file. */
-static enum pith_status take_lines(struct pith_sense_state *s, const char *text, size_t size,
-                                   const char *whose, struct pith_error *err)
+static enum pith_status take_state_lines(struct pith_sense_state *s, const char *text, size_t size,
+                                         const char *whose, struct pith_error *err)
 {
     size_t whole = 0;
     bool headed = false;
@@ -139,7 +139,7 @@ static enum pith_status read_file(struct pith_sense_state *s, const struct pith_
     size_t size = 0;
     if (pith_path_exists(s->path))
         PITH_TRY(pith_file_read_own(s->path, FILE_LIMIT, &text, &size, err));
-    const enum pith_status r = take_lines(s, text, size, whose, err);
+    const enum pith_status r = take_state_lines(s, text, size, whose, err);
     pith_free(text);
     if (r != PITH_OK) return r;
     return s->chain[0] ? PITH_OK : pith_sense_state_reset(s, job, of, err);

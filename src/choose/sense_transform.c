@@ -9,7 +9,7 @@ static double effort_of(const struct pith_job *job, uint32_t layer)
     return plan->sites * pith_job_site_effort(job);
 }
 
-static enum pith_status transform(struct pith_work *w, struct pith_error *err)
+static enum pith_status transform_site(struct pith_work *w, struct pith_error *err)
 {
     PITH_TRY(pith_work_begin(w, err));
     w->transforms = json_array();
@@ -38,7 +38,7 @@ enum pith_status pith_sense_transform(const struct pith_job *job, const struct p
                                     .in = &run.cal.acts[0],
                                     .out = &p->spare,
                                     .routed = {.rule = job->experts}};
-    const enum pith_status s = transform(&w, err);
+    const enum pith_status s = transform_site(&w, err);
     pith_stages_end(&w.stages);
     *p->collector = run.cal.collector;
     *block = w.block;

@@ -177,8 +177,8 @@ static void add_read(struct kind *k, const struct read *x, size_t g)
 }
 
 /* Inputs of a layer's sites: bytes of a token. */
-static void add_acts(struct kind *k, const struct pith_plans *plans, const struct pith_sense *s,
-                     uint32_t layer)
+static void add_measured_acts(struct kind *k, const struct pith_plans *plans,
+                              const struct pith_sense *s, uint32_t layer)
 {
     const struct pith_reads *r = s->reads;
     const struct pith_layer_plan *l = pith_plan(plans, layer);
@@ -202,8 +202,8 @@ static void add_acts(struct kind *k, const struct pith_plans *plans, const struc
 }
 
 /* Keys and values of a layer: bytes of a position. */
-static void add_caches(struct kind *k, const struct pith_plans *plans, const struct pith_sense *of,
-                       uint32_t layer)
+static void add_measured_caches(struct kind *k, const struct pith_plans *plans,
+                                const struct pith_sense *of, uint32_t layer)
 {
     const struct pith_reads *r = of->reads;
     const struct pith_state_spec *s = &pith_plan(plans, layer)->state;
@@ -240,10 +240,10 @@ static void add_rows(struct pith_report *r, const struct pith_job *job, const st
     for (size_t i = 0; i < job->choice_count; i++) add_linear(&weights, job, s, i);
     end_kind(&weights, "linear alone adds on each grid");
     begin_kind(&cache, "cache", s->reads->kv_count, cache_name, s);
-    for (uint32_t i = 0; i < plans->layers; i++) add_caches(&cache, plans, s, i);
+    for (uint32_t i = 0; i < plans->layers; i++) add_measured_caches(&cache, plans, s, i);
     end_kind(&cache, "layer's keys or values alone add in each format");
     begin_kind(&acts, "input", s->reads->acts_count, acts_name, s);
-    for (uint32_t i = 0; i < plans->layers; i++) add_acts(&acts, plans, s, i);
+    for (uint32_t i = 0; i < plans->layers; i++) add_measured_acts(&acts, plans, s, i);
     end_kind(&acts, "input of linears alone adds on each grid");
     pith_report_close(r);
 }

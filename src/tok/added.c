@@ -55,8 +55,8 @@ static enum pith_status index_token(struct pith_added *a, size_t index, struct p
     return PITH_OK;
 }
 
-static enum pith_status read_token(struct pith_added_token *t, const json_t *json,
-                                   const struct pith_normalizer *n, struct pith_error *err)
+static enum pith_status read_added_token(struct pith_added_token *t, const json_t *json,
+                                         const struct pith_normalizer *n, struct pith_error *err)
 {
     const json_t *content = json_object_get(json, "content");
     if (!json_is_string(content))
@@ -83,7 +83,7 @@ enum pith_status pith_added_read(struct pith_added *a, const json_t *list,
     int32_t fresh = (int32_t)vocab->count;
     for (size_t i = 0; s == PITH_OK && i < total; i++) {
         struct pith_added_token *t = &a->token[a->count];
-        s = read_token(t, json_array_get(list, i), n, err);
+        s = read_added_token(t, json_array_get(list, i), n, err);
         if (s != PITH_OK || t->len == 0 || pith_vocab_find(&seen, t->text, t->len) >= 0) {
             pith_free(t->text);
             pith_free(t->shown);

@@ -155,8 +155,8 @@ static enum pith_status read_mark(struct pith_decode_step *s, const char *text, 
     return s->text ? PITH_OK : pith_fail_nomem(err, what);
 }
 
-static enum pith_status read_metaspace(struct pith_decode_step *s, const json_t *json,
-                                       struct pith_error *err)
+static enum pith_status read_decode_metaspace(struct pith_decode_step *s, const json_t *json,
+                                              struct pith_error *err)
 {
     const char *mark = "\xe2\x96\x81", *scheme = "always";
     bool space = true;
@@ -446,7 +446,8 @@ static enum pith_status push_pieces(struct pith_decoding *g, size_t step, const 
 }
 
 static const struct step_kind byte_level = {NULL, push_byte_level, end_byte_level, true, false},
-                              metaspace = {read_metaspace, push_metaspace, NULL, false, true},
+                              metaspace = {read_decode_metaspace, push_metaspace, NULL, false,
+                                           true},
                               replace = {read_replace, push_replace, NULL, false, false},
                               byte_fallback = {NULL, push_byte_fallback, end_byte_fallback, false,
                                                false},
@@ -474,8 +475,8 @@ static const struct {
 
 /* ---- reading ---- */
 
-static enum pith_status add_step(struct pith_decoder *d, const struct step_kind *kind,
-                                 const json_t *json, struct pith_error *err)
+static enum pith_status add_decode_step(struct pith_decoder *d, const struct step_kind *kind,
+                                        const json_t *json, struct pith_error *err)
 {
     if (d->count == MAX_STEPS)
         return pith_fail(err, PITH_UNSUPPORTED, "%s: more than %d steps", what, MAX_STEPS);
@@ -487,28 +488,28 @@ static enum pith_status add_step(struct pith_decoder *d, const struct step_kind 
     return kind->read ? kind->read(step, json, err) : PITH_OK;
 }
 
-static enum pith_status read_nested(struct pith_decoder *d, const json_t *json, int depth,
-                                    struct pith_error *err)
+static enum pith_status read_nested_decoder(struct pith_decoder *d, const json_t *json, int depth,
+                                            struct pith_error *err)
 {
     const char *type;
     PITH_TRY(pith_component_type(json, what, &type, err));
     for (size_t i = 0; i < PITH_COUNT(components); i++)
         if (strcmp(components[i].name, type) == 0)
-            return add_step(d, components[i].kind, json, err);
+            return add_decode_step(d, components[i].kind, json, err);
     if (strcmp(type, "Sequence") != 0) return pith_component_unsupported(what, type, err);
     const json_t *list = json_object_get(json, "decoders");
     if (!json_is_array(list) || depth == PITH_COMPONENT_DEPTH)
         return pith_fail(err, PITH_FORMAT, "%s: Sequence without a list, or nested too deep", what);
     for (size_t i = 0; i < json_array_size(list); i++)
-        PITH_TRY(read_nested(d, json_array_get(list, i), depth + 1, err));
+        PITH_TRY(read_nested_decoder(d, json_array_get(list, i), depth + 1, err));
     return PITH_OK;
 }
 
 enum pith_status pith_decoder_read(struct pith_decoder *d, const json_t *json,
                                    struct pith_error *err)
 {
-    if (!json || json_is_null(json)) return add_step(d, &spaced, NULL, err);
-    PITH_TRY(read_nested(d, json, 0, err));
+    if (!json || json_is_null(json)) return add_decode_step(d, &spaced, NULL, err);
+    PITH_TRY(read_nested_decoder(d, json, 0, err));
     bool fused = false;
     for (size_t i = 0; i < d->count; i++) {
         struct pith_decode_step *s = &d->step[i];

@@ -25,7 +25,7 @@ static bool before(const struct pith_candidate *a, const struct pith_candidate *
     return a->joint.key != b->joint.key ? a->joint.key < b->joint.key : a->pos < b->pos;
 }
 
-static bool push(struct pith_word *w, struct pith_candidate c)
+static bool push_candidate(struct pith_word *w, struct pith_candidate c)
 {
     struct pith_candidate *heap = pith_grow(w->heap, w->waiting, &w->heap_cap, 64, sizeof *heap);
     if (!heap) return false;
@@ -62,7 +62,7 @@ static bool consider(struct pith_word *w, int32_t left, pith_pair_fn *rate, cons
     const struct pith_symbol *l = &w->symbol[left], *r = &w->symbol[l->next];
     struct pith_candidate c = {.pos = (uint32_t)left, .len = l->len + r->len};
     if (!rate(rule, l, r, &c.joint)) return true;
-    return push(w, c);
+    return push_candidate(w, c);
 }
 
 /* Takes the best pair and joins it, unless it is stale; false when memory is out. */
@@ -104,7 +104,7 @@ void pith_word_free(struct pith_word *w)
 }
 
 /* The slot of a pair, or the empty one where it belongs. Multiplier: 2^64 / golden ratio. */
-static struct pith_merge_slot *slot_of(const struct pith_merges *m, int32_t left, int32_t right)
+static struct pith_merge_slot *merge_slot(const struct pith_merges *m, int32_t left, int32_t right)
 {
     const size_t mask = m->slots - 1;
     uint64_t h = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9e3779b97f4a7c15u;
@@ -124,7 +124,8 @@ bool pith_merges_reserve(struct pith_merges *m, size_t count)
     if (!bigger.slot) return false;
     for (size_t i = 0; i < bigger.slots; i++) bigger.slot[i].left = -1;
     for (size_t i = 0; i < m->slots; i++)
-        if (m->slot[i].left >= 0) *slot_of(&bigger, m->slot[i].left, m->slot[i].right) = m->slot[i];
+        if (m->slot[i].left >= 0)
+            *merge_slot(&bigger, m->slot[i].left, m->slot[i].right) = m->slot[i];
     pith_free(m->slot);
     *m = bigger;
     return true;
@@ -133,7 +134,7 @@ bool pith_merges_reserve(struct pith_merges *m, size_t count)
 bool pith_merges_add(struct pith_merges *m, int32_t left, int32_t right, struct pith_joint joint)
 {
     if (!pith_merges_reserve(m, m->count)) return false;
-    struct pith_merge_slot *s = slot_of(m, left, right);
+    struct pith_merge_slot *s = merge_slot(m, left, right);
     if (s->left < 0) m->count++;
     *s = (struct pith_merge_slot){left, right, joint};
     return true;
@@ -144,7 +145,7 @@ bool pith_merges_rate(const void *merges, const struct pith_symbol *left,
 {
     const struct pith_merges *m = merges;
     if (!m->slots) return false;
-    const struct pith_merge_slot *s = slot_of(m, left->id, right->id);
+    const struct pith_merge_slot *s = merge_slot(m, left->id, right->id);
     if (s->left < 0) return false;
     *joint = s->joint;
     return true;

@@ -15,7 +15,7 @@ static const char what[] = "normalizer";
 /* Each rewrites the whole text. */
 #define MAX_STEPS 64
 
-static enum pith_status too_long(struct pith_error *err)
+static enum pith_status normal_too_long(struct pith_error *err)
 {
     return pith_fail(err, PITH_LIMIT, "the tokenizer's %s makes this text too long", what);
 }
@@ -56,8 +56,8 @@ APPLY(apply_prepend)
     return PITH_OK;
 }
 
-static enum pith_status read_replace(struct pith_normal *s, const json_t *json,
-                                     struct pith_error *err)
+static enum pith_status read_normal_replace(struct pith_normal *s, const json_t *json,
+                                            struct pith_error *err)
 {
     const char *text;
     PITH_TRY(pith_component_text(json, "content", what, &text, &s->text_len, err));
@@ -73,20 +73,20 @@ struct replacement {
     struct pith_normal_run *run;
 };
 
-static enum pith_status replace_part(void *ctx, size_t from, size_t to, bool match,
-                                     struct pith_error *err)
+static enum pith_status replace_normal_part(void *ctx, size_t from, size_t to, bool match,
+                                            struct pith_error *err)
 {
     const struct replacement *r = ctx;
     if (match) pith_str_append(r->out, r->step->text, r->step->text_len);
     else pith_str_append(r->out, r->text + from, to - from);
     if (r->out->len == 0) r->run->lost = to;
-    return r->out->len > r->run->limit ? too_long(err) : PITH_OK;
+    return r->out->len > r->run->limit ? normal_too_long(err) : PITH_OK;
 }
 
 APPLY(apply_replace)
 {
     struct replacement r = {s, text, out, run};
-    return pith_regex_parts(s->pattern, &run->regex, text, len, replace_part, &r, err);
+    return pith_regex_parts(s->pattern, &run->regex, text, len, replace_normal_part, &r, err);
 }
 
 /* Pairs that Unicode 16 added and utf8proc 2.8 lacks: first and last upper case, first lower case.
@@ -118,8 +118,8 @@ APPLY(apply_lowercase)
     return PITH_OK;
 }
 
-static enum pith_status read_strip(struct pith_normal *s, const json_t *json,
-                                   struct pith_error *err)
+static enum pith_status read_normal_strip(struct pith_normal *s, const json_t *json,
+                                          struct pith_error *err)
 {
     PITH_TRY(pith_json_get_bool(json, "strip_left", &s->left, what, err));
     return pith_json_get_bool(json, "strip_right", &s->right, what, err);
@@ -221,17 +221,17 @@ static const struct pith_normal_kind kinds[] = {
     {"NFKC", NULL, apply_nfkc},
     {"NFKD", NULL, apply_nfkd},
     {"Prepend", read_prepend, apply_prepend},
-    {"Replace", read_replace, apply_replace},
+    {"Replace", read_normal_replace, apply_replace},
     {"Lowercase", NULL, apply_lowercase},
-    {"Strip", read_strip, apply_strip},
+    {"Strip", read_normal_strip, apply_strip},
     {"StripAccents", NULL, apply_strip_accents},
     {"ByteLevel", NULL, apply_byte_level},
     {"Nmt", NULL, apply_nmt},
     {"Precompiled", read_precompiled, apply_precompiled},
 };
 
-static enum pith_status add_step(struct pith_normalizer *n, const json_t *json, const char *type,
-                                 struct pith_error *err)
+static enum pith_status add_normal_step(struct pith_normalizer *n, const json_t *json,
+                                        const char *type, struct pith_error *err)
 {
     const struct pith_normal_kind *kind = NULL;
     for (size_t i = 0; i < PITH_COUNT(kinds); i++)
@@ -247,17 +247,17 @@ static enum pith_status add_step(struct pith_normalizer *n, const json_t *json, 
     return kind->read ? kind->read(step, json, err) : PITH_OK;
 }
 
-static enum pith_status read_nested(struct pith_normalizer *n, const json_t *json, int depth,
-                                    struct pith_error *err)
+static enum pith_status read_nested_normalizer(struct pith_normalizer *n, const json_t *json,
+                                               int depth, struct pith_error *err)
 {
     const char *type;
     PITH_TRY(pith_component_type(json, what, &type, err));
-    if (strcmp(type, "Sequence") != 0) return add_step(n, json, type, err);
+    if (strcmp(type, "Sequence") != 0) return add_normal_step(n, json, type, err);
     const json_t *list = json_object_get(json, "normalizers");
     if (!json_is_array(list) || depth == PITH_COMPONENT_DEPTH)
         return pith_fail(err, PITH_FORMAT, "%s: Sequence without a list, or nested too deep", what);
     for (size_t i = 0; i < json_array_size(list); i++)
-        PITH_TRY(read_nested(n, json_array_get(list, i), depth + 1, err));
+        PITH_TRY(read_nested_normalizer(n, json_array_get(list, i), depth + 1, err));
     return PITH_OK;
 }
 
@@ -265,7 +265,7 @@ enum pith_status pith_normalizer_read(struct pith_normalizer *n, const json_t *j
                                       struct pith_error *err)
 {
     if (!json || json_is_null(json)) return PITH_OK;
-    return read_nested(n, json, 0, err);
+    return read_nested_normalizer(n, json, 0, err);
 }
 
 enum pith_status pith_normalizer_apply(const struct pith_normalizer *n, const char *text,
@@ -282,7 +282,7 @@ enum pith_status pith_normalizer_apply(const struct pith_normalizer *n, const ch
         pith_str_clear(other);
         run->lost = 0;
         PITH_TRY(s->kind->apply(s, text, len, run, other, err));
-        if (other->len > run->limit) return too_long(err);
+        if (other->len > run->limit) return normal_too_long(err);
         run->start -= run->lost < run->start ? run->lost : run->start;
         const struct pith_str swap = *out;
         *out = *other;

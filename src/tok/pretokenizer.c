@@ -333,8 +333,8 @@ static const struct {
     {"CharDelimiterSplit", read_delimiter},
 };
 
-static enum pith_status read_nested(struct pith_pretokenizer *p, const json_t *json, int depth,
-                                    struct pith_error *err)
+static enum pith_status read_nested_pretokenizer(struct pith_pretokenizer *p, const json_t *json,
+                                                 int depth, struct pith_error *err)
 {
     const char *type;
     PITH_TRY(pith_component_type(json, what, &type, err));
@@ -345,7 +345,7 @@ static enum pith_status read_nested(struct pith_pretokenizer *p, const json_t *j
     if (!json_is_array(list) || depth == PITH_COMPONENT_DEPTH)
         return pith_fail(err, PITH_FORMAT, "%s: Sequence without a list, or nested too deep", what);
     for (size_t i = 0; i < json_array_size(list); i++)
-        PITH_TRY(read_nested(p, json_array_get(list, i), depth + 1, err));
+        PITH_TRY(read_nested_pretokenizer(p, json_array_get(list, i), depth + 1, err));
     return PITH_OK;
 }
 
@@ -353,7 +353,7 @@ enum pith_status pith_pretokenizer_read(struct pith_pretokenizer *p, const json_
                                         struct pith_error *err)
 {
     if (!json || json_is_null(json)) return PITH_OK;
-    return read_nested(p, json, 0, err);
+    return read_nested_pretokenizer(p, json, 0, err);
 }
 
 void pith_pretokenizer_free(struct pith_pretokenizer *p)

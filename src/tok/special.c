@@ -15,7 +15,7 @@ static int32_t token_of(const struct pith_tokenizer *t, const json_t *config, co
 }
 
 /* "eos_token_id": 2 or [2, 3]: the first, if it is in the vocabulary. */
-static int32_t id_of(const struct pith_tokenizer *t, const json_t *config, const char *key)
+static int32_t special_id(const struct pith_tokenizer *t, const json_t *config, const char *key)
 {
     const json_t *v = json_object_get(config, key);
     if (json_is_array(v)) v = json_array_get(v, 0);
@@ -79,8 +79,8 @@ enum pith_status pith_special_read(struct pith_tokenizer *t, const struct pith_t
     for (size_t i = 0; i < PITH_COUNT(files) && (t->bos < 0 || t->eos < 0); i++) {
         json_t *config = NULL;
         PITH_TRY(pith_component_file(dir, files[i], &config, err));
-        if (t->bos < 0) t->bos = id_of(t, config, "bos_token_id");
-        if (t->eos < 0) t->eos = id_of(t, config, "eos_token_id");
+        if (t->bos < 0) t->bos = special_id(t, config, "bos_token_id");
+        if (t->eos < 0) t->eos = special_id(t, config, "eos_token_id");
         json_decref(config);
     }
     return PITH_OK;

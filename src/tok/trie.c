@@ -38,7 +38,7 @@ static uint32_t count_nodes(const struct pith_trie_key *key, size_t count)
     return nodes < UINT32_MAX ? (uint32_t)nodes : 0;
 }
 
-static bool reserve(struct pith_trie *t, uint32_t nodes)
+static bool reserve_trie(struct pith_trie *t, uint32_t nodes)
 {
     t->first = pith_alloc((size_t)nodes + 1, sizeof *t->first);
     t->value = pith_alloc(nodes, sizeof *t->value);
@@ -47,7 +47,7 @@ static bool reserve(struct pith_trie *t, uint32_t nodes)
 }
 
 /* Level by level: the ranges of a level's nodes make those of the next. */
-static void fill(struct pith_trie *t, const struct pith_trie_key *key, struct range *range)
+static void fill_trie(struct pith_trie *t, const struct pith_trie_key *key, struct range *range)
 {
     uint32_t next = 1, level_end = 1, depth = 0;
     for (uint32_t node = 0; node < t->nodes; node++) {
@@ -79,14 +79,14 @@ enum pith_status pith_trie_build(struct pith_trie *t, struct pith_trie_key *key,
     if (nodes == 0)
         return pith_fail(err, PITH_FORMAT, "the vocabulary has a token twice, or too much text");
     struct range *range = pith_alloc(nodes, sizeof *range);
-    if (!range || !reserve(t, nodes)) {
+    if (!range || !reserve_trie(t, nodes)) {
         pith_free(range);
         return pith_fail_nomem(err, "vocabulary");
     }
     t->nodes = nodes;
     t->byte[0] = 0;
     range[0] = (struct range){0, (uint32_t)count};
-    fill(t, key, range);
+    fill_trie(t, key, range);
     pith_free(range);
     return PITH_OK;
 }
