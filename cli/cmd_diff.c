@@ -27,8 +27,8 @@ static int run(void *settings, const struct text_list *operands)
     if (pith_diff_report(context, operands->item[0], operands->item[1], &report, &err) != PITH_OK) {
         rc = report_failure(&s->common, &err);
     } else {
-        struct pith_report_form form = report_form_named(&s->common, s->all);
-        if (form.json) form.field = NULL; /* names of parts are the models' */
+        struct pith_report_form form = report_form_of_model(&s->common);
+        form.all = s->all;
         if (s->common.json || !s->common.quiet) rc = write_report(&s->common, report, &form);
         if (rc == EXIT_DONE && !pith_report_good(report)) rc = EXIT_FAILED;
     }

@@ -58,14 +58,8 @@ struct reported {
 };
 int run_reported(const struct reported *r);
 
-/* The result of a task, with its categories; of pith_eval()'s "tasks". */
-void print_task(const json_t *t);
 /* The "warnings" of a report, the worst first in a line; nothing when there are none. */
 void print_warnings(const json_t *report);
-/* "prompts" of pith_eval(). */
-void print_prompts(const json_t *p);
-/* A line for each text, task and file of prompts of a report with a baseline. */
-void print_signals(const json_t *report);
 
 /* What a page says of its making; the command as it could be typed again. */
 struct page_making {

@@ -23,6 +23,11 @@ struct pith_report_form report_form_named(const struct common *common, bool all)
     return form;
 }
 
+struct pith_report_form report_form_of_model(const struct common *common)
+{
+    return common->json ? report_form(common, false) : report_form_named(common, false);
+}
+
 int write_report(const struct common *common, const struct pith_report *report,
                  const struct pith_report_form *form)
 {

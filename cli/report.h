@@ -11,6 +11,8 @@
 struct pith_report_form report_form(const struct common *common, bool all);
 /* The same with fields under the names of options; for reports that hold no text of a model. */
 struct pith_report_form report_form_named(const struct common *common, bool all);
+/* The same where a report holds texts of a model: in JSON none is looked at for fields. */
+struct pith_report_form report_form_of_model(const struct common *common);
 /* Writes a report in a form to standard output; EXIT_DONE, or the failure is reported. A rank that
  * has none (NULL) writes nothing. */
 int write_report(const struct common *common, const struct pith_report *report,

@@ -5,6 +5,7 @@
 #include <pith/context.h>
 #include <pith/progress.h>
 #include <pith/quantize.h>
+#include <pith/report.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -62,6 +63,9 @@ struct pith_eval_options {
      * pith_compare() has) as a conversation: docs/measuring.md. PITH_UNSUPPORTED: it has none. */
     int chat;
     const char *chat_template; /* with chat: a file in place of the model's template */
+    /* Like `measured`, in a line: "NAME, TEXT: perplexity 12.345". NULL: not wanted. */
+    void (*summary)(void *ctx, const char *line);
+    void *summary_ctx;
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_eval_defaults_sized(struct pith_eval_options *options, size_t size);
@@ -91,6 +95,11 @@ PITH_API enum pith_status pith_kv_layers_check(const struct pith_list *layers,
 PITH_API enum pith_status pith_eval(struct pith_context *context,
                                     const struct pith_eval_options *options, char **report,
                                     struct pith_error *err);
+/* The same as a report, for pith_report_free(). With a baseline its brief text has a line for each
+ * text, task and file of prompts. */
+PITH_API enum pith_status pith_eval_report(struct pith_context *context,
+                                           const struct pith_eval_options *options,
+                                           struct pith_report **report, struct pith_error *err);
 
 /* Measures several models on the same texts and tasks, each against the first. What the first makes
  * of the texts is kept in up to 256 MiB, so that it reads them once. `options->model` and
@@ -101,6 +110,11 @@ PITH_API enum pith_status pith_eval(struct pith_context *context,
 PITH_API enum pith_status pith_compare(struct pith_context *context, const struct pith_list *models,
                                        const struct pith_eval_options *options, char **report,
                                        struct pith_error *err);
+/* The same as a report, for pith_report_free(); NULL where pith_compare() gives none. */
+PITH_API enum pith_status pith_compare_report(struct pith_context *context,
+                                              const struct pith_list *models,
+                                              const struct pith_eval_options *options,
+                                              struct pith_report **report, struct pith_error *err);
 
 #ifdef __cplusplus
 }

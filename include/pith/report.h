@@ -19,6 +19,7 @@ struct pith_report;
 struct pith_report_form {
     int json;             /* as JSON; nothing else here matters then but `field` */
     int all;              /* lists whole, where a text shows their beginning */
+    int brief;            /* the short text that a report may have in place of the usual one */
     int bold;             /* names stand out by the terminal's marks for bold */
     size_t width;         /* columns of the terminal; 0: there is none, and nothing is shortened */
     size_t prose;         /* columns in which sentences are wrapped; 0: lines stay whole */

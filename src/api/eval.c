@@ -6,6 +6,7 @@
 #include "api/context.h"
 #include "api/load.h"
 #include "api/options.h"
+#include "api/report.h"
 #include "base/mem.h"
 #include "base/names.h"
 #include "choose/kv_levels.h"
@@ -123,7 +124,7 @@ static enum pith_status choose_cache(struct pith_context *context, struct pith_m
     return pith_attn_parse(m->options->attn, &m->kv.attn, err);
 }
 
-/* What engines are started with for the cache that was asked for, by their names. */
+/* What engines are started with for the cache that is wanted, by their names. */
 static json_t *engines_of(const struct pith_measurement *m)
 {
     size_t count;
@@ -137,9 +138,10 @@ static json_t *engines_of(const struct pith_measurement *m)
     return j;
 }
 
-/* With the cache that was asked for. */
+/* With the cache that is wanted. */
 static enum pith_status measure_model(struct pith_context *context, struct pith_measurement *m,
-                                      const char *dir, json_t **report, struct pith_error *err)
+                                      const char *dir, struct pith_results *out,
+                                      struct pith_error *err)
 {
     enum pith_status s = PITH_OK;
     if (m->baseline && m->baseline->shape.vocab != m->model->shape.vocab)
@@ -155,7 +157,7 @@ static enum pith_status measure_model(struct pith_context *context, struct pith_
     if ((m->cache && !engines) || (m->options->details && !account)) s = pith_fail_nomem(err, dir);
     m->engines = engines;
     m->account = account;
-    if (s == PITH_OK) s = pith_measure_model(m, dir, report, err);
+    if (s == PITH_OK) s = pith_measure_model(m, dir, out, err);
     m->engines = NULL;
     m->account = NULL;
     json_decref(engines);
@@ -163,7 +165,7 @@ static enum pith_status measure_model(struct pith_context *context, struct pith_
     return s;
 }
 
-/* The tokenizer of a model, and its chat template where one is asked for. */
+/* The tokenizer of a model, and its chat template where one is wanted. */
 static enum pith_status open_tokenizer(struct pith_measurement *m, const char *model,
                                        struct pith_error *err)
 {
@@ -215,14 +217,26 @@ static enum pith_status foretell(struct pith_context *context, struct pith_measu
     return PITH_OK;
 }
 
-enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_options *given,
-                           char **report, struct pith_error *err)
+static struct pith_report *report_of(const struct pith_results *m, bool compared)
+{
+    struct pith_report *r = pith_report_new();
+    if (!r) return NULL;
+    pith_results_set(r, m);
+    pith_results_say(r, m);
+    if (compared) pith_results_say_signals(r, m);
+    return r;
+}
+
+enum pith_status pith_eval_report(struct pith_context *context,
+                                  const struct pith_eval_options *given,
+                                  struct pith_report **report, struct pith_error *err)
 {
     PITH_OPTIONS(pith_eval_options, o, defaults, given, err);
     o_taken.progress = pith_context_progress(context, &o->progress);
     struct pith_measurement m = {
         .backend = context->backend, .ranks = context->ranks, .options = o, .cache = o->kv};
-    json_t *j = NULL;
+    struct pith_results measured = {0};
+    *report = NULL;
     if (!o->model) return pith_fail(err, PITH_ARG, "a model is needed");
     if (o->prompts && !o->baseline)
         return pith_fail(err, PITH_ARG, "prompts are compared with a baseline; none is given");
@@ -239,14 +253,23 @@ enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_
     if (s == PITH_OK) s = foretell(context, &m, err);
     if (s == PITH_OK) s = pith_load_opened(context, m.model, false, err);
     if (s == PITH_OK && m.baseline) s = pith_load_opened(context, m.baseline, true, err);
-    if (s == PITH_OK) s = measure_model(context, &m, o->model, &j, err);
-    if (s == PITH_OK) s = pith_report_text(j, report, err);
+    if (s == PITH_OK) s = measure_model(context, &m, o->model, &measured, err);
+    if (s == PITH_OK) *report = report_of(&measured, m.baseline != NULL);
+    if (s == PITH_OK && !*report) s = pith_fail_nomem(err, "the report");
+    pith_results_free(&measured);
     pith_tokenizer_close(m.tokenizer);
     pith_chat_close(m.chat);
     pith_model_close(m.model);
     pith_model_close(m.baseline);
     pith_kv_format_free(&m.kv);
     return pith_ranks_fail(context->ranks, s, err);
+}
+
+enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_options *given,
+                           char **report, struct pith_error *err)
+{
+    struct pith_report *r = NULL;
+    return pith_report_give(&r, pith_eval_report(context, given, &r, err), report, err);
 }
 
 /* What the cache of a model of pith_compare() is called. */
@@ -298,29 +321,45 @@ static enum pith_status look_at_inputs(struct pith_measurement *m, const struct 
     return pith_measurement_check_tasks(m, err);
 }
 
-/* Names a finished model, tells of it, and keeps it. Takes the reference. */
-static enum pith_status keep_model(const struct pith_measurement *m, const struct pith_list *models,
-                                   size_t i, json_t *one, json_t *list, struct pith_error *err)
+/* A finished model as JSON, for a program that waits for each. */
+static enum pith_status hand_over(const struct pith_eval_options *o, const struct pith_results *one,
+                                  struct pith_error *err)
 {
-    char kv[PITH_KV_TEXT], *text = NULL;
-    pith_measurement_cache_name(m, kv);
-    char *label = m->options->caches.count ? pith_strdup(kv) : pith_label(models, i);
-    enum pith_status s = PITH_OK;
-    if (!label || json_object_set_new(one, "name", pith_json_name(label)) != 0 ||
-        json_array_append(list, one) != 0)
-        s = pith_fail_nomem(err, "the report");
-    if (s == PITH_OK && m->options->measured) {
-        s = pith_report_text(json_incref(one), &text, err);
-        if (s == PITH_OK) m->options->measured(m->options->measured_ctx, text);
-    }
+    char *text = NULL;
+    struct pith_report *r = pith_report_new();
+    if (r) pith_results_set(r, one);
+    PITH_TRY(pith_report_give(&r, r ? PITH_OK : pith_fail_nomem(err, "the report"), &text, err));
+    o->measured(o->measured_ctx, text);
     pith_text_free(text);
-    pith_free(label);
-    json_decref(one);
-    return s;
+    return PITH_OK;
 }
 
+/* The same in a line. */
+static enum pith_status hand_over_line(const struct pith_eval_options *o,
+                                       const struct pith_results *one, struct pith_error *err)
+{
+    struct pith_str s = {0};
+    pith_results_line(one, &s);
+    if (!s.failed) o->summary(o->summary_ctx, pith_str_text(&s));
+    const bool failed = s.failed;
+    pith_str_free(&s);
+    return failed ? pith_fail_nomem(err, "the report") : PITH_OK;
+}
+
+/* Names a finished model, and reports it. */
+static enum pith_status name_model(const struct pith_measurement *m, const struct pith_list *models,
+                                   size_t i, struct pith_results *one, struct pith_error *err)
+{
+    const struct pith_eval_options *o = m->options;
+    one->name = o->caches.count ? pith_strdup(one->kv) : pith_label(models, i);
+    if (!one->name) return pith_fail_nomem(err, "the report");
+    if (o->measured) PITH_TRY(hand_over(o, one, err));
+    return o->summary ? hand_over_line(o, one, err) : PITH_OK;
+}
+
+/* What models came to; a model that is not done has no name. */
 static enum pith_status compare_all(struct pith_context *context, struct pith_measurement *m,
-                                    const struct pith_list *models, json_t *list,
+                                    const struct pith_list *models, struct pith_results *out,
                                     struct pith_error *err)
 {
     struct pith_model *first = NULL;
@@ -329,13 +368,12 @@ static enum pith_status compare_all(struct pith_context *context, struct pith_me
     enum pith_status s = pith_load_model(context, models->item[0], true, &first, err);
     for (size_t i = 0; i < models->count && s == PITH_OK; i++) {
         struct pith_model *other = NULL;
-        json_t *one = NULL;
         if (i) s = pith_load_model(context, models->item[i], false, &other, err);
         m->cache = cache_of(m->options, i);
         m->model = i ? other : first;
         m->baseline = i ? first : NULL;
-        if (s == PITH_OK) s = measure_model(context, m, models->item[i], &one, err);
-        if (s == PITH_OK) s = keep_model(m, models, i, one, list, err);
+        if (s == PITH_OK) s = measure_model(context, m, models->item[i], &out[i], err);
+        if (s == PITH_OK) s = name_model(m, models, i, &out[i], err);
         pith_model_close(other);
     }
     m->model = m->baseline = NULL;
@@ -343,34 +381,70 @@ static enum pith_status compare_all(struct pith_context *context, struct pith_me
     return s;
 }
 
-enum pith_status pith_compare(struct pith_context *context, const struct pith_list *models,
-                              const struct pith_eval_options *given, char **report,
-                              struct pith_error *err)
+/* Of the models that are done. */
+static struct pith_report *comparison_of(const struct pith_eval_options *o,
+                                         const struct pith_results *m, size_t count, bool complete)
+{
+    struct pith_report *r = pith_report_new();
+    if (!r) return NULL;
+    pith_report_paged(r, pith_page_compare);
+    pith_report_set(r, "baseline", pith_words(m[0].model));
+    pith_report_set(r, "complete", pith_yes(complete));
+    pith_report_list(r, "models");
+    for (size_t i = 0; i < count; i++) {
+        pith_report_open(r, "");
+        pith_results_set(r, &m[i]);
+        pith_report_close(r);
+    }
+    pith_report_close(r);
+    if (o->caches.count) pith_results_caches(r, m, count);
+    else pith_results_compare(r, m, count);
+    return r;
+}
+
+static enum pith_status compare_and_report(struct pith_context *context, struct pith_measurement *m,
+                                           const struct pith_list *models,
+                                           struct pith_report **report, struct pith_error *err)
+{
+    struct pith_results *all = pith_zalloc(models->count, sizeof *all);
+    size_t done = 0;
+    if (!all) return pith_fail_nomem(err, "the report");
+    const enum pith_status s = compare_all(context, m, models, all, err);
+    while (done < models->count && all[done].name) done++;
+    if (s == PITH_OK || (s == PITH_INTERRUPTED && done))
+        *report = comparison_of(m->options, all, done, s == PITH_OK);
+    for (size_t i = 0; i < models->count; i++) pith_results_free(&all[i]);
+    pith_free(all);
+    return s == PITH_OK && !*report ? pith_fail_nomem(err, "the report") : s;
+}
+
+enum pith_status pith_compare_report(struct pith_context *context, const struct pith_list *models,
+                                     const struct pith_eval_options *given,
+                                     struct pith_report **report, struct pith_error *err)
 {
     PITH_OPTIONS(pith_eval_options, o, defaults, given, err);
     o_taken.progress = pith_context_progress(context, &o->progress);
     struct pith_measurement m = {
         .backend = context->backend, .ranks = context->ranks, .options = o};
+    *report = NULL;
     if (models->count < 2) return pith_fail(err, PITH_ARG, "at least two models are needed");
     if (o->caches.count && o->caches.count != models->count - 1)
         return pith_fail(err, PITH_ARG, "%zu caches for %zu models after the first",
                          o->caches.count, models->count - 1);
     enum pith_status s = check(&m, err);
     if (s == PITH_OK) s = pith_measurement_keep(&m, err);
-    json_t *list = json_array();
-    if (s == PITH_OK)
-        s = list ? compare_all(context, &m, models, list, err) : pith_fail_nomem(err, "the report");
-    if (s == PITH_OK || (s == PITH_INTERRUPTED && json_array_size(list))) {
-        const enum pith_status t = pith_report_text(
-            json_pack("{s:o, s:b, s:O}", "baseline", pith_json_name(models->item[0]), "complete",
-                      (int)(s == PITH_OK), "models", list),
-            report, err);
-        if (s == PITH_OK) s = t;
-    }
-    json_decref(list);
+    if (s == PITH_OK) s = compare_and_report(context, &m, models, report, err);
     pith_measurement_free_kept(&m);
     pith_kv_format_free(&m.kv);
     pith_tokenizer_close(m.tokenizer);
     pith_chat_close(m.chat);
     return pith_ranks_fail(context->ranks, s, err);
+}
+
+enum pith_status pith_compare(struct pith_context *context, const struct pith_list *models,
+                              const struct pith_eval_options *given, char **report,
+                              struct pith_error *err)
+{
+    struct pith_report *r = NULL;
+    return pith_report_give(&r, pith_compare_report(context, models, given, &r, err), report, err);
 }

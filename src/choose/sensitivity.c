@@ -1,4 +1,4 @@
-/* pith sensitivity: a job of its own that rounds but writes nothing. */
+/* pith sensitivity: a separate job that rounds but writes nothing. */
 #include "choose/sensitivity.h"
 
 #include "base/file.h"

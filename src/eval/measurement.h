@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "eval/eval.h"
+#include "eval/results.h"
 #include "tok/chat/chat.h"
 #include "tok/text_input.h"
 
@@ -33,19 +34,19 @@ struct pith_measurement {
 /* What is wrong with tasks is told before anything is measured. */
 enum pith_status pith_measurement_check_tasks(const struct pith_measurement *m,
                                               struct pith_error *err);
-/* The length of a window: as asked for, or the convention's, at most the model's context. */
+/* The length of a window: as given, or the convention's, at most the model's context. */
 size_t pith_measurement_window(const struct pith_measurement *m);
 /* All of a text's job but the text. */
 struct pith_text_job pith_measurement_text_job(const struct pith_measurement *m);
 /* Room for what the baseline says, which the models after it are compared with. */
 enum pith_status pith_measurement_keep(struct pith_measurement *m, struct pith_error *err);
 void pith_measurement_free_kept(struct pith_measurement *m);
-/* What a report calls the cache: auto is what was asked for, the layers tell what it became. */
+/* What a report calls the cache: auto is what was given, the layers tell what it became. */
 void pith_measurement_cache_name(const struct pith_measurement *m, char text[PITH_KV_TEXT]);
 
-/* Measures m->model, whose name is `dir`; *report receives what stands of it under "models" in that
- * of pith_compare(), a new reference. */
-enum pith_status pith_measure_model(struct pith_measurement *m, const char *dir, json_t **report,
-                                    struct pith_error *err);
+/* Measures m->model, whose name is `dir`, which *out borrows, as it does the options' texts. *out
+ * owns nothing on failure. */
+enum pith_status pith_measure_model(struct pith_measurement *m, const char *dir,
+                                    struct pith_results *out, struct pith_error *err);
 
 #endif

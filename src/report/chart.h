@@ -19,7 +19,7 @@ struct pith_chart_point {
 };
 
 /* Borrowed by the calls below. Points with a coordinate that is not finite, or not positive
- * on a logarithmic axis, are left out. */
+ * on a logarithmic axis, are omitted. */
 struct pith_chart {
     enum pith_chart_kind kind;
     const char *title, *x_title, *y_title; /* bars: y_title names the values, x_title is unused */

@@ -82,6 +82,15 @@ void pith_report_set(struct pith_report *r, const char *key, struct pith_value v
     pith_report_row(r, &(struct pith_row){.key = key, .value = value});
 }
 
+void pith_report_merge(struct pith_report *r, json_t *object)
+{
+    const char *key;
+    json_t *value;
+    if (!object) r->failed = true;
+    json_object_foreach (object, key, value) pith_report_set(r, key, pith_tree(json_incref(value)));
+    json_decref(object);
+}
+
 void pith_report_interval(struct pith_report *r, const char *key, double lo, double hi)
 {
     pith_report_list(r, key);
@@ -146,9 +155,9 @@ void pith_report_gap(struct pith_report *r)
 void pith_report_label(struct pith_report *r, const char *label, enum pith_wrap wrap,
                        const char *fmt, ...)
 {
-    char lead[64];
+    char lead[128];
     va_list ap;
-    snprintf(lead, sizeof lead, "  %-*s", PITH_REPORT_INDENT - 2, label);
+    snprintf(lead, sizeof lead, "  %-*s ", PITH_REPORT_INDENT - 3, label);
     va_start(ap, fmt);
     (void)add_line(r, PITH_REPORT_LINE,
                    &(struct pith_line){.lead = lead, .wrap = wrap, .indent = PITH_REPORT_INDENT},
@@ -156,12 +165,12 @@ void pith_report_label(struct pith_report *r, const char *label, enum pith_wrap 
     va_end(ap);
 }
 
-void pith_report_bar(struct pith_report *r, double share, size_t beside, const char *fmt, ...)
+void pith_report_bar(struct pith_report *r, double share, size_t reserve, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
     struct pith_report_item *n =
-        add_line(r, PITH_REPORT_BAR, &(struct pith_line){.beside = beside}, fmt, ap);
+        add_line(r, PITH_REPORT_BAR, &(struct pith_line){.reserve = reserve}, fmt, ap);
     va_end(ap);
     if (n) n->share = share;
 }

@@ -83,6 +83,9 @@ struct pith_report *pith_report_new(void);
 void pith_report_row(struct pith_report *r, const struct pith_row *row);
 /* The same of a row of JSON alone. */
 void pith_report_set(struct pith_report *r, const char *key, struct pith_value value);
+/* The members of an object that exists as JSON already; takes the reference, NULL: memory was out.
+ */
+void pith_report_merge(struct pith_report *r, json_t *object);
 /* [lo, hi], each null where it is not finite. */
 void pith_report_interval(struct pith_report *r, const char *key, double lo, double hi);
 
@@ -98,14 +101,15 @@ enum pith_wrap {
     PITH_WRAP_TERMINAL, /* the terminal's width, where there is one */
     PITH_WRAP_PROSE     /* the width for sentences */
 };
-/* Where lists are shown in part: lines that only the part has, or only the whole. */
-enum pith_detail { PITH_DETAIL_ANY, PITH_DETAIL_PART, PITH_DETAIL_WHOLE };
+/* Where lists are shown in part: lines that only the part has, or only the whole. BRIEF: what
+ * stands in the place of all else where a brief text is wanted. */
+enum pith_detail { PITH_DETAIL_ANY, PITH_DETAIL_PART, PITH_DETAIL_WHOLE, PITH_DETAIL_BRIEF };
 
 /* A line of text: `lead` as it is, `strong` in bold, then what is formatted, wrapped. */
 struct pith_line {
     const char *lead, *strong; /* may be NULL */
-    size_t beside; /* columns that a terminal keeps free behind `strong`, which is shortened for it;
-                      0: it stays whole */
+    size_t reserve; /* columns that a terminal keeps free behind `strong`, which is shortened for
+                      it; 0: it stays whole */
     enum pith_wrap wrap;
     size_t indent; /* of lines after the first */
     enum pith_detail detail;
@@ -120,8 +124,8 @@ enum { PITH_REPORT_INDENT = 19 };
 /* A line under a label: "  label            text". */
 void pith_report_label(struct pith_report *r, const char *label, enum pith_wrap wrap,
                        const char *fmt, ...) PITH_PRINTF(4, 5);
-/* A line that ends in a bar, as long as `share` of the longest, which leaves `beside` columns. */
-void pith_report_bar(struct pith_report *r, double share, size_t beside, const char *fmt, ...)
+/* A line that ends in a bar, as long as `share` of the longest, which leaves `reserve` columns. */
+void pith_report_bar(struct pith_report *r, double share, size_t reserve, const char *fmt, ...)
     PITH_PRINTF(4, 5);
 
 /* A table, which is filled at any time; it belongs to the report. */

@@ -25,7 +25,7 @@ struct limits {
     size_t first, other;
 };
 
-/* So that each column fits beside the first, which gives way first, to a third of the line. */
+/* So that each column fits reserve the first, which gives way first, to a third of the line. */
 static struct limits limit_columns(const struct pith_table *t, size_t width)
 {
     struct limits l = {0};
@@ -34,11 +34,11 @@ static struct limits limit_columns(const struct pith_table *t, size_t width)
         const size_t n = column_width(t, c);
         if (n > widest) widest = n;
     }
-    const size_t beside = widest ? widest + 2 : 0, third = width / 3;
+    const size_t reserve = widest ? widest + 2 : 0, third = width / 3;
     size_t head = column_width(t, 0);
-    if (head + beside > width) {
+    if (head + reserve > width) {
         const size_t title = pith_text_columns(pith_table_title(t, 0));
-        l.first = width > beside + third ? width - beside : third;
+        l.first = width > reserve + third ? width - reserve : third;
         if (head > l.first) head = l.first > title ? l.first : title;
     }
     if (t->columns > 1 && head + 2 < width) l.other = width - head - 2;
@@ -75,7 +75,7 @@ static void make_part(const struct pith_table *t, size_t first, size_t last, str
     }
 }
 
-/* Where the columns end that fit beside the first, from `from` on: one at least. */
+/* Where the columns end that fit next to the first, from `from` on: one at least. */
 static size_t end_of_part(const struct pith_table *t, size_t from, size_t width)
 {
     size_t used = column_width(t, 0), last = from;
@@ -86,7 +86,7 @@ static size_t end_of_part(const struct pith_table *t, size_t from, size_t width)
     return last;
 }
 
-/* As many columns as fit beside the first, then the others below in the same way. */
+/* As many columns as fit next to the first, then the others below in the same way. */
 void pith_table_terminal(const struct pith_table *t, size_t width, struct pith_str *out)
 {
     if (t->failed || t->columns == 0) {
@@ -135,17 +135,17 @@ void pith_value_text(const struct pith_report *r, const struct pith_report_item 
 static void put_row(const struct text_page *p, const struct pith_report_item *n)
 {
     if (!n->label) return;
-    pith_str_printf(p->out, "  %-*s", PITH_REPORT_INDENT - 2, pith_report_at(p->report, n->label));
+    pith_str_printf(p->out, "  %-*s ", PITH_REPORT_INDENT - 3, pith_report_at(p->report, n->label));
     pith_value_text(p->report, n, p->out);
     pith_str_putc(p->out, '\n');
 }
 
 /* Names something in bold; returns the columns that it takes. */
-static size_t put_strong(const struct text_page *p, const char *strong, size_t beside)
+static size_t put_strong(const struct text_page *p, const char *strong, size_t reserve)
 {
     enum { LEAST = 16 };
     const size_t width = p->form->width;
-    const size_t most = !width || !beside ? 0 : width < beside + LEAST ? LEAST : width - beside;
+    const size_t most = !width || !reserve ? 0 : width < reserve + LEAST ? LEAST : width - reserve;
     char text[SHORTENED];
     pith_text_shorten(strong, most, text, sizeof text);
     if (p->form->bold) pith_str_puts(p->out, "\x1b[1m");
@@ -188,15 +188,15 @@ static void put_line(const struct text_page *p, const struct pith_report_item *n
         pith_str_puts(p->out, lead);
         column += pith_text_columns(lead);
     }
-    if (strong) column += put_strong(p, strong, n->line.beside);
+    if (strong) column += put_strong(p, strong, n->line.reserve);
     put_words(p, &n->line, named ? named : words, column);
     pith_free(named);
 }
 
 static void put_bar(const struct text_page *p, const struct pith_report_item *n)
 {
-    const size_t width = p->form->width, beside = n->line.beside;
-    const size_t longest = width > beside && width - beside < BAR ? width - beside : BAR;
+    const size_t width = p->form->width, reserve = n->line.reserve;
+    const size_t longest = width > reserve && width - reserve < BAR ? width - reserve : BAR;
     pith_str_puts(p->out, pith_report_at(p->report, n->text));
     for (size_t i = (size_t)(n->share * (double)longest + 0.5); i > 0; i--)
         pith_str_putc(p->out, '#');
@@ -208,7 +208,8 @@ static void put_bar(const struct text_page *p, const struct pith_report_item *n)
 static void put_item(const struct text_page *p, const struct pith_report_item *n)
 {
     const enum pith_detail other = p->form->all ? PITH_DETAIL_PART : PITH_DETAIL_WHOLE;
-    if (n->detail == other) return;
+    const bool brief = n->detail == PITH_DETAIL_BRIEF;
+    if (n->detail == other || brief != (p->form->brief != 0)) return;
     switch (n->kind) {
     case PITH_REPORT_ROW: put_row(p, n); break;
     case PITH_REPORT_LINE: put_line(p, n); break;

@@ -537,7 +537,7 @@ static void fill_report(const struct pith_verification *v, struct pith_report *r
     pith_report_set(r, "checks", pith_tree(json_incref(v->checks)));
     pith_report_set(r, "notes", pith_tree(json_incref(v->notes)));
     pith_report_set(r, "problems", pith_tree(json_incref(v->problems)));
-    pith_report_line(r, &(struct pith_line){.strong = v->options->model, .beside = sizeof worst},
+    pith_report_line(r, &(struct pith_line){.strong = v->options->model, .reserve = sizeof worst},
                      "%s", verdict);
     add_checks(r, v->checks);
     add_notes(r, v->notes);

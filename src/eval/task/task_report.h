@@ -1,11 +1,13 @@
-/* eval/task/task_report.h: the JSON of a task's result. */
+/* eval/task/task_report.h: a task's result in reports. */
 #ifndef PITH_EVAL_TASK_TASK_REPORT_H
 #define PITH_EVAL_TASK_TASK_REPORT_H
 
-#include "base/json.h"
 #include "eval/eval.h"
+#include "report/report.h"
 
-/* A new reference, NULL when memory is out: the keys that docs/measuring.md tells. */
-json_t *pith_task_report(const struct pith_task_result *t);
+/* Adds the keys that docs/measuring.md tells, to an object that is open. */
+void pith_task_set(struct pith_report *r, const struct pith_task_result *t);
+/* Adds its text. */
+void pith_task_say(struct pith_report *r, const struct pith_task_result *t);
 
 #endif
