@@ -1,14 +1,11 @@
 /* pith bench: how fast, and how near the machine's limits; with --serve, of a server. */
 #include "cli/command.h"
-#include "cli/measure.h"
-#include "cli/tables.h"
+#include "cli/report.h"
 #include "cli/traffic.h"
 
 #include <pith/bench.h>
 
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
+#include <stdint.h>
 
 struct settings {
     struct common common;
@@ -38,120 +35,6 @@ static void defaults(void *settings)
     struct settings *s = settings;
     pith_bench_defaults(&s->b);
     traffic_defaults(&s->traffic);
-}
-
-/* ", f32 489 GFLOP/s", ", int8 1.95 TOP/s" at the end of text. */
-static void add_peak(char text[256], const json_t *roof, const char *key, const char *unit)
-{
-    const double x = json_get(roof, key);
-    const size_t used = strlen(text);
-    if (x <= 0) return;
-    if (x >= 1e12) snprintf(text + used, 256 - used, ", %s %.2f T%s/s", key, x * 1e-12, unit);
-    else snprintf(text + used, 256 - used, ", %s %.0f G%s/s", key, x * 1e-9, unit);
-}
-
-static void print_head(const json_t *j)
-{
-    const json_t *roof = json_object_get(j, "roof");
-    const char *model = json_text(j, "model");
-    char peak[32], own[32] = "", time[32], text[256];
-    const size_t column = print_subject(model, sizeof ": 16.000 bits");
-    printf(": ");
-    print_line(column + 2, 2,
-               "%.3f bits per weight, %s mode, KV cache %s%s, kernels %s, threads %d",
-               json_get(j, "bits_per_weight"), json_text(j, "mode"), json_text(j, "kv"),
-               json_object_get(j, "kv_layers") ? " (not all layers)" : "", json_text(j, "cpu"),
-               (int)json_get(j, "threads"));
-    format_bytes(json_get(j, "memory_peak"), peak);
-    format_seconds(json_get(j, "load_seconds"), time);
-    if (json_get(j, "memory_own_expected") > 0)
-        format_bytes(json_get(j, "memory_own_expected"), own);
-    printf("  loaded in %s, peak memory %s%s%s%s\n  ", time, peak,
-           *own ? " (allocated, as estimated: " : "", own, *own ? ")" : "");
-    snprintf(text, sizeof text, "machine: reads %.1f GB/s (one thread %.1f)",
-             json_get(roof, "read") * 1e-9, json_get(roof, "read_one_thread") * 1e-9);
-    add_peak(text, roof, "f32", "FLOP");
-    add_peak(text, roof, "int8", "OP");
-    add_peak(text, roof, "bf16", "FLOP");
-    print_line(2, 11, "%s", text);
-    printf("\n");
-}
-
-struct shown {
-    double unit;
-    int digits;
-    char note[96];
-};
-
-/* The three columns of a spread, and what is to be said of it; below where the terminal is too
- * narrow. */
-static void print_spread(const char *what, const json_t *s, const struct shown *how)
-{
-    const size_t width = terminal_width(STDOUT_FILENO);
-    const size_t column = (size_t)printf("%-28s %10.*f %10.*f %10.*f", what, how->digits,
-                                         json_get(s, "median") * how->unit, how->digits,
-                                         json_get(s, "least") * how->unit, how->digits,
-                                         json_get(s, "most") * how->unit);
-    const bool fits = !width || column + 3 + text_columns(how->note) <= width;
-    printf("%s%s\n", fits ? "   " : "\n  ", how->note);
-}
-
-/* "a token reads 12.0 MB: weights 10.0, KV cache 2.0 (at depth 5)" */
-static void print_bytes(const json_t *j, const json_t *of, const char *key, const char *more)
-{
-    printf("  ");
-    print_line(2, 4, "a %s reads %.1f MB: weights %.1f, KV cache %.1f (at depth %d)%s",
-               strcmp(key, "bytes_per_step") == 0 ? "step" : "token", json_get(of, key) * 1e-6,
-               json_get(of, "weight_bytes") * 1e-6, json_get(of, "kv_bytes") * 1e-6,
-               (int)json_get(j, "depth"), more);
-}
-
-static void print_decode(const json_t *j, const json_t *decode)
-{
-    struct shown how = {1, 2, ""};
-    char what[64];
-    snprintf(what, sizeof what, "decode %d, tokens/s", (int)json_get(decode, "tokens"));
-    snprintf(how.note, sizeof how.note, "%.1f%% of the bandwidth",
-             100 * json_get(json_object_get(decode, "fraction_of_bandwidth"), "median"));
-    print_spread(what, json_object_get(decode, "tokens_per_second"), &how);
-    print_bytes(j, decode, "bytes_per_token", "");
-}
-
-static void print_many(const json_t *j, const json_t *many)
-{
-    struct shown how = {1, 2, ""};
-    char what[64], room[32], more[64];
-    snprintf(what, sizeof what, "%d sequences, tokens/s", (int)json_get(many, "sequences"));
-    snprintf(how.note, sizeof how.note, "%.2f times one, %.1f%% of the bandwidth",
-             json_get(json_object_get(many, "times_one"), "median"),
-             100 * json_get(json_object_get(many, "fraction_of_bandwidth"), "median"));
-    print_spread(what, json_object_get(many, "tokens_per_second"), &how);
-    format_bytes(json_get(many, "cache_bytes"), room);
-    snprintf(more, sizeof more, "; the cache takes %s", room);
-    print_bytes(j, many, "bytes_per_step", more);
-}
-
-static void print_report(const json_t *j)
-{
-    const json_t *prefill = json_object_get(j, "prefill"), *decode = json_object_get(j, "decode"),
-                 *many = json_object_get(j, "decode_many");
-    char what[64];
-    print_head(j);
-    printf("%-28s %10s %10s %10s\n", "", "median", "least", "most");
-    if (prefill) {
-        struct shown first = {1e3, 1, ""}, rate = {1, 2, ""};
-        snprintf(first.note, sizeof first.note, "%.1f the first time",
-                 json_get(prefill, "cold_first_token_seconds") * 1e3);
-        print_spread("first token, ms", json_object_get(prefill, "first_token_seconds"), &first);
-        snprintf(what, sizeof what, "prefill %d, tokens/s", (int)json_get(prefill, "tokens"));
-        snprintf(rate.note, sizeof rate.note, "%.1f%% of the %s peak%s",
-                 100 * json_get(json_object_get(prefill, "fraction_of_peak"), "median"),
-                 json_text(prefill, "peak"),
-                 json_get(prefill, "byte_products") > 1 ? ", three products each" : "");
-        print_spread(what, json_object_get(prefill, "tokens_per_second"), &rate);
-    }
-    if (decode) print_decode(j, decode);
-    if (many) print_many(j, many);
 }
 
 /* --- what is measured ------------------------------------------------------------------------- */
@@ -188,7 +71,7 @@ static int bench_model(struct settings *s, const char *model)
     struct pith_context *context;
     struct pith_error err = {0};
     struct meter meter;
-    char *report = NULL;
+    struct pith_report *report = NULL;
     pith_return_memory();
     s->b.model = model;
     s->b.seed = s->common.seed;
@@ -202,13 +85,13 @@ static int bench_model(struct settings *s, const char *model)
     if (rc != EXIT_DONE) return rc;
     meter_start(&meter, &s->common);
     s->b.progress = meter_progress(&meter);
-    const enum pith_status status = pith_bench(context, &s->b, &report, &err);
+    const enum pith_status status = pith_bench_report(context, &s->b, &report, &err);
     meter_end(&meter);
+    const struct pith_report_form form = report_form(&s->common, false);
     if (status != PITH_OK) rc = report_failure(&s->common, &err);
-    else rc = give_report(&s->common, report, print_report);
-    if (report && strstr(report, "\"head_kept\": true"))
-        say(&s->common, "--head does nothing: the head of this model is its embedding");
-    pith_text_free(report);
+    else rc = write_report(&s->common, report, &form);
+    if (pith_report_remark(report)) say(&s->common, "%s", pith_report_remark(report));
+    pith_report_free(&report);
     pith_context_free(&context);
     return rc;
 }

@@ -22,12 +22,12 @@ static double now(void)
 
 void format_bytes(double bytes, char text[32])
 {
-    pith_bytes_text(bytes, text);
+    pith_bytes_text(bytes, text, 32);
 }
 
 void format_seconds(double s, char text[32])
 {
-    pith_seconds_text(s, text);
+    pith_seconds_text(s, text, 32);
 }
 
 static bool wants_color(int fd)

@@ -55,6 +55,10 @@ PITH_API enum pith_status pith_bench_check(const struct pith_bench_options *opti
 PITH_API enum pith_status pith_bench(struct pith_context *context,
                                      const struct pith_bench_options *options, char **report,
                                      struct pith_error *err);
+/* The same as a report, for pith_report_free(). */
+PITH_API enum pith_status pith_bench_report(struct pith_context *context,
+                                            const struct pith_bench_options *options,
+                                            struct pith_report **report, struct pith_error *err);
 
 /* --- servers: pith bench --serve -------------------------------------------------------------- */
 
@@ -117,6 +121,11 @@ PITH_API enum pith_status pith_traffic(const struct pith_traffic_options *option
 PITH_API enum pith_status pith_traffic_shared(struct pith_context *context,
                                               const struct pith_traffic_options *options,
                                               char **report, struct pith_error *err);
+/* Either as a report, for pith_report_free(): with the context's ranks where one is given, which
+ * may be NULL. Good where a request was answered. */
+PITH_API enum pith_status pith_traffic_report(struct pith_context *context,
+                                              const struct pith_traffic_options *options,
+                                              struct pith_report **report, struct pith_error *err);
 
 /* A page with tables and charts made from such a report (pith_text_free() it). PITH_FORMAT: it is
  * none. */

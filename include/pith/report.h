@@ -33,7 +33,7 @@ PITH_API enum pith_status pith_report_write(const struct pith_report *report,
                                             const struct pith_report_form *form, char **text,
                                             struct pith_error *err);
 
-/* What a page says of its making; any may be NULL. */
+/* What a page says of its making; any may be NULL. Without a model it is the report's. */
 struct pith_provenance {
     const char *model, *version, *date, *command;
 };
@@ -46,12 +46,16 @@ PITH_API enum pith_status pith_report_page(const struct pith_report *report,
  * report judges nothing. */
 PITH_API int pith_report_good(const struct pith_report *report);
 
+/* What is worth a line with it and no part of it, such as an option that had no effect; NULL:
+ * nothing. It may name fields, and lives as long as the report. */
+PITH_API const char *pith_report_remark(const struct pith_report *report);
+
 /* Frees *report and sets it to NULL; NULL and a NULL *report are allowed. */
 PITH_API void pith_report_free(struct pith_report **report);
 
-/* "3.20 GiB"; "12.3 s", "4 min 10 s". */
-PITH_API void pith_bytes_text(double bytes, char text[32]);
-PITH_API void pith_seconds_text(double seconds, char text[32]);
+/* Into text [room], of which 32 suffice: "3.20 GiB"; "12.3 s", "4 min 10 s". */
+PITH_API void pith_bytes_text(double bytes, char *text, size_t room);
+PITH_API void pith_seconds_text(double seconds, char *text, size_t room);
 
 /* --- text at a terminal; columns are counted as the locale says ------------------------------- */
 

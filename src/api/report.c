@@ -58,11 +58,16 @@ enum pith_status pith_report_write(const struct pith_report *report,
     return s;
 }
 
-/* "provenance" of a page: what is known of its making. */
-static json_t *provenance(const struct pith_provenance *from)
+/* "provenance" of a page: what is known of its making. The model is the report's where none is
+ * named. */
+static json_t *provenance(const struct pith_provenance *from, const json_t *report)
 {
+    const char *own = json_string_value(json_object_get(report, "model"));
     json_t *j = json_object();
-    if (from->model) pith_json_set(&j, "model", pith_json_name(from->model));
+    pith_json_set(&j, "model",
+                  pith_json_name(from->model && *from->model ? from->model
+                                 : own                       ? own
+                                                             : ""));
     if (from->version) pith_json_set(&j, "version", pith_json_name(from->version));
     if (from->date) pith_json_set(&j, "date", pith_json_name(from->date));
     if (from->command) pith_json_set(&j, "command", pith_json_name(from->command));
@@ -77,7 +82,7 @@ enum pith_status pith_report_page(const struct pith_report *report,
     *html = NULL;
     if (!report || !report->page) return pith_fail(err, PITH_ARG, "this report has no page");
     json_t *j = pith_report_tree(report);
-    if (from) pith_json_set(&j, "provenance", provenance(from));
+    if (from) pith_json_set(&j, "provenance", provenance(from, j));
     enum pith_status s = j ? report->page(j, &out, err) : pith_fail_nomem(err, "a page");
     json_decref(j);
     if (s == PITH_OK) return take_text(&out, html, err);

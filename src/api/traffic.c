@@ -2,6 +2,7 @@
 
 #include "api/context.h"
 #include "api/options.h"
+#include "api/report.h"
 #include "traffic/server_load.h"
 
 static const struct pith_traffic_options defaults = {.endpoint = "completions",
@@ -26,25 +27,33 @@ enum pith_status pith_traffic_check(const struct pith_traffic_options *options,
 
 /* Whoever is alone has no ranks. */
 static enum pith_status run_by(struct pith_ranks *ranks, const struct pith_traffic_options *given,
-                               char **report, struct pith_error *err)
+                               struct pith_report **report, struct pith_error *err)
 {
     PITH_OPTIONS(pith_traffic_options, o, defaults, given, err);
-    json_t *j;
     *report = NULL;
-    enum pith_status s = pith_server_load(o, ranks, &j, err);
-    if (s == PITH_OK && j) s = pith_report_text(j, report, err);
-    return pith_ranks_fail(ranks, s, err);
+    return pith_ranks_fail(ranks, pith_server_load(o, ranks, report, err), err);
+}
+
+enum pith_status pith_traffic_report(struct pith_context *context,
+                                     const struct pith_traffic_options *options,
+                                     struct pith_report **report, struct pith_error *err)
+{
+    return run_by(context ? context->ranks : NULL, options, report, err);
 }
 
 enum pith_status pith_traffic(const struct pith_traffic_options *options, char **report,
                               struct pith_error *err)
 {
-    return run_by(NULL, options, report, err);
+    struct pith_report *r = NULL;
+    *report = NULL;
+    return pith_report_give(&r, run_by(NULL, options, &r, err), report, err);
 }
 
 enum pith_status pith_traffic_shared(struct pith_context *context,
                                      const struct pith_traffic_options *options, char **report,
                                      struct pith_error *err)
 {
-    return run_by(context->ranks, options, report, err);
+    struct pith_report *r = NULL;
+    *report = NULL;
+    return pith_report_give(&r, run_by(context->ranks, options, &r, err), report, err);
 }

@@ -265,7 +265,7 @@ static void say_model(struct pith_report *r, const struct pith_model *m, const j
     const json_t *line;
     size_t i;
     char size[32];
-    pith_bytes_text((double)m->checkpoint->bytes, size);
+    pith_bytes_text((double)m->checkpoint->bytes, size, sizeof size);
     pith_report_line(r, &(struct pith_line){.strong = m->arch->name}, ", %s%s",
                      m->container ? "container " : "",
                      m->container ? m->container->name : "not quantized");

@@ -97,7 +97,7 @@ static void say_text(struct pith_report *r, const struct pith_result_text *m)
 {
     const struct pith_text_result *t = &m->result;
     char time[32], how[96], error[48] = "";
-    pith_seconds_text(t->seconds, time);
+    pith_seconds_text(t->seconds, time, sizeof time);
     snprintf(how, sizeof how, " (%s convention, context %zu)", pith_convention_name(m->convention),
              m->context);
     pith_report_line(r, &(struct pith_line){.strong = m->path, .reserve = strlen(how)}, "%s", how);
@@ -131,7 +131,7 @@ void pith_results_say(struct pith_report *r, const struct pith_results *m)
     char size[32], how[160];
     const char *engine;
     json_t *flags;
-    pith_bytes_text((double)m->bytes, size);
+    pith_bytes_text((double)m->bytes, size, sizeof size);
     snprintf(how, sizeof how, ": %s, %.3f bits per weight%s%s", size, m->bits_per_weight,
              *m->attn ? ", attention in " : "", m->attn);
     pith_report_line(r, &(struct pith_line){.strong = m->model, .reserve = strlen(how)}, "%s", how);

@@ -214,3 +214,14 @@ void pith_report_paged(struct pith_report *r, pith_page_fn *page)
 {
     if (r) r->page = page;
 }
+
+void pith_report_remark_set(struct pith_report *r, const char *text)
+{
+    r->remark = keep(r, text);
+    r->failed = r->failed || r->text.failed;
+}
+
+const char *pith_report_remark(const struct pith_report *report)
+{
+    return report && !report->failed ? pith_report_at(report, report->remark) : NULL;
+}

@@ -99,7 +99,8 @@ void pith_report_close(struct pith_report *r);
 enum pith_wrap {
     PITH_WRAP_NONE,     /* as long as it is */
     PITH_WRAP_TERMINAL, /* the terminal's width, where there is one */
-    PITH_WRAP_PROSE     /* the width for sentences */
+    PITH_WRAP_PROSE,    /* the width for sentences */
+    PITH_WRAP_BELOW     /* behind blanks, or on the next line where that is wider than a terminal */
 };
 /* Where lists are shown in part: lines that only the part has, or only the whole. BRIEF: what
  * stands in the place of all else where a brief text is wanted. */
@@ -138,6 +139,8 @@ struct pith_table *pith_report_alone(struct pith_report *r);
 /* What a report is judged by; the page that can be made of it. */
 void pith_report_judge(struct pith_report *r, bool good);
 void pith_report_paged(struct pith_report *r, pith_page_fn *page);
+/* What is worth a line with a report and no part of it; a later one replaces it. */
+void pith_report_remark_set(struct pith_report *r, const char *text);
 
 /* Its JSON, a new reference; NULL when memory was out. */
 json_t *pith_report_tree(const struct pith_report *r);
@@ -170,6 +173,7 @@ struct pith_report {
     struct pith_table alone;
     struct pith_table lost; /* what is filled in when memory is out: it has failed */
     pith_page_fn *page;
+    size_t remark; /* as the offsets above */
     bool bad, failed;
 };
 /* NULL for 0. */

@@ -164,7 +164,12 @@ static void put_words(const struct text_page *p, const struct pith_line *how, co
                                         .width = how->wrap == PITH_WRAP_PROSE ? p->form->prose
                                                                               : p->form->width,
                                         .shorten = 1};
-    if (how->wrap == PITH_WRAP_NONE) {
+    if (how->wrap == PITH_WRAP_BELOW) {
+        const size_t width = p->form->width;
+        const bool fits = !width || column + 3 + pith_text_columns(words) <= width;
+        pith_str_puts(p->out, fits ? "   " : "\n  ");
+    }
+    if (how->wrap == PITH_WRAP_NONE || how->wrap == PITH_WRAP_BELOW) {
         pith_str_puts(p->out, words);
         pith_str_putc(p->out, '\n');
         return;

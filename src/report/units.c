@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-void pith_bytes_text(double bytes, char text[32])
+void pith_bytes_text(double bytes, char *text, size_t room)
 {
     static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
     int u = 0;
@@ -11,12 +11,12 @@ void pith_bytes_text(double bytes, char text[32])
         bytes /= 1024;
         u++;
     }
-    snprintf(text, 32, u ? "%.2f %s" : "%.0f %s", bytes, units[u]);
+    snprintf(text, room, u ? "%.2f %s" : "%.0f %s", bytes, units[u]);
 }
 
-void pith_seconds_text(double s, char text[32])
+void pith_seconds_text(double s, char *text, size_t room)
 {
-    if (s < 60) snprintf(text, 32, "%.1f s", s);
-    else if (s < 3600) snprintf(text, 32, "%d min %02d s", (int)s / 60, (int)s % 60);
-    else snprintf(text, 32, "%d h %02d min", (int)s / 3600, (int)s % 3600 / 60);
+    if (s < 60) snprintf(text, room, "%.1f s", s);
+    else if (s < 3600) snprintf(text, room, "%d min %02d s", (int)s / 60, (int)s % 60);
+    else snprintf(text, room, "%d h %02d min", (int)s / 3600, (int)s % 3600 / 60);
 }

@@ -323,9 +323,8 @@ static enum pith_status warm_up(const struct pith_server_load *t, const struct p
     return PITH_OK;
 }
 
-static enum pith_status run_level(const struct pith_server_load *t,
-                                  const struct pith_server_level *l, json_t **list,
-                                  struct pith_error *err)
+static enum pith_status run_level(struct pith_server_load *t, const struct pith_server_level *l,
+                                  struct pith_report *to, struct pith_error *err)
 {
     const struct pith_traffic_options *o = t->options;
     const struct pith_plan_options plan = plan_of(t, l);
@@ -349,28 +348,27 @@ static enum pith_status run_level(const struct pith_server_load *t,
     PITH_TRY(pith_ranks_meet(t->ranks, err)); /* all begin together */
     if (own < d.drivers) PITH_TRY(pith_drive_run(&d, &r, err));
     enum pith_status s = pith_level_gather(t->ranks, &r, err);
-    if (s == PITH_OK && own == 0) s = pith_server_load_report_level(t, l, &r, list, err);
+    if (s == PITH_OK && own == 0) s = pith_server_load_report_level(t, l, &r, to, err);
     pith_level_free(&r);
     return s;
 }
 
-static enum pith_status run(struct pith_server_load *t, json_t **report, struct pith_error *err)
+static enum pith_status run(struct pith_server_load *t, struct pith_report **report,
+                            struct pith_error *err)
 {
     PITH_TRY(prepare(t, err));
-    json_t *list = json_array();
-    enum pith_status s = PITH_OK;
+    *report = pith_server_load_report(t);
+    enum pith_status s = *report ? PITH_OK : pith_fail_nomem(err, "the report");
     for (size_t i = 0; i < t->levels && s == PITH_OK; i++)
-        s = run_level(t, &t->level[i], &list, err);
-    if (s == PITH_OK && pith_ranks_first(t->ranks)) {
-        *report = pith_server_load_report(t, list);
-        return *report ? PITH_OK : pith_fail_nomem(err, "the report");
-    }
-    json_decref(list);
+        s = run_level(t, &t->level[i], *report, err);
+    if (s == PITH_OK) pith_report_close(*report);
+    if (s != PITH_OK || !pith_ranks_first(t->ranks)) pith_report_free(report);
     return s;
 }
 
 enum pith_status pith_server_load(const struct pith_traffic_options *options,
-                                  struct pith_ranks *ranks, json_t **report, struct pith_error *err)
+                                  struct pith_ranks *ranks, struct pith_report **report,
+                                  struct pith_error *err)
 {
     struct pith_server_load t = {.options = options, .ranks = ranks};
     *report = NULL;
