@@ -311,6 +311,7 @@ check-layers: ## folders include only lower layers
 check-names: ## a tag is one thing; headers have contracts; at most six parameters; messages name fields; plain words
 	@python3 tools/check_names.py
 	@python3 tools/check_fields.py
+	@python3 tools/check_reports.py
 	@python3 tools/check_words.py
 check-size: ## file, function and line lengths
 	@tools/check_size.sh
