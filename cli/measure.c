@@ -80,43 +80,6 @@ int look_at_texts(const struct common *common, const struct text_list *texts, co
     return EXIT_DONE;
 }
 
-int give_report(const struct common *common, const char *report, void (*print)(const json_t *j))
-{
-    int rc = EXIT_DONE;
-    if (common->json) {
-        printf("%s\n", report);
-        return rc;
-    }
-    json_t *j = read_report(common, report, &rc);
-    if (j) print(j);
-    json_decref(j);
-    return rc;
-}
-
-int run_reported(const struct reported *r)
-{
-    struct pith_context *context;
-    struct pith_error err = {0};
-    struct meter meter;
-    char *report = NULL;
-    int rc = make_context(r->common, &context);
-    if (rc != EXIT_DONE) return rc;
-    meter_start(&meter, r->common);
-    *r->progress = meter_progress(&meter);
-    const enum pith_status status = r->work(context, r->settings, &report, &err);
-    meter_end(&meter);
-    if (status != PITH_OK) rc = report_failure(r->common, &err);
-    pith_context_free(&context);
-    if (status != PITH_OK) return rc;
-    name_options_of(r->common, &report);
-    const bool speaks = !r->common->follows;
-    if (speaks && r->common->json) puts(report);
-    else if (speaks) rc = r->print(r->settings, report);
-    if (rc == EXIT_DONE && speaks && r->also) rc = r->also(r->settings, report);
-    pith_text_free(report);
-    return rc;
-}
-
 double json_get(const json_t *j, const char *key)
 {
     return json_number_value(json_object_get(j, key));
@@ -182,19 +145,6 @@ static void command_line(char *text, size_t size)
     }
 }
 
-/* What people typed may be no UTF-8. */
-static json_t *told(const char *text)
-{
-    char plain[4096];
-    size_t n = 0;
-    json_t *j = json_string(text);
-    if (j) return j;
-    for (; text[n] && n + 1 < sizeof plain; n++)
-        plain[n] = (char)((unsigned char)text[n] < 0x80 ? text[n] : '?');
-    plain[n] = '\0';
-    return json_string(plain);
-}
-
 void find_making(struct page_making *m)
 {
     const time_t now = time(NULL);
@@ -203,14 +153,6 @@ void find_making(struct page_making *m)
     if (gmtime_r(&now, &utc)) strftime(m->date, sizeof m->date, "%Y-%m-%d %H:%M UTC", &utc);
     snprintf(m->version, sizeof m->version, "pith %s", pith_version());
     command_line(m->command, sizeof m->command);
-}
-
-json_t *page_provenance(const char *model)
-{
-    struct page_making m;
-    find_making(&m);
-    return json_pack("{s:o, s:s, s:s, s:o}", "model", told(model), "version", m.version, "date",
-                     m.date, "command", told(m.command));
 }
 
 int page_check(const struct common *common, const char *path)

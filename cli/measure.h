@@ -42,22 +42,6 @@ void measure_fill(const struct measure_settings *m, struct pith_eval_options *o)
  * wrong --crlf. Where lines end in CR LF and `crlf` does not say what to do, a warning. */
 int look_at_texts(const struct common *common, const struct text_list *texts, const char *crlf);
 
-/* The report on standard output: as it is with --json, else printed by `print`. */
-int give_report(const struct common *common, const char *report, void (*print)(const json_t *j));
-
-/* What a command does and ends with: `work` makes the report, with *progress that of a meter while
- * it lasts; that is printed as it is with --json, else by `print`. `settings` is handed to both. */
-struct reported {
-    const struct common *common;
-    void *settings;
-    struct pith_progress *progress; /* in the options of the work; filled here */
-    enum pith_status (*work)(struct pith_context *context, void *settings, char **report,
-                             struct pith_error *err);
-    int (*print)(void *settings, const char *report); /* an exit status */
-    int (*also)(void *settings, const char *report);  /* after either, where that went well; NULL */
-};
-int run_reported(const struct reported *r);
-
 /* The "warnings" of a report, the worst first in a line; nothing when there are none. */
 void print_warnings(const json_t *report);
 
@@ -66,8 +50,6 @@ struct page_making {
     char date[64], version[80], command[4096];
 };
 void find_making(struct page_making *m);
-/* The same with the model's name: {"model", "version", "date", "command"}. */
-json_t *page_provenance(const char *model);
 /* That a page cannot be written there is said before the work; a page of before stays as it is. A
  * NULL path is fine. */
 int page_check(const struct common *common, const char *path);

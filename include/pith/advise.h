@@ -54,6 +54,10 @@ static inline void pith_advise_defaults(struct pith_advise_options *options)
 PITH_API enum pith_status pith_advise(struct pith_context *context,
                                       const struct pith_advise_options *options, char **report,
                                       struct pith_error *err);
+/* The same as a report, for pith_report_free(). */
+PITH_API enum pith_status pith_advise_report(struct pith_context *context,
+                                             const struct pith_advise_options *options,
+                                             struct pith_report **report, struct pith_error *err);
 
 #ifdef __cplusplus
 }

@@ -5,6 +5,7 @@
 
 #include "api/context.h"
 #include "api/options.h"
+#include "api/report.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -439,7 +440,7 @@ static enum pith_status remove_folder(const struct trial *a, struct pith_error *
     return pith_dir_remove(a->folder, err);
 }
 
-static enum pith_status advise(struct trial *a, char **report, struct pith_error *err)
+static enum pith_status advise(struct trial *a, struct pith_report **report, struct pith_error *err)
 {
     PITH_TRY(check_round(a->advice.options, err));
     PITH_TRY(read_target(a, err));
@@ -451,11 +452,13 @@ static enum pith_status advise(struct trial *a, char **report, struct pith_error
     if (s == PITH_OK) s = measure(a, err);
     if (s != PITH_OK) return pith_fail_kept(err, s);
     PITH_TRY(remove_folder(a, err));
-    return pith_report_text(pith_advice_report(&a->advice), report, err);
+    *report = pith_advice_report(&a->advice);
+    return *report ? PITH_OK : pith_fail_nomem(err, "the report");
 }
 
-enum pith_status pith_advise(struct pith_context *context, const struct pith_advise_options *given,
-                             char **report, struct pith_error *err)
+enum pith_status pith_advise_report(struct pith_context *context,
+                                    const struct pith_advise_options *given,
+                                    struct pith_report **report, struct pith_error *err)
 {
     PITH_OPTIONS(pith_advise_options, o, defaults, given, err);
     o_taken.progress = pith_context_progress(context, &o->progress);
@@ -471,4 +474,12 @@ enum pith_status pith_advise(struct pith_context *context, const struct pith_adv
     enum pith_status s = a.folder ? advise(&a, report, err) : pith_fail_nomem(err, "advice");
     close_advice(&a);
     return s;
+}
+
+enum pith_status pith_advise(struct pith_context *context, const struct pith_advise_options *given,
+                             char **report, struct pith_error *err)
+{
+    struct pith_report *r = NULL;
+    *report = NULL;
+    return pith_report_give(&r, pith_advise_report(context, given, &r, err), report, err);
 }

@@ -5,6 +5,7 @@
 #include <pith/advise.h>
 
 #include "base/json.h"
+#include "report/report.h"
 
 /* A row of the plan. */
 struct pith_advice_try {
@@ -29,8 +30,8 @@ struct pith_advice {
 
 /* Whether a row has the weights as they are, in 16 bits or stored quantized. */
 bool pith_advice_is_plain(const json_t *row);
-/* Ranks what was measured, at least one row, in place; what pith_advise() reports of it: a new
- * reference, NULL when memory is out. */
-json_t *pith_advice_report(struct pith_advice *a);
+/* Ranks what was measured, at least one row, in place; what pith_advise() reports of it,
+ * for pith_report_free(); NULL when memory is out. */
+struct pith_report *pith_advice_report(struct pith_advice *a);
 
 #endif
