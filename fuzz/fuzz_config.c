@@ -19,7 +19,7 @@ static void check_rope(const struct pith_shape *s)
     double factor, *inv = malloc(s->head_dim / 2 * sizeof *inv);
     float cos_sin[2];
     if (!inv) return;
-    pith_rope_frequencies(&s->rope, s->head_dim, inv, &factor);
+    pith_rope_frequencies(&s->place.rope, s->head_dim, inv, &factor);
     must(isfinite(factor) && factor > 0);
     for (uint32_t i = 0; i < s->head_dim / 2; i++) must(isfinite(inv[i]) && inv[i] >= 0);
     pith_rope_table(inv, 1, factor, s->max_position, 1, &cos_sin[0], &cos_sin[1]);

@@ -155,14 +155,16 @@ static void put_ends(struct file *f, const struct pith_arch *arch, const struct 
 {
     const struct pith_arch_names *names = &arch->names;
     put_matrix(f, names->embed, s->vocab, pith_shape_embed(s), false);
-    if (!s->tied) put_matrix(f, names->head, s->vocab, pith_shape_embed(s), false);
-    if (s->head_bias) put_vector(f, names->head, ".bias", s->vocab);
-    if (s->positions) put_matrix(f, names->positions, s->positions, s->hidden, false);
-    if (s->told) put_matrix(f, names->told_embed, s->told_vocab, s->layers * s->told, false);
-    if (s->told) put_matrix(f, names->told_project, s->layers * s->told, s->hidden, false);
-    if (s->told) put_vector(f, names->told_norm, ".weight", s->told);
-    if (s->embed_dim) put_matrix(f, names->project_in, s->hidden, s->embed_dim, false);
-    if (s->embed_dim) put_matrix(f, names->project_out, s->embed_dim, s->hidden, false);
+    if (!s->ends.tied) put_matrix(f, names->head, s->vocab, pith_shape_embed(s), false);
+    if (s->ends.head_bias) put_vector(f, names->head, ".bias", s->vocab);
+    if (s->place.learned) put_matrix(f, names->positions, s->place.learned, s->hidden, false);
+    if (s->tokens.width)
+        put_matrix(f, names->told_embed, s->tokens.vocab, s->layers * s->tokens.width, false);
+    if (s->tokens.width)
+        put_matrix(f, names->told_project, s->layers * s->tokens.width, s->hidden, false);
+    if (s->tokens.width) put_vector(f, names->told_norm, ".weight", s->tokens.width);
+    if (s->ends.width) put_matrix(f, names->project_in, s->hidden, s->ends.width, false);
+    if (s->ends.width) put_matrix(f, names->project_out, s->ends.width, s->hidden, false);
     if (!pith_shape_has_last_gain(s)) return;
     put_vector(f, names->norm, ".weight", s->hidden);
     if (arch->norm.bias) put_vector(f, names->norm, ".bias", s->hidden);

@@ -365,7 +365,7 @@ static struct pith_report *describe(const struct bench *b)
     if (kv->layer) pith_report_set(r, "kv_layers", pith_tree(pith_kv_report(&m->plans, kv)));
     if (o->weights) pith_report_set(r, "weights", pith_words(o->weights));
     if (o->head) pith_report_set(r, "head", pith_words(o->head));
-    if (o->head && m->shape.tied) {
+    if (o->head && m->shape.ends.tied) {
         pith_report_set(r, "head_kept", pith_yes(true));
         pith_report_remark_set(r, "`head` does nothing: the head of this model is its embedding");
     }

@@ -96,7 +96,7 @@ static enum pith_status search_model(struct search *s, const char *path, struct 
     const struct pith_model *m = s->model;
     PITH_TRY(try_matrix(s, m->arch->names.embed, &m->embed, err));
     PITH_TRY(try_vector(s, m->arch->names.norm, m->final_norm, m->shape.hidden, err));
-    if (!m->shape.tied) PITH_TRY(try_matrix(s, m->arch->names.head, &m->head, err));
+    if (!m->shape.ends.tied) PITH_TRY(try_matrix(s, m->arch->names.head, &m->head, err));
     if (!s->found) PITH_TRY(search_layers(s, err));
     if (s->found) return PITH_OK;
     return pith_fail(err, PITH_ARG, "%s: the model has no part '%.200s'", path, s->name);

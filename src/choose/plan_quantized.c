@@ -90,8 +90,9 @@ static enum pith_status read_linears(struct pith_plan_search *p, struct pith_pla
         }
     }
     PITH_TRY(describe(m, pith_end_module(m, PITH_END_EMBED), &s->embed, &s->opts, err));
-    return m->shape.tied ? PITH_OK
-                         : describe(m, pith_end_module(m, PITH_END_HEAD), &s->head, &s->opts, err);
+    return m->shape.ends.tied
+               ? PITH_OK
+               : describe(m, pith_end_module(m, PITH_END_HEAD), &s->head, &s->opts, err);
 }
 
 static void read_account(const struct pith_plan_search *p, struct pith_plan_stored *s)
@@ -164,7 +165,7 @@ void pith_plan_stored_form(const struct pith_plan_search *p, const struct pith_c
                                      .grid_ctx = p};
     if (own || container->file) {
         out->embed = s->embed;
-        out->head = p->model.model->shape.tied ? s->embed : s->head;
+        out->head = p->model.model->shape.ends.tied ? s->embed : s->head;
     }
     if (container->file) out->plain_bits = 32;
 }

@@ -113,7 +113,7 @@ static void set_form(const struct pith_plan_search *p, const struct pith_plan_ca
     f->grid_ctx = c->recipe.mixture ? pith_mixture_find(f->linears.format, c->recipe.mixture)
                                     : NULL;
     (void)file->end_grid(&f->linears, false, width, &f->embed);
-    if (m->shape.tied) f->embed = (struct pith_grid){0};
+    if (m->shape.ends.tied) f->embed = (struct pith_grid){0};
     (void)file->end_grid(&f->linears, true, width, &f->head);
 }
 

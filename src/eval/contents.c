@@ -243,7 +243,7 @@ static void set_shape(struct pith_report *r, const struct pith_shape *s)
     pith_report_set(r, "head_dim", pith_whole(s->head_dim));
     pith_report_set(r, "vocab", pith_whole(s->vocab));
     pith_report_set(r, "context", pith_whole(s->max_position));
-    pith_report_set(r, "tied_embeddings", pith_yes(s->tied));
+    pith_report_set(r, "tied_embeddings", pith_yes(s->ends.tied));
     pith_report_close(r);
 }
 

@@ -211,7 +211,7 @@ enum pith_status pith_model_regrid(struct pith_model *m, struct pith_pool *pool,
         for (uint32_t j = 0; j < m->blocks[i].plan->linears; j++)
             PITH_TRY(regrid_linear(&m->blocks[i].linear[j], pool, linears, dtype, err));
     if (!head) return PITH_OK;
-    if (m->shape.tied && !m->head_store.w.quant) m->head_store.w = m->embed; /* has none yet */
+    if (m->shape.ends.tied && !m->head_store.w.quant) m->head_store.w = m->embed; /* has none yet */
     PITH_TRY(regrid_linear(&m->head_store, pool, head, dtype, err));
     m->head = m->head_store.w;
     return PITH_OK;

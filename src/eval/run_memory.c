@@ -137,8 +137,9 @@ static enum pith_status load_head(struct walk *w, struct pith_error *err)
     struct forms f;
     if (grid) f = rounded(w, rows, cols, grid);
     else
-        PITH_TRY(stored(w, &(struct pith_kind_of){s->tied ? names->embed : names->head, rows, cols},
-                        &f, err));
+        PITH_TRY(
+            stored(w, &(struct pith_kind_of){s->ends.tied ? names->embed : names->head, rows, cols},
+                   &f, err));
     note(w, &f, cols);
     if (grid) {
         pith_meter_touch(w->meter, pith_sum_bytes(f.loaded, f.rounding));

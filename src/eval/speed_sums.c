@@ -76,7 +76,7 @@ static double absorbed_bytes(const struct pith_block *b)
 static double told_bytes(const struct pith_model *m, size_t tokens)
 {
     const struct pith_weight *embed = &m->told.embed.w, *project = &m->told.project.w;
-    if (!m->shape.told) return 0;
+    if (!m->shape.tokens.width) return 0;
     const double again = (double)m->shape.layers * pith_speed_matrix_bytes(&m->embed) /
                          m->embed.rows;
     return pith_speed_matrix_bytes(project) +
@@ -89,7 +89,7 @@ double pith_speed_weight_bytes(const struct pith_model *m, size_t tokens)
     /* Rows of the embedding and the last norm. */
     double bytes = pith_speed_matrix_bytes(&m->head) + 4.0 * s->hidden +
                    (double)tokens * pith_speed_matrix_bytes(&m->embed) / m->embed.rows +
-                   2 * 4.0 * (double)s->embed_dim * s->hidden + told_bytes(m, tokens);
+                   2 * 4.0 * (double)s->ends.width * s->hidden + told_bytes(m, tokens);
     for (uint32_t i = 0; i < s->layers; i++) {
         const struct pith_block *b = &m->blocks[i];
         for (uint32_t j = 0; j < b->plan->linears; j++) {

@@ -235,13 +235,14 @@ static void put_real(const struct keys *k, const char *name, double value)
 static double score_growth(const struct pith_shape *s)
 {
     const double plain = sqrt((double)s->latent.nope + s->latent.rope);
-    return s->rope.factor > 1 ? (sqrt(s->score_scale * plain) - 1) / (0.1 * log(s->rope.factor))
-                              : 0;
+    return s->place.rope.factor > 1
+               ? (sqrt(s->scores.scale * plain) - 1) / (0.1 * log(s->place.rope.factor))
+               : 0;
 }
 
 static void put_rope(const struct keys *k, const struct pith_shape *s)
 {
-    const struct pith_rope *r = &s->rope;
+    const struct pith_rope *r = &s->place.rope;
     char key[KEY];
     put_real(k, "rope.freq_base", r->theta);
     if (r->type != PITH_ROPE_LINEAR && r->type != PITH_ROPE_YARN) return;
@@ -279,8 +280,9 @@ static void put_sections(const struct keys *k, const json_t *config)
 static uint32_t context_of(const struct pith_shape *s)
 {
     bool windowed = false;
-    for (uint32_t i = 0; s->window && i < s->layers; i++) windowed |= pith_layer_in(&s->sliding, i);
-    return windowed && s->window < s->max_position ? s->window : s->max_position;
+    for (uint32_t i = 0; s->windows.size && i < s->layers; i++)
+        windowed |= pith_layer_in(&s->windows.layers, i);
+    return windowed && s->windows.size < s->max_position ? s->windows.size : s->max_position;
 }
 
 /* Layers before the first mixture. */
@@ -311,9 +313,9 @@ static uint32_t attention_every(const struct pith_shape *s)
 {
     uint32_t n = 0;
     if (s->delta.key_heads == 0) return 0;
-    while (n < s->layers && pith_layer_in(&s->recurrent, n)) n++;
+    while (n < s->layers && pith_layer_in(&s->recurrent.layers, n)) n++;
     for (uint32_t i = 0; i < s->layers; i++)
-        if (pith_layer_in(&s->recurrent, i) != ((i + 1) % (n + 1) != 0)) return 0;
+        if (pith_layer_in(&s->recurrent.layers, i) != ((i + 1) % (n + 1) != 0)) return 0;
     return n + 1;
 }
 
@@ -351,7 +353,7 @@ static void put_kv_heads(const struct keys *k, const struct pith_shape *s)
     (void)snprintf(key, KEY, "%s.attention.head_count_kv", k->arch);
     pith_gguf_begin_array(k->keys, key, PITH_GGUF_U32, s->layers);
     for (uint32_t i = 0; i < s->layers; i++) {
-        const uint32_t heads = pith_layer_in(&s->recurrent, i) ? 0 : s->kv_heads;
+        const uint32_t heads = pith_layer_in(&s->recurrent.layers, i) ? 0 : s->kv_heads;
         pith_str_append(&k->keys->bytes, (const char *)&heads, sizeof heads);
     }
 }
@@ -367,7 +369,10 @@ static void put_heads(const struct keys *k, const struct pith_shape *s, bool by_
     put_size(k, "attention.key_length", dims);
     put_size(k, "attention.value_length", l->rank ? l->rank : s->head_dim);
     if (l->rank) put_size(k, "attention.key_length_mla", l->nope + l->rope);
-    put_size(k, "rope.dimension_count", l->rank ? l->rope : s->rotary ? s->rotary : s->head_dim);
+    put_size(k, "rope.dimension_count",
+             l->rank           ? l->rope
+             : s->place.rotary ? s->place.rotary
+                               : s->head_dim);
     if (l->rank) put_size(k, "attention.q_lora_rank", l->q_rank);
     if (s->delta.key_heads)
         put_size(k, "ssm.inner_size", s->delta.value_heads * s->delta.value_dim);
@@ -398,8 +403,9 @@ static void put_experts(const struct keys *k, const struct pith_gguf_arch *arch,
 }
 
 static void put_model(struct pith_gguf_keys *keys, const struct pith_gguf_arch *arch,
-                      const struct pith_shape *s, const struct pith_ggml_type *most, uint32_t kind)
+                      const struct pith_model *m, const struct pith_ggml_type *most, uint32_t kind)
 {
+    const struct pith_shape *s = &m->shape;
     const struct keys k = {keys, arch->name};
     pith_gguf_put_text(keys, "general.architecture", arch->name);
     pith_gguf_put_text(keys, "general.type", "model");
@@ -412,15 +418,17 @@ static void put_model(struct pith_gguf_keys *keys, const struct pith_gguf_arch *
     put_experts(&k, arch, s);
     put_heads(&k, s, arch->without_keys != NULL);
     put_given(&k, s, arch->factors);
-    if (arch->by_head) put_bool(&k, "use_parallel_residual", !s->serial);
-    if (arch->windows && s->window) put_size(&k, "attention.sliding_window", s->window);
+    if (arch->by_head)
+        put_bool(&k, "use_parallel_residual", pith_plan_parallel(pith_plan(&m->plans, 0)));
+    if (arch->windows && s->windows.size) put_size(&k, "attention.sliding_window", s->windows.size);
     put_real(&k,
              arch->centred ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
              s->eps);
     put_size(&k, "vocab_size", s->vocab);
     put_rope(&k, s);
     if (arch->renamed) pith_gguf_put_bool(keys, PITH_GGUF_RENAMED, true);
-    if (arch->rope_told) put_bool(&k, "rope.scaling.finetuned", !pith_layer_in(&s->unrotated, 0));
+    if (arch->rope_told)
+        put_bool(&k, "rope.scaling.finetuned", !pith_layer_in(&s->place.unrotated, 0));
 }
 
 /* --- the whole -------------------------------------------------------------------------------- */
@@ -465,7 +473,7 @@ static enum pith_status check_shape(const struct pith_model *m, const struct pit
                                     struct pith_error *err)
 {
     const struct pith_shape *s = &m->shape;
-    const char *lacks = pith_arch_gguf_lacks(m->arch, s);
+    const char *lacks = pith_arch_gguf_lacks(&m->plans, s);
     if (lacks)
         return pith_fail(err, PITH_UNSUPPORTED, "llama.cpp does not compute %s in a %s", lacks,
                          arch->name);
@@ -483,11 +491,13 @@ static enum pith_status check_shape(const struct pith_model *m, const struct pit
                          s->eps);
     if (s->latent.rank && !s->latent.adjacent)
         return pith_fail(err, PITH_UNSUPPORTED, "llama.cpp rotates neighbours in a %s", arch->name);
-    if (s->rope.type == PITH_ROPE_YARN && (s->rope.beta_fast != 32 || s->rope.beta_slow != 1))
+    if (s->place.rope.type == PITH_ROPE_YARN &&
+        (s->place.rope.beta_fast != 32 || s->place.rope.beta_slow != 1))
         return pith_fail(err, PITH_UNSUPPORTED,
                          "llama.cpp computes YaRN with betas of 32 and 1, not %g and %g",
-                         s->rope.beta_fast, s->rope.beta_slow);
-    if (s->rope.type == PITH_ROPE_YARN && s->rope.attention_factor != (s->latent.rank ? 1 : 0))
+                         s->place.rope.beta_fast, s->place.rope.beta_slow);
+    if (s->place.rope.type == PITH_ROPE_YARN &&
+        s->place.rope.attention_factor != (s->latent.rank ? 1 : 0))
         return pith_fail(err, PITH_UNSUPPORTED,
                          "llama.cpp takes no attention factor of its own for YaRN");
     return PITH_OK;
@@ -498,16 +508,16 @@ static enum pith_status finish(struct names *n, const char *source, const char *
                                struct pith_error *err)
 {
     const struct pith_shape *s = &n->model->shape;
-    const struct pith_rope *r = &s->rope;
+    const struct pith_rope *r = &s->place.rope;
     const bool scaled = r->type == PITH_ROPE_LLAMA3;
     float *factors = NULL;
     for (size_t i = 0; i < l->count; i++)
         PITH_TRY(name_tensor(n, &l->tensors[i], &n->name[i], err));
-    put_model(keys, &n->arch, s, &n->most, n->file_type);
+    put_model(keys, &n->arch, n->model, &n->most, n->file_type);
     if (n->arch.sections)
         put_sections(&(struct keys){keys, n->arch.name}, n->model->checkpoint->config);
     PITH_TRY(pith_gguf_put_tokenizer(source, n->model->checkpoint->gguf, s->vocab, keys, err));
-    const uint32_t count = scaled ? (s->rotary ? s->rotary : s->head_dim) / 2 : 0;
+    const uint32_t count = scaled ? (s->place.rotary ? s->place.rotary : s->head_dim) / 2 : 0;
     if (scaled) {
         factors = pith_alloc(count, sizeof *factors);
         if (!factors) return pith_fail_nomem(err, "rope factors");

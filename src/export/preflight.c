@@ -510,7 +510,7 @@ static enum pith_status check_options(struct check *k)
                            "`transform=rotate:folded`"));
     PITH_TRY(check_cache(k));
     for (size_t i = p->plans->first[p->plans->layers]; i < p->count; i++)
-        if (quantized(&p->linears[i]) && p->shape->tied)
+        if (quantized(&p->linears[i]) && p->shape->ends.tied)
             PITH_TRY(
                 violation(k, p->linears[i].module, "is tied to the embedding; leave it alone"));
     return PITH_OK;

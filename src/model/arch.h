@@ -108,9 +108,9 @@ struct pith_arch {
     struct pith_arch_gguf gguf;
 };
 
-/* What llama.cpp does not compute of such a model, in words; NULL: nothing. For an architecture
- * that has a name there. */
-const char *pith_arch_gguf_lacks(const struct pith_arch *a, const struct pith_shape *s);
+/* What llama.cpp does not compute of a model of such plans, in words; NULL: nothing. For an
+ * architecture that has a name there. */
+const char *pith_arch_gguf_lacks(const struct pith_plans *p, const struct pith_shape *s);
 
 /* Whether `part` of a layer (or of anything) is a buffer that the forward pass computes itself:
  * rotary frequencies, and the architecture's own. */

@@ -160,18 +160,55 @@ static bool as_known(const struct pith_shape *s, const struct pith_layer_set *se
     return true;
 }
 
-/* What llama.cpp has as constants where layers see chunks. */
-static const char *lacks_of_chunks(const struct pith_arch_gguf *g, const struct pith_shape *s)
+/* The first such node of any layer; NULL: there is none. */
+static const struct pith_node *find_node(const struct pith_plans *p, enum pith_node_kind kind)
 {
-    if (s->window != g->chunk) return "chunks of another length";
-    if (s->qk_norm == (s->moe.experts == g->bare))
+    for (uint32_t k = 0; k < p->kinds; k++)
+        for (uint32_t i = 0; i < p->kind[k].nodes; i++)
+            if (p->kind[k].node[i].kind == kind) return &p->kind[k].node[i];
+    return NULL;
+}
+
+/* Whether scores are times something else than 1 / sqrt(a head's size), where keys are heads. */
+static bool has_scale(const struct pith_plans *p)
+{
+    for (uint32_t k = 0; k < p->kinds; k++) {
+        const struct pith_layer_plan *l = &p->kind[k];
+        const struct pith_node *n = pith_plan_attend(l);
+        if (n && l->state.kind == PITH_STATE_KV &&
+            !near((double)n->u.attend.scale, 1 / sqrt((double)l->state.key)))
+            return true;
+    }
+    return false;
+}
+
+/* Whether heads of queries are normalised in any layer. */
+static bool norms_heads(const struct pith_plans *p)
+{
+    for (uint32_t k = 0; k < p->kinds; k++) {
+        const struct pith_layer_plan *l = &p->kind[k];
+        const struct pith_node *attend = pith_plan_attend(l);
+        for (const struct pith_node *n = l->node; attend && n < attend; n++)
+            if (n->kind == PITH_NODE_NORM && n->in == attend->in) return true;
+    }
+    return false;
+}
+
+/* What llama.cpp has as constants where layers see chunks. */
+static const char *lacks_of_chunks(const struct pith_arch_gguf *g, const struct pith_plans *p,
+                                   const struct pith_shape *s)
+{
+    if (s->windows.size != g->chunk) return "chunks of another length";
+    if (norms_heads(p) == (s->moe.experts == g->bare))
         return "q and k that are normed, or not, with so many experts";
-    if (!near(s->tempered, 0.1) || s->tempered_every != g->chunk || s->tempered_shift != 1)
+    const struct pith_node *grows = find_node(p, PITH_NODE_TEMPER);
+    if (!grows || !near(grows->u.temper.beta, 0.1) || grows->u.temper.every != g->chunk ||
+        grows->u.temper.shift != 1)
         return "queries that grow otherwise with their position";
     return NULL;
 }
 
-const char *pith_arch_gguf_lacks(const struct pith_arch *a, const struct pith_shape *s)
+const char *pith_arch_gguf_lacks(const struct pith_plans *p, const struct pith_shape *s)
 {
     static const char *const texts[] = {
 #define PITH_GGUF_FEATURE(name, text, has) text,
@@ -183,22 +220,26 @@ const char *pith_arch_gguf_lacks(const struct pith_arch *a, const struct pith_sh
 #include "model/gguf_features.def"
 #undef PITH_GGUF_FEATURE
     };
-    const struct pith_arch_gguf *g = &a->gguf;
-    if (g->without_keys && !any_layer(s, &s->recurrent)) return "attention in all layers";
+    const struct pith_arch_gguf *g = &p->arch->gguf;
+    if (g->without_keys && !any_layer(s, &s->recurrent.layers)) return "attention in all layers";
     for (size_t i = 0; i < PITH_COUNT(has); i++)
         if (has[i] && !(g->features >> i & 1)) return texts[i];
-    if (g->untied && s->tied) return "a tied head";
+    if (g->untied && s->ends.tied) return "a tied head";
     if (g->square && s->heads * s->head_dim != s->hidden)
         return "heads that are not as wide as the stream together";
-    if (g->all_biased && !(s->qkv_bias && s->o_bias && s->mlp_bias))
+    if (g->all_biased && !(s->biases.qkv && s->biases.o && s->biases.mlp))
         return "linears without biases";
-    if (s->act != g->act) return "that activation";
-    if (s->act == PITH_ACT_CLAMPED && !(s->act_limit == 7.0f && s->act_alpha == 1.702f))
+    if (s->activation.kind != g->act) return "that activation";
+    if (s->activation.kind == PITH_ACT_CLAMPED &&
+        !(s->activation.limit == 7.0f && s->activation.alpha == 1.702f))
         return "a gate with another limit than 7, or another alpha than 1.702,";
-    if (s->window && !as_known(s, &s->sliding, g->every, true)) return "windows in these layers";
-    if (g->rope_told && any_layer(s, &s->unrotated) && !as_known(s, &s->unrotated, 1, false))
+    if (s->windows.size && !as_known(s, &s->windows.layers, g->every, true))
+        return "windows in these layers";
+    if (g->rope_told && any_layer(s, &s->place.unrotated) &&
+        !as_known(s, &s->place.unrotated, 1, false))
         return "layers without positions beside others";
-    if (!as_known(s, &s->unrotated, g->unrotated, false)) return "such layers without positions";
-    if (s->rope.type == PITH_ROPE_LONG) return "long rotary factors";
-    return g->chunk ? lacks_of_chunks(g, s) : NULL;
+    if (!as_known(s, &s->place.unrotated, g->unrotated, false))
+        return "such layers without positions";
+    if (s->place.rope.type == PITH_ROPE_LONG) return "long rotary factors";
+    return g->chunk ? lacks_of_chunks(g, p, s) : NULL;
 }

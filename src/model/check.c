@@ -116,12 +116,12 @@ static enum pith_status check_head(struct check *k, struct pith_error *err)
 {
     struct pith_shape *s = &k->m->shape;
     const struct pith_arch_names *names = &k->m->arch->names;
-    if (s->tied && s->head_bias) {
+    if (s->ends.tied && s->ends.head_bias) {
         char name[PITH_TENSOR_NAME];
         (void)snprintf(name, sizeof name, "%s.bias", names->head);
         PITH_TRY(need(k, name, 1, (const uint64_t[]){s->vocab}, err));
     }
-    if (s->tied) {
+    if (s->ends.tied) {
         const struct pith_tensor *head = end_weight(k, names->head);
         const struct pith_tensor *embed = end_weight(k, names->embed);
         if (!head) return PITH_OK;
@@ -132,9 +132,9 @@ static enum pith_status check_head(struct check *k, struct pith_error *err)
             k->known[head - k->c->tensors] = true;
             return PITH_OK;
         }
-        s->tied = false;
+        s->ends.tied = false;
     }
-    return check_linear(k, names->head, s->vocab, pith_shape_embed(s), s->head_bias, err);
+    return check_linear(k, names->head, s->vocab, pith_shape_embed(s), s->ends.head_bias, err);
 }
 
 bool pith_is_kv_scale(const char *tensor)
@@ -160,18 +160,18 @@ static enum pith_status check_positions(struct check *k, struct pith_error *err)
 {
     const struct pith_shape *s = &k->m->shape;
     char name[PITH_TENSOR_NAME];
-    if (s->positions == 0) return PITH_OK;
+    if (s->place.learned == 0) return PITH_OK;
     (void)snprintf(name, sizeof name, "%s.weight", k->m->arch->names.positions);
-    return need(k, name, 2, (const uint64_t[]){s->positions, s->hidden}, err);
+    return need(k, name, 2, (const uint64_t[]){s->place.learned, s->hidden}, err);
 }
 
 static enum pith_status check_projections(struct check *k, struct pith_error *err)
 {
     const struct pith_shape *s = &k->m->shape;
     const struct pith_arch_names *names = &k->m->arch->names;
-    if (s->embed_dim == 0) return PITH_OK;
-    PITH_TRY(check_linear(k, names->project_in, s->hidden, s->embed_dim, false, err));
-    return check_linear(k, names->project_out, s->embed_dim, s->hidden, false, err);
+    if (s->ends.width == 0) return PITH_OK;
+    PITH_TRY(check_linear(k, names->project_in, s->hidden, s->ends.width, false, err));
+    return check_linear(k, names->project_out, s->ends.width, s->hidden, false, err);
 }
 
 static enum pith_status check_told(struct check *k, struct pith_error *err)
@@ -179,11 +179,12 @@ static enum pith_status check_told(struct check *k, struct pith_error *err)
     const struct pith_shape *s = &k->m->shape;
     const struct pith_arch_names *names = &k->m->arch->names;
     char norm[PITH_TENSOR_NAME];
-    if (s->told == 0) return PITH_OK;
+    if (s->tokens.width == 0) return PITH_OK;
     (void)snprintf(norm, sizeof norm, "%s.weight", names->told_norm);
-    PITH_TRY(need(k, norm, 1, (const uint64_t[]){s->told}, err));
-    PITH_TRY(check_linear(k, names->told_embed, s->told_vocab, s->layers * s->told, false, err));
-    return check_linear(k, names->told_project, s->layers * s->told, s->hidden, false, err);
+    PITH_TRY(need(k, norm, 1, (const uint64_t[]){s->tokens.width}, err));
+    PITH_TRY(check_linear(k, names->told_embed, s->tokens.vocab, s->layers * s->tokens.width, false,
+                          err));
+    return check_linear(k, names->told_project, s->layers * s->tokens.width, s->hidden, false, err);
 }
 
 /* A tensor of no known part. What an adapter adds is meant to be read. */

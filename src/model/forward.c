@@ -137,9 +137,9 @@ static enum pith_status run_place(struct pith_node_run *r, const struct pith_nod
     float *x = r->reg[node->in];
     for (size_t k = 0; k < r->spans; k++) {
         const size_t first = r->span[k].start + node->u.place.shift, n = r->span[k].n;
-        if (first > m->shape.positions || n > m->shape.positions - first)
+        if (first > m->shape.place.learned || n > m->shape.place.learned - first)
             return pith_fail(err, PITH_LIMIT, "the model has places for %u tokens, not for %zu",
-                             m->shape.positions - node->u.place.shift, r->span[k].start + n);
+                             m->shape.place.learned - node->u.place.shift, r->span[k].start + n);
         for (size_t i = 0; i < n * hidden; i++) x[i] += m->positions[first * hidden + i];
         x += n * hidden;
     }
@@ -284,9 +284,9 @@ static enum pith_status run_attend(struct pith_node_run *r, const struct pith_no
 void pith_node_gate(const struct pith_node_run *r, float *gate, const float *up, size_t count)
 {
     const struct pith_shape *s = &r->pass->model->shape;
-    pith_gate(r->pass->backend, &(struct pith_gating){.act = s->act,
-                                                      .limit = s->act_limit,
-                                                      .alpha = s->act_alpha,
+    pith_gate(r->pass->backend, &(struct pith_gating){.act = s->activation.kind,
+                                                      .limit = s->activation.limit,
+                                                      .alpha = s->activation.alpha,
                                                       .gate = gate,
                                                       .up = up,
                                                       .count = count});

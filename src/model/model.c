@@ -71,7 +71,8 @@ static void guess_dtype(struct pith_model *m)
 
 static enum pith_status load_positions(struct pith_model *m, struct pith_error *err)
 {
-    const struct pith_vector_spec spec = {.length = m->shape.hidden, .rows = m->shape.positions};
+    const struct pith_vector_spec spec = {.length = m->shape.hidden,
+                                          .rows = m->shape.place.learned};
     char name[PITH_TENSOR_NAME];
     (void)snprintf(name, sizeof name, "%s.weight", m->arch->names.positions);
     return pith_vector_load(m, name, &spec, &m->positions, err);
@@ -94,14 +95,14 @@ static enum pith_status load_projections(struct pith_model *m, struct pith_error
 {
     const struct pith_shape *s = &m->shape;
     const struct pith_arch_names *names = &m->arch->names;
-    PITH_TRY(pith_linear_load(m, names->project_in, s->hidden, s->embed_dim, false, PITH_LOAD_FLOAT,
-                              &m->project_in, err));
-    PITH_TRY(pith_linear_load(m, names->project_out, s->embed_dim, s->hidden, false,
+    PITH_TRY(pith_linear_load(m, names->project_in, s->hidden, s->ends.width, false,
+                              PITH_LOAD_FLOAT, &m->project_in, err));
+    PITH_TRY(pith_linear_load(m, names->project_out, s->ends.width, s->hidden, false,
                               PITH_LOAD_FLOAT, &m->project_out, err));
     if (m->project_in.w.quant || m->project_out.w.quant)
         return pith_fail(err, PITH_UNSUPPORTED, "%s: \"%s\" is quantized", m->checkpoint->dir,
                          names->project_in);
-    m->narrow = pith_alloc_aligned((size_t)PITH_HEAD_ROWS * s->embed_dim, sizeof(float));
+    m->narrow = pith_alloc_aligned((size_t)PITH_HEAD_ROWS * s->ends.width, sizeof(float));
     return m->narrow ? PITH_OK : pith_fail_nomem(err, "a model");
 }
 
@@ -113,20 +114,20 @@ static enum pith_status load_ends(struct pith_model *m, struct pith_error *err)
     PITH_TRY(pith_linear_load(m, names->embed, s->vocab, pith_shape_embed(s), false,
                               PITH_LOAD_MAPPED, &m->embed_store, err));
     m->embed = m->head = m->embed_store.w;
-    if (!s->tied) {
+    if (!s->ends.tied) {
         PITH_TRY(pith_linear_load(m, names->head, s->vocab, pith_shape_embed(s), false,
                                   PITH_LOAD_MAPPED, &m->head_store, err));
         m->head = m->head_store.w;
     }
     if (pith_shape_has_last_gain(s)) PITH_TRY(load_last_norm(m, err));
-    if (s->head_bias) {
+    if (s->ends.head_bias) {
         const struct pith_vector_spec spec = {.length = s->vocab};
         (void)snprintf(norm, sizeof norm, "%s.bias", names->head);
         PITH_TRY(pith_vector_load(m, norm, &spec, &m->head_bias, err));
     }
-    if (s->embed_dim) PITH_TRY(load_projections(m, err));
-    if (s->told) PITH_TRY(pith_told_load(m, err));
-    if (s->positions) PITH_TRY(load_positions(m, err));
+    if (s->ends.width) PITH_TRY(load_projections(m, err));
+    if (s->tokens.width) PITH_TRY(pith_told_load(m, err));
+    if (s->place.learned) PITH_TRY(load_positions(m, err));
     m->head_rows = pith_alloc_aligned((size_t)PITH_HEAD_ROWS * s->hidden, sizeof(float));
     if (!m->head_rows) return pith_fail_nomem(err, "a model");
     for (uint32_t i = 0; i < m->plans.tables; i++) {
@@ -134,7 +135,7 @@ static enum pith_status load_ends(struct pith_model *m, struct pith_error *err)
         const uint32_t rotary = pith_shape_rotary(s, i);
         r->inv_freq = pith_alloc_aligned(rotary / 2, sizeof(double));
         if (!r->inv_freq) return pith_fail_nomem(err, "a model");
-        const struct pith_rope *rope = i ? &s->rope_sliding : &s->rope;
+        const struct pith_rope *rope = i ? &s->place.rope_window : &s->place.rope;
         pith_rope_frequencies(rope, rotary, r->inv_freq, &r->factor);
         if (rope->type != PITH_ROPE_LONG) continue;
         r->far = pith_alloc_aligned(rotary / 2, sizeof(double));
@@ -251,7 +252,7 @@ enum pith_status pith_model_embed(const struct pith_model *m, const int32_t *ids
         if (m->narrow) embed_narrow(m, (uint32_t)ids[i], x + i * m->shape.hidden);
         else embed_row(m, (uint32_t)ids[i], x + i * m->shape.hidden);
     }
-    const float scale = (float)m->shape.embed_scale;
+    const float scale = (float)m->shape.ends.embed_scale;
     for (size_t i = 0; scale != 0 && i < n * m->shape.hidden; i++) x[i] *= scale;
     return PITH_OK;
 }
@@ -260,7 +261,8 @@ enum pith_status pith_model_embed(const struct pith_model *m, const int32_t *ids
 static void norm_rows(const struct pith_model *m, struct pith_backend *be, const float *x, size_t n)
 {
     const size_t hidden = m->shape.hidden;
-    if (m->shape.no_last_norm) memcpy(m->head_rows, x, n * hidden * sizeof *x);
+    if (m->shape.ends.last_norm == PITH_LAST_NORM_NONE)
+        memcpy(m->head_rows, x, n * hidden * sizeof *x);
     else if (m->arch->norm.centred)
         pith_layernorm(be, &(struct pith_layernorm){.x = x,
                                                     .weight = m->final_norm,
@@ -293,10 +295,10 @@ enum pith_status pith_model_logits(const struct pith_model *m, struct pith_backe
         if (m->narrow) {
             pith_linear_site(be, &m->project_out.w, NULL, &in, m->narrow);
             in = (struct pith_site_input){
-                .x = m->narrow, .n = rows, .cols = m->shape.embed_dim, .work = m->narrow};
+                .x = m->narrow, .n = rows, .cols = m->shape.ends.width, .work = m->narrow};
         }
         pith_linear_site(be, &m->head, m->head_bias, &in, logits + i * vocab);
-        const float scale = (float)m->shape.logit_scale, cap = (float)m->shape.logit_cap;
+        const float scale = (float)m->shape.ends.logit_scale, cap = (float)m->shape.ends.logit_cap;
         for (size_t j = i * vocab; scale != 0 && j < (i + rows) * vocab; j++) logits[j] *= scale;
         if (cap > 0) pith_softcap(be, cap, logits + i * vocab, rows * vocab);
     }

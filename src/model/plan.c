@@ -205,8 +205,8 @@ enum pith_status pith_plans_make(const struct pith_arch *arch, const struct pith
 {
     *out = (struct pith_plans){.arch = arch,
                                .layers = shape->layers,
-                               .rotary = larger(shape->rotary, shape->rotary_sliding),
-                               .tables = shape->rope_by_kind ? 2 : 1,
+                               .rotary = larger(shape->place.rotary, shape->place.rotary_window),
+                               .tables = shape->place.by_kind ? 2 : 1,
                                .experts = shape->moe.experts,
                                .taken = shape->moe.taken};
     out->of = pith_zalloc(shape->layers, sizeof *out->of);
@@ -332,6 +332,16 @@ bool pith_plan_experts_apart(const struct pith_layer_plan *l)
         if (n->kind == PITH_NODE_LINEAR && reads & of_sum) return false;
         there |= writes;
         of_sum = reads & of_sum ? of_sum | writes : of_sum & ~writes;
+    }
+    return true;
+}
+
+bool pith_plan_parallel(const struct pith_layer_plan *l)
+{
+    bool added = false;
+    for (uint32_t i = 0; i < l->nodes; i++) {
+        if (added && l->node[i].kind == PITH_NODE_LINEAR) return false;
+        added = added || l->node[i].kind == PITH_NODE_ADD;
     }
     return true;
 }

@@ -354,6 +354,9 @@ bool pith_plan_experts_apart(const struct pith_layer_plan *l);
  * counted) receives their places. */
 uint32_t pith_plan_group(const struct pith_layer_plan *l, uint32_t site, uint32_t *members);
 
+/* Whether all parts of a layer read the same stream: none is computed behind an addition to it. */
+bool pith_plan_parallel(const struct pith_layer_plan *l);
+
 /* The first site behind that node. */
 uint32_t pith_plan_after_attend(const struct pith_layer_plan *l);
 

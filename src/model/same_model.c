@@ -95,7 +95,7 @@ static void compare_arch(const struct comparison *c)
 static uint32_t window_of(const struct pith_shape *s)
 {
     for (uint32_t i = 0; i < s->layers; i++)
-        if (pith_layer_in(&s->sliding, i)) return s->window;
+        if (pith_layer_in(&s->windows.layers, i)) return s->windows.size;
     return 0;
 }
 
@@ -112,21 +112,19 @@ static const struct {
     const char *name;
     size_t at; /* of a double */
 } reals[] = {
-    {"the scale of scores", AT(score_scale)},
-    {"the cap of scores", AT(score_cap)},
-    {"the cap of logits", AT(logit_cap)},
-    {"the factor of the embedding", AT(embed_scale)},
+    {"the scale of scores", AT(scores.scale)},
+    {"the cap of scores", AT(scores.cap)},
+    {"the cap of logits", AT(ends.logit_cap)},
+    {"the factor of the embedding", AT(ends.embed_scale)},
     {"the factor of what is added to the stream", AT(branch_scale)},
-    {"the factor of logits", AT(logit_scale)},
-    {"clip_qkv", AT(qkv_clip)},
-    {"the growth of queries with their position", AT(tempered)},
+    {"the factor of logits", AT(ends.logit_scale)},
     {"the factor of experts' weights", AT(moe.scale)},
 };
 static const struct {
     const char *name;
     size_t at; /* of a uint32_t */
 } parts[] = {
-    {"elements of a head that are rotated", AT(rotary)},
+    {"elements of a head that are rotated", AT(place.rotary)},
     {"experts", AT(moe.experts)},
     {"experts that a token takes", AT(moe.taken)},
     {"an expert's width", AT(moe.ffn)},
@@ -135,13 +133,9 @@ static const struct {
     {"groups that a token looks at", AT(moe.groups_taken)},
     {"kv_lora_rank", AT(latent.rank)},
     {"q_lora_rank", AT(latent.q_rank)},
-    {"learned positions", AT(positions)},
-    {"the width of the embedding", AT(embed_dim)},
-    {"elements of a head in layers of full attention", AT(full_head_dim)},
-    {"heads of keys in layers of full attention", AT(full_kv_heads)},
-    {"the width of what layers are told", AT(told)},
-    {"layers that share keys and values", AT(kv_shared)},
-    {"their feed-forward part's width", AT(kv_shared_ffn)},
+    {"learned positions", AT(place.learned)},
+    {"the width of the embedding", AT(ends.width)},
+    {"the width of what layers are told", AT(tokens.width)},
 };
 #undef AT
 
@@ -157,15 +151,17 @@ static void compare_numbers(const struct comparison *c)
     }
     for (size_t i = 0; i < PITH_COUNT(parts); i++)
         differ_int(c, parts[i].name, size_at(a, parts[i].at), size_at(b, parts[i].at));
-    differ_bool(c, "the activation", false, a->act != b->act);
-    differ_real(c, "the limit of the gate", (double)a->act_limit, (double)b->act_limit);
-    differ_real(c, "the alpha of the gate", (double)a->act_alpha, (double)b->act_alpha);
+    differ_bool(c, "the activation", false, a->activation.kind != b->activation.kind);
+    differ_real(c, "the limit of the gate", (double)a->activation.limit,
+                (double)b->activation.limit);
+    differ_real(c, "the alpha of the gate", (double)a->activation.alpha,
+                (double)b->activation.alpha);
     differ_bool(c, "how experts are chosen", false,
                 a->moe.experts &&
                     (a->moe.router != b->moe.router || a->moe.renormalised != b->moe.renormalised ||
                      memcmp(&a->moe.layers, &b->moe.layers, sizeof a->moe.layers)));
     differ_bool(c, "layers that do not rotate", false,
-                memcmp(&a->unrotated, &b->unrotated, sizeof a->unrotated) != 0);
+                memcmp(&a->place.unrotated, &b->place.unrotated, sizeof a->place.unrotated) != 0);
 }
 
 static void compare_attention(const struct comparison *c)
@@ -176,22 +172,24 @@ static void compare_attention(const struct comparison *c)
         differ_int(c, "sliding_window", window_of(a), window_of(b));
         if (window_of(a) && window_of(b))
             differ_bool(c, "layers with a window", false,
-                        memcmp(&a->sliding, &b->sliding, sizeof a->sliding) != 0);
+                        memcmp(&a->windows.layers, &b->windows.layers, sizeof a->windows.layers) !=
+                            0);
     }
     differ_real(c, "rms_norm_eps", a->eps, b->eps);
-    differ_bool(c, "biases on q, k and v", a->qkv_bias, b->qkv_bias);
-    differ_bool(c, "a bias on o", a->o_bias, b->o_bias);
-    differ_bool(c, "mlp_bias", a->mlp_bias, b->mlp_bias);
-    differ_bool(c, "norms on q and k", a->qk_norm, b->qk_norm);
+    differ_bool(c, "biases on q, k and v", a->biases.qkv, b->biases.qkv);
+    differ_bool(c, "a bias on o", a->biases.o, b->biases.o);
+    differ_bool(c, "mlp_bias", a->biases.mlp, b->biases.mlp);
+    differ_bool(c, "what the architecture alone has", false,
+                memcmp(a->own, b->own, sizeof a->own) != 0);
 }
 
 /* The numbers that positions are turned by; keys hold their factors in float32. */
 static void compare_rope(const struct comparison *c)
 {
     static const double slack = 1e-6;
-    const uint32_t half = c->a->shape.rotary / 2;
-    differ_real(c, "rope_theta", c->a->shape.rope.theta, c->b->shape.rope.theta);
-    if ((float)c->a->shape.rope.theta != (float)c->b->shape.rope.theta) return;
+    const uint32_t half = c->a->shape.place.rotary / 2;
+    differ_real(c, "rope_theta", c->a->shape.place.rope.theta, c->b->shape.place.rope.theta);
+    if ((float)c->a->shape.place.rope.theta != (float)c->b->shape.place.rope.theta) return;
     for (uint32_t i = 0; i < half; i++) {
         char x[TEXT], y[TEXT];
         const double p = c->a->rope[0].inv_freq[i], q = c->b->rope[0].inv_freq[i];

@@ -28,10 +28,10 @@ static void add_outer(struct listing *k, const struct pith_model *m)
     const struct pith_arch_names *names = &m->arch->names;
     const uint32_t embed = pith_shape_embed(s);
     add(k, names->embed, s->vocab, embed, false);
-    if (!s->tied) add(k, names->head, s->vocab, embed, s->head_bias);
-    if (s->told) {
-        add(k, names->told_embed, s->told_vocab, s->layers * s->told, false);
-        add(k, names->told_project, s->layers * s->told, s->hidden, false);
+    if (!s->ends.tied) add(k, names->head, s->vocab, embed, s->ends.head_bias);
+    if (s->tokens.width) {
+        add(k, names->told_embed, s->tokens.vocab, s->layers * s->tokens.width, false);
+        add(k, names->told_project, s->layers * s->tokens.width, s->hidden, false);
     }
 }
 

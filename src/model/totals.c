@@ -8,7 +8,7 @@ uint64_t pith_model_parameters(const struct pith_model *m)
     uint64_t layers = 0;
     for (uint32_t i = 0; i < s->layers; i++)
         layers += pith_block_float_bytes(pith_plan(&m->plans, i)) / sizeof(float);
-    return layers + (uint64_t)s->vocab * s->hidden * (s->tied ? 1 : 2) + s->hidden;
+    return layers + (uint64_t)s->vocab * s->hidden * (s->ends.tied ? 1 : 2) + s->hidden;
 }
 
 double pith_model_bits_per_weight(const struct pith_model *m)

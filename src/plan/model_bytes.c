@@ -123,9 +123,9 @@ void pith_weigh(const struct pith_plan_subject *p, const struct pith_weight_form
     pith_plan_subject_walk(p, weigh_one, &s);
     /* A tied embedding is on the first and on the last group. */
     const bool apart = over.pipeline > 1;
-    const double tied = p->model->shape.tied ? s.embed : s.head;
+    const double tied = p->model->shape.ends.tied ? s.embed : s.head;
     const double most = (double)((layers + over.pipeline - 1) / over.pipeline) / layers;
-    if (apart && p->model->shape.tied) out->copies += s.embed * over.tensor;
+    if (apart && p->model->shape.ends.tied) out->copies += s.embed * over.tensor;
     out->device = s.layers * (apart ? most : 1) + (apart ? fmax(s.embed, tied) : s.embed + s.head);
 }
 

@@ -188,27 +188,27 @@ static void walk_ends(const struct walker *w, const struct pith_plan_subject *p)
                             .rows = shape->vocab,
                             .cols = width,
                             .count = 1,
-                            .reads_out = shape->tied};
+                            .reads_out = shape->ends.tied};
     uint64_t vectors = 0;
     give(w, m);
     m.class = PITH_PLAN_HEAD;
     m.reads_out = true;
-    if (!shape->tied) give(w, m);
-    give_plain(w, PITH_PLAN_EMBED, PITH_NO_PART, (uint64_t)shape->positions * shape->hidden);
-    if (shape->embed_dim)
+    if (!shape->ends.tied) give(w, m);
+    give_plain(w, PITH_PLAN_EMBED, PITH_NO_PART, (uint64_t)shape->place.learned * shape->hidden);
+    if (shape->ends.width)
         give_plain(w, PITH_PLAN_EMBED, PITH_NO_PART,
-                   2 * (uint64_t)shape->embed_dim * shape->hidden);
-    if (shape->told) {
-        const uint64_t each = (uint64_t)shape->layers * shape->told;
+                   2 * (uint64_t)shape->ends.width * shape->hidden);
+    if (shape->tokens.width) {
+        const uint64_t each = (uint64_t)shape->layers * shape->tokens.width;
         give_plain(w, PITH_PLAN_EMBED, PITH_NO_PART,
-                   each * shape->told_vocab + each * shape->hidden);
-        vectors += shape->told;
+                   each * shape->tokens.vocab + each * shape->hidden);
+        vectors += shape->tokens.width;
     }
     if (pith_shape_has_last_gain(shape)) {
         vectors += shape->hidden;
         if (p->model->arch->norm.bias) vectors += shape->hidden;
     }
-    if (shape->head_bias) vectors += shape->vocab;
+    if (shape->ends.head_bias) vectors += shape->vocab;
     give_plain(w, PITH_PLAN_VECTOR, PITH_NO_PART, vectors);
 }
 

@@ -32,7 +32,7 @@ struct pith_choice {
     uint32_t hadamard;     /* its input is rotated online in blocks of that width; 0: it is not */
     bool prune;            /* no grid, but zeros where the split makes them */
     struct pith_grid from; /* of the input, whose values are quantized anew; format NULL: none */
-    bool keeps; /* the codes of `from`, which is on the grid already */
+    bool keeps;            /* the codes of `from`, which is on the grid already */
     const char
         *reason; /* why it is left alone; NULL when quantized. Static, or the option's text */
     /* When converting: */
@@ -157,7 +157,7 @@ static inline struct pith_turn pith_job_turn(const struct pith_job *job)
 /* Whether the output has a head of its own where the input's is its embedding. */
 static inline bool pith_job_unties(const struct pith_job *job)
 {
-    return job->basis.stream.dim && job->model->shape.tied;
+    return job->basis.stream.dim && job->model->shape.ends.tied;
 }
 
 /* What the numbers of a tensor that stays one are rounded to: those of codes have no dtype. */

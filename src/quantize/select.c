@@ -377,9 +377,9 @@ static size_t beside_length(const struct pith_model *m, const struct pith_tensor
     static const char end[] = ".weight";
     const struct pith_shape *s = &m->shape;
     const struct pith_arch_names *names = &m->arch->names;
-    const char *const joins[] = {s->embed_dim ? names->project_in : NULL,
-                                 s->embed_dim ? names->project_out : NULL,
-                                 s->told ? names->told_project : NULL};
+    const char *const joins[] = {s->ends.width ? names->project_in : NULL,
+                                 s->ends.width ? names->project_out : NULL,
+                                 s->tokens.width ? names->told_project : NULL};
     const size_t n = strlen(t->name), tail = sizeof end - 1;
     if (t->dims != 2 || n <= tail || strcmp(t->name + n - tail, end) != 0) return 0;
     if (pith_plan_beside(&m->plans, t->name)) return n - tail;

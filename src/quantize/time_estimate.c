@@ -52,7 +52,7 @@ double pith_expect_quantize(const struct pith_job *job, const struct pith_recipe
                                    .length = length,
                                    .hidden = s->hidden,
                                    .f32 = speed,
-                                   .ends = s->tied ? 1 : 2};
+                                   .ends = s->ends.tied ? 1 : 2};
     t.outside = (uint64_t)s->vocab * s->hidden * t.ends * sizeof(uint16_t);
     if (!(speed > 0) || pith_quantize_untold(&t)) return 0;
     struct pith_crew all = {.ranks = 1}, before = {.ranks = 1};

@@ -203,7 +203,7 @@ static enum pith_status add_ends(struct diff *d, struct pith_error *err)
     PITH_TRY(add_part(d, &embed, err));
     PITH_TRY(add_vector(d, d->a->arch->names.norm, d->a->final_norm, d->b->final_norm,
                         d->a->shape.hidden, err));
-    return d->a->shape.tied && d->b->shape.tied ? PITH_OK : add_part(d, &head, err);
+    return d->a->shape.ends.tied && d->b->shape.ends.tied ? PITH_OK : add_part(d, &head, err);
 }
 
 static enum pith_status check_shapes(const struct diff *d, const char *a, const char *b,

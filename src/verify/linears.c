@@ -131,7 +131,7 @@ static void check_linear(struct pith_verification *v, const struct pith_block *o
 static const struct pith_weight *end_of(const struct pith_model *m, const char *name)
 {
     if (strcmp(name, m->arch->names.embed) == 0) return &m->embed;
-    return strcmp(name, m->arch->names.head) == 0 && !m->shape.tied ? &m->head : NULL;
+    return strcmp(name, m->arch->names.head) == 0 && !m->shape.ends.tied ? &m->head : NULL;
 }
 
 static void check_turned_end(struct pith_verification *v, const json_t *entry, bool head,
@@ -244,7 +244,7 @@ static enum pith_status check_parts(struct pith_verification *v, struct pith_err
         PITH_TRY(pith_verify_own(v, i, parts) ? check_block(v, i, err)
                                               : pith_verify_tick(v, "checking weights", err));
     if (pith_verify_own(v, layers, parts)) check_one_end(v, m->arch->names.embed, &m->embed);
-    if (!m->shape.tied && pith_verify_own(v, layers + 1, parts))
+    if (!m->shape.ends.tied && pith_verify_own(v, layers + 1, parts))
         check_one_end(v, m->arch->names.head, &m->head);
     return PITH_OK;
 }
@@ -349,7 +349,7 @@ static enum pith_status measure_parts(struct pith_verification *v, struct distan
         if (pith_verify_own(v, i, parts)) PITH_TRY(measure_block(v, i, d, err));
     if (pith_verify_own(v, layers, parts))
         measure(v, is->arch->names.embed, &is->embed, &was->embed, d);
-    if ((!is->shape.tied || !was->shape.tied) && pith_verify_own(v, layers + 1, parts))
+    if ((!is->shape.ends.tied || !was->shape.ends.tied) && pith_verify_own(v, layers + 1, parts))
         measure(v, is->arch->names.head, &is->head, &was->head, d);
     return share_distances(v, d, err);
 }

@@ -12,18 +12,21 @@ static enum pith_status read_both(const struct pith_config *c, struct pith_shape
         .max_position = 8192, .tied = true, .eps = "layer_norm_eps", .eps_absent = 1e-5};
     bool bias = false;
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
-    shape->logit_scale = 0.0625;
-    PITH_TRY(pith_read_scale(c, "logit_scale", &shape->logit_scale, err));
+    shape->ends.logit_scale = 0.0625;
+    PITH_TRY(pith_read_scale(c, "logit_scale", &shape->ends.logit_scale, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
-    shape->qkv_bias = shape->o_bias = bias;
+    shape->biases.qkv = shape->biases.o = bias;
     return PITH_OK;
 }
 
 static enum pith_status read_first(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)
 {
+    bool normed = false;
     PITH_TRY(read_both(c, shape, err));
-    return pith_config_bool(c, "use_qk_norm", &shape->qk_norm, err);
+    PITH_TRY(pith_config_bool(c, "use_qk_norm", &normed, err));
+    pith_shape_set_own(shape, &normed, sizeof normed);
+    return PITH_OK;
 }
 
 static enum pith_status read_second(const struct pith_config *c, struct pith_shape *shape,
@@ -32,17 +35,19 @@ static enum pith_status read_second(const struct pith_config *c, struct pith_sha
     PITH_TRY(read_both(c, shape, err));
     PITH_TRY(pith_read_pattern(c, 4096, 4, shape, err));
     for (uint32_t i = 0; i < shape->layers; i++)
-        if (!pith_layer_in(&shape->sliding, i)) pith_layer_put(&shape->unrotated, i);
+        if (!pith_layer_in(&shape->windows.layers, i)) pith_layer_put(&shape->place.unrotated, i);
     return PITH_OK;
 }
 
 static void layer(struct pith_plan_maker *m)
 {
+    bool normed;
     const struct pith_norm norm = pith_build_norm(m, "input_layernorm");
     struct pith_attention_spec attention = pith_attention_of(m);
     const struct pith_mlp_spec mlp = pith_mlp_of(m);
     attention.rope_adjacent = true;
-    if (m->shape->qk_norm) pith_build_head_norms(m, &attention, PITH_HEADS_CENTRED);
+    pith_shape_own(m->shape, &normed, sizeof normed);
+    if (normed) pith_build_head_norms(m, &attention, PITH_HEADS_CENTRED);
     pith_build_parallel(m, norm, &attention, &mlp);
 }
 

@@ -42,8 +42,8 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     PITH_TRY(pith_read_shared(c, "n_shared_experts", 2, shape, err));
     PITH_TRY(pith_read_dense_first(c, 0, shape, err));
     PITH_TRY(read_method(c, shape, err));
-    PITH_TRY(pith_config_bool(c, "mlp_bias", &shape->mlp_bias, err));
-    return pith_config_bool(c, "attention_bias", &shape->o_bias, err);
+    PITH_TRY(pith_config_bool(c, "mlp_bias", &shape->biases.mlp, err));
+    return pith_config_bool(c, "attention_bias", &shape->biases.o, err);
 }
 
 static const struct pith_gguf_part parts[] = {PITH_GGUF_NORMS,

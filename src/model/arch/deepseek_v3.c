@@ -26,17 +26,17 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     PITH_TRY(pith_read_shared(c, "n_shared_experts", 1, shape, err));
     PITH_TRY(pith_read_dense_first(c, 3, shape, err));
     PITH_TRY(pith_config_bool(c, "rope_interleave", &shape->latent.adjacent, err));
-    return pith_config_bool(c, "attention_bias", &shape->o_bias, err);
+    return pith_config_bool(c, "attention_bias", &shape->biases.o, err);
 }
 
 void pith_build_deepseek(struct pith_plan_maker *m)
 {
     const struct pith_norms norms = pith_build_norms(m);
-    const struct pith_latent_spec attention = {PITH_NAMES_LATENT, .bias = m->shape->o_bias};
+    const struct pith_latent_spec attention = {PITH_NAMES_LATENT, .bias = m->shape->biases.o};
     const struct pith_mlp_spec mlp = pith_mlp_of(m);
     struct pith_experts_spec experts = {PITH_NAMES_EXPERTS, PITH_NAMES_FUSED,
                                         .shared = "mlp.shared_experts",
-                                        .shared_bias = m->shape->mlp_bias};
+                                        .shared_bias = m->shape->biases.mlp};
     pith_build_correction(m, &experts, "mlp.gate.e_score_correction_bias", false);
     const struct pith_branch first = pith_build_branch(m, norms.attention, OUT);
     pith_build_latent(m, &first, &attention);

@@ -16,7 +16,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     bool bias = false;
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     PITH_TRY(pith_config_bool(c, "use_bias", &bias, err));
-    shape->qkv_bias = shape->o_bias = shape->mlp_bias = bias;
+    shape->biases.qkv = shape->biases.o = shape->biases.mlp = bias;
     return PITH_OK;
 }
 

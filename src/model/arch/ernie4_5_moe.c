@@ -41,7 +41,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
                          shape->moe.floor);
     PITH_TRY(pith_read_shared(c, "moe_num_shared_experts", 2, shape, err));
     PITH_TRY(pith_config_bool(c, "use_bias", &bias, err));
-    shape->qkv_bias = shape->o_bias = shape->mlp_bias = shape->head_bias = bias;
+    shape->biases.qkv = shape->biases.o = shape->biases.mlp = shape->ends.head_bias = bias;
     return read_layers(c, shape, err);
 }
 
@@ -52,7 +52,7 @@ static void layer(struct pith_plan_maker *m)
     const struct pith_mlp_spec mlp = pith_mlp_of(m);
     struct pith_experts_spec experts = {PITH_NAMES_EXPERTS, PITH_NAMES_FUSED,
                                         .shared = "mlp.shared_experts",
-                                        .shared_bias = m->shape->mlp_bias};
+                                        .shared_bias = m->shape->biases.mlp};
     attention.rope_adjacent = true;
     pith_build_correction(m, &experts, "mlp.moe_statics.e_score_correction_bias", true);
     pith_build_sequential(m, &norms, &attention, &mlp, &experts);

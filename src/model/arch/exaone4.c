@@ -11,10 +11,9 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     static const struct pith_size_defaults defaults = {
         .kv_heads = 32, .max_position = 2048, .eps_absent = 1e-5};
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
-    shape->qk_norm = true;
     PITH_TRY(pith_read_pattern(c, 4096, 4, shape, err));
-    for (uint32_t i = 0; shape->window && i < shape->layers; i++)
-        if (!pith_layer_in(&shape->sliding, i)) pith_layer_put(&shape->unrotated, i);
+    for (uint32_t i = 0; shape->windows.size && i < shape->layers; i++)
+        if (!pith_layer_in(&shape->windows.layers, i)) pith_layer_put(&shape->place.unrotated, i);
     return PITH_OK;
 }
 

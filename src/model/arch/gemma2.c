@@ -11,10 +11,11 @@ static enum pith_status read_windows(const struct pith_config *c, struct pith_sh
                                      struct pith_error *err)
 {
     const bool given = pith_config_has(c, "layer_types");
-    PITH_TRY(pith_read_window(c, 4096, &shape->window, err));
-    PITH_TRY(pith_read_layer_types(c, shape, "sliding_attention", "full_attention", &shape->sliding,
-                                   err));
-    for (uint32_t i = 0; !given && i < shape->layers; i += 2) pith_layer_put(&shape->sliding, i);
+    PITH_TRY(pith_read_window(c, 4096, &shape->windows.size, err));
+    PITH_TRY(pith_read_layer_types(c, shape, "sliding_attention", "full_attention",
+                                   &shape->windows.layers, err));
+    for (uint32_t i = 0; !given && i < shape->layers; i += 2)
+        pith_layer_put(&shape->windows.layers, i);
     return PITH_OK;
 }
 
@@ -34,11 +35,11 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     PITH_TRY(pith_read_cap(c, "final_logit_softcapping", &logit_cap, err));
     PITH_TRY(pith_read_scale(c, "query_pre_attn_scalar", &query, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
-    shape->qkv_bias = shape->o_bias = bias;
-    shape->score_cap = score_cap;
-    shape->logit_cap = logit_cap;
-    shape->score_scale = 1 / sqrt(query);
-    shape->embed_scale = sqrt((double)shape->hidden);
+    shape->biases.qkv = shape->biases.o = bias;
+    shape->scores.cap = score_cap;
+    shape->ends.logit_cap = logit_cap;
+    shape->scores.scale = 1 / sqrt(query);
+    shape->ends.embed_scale = sqrt((double)shape->hidden);
     return read_windows(c, shape, err);
 }
 

@@ -11,12 +11,12 @@ static enum pith_status read_local_rope(const struct pith_config *c, struct pith
                                         struct pith_error *err)
 {
     static const char key[] = "rope_local_base_freq";
-    struct pith_rope *r = &shape->rope_sliding;
-    if (shape->rope_by_kind) return PITH_OK;
-    *r = shape->rope;
+    struct pith_rope *r = &shape->place.rope_window;
+    if (shape->place.by_kind) return PITH_OK;
+    *r = shape->place.rope;
     r->type = PITH_ROPE_DEFAULT;
     r->theta = 10000;
-    shape->rope_by_kind = true;
+    shape->place.by_kind = true;
     PITH_TRY(pith_config_real(c, key, &r->theta, err));
     if (r->theta > 1 && r->theta <= 1e15) return PITH_OK;
     return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is %g, not above 1 and at most 1e15", c->where,
@@ -40,7 +40,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     bool bias = false, both_ways = false;
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     PITH_TRY(read_local_rope(c, shape, err));
-    PITH_TRY(pith_read_cap(c, "final_logit_softcapping", &shape->logit_cap, err));
+    PITH_TRY(pith_read_cap(c, "final_logit_softcapping", &shape->ends.logit_cap, err));
     PITH_TRY(pith_read_scale(c, "query_pre_attn_scalar", &query, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
     PITH_TRY(pith_config_bool(c, "use_bidirectional_attention", &both_ways, err));
@@ -49,10 +49,9 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
                          "%s: \"use_bidirectional_attention\": a model that looks ahead does not "
                          "write text",
                          c->where);
-    shape->qkv_bias = shape->o_bias = bias;
-    shape->qk_norm = true;
-    shape->score_scale = 1 / sqrt(query);
-    shape->embed_scale = sqrt((double)shape->hidden);
+    shape->biases.qkv = shape->biases.o = bias;
+    shape->scores.scale = 1 / sqrt(query);
+    shape->ends.embed_scale = sqrt((double)shape->hidden);
     return pith_read_pattern(c, 4096, 6, shape, err);
 }
 

@@ -20,35 +20,53 @@ static enum pith_status refuse(const struct pith_config *c, struct pith_error *e
                      "%s: \"use_bidirectional_attention\" is not supported for Gemma 4", c->where);
 }
 
+/* What Gemma 4 alone has. */
+struct gemma4 {
+    /* Heads of layers without the window, whose values may be their keys before their norm. */
+    uint32_t full_head_dim, full_kv_heads;
+    bool v_is_k;
+    /* The last so many layers attend to the keys and values of the last layer before them with a
+     * window like theirs; the width of their feed-forward part, where that is another (else 0). */
+    uint32_t kv_shared, kv_shared_ffn;
+};
+PITH_SHAPE_OWN_FITS(struct gemma4);
+
+static struct gemma4 own_of(const struct pith_shape *s)
+{
+    struct gemma4 own;
+    pith_shape_own(s, &own, sizeof own);
+    return own;
+}
+
 /* Of the layers without the window: by keys of their own, or the layer's. */
 static enum pith_status read_full_heads(const struct pith_config *c, struct pith_shape *s,
-                                        struct pith_error *err)
+                                        struct gemma4 *own, struct pith_error *err)
 {
-    const json_t *layers = pith_config_get(c, "per_layer_config"), *own;
+    const json_t *layers = pith_config_get(c, "per_layer_config"), *keys;
     const char *layer;
-    PITH_TRY(pith_config_bool(c, "attention_k_eq_v", &s->k_is_v, err));
-    s->full_head_dim = layers ? s->head_dim : 512;
-    s->full_kv_heads = s->kv_heads;
-    json_object_foreach ((json_t *)(uintptr_t)layers, layer, own) {
-        const struct pith_config part = pith_config_part(c, own, PITH_CONFIG_MODEL);
-        PITH_TRY(pith_read_size(&part, "head_dim", PITH_MAX_HEAD_DIM, s->full_head_dim,
-                                &s->full_head_dim, err));
-        PITH_TRY(pith_read_size(&part, "num_key_value_heads", PITH_MAX_HEADS, s->full_kv_heads,
-                                &s->full_kv_heads, err));
+    PITH_TRY(pith_config_bool(c, "attention_k_eq_v", &own->v_is_k, err));
+    own->full_head_dim = layers ? s->head_dim : 512;
+    own->full_kv_heads = s->kv_heads;
+    json_object_foreach ((json_t *)(uintptr_t)layers, layer, keys) {
+        const struct pith_config part = pith_config_part(c, keys, PITH_CONFIG_MODEL);
+        PITH_TRY(pith_read_size(&part, "head_dim", PITH_MAX_HEAD_DIM, own->full_head_dim,
+                                &own->full_head_dim, err));
+        PITH_TRY(pith_read_size(&part, "num_key_value_heads", PITH_MAX_HEADS, own->full_kv_heads,
+                                &own->full_kv_heads, err));
     }
-    PITH_TRY(pith_read_size(c, "global_head_dim", PITH_MAX_HEAD_DIM, s->full_head_dim,
-                            &s->full_head_dim, err));
-    if (s->k_is_v)
-        PITH_TRY(pith_read_size(c, "num_global_key_value_heads", PITH_MAX_HEADS, s->full_kv_heads,
-                                &s->full_kv_heads, err));
-    if (s->full_head_dim % 2 != 0 || s->heads % s->full_kv_heads != 0 ||
-        (uint64_t)s->heads * s->full_head_dim > PITH_MAX_WIDTH)
+    PITH_TRY(pith_read_size(c, "global_head_dim", PITH_MAX_HEAD_DIM, own->full_head_dim,
+                            &own->full_head_dim, err));
+    if (own->v_is_k)
+        PITH_TRY(pith_read_size(c, "num_global_key_value_heads", PITH_MAX_HEADS, own->full_kv_heads,
+                                &own->full_kv_heads, err));
+    if (own->full_head_dim % 2 != 0 || s->heads % own->full_kv_heads != 0 ||
+        (uint64_t)s->heads * own->full_head_dim > PITH_MAX_WIDTH)
         return pith_fail(err, PITH_FORMAT,
                          "%s: %u heads, %u of keys, of %u in layers of full "
                          "attention",
-                         c->where, s->heads, s->full_kv_heads, s->full_head_dim);
-    s->rotary_sliding = s->rotary;
-    s->rotary = s->full_head_dim;
+                         c->where, s->heads, own->full_kv_heads, own->full_head_dim);
+    s->place.rotary_window = s->place.rotary;
+    s->place.rotary = own->full_head_dim;
     return PITH_OK;
 }
 
@@ -69,49 +87,49 @@ static enum pith_status read_experts(const struct pith_config *c, struct pith_sh
 
 /* The layer whose keys and values one attends to: the last before those that share with a window
  * like its own. */
-static uint32_t kv_source(const struct pith_shape *s, uint32_t layer)
+static uint32_t kv_source(const struct pith_shape *s, const struct gemma4 *g, uint32_t layer)
 {
-    const uint32_t own = s->layers - s->kv_shared;
-    const bool window = pith_layer_in(&s->sliding, layer);
+    const uint32_t own = s->layers - g->kv_shared;
+    const bool window = pith_layer_in(&s->windows.layers, layer);
     uint32_t from = own;
     if (layer < own) return layer;
-    while (from > 0 && pith_layer_in(&s->sliding, from - 1) != window) from--;
+    while (from > 0 && pith_layer_in(&s->windows.layers, from - 1) != window) from--;
     return from > 0 ? from - 1 : layer;
 }
 
 /* Whether others read a layer's keys and values. */
-static bool is_kv_source(const struct pith_shape *s, uint32_t layer)
+static bool is_kv_source(const struct pith_shape *s, const struct gemma4 *g, uint32_t layer)
 {
-    for (uint32_t i = s->layers - s->kv_shared; i < s->layers; i++)
-        if (i != layer && kv_source(s, i) == layer) return true;
+    for (uint32_t i = s->layers - g->kv_shared; i < s->layers; i++)
+        if (i != layer && kv_source(s, g, i) == layer) return true;
     return false;
 }
 
-static enum pith_status read_shared(const struct pith_config *c, struct pith_shape *shape,
-                                    struct pith_error *err)
+static enum pith_status read_shared(const struct pith_config *c, const struct pith_shape *shape,
+                                    struct gemma4 *own, struct pith_error *err)
 {
     int64_t shared = 0;
     bool wide = false;
     PITH_TRY(pith_config_int(c, "num_kv_shared_layers", 0, shape->layers, &shared, err));
     PITH_TRY(pith_config_bool(c, "use_double_wide_mlp", &wide, err));
-    shape->kv_shared = (uint32_t)shared;
-    shape->kv_shared_ffn = wide ? 2 * shape->ffn : 0;
-    if (shape->kv_shared_ffn > PITH_MAX_WIDTH)
+    own->kv_shared = (uint32_t)shared;
+    own->kv_shared_ffn = wide ? 2 * shape->ffn : 0;
+    if (own->kv_shared_ffn > PITH_MAX_WIDTH)
         return pith_fail(err, PITH_FORMAT, "%s: \"intermediate_size\" %u twice", c->where,
                          shape->ffn);
-    for (uint32_t i = shape->layers - shape->kv_shared; i < shape->layers; i++)
-        if (kv_source(shape, i) == i)
+    for (uint32_t i = shape->layers - own->kv_shared; i < shape->layers; i++)
+        if (kv_source(shape, own, i) == i)
             return pith_fail(err, PITH_FORMAT,
                              "%s: \"num_kv_shared_layers\" %u leaves no layer whose keys and"
                              " values layer %u could share",
-                             c->where, shape->kv_shared, i);
+                             c->where, own->kv_shared, i);
     return PITH_OK;
 }
 
-static enum pith_status read_told(const struct pith_config *c, uint32_t told,
-                                  struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_token_table(const struct pith_config *c, struct pith_shape *shape,
+                                         struct pith_error *err)
 {
-    int64_t width = told, vocab = 262144;
+    int64_t width = 256, vocab = 262144;
     PITH_TRY(pith_config_int(c, "hidden_size_per_layer_input", 0, PITH_MAX_WIDTH, &width, err));
     PITH_TRY(pith_config_int(c, "vocab_size_per_layer_input", 1, PITH_MAX_VOCAB, &vocab, err));
     if (width == 0) return PITH_OK;
@@ -119,16 +137,9 @@ static enum pith_status read_told(const struct pith_config *c, uint32_t told,
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s: %u layers are told %lld numbers each, of %lld tokens of %u", c->where,
                          shape->layers, (long long)width, (long long)vocab, shape->vocab);
-    shape->told = (uint32_t)width;
-    shape->told_vocab = (uint32_t)vocab;
+    shape->tokens.width = (uint32_t)width;
+    shape->tokens.vocab = (uint32_t)vocab;
     return PITH_OK;
-}
-
-static enum pith_status read_small(const struct pith_config *c, struct pith_shape *shape,
-                                   struct pith_error *err)
-{
-    PITH_TRY(read_shared(c, shape, err));
-    return read_told(c, 256, shape, err);
 }
 
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
@@ -143,23 +154,27 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
                                                        .tied = true,
                                                        .act = PITH_ACT_GELU_TANH,
                                                        .rope_kinds = true};
+    struct gemma4 own = {0};
     bool bias = false;
     PITH_TRY(refuse(c, err));
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
-    if (!shape->rope_by_kind)
+    if (!shape->place.by_kind)
         return pith_fail(err, PITH_UNSUPPORTED, "%s: no \"rope_parameters\" by kind of layer",
                          c->where);
-    PITH_TRY(pith_read_cap(c, "final_logit_softcapping", &shape->logit_cap, err));
+    PITH_TRY(pith_read_cap(c, "final_logit_softcapping", &shape->ends.logit_cap, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
-    shape->qkv_bias = shape->o_bias = bias;
-    shape->qk_norm = shape->v_norm = true;
-    shape->score_scale = 1;
-    shape->embed_scale = sqrt((double)shape->hidden);
+    shape->biases.qkv = shape->biases.o = bias;
+    shape->scores.scale = 1;
+    shape->ends.embed_scale = sqrt((double)shape->hidden);
     PITH_TRY(pith_read_pattern(c, 512, 6, shape, err));
-    shape->sliding.word[(shape->layers - 1) / 32] &= ~(1u << (shape->layers - 1) % 32); /* never */
-    PITH_TRY(read_small(c, shape, err));
+    shape->windows.layers.word[(shape->layers - 1) / 32] &=
+        ~(1u << (shape->layers - 1) % 32); /* never */
+    PITH_TRY(read_shared(c, shape, &own, err));
+    PITH_TRY(read_token_table(c, shape, err));
     PITH_TRY(read_experts(c, shape, err));
-    return read_full_heads(c, shape, err);
+    PITH_TRY(read_full_heads(c, shape, &own, err));
+    pith_shape_set_own(shape, &own, sizeof own);
+    return PITH_OK;
 }
 
 /* --- the layer -------------------------------------------------------------------------------- */
@@ -167,19 +182,20 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
 static struct pith_attention_spec attention_of(const struct pith_plan_maker *m)
 {
     const struct pith_shape *s = m->shape;
-    const bool window = pith_layer_in(&s->sliding, m->layer);
+    const struct gemma4 own = own_of(s);
+    const bool window = pith_layer_in(&s->windows.layers, m->layer);
     struct pith_attention_spec a = pith_attention_of(m);
     if (window) {
         a.rotary = pith_shape_rotary(s, 1);
     } else {
-        a.dim = s->full_head_dim;
-        a.kv_heads = s->full_kv_heads;
-        a.v_is_k = s->k_is_v;
+        a.dim = own.full_head_dim;
+        a.kv_heads = own.full_kv_heads;
+        a.v_is_k = own.v_is_k;
     }
     a.v_norm = (struct pith_head_norm){PITH_HEADS_EACH, PITH_NO_PART};
-    a.of = kv_source(s, m->layer);
+    a.of = kv_source(s, &own, m->layer);
     a.shared = a.of != m->layer;
-    a.leaves = is_kv_source(s, m->layer);
+    a.leaves = is_kv_source(s, &own, m->layer);
     a.shared_k = window ? SHARED_WINDOW_K : SHARED_K;
     a.shared_v = window ? SHARED_WINDOW_V : SHARED_V;
     return a;
@@ -188,8 +204,9 @@ static struct pith_attention_spec attention_of(const struct pith_plan_maker *m)
 static struct pith_mlp_spec mlp_of(const struct pith_plan_maker *m)
 {
     const struct pith_shape *s = m->shape;
+    const struct gemma4 own = own_of(s);
     struct pith_mlp_spec p = pith_mlp_of(m);
-    if (m->layer >= s->layers - s->kv_shared && s->kv_shared_ffn) p.ffn = s->kv_shared_ffn;
+    if (m->layer >= s->layers - own.kv_shared && own.kv_shared_ffn) p.ffn = own.kv_shared_ffn;
     return p;
 }
 
@@ -241,15 +258,15 @@ static void add_token_vectors(struct pith_plan_maker *m)
     const struct pith_norm after = pith_build_norm_after(m, "post_per_layer_input_norm");
     pith_plan_carry(m, TOKEN, 1);
     (void)pith_plan_site(m, "told_gate", s->hidden, (struct pith_fold){0});
-    const uint32_t gate = pith_build_linear(m, "per_layer_input_gate", s->told, false,
+    const uint32_t gate = pith_build_linear(m, "per_layer_input_gate", s->tokens.width, false,
                                             (const unsigned[3]){X, GATE, OUT});
     n.u.tell.work = NORMED;
-    n.u.tell.dim = s->told;
+    n.u.tell.dim = s->tokens.width;
     pith_plan_reg(m, NORMED, s->hidden);
-    pith_plan_reg(m, UP, s->told);
+    pith_plan_reg(m, UP, s->tokens.width);
     pith_plan_node(m, n);
-    pith_build_activate(m, GATE, false, s->told);
-    (void)pith_plan_site(m, "told", s->told, (struct pith_fold){0});
+    pith_build_activate(m, GATE, false, s->tokens.width);
+    (void)pith_plan_site(m, "told", s->tokens.width, (struct pith_fold){0});
     const uint32_t project = pith_build_linear(m, "per_layer_projection", s->hidden, false,
                                                (const unsigned[3]){GATE, OUT, GATE});
     if (!m->failed) m->plan->linear[gate].whole = m->plan->linear[project].whole = true;
@@ -280,7 +297,7 @@ static void layer(struct pith_plan_maker *m)
         pith_build_feed_forward(m, &second, &mlp, NULL);
     }
     pith_build_add_normed(m, OUT, after.mlp);
-    if (m->shape->told) add_token_vectors(m);
+    if (m->shape->tokens.width) add_token_vectors(m);
     scale(m, "layer_scalar");
 }
 

@@ -14,7 +14,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
                                                        .partial = 0.5,
                                                        .eps_absent = 1.5625e-7};
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
-    return pith_config_bool(c, "attention_bias", &shape->qkv_bias, err);
+    return pith_config_bool(c, "attention_bias", &shape->biases.qkv, err);
 }
 
 static void layer(struct pith_plan_maker *m)
@@ -26,7 +26,7 @@ static void layer(struct pith_plan_maker *m)
     const struct pith_mlp_spec mlp = {.gate_up = "mlp.gate_up_proj",
                                       .down = "mlp.down_proj",
                                       .ffn = m->shape->ffn,
-                                      .bias = m->shape->mlp_bias};
+                                      .bias = m->shape->biases.mlp};
     attention.rope_adjacent = true;
     pith_build_around(m, &before, &after, &attention, &mlp);
 }

@@ -17,22 +17,27 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
                                            .renormalised = true,
                                            .correction = true,
                                            .group_best_two = true};
+    bool normed = false;
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     PITH_TRY(pith_read_mixture(c, &pith_mixture_keys_deepseek, &absent, shape, err));
     PITH_TRY(pith_read_shared(c, "n_shared_experts", 1, shape, err));
     PITH_TRY(pith_read_dense_first(c, 1, shape, err));
-    PITH_TRY(pith_config_bool(c, "attention_bias", &shape->qkv_bias, err));
-    return pith_config_bool(c, "use_qk_norm", &shape->qk_norm, err);
+    PITH_TRY(pith_config_bool(c, "attention_bias", &shape->biases.qkv, err));
+    PITH_TRY(pith_config_bool(c, "use_qk_norm", &normed, err));
+    pith_shape_set_own(shape, &normed, sizeof normed);
+    return PITH_OK;
 }
 
 static void layer(struct pith_plan_maker *m)
 {
+    bool normed;
     const struct pith_norms norms = pith_build_norms(m);
     struct pith_attention_spec attention = pith_attention_of(m);
     const struct pith_mlp_spec mlp = pith_mlp_of(m);
     struct pith_experts_spec experts = {PITH_NAMES_EXPERTS, PITH_NAMES_FUSED,
                                         .shared = "mlp.shared_experts"};
-    if (m->shape->qk_norm) pith_build_head_norms(m, &attention, PITH_HEADS_EACH);
+    pith_shape_own(m->shape, &normed, sizeof normed);
+    if (normed) pith_build_head_norms(m, &attention, PITH_HEADS_EACH);
     pith_build_correction(m, &experts, "mlp.gate.e_score_correction_bias", false);
     pith_build_sequential(m, &norms, &attention, &mlp, &experts);
 }

@@ -45,7 +45,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     PITH_TRY(pith_read_shared(c, "n_shared_experts", 1, shape, err));
     PITH_TRY(read_layers(c, shape, err));
     PITH_TRY(pith_config_bool(c, "rope_interleave", &shape->latent.adjacent, err));
-    return pith_config_bool(c, "attention_bias", &shape->o_bias, err);
+    return pith_config_bool(c, "attention_bias", &shape->biases.o, err);
 }
 
 const struct pith_arch pith_arch_glm4_moe_lite = {

@@ -30,22 +30,24 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
                                           .act = PITH_ACT_GELU_TANH,
                                           .eps = "layer_norm_epsilon",
                                           .eps_absent = 1e-5};
-    bool scaled = true, crossed = false;
+    bool scaled = true, crossed = false, by_layer = false;
     PITH_TRY(read_ffn(c, &defaults.ffn, err));
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     PITH_TRY(pith_config_bool(c, "scale_attn_weights", &scaled, err));
-    PITH_TRY(pith_config_bool(c, "scale_attn_by_inverse_layer_idx", &shape->score_by_layer, err));
+    PITH_TRY(pith_config_bool(c, "scale_attn_by_inverse_layer_idx", &by_layer, err));
     PITH_TRY(pith_config_bool(c, "add_cross_attention", &crossed, err));
     if (crossed)
         return pith_fail(err, PITH_UNSUPPORTED, "%s: \"add_cross_attention\" is not supported",
                          c->where);
-    if (!scaled) shape->score_scale = 1;
-    shape->qkv_bias = shape->o_bias = shape->mlp_bias = true;
+    pith_shape_set_own(shape, &by_layer, sizeof by_layer);
+    if (!scaled) shape->scores.scale = 1;
+    shape->biases.qkv = shape->biases.o = shape->biases.mlp = true;
     return PITH_OK;
 }
 
 static void layer(struct pith_plan_maker *m)
 {
+    bool by_layer; /* scores are divided by the number of the layer */
     pith_build_positions(m);
     struct pith_norms norms = {.attention = pith_build_norm(m, "ln_1")};
     norms.mlp = pith_build_norm(m, "ln_2");
@@ -54,7 +56,8 @@ static void layer(struct pith_plan_maker *m)
         .up = "mlp.c_fc", .down = "mlp.c_proj", .ffn = m->shape->ffn, .bias = true};
     attention.qkv = "attn.c_attn";
     attention.o = "attn.c_proj";
-    if (m->shape->score_by_layer) attention.scale = (float)attention.scale / (float)(m->layer + 1);
+    pith_shape_own(m->shape, &by_layer, sizeof by_layer);
+    if (by_layer) attention.scale = (float)attention.scale / (float)(m->layer + 1);
     pith_build_sequential(m, &norms, &attention, &mlp, NULL);
     pith_build_exchanged(m);
 }

@@ -22,9 +22,9 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
     PITH_TRY(pith_config_bool(c, "use_parallel_residual", &parallel, err));
-    shape->qkv_bias = shape->o_bias = bias;
-    shape->mlp_bias = true;
-    shape->serial = !parallel;
+    shape->biases.qkv = shape->biases.o = bias;
+    shape->biases.mlp = true;
+    pith_shape_set_own(shape, &parallel, sizeof parallel);
     return PITH_OK;
 }
 
@@ -43,6 +43,7 @@ static void side_by_side(struct pith_plan_maker *m, const struct pith_norms *nor
 
 static void layer(struct pith_plan_maker *m)
 {
+    bool parallel;
     const struct pith_norms norms = pith_build_norms(m);
     struct pith_attention_spec attention = pith_attention_of(m);
     const struct pith_mlp_spec mlp = {
@@ -50,7 +51,8 @@ static void layer(struct pith_plan_maker *m)
     attention.qkv = "attention.query_key_value";
     attention.qkv_by_head = true;
     attention.o = "attention.dense";
-    if (m->shape->serial) pith_build_sequential(m, &norms, &attention, &mlp, NULL);
+    pith_shape_own(m->shape, &parallel, sizeof parallel);
+    if (!parallel) pith_build_sequential(m, &norms, &attention, &mlp, NULL);
     else side_by_side(m, &norms, &attention, &mlp);
 }
 
@@ -82,5 +84,5 @@ const struct pith_arch pith_arch_gpt_neox = {
              .untied = true,
              .act = PITH_ACT_GELU,
              .features = 1u << PITH_GGUF_HAS_QKV_BIAS | 1u << PITH_GGUF_HAS_O_BIAS |
-                         1u << PITH_GGUF_HAS_MLP_BIAS | 1u << PITH_GGUF_HAS_SERIAL},
+                         1u << PITH_GGUF_HAS_MLP_BIAS},
 };

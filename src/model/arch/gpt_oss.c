@@ -10,10 +10,11 @@ static enum pith_status read_windows(const struct pith_config *c, struct pith_sh
                                      struct pith_error *err)
 {
     const bool given = pith_config_has(c, "layer_types");
-    PITH_TRY(pith_read_window(c, 128, &shape->window, err));
-    PITH_TRY(pith_read_layer_types(c, shape, "sliding_attention", "full_attention", &shape->sliding,
-                                   err));
-    for (uint32_t i = 0; !given && i < shape->layers; i += 2) pith_layer_put(&shape->sliding, i);
+    PITH_TRY(pith_read_window(c, 128, &shape->windows.size, err));
+    PITH_TRY(pith_read_layer_types(c, shape, "sliding_attention", "full_attention",
+                                   &shape->windows.layers, err));
+    for (uint32_t i = 0; !given && i < shape->layers; i += 2)
+        pith_layer_put(&shape->windows.layers, i);
     return PITH_OK;
 }
 
@@ -38,9 +39,9 @@ static enum pith_status read_gate(const struct pith_config *c, struct pith_shape
     double limit = 7, alpha = 1.702;
     PITH_TRY(pith_read_scale(c, "swiglu_limit", &limit, err));
     PITH_TRY(pith_read_scale(c, "swiglu_alpha", &alpha, err));
-    shape->act = PITH_ACT_CLAMPED;
-    shape->act_limit = (float)limit;
-    shape->act_alpha = (float)alpha;
+    shape->activation.kind = PITH_ACT_CLAMPED;
+    shape->activation.limit = (float)limit;
+    shape->activation.alpha = (float)alpha;
     return PITH_OK;
 }
 
@@ -59,8 +60,8 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     PITH_TRY(pith_read_mixture(c, &pith_mixture_keys_local, &absent, shape, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
     pith_layer_put_all(&shape->moe.layers, shape->layers);
-    shape->qkv_bias = shape->o_bias = bias;
-    default_rope(c, &shape->rope);
+    shape->biases.qkv = shape->biases.o = bias;
+    default_rope(c, &shape->place.rope);
     PITH_TRY(read_gate(c, shape, err));
     return read_windows(c, shape, err);
 }

@@ -11,15 +11,15 @@ enum pith_status pith_read_granite(const struct pith_config *c, struct pith_shap
     double logits = 1;
     bool bias = false;
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
-    shape->embed_scale = shape->score_scale = shape->branch_scale = 1;
-    PITH_TRY(pith_read_scale(c, "embedding_multiplier", &shape->embed_scale, err));
-    PITH_TRY(pith_read_scale(c, "attention_multiplier", &shape->score_scale, err));
+    shape->ends.embed_scale = shape->scores.scale = shape->branch_scale = 1;
+    PITH_TRY(pith_read_scale(c, "embedding_multiplier", &shape->ends.embed_scale, err));
+    PITH_TRY(pith_read_scale(c, "attention_multiplier", &shape->scores.scale, err));
     PITH_TRY(pith_read_scale(c, "residual_multiplier", &shape->branch_scale, err));
     PITH_TRY(pith_read_scale(c, "logits_scaling", &logits, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
-    PITH_TRY(pith_config_bool(c, "mlp_bias", &shape->mlp_bias, err));
-    shape->qkv_bias = shape->o_bias = bias;
-    shape->logit_scale = 1 / logits;
+    PITH_TRY(pith_config_bool(c, "mlp_bias", &shape->biases.mlp, err));
+    shape->biases.qkv = shape->biases.o = bias;
+    shape->ends.logit_scale = 1 / logits;
     return PITH_OK;
 }
 

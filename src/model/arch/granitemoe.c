@@ -11,7 +11,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     static const struct pith_moe absent = {.experts = 8, .taken = 2, .router = PITH_ROUTER_TOP};
     PITH_TRY(pith_read_granite(c, shape, err));
     PITH_TRY(pith_read_mixture(c, &pith_mixture_keys_local, &absent, shape, err));
-    shape->mlp_bias = false;
+    shape->biases.mlp = false;
     pith_layer_put_all(&shape->moe.layers, shape->layers);
     return PITH_OK;
 }

@@ -16,11 +16,12 @@ static enum pith_status read_layers(const struct pith_config *c, struct pith_sha
     const bool old = first && (strcmp(first, "mamba") == 0 || strcmp(first, "attention") == 0);
     const bool given = pith_config_has(c, "layer_types");
     PITH_TRY(pith_read_layer_types(c, shape, old ? "mamba" : "linear_attention",
-                                   old ? "attention" : "full_attention", &shape->recurrent, err));
+                                   old ? "attention" : "full_attention", &shape->recurrent.layers,
+                                   err));
     PITH_TRY(pith_config_str(c, "position_embedding_type", &position, err));
     for (uint32_t i = 0; i < shape->layers; i++) {
-        if (!given) pith_layer_put(&shape->recurrent, i);
-        if (strcmp(position, "rope") != 0) pith_layer_put(&shape->unrotated, i);
+        if (!given) pith_layer_put(&shape->recurrent.layers, i);
+        if (strcmp(position, "rope") != 0) pith_layer_put(&shape->place.unrotated, i);
     }
     return PITH_OK;
 }
@@ -34,7 +35,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     PITH_TRY(pith_read_granite(c, shape, err));
     PITH_TRY(pith_read_size(c, "shared_intermediate_size", PITH_MAX_WIDTH, 1024, &shared, err));
     PITH_TRY(pith_config_int(c, "num_local_experts", 0, PITH_MAX_EXPERTS, &experts, err));
-    shape->mlp_bias = false;
+    shape->biases.mlp = false;
     if (experts > 0) {
         PITH_TRY(pith_read_mixture(c, &pith_mixture_keys_local, &absent, shape, err));
         shape->moe.shared_ffn = shared;
@@ -57,7 +58,7 @@ static void layer(struct pith_plan_maker *m)
                                       .down = "shared_mlp.output_linear",
                                       .ffn = m->shape->ffn};
     const struct pith_branch first = pith_build_branch(m, norms.attention, OUT);
-    if (pith_layer_in(&m->shape->recurrent, m->layer)) pith_build_scan(m, &first);
+    if (pith_layer_in(&m->shape->recurrent.layers, m->layer)) pith_build_scan(m, &first);
     else pith_build_attention(m, &first, &attention);
     pith_build_add(m, OUT);
     const struct pith_branch second = pith_build_branch(m, norms.mlp, OUT);

@@ -15,7 +15,7 @@ static void convolution(struct pith_plan_maker *m, const struct pith_branch *b)
     const struct pith_convolution_spec conv = {
         .name = "conv.conv", .reg = Q, .dim = s->hidden, .last = true};
     const uint32_t site = pith_plan_site(m, "in", s->hidden, b->fold);
-    (void)pith_build_linear(m, "conv.in_proj", 3 * s->hidden, s->conv_bias,
+    (void)pith_build_linear(m, "conv.in_proj", 3 * s->hidden, s->recurrent.conv_bias,
                             (const unsigned[3]){b->in, FUSED, OUT});
     pith_build_split(m, 3, (const uint32_t[]){s->hidden, s->hidden, s->hidden},
                      (const uint8_t[]){Q, K, V});
@@ -23,7 +23,7 @@ static void convolution(struct pith_plan_maker *m, const struct pith_branch *b)
     (void)pith_build_convolution(m, &conv);
     pith_build_times(m, Q, K, s->hidden, PITH_ACT_NONE);
     (void)pith_plan_site(m, "out", s->hidden, (struct pith_fold){0});
-    const uint32_t out = pith_build_linear(m, "conv.out_proj", s->hidden, s->conv_bias,
+    const uint32_t out = pith_build_linear(m, "conv.out_proj", s->hidden, s->recurrent.conv_bias,
                                            (const unsigned[3]){Q, b->out, Q});
     if (!m->failed) m->plan->linear[out].by_cols = true;
     pith_plan_module(m, site, b->out);
@@ -38,9 +38,10 @@ static enum pith_status read_layers(const struct pith_config *c, struct pith_sha
     const json_t *full = pith_config_get(c, "full_attn_idxs"), *item;
     const bool given = pith_config_has(c, "layer_types");
     size_t i;
-    PITH_TRY(pith_read_layer_types(c, shape, "conv", "full_attention", &shape->recurrent, err));
-    PITH_TRY(pith_read_size(c, "conv_L_cache", PITH_CONV_TAPS, 3, &shape->taps, err));
-    PITH_TRY(pith_config_bool(c, "conv_bias", &shape->conv_bias, err));
+    PITH_TRY(
+        pith_read_layer_types(c, shape, "conv", "full_attention", &shape->recurrent.layers, err));
+    PITH_TRY(pith_read_size(c, "conv_L_cache", PITH_CONV_TAPS, 3, &shape->recurrent.taps, err));
+    PITH_TRY(pith_config_bool(c, "conv_bias", &shape->recurrent.conv_bias, err));
     if (given) return PITH_OK;
     if (full && !json_is_null(full) && !json_is_array(full))
         return pith_fail(err, PITH_FORMAT, "%s: \"full_attn_idxs\" is not a list", c->where);
@@ -53,7 +54,7 @@ static enum pith_status read_layers(const struct pith_config *c, struct pith_sha
         pith_layer_put(&attention, (uint32_t)layer);
     }
     for (uint32_t l = 0; l < shape->layers && json_is_array(full); l++)
-        if (!pith_layer_in(&attention, l)) pith_layer_put(&shape->recurrent, l);
+        if (!pith_layer_in(&attention, l)) pith_layer_put(&shape->recurrent.layers, l);
     return PITH_OK;
 }
 
@@ -69,7 +70,6 @@ static enum pith_status read_common(const struct pith_config *c, struct pith_sha
         .eps_absent = 1e-5,
         .theta = 1e6};
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
-    shape->qk_norm = true;
     return read_layers(c, shape, err);
 }
 
@@ -129,7 +129,7 @@ static void norm_heads(struct pith_plan_maker *m, struct pith_attention_spec *a)
 
 static void layer(struct pith_plan_maker *m)
 {
-    const bool convolves = pith_layer_in(&m->shape->recurrent, m->layer);
+    const bool convolves = pith_layer_in(&m->shape->recurrent.layers, m->layer);
     struct pith_norms norms = {.attention = pith_build_norm(m, "operator_norm")};
     norms.mlp = pith_build_norm(m, "ffn_norm");
     struct pith_attention_spec attention = pith_attention_of(m);

@@ -11,8 +11,8 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     bool attention_bias = false;
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &attention_bias, err));
-    PITH_TRY(pith_config_bool(c, "mlp_bias", &shape->mlp_bias, err));
-    shape->qkv_bias = shape->o_bias = attention_bias;
+    PITH_TRY(pith_config_bool(c, "mlp_bias", &shape->biases.mlp, err));
+    shape->biases.qkv = shape->biases.o = attention_bias;
     return PITH_OK;
 }
 

@@ -11,29 +11,35 @@ static enum pith_status read_chunks(const struct pith_config *c, struct pith_sha
 {
     const bool given = pith_config_has(c, "layer_types");
     struct pith_layer_set said = {0};
-    PITH_TRY(pith_read_size(c, "attention_chunk_size", INT32_MAX, 8192, &shape->window, err));
+    PITH_TRY(pith_read_size(c, "attention_chunk_size", INT32_MAX, 8192, &shape->windows.size, err));
     PITH_TRY(pith_read_layer_types(c, shape, "chunked_attention", "full_attention", &said, err));
     for (uint32_t i = 0; i < shape->layers; i++) {
-        const bool chunk = given ? pith_layer_in(&said, i) : !pith_layer_in(&shape->unrotated, i);
-        if (chunk) pith_layer_put(&shape->sliding, i);
+        const bool chunk = given ? pith_layer_in(&said, i)
+                                 : !pith_layer_in(&shape->place.unrotated, i);
+        if (chunk) pith_layer_put(&shape->windows.layers, i);
     }
-    shape->chunked = true;
     return PITH_OK;
 }
 
-static enum pith_status read_temper(const struct pith_config *c, struct pith_shape *shape,
-                                    struct pith_error *err)
+/* What Llama 4 alone has: queries of layers that do not rotate grow, q and k of the others are
+ * normalised without gains. */
+struct llama4 {
+    struct pith_growth growth;
+    bool normed;
+};
+PITH_SHAPE_OWN_FITS(struct llama4);
+
+static enum pith_status read_own(const struct pith_config *c, struct pith_shape *shape,
+                                 struct pith_error *err)
 {
     bool tuned = true;
-    double scale = 0.1, every = 8192;
+    struct llama4 own = {.growth = {.beta = 0.1, .every = 8192, .shift = 1}, .normed = true};
     PITH_TRY(pith_config_bool(c, "attn_temperature_tuning", &tuned, err));
-    PITH_TRY(pith_read_scale(c, "attn_scale", &scale, err));
-    PITH_TRY(pith_read_scale(c, "floor_scale", &every, err));
-    if (!tuned) return PITH_OK;
-    shape->tempered = scale;
-    shape->tempered_every = every;
-    shape->tempered_shift = 1;
-    shape->tempered_unrotated = true;
+    PITH_TRY(pith_read_scale(c, "attn_scale", &own.growth.beta, err));
+    PITH_TRY(pith_read_scale(c, "floor_scale", &own.growth.every, err));
+    PITH_TRY(pith_config_bool(c, "use_qk_norm", &own.normed, err));
+    if (!tuned) own.growth = (struct pith_growth){0};
+    pith_shape_set_own(shape, &own, sizeof own);
     return PITH_OK;
 }
 
@@ -74,11 +80,9 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     PITH_TRY(read_mixtures(c, shape, err));
     PITH_TRY(pith_read_unrotated(c, 4, shape, err));
     PITH_TRY(read_chunks(c, shape, err));
-    PITH_TRY(read_temper(c, shape, err));
-    shape->qk_norm = true;
-    PITH_TRY(pith_config_bool(c, "use_qk_norm", &shape->qk_norm, err));
+    PITH_TRY(read_own(c, shape, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
-    shape->qkv_bias = shape->o_bias = bias;
+    shape->biases.qkv = shape->biases.o = bias;
     return PITH_OK;
 }
 
@@ -95,14 +99,18 @@ static void layer(struct pith_plan_maker *m)
         .fused_turned = true,
         .fused_only = true};
     static const struct pith_head_norm bare = {PITH_HEADS_EACH, PITH_NO_PART};
+    struct llama4 own;
     const struct pith_norms norms = pith_build_norms(m);
     struct pith_attention_spec attention = pith_attention_of(m);
     const struct pith_mlp_spec mlp = {.gate = "feed_forward.gate_proj",
                                       .up = "feed_forward.up_proj",
                                       .down = "feed_forward.down_proj",
                                       .ffn = m->shape->ffn};
+    pith_shape_own(m->shape, &own, sizeof own);
     attention.rope_adjacent = true;
-    if (m->shape->qk_norm && attention.rotary) attention.q_norm = attention.k_norm = bare;
+    attention.chunked = attention.window != 0;
+    if (attention.rotary == 0) attention.growth = own.growth;
+    else if (own.normed) attention.q_norm = attention.k_norm = bare;
     pith_build_sequential(m, &norms, &attention, &mlp, &experts);
 }
 
@@ -135,9 +143,8 @@ const struct pith_arch pith_arch_llama4 = {
              .unrotated = 4,
              .chunk = 8192,
              .bare = 128,
-             .features = 1u << PITH_GGUF_HAS_UNROTATED | 1u << PITH_GGUF_HAS_CHUNKED |
-                         1u << PITH_GGUF_HAS_TEMPERED | 1u << PITH_GGUF_HAS_SHARED |
-                         1u << PITH_GGUF_HAS_SCALES_INPUT},
+             .features = 1u << PITH_GGUF_HAS_UNROTATED | 1u << PITH_GGUF_HAS_TEMPERED |
+                         1u << PITH_GGUF_HAS_SHARED | 1u << PITH_GGUF_HAS_SCALES_INPUT},
 };
 
 const struct pith_arch pith_arch_llama4_vl = {

@@ -9,12 +9,12 @@
 static enum pith_status read_rotary(const struct pith_config *c, struct pith_shape *shape,
                                     struct pith_error *err)
 {
-    int64_t n = shape->rotary;
+    int64_t n = shape->place.rotary;
     PITH_TRY(pith_config_int(c, "rotary_dim", 2, shape->head_dim, &n, err));
     if (n % 2 != 0)
         return pith_fail(err, PITH_FORMAT, "%s: \"rotary_dim\" %lld is odd", c->where,
                          (long long)n);
-    shape->rotary = (uint32_t)n;
+    shape->place.rotary = (uint32_t)n;
     return PITH_OK;
 }
 
@@ -32,7 +32,6 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     PITH_TRY(read_rotary(c, shape, err));
     PITH_TRY(pith_read_mixture(c, &pith_mixture_keys_local, &absent, shape, err));
     pith_layer_put_all(&shape->moe.layers, shape->layers);
-    shape->qk_norm = true;
     return PITH_OK;
 }
 

@@ -16,7 +16,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     PITH_TRY(pith_read_all_windows(c, 4096, shape, err));
     PITH_TRY(pith_read_layer_types(c, shape, "sliding_attention", "full_attention", &said, err));
     /* Engines disagree on layer types here: only what means the same to all is taken. */
-    if (given && memcmp(&said, &shape->sliding, sizeof said) != 0)
+    if (given && memcmp(&said, &shape->windows.layers, sizeof said) != 0)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s: \"layer_types\" that differ from what \"sliding_window\" says are "
                          "not supported",

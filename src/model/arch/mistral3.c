@@ -14,13 +14,15 @@ static enum pith_status read_ministral(const struct pith_config *c, struct pith_
         .kv_heads = 8, .head_dim = 128, .max_position = 262144, .theta = 1e6, .eps_absent = 1e-5};
     const struct pith_config rope =
         pith_config_part(c, pith_config_get(c, "rope_parameters"), PITH_CONFIG_ROPE);
+    struct pith_growth growth = {0};
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     PITH_TRY(pith_read_all_windows(c, 0, shape, err));
-    PITH_TRY(pith_config_real(&rope, "llama_4_scaling_beta", &shape->tempered, err));
-    if (!(shape->tempered >= 0 && shape->tempered < 1e6))
+    PITH_TRY(pith_config_real(&rope, "llama_4_scaling_beta", &growth.beta, err));
+    if (!(growth.beta >= 0 && growth.beta < 1e6))
         return pith_fail(err, PITH_FORMAT, "%s: \"llama_4_scaling_beta\" is %g, outside 0..1e6",
-                         c->where, shape->tempered);
-    shape->tempered_every = (double)shape->rope.original_max;
+                         c->where, growth.beta);
+    if (growth.beta > 0) growth.every = (double)shape->place.rope.original_max;
+    pith_shape_set_own(shape, &growth, sizeof growth);
     return PITH_OK;
 }
 
@@ -37,12 +39,22 @@ static enum pith_status read_wrapped(const struct pith_config *c, struct pith_sh
                      c->where, type);
 }
 
+/* Llama's, whose queries may grow: Mistral's do not. */
+static void layer(struct pith_plan_maker *m)
+{
+    const struct pith_norms norms = pith_build_norms(m);
+    struct pith_attention_spec attention = pith_attention_of(m);
+    const struct pith_mlp_spec mlp = pith_mlp_of(m);
+    pith_shape_own(m->shape, &attention.growth, sizeof attention.growth);
+    pith_build_sequential(m, &norms, &attention, &mlp, NULL);
+}
+
 const struct pith_arch pith_arch_ministral3 = {
     .name = "Ministral3ForCausalLM",
     .model_type = "ministral3",
     .summary = "Ministral 3: queries grow with their position",
     .read = read_ministral,
-    .layer = pith_build_llama,
+    .layer = layer,
     .names = PITH_NAMES_LLAMA,
 };
 
@@ -51,7 +63,7 @@ const struct pith_arch pith_arch_mistral3_vl = {
     .model_type = "mistral3",
     .summary = "Mistral Small 3.1 and later, Ministral 3 that see: their language models",
     .read = read_wrapped,
-    .layer = pith_build_llama,
+    .layer = layer,
     .wraps = true,
     .wraps_tied = true,
     .names = {PITH_NAMES_IN("language_model.model."), .head = "language_model.lm_head",

@@ -19,8 +19,8 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     bool bias = false;
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
-    PITH_TRY(pith_config_bool(c, "mlp_bias", &shape->mlp_bias, err));
-    shape->qkv_bias = shape->o_bias = bias;
+    PITH_TRY(pith_config_bool(c, "mlp_bias", &shape->biases.mlp, err));
+    shape->biases.qkv = shape->biases.o = bias;
     return PITH_OK;
 }
 
@@ -31,7 +31,7 @@ static void layer(struct pith_plan_maker *m)
     const struct pith_mlp_spec mlp = {.up = "mlp.up_proj",
                                       .down = "mlp.down_proj",
                                       .ffn = m->shape->ffn,
-                                      .bias = m->shape->mlp_bias};
+                                      .bias = m->shape->biases.mlp};
     pith_build_sequential(m, &norms, &attention, &mlp, NULL);
 }
 

@@ -12,8 +12,7 @@ static enum pith_status read_common(const struct pith_config *c,
     bool bias = false;
     PITH_TRY(pith_read_sizes(c, defaults, shape, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
-    shape->qkv_bias = shape->o_bias = bias;
-    shape->qk_norm = true;
+    shape->biases.qkv = shape->biases.o = bias;
     return PITH_OK;
 }
 
@@ -31,10 +30,10 @@ static enum pith_status read_three(const struct pith_config *c, struct pith_shap
     static const struct pith_size_defaults defaults = {
         .max_position = 2048, .eps_absent = 1e-5, .rope_kinds = true};
     PITH_TRY(read_common(c, &defaults, shape, err));
-    if (!shape->rope_by_kind && shape->rope.type != PITH_ROPE_DEFAULT) {
-        shape->rope_by_kind = true;
-        shape->rope_sliding = shape->rope;
-        shape->rope_sliding.type = PITH_ROPE_DEFAULT;
+    if (!shape->place.by_kind && shape->place.rope.type != PITH_ROPE_DEFAULT) {
+        shape->place.by_kind = true;
+        shape->place.rope_window = shape->place.rope;
+        shape->place.rope_window.type = PITH_ROPE_DEFAULT;
     }
     return pith_read_pattern(c, 4096, 4, shape, err);
 }

@@ -13,13 +13,14 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
                                                   .renormalised = true};
     static const struct pith_moe absent = {.experts = 64, .taken = 8};
     bool bias = false;
+    double clip = 0;
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     PITH_TRY(pith_read_mixture(c, &keys, &absent, shape, err));
-    PITH_TRY(pith_read_cap(c, "clip_qkv", &shape->qkv_clip, err));
+    PITH_TRY(pith_read_cap(c, "clip_qkv", &clip, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
+    pith_shape_set_own(shape, &clip, sizeof clip);
     pith_layer_put_all(&shape->moe.layers, shape->layers);
-    shape->qkv_bias = shape->o_bias = bias;
-    shape->qk_norm = true;
+    shape->biases.qkv = shape->biases.o = bias;
     return PITH_OK;
 }
 
@@ -29,6 +30,7 @@ static void layer(struct pith_plan_maker *m)
     const struct pith_norms norms = pith_build_norms(m);
     struct pith_attention_spec attention = pith_attention_of(m);
     const struct pith_mlp_spec mlp = pith_mlp_of(m);
+    pith_shape_own(m->shape, &attention.clip, sizeof attention.clip);
     pith_build_head_norms(m, &attention, PITH_HEADS_TOGETHER);
     pith_build_sequential(m, &norms, &attention, &mlp, &experts);
 }

@@ -2,7 +2,13 @@
 #include "model/build/build.h"
 #include "model/config/read.h"
 
-/* What the smallest two models have otherwise. */
+/* What the smallest two models have otherwise: norms behind each addition and none before, norms
+ * without gains and biases. */
+struct opt {
+    bool norms_last, bare;
+};
+PITH_SHAPE_OWN_FITS(struct opt);
+
 static enum pith_status read_norms(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)
 {
@@ -12,10 +18,11 @@ static enum pith_status read_norms(const struct pith_config *c, struct pith_shap
     PITH_TRY(pith_config_bool(c, "layer_norm_elementwise_affine", &affine, err));
     PITH_TRY(pith_config_bool(c, "_remove_final_layer_norm", &removed, err));
     PITH_TRY(pith_read_size(c, "word_embed_proj_dim", PITH_MAX_WIDTH, shape->hidden, &width, err));
-    shape->norms_after = !before;
-    shape->norms_bare = !affine;
-    shape->no_last_norm = !before || removed;
-    if (width != shape->hidden) shape->embed_dim = width;
+    const struct opt own = {.norms_last = !before, .bare = !affine};
+    pith_shape_set_own(shape, &own, sizeof own);
+    if (!affine) shape->ends.last_norm = PITH_LAST_NORM_BARE;
+    if (!before || removed) shape->ends.last_norm = PITH_LAST_NORM_NONE;
+    if (width != shape->hidden) shape->ends.width = width;
     return PITH_OK;
 }
 
@@ -34,15 +41,16 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     PITH_TRY(read_norms(c, shape, err));
     PITH_TRY(pith_config_bool(c, "enable_bias", &bias, err));
-    shape->qkv_bias = shape->o_bias = shape->mlp_bias = bias;
-    shape->position_shift = 2;
-    shape->positions = shape->max_position + 2;
+    shape->biases.qkv = shape->biases.o = shape->biases.mlp = bias;
+    shape->place.shift = 2;
+    shape->place.learned = shape->max_position + 2;
     return PITH_OK;
 }
 
-static struct pith_norm norm_of(struct pith_plan_maker *m, const char *module)
+static struct pith_norm norm_of(struct pith_plan_maker *m, const struct opt *own,
+                                const char *module)
 {
-    return m->shape->norms_bare ? pith_build_norm_bare() : pith_build_norm(m, module);
+    return own->bare ? pith_build_norm_bare() : pith_build_norm(m, module);
 }
 
 /* x = norm(x + attention(x)), x = norm(x + mlp(x)). */
@@ -60,14 +68,16 @@ static void norms_last(struct pith_plan_maker *m, const struct pith_norms *norms
 
 static void layer(struct pith_plan_maker *m)
 {
+    struct opt own;
+    pith_shape_own(m->shape, &own, sizeof own);
     pith_build_positions(m);
-    struct pith_norms norms = {.attention = norm_of(m, "self_attn_layer_norm")};
-    norms.mlp = norm_of(m, "final_layer_norm");
+    struct pith_norms norms = {.attention = norm_of(m, &own, "self_attn_layer_norm")};
+    norms.mlp = norm_of(m, &own, "final_layer_norm");
     struct pith_attention_spec attention = pith_attention_of(m);
     const struct pith_mlp_spec mlp = {
-        .up = "fc1", .down = "fc2", .ffn = m->shape->ffn, .bias = m->shape->mlp_bias};
+        .up = "fc1", .down = "fc2", .ffn = m->shape->ffn, .bias = m->shape->biases.mlp};
     attention.o = "self_attn.out_proj";
-    if (m->shape->norms_after) norms_last(m, &norms, &attention, &mlp);
+    if (own.norms_last) norms_last(m, &norms, &attention, &mlp);
     else pith_build_sequential(m, &norms, &attention, &mlp, NULL);
 }
 

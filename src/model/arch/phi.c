@@ -20,7 +20,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     PITH_TRY(pith_config_bool(c, "qk_layernorm", &normed, err));
     if (normed) /* no published file has it */
         return pith_fail(err, PITH_UNSUPPORTED, "%s: \"qk_layernorm\" is not supported", c->where);
-    shape->qkv_bias = shape->o_bias = shape->mlp_bias = shape->head_bias = true;
+    shape->biases.qkv = shape->biases.o = shape->biases.mlp = shape->ends.head_bias = true;
     return PITH_OK;
 }
 

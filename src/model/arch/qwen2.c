@@ -9,7 +9,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
 {
     static const struct pith_size_defaults defaults = {.kv_heads = 32, .max_position = 32768};
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
-    shape->qkv_bias = true;
+    shape->biases.qkv = true;
     return pith_read_qwen_window(c, shape, err);
 }
 

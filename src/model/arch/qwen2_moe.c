@@ -13,12 +13,12 @@ static enum pith_status read_windows(const struct pith_config *c, struct pith_sh
     int64_t most = 28;
     PITH_TRY(pith_config_bool(c, "use_sliding_window", &use, err));
     if (!use) return PITH_OK;
-    PITH_TRY(pith_read_window(c, 4096, &shape->window, err));
+    PITH_TRY(pith_read_window(c, 4096, &shape->windows.size, err));
     PITH_TRY(pith_config_int(c, "max_window_layers", 0, INT32_MAX, &most, err));
-    PITH_TRY(pith_read_layer_types(c, shape, "sliding_attention", "full_attention", &shape->sliding,
-                                   err));
+    PITH_TRY(pith_read_layer_types(c, shape, "sliding_attention", "full_attention",
+                                   &shape->windows.layers, err));
     for (uint32_t i = 0; !given && i < shape->layers && i < most; i += 2)
-        pith_layer_put(&shape->sliding, i);
+        pith_layer_put(&shape->windows.layers, i);
     return PITH_OK;
 }
 
@@ -33,8 +33,8 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     PITH_TRY(pith_read_size(c, "shared_expert_intermediate_size", PITH_MAX_WIDTH, absent.shared_ffn,
                             &shape->moe.shared_ffn, err));
     PITH_TRY(pith_read_sparse_layers(c, shape, err));
-    shape->qkv_bias = true;
-    PITH_TRY(pith_config_bool(c, "qkv_bias", &shape->qkv_bias, err));
+    shape->biases.qkv = true;
+    PITH_TRY(pith_config_bool(c, "qkv_bias", &shape->biases.qkv, err));
     return read_windows(c, shape, err);
 }
 

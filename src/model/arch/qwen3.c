@@ -12,8 +12,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     bool attention_bias = false;
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &attention_bias, err));
-    shape->qkv_bias = shape->o_bias = attention_bias;
-    shape->qk_norm = true;
+    shape->biases.qkv = shape->biases.o = attention_bias;
     return pith_read_qwen_window(c, shape, err);
 }
 

@@ -15,8 +15,7 @@ static enum pith_status read_with(const struct pith_config *c, const struct pith
     PITH_TRY(pith_config_bool(c, "attention_bias", &attention_bias, err));
     PITH_TRY(pith_config_bool(c, "use_sliding_window", &use_window, err));
     if (use_window) PITH_TRY(pith_read_all_windows(c, 4096, shape, err));
-    shape->qkv_bias = shape->o_bias = attention_bias;
-    shape->qk_norm = true;
+    shape->biases.qkv = shape->biases.o = attention_bias;
     return PITH_OK;
 }
 

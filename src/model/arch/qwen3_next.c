@@ -14,8 +14,7 @@ static enum pith_status read_attention(const struct pith_config *c, struct pith_
     bool bias = false;
     PITH_TRY(pith_read_delta(c, shape, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
-    shape->qkv_bias = shape->o_bias = bias;
-    shape->qk_norm = shape->gated = true;
+    shape->biases.qkv = shape->biases.o = bias;
     return PITH_OK;
 }
 
@@ -73,7 +72,7 @@ static void layer_with(struct pith_plan_maker *m, const struct pith_delta_spec *
     static const struct pith_experts_spec experts = {PITH_NAMES_EXPERTS, PITH_NAMES_FUSED,
                                                      .shared = "mlp.shared_expert",
                                                      .shared_gate = "mlp.shared_expert_gate"};
-    const bool recurrent = pith_layer_in(&m->shape->recurrent, m->layer);
+    const bool recurrent = pith_layer_in(&m->shape->recurrent.layers, m->layer);
     const struct pith_norms norms = pith_build_norms(m);
     struct pith_attention_spec attention = pith_attention_of(m);
     const struct pith_mlp_spec mlp = pith_mlp_of(m);
@@ -169,8 +168,7 @@ const struct pith_arch pith_arch_qwen3_next = {
              .parts = parts_next,
              .renormalised = true,
              .all_sparse = true,
-             .features = 1u << PITH_GGUF_HAS_DELTA | 1u << PITH_GGUF_HAS_GATED |
-                         1u << PITH_GGUF_HAS_SHARED},
+             .features = 1u << PITH_GGUF_HAS_DELTA | 1u << PITH_GGUF_HAS_SHARED},
 };
 
 const struct pith_arch pith_arch_qwen3_5 = {
@@ -185,7 +183,7 @@ const struct pith_arch pith_arch_qwen3_5 = {
              .parts = parts_apart,
              .dense = true,
              .sections = true,
-             .features = 1u << PITH_GGUF_HAS_DELTA | 1u << PITH_GGUF_HAS_GATED},
+             .features = 1u << PITH_GGUF_HAS_DELTA},
 };
 
 const struct pith_arch pith_arch_qwen3_5_moe = {
@@ -201,8 +199,7 @@ const struct pith_arch pith_arch_qwen3_5_moe = {
              .renormalised = true,
              .all_sparse = true,
              .sections = true,
-             .features = 1u << PITH_GGUF_HAS_DELTA | 1u << PITH_GGUF_HAS_GATED |
-                         1u << PITH_GGUF_HAS_SHARED},
+             .features = 1u << PITH_GGUF_HAS_DELTA | 1u << PITH_GGUF_HAS_SHARED},
 };
 
 const struct pith_arch pith_arch_qwen3_5_vl = {

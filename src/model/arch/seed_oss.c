@@ -10,10 +10,10 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     static const struct pith_size_defaults defaults = {
         .kv_heads = 8, .head_dim = 128, .max_position = 524288};
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
-    shape->qkv_bias = true;
-    PITH_TRY(pith_config_bool(c, "attention_bias", &shape->qkv_bias, err));
-    PITH_TRY(pith_config_bool(c, "attention_out_bias", &shape->o_bias, err));
-    return pith_config_bool(c, "mlp_bias", &shape->mlp_bias, err);
+    shape->biases.qkv = true;
+    PITH_TRY(pith_config_bool(c, "attention_bias", &shape->biases.qkv, err));
+    PITH_TRY(pith_config_bool(c, "attention_out_bias", &shape->biases.o, err));
+    return pith_config_bool(c, "mlp_bias", &shape->biases.mlp, err);
 }
 
 static const struct pith_gguf_part parts[] = {

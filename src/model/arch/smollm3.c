@@ -11,10 +11,10 @@ static enum pith_status read_windows(const struct pith_config *c, struct pith_sh
     bool use = false;
     const bool given = pith_config_has(c, "layer_types");
     PITH_TRY(pith_config_bool(c, "use_sliding_window", &use, err));
-    PITH_TRY(pith_read_window(c, 0, &shape->window, err));
-    PITH_TRY(pith_read_layer_types(c, shape, "sliding_attention", "full_attention", &shape->sliding,
-                                   err));
-    if (!given && use && shape->window) shape->sliding = shape->unrotated;
+    PITH_TRY(pith_read_window(c, 0, &shape->windows.size, err));
+    PITH_TRY(pith_read_layer_types(c, shape, "sliding_attention", "full_attention",
+                                   &shape->windows.layers, err));
+    if (!given && use && shape->windows.size) shape->windows.layers = shape->place.unrotated;
     return PITH_OK;
 }
 
@@ -28,8 +28,8 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     PITH_TRY(pith_read_unrotated(c, 4, shape, err));
     PITH_TRY(read_windows(c, shape, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
-    PITH_TRY(pith_config_bool(c, "mlp_bias", &shape->mlp_bias, err));
-    shape->qkv_bias = shape->o_bias = bias;
+    PITH_TRY(pith_config_bool(c, "mlp_bias", &shape->biases.mlp, err));
+    shape->biases.qkv = shape->biases.o = bias;
     return PITH_OK;
 }
 

@@ -20,7 +20,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     PITH_TRY(pith_config_bool(c, "use_bias", &bias, err));
     PITH_TRY(pith_read_all_windows(c, 0, shape, err));
-    shape->qkv_bias = shape->o_bias = shape->mlp_bias = bias;
+    shape->biases.qkv = shape->biases.o = shape->biases.mlp = bias;
     return PITH_OK;
 }
 
@@ -29,7 +29,7 @@ static void layer(struct pith_plan_maker *m)
     const struct pith_norms norms = pith_build_norms(m);
     const struct pith_attention_spec attention = pith_attention_of(m);
     const struct pith_mlp_spec mlp = {
-        .up = "mlp.c_fc", .down = "mlp.c_proj", .ffn = m->shape->ffn, .bias = m->shape->mlp_bias};
+        .up = "mlp.c_fc", .down = "mlp.c_proj", .ffn = m->shape->ffn, .bias = m->shape->biases.mlp};
     pith_build_sequential(m, &norms, &attention, &mlp, NULL);
 }
 

@@ -8,16 +8,11 @@
 static void set_positions(const struct pith_plan_maker *m, struct pith_attention_spec *a)
 {
     const struct pith_shape *s = m->shape;
-    const bool rotated = !pith_layer_in(&s->unrotated, m->layer);
-    const bool window = pith_layer_in(&s->sliding, m->layer);
-    if (rotated) a->rotary = s->rotary;
-    a->rope_table = s->rope_by_kind && window;
-    if (window) a->window = s->window;
-    a->chunked = s->chunked && a->window;
-    if (s->tempered == 0 || rotated == s->tempered_unrotated) return;
-    a->grows = s->tempered;
-    a->grows_every = s->tempered_every;
-    a->grows_shift = s->tempered_shift;
+    const bool rotated = !pith_layer_in(&s->place.unrotated, m->layer);
+    const bool window = pith_layer_in(&s->windows.layers, m->layer);
+    if (rotated) a->rotary = s->place.rotary;
+    a->rope_table = s->place.by_kind && window;
+    if (window) a->window = s->windows.size;
 }
 
 struct pith_attention_spec pith_attention_of(const struct pith_plan_maker *m)
@@ -30,11 +25,10 @@ struct pith_attention_spec pith_attention_of(const struct pith_plan_maker *m)
                                     .heads = s->heads,
                                     .kv_heads = s->kv_heads,
                                     .dim = s->head_dim,
-                                    .bias = s->qkv_bias,
-                                    .o_bias = s->o_bias,
-                                    .clip = s->qkv_clip,
-                                    .scale = s->score_scale,
-                                    .cap = s->score_cap};
+                                    .bias = s->biases.qkv,
+                                    .o_bias = s->biases.o,
+                                    .scale = s->scores.scale,
+                                    .cap = s->scores.cap};
     if (a.scale == 0) a.scale = 1 / sqrt((double)s->head_dim);
     set_positions(m, &a);
     return a;
@@ -148,11 +142,11 @@ static void rotate(struct pith_plan_maker *m, const struct pith_attention_spec *
 static void grow(struct pith_plan_maker *m, const struct pith_attention_spec *a)
 {
     struct pith_node n = {.kind = PITH_NODE_TEMPER, .in = Q, .out = Q};
-    if (a->grows == 0) return;
+    if (a->growth.beta == 0) return;
     n.u.temper.dim = a->heads * a->dim;
-    n.u.temper.shift = a->grows_shift;
-    n.u.temper.beta = a->grows;
-    n.u.temper.every = a->grows_every;
+    n.u.temper.shift = a->growth.shift;
+    n.u.temper.beta = a->growth.beta;
+    n.u.temper.every = a->growth.every;
     pith_plan_node(m, n);
 }
 

@@ -89,17 +89,14 @@ struct pith_attention_spec {
     bool gated;        /* q gives as much again, a sigmoid of which multiplies the heads' result */
     bool v_is_k;       /* no projection of values: they are keys before their norm */
     struct pith_head_norm q_norm, k_norm, v_norm;
-    double clip;        /* q, k and v are kept within it; 0: not */
-    uint32_t rotary;    /* elements at a head's beginning that are rotated; 0: none */
-    uint8_t rope_table; /* by which of the model's tables */
-    bool rope_adjacent; /* rotated pairs are neighbours, else half of `rotary` apart */
-    /* q of position p is times 1 + grows * ln(1 + floor((p + grows_shift) / grows_every)); 0: not
-     */
-    double grows, grows_every;
-    uint32_t grows_shift;
-    double scale, cap; /* of scores; cap 0: none */
-    uint32_t window;   /* 0: all positions are seen */
-    bool chunked;      /* the window does not slide (struct pith_shape) */
+    double clip;               /* q, k and v are kept within it; 0: not */
+    uint32_t rotary;           /* elements at a head's beginning that are rotated; 0: none */
+    uint8_t rope_table;        /* by which of the model's tables */
+    bool rope_adjacent;        /* rotated pairs are neighbours, else half of `rotary` apart */
+    struct pith_growth growth; /* of queries */
+    double scale, cap;         /* of scores; cap 0: none */
+    uint32_t window;           /* 0: all positions are seen */
+    bool chunked; /* it does not slide: positions see those of their own `window` tokens */
     bool sinks;
     uint32_t sink; /* a vector, with `sinks` */
     /* Keys and values of another layer (`shared`: of layer `of`), or left for others (`leaves`); in

@@ -95,7 +95,7 @@ static void attend_latents(struct pith_plan_maker *m)
     a.u.attend.k = UP;
     a.u.attend.v = V;
     a.u.attend.heads = m->shape->heads;
-    a.u.attend.scale = (float)m->shape->score_scale;
+    a.u.attend.scale = (float)m->shape->scores.scale;
     a.u.attend.sinks = PITH_NO_PART;
     pith_plan_reg(m, GATE, m->shape->heads * l->rank);
     pith_plan_node(m, a);

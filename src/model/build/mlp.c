@@ -7,12 +7,13 @@ struct pith_mlp_spec pith_mlp_of(const struct pith_plan_maker *m)
                                   .up = "mlp.up_proj",
                                   .down = "mlp.down_proj",
                                   .ffn = m->shape->ffn,
-                                  .bias = m->shape->mlp_bias};
+                                  .bias = m->shape->biases.mlp};
 }
 
 struct pith_fold pith_build_fold_up(const struct pith_plan_maker *m, uint32_t up)
 {
-    if (up == PITH_NO_PART || m->shape->act == PITH_ACT_CLAMPED) return (struct pith_fold){0};
+    if (up == PITH_NO_PART || m->shape->activation.kind == PITH_ACT_CLAMPED)
+        return (struct pith_fold){0};
     return (struct pith_fold){.kind = PITH_FOLD_ROWS, .from = up, .repeat = 1, .block = 1};
 }
 

@@ -40,10 +40,11 @@ uint32_t pith_build_bias(struct pith_plan_maker *m, const char *module, uint32_t
 
 uint32_t pith_build_convolution(struct pith_plan_maker *m, const struct pith_convolution_spec *c)
 {
-    const uint32_t taps = m->shape->taps, tail = (taps - 1) * c->dim;
+    const uint32_t taps = m->shape->recurrent.taps, tail = (taps - 1) * c->dim;
     struct pith_node n = {.kind = PITH_NODE_CONV, .in = (uint8_t)c->reg, .out = (uint8_t)c->reg};
     n.u.conv.weight = pith_build_vector(m, c->name, taps);
-    n.u.conv.bias = m->shape->conv_bias ? pith_build_bias(m, c->name, c->dim) : PITH_NO_PART;
+    n.u.conv.bias = m->shape->recurrent.conv_bias ? pith_build_bias(m, c->name, c->dim)
+                                                  : PITH_NO_PART;
     n.u.conv.dim = c->dim;
     n.u.conv.taps = taps;
     n.u.conv.silu = c->silu;
@@ -125,7 +126,7 @@ void pith_build_positions(struct pith_plan_maker *m)
 {
     struct pith_node n = {.kind = PITH_NODE_PLACE, .in = X, .out = X};
     if (m->layer != 0) return;
-    n.u.place.shift = m->shape->position_shift;
+    n.u.place.shift = m->shape->place.shift;
     pith_plan_node(m, n);
 }
 

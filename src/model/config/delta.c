@@ -34,15 +34,15 @@ enum pith_status pith_read_delta(const struct pith_config *c, struct pith_shape 
                  {"linear_num_value_heads", PITH_MAX_HEADS, 32, &d->value_heads},
                  {"linear_key_head_dim", PITH_DELTA_DIM, 128, &d->key_dim},
                  {"linear_value_head_dim", PITH_DELTA_DIM, 128, &d->value_dim},
-                 {"linear_conv_kernel_dim", PITH_CONV_TAPS, 4, &shape->taps}};
+                 {"linear_conv_kernel_dim", PITH_CONV_TAPS, 4, &shape->recurrent.taps}};
     for (size_t i = 0; i < PITH_COUNT(sizes); i++)
         PITH_TRY(pith_read_size(c, sizes[i].key, sizes[i].hi, sizes[i].absent, sizes[i].to, err));
     const bool given = pith_config_has(c, "layer_types");
     int64_t every = 4;
     PITH_TRY(pith_read_layer_types(c, shape, "linear_attention", "full_attention",
-                                   &shape->recurrent, err));
+                                   &shape->recurrent.layers, err));
     PITH_TRY(pith_config_int(c, "full_attention_interval", 1, INT32_MAX, &every, err));
     for (uint32_t i = 0; !given && i < shape->layers; i++)
-        if (((int64_t)i + 1) % every != 0) pith_layer_put(&shape->recurrent, i);
+        if (((int64_t)i + 1) % every != 0) pith_layer_put(&shape->recurrent.layers, i);
     return check(c, d, err);
 }

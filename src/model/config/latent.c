@@ -17,9 +17,9 @@ static enum pith_status read_scale(const struct pith_config *c, struct pith_shap
     if (!(fabs(all) <= 1e3))
         return pith_fail(err, PITH_FORMAT, "%s: \"mscale_all_dim\" is %g, which makes no sense",
                          c->where, all);
-    if (shape->rope.type != PITH_ROPE_DEFAULT && shape->rope.factor > 1)
-        m = 0.1 * all * log(shape->rope.factor) + 1;
-    shape->score_scale = m * m / sqrt((double)shape->head_dim);
+    if (shape->place.rope.type != PITH_ROPE_DEFAULT && shape->place.rope.factor > 1)
+        m = 0.1 * all * log(shape->place.rope.factor) + 1;
+    shape->scores.scale = m * m / sqrt((double)shape->head_dim);
     return PITH_OK;
 }
 
@@ -58,6 +58,6 @@ enum pith_status pith_read_latent(const struct pith_config *c,
                          c->where, shape->heads, l->rank, (int)PITH_MAX_WIDTH);
     shape->head_dim = l->nope + l->rope;
     shape->kv_heads = shape->heads;
-    shape->rotary = l->rope;
+    shape->place.rotary = l->rope;
     return read_scale(c, shape, err);
 }

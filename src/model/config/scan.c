@@ -18,13 +18,13 @@ enum pith_status pith_read_mamba(const struct pith_config *c, struct pith_shape 
     uint32_t expand = 2;
     const json_t *limit = pith_config_get(c, "time_step_limit");
     const json_t *head = pith_config_get(c, "mamba_d_head");
-    shape->conv_bias = true;
+    shape->recurrent.conv_bias = true;
     PITH_TRY(pith_read_size(c, "mamba_n_heads", PITH_MAX_HEADS, 128, &s->heads, err));
     PITH_TRY(pith_read_size(c, "mamba_n_groups", PITH_MAX_HEADS, 1, &s->groups, err));
     PITH_TRY(pith_read_size(c, "mamba_d_state", PITH_DELTA_DIM, 256, &s->state, err));
-    PITH_TRY(pith_read_size(c, "mamba_d_conv", PITH_CONV_TAPS, 4, &shape->taps, err));
+    PITH_TRY(pith_read_size(c, "mamba_d_conv", PITH_CONV_TAPS, 4, &shape->recurrent.taps, err));
     PITH_TRY(pith_read_size(c, "mamba_expand", 64, expand, &expand, err));
-    PITH_TRY(pith_config_bool(c, "mamba_conv_bias", &shape->conv_bias, err));
+    PITH_TRY(pith_config_bool(c, "mamba_conv_bias", &shape->recurrent.conv_bias, err));
     PITH_TRY(pith_config_bool(c, "mamba_proj_bias", &s->bias, err));
     const uint64_t width = (uint64_t)expand * shape->hidden;
     s->dim = (uint32_t)(width / s->heads);

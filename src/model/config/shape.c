@@ -109,8 +109,8 @@ enum pith_status pith_shape_read_asked(const json_t *config, const char *where,
     const bool inner = json_is_object(part);
     PITH_TRY((*arch)->read(inner ? &text : &c, shape, err));
     if ((*arch)->wraps) {
-        shape->tied = (*arch)->wraps_tied;
-        PITH_TRY(pith_config_bool(&c, "tie_word_embeddings", &shape->tied, err));
+        shape->ends.tied = (*arch)->wraps_tied;
+        PITH_TRY(pith_config_bool(&c, "tie_word_embeddings", &shape->ends.tied, err));
     }
     if (inner) PITH_TRY(read_dtype(&text, &shape->dtype, err));
     return read_dtype(&c, &shape->dtype, err);

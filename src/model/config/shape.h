@@ -9,7 +9,9 @@
 #include "num/format.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Bounds that no model comes near and every shape read keeps; the product of any two fits 64 bits
  * many times over. */
@@ -111,64 +113,98 @@ struct pith_scan_shape {
     double least, most; /* of a step */
 };
 
+/* How layers know positions: rotated heads, or a learned table. */
+struct pith_positions {
+    struct pith_rope rope;
+    bool by_kind; /* layers with the window have rope_window */
+    struct pith_rope rope_window;
+    uint32_t rotary;        /* elements at a head's beginning that are rotated; head_dim: all */
+    uint32_t rotary_window; /* in layers with the window, where that is another number; else 0 */
+    struct pith_layer_set unrotated; /* layers that do not rotate q and k */
+    uint32_t learned; /* rows of a learned table, that of position p is p + shift; 0: none */
+    uint32_t shift;
+};
+
+/* Layers that see no more than so many positions. */
+struct pith_windows {
+    uint32_t size; /* 0: none */
+    struct pith_layer_set layers;
+};
+
+/* Before the layers and behind them. */
+enum pith_last_norm { PITH_LAST_NORM, PITH_LAST_NORM_BARE, PITH_LAST_NORM_NONE };
+struct pith_ends {
+    bool tied, head_bias; /* lm_head is embed_tokens; it has a bias */
+    /* Width of the embedding and the head, which matrices join to the stream's; 0: that width. */
+    uint32_t width;
+    enum pith_last_norm last_norm; /* BARE: without gain and bias */
+    /* Factors of the embedding and of logits, 0: 1; what caps logits, 0: nothing. */
+    double embed_scale, logit_scale, logit_cap;
+};
+
+struct pith_biases {
+    bool qkv, o, mlp;
+};
+/* The activation of feed-forward parts; the last two of CLAMPED. */
+struct pith_activation {
+    enum pith_act kind;
+    float limit, alpha;
+};
+/* Of attention: what scores are times, 0: 1 / sqrt(head_dim); what caps them, 0: nothing. */
+struct pith_scores {
+    double scale, cap;
+};
+/* q of position p is times 1 + beta * ln(1 + floor((p + shift) / every)); beta 0: it is not. */
+struct pith_growth {
+    double beta, every;
+    uint32_t shift;
+};
+/* Layers that keep a state in place of keys and values: by a short convolution of `taps`, and the
+ * delta rule or a scan. */
+struct pith_recurrent {
+    struct pith_layer_set layers;
+    uint32_t taps;
+    bool conv_bias;
+};
+/* Vectors that the model's tables have for each token and layer: their width, 0: none; how many
+ * tokens there are rows for. */
+struct pith_token_table {
+    uint32_t width, vocab;
+};
+
+enum { PITH_SHAPE_OWN = 64 };
 struct pith_shape {
     uint32_t hidden, ffn, layers, vocab;
     uint32_t heads, kv_heads, head_dim;
     uint32_t max_position;
-    uint32_t window;               /* sliding window, 0: none */
-    struct pith_layer_set sliding; /* layers with the window */
-    bool chunked; /* the window does not slide: positions see those of their own `window` tokens */
-    struct pith_layer_set unrotated; /* layers that do not rotate q and k */
     double eps;
-    struct pith_rope rope;
-    bool rope_by_kind; /* sliding layers have rope_sliding */
-    struct pith_rope rope_sliding;
-    uint32_t rotary;         /* elements at a head's beginning that are rotated; head_dim: all */
-    uint32_t rotary_sliding; /* in layers with the window, where that is another number; else 0 */
-    /* Heads of layers without the window, where these are others (0: they are not). */
-    uint32_t full_head_dim, full_kv_heads;
-    bool k_is_v; /* there is no projection of values, which are keys before their norm */
-    bool v_norm; /* each head of values is normalised, without a gain */
-    /* 0: 1 / sqrt(head_dim); caps of scores and logits, 0: none; factors of the embedding, of what
-     * is added to the stream, of the logits, 0: 1. */
-    double score_scale, score_cap, logit_cap;
-    bool score_by_layer; /* the scale of layer i is divided by i + 1 */
-    uint32_t
-        positions; /* rows of a learned table, that of position p is p + position_shift; 0: none */
-    uint32_t position_shift;
-    uint32_t embed_dim; /* of the embedding and the head, which matrices join to the stream's width;
-                           0: that width */
-    uint32_t told, told_vocab; /* width of what a layer is told of each token, 0: nothing; how many
-                                  tokens there are rows for */
-    uint32_t kv_shared;        /* the last so many layers attend to the keys and values of the last
-                                  layer before them with a window like theirs */
-    uint32_t kv_shared_ffn;    /* the width of their feed-forward part, where that is another */
-    bool norms_after;          /* of the stream, behind each addition, none before the parts */
-    bool norms_bare;           /* without gains and biases */
-    bool no_last_norm;
-    bool serial; /* branches go one after the other where the family has them side by side */
-    /* q of position p is times 1 + tempered * ln(1 + floor((p + tempered_shift) / tempered_every));
-     * 0: it is not. In the layers that rotate, or those that do not. */
-    double tempered, tempered_every;
-    uint32_t tempered_shift;
-    bool tempered_unrotated;
-    double embed_scale, branch_scale, logit_scale;
-    enum pith_act act;
-    float act_limit, act_alpha;
+    double branch_scale;   /* of what is added to the stream, 0: 1 */
+    enum pith_dtype dtype; /* of the checkpoint's weights, "torch_dtype" or "dtype" */
+    struct pith_positions place;
+    struct pith_windows windows;
+    struct pith_ends ends;
+    struct pith_biases biases;
+    struct pith_activation activation;
+    struct pith_scores scores;
     struct pith_moe moe;
     struct pith_latent_shape latent; /* rank 0: attention is not latent */
-    struct pith_layer_set recurrent; /* layers that keep a state in place of keys and values */
-    uint32_t taps;                   /* of their short convolution */
-    bool conv_bias;
+    struct pith_recurrent recurrent;
     struct pith_delta_shape delta;
     struct pith_scan_shape scan;
-    bool gated; /* q gives as much again, a sigmoid of which multiplies what attention gives */
-    bool tied;  /* lm_head is embed_tokens */
-    bool qkv_bias, o_bias, mlp_bias, head_bias;
-    double qkv_clip;       /* q, k and v are kept within it, 0: not */
-    bool qk_norm;          /* q and k are normalised before they are rotated */
-    enum pith_dtype dtype; /* of the checkpoint's weights, "torch_dtype" or "dtype" */
+    struct pith_token_table tokens;
+    /* What one architecture alone has: a struct in its file, of which nobody else knows. */
+    unsigned char own[PITH_SHAPE_OWN];
 };
+#define PITH_SHAPE_OWN_FITS(type)                                                                  \
+    _Static_assert(sizeof(type) <= PITH_SHAPE_OWN, "a larger PITH_SHAPE_OWN")
+static inline void pith_shape_set_own(struct pith_shape *s, const void *own, size_t size)
+{
+    memcpy(s->own, own, size);
+}
+static inline void pith_shape_own(const struct pith_shape *s, void *own, size_t size)
+{
+    memcpy(own, s->own, size);
+}
 
 struct pith_arch;
 
@@ -190,17 +226,17 @@ enum pith_status pith_shape_read_asked(const json_t *config, const char *where,
 /* Elements that the angles of a table are for: 1 is that of layers with the window. */
 static inline uint32_t pith_shape_rotary(const struct pith_shape *s, unsigned table)
 {
-    return table == 1 && s->rotary_sliding ? s->rotary_sliding : s->rotary;
+    return table == 1 && s->place.rotary_window ? s->place.rotary_window : s->place.rotary;
 }
 /* Elements of a row of the embedding, and of the head. */
 static inline uint32_t pith_shape_embed(const struct pith_shape *s)
 {
-    return s->embed_dim ? s->embed_dim : s->hidden;
+    return s->ends.width ? s->ends.width : s->hidden;
 }
 /* Whether the last norm has a gain. */
 static inline bool pith_shape_has_last_gain(const struct pith_shape *s)
 {
-    return !s->no_last_norm && !s->norms_bare;
+    return s->ends.last_norm == PITH_LAST_NORM;
 }
 
 /* Whether config states the dtype of the weights; without it pith_shape_read() reports F32. */

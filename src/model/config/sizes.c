@@ -114,21 +114,21 @@ static enum pith_status read_partial(const struct pith_config *c, double absent,
     if (!(part > 0 && part <= 1))
         return pith_fail(err, PITH_FORMAT, "%s: \"partial_rotary_factor\" is %g, outside 0..1",
                          c->where, part);
-    shape->rotary = (uint32_t)((double)shape->head_dim * part);
-    if (shape->rotary < 2 || shape->rotary % 2 != 0)
+    shape->place.rotary = (uint32_t)((double)shape->head_dim * part);
+    if (shape->place.rotary < 2 || shape->place.rotary % 2 != 0)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s: %u of %u elements of a head would be rotated, which are no pairs",
-                         c->where, shape->rotary, shape->head_dim);
+                         c->where, shape->place.rotary, shape->head_dim);
     return PITH_OK;
 }
 
 static enum pith_status check_factors(const struct pith_config *c, const struct pith_rope *rope,
                                       const struct pith_shape *s, struct pith_error *err)
 {
-    if (rope->type != PITH_ROPE_LONG || rope->factors == s->rotary / 2) return PITH_OK;
+    if (rope->type != PITH_ROPE_LONG || rope->factors == s->place.rotary / 2) return PITH_OK;
     return pith_fail(err, PITH_FORMAT,
                      "%s: %u factors of rotary frequencies, for the %u pairs of a head", c->where,
-                     rope->factors, s->rotary / 2);
+                     rope->factors, s->place.rotary / 2);
 }
 
 static enum pith_status read_rope(const struct pith_config *c, const struct pith_size_defaults *d,
@@ -136,14 +136,14 @@ static enum pith_status read_rope(const struct pith_config *c, const struct pith
 {
     static const char full[] = "full_attention", sliding[] = "sliding_attention";
     const bool kinds = d->rope_kinds && pith_rope_has_kind(c, full);
-    s->rope.theta = d->theta;
-    PITH_TRY(pith_rope_read(c, kinds ? full : NULL, s->max_position, &s->rope, err));
-    PITH_TRY(check_factors(c, &s->rope, s, err));
+    s->place.rope.theta = d->theta;
+    PITH_TRY(pith_rope_read(c, kinds ? full : NULL, s->max_position, &s->place.rope, err));
+    PITH_TRY(check_factors(c, &s->place.rope, s, err));
     if (!kinds) return PITH_OK;
-    s->rope_by_kind = true;
-    s->rope_sliding.theta = d->theta;
-    PITH_TRY(pith_rope_read(c, sliding, s->max_position, &s->rope_sliding, err));
-    return check_factors(c, &s->rope_sliding, s, err);
+    s->place.by_kind = true;
+    s->place.rope_window.theta = d->theta;
+    PITH_TRY(pith_rope_read(c, sliding, s->max_position, &s->place.rope_window, err));
+    return check_factors(c, &s->place.rope_window, s, err);
 }
 
 static enum pith_status read_widths(const struct pith_config *c, const struct pith_size_defaults *d,
@@ -161,8 +161,8 @@ static enum pith_status read_widths(const struct pith_config *c, const struct pi
 /* The table has a row for each position, and no layer rotates. */
 static void learn_positions(struct pith_shape *s)
 {
-    s->positions = s->max_position;
-    pith_layer_put_all(&s->unrotated, s->layers);
+    s->place.learned = s->max_position;
+    pith_layer_put_all(&s->place.unrotated, s->layers);
 }
 
 enum pith_status pith_read_sizes(const struct pith_config *c,
@@ -180,16 +180,16 @@ enum pith_status pith_read_sizes(const struct pith_config *c,
     PITH_TRY(pith_config_most(c, key, INT32_MAX, &positions, err));
     if (positions == 0) return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is missing", c->where, key);
     s->max_position = (uint32_t)positions;
-    PITH_TRY(read_activation(c, defaults, &s->act, err));
+    PITH_TRY(read_activation(c, defaults, &s->activation.kind, err));
     PITH_TRY(read_partial(rotary, defaults->partial, s, err));
-    s->tied = defaults->tied;
+    s->ends.tied = defaults->tied;
     if (defaults->eps_absent > 0) s->eps = defaults->eps_absent;
     const char *eps = defaults->eps ? defaults->eps : "rms_norm_eps";
     PITH_TRY(pith_config_real(c, eps, &s->eps, err));
     if (!(s->eps >= 0 && s->eps < 1))
         return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is %g, outside 0..1", c->where, eps, s->eps);
-    PITH_TRY(
-        pith_config_bool(c, key_of(c, defaults->key.tied, "tie_word_embeddings"), &s->tied, err));
+    PITH_TRY(pith_config_bool(c, key_of(c, defaults->key.tied, "tie_word_embeddings"),
+                              &s->ends.tied, err));
     if (defaults->learned_positions) learn_positions(s);
     return read_rope(rotary, defaults, s, err);
 }
@@ -223,8 +223,8 @@ enum pith_status pith_read_window(const struct pith_config *c, uint32_t absent, 
 enum pith_status pith_read_all_windows(const struct pith_config *c, uint32_t absent,
                                        struct pith_shape *shape, struct pith_error *err)
 {
-    PITH_TRY(pith_read_window(c, absent, &shape->window, err));
-    if (shape->window) pith_layer_put_all(&shape->sliding, shape->layers);
+    PITH_TRY(pith_read_window(c, absent, &shape->windows.size, err));
+    if (shape->windows.size) pith_layer_put_all(&shape->windows.layers, shape->layers);
     return PITH_OK;
 }
 
@@ -257,13 +257,13 @@ enum pith_status pith_read_pattern(const struct pith_config *c, uint32_t absent,
     static const char key[] = "sliding_window_pattern";
     const bool given = pith_config_has(c, "layer_types");
     int64_t n = every;
-    PITH_TRY(pith_read_window(c, absent, &shape->window, err));
-    PITH_TRY(pith_read_layer_types(c, shape, "sliding_attention", "full_attention", &shape->sliding,
-                                   err));
+    PITH_TRY(pith_read_window(c, absent, &shape->windows.size, err));
+    PITH_TRY(pith_read_layer_types(c, shape, "sliding_attention", "full_attention",
+                                   &shape->windows.layers, err));
     if (given) return PITH_OK;
     PITH_TRY(pith_config_int(c, key, 1, INT32_MAX, &n, err));
     for (uint32_t i = 0; i < shape->layers; i++)
-        if ((i + 1) % (uint32_t)n != 0) pith_layer_put(&shape->sliding, i);
+        if ((i + 1) % (uint32_t)n != 0) pith_layer_put(&shape->windows.layers, i);
     return PITH_OK;
 }
 
@@ -285,7 +285,7 @@ enum pith_status pith_read_unrotated(const struct pith_config *c, uint32_t every
             return pith_fail(err, PITH_FORMAT, "%s: \"no_rope_layers\"[%u] is no whole number",
                              c->where, i);
         if (given ? json_integer_value(item) == 0 : (i + 1) % (uint32_t)n == 0)
-            pith_layer_put(&shape->unrotated, i);
+            pith_layer_put(&shape->place.unrotated, i);
     }
     return PITH_OK;
 }
@@ -314,7 +314,7 @@ enum pith_status pith_read_qwen_window(const struct pith_config *c, struct pith_
                          "use",
                          c->where);
     if (window == 0 || !any) return PITH_OK;
-    shape->window = window;
-    shape->sliding = sliding;
+    shape->windows.size = window;
+    shape->windows.layers = sliding;
     return PITH_OK;
 }

@@ -290,8 +290,9 @@ struct pith_gating pith_tape_gating(const struct pith_tape *t, const struct pith
 {
     const struct pith_shape *s = &t->model->shape;
     const bool other = gate->kind == PITH_NODE_GATE && gate->u.gate.other;
-    return (struct pith_gating){
-        .act = other ? gate->u.gate.act : s->act, .limit = s->act_limit, .alpha = s->act_alpha};
+    return (struct pith_gating){.act = other ? gate->u.gate.act : s->activation.kind,
+                                .limit = s->activation.limit,
+                                .alpha = s->activation.alpha};
 }
 
 static void tape_gate(struct pith_tape_forward *f, const struct pith_node *node,

@@ -11,8 +11,8 @@ enum { WORDS = 1024 };
 /* Of what the head's product gave, from that of the logits: scaled, then capped. */
 static void through_cap(const struct pith_model *m, const struct pith_head_grad *g)
 {
-    const float scale = m->shape.logit_scale != 0 ? (float)m->shape.logit_scale : 1.0f;
-    const float cap = (float)m->shape.logit_cap;
+    const float scale = m->shape.ends.logit_scale != 0 ? (float)m->shape.ends.logit_scale : 1.0f;
+    const float cap = (float)m->shape.ends.logit_cap;
     const size_t count = g->n * m->shape.vocab;
     if (cap <= 0 && scale == 1.0f) return;
     for (size_t i = 0; i < count; i++) {
@@ -24,18 +24,17 @@ static void through_cap(const struct pith_model *m, const struct pith_head_grad 
 static void through_norm(const struct pith_model *m, struct pith_backend *be,
                          const struct pith_head_grad *g, double *work)
 {
-    if (m->shape.no_last_norm) return;
+    if (m->shape.ends.last_norm == PITH_LAST_NORM_NONE) return;
     if (work)
-        pith_norm_vectors_grad(
-            be, &(struct pith_norm_vectors){.x = g->x,
-                                            .dy = g->d_x,
-                                            .n = g->n,
-                                            .dim = m->shape.hidden,
-                                            .eps = m->shape.eps,
-                                            .centred = m->arch->norm.centred,
-                                            .d_weight = g->d_gain,
-                                            .d_bias = g->d_bias,
-                                            .work = work});
+        pith_norm_vectors_grad(be, &(struct pith_norm_vectors){.x = g->x,
+                                                               .dy = g->d_x,
+                                                               .n = g->n,
+                                                               .dim = m->shape.hidden,
+                                                               .eps = m->shape.eps,
+                                                               .centred = m->arch->norm.centred,
+                                                               .d_weight = g->d_gain,
+                                                               .d_bias = g->d_bias,
+                                                               .work = work});
     pith_rmsnorm_grad(be, &(struct pith_rmsnorm_grad){.x = g->x,
                                                       .weight = m->final_norm,
                                                       .dy = g->d_x,

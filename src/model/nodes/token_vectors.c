@@ -41,17 +41,17 @@ enum pith_status pith_told_load(struct pith_model *m, struct pith_error *err)
 {
     const struct pith_shape *s = &m->shape;
     const struct pith_arch_names *names = &m->arch->names;
-    const struct pith_vector_spec gain = {.length = s->told, .plus = m->arch->norm.plus};
+    const struct pith_vector_spec gain = {.length = s->tokens.width, .plus = m->arch->norm.plus};
     struct pith_told *t = &m->told;
     char norm[PITH_TENSOR_NAME];
-    PITH_TRY(pith_linear_load(m, names->told_embed, s->told_vocab, s->layers * s->told, false,
-                              PITH_LOAD_MAPPED, &t->embed, err));
-    PITH_TRY(pith_linear_load(m, names->told_project, s->layers * s->told, s->hidden, false,
+    PITH_TRY(pith_linear_load(m, names->told_embed, s->tokens.vocab, s->layers * s->tokens.width,
+                              false, PITH_LOAD_MAPPED, &t->embed, err));
+    PITH_TRY(pith_linear_load(m, names->told_project, s->layers * s->tokens.width, s->hidden, false,
                               PITH_LOAD_MAPPED, &t->project, err));
     PITH_TRY(make_dense(m, &t->project, err));
     (void)snprintf(norm, sizeof norm, "%s.weight", names->told_norm);
     PITH_TRY(pith_vector_load(m, norm, &gain, &t->norm, err));
-    t->row = pith_alloc_aligned((size_t)s->layers * s->told, sizeof *t->row);
+    t->row = pith_alloc_aligned((size_t)s->layers * s->tokens.width, sizeof *t->row);
     return t->row ? PITH_OK : pith_fail_nomem(err, "a model");
 }
 
@@ -95,7 +95,7 @@ enum pith_status pith_told_rows(const struct pith_model *m, struct pith_backend 
                                 const struct pith_told_rows *r, struct pith_error *err)
 {
     const struct pith_told *t = &m->told;
-    const uint32_t dim = m->shape.told, hidden = m->shape.hidden, first = layer * dim;
+    const uint32_t dim = m->shape.tokens.width, hidden = m->shape.hidden, first = layer * dim;
     const struct pith_weight w = rows_of(&t->project.w, first, dim);
     const float narrow = (float)pow(hidden, -0.5), wide = (float)sqrt(dim), half = (float)sqrt(0.5);
     for (size_t i = 0; i < r->n; i++) {

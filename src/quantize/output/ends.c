@@ -39,7 +39,7 @@ enum pith_status pith_ends_list(struct pith_job *job, struct pith_error *err)
     const struct pith_model *m = job->model;
     for (int i = 0; i < PITH_END_COUNT; i++) {
         struct pith_choice *c = &job->ends[i];
-        if (i == PITH_END_HEAD && m->shape.tied && !pith_job_unties(job)) continue;
+        if (i == PITH_END_HEAD && m->shape.ends.tied && !pith_job_unties(job)) continue;
         c->module = pith_strdup(pith_end_module(m, (enum pith_end)i));
         if (!c->module) return pith_fail_nomem(err, "the ends of a model");
         c->rows = m->shape.vocab;
@@ -59,7 +59,7 @@ bool pith_ends_may(const struct pith_job *job)
 
 void pith_ends_default(const struct pith_job *job, struct pith_choice *c)
 {
-    const bool tied = job->model->shape.tied && !pith_job_unties(job);
+    const bool tied = job->model->shape.ends.tied && !pith_job_unties(job);
     const bool reads_out = c == &job->ends[PITH_END_HEAD] || tied;
     c->grid = (struct pith_grid){0};
     if (!pith_ends_may(job) || !job->recipe.weights.format) return;

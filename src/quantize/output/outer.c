@@ -29,11 +29,11 @@ static const char *outer_reason(const struct pith_model *m, const char *name)
     if (is_of(name, m->arch->names.head)) return "the head is left in the model's precision";
     if (is_of(name, m->arch->names.embed)) return "embeddings are left in the model's precision";
     const char *const joins[] = {m->arch->names.project_in, m->arch->names.project_out};
-    for (size_t i = 0; i < PITH_COUNT(joins) && m->shape.embed_dim; i++)
+    for (size_t i = 0; i < PITH_COUNT(joins) && m->shape.ends.width; i++)
         if (is_of(name, joins[i])) return "between the stream and embeddings of another width";
-    if (m->shape.told && is_of(name, m->arch->names.told_embed))
+    if (m->shape.tokens.width && is_of(name, m->arch->names.told_embed))
         return "embeddings are left in the model's precision";
-    if (m->shape.told && is_of(name, m->arch->names.told_project))
+    if (m->shape.tokens.width && is_of(name, m->arch->names.told_project))
         return "what layers are told of tokens is left in the model's precision";
     return "not a linear layer";
 }

@@ -70,7 +70,7 @@ static enum pith_status understand(struct asked *a, const struct pith_plan_quant
                                           .f32 = a->at.h->ops[PITH_UNIT_F32]};
     settle_groups(a);
     const uint64_t ends = (uint64_t)m->model->shape.vocab * m->model->shape.hidden;
-    a->task.ends = m->model->shape.tied ? 1 : 2;
+    a->task.ends = m->model->shape.ends.tied ? 1 : 2;
     a->task.outside = ends * a->task.ends * sizeof(uint16_t);
     if (a->task.length == 0 || a->task.tokens < a->task.length)
         return pith_fail(err, PITH_ARG, "%zu tokens of calibration make no window of %zu",

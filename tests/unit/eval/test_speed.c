@@ -72,7 +72,7 @@ static void a_cache_is_read_up_to_the_window(void **state)
                            .kv_heads = 2,
                            .head_dim = 8,
                            .vocab = 4,
-                           .rotary = 8};
+                           .place = {.rotary = 8}};
     struct pith_error err = {0};
     struct pith_plans p;
     size_t count;
@@ -82,8 +82,8 @@ static void a_cache_is_read_up_to_the_window(void **state)
     assert_true(pith_speed_kv_bytes(&p, 0, &f32) == 4 * row * 4);
     assert_true(pith_speed_kv_bytes(&p, 99, &bf16) == 4 * row * 100 * 2);
     assert_true(pith_speed_kv_bytes(&p, 9.5, &f32) == 4 * row * 10.5 * 4);
-    s.window = 10;
-    for (uint32_t i = 1; i < s.layers; i++) pith_layer_put(&s.sliding, i);
+    s.windows.size = 10;
+    for (uint32_t i = 1; i < s.layers; i++) pith_layer_put(&s.windows.layers, i);
     pith_plans_free(&p);
     assert_ok(pith_plans_make(pith_archs(&count)[0], &s, &p, &err), err);
     assert_true(pith_speed_kv_bytes(&p, 99, &f32) == row * (100 + 3 * 10) * 4);
@@ -103,7 +103,7 @@ static void a_model_is_counted_whole(void **state)
     const double q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim, h = s->hidden;
     const double block = q * h + 2 * kv * h + h * q + 3 * h * s->ffn;
     const double bytes = pith_dtype_bits(r.model->head.dtype) / 8;
-    assert_false(s->qkv_bias || s->o_bias || s->mlp_bias || s->qk_norm);
+    assert_false(s->biases.qkv || s->biases.o || s->biases.mlp);
     assert_close("bytes", pith_speed_weight_bytes(r.model, 1),
                  bytes * (block * s->layers + s->vocab * h + h) + 4 * h * (2 * s->layers + 1), 0);
     assert_close("operations", pith_speed_prefill_operations(r.model, 7),

@@ -170,8 +170,8 @@ static void a_window_ends_the_context(void **state)
     add_tokenizer(hf.dir, 80);
     assert_ok(write_gguf(hf.model, hf.dir, out, &err), err);
     assert_ok(pith_model_open(out, &m, &err), err);
-    assert_int_equal(m->shape.window, 0);
-    assert_int_equal(m->shape.max_position, hf.model->shape.window);
+    assert_int_equal(m->shape.windows.size, 0);
+    assert_int_equal(m->shape.max_position, hf.model->shape.windows.size);
     pith_model_close(m);
     rig_close(&hf);
     folder_remove(out);

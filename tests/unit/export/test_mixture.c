@@ -82,9 +82,9 @@ static void check_ends(const struct pith_model *m, const struct pith_grid *base,
 {
     const char *want = json_string_value(json_object_get(types, "token_embd"));
     struct pith_grid g = {0};
-    pith_gguf_end_grid(base, m->shape.tied, m->shape.hidden, &g);
+    pith_gguf_end_grid(base, m->shape.ends.tied, m->shape.hidden, &g);
     assert_type(&g, want, "token_embd");
-    if (m->shape.tied) return;
+    if (m->shape.ends.tied) return;
     g = (struct pith_grid){0};
     pith_gguf_end_grid(base, true, m->shape.hidden, &g);
     assert_type(&g, json_string_value(json_object_get(types, "output")), "output");
@@ -105,7 +105,7 @@ static struct pith_model model_of(const json_t *j)
                                   .heads = number(j, "heads"),
                                   .kv_heads = number(j, "kv_heads"),
                                   .head_dim = number(j, "hidden") / number(j, "heads"),
-                                  .tied = json_is_true(json_object_get(j, "tied"))};
+                                  .ends = {.tied = json_is_true(json_object_get(j, "tied"))}};
     struct pith_error err = {0};
     assert_ok(pith_plans_make(m.arch, &m.shape, &m.plans, &err), err);
     return m;

@@ -118,7 +118,7 @@ static void targets_are_parsed(void **state)
         "",           "vlm",           "vllm:",          "vllm:tp",
         "vllm:tp=",   "vllm:tp=0",     "vllm:tp=2x",     "vllm:pp=2",
         "vllm:tp=-1", "vllm:tp=99999", "llama.cpp:tp=2", "transformers:tp=2",
-        "vllm:gpu=",   "vllm:gpu=l5x",   "vllm:tp=2:",     "vllm::gpu=l4"};
+        "vllm:gpu=",  "vllm:gpu=l5x",  "vllm:tp=2:",     "vllm::gpu=l4"};
     for (size_t i = 0; i < PITH_COUNT(bad); i++) {
         err = (struct pith_error){0};
         assert_int_equal(pith_target_parse(bad[i], &t, &err), PITH_ARG);
@@ -233,6 +233,18 @@ static void heads_divide_among_ranks(void **state)
     refuse(&f, "vllm:tp=18", "k_proj|18 ranks cannot share 12 heads");
 }
 
+/* Four layers of Gemma 4 E2B. */
+static const char gemma4[] =
+    "{\"model_type\": \"gemma4_text\", \"hidden_size\": 1536, \"intermediate_size\": 6144, "
+    "\"num_hidden_layers\": 4, \"vocab_size\": 262144, \"num_attention_heads\": 8, "
+    "\"num_key_value_heads\": 1, \"head_dim\": 256, \"global_head_dim\": 512, "
+    "\"hidden_size_per_layer_input\": 256, \"num_kv_shared_layers\": 2, "
+    "\"use_double_wide_mlp\": true, \"dtype\": \"bfloat16\", "
+    "\"layer_types\": [\"sliding_attention\", \"full_attention\", \"sliding_attention\", "
+    "\"full_attention\"], "
+    "\"rope_parameters\": {\"full_attention\": {\"rope_type\": \"default\"}, "
+    "\"sliding_attention\": {\"rope_type\": \"default\"}}}";
+
 /* Gemma 4 E2B on eight ranks, of which each has all of what layers are told: 32 rows of it are no
  * whole block. */
 static void what_layers_are_told_is_not_divided(void **state)
@@ -241,23 +253,14 @@ static void what_layers_are_told_is_not_divided(void **state)
     struct pith_error err = {0};
     struct pith_target t;
     struct pith_plans plans;
-    const struct pith_shape s = {.hidden = 1536,
-                                 .ffn = 6144,
-                                 .layers = 4,
-                                 .vocab = 262144,
-                                 .heads = 8,
-                                 .kv_heads = 1,
-                                 .head_dim = 256,
-                                 .sliding = {.word = {5}},
-                                 .full_head_dim = 512,
-                                 .full_kv_heads = 1,
-                                 .told = 256,
-                                 .kv_shared = 2,
-                                 .kv_shared_ffn = 12288,
-                                 .dtype = PITH_BF16};
+    struct pith_shape s;
+    const struct pith_arch *arch;
+    json_t *config = json_loads(gemma4, 0, NULL);
+    assert_ok(pith_shape_read(config, "config.json", &arch, &s, &err), err);
+    json_decref(config);
     const struct pith_container_opts opts = {.model_dtype = PITH_BF16,
                                              .acts = grid_of("fp8_e4m3:g128")};
-    assert_ok(pith_plans_make(arch_of("gemma4_text"), &s, &plans, &err), err);
+    assert_ok(pith_plans_make(arch, &s, &plans, &err), err);
     const size_t count = plans.first[s.layers];
     struct pith_linear_grid *linear = calloc(count, sizeof *linear);
     char(*name)[96] = calloc(count, sizeof *name);
@@ -328,7 +331,7 @@ static void other_rules(void **state)
     build(&f, "compressed-tensors", "int4:g128");
     f.linear[LAYERS * LLAMA_LINEARS].grid = grid_of("int8:channel");
     accept(&f, "vllm");
-    f.shape.tied = true;
+    f.shape.ends.tied = true;
     refuse(&f, "vllm", "lm_head|tied");
     /* SGLang's only kernel works in tiles. */
     build(&f, "compressed-tensors", "int4:g32");

@@ -221,8 +221,7 @@ static void unknown_tensors_are_left_alone(void **state)
                                 json_loads(cases[i].value, JSON_DECODE_ANY, NULL));
         char *dir = folder_make(g.config, NULL);
         weights_read(&w, g.weights);
-        if (cases[i].extra)
-            weights_add(&w, cases[i].extra, "F32", json_pack("[i]", 1), "abcd", 4);
+        if (cases[i].extra) weights_add(&w, cases[i].extra, "F32", json_pack("[i]", 1), "abcd", 4);
         weights_write(&w, dir);
         assert_ok(pith_model_open(dir, &m, &err), err);
         assert_int_equal(m->strays, cases[i].count);
@@ -330,7 +329,8 @@ static void rotary_buffers_are_ignored(void **state)
                 "0123456789abcdef", 16);
     weights_write(&w, dir);
     assert_ok(pith_model_open(dir, &m, &err), err);
-    assert_true(m->shape.tied && m->head.dense == m->embed.dense && m->shape.dtype == PITH_F32);
+    assert_true(m->shape.ends.tied && m->head.dense == m->embed.dense &&
+                m->shape.dtype == PITH_F32);
     assert_null(m->container);
     pith_model_close(m);
     folder_remove(dir);
@@ -366,7 +366,7 @@ static void stored_heads_of_tied_models(void **state)
         weights_add(&w, "lm_head.weight", "F32", json_pack("[i, i]", 80, 32), head, size);
         weights_write(&w, dir);
         assert_ok(pith_model_open(dir, &m, &err), err);
-        assert_int_equal(m->shape.tied, equal);
+        assert_int_equal(m->shape.ends.tied, equal);
         assert_int_equal(m->head.dense == m->embed.dense, equal);
         pith_model_close(m);
         free(head);
@@ -494,7 +494,7 @@ static void absurd_buffers_are_refused(void **state)
                                  .heads = 64,
                                  .kv_heads = 64,
                                  .head_dim = 1,
-                                 .rotary = 1 << 14,
+                                 .place = {.rotary = 1 << 14},
                                  .layers = 4096,
                                  .vocab = 10};
     struct pith_kv kv;
@@ -520,7 +520,7 @@ static void absurd_buffers_are_refused(void **state)
                                     .heads = 2,
                                     .kv_heads = 1,
                                     .head_dim = 8,
-                                    .rotary = 8,
+                                    .place = {.rotary = 8},
                                     .layers = 2};
     /* norm, q, k, v, gate, up, out, cos, sin: 16 + 16 + 8 + 8 + 32 + 32 + 16 + 4 + 4 floats a row,
      * by lines. */

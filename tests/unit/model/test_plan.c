@@ -11,7 +11,7 @@ static const struct pith_shape shape = {.hidden = 16,
                                         .heads = 4,
                                         .kv_heads = 2,
                                         .head_dim = 8,
-                                        .rotary = 8,
+                                        .place = {.rotary = 8},
                                         .layers = 12,
                                         .vocab = 10};
 
@@ -57,8 +57,8 @@ static void windows_make_a_second_kind(void **state)
     (void)state;
     struct pith_shape s = shape;
     struct pith_plans p;
-    s.window = 5;
-    for (uint32_t i = 7; i < s.layers; i++) pith_layer_put(&s.sliding, i);
+    s.windows.size = 5;
+    for (uint32_t i = 7; i < s.layers; i++) pith_layer_put(&s.windows.layers, i);
     make(&p, &pith_arch_qwen3, &s);
     assert_int_equal(p.kinds, 2);
     assert_int_equal(p.most_vectors, 4);
@@ -236,7 +236,7 @@ static void names_are_cut(void **state)
 /* Even layers: "a" of 3 x 5. Odd ones: "a" of 7 x 5, then "a.b" of 2 x 7, added to the stream. */
 static void layer_two(struct pith_plan_maker *m)
 {
-    if (m->layer == m->shape->window) m->failed = true;
+    if (m->layer == m->shape->windows.size) m->failed = true;
     const bool odd = m->layer % 2;
     pith_plan_reg(m, PITH_REG_STREAM, 2);
     pith_plan_reg(m, 1, 5);
@@ -256,7 +256,7 @@ static const struct pith_arch two = {.layer = layer_two, .names = {.layers = "h.
 static void layers_may_differ(void **state)
 {
     (void)state;
-    struct pith_shape s = {.layers = 5, .window = 99, .head_dim = 4, .rotary = 4};
+    struct pith_shape s = {.layers = 5, .windows.size = 99, .head_dim = 4, .place = {.rotary = 4}};
     struct pith_plans p;
     make(&p, &two, &s);
     assert_int_equal(p.kinds, 2);
@@ -297,7 +297,7 @@ static void what_fails_owns_nothing(void **state)
 {
     (void)state;
     struct pith_error err = {0};
-    const struct pith_shape s = {.layers = 5, .window = 3};
+    const struct pith_shape s = {.layers = 5, .windows = {.size = 3}};
     struct pith_plans p;
     assert_int_equal(pith_plans_make(&two, &s, &p, &err), PITH_NOMEM);
     assert_true(!p.kind && !p.of && !p.first && p.kinds == 0 && p.layers == 0);
@@ -307,7 +307,7 @@ static void layer_long(struct pith_plan_maker *m)
 {
     char name[PITH_PART_NAME + 1];
     memset(name, 'x', sizeof name);
-    name[m->shape->window] = '\0';
+    name[m->shape->windows.size] = '\0';
     (void)pith_plan_vector(m, name, 3);
 }
 
@@ -317,12 +317,12 @@ static void names_have_room_or_fail(void **state)
     (void)state;
     struct pith_error err = {0};
     static const struct pith_arch arch = {.layer = layer_long, .names = {.layers = "h."}};
-    struct pith_shape s = {.layers = 1, .window = PITH_PART_NAME - 1};
+    struct pith_shape s = {.layers = 1, .windows = {.size = PITH_PART_NAME - 1}};
     struct pith_plans p;
     make(&p, &arch, &s);
     assert_int_equal(strlen(p.kind[0].vector[0].name), PITH_PART_NAME - 1);
     pith_plans_free(&p);
-    s.window++;
+    s.windows.size++;
     assert_int_not_equal(pith_plans_make(&arch, &s, &p, &err), PITH_OK);
     assert_null(p.kind);
 }
@@ -332,12 +332,11 @@ static enum pith_status make_both(void *ctx, struct pith_error *err)
     struct pith_shape s = shape;
     struct pith_plans p;
     (void)ctx;
-    s.window = 5;
-    for (uint32_t i = 7; i < s.layers; i++) pith_layer_put(&s.sliding, i);
-    s.qk_norm = true;
-    PITH_TRY(pith_plans_make(llama(), &s, &p, err));
+    s.windows.size = 5;
+    for (uint32_t i = 7; i < s.layers; i++) pith_layer_put(&s.windows.layers, i);
+    PITH_TRY(pith_plans_make(&pith_arch_qwen3, &s, &p, err));
     pith_plans_free(&p);
-    s.window = 99;
+    s.windows.size = 99;
     PITH_TRY(pith_plans_make(&two, &s, &p, err));
     pith_plans_free(&p);
     return PITH_OK;

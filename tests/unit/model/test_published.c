@@ -106,7 +106,7 @@ static unsigned check_names(const struct pith_arch *arch, const struct pith_shap
     bad += need(set, arch->names.embed, ".weight");
     bad += need(set, arch->names.norm, ".weight");
     if (arch->norm.bias) bad += need(set, arch->names.norm, ".bias");
-    if (!take(set, arch->names.head, ".weight") && !shape->tied)
+    if (!take(set, arch->names.head, ".weight") && !shape->ends.tied)
         bad += need(set, arch->names.head, ".weight");
     json_object_foreach_safe(set, next, name, pattern)
     {

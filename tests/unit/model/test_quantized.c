@@ -125,7 +125,7 @@ static void maker_fill(struct maker *k, struct rig *r, const struct pith_contain
     k->opts.model_dtype = PITH_F32;
     add_dense(k, "model.embed_tokens.weight");
     add_dense(k, "model.norm.weight");
-    if (!r->model->shape.tied) add_dense(k, "lm_head.weight");
+    if (!r->model->shape.ends.tied) add_dense(k, "lm_head.weight");
     for (uint32_t i = 0; i < r->model->shape.layers; i++) add_layer(k, i, grid);
 }
 

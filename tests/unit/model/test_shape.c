@@ -45,13 +45,17 @@ static void absent_keys_are_the_class_defaults(void **state)
         assert_int_equal(s.kv_heads, cases[i].kv_heads);
         assert_int_equal(s.head_dim, cases[i].head_dim);
         assert_int_equal(s.max_position, cases[i].max_position);
-        assert_int_equal(s.window, cases[i].window);
+        assert_int_equal(s.windows.size, cases[i].window);
         for (uint32_t k = 0; k < s.layers; k++)
-            assert_int_equal(pith_layer_in(&s.sliding, k), cases[i].window != 0);
-        assert_int_equal(s.qkv_bias, cases[i].qkv_bias);
-        assert_int_equal(s.qk_norm, cases[i].qk_norm);
-        assert_false(s.o_bias || s.mlp_bias || s.tied);
-        assert_true(s.eps == 1e-6 && s.rope.theta == 10000 && s.rope.type == PITH_ROPE_DEFAULT);
+            assert_int_equal(pith_layer_in(&s.windows.layers, k), cases[i].window != 0);
+        assert_int_equal(s.biases.qkv, cases[i].qkv_bias);
+        struct pith_plans plans;
+        assert_ok(pith_plans_make(arch, &s, &plans, &err), err);
+        assert_int_equal(plans.most_vectors, cases[i].qk_norm ? 4 : 2);
+        pith_plans_free(&plans);
+        assert_false(s.biases.o || s.biases.mlp || s.ends.tied);
+        assert_true(s.eps == 1e-6 && s.place.rope.theta == 10000 &&
+                    s.place.rope.type == PITH_ROPE_DEFAULT);
         assert_int_equal(s.dtype, PITH_F32);
     }
 }
@@ -82,10 +86,10 @@ static void dialects_say_the_same(void **state)
         const struct pith_arch *arch;
         assert_ok(read_text(dialects[i], &arch, &s[i], &err), err);
         assert_int_equal(s[i].dtype, PITH_BF16);
-        assert_int_equal(s[i].rope.type, PITH_ROPE_LLAMA3);
-        assert_true(s[i].rope.theta == 5e5 && s[i].rope.factor == 8);
-        assert_true(s[i].rope.low_freq == 1 && s[i].rope.high_freq == 4);
-        assert_int_equal(s[i].rope.original_max, 8192);
+        assert_int_equal(s[i].place.rope.type, PITH_ROPE_LLAMA3);
+        assert_true(s[i].place.rope.theta == 5e5 && s[i].place.rope.factor == 8);
+        assert_true(s[i].place.rope.low_freq == 1 && s[i].place.rope.high_freq == 4);
+        assert_int_equal(s[i].place.rope.original_max, 8192);
     }
 }
 
@@ -102,8 +106,8 @@ static void yarn_factor_defaults_to_the_ratio(void **state)
                         "{\"rope_type\": \"yarn\", \"original_max_position_embeddings\": 100}}",
                         &arch, &s, &err),
               err);
-    assert_true(s.rope.factor == 4 && s.kv_heads == 8);
-    pith_rope_frequencies(&s.rope, 8, inv, &factor);
+    assert_true(s.place.rope.factor == 4 && s.kv_heads == 8);
+    pith_rope_frequencies(&s.place.rope, 8, inv, &factor);
     assert_true(fabs(factor - (0.1 * log(4) + 1)) < 1e-12);
     assert_true(inv[0] == 1 && fabs(inv[3] / (1e-3 / 4) - 1) < 1e-6);
 }
@@ -622,7 +626,8 @@ static void plan_is_complete(const struct pith_arch *arch, const struct pith_sha
         check_modules(&plans.kind[i]);
         /* Else a transform holds the whole layer as floats: so where a gate reads the stream behind
          * the experts, which no published model has. */
-        assert_true(pith_plan_experts_apart(&plans.kind[i]) == !(s->told && s->moe.experts));
+        assert_true(pith_plan_experts_apart(&plans.kind[i]) ==
+                    !(s->tokens.width && s->moe.experts));
     }
     pith_plans_free(&plans);
 }
@@ -691,10 +696,10 @@ static void names_and_bytes_of_a_layer(void **state)
                                  .heads = 4,
                                  .kv_heads = 2,
                                  .head_dim = 6,
-                                 .rotary = 6,
+                                 .place = {.rotary = 6},
                                  .layers = 1,
                                  .vocab = 9,
-                                 .qkv_bias = true};
+                                 .biases = {.qkv = true}};
     struct pith_error err = {0};
     struct pith_plans plans;
     assert_ok(pith_plans_make(archs[0], &s, &plans, &err), err);

@@ -172,7 +172,7 @@ static void company_does_not_matter(void **state)
             struct cases c;
             /* Rotations are chosen by the length of the context; places end at 64. */
             open_case(&c, archs[a], threads);
-            if (c.r.model->shape.positions == 0)
+            if (c.r.model->shape.place.learned == 0)
                 for (size_t f = 0; f < PITH_COUNT(formats); f++)
                     if (can_have(&c, formats[f], &refused))
                         in_company(&c, formats[f], threads == 1 ? 7 : 64, (uint32_t)(a + f));
