@@ -1,6 +1,7 @@
 /* Completions and chats: submitted to the service, reported by its events, read by a stream or at
  * the end by a worker. */
 #include "server/completion.h"
+#include "server/routes.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -55,9 +55,6 @@ struct completion {
     bool opened, closed;
 };
 
-/* Handlers of POST /v1/completions and /v1/chat/completions. */
-void completion_text(struct exchange *e);
-void completion_chat(struct exchange *e);
 /* Cancels what still runs; not under a lock. */
 void completion_cancel(struct completion *g);
 /* Frees what it holds and itself; NULL is allowed. */

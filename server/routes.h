@@ -9,18 +9,9 @@
 const struct http_route *route_find(const char *method, const char *path, const char **others,
                                     struct refusal *r);
 
-/* What each of them answers: docs/serving.md. */
-void info_page(struct exchange *e);
-void info_health(struct exchange *e);
-void info_version(struct exchange *e);
-void info_metrics(struct exchange *e);
-void info_props(struct exchange *e);
-void info_models(struct exchange *e);
-void info_model(struct exchange *e);
-void info_tokenizer(struct exchange *e);
-void embeddings_answer(struct exchange *e);
-void tokens_encode(struct exchange *e);
-void tokens_decode(struct exchange *e);
-void tokens_render(struct exchange *e);
+/* What answers each path of server/routes.def: it sends one answer, or begins a stream. */
+#define ROUTE(method, path, handle, flags) void handle(struct exchange *e);
+#include "server/routes.def"
+#undef ROUTE
 
 #endif
