@@ -28,6 +28,7 @@ serve "$probe" --chat-template "$work/t.jinja" --mode exact
 asks "health" 200 '"ok"' "$url/health"
 asks "models" 200 '"id":"probe"' "$url/v1/models"
 asks "version" 200 '"version"' "$url/version"
+asks "load" 200 '"server_load":0' "$url/load"
 asks "props" 200 '"n_ctx":512' "$url/props"
 asks "tokenizer_info" 200 'begin_of_text' "$url/tokenizer_info"
 asks "page" 200 "Content-Security-Policy: default-src 'none'" "$url/"

@@ -597,6 +597,9 @@ static void leave(const char *body)
     const struct timespec t = {.tv_nsec = 200000000};
     nanosleep(&t, NULL);
     assert_int_equal(fake_running(), 1);
+    json_t *load = json_of(ask("GET", "/load", "", ""), 200);
+    assert_int_equal(json_integer_value(json_object_get(load, "server_load")), 1);
+    json_decref(load);
     close(s);
     assert_true(awaited(nothing_runs));
     assert_int_equal(fake_cancelled(), before + 1);
