@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* What is asked. Start from pith_advise_defaults(). */
+/* The request. Start from pith_advise_defaults(). */
 struct pith_advise_options {
     size_t size;       /* of this struct as the program knows it */
     const char *model; /* folder of the checkpoint; never written to */
@@ -29,7 +29,7 @@ struct pith_advise_options {
     size_t max_tokens;     /* measured of each text; default 8192 */
     size_t calib_tokens;   /* default 32768 */
     uint64_t seed;
-    bool resume; /* go on with what an interrupted call for the same left in "<work>.partial" */
+    bool resume; /* continue an interrupted call for the same from "<work>.partial" */
     struct pith_progress progress;
 };
 PITH_API void pith_advise_defaults_sized(struct pith_advise_options *options, size_t size);

@@ -62,8 +62,8 @@ PITH_API enum pith_status pith_bench_report(struct pith_context *context,
 
 /* --- servers: pith bench --serve -------------------------------------------------------------- */
 
-/* How a server of OpenAI's API is asked, and what is measured. Start from pith_traffic_defaults().
- * Texts are lists where they say so: "1,4,16". */
+/* How requests are sent to a server of OpenAI's API, and what is measured. Start from
+ * pith_traffic_defaults(). Texts are lists where they say so: "1,4,16". */
 struct pith_traffic_options {
     size_t size;          /* of this struct as the program knows it: pith_traffic_defaults() */
     const char *url;      /* "http://127.0.0.1:8080", perhaps ending in /v1 */
@@ -88,7 +88,7 @@ struct pith_traffic_options {
     size_t warmup;        /* requests before each level that are not measured; default 1 */
     double timeout;       /* seconds of a request; default 600 */
     double temperature;   /* default 0 */
-    int ignore_end;       /* ask for "ignore_eos": answers as long as asked */
+    int ignore_end;       /* ask for "ignore_eos": answers of exactly that length */
     const char *more;     /* a JSON object whose members are added to each request; NULL: none */
     const char *limit;    /* "first=1000ms,between=100ms": of a good answer; NULL: none */
     uint64_t seed;        /* the same seed: the same times, lengths and prompts */
@@ -100,7 +100,7 @@ static inline void pith_traffic_defaults(struct pith_traffic_options *options)
     pith_traffic_defaults_sized(options, sizeof *options);
 }
 
-/* Whether the options make sense by themselves, before anybody is asked. PITH_ARG. */
+/* Whether the options make sense by themselves, before any request is sent. PITH_ARG. */
 PITH_API enum pith_status pith_traffic_check(const struct pith_traffic_options *options,
                                              struct pith_error *err);
 

@@ -1,5 +1,5 @@
 /* pith/chat.h: conversations as prompts, by the chat template that a checkpoint ships, and answers
- * split into what is said, what is thought and which tools are called. */
+ * split into text, reasoning and tool calls. */
 #ifndef PITH_CHAT_H
 #define PITH_CHAT_H
 
@@ -59,7 +59,7 @@ PITH_API const char *pith_reply_format_reasoning(const struct pith_reply_format 
 PITH_API const char *pith_reply_format_calls(const struct pith_reply_format *format,
                                              const char **close);
 /* Nonzero: marks may be special tokens, which must stand in the text: set `special` of struct
- * pith_request. The tokens that end a turn are no part of what is told then either. */
+ * pith_request. The tokens that end a message are not reported then either. */
 PITH_API int pith_reply_format_special(const struct pith_reply_format *format);
 
 enum pith_reply_kind { PITH_REPLY_CONTENT, PITH_REPLY_REASONING, PITH_REPLY_CALL };
@@ -78,19 +78,19 @@ struct pith_reply_options {
     size_t size;       /* of this struct as the program knows it: pith_reply_defaults() */
     const char *tools; /* "tools" of the conversation, a JSON list. NULL or an empty list: none were
                           offered, and no call is looked for */
-    const char *prompt; /* the prompt as the template wrote it: tells whether the answer starts
+    const char *prompt; /* the prompt as the template wrote it: shows whether the answer starts
                            within reasoning. NULL: it does not */
     size_t prompt_size;
     uint64_t seed; /* ids of calls come from it, the same ones each time */
     int forced;    /* 1: the answer is calls and nothing else, {"name", "arguments"}, as a
                       constraint makes them, with the marks of pith_reply_format_calls() or
                       without; 2: it is such calls, with marks, or else content. The prompt then
-                      says nothing. These calls are told while they come, one that is cut as far
+                      says nothing. These calls are reported while they come, one that is cut as far
                       as it is */
-    /* Told of what is known, during push and end. */
+    /* Called with what is known, during push and end. */
     void (*delta)(void *ctx, const struct pith_reply_delta *delta);
     void *ctx;
-    int single; /* nonzero: the first call is told, and nothing behind it */
+    int single; /* nonzero: the first call is reported, and nothing after it */
 };
 PITH_API void pith_reply_defaults_sized(struct pith_reply_options *options, size_t size);
 static inline void pith_reply_defaults(struct pith_reply_options *options)
@@ -105,19 +105,19 @@ struct pith_reply;
 PITH_API enum pith_status pith_reply_open(const struct pith_reply_format *format,
                                           const struct pith_reply_options *options,
                                           struct pith_reply **out, struct pith_error *err);
-/* Some more of the answer's text. What is told does not depend on how the answer is cut, but for
- * where its pieces end: whole characters come out as such when they go in as such.
+/* Some more of the answer's text. What is reported does not depend on how the answer is cut, but
+ * for where its pieces end: whole characters come out as such when they go in as such.
  *
- * A call that is not forced is told when it is there as a whole, its id, name and arguments as
+ * A call that is not forced is reported when it is complete, its id, name and arguments as
  * the model wrote them
  * (formats that have no JSON: as JSON, values as the function's schema has them). What is not a
- * well-formed call is content, its marks with it; nothing is lost but marks, ends of turns, and
- * white space beside them. PITH_NOMEM, after which only pith_reply_close() may be called. */
+ * well-formed call is content, its marks with it; nothing is lost but marks, ends of messages, and
+ * white space next to them. PITH_NOMEM, after which only pith_reply_close() may be called. */
 PITH_API enum pith_status pith_reply_push(struct pith_reply *reply, const char *text, size_t size,
                                           struct pith_error *err);
-/* The answer is over: tells what was held back. Nothing may be pushed after it. */
+/* The answer is over: reports what was delayed. Nothing may be pushed after it. */
 PITH_API enum pith_status pith_reply_end(struct pith_reply *reply, struct pith_error *err);
-/* Calls that were told so far: where there are some, an answer that stopped by itself has the
+/* Calls that were reported so far: where there are some, an answer that stopped by itself has the
  * finish reason "tool_calls". */
 PITH_API size_t pith_reply_calls(const struct pith_reply *reply);
 /* NULL and a NULL *reply are allowed. */

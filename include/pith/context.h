@@ -23,13 +23,13 @@ PITH_API enum pith_status pith_context_new(unsigned threads, const char *cpu,
 
 /* How the context's later calls compute: "exact" (as made), what the numbers mean, for judging
  * quality; or "fast", what a CPU does best: with integer weights of at most 8 bits the activations
- * are rounded to bytes, a scale for 64 of them (docs/performance.md tells the difference). PITH_ARG
+ * are rounded to bytes, a scale for 64 of them (docs/performance.md has the difference). PITH_ARG
  * for another name; NULL means exact. */
 PITH_API enum pith_status pith_context_set_mode(struct pith_context *context, const char *mode,
                                                 struct pith_error *err);
 
-/* Who follows the context's calls: `progress` is told by every call whose options name no listener
- * of their own, loading a model, pith_inspect() and pith_diff() among them, and may stop it. `log`
+/* Who follows the context's calls: `progress` is called by every call whose options name no own
+ * listener, loading a model, pith_inspect() and pith_diff() among them, and may stop it. `log`
  * receives what is worth a line and is no failure (a config key that is probably misspelt), from
  * the thread that made the call, without a line end; NULL: nobody. A line that begins with "time: "
  * says how long a call is expected to take. */
@@ -41,7 +41,7 @@ PITH_API void pith_context_listen(struct pith_context *context, struct pith_prog
  * shared object at that path (libpith_mpi.so). From here on, calls whose work can be shared
  * (pith_quantize() says what that is) are made by all ranks alike; rank 0 writes what is made and
  * has the report, the others get none. A failure of one is a failure of all. The context's listener
- * is asked for while a rank waits. PITH_UNSUPPORTED when the object cannot be loaded, PITH_IO when
+ * is called while a rank waits. PITH_UNSUPPORTED when the object cannot be loaded, PITH_IO when
  * MPI does not start. Call it once, after pith_context_listen(), by the thread that makes the
  * calls. */
 PITH_API enum pith_status pith_context_join(struct pith_context *context, const char *object,
@@ -76,8 +76,8 @@ PITH_API enum pith_status pith_guard_files(struct pith_error *err);
  * elsewhere. */
 PITH_API void pith_return_memory(void);
 
-/* For a program that wants a ceiling on its own memory kept by the kernel: from here on the whole
- * process may take `bytes` of memory of its own (mapped files do not count), and a request beyond
+/* For a program that wants the kernel to enforce a ceiling on its memory: from here on the whole
+ * process may allocate `bytes` (mapped files do not count), and a request beyond
  * fails, as PITH_NOMEM of the call that was at work. What the process has mapped so far and nobody
  * has touched comes on top. PITH_IO when the kernel does not say how much that is or takes no
  * limit, PITH_LIMIT when a lower one is set already. */

@@ -3,7 +3,7 @@
  *     engine -> service -> submit, submit, ... -> events -> drain -> close
  *
  * A service owns a thread that runs steps over all requests that it has admitted: prompts in pieces
- * beside the tokens of running answers. What a request gets depends on the request alone, to the
+ * with the tokens of running answers. What a request gets depends on the request alone, to the
  * bit: not on who else is served, on what was served before, nor on threads.
  *
  * Every call but pith_service_close() may be made from any thread, from within an event too. */
@@ -39,7 +39,7 @@ struct pith_service_options {
     const char *kv;     /* as in struct pith_generate_options */
     struct pith_list kv_layers;
     const char *chat_template; /* a file in place of the model's template; NULL: the model's */
-    int no_prefix_cache;       /* nonzero: nothing is kept of what was served */
+    int no_prefix_cache;       /* nonzero: nothing of earlier requests is cached */
 };
 PITH_API void pith_service_defaults_sized(struct pith_service_options *options, size_t size);
 static inline void pith_service_defaults(struct pith_service_options *options)
@@ -60,7 +60,7 @@ PITH_API void pith_service_drain(struct pith_service *service);
  * and a NULL *service are allowed. Not from within an event. */
 PITH_API void pith_service_close(struct pith_service **service);
 
-/* --- what is asked -------------------------------------------------------------------------- */
+/* --- requests ------------------------------------------------------------------------------ */
 
 enum pith_constraint {
     PITH_ANY,        /* no constraint */
@@ -95,35 +95,35 @@ struct pith_request {
     float repetition;  /* 1: none; Keskar et al. 2019, over prompt and answer */
     float frequency;   /* 0: none; taken off a logit for each time that the answer has the token */
     float presence;    /* 0: none; taken off once */
-    uint64_t seed;     /* choice i draws from a stream of its own of it */
+    uint64_t seed;     /* choice i draws from a separate stream of it */
     const int32_t *bias; /* [bias_count]: ids whose logits get bias_value[] added */
     const float *bias_value;
     size_t bias_count;
     struct pith_list stop;   /* texts that end an answer, and are not part of it */
     int keep_stop;           /* nonzero: they are */
-    const int32_t *stop_ids; /* [stop_id_count], beside the model's own ends */
+    const int32_t *stop_ids; /* [stop_id_count], in addition to the model's own */
     size_t stop_id_count;
     int ignore_end;   /* nonzero: the model's own ends are tokens like others */
     int special;      /* nonzero: special tokens stand in the text */
-    uint32_t n;       /* choices that are told; default 1 */
+    uint32_t n;       /* choices that are reported; default 1 */
     uint32_t best_of; /* choices that are made, of which the n with the best mean log-probability
-                         are told, when all are there; 0: n */
+                         are reported, when all are there; 0: n */
     int logprobs; /* -1 (default): none; else that many alternatives of each token, at most 20 */
-    int prompt_logprobs; /* the same of the prompt's tokens, told before the answer */
-    int echo;            /* nonzero: the prompt is told before the answer, as text and tokens */
+    int prompt_logprobs; /* the same of the prompt's tokens, before the answer */
+    int echo;            /* nonzero: the prompt comes before the answer, as text and tokens */
     enum pith_constraint constraint;
     const char *constraint_text; /* the schema or the calls, as JSON; or the expression */
     uint32_t lookup; /* tokens that are guessed from the text so far and verified in one step; 0
                         (default): none. Never changes what a request gets */
     double deadline; /* seconds from now at most; 0: none */
-    uint64_t client; /* requests of one client share its turns; any number */
+    uint64_t client; /* requests of one client share its time; any number */
 
-    /* Told of each event, from the service's thread, in order, and not after the last one (whose
+    /* Called for each event, from the service's thread, in order, and not after the last one (whose
      * kind is PITH_EVENT_END or PITH_EVENT_FAILED). Must not block. */
     void (*event)(void *ctx, const struct pith_event *event);
     void *ctx;
 
-    int prompt_only; /* nonzero: the prompt is read and told, with `echo` or `prompt_logprobs`, and
+    int prompt_only; /* nonzero: the prompt is read and sent, with `echo` or `prompt_logprobs`, and
                         no token chosen; it may fill the context. max_tokens says nothing then */
 };
 PITH_API void pith_request_defaults_sized(struct pith_request *request, size_t size);
@@ -132,7 +132,7 @@ static inline void pith_request_defaults(struct pith_request *request)
     pith_request_defaults_sized(request, sizeof *request);
 }
 
-/* --- what is told ----------------------------------------------------------------------------- */
+/* --- events ---------------------------------------------------------------------------------- */
 
 enum pith_event_kind {
     PITH_EVENT_PROMPT, /* text and tokens of the prompt: with echo or prompt_logprobs */
@@ -149,7 +149,7 @@ struct pith_alternative {
 struct pith_event_token {
     int32_t id;
     float logprob; /* natural, of the model's distribution, before temperature, penalties, bias and
-                      constraint; NAN for a prompt's first token, and where none was asked for */
+                      constraint; NAN for a prompt's first token, and where none was requested */
     const struct pith_alternative *top; /* [tops]: the likeliest, best first */
     size_t tops;
 };
@@ -189,10 +189,10 @@ struct pith_event {
 PITH_API enum pith_status pith_submit(struct pith_service *service,
                                       const struct pith_request *request, uint64_t *id,
                                       struct pith_error *err);
-/* Its choices end as "cancelled" soon; a request that is over, or unknown, is left alone. */
+/* Its choices end as "cancelled" soon; a request that is over, or unknown, does not change. */
 PITH_API void pith_cancel(struct pith_service *service, uint64_t id);
 
-/* --- beside answers --------------------------------------------------------------------------- */
+/* --- other calls ----------------------------------------------------------------------------- */
 
 /* Text or ids that a call below is given. */
 struct pith_input_text {
@@ -216,7 +216,7 @@ PITH_API enum pith_status pith_service_decode(struct pith_service *service,
  * character; of a special token its name. *bytes[*size] and a NUL, for pith_text_free(). */
 PITH_API enum pith_status pith_service_token(struct pith_service *service, int32_t id, char **bytes,
                                              size_t *size, struct pith_error *err);
-/* What a client that encodes by itself asks of the tokenizer, under the names of
+/* What a client that encodes by itself needs of the tokenizer, under the names of
  * tokenizer_config.json, for pith_text_free(): {"bos_token", "eos_token", "unk_token", "pad_token",
  * "add_bos_token", "model_max_length", "chat_template"}. */
 PITH_API enum pith_status pith_service_tokenizer(struct pith_service *service, char **json,
@@ -237,7 +237,7 @@ struct pith_service_state {
     size_t running, waiting;  /* requests */
     size_t sequences;         /* in the last step */
     size_t pages, pages_used; /* of those that running requests and the cache hold */
-    size_t pages_cached;      /* of them, only kept for a prefix that may come again */
+    size_t pages_cached;      /* of them, only cached for a prefix that may come again */
     size_t context, vocab;
     uint64_t steps, preempted;
     uint64_t prompt_tokens, cached_tokens, generated_tokens;

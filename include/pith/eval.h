@@ -23,9 +23,9 @@ struct pith_eval_options {
     struct pith_list tasks;
     const char *convention; /* "gptq" (default), "hf" or "llama.cpp": see docs/measuring.md */
     /* KV cache: "f32", "bf16", "f16", or a grid such as "fp8_e4m3" or "int8:token" on which keys
-     * and values are kept; "k=...,v=...": one for each; "auto:BITS": by layer, the best for so many
-     * bits a number, as recorded in pith.kv.json beside the weights, or measured now and recorded;
-     * NULL: what the checkpoint says, or f32. A baseline has f32. */
+     * and values are stored; "k=...,v=...": one for each; "auto:BITS": by layer, the best for so
+     * many bits a number, as recorded in pith.kv.json next to the weights, or measured now and
+     * recorded; NULL: what the checkpoint says, or f32. A baseline has f32. */
     const char *kv;
     size_t context;    /* 0: 2048 (llama.cpp: 512), or the model's if it is less;
                         * a context beyond the model's is refused */
@@ -75,7 +75,7 @@ static inline void pith_eval_defaults(struct pith_eval_options *options)
 }
 
 /* Whether the options make sense by themselves, before any file is opened: names, grids, and which
- * of them do nothing beside the others. PITH_ARG, PITH_UNSUPPORTED. */
+ * of them do nothing together with the others. PITH_ARG, PITH_UNSUPPORTED. */
 PITH_API enum pith_status pith_eval_check(const struct pith_eval_options *options,
                                           struct pith_error *err);
 
@@ -102,7 +102,7 @@ PITH_API enum pith_status pith_eval_report(struct pith_context *context,
                                            struct pith_report **report, struct pith_error *err);
 
 /* Measures several models on the same texts and tasks, each against the first. What the first makes
- * of the texts is kept in up to 256 MiB, so that it reads them once. `options->model` and
+ * of the texts is cached in up to 256 MiB, so that it reads them once. `options->model` and
  * `baseline` are ignored. All models, texts and tasks are looked at before the first is measured.
  * *report: {"baseline", "complete", "models": [as of pith_eval(), with "name", the shortest that
  * tells each from the others]}; given too, with the models that are done, when the call is

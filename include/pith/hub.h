@@ -42,7 +42,7 @@ PITH_API enum pith_status pith_hub_find(const struct pith_hub_options *options, 
                                         char **path, struct pith_error *err);
 
 /* Downloads what the cache lacks of a model, in the layout that Hugging Face's tools share, and
- * compares each file with the hash that the hub tells. Large files come in several pieces at a
+ * compares each file with the hub's hash. Large files come in several pieces at a
  * time. *report (when not NULL) is JSON: {"model", "revision", "commit", "path": the folder,
  * "bytes", "downloaded", "files": [{"name", "bytes", "blob", "downloaded"}]}. Needs libcurl, which
  * is loaded by this call alone; it heeds the proxies that the environment names. A call that failed

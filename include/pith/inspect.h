@@ -16,7 +16,7 @@ extern "C" {
  * "bits_per_weight", "tensors": [{"name", "dtype", "shape", "bytes", "grid"?, "bits_per_weight"?,
  * "min", "max", "mean", "std", "kurtosis", "outliers", "histogram"}]}. outliers is the fraction of
  * values beyond 6 standard deviations; the histogram counts them in 33 steps of half a deviation,
- * the middle one about the mean. Statistics are left out when `statistics` is 0. */
+ * the middle one about the mean. Statistics are omitted when `statistics` is 0. */
 PITH_API enum pith_status pith_inspect(struct pith_context *context, const char *model,
                                        int statistics, char **report, struct pith_error *err);
 /* The same as a report, for pith_report_free(). Its page shows statistics. */

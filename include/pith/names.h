@@ -34,7 +34,7 @@ PITH_API bool pith_number_parse(const char *text, uint64_t *out);
 typedef int pith_field_fn(void *ctx, const char *field, const char *value, char *shown,
                           size_t room);
 /* The text with each of its marks as `show` has it; free it with pith_text_free(). NULL when memory
- * is out. Only a mark that `show` knows is changed: all else may hold backquotes of its own. */
+ * is out. Only a mark that `show` knows is changed: all else may have other backquotes. */
 PITH_API char *pith_fields_show(const char *text, pith_field_fn *show, void *ctx);
 
 #ifdef __cplusplus

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* What is asked. Start from pith_plan_model_defaults(). Of lists every combination is looked at; an
+/* The request. Start from pith_plan_model_defaults(). Of lists every combination is looked at; an
  * empty one leaves the choice to the planner. */
 struct pith_plan_model_options {
     size_t size;       /* of this struct as the program knows it: pith_plan_model_defaults() */
@@ -77,7 +77,7 @@ static inline void pith_plan_quantize_defaults(struct pith_plan_quantize_options
 /* *report is JSON: "model", "recipe", "hardware", "memory_bytes" of each machine, "tokens", and
  * "ranks", as of a rehearsal (pith_quantize_options). Free it with pith_text_free(). Errors as of
  * pith_plan_model(); PITH_UNSUPPORTED also for hardware that is no CPU, and for recipes and models
- * whose times are not foretold. */
+ * whose times are not estimated. */
 PITH_API enum pith_status pith_plan_quantize(const struct pith_plan_quantize_options *options,
                                              char **report, struct pith_error *err);
 

@@ -28,7 +28,7 @@ struct pith_quantize_options {
     const char *out;    /* folder to make; must not exist. Work happens in "<out>.partial" */
     const char *recipe; /* a name of pith_recipes_json(), or a .json file; default "awq" */
     const char *weights, *acts, *kv, *transform, *split, *round; /* override one stage each */
-    struct pith_list ignore;    /* patterns of linears left alone, beside lm_head */
+    struct pith_list ignore;    /* patterns of unquantized linears, in addition to lm_head */
     struct pith_list overrides; /* "PATTERN=GRID"; the last that matches counts */
     struct pith_list calib;     /* calibration files; none: the text that ships */
     const char *crlf;           /* their line ends CR LF: "keep" (NULL) or "lf", made LF */
@@ -55,7 +55,7 @@ struct pith_quantize_options {
     struct pith_list tries; /* grids that it may choose from; none: those of the container */
     /* NULL, or a folder with a LoRA adapter (PEFT's adapter_config.json, adapter_model.safetensors)
      * that is merged into the model first. Its merged tensors take their size on the disk, in a
-     * file without a name beside `out`, while the run lasts. */
+     * file without a name next to `out`, while the run lasts. */
     const char *adapter;
     /* With `rehearse`: what joins ranks, "BITS[,MICROSECONDS]" a second and of a message's way, for
      * what 2 to 64 of them would take; NULL: "10G,50". */
@@ -81,7 +81,7 @@ PITH_API enum pith_status pith_quantize_check(const struct pith_quantize_options
                                               char **report, struct pith_error *err);
 
 /* Quantizes. In the context's fast mode calibration multiplies numbers rounded to bfloat16:
- * docs/quantizing.md tells what that costs. On success *report (when not NULL) is the JSON text of
+ * docs/quantizing.md has the cost. On success *report (when not NULL) is the JSON text of
  * pith.json, or of the rehearsal; free it with pith_text_free(). A run that fails, is interrupted
  * or killed leaves "<out>.partial", from which the same call with `resume` continues to the same
  * bytes; `out` appears only when it is whole.
@@ -143,7 +143,7 @@ struct pith_verify_options {
     struct pith_list targets; /* engines whose rules are checked */
     struct pith_progress progress;
     const char *adapter; /* NULL, or what was merged into the original, as for pith_quantize(), with
-                          * room for its tensors beside `model` */
+                          * room for its tensors next to `model` */
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_verify_defaults_sized(struct pith_verify_options *options, size_t size);
@@ -163,7 +163,7 @@ PITH_API enum pith_status pith_verify_check(const struct pith_verify_options *op
  * rules. Without a pith.json, `against` and the engines' rules are what it is judged by. *report
  * (when not NULL) is JSON: {"ok", "accounted": whether there is one, "checks": [...], "notes":
  * [...], "problems": [...]}; given on PITH_OK and PITH_MISMATCH. PITH_MISMATCH when anything is
- * off; err then tells the first problem. */
+ * off; err then has the first problem. */
 PITH_API enum pith_status pith_verify(struct pith_context *context,
                                       const struct pith_verify_options *options, char **report,
                                       struct pith_error *err);

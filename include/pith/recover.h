@@ -24,7 +24,7 @@ struct pith_recover_options {
     double rate;           /* of what the steps of parameters are by default; default 1 */
     uint64_t memory;       /* hard ceiling in bytes; 0: none */
     uint64_t seed;
-    bool resume; /* go on with what an interrupted call for the same left in "<out>.partial" */
+    bool resume; /* continue an interrupted call for the same from "<out>.partial" */
     struct pith_progress progress;
 };
 PITH_API void pith_recover_defaults_sized(struct pith_recover_options *options, size_t size);
@@ -38,12 +38,12 @@ static inline void pith_recover_defaults(struct pith_recover_options *options)
  * quantized) of each token, summed over the whole vocabulary, through the whole model. Every eighth
  * window of the text (of a long text every k-th, 8,192 tokens at most) is held out and never
  * trained on; what is written is what was best there. The result has the grids, the container and
- * the size of `model`; it is written beside, read back, compared and renamed.
+ * the size of `model`; it is written under another name, read back, compared and renamed.
  *
  * *report is JSON, what pith.json of the result has under "recovered": {"train", "parameters",
  * "text": [sources], "tokens", "seq_len", "batch", "seed", "steps", "best_step", "rate",
  * "kl_before", "kl_after": mean over the held-out tokens, in nats, "held_out_tokens", "changed": of
- * codes, as a share, "curve": [[step, KL], ...], "original": what it was held against}.
+ * codes, as a share, "curve": [[step, KL], ...], "original": what it was compared with}.
  *
  * The same bytes for any thread count and instruction set, also when interrupted and resumed.
  * PITH_UNSUPPORTED names what cannot be trained; PITH_LIMIT when `memory` cannot be met;

@@ -20,7 +20,7 @@ struct pith_sensitivity_options {
     const char *container;    /* whose grids and scales; NULL: compressed-tensors */
     struct pith_list tries;   /* grids; none: those of the container (docs/planning.md) */
     struct pith_list calib;   /* calibration files; none: the text that ships */
-    struct pith_list targets; /* engines: grids that one of them does not load are left out */
+    struct pith_list targets; /* engines: grids that one of them does not load are omitted */
     const char *crlf;         /* as for pith_quantize() */
     const char *experts;
     struct pith_list acts;   /* grids of inputs; none: several; "none": not looked at */
@@ -29,7 +29,7 @@ struct pith_sensitivity_options {
     size_t calib_tokens;     /* default 16384 */
     size_t seq_len;          /* default 512, at most the model's context */
     uint64_t seed;
-    bool resume; /* go on with what an interrupted call for the same left in "<work>.partial" */
+    bool resume; /* continue an interrupted call for the same from "<work>.partial" */
     struct pith_progress progress;
 };
 PITH_API void pith_sensitivity_defaults_sized(struct pith_sensitivity_options *options,

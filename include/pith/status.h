@@ -1,4 +1,4 @@
-/* pith/status.h: what every fallible call of libpith returns, and where the cause is told.
+/* pith/status.h: what every fallible call of libpith returns, and where the cause is.
  *
  * A call returns PITH_OK or one of the codes below. The cause (what failed, in which file and
  * tensor, and what to do about it) is written to the caller's struct pith_error; fields of option

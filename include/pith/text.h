@@ -17,7 +17,7 @@ struct pith_text_look {
 };
 
 /* Looks through a file as pith_eval() and pith_quantize() will. PITH_FORMAT when it is not UTF-8:
- * the message tells the byte, the line and what the file may be; PITH_IO when it cannot be read. A
+ * the message names the byte, the line and what the file may be; PITH_IO when it cannot be read. A
  * byte order mark at its start is dropped and is fine. */
 PITH_API enum pith_status pith_text_look(const char *path, struct pith_text_look *look,
                                          struct pith_error *err);

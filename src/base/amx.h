@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 /* Whether the CPU multiplies tiles of bytes and of bfloat16, and the system lets this process use
- * them (it is asked; threads started later may as well). */
+ * them (it is requested; threads started later may as well). */
 bool pith_amx_usable(void);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * A layout is a function void layout(struct pith_arena *a, spec, parts): it takes what lives
  * together, one part behind the other. Without storage the arena measures what the parts need, with
- * storage it places them, so a planner that asks for a size and the code that works with the memory
+ * storage it places them, so a planner that needs a size and the code that works with the memory
  * are the same lines and agree to the byte. A layout depends on its spec only (shape, grid, scale
  * type), never on data, and does not touch what it took: it may be measuring.
  *
@@ -13,7 +13,7 @@
  *     memory = a.base;                                   to be freed with pith_free()
  *
  * What lives one after the other takes the same room: mark, take, return to the mark, take again.
- * So a whole run can be measured without storage, its phases told in their order. */
+ * So a whole run can be measured without storage, its phases listed in their order. */
 #ifndef PITH_BASE_ARENA_H
 #define PITH_BASE_ARENA_H
 
@@ -31,8 +31,8 @@ struct pith_arena {
 };
 
 /* Room for count elements of `size` bytes, aligned to 64 bytes and not initialised. NULL while the
- * arena measures, when nothing is asked for (no room is taken then), and after a failure: one look
- * at `failed` after a layout, or pith_arena_bytes(), tells of any. */
+ * arena measures, when nothing is requested (no room is taken then), and after a failure: one look
+ * at `failed` after a layout, or pith_arena_bytes(), reports any. */
 void *pith_arena_take(struct pith_arena *a, size_t count, size_t size);
 
 /* The same, [rows][width] elements. */
@@ -51,7 +51,7 @@ uint64_t pith_arena_bytes(const struct pith_arena *a);
  * storage, when measuring failed or memory is out. The caller owns a->base: pith_free(). */
 bool pith_arena_open(struct pith_arena *a);
 
-/* What is held over time, of things that are not given back in the order they were taken in. */
+/* What is allocated over time, of things not given back in the order they were taken. */
 struct pith_meter {
     uint64_t now, most; /* bytes; UINT64_MAX: does not fit */
 };

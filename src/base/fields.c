@@ -1,4 +1,4 @@
-/* Fields that messages name, in the words of whoever shows them. Public: <pith/names.h>. */
+/* Fields that messages name, in the words of a program. Public: <pith/names.h>. */
 #include "base/str.h"
 
 #include <pith/names.h>

@@ -268,7 +268,7 @@ enum pith_status pith_file_write(const char *path, const void *data, size_t size
         pith_str_free(&temp);
         return pith_fail_nomem(err, path);
     }
-    /* What stands there may be a link to somewhere else: a file of our own is made. */
+    /* What stands there may be a link to somewhere else: a new file is made. */
     enum pith_status s = pith_unlink(temp.data, err);
     if (s != PITH_OK) goto done;
     const int fd = open(temp.data, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -488,7 +488,7 @@ enum pith_status pith_out_read_direct(const struct pith_out *out, uint64_t offse
         if (at % PITH_DIRECT_ALIGN != 0) break; /* the file's end */
     }
     if (at >= need) return PITH_OK;
-    /* What keeps from reading so (another alignment, the end) is left to the plain way to name. */
+    /* What prevents reading so (another alignment, the end) is reported by the plain way. */
     return pith_out_read(out, offset, p + before, size, err);
 }
 

@@ -1,4 +1,4 @@
-/* base/file.h: files as pith uses them: mapped for reading, written beside and renamed. */
+/* base/file.h: files as pith uses them: mapped for reading, written in full, then renamed. */
 #ifndef PITH_BASE_FILE_H
 #define PITH_BASE_FILE_H
 
@@ -20,23 +20,23 @@ struct pith_map {
 /* Maps `path`; on failure *map owns nothing. Regular files only. */
 enum pith_status pith_map_open(const char *path, struct pith_map *map, struct pith_error *err);
 void pith_map_close(struct pith_map *map);
-/* To be asked before what was read from a mapping is told or kept: PITH_IO when the file became
- * shorter or could not be read, or, unless this process writes to it (`written`), when it was
- * changed since. A file that was replaced by another of its name is still mapped as it was. */
+/* To be called before what was read from a mapping is reported or stored: PITH_IO when the file
+ * became shorter or could not be read, or, unless this process writes to it (`written`), when it
+ * was changed since. A file that was replaced by another of its name is still mapped as it was. */
 enum pith_status pith_map_check(const struct pith_map *map, const char *path, bool written,
                                 struct pith_error *err);
 
-/* Tells the kernel that this part of a mapping is not needed soon (bounded resident memory). */
+/* Informs the kernel that this part of a mapping is not needed soon (bounded resident memory). */
 void pith_map_release(const struct pith_map *map, size_t offset, size_t size);
 
-/* Tells the kernel that this part will be needed soon: it begins to read and does not wait. */
+/* Informs the kernel that this part will be needed soon: it begins to read and does not wait. */
 void pith_map_prefetch(const struct pith_map *map, size_t offset, size_t size);
 
 /* The same for any mapped pages. */
 void pith_pages_prefetch(const void *data, size_t size);
 
 /* A file of `size` bytes mapped for reading and writing: scratch that may be larger than memory,
- * and that a later run finds again. Created when missing; its content is kept when it has that size
+ * and that a later run finds again. Created when missing; its content stays when it has that size
  * already, else zero. The space is reserved. */
 struct pith_scratch_file {
     void *data;
@@ -68,8 +68,8 @@ enum pith_status pith_file_read_own(const char *path, size_t limit, char **out, 
 enum pith_status pith_file_append(const char *path, const void *data, size_t size,
                                   struct pith_error *err);
 
-/* Replaces `path` by `size` bytes: written beside it, synced, renamed. Whatever happens, `path`
- * holds either its old content or the new one, whole. Links are replaced, never followed. */
+/* Replaces `path` by `size` bytes: written under another name, synced, renamed. Whatever happens,
+ * `path` holds either its old content or the new one, whole. Links are replaced, never followed. */
 enum pith_status pith_file_write(const char *path, const void *data, size_t size,
                                  struct pith_error *err);
 
@@ -157,7 +157,7 @@ enum pith_status pith_rename(const char *from, const char *to, struct pith_error
 /* Two files or folders exchange their names, at once. PITH_IO where the file system cannot. */
 enum pith_status pith_rename_exchange(const char *a, const char *b, struct pith_error *err);
 enum pith_status pith_unlink(const char *path, struct pith_error *err); /* a missing file is fine */
-/* False when it is missing; true also of what cannot be looked at: whoever opens it says why. */
+/* False when it is missing; true also of what cannot be looked at: opening it reports why. */
 bool pith_path_exists(const char *path);
 /* PITH_OK when there is something, which may be a link to nothing; else PITH_IO: "no such file or
  * folder", or why that cannot be known. */

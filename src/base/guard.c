@@ -72,7 +72,7 @@ static bool replace(uintptr_t at)
     return false;
 }
 
-/* Not one of ours: whoever was asked before decides; by default the access is made again, and then
+/* Not one of ours: the earlier handler decides; by default the access is made again, and then
  * ends the process. */
 static void pass_on(int number, siginfo_t *info, void *context)
 {
@@ -84,11 +84,11 @@ static void pass_on(int number, siginfo_t *info, void *context)
 
 static void on_bus(int number, siginfo_t *info, void *context)
 {
-    const int kept = errno;
+    const int saved = errno;
     /* si_code is positive when the kernel sends it, for an access. */
     const bool ours = info->si_code > 0 && replace((uintptr_t)info->si_addr);
     if (!ours) pass_on(number, info, context);
-    errno = kept;
+    errno = saved;
 }
 
 enum pith_status pith_guard_files(struct pith_error *err)

@@ -3,8 +3,8 @@
  *
  * Touching such a page raises SIGBUS in whichever thread touched it, in the middle of a kernel. A
  * handler then puts zeros in the place of what is gone and marks the mapping as lost; the reader
- * goes on, and looks at the mark at the end of its step, before a result is told or kept. So no
- * kernel needs a check of its own, and no thread is torn out of its work.
+ * goes on, and looks at the mark at the end of its step, before a result is reported or stored. So
+ * no kernel needs its own check, and no thread is torn out of its work.
  *
  * A signal's handler belongs to the process: the list of mappings, and what handled the signal
  * before, are the only mutable state of the library that is not in a handle. Nothing is installed

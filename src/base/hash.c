@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 /* The method, looked up once for the process: when memory is short, libcrypto's look-up of it may
- * crash, while work with one that is at hand fails as it should. Written once; whoever comes second
+ * crash, while work with one that is at hand fails as it should. Written once; a second writer
  * gives his own back. */
 static EVP_MD *method(void)
 {

@@ -25,16 +25,16 @@ enum pith_status pith_json_load(const char *path, size_t limit, json_t **out,
 
 json_t *pith_json_name(const char *bytes)
 {
-    json_t *plain = json_string(bytes), *told;
+    json_t *plain = json_string(bytes), *text;
     struct pith_str s = {0};
     if (plain) return plain;
     for (const char *p = bytes; *p; p++) {
         if ((unsigned char)*p < 0x80) pith_str_putc(&s, *p);
         else pith_str_printf(&s, "\\x%02X", (unsigned)(unsigned char)*p);
     }
-    told = s.failed ? NULL : json_string(pith_str_text(&s));
+    text = s.failed ? NULL : json_string(pith_str_text(&s));
     pith_str_free(&s);
-    return told;
+    return text;
 }
 
 json_t *pith_json_finite(double x)

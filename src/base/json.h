@@ -7,7 +7,7 @@
  *
  * A number that jansson's types do not hold (an integer of more than 64 bits, NaN, an infinity)
  * stands in the tree as an object with one member whose name is the byte 0xFF, which no text has
- * in a name, and whose value is the number's text. So it is no string and no list for whoever asks
+ * in a name, and whose value is the number's text. So it is no string and no list to code that uses
  * jansson, copies and compares as it should, and is lost nowhere; the calls for numbers below know
  * it, and pith_json_dump() writes it as it came. Use them wherever a number from outside is read.
  *
@@ -68,7 +68,7 @@ double pith_json_number(const json_t *json);
  * That memory ran out is remembered in *out. */
 void pith_json_dump(const json_t *json, size_t flags, struct pith_str *out);
 /* A string of a path, a name or a message, which may be no UTF-8: bytes above 0x7f then stand as
- * \xE9, so that such names are told apart. NULL when memory is out. */
+ * \xE9, so that such names stay distinct. NULL when memory is out. */
 json_t *pith_json_name(const char *bytes);
 /* A number, or null where it is infinite or NaN, which JSON does not have. NULL when memory is out.
  */

@@ -10,7 +10,7 @@ bool pith_keyed_draw(struct pith_keyed_key *key)
     return pith_sha256_ready() && RAND_bytes(key->byte, sizeof key->byte) == 1;
 }
 
-/* The same nonce under each key: a hash tells whether two are the same, and proves nothing to
+/* The same nonce under each key: a hash shows whether two are the same, and proves nothing to
  * anybody without the key. */
 struct pith_keyed *pith_keyed_new(const struct pith_keyed_key *key)
 {

@@ -2,8 +2,8 @@
  * that hold the same key find out whether they have the same bytes. Several times as fast as
  * SHA-256; never stored.
  *
- * Of two contents of n bytes that were there before the key was drawn, whoever made them, the
- * hashes are the same with a probability of (n / 16 + 2) / 2^128 at most: 2^-91 for a TiB. */
+ * Of two contents of n bytes that were there before the key was drawn, by whomever they were made,
+ * the hashes are the same with a probability of (n / 16 + 2) / 2^128 at most: 2^-91 for a TiB. */
 #ifndef PITH_BASE_KEYED_H
 #define PITH_BASE_KEYED_H
 

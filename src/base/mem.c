@@ -24,7 +24,7 @@ bool pith_add_size(size_t a, size_t b, size_t *out)
     return true;
 }
 
-/* Asks for huge pages where whole ones fit into a large request: its first touch costs a fraction
+/* Requests huge pages where whole ones fit into a large request: its first touch costs a fraction
  * then, and so do later look-ups of its addresses. A wish: a system without them gives small ones.
  */
 static void *wish_huge(void *p, size_t bytes)

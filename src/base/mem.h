@@ -1,5 +1,5 @@
-/* base/mem.h: the one door to memory. Only base/ calls malloc and free; everything else comes here,
- * so that overflow is checked once and tests can make the n-th request fail. */
+/* base/mem.h: the only way to allocate memory. Only base/ calls malloc and free; everything else
+ * comes here, so that overflow is checked once and tests can make the n-th request fail. */
 #ifndef PITH_BASE_MEM_H
 #define PITH_BASE_MEM_H
 
@@ -18,7 +18,7 @@ void *pith_zalloc(size_t count, size_t size);
 void *pith_alloc_aligned(size_t count, size_t size);
 
 /* The same for megabytes that are read over and over (packed weights, a KV cache): aligned to
- * PITH_HUGE_PAGE, and the system is asked for huge pages, which make linear reads faster. A size
+ * PITH_HUGE_PAGE, and huge pages are requested, which make linear reads faster. A size
  * below one huge page is served as by pith_alloc_aligned(). */
 enum { PITH_HUGE_PAGE = 1 << 21 };
 void *pith_alloc_huge(size_t count, size_t size);
@@ -45,9 +45,9 @@ void pith_take_back(void *p, void *unused);
 enum { PITH_HEAP_LARGE = 32 << 10, PITH_HEAP_KEPT = 64 << 10 };
 /* What such a request comes to: of one that is mapped by itself whole pages, its header with it. */
 uint64_t pith_heap_bytes(uint64_t bytes);
-/* For estimates: what a thread at work holds beside what it asks for by size (the end of its heap,
- * and as much of its stack as the deepest call reaches), and by how much less what a process holds
- * at one start may be than at the next. */
+/* For estimates: what a thread at work allocates in addition to what it requests by size (the end
+ * of its heap, and as much of its stack as the deepest call reaches), and by how much less what a
+ * process holds at one start may be than at the next. */
 enum { PITH_THREAD_HELD = PITH_HEAP_KEPT + (32 << 10), PITH_MEASURED_TO = 64 << 10 };
 /* Gives the system back what the heaps hold of freed memory. */
 void pith_heap_trim(void);

@@ -50,7 +50,7 @@ struct pith_pool {
     size_t count;
     pith_task_fn *fn;
     void *ctx;
-    /* Each on a line of its own: one is read while idle, the other changed by every task. */
+    /* Each on a separate cache line: one is read while idle, the other changed by every task. */
     _Alignas(64) _Atomic uint64_t state; /* number of the run, CLOSED, workers inside */
     _Alignas(64) atomic_size_t next;
 };

@@ -1,4 +1,4 @@
-/* base/progress.h: how long work tells what it is doing, and how it is asked to stop. */
+/* base/progress.h: how long work reports its progress, and how it is stopped. */
 #ifndef PITH_BASE_PROGRESS_H
 #define PITH_BASE_PROGRESS_H
 

@@ -51,7 +51,7 @@ enum pith_status pith_fail_in(struct pith_error *err, enum pith_status s, const 
     char old[sizeof err->text];
     const size_t length = strlen(prefix);
     if (strncmp(err->text, prefix, length) == 0 && strncmp(err->text + length, ": ", 2) == 0)
-        return err->status; /* who was called has said where */
+        return err->status; /* the callee has named the place */
     memcpy(old, err->text, sizeof old);
     const int n = snprintf(err->text, sizeof err->text, "%s: ", prefix);
     if (n > 0 && (size_t)n < sizeof err->text) {

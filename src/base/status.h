@@ -19,14 +19,14 @@ enum pith_status pith_fail(struct pith_error *err, enum pith_status s, const cha
     PITH_PRINTF(3, 4);
 
 /* Puts "prefix: " before the message that err holds; no effect when err is NULL or holds none,
- * or when its message begins so already, or tells of an interrupt.
+ * or when its message begins so already, or reports an interrupt.
  * Returns err's status, or s when err is NULL. */
 enum pith_status pith_fail_in(struct pith_error *err, enum pith_status s, const char *prefix);
 /* The same, and the failure becomes s: what was a wrong argument there is a wrong file here. prefix
  * may be NULL: the message says where already. */
 enum pith_status pith_fail_as(struct pith_error *err, enum pith_status s, const char *prefix);
 
-/* For a call that left work behind: puts "; what is done is kept: go on with `resume`" behind the
+/* For a call with unfinished work: puts "; what is done is kept: go on with `resume`" behind the
  * message of the failure s, but for one that comes again in the same way (what is wrong with a file
  * or an option), and but for a message that names `resume`. Returns s. */
 enum pith_status pith_fail_kept(struct pith_error *err, enum pith_status s);

@@ -40,15 +40,15 @@ enum pith_status pith_tree_make_above(const char *path, struct pith_error *err)
 
 enum pith_status pith_link_make(const char *target, const char *path, struct pith_error *err)
 {
-    struct pith_str beside = {0};
+    struct pith_str fresh = {0};
     enum pith_status s = PITH_OK;
-    pith_str_printf(&beside, "%s.%ld.link", path, (long)getpid());
-    if (beside.failed) return pith_fail_nomem(err, path);
-    unlink(beside.data);
-    if (symlink(target, beside.data) != 0) s = pith_fail_errno(err, "cannot make the link", path);
-    if (s == PITH_OK) s = pith_rename(beside.data, path, err);
-    if (s != PITH_OK) unlink(beside.data);
-    pith_str_free(&beside);
+    pith_str_printf(&fresh, "%s.%ld.link", path, (long)getpid());
+    if (fresh.failed) return pith_fail_nomem(err, path);
+    unlink(fresh.data);
+    if (symlink(target, fresh.data) != 0) s = pith_fail_errno(err, "cannot make the link", path);
+    if (s == PITH_OK) s = pith_rename(fresh.data, path, err);
+    if (s != PITH_OK) unlink(fresh.data);
+    pith_str_free(&fresh);
     return s;
 }
 

@@ -11,7 +11,7 @@ enum pith_status pith_tree_make(const char *path, struct pith_error *err);
 /* The same for the folder that `path` lies in. */
 enum pith_status pith_tree_make_above(const char *path, struct pith_error *err);
 
-/* A symbolic link `path` to `target`, in place of what has that name: made beside and renamed. */
+/* A symbolic link `path` to `target`, in place of what has that name: made apart and renamed. */
 enum pith_status pith_link_make(const char *target, const char *path, struct pith_error *err);
 
 /* Locks a file, created when missing, against every process that does the same (flock), until

@@ -16,7 +16,7 @@ static enum pith_status no_memory(struct pith_error *err)
     return pith_fail_nomem(err, "a file to be downloaded");
 }
 
-/* The pieces that a record tells of; false when it is not whole, or of another file. */
+/* The pieces that a record lists; false when it is not whole, or of another file. */
 static bool read_record(struct pith_arrival *p, const char *text)
 {
     uint64_t size, at = 0;

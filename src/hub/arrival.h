@@ -1,6 +1,6 @@
 /* hub/arrival.h: a file that is being downloaded in pieces, and what is known of it after a kill.
  *
- * BLOB.pith.incomplete has the file's full length from the start; BLOB.pith.pieces tells how much
+ * BLOB.pith.incomplete has the file's full length from the start; BLOB.pith.pieces records how much
  * of each piece has arrived. (Other tools that share the cache go on with BLOB.incomplete from its
  * length, so a file with holes must not have that name.) */
 #ifndef PITH_HUB_ARRIVAL_H
@@ -26,10 +26,10 @@ struct pith_arrival {
 
 /* Opens what an earlier run left, or begins: at most `most` pieces of at least PITH_PIECE_LEAST
  * bytes. blob: the path of the file without its ending. *part is to be closed after success only.
- * PITH_IO when the disk is full; nothing is left then but what was there. */
+ * PITH_IO when the disk is full; nothing new exists then. */
 enum { PITH_PIECE_LEAST = 4 << 20 };
 enum pith_status pith_arrival_open(const char *blob, uint64_t size, size_t most,
-                                struct pith_arrival *part, struct pith_error *err);
+                                   struct pith_arrival *part, struct pith_error *err);
 /* Bytes that have arrived. */
 uint64_t pith_arrival_done(const struct pith_arrival *part);
 /* One piece, from the start: the server knows no ranges. */
@@ -41,9 +41,9 @@ void pith_arrival_record(struct pith_arrival *part);
 void pith_arrival_close(struct pith_arrival *part, bool drop);
 
 /* Reads the whole file and compares it with the blob's name: the SHA-256 of its bytes (64 digits)
- * or git's hash of them (40 digits); then syncs it. For a thread of its own; ends with
- * PITH_INTERRUPTED soon after *stop is set. PITH_MISMATCH tells both hashes. */
+ * or git's hash of them (40 digits); then syncs it. For a separate thread; ends with
+ * PITH_INTERRUPTED soon after *stop is set. PITH_MISMATCH names both hashes. */
 enum pith_status pith_arrival_check(const struct pith_arrival *part, const char *blob,
-                                 const _Atomic(bool) *stop, struct pith_error *err);
+                                    const _Atomic(bool) *stop, struct pith_error *err);
 
 #endif

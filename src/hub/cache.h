@@ -21,7 +21,7 @@ enum pith_status pith_hub_find_model(const char *cache, const struct pith_hub_na
                                      char **path, struct pith_error *err);
 
 /* When a path leads into a snapshot of such a cache, "COMMIT/ORG/NAME" and what follows, by which
- * people tell models apart; else a copy. The caller pith_free()s it; NULL when memory is out. */
+ * people distinguish models; else a copy. The caller pith_free()s it; NULL when memory is out. */
 char *pith_hub_title(const char *path);
 
 #endif

@@ -177,7 +177,7 @@ static size_t on_header(char *line, size_t one, size_t size, void *ctx)
     return size;
 }
 
-/* Whether the body that begins is the one that was asked for. */
+/* Whether the body that begins is the requested one. */
 static bool begin_body(struct pith_http_call *c)
 {
     c->begun = true;

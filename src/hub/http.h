@@ -30,7 +30,7 @@ enum pith_http_end {
     PITH_HTTP_REFUSED, /* another status: see it */
     PITH_HTTP_NOBODY,  /* nobody could be reached at that address */
     PITH_HTTP_CUT,     /* the network, or the server too soon: may be tried again */
-    PITH_HTTP_WHOLE,   /* a range was asked for, and the whole file came: nothing was taken */
+    PITH_HTTP_WHOLE,   /* a range was requested, and the whole file came: nothing was taken */
     PITH_HTTP_WRONG,   /* what no good server does; trying again is of no use */
     PITH_HTTP_TAKER    /* `take` failed: its message is in `err` */
 };
@@ -39,7 +39,7 @@ enum pith_http_end {
 typedef enum pith_status pith_http_take(void *ctx, const void *data, size_t size,
                                         struct pith_error *err);
 
-/* A request. What is asked is set by the caller and borrowed until `over`; the answer is whole
+/* A request. The request is set by the caller and borrowed until `over`; the answer is whole
  * then. */
 struct pith_http_call {
     const char *url;

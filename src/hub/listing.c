@@ -21,8 +21,8 @@ static enum pith_status take_text(void *ctx, const void *data, size_t size, stru
     return text->failed ? pith_fail_nomem(err, "an answer of the hub") : PITH_OK;
 }
 
-/* Who is asked, for what. */
-struct asked {
+/* The hub, and what is requested. */
+struct source {
     struct pith_http *http;
     const char *endpoint;
     const struct pith_hub_name *name;
@@ -30,7 +30,7 @@ struct asked {
 };
 
 /* Waits for a call, or until it may be started again. */
-static enum pith_status wait_for(const struct asked *a, const struct pith_http_call *call,
+static enum pith_status wait_for(const struct source *a, const struct pith_http_call *call,
                                  double until, struct pith_error *err)
 {
     while (call ? !call->over : pith_clock() < until) {
@@ -40,7 +40,7 @@ static enum pith_status wait_for(const struct asked *a, const struct pith_http_c
     return PITH_OK;
 }
 
-static enum pith_status get(const struct asked *a, struct pith_http_call *call,
+static enum pith_status get(const struct source *a, struct pith_http_call *call,
                             struct pith_str *text, struct pith_error *err)
 {
     struct pith_tries tries = {0};
@@ -59,7 +59,7 @@ static enum pith_status get(const struct asked *a, struct pith_http_call *call,
 }
 
 /* The JSON at an address; `next`, when not NULL, receives the address of what follows. */
-static enum pith_status get_json(const struct asked *a, const char *url, json_t **out, char **next,
+static enum pith_status get_json(const struct source *a, const char *url, json_t **out, char **next,
                                  struct pith_error *err)
 {
     struct pith_str text = {0};
@@ -79,7 +79,7 @@ static enum pith_status get_json(const struct asked *a, const char *url, json_t 
     return s;
 }
 
-static enum pith_status add(const struct asked *a, const json_t *entry,
+static enum pith_status add(const struct source *a, const json_t *entry,
                             struct pith_hub_listing *out, struct pith_error *err)
 {
     const char *type = "", *path = "", *blob = "";
@@ -117,7 +117,7 @@ static int by_path(const void *a, const void *b)
     return strcmp(x->path, y->path);
 }
 
-static enum pith_status get_commit(const struct asked *a, struct pith_hub_listing *out,
+static enum pith_status get_commit(const struct source *a, struct pith_hub_listing *out,
                                    struct pith_error *err)
 {
     struct pith_str url = {0};
@@ -137,7 +137,7 @@ static enum pith_status get_commit(const struct asked *a, struct pith_hub_listin
     return s;
 }
 
-static enum pith_status get_page(const struct asked *a, char **url, struct pith_hub_listing *out,
+static enum pith_status get_page(const struct source *a, char **url, struct pith_hub_listing *out,
                                  struct pith_error *err)
 {
     json_t *j = NULL, *entry;
@@ -160,7 +160,7 @@ enum pith_status pith_hub_list(struct pith_http *http, const char *endpoint,
                                const struct pith_progress *progress, struct pith_hub_listing *out,
                                struct pith_error *err)
 {
-    const struct asked a = {http, endpoint, name, progress};
+    const struct source a = {http, endpoint, name, progress};
     struct pith_str first = {0};
     size_t pages = 0;
     *out = (struct pith_hub_listing){0};

@@ -15,7 +15,7 @@ struct pith_hub_name {
 };
 
 /* Whether a text has that form: two words of letters, digits, '.', '_', '-', neither beginning
- * with '.' or '-', without "--" or ".." (by which the cache tells words apart), a slash between
+ * with '.' or '-', without "--" or ".." (which separate words in the cache), a slash between
  * them; perhaps '@' and a revision. */
 bool pith_hub_name_is(const char *text);
 /* Takes it apart; PITH_ARG when it is none. */

@@ -95,7 +95,7 @@ static void idle(struct lane *l)
     l->url = NULL;
 }
 
-/* The whole file comes whatever is asked for: one lane takes it from its start. */
+/* The whole file comes whatever the request: one lane takes it from its start. */
 static void unite(struct run *r, struct item *it)
 {
     for (size_t i = 0; i < r->pull->jobs; i++)
@@ -260,7 +260,7 @@ static void record(struct run *r)
 }
 
 /* What is going on, in a few words. */
-static enum pith_status tell(struct run *r, bool *all, struct pith_error *err)
+static enum pith_status report_progress(struct run *r, bool *all, struct pith_error *err)
 {
     char what[96];
     uint64_t done = 0;
@@ -294,7 +294,7 @@ static enum pith_status arrive(struct run *r, struct pith_error *err)
                 PITH_TRY(finish_lane(r, &r->lane[i], err));
         for (size_t i = 0; i < r->listing.count; i++) PITH_TRY(move(r, &r->item[i], err));
         record(r);
-        PITH_TRY(tell(r, &all, err));
+        PITH_TRY(report_progress(r, &all, err));
     }
     return PITH_OK;
 }

@@ -15,7 +15,7 @@ struct pith_pull {
     const struct pith_progress *progress;
 };
 
-/* Downloads what the cache lacks. Each file is compared with the hash that the hub tells before it
+/* Downloads what the cache lacks. Each file is compared with the hub's hash before it
  * gets its name; the name of the revision points to the new commit when all of it is there.
  * *report (a new reference): {"model", "revision", "commit", "path", "bytes", "downloaded",
  * "files": [{"name", "bytes", "blob", "downloaded"}]}.

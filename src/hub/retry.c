@@ -26,7 +26,7 @@ bool pith_tries_again(struct pith_tries *tries, const struct pith_http_call *cal
     return true;
 }
 
-/* The hub answers 401 for what does not exist too, as long as it does not know who asks. */
+/* The hub answers 401 for what does not exist too, as long as it does not know the user. */
 static enum pith_status no_entry(const struct pith_http_call *c, const struct pith_hub_name *name,
                                  const char *endpoint, bool token, struct pith_error *err)
 {

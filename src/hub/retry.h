@@ -10,11 +10,11 @@ enum { PITH_HUB_TRIES = 6 };
 /* Start with {0}. */
 struct pith_tries {
     unsigned failed; /* one after the other, without a byte between them */
-    double again;    /* pith_clock() before which nothing is asked */
+    double again;    /* pith_clock() before which nothing is requested */
 };
 
 /* After a call that was not done: true when it is to be started again, not before tries->again.
- * `moved` tells that it brought something. The server's Retry-After counts, up to 10 minutes. */
+ * `moved`: it brought something. The server's Retry-After counts, up to 10 minutes. */
 bool pith_tries_again(struct pith_tries *tries, const struct pith_http_call *call, bool moved);
 
 /* What a call that is given up means, for the model `name` and the file `file` (NULL: a list):

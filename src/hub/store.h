@@ -1,4 +1,4 @@
-/* hub/store.h: the cache's own files, written: hub/cache.h tells their layout. */
+/* hub/store.h: the cache's own files, written: hub/cache.h has their layout. */
 #ifndef PITH_HUB_STORE_H
 #define PITH_HUB_STORE_H
 

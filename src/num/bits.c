@@ -110,7 +110,7 @@ void pith_bits_get(const uint8_t *stream, size_t first, unsigned bits, size_t co
     count -= head;
     const size_t eights = count / 8;
     const uint8_t *p = stream + first / 8 * bits;
-    /* The width that most matrices have gets code of its own. */
+    /* The width that most matrices have gets separate code. */
     if (bits == 4) get_eights(p, 4, eights, codes);
     else get_eights(p, bits, eights, codes);
     get_any(stream, first + eights * 8, bits, count % 8, codes + eights * 8);

@@ -1,5 +1,5 @@
 /* num/block.h: one block of a block format: elements that share a scale. Scalar code that
- * defines what MXFP8, MXFP6, MXFP4 and NVFP4 mean; what is faster is held against it. */
+ * defines what MXFP8, MXFP6, MXFP4 and NVFP4 mean; faster versions are compared with it. */
 #ifndef PITH_NUM_BLOCK_H
 #define PITH_NUM_BLOCK_H
 

@@ -50,7 +50,7 @@ static void read_levels(const struct pith_reader *in, uint32_t row, uint32_t col
     look_up(q, q->levels + ((size_t)row << q->format->bits), row, col, n, out);
 }
 
-/* A multiple of 16 at a time, which compilers turn into vector instructions. */
+/* A multiple of 16 at a time, which compilers vectorize. */
 static void read_integers(const struct pith_reader *in, uint32_t row, uint32_t col, uint32_t n,
                           float *out)
 {

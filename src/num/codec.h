@@ -7,7 +7,7 @@
  *     levels    likewise, the row's own level of that number
  *     trellis   weights stand in blocks, and any depends on all codes of its block: num/trellis.h
  *
- * Zero points, scales, offsets and kept weights are not its business: num/qmat.h. */
+ * Zero points, scales, offsets and weights off the grid are not its business: num/qmat.h. */
 #ifndef PITH_NUM_CODEC_H
 #define PITH_NUM_CODEC_H
 

@@ -5,7 +5,7 @@
 #include <math.h>
 
 /* Point k of parts + 1 equally spaced ones from 0.1 to 1, counted from the nearer end and
- * rounded once: the library's map is stored beside its codes, so it must come out the same to
+ * rounded once: the library's map is stored with its codes, so it must come out the same to
  * the bit. */
 static float boundary(int parts, int k)
 {

@@ -19,7 +19,7 @@ enum pith_format_kind {
     PITH_KIND_LEVELS,   /* 2^bits levels of each row's own; decode() gives their number */
     PITH_KIND_TRELLIS,  /* walks through a trellis, bits a weight: num/trellis.h */
     PITH_KIND_BLOCK,    /* elements of `element` with one `scale` a block */
-    PITH_KIND_GGUF      /* the same with scales as num/gguf/kquant.h tells, by the format's name */
+    PITH_KIND_GGUF      /* the same with scales as in num/gguf/kquant.h, by the format's name */
 };
 
 struct pith_codec;
@@ -45,7 +45,7 @@ struct pith_format {
      * to zero (bnb_fp4). e8m0: a tie takes the larger power, 2^-127 stands for zero, NaN for
      * negative values. NULL for blocks and trellises. */
     uint32_t (*encode)(float x);
-    /* How a matrix on it is read, num/codec.h; NULL: none is held in it (blocks are in their
+    /* How a matrix on it is read, num/codec.h; NULL: none is stored in it (blocks are in their
      * element's), of more than 8 bits. */
     const struct pith_codec *codec;
 };
@@ -87,7 +87,7 @@ bool pith_dtype_decode(enum pith_dtype t, const void *src, size_t n, float *dst)
 /* The reverse, to F32, F16 or BF16. */
 bool pith_dtype_encode(enum pith_dtype t, const float *src, size_t n, void *dst);
 
-/* The zero point of codes that have none of their own: codes of integers count from their middle,
+/* The zero point of codes without a stored one: codes of integers count from their middle,
  * 2^(bits - 1), the values of all others from 0. The whole tree has this rule from here. */
 static inline unsigned pith_format_middle(const struct pith_format *f)
 {

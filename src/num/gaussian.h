@@ -1,8 +1,8 @@
 /* num/gaussian.h: the quantizer of least squared error for normally distributed numbers (Max 1960,
  * Lloyd 1982), which is what a coordinate of a vector is after a rotation that knows nothing of it.
  *
- * TurboQuant (Zandieh et al. 2025): a row's norm is kept, and of each element the nearest of 2^bits
- * levels for a variance of 1; x' = level * norm / sqrt(n). */
+ * TurboQuant (Zandieh et al. 2025): a row's norm is stored, and of each element the nearest of
+ * 2^bits levels for a variance of 1; x' = level * norm / sqrt(n). */
 #ifndef PITH_NUM_GAUSSIAN_H
 #define PITH_NUM_GAUSSIAN_H
 

@@ -207,7 +207,7 @@ static enum pith_status check_block(const struct parser *p)
     return PITH_OK;
 }
 
-/* How the scale is found can be said once. */
+/* How the scale is found can be given once. */
 static enum pith_status check_rules(const struct parser *p)
 {
     const struct pith_grid *g = p->grid;

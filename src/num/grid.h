@@ -40,7 +40,7 @@ enum pith_status pith_grid_parse(const char *text, struct pith_grid *out, struct
 enum pith_status pith_grid_parse_like(const char *text, const struct pith_grid *usual,
                                       struct pith_grid *out, struct pith_error *err);
 
-/* How a matrix on that grid is held: a block format becomes its element format in groups of the
+/* How a matrix on that grid is stored: a block format becomes its element format in groups of the
  * block, and *scale_dtype (may be NULL) the dtype of its scales; other grids stay as they are. */
 struct pith_grid pith_grid_elements(const struct pith_grid *g, enum pith_dtype *scale_dtype);
 

@@ -79,7 +79,7 @@ static uint32_t minus(const struct field *f, uint32_t a, uint32_t b)
 
 /* --- cores ----------------------------------------------------------------------------------- */
 
-/* The field of the core of order m; *doubled tells which of Paley's constructions it is. */
+/* The field of the core of order m; *doubled is which of Paley's constructions it is. */
 static bool core_field(uint32_t m, struct field *f, bool *doubled)
 {
     if (m < 4 || m % 4 != 0 || m > PITH_HADAMARD_CORE) return false;

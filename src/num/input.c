@@ -188,7 +188,7 @@ void pith_input_survey(const struct pith_input *in, const float *x, size_t n, si
     call->kept = kept;
 }
 
-/* A scale in the form that it is kept in: neither 0 nor infinity. */
+/* A scale in the form that it is stored in: neither 0 nor infinity. */
 static float kept_scale(const struct pith_input *in, float scale)
 {
     const float most = in->scale_dtype == PITH_F16 ? 65504.0f : 0x1.fep127f;

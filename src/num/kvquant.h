@@ -3,22 +3,22 @@
  *
  *     x' = level[code] * range + middle,  code: the level nearest to (x - middle) / range
  *
- * Of keys, which are taken before their rotary turn, each channel has a middle and a range from
- * calibration, and what lies beyond is an outlier; of values each row has its own, from what is
+ * Of keys, which are stored before rope, each channel has a middle and a range from
+ * calibration, and what lies beyond is an outlier; of values each row has one, from what is
  * left when its outliers, those beyond a multiple of its mean magnitude, are taken out. An outlier
- * is kept as a half. A row is told how many it may have. Beyond that, of a value those that are
- * nearest to the others stay among them; the range of a key grows by `step` quarters of a power of
- * two, as far as makes the sum of squared errors least: nothing is cut off but where cutting off
- * is best. Beyond halves their largest number is kept. */
+ * is stored as a half. The caller sets how many a row may have. Beyond that, of a value those that
+ * are nearest to the others stay among them; the range of a key grows by `step` quarters of a power
+ * of two, as far as makes the sum of squared errors least: nothing is cut off but where cutting off
+ * is best. Beyond halves their largest number is stored. */
 #ifndef PITH_NUM_KVQUANT_H
 #define PITH_NUM_KVQUANT_H
 
 #include <stdint.h>
 
-/* Widths of codes; what `step` is for a row that cannot be kept: all of it is NaN. */
+/* Widths of codes; what `step` is for a row that cannot be stored: all of it is NaN. */
 enum { PITH_KVQUANT_LEAST = 2, PITH_KVQUANT_MOST = 4, PITH_KVQUANT_NAN = 255 };
 
-/* How rows are kept. */
+/* How rows are stored. */
 struct pith_kvquant {
     uint32_t bits, cols; /* cols up to 1024 */
     const float *level;  /* [2^bits], ascending, in -2 .. 2 */
@@ -34,9 +34,9 @@ struct pith_kvquant_row {
     float *outlier;
     uint32_t room, outliers; /* the latter is written */
     uint8_t step;            /* keys; written */
-    float middle, range;     /* values, halves; written, NaN for a row that cannot be kept */
+    float middle, range;     /* values, halves; written, NaN for a row that cannot be stored */
 };
-/* Of a key x[cols] before its turn, by q's middle and range; out->step is PITH_KVQUANT_NAN when a
+/* Of a key x[cols] before rope, by q's middle and range; out->step is PITH_KVQUANT_NAN when a
  * number is not finite. */
 void pith_kvquant_key(const struct pith_kvquant *q, const float *x, struct pith_kvquant_row *out);
 /* Of a value x[cols], which has its own middle and range: NaN when a number is not finite. */

@@ -12,16 +12,16 @@
  *    that codes are looked up in, where the codec has one, or of the columns' factors.
  * 2. Scales, [ceil(rows / row_group)][groups] float32, each exactly representable in scale_dtype
  *    (for NVFP4: times global), and what codes count from, pith_qmat_zero(): zeros where they are
- *    stated, or 0 beside offsets, or the format's middle (a symmetric grid states none). Offsets
+ *    stated, or 0 with offsets, or the format's middle (a symmetric grid states none). Offsets
  *    are GGUF's minimums, negated, or of a grid with hqq -z * scale for zero points z that are any
- *    numbers of scale_dtype: exact when that has 16 bits. What the scales were made of is kept
- *    beside them: `nested` where they were quantized again, `gguf` where they are that type's, with
+ *    numbers of scale_dtype: exact when that has 16 bits. What the scales were made of is stored
+ *    with them: `nested` where they were quantized again, `gguf` where they are that type's, with
  *    `outer` where it has two levels (scale = d * integer, offset = -dmin * integer).
- * 3. Kept weights, `sparse`.
+ * 3. Weights off the grid, `sparse`.
  * 4. The order of columns, g_idx.
  *
- * A block format (mxfp4, nvfp4, ...) is held as its element format in groups of the block, with
- * scales of its own dtype. */
+ * A block format (mxfp4, nvfp4, ...) is stored as its element format in groups of the block, with
+ * scales of the block's dtype. */
 #ifndef PITH_NUM_QMAT_H
 #define PITH_NUM_QMAT_H
 
@@ -50,7 +50,7 @@ struct pith_input {
 /* Equal in everything that what is computed depends on. */
 bool pith_input_equal(const struct pith_input *a, const struct pith_input *b);
 
-/* Weights kept off the grid: of row r, those at [start[r], start[r + 1]), columns ascending. One
+/* Weights off the grid: of row r, those at [start[r], start[r + 1]), columns ascending. One
  * allocation. */
 struct pith_sparse {
     uint32_t *start; /* [rows + 1] */
@@ -149,7 +149,7 @@ enum pith_status pith_qmat_nest_scales(struct pith_qmat *q, struct pith_error *e
 /* Frees what q owns and zeroes it. */
 void pith_qmat_free(struct pith_qmat *q);
 
-/* pith_qspec_bytes() of what init makes, with nested scales where the grid asks for them. */
+/* pith_qspec_bytes() of what init makes, with nested scales where the grid has them. */
 size_t pith_qmat_bytes(uint32_t rows, uint32_t cols, const struct pith_grid *grid);
 
 /* One row's codes, unpacked to a byte each / packed from a byte each. */
@@ -169,7 +169,7 @@ static inline size_t pith_qmat_scale_index(const struct pith_qmat *q, uint32_t r
 {
     return (size_t)(row / q->row_group) * q->groups + group;
 }
-/* The zero of the scale with that index: what is stated, 0 beside offsets, else the format's. */
+/* The zero of the scale with that index: what is stated, 0 with offsets, else the format's. */
 static inline float pith_qmat_zero(const struct pith_qmat *q, size_t index)
 {
     if (q->zeros) return (float)q->zeros[index];
@@ -210,7 +210,7 @@ static inline bool pith_qmat_per_tensor(const struct pith_qmat *q)
     return q->row_group == PITH_ALL_ROWS;
 }
 
-/* What a matrix may have beside codes, scales and whole zero points. */
+/* What a matrix may have in addition to codes, scales and whole zero points. */
 enum pith_qmat_part { PITH_QMAT_OFFSETS = 1, PITH_QMAT_KEPT = 2, PITH_QMAT_ORDER = 4 };
 /* Those that q has; a g_idx that says c / group is no order. */
 unsigned pith_qmat_parts(const struct pith_qmat *q);
@@ -222,12 +222,12 @@ void pith_qmat_decode(const struct pith_qmat *q, uint32_t row, uint32_t n, float
 /* Columns [col, col + n) of one row. */
 void pith_qmat_decode_part(const struct pith_qmat *q, uint32_t row, uint32_t col, uint32_t n,
                            float *out);
-/* The same for whoever reads many parts of q, which must outlive the reader. */
+/* The same for a caller that reads many parts of q, which must outlive the reader. */
 void pith_reader_open(struct pith_reader *in, const struct pith_qmat *q);
 void pith_reader_get(const struct pith_reader *in, uint32_t row, uint32_t col, uint32_t n,
                      float *out);
 
-/* What pith_qspec_bytes() and pith_qspec_bits() are asked for q. */
+/* What pith_qspec_bytes() and pith_qspec_bits() need of q. */
 struct pith_qspec pith_qmat_spec(const struct pith_qmat *q);
 
 /* What decides how a matrix is packed: its form, and which parts it has. */
@@ -240,8 +240,8 @@ struct pith_qform pith_qmat_form(const struct pith_qmat *q);
 /* That of what pith_qmat_init() would make; false when there is no such matrix. */
 bool pith_qspec_form(const struct pith_qspec *s, struct pith_qform *out);
 
-/* The grid that q is on, as far as q tells: how scales were found is not known, and the scales of a
- * block format tell it from its elements'. A matrix of one group a row is by channel. */
+/* The grid of q, as far as q has it; how scales were found is not known, and the scales of a
+ * block format distinguish it from its elements'. A matrix of one group a row is by channel. */
 struct pith_grid pith_qmat_grid(const struct pith_qmat *q);
 
 /* pith_qspec_bits() of it. */
@@ -263,7 +263,7 @@ bool pith_qmat_equal(const struct pith_qmat *a, const struct pith_qmat *b);
  * file. */
 enum pith_status pith_qmat_check(const struct pith_qmat *q, struct pith_error *err);
 
-/* One linear's matrix [rows=out, cols=in], in whatever form it is held. */
+/* One linear's matrix [rows=out, cols=in], in any form. */
 struct pith_weight {
     uint32_t rows, cols;
     enum pith_dtype dtype;         /* of `dense`: F32, F16, BF16 */

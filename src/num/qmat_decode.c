@@ -3,7 +3,7 @@
 #include "num/trellis.h"
 
 /* n values, all with one scale, become weights. Steps of a fixed length between arrays that do not
- * overlap are what compilers turn into vector instructions. */
+ * overlap are what compilers vectorize. */
 static void scale_run(const struct pith_qmat *q, size_t index, size_t n, const float *restrict v,
                       float *restrict out)
 {

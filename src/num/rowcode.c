@@ -51,7 +51,7 @@ void pith_row_encode(const struct pith_row_code *r, float scale, const float *x,
     r->encode(r, scale, x, codes, of);
 }
 
-/* --- how rows are kept ------------------------------------------------------------------------ */
+/* --- how rows are stored ---------------------------------------------------------------------- */
 
 static bool is_gguf(const struct pith_row_code *r)
 {

@@ -1,5 +1,5 @@
 /* num/rowcode.h: a row of keys or values on a grid, as codes and scales: what num/input.h makes of
- * a row, kept instead of being computed with at once.
+ * a row, stored instead of being computed with at once.
  *
  *     x'[c] = (value(code[c]) - zero[g]) * scale[g] + offset[g],  g = c / width
  *
@@ -16,7 +16,7 @@
 
 enum { PITH_ROW_LEVELS = 256 };
 
-/* What one group of a row has beside its codes. */
+/* What one group of a row has in addition to its codes. */
 struct pith_row_scale {
     float scale, zero, offset;
 };
@@ -48,8 +48,8 @@ struct pith_row_code {
     const float *level; /* [2^bits] of other formats, borrowed; NULL: integers */
 };
 
-/* How rows of `cols` are kept on a grid; level[PITH_ROW_LEVELS] is filled in where it is needed and
- * must outlive *out. PITH_UNSUPPORTED for a grid whose rows cannot be kept one by one. */
+/* How rows of `cols` are stored on a grid; level[PITH_ROW_LEVELS] is filled in where it is needed
+ * and must outlive *out. PITH_UNSUPPORTED for a grid whose rows cannot be stored one by one. */
 enum pith_status pith_row_code_make(const struct pith_grid *grid, uint32_t cols, float *level,
                                     struct pith_row_code *out, struct pith_error *err);
 /* The same for codes of num/gaussian.h. */

@@ -1,4 +1,4 @@
-/* Weights kept off the grid, and how inputs compare: the lesser parts of a quantized matrix. */
+/* Weights off the grid, and how inputs compare: the lesser parts of a quantized matrix. */
 #include "num/qmat.h"
 
 #include "base/mem.h"

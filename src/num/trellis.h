@@ -1,5 +1,5 @@
 /* num/trellis.h: matrices whose codes are walks through a trellis (QTIP: Tseng et al. 2024), as
- * EXL3 stores them, and as pith does with a code of its own.
+ * EXL3 stores them, and as pith does with another code.
  *
  * A tile of 16 x 16 weights is a closed bit stream of 256 b bits, b = 1..8. Weight i of the tile
  * is what a window of 16 bits of it says, the one that ends with bits [i b, i b + b), so

@@ -28,7 +28,7 @@ static bool has_call(const json_t *delta)
     return false;
 }
 
-/* An empty content beside a role opens a chat and is no token. */
+/* An empty content with a role opens a chat and is no token. */
 static void read_delta(const json_t *delta, struct pith_chunk *out)
 {
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)

@@ -10,10 +10,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Of an answer that is no stream so much is kept; more can be no answer to what is asked here. */
+/* Of an answer that is no stream so much is stored; more can be no answer to such a request. */
 enum { PLAIN_MOST = 8 << 20, FLIGHTS_MOST = 60000 };
 /* Seconds: between two looks at the listener; that a client waits after one error, after many, and
- * at most when it is told to. */
+ * at most when the server says so. */
 #define BEAT 0.1
 #define PAUSE_LEAST 0.05
 #define PAUSE_MOST 2.0
@@ -29,7 +29,7 @@ struct flight {
     struct pith_str body, plain;
     struct pith_planned planned;
     bool busy;
-    double began, now, last; /* asked, the latest bytes, the latest chunk that counts */
+    double began, now, last; /* sent, the latest bytes, the latest chunk that counts */
     double first, pause;
     struct pith_gap *gap; /* of this answer */
     size_t gaps, room;
@@ -45,7 +45,7 @@ struct loop {
     const struct pith_drive *d;
     struct pith_level_result *out;
     struct pith_planner planner;
-    struct pith_planned next; /* to be asked next, if `more` */
+    struct pith_planned next; /* to be sent next, if `more` */
     bool more;
     struct flight **flight;
     size_t flights, room, busy, over;
@@ -324,7 +324,7 @@ static struct flight *find_free(const struct loop *l)
     return NULL;
 }
 
-/* Requests whose time has come are asked. */
+/* Requests whose time has come are sent. */
 static enum pith_status ask_due(struct loop *l, double now, double *wake, struct pith_error *err)
 {
     while (is_open(l, now)) {
@@ -343,7 +343,7 @@ static enum pith_status ask_due(struct loop *l, double now, double *wake, struct
     return PITH_OK;
 }
 
-static enum pith_status tell(struct loop *l, double now, struct pith_error *err)
+static enum pith_status report_progress(struct loop *l, double now, struct pith_error *err)
 {
     const struct pith_drive *d = l->d;
     const bool timed = d->duration > 0;
@@ -356,11 +356,11 @@ static enum pith_status tell(struct loop *l, double now, struct pith_error *err)
                               timed ? d->duration : (double)most, err);
 }
 
-static enum pith_status turn(struct loop *l, struct pith_error *err)
+static enum pith_status step(struct loop *l, struct pith_error *err)
 {
     const double now = pith_clock();
     double wake = now + BEAT;
-    PITH_TRY(tell(l, now, err));
+    PITH_TRY(report_progress(l, now, err));
     if (l->d->clients) PITH_TRY(ask_free(l, now, &wake, err));
     else PITH_TRY(ask_due(l, now, &wake, err));
     const int ms = (int)(fmax(wake - pith_clock(), 0) * 1e3);
@@ -378,7 +378,7 @@ static enum pith_status fly(struct loop *l, struct pith_error *err)
     struct flight *f;
     for (size_t i = 0; i < l->d->clients; i++) PITH_TRY(add_flight(l, &f, err));
     l->start = l->end = pith_clock();
-    while (l->busy > 0 || is_open(l, pith_clock())) PITH_TRY(turn(l, err));
+    while (l->busy > 0 || is_open(l, pith_clock())) PITH_TRY(step(l, err));
     l->out->seconds = l->end - l->start;
     return PITH_OK;
 }

@@ -29,7 +29,7 @@ struct pith_drive {
     unsigned driver, drivers;
     size_t clients;   /* that ask one after the other; 0: requests come at the plan's times */
     size_t requests;  /* of all drivers, at most; 0: no limit but the time, or the trace */
-    double duration;  /* seconds after which nothing is asked any more; 0: no limit */
+    double duration;  /* seconds after which nothing is sent any more; 0: no limit */
     const char *what; /* for progress */
     const struct pith_progress *progress;
 };

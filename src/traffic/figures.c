@@ -163,7 +163,7 @@ const struct pith_traffic_limit pith_traffic_limits[] = {
 };
 _Static_assert(PITH_COUNT(pith_traffic_limits) == PITH_TRAFFIC_LIMITS, "its rows");
 
-/* "100ms", "1.5s"; the unit is not left out, since others take either for granted. */
+/* "100ms", "1.5s"; the unit is needed, since others take either for granted. */
 static bool take_seconds(const char **text, double *out)
 {
     char *end;

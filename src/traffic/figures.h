@@ -33,7 +33,7 @@ enum { PITH_KIND_TEXT = 32 };
 /* Requests that failed, by kind. */
 struct pith_failure_kind {
     char kind[PITH_KIND_TEXT]; /* "http 429", "cut", "timeout" */
-    char example[200];         /* what the first one said */
+    char example[200];         /* message of the first one */
     size_t count;
 };
 
@@ -65,7 +65,7 @@ enum pith_status pith_level_late(struct pith_level_result *r, double by, struct 
 enum pith_status pith_level_fail(struct pith_level_result *r, const char *kind, const char *example,
                                  struct pith_error *err);
 struct pith_ranks;
-/* What every rank has seen of a level becomes rank 0's; elsewhere r is left as it is. */
+/* What every rank has seen of a level becomes rank 0's; elsewhere r does not change. */
 enum pith_status pith_level_gather(struct pith_ranks *ranks, struct pith_level_result *r,
                                    struct pith_error *err);
 size_t pith_level_failed(const struct pith_level_result *r); /* requests of all kinds */

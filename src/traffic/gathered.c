@@ -51,7 +51,7 @@ static void lists_of(struct pith_level_result *r, struct list out[LISTS], void *
 }
 
 /* Numbers of a level, and how long its lists are. */
-struct told {
+struct sizes {
     uint64_t count[LISTS], most_at_once;
     double seconds, busy;
 };
@@ -61,11 +61,11 @@ static enum pith_status send(struct pith_ranks *ranks, struct pith_level_result 
 {
     struct list list[LISTS];
     void *item[LISTS];
-    struct told told = {
+    struct sizes sizes = {
         .most_at_once = r->most_at_once, .seconds = r->seconds, .busy = r->busy};
     lists_of(r, list, item);
-    for (int i = 0; i < LISTS; i++) told.count[i] = *list[i].count;
-    PITH_TRY(pith_ranks_send(ranks, 0, &told, sizeof told, err));
+    for (int i = 0; i < LISTS; i++) sizes.count[i] = *list[i].count;
+    PITH_TRY(pith_ranks_send(ranks, 0, &sizes, sizeof sizes, err));
     for (int i = 0; i < LISTS; i++)
         PITH_TRY(pith_ranks_send(ranks, 0, item[i], *list[i].count * list[i].size, err));
     return PITH_OK;
@@ -77,22 +77,22 @@ static enum pith_status receive(struct pith_ranks *ranks, unsigned rank,
 {
     struct list list[LISTS];
     void *item[LISTS];
-    struct told told;
-    enum pith_status s = pith_ranks_receive(ranks, rank, &told, sizeof told, err);
+    struct sizes sizes;
+    enum pith_status s = pith_ranks_receive(ranks, rank, &sizes, sizeof sizes, err);
     if (s != PITH_OK) return s;
     lists_of(r, list, item);
     for (int i = 0; i < LISTS && s == PITH_OK; i++) {
-        *list[i].count = (size_t)told.count[i];
-        item[i] = pith_alloc((size_t)told.count[i] + 1, list[i].size);
+        *list[i].count = (size_t)sizes.count[i];
+        item[i] = pith_alloc((size_t)sizes.count[i] + 1, list[i].size);
         s = item[i] ? pith_ranks_receive(ranks, rank, item[i], *list[i].count * list[i].size, err)
                     : pith_fail_nomem(err, "what was measured");
     }
     for (int i = 0; i < LISTS && s != PITH_OK; i++) *list[i].count = 0;
     r->record = item[0], r->gap = item[1], r->first_at = item[2], r->late = item[3];
     r->failure = item[4];
-    r->most_at_once = (size_t)told.most_at_once;
-    r->seconds = told.seconds;
-    r->busy = told.busy;
+    r->most_at_once = (size_t)sizes.most_at_once;
+    r->seconds = sizes.seconds;
+    r->busy = sizes.busy;
     return s;
 }
 

@@ -29,7 +29,7 @@ struct pith_lengths {
 };
 
 /* "256", "uniform:64:512", "lognormal:256:0.7,min=16,max=2048". PITH_ARG, with `option` in front:
- * an unknown name (the nearest is said), too few or many numbers, some that are out of range. */
+ * an unknown name (the nearest is named), too few or many numbers, some that are out of range. */
 enum pith_status pith_lengths_parse(const char *text, const char *option, struct pith_lengths *out,
                                     struct pith_error *err);
 /* The next length, at least 1. */

@@ -1,4 +1,4 @@
-/* traffic/plan.h: what is asked and when: the same seed, the same requests. */
+/* traffic/plan.h: what is sent and when: the same seed, the same requests. */
 #ifndef PITH_TRAFFIC_PLAN_H
 #define PITH_TRAFFIC_PLAN_H
 

@@ -41,7 +41,7 @@ static bool is_utf8(const char *word, size_t size)
     return j != NULL;
 }
 
-/* Takes the words apart; `text` holds them as they are told: cut, each with its NUL. */
+/* Takes the words apart; `text` has them as they are sent: cut, each with its NUL. */
 static size_t split(char *text, size_t size, uint32_t *start)
 {
     size_t count = 0, to = 0;

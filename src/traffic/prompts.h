@@ -22,7 +22,7 @@ struct pith_words {
     uint64_t prefix_seed;
 };
 
-/* The words of a file (UTF-8; what is not is left out), or for NULL those of pith, common English
+/* The words of a file (UTF-8; what is not is skipped), or for NULL those of pith, common English
  * ones, which most vocabularies have whole. PITH_FORMAT: a file without words; PITH_IO. */
 enum pith_status pith_words_open(const char *path, struct pith_words *out, struct pith_error *err);
 void pith_words_free(struct pith_words *w); /* all of it */

@@ -128,17 +128,17 @@ enum pith_status pith_server_load_check(const struct pith_traffic_options *optio
 /* --- before the load -------------------------------------------------------------------------- */
 
 /* A question whose answer is a JSON object, *out. A status that is not 2xx is PITH_IO, with what
- * the server said, but for `missing`: PITH_OK and NULL. */
-struct asked {
+ * the server answered, but for `missing`: PITH_OK and NULL. */
+struct query {
     const char *path;
     const json_t *body;
     long missing;
 };
-static enum pith_status ask(const struct pith_server_load *t, const struct asked *q, json_t **out,
+static enum pith_status ask(const struct pith_server_load *t, const struct query *q, json_t **out,
                             struct pith_error *err)
 {
     struct pith_str answer = {0};
-    struct pith_chunk said = {.error = ""};
+    struct pith_chunk reply = {.error = ""};
     const struct pith_plain_call question = {q->path, q->body, &t->options->progress};
     long status = 0;
     *out = NULL;
@@ -147,9 +147,9 @@ static enum pith_status ask(const struct pith_server_load *t, const struct asked
     if (status >= 200 && status <= 299)
         s = pith_json_parse(pith_str_text(&answer), answer.len, q->path, out, err);
     else if (status != q->missing) {
-        (void)pith_answer_read(pith_str_text(&answer), answer.len, &said, NULL);
+        (void)pith_answer_read(pith_str_text(&answer), answer.len, &reply, NULL);
         s = pith_fail(err, PITH_IO, "%s has status %ld%s%s", q->path, status,
-                      said.error[0] ? ": " : "", said.error);
+                      reply.error[0] ? ": " : "", reply.error);
     }
     pith_str_free(&answer);
     if (s == PITH_FORMAT) s = pith_fail_as(err, PITH_IO, NULL);
@@ -159,7 +159,7 @@ static enum pith_status ask(const struct pith_server_load *t, const struct asked
 /* The first model of the list; none where there is no list. */
 static enum pith_status find_name(struct pith_server_load *t, struct pith_error *err)
 {
-    const struct asked q = {.path = "/models", .missing = 404};
+    const struct query q = {.path = "/models", .missing = 404};
     const char *name = t->options->name;
     json_t *j = NULL;
     if (!name) {
@@ -183,7 +183,7 @@ static enum pith_status count_words(const struct pith_server_load *t, size_t wor
     if (!body) return pith_fail_nomem(err, "a request");
     json_object_del(body, "stream_options");
     pith_json_set(&body, "stream", json_false());
-    const struct asked q = {.path = t->asking.chat ? "/chat/completions" : "/completions",
+    const struct query q = {.path = t->asking.chat ? "/chat/completions" : "/completions",
                             .body = body};
     const enum pith_status s = body ? ask(t, &q, &j, err) : pith_fail_nomem(err, "a request");
     json_decref(body);
@@ -235,7 +235,7 @@ static enum pith_status find_ids(struct pith_server_load *t, struct pith_error *
     body = json_pack("{s:O, s:o, s:b, s:b}", "content", text, "prompt", text, "add_special_tokens",
                      0, "add_special", 0);
     if (body && t->name) pith_json_set(&body, "model", json_string(t->name));
-    const struct asked q = {.path = "//tokenize", .body = body, .missing = 404};
+    const struct query q = {.path = "//tokenize", .body = body, .missing = 404};
     enum pith_status s = body ? ask(t, &q, &j, err) : pith_fail_nomem(err, "a request");
     json_decref(body);
     PITH_TRY(s);

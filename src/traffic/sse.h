@@ -1,7 +1,7 @@
 /* traffic/sse.h: a stream of server-sent events taken apart, however its bytes are cut.
  *
  * As the HTML standard has it: lines end in LF, CR or CR LF; "data" lines of an event are joined by
- * LF; comments and fields nobody asks for are skipped; an empty line ends an event. Beyond it, what
+ * LF; comments and unknown fields are skipped; an empty line ends an event. Beyond it, what
  * servers really send: a field "error" (an older llama-server) is data of an event of that name,
  * and an event that the stream's end cuts off counts. */
 #ifndef PITH_TRAFFIC_SSE_H

@@ -1,7 +1,7 @@
 /* traffic/wire.h: many HTTP requests to one server at once, from one thread.
  *
- * HTTP/1.1, connections are kept and used again, no proxy, no redirects, certificates are checked.
- * The key goes to that server only. */
+ * HTTP/1.1, connections stay open and are used again, no proxy, no redirects, certificates are
+ * checked. The key goes to that server only. */
 #ifndef PITH_TRAFFIC_WIRE_H
 #define PITH_TRAFFIC_WIRE_H
 
@@ -26,7 +26,7 @@ enum pith_status pith_wire_open(const struct pith_wire_options *options, struct 
 void pith_wire_close(struct pith_wire *wire); /* all calls have been closed */
 
 enum pith_call_end {
-    PITH_CALL_DONE,      /* an answer came, whole as far as HTTP can tell; of any status */
+    PITH_CALL_DONE,      /* an answer came, whole as far as HTTP knows; of any status */
     PITH_CALL_NOBODY,    /* nobody could be reached there */
     PITH_CALL_CUT,       /* the connection broke, or what came was no HTTP */
     PITH_CALL_LATE,      /* the time was out */
@@ -38,7 +38,7 @@ struct pith_call;
 /* A piece of the body, in order; status and stream are known. False stops the call. */
 typedef bool pith_call_take(struct pith_call *call, const char *data, size_t size);
 
-/* A request, and the handle that makes one after the other. What is asked is set by the caller and
+/* A request, and the handle that makes one after the other. The request is set by the caller and
  * borrowed until `over`. */
 struct pith_call {
     const char *path; /* behind the server's /v1: "/completions"; "//tokenize": at its root */

@@ -13,7 +13,7 @@
  *
  * So it takes D or 2 D delays, and a link carries the bytes D times when they are few, at most
  * twice when they are many, whatever the number of ranks is. Nobody receives what it has. Where two
- * ranks send to each other in a round, both cut it into pieces so short that none is asked for
+ * ranks send to each other in a round, both cut it into pieces so short that none is requested
  * before it is sent: what asks would wait behind what goes the same way. (Thakur,
  * Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH, 2005;
  * Bruck et al., Efficient Algorithms for All-to-All Communications in Multiport Message-Passing
@@ -27,7 +27,7 @@
 /* The data are cut into as many parts as there are ranks. */
 struct pith_hops {
     unsigned ranks;      /* at least 1 */
-    unsigned from;       /* the one that has all parts; of its own each, 0 */
+    unsigned from;       /* the one that has all parts; each different, 0 */
     bool own;            /* part k is all that rank k has */
     size_t items, size;  /* pith_ranks_cut() of so many items of `size` bytes */
     const size_t *edges; /* instead, unless NULL: [ranks + 1], bytes [edges[k], edges[k + 1]), of

@@ -13,7 +13,7 @@ struct pith_flight {
     void *room[4];
 };
 
-/* What a failing rank tells the others. */
+/* What a failing rank sends to the others. */
 struct pith_distress {
     int status; /* enum pith_status */
     char text[1024];

@@ -20,7 +20,7 @@ struct pith_ranks {
     bool asked, answered; /* whether rank 0 is there */
     bool failed;          /* here or elsewhere: no message is on its way any more */
     enum pith_status status;
-    struct pith_error why; /* as it was told */
+    struct pith_error why; /* as it was reported */
 };
 
 unsigned pith_ranks_count(const struct pith_ranks *r)
@@ -109,7 +109,7 @@ static bool look(struct pith_ranks *r)
 }
 
 /* Asks every waiting-time of about that many tries. Until then nobody naps: a message may be on its
- * way, and between ranks of one machine it moves when it is asked for. */
+ * way, and between ranks of one machine it moves when it is polled. */
 static enum pith_status pause_a_little(const struct pith_ranks *r, unsigned tries, double then,
                                        struct pith_error *err)
 {
@@ -272,7 +272,7 @@ static enum pith_status spread(struct pith_ranks *r, struct pith_hops s, void *d
     return PITH_OK;
 }
 
-/* --- what is told ----------------------------------------------------------------------------- */
+/* --- broadcasts ------------------------------------------------------------------------------ */
 
 enum pith_status pith_ranks_send(struct pith_ranks *r, unsigned other, const void *data,
                                  size_t bytes, struct pith_error *err)

@@ -1,13 +1,13 @@
-/* base/ranks/ranks.h: the processes that a launcher of MPI started for one run, and what they tell
- * each other. Each is a rank; rank 0 speaks for all. What carries the messages is a shared object
- * that is loaded when it is asked for (base/ranks/link.h), so that a program which runs alone needs
+/* base/ranks/ranks.h: the processes that a launcher of MPI started for one run, and their
+ * messages. Each is a rank; rank 0 speaks for all. What carries the messages is a shared object
+ * that is loaded when it is needed (base/ranks/link.h), so that a program which runs alone needs
  * no MPI.
  *
  * All ranks make the same calls in the same order. A NULL pith_ranks, or one of a single rank, is
  * alone: every call below succeeds at once and leaves the data as it is.
  *
- * A rank whose work fails tells the others (pith_ranks_fail()); whoever waits for a message then
- * returns that rank's status, with "rank N: " and its message. */
+ * A rank whose work fails notifies the others (pith_ranks_fail()); a rank that waits for a message
+ * then returns that rank's status, with "rank N: " and its message. */
 #ifndef PITH_BASE_RANKS_RANKS_H
 #define PITH_BASE_RANKS_RANKS_H
 
@@ -20,9 +20,9 @@
 
 struct pith_ranks;
 
-/* Joins the ranks by that shared object. `beat` is asked while a rank waits, whether to stop; it is
- * copied. PITH_UNSUPPORTED when the object is missing or of another version, PITH_IO when MPI does
- * not start. The caller closes *out. */
+/* Joins the ranks by that shared object. `beat` is called while a rank waits and returns whether to
+ * stop; it is copied. PITH_UNSUPPORTED when the object is missing or of another version, PITH_IO
+ * when MPI does not start. The caller closes *out. */
 enum pith_status pith_ranks_open(const char *object, const struct pith_progress *beat,
                                  struct pith_ranks **out, struct pith_error *err);
 /* The last call of every rank. After a failure the ranks do not wait for each other forever. */
@@ -103,8 +103,8 @@ struct pith_rank_pace pith_ranks_pace(const struct pith_ranks *r);
  * more; else `count`. *median receives it. */
 unsigned pith_ranks_slowest(const double *seconds, unsigned count, double *median);
 
-/* Tells the others of a failure, once; s is handed through. PITH_OK, or a failure that came from
- * another rank, is not told. */
+/* Notifies the others of a failure, once; s is handed through. PITH_OK, or a failure that came from
+ * another rank, is not repeated. */
 enum pith_status pith_ranks_fail(struct pith_ranks *r, enum pith_status s,
                                  const struct pith_error *err);
 #endif

@@ -208,7 +208,7 @@ bool pith_put_iq3_xxs(const struct pith_kblock *in, uint8_t *block)
 
 /* --- IQ2_S and IQ3_S -------------------------------------------------------------------------- */
 
-/* d, low bytes of the places, then in an order of their own the upper bits of the places and the
+/* d, low bytes of the places, then in another order the upper bits of the places and the
  * signs, and scales. */
 struct spread {
     const struct grid *grid;

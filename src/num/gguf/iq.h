@@ -1,10 +1,10 @@
 /* num/gguf/iq.h: GGUF's types IQ1 to IQ3 and TQ1_0, whose codes are no planes of bits. Eight or
- * four weights side by side are one vector of a grid, told by its place there, with their signs
- * beside it: a grid holds a few of all vectors, so that whatever is rounded has to be fitted to
+ * four weights side by side are one vector of a grid, given by its place there, and their
+ * signs: a grid holds a few of all vectors, so that whatever is rounded has to be fitted to
  * whole vectors. Here such blocks are taken apart and put together again; nothing is rounded to
  * them.
  *
- * In memory a weight is a code of 4 bits of its own on the levels of the type's element format:
+ * In memory a weight is a separate code of 4 bits on the levels of the type's element format:
  *
  *     iq2, iq3, odd4   the digit of the vector, and 8 for the minus sign
  *     iq1              the digit (-1, 0, 1), and 8 where the 1/8 that the type adds is subtracted
