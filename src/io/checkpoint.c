@@ -364,7 +364,7 @@ enum pith_status pith_checkpoint_get(const struct pith_checkpoint *c, const char
 void pith_checkpoint_prefetch(const struct pith_checkpoint *c, const struct pith_tensor *t)
 {
     if (t->lazy) {
-        (void)pith_tensor_need(t, NULL); /* who needs it is told of a failure */
+        (void)pith_tensor_need(t, NULL); /* its user gets the failure */
         return;
     }
     const struct pith_map *map = &c->files[t->file].map;

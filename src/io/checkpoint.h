@@ -19,7 +19,7 @@ struct pith_checkpoint {
     struct pith_tensor *tensors; /* of all files, sorted by name */
     size_t count;
     uint64_t bytes;         /* sum of tensor bytes */
-    size_t superseded;      /* tensors left out, as the index names another file for them */
+    size_t superseded;      /* tensors omitted, as the index names another file for them */
     size_t absent;          /* tensors that the index names and no file has */
     bool aside;             /* there is an index, which the single file makes void */
     struct pith_gguf *gguf; /* the file that the checkpoint is, or NULL */
@@ -101,10 +101,10 @@ enum pith_status pith_config_save(const char *path, const json_t *config, struct
  * ones, and of an adapter: alike for two copies of a checkpoint, whatever they are called and
  * however old they are. False when memory is out. */
 bool pith_checkpoint_identity(const struct pith_checkpoint *c, char hex[PITH_SHA256_HEX]);
-/* identity.c: where a file of pith's own lies beside the weights: "pith.NAME" in their folder, or
- * FILE.NAME beside a GGUF file. pith_free() it; NULL when memory is out. */
+/* identity.c: where a file of pith's own lies next to the weights: "pith.NAME" in their folder, or
+ * FILE.NAME next to a GGUF file. pith_free() it; NULL when memory is out. */
 char *pith_checkpoint_beside(const struct pith_checkpoint *c, const char *name);
-/* To be asked when work with a checkpoint ended with s, before anything is told or kept: s, unless
+/* To be called when work with a checkpoint ended with s, before results are used: s, unless
  * a file of it changed meanwhile (pith_map_check(), `written` as there); then PITH_IO, and err, if
  * given, names the file instead of what came of that. c may be NULL. */
 enum pith_status pith_checkpoint_settle(const struct pith_checkpoint *c, bool written,

@@ -16,7 +16,7 @@
 struct pith_dense_linear {
     const char *module;
     uint32_t rows, cols;
-    bool bias; /* it has one; else what a quantizer stored as such, zeros, is left out */
+    bool bias; /* it has one; else what a quantizer stored as such, zeros, is omitted */
 };
 
 struct pith_dense_options {
@@ -38,7 +38,7 @@ const struct pith_checkpoint *pith_dense_stored(const struct pith_checkpoint *vi
 /* What a linear's values come from. */
 struct pith_dense_source {
     struct pith_grid grid; /* format NULL: the linear is stored dense */
-    bool ordered;          /* each column says its group: codes in an order of their own */
+    bool ordered;          /* each column says its group: codes in another order */
     bool rotated;          /* the codes are for an input that is rotated at run time */
 };
 struct pith_dense_source pith_dense_source(const struct pith_checkpoint *view, const char *module);

@@ -5,7 +5,7 @@
 #include "base/str.h"
 
 /* Forms of a model that pith does not read, for folders without a config.json: a pattern of the
- * file by which one is known, and what is said of it. The first that fits. */
+ * file by which one is known, and its description. The first that fits. */
 static const struct {
     const char *pattern, *what;
 } forms[] = {

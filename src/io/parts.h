@@ -32,10 +32,10 @@ bool pith_part_plain(const struct pith_checkpoint *c, const char *module, const 
 /* Whether a grid's scales are one for all or one a row is seen from their number. */
 void pith_part_see_scales(const struct pith_checkpoint *c, const char *module, const char *suffix,
                           uint64_t rows, struct pith_grid *grid);
-/* Fails when the tensor exists: `why` tells what makes it wrong. */
+/* Fails when the tensor exists: `why` is what makes it wrong. */
 enum pith_status pith_part_absent(const struct pith_checkpoint *c, const char *module,
                                   const char *suffix, const char *why, struct pith_error *err);
-/* Reads I32 columns' groups [q->cols] into q->g_idx, checking their range; identity is not kept. */
+/* Reads I32 columns' groups [q->cols] into q->g_idx, checking their range; identity is dropped. */
 enum pith_status pith_part_g_idx(const struct pith_tensor *t, struct pith_qmat *q,
                                  struct pith_error *err);
 /* Reads scales of q->scale_dtype into q->scales; by_group: the tensor is [groups][rows]. */
@@ -123,7 +123,7 @@ enum pith_status pith_accepts_ints(const char *who, const struct pith_grid *grid
                                    struct pith_error *err);
 /* A container's scale_dtype(): scales as the model's other weights are, BF16 or else F16. */
 enum pith_dtype pith_scale_half(const struct pith_grid *grid, enum pith_dtype model_dtype);
-/* The names of the linears that are left alone, and lm_head in any case: it is a Linear to
+/* The names of the unquantized linears, and lm_head in any case: it is a Linear to
  * transformers, so it is named even when the checkpoint has none of its own. A new reference, NULL
  * when memory is out. */
 json_t *pith_ignored_modules(const struct pith_linear_grid *linears, size_t count);

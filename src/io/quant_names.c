@@ -11,7 +11,7 @@
 /* --- where it stands -------------------------------------------------------------------------- */
 
 /* In config.json under other names, with the method that it then is unless it has its own. mlx-lm
- * looks at "quantization" first, beside which a converted model may still say what it was. */
+ * looks at "quantization" first, next to which a converted model may still state its origin. */
 static const struct {
     const char *inner, *key, *method;
     const char *shows; /* NULL, or: it is not this place's unless it is an object with that key;

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "base/status.h"
 
-/* Finds the object in config.json or in a file beside it and has it as config's
+/* Finds the object in config.json or in a file next to it and has it as config's
  * "quantization_config", with the "quant_method" and the keys of a row of
  * io/container/containers.def. *out is that object, NULL when the model says nothing of the kind.
  * PITH_FORMAT when a file or the member is no object. */

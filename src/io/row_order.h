@@ -40,7 +40,7 @@ struct pith_stow pith_stow_turned(uint64_t rows, uint32_t heads);
 
 /* Whether a matrix of that many rows falls into whole runs; of ACROSS its columns may yet not. */
 bool pith_stow_fits(const struct pith_stow *o, uint64_t rows);
-/* Whether whole rows move: then the two below tell where to. */
+/* Whether whole rows move: then the two below give the place. */
 static inline bool pith_stow_by_rows(const struct pith_stow *o)
 {
     return o->kind != PITH_STOW_LATENT && o->kind != PITH_STOW_ACROSS;

@@ -16,7 +16,7 @@
 struct pith_lazy {
     /* Makes them, unless they are there; for any thread. */
     enum pith_status (*make)(struct pith_lazy *self, struct pith_error *err);
-    /* They are not needed soon: whoever needs them again asks again. */
+    /* They are not needed soon: a later user requests them again. */
     void (*drop)(struct pith_lazy *self);
 };
 

@@ -1,4 +1,4 @@
-/* Slices of tensors that hold several matrices, shown as tensors of their own. */
+/* Slices of tensors that hold several matrices, shown as separate tensors. */
 #include "base/mem.h"
 #include "io/checkpoint.h"
 

@@ -1,4 +1,4 @@
-/* tok/added.h: tokens that stand beside the model's vocabulary ("added_tokens"): they are cut out
+/* tok/added.h: tokens outside the model's vocabulary ("added_tokens"): they are cut out
  * of the text before the model sees it, in two passes: those with normalized == false out of the
  * raw text, the others (in their normalized spelling) out of the normalized text. */
 #ifndef PITH_TOK_ADDED_H

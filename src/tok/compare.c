@@ -40,7 +40,7 @@ static bool same_ids(const struct pith_ids *a, const struct pith_ids *b)
            (a->count == 0 || memcmp(a->id, b->id, a->count * sizeof *a->id) == 0);
 }
 
-/* Whether a token is left out of what is shown. */
+/* Whether a token is omitted from what is shown. */
 static bool is_special(const struct pith_tokenizer *t, size_t id)
 {
     size_t len = 0;
@@ -121,8 +121,8 @@ static enum pith_status drop_parts(struct pair *p, int32_t *ids, size_t *n, stru
     return PITH_OK;
 }
 
-/* The text of some ids: both must decode it alike, special tokens left out or not, and give it the
- * same ids. Of ids that are decoded differently, those of whole characters are left. */
+/* The text of some ids: both must decode it alike, special tokens omitted or not, and give it the
+ * same ids. Of ids that are decoded differently, those of whole characters remain. */
 static enum pith_status try_ids(struct pair *p, int32_t *ids, size_t n, struct pith_error *err)
 {
     for (int skip = 1; skip >= 0 && !differs(p); skip--) {

@@ -101,7 +101,7 @@ static enum pith_status push_bare(struct pith_decoding *g, size_t step, const ch
 
 /* ---- steps ---- */
 
-/* Sends the well-formed part of what is held on; `all`: also an unfinished character, as U+FFFD. */
+/* Sends the well-formed part of the buffer; `all`: also an unfinished character, as U+FFFD. */
 static enum pith_status send_utf8(struct pith_decoding *g, size_t step, bool all,
                                   struct pith_error *err)
 {
@@ -368,7 +368,7 @@ static enum pith_status push_spaced(struct pith_decoding *g, size_t step, const 
 /* SentencePiece strips the space that its normalizer put in front of the text; "strip" tells
  * whether it did, "all" whether every leading piece loses its mark, "spaces" whether that may be a
  * space as such, as Hugging Face's decoders and llama.cpp have it: in pieces of a GGUF file, in
- * tokens that stand beside a model, as a byte. */
+ * tokens outside a model, as a byte. */
 static enum pith_status read_pieces(struct pith_decode_step *s, const json_t *json,
                                     struct pith_error *err)
 {

@@ -46,7 +46,7 @@ enum pith_status pith_decoding_end(struct pith_decoding *g, struct pith_str *out
 void pith_decoding_free(struct pith_decoding *g);
 
 /* Appends the bytes that one token adds to a text in whose middle it stands; they may be a part of
- * a character. PITH_UNSUPPORTED when they depend on the tokens beside it. */
+ * a character. PITH_UNSUPPORTED when they depend on its neighbours. */
 enum pith_status pith_decoder_bytes(const struct pith_decoder *d, const char *text, size_t len,
                                     struct pith_str *out, struct pith_error *err);
 

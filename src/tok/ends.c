@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* What llama.cpp calls the end of a turn, and of a message. */
+/* The ends of a turn and of a message in llama.cpp. */
 static enum pith_status put_keys(const struct pith_gguf *g, size_t vocab, struct pith_ids *out,
                                  struct pith_error *err)
 {

@@ -14,7 +14,7 @@ struct pith_tok_text {
     const uint8_t *marks; /* [size]: of a prompt, 1 where a byte may not be of a special token; NULL
                              of another text, or where all may */
     bool prompt;          /* control tokens of the text are what they name */
-    const struct pith_progress *listener; /* asked now and then, or NULL */
+    const struct pith_progress *listener; /* called now and then, or NULL */
 };
 
 struct pith_tok_kind {
@@ -52,7 +52,7 @@ struct pith_tokenizer {
     struct pith_decoder decoder;
     struct pith_ids before, after;        /* what the post-processor puts around the ids */
     int32_t bos, eos;                     /* -1: none */
-    const struct pith_progress *listener; /* asked while encoding; NULL: nobody */
+    const struct pith_progress *listener; /* called while encoding, or NULL */
 };
 
 extern const struct pith_tok_kind pith_tok_json, pith_tok_tekken, pith_tok_spm, pith_tok_tiktoken,

@@ -1,4 +1,4 @@
-/* tok/matcher.h: a set of byte strings with a number each, asked for the longest one that stands at
+/* tok/matcher.h: a set of byte strings with a number each, to find the longest one that stands at
  * a place of a text.
  *
  * The strings are kept backwards in an automaton (Aho and Corasick, 1975) that runs over the text
@@ -46,7 +46,7 @@ struct pith_match_run {
 };
 
 /* Length of the longest string that stands at text[at], 0 when there is none; *value is its number.
- * Fast when places are asked in rising order. */
+ * Fast when places come in rising order. */
 size_t pith_match_at(struct pith_match_run *run, size_t at, int32_t *value);
 void pith_match_run_free(struct pith_match_run *run);
 

@@ -1,4 +1,4 @@
-/* tok/merge.h: byte-pair encoding of one word: join the best neighbouring pair until none is left.
+/* tok/merge.h: byte-pair encoding of one word: join the best neighbouring pair until none remains.
  * The rule that rates pairs belongs to the caller (a merge list, or the scores of SentencePiece).
  * O(n log n): symbols are a linked list, candidate pairs a heap; stale candidates are dropped when
  * met. */
@@ -48,7 +48,7 @@ typedef bool pith_pair_fn(const void *rule, const struct pith_symbol *left,
 void pith_word_clear(struct pith_word *w);
 /* Appends a symbol of len > 0 bytes; false when memory is out. */
 bool pith_word_add(struct pith_word *w, int32_t id, size_t at, size_t len);
-/* Joins until no pair is left; survivors are those with len > 0, in order. PITH_NOMEM, or
+/* Joins until no pair remains; survivors are those with len > 0, in order. PITH_NOMEM, or
  * PITH_INTERRUPTED when the listener asks. */
 enum pith_status pith_word_merge(struct pith_word *w, pith_pair_fn *rate, const void *rule,
                                  struct pith_error *err);

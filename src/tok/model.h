@@ -25,7 +25,7 @@ struct pith_tok_model_kind {
     /* Appends the ids of one piece (len > 0, well-formed). */
     enum pith_status (*encode)(const void *model, struct pith_tok_model_run *run, const char *text,
                                size_t len, struct pith_ids *out, struct pith_error *err);
-    /* A mix of its rules, as pith_tok_kind's; NULL: it has none beside its vocabulary. */
+    /* A mix of its rules, as pith_tok_kind's; NULL: it has none but its vocabulary. */
     uint64_t (*rules)(const void *model);
     bool numbered; /* added tokens have the ids that their list says, whatever their texts are */
 };

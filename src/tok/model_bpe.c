@@ -201,7 +201,7 @@ static bool flush_unknown(const struct bpe *b, struct pith_word *w, struct unkno
     return ok;
 }
 
-/* Adds the byte tokens of a character when all of them exist; *done tells. The waiting unknown
+/* Adds the byte tokens of a character when all of them exist; *done: whether. The waiting unknown
  * token stays behind them, as in the reference. */
 static bool add_bytes(const struct bpe *b, struct pith_word *w, const char *s, size_t len,
                       size_t at, bool *done)

@@ -47,7 +47,7 @@ void pith_normalizer_free(struct pith_normalizer *n);
 void pith_normal_run_free(struct pith_normal_run *run);
 
 /* A row: `read` fills the step from its JSON object (NULL: nothing to read); `apply` appends the
- * rewritten text to out and tells in run->lost what it cut off in front. */
+ * rewritten text to out and sets run->lost to what it cut off in front. */
 struct pith_normal_kind {
     const char *name;
     enum pith_status (*read)(struct pith_normal *s, const json_t *json, struct pith_error *err);

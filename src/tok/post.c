@@ -89,7 +89,7 @@ static enum pith_status fill_bert(const json_t *json, struct pith_ids *before,
     return push_json(after, json_array_get(json_object_get(json, "sep"), 1), err);
 }
 
-/* Only moves offsets, which are not kept here. */
+/* Only moves offsets, which are not stored here. */
 static enum pith_status fill_nothing(const json_t *json, struct pith_ids *before,
                                      struct pith_ids *after, struct pith_error *err)
 {

@@ -12,7 +12,7 @@ static const char what[] = "pre_tokenizer";
 /* Steps call each other, so their number bounds the depth of the stack. */
 #define MAX_STEPS 64
 
-/* What happens between a match and its neighbours: `joins` tells whether the boundary between two
+/* What happens between a match and its neighbours: `joins`: whether the boundary between two
  * consecutive parts disappears. */
 struct behavior {
     const char *name;

@@ -1,4 +1,4 @@
-/* tok/special.h: which ids begin and end a text, from the files beside the tokenizer. */
+/* tok/special.h: which ids begin and end a text, from the files next to the tokenizer. */
 #ifndef PITH_TOK_SPECIAL_H
 #define PITH_TOK_SPECIAL_H
 

@@ -1,4 +1,4 @@
-/* tok/text_input.h: the one door by which text from outside comes in: files to score or to
+/* tok/text_input.h: the one way by which text from outside comes in: files to score or to
  * calibrate on, JSON lines, task files, prompts. What passes is UTF-8 without NUL bytes and without
  * a byte order mark; what does not is refused with the place and a guess at what it is. */
 #ifndef PITH_TOK_TEXT_INPUT_H

@@ -17,7 +17,7 @@
 
 /* The largest tokenizer files known have 33 MB. */
 #define MAX_FILE ((size_t)512 << 20)
-/* Positions in a text are kept in 32 bits, and normalization may make it three times as long. */
+/* Positions in a text have 32 bits, and normalization may make it three times as long. */
 #define MAX_TEXT ((size_t)256 << 20)
 
 /* By the file's name in a checkpoint's folder; the first file that exists is read. */

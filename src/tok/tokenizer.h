@@ -94,7 +94,7 @@ enum pith_status pith_tokenizer_folder_json(const char *dir, json_t **out, struc
 
 /* Appends the bytes that an id adds to a text in whose middle it stands, which may be a part of a
  * character; nothing for special tokens and ids outside the vocabulary. PITH_UNSUPPORTED when they
- * depend on the tokens beside it. */
+ * depend on its neighbours. */
 enum pith_status pith_tokenizer_bytes(const struct pith_tokenizer *t, int32_t id,
                                       struct pith_str *out, struct pith_error *err);
 
@@ -105,7 +105,7 @@ enum pith_status pith_tokenizer_bytes(const struct pith_tokenizer *t, int32_t id
 struct pith_stream {
     bool started; /* set it before the first id when the ids continue a text: then the space that
                      some decoders drop at the start of a text stays */
-    bool special; /* special tokens are not left out */
+    bool special; /* special tokens are not omitted */
     struct pith_decoding *decoding; /* owned; NULL before the first id */
 };
 enum pith_status pith_stream_push(const struct pith_tokenizer *t, struct pith_stream *s, int32_t id,

@@ -119,7 +119,7 @@ static enum pith_status close_stretch(struct stretch *s, uint32_t end, struct pi
     struct pith_unigram_way *way = s->run->way;
     const double sum = way[end].sum;
     uint32_t next = NONE;
-    for (uint32_t at = end, from; at > 0; at = from) { /* the links turn round: from becomes to */
+    for (uint32_t at = end, from; at > 0; at = from) { /* the links reverse: from becomes to */
         from = way[at].from;
         way[at].from = next;
         next = at;

@@ -3,7 +3,7 @@
  *
  * Steps are those of the references, so that equal sums fall alike: places from left to right, at
  * each the tokens that stand there from short to long, and a way to a place gives way only to a
- * better one. A character that no token of its own begins at may be passed as unknown. */
+ * better one. A character at which no token begins may be passed as unknown. */
 #ifndef PITH_TOK_UNIGRAM_H
 #define PITH_TOK_UNIGRAM_H
 
@@ -20,7 +20,7 @@ struct pith_unigram {
     uint32_t longest;      /* bytes of the longest token */
     double unk_score;      /* of a character that is passed as unknown */
     int32_t unk; /* the id that unknown characters get; -1: none, texts with some are refused */
-    bool narrow; /* sums are kept as floats and counted anew beyond 100,000, as SentencePiece 0.2.3
+    bool narrow; /* sums are floats and counted anew beyond 100,000, as SentencePiece 0.2.3
                     does; else as doubles, as Hugging Face tokenizers */
 };
 

@@ -31,7 +31,7 @@ static bool same_kind(const struct pith_grid *a, const struct pith_grid *b)
     return a->format == b->format && a->double_quant == b->double_quant;
 }
 
-/* Modules that are left alone, the head among them; null when it is the only one, so that the
+/* Unquantized modules, the head among them; null when it is the only one, so that the
  * loader's own rule for heads counts. */
 static json_t *skipped(const struct pith_linear_grid *linears, size_t count)
 {

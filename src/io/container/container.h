@@ -13,7 +13,7 @@
 #include "num/grid.h"
 #include "num/qmat.h"
 
-/* What a writer is told about the whole model. */
+/* What a writer knows about the whole model. */
 struct pith_container_opts {
     enum pith_dtype model_dtype; /* of the model's other weights: F32, F16, BF16 */
     bool act_order_groups;       /* g_idx is stored (GPTQ desc_act with permuted groups) */
@@ -23,7 +23,7 @@ struct pith_container_opts {
     float threshold;             /* LLM.int8(): 0: none */
     uint32_t hadamard;           /* online, in front of some linears: the blocks' width; 0: none */
     bool two_four;               /* of four neighbouring weights two are 0 */
-    double sparse; /* percentage of weights beside the grid; negative: it is not known */
+    double sparse; /* percentage of weights off the grid; negative: it is not known */
 };
 
 /* One tensor ready to be stored; data is owned. */
@@ -45,7 +45,7 @@ void pith_packed_free(struct pith_packed_set *set);
 /* One linear with its grid, for writing the config. */
 struct pith_linear_grid {
     const char *module;    /* "model.layers.0.self_attn.q_proj" */
-    struct pith_grid grid; /* format NULL: left alone */
+    struct pith_grid grid; /* format NULL: unquantized */
     uint32_t hadamard;     /* online, in front of it: the blocks' width; 0: none */
 };
 
@@ -55,7 +55,7 @@ struct pith_container {
     const char *method;              /* "quant_method" in config.json */
     unsigned holds;                  /* of enum pith_qmat_part: what a matrix may have */
     const char *unloaded;            /* why no engine loads it, or NULL */
-    bool online;                     /* can tell a reader to rotate inputs (opts.hadamard) */
+    bool online;                     /* can record that inputs are rotated (opts.hadamard) */
     enum pith_input_rule input_rule; /* of the inputs of linears that load() reads */
     /* Of the scales of keys and of values, F32 [1], within a layer's names ("self_attn.k_scale");
      * NULL: it has no place for a KV-cache format. */
@@ -91,7 +91,7 @@ struct pith_container {
     enum pith_status (*config)(const struct pith_linear_grid *linears, size_t count,
                                const struct pith_container_opts *opts, json_t **out,
                                struct pith_error *err);
-    /* Another file that this container's readers expect beside config.json, made from that object:
+    /* Another file that this container's readers expect next to config.json, made from that object:
      * *name is constant, *out a new reference. NULL when there is none. */
     enum pith_status (*extra_file)(const json_t *config, const char **name, json_t **out,
                                    struct pith_error *err);
@@ -104,7 +104,7 @@ struct pith_container {
     enum pith_status (*load)(void *state, const struct pith_checkpoint *c, const char *module,
                              uint32_t rows, uint32_t cols, struct pith_qmat *q, bool *found,
                              struct pith_error *err);
-    /* What a module is stored as, told from the config and the names of its tensors: format NULL
+    /* What a module is stored as, from the config and the names of its tensors: format NULL
      * when it is left alone; how scales were found is not known. Sets those of the options that the
      * module shows and leaves the others as they were. */
     enum pith_status (*describe)(void *state, const struct pith_checkpoint *c, const char *module,
@@ -148,7 +148,7 @@ const struct pith_container *pith_container_find(const char *name);
 enum pith_status pith_container_detect(const struct pith_checkpoint *c,
                                        const struct pith_container **out, struct pith_error *err);
 
-/* open() and close() of a container whose linears tell all: there is no state, and it is NULL. */
+/* open() and close() of a container whose linears suffice: there is no state, and it is NULL. */
 enum pith_status pith_container_open_stateless(const struct pith_checkpoint *c, void **state,
                                                struct pith_error *err);
 void pith_container_close_stateless(void *state);

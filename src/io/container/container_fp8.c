@@ -198,7 +198,7 @@ static void close_config(void *state)
     pith_free(state);
 }
 
-/* --- a module: its tensors tell all ----------------------------------------------------------- */
+/* --- a module: its tensors suffice ----------------------------------------------------------- */
 
 /* Factors of the weights, and those of the inputs, as DeepSeek and transformers call them. */
 static const char *const scale_names[] = {".weight_scale_inv", ".weight_scale"};

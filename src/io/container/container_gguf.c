@@ -1,8 +1,8 @@
-/* Matrices in GGUF's blocks. A module's matrix is one tensor MODULE.TYPE of bytes, and beside NVFP4
+/* Matrices in GGUF's blocks. A module's matrix is one tensor MODULE.TYPE of bytes, and for NVFP4
  * its scale of the tensor, MODULE.scale; io/gguf/model.h tells what they are in the file.
  *
  * Sources: ggml-common.h (blocks, by num/gguf/kmat.h), llama.cpp conversion/base.py (the scale
- * beside NVFP4). */
+ * for NVFP4). */
 #include "io/parts.h"
 
 #include "base/mem.h"
@@ -227,7 +227,7 @@ static enum pith_status read_blocks(const struct pith_tensor *tensor, const stru
     pith_free(straight);
     if (s == PITH_OK && over) s = show_columns(&tensor->order, q, err);
     if (s != PITH_OK) pith_qmat_free(q);
-    /* Single scales without minimums are what every container has: no more is said of them. */
+    /* Single scales without minimums are what every container has: no more is recorded. */
     if (s == PITH_OK && is_plain(t)) q->gguf = NULL;
     return s;
 }

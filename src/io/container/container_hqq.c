@@ -135,7 +135,7 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
     return PITH_OK;
 }
 
-/* What a linear says of itself, beside W_q, scale and zero. */
+/* What a linear states in addition to W_q, scale and zero. */
 enum { NUMBER, FLAG, TEXT };
 struct note {
     const char *suffix;
@@ -304,7 +304,7 @@ static bool same_grid(const struct pith_grid *a, const struct pith_grid *b)
     return a->format && b->format ? pith_grid_equal(a, b) : a->format == b->format;
 }
 
-/* Adds a linear's tag with its index. Linears of one tag are alike: the config cannot tell them
+/* Adds a linear's tag with its index. Linears of one tag are alike: the config cannot separate them
  * apart. */
 static enum pith_status add_tag(json_t *tags, const struct pith_linear_grid *linears, size_t i,
                                 struct pith_error *err)

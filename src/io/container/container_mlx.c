@@ -44,7 +44,7 @@ static bool is_affine(uint64_t bits, uint64_t group)
 }
 
 /* Whether the config says that all biases are those of symmetric grids, as pith's does where they
- * are: what converts codes asks for the grid before it reads any. */
+ * are: what converts codes needs the grid before it reads any. */
 static bool is_symmetric(const struct pith_checkpoint *c)
 {
     return json_is_true(json_object_get(c->quantization, "symmetric"));
@@ -76,7 +76,7 @@ static const struct mode *mode_of(const struct pith_grid *grid)
     return &modes[0];
 }
 
-/* Beside the weights nothing has a place. */
+/* Nothing but the weights has a place. */
 static enum pith_status accepts_alone(const struct pith_container_opts *opts,
                                       struct pith_error *err)
 {
@@ -204,7 +204,7 @@ static enum pith_status check_expert(const char *module, struct pith_error *err)
                      module);
 }
 
-/* The first grid is said for all; those of other linears under their names. */
+/* The first grid is stated for all; those of other linears under their names. */
 static enum pith_status make_config(const struct pith_linear_grid *linears, size_t count,
                                     const struct pith_container_opts *opts, json_t **out,
                                     struct pith_error *err)
@@ -382,7 +382,7 @@ static enum pith_status load(void *state, const struct pith_checkpoint *c, const
     return pith_part_end(module, fill(c, module, &t, q, err), q, found, err);
 }
 
-/* --- what a module is, told without its columns ----------------------------------------------- */
+/* --- what a module is, without its columns ----------------------------------------------- */
 
 /* A module's name, of n bytes, without what stands in front of its layers: wrappers come and go. */
 static const char *tail_of(const char *name, size_t *n)
@@ -414,7 +414,7 @@ static const json_t *said_of(const struct pith_checkpoint *c, const struct tenso
     return c->quantization;
 }
 
-/* Of the forms with that product the one that has the group or the bits that are said, or the first
+/* Of the forms with that product the one that has the group or the stated bits, or the first
  * of the groups; bits 0: there is none. */
 struct form {
     uint64_t bits, group;

@@ -192,7 +192,7 @@ static void see_group(const struct pith_checkpoint *c, const char *module, uint3
     if (width > 0 && width <= UINT32_MAX) *group = (uint32_t)width;
 }
 
-/* What a module has by the config, if it looks so. The head has no weights of its own in many
+/* What a module has by the config, if it looks so. The head has no separate weights in many
  * models, and is then nobody's business; embeddings are no linears, so that a config need not
  * exclude them. */
 static enum pith_status find_algo(const struct pith_modelopt_config *config,
@@ -307,7 +307,7 @@ static enum pith_status read_second(const struct source *s, struct pith_qmat *q,
 {
     float second = 1.0f;
     PITH_TRY(need_factor(s, ".weight_scale_2", &second, err));
-    if (s->algo->codes == PITH_MODELOPT_PAIRS) return PITH_OK; /* tells kernels, not values */
+    if (s->algo->codes == PITH_MODELOPT_PAIRS) return PITH_OK; /* is for kernels, not values */
     q->global = second;
     const size_t count = pith_qmat_scale_count(q);
     for (size_t i = 0; i < count; i++) q->scales[i] *= second;
@@ -332,7 +332,7 @@ static enum pith_status read_pairs(const struct pith_tensor *t, struct pith_qmat
     return PITH_OK;
 }
 
-/* Inputs by tensor may have a scale where the algorithm does not ask for one. */
+/* Inputs by tensor may have a scale where the algorithm does not need one. */
 static enum pith_status read_input(const struct source *s, struct pith_qmat *q,
                                    struct pith_error *err)
 {

@@ -176,7 +176,7 @@ static void close_config(void *state)
     pith_free(state);
 }
 
-/* The weights beside the grid, when there are any. */
+/* The weights off the grid, when there are any. */
 static enum pith_status load_kept(const struct pith_checkpoint *c, const char *module,
                                   struct pith_qmat *q, struct pith_error *err)
 {

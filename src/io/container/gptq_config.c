@@ -227,7 +227,7 @@ static bool add_override(json_t *dynamic, const struct pith_linear_grid *l, stru
 {
     const struct pith_grid *g = &l->grid;
     if (g->format && same(fields_of(g), base)) return true;
-    /* No reader quantizes the head unless it is told to. */
+    /* No reader quantizes the head unless the config says so. */
     if (!g->format && pith_module_is_head(l->module)) return true;
     json_t *key = entry_key(g->format ? '+' : '-', l->module, s);
     json_t *value = NULL;

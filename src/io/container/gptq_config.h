@@ -16,7 +16,7 @@ struct pith_gptq_scheme {
     bool desc_act;
 };
 
-/* One entry of "dynamic": modules that differ, or are left alone. */
+/* One entry of "dynamic": modules that differ, or are unquantized. */
 struct pith_gptq_override {
     struct pith_pattern pattern;
     bool excluded; /* "-:" */
@@ -35,7 +35,7 @@ struct pith_gptq_config {
 enum pith_status pith_gptq_config_read(const struct pith_checkpoint *c,
                                        struct pith_gptq_config *out, struct pith_error *err);
 void pith_gptq_config_free(struct pith_gptq_config *config);
-/* The scheme of a module; *excluded when it is left alone. The first entry that matches counts. */
+/* The scheme of a module; *excluded when it is unquantized. The first entry that matches counts. */
 enum pith_status pith_gptq_config_scheme(const struct pith_gptq_config *config, const char *module,
                                          struct pith_gptq_scheme *out, bool *excluded,
                                          struct pith_error *err);

@@ -17,7 +17,7 @@ enum pith_modelopt_codes {
     PITH_MODELOPT_PAIRS   /* U8 [N / 2, K]: row 2i low, row 2i + 1 high, two's complement */
 };
 
-/* One algorithm: which grids it is for, and what it stores beside the codes:
+/* One algorithm: which grids it is for, and what it stores with the codes:
  *     weight_scale    F32 [] by tensor, [N] by channel, [N, G] by group, [N/128, 1, K/128, 1] by
  *                     block; the codes of block formats, U8 or F8_E4M3 [N, G]
  *     weight_scale_2  F32 []  NVFP4: the factor in every scale; W4A8_AWQ: largest |W| / 448
@@ -35,7 +35,7 @@ struct pith_modelopt_algo {
 
 /* NULL when unknown; case does not matter, as to vLLM. */
 const struct pith_modelopt_algo *pith_modelopt_find(const char *name);
-/* The one for weights on that grid beside inputs on that one; NULL when there is none. */
+/* The one for weights on that grid with inputs on that one; NULL when there is none. */
 const struct pith_modelopt_algo *pith_modelopt_for(const struct pith_grid *weights,
                                                    const struct pith_grid *inputs);
 /* The grids that it means; group for those that have any. */
@@ -57,7 +57,7 @@ struct pith_modelopt_config {
 enum pith_status pith_modelopt_config_read(const struct pith_checkpoint *c,
                                            struct pith_modelopt_config *out,
                                            struct pith_error *err);
-/* What a module has; *algo NULL when it is left alone. */
+/* What a module has; *algo NULL when it is unquantized. */
 enum pith_status pith_modelopt_config_module(const struct pith_modelopt_config *config,
                                              const char *module,
                                              const struct pith_modelopt_algo **algo,

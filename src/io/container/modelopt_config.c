@@ -1,4 +1,4 @@
-/* ModelOpt's config: hf_quant_config.json, and the same told in config.json's quantization_config,
+/* ModelOpt's config: hf_quant_config.json, and the same in config.json's quantization_config,
  * which looks like that of compressed-tensors and is not. */
 #include "io/container/modelopt.h"
 
@@ -26,7 +26,7 @@ static enum pith_status read_algo(const char *name, const char *where,
                      where, name);
 }
 
-/* FP8, told by name or as an object; NVFP4, by name. */
+/* FP8, by name or as an object; NVFP4, by name. */
 static enum pith_status read_kv(const json_t *v, const char *where, struct pith_grid *out,
                                 struct pith_error *err)
 {
@@ -42,7 +42,7 @@ static enum pith_status read_kv(const json_t *v, const char *where, struct pith_
                      name ? name : "another form");
 }
 
-/* The group of integers: beside quant_algo, or among the weights of the first config group. */
+/* The group of integers: next to quant_algo, or among the weights of the first config group. */
 static enum pith_status read_group(const json_t *o, const json_t *first, const char *where,
                                    uint32_t *out, struct pith_error *err)
 {
@@ -150,7 +150,7 @@ enum pith_status pith_modelopt_config_module(const struct pith_modelopt_config *
 
 /* --- writing ------------------------------------------------------------------------------- */
 
-/* The version whose layout this is. The producer's name tells readers which layout, not who wrote
+/* The version whose layout this is. The producer's name shows readers which layout, not who wrote
  * it: vLLM and TensorRT-LLM look for "modelopt". */
 #define PRODUCER "modelopt"
 #define VERSION "0.40.0"

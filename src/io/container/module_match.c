@@ -15,7 +15,7 @@
 #define MATCH_LIMIT 100000u
 
 /* What stands before the first sign with a meaning: "^model\.layers\.3\." of many an entry. Most
- * modules differ there, and no matcher has to be asked. */
+ * modules differ there, and no matcher is needed. */
 static size_t literal_of(const char *text)
 {
     int depth = 0;

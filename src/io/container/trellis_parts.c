@@ -126,7 +126,7 @@ static enum pith_status fail_shape(const struct pith_trellis_parts *p, const str
     return pith_fail(err, PITH_FORMAT, "tensor \"%.100s\": %s", t->name, p->misshapen);
 }
 
-/* The code that a module's marks tell; it has one at most. */
+/* The code that a module's marks give; it has one at most. */
 static enum pith_status code_of(const struct module *m, enum pith_trellis_code *out,
                                 struct pith_error *err)
 {
@@ -193,7 +193,7 @@ static enum pith_status fill(const struct module *m, const struct pith_tensor *t
     return load_factors(m, p->outputs, q->rows, q->scales, err);
 }
 
-/* A module without tiles has no part beside them. */
+/* A module without tiles has no other part. */
 static enum pith_status check_untiled(const struct module *m, struct pith_error *err)
 {
     const struct pith_trellis_parts *p = m->parts;

@@ -14,7 +14,7 @@
 #include "io/parts.h"
 #include "num/trellis.h"
 
-/* What tells that a module is of that code. */
+/* The mark of a module of that code. */
 struct pith_trellis_mark {
     enum pith_trellis_code code;
     const char *suffix, *name;

@@ -44,7 +44,7 @@ struct args {
     uint32_t group;    /* 0: none */
     uint32_t block[2]; /* 0: none */
     enum dynamic dynamic;
-    const char *scale_dtype; /* NULL: not told */
+    const char *scale_dtype; /* NULL: not given */
     bool ordered, g_idx;
 };
 
@@ -72,7 +72,7 @@ static enum pith_status read_block(const json_t *o, const char *where, struct ar
     return PITH_OK;
 }
 
-/* "strategy", which older files leave to be told from group_size. */
+/* "strategy", which older files leave to group_size. */
 static enum pith_status read_strategy(const json_t *o, const char *where, struct args *a,
                                       struct pith_error *err)
 {
@@ -163,7 +163,7 @@ static bool told(const struct args *a, const char *dtype)
 #define BYTE_SCALE "torch.uint8"
 #define FP8_SCALE "torch.float8_e4m3fn"
 
-/* The formats with a scale format of their own. Groups of 32 FP8 values with scales of another
+/* The formats with their own scale format. Groups of 32 FP8 values with scales of another
  * dtype than bytes are plain groups. */
 static const struct {
     const char *format;
@@ -171,7 +171,7 @@ static const struct {
     uint32_t group;
     enum strategy strategy;
     const char *scale_dtype;
-    bool needed; /* scale_dtype must be told */
+    bool needed; /* scale_dtype must be given */
 } blocks[] = {
     {"mxfp4", 4, 32, GROUP, BYTE_SCALE, false},
     {"mxfp6_e2m3", 6, 32, GROUP, BYTE_SCALE, false},
@@ -201,7 +201,7 @@ static enum pith_status no_format(const struct args *a, const char *where, struc
                      where, a->bits, strategies[a->strategy]);
 }
 
-/* Format and group; the granularity of plain formats is left to the caller. */
+/* Format and group; the granularity of plain formats is for the caller. */
 static enum pith_status read_format(const struct args *a, const char *where, struct pith_grid *g,
                                     struct pith_error *err)
 {

@@ -69,7 +69,7 @@ static enum pith_status expect_empty(const json_t *o, const char *key, const cha
     return pith_fail(err, PITH_UNSUPPORTED, "%s: a %s is not read by this version", where, key);
 }
 
-/* From version 0.18 on, codes lie densely across words. Unreadable texts tell nothing. */
+/* From version 0.18 on, codes lie densely across words. Unreadable texts mean nothing. */
 static void read_version(const json_t *o, struct pith_ct_config *config)
 {
     const char *version = pith_json_plain(json_object_get(o, "version"));

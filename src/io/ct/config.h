@@ -29,7 +29,7 @@ struct pith_ct_config {
     struct pith_patterns ignore;
     struct pith_ct_turns turns;
     struct pith_grid kv;     /* of keys and values; format NULL: not quantized */
-    bool dense_known, dense; /* whether "version" tells how codes of 3, 5, 6 and 7 bits lie */
+    bool dense_known, dense; /* whether "version" shows how codes of 3, 5, 6 and 7 bits lie */
 };
 
 /* Reads and checks; the checkpoint's config must outlive *out. On failure *out owns nothing. */

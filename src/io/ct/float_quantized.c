@@ -1,4 +1,4 @@
-/* float-quantized: FP8 beside inputs that are quantized; naive-quantized: FP8 alone, and in older
+/* float-quantized: FP8 with inputs that are quantized; naive-quantized: FP8 alone, and in older
  * checkpoints whatever was given. For a linear W[N, K]:
  *     weight        F8_E4M3 [N, K]
  *     weight_scale  model dtype; by tensor, channel, group or block

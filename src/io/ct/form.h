@@ -33,7 +33,7 @@ struct pith_ct_source {
 
 struct pith_ct_form {
     const char *name; /* "pack-quantized", as "format" in the config */
-    /* Whether it is the one that weights on that grid are written in, beside inputs on that one
+    /* Whether it is the one that weights on that grid are written in, with inputs on that one
      * (format NULL: not quantized). */
     bool (*writes)(const struct pith_grid *weights, const struct pith_grid *inputs);
     /* Whether a checkpoint may have weights on that grid in it. */

@@ -1,4 +1,4 @@
-/* What compressed-tensors stores beside a linear's weights for its inputs:
+/* What compressed-tensors stores with a linear's weights for its inputs:
  *     input_scale         F32 [1]  static scales: x = (code - zero) * scale
  *     input_zero_point    I8 [1]   minus 2^(bits - 1); asymmetric ones
  *     input_global_scale  F32 [1]  NVFP4: a divisor, as weight_global_scale

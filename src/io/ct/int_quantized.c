@@ -1,4 +1,4 @@
-/* int-quantized: integers in bytes, beside inputs that are integers too. For a linear W[N, K]:
+/* int-quantized: integers in bytes, with inputs that are integers too. For a linear W[N, K]:
  *     weight             I8 [N, K]   codes minus 2^(bits - 1)
  *     weight_scale       model dtype
  *     weight_zero_point  I8, shape of the scale; minus 2^(bits - 1)
@@ -16,7 +16,7 @@ static bool holds(const struct pith_grid *weights)
     return weights->format->kind == PITH_KIND_INT;
 }
 
-/* Beside FP8 inputs, engines read the packed layout (vLLM compressed_tensors_w4a8_fp8.py). */
+/* With FP8 inputs, engines read the packed layout (vLLM compressed_tensors_w4a8_fp8.py). */
 static bool writes(const struct pith_grid *weights, const struct pith_grid *inputs)
 {
     return holds(weights) && inputs->format && inputs->format->kind == PITH_KIND_INT;

@@ -21,7 +21,7 @@ static bool holds(const struct pith_grid *weights)
     return weights->format->kind == PITH_KIND_INT;
 }
 
-/* Beside inputs in integers, bytes are the layout. */
+/* With inputs in integers, bytes are the layout. */
 static bool writes(const struct pith_grid *weights, const struct pith_grid *inputs)
 {
     (void)inputs; /* the row of int-quantized comes first */

@@ -36,7 +36,7 @@ enum pith_status pith_ct_turns_find(const struct pith_ct_turns *turns,
                                     const struct pith_checkpoint *c, const char *module,
                                     uint32_t cols, uint32_t *block, struct pith_error *err);
 
-/* The same as far as the config tells: UINT32_MAX for a rotation of the whole input. *block stays
+/* The same as far as the config goes: UINT32_MAX for a rotation of the whole input. *block stays
  * as it is when there is none. */
 enum pith_status pith_ct_turns_claim(const struct pith_ct_turns *turns, const char *module,
                                      uint32_t *block, struct pith_error *err);

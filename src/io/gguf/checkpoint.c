@@ -107,7 +107,7 @@ static bool translate(const struct view *v, const struct pith_gguf_tensor *t, ui
     enum pith_dtype dtype;
     if (!dot || !pith_gguf_module(&v->arch, t->name, expert, name, NAME - 16, place)) return false;
     const bool plain = pith_ggml_type_dtype(&t->type, &dtype);
-    const bool scale = strcmp(dot, ".scale") == 0; /* beside NVFP4 */
+    const bool scale = strcmp(dot, ".scale") == 0; /* with NVFP4 */
     const unsigned matrix = place->stacked ? 3 : 2;
     if (place->whole) return plain && (!place->flat || is_flat(t));
     if (scale) place->order = PITH_GGUF_STRAIGHT;
@@ -278,7 +278,7 @@ static enum pith_status count_tensors(struct view *v, size_t *count, struct pith
     return PITH_OK;
 }
 
-/* One of the model's sizes, *out is left where the file does not tell. */
+/* One of the model's sizes, *out does not change where the file has none. */
 static enum pith_status read_size(const struct view *v, const char *name, bool must, uint32_t *out,
                                   struct pith_error *err)
 {

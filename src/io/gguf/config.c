@@ -129,7 +129,7 @@ enum pith_status pith_gguf_kv_heads(const struct pith_gguf *g, const struct pith
     return PITH_OK;
 }
 
-/* Heads of keys, told by layer: the layers' kinds with them. */
+/* Heads of keys, given by layer: the layers' kinds with them. */
 static enum pith_status put_layers(const struct config *c, uint64_t *heads)
 {
     uint32_t most;
@@ -214,7 +214,7 @@ static enum pith_status put_chunks(const struct config *c, uint64_t experts)
     return set(c, "use_qk_norm", json_boolean(experts != c->arch->bare));
 }
 
-/* No experts, said aloud where silence means some. */
+/* No experts, stated where an absent key means some. */
 static enum pith_status put_none(const struct config *c)
 {
     uint64_t ffn;
@@ -223,7 +223,7 @@ static enum pith_status put_none(const struct config *c)
     return put_uint(c, c->arch->none, 0);
 }
 
-/* What is known of a mixture that llama.cpp runs, beside what its architecture is. */
+/* What is known of a mixture that llama.cpp runs, in addition to its architecture. */
 static enum pith_status put_experts(const struct config *c)
 {
     const struct pith_gguf_arch *a = c->arch;
@@ -293,7 +293,7 @@ static enum pith_status put_given(const struct config *c)
     if (c->arch->by_head) PITH_TRY(set(c, "use_parallel_residual", json_boolean(parallel)));
     if (c->arch->windows) PITH_TRY(get_size(c, "attention.sliding_window", 0, &inner));
     if (c->arch->windows) PITH_TRY(put_uint(c, "sliding_window", inner));
-    else PITH_TRY(set(c, "sliding_window", json_null())); /* said aloud where silence means one */
+    else PITH_TRY(set(c, "sliding_window", json_null())); /* stated where absence means one */
     if (!c->arch->delta && !c->arch->scan) return PITH_OK;
     PITH_TRY(get_size(c, "ssm.time_step_rank", 0, &values));
     PITH_TRY(get_size(c, "ssm.inner_size", 0, &inner));
@@ -305,7 +305,7 @@ static enum pith_status put_given(const struct config *c)
 
 /* --- rotary positions ------------------------------------------------------------------------- */
 
-/* The context that scaling began at, from the factors: between the ends they tell it, where low and
+/* The context that scaling began at, from the factors: between the ends they give it, where low and
  * high are 1 and 4, as in all models so far (Llama 3.1 to 3.3). */
 static uint64_t original_context(const float *factors, uint64_t count, double theta, double factor)
 {
@@ -399,7 +399,7 @@ static enum pith_status put_rope(const struct config *c)
     enum pith_status s = PITH_OK;
     /* A factor without a type is a linear one's, as llama.cpp has it. */
     const bool linear = type ? strcmp(type, "linear") == 0 : factor != 1 && factor != 0;
-    if (!linear && (!type || strcmp(type, "none") == 0)) /* said aloud where silence means YaRN */
+    if (!linear && (!type || strcmp(type, "none") == 0)) /* stated where absence means YaRN */
         s = c->arch->untruncated
                 ? set(c, "rope_scaling", json_pack("{s:s}", "rope_type", "default"))
                 : PITH_OK;
@@ -422,7 +422,7 @@ static enum pith_status put_positions(const struct config *c)
     return set(c, "position_embedding_type", json_string(rope ? "rope" : "nope"));
 }
 
-/* --- what tensors tell ------------------------------------------------------------------------ */
+/* --- what tensors show ------------------------------------------------------------------------ */
 
 static enum pith_status put_dtype(const struct config *c)
 {

@@ -1,5 +1,5 @@
 /* Reading GGUF. The header is walked once; nothing in it is believed before it is compared with
- * what is left of the file. */
+ * the rest of the file. */
 #include "io/gguf/gguf.h"
 
 #include "base/mem.h"
@@ -15,7 +15,7 @@ enum { LEAST_KEY = 8 + 4 + 1, LEAST_TENSOR = 8 + 4 + 8 + 4 + 8 }; /* bytes in th
 
 /* --- types ------------------------------------------------------------------------------------ */
 
-/* Those beside the rows of num/gguf/kquants.def: plain values (ggml.h, enum ggml_type). Ids 4, 5,
+/* Those besides the rows of num/gguf/kquants.def: plain values (ggml.h, enum ggml_type). Ids 4, 5,
  * 31 to 33 and 36 to 38 were given up; 9 and 15 are for activations and never in files. */
 static const struct pith_ggml_type others[] = {
     {0, "F32", 1, 4},

@@ -88,7 +88,7 @@ void pith_gguf_close(struct pith_gguf *g);
  * keys stay, and so does what the tensors' data lies in. PITH_NOMEM; nothing has moved then. */
 enum pith_status pith_gguf_append(struct pith_gguf *g, struct pith_gguf *from, uint32_t part,
                                   struct pith_error *err);
-/* PITH_FORMAT when two tensors have one name: to be asked after all have been appended. */
+/* PITH_FORMAT when two tensors have one name: to be called after all have been appended. */
 enum pith_status pith_gguf_check_unique(const struct pith_gguf *g, struct pith_error *err);
 
 /* NULL when absent. */
@@ -144,7 +144,7 @@ struct pith_gguf_name {
     uint64_t shape[4];      /* outermost first */
     struct pith_stow order; /* struct pith_tensor_plan's, like `as` */
     enum pith_stored_as as;
-    /* Behind it, without a gap, a tensor of its own type; 0 dims: none. Both hold what the layout
+    /* Behind it, without a gap, a tensor of another type; 0 dims: none. Both hold what the layout
      * has in one tensor. */
     struct {
         char name[64];

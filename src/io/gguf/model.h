@@ -4,7 +4,7 @@
  * the file keeps elsewhere (rope_freqs.weight) is in the config.
  *
  * Sources: llama.cpp gguf-py/gguf/constants.py and tensor_mapping.py (names), conversion/base.py
- * and conversion/llama.py (what keys mean, turned rows, rope_freqs). */
+ * and conversion/llama.py (what keys mean, permuted rows, rope_freqs). */
 #ifndef PITH_IO_GGUF_MODEL_H
 #define PITH_IO_GGUF_MODEL_H
 
@@ -76,7 +76,7 @@ struct pith_gguf_arch {
     /* Of a mixture: what config.json calls the number of its experts, and the width of one; NULL:
      * it is none. */
     const char *experts, *expert_width;
-    bool by_keys;      /* how they are chosen is told by keys; else: */
+    bool by_keys;      /* how they are chosen stands in keys; else: */
     bool renormalised; /* llama.cpp divides the weights of those that a token takes by their sum */
     bool all_sparse;   /* no layer may do without experts */
     /* expert_gating_func, where several architectures have one name; 0: any. */
@@ -91,15 +91,15 @@ struct pith_gguf_arch {
     bool untruncated;   /* YaRN's range is not rounded to whole dimensions */
     const char *without_keys, *off; /* see struct pith_arch_gguf */
     bool either, rope_told;
-    bool renamed;     /* with the names that some folders have; a key of ours tells */
+    bool renamed;     /* with the names that some folders have; a key of pith's */
     const char *none; /* the number of experts, where config.json must say 0 */
     const char *shared_width;
-    bool step;            /* every how many layers there are experts is told */
+    bool step;            /* every how many layers there are experts is stored */
     bool stepped;         /* it may be any number */
     const char *ffn;      /* config.json's name of "feed_forward_length" */
     uint32_t chunk, bare; /* see struct pith_arch_gguf */
-    bool sections;        /* pairs of channels that turn by a picture's positions are told */
-    bool factors;         /* keys tell factors, and logits are divided by "logit_scale" */
+    bool sections;        /* pairs of channels that rotate by a picture's positions are stored */
+    bool factors;         /* keys have factors, and logits are divided by "logit_scale" */
     bool by_head;         /* q, k and v are one matrix, by head */
     struct pith_gguf_pair inner[PITH_GGUF_PAIRS], outer[PITH_GGUF_OUTER];
     size_t inners, outers;
@@ -113,7 +113,7 @@ bool pith_gguf_arch_at(size_t index, struct pith_gguf_arch *out);
 void pith_gguf_arch_fill(struct pith_gguf_arch *a);
 
 /* What a model of that Hugging Face name is to llama.cpp, with experts or without where it may be
- * either, its layers' names beginning as said (NULL: anyhow); false when unknown. */
+ * either, its layers' names beginning so (NULL: anyhow); false when unknown. */
 bool pith_gguf_arch_of(const char *hf, bool experts, const char *layers,
                        struct pith_gguf_arch *out);
 #define PITH_GGUF_RENAMED "pith.renamed" /* such a key */
@@ -127,7 +127,7 @@ struct pith_stow pith_gguf_order(enum pith_gguf_order order, const struct pith_g
 /* Whether a tensor of `rows` rows of `cols` falls into what the order moves, which is whole blocks
  * of so many columns. */
 bool pith_gguf_fits(const struct pith_stow *o, uint64_t rows, uint64_t cols, uint64_t block);
-/* The shapes of both parts of a matrix whose last part has a name of its own (place.rest): in
+/* The shapes of both parts of a matrix whose last part has another name (place.rest): in
  * `name`, whose shape is the matrix's so far. False when it does not come apart. */
 bool pith_gguf_part(enum pith_gguf_order order, const struct pith_gguf_sizes *s,
                     struct pith_gguf_name *name);
@@ -141,7 +141,7 @@ bool pith_gguf_name(const struct pith_gguf_arch *arch, const char *hf, const cha
 /* Makes the place of a module's matrix or gain that of its bias: no filter, and as it is where a
  * gain is stored as 1 + w. */
 void pith_gguf_place_bias(struct pith_gguf_place *place);
-/* The reverse, as written by pith_gguf_name() with the ending left out: the module, of expert
+/* The reverse, as written by pith_gguf_name() without the ending: the module, of expert
  * `expert` where the tensor is stacked; of a name that is `whole` the tensor's own. */
 bool pith_gguf_module(const struct pith_gguf_arch *arch, const char *name, uint32_t expert,
                       char *out, size_t size, struct pith_gguf_place *place);
@@ -167,7 +167,7 @@ enum pith_status pith_gguf_checkpoint(const char *path, struct pith_checkpoint *
 /* The layers that run: those of the file but for the last, which predict further tokens. */
 enum pith_status pith_gguf_layers(const struct pith_gguf *g, const struct pith_gguf_arch *arch,
                                   uint64_t *layers, struct pith_error *err);
-/* The most heads of keys that a layer has, where the file tells them by layer. */
+/* The most heads of keys that a layer has, where the file has them by layer. */
 enum pith_status pith_gguf_kv_heads(const struct pith_gguf *g, const struct pith_gguf_arch *arch,
                                     uint32_t *most, struct pith_error *err);
 /* The config alone; *out is a new reference. `quantized`: some matrix is of blocks. */

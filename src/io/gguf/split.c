@@ -14,7 +14,7 @@
 /* What a file says of itself; it is whole when there is but one. */
 struct split {
     uint64_t number, count; /* the number from 1 */
-    uint64_t tensors;       /* of all parts; 0: not told */
+    uint64_t tensors;       /* of all parts; 0: unknown */
 };
 
 static enum pith_status read_split(const struct pith_gguf *g, struct split *s,

@@ -216,7 +216,7 @@ static void calls_in_words(struct pith_chat_mend *m)
     if (has_role(m, "tool")) say_results(m);
 }
 
-/* A message of its own for one of its calls. */
+/* A separate message for one of its calls. */
 static json_t *one_call(const json_t *message, size_t at)
 {
     json_t *one = json_copy((json_t *)(uintptr_t)message);
@@ -321,7 +321,7 @@ static void fill_content(struct pith_chat_mend *m)
         const json_t *content = json_object_get(message, "content");
         const struct pith_call_way *way = &m->traits->calls[PITH_BESIDE_NOTHING];
         if (content && !json_is_null(content)) continue;
-        /* Beside calls it is as it must be. */
+        /* With calls it is as it must be. */
         if (has_calls(message) && way->change & PITH_CALL_NULL) continue;
         put(m, message, "content", json_string(""));
     }
@@ -538,7 +538,7 @@ static void (*const mends[])(struct pith_chat_mend *) = {
     join_messages, /* messages of one role behind each other: one message */
     part_calls,    /* several calls of a message: each in its own, before its result */
     later_systems, /* system messages behind the first place: those of users */
-    drop_empty,    /* messages of the model without content and calls: left out */
+    drop_empty,    /* messages of the model without content and calls: omitted */
     join_messages,
     calls_in_words, /* calls and results: parts of the content */
     join_messages,

@@ -9,7 +9,7 @@ struct pith_templates {
     json_t *text;  /* {"default": text, "tool_use": text, ...}; empty: there are none */
     json_t *where; /* {"default": the file or key that it is of, ...}, for messages */
 };
-/* Of a folder: chat_template.jinja, with additional_chat_templates/NAME.jinja beside it, else
+/* Of a folder: chat_template.jinja, with additional_chat_templates/NAME.jinja next to it, else
  * "chat_template" of chat_template.json, else of tokenizer_config.json: a text, a list of {"name",
  * "template"} or an object of texts. Of a GGUF file tokenizer.chat_template, which is "default",
  * and tokenizer.chat_template.NAME. The first of two that share a name holds. After success free

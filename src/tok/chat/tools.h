@@ -12,7 +12,7 @@
 /* Sets what a template that knows tools is given: a list of them, or NULL. False: memory is out. */
 bool pith_chat_give_tools(json_t *given, json_t *tools, const struct pith_chat_traits *t,
                           int64_t now);
-/* The part of a system message that tells a model of tools and how they are called. */
+/* The part of a system message that describes tools and how they are called. */
 json_t *pith_chat_describe(const json_t *tools);
 /* The content of a message with its calls behind it, each between the marks; where close is NULL
  * all of them in one list behind `open`. */

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-/* What stands beside the calls of a message. */
+/* What a message has in addition to calls. */
 enum pith_beside { PITH_BESIDE_NOTHING, PITH_BESIDE_EMPTY, PITH_BESIDE_TEXT, PITH_BESIDES };
 
 /* What is changed in a message with calls so that the template writes them. */

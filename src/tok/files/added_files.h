@@ -1,4 +1,4 @@
-/* tok/files/added_files.h: tokens that stand beside a vocabulary, in the folder's other files. */
+/* tok/files/added_files.h: tokens outside a vocabulary, in the folder's other files. */
 #ifndef PITH_TOK_FILES_ADDED_FILES_H
 #define PITH_TOK_FILES_ADDED_FILES_H
 
@@ -15,7 +15,7 @@
 enum pith_status pith_added_files(struct pith_spm_model *m, const char *dir,
                                   struct pith_error *err);
 
-/* Appends to "added_tokens" of a tokenizer.json what only the files beside it name: the
+/* Appends to "added_tokens" of a tokenizer.json what only the other files name: the
  * "added_tokens_decoder" (where there is none, added_tokens.json and special_tokens_map.json too)
  * and the lists of special tokens of tokenizer_config.json, in the order in which transformers
  * numbers them on behind the vocabulary, whatever id they say. Only as far as "vocab_size" of

@@ -26,7 +26,7 @@ const struct pith_gguf_pre *pith_gguf_pre_of(const json_t *tokenizer);
 /* Fills t and sets t->kind. PITH_UNSUPPORTED names a model or a way to cut that is not known. */
 enum pith_status pith_tok_gguf_read(struct pith_tokenizer *t, const struct pith_gguf *g,
                                     struct pith_error *err);
-/* A tokenizer of its own. */
+/* A new tokenizer. */
 enum pith_status pith_tokenizer_from_gguf(const struct pith_gguf *g, struct pith_tokenizer **out,
                                           struct pith_error *err);
 /* What ends an answer: pith_tokenizer_ends() of an open file. */

@@ -4,7 +4,7 @@
 #include "tok/files/spm_model.h"
 #include "tok/tokenizer.h"
 
-/* As a tree, with what malloc adds; as text with its indentation; beside what the words have. */
+/* As a tree, with what malloc adds; as text with its indentation; besides what the words have. */
 enum { TOKEN_TREE = 156, ADDED_TREE = 1200, MERGE_TREE = 96, PAIR_TREE = 448 };
 enum { TOKEN_TEXT = 24, ADDED_TEXT = 260, MERGE_TEXT = 12, PAIR_TEXT = 48 };
 enum { PAIRS = 2 /* ways to put a piece of SentencePiece's together, a piece: Llama 2 has 1.9 */ };

@@ -1,4 +1,4 @@
-/* What a folder made of a GGUF file has beside its weights: tokenizer_config.json with chat
+/* What a folder made of a GGUF file has apart from its weights: tokenizer_config.json with chat
  * templates and special tokens, generation_config.json with the ends of an answer. */
 #include "tok/files/gguf_folder.h"
 

@@ -21,7 +21,7 @@ enum pith_spm_type {
     PITH_SPM_USER = 4,
     PITH_SPM_UNUSED = 5,
     PITH_SPM_BYTE = 6,
-    PITH_SPM_ADDED = 7 /* of no file: a token that stands beside the model, apart from the text
+    PITH_SPM_ADDED = 7 /* of no file: a token outside the model, apart from the text
                         * around it */
 };
 

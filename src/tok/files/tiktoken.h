@@ -17,7 +17,7 @@ enum pith_status pith_tiktoken_json(const char *pattern, json_t *vocab, json_t *
  * an id already. */
 enum pith_status pith_tiktoken_put(const char *file, json_t *vocab, const char *text, size_t len,
                                    size_t id, struct pith_error *err);
-/* Appends a token with an id of its own to the list of added ones. PITH_NOMEM. */
+/* Appends a token with its own id to the list of added ones. PITH_NOMEM. */
 enum pith_status pith_tiktoken_add(json_t *list, const char *text, size_t id, bool special,
                                    struct pith_error *err);
 /* The merges that give such a tokenizer.json the same ids; *out is a new reference. PITH_NOMEM. */

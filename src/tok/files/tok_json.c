@@ -41,7 +41,7 @@ static const char *token(const void *model, int32_t id, bool skip_special, size_
     return a->shown ? a->shown : a->text;
 }
 
-/* Ids around a text must be tokens, so that whoever runs the model can rely on it. */
+/* Ids around a text must be tokens, so that the model can rely on it. */
 static enum pith_status check_ids(const struct model *m, const struct pith_ids *ids,
                                   struct pith_error *err)
 {

@@ -1,4 +1,4 @@
-/* vocab.json with merges.txt: how GPT-2 and Qwen2 tokenizers were kept before tokenizer.json. The
+/* vocab.json with merges.txt: how GPT-2 and Qwen2 tokenizers were stored before tokenizer.json. The
  * two files hold the BPE model only; the rest is known by the tokenizer's class. They are put
  * together as the tokenizer.json that Hugging Face's converter would write, and read as that. */
 #include "base/file.h"

@@ -122,7 +122,7 @@ static struct pith_jv item(struct pith_jrun *r, node *n)
     return r->status == PITH_OK ? pith_jitem(r, of, key) : key;
 }
 
-/* Adds what *list and **dict hold to the arguments. */
+/* Adds what *list and **dict contain to the arguments. */
 static void spread(struct pith_jrun *r, node *n, struct pith_jlist *pos, struct pith_jdict *named)
 {
     const struct pith_jv v = pith_jeval(r, n->a);

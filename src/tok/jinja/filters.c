@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An argument, as if it had been left out when it was. */
+/* An argument, absent where it was omitted. */
 #define GIVEN(i) (a->pos[i].kind != PITH_J_MISSING)
 #define TRUTH(i) (GIVEN(i) && pith_jtrue(a->pos[i]))
 

@@ -54,7 +54,7 @@ static void add_number(struct pith_jbuf *b, const struct spec *f, struct pith_jv
     } else add_padded(b, f, &s, f->align ? f->align : '>');
 }
 
-/* A value by its kind: numbers as told, all else as text. */
+/* A value by its kind: numbers as requested, all else as text. */
 static void add_value(struct pith_jbuf *b, const struct spec *f, struct pith_jv v)
 {
     if (strchr("dixXofeg", f->kind) && f->kind) {

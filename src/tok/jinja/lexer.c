@@ -27,7 +27,7 @@ static bool starts(const struct lexer *l, size_t at, const char *what)
     return l->len - at >= n && memcmp(l->s + at, what, n) == 0;
 }
 
-/* The template's line of a place; places are asked in rising order. */
+/* The template's line of a place; places come in rising order. */
 static int line_of(struct lexer *l, size_t at)
 {
     for (; l->seen < at; l->seen++) l->r->line += l->s[l->seen] == '\n';

@@ -11,7 +11,7 @@ void pith_jrepr(struct pith_jbuf *b, struct pith_jv v);
 /* str(v) as a string. */
 struct pith_jv pith_jstring(struct pith_jrun *r, struct pith_jv v);
 
-/* How json.dumps() is told to write. */
+/* How json.dumps() writes. */
 struct pith_jjson {
     bool ascii, sorted;
     const struct pith_jstr *indent; /* of a level; NULL: all in one line */

@@ -51,7 +51,7 @@ struct pith_jmacro {
 struct pith_jloop {
     const struct pith_jlist *items;
     size_t index;
-    struct pith_jv changed; /* what loop.changed() was last asked with */
+    struct pith_jv changed; /* what loop.changed() was last called with */
 };
 
 struct pith_jvariable {

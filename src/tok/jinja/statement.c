@@ -15,7 +15,7 @@ static void close_tag(struct pith_jparser *p)
     else pith_junexpected(p);
 }
 
-/* Statements up to {% word %}, whose tag is left at the word. */
+/* Statements up to {% word %}, whose tag stays at the word. */
 static node *body(struct pith_jparser *p, const char *a, const char *b, const char *c)
 {
     const char *const ends[] = {a, b, c, NULL};

@@ -144,7 +144,7 @@ static inline struct pith_jv pith_jfloat(double d)
 {
     return (struct pith_jv){.kind = PITH_J_FLOAT, .u.d = d};
 }
-/* An undefined value with what is said where it is used; the text is copied. */
+/* An undefined value with the message where it is used; the text is copied. */
 struct pith_jv pith_jundefined(struct pith_jrun *r, const char *fmt, ...) PITH_PRINTF(2, 3);
 /* A string of those bytes, which are not copied. */
 struct pith_jv pith_jtext(struct pith_jrun *r, const char *s, size_t n, bool marked);
@@ -194,7 +194,7 @@ int pith_jcompare(struct pith_jrun *r, struct pith_jv a, struct pith_jv b);
 bool pith_jcontains(struct pith_jrun *r, struct pith_jv in, struct pith_jv what);
 /* The number of items or characters; -1 and a failure for what has none. */
 int64_t pith_jlength(struct pith_jrun *r, struct pith_jv v);
-/* The items of anything that can be iterated, as a list of their own; NULL and a failure else. An
+/* The items of anything that can be iterated, as a new list; NULL and a failure else. An
  * iterator is empty afterwards. */
 struct pith_jlist *pith_jitems(struct pith_jrun *r, struct pith_jv v);
 /* Characters of a string, and where in it character number `at` (at most that many) begins. */

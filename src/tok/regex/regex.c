@@ -27,7 +27,7 @@
 struct code {
     pcre2_code *quick;   /* as it is; NULL: only counting will do */
     pcre2_code *counted; /* with a callout before each item */
-    bool refers;         /* has references to groups, whose comparison is no item of its own */
+    bool refers;         /* has references to groups, whose comparison is no separate item */
 };
 
 struct pith_regex {

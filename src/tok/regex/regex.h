@@ -44,7 +44,7 @@ enum pith_status pith_regex_parts(const struct pith_regex *re, struct pith_regex
 void pith_regex_run_free(struct pith_regex_run *run);
 
 /* Writes the PCRE2 spelling of an Oniguruma pattern. With `newer`, properties also cover the
- * characters that Unicode 15 and 16 added. *has_property tells whether that made a difference. */
+ * characters that Unicode 15 and 16 added. *has_property: whether that made a difference. */
 enum pith_status pith_regex_translate(const char *pattern, size_t len, bool newer,
                                       bool *has_property, struct pith_str *out,
                                       struct pith_error *err);

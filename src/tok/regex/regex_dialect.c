@@ -145,7 +145,7 @@ static enum pith_status char_class(struct translator *t, int depth);
 /* Sets whose intersection is taken, and how deep sets may be nested. */
 #define MAX_SETS 4
 
-/* The members of a set up to its end or to &&, as a set of its own. */
+/* The members of a set up to its end or to &&, as a separate set. */
 static enum pith_status members(struct translator *t, bool first)
 {
     const char *start = t->p;

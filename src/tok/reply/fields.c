@@ -36,7 +36,7 @@ static bool same_word(const struct pith_passage *s, const char *word)
     return true;
 }
 
-/* The text where it is JSON of its own: "[1, 2]", 2.5; the words of Python's too. */
+/* The text where it is JSON by itself: "[1, 2]", 2.5; the words of Python's too. */
 static const char *as_json(struct pith_cursor *c, const struct pith_passage *s,
                            struct pith_str *one)
 {
@@ -172,7 +172,7 @@ void pith_read_fields(const struct pith_reply_row *row, struct pith_cursor *c, c
         read_function(row, c, tools, calls);
         pith_cursor_space(c);
     } while (row->part[0] && pith_cursor_take(c, row->part[0]));
-    /* Where functions have no end of their own, more of their arguments might have come. */
+    /* Where functions have no end mark, more of their arguments might have come. */
     if (row->part[6]) (void)pith_cursor_last(c, row->close);
     else (void)pith_cursor_need(c, row->close);
 }

@@ -88,7 +88,7 @@ static void read_call(const struct pith_reply_row *row, struct pith_cursor *c, c
     if (c->state == PITH_CURSOR_GOOD) pith_call_add(c, calls, &to, none ? &nothing : &body, NULL);
 }
 
-/* Before a message: a call, the header of what is said or thought, or text without a header. */
+/* Before a message: a call, the header of text or reasoning, or text without a header. */
 static bool in_header(struct pith_reply *r)
 {
     struct pith_cursor c = {
@@ -111,7 +111,7 @@ static bool in_header(struct pith_reply *r)
         return true;
     }
     const struct pith_passage to = word_after(&header, "to=");
-    /* What was meant for a function and is no call is told with its header. */
+    /* What was meant for a function and is no call is reported with its header. */
     if (r->tools && pith_begins(to.text, to.size, "functions.") == PITH_BEGINS_ALL)
         pith_reply_give(r, PITH_REPLY_CONTENT, c.text, c.at);
     else r->kind = kind_of(&header);

@@ -110,7 +110,7 @@ void pith_reply_format_free(struct pith_reply_format *f)
     pith_free(f);
 }
 
-/* ---- what is told ---- */
+/* ---- reports --------- */
 
 static bool is_space(char c)
 {
@@ -151,7 +151,7 @@ void pith_reply_give(struct pith_reply *r, enum pith_reply_kind kind, const char
     r->failed |= r->held.failed;
 }
 
-/* The end of a turn: no part of the answer unless it goes on. */
+/* The end of a message: no part of the answer unless it goes on. */
 static void hold_end(struct pith_reply *r, const char *mark)
 {
     if (r->keep > r->held.len) r->keep = r->held.len;
@@ -195,7 +195,7 @@ static void reply_tell(struct pith_reply *r, const json_t *calls)
         r->calls++;
         r->muted = r->single;
     }
-    /* White space beside a call is no part of the answer, unless content goes on behind it. */
+    /* White space next to a call is no part of the answer, unless content goes on behind it. */
     if (r->begun) r->keep = 0;
     else drop_held(r);
     if (!r->begun) r->trim = true;
@@ -261,7 +261,7 @@ static void add_ends(const struct pith_reply *r, struct marks *m)
     add_mark(m, END, r->format->end);
 }
 
-/* A call in marks: told, or its mark is text. False when more is needed. */
+/* A call in marks: reported, or its mark is text. False when more is needed. */
 static bool read_block(struct pith_reply *r, pith_read_calls *read, const char *open)
 {
     const size_t size = strlen(open);

@@ -1,5 +1,5 @@
 /* tok/reply/reply.h: the answer of a model, as it comes, split into content, reasoning and calls.
- * What is told and what is lost: <pith/chat.h>. */
+ * What is reported and what is lost: <pith/chat.h>. */
 #ifndef PITH_TOK_REPLY_REPLY_H
 #define PITH_TOK_REPLY_REPLY_H
 
@@ -8,7 +8,7 @@
 
 #include <pith/chat.h>
 
-/* The format of a template's text (UTF-8), with the text that ends a turn or NULL; tool_text: the
+/* The format of a template's text (UTF-8), with the text that ends one or NULL; tool_text: the
  * template for conversations with tools, or NULL when there is no other. Freed by
  * pith_reply_format_free(). */
 enum pith_status pith_reply_format_of(const char *text, const char *tool_text, const char *end,

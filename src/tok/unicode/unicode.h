@@ -31,7 +31,7 @@ bool pith_unicode_joins(uint32_t cp);
 /* Unicode property White_Space. */
 bool pith_is_space(uint32_t cp);
 
-/* \w of UTS #18 as near as general categories tell: letters, marks, decimal and letter numbers,
+/* \w of UTS #18 as near as general categories allow: letters, marks, decimal and letter numbers,
  * connector punctuation, joiners. */
 bool pith_is_word(uint32_t cp);
 
