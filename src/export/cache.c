@@ -17,7 +17,7 @@ static const struct pith_engine_cache *find(const struct pith_target_engine *e,
     return NULL;
 }
 
-/* What stands in front of the command for heads to be as they are asked for, or NULL when they
+/* What stands in front of the command for heads to be as requested, or NULL when they
  * cannot be. */
 static const char *before(const struct pith_target_engine *e, const struct pith_kv_format *f,
                           uint32_t head_dim)

@@ -6,7 +6,7 @@
 
 static const uint32_t no_groups[] = {0};
 
-/* What is said of inputs is left out: a GGUF file has none of it. */
+/* What concerns inputs is omitted: a GGUF file has none of it. */
 static const struct pith_load_pair ct[] = {
     {"fp8_e4m3:tensor", "*"},
     {"fp8_e4m3:channel", "*"},
@@ -55,7 +55,7 @@ static const struct pith_load_rule rules[] = {
 };
 
 /* common/arg.cpp: kv_cache_types, those that pith has. src/llama-kv-cache.cpp: heads of a multiple
- * of 64 numbers are rotated where they are kept as codes. */
+ * of 64 numbers are rotated where they are stored as codes. */
 static const struct pith_engine_cache caches[] = {
     {"f32", {"-ctk f32", "-ctv f32"}},
     {"bf16", {"-ctk bf16", "-ctv bf16"}},

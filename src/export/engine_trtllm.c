@@ -1,7 +1,7 @@
 /* What TensorRT-LLM loads of the containers that are written here: no integers but ModelOpt's.
  *
  * tensorrt_llm/models/quant_config_utils.py, update_quant_config_from_compressed_tensors(): weights
- * of 8 bits by channel beside inputs by token are taken for FP8 whatever their type says, so that
+ * of 8 bits by channel with inputs by token are taken for FP8 whatever their type says, so that
  * int8 gives wrong numbers without a word; every other integer scheme is an error. Checkpoints of
  * gptq and awq are not read by tensorrt_llm/_torch/model_config.py. */
 #include "export/preflight.h"

@@ -1,4 +1,4 @@
-/* What llama.cpp is told of a model, and what its tensors become. */
+/* What llama.cpp needs of a model, and what its tensors become. */
 #include "export/gguf.h"
 #include "export/mixture.h"
 
@@ -256,7 +256,7 @@ static void put_rope(const struct keys *k, const struct pith_shape *s)
     if (s->latent.rank) put_real(k, "rope.scaling.yarn_log_multiplier", 0.1 * score_growth(s));
 }
 
-/* How many pairs turn by a picture's time, height and width, which are one in a text: as
+/* How many pairs rotate by a picture's time, height and width, which are one in a text: as
  * config.json says, else what transformers takes. */
 static void put_sections(const struct keys *k, const json_t *config)
 {

@@ -30,7 +30,7 @@ struct pith_group_fit {
 void pith_group_fit_begin(struct pith_group_fit *f, const struct pith_grid *grid);
 void pith_group_fit_add(const struct pith_group_rule *r, struct pith_group_fit *f,
                         const struct pith_linear_spec *l);
-/* The largest size that is left; the grid's own where none is. */
+/* The largest possible size; the grid's own where none is. */
 uint32_t pith_group_fit_end(const struct pith_group_fit *f);
 
 /* The size for one linear of a layer by itself; its experts, which engines hold as one, share it.

@@ -108,7 +108,7 @@ static bool pair_allowed(const struct pith_load_rule *r, const struct pith_grid 
     return false;
 }
 
-/* The rule for weights on that grid: of integers by themselves or beside integers, or of all
+/* The rule for weights on that grid: of integers by themselves or with integers, or of all
  * others. */
 static const struct pith_load_rule *rule_for(const struct check *k, const struct pith_grid *g)
 {
@@ -465,7 +465,7 @@ static enum pith_status check_mixed(struct check *k)
     return PITH_OK;
 }
 
-/* Grids of inputs that are integers beside integers. */
+/* Grids of inputs that are integers with integers. */
 static enum pith_status check_inputs(struct check *k)
 {
     char text[PITH_GRID_TEXT];

@@ -8,21 +8,21 @@
 #include "model/model.h"
 #include "plan/hardware/hardware.h"
 
-/* A grid of weights, and the grids of inputs that it may stand beside: texts with spaces between,
+/* A grid of weights, and the grids of inputs that it may go with: texts with spaces between,
  * "none" for inputs in 16 bits, "*" for any. */
 struct pith_load_pair {
     const char *weights, *inputs;
 };
 
-/* What an engine's loader takes of one layout of one container: integers beside inputs in 16 bits,
- * integers beside integers, or with `pairs` everything else. */
+/* What an engine's loader takes of one layout of one container: integers with inputs in 16 bits,
+ * integers with integers, or with `pairs` everything else. */
 struct pith_load_rule {
     const char *container;              /* "gptq"; "*": any, also those that others do not load */
     bool acts;                          /* the layout that goes with quantized activations */
     const struct pith_load_pair *pairs; /* ending with NULL; the fields to act_order do not count */
     const char *inputs;                 /* with acts: the grids of inputs, as in a pair */
     uint32_t sym, asym;                 /* bit widths: 1 << 4 | ... */
-    bool tensor, channel;               /* granularities beside groups */
+    bool tensor, channel;               /* granularities apart from groups */
     const uint32_t *groups;             /* sizes, ending with 0; NULL: any; empty: no groups */
     bool act_order;                     /* groups that follow the order of activations */
     bool mixed;                         /* several grids in one model */
@@ -52,7 +52,7 @@ struct pith_target_engine {
     enum pith_engine_tokens tokens;
     const char *advice; /* what would be loaded, for a container without a rule */
     const struct pith_engine_cache *caches; /* ending with NULL; NULL: none is known */
-    /* Rotates heads of a multiple of so many numbers that it keeps as codes, unless it is told not
+    /* Rotates heads of a multiple of so many numbers that it stores as codes, unless told not
      * to by `unrotated`, in front of its command; 0: never does. */
     uint32_t rotates;
     const char *unrotated;

@@ -6,7 +6,7 @@
 
 /* Appends what the tokenizers library of Hugging Face refuses in the text of a tokenizer.json, a
  * text each: "WHOSE: added_tokens: entry 3 has no \"lstrip\"". Of models and parts that pith does
- * not read nothing is said. PITH_NOMEM. */
+ * not read nothing is reported. PITH_NOMEM. */
 enum pith_status pith_hf_tokenizer(const char *whose, const char *text, size_t size,
                                    json_t *problems, struct pith_error *err);
 /* Appends what keeps a target's engine from loading the tokenizer of a model: "vllm:

@@ -25,7 +25,7 @@ static bool may_begin(const struct pith_completion *a)
            first->read >= a->ticket->prompt;
 }
 
-/* The one whose turn it is: of the client who was served least; of one client's the oldest. */
+/* The next one: of the client who was served least; of one client's the oldest. */
 static struct pith_completion *whose_turn(const struct pith_scheduler *s)
 {
     struct pith_completion *best = NULL;
@@ -43,7 +43,7 @@ static struct pith_completion *whose_turn(const struct pith_scheduler *s)
     return best;
 }
 
-/* A sequence for it: of a sibling that has read the prompt, of a kept one, or an empty one. */
+/* A sequence for it: of a sibling that has read the prompt, of a cached one, or an empty one. */
 static enum pith_status open_sequence(struct pith_scheduler *s, struct pith_completion *a,
                                       struct pith_error *err)
 {
@@ -69,7 +69,7 @@ static enum pith_status open_sequence(struct pith_scheduler *s, struct pith_comp
     return PITH_OK;
 }
 
-/* Whether pages suffice for it beside those that run, each of which may need one more; what is kept
+/* Whether pages suffice for it and those that run, each of which may need one more; what is kept
  * is dropped for it. */
 static bool fits(struct pith_scheduler *s, const struct pith_completion *a)
 {

@@ -39,7 +39,7 @@ void pith_completion_finish(struct pith_scheduler *s, struct pith_completion *a,
     pith_completion_tell_end(a);
 }
 
-/* A token of the prompt that is to be told. */
+/* A token of the prompt that is to be reported. */
 static bool add_prompt_token(struct pith_scheduler *s, struct pith_ticket *t,
                              const struct pith_chosen *c)
 {
@@ -91,7 +91,7 @@ static enum pith_status spell_prompt(struct pith_scheduler *s, struct pith_compl
     return status;
 }
 
-/* The prompt is told before the answer's first token. */
+/* The prompt is reported before the answer's first token. */
 static bool tell_prompt(struct pith_scheduler *s, struct pith_completion *a)
 {
     struct pith_ticket *t = a->ticket;
@@ -133,7 +133,7 @@ static enum pith_status choose(struct pith_scheduler *s, struct pith_completion 
                       : pith_fail(err, PITH_NUMERIC, "the model's logits allow no next token");
 }
 
-/* The token becomes part of the answer, and its text of what is to be told. */
+/* The token becomes part of the answer, and its text of what is to be sent. */
 static enum pith_status append(struct pith_scheduler *s, struct pith_completion *a,
                                const struct pith_chosen *c, struct pith_error *err)
 {

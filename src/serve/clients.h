@@ -1,4 +1,4 @@
-/* serve/clients.h: whose turn it is: each client's share of what was computed lately, so that one
+/* serve/clients.h: who is next: each client's share of what was computed lately, so that one
  * with many requests does not keep out one with few (virtual token counters, Sheng et al. 2024). */
 #ifndef PITH_SERVE_CLIENTS_H
 #define PITH_SERVE_CLIENTS_H

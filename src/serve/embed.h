@@ -5,7 +5,7 @@
 #include "model/model.h"
 
 struct pith_embedding {
-    double *sum; /* [hidden] of the model; owned by whoever waits */
+    double *sum; /* [hidden] of the model; owned by the waiting caller */
     size_t rows;
     bool over; /* under the scheduler's lock, as is what follows */
     enum pith_status status;

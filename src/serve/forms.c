@@ -42,8 +42,8 @@ static struct pith_form *find(const struct pith_forms *f, enum pith_constraint k
     return NULL;
 }
 
-/* Puts it among those that are kept, in a free place or that of the one that was longest of no
- * use. Where all are in use it is not kept. */
+/* Puts it among those that are cached, in a free place or that of the one that was longest of no
+ * use. Where all are in use it is not cached. */
 static void keep(struct pith_forms *f, struct pith_form *form)
 {
     size_t at = PITH_FORMS_KEPT;

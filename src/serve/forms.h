@@ -1,4 +1,4 @@
-/* serve/forms.h: compiled constraints, kept for requests that ask for the same again: what states
+/* serve/forms.h: compiled constraints, cached for requests for the same again: what states
  * allow is then known already. */
 #ifndef PITH_SERVE_FORMS_H
 #define PITH_SERVE_FORMS_H

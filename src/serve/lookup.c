@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Looked back so far at most: a search a token must stay small beside a step. */
+/* Looked back so far at most: a search a token must stay small next to a step. */
 enum { LONGEST = 3, SHORTEST = 2, WINDOW = 16384 };
 
 size_t pith_lookup(const int32_t *ids, size_t count, size_t most, int32_t *guess)

@@ -34,7 +34,7 @@ void pith_choose_free(struct pith_choose *c)
 
 /* --- log-probabilities ------------------------------------------------------------------------ */
 
-/* log(sum of exp(logits)); the maxima of segments are left in the sampler's room. */
+/* log(sum of exp(logits)); the maxima of segments stay in the sampler's memory. */
 static double log_sum(struct pith_choose *c, const float *logits)
 {
     struct pith_sampler *s = &c->sampler;

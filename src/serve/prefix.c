@@ -112,7 +112,7 @@ void pith_prefix_keep(struct pith_prefix *p, uint32_t sequence, const int32_t *i
     *free_place = made;
 }
 
-/* The kept one that begins most as id[count] does. */
+/* The cached one that begins most as id[count] does. */
 static struct pith_kept_prefix *find(const struct pith_prefix *p, const int32_t *id, size_t count,
                                      size_t *length)
 {

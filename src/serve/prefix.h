@@ -1,9 +1,9 @@
-/* serve/prefix.h: sequences that are kept after their answers ended, since others may begin alike.
+/* serve/prefix.h: sequences cached after their answers ended, since others may begin alike.
  *
  * A sequence is known by its tokens and by a hash of those before each border of a page, chained:
  * where the hashes of two agree the tokens are likely to agree too, which is then looked at. The
- * pages themselves are counted by the pool (model/kv.h): what several sequences share is held once,
- * and a sequence that is dropped gives back only what it alone held. */
+ * pages themselves are counted by the pool (model/kv.h): what several sequences share is there once,
+ * and a sequence that is dropped gives back only what it alone used. */
 #ifndef PITH_SERVE_PREFIX_H
 #define PITH_SERVE_PREFIX_H
 
@@ -37,7 +37,7 @@ enum pith_status pith_prefix_open(struct pith_prefix *p, const int32_t *id, size
                                   uint32_t *sequence, size_t *length, struct pith_error *err);
 /* Drops the one that was longest of no use; false when there is none. */
 bool pith_prefix_drop(struct pith_prefix *p);
-/* How many pages kept sequences hold, those that several share counted for each. */
+/* How many pages cached sequences use, those that several share counted for each. */
 size_t pith_prefix_pages(const struct pith_prefix *p);
 
 #endif

@@ -150,7 +150,7 @@ void pith_scheduler_state(struct pith_scheduler *s, struct pith_service_state *o
     out->size = size;
 }
 
-/* An embedding has ended: whoever waits goes on. */
+/* An embedding has ended: the waiting caller goes on. */
 static void settle_embedding(struct pith_scheduler *s, struct pith_ticket *t,
                              enum pith_status status, const struct pith_error *error)
 {
@@ -200,7 +200,7 @@ static void take_incoming(struct pith_scheduler *s)
     }
 }
 
-/* Removes tickets that are over, and tells gauges how many wait. */
+/* Removes tickets that are over, and sets the gauges of waiting ones. */
 static void sweep(struct pith_scheduler *s)
 {
     size_t waiting = 0, taken = 0;
@@ -269,7 +269,7 @@ static void tell_state(struct pith_scheduler *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Until something comes, or the next deadline; false when all is over and the end was asked for. */
+/* Until something comes, or the next deadline; false when all is over and the end was requested. */
 static bool rest(struct pith_scheduler *s)
 {
     pthread_mutex_lock(&s->lock);

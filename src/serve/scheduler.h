@@ -1,6 +1,6 @@
 /* serve/scheduler.h: many requests over one model, by one thread.
  *
- *     submit -> incoming -> tickets -> answers: wait -> run -> over -> kept for their prefix
+ *     submit -> incoming -> tickets -> answers: wait -> run -> over -> cached for their prefix
  *                                        ^          |
  *                                        +--- pages are out: the newest waits again
  *
@@ -26,8 +26,8 @@ struct pith_scheduler_parts {
     const struct pith_ids *ends; /* that end an answer */
 };
 struct pith_scheduler_options {
-    struct pith_runner_options runner; /* sequences: those that run, and those that are kept */
-    uint32_t running, kept;            /* that run at once, that are kept, at most */
+    struct pith_runner_options runner; /* sequences: those that run, and those that are cached */
+    uint32_t running, kept;            /* that run at once, that are cached, at most */
     size_t queue;                      /* tickets that wait beyond free places, at most */
     double pace;                       /* seconds that prompts may add to a step */
 };
@@ -84,7 +84,7 @@ enum pith_status pith_scheduler_init(struct pith_scheduler *s,
                                      struct pith_error *err);
 /* Ends what runs, joins the thread and frees what s owns. */
 void pith_scheduler_free(struct pith_scheduler *s);
-/* Bytes that it asks for, the cache among them. */
+/* Bytes that it needs, the cache among them. */
 uint64_t pith_scheduler_bytes(const struct pith_model *m,
                               const struct pith_scheduler_options *options);
 
@@ -103,10 +103,10 @@ void pith_scheduler_state(struct pith_scheduler *s, struct pith_service_state *o
 void pith_scheduler_admit(struct pith_scheduler *s);
 /* Takes an answer out of those that run; keep: its sequence stays for its prefix. */
 void pith_scheduler_stop(struct pith_scheduler *s, struct pith_completion *a, bool keep);
-/* Makes room in the pool: drops what is kept, or lets the newest running answer wait. False when
+/* Makes room in the pool: drops what is cached, or lets the newest running answer wait. False when
  * there is but one left. */
 bool pith_scheduler_make_room(struct pith_scheduler *s);
-/* An answer of an admitted ticket is over: its place is free before its end is told. */
+/* An answer of an admitted ticket is over: its place is free before its end is reported. */
 void pith_scheduler_leave(struct pith_scheduler *s, const struct pith_completion *a);
 /* One step (serve/step.c). On failure its answers' tickets have failed. */
 void pith_scheduler_step(struct pith_scheduler *s);

@@ -41,7 +41,7 @@ static void add_token(struct pith_scheduler *s, struct pith_completion *a, size_
     add_span(s, a, 1, guess, n);
 }
 
-/* Running answers first; what is left of rows and time goes to prompts, the oldest first. */
+/* Running answers first; the rest of rows and time goes to prompts, the oldest first. */
 static void build(struct pith_scheduler *s)
 {
     const size_t rows = s->options.runner.rows;
@@ -125,7 +125,7 @@ static enum pith_status use_rows(struct pith_scheduler *s, struct pith_error *er
             memcpy(s->some + k * hidden, s->x + s->want[i + k].row * hidden, hidden * sizeof *s->x);
         const enum pith_status status =
             pith_model_logits(m, s->parts.backend, s->some, n, s->logits, err);
-        /* A token is not told before the weights that chose it are known to have been there. */
+        /* A token is not reported before the weights that chose it are known to have been there. */
         PITH_TRY(pith_checkpoint_settle(m->checkpoint, false, status, err));
         for (size_t k = 0; k < n; k++) use_row(s, &s->want[i + k], s->logits + k * vocab);
     }

@@ -14,7 +14,7 @@ static size_t begun(const struct pith_str *held, size_t at, const char *stop, si
     return memcmp(held->data + at, stop, n) == 0 ? n : 0;
 }
 
-/* The first place where one stands or may come to stand; of its kind, *found tells (-1: none). */
+/* The first place where one stands or may come to stand; its kind is *found (-1: none). */
 static size_t look(const struct pith_str *held, const struct pith_stops *stops, int *found)
 {
     *found = -1;

@@ -1,4 +1,4 @@
-/* serve/stop_text.h: an answer's text as it comes, held back where it may become a stop text. */
+/* serve/stop_text.h: an answer's text as it comes, delayed where it may become a stop text. */
 #ifndef PITH_SERVE_STOP_TEXT_H
 #define PITH_SERVE_STOP_TEXT_H
 
@@ -14,7 +14,7 @@ struct pith_stops {
 };
 /* Start with {0}. */
 struct pith_tail {
-    struct pith_str held; /* not yet told */
+    struct pith_str held; /* not yet sent */
 };
 void pith_tail_free(struct pith_tail *t);
 
@@ -24,7 +24,7 @@ void pith_tail_free(struct pith_tail *t);
  * Memory that is out is remembered in out->failed. */
 int pith_tail_push(struct pith_tail *t, const struct pith_stops *stops, bool keep, const char *text,
                    size_t size, struct pith_str *out);
-/* What was held back, at the end of an answer. */
+/* What was delayed, at the end of an answer. */
 void pith_tail_end(struct pith_tail *t, struct pith_str *out);
 
 #endif

@@ -236,7 +236,7 @@ void pith_ticket_free(struct pith_ticket *t)
     pith_free(t);
 }
 
-/* --- telling ---------------------------------------------------------------------------------- */
+/* --- reporting -------------------------------------------------------------------------------- */
 
 bool pith_ticket_holds(const struct pith_ticket *t)
 {
@@ -272,7 +272,7 @@ static void tell_text(struct pith_completion *a, uint32_t choice)
     tokens_clear(&a->tokens);
 }
 
-/* A token without text is told too: who listens times tokens, not characters. */
+/* A token without text is reported too: listeners time tokens, not characters. */
 void pith_completion_tell(struct pith_completion *a)
 {
     if (!pith_ticket_holds(a->ticket)) tell_text(a, a->number);

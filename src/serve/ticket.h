@@ -1,4 +1,4 @@
-/* serve/ticket.h: an accepted request, its answers, and what is told of them. */
+/* serve/ticket.h: an accepted request, its answers, and what is reported of them. */
 #ifndef PITH_SERVE_TICKET_H
 #define PITH_SERVE_TICKET_H
 
@@ -10,9 +10,9 @@
 
 #include <pith/engine.h>
 
-/* Tokens that are to be told, with their alternatives. Start with {0}. */
+/* Tokens that are to be reported, with their alternatives. Start with {0}. */
 struct pith_tokens {
-    struct pith_event_token *token; /* [count]; `top` is set when they are told */
+    struct pith_event_token *token; /* [count]; `top` is set when they are sent */
     size_t *offset;                 /* [count]: where each begins, in characters */
     struct pith_alternative *top;   /* [tops], of all tokens one after the other */
     size_t count, room, offset_room, tops, top_room;
@@ -40,13 +40,13 @@ struct pith_completion {
     size_t read;
     size_t generated;
     struct pith_rng rng;
-    struct pith_counts counts;            /* where penalties are asked for */
+    struct pith_counts counts;            /* where penalties are wanted */
     struct pith_grammar_matcher *matcher; /* with a constraint, from its first token on */
     struct pith_stream stream;
     struct pith_tail tail;
-    struct pith_str piece, text; /* what a token gave; what is to be told */
-    struct pith_tokens tokens;   /* to be told */
-    size_t characters;           /* of its text so far, with what is held back */
+    struct pith_str piece, text; /* what a token gave; what is to be sent */
+    struct pith_tokens tokens;   /* to be sent */
+    size_t characters;           /* of its text so far, with what is delayed */
     double logprobs;             /* sum */
     const char *finish;
     int32_t stop_id;
@@ -81,16 +81,16 @@ enum pith_status pith_ticket_new(const struct pith_request *r, const struct pith
                                  size_t vocab, struct pith_ticket **out, struct pith_error *err);
 void pith_ticket_free(struct pith_ticket *t);
 
-/* Whether all answers wait for the last to be told. */
+/* Whether all answers wait for the last to be sent. */
 bool pith_ticket_holds(const struct pith_ticket *t);
 
-/* Tells what is there to be told of an answer, unless its ticket holds. */
+/* Reports what is there to report of an answer, unless its ticket waits. */
 void pith_completion_tell(struct pith_completion *a);
-/* Tells its end, and the ticket's when it was the last. */
+/* Reports its end, and the ticket's when it was the last. */
 void pith_completion_tell_end(struct pith_completion *a);
-/* Tells the prompt. */
+/* Reports the prompt. */
 void pith_ticket_tell_prompt(struct pith_ticket *t);
-/* All that is left of it ends with a failure. */
+/* All that remains of it ends with a failure. */
 void pith_ticket_fail(struct pith_ticket *t, const struct pith_error *error);
 bool pith_ticket_is_over(const struct pith_ticket *t);
 

@@ -21,7 +21,7 @@ struct part {
     struct pith_weight a, b;
 };
 
-/* What an account tells of its checkpoint; without one, nothing. */
+/* What an account has of its checkpoint; without one, nothing. */
 struct told {
     json_t *account; /* owned */
     json_t *changed; /* owned: parts that a transform multiplied by something, by name */
@@ -43,7 +43,7 @@ struct distance {
     bool equal;
 };
 
-/* How a matrix is held: its grid, or the dtype. */
+/* How a matrix is stored: its grid, or the dtype. */
 static void form_text(const struct pith_weight *w, char text[PITH_GRID_TEXT])
 {
     if (w->quant) {
@@ -251,7 +251,7 @@ static void note_changed(struct told *t, const json_t *list, const char *key, co
     }
 }
 
-/* An account that cannot be read tells nothing. */
+/* An account that cannot be read has nothing. */
 static enum pith_status read_account(const char *model, struct told *t, struct pith_error *err)
 {
     enum { LIMIT = 1 << 30 };
@@ -284,7 +284,7 @@ static enum pith_status read_accounts(struct diff *d, const char *a, const char 
     return PITH_OK;
 }
 
-/* What b's account tells of the harm at each linear's output, if it does, for the same linears. */
+/* What b's account has of the harm at each linear's output, if it does, for the same linears. */
 static enum pith_status add_losses(struct diff *d, struct pith_error *err)
 {
     const json_t *linear, *account = d->of_b.account;

@@ -183,7 +183,7 @@ static void check_pruned(struct pith_verification *v, const struct pith_block *o
     json_decref(entry);
 }
 
-/* Every linear is quantized and recorded, or recorded as left alone. */
+/* Every linear is quantized and recorded, or recorded as unquantized. */
 static void check_linears_of(struct pith_verification *v, const struct pith_block *b,
                              const struct pith_block *original)
 {

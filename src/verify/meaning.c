@@ -1,4 +1,4 @@
-/* What a checkpoint means beside its weights, against the original: whoever wrote it, in whatever
+/* What a checkpoint means apart from its weights, against the original: by any writer, in whatever
  * container. */
 #include "verify/verify.h"
 

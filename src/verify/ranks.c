@@ -1,5 +1,5 @@
 /* A verification that ranks share: each asks its part of the questions, in runs, so that what they
- * found, put one behind the other, is what one rank would have said. */
+ * found, put one behind the other, is what one rank would have reported. */
 #include "verify/verify.h"
 
 #include "base/hash.h"

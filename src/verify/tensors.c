@@ -1,4 +1,4 @@
-/* Every tensor of the original: quantized, or kept as the account says. */
+/* Every tensor of the original: quantized, or stored as the account says. */
 #include "verify/verify.h"
 
 #include "base/mem.h"
@@ -43,7 +43,7 @@ static bool of_linear(struct pith_verification *v, const char *tensor)
     return false;
 }
 
-/* Said to be left out, and one that nobody reads, or that a pass computes where the file has no
+/* Recorded as omitted, and one that nobody reads, or that a pass computes where the file has no
  * place for it. */
 static bool is_left_out(const struct pith_verification *v, const char *tensor)
 {

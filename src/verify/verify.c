@@ -1,4 +1,4 @@
-/* The questions that a finished checkpoint must answer, asked of its files alone. */
+/* The checks of a finished checkpoint, from its files alone. */
 #include "verify/verify.h"
 
 #include "base/file.h"
@@ -133,7 +133,7 @@ static void check_stored(struct pith_verification *v, const json_t *stored, stru
     if (t) pith_checkpoint_release(v->checkpoint, t);
 }
 
-/* What stands beside the linears: one tensor of that name, of finite values. */
+/* What there is in addition to the linears: one tensor of that name, of finite values. */
 static void check_other(struct pith_verification *v, const json_t *entry)
 {
     const char *name = json_string_value(json_object_get(entry, "name"));
@@ -280,7 +280,7 @@ static enum pith_status check_engines(struct pith_verification *v, struct pith_e
 
 /* --- the whole ------------------------------------------------------------------------------- */
 
-/* The rotations that pith.json tells of, as the quantizer made them. */
+/* The rotations that pith.json has, as the quantizer made them. */
 static enum pith_status open_basis(struct pith_verification *v, struct pith_error *err)
 {
     const json_t *j = json_object_get(v->account, "basis");
@@ -337,7 +337,7 @@ static enum pith_status open_original(struct pith_verification *v, struct pith_e
     if (!room) return pith_fail_nomem(err, o->model);
     const struct pith_merge_into merge = {
         .adapter = o->adapter, .room = room, .pool = pith_backend_pool(v->backend), .account = &is};
-    /* What a conversion has kept are codes; all else starts from what they stand for. */
+    /* What a conversion copied are codes; all else starts from what they stand for. */
     const bool codes = json_object_get(v->account, "converted_from") != NULL &&
                        !json_is_true(json_object_get(v->account, "dense"));
     const enum pith_status s = codes

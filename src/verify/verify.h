@@ -31,7 +31,7 @@ struct pith_verification {
     struct pith_basis basis;  /* of the stored tensors, against the original's */
     json_t *checks, *problems, *notes;
     bool failed;     /* memory was out: a line of these is missing, or wrong */
-    bool elsewhere;  /* another rank asks: problems are not said here */
+    bool elsewhere;  /* another rank checks: problems are not reported here */
     uint64_t others; /* elements of all tensors but the quantized weights */
     struct pith_verify_sums sums;
     double passed; /* bytes of the stored tensors that were met */
@@ -59,7 +59,7 @@ static inline bool pith_verify_turns(const struct pith_verification *v)
 {
     return v->basis.stream.dim || v->basis.head.dim || v->basis.o.dim || v->basis.down.dim;
 }
-/* Entry i of one of the account's lists: a new reference, NULL where a problem was told. */
+/* Entry i of one of the account's lists: a new reference, NULL where a problem was reported. */
 json_t *pith_verify_entry(struct pith_verification *v, struct pith_entries *list, size_t i);
 /* The entry of that name, which is then met: a new reference; NULL without one likewise. */
 json_t *pith_verify_meet(struct pith_verification *v, struct pith_entries *list, const char *name);
@@ -70,7 +70,7 @@ int64_t pith_account_version(const json_t *account);
 
 /* ranks.c. All ranks make these calls; one alone owns everything and goes on as it is.
  *
- * Whether question i of `count` is this rank's; problems of the others' are not said here until
+ * Whether question i of `count` is this rank's; problems of the others' are not reported until
  * pith_verify_share(), by which those since there were `before` become everyone's. */
 bool pith_verify_own(struct pith_verification *v, size_t i, size_t count);
 enum pith_status pith_verify_share(struct pith_verification *v, size_t before,
@@ -81,7 +81,7 @@ enum pith_status pith_verify_share_met(struct pith_verification *v, struct pith_
 enum pith_status pith_verify_share_sums(struct pith_verification *v, struct pith_error *err);
 /* All have found the same so far, so that they go on alike; PITH_MISMATCH. */
 enum pith_status pith_verify_agree(struct pith_verification *v, struct pith_error *err);
-/* Tells of a failure; else everyone is done. */
+/* Reports a failure; else everyone is done. */
 enum pith_status pith_verify_end(struct pith_verification *v, enum pith_status s,
                                  struct pith_error *err);
 

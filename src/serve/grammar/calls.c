@@ -45,7 +45,7 @@ static enum pith_status build(struct pith_net *n, const json_t *j, uint32_t *roo
     PITH_TRY(pith_grammar_build(n, PITH_SCHEMA, call, &one, err));
     if (other) PITH_TRY(build_else(n, other, &instead, err));
     *root = pith_net_add_rule(n);
-    if (n->failed != PITH_OK) return PITH_OK; /* told when the network is finished */
+    if (n->failed != PITH_OK) return PITH_OK; /* reported when the network is finished */
     const uint32_t start = n->rule[*root].start, final = n->rule[*root].final;
     const uint32_t opened = pith_net_add(n), called = pith_net_add(n), closed = pith_net_add(n);
     add_text(n, start, open, opened);

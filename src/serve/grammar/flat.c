@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* How deep members are compared to tell schemas apart. */
+/* How deep members are compared to distinguish schemas. */
 enum { MOST_COMPARED = 8 };
 
 struct flattening {
@@ -135,7 +135,7 @@ static void take_values(struct flattening *f, const json_t *list)
     for (size_t i = 0; i < json_array_size(list) && both; i++) {
         if (pith_schema_spend(f->job, json_array_size(both) + json_array_size(old), NULL) !=
             PITH_OK)
-            break; /* told by the next schema, or at the end */
+            break; /* reported by the next schema, or at the end */
         json_t *value = json_array_get(list, i);
         if (pith_schema_lists(both, value) || (old && !pith_schema_lists(old, value))) continue;
         if (json_array_append(both, value) != 0) f->failed = true;
@@ -426,7 +426,7 @@ json_t *pith_schema_rest(const json_t *flat)
     return rest;
 }
 
-/* --- telling schemas apart -----------------------------------------------------------------------
+/* --- distinct schemas ----------------------------------------------------------------------------
  */
 
 /* The flat form of a list of schemas (or NULL) and one more (or NULL), for comparing. */

@@ -35,7 +35,7 @@ struct pith_grammar_matcher {
     struct pith_grammar_matcher *next, *before;
     uint32_t state, masked; /* the state that bits are of, or PITH_STATE_DEAD */
     uint64_t *bits;
-    enum pith_status failed; /* of the last token: told by the next mask */
+    enum pith_status failed; /* of the last token: reported by the next mask */
 };
 
 /* Masks of local states are forgotten beyond this. */

@@ -27,7 +27,7 @@ struct pith_grammar_matcher;
 /* The bytes of every token, as a tree; immutable, any number of threads may use it. vocab: columns
  * of the model's logits; ids beyond the tokenizer's are never allowed. ends: tokens that end an
  * answer; they are allowed where the text may end, and nowhere else. Special tokens are never
- * allowed otherwise. A byte that is no token of its own is not used, so that there is always a
+ * allowed otherwise. A byte that is no token by itself is not used, so that there is always a
  * token that goes on. PITH_UNSUPPORTED: what a token becomes depends on its neighbours. */
 enum pith_status pith_vocab_bytes_open(const struct pith_tokenizer *t, size_t vocab,
                                        const int32_t *ends, size_t end_count,

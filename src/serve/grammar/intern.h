@@ -1,4 +1,4 @@
-/* serve/grammar/intern.h: sequences of numbers, each kept once, under the number of its coming. */
+/* serve/grammar/intern.h: sequences of numbers, each stored once, numbered as they come. */
 #ifndef PITH_SERVE_GRAMMAR_INTERN_H
 #define PITH_SERVE_GRAMMAR_INTERN_H
 
@@ -17,7 +17,7 @@ struct pith_interned {
 
 #define PITH_INTERN_NONE UINT32_MAX
 
-/* The number of a sequence, kept from now on; PITH_INTERN_NONE when memory is out. */
+/* The number of a sequence, stored from now on; PITH_INTERN_NONE when memory is out. */
 uint32_t pith_intern(struct pith_interned *t, const uint32_t *seq, size_t n);
 /* Sequence i; valid until the next pith_intern(). */
 const uint32_t *pith_interned_get(const struct pith_interned *t, uint32_t i, size_t *n);

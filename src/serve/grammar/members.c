@@ -368,7 +368,7 @@ static enum pith_status start_object(struct pith_rules *r, struct object *o, con
     return PITH_OK;
 }
 
-/* Names that are open may come twice, so that of many it cannot be said how many differ. */
+/* Names that are open may come twice, so that of many it is unknown how many differ. */
 static enum pith_status end_object(struct pith_rules *r, const struct object *o,
                                    const struct pith_net_rule *at, struct pith_error *err)
 {

@@ -1,4 +1,4 @@
-/* Multiples of a step as automata: what is left to write, and what it must leave over when it is
+/* Multiples of a step as automata: what remains to write, and its remainder when it is
  * divided by the step, are a node. */
 #include "serve/grammar/multiple.h"
 
@@ -76,7 +76,7 @@ struct walk {
     struct pith_net *net;
     uint64_t step;
     int point;      /* digits behind the point */
-    uint32_t *node; /* by what is left to write: 0: not made yet */
+    uint32_t *node; /* by what remains to write: 0: not made yet */
     size_t first[PITH_NUMBER_WHOLE + 1]; /* in node: of so many digits */
     uint64_t unit[PITH_NUMBER_WHOLE + 1]; /* rests are multiples of it */
     uint32_t to;
@@ -100,7 +100,7 @@ static size_t lay_out(struct walk *w, int digits)
     return count;
 }
 
-/* Where the digits go on of which so many are left: behind the point, where it stands here. */
+/* Where the digits go on of which so many remain: behind the point, where it stands here. */
 static uint32_t place(struct walk *w, uint32_t from, int left)
 {
     if (left == 0 || left != w->point) return from;
@@ -166,7 +166,7 @@ static void digits_between(struct walk *w, uint32_t from, uint64_t rest, int lef
     }
 }
 
-/* Digits of what is written: with a point no more than a double tells apart, as readers have it. */
+/* Digits of what is written: with a point no more than a double has, as readers have it. */
 static int most_digits(int places)
 {
     return places ? 15 : PITH_NUMBER_WHOLE;

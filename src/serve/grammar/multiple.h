@@ -20,7 +20,7 @@ bool pith_step_has(const struct pith_number_step *s, const struct pith_bound *va
  * n->failed says what failed: PITH_LIMIT where such numbers do not fit. */
 void pith_net_multiples(struct pith_net *n, uint32_t from, const struct pith_number_set *what,
                         const struct pith_bound *lo, const struct pith_bound *hi, uint32_t to);
-/* Whether few enough rests are left over by the digits of such numbers. */
+/* Whether few enough remainders exist of the digits of such numbers. */
 bool pith_multiples_fit(const struct pith_number_set *what);
 
 #endif

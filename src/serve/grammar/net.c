@@ -171,7 +171,7 @@ static void find_needs(struct pith_net *n, struct backwards *b)
 
 /* --- rules that call themselves at once ------------------------------------------------------- */
 
-/* What a rule calls before it has taken a byte: its first calls are told one by one. */
+/* What a rule calls before it has taken a byte: its first calls are listed one by one. */
 static uint32_t first_calls(const struct pith_net *n, struct backwards *b, uint32_t rule,
                             uint32_t *out)
 {

@@ -1,7 +1,7 @@
 /* serve/grammar/net.h: a network of rules: automata over bytes whose edges may also call a rule and
  * go on where it ends. Rules may call each other in a circle.
  *
- * What is built is not checked at every step: a failure is remembered, and told by
+ * What is built is not checked at every step: a failure is remembered, and reported by
  * pith_net_finish(). */
 #ifndef PITH_SERVE_GRAMMAR_NET_H
 #define PITH_SERVE_GRAMMAR_NET_H
@@ -42,7 +42,7 @@ struct pith_net {
     uint32_t nodes, edges, rules;
     size_t node_cap, edge_cap, rule_cap;
     enum pith_status failed; /* PITH_OK, PITH_NOMEM, PITH_LIMIT */
-    uint8_t class_of[256];   /* bytes that no edge tells apart; set by pith_net_finish() */
+    uint8_t class_of[256];   /* bytes that no edge distinguishes; set by pith_net_finish() */
     uint8_t sample[256];     /* a byte of each class */
     uint32_t classes;
     bool used[256]; /* by byte: it may stand in a text */

@@ -40,7 +40,7 @@ static bool has_choice(const char *text)
     return false;
 }
 
-/* Texts that begin with what an assertion's body matches; the body may have a ^ of its own. */
+/* Texts that begin with what an assertion's body matches; the body may have another ^. */
 static enum pith_status ahead(const char *body, size_t len, struct pith_chars *out,
                               struct pith_error *err)
 {

@@ -1,5 +1,5 @@
 /* Regular expressions as ECMA-262 writes them with the flag u, as far as they describe regular
- * sets. Repeated parts are read again for every copy, so no tree of the expression is kept. */
+ * sets. Repeated parts are read again for every copy, so no tree of the expression is stored. */
 #include "serve/grammar/chars.h"
 
 #include "base/mem.h"

@@ -55,7 +55,7 @@ const json_t *pith_schema_ref(const json_t *root, const char *ref);
  *   "except"    values that do not hold
  *   "unlike"    flat schemas of strings that do not hold
  *   "unique"    true: items differ
- * Members that constrain nothing are left out, so {} holds for everything. */
+ * Members that constrain nothing are omitted, so {} holds for everything. */
 enum pith_status pith_schema_flat(struct pith_schema *job, const json_t *schema, json_t **out,
                                   struct pith_error *err);
 /* Of all schemas of a list at once, and of a flat one besides (or NULL). */
@@ -74,7 +74,7 @@ bool pith_schema_lists(const json_t *list, const json_t *value);
 bool pith_schema_is_word(const json_t *value);
 /* The bit of a value. */
 int pith_schema_type_of(const json_t *value);
-/* Whether no value can hold for both, as far as their types, enums and required members tell. */
+/* Whether no value can hold for both, as far as their types, enums and required members show. */
 enum pith_status pith_schema_disjoint(struct pith_schema *job, const json_t *a, const json_t *b,
                                       bool *out, struct pith_error *err);
 /* The expression of a format; false: there is no such format. */

@@ -104,7 +104,7 @@ static uint32_t intern_local(struct pith_states *s, size_t n)
 }
 
 /* The local state of the nodes that were added and those that they lead to by nothing; nodes of a
- * larger need than `most` are left out. */
+ * larger need than `most` are omitted. */
 static uint32_t local_of(struct pith_states *s, uint32_t most)
 {
     const struct pith_net *net = s->net;
@@ -138,7 +138,7 @@ static uint32_t local_next(struct pith_states *s, uint32_t local, uint8_t class)
     return to;
 }
 
-/* A local state without the nodes that need more calls than are left. */
+/* A local state without the nodes that need more calls than remain. */
 static uint32_t restrict_local(struct pith_states *s, uint32_t local, uint32_t most)
 {
     size_t n;

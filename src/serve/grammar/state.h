@@ -52,7 +52,7 @@ void pith_states_free(struct pith_states *s);
 size_t pith_states_size(const struct pith_states *s);
 
 /* The state of a text that has not begun, by the rule that it must be. PITH_STATE_DEAD here and
- * below after a failure too, which s->failed tells. */
+ * below after a failure too, which s->failed shows. */
 uint32_t pith_states_start(struct pith_states *s, uint32_t rule);
 /* The state of one place, calls and ends not followed; and that to which a stack returns. */
 uint32_t pith_states_at(struct pith_states *s, uint32_t local, uint32_t stack);

@@ -54,7 +54,7 @@ enum pith_status pith_rules_pattern(struct pith_rules *r, const char *pattern,
     return pith_chars_trim(out, err);
 }
 
-/* What is left of a set of texts of those of another (keep), or of the others; the other is freed.
+/* The rest of a set of texts of those of another (keep), or of the others; the other is freed.
  */
 static enum pith_status sift(struct pith_rules *r, struct pith_chars *c, struct pith_chars *by,
                              bool keep, struct pith_error *err)
@@ -112,7 +112,7 @@ static struct lengths lengths_of(const json_t *flat)
     };
 }
 
-/* Of texts, those of some lengths. A bound that none reaches is left out; of a format of which
+/* Of texts, those of some lengths. A bound that none reaches is omitted; of a format of which
  * texts are endless, no long ones are written. */
 static enum pith_status limit(struct pith_rules *r, const json_t *flat, struct lengths l,
                               struct pith_chars *c, struct pith_error *err)
@@ -226,7 +226,7 @@ static enum pith_status segment(struct pith_rules *r, struct lengths l, uint32_t
     return pith_fail_nomem(err, "schema");
 }
 
-/* Ways by min..max characters: from each place between segments, one more, or what is left to less
+/* Ways by min..max characters: from each place between segments, one more, or the rest to less
  * than one more. */
 static enum pith_status count(struct pith_rules *r, struct lengths l, uint32_t from, uint32_t to,
                               struct pith_error *err)
@@ -262,7 +262,7 @@ static uint32_t longest_word(const json_t *flat)
     return (uint32_t)longest;
 }
 
-/* Strings of many lengths, and of no form: those no longer than a word that is left out are an
+/* Strings of many lengths, and of no form: those no longer than an omitted word are an
  * automaton, the rest are counted. */
 static enum pith_status counted(struct pith_rules *r, const json_t *flat, uint32_t from,
                                 uint32_t to, struct pith_error *err)
