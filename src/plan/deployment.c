@@ -15,7 +15,7 @@ static json_t *parts(const struct pith_room *r)
     json_t *j = json_object();
     for (int i = 0; i < PITH_PLAN_CLASSES; i++)
         pith_json_set(&j, pith_plan_class_name((enum pith_plan_class)i),
-                      json_real(r->weights.class[i]));
+                      pith_json_whole(r->weights.class[i]));
     return j;
 }
 
@@ -85,13 +85,13 @@ static json_t *make_row(const struct pith_plan_search *p, const struct pith_plan
                   pith_json_finite(r->weights.quantized > 0
                                    ? r->weights.quantized_bits / r->weights.quantized
                                    : pith_dtype_bits(p->model.model->shape.dtype)));
-    pith_json_set(&j, "weight_bytes", json_real(r->weights.all));
+    pith_json_set(&j, "weight_bytes", pith_json_whole(r->weights.all));
     pith_json_set(&j, "weight_parts", parts(r));
     pith_json_set(&j, "kv_bytes_per_token", json_real(r->cache.position));
-    pith_json_set(&j, "kv_bytes", json_real(r->cache_all));
-    pith_json_set(&j, "overhead_bytes", json_real(r->overhead_all));
-    pith_json_set(&j, "total_bytes", json_real(r->total));
-    pith_json_set(&j, "device_bytes", json_real(r->device));
+    pith_json_set(&j, "kv_bytes", pith_json_whole(r->cache_all));
+    pith_json_set(&j, "overhead_bytes", pith_json_whole(r->overhead_all));
+    pith_json_set(&j, "total_bytes", pith_json_whole(r->total));
+    pith_json_set(&j, "device_bytes", pith_json_whole(r->device));
     pith_json_set(&j, "quality", quality(k));
     if (k->c->quantizes || k->c->stored) set_container(&j, k);
     set_grids(&j, k);

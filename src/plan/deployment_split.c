@@ -107,7 +107,7 @@ static void set_pools(json_t **j, const struct pith_plan_row *row)
     pith_json_set(&pools, "ratio", json_real(n->ratio));
     pith_json_set(&pools, "busy", json_real(n->busy));
     pith_json_set(&pools, "link", json_real(n->link));
-    pith_json_set(&pools, "sent_bytes", json_real(n->sent));
+    pith_json_set(&pools, "sent_bytes", pith_json_whole(n->sent));
     pith_json_set(&pools, "send_seconds", json_real(n->send));
     pith_json_set(j, "pools", pools);
 }
@@ -120,7 +120,7 @@ static void set_offload(json_t **j, const struct pith_plan_search *p,
     pith_json_set(&off, "host_bytes", json_integer((json_int_t)p->options->offload));
     pith_json_set(&off, "users_at_work", json_integer((json_int_t)o->at_work));
     pith_json_set(&off, "users_in_host", json_integer((json_int_t)o->waiting));
-    pith_json_set(&off, "fetched_bytes", json_real(o->bytes));
+    pith_json_set(&off, "fetched_bytes", pith_json_whole(o->bytes));
     pith_json_set(&off, "fetch_seconds", json_real(o->fetch));
     pith_json_set(&off, "read_seconds", json_real(row->reread));
     pith_json_set(j, "offload", off);

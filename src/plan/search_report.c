@@ -17,7 +17,7 @@ static json_t *parameters(const struct pith_census *n)
         pith_json_set(&j, pith_plan_class_name((enum pith_plan_class)i),
                       json_integer((json_int_t)n->class[i]));
     pith_json_set(&j, "all", json_integer((json_int_t)n->all));
-    pith_json_set(&j, "active", json_real(n->active));
+    pith_json_set(&j, "active", pith_json_whole(n->active));
     return j;
 }
 
