@@ -1,4 +1,4 @@
-/* tests/llama.h: places in the plan of a layer of the Llama family (model/family/plan.c), for
+/* tests/llama.h: places in the plan of a layer of Llama (model/build/layers.c), for
  * tests whose models are of it. */
 #ifndef PITH_TESTS_LLAMA_H
 #define PITH_TESTS_LLAMA_H

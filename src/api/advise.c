@@ -283,8 +283,7 @@ static bool is_refusal(enum pith_status s)
     return s == PITH_UNSUPPORTED || s == PITH_NUMERIC || s == PITH_ARG || s == PITH_LIMIT;
 }
 
-static enum pith_status quantize(struct trial *a, struct pith_advice_try *t,
-                                 struct pith_error *err)
+static enum pith_status quantize(struct trial *a, struct pith_advice_try *t, struct pith_error *err)
 {
     const struct pith_advise_options *o = a->advice.options;
     struct pith_quantize_options q;
@@ -308,8 +307,7 @@ static enum pith_status quantize(struct trial *a, struct pith_advice_try *t,
 }
 
 /* A checkpoint of the recipe, if it is not there from an interrupted call. */
-static enum pith_status make(struct trial *a, struct pith_advice_try *t,
-                             struct pith_error *err)
+static enum pith_status make(struct trial *a, struct pith_advice_try *t, struct pith_error *err)
 {
     char name[96];
     struct pith_error why = {0};
@@ -460,14 +458,14 @@ enum pith_status pith_advise_report(struct pith_context *context,
                                     const struct pith_advise_options *given,
                                     struct pith_report **report, struct pith_error *err)
 {
+    *report = NULL;
     PITH_OPTIONS(pith_advise_options, o, defaults, given, err);
     o_taken.progress = pith_context_progress(context, &o->progress);
-    *report = NULL;
     if (!o->model || !o->work || !o->target)
         return pith_fail(err, PITH_ARG, "a model, a target and a folder to work in are needed");
-    struct trial a = {.advice = {.options = o,
-                                 .halves = o->texts.count == 0 && o->calib.count == 0},
-                      .context = context};
+    struct trial a = {
+        .advice = {.options = o, .halves = o->texts.count == 0 && o->calib.count == 0},
+        .context = context};
     struct pith_str folder = {0};
     pith_str_printf(&folder, "%s.partial", o->work);
     a.folder = pith_str_take(&folder);

@@ -449,9 +449,9 @@ enum pith_status pith_bench_report(struct pith_context *context,
                                    const struct pith_bench_options *given,
                                    struct pith_report **report, struct pith_error *err)
 {
+    *report = NULL;
     PITH_OPTIONS(pith_bench_options, o, defaults, given, err);
     o_taken.progress = pith_context_progress(context, &o->progress);
-    *report = NULL;
     const enum pith_mode before = pith_backend_mode(context->backend);
     const enum pith_status s = bench(context, o, report, err);
     const enum pith_status back = pith_backend_set_mode(context->backend, before, err);

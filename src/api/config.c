@@ -18,8 +18,7 @@ void pith_context_tell_all(const struct pith_context *context, const char *what,
 {
     const json_t *text;
     size_t i;
-    json_array_foreach (texts, i, text)
-        pith_context_tell(context, what, json_string_value(text));
+    json_array_foreach (texts, i, text) pith_context_tell(context, what, json_string_value(text));
 }
 
 struct naming {

@@ -231,12 +231,12 @@ enum pith_status pith_eval_report(struct pith_context *context,
                                   const struct pith_eval_options *given,
                                   struct pith_report **report, struct pith_error *err)
 {
+    *report = NULL;
     PITH_OPTIONS(pith_eval_options, o, defaults, given, err);
     o_taken.progress = pith_context_progress(context, &o->progress);
     struct pith_measurement m = {
         .backend = context->backend, .ranks = context->ranks, .options = o, .cache = o->kv};
     struct pith_results measured = {0};
-    *report = NULL;
     if (!o->model) return pith_fail(err, PITH_ARG, "a model is needed");
     if (o->prompts && !o->baseline)
         return pith_fail(err, PITH_ARG, "prompts are compared with a baseline; none is given");
@@ -422,11 +422,11 @@ enum pith_status pith_compare_report(struct pith_context *context, const struct 
                                      const struct pith_eval_options *given,
                                      struct pith_report **report, struct pith_error *err)
 {
+    *report = NULL;
     PITH_OPTIONS(pith_eval_options, o, defaults, given, err);
     o_taken.progress = pith_context_progress(context, &o->progress);
     struct pith_measurement m = {
         .backend = context->backend, .ranks = context->ranks, .options = o};
-    *report = NULL;
     if (models->count < 2) return pith_fail(err, PITH_ARG, "at least two models are needed");
     if (o->caches.count && o->caches.count != models->count - 1)
         return pith_fail(err, PITH_ARG, "%zu caches for %zu models after the first",

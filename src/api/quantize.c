@@ -233,9 +233,9 @@ enum pith_status pith_verify_check(const struct pith_verify_options *given, stru
 enum pith_status pith_verify_report(struct pith_context *c, const struct pith_verify_options *given,
                                     struct pith_report **report, struct pith_error *err)
 {
+    *report = NULL;
     PITH_OPTIONS(pith_verify_options, o, {0}, given, err);
     o_taken.progress = pith_context_progress(c, &o->progress);
-    *report = NULL;
     pith_context_look(c, o->model);
     return pith_verify_model(c->backend, o, report, err);
 }

@@ -23,8 +23,8 @@ enum pith_status pith_recover_report(struct pith_context *c,
                                      const struct pith_recover_options *given,
                                      struct pith_report **report, struct pith_error *err)
 {
-    PITH_OPTIONS(pith_recover_options, o, defaults, given, err);
     *report = NULL; /* stays so where another rank has it */
+    PITH_OPTIONS(pith_recover_options, o, defaults, given, err);
     if (!o->model || !o->original)
         return pith_fail(err, PITH_ARG, "a quantized model and its original are needed");
     if (!o->train || !o->steps) return pith_fail(err, PITH_ARG, "train and steps are needed");

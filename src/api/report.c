@@ -25,6 +25,7 @@ static enum pith_status write_table(const struct pith_report *r, const char *nam
     const struct pith_writer *w = pith_writer_find(name);
     struct pith_str out = {0};
     if (!w) return pith_fail_name(err, "form", name, form_name);
+    if (!r || r->failed || r->alone.failed) return pith_fail_nomem(err, "the report");
     if (r->alone.columns == 0) return pith_fail(err, PITH_ARG, "this report is no table");
     w->write(&r->alone, &out);
     return take_text(&out, text, err);

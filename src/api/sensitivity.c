@@ -23,6 +23,7 @@ enum pith_status pith_sensitivity_report(struct pith_context *c,
                                          const struct pith_sensitivity_options *given,
                                          struct pith_report **report, struct pith_error *err)
 {
+    *report = NULL; /* stays so where another rank has it */
     PITH_OPTIONS(pith_sensitivity_options, o, defaults, given, err);
     if (!o->model || !o->work)
         return pith_fail(err, PITH_ARG, "a model and a folder to work in are needed");
@@ -53,7 +54,6 @@ enum pith_status pith_sensitivity_report(struct pith_context *c,
     all.progress = pith_context_progress(c, &o->progress);
     if (o->resume && c->log && !pith_place_is_begun(&all))
         c->log(c->log_ctx, "`resume`: there is nothing to resume; this run starts anew");
-    *report = NULL; /* stays so where another rank has it */
     const struct pith_sensitivity_wish wish = {o->tries, o->acts, o->caches};
     pith_context_look(c, o->model);
     return pith_sensitivity_find(c->backend, &all, &wish, report, err);

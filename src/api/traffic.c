@@ -38,6 +38,7 @@ enum pith_status pith_traffic_report(struct pith_context *context,
                                      const struct pith_traffic_options *options,
                                      struct pith_report **report, struct pith_error *err)
 {
+    *report = NULL;
     return run_by(context ? context->ranks : NULL, options, report, err);
 }
 

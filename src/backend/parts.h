@@ -112,7 +112,7 @@ void pith_offsets_add_rows(const struct pith_backend *b, unsigned thread,
 
 /* Whether levels_unpack() reads rows of q. */
 bool pith_levels_fit(const struct pith_qmat *q);
-/* Columns [col, col + n) of a row of such a matrix, as pith_source_segment(); col is a multiple of
+/* Columns [col, col + n) of a row of such a matrix;  col is a multiple of
  * 8. */
 void pith_levels_segment(const struct pith_kern *k, const struct pith_qmat *q, size_t row,
                          size_t col, size_t n, float *out);

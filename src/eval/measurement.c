@@ -125,8 +125,8 @@ static enum pith_status measure_text(const struct pith_measurement *m, size_t in
     out->convention = m->convention;
     out->context = m->window;
     out->depth = m->options->depth != 0;
-    PITH_TRY(read_text(m, out, &ids, err));
-    const enum pith_status s = score_text(m, index, &ids, out, err);
+    enum pith_status s = read_text(m, out, &ids, err);
+    if (s == PITH_OK) s = score_text(m, index, &ids, out, err);
     pith_ids_free(&ids);
     if (s != PITH_OK) return pith_fail_in(err, s, out->path);
     out->label = pith_label(&m->options->texts, index);

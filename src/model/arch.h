@@ -32,13 +32,13 @@ enum pith_gguf_feature {
     PITH_GGUF_FEATURES
 };
 
-struct pith_gguf_part;
+struct pith_gguf_name_row;
 
 /* What the architecture is to llama.cpp (its src/models/, one file each). */
 struct pith_arch_gguf {
     const char *name; /* "llama"; NULL: not written as GGUF, nor read */
-    const struct pith_gguf_part
-        *parts; /* of its layers, what they are called: model/gguf_parts.h */
+    /* What the parts of its layers are called (model/gguf_parts.h); never NULL beside a name. */
+    const struct pith_gguf_name_row *parts;
     unsigned
         features; /* 1 << PITH_GGUF_HAS_...: what llama.cpp computes there, or reads from keys */
     bool turned;  /* rows of q and k lie as pith_stow_turned() */
@@ -60,7 +60,7 @@ struct pith_arch_gguf {
     /* Heads of keys are told by layer, 0 where config.json's "layer_types" says this in place of
      * "full_attention"; and what then is false in config.json, or NULL. */
     const char *without_keys, *off;
-    bool dense;               /* the mixtures of its family are another architecture's */
+    bool dense;               /* the mixtures of such layers are another architecture's */
     bool either;              /* with experts or without, by "expert_count" */
     bool rope_told;           /* whether layers have positions, all or none */
     const char *shared_width; /* config.json's name; NULL: "shared_expert_intermediate_size" */
@@ -91,6 +91,14 @@ struct pith_norm_kind {
     float plus;
 };
 
+/* A member of the struct that an architecture alone has (struct pith_shape's `own`), by which two
+ * of its models are compared. */
+struct pith_own_field {
+    const char *name; /* as config.json calls it, or in words; NULL: the end of the list */
+    size_t at;
+    bool real; /* a double, else a uint32_t */
+};
+
 struct pith_arch {
     const char *name;       /* "LlamaForCausalLM" */
     const char *model_type; /* "llama" */
@@ -100,6 +108,7 @@ struct pith_arch {
     /* Adds the parts of layer m->layer (model/build/build.h). */
     void (*layer)(struct pith_plan_maker *m);
     struct pith_norm_kind norm;
+    const struct pith_own_field *own; /* NULL: nothing of it is compared */
     /* It wraps a language model, whose config is in "text_config" (in older files at the top);
      * whether the head is tied the top says, where it is silent `wraps_tied`. */
     bool wraps, wraps_tied;

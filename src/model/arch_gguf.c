@@ -14,7 +14,7 @@
 /* --- names ------------------------------------------------------------------------------------ */
 
 static void add(struct pith_gguf_arch *a, const struct pith_arch *arch,
-                const struct pith_gguf_part *part)
+                const struct pith_gguf_name_row *part)
 {
     if (a->inners == PITH_GGUF_PAIRS) return;
     struct pith_gguf_pair *p = &a->inner[a->inners++];
@@ -41,7 +41,7 @@ void pith_gguf_arch_fill(struct pith_gguf_arch *a)
     const struct pith_arch_gguf *g = &arch->gguf;
     const struct pith_arch_names *names = a->renamed ? &arch->renamed->names : &arch->names;
     a->inners = a->outers = 0;
-    for (const struct pith_gguf_part *p = g->parts; p->hf; p++)
+    for (const struct pith_gguf_name_row *p = g->parts; p->hf; p++)
         if (a->experts || !p->mixture) add(a, arch, p);
     add_outer(a, names->embed, "token_embd", false);
     add_outer(a, names->positions, "position_embd", false);
@@ -65,14 +65,14 @@ static const char *act_name(enum pith_act act)
 /* Whether some part of it lies in such an order, or is called so. */
 static bool has_order(const struct pith_arch_gguf *g, enum pith_gguf_order order)
 {
-    for (const struct pith_gguf_part *p = g->parts; p->hf; p++)
+    for (const struct pith_gguf_name_row *p = g->parts; p->hf; p++)
         if (p->place.order == order) return true;
     return false;
 }
 
 static bool has_name(const struct pith_arch_gguf *g, const char *gguf)
 {
-    for (const struct pith_gguf_part *p = g->parts; p->hf; p++)
+    for (const struct pith_gguf_name_row *p = g->parts; p->hf; p++)
         if (strcmp(p->gguf, gguf) == 0) return true;
     return false;
 }
@@ -182,29 +182,18 @@ static bool has_scale(const struct pith_plans *p)
     return false;
 }
 
-/* Whether heads of queries are normalised in any layer. */
-static bool norms_heads(const struct pith_plans *p)
-{
-    for (uint32_t k = 0; k < p->kinds; k++) {
-        const struct pith_layer_plan *l = &p->kind[k];
-        const struct pith_node *attend = pith_plan_attend(l);
-        for (const struct pith_node *n = l->node; attend && n < attend; n++)
-            if (n->kind == PITH_NODE_NORM && n->in == attend->in) return true;
-    }
-    return false;
-}
-
 /* What llama.cpp has as constants where layers see chunks. */
 static const char *lacks_of_chunks(const struct pith_arch_gguf *g, const struct pith_plans *p,
                                    const struct pith_shape *s)
 {
     if (s->windows.size != g->chunk) return "chunks of another length";
-    if (norms_heads(p) == (s->moe.experts == g->bare))
+    if (pith_plans_norm_heads(p) == (s->moe.experts == g->bare))
         return "q and k that are normed, or not, with so many experts";
     const struct pith_node *grows = find_node(p, PITH_NODE_TEMPER);
-    if (!grows || !near(grows->u.temper.beta, 0.1) || grows->u.temper.every != g->chunk ||
-        grows->u.temper.shift != 1)
+    if (grows && !(near(grows->u.temper.beta, 0.1) && grows->u.temper.every == g->chunk &&
+                   grows->u.temper.shift == 1))
         return "queries that grow otherwise with their position";
+    if (!grows && any_layer(s, &s->place.unrotated)) return "queries that do not grow";
     return NULL;
 }
 

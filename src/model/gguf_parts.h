@@ -7,7 +7,7 @@
 #include "io/gguf/model.h"
 
 /* A linear, a filter or a vector within a layer. */
-struct pith_gguf_part {
+struct pith_gguf_name_row {
     const char *hf, *gguf; /* NULL: the end of the list. "%u" in `hf` stands for an expert */
     bool whole;            /* both are a whole tensor's names */
     bool norm;             /* a gain, stored as 1 + w where the architecture's are */
@@ -16,7 +16,7 @@ struct pith_gguf_part {
 };
 
 /* Llama's list, which others have too. */
-extern const struct pith_gguf_part pith_gguf_llama[];
+extern const struct pith_gguf_name_row pith_gguf_llama[];
 
 #define PITH_GGUF_PART(from, to)                                                                   \
     {                                                                                              \

@@ -346,6 +346,17 @@ bool pith_plan_parallel(const struct pith_layer_plan *l)
     return true;
 }
 
+bool pith_plans_norm_heads(const struct pith_plans *p)
+{
+    for (uint32_t k = 0; k < p->kinds; k++) {
+        const struct pith_layer_plan *l = &p->kind[k];
+        const struct pith_node *attend = pith_plan_attend(l);
+        for (const struct pith_node *n = l->node; attend && n < attend; n++)
+            if (n->kind == PITH_NODE_NORM && n->in == attend->in) return true;
+    }
+    return false;
+}
+
 static bool same_fold(const struct pith_fold *a, const struct pith_fold *b)
 {
     return a->kind == PITH_FOLD_VECTOR && b->kind == PITH_FOLD_VECTOR && a->from == b->from;

@@ -158,7 +158,7 @@ struct pith_node {
             uint8_t k, v;
             uint32_t heads;   /* of queries */
             uint32_t window;  /* 0: all */
-            bool chunked;     /* see struct pith_shape */
+            bool chunked;     /* see struct pith_attention_spec (model/build/build.h) */
             float scale, cap; /* cap 0: none */
             uint32_t sinks;   /* a vector, or PITH_NO_PART */
         } attend;
@@ -356,6 +356,9 @@ uint32_t pith_plan_group(const struct pith_layer_plan *l, uint32_t site, uint32_
 
 /* Whether all parts of a layer read the same stream: none is computed behind an addition to it. */
 bool pith_plan_parallel(const struct pith_layer_plan *l);
+
+/* Whether heads of queries are normalised in any layer. */
+bool pith_plans_norm_heads(const struct pith_plans *p);
 
 /* The first site behind that node. */
 uint32_t pith_plan_after_attend(const struct pith_layer_plan *l);

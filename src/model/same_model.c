@@ -164,6 +164,26 @@ static void compare_numbers(const struct comparison *c)
                 memcmp(&a->place.unrotated, &b->place.unrotated, sizeof a->place.unrotated) != 0);
 }
 
+/* What one architecture alone has. */
+static void compare_own(const struct comparison *c)
+{
+    const struct pith_own_field *f = c->a->arch->own;
+    const unsigned char *a = c->a->shape.own, *b = c->b->shape.own;
+    for (; f && c->a->arch->own == c->b->arch->own && f->name; f++) {
+        double x, y;
+        uint32_t m, n;
+        if (f->real) {
+            memcpy(&x, a + f->at, sizeof x);
+            memcpy(&y, b + f->at, sizeof y);
+            differ_real(c, f->name, x, y);
+        } else {
+            memcpy(&m, a + f->at, sizeof m);
+            memcpy(&n, b + f->at, sizeof n);
+            differ_int(c, f->name, m, n);
+        }
+    }
+}
+
 static void compare_attention(const struct comparison *c)
 {
     const struct pith_shape *a = &c->a->shape, *b = &c->b->shape;
@@ -179,8 +199,8 @@ static void compare_attention(const struct comparison *c)
     differ_bool(c, "biases on q, k and v", a->biases.qkv, b->biases.qkv);
     differ_bool(c, "a bias on o", a->biases.o, b->biases.o);
     differ_bool(c, "mlp_bias", a->biases.mlp, b->biases.mlp);
-    differ_bool(c, "what the architecture alone has", false,
-                memcmp(a->own, b->own, sizeof a->own) != 0);
+    differ_bool(c, "norms on q and k", pith_plans_norm_heads(&c->a->plans),
+                pith_plans_norm_heads(&c->b->plans));
 }
 
 /* The numbers that positions are turned by; keys hold their factors in float32. */
@@ -212,6 +232,7 @@ bool pith_model_same(const struct pith_model *a, const struct pith_model *b, pit
     if (!compare_sizes(&c)) return false;
     compare_attention(&c);
     compare_numbers(&c);
+    compare_own(&c);
     compare_rope(&c);
     return true;
 }

@@ -73,6 +73,7 @@ void pith_report_row(struct pith_report *r, const struct pith_row *row)
     n->unit = keep(r, row->unit);
     n->value = row->value;
     if (row->value.kind == PITH_VALUE_TEXT) n->text = keep(r, row->value.text);
+    n->value.text = NULL; /* the caller's */
     if (row->value.kind != PITH_VALUE_TREE) n->value.tree = NULL;
     r->failed = r->failed || r->text.failed || lost;
 }
@@ -133,6 +134,7 @@ static struct pith_report_item *add_line(struct pith_report *r, enum pith_report
     n->strong = keep(r, how->strong);
     n->text = keep(r, pith_str_text(&s));
     n->line = *how;
+    n->line.lead = n->line.strong = NULL; /* the caller's */
     n->detail = how->detail;
     r->failed = r->failed || s.failed || r->text.failed;
     pith_str_free(&s);
@@ -155,14 +157,16 @@ void pith_report_gap(struct pith_report *r)
 void pith_report_label(struct pith_report *r, const char *label, enum pith_wrap wrap,
                        const char *fmt, ...)
 {
-    char lead[128];
+    struct pith_str lead = {0};
     va_list ap;
-    snprintf(lead, sizeof lead, "  %-*s ", PITH_REPORT_INDENT - 3, label);
+    pith_str_printf(&lead, "  %-*s ", PITH_REPORT_INDENT - 3, label);
+    const struct pith_line how = {
+        .lead = pith_str_text(&lead), .wrap = wrap, .indent = PITH_REPORT_INDENT};
     va_start(ap, fmt);
-    (void)add_line(r, PITH_REPORT_LINE,
-                   &(struct pith_line){.lead = lead, .wrap = wrap, .indent = PITH_REPORT_INDENT},
-                   fmt, ap);
+    (void)add_line(r, PITH_REPORT_LINE, &how, fmt, ap);
     va_end(ap);
+    if (lead.failed && r) r->failed = true;
+    pith_str_free(&lead);
 }
 
 void pith_report_bar(struct pith_report *r, double share, size_t reserve, const char *fmt, ...)

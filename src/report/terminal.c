@@ -45,7 +45,7 @@ static struct limits limit_columns(const struct pith_table *t, size_t width)
     return l;
 }
 
-/* As shorten_cells() leaves a cell. */
+/* A cell, in at most `most` columns, 0: whole. */
 static void put_cell(struct pith_table *part, const char *cell, size_t most)
 {
     char text[SHORTENED];
@@ -202,9 +202,9 @@ static void put_bar(const struct text_page *p, const struct pith_report_item *n)
 {
     const size_t width = p->form->width, reserve = n->line.reserve;
     const size_t longest = width > reserve && width - reserve < BAR ? width - reserve : BAR;
+    const double share = n->share > 0 ? fmin(n->share, 1) : 0; /* 0 of what is no number */
     pith_str_puts(p->out, pith_report_at(p->report, n->text));
-    for (size_t i = (size_t)(n->share * (double)longest + 0.5); i > 0; i--)
-        pith_str_putc(p->out, '#');
+    for (size_t i = (size_t)(share * (double)longest + 0.5); i > 0; i--) pith_str_putc(p->out, '#');
     pith_str_putc(p->out, '\n');
 }
 

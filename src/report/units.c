@@ -16,7 +16,8 @@ void pith_bytes_text(double bytes, char *text, size_t room)
 
 void pith_seconds_text(double s, char *text, size_t room)
 {
-    if (s < 60) snprintf(text, room, "%.1f s", s);
-    else if (s < 3600) snprintf(text, room, "%d min %02d s", (int)s / 60, (int)s % 60);
-    else snprintf(text, room, "%d h %02d min", (int)s / 3600, (int)s % 3600 / 60);
+    const long long whole = s > 0 && s < 1e15 ? (long long)s : 0;
+    if (!(s >= 60 && s < 1e15)) snprintf(text, room, "%.1f s", s);
+    else if (s < 3600) snprintf(text, room, "%lld min %02lld s", whole / 60, whole % 60);
+    else snprintf(text, room, "%lld h %02lld min", whole / 3600, whole % 3600 / 60);
 }

@@ -281,6 +281,12 @@ static void quantile_cell(struct pith_table *t, double x, double unit)
     else pith_table_text(t, "-");
 }
 
+/* A rate or a share of nothing is 0 in the table. */
+static double of_something(double x)
+{
+    return isfinite(x) ? x : 0;
+}
+
 static void put_level(struct pith_table *t, const struct pith_server_level *l, const char *trace,
                       const struct pith_level_result *r, const struct spreads *q)
 {
@@ -291,8 +297,8 @@ static void put_level(struct pith_table *t, const struct pith_server_level *l, c
     else pith_table_text(t, trace);
     pith_table_printf(t, "%zu", r->records);
     pith_table_printf(t, "%zu", pith_level_failed(r));
-    pith_table_printf(t, "%.1f", s.answer / r->seconds);
-    pith_table_printf(t, "%.2f", (double)r->records / r->seconds);
+    pith_table_printf(t, "%.1f", of_something(s.answer / r->seconds));
+    pith_table_printf(t, "%.2f", of_something((double)r->records / r->seconds));
     quantile_cell(t, q->of[FIRST].p50, 1e3);
     quantile_cell(t, q->of[FIRST].p90, 1e3);
     quantile_cell(t, q->of[FIRST].p99, 1e3);
@@ -303,7 +309,7 @@ static void put_level(struct pith_table *t, const struct pith_server_level *l, c
     quantile_cell(t, q->of[TOTAL].p99, 1);
 }
 
-/* A line about one level: "4 clients: " stands before it. */
+/* A line about one level: "  clients 4: " stands before it. */
 static struct pith_line line_of(const struct pith_server_level *l, char lead[48])
 {
     if (l->clients) snprintf(lead, 48, "  clients %zu: ", l->clients);
@@ -437,7 +443,7 @@ enum pith_status pith_server_load_report_level(struct pith_server_load *t,
     if (!t->table) t->table = begin_levels(to, t, r);
     if (r->records) pith_report_judge(to, true);
     put_level(t->table, level, t->options->trace, r, &q);
-    if (t->goals.any) pith_table_printf(t->table, "%.1f", 100 * g.share);
+    if (t->goals.any) pith_table_printf(t->table, "%.1f", of_something(100 * g.share));
     pith_report_open(to, "");
     if (level->clients) pith_report_set(to, "clients", pith_count(level->clients));
     else if (level->rate > 0) pith_report_set(to, "rate", pith_real(level->rate, 2));

@@ -51,11 +51,11 @@ static void layer(struct pith_plan_maker *m)
     pith_build_parallel(m, norm, &attention, &mlp);
 }
 
-static const struct pith_gguf_part parts[] = {PITH_GGUF_NORM("input_layernorm", "attn_norm"),
-                                              PITH_GGUF_ATTENTION,
-                                              PITH_GGUF_QK_NORM,
-                                              PITH_GGUF_MLP,
-                                              {0}};
+static const struct pith_gguf_name_row parts[] = {PITH_GGUF_NORM("input_layernorm", "attn_norm"),
+                                                  PITH_GGUF_ATTENTION,
+                                                  PITH_GGUF_QK_NORM,
+                                                  PITH_GGUF_MLP,
+                                                  {0}};
 
 const struct pith_arch pith_arch_cohere = {
     .name = "CohereForCausalLM",

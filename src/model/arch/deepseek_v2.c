@@ -46,13 +46,13 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     return pith_config_bool(c, "attention_bias", &shape->biases.o, err);
 }
 
-static const struct pith_gguf_part parts[] = {PITH_GGUF_NORMS,
-                                              PITH_GGUF_PART("self_attn.o_proj", "attn_output"),
-                                              PITH_GGUF_MLP,
-                                              PITH_GGUF_EXPERTS_QWEN,
-                                              PITH_GGUF_LATENT,
-                                              PITH_GGUF_SHARED("mlp.shared_experts"),
-                                              {0}};
+static const struct pith_gguf_name_row parts[] = {PITH_GGUF_NORMS,
+                                                  PITH_GGUF_PART("self_attn.o_proj", "attn_output"),
+                                                  PITH_GGUF_MLP,
+                                                  PITH_GGUF_EXPERTS_QWEN,
+                                                  PITH_GGUF_LATENT,
+                                                  PITH_GGUF_SHARED("mlp.shared_experts"),
+                                                  {0}};
 
 const struct pith_arch pith_arch_deepseek_v2 = {
     .name = "DeepseekV2ForCausalLM",

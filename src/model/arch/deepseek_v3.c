@@ -46,7 +46,7 @@ void pith_build_deepseek(struct pith_plan_maker *m)
     pith_build_add(m, OUT);
 }
 
-static const struct pith_gguf_part parts[] = {
+static const struct pith_gguf_name_row parts[] = {
     PITH_GGUF_NORMS,
     PITH_GGUF_PART("self_attn.o_proj", "attn_output"),
     PITH_GGUF_MLP,

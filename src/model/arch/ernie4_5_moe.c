@@ -58,17 +58,17 @@ static void layer(struct pith_plan_maker *m)
     pith_build_sequential(m, &norms, &attention, &mlp, &experts);
 }
 
-static const struct pith_gguf_part parts[] = {PITH_GGUF_NORMS,
-                                              PITH_GGUF_ATTENTION,
-                                              PITH_GGUF_MLP,
-                                              PITH_GGUF_EXPERTS_QWEN,
-                                              {.hf = "mlp.moe_statics.e_score_correction_bias",
-                                               .gguf = "exp_probs_b.bias",
-                                               .whole = true,
-                                               .mixture = true,
-                                               .place = {.flat = true}},
-                                              PITH_GGUF_SHARED("mlp.shared_experts"),
-                                              {0}};
+static const struct pith_gguf_name_row parts[] = {PITH_GGUF_NORMS,
+                                                  PITH_GGUF_ATTENTION,
+                                                  PITH_GGUF_MLP,
+                                                  PITH_GGUF_EXPERTS_QWEN,
+                                                  {.hf = "mlp.moe_statics.e_score_correction_bias",
+                                                   .gguf = "exp_probs_b.bias",
+                                                   .whole = true,
+                                                   .mixture = true,
+                                                   .place = {.flat = true}},
+                                                  PITH_GGUF_SHARED("mlp.shared_experts"),
+                                                  {0}};
 
 const struct pith_arch pith_arch_ernie4_5_moe = {
     .name = "Ernie4_5_MoeForCausalLM",

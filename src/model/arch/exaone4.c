@@ -20,15 +20,14 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
 static void layer(struct pith_plan_maker *m)
 {
     const struct pith_norms none = {0};
-    struct pith_norms after = {.attention = pith_build_norm_after(m, "post_attention_layernorm")};
-    after.mlp = pith_build_norm_after(m, "post_feedforward_layernorm");
+    const struct pith_norms after = pith_build_norms_after(m);
     struct pith_attention_spec attention = pith_attention_of(m);
     const struct pith_mlp_spec mlp = pith_mlp_of(m);
     pith_build_head_norms(m, &attention, PITH_HEADS_EACH);
     pith_build_around(m, &none, &after, &attention, &mlp);
 }
 
-static const struct pith_gguf_part parts[] = {
+static const struct pith_gguf_name_row parts[] = {
     PITH_GGUF_NORMS_AFTER, PITH_GGUF_ATTENTION, PITH_GGUF_QK_NORM, PITH_GGUF_MLP, {0}};
 
 const struct pith_arch pith_arch_exaone4 = {

@@ -64,7 +64,7 @@ static void layer(struct pith_plan_maker *m)
     pith_build_around(m, &before, &after, &attention, &mlp);
 }
 
-static const struct pith_gguf_part parts[] = {
+static const struct pith_gguf_name_row parts[] = {
     PITH_GGUF_NORMS_AROUND, PITH_GGUF_ATTENTION, PITH_GGUF_QK_NORM, PITH_GGUF_MLP, {0}};
 
 const struct pith_arch pith_arch_gemma3 = {

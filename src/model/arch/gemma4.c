@@ -301,6 +301,14 @@ static void layer(struct pith_plan_maker *m)
     scale(m, "layer_scalar");
 }
 
+static const struct pith_own_field own_fields[] = {
+    {"elements of a head in layers of full attention", offsetof(struct gemma4, full_head_dim),
+     false},
+    {"heads of keys in layers of full attention", offsetof(struct gemma4, full_kv_heads), false},
+    {"layers that share keys and values", offsetof(struct gemma4, kv_shared), false},
+    {"their feed-forward part's width", offsetof(struct gemma4, kv_shared_ffn), false},
+    {0}};
+
 #define GEMMA4_TOLD(prefix)                                                                        \
     .told_embed = prefix "embed_tokens_per_layer",                                                 \
     .told_project = prefix "per_layer_model_projection",                                           \
@@ -312,6 +320,7 @@ const struct pith_arch pith_arch_gemma4 = {
     .summary = "Gemma 4, text",
     .read = read_shape,
     .layer = layer,
+    .own = own_fields,
     .names = {PITH_NAMES_IN("model."), .head = "lm_head", GEMMA4_TOLD("model.")},
 };
 
@@ -321,6 +330,7 @@ const struct pith_arch pith_arch_gemma4_vl = {
     .summary = "Gemma 4 that sees: its language model",
     .read = read_shape,
     .layer = layer,
+    .own = own_fields,
     .wraps = true,
     .wraps_tied = true,
     .names = {PITH_NAMES_IN("model.language_model."), .head = "lm_head",

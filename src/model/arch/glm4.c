@@ -31,7 +31,7 @@ static void layer(struct pith_plan_maker *m)
     pith_build_around(m, &before, &after, &attention, &mlp);
 }
 
-static const struct pith_gguf_part parts[] = {
+static const struct pith_gguf_name_row parts[] = {
     PITH_GGUF_NORM("input_layernorm", "attn_norm"),
     PITH_GGUF_NORM("post_self_attn_layernorm", "post_attention_norm"),
     PITH_GGUF_NORM("post_attention_layernorm", "ffn_norm"),

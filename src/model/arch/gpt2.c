@@ -66,13 +66,13 @@ static void layer(struct pith_plan_maker *m)
     {                                                                                              \
         .hf = from, .gguf = to, .place = {.exchanged = true }                                      \
     }
-static const struct pith_gguf_part parts[] = {PITH_GGUF_NORM("ln_1", "attn_norm"),
-                                              PITH_GGUF_NORM("ln_2", "ffn_norm"),
-                                              EXCHANGED("attn.c_proj", "attn_output"),
-                                              EXCHANGED("attn.c_attn", "attn_qkv"),
-                                              EXCHANGED("mlp.c_fc", "ffn_up"),
-                                              EXCHANGED("mlp.c_proj", "ffn_down"),
-                                              {0}};
+static const struct pith_gguf_name_row parts[] = {PITH_GGUF_NORM("ln_1", "attn_norm"),
+                                                  PITH_GGUF_NORM("ln_2", "ffn_norm"),
+                                                  EXCHANGED("attn.c_proj", "attn_output"),
+                                                  EXCHANGED("attn.c_attn", "attn_qkv"),
+                                                  EXCHANGED("mlp.c_fc", "ffn_up"),
+                                                  EXCHANGED("mlp.c_proj", "ffn_down"),
+                                                  {0}};
 
 #define NAMES(prefix)                                                                              \
     {                                                                                              \

@@ -56,7 +56,7 @@ static void layer(struct pith_plan_maker *m)
     else side_by_side(m, &norms, &attention, &mlp);
 }
 
-static const struct pith_gguf_part parts[] = {
+static const struct pith_gguf_name_row parts[] = {
     PITH_GGUF_NORMS,
     PITH_GGUF_PART("attention.dense", "attn_output"),
     {.hf = "attention.query_key_value", .gguf = "attn_qkv", .place = {.order = PITH_GGUF_BY_HEAD}},

@@ -86,7 +86,7 @@ static void layer(struct pith_plan_maker *m)
     pith_build_sequential(m, &norms, &attention, NULL, &experts);
 }
 
-static const struct pith_gguf_part parts[] = {
+static const struct pith_gguf_name_row parts[] = {
     PITH_GGUF_NORMS_POST,
     PITH_GGUF_ATTENTION,
     {.hf = "self_attn.sinks", .gguf = "attn_sinks.weight", .whole = true},

@@ -45,7 +45,7 @@ static void layer_shared(struct pith_plan_maker *m)
     layer_with(m, &experts);
 }
 
-static const struct pith_gguf_part parts[] = {
+static const struct pith_gguf_name_row parts[] = {
     PITH_GGUF_NORMS,
     PITH_GGUF_ATTENTION,
     PITH_GGUF_EXPERTS_MIXTRAL("block_sparse_moe.router.layer"),

@@ -66,7 +66,7 @@ static void layer(struct pith_plan_maker *m)
     pith_build_add(m, OUT);
 }
 
-static const struct pith_gguf_part parts[] = {
+static const struct pith_gguf_name_row parts[] = {
     PITH_GGUF_NORMS,
     PITH_GGUF_ATTENTION,
     {.hf = "shared_mlp.input_linear",

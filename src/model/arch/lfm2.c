@@ -23,9 +23,8 @@ static void convolution(struct pith_plan_maker *m, const struct pith_branch *b)
     (void)pith_build_convolution(m, &conv);
     pith_build_times(m, Q, K, s->hidden, PITH_ACT_NONE);
     (void)pith_plan_site(m, "out", s->hidden, (struct pith_fold){0});
-    const uint32_t out = pith_build_linear(m, "conv.out_proj", s->hidden, s->recurrent.conv_bias,
-                                           (const unsigned[3]){Q, b->out, Q});
-    if (!m->failed) m->plan->linear[out].by_cols = true;
+    pith_build_out(m, "conv.out_proj", s->recurrent.conv_bias, 0,
+                   (const unsigned[3]){Q, b->out, Q});
     pith_plan_module(m, site, b->out);
 }
 
@@ -153,7 +152,7 @@ static void layer(struct pith_plan_maker *m)
     pith_build_add(m, OUT);
 }
 
-static const struct pith_gguf_part parts[] = {
+static const struct pith_gguf_name_row parts[] = {
     PITH_GGUF_NORM("operator_norm", "attn_norm"),
     PITH_GGUF_NORM("ffn_norm", "ffn_norm"),
     PITH_GGUF_ATTENTION_TO("self_attn.out_proj"),

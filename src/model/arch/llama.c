@@ -16,7 +16,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     return PITH_OK;
 }
 
-const struct pith_gguf_part pith_gguf_llama[] = {
+const struct pith_gguf_name_row pith_gguf_llama[] = {
     PITH_GGUF_NORMS, PITH_GGUF_ATTENTION, PITH_GGUF_MLP, {0}};
 
 const struct pith_arch pith_arch_llama = {

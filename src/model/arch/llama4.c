@@ -114,7 +114,7 @@ static void layer(struct pith_plan_maker *m)
     pith_build_sequential(m, &norms, &attention, &mlp, &experts);
 }
 
-static const struct pith_gguf_part parts[] = {
+static const struct pith_gguf_name_row parts[] = {
     PITH_GGUF_NORMS,
     PITH_GGUF_ATTENTION,
     PITH_GGUF_PART("feed_forward.gate_proj", "ffn_gate"),
@@ -125,12 +125,16 @@ static const struct pith_gguf_part parts[] = {
     PITH_GGUF_SHARED("feed_forward.shared_expert"),
     {0}};
 
+static const struct pith_own_field own_fields[] = {
+    {"the growth of queries with their position", offsetof(struct llama4, growth.beta), true}, {0}};
+
 const struct pith_arch pith_arch_llama4 = {
     .name = "Llama4ForCausalLM",
     .model_type = "llama4_text",
     .summary = "Llama 4: chunks, experts beside a shared one",
     .read = read_shape,
     .layer = layer,
+    .own = own_fields,
     .names = PITH_NAMES_LLAMA,
     .gguf = {.name = "llama4",
              .parts = parts,
@@ -153,6 +157,7 @@ const struct pith_arch pith_arch_llama4_vl = {
     .summary = "Llama 4 that sees: its language model",
     .read = read_shape,
     .layer = layer,
+    .own = own_fields,
     .wraps = true,
     .names = {PITH_NAMES_IN("language_model.model."), .head = "language_model.lm_head",
               .beside = {"vision_model.", "multi_modal_projector."}},

@@ -49,12 +49,16 @@ static void layer(struct pith_plan_maker *m)
     pith_build_sequential(m, &norms, &attention, &mlp, NULL);
 }
 
+static const struct pith_own_field own_fields[] = {
+    {"the growth of queries with their position", offsetof(struct pith_growth, beta), true}, {0}};
+
 const struct pith_arch pith_arch_ministral3 = {
     .name = "Ministral3ForCausalLM",
     .model_type = "ministral3",
     .summary = "Ministral 3: queries grow with their position",
     .read = read_ministral,
     .layer = layer,
+    .own = own_fields,
     .names = PITH_NAMES_LLAMA,
 };
 
@@ -64,6 +68,7 @@ const struct pith_arch pith_arch_mistral3_vl = {
     .summary = "Mistral Small 3.1 and later, Ministral 3 that see: their language models",
     .read = read_wrapped,
     .layer = layer,
+    .own = own_fields,
     .wraps = true,
     .wraps_tied = true,
     .names = {PITH_NAMES_IN("language_model.model."), .head = "language_model.lm_head",

@@ -24,7 +24,7 @@ static void layer(struct pith_plan_maker *m)
     pith_build_sequential(m, &norms, &attention, &mlp, &experts);
 }
 
-static const struct pith_gguf_part parts[] = {
+static const struct pith_gguf_name_row parts[] = {
     PITH_GGUF_NORMS, PITH_GGUF_ATTENTION, PITH_GGUF_EXPERTS_MIXTRAL("block_sparse_moe.gate"), {0}};
 
 const struct pith_arch pith_arch_mixtral = {

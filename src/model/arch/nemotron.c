@@ -35,11 +35,11 @@ static void layer(struct pith_plan_maker *m)
     pith_build_sequential(m, &norms, &attention, &mlp, NULL);
 }
 
-static const struct pith_gguf_part parts[] = {PITH_GGUF_NORMS,
-                                              PITH_GGUF_ATTENTION,
-                                              PITH_GGUF_PART("mlp.up_proj", "ffn_up"),
-                                              PITH_GGUF_PART("mlp.down_proj", "ffn_down"),
-                                              {0}};
+static const struct pith_gguf_name_row parts[] = {PITH_GGUF_NORMS,
+                                                  PITH_GGUF_ATTENTION,
+                                                  PITH_GGUF_PART("mlp.up_proj", "ffn_up"),
+                                                  PITH_GGUF_PART("mlp.down_proj", "ffn_down"),
+                                                  {0}};
 
 const struct pith_arch pith_arch_nemotron = {
     .name = "NemotronForCausalLM",

@@ -35,8 +35,10 @@ static void layer(struct pith_plan_maker *m)
     pith_build_sequential(m, &norms, &attention, &mlp, &experts);
 }
 
-static const struct pith_gguf_part parts[] = {
+static const struct pith_gguf_name_row parts[] = {
     PITH_GGUF_NORMS, PITH_GGUF_ATTENTION, PITH_GGUF_QK_NORM, PITH_GGUF_EXPERTS_QWEN, {0}};
+
+static const struct pith_own_field own_fields[] = {{"clip_qkv", 0, true}, {0}};
 
 const struct pith_arch pith_arch_olmoe = {
     .name = "OlmoeForCausalLM",
@@ -44,6 +46,7 @@ const struct pith_arch pith_arch_olmoe = {
     .summary = "OLMoE",
     .read = read_shape,
     .layer = layer,
+    .own = own_fields,
     .names = PITH_NAMES_LLAMA,
     .gguf = {.name = "olmoe",
              .parts = parts,

@@ -34,11 +34,11 @@ static void layer(struct pith_plan_maker *m)
     pith_build_parallel(m, norm, &attention, &mlp);
 }
 
-static const struct pith_gguf_part parts[] = {PITH_GGUF_NORM("input_layernorm", "attn_norm"),
-                                              PITH_GGUF_ATTENTION_TO("self_attn.dense"),
-                                              PITH_GGUF_PART("mlp.fc1", "ffn_up"),
-                                              PITH_GGUF_PART("mlp.fc2", "ffn_down"),
-                                              {0}};
+static const struct pith_gguf_name_row parts[] = {PITH_GGUF_NORM("input_layernorm", "attn_norm"),
+                                                  PITH_GGUF_ATTENTION_TO("self_attn.dense"),
+                                                  PITH_GGUF_PART("mlp.fc1", "ffn_up"),
+                                                  PITH_GGUF_PART("mlp.fc2", "ffn_down"),
+                                                  {0}};
 
 const struct pith_arch pith_arch_phi = {
     .name = "PhiForCausalLM",

@@ -24,12 +24,12 @@ static void layer(struct pith_plan_maker *m)
     pith_build_sequential(m, &norms, &attention, &mlp, NULL);
 }
 
-static const struct pith_gguf_part parts[] = {PITH_GGUF_NORMS,
-                                              PITH_GGUF_PART("self_attn.o_proj", "attn_output"),
-                                              PITH_GGUF_PART("self_attn.qkv_proj", "attn_qkv"),
-                                              PITH_GGUF_PART("mlp.gate_up_proj", "ffn_up"),
-                                              PITH_GGUF_PART("mlp.down_proj", "ffn_down"),
-                                              {0}};
+static const struct pith_gguf_name_row parts[] = {PITH_GGUF_NORMS,
+                                                  PITH_GGUF_PART("self_attn.o_proj", "attn_output"),
+                                                  PITH_GGUF_PART("self_attn.qkv_proj", "attn_qkv"),
+                                                  PITH_GGUF_PART("mlp.gate_up_proj", "ffn_up"),
+                                                  PITH_GGUF_PART("mlp.down_proj", "ffn_down"),
+                                                  {0}};
 
 const struct pith_arch pith_arch_phi3 = {
     .name = "Phi3ForCausalLM",

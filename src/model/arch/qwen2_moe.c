@@ -49,13 +49,13 @@ static void layer(struct pith_plan_maker *m)
     pith_build_sequential(m, &norms, &attention, &mlp, &experts);
 }
 
-static const struct pith_gguf_part parts[] = {PITH_GGUF_NORMS,
-                                              PITH_GGUF_ATTENTION,
-                                              PITH_GGUF_MLP,
-                                              PITH_GGUF_EXPERTS_QWEN,
-                                              PITH_GGUF_SHARED_GATE("mlp.shared_expert_gate"),
-                                              PITH_GGUF_SHARED("mlp.shared_expert"),
-                                              {0}};
+static const struct pith_gguf_name_row parts[] = {PITH_GGUF_NORMS,
+                                                  PITH_GGUF_ATTENTION,
+                                                  PITH_GGUF_MLP,
+                                                  PITH_GGUF_EXPERTS_QWEN,
+                                                  PITH_GGUF_SHARED_GATE("mlp.shared_expert_gate"),
+                                                  PITH_GGUF_SHARED("mlp.shared_expert"),
+                                                  {0}};
 
 const struct pith_arch pith_arch_qwen2_moe = {
     .name = "Qwen2MoeForCausalLM",

@@ -52,9 +52,9 @@ static void layer(struct pith_plan_maker *m)
     layer_with(m, &experts);
 }
 
-static const struct pith_gguf_part parts[] = {PITH_GGUF_NORMS,        PITH_GGUF_ATTENTION,
-                                              PITH_GGUF_QK_NORM,      PITH_GGUF_MLP,
-                                              PITH_GGUF_EXPERTS_QWEN, {0}};
+static const struct pith_gguf_name_row parts[] = {PITH_GGUF_NORMS,        PITH_GGUF_ATTENTION,
+                                                  PITH_GGUF_QK_NORM,      PITH_GGUF_MLP,
+                                                  PITH_GGUF_EXPERTS_QWEN, {0}};
 
 const struct pith_arch pith_arch_qwen3_moe = {
     .name = "Qwen3MoeForCausalLM",

@@ -125,7 +125,7 @@ static void layer_apart(struct pith_plan_maker *m)
          .whole = true,                                                                            \
          .place = {.order = by_value}},                                                            \
         PITH_GGUF_SHARED("mlp.shared_expert")
-static const struct pith_gguf_part parts_next[] = {
+static const struct pith_gguf_name_row parts_next[] = {
     PARTS_BEFORE,
     {.hf = "linear_attn.in_proj_qkvz",
      .gguf = "attn_qkv",
@@ -133,7 +133,7 @@ static const struct pith_gguf_part parts_next[] = {
     PITH_GGUF_PART("linear_attn.in_proj_ba", "ssm_ba"),
     PARTS_AFTER(PITH_GGUF_STRAIGHT, PITH_GGUF_STRAIGHT, PITH_GGUF_STRAIGHT),
     {0}};
-static const struct pith_gguf_part parts_apart[] = {
+static const struct pith_gguf_name_row parts_apart[] = {
     PARTS_BEFORE,
     {.hf = "linear_attn.in_proj_qkv",
      .gguf = "attn_qkv",

@@ -16,7 +16,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     return pith_config_bool(c, "mlp_bias", &shape->biases.mlp, err);
 }
 
-static const struct pith_gguf_part parts[] = {
+static const struct pith_gguf_name_row parts[] = {
     PITH_GGUF_NORMS_POST, PITH_GGUF_ATTENTION, PITH_GGUF_MLP, {0}};
 
 const struct pith_arch pith_arch_seed_oss = {

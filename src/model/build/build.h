@@ -107,11 +107,12 @@ struct pith_attention_spec {
 };
 /* Llama's: its names, the shape's sizes and positions for this layer. */
 struct pith_attention_spec pith_attention_of(const struct pith_plan_maker *m);
-/* Declares the norms of its queries, and of its keys where they are its own: the gain is the vector
- * `module`.weight. Or both by Llama's names, "self_attn.q_norm" and "self_attn.k_norm". */
+/* Declares the norm of so many heads of `dim`: its gain is the vector `module`.weight. */
 struct pith_head_norm pith_build_head_norm(struct pith_plan_maker *m, const char *module,
                                            enum pith_head_norm_kind kind, uint32_t heads,
                                            uint32_t dim);
+/* The norms of its queries, and of its keys where they are its own, by Llama's names:
+ * "self_attn.q_norm", "self_attn.k_norm". */
 void pith_build_head_norms(struct pith_plan_maker *m, struct pith_attention_spec *a,
                            enum pith_head_norm_kind kind);
 void pith_build_attention(struct pith_plan_maker *m, const struct pith_branch *b,
@@ -127,8 +128,7 @@ struct pith_latent_spec {
 void pith_build_latent(struct pith_plan_maker *m, const struct pith_branch *b,
                        const struct pith_latent_spec *l);
 
-/* --- what stands for attention in layers that keep a state -------------------------------------
- */
+/* --- what stands for attention in layers that keep a state ------------------------------------ */
 
 /* The gated delta rule (Yang et al. 2024), of the shape's `delta`. */
 struct pith_delta_spec {
@@ -198,15 +198,14 @@ void pith_build_experts_sum(struct pith_plan_maker *m, const struct pith_branch 
 /* Whether layer m->layer is a mixture. */
 bool pith_layer_is_sparse(const struct pith_plan_maker *m);
 
-/* --- whole layers that many architectures have -------------------------------------------------
- */
+/* --- whole layers that many architectures have ------------------------------------------------ */
 
 /* Two norms: before attention, before the feed-forward part. */
 struct pith_norms {
     struct pith_norm attention, mlp;
 };
 /* x += attention(norm(x)), x += mlp(norm(x)). `x` is what stands for the latter in layers that are
- * mixtures; NULL: none are. */
+ * mixtures; NULL: none are. `p` may be NULL where all are. */
 void pith_build_sequential(struct pith_plan_maker *m, const struct pith_norms *before,
                            const struct pith_attention_spec *a, const struct pith_mlp_spec *p,
                            const struct pith_experts_spec *x);

@@ -31,7 +31,7 @@ struct pith_size_defaults {
     bool rope_kinds;   /* layers with a window may have rotary parameters of their own */
 };
 
-/* Sizes, activation, eps, tying and rope; window, biases and q/k norm are left 0. */
+/* Sizes, activation, eps, tying and rope; all else, the architecture's own part too, becomes 0. */
 enum pith_status pith_read_sizes(const struct pith_config *c,
                                  const struct pith_size_defaults *defaults,
                                  struct pith_shape *shape, struct pith_error *err);

@@ -22,8 +22,8 @@ enum pith_status pith_kmat_unpack(const struct pith_kquant *t, const uint8_t *bl
                                   uint32_t cols, float global, struct pith_qmat *q,
                                   struct pith_error *err);
 
-/* Rows [row, row + n) of q as blocks, without loss (q->global is not in them). Errors of
- * pith_kmat_accepts(); PITH_UNSUPPORTED when a scale is not one that the type can hold. */
+/* Rows [row, row + n) of q as blocks, without loss (q->global is not in them).
+ * PITH_UNSUPPORTED when the type cannot hold the matrix, or one of its scales. */
 enum pith_status pith_kmat_pack(const struct pith_kquant *t, const struct pith_qmat *q,
                                 uint32_t row, uint32_t n, uint8_t *blocks, struct pith_error *err);
 

@@ -14,7 +14,7 @@ static struct pith_report *make(void)
 {
     struct pith_report *r = pith_report_new();
     pith_report_line(
-        r, &(struct pith_line){.strong = "a/model/with/a/long/path", .beside = 12, .fields = true},
+        r, &(struct pith_line){.strong = "a/model/with/a/long/path", .reserve = 12, .fields = true},
         ": `all` it is");
     pith_report_set(r, "active", pith_whole(69503033344));
     pith_report_row(r, &(struct pith_row){"share", "same token", " of all", pith_share(0.875, 2)});
