@@ -5,7 +5,7 @@
 
 #include "model/model.h"
 
-/* Told of each thing that differs; `what` is called as config.json calls it, or said in words. */
+/* Told of each thing that differs; `what` is called as config.json calls it, or in words. */
 typedef void pith_difference_fn(void *ctx, const char *what, const char *a, const char *b);
 
 /* Whether these two architectures are one, or one for all that the checkpoint tells: a GGUF file
