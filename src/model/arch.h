@@ -37,7 +37,7 @@ struct pith_gguf_name_row;
 /* What the architecture is to llama.cpp (its src/models/, one file each). */
 struct pith_arch_gguf {
     const char *name; /* "llama"; NULL: not written as GGUF, nor read */
-    /* What the parts of its layers are called (model/gguf_parts.h); not NULL where there is a name. */
+    /* What the parts of its layers are called (model/gguf_parts.h); not NULL where name is not. */
     const struct pith_gguf_name_row *parts;
     unsigned
         features; /* 1 << PITH_GGUF_HAS_...: what llama.cpp computes there, or reads from keys */
