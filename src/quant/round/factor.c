@@ -1,6 +1,7 @@
 #include "quant/round/factor.h"
 
 #include "base/mem.h"
+#include "quant/round/column_order.h"
 #include "quant/round/hessian.h"
 
 #include <string.h>
@@ -64,7 +65,7 @@ static enum pith_status order_columns(struct pith_factor *f, struct pith_error *
 {
     for (uint32_t k = 0; k < f->cols; k++) f->perm[k] = k;
     if (f->by.order == PITH_ORDER_NONE) return PITH_OK;
-    return pith_hessian_order(f->h, f->cols, f->by.width, f->by.block, f->perm, err);
+    return pith_column_order(f->h, f->cols, f->by.width, f->by.block, f->perm, err);
 }
 
 static enum pith_status damp_and_factor(struct pith_factor *f, struct pith_error *err)

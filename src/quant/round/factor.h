@@ -9,7 +9,7 @@
 /* What it depends on beside H. */
 struct pith_factor_by {
     enum pith_act_order order;
-    uint32_t width, block; /* pith_hessian_order()'s */
+    uint32_t width, block; /* pith_column_order()'s */
     double damp;           /* asked for */
 };
 

@@ -11,12 +11,6 @@
 /* PITH_NUMERIC when h[n][n] holds a value that is not finite, or a negative one on its diagonal. */
 enum pith_status pith_hessian_check(const float *h, size_t n, struct pith_error *err);
 
-/* perm[n]: the columns by decreasing diagonal. Runs of `width`, which divides n, stay together in
- * their order and go by their largest; of equal ones the first comes first. Nothing leaves its
- * block of `block` columns, a multiple of width; n: one block. */
-enum pith_status pith_hessian_order(const float *h, uint32_t n, uint32_t width, uint32_t block,
-                                    uint32_t *perm, struct pith_error *err);
-
 /* The pivots of GPTQ: the diagonal of H's factor, by step; the column of each step; inputs that
  * were always zero, by column. */
 struct pith_pivots {

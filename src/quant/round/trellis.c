@@ -26,6 +26,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "quant/round/column_order.h"
 #include "quant/round/drifted.h"
 #include "quant/round/hessian.h"
 #include "quant/round/trellis_rows.h"
@@ -289,7 +290,7 @@ static double mean_diagonal(const struct solver *s)
 static enum pith_status order(struct solver *s, struct pith_error *err)
 {
     if (s->job->options.act_order == PITH_ORDER_NONE) return PITH_OK;
-    return pith_hessian_order(s->r, s->cols, TILE, s->cols, s->perm, err);
+    return pith_column_order(s->r, s->cols, TILE, s->cols, s->perm, err);
 }
 
 /* Row i of R[A,B] R[B,B]^-1, for all blocks B behind it. */
