@@ -100,7 +100,12 @@ static void widen_four(const struct pith_backend *b, const uint8_t *stream, size
     }
 }
 
-/* Of the two formats of eight bits that are no integers. */
+/* Levels of eight bits are those of a grid's format, FP8, which kernels know; or a kind's. */
+static bool is_fp8(const struct pith_row_code *r)
+{
+    return r->level && r->bits == 8 && r->in.grid.format;
+}
+
 static bool is_e5m2(const struct pith_row_code *r)
 {
     const struct pith_format *f = r->in.grid.format;
@@ -114,8 +119,7 @@ void pith_cache_widen(const struct pith_backend *b, const struct pith_row_code *
     uint8_t some[STEP];
     if (!r->level && r->bits == 8) b->kern.dequant_u8(n, stream, r->middle, 1.0f, to);
     else if (!r->level && r->bits == 4) b->kern.dequant_u4(n, stream, r->middle, 1.0f, to);
-    else if (r->level && r->bits == 8)
-        (is_e5m2(r) ? b->kern.widen_e5m2 : b->kern.widen_e4m3)(n, stream, to);
+    else if (is_fp8(r)) (is_e5m2(r) ? b->kern.widen_e5m2 : b->kern.widen_e4m3)(n, stream, to);
     else if (r->level && r->bits == 4) b->kern.levels_unpack(4, n, stream, r->level, to);
     else if (r->level && r->bits == 3) widen_eight(b, stream, n, r->level, to);
     else if (r->level && r->bits == 2) widen_four(b, stream, n, r->level, to);
@@ -206,12 +210,12 @@ bool pith_coded_kind(const struct pith_row_code *r, enum pith_code_kind *kind)
     else if (!r->level && !bytes && r->bits != 4) *kind = PITH_CODE_UN;
     else if (!r->level && moved) *kind = bytes ? PITH_CODE_U8 : PITH_CODE_U4;
     else if (!r->level) *kind = bytes ? PITH_CODE_S8 : PITH_CODE_S4;
-    else if (!bytes) *kind = r->bits == 4 ? PITH_CODE_LEVELS : PITH_CODE_FEW;
-    else *kind = is_e5m2(r) ? PITH_CODE_E5M2 : PITH_CODE_E4M3;
+    else if (is_fp8(r)) *kind = is_e5m2(r) ? PITH_CODE_E5M2 : PITH_CODE_E4M3;
+    else *kind = r->bits == 4 ? PITH_CODE_LEVELS : PITH_CODE_FEW;
     if (4 * (size_t)r->groups * PITH_KEYS > PITH_KC * PITH_NC) return false;
     const bool reads_on = *kind == PITH_CODE_UN || *kind == PITH_CODE_FEW;
     if (reads_on && pith_beside_bytes(r) < PITH_CODED_AFTER) return false;
-    return !r->level || bytes || r->bits <= 4;
+    return !r->level || r->bits <= 4 || is_fp8(r);
 }
 
 /* Powers of two, as num/elements/e8m0.c has them. */

@@ -264,6 +264,69 @@ static void latents_are_attended_to(void **state)
     setups_close(&s);
 }
 
+/* --- a kind with levels of its own ------------------------------------------------------------ */
+
+static const struct pith_kv_kind even_kind;
+
+/* Groups of 32 times their largest magnitude; even levels from -1 to 1. */
+static void even_encode(const struct pith_row_code *r, float scale, const float *x, uint8_t *codes,
+                        struct pith_row_scale *of)
+{
+    const float last = (float)((1u << r->bits) - 1);
+    (void)scale;
+    for (uint32_t c = 0; c < r->cols; c += r->width) {
+        float most = 0;
+        for (uint32_t i = c; i < c + r->width; i++) most = fmaxf(most, fabsf(x[i]));
+        for (uint32_t i = c; i < c + r->width; i++)
+            codes[i] = (uint8_t)roundf((most > 0 ? x[i] / most + 1 : 1) / 2 * last);
+        of[c / r->width] = (struct pith_row_scale){.scale = most};
+    }
+}
+
+static enum pith_status even_code(const struct pith_kv_heads *heads, float *level,
+                                  struct pith_row_code *out, struct pith_error *err)
+{
+    const float last = (float)((1u << heads->bits) - 1);
+    if (heads->cols % 32 != 0) return pith_fail(err, PITH_UNSUPPORTED, "%u columns", heads->cols);
+    for (unsigned i = 0; i < 1u << heads->bits; i++) level[i] = 2 * (float)i / last - 1;
+    *out = (struct pith_row_code){.encode = even_encode,
+                                  .kind = &even_kind,
+                                  .cols = heads->cols,
+                                  .width = 32,
+                                  .groups = heads->cols / 32,
+                                  .bits = heads->bits,
+                                  .scale = PITH_F16,
+                                  .scale_bytes = 2,
+                                  .level = level};
+    return PITH_OK;
+}
+
+static const struct pith_kv_kind even_kind = {
+    .name = "even",
+    .code = even_code,
+    .page_bytes = pith_coded_page_bytes,
+    .store = pith_coded_store,
+    .key_tile = pith_coded_key_tile,
+    .value_tile = pith_coded_value_tile,
+    .scores = pith_coded_scores,
+    .values = pith_coded_values,
+};
+
+/* The functions of coded pages read a kind's own table of any width. */
+static void own_levels_of_any_width(void **state)
+{
+    (void)state;
+    struct setups s;
+    setups_open(&s);
+    for (unsigned bits = 2; bits <= 8; bits++) {
+        const struct pith_kv_row row = {.name = "even", .kind = &even_kind, .bits = bits};
+        float first[HEADS * VALUE];
+        for (size_t c = 0; c < PITH_COUNT(paired_shapes); c++) attends(&s, &row, &paired_shapes[c]);
+        for (size_t k = 0; k < s.count; k++) one_latent(s.backend[k], &row, k, first);
+    }
+    setups_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +334,7 @@ int main(void)
         cmocka_unit_test(names_of_some),
         cmocka_unit_test(caches_are_attended_to),
         cmocka_unit_test(latents_are_attended_to),
+        cmocka_unit_test(own_levels_of_any_width),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
