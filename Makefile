@@ -328,6 +328,7 @@ check-docs: check-tables $(BUILD)/tools/make_outliers $(BUILD)/tools/make_synthe
 check-tables: $(BUILD)/pith
 	@PITH=$(BUILD)/pith tools/check_docs.sh
 	@python3 tools/doc_sessions.py --look README.md CONTRIBUTING.md docs/*.md
+	@python3 tools/check_excerpts.py docs/adding.md docs/kernels.md
 	@python3 tools/check_sentences.py >$(BUILD)/sentences || { cat $(BUILD)/sentences; exit 1; }
 
 # --- Python: needs the registry of packages, so no part of `make test` -----------------------------------
