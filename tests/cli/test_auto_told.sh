@@ -17,7 +17,8 @@ python3 - "$work/auto/pith.json" "$start" "$end" <<'PY' && pass "the time is the
 import json, sys
 t, wall = json.load(open(sys.argv[1]))["timing"], float(sys.argv[3]) - float(sys.argv[2])
 print(t["seconds"], t["seconds_search"], wall, file=sys.stderr)
-sys.exit(not (0 < t["seconds_search"] < t["seconds"] <= wall and t["seconds"] > 0.7 * wall))
+phases = sum(v for k, v in t.items() if k.startswith("seconds_") and k != "seconds_search")
+sys.exit(not (0 < t["seconds_search"] and 0 < phases and t["seconds_search"] + 0.9 * phases <= t["seconds"] <= wall))
 PY
 check "quietly" "$pith" quantize "$work/mini" -o "$work/quiet" -r auto --budget 4.5 --calib-tokens 512 --quiet
 [ -s "$work/stderr" ] && fail "says nothing: $(cat "$work/stderr")" || pass "says nothing"
