@@ -65,7 +65,7 @@ struct bench {
     struct pith_model *model;
     size_t context;
     struct seen seen;
-    struct pith_kept_text kept; /* what the model made of the text at work */
+    struct pith_cached_text cached; /* what the model made of the text at work */
     size_t order[MOST_WINDOWS];
     struct tally none[2][LENGTHS], harmed[2][LENGTHS]; /* passages, samples */
 };
@@ -216,7 +216,7 @@ static void measure(struct bench *b, const struct change *c, const struct pith_i
                                       .bos = -1,
                                       .convention = PITH_CONVENTION_GPTQ,
                                       .context = b->context,
-                                      .kept = &b->kept,
+                                      .cached = &b->cached,
                                       .watch = {see, &b->seen}};
     if (pith_eval_text(&job, &result, &err) != PITH_OK) die(&err);
     if (c) judge_all(b, c->name);
@@ -235,12 +235,12 @@ static void read_text(struct bench *b, const char *path)
     const char *slash = strrchr(path, '/');
     printf("\n%s of %s, %zu tokens\n\n| change | KL | loss | truly |\n|---|---:|---:|---|\n",
            slash ? slash + 1 : path, b->path, ids.count);
-    b->kept = (struct pith_kept_text){.most = (size_t)1 << 30};
+    b->cached = (struct pith_cached_text){.most = (size_t)1 << 30};
     b->seen.all = pith_alloc(ids.count, sizeof *b->seen.all);
     if (!b->seen.all) exit(1);
     measure(b, NULL, &ids);
     for (size_t i = 0; i < PITH_COUNT(changes); i++) measure(b, &changes[i], &ids);
-    pith_kept_text_free(&b->kept);
+    pith_cached_text_free(&b->cached);
     pith_free(b->seen.all);
     pith_free(text);
     pith_ids_free(&ids);

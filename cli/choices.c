@@ -84,14 +84,14 @@ static json_t *report_of(enum source source)
 }
 
 /* All lists of one report, which may take long to make. */
-static void take_names(struct choice_names *names, enum source asked)
+static void take_names(struct choice_names *names, enum source wanted)
 {
-    json_t *report = report_of(asked);
+    json_t *report = report_of(wanted);
     for (size_t i = RECIPES; i < CHOICES_SOURCES; i++) {
         char words[CHOICES_ROOM] = "";
         const json_t *entry;
         size_t k;
-        if (sources[i].get != sources[asked].get || names->of[i]) continue;
+        if (sources[i].get != sources[wanted].get || names->of[i]) continue;
         json_array_foreach (sources[i].list ? json_object_get(report, sources[i].list) : report, k,
                             entry) {
             const size_t used = strlen(words);

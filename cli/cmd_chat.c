@@ -105,7 +105,7 @@ static int render(const struct settings *s, const char *model)
 
 /* --- one turn --- */
 
-static int print_turn(const struct talk *t)
+static int print_messages(const struct talk *t)
 {
     const struct spoken *a = &t->last;
     const struct pith_usage *u = &a->usage;
@@ -134,7 +134,7 @@ static int answer_once(struct talk *t, const char *message)
     err = (struct pith_error){.status = PITH_OK};
     const enum answered how = talk_ask(t, &err);
     if (how == ANSWER_FAILED) return report_failure(t->common, &err);
-    const int rc = t->common->json ? print_turn(t) : EXIT_DONE;
+    const int rc = t->common->json ? print_messages(t) : EXIT_DONE;
     if (how == ANSWERED && strcmp(t->last.finish, "length") == 0)
         say(t->common, "%s",
             is_cut_by_tokens(t) ? "the answer is cut by --tokens"

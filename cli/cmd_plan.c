@@ -510,10 +510,10 @@ static int measure_this(struct settings *s, char **own)
 {
     struct pith_context *context;
     struct pith_error err = {0};
-    bool asked = false;
+    bool requested = false;
     for (size_t i = 0; i < s->hardware.count; i++)
-        asked |= pith_name_equal(s->hardware.item[i], "this");
-    if (!asked) return EXIT_DONE;
+        requested |= pith_name_equal(s->hardware.item[i], "this");
+    if (!requested) return EXIT_DONE;
     s->common.model_missing = (struct pith_error){0}; /* a well-known name does, too */
     int rc = make_context(&s->common, &context);
     if (rc != EXIT_DONE) return rc;

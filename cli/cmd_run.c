@@ -86,10 +86,10 @@ static int report_prompt(const struct settings *s, struct pith_engine *engine,
 }
 
 /* Fewer tokens than were asked for, and not because the model ended the text. */
-static bool fills_context(const json_t *j, size_t asked)
+static bool fills_context(const json_t *j, size_t requested)
 {
     return strcmp(json_text(j, "finish_reason"), "length") == 0 &&
-           json_get(j, "generated_tokens") < (double)asked;
+           json_get(j, "generated_tokens") < (double)requested;
 }
 
 /* Continues a prompt; `echo` prints it first, once it is known that it can be continued. */

@@ -133,7 +133,7 @@ static struct server_settings server_settings(const struct settings *s, const ch
     return t;
 }
 
-static void tell_ready(const struct settings *s, const struct server *server, const char *name)
+static void print_ready(const struct settings *s, const struct server *server, const char *name)
 {
     if (s->common.json) {
         json_t *j = json_pack("{s:s, s:s}", "address", server_address(server), "model", name);
@@ -166,7 +166,7 @@ static int serve(const struct settings *s, struct server *server, struct pith_en
     if (strcmp(pith_reply_format_name(format), "described") == 0)
         say(&s->common, "the chat template knows no tools: they are described in the system "
                         "message (docs/chat.md)");
-    tell_ready(s, server, name);
+    print_ready(s, server, name);
     while (!interrupted()) nanosleep(&a_little, NULL);
     interrupt_unhurried(); /* --grace is the bound */
     server_notify("STOPPING=1");

@@ -28,7 +28,7 @@ struct editor {
 #ifdef HAVE_LIBEDIT
     EditLine *el;
     History *history;
-    char *path, *beside; /* of the history; NULL: it is not kept */
+    char *path, *temporary; /* of the history; NULL: it is not kept */
 #endif
 };
 
@@ -102,7 +102,7 @@ void editor_free(struct editor *e)
     if (e->el) el_end(e->el);
     if (e->history) history_end(e->history);
     free(e->path);
-    free(e->beside);
+    free(e->temporary);
     free(e->line);
     free(e);
 }
@@ -128,9 +128,9 @@ static void save_history(struct editor *e)
     HistEvent event;
     if (!e->path) return;
     const mode_t mask = umask(077);
-    const bool good = history(e->history, &event, H_SAVE, e->beside) >= 0;
+    const bool good = history(e->history, &event, H_SAVE, e->temporary) >= 0;
     umask(mask);
-    if (!good || rename(e->beside, e->path) != 0) (void)remove(e->beside);
+    if (!good || rename(e->temporary, e->path) != 0) (void)remove(e->temporary);
 }
 
 bool editor_remember(struct editor *e, const char *path)
@@ -138,14 +138,14 @@ bool editor_remember(struct editor *e, const char *path)
     static const char ending[] = ".partial";
     HistEvent event;
     e->path = strdup(path);
-    e->beside = malloc(strlen(path) + sizeof ending);
-    if (!e->path || !e->beside) {
+    e->temporary = malloc(strlen(path) + sizeof ending);
+    if (!e->path || !e->temporary) {
         free(e->path);
         e->path = NULL;
         return false;
     }
-    strcpy(e->beside, path);
-    strcat(e->beside, ending);
+    strcpy(e->temporary, path);
+    strcat(e->temporary, ending);
     (void)history(e->history, &event, H_LOAD, path); /* there may be none yet */
     return true;
 }

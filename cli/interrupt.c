@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum state { NONE, ASKED, HEARD, DEADLINE };
+enum state { NONE, REQUESTED, HEARD, DEADLINE };
 
 /* Handlers and threads share this: each member is one that a handler may touch. */
 static struct {
@@ -55,7 +55,7 @@ static void on_signal(int number)
         atomic_store(&interrupt.worked, nanoseconds(CLOCK_PROCESS_CPUTIME_ID));
         atomic_store(&interrupt.alarms, 0);
     }
-    if (atomic_compare_exchange_strong(&interrupt.state, &none, ASKED)) {
+    if (atomic_compare_exchange_strong(&interrupt.state, &none, REQUESTED)) {
         const ssize_t woken = write(interrupt.wake[1], "", 1);
         (void)woken;
         alarm(1);
@@ -66,7 +66,7 @@ static void on_signal(int number)
 }
 
 /* Had the processors, but others had them for most of the time. */
-static bool was_kept_waiting(void)
+static bool was_waiting(void)
 {
     const double worked = since(CLOCK_PROCESS_CPUTIME_ID, atomic_load(&interrupt.worked));
     return worked > 0.01 && worked < 0.8;
@@ -77,17 +77,18 @@ static void on_alarm(int number)
 {
     enum { MOST = 3 };
     static const char plain[] = "\npith: interrupted\n",
-                      kept[] = "\npith: interrupted; what is done is kept: go on with --resume\n";
+                      resume_text[] =
+                          "\npith: interrupted; what is done is kept: go on with --resume\n";
     const int saved = errno, state = atomic_load(&interrupt.state);
     (void)number;
     if (state == NONE || atomic_load(&interrupt.unhurried)) return; /* cleared meanwhile */
-    if (state == ASKED && atomic_fetch_add(&interrupt.alarms, 1) + 1 < MOST && was_kept_waiting()) {
+    if (state == REQUESTED && atomic_fetch_add(&interrupt.alarms, 1) + 1 < MOST && was_waiting()) {
         alarm(1);
         errno = saved;
         return;
     }
     const bool resumable = atomic_load(&interrupt.resumable) != 0;
-    const ssize_t written = resumable ? write(STDERR_FILENO, kept, sizeof kept - 1)
+    const ssize_t written = resumable ? write(STDERR_FILENO, resume_text, sizeof resume_text - 1)
                                       : write(STDERR_FILENO, plain, sizeof plain - 1);
     (void)written;
     end_now();
@@ -120,7 +121,7 @@ void interrupt_catch(void)
 
 bool interrupted(void)
 {
-    int state = ASKED;
+    int state = REQUESTED;
     (void)atomic_compare_exchange_strong(&interrupt.state, &state, HEARD);
     /* `state` is what it was. */
     if (state == NONE) return false;

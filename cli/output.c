@@ -17,12 +17,12 @@ static bool refuse(const char *path, struct pith_error *err)
 }
 
 /* "PATH.partial"; NULL when memory is out. */
-static char *name_beside(const char *path)
+static char *name_temporary(const char *path)
 {
     const size_t length = strlen(path) + sizeof ".partial";
-    char *beside = malloc(length);
-    if (beside) snprintf(beside, length, "%s.partial", path);
-    return beside;
+    char *temporary = malloc(length);
+    if (temporary) snprintf(temporary, length, "%s.partial", path);
+    return temporary;
 }
 
 /* Whether what is there is to be written into: it is something, and no plain file. */
@@ -33,12 +33,12 @@ static bool is_special(const char *path)
 }
 
 /* A file of our own beside; -1, and errno. */
-static int open_beside(const char *path, const char *beside)
+static int open_temporary(const char *path, const char *temporary)
 {
     struct stat st;
     if (lstat(path, &st) == 0 && access(path, W_OK) != 0) return -1;
-    if (unlink(beside) != 0 && errno != ENOENT) return -1;
-    return open(beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (unlink(temporary) != 0 && errno != ENOENT) return -1;
+    return open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 }
 
 bool can_write(const char *path, struct pith_error *err)
@@ -49,14 +49,14 @@ bool can_write(const char *path, struct pith_error *err)
         else if (access(path, W_OK) == 0 || errno == ENOENT) return true;
         return refuse(path, err);
     }
-    char *beside = name_beside(path);
-    const int fd = beside ? open_beside(path, beside) : -1;
+    char *temporary = name_temporary(path);
+    const int fd = temporary ? open_temporary(path, temporary) : -1;
     if (fd < 0) (void)refuse(path, err);
     if (fd >= 0) {
         close(fd);
-        unlink(beside);
+        unlink(temporary);
     }
-    free(beside);
+    free(temporary);
     return fd >= 0;
 }
 
@@ -74,15 +74,15 @@ static bool write_all(int fd, const char *text, size_t size)
 bool write_whole(const char *path, const char *text, size_t size, struct pith_error *err)
 {
     const bool special = is_special(path);
-    char *beside = name_beside(path);
-    const int fd = !beside ? -1
-                   : special ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)
-                             : open_beside(path, beside);
+    char *temporary = name_temporary(path);
+    const int fd = !temporary ? -1
+                   : special  ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)
+                              : open_temporary(path, temporary);
     bool good = fd >= 0 && write_all(fd, text, size) && (special || fsync(fd) == 0);
-    if (good && !special) good = rename(beside, path) == 0;
+    if (good && !special) good = rename(temporary, path) == 0;
     if (!good) (void)refuse(path, err);
     if (fd >= 0) close(fd);
-    if (fd >= 0 && !good && !special) unlink(beside);
-    free(beside);
+    if (fd >= 0 && !good && !special) unlink(temporary);
+    free(temporary);
     return good;
 }

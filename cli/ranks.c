@@ -100,13 +100,13 @@ int join_ranks(const struct common *common, struct pith_context **context)
 {
     unsigned long count, own;
     struct pith_error err = {0};
-    const bool asked = common->ranks && strcmp(common->ranks, "mpi") == 0;
+    const bool required = common->ranks && strcmp(common->ranks, "mpi") == 0;
     look(&count, &own);
-    if (common->ranks && !asked && !refuses(common)) {
+    if (common->ranks && !required && !refuses(common)) {
         pith_context_free(context);
         return usage_failure(common, "--ranks %s: mpi or none", common->ranks);
     }
-    if (!common->command->spreads || refuses(common) || (count <= 1 && !asked)) return EXIT_DONE;
+    if (!common->command->spreads || refuses(common) || (count <= 1 && !required)) return EXIT_DONE;
     if (join(*context, count, &err) != PITH_OK) {
         pith_context_free(context);
         return report_failure(common, &err);

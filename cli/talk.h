@@ -30,7 +30,7 @@ struct talk {
     struct pith_service *service;
     struct pith_reply_format *format;
     json_t *messages; /* a list; owned */
-    uint64_t asked;   /* answers so far: each has a seed of its own */
+    uint64_t requests; /* answers so far: each has a seed of its own */
     struct spoken last;
 };
 

@@ -167,7 +167,7 @@ static enum pith_status submit(struct talk *t, const char *conversation, struct 
     r.repetition = (float)s->repetition;
     r.frequency = (float)s->frequency;
     r.presence = (float)s->presence;
-    r.seed = t->common->seed + t->asked++;
+    r.seed = t->common->seed + t->requests++;
     r.special = pith_reply_format_special(t->format);
     r.event = on_event;
     r.ctx = m;

@@ -6,8 +6,8 @@
 #include <string.h>
 
 typedef enum talk_next talk_function(struct talk *t, const char *argument);
-static talk_function tell_help, set_system, regenerate, undo, reset, save, load, tell_kv,
-    tell_speed, end;
+static talk_function show_help, set_system, regenerate, undo, reset, save, load, show_kv,
+    show_speed, end;
 
 /* In the order of /help. */
 static const struct talk_command {
@@ -15,15 +15,15 @@ static const struct talk_command {
     talk_function *run;
     const char *help;
 } table[] = {
-    {"help", "", tell_help, "this list"},
+    {"help", "", show_help, "this list"},
     {"system", "TEXT", set_system, "the system message from now on; without TEXT: none"},
     {"regen", "", regenerate, "another answer in place of the last one"},
     {"undo", "", undo, "takes back the last message and its answer"},
     {"reset", "", reset, "begins anew; the system message stays"},
     {"save", "FILE", save, "writes the conversation, as JSON"},
     {"load", "FILE", load, "reads one in place of this"},
-    {"kv", "", tell_kv, "what the cache of keys and values holds"},
-    {"speed", "", tell_speed, "how fast the last answer came"},
+    {"kv", "", show_kv, "what the cache of keys and values holds"},
+    {"speed", "", show_speed, "how fast the last answer came"},
     {"exit", "", end, "ends, as Ctrl-D does"},
 };
 enum { COMMANDS = sizeof table / sizeof table[0] };
@@ -35,7 +35,7 @@ static void complain(const struct talk *t, const struct pith_error *err)
     fprintf(stderr, "pith: %s\n", text);
 }
 
-static enum talk_next tell_help(struct talk *t, const char *argument)
+static enum talk_next show_help(struct talk *t, const char *argument)
 {
     (void)t, (void)argument;
     for (size_t i = 0; i < COMMANDS; i++)
@@ -118,7 +118,7 @@ static enum talk_next load(struct talk *t, const char *argument)
     return TALK_GOES_ON;
 }
 
-static enum talk_next tell_kv(struct talk *t, const char *argument)
+static enum talk_next show_kv(struct talk *t, const char *argument)
 {
     struct pith_service_state s = {.size = sizeof s};
     char used[32], all[32];
@@ -137,7 +137,7 @@ static enum talk_next tell_kv(struct talk *t, const char *argument)
     return TALK_GOES_ON;
 }
 
-static enum talk_next tell_speed(struct talk *t, const char *argument)
+static enum talk_next show_speed(struct talk *t, const char *argument)
 {
     const struct pith_usage *u = &t->last.usage;
     (void)argument;

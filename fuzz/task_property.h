@@ -73,14 +73,14 @@ static struct pith_phrase part(const struct pith_questions *q, struct pith_span 
 static void judge(const struct pith_task_source *source)
 {
     const struct pith_saying *how = pith_saying_of(source->form);
-    const struct pith_questions *q = &source->asked;
+    const struct pith_questions *q = &source->questions;
     must(pith_saying_may(source->form, "", false, NULL) ==
          (source->form->flags & PITH_TASK_RUN ? PITH_ARG : PITH_OK));
     if (source->form->flags & PITH_TASK_RUN) return;
     for (size_t i = 0; how && i < q->count; i++) {
         const struct pith_phrase asked = part(q, q->item[i].text);
         const struct pith_answer a = {asked, part(q, q->choice[q->item[i].first]), asked};
-        struct pith_said out;
+        struct pith_judged out;
         must(how->judge(&a, &out, NULL) == PITH_OK);
         must(how->flexible || out.flexible == out.right);
     }
@@ -93,7 +93,7 @@ static enum pith_status use_task(struct pith_task_source *source, const struct p
     const struct pith_item_rules rules = {
         .path = wish->path, .tokenizer = tokenizer(), .shots = wish->shots, .max_length = most};
     struct pith_items items = {0};
-    must(source->subjects == 1 && source->subject[0].count <= source->asked.count);
+    must(source->subjects == 1 && source->subject[0].count <= source->questions.count);
     const enum pith_status s = pith_items_make(source, &rules, &items, err);
     must(s == PITH_OK || s == PITH_FORMAT || s == PITH_ARG);
     if (s == PITH_OK) {

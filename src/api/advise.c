@@ -146,7 +146,7 @@ static enum pith_status rule_out(struct trial *a, const json_t *row, const char 
 }
 
 /* What a row that is rounded otherwise says of it. */
-static enum pith_status tell_round(const struct trial *a, json_t *row, struct pith_error *err)
+static enum pith_status report_round(const struct trial *a, json_t *row, struct pith_error *err)
 {
     json_t *commands = json_object_get(row, "commands");
     const char *round = round_of(a, text_of(row, "recipe"));
@@ -171,7 +171,7 @@ static enum pith_status choose(struct trial *a, struct pith_error *err)
         struct pith_advice_try *t = &a->advice.tried[a->advice.count];
         t->row = json_array_get(rows, i);
         t->maker = maker_of(a, a->advice.count);
-        PITH_TRY(tell_round(a, t->row, err));
+        PITH_TRY(report_round(a, t->row, err));
         const bool first = t->maker == a->advice.count && !pith_advice_is_plain(row);
         if (first && a->advice.options->candidates && recipes == a->advice.options->candidates) {
             PITH_TRY(rule_out(a, row, "not tried: others come first in the plan", err));

@@ -99,19 +99,19 @@ static struct pith_speed_job job_of(const struct bench *b)
 }
 
 /* What all of it will take, before anything but the headers is read. */
-static enum pith_status foretell(struct bench *b, struct pith_error *err)
+static enum pith_status estimate(struct bench *b, struct pith_error *err)
 {
     const bool fast = pith_backend_mode(b->context->backend) == PITH_MODE_FAST;
     const struct pith_speed_job job = job_of(b);
-    const struct pith_held how = {
+    const struct pith_run_form how = {
         .rows = pith_speed_rows(&job),
         .linears = b->linears,
         .head = b->ends,
         .bytes_head = b->linears || b->ends ? fast
                                             : pith_load_rounds_head(b->context, b->model, false)};
     struct pith_meter m = {0};
-    pith_held_begin(b->context->backend, &m);
-    PITH_TRY(pith_held_meter(b->model, b->context->backend, &how, &m, err));
+    pith_run_meter_begin(b->context->backend, &m);
+    PITH_TRY(pith_run_meter(b->model, b->context->backend, &how, &m, err));
     pith_speed_meter(&job, &m);
     b->own_expected = m.now;
     b->expected = m.most;
@@ -416,7 +416,7 @@ static enum pith_status run(struct bench *b, struct pith_error *err)
     PITH_TRY(pith_kv_auto_parse(o->kv, &tried, err));
     if (tried == 0) {
         PITH_TRY(pith_cache_choose(c, &wish, b->model, NULL, &b->kv, err));
-        PITH_TRY(foretell(b, err));
+        PITH_TRY(estimate(b, err));
     }
     PITH_TRY(load(b, err));
     b->load_seconds = pith_clock() - start;

@@ -25,9 +25,9 @@ static void look_at_biases(const struct pith_context *context, const struct pith
         if (!pith_kv_spreads(&layer->k)) continue;
         pith_kv_name(layer, name);
         snprintf(what, sizeof what, "KV cache %s", name);
-        pith_context_tell(context, what,
-                          "the keys of this model have biases, which leave few of its codes for "
-                          "the rest; with ,offset behind it they are kept out");
+        pith_context_report(context, what,
+                            "the keys of this model have biases, which leave few of its codes for "
+                            "the rest; with ,offset behind it they are kept out");
         return;
     }
 }

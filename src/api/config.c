@@ -4,7 +4,7 @@
 #include "base/str.h"
 #include "model/config/config.h"
 
-void pith_context_tell(const struct pith_context *context, const char *what, const char *text)
+void pith_context_report(const struct pith_context *context, const char *what, const char *text)
 {
     struct pith_str line = {0};
     if (!context->log) return;
@@ -13,12 +13,12 @@ void pith_context_tell(const struct pith_context *context, const char *what, con
     pith_str_free(&line);
 }
 
-void pith_context_tell_all(const struct pith_context *context, const char *what,
-                           const json_t *texts)
+void pith_context_report_all(const struct pith_context *context, const char *what,
+                             const json_t *texts)
 {
     const json_t *text;
     size_t i;
-    json_array_foreach (texts, i, text) pith_context_tell(context, what, json_string_value(text));
+    json_array_foreach (texts, i, text) pith_context_report(context, what, json_string_value(text));
 }
 
 struct naming {

@@ -25,10 +25,10 @@ struct pith_progress pith_context_progress(const struct pith_context *context,
 void pith_context_look(const struct pith_context *context, const char *model);
 
 /* One line for the context's log: "WHAT: text". */
-void pith_context_tell(const struct pith_context *context, const char *what, const char *text);
+void pith_context_report(const struct pith_context *context, const char *what, const char *text);
 /* The same of each of a list of strings, which may be NULL. */
-void pith_context_tell_all(const struct pith_context *context, const char *what,
-                           const json_t *texts);
+void pith_context_report_all(const struct pith_context *context, const char *what,
+                             const json_t *texts);
 
 /* The text of a report for the caller, who owns it; takes the reference (NULL counts as out of
  * memory). */

@@ -64,7 +64,7 @@ static enum pith_status check_options(const struct pith_service_options *o, stru
     return PITH_OK;
 }
 
-static uint64_t held_now(void)
+static uint64_t memory_now(void)
 {
     uint64_t anonymous = 0, mapped = 0;
     pith_memory_now(&anonymous, &mapped);
@@ -75,13 +75,13 @@ static uint64_t held_now(void)
 static size_t tokens_within(const struct pith_model *m, struct pith_scheduler_options o,
                             uint64_t memory, size_t most)
 {
-    const uint64_t held = held_now();
+    const uint64_t used = memory_now();
     size_t low = 0, high = most / 32;
     while (low < high) {
         const size_t mid = (low + high + 1) / 2;
         o.runner.tokens = mid * 32;
         if (o.runner.context > o.runner.tokens) o.runner.context = o.runner.tokens;
-        if (pith_sum_bytes(held, pith_scheduler_bytes(m, &o)) <= memory) low = mid;
+        if (pith_sum_bytes(used, pith_scheduler_bytes(m, &o)) <= memory) low = mid;
         else high = mid - 1;
     }
     return low * 32;
@@ -113,7 +113,8 @@ static enum pith_status choose_sizes(const struct pith_model *m,
         return pith_fail(err, PITH_LIMIT,
                          "the memory does not suffice for a request of %zu tokens; %.2f GB would",
                          least.runner.tokens,
-                         (double)pith_sum_bytes(held_now(), pith_scheduler_bytes(m, &least)) / 1e9);
+                         (double)pith_sum_bytes(memory_now(), pith_scheduler_bytes(m, &least)) /
+                             1e9);
     }
     if (r->context > r->tokens) r->context = r->tokens;
     return PITH_OK;
@@ -132,11 +133,11 @@ static enum pith_status start(struct pith_service *v, const struct pith_service_
         .kept = kept,
         .queue = o->queue,
         .pace = o->pace};
-    const uint64_t held = held_now();
+    const uint64_t used = memory_now();
     const struct pith_cache_wish wish = {.name = o->kv,
                                          .layers = &o->kv_layers,
                                          .usual = PITH_BF16,
-                                         .memory = o->memory > held ? o->memory - held
+                                         .memory = o->memory > used ? o->memory - used
                                                    : o->memory > 0  ? 1
                                                                     : 0};
     const struct pith_scheduler_parts parts = {.model = e->model,

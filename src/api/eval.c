@@ -118,7 +118,7 @@ static enum pith_status choose_cache(struct pith_context *context, struct pith_m
 {
     pith_kv_format_free(&m->kv);
     m->kv = pith_kv_floats(PITH_F32);
-    if (!m->baseline && m->kept_texts) return PITH_OK;
+    if (!m->baseline && m->cached_texts) return PITH_OK;
     const struct pith_cache_wish wish = cache_wish(m, m->cache);
     PITH_TRY(pith_cache_choose(context, &wish, m->model, m->tokenizer, &m->kv, err));
     return pith_attn_parse(m->options->attn, &m->kv.attn, err);
@@ -184,7 +184,7 @@ static enum pith_status choose_tokenizer(struct pith_measurement *m, struct pith
 
 /* What texts will take, before the weights are read: a text has no more tokens than bytes, and
  * their list grows by doubling. Tasks and caches that are tried are not foretold. */
-static enum pith_status foretell(struct pith_context *context, struct pith_measurement *m,
+static enum pith_status estimate(struct pith_context *context, struct pith_measurement *m,
                                  struct pith_error *err)
 {
     const struct pith_eval_options *o = m->options;
@@ -203,12 +203,12 @@ static enum pith_status foretell(struct pith_context *context, struct pith_measu
     struct pith_text_job job = pith_measurement_text_job(m);
     job.count = (size_t)longest;
     const size_t rows = pith_eval_text_rows(&job);
-    const struct pith_held base = {.rows = rows},
-                           own = {.rows = rows,
-                                  .bytes_head = pith_load_rounds_head(context, m->model, false)};
-    pith_held_begin(m->backend, &meter);
-    PITH_TRY(pith_held_meter(m->model, m->backend, &own, &meter, err));
-    if (m->baseline) PITH_TRY(pith_held_meter(m->baseline, m->backend, &base, &meter, err));
+    const struct pith_run_form base = {.rows = rows}, own = {.rows = rows,
+                                                             .bytes_head = pith_load_rounds_head(
+                                                                 context, m->model, false)};
+    pith_run_meter_begin(m->backend, &meter);
+    PITH_TRY(pith_run_meter(m->model, m->backend, &own, &meter, err));
+    if (m->baseline) PITH_TRY(pith_run_meter(m->baseline, m->backend, &base, &meter, err));
     if (pith_kv_needs_levels(&m->kv, m->model->plans.layers) && !pith_kv_levels_are_there(m->model))
         pith_meter_touch(&meter, pith_kv_levels_bytes(m->model, m->backend));
     pith_meter_take(&meter, pith_times_bytes(longest, 2 * sizeof(int32_t)));
@@ -250,7 +250,7 @@ enum pith_status pith_eval_report(struct pith_context *context,
             m.shortest = m.baseline->shape.max_position;
         s = pith_measurement_check_tasks(&m, err);
     }
-    if (s == PITH_OK) s = foretell(context, &m, err);
+    if (s == PITH_OK) s = estimate(context, &m, err);
     if (s == PITH_OK) s = pith_load_opened(context, m.model, false, err);
     if (s == PITH_OK && m.baseline) s = pith_load_opened(context, m.baseline, true, err);
     if (s == PITH_OK) s = measure_model(context, &m, o->model, &measured, err);
@@ -434,7 +434,7 @@ enum pith_status pith_compare_report(struct pith_context *context, const struct 
     enum pith_status s = check(&m, err);
     if (s == PITH_OK) s = pith_measurement_keep(&m, err);
     if (s == PITH_OK) s = compare_and_report(context, &m, models, report, err);
-    pith_measurement_free_kept(&m);
+    pith_measurement_free_cached(&m);
     pith_kv_format_free(&m.kv);
     pith_tokenizer_close(m.tokenizer);
     pith_chat_close(m.chat);

@@ -64,13 +64,14 @@ struct generation {
 };
 
 /* The prompt as what a user said, and what ends the answer. */
-static enum pith_status encode_turn(struct generation *g, const char *said, struct pith_error *err)
+static enum pith_status encode_message(struct generation *g, const char *message,
+                                       struct pith_error *err)
 {
     const struct pith_engine *e = g->engine;
     struct pith_chat *chat = NULL;
     struct pith_rendered r = {0};
     PITH_TRY(pith_chat_need(e->path, g->options->chat_template, &chat, err));
-    json_t *j = json_pack("{s:[{s:s, s:s}], s:b}", "messages", "role", "user", "content", said,
+    json_t *j = json_pack("{s:[{s:s, s:s}], s:b}", "messages", "role", "user", "content", message,
                           "add_generation_prompt", 1);
     enum pith_status s = j ? pith_chat_render(chat, j, 0, &r, err)
                            : pith_fail_nomem(err, "a conversation");
@@ -89,7 +90,7 @@ static enum pith_status read_prompt(struct generation *g, struct pith_error *err
     const char *prompt = o->prompt + pith_text_mark(o->prompt, strlen(o->prompt));
     PITH_TRY(pith_text_check("the prompt", prompt, strlen(prompt), err));
     PITH_TRY(pith_tokenizer_ends(g->engine->tokenizer, g->engine->path, &g->ends, err));
-    PITH_TRY(o->chat ? encode_turn(g, prompt, err)
+    PITH_TRY(o->chat ? encode_message(g, prompt, err)
                      : pith_tokenizer_encode(g->engine->tokenizer, prompt, strlen(prompt), true,
                                              &g->prompt, err));
     if (g->prompt.count == 0)

@@ -12,7 +12,7 @@ enum pith_status pith_load_open(const struct pith_context *context, const char *
     PITH_TRY(pith_model_open(dir, out, err));
     const enum pith_status s = pith_model_remarks((*out)->checkpoint, *out, &remarks, err);
     if (s == PITH_OK) {
-        pith_context_tell_all(context, dir, remarks);
+        pith_context_report_all(context, dir, remarks);
         json_decref(remarks);
         return PITH_OK;
     }
@@ -38,8 +38,8 @@ enum pith_status pith_load_opened(const struct pith_context *context, struct pit
     if (s == PITH_OK && pith_load_rounds_head(context, m, reference))
         s = pith_model_round_head(m, be, err);
     else if (s == PITH_OK && !reference && pith_backend_mode(be) == PITH_MODE_FAST)
-        pith_context_tell(context, m->checkpoint->dir,
-                          "is not quantized, and is computed as in the exact mode");
+        pith_context_report(context, m->checkpoint->dir,
+                            "is not quantized, and is computed as in the exact mode");
     return pith_checkpoint_settle(m->checkpoint, false, s, err);
 }
 

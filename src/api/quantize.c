@@ -45,7 +45,8 @@ static enum pith_status check(const struct pith_quantize_options *o, bool conver
     json_t *j = NULL;
     PITH_TRY(pith_auto_check(o, err));
     char first[PITH_GRID_TEXT];
-    const struct pith_quantize_options base = pith_auto_asked(o) ? pith_auto_base(o, first) : *o;
+    const struct pith_quantize_options base = pith_auto_requested(o) ? pith_auto_base(o, first)
+                                                                     : *o;
     PITH_TRY(pith_job_check_options(&base, convert, &j, err));
     if (report) return pith_report_text(j, report, err);
     json_decref(j);
@@ -98,7 +99,7 @@ static enum pith_status run(struct pith_context *c, const struct pith_quantize_o
     if (pith_ranks_first(c->ranks)) look_for_tokenizer(c, o);
     PITH_TRY(pith_quantize_model(c->backend, o, convert, frame, &j, err));
     if (there && c->log) c->log(c->log_ctx, "`resume`: it was finished already; nothing was left");
-    pith_context_tell_all(c, o->model, json_object_get(j, "remarks"));
+    pith_context_report_all(c, o->model, json_object_get(j, "remarks"));
     if (report && j) return pith_report_text(j, report, err);
     json_decref(j);
     return PITH_OK;
@@ -125,7 +126,7 @@ static enum pith_status run_auto(struct pith_context *c, const struct pith_quant
     struct pith_str folder = {0};
     struct pith_quantize_options whole = *given;
     const struct pith_quantize_options *o = &whole;
-    struct pith_auto_clock clock = {.telling = {pith_ranks_first(c->ranks) ? say : NULL, c}};
+    struct pith_auto_clock clock = {.notice = {pith_ranks_first(c->ranks) ? say : NULL, c}};
     pith_auto_clock_start(&clock, given, &whole.progress);
     char *text = NULL; /* the report: stays so where another rank has it */
     size_t n = strlen(o->out);
@@ -148,7 +149,7 @@ static enum pith_status run_auto(struct pith_context *c, const struct pith_quant
                                      .started = clock.started,
                                      .search = pith_clock() - clock.started,
                                      .quiet = clock.stages > 0,
-                                     .telling = clock.telling};
+                                     .notice = clock.notice};
     if (s == PITH_OK) s = run(c, &found, false, &frame, report ? &text : NULL, err);
     if (s == PITH_OK && !o->rehearse && first) s = keep_recipe(o, recipe, err);
     if (s == PITH_OK && first) s = pith_dir_remove(folder.data, err);
@@ -174,9 +175,9 @@ enum pith_status pith_quantize(struct pith_context *c, const struct pith_quantiz
     struct pith_door door;
     PITH_TRY(pith_door_read(o->crlf, &door, err));
     PITH_TRY(pith_auto_check(o, err));
-    if (!pith_auto_asked(o))
+    if (!pith_auto_requested(o))
         return run(c, o, false,
-                   &(struct pith_frame){.telling = {say, c}, .guide_pass = &pith_sense_guide_pass},
+                   &(struct pith_frame){.notice = {say, c}, .guide_pass = &pith_sense_guide_pass},
                    report, err);
     return pith_ranks_fail(c->ranks, run_auto(c, o, report, err), err);
 }

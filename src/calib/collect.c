@@ -95,7 +95,7 @@ static enum pith_status share_kv(const struct pith_collector *c, const struct pi
     return s;
 }
 
-static enum pith_status tell(const struct pith_collector *c, struct pith_error *err)
+static enum pith_status report(const struct pith_collector *c, struct pith_error *err)
 {
     return c->step ? c->step(c->step_ctx, err) : PITH_OK;
 }
@@ -119,7 +119,7 @@ enum pith_status pith_collect(struct pith_collector *c, const struct pith_block 
     for (size_t w = 0; w < acts->windows && s == PITH_OK; w++) {
         s = run_window(c, &pass, b, acts, w, err);
         if (s == PITH_OK) note_kv(c, b);
-        if (s == PITH_OK) s = tell(c, err);
+        if (s == PITH_OK) s = report(c, err);
         g.seen += acts->length;
     }
     if (s == PITH_OK) s = pith_gather_meet(&g, acts, err);
@@ -137,7 +137,7 @@ enum pith_status pith_propagate(struct pith_collector *c, const struct pith_bloc
     for (size_t w = 0; w < in->windows; w++) {
         PITH_TRY(run_window(c, &pass, b, in, w, err));
         memcpy(pith_acts_window(out, w), c->row, pith_acts_floats(out) * sizeof(float));
-        PITH_TRY(tell(c, err));
+        PITH_TRY(report(c, err));
     }
     return PITH_OK;
 }

@@ -187,7 +187,8 @@ static enum pith_status find_free(const struct encoder *e, size_t text, size_t m
 /* Ids that both draws do without, so that there is something to hold out; 0: they are too few. */
 static size_t reserve(const struct encoder *e, size_t text)
 {
-    const size_t count = e->ids.count, share = pith_larger(count / 8, PITH_CALIB_HELD_LEAST * text);
+    const size_t count = e->ids.count,
+                 share = pith_larger(count / 8, PITH_CALIB_JUDGE_LEAST * text);
     size_t longest = 0;
     for (size_t i = 0; i < e->draws; i++) longest = pith_larger(longest, e->draw[i].text);
     return share <= count / 4 && count - share >= longest ? share : 0;
@@ -195,24 +196,24 @@ static size_t reserve(const struct encoder *e, size_t text)
 
 /* What is held out of both draws, which are marked anew where something had to be reserved. */
 static enum pith_status hold_out(const struct pith_calib_options *o, struct encoder *e,
-                                 struct pith_calib_set *held, struct pith_error *err)
+                                 struct pith_calib_set *judge, struct pith_error *err)
 {
     const struct draw *a = &e->draw[0], *b = &e->draw[e->draws - 1];
     const struct draw *shape = a->seq_len < b->seq_len ? a : b;
-    const size_t most = pith_larger(o->held / shape->seq_len, PITH_CALIB_HELD_LEAST);
+    const size_t most = pith_larger(o->judge / shape->seq_len, PITH_CALIB_JUDGE_LEAST);
     size_t *at, count;
     PITH_TRY(find_free(e, shape->text, most, &at, &count, err));
-    const size_t kept = count < PITH_CALIB_HELD_LEAST ? reserve(e, shape->text) : 0;
+    const size_t kept = count < PITH_CALIB_JUDGE_LEAST ? reserve(e, shape->text) : 0;
     if (kept) {
         pith_free(at);
         if (!mark_all(o, e, e->ids.count - kept)) return pith_fail_nomem(err, "windows");
         PITH_TRY(find_free(e, shape->text, most, &at, &count, err));
     }
-    return count ? copy(e, shape, at, count, held, err) : PITH_OK;
+    return count ? copy(e, shape, at, count, judge, err) : PITH_OK;
 }
 
 static enum pith_status cut_windows(const struct pith_calib_options *o, struct encoder *e,
-                                    struct pith_calib_set *out, struct pith_calib_set *held,
+                                    struct pith_calib_set *out, struct pith_calib_set *judge,
                                     struct pith_error *err)
 {
     struct draw *d = &e->draw[0];
@@ -225,7 +226,7 @@ static enum pith_status cut_windows(const struct pith_calib_options *o, struct e
                                               : "all files together",
                          d->limit, o->seq_len);
     if (!mark_all(o, e, e->ids.count)) return pith_fail_nomem(err, "calibration windows");
-    if (held) PITH_TRY(hold_out(o, e, held, err));
+    if (judge) PITH_TRY(hold_out(o, e, judge, err));
     size_t *at = pith_alloc(d->want, sizeof *at), n = 0;
     if (!at) return pith_fail_nomem(err, "calibration windows");
     for (size_t i = 0; i < d->have; i++)
@@ -248,16 +249,16 @@ static struct draw draw_of(size_t tokens, size_t seq_len, const struct pith_toke
 
 enum pith_status pith_calib_load_apart(const struct pith_calib_options *o,
                                        const struct pith_tokenizer *t, struct pith_calib_set *out,
-                                       struct pith_calib_set *held, struct pith_error *err)
+                                       struct pith_calib_set *judge, struct pith_error *err)
 {
-    if (held) *held = (struct pith_calib_set){0};
+    if (judge) *judge = (struct pith_calib_set){0};
     if (o->seq_len < 2) return pith_fail(err, PITH_ARG, "`seq_len` must be at least 2");
     if (o->tokens == 0) return pith_fail(err, PITH_ARG, "`calib_tokens` must be at least 1");
     struct encoder e = {.tokenizer = t, .draw = {draw_of(o->tokens, o->seq_len, t)}, .draws = 1};
-    if (!o->held) held = NULL;
-    if (held && o->other.tokens && o->other.seq_len >= 2)
+    if (!o->judge) judge = NULL;
+    if (judge && o->other.tokens && o->other.seq_len >= 2)
         e.draw[e.draws++] = draw_of(o->other.tokens, o->other.seq_len, t);
-    if (held) e.behind = o->held < SIZE_MAX / 4 ? o->held : SIZE_MAX / 4;
+    if (judge) e.behind = o->judge < SIZE_MAX / 4 ? o->judge : SIZE_MAX / 4;
     struct pith_door door = {.lf = o->lf};
     struct pith_reading to = {.door = &door,
                               .document = add_document,
@@ -267,13 +268,13 @@ enum pith_status pith_calib_load_apart(const struct pith_calib_options *o,
     enum pith_status s = read_sources(o, &to, err);
     pith_chat_close(to.chat);
     note_limits(&e, true);
-    if (s == PITH_OK) s = cut_windows(o, &e, out, held, err);
+    if (s == PITH_OK) s = cut_windows(o, &e, out, judge, err);
     if (s == PITH_OK) {
         out->crlf = door.crlf;
         out->rendered = to.rendered;
         out->joined = to.joined;
-    } else if (held) {
-        pith_calib_free(held);
+    } else if (judge) {
+        pith_calib_free(judge);
     }
     for (size_t i = 0; i < e.draws; i++) pith_free(e.draw[i].chosen);
     pith_ids_free(&e.ids);

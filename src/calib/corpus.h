@@ -28,7 +28,7 @@ struct pith_reading {
     void *ctx;         /* of both */
     const char *model; /* whose chat template is asked for at the first conversation; or NULL */
     struct pith_chat *chat; /* owned; NULL: it has none, or was not asked for */
-    bool asked;
+    bool looked_up;
     size_t rendered, joined; /* conversations */
 };
 
@@ -52,7 +52,7 @@ struct pith_calib_options {
     struct pith_calib_draw {
         size_t tokens, seq_len;
     } other;     /* what else is drawn of the same text by the same seed; tokens 0: nothing */
-    size_t held; /* tokens to hold out of both; 0: none */
+    size_t judge; /* tokens to hold out of both; 0: none */
 };
 
 /* windows x length ids, packed. */
@@ -72,16 +72,16 @@ struct pith_calib_set {
 enum pith_status pith_calib_load(const struct pith_calib_options *o, const struct pith_tokenizer *t,
                                  struct pith_calib_set *out, struct pith_error *err);
 /* The same, and in *held what is held out: windows as long as the shorter of both draws', of which
- * neither has an id, of o->held tokens at most, or PITH_CALIB_HELD_LEAST windows where these are
+ * neither has an id, of o->held tokens at most, or PITH_CALIB_JUDGE_LEAST windows where these are
  * more. They lie behind what the draws choose from where the text goes on; else they are those,
- * from the end, that both leave. Where that is less than PITH_CALIB_HELD_LEAST windows, they are of
- * its last eighth, which both then do without. There are none where the text is too short even for
- * that, where o->held is 0, and when it fails. The one draw and the other, with each other's tokens
- * and lengths, hold out the same. `held` may be NULL. */
-enum { PITH_CALIB_HELD_LEAST = 4 };
+ * from the end, that both leave. Where that is less than PITH_CALIB_JUDGE_LEAST windows, they are
+ * of its last eighth, which both then do without. There are none where the text is too short even
+ * for that, where o->held is 0, and when it fails. The one draw and the other, with each other's
+ * tokens and lengths, hold out the same. `held` may be NULL. */
+enum { PITH_CALIB_JUDGE_LEAST = 4 };
 enum pith_status pith_calib_load_apart(const struct pith_calib_options *o,
                                        const struct pith_tokenizer *t, struct pith_calib_set *out,
-                                       struct pith_calib_set *held, struct pith_error *err);
+                                       struct pith_calib_set *judge, struct pith_error *err);
 void pith_calib_free(struct pith_calib_set *set);
 
 /* The text that ships with pith, NUL-terminated. */

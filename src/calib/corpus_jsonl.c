@@ -41,8 +41,8 @@ static enum pith_status render(const json_t *line, struct pith_reading *to, bool
 {
     struct pith_rendered r = {0};
     *done = false;
-    if (to->model && !to->asked) PITH_TRY(pith_chat_open(to->model, NULL, &to->chat, err));
-    to->asked = true;
+    if (to->model && !to->looked_up) PITH_TRY(pith_chat_open(to->model, NULL, &to->chat, err));
+    to->looked_up = true;
     if (!to->chat) return PITH_OK;
     *done = true;
     to->rendered++;

@@ -8,12 +8,12 @@
 /* --- what is kept ----------------------------------------------------------------------------- */
 
 /* What one window keeps at most, in floats and in products. */
-struct kept {
+struct stored {
     size_t floats, products;
 };
 
 /* A linear of all tokens; an expert's of those that take it: of each kind as many as are taken. */
-static void count_linears(const struct pith_grads_room *r, struct kept *k)
+static void count_linears(const struct pith_grads_room *r, struct stored *k)
 {
     for (uint32_t i = 0; i < r->plan->linears; i++) {
         const struct pith_linear_spec *l = &r->plan->linear[i];
@@ -27,7 +27,7 @@ static void count_linears(const struct pith_grads_room *r, struct kept *k)
 }
 
 /* Attention over latents has a product a head, of what it takes in and of what it gives. */
-static void count_latents(const struct pith_grads_room *r, struct kept *k)
+static void count_latents(const struct pith_grads_room *r, struct stored *k)
 {
     for (uint32_t i = 0; i < r->plan->nodes; i++) {
         const struct pith_node *n = &r->plan->node[i];
@@ -38,9 +38,9 @@ static void count_latents(const struct pith_grads_room *r, struct kept *k)
     }
 }
 
-static struct kept count_kept(const struct pith_grads_room *r)
+static struct stored count_rows(const struct pith_grads_room *r)
 {
-    struct kept k = {0};
+    struct stored k = {0};
     count_linears(r, &k);
     count_latents(r, &k);
     return k;
@@ -48,7 +48,7 @@ static struct kept count_kept(const struct pith_grads_room *r)
 
 static void layout(struct pith_arena *a, const struct pith_grads_room *r, struct pith_grads *g)
 {
-    const struct kept k = count_kept(r);
+    const struct stored k = count_rows(r);
     g->floats = r->windows * k.floats;
     g->most = r->windows * k.products;
     g->room = pith_arena_take_rows(a, r->windows, k.floats, sizeof *g->room);
@@ -117,15 +117,15 @@ static const float *keep_rows(struct pith_grads *g, const float *x, size_t step,
 void pith_grads_keep(void *ctx, const struct pith_tape_product *p)
 {
     struct pith_grads *g = ctx;
-    struct pith_tape_product kept = *p;
+    struct pith_tape_product stored = *p;
     if (p->n == 0) return;
     g->full |= g->products == g->most || g->floats - g->used < p->n * (p->rows + p->cols);
     if (g->full) return;
-    kept.y = keep_rows(g, p->y, p->y_step, p->n, p->rows);
-    kept.x = keep_rows(g, p->x, p->x_step, p->n, p->cols);
-    kept.y_step = p->rows;
-    kept.x_step = p->cols;
-    g->product[g->products++] = kept;
+    stored.y = keep_rows(g, p->y, p->y_step, p->n, p->rows);
+    stored.x = keep_rows(g, p->x, p->x_step, p->n, p->cols);
+    stored.y_step = p->rows;
+    stored.x_step = p->cols;
+    g->product[g->products++] = stored;
 }
 
 /* --- the baton -------------------------------------------------------------------------------- */

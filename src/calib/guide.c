@@ -177,16 +177,16 @@ static uint32_t most_rows(const struct pith_plans *plans)
 
 uint64_t pith_guide_scratch(const struct pith_guide *g, size_t length)
 {
-    const uint64_t turned = g->turned ? most_rows(&g->model->plans) : 0;
-    return pith_times_bytes((g->block + turned) * sizeof(float), length);
+    const uint64_t output_rotation = g->output_rotation ? most_rows(&g->model->plans) : 0;
+    return pith_times_bytes((g->block + output_rotation) * sizeof(float), length);
 }
 
 /* What the stored outputs feel: d itself, or a copy that is turned as they are. */
-static enum pith_status turn(const struct pith_guide_window *w, struct pith_tape_gave *gave)
+static enum pith_status rotate(const struct pith_guide_window *w, struct pith_tape_gave *gave)
 {
     const struct pith_guide *g = w->guide;
-    const struct pith_rotation *r = g->turned ? g->turned(g->turned_ctx, w->layer, gave->linear)
-                                              : NULL;
+    const struct pith_rotation *r =
+        g->output_rotation ? g->output_rotation(g->rotation_ctx, w->layer, gave->linear) : NULL;
     if (!r || r->dim == 0) return PITH_OK;
     float *d = g->scratch + (size_t)g->block * gave->n;
     memcpy(d, gave->d, gave->n * gave->rows * sizeof *d);
@@ -201,7 +201,7 @@ void pith_guide_gave(void *ctx, const struct pith_tape_gave *gave)
     const struct counts c = counts_of(g, pith_plan(&g->model->plans, w->layer));
     const size_t each = gave->place ? g->model->plans.taken : 1;
     struct pith_tape_gave felt = *gave;
-    if (w->status == PITH_OK) w->status = turn(w, &felt);
+    if (w->status == PITH_OK) w->status = rotate(w, &felt);
     if (w->status != PITH_OK) return;
     struct squaring q = {.gave = &felt,
                          .to = values_of(g, w->layer, &c, gave->linear) + w->token * each,

@@ -26,8 +26,9 @@ struct pith_guide {
     size_t tokens;
     /* The rotation by which a linear's outputs are stored, so that it is these of which all is
      * felt; dim 0: as they are. NULL: all are. */
-    const struct pith_rotation *(*turned)(const void *ctx, uint32_t layer, uint32_t linear);
-    const void *turned_ctx;
+    const struct pith_rotation *(*output_rotation)(const void *ctx, uint32_t layer,
+                                                   uint32_t linear);
+    const void *rotation_ctx;
     /* With several ranks, what is kept of pairs (calib/pairs.h), the caller's; NULL: pairs are
      * added as they come. */
     struct pith_pairs *pairs;

@@ -51,7 +51,7 @@ static struct pith_pass pass_of(const struct pith_routed_place *p, pith_tap_fn *
                               .tap_ctx = ctx};
 }
 
-static enum pith_status tell_routed(const struct pith_collector *c, struct pith_error *err)
+static enum pith_status report_routed(const struct pith_collector *c, struct pith_error *err)
 {
     return c->step ? c->step(c->step_ctx, err) : PITH_OK;
 }
@@ -81,7 +81,7 @@ static enum pith_status choose(struct pith_routed *r, const struct pith_routed_p
         if (r->share)
             memcpy(r->share + at, p->collector->scratch.share,
                    a->length * m->taken * sizeof *r->share);
-        PITH_TRY(tell_routed(p->collector, err));
+        PITH_TRY(report_routed(p->collector, err));
     }
     PITH_TRY(pith_sent_choices(r, p, err));
     for (size_t i = 0; i < r->tokens * m->taken; i++) r->count[r->chosen[i]]++;
@@ -152,7 +152,7 @@ static enum pith_status flush(struct batch *b, struct pith_error *err)
     PITH_TRY(run_rows(b, p, &pass, p->collector->row, err));
     b->gather->seen += b->n;
     b->n = 0;
-    return tell_routed(p->collector, err);
+    return report_routed(p->collector, err);
 }
 
 static enum pith_status add_row(struct batch *b, size_t token, struct pith_error *err)

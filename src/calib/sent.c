@@ -105,8 +105,8 @@ static enum pith_status exchange(const struct sending *s, struct pith_error *err
 {
     struct pith_ranks *ranks = s->relay->ranks;
     const unsigned own = pith_ranks_own(ranks), count = pith_ranks_count(ranks);
-    for (unsigned turn = 0; turn < count; turn++) {
-        const unsigned other = (turn + count - own) % count;
+    for (unsigned step = 0; step < count; step++) {
+        const unsigned other = (step + count - own) % count;
         if (other == own) {
             PITH_TRY(take_rows(s, own, err));
             continue;

@@ -115,7 +115,7 @@ static float *stage_rows(const struct stage *t, const struct pith_acts *acts)
 
 /* Copies the registers of a cut to where they are kept, or back. A window has the same place in all
  * stages: what one stage leaves must not lie on what it has still to read. */
-static void each_kept(const struct stage *t, const struct cut *c, bool keep)
+static void copy_registers(const struct stage *t, const struct cut *c, bool keep)
 {
     const struct pith_layer_plan *l = t->s->block->plan;
     const size_t length = t->s->in->length;
@@ -134,7 +134,7 @@ static bool tap_stage(void *ctx, uint32_t site, const float *x, size_t n, size_t
 {
     const struct stage *t = ctx;
     if (site != t->site) return false;
-    if (t->to.tapped) each_kept(t, &t->to, true);
+    if (t->to.tapped) copy_registers(t, &t->to, true);
     if (t->gather) (void)pith_gather_tap(t->gather, site, x, n, dim);
     if (t->rows) memcpy(t->rows, x, n * dim * sizeof *x);
     return true;
@@ -181,11 +181,11 @@ static enum pith_status run_stage(struct stage *t, struct pith_error *err)
     find_carried(t);
     t->nodes.from = t->from.at;
     t->nodes.no_tap_first = t->from.tapped;
-    each_kept(t, &t->from, false);
+    copy_registers(t, &t->from, false);
     if (!t->to.tapped) {
         t->nodes.to = t->to.at;
         PITH_TRY(pith_nodes_run(&pass, b, &t->nodes, NULL, err));
-        each_kept(t, &t->to, true);
+        copy_registers(t, &t->to, true);
         t->nodes.from = t->to.at;
         t->nodes.no_tap_first = false;
     }

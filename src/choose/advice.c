@@ -24,8 +24,9 @@ bool pith_advice_is_plain(const json_t *row)
 
 static double worth(const struct pith_advice_try *t, double kld)
 {
-    const double gain = pith_plan_gain(t->row), kept = 1 / (1 + (kld > 0 ? kld : 0) / half_worth);
-    return isfinite(gain) ? gain * kept : kept;
+    const double gain = pith_plan_gain(t->row),
+                 quality = 1 / (1 + (kld > 0 ? kld : 0) / half_worth);
+    return isfinite(gain) ? gain * quality : quality;
 }
 
 /* The worthiest first, of equals the one that loses less; what was not measured last. */

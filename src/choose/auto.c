@@ -21,7 +21,7 @@ enum { TOKENS = 16384, WINDOW = 512, RECIPE_LIMIT = 1 << 30 };
 
 /* --- what is asked for ------------------------------------------------------------------------ */
 
-bool pith_auto_asked(const struct pith_quantize_options *o)
+bool pith_auto_requested(const struct pith_quantize_options *o)
 {
     return o->recipe && strcmp(o->recipe, "auto") == 0;
 }
@@ -162,7 +162,7 @@ enum pith_status pith_auto_check(const struct pith_quantize_options *o, struct p
 {
     struct pith_auto_wish w;
     struct pith_candidates t;
-    if (!pith_auto_asked(o)) {
+    if (!pith_auto_requested(o)) {
         const char *alone = o->budget        ? "budget"
                             : o->fit         ? "fit"
                             : o->max_kl != 0 ? "max_kl"
@@ -187,13 +187,13 @@ enum pith_status pith_auto_check(const struct pith_quantize_options *o, struct p
  * whole model, what that is to a linear alone. */
 static const char *trying_rounder(const struct pith_quantize_options *o)
 {
-    const struct pith_rounder *asked = o->round ? pith_rounder_find(o->round) : NULL;
-    return asked && asked->alone ? asked->alone : o->round;
+    const struct pith_rounder *request = o->round ? pith_rounder_find(o->round) : NULL;
+    return request && request->alone ? request->alone : o->round;
 }
 
 /* One transform's recipe, in a file of that name in `folder`. */
 struct trial {
-    const struct pith_quantize_options *asked;
+    const struct pith_quantize_options *request;
     const char *folder, *transform, *path;
     const char *like; /* the recipe whose grids the transform is judged by; NULL: it needs none */
     struct pith_auto_clock *clock;
@@ -204,7 +204,7 @@ struct trial {
  * by them costs others more than it has to. Columns of the widest linear over the tokens of the run
  * (job->other) is near the best on what was held out (docs/mixed.md). 0, the usual: more than ten
  * tokens a column are enough for it, and a rounder that is named has it. */
-static double damp_of(const struct pith_job *job, const struct pith_quantize_options *asked)
+static double damp_of(const struct pith_job *job, const struct pith_quantize_options *request)
 {
     const double few = 0.1, tokens = (double)job->other.tokens,
                  there = (double)job->calib.available;
@@ -212,7 +212,7 @@ static double damp_of(const struct pith_job *job, const struct pith_quantize_opt
     for (size_t i = 0; i < job->choice_count; i++)
         if (job->choices[i].cols > widest) widest = job->choices[i].cols;
     const double share = widest / (tokens < there ? tokens : there);
-    return asked->round || !(share > few) ? 0 : fmin(share, 1);
+    return request->round || !(share > few) ? 0 : fmin(share, 1);
 }
 
 static enum pith_status find(struct pith_job *job, const struct trial *t,
@@ -229,8 +229,8 @@ static enum pith_status find(struct pith_job *job, const struct trial *t,
                            .ranks = pith_sense_shares(job)};
     const bool first = pith_ranks_first(pith_backend_ranks(job->backend));
     struct pith_auto_wish w;
-    enum pith_status r = parse_wish(t->asked, &w, err);
-    w.damp = damp_of(job, t->asked);
+    enum pith_status r = parse_wish(t->request, &w, err);
+    w.damp = damp_of(job, t->request);
     if (w.damp > 0) job->recipe.round_options.damp = w.damp; /* as the run's will be */
     if (r == PITH_OK) pith_auto_clock_expect(t->clock, job, &s, t->transforms);
     if (r == PITH_OK && (first || s.ranks)) r = pith_sense_run(job, t->folder, &s, err);
@@ -244,21 +244,21 @@ static enum pith_status try_one(struct pith_backend *be, const struct trial *t,
 {
     struct pith_candidates candidates;
     char first[PITH_GRID_TEXT];
-    struct pith_quantize_options mine = pith_auto_base(t->asked, first);
-    bool there = t->asked->resume && pith_path_exists(t->path);
+    struct pith_quantize_options mine = pith_auto_base(t->request, first);
+    bool there = t->request->resume && pith_path_exists(t->path);
     PITH_TRY(pith_ranks_share(pith_backend_ranks(be), 0, &there, sizeof there, err));
     if (there) return pith_ranks_share_file(pith_backend_ranks(be), t->path, err);
-    PITH_TRY(pith_tries_parse(&t->asked->tries, &candidates, err));
+    PITH_TRY(pith_tries_parse(&t->request->tries, &candidates, err));
     if (t->like) mine.recipe = t->like;
     mine.transform = t->transform;
-    mine.round = trying_rounder(t->asked);
+    mine.round = trying_rounder(t->request);
     mine.resume = mine.rehearse = false;
     if (mine.calib_tokens > TOKENS) mine.calib_tokens = TOKENS;
     if (mine.seq_len > WINDOW) mine.seq_len = WINDOW;
     struct pith_job job = {.options = &mine,
                            .backend = be,
                            .senses = true,
-                           .other = {t->asked->calib_tokens, t->asked->seq_len}};
+                           .other = {t->request->calib_tokens, t->request->seq_len}};
     enum pith_status s = find(&job, t, &candidates, err);
     s = pith_checkpoint_settle(job.model ? job.model->checkpoint : NULL, false, s, err);
     pith_job_close(&job);
@@ -288,7 +288,7 @@ static enum pith_status weigh(const struct trial *t, json_t **best, json_t **tri
     const json_t *p = json_object_get(j, "predicted");
     pith_json_add(tried, json_pack("{s:s, s:O, s:O}", "transform", t->transform, "kld",
                                    json_object_get(p, "kld"), "bits", json_object_get(p, "bits")));
-    const struct worth now = worth_of(j, t->asked), before = worth_of(*best, t->asked);
+    const struct worth now = worth_of(j, t->request), before = worth_of(*best, t->request);
     if (*best &&
         (now.first > before.first || (now.first == before.first && now.then >= before.then))) {
         json_decref(j);
@@ -330,7 +330,7 @@ static const char *transform_at(const struct pith_quantize_options *o, size_t i)
     return i == 1 && strcmp(o->transform, first) != 0 ? o->transform : NULL;
 }
 
-static bool is_asked(const struct pith_quantize_options *o, const char *transform)
+static bool is_requested(const struct pith_quantize_options *o, const char *transform)
 {
     return !o->transform || strcmp(o->transform, transform) == 0;
 }
@@ -370,7 +370,7 @@ static enum pith_status try_all(struct pith_backend *be, const struct pith_quant
         add_rank(be, &path);
         const struct trial t = {o, folder, name, path.data, like, clock, transforms};
         s = path.failed ? pith_fail_nomem(err, folder) : try_one(be, &t, err);
-        if (s == PITH_OK && is_asked(o, name)) s = weigh(&t, &found->best, &found->tried, err);
+        if (s == PITH_OK && is_requested(o, name)) s = weigh(&t, &found->best, &found->tried, err);
         pith_auto_clock_next(clock);
         if (like) pith_str_free(&path);
         else like = path.data;

@@ -13,7 +13,7 @@
 #define PITH_AUTO_RECIPE "recipe.json"
 
 /* Whether the options ask for it. */
-bool pith_auto_asked(const struct pith_quantize_options *o);
+bool pith_auto_requested(const struct pith_quantize_options *o);
 /* Whether what they say of it makes sense: PITH_ARG. */
 enum pith_status pith_auto_check(const struct pith_quantize_options *o, struct pith_error *err);
 /* The same options with what stands for "auto" while no budget is looked at: a recipe of its stages

@@ -28,9 +28,9 @@ static int on_step(void *ctx, const char *what, double done, double total)
 void pith_auto_clock_start(struct pith_auto_clock *c, const struct pith_quantize_options *o,
                            struct pith_progress *out)
 {
-    const struct pith_telling telling = c->telling;
+    const struct pith_notice notice = c->notice;
     *c = (struct pith_auto_clock){
-        .inner = o->progress, .started = pith_clock(), .telling = telling, .asked = *o};
+        .inner = o->progress, .started = pith_clock(), .notice = notice, .requested = *o};
     *out = (struct pith_progress){on_step, c};
 }
 
@@ -40,10 +40,10 @@ static double run_seconds(const struct pith_job *job, const struct pith_quantize
 {
     struct pith_recipe r = job->recipe;
     struct pith_error ignored = {0};
-    const size_t available = job->calib.available, asked = o->calib_tokens;
+    const size_t available = job->calib.available, requested = o->calib_tokens;
     if (!o->round && r.round == pith_rounder_find("gptq"))
         (void)pith_recipe_set(&r, "round", "qep", &ignored);
-    return pith_expect_quantize(job, &r, asked < available ? asked : available, speed);
+    return pith_expect_quantize(job, &r, requested < available ? requested : available, speed);
 }
 
 void pith_auto_clock_expect(struct pith_auto_clock *c, const struct pith_job *job,
@@ -53,18 +53,19 @@ void pith_auto_clock_expect(struct pith_auto_clock *c, const struct pith_job *jo
     const double speed = pith_expect_speed(job->backend);
     const double each = pith_expect_sense(job, pith_sense_tried(sense), speed);
     const struct pith_sense_effort e = pith_expect_effort(job, pith_sense_tried(sense));
-    const double way = each / (1 + e.back + e.turn / job->model->shape.layers);
+    const double way = each / (1 + e.back + e.head / job->model->shape.layers);
     double all = 0;
     if (c->stages) return;
     for (size_t i = 0; i < transforms && c->stages + 1 < PITH_AUTO_STAGES; i++)
         c->expected[c->stages++] = each + (i ? PITH_EXPECT_TRANSFORM * way : 0);
-    c->expected[c->stages++] = run_seconds(job, &c->asked, speed) + pith_expect_check(job, speed);
+    c->expected[c->stages++] = run_seconds(job, &c->requested, speed) +
+                               pith_expect_check(job, speed);
     for (size_t i = 0; i < c->stages; i++) all += c->expected[i];
-    if (!c->telling.say || !(all > 0)) return;
+    if (!c->notice.say || !(all > 0)) return;
     (void)snprintf(line, sizeof line,
                    "time: -r auto: %s expected, of them %.0f%% to find the grids",
                    pith_expect_text(all, text), 100 * (1 - c->expected[c->stages - 1] / all));
-    c->telling.say(c->telling.ctx, line);
+    c->notice.say(c->notice.ctx, line);
 }
 
 void pith_auto_clock_next(struct pith_auto_clock *c)

@@ -13,8 +13,8 @@ struct pith_auto_clock {
     double expected[PITH_AUTO_STAGES]; /* seconds of each stage */
     size_t stages, now;
     double shown; /* the most that was told */
-    struct pith_telling telling;
-    struct pith_quantize_options asked; /* of the whole */
+    struct pith_notice notice;
+    struct pith_quantize_options requested; /* of the whole */
 };
 /* What the stages tell is told in shares of the whole, which never shrink; *out takes the place of
  * the listener. The clock must not move. */

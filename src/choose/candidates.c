@@ -199,16 +199,18 @@ static bool is_there(const struct pith_candidates *t, const struct pith_grid *g)
 
 /* The grid, and those with the other sizes that linears have in its place. */
 static void keep_candidate(const struct pith_job *job, const struct pith_grid *g,
-                           const uint32_t *size, struct pith_candidates *kept)
+                           const uint32_t *size, struct pith_candidates *chosen)
 {
     bool own = false;
     for (size_t i = 0; i < job->choice_count; i++) own |= size[i] == g->group;
-    if (own && kept->count < PITH_TRIES && !is_there(kept, g)) kept->grid[kept->count++] = *g;
+    if (own && chosen->count < PITH_TRIES && !is_there(chosen, g))
+        chosen->grid[chosen->count++] = *g;
     for (size_t i = 0; i < job->choice_count; i++) {
         const struct pith_grid other = sized(g, size[i]);
-        if (size[i] == g->group || kept->count == PITH_TRIES || is_there(kept, &other)) continue;
-        kept->instead[kept->count] = g->group;
-        kept->grid[kept->count++] = other;
+        if (size[i] == g->group || chosen->count == PITH_TRIES || is_there(chosen, &other))
+            continue;
+        chosen->instead[chosen->count] = g->group;
+        chosen->grid[chosen->count++] = other;
     }
 }
 
@@ -217,23 +219,23 @@ static enum pith_status settle_candidates(const struct pith_job *job, struct pit
                                           struct pith_error *err)
 {
     const struct pith_group_rule rule = candidate_rule(job);
-    struct pith_candidates kept = {.named = t->named, .mixed = pith_groups_mix(&rule)};
-    t->mixed = kept.mixed;
+    struct pith_candidates chosen = {.named = t->named, .mixed = pith_groups_mix(&rule)};
+    t->mixed = chosen.mixed;
     for (size_t i = 0; i < t->count; i++) {
         char text[PITH_GRID_TEXT];
         const struct pith_grid *g = &t->grid[i];
         find_sizes(job, t, g, size);
         pith_grid_format(g, text);
-        if (some_can(job, t, i, &kept, size) && engines_can(job, g, size, linears))
-            keep_candidate(job, g, size, &kept);
+        if (some_can(job, t, i, &chosen, size) && engines_can(job, g, size, linears))
+            keep_candidate(job, g, size, &chosen);
         else if (t->named)
             return pith_fail(err, PITH_UNSUPPORTED,
                              "`tries` %s: container %s, or an engine that is to load it, does not "
                              "take that grid for any linear of this model",
                              text, job->container->name);
-        if (i < t->spare) kept.spare = kept.count;
+        if (i < t->spare) chosen.spare = chosen.count;
     }
-    *t = kept;
+    *t = chosen;
     if (t->count) return PITH_OK;
     return pith_fail(err, PITH_UNSUPPORTED, "there is no grid to try that container %s takes here",
                      job->container->name);

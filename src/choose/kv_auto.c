@@ -119,11 +119,11 @@ static void drop_levels(struct plan *p)
     p->levels = false;
     for (size_t i = 0; i < p->parts; i++) {
         struct part *part = &p->part[i];
-        size_t kept = 0;
+        size_t cached = 0;
         for (size_t k = 0; k < part->rows; k++)
             if (!pith_kv_needs_levels(&p->format[part->row[k].candidate], 1))
-                part->row[kept++] = part->row[k];
-        part->rows = kept;
+                part->row[cached++] = part->row[k];
+        part->rows = cached;
     }
 }
 
@@ -209,7 +209,7 @@ static enum pith_status measure_one(struct plan *p, struct pith_text_job *text, 
 /* What caches are measured by: the text, and what the model makes of it in float32. */
 struct judge {
     struct pith_calib_set set;
-    struct pith_kept_text kept;
+    struct pith_cached_text cached;
     struct pith_text_job text;
     enum pith_mode mode; /* the backend's, before */
 };
@@ -217,7 +217,7 @@ struct judge {
 static void close_judge(struct plan *p, struct judge *j)
 {
     (void)pith_backend_set_mode(p->job->backend, j->mode, NULL);
-    pith_kept_text_free(&j->kept);
+    pith_cached_text_free(&j->cached);
     pith_calib_free(&j->set);
 }
 
@@ -240,7 +240,8 @@ static enum pith_status open_judge(struct plan *p, size_t tokens, struct judge *
 {
     const struct pith_calib_options o = {.tokens = tokens, .seq_len = p->context};
     struct pith_text_result ignored;
-    *j = (struct judge){.kept.most = (size_t)256 << 20, .mode = pith_backend_mode(p->job->backend)};
+    *j = (struct judge){.cached.most = (size_t)256 << 20,
+                        .mode = pith_backend_mode(p->job->backend)};
     PITH_TRY(pith_calib_load(&o, p->job->tokenizer, &j->set, err));
     j->text = (struct pith_text_job){.backend = p->job->backend,
                                      .model = p->job->model,
@@ -250,7 +251,7 @@ static enum pith_status open_judge(struct plan *p, size_t tokens, struct judge *
                                      .bos = -1,
                                      .convention = PITH_CONVENTION_GPTQ,
                                      .context = j->set.length,
-                                     .kept = &j->kept,
+                                     .cached = &j->cached,
                                      .ranks = p->job->ranks};
     enum pith_status s = pith_backend_set_mode(p->job->backend, PITH_MODE_EXACT, err);
     if (s == PITH_OK) s = need_levels(p, err);
@@ -422,8 +423,8 @@ static enum pith_status note(struct plan *p, double budget, const struct losses 
     for (uint32_t i = 0; i < plans->layers; i++) {
         char name[PITH_KV_TEXT];
         pith_kv_name(&p->layer[i], name);
-        const bool kept = pith_kv_position_bytes(&p->layer[i], &pith_plan(plans, i)->state) > 0;
-        pith_json_add(&layers, kept ? json_string(name) : json_null());
+        const bool cached = pith_kv_position_bytes(&p->layer[i], &pith_plan(plans, i)->state) > 0;
+        pith_json_add(&layers, cached ? json_string(name) : json_null());
     }
     json_t *one = json_pack("{s:f, s:f, s:f, s:o}", "budget", budget, "bits",
                             pith_kv_bits(plans, &f, p->context), "kld_sum", losses->sum, "layers",
@@ -496,10 +497,10 @@ static size_t list_choices(const struct plan *p, const struct part *part, struct
 /* Those without what is larger and loses as much. */
 static size_t drop_worse(struct choice *c, size_t count)
 {
-    size_t kept = 0;
+    size_t cached = 0;
     for (size_t i = 0; i < count; i++)
-        if (kept == 0 || c[i].loss < c[kept - 1].loss) c[kept++] = c[i];
-    return kept;
+        if (cached == 0 || c[i].loss < c[cached - 1].loss) c[cached++] = c[i];
+    return cached;
 }
 
 /* A layer's choices, as an assignment takes them, and all that are to be assigned. */

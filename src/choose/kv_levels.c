@@ -60,26 +60,26 @@ static enum pith_status read_windows(struct survey *s, struct pith_error *err)
 }
 
 /* A key before its turn. */
-static void turn_back(const struct layer *l, const struct pith_node *turn, float back, size_t row,
-                      float *x)
+static void rotate_back(const struct layer *l, const struct pith_node *rope, float back, size_t row,
+                        float *x)
 {
-    const size_t at = row * (turn->u.rope.dim / 2);
-    pith_rope_back(turn->u.rope.dim, turn->u.rope.adjacent, l->cos + at, l->sin + at, back,
-                   x + turn->u.rope.offset);
+    const size_t at = row * (rope->u.rope.dim / 2);
+    pith_rope_back(rope->u.rope.dim, rope->u.rope.adjacent, l->cos + at, l->sin + at, back,
+                   x + rope->u.rope.offset);
 }
 
 static enum pith_status open_layer(const struct survey *s, const struct pith_layer_plan *plan,
                                    struct layer *l, struct pith_error *err)
 {
     const struct pith_state_spec *k = &plan->state;
-    const struct pith_node *turn = pith_kv_turn_of(plan);
+    const struct pith_node *rope = pith_kv_turn_of(plan);
     *l = (struct layer){.keeps = k, .count = s->windows->windows * (s->windows->length - s->first)};
     l->k = pith_alloc(l->count * k->heads, k->key * sizeof(float));
     l->v = pith_alloc(l->count * k->heads, k->value * sizeof(float));
     if (!l->k || !l->v) return pith_fail_nomem(err, "keys and values");
-    if (!turn) return PITH_OK;
-    const size_t half = turn->u.rope.dim / 2;
-    const struct pith_rope_angles *angles = &s->job->model->rope[turn->u.rope.table];
+    if (!rope) return PITH_OK;
+    const size_t half = rope->u.rope.dim / 2;
+    const struct pith_rope_angles *angles = &s->job->model->rope[rope->u.rope.table];
     l->cos = pith_alloc(s->windows->length, half * sizeof(float));
     l->sin = pith_alloc(s->windows->length, half * sizeof(float));
     if (!l->cos || !l->sin) return pith_fail_nomem(err, "angles");
@@ -101,11 +101,11 @@ static enum pith_status gather(const struct survey *s, uint32_t layer, struct la
                                struct pith_error *err)
 {
     const struct pith_layer_plan *plan = pith_plan(&s->job->model->plans, layer);
-    const struct pith_node *turn = pith_kv_turn_of(plan);
+    const struct pith_node *rope = pith_kv_turn_of(plan);
     const struct pith_kv *kv = &s->runner.kv;
     const size_t key = l->keeps->key, value = l->keeps->value, heads = l->keeps->heads;
     const struct pith_cache cache = pith_kv_layer(kv, layer, l->keeps);
-    const double factor = turn ? s->job->model->rope[turn->u.rope.table].factor : 1;
+    const double factor = rope ? s->job->model->rope[rope->u.rope.table].factor : 1;
     float *both = pith_alloc(key + value, sizeof *both), sum = 0;
     if (!both) return pith_fail_nomem(err, "a key");
     size_t at = 0;
@@ -115,7 +115,7 @@ static enum pith_status gather(const struct survey *s, uint32_t layer, struct la
         for (size_t p = s->first; p < s->windows->length; p++, at++)
             for (size_t h = 0; h < heads; h++) {
                 pith_cache_read(s->job->backend, &cache, &span, p, h, both);
-                if (turn) turn_back(l, turn, (float)(1 / (factor * factor)), p, both);
+                if (rope) rotate_back(l, rope, (float)(1 / (factor * factor)), p, both);
                 for (size_t e = 0; e < key; e++) l->k[(h * key + e) * l->count + at] = both[e];
                 memcpy(l->v + (at * heads + h) * value, both + key, value * sizeof *both);
                 for (size_t e = 0; e < key + value; e++) sum += both[e] - both[e];
@@ -166,9 +166,9 @@ static void spread(const struct samples *s, double loss, float *level, unsigned 
         sum += weight * x;
         squares += weight * x * x;
     }
-    const double mean = sum / n, all = squares - sum * mean, kept = all - loss;
-    for (unsigned i = 0; i < count && kept > all / 4; i++)
-        level[i] = (float)(((double)level[i] - mean) * sqrt(all / kept) + mean);
+    const double mean = sum / n, all = squares - sum * mean, stored = all - loss;
+    for (unsigned i = 0; i < count && stored > all / 4; i++)
+        level[i] = (float)(((double)level[i] - mean) * sqrt(all / stored) + mean);
 }
 
 static enum pith_status make_levels(const struct samples *s, float level[BITS][16],
@@ -292,15 +292,16 @@ uint64_t pith_kv_levels_bytes(const struct pith_model *m, const struct pith_back
     const size_t length = window_of(m), tokens = length > TOKENS ? length : TOKENS;
     const struct pith_kv_windows w = {.windows = tokens / length, .length = length};
     const struct pith_runner_options o = runner_of(&w);
-    uint64_t layer = 0, kept = 0;
+    uint64_t layer = 0, stored = 0;
     for (uint32_t i = 0; i < m->plans.layers; i++) {
         const struct pith_state_spec *s = &pith_plan(&m->plans, i)->state;
         const uint64_t row = (uint64_t)s->heads * ((uint64_t)s->key + s->value) * sizeof(float);
         if (s->kind != PITH_STATE_KV) continue;
         if (row * tokens > layer) layer = row * tokens;
-        kept += 2 * row;
+        stored += 2 * row;
     }
-    const uint64_t work = layer + kept + pith_kmeans_bytes(SAMPLES, 16) + SAMPLES * sizeof(float) +
+    const uint64_t work = layer + stored + pith_kmeans_bytes(SAMPLES, 16) +
+                          SAMPLES * sizeof(float) +
                           length * ((uint64_t)m->shape.hidden + 2048) * sizeof(float);
     const uint64_t all = pith_sum_bytes(pith_runner_bytes(m, &o), work);
     const uint64_t fisher = pith_kv_fisher_bytes(m, be, length); /* before it */

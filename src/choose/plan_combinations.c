@@ -26,15 +26,15 @@ static enum pith_status combine_cache(struct pith_plan_search *p, struct pith_pl
 static enum pith_status add_engine(struct pith_plan_search *p, struct pith_plan_case *k,
                                    const struct pith_plan_place *at, struct pith_error *err)
 {
-    const struct pith_list *asked = &p->options->kv;
+    const struct pith_list *requested = &p->options->kv;
     const char *name;
     enum pith_status s = PITH_OK;
     pith_plan_form(p, k->c, k->need->name, k->c->container[k->engine], &k->form);
     k->form.packed = strcmp(k->need->name, "pith") == 0;
     k->groups = k->c->quantizes ? pith_plan_groups(p, &k->form, k->group) : 0;
-    for (size_t i = 0; i < asked->count && s == PITH_OK; i++)
-        s = combine_cache(p, k, asked->item[i], at, err);
-    for (size_t i = 0; asked->count == 0 && s == PITH_OK; i++) {
+    for (size_t i = 0; i < requested->count && s == PITH_OK; i++)
+        s = combine_cache(p, k, requested->item[i], at, err);
+    for (size_t i = 0; requested->count == 0 && s == PITH_OK; i++) {
         struct pith_error why = {0};
         name = pith_plan_cache_tried(&i, k->need->name);
         if (!name) break;
@@ -44,7 +44,7 @@ static enum pith_status add_engine(struct pith_plan_search *p, struct pith_plan_
     return s;
 }
 
-static bool asked_for(const struct pith_plan_search *p, const char *engine)
+static bool is_requested(const struct pith_plan_search *p, const char *engine)
 {
     for (size_t i = 0; i < p->options->targets.count; i++)
         if (strcmp(p->options->targets.item[i], engine) == 0) return true;
@@ -68,12 +68,13 @@ static enum pith_status combine_candidate(struct pith_plan_search *p, struct pit
     const struct pith_engine_need *need = pith_engine_needs(&needs);
     const bool any = p->options->targets.count == 0;
     const size_t passes = any && c->stored ? 2 : 1; /* then those that are not usual */
-    char why[PITH_PLAN_WHY], said[PITH_PLAN_WHY];
+    char why[PITH_PLAN_WHY], message[PITH_PLAN_WHY];
     size_t first = needs;
     for (size_t n = 0; n < passes * needs; n++) {
         const size_t i = n % needs;
         struct pith_plan_case k = {.c = c, .engine = i, .need = &need[i]};
-        if (any ? usual_on(&need[i], at->h) != (n < needs) : !asked_for(p, need[i].name)) continue;
+        if (any ? usual_on(&need[i], at->h) != (n < needs) : !is_requested(p, need[i].name))
+            continue;
         if (at->h && !pith_plan_runs_on(&need[i], at->h)) {
             if (n < needs)
                 pith_plan_rule_out(p, &k, at,
@@ -85,7 +86,7 @@ static enum pith_status combine_candidate(struct pith_plan_search *p, struct pit
         if (*why) {
             if (!any) pith_plan_rule_out(p, &k, at, why);
             if (any && first == needs) {
-                memcpy(said, why, sizeof said);
+                memcpy(message, why, sizeof message);
                 first = i;
             }
             continue;
@@ -94,7 +95,7 @@ static enum pith_status combine_candidate(struct pith_plan_search *p, struct pit
         if (any) return PITH_OK;
     }
     if (first < needs)
-        pith_plan_rule_out(p, &(struct pith_plan_case){.c = c, .need = &need[first]}, at, said);
+        pith_plan_rule_out(p, &(struct pith_plan_case){.c = c, .need = &need[first]}, at, message);
     return PITH_OK;
 }
 

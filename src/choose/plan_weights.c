@@ -249,9 +249,9 @@ enum pith_status pith_plan_candidate_ask(const struct pith_plan_search *p,
     const struct pith_engine_need *need = pith_engine_needs(&count);
     const struct pith_arch *arch = p->model.model->arch;
     struct pith_error why = {0};
-    const unsigned asked = (h ? h->capability : 0) + 1;
-    if (c->asked[engine] == asked) return PITH_OK;
-    c->asked[engine] = asked;
+    const unsigned requested = (h ? h->capability : 0) + 1;
+    if (c->requested[engine] == requested) return PITH_OK;
+    c->requested[engine] = requested;
     c->why[engine][0] = '\0';
     c->container[engine] = NULL;
     c->weighings = 0; /* of another container, maybe */
@@ -383,15 +383,15 @@ void pith_plan_form(const struct pith_plan_search *p, const struct pith_plan_can
 
 enum pith_status pith_plan_candidates_make(struct pith_plan_search *p, struct pith_error *err)
 {
-    const struct pith_list *asked = &p->options->weights;
+    const struct pith_list *requested = &p->options->weights;
     enum pith_status s = PITH_OK;
     p->candidate = pith_zalloc(PITH_PLAN_CANDIDATES, sizeof *p->candidate);
     if (!p->candidate) return pith_fail_nomem(err, "a plan");
-    for (size_t i = 0; i < asked->count && s == PITH_OK; i++)
-        s = add_candidate(p, asked->item[i], err);
-    if (asked->count == 0 && s == PITH_OK) s = add_candidate(p, "none", err);
+    for (size_t i = 0; i < requested->count && s == PITH_OK; i++)
+        s = add_candidate(p, requested->item[i], err);
+    if (requested->count == 0 && s == PITH_OK) s = add_candidate(p, "none", err);
     /* What few bits have lost stays lost: such a model is quantized again where that is asked. */
-    const bool as_it_is = asked->count > 0 || (p->stored && p->stored->lossy);
+    const bool as_it_is = requested->count > 0 || (p->stored && p->stored->lossy);
     const char *name;
     for (size_t i = 0; !as_it_is && s == PITH_OK && (name = pith_plan_recipe_tried(&i)); i++)
         s = add_candidate(p, name, err);

@@ -104,7 +104,7 @@ static double weight_of(const struct pith_sense_pass *p, double layers)
 {
     const double all = p->job->model->shape.layers;
     if (layers < all) return layers;
-    return all + p->effort.turn + (layers - all) * p->effort.back;
+    return all + p->effort.head + (layers - all) * p->effort.back;
 }
 
 static enum pith_status step(struct pith_sense_pass *p, const char *what, size_t layer,
@@ -166,7 +166,7 @@ static enum pith_status go_there(struct pith_sense_pass *p, struct pith_error *e
 
 /* --- the turn: a token drawn from each position's own distribution ---------------------------- */
 
-static enum pith_status turn_rows(struct pith_sense_pass *p, size_t window, size_t from, size_t n,
+static enum pith_status head_rows(struct pith_sense_pass *p, size_t window, size_t from, size_t n,
                                   float *room, struct pith_error *err)
 {
     const struct pith_acts last = acts_of(p, p->job->model->shape.layers);
@@ -182,7 +182,7 @@ static enum pith_status turn_rows(struct pith_sense_pass *p, size_t window, size
         err);
 }
 
-static enum pith_status turn(struct pith_sense_pass *p, struct pith_error *err)
+static enum pith_status head(struct pith_sense_pass *p, struct pith_error *err)
 {
     const size_t vocab = p->job->model->shape.vocab;
     float *room = pith_alloc_aligned(2 * (size_t)PITH_HEAD_ROWS * vocab, sizeof *room);
@@ -190,18 +190,18 @@ static enum pith_status turn(struct pith_sense_pass *p, struct pith_error *err)
     for (size_t w = 0; w < p->windows && s == PITH_OK; w++)
         for (size_t i = 0; i < p->length && s == PITH_OK; i += PITH_HEAD_ROWS) {
             const size_t left = p->length - i;
-            s = turn_rows(p, w, i, left < PITH_HEAD_ROWS ? left : PITH_HEAD_ROWS, room, err);
+            s = head_rows(p, w, i, left < PITH_HEAD_ROWS ? left : PITH_HEAD_ROWS, room, err);
         }
     pith_free(room);
     return s;
 }
 
-static enum pith_status turn_once(struct pith_sense_pass *p, struct pith_error *err)
+static enum pith_status head_once(struct pith_sense_pass *p, struct pith_error *err)
 {
     char hex[PITH_SHA256_HEX];
-    if (p->turned) return PITH_OK;
+    if (p->head_done) return PITH_OK;
     p->slot = 0;
-    PITH_TRY(turn(p, err));
+    PITH_TRY(head(p, err));
     for (size_t w = 0; p->sways && w < p->windows; w++) /* behind the last layer is no margin */
         memset(pith_sense_grad(p, 0, true, w), 0,
                p->length * p->job->model->shape.hidden * sizeof(float));
@@ -508,7 +508,7 @@ static enum pith_status round_site(struct pith_sense_pass *p, struct pith_stages
     return s;
 }
 
-static uint64_t held(const struct pith_sense_pass *p)
+static uint64_t resident(const struct pith_sense_pass *p)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < p->felts; i++)
@@ -528,7 +528,7 @@ static enum pith_status go_through(struct pith_sense_pass *p, uint32_t layer,
     enum pith_status s = PITH_OK;
     if (p->s->reads) pith_reads_begin(p->s->reads, layer);
     for (uint32_t i = 0; i < p->block.plan->sites && s == PITH_OK; i++) {
-        if (held(p) > p->most) s = settle(p, layer, false, err);
+        if (resident(p) > p->most) s = settle(p, layer, false, err);
         if (s == PITH_OK) s = round_site(p, &stages, layer, i, err);
     }
     pith_stages_end(&stages);
@@ -598,7 +598,7 @@ static bool take_line(struct pith_sense_pass *p, const json_t *line)
     const json_t *there = json_object_get(line, "there"), *back = json_object_get(line, "back");
     if (p->there < layers)
         return json_is_integer(there) && json_integer_value(there) == (json_int_t)p->there++;
-    if (!p->turned) return (p->turned = json_is_true(json_object_get(line, "turned")));
+    if (!p->head_done) return (p->head_done = json_is_true(json_object_get(line, "turned")));
     if (p->back == layers || json_integer_value(back) != (json_int_t)(layers - 1 - p->back))
         return false;
     p->back++;
@@ -615,11 +615,11 @@ static enum pith_status is_intact(const struct pith_sense_pass *p, bool *intact,
     char hex[PITH_SHA256_HEX];
     PITH_TRY(pith_sense_guide_intact(p, intact, err));
     /* On the way back what left a layer is scratch. */
-    for (uint32_t l = 0; *intact && l + p->back + p->turned < p->there; l++) {
+    for (uint32_t l = 0; *intact && l + p->back + p->head_done < p->there; l++) {
         PITH_TRY(hash_acts(p, l + 1, hex, err));
         *intact = pith_sense_same(json_array_get(lines, l), "acts", hex);
     }
-    if (!p->turned || !*intact) return PITH_OK;
+    if (!p->head_done || !*intact) return PITH_OK;
     PITH_TRY(pith_sense_digest_grad(p, p->slot, hex, err));
     *intact = pith_sense_same(json_array_get(lines, p->there + p->back), "grad", hex);
     return PITH_OK;
@@ -648,7 +648,7 @@ static enum pith_status take_up(struct pith_sense_pass *p, struct pith_error *er
         return p->there ? embed(p, err) : PITH_OK;
     }
     p->there = p->back = p->slot = 0;
-    p->turned = false;
+    p->head_done = false;
     PITH_TRY(pith_progress_step(&p->job->options->progress,
                                 "what was there is not as it was left: all is done again", 0,
                                 p->total, err));
@@ -714,7 +714,7 @@ static enum pith_status go_through_all(struct pith_sense_pass *p, const char *fo
     PITH_TRY(open_pass(p, folder, err));
     PITH_TRY(take_up(p, err));
     PITH_TRY(go_there(p, err));
-    PITH_TRY(turn_once(p, err));
+    PITH_TRY(head_once(p, err));
     return go_back(p, err);
 }
 

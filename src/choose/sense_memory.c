@@ -6,7 +6,7 @@
 #include "quantize/memory_estimate.h"
 
 /* Bytes that a layer's errors may take at once: of more, the pass back is made again. */
-static const uint64_t HELD = (uint64_t)1 << 30;
+static const uint64_t RESIDENT = (uint64_t)1 << 30;
 
 /* The most that a site's errors take, with a copy of a matrix, its statistics and its rounding. */
 static uint64_t site_bytes(const struct pith_job *job, const struct pith_sense *s, uint32_t layer,
@@ -71,7 +71,7 @@ enum pith_status pith_sense_fit(const struct pith_job *job, const struct pith_se
     const uint64_t limit = job->options->memory;
     const unsigned threads = pith_pool_threads(pith_backend_pool(job->backend));
     uint64_t site = 0, block = 0, transform = 0;
-    *most = HELD;
+    *most = RESIDENT;
     if (!limit || s->guide) return PITH_OK; /* the run that is guided was held against it */
     for (uint32_t l = 0; l < m->shape.layers; l++) {
         const struct pith_layer_plan *plan = pith_job_plan(job, l);

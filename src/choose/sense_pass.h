@@ -48,7 +48,7 @@ struct pith_sense_pass {
     struct pith_scratch_file acts_file, grad_file;
     struct pith_sense_state state;
     uint32_t there, back; /* layers that are done, of each way */
-    bool turned;
+    bool head_done;
     bool taken, good; /* the lines of the state are looked at; they follow from each other */
     unsigned slot;    /* which half of grad_file holds the gradient */
     bool sways;       /* there are mixtures: margins' gradients lie behind those of what is said */

@@ -293,11 +293,11 @@ bool pith_sense_same(const json_t *line, const char *key, const char *hex)
 
 static bool own_intact(const struct pith_sense_pass *p)
 {
-    const size_t turned = (size_t)p->there + 1;
+    const size_t head_line = (size_t)p->there + 1;
     char hex[PITH_SHA256_HEX];
     for (uint32_t b = 0; p->s->guide && b < p->back; b++)
         if (!pith_guide_hash(p->s->guide, p->there - 1 - b, hex) ||
-            !pith_sense_same(json_array_get(p->state.lines, turned + b), "guide", hex))
+            !pith_sense_same(json_array_get(p->state.lines, head_line + b), "guide", hex))
             return false;
     return true;
 }

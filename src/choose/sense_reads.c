@@ -119,8 +119,8 @@ static size_t widest_of(const struct pith_plans *p)
     size_t most = 0;
     for (uint32_t i = 0; i < p->kinds; i++) {
         const struct pith_state_spec *s = &p->kind[i].state;
-        const size_t kept = (size_t)s->heads * (s->key > s->value ? s->key : s->value);
-        most = kept > most ? kept : most;
+        const size_t cached = (size_t)s->heads * (s->key > s->value ? s->key : s->value);
+        most = cached > most ? cached : most;
         for (uint32_t k = 0; k < p->kind[i].sites; k++)
             if (p->kind[i].site[k].dim > most) most = p->kind[i].site[k].dim;
     }

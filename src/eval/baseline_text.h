@@ -1,4 +1,4 @@
-/* eval/baseline_text.h: filling and asking struct pith_kept_text (eval/eval.h). */
+/* eval/baseline_text.h: filling and asking struct pith_cached_text (eval/eval.h). */
 #ifndef PITH_EVAL_BASELINE_TEXT_H
 #define PITH_EVAL_BASELINE_TEXT_H
 
@@ -6,14 +6,14 @@
 
 /* Forgets what was kept and makes room for the first of these windows, as many as k->most bytes
  * hold. */
-enum pith_status pith_kept_begin(struct pith_kept_text *k, const struct pith_window *windows,
-                                 size_t count, size_t hidden, struct pith_error *err);
+enum pith_status pith_cached_begin(struct pith_cached_text *k, const struct pith_window *windows,
+                                   size_t count, size_t hidden, struct pith_error *err);
 /* Keeps the rows of a window that decide its scored positions; rows[length][hidden]. Nothing
  * happens for a window that has no room. */
-void pith_kept_put(struct pith_kept_text *k, size_t index, const float *rows);
+void pith_cached_put(struct pith_cached_text *k, size_t index, const float *rows);
 /* The hidden rows score_from - 1 .. length - 2 of window `index`, or NULL when they are not kept or
  * were kept of another window or width. */
-const float *pith_kept_find(const struct pith_kept_text *k, size_t index,
-                            const struct pith_window *w, size_t hidden);
+const float *pith_cached_find(const struct pith_cached_text *k, size_t index,
+                              const struct pith_window *w, size_t hidden);
 
 #endif

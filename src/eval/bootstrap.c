@@ -76,8 +76,8 @@ static double bias(const double *ratios, double ratio)
 /* The resample at which a tail of z standard units ends. */
 static double end_at(const double *ratios, double z0, double a, double z)
 {
-    const double turned = 1 - a * (z0 + z);
-    const double p = turned > 0 ? normal_below(z0 + (z0 + z) / turned) : z < 0 ? 0 : 1;
+    const double scale = 1 - a * (z0 + z);
+    const double p = scale > 0 ? normal_below(z0 + (z0 + z) / scale) : z < 0 ? 0 : 1;
     const double at = p * (RESAMPLES - 1);
     const size_t i = (size_t)at;
     if (i + 1 >= RESAMPLES) return ratios[RESAMPLES - 1];

@@ -46,14 +46,14 @@ enum pith_status pith_windows_make(enum pith_convention c, size_t count, size_t 
 
 /* What a model made of a text, for the models that are held against it later: its hidden states at
  * the scored positions of the first windows. The owner sets `most` and leaves the rest 0. */
-struct pith_kept_text {
+struct pith_cached_text {
     size_t most; /* bytes that rows may take; later windows are read again */
-    struct pith_kept_window *windows;
+    struct pith_cached_window *windows;
     size_t count, hidden; /* windows kept; width of a row */
     float *rows;
 };
 /* Frees what *k owns and zeroes it. */
-void pith_kept_text_free(struct pith_kept_text *k);
+void pith_cached_text_free(struct pith_cached_text *k);
 
 enum pith_verdict { PITH_INDISTINGUISHABLE, PITH_WORSE, PITH_BETTER };
 /* "indistinguishable", "worse", "better". */
@@ -153,7 +153,7 @@ struct pith_text_job {
     size_t max_tokens; /* 0: all; stops after the window that reaches it */
     /* NULL, or: without a baseline it receives what the model made of this text; with one it holds
      * what the baseline made of the same text, which is then not computed again. */
-    struct pith_kept_text *kept;
+    struct pith_cached_text *cached;
     /* NULL, or who shares the windows: all of them make the call, with the same job but for its
      * backend, and all have the result. */
     struct pith_ranks *ranks;
@@ -225,13 +225,13 @@ struct pith_task_result {
 void pith_task_result_free(struct pith_task_result *r);
 
 /* What a model made of each choice of a task; starts as {0}. */
-struct pith_kept_task {
+struct pith_task_answers {
     double *score; /* [count]: log-probability of its tokens */
     bool *greedy;  /* [count]: each of them is the likeliest */
     size_t count;
 };
 /* Frees what *k owns and zeroes it. */
-void pith_kept_task_free(struct pith_kept_task *k);
+void pith_task_answers_free(struct pith_task_answers *k);
 
 struct pith_task_job {
     struct pith_backend *backend;
@@ -245,7 +245,7 @@ struct pith_task_job {
     const struct pith_chat *chat; /* items.h; NULL: prompts are texts */
     size_t length, seed;          /* of what is made */
     bool run_code;                /* programs that a model writes may run, in a sandbox */
-    struct pith_kept_task *kept;  /* as for a text */
+    struct pith_task_answers *cached; /* as for a text */
     struct pith_ranks *ranks;     /* the same, of the items */
     const struct pith_progress *progress;
 };

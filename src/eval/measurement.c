@@ -17,7 +17,7 @@
 #include <string.h>
 
 /* Of what the baseline of pith_compare() made of the texts, this much is kept for all models. */
-#define KEPT_BYTES ((size_t)256 << 20)
+#define CACHED_BYTES ((size_t)256 << 20)
 
 void pith_measurement_cache_name(const struct pith_measurement *m, char text[PITH_KV_TEXT])
 {
@@ -106,7 +106,7 @@ static enum pith_status score_text(const struct pith_measurement *m, size_t inde
     struct pith_text_job job = pith_measurement_text_job(m);
     job.ids = ids->id;
     job.count = ids->count;
-    job.kept = m->kept_texts ? &m->kept_texts[index] : NULL;
+    job.cached = m->cached_texts ? &m->cached_texts[index] : NULL;
     job.ranks = m->ranks;
     if (m->options->details) job.watch = (struct pith_position_watch){pith_profile_see, &profile};
     PITH_TRY(pith_convention_check(job.convention, job.context, job.stride, err));
@@ -150,7 +150,7 @@ static enum pith_status measure_task(const struct pith_measurement *m, size_t in
         .length = m->options->task_length,
         .seed = m->options->task_seed,
         .run_code = m->options->run_code != 0,
-        .kept = m->kept_tasks ? &m->kept_tasks[index] : NULL,
+        .cached = m->cached_tasks ? &m->cached_tasks[index] : NULL,
         .ranks = m->ranks,
         .progress = &m->options->progress,
     };
@@ -202,21 +202,21 @@ enum pith_status pith_measurement_check_tasks(const struct pith_measurement *m,
 enum pith_status pith_measurement_keep(struct pith_measurement *m, struct pith_error *err)
 {
     const size_t texts = m->options->texts.count, tasks = m->options->tasks.count;
-    m->kept_texts = pith_zalloc(texts, sizeof *m->kept_texts);
-    m->kept_tasks = pith_zalloc(tasks, sizeof *m->kept_tasks);
-    if (!m->kept_texts || !m->kept_tasks) return pith_fail_nomem(err, "what the baseline said");
-    for (size_t i = 0; i < texts; i++) m->kept_texts[i].most = KEPT_BYTES / texts;
+    m->cached_texts = pith_zalloc(texts, sizeof *m->cached_texts);
+    m->cached_tasks = pith_zalloc(tasks, sizeof *m->cached_tasks);
+    if (!m->cached_texts || !m->cached_tasks) return pith_fail_nomem(err, "what the baseline said");
+    for (size_t i = 0; i < texts; i++) m->cached_texts[i].most = CACHED_BYTES / texts;
     return PITH_OK;
 }
 
-void pith_measurement_free_kept(struct pith_measurement *m)
+void pith_measurement_free_cached(struct pith_measurement *m)
 {
-    for (size_t i = 0; m->kept_texts && i < m->options->texts.count; i++)
-        pith_kept_text_free(&m->kept_texts[i]);
-    for (size_t i = 0; m->kept_tasks && i < m->options->tasks.count; i++)
-        pith_kept_task_free(&m->kept_tasks[i]);
-    pith_free(m->kept_texts);
-    pith_free(m->kept_tasks);
+    for (size_t i = 0; m->cached_texts && i < m->options->texts.count; i++)
+        pith_cached_text_free(&m->cached_texts[i]);
+    for (size_t i = 0; m->cached_tasks && i < m->options->tasks.count; i++)
+        pith_task_answers_free(&m->cached_tasks[i]);
+    pith_free(m->cached_texts);
+    pith_free(m->cached_tasks);
 }
 
 static enum pith_status measure_all(struct pith_measurement *m, struct pith_results *out,

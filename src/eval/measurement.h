@@ -27,8 +27,8 @@ struct pith_measurement {
     size_t window, shortest;           /* shortest: context of all models of a comparison */
     uint64_t expected;                 /* memory, of texts; 0: not foretold */
     struct pith_door door;             /* by which texts come in */
-    struct pith_kept_text *kept_texts; /* one for each text, or NULL */
-    struct pith_kept_task *kept_tasks; /* one for each task, or NULL */
+    struct pith_cached_text *cached_texts;  /* one for each text, or NULL */
+    struct pith_task_answers *cached_tasks; /* one for each task, or NULL */
 };
 
 /* What is wrong with tasks is told before anything is measured. */
@@ -40,7 +40,7 @@ size_t pith_measurement_window(const struct pith_measurement *m);
 struct pith_text_job pith_measurement_text_job(const struct pith_measurement *m);
 /* Room for what the baseline says, which the models after it are compared with. */
 enum pith_status pith_measurement_keep(struct pith_measurement *m, struct pith_error *err);
-void pith_measurement_free_kept(struct pith_measurement *m);
+void pith_measurement_free_cached(struct pith_measurement *m);
 /* What a report calls the cache: auto is what was given, the layers tell what it became. */
 void pith_measurement_cache_name(const struct pith_measurement *m, char text[PITH_KV_TEXT]);
 

@@ -18,7 +18,7 @@ struct forms {
 
 struct walk {
     const struct pith_model *m;
-    const struct pith_held *how;
+    const struct pith_run_form *how;
     struct pith_kinds kinds;
     struct pith_meter *meter;
     unsigned threads;
@@ -150,9 +150,9 @@ static enum pith_status load_head(struct walk *w, struct pith_error *err)
     return PITH_OK;
 }
 
-enum pith_status pith_held_meter(const struct pith_model *m, const struct pith_backend *be,
-                                 const struct pith_held *how, struct pith_meter *meter,
-                                 struct pith_error *err)
+enum pith_status pith_run_meter(const struct pith_model *m, const struct pith_backend *be,
+                                const struct pith_run_form *how, struct pith_meter *meter,
+                                struct pith_error *err)
 {
     struct walk w = {.m = m,
                      .fast = pith_backend_mode(be) == PITH_MODE_FAST,
@@ -168,7 +168,7 @@ enum pith_status pith_held_meter(const struct pith_model *m, const struct pith_b
     return PITH_OK;
 }
 
-void pith_held_begin(const struct pith_backend *be, struct pith_meter *meter)
+void pith_run_meter_begin(const struct pith_backend *be, struct pith_meter *meter)
 {
     const unsigned threads = pith_pool_threads(pith_backend_pool(be));
     pith_heap_trim();

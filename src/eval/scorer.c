@@ -44,7 +44,7 @@ static struct pith_session_options session_options(const struct pith_scorer_opti
 static void layout(struct pith_arena *a, const struct pith_model *model, struct pith_scorer *s)
 {
     s->rows = choose_rows(model->shape.vocab, s->capacity);
-    s->held = pith_arena_take(a, s->capacity, sizeof *s->held);
+    s->cached = pith_arena_take(a, s->capacity, sizeof *s->cached);
     s->hidden = pith_arena_take_rows(a, s->together * s->capacity, model->shape.hidden,
                                      sizeof *s->hidden);
     s->span = pith_arena_take(a, s->together, sizeof *s->span);
@@ -126,13 +126,13 @@ enum pith_status pith_scorer_read(struct pith_scorer *s, const int32_t *ids, siz
     const double start = pith_clock();
     const enum pith_mode mode = enter_mode(s);
     size_t same = 0;
-    while (same < n && same < s->session.length && ids[same] == s->held[same]) same++;
+    while (same < n && same < s->session.length && ids[same] == s->cached[same]) same++;
     pith_session_rewind(&s->session, same);
     enum pith_status status = PITH_OK;
     if (same < n)
         status = pith_session_append(&s->session, ids + same, n - same,
                                      s->hidden + same * s->model->shape.hidden, err);
-    if (status == PITH_OK) memcpy(s->held + same, ids + same, (n - same) * sizeof *ids);
+    if (status == PITH_OK) memcpy(s->cached + same, ids + same, (n - same) * sizeof *ids);
     else pith_session_rewind(&s->session, 0);
     (void)pith_backend_set_mode(s->session.runner.backend, mode, NULL);
     s->source = s->hidden;

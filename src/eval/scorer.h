@@ -11,7 +11,7 @@ struct pith_scorer {
     size_t capacity;     /* tokens */
     size_t together;     /* sequences that pith_scorer_read_all() takes, at most */
     size_t rows;         /* of logits at a time */
-    int32_t *held;       /* [session.length]: what the session has read */
+    int32_t *cached;     /* [session.length]: what the session has read */
     float *hidden;       /* [together][capacity][hidden] */
     struct pith_step_span *span; /* [together] */
     const float *source; /* the hidden rows of positions source_first and later */

@@ -29,7 +29,7 @@ struct timing {
     size_t chunk;
     const char *what; /* the listener was told last, at `asked` */
     size_t done;
-    double asked;
+    double reported;
     double *seconds[KINDS];           /* [reps] each */
     double *processor[KINDS];         /* [reps] each: what all threads had of processors */
     double *of_roof[KINDS];           /* [reps] each: of the peak, of the bandwidth */
@@ -61,7 +61,7 @@ static enum pith_status step(struct timing *t, const char *what, size_t done,
     t->done = done;
     if (p && p->fn && p->fn(p->ctx, what, (double)done, (double)t->job->reps + 1) != 0)
         return pith_fail(err, PITH_INTERRUPTED, "interrupted");
-    t->asked = pith_clock();
+    t->reported = pith_clock();
     return PITH_OK;
 }
 
@@ -69,7 +69,7 @@ static enum pith_status step(struct timing *t, const char *what, size_t done,
  * so rarely that it costs nothing of what is timed. */
 static enum pith_status beat(struct timing *t, struct pith_error *err)
 {
-    return pith_clock() - t->asked < 0.25 ? PITH_OK : step(t, t->what, t->done, err);
+    return pith_clock() - t->reported < 0.25 ? PITH_OK : step(t, t->what, t->done, err);
 }
 
 /* Reads n ids and picks the token after them, as generating does. */

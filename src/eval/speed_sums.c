@@ -65,11 +65,11 @@ static double absorbed_bytes(const struct pith_block *b)
 {
     if (!b->absorbed) return 0;
     const struct pith_latent_parts *p = &b->absorbed->parts;
-    double held = 4.0 * (double)(pith_latent_k_floats(p) + pith_latent_v_floats(p));
+    double size = 4.0 * (double)(pith_latent_k_floats(p) + pith_latent_v_floats(p));
     for (uint32_t i = 0; i < b->plan->nodes; i++)
         if (b->plan->node[i].kind == PITH_NODE_ABSORB)
-            held -= pith_speed_matrix_bytes(&b->linear[b->plan->node[i].u.latent.linear].w);
-    return held;
+            size -= pith_speed_matrix_bytes(&b->linear[b->plan->node[i].u.latent.linear].w);
+    return size;
 }
 
 /* Of what layers are told: in each the token's embedding again, and its part of the tables. */

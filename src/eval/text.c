@@ -151,7 +151,7 @@ static void count_rows(struct run *r, size_t index, struct rows rows, const stru
 }
 
 /* Between the parts of a window too, which with a large model take long: whether to stop. */
-static enum pith_status tell(struct run *r, size_t windows, struct pith_error *err)
+static enum pith_status report(struct run *r, size_t windows, struct pith_error *err)
 {
     return pith_progress_step(r->job->progress, r->what, (double)windows, (double)r->count, err);
 }
@@ -176,13 +176,13 @@ static void choose_ids(const struct run *r, size_t index, int32_t *ids)
 static enum pith_status read_baseline(struct run *r, size_t first, size_t count,
                                       struct pith_error *err)
 {
-    const struct pith_kept_text *kept = r->job->kept;
+    const struct pith_cached_text *cached = r->job->cached;
     size_t spans = 0;
     for (size_t i = 0; i < count; i++) {
         const struct pith_window *w = &r->windows[first + i];
         struct reading *own = &r->reading[i];
-        own->base = kept ? pith_kept_find(kept, first + i, w, r->job->baseline->shape.hidden)
-                         : NULL;
+        own->base = cached ? pith_cached_find(cached, first + i, w, r->job->baseline->shape.hidden)
+                           : NULL;
         own->base_first = own->base ? w->score_from - 1 : 0;
         if (!own->base)
             r->base.span[spans++] = (struct pith_step_span){.ids = own->ids, .n = w->length};
@@ -206,10 +206,10 @@ static enum pith_status read_windows(struct run *r, size_t first, size_t count,
     PITH_TRY(read_spans(&r->model, count, err));
     for (size_t i = 0; i < count; i++) {
         r->reading[i].model = r->model.span[i].x;
-        if (!r->job->baseline && r->job->kept)
-            pith_kept_put(r->job->kept, first + i, r->reading[i].model);
+        if (!r->job->baseline && r->job->cached)
+            pith_cached_put(r->job->cached, first + i, r->reading[i].model);
     }
-    PITH_TRY(tell(r, first, err));
+    PITH_TRY(report(r, first, err));
     return r->job->baseline ? read_baseline(r, first, count, err) : PITH_OK;
 }
 
@@ -226,7 +226,7 @@ static void end_window(struct run *r, size_t index, const double sums[2])
 }
 
 /* With several ranks, what is found is kept, out[scored]; else it is counted at once. */
-static enum pith_status score_window(struct run *r, size_t index, struct scored *kept,
+static enum pith_status score_window(struct run *r, size_t index, struct scored *cached,
                                      struct pith_error *err)
 {
     const struct pith_window *w = &r->windows[index];
@@ -237,17 +237,17 @@ static enum pith_status score_window(struct run *r, size_t index, struct scored 
     for (size_t from = w->score_from; from < w->length; from += r->model.rows) {
         const size_t left = w->length - from;
         const struct rows rows = {from, left < r->model.rows ? left : r->model.rows};
-        struct scored *out = kept ? kept + (from - w->score_from) : r->scored;
-        PITH_TRY(tell(r, index, err));
+        struct scored *out = cached ? cached + (from - w->score_from) : r->scored;
+        PITH_TRY(report(r, index, err));
         PITH_TRY(score_rows(r, index, rows, out, err));
-        if (!kept) count_rows(r, index, rows, out, sums);
+        if (!cached) count_rows(r, index, rows, out, sums);
     }
-    if (!kept) end_window(r, index, sums);
+    if (!cached) end_window(r, index, sums);
     return PITH_OK;
 }
 
 /* The windows of this rank. */
-static enum pith_status score_own(struct run *r, struct scored *kept, struct pith_error *err)
+static enum pith_status score_own(struct run *r, struct scored *cached, struct pith_error *err)
 {
     double sum = 0, weight = 0;
     snprintf(r->what, sizeof r->what, "scoring");
@@ -256,16 +256,16 @@ static enum pith_status score_own(struct run *r, struct scored *kept, struct pit
         const size_t left = r->first + r->own - i;
         if ((i - r->first) % r->together == 0)
             PITH_TRY(read_windows(r, i, left < r->together ? left : r->together, err));
-        PITH_TRY(score_window(r, i, kept, err));
-        if (kept) {
-            kept += w->length - w->score_from;
+        PITH_TRY(score_window(r, i, cached, err));
+        if (cached) {
+            cached += w->length - w->score_from;
         } else {
             sum += r->weight[i] * r->loss[i];
             weight += r->weight[i];
             snprintf(r->what, sizeof r->what, "scoring, perplexity so far %.4g",
                      exp(sum / weight));
         }
-        PITH_TRY(tell(r, i + 1, err));
+        PITH_TRY(report(r, i + 1, err));
     }
     return PITH_OK;
 }
@@ -482,8 +482,9 @@ static enum pith_status prepare(struct run *r, struct pith_error *err)
     PITH_TRY(pith_scorer_init(&r->model, job->model, job->backend, &model, err));
     if (job->baseline)
         PITH_TRY(pith_scorer_init(&r->base, job->baseline, job->backend, &base, err));
-    else if (job->kept)
-        PITH_TRY(pith_kept_begin(job->kept, r->windows, r->count, job->model->shape.hidden, err));
+    else if (job->cached)
+        PITH_TRY(
+            pith_cached_begin(job->cached, r->windows, r->count, job->model->shape.hidden, err));
     /* Where one scale is of a whole call, a window alone is one. */
     if (r->model.session.runner.apart || (job->baseline && r->base.session.runner.apart))
         r->together = r->model.together = r->base.together = 1;

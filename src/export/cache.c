@@ -24,14 +24,14 @@ static const char *before(const struct pith_target_engine *e, const struct pith_
 {
     const bool able = e->rotates && head_dim % e->rotates == 0;
     const struct pith_kv_part *part[2] = {&f->k, &f->v};
-    bool told = false;
+    bool differs = false;
     for (int i = 0; i < 2; i++) {
         const bool coded = pith_kv_coded(part[i]);
         if (part[i]->rotate && !(able && coded)) return NULL;
-        told = told || (able && coded && !part[i]->rotate);
+        differs = differs || (able && coded && !part[i]->rotate);
     }
-    if (told && (f->k.rotate || f->v.rotate)) return NULL; /* one switch for both */
-    return told ? e->unrotated : "";
+    if (differs && (f->k.rotate || f->v.rotate)) return NULL; /* one switch for both */
+    return differs ? e->unrotated : "";
 }
 
 bool pith_engine_cache(const struct pith_target_engine *e, const struct pith_kv_format *f,

@@ -269,8 +269,10 @@ static void put_sections(const struct keys *k, const json_t *config)
     (void)snprintf(key, KEY, "%s.rope.dimension_sections", k->arch);
     pith_gguf_begin_array(k->keys, key, PITH_GGUF_I32, 4);
     for (size_t i = 0; i < 4; i++) {
-        const json_int_t said = json_integer_value(json_array_get(list, i));
-        const uint32_t n = !list ? usual[i] : said > 0 && said <= INT32_MAX ? (uint32_t)said : 0;
+        const json_int_t stated = json_integer_value(json_array_get(list, i));
+        const uint32_t n = !list                               ? usual[i]
+                           : stated > 0 && stated <= INT32_MAX ? (uint32_t)stated
+                                                               : 0;
         pith_str_append(&k->keys->bytes, (const char *)&n, sizeof n);
     }
 }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static bool told(const json_t *texts, const char *text)
+static bool is_listed(const json_t *texts, const char *text)
 {
     const json_t *t;
     size_t i;
@@ -26,7 +26,8 @@ enum pith_status pith_target_natives(const struct pith_target *target,
                                            .weights = l->grid,
                                            .acts = offer->opts->acts,
                                            .hardware = target->gpu};
-        if (!l->grid.format || pith_native_ask(&c, why) != wanted || told(texts, why)) continue;
+        if (!l->grid.format || pith_native_ask(&c, why) != wanted || is_listed(texts, why))
+            continue;
         if (json_array_append_new(texts, json_string(why)) != 0)
             return pith_fail_nomem(err, "a message");
     }

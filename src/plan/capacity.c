@@ -68,8 +68,8 @@ static double scratch_of(const struct pith_deployment *d, const struct pith_cach
 }
 
 /* Of one device, with so many users of so long a context. */
-static double held(const struct pith_deployment *d, const struct pith_room *r, size_t users,
-                   size_t context)
+static double needed(const struct pith_deployment *d, const struct pith_room *r, size_t users,
+                     size_t context)
 {
     struct pith_cache_sums sums = r->cache;
     if (context != d->demand.context) pith_weigh_cache(d->model, d->kv, d->over, context, &sums);
@@ -79,7 +79,7 @@ static double held(const struct pith_deployment *d, const struct pith_room *r, s
 /* The most n in 1..most that fits, 0 when none does; `fits` shrinks as n grows. */
 static size_t most_users(const struct pith_deployment *d, const struct pith_room *r)
 {
-    const double left = d->memory - held(d, r, 0, d->demand.context);
+    const double left = d->memory - needed(d, r, 0, d->demand.context);
     if (left <= 0 || r->cache.device <= 0) return 0;
     return (size_t)fmin(floor(left / r->cache.device), 1e9);
 }
@@ -96,10 +96,10 @@ size_t pith_room_users(const struct pith_deployment *d, const struct pith_room *
 static size_t most_context(const struct pith_deployment *d, const struct pith_room *r)
 {
     size_t low = 0, high = d->model->model->shape.max_position;
-    if (held(d, r, d->demand.users, high) <= d->memory) return high;
+    if (needed(d, r, d->demand.users, high) <= d->memory) return high;
     while (low + 1 < high) {
         const size_t mid = low + (high - low) / 2;
-        if (held(d, r, d->demand.users, mid) <= d->memory) low = mid;
+        if (needed(d, r, d->demand.users, mid) <= d->memory) low = mid;
         else high = mid;
     }
     return low;
@@ -116,7 +116,7 @@ void pith_room_find(const struct pith_deployment *d, struct pith_room *out)
     out->scratch = scratch_of(d, &out->cache);
     out->base = (d->model->model->plans.experts ? d->engine->mixture : d->engine->base) +
                 (devices > 1 ? d->engine->link : 0);
-    out->device = held(d, out, d->demand.users, d->demand.context);
+    out->device = needed(d, out, d->demand.users, d->demand.context);
     out->cache_all = d->over.tensor > 1 ? fmax(out->cache.device * devices, out->cache.sequence)
                                         : out->cache.sequence;
     out->cache_all *= users;

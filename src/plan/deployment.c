@@ -202,7 +202,8 @@ static void set_speed(json_t **j, const struct pith_forecast *f)
     pith_json_set(j, "tokens_per_second", json_real(f->rate));
     pith_json_set(j, "served_tokens_per_second", json_real(f->served));
     pith_json_set(j, "bound", json_string(pith_bound_name(f->bound)));
-    pith_json_set(j, "arithmetic_from_users", f->turn > 0 ? json_real(f->turn) : json_null());
+    pith_json_set(j, "arithmetic_from_users",
+                  f->exchange > 0 ? json_real(f->exchange) : json_null());
     pith_json_set(j, "bytes_per_step", json_real(f->read));
     pith_json_set(j, "operations_per_step", json_real(f->multiplied));
     pith_json_set(j, "cost_per_million_tokens", pith_json_finite(f->cost));
@@ -262,16 +263,16 @@ static void add_row(struct pith_plan_search *p, struct pith_plan_case *k,
 static enum pith_status add_rows(struct pith_plan_search *p, struct pith_plan_case *k,
                                  const struct pith_plan_place *at, struct pith_error *err)
 {
-    const struct pith_list *asked = &p->options->prefill;
-    if (asked->count == 0) add_row(p, k, at, NULL);
-    for (size_t i = 0; i < asked->count; i++) {
+    const struct pith_list *requested = &p->options->prefill;
+    if (requested->count == 0) add_row(p, k, at, NULL);
+    for (size_t i = 0; i < requested->count; i++) {
         struct pith_plan_place reads = {.h = at->h, .memory = at->memory};
-        if (strcmp(asked->item[i], "none") == 0) {
+        if (strcmp(requested->item[i], "none") == 0) {
             add_row(p, k, at, NULL);
             continue;
         }
-        if (strcmp(asked->item[i], "same") != 0)
-            PITH_TRY(pith_plan_place_find(p, "`prefill`", asked->item[i], &reads, err));
+        if (strcmp(requested->item[i], "same") != 0)
+            PITH_TRY(pith_plan_place_find(p, "`prefill`", requested->item[i], &reads, err));
         add_row(p, k, at, &reads);
     }
     return PITH_OK;

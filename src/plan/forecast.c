@@ -138,7 +138,7 @@ static double fill(const struct base *b)
 }
 
 /* The fewest users whose step arithmetic bounds. */
-static double turn_of(const struct base *b)
+static double exchange_of(const struct base *b)
 {
     enum pith_roof_bound bound;
     double low = 0, high = 1;
@@ -196,6 +196,6 @@ void pith_forecast_make(const struct pith_deployment *d, const struct pith_room 
     out->fill = fill(&b);
     out->served = q->gen ? users * (double)q->gen / (out->fill + (double)q->gen * out->step)
                          : out->rate;
-    out->turn = turn_of(&b);
+    out->exchange = exchange_of(&b);
     pith_forecast_bill(out, h->watts * devices, h->price * devices);
 }

@@ -100,15 +100,15 @@ static void weigh_one(void *ctx, const struct pith_matrix *m)
     const struct pith_grid g = pith_form_grid(s->f, s->p, m);
     const double bytes = pith_form_bytes(s->f, s->p, m) * (double)m->count;
     const double device = bytes * share_of(m, s->over.tensor);
-    const double held = device * s->over.tensor;
+    const double stored = device * s->over.tensor;
     out->class[m->class] += bytes;
     out->all += bytes;
-    out->copies += held - bytes;
+    out->copies += stored - bytes;
     if (m->class == PITH_PLAN_EMBED) s->embed += device;
     else if (m->class == PITH_PLAN_HEAD) s->head += device;
     else s->layers += device;
     if (m->class == PITH_PLAN_EXPERTS) out->experts += bytes;
-    else if (m->class != PITH_PLAN_EMBED || m->reads_out) out->read += held;
+    else if (m->class != PITH_PLAN_EMBED || m->reads_out) out->read += stored;
     if (!g.format) return;
     out->quantized_bits += 8 * bytes;
     out->quantized += (double)m->rows * m->cols * (double)m->count;
@@ -169,16 +169,16 @@ void pith_weigh_cache(const struct pith_plan_subject *p, const struct pith_kv_fo
         const struct pith_kv_format *own = pith_kv_of(f, pith_plan_rows_of(plans, i));
         const uint32_t window = window_of(l);
         const size_t seen = window && window < context ? window : context;
-        const double held = pith_kv_held_bytes(own, s, window, context) + 4.0 * s->floats;
+        const double stored = pith_kv_held_bytes(own, s, window, context) + 4.0 * s->floats;
         const double read = pith_kv_bytes_of(own, s, (double)seen, true) + 4.0 * s->floats;
         const uint32_t heads = s->kind == PITH_STATE_LATENT ? 1 : s->heads;
         const double part = s->kind == PITH_STATE_RECURRENT || heads >= over.tensor
                                 ? 1.0 / over.tensor
                                 : 1.0 / (heads ? heads : 1);
         out->position += pith_kv_position_bytes(own, s);
-        out->sequence += held;
+        out->sequence += stored;
         out->read += read * part * over.tensor;
-        device += held * part;
+        device += stored * part;
     }
     out->device = device * ((plans->layers + over.pipeline - 1) / over.pipeline) / plans->layers;
 }

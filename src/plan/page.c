@@ -50,15 +50,15 @@ static const struct {
              {"joules_per_token", "joules a token", 1, 3}};
 
 /* Whether a column tells something: a number in any row, and of what was asked for another one. */
-static bool tells(const json_t *rows, const char *key)
+static bool differs(const json_t *rows, const char *key)
 {
-    const bool asked = strcmp(key, "context") == 0 || strcmp(key, "users") == 0;
+    const bool request = strcmp(key, "context") == 0 || strcmp(key, "users") == 0;
     const double first = page_number(json_array_get(rows, 0), key);
     const json_t *r;
     size_t i;
     json_array_foreach (rows, i, r) {
         const double x = page_number(r, key);
-        if (asked ? x != first : isfinite(x)) return true;
+        if (request ? x != first : isfinite(x)) return true;
     }
     return false;
 }
@@ -105,7 +105,7 @@ static void rank_table(struct pith_str *out, const json_t *rows)
         pith_table_column(&t, texts[i], texts[i], PITH_CELL_TEXT);
     if (apart) pith_table_column(&t, "prompts", "prompts on", PITH_CELL_TEXT);
     for (i = 0; i < PITH_COUNT(cells); i++)
-        if (tells(rows, cells[i].key))
+        if (differs(rows, cells[i].key))
             pith_table_column(&t, cells[i].key, cells[i].title, PITH_CELL_NUMBER);
     pith_table_column(&t, "kld", "KL", PITH_CELL_NUMBER);
     json_array_foreach (rows, i, r) {
@@ -116,7 +116,7 @@ static void rank_table(struct pith_str *out, const json_t *rows)
         pith_table_text(&t, page_text(r, "engine"));
         place_cells(&t, r, apart);
         for (size_t k = 0; k < PITH_COUNT(cells); k++)
-            if (tells(rows, cells[k].key))
+            if (differs(rows, cells[k].key))
                 pith_table_significant(&t, page_number(r, cells[k].key) * cells[k].unit,
                                        cells[k].digits);
         pith_table_significant(&t, page_number(json_object_get(r, "quality"), "kld"), 3);
@@ -169,11 +169,11 @@ static void out_table(struct pith_str *out, const json_t *rows)
 static void command_facts(struct pith_str *out, const json_t *row)
 {
     const json_t *c = json_object_get(row, "commands"), *q = json_object_get(row, "quality");
-    char asked[96];
-    (void)snprintf(asked, sizeof asked, "%.0f user%s with a context of %.0f",
+    char request[96];
+    (void)snprintf(request, sizeof request, "%.0f user%s with a context of %.0f",
                    page_number(row, "users"), page_number(row, "users") == 1 ? "" : "s",
                    page_number(row, "context"));
-    const struct pith_html_fact facts[] = {{"line 1 is for", asked, false},
+    const struct pith_html_fact facts[] = {{"line 1 is for", request, false},
                                            {"why it is first", page_text(row, "reason"), false},
                                            {"make it", page_text(c, "quantize"), true},
                                            {"read prompts", page_text(c, "prefill"), true},

@@ -43,7 +43,7 @@ struct pith_plan_candidate {
     const char *published;
     /* By number of pith_engine_needs(), of engines that were asked: the container that the engine
      * loads (NULL for weights as they are), or why it loads none. */
-    unsigned asked[PITH_PLAN_ENGINES]; /* for that compute capability, 1 more; 0: not yet */
+    unsigned requested[PITH_PLAN_ENGINES]; /* for that compute capability, 1 more; 0: not yet */
     const struct pith_container *container[PITH_PLAN_ENGINES];
     char why[PITH_PLAN_ENGINES][PITH_PLAN_WHY];
     struct pith_plan_weighed { /* what was weighed before, the latest over the oldest */

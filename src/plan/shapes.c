@@ -101,7 +101,7 @@ static bool is_version(const char *word)
 
 /* Whether all words of `asked` stand in that order among a shape's. *version: the first number of
  * those that are left; *rest: whether a word is left that is no number. */
-static bool matches(const struct words *asked, const struct words *shape, double *version,
+static bool matches(const struct words *wanted, const struct words *shape, double *version,
                     bool *rest)
 {
     size_t at = 0;
@@ -109,11 +109,11 @@ static bool matches(const struct words *asked, const struct words *shape, double
     *rest = false;
     for (size_t i = 0; i < shape->count; i++) {
         const char *word = shape->word[i];
-        if (at < asked->count && strcmp(asked->word[at], word) == 0) at++;
+        if (at < wanted->count && strcmp(wanted->word[at], word) == 0) at++;
         else if (!is_version(word)) *rest = true;
         else if (*version == 0) *version = strtod(word, NULL);
     }
-    return asked->count > 0 && at == asked->count;
+    return wanted->count > 0 && at == wanted->count;
 }
 
 static void add_name(char *names, size_t size, const json_t *shape)
@@ -145,7 +145,7 @@ static void weigh(struct search *s, const json_t *shape, double version, bool re
     s->plain = !rest;
 }
 
-static void match_all(const json_t *shapes, const struct words *asked, struct search *found)
+static void match_all(const json_t *shapes, const struct words *wanted, struct search *found)
 {
     const json_t *s, *also;
     size_t i, k;
@@ -154,25 +154,25 @@ static void match_all(const json_t *shapes, const struct words *asked, struct se
         double version;
         bool rest, hit;
         split(json_string_value(json_object_get(s, "name")), &words);
-        hit = matches(asked, &words, &version, &rest);
+        hit = matches(wanted, &words, &version, &rest);
         json_array_foreach (json_object_get(s, "also"), k, also) {
             if (hit) break;
             split(json_string_value(also), &words);
-            hit = matches(asked, &words, &version, &rest) && !rest && version == 0;
+            hit = matches(wanted, &words, &version, &rest) && !rest && version == 0;
         }
         if (hit) weigh(found, s, version, rest);
     }
 }
 
 /* Shapes of the same family, for who meant another. */
-static void list_family(const json_t *shapes, const struct words *asked, char *names)
+static void list_family(const json_t *shapes, const struct words *wanted, char *names)
 {
     const json_t *s;
     size_t i;
     json_array_foreach (shapes, i, s) {
         struct words words;
         split(json_string_value(json_object_get(s, "name")), &words);
-        if (asked->count && words.count && strcmp(asked->word[0], words.word[0]) == 0)
+        if (wanted->count && words.count && strcmp(wanted->word[0], words.word[0]) == 0)
             add_name(names, PITH_SHAPE_NAMES, s);
     }
 }
@@ -180,14 +180,14 @@ static void list_family(const json_t *shapes, const struct words *asked, char *n
 const json_t *pith_shapes_match(const json_t *shapes, const char *name,
                                 char names[PITH_SHAPE_NAMES])
 {
-    struct words asked;
+    struct words wanted;
     struct search found = {.names = names};
     const json_t *exact = pith_shapes_find(shapes, name);
     names[0] = '\0';
     if (exact) return exact;
-    split(name, &asked);
-    match_all(shapes, &asked, &found);
+    split(name, &wanted);
+    match_all(shapes, &wanted, &found);
     if (found.best && (found.plain || found.rests == 1)) return found.best;
-    if (!found.best) list_family(shapes, &asked, names);
+    if (!found.best) list_family(shapes, &wanted, names);
     return NULL;
 }

@@ -132,7 +132,7 @@ static enum pith_status round_together(struct pith_blocks *b, struct pith_error 
 
 static const char *changed_how(const struct pith_work *w)
 {
-    return w->turned ? "rotated" : "rescaled";
+    return w->rotated ? "rotated" : "rescaled";
 }
 
 /* What a transform made of a linear's matrix or bias, or NULL. */
@@ -250,21 +250,21 @@ static enum pith_status add_arrays(struct pith_work *w, json_t *unit, struct pit
 }
 
 /* The block in the model's new basis, and which of its tensors are others then. */
-static enum pith_status turn_block(struct pith_work *w, struct pith_error *err)
+static enum pith_status rotate_block(struct pith_work *w, struct pith_error *err)
 {
     struct pith_run *r = w->run;
-    const struct pith_turn t = pith_job_turn(r->job);
-    w->turned = true;
+    const struct pith_basis_change t = pith_job_basis_change(r->job);
+    w->rotated = true;
     for (uint32_t i = 0; i < w->plan->linears; i++) {
         const uint32_t block = pith_job_choice(r->job, w->layer, i)->hadamard;
         w->block.linear[i].hadamard = block;
-        w->changes[i].rotated = pith_turns_weight(&r->job->basis, w->plan, i, block > 1);
+        w->changes[i].rotated = pith_rotates_weight(&r->job->basis, w->plan, i, block > 1);
         w->changes[i].rebias = w->block.linear[i].bias &&
-                               pith_turns_bias(&r->job->basis, w->plan, i);
+                               pith_rotates_bias(&r->job->basis, w->plan, i);
     }
     for (uint32_t i = 0; i < w->plan->vectors; i++)
-        w->regain[i] = pith_turns_vector(&r->job->basis, w->plan, i);
-    const enum pith_status s = pith_turn_block(&t, &w->block, err);
+        w->regain[i] = pith_rotates_vector(&r->job->basis, w->plan, i);
+    const enum pith_status s = pith_rotate_block(&t, &w->block, err);
     pith_phases_mark(&r->phases, PITH_PHASE_TRANSFORM);
     return s;
 }
@@ -300,7 +300,7 @@ static enum pith_status begin_stages(struct pith_work *w, struct pith_error *err
     const enum pith_load how = r->job->whole_layers ? PITH_LOAD_FLOAT : PITH_LOAD_SHARED;
     enum pith_status s = pith_block_load(r->job->model, w->layer, how, &w->block, err);
     pith_phases_mark(&r->phases, PITH_PHASE_READ);
-    if (s == PITH_OK && pith_job_turns(r->job)) s = turn_block(w, err);
+    if (s == PITH_OK && pith_job_rotates(r->job)) s = rotate_block(w, err);
     if (s == PITH_OK && pith_job_learns(r->job))
         s = pith_learn_targets(r, &w->block, w->learned.place, err);
     pith_phases_mark(&r->phases, PITH_PHASE_COLLECT);

@@ -20,14 +20,14 @@ static const char *const inputs[] = {
 enum { INPUTS = sizeof inputs / sizeof *inputs, CONTAINERS_MAX = 64 };
 
 /* One grid, and what each container needs beside it. */
-struct asked {
+struct request {
     struct pith_container_opts opts[INPUTS];
     const struct pith_grid *grid;
     size_t
         with[CONTAINERS_MAX]; /* by container: of the inputs; INPUTS: it does not take the grid */
 };
 
-static void start(struct asked *q)
+static void start(struct request *q)
 {
     for (size_t i = 0; i < INPUTS; i++) {
         q->opts[i] = (struct pith_container_opts){.model_dtype = PITH_BF16};
@@ -36,7 +36,7 @@ static void start(struct asked *q)
 }
 
 /* False when no container takes the grid. */
-static bool ask(struct asked *q, const struct pith_grid *g)
+static bool find_targets(struct request *q, const struct pith_grid *g)
 {
     size_t count;
     const struct pith_container *const *all = pith_containers(&count);
@@ -53,14 +53,14 @@ static bool ask(struct asked *q, const struct pith_grid *g)
 }
 
 /* Weights alone are what is asked: where the inputs stand in the way, with others. */
-static bool holds_from(const struct asked *q, size_t from, const struct pith_container *to,
-                       struct pith_grid *held)
+static bool holds_from(const struct request *q, size_t from, const struct pith_container *to,
+                       struct pith_grid *stored)
 {
     for (size_t k = 0; k <= INPUTS; k++) {
         if (k && k - 1 == q->with[from]) continue;
         const struct pith_container_opts *o = &q->opts[k ? k - 1 : q->with[from]];
         const struct pith_convert_case x = {q->grid, SIDE, SIDE, o};
-        if (pith_convert_holds(to, &x, held)) return true;
+        if (pith_convert_holds(to, &x, stored)) return true;
     }
     return false;
 }
@@ -77,25 +77,25 @@ static bool scales_stay(const struct pith_container *from, const struct pith_con
     return x == y || y == PITH_F32;
 }
 
-static json_t *cell(const struct asked *q, size_t target)
+static json_t *cell(const struct request *q, size_t target)
 {
     size_t count;
     const struct pith_container *const *all = pith_containers(&count), *to = all[target];
-    struct pith_grid held;
+    struct pith_grid stored;
     bool any = false, stay = true;
     char text[PITH_GRID_TEXT + 24] = "anew";
     for (size_t i = 0; i < count; i++) {
-        if (q->with[i] == INPUTS || i == target || !holds_from(q, i, to, &held)) continue;
+        if (q->with[i] == INPUTS || i == target || !holds_from(q, i, to, &stored)) continue;
         any = true;
-        stay = stay && scales_stay(all[i], to, q->grid, &held);
-        pith_grid_format(&held, text);
+        stay = stay && scales_stay(all[i], to, q->grid, &stored);
+        pith_grid_format(&stored, text);
     }
     if (q->with[target] < INPUTS && !any) return json_string("itself");
     if (any && !stay) strcat(text, " *");
     return json_string(text);
 }
 
-static json_t *row_of(const struct asked *q)
+static json_t *row_of(const struct request *q)
 {
     size_t count;
     const struct pith_container *const *all = pith_containers(&count);
@@ -114,7 +114,7 @@ json_t *pith_conversions(void)
     size_t count;
     const struct pith_format *f = pith_formats(&count);
     json_t *list = json_array();
-    struct asked q;
+    struct request q;
     start(&q);
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
@@ -122,7 +122,7 @@ json_t *pith_conversions(void)
             struct pith_grid g, usual;
             strcpy(text, f[i].name);
             strcat(text, shapes[k]);
-            if (pith_grid_parse(text, &g, NULL) != PITH_OK || !ask(&q, &g)) continue;
+            if (pith_grid_parse(text, &g, NULL) != PITH_OK || !find_targets(&q, &g)) continue;
             const bool again = k > 0 && pith_grid_parse(f[i].name, &usual, NULL) == PITH_OK &&
                                pith_grid_equal(&g, &usual); /* a block of that width */
             if (!again) pith_json_add(&list, row_of(&q));

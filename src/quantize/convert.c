@@ -193,8 +193,8 @@ enum pith_status pith_convert_keep(const struct pith_job *job, const struct pith
 /* Minimums that are nearly whole zero points (of llama.cpp's types, made of such) are taken for
  * these where they lose less than rounding anew; *q is then replaced. */
 static enum pith_status try_zeros(const struct pith_job *job, const struct pith_choice *c,
-                                  const struct pith_qmat *from, struct pith_qmat *q, bool *kept,
-                                  struct pith_error *err)
+                                  const struct pith_qmat *from, struct pith_qmat *q,
+                                  bool *unchanged, struct pith_error *err)
 {
     const struct pith_weight b = {.rows = c->rows, .cols = c->cols, .quant = from};
     struct pith_weight a = b;
@@ -202,7 +202,7 @@ static enum pith_status try_zeros(const struct pith_job *job, const struct pith_
     double anew, taken;
     const bool may = from->offsets && c->grid.asym && c->grid.format->bits >= from->format->bits &&
                      c->grid.granularity == PITH_PER_GROUP && from->group % c->grid.group == 0;
-    *kept = false;
+    *unchanged = false;
     if (!may || c->cols % c->grid.group != 0) return PITH_OK;
     const enum pith_dtype scales =
         job->container->scale_dtype(&c->grid, job->container_opts.model_dtype);
@@ -211,8 +211,8 @@ static enum pith_status try_zeros(const struct pith_job *job, const struct pith_
     bool good = pith_relative_error(job->backend, &a, &b, false, &anew);
     a.quant = &other;
     good = good && pith_relative_error(job->backend, &a, &b, false, &taken);
-    *kept = good && taken <= anew;
-    if (*kept) {
+    *unchanged = good && taken <= anew;
+    if (*unchanged) {
         pith_qmat_free(q);
         *q = other;
     } else {
@@ -223,8 +223,8 @@ static enum pith_status try_zeros(const struct pith_job *job, const struct pith_
 
 /* What the codes stand for, put on the new grid. *kept: with its codes after all. */
 static enum pith_status round_anew(const struct pith_job *job, const struct pith_choice *c,
-                                   const struct pith_qmat *from, struct pith_qmat *q, bool *kept,
-                                   struct pith_error *err)
+                                   const struct pith_qmat *from, struct pith_qmat *q,
+                                   bool *unchanged, struct pith_error *err)
 {
     const struct pith_weight source = {.rows = c->rows, .cols = c->cols, .quant = from};
     struct pith_round_report report;
@@ -243,7 +243,7 @@ static enum pith_status round_anew(const struct pith_job *job, const struct pith
     pith_free(w);
     if (s != PITH_OK) return s;
     q->input = from->input;
-    s = try_zeros(job, c, from, q, kept, err);
+    s = try_zeros(job, c, from, q, unchanged, err);
     if (s == PITH_OK)
         pith_container_state(job->container, &c->grid, q, 0, pith_qmat_scale_count(q));
     else pith_qmat_free(q);
@@ -252,7 +252,7 @@ static enum pith_status round_anew(const struct pith_job *job, const struct pith
 
 /* What became of a linear. */
 struct outcome {
-    bool kept;     /* its codes */
+    bool unchanged; /* its codes */
     bool lossless; /* stands for the same weights to the bit */
     double moved;  /* the most that a weight moved, in ranges of its group in the input */
 };
@@ -315,9 +315,9 @@ static enum pith_status add_entry(const struct pith_choice *c,
     json_t *entry = pith_linear_json(c, made, false);
     json_t *more = json_pack("{s:s, s:b, s:s, s:f}", "from", from, "lossless", (int)o->lossless,
                              "conversion",
-                             o->lossless ? "exact"
-                             : o->kept   ? "scales rounded"
-                                         : "rounded anew",
+                             o->lossless    ? "exact"
+                             : o->unchanged ? "scales rounded"
+                                            : "rounded anew",
                              "largest_change", o->moved);
     const bool good = entry && more && json_object_update(entry, more) == 0 &&
                       json_array_append(linears, entry) == 0;
@@ -341,10 +341,10 @@ static enum pith_status convert_one(struct pith_run *r, struct converted *c, str
     pith_phases_begin(&r->phases);
     PITH_TRY(load(r->job, c->choice, &from, err));
     pith_phases_mark(&r->phases, PITH_PHASE_READ);
-    c->outcome.kept = !c->choice->anew;
-    enum pith_status s = c->choice->anew
-                             ? round_anew(r->job, c->choice, &from, &c->q, &c->outcome.kept, err)
-                             : restate(r->job, c->choice, &c->choice->stored, &from, &c->q, err);
+    c->outcome.unchanged = !c->choice->anew;
+    enum pith_status s =
+        c->choice->anew ? round_anew(r->job, c->choice, &from, &c->q, &c->outcome.unchanged, err)
+                        : restate(r->job, c->choice, &c->choice->stored, &from, &c->q, err);
     pith_phases_mark(&r->phases, PITH_PHASE_ROUND);
     if (s == PITH_OK) {
         s = compare(r->job, c->choice, &from, &c->q, &c->made, &c->outcome, err);

@@ -197,7 +197,7 @@ static enum pith_status open_basis(struct pith_job *job, struct pith_error *err)
                                                .seed = job->options->seed};
     job->recipe.transform->basis(job->recipe.transform_value, &job->basis_plan);
     PITH_TRY(pith_basis_init(&job->basis, &job->basis_plan, err));
-    PITH_TRY(pith_turn_check(&job->basis, job->model, err));
+    PITH_TRY(pith_rotate_check(&job->basis, job->model, err));
     job->container_opts.hadamard =
         job->basis.o.block > job->basis.down.block ? job->basis.o.block : job->basis.down.block;
     return PITH_OK;
@@ -218,7 +218,7 @@ static enum pith_status check_rule(struct pith_job *job, struct pith_error *err)
 }
 
 /* What the forecast in the recipe's file was made from; tokens 0: it does not say. */
-static struct pith_calib_draw said_draw(const json_t *more)
+static struct pith_calib_draw stated_draw(const json_t *more)
 {
     const json_t *d = json_object_get(json_object_get(more, "predicted"), "draw");
     const json_int_t tokens = json_integer_value(json_object_get(d, "tokens")),
@@ -230,13 +230,13 @@ static struct pith_calib_draw said_draw(const json_t *more)
 /* As many tokens as the shorter of both draws has, which either of them knows, are enough. */
 static void hold_out(const struct pith_job *job, size_t context, struct pith_calib_options *c)
 {
-    const bool foretells = pith_job_foretells(job);
-    if (!job->other.tokens && !foretells) return;
-    c->other = job->other.tokens ? job->other : said_draw(job->more);
+    const bool predicts = pith_job_predicts(job);
+    if (!job->other.tokens && !predicts) return;
+    c->other = job->other.tokens ? job->other : stated_draw(job->more);
     if (c->other.seq_len > context) c->other.seq_len = context;
-    c->held = c->tokens;
-    if (c->other.tokens && c->other.tokens < c->held) c->held = c->other.tokens;
-    if (c->held > PITH_FORETOLD_TOKENS) c->held = PITH_FORETOLD_TOKENS;
+    c->judge = c->tokens;
+    if (c->other.tokens && c->other.tokens < c->judge) c->judge = c->other.tokens;
+    if (c->judge > PITH_PREDICTION_TOKENS) c->judge = PITH_PREDICTION_TOKENS;
 }
 
 static enum pith_status load_calibration(struct pith_job *job, struct pith_error *err)
@@ -250,15 +250,15 @@ static enum pith_status load_calibration(struct pith_job *job, struct pith_error
     PITH_TRY(pith_tokenizer_open(o->model, &job->tokenizer, err));
     pith_tokenizer_listen(job->tokenizer, &o->progress);
     const size_t context = job->model->shape.max_position;
-    struct pith_door door;
-    PITH_TRY(pith_door_read(o->crlf, &door, err));
+    struct pith_door line_ends;
+    PITH_TRY(pith_door_read(o->crlf, &line_ends, err));
     struct pith_calib_options c = {
         .paths = o->calib.item,
         .path_count = o->calib.count,
         .tokens = o->calib_tokens,
         .seq_len = o->seq_len < context ? o->seq_len : context,
         .seed = o->seed,
-        .lf = door.lf,
+        .lf = line_ends.lf,
         .model = o->model,
     };
     hold_out(job, context, &c);
@@ -318,7 +318,7 @@ enum pith_status pith_job_fit(struct pith_job *job, struct pith_error *err)
 {
     const struct pith_quantize_options *o = job->options;
     pith_heap_trim();
-    job->held = pith_memory_anonymous() + pith_heap_holes();
+    job->own_memory = pith_memory_anonymous() + pith_heap_holes();
     const uint64_t need = job->expected = pith_job_estimate(job);
     /* What one start said must do for the next. */
     if (o->memory && need > pith_sum_bytes(o->memory, PITH_MEASURED_TO))

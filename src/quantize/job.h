@@ -79,7 +79,7 @@ struct pith_job {
     size_t whole_count;
     struct pith_linear_grid *linears;      /* the same for the container, and lm_head ... */
     size_t linear_count;                   /* ... and matrices beside the layers, left alone */
-    char *beside_names;                    /* of the latter */
+    char *outer_names;                     /* of the latter */
     unsigned needs_transform, needs_round; /* enum pith_needs */
     bool whole_layers;                     /* experts' matrices are held as floats all at once */
     bool quantizes; /* some linear has a grid: without, the output is an ordinary checkpoint */
@@ -91,7 +91,7 @@ struct pith_job {
      * is no forecast. */
     struct pith_calib_draw other;
     struct pith_layout layout;
-    uint64_t held;     /* the process's own memory and its heaps' holes when that was decided */
+    uint64_t own_memory; /* the process's own memory and its heaps' holes when that was decided */
     uint64_t expected; /* the most of it that the run will hold, that included */
     char *partial;     /* "<out>.partial" */
     char *journal_path;
@@ -116,7 +116,7 @@ static inline bool pith_job_calibrates(const struct pith_job *job)
 }
 
 /* True when the recipe says what it expects to lose. */
-static inline bool pith_job_foretells(const struct pith_job *job)
+static inline bool pith_job_predicts(const struct pith_job *job)
 {
     return json_is_number(json_object_get(json_object_get(job->more, "predicted"), "kld"));
 }
@@ -145,14 +145,14 @@ static inline bool pith_job_keeps_float(const struct pith_job *job)
 }
 
 /* True when tensors are stored in another basis than the input's. */
-static inline bool pith_job_turns(const struct pith_job *job)
+static inline bool pith_job_rotates(const struct pith_job *job)
 {
     const struct pith_basis *b = &job->basis;
     return b->stream.dim || b->head.dim || b->o.dim || b->down.dim;
 }
-static inline struct pith_turn pith_job_turn(const struct pith_job *job)
+static inline struct pith_basis_change pith_job_basis_change(const struct pith_job *job)
 {
-    return (struct pith_turn){&job->basis, job->model, job->backend};
+    return (struct pith_basis_change){&job->basis, job->model, job->backend};
 }
 /* Whether the output has a head of its own where the input's is its embedding. */
 static inline bool pith_job_unties(const struct pith_job *job)
@@ -172,7 +172,7 @@ static inline enum pith_dtype pith_job_weight_dtype(const struct pith_job *job,
 enum pith_status pith_job_open(struct pith_job *job, struct pith_error *err);
 void pith_job_close(struct pith_job *job);
 /* Refuses at once what could fail after hours: the target engines' rules; after the layout is
- * there, the memory ceiling, of which job->held and job->expected are told. */
+ * there, the memory ceiling, of which job->own_memory and job->expected are told. */
 enum pith_status pith_job_preflight(const struct pith_job *job, struct pith_error *err);
 enum pith_status pith_job_fit(struct pith_job *job, struct pith_error *err);
 /* What the job makes, as engines see it; borrowed from the job. */

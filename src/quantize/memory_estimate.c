@@ -40,10 +40,10 @@ uint64_t pith_job_made_bytes(const struct pith_job *job, const struct pith_choic
     if (!c->grid.format) return 0;
     const struct pith_split *split = job->recipe.split;
     const uint64_t q = pith_heap_bytes(pith_qmat_bytes(c->rows, c->cols, &c->grid));
-    const bool beside = split->sparse && !job->convert;
-    return q + (beside ? pith_sparse_bytes(
-                             c->rows, pith_sparse_count(c->rows, c->cols, job->recipe.split_value))
-                       : 0);
+    const bool has_sparse = split->sparse && !job->convert;
+    return q + (has_sparse ? pith_sparse_bytes(c->rows, pith_sparse_count(c->rows, c->cols,
+                                                                          job->recipe.split_value))
+                           : 0);
 }
 
 uint64_t pith_job_rounding_bytes(const struct pith_job *job, const struct pith_choice *c)
@@ -69,7 +69,7 @@ uint64_t pith_job_rounding_bytes(const struct pith_job *job, const struct pith_c
  * basis. */
 static uint64_t comparing_bytes(const struct pith_job *job, const struct pith_choice *c)
 {
-    const uint64_t other = pith_job_turns(job) ? float_bytes(c) : pith_job_straight_bytes(job, c);
+    const uint64_t other = pith_job_rotates(job) ? float_bytes(c) : pith_job_straight_bytes(job, c);
     return pith_sum_bytes(other, pith_relative_error_bytes(c->rows, c->cols, threads_of(job),
                                                            job->needs_transform != 0));
 }
@@ -111,7 +111,8 @@ static bool loads_late(const struct pith_job *job, const struct pith_layer_plan 
 /* What it takes when it is there: its floats, or where it stays as it is what is not mapped. */
 static uint64_t late_bytes(const struct pith_job *job, const struct pith_choice *c)
 {
-    const bool changes = c->grid.format || c->prune || job->needs_transform || pith_job_turns(job);
+    const bool changes = c->grid.format || c->prune || job->needs_transform ||
+                         pith_job_rotates(job);
     return changes ? float_bytes(c) : pith_job_straight_bytes(job, c);
 }
 
@@ -122,7 +123,8 @@ static void load_block(struct pith_meter *m, const struct pith_job *job, uint32_
     for (uint32_t i = 0; i < l->linears; i++)
         if (loads_late(job, l, i)) bytes -= float_bytes(pith_job_choice(job, layer, i));
     pith_meter_take(m, bytes);
-    if (pith_job_turns(job)) pith_meter_touch(m, pith_turn_scratch(&job->basis, threads_of(job)));
+    if (pith_job_rotates(job))
+        pith_meter_touch(m, pith_rotate_scratch(&job->basis, threads_of(job)));
 }
 
 static void round_site(struct pith_meter *m, const struct pith_job *job, uint32_t layer,
@@ -210,18 +212,18 @@ static uint64_t lent_bytes(const struct pith_job *job, uint32_t layer, uint32_t 
 }
 
 /* A transform of one site, as a job that has shapes but no numbers. */
-struct asked {
+struct request {
     struct pith_transform_job job;
     struct pith_stats stats;
     uint64_t picks; /* bytes that tell how experts' groups are clipped */
 };
 
 /* False: there is no memory to say how much; the linears are to be freed. */
-static bool ask(const struct pith_job *job, uint32_t layer, uint32_t which, struct asked *a)
+static bool ask(const struct pith_job *job, uint32_t layer, uint32_t which, struct request *a)
 {
     const struct pith_layer_plan *l = pith_job_plan(job, layer);
     const struct pith_site_spec *site = &l->site[which];
-    *a = (struct asked){.stats = {.dim = site->dim, .sample_count = pith_transform_samples(job)}};
+    *a = (struct request){.stats = {.dim = site->dim, .sample_count = pith_transform_samples(job)}};
     a->job = (struct pith_transform_job){
         .backend = job->backend,
         .stats = &a->stats,
@@ -262,7 +264,7 @@ static void transform_site(struct pith_meter *m, const struct pith_job *job, uin
     const struct pith_site_spec *site = &l->site[which];
     const struct pith_calib_set *set = &job->calib;
     const uint64_t lent = lent_bytes(job, layer, which);
-    struct asked a;
+    struct request a;
     if (pith_plan_group(l, which, NULL) == 0) return;
     const uint64_t inspected = site->to ? pith_inspector_bytes(&job->model->shape, site->dim,
                                                                set->windows, set->length, lent > 0)
@@ -316,7 +318,7 @@ static void keep_rest(struct pith_meter *m, const struct pith_job *job, uint32_t
     const struct pith_layer_plan *l = pith_job_plan(job, layer);
     for (uint32_t i = 0; i < l->linears; i++) {
         const struct pith_choice *c = pith_job_choice(job, layer, i);
-        const bool changed = c->prune || job->needs_transform || pith_job_turns(job);
+        const bool changed = c->prune || job->needs_transform || pith_job_rotates(job);
         if (!c->grid.format && changed) pith_meter_touch(m, pith_job_tensor_bytes(job, c));
     }
     pith_meter_touch(m, pith_store_whole_bytes(job, layer));
@@ -464,7 +466,7 @@ uint64_t pith_job_estimate(const struct pith_job *job)
 {
     const unsigned threads = threads_of(job);
     struct pith_meter m = {0};
-    pith_meter_take(&m, job->held + PITH_MEASURED_TO +
+    pith_meter_take(&m, job->own_memory + PITH_MEASURED_TO +
                             (threads + PITH_ASYNC_MOST) * (uint64_t)PITH_THREAD_HELD);
     pith_meter_take(&m, list_bytes(job));
     const struct entry entry = entry_of(job);
@@ -478,12 +480,12 @@ uint64_t pith_job_estimate(const struct pith_job *job)
     if (job->guide_pass && job->needs_round & PITH_NEED_GUIDED)
         pith_meter_touch(&m, pith_backend_bytes(threads) + job->guide_pass->bytes(job) +
                                  pith_guide_scratch(&guide, job->calib.length) +
-                                 pith_turn_scratch(&job->basis, threads));
+                                 pith_rotate_scratch(&job->basis, threads));
     if (pith_job_calibrates(job)) pith_meter_take(&m, calibration_bytes(job, threads));
     pith_meter_touch(&m, pith_stream_end_bytes(job, threads));
     pith_meter_touch(&m, pith_store_outer_bytes(job));
-    if (pith_job_turns(job))
-        pith_meter_touch(&m, pith_turn_scratch(&job->basis, threads) +
+    if (pith_job_rotates(job))
+        pith_meter_touch(&m, pith_rotate_scratch(&job->basis, threads) +
                                  pith_made_bytes(job->model->shape.hidden));
     for (uint32_t layer = 0; layer < job->model->shape.layers;
          layer += pith_job_together(job, layer))

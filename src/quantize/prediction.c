@@ -168,32 +168,31 @@ static json_t *error_of(const struct found *f)
     return pith_json_finite(f->error);
 }
 
-static json_t *remark_of(const struct found *fitted, const struct found *held)
+static json_t *remark_of(const struct found *fitted, const struct found *unseen)
 {
     char line[256];
-    if (held->tokens == 0)
+    if (unseen->tokens == 0)
         return json_string("the text is too short to hold some of it out: measured on tokens that "
                            "were fitted");
-    if (!(held->kld > PITH_FORETOLD_APART * fitted->kld)) return NULL;
+    if (!(unseen->kld > PITH_PREDICTION_APART * fitted->kld)) return NULL;
     (void)snprintf(line, sizeof line,
                    "a KL of %.4g on tokens that were held out, %.4g on fitted ones: rounding has "
                    "fitted too few tokens; --calib-tokens or --calib with more lose less",
-                   held->kld, fitted->kld);
+                   unseen->kld, fitted->kld);
     return json_string(line);
 }
 
 static json_t *prediction_of(const struct pith_job *job, const struct found *fitted,
-                             const struct found *held)
+                             const struct found *unseen)
 {
     const json_t *predicted = json_object_get(json_object_get(job->more, "predicted"), "kld");
-    const struct found *f = held->tokens ? held : fitted;
+    const struct found *f = unseen->tokens ? unseen : fitted;
     json_t *j = json_pack("{s:f, s:f, s:o, s:I, s:b, s:{s:f, s:o, s:I}}", "kld",
                           json_number_value(predicted), "measured", f->kld, "standard_error",
                           error_of(f), "tokens", (json_int_t)f->tokens, "held_out",
-                          (int)(held->tokens > 0), "fitted", "measured", fitted->kld,
-                          "standard_error", error_of(fitted), "tokens",
-                          (json_int_t)fitted->tokens);
-    json_t *remark = remark_of(fitted, held);
+                          (int)(unseen->tokens > 0), "fitted", "measured", fitted->kld,
+                          "standard_error", error_of(fitted), "tokens", (json_int_t)fitted->tokens);
+    json_t *remark = remark_of(fitted, unseen);
     if (remark) pith_json_set(&j, "remarks", json_pack("[o]", remark));
     return j;
 }
@@ -220,20 +219,20 @@ static struct text text_of(const struct pith_calib_set *set, size_t length, size
                          .length = length};
 }
 
-enum pith_status pith_foretold(struct pith_run *r, json_t *account, struct pith_error *err)
+enum pith_status pith_prediction_check(struct pith_run *r, json_t *account, struct pith_error *err)
 {
     const struct pith_job *job = r->job;
-    const struct pith_calib_set *all = &job->calib, *held = &job->judge;
-    if (!pith_job_foretells(job) || !all->windows) return PITH_OK;
-    const bool apart = held->windows > 0;
-    const struct text fitted = apart ? text_of(all, held->length, PITH_FORETOLD_FITTED)
-                                     : text_of(all, all->length, PITH_FORETOLD_TOKENS);
+    const struct pith_calib_set *all = &job->calib, *unseen = &job->judge;
+    if (!pith_job_predicts(job) || !all->windows) return PITH_OK;
+    const bool apart = unseen->windows > 0;
+    const struct text fitted = apart ? text_of(all, unseen->length, PITH_PREDICTION_FITTED)
+                                     : text_of(all, all->length, PITH_PREDICTION_TOKENS);
     struct pair p = {.run = r, .side[0].model = job->model};
     struct found on[2] = {{0}};
     enum pith_status s = open_made(job, &p.side[1].model, err);
     if (s == PITH_OK) s = measure(&p, &fitted, &on[0], err);
     if (s == PITH_OK && apart) {
-        const struct text judge = text_of(held, held->length, PITH_FORETOLD_TOKENS);
+        const struct text judge = text_of(unseen, unseen->length, PITH_PREDICTION_TOKENS);
         s = measure(&p, &judge, &on[1], err);
     }
     pith_model_close(p.side[1].model);

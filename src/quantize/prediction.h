@@ -6,16 +6,16 @@
 
 /* Where the recipe says what it expects ("predicted": {"kld"}), measures the divergence of the
  * finished model, in the partial folder, from the original: over what was held out of the
- * calibration text (job->judge), at most PITH_FORETOLD_TOKENS, and over the first of the
- * calibration windows, in windows as long, at most PITH_FORETOLD_FITTED; where nothing is held out,
- * over the latter alone. Both models go block by block, so that one block of each is held. Adds
- * "prediction" to the account: {"kld", "measured", "standard_error": over windows, "tokens",
+ * calibration text (job->judge), at most PITH_PREDICTION_TOKENS, and over the first of the
+ * calibration windows, in windows as long, at most PITH_PREDICTION_FITTED; where nothing is held
+ * out, over the latter alone. Both models go block by block, so that one block of each is held.
+ * Adds "prediction" to the account: {"kld", "measured", "standard_error": over windows, "tokens",
  * "held_out": whether these three are of tokens held out, "fitted": {"measured", "standard_error",
  * "tokens"}, "remarks": lines, if there are any: that nothing was held out, or that held-out tokens
- * lose more than PITH_FORETOLD_APART times what fitted ones do}. Nothing to do for other recipes,
+ * lose more than PITH_PREDICTION_APART times what fitted ones do}. Nothing to do for other recipes,
  * and where there is no calibration text. */
-enum { PITH_FORETOLD_TOKENS = 8192, PITH_FORETOLD_FITTED = 4096 };
-#define PITH_FORETOLD_APART 1.3
-enum pith_status pith_foretold(struct pith_run *r, json_t *account, struct pith_error *err);
+enum { PITH_PREDICTION_TOKENS = 8192, PITH_PREDICTION_FITTED = 4096 };
+#define PITH_PREDICTION_APART 1.3
+enum pith_status pith_prediction_check(struct pith_run *r, json_t *account, struct pith_error *err);
 
 #endif

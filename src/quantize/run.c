@@ -239,12 +239,12 @@ static size_t units_of(const struct pith_run *r, size_t index)
 
 /* Of so many finished units, those that a run can go on after: blocks that are rounded together
  * are done together. *turns: how often activations have changed places. */
-static size_t whole_units(const struct pith_run *r, size_t done, size_t *turns)
+static size_t whole_units(const struct pith_run *r, size_t done, size_t *stages)
 {
     size_t whole = 0;
-    for (*turns = 0; whole < done && whole + units_of(r, whole) <= done; ++*turns)
+    for (*stages = 0; whole < done && whole + units_of(r, whole) <= done; ++*stages)
         whole += units_of(r, whole);
-    *turns = *turns ? *turns - 1 : 0;
+    *stages = *stages ? *stages - 1 : 0;
     return whole;
 }
 
@@ -281,14 +281,14 @@ static enum pith_status resume(struct pith_run *r, size_t *done, struct pith_err
     const size_t before = *done;
     const bool writes = pith_run_writes(r);
     bool intact;
-    size_t turns;
+    size_t stages;
     if (writes && before) PITH_TRY(pith_intact_units(r, done, err));
-    *done = whole_units(r, *done, &turns);
+    *done = whole_units(r, *done, &stages);
     if (*done < before) PITH_TRY(pith_journal_cut(r->job, &r->journal, *done, err));
     PITH_TRY(pith_ranks_units(r, done, err));
     if (*done == 0) return PITH_OK;
-    *done = whole_units(r, *done, &turns); /* of rank 0's */
-    const bool swapped = pith_job_calibrates(r->job) && turns % 2 == 1;
+    *done = whole_units(r, *done, &stages); /* of rank 0's */
+    const bool swapped = pith_job_calibrates(r->job) && stages % 2 == 1;
     if (swapped) pith_calibration_swap(&r->cal);
     PITH_TRY(acts_intact(r, *done, &intact, err));
     if (intact) return PITH_OK;
@@ -434,11 +434,11 @@ static enum pith_status end_following(const struct pith_run *r, struct pith_erro
 }
 
 /* What is left, before the first block of it. A run of seconds is no news. */
-static void tell_expected(const struct pith_run *r)
+static void report_expected(const struct pith_run *r)
 {
     enum { NEWS = 10 };
     const struct pith_job *job = r->job;
-    const struct pith_telling *t = &r->frame->telling;
+    const struct pith_notice *t = &r->frame->notice;
     const double units = job->model->shape.layers + 1.0;
     const double left = 1 - (double)json_array_size(r->journal.units) / units;
     char text[PITH_EXPECT_TEXT], line[160];
@@ -465,11 +465,11 @@ static enum pith_status run_all(struct pith_run *r, json_t **report, struct pith
     if (r->ranks) PITH_TRY(pith_ranks_meet(r->ranks, err));
     PITH_TRY(pith_writers_join(r, err));
     if (r->job->options->rehearse) return run_rehearsal(r, report, err);
-    tell_expected(r);
+    report_expected(r);
     PITH_TRY(run_units(r, err));
     json_t *account = pith_run_account(r);
     if (!account) return pith_fail_nomem(err, "pith.json");
-    enum pith_status s = pith_foretold(r, account, err);
+    enum pith_status s = pith_prediction_check(r, account, err);
     if (s == PITH_OK) s = keep_recipe(r, err);
     if (s == PITH_OK) s = keep_cache(r, err);
     if (s == PITH_OK) s = pith_account_files(r, account, err);

@@ -197,7 +197,7 @@ static enum pith_status check_online(const struct pith_job *job, const struct pi
  * left alone is read as it was, and engines rotate nothing in front of it. */
 static uint32_t online_block(const struct pith_job *job, const struct pith_choice *c)
 {
-    return pith_turn_online(&job->basis, pith_job_plan(job, c->layer), c->linear)->block;
+    return pith_online_rotation(&job->basis, pith_job_plan(job, c->layer), c->linear)->block;
 }
 
 /* The grid that the recipe gives a linear, and --override, of which the last one that matches is
@@ -206,7 +206,7 @@ static struct override *choose_grid(const struct pith_job *job, struct pith_choi
                                     struct override *overrides)
 {
     const bool stays = pith_job_plan(job, c->layer)->linear[c->linear].stays;
-    struct override *asked = NULL;
+    struct override *by_name = NULL;
     const char *own =
         json_string_value(json_object_get(json_object_get(job->more, "linears"), c->module));
     c->grid = job->mixture ? pith_mixture_grid(job->mixture, job->model, c->layer, c->module)
@@ -219,12 +219,12 @@ static struct override *choose_grid(const struct pith_job *job, struct pith_choi
             if (stays && !named) continue;
             c->grid = overrides[i].grid;
             c->usual = false;
-            asked = &overrides[i];
-            asked->used = true;
+            by_name = &overrides[i];
+            by_name->used = true;
         }
-    const bool spared = asked && is_plain(&c->grid);
+    const bool spared = by_name && is_plain(&c->grid);
     c->prune = !c->grid.format && !spared && job->recipe.split->two_four;
-    if (stays && !asked && !own) {
+    if (stays && !by_name && !own) {
         c->grid = (struct pith_grid){0};
         c->prune = false;
         c->reason = "a router, in 16 bits unless --override names it";
@@ -234,7 +234,7 @@ static struct override *choose_grid(const struct pith_job *job, struct pith_choi
         c->grid = (struct pith_grid){0};
         c->reason = "kept in 16 bits by --override";
     }
-    return asked;
+    return by_name;
 }
 
 static void choose_one(struct pith_job *job, struct pith_choice *c, struct override *overrides,
@@ -372,7 +372,7 @@ static enum pith_status check_used(const struct pith_job *job, const struct over
 
 /* The length of the name of a matrix that stands beside the layers and that engines would take for
  * a quantized linear too; 0: it is none. */
-static size_t beside_length(const struct pith_model *m, const struct pith_tensor *t)
+static size_t outer_length(const struct pith_model *m, const struct pith_tensor *t)
 {
     static const char end[] = ".weight";
     const struct pith_shape *s = &m->shape;
@@ -390,13 +390,13 @@ static size_t beside_length(const struct pith_model *m, const struct pith_tensor
 }
 
 /* Adds them to job->linears where there is room, else only counts; their names take *bytes. */
-static size_t add_beside(struct pith_job *job, char *names, size_t *bytes)
+static size_t add_outer(struct pith_job *job, char *names, size_t *bytes)
 {
     const struct pith_checkpoint *c = job->model->checkpoint;
     size_t count = 0;
     *bytes = 0;
     for (size_t i = 0; i < c->count; i++) {
-        const size_t n = beside_length(job->model, &c->tensors[i]);
+        const size_t n = outer_length(job->model, &c->tensors[i]);
         if (n == 0) continue;
         if (names) {
             memcpy(names + *bytes, c->tensors[i].name, n);
@@ -414,10 +414,10 @@ static size_t add_beside(struct pith_job *job, char *names, size_t *bytes)
 static enum pith_status list_linears(struct pith_job *job, struct pith_error *err)
 {
     size_t bytes;
-    job->linear_count = job->choice_count + 1 + add_beside(job, NULL, &bytes);
+    job->linear_count = job->choice_count + 1 + add_outer(job, NULL, &bytes);
     job->linears = pith_zalloc(job->linear_count, sizeof *job->linears);
-    job->beside_names = pith_alloc(bytes + 1, 1);
-    if (!job->linears || !job->beside_names) return pith_fail_nomem(err, "the list of linears");
+    job->outer_names = pith_alloc(bytes + 1, 1);
+    if (!job->linears || !job->outer_names) return pith_fail_nomem(err, "the list of linears");
     for (size_t i = 0; i < job->choice_count; i++)
         job->linears[i] = (struct pith_linear_grid){
             .module = job->choices[i].module,
@@ -426,7 +426,7 @@ static enum pith_status list_linears(struct pith_job *job, struct pith_error *er
         };
     job->linears[job->choice_count] = (struct pith_linear_grid){
         .module = job->model->arch->names.head, .grid = job->ends[PITH_END_HEAD].grid};
-    (void)add_beside(job, job->beside_names, &bytes);
+    (void)add_outer(job, job->outer_names, &bytes);
     pith_container_settle(job->container, job->linears, job->choice_count + 1,
                           &job->container_opts);
     return PITH_OK;
@@ -491,9 +491,9 @@ void pith_job_unselect(struct pith_job *job)
         pith_free(job->choices[i].module);
     pith_free(job->choices);
     pith_free(job->linears);
-    pith_free(job->beside_names);
+    pith_free(job->outer_names);
     job->choices = NULL;
     job->linears = NULL;
-    job->beside_names = NULL;
+    job->outer_names = NULL;
     job->choice_count = 0;
 }

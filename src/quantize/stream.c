@@ -59,7 +59,7 @@ struct stream {
     uint32_t panel;
     uint32_t site;
     unsigned owner; /* the rank that rounds it */
-    bool turned;  /* the embedding or the head (site says which) of a model in another basis */
+    bool rotated;   /* the embedding or the head (site says which) of a model in another basis */
     float lo, hi; /* the least and the largest weight, when the grid asks for them */
     float global; /* what it shares with others, or 0 */
     double loss;  /* squared error */
@@ -128,9 +128,9 @@ static struct pith_weight original_of(const struct stream *s)
 static enum pith_status decode_panel(struct stream *s, uint32_t first, uint32_t n)
 {
     const struct pith_weight original = original_of(s);
-    if (s->turned) {
-        const struct pith_turn t = pith_job_turn(s->r->job);
-        return pith_turned_rows_alone(&t, s->site == PITH_END_HEAD, first, n, s->w, &s->err);
+    if (s->rotated) {
+        const struct pith_basis_change t = pith_job_basis_change(s->r->job);
+        return pith_rotated_rows_alone(&t, s->site == PITH_END_HEAD, first, n, s->w, &s->err);
     }
     pith_decode_rows(s->r->job->backend, &original, first, n, s->w);
     return PITH_OK;
@@ -257,7 +257,7 @@ static enum pith_status find_tensor(struct stream *s)
     const struct pith_choice *c = s->choice;
     const struct pith_checkpoint *in = s->r->job->model->checkpoint;
     char name[320];
-    const bool untied = s->turned && pith_job_unties(s->r->job); /* then both are made of one */
+    const bool untied = s->rotated && pith_job_unties(s->r->job); /* then both are made of one */
     snprintf(name, sizeof name, "%s.weight",
              untied ? pith_end_module(s->r->job->model, PITH_END_EMBED) : c->module);
     const uint64_t shape[] = {c->rows, c->cols};
@@ -537,7 +537,7 @@ enum pith_status pith_stream_ends(struct pith_run *r, json_t *linears, struct pi
                                           .round = pith_rounder_find("nearest"),
                                           .site = (uint32_t)i,
                                           .owner = (unsigned)i % pith_ranks_count(r->ranks),
-                                          .turned = r->job->basis.stream.dim != 0};
+                                          .rotated = r->job->basis.stream.dim != 0};
         all.order[all.count] = &list[all.count];
         all.count++;
     }
@@ -639,8 +639,9 @@ uint64_t pith_stream_end_bytes(const struct pith_job *job, unsigned threads)
             order[all.count] = &list[all.count];
             all.count++;
         }
-    const uint64_t turn = job->basis.stream.dim ? pith_turn_scratch(&job->basis, all.count) : 0;
-    return pith_sum_bytes(turn, streams_bytes(job, &all, threads));
+    const uint64_t rotation = job->basis.stream.dim ? pith_rotate_scratch(&job->basis, all.count)
+                                                    : 0;
+    return pith_sum_bytes(rotation, streams_bytes(job, &all, threads));
 }
 
 uint64_t pith_stream_layer_bytes(const struct pith_job *job, uint32_t layer, unsigned threads)

@@ -101,7 +101,7 @@ struct pith_sense_effort pith_expect_effort(const struct pith_job *job, size_t g
     if (columns) e.back += (double)grids * rounds / rounding / there;
     e.back += e.transform;
     /* The head, there and back. */
-    e.turn = 2 * (double)s->vocab * pith_shape_embed(s) / sum * s->layers;
+    e.head = 2 * (double)s->vocab * pith_shape_embed(s) / sum * s->layers;
     return e;
 }
 
@@ -113,7 +113,7 @@ double pith_expect_sense(const struct pith_job *job, size_t grids, double speed)
     for (uint32_t i = 0; i < layers; i++) sum += weights_of(job, i, &r);
     if (!(speed > 0) || layers == 0) return 0;
     const double there = others * 2 * sum * tokens_of(job) / products / speed;
-    return there * (1 + e.back + e.turn / layers);
+    return there * (1 + e.back + e.head / layers);
 }
 
 double pith_expect_check(const struct pith_job *job, double speed)
@@ -121,8 +121,8 @@ double pith_expect_check(const struct pith_job *job, double speed)
     const struct pith_shape *s = &job->model->shape;
     double sum = (double)s->vocab * pith_shape_embed(s), r;
     for (uint32_t i = 0; i < s->layers; i++) sum += weights_of(job, i, &r);
-    const double held = (double)job->judge.windows * (double)job->judge.length;
-    const double tokens = held > 0 ? held + PITH_FORETOLD_FITTED : PITH_FORETOLD_TOKENS;
+    const double judged = (double)job->judge.windows * (double)job->judge.length;
+    const double tokens = judged > 0 ? judged + PITH_PREDICTION_FITTED : PITH_PREDICTION_TOKENS;
     return speed > 0 ? 2 * 2 * sum * tokens / products / speed : 0;
 }
 

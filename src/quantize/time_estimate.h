@@ -7,13 +7,13 @@
 #include "quantize/job.h"
 
 /* Who is told a line now and then; say NULL: nobody. */
-struct pith_telling {
+struct pith_notice {
     void (*say)(void *ctx, const char *line);
     void *ctx;
 };
 /* What a run is part of. */
 struct pith_frame {
-    struct pith_telling telling;
+    struct pith_notice notice;
     double started; /* pith_clock() when the whole began, 0: with the run */
     double search;  /* seconds of that before the run, in which its recipe was found */
     bool quiet;     /* what is expected was told */
@@ -34,7 +34,7 @@ double pith_expect_sense(const struct pith_job *job, size_t grids, double speed)
 /* What the way back through a layer takes of that, in the way there through it; of it the
  * transform. The way there of all layers is `layers` of these, the turn between them `turn`. */
 struct pith_sense_effort {
-    double back, transform, turn;
+    double back, transform, head;
 };
 #define PITH_EXPECT_TRANSFORM 0.8
 struct pith_sense_effort pith_expect_effort(const struct pith_job *job, size_t grids);

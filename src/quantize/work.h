@@ -39,10 +39,10 @@ struct pith_work {
     const struct pith_layer_plan *plan;
     struct pith_work_change *changes; /* [plan->linears] */
     bool *regain;                     /* [plan->vectors]: no longer the input's */
-    bool turned;                      /* the block is in another basis */
+    bool rotated;                     /* the block is in another basis */
     struct pith_work_redo *redo;      /* [plan->linears] */
     float **scale; /* [plan->sites], owned: what redo points to, of the group that begins there */
-    uint32_t held; /* the expert whose matrices are there; PITH_NO_PART: none */
+    uint32_t loaded;                 /* the expert whose matrices are there; PITH_NO_PART: none */
     struct pith_linear_result *late; /* [plan->linears], or NULL: with several ranks, of experts */
     double each;                     /* of the effort of the transform, what goes to one weight */
     /* Where rounding is learned: of blocks that are learned together. */

@@ -206,7 +206,7 @@ static enum pith_status follow(struct pith_recover *r, struct pith_error *err)
     PITH_TRY(pith_ranks_meet(r->ranks, err)); /* rank 0 has made the folder */
     PITH_TRY(pith_dir_make(r->partial, err));
     PITH_TRY(open_files(r, err));
-    return pith_recover_tell(r, err);
+    return pith_recover_share(r, err);
 }
 
 enum pith_status pith_recover_begin(struct pith_recover *r, struct pith_error *err)
@@ -223,7 +223,7 @@ enum pith_status pith_recover_begin(struct pith_recover *r, struct pith_error *e
     json_decref(j);
     r->saved = pith_clock();
     if (s == PITH_OK) s = pith_ranks_meet(r->ranks, err);
-    return s == PITH_OK ? pith_recover_tell(r, err) : s;
+    return s == PITH_OK ? pith_recover_share(r, err) : s;
 }
 
 enum pith_status pith_recover_sweep(const struct pith_recover *r, struct pith_error *err)
@@ -247,13 +247,13 @@ struct writer {
     struct pith_model *model;
     struct pith_runner runner;
     struct pith_sampler sampler;
-    int32_t *kept; /* [windows][length]: id + 1; 0: not written yet */
+    int32_t *tokens; /* [windows][length]: id + 1; 0: not written yet */
     float *x, *logits;
 };
 
 static bool is_written(const struct writer *w, size_t window)
 {
-    const int32_t *ids = w->kept + window * w->r->text.length;
+    const int32_t *ids = w->tokens + window * w->r->text.length;
     for (size_t i = 0; i < w->r->text.length; i++)
         if (ids[i] <= 0 || (uint32_t)ids[i] > w->model->shape.vocab) return false;
     return true;
@@ -278,7 +278,7 @@ static enum pith_status write_tokens(struct writer *w, const size_t *windows, si
     struct pith_step_span span[AT_ONCE];
     int32_t before[AT_ONCE];
     for (size_t i = 0; i < count; i++) {
-        before[i] = w->kept[windows[i] * length + at - 1] - 1;
+        before[i] = w->tokens[windows[i] * length + at - 1] - 1;
         span[i] = (struct pith_step_span){
             .sequence = (uint32_t)i, .ids = &before[i], .n = 1, .x = w->x + i * hidden};
     }
@@ -291,7 +291,7 @@ static enum pith_status write_tokens(struct writer *w, const size_t *windows, si
         if (id < 0)
             return pith_fail(err, PITH_NUMERIC, "the logits of %s are not finite",
                              w->r->options->original);
-        w->kept[windows[i] * length + at] = id + 1;
+        w->tokens[windows[i] * length + at] = id + 1;
     }
     return PITH_OK;
 }
@@ -304,7 +304,7 @@ static enum pith_status write_windows(struct writer *w, const size_t *windows, s
     for (size_t i = 0; i < count && s == PITH_OK; i++) {
         uint32_t sequence;
         pith_rng_seed(&rng[i], w->r->options->seed * 0x9e3779b97f4a7c15u + windows[i] + 1);
-        w->kept[windows[i] * w->r->text.length] = first_of(w, &rng[i]) + 1;
+        w->tokens[windows[i] * w->r->text.length] = first_of(w, &rng[i]) + 1;
         s = pith_runner_open(&w->runner, &sequence, err);
     }
     for (size_t at = 1; at < w->r->text.length && s == PITH_OK; at++) {
@@ -356,16 +356,16 @@ enum pith_status pith_recover_self(struct pith_recover *r, struct pith_error *er
     struct pith_scratch_file file = {0};
     struct writer w = {.r = r};
     enum pith_status s = open_file(r, work_files[3], count, &file, err);
-    w.kept = file.data;
-    if (s == PITH_OK) s = pith_ranks_share(r->ranks, 0, w.kept, count * sizeof *w.kept, err);
+    w.tokens = file.data;
+    if (s == PITH_OK) s = pith_ranks_share(r->ranks, 0, w.tokens, count * sizeof *w.tokens, err);
     if (s == PITH_OK) s = open_writer(&w, err);
     if (s == PITH_OK) s = write_all(&w, err);
     if (s == PITH_OK)
-        s = pith_ranks_share_parts(r->ranks, w.kept, r->text.windows,
-                                   r->text.length * sizeof *w.kept, err);
+        s = pith_ranks_share_parts(r->ranks, w.tokens, r->text.windows,
+                                   r->text.length * sizeof *w.tokens, err);
     r->text.ids = s == PITH_OK ? pith_alloc(count, sizeof *r->text.ids) : NULL;
     if (s == PITH_OK && !r->text.ids) s = pith_fail_nomem(err, "text");
-    for (size_t i = 0; i < count && s == PITH_OK; i++) r->text.ids[i] = w.kept[i] - 1;
+    for (size_t i = 0; i < count && s == PITH_OK; i++) r->text.ids[i] = w.tokens[i] - 1;
     if (s == PITH_OK && !pith_sha256_hex(r->text.ids, count * sizeof *r->text.ids, r->text.sha256))
         s = pith_fail_nomem(err, "text");
     pith_free(w.x);

@@ -124,7 +124,7 @@ static void row_task(void *ctx, size_t row, unsigned thread)
 }
 
 /* Some rows that left the last block, and what the original's were. */
-struct said {
+struct head_rows {
     const float *x, *target;
     size_t n;
     float share; /* of a row in the mean */
@@ -133,8 +133,8 @@ struct said {
     double *each; /* [n]: receives the divergence of each, where d_x is NULL */
 };
 
-static enum pith_status head_back(struct pith_recover *r, const struct said *s, const float *logits,
-                                  float *d_logits, struct pith_error *err)
+static enum pith_status head_back(struct pith_recover *r, const struct head_rows *s,
+                                  const float *logits, float *d_logits, struct pith_error *err)
 {
     float *bias = s->norms + r->model->shape.hidden;
     const struct pith_head_grad g = {.x = s->x,
@@ -148,7 +148,7 @@ static enum pith_status head_back(struct pith_recover *r, const struct said *s, 
 }
 
 /* At most PITH_HEAD_ROWS rows. */
-static enum pith_status through_head(struct pith_recover *r, const struct said *s,
+static enum pith_status through_head(struct pith_recover *r, const struct head_rows *s,
                                      struct pith_error *err)
 {
     const size_t vocab = r->model->shape.vocab, n = s->n;
@@ -176,12 +176,12 @@ static enum pith_status through_head(struct pith_recover *r, const struct said *
 }
 
 /* A whole window, of a step that one; of `all` n and norms are not looked at. */
-static enum pith_status through_heads(struct pith_recover *r, const struct said *all,
+static enum pith_status through_heads(struct pith_recover *r, const struct head_rows *all,
                                       size_t window, struct pith_error *err)
 {
     const size_t hidden = r->model->shape.hidden, length = r->text.length;
     for (size_t i = 0; i < length; i += PITH_HEAD_ROWS) {
-        struct said s = *all;
+        struct head_rows s = *all;
         s.n = length - i < PITH_HEAD_ROWS ? length - i : PITH_HEAD_ROWS;
         s.x += i * hidden;
         s.target += i * hidden;
@@ -276,10 +276,10 @@ enum pith_status pith_recover_train(struct pith_recover *r, const size_t *window
     PITH_TRY(go_there(r, pith_recover_state(r, 0), windows + from, own, "training", err));
     pith_recover_begin_norms(r);
     for (size_t i = 0; i < own; i++) {
-        const struct said s = {.x = entering(r, layers, i),
-                               .target = pith_acts_window(&r->target_acts, windows[from + i]),
-                               .share = share,
-                               .d_x = r->grad + i * floats};
+        const struct head_rows s = {.x = entering(r, layers, i),
+                                    .target = pith_acts_window(&r->target_acts, windows[from + i]),
+                                    .share = share,
+                                    .d_x = r->grad + i * floats};
         PITH_TRY(through_heads(r, &s, from + i, err));
     }
     PITH_TRY(pith_recover_meet_norms(r, err));
@@ -297,15 +297,15 @@ static enum pith_status measure_some(struct pith_recover *r, float *p, size_t fr
 {
     const uint32_t layers = r->model->shape.layers;
     size_t list[64] = {0};
-    const size_t most = r->batch < 64 ? r->batch : 64, held = pith_recover_held(r);
+    const size_t most = r->batch < 64 ? r->batch : 64, period = pith_recover_validation(r);
     while (from < end) {
         size_t n = 0;
-        for (; n < most && from + n < end; n++) list[n] = (from + n + 1) * held - 1;
+        for (; n < most && from + n < end; n++) list[n] = (from + n + 1) * period - 1;
         PITH_TRY(go_there(r, p, list, n, "measuring", err));
         for (size_t i = 0; i < n; i++) {
-            const struct said s = {.x = entering(r, layers, i),
-                                   .target = pith_acts_window(&r->target_acts, list[i]),
-                                   .each = r->each + (from + i) * r->text.length};
+            const struct head_rows s = {.x = entering(r, layers, i),
+                                        .target = pith_acts_window(&r->target_acts, list[i]),
+                                        .each = r->each + (from + i) * r->text.length};
             PITH_TRY(through_heads(r, &s, 0, err));
         }
         from += n;
@@ -316,7 +316,7 @@ static enum pith_status measure_some(struct pith_recover *r, float *p, size_t fr
 enum pith_status pith_recover_measure(struct pith_recover *r, float *p, double *kl,
                                       struct pith_error *err)
 {
-    const size_t length = r->text.length, windows = r->text.windows / pith_recover_held(r);
+    const size_t length = r->text.length, windows = r->text.windows / pith_recover_validation(r);
     size_t from;
     const size_t own = pith_recover_own(r, windows, &from);
     PITH_TRY(measure_some(r, p, from, from + own, err));

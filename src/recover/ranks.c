@@ -53,8 +53,8 @@ static struct pith_grads_room room_of(const struct pith_recover *r, uint32_t lay
 
 static size_t each_count(const struct pith_recover *r)
 {
-    const size_t held = r->text.windows / pith_recover_held(r);
-    return (held ? held : 1) * r->text.length;
+    const size_t period = r->text.windows / pith_recover_validation(r);
+    return (period ? period : 1) * r->text.length;
 }
 
 uint64_t pith_recover_share_bytes(const struct pith_recover *r)
@@ -105,12 +105,12 @@ enum pith_status pith_recover_share_room(struct pith_recover *r, struct pith_err
     r->parts = pith_alloc_aligned(r->batch * parts_width(r), sizeof *r->parts);
     r->at = pith_zalloc(r->model->plans.most_vectors, sizeof *r->at);
     if (!r->parts || !r->at) return pith_fail_nomem(err, "what windows add");
-    return pith_grads_open(&r->kept, r->backend, r->ranks, &room, err);
+    return pith_grads_open(&r->grads, r->backend, r->ranks, &room, err);
 }
 
 void pith_recover_share_free(struct pith_recover *r)
 {
-    pith_grads_close(&r->kept);
+    pith_grads_close(&r->grads);
     pith_free(r->each);
     pith_free(r->parts);
     pith_free(r->at);
@@ -149,7 +149,7 @@ enum pith_status pith_recover_begin_block(struct pith_recover *r,
     const struct pith_grads_room room = room_of(r, b->block.layer);
     if (!r->ranks) return PITH_OK;
     memset(r->parts, 0, r->batch * vectors_width(r, b->block.layer) * sizeof *r->parts);
-    return pith_grads_fit(&r->kept, &room, err);
+    return pith_grads_fit(&r->grads, &room, err);
 }
 
 struct pith_tape_grad pith_recover_grads(struct pith_recover *r, struct pith_recover_block *b,
@@ -164,7 +164,7 @@ struct pith_tape_grad pith_recover_grads(struct pith_recover *r, struct pith_rec
     }
     g.vector = r->at;
     g.product = pith_grads_keep;
-    g.product_ctx = &r->kept;
+    g.product_ctx = &r->grads;
     return g;
 }
 
@@ -207,14 +207,14 @@ enum pith_status pith_recover_meet(struct pith_recover *r, struct pith_recover_b
 {
     const struct pith_layer_plan *l = b->block.plan;
     const struct pith_grads_sums sums = {b->weight, b->bias};
-    if (r->ranks) PITH_TRY(pith_grads_pass(&r->kept, l, &sums, err));
+    if (r->ranks) PITH_TRY(pith_grads_pass(&r->grads, l, &sums, err));
     for (uint32_t i = 0; i < l->linears; i++) PITH_TRY(meet_linear(r, b, i, err));
     return r->ranks ? meet_vectors(r, b, err) : PITH_OK;
 }
 
 /* --- what is told ----------------------------------------------------------------------------- */
 
-static enum pith_status tell_numbers(struct pith_recover *r, struct pith_error *err)
+static enum pith_status share_numbers(struct pith_recover *r, struct pith_error *err)
 {
     json_t *j = pith_ranks_first(r->ranks) ? pith_recover_numbers(r, "") : NULL;
     if (pith_ranks_first(r->ranks) && !j) return pith_fail_nomem(err, "a checkpoint");
@@ -224,9 +224,9 @@ static enum pith_status tell_numbers(struct pith_recover *r, struct pith_error *
     return s;
 }
 
-enum pith_status pith_recover_tell(struct pith_recover *r, struct pith_error *err)
+enum pith_status pith_recover_share(struct pith_recover *r, struct pith_error *err)
 {
     if (!r->ranks) return PITH_OK;
     PITH_TRY(pith_ranks_share(r->ranks, 0, r->state.data, r->state.size, err));
-    return tell_numbers(r, err);
+    return share_numbers(r, err);
 }

@@ -66,10 +66,10 @@ struct order {
 static void shuffle(const struct pith_recover *r, struct order *o, size_t epoch)
 {
     struct pith_rng rng;
-    const size_t held = pith_recover_held(r);
+    const size_t period = pith_recover_validation(r);
     size_t n = 0;
     for (size_t w = 0; w < r->text.windows; w++)
-        if (w % held != held - 1) o->list[n++] = w;
+        if (w % period != period - 1) o->list[n++] = w;
     pith_rng_seed(&rng, (r->options->seed + 1) * 0x9e3779b97f4a7c15u + epoch);
     for (size_t i = n; i > 1; i--) {
         const size_t k = (size_t)pith_rng_below(&rng, i), was = o->list[i - 1];
@@ -251,17 +251,17 @@ static enum pith_status open_text(struct pith_recover *r, struct pith_error *err
     const size_t context = r->model->shape.max_position;
     const size_t length = o->seq_len < context ? o->seq_len : context;
     struct pith_tokenizer *tokenizer;
-    struct pith_door door;
+    struct pith_door line_ends;
     if (r->self) {
         r->text = (struct pith_calib_set){.windows = o->tokens / length, .length = length};
     } else {
-        PITH_TRY(pith_door_read(o->crlf, &door, err));
+        PITH_TRY(pith_door_read(o->crlf, &line_ends, err));
         const struct pith_calib_options c = {.paths = o->text.item,
                                              .path_count = o->text.count,
                                              .tokens = o->tokens,
                                              .seq_len = length,
                                              .seed = o->seed,
-                                             .lf = door.lf,
+                                             .lf = line_ends.lf,
                                              .model = o->original};
         PITH_TRY(pith_tokenizer_open(o->original, &tokenizer, err));
         pith_tokenizer_listen(tokenizer, &o->progress);
@@ -270,11 +270,11 @@ static enum pith_status open_text(struct pith_recover *r, struct pith_error *err
         if (s != PITH_OK)
             return s == PITH_ARG && o->text.count ? pith_fail_as(err, PITH_FORMAT, NULL) : s;
     }
-    if (r->text.windows >= PITH_RECOVER_HELD) return PITH_OK;
+    if (r->text.windows >= PITH_RECOVER_VALIDATION) return PITH_OK;
     return pith_fail(err, PITH_ARG,
                      "%zu windows of %zu tokens are too few: of %d one is held out; more `text` or "
                      "a shorter `seq_len`",
-                     r->text.windows, length, PITH_RECOVER_HELD);
+                     r->text.windows, length, PITH_RECOVER_VALIDATION);
 }
 
 static enum pith_status fingerprint(struct pith_recover *r, struct pith_error *err)

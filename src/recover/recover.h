@@ -36,7 +36,7 @@
 #include "report/report.h"
 
 /* Of so many windows the last is held out, of more where that would be more than so many tokens. */
-enum { PITH_RECOVER_HELD = 8, PITH_RECOVER_HELD_TOKENS = 8192 };
+enum { PITH_RECOVER_VALIDATION = 8, PITH_RECOVER_VALIDATION_TOKENS = 8192 };
 
 /* Where parameters lie in the state; count 0: not trained. */
 struct pith_recover_span {
@@ -87,7 +87,7 @@ struct pith_recover {
     float *logits; /* [3][PITH_HEAD_ROWS][vocab] */
     float *norms;  /* [2][hidden]: gradients of the last norm's vectors */
     double *each;  /* [held-out windows, 1 at least][length]: divergence of each row */
-    struct pith_grads kept; /* with several ranks, as is what follows */
+    struct pith_grads grads; /* with several ranks, as is what follows */
     float *parts;           /* [batch][...]: what each window of a step adds to sums of vectors */
     float **at;             /* [vectors]: where a window does */
     struct pith_paces paces;
@@ -105,11 +105,11 @@ struct pith_recover {
 };
 
 /* Of so many windows the last is held out. */
-static inline size_t pith_recover_held(const struct pith_recover *r)
+static inline size_t pith_recover_validation(const struct pith_recover *r)
 {
     const size_t tokens = r->text.windows * r->text.length;
-    const size_t n = (tokens + PITH_RECOVER_HELD_TOKENS - 1) / PITH_RECOVER_HELD_TOKENS;
-    if (n <= PITH_RECOVER_HELD) return PITH_RECOVER_HELD;
+    const size_t n = (tokens + PITH_RECOVER_VALIDATION_TOKENS - 1) / PITH_RECOVER_VALIDATION_TOKENS;
+    if (n <= PITH_RECOVER_VALIDATION) return PITH_RECOVER_VALIDATION;
     return n < r->text.windows ? n : r->text.windows; /* one at least */
 }
 static inline float *pith_recover_state(const struct pith_recover *r, unsigned part)
@@ -187,7 +187,7 @@ struct pith_tape_grad pith_recover_grads(struct pith_recover *r, struct pith_rec
 enum pith_status pith_recover_meet(struct pith_recover *r, struct pith_recover_block *b,
                                    struct pith_error *err);
 /* What rank 0 goes on from becomes everyone's. */
-enum pith_status pith_recover_tell(struct pith_recover *r, struct pith_error *err);
+enum pith_status pith_recover_share(struct pith_recover *r, struct pith_error *err);
 
 /* pass.c: what enters the original's last norm, for all windows, or what was found so in
  * the file of an earlier call. */

@@ -119,11 +119,11 @@ enum pith_status pith_recover_check(struct pith_recover *r, struct pith_error *e
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s: a GGUF file is not trained; recover a folder and convert it", dir);
     PITH_TRY(load_account(r, &account, err));
-    const bool turned = json_is_object(json_object_get(account, "basis"));
+    const bool rotated = json_is_object(json_object_get(account, "basis"));
     const enum pith_status s = find_moved(r, account, err);
     json_decref(account);
     PITH_TRY(s);
-    if (turned)
+    if (rotated)
         return pith_fail(err, PITH_UNSUPPORTED, "%s: a model in a rotated basis is not trained",
                          dir);
     r->container_opts = (struct pith_container_opts){.model_dtype = r->model->shape.dtype};
@@ -431,7 +431,7 @@ static struct pith_report *describe(const struct writing *w)
 {
     const struct pith_recover *r = w->r;
     char identity[PITH_SHA256_HEX] = "";
-    const size_t unseen = r->text.windows / pith_recover_held(r) * r->text.length;
+    const size_t unseen = r->text.windows / pith_recover_validation(r) * r->text.length;
     const double codes = r->codes ? (double)w->changed / (double)r->codes : 0;
     const char *label = r->weights ? "codes changed" : NULL;
     struct pith_report *to = pith_report_new();

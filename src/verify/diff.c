@@ -22,7 +22,7 @@ struct part {
 };
 
 /* What an account has of its checkpoint; without one, nothing. */
-struct told {
+struct account_parts {
     json_t *account; /* owned */
     json_t *changed; /* owned: parts that a transform multiplied by something, by name */
 };
@@ -31,8 +31,8 @@ struct diff {
     struct pith_backend *backend;
     struct pith_progress progress;
     struct pith_model *a, *b;
-    struct told of_a, of_b;
-    bool turned;                 /* one is in another basis than the other */
+    struct account_parts of_a, of_b;
+    bool rebased;                /* one is in another basis than the other */
     struct pith_diff_part *part; /* owned, as their names are */
     size_t count, cap, equal;
 };
@@ -128,7 +128,7 @@ static enum pith_status add_part(struct diff *d, const struct part *p, struct pi
     const double relative = x.original > 0 ? sqrt(x.difference / x.original) : 0.0;
     const bool rescaled = json_object_get(d->of_a.changed, p->name) ||
                           json_object_get(d->of_b.changed, p->name);
-    if (!x.equal && d->turned) {
+    if (!x.equal && d->rebased) {
         out->rotated = true;
     } else if (!x.equal && rescaled) {
         return measure_rescaled(d, p, out, err);
@@ -234,7 +234,8 @@ static json_t *config_keys(const json_t *a, const json_t *b)
     return keys;
 }
 
-static void note_changed(struct told *t, const json_t *list, const char *key, const char *is)
+static void note_changed(struct account_parts *t, const json_t *list, const char *key,
+                         const char *is)
 {
     static const char suffix[] = ".weight"; /* parts have the names of modules */
     const json_t *entry;
@@ -252,7 +253,8 @@ static void note_changed(struct told *t, const json_t *list, const char *key, co
 }
 
 /* An account that cannot be read has nothing. */
-static enum pith_status read_account(const char *model, struct told *t, struct pith_error *err)
+static enum pith_status read_account(const char *model, struct account_parts *t,
+                                     struct pith_error *err)
 {
     enum { LIMIT = 1 << 30 };
     char *path = pith_account_path(model);
@@ -266,7 +268,7 @@ static enum pith_status read_account(const char *model, struct told *t, struct p
     return bad || !t->changed ? pith_fail_nomem(err, "the report") : PITH_OK;
 }
 
-static void free_told(struct told *t)
+static void free_account(struct account_parts *t)
 {
     json_decref(t->changed);
     json_decref(t->account);
@@ -280,7 +282,7 @@ static enum pith_status read_accounts(struct diff *d, const char *a, const char 
     const json_t *x = json_object_get(d->of_a.account, "basis"),
                  *y = json_object_get(d->of_b.account, "basis");
     const bool in_x = json_is_object(x), in_y = json_is_object(y);
-    d->turned = in_x != in_y || (in_x && !json_equal(x, y));
+    d->rebased = in_x != in_y || (in_x && !json_equal(x, y));
     return PITH_OK;
 }
 
@@ -349,8 +351,8 @@ enum pith_status pith_diff_find(const struct pith_diff_job *job, struct pith_rep
     if (s != PITH_OK) pith_report_free(report);
     for (size_t i = 0; i < d.count; i++) pith_free(d.part[i].name);
     pith_free(d.part);
-    free_told(&d.of_a);
-    free_told(&d.of_b);
+    free_account(&d.of_a);
+    free_account(&d.of_b);
     pith_model_close(d.a);
     pith_model_close(d.b);
     return s;

@@ -62,14 +62,14 @@ static void check_entry(struct pith_verification *v, const json_t *entry, const 
 }
 
 /* What the original is in the basis of what is stored. */
-static void check_turned(struct pith_verification *v, uint32_t layer, uint32_t linear,
-                         const json_t *entry, const struct pith_weight *w)
+static void check_rotated(struct pith_verification *v, uint32_t layer, uint32_t linear,
+                          const json_t *entry, const struct pith_weight *w)
 {
-    const struct pith_turn t = {&v->basis, v->original, v->backend};
+    const struct pith_basis_change t = {&v->basis, v->original, v->backend};
     struct pith_weight original = {.rows = w->rows, .cols = w->cols, .dtype = PITH_F32};
     struct pith_error err = {0};
     float *values = NULL;
-    if (pith_turned_linear(&t, layer, linear, w->quant != NULL, &values, &err) != PITH_OK) {
+    if (pith_rotated_linear(&t, layer, linear, w->quant != NULL, &values, &err) != PITH_OK) {
         pith_fault(v, NULL, &err);
         return;
     }
@@ -81,7 +81,7 @@ static void check_turned(struct pith_verification *v, uint32_t layer, uint32_t l
 static void check_distance(struct pith_verification *v, const struct pith_block *original,
                            uint32_t linear, const json_t *entry, const struct pith_weight *w)
 {
-    if (pith_verify_turns(v)) check_turned(v, original->layer, linear, entry, w);
+    if (pith_verify_rotates(v)) check_rotated(v, original->layer, linear, entry, w);
     else check_error(v, entry, w, &original->linear[linear].w);
 }
 
@@ -134,13 +134,14 @@ static const struct pith_weight *end_of(const struct pith_model *m, const char *
     return strcmp(name, m->arch->names.head) == 0 && !m->shape.ends.tied ? &m->head : NULL;
 }
 
-static void check_turned_end(struct pith_verification *v, const json_t *entry, bool head,
-                             const struct pith_weight *w)
+static void check_rotated_end(struct pith_verification *v, const json_t *entry, bool head,
+                              const struct pith_weight *w)
 {
-    const struct pith_turn t = {&v->basis, v->original, v->backend};
+    const struct pith_basis_change t = {&v->basis, v->original, v->backend};
     struct pith_error err = {0};
     double error;
-    if (pith_turned_end_error(&t, head, w, &error, &err) == PITH_OK) compare_error(v, entry, error);
+    if (pith_rotated_end_error(&t, head, w, &error, &err) == PITH_OK)
+        compare_error(v, entry, error);
     else pith_fault(v, NULL, &err);
 }
 
@@ -148,7 +149,7 @@ static void check_end(struct pith_verification *v, const json_t *entry, const ch
                       const struct pith_weight *w)
 {
     const struct pith_weight *was = end_of(v->original, name);
-    if (v->basis.stream.dim) check_turned_end(v, entry, w == &v->model->head, w);
+    if (v->basis.stream.dim) check_rotated_end(v, entry, w == &v->model->head, w);
     else if (was) check_error(v, entry, w, was);
     else pith_problem(v, "%s: the original has none of its own", name);
 }
@@ -276,14 +277,14 @@ static const double another = 0.9;
 struct distances {
     double most;
     char name[256]; /* the linear that is furthest */
-    size_t quantized, kept;
+    size_t quantized, unquantized;
 };
 
 static void measure(struct pith_verification *v, const char *name, const struct pith_weight *w,
                     const struct pith_weight *original, struct distances *d)
 {
     double error = 0;
-    *(w->quant ? &d->quantized : &d->kept) += 1;
+    *(w->quant ? &d->quantized : &d->unquantized) += 1;
     /* Scales that another program folded into rows and columns are no error. */
     if (!pith_relative_error(v->backend, w, original, false, &error) ||
         (error > another && !pith_relative_error(v->backend, w, original, true, &error))) {
@@ -330,8 +331,8 @@ static enum pith_status share_distances(struct pith_verification *v, struct dist
     const enum pith_status s = pith_ranks_share_parts(r, of, ranks, sizeof *of, err);
     for (size_t i = 0; i < ranks; i++) {
         all.quantized += of[i].quantized;
-        all.kept += of[i].kept;
-        if (of[i].quantized + of[i].kept == 0 || of[i].most < all.most) continue;
+        all.unquantized += of[i].unquantized;
+        if (of[i].quantized + of[i].unquantized == 0 || of[i].most < all.most) continue;
         all.most = of[i].most;
         memcpy(all.name, of[i].name, sizeof all.name);
     }
@@ -375,6 +376,6 @@ enum pith_status pith_verify_unaccounted(struct pith_verification *v, struct pit
     pith_checked(v, before,
                  "%zu quantized linears and %zu others: the original's matrices, at most %.3f away"
                  " (%s)",
-                 d.quantized, d.kept, d.most, d.name);
+                 d.quantized, d.unquantized, d.most, d.name);
     return PITH_OK;
 }

@@ -168,7 +168,7 @@ static bool same_values(const struct pith_tensor *t, const float *want, uint64_t
 }
 
 /* The embedding or the head, some rows at a time. */
-static enum pith_status compare_end(struct pith_verification *v, const struct pith_turn *t,
+static enum pith_status compare_end(struct pith_verification *v, const struct pith_basis_change *t,
                                     bool head, const struct pith_tensor *a, bool *same,
                                     struct pith_error *err)
 {
@@ -179,7 +179,7 @@ static enum pith_status compare_end(struct pith_verification *v, const struct pi
     *same = pith_tensor_elements(a) == (uint64_t)s->vocab * s->hidden;
     for (uint32_t at = 0; at < s->vocab && *same && st == PITH_OK; at += panel) {
         const uint32_t n = s->vocab - at < panel ? s->vocab - at : panel;
-        st = pith_turned_rows(t, head, at, n, want, err);
+        st = pith_rotated_rows(t, head, at, n, want, err);
         if (st == PITH_OK)
             *same = same_values(a, want, (uint64_t)at * s->hidden, (size_t)n * s->hidden,
                                 want + (size_t)panel * s->hidden);
@@ -188,13 +188,14 @@ static enum pith_status compare_end(struct pith_verification *v, const struct pi
     return st;
 }
 
-static enum pith_status compare_turned(struct pith_verification *v, const struct pith_turn *t,
-                                       const struct pith_tensor *a, bool *same,
-                                       struct pith_error *err)
+static enum pith_status compare_rotated(struct pith_verification *v,
+                                        const struct pith_basis_change *t,
+                                        const struct pith_tensor *a, bool *same,
+                                        struct pith_error *err)
 {
     const struct pith_tensor *b = pith_checkpoint_find(v->original->checkpoint, a->name);
     float *want = NULL;
-    PITH_TRY(pith_turned_tensor(t, a->name, false, &want, err));
+    PITH_TRY(pith_rotated_tensor(t, a->name, false, &want, err));
     const size_t n = (size_t)pith_tensor_elements(a);
     float *is = pith_alloc_aligned(n, sizeof *is);
     *same = is && b && pith_tensor_elements(b) == n && pith_tensor_decode(a, is);
@@ -214,17 +215,17 @@ static bool is_end(const struct pith_verification *v, const char *tensor, enum p
 /* What the change of basis made: the same is made again, so every value must be as it is stored. */
 static void check_rotated(struct pith_verification *v, const struct pith_tensor *a)
 {
-    const struct pith_turn t = {&v->basis, v->original, v->backend};
+    const struct pith_basis_change t = {&v->basis, v->original, v->backend};
     const bool head = is_end(v, a->name, PITH_END_HEAD);
     struct pith_error err = {0};
     bool same = false;
-    if (!pith_verify_turns(v)) {
+    if (!pith_verify_rotates(v)) {
         pith_problem(v, "%s: rotated, though pith.json tells of no rotation", a->name);
         return;
     }
     const enum pith_status s = head || is_end(v, a->name, PITH_END_EMBED)
                                    ? compare_end(v, &t, head, a, &same, &err)
-                                   : compare_turned(v, &t, a, &same, &err);
+                                   : compare_rotated(v, &t, a, &same, &err);
     if (s != PITH_OK) pith_fault(v, NULL, &err);
     else if (!same) pith_problem(v, "%s: is not the original rotated", a->name);
 }
@@ -305,7 +306,7 @@ static void check_parts(struct pith_verification *v, const char *action,
                       pith_checkpoint_find(v->original->checkpoint, c->tensors[i].name));
 }
 
-static void check_kept(struct pith_verification *v, const json_t *entry)
+static void check_entry(struct pith_verification *v, const json_t *entry)
 {
     const char *name = json_string_value(json_object_get(entry, "name"));
     const char *action = json_string_value(json_object_get(entry, "action"));
@@ -325,7 +326,7 @@ static void check_kept(struct pith_verification *v, const json_t *entry)
     check_one(v, action, a, b);
 }
 
-enum pith_status pith_verify_kept(struct pith_verification *v, struct pith_error *err)
+enum pith_status pith_verify_tensors(struct pith_verification *v, struct pith_error *err)
 {
     const size_t before = pith_problems(v);
     const struct pith_checkpoint *o = v->original->checkpoint;
@@ -337,7 +338,7 @@ enum pith_status pith_verify_kept(struct pith_verification *v, struct pith_error
     for (size_t i = 0; i < list->count; i++) {
         if (!pith_verify_own(v, i, list->count)) continue;
         json_t *entry = pith_verify_entry(v, list, i);
-        check_kept(v, entry);
+        check_entry(v, entry);
         json_decref(entry);
     }
     PITH_TRY(pith_verify_share(v, then, err));

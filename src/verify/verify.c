@@ -219,15 +219,15 @@ static const double figure_slack = 1e-6;
 
 static void check_number(struct pith_verification *v, const json_t *in, const char *key, double is)
 {
-    const json_t *said = json_object_get(in, key);
-    if (!json_is_number(said) || fabs(json_number_value(said) - is) > is * 1e-9 + figure_slack)
+    const json_t *stated = json_object_get(in, key);
+    if (!json_is_number(stated) || fabs(json_number_value(stated) - is) > is * 1e-9 + figure_slack)
         pith_problem(v, "pith.json: \"%s\" should be %.9g", key, is);
 }
 
 static void check_text(struct pith_verification *v, const char *key, const char *is)
 {
-    const char *said = json_string_value(json_object_get(v->account, key));
-    if (!said || strcmp(said, is) != 0)
+    const char *stated = json_string_value(json_object_get(v->account, key));
+    if (!stated || strcmp(stated, is) != 0)
         pith_problem(v, "pith.json: \"%s\" should be \"%s\"", key, is);
 }
 
@@ -239,8 +239,8 @@ static const char *container_name(const struct pith_model *m)
 
 static void check_architecture(struct pith_verification *v)
 {
-    const char *said = json_string_value(json_object_get(v->account, "architecture"));
-    if (said && pith_arch_alike(v->checkpoint, said, v->model->arch->name)) return;
+    const char *stated = json_string_value(json_object_get(v->account, "architecture"));
+    if (stated && pith_arch_alike(v->checkpoint, stated, v->model->arch->name)) return;
     check_text(v, "architecture", v->model->arch->name);
 }
 
@@ -304,7 +304,7 @@ static enum pith_status open_basis(struct pith_verification *v, struct pith_erro
                                          .down = (uint32_t)down,
                                          .seed = (uint64_t)seed};
     enum pith_status st = pith_basis_init(&v->basis, &plan, err);
-    if (st == PITH_OK) st = pith_turn_check(&v->basis, v->original, err);
+    if (st == PITH_OK) st = pith_rotate_check(&v->basis, v->original, err);
     if (st == PITH_ARG) return pith_fail_as(err, PITH_FORMAT, where); /* as a file says */
     return st == PITH_OK ? st : pith_fail_in(err, st, where);
 }
@@ -453,7 +453,7 @@ static enum pith_status check_model(struct pith_verification *v, struct pith_err
     if (v->account) {
         PITH_TRY(pith_verify_linears(v, err));
         check_figures(v);
-        if (v->original) PITH_TRY(pith_verify_kept(v, err));
+        if (v->original) PITH_TRY(pith_verify_tensors(v, err));
     } else if (v->original) {
         PITH_TRY(pith_verify_unaccounted(v, err));
     }

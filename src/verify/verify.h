@@ -55,7 +55,7 @@ static inline size_t pith_problems(const struct pith_verification *v)
 enum pith_status pith_verify_tick(struct pith_verification *v, const char *what,
                                   struct pith_error *err);
 /* Whether tensors are stored in another basis than the original's. */
-static inline bool pith_verify_turns(const struct pith_verification *v)
+static inline bool pith_verify_rotates(const struct pith_verification *v)
 {
     return v->basis.stream.dim || v->basis.head.dim || v->basis.o.dim || v->basis.down.dim;
 }
@@ -90,7 +90,7 @@ enum pith_status pith_verify_files(struct pith_verification *v, struct pith_erro
 /* Every linear of the model against its entry, and with an original against that. */
 enum pith_status pith_verify_linears(struct pith_verification *v, struct pith_error *err);
 /* Every tensor of the original: quantized, or what the account says of it. */
-enum pith_status pith_verify_kept(struct pith_verification *v, struct pith_error *err);
+enum pith_status pith_verify_tensors(struct pith_verification *v, struct pith_error *err);
 /* The same for a checkpoint without an account. */
 enum pith_status pith_verify_unaccounted(struct pith_verification *v, struct pith_error *err);
 /* Whether both configs mean the same model; false, with problems, when the shapes differ so that

@@ -138,7 +138,7 @@ static enum pith_status read_forks(struct pith_choices *c, const struct pith_ite
 /* Adds the tokens of choice i whose rows are among the last logits, which begin at row `from`. */
 static void add_tokens(struct pith_choices *c, const struct pith_item *item, size_t i,
                        const struct placed *p, const struct pith_span *last,
-                       struct pith_kept_task *out)
+                       struct pith_task_answers *out)
 {
     const struct pith_item_choice *choice = &c->items->choice[item->first + i];
     for (; c->first[i] < choice->length; c->first[i]++) {
@@ -152,7 +152,7 @@ static void add_tokens(struct pith_choices *c, const struct pith_item *item, siz
 }
 
 static enum pith_status answer_together(struct pith_choices *c, const struct pith_item *item,
-                                        struct pith_kept_task *out, struct pith_error *err)
+                                        struct pith_task_answers *out, struct pith_error *err)
 {
     struct pith_scorer *s = &c->scorer;
     struct placed p;
@@ -170,7 +170,7 @@ static enum pith_status answer_together(struct pith_choices *c, const struct pit
 }
 
 enum pith_status pith_choices_answer(struct pith_choices *c, const struct pith_item *item,
-                                     struct pith_kept_task *out, struct pith_error *err)
+                                     struct pith_task_answers *out, struct pith_error *err)
 {
     const struct pith_item_choice *choice = &c->items->choice[item->first];
     size_t scored = 0;

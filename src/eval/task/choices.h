@@ -27,6 +27,6 @@ void pith_choices_free(struct pith_choices *c);
 /* Summed log-probability of each choice's tokens, and whether each is the likeliest, into
  * out->score and out->greedy: the same bits however it is read. */
 enum pith_status pith_choices_answer(struct pith_choices *c, const struct pith_item *item,
-                                     struct pith_kept_task *out, struct pith_error *err);
+                                     struct pith_task_answers *out, struct pith_error *err);
 
 #endif

@@ -58,26 +58,26 @@ static struct pith_span last_number(const char *s, size_t n)
 /* The text without what does not count. */
 static void bare(const char *s, size_t n, struct pith_str *out)
 {
-    struct pith_str kept = {0};
+    struct pith_str plain = {0};
     for (size_t i = 0; i < n; i++)
-        if (s[i] != ',' && s[i] != '$') pith_str_putc(&kept, s[i]);
-    size_t from = 0, end = kept.len;
+        if (s[i] != ',' && s[i] != '$') pith_str_putc(&plain, s[i]);
+    size_t from = 0, end = plain.len;
     for (size_t i = 0; i + MARK <= end; i++)
-        if (memcmp(kept.data + i, mark, MARK) == 0) from = i + MARK;
-    const bool line = end > from && kept.data[end - 1] == '\n';
-    const bool point = end - line > from && kept.data[end - line - 1] == '.';
-    if (end > from) pith_str_append(out, kept.data + from, end - from - line - point);
+        if (memcmp(plain.data + i, mark, MARK) == 0) from = i + MARK;
+    const bool line = end > from && plain.data[end - 1] == '\n';
+    const bool point = end - line > from && plain.data[end - line - 1] == '.';
+    if (end > from) pith_str_append(out, plain.data + from, end - from - line - point);
     if (line) pith_str_putc(out, '\n');
-    out->failed = out->failed || kept.failed;
-    pith_str_free(&kept);
+    out->failed = out->failed || plain.failed;
+    pith_str_free(&plain);
 }
 
 /* Whether a part of what was said is the number that is wanted. */
-static bool is_number(const char *said, struct pith_span part, const struct pith_str *want,
+static bool is_number(const char *reply, struct pith_span part, const struct pith_str *want,
                       bool *failed)
 {
     struct pith_str own = {0};
-    bare(said + part.at, part.size, &own);
+    bare(reply + part.at, part.size, &own);
     *failed = *failed || own.failed;
     const bool same = part.size && own.len == want->len &&
                       memcmp(pith_str_text(&own), pith_str_text(want), own.len) == 0;
@@ -85,15 +85,15 @@ static bool is_number(const char *said, struct pith_span part, const struct pith
     return same;
 }
 
-static enum pith_status judge_number(const struct pith_answer *a, struct pith_said *out,
+static enum pith_status judge_number(const struct pith_answer *a, struct pith_judged *out,
                                      struct pith_error *err)
 {
-    const char *said = a->said.text;
+    const char *reply = a->reply.text;
     struct pith_str want = {0};
     bare(a->target.text, a->target.size, &want);
     bool failed = want.failed;
-    out->right = is_number(said, strict_number(said, a->said.size), &want, &failed);
-    out->flexible = is_number(said, last_number(said, a->said.size), &want, &failed);
+    out->right = is_number(reply, strict_number(reply, a->reply.size), &want, &failed);
+    out->flexible = is_number(reply, last_number(reply, a->reply.size), &want, &failed);
     pith_str_free(&want);
     return failed ? pith_fail_nomem(err, "an answer") : PITH_OK;
 }
@@ -106,12 +106,12 @@ static struct pith_phrase trimmed(const struct pith_phrase *p)
     return (struct pith_phrase){p->text + from, end - from};
 }
 
-static enum pith_status judge_text(const struct pith_answer *a, struct pith_said *out,
+static enum pith_status judge_text(const struct pith_answer *a, struct pith_judged *out,
                                    struct pith_error *err)
 {
-    const struct pith_phrase said = trimmed(&a->said), target = trimmed(&a->target);
+    const struct pith_phrase reply = trimmed(&a->reply), target = trimmed(&a->target);
     (void)err;
-    out->right = said.size == target.size && memcmp(said.text, target.text, said.size) == 0;
+    out->right = reply.size == target.size && memcmp(reply.text, target.text, reply.size) == 0;
     out->flexible = out->right;
     return PITH_OK;
 }
@@ -127,11 +127,11 @@ static bool first_value(const char *text, size_t n, json_t **out)
            PITH_NOMEM;
 }
 
-static enum pith_status judge_value(const struct pith_answer *a, struct pith_said *out,
+static enum pith_status judge_value(const struct pith_answer *a, struct pith_judged *out,
                                     struct pith_error *err)
 {
     json_t *value = NULL, *schema = NULL;
-    const bool good = first_value(a->said.text, a->said.size, &value) &&
+    const bool good = first_value(a->reply.text, a->reply.size, &value) &&
                       first_value(a->target.text, a->target.size, &schema) && schema;
     out->right = out->flexible = good && value && pith_schema_fits(schema, value);
     json_decref(value);
@@ -140,12 +140,12 @@ static enum pith_status judge_value(const struct pith_answer *a, struct pith_sai
 }
 
 /* A number may go on. */
-static bool begins_whole(const char *said, size_t n)
+static bool begins_whole(const char *reply, size_t n)
 {
     json_t *value = NULL;
-    const size_t end = pith_trim_end(said, n);
-    if (end == 0 || !strchr("}]\"", said[end - 1])) return false;
-    (void)first_value(said, n, &value);
+    const size_t end = pith_trim_end(reply, n);
+    if (end == 0 || !strchr("}]\"", reply[end - 1])) return false;
+    (void)first_value(reply, n, &value);
     const bool whole = value && !pith_json_is_number(value);
     json_decref(value);
     return whole;
@@ -155,12 +155,12 @@ static bool begins_whole(const char *said, size_t n)
  * HumanEval (Chen et al. 2021) as lm-evaluation-harness 0.4.13 puts it together: the prompt, what
  * was said, the tests. */
 
-static enum pith_status judge_program(const struct pith_answer *a, struct pith_said *out,
+static enum pith_status judge_program(const struct pith_answer *a, struct pith_judged *out,
                                       struct pith_error *err)
 {
     struct pith_str program = {0};
     pith_str_append(&program, a->prompt.text, a->prompt.size);
-    pith_str_append(&program, a->said.text, a->said.size);
+    pith_str_append(&program, a->reply.text, a->reply.size);
     pith_str_putc(&program, '\n');
     pith_str_append(&program, a->target.text, a->target.size);
     const enum pith_status s = program.failed
@@ -278,19 +278,19 @@ void pith_speaker_close(struct pith_speaker *s)
 }
 
 enum pith_status pith_speaker_answer(struct pith_speaker *s, const struct pith_item *item,
-                                     struct pith_kept_task *out, struct pith_error *err)
+                                     struct pith_task_answers *out, struct pith_error *err)
 {
-    const struct pith_questions *q = &s->items->source->asked;
-    const struct pith_question *asked = &q->item[item->question];
-    const struct pith_span target = q->choice[asked->first];
+    const struct pith_questions *q = &s->items->source->questions;
+    const struct pith_question *question = &q->item[item->question];
+    const struct pith_span target = q->choice[question->first];
     const char *text = pith_str_text(&q->text);
-    struct pith_said said;
+    struct pith_judged reply;
     PITH_TRY(pith_speaker_say(s, item, err));
-    const struct pith_answer answer = {.prompt = {text + asked->text.at, asked->text.size},
+    const struct pith_answer answer = {.prompt = {text + question->text.at, question->text.size},
                                        .target = {text + target.at, target.size},
-                                       .said = {pith_str_text(&s->text), s->text.len}};
-    PITH_TRY(s->how->judge(&answer, &said, err));
-    out->greedy[item->first] = said.right;
-    out->score[item->first] = said.flexible;
+                                       .reply = {pith_str_text(&s->text), s->text.len}};
+    PITH_TRY(s->how->judge(&answer, &reply, err));
+    out->greedy[item->first] = reply.right;
+    out->score[item->first] = reply.flexible;
     return PITH_OK;
 }

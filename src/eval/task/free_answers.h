@@ -13,9 +13,9 @@ struct pith_phrase {
 };
 /* What was asked, the question's choice, and what was said. */
 struct pith_answer {
-    struct pith_phrase prompt, target, said;
+    struct pith_phrase prompt, target, reply;
 };
-struct pith_said {
+struct pith_judged {
     bool right;    /* as the form asks */
     bool flexible; /* by a looser rule */
 };
@@ -26,11 +26,11 @@ struct pith_saying {
     unsigned tokens;     /* at most */
     const char *stop[6]; /* texts that end it and are no part of it; the rest NULL */
     bool flexible;       /* there is a looser rule */
-    enum pith_status (*judge)(const struct pith_answer *a, struct pith_said *out,
+    enum pith_status (*judge)(const struct pith_answer *a, struct pith_judged *out,
                               struct pith_error *err);
-    bool (*whole)(const char *said, size_t n); /* whether nothing more can count, or NULL */
+    bool (*whole)(const char *reply, size_t n); /* whether nothing more can count, or NULL */
 };
-/* Of a form with PITH_TASK_SAID. */
+/* Of a form with PITH_TASK_GENERATED. */
 const struct pith_saying *pith_saying_of(const struct pith_task_form *form);
 /* Whether a form's answers may be judged. Programs are run where that is wished and where they can
  * do no harm (sandbox.h): PITH_ARG with the path, PITH_UNSUPPORTED. */
@@ -58,6 +58,6 @@ enum pith_status pith_speaker_say(struct pith_speaker *s, const struct pith_item
 /* Answers an item: out->greedy[first] is whether the answer is right, out->score[first] 1 or 0 by
  * the looser rule. */
 enum pith_status pith_speaker_answer(struct pith_speaker *s, const struct pith_item *item,
-                                     struct pith_kept_task *out, struct pith_error *err);
+                                     struct pith_task_answers *out, struct pith_error *err);
 
 #endif

@@ -61,27 +61,27 @@ static void append_example(struct work *w, const struct pith_questions *q, size_
 
 /* --- as a conversation ------------------------------------------------------------------------ */
 
-static bool add_turn(json_t *messages, const char *role, const struct pith_questions *q,
-                     struct pith_span s)
+static bool add_message(json_t *messages, const char *role, const struct pith_questions *q,
+                        struct pith_span s)
 {
-    json_t *turn =
+    json_t *message =
         json_pack("{s:s, s:s%}", "role", role, "content", pith_str_text(&q->text) + s.at, s.size);
-    return turn && json_array_append_new(messages, turn) == 0;
+    return message && json_array_append_new(messages, message) == 0;
 }
 
-static json_t *make_turns(const struct work *w, const struct pith_shots *shots)
+static json_t *make_messages(const struct work *w, const struct pith_shots *shots)
 {
-    const struct pith_questions *asked = &w->source->asked, *pool = pith_shots_pool(shots);
+    const struct pith_questions *questions = &w->source->questions, *pool = pith_shots_pool(shots);
     json_t *messages = json_array();
     bool good = messages;
     if (good && shots->subject->intro.size)
-        good = add_turn(messages, "system", asked, shots->subject->intro);
+        good = add_message(messages, "system", questions, shots->subject->intro);
     for (size_t i = 0; i < shots->wanted && good; i++) {
         const struct pith_question *x = &pool->item[shots->index[i]];
-        good = add_turn(messages, "user", pool, x->text) &&
-               add_turn(messages, "assistant", pool, pool->choice[x->first + x->answer]);
+        good = add_message(messages, "user", pool, x->text) &&
+               add_message(messages, "assistant", pool, pool->choice[x->first + x->answer]);
     }
-    if (good && add_turn(messages, "user", asked, w->question->text)) return messages;
+    if (good && add_message(messages, "user", questions, w->question->text)) return messages;
     json_decref(messages);
     return NULL;
 }
@@ -103,7 +103,7 @@ static enum pith_status render(struct work *w, json_t *messages, struct pith_err
 static enum pith_status make_conversation(struct work *w, const struct pith_shots *shots,
                                           struct pith_error *err)
 {
-    json_t *messages = make_turns(w, shots);
+    json_t *messages = make_messages(w, shots);
     if (!messages) return pith_fail_nomem(err, "a conversation");
     enum pith_status s = render(w, messages, err);
     if (s == PITH_FORMAT && shots->subject->intro.size && json_array_remove(messages, 0) == 0)
@@ -114,10 +114,10 @@ static enum pith_status make_conversation(struct work *w, const struct pith_shot
 
 static void make_text(struct work *w, const struct pith_shots *shots)
 {
-    append_span(&w->prompt, &w->source->asked, shots->subject->intro);
+    append_span(&w->prompt, &w->source->questions, shots->subject->intro);
     for (size_t i = 0; i < shots->wanted; i++)
         append_example(w, pith_shots_pool(shots), shots->index[i]);
-    append_span(&w->prompt, &w->source->asked, w->question->text);
+    append_span(&w->prompt, &w->source->questions, w->question->text);
 }
 
 /* --- prompts and choices ---------------------------------------------------------------------- */
@@ -170,7 +170,7 @@ static enum pith_status store(struct pith_items *out, const int32_t *ids,
 static enum pith_status add_choice(struct work *w, size_t index, struct pith_items *out,
                                    struct pith_item *item, struct pith_error *err)
 {
-    const struct pith_questions *q = &w->source->asked;
+    const struct pith_questions *q = &w->source->questions;
     const struct pith_span choice = q->choice[w->question->first + index];
     pith_str_clear(&w->whole);
     pith_str_append(&w->whole, pith_str_text(&w->prompt), w->prompt.len);
@@ -223,7 +223,7 @@ static enum pith_status add_prompt(struct work *w, struct pith_items *out, struc
 static enum pith_status add_item(struct work *w, struct pith_shots *shots, size_t index,
                                  struct pith_items *out, struct pith_error *err)
 {
-    w->question = &w->source->asked.item[index];
+    w->question = &w->source->questions.item[index];
     struct pith_item item = {.line = w->question->line,
                              .first = out->choices,
                              .count = w->question->count,
@@ -231,9 +231,10 @@ static enum pith_status add_item(struct work *w, struct pith_shots *shots, size_
                              .question = index,
                              .subject = (size_t)(shots->subject - w->source->subject)};
     PITH_TRY(make_prompt(w, shots, index, err));
-    const bool said = w->source->form->flags & PITH_TASK_SAID;
-    if (said) PITH_TRY(add_prompt(w, out, &item, err));
-    for (size_t i = 0; i < item.count && !said; i++) PITH_TRY(add_choice(w, i, out, &item, err));
+    const bool generated = w->source->form->flags & PITH_TASK_GENERATED;
+    if (generated) PITH_TRY(add_prompt(w, out, &item, err));
+    for (size_t i = 0; i < item.count && !generated; i++)
+        PITH_TRY(add_choice(w, i, out, &item, err));
     struct pith_item *all = pith_grow(out->item, out->count, &out->item_cap, 64, sizeof *all);
     if (!all) return pith_fail_nomem(err, "the items of a task");
     out->item = all;
@@ -250,7 +251,7 @@ static enum pith_status add_subject(struct work *w, const struct pith_subject *s
         s = add_item(w, &shots, subject->first + i, out, err);
         if (s == PITH_OK)
             s = pith_progress_step(w->rules->progress, "reading questions", (double)out->count,
-                                   (double)w->source->asked.count, err);
+                                   (double)w->source->questions.count, err);
     }
     pith_shots_free(&shots);
     return s == PITH_ARG ? pith_fail_in(err, s, w->rules->path) : s;

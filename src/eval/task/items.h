@@ -44,8 +44,8 @@ struct pith_item_rules {
     const struct pith_chat *chat;         /* what makes a conversation of each prompt; NULL: none */
 };
 
-/* Of a form with PITH_TASK_SAID the one choice is the prompt alone, as it stands and short enough
- * for the answer (free_answers.h) to follow; nothing of it is scored.
+/* Of a form with PITH_TASK_GENERATED the one choice is the prompt alone, as it stands and short
+ * enough for the answer (free_answers.h) to follow; nothing of it is scored.
  *
  * Encodes all questions of a source. A prompt is the subject's introduction (if any), the
  * examples, the question; white space at its end belongs to the choice; prompt and choice are

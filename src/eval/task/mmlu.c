@@ -54,11 +54,11 @@ static enum pith_status add_subject(struct pith_task_source *out, const struct p
     if (!s) return PITH_NOMEM;
     snprintf(s->name, sizeof s->name, "%s", name);
     s->category = find_category(s->name);
-    introduce(s, &out->asked.text);
-    s->first = out->asked.count;
+    introduce(s, &out->questions.text);
+    s->first = out->questions.count;
     s->pool = out->examples.count;
-    PITH_TRY(read_file(out->form, test, wish->limit, &out->asked, err));
-    s->count = out->asked.count - s->first;
+    PITH_TRY(read_file(out->form, test, wish->limit, &out->questions, err));
+    s->count = out->questions.count - s->first;
     if (wish->shots) PITH_TRY(read_file(out->form, dev, 0, &out->examples, err));
     s->pool_count = out->examples.count - s->pool;
     return PITH_OK;

@@ -24,7 +24,7 @@ struct prompts {
 };
 
 /* Sums over a prompt's continuation. */
-struct said {
+struct comparison {
     size_t tokens, agreed;
     double kld;
 };
@@ -35,7 +35,7 @@ struct run {
     struct pith_scorer model, baseline;
     int32_t *ids;
     double *mean, *weight; /* [prompts] */
-    struct said *said;     /* [prompts] */
+    struct comparison *comparison; /* [prompts] */
 };
 
 static void free_prompts(struct prompts *p)
@@ -115,12 +115,12 @@ static enum pith_status continue_prompt(struct run *r, size_t *n, struct pith_er
 }
 
 /* Both models at positions from - 1 .. n - 2, which predict what was said. */
-static enum pith_status compare_said(struct run *r, size_t from, size_t n, struct said *out,
-                                     struct pith_error *err)
+static enum pith_status compare_reply(struct run *r, size_t from, size_t n, struct comparison *out,
+                                      struct pith_error *err)
 {
     const size_t vocab = r->model.model->shape.vocab;
     const size_t rows = r->model.rows < r->baseline.rows ? r->model.rows : r->baseline.rows;
-    *out = (struct said){.tokens = n - from};
+    *out = (struct comparison){.tokens = n - from};
     PITH_TRY(pith_scorer_read(&r->model, r->ids, n - 1, err));
     PITH_TRY(pith_scorer_read(&r->baseline, r->ids, n - 1, err));
     for (size_t at = from; at < n; at += rows) {
@@ -148,11 +148,11 @@ static enum pith_status hear_prompts(struct run *r, struct pith_error *err)
         size_t n = x->count;
         memcpy(r->ids, r->all->ids.id + x->first, n * sizeof *r->ids);
         PITH_TRY(continue_prompt(r, &n, err));
-        PITH_TRY(compare_said(r, x->count, n, &r->said[i], err));
+        PITH_TRY(compare_reply(r, x->count, n, &r->comparison[i], err));
         PITH_TRY(pith_progress_step(r->job->progress, "continuing prompts", (double)(i + 1 - from),
                                     (double)(to - from), err));
     }
-    return pith_ranks_share_parts(ranks, r->said, r->all->count, sizeof *r->said, err);
+    return pith_ranks_share_parts(ranks, r->comparison, r->all->count, sizeof *r->comparison, err);
 }
 
 static enum pith_status run_prompts(struct run *r, struct pith_prompts_result *out,
@@ -161,12 +161,12 @@ static enum pith_status run_prompts(struct run *r, struct pith_prompts_result *o
     size_t agreed = 0;
     PITH_TRY(hear_prompts(r, err));
     for (size_t i = 0; i < r->all->count; i++) {
-        const struct said *said = &r->said[i];
-        r->mean[i] = said->kld / (double)said->tokens;
-        r->weight[i] = (double)said->tokens;
-        out->tokens += said->tokens;
-        out->same += said->agreed == said->tokens;
-        agreed += said->agreed;
+        const struct comparison *comparison = &r->comparison[i];
+        r->mean[i] = comparison->kld / (double)comparison->tokens;
+        r->weight[i] = (double)comparison->tokens;
+        out->tokens += comparison->tokens;
+        out->same += comparison->agreed == comparison->tokens;
+        agreed += comparison->agreed;
     }
     out->prompts = r->all->count;
     out->top1_agreement = (double)agreed / (double)out->tokens;
@@ -206,8 +206,8 @@ static enum pith_status open_scorers(struct run *r, struct pith_error *err)
     r->ids = pith_alloc(capacity, sizeof *r->ids);
     r->mean = pith_alloc(r->all->count, sizeof *r->mean);
     r->weight = pith_alloc(r->all->count, sizeof *r->weight);
-    r->said = pith_zalloc(r->all->count, sizeof *r->said);
-    const bool good = r->ids && r->mean && r->weight && r->said;
+    r->comparison = pith_zalloc(r->all->count, sizeof *r->comparison);
+    const bool good = r->ids && r->mean && r->weight && r->comparison;
     return good ? PITH_OK : pith_fail_nomem(err, "prompts");
 }
 
@@ -230,7 +230,7 @@ enum pith_status pith_eval_prompts(const struct pith_prompts_job *job,
     pith_free(r.ids);
     pith_free(r.mean);
     pith_free(r.weight);
-    pith_free(r.said);
+    pith_free(r.comparison);
     free_prompts(&all);
     return s;
 }

@@ -102,7 +102,7 @@ struct pith_subject *pith_subject_add(struct pith_task_source *s, struct pith_er
 
 void pith_task_source_free(struct pith_task_source *s)
 {
-    questions_free(&s->asked);
+    questions_free(&s->questions);
     questions_free(&s->examples);
     pith_free(s->subject);
     *s = (struct pith_task_source){0};

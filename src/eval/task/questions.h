@@ -40,9 +40,9 @@ enum pith_task_flags {
     /* Of synthetic_tasks.h; whether the answer is the likeliest text is told too. */
     PITH_TASK_MADE = 32,
     /* Of free_answers.h: one choice, the answer, which the model has to say. */
-    PITH_TASK_SAID = 64,
-    PITH_TASK_ALONE = 128,    /* the choice judges answers and is none: there are no examples */
-    PITH_TASK_RUN = 256       /* answers are programs, which are run */
+    PITH_TASK_GENERATED = 64,
+    PITH_TASK_ALONE = 128, /* the choice judges answers and is none: there are no examples */
+    PITH_TASK_RUN = 256    /* answers are programs, which are run */
 };
 
 /* What a reader of one record has at hand. */
@@ -93,7 +93,7 @@ struct pith_subject {
 
 struct pith_task_source {
     const struct pith_task_form *form;
-    struct pith_questions asked, examples;
+    struct pith_questions questions, examples;
     bool own_examples; /* the pool lies in asked, and a question is no example of itself */
     struct pith_subject *subject;
     size_t subjects, subject_cap;

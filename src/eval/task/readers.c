@@ -332,19 +332,19 @@ static bool probe_marked(const struct pith_records *r)
 }
 
 /* A question, and what has to be said. */
-static enum pith_status read_said(const struct pith_asking *a, const char *question,
-                                  const char *answer, struct pith_error *err)
+static enum pith_status read_reply(const struct pith_asking *a, const char *question,
+                                   const char *answer, struct pith_error *err)
 {
     const json_t *j = a->records->json, *text = text_of(a, j, question, err);
-    const json_t *said = text ? text_of(a, j, answer, err) : NULL;
-    if (!said) return PITH_FORMAT;
+    const json_t *reply = text ? text_of(a, j, answer, err) : NULL;
+    if (!reply) return PITH_FORMAT;
     PITH_TRY(begin(a, text, err));
-    return choose(a, said, err);
+    return choose(a, reply, err);
 }
 
 static enum pith_status read_gsm8k(const struct pith_asking *a, struct pith_error *err)
 {
-    PITH_TRY(read_said(a, "question", "answer", err));
+    PITH_TRY(read_reply(a, "question", "answer", err));
     return probe_marked(a->records)
                ? PITH_OK
                : pith_asking_fail(a, err, "\"answer\" has no number behind \"#### \"");
@@ -352,7 +352,7 @@ static enum pith_status read_gsm8k(const struct pith_asking *a, struct pith_erro
 
 static enum pith_status read_exact(const struct pith_asking *a, struct pith_error *err)
 {
-    return read_said(a, "prompt", "target", err);
+    return read_reply(a, "prompt", "target", err);
 }
 
 /* What has to be said is told by a schema; its text stands for it. */

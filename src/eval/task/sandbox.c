@@ -145,9 +145,9 @@ static enum pith_status run(struct sandbox *b, const char *program, size_t n, bo
     PITH_TRY(write_program(b, program, n, err));
     PITH_TRY(spawn(b, &pid, err));
     PITH_TRY(wait_for(b, pid, err));
-    const ssize_t said = pread(b->file[END], word, sizeof word, 0);
+    const ssize_t got = pread(b->file[END], word, sizeof word, 0);
     *passed = WIFEXITED(b->status) && WEXITSTATUS(b->status) == 0 &&
-              said == (ssize_t)sizeof b->word - 1 && memcmp(word, b->word, (size_t)said) == 0;
+              got == (ssize_t)sizeof b->word - 1 && memcmp(word, b->word, (size_t)got) == 0;
     return PITH_OK;
 }
 

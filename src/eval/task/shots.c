@@ -106,7 +106,7 @@ enum pith_status pith_twister_sample(struct pith_twister *t, size_t n, size_t co
 
 const struct pith_questions *pith_shots_pool(const struct pith_shots *s)
 {
-    return s->source->own_examples ? &s->source->asked : &s->source->examples;
+    return s->source->own_examples ? &s->source->questions : &s->source->examples;
 }
 
 enum pith_status pith_shots_begin(struct pith_shots *s, const struct pith_task_source *source,
@@ -130,14 +130,14 @@ enum pith_status pith_shots_begin(struct pith_shots *s, const struct pith_task_s
 
 /* Copies of the question that are in its own pool may be drawn more than once; then it is drawn
  * again, from the others. */
-static enum pith_status draw_others(struct pith_shots *s, size_t asked, struct pith_error *err)
+static enum pith_status draw_others(struct pith_shots *s, size_t question, struct pith_error *err)
 {
     const struct pith_questions *q = pith_shots_pool(s);
     const size_t n = s->subject->pool_count;
     size_t *others = pith_alloc(n, sizeof *others), count = 0;
     if (!others) return pith_fail_nomem(err, "the examples of a task");
     for (size_t i = s->subject->pool; i < s->subject->pool + n; i++)
-        if (!pith_question_same(q, i, q, asked)) others[count++] = i;
+        if (!pith_question_same(q, i, q, question)) others[count++] = i;
     enum pith_status status =
         count < s->wanted
             ? pith_fail(err, PITH_ARG, "%zu examples are asked for, but all questions are alike",
@@ -148,7 +148,7 @@ static enum pith_status draw_others(struct pith_shots *s, size_t asked, struct p
     return status;
 }
 
-enum pith_status pith_shots_choose(struct pith_shots *s, size_t asked, struct pith_error *err)
+enum pith_status pith_shots_choose(struct pith_shots *s, size_t question, struct pith_error *err)
 {
     const struct pith_questions *q = pith_shots_pool(s);
     const bool own = s->source->own_examples;
@@ -159,12 +159,12 @@ enum pith_status pith_shots_choose(struct pith_shots *s, size_t asked, struct pi
         return PITH_OK;
     }
     PITH_TRY(pith_twister_sample(&s->twister, s->subject->pool_count, draws, s->index, err));
-    size_t kept = 0;
+    size_t candidates = 0;
     for (size_t i = 0; i < draws; i++) {
         const size_t k = s->subject->pool + s->index[i];
-        if (!own || !pith_question_same(q, k, q, asked)) s->index[kept++] = k;
+        if (!own || !pith_question_same(q, k, q, question)) s->index[candidates++] = k;
     }
-    return kept < s->wanted ? draw_others(s, asked, err) : PITH_OK;
+    return candidates < s->wanted ? draw_others(s, question, err) : PITH_OK;
 }
 
 void pith_shots_free(struct pith_shots *s)

@@ -188,10 +188,10 @@ static enum pith_status read_subject(struct pith_task_source *s, struct pith_rec
                                      const char *labels, const struct pith_task_wish *wish,
                                      struct pith_error *err)
 {
-    PITH_TRY(read_all(s->form, r, labels, wish->shots ? 0 : wish->limit, &s->asked, err));
+    PITH_TRY(read_all(s->form, r, labels, wish->shots ? 0 : wish->limit, &s->questions, err));
     struct pith_subject *only = pith_subject_add(s, err);
     if (!only) return PITH_NOMEM;
-    only->count = only->pool_count = s->asked.count;
+    only->count = only->pool_count = s->questions.count;
     if (wish->limit && wish->limit < only->count) only->count = wish->limit;
     s->own_examples = true;
     return PITH_OK;

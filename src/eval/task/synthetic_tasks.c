@@ -69,9 +69,9 @@ static void draw_keys(struct making *m, size_t need)
     for (size_t i = 0; i < all; i++) m->key[i] = (uint32_t)i;
     for (size_t i = 0; i < need; i++) {
         const size_t k = i + below(m, all - i);
-        const uint32_t kept = m->key[i];
+        const uint32_t saved = m->key[i];
         m->key[i] = m->key[k];
-        m->key[k] = kept;
+        m->key[k] = saved;
     }
     m->keys = need;
 }
@@ -163,8 +163,8 @@ static void draw_wrong(struct making *m, size_t count, const uint8_t *among, siz
 static void write_pairs(struct making *m, size_t units)
 {
     const size_t lines = units + CHOICES;
-    size_t asked = place(m->depth, lines);
-    if (asked == lines) asked--;
+    size_t target = place(m->depth, lines);
+    if (target == lines) target--;
     draw_keys(m, lines);
     const size_t first = below(m, PITH_COUNT(nouns));
     uint8_t seen[CHOICES];
@@ -172,14 +172,14 @@ static void write_pairs(struct making *m, size_t units)
         seen[i] = (uint8_t)((first + i * (1 + PITH_COUNT(nouns) / CHOICES)) % PITH_COUNT(nouns));
     for (size_t i = 0; i < lines; i++) {
         /* Whatever the length, four different values stand there. */
-        const size_t turn = (i + lines - asked) % lines;
-        const size_t value = turn < CHOICES ? seen[turn] : below(m, PITH_COUNT(nouns));
+        const size_t step = (i + lines - target) % lines;
+        const size_t value = step < CHOICES ? seen[step] : below(m, PITH_COUNT(nouns));
         pith_str_putc(&m->text, '-');
         put_key(m, i);
         pith_str_printf(&m->text, ": %s\n", nouns[value]);
     }
     pith_str_putc(&m->text, '-');
-    put_key(m, asked);
+    put_key(m, target);
     pith_str_putc(&m->text, ':');
     snprintf(m->choice[0], WORD, " %s", nouns[seen[0]]);
     for (size_t i = 1; i < CHOICES; i++) draw_wrong(m, i, seen, CHOICES);
@@ -198,10 +198,10 @@ static void write_copy(struct making *m, size_t units)
     char lead[LEAD * WORD] = "";
     size_t used = 0;
     for (size_t i = 0; i < words; i++) {
-        const bool asked = i == first + LEAD;
-        const char *word = asked ? nouns[below(m, PITH_COUNT(nouns))] : draw_word(m);
+        const bool target = i == first + LEAD;
+        const char *word = target ? nouns[below(m, PITH_COUNT(nouns))] : draw_word(m);
         pith_str_printf(&m->text, i ? " %s" : "%s", word);
-        if (asked) snprintf(m->choice[0], WORD, " %s", word);
+        if (target) snprintf(m->choice[0], WORD, " %s", word);
         else if (i >= first && i < first + LEAD)
             used += (size_t)snprintf(lead + used, sizeof lead - used, used ? " %s" : "%s", word);
     }
@@ -375,15 +375,15 @@ static enum pith_status add_depth(struct maker *k, size_t depth, struct pith_err
 {
     const size_t items = k->wish->limit ? k->wish->limit : PITH_MADE_ITEMS;
     struct pith_records record = {.path = k->wish->path};
-    struct pith_asking a = {.form = k->out->form, .records = &record, .out = &k->out->asked};
+    struct pith_asking a = {.form = k->out->form, .records = &record, .out = &k->out->questions};
     struct pith_subject *s = pith_subject_add(k->out, err);
     if (!s) return PITH_NOMEM;
     s->depth = (double)depth / (PITH_MADE_DEPTHS - 1);
-    s->first = k->out->asked.count;
+    s->first = k->out->questions.count;
     s->count = items;
     snprintf(s->name, sizeof s->name, "depth %zu%%", depth * 100 / (PITH_MADE_DEPTHS - 1));
     for (size_t i = 0; i < items; i++) {
-        record.line = k->out->asked.count + 1;
+        record.line = k->out->questions.count + 1;
         PITH_TRY(write_fitting(k, depth, i, err));
         PITH_TRY(add_question(k, &a, err));
     }

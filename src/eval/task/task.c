@@ -10,26 +10,26 @@
 #include <stdio.h>
 #include <string.h>
 
-static enum pith_status make_answers(struct pith_kept_task *out, size_t count,
+static enum pith_status make_answers(struct pith_task_answers *out, size_t count,
                                      struct pith_error *err)
 {
-    *out = (struct pith_kept_task){.score = pith_alloc(count, sizeof *out->score),
-                                   .greedy = pith_alloc(count, sizeof *out->greedy),
-                                   .count = count};
+    *out = (struct pith_task_answers){.score = pith_alloc(count, sizeof *out->score),
+                                      .greedy = pith_alloc(count, sizeof *out->greedy),
+                                      .count = count};
     if (out->score && out->greedy) return PITH_OK;
-    pith_kept_task_free(out);
+    pith_task_answers_free(out);
     return pith_fail_nomem(err, "the answers of a task");
 }
 
-void pith_kept_task_free(struct pith_kept_task *k)
+void pith_task_answers_free(struct pith_task_answers *k)
 {
     pith_free(k->score);
     pith_free(k->greedy);
-    *k = (struct pith_kept_task){0};
+    *k = (struct pith_task_answers){0};
 }
 
 /* What is asked, and where its progress begins and ends. */
-struct asked {
+struct answering {
     const struct pith_task_job *job;
     struct pith_model *model;
     const struct pith_items *items;
@@ -38,32 +38,32 @@ struct asked {
 
 /* One of the two is open. */
 struct answerer {
-    bool said;
+    bool generates;
     struct pith_choices choices;
     struct pith_speaker speaker;
 };
 
-static enum pith_status open_answerer(const struct asked *a, struct answerer *w,
+static enum pith_status open_answerer(const struct answering *a, struct answerer *w,
                                       struct pith_error *err)
 {
     const bool own = a->model == a->job->model;
     const struct pith_scorer_options options = {.name = own ? "model" : "baseline",
                                                 .exact = !own,
                                                 .kv = own ? a->job->kv : pith_kv_floats(PITH_F32)};
-    w->said = a->items->source->form->flags & PITH_TASK_SAID;
-    if (w->said) return pith_speaker_open(&w->speaker, a->job, a->model, a->items, err);
+    w->generates = a->items->source->form->flags & PITH_TASK_GENERATED;
+    if (w->generates) return pith_speaker_open(&w->speaker, a->job, a->model, a->items, err);
     return pith_choices_init(&w->choices, a->items, a->model, a->job->backend, options, err);
 }
 
 static void close_answerer(struct answerer *w)
 {
-    if (w->said) pith_speaker_close(&w->speaker);
+    if (w->generates) pith_speaker_close(&w->speaker);
     else pith_choices_free(&w->choices);
 }
 
 /* The items of this rank; the others answer as many meanwhile. */
-static enum pith_status answer_own(const struct asked *a, struct answerer *w,
-                                   struct pith_kept_task *out, struct pith_error *err)
+static enum pith_status answer_own(const struct answering *a, struct answerer *w,
+                                   struct pith_task_answers *out, struct pith_error *err)
 {
     struct pith_ranks *r = a->job->ranks;
     const unsigned own = pith_ranks_own(r);
@@ -72,8 +72,8 @@ static enum pith_status answer_own(const struct asked *a, struct answerer *w,
     for (size_t i = from; i < to; i++) {
         const struct pith_item *item = &a->items->item[i];
         const double part = (double)(i + 1 - from) / (double)(to - from);
-        PITH_TRY(w->said ? pith_speaker_answer(&w->speaker, item, out, err)
-                         : pith_choices_answer(&w->choices, item, out, err));
+        PITH_TRY(w->generates ? pith_speaker_answer(&w->speaker, item, out, err)
+                              : pith_choices_answer(&w->choices, item, out, err));
         PITH_TRY(pith_progress_step(a->job->progress, "answering",
                                     (double)a->done + part * (double)a->items->count,
                                     (double)a->total, err));
@@ -89,7 +89,7 @@ static size_t choices_before(const struct pith_items *items, size_t item)
 
 /* Of an array of the choices' answers, `size` bytes each, what each rank found of its items becomes
  * everyone's. */
-static enum pith_status share(const struct asked *a, void *answers, size_t size,
+static enum pith_status share(const struct answering *a, void *answers, size_t size,
                               struct pith_error *err)
 {
     struct pith_ranks *r = a->job->ranks;
@@ -105,9 +105,9 @@ static enum pith_status share(const struct asked *a, void *answers, size_t size,
 
 enum pith_status pith_task_answer(const struct pith_task_job *job, struct pith_model *model,
                                   const struct pith_items *items, size_t done, size_t total,
-                                  struct pith_kept_task *out, struct pith_error *err)
+                                  struct pith_task_answers *out, struct pith_error *err)
 {
-    const struct asked a = {job, model, items, done, total};
+    const struct answering a = {job, model, items, done, total};
     struct answerer w;
     PITH_TRY(make_answers(out, items->choices, err));
     enum pith_status s = open_answerer(&a, &w, err);
@@ -117,7 +117,7 @@ enum pith_status pith_task_answer(const struct pith_task_job *job, struct pith_m
     }
     if (s == PITH_OK) s = share(&a, out->score, sizeof *out->score, err);
     if (s == PITH_OK) s = share(&a, out->greedy, sizeof *out->greedy, err);
-    if (s != PITH_OK) pith_kept_task_free(out);
+    if (s != PITH_OK) pith_task_answers_free(out);
     return s;
 }
 
@@ -181,22 +181,22 @@ static enum pith_status run_task(const struct pith_task_job *job, struct pith_ta
                                  struct pith_task_result *out, struct pith_error *err)
 {
     const struct pith_items *items = sums->items;
-    const bool known = job->baseline && job->kept && job->kept->count == items->choices;
+    const bool known = job->baseline && job->cached && job->cached->count == items->choices;
     const size_t total = items->count * (job->baseline && !known ? 2 : 1);
-    struct pith_kept_task own = {0}, base = {0};
+    struct pith_task_answers own = {0}, base = {0};
     enum pith_status s = pith_task_answer(job, job->model, items, 0, total, &own, err);
     if (s == PITH_OK && job->baseline && !known)
         s = pith_task_answer(job, job->baseline, items, items->count, total, &base, err);
     sums->model = &own;
-    sums->baseline = job->baseline ? (known ? job->kept : &base) : NULL;
+    sums->baseline = job->baseline ? (known ? job->cached : &base) : NULL;
     if (s == PITH_OK) s = pith_task_sum(sums, out, err);
-    if (s == PITH_OK && job->kept && !job->baseline) {
-        pith_kept_task_free(job->kept);
-        *job->kept = own;
-        own = (struct pith_kept_task){0};
+    if (s == PITH_OK && job->cached && !job->baseline) {
+        pith_task_answers_free(job->cached);
+        *job->cached = own;
+        own = (struct pith_task_answers){0};
     }
-    pith_kept_task_free(&own);
-    pith_kept_task_free(&base);
+    pith_task_answers_free(&own);
+    pith_task_answers_free(&base);
     return s;
 }
 

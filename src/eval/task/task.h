@@ -12,6 +12,6 @@ enum pith_status pith_task_items(const struct pith_task_job *job, struct pith_ta
  * after success. Progress counts done .. done + items of `total`. */
 enum pith_status pith_task_answer(const struct pith_task_job *job, struct pith_model *model,
                                   const struct pith_items *items, size_t done, size_t total,
-                                  struct pith_kept_task *out, struct pith_error *err);
+                                  struct pith_task_answers *out, struct pith_error *err);
 
 #endif

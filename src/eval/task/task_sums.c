@@ -23,7 +23,7 @@ static bool is_in(const struct part *p, const struct pith_item *item)
     return !p->category || (category && strcmp(category, p->category) == 0);
 }
 
-static double score_of(const struct pith_items *items, const struct pith_kept_task *answers,
+static double score_of(const struct pith_items *items, const struct pith_task_answers *answers,
                        size_t choice, bool normalized)
 {
     const size_t characters = items->choice[choice].characters;
@@ -32,7 +32,7 @@ static double score_of(const struct pith_items *items, const struct pith_kept_ta
 }
 
 size_t pith_task_pick(const struct pith_items *items, const struct pith_item *item,
-                      const struct pith_kept_task *answers, bool normalized)
+                      const struct pith_task_answers *answers, bool normalized)
 {
     double best = -INFINITY;
     size_t pick = 0;
@@ -51,11 +51,11 @@ size_t pith_task_pick(const struct pith_items *items, const struct pith_item *it
 enum rule { BY_SUM, BY_CHARACTERS, BY_TOKENS, FLEXIBLY };
 
 static bool is_right(const struct pith_task_sums *s, const struct pith_item *item,
-                     const struct pith_kept_task *answers, enum rule rule)
+                     const struct pith_task_answers *answers, enum rule rule)
 {
     const unsigned flags = s->source->form->flags;
     if (rule == FLEXIBLY) return answers->score[item->first] > 0;
-    if (flags & (PITH_TASK_WORD | PITH_TASK_SAID)) return answers->greedy[item->first];
+    if (flags & (PITH_TASK_WORD | PITH_TASK_GENERATED)) return answers->greedy[item->first];
     if (rule == BY_TOKENS) return answers->greedy[item->first + item->answer];
     return pith_task_pick(s->items, item, answers, rule == BY_CHARACTERS) == item->answer;
 }
@@ -129,7 +129,7 @@ static void sum_part(const struct part *p, struct pith_task_figures *out)
     *out = (struct pith_task_figures){.normalized = flags & PITH_TASK_NORMALIZED,
                                       .words = flags & PITH_TASK_WORD,
                                       .made = flags & PITH_TASK_MADE,
-                                      .flexible = flags & PITH_TASK_SAID &&
+                                      .flexible = flags & PITH_TASK_GENERATED &&
                                                   pith_saying_of(p->sums->source->form)->flexible,
                                       .has_baseline = p->sums->baseline};
     count(p, BY_SUM, &out->n, &out->plain);
@@ -203,7 +203,8 @@ enum pith_status pith_task_sum(const struct pith_task_sums *sums, struct pith_ta
     if (s == PITH_OK) {
         sum_part(&p, &out->all);
         if (subjects > 1) sum_groups(&p, out);
-        if (!(sums->source->form->flags & PITH_TASK_SAID)) out->undecided = count_undecided(items);
+        if (!(sums->source->form->flags & PITH_TASK_GENERATED))
+            out->undecided = count_undecided(items);
         for (size_t i = 0; i < items->count; i++) out->shortened += items->item[i].shortened;
     }
     pith_free(p.loss);

@@ -66,7 +66,7 @@ json_t *pith_job_offsets(const struct pith_calib_set *set)
 }
 
 /* The part that judges (quantize/prediction.h). */
-static json_t *held_out(const struct pith_job *job)
+static json_t *judge_json(const struct pith_job *job)
 {
     const struct pith_calib_set *set = &job->judge;
     return json_pack("{s:o, s:s, s:I, s:I, s:I, s:o}", "sources", pith_job_sources(job),
@@ -85,17 +85,17 @@ static json_t *calibration(const struct pith_job *job)
                           (json_int_t)job->calib.windows, "seq_len", (json_int_t)job->calib.length,
                           "tokens", (json_int_t)(job->calib.windows * job->calib.length), "seed",
                           (json_int_t)o->seed);
-    json_t *asked = json_pack("{s:I, s:I, s:I}", "tokens_asked", (json_int_t)o->calib_tokens,
-                              "tokens_available", (json_int_t)job->calib.available, "seq_len_asked",
-                              (json_int_t)o->seq_len);
-    if (!asked || !j || json_object_update(j, asked) != 0) {
+    json_t *requested = json_pack("{s:I, s:I, s:I}", "tokens_asked", (json_int_t)o->calib_tokens,
+                                  "tokens_available", (json_int_t)job->calib.available,
+                                  "seq_len_asked", (json_int_t)o->seq_len);
+    if (!requested || !j || json_object_update(j, requested) != 0) {
         json_decref(j);
         j = NULL;
     }
-    json_decref(asked);
+    json_decref(requested);
     if (job->judge.windows) {
         pith_json_set(&j, "offsets", pith_job_offsets(&job->calib));
-        pith_json_set(&j, "held_out", held_out(job));
+        pith_json_set(&j, "held_out", judge_json(job));
     }
     if (j && job->calib.rendered + job->calib.joined)
         pith_json_set(&j, "messages", json_string(job->calib.joined ? "joined" : "template"));
@@ -184,7 +184,7 @@ static json_t *sizes(const struct pith_run *r, uint64_t *weights, double *bits)
 static json_t *basis(const struct pith_job *job)
 {
     const struct pith_basis_plan *p = &job->basis_plan;
-    if (!pith_job_turns(job)) return json_null();
+    if (!pith_job_rotates(job)) return json_null();
     return json_pack("{s:I, s:I, s:I, s:I, s:I}", "stream", (json_int_t)p->stream, "head",
                      (json_int_t)p->head, "o", (json_int_t)p->o, "down", (json_int_t)p->down,
                      "seed", (json_int_t)p->seed);

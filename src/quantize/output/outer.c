@@ -41,7 +41,7 @@ static const char *outer_reason(const struct pith_model *m, const char *name)
 /* --- in another basis ------------------------------------------------------------------------ */
 
 /* Whether the change of basis makes a tensor anew. */
-static bool turned(const struct pith_job *job, const char *name)
+static bool is_rotated(const struct pith_job *job, const char *name)
 {
     if (is_bias(name)) return false;
     const struct pith_arch_names *names = &job->model->arch->names;
@@ -52,7 +52,7 @@ static bool turned(const struct pith_job *job, const char *name)
 }
 
 struct end {
-    struct pith_turn turn;
+    struct pith_basis_change change;
     bool head;
 };
 
@@ -60,14 +60,14 @@ static enum pith_status end_rows(void *ctx, uint32_t first, uint32_t n, float *o
                                  struct pith_error *err)
 {
     const struct end *e = ctx;
-    return pith_turned_rows(&e->turn, e->head, first, n, out, err);
+    return pith_rotated_rows(&e->change, e->head, first, n, out, err);
 }
 
 static enum pith_status store_end(struct pith_run *r, bool head, json_t *tensors,
                                   struct pith_error *err)
 {
     const struct pith_checkpoint *in = r->job->model->checkpoint;
-    struct end e = {pith_job_turn(r->job), head};
+    struct end e = {pith_job_basis_change(r->job), head};
     char name[PITH_END_NAME], embed[PITH_END_NAME];
     pith_end_tensor(r->job->model, PITH_END_EMBED, embed);
     pith_end_tensor(r->job->model, head ? PITH_END_HEAD : PITH_END_EMBED, name);
@@ -85,15 +85,15 @@ static enum pith_status store_end(struct pith_run *r, bool head, json_t *tensors
     return pith_store_made(r, &m, tensors, err);
 }
 
-static enum pith_status store_turned(struct pith_run *r, json_t *tensors, struct pith_error *err)
+static enum pith_status store_rotated(struct pith_run *r, json_t *tensors, struct pith_error *err)
 {
     float *ones = NULL;
-    const struct pith_turn t = pith_job_turn(r->job);
+    const struct pith_basis_change t = pith_job_basis_change(r->job);
     for (int i = 0; i < PITH_END_COUNT; i++)
         if (!r->job->ends[i].grid.format) PITH_TRY(store_end(r, i == PITH_END_HEAD, tensors, err));
     char norm[PITH_END_NAME];
     (void)snprintf(norm, sizeof norm, "%s.weight", r->job->model->arch->names.norm);
-    PITH_TRY(pith_turned_tensor(&t, norm, false, &ones, err));
+    PITH_TRY(pith_rotated_tensor(&t, norm, false, &ones, err));
     const enum pith_status s =
         pith_store_values(r, norm, ones, "rotated", "went into the head", tensors, err);
     pith_free(ones);
@@ -111,7 +111,8 @@ enum pith_status pith_run_outer(struct pith_run *r, json_t *tensors, struct pith
     for (size_t i = 0; i < in->count; i++) {
         const struct pith_tensor *t = &in->tensors[i];
         const struct pith_choice *end = pith_job_end(r->job, t->name);
-        if (pith_unit_of(&r->job->model->plans, t->name) != 0 || turned(r->job, t->name)) continue;
+        if (pith_unit_of(&r->job->model->plans, t->name) != 0 || is_rotated(r->job, t->name))
+            continue;
         if (pith_job_leaves_out(r->job, t->name)) continue;
         if (end && (end->grid.format || end->stored.format)) continue;
         list[count++] =
@@ -119,17 +120,17 @@ enum pith_status pith_run_outer(struct pith_run *r, json_t *tensors, struct pith
     }
     enum pith_status s = pith_store_copies(r, list, count, tensors, err);
     pith_free(list);
-    if (s == PITH_OK && r->job->basis.stream.dim) s = store_turned(r, tensors, err);
+    if (s == PITH_OK && r->job->basis.stream.dim) s = store_rotated(r, tensors, err);
     return s;
 }
 
 /* The stream as it will be served: rotated rows, rounded as they are stored. */
-static enum pith_status turn_window(const struct pith_job *job, float *x, size_t n,
-                                    struct pith_error *err)
+static enum pith_status rotate_window(const struct pith_job *job, float *x, size_t n,
+                                      struct pith_error *err)
 {
-    const struct pith_turn t = pith_job_turn(job);
+    const struct pith_basis_change t = pith_job_basis_change(job);
     if (!job->basis.stream.dim) return PITH_OK;
-    PITH_TRY(pith_turn_stream(&t, x, n, err));
+    PITH_TRY(pith_rotate_stream(&t, x, n, err));
     for (size_t i = 0; i < n * job->model->shape.hidden; i++)
         x[i] = pith_round_to(job->model->embed.dtype, x[i]);
     return PITH_OK;
@@ -147,7 +148,7 @@ static enum pith_status embed_windows(struct pith_run *r, struct pith_error *err
             return pith_fail_as(err, s == PITH_ARG ? PITH_FORMAT : s,
                                 "the tokenizer does not fit this model");
         pith_plans_fill(&r->job->model->plans, ids, length, x + length * acts->hidden);
-        PITH_TRY(turn_window(r->job, x, length, err));
+        PITH_TRY(rotate_window(r->job, x, length, err));
         PITH_TRY(pith_progress_step(&r->job->options->progress, "embedding", r->work_done,
                                     r->work_total, err));
     }

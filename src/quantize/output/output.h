@@ -77,9 +77,9 @@ enum pith_status pith_store_bytes(const struct pith_run *r, const char *name, co
                                   struct pith_stored *out, struct pith_error *err);
 /* The same in its turn, where several ranks store (quantize/ranks/rank_writers.h): when it is
  * another's, *out has no hash yet. All ranks call it. */
-enum pith_status pith_store_in_turn(struct pith_run *r, const struct pith_choice *c,
-                                    const struct pith_qmat *q, struct pith_linear_result *out,
-                                    struct pith_error *err);
+enum pith_status pith_store_shared(struct pith_run *r, const struct pith_choice *c,
+                                   const struct pith_qmat *q, struct pith_linear_result *out,
+                                   struct pith_error *err);
 /* Packs a matrix, writes it, reads it back through the container's own reader and compares. Fills
  * what out says of the stored tensors. For tasks too. */
 enum pith_status pith_store_linear(const struct pith_run *r, const char *module,

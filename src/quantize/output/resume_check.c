@@ -158,7 +158,7 @@ static void free_pieces(struct pieces *all)
 /* --- what the files hold ---------------------------------------------------------------------- */
 
 /* The listener is told by the caller's thread alone, and may stop the work within a chunk. */
-static void tell(struct pieces *all, size_t task, unsigned thread)
+static void report(struct pieces *all, size_t task, unsigned thread)
 {
     struct pith_run *r = all->r;
     if (thread != 0 || atomic_load(&all->stop)) return;
@@ -184,7 +184,7 @@ static enum pith_status check_piece(struct pieces *all, size_t task, unsigned th
         const uint64_t left = p->plan->bytes - at;
         const size_t n = left < CHUNK ? (size_t)left : CHUNK;
         const void *bytes = buffer;
-        if (at % ((uint64_t)16 * CHUNK) == 0) tell(all, task, thread);
+        if (at % ((uint64_t)16 * CHUNK) == 0) report(all, task, thread);
         if (atomic_load(&all->stop)) break;
         s = direct ? pith_out_read_direct(file, p->plan->offset + at, buffer, n, &bytes, err)
                    : pith_out_read(file, p->plan->offset + at, buffer, n, err);

@@ -95,8 +95,8 @@ static enum pith_status store_chunks(const struct pith_run *r, const struct pith
 }
 
 /* A tensor that this rank or another is to store. */
-static enum pith_status take_turn(struct pith_run *r, const char *name, bool *own,
-                                  struct pith_stored *out, struct pith_error *err)
+static enum pith_status plan_one(struct pith_run *r, const char *name, bool *own,
+                                 struct pith_stored *out, struct pith_error *err)
 {
     const struct pith_tensor_plan *p = pith_layout_find(&r->job->layout, name);
     if (!p) return pith_fail(err, PITH_MISMATCH, "%s: was not planned", name);
@@ -342,9 +342,9 @@ enum pith_status pith_store_elsewhere(const struct pith_run *r, const struct pit
     return s;
 }
 
-enum pith_status pith_store_in_turn(struct pith_run *r, const struct pith_choice *c,
-                                    const struct pith_qmat *q, struct pith_linear_result *out,
-                                    struct pith_error *err)
+enum pith_status pith_store_shared(struct pith_run *r, const struct pith_choice *c,
+                                   const struct pith_qmat *q, struct pith_linear_result *out,
+                                   struct pith_error *err)
 {
     uint64_t bytes = 0;
     if (pith_writers_share(r)) PITH_TRY(pith_store_elsewhere(r, c, out, err));
@@ -557,7 +557,7 @@ enum pith_status pith_store_made(struct pith_run *r, const struct pith_made *m, 
     const uint32_t panel = pith_made_rows(cols);
     struct pith_stored stored;
     bool own;
-    PITH_TRY(take_turn(r, m->name, &own, &stored, err));
+    PITH_TRY(plan_one(r, m->name, &own, &stored, err));
     if (!own) return add_account(&stored, words, tensors, err);
     struct pith_sha256 *hash = pith_tensor_digest_begin(p->dtype, p->dims, p->shape);
     float *values = pith_alloc_aligned(pith_made_bytes(cols), 1);
@@ -647,7 +647,7 @@ static enum pith_status store_plain(struct pith_run *r, struct pith_copy *list, 
     for (size_t i = 0; i < count; i++) {
         bool own = false;
         if (!goes_by_rows(r->job, list[i].tensor)) {
-            PITH_TRY(take_turn(r, list[i].tensor->name, &own, &list[i].stored, err));
+            PITH_TRY(plan_one(r, list[i].tensor->name, &own, &list[i].stored, err));
             if (own) PITH_TRY(pith_tensor_need(list[i].tensor, err));
         }
         list[i].elsewhere = !own;
@@ -714,7 +714,7 @@ enum pith_status pith_store_parts(struct pith_run *r, const struct pith_parts *m
     const char *const words[2] = {m->action, m->reason};
     struct pith_stored stored;
     bool own;
-    PITH_TRY(take_turn(r, m->name, &own, &stored, err));
+    PITH_TRY(plan_one(r, m->name, &own, &stored, err));
     if (!own) return add_account(&stored, words, tensors, err);
     struct pith_sha256 *hash = pith_tensor_digest_begin(p->dtype, p->dims, p->shape);
     pith_phases_begin(&r->phases);
@@ -762,18 +762,19 @@ enum pith_status pith_store_values(struct pith_run *r, const char *name, const f
     struct pith_tensor as = *t; /* as it is stored */
     struct pith_stored stored;
     bool own;
-    PITH_TRY(take_turn(r, name, &own, &stored, err));
+    PITH_TRY(plan_one(r, name, &own, &stored, err));
     if (!own) return add_account(&stored, words, tensors, err);
     as.dtype = pith_job_weight_dtype(r->job, t);
     as.bytes = n * (pith_dtype_bits(as.dtype) / 8);
     void *data = pith_alloc(as.bytes, 1);
     const bool exchanged = t->exchanged && !r->job->container->file;
-    float *turned = exchanged ? exchange(values, t->shape[0], t->shape[1]) : NULL;
-    enum pith_status s =
-        data && (turned || !exchanged)
-            ? pith_store_encode(name, as.dtype, turned ? turned : values, n, data, err)
-            : pith_fail_nomem(err, name);
-    pith_free(turned);
+    float *exchanged_values = exchanged ? exchange(values, t->shape[0], t->shape[1]) : NULL;
+    enum pith_status s = data && (exchanged_values || !exchanged)
+                             ? pith_store_encode(name, as.dtype,
+                                                 exchanged_values ? exchanged_values : values, n,
+                                                 data, err)
+                             : pith_fail_nomem(err, name);
+    pith_free(exchanged_values);
     if (s == PITH_OK) s = store_encoded(r, &as, data, &stored, err);
     if (s == PITH_OK) s = add_account(&stored, words, tensors, err);
     pith_free(data);
@@ -786,7 +787,7 @@ enum pith_status pith_store_scales(struct pith_run *r, const char *name, const f
     static const char *const words[2] = {"added", "a scale of the KV cache"};
     struct pith_stored stored;
     bool own;
-    PITH_TRY(take_turn(r, name, &own, &stored, err));
+    PITH_TRY(plan_one(r, name, &own, &stored, err));
     if (own) PITH_TRY(pith_store_bytes(r, name, scale, count * sizeof *scale, NULL, &stored, err));
     return add_account(&stored, words, tensors, err);
 }

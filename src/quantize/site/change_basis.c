@@ -31,8 +31,8 @@ static struct part part_of(const struct pith_layer_plan *l, uint32_t linear)
     return p;
 }
 
-const struct pith_rotation *pith_turn_online(const struct pith_basis *b,
-                                             const struct pith_layer_plan *l, uint32_t linear)
+const struct pith_rotation *pith_online_rotation(const struct pith_basis *b,
+                                                 const struct pith_layer_plan *l, uint32_t linear)
 {
     static const struct pith_rotation none = {0};
     const struct part p = part_of(l, linear);
@@ -45,8 +45,8 @@ static const struct pith_rotation *outputs_of(const struct pith_basis *b, const 
     return p->values ? &b->head : p->to_stream ? &b->stream : &none;
 }
 
-const struct pith_rotation *pith_turn_outputs(const struct pith_basis *b,
-                                              const struct pith_layer_plan *l, uint32_t linear)
+const struct pith_rotation *pith_output_rotation(const struct pith_basis *b,
+                                                 const struct pith_layer_plan *l, uint32_t linear)
 {
     const struct part p = part_of(l, linear);
     return outputs_of(b, &p);
@@ -65,21 +65,21 @@ static void scale_columns(float *w, size_t rows, size_t cols, const float *gain)
         for (size_t c = 0; c < cols; c++) w[r * cols + c] *= gain[c];
 }
 
-static enum pith_status inputs(const struct pith_turn *t, const struct pith_rotation *r,
+static enum pith_status inputs(const struct pith_basis_change *t, const struct pith_rotation *r,
                                const struct matrix *m, struct pith_error *err)
 {
     return pith_rotate_inputs(pith_backend_pool(t->backend), r, m->w, m->rows, m->cols, err);
 }
 
-static enum pith_status outputs(const struct pith_turn *t, const struct pith_rotation *r,
+static enum pith_status outputs(const struct pith_basis_change *t, const struct pith_rotation *r,
                                 const struct matrix *m, struct pith_error *err)
 {
     return pith_rotate_outputs(pith_backend_pool(t->backend), r, m->w, m->rows, m->cols, err);
 }
 
 /* gain: of the norm before, or NULL. */
-static enum pith_status turn_matrix(const struct pith_turn *t, const struct matrix *m,
-                                    const float *gain, bool online, struct pith_error *err)
+static enum pith_status rotate_matrix(const struct pith_basis_change *t, const struct matrix *m,
+                                      const float *gain, bool online, struct pith_error *err)
 {
     const struct pith_basis *b = t->basis;
     if (gain && b->stream.dim) scale_columns(m->w, m->rows, m->cols, gain);
@@ -90,54 +90,56 @@ static enum pith_status turn_matrix(const struct pith_turn *t, const struct matr
     return outputs(t, outputs_of(b, &m->part), m, err);
 }
 
-bool pith_turns_weight(const struct pith_basis *b, const struct pith_layer_plan *l, uint32_t linear,
-                       bool online)
+bool pith_rotates_weight(const struct pith_basis *b, const struct pith_layer_plan *l,
+                         uint32_t linear, bool online)
 {
     const struct part p = part_of(l, linear);
-    if (online && pith_turn_online(b, l, linear)->dim) return true;
+    if (online && pith_online_rotation(b, l, linear)->dim) return true;
     if ((p.values || p.weighted) && b->head.dim) return true;
     return (p.to_stream || p.gain != PITH_NO_PART) && b->stream.dim != 0;
 }
 
-bool pith_turns_bias(const struct pith_basis *b, const struct pith_layer_plan *l, uint32_t linear)
+bool pith_rotates_bias(const struct pith_basis *b, const struct pith_layer_plan *l, uint32_t linear)
 {
-    return pith_turn_outputs(b, l, linear)->dim != 0;
+    return pith_output_rotation(b, l, linear)->dim != 0;
 }
 
-bool pith_turns_vector(const struct pith_basis *b, const struct pith_layer_plan *l, uint32_t vector)
+bool pith_rotates_vector(const struct pith_basis *b, const struct pith_layer_plan *l,
+                         uint32_t vector)
 {
     return b->stream.dim != 0 && l->vector[vector].of_stream;
 }
 
-static enum pith_status turn_bias(const struct pith_turn *t, const struct pith_layer_plan *l,
-                                  uint32_t linear, float *bias, struct pith_error *err)
+static enum pith_status rotate_bias(const struct pith_basis_change *t,
+                                    const struct pith_layer_plan *l, uint32_t linear, float *bias,
+                                    struct pith_error *err)
 {
-    if (!pith_turns_bias(t->basis, l, linear)) return PITH_OK;
-    const struct pith_rotation *r = pith_turn_outputs(t->basis, l, linear);
+    if (!pith_rotates_bias(t->basis, l, linear)) return PITH_OK;
+    const struct pith_rotation *r = pith_output_rotation(t->basis, l, linear);
     const struct matrix m = {.w = bias, .rows = l->linear[linear].rows, .cols = 1};
     return outputs(t, r, &m, err);
 }
 
-enum pith_status pith_turn_block(const struct pith_turn *t, struct pith_block *b,
-                                 struct pith_error *err)
+enum pith_status pith_rotate_block(const struct pith_basis_change *t, struct pith_block *b,
+                                   struct pith_error *err)
 {
     const struct pith_layer_plan *l = b->plan;
     for (uint32_t i = 0; i < l->linears; i++) {
         struct pith_linear_weights *w = &b->linear[i];
         const struct matrix m = {part_of(l, i), w->dense, w->w.rows, w->w.cols};
         const float *gain = m.part.gain != PITH_NO_PART ? b->vector[m.part.gain] : NULL;
-        if (m.w) PITH_TRY(turn_matrix(t, &m, gain, w->hadamard > 1, err));
-        if (w->bias) PITH_TRY(turn_bias(t, l, i, w->bias, err));
+        if (m.w) PITH_TRY(rotate_matrix(t, &m, gain, w->hadamard > 1, err));
+        if (w->bias) PITH_TRY(rotate_bias(t, l, i, w->bias, err));
     }
     for (uint32_t i = 0; i < l->vectors; i++)
-        for (uint32_t c = 0; pith_turns_vector(t->basis, l, i) && c < l->vector[i].length; c++)
+        for (uint32_t c = 0; pith_rotates_vector(t->basis, l, i) && c < l->vector[i].length; c++)
             b->vector[i][c] = 1.0f;
     return PITH_OK;
 }
 
 /* Tensor `module` + suffix as floats, owned. */
-static enum pith_status load(const struct pith_turn *t, const char *module, const char *suffix,
-                             size_t count, float **out, struct pith_error *err)
+static enum pith_status load(const struct pith_basis_change *t, const char *module,
+                             const char *suffix, size_t count, float **out, struct pith_error *err)
 {
     char name[256];
     (void)snprintf(name, sizeof name, "%s%s", module, suffix);
@@ -156,8 +158,9 @@ static enum pith_status load(const struct pith_turn *t, const char *module, cons
     return PITH_OK;
 }
 
-enum pith_status pith_turned_linear(const struct pith_turn *t, uint32_t layer, uint32_t linear,
-                                    bool online, float **w, struct pith_error *err)
+enum pith_status pith_rotated_linear(const struct pith_basis_change *t, uint32_t layer,
+                                     uint32_t linear, bool online, float **w,
+                                     struct pith_error *err)
 {
     char name[256];
     const struct pith_plans *plans = &t->model->plans;
@@ -174,43 +177,45 @@ enum pith_status pith_turned_linear(const struct pith_turn *t, uint32_t layer, u
         const float plus = l->vector[m.part.gain].plus;
         for (uint32_t i = 0; s == PITH_OK && i < m.cols; i++) gain[i] += plus;
     }
-    if (s == PITH_OK) s = turn_matrix(t, &m, gain, online, err);
+    if (s == PITH_OK) s = rotate_matrix(t, &m, gain, online, err);
     pith_free(gain);
     if (s == PITH_OK) *w = m.w;
     else pith_free(m.w);
     return s;
 }
 
-enum pith_status pith_turn_stream(const struct pith_turn *t, float *x, size_t n,
-                                  struct pith_error *err)
+enum pith_status pith_rotate_stream(const struct pith_basis_change *t, float *x, size_t n,
+                                    struct pith_error *err)
 {
     return pith_rotate_inputs(pith_backend_pool(t->backend), &t->basis->stream, x, n,
                               t->model->shape.hidden, err);
 }
 
-static void read_end(const struct pith_turn *t, bool head, uint32_t first, uint32_t n, float *out)
+static void read_end(const struct pith_basis_change *t, bool head, uint32_t first, uint32_t n,
+                     float *out)
 {
     const struct pith_model *m = t->model;
     pith_decode_rows(t->backend, head ? &m->head : &m->embed, first, n, out);
     if (head) scale_columns(out, n, m->shape.hidden, m->final_norm);
 }
 
-enum pith_status pith_turned_rows(const struct pith_turn *t, bool head, uint32_t first, uint32_t n,
-                                  float *out, struct pith_error *err)
+enum pith_status pith_rotated_rows(const struct pith_basis_change *t, bool head, uint32_t first,
+                                   uint32_t n, float *out, struct pith_error *err)
 {
     read_end(t, head, first, n, out);
-    return pith_turn_stream(t, out, n, err);
+    return pith_rotate_stream(t, out, n, err);
 }
 
-enum pith_status pith_turned_rows_alone(const struct pith_turn *t, bool head, uint32_t first,
-                                        uint32_t n, float *out, struct pith_error *err)
+enum pith_status pith_rotated_rows_alone(const struct pith_basis_change *t, bool head,
+                                         uint32_t first, uint32_t n, float *out,
+                                         struct pith_error *err)
 {
     read_end(t, head, first, n, out);
     return pith_rotate_inputs(NULL, &t->basis->stream, out, n, t->model->shape.hidden, err);
 }
 
 /* Squares of all rows, a panel at a time; panel holds two of them as floats. */
-static enum pith_status square_rows(const struct pith_turn *t, bool head,
+static enum pith_status square_rows(const struct pith_basis_change *t, bool head,
                                     const struct pith_weight *w, float *panel,
                                     struct pith_row_squares *squares, struct pith_error *err)
 {
@@ -220,7 +225,7 @@ static enum pith_status square_rows(const struct pith_turn *t, bool head,
     float *is = panel + rows * cols;
     for (uint32_t at = 0; at < w->rows; at += rows) {
         const uint32_t n = w->rows - at < rows ? w->rows - at : rows;
-        PITH_TRY(pith_turned_rows(t, head, at, n, panel, err));
+        PITH_TRY(pith_rotated_rows(t, head, at, n, panel, err));
         pith_decode_rows(t->backend, w, at, n, is);
         for (uint32_t i = 0; i < n; i++)
             squares[at + i] = (struct pith_row_squares){
@@ -230,9 +235,9 @@ static enum pith_status square_rows(const struct pith_turn *t, bool head,
     return PITH_OK;
 }
 
-enum pith_status pith_turned_end_error(const struct pith_turn *t, bool head,
-                                       const struct pith_weight *w, double *error,
-                                       struct pith_error *err)
+enum pith_status pith_rotated_end_error(const struct pith_basis_change *t, bool head,
+                                        const struct pith_weight *w, double *error,
+                                        struct pith_error *err)
 {
     struct pith_row_squares *squares = pith_alloc(w->rows, sizeof *squares);
     float *panel = pith_alloc_aligned(pith_made_bytes(w->cols), 1);
@@ -246,7 +251,7 @@ enum pith_status pith_turned_end_error(const struct pith_turn *t, bool head,
 
 /* The gain of the stream that `name` is, by what is added to its stored values; false: it is none.
  */
-static bool is_turned_norm(const struct pith_turn *t, const char *name, float *plus)
+static bool is_rotated_norm(const struct pith_basis_change *t, const char *name, float *plus)
 {
     const struct pith_plans *plans = &t->model->plans;
     const size_t n = strlen(plans->arch->names.norm);
@@ -258,7 +263,7 @@ static bool is_turned_norm(const struct pith_turn *t, const char *name, float *p
     if (!part) return false;
     const struct pith_layer_plan *l = pith_plan(plans, layer);
     for (uint32_t i = 0; i < l->vectors; i++)
-        if (strcmp(l->vector[i].name, part) == 0) return pith_turns_vector(t->basis, l, i);
+        if (strcmp(l->vector[i].name, part) == 0) return pith_rotates_vector(t->basis, l, i);
     return false;
 }
 
@@ -271,33 +276,33 @@ static enum pith_status fill(uint32_t n, float value, float **values, struct pit
     return PITH_OK;
 }
 
-enum pith_status pith_turned_tensor(const struct pith_turn *t, const char *name, bool online,
-                                    float **values, struct pith_error *err)
+enum pith_status pith_rotated_tensor(const struct pith_basis_change *t, const char *name,
+                                     bool online, float **values, struct pith_error *err)
 {
     const struct pith_plans *plans = &t->model->plans;
     uint32_t layer, linear = PITH_NO_PART;
     const char *suffix = NULL;
     char module[256];
     float plus;
-    if (is_turned_norm(t, name, &plus))
+    if (is_rotated_norm(t, name, &plus))
         return fill(t->model->shape.hidden, 1.0f - plus, values, err);
     const char *part = pith_plan_layer_of(plans, name, &layer);
     if (part) linear = pith_plan_find_linear(pith_plan(plans, layer), part, &suffix);
     if (linear == PITH_NO_PART)
         return pith_fail(err, PITH_ARG, "%s: no rotation changes this tensor", name);
     if (strcmp(suffix, ".weight") == 0)
-        return pith_turned_linear(t, layer, linear, online, values, err);
+        return pith_rotated_linear(t, layer, linear, online, values, err);
     const struct pith_layer_plan *l = pith_plan(plans, layer);
     pith_plan_linear_name(plans, layer, linear, module, sizeof module);
     float *bias = NULL;
     PITH_TRY(load(t, module, ".bias", l->linear[linear].rows, &bias, err));
-    const enum pith_status s = turn_bias(t, l, linear, bias, err);
+    const enum pith_status s = rotate_bias(t, l, linear, bias, err);
     if (s == PITH_OK) *values = bias;
     else pith_free(bias);
     return s;
 }
 
-uint64_t pith_turn_scratch(const struct pith_basis *b, unsigned threads)
+uint64_t pith_rotate_scratch(const struct pith_basis *b, unsigned threads)
 {
     const struct pith_rotation *all[] = {&b->stream, &b->head, &b->o, &b->down};
     uint64_t most = 0;
@@ -311,25 +316,25 @@ uint64_t pith_turn_scratch(const struct pith_basis *b, unsigned threads)
 /* --- whether it can be ------------------------------------------------------------------------ */
 
 /* What a register holds while a layer's program is walked. */
-enum held { HELD_OTHER, HELD_NORMED, HELD_RESULT };
+enum holds { HOLDS_OTHER, HOLDS_NORMED, HOLDS_RESULT };
 struct walk {
     const struct pith_layer_plan *plan;
-    enum held held[PITH_LAYER_REGS];
+    enum holds holds[PITH_LAYER_REGS];
     uint32_t gain[PITH_LAYER_REGS]; /* of what is normed */
 };
 
 static const char *walk_norm(struct walk *w, const struct pith_node *n)
 {
     const bool stream = n->in == PITH_REG_STREAM;
-    if (!stream && w->held[n->in] == HELD_NORMED) return "a norm reads what a norm gives";
-    w->held[n->out] = HELD_OTHER;
+    if (!stream && w->holds[n->in] == HOLDS_NORMED) return "a norm reads what a norm gives";
+    w->holds[n->out] = HOLDS_OTHER;
     if (!stream) return NULL;
     if (n->u.norm.centred || n->u.norm.bias != PITH_NO_PART)
         return "its norms take away the mean or add a bias";
     if (n->u.norm.vector == PITH_NO_PART || !w->plan->vector[n->u.norm.vector].of_stream ||
         n->u.norm.heads != 1)
         return "a norm of the stream has no gain that could go into what reads it";
-    w->held[n->out] = HELD_NORMED;
+    w->holds[n->out] = HOLDS_NORMED;
     w->gain[n->out] = n->u.norm.vector;
     return NULL;
 }
@@ -339,7 +344,8 @@ static const char *walk_reader(const struct walk *w, unsigned in, uint32_t linea
 {
     const struct pith_fold *fold = &w->plan->site[w->plan->linear[linear].site].fold;
     if (in == PITH_REG_STREAM) return "linears read the stream without a norm before them";
-    if (w->held[in] == HELD_NORMED && (fold->kind != PITH_FOLD_VECTOR || fold->from != w->gain[in]))
+    if (w->holds[in] == HOLDS_NORMED &&
+        (fold->kind != PITH_FOLD_VECTOR || fold->from != w->gain[in]))
         return "a linear reads a norm whose gain cannot go into it";
     return NULL;
 }
@@ -347,7 +353,7 @@ static const char *walk_reader(const struct walk *w, unsigned in, uint32_t linea
 static const char *walk_experts(struct walk *w, const struct pith_node *n)
 {
     const uint32_t first = n->u.experts.first, last = first + n->u.experts.each - 1;
-    w->held[n->out] = w->plan->linear[last].to_stream ? HELD_RESULT : HELD_OTHER;
+    w->holds[n->out] = w->plan->linear[last].to_stream ? HOLDS_RESULT : HOLDS_OTHER;
     return walk_reader(w, n->in, first);
 }
 
@@ -360,28 +366,29 @@ static const char *walk_node(struct walk *w, const struct pith_node *n)
     case PITH_NODE_NORM: return walk_norm(w, n);
     case PITH_NODE_LINEAR:
         why = walk_reader(w, n->in, n->u.linear.linear);
-        w->held[n->out] = w->plan->linear[n->u.linear.linear].to_stream ? HELD_RESULT : HELD_OTHER;
+        w->holds[n->out] = w->plan->linear[n->u.linear.linear].to_stream ? HOLDS_RESULT
+                                                                         : HOLDS_OTHER;
         return why;
     case PITH_NODE_EXPERTS: return walk_experts(w, n);
     case PITH_NODE_MIX:
-        if (w->held[n->in] != HELD_RESULT) w->held[n->out] = HELD_OTHER;
+        if (w->holds[n->in] != HOLDS_RESULT) w->holds[n->out] = HOLDS_OTHER;
         return NULL;
     case PITH_NODE_ADD:
-        if (w->held[n->in] != HELD_RESULT)
+        if (w->holds[n->in] != HOLDS_RESULT)
             return "what is added to the stream is no linear's result";
         return NULL;
     default: break;
     }
     for (unsigned r = 0; r < PITH_LAYER_REGS; r++) {
-        if (reads >> r & 1 && (r == PITH_REG_STREAM || w->held[r] == HELD_NORMED))
+        if (reads >> r & 1 && (r == PITH_REG_STREAM || w->holds[r] == HOLDS_NORMED))
             return "something other than a linear reads the stream";
-        if (writes >> r & 1) w->held[r] = HELD_OTHER;
+        if (writes >> r & 1) w->holds[r] = HOLDS_OTHER;
     }
     return NULL;
 }
 
-enum pith_status pith_turn_check(const struct pith_basis *b, const struct pith_model *m,
-                                 struct pith_error *err)
+enum pith_status pith_rotate_check(const struct pith_basis *b, const struct pith_model *m,
+                                   struct pith_error *err)
 {
     const struct pith_norm_kind last = m->arch->norm;
     const char *why = last.centred || last.bias ? "its norms take away the mean or add a bias"

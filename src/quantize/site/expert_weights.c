@@ -26,9 +26,9 @@ enum pith_status pith_work_fetch(struct pith_work *w, uint32_t linear, struct pi
 {
     struct pith_linear_weights *l = &w->block.linear[linear];
     if (l->w.dense || l->w.quant) return PITH_OK;
-    if (w->turned) {
-        const struct pith_turn t = pith_job_turn(w->run->job);
-        PITH_TRY(pith_turned_linear(&t, w->layer, linear, l->hadamard > 1, &l->dense, err));
+    if (w->rotated) {
+        const struct pith_basis_change t = pith_job_basis_change(w->run->job);
+        PITH_TRY(pith_rotated_linear(&t, w->layer, linear, l->hadamard > 1, &l->dense, err));
         l->w.dtype = PITH_F32;
         l->w.dense = l->dense;
         return PITH_OK;
@@ -41,12 +41,12 @@ enum pith_status pith_work_fetch(struct pith_work *w, uint32_t linear, struct pi
 enum pith_status pith_work_fetch_expert(struct pith_work *w, uint32_t expert,
                                         struct pith_error *err)
 {
-    if (expert == w->held || w->run->job->whole_layers) return PITH_OK;
+    if (expert == w->loaded || w->run->job->whole_layers) return PITH_OK;
     const struct pith_node *node = pith_plan_experts(w->plan);
     const uint32_t each = node ? node->u.experts.each : 0;
-    for (uint32_t i = 0; i < each && w->held != PITH_NO_PART; i++)
-        pith_block_drop(&w->block, node->u.experts.first + w->held * each + i);
-    w->held = expert;
+    for (uint32_t i = 0; i < each && w->loaded != PITH_NO_PART; i++)
+        pith_block_drop(&w->block, node->u.experts.first + w->loaded * each + i);
+    w->loaded = expert;
     for (uint32_t i = 0; i < each && expert != PITH_NO_PART; i++)
         PITH_TRY(pith_work_fetch(w, node->u.experts.first + expert * each + i, err));
     return PITH_OK;
@@ -54,7 +54,7 @@ enum pith_status pith_work_fetch_expert(struct pith_work *w, uint32_t expert,
 
 enum pith_status pith_work_begin(struct pith_work *w, struct pith_error *err)
 {
-    w->held = PITH_NO_PART;
+    w->loaded = PITH_NO_PART;
     w->changes = pith_zalloc(w->plan->linears, sizeof *w->changes);
     w->regain = pith_zalloc(w->plan->vectors, sizeof *w->regain);
     w->redo = pith_zalloc(w->plan->linears, sizeof *w->redo);

@@ -12,10 +12,10 @@ static bool is_guided(const struct pith_job *job)
     return job->needs_round & PITH_NEED_GUIDED;
 }
 
-static const struct pith_rotation *turned(const void *ctx, uint32_t layer, uint32_t linear)
+static const struct pith_rotation *rotation_of(const void *ctx, uint32_t layer, uint32_t linear)
 {
     const struct pith_job *job = ctx;
-    return pith_turn_outputs(&job->basis, pith_job_plan(job, layer), linear);
+    return pith_output_rotation(&job->basis, pith_job_plan(job, layer), linear);
 }
 
 struct pith_guide pith_guiding_plan(const struct pith_job *job)
@@ -28,8 +28,8 @@ struct pith_guide pith_guiding_plan(const struct pith_job *job)
                      ? pith_output_block(job->recipe.round_options.output_block)
                      : 0,
         .tokens = job->calib.windows * job->calib.length,
-        .turned = pith_job_turns(job) ? turned : NULL,
-        .turned_ctx = job};
+        .output_rotation = pith_job_rotates(job) ? rotation_of : NULL,
+        .rotation_ctx = job};
 }
 
 double pith_guiding_effort(const struct pith_job *job)

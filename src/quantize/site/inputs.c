@@ -18,7 +18,7 @@ static struct pith_input input_of(const struct pith_job *job)
 }
 
 /* Formats of a cache are those of keys and values. */
-static enum pith_status check_kept(const struct pith_job *job, struct pith_error *err)
+static enum pith_status check_cache(const struct pith_job *job, struct pith_error *err)
 {
     for (uint32_t i = 0; i < job->model->plans.kinds; i++)
         if (job->model->plans.kind[i].state.kind == PITH_STATE_LATENT)
@@ -38,7 +38,7 @@ enum pith_status pith_inputs_settle(struct pith_job *job, struct pith_error *err
                          "`split` %s keeps columns of quantized activations; add `acts=int8:token`",
                          recipe->split->name);
     job->container_opts.kv = recipe->kv;
-    if (recipe->kv.format && job->model) PITH_TRY(check_kept(job, err));
+    if (recipe->kv.format && job->model) PITH_TRY(check_cache(job, err));
     if (recipe->kv.format && !job->container->kv_scale[0])
         return pith_fail(err, PITH_UNSUPPORTED,
                          "`kv`: %s has no place for a KV-cache format; compressed-tensors has",

@@ -169,7 +169,7 @@ enum pith_status pith_learn_targets(struct pith_run *r, const struct pith_block 
 struct pupil {
     struct pith_learn_part part;
     float **grad;           /* [plan->linears] */
-    struct pith_grads kept; /* with several ranks */
+    struct pith_grads grads; /* with several ranks */
 };
 
 struct learning {
@@ -235,7 +235,7 @@ static void run_back(struct learning *t)
         t->back[i] = (struct pith_tape_grad){.d_out = r->cal.collector.row,
                                              .w = t->pupil[i].grad,
                                              .product = r->ranks ? pith_grads_keep : NULL,
-                                             .product_ctx = &t->pupil[i].kept};
+                                             .product_ctx = &t->pupil[i].grads};
     pith_chain_backward(&r->cal.learn.chain, t->back);
 }
 
@@ -244,7 +244,7 @@ static enum pith_status meet(struct learning *t, struct pith_error *err)
 {
     for (unsigned i = 0; i < t->pupils && t->r->ranks; i++) {
         struct pupil *p = &t->pupil[i];
-        PITH_TRY(pith_grads_meet(&p->kept, p->part.block->plan,
+        PITH_TRY(pith_grads_meet(&p->grads, p->part.block->plan,
                                  &(struct pith_grads_sums){.w = p->grad}, err));
     }
     return PITH_OK;
@@ -260,7 +260,7 @@ static enum pith_status objective(void *ctx, const size_t *sample, size_t sample
     const size_t to = pith_ranks_from(r->ranks, own + 1, samples);
     const double effort = t->pupils * (gradient ? THERE_AND_BACK : FORWARD);
     const double start = pith_clock();
-    for (unsigned i = 0; i < t->pupils; i++) pith_grads_begin(&t->pupil[i].kept);
+    for (unsigned i = 0; i < t->pupils; i++) pith_grads_begin(&t->pupil[i].grads);
     for (size_t i = from; i < to; i++) {
         PITH_TRY(run_window(t, sample ? sample[i] : i, &loss[i], err));
         if (gradient) run_back(t);
@@ -324,7 +324,7 @@ static void give_memory(struct learning *t)
     for (unsigned i = 0; i < t->pupils; i++) {
         struct pith_tape *tape = &t->r->cal.learn.chain.tape[i];
         memset(tape->input, 0, t->block[i]->plan->linears * sizeof *tape->input);
-        pith_grads_close(&t->pupil[i].kept);
+        pith_grads_close(&t->pupil[i].grads);
     }
     for (unsigned i = 0; i < t->count; i++) linear_of(t, i)->w.dense = linear_of(t, i)->dense;
     pith_free(t->memory);
@@ -337,7 +337,7 @@ static uint64_t seed_of(const struct pith_job *job, uint32_t layer)
 }
 
 /* The windows of a step that a rank takes there and back, at most. */
-static struct pith_grads_room kept_room(const struct pith_job *job, uint32_t layer)
+static struct pith_grads_room grads_room(const struct pith_job *job, uint32_t layer)
 {
     const size_t ranks = pith_ranks_count(pith_job_ranks(job)), all = job->calib.windows;
     const size_t batch = job->recipe.round_options.batch < all ? job->recipe.round_options.batch
@@ -358,8 +358,8 @@ static enum pith_status prepare(struct learning *t, struct pith_error *err)
     PITH_TRY(gather(r, in, l->whole[0].data, &t->in, err));
     PITH_TRY(gather(r, &l->acts[1], l->whole[1].data, &t->target, err));
     for (unsigned i = 0; i < t->pupils; i++) {
-        const struct pith_grads_room room = kept_room(r->job, t->block[i]->layer);
-        PITH_TRY(pith_grads_open(&t->pupil[i].kept, r->job->backend, r->ranks, &room, err));
+        const struct pith_grads_room room = grads_room(r->job, t->block[i]->layer);
+        PITH_TRY(pith_grads_open(&t->pupil[i].grads, r->job->backend, r->ranks, &room, err));
     }
     return take_memory(t, err);
 }
@@ -447,7 +447,7 @@ uint64_t pith_learn_bytes(const struct pith_job *job, unsigned threads)
 /* Of one block. */
 static uint64_t block_bytes(const struct pith_job *job, uint32_t layer, unsigned threads)
 {
-    const struct pith_grads_room room = kept_room(job, layer);
+    const struct pith_grads_room room = grads_room(job, layer);
     uint64_t total = pith_grads_bytes(&room);
     for (uint32_t i = 0; i < pith_job_plan(job, layer)->linears; i++) {
         const struct pith_choice *c = pith_job_choice(job, layer, i);

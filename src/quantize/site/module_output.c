@@ -2,7 +2,7 @@
 
 #include "base/mem.h"
 
-static size_t windows_kept(size_t windows, size_t length)
+static size_t sample_windows(size_t windows, size_t length)
 {
     const size_t want = PITH_INSPECT_TOKENS / length ? PITH_INSPECT_TOKENS / length : 1;
     return want < windows ? want : windows;
@@ -11,9 +11,9 @@ static size_t windows_kept(size_t windows, size_t length)
 uint64_t pith_inspector_bytes(const struct pith_shape *s, uint32_t dim, size_t windows,
                               size_t length, bool lends)
 {
-    const uint64_t kept = windows_kept(windows, length), outputs = lends ? kept : 1;
-    const uint64_t choices = lends ? kept * s->moe.taken * (sizeof(uint32_t) + sizeof(float)) : 0;
-    return ((kept * dim + (kept + outputs) * s->hidden) * sizeof(float) + choices) * length;
+    const uint64_t stored = sample_windows(windows, length), outputs = lends ? stored : 1;
+    const uint64_t choices = lends ? stored * s->moe.taken * (sizeof(uint32_t) + sizeof(float)) : 0;
+    return ((stored * dim + (stored + outputs) * s->hidden) * sizeof(float) + choices) * length;
 }
 
 static struct pith_pass pass_of(const struct pith_inspector *in)
@@ -139,7 +139,7 @@ enum pith_status pith_inspector_init(struct pith_inspector *in, const struct pit
         .site = what->site,
         .lender = what->lender,
         .length = acts->length,
-        .windows = windows_kept(pith_acts_all(acts), acts->length),
+        .windows = sample_windows(pith_acts_all(acts), acts->length),
         .dim = what->block->plan->site[what->site].dim,
         .hidden = what->collector->model->shape.hidden,
     };

@@ -31,24 +31,24 @@ enum pith_status pith_work_distance(const struct pith_work *w, const struct pith
                                     struct pith_error *err)
 {
     struct pith_backend *be = w->run->job->backend;
-    float *turned = NULL;
+    float *rotated = NULL;
     const struct pith_tensor *t;
     PITH_TRY(find_tensor(w, c, &t, err));
     uint8_t *straight = NULL;
-    if (!w->turned && !pith_tensor_straight(t, &straight)) return pith_fail_nomem(err, c->module);
+    if (!w->rotated && !pith_tensor_straight(t, &straight)) return pith_fail_nomem(err, c->module);
     struct pith_weight original = {.rows = c->rows,
                                    .cols = c->cols,
                                    .dtype = t->dtype,
                                    .dense = straight ? straight : t->data};
-    if (w->turned) {
-        const struct pith_turn turn = pith_job_turn(w->run->job);
-        PITH_TRY(pith_turned_linear(&turn, w->layer, c->linear, c->hadamard > 1, &turned, err));
+    if (w->rotated) {
+        const struct pith_basis_change change = pith_job_basis_change(w->run->job);
+        PITH_TRY(pith_rotated_linear(&change, w->layer, c->linear, c->hadamard > 1, &rotated, err));
         original.dtype = PITH_F32;
-        original.dense = turned;
+        original.dense = rotated;
     }
     const bool good =
         pith_relative_error(be, made, &original, w->changes[c->linear].scaled, relative);
-    pith_free(turned);
+    pith_free(rotated);
     pith_free(straight);
     if (!good) return pith_fail_nomem(err, "a comparison");
     pith_checkpoint_release(w->run->job->model->checkpoint, t);
@@ -105,7 +105,7 @@ static enum pith_status store_and_install(struct pith_work *w, const struct pith
                                           struct pith_qmat *q, struct pith_linear_result *made,
                                           struct pith_error *err)
 {
-    const enum pith_status s = pith_store_in_turn(w->run, c, q, made, err);
+    const enum pith_status s = pith_store_shared(w->run, c, q, made, err);
     if (s == PITH_OK) install(&w->block.linear[c->linear], q);
     else pith_qmat_free(q);
     return s;

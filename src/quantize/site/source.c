@@ -113,16 +113,16 @@ static enum pith_status same_source(const struct pith_run *r, const struct read 
 
 /* The journal is rank 0's: what others have hashed comes to it. said[count]: memory for that. */
 static enum pith_status gather(const struct pith_run *r, struct read *list, size_t count,
-                               pith_hash_text *said, struct pith_error *err)
+                               pith_hash_text *received, struct pith_error *err)
 {
-    const size_t bytes = count * sizeof *said;
-    for (size_t i = 0; i < count; i++) memcpy(said[i], list[i].hex, sizeof *said);
-    if (!pith_run_writes(r)) return pith_ranks_send(r->ranks, 0, said, bytes, err);
+    const size_t bytes = count * sizeof *received;
+    for (size_t i = 0; i < count; i++) memcpy(received[i], list[i].hex, sizeof *received);
+    if (!pith_run_writes(r)) return pith_ranks_send(r->ranks, 0, received, bytes, err);
     for (unsigned k = 1; k < pith_ranks_count(r->ranks); k++) {
-        PITH_TRY(pith_ranks_receive(r->ranks, k, said, bytes, err));
+        PITH_TRY(pith_ranks_receive(r->ranks, k, received, bytes, err));
         for (size_t i = 0; i < count; i++) {
             if (list[i].owner != k) continue;
-            memcpy(list[i].hex, said[i], sizeof *said);
+            memcpy(list[i].hex, received[i], sizeof *received);
             list[i].hex[PITH_SHA256_HEX - 1] = '\0';
         }
     }
@@ -136,16 +136,16 @@ static enum pith_status hash_together(const struct pith_run *r, struct read *lis
     if (pith_run_writes(r) && !pith_keyed_draw(&key))
         return pith_fail(err, PITH_IO, "the system gives no random numbers");
     PITH_TRY(pith_ranks_share(r->ranks, 0, &key, sizeof key, err));
-    pith_hash_text *said = pith_zalloc(count + 1, sizeof *said);
+    pith_hash_text *received = pith_zalloc(count + 1, sizeof *received);
     uint64_t *load = pith_zalloc(pith_ranks_count(r->ranks), sizeof *load);
-    enum pith_status s = said && load ? PITH_OK : pith_fail_nomem(err, "the input's hashes");
+    enum pith_status s = received && load ? PITH_OK : pith_fail_nomem(err, "the input's hashes");
     if (s == PITH_OK) share_out(list, count, load, r->ranks);
     for (size_t i = 0; i < count; i++) list[i].key = &key;
     if (s == PITH_OK) s = hash_all(r->job, list, count, NULL, err);
     if (s == PITH_OK) s = same_source(r, list, count, err);
-    if (s == PITH_OK) s = gather(r, list, count, said, err);
+    if (s == PITH_OK) s = gather(r, list, count, received, err);
     pith_free(load);
-    pith_free(said);
+    pith_free(received);
     return s;
 }
 

@@ -71,11 +71,11 @@ struct lending {
 };
 
 /* Each is tried some twenty times: what a turn is of the group's effort. */
-static enum pith_status one_turn(struct lending *n, uint32_t i, struct pith_error *err)
+static enum pith_status one_step(struct lending *n, uint32_t i, struct pith_error *err)
 {
-    enum { TURNS = 24 };
-    const double turn = n->w->each * weights_of(n->w, n->g->member[i]) / TURNS;
-    const double effort = turn < n->effort ? turn : n->effort;
+    enum { STEPS = 24 };
+    const double step = n->w->each * weights_of(n->w, n->g->member[i]) / STEPS;
+    const double effort = step < n->effort ? step : n->effort;
     n->effort -= effort;
     return pith_run_step(n->w->run, n->w->run->job->recipe.transform->name, effort, err);
 }
@@ -83,7 +83,7 @@ static enum pith_status one_turn(struct lending *n, uint32_t i, struct pith_erro
 static enum pith_status hold(void *ctx, unsigned i, struct pith_error *err)
 {
     struct lending *n = ctx;
-    PITH_TRY(one_turn(n, i, err));
+    PITH_TRY(one_step(n, i, err));
     PITH_TRY(pith_work_fetch(n->w, n->g->member[i], err));
     n->g->linear[i].w = n->w->block.linear[n->g->member[i]].dense;
     return PITH_OK;

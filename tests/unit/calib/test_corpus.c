@@ -48,11 +48,11 @@ static char *write_file(const struct fixture *f, const char *name, const char *t
  * not NULL. */
 static enum pith_status load_by(const struct fixture *f, const char *path,
                                 struct pith_calib_options o, struct pith_calib_set *set,
-                                struct pith_calib_set *held, struct pith_error *err)
+                                struct pith_calib_set *judge, struct pith_error *err)
 {
     o.paths = &path;
     o.path_count = 1;
-    return pith_calib_load_apart(&o, f->tokenizer, set, held, err);
+    return pith_calib_load_apart(&o, f->tokenizer, set, judge, err);
 }
 
 /* Loads a file of this text; the status, with the message in *err. */
@@ -143,7 +143,7 @@ static void test_seed_chooses_windows(void **state)
 
 /* Both draws of a text, each with the other's numbers, and what is held out of them. */
 struct apart {
-    struct pith_calib_set set[2], held[2];
+    struct pith_calib_set set[2], judge[2];
 };
 static void draw_apart(const struct fixture *f, const char *text, struct pith_calib_draw a,
                        struct pith_calib_draw b, struct apart *out)
@@ -156,19 +156,19 @@ static void draw_apart(const struct fixture *f, const char *text, struct pith_ca
                                              .seq_len = draw[i].seq_len,
                                              .seed = 3,
                                              .other = draw[1 - i],
-                                             .held = a.tokens < b.tokens ? a.tokens : b.tokens};
-        assert_ok(load_by(f, path, o, &out->set[i], &out->held[i], &err), err);
+                                             .judge = a.tokens < b.tokens ? a.tokens : b.tokens};
+        assert_ok(load_by(f, path, o, &out->set[i], &out->judge[i], &err), err);
     }
     pith_free(path);
-    assert_int_equal(out->held[0].windows, out->held[1].windows);
-    assert_string_equal(out->held[0].sha256, out->held[1].sha256);
+    assert_int_equal(out->judge[0].windows, out->judge[1].windows);
+    assert_string_equal(out->judge[0].sha256, out->judge[1].sha256);
 }
 
 static void free_apart(struct apart *a)
 {
     for (int i = 0; i < 2; i++) {
         pith_calib_free(&a->set[i]);
-        pith_calib_free(&a->held[i]);
+        pith_calib_free(&a->judge[i]);
     }
 }
 
@@ -183,9 +183,9 @@ static bool are_disjoint(const struct pith_calib_set *a, const struct pith_calib
 
 static void check_apart(const struct apart *a, size_t length)
 {
-    assert_int_equal(a->held[0].length, length);
-    assert_true(a->held[0].windows >= PITH_CALIB_HELD_LEAST);
-    for (int i = 0; i < 2; i++) assert_true(are_disjoint(&a->held[0], &a->set[i]));
+    assert_int_equal(a->judge[0].length, length);
+    assert_true(a->judge[0].windows >= PITH_CALIB_JUDGE_LEAST);
+    for (int i = 0; i < 2; i++) assert_true(are_disjoint(&a->judge[0], &a->set[i]));
 }
 
 /* Where windows are left, each draw is what it is without: the same bytes come of it. */
@@ -198,7 +198,7 @@ static void test_held_out_of_what_is_left(void **state)
     struct apart a;
     draw_apart(f, text, draw[0], draw[1], &a);
     check_apart(&a, 16);
-    assert_int_equal(a.held[0].windows, 320 / 16);
+    assert_int_equal(a.judge[0].windows, 320 / 16);
     char *path = pith_path_join(f->dir, "apart.txt");
     struct pith_ids ids = {0};
     assert_ok(pith_tokenizer_encode(f->tokenizer, text, strlen(text), false, &ids, &err), err);
@@ -211,8 +211,8 @@ static void test_held_out_of_what_is_left(void **state)
         assert_int_equal(plain.available, a.set[i].available);
         pith_calib_free(&plain);
     }
-    for (size_t w = 0; w < a.held[0].windows; w++) /* it is where it says */
-        assert_memory_equal(a.held[0].ids + w * 16 + 1, ids.id + a.held[0].at[w],
+    for (size_t w = 0; w < a.judge[0].windows; w++) /* it is where it says */
+        assert_memory_equal(a.judge[0].ids + w * 16 + 1, ids.id + a.judge[0].at[w],
                             15 * sizeof *ids.id);
     pith_ids_free(&ids);
     free_apart(&a);
@@ -231,14 +231,15 @@ static void test_held_out_behind(void **state)
                         i * 7);
     char *path = write_file(f, "behind.jsonl", lines.data, lines.len);
     const struct pith_calib_options o = {
-        .tokens = 64, .seq_len = 16, .other = {64, 16}, .held = 64};
-    struct pith_calib_set set, held;
-    assert_ok(load_by(f, path, o, &set, &held, &err), err);
-    assert_int_equal(held.windows, 4);
-    for (size_t w = 0; w < held.windows; w++) assert_true(held.at[w] + held.shows > set.available);
-    assert_true(are_disjoint(&set, &held));
+        .tokens = 64, .seq_len = 16, .other = {64, 16}, .judge = 64};
+    struct pith_calib_set set, judge;
+    assert_ok(load_by(f, path, o, &set, &judge, &err), err);
+    assert_int_equal(judge.windows, 4);
+    for (size_t w = 0; w < judge.windows; w++)
+        assert_true(judge.at[w] + judge.shows > set.available);
+    assert_true(are_disjoint(&set, &judge));
     pith_calib_free(&set);
-    pith_calib_free(&held);
+    pith_calib_free(&judge);
     pith_str_free(&lines);
     pith_free(path);
 }
@@ -253,13 +254,13 @@ static void test_held_out_of_all(void **state)
                &a);
     check_apart(&a, 16);
     assert_true(a.set[0].windows > 4 && a.set[1].windows > 16);
-    for (size_t w = 0; w < a.held[0].windows; w++)
-        assert_true(a.held[0].at[w] + 64 > a.set[0].available * 7 / 8);
+    for (size_t w = 0; w < a.judge[0].windows; w++)
+        assert_true(a.judge[0].at[w] + 64 > a.set[0].available * 7 / 8);
     free_apart(&a);
     draw_apart(f, brief, (struct pith_calib_draw){1 << 20, 32}, (struct pith_calib_draw){64, 32},
                &a);
-    assert_int_equal(a.held[0].windows, 0);
-    assert_null(a.held[0].ids);
+    assert_int_equal(a.judge[0].windows, 0);
+    assert_null(a.judge[0].ids);
     assert_true(a.set[0].windows > 0);
     free_apart(&a);
     free(text);

@@ -233,7 +233,7 @@ static void pairs_of_outputs_are_felt(void **state)
     (void)state;
     enum { BLOCK = 24 };
     static float scratch[LENGTH * (BLOCK + 4 * HIDDEN)];
-    for (int turned = 0; turned < 2; turned++)
+    for (int output_rotation = 0; output_rotation < 2; output_rotation++)
         for (uint32_t groups = 1; groups <= GROUPS; groups += GROUPS - 1) {
             struct fixture f;
             struct pith_error err = {0};
@@ -245,15 +245,15 @@ static void pairs_of_outputs_are_felt(void **state)
             f.guide.groups = groups;
             f.guide.block = groups == 1 ? BLOCK : BLOCK / 3;
             f.guide.scratch = scratch;
-            f.guide.turned = turned ? turns_last : NULL;
-            f.guide.turned_ctx = &r;
+            f.guide.output_rotation = output_rotation ? turns_last : NULL;
+            f.guide.rotation_ctx = &r;
             f.guide.data =
                 calloc(pith_guide_floats(&f.guide, f.rig.model->plans.layers), sizeof(float));
             assert_true(pith_guide_scratch(&f.guide, LENGTH) <= sizeof scratch);
             pith_rng_seed(&rng, 5);
             assert_ok(pith_rotation_init(&r, HIDDEN, HIDDEN / 2, &rng, &err), err);
             memcpy(d, f.d, sizeof d);
-            if (turned)
+            if (output_rotation)
                 assert_ok(pith_rotate_inputs(pith_backend_pool(f.rig.backend), &r, d, LENGTH,
                                              HIDDEN, &err),
                           err);

@@ -21,13 +21,13 @@ static struct pith_text_job job_of(const struct rig *r, enum pith_convention c)
 }
 
 /* Fills `kept` as a comparison does: the baseline is measured first, alone. */
-static void keep(struct pith_text_job job, struct pith_kept_text *kept)
+static void keep(struct pith_text_job job, struct pith_cached_text *cached)
 {
     struct pith_text_result alone;
     struct pith_error err = {0};
     job.model = job.baseline;
     job.baseline = NULL;
-    job.kept = kept;
+    job.cached = cached;
     assert_ok(pith_eval_text(&job, &alone, &err), err);
 }
 
@@ -57,12 +57,12 @@ static void text_is_measured_the_same(void **state)
         assert_ok(pith_eval_text(&job, &plain, &err), err);
         const size_t room[] = {plain.tokens * row, 150 * row, 0};
         for (size_t i = 0; i < PITH_COUNT(room); i++) {
-            struct pith_kept_text kept = {.most = room[i]};
-            keep(job, &kept);
-            assert_true(i == 0   ? kept.count == plain.windows
-                        : i == 1 ? kept.count > 0 && kept.count < plain.windows
-                                 : kept.count == 0);
-            job.kept = &kept;
+            struct pith_cached_text cached = {.most = room[i]};
+            keep(job, &cached);
+            assert_true(i == 0   ? cached.count == plain.windows
+                        : i == 1 ? cached.count > 0 && cached.count < plain.windows
+                                 : cached.count == 0);
+            job.cached = &cached;
             assert_ok(pith_eval_text(&job, &got, &err), err);
             assert_same(got, plain);
             const float before = r.model->blocks[0].vector[LLAMA_INPUT][3];
@@ -71,8 +71,8 @@ static void text_is_measured_the_same(void **state)
             r.model->blocks[0].vector[LLAMA_INPUT][3] = before;
             assert_int_equal(s, i == 0 ? PITH_OK : PITH_NUMERIC);
             if (i == 0) assert_same(got, plain);
-            pith_kept_text_free(&kept);
-            assert_null(kept.rows);
+            pith_cached_text_free(&cached);
+            assert_null(cached.rows);
         }
     }
     rig_close(&r);
@@ -84,23 +84,23 @@ static void other_windows_are_not_taken_for_them(void **state)
     (void)state;
     struct rig r;
     rig_open(&r, GOLDEN "tiny", 1);
-    struct pith_kept_text kept = {.most = 1 << 20};
+    struct pith_cached_text cached = {.most = 1 << 20};
     struct pith_text_job job = job_of(&r, PITH_CONVENTION_GPTQ);
     struct pith_text_result plain, got;
     struct pith_error err = {0};
-    keep(job, &kept);
+    keep(job, &cached);
     job.context = 32;
     assert_ok(pith_eval_text(&job, &plain, &err), err);
-    job.kept = &kept;
+    job.cached = &cached;
     assert_ok(pith_eval_text(&job, &got, &err), err);
     assert_same(got, plain);
     const struct pith_window first = {.length = 64, .score_from = 1, .weight = 63};
     const size_t hidden = r.model->shape.hidden;
-    assert_ptr_equal(pith_kept_find(&kept, 0, &first, hidden), kept.rows);
-    assert_null(pith_kept_find(&kept, 0, &first, hidden - 1));
-    assert_null(pith_kept_find(&kept, 1, &first, hidden));
-    assert_null(pith_kept_find(&kept, 100, &first, hidden));
-    pith_kept_text_free(&kept);
+    assert_ptr_equal(pith_cached_find(&cached, 0, &first, hidden), cached.rows);
+    assert_null(pith_cached_find(&cached, 0, &first, hidden - 1));
+    assert_null(pith_cached_find(&cached, 1, &first, hidden));
+    assert_null(pith_cached_find(&cached, 100, &first, hidden));
+    pith_cached_text_free(&cached);
     rig_close(&r);
 }
 
@@ -116,7 +116,7 @@ static void task_is_answered_once(void **state)
     (void)state;
     struct rig r;
     rig_open(&r, GOLDEN "tiny", 1);
-    struct pith_kept_task kept = {0};
+    struct pith_task_answers cached = {0};
     double steps = 0;
     const struct pith_progress p = {count_steps, &steps};
     struct pith_task_job job = {.backend = r.backend,
@@ -132,9 +132,9 @@ static void task_is_answered_once(void **state)
     struct pith_task_job alone = job;
     alone.model = r.model;
     alone.baseline = NULL;
-    alone.kept = job.kept = &kept;
+    alone.cached = job.cached = &cached;
     assert_ok(pith_eval_task(&alone, &got, &err), err);
-    assert_int_equal(kept.count, 210); /* choices */
+    assert_int_equal(cached.count, 210); /* choices */
     steps = 0;
     assert_ok(pith_eval_task(&job, &got, &err), err);
     assert_true(steps == 60);
@@ -145,8 +145,8 @@ static void task_is_answered_once(void **state)
     steps = 0;
     assert_ok(pith_eval_task(&job, &got, &err), err);
     assert_true(steps == 14);
-    pith_kept_task_free(&kept);
-    assert_null(kept.score);
+    pith_task_answers_free(&cached);
+    assert_null(cached.score);
     rig_close(&r);
 }
 

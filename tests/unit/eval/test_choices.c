@@ -6,16 +6,16 @@
 
 /* One by one or together, into *out, which the caller frees. */
 static void answer(struct rig *r, const struct pith_items *items, const char *kv, bool apart,
-                   struct pith_kept_task *out)
+                   struct pith_task_answers *out)
 {
     struct pith_error err = {0};
     struct pith_choices c;
     struct pith_scorer_options o = {.name = "model"};
     assert_ok(pith_kv_parse(kv, PITH_F32, r->model, &o.kv, &err), err);
     assert_ok(pith_choices_init(&c, items, r->model, r->backend, o, &err), err);
-    *out = (struct pith_kept_task){.score = pith_alloc(items->choices, sizeof *out->score),
-                                   .greedy = pith_alloc(items->choices, sizeof *out->greedy),
-                                   .count = items->choices};
+    *out = (struct pith_task_answers){.score = pith_alloc(items->choices, sizeof *out->score),
+                                      .greedy = pith_alloc(items->choices, sizeof *out->greedy),
+                                      .count = items->choices};
     c.scorer.session.runner.apart = apart;
     for (size_t i = 0; i < items->count; i++)
         assert_ok(pith_choices_answer(&c, &items->item[i], out, &err), err);
@@ -45,14 +45,14 @@ static void together_as_alone(void **state)
                                           .limit = 3};
         struct pith_task_source source;
         struct pith_items items;
-        struct pith_kept_task one, all;
+        struct pith_task_answers one, all;
         assert_ok(pith_task_items(&job, &source, &items, &err), err);
         answer(&r, &items, cases[i].kv, true, &one);
         answer(&r, &items, cases[i].kv, false, &all);
         assert_memory_equal(all.score, one.score, items.choices * sizeof *one.score);
         assert_memory_equal(all.greedy, one.greedy, items.choices * sizeof *one.greedy);
-        pith_kept_task_free(&one);
-        pith_kept_task_free(&all);
+        pith_task_answers_free(&one);
+        pith_task_answers_free(&all);
         pith_items_free(&items);
         pith_task_source_free(&source);
         rig_close(&r);

@@ -23,14 +23,14 @@ static const struct pith_saying *find(const char *name)
 }
 
 /* Judges what was said; all texts as they stand. */
-static struct pith_said judged(const struct pith_saying *how, const json_t *said,
-                               const char *target, size_t size)
+static struct pith_judged judged(const struct pith_saying *how, const json_t *said,
+                                 const char *target, size_t size)
 {
     struct pith_error err = {0};
-    struct pith_said got;
+    struct pith_judged got;
     const struct pith_answer a = {.prompt = {"", 0},
                                   .target = {target, size},
-                                  .said = {json_string_value(said), json_string_length(said)}};
+                                  .reply = {json_string_value(said), json_string_length(said)}};
     assert_ok(how->judge(&a, &got, &err), err);
     return got;
 }
@@ -44,7 +44,7 @@ static void numbers_as_the_harness_finds_them(void **state)
     size_t i, right = 0, flexible = 0;
     json_array_foreach (rows, i, row) {
         const json_t *said = json_array_get(row, 0), *target = json_array_get(row, 1);
-        const struct pith_said got =
+        const struct pith_judged got =
             judged(how, said, json_string_value(target), json_string_length(target));
         if (got.right != (json_integer_value(json_array_get(row, 2)) != 0) ||
             got.flexible != (json_integer_value(json_array_get(row, 3)) != 0))
@@ -63,7 +63,7 @@ static void compare(const struct rig *r, const json_t *row)
     struct pith_task_source source;
     struct pith_items items;
     struct pith_speaker s;
-    struct pith_kept_task kept;
+    struct pith_task_answers cached;
     const json_t *rows = json_object_get(row, "items");
     const struct pith_task_job job = {
         .backend = r->backend,
@@ -81,13 +81,13 @@ static void compare(const struct rig *r, const json_t *row)
                             json_string_value(json_array_get(json_array_get(rows, i), 0)));
     }
     pith_speaker_close(&s);
-    assert_ok(pith_task_answer(&job, r->model, &items, 0, items.count, &kept, &err), err);
+    assert_ok(pith_task_answer(&job, r->model, &items, 0, items.count, &cached, &err), err);
     for (size_t i = 0; i < items.count; i++) {
         const json_t *want = json_array_get(rows, i);
-        assert_int_equal(kept.greedy[i], json_integer_value(json_array_get(want, 1)));
-        assert_int_equal(kept.score[i] > 0, json_integer_value(json_array_get(want, 2)));
+        assert_int_equal(cached.greedy[i], json_integer_value(json_array_get(want, 1)));
+        assert_int_equal(cached.score[i] > 0, json_integer_value(json_array_get(want, 2)));
     }
-    pith_kept_task_free(&kept);
+    pith_task_answers_free(&cached);
     pith_items_free(&items);
     pith_task_source_free(&source);
 }
@@ -138,7 +138,7 @@ static void values_as_other_validators_take_them(void **state)
         struct pith_str schema = {0};
         assert_null(pith_schema_lacks(json_array_get(row, 0)));
         pith_json_dump(json_array_get(row, 0), JSON_COMPACT, &schema);
-        const struct pith_said got = judged(how, text, schema.data, schema.len);
+        const struct pith_judged got = judged(how, text, schema.data, schema.len);
         if (got.right != (json_integer_value(json_array_get(row, 2)) != 0))
             fail_msg("\"%s\" for %s: %d", json_string_value(text), schema.data, got.right);
         right += got.right;

@@ -20,7 +20,7 @@ static json_t *load(void)
 struct opened {
     struct pith_task_source source;
     struct pith_items items;
-    struct pith_kept_task answers;
+    struct pith_task_answers answers;
 };
 
 static void answer(const struct rig *r, const struct pith_task_job *job, struct opened *o)
@@ -33,7 +33,7 @@ static void answer(const struct rig *r, const struct pith_task_job *job, struct 
 
 static void close_task(struct opened *o)
 {
-    pith_kept_task_free(&o->answers);
+    pith_task_answers_free(&o->answers);
     pith_items_free(&o->items);
     pith_task_source_free(&o->source);
 }
@@ -234,11 +234,11 @@ static void open_brackets_take_no_time(void **state)
     const clock_t begin = clock();
     assert_ok(pith_task_source_parse(&records, NULL, &wish, &source, &err), err);
     assert_true(clock() - begin < 5 * CLOCKS_PER_SEC);
-    const struct pith_span *s = source.asked.choice;
-    assert_memory_equal(source.asked.text.data + s[0].at, "one end", s[0].size);
+    const struct pith_span *s = source.questions.choice;
+    assert_memory_equal(source.questions.text.data + s[0].at, "one end", s[0].size);
     /* All that is open up to the first that closes goes with it. */
-    assert_memory_equal(source.asked.text.data + source.asked.item[0].text.at, "A: [z\n] B",
-                        source.asked.item[0].text.size);
+    assert_memory_equal(source.questions.text.data + source.questions.item[0].text.at, "A: [z\n] B",
+                        source.questions.item[0].text.size);
     pith_task_source_free(&source);
     pith_str_free(&text);
 }

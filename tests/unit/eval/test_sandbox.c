@@ -141,10 +141,10 @@ static struct pith_phrase part(const struct pith_questions *q, struct pith_span 
 static bool judged(const struct pith_task_source *source, size_t question, const char *said,
                    size_t size)
 {
-    const struct pith_questions *q = &source->asked;
+    const struct pith_questions *q = &source->questions;
     const struct pith_question *x = &q->item[question];
     struct pith_error err = {0};
-    struct pith_said got;
+    struct pith_judged got;
     const struct pith_answer a = {part(q, x->text), part(q, q->choice[x->first]), {said, size}};
     assert_ok(pith_saying_of(source->form)->judge(&a, &got, &err), err);
     assert_int_equal(got.flexible, got.right);
@@ -164,7 +164,7 @@ static void answers_pass_as_in_python(void **state)
     const struct pith_task_wish wish = {.path = TASKS "humaneval_own.jsonl"};
     assert_ok(pith_task_source_open(&wish, &source, &err), err);
     assert_string_equal(source.form->name, "humaneval");
-    assert_int_equal(source.asked.count, 3);
+    assert_int_equal(source.questions.count, 3);
     assert_int_equal(pith_saying_may(source.form, "x", false, &err), PITH_ARG);
     assert_non_null(strstr(err.text, "`run_code`"));
     err = (struct pith_error){0};
@@ -202,7 +202,7 @@ static void published_answers_pass(void **state)
     const struct pith_task_wish wish = {.path = path};
     if (!test_thorough() || pith_sandbox_check(&err) != PITH_OK || !pith_path_exists(path)) skip();
     assert_ok(pith_task_source_open(&wish, &source, &err), err);
-    assert_int_equal(source.asked.count, 164);
+    assert_int_equal(source.questions.count, 164);
     assert_ok(pith_task_text_open(path, &file, &err), err);
     const char *line = file.text;
     for (size_t i = 0; i < 164; i++) {

@@ -32,7 +32,7 @@ static struct pith_task_source make(const char *name, size_t length, size_t seed
     struct pith_error err = {0};
     assert_ok(pith_task_source_open(&wish, &source, &err), err);
     assert_int_equal(source.subjects, PITH_MADE_DEPTHS);
-    assert_int_equal(source.asked.count, PITH_MADE_DEPTHS * limit);
+    assert_int_equal(source.questions.count, PITH_MADE_DEPTHS * limit);
     assert_int_equal(source.length, length);
     return source;
 }
@@ -62,9 +62,9 @@ static void texts_are_these(void **state)
     for (size_t i = 0; pith_made_name(i); i++) {
         struct pith_task_source s = make(pith_made_name(i), 192, 7, 1);
         pith_str_printf(&out, "%s\n", pith_made_name(i));
-        tell(&out, &s.asked, 0);
-        tell(&out, &s.asked, 5);
-        tell(&out, &s.asked, 10);
+        tell(&out, &s.questions, 0);
+        tell(&out, &s.questions, 5);
+        tell(&out, &s.questions, 10);
         pith_task_source_free(&s);
     }
     assert_false(out.failed);
@@ -112,11 +112,11 @@ static void answers_stand_at_their_depth(void **state)
     static const char *const names[] = {"needle", "needles", "track"};
     for (size_t i = 0; i < PITH_COUNT(names); i++) {
         struct pith_task_source s = make(names[i], 2000, 11, 3);
-        for (size_t k = 0; k < s.asked.count; k++) {
-            const struct pith_question *q = &s.asked.item[k];
-            const struct pith_span right = s.asked.choice[q->first + q->answer];
-            char *text = strndup(s.asked.text.data + q->text.at, q->text.size);
-            char *answer = strndup(s.asked.text.data + right.at, right.size);
+        for (size_t k = 0; k < s.questions.count; k++) {
+            const struct pith_question *q = &s.questions.item[k];
+            const struct pith_span right = s.questions.choice[q->first + q->answer];
+            char *text = strndup(s.questions.text.data + q->text.at, q->text.size);
+            char *answer = strndup(s.questions.text.data + right.at, right.size);
             const char *at = strstr(text, answer);
             assert_non_null(at);
             const double depth = (double)(at - text) / (double)q->text.size;
@@ -136,9 +136,9 @@ static void an_item_is_its_seeds(void **state)
         struct pith_task_source more = make(pith_made_name(i), 300, 5, 3);
         struct pith_task_source other = make(pith_made_name(i), 300, 6, 1);
         for (size_t d = 0; d < PITH_MADE_DEPTHS; d++) {
-            assert_true(pith_question_same(&one.asked, d, &more.asked, 3 * d));
-            assert_false(pith_question_same(&one.asked, d, &other.asked, d));
-            assert_false(pith_question_same(&more.asked, 3 * d, &more.asked, 3 * d + 1));
+            assert_true(pith_question_same(&one.questions, d, &more.questions, 3 * d));
+            assert_false(pith_question_same(&one.questions, d, &other.questions, d));
+            assert_false(pith_question_same(&more.questions, 3 * d, &more.questions, 3 * d + 1));
         }
         pith_task_source_free(&one);
         pith_task_source_free(&more);
@@ -151,8 +151,8 @@ static void long_lists_have_keys_of_three_words(void **state)
 {
     (void)state;
     struct pith_task_source s = make("kv", 40000, 1, 1);
-    const struct pith_question *q = &s.asked.item[0];
-    const char *text = s.asked.text.data + q->text.at;
+    const struct pith_question *q = &s.questions.item[0];
+    const char *text = s.questions.text.data + q->text.at;
     size_t lines = 0, words = 0;
     for (const char *at = text; at < text + q->text.size; at++) lines += *at == '\n';
     for (const char *at = text; *at != ':'; at++) words += *at == ' ';

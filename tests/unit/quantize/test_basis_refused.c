@@ -35,7 +35,7 @@ static void by_the_plan(void **state)
                                        .ffn = s->ffn,
                                        .stream = s->hidden};
         assert_ok(pith_basis_init(&basis, &plan, &err), err);
-        const enum pith_status got = pith_turn_check(&basis, m, &err);
+        const enum pith_status got = pith_rotate_check(&basis, m, &err);
         if (got != (cases[i].why ? PITH_UNSUPPORTED : PITH_OK))
             fail_msg("%s: status %d %s", cases[i].name, got, err.text);
         if (cases[i].why && !strstr(err.text, cases[i].why))
@@ -45,7 +45,7 @@ static void by_the_plan(void **state)
         /* A rotation of what is online alone asks nothing of the stream. */
         plan.stream = 0;
         assert_ok(pith_basis_init(&basis, &plan, &err), err);
-        assert_ok(pith_turn_check(&basis, m, &err), err);
+        assert_ok(pith_rotate_check(&basis, m, &err), err);
         pith_basis_free(&basis);
         pith_model_close(m);
         folder_remove(dir);

@@ -8,15 +8,15 @@ static const char *const cases[] = {"llama_gqa_tied", "llama_bias", "llama_mha",
                                     "mistral_window", "qwen2",      "qwen3_bias_tied"};
 
 /* Replaces what stands outside the blocks; the arrays are to be freed. */
-static void turn_ends(const struct pith_turn *t, struct pith_model *m, float *ends[2])
+static void turn_ends(const struct pith_basis_change *t, struct pith_model *m, float *ends[2])
 {
     struct pith_error err = {0};
     const struct pith_shape *s = &m->shape;
     for (int head = 0; head < 2; head++) {
         ends[head] = pith_alloc_aligned((size_t)s->vocab * s->hidden, sizeof(float));
         for (uint32_t at = 0; at < s->vocab; at += 7)
-            assert_ok(pith_turned_rows(t, head, at, s->vocab - at < 7 ? s->vocab - at : 7,
-                                       ends[head] + (size_t)at * s->hidden, &err),
+            assert_ok(pith_rotated_rows(t, head, at, s->vocab - at < 7 ? s->vocab - at : 7,
+                                        ends[head] + (size_t)at * s->hidden, &err),
                       err);
     }
     struct pith_weight *w[2] = {&m->embed, &m->head};
@@ -37,14 +37,14 @@ static void open_floats(struct rig *r, const char *dir)
         assert_ok(pith_block_load(r->model, i, PITH_LOAD_FLOAT, &r->model->blocks[i], &err), err);
 }
 
-static void assert_blocks_agree(const struct pith_turn *t, struct pith_model *m)
+static void assert_blocks_agree(const struct pith_basis_change *t, struct pith_model *m)
 {
     struct pith_error err = {0};
     for (uint32_t layer = 0; layer < m->shape.layers; layer++)
         for (uint32_t role = 0; role < LLAMA_LINEARS; role++) {
             const struct pith_linear_weights *l = &m->blocks[layer].linear[role];
             float *w;
-            assert_ok(pith_turned_linear(t, layer, role, l->hadamard > 1, &w, &err), err);
+            assert_ok(pith_rotated_linear(t, layer, role, l->hadamard > 1, &w, &err), err);
             assert_memory_equal(w, l->dense, (size_t)l->w.rows * l->w.cols * sizeof *w);
             pith_free(w);
         }
@@ -67,11 +67,11 @@ static void check_model(const char *dir, struct pith_basis_plan plan)
     plan.ffn = s->ffn;
     plan.attention = s->heads * s->head_dim;
     assert_ok(pith_basis_init(&basis, &plan, &err), err);
-    const struct pith_turn t = {&basis, r.model, r.backend};
+    const struct pith_basis_change t = {&basis, r.model, r.backend};
     for (uint32_t i = 0; i < s->layers; i++) {
         r.model->blocks[i].linear[LLAMA_O].hadamard = plan.o;
         r.model->blocks[i].linear[LLAMA_DOWN].hadamard = plan.down;
-        assert_ok(pith_turn_block(&t, &r.model->blocks[i], &err), err);
+        assert_ok(pith_rotate_block(&t, &r.model->blocks[i], &err), err);
     }
     assert_blocks_agree(&t, r.model);
     if (basis.stream.dim) turn_ends(&t, r.model, ends);
@@ -149,18 +149,18 @@ static void tensors_are_quarots(void **state)
                                          .down = 4,
                                          .seed = 5};
     assert_ok(pith_basis_init(&basis, &plan, &err), err);
-    const struct pith_turn t = {&basis, r.model, r.backend};
+    const struct pith_basis_change t = {&basis, r.model, r.backend};
     FILE *f = fopen("tests/golden/turn/turn.f32", "rb");
     assert_non_null(f);
     float rows[ROWS * 32];
     for (int head = 0; head < 2; head++) {
-        assert_ok(pith_turned_rows(&t, head, 0, ROWS, rows, &err), err);
+        assert_ok(pith_rotated_rows(&t, head, 0, ROWS, rows, &err), err);
         assert_golden(f, rows, PITH_COUNT(rows), head ? "the head" : "the embedding");
     }
     for (uint32_t role = 0; role < LLAMA_LINEARS; role++) {
         const struct pith_linear_spec *l = &pith_plan(&r.model->plans, 1)->linear[role];
         float *w;
-        assert_ok(pith_turned_linear(&t, 1, role, true, &w, &err), err);
+        assert_ok(pith_rotated_linear(&t, 1, role, true, &w, &err), err);
         assert_golden(f, w, (size_t)l->rows * l->cols, l->name);
         pith_free(w);
     }

@@ -12,7 +12,7 @@ struct place {
     const json_t *config;
 };
 
-static enum pith_status turn_tensors(const struct pith_turn *t, struct pith_error *err)
+static enum pith_status turn_tensors(const struct pith_basis_change *t, struct pith_error *err)
 {
     static const char *const names[] = {"model.norm.weight", "model.layers.1.mlp.down_proj.weight",
                                         "model.layers.0.self_attn.v_proj.bias"};
@@ -20,14 +20,14 @@ static enum pith_status turn_tensors(const struct pith_turn *t, struct pith_erro
     float rows[4 * 32];
     PITH_TRY(pith_block_load(t->model, 1, PITH_LOAD_FLOAT, &b, err));
     b.linear[LLAMA_DOWN].hadamard = t->basis->down.block;
-    enum pith_status s = pith_turn_block(t, &b, err);
+    enum pith_status s = pith_rotate_block(t, &b, err);
     pith_block_free(&b);
     for (size_t i = 0; i < PITH_COUNT(names) && s == PITH_OK; i++) {
         float *w;
-        s = pith_turned_tensor(t, names[i], true, &w, err);
+        s = pith_rotated_tensor(t, names[i], true, &w, err);
         if (s == PITH_OK) pith_free(w);
     }
-    return s == PITH_OK ? pith_turned_rows(t, true, 3, 4, rows, err) : s;
+    return s == PITH_OK ? pith_rotated_rows(t, true, 3, 4, rows, err) : s;
 }
 
 static enum pith_status turn_model(void *ctx, struct pith_error *err)
@@ -43,7 +43,7 @@ static enum pith_status turn_model(void *ctx, struct pith_error *err)
                                          .head = 2,
                                          .down = 4};
     enum pith_status s = pith_basis_init(&basis, &plan, err);
-    const struct pith_turn t = {&basis, m, at->backend};
+    const struct pith_basis_change t = {&basis, m, at->backend};
     if (s == PITH_OK) s = turn_tensors(&t, err);
     pith_basis_free(&basis); /* nothing is in it when making it failed */
     pith_model_close(m);
