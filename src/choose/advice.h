@@ -18,7 +18,7 @@ struct pith_advice_try {
     double tokens;
 };
 
-/* What was tried for which model, where. Whoever tries owns what it points to. */
+/* What was tried for which model, where. The caller that tries owns what it points to. */
 struct pith_advice {
     const struct pith_advise_options *options;
     char engine[32], hardware[96];

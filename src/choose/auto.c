@@ -19,7 +19,7 @@
  * text than rounding does. */
 enum { TOKENS = 16384, WINDOW = 512, RECIPE_LIMIT = 1 << 30 };
 
-/* --- what is asked for ------------------------------------------------------------------------ */
+/* --- the request ------------------------------------------------------------------------------ */
 
 bool pith_auto_requested(const struct pith_quantize_options *o)
 {
@@ -137,7 +137,7 @@ static enum pith_status check_transform(const struct pith_quantize_options *o,
     if (!r.transform->basis) return PITH_OK;
     return pith_fail(
         err, PITH_UNSUPPORTED,
-        "`transform` %s: `recipe=auto` foretells what rounding costs in the model's own "
+        "`transform` %s: `recipe=auto` predicts what rounding costs in the model's own "
         "basis",
         o->transform);
 }
@@ -151,7 +151,7 @@ static enum pith_status check_caches(const struct pith_quantize_options *o, stru
         if (!t.engine->any_cache)
             return pith_fail(
                 err, PITH_ARG,
-                "`fit` %s: kv=auto gives each layer a cache of its own, which `pith serve` "
+                "`fit` %s: kv=auto gives each layer a separate cache format, which `pith serve` "
                 "holds; %s keeps one format, such as kv=bf16",
                 o->fit, o->targets.item[i]);
     }
@@ -183,8 +183,8 @@ enum pith_status pith_auto_check(const struct pith_quantize_options *o, struct p
     return pith_auto_takes_caches(&w) ? check_caches(o, err) : PITH_OK;
 }
 
-/* What a linear is rounded by when it is tried by itself: where one is asked for that looks at the
- * whole model, what that is to a linear alone. */
+/* How a linear is rounded when it is tried alone: where the requested rounder looks at the whole
+ * model, by its form for a single linear. */
 static const char *trying_rounder(const struct pith_quantize_options *o)
 {
     const struct pith_rounder *request = o->round ? pith_rounder_find(o->round) : NULL;
@@ -279,7 +279,7 @@ static struct worth worth_of(const json_t *recipe, const struct pith_quantize_op
     return o->max_kl > 0 ? (struct worth){bytes, kld} : (struct worth){kld, bytes};
 }
 
-/* The best of those found so far stays in *best (owned); "tried" receives what each foretells. */
+/* The best of those found so far stays in *best (owned); "tried" receives each prediction. */
 static enum pith_status weigh(const struct trial *t, json_t **best, json_t **tried,
                               struct pith_error *err)
 {

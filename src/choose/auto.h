@@ -12,7 +12,7 @@
 
 #define PITH_AUTO_RECIPE "recipe.json"
 
-/* Whether the options ask for it. */
+/* Whether the options request it. */
 bool pith_auto_requested(const struct pith_quantize_options *o);
 /* Whether what they say of it makes sense: PITH_ARG. */
 enum pith_status pith_auto_check(const struct pith_quantize_options *o, struct pith_error *err);
@@ -25,15 +25,15 @@ struct pith_quantize_options pith_auto_base(const struct pith_quantize_options *
  * with `resume`, when it is there. It is a recipe like any, with "linears" and "predicted":
  * {"budget", "kld", "bits": a weight of the layers' linears, "bytes": of these, "bound": no
  * assignment within the budget has a smaller sum than that, "exact", "tokens", "draw":
- * {"tokens", "seq_len"} that were asked of the text, "round": which rounder that is of; the
+ * {"tokens", "seq_len"} that were requested of the text, "round": which rounder that is of; the
  * recipe's own may lose less, "tried": [{"transform", "kld", "bits"}]}.
  * Where the run has fewer tokens than ten times the columns of the widest linear, and its rounder
  * is not named, "damp" is these columns over the tokens.
  * Transforms come first: of each of choose/candidates.def sensitivities are measured and the
  * assignment solved, the least prediction (of --max-kl: the least bytes) wins. A transform is
  * judged by the grids that were found without one. PITH_LIMIT when even the smallest grids need
- * more. The clock, which has taken the place of the options' listener, goes on to the stage of the
- * run. With several ranks all make the call, and each has a file of its own of what rank 0 chose.
+ * more. The clock, which has replaced the options' listener, goes on to the stage of the run. With
+ * several ranks all make the call, and each has its own file of what rank 0 chose.
  */
 enum pith_status pith_auto_find(struct pith_backend *be, const struct pith_quantize_options *o,
                                 const char *folder, struct pith_auto_clock *clock,

@@ -1,5 +1,5 @@
-/* choose/auto_assign.h: from sensitivities to a recipe: of each group of linears the grid, and
- * where asked of each layer the cache, that together lose least within what is wished for. */
+/* choose/auto_assign.h: from sensitivities to a recipe: of each group of linears the grid, and on
+ * request of each layer the cache, that together lose least within the budget. */
 #ifndef PITH_CHOOSE_AUTO_ASSIGN_H
 #define PITH_CHOOSE_AUTO_ASSIGN_H
 
@@ -13,7 +13,7 @@ struct pith_auto_wish {
     uint64_t bytes;
     size_t context, users;
     char kv[PITH_KV_TEXT]; /* "auto": chosen with the weights */
-    char text[64];         /* as it was said */
+    char text[64];         /* as it was given */
     const char *base;      /* the named recipe that what is found starts from */
     double damp;           /* what it damps Hessians by; 0: the usual */
 };

@@ -34,7 +34,7 @@ void pith_auto_clock_start(struct pith_auto_clock *c, const struct pith_quantize
     *out = (struct pith_progress){on_step, c};
 }
 
-/* The recipe that will be found, as far as it is known: what looks at drift is asked for there. */
+/* The recipe that will be found, as far as it is known: rounders that use drift are included. */
 static double run_seconds(const struct pith_job *job, const struct pith_quantize_options *o,
                           double speed)
 {

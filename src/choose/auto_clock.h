@@ -12,15 +12,15 @@ struct pith_auto_clock {
     double started;                    /* pith_clock() */
     double expected[PITH_AUTO_STAGES]; /* seconds of each stage */
     size_t stages, now;
-    double shown; /* the most that was told */
+    double shown; /* the most that was reported */
     struct pith_notice notice;
     struct pith_quantize_options requested; /* of the whole */
 };
-/* What the stages tell is told in shares of the whole, which never shrink; *out takes the place of
- * the listener. The clock must not move. */
+/* The stages' progress is reported in shares of the whole, which never shrink; *out replaces the
+ * listener. The clock must not move. */
 void pith_auto_clock_start(struct pith_auto_clock *c, const struct pith_quantize_options *o,
                            struct pith_progress *out);
-/* The stages that there will be, told at once: sensitivities, so many of them, and the run. */
+/* The stages that there will be, given at once: sensitivities, so many of them, and the run. */
 void pith_auto_clock_expect(struct pith_auto_clock *c, const struct pith_job *job,
                             const struct pith_sense *sense, size_t transforms);
 /* A stage is done. */

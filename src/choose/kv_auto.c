@@ -56,7 +56,7 @@ enum { CHOICES = 4 * CANDIDATES * CANDIDATES };
 
 struct plan {
     const struct pith_kv_auto_job *job;
-    const char *name[CANDIDATES];             /* NULL: the model's heads cannot be kept so */
+    const char *name[CANDIDATES];             /* NULL: the model's heads cannot be stored so */
     char offset[CANDIDATES][PITH_KV_TEXT];    /* of keys without their biases; "": they have none */
     struct pith_kv_format format[CANDIDATES]; /* for keys and values alike */
     struct part *part; /* of a layer the keys and the values, one after the other, or both in one */
@@ -100,8 +100,8 @@ static void set_row(const struct plan *p, struct pith_kv_format *f, enum side si
     f->recent = row->near && !pith_kv_by_page(&f->k) ? 32 : 0; /* as those are near anyway */
 }
 
-/* Those candidates that rows of the part can be kept in, each with and without the page at hand in
- * floats. */
+/* Those candidates in which rows of the part can be stored, each with and without the current page
+ * in floats. */
 static void add_part(struct plan *p, uint32_t layer, enum side side)
 {
     struct part *part = &p->part[p->parts++];
@@ -778,7 +778,7 @@ enum pith_status pith_kv_auto(const struct pith_kv_auto_job *job, struct pith_kv
     if (s == PITH_OK && p.file) s = take_layers(&p, &found, err);
     if (s == PITH_OK && !p.file) {
         s = measure_cache(&p, err);
-        if (s == PITH_OK) s = save(&p, err); /* kept if what follows is ended */
+        if (s == PITH_OK) s = save(&p, err); /* remains if what follows is interrupted */
     }
     if (s == PITH_OK && !found) s = solve(&p, err);
     if (s == PITH_OK) {

@@ -2,7 +2,7 @@
  * backend/kv.def) costs on the keys and on the values of each layer alone, measured on calibration
  * text, of these the assignment that loses least within so many bits a number (plan/assign.h), made
  * better by measuring assignments whole (plan/refine.h), the best uniform ones among them. All lie
- * in a file beside the weights, so the same is used again. The KL of a position counts as what 99
+ * in a file next to the weights, so the same is used again. The KL of a position counts as what 99
  * in 100 lose at most: of a mixture few positions, whose tokens went to other experts, make half of
  * a mean. */
 #ifndef PITH_CHOOSE_KV_AUTO_H
@@ -24,12 +24,12 @@ struct pith_kv_auto_job {
     struct pith_ranks *ranks;
 };
 /* *out has a table, which pith_kv_format_free() frees. PITH_LIMIT when the cheapest candidates need
- * more bits; PITH_ARG where nothing is kept by position, and without a tokenizer when nothing is
+ * more bits; PITH_ARG where nothing is cached by position, and without a tokenizer when nothing is
  * recorded of these weights; PITH_FORMAT for a damaged record; PITH_IO when it cannot be written.
  */
 enum pith_status pith_kv_auto(const struct pith_kv_auto_job *job, struct pith_kv_format *out,
                               struct pith_error *err);
-/* What each layer can be, for whoever weighs caches against something else: measured anew, and
+/* What each layer can be, for callers that weigh caches against something else: measured anew, and
  * recorded nowhere. Options of a layer are smallest first, without what is larger and loses as
  * much. */
 struct pith_kv_option {

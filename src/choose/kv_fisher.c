@@ -79,7 +79,7 @@ static enum pith_status fisher_step(struct pass *p, struct pith_error *err)
     return s;
 }
 
-/* How keys of a position are turned. */
+/* The rotary angles of a position's keys. */
 struct angles {
     float cos[PITH_CODED / 2], sin[PITH_CODED / 2];
 };
@@ -92,7 +92,7 @@ static void find_angles(const struct pass *p, const struct pith_node *node, size
                     position, 1, out->cos, out->sin);
 }
 
-/* The gradient with respect to a key before its turn: the transpose of what turned it. */
+/* The gradient with respect to a key before its rotary embedding: by the transposed rotation. */
 static void fisher_step_back(const struct pith_node *node, const struct angles *t, float *d)
 {
     pith_rope_back(node->u.rope.dim, node->u.rope.adjacent, t->cos, t->sin, 1.0f,

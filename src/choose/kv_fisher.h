@@ -1,6 +1,7 @@
-/* choose/kv_fisher.h: how much what a model says feels each channel of its keys and values: of each
- * layer the mean square of the derivative of a drawn token's log-probability with respect to a key
- * before its rotary turn, or to a value (the Fisher information, by which KVQuant weighs). */
+/* choose/kv_fisher.h: how sensitive a model's output is to each channel of its keys and values: of
+ * each layer the mean square of the derivative of a drawn token's log-probability with respect to a
+ * key before its rotary embedding, or to a value (the Fisher information, by which KVQuant weighs).
+ */
 #ifndef PITH_CHOOSE_KV_FISHER_H
 #define PITH_CHOOSE_KV_FISHER_H
 

@@ -28,7 +28,7 @@ static const double share = 0.01;
 struct layer {
     const struct pith_state_spec *keeps;
     size_t count;     /* of positions */
-    float *k;         /* [heads][key][count], before their rotary turn */
+    float *k;         /* [heads][key][count], before their rotary embedding */
     float *v;         /* [count][heads][value] */
     float *cos, *sin; /* [length][half], or NULL */
 };
@@ -59,7 +59,7 @@ static enum pith_status read_windows(struct survey *s, struct pith_error *err)
     return status;
 }
 
-/* A key before its turn. */
+/* A key before its rotary embedding. */
 static void rotate_back(const struct layer *l, const struct pith_node *rope, float back, size_t row,
                         float *x)
 {
@@ -473,10 +473,11 @@ static enum pith_status measure(const struct pith_kv_levels_job *job, const char
                          path);
     const uint64_t bytes = pith_kv_levels_bytes(job->model, job->backend);
     if (job->memory && bytes > job->memory)
-        return pith_fail(err, PITH_LIMIT,
-                         "making %s takes %.2f GB of memory beside the model, more than is left: "
-                         "pith eval --kv kvquant4 makes it elsewhere",
-                         path, (double)bytes / 1e9);
+        return pith_fail(
+            err, PITH_LIMIT,
+            "making %s takes %.2f GB of memory in addition to the model, more than remains: "
+            "pith eval --kv kvquant4 makes it elsewhere",
+            path, (double)bytes / 1e9);
     PITH_TRY(pith_calib_load(&o, job->tokenizer, &set, err));
     const struct pith_kv_windows windows = {set.ids, set.windows, set.length};
     const enum pith_mode mode = pith_backend_mode(job->backend);

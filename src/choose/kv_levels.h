@@ -1,9 +1,9 @@
 /* choose/kv_levels.h: what a cache of num/kvquant.h needs to know of each layer, from calibration
  * text: of each channel of keys the middle and the range of all but an outlier in a hundred, of
  * values from which multiple of their row's mean magnitude on one in a hundred lies, and the levels
- * of least squared error of what is left, in 2, 3 and 4 bits (quant/kmeans.h), each channel's
- * errors weighed by the Fisher information where there are gradients (choose/kv_fisher.h), spread
- * until what is rounded varies as what was. They lie in a file beside the weights,
+ * of least squared error of the rest, in 2, 3 and 4 bits (quant/kmeans.h), each channel's errors
+ * weighed by the Fisher information where there are gradients (choose/kv_fisher.h), spread until
+ * what is rounded varies as what was. They lie in a file next to the weights,
  * pith.kvquant.json, so the same are used again. */
 #ifndef PITH_CHOOSE_KV_LEVELS_H
 #define PITH_CHOOSE_KV_LEVELS_H
@@ -26,13 +26,13 @@ struct pith_kv_levels_job {
  * values that are not finite, PITH_FORMAT for a damaged record, PITH_IO when it cannot be written.
  */
 enum pith_status pith_kv_levels_need(const struct pith_kv_levels_job *job, struct pith_error *err);
-/* Bytes that making them takes, beside the model. */
+/* Bytes that making them takes, in addition to the model. */
 uint64_t pith_kv_levels_bytes(const struct pith_model *m, const struct pith_backend *be);
-/* Whether a record lies beside the weights, whatever it says. */
+/* Whether there is a record next to the weights, whatever it contains. */
 bool pith_kv_levels_are_there(const struct pith_model *m);
 
-/* The same from windows of ids[windows][length], their first positions (a page, or one of short
- * windows) left out; recorded nowhere. Nothing of the model is changed. */
+/* The same from windows of ids[windows][length], without their first positions (a page, or one of
+ * short windows); recorded nowhere. Nothing of the model is changed. */
 struct pith_kv_windows {
     const int32_t *ids;
     size_t windows, length;

@@ -1,4 +1,4 @@
-/* A plan from what was asked to its report. */
+/* A plan, from the request to its report. */
 #include "choose/plan.h"
 
 #include "base/mem.h"

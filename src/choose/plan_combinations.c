@@ -51,7 +51,7 @@ static bool is_requested(const struct pith_plan_search *p, const char *engine)
     return false;
 }
 
-/* Those that are planned for without being asked for: servers of many users where there are such,
+/* Engines that are planned for without a request: servers of many users where there are such,
  * llama.cpp on Apple's, pith on CPUs. */
 static bool usual_on(const struct pith_engine_need *e, const struct pith_hardware *h)
 {
@@ -60,7 +60,7 @@ static bool usual_on(const struct pith_engine_need *e, const struct pith_hardwar
     return apple ? strcmp(e->name, "llama.cpp") == 0 : e->shards;
 }
 
-/* Each engine that was asked for, or the first that loads it there. */
+/* Each requested engine, or the first that loads it there. */
 static enum pith_status combine_candidate(struct pith_plan_search *p, struct pith_plan_candidate *c,
                                           const struct pith_plan_place *at, struct pith_error *err)
 {

@@ -128,7 +128,7 @@ void pith_plan_stored_free(struct pith_plan_search *p)
     p->stored = NULL;
 }
 
-/* --- as weights are held ---------------------------------------------------------------------- */
+/* --- as weights are stored -------------------------------------------------------------------- */
 
 /* The grid in that container: its own, or what its codes go to. */
 static bool grid_in(const struct pith_plan_search *p, const struct pith_container *container,

@@ -293,7 +293,7 @@ static void set_stored(const struct pith_plan_search *p, struct pith_plan_candid
     if (p->stored->opts.acts.format) pith_grid_format(&p->stored->opts.acts, c->acts);
     else (void)snprintf(c->acts, PITH_PLAN_TEXT, "none");
     pith_plan_stored_form(p, p->model.model->container, &c->form);
-    c->likened = 0; /* it is what others are held against */
+    c->likened = 0; /* others are compared with it */
     if (!json_is_number(measured)) return;
     c->kld = json_number_value(measured);
     (void)snprintf(c->source, sizeof c->source, "measured on this model when it was made");
@@ -390,7 +390,7 @@ enum pith_status pith_plan_candidates_make(struct pith_plan_search *p, struct pi
     for (size_t i = 0; i < requested->count && s == PITH_OK; i++)
         s = add_candidate(p, requested->item[i], err);
     if (requested->count == 0 && s == PITH_OK) s = add_candidate(p, "none", err);
-    /* What few bits have lost stays lost: such a model is quantized again where that is asked. */
+    /* What few bits have lost stays lost: such a model is quantized again on request only. */
     const bool as_it_is = requested->count > 0 || (p->stored && p->stored->lossy);
     const char *name;
     for (size_t i = 0; !as_it_is && s == PITH_OK && (name = pith_plan_recipe_tried(&i)); i++)

@@ -164,7 +164,7 @@ static enum pith_status go_there(struct pith_sense_pass *p, struct pith_error *e
     return PITH_OK;
 }
 
-/* --- the turn: a token drawn from each position's own distribution ---------------------------- */
+/* --- the head: a token drawn from each position's own distribution ---------------------------- */
 
 static enum pith_status head_rows(struct pith_sense_pass *p, size_t window, size_t from, size_t n,
                                   float *room, struct pith_error *err)
@@ -382,7 +382,7 @@ struct feeling {
     bool last, mixed;
 };
 
-/* A window there, and back with the gradient of what is said or of margins. */
+/* A window forward, and back with the gradient of the output or of margins. */
 static enum pith_status feel_window(struct pith_sense_pass *p, struct feeling *f, size_t w,
                                     struct pith_error *err)
 {
@@ -451,7 +451,7 @@ static double sum_of(const double *x, size_t rows, size_t stride)
     return sum;
 }
 
-/* What was felt of the linears held so far becomes their cells'. */
+/* What was felt of the linears in memory so far is added to their cells. */
 static enum pith_status settle(struct pith_sense_pass *p, uint32_t layer, bool last,
                                struct pith_error *err)
 {
@@ -591,7 +591,7 @@ static enum pith_status go_back(struct pith_sense_pass *p, struct pith_error *er
 
 /* --- what was done before --------------------------------------------------------------------- */
 
-/* Takes a line that comes next: there by layer, then the turn, then back. */
+/* Takes a line that comes next: forward by layer, then the head, then back. */
 static bool take_line(struct pith_sense_pass *p, const json_t *line)
 {
     const uint32_t layers = p->job->model->shape.layers;
@@ -607,7 +607,7 @@ static bool take_line(struct pith_sense_pass *p, const json_t *line)
     return pith_sense_state_take(p->job, p->s, line);
 }
 
-/* Whether what the lines say lies on disk, as far as what is left needs it. */
+/* Whether the files match the lines, as far as the rest needs them. */
 static enum pith_status is_intact(const struct pith_sense_pass *p, bool *intact,
                                   struct pith_error *err)
 {
@@ -650,7 +650,7 @@ static enum pith_status take_up(struct pith_sense_pass *p, struct pith_error *er
     p->there = p->back = p->slot = 0;
     p->head_done = false;
     PITH_TRY(pith_progress_step(&p->job->options->progress,
-                                "what was there is not as it was left: all is done again", 0,
+                                "the earlier run's files were changed: all is done again", 0,
                                 p->total, err));
     return pith_sense_state_reset(&p->state, p->job, p->s, err);
 }
@@ -662,7 +662,7 @@ enum pith_status pith_sense_check(const struct pith_job *job, struct pith_error 
     if (job->recipe.transform->basis)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "the transform %s changes the basis of the whole model; sensitivities are"
-                         " of its own: `transform=none`",
+                         " of the model's own: `transform=none`",
                          job->recipe.transform->name);
     if (job->needs_round & (PITH_NEED_GUIDED | PITH_NEED_DRIFT))
         return pith_fail(err, PITH_UNSUPPORTED,

@@ -37,9 +37,9 @@ struct pith_sense {
     const struct pith_candidates *tries; /* these, which say what each is for; borrowed */
     struct pith_sense_cell *cell;        /* [job->choice_count][grids], owned */
     struct pith_routes routes;           /* what swaying the routers costs, owned */
-    struct pith_reads *reads;            /* what else is asked; NULL: nothing. The caller's */
+    struct pith_reads *reads;            /* what else is measured; NULL: nothing. The caller's */
     /* Or, without grids: what linears give, for rounding by it. Filled, and made safe; the
-     * caller's. What tells so stays in the folder ("pith.guide.journal") until the caller removes
+     * caller's. Its journal stays in the folder ("pith.guide.journal") until the caller removes
      * it. */
     struct pith_guide *guide;
     struct pith_ranks *ranks; /* NULL, or who shares the windows: all make the call */
@@ -69,8 +69,8 @@ static inline size_t pith_sense_tried(const struct pith_sense *s)
 /* Fills s->cell and s->routes for the job's model, calibration text, rounder and container;
  * `folder`, which is there, has the activations of every layer while it runs. Linears that stay in
  * 16 bits unless they are named have no cell that can. The job's statistics are those of its
- * rounder and of all grids. What an interrupted call for the same job left in the folder is gone on
- * with, to the same bits; PITH_IO when it is another job's. After success, and where the same would
+ * rounder and of all grids. An interrupted call for the same job is resumed from the folder, to the
+ * same bits; PITH_IO when it is another job's. After success, and where the same would
  * fail again, nothing of it stays there. Errors as those of quantizing; PITH_UNSUPPORTED where a
  * gradient is not made. */
 enum pith_status pith_sense_run(const struct pith_job *job, const char *folder,

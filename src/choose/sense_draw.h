@@ -1,5 +1,5 @@
-/* choose/sense_draw.h: where a pass of choose/sense.h turns: a token drawn from each position's own
- * distribution. */
+/* choose/sense_draw.h: between the forward and the backward part of a pass of choose/sense.h: a
+ * token drawn from each position's own distribution. */
 #ifndef PITH_CHOOSE_SENSE_DRAW_H
 #define PITH_CHOOSE_SENSE_DRAW_H
 

@@ -24,7 +24,7 @@ static uint64_t site_bytes(const struct pith_job *job, const struct pith_sense *
     return errors + rounding + pith_stats_bytes(site->dim, needs, 0);
 }
 
-/* What going there and back takes beside a block. */
+/* What the forward and the backward part take in addition to a block. */
 static uint64_t through_bytes(const struct pith_job *job)
 {
     const struct pith_model *m = job->model;
@@ -72,7 +72,7 @@ enum pith_status pith_sense_fit(const struct pith_job *job, const struct pith_se
     const unsigned threads = pith_pool_threads(pith_backend_pool(job->backend));
     uint64_t site = 0, block = 0, transform = 0;
     *most = RESIDENT;
-    if (!limit || s->guide) return PITH_OK; /* the run that is guided was held against it */
+    if (!limit || s->guide) return PITH_OK; /* the guided run was checked against it */
     for (uint32_t l = 0; l < m->shape.layers; l++) {
         const struct pith_layer_plan *plan = pith_job_plan(job, l);
         const uint64_t bytes = pith_block_float_bytes(plan);

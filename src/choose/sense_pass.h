@@ -2,7 +2,7 @@
  * choose/sense*.c only.
  *
  * Each rank has a run of the windows. Sums over windows are in their order, so what each window
- * gives is kept while it is felt, and then added as the sums go round (calib/relay.h). */
+ * gives is stored while it is felt, and then added as the sums go round (calib/relay.h). */
 #ifndef PITH_CHOOSE_SENSE_PASS_H
 #define PITH_CHOOSE_SENSE_PASS_H
 
@@ -19,8 +19,8 @@ struct pith_sense_spread {
     struct pith_scratch_file sites, sent; /* calib/relay.h */
     struct pith_scratch_file dots_file, routes_file;
     char *folder;
-    size_t most_rows;         /* of linears that are held at once */
-    float *dots;              /* [windows][2][most rows][grids]: of what is said, and of margins */
+    size_t most_rows;         /* of linears that are in memory at once */
+    float *dots;              /* [windows][2][most rows][grids]: of the output, and of margins */
     double *routes;           /* [windows][2][length][PITH_ROUTER_POINTS] */
     struct pith_guide *guide; /* whose pairs lie in the room of these; NULL: of none */
     struct pith_pairs pairs;
@@ -28,7 +28,7 @@ struct pith_sense_spread {
     double *reads; /* [windows + 2][reads]: then what a layer begins with, and the sum */
 };
 
-/* A linear whose errors are held. */
+/* A linear whose errors are in memory. */
 struct pith_felt {
     size_t choice;
     uint32_t linear, rows, cols;
@@ -37,7 +37,7 @@ struct pith_felt {
     double *square; /* [rows][grids] */
     double *sway;   /* the same, of margins */
     size_t first;   /* task */
-    size_t row;     /* of the rows of all that are held, its first */
+    size_t row;     /* of the rows of all in memory, its first */
 };
 
 struct pith_sense_pass {
@@ -51,7 +51,7 @@ struct pith_sense_pass {
     bool head_done;
     bool taken, good; /* the lines of the state are looked at; they follow from each other */
     unsigned slot;    /* which half of grad_file holds the gradient */
-    bool sways;       /* there are mixtures: margins' gradients lie behind those of what is said */
+    bool sways;       /* there are mixtures: margins' gradients lie behind those of the output */
     bool swaying;     /* these are at work */
     struct pith_route_work routing;
     size_t length, windows; /* windows: of this rank, from number `first` on, of `all` */
@@ -64,13 +64,12 @@ struct pith_sense_pass {
     size_t felts, tasks, rows;
     float **to; /* [most linears]: the tape's */
     unsigned needs;
-    uint64_t most;      /* bytes of errors held at once, those of one site more */
+    uint64_t most;      /* bytes of errors in memory at once, those of one site more */
     double done, total; /* layers begun, there and back; what all weigh, in ways there */
     struct pith_sense_effort effort;
 };
 
-/* Where a window of this rank's lies in the gradient of the stream: of what is said, or of margins
- * (`swaying`). */
+/* The gradient of the stream in a window of this rank: of the output, or of margins (`swaying`). */
 float *pith_sense_grad(const struct pith_sense_pass *p, unsigned slot, bool swaying, size_t window);
 
 /* sense_ranks.c. With one rank the calls do nothing.
@@ -88,11 +87,11 @@ float *pith_sense_spread_dots(const struct pith_sense_pass *p, const struct pith
 /* After the last window: the sums over the windows of all, everywhere. */
 enum pith_status pith_sense_spread_meet(struct pith_sense_pass *p, bool last, bool sways,
                                         struct pith_error *err);
-/* Who rounds a held linear to a grid; its errors and its cell become everyone's. */
+/* The rank that rounds a linear to a grid; its errors and its cell go to all. */
 unsigned pith_sense_owner(const struct pith_sense_pass *p, const struct pith_felt *f, size_t grid);
 enum pith_status pith_sense_hand_round(const struct pith_sense_pass *p, const struct pith_felt *f,
                                        struct pith_error *err);
-/* What tells of a gradient, the same everywhere. */
+/* A hash of a gradient, the same everywhere. */
 enum pith_status pith_sense_digest_grad(const struct pith_sense_pass *p, unsigned slot,
                                         char hex[PITH_SHA256_HEX], struct pith_error *err);
 /* Whether a line of the journal has that hash. */

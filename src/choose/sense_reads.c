@@ -23,7 +23,7 @@ struct pith_read_work {
     double *to; /* [tasks] */
 };
 
-/* --- what is asked ---------------------------------------------------------------------------- */
+/* --- the request ------------------------------------------------------------------------------ */
 
 /* The grids of inputs that are tried where nobody names any. */
 static const char *const usual_acts[] = {"int8:token", "fp8_e4m3:token", "mxfp8", "mxfp6_e2m3",
@@ -64,7 +64,7 @@ enum pith_status pith_reads_acts(struct pith_reads *r, const struct pith_list *t
     return PITH_OK;
 }
 
-/* What depends on where a query stands, or lies beside codes, is not foretold. */
+/* What depends on a query's position, or is stored next to codes, is not predicted. */
 static enum pith_status add_kv(struct pith_reads *r, const struct pith_model *m, const char *name,
                                struct pith_error *err)
 {
@@ -75,11 +75,11 @@ static enum pith_status add_kv(struct pith_reads *r, const struct pith_model *m,
     PITH_TRY(pith_kv_parse(name, PITH_F32, m, f, err));
     if ((pith_kv_needs(&f->k) | pith_kv_needs(&f->v)) & PITH_KV_LEVELS)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "`caches` %s: what levels cost is not foretold; pith eval measures it",
+                         "`caches` %s: what levels cost is not predicted; pith eval measures it",
                          name);
     if (f->sink || f->recent)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "`caches` %s: what positions in floats gain is not foretold; pith eval"
+                         "`caches` %s: what positions in floats gain is not predicted; pith eval"
                          " measures it",
                          name);
     pith_kv_name(f, r->kv_name[r->kv_count++]);
@@ -193,7 +193,7 @@ unsigned pith_reads_needs(const struct pith_reads *r)
 
 /* --- a layer ---------------------------------------------------------------------------------- */
 
-/* Of a site that only what stays in 16 bits reads nothing is asked. */
+/* A site is measured only when a rounded linear reads it. */
 static bool is_rounded(const struct pith_layer_plan *l, const struct pith_site_spec *site)
 {
     for (uint32_t i = 0; i < site->count; i++)
@@ -405,8 +405,8 @@ static void feel_cache(void *ctx, size_t kv, unsigned thread)
     w->to[kv] = (isnan(w->to[kv]) ? 0 : w->to[kv]) + squares_of(channel, s->heads * head);
 }
 
-/* Of layers that read another's rows, or whose rows others read, only what this one feels would be
- * seen: they are left out. */
+/* Of layers that read another's rows, or whose rows others read, only the effect on this one would
+ * be measured: they are omitted. */
 static bool shares(const struct pith_plans *p, uint32_t layer)
 {
     for (uint32_t i = 0; i < p->layers; i++)

@@ -21,7 +21,7 @@
 enum { PITH_READ_TRIES = 24 };
 
 struct pith_reads {
-    /* What is asked: grids of inputs, and caches, by name as given, alike for keys and values or
+    /* What is measured: grids of inputs, and caches, by name as given, alike for keys and values or
      * not. */
     struct pith_grid acts[PITH_READ_TRIES];
     struct pith_kv_format kv[PITH_READ_TRIES];
@@ -47,10 +47,10 @@ static inline size_t pith_reads_cache(const struct pith_reads *r, uint32_t layer
     return (2 * (size_t)layer + values) * r->kv_count;
 }
 
-/* Adds what is asked: texts may list several grids with commas; of a cache each is one name. "none"
- * adds nothing; no text: the usual grids and those of backend/kv.def. Caches, which need the model,
- * that it cannot have are left out where nobody named them. PITH_ARG, PITH_UNSUPPORTED, PITH_LIMIT
- * for too many. */
+/* Adds what is to be measured: texts may list several grids with commas; of a cache each is one
+ * name. "none" adds nothing; no text: the usual grids and those of backend/kv.def. Caches, which
+ * need the model, that it cannot have are omitted unless they were named. PITH_ARG,
+ * PITH_UNSUPPORTED, PITH_LIMIT for too many. */
 enum pith_status pith_reads_acts(struct pith_reads *r, const struct pith_list *texts,
                                  struct pith_error *err);
 enum pith_status pith_reads_caches(struct pith_reads *r, const struct pith_model *m,

@@ -100,7 +100,7 @@ double pith_routes_kld(const struct pith_routes *r, uint32_t from, double varian
     return sum;
 }
 
-/* The highest line from a point of the majorant to one behind it tells the next point. */
+/* The corner behind a point of the majorant: where the line from that point rises most. */
 static size_t next_corner(const struct pith_router_curve *c, double x, double y, size_t from)
 {
     size_t best = from;

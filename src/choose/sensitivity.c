@@ -14,7 +14,7 @@ struct cost {
     double kld, sway;
 };
 
-/* Of mixtures a row tells what sums over several changes need: see set_routers(). */
+/* Of mixtures a row has what sums over several changes need: see set_routers(). */
 static void set_sway(struct pith_report *r, const struct pith_routes *routes, uint32_t from,
                      struct cost c)
 {

@@ -11,7 +11,7 @@
 struct pith_sensitivity_wish {
     struct pith_list tries, acts, caches;
 };
-/* o as for quantizing; `out` names what "<out>.partial" is made beside, and removed. */
+/* o as for quantizing; "<out>.partial" is made next to `out`, and removed. */
 enum pith_status pith_sensitivity_find(struct pith_backend *be,
                                        const struct pith_quantize_options *o,
                                        const struct pith_sensitivity_wish *wish,

@@ -11,7 +11,7 @@ struct pith_engine_need {
     double link;               /* ... for talking to others, where there are any */
     size_t chunk;              /* tokens computed at once, at most */
     double memory, arithmetic; /* what it reaches of a device's bandwidth and operations */
-    double layer_seconds;      /* that a layer takes beside its bytes: starting kernels */
+    double layer_seconds;      /* that a layer takes in addition to its bytes: starting kernels */
     bool shards;               /* lays matrices over devices, else layers */
     bool gpu, cpu;             /* where it runs */
     const char *source;
@@ -47,8 +47,8 @@ struct pith_room {
     double overhead_all, total; /* all devices */
     double device;              /* what the fullest device holds */
     bool fits;
-    /* With the other as it was asked for; 0: not even one. Of the context at most what the model
-     * was made for. Without memory they are 0. */
+    /* With the other as requested; 0: not even one. Of the context at most what the model was made
+     * for. Without memory they are 0. */
     size_t most_users, most_context;
 };
 void pith_room_find(const struct pith_deployment *d, struct pith_room *out);

@@ -169,7 +169,7 @@ static void engine_line(const struct pith_plan_search *p, const struct pith_plan
     pith_str_puts(s, split);
 }
 
-/* What a server is told of the host's memory. */
+/* The server's options for the host's memory. */
 static void offload_line(const struct pith_plan_search *p, const struct pith_plan_row *row,
                          const struct pith_plan_serving *e, char out[PITH_PLAN_WHY])
 {

@@ -29,7 +29,7 @@ static json_t *quality(const struct pith_plan_case *k)
     pith_json_set(&j, "source",
                   json_string(known ? k->c->source
                                     : "not measured with this cache: pith advise or "
-                                      "pith eval --baseline --kv tells"));
+                                      "pith eval --baseline --kv measures it"));
     pith_json_set(&j, "likened", pith_json_finite(k->c->likened + more));
     pith_json_set(&j, "likened_to",
                   isnan(k->c->likened + more) ? json_null() : json_string(k->c->likened_to));

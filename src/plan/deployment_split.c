@@ -28,7 +28,7 @@ void pith_plan_pool(const struct pith_plan_search *p, const struct pith_plan_cas
     struct pith_room room;
     struct pith_forecast reading;
     if (!pith_plan_serving_find(k->need->name)) {
-        (void)snprintf(why, PITH_PLAN_WHY, "%s has no pools of its own for prompts", k->need->name);
+        (void)snprintf(why, PITH_PLAN_WHY, "%s has no separate pools for prompts", k->need->name);
         return;
     }
     if (!pith_plan_runs(k, reads->h, why)) return;

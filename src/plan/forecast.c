@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What the linears are multiplied by, told by the grid of their inputs. */
+/* The unit that multiplies the linears, by the grid of their inputs. */
 static enum pith_unit form_unit(const struct pith_weight_form *f, const struct pith_hardware *h)
 {
     const struct pith_format *acts = f->acts.format;
@@ -42,7 +42,7 @@ struct base {
     double linear; /* operations of a token */
     double parts;  /* numbers of 8 bits that an input is multiplied as */
     struct pith_reached reached;
-    double layer;      /* seconds that a layer takes beside its bytes */
+    double layer;      /* seconds that a layer takes in addition to its bytes */
     double cache_read; /* bytes that a user's step reads, halfway through the answer */
 };
 

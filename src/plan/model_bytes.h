@@ -6,7 +6,7 @@
 #include "io/container/container.h"
 #include "plan/subject.h"
 
-/* How weights are held. */
+/* How weights are stored in memory. */
 struct pith_weight_form {
     struct pith_grid linears, embed, head;  /* format NULL: in the model's own precision */
     struct pith_grid acts;                  /* of the linears' inputs; NULL: 16 bits */
@@ -40,7 +40,7 @@ struct pith_weighed {
     double class[PITH_PLAN_CLASSES], all;
     double device;  /* what the fullest device holds */
     double copies;  /* what all devices together hold more than once */
-    double read;    /* what every step reads, the experts left out, copies read by each device */
+    double read;    /* what every step reads, without the experts, copies read by each device */
     double experts; /* all of them */
     double quantized_bits, quantized; /* bits of matrices on a grid, and their numbers */
 };

@@ -49,7 +49,7 @@ static const struct {
              {"cost_per_million_tokens", "USD a million", 1, 3},
              {"joules_per_token", "joules a token", 1, 3}};
 
-/* Whether a column tells something: a number in any row, and of what was asked for another one. */
+/* Whether a column adds anything: a number in any row, or another value than the requested one. */
 static bool differs(const json_t *rows, const char *key)
 {
     const bool request = strcmp(key, "context") == 0 || strcmp(key, "users") == 0;

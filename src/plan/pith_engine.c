@@ -25,7 +25,7 @@ static void end_layer(struct walk *w)
     w->packed = 0;
 }
 
-/* A layer's packed matrices are one piece of memory, the head one of its own. */
+/* A layer's packed matrices are one piece of memory, the head is a separate one. */
 static void add_matrix(void *ctx, const struct pith_matrix *m)
 {
     struct walk *w = ctx;
@@ -44,7 +44,7 @@ static void add_matrix(void *ctx, const struct pith_matrix *m)
     w->zeros |= g.asym;
 }
 
-/* Gains and biases are held as floats, and stand among the weights as they are stored. */
+/* Gains and biases are in memory as floats; among the weights they count as they are stored. */
 static double vectors(const struct pith_plan_subject *p)
 {
     double bytes = 0;

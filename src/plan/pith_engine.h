@@ -4,7 +4,7 @@
 
 #include "plan/capacity.h"
 
-/* Bytes beside weights, so many of the cache and the program itself: whole pages of packed
+/* Bytes in addition to weights, so many of the cache and the program itself: whole pages of packed
  * matrices, of caches and of work space, gains and biases as floats, registers of the layers'
  * programs, logits, and what each thread works in. */
 double pith_own_bytes(const struct pith_deployment *d, double cache);

@@ -80,7 +80,7 @@ const char *pith_plan_recipe_tried(size_t *i)
     return *i < PITH_COUNT(qualities) ? qualities[*i].recipe : NULL;
 }
 
-/* Whether a figure of Llama-3-8B is told of it: dense, and half to twice as large. */
+/* Whether a figure of Llama-3-8B applies to it: dense, and half to twice as large. */
 static bool of_class(const struct pith_plan_search *p)
 {
     const double all = (double)p->census.all;
@@ -118,7 +118,7 @@ void pith_plan_quality_set(const struct pith_plan_search *p, struct pith_plan_ca
     c->published = "";
     c->likened_to = "SmolLM2-135M-Instruct (docs/planning.md)";
     (void)snprintf(c->source, sizeof c->source,
-                   "not measured on this model: pith advise or pith eval --baseline tells");
+                   "not measured on this model: pith advise or pith eval --baseline measures it");
     for (size_t i = 0; i < PITH_COUNT(qualities) && !*c->option; i++) {
         const struct quality *q = &qualities[i];
         if (strcmp(q->recipe, c->name) != 0) continue;

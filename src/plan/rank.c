@@ -10,7 +10,7 @@
 
 /* A row loses half of its worth by a KL of so much, of the small model by which rows are compared:
  * what usual 4 bits lose (awq+gptq: 0.181 there and 0.349 on Gemma, their geometric mean). Models
- * of few parameters are left as they are where they fit. */
+ * of few parameters stay unquantized where they fit. */
 static const double half_worth = 0.25, half_worth_small = 0.001;
 static const double small_model = 3e9;
 
@@ -183,7 +183,7 @@ static const json_t *plain_of(const json_t *rows, const json_t *row)
     return NULL;
 }
 
-/* Why weights are best left alone, where they are: the row is the first, and others fit too. */
+/* Why weights are best not quantized, where they are: the row is the first, and others fit too. */
 static void add_advice(const struct pith_plan_search *p, const json_t *row, size_t place,
                        struct pith_str *s)
 {

@@ -8,9 +8,9 @@
 
 struct pith_refine {
     const struct pith_assign *assign; /* of a part at least; what options cost and lose alone */
-    const size_t *start; /* [starts][parts]: to be measured beside that of the least sum, but those
-                            that cost more than the budget and, after one of them, those that are
-                            expected to lose half again as much as the best so far */
+    const size_t *start; /* [starts][parts]: to be measured as well as that of the least sum, except
+                            those that cost more than the budget and, after one of them, those that
+                            are expected to lose half again as much as the best so far */
     size_t starts;
     size_t most; /* assignments that are measured, at most; 0 as 1 */
     /* What the parts lose together, finite; also of assignments beyond the budget. */

@@ -25,7 +25,7 @@ struct pith_reached {
 /* Of links, for all engines; sources at the definition. */
 struct pith_links_reached {
     double share;
-    double step; /* seconds that a step between devices takes beside its bytes */
+    double step; /* seconds that a step between devices takes in addition to its bytes */
 };
 extern const struct pith_links_reached pith_links_reached;
 

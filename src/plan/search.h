@@ -1,6 +1,6 @@
 /* plan/search.h: the search for a plan: what is tried, which deployments that makes, what becomes
- * of each. Which engine loads what is known above (export/); whoever fills in candidates asks
- * there. */
+ * of each. Which engine loads what is known above (export/), and the caller that fills in
+ * candidates looks it up there. */
 #ifndef PITH_PLAN_SEARCH_H
 #define PITH_PLAN_SEARCH_H
 
@@ -29,7 +29,7 @@ struct pith_plan_candidate {
     char name[PITH_PLAN_TEXT]; /* the recipe; "none": as the model is; "stored": as it lies there */
     char weights[PITH_PLAN_TEXT]; /* "int4:g128:asym", "bf16" */
     char acts[PITH_PLAN_TEXT];    /* "none" */
-    char option[PITH_PLAN_TEXT];  /* what pith quantize is told beside the recipe: "--weights
+    char option[PITH_PLAN_TEXT];  /* what pith quantize needs besides the recipe: "--weights
                                      int3:g128" */
     struct pith_recipe recipe;
     struct pith_weight_form form;
@@ -41,8 +41,8 @@ struct pith_plan_candidate {
     const char *likened_to; /* where that is from */
     char source[160]; /* of kld */
     const char *published;
-    /* By number of pith_engine_needs(), of engines that were asked: the container that the engine
-     * loads (NULL for weights as they are), or why it loads none. */
+    /* By number of pith_engine_needs(), of requested engines: the container that the engine loads
+     * (NULL for weights as they are), or why it loads none. */
     unsigned requested[PITH_PLAN_ENGINES]; /* for that compute capability, 1 more; 0: not yet */
     const struct pith_container *container[PITH_PLAN_ENGINES];
     char why[PITH_PLAN_ENGINES][PITH_PLAN_WHY];
@@ -120,7 +120,7 @@ struct pith_plan_stored {
     struct pith_container_opts opts;
     char text[200];  /* "q4_1 91%, q6_k 9%" */
     double bits;     /* a weight of linears */
-    bool lossy;      /* --requantize must be said of some (quantize/job.h) */
+    bool lossy;      /* --requantize must be given for some (quantize/job.h) */
     json_t *account; /* pith.json, where it has one, else NULL */
 };
 
@@ -143,7 +143,7 @@ enum pith_status pith_plan_place_find(struct pith_plan_search *p, const char *op
                                       const char *text, struct pith_plan_place *out,
                                       struct pith_error *err);
 
-/* With as few devices as it fits on (k->devices says how many), or as many as were asked for. */
+/* With as few devices as it fits on (k->devices is their number), or as many as requested. */
 struct pith_deployment pith_plan_deploy(const struct pith_plan_search *p, struct pith_plan_case *k,
                                         const struct pith_plan_place *at, struct pith_room *r);
 /* Whether it runs there, else why not: what the engine computes of such weights. */

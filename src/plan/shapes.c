@@ -99,8 +99,8 @@ static bool is_version(const char *word)
     return strspn(word, "0123456789.") == strlen(word);
 }
 
-/* Whether all words of `asked` stand in that order among a shape's. *version: the first number of
- * those that are left; *rest: whether a word is left that is no number. */
+/* Whether all wanted words occur in that order among a shape's. *version: the first number of the
+ * remaining ones; *rest: whether a word remains that is no number. */
 static bool matches(const struct words *wanted, const struct words *shape, double *version,
                     bool *rest)
 {

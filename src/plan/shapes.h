@@ -10,9 +10,10 @@
 enum pith_status pith_shapes_read(json_t **out, struct pith_error *err);
 /* The one of that name in any case, borrowed; NULL when there is none. */
 const json_t *pith_shapes_find(const json_t *shapes, const char *name);
-/* The same for a name as it is published or said: "meta-llama/Llama-3.1-70B-Instruct", "llama-70b"
- * (the newest of several), "llama3.1:8b". NULL where it means none or several that differ in more
- * than their version; `names` then receives these, or those of the same family, "" without any. */
+/* The same for a name as it is published or in use: "meta-llama/Llama-3.1-70B-Instruct",
+ * "llama-70b" (the newest of several), "llama3.1:8b". NULL where it means none or several that
+ * differ in more than their version; `names` then receives these, or those of the same family, ""
+ * without any. */
 enum { PITH_SHAPE_NAMES = 200 };
 const json_t *pith_shapes_match(const json_t *shapes, const char *name,
                                 char names[PITH_SHAPE_NAMES]);

@@ -1,5 +1,5 @@
-/* plan/split.h: prompts that are read on devices of their own (DistServe, Zhong et al. 2024;
- * Splitwise, Patel et al. 2024), and caches that wait in the memory of the host. */
+/* plan/split.h: prompts that are read on separate devices (DistServe, Zhong et al. 2024; Splitwise,
+ * Patel et al. 2024), and caches that wait in the memory of the host. */
 #ifndef PITH_PLAN_SPLIT_H
 #define PITH_PLAN_SPLIT_H
 
@@ -44,8 +44,8 @@ struct pith_offload {
 /* `host`: bytes there for all devices of the deployment; r as pith_room_find() gave it. */
 void pith_offload_find(const struct pith_deployment *d, const struct pith_room *r,
                        const struct pith_hardware *h, double host, struct pith_offload *out);
-/* The forecast where the users take turns: each answer's prompt comes from the host while others
- * are at work. `out` is for those at work on entry. */
+/* The forecast where the users alternate: each answer's prompt comes from the host while others are
+ * at work. `out` is for those at work on entry. */
 void pith_offload_forecast(const struct pith_offload *o, const struct pith_deployment *d,
                            const struct pith_hardware *h, struct pith_forecast *out);
 

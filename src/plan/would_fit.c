@@ -46,7 +46,7 @@ static double value(const json_t *j, const char *key)
     return json_number_value(json_object_get(j, key));
 }
 
-/* Whether a is as asked for in what the other key says, and better than b in `key`. */
+/* Whether a is as requested by the other key, and better than b in `key`. */
 static bool beats(const json_t *a, const json_t *b, const char *key, bool least)
 {
     if (!b) return true;

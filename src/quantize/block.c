@@ -222,7 +222,7 @@ static enum pith_status keep_rest(struct pith_work *w, struct pith_error *err)
     return keep_others(w, err);
 }
 
-/* Said before the work, and of the tensor itself: one bad value spreads to whatever is computed. */
+/* Checked before the work: one bad value spreads to everything that is computed from it. */
 static enum pith_status check_layer(const struct pith_work *w, struct pith_error *err)
 {
     const struct pith_checkpoint *in = w->run->job->model->checkpoint;

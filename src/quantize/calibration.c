@@ -26,7 +26,7 @@ enum pith_status pith_calibration_own(struct pith_run *r, const char *name, uint
  * without that room the stages are computed again for each site. */
 static enum pith_status open_between(struct pith_run *r, struct pith_error *err)
 {
-    enum { SPARE = 64 << 20 }; /* for all that is yet to be written beside the reserved files */
+    enum { SPARE = 64 << 20 }; /* for what is still written in addition to the reserved files */
     const uint64_t tokens = (uint64_t)r->cal.acts[0].windows * r->job->calib.length;
     const uint64_t bytes = tokens * pith_stages_width(&r->job->model->plans) * sizeof(float);
     if (!r->job->needs_round || pith_job_learns(r->job)) return PITH_OK;

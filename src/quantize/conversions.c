@@ -1,5 +1,5 @@
-/* Which container can hold which grid with its codes: pith_convert_holds() asked of every grid that
- * some container takes, for a matrix whose sides suit all. */
+/* Which container can hold which grid with its codes: pith_convert_holds() for every grid that some
+ * container takes, and a matrix whose sides suit all. */
 #include "quantize/conversions.h"
 
 #include "io/container/container.h"
@@ -12,14 +12,14 @@
 
 enum { SIDE = 4096 };
 
-/* What inputs may be rounded to beside weights; some containers hold grids only so. */
+/* What inputs may be rounded to with quantized weights; some containers hold grids only so. */
 static const char *const inputs[] = {
     "none",  "int8:token", "fp8_e4m3:token", "fp8_e4m3:g128", "fp8_e4m3:tensor:static",
     "mxfp8", "mxfp4",      "nvfp4:static"};
 
 enum { INPUTS = sizeof inputs / sizeof *inputs, CONTAINERS_MAX = 64 };
 
-/* One grid, and what each container needs beside it. */
+/* One grid, and the options of inputs that each container needs for it. */
 struct request {
     struct pith_container_opts opts[INPUTS];
     const struct pith_grid *grid;
@@ -52,7 +52,7 @@ static bool find_targets(struct request *q, const struct pith_grid *g)
     return taken;
 }
 
-/* Weights alone are what is asked: where the inputs stand in the way, with others. */
+/* Tries weights alone first; where the inputs prevent that, with each rounding of inputs. */
 static bool holds_from(const struct request *q, size_t from, const struct pith_container *to,
                        struct pith_grid *stored)
 {

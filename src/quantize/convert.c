@@ -163,8 +163,8 @@ static enum pith_status load_on_grid(const struct pith_job *job, const struct pi
     return s;
 }
 
-/* The same codes on the choice's grid, as the new container tells them. `is`: the grid of the
- * input; `from`: the input's matrix, not looked at where the grids are equal. On failure *q owns
+/* The same codes on the choice's grid, as the new container stores them. `is`: the grid of the
+ * input; `from`: the input's matrix, not read where the grids are equal. On failure *q owns
  * nothing. */
 static enum pith_status restate(const struct pith_job *job, const struct pith_choice *c,
                                 const struct pith_grid *is, const struct pith_qmat *from,
@@ -221,7 +221,7 @@ static enum pith_status try_zeros(const struct pith_job *job, const struct pith_
     return good ? PITH_OK : pith_fail_nomem(err, "a comparison");
 }
 
-/* What the codes stand for, put on the new grid. *kept: with its codes after all. */
+/* Puts the values of the codes on the new grid. *unchanged: their codes could be used after all. */
 static enum pith_status round_anew(const struct pith_job *job, const struct pith_choice *c,
                                    const struct pith_qmat *from, struct pith_qmat *q,
                                    bool *unchanged, struct pith_error *err)

@@ -9,7 +9,7 @@ struct pith_run;
 /* Finds out what the input stores: choices[].stored, and what it says of the container's
  * options. PITH_UNSUPPORTED for a quantized head. */
 enum pith_status pith_convert_describe(struct pith_job *job, struct pith_error *err);
-/* A matrix on a grid, and what is told of the whole model. */
+/* A matrix on a grid, and the options of the whole model. */
 struct pith_convert_case {
     const struct pith_grid *from;
     uint32_t rows, cols;

@@ -287,7 +287,7 @@ static enum pith_status check_engines(const struct pith_job *job, struct pith_er
     for (size_t i = 0; i < targets->count; i++) {
         struct pith_target target;
         PITH_TRY(pith_target_parse(targets->item[i], &target, err));
-        if (!job->quantizes) continue; /* whoever loads the original loads this */
+        if (!job->quantizes) continue; /* an engine that loads the original loads this */
         PITH_TRY(pith_preflight(&target, &offer, err));
     }
     return PITH_OK;
@@ -320,7 +320,7 @@ enum pith_status pith_job_fit(struct pith_job *job, struct pith_error *err)
     pith_heap_trim();
     job->own_memory = pith_memory_anonymous() + pith_heap_holes();
     const uint64_t need = job->expected = pith_job_estimate(job);
-    /* What one start said must do for the next. */
+    /* A memory limit that one start printed must be enough for the next. */
     if (o->memory && need > pith_sum_bytes(o->memory, PITH_MEASURED_TO))
         return pith_fail(err, PITH_LIMIT,
                          "this run needs about %llu MiB and `memory` allows %llu MiB; a shorter"
@@ -330,8 +330,8 @@ enum pith_status pith_job_fit(struct pith_job *job, struct pith_error *err)
     return pith_progress_step(&o->progress, "preparing", 0, 1, err);
 }
 
-/* A block that is rounded as a whole, goes along as it was, or whose sensitivities are looked at is
- * held so; a transform can do with one expert at a time. */
+/* Whole layers are in memory where a block is rounded as a whole, where the float model goes along,
+ * or where sensitivities are measured; a transform needs one expert at a time. */
 static bool holds_layers(const struct pith_job *job)
 {
     bool apart = true;

@@ -28,18 +28,17 @@ struct pith_choice {
     char *module;           /* "model.layers.0.mlp.up_proj" */
     uint32_t layer, linear; /* its place in that layer's plan */
     uint32_t rows, cols;
-    struct pith_grid grid; /* format NULL: left alone */
+    struct pith_grid grid; /* format NULL: not quantized */
     uint32_t hadamard;     /* its input is rotated online in blocks of that width; 0: it is not */
     bool prune;            /* no grid, but zeros where the split makes them */
     struct pith_grid from; /* of the input, whose values are quantized anew; format NULL: none */
     bool keeps;            /* the codes of `from`, which is on the grid already */
-    const char
-        *reason; /* why it is left alone; NULL when quantized. Static, or the option's text */
+    const char *reason; /* why it is not quantized; NULL when it is. Static, or the option's text */
     /* When converting: */
     struct pith_grid stored; /* in the input; format NULL: not quantized there */
     bool anew;               /* the container cannot hold that: rounded to `grid` */
     bool planned;            /* its tensors have their place in the layout */
-    /* What was asked for, where rows are no whole blocks of it; else NULL. */
+    /* The requested format, where rows are no whole blocks of it; else NULL. */
     const struct pith_format *wanted;
     bool usual;            /* the grid is the recipe's, of which nobody named the groups */
     uint32_t wanted_group; /* the recipe's, where that does not divide the rows; else 0 */
@@ -66,7 +65,7 @@ struct pith_job {
     json_t *adapter;                  /* what was merged into it, or NULL */
     struct pith_tokenizer *tokenizer; /* NULL when nothing is calibrated */
     struct pith_recipe recipe;
-    json_t *more;      /* what its file says beside it (quant/recipe.h), or NULL */
+    json_t *more;      /* what else its file states (quant/recipe.h), or NULL */
     bool groups_named; /* --weights names the size of groups: no other is taken */
     enum pith_experts_rule experts;
     const struct pith_container *container;
@@ -78,10 +77,10 @@ struct pith_job {
     struct pith_whole *wholes; /* tensors of several linears that the output has, by layer */
     size_t whole_count;
     struct pith_linear_grid *linears;      /* the same for the container, and lm_head ... */
-    size_t linear_count;                   /* ... and matrices beside the layers, left alone */
+    size_t linear_count;                   /* ... and unquantized matrices outside the layers */
     char *outer_names;                     /* of the latter */
     unsigned needs_transform, needs_round; /* enum pith_needs */
-    bool whole_layers;                     /* experts' matrices are held as floats all at once */
+    bool whole_layers;                     /* experts' matrices are all in memory as floats */
     bool quantizes; /* some linear has a grid: without, the output is an ordinary checkpoint */
     struct pith_basis_plan basis_plan; /* of a transform that changes the model's basis */
     struct pith_basis basis;           /* all of its rotations empty: none does */
@@ -154,7 +153,7 @@ static inline struct pith_basis_change pith_job_basis_change(const struct pith_j
 {
     return (struct pith_basis_change){&job->basis, job->model, job->backend};
 }
-/* Whether the output has a head of its own where the input's is its embedding. */
+/* True when the output has a separate head where the input's is its embedding. */
 static inline bool pith_job_unties(const struct pith_job *job)
 {
     return job->basis.stream.dim && job->model->shape.ends.tied;
@@ -171,8 +170,8 @@ static inline enum pith_dtype pith_job_weight_dtype(const struct pith_job *job,
  * and calls pith_job_close() whether it fails or not. */
 enum pith_status pith_job_open(struct pith_job *job, struct pith_error *err);
 void pith_job_close(struct pith_job *job);
-/* Refuses at once what could fail after hours: the target engines' rules; after the layout is
- * there, the memory ceiling, of which job->own_memory and job->expected are told. */
+/* Refuses at once what could fail after hours: by the target engines' rules; and, after the layout
+ * is there, by the memory ceiling, for which it sets job->own_memory and job->expected. */
 enum pith_status pith_job_preflight(const struct pith_job *job, struct pith_error *err);
 enum pith_status pith_job_fit(struct pith_job *job, struct pith_error *err);
 /* What the job makes, as engines see it; borrowed from the job. */
@@ -185,7 +184,7 @@ double pith_job_block_effort(const struct pith_job *job);
 /* Fills job->recipe, job->more and job->container from the options, and what the stages
  * need. */
 enum pith_status pith_job_recipe(struct pith_job *job, struct pith_error *err);
-/* The recipe in full with what its file says beside it; a new reference, NULL without memory. */
+/* The recipe in full with what else its file states; a new reference, NULL without memory. */
 json_t *pith_job_recipe_json(const struct pith_job *job);
 
 #endif

@@ -65,8 +65,8 @@ uint64_t pith_job_rounding_bytes(const struct pith_job *job, const struct pith_c
     return pith_sum_bytes(kept, pith_larger(solving, levels));
 }
 
-/* How far it is from the input: the input's own form where its rows are turned, or in another
- * basis. */
+/* For measuring the error against the input: the input's own form where its rows are transposed or
+ * in another basis. */
 static uint64_t comparing_bytes(const struct pith_job *job, const struct pith_choice *c)
 {
     const uint64_t other = pith_job_rotates(job) ? float_bytes(c) : pith_job_straight_bytes(job, c);
@@ -102,7 +102,7 @@ static bool is_expert(const struct pith_layer_plan *l, uint32_t linear)
     return l->linear[linear].expert != PITH_NO_PART;
 }
 
-/* Of one matrix of the block: whether it is loaded with it, or when its turn has come. */
+/* Of one matrix of the block: true when it is loaded only when it is worked on. */
 static bool loads_late(const struct pith_job *job, const struct pith_layer_plan *l, uint32_t linear)
 {
     return !job->whole_layers && is_expert(l, linear);
@@ -170,7 +170,7 @@ static void round_together(struct pith_meter *m, const struct pith_job *job, uin
 
 /* --- a transform ----------------------------------------------------------------------------- */
 
-/* Stands for an inspector's, where sizes alone are asked for. */
+/* In place of an inspector, where only sizes are needed. */
 static enum pith_status no_loss(void *ctx, const struct pith_trial *trial, double *loss,
                                 struct pith_error *err)
 {
@@ -179,7 +179,7 @@ static enum pith_status no_loss(void *ctx, const struct pith_trial *trial, doubl
     return PITH_OK;
 }
 
-/* Bytes of the matrices of one expert that is held, 0 of none. */
+/* Bytes of the matrices of one expert in memory, 0 of none. */
 static uint64_t expert_bytes(const struct pith_job *job, uint32_t layer, uint32_t expert)
 {
     const struct pith_node *node = pith_plan_experts(pith_job_plan(job, layer));
@@ -215,7 +215,7 @@ static uint64_t lent_bytes(const struct pith_job *job, uint32_t layer, uint32_t 
 struct request {
     struct pith_transform_job job;
     struct pith_stats stats;
-    uint64_t picks; /* bytes that tell how experts' groups are clipped */
+    uint64_t picks; /* bytes for how experts' groups are clipped */
 };
 
 /* False: there is no memory to say how much; the linears are to be freed. */
@@ -256,7 +256,7 @@ static bool ask(const struct pith_job *job, uint32_t layer, uint32_t which, stru
     return good;
 }
 
-/* A site whose statistics are held; what is needed to do it again stays. */
+/* A site whose statistics are in memory; what is needed to redo it stays. */
 static void transform_site(struct pith_meter *m, const struct pith_job *job, uint32_t layer,
                            uint32_t which)
 {
@@ -389,8 +389,8 @@ static size_t most_in_a_shard(const struct pith_layout *out)
     return most;
 }
 
-/* The list of what is written (while it is made of those of several files, one of these beside it),
- * and of the tensors that stay as they are their entries. */
+/* The list of what is written (with that of one file, while the list is made from several), and the
+ * entries of unchanged tensors. */
 static uint64_t list_bytes(const struct pith_job *job)
 {
     const struct pith_layout *out = &job->layout;

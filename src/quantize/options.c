@@ -1,5 +1,5 @@
-/* What the options say by themselves: names, grids, and which of them go together. Asked before any
- * file of the model is opened, so that a wrong option is the first thing that is told. */
+/* What follows from the options alone: names, grids, and which of them go together. Checked before
+ * any file of the model is opened, so that a wrong option is the first thing that is reported. */
 #include "quantize/options.h"
 
 #include "base/json.h"
@@ -41,7 +41,7 @@ static enum pith_status check_whole(const struct pith_job *job, struct pith_erro
     return PITH_OK;
 }
 
-/* Does anything look at activations? Grids and fixed scales do, beside the stages. */
+/* Does anything read activations? Grids and fixed scales do, besides the stages. */
 static enum pith_status find_needs(struct pith_job *job, struct pith_error *err)
 {
     const struct pith_grid *weights = &job->recipe.weights;
@@ -59,7 +59,7 @@ static enum pith_status find_needs(struct pith_job *job, struct pith_error *err)
     PITH_TRY(pith_inputs_settle(job, err));
     if (job->recipe.split->sparse && weights->format && !(job->container->holds & PITH_QMAT_KEPT))
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "%s has no place for weights beside the grid (`split=sparse`);"
+                         "%s has no place for weights outside the grid (`split=sparse`);"
                          " `container=squeezellm` has",
                          job->container->name);
     PITH_TRY(pith_learn_check(job, err));

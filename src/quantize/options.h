@@ -1,10 +1,10 @@
-/* quantize/options.h: what can be said of a job by its options alone. */
+/* quantize/options.h: what follows of a job from its options alone. */
 #ifndef PITH_QUANTIZE_OPTIONS_H
 #define PITH_QUANTIZE_OPTIONS_H
 
 #include "quantize/job.h"
 
-/* What can be said of the options without looking at a model; *plan receives
+/* What follows from the options without reading a model; *plan receives
  * {"recipe": in full, "container", "calibrates", "file"}. Statuses as of pith_quantize(). */
 enum pith_status pith_job_check_options(const struct pith_quantize_options *o, bool convert,
                                        json_t **plan, struct pith_error *err);

@@ -26,8 +26,8 @@ static enum pith_status check_lossy(const struct pith_job *job, const struct pit
                      job->options->model, c->module, from);
 }
 
-/* Whether the input's codes can stay as they are, on the grid or told on it. However scales are
- * found, they are the input's then. */
+/* Whether the input's codes can stay, on the same grid or restated on the new one. However scales
+ * are found, they are the input's then. */
 static bool keeps_codes(const struct pith_job *job, const struct pith_choice *c,
                         const struct pith_dense_source *source)
 {

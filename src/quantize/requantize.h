@@ -4,9 +4,9 @@
 
 #include "quantize/job.h"
 
-/* Says of a linear whose grid is chosen what the input has it on (`from`), and
- * whether its codes stay (`keeps`). PITH_UNSUPPORTED for one of few bits that nobody asked to
- * quantize again. */
+/* Sets of a linear whose grid is chosen which grid the input has it on (`from`), and whether its
+ * codes stay (`keeps`). PITH_UNSUPPORTED for one of few bits without a request to quantize it
+ * again. */
 enum pith_status pith_job_requantize(const struct pith_job *job, struct pith_choice *c,
                                      struct pith_error *err);
 /* Whether that many weights on a grid (format NULL: on none) have lost so much that nobody is to

@@ -61,7 +61,7 @@ static enum pith_status check_files(const struct pith_run *r, struct pith_error 
     return pith_calibration_check(&r->cal, err);
 }
 
-/* The disk's share of a unit: what it names is made safe, then it is said so. */
+/* The part of a unit that writes: syncs what the unit names, then journals it. */
 static enum pith_status finish_job(void *ctx, struct pith_error *err)
 {
     struct pith_run *r = ctx;
@@ -92,7 +92,7 @@ static enum pith_status wait_finish(struct pith_run *r, struct pith_error *err)
     return s;
 }
 
-/* Leaves the unit to a job of its own, after the one before. */
+/* Finishes the unit in a separate job, after the one before. */
 static enum pith_status finish_unit(struct pith_run *r, json_t *unit, const struct pith_acts *acts,
                                     struct pith_error *err)
 {
@@ -237,8 +237,8 @@ static size_t units_of(const struct pith_run *r, size_t index)
     return index == 0 ? 1 : pith_job_together(r->job, (uint32_t)index - 1);
 }
 
-/* Of so many finished units, those that a run can go on after: blocks that are rounded together
- * are done together. *turns: how often activations have changed places. */
+/* Of so many finished units, those after which a run can go on: blocks that are rounded together
+ * are done together. *stages: how often activations have changed places. */
 static size_t whole_units(const struct pith_run *r, size_t done, size_t *stages)
 {
     size_t whole = 0;
@@ -320,7 +320,7 @@ static enum pith_status run_units(struct pith_run *r, struct pith_error *err)
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-/* One of the blocks, on what the one before it has left; or those that are learned together. */
+/* One of the blocks, on the output of the one before it; or those that are learned together. */
 static enum pith_status rehearse_block(struct pith_run *r, uint32_t i, struct pith_rehearsal *all,
                                        struct pith_error *err)
 {
@@ -423,7 +423,7 @@ static enum pith_status follow(struct pith_run *r, struct pith_error *err)
     return run_units(r, err);
 }
 
-/* What a rank left on a disk of its own, when rank 0 has given the folder its name. */
+/* Removes what a rank wrote on its own disk, when rank 0 has renamed the folder. */
 static enum pith_status end_following(const struct pith_run *r, struct pith_error *err)
 {
     PITH_TRY(pith_ranks_meet(r->ranks, err));
@@ -433,7 +433,7 @@ static enum pith_status end_following(const struct pith_run *r, struct pith_erro
     return PITH_OK;
 }
 
-/* What is left, before the first block of it. A run of seconds is no news. */
+/* Reports the expected time of the rest, before its first block. Not for a run of seconds. */
 static void report_expected(const struct pith_run *r)
 {
     enum { NEWS = 10 };
@@ -449,7 +449,7 @@ static void report_expected(const struct pith_run *r)
     const unsigned ranks = pith_ranks_count(r->ranks);
     if (left * all < NEWS || ranks > 1) return;
     (void)snprintf(line, sizeof line, "time: %s expected%s", pith_expect_text(left * all, text),
-                   left < 1 ? " for what is left" : "");
+                   left < 1 ? " for the rest" : "");
     t->say(t->ctx, line);
 }
 

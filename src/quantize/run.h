@@ -39,7 +39,7 @@ struct pith_run {
     uint64_t peak_anonymous, peak_mapped; /* bytes, as seen at each step */
 };
 
-/* Tells the listener that `effort` more steps are done, and looks at the memory in use. */
+/* Reports `effort` more finished steps to the listener, and checks the memory in use. */
 enum pith_status pith_run_step(struct pith_run *r, const char *what, double effort,
                                struct pith_error *err);
 /* block.c: layers [first, first + count) that are rounded together, or one. pith_blocks_open() does
@@ -49,9 +49,9 @@ enum pith_status pith_run_step(struct pith_run *r, const char *what, double effo
  * "linears", "transforms", "tensors". pith_blocks_close() is due, also after a failure. */
 struct pith_work;
 
-/* The whole. *report is a new reference. With `convert`, the recipe's weights (or none) are
- * for those linears only that the container cannot hold as they are. The frame is told what is
- * expected before the first block. */
+/* The whole. *report is a new reference. With `convert`, the recipe's weights (or none) are for
+ * those linears only that the container cannot hold as they are. Reports the expected time to the
+ * frame before the first block. */
 enum pith_status pith_quantize_model(struct pith_backend *be, const struct pith_quantize_options *o,
                                      bool convert, const struct pith_frame *frame, json_t **report,
                                      struct pith_error *err);

@@ -117,7 +117,7 @@ static enum pith_status check_split(const struct pith_job *job, const struct pit
             c->grid.format->name);
     if (split->sparse && c->grid.format && !(job->container->holds & PITH_QMAT_KEPT))
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "%s has no place for weights beside the grid (`split=sparse`);"
+                         "%s has no place for weights outside the grid (`split=sparse`);"
                          " `container=squeezellm` has",
                          job->container->name);
     return PITH_OK;
@@ -183,18 +183,18 @@ static enum pith_status choose_end(struct pith_job *job, struct pith_choice *c,
     return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
 }
 
-/* A rotation that the reader has to do must be told to it. */
+/* A rotation that the reader has to do must be stated in the container. */
 static enum pith_status check_online(const struct pith_job *job, const struct pith_choice *c,
                                      struct pith_error *err)
 {
     const char *way = job->convert ? "" : "; `transform=rotate:folded` leaves that rotation out";
     if (c->hadamard <= 1 || job->container->online) return PITH_OK;
-    return pith_fail(err, PITH_UNSUPPORTED, "%s: %s cannot tell an engine to rotate its inputs%s",
+    return pith_fail(err, PITH_UNSUPPORTED, "%s: %s cannot make an engine rotate its inputs%s",
                      c->module, job->container->name, way);
 }
 
 /* The block in which a linear's input is rotated online, if the linear is quantized: one that is
- * left alone is read as it was, and engines rotate nothing in front of it. */
+ * not is read as it was, and engines rotate nothing in front of it. */
 static uint32_t online_block(const struct pith_job *job, const struct pith_choice *c)
 {
     return pith_online_rotation(&job->basis, pith_job_plan(job, c->layer), c->linear)->block;
@@ -370,8 +370,8 @@ static enum pith_status check_used(const struct pith_job *job, const struct over
     return PITH_OK;
 }
 
-/* The length of the name of a matrix that stands beside the layers and that engines would take for
- * a quantized linear too; 0: it is none. */
+/* The length of the name of a matrix outside the layers that engines would take for a quantized
+ * linear too; 0: it is none. */
 static size_t outer_length(const struct pith_model *m, const struct pith_tensor *t)
 {
     static const char end[] = ".weight";
@@ -409,8 +409,8 @@ static size_t add_outer(struct pith_job *job, char *names, size_t *bytes)
     return count;
 }
 
-/* What the container is told: every linear of the model; among those left alone the head, and what
- * is beside the language model. */
+/* What the container gets: every linear of the model; among the unquantized ones the head, and
+ * those outside the language model. */
 static enum pith_status list_linears(struct pith_job *job, struct pith_error *err)
 {
     size_t bytes;

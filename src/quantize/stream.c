@@ -33,8 +33,8 @@ bool pith_job_streams(const struct pith_job *job)
     return true;
 }
 
-/* The storing task may come up while the rows are still at work elsewhere: it is then left to the
- * thread that has them, so that nobody waits. */
+/* The storing task may begin while another thread still rounds rows: that thread then stores, so
+ * that nobody waits. */
 enum state { AT_WORK, ROUNDED, LEFT };
 
 /* One linear. */
@@ -43,12 +43,12 @@ struct stream {
     const struct pith_choice *choice;
     const struct pith_rounder *round;
     const struct pith_tensor *tensor;
-    uint8_t *straight; /* the tensor's rows in order, when they lie turned; else NULL */
+    uint8_t *straight; /* the tensor's rows in order, when they are stored transposed; else NULL */
     struct pith_linear_result result;
     struct pith_phases time;
     struct pith_qmat q;
     struct pith_route_sizes sent; /* in a rehearsal: what of q would go to rank 0 */
-    uint64_t work;                /* in an estimate: what a thread takes for it beside its codes */
+    uint64_t work; /* in an estimate: what a thread takes for it in addition to its codes */
     struct pith_row_squares *squares; /* [rows] */
     struct pith_sha256 *hash;
     void *memory;    /* of the parts that follow, and the squares */
@@ -60,7 +60,7 @@ struct stream {
     uint32_t site;
     unsigned owner; /* the rank that rounds it */
     bool rotated;   /* the embedding or the head (site says which) of a model in another basis */
-    float lo, hi; /* the least and the largest weight, when the grid asks for them */
+    float lo, hi;   /* the least and the largest weight, when the grid needs them */
     float global; /* what it shares with others, or 0 */
     double loss;  /* squared error */
     atomic_int state;
@@ -84,7 +84,7 @@ static size_t tile_floats(const struct pith_choice *c)
     return (c->rows < group ? c->rows : group) * (c->cols < group ? c->cols : group);
 }
 
-/* What rounding a linear takes beside its codes. */
+/* What rounding a linear takes in addition to its codes. */
 static void layout(struct pith_arena *a, struct stream *s)
 {
     const struct pith_choice *c = s->choice;
@@ -310,7 +310,7 @@ struct streams {
     unsigned count;
 };
 
-/* Codes are held from rounding to storing, so that both can go on beside each other: those of a
+/* Codes are in memory from rounding to storing, so that both can run at the same time: those of a
  * batch at most, which is large enough that its threads end at about the same time, and all of a
  * layer without experts. */
 static unsigned batch_of(unsigned threads)
@@ -477,7 +477,7 @@ static enum pith_status run_streams(const struct pith_job *job, struct streams *
 }
 
 /* The linears of a layer that have a grid, in the order of the plan; list is zeroed. r is NULL
- * where only sizes are asked for. */
+ * where only sizes are needed. */
 static unsigned list_linears(const struct pith_job *job, const struct pith_run *r, uint32_t layer,
                              struct stream *list)
 {
@@ -575,7 +575,7 @@ enum pith_status pith_stream_layer(struct pith_run *r, uint32_t layer, json_t *e
 
 /* --- what it takes --------------------------------------------------------------------------- */
 
-/* What one thread takes for a linear beside its codes: to round it, or to store it. */
+/* What one thread takes for a linear in addition to its codes: to round it, or to store it. */
 static uint64_t work_bytes(const struct pith_job *job, const struct pith_choice *c)
 {
     struct stream s = {.choice = c};

@@ -10,9 +10,9 @@
 /* Shares of the peak that products and rounding column by column reach: plan/time/quantize_time.h.
  */
 static const double products = 0.45, rounding = 0.176;
-/* Of the way back through a layer, in ways there, what does not depend on grids; of a transform
- * there; and what attention and norms take beside products. Measured on the model that ships alone
- * (docs/mixed.md). */
+/* Of the backward pass through a layer, in forward passes, what does not depend on grids; of a
+ * transform forward; and what attention and norms take compared with products. Measured on the
+ * model that ships alone (docs/mixed.md). */
 static const double back = 3.3, transform = PITH_EXPECT_TRANSFORM, others = 1.2;
 
 /* --- the machine ------------------------------------------------------------------------------ */

@@ -1,12 +1,12 @@
-/* quantize/time_estimate.h: how long a run will take, told before it begins: operations counted as
- * in plan/time/quantize_time.h, at the speed that this machine has at products now. Others at work
- * make it longer. */
+/* quantize/time_estimate.h: how long a run will take, estimated before it begins: operations
+ * counted as in plan/time/quantize_time.h, at the speed that this machine has at products now.
+ * Other load makes it longer. */
 #ifndef PITH_QUANTIZE_TIME_ESTIMATE_H
 #define PITH_QUANTIZE_TIME_ESTIMATE_H
 
 #include "quantize/job.h"
 
-/* Who is told a line now and then; say NULL: nobody. */
+/* Receives a line for the user now and then; say NULL: nobody does. */
 struct pith_notice {
     void (*say)(void *ctx, const char *line);
     void *ctx;
@@ -16,7 +16,7 @@ struct pith_frame {
     struct pith_notice notice;
     double started; /* pith_clock() when the whole began, 0: with the run */
     double search;  /* seconds of that before the run, in which its recipe was found */
-    bool quiet;     /* what is expected was told */
+    bool quiet;     /* the expected time was reported already */
     const struct pith_guide_pass *guide_pass; /* quantize/site/guide.h; NULL: no recipe needs it */
 };
 
@@ -31,15 +31,15 @@ double pith_expect_quantize(const struct pith_job *job, const struct pith_recipe
 
 /* Seconds of finding the sensitivities of the job's linears on so many grids. */
 double pith_expect_sense(const struct pith_job *job, size_t grids, double speed);
-/* What the way back through a layer takes of that, in the way there through it; of it the
- * transform. The way there of all layers is `layers` of these, the turn between them `turn`. */
+/* What the backward pass through a layer takes, in forward passes; the transform's part of it. The
+ * forward pass of all layers is `layers` of these; the head in between takes `head`. */
 struct pith_sense_effort {
     double back, transform, head;
 };
 #define PITH_EXPECT_TRANSFORM 0.8
 struct pith_sense_effort pith_expect_effort(const struct pith_job *job, size_t grids);
 
-/* Seconds of measuring what a recipe foretold (quantize/prediction.h). */
+/* Seconds of measuring what a recipe predicted (quantize/prediction.h). */
 double pith_expect_check(const struct pith_job *job, double speed);
 
 /* "about 4 min 10 s". */

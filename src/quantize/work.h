@@ -32,8 +32,7 @@ struct pith_work {
     struct pith_run *run;
     struct pith_block block;
     struct pith_stages stages;
-    struct pith_block
-        twin; /* with linears of its own: those rounded, as they were; else the block's */
+    struct pith_block twin; /* with the unrounded form of rounded linears; else the block's */
     struct pith_stages twin_stages;
     uint32_t layer;
     const struct pith_layer_plan *plan;
@@ -59,14 +58,15 @@ struct pith_work {
 /* expert_weights.c: memory of all of that but the block's, and its end. */
 enum pith_status pith_work_begin(struct pith_work *w, struct pith_error *err);
 void pith_work_end(struct pith_work *w);
-/* expert_weights.c: an expert's matrix is read when it is worked on, unless whole layers are held.
+/* expert_weights.c: an expert's matrix is read when it is worked on, unless whole layers are
+ * loaded.
  */
 bool pith_work_is_late(const struct pith_work *w, uint32_t linear);
-/* expert_weights.c: a matrix that is not there, as floats, with all that was done to it so far:
- * turned, or by w->redo. */
+/* expert_weights.c: loads a matrix that is not there, as floats, with all changes so far: rotated,
+ * or by w->redo. */
 enum pith_status pith_work_fetch(struct pith_work *w, uint32_t linear, struct pith_error *err);
-/* expert_weights.c: those of one expert; those of the one before (w->held) go. PITH_NO_PART: of
- * none. */
+/* expert_weights.c: loads those of one expert; those of the one before (w->loaded) go.
+ * PITH_NO_PART: of none. */
 enum pith_status pith_work_fetch_expert(struct pith_work *w, uint32_t expert,
                                         struct pith_error *err);
 /* The rank whose expert it is. */
@@ -76,7 +76,7 @@ static inline unsigned pith_work_expert_owner(const struct pith_work *w, uint32_
 }
 /* block.c: a pass over the windows has ended: its time, and apart from it that of the Hessians. */
 void pith_work_mark_pass(struct pith_work *w, enum pith_phase phase);
-/* site.c: pith_stages_collect(), told to who foresees what several ranks would do. */
+/* site.c: pith_stages_collect(), reported to the estimate of several ranks' work. */
 enum pith_status pith_work_collect(struct pith_work *w, uint32_t site, unsigned needs,
                                    size_t samples, struct pith_stats *stats,
                                    struct pith_error *err);
@@ -127,8 +127,8 @@ enum pith_status pith_work_keep(struct pith_work *w, const struct pith_choice *c
 /* site.c: what each of a site's linears shares with those of its grid, global[site->count], before
  * the first is rounded. */
 void pith_work_globals(const struct pith_work *w, const struct pith_site_spec *site, float *global);
-/* site.c: the block as it was, where rounding asks for it, sharing everything with the block until
- * a linear is rounded; and its end. */
+/* site.c: the block as it was, where rounding needs it, sharing everything with the block until a
+ * linear is rounded; and its end. */
 enum pith_status pith_work_twin(struct pith_work *w, struct pith_error *err);
 void pith_work_untwin(struct pith_work *w);
 /* site.c: adds what pruning did to a linear to the account of the tensor that was stored last. */

@@ -63,10 +63,10 @@ grep -q 'embed_tokens.weight: is not the original rotated' "$work/stdout" && pas
 
 refuse "an option that is none" 2 'rotate:folded' make "$probe" "$work/out" -r rtn --transform rotate:sideways
 refuse "blocks of 3" 2 'power of two' make "$probe" "$work/out" -r rtn --transform rotate:3
-refuse "an online rotation in a container that cannot tell of it" 1 'rotate:folded' make "$probe" "$work/bad" -r rtn --transform rotate --container gptq
+refuse "an online rotation in a container that cannot state it" 1 'rotate:folded' make "$probe" "$work/bad" -r rtn --transform rotate --container gptq
 refuse "for an engine that would not do it" 1 'transformers: does not rotate' make "$probe" "$work/bad" -r rtn --transform rotate --for transformers
 refuse "on more ranks than one" 1 'single rank' make "$probe" "$work/bad" -r rtn --transform rotate --for vllm:tp=2
-refuse "converted to a container that cannot tell of it" 1 'cannot tell an engine' "$pith" convert "$work/two" -o "$work/bad" --container gptq
+refuse "converted to a container that cannot state it" 1 'cannot make an engine rotate' "$pith" convert "$work/two" -o "$work/bad" --container gptq
 check "converted to itself" "$pith" convert "$work/two" -o "$work/same" --container compressed-tensors --quiet
 cmp -s "$work/two/model.safetensors" "$work/same/model.safetensors" && cmp -s "$work/two/config.json" "$work/same/config.json" &&
     pass "is the same" || fail "converted to itself: other bytes"

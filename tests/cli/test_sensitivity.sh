@@ -58,7 +58,7 @@ check "latents" sh -c "'$pith' sensitivity latent --try int8:channel --acts none
 # shellcheck disable=SC2086
 "$pith" eval latent --baseline latent --kv int4:token $latent >l4.json
 check "are predicted, too" python3 look.py sum latent.json int4:token l4.json
-refuse "a cache of several ages" 1 'is not foretold' "$pith" sensitivity "$probe" --kv int4:token,recent=32 $few
+refuse "a cache of several ages" 1 'is not predicted' "$pith" sensitivity "$probe" --kv int4:token,recent=32 $few
 refuse "a cache that is none" 2 'no such format' "$pith" sensitivity "$probe" --kv x9 $few
 refuse "inputs on a grid that is none" 2 'no such format' "$pith" sensitivity "$probe" --acts int8:token,x9 $few
 refuse "inputs on a grid of weights" 1 'activations cannot be' "$pith" sensitivity "$probe" --acts nf4:g64 $few

@@ -34,11 +34,11 @@ struct pith_hardware {
     const char *price_source, *source;
     bool fnuz; /* its FP8 has no negative zero, and half the range */
     bool cpu;
-    /* What programs reach of its bandwidth and of its operations, and what a layer takes beside its
-     * bytes, where someone measured it; 0: what the engine reaches. */
+    /* What programs reach of its bandwidth and of its operations, and what a layer takes in
+     * addition to its bytes, where that was measured; 0: what the engine reaches. */
     double reached_memory, reached_arithmetic, layer_seconds;
     unsigned capability;   /* compute capability times ten: 89; 0: no CUDA */
-    unsigned threads;      /* of pith on a CPU; 0: not told */
+    unsigned threads;      /* of pith on a CPU; 0: not known */
     const json_t *kernels; /* of pith, as measured there (kernels.h); borrowed, or NULL */
 };
 /* By name in any case, or the first whose name goes on behind it with a "-" ("h100": h100-sxm);

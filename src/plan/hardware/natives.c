@@ -53,7 +53,7 @@ static void refuse(const struct pith_native_case *c, const struct native_row *r,
     const struct pith_hardware *h = c->hardware;
     const unsigned edge = h->capability < r->runs ? r->runs : r->to;
     (void)snprintf(why, PITH_NATIVE_WHY,
-                   "%.60s has compute capability %u.%u, and %s runs %.20s weights beside inputs in "
+                   "%.60s has compute capability %u.%u, and %s runs %.20s weights with inputs in "
                    "%s %s %u.%u (%s)",
                    h->title, h->capability / 10, h->capability % 10, c->engine,
                    c->weights.format->name,

@@ -1,5 +1,6 @@
 /* plan/hardware/natives.h: what an engine on a device computes by units of the device, what only
- * saves memory there, and what it refuses: rows of natives.def, beside the units of hardware.def.
+ * saves memory there, and what it refuses: rows of natives.def, together with the units of
+ * hardware.def.
  */
 #ifndef PITH_PLAN_HARDWARE_NATIVES_H
 #define PITH_PLAN_HARDWARE_NATIVES_H

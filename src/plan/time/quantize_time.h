@@ -34,11 +34,11 @@ struct pith_quantize_task {
     uint32_t (*group)(const void *ctx, const struct pith_linear_spec *l);
     const void *group_ctx;
 };
-/* Why nothing is told, or NULL. */
+/* Why there is no estimate, or NULL. */
 const char *pith_quantize_untold(const struct pith_quantize_task *t);
 /* What goes before the layers, by all ranks of c (see struct pith_crew). */
 void pith_quantize_before(const struct pith_quantize_task *t, struct pith_crew *c);
-/* A layer, and what is told behind it; false: out of memory. */
+/* A layer, and the messages behind it; false: out of memory. */
 bool pith_quantize_layer(const struct pith_quantize_task *t, uint32_t layer, struct pith_crew *c);
 /* Seconds of what no layer has, of which ranks write their parts; and at the head of guided
  * rounding's passes. */

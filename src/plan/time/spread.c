@@ -65,7 +65,7 @@ static bool next_rank(const struct way *s, uint32_t i, unsigned *rank, uint32_t 
     return true;
 }
 
-/* Gives ranks as much as `level` each, one after the other; false when something is left. */
+/* Gives ranks as much as `level` each, one after the other; false when something remains. */
 static bool fill(const struct way *s, uint64_t level)
 {
     unsigned rank = 0;

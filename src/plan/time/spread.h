@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #define PITH_TO_ALL UINT32_MAX /* in place of a rank: every one, or none alone */
-enum { PITH_SPREAD_MOST = 16 }; /* linears that read one input, beside experts' */
+enum { PITH_SPREAD_MOST = 16 }; /* linears that read one input, without experts' */
 
 /* A linear: its rows, 0 where none are rounded, and of how many a rank's part is a multiple (0: one
  * rank has all of it; pith_round_cut()). */

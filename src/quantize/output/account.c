@@ -16,9 +16,9 @@
 #include <string.h>
 
 /* Everything that another run of the same job makes again, bit for bit, stands outside "timing". */
-/* memory_expected is what --memory was held against; peak_memory what was allocated; peak_mapped
- * the pages of mapped files (calibration's activations, the input) that were resident beside it;
- * peak_resident the most of both at once. */
+/* memory_expected is what --memory was compared with; peak_memory what was allocated; peak_mapped
+ * the resident pages of mapped files (calibration's activations, the input); peak_resident the most
+ * of both at once. */
 static json_t *timing(const struct pith_run *r)
 {
     json_t *j =
@@ -250,7 +250,7 @@ static json_t *groups(const json_t *linears)
     return list;
 }
 
-/* What was asked for in --for, and what the GPUs that were named there make of it. */
+/* The engines of --for, and how the GPUs named there run the model. */
 static json_t *engines(const struct pith_job *job)
 {
     const struct pith_list *targets = &job->options->targets;

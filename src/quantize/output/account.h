@@ -18,7 +18,7 @@ json_t *pith_run_account(const struct pith_run *r);
 /* Adds its list of files ("files": io/digest.h), as they lie on the disk now. */
 enum pith_status pith_account_files(const struct pith_run *r, json_t *account,
                                     struct pith_error *err);
-/* What a rehearsal tells about the whole. */
+/* What a rehearsal reports about the whole. */
 struct pith_rehearsal {
     struct pith_rehearsed block[PITH_REHEARSED_MOST];
     uint32_t count, together;                   /* blocks that are learned together, 1: none */

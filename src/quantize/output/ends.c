@@ -1,5 +1,5 @@
-/* The embedding and the head, where they are not left alone: one file for llama.cpp keeps them
- * quantized, as llama.cpp does by rule, and what is converted may come from one. */
+/* The embedding and the head, where they are quantized: one file for llama.cpp has them quantized,
+ * as llama.cpp does by rule, and what is converted may come from one. */
 #include "quantize/output/ends.h"
 
 #include "base/mem.h"

@@ -1,4 +1,4 @@
-/* quantize/output/ends.h: the embedding and the head, where they are not left alone. */
+/* quantize/output/ends.h: the embedding and the head, where they are quantized. */
 #ifndef PITH_QUANTIZE_OUTPUT_ENDS_H
 #define PITH_QUANTIZE_OUTPUT_ENDS_H
 

@@ -84,7 +84,7 @@ enum pith_status pith_entries_find(struct pith_entries *e, const char *name,
     return PITH_OK;
 }
 
-/* Gives row i its slot, or tells why it gets none. */
+/* Gives row i its slot, or sets why it gets none. */
 static enum pith_status place(struct pith_entries *e, size_t i, struct pith_error *err)
 {
     struct pith_entry *row = &e->rows[i];

@@ -65,7 +65,7 @@ enum pith_status pith_job_wholes(struct pith_job *job, struct pith_error *err)
 {
     const uint32_t layers = job->model->shape.layers;
     size_t most = 0;
-    if (job->container->file) return PITH_OK; /* which has a form of its own */
+    if (job->container->file) return PITH_OK; /* which has a separate form */
     for (uint32_t i = 0; i < layers; i++) most += 2 * (size_t)pith_job_plan(job, i)->fuseds;
     if (most == 0) return PITH_OK;
     job->wholes = pith_alloc(most, sizeof *job->wholes);

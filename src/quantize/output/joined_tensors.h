@@ -5,9 +5,9 @@
 
 #include "quantize/job.h"
 
-/* Finds job->wholes: where no linear of a tensor of several is quantized or
- * pruned, the output has it as the input does, or, when that is a file with a form of its own, as
- * the architecture is published if that is in one way. None in an output that is one file. */
+/* Finds job->wholes: where no linear of a tensor of several is quantized or pruned, the output has
+ * it as the input does; when that is a file in another form, as the architecture is published if
+ * that is in one way. None in an output that is one file. */
 enum pith_status pith_job_wholes(struct pith_job *job, struct pith_error *err);
 /* That which a linear's matrix, or bias, goes into; NULL: it stands by itself. The same of a tensor
  * of the input. */

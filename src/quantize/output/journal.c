@@ -1,7 +1,7 @@
 /* pith.journal: lines in the partial folder, each a SHA-256 and a JSON object. The first names the
  * job; each further line is a finished unit, written after all that it names is on disk. The hash
  * is that of the line before it (the job's, for the first) and of the object: a line that was
- * changed, moved, doubled or left out breaks the chain, and counts for nothing, as do those behind
+ * changed, moved, doubled or omitted breaks the chain, and counts for nothing, as do those behind
  * it. A torn last line is a unit that did not finish. */
 #include "quantize/output/journal.h"
 

@@ -13,7 +13,7 @@
 struct pith_run;
 
 /* The last finished unit, while it is being made safe: activations hashed, shards synced, the
- * journal's line written, beside the next unit's work. */
+ * journal's line written, at the same time as the next unit's work. */
 struct pith_finish {
     struct pith_async *job;
     json_t *unit;                      /* owned; the job's alone while it runs */
@@ -28,12 +28,12 @@ struct pith_journal {
 };
 
 /* Reads what an earlier run finished into units (an empty array when there is none). Of a journal
- * that was changed, the lines before the first that is not as it was written count, and the
- * listener is told. PITH_IO when it was another job, or when a link stands in its place. */
+ * that was changed, the lines before the first changed one count, and the listener gets a report.
+ * PITH_IO when it was another job, or when a link stands in its place. */
 enum pith_status pith_journal_open(const struct pith_job *job, struct pith_journal *journal,
                                    struct pith_error *err);
-/* Appends one unit's line to the file, after everything it names is on disk. The list of units is
- * left to the caller, who may be elsewhere; one call at a time. */
+/* Appends one unit's line to the file, after everything it names is on disk. The caller adds it to
+ * the list of units; one call at a time. */
 enum pith_status pith_journal_write(const struct pith_job *job, struct pith_journal *journal,
                                     const json_t *unit, struct pith_error *err);
 /* Forgets all units but the first `keep`, here and in the file. */
@@ -58,12 +58,12 @@ enum pith_status pith_reread_holds(const struct pith_run *r, const char *where,
  * "source". With several ranks the file's hashes are shared out, each tensor to one rank, and rank
  * 0 notes them; what makes that rank's hash everyone's is that all read all of the unit's tensors
  * by a fast hash under a key that rank 0 draws for the unit (base/keyed.h). PITH_MISMATCH names a
- * rank that has another input, be it on a disk of its own. */
+ * rank that has another input, perhaps on a separate disk. */
 enum pith_status pith_source_note(struct pith_run *r, size_t index, json_t *unit,
                                   struct pith_error *err);
 /* How many tensors of the input a unit reads. */
 size_t pith_source_tensors(const struct pith_job *job, size_t unit);
-/* Once a unit is in the file, only whoever goes on with it later asks for these. */
+/* Once a unit is in the file, only a later resume reads these. */
 void pith_source_forget(json_t *unit);
 /* True when what the units in the journal's units read is still what the input holds; PITH_IO when
  * not. */

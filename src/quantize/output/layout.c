@@ -85,7 +85,7 @@ static enum pith_status plan_kv(struct pith_job *job, uint32_t layer, struct pit
     return PITH_OK;
 }
 
-/* Beside a linear it could have the name of something that a container writes there. */
+/* Next to a linear it could have the name of something that a container writes there. */
 static bool leaves_out_stray(const struct pith_job *job, const char *tensor)
 {
     return pith_model_is_stray(job->model, tensor) &&

@@ -29,7 +29,7 @@ static bool set_dtype(json_t *config, enum pith_dtype dtype)
     return json_object_set_new(config, key, json_string(name)) == 0;
 }
 
-/* Says that the head is a matrix of its own, by each name that a config has for it. */
+/* States that the head is a separate matrix, by each name that a config has for it. */
 static bool set_untied(json_t *config)
 {
     static const char *const keys[] = {"tie_word_embeddings", "tie_embedding"};
@@ -100,8 +100,8 @@ static enum pith_status save_tokenizer(const struct pith_job *job, struct pith_e
     return s;
 }
 
-/* A file that goes along is some megabytes at most. One that claims more (it may be a hole of any
- * length) is not copied blindly, nor left out in silence. */
+/* An extra file is some megabytes at most. One that claims more (it may be a hole of any length) is
+ * neither copied blindly nor omitted without a word. */
 static enum pith_status check_size(const char *path, struct pith_error *err)
 {
     enum { MOST = 256 << 20 };

@@ -25,7 +25,7 @@ struct pith_linear_result {
     char sha256[PITH_SHA256_HEX]; /* of the dequantized weights */
     struct pith_stored stored[PITH_MAX_PACKED];
     unsigned stored_count;
-    uint64_t memory, mapped; /* bytes, anonymous and of mapped files, when the most was held */
+    uint64_t memory, mapped; /* bytes, anonymous and of mapped files, at the peak */
 };
 
 /* A tensor of the input on its way to the output, unchanged. */
@@ -40,7 +40,7 @@ struct pith_copy {
 
 struct pith_output {
     bool owns_partial;               /* what is in the partial folder is this job's */
-    int lock;                        /* on the folder, -1 when it is not held */
+    int lock;                        /* on the folder, -1 without it */
     struct pith_out *shards;         /* [layout.shards] */
     struct pith_stamp *reread;       /* [layout.shards], from before they were read back, or NULL */
     struct pith_checkpoint *written; /* the partial folder, open for reading back */
@@ -75,8 +75,8 @@ void pith_output_close(const struct pith_job *job, struct pith_output *out);
 enum pith_status pith_store_bytes(const struct pith_run *r, const char *name, const void *data,
                                   size_t bytes, const struct pith_tensor *checked,
                                   struct pith_stored *out, struct pith_error *err);
-/* The same in its turn, where several ranks store (quantize/ranks/rank_writers.h): when it is
- * another's, *out has no hash yet. All ranks call it. */
+/* The same where several ranks store in a fixed order (quantize/ranks/rank_writers.h): when another
+ * rank stores it, *out has no hash yet. All ranks call it. */
 enum pith_status pith_store_shared(struct pith_run *r, const struct pith_choice *c,
                                    const struct pith_qmat *q, struct pith_linear_result *out,
                                    struct pith_error *err);

@@ -105,7 +105,7 @@ static size_t planned_linears(const struct pith_job *job, size_t unit)
 }
 
 /* Adds all that a unit lists; false when anything is missing, unknown or twice. `planned`: how many
- * tensors the layout has for it. Names are told apart by their stored tensors. */
+ * tensors the layout has for it. Names are distinguished by their stored tensors. */
 static bool add_unit(struct pieces *all, size_t unit, size_t planned)
 {
     const json_t *j = json_array_get(all->r->journal.units, unit), *entry;
@@ -157,7 +157,7 @@ static void free_pieces(struct pieces *all)
 
 /* --- what the files hold ---------------------------------------------------------------------- */
 
-/* The listener is told by the caller's thread alone, and may stop the work within a chunk. */
+/* Only the caller's thread reports to the listener, which may stop the work within a chunk. */
 static void report(struct pieces *all, size_t task, unsigned thread)
 {
     struct pith_run *r = all->r;
@@ -392,7 +392,7 @@ static bool is_same(const struct pith_stamp *is, const struct pith_stamp *was, b
            is->written == was->written && (named || is->changed == was->changed);
 }
 
-/* Where a shard lies now. A container that is a file may be asked for as a folder with it. */
+/* Where a shard is now. A container that is a file may be requested as a folder with it. */
 static char *place_of(const struct pith_run *r, size_t shard, const char *where)
 {
     if (!where) return pith_strdup(r->out.shards[shard].path);

@@ -24,9 +24,9 @@ struct pith_account {
     struct pith_entries linears, tensors;
 };
 
-/* Opens it; every entry was seen to be JSON. PITH_FORMAT when it is no JSON object; *out then owns
- * nothing; else it is to stay where it is. pith_map_check() of the map tells afterwards whether
- * what was read is what is there. */
+/* Opens it; every entry is checked to be JSON. PITH_FORMAT when it is no JSON object; *out then
+ * owns nothing; else it must not move. pith_map_check() of the map shows afterwards whether what
+ * was read is what is there. */
 enum pith_status pith_account_open(const char *path, struct pith_account *out,
                                    struct pith_error *err);
 /* *a may be {0}. */

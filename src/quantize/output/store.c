@@ -278,7 +278,7 @@ enum pith_status pith_store_linear(const struct pith_run *r, const char *module,
     return s == PITH_OK ? s : pith_fail_in(err, s, module);
 }
 
-/* NULL where the input is quantized, or a model in another basis gets a head of its own. */
+/* NULL where the input is quantized, or a model in another basis gets a separate head. */
 static const struct pith_tensor *tensor_of(const struct pith_job *job, const struct pith_choice *c)
 {
     char name[320];

@@ -10,7 +10,8 @@ uint64_t pith_job_tensor_bytes(const struct pith_job *job, const struct pith_cho
 uint64_t pith_job_straight_bytes(const struct pith_job *job, const struct pith_choice *c);
 /* What a matrix outside of the blocks takes whose values are stored and whose codes are read. */
 uint64_t pith_store_outer_bytes(const struct pith_job *job);
-/* Bytes that storing a linear takes beside its codes: the packed form, or what is read back. */
+/* Bytes that storing a linear takes in addition to its codes: the packed form, or what is read
+ * back. */
 uint64_t pith_store_linear_bytes(const struct pith_job *job, const struct pith_choice *c);
 
 #endif

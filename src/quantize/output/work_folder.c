@@ -1,4 +1,4 @@
-/* Where a run works: which folders may be there before, what is left of them after. */
+/* Where a run works: which folders may be there before, what remains of them after. */
 #include "quantize/output/work_folder.h"
 
 #include "base/file.h"
@@ -102,7 +102,7 @@ static enum pith_status fail_taken(const struct pith_job *job, struct pith_error
                      job->options->out);
 }
 
-/* A folder of that name which is neither empty nor pith's is left alone. */
+/* A folder of that name which is neither empty nor pith's is not touched. */
 static enum pith_status check_foreign(const struct pith_job *job, struct pith_error *err)
 {
     if (!pith_path_exists(job->partial) || pith_path_exists(job->journal_path)) return PITH_OK;

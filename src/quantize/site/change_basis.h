@@ -7,8 +7,8 @@
  *     gate, up    W diag(g) R^T         o         R W P^T, bias R b; or R W D^T, and D x online
  *     head        W diag(g) R^T         down      R W D^T, bias R b, and D x online
  *
- * A mean square does not change under R, so a norm without gain gives the rotated vector. What is
- * tied to the embedding gets a tensor of its own. (QuaRot; P stands once for each value head.) */
+ * A mean square does not change under R, so a norm without gain gives the rotated vector. A head
+ * tied to the embedding gets a separate tensor. (QuaRot; P stands once for each value head.) */
 #ifndef PITH_QUANTIZE_SITE_CHANGE_BASIS_H
 #define PITH_QUANTIZE_SITE_CHANGE_BASIS_H
 
@@ -66,7 +66,7 @@ enum pith_status pith_rotated_tensor(const struct pith_basis_change *t, const ch
  * a norm before it, something added that is no linear's result. */
 enum pith_status pith_rotate_check(const struct pith_basis *b, const struct pith_model *m,
                                    struct pith_error *err);
-/* Bytes of scratch that any of these takes beside its result. */
+/* Bytes of scratch that any of these takes in addition to its result. */
 uint64_t pith_rotate_scratch(const struct pith_basis *b, unsigned threads);
 
 #endif

@@ -1,4 +1,4 @@
-/* What relative errors of a linear are told as a warning, and what is refused: the one place. */
+/* Which relative errors of a linear are a warning, and which are refused: the one place. */
 #include "quantize/site/error_limits.h"
 
 #include "quantize/job.h"
@@ -12,8 +12,8 @@ static const double warns_above = 0.3, fails_above = 0.5;
  * inputs), weights go further from the original's than outputs do: refused is what is as far from
  * them as no weights at all, which would be 1. */
 static const double fails_above_made_up = 0.99;
-/* Where losses are measured at the outputs: a linear's share of their sum that is told, if it is so
- * many times what each would have. */
+/* Where losses are measured at the outputs: a linear is reported for more than this share of their
+ * sum, if that is so many times the mean share. */
 static const double heavy_share = 0.15, heavy_times = 10;
 
 enum pith_status pith_judge(const struct pith_job *job, const struct pith_choice *c, double error,

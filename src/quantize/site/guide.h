@@ -21,20 +21,20 @@ struct pith_guide_task {
     struct pith_ranks *ranks;
     double effort, whole;
 };
-/* The pass that fills it, and the bytes that this takes. Sensitivities are found by the same pass,
- * which lies above this folder: whoever starts a run hands it down (choose/sense.h). */
+/* The pass that fills it, and the bytes that this takes. The same pass measures sensitivities and
+ * lies above this folder, so the caller that starts a run passes it in (choose/sense.h). */
 struct pith_guide_pass {
     enum pith_status (*fill)(const struct pith_job *job, const struct pith_guide_task *task,
                              struct pith_error *err);
     uint64_t (*bytes)(const struct pith_job *job);
 };
 
-/* Lives as long as the run; all zero when nothing asks for it. */
+/* Lives as long as the run; all zero when nothing needs it. */
 struct pith_guiding {
     struct pith_scratch_file file; /* "pith.guide" in the partial folder */
     struct pith_guide guide;
 };
-/* Makes it, or what is left of it to make. */
+/* Makes it, or the rest of it after an interruption. */
 enum pith_status pith_guiding_open(struct pith_run *r, struct pith_error *err);
 void pith_guiding_close(struct pith_guiding *g);
 /* What it will be, without its numbers. */

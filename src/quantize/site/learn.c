@@ -32,10 +32,11 @@ enum pith_status pith_learn_check(const struct pith_job *job, struct pith_error 
     const char *name = recipe->round->name;
     if (!pith_job_learns(job)) return PITH_OK;
     if (recipe->split != pith_split_find("none"))
-        return pith_fail(err, PITH_UNSUPPORTED,
-                         "`round` %s does not go with `split` %s: what is kept off the grid is not"
-                         " known while rounding is learned",
-                         name, recipe->split->name);
+        return pith_fail(
+            err, PITH_UNSUPPORTED,
+            "`round` %s does not go with `split` %s: what is stored off the grid is not"
+            " known while rounding is learned",
+            name, recipe->split->name);
     if (recipe->acts.format && pith_input_needs_scale(&in))
         return pith_fail(err, PITH_UNSUPPORTED,
                          "`round` %s cannot learn with scales of activations that calibration fixes"
@@ -348,7 +349,7 @@ static struct pith_grads_room grads_room(const struct pith_job *job, uint32_t la
                                     .length = job->calib.length};
 }
 
-/* All that is needed beside the members. */
+/* All that is needed in addition to the members. */
 static enum pith_status prepare(struct learning *t, struct pith_error *err)
 {
     struct pith_run *r = t->r;

@@ -1,5 +1,5 @@
 /* quantize/site/learn.h: what a rounder that works on whole blocks needs of a run: the float
- * model's own activations beside those of the quantized one, and a block that can be
+ * model's activations as well as those of the quantized one, and a block that can be
  * differentiated. */
 #ifndef PITH_QUANTIZE_SITE_LEARN_H
 #define PITH_QUANTIZE_SITE_LEARN_H
@@ -52,8 +52,8 @@ enum pith_status pith_learn_blocks(struct pith_run *r, const struct pith_learn_p
                                    unsigned parts, struct pith_round_block_report *report,
                                    struct pith_error *err);
 
-/* Bytes that are held all the time, and for the layers that are learned together from `layer` on;
- * what the work of one layer weighs in the progress, in windows through a block. */
+/* Bytes in use all the time, and for the layers that are learned together from `layer` on; what the
+ * work of one layer weighs in the progress, in windows through a block. */
 uint64_t pith_learn_bytes(const struct pith_job *job, unsigned threads);
 uint64_t pith_learn_blocks_bytes(const struct pith_job *job, uint32_t layer, unsigned threads);
 double pith_learn_effort(const struct pith_job *job);

@@ -1,6 +1,6 @@
 /* quantize/site/module_output.h: judges candidate weights of a site by the output of the module
- * around it (attention, or the feed-forward part), as AWQ asks. Some whole windows of the module's
- * input are kept, with the output that the original weights give. */
+ * around it (attention, or the feed-forward part), as AWQ does. Some whole windows of the module's
+ * input are stored, with the output that the original weights give. */
 #ifndef PITH_QUANTIZE_SITE_MODULE_OUTPUT_H
 #define PITH_QUANTIZE_SITE_MODULE_OUTPUT_H
 

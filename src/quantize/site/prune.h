@@ -5,8 +5,8 @@
 #include "backend/backend.h"
 #include "num/qmat.h"
 
-/* Two of each four neighbouring weights of every row are 0; what is left behind the last whole four
- * may be anything. PITH_MISMATCH names the first place where it is not so. */
+/* Two of each four neighbouring weights of every row are 0; those after the last whole four may be
+ * anything. PITH_MISMATCH names the first place where it is not so. */
 enum pith_status pith_two_four_check(struct pith_backend *be, const struct pith_weight *w,
                                      struct pith_error *err);
 

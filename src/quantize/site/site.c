@@ -349,7 +349,7 @@ static bool site_quantized(const struct pith_work *w, const struct pith_site_spe
     return false;
 }
 
-/* A site's first input whose statistics are not finite is told, with the linear that reads it: what
+/* Reports a site's first input whose statistics are not finite, with the linear that reads it: what
  * would be decided from them would be nonsense. */
 static enum pith_status check_stats(const struct pith_work *w, const struct pith_site_spec *site,
                                     const struct pith_stats *st, struct pith_error *err)

@@ -111,7 +111,7 @@ static enum pith_status same_source(const struct pith_run *r, const struct read 
     return pith_ranks_agree(r->ranks, hex, "an input", err);
 }
 
-/* The journal is rank 0's: what others have hashed comes to it. said[count]: memory for that. */
+/* The journal is rank 0's: the others send it their hashes. received[count]: memory for that. */
 static enum pith_status gather(const struct pith_run *r, struct read *list, size_t count,
                                pith_hash_text *received, struct pith_error *err)
 {

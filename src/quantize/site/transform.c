@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* Tells a transform where a site's 1/s goes: a norm, or the linear before. */
+/* Sets where a transform's 1/s of a site goes: a norm, or the linear before. */
 static void fold_into(const struct pith_work *w, const struct pith_fold *fold,
                       struct pith_transform_job *job)
 {
@@ -70,7 +70,7 @@ struct lending {
     double effort; /* of the group's, what has not been reported */
 };
 
-/* Each is tried some twenty times: what a turn is of the group's effort. */
+/* Each is tried some twenty times: one trial's share of the group's effort. */
 static enum pith_status one_step(struct lending *n, uint32_t i, struct pith_error *err)
 {
     enum { STEPS = 24 };
@@ -379,8 +379,8 @@ static void free_group(struct group *g)
     pith_free(g->linear);
 }
 
-/* The group that begins with a site; of the others, and where nothing was seen, nothing is left.
- * With `late`, what is found of an expert waits there to be handed round. */
+/* The group that begins with a site; the statistics of others, and of sites that no token reached,
+ * change nothing. With `late`, what is found of an expert waits there for the exchange. */
 static enum pith_status transform_site(struct pith_work *w, uint32_t site,
                                        const struct pith_stats *stats, struct found *late,
                                        struct pith_error *err)
@@ -459,9 +459,9 @@ static enum pith_status transform_one(struct pith_work *w, uint32_t site, struct
     return s;
 }
 
-/* The experts' own, and what comes after: a stage at a time, so that one site's statistics are
- * held, and one expert. Of several ranks each has its experts, and then what they became is handed
- * round. */
+/* The experts, and what comes after, one stage at a time, so that one site's statistics and one
+ * expert are in memory. With several ranks each transforms its experts, and then the results are
+ * exchanged. */
 static enum pith_status transform_rest(struct pith_work *w, uint32_t from, struct pith_error *err)
 {
     struct found *late = w->run->ranks ? pith_zalloc(w->plan->sites, sizeof *late) : NULL;
@@ -504,7 +504,7 @@ enum pith_status pith_work_transform(struct pith_work *w, struct pith_error *err
     const uint32_t first = router == PITH_NO_PART ? w->plan->sites : router + 1;
     w->each = each_weight(w);
     pith_phases_begin(&w->run->phases);
-    /* What reads the experts' sum lies behind the last site, or whole layers are held. */
+    /* What reads the experts' sum lies behind the last site, or whole layers are in memory. */
     w->block.idle = !w->run->job->whole_layers;
     PITH_TRY(transform_first(w, first, err));
     PITH_TRY(transform_rest(w, first, err));
