@@ -88,7 +88,7 @@ struct pith_traffic_options {
     size_t warmup;        /* requests before each level that are not measured; default 1 */
     double timeout;       /* seconds of a request; default 600 */
     double temperature;   /* default 0 */
-    int ignore_end;       /* ask for "ignore_eos": answers of exactly that length */
+    int ignore_end;       /* request "ignore_eos": answers of exactly that length */
     const char *more;     /* a JSON object whose members are added to each request; NULL: none */
     const char *limit;    /* "first=1000ms,between=100ms": of a good answer; NULL: none */
     uint64_t seed;        /* the same seed: the same times, lengths and prompts */

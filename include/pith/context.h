@@ -64,14 +64,14 @@ PITH_API const char *pith_context_cpu(const struct pith_context *context);
 /* For a program that wants no file to end it: from here on, in the whole process, a mapped file
  * that becomes shorter while it is read (SIGBUS) and a write beyond the limit on the size of files
  * (SIGXFSZ) are errors of the call that was at work, PITH_IO with the file's name. SIGBUS at other
- * addresses goes to who handled it before this call; a SIGXFSZ that is handled already is left as
- * it is. May be called again, to no effect. The library installs nothing by itself. */
+ * addresses goes to the handler from before this call; a SIGXFSZ that is handled already stays so.
+ * May be called again, to no effect. The library installs nothing by itself. */
 PITH_API enum pith_status pith_guard_files(struct pith_error *err);
 
 /* For a program that wants its own memory to be what is in use: from here on, in the whole process,
  * malloc gives back to the system what was freed (blocks of 32 KiB and more at once, smaller ones
- * but for the end of each heap), at the price of a page fault or two for each such block. Left to
- * itself, glibc keeps blocks of up to 32 MiB, in pieces between small ones that live long.
+ * but for the end of each heap), at the price of a page fault or two for each such block. By
+ * default glibc keeps blocks of up to 32 MiB, in pieces between small ones that live long.
  * Estimates of memory hold where this was called before other threads were started. No effect
  * elsewhere. */
 PITH_API void pith_return_memory(void);

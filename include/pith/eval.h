@@ -105,7 +105,7 @@ PITH_API enum pith_status pith_eval_report(struct pith_context *context,
  * of the texts is cached in up to 256 MiB, so that it reads them once. `options->model` and
  * `baseline` are ignored. All models, texts and tasks are looked at before the first is measured.
  * *report: {"baseline", "complete", "models": [as of pith_eval(), with "name", the shortest that
- * tells each from the others]}; given too, with the models that are done, when the call is
+ * distinguishes each from the others]}; given too, with the models that are done, when the call is
  * interrupted after the first of them. */
 PITH_API enum pith_status pith_compare(struct pith_context *context, const struct pith_list *models,
                                        const struct pith_eval_options *options, char **report,

@@ -91,7 +91,7 @@ static bool is_gptq(const struct pith_rounder *r)
     return strcmp(r->alone ? r->alone : r->name, "gptq") == 0;
 }
 
-/* What a recipe of the plan is rounded by instead of its own, or NULL. */
+/* How a recipe of the plan is rounded instead of by its own rounder, or NULL. */
 static const char *round_of(const struct trial *a, const char *recipe)
 {
     struct pith_recipe r;

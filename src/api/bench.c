@@ -70,7 +70,7 @@ enum pith_status pith_bench_check(const struct pith_bench_options *given, struct
     return PITH_OK;
 }
 
-/* What is timed, and what it is told to take. */
+/* What is timed, and the formats that it uses. */
 struct bench {
     struct pith_context *context;
     const struct pith_bench_options *options;
@@ -378,7 +378,7 @@ static struct pith_report *describe(const struct bench *b)
     return r;
 }
 
-/* Packed integers are multiplied by bytes, or by three digits; the first linear tells for all. */
+/* Packed integers are multiplied by bytes, or by three digits; the first linear stands for all. */
 static unsigned by_bytes(const struct pith_context *c, const struct pith_model *m)
 {
     const struct pith_pack *p = m->blocks[0].linear[0].w.pack;

@@ -14,7 +14,7 @@ enum pith_status pith_cache_check(const struct pith_cache_wish *w, struct pith_e
     return pith_kv_choose(&wish, w->usual, NULL, &ignored, err);
 }
 
-/* Says so where biases of keys ruin what was asked for. */
+/* Reports where biases of keys ruin the requested cache. */
 static void look_at_biases(const struct pith_context *context, const struct pith_kv_format *f,
                            const struct pith_model *m)
 {
@@ -27,7 +27,7 @@ static void look_at_biases(const struct pith_context *context, const struct pith
         snprintf(what, sizeof what, "KV cache %s", name);
         pith_context_report(context, what,
                             "the keys of this model have biases, which leave few of its codes for "
-                            "the rest; with ,offset behind it they are kept out");
+                            "the rest; with ,offset behind it they are not rounded");
         return;
     }
 }

@@ -44,7 +44,7 @@ void pith_context_look(const struct pith_context *context, const char *model)
     json_t *config = NULL;
     if (!context->log || !model) return;
     char *path = pith_path_join(model, "config.json");
-    /* What is wrong with the file is for whoever opens the model to say. */
+    /* What is wrong with the file is reported when the model is opened. */
     if (path && pith_path_is_dir(model) && pith_path_exists(path))
         (void)pith_json_load(path, LIMIT, &config, NULL);
     pith_free(path);

@@ -12,7 +12,7 @@ struct pith_context {
     struct pith_pool *pool;
     struct pith_backend *backend;
     struct pith_ranks *ranks;      /* NULL: nobody was joined */
-    struct pith_progress progress; /* of calls that have none of their own */
+    struct pith_progress progress; /* of calls without their own */
     pith_log_fn *log;              /* may be NULL */
     void *log_ctx;
 };
@@ -20,8 +20,8 @@ struct pith_context {
 /* A call's own listener, or the context's. */
 struct pith_progress pith_context_progress(const struct pith_context *context,
                                            const struct pith_progress *own);
-/* Tells the context's log of keys of a model's config.json that are not read and look like one that
- * is, and is missing, so that its default is in use. (A GGUF file has no config.json.) */
+/* Reports to the context's log keys of a model's config.json that are not read and look like one
+ * that is, and is missing, so that its default is in use. (A GGUF file has no config.json.) */
 void pith_context_look(const struct pith_context *context, const char *model);
 
 /* One line for the context's log: "WHAT: text". */

@@ -42,8 +42,8 @@ void pith_request_defaults_sized(struct pith_request *r, size_t size)
 
 /* --- a service -------------------------------------------------------------------------------- */
 
-/* Tokens that pages are there for where nothing else is said; sequences that are kept. */
-enum { USUAL_TOKENS = 65536, USUAL_CONTEXTS = 4, KEPT = 64, KEPT_STATES = 4 };
+/* Tokens that pages are there for by default; cached sequences. */
+enum { USUAL_TOKENS = 65536, USUAL_CONTEXTS = 4, CACHED = 64, CACHED_STATES = 4 };
 
 static bool is_recurrent(const struct pith_plans *p)
 {
@@ -87,7 +87,7 @@ static size_t tokens_within(const struct pith_model *m, struct pith_scheduler_op
     return low * 32;
 }
 
-/* Context and pages, from what was asked for. */
+/* Context and pages, from the options. */
 static enum pith_status choose_sizes(const struct pith_model *m,
                                      const struct pith_service_options *o,
                                      struct pith_scheduler_options *out, struct pith_error *err)
@@ -124,13 +124,13 @@ static enum pith_status start(struct pith_service *v, const struct pith_service_
                               struct pith_error *err)
 {
     const struct pith_engine *e = v->engine;
-    const uint32_t kept = o->no_prefix_cache               ? 0
-                          : is_recurrent(&e->model->plans) ? KEPT_STATES
-                                                           : KEPT;
+    const uint32_t cached = o->no_prefix_cache               ? 0
+                            : is_recurrent(&e->model->plans) ? CACHED_STATES
+                                                             : CACHED;
     struct pith_scheduler_options how = {
-        .runner = {.sequences = o->sequences + kept, .rows = o->batch},
+        .runner = {.sequences = o->sequences + cached, .rows = o->batch},
         .running = o->sequences,
-        .kept = kept,
+        .kept = cached,
         .queue = o->queue,
         .pace = o->pace};
     const uint64_t used = memory_now();
@@ -269,7 +269,7 @@ void pith_cancel(struct pith_service *v, uint64_t id)
     pith_scheduler_cancel(&v->scheduler, id);
 }
 
-/* --- beside answers --------------------------------------------------------------------------- */
+/* --- other than answers ----------------------------------------------------------------------- */
 
 /* Hands a string over. */
 static enum pith_status hand_over(struct pith_str *text, char **out, size_t *size,
@@ -319,7 +319,7 @@ enum pith_status pith_service_token(struct pith_service *v, int32_t id, char **b
     const struct pith_tokenizer *t = v->engine->tokenizer;
     struct pith_str out = {0};
     enum pith_status s = pith_tokenizer_bytes(t, id, &out, err);
-    /* A special token, or one whose text depends on those beside it. */
+    /* A special token, or one whose text depends on its neighbours. */
     if ((s == PITH_OK && out.len == 0) || s == PITH_UNSUPPORTED) {
         pith_str_clear(&out);
         s = pith_tokenizer_decode(t, &id, 1, false, &out, err);

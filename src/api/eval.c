@@ -183,7 +183,7 @@ static enum pith_status choose_tokenizer(struct pith_measurement *m, struct pith
 }
 
 /* What texts will take, before the weights are read: a text has no more tokens than bytes, and
- * their list grows by doubling. Tasks and caches that are tried are not foretold. */
+ * their list grows by doubling. Tasks and caches that are tried are not estimated. */
 static enum pith_status estimate(struct pith_context *context, struct pith_measurement *m,
                                  struct pith_error *err)
 {

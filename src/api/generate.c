@@ -63,7 +63,7 @@ struct generation {
     double seconds_prompt, seconds_generate;
 };
 
-/* The prompt as what a user said, and what ends the answer. */
+/* The prompt as a user's message, and what ends the answer. */
 static enum pith_status encode_message(struct generation *g, const char *message,
                                        struct pith_error *err)
 {
@@ -162,7 +162,7 @@ static enum pith_status feed(struct generation *g, const int32_t *ids, size_t n,
     }
     const enum pith_status s = pith_model_logits(g->engine->model, g->engine->context->backend,
                                                  g->hidden + (last - 1) * width, 1, g->logits, err);
-    /* A token is not told before the weights that chose it are known to have been there. */
+    /* A token is not reported before the weights that chose it are known to have been there. */
     return pith_checkpoint_settle(g->engine->model->checkpoint, false, s, err);
 }
 

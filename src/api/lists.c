@@ -118,7 +118,7 @@ static json_t *scales_text(const struct pith_load_rule *r)
     return take_text(&s);
 }
 
-/* Weights of one kind with all that they may stand beside. */
+/* Weights of one kind with all inputs that they may have. */
 static json_t *pair_row(const struct pith_target_engine *e, const struct pith_load_rule *r,
                         const struct pith_load_pair *p)
 {

@@ -6,11 +6,11 @@
 #include "model/model.h"
 
 /* Opens the checkpoint in dir and loads its blocks, packed. In the fast mode the head of a
- * quantized model is rounded to bytes, unless the model is the reference that others are held
- * against. On failure *out is NULL. */
+ * quantized model is rounded to bytes, unless the model is the reference that others are compared
+ * with. On failure *out is NULL. */
 enum pith_status pith_load_model(struct pith_context *context, const char *dir, bool reference,
                                  struct pith_model **out, struct pith_error *err);
-/* Its two steps. Between them what it will take can be told (eval/run_memory.h). The model that was
+/* Its two steps. Between them its memory can be estimated (eval/run_memory.h). The model that was
  * opened is the caller's, also when loading fails. */
 enum pith_status pith_load_open(const struct pith_context *context, const char *dir,
                                 struct pith_model **out, struct pith_error *err);

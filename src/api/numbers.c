@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Who looks for a part: `found` turns true when it was there, and was copied. */
+/* The search for a part: `found` becomes true when it was there, and was copied. */
 struct search {
     struct pith_context *context;
     struct pith_model *model;

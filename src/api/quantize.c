@@ -60,7 +60,7 @@ enum pith_status pith_quantize_check(const struct pith_quantize_options *given, 
     return check(o, false, report, err);
 }
 
-/* Without a tokenizer all is made that needs none; that it is missing is said. */
+/* Without a tokenizer all is made that needs none; reports that it is missing. */
 static void look_for_tokenizer(const struct pith_context *c, const struct pith_quantize_options *o)
 {
     static const char *const files[] = {"tokenizer.json", "tokenizer.model", "vocab.*",
@@ -98,14 +98,15 @@ static enum pith_status run(struct pith_context *c, const struct pith_quantize_o
     const bool there = o->resume && !o->rehearse && pith_path_exists(o->out);
     if (pith_ranks_first(c->ranks)) look_for_tokenizer(c, o);
     PITH_TRY(pith_quantize_model(c->backend, o, convert, frame, &j, err));
-    if (there && c->log) c->log(c->log_ctx, "`resume`: it was finished already; nothing was left");
+    if (there && c->log)
+        c->log(c->log_ctx, "`resume`: it was finished already; there is nothing to do");
     pith_context_report_all(c, o->model, json_object_get(j, "remarks"));
     if (report && j) return pith_report_text(j, report, err);
     json_decref(j);
     return PITH_OK;
 }
 
-/* A folder has it already; beside a file the recipe that was found goes as well. */
+/* A folder has it already; next to a file the recipe that was found is written as well. */
 static enum pith_status keep_recipe(const struct pith_quantize_options *o, const char *recipe,
                                     struct pith_error *err)
 {
@@ -118,7 +119,7 @@ static enum pith_status keep_recipe(const struct pith_quantize_options *o, const
     return s;
 }
 
-/* Finds the recipe in a folder of its own, "<out>.auto", which stays for as long as the run is not
+/* Finds the recipe in a separate folder, "<out>.auto", which stays for as long as the run is not
  * finished. */
 static enum pith_status run_auto(struct pith_context *c, const struct pith_quantize_options *given,
                                  char **report, struct pith_error *err)
@@ -154,7 +155,7 @@ static enum pith_status run_auto(struct pith_context *c, const struct pith_quant
     if (s == PITH_OK && !o->rehearse && first) s = keep_recipe(o, recipe, err);
     if (s == PITH_OK && first) s = pith_dir_remove(folder.data, err);
     if (s == PITH_OK) s = pith_ranks_meet(c->ranks, err);
-    if (s == PITH_OK && !first) (void)pith_dir_remove(folder.data, NULL); /* a disk of its own */
+    if (s == PITH_OK && !first) (void)pith_dir_remove(folder.data, NULL); /* a separate disk */
     else if (!found_it && first && recipe && pith_path_is_dir(folder.data) &&
              !pith_sense_is_begun(folder.data))
         (void)pith_dir_remove(folder.data, NULL);

@@ -25,7 +25,7 @@ enum pith_status pith_traffic_check(const struct pith_traffic_options *options,
     return pith_server_load_check(o, err);
 }
 
-/* Whoever is alone has no ranks. */
+/* A single process has no ranks. */
 static enum pith_status run_by(struct pith_ranks *ranks, const struct pith_traffic_options *given,
                                struct pith_report **report, struct pith_error *err)
 {

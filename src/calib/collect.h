@@ -1,5 +1,5 @@
-/* calib/collect.h: runs a block over the calibration windows and gathers just what a stage asks
- * for. */
+/* calib/collect.h: runs a block over the calibration windows and gathers just what a stage needs.
+ */
 #ifndef PITH_CALIB_COLLECT_H
 #define PITH_CALIB_COLLECT_H
 
@@ -10,7 +10,7 @@
 #include "quant/stats.h"
 
 /* What enters a block, window by window: the stream [length][hidden], then what layers carry
- * (pith_plans_lay()), `carried` floats a token. In files each window begins at a page of its own
+ * (pith_plans_lay()), `carried` floats a token. In files each window begins at a new page
  * (pith_acts_stride()): of several ranks, which fill theirs of one file, no two write to a page. */
 struct pith_acts {
     float *x;

@@ -31,7 +31,7 @@ struct draw {
 struct encoder {
     const struct pith_tokenizer *tokenizer;
     struct pith_ids ids;
-    struct draw draw[2]; /* what is asked for, and what else is drawn */
+    struct draw draw[2]; /* what was requested, and what else is drawn */
     size_t draws;
     size_t behind; /* ids wanted behind what they choose from */
 };

@@ -21,13 +21,13 @@ struct pith_chat;
 struct pith_rendered;
 /* Reading sources: who is given what they hold, and what was met. */
 struct pith_reading {
-    struct pith_door *door; /* line ends pass it where they are the text's own */
+    struct pith_door *door; /* converts line ends where they are part of the text */
     pith_document_fn *document;
     enum pith_status (*prompt)(void *ctx, const struct pith_rendered *prompt,
                                struct pith_error *err);
     void *ctx;         /* of both */
-    const char *model; /* whose chat template is asked for at the first conversation; or NULL */
-    struct pith_chat *chat; /* owned; NULL: it has none, or was not asked for */
+    const char *model; /* whose chat template is opened at the first conversation; or NULL */
+    struct pith_chat *chat; /* owned; NULL: it has none, or was not opened yet */
     bool looked_up;
     size_t rendered, joined; /* conversations */
 };
@@ -71,13 +71,13 @@ struct pith_calib_set {
  * set by pith_calib_free(). */
 enum pith_status pith_calib_load(const struct pith_calib_options *o, const struct pith_tokenizer *t,
                                  struct pith_calib_set *out, struct pith_error *err);
-/* The same, and in *held what is held out: windows as long as the shorter of both draws', of which
- * neither has an id, of o->held tokens at most, or PITH_CALIB_JUDGE_LEAST windows where these are
- * more. They lie behind what the draws choose from where the text goes on; else they are those,
- * from the end, that both leave. Where that is less than PITH_CALIB_JUDGE_LEAST windows, they are
- * of its last eighth, which both then do without. There are none where the text is too short even
- * for that, where o->held is 0, and when it fails. The one draw and the other, with each other's
- * tokens and lengths, hold out the same. `held` may be NULL. */
+/* The same, and in *judge the held-out text: windows as long as the shorter of both draws', of
+ * which neither has an id, of o->judge tokens at most, or PITH_CALIB_JUDGE_LEAST windows where
+ * these are more. They lie behind what the draws choose from where the text goes on; else they are
+ * those, from the end, that neither draws. Where that is less than PITH_CALIB_JUDGE_LEAST windows,
+ * they are of its last eighth, which both then do without. There are none where the text is too
+ * short even for that, where o->judge is 0, and when it fails. The one draw and the other, with
+ * each other's tokens and lengths, find the same. `judge` may be NULL. */
 enum { PITH_CALIB_JUDGE_LEAST = 4 };
 enum pith_status pith_calib_load_apart(const struct pith_calib_options *o,
                                        const struct pith_tokenizer *t, struct pith_calib_set *out,

@@ -31,7 +31,7 @@ static enum pith_status join_messages(const json_t *messages, const char *where,
     return PITH_OK;
 }
 
-/* The time in prompts that tell one: the same bytes whenever a model is calibrated. It is noon of
+/* The time in prompts that state one: the same bytes whenever a model is calibrated. It is noon of
  * 2025-01-01, UTC. */
 enum { THE_TIME = 1735732800 };
 

@@ -35,7 +35,8 @@ struct pith_gather {
     struct pith_gather_sums *sums; /* [count] */
     uint32_t first, count;
     size_t step; /* every step-th token is a sample */
-    size_t seen; /* tokens of the windows before this one: whoever passes windows in counts them */
+    size_t seen; /* tokens of the windows before this one: the caller that passes windows counts
+                    them */
     double weight; /* of the tokens that come; 1 until it is changed */
     float alpha;   /* 2 / mass */
     size_t sample_limit;
@@ -49,7 +50,7 @@ enum pith_status pith_gather_begin(struct pith_gather *g, struct pith_backend *b
                                    struct pith_error *err);
 /* Adds a site's inputs of a window: a pith_tap_fn. True after the last site of the plan. */
 bool pith_gather_tap(void *ctx, uint32_t site, const float *x, size_t n, size_t dim);
-/* Bytes that a site's sums take beside its statistics while they are gathered. */
+/* Bytes that a site's sums take in addition to its statistics while they are gathered. */
 uint64_t pith_gather_bytes(uint32_t dim, unsigned needs);
 /* What more views than one take of a site's statistics; and what windows of so many rows take while
  * these and drifts are gathered. */

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* --- what is kept ----------------------------------------------------------------------------- */
+/* --- stored rows ------------------------------------------------------------------------------ */
 
 /* What one window keeps at most, in floats and in products. */
 struct stored {

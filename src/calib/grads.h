@@ -15,7 +15,7 @@
 struct pith_grads {
     struct pith_backend *backend; /* borrowed, as are the ranks */
     struct pith_ranks *ranks;
-    float *room; /* [floats], of what is kept */
+    float *room; /* [floats], of the stored rows */
     size_t floats, used;
     struct pith_tape_product *product; /* [most], in the order in which they came */
     size_t products, most;
@@ -35,23 +35,23 @@ enum pith_status pith_grads_open(struct pith_grads *g, struct pith_backend *be,
                                  struct pith_ranks *ranks, const struct pith_grads_room *room,
                                  struct pith_error *err);
 void pith_grads_close(struct pith_grads *g);
-/* The same for blocks of another plan, in the memory that is there if that is enough. What was kept
- * is forgotten. */
+/* The same for blocks of another plan, in the memory that is there if that is enough. Stored rows
+ * are dropped. */
 enum pith_status pith_grads_fit(struct pith_grads *g, const struct pith_grads_room *room,
                                 struct pith_error *err);
 uint64_t pith_grads_bytes(const struct pith_grads_room *room);
 
-/* Forgets what was kept. */
+/* Drops the stored rows. */
 void pith_grads_begin(struct pith_grads *g);
 /* A struct pith_tape_grad's product, of a struct pith_grads: keeps it. */
 void pith_grads_keep(void *ctx, const struct pith_tape_product *p);
 /* How many messages go along so many ranks, one behind another, with the rows of all w[linears]
  * that are not NULL. */
 size_t pith_grads_panels(const struct pith_layer_plan *plan, float *const *w, unsigned ranks);
-/* Every w[linears] that is not NULL, [rows][cols] as the plan says, becomes what it is at rank 0
- * (elsewhere it is not looked at), grown by what all have kept; likewise bias[linears], [rows], or
- * NULL. pith_grads_pass(): at the last rank, elsewhere they are scratch then; pith_grads_meet():
- * everywhere. */
+/* Every w[linears] that is not NULL, [rows][cols] as in the plan, becomes what it is at rank 0
+ * (elsewhere it is not read), plus the products of all ranks' stored rows; likewise bias[linears],
+ * [rows], or NULL. pith_grads_pass(): at the last rank, elsewhere they are scratch then;
+ * pith_grads_meet(): everywhere. */
 struct pith_grads_sums {
     float *const *w, *const *bias;
 };

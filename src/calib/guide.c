@@ -165,7 +165,7 @@ static void add_pairs(const struct pith_guide *g, const struct pith_tape_gave *g
     }
 }
 
-/* Of the outputs that one may be turned into. */
+/* The most outputs that a rotated copy may have. */
 static uint32_t most_rows(const struct pith_plans *plans)
 {
     uint32_t most = 0;
@@ -181,7 +181,7 @@ uint64_t pith_guide_scratch(const struct pith_guide *g, size_t length)
     return pith_times_bytes((g->block + output_rotation) * sizeof(float), length);
 }
 
-/* What the stored outputs feel: d itself, or a copy that is turned as they are. */
+/* The derivative in the basis of the stored outputs: d itself, or a rotated copy. */
 static enum pith_status rotate(const struct pith_guide_window *w, struct pith_tape_gave *gave)
 {
     const struct pith_guide *g = w->guide;

@@ -5,7 +5,7 @@
  *
  * It lies in a file of floats, layer by layer: for each linear that all tokens reach
  * [groups][tokens], then, of a mixture, which experts a token took, [tokens][taken], and for each
- * linear of an expert [groups][tokens][taken]; then, where they are asked for, what is felt of
+ * linear of an expert [groups][tokens][taken]; then, on request, what is felt of
  * pairs of each linear's outputs (struct pith_stats). Memory stays that of the pages in use. */
 #ifndef PITH_CALIB_GUIDE_H
 #define PITH_CALIB_GUIDE_H
@@ -29,8 +29,8 @@ struct pith_guide {
     const struct pith_rotation *(*output_rotation)(const void *ctx, uint32_t layer,
                                                    uint32_t linear);
     const void *rotation_ctx;
-    /* With several ranks, what is kept of pairs (calib/pairs.h), the caller's; NULL: pairs are
-     * added as they come. */
+    /* With several ranks, the stored pairs (calib/pairs.h), the caller's; NULL: pairs are added as
+     * they come. */
     struct pith_pairs *pairs;
     float *scratch; /* [pith_guide_scratch()], where it is written; that may be 0 bytes */
     float *data; /* [pith_guide_floats()], mapped */
@@ -73,7 +73,8 @@ void pith_guide_routes(const struct pith_guide_window *w, const struct pith_tape
 /* What each rank's windows, of `windows` of the text, felt in a layer becomes everyone's. */
 enum pith_status pith_guide_share(struct pith_guide *g, uint32_t layer, struct pith_ranks *ranks,
                                   size_t windows, struct pith_error *err);
-/* What a linear gave: ctx is the window, whose status is PITH_NOMEM where a turn found no room. */
+/* What a linear gave: ctx is the window, whose status is PITH_NOMEM where a rotated copy found no
+ * room. */
 void pith_guide_gave(void *ctx, const struct pith_tape_gave *gave);
 
 /* A group of rows of a linear, for reading: tokens that its linear never saw, and all where nothing

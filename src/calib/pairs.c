@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* --- what is kept ----------------------------------------------------------------------------- */
+/* --- stored outputs --------------------------------------------------------------------------- */
 
 uint64_t pith_pairs_floats(const struct pith_guide *g, size_t tokens)
 {
@@ -67,7 +67,7 @@ enum pith_status pith_pairs_keep(const struct pith_guide *g, const struct pith_t
     return PITH_OK;
 }
 
-/* Block [n][n] of the linear's outputs from number `first` on grows by what was kept of it. */
+/* Block [n][n] of the linear's outputs from number `first` on grows by its stored outputs. */
 static void pairs_add(const struct pith_guide *g, uint32_t linear, uint32_t first, size_t n,
                       float *to)
 {

@@ -28,7 +28,7 @@ void pith_pairs_free(struct pith_pairs *p);
 /* Keeps a linear's gradients, each token's times the norm of what it read. PITH_NOMEM. */
 enum pith_status pith_pairs_keep(const struct pith_guide *g, const struct pith_tape_gave *gave,
                                  struct pith_error *err);
-/* What all ranks kept of a layer's linears is added to its pairs, everywhere; nothing is kept then.
+/* What all ranks stored of a layer's linears is added to its pairs, everywhere, and dropped.
  */
 enum pith_status pith_pairs_meet(const struct pith_guide *g, uint32_t layer,
                                  struct pith_ranks *ranks, struct pith_error *err);

@@ -22,7 +22,7 @@ enum pith_status pith_relay_window(const struct pith_relay *relay, size_t all, s
                             err);
 }
 
-/* --- rows that are kept ----------------------------------------------------------------------- */
+/* --- stored rows ------------------------------------------------------------------------------ */
 
 /* Those of a site follow those of the sites before, token by token. */
 static float *rows_of(const struct pith_gather *g, uint32_t site, size_t token)

@@ -176,7 +176,7 @@ static enum pith_status add_row(struct batch *b, size_t token, struct pith_error
     return b->n < c->length ? PITH_OK : flush(b, err);
 }
 
-/* How many tokens at large stand beside an expert's own, and what all weigh. */
+/* How many tokens of the whole text are added to an expert's own, and what all weigh. */
 static size_t pooled_tokens(const struct pith_routed *r)
 {
     if (r->rule != PITH_EXPERTS_POOLED) return 0;

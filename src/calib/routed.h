@@ -1,10 +1,10 @@
 /* calib/routed.h: what an expert's linears read. Which tokens an expert is calibrated on:
  *
  *     routed   those that take it, and no others
- *     all      every token, whoever takes it
- *     pooled   those that take it, and beside them tokens of the whole text at equal distances,
- * which together weigh as much as PITH_POOLED_MASS of its own: an expert with much evidence keeps
- * to it, one with little is held to what the layer reads at large
+ *     all      every token, whichever expert it takes
+ *     pooled   those that take it, and tokens of the whole text at equal distances,
+ * which together weigh as much as PITH_POOLED_MASS of its own: an expert with much evidence is
+ * calibrated on it, one with little mostly on what the layer reads overall
  *
  * The router's choices are taken once a layer, from the block with all linears before the experts
  * in their final form. Rows are gathered from the stream, so that the memory is one expert's. */
@@ -24,9 +24,9 @@ enum { PITH_POOLED_MASS = 256, PITH_POOLED_TOKENS = 4096 };
 /* Fewer tokens than these are little to calibrate an expert on: it is named. */
 enum { PITH_EXPERTS_FEW = 256 };
 
-/* With several ranks, rows of the stream at a rank: those that stand for the text at large, then,
- * expert by expert of its own, those of the tokens that take it, in their order; where experts see
- * all tokens, those of all. With a twin each row is followed by the twin's. */
+/* With several ranks, rows of the stream at a rank: those that stand for the whole text, then, for
+ * each of its experts, those of the tokens that take it, in their order; where experts see all
+ * tokens, those of all. With a twin each row is followed by the twin's. */
 struct pith_sent {
     float *rows;  /* borrowed from the relay; NULL: there is one rank */
     size_t *from; /* [experts], owned: where an expert's begin */

@@ -100,7 +100,7 @@ static enum pith_status take_rows(const struct sending *s, unsigned rank, struct
     return PITH_OK;
 }
 
-/* Ranks in pairs, each with each once: the sum of a pair's numbers is the turn's. */
+/* Ranks in pairs, each with each once: the sum of a pair's numbers is the number of the step. */
 static enum pith_status exchange(const struct sending *s, struct pith_error *err)
 {
     struct pith_ranks *ranks = s->relay->ranks;
@@ -118,7 +118,7 @@ static enum pith_status exchange(const struct sending *s, struct pith_error *err
     return PITH_OK;
 }
 
-/* Rows at equal distances over the text, from whoever has them, to all. */
+/* Rows at equal distances over the text, from the ranks that have them, to all. */
 static enum pith_status share_pooled(const struct sending *s, struct pith_error *err)
 {
     struct pith_ranks *ranks = s->relay->ranks;

@@ -8,7 +8,7 @@
 
 /* --- where a program is cut ------------------------------------------------------------------- */
 
-/* Which registers beside the stream the nodes from `at` on read before they write them. */
+/* Which registers besides the stream the nodes from `at` on read before they write them. */
 static unsigned live_at(const struct pith_layer_plan *l, uint32_t at)
 {
     unsigned live = 0;
@@ -30,7 +30,7 @@ static uint32_t stage_width(const struct pith_layer_plan *l, unsigned live)
 /* Where one stage ends and the next begins. */
 struct cut {
     uint32_t at;   /* the next stage's first node */
-    unsigned live; /* registers that are kept */
+    unsigned live; /* registers that are stored */
     bool out;      /* the stream is in `out`: some node before has added to it */
     bool tapped;   /* `at` is the first linear of the site: its input has been looked at */
 };
@@ -56,7 +56,7 @@ static uint32_t site_before(const struct pith_layer_plan *l, uint32_t site)
 }
 
 /* The cut that ends stage `site`: between the linears of the site before and its own, where the
- * least is to be kept. Stage l->sites is the end. */
+ * least is to be stored. Stage l->sites is the end. */
 static struct cut cut_of(const struct pith_layer_plan *l, uint32_t site)
 {
     struct cut c = {.at = first_linear(l, site)};
@@ -113,8 +113,8 @@ static float *stage_rows(const struct stage *t, const struct pith_acts *acts)
     return pith_acts_window(acts, t->window);
 }
 
-/* Copies the registers of a cut to where they are kept, or back. A window has the same place in all
- * stages: what one stage leaves must not lie on what it has still to read. */
+/* Copies the registers of a cut to their place in memory, or back. A window has the same place in
+ * all stages: what one stage writes must not lie on what it has still to read. */
 static void copy_registers(const struct stage *t, const struct cut *c, bool keep)
 {
     const struct pith_layer_plan *l = t->s->block->plan;
@@ -140,7 +140,7 @@ static bool tap_stage(void *ctx, uint32_t site, const float *x, size_t n, size_t
     return true;
 }
 
-/* The stream as it was left by the stage before; a stage that adds to it does so in `out`. */
+/* The stream after the stage before; a stage that adds to it does so in `out`. */
 static float *stream_of(const struct stage *t)
 {
     float *const in = stage_rows(t, t->s->in), *const out = stage_rows(t, t->s->out);
@@ -150,7 +150,8 @@ static float *stream_of(const struct stage *t)
     return out;
 }
 
-/* What layers carry: where it was left, or, where this one writes it, where it will be. */
+/* Registers that layers carry: where the last stage wrote them, or, where this one writes them, the
+ * new place. */
 static void find_carried(struct stage *t)
 {
     const struct pith_plans *p = &t->s->collector->model->plans;
@@ -198,12 +199,12 @@ static void read_ahead(const struct stage *t)
 {
     const struct pith_stages *s = t->s;
     const size_t length = s->in->length, next = t->window + 1;
-    const size_t width = s->width, kept = stage_width(s->block->plan, t->from.live);
+    const size_t width = s->width, stored = stage_width(s->block->plan, t->from.live);
     if (next == s->in->windows) return;
     const struct pith_acts *acts = t->from.out ? s->out : s->in;
     pith_pages_prefetch(pith_acts_window(acts, next), length * acts->hidden * sizeof(float));
-    if (kept)
-        pith_pages_prefetch(s->between + next * length * width, length * kept * sizeof(float));
+    if (stored)
+        pith_pages_prefetch(s->between + next * length * width, length * stored * sizeof(float));
 }
 
 static struct stage stage_of(struct pith_stages *s, uint32_t stage)
@@ -236,7 +237,7 @@ static enum pith_status run_windows(struct pith_stages *s, uint32_t stage,
     return PITH_OK;
 }
 
-/* Runs the stages before `stage` that nothing was asked of; the first leaves nothing behind. */
+/* Runs the stages before `stage` without statistics; the first stores nothing. */
 static enum pith_status catch_up(struct pith_stages *s, uint32_t stage, struct pith_error *err)
 {
     if (s->done == 0 && stage > 0) s->done = 1;
@@ -248,7 +249,7 @@ static enum pith_status catch_up(struct pith_stages *s, uint32_t stage, struct p
     return PITH_OK;
 }
 
-/* Where nothing is kept between stages: the stream before the experts, into `out`, by the linears
+/* Where nothing is stored between stages: the stream before the experts, into `out`, by the linears
  * as they are now. */
 static enum pith_status run_to(struct pith_stages *s, const struct cut *cut, struct pith_error *err)
 {

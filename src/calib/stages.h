@@ -1,7 +1,7 @@
 /* calib/stages.h: a block run over the calibration windows once, in stages, so that the linears of
  * a site can be rounded before the next stage computes with them. The stage of a site ends where
- * its input is tapped; what the rest of the program still needs is kept there, or a little earlier
- * where that is less. For a layer of the Llama family:
+ * its input is tapped; what the rest of the program still needs is stored there, or a little
+ * earlier where that is less. For a layer of the Llama family:
  *
  *     stage      reads                      computes            tapped    leaves
  *     qkv        in                         norm                qkv       -
@@ -26,7 +26,7 @@ struct pith_stages {
     struct pith_collector *collector;
     const struct pith_block *block;
     const struct pith_acts *in, *out; /* of one shape; out is scratch until the end */
-    /* [windows][length][pith_stages_width()]. NULL: nothing is kept, every site's statistics are
+    /* [windows][length][pith_stages_width()]. NULL: nothing is stored, every site's statistics are
      * collected from the block's beginning. */
     float *between;
     uint32_t done;             /* stages that have run */
@@ -38,13 +38,13 @@ struct pith_stages {
 uint32_t pith_stages_width(const struct pith_plans *plans);
 
 /* Gathers `needs` of one site, as pith_collect() would, with at most that many samples. Sites come
- * in order, and their linears are no longer changed after the call for the next; sites may be left
- * out. For an expert's sites the tokens are those that s->routed.rule says. Free stats with
+ * in order, and their linears are no longer changed after the call for the next; sites may be
+ * omitted. For an expert's sites the tokens are those of s->routed.rule. Free stats with
  * pith_stats_free(), also after a failure. */
 enum pith_status pith_stages_collect(struct pith_stages *s, uint32_t site, unsigned needs,
                                      size_t samples, struct pith_stats *stats,
                                      struct pith_error *err);
-/* Runs what is left: out holds block(in). */
+/* Runs the rest: out holds block(in). */
 enum pith_status pith_stages_finish(struct pith_stages *s, struct pith_error *err);
 /* Frees what the stages hold, and lets them begin anew. */
 void pith_stages_end(struct pith_stages *s);

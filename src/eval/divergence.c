@@ -5,8 +5,8 @@
 #include <string.h>
 
 /* Four lanes of the vector extension that gcc and clang share: every CPU has them, and what a
- * lane computes is plain IEEE arithmetic. Left to itself gcc 12 turns the selections below
- * into branches. */
+ * lane computes is plain IEEE arithmetic. By itself gcc 12 compiles the selections below to
+ * branches. */
 enum { LANES = 4 };
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef uint32_t bits __attribute__((vector_size(4 * LANES)));

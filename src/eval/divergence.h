@@ -1,5 +1,5 @@
-/* eval/divergence.h: comparing two rows of logits. Plain C in blocks that compilers turn into
- * vectors; the same bits on every machine. */
+/* eval/divergence.h: comparing two rows of logits. Plain C in blocks that compilers vectorize; the
+ * same bits on every machine. */
 #ifndef PITH_EVAL_DIVERGENCE_H
 #define PITH_EVAL_DIVERGENCE_H
 

@@ -44,12 +44,12 @@ enum pith_status pith_windows_make(enum pith_convention c, size_t count, size_t 
                                    size_t stride, struct pith_window **out, size_t *windows,
                                    struct pith_error *err);
 
-/* What a model made of a text, for the models that are held against it later: its hidden states at
- * the scored positions of the first windows. The owner sets `most` and leaves the rest 0. */
+/* A model's hidden states of a text at the scored positions of the first windows, for the models
+ * that are compared with it later. The owner sets `most`, the rest starts as 0. */
 struct pith_cached_text {
     size_t most; /* bytes that rows may take; later windows are read again */
     struct pith_cached_window *windows;
-    size_t count, hidden; /* windows kept; width of a row */
+    size_t count, hidden; /* windows cached; width of a row */
     float *rows;
 };
 /* Frees what *k owns and zeroes it. */
@@ -75,7 +75,7 @@ enum pith_harm {
 /* "none", "slight", "clear", "severe", "unresolved". */
 const char *pith_harm_name(enum pith_harm h);
 
-/* Why that is said, and not another level. */
+/* Why that level was chosen, and not another. */
 enum pith_harm_cause {
     PITH_HARM_AGREED,  /* both intervals support it */
     PITH_HARM_SHORT,   /* the text is too short for intervals */
@@ -101,7 +101,7 @@ void pith_harm_reason(const struct pith_harm_result *h, char *text, size_t size)
 enum { PITH_DEPTHS = 16 };
 struct pith_depth {
     size_t from, to;               /* positions [from, to) */
-    size_t tokens;                 /* scored there; 0: none, and nothing else is said */
+    size_t tokens;                 /* scored there; 0: none, and the rest is empty */
     double nll, base_nll, kld;     /* means */
     struct pith_interval kld_ci95; /* a window being an observation: infinite for one */
 };
@@ -134,7 +134,7 @@ struct pith_position {
     double kld;
     int32_t top, base_top; /* the tokens that the models put first */
 };
-/* A listener that is told of every position, in order. */
+/* A listener that receives every position, in order. */
 struct pith_position_watch {
     void (*seen)(void *ctx, const struct pith_position *p);
     void *ctx;
@@ -160,23 +160,23 @@ struct pith_text_job {
     struct pith_position_watch watch; /* with a baseline; seen NULL: nobody listens */
     const struct pith_progress *progress;
 };
-/* Measures `model`, and the baseline over the same windows when there is one. Loads the
- * blocks of a model that has none loaded. Beside the models' own passes and what is kept it holds
- * 4 bytes a scored token (for percentiles), 288 a window and at most 32 MiB of logits a model, or
- * 16 rows when those are larger. PITH_ARG: vocabularies differ, ids outside them, windows (above).
+/* Measures `model`, and the baseline over the same windows when there is one. Loads the blocks of a
+ * model that has none loaded. In addition to the models' own passes and the cache it takes 4 bytes
+ * a scored token (for percentiles), 288 a window and at most 32 MiB of logits a model, or 16 rows
+ * when those are larger. PITH_ARG: vocabularies differ, ids outside them, windows (above).
  * PITH_NUMERIC: logits not finite. */
 enum pith_status pith_eval_text(const struct pith_text_job *job, struct pith_text_result *out,
                                 struct pith_error *err);
 /* Rows that it computes at once, at most, of a text of so many tokens. */
 size_t pith_eval_text_rows(const struct pith_text_job *job);
 /* What it takes of a text of `count` tokens at most, whose ids are not there yet; models need not
- * be loaded. What is kept or watched is not in it. */
+ * be loaded. The cache and the watch are not in it. */
 void pith_eval_text_meter(const struct pith_text_job *job, struct pith_meter *meter);
 
 /* Tasks: questions with choices, in the forms that questions.h reads. The score of a choice is the
- * summed log-probability of its tokens after the prompt (items.h tells where they begin); the
- * highest wins, the first of equals. Where a form asks for a word, it is right when each of its
- * tokens is the likeliest one. */
+ * summed log-probability of its tokens after the prompt (items.h: where they begin); the highest
+ * wins, the first of equals. Where a form needs a word, it is right when each of its tokens is the
+ * likeliest one. */
 struct pith_accuracy {
     double accuracy;
     struct pith_interval ci95; /* Wilson */
@@ -193,7 +193,7 @@ struct pith_task_figures {
     struct pith_accuracy norm;
     bool made; /* exact: the answer's tokens are the likeliest, whatever the choices */
     struct pith_accuracy exact;
-    bool flexible; /* loose: what was said, by the looser rule of its form (free_answers.h) */
+    bool flexible; /* loose: generated text, by the looser rule of its form (free_answers.h) */
     struct pith_accuracy loose;
     bool words; /* e to the mean loss of a word, its error, the paired difference in loss */
     double perplexity, perplexity_se, baseline_perplexity, nll_delta;
@@ -215,7 +215,7 @@ struct pith_task_result {
     size_t length, seed; /* of what is made; length 0: read from a file */
     struct pith_task_figures all;
     /* Items that the rule decides without the model: a choice merges with the end of its context
-     * and has no token of its own, so its sum is 0. */
+     * and has no separate token, so its sum is 0. */
     size_t undecided;
     size_t shortened;              /* items too long for the model, which lost tokens in front */
     struct pith_task_group *group; /* categories, then subjects; none for a task of one file */

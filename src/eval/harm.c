@@ -14,7 +14,7 @@ enum { STRETCHES_WANTED = 12, STRETCHES_LEAST = 8, STRETCH_TOKENS = 30 };
  * proportion. */
 static const double EASY = 2;
 
-/* Standard errors between what is and what is to be told apart: 95% confidence, 80% power. */
+/* Standard errors that make a difference detectable: 95% confidence, 80% power. */
 static const double POWER = 1.959963984540054 + 0.8416212335729143;
 
 /* More tokens than anybody would take. */
@@ -90,7 +90,7 @@ enum pith_status pith_stretches_same(const struct pith_stretches *s, struct pith
     return pith_bootstrap_ratio_ci95(s->same, s->tokens, s->count, ci, &se, err);
 }
 
-/* The interval of the share of positions up to a value, turned into values (Woodruff 1952). */
+/* The interval of the share of positions up to a value, as values (Woodruff 1952). */
 enum pith_status pith_stretches_quantile(const struct pith_stretches *s, const float *values,
                                          const float *sorted, double part, struct pith_interval *ci,
                                          struct pith_error *err)

@@ -35,7 +35,7 @@ static bool same(struct name a, struct name b)
     return a.size == b.size && memcmp(a.text, b.text, a.size) == 0;
 }
 
-/* The label among names that are told apart already. */
+/* A label that no other item has, for names that differ already. */
 static char *label_of(const struct pith_list *paths, size_t i)
 {
     const struct name whole = name_of(paths->item[i]);

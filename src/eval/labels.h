@@ -4,7 +4,7 @@
 
 #include <pith/quantize.h>
 
-/* What to call item i: its last component, with as many of those before it as tell it from the
+/* What to call item i: its last component, with as many of those before it as distinguish it from
  * others; a path that stands there twice gets a number. Slashes at the end count for nothing; what
  * lies in the cache of a hub is called by its name there. The caller pith_free()s it; NULL when
  * memory is out. */

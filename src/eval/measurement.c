@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of what the baseline of pith_compare() made of the texts, this much is kept for all models. */
+/* The cache of what the baseline of pith_compare() made of the texts, for all models. */
 #define CACHED_BYTES ((size_t)256 << 20)
 
 void pith_measurement_cache_name(const struct pith_measurement *m, char text[PITH_KV_TEXT])
@@ -204,7 +204,7 @@ enum pith_status pith_measurement_keep(struct pith_measurement *m, struct pith_e
     const size_t texts = m->options->texts.count, tasks = m->options->tasks.count;
     m->cached_texts = pith_zalloc(texts, sizeof *m->cached_texts);
     m->cached_tasks = pith_zalloc(tasks, sizeof *m->cached_tasks);
-    if (!m->cached_texts || !m->cached_tasks) return pith_fail_nomem(err, "what the baseline said");
+    if (!m->cached_texts || !m->cached_tasks) return pith_fail_nomem(err, "the baseline's answers");
     for (size_t i = 0; i < texts; i++) m->cached_texts[i].most = CACHED_BYTES / texts;
     return PITH_OK;
 }

@@ -9,8 +9,8 @@
 #include "base/json.h"
 
 /* *kernels receives an array of {"grid" | "cache" | "rest", "rows", "seconds"}, a new reference;
- * NULL on failure. `weights` are grids beside 16 bits, `caches` formats of a cache (none: bf16).
- * PITH_ARG: a name that means nothing; PITH_NOMEM. */
+ * NULL on failure. `weights` are grids in addition to 16 bits, `caches` formats of a cache (none:
+ * bf16). PITH_ARG: a name that means nothing; PITH_NOMEM. */
 enum pith_status pith_rates_report(struct pith_backend *be, const struct pith_list *weights,
                                    const struct pith_list *caches, json_t **kernels,
                                    struct pith_error *err);

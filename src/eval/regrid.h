@@ -13,12 +13,12 @@ enum pith_status pith_regrid(struct pith_pool *pool, const struct pith_weight *w
                              const struct pith_grid *grid, enum pith_dtype scale_dtype,
                              struct pith_qmat *out, struct pith_error *err);
 
-/* What it takes beside the matrix that it makes. */
+/* What it takes in addition to the matrix that it makes. */
 uint64_t pith_regrid_bytes(const struct pith_qspec *made, unsigned threads);
 
-/* Every linear of m's loaded blocks, which are not packed, and the head put on a grid; a NULL grid
- * leaves them. An embedding that the head was tied to stays as it is. What they held is freed. On
- * failure the model can only be closed. */
+/* Every linear of m's loaded blocks, which are not packed, and the head put on a grid; with a NULL
+ * grid they stay as they are, as does an embedding that the head was tied to. The old matrices are
+ * freed. On failure the model can only be closed. */
 enum pith_status pith_model_regrid(struct pith_model *m, struct pith_pool *pool,
                                    const struct pith_grid *linears, const struct pith_grid *head,
                                    struct pith_error *err);

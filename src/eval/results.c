@@ -56,8 +56,8 @@ static void set_compared(struct pith_report *r, const struct pith_text_result *t
     set_harm(r, &t->harm);
 }
 
-/* "depth": the parts of a window where anything is scored. JSON has no infinity: what a single
- * window cannot tell (an interval, an error) is null. */
+/* "depth": the parts of a window where anything is scored. JSON has no infinity: what is not
+ * defined for a single window (an interval, an error) is null. */
 static void set_depth(struct pith_report *r, const struct pith_text_result *t)
 {
     pith_report_list(r, "depth");

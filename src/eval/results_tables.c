@@ -238,5 +238,5 @@ void pith_results_say_signals(struct pith_report *r, const struct pith_results *
     say_brief(r, "points for tasks, of the KL divergence (nats) for prompts.");
     if (m->texts == 0) say_brief(r, "No text: give `texts=FILE`.");
     if (m->tasks == 0) say_brief(r, "No task: give `tasks=FILE`.");
-    if (!m->prompts_file) say_brief(r, "No prompts of your own: give `prompts=FILE`.");
+    if (!m->prompts_file) say_brief(r, "No prompts: give `prompts=FILE`.");
 }

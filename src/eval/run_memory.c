@@ -8,10 +8,10 @@
 #include "model/kinds.h"
 #include "num/trellis.h"
 
-/* A matrix before and after it is packed, in bytes of its own. */
+/* A matrix before and after it is packed, in bytes. */
 struct forms {
     uint64_t loaded, packed; /* packed 0: it stays as it is loaded */
-    uint64_t rounding;       /* beside it, while it is put on a grid */
+    uint64_t rounding;       /* in addition, while it is put on a grid */
     bool prepares;           /* pith_pack_prepares() */
     bool integers;           /* multiplied as these in every mode, not in the fast one alone */
 };

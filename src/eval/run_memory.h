@@ -1,11 +1,11 @@
-/* eval/run_memory.h: what a model holds when it runs, told before its weights are read. */
+/* eval/run_memory.h: the memory of a running model, estimated before its weights are read. */
 #ifndef PITH_EVAL_RUN_MEMORY_H
 #define PITH_EVAL_RUN_MEMORY_H
 
 #include "base/arena.h"
 #include "model/model.h"
 
-/* How its weights are to be held. */
+/* In which form its weights will be in memory. */
 struct pith_run_form {
     const struct pith_grid *linears, *head; /* put on that grid on load; NULL: as stored */
     size_t rows;                            /* computed at once, at most */

@@ -111,8 +111,8 @@ void pith_scorer_free(struct pith_scorer *s)
     *s = (struct pith_scorer){0};
 }
 
-/* The backend computes as this scorer wants until it is set back to what is returned. Neither can
- * fail: the exact mode needs no memory, and the other one's is kept. */
+/* The backend computes as this scorer wants until it is set back to the returned mode. Neither can
+ * fail: the exact mode needs no memory, and the other one's stays allocated. */
 static enum pith_mode enter_mode(const struct pith_scorer *s)
 {
     const enum pith_mode mode = pith_backend_mode(s->session.runner.backend);

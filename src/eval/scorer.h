@@ -1,4 +1,4 @@
-/* eval/scorer.h: a model that reads sequences and tells the logits of chosen positions. */
+/* eval/scorer.h: a model that reads sequences and gives the logits of chosen positions. */
 #ifndef PITH_EVAL_SCORER_H
 #define PITH_EVAL_SCORER_H
 
@@ -46,7 +46,7 @@ size_t pith_scorer_chunk(size_t capacity, size_t together);
  * sequence of as many tokens as are computed at once. For scorers without forks. */
 size_t pith_scorer_together(const struct pith_model *model,
                             const struct pith_scorer_options *options, size_t count);
-/* Bytes that it asks for beside the blocks, which need not be loaded. */
+/* Bytes that it takes in addition to the blocks, which need not be loaded. */
 uint64_t pith_scorer_bytes(const struct pith_model *model,
                            const struct pith_scorer_options *options);
 
@@ -56,10 +56,9 @@ uint64_t pith_scorer_bytes(const struct pith_model *model,
 enum pith_status pith_scorer_read(struct pith_scorer *s, const int32_t *ids, size_t n,
                                   struct pith_error *err);
 
-/* Reads sequences of their own in one step, count <= s->together, n <= capacity in each; ids and n
- * are the caller's. Their hidden rows are left in span[i].x. Bits are those of pith_scorer_read();
- * where a linear's input has one scale over a whole call, those of a read after another beginning.
- */
+/* Reads separate sequences in one step, count <= s->together, n <= capacity in each; ids and n are
+ * the caller's. span[i].x points to their hidden rows. Bits are those of pith_scorer_read(); where
+ * a linear's input has one scale over a whole call, those of a read after another beginning. */
 enum pith_status pith_scorer_read_all(struct pith_scorer *s, struct pith_step_span *span,
                                       size_t count, struct pith_error *err);
 

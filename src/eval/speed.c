@@ -27,7 +27,7 @@ struct timing {
     float *hidden; /* [max(chunk, sequences)][hidden] */
     float *logits; /* [sequences][vocab] */
     size_t chunk;
-    const char *what; /* the listener was told last, at `asked` */
+    const char *what; /* the last report to the listener, at the time `reported` */
     size_t done;
     double reported;
     double *seconds[KINDS];           /* [reps] each */
@@ -52,7 +52,7 @@ static void rewind_all(struct timing *t, size_t count)
         pith_runner_rewind(&t->runner, t->span[i].sequence, t->job->depth);
 }
 
-/* Tells the listener what is done, and notes it for beat(). */
+/* Reports to the listener what is done, and notes it for beat(). */
 static enum pith_status step(struct timing *t, const char *what, size_t done,
                              struct pith_error *err)
 {
@@ -65,7 +65,7 @@ static enum pith_status step(struct timing *t, const char *what, size_t done,
     return PITH_OK;
 }
 
-/* Between two steps of the runner, which may take long with a large model: whether to stop. Asked
+/* Between two steps of the runner, which may take long with a large model: whether to stop. Reports
  * so rarely that it costs nothing of what is timed. */
 static enum pith_status beat(struct timing *t, struct pith_error *err)
 {
@@ -171,7 +171,7 @@ static double step_bytes(const struct timing *t, size_t sequences)
            (double)sequences * token_kv_bytes(t->job);
 }
 
-/* The peak that prompts are held against. */
+/* The peak that prompts are compared with. */
 static double peak_of(const struct pith_speed_job *job, const struct pith_roof_sample *s)
 {
     return job->byte_products && s->int8 > 0 ? s->int8 / job->byte_products : s->f32;

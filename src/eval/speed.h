@@ -20,12 +20,11 @@ struct pith_spread pith_spread_of(double *values, size_t n);
 struct pith_roof_sample pith_roof_median(const struct pith_roof_sample *samples, size_t n,
                                          double *scratch);
 
-/* Bytes of a matrix as it is held in memory: codes, scales, zero points, the order of columns. */
+/* Bytes of a matrix in memory: codes, scales, zero points, the order of columns. */
 double pith_speed_matrix_bytes(const struct pith_weight *w);
-/* Bytes that making so many tokens in one step reads, as the weights are held in memory: every
- * matrix of the blocks and the head once, of experts as many as one token takes, or as are likely
- * taken by several that choose by lot, a row of the embedding each, biases and norms. Needs
- * m->blocks. */
+/* Bytes that making so many tokens in one step reads, in the weights' form in memory: every matrix
+ * of the blocks and the head once, of experts as many as one token takes, or as are likely taken by
+ * several that choose by lot, a row of the embedding each, biases and norms. Needs m->blocks. */
 double pith_speed_weight_bytes(const struct pith_model *m, size_t tokens);
 /* Bytes of keys and values (or latents, or recurrent states) that a token at position `position`
  * (which sees itself and all before, or the window) reads from a cache of that format. Position may
@@ -52,8 +51,8 @@ struct pith_speed_job {
     size_t depth;             /* positions of the cache that are taken before either */
     size_t sequences; /* more than 1: so many at that depth also make tokens together, one a step */
     size_t reps;      /* at least 1 */
-    /* Products of bytes that a multiply-add of a prompt is made of, and whose peak it is held
-     * against; 0: none. */
+    /* Products of bytes that a multiply-add of a prompt is made of, whose peak it is compared with;
+     * 0: none. */
     unsigned byte_products;
     uint64_t seed; /* of the token ids, which do not matter */
     const struct pith_progress *progress;
@@ -81,8 +80,8 @@ struct pith_speed {
         double weight_bytes, kv_bytes, cache_bytes;
     } many;
     struct pith_roof_sample roof; /* medians of the measurements around all that was timed */
-    /* Bytes when all was warm: most memory of the process so far, all of it, and what it holds of
-     * its own, mapped files aside (0 where unknown). The roof's memory is not in them. */
+    /* Bytes when all was warm: most memory of the process so far, all of it, and its anonymous
+     * memory without mapped files (0 where unknown). The roof's memory is not in them. */
     uint64_t memory_peak, memory_own;
 };
 
@@ -92,8 +91,8 @@ struct pith_speed {
  * to be timed, or sequences without tokens, PITH_LIMIT for more than 2^31 positions. */
 enum pith_status pith_speed_measure(const struct pith_speed_job *job, struct pith_speed *out,
                                     struct pith_error *err);
-/* What it takes, by its layouts: what is held while anything is timed, and then the roof's. The
- * model need not be loaded. */
+/* What it takes, by its layouts: what is allocated while anything is timed, and then the roof's.
+ * The model need not be loaded. */
 size_t pith_speed_rows(const struct pith_speed_job *job); /* computed at once, at most */
 void pith_speed_meter(const struct pith_speed_job *job, struct pith_meter *meter);
 

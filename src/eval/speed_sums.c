@@ -60,7 +60,7 @@ static double share_of(const struct pith_model *m, const struct pith_linear_spec
     return tokens == 1 ? one : 1 - pow(1 - one, (double)tokens);
 }
 
-/* What is read of a latent attention's kv_b beside the linear itself, which is not. */
+/* What is read of a latent attention's kv_b instead of the linear itself. */
 static double absorbed_bytes(const struct pith_block *b)
 {
     if (!b->absorbed) return 0;
@@ -72,7 +72,8 @@ static double absorbed_bytes(const struct pith_block *b)
     return size;
 }
 
-/* Of what layers are told: in each the token's embedding again, and its part of the tables. */
+/* Of per-layer embeddings: for each layer the token's embedding again, and its part of the tables.
+ */
 static double told_bytes(const struct pith_model *m, size_t tokens)
 {
     const struct pith_weight *embed = &m->told.embed.w, *project = &m->told.project.w;

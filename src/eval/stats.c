@@ -19,7 +19,7 @@ static double log_gamma(double x)
 
 /* Regularized incomplete beta I_x(a, b) by its continued fraction, evaluated by Lentz's
  * method (DLMF 8.17.22). Converges quickly for x < (a + 1) / (a + b + 2), which is all that
- * is asked here. */
+ * is needed here. */
 static double incomplete_beta(double a, double b, double x)
 {
     const double front =

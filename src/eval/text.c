@@ -56,7 +56,7 @@ struct run {
     size_t first, own;                 /* the windows that this rank reads: the first, how many */
     size_t agreed;
     struct pith_depths depths;
-    char what[80]; /* the listener is told */
+    char what[80]; /* for the listener */
 };
 
 /* One chunk of rows, compared by all threads. */
@@ -92,7 +92,7 @@ static size_t pieces(const struct run *r, const struct pith_window *w)
     return pith_stretches_of(r->count, w->length - w->score_from);
 }
 
-/* Adds a position to the stretch that it lies in, and tells whoever listens. */
+/* Adds a position to the stretch that it lies in, and reports it to the watch. */
 static void add_position(struct run *r, size_t index, size_t at, struct pith_position *p)
 {
     const struct pith_window *w = &r->windows[index];
@@ -225,7 +225,7 @@ static void end_window(struct run *r, size_t index, const double sums[2])
     r->base_loss[index] = sums[1] / scored;
 }
 
-/* With several ranks, what is found is kept, out[scored]; else it is counted at once. */
+/* With several ranks, the results are stored in cached[scored]; else they are counted at once. */
 static enum pith_status score_window(struct run *r, size_t index, struct scored *cached,
                                      struct pith_error *err)
 {
@@ -372,7 +372,7 @@ static enum pith_status summarize(struct run *r, struct pith_text_result *out,
     return r->job->baseline ? summarize_baseline(r, out, err) : PITH_OK;
 }
 
-/* Drops the windows beyond max_tokens and counts what is left; the longest one is what must fit. */
+/* Drops the windows beyond max_tokens and counts the rest; the longest one is what must fit. */
 static size_t choose_windows(struct run *r, size_t all)
 {
     size_t longest = 0;

@@ -36,12 +36,11 @@ static bool llamacpp_window(const struct request *r, size_t i, struct pith_windo
     return true;
 }
 
-/* The loop in Hugging Face's documentation, including its arithmetic: the labels of `fresh`
- * new tokens are kept, the model drops the window's first label, and the mean over what is
- * left is always weighted by fresh - 1, also where the dropped label was none of the fresh
- * ones. Equality needs the same weight. A window of weight 0 (one fresh token at the very
- * end) has no effect and is left out; with a stride of 1 all but the first would be such, so
- * that is refused. */
+/* The loop in Hugging Face's documentation, including its arithmetic: the labels of `fresh` new
+ * tokens stay, the model drops the window's first label, and the mean over the rest is always
+ * weighted by fresh - 1, also where the dropped label was none of the fresh ones. Equality needs
+ * the same weight. A window of weight 0 (one fresh token at the very end) has no effect and is
+ * omitted; with a stride of 1 all but the first would be such, so that is refused. */
 static bool hf_window(const struct request *r, size_t i, struct pith_window *w)
 {
     const size_t last = r->count > r->context ? (r->count - r->context + r->stride - 1) / r->stride

@@ -23,7 +23,7 @@ struct pith_file_export {
     enum pith_status (*finish)(const struct pith_model *m, const char *source, const char *file,
                                uint32_t file_type, struct pith_layout *l, struct pith_error *err);
     /* The grid that the embedding or, with `reads_out`, what the logits are computed from gets in a
-     * model whose linears are mostly on `linears`; *out is left when there is none for rows of
+     * model whose linears are mostly on `linears`; *out is unchanged when there is none for rows of
      * `cols`. What it would get if such rows were whole blocks of it, else NULL. */
     const struct pith_format *(*end_grid)(const struct pith_grid *linears, bool reads_out,
                                           uint32_t cols, struct pith_grid *out);

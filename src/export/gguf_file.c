@@ -501,7 +501,7 @@ static enum pith_status check_shape(const struct pith_model *m, const struct pit
     if (s->place.rope.type == PITH_ROPE_YARN &&
         s->place.rope.attention_factor != (s->latent.rank ? 1 : 0))
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "llama.cpp takes no attention factor of its own for YaRN");
+                         "llama.cpp takes no separate attention factor for YaRN");
     return PITH_OK;
 }
 

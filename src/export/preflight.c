@@ -243,7 +243,7 @@ static enum pith_status check_acts(struct check *k, const struct linear *l)
                      "or tensor, not by group; use int8:channel");
 }
 
-/* Weights and inputs together: "does not load nvfp4 beside int8:token". */
+/* Weights and inputs together: "does not load nvfp4 with inputs on int8:token". */
 static enum pith_status check_pair(struct check *k, const struct linear *l)
 {
     const struct pith_grid *inputs = &k->offer->opts->acts;
@@ -259,7 +259,7 @@ static enum pith_status check_pair(struct check *k, const struct linear *l)
     pith_grid_format(inputs, acts);
     const enum pith_status s =
         known ? violation(k, l->module,
-                          "does not load %s beside inputs on %s from %s; it loads it beside %s",
+                          "does not load %s with inputs on %s from %s; it loads it with %s",
                           weights, acts, k->rule->container, pith_str_text(&what))
               : violation(k, l->module, "does not load %s from %s; it loads %s", weights,
                           k->rule->container, pith_str_text(&what));
@@ -374,7 +374,7 @@ static enum pith_status check_fused(struct check *k, uint32_t layer,
             return violation(k, l->module,
                              "is %s and %s is not, but the engine holds them as one; "
                              "quantize or ignore all of them",
-                             quantized(l) ? "quantized" : "left alone", first->module);
+                             quantized(l) ? "quantized" : "unquantized", first->module);
         if (quantized(l) && !pith_grid_equal(&l->grid, &first->grid))
             return violation(k, l->module,
                              "has another grid than %s, but the engine holds them as "

@@ -52,8 +52,8 @@ struct pith_target_engine {
     enum pith_engine_tokens tokens;
     const char *advice; /* what would be loaded, for a container without a rule */
     const struct pith_engine_cache *caches; /* ending with NULL; NULL: none is known */
-    /* Rotates heads of a multiple of so many numbers that it stores as codes, unless told not
-     * to by `unrotated`, in front of its command; 0: never does. */
+    /* Rotates heads of a multiple of so many numbers that it stores as codes, unless `unrotated` in
+     * front of its command says otherwise; 0: never does. */
     uint32_t rotates;
     const char *unrotated;
     const char *stored; /* caches whose scales it takes from a checkpoint, with spaces between */

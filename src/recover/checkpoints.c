@@ -134,7 +134,7 @@ static enum pith_status take_up(struct pith_recover *r, const json_t *j, struct 
     }
     memset(r->state.data, 0, r->state.size);
     return pith_progress_step(&r->options->progress,
-                              "what was there is not as it was left: all is done again", 0, 1, err);
+                              "the earlier run's files were changed: all is done again", 0, 1, err);
 }
 
 /* --- the folder ------------------------------------------------------------------------------- */
@@ -157,7 +157,7 @@ static enum pith_status read_journal(const struct pith_recover *r, json_t **j,
     return s;
 }
 
-/* A folder of that name which is neither empty nor this work's is left alone. */
+/* A folder of that name which is neither empty nor this work's is not touched. */
 static enum pith_status check_place(const struct pith_recover *r, const json_t *j,
                                     struct pith_error *err)
 {

@@ -212,7 +212,7 @@ enum pith_status pith_recover_meet(struct pith_recover *r, struct pith_recover_b
     return r->ranks ? meet_vectors(r, b, err) : PITH_OK;
 }
 
-/* --- what is told ----------------------------------------------------------------------------- */
+/* --- what rank 0 sends to all ----------------------------------------------------------------- */
 
 static enum pith_status share_numbers(struct pith_recover *r, struct pith_error *err)
 {

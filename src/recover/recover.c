@@ -167,7 +167,7 @@ static enum pith_status train(struct pith_recover *r, struct pith_error *err)
     return s;
 }
 
-/* --- what is asked ---------------------------------------------------------------------------- */
+/* --- the request ------------------------------------------------------------------------------ */
 
 static enum pith_status read_options(struct pith_recover *r, struct pith_error *err)
 {
@@ -356,7 +356,7 @@ static enum pith_status work(struct pith_recover *r, struct pith_report **report
         PITH_TRY(pith_paces_add(&r->paces, r->ranks, r->started, &(struct pith_rank_pace){0}, err));
     if (pith_ranks_first(r->ranks)) PITH_TRY(pith_recover_publish(r, report, err));
     PITH_TRY(pith_ranks_meet(r->ranks, err));
-    if (!pith_ranks_first(r->ranks)) pith_dir_drop(r->partial); /* on a disk of its own */
+    if (!pith_ranks_first(r->ranks)) pith_dir_drop(r->partial); /* on a separate disk */
     return PITH_OK;
 }
 

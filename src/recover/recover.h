@@ -7,17 +7,17 @@
  *             (what enters each on disk) -> logits -> KL and its gradient -> back through
  *             block n .. 1, each run again -> dW -> of scales, points, gains, biases -> AdamW
  *
- * A block is loaded, made of its parameters, used and dropped: what is held is one block in float32
- * with its gradients. Parameters, their two moments and the best so far lie in a mapped file.
+ * A block is loaded, made of its parameters, used and dropped: only one block in float32 with its
+ * gradients is in memory. Parameters, their two moments and the best so far are in a mapped file.
  *
  *   recover.c  the order of steps   trained.c      what is trained, where it lies
  *   pass.c     there and back       checkpoints.c  files, checkpoints, resuming
  *   write.c    the result           ranks.c        what several ranks share
  *
- * Of several ranks each takes some of a step's windows there and back, and of those that are held
- * out. Gradients go round (calib/grads.h); then all make the same step, each with parameters and
- * moments of its own, so what goes on is the same everywhere. Rank 0 has the folder: checkpoints
- * and the result are its.
+ * Each of several ranks runs some of a step's windows forward and backward, and some of the
+ * held-out ones. Gradients go round (calib/grads.h); then all make the same step, each with its own
+ * copy of parameters and moments, so what goes on is the same everywhere. Rank 0 has the folder:
+ * checkpoints and the result are its.
  */
 #ifndef PITH_RECOVER_RECOVER_H
 #define PITH_RECOVER_RECOVER_H
@@ -100,7 +100,7 @@ struct pith_recover {
     double saved;           /* clock */
     char fingerprint[PITH_SHA256_HEX];
     char target_hash[PITH_SHA256_HEX];
-    uint64_t expected, peak; /* bytes of own memory: foretold, and seen */
+    uint64_t expected, peak; /* bytes of own memory: estimated, and seen */
     double started;
 };
 
@@ -204,7 +204,7 @@ enum pith_status pith_recover_measure(struct pith_recover *r, float *p, double *
  * checkpoint. PITH_IO when another call's work, or something else, lies there. */
 enum pith_status pith_recover_begin(struct pith_recover *r, struct pith_error *err);
 enum pith_status pith_recover_save(struct pith_recover *r, struct pith_error *err);
-/* What goes on from a checkpoint beside the parameters, of which that is the hash (a new reference,
+/* The numbers of a checkpoint besides the parameters, of which that is the hash (a new reference,
  * NULL when memory is out); and back. */
 json_t *pith_recover_numbers(const struct pith_recover *r, const char *hash);
 void pith_recover_take_numbers(struct pith_recover *r, const json_t *j);

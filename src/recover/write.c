@@ -1,6 +1,6 @@
 /* The result: the files of the quantized model, with other numbers in the tensors that were
- * trained. Names, shapes, places and configs stay, so that whoever loads the one loads the other;
- * that the container packs a matrix as it lies there is asked before the work begins. */
+ * trained. Names, shapes, places and configs stay, so that engines that load the one load the
+ * other; before the work begins, checks that the container packs a matrix as it lies there. */
 #include "recover/recover.h"
 
 #include "base/mem.h"

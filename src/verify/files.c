@@ -50,7 +50,7 @@ static void compare_file(struct pith_verification *v, const char *name, const js
         json_equal(json_object_get(was, "bytes"), json_object_get(is, "bytes")))
         return;
     if (now && compare_keys(v, name, keys, now) > 0) return;
-    pith_problem(v, "%s: what it holds beside tensors is not as pith wrote it", name);
+    pith_problem(v, "%s: what it holds besides tensors is not as pith wrote it", name);
 }
 
 /* Files that somebody added: a loader may take them, or nobody does. */

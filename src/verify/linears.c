@@ -151,7 +151,7 @@ static void check_end(struct pith_verification *v, const json_t *entry, const ch
     const struct pith_weight *was = end_of(v->original, name);
     if (v->basis.stream.dim) check_rotated_end(v, entry, w == &v->model->head, w);
     else if (was) check_error(v, entry, w, was);
-    else pith_problem(v, "%s: the original has none of its own", name);
+    else pith_problem(v, "%s: the original has no such tensor", name);
 }
 
 /* The embedding or the head: an entry, or not quantized. */

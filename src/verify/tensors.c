@@ -220,7 +220,7 @@ static void check_rotated(struct pith_verification *v, const struct pith_tensor 
     struct pith_error err = {0};
     bool same = false;
     if (!pith_verify_rotates(v)) {
-        pith_problem(v, "%s: rotated, though pith.json tells of no rotation", a->name);
+        pith_problem(v, "%s: rotated, though pith.json has no rotation", a->name);
         return;
     }
     const enum pith_status s = head || is_end(v, a->name, PITH_END_EMBED)

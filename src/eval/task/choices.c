@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Whether a choice has tokens of its own. */
+/* Whether a choice has separate tokens. */
 static bool is_scored(const struct pith_item_choice *c)
 {
     return c->score_from < c->length;

@@ -72,7 +72,7 @@ static void bare(const char *s, size_t n, struct pith_str *out)
     pith_str_free(&plain);
 }
 
-/* Whether a part of what was said is the number that is wanted. */
+/* Whether a part of the reply is the number that is wanted. */
 static bool is_number(const char *reply, struct pith_span part, const struct pith_str *want,
                       bool *failed)
 {
@@ -152,8 +152,8 @@ static bool begins_whole(const char *reply, size_t n)
 }
 
 /* --- a program --------------------------------------------------------------------------------
- * HumanEval (Chen et al. 2021) as lm-evaluation-harness 0.4.13 puts it together: the prompt, what
- * was said, the tests. */
+ * HumanEval (Chen et al. 2021) as lm-evaluation-harness 0.4.13 puts it together: the prompt, the
+ * reply, the tests. */
 
 static enum pith_status judge_program(const struct pith_answer *a, struct pith_judged *out,
                                       struct pith_error *err)

@@ -1,5 +1,5 @@
-/* eval/task/free_answers.h: tasks whose answers a model says in words of its own: it continues the
- * prompt with the likeliest tokens, and what it said is judged by its text. */
+/* eval/task/free_answers.h: tasks whose answers a model generates: it continues the prompt with the
+ * likeliest tokens, and the text of the reply is judged. */
 #ifndef PITH_EVAL_TASK_FREE_ANSWERS_H
 #define PITH_EVAL_TASK_FREE_ANSWERS_H
 
@@ -11,7 +11,7 @@ struct pith_phrase {
     const char *text;
     size_t size;
 };
-/* What was asked, the question's choice, and what was said. */
+/* The question, its choice, and the model's reply. */
 struct pith_answer {
     struct pith_phrase prompt, target, reply;
 };
@@ -20,7 +20,7 @@ struct pith_judged {
     bool flexible; /* by a looser rule */
 };
 
-/* How answers to a form of tasks.def are said and judged. */
+/* How answers to a form of tasks.def are generated and judged. */
 struct pith_saying {
     const char *form;
     unsigned tokens;     /* at most */
@@ -44,7 +44,7 @@ struct pith_speaker {
     const struct pith_saying *how;
     struct pith_scorer scorer;
     int32_t *ids;                /* [scorer.capacity] */
-    struct pith_str text, piece; /* what was said, without what ends it */
+    struct pith_str text, piece; /* the reply, without what ends it */
 };
 /* `model` is job->model or job->baseline. On failure *s owns nothing. */
 enum pith_status pith_speaker_open(struct pith_speaker *s, const struct pith_task_job *job,

@@ -86,7 +86,7 @@ static json_t *make_messages(const struct work *w, const struct pith_shots *shot
     return NULL;
 }
 
-/* Appends to the prompt what the template makes of the turns. */
+/* Appends to the prompt what the template makes of the messages. */
 static enum pith_status render(struct work *w, json_t *messages, struct pith_error *err)
 {
     struct pith_rendered r = {0};
@@ -196,7 +196,7 @@ static enum pith_status add_choice(struct work *w, size_t index, struct pith_ite
     return PITH_OK;
 }
 
-/* The prompt alone, with room for what will be said. */
+/* The prompt alone, with room for the reply. */
 static enum pith_status add_prompt(struct work *w, struct pith_items *out, struct pith_item *item,
                                    struct pith_error *err)
 {

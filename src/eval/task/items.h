@@ -21,7 +21,7 @@ struct pith_item {
     size_t first, count; /* in choices */
     size_t answer;       /* < count */
     size_t subject;      /* of the source */
-    size_t question;     /* in the source's asked */
+    size_t question;     /* in the source's questions */
     bool shortened;      /* a sequence was too long and lost tokens in front */
 };
 
@@ -40,7 +40,7 @@ struct pith_item_rules {
     const struct pith_tokenizer *tokenizer;
     size_t shots;                         /* examples in front of each */
     size_t max_length;                    /* tokens that the model reads at most */
-    const struct pith_progress *progress; /* told of each question, may stop it; NULL: nobody */
+    const struct pith_progress *progress; /* receives each question, may stop it; NULL: nobody */
     const struct pith_chat *chat;         /* what makes a conversation of each prompt; NULL: none */
 };
 
@@ -50,11 +50,11 @@ struct pith_item_rules {
  * Encodes all questions of a source. A prompt is the subject's introduction (if any), the
  * examples, the question; white space at its end belongs to the choice; prompt and choice are
  * encoded together and split after as many tokens as the prompt has alone, BOS in front where
- * the tokenizer has one. With a chat template the introduction is what the system says,
- * examples are turns of user and assistant, the question is the last turn, and choices follow
- * the template's opening of an answer without a delimiter: as the harness does
- * (apply_chat_template, fewshot_as_multiturn), whose second attempt without the system's turn
- * is made, too, where a template refuses one. The last token of a sequence is only predicted,
+ * the tokenizer has one. With a chat template the introduction is the system message, examples are
+ * messages of user and assistant, the question is the last message, and choices follow the
+ * template's opening of an answer without a delimiter: as the harness does (apply_chat_template,
+ * fewshot_as_multiturn), whose second attempt without the system message is made, too, where a
+ * template refuses one. The last token of a sequence is only predicted,
  * so max_length + 1 are possible. PITH_FORMAT names path and line of a question that is too
  * long, when its form says that it is not shortened or the choice alone is; PITH_ARG when there
  * are not so many examples. On failure *out owns nothing. */

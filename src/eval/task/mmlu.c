@@ -64,7 +64,7 @@ static enum pith_status add_subject(struct pith_task_source *out, const struct p
     return PITH_OK;
 }
 
-/* The subject that a file name tells: "anatomy" of "anatomy_test.csv"; false for another name. */
+/* The subject in a file name: "anatomy" of "anatomy_test.csv"; false for another name. */
 static bool name_subject(const char *file, char *name, size_t size)
 {
     const size_t n = strlen(file), end = sizeof TEST_END - 1;
@@ -123,9 +123,10 @@ static enum pith_status read_single(struct pith_task_source *out, const struct p
     if (folder.failed) s = pith_fail_nomem(err, wish->path);
     else if (name_subject(file, name, sizeof name))
         s = read_named(out, wish, folder.data, file, err);
-    else s = pith_fail(err, PITH_FORMAT,
-                       "%s: MMLU's subject is told by the name of its file: NAME%s", wish->path,
-                       TEST_END);
+    else
+        s = pith_fail(err, PITH_FORMAT,
+                      "%s: MMLU's subject comes from the name of its file: NAME%s", wish->path,
+                      TEST_END);
     pith_str_free(&folder);
     return s;
 }

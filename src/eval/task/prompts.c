@@ -114,7 +114,7 @@ static enum pith_status continue_prompt(struct run *r, size_t *n, struct pith_er
     return PITH_OK;
 }
 
-/* Both models at positions from - 1 .. n - 2, which predict what was said. */
+/* Both models at positions from - 1 .. n - 2, which predict the continuation. */
 static enum pith_status compare_reply(struct run *r, size_t from, size_t n, struct comparison *out,
                                       struct pith_error *err)
 {

@@ -28,8 +28,8 @@ struct pith_prompts_result {
 };
 
 /* The baseline continues each prompt greedily, to its end of sequence or PITH_PROMPT_TOKENS; both
- * models' distributions are compared at each position of what it said. PITH_FORMAT names path and
- * line: not UTF-8, JSON without "prompt", too long for the model; also when there is no prompt.
+ * models' distributions are compared at each position of that continuation. PITH_FORMAT names path
+ * and line: not UTF-8, JSON without "prompt", too long for the model; also when there is no prompt.
  * PITH_ARG: vocabularies differ. PITH_NUMERIC as for a text. */
 enum pith_status pith_eval_prompts(const struct pith_prompts_job *job,
                                    struct pith_prompts_result *out, struct pith_error *err);

@@ -33,11 +33,11 @@ bool pith_question_same(const struct pith_questions *a, size_t i, const struct p
 
 enum pith_task_flags {
     PITH_TASK_WORD = 1,       /* one continuation: right when each of its tokens is the likeliest */
-    PITH_TASK_NORMALIZED = 2, /* accuracy by characters is told too */
+    PITH_TASK_NORMALIZED = 2, /* accuracy by characters is reported too */
     PITH_TASK_SHORTENED = 4,  /* what is too long loses tokens in front, else it is refused */
     PITH_TASK_FIRST = 8,      /* examples are the first ones, else drawn for each question */
     PITH_TASK_FOLDER = 16,    /* a folder of subjects */
-    /* Of synthetic_tasks.h; whether the answer is the likeliest text is told too. */
+    /* Of synthetic_tasks.h; whether the answer is the likeliest text is reported too. */
     PITH_TASK_MADE = 32,
     /* Of free_answers.h: one choice, the answer, which the model has to say. */
     PITH_TASK_GENERATED = 64,
@@ -49,7 +49,7 @@ enum pith_task_flags {
 struct pith_asking {
     const struct pith_task_form *form;
     const struct pith_records *records; /* the record in hand; path for messages */
-    const char *labels;                 /* of a file beside, '0' or '1' for each record; or NULL */
+    const char *labels; /* of a separate file, '0' or '1' for each record; or NULL */
     size_t label_count;
     struct pith_questions *out;
 };
@@ -58,13 +58,13 @@ struct pith_task_form {
     const char *name;
     enum pith_record_cut cut;
     const char *keys; /* JSON: each first record with all of these is of this form */
-    bool (*probe)(const struct pith_records *r); /* more to ask of the first record, or NULL */
+    bool (*probe)(const struct pith_records *r); /* a further test of the first record, or NULL */
     /* Adds the question of a record, or none where it is a line of titles. */
     enum pith_status (*read)(const struct pith_asking *a, struct pith_error *err);
     const char *before, *after;    /* of the question */
     const char *delimiter;         /* between prompt and choice when it is scored */
     const char *example_delimiter; /* and in an example, which ends in an empty line */
-    const char *labels;            /* how the name of a file of answers beside it ends, or NULL */
+    const char *labels;            /* how the name of a separate file of answers ends, or NULL */
     unsigned flags;                /* enum pith_task_flags */
 };
 /* The rows; the list ends in a form without a name. */
@@ -85,8 +85,8 @@ enum pith_status pith_asking_fail(const struct pith_asking *a, struct pith_error
 struct pith_subject {
     char name[64];           /* "" for a file without subjects */
     const char *category;    /* NULL: none */
-    struct pith_span intro;  /* in asked.text */
-    size_t first, count;     /* in asked */
+    struct pith_span intro;  /* in questions.text */
+    size_t first, count;     /* in questions */
     size_t pool, pool_count; /* in the examples */
     double depth;            /* of what is made: where it stands, 0 to 1 */
 };
@@ -94,7 +94,7 @@ struct pith_subject {
 struct pith_task_source {
     const struct pith_task_form *form;
     struct pith_questions questions, examples;
-    bool own_examples; /* the pool lies in asked, and a question is no example of itself */
+    bool own_examples; /* the pool lies in questions, and a question is no example of itself */
     struct pith_subject *subject;
     size_t subjects, subject_cap;
     size_t length; /* of what is made, in tokens; else 0 */
@@ -104,7 +104,7 @@ struct pith_task_wish {
     /* A file or a folder; NAME:PATH when its form is to be NAME; or synthetic_tasks.h. */
     const char *path;
     size_t limit;     /* questions of a subject at most; 0: all */
-    size_t shots;     /* examples that will be asked for */
+    size_t shots;     /* examples that will be needed */
     /* Of what is made: tokens of a sequence (0: what is usual), those that the model reads, what it
      * is drawn from, and for whom; NULL where nothing but the name is looked at. */
     size_t length, most;
@@ -113,12 +113,12 @@ struct pith_task_wish {
 };
 /* Reads a task, or makes it where no file has its name (synthetic_tasks.h); without NAME its form
  * is found by content. .bz2 is unpacked. With shots the examples come from dev/ (MMLU), from the
- * training file beside it (the word for the split replaced by "train"), or, where there is none,
+ * training file next to it (the word for the split replaced by "train"), or, where there is none,
  * from the file itself. PITH_FORMAT names file and line, PITH_IO what cannot be read; also
  * PITH_FORMAT when there is no question. On failure *out owns nothing. */
 enum pith_status pith_task_source_open(const struct pith_task_wish *wish,
                                        struct pith_task_source *out, struct pith_error *err);
-/* The same from memory (`labels` as of a file beside it, or NULL), for fuzzing; a single subject,
+/* The same from memory (`labels` as of a separate file, or NULL), for fuzzing; a single subject,
  * whose examples are its own questions. */
 enum pith_status pith_task_source_parse(const struct pith_records *text, const char *labels,
                                         const struct pith_task_wish *wish,

@@ -298,10 +298,10 @@ static enum pith_status read_piqa(const struct pith_asking *a, struct pith_error
     if (json_object_get(j, "label")) return answer_of(a, "label", 2, err);
     if (!a->labels)
         return pith_asking_fail(a, err,
-                                "no \"label\", and no file of answers beside it (for valid.jsonl: "
+                                "no \"label\", and no file of answers next to it (for valid.jsonl: "
                                 "valid-labels.lst)");
     if (index >= a->label_count)
-        return pith_asking_fail(a, err, "the file of answers beside it ends before");
+        return pith_asking_fail(a, err, "the file of answers next to it ends before");
     set_answer(a, a->labels[index] == '1');
     return PITH_OK;
 }
@@ -311,7 +311,7 @@ static bool probe_text_alone(const struct pith_records *r)
     return json_object_size(r->json) == 1;
 }
 
-/* The last word, with the blank in front, is what has to be said. */
+/* The last word, with the blank in front, is the wanted reply. */
 static enum pith_status read_lambada(const struct pith_asking *a, struct pith_error *err)
 {
     const json_t *j = text_of(a, a->records->json, "text", err);
@@ -331,7 +331,7 @@ static bool probe_marked(const struct pith_records *r)
     return answer && strstr(answer, "#### ");
 }
 
-/* A question, and what has to be said. */
+/* A question, and the wanted reply. */
 static enum pith_status read_reply(const struct pith_asking *a, const char *question,
                                    const char *answer, struct pith_error *err)
 {
@@ -355,7 +355,7 @@ static enum pith_status read_exact(const struct pith_asking *a, struct pith_erro
     return read_reply(a, "prompt", "target", err);
 }
 
-/* What has to be said is told by a schema; its text stands for it. */
+/* The wanted reply is described by a schema, whose text stands for it. */
 static enum pith_status read_schema(const struct pith_asking *a, struct pith_error *err)
 {
     const json_t *j = a->records->json, *prompt = text_of(a, j, "prompt", err);
@@ -365,7 +365,7 @@ static enum pith_status read_schema(const struct pith_asking *a, struct pith_err
     if (lacks)
         return pith_fail(err, PITH_FORMAT,
                          "%s: line %zu: \"%.40s\" of the schema is not understood "
-                         "(docs/measuring.md tells what is)",
+                         "(docs/measuring.md has the list)",
                          a->records->path, a->records->line, lacks);
     PITH_TRY(begin(a, prompt, err));
     struct pith_str text = {0};
@@ -383,7 +383,7 @@ static bool is_identifier(const char *s)
     return *s && !strchr(digits, *s) && strspn(s, letters) == strlen(s);
 }
 
-/* What has to be said is told by the tests of a function. */
+/* The wanted reply is a function, judged by its tests. */
 static enum pith_status read_humaneval(const struct pith_asking *a, struct pith_error *err)
 {
     const json_t *j = a->records->json, *prompt = text_of(a, j, "prompt", err);

@@ -43,8 +43,8 @@ static const int there[FILES] = {STDIN_FILENO, 3, STDERR_FILENO};
 
 struct sandbox {
     int file[FILES]; /* -1: not open */
-    char word[33];   /* said at the end, and not to be guessed */
-    int status;      /* as waitpid() tells it */
+    char word[33];   /* printed at the end, and not to be guessed */
+    int status;      /* as waitpid() gives it */
 };
 
 static void split_words(char *text, char **words, size_t most)

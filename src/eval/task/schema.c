@@ -212,7 +212,7 @@ static const struct {
             {"const", is_anything, same},
             {"properties", is_schemas, properties_fit},
             {"required", is_names, required_fit},
-            {"additionalProperties", is_boolean, NULL}, /* asks for "properties" */
+            {"additionalProperties", is_boolean, NULL}, /* needs "properties" */
             {"items", is_schema, items_fit},
             {"minimum", is_number, above},
             {"maximum", is_number, below},

@@ -1,7 +1,7 @@
 /* eval/task/schema.h: the part of JSON Schema (draft 2020-12, https://json-schema.org) that answers
- * are held against: "type", "enum", "const", "properties", "required", "additionalProperties" (true
- * or false), "items" (a schema), "minimum", "maximum", "minLength", "maxLength", "minItems" and
- * "maxItems"; "title", "description" and "$schema" say nothing. */
+ * are checked against: "type", "enum", "const", "properties", "required", "additionalProperties"
+ * (true or false), "items" (a schema), "minimum", "maximum", "minLength", "maxLength", "minItems"
+ * and "maxItems"; "title", "description" and "$schema" say nothing. */
 #ifndef PITH_EVAL_TASK_SCHEMA_H
 #define PITH_EVAL_TASK_SCHEMA_H
 

@@ -66,7 +66,7 @@ static size_t below(struct pith_twister *t, size_t n)
     return r;
 }
 
-/* Python keeps a list of what is left for a small n, and a set of what is taken for a large one. */
+/* Python uses a list of what remains for a small n, and a set of what is taken for a large one. */
 static bool is_small(size_t n, size_t count)
 {
     size_t most = 21;
@@ -117,10 +117,10 @@ enum pith_status pith_shots_begin(struct pith_shots *s, const struct pith_task_s
     const size_t need = wanted + (source->own_examples && wanted);
     *s = (struct pith_shots){.source = source, .subject = subject, .wanted = wanted};
     if (wanted && source->form->flags & PITH_TASK_ALONE)
-        return pith_fail(err, PITH_ARG, "%zu examples are asked for; %s has none", wanted,
+        return pith_fail(err, PITH_ARG, "%zu examples are wanted; %s has none", wanted,
                          source->form->name);
     if (wanted > MOST || need > subject->pool_count)
-        return pith_fail(err, PITH_ARG, "%zu examples are asked for%s%s, there are %zu", wanted,
+        return pith_fail(err, PITH_ARG, "%zu examples are wanted%s%s, there are %zu", wanted,
                          subject->name[0] ? " in " : "", subject->name,
                          subject->pool_count - (source->own_examples && subject->pool_count));
     pith_twister_seed(&s->twister, SEED);
@@ -140,7 +140,7 @@ static enum pith_status draw_others(struct pith_shots *s, size_t question, struc
         if (!pith_question_same(q, i, q, question)) others[count++] = i;
     enum pith_status status =
         count < s->wanted
-            ? pith_fail(err, PITH_ARG, "%zu examples are asked for, but all questions are alike",
+            ? pith_fail(err, PITH_ARG, "%zu examples are wanted, but all questions are alike",
                         s->wanted)
             : pith_twister_sample(&s->twister, count, s->wanted, s->index, err);
     for (size_t i = 0; i < s->wanted && status == PITH_OK; i++) s->index[i] = others[s->index[i]];

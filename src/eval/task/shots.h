@@ -16,8 +16,8 @@ void pith_twister_seed(struct pith_twister *t, uint32_t seed);
 enum pith_status pith_twister_sample(struct pith_twister *t, size_t n, size_t count, size_t *out,
                                      struct pith_error *err);
 
-/* The examples of a subject's questions, which have to be asked for in order: every choice depends
- * on those before. */
+/* The examples of a subject's questions, which have to be chosen in order: every choice depends on
+ * those before. */
 struct pith_shots {
     const struct pith_task_source *source;
     const struct pith_subject *subject;
@@ -29,8 +29,8 @@ struct pith_shots {
 enum pith_status pith_shots_begin(struct pith_shots *s, const struct pith_task_source *source,
                                   const struct pith_subject *subject, size_t wanted,
                                   struct pith_error *err);
-/* Fills index[0 .. wanted - 1] for question `asked` of source->asked. */
-enum pith_status pith_shots_choose(struct pith_shots *s, size_t asked, struct pith_error *err);
+/* Fills index[0 .. wanted - 1] for question number `question` of source->questions. */
+enum pith_status pith_shots_choose(struct pith_shots *s, size_t question, struct pith_error *err);
 /* Where those indices point. */
 const struct pith_questions *pith_shots_pool(const struct pith_shots *s);
 void pith_shots_free(struct pith_shots *s);

@@ -97,7 +97,7 @@ static enum pith_status no_form(const char *path, const char *name, size_t size,
         name ? pith_fail(err, PITH_FORMAT, "%s: not in a form of %.*s", path, (int)size, name)
              : pith_fail(err, PITH_FORMAT,
                          "%s: line 1: not valid JSON with the keys of a task, nor another form of "
-                         "one: %s (docs/measuring.md tells them)",
+                         "one: %s (docs/measuring.md lists them)",
                          path, pith_str_text(&names));
     pith_str_free(&names);
     return s;
@@ -153,7 +153,7 @@ static enum pith_status read_labels(const char *path, struct pith_str *out, stru
     return pith_task_text_finish(&t, path, s, err);
 }
 
-/* The answers that stand beside "valid.jsonl" in "valid-labels.lst"; nothing when they do not. */
+/* The answers to "valid.jsonl" in "valid-labels.lst" next to it; nothing when there is none. */
 static enum pith_status find_labels(const struct pith_task_form *f, const char *path,
                                     struct pith_str *out, struct pith_error *err)
 {
@@ -178,8 +178,9 @@ static enum pith_status read_all(const struct pith_task_form *f, struct pith_rec
     r->cut = f->cut;
     PITH_TRY(pith_questions_read(r, &a, limit, err));
     if (!limit && a.label_count > out->count)
-        return pith_fail(err, PITH_FORMAT, "%s: %zu questions, but %zu answers in the file beside",
-                         r->path, out->count, a.label_count);
+        return pith_fail(err, PITH_FORMAT,
+                         "%s: %zu questions, but %zu answers in the file next to it", r->path,
+                         out->count, a.label_count);
     return PITH_OK;
 }
 
@@ -205,13 +206,13 @@ static enum pith_status parse(const struct pith_records *text, const char *label
     if (is_empty(text)) return pith_fail(err, PITH_FORMAT, "%s: no items", text->path);
     PITH_TRY(find_form(text, name, size, &out->form, err));
     if (!out->form) return no_form(text->path, name, size, err);
-    struct pith_str beside = {0};
+    struct pith_str answers = {0};
     struct pith_records r = {.path = text->path, .text = text->text, .size = text->size};
     enum pith_status s = PITH_OK;
-    if (!labels) s = find_labels(out->form, text->path, &beside, err);
-    if (s == PITH_OK) s = read_subject(out, &r, labels ? labels : beside.data, wish, err);
+    if (!labels) s = find_labels(out->form, text->path, &answers, err);
+    if (s == PITH_OK) s = read_subject(out, &r, labels ? labels : answers.data, wish, err);
     pith_records_free(&r);
-    pith_str_free(&beside);
+    pith_str_free(&answers);
     if (s != PITH_OK) pith_task_source_free(out);
     return s;
 }
@@ -223,7 +224,7 @@ enum pith_status pith_task_source_parse(const struct pith_records *text, const c
     return parse(text, labels ? labels : "", NULL, 0, wish, out, err);
 }
 
-/* "train.jsonl" for "valid.jsonl", in the same folder; *name stays empty when the path tells no
+/* "train.jsonl" for "valid.jsonl", in the same folder; *name stays empty when the path names no
  * split. */
 static void name_training_file(const char *path, struct pith_str *name)
 {

@@ -33,7 +33,7 @@ static const char *const fillers[] = {
 enum { CHOICES = 4, NEEDLES = 8, CHAINS = 4, HOPS = 2, LEAD = 6, WORD = 32 };
 #define MOST_UNITS ((size_t)1 << 30)
 
-/* A question in the making: always drawn from the start of its own numbers, however many units
+/* A question in the making: always drawn from the start of its random numbers, however many units
  * (sentences, lines, words) turn out to fit. */
 struct making {
     struct pith_rng rng;
@@ -51,7 +51,7 @@ static size_t below(struct making *m, size_t n)
     return (size_t)pith_rng_below(&m->rng, n);
 }
 
-/* Keys are told apart by two words, or by three where there are more than those make. */
+/* Keys differ in two words, or by three where there are more than those make. */
 enum {
     TWO_WORDS = (int)(PITH_COUNT(adjectives) * PITH_COUNT(nouns)),
     THREE_WORDS = TWO_WORDS * (int)(PITH_COUNT(adjectives) - 1)
@@ -255,9 +255,9 @@ static const struct made_row {
 } rows[] = {
     /* one number in plain sentences, the wrong ones stand nowhere */
     {FORM("needle"), write_needle, MOST_UNITS},
-    /* eight numbers in plain sentences, one of them asked for */
+    /* eight numbers in plain sentences, one of them wanted */
     {FORM("needles"), write_needles, MOST_UNITS},
-    /* a list of keys and their words, one of them asked for */
+    /* a list of keys and their words, one of them wanted */
     {FORM("kv"), write_pairs, THREE_WORDS - CHOICES},
     /* words, then six of them again: which came next */
     {FORM("copy"), write_copy, MOST_UNITS},

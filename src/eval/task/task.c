@@ -28,7 +28,7 @@ void pith_task_answers_free(struct pith_task_answers *k)
     *k = (struct pith_task_answers){0};
 }
 
-/* What is asked, and where its progress begins and ends. */
+/* The questions to answer, and where their progress begins and ends. */
 struct answering {
     const struct pith_task_job *job;
     struct pith_model *model;
@@ -176,7 +176,7 @@ static enum pith_status agree(const struct pith_task_job *job, const struct pith
     return pith_eval_agree(job->ranks, &is, err);
 }
 
-/* Both models' answers: the baseline's are those of an earlier job where they are kept. */
+/* Both models' answers: the baseline's are those of an earlier job where they are cached. */
 static enum pith_status run_task(const struct pith_task_job *job, struct pith_task_sums *sums,
                                  struct pith_task_result *out, struct pith_error *err)
 {

@@ -111,8 +111,8 @@ static void say_words(struct pith_report *r, const struct pith_task_figures *f)
 {
     char error[48] = "", lead[160];
     if (isfinite(f->perplexity_se)) snprintf(error, sizeof error, " +/- %.2g", f->perplexity_se);
-    pith_report_label(r, "perplexity", PITH_WRAP_NONE, "%.4g%s, of the words asked for",
-                      f->perplexity, error);
+    pith_report_label(r, "perplexity", PITH_WRAP_NONE, "%.4g%s, of the wanted words", f->perplexity,
+                      error);
     if (!f->has_baseline) return;
     snprintf(lead, sizeof lead, "  against baseline %+.5f nats a word (was %.4g): ", f->nll_delta,
              f->baseline_perplexity);
@@ -183,6 +183,6 @@ void pith_task_say(struct pith_report *r, const struct pith_task_result *t)
                           t->undecided > 1 ? "s" : "");
     if (t->shortened)
         pith_report_label(r, "shortened", PITH_WRAP_TERMINAL,
-                          "%zu item%s too long for the model: tokens in front left out",
+                          "%zu item%s too long for the model: tokens in front omitted",
                           t->shortened, t->shortened > 1 ? "s" : "");
 }

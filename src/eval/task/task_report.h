@@ -5,7 +5,7 @@
 #include "eval/eval.h"
 #include "report/report.h"
 
-/* Adds the keys that docs/measuring.md tells, to an object that is open. */
+/* Adds the keys that docs/measuring.md lists, to an object that is open. */
 void pith_task_set(struct pith_report *r, const struct pith_task_result *t);
 /* Adds its text. */
 void pith_task_say(struct pith_report *r, const struct pith_task_result *t);

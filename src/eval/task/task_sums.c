@@ -47,7 +47,7 @@ size_t pith_task_pick(const struct pith_items *items, const struct pith_item *it
 }
 
 /* How an answer is judged: by the sum, by the sum a character, by its tokens being the likeliest;
- * of one that was said, BY_SUM as its form asks, FLEXIBLY by the looser rule. */
+ * of generated text, BY_SUM by its form's rule, FLEXIBLY by the looser rule. */
 enum rule { BY_SUM, BY_CHARACTERS, BY_TOKENS, FLEXIBLY };
 
 static bool is_right(const struct pith_task_sums *s, const struct pith_item *item,

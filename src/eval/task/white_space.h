@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* Bytes that are left when white space at the end is dropped. */
+/* Bytes that remain when white space at the end is dropped. */
 size_t pith_trim_end(const char *text, size_t size);
 /* Bytes of white space at the start. */
 size_t pith_trim_start(const char *text, size_t size);

@@ -99,7 +99,7 @@ static void wrong_lines_are_told(void **state)
         {"{\"goal\":\"g\",\"sol1\":\"a\",\"sol2\":\"b\",\"label\":1}",
          "{\"goal\":\"g\",\"sol1\":\"a\",\"sol2\":\"b\",\"label\":-1}", "-1, outside 0..1"},
         {"{\"goal\":\"g\",\"sol1\":\"a\",\"sol2\":\"b\",\"label\":1}",
-         "{\"goal\":\"g\",\"sol1\":\"a\",\"sol2\":\"b\"}", "no file of answers beside"},
+         "{\"goal\":\"g\",\"sol1\":\"a\",\"sol2\":\"b\"}", "no file of answers next to"},
         {"a query\n2\na\nb\nc\nd", "a query\n4\na\nb\nc\nd", "not 0, 1, 2 or 3"},
         {"a query\n2\na\nb\nc\nd", "a query\n3\na\nb", "fewer than six lines"},
         {"a query\n2\na\nb\nc\nd", "a query\n3\na\nb\xff\nc\nd", "not UTF-8"},
@@ -189,7 +189,7 @@ static void answers_beside_must_fit(void **state)
     (void)state;
     static const struct {
         const char *labels, *message;
-    } cases[] = {{"0\n", "line 2: the file of answers beside it ends before"},
+    } cases[] = {{"0\n", "line 2: the file of answers next to it ends before"},
                  {"0\n1\n1\n", "2 questions, but 3 answers"},
                  {"0\n2\n", "line 2: not 0 or 1"},
                  {"0\n\n1\n", "line 2: not 0 or 1"},

@@ -288,7 +288,7 @@ static void linears_held_as_one_agree(void **state)
     refuse(&f, "vllm", "layers.1.self_attn.k_proj|another grid|q_proj");
     accept(&f, "transformers");
     f.linear[LLAMA_LINEARS + LLAMA_K].grid = grid_of(NULL);
-    refuse(&f, "sglang", "k_proj|left alone|quantize or ignore all");
+    refuse(&f, "sglang", "k_proj|unquantized|quantize or ignore all");
     build(&f, "compressed-tensors", "int4:g128");
     f.linear[LLAMA_UP].grid = grid_of(NULL);
     refuse(&f, "vllm", "layers.0.mlp.up_proj|gate_proj");
@@ -380,12 +380,12 @@ static void floats_and_their_inputs(void **state)
          NULL, NULL},
         {"compressed-tensors", "fp8_e4m3:block64", "fp8_e4m3:g64", "fp8_e4m3:block128",
          "does not load", "does not load", NULL, "does not load"},
-        {"compressed-tensors", "fp8_e4m3:channel", NULL, NULL, "loads it beside", "loads it beside",
+        {"compressed-tensors", "fp8_e4m3:channel", NULL, NULL, "loads it with", "loads it with",
          NULL, NULL},
         {"compressed-tensors", "nvfp4", "nvfp4:static", NULL, NULL, NULL, NULL, NULL},
-        {"compressed-tensors", "nvfp4", NULL, NULL, "loads it beside nvfp4:static",
-         "beside inputs on none", NULL, NULL},
-        {"compressed-tensors", "nvfp4", "fp8_e4m3:token", "loads it beside none nvfp4:static",
+        {"compressed-tensors", "nvfp4", NULL, NULL, "loads it with nvfp4:static",
+         "with inputs on none", NULL, NULL},
+        {"compressed-tensors", "nvfp4", "fp8_e4m3:token", "loads it with none nvfp4:static",
          "loads it", "loads it", NULL, NULL},
         {"compressed-tensors", "mxfp4", NULL, NULL, "does not load mxfp4", NULL, NULL, NULL},
         {"compressed-tensors", "mxfp6_e2m3", NULL, "does not load mxfp6_e2m3", "does not load",
