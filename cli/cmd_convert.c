@@ -1,11 +1,9 @@
 /* pith convert: the same quantized weights in another container. */
 #include "cli/command.h"
-#include "cli/measure.h"
-#include "cli/tables.h"
+#include "cli/report.h"
 
 #include <pith/quantize.h>
 
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,77 +25,6 @@ static const struct option options[] = {
     OPTION(for, AT(targets)),
     OPTION(resume, AT(c.resume)),
 };
-
-/* Linears of one fate: how many, and which moved most. */
-struct fate {
-    size_t count;
-    double most;
-    const char *worst, *grid;
-};
-
-static struct fate fate_of(const json_t *linears, const char *conversion, const char *measure)
-{
-    struct fate f = {0, 0, "", ""};
-    const json_t *linear;
-    size_t i;
-    json_array_foreach (linears, i, linear) {
-        const double moved = json_get(linear, measure);
-        if (strcmp(json_text(linear, "conversion"), conversion) != 0) continue;
-        if (f.count++ && moved <= f.most) continue;
-        f.most = moved;
-        f.worst = json_text(linear, "name");
-        f.grid = json_text(linear, "grid");
-    }
-    return f;
-}
-
-enum { INDENT = 19 /* of what a line of the summary says */ };
-
-static void print_result(const char *out, const json_t *j)
-{
-    const json_t *linears = json_object_get(j, "linears");
-    const struct fate exact = fate_of(linears, "exact", "largest_change"),
-                      scales = fate_of(linears, "scales rounded", "largest_change"),
-                      anew = fate_of(linears, "rounded anew", "relative_error");
-    const char *from = json_text(j, "converted_from");
-    const bool full = strcmp(from, "none") == 0;
-    const size_t column = print_subject(out, sizeof ": converted");
-    printf(": ");
-    print_line(
-        column + 2, 2, "converted %s%s to %s, every tensor accounted for and read back",
-        full ? "" : "from ", full ? "without quantizing it" : from,
-        json_is_true(json_object_get(j, "dense")) ? "a dense model" : json_text(j, "container"));
-    if (json_array_size(linears) == 0) {
-        printf("  %s\n", json_is_true(json_object_get(j, "dense"))
-                             ? "dense            each matrix is what its codes stand for"
-                             : "lossless         nothing is quantized: every tensor is a copy");
-        return;
-    }
-    printf("  lossless         %zu of %zu linears stand for the same weights to the bit\n",
-           exact.count, json_array_size(linears));
-    if (scales.count) {
-        printf("  scales rounded   ");
-        print_line(INDENT, INDENT,
-                   "%zu keep their codes (%s); a weight moves by %.2g%% of its group's range at"
-                   " most, %s",
-                   scales.count, scales.grid, 100 * scales.most, scales.worst);
-    }
-    if (anew.count) {
-        printf("  rounded anew     ");
-        print_line(INDENT, INDENT, "%zu to %s; largest change %.6f relative, %s", anew.count,
-                   anew.grid, anew.most, anew.worst);
-    }
-    print_warnings(j);
-}
-
-/* --weights is for linears that cannot go over as they are. */
-static void say_weights(const struct settings *s, const char *report)
-{
-    json_t *j = s->c.weights ? json_loads(report, 0, NULL) : NULL;
-    if (j && fate_of(json_object_get(j, "linears"), "rounded anew", "relative_error").count == 0)
-        say(&s->common, "--weights %s did nothing: every linear goes over as it is", s->c.weights);
-    json_decref(j);
-}
 
 static void defaults(void *settings)
 {
@@ -130,7 +57,7 @@ static int run(void *settings, const struct text_list *operands)
     struct pith_context *context;
     struct pith_error err = {0};
     struct meter meter;
-    char *report = NULL;
+    struct pith_report *report = NULL;
     pith_return_memory();
     s->c.model = operands->item[0];
     s->c.targets = as_list(&s->targets);
@@ -139,20 +66,11 @@ static int run(void *settings, const struct text_list *operands)
     if (rc != EXIT_DONE) return rc;
     meter_start(&meter, &s->common);
     s->c.progress = meter_progress(&meter);
-    const enum pith_status status = pith_convert(context, &s->c, &report, &err);
+    const enum pith_status status = pith_convert_report(context, &s->c, &report, &err);
     meter_end(&meter);
-    name_options_of(&s->common, &report);
-    if (status != PITH_OK) {
-        rc = report_failure(&s->common, &err);
-    } else if (s->common.json) {
-        printf("%s\n", report);
-    } else if (!s->common.quiet) {
-        json_t *j = read_report(&s->common, report, &rc);
-        if (j) print_result(s->c.out, j);
-        json_decref(j);
-    }
-    if (status == PITH_OK) say_weights(s, report);
-    pith_text_free(report);
+    rc = status == PITH_OK ? give_report(&s->common, report, false)
+                           : report_failure(&s->common, &err);
+    pith_report_free(&report);
     pith_context_free(&context);
     return rc;
 }

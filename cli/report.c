@@ -42,6 +42,15 @@ int write_report(const struct common *common, const struct pith_report *report,
     return EXIT_DONE;
 }
 
+int give_report(const struct common *common, const struct pith_report *report, bool all)
+{
+    const struct pith_report_form form = report_form_named(common, all);
+    int rc = EXIT_DONE;
+    if (pith_report_remark(report)) say(common, "%s", pith_report_remark(report));
+    if (common->json || !common->quiet) rc = write_report(common, report, &form);
+    return rc;
+}
+
 int write_report_page(const struct common *common, const char *path, const char *model,
                       const struct pith_report *report)
 {

@@ -17,6 +17,8 @@ struct pith_report_form report_form_of_model(const struct common *common);
  * has none (NULL) writes nothing. */
 int write_report(const struct common *common, const struct pith_report *report,
                  const struct pith_report_form *form);
+/* Writes the report of a command that made something, nothing with --quiet, and says its remark. */
+int give_report(const struct common *common, const struct pith_report *report, bool all);
 /* Writes the page of a report, and says so; `model` for what the page says of its making, "":
  * the report's own where it has one, NULL: it says nothing. */
 int write_report_page(const struct common *common, const char *path, const char *model,

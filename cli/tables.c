@@ -52,8 +52,9 @@ size_t print_subject(const char *name, size_t beside)
 /* Writes words; those that do not fit into a line are shortened if `cut`. */
 static void write_words(FILE *f, const char *text, size_t column, struct wrap wrap, bool cut)
 {
-    char *lines =
-        pith_text_wrapped(text, &(struct pith_text_wrap){column, wrap.indent, wrap.width, cut});
+    const struct pith_text_wrap how = {
+        .column = column, .indent = wrap.indent, .width = wrap.width, .shorten = cut};
+    char *lines = pith_text_wrapped(text, &how);
     if (lines) fputs(lines, f);
     else fprintf(f, "%s\n", text);
     pith_text_free(lines);

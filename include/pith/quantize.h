@@ -80,6 +80,19 @@ static inline void pith_quantize_defaults(struct pith_quantize_options *options)
 PITH_API enum pith_status pith_quantize_check(const struct pith_quantize_options *options,
                                               char **report, struct pith_error *err);
 
+/* What the options make of a run. */
+struct pith_quantize_look {
+    bool calibrates;   /* calibration text is used */
+    bool file;         /* one file is written instead of a folder */
+    bool random;       /* `seed` counts */
+    char weights[128]; /* the grid in full: the recipe completes what was given */
+    char acts[128];
+};
+/* The same as pith_quantize_check(), for a program. */
+PITH_API enum pith_status pith_quantize_look(const struct pith_quantize_options *options,
+                                             struct pith_quantize_look *look,
+                                             struct pith_error *err);
+
 /* Quantizes. In the context's fast mode calibration multiplies numbers rounded to bfloat16:
  * docs/quantizing.md has the cost. On success *report (when not NULL) is the JSON text of
  * pith.json, or of the rehearsal; free it with pith_text_free(). A run that fails, is interrupted
@@ -96,6 +109,10 @@ PITH_API enum pith_status pith_quantize_check(const struct pith_quantize_options
 PITH_API enum pith_status pith_quantize(struct pith_context *context,
                                         const struct pith_quantize_options *options, char **report,
                                         struct pith_error *err);
+/* The same as a report, for pith_report_free(); NULL where another rank has it. */
+PITH_API enum pith_status pith_quantize_report(struct pith_context *context,
+                                               const struct pith_quantize_options *options,
+                                               struct pith_report **report, struct pith_error *err);
 
 /* What to convert. Start from pith_convert_defaults(); NULL text means none. */
 struct pith_convert_options {
@@ -134,6 +151,10 @@ PITH_API enum pith_status pith_convert_check(const struct pith_convert_options *
 PITH_API enum pith_status pith_convert(struct pith_context *context,
                                        const struct pith_convert_options *options, char **report,
                                        struct pith_error *err);
+/* The same as a report, for pith_report_free(); NULL where another rank has it. */
+PITH_API enum pith_status pith_convert_report(struct pith_context *context,
+                                              const struct pith_convert_options *options,
+                                              struct pith_report **report, struct pith_error *err);
 
 /* What to verify. Start from pith_verify_defaults(). */
 struct pith_verify_options {

@@ -72,6 +72,7 @@ struct pith_text_wrap {
     size_t indent; /* of the lines after the first */
     size_t width;  /* of a line; 0: one line */
     int shorten;   /* words that no line has room for; else they stay whole */
+    int items;     /* lines end behind commas alone, not at every blank */
 };
 /* The text with line ends between its words, and one at its end; for pith_text_free(). NULL when
  * memory is out. */

@@ -270,11 +270,11 @@ static void say_spread(struct pith_report *r, const char *what, struct pith_spre
                        const struct shown *how)
 {
     char lead[128];
-    snprintf(lead, sizeof lead, "%-28s %10.*f %10.*f %10.*f", what, how->digits,
+    snprintf(lead, sizeof lead, "%-28s %10.*f %10.*f %10.*f   ", what, how->digits,
              s.median * how->unit, how->digits, s.least * how->unit, how->digits,
              s.most * how->unit);
-    pith_report_line(r, &(struct pith_line){.lead = lead, .wrap = PITH_WRAP_BELOW}, "%s",
-                     how->note);
+    pith_report_line(r, &(struct pith_line){.lead = lead, .wrap = PITH_WRAP_BELOW, .indent = 2},
+                     "%s", how->note);
 }
 
 /* What a step reads; "a token reads 12.0 MB: weights 10.0, KV cache 2.0 (at depth 5)". */

@@ -39,17 +39,22 @@ void pith_verify_defaults_sized(struct pith_verify_options *o, size_t size)
     pith_options_give(o, size, &(const struct pith_verify_options){0}, sizeof *o);
 }
 
-static enum pith_status check(const struct pith_quantize_options *o, bool convert, char **report,
+static enum pith_status check(const struct pith_quantize_options *o, bool convert, json_t **plan,
                               struct pith_error *err)
 {
-    json_t *j = NULL;
+    *plan = NULL;
     PITH_TRY(pith_auto_check(o, err));
     char first[PITH_GRID_TEXT];
     const struct pith_quantize_options base = pith_auto_requested(o) ? pith_auto_base(o, first)
                                                                      : *o;
-    PITH_TRY(pith_job_check_options(&base, convert, &j, err));
-    if (report) return pith_report_text(j, report, err);
-    json_decref(j);
+    return pith_job_check_options(&base, convert, plan, err);
+}
+
+/* Takes the plan. */
+static enum pith_status give_plan(json_t *plan, char **report, struct pith_error *err)
+{
+    if (report) return pith_report_text(plan, report, err);
+    json_decref(plan);
     return PITH_OK;
 }
 
@@ -57,7 +62,32 @@ enum pith_status pith_quantize_check(const struct pith_quantize_options *given, 
                                      struct pith_error *err)
 {
     PITH_OPTIONS(pith_quantize_options, o, defaults, given, err);
-    return check(o, false, report, err);
+    json_t *plan;
+    PITH_TRY(check(o, false, &plan, err));
+    return give_plan(plan, report, err);
+}
+
+static const char *choice_of(const json_t *recipe, const char *stage)
+{
+    const char *text = json_string_value(json_object_get(recipe, stage));
+    return text ? text : "";
+}
+
+enum pith_status pith_quantize_look(const struct pith_quantize_options *given,
+                                    struct pith_quantize_look *look, struct pith_error *err)
+{
+    PITH_OPTIONS(pith_quantize_options, o, defaults, given, err);
+    json_t *plan;
+    PITH_TRY(check(o, false, &plan, err));
+    const json_t *recipe = json_object_get(plan, "recipe");
+    *look =
+        (struct pith_quantize_look){.calibrates = json_is_true(json_object_get(plan, "calibrates")),
+                                    .file = json_is_true(json_object_get(plan, "file"))};
+    look->random = look->calibrates || strcmp(choice_of(recipe, "transform"), "none") != 0;
+    snprintf(look->weights, sizeof look->weights, "%s", choice_of(recipe, "weights"));
+    snprintf(look->acts, sizeof look->acts, "%s", choice_of(recipe, "acts"));
+    json_decref(plan);
+    return PITH_OK;
 }
 
 /* Without a tokenizer all is made that needs none; reports that it is missing. */
@@ -87,22 +117,29 @@ static void say(void *ctx, const char *line)
     if (c->log) c->log(c->log_ctx, line);
 }
 
-static enum pith_status run(struct pith_context *c, const struct pith_quantize_options *o,
-                            bool convert, const struct pith_frame *frame, char **report,
-                            struct pith_error *err)
+/* Remarks of the account about the model go to the context's log. */
+static void report_remarks(const struct pith_context *c, const char *model,
+                           const struct pith_report *report)
 {
-    json_t *j = NULL; /* stays so where another rank has the report */
+    json_t *j = report ? pith_report_tree(report) : NULL;
+    pith_context_report_all(c, model, json_object_get(j, "remarks"));
+    json_decref(j);
+}
+
+/* *report stays as it is where another rank has it. */
+static enum pith_status run(struct pith_context *c, const struct pith_quantize_options *o,
+                            bool convert, const struct pith_frame *frame,
+                            struct pith_report **report, struct pith_error *err)
+{
     pith_context_look(c, o->model);
     if (o->resume && c->log && !pith_place_is_begun(o))
         c->log(c->log_ctx, "`resume`: there is nothing to resume; this run starts anew");
     const bool there = o->resume && !o->rehearse && pith_path_exists(o->out);
     if (pith_ranks_first(c->ranks)) look_for_tokenizer(c, o);
-    PITH_TRY(pith_quantize_model(c->backend, o, convert, frame, &j, err));
+    PITH_TRY(pith_quantize_model(c->backend, o, convert, frame, report, err));
     if (there && c->log)
         c->log(c->log_ctx, "`resume`: it was finished already; there is nothing to do");
-    pith_context_report_all(c, o->model, json_object_get(j, "remarks"));
-    if (report && j) return pith_report_text(j, report, err);
-    json_decref(j);
+    report_remarks(c, o->model, *report);
     return PITH_OK;
 }
 
@@ -122,14 +159,13 @@ static enum pith_status keep_recipe(const struct pith_quantize_options *o, const
 /* Finds the recipe in a separate folder, "<out>.auto", which stays for as long as the run is not
  * finished. */
 static enum pith_status run_auto(struct pith_context *c, const struct pith_quantize_options *given,
-                                 char **report, struct pith_error *err)
+                                 struct pith_report **report, struct pith_error *err)
 {
     struct pith_str folder = {0};
     struct pith_quantize_options whole = *given;
     const struct pith_quantize_options *o = &whole;
     struct pith_auto_clock clock = {.notice = {pith_ranks_first(c->ranks) ? say : NULL, c}};
     pith_auto_clock_start(&clock, given, &whole.progress);
-    char *text = NULL; /* the report: stays so where another rank has it */
     size_t n = strlen(o->out);
     while (n > 1 && o->out[n - 1] == '/') n--;
     pith_str_append(&folder, o->out, n);
@@ -151,7 +187,7 @@ static enum pith_status run_auto(struct pith_context *c, const struct pith_quant
                                      .search = pith_clock() - clock.started,
                                      .quiet = clock.stages > 0,
                                      .notice = clock.notice};
-    if (s == PITH_OK) s = run(c, &found, false, &frame, report ? &text : NULL, err);
+    if (s == PITH_OK) s = run(c, &found, false, &frame, report, err);
     if (s == PITH_OK && !o->rehearse && first) s = keep_recipe(o, recipe, err);
     if (s == PITH_OK && first) s = pith_dir_remove(folder.data, err);
     if (s == PITH_OK) s = pith_ranks_meet(c->ranks, err);
@@ -159,16 +195,17 @@ static enum pith_status run_auto(struct pith_context *c, const struct pith_quant
     else if (!found_it && first && recipe && pith_path_is_dir(folder.data) &&
              !pith_sense_is_begun(folder.data))
         (void)pith_dir_remove(folder.data, NULL);
-    if (s == PITH_OK && report) *report = text;
-    else pith_text_free(text);
+    if (s != PITH_OK) pith_report_free(report);
     pith_free(recipe);
     pith_str_free(&folder);
     return s;
 }
 
-enum pith_status pith_quantize(struct pith_context *c, const struct pith_quantize_options *given,
-                               char **report, struct pith_error *err)
+enum pith_status pith_quantize_report(struct pith_context *c,
+                                      const struct pith_quantize_options *given,
+                                      struct pith_report **report, struct pith_error *err)
 {
+    *report = NULL;
     PITH_OPTIONS(pith_quantize_options, o, defaults, given, err);
     o_taken.progress = pith_context_progress(c, &o->progress);
     if (!o->model || !o->out)
@@ -181,6 +218,13 @@ enum pith_status pith_quantize(struct pith_context *c, const struct pith_quantiz
                    &(struct pith_frame){.notice = {say, c}, .guide_pass = &pith_sense_guide_pass},
                    report, err);
     return pith_ranks_fail(c->ranks, run_auto(c, o, report, err), err);
+}
+
+enum pith_status pith_quantize(struct pith_context *c, const struct pith_quantize_options *given,
+                               char **report, struct pith_error *err)
+{
+    struct pith_report *r = NULL;
+    return pith_report_give(&r, pith_quantize_report(c, given, &r, err), report, err);
 }
 
 static struct pith_quantize_options converting(const struct pith_convert_options *o)
@@ -208,18 +252,29 @@ enum pith_status pith_convert_check(const struct pith_convert_options *given, ch
 {
     PITH_OPTIONS(pith_convert_options, o, {0}, given, err);
     const struct pith_quantize_options all = converting(o);
-    return check(&all, true, report, err);
+    json_t *plan;
+    PITH_TRY(check(&all, true, &plan, err));
+    return give_plan(plan, report, err);
 }
 
-enum pith_status pith_convert(struct pith_context *c, const struct pith_convert_options *given,
-                              char **report, struct pith_error *err)
+enum pith_status pith_convert_report(struct pith_context *c,
+                                     const struct pith_convert_options *given,
+                                     struct pith_report **report, struct pith_error *err)
 {
+    *report = NULL;
     PITH_OPTIONS(pith_convert_options, o, {0}, given, err);
     o_taken.progress = pith_context_progress(c, &o->progress);
     if (!o->model || !o->out || (!o->container && !o->adapter && !pith_container_of_path(o->out)))
         return pith_fail(err, PITH_ARG, "a model, a container and an output folder are needed");
     const struct pith_quantize_options all = converting(o);
     return run(c, &all, true, &(struct pith_frame){.quiet = true}, report, err);
+}
+
+enum pith_status pith_convert(struct pith_context *c, const struct pith_convert_options *given,
+                              char **report, struct pith_error *err)
+{
+    struct pith_report *r = NULL;
+    return pith_report_give(&r, pith_convert_report(c, given, &r, err), report, err);
 }
 
 enum pith_status pith_verify_check(const struct pith_verify_options *given, struct pith_error *err)

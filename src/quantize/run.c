@@ -11,6 +11,7 @@
 #include "quantize/output/ends.h"
 #include "quantize/output/layout.h"
 #include "quantize/output/outer.h"
+#include "quantize/output/summary.h"
 #include "quantize/output/work_folder.h"
 #include "quantize/prediction.h"
 #include "quantize/ranks/rank_pace.h"
@@ -338,7 +339,8 @@ static enum pith_status rehearse_block(struct pith_run *r, uint32_t i, struct pi
     return PITH_OK;
 }
 
-static enum pith_status rehearse(struct pith_run *r, json_t **report, struct pith_error *err)
+static enum pith_status rehearse(struct pith_run *r, struct pith_report **report,
+                                 struct pith_error *err)
 {
     const double before = pith_clock();
     struct pith_rehearsal all = {.together = pith_job_together(r->job, 0)};
@@ -365,7 +367,8 @@ static enum pith_status rehearse(struct pith_run *r, json_t **report, struct pit
     return *report ? PITH_OK : pith_fail_nomem(err, "the report");
 }
 
-static enum pith_status run_rehearsal(struct pith_run *r, json_t **report, struct pith_error *err)
+static enum pith_status run_rehearsal(struct pith_run *r, struct pith_report **report,
+                                      struct pith_error *err)
 {
     struct pith_foresee *f = pith_zalloc(1, sizeof *f);
     if (!f) return pith_fail_nomem(err, "what ranks would take");
@@ -453,7 +456,16 @@ static void report_expected(const struct pith_run *r)
     t->say(t->ctx, line);
 }
 
-static enum pith_status run_all(struct pith_run *r, json_t **report, struct pith_error *err)
+/* Takes the account. */
+static enum pith_status give_account(const struct pith_job *job, json_t *account,
+                                     struct pith_report **report, struct pith_error *err)
+{
+    *report = pith_account_report(job, account);
+    return *report ? PITH_OK : pith_fail_nomem(err, "the report");
+}
+
+static enum pith_status run_all(struct pith_run *r, struct pith_report **report,
+                                struct pith_error *err)
 {
     if (!pith_run_writes(r)) return follow(r, err);
     PITH_TRY(pith_place_make(r, err));
@@ -474,8 +486,8 @@ static enum pith_status run_all(struct pith_run *r, json_t **report, struct pith
     if (s == PITH_OK) s = keep_cache(r, err);
     if (s == PITH_OK) s = pith_account_files(r, account, err);
     if (s == PITH_OK) s = pith_place_publish(r, account, err);
-    if (s == PITH_OK) *report = account;
-    else json_decref(account);
+    if (s == PITH_OK) return give_account(r->job, account, report, err);
+    json_decref(account);
     return s;
 }
 
@@ -500,7 +512,7 @@ static void close_run(struct pith_run *r, enum pith_status s, struct pith_error 
 }
 
 static enum pith_status run_job(const struct pith_job *job, const struct pith_frame *frame,
-                                json_t **report, struct pith_error *err)
+                                struct pith_report **report, struct pith_error *err)
 {
     struct pith_run r = {.job = job,
                          .ranks = pith_job_ranks(job),
@@ -517,7 +529,7 @@ static enum pith_status run_job(const struct pith_job *job, const struct pith_fr
 
 /* A rehearsal is rank 0's alone, and the others wait for its end. */
 static enum pith_status run_or_wait(const struct pith_job *job, const struct pith_frame *frame,
-                                    json_t **report, struct pith_error *err)
+                                    struct pith_report **report, struct pith_error *err)
 {
     static const char note[] = "a rehearsal is of one rank: the others wait";
     struct pith_ranks *ranks = pith_backend_ranks(job->backend);
@@ -530,27 +542,28 @@ static enum pith_status run_or_wait(const struct pith_job *job, const struct pit
 }
 
 enum pith_status pith_quantize_model(struct pith_backend *be, const struct pith_quantize_options *o,
-                                     bool convert, const struct pith_frame *whole, json_t **report,
-                                     struct pith_error *err)
+                                     bool convert, const struct pith_frame *whole,
+                                     struct pith_report **report, struct pith_error *err)
 {
     /* For calibration the fast mode is that of bfloat16: bytes are for packed weights. Going back
      * cannot fail, since the memory for it is there. */
     const enum pith_mode mode = pith_backend_mode(be);
     struct pith_frame frame = *whole;
     if (!(frame.started > 0)) frame.started = pith_clock();
-    struct pith_job job = {
-        .options = o,
-        .fast = mode == PITH_MODE_FAST,
-        .convert = convert,
-        .guide_pass = frame.guide_pass,
-        .backend = be};
-    json_t *made = NULL;
+    struct pith_job job = {.options = o,
+                           .fast = mode == PITH_MODE_FAST,
+                           .convert = convert,
+                           .guide_pass = frame.guide_pass,
+                           .backend = be};
+    json_t *account = NULL;
+    struct pith_report *made = NULL;
     if (job.fast) PITH_TRY(pith_backend_set_mode(be, PITH_MODE_BF16, err));
     struct pith_ranks *ranks = pith_backend_ranks(be);
     bool done = false;
     enum pith_status s = pith_job_open(&job, err);
-    if (s == PITH_OK && pith_ranks_first(ranks)) s = pith_place_published(&job, &made, err);
-    done = made != NULL;
+    if (s == PITH_OK && pith_ranks_first(ranks)) s = pith_place_published(&job, &account, err);
+    done = account != NULL;
+    if (done) s = give_account(&job, account, &made, err);
     if (s == PITH_OK && !pith_ranks_alone(ranks)) s = pith_ranks_begin(&job, &done, err);
     if (s == PITH_OK && !done) s = pith_job_preflight(&job, err);
     if (s == PITH_OK && !done) s = pith_job_layout(&job, err);
@@ -561,6 +574,6 @@ enum pith_status pith_quantize_model(struct pith_backend *be, const struct pith_
     pith_job_close(&job);
     (void)pith_backend_set_mode(be, mode, NULL);
     if (s == PITH_OK) *report = made;
-    else json_decref(made);
+    else pith_report_free(&made);
     return pith_ranks_fail(ranks, s, err);
 }

@@ -6,7 +6,7 @@
  *   stream.c        a block that needs no more than its weights, some rows at a time
  *   convert.c       a block that is quantized already, for another container
  *   outer.c         what stands outside the blocks
- *   account.c       pith.json */
+ *   account.c       pith.json                  summary.c  its text */
 #ifndef PITH_QUANTIZE_RUN_H
 #define PITH_QUANTIZE_RUN_H
 
@@ -18,6 +18,7 @@
 #include "quantize/ranks/rank_writers.h"
 #include "quantize/ranks/ranks.h"
 #include "quantize/time_estimate.h"
+#include "report/report.h"
 
 struct pith_run {
     const struct pith_job *job;
@@ -49,11 +50,11 @@ enum pith_status pith_run_step(struct pith_run *r, const char *what, double effo
  * "linears", "transforms", "tensors". pith_blocks_close() is due, also after a failure. */
 struct pith_work;
 
-/* The whole. *report is a new reference. With `convert`, the recipe's weights (or none) are for
- * those linears only that the container cannot hold as they are. Reports the expected time to the
- * frame before the first block. */
+/* The whole. *report is new, NULL where another rank has it. With `convert`, the recipe's weights
+ * (or none) are for those linears only that the container cannot hold as they are. Reports the
+ * expected time to the frame before the first block. */
 enum pith_status pith_quantize_model(struct pith_backend *be, const struct pith_quantize_options *o,
-                                     bool convert, const struct pith_frame *frame, json_t **report,
-                                     struct pith_error *err);
+                                     bool convert, const struct pith_frame *frame,
+                                     struct pith_report **report, struct pith_error *err);
 
 #endif

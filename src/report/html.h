@@ -14,7 +14,7 @@ void pith_html_heading(struct pith_str *out, const char *text);
 void pith_html_subheading(struct pith_str *out, const char *text);
 void pith_html_paragraph(struct pith_str *out, const char *text);
 
-/* A name and what it is; those without a text are left out. `code`: as it is typed. */
+/* A name and what it is; without those that have no text. `code`: as it is typed. */
 struct pith_html_fact {
     const char *name, *text;
     bool code;
@@ -30,7 +30,7 @@ void pith_html_figures(struct pith_str *out, bool begin, bool small);
 /* The chart with its title as caption; a line of text when it has no point that can be drawn. */
 void pith_html_chart(struct pith_str *out, const struct pith_chart *c);
 
-/* A token in its text, and what two models would have said. */
+/* A token in its text, and what two models would have written. */
 struct pith_html_passage {
     double kld, delta;
     const char *before, *token, *after, *base_top, *top;

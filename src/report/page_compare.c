@@ -71,7 +71,7 @@ static void text_table(struct pith_str *out, const json_t *models, size_t which)
     pith_table_free(&t);
 }
 
-/* Why each model is said to be harmed as it is. */
+/* Why each model has its verdict. */
 static void reasons(struct pith_str *out, const json_t *models, size_t which)
 {
     const json_t *m;

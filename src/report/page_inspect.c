@@ -39,7 +39,7 @@ static void add_entries(json_t *entries, const json_t *list)
     }
 }
 
-/* The tensors that are not parts of a quantized linear: its scales tell nothing of weights. NULL
+/* The tensors that are not parts of a quantized linear: its scales say nothing of weights. NULL
  * when memory fails. */
 static json_t *tensors_apart(const json_t *linears, const json_t *tensors)
 {

@@ -9,7 +9,7 @@
 enum { DEAREST = 25, GRIDS_MOST = 24, NAME_ROOM = 256 };
 
 static const struct {
-    const char *kind, *grids, *title, *said;
+    const char *kind, *grids, *title, *text;
 } kinds[] = {
     {"weights", "grids", "Weights", "What each linear alone adds, rounded to that grid."},
     {"cache", "caches", "Keys and values", "What the keys or the values of one layer alone add."},
@@ -53,7 +53,7 @@ static json_t *entries_of(const json_t *rows, const char *kind, const char *grid
     return entries;
 }
 
-/* The range of all grids' values, 0 left out. */
+/* The range of all values of grids but 0. */
 static struct pith_page_range range_of(json_t *const *entries, size_t count)
 {
     struct pith_page_range range = {0, 0};
@@ -250,7 +250,7 @@ enum pith_status pith_page_sensitivity(const json_t *report, struct pith_str *ou
         const json_t *grids = json_object_get(report, kinds[k].grids);
         if (json_array_size(grids) == 0) continue;
         pith_html_heading(out, kinds[k].title);
-        pith_html_paragraph(out, kinds[k].said);
+        pith_html_paragraph(out, kinds[k].text);
         totals_table(out, rows, kinds[k].kind, grids);
         pith_html_subheading(out, "By grid and by layer");
         pith_html_figures(out, true, false);

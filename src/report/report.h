@@ -100,7 +100,8 @@ enum pith_wrap {
     PITH_WRAP_NONE,     /* as long as it is */
     PITH_WRAP_TERMINAL, /* the terminal's width, where there is one */
     PITH_WRAP_PROSE,    /* the width for sentences */
-    PITH_WRAP_BELOW     /* behind blanks, or on the next line where that is wider than a terminal */
+    PITH_WRAP_ITEMS,    /* the same of a list, behind commas alone */
+    PITH_WRAP_BELOW     /* all of it on the next line where it is wider than the terminal */
 };
 /* Where lists are shown in part: lines that only the part has, or only the whole. BRIEF: what
  * stands in the place of all else where a brief text is wanted. */

@@ -159,16 +159,15 @@ static size_t put_strong(const struct text_page *p, const char *strong, size_t r
 static void put_words(const struct text_page *p, const struct pith_line *how, const char *words,
                       size_t column)
 {
+    const bool items = how->wrap == PITH_WRAP_ITEMS, prose = items || how->wrap == PITH_WRAP_PROSE;
+    const size_t width = p->form->width;
     const struct pith_text_wrap wrap = {.column = column,
                                         .indent = how->indent,
-                                        .width = how->wrap == PITH_WRAP_PROSE ? p->form->prose
-                                                                              : p->form->width,
-                                        .shorten = 1};
-    if (how->wrap == PITH_WRAP_BELOW) {
-        const size_t width = p->form->width;
-        const bool fits = !width || column + 3 + pith_text_columns(words) <= width;
-        pith_str_puts(p->out, fits ? "   " : "\n  ");
-    }
+                                        .width = prose ? p->form->prose : width,
+                                        .shorten = 1,
+                                        .items = items};
+    if (how->wrap == PITH_WRAP_BELOW && width && column + pith_text_columns(words) > width)
+        pith_str_printf(p->out, "\n%*s", (int)how->indent, "");
     if (how->wrap == PITH_WRAP_NONE || how->wrap == PITH_WRAP_BELOW) {
         pith_str_puts(p->out, words);
         pith_str_putc(p->out, '\n');

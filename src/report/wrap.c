@@ -73,6 +73,13 @@ static size_t put_word(struct pith_str *out, const char *text, size_t n, size_t 
     return pith_text_columns(shown);
 }
 
+/* Where what stays together ends: at a blank, or of a list behind a comma. */
+static size_t end_of_word(const char *text, const struct pith_text_wrap *wrap)
+{
+    const char *end = strstr(text, wrap->items ? ", " : " ");
+    return end ? (size_t)(end - text) + (wrap->items ? 1 : 0) : strlen(text);
+}
+
 char *pith_text_wrapped(const char *text, const struct pith_text_wrap *wrap)
 {
     const size_t indent = wrap->indent, width = wrap->width;
@@ -80,7 +87,7 @@ char *pith_text_wrapped(const char *text, const struct pith_text_wrap *wrap)
     size_t column = wrap->column;
     struct pith_str out = {0}, word = {0};
     for (bool first = true; *text; first = false) {
-        const size_t n = strcspn(text, " ");
+        const size_t n = end_of_word(text, wrap);
         pith_str_clear(&word);
         const size_t columns = put_word(&word, text, n, longest);
         if (!first && width && column + 1 + columns > width) {

@@ -69,13 +69,13 @@ json_t *pith_job_offsets(const struct pith_calib_set *set)
 static json_t *judge_json(const struct pith_job *job)
 {
     const struct pith_calib_set *set = &job->judge;
-    return json_pack("{s:o, s:s, s:I, s:I, s:I, s:o}", "sources", pith_job_sources(job),
-                     "sha256", set->sha256, "windows", (json_int_t)set->windows, "seq_len",
+    return json_pack("{s:o, s:s, s:I, s:I, s:I, s:o}", "sources", pith_job_sources(job), "sha256",
+                     set->sha256, "windows", (json_int_t)set->windows, "seq_len",
                      (json_int_t)set->length, "tokens", (json_int_t)(set->windows * set->length),
                      "offsets", pith_job_offsets(set));
 }
 
-static json_t *calibration(const struct pith_job *job)
+json_t *pith_account_calibration(const struct pith_job *job)
 {
     const struct pith_quantize_options *o = job->options;
     if (!pith_job_calibrates(job)) return json_null();
@@ -106,8 +106,7 @@ static json_t *calibration(const struct pith_job *job)
     return j;
 }
 
-/* The arrays `key` of all units, joined. */
-static json_t *joined(const struct pith_run *r, const char *key)
+json_t *pith_account_joined(const struct pith_run *r, const char *key)
 {
     json_t *all = json_array(), *unit;
     size_t i;
@@ -124,10 +123,10 @@ static json_t *joined(const struct pith_run *r, const char *key)
 static json_t *experts(const struct pith_run *r)
 {
     return json_pack("{s:s, s:i, s:o}", "rule", pith_experts_rule_name(r->job->experts), "few",
-                     PITH_EXPERTS_FEW, "layers", joined(r, "experts"));
+                     PITH_EXPERTS_FEW, "layers", pith_account_joined(r, "experts"));
 }
 
-static double weights_of(const json_t *linear)
+double pith_account_weights(const json_t *linear)
 {
     const json_t *shape = json_object_get(linear, "shape");
     return (double)json_integer_value(json_array_get(shape, 0)) *
@@ -142,7 +141,7 @@ static double quantized_bits(const struct pith_run *r, uint64_t *weights)
     *weights = 0;
     json_array_foreach (r->journal.units, i, unit) {
         json_array_foreach (json_object_get(unit, "linears"), k, entry) {
-            const double n = weights_of(entry);
+            const double n = pith_account_weights(entry);
             bits += n * json_real_value(json_object_get(entry, "bits_per_weight"));
             *weights += (uint64_t)n;
         }
@@ -190,7 +189,7 @@ static json_t *basis(const struct pith_job *job)
                      "seed", (json_int_t)p->seed);
 }
 
-static const char *container_name(const struct pith_job *job)
+const char *pith_account_container(const struct pith_job *job)
 {
     return job->quantizes || job->container->file ? job->container->name : "none";
 }
@@ -224,9 +223,7 @@ static json_t *groups_entry(json_t *list, const json_t *linear)
     return json_array_append_new(list, entry) == 0 ? entry : NULL;
 }
 
-/* Where groups are smaller than the recipe's: {"wanted", "grid", "linears": how many, "columns":
- * of those rows that the recipe's own do not divide}; an empty list: nowhere. */
-static json_t *groups(const json_t *linears)
+json_t *pith_account_groups(const json_t *linears)
 {
     json_t *list = json_array(), *entry;
     const json_t *l, *n;
@@ -285,19 +282,20 @@ json_t *pith_run_account(const struct pith_run *r)
     double bits;
     json_t *size = sizes(r, &weights, &bits);
     const double parameters = (double)json_integer_value(json_object_get(size, "parameters"));
-    json_t *account =
-        json_pack("{s:s, s:i, s:s, s:s, s:o, s:s, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-                  "pith", pith_version(), "account", PITH_ACCOUNT_VERSION, "job",
-                  r->job->fingerprint, "architecture", r->job->model->arch->name, "recipe",
-                  pith_job_recipe_json(r->job), "container", container_name(r->job),
-                  "bits_per_weight", weights ? bits / (double)weights : 0.0, "bits_per_parameter",
-                  8.0 * (double)r->job->layout.total_bytes / (parameters > 0 ? parameters : 1),
-                  "sizes", size, "calibration", calibration(r->job), "basis", basis(r->job),
-                  "linears", joined(r, "linears"), "transforms", joined(r, "transforms"), "tensors",
-                  joined(r, "tensors"), "timing", timing(r));
+    json_t *account = json_pack(
+        "{s:s, s:i, s:s, s:s, s:o, s:s, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "pith",
+        pith_version(), "account", PITH_ACCOUNT_VERSION, "job", r->job->fingerprint, "architecture",
+        r->job->model->arch->name, "recipe", pith_job_recipe_json(r->job), "container",
+        pith_account_container(r->job), "bits_per_weight", weights ? bits / (double)weights : 0.0,
+        "bits_per_parameter",
+        8.0 * (double)r->job->layout.total_bytes / (parameters > 0 ? parameters : 1), "sizes", size,
+        "calibration", pith_account_calibration(r->job), "basis", basis(r->job), "linears",
+        pith_account_joined(r, "linears"), "transforms", pith_account_joined(r, "transforms"),
+        "tensors", pith_account_joined(r, "tensors"), "timing", timing(r));
     if (account && r->job->needs_round & PITH_NEED_GUIDED)
         pith_json_set(&account, "guide", pith_guiding_account(r->job));
-    if (account && pith_job_learns(r->job)) pith_json_set(&account, "blocks", joined(r, "blocks"));
+    if (account && pith_job_learns(r->job))
+        pith_json_set(&account, "blocks", pith_account_joined(r, "blocks"));
     if (account && r->job->model->shape.moe.experts && pith_job_calibrates(r->job))
         pith_json_set(&account, "experts", experts(r));
     /* What "loss" of a linear is: the squared error of its output, or of its weights. A rounder of
@@ -310,7 +308,7 @@ json_t *pith_run_account(const struct pith_run *r)
     if (account && r->job->quantizes && r->job->options->targets.count)
         pith_json_set(&account, "engines", engines(r->job));
     if (account && pith_job_falls(r->job))
-        pith_json_set(&account, "groups", groups(json_object_get(account, "linears")));
+        pith_json_set(&account, "groups", pith_account_groups(json_object_get(account, "linears")));
     const struct pith_container *stored = r->job->model->checkpoint->dense
                                               ? pith_dense_container(r->job->model->checkpoint)
                                               : r->job->model->container;
@@ -333,62 +331,4 @@ enum pith_status pith_account_files(const struct pith_run *r, json_t *account,
     PITH_TRY(pith_checkpoint_digest(r->out.written, &files, err));
     return json_object_set_new(account, "files", files) == 0 ? PITH_OK
                                                              : pith_fail_nomem(err, "pith.json");
-}
-
-/* Of a rehearsal's linears, each as often as its block stands for one. */
-struct means {
-    double bits, weights, error, linears;
-};
-static struct means means_of(const struct pith_run *r, const struct pith_rehearsal *all)
-{
-    struct means m = {0};
-    const json_t *unit, *entry;
-    size_t i, k;
-    json_array_foreach (r->journal.units, i, unit)
-        json_array_foreach (json_object_get(unit, "linears"), k, entry) {
-            const size_t which = i > all->count ? all->count : i; /* learned together */
-            const double times = i ? all->block[which - 1].like : 1, n = times * weights_of(entry);
-            m.bits += n * json_real_value(json_object_get(entry, "bits_per_weight"));
-            m.weights += n;
-            m.error += times * json_real_value(json_object_get(entry, "relative_error"));
-            m.linears += times;
-        }
-    return m;
-}
-
-static json_t *rehearsed(const struct pith_rehearsal *all)
-{
-    json_t *list = json_array();
-    for (uint32_t i = 0; i < all->count; i++)
-        pith_json_add(&list, json_pack("{s:i, s:i, s:f}", "layer", (int)all->block[i].layer, "like",
-                                       (int)all->block[i].like, "seconds", all->seconds[i]));
-    return list;
-}
-
-json_t *pith_run_rehearsal(struct pith_run *r, const struct pith_rehearsal *all)
-{
-    const int blocks = (int)r->job->model->shape.layers;
-    const struct means m = means_of(r, all);
-    double seconds = 0;
-    for (uint32_t i = 0; i < all->count; i++) seconds += all->block[i].like * all->seconds[i];
-    json_t *phases = json_object();
-    if (!phases || !pith_phases_report(&all->phases, phases)) {
-        json_decref(phases);
-        return NULL;
-    }
-    json_t *linears = joined(r, "linears");
-    json_t *j = json_pack(
-        "{s:s, s:b, s:s, s:o, s:i, s:o, s:f, s:f, s:o, s:I, s:I, s:f, s:f, s:o, s:o, "
-        "s:o}",
-        "pith", pith_version(), "rehearsal", 1, "container", container_name(r->job), "recipe",
-        pith_job_recipe_json(r->job), "blocks", blocks, "rehearsed", rehearsed(all),
-        "seconds_per_block", seconds / blocks, "seconds_expected", all->other + seconds, "block",
-        phases, "memory_expected_bytes", (json_int_t)r->job->expected, "output_bytes_expected",
-        (json_int_t)r->job->layout.total_bytes, "bits_per_weight",
-        m.weights > 0 ? m.bits / m.weights : 0.0, "relative_error",
-        m.linears > 0 ? m.error / m.linears : 0.0, "linears", linears, "calibration",
-        calibration(r->job), "ranks", pith_foresee_report(r->foresee, all->other));
-    if (j && pith_job_falls(r->job))
-        pith_json_set(&j, "groups", groups(json_object_get(j, "linears")));
-    return j;
 }

@@ -9,7 +9,7 @@
 static enum pith_status guided(struct pith_backend *be, const char *out, struct pith_error *err)
 {
     struct pith_quantize_options o;
-    json_t *report = NULL;
+    struct pith_report *report = NULL;
     pith_quantize_defaults(&o);
     o.model = "models/probe";
     o.out = out;
@@ -18,7 +18,7 @@ static enum pith_status guided(struct pith_backend *be, const char *out, struct 
     o.seq_len = 32;
     const struct pith_frame frame = {.quiet = true};
     const enum pith_status s = pith_quantize_model(be, &o, false, &frame, &report, err);
-    json_decref(report);
+    pith_report_free(&report);
     return s;
 }
 

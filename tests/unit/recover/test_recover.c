@@ -35,7 +35,7 @@ static void quantize(struct bench *b, const char *grid)
 {
     struct pith_error err = {0};
     struct pith_quantize_options o;
-    json_t *report = NULL;
+    struct pith_report *report = NULL;
     pith_quantize_defaults(&o);
     o.model = b->original;
     o.out = b->made;
@@ -49,7 +49,7 @@ static void quantize(struct bench *b, const char *grid)
     assert_ok(pith_quantize_model(b->backend, &o, false, &(struct pith_frame){.quiet = true},
                                  &report, &err),
               err);
-    json_decref(report);
+    pith_report_free(&report);
 }
 
 static char *beside(const char *name, const char *suffix)

@@ -110,6 +110,28 @@ static void test_json(void **state)
                "}");
 }
 
+/* A list ends lines behind its commas; what does not fit next to a lead stands below it, whole. */
+static void test_wraps(void **state)
+{
+    (void)state;
+    struct pith_report *r = pith_report_new();
+    struct pith_error err = {0};
+    char *text;
+    const struct pith_report_form form = {.width = 20, .prose = 20};
+    pith_report_line(r,
+                     &(struct pith_line){.lead = "of it  ", .wrap = PITH_WRAP_ITEMS, .indent = 7},
+                     "read 1.2 s, round 3.4 s");
+    const struct pith_line below = {.lead = "loss 1  ", .wrap = PITH_WRAP_BELOW, .indent = 3};
+    pith_report_line(r, &below, "a.short.one");
+    pith_report_line(r, &below, "a.name.that.is.too.long");
+    assert_ok(pith_report_write(r, &form, &text, &err), err);
+    assert_string_equal(text, "of it  read 1.2 s,\n       round 3.4 s\n"
+                              "loss 1  a.short.one\n"
+                              "loss 1  \n   a.name.that.is.too.long\n");
+    pith_text_free(text);
+    pith_report_free(&r);
+}
+
 /* What has no table and no page says so; an unknown form too. */
 static void test_refusals(void **state)
 {
@@ -133,10 +155,8 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_terminal),
-        cmocka_unit_test(test_json),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_text),  cmocka_unit_test(test_terminal), cmocka_unit_test(test_json),
+        cmocka_unit_test(test_wraps), cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
