@@ -281,9 +281,7 @@ static void put_sections(const struct keys *k, const json_t *config)
  * the same, and no longer context is promised. */
 static uint32_t context_of(const struct pith_shape *s)
 {
-    bool windowed = false;
-    for (uint32_t i = 0; s->windows.size && i < s->layers; i++)
-        windowed |= pith_layer_in(&s->windows.layers, i);
+    const bool windowed = s->windows.size && pith_layer_any(&s->windows.layers, s->layers);
     return windowed && s->windows.size < s->max_position ? s->windows.size : s->max_position;
 }
 

@@ -139,13 +139,6 @@ bool pith_gguf_arch_at(size_t index, struct pith_gguf_arch *out)
 
 /* --- what is computed ------------------------------------------------------------------------- */
 
-static bool any_layer(const struct pith_shape *s, const struct pith_layer_set *set)
-{
-    bool any = false;
-    for (uint32_t i = 0; i < s->layers; i++) any |= pith_layer_in(set, i);
-    return any;
-}
-
 static bool near(double a, double b)
 {
     return fabs(a - b) <= 1e-6 * fabs(b);
@@ -193,7 +186,7 @@ static const char *lacks_of_chunks(const struct pith_arch_gguf *g, const struct 
     if (grows && !(near(grows->u.temper.beta, 0.1) && grows->u.temper.every == g->chunk &&
                    grows->u.temper.shift == 1))
         return "queries that grow otherwise with their position";
-    if (!grows && any_layer(s, &s->place.unrotated)) return "queries that do not grow";
+    if (!grows && pith_layer_any(&s->place.unrotated, s->layers)) return "queries that do not grow";
     return NULL;
 }
 
@@ -210,7 +203,7 @@ const char *pith_arch_gguf_lacks(const struct pith_plans *p, const struct pith_s
 #undef PITH_GGUF_FEATURE
     };
     const struct pith_arch_gguf *g = &p->arch->gguf;
-    if (g->without_keys && !any_layer(s, &s->recurrent.layers)) return "attention in all layers";
+    if (g->without_keys && !pith_layer_any(&s->recurrent.layers, s->layers)) return "attention in all layers";
     for (size_t i = 0; i < PITH_COUNT(has); i++)
         if (has[i] && !(g->features >> i & 1)) return texts[i];
     if (g->untied && s->ends.tied) return "a tied head";
@@ -224,7 +217,7 @@ const char *pith_arch_gguf_lacks(const struct pith_plans *p, const struct pith_s
         return "a gate with another limit than 7, or another alpha than 1.702,";
     if (s->windows.size && !as_known(s, &s->windows.layers, g->every, true))
         return "windows in these layers";
-    if (g->rope_told && any_layer(s, &s->place.unrotated) &&
+    if (g->rope_told && pith_layer_any(&s->place.unrotated, s->layers) &&
         !as_known(s, &s->place.unrotated, 1, false))
         return "layers without positions beside others";
     if (!as_known(s, &s->place.unrotated, g->unrotated, false))

@@ -94,9 +94,7 @@ static void compare_arch(const struct comparison *c)
 /* The window, 0 where no layer has one, and the longest context without harm. */
 static uint32_t window_of(const struct pith_shape *s)
 {
-    for (uint32_t i = 0; i < s->layers; i++)
-        if (pith_layer_in(&s->windows.layers, i)) return s->windows.size;
-    return 0;
+    return pith_layer_any(&s->windows.layers, s->layers) ? s->windows.size : 0;
 }
 
 static uint32_t context_of(const struct pith_model *m, const struct pith_model *other)

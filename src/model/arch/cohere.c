@@ -10,13 +10,10 @@ static enum pith_status read_both(const struct pith_config *c, struct pith_shape
 {
     static const struct pith_size_defaults defaults = {
         .max_position = 8192, .tied = true, .eps = "layer_norm_eps", .eps_absent = 1e-5};
-    bool bias = false;
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     shape->ends.logit_scale = 0.0625;
     PITH_TRY(pith_read_scale(c, "logit_scale", &shape->ends.logit_scale, err));
-    PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
-    shape->biases.qkv = shape->biases.o = bias;
-    return PITH_OK;
+    return pith_read_attention_bias(c, false, shape, err);
 }
 
 static enum pith_status read_first(const struct pith_config *c, struct pith_shape *shape,
@@ -34,8 +31,7 @@ static enum pith_status read_second(const struct pith_config *c, struct pith_sha
 {
     PITH_TRY(read_both(c, shape, err));
     PITH_TRY(pith_read_pattern(c, 4096, 4, shape, err));
-    for (uint32_t i = 0; i < shape->layers; i++)
-        if (!pith_layer_in(&shape->windows.layers, i)) pith_layer_put(&shape->place.unrotated, i);
+    pith_layer_put_rest(&shape->place.unrotated, &shape->windows.layers, shape->layers);
     return PITH_OK;
 }
 

@@ -40,7 +40,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     PITH_TRY(pith_read_latent(c, &latent, shape, err));
     PITH_TRY(pith_read_mixture(c, &keys, &absent, shape, err));
     PITH_TRY(pith_read_shared(c, "n_shared_experts", 2, shape, err));
-    PITH_TRY(pith_read_dense_first(c, 0, shape, err));
+    PITH_TRY(pith_read_dense_first(c, "first_k_dense_replace", 0, shape, err));
     PITH_TRY(read_method(c, shape, err));
     PITH_TRY(pith_config_bool(c, "mlp_bias", &shape->biases.mlp, err));
     return pith_config_bool(c, "attention_bias", &shape->biases.o, err);

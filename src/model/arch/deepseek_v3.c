@@ -24,7 +24,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     PITH_TRY(pith_read_latent(c, &latent, shape, err));
     PITH_TRY(pith_read_mixture(c, &pith_mixture_keys_deepseek, &absent, shape, err));
     PITH_TRY(pith_read_shared(c, "n_shared_experts", 1, shape, err));
-    PITH_TRY(pith_read_dense_first(c, 3, shape, err));
+    PITH_TRY(pith_read_dense_first(c, "first_k_dense_replace", 3, shape, err));
     PITH_TRY(pith_config_bool(c, "rope_interleave", &shape->latent.adjacent, err));
     return pith_config_bool(c, "attention_bias", &shape->biases.o, err);
 }
@@ -40,10 +40,7 @@ void pith_build_deepseek(struct pith_plan_maker *m)
     pith_build_correction(m, &experts, "mlp.gate.e_score_correction_bias", false);
     const struct pith_branch first = pith_build_branch(m, norms.attention, OUT);
     pith_build_latent(m, &first, &attention);
-    pith_build_add(m, OUT);
-    const struct pith_branch second = pith_build_branch(m, norms.mlp, OUT);
-    pith_build_feed_forward(m, &second, &mlp, &experts);
-    pith_build_add(m, OUT);
+    pith_build_rest(m, norms.mlp, &mlp, &experts);
 }
 
 static const struct pith_gguf_name_row parts[] = {

@@ -12,8 +12,8 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
         .kv_heads = 32, .max_position = 2048, .eps_absent = 1e-5};
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     PITH_TRY(pith_read_pattern(c, 4096, 4, shape, err));
-    for (uint32_t i = 0; shape->windows.size && i < shape->layers; i++)
-        if (!pith_layer_in(&shape->windows.layers, i)) pith_layer_put(&shape->place.unrotated, i);
+    if (shape->windows.size)
+        pith_layer_put_rest(&shape->place.unrotated, &shape->windows.layers, shape->layers);
     return PITH_OK;
 }
 

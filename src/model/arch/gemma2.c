@@ -6,19 +6,6 @@
 
 #include <math.h>
 
-/* The window is on even layers unless "layer_types" says otherwise. */
-static enum pith_status read_windows(const struct pith_config *c, struct pith_shape *shape,
-                                     struct pith_error *err)
-{
-    const bool given = pith_config_has(c, "layer_types");
-    PITH_TRY(pith_read_window(c, 4096, &shape->windows.size, err));
-    PITH_TRY(pith_read_layer_types(c, shape, "sliding_attention", "full_attention",
-                                   &shape->windows.layers, err));
-    for (uint32_t i = 0; !given && i < shape->layers; i += 2)
-        pith_layer_put(&shape->windows.layers, i);
-    return PITH_OK;
-}
-
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)
 {
@@ -29,18 +16,16 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
                                                        .tied = true,
                                                        .act = PITH_ACT_GELU_TANH};
     double query = 256, score_cap = 50, logit_cap = 30;
-    bool bias = false;
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     PITH_TRY(pith_read_cap(c, "attn_logit_softcapping", &score_cap, err));
     PITH_TRY(pith_read_cap(c, "final_logit_softcapping", &logit_cap, err));
     PITH_TRY(pith_read_scale(c, "query_pre_attn_scalar", &query, err));
-    PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
-    shape->biases.qkv = shape->biases.o = bias;
+    PITH_TRY(pith_read_attention_bias(c, false, shape, err));
     shape->scores.cap = score_cap;
     shape->ends.logit_cap = logit_cap;
     shape->scores.scale = 1 / sqrt(query);
     shape->ends.embed_scale = sqrt((double)shape->hidden);
-    return read_windows(c, shape, err);
+    return pith_read_even_windows(c, 4096, shape->layers, shape, err);
 }
 
 static void layer(struct pith_plan_maker *m)

@@ -37,19 +37,18 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
                                                        .theta = 1e6,
                                                        .rope_kinds = true};
     double query = 256;
-    bool bias = false, both_ways = false;
+    bool both_ways = false;
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     PITH_TRY(read_local_rope(c, shape, err));
     PITH_TRY(pith_read_cap(c, "final_logit_softcapping", &shape->ends.logit_cap, err));
     PITH_TRY(pith_read_scale(c, "query_pre_attn_scalar", &query, err));
-    PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
+    PITH_TRY(pith_read_attention_bias(c, false, shape, err));
     PITH_TRY(pith_config_bool(c, "use_bidirectional_attention", &both_ways, err));
     if (both_ways)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s: \"use_bidirectional_attention\": a model that looks ahead does not "
                          "write text",
                          c->where);
-    shape->biases.qkv = shape->biases.o = bias;
     shape->scores.scale = 1 / sqrt(query);
     shape->ends.embed_scale = sqrt((double)shape->hidden);
     return pith_read_pattern(c, 4096, 6, shape, err);

@@ -155,15 +155,13 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
                                                        .act = PITH_ACT_GELU_TANH,
                                                        .rope_kinds = true};
     struct gemma4 own = {0};
-    bool bias = false;
     PITH_TRY(refuse(c, err));
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     if (!shape->place.by_kind)
         return pith_fail(err, PITH_UNSUPPORTED, "%s: no \"rope_parameters\" by kind of layer",
                          c->where);
     PITH_TRY(pith_read_cap(c, "final_logit_softcapping", &shape->ends.logit_cap, err));
-    PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
-    shape->biases.qkv = shape->biases.o = bias;
+    PITH_TRY(pith_read_attention_bias(c, false, shape, err));
     shape->scores.scale = 1;
     shape->ends.embed_scale = sqrt((double)shape->hidden);
     PITH_TRY(pith_read_pattern(c, 512, 6, shape, err));

@@ -21,7 +21,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     PITH_TRY(pith_read_mixture(c, &pith_mixture_keys_deepseek, &absent, shape, err));
     PITH_TRY(pith_read_shared(c, "n_shared_experts", 1, shape, err));
-    PITH_TRY(pith_read_dense_first(c, 1, shape, err));
+    PITH_TRY(pith_read_dense_first(c, "first_k_dense_replace", 1, shape, err));
     PITH_TRY(pith_config_bool(c, "attention_bias", &shape->biases.qkv, err));
     PITH_TRY(pith_config_bool(c, "use_qk_norm", &normed, err));
     pith_shape_set_own(shape, &normed, sizeof normed);

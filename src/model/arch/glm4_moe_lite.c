@@ -9,7 +9,8 @@ static enum pith_status read_layers(const struct pith_config *c, struct pith_sha
                                     struct pith_error *err)
 {
     const json_t *types = pith_config_get(c, "mlp_layer_types");
-    if (!types || json_is_null(types)) return pith_read_dense_first(c, 1, shape, err);
+    if (!types || json_is_null(types))
+        return pith_read_dense_first(c, "first_k_dense_replace", 1, shape, err);
     if (!json_is_array(types) || json_array_size(types) < shape->layers)
         return pith_fail(err, PITH_FORMAT, "%s: \"mlp_layer_types\" is not a list of %u names",
                          c->where, shape->layers);

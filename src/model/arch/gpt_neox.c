@@ -13,16 +13,15 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
                                           .eps = "layer_norm_eps",
                                           .eps_absent = 1e-5,
                                           .partial = 0.25};
-    bool bias = true, parallel = true;
+    bool parallel = true;
     PITH_TRY(pith_config_real(c, "rotary_pct", &defaults.partial, err));
     PITH_TRY(pith_config_real(c, "rotary_emb_base", &defaults.theta, err));
     if (!(defaults.partial > 0 && defaults.partial <= 1 && defaults.theta >= 0))
         return pith_fail(err, PITH_FORMAT, "%s: \"rotary_pct\" %g, \"rotary_emb_base\" %g",
                          c->where, defaults.partial, defaults.theta);
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
-    PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
+    PITH_TRY(pith_read_attention_bias(c, true, shape, err));
     PITH_TRY(pith_config_bool(c, "use_parallel_residual", &parallel, err));
-    shape->biases.qkv = shape->biases.o = bias;
     shape->biases.mlp = true;
     pith_shape_set_own(shape, &parallel, sizeof parallel);
     return PITH_OK;

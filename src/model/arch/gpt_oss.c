@@ -5,19 +5,6 @@
 #include "model/config/read.h"
 #include "model/gguf_parts.h"
 
-/* The window is on layers 0, 2, 4, ... unless "layer_types" says otherwise. */
-static enum pith_status read_windows(const struct pith_config *c, struct pith_shape *shape,
-                                     struct pith_error *err)
-{
-    const bool given = pith_config_has(c, "layer_types");
-    PITH_TRY(pith_read_window(c, 128, &shape->windows.size, err));
-    PITH_TRY(pith_read_layer_types(c, shape, "sliding_attention", "full_attention",
-                                   &shape->windows.layers, err));
-    for (uint32_t i = 0; !given && i < shape->layers; i += 2)
-        pith_layer_put(&shape->windows.layers, i);
-    return PITH_OK;
-}
-
 /* What a config without rotary parameters means. */
 static void default_rope(const struct pith_config *c, struct pith_rope *rope)
 {
@@ -55,15 +42,13 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
                                            .router = PITH_ROUTER_TOP,
                                            .router_bias = true,
                                            .expert_bias = true};
-    bool bias = true;
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     PITH_TRY(pith_read_mixture(c, &pith_mixture_keys_local, &absent, shape, err));
-    PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
+    PITH_TRY(pith_read_attention_bias(c, true, shape, err));
     pith_layer_put_all(&shape->moe.layers, shape->layers);
-    shape->biases.qkv = shape->biases.o = bias;
     default_rope(c, &shape->place.rope);
     PITH_TRY(read_gate(c, shape, err));
-    return read_windows(c, shape, err);
+    return pith_read_even_windows(c, 128, shape->layers, shape, err);
 }
 
 static void layer(struct pith_plan_maker *m)

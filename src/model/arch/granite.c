@@ -9,16 +9,14 @@ enum pith_status pith_read_granite(const struct pith_config *c, struct pith_shap
 {
     static const struct pith_size_defaults defaults = {.max_position = 2048};
     double logits = 1;
-    bool bias = false;
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     shape->ends.embed_scale = shape->scores.scale = shape->branch_scale = 1;
     PITH_TRY(pith_read_scale(c, "embedding_multiplier", &shape->ends.embed_scale, err));
     PITH_TRY(pith_read_scale(c, "attention_multiplier", &shape->scores.scale, err));
     PITH_TRY(pith_read_scale(c, "residual_multiplier", &shape->branch_scale, err));
     PITH_TRY(pith_read_scale(c, "logits_scaling", &logits, err));
-    PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
+    PITH_TRY(pith_read_attention_bias(c, false, shape, err));
     PITH_TRY(pith_config_bool(c, "mlp_bias", &shape->biases.mlp, err));
-    shape->biases.qkv = shape->biases.o = bias;
     shape->ends.logit_scale = 1 / logits;
     return PITH_OK;
 }

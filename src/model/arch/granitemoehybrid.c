@@ -60,10 +60,7 @@ static void layer(struct pith_plan_maker *m)
     const struct pith_branch first = pith_build_branch(m, norms.attention, OUT);
     if (pith_layer_in(&m->shape->recurrent.layers, m->layer)) pith_build_scan(m, &first);
     else pith_build_attention(m, &first, &attention);
-    pith_build_add(m, OUT);
-    const struct pith_branch second = pith_build_branch(m, norms.mlp, OUT);
-    pith_build_feed_forward(m, &second, &mlp, &experts);
-    pith_build_add(m, OUT);
+    pith_build_rest(m, norms.mlp, &mlp, &experts);
 }
 
 static const struct pith_gguf_name_row parts[] = {

@@ -52,8 +52,8 @@ static enum pith_status read_layers(const struct pith_config *c, struct pith_sha
                              i);
         pith_layer_put(&attention, (uint32_t)layer);
     }
-    for (uint32_t l = 0; l < shape->layers && json_is_array(full); l++)
-        if (!pith_layer_in(&attention, l)) pith_layer_put(&shape->recurrent.layers, l);
+    if (json_is_array(full))
+        pith_layer_put_rest(&shape->recurrent.layers, &attention, shape->layers);
     return PITH_OK;
 }
 
@@ -106,15 +106,12 @@ static enum pith_status read_moe(const struct pith_config *c, struct pith_shape 
                                            .router = PITH_ROUTER_SIGMOID,
                                            .renormalised = true,
                                            .plus = 1e-6};
-    int64_t dense = 2;
     bool correction = true;
     PITH_TRY(read_common(c, shape, err));
     PITH_TRY(pith_read_mixture(c, &keys, &absent, shape, err));
     PITH_TRY(pith_config_bool(c, "use_expert_bias", &correction, err));
-    PITH_TRY(pith_config_int(c, "num_dense_layers", 0, INT32_MAX, &dense, err));
     shape->moe.correction = correction;
-    for (int64_t i = dense; i < shape->layers; i++) pith_layer_put(&shape->moe.layers, (uint32_t)i);
-    return PITH_OK;
+    return pith_read_dense_first(c, "num_dense_layers", 2, shape, err);
 }
 
 /* --- rows ------------------------------------------------------------------------------------- */
@@ -146,10 +143,7 @@ static void layer(struct pith_plan_maker *m)
     const struct pith_branch first = pith_build_branch(m, norms.attention, OUT);
     if (convolves) convolution(m, &first);
     else pith_build_attention(m, &first, &attention);
-    pith_build_add(m, OUT);
-    const struct pith_branch second = pith_build_branch(m, norms.mlp, OUT);
-    pith_build_feed_forward(m, &second, &mlp, &experts);
-    pith_build_add(m, OUT);
+    pith_build_rest(m, norms.mlp, &mlp, &experts);
 }
 
 static const struct pith_gguf_name_row parts[] = {

@@ -8,12 +8,9 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
                                    struct pith_error *err)
 {
     static const struct pith_size_defaults defaults = {.max_position = 2048};
-    bool attention_bias = false;
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
-    PITH_TRY(pith_config_bool(c, "attention_bias", &attention_bias, err));
-    PITH_TRY(pith_config_bool(c, "mlp_bias", &shape->biases.mlp, err));
-    shape->biases.qkv = shape->biases.o = attention_bias;
-    return PITH_OK;
+    PITH_TRY(pith_read_attention_bias(c, false, shape, err));
+    return pith_config_bool(c, "mlp_bias", &shape->biases.mlp, err);
 }
 
 const struct pith_gguf_name_row pith_gguf_llama[] = {

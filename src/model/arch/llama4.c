@@ -72,7 +72,6 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
         .kv_heads = 8, .head_dim = 128, .max_position = 4096 * 32, .theta = 500000};
     static const struct pith_moe absent = {
         .experts = 16, .taken = 1, .router = PITH_ROUTER_SIGMOID, .scales_input = true};
-    bool bias = false;
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     PITH_TRY(pith_read_mixture(c, &pith_mixture_keys_local, &absent, shape, err));
     shape->moe.shared_ffn = shape->ffn;
@@ -81,9 +80,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
     PITH_TRY(pith_read_unrotated(c, 4, shape, err));
     PITH_TRY(read_chunks(c, shape, err));
     PITH_TRY(read_own(c, shape, err));
-    PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
-    shape->biases.qkv = shape->biases.o = bias;
-    return PITH_OK;
+    return pith_read_attention_bias(c, false, shape, err);
 }
 
 static void layer(struct pith_plan_maker *m)

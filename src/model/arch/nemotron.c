@@ -16,12 +16,9 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
                                                        .eps = "norm_eps",
                                                        .eps_absent = 1e-5,
                                                        .partial = 0.5};
-    bool bias = false;
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
-    PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
-    PITH_TRY(pith_config_bool(c, "mlp_bias", &shape->biases.mlp, err));
-    shape->biases.qkv = shape->biases.o = bias;
-    return PITH_OK;
+    PITH_TRY(pith_read_attention_bias(c, false, shape, err));
+    return pith_config_bool(c, "mlp_bias", &shape->biases.mlp, err);
 }
 
 static void layer(struct pith_plan_maker *m)

@@ -9,11 +9,8 @@ static enum pith_status read_common(const struct pith_config *c,
                                     const struct pith_size_defaults *defaults,
                                     struct pith_shape *shape, struct pith_error *err)
 {
-    bool bias = false;
     PITH_TRY(pith_read_sizes(c, defaults, shape, err));
-    PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
-    shape->biases.qkv = shape->biases.o = bias;
-    return PITH_OK;
+    return pith_read_attention_bias(c, false, shape, err);
 }
 
 static enum pith_status read_two(const struct pith_config *c, struct pith_shape *shape,

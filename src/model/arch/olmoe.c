@@ -12,15 +12,13 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
                                                   .taken = {"num_experts_per_tok"},
                                                   .renormalised = true};
     static const struct pith_moe absent = {.experts = 64, .taken = 8};
-    bool bias = false;
     double clip = 0;
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     PITH_TRY(pith_read_mixture(c, &keys, &absent, shape, err));
     PITH_TRY(pith_read_cap(c, "clip_qkv", &clip, err));
-    PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
+    PITH_TRY(pith_read_attention_bias(c, false, shape, err));
     pith_shape_set_own(shape, &clip, sizeof clip);
     pith_layer_put_all(&shape->moe.layers, shape->layers);
-    shape->biases.qkv = shape->biases.o = bias;
     return PITH_OK;
 }
 

@@ -9,17 +9,12 @@ static enum pith_status read_windows(const struct pith_config *c, struct pith_sh
                                      struct pith_error *err)
 {
     bool use = false;
-    const bool given = pith_config_has(c, "layer_types");
-    int64_t most = 28;
+    int64_t end = 28;
+    (void)pith_config_get(c, "layer_types"); /* the model has the key, without a window too */
     PITH_TRY(pith_config_bool(c, "use_sliding_window", &use, err));
     if (!use) return PITH_OK;
-    PITH_TRY(pith_read_window(c, 4096, &shape->windows.size, err));
-    PITH_TRY(pith_config_int(c, "max_window_layers", 0, INT32_MAX, &most, err));
-    PITH_TRY(pith_read_layer_types(c, shape, "sliding_attention", "full_attention",
-                                   &shape->windows.layers, err));
-    for (uint32_t i = 0; !given && i < shape->layers && i < most; i += 2)
-        pith_layer_put(&shape->windows.layers, i);
-    return PITH_OK;
+    PITH_TRY(pith_config_int(c, "max_window_layers", 0, INT32_MAX, &end, err));
+    return pith_read_even_windows(c, 4096, end, shape, err);
 }
 
 static enum pith_status read_shape(const struct pith_config *c, struct pith_shape *shape,

@@ -9,10 +9,8 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
 {
     static const struct pith_size_defaults defaults = {
         .kv_heads = 32, .head_dim = 128, .max_position = 32768};
-    bool attention_bias = false;
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
-    PITH_TRY(pith_config_bool(c, "attention_bias", &attention_bias, err));
-    shape->biases.qkv = shape->biases.o = attention_bias;
+    PITH_TRY(pith_read_attention_bias(c, false, shape, err));
     return pith_read_qwen_window(c, shape, err);
 }
 

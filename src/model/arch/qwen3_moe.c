@@ -8,14 +8,13 @@ static enum pith_status read_with(const struct pith_config *c, const struct pith
                                   struct pith_shape *shape, struct pith_error *err)
 {
     static const struct pith_size_defaults defaults = {.kv_heads = 4, .max_position = 32768};
-    bool attention_bias = false, use_window = false;
+    bool use_window = false;
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     PITH_TRY(pith_read_mixture(c, &pith_mixture_keys_qwen, absent, shape, err));
     PITH_TRY(pith_read_sparse_layers(c, shape, err));
-    PITH_TRY(pith_config_bool(c, "attention_bias", &attention_bias, err));
+    PITH_TRY(pith_read_attention_bias(c, false, shape, err));
     PITH_TRY(pith_config_bool(c, "use_sliding_window", &use_window, err));
     if (use_window) PITH_TRY(pith_read_all_windows(c, 4096, shape, err));
-    shape->biases.qkv = shape->biases.o = attention_bias;
     return PITH_OK;
 }
 

@@ -11,11 +11,8 @@ static const struct pith_size_defaults defaults = {
 static enum pith_status read_attention(const struct pith_config *c, struct pith_shape *shape,
                                        struct pith_error *err)
 {
-    bool bias = false;
     PITH_TRY(pith_read_delta(c, shape, err));
-    PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
-    shape->biases.qkv = shape->biases.o = bias;
-    return PITH_OK;
+    return pith_read_attention_bias(c, false, shape, err);
 }
 
 static enum pith_status read_experts(const struct pith_config *c, const struct pith_moe *absent,
@@ -81,10 +78,7 @@ static void layer_with(struct pith_plan_maker *m, const struct pith_delta_spec *
     const struct pith_branch first = pith_build_branch(m, norms.attention, OUT);
     if (recurrent) pith_build_delta(m, &first, delta);
     else pith_build_attention(m, &first, &attention);
-    pith_build_add(m, OUT);
-    const struct pith_branch second = pith_build_branch(m, norms.mlp, OUT);
-    pith_build_feed_forward(m, &second, &mlp, &experts);
-    pith_build_add(m, OUT);
+    pith_build_rest(m, norms.mlp, &mlp, &experts);
 }
 
 #define DELTA                                                                                      \

@@ -23,14 +23,11 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
 {
     static const struct pith_size_defaults defaults = {
         .kv_heads = 4, .max_position = 32768, .tied = true, .theta = 2e6};
-    bool bias = false;
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     PITH_TRY(pith_read_unrotated(c, 4, shape, err));
     PITH_TRY(read_windows(c, shape, err));
-    PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
-    PITH_TRY(pith_config_bool(c, "mlp_bias", &shape->biases.mlp, err));
-    shape->biases.qkv = shape->biases.o = bias;
-    return PITH_OK;
+    PITH_TRY(pith_read_attention_bias(c, false, shape, err));
+    return pith_config_bool(c, "mlp_bias", &shape->biases.mlp, err);
 }
 
 const struct pith_arch pith_arch_smollm3 = {

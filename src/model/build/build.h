@@ -209,6 +209,9 @@ struct pith_norms {
 void pith_build_sequential(struct pith_plan_maker *m, const struct pith_norms *before,
                            const struct pith_attention_spec *a, const struct pith_mlp_spec *p,
                            const struct pith_experts_spec *x);
+/* What follows attention, whose result is in OUT: that is added, x += mlp(norm(x)). */
+void pith_build_rest(struct pith_plan_maker *m, struct pith_norm before,
+                     const struct pith_mlp_spec *p, const struct pith_experts_spec *x);
 /* A dense part or a mixture, by the layer, from a branch into its register. */
 void pith_build_feed_forward(struct pith_plan_maker *m, const struct pith_branch *b,
                              const struct pith_mlp_spec *p, const struct pith_experts_spec *x);

@@ -29,16 +29,22 @@ void pith_build_feed_forward(struct pith_plan_maker *m, const struct pith_branch
     else pith_plan_module(m, pith_build_mlp(m, b, p), b->out);
 }
 
+void pith_build_rest(struct pith_plan_maker *m, struct pith_norm before,
+                     const struct pith_mlp_spec *p, const struct pith_experts_spec *x)
+{
+    pith_build_add(m, OUT);
+    const struct pith_branch branch = pith_build_branch(m, before, OUT);
+    pith_build_feed_forward(m, &branch, p, x);
+    pith_build_add(m, OUT);
+}
+
 void pith_build_sequential(struct pith_plan_maker *m, const struct pith_norms *before,
                            const struct pith_attention_spec *a, const struct pith_mlp_spec *p,
                            const struct pith_experts_spec *x)
 {
     const struct pith_branch first = pith_build_branch(m, before->attention, OUT);
     pith_build_attention(m, &first, a);
-    pith_build_add(m, OUT);
-    const struct pith_branch second = pith_build_branch(m, before->mlp, OUT);
-    pith_build_feed_forward(m, &second, p, x);
-    pith_build_add(m, OUT);
+    pith_build_rest(m, before->mlp, p, x);
 }
 
 void pith_build_around(struct pith_plan_maker *m, const struct pith_norms *before,

@@ -83,11 +83,12 @@ enum pith_status pith_read_shared(const struct pith_config *c, const char *key, 
     return PITH_OK;
 }
 
-enum pith_status pith_read_dense_first(const struct pith_config *c, uint32_t absent,
-                                       struct pith_shape *shape, struct pith_error *err)
+enum pith_status pith_read_dense_first(const struct pith_config *c, const char *key,
+                                       uint32_t absent, struct pith_shape *shape,
+                                       struct pith_error *err)
 {
     int64_t dense = absent;
-    PITH_TRY(pith_config_int(c, "first_k_dense_replace", 0, INT32_MAX, &dense, err));
+    PITH_TRY(pith_config_int(c, key, 0, INT32_MAX, &dense, err));
     for (int64_t i = dense; i < shape->layers; i++) pith_layer_put(&shape->moe.layers, (uint32_t)i);
     return PITH_OK;
 }

@@ -47,6 +47,10 @@ enum pith_status pith_read_scale(const struct pith_config *c, const char *key, d
 enum pith_status pith_read_cap(const struct pith_config *c, const char *key, double *out,
                                struct pith_error *err);
 
+/* "attention_bias": whether q, k, v and o have biases; `absent` when it is missing. */
+enum pith_status pith_read_attention_bias(const struct pith_config *c, bool absent,
+                                          struct pith_shape *shape, struct pith_error *err);
+
 /* "sliding_window": *window is 0 when it is null, `absent` when it is missing. */
 enum pith_status pith_read_window(const struct pith_config *c, uint32_t absent, uint32_t *window,
                                   struct pith_error *err);
@@ -66,6 +70,10 @@ enum pith_status pith_read_layer_types(const struct pith_config *c, const struct
  * (`every` where it is missing; a word needs "layer_types"), of which every n-th has none. */
 enum pith_status pith_read_pattern(const struct pith_config *c, uint32_t absent, uint32_t every,
                                    struct pith_shape *shape, struct pith_error *err);
+
+/* The window of even layers: by "layer_types", else layers 0, 2, 4, ... below `end` have it. */
+enum pith_status pith_read_even_windows(const struct pith_config *c, uint32_t absent, int64_t end,
+                                        struct pith_shape *shape, struct pith_error *err);
 
 /* The layers that do not rotate: 0 in "no_rope_layers", without it every
  * "no_rope_layer_interval"-th (`every` where that is missing). */
@@ -94,9 +102,10 @@ enum pith_status pith_read_mixture(const struct pith_config *c,
 /* The width of what all tokens share: `key` times that of an expert, which is read before. */
 enum pith_status pith_read_shared(const struct pith_config *c, const char *key, uint32_t absent,
                                   struct pith_shape *shape, struct pith_error *err);
-/* Which layers are mixtures: those behind the first "first_k_dense_replace". */
-enum pith_status pith_read_dense_first(const struct pith_config *c, uint32_t absent,
-                                       struct pith_shape *shape, struct pith_error *err);
+/* Which layers are mixtures: all but the first ones, of which `key` has the number. */
+enum pith_status pith_read_dense_first(const struct pith_config *c, const char *key,
+                                       uint32_t absent, struct pith_shape *shape,
+                                       struct pith_error *err);
 /* Which layers are mixtures, by "decoder_sparse_step" and "mlp_only_layers". */
 enum pith_status pith_read_sparse_layers(const struct pith_config *c, struct pith_shape *shape,
                                          struct pith_error *err);

@@ -67,6 +67,20 @@ static inline void pith_layer_put_all(struct pith_layer_set *s, uint32_t layers)
 {
     for (uint32_t i = 0; i < layers; i++) pith_layer_put(s, i);
 }
+/* Those of them that are not in `others`. */
+static inline void pith_layer_put_rest(struct pith_layer_set *s,
+                                       const struct pith_layer_set *others, uint32_t layers)
+{
+    for (uint32_t i = 0; i < layers; i++)
+        if (!pith_layer_in(others, i)) pith_layer_put(s, i);
+}
+/* Whether one of the first so many is in the set. */
+static inline bool pith_layer_any(const struct pith_layer_set *s, uint32_t layers)
+{
+    for (uint32_t i = 0; i < layers; i++)
+        if (pith_layer_in(s, i)) return true;
+    return false;
+}
 
 /* How a token chooses its experts, and what becomes of their results. With l the router's logits,
  * n experts of which k are taken:

@@ -1,4 +1,4 @@
-/* Sizes, heads, rotary positions and windows in a config. */
+/* Sizes, heads, rotary positions, biases and windows in a config. */
 #include "model/config/read.h"
 
 #include "base/mem.h"
@@ -211,6 +211,15 @@ enum pith_status pith_read_cap(const struct pith_config *c, const char *key, dou
     return pith_read_scale(c, key, out, err);
 }
 
+enum pith_status pith_read_attention_bias(const struct pith_config *c, bool absent,
+                                          struct pith_shape *shape, struct pith_error *err)
+{
+    bool bias = absent;
+    PITH_TRY(pith_config_bool(c, "attention_bias", &bias, err));
+    shape->biases.qkv = shape->biases.o = bias;
+    return PITH_OK;
+}
+
 enum pith_status pith_read_window(const struct pith_config *c, uint32_t absent, uint32_t *window,
                                   struct pith_error *err)
 {
@@ -267,6 +276,18 @@ enum pith_status pith_read_pattern(const struct pith_config *c, uint32_t absent,
     return PITH_OK;
 }
 
+enum pith_status pith_read_even_windows(const struct pith_config *c, uint32_t absent, int64_t end,
+                                        struct pith_shape *shape, struct pith_error *err)
+{
+    const bool given = pith_config_has(c, "layer_types");
+    PITH_TRY(pith_read_window(c, absent, &shape->windows.size, err));
+    PITH_TRY(pith_read_layer_types(c, shape, "sliding_attention", "full_attention",
+                                   &shape->windows.layers, err));
+    for (uint32_t i = 0; !given && i < shape->layers && i < end; i += 2)
+        pith_layer_put(&shape->windows.layers, i);
+    return PITH_OK;
+}
+
 enum pith_status pith_read_unrotated(const struct pith_config *c, uint32_t every,
                                      struct pith_shape *shape, struct pith_error *err)
 {
@@ -302,11 +323,8 @@ enum pith_status pith_read_qwen_window(const struct pith_config *c, struct pith_
     PITH_TRY(pith_read_window(c, 4096, &window, err));
     PITH_TRY(pith_config_int(c, "max_window_layers", 0, INT32_MAX, &first, err));
     PITH_TRY(pith_read_layer_types(c, shape, "sliding_attention", "full_attention", &sliding, err));
-    bool any = false;
-    for (uint32_t i = 0; i < shape->layers; i++) {
-        if (!given && (int64_t)i >= first) pith_layer_put(&sliding, i);
-        any |= pith_layer_in(&sliding, i);
-    }
+    for (int64_t i = first; !given && i < shape->layers; i++) pith_layer_put(&sliding, (uint32_t)i);
+    const bool any = pith_layer_any(&sliding, shape->layers);
     if (!use) window = 0;
     if (given && any && window == 0)
         return pith_fail(err, PITH_FORMAT,
