@@ -107,14 +107,21 @@ void pith_text_free(char *text)
     pith_free(text);
 }
 
+enum pith_status pith_text_give(struct pith_str *from, enum pith_status s, const char *what,
+                                char **text, struct pith_error *err)
+{
+    char *taken = pith_str_take(from);
+    if (s == PITH_OK && !taken) return pith_fail_nomem(err, what);
+    if (s == PITH_OK) *text = taken;
+    else pith_free(taken);
+    return s;
+}
+
 enum pith_status pith_report_text(json_t *report, char **text, struct pith_error *err)
 {
     if (!report) return pith_fail_nomem(err, "the report");
     struct pith_str s = {0};
     pith_json_dump(report, JSON_INDENT(2) | JSON_REAL_PRECISION(9), &s);
     json_decref(report);
-    char *copy = pith_str_take(&s);
-    if (!copy) return pith_fail_nomem(err, "the report");
-    *text = copy;
-    return PITH_OK;
+    return pith_text_give(&s, PITH_OK, "the report", text, err);
 }

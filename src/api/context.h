@@ -30,6 +30,10 @@ void pith_context_report(const struct pith_context *context, const char *what, c
 void pith_context_report_all(const struct pith_context *context, const char *what,
                              const json_t *texts);
 
+/* Ends a call that makes a text: gives it to the caller, or after a failure frees it. Returns s, or
+ * PITH_NOMEM, which names `what`, where the text is incomplete. */
+enum pith_status pith_text_give(struct pith_str *from, enum pith_status s, const char *what,
+                                char **text, struct pith_error *err);
 /* The text of a report for the caller, who owns it; takes the reference (NULL counts as out of
  * memory). */
 enum pith_status pith_report_text(json_t *report, char **text, struct pith_error *err);

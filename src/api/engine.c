@@ -271,20 +271,6 @@ void pith_cancel(struct pith_service *v, uint64_t id)
 
 /* --- other than answers ----------------------------------------------------------------------- */
 
-/* Hands a string over. */
-static enum pith_status hand_over(struct pith_str *text, char **out, size_t *size,
-                                  struct pith_error *err)
-{
-    const size_t n = text->len;
-    pith_str_append(text, "", 0);
-    char *taken = pith_str_take(text);
-    if (!taken) taken = n == 0 ? pith_strdup("") : NULL;
-    if (!taken) return pith_fail_nomem(err, "a text");
-    *out = taken;
-    if (size) *size = n;
-    return PITH_OK;
-}
-
 enum pith_status pith_service_encode(struct pith_service *v, const struct pith_input_text *in,
                                      char **ids, struct pith_error *err)
 {
@@ -297,20 +283,17 @@ enum pith_status pith_service_encode(struct pith_service *v, const struct pith_i
         pith_str_printf(&out, "%s%d", i ? ", " : "", (int)list.id[i]);
     pith_str_putc(&out, ']');
     pith_ids_free(&list);
-    if (s == PITH_OK) s = hand_over(&out, ids, NULL, err);
-    pith_str_free(&out);
-    return s;
+    return pith_text_give(&out, s, "a text", ids, err);
 }
 
 enum pith_status pith_service_decode(struct pith_service *v, const struct pith_input_text *in,
                                      char **text, size_t *size, struct pith_error *err)
 {
     struct pith_str out = {0};
-    enum pith_status s =
+    const enum pith_status s =
         pith_tokenizer_decode(v->engine->tokenizer, in->ids, in->count, !in->special, &out, err);
-    if (s == PITH_OK) s = hand_over(&out, text, size, err);
-    pith_str_free(&out);
-    return s;
+    *size = out.len;
+    return pith_text_give(&out, s, "a text", text, err);
 }
 
 enum pith_status pith_service_token(struct pith_service *v, int32_t id, char **bytes, size_t *size,
@@ -324,9 +307,8 @@ enum pith_status pith_service_token(struct pith_service *v, int32_t id, char **b
         pith_str_clear(&out);
         s = pith_tokenizer_decode(t, &id, 1, false, &out, err);
     }
-    if (s == PITH_OK) s = hand_over(&out, bytes, size, err);
-    pith_str_free(&out);
-    return s;
+    *size = out.len;
+    return pith_text_give(&out, s, "a text", bytes, err);
 }
 
 /* A special token by the name that templates know it by, or else by its id. */

@@ -4,6 +4,7 @@
 #include <pith/plan.h>
 #include <pith/sensitivity.h>
 
+#include "api/context.h"
 #include "plan/page.h"
 
 static enum pith_status make(const char *report, const char *where, pith_page_fn *page, char **html,
@@ -13,14 +14,9 @@ static enum pith_status make(const char *report, const char *where, pith_page_fn
     json_t *j = NULL;
     *html = NULL;
     PITH_TRY(pith_json_parse(report, strlen(report), where, &j, err));
-    enum pith_status s = page(j, &out, err);
+    const enum pith_status s = page(j, &out, err);
     json_decref(j);
-    if (s == PITH_OK) {
-        *html = pith_str_take(&out);
-        if (!*html) s = pith_fail_nomem(err, "a page");
-    }
-    pith_str_free(&out);
-    return s;
+    return pith_text_give(&out, s, "a page", html, err);
 }
 
 enum pith_status pith_compare_html(const char *report, char **html, struct pith_error *err)

@@ -3,32 +3,17 @@
 
 #include "api/context.h"
 #include "base/mem.h"
-#include "base/names.h"
-
-#include <string.h>
-
-static enum pith_status take_text(struct pith_str *s, char **text, struct pith_error *err)
-{
-    *text = pith_str_take(s);
-    pith_str_free(s);
-    return *text ? PITH_OK : pith_fail_nomem(err, "the report");
-}
-
-static const char *form_name(size_t i)
-{
-    return i < pith_writer_count ? pith_writers[i].name : NULL;
-}
 
 static enum pith_status write_table(const struct pith_report *r, const char *name, char **text,
                                     struct pith_error *err)
 {
-    const struct pith_writer *w = pith_writer_find(name);
+    const struct pith_writer *w;
     struct pith_str out = {0};
-    if (!w) return pith_fail_name(err, "form", name, form_name);
+    PITH_TRY(pith_writer_need(name, &w, err));
     if (!r || r->failed || r->alone.failed) return pith_fail_nomem(err, "the report");
     if (r->alone.columns == 0) return pith_fail(err, PITH_ARG, "this report is no table");
     w->write(&r->alone, &out);
-    return take_text(&out, text, err);
+    return pith_text_give(&out, PITH_OK, "the report", text, err);
 }
 
 /* The fields that a text names, as the form calls them; takes the text. */
@@ -54,9 +39,7 @@ enum pith_status pith_report_write(const struct pith_report *report,
     }
     if (form->table) return write_table(report, form->table, text, err);
     const enum pith_status s = pith_report_terminal(report, form, &out, err);
-    if (s == PITH_OK) return take_text(&out, text, err);
-    pith_str_free(&out);
-    return s;
+    return pith_text_give(&out, s, "the report", text, err);
 }
 
 /* "provenance" of a page: what is known of its making. The model is the report's where none is
@@ -84,11 +67,9 @@ enum pith_status pith_report_page(const struct pith_report *report,
     if (!report || !report->page) return pith_fail(err, PITH_ARG, "this report has no page");
     json_t *j = pith_report_tree(report);
     if (from) pith_json_set(&j, "provenance", provenance(from, j));
-    enum pith_status s = j ? report->page(j, &out, err) : pith_fail_nomem(err, "a page");
+    const enum pith_status s = j ? report->page(j, &out, err) : pith_fail_nomem(err, "a page");
     json_decref(j);
-    if (s == PITH_OK) return take_text(&out, html, err);
-    pith_str_free(&out);
-    return s;
+    return pith_text_give(&out, s, "the report", html, err);
 }
 
 enum pith_status pith_report_give(struct pith_report **report, enum pith_status s, char **json,

@@ -2,17 +2,9 @@
 #include <pith/inspect.h>
 
 #include "api/context.h"
-#include "base/mem.h"
-#include "base/names.h"
 #include "report/table.h"
 
 #include <string.h>
-
-static enum pith_status take_text(struct pith_str *s, char **text, struct pith_error *err)
-{
-    *text = pith_str_take(s);
-    return *text ? PITH_OK : pith_fail_nomem(err, "a table");
-}
 
 static void fill_table(struct pith_table *t, const json_t *columns, const json_t *rows)
 {
@@ -22,8 +14,7 @@ static void fill_table(struct pith_table *t, const json_t *columns, const json_t
         const char *name = json_string_value(json_object_get(c, "name"));
         const char *align = json_string_value(json_object_get(c, "align"));
         const bool right = align && strcmp(align, "right") == 0;
-        pith_table_column(t, name ? name : "", name ? name : "",
-                          right ? PITH_CELL_NUMBER : PITH_CELL_TEXT);
+        pith_table_column(t, name ? name : "", NULL, right ? PITH_CELL_NUMBER : PITH_CELL_TEXT);
     }
     json_array_foreach (rows, i, row) {
         pith_table_row(t);
@@ -31,17 +22,12 @@ static void fill_table(struct pith_table *t, const json_t *columns, const json_t
     }
 }
 
-static const char *form_name(size_t i)
-{
-    return i < pith_writer_count ? pith_writers[i].name : NULL;
-}
-
 enum pith_status pith_table_render(const char *table, const char *format, char **text,
                                    struct pith_error *err)
 {
-    const struct pith_writer *w = pith_writer_find(format);
+    const struct pith_writer *w;
     json_t *j = NULL;
-    if (!w) return pith_fail_name(err, "form", format, form_name);
+    PITH_TRY(pith_writer_need(format, &w, err));
     PITH_TRY(pith_json_parse(table, strlen(table), "table", &j, err));
     struct pith_table t = {0};
     struct pith_str out = {0};
@@ -49,5 +35,5 @@ enum pith_status pith_table_render(const char *table, const char *format, char *
     w->write(&t, &out);
     pith_table_free(&t);
     json_decref(j);
-    return take_text(&out, text, err);
+    return pith_text_give(&out, PITH_OK, "a table", text, err);
 }

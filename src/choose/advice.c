@@ -212,7 +212,7 @@ static void say_rows(struct pith_report *r, const struct pith_advice *a)
     struct pith_table *t = pith_report_add_table(r, PITH_DETAIL_ANY);
     size_t number = 0;
     for (size_t c = 0; c < PITH_COUNT(column); c++)
-        pith_table_column(t, column[c].name, column[c].name, column[c].kind);
+        pith_table_column(t, column[c].name, NULL, column[c].kind);
     for (size_t i = 0; i < a->count; i++)
         if (a->tried[i].measured) put_row(t, a, &a->tried[i], ++number);
 }

@@ -68,10 +68,10 @@ static void begin_kind(struct kind *k, const char *first, size_t grids,
                        const struct pith_sense *s)
 {
     char text[PITH_GRID_TEXT];
-    pith_table_column(&k->table, first, first, PITH_CELL_TEXT);
+    pith_table_column(&k->table, first, NULL, PITH_CELL_TEXT);
     for (size_t g = 0; g < grids; g++) {
         const char *name = grid(s, g, text);
-        pith_table_column(&k->table, name, name, PITH_CELL_NUMBER);
+        pith_table_column(&k->table, name, NULL, PITH_CELL_NUMBER);
     }
 }
 

@@ -288,7 +288,7 @@ static struct pith_table *make_table(struct pith_report *r, enum pith_detail det
                                         "max",    "std",    "kurtosis", "outliers"};
     struct pith_table *t = pith_report_add_table(r, detail);
     for (size_t i = 0; i < count && i < PITH_COUNT(names); i++)
-        pith_table_column(t, names[i], names[i], i < 2 ? PITH_CELL_TEXT : PITH_CELL_NUMBER);
+        pith_table_column(t, names[i], NULL, i < 2 ? PITH_CELL_TEXT : PITH_CELL_NUMBER);
     return t;
 }
 

@@ -1,5 +1,6 @@
 /* What was measured, side by side. */
 #include "base/mem.h"
+#include "base/names.h"
 #include "eval/harm.h"
 #include "eval/results.h"
 #include "eval/task/task_report.h"
@@ -7,11 +8,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-static void column(struct pith_table *t, const char *title, enum pith_cell kind)
-{
-    pith_table_column(t, title, title, kind);
-}
 
 /* --- models ----------------------------------------------------------------------------------- */
 
@@ -24,7 +20,7 @@ static void text_column(struct pith_table *t, const char *prefix, const char *na
 {
     char title[160];
     snprintf(title, sizeof title, "%s%s%s", prefix, prefix[0] ? ": " : "", name);
-    column(t, title, kind);
+    pith_table_column(t, title, NULL, kind);
 }
 
 static void text_columns(struct pith_table *t, const char *prefix)
@@ -50,15 +46,15 @@ static void text_cells(struct pith_table *t, const struct pith_text_result *x)
 static void model_columns(struct pith_table *t, const struct pith_results *first, int which,
                           bool tasks)
 {
-    column(t, "model", PITH_CELL_TEXT);
-    column(t, "bits/weight", PITH_CELL_NUMBER);
-    column(t, "MiB", PITH_CELL_NUMBER);
+    pith_table_column(t, "model", NULL, PITH_CELL_TEXT);
+    pith_table_column(t, "bits/weight", NULL, PITH_CELL_NUMBER);
+    pith_table_column(t, "MiB", NULL, PITH_CELL_NUMBER);
     for (size_t i = 0; i < first->texts; i++)
         if (which == ALL_TEXTS) text_columns(t, first->texts > 1 ? first->text[i].label : "");
         else if (which == (int)i) text_columns(t, "");
     for (size_t i = 0; i < first->tasks && tasks; i++) {
-        column(t, first->task[i].name, PITH_CELL_NUMBER);
-        if (first->task[i].all.normalized) column(t, "norm", PITH_CELL_NUMBER);
+        pith_table_column(t, first->task[i].name, NULL, PITH_CELL_NUMBER);
+        if (first->task[i].all.normalized) pith_table_column(t, "norm", NULL, PITH_CELL_NUMBER);
     }
 }
 
@@ -114,7 +110,8 @@ static void fill_caches(struct pith_table *t, const struct pith_results *m, size
     static const char *const names[] = {"KV cache",     "bits", "perplexity", "KL",
                                         "95% interval", "loss", "top 1",      "harm"};
     for (size_t c = 0; c < PITH_COUNT(names); c++)
-        column(t, names[c], c == 0 || c == 4 || c == 7 ? PITH_CELL_TEXT : PITH_CELL_NUMBER);
+        pith_table_column(t, names[c], NULL,
+                          c == 0 || c == 4 || c == 7 ? PITH_CELL_TEXT : PITH_CELL_NUMBER);
     for (size_t i = 1; i < count; i++) {
         const struct pith_text_result *x = &m[i].text[which].result;
         const struct pith_interval ci = x->harm.kld_ci95;
@@ -181,9 +178,8 @@ static void interval_cell(struct pith_table *t, struct pith_interval ci, const c
 
 static void begin_signal(struct pith_table *t, const char *path, const char *measure)
 {
-    const char *slash = strrchr(path, '/');
     pith_table_row(t);
-    pith_table_text(t, slash && slash[1] ? slash + 1 : path);
+    pith_table_text(t, pith_name_of_path(path));
     pith_table_text(t, measure);
 }
 
@@ -229,7 +225,7 @@ void pith_results_say_signals(struct pith_report *r, const struct pith_results *
                                         "model",  "95% interval", "verdict"};
     struct pith_table *t = pith_report_add_table(r, PITH_DETAIL_BRIEF);
     for (size_t i = 0; i < PITH_COUNT(names); i++)
-        column(t, names[i], i == 2 || i == 3 ? PITH_CELL_NUMBER : PITH_CELL_TEXT);
+        pith_table_column(t, names[i], NULL, i == 2 || i == 3 ? PITH_CELL_NUMBER : PITH_CELL_TEXT);
     for (size_t i = 0; i < m->texts; i++) text_signal(t, &m->text[i]);
     for (size_t i = 0; i < m->tasks; i++) task_signal(t, &m->task[i]);
     if (m->prompts_file) prompts_signal(t, m->prompts_file, &m->prompts);

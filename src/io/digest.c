@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/names.h"
 #include "base/str.h"
 #include "io/hf_files.h"
 
@@ -214,8 +215,7 @@ static size_t tensor_file(const struct pith_checkpoint *c, const char *name)
 {
     size_t i = 0;
     for (; i < c->file_count; i++) {
-        const char *slash = strrchr(c->files[i].path, '/');
-        if (strcmp(slash ? slash + 1 : c->files[i].path, name) == 0) break;
+        if (strcmp(pith_name_of_path(c->files[i].path), name) == 0) break;
     }
     return i;
 }

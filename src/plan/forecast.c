@@ -1,6 +1,7 @@
 #include "plan/forecast.h"
 
 #include "plan/hardware/kernels.h"
+#include "plan/hardware/natives.h"
 
 #include <math.h>
 #include <string.h>
@@ -8,11 +9,8 @@
 /* The unit that multiplies the linears, by the grid of their inputs. */
 static enum pith_unit form_unit(const struct pith_weight_form *f, const struct pith_hardware *h)
 {
-    const struct pith_format *acts = f->acts.format;
-    if (!f->linears.format || !acts)
-        return h->ops[PITH_UNIT_BF16] > 0 ? PITH_UNIT_BF16 : PITH_UNIT_F32;
-    if (acts->kind == PITH_KIND_INT) return acts->bits > 4 ? PITH_UNIT_INT8 : PITH_UNIT_INT4;
-    return acts->bits > 4 ? PITH_UNIT_FP8 : PITH_UNIT_FP4;
+    if (f->linears.format && f->acts.format) return pith_native_unit(&f->acts);
+    return h->ops[PITH_UNIT_BF16] > 0 ? PITH_UNIT_BF16 : PITH_UNIT_F32;
 }
 
 /* pith itself computes inputs of 16 bits in float32, or against integer weights as three numbers of

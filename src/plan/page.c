@@ -100,9 +100,8 @@ static void rank_table(struct pith_str *out, const json_t *rows)
     struct pith_table t = {0};
     const json_t *r;
     size_t i;
-    pith_table_column(&t, "place", "place", PITH_CELL_NUMBER);
-    for (i = 0; i < PITH_COUNT(texts); i++)
-        pith_table_column(&t, texts[i], texts[i], PITH_CELL_TEXT);
+    pith_table_column(&t, "place", NULL, PITH_CELL_NUMBER);
+    for (i = 0; i < PITH_COUNT(texts); i++) pith_table_column(&t, texts[i], NULL, PITH_CELL_TEXT);
     if (apart) pith_table_column(&t, "prompts", "prompts on", PITH_CELL_TEXT);
     for (i = 0; i < PITH_COUNT(cells); i++)
         if (differs(rows, cells[i].key))
@@ -130,10 +129,10 @@ static void reason_table(struct pith_str *out, const json_t *rows)
     struct pith_table t = {0};
     const json_t *r;
     size_t i;
-    pith_table_column(&t, "place", "place", PITH_CELL_NUMBER);
-    pith_table_column(&t, "recipe", "recipe", PITH_CELL_TEXT);
-    pith_table_column(&t, "weights", "weights", PITH_CELL_TEXT);
-    pith_table_column(&t, "why", "why", PITH_CELL_TEXT);
+    pith_table_column(&t, "place", NULL, PITH_CELL_NUMBER);
+    pith_table_column(&t, "recipe", NULL, PITH_CELL_TEXT);
+    pith_table_column(&t, "weights", NULL, PITH_CELL_TEXT);
+    pith_table_column(&t, "why", NULL, PITH_CELL_TEXT);
     pith_table_column(&t, "source", "loss", PITH_CELL_TEXT);
     json_array_foreach (rows, i, r) {
         pith_table_row(&t);
@@ -156,7 +155,7 @@ static void out_table(struct pith_str *out, const json_t *rows)
     size_t i;
     if (json_array_size(rows) == 0) return;
     for (size_t k = 0; k < PITH_COUNT(keys); k++)
-        pith_table_column(&t, keys[k], keys[k], PITH_CELL_TEXT);
+        pith_table_column(&t, keys[k], NULL, PITH_CELL_TEXT);
     json_array_foreach (rows, i, r) {
         pith_table_row(&t);
         for (size_t k = 0; k < PITH_COUNT(keys); k++) pith_table_text(&t, page_text(r, keys[k]));

@@ -173,7 +173,8 @@ struct pith_rounding {
  *
  *     plain   Q X against W X
  *     gptaq   against W X', as GPTAQ has it (Li et al. 2025): when a column is reached, what its
- *             input has drifted by is made up for by the columns after it
+ *             input has drifted by is made up for by the columns after it. No grid of whole
+ *             matrices allows that
  *     qep     against W X', by all columns at once: GPTQ of W + W (X' - X) X^T H^-1, the matrix
  *             whose outputs are nearest (QEP: Arai, Ichikawa 2025) */
 enum pith_sweep_form { PITH_SWEEP_PLAIN, PITH_SWEEP_GPTAQ, PITH_SWEEP_QEP };
@@ -185,7 +186,6 @@ struct pith_rounder {
     const struct pith_rounding *by;
     unsigned needs;
     enum pith_sweep_form form; /* of those that sweep */
-    bool columns; /* it moves weights column by column, which no grid of whole matrices lets it */
     /* The rounder that it is to one linear by itself, for those who try linears one by one; NULL:
      * it is that itself, and looks at nothing but that linear. */
     const char *alone;

@@ -27,7 +27,7 @@ static enum pith_status check_whole(const struct pith_job *job, struct pith_erro
     const struct pith_recipe *r = &job->recipe;
     const char *of = "it is a matrix as a whole that is put on it";
     if (!r->weights.format || !pith_gridder_for(&r->weights)->whole) return PITH_OK;
-    if (r->round->by->member_scratch || r->round->columns)
+    if (r->round->by->member_scratch || r->round->form == PITH_SWEEP_GPTAQ)
         return pith_fail(err, PITH_UNSUPPORTED, "`round` %s does not go with %s: %s",
                          r->round->name, r->weights.format->name, of);
     if (r->transform->needs)

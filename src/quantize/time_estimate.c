@@ -95,10 +95,9 @@ struct pith_sense_effort pith_expect_effort(const struct pith_job *job, size_t g
         rounds += r;
     }
     const double there = 2 * sum * tokens_of(job) / products;
-    const bool columns = job->recipe.round->columns;
     struct pith_sense_effort e = {.back = back, .transform = job->needs_transform ? transform : 0};
     if (there <= 0) return e;
-    if (columns) e.back += (double)grids * rounds / rounding / there;
+    if (job->recipe.round->form == PITH_SWEEP_GPTAQ) e.back += (double)grids * rounds / rounding / there;
     e.back += e.transform;
     /* The head, there and back. */
     e.head = 2 * (double)s->vocab * pith_shape_embed(s) / sum * s->layers;

@@ -4,6 +4,7 @@
 #include "recover/recover.h"
 
 #include "base/mem.h"
+#include "base/names.h"
 #include "io/digest.h"
 #include "io/hf_files.h"
 #include "quantize/job.h"
@@ -167,8 +168,7 @@ static enum pith_status open_files(struct writing *w, struct pith_error *err)
     if (!w->files) return pith_fail_nomem(err, "files");
     for (size_t i = 0; i < c->file_count; i++) w->files[i].fd = -1;
     for (size_t i = 0; i < c->file_count; i++) {
-        const char *slash = strrchr(c->files[i].path, '/');
-        char *path = pith_path_join(w->r->partial, slash ? slash + 1 : c->files[i].path);
+        char *path = pith_path_join(w->r->partial, pith_name_of_path(c->files[i].path));
         const enum pith_status s = path ? pith_out_open(path, 0, &w->files[i], err)
                                         : pith_fail_nomem(err, "files");
         pith_free(path);
@@ -404,8 +404,7 @@ static json_t *sources(const struct pith_recover *r)
     json_t *list = json_array();
     const struct pith_list *text = &r->options->text;
     for (size_t i = 0; i < text->count && !r->self; i++) {
-        const char *slash = strrchr(text->item[i], '/');
-        pith_json_add(&list, pith_json_name(slash ? slash + 1 : text->item[i]));
+        pith_json_add(&list, pith_json_name(pith_name_of_path(text->item[i])));
     }
     if (r->self || text->count == 0)
         pith_json_add(&list, json_string(r->self ? "self" : "builtin"));

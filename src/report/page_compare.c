@@ -60,11 +60,11 @@ static void text_table(struct pith_str *out, const json_t *models, size_t which)
     struct pith_table t = {0};
     const json_t *m;
     size_t i;
-    pith_table_column(&t, "model", "model", PITH_CELL_TEXT);
+    pith_table_column(&t, "model", NULL, PITH_CELL_TEXT);
     for (i = 0; i < PITH_COUNT(titles); i++)
-        pith_table_column(&t, titles[i], titles[i], PITH_CELL_NUMBER);
-    pith_table_column(&t, "harm", "harm", PITH_CELL_TEXT);
-    pith_table_column(&t, "tokens", "tokens", PITH_CELL_NUMBER);
+        pith_table_column(&t, titles[i], NULL, PITH_CELL_NUMBER);
+    pith_table_column(&t, "harm", NULL, PITH_CELL_TEXT);
+    pith_table_column(&t, "tokens", NULL, PITH_CELL_NUMBER);
     json_array_foreach (models, i, m)
         add_row(&t, m, json_array_get(json_object_get(m, "texts"), which));
     pith_html_table(out, &t);
@@ -280,7 +280,7 @@ static void task_table(struct pith_str *out, const json_t *models)
     const json_t *first = json_object_get(json_array_get(models, 0), "tasks");
     if (json_array_size(first) == 0) return;
     pith_html_heading(out, "Tasks: right answers, %");
-    pith_table_column(&t, "model", "model", PITH_CELL_TEXT);
+    pith_table_column(&t, "model", NULL, PITH_CELL_TEXT);
     json_array_foreach (first, k, task) {
         char title[200];
         snprintf(title, sizeof title, "%.128s, of %.0f", page_text(task, "name"),
@@ -311,10 +311,10 @@ static void provenance(struct pith_str *out, const json_t *report)
     };
     pith_html_facts(out, facts, PITH_COUNT(facts));
     static const char *const keys[] = {"recipe", "weights", "acts", "round", "container"};
-    pith_table_column(&t, "model", "model", PITH_CELL_TEXT);
-    for (i = 0; i < PITH_COUNT(keys); i++) pith_table_column(&t, keys[i], keys[i], PITH_CELL_TEXT);
+    pith_table_column(&t, "model", NULL, PITH_CELL_TEXT);
+    for (i = 0; i < PITH_COUNT(keys); i++) pith_table_column(&t, keys[i], NULL, PITH_CELL_TEXT);
     pith_table_column(&t, "kv", "cache", PITH_CELL_TEXT);
-    pith_table_column(&t, "calibration", "calibration", PITH_CELL_TEXT);
+    pith_table_column(&t, "calibration", NULL, PITH_CELL_TEXT);
     pith_table_column(&t, "sha256", "SHA-256 of the tensors", PITH_CELL_TEXT);
     json_array_foreach (models, i, m) {
         const json_t *made = json_object_get(m, "made");

@@ -132,11 +132,11 @@ static void table(struct pith_str *out, const json_t *linears, const json_t *ten
     static const char *const titles[] = {"min",      "max",     "deviation",
                                          "kurtosis", "largest", "outliers, ppm"};
     struct pith_table t = {0};
-    pith_table_column(&t, "matrix", "matrix", PITH_CELL_TEXT);
-    pith_table_column(&t, "format", "format", PITH_CELL_TEXT);
-    pith_table_column(&t, "shape", "shape", PITH_CELL_TEXT);
+    pith_table_column(&t, "matrix", NULL, PITH_CELL_TEXT);
+    pith_table_column(&t, "format", NULL, PITH_CELL_TEXT);
+    pith_table_column(&t, "shape", NULL, PITH_CELL_TEXT);
     for (size_t i = 0; i < PITH_COUNT(titles); i++)
-        pith_table_column(&t, titles[i], titles[i], PITH_CELL_NUMBER);
+        pith_table_column(&t, titles[i], NULL, PITH_CELL_NUMBER);
     table_rows(&t, linears);
     table_rows(&t, tensors);
     pith_html_heading(out, "Every matrix");

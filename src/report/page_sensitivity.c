@@ -102,8 +102,8 @@ static void totals_table(struct pith_str *out, const json_t *rows, const char *k
     struct pith_table t = {0};
     const json_t *g;
     size_t i;
-    pith_table_column(&t, "grid", "grid", PITH_CELL_TEXT);
-    pith_table_column(&t, "bits", "bits", PITH_CELL_NUMBER);
+    pith_table_column(&t, "grid", NULL, PITH_CELL_TEXT);
+    pith_table_column(&t, "bits", NULL, PITH_CELL_NUMBER);
     pith_table_column(&t, "kld", "KL x 1000 of all", PITH_CELL_NUMBER);
     pith_table_column(&t, "part", "most by", PITH_CELL_TEXT);
     pith_table_column(&t, "worst", "KL x 1000 of it", PITH_CELL_NUMBER);
@@ -178,10 +178,10 @@ static void dearest_table(struct pith_str *out, const json_t *rows)
     }
     for (size_t i = 0; i < n; i++) row[i] = json_array_get(rows, i);
     qsort(row, n, sizeof *row, dearer);
-    pith_table_column(&t, "part", "part", PITH_CELL_TEXT);
+    pith_table_column(&t, "part", NULL, PITH_CELL_TEXT);
     pith_table_column(&t, "kind", "of", PITH_CELL_TEXT);
-    pith_table_column(&t, "grid", "grid", PITH_CELL_TEXT);
-    pith_table_column(&t, "bits", "bits", PITH_CELL_NUMBER);
+    pith_table_column(&t, "grid", NULL, PITH_CELL_TEXT);
+    pith_table_column(&t, "bits", NULL, PITH_CELL_NUMBER);
     pith_table_column(&t, "kld", "KL x 1000", PITH_CELL_NUMBER);
     for (size_t i = 0; i < n && i < DEAREST; i++) {
         pith_table_row(&t);

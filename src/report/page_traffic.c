@@ -51,7 +51,7 @@ static void summary_table(struct pith_str *out, const json_t *levels, bool goals
                                          "output tokens/s", "requests/s",   "prompt tokens/s",
                                          "tokens a chunk",  "at once, mean"};
     for (i = 0; i < PITH_COUNT(titles); i++)
-        pith_table_column(&t, titles[i], titles[i], PITH_CELL_NUMBER);
+        pith_table_column(&t, titles[i], NULL, PITH_CELL_NUMBER);
     if (goals) pith_table_column(&t, "good", "good %", PITH_CELL_NUMBER);
     json_array_foreach (levels, i, l) {
         pith_table_row(&t);
@@ -80,7 +80,7 @@ static void measure_table(struct pith_str *out, const json_t *levels, const stru
     char name[NAME_ROOM];
     pith_table_column(&t, "level", "load", PITH_CELL_TEXT);
     for (size_t k = 0; k < PITH_COUNT(keys); k++)
-        pith_table_column(&t, keys[k], keys[k], PITH_CELL_NUMBER);
+        pith_table_column(&t, keys[k], NULL, PITH_CELL_NUMBER);
     json_array_foreach (levels, i, l) {
         pith_table_row(&t);
         pith_table_text(&t, level_name(l, name));
@@ -98,8 +98,8 @@ static void failure_table(struct pith_str *out, const json_t *levels)
     size_t i, k;
     char name[NAME_ROOM];
     pith_table_column(&t, "level", "load", PITH_CELL_TEXT);
-    pith_table_column(&t, "kind", "kind", PITH_CELL_TEXT);
-    pith_table_column(&t, "count", "count", PITH_CELL_NUMBER);
+    pith_table_column(&t, "kind", NULL, PITH_CELL_TEXT);
+    pith_table_column(&t, "count", NULL, PITH_CELL_NUMBER);
     pith_table_column(&t, "example", "what the first one said", PITH_CELL_TEXT);
     json_array_foreach (levels, i, l)
         json_array_foreach (json_object_get(l, "failures"), k, f) {

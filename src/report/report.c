@@ -1,6 +1,6 @@
 #include "report/report.h"
 
-#include "base/mem.h"
+#include "base/grow.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -45,16 +45,12 @@ static size_t keep(struct pith_report *r, const char *text)
 static struct pith_report_item *add(struct pith_report *r, enum pith_report_kind kind)
 {
     if (!r || r->failed) return NULL;
-    if (r->count == r->cap) {
-        const size_t cap = r->cap ? 2 * r->cap : 64;
-        struct pith_report_item *all = pith_realloc(r->item, cap, sizeof *all);
-        if (!all) {
-            r->failed = true;
-            return NULL;
-        }
-        r->item = all;
-        r->cap = cap;
+    struct pith_report_item *all = pith_grow(r->item, r->count, &r->cap, 64, sizeof *all);
+    if (!all) {
+        r->failed = true;
+        return NULL;
     }
+    r->item = all;
     struct pith_report_item *n = &r->item[r->count++];
     *n = (struct pith_report_item){.kind = kind};
     return n;

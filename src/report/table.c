@@ -24,6 +24,18 @@ const struct pith_writer *pith_writer_find(const char *name)
     return NULL;
 }
 
+static const char *form_name(size_t i)
+{
+    return i < pith_writer_count ? pith_writers[i].name : NULL;
+}
+
+enum pith_status pith_writer_need(const char *name, const struct pith_writer **writer,
+                                  struct pith_error *err)
+{
+    *writer = pith_writer_find(name);
+    return *writer ? PITH_OK : pith_fail_name(err, "form", name, form_name);
+}
+
 /* Controls of both sets, and the marks that turn the direction of writing and so can hide
  * what follows. */
 static bool is_unsafe(utf8proc_int32_t c)
@@ -98,7 +110,7 @@ void pith_table_column(struct pith_table *t, const char *key, const char *title,
     struct pith_column *all = grow(t, t->column, t->columns + 1, &t->column_cap, sizeof *all);
     if (!all) return;
     t->column = all;
-    const size_t k = keep(t, key), name = keep(t, title);
+    const size_t k = keep(t, key), name = title ? keep(t, title) : k;
     all[t->columns++] = (struct pith_column){k, name, kind};
 }
 

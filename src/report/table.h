@@ -28,7 +28,7 @@ struct pith_table {
 };
 
 /* Adds a column; all columns come before the first row. `key` names it in JSON and CSV
- * ("kld_mean"), title for people ("KL"). */
+ * ("kld_mean"), title for people ("KL"); NULL: as the key. */
 void pith_table_column(struct pith_table *t, const char *key, const char *title,
                        enum pith_cell kind);
 /* Begins a row; cells that it is not given stay empty. */
@@ -64,6 +64,9 @@ pith_table_write_fn pith_table_write_text, pith_table_write_markdown, pith_table
 
 /* By name; NULL when there is none. */
 const struct pith_writer *pith_writer_find(const char *name);
+/* The same; PITH_ARG, which names those that there are, when there is none. */
+enum pith_status pith_writer_need(const char *name, const struct pith_writer **writer,
+                                  struct pith_error *err);
 
 /* Appends at most n bytes of text, cleaned as above. */
 void pith_clean_append(struct pith_str *out, const char *text, size_t n);

@@ -424,10 +424,10 @@ static struct pith_table *begin_levels(struct pith_report *to, const struct pith
     pith_report_gap(to);
     struct pith_table *table = pith_report_add_table(to, PITH_DETAIL_ANY);
     const char *first = o->trace ? "trace" : o->rates ? "rate" : "clients";
-    pith_table_column(table, first, first, PITH_CELL_TEXT);
+    pith_table_column(table, first, NULL, PITH_CELL_TEXT);
     for (size_t i = 0; i < PITH_COUNT(titles); i++)
-        pith_table_column(table, titles[i], titles[i], PITH_CELL_NUMBER);
-    if (t->goals.any) pith_table_column(table, "good %", "good %", PITH_CELL_NUMBER);
+        pith_table_column(table, titles[i], NULL, PITH_CELL_NUMBER);
+    if (t->goals.any) pith_table_column(table, "good %", NULL, PITH_CELL_NUMBER);
     return table;
 }
 

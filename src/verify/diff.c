@@ -3,7 +3,7 @@
 #include "verify/diff.h"
 
 #include "base/file.h"
-#include "base/mem.h"
+#include "base/grow.h"
 #include "base/progress.h"
 #include "model/model.h"
 #include "quantize/job.h"
@@ -99,13 +99,9 @@ static enum pith_status measure_rescaled(struct diff *d, const struct part *p,
 static enum pith_status new_part(struct diff *d, const char *name, struct pith_diff_part **out,
                                  struct pith_error *err)
 {
-    if (d->count == d->cap) {
-        const size_t cap = d->cap ? 2 * d->cap : 64;
-        struct pith_diff_part *all = pith_realloc(d->part, cap, sizeof *all);
-        if (!all) return pith_fail_nomem(err, name);
-        d->part = all;
-        d->cap = cap;
-    }
+    struct pith_diff_part *all = pith_grow(d->part, d->count, &d->cap, 64, sizeof *all);
+    if (!all) return pith_fail_nomem(err, name);
+    d->part = all;
     const double unknown = (double)NAN;
     *out = &d->part[d->count];
     **out = (struct pith_diff_part){

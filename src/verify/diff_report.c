@@ -124,12 +124,12 @@ static void add_rows(struct pith_report *r, struct pith_diff_part *const *part, 
                      losses ? "the loss at the output in pith.json"
                             : "relative difference");
     struct pith_table *t = pith_report_add_table(r, detail);
-    pith_table_column(t, "part", "part", PITH_CELL_TEXT);
-    pith_table_column(t, "a", "a", PITH_CELL_TEXT);
-    pith_table_column(t, "b", "b", PITH_CELL_TEXT);
-    if (losses) pith_table_column(t, "loss", "loss", PITH_CELL_NUMBER);
-    pith_table_column(t, "relative", "relative", PITH_CELL_NUMBER);
-    pith_table_column(t, "largest", "largest", PITH_CELL_NUMBER);
+    pith_table_column(t, "part", NULL, PITH_CELL_TEXT);
+    pith_table_column(t, "a", NULL, PITH_CELL_TEXT);
+    pith_table_column(t, "b", NULL, PITH_CELL_TEXT);
+    if (losses) pith_table_column(t, "loss", NULL, PITH_CELL_NUMBER);
+    pith_table_column(t, "relative", NULL, PITH_CELL_NUMBER);
+    pith_table_column(t, "largest", NULL, PITH_CELL_NUMBER);
     for (size_t i = 0; i < count; i++) put_part(t, part[i], losses);
 }
 

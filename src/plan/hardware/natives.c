@@ -21,8 +21,7 @@ static const struct native_row {
 #undef PITH_NATIVE
 };
 
-/* What inputs on that grid are multiplied by; PITH_UNIT_BF16 for none. */
-static enum pith_unit native_unit(const struct pith_grid *acts)
+enum pith_unit pith_native_unit(const struct pith_grid *acts)
 {
     if (!acts->format) return PITH_UNIT_BF16;
     if (acts->format->kind == PITH_KIND_INT)
@@ -37,7 +36,7 @@ static bool matches(const char *pattern, const char *name)
 
 static const struct native_row *row_of(const struct pith_native_case *c)
 {
-    const enum pith_unit unit = native_unit(&c->acts);
+    const enum pith_unit unit = pith_native_unit(&c->acts);
     for (size_t i = 0; i < PITH_COUNT(rows); i++)
         if (rows[i].unit == unit && strcmp(rows[i].engine, c->engine) == 0 &&
             matches(rows[i].container, c->container) &&
@@ -76,7 +75,7 @@ static bool doubles_scales(const char *engine)
 static enum pith_native ask_units(const struct pith_native_case *c, char why[PITH_NATIVE_WHY])
 {
     const struct pith_hardware *h = c->hardware;
-    const enum pith_unit unit = native_unit(&c->acts);
+    const enum pith_unit unit = pith_native_unit(&c->acts);
     if (!c->acts.format) return PITH_NATIVE_YES;
     if (h->ops[unit] <= 0) {
         char acts[PITH_GRID_TEXT];

@@ -14,6 +14,9 @@ enum pith_native {
     PITH_NATIVE_REFUSED /* the engine does not run it there */
 };
 
+/* The units that multiply inputs on that grid; PITH_UNIT_BF16 for none. */
+enum pith_unit pith_native_unit(const struct pith_grid *acts);
+
 struct pith_native_case {
     const char *engine;    /* as --for names it, or "pith" */
     const char *container; /* its name */

@@ -141,7 +141,8 @@ static struct pith_qspec spec_of(const struct pith_quantize_task *t,
         .cols = l->cols,
         .grid = grid,
         .kept = r->split->sparse ? pith_sparse_count(l->rows, l->cols, r->split_value) : 0,
-        .ordered = r->round->columns && r->round_options.act_order == PITH_ORDER_GROUP};
+        .ordered = r->round->form == PITH_SWEEP_GPTAQ &&
+                   r->round_options.act_order == PITH_ORDER_GROUP};
 }
 
 /* Those that come in rows, bytes in all. */

@@ -41,7 +41,7 @@ unsigned pith_quantize_kinds(const struct pith_quantize_task *t)
     const bool calibrates = needs || learns || searched;
     unsigned k = calibrates ? CALIBRATES : plain ? STREAMS : 0;
     if (feeds) k |= HESSIAN;
-    if (r->round->columns || feeds) k |= COLUMNS;
+    if (r->round->form == PITH_SWEEP_GPTAQ || feeds) k |= COLUMNS;
     if (needs & PITH_NEED_DRIFT) k |= DRIFT;
     if (needs & PITH_NEED_GUIDED) k |= GUIDED;
     if (needs & PITH_NEED_OUTPUTS) k |= OUTPUTS;

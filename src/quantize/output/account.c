@@ -2,6 +2,7 @@
 #include "quantize/output/account.h"
 
 #include "base/file.h"
+#include "base/names.h"
 #include "export/groups.h"
 #include "io/dense.h"
 #include "io/digest.h"
@@ -46,8 +47,7 @@ json_t *pith_job_sources(const struct pith_job *job)
     const struct pith_quantize_options *o = job->options;
     json_t *sources = json_array();
     for (size_t i = 0; i < o->calib.count; i++) {
-        const char *slash = strrchr(o->calib.item[i], '/');
-        pith_json_add(&sources, pith_json_name(slash ? slash + 1 : o->calib.item[i]));
+        pith_json_add(&sources, pith_json_name(pith_name_of_path(o->calib.item[i])));
     }
     if (o->calib.count == 0) pith_json_add(&sources, json_string("builtin"));
     return sources;

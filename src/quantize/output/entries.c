@@ -1,5 +1,6 @@
 #include "quantize/output/entries.h"
 
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "io/json_members.h"
@@ -123,13 +124,10 @@ static enum pith_status add(struct pith_entries *e, struct pith_members *walk,
                             const struct pith_member *item, size_t *cap, struct pith_error *err)
 {
     json_t *entry;
-    if (e->count == *cap) {
-        const size_t n = *cap ? *cap * 2 : 64;
-        struct pith_entry *rows = n < UINT32_MAX ? pith_realloc(e->rows, n, sizeof *rows) : NULL;
-        if (!rows) return pith_fail_nomem(err, "pith.json");
-        e->rows = rows;
-        *cap = n;
-    }
+    const bool full = e->count > UINT32_MAX / 2;
+    struct pith_entry *rows = full ? NULL : pith_grow(e->rows, e->count, cap, 64, sizeof *rows);
+    if (!rows) return pith_fail_nomem(err, "pith.json");
+    e->rows = rows;
     struct pith_entry *row = &e->rows[e->count];
     *row = (struct pith_entry){.at = (uint64_t)(item->value - (const char *)e->map->data)};
     move_window(e, row->at);

@@ -1,6 +1,6 @@
 #include "serve/grammar/net.h"
 
-#include "base/mem.h"
+#include "base/grow.h"
 
 #include <string.h>
 
@@ -14,14 +14,12 @@ static bool more(struct pith_net *n, void **array, size_t *cap, uint32_t count, 
         n->failed = PITH_LIMIT;
         return false;
     }
-    const size_t wanted = *cap ? *cap * 2 : 256;
-    void *p = pith_realloc(*array, wanted, size);
+    void *p = pith_grow(*array, count, cap, 256, size);
     if (!p) {
         n->failed = PITH_NOMEM;
         return false;
     }
     *array = p;
-    *cap = wanted;
     return true;
 }
 

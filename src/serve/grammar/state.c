@@ -245,16 +245,14 @@ static void add_place(struct pith_states *s, uint32_t local, uint32_t stack)
     if (local == PITH_STATE_DEAD || s->failed != PITH_OK) return;
     for (size_t i = 0; i < s->places; i++)
         if (s->place[i].local == local && s->place[i].stack == stack) return;
-    if (s->places == s->place_cap) {
-        const size_t cap = s->place_cap ? s->place_cap * 2 : 64;
-        struct pith_place *p = cap > MOST_PLACES ? NULL : pith_realloc(s->place, cap, sizeof *p);
-        if (!p) {
-            fail(s, cap > MOST_PLACES ? PITH_LIMIT : PITH_NOMEM);
-            return;
-        }
-        s->place = p;
-        s->place_cap = cap;
+    const bool full = s->places == MOST_PLACES;
+    struct pith_place *p =
+        full ? NULL : pith_grow(s->place, s->places, &s->place_cap, 64, sizeof *p);
+    if (!p) {
+        fail(s, full ? PITH_LIMIT : PITH_NOMEM);
+        return;
     }
+    s->place = p;
     s->place[s->places++] = (struct pith_place){local, stack};
 }
 
