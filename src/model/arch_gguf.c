@@ -203,7 +203,8 @@ const char *pith_arch_gguf_lacks(const struct pith_plans *p, const struct pith_s
 #undef PITH_GGUF_FEATURE
     };
     const struct pith_arch_gguf *g = &p->arch->gguf;
-    if (g->without_keys && !pith_layer_any(&s->recurrent.layers, s->layers)) return "attention in all layers";
+    if (g->without_keys && !pith_layer_any(&s->recurrent.layers, s->layers))
+        return "attention in all layers";
     for (size_t i = 0; i < PITH_COUNT(has); i++)
         if (has[i] && !(g->features >> i & 1)) return texts[i];
     if (g->untied && s->ends.tied) return "a tied head";

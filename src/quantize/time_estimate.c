@@ -97,7 +97,8 @@ struct pith_sense_effort pith_expect_effort(const struct pith_job *job, size_t g
     const double there = 2 * sum * tokens_of(job) / products;
     struct pith_sense_effort e = {.back = back, .transform = job->needs_transform ? transform : 0};
     if (there <= 0) return e;
-    if (job->recipe.round->form == PITH_SWEEP_GPTAQ) e.back += (double)grids * rounds / rounding / there;
+    if (job->recipe.round->form == PITH_SWEEP_GPTAQ)
+        e.back += (double)grids * rounds / rounding / there;
     e.back += e.transform;
     /* The head, there and back. */
     e.head = 2 * (double)s->vocab * pith_shape_embed(s) / sum * s->layers;

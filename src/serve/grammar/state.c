@@ -246,8 +246,8 @@ static void add_place(struct pith_states *s, uint32_t local, uint32_t stack)
     for (size_t i = 0; i < s->places; i++)
         if (s->place[i].local == local && s->place[i].stack == stack) return;
     const bool full = s->places == MOST_PLACES;
-    struct pith_place *p =
-        full ? NULL : pith_grow(s->place, s->places, &s->place_cap, 64, sizeof *p);
+    struct pith_place *p = full ? NULL
+                                : pith_grow(s->place, s->places, &s->place_cap, 64, sizeof *p);
     if (!p) {
         fail(s, full ? PITH_LIMIT : PITH_NOMEM);
         return;
