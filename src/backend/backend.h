@@ -134,11 +134,8 @@ enum pith_status pith_cholesky_upper(struct pith_backend *b, float *h, size_t d,
  * pith_ranks_share() may say. */
 enum pith_status pith_cholesky_shared(struct pith_backend *b, struct pith_ranks *ranks, float *h,
                                       size_t d, size_t *pivot, struct pith_error *err);
-/* Bytes that takes beside h; and what would be told meanwhile: say() of each rank in order,
- * each time that all tell what they have. */
+/* Bytes that this takes in addition to h; 0: ranks do not share the work, as h is small. */
 uint64_t pith_cholesky_scratch(unsigned ranks, size_t d);
-typedef void pith_told_fn(void *ctx, unsigned from, uint64_t bytes);
-void pith_cholesky_told(unsigned ranks, size_t d, pith_told_fn *say, void *ctx);
 
 /* y[i] = x[i] / sqrt(mean(x[i]^2) + eps) * weight, for n vectors of dim; y may be x, weight NULL
  * (ones). (Zhang and Sennrich 2019.) The mean is summed in double. */

@@ -126,19 +126,6 @@ uint64_t pith_cholesky_scratch(unsigned ranks, size_t d)
     return is_shared(ranks, d) ? (uint64_t)d * WIDE * sizeof(float) : 0;
 }
 
-void pith_cholesky_told(unsigned ranks, size_t d, pith_told_fn *say, void *ctx)
-{
-    const struct chol c = {.count_ranks = ranks, .d = d, .height = run_height(ranks, d)};
-    if (!is_shared(ranks, d)) return;
-    for (size_t end = d, first; end > 0; end = first) {
-        first = end - pith_min(WIDE, end);
-        const struct rows of[] = {{first, end}, {0, first}}; /* the corner, and what is above */
-        for (size_t i = end == d; i < PITH_COUNT(of); i++)
-            for (unsigned rank = 0; rank < ranks; rank++)
-                say(ctx, rank, rows_in(&c, rank, &of[i]) * (end - first) * sizeof(float));
-    }
-}
-
 /* --- the factor ------------------------------------------------------------------------------- */
 
 /* Factors the diagonal block; false with *bad set when a pivot is not a positive number. */

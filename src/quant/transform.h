@@ -34,22 +34,9 @@ struct pith_trial {
     void *ctx;
 };
 
-/* A part of a search that ranks share, as one rank alone has done it. */
-struct pith_searched {
-    size_t items; /* that are tried or made; 0: each rank tells all `each` bytes */
-    size_t each;  /* bytes of an item, which its rank tells all */
-    /* Items go to ranks in turns, each by itself (0), or in runs of so many, as pith_ranks_from()
-     * cuts runs. */
-    size_t run;
-    double seconds; /* that all items took */
-};
-
 struct pith_transform_job {
     struct pith_backend *backend;
     struct pith_ranks *ranks; /* NULL, or who shares the search: all run the same job */
-    /* NULL, or who asks, of a rank alone, what there was to share. */
-    void (*told)(void *ctx, const struct pith_searched *t);
-    void *told_ctx;
     enum pith_dtype scale_dtype;
     struct pith_transform_linear *linear; /* [count], the caller's */
     unsigned count;
@@ -118,10 +105,6 @@ enum pith_status pith_transform_nothing(const struct pith_transform_job *job, fl
                                         struct pith_transform_report *report,
                                         struct pith_error *err);
 uint64_t pith_transform_no_scratch(const struct pith_transform_job *job);
-static inline void pith_transform_tell(const struct pith_transform_job *job, struct pith_searched t)
-{
-    if (job->told) job->told(job->told_ctx, &t);
-}
 /* Does to l->w, weights as they were before, what a transform did to its columns: times s, and by
  * l->pick (NULL: nothing) what was clipped. To the bit what a linear that is not lent holds. */
 void pith_transform_redo(struct pith_backend *b, const struct pith_transform_linear *l,

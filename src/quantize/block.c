@@ -69,9 +69,7 @@ static enum pith_status keep_learned(struct pith_work *w, struct pith_linear_res
         made[i].report.nearest_loss = rep->nearest_loss / tokens / w->learned.members;
         if (!q[i].codes) continue;
         s = check_together(w, i, &q[i], &made[i], err);
-        pith_foresee_measured(r->foresee, &r->phases, i);
     }
-    pith_foresee_meet(r->foresee);
     for (uint32_t i = 0; i < w->plan->linears && s == PITH_OK; i++) {
         const struct pith_choice *c = pith_job_choice(r->job, w->layer, i);
         const unsigned by = i % pith_ranks_count(r->ranks);

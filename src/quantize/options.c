@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #include "num/input.h"
-#include "plan/time/ranks_time.h"
+#include "plan/time/ranks_forecast.h"
 #include "quant/scale.h"
 #include "quantize/job.h"
 #include "quantize/select.h"

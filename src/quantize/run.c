@@ -15,6 +15,7 @@
 #include "quantize/output/work_folder.h"
 #include "quantize/prediction.h"
 #include "quantize/ranks/rank_pace.h"
+#include "quantize/ranks/rehearsed_cost.h"
 #include "quantize/site/module_output.h"
 
 #include <stdio.h>
@@ -329,20 +330,47 @@ static enum pith_status rehearse_block(struct pith_run *r, uint32_t i, struct pi
     const double start = pith_clock(), share = (double)b->like / r->job->model->shape.layers;
     if (i > 0 && pith_job_calibrates(r->job)) pith_calibration_swap(&r->cal);
     r->phases = (struct pith_phases){0};
-    pith_foresee_block(r->foresee, b);
+    r->hashing = r->stepping = 0;
     PITH_TRY(run_unit(r, (size_t)b->layer + 1, err));
     PITH_TRY(wait_finish(r, err));
     all->seconds[i] = (pith_clock() - start) / all->together;
-    pith_foresee_done(r->foresee, &r->phases, all->seconds[i]);
+    all->cost[i] = pith_rehearsed_cost(
+        r->job, b,
+        &(struct pith_rehearsed_time){.phases = r->phases,
+                                      .seconds = all->seconds[i] * all->together,
+                                      .hashing = r->hashing,
+                                      .stepping = r->stepping,
+                                      .pieces = all->together});
     for (int k = 0; k < PITH_PHASE_COUNT; k++)
         all->phases.seconds[k] += share * r->phases.seconds[k] / all->together;
+    return PITH_OK;
+}
+
+/* What goes before the blocks: the passes of guided rounding, embedding and head. */
+static enum pith_status rehearse_ends(struct pith_run *r, struct pith_rehearsal *all,
+                                      struct pith_error *err)
+{
+    const double start = pith_clock();
+    struct pith_rehearsed_time time = {.pieces = 1};
+    if (pith_job_calibrates(r->job)) {
+        PITH_TRY(pith_guiding_open(r, err));
+        time.guiding = pith_clock() - start;
+        PITH_TRY(pith_calibration_open(r, err));
+        r->cal.collector.step = count_window;
+        r->cal.collector.step_ctx = r;
+    }
+    r->work_done = pith_guiding_effort(r->job);
+    r->phases = (struct pith_phases){0};
+    PITH_TRY(run_unit(r, 0, err));
+    all->other = time.seconds = pith_clock() - start;
+    time.phases = r->phases;
+    all->before = pith_rehearsed_cost(r->job, NULL, &time);
     return PITH_OK;
 }
 
 static enum pith_status rehearse(struct pith_run *r, struct pith_report **report,
                                  struct pith_error *err)
 {
-    const double before = pith_clock();
     struct pith_rehearsal all = {.together = pith_job_together(r->job, 0)};
     all.count = pith_rehearsed_blocks(&r->job->model->plans, all.block);
     if (all.together > 1) { /* what is learned together stands for all */
@@ -351,33 +379,10 @@ static enum pith_status rehearse(struct pith_run *r, struct pith_report **report
     }
     const uint32_t blocks = all.together > 1 ? all.together : all.count;
     r->work_total = pith_guiding_effort(r->job) + blocks * pith_job_block_effort(r->job);
-    PITH_TRY(pith_foresee_begin(r->job, r->foresee, err));
-    if (pith_job_calibrates(r->job)) {
-        PITH_TRY(pith_guiding_open(r, err));
-        pith_foresee_guided(r->foresee, pith_clock() - before);
-        PITH_TRY(pith_calibration_open(r, err));
-        r->cal.collector.step = count_window;
-        r->cal.collector.step_ctx = r;
-    }
-    r->work_done = pith_guiding_effort(r->job);
-    PITH_TRY(run_unit(r, 0, err));
-    all.other = pith_clock() - before;
+    PITH_TRY(rehearse_ends(r, &all, err));
     for (uint32_t i = 0; i < all.count; i++) PITH_TRY(rehearse_block(r, i, &all, err));
     *report = pith_run_rehearsal(r, &all);
     return *report ? PITH_OK : pith_fail_nomem(err, "the report");
-}
-
-static enum pith_status run_rehearsal(struct pith_run *r, struct pith_report **report,
-                                      struct pith_error *err)
-{
-    struct pith_foresee *f = pith_zalloc(1, sizeof *f);
-    if (!f) return pith_fail_nomem(err, "what ranks would take");
-    r->foresee = f;
-    const enum pith_status s = rehearse(r, report, err);
-    pith_foresee_end(f);
-    pith_free(f);
-    r->foresee = NULL;
-    return s;
 }
 
 /* A folder keeps the recipe that names its linears, as a file that makes it again. */
@@ -476,7 +481,7 @@ static enum pith_status run_all(struct pith_run *r, struct pith_report **report,
     pith_heap_trim(); /* of what opening took */
     if (r->ranks) PITH_TRY(pith_ranks_meet(r->ranks, err));
     PITH_TRY(pith_writers_join(r, err));
-    if (r->job->options->rehearse) return run_rehearsal(r, report, err);
+    if (r->job->options->rehearse) return rehearse(r, report, err);
     report_expected(r);
     PITH_TRY(run_units(r, err));
     json_t *account = pith_run_account(r);

@@ -13,7 +13,6 @@
 #include "quantize/calibration.h"
 #include "quantize/output/journal.h"
 #include "quantize/output/output.h"
-#include "quantize/ranks/foresee.h"
 #include "quantize/ranks/rank_pace.h"
 #include "quantize/ranks/rank_writers.h"
 #include "quantize/ranks/ranks.h"
@@ -32,7 +31,8 @@ struct pith_run {
     struct pith_async *reading; /* of the next units' weights, ahead of their use */
     size_t reading_layer;
     struct pith_phases phases;
-    struct pith_foresee *foresee; /* borrowed, of a rehearsal's block; NULL: nobody asks */
+    double hashing;  /* seconds of PITH_PHASE_READ in which the input was hashed */
+    double stepping; /* seconds of PITH_PHASE_ROUND in which windows went through a block */
     const struct pith_frame *frame;
     double started; /* of the frame */
     double work_done, work_total;

@@ -47,7 +47,6 @@ struct stream {
     struct pith_linear_result result;
     struct pith_phases time;
     struct pith_qmat q;
-    struct pith_route_sizes sent; /* in a rehearsal: what of q would go to rank 0 */
     uint64_t work; /* in an estimate: what a thread takes for it in addition to its codes */
     struct pith_row_squares *squares; /* [rows] */
     struct pith_sha256 *hash;
@@ -301,7 +300,6 @@ static void store_linear(struct stream *s)
     if (s->status == PITH_OK)
         s->status =
             pith_store_linear(s->r, s->choice->module, &s->q, &s->result, &s->time, &s->err);
-    if (s->status == PITH_OK && s->r->foresee) s->sent = pith_route_sizes(&s->q);
     pith_qmat_free(&s->q);
 }
 
@@ -439,26 +437,6 @@ static enum pith_status share_globals(const struct pith_job *job, struct streams
     return PITH_OK;
 }
 
-/* A batch is done: what several ranks would have done. */
-static void foresee(const struct streams *batch)
-{
-    const struct pith_run *r = batch->order[0]->r;
-    for (unsigned i = 0; r->foresee && i < batch->count; i++) {
-        const struct stream *s = batch->order[i];
-        const bool end = s->choice >= r->job->ends && s->choice < r->job->ends + PITH_END_COUNT;
-        pith_foresee_streamed(
-            r->foresee,
-            &(struct pith_streamed){.end = end,
-                                    .which = end ? s->site : s->choice->linear,
-                                    .shares = shares(s),
-                                    .sent = &s->sent,
-                                    .time = &s->time,
-                                    .threads = pith_pool_threads(
-                                        pith_backend_pool(r->job->backend))});
-    }
-    pith_foresee_meet(r->foresee);
-}
-
 /* A batch after the other. */
 static enum pith_status run_streams(const struct pith_job *job, struct streams *all,
                                     struct pith_error *err)
@@ -471,7 +449,6 @@ static enum pith_status run_streams(const struct pith_job *job, struct streams *
         struct streams batch = {.order = all->order + first, .count = left < most ? left : most};
         pith_pool_run(pool, (size_t)2 * batch.count, stream_task, &batch);
         if (batch.order[0]->r->ranks) PITH_TRY(hand_in(&batch, err));
-        foresee(&batch);
     }
     return PITH_OK;
 }

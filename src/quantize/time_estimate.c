@@ -2,7 +2,6 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "plan/time/quantize_time.h"
 #include "quantize/prediction.h"
 
 #include <stdio.h>
@@ -41,8 +40,8 @@ double pith_expect_speed(struct pith_backend *be)
 
 /* --- quantizing ------------------------------------------------------------------------------- */
 
-double pith_expect_quantize(const struct pith_job *job, const struct pith_recipe *recipe,
-                            size_t tokens, double speed)
+struct pith_quantize_task pith_expect_task(const struct pith_job *job,
+                                           const struct pith_recipe *recipe, size_t tokens)
 {
     const struct pith_shape *s = &job->model->shape;
     const size_t length = job->calib.length ? job->calib.length : 1;
@@ -51,15 +50,22 @@ double pith_expect_quantize(const struct pith_job *job, const struct pith_recipe
                                    .tokens = tokens > length ? tokens : length,
                                    .length = length,
                                    .hidden = s->hidden,
-                                   .f32 = speed,
                                    .ends = s->ends.tied ? 1 : 2};
     t.outside = (uint64_t)s->vocab * s->hidden * t.ends * sizeof(uint16_t);
-    if (!(speed > 0) || pith_quantize_untold(&t)) return 0;
-    struct pith_crew all = {.ranks = 1}, before = {.ranks = 1};
-    pith_quantize_before(&t, &before);
+    return t;
+}
+
+double pith_expect_quantize(const struct pith_job *job, const struct pith_recipe *recipe,
+                            size_t tokens, double speed)
+{
+    struct pith_quantize_task t = pith_expect_task(job, recipe, tokens);
+    t.f32 = speed;
+    if (!(speed > 0) || pith_quantize_no_estimate(&t)) return 0;
+    struct pith_ranks_cost all = pith_quantize_cost(&t);
+    pith_quantize_outside(&t, &all);
     for (uint32_t i = 0; i < t.plans->layers; i++)
-        if (!pith_quantize_layer(&t, i, &all)) return 0;
-    return pith_crew_seconds(&before) + pith_crew_seconds(&all) + pith_quantize_outside(&t, 1);
+        pith_quantize_layer(&t, pith_plan(t.plans, i), &all);
+    return pith_ranks_cost_seconds(&all);
 }
 
 /* --- sensitivities ---------------------------------------------------------------------------- */

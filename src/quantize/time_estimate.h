@@ -4,6 +4,7 @@
 #ifndef PITH_QUANTIZE_TIME_ESTIMATE_H
 #define PITH_QUANTIZE_TIME_ESTIMATE_H
 
+#include "plan/time/quantize_time.h"
 #include "quantize/job.h"
 
 /* Receives a line for the user now and then; say NULL: nobody does. */
@@ -24,8 +25,10 @@ struct pith_frame {
  * some hundredths of a second. 0 when memory is out. */
 double pith_expect_speed(struct pith_backend *be);
 
-/* Seconds of quantizing the job's model by a recipe on so many tokens, in its windows; 0: not
- * known. */
+/* The job's model, a recipe and so many tokens, in its windows: what the estimates are made of. */
+struct pith_quantize_task pith_expect_task(const struct pith_job *job,
+                                           const struct pith_recipe *recipe, size_t tokens);
+/* Seconds of quantizing it; 0: not known. */
 double pith_expect_quantize(const struct pith_job *job, const struct pith_recipe *recipe,
                             size_t tokens, double speed);
 

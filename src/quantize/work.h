@@ -76,10 +76,6 @@ static inline unsigned pith_work_expert_owner(const struct pith_work *w, uint32_
 }
 /* block.c: a pass over the windows has ended: its time, and apart from it that of the Hessians. */
 void pith_work_mark_pass(struct pith_work *w, enum pith_phase phase);
-/* site.c: pith_stages_collect(), reported to the estimate of several ranks' work. */
-enum pith_status pith_work_collect(struct pith_work *w, uint32_t site, unsigned needs,
-                                   size_t samples, struct pith_stats *stats,
-                                   struct pith_error *err);
 /* site.c: every linear, site by site; the account in w's lists. */
 enum pith_status pith_work_round(struct pith_work *w, struct pith_error *err);
 /* site.c: what a rounded linear costs, into *made; frees q on failure. */
@@ -113,10 +109,6 @@ enum pith_status pith_work_join(struct pith_work *w, const struct pith_apart *cu
 /* rank_rows.c: ... and these, once they are stored by who has them to store, become everyone's. */
 enum pith_status pith_work_tell(struct pith_work *w, const struct pith_apart *cut,
                                 struct pith_error *err);
-/* rank_rows.c: the same of one linear, of which several of a crew have rows: the bytes, and who
- * measures it, the nth such linear of that site of the layer's, for so many seconds. */
-void pith_cut_foresee(struct pith_crew *c, const struct pith_qmat *q, const uint32_t *first,
-                      uint32_t site, unsigned nth, double measuring);
 /* rank_rows.c: the rank that has all rows of the site's linear i, or PITH_TO_ALL: several have
  * some. */
 unsigned pith_work_owner(const struct pith_work *w, const uint32_t *first, uint32_t i);

@@ -87,7 +87,7 @@ told=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["timing"
 # The rest is what starts and ends a run, and the frames.
 if [ "$went" -ge "$told" ] && [ "$went" -le $((told * 5 / 4 + 1000000)) ]; then pass "what went over the link is in the account"; else fail "$went bytes went to rank 1, which tells of $told"; fi
 
-# --- and with a delay: the time is what a rehearsal foretells --------------------------------------
+# --- and with a delay: the time is what a rehearsal estimates --------------------------------------
 if [ $most -gt $hosts ]; then
     first=$((hosts + 1))
     for n in $(seq $first $most); do ip netns exec "$tag-$n" tc qdisc add dev eth0 root tbf rate 20mbit burst 16kb latency 400ms; done
@@ -100,7 +100,7 @@ if [ $most -gt $hosts ]; then
     rm -rf "$work/got"
     run 2 "$pith quantize $work/more -o out $base" || fail "a link with a delay: $(cat "$work/stderr")"
     # Other work on the machine makes it longer, the link never lets it be shorter.
-    check "a run takes what is foretold of such a link, at least" python3 -c '
+    check "a run takes what is estimated of such a link, at least" python3 -c '
 import json, sys
 said = json.load(open(sys.argv[1]))
 row = [r for r in said["ranks"]["rows"] if r["ranks"] == 2][0]

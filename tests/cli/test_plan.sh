@@ -207,35 +207,22 @@ assert 1e9 < j["memory_bytes"] < 8e9 and j["recipe"] == "gptq" and j["hardware"]
 refuse "a GPU does not quantize" 1 "pith quantizes on CPUs" "$pith" plan llama-3.1-8b --quantize gptq --hardware l4
 cat >"$work/near.py" <<'PYTHON'
 import json, sys
-said, told = (json.load(open(f))["ranks"] for f in sys.argv[1:3])
-within, ranks_within, link_within = map(float, sys.argv[3:])
-assert said["link"] == told["link"] and [r["ranks"] for r in told["rows"]] == [1, 2, 4, 8]
-for a, b in list(zip(said["rows"], told["rows"]))[1:]:
-    assert abs(b["bytes_received_per_block"] / a["bytes_received_per_block"] - 1) <= within, (a, b)
-    for x, y in zip(a["rank_bytes_received"], b["rank_bytes_received"], strict=True):
-        assert abs(y / x - 1) <= ranks_within, (a, b)
-    assert abs(b["link"] / a["link"] - 1) < link_within, (a, b)
+rehearsal, plan = (json.load(open(f))["ranks"] for f in sys.argv[1:3])
+assert rehearsal["link"] == plan["link"] and [r["ranks"] for r in plan["rows"]] == [1, 2, 4, 8]
+for a, b in list(zip(rehearsal["rows"], plan["rows"]))[1:]:
+    assert abs(b["bytes_received_per_block"] / a["bytes_received_per_block"] - 1) <= 0.01, (a, b)
+    assert abs(b["link"] / a["link"] - 1) < 0.01, (a, b)
 PYTHON
-near() { # MODEL RECIPE BOUNDS...: what machines receive is what a rehearsal says, and links take as long
-    model=$1 recipe=$2
-    shift 2
+near() { # MODEL RECIPE: what machines receive is what a rehearsal says
     # shellcheck disable=SC2086
-    "$pith" quantize "$model" -o "$work/never" -r "$recipe" $some --threads 1 --rehearse --json --link 1G,20 >"$work/said.json" 2>/dev/null || fail "a rehearsal of $recipe"
+    "$pith" quantize "$1" -o "$work/never" -r "$2" $some --threads 1 --rehearse --json --link 1G,20 >"$work/rehearsal.json" 2>/dev/null || fail "a rehearsal of $2"
     # shellcheck disable=SC2086
-    "$pith" plan "$model/config.json" --quantize "$recipe" --hardware xeon-spr-56x8 $some --link 1G,20 --json >"$work/plan.json" || fail "--quantize $recipe"
-    check "${model##*/}, ${recipe##*/}: what machines receive, and links, as a rehearsal says" python3 "$work/near.py" "$work/said.json" "$work/plan.json" "$@"
+    "$pith" plan "$1/config.json" --quantize "$2" --hardware xeon-spr-56x8 $some --link 1G,20 --json >"$work/plan.json" || fail "--quantize $2"
+    check "${1##*/}, ${2##*/}: what machines receive, as a rehearsal says" python3 "$work/near.py" "$work/rehearsal.json" "$work/plan.json"
 }
 python3 tests/cli/mini.py "$work/experts" qwen3_moe layers=1 hidden=128 ffn=256
-echo '{"base": "autoround", "iterations": 4}' >"$work/four.json"
-python3 tests/cli/mini.py "$work/even" layers=2 hidden=256 ffn=512
-near "$work/mid" gptq 0.001 0.001 0.01 # number by number; Hessians are factored together
-for recipe in rtn awq smoothquant qep guided fp8-static sparsegpt hqq nvfp4 squeezellm; do near "$work/even" "$recipe" 0.001 0.001 0.02; done
-near "$work/even" "$work/four.json" 0.001 0.001 0.12
-near "$work/experts" rtn 0.001 0.001 0.02
-for recipe in gptq awq smoothquant; do near "$work/experts" "$recipe" 0.05 0.08 0.13; done # tokens choose experts evenly
-python3 tests/cli/kinds_model.py deepseek_v3 "$probe" "$work/late" >/dev/null
-echo '{"base": "gptq", "container": "compressed-tensors"}' >"$work/gptq.json"
-near "$work/late" "$work/gptq.json" 0.05 0.08 0.13 # the first block has none
+for recipe in gptq awq fp8-static; do near "$work/mid" "$recipe"; done
+for recipe in rtn gptq; do near "$work/experts" "$recipe"; done
 # Times of one machine beside gptq's, as a thread took them (user time; docs/planning.md).
 "$pith" hardware xeon-spr-56 --json | python3 -c 'import json, sys; j = json.load(sys.stdin); j.update(hardware="thread", f32=1.65e11); json.dump(j, sys.stdout)' >"$work/thread.json"
 python3 tests/cli/mini.py "$work/held" layers=2 hidden=768 ffn=2048
@@ -262,7 +249,7 @@ rows = json.load(open(sys.argv[1]))["ranks"]["rows"]
 assert len(rows) == 3 and rows[0]["speedup"] == 1 and 10 < rows[0]["seconds_expected"] < 1e6, rows
 assert rows[2]["seconds_expected"] < rows[1]["seconds_expected"] < rows[0]["seconds_expected"], rows' "$work/plan.json"
 done
-refuse "trellis codes are not foretold" 1 "foretold" "$pith" plan llama-3.1-8b --quantize exl3 --hardware xeon-spr-56
+refuse "no estimate of trellis codes" 1 "no estimate" "$pith" plan llama-3.1-8b --quantize exl3 --hardware xeon-spr-56
 refuse "more machines than there are ranks" 2 "64 machines" "$pith" plan llama-3.1-8b --quantize gptq --hardware xeon-spr-56x65
 refuse "no window" 2 "no window" "$pith" plan llama-3.1-8b --quantize gptq --hardware xeon-spr-56 --calib-tokens 100
 refuse "no hardware" 2 "one --hardware" "$pith" plan llama-3.1-8b --quantize gptq

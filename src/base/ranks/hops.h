@@ -1,6 +1,6 @@
 /* base/ranks/hops.h: by which messages between two ranks what some have becomes everyone's. A
- * schedule of bytes and ranks alone, which the ranks follow (base/ranks/ranks.h) and a forecast
- * walks (plan/time/ranks_time.h); nothing is sent here.
+ * schedule of bytes and ranks alone, which the ranks follow (base/ranks/ranks.h); nothing is sent
+ * here.
  *
  * It goes in rounds; in each a rank receives from one at most, and sends to one at most. With
  * D = ceil(log2(ranks)):

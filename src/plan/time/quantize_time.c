@@ -1,18 +1,16 @@
-#include "plan/time/quantize_parts.h"
+#include "plan/time/quantize_kinds.h"
 
 #include "backend/backend.h"
 #include "base/mem.h"
 #include "num/qmat.h"
-#include "plan/time/ranks_stats.h"
 #include "quant/round.h"
 #include "quant/transform.h"
 
 #include <string.h>
 
-enum { POOLED = PITH_QUANTIZE_POOLED, INSPECTED = 2048 }; /* tokens: module_output.h */
 static const double core = 1.42e11; /* float32 operations a second, where times were taken */
-/* Of them products of windows reach this; a byte is hashed and written, a weight of GGUF's types
- * rounded to nearest, in so many seconds. */
+/* The part of them that products of windows reach; seconds to hash and write a byte, and to round a
+ * weight of GGUF's types to nearest. */
 #define PRODUCT_SHARE 0.45
 #define WRITE_BYTE 5.5e-9
 #define NEAREST_KQUANT 345e-9
@@ -46,28 +44,27 @@ unsigned pith_quantize_kinds(const struct pith_quantize_task *t)
     if (needs & PITH_NEED_GUIDED) k |= GUIDED;
     if (needs & PITH_NEED_OUTPUTS) k |= OUTPUTS;
     if (learns) k |= LEARNS;
-    if (awq) k |= feeds ? FORETELLS : SEARCHES;
+    if (awq) k |= feeds ? PREDICTS : SEARCHES;
     else if (searched) k |= SMOOTHS;
-    if (r->transform->basis) k |= TURNS;
+    if (r->transform->basis) k |= ROTATES;
     if (r->split->two_four) k |= PRUNES;
     if (awq && r->clip && !feeds) k |= CLIPS;
-    if (r->acts.is_static) k |= STATIC;
     return k & STREAMS ? k : k | SWEEPS;
 }
 
-const char *pith_quantize_untold(const struct pith_quantize_task *t)
+const char *pith_quantize_no_estimate(const struct pith_quantize_task *t)
 {
     const struct pith_recipe *r = t->recipe;
     if (!r->weights.format && !r->split->two_four)
-        return "times of recipes that leave weights in 16 bits are not foretold";
+        return "there is no estimate for recipes that leave weights in 16 bits";
     if (r->weights.format && r->weights.format->kind == PITH_KIND_TRELLIS)
-        return "times of trellis codes are not foretold";
+        return "there is no estimate for trellis codes";
     return NULL;
 }
 
 /* --- a linear --------------------------------------------------------------------------------- */
 
-/* Of a linear: what it sees of the text, and for statistics. */
+/* A linear, the tokens that reach it, and those whose statistics are gathered. */
 struct linear {
     const struct pith_quantize_task *t;
     const struct pith_linear_spec *l;
@@ -79,14 +76,14 @@ static double products(const struct linear *x)
     return 2 * x->weights * x->tokens;
 }
 
-/* Of an expert, to see what its next linear reads. */
+/* Products of an expert's tokens, for the input of its next linear. */
 static double taps(const struct linear *x)
 {
     const bool last = x->l->to_stream || x->l->expert == PITH_NO_PART;
     return last ? 0 : 2 * x->weights * x->gathered;
 }
 
-static double there_and_back(const struct linear *x)
+static double forward_and_back(const struct linear *x)
 {
     return 3 * products(x);
 }
@@ -102,17 +99,17 @@ uint32_t pith_quantize_steps(const struct pith_round_options *o)
     return o->iterations ? o->iterations : 200;
 }
 
-static uint32_t batch_of(const struct pith_round_options *o)
+uint32_t pith_quantize_batch(const struct pith_round_options *o)
 {
     return o->batch ? o->batch : 8;
 }
 
-/* A step's windows there and back. */
+/* Windows of all steps, forward and back. */
 static double steps(const struct linear *x)
 {
     const struct pith_round_options *o = &x->t->recipe->round_options;
     const double windows = (double)x->t->tokens / (double)x->t->length;
-    const double batch = batch_of(o), iterations = pith_quantize_steps(o);
+    const double batch = pith_quantize_batch(o), iterations = pith_quantize_steps(o);
     const double part = x->tokens / (double)x->t->tokens;
     return 6 * x->weights * part * (double)x->t->length * iterations *
            (batch < windows ? batch : windows);
@@ -125,7 +122,8 @@ static double iterations(const struct linear *x)
 
 static double trials(const struct linear *x)
 {
-    return 2 * x->weights * (x->tokens < INSPECTED ? x->tokens : INSPECTED);
+    return 2 * x->weights *
+           (x->tokens < PITH_QUANTIZE_INSPECTED ? x->tokens : PITH_QUANTIZE_INSPECTED);
 }
 
 static double weights(const struct linear *x)
@@ -133,52 +131,51 @@ static double weights(const struct linear *x)
     return x->weights;
 }
 
-/* Of experts, which are held one at a time. */
-static double lent(const struct linear *x)
+/* Of experts, of which one at a time is in memory as floats. */
+static double experts(const struct linear *x)
 {
     return x->l->expert == PITH_NO_PART ? 0 : x->weights;
 }
 
-/* Who does it: the rank with the most windows, of those of the text or of a step; who has the rows;
- * all; the expert's owner. */
-enum who { WINDOWS, BATCH, ROWS, ALL };
+/* What is done to each linear, and how ranks divide it; an expert's is its owner's. */
 struct work {
     unsigned kinds; /* recipes that are all of these */
     double (*count)(const struct linear *x);
     double share; /* of the machine's operations; 0: `each` seconds of such a core */
     double each;
-    enum who who;
-    bool disk; /* cores do not help */
+    enum pith_work_kind by;
+    bool disk; /* faster cores do not help */
     bool all;  /* also of linears that stay as they are */
 };
 static const struct work works[] = {
-    {CALIBRATES, products, PRODUCT_SHARE, 0, WINDOWS, false, true},
-    {CALIBRATES, taps, PRODUCT_SHARE, 0, ROWS, false, false},
-    {DRIFT, products, PRODUCT_SHARE, 0, WINDOWS, false, true},
-    {DRIFT, taps, PRODUCT_SHARE, 0, ROWS, false, false},
-    {COLUMNS, columns, 0.176, 0, ROWS, false, false},
-    {COLUMNS, weights, 0, 30e-9, ROWS, false, false},
-    {DRIFT, columns, 0.028, 0, ROWS, false, false},
-    {OUTPUTS, weights, 0, 450e-9, ROWS, false, false},
-    {OUTPUTS | DRIFT, weights, 0, 380e-9, ROWS, false, false},
-    {LEARNS, steps, 0.81, 0, BATCH, false, false},
-    {LEARNS, iterations, 0, 57e-9, ALL, false, false},
-    {SEARCHES, trials, 0.025, 0, ROWS, false, false}, /* 20 of them */
-    {SEARCHES, weights, 0, 300e-9, ROWS, false, false},
-    {SEARCHES, lent, 0, 160e-9, ROWS, false, false}, /* decoded and packed for each trial */
-    {FORETELLS, weights, 0, 115e-9, ROWS, false, false},
-    {SMOOTHS, trials, 0.3, 0, ROWS, false, false}, /* 2 of them, and what they are held to */
-    {SMOOTHS, weights, 0, 82e-9, ALL, false, false},
-    {TURNS, weights, 0, 23e-9, ALL, false, false},
-    {PRUNES, weights, 0, 30e-9, ROWS, false, false},
-    {PRUNES | COLUMNS, weights, 0, 25e-9, ROWS, false, false}, /* chosen four by four */
-    {STREAMS, weights, 0, 7e-9, ROWS, true, false}, /* read */
-    {SWEEPS, weights, 0, 7e-9, ROWS, true, true},  /* hashed */
-    {SWEEPS, weights, 0, 4e-9, ALL, true, true},   /* read */
-    {ALWAYS, weights, 0, 15e-9, ROWS, false, false}, /* compared */
+    {CALIBRATES, products, PRODUCT_SHARE, 0, PITH_WORK_WINDOWS, false, true},
+    {CALIBRATES, taps, PRODUCT_SHARE, 0, PITH_WORK_ROWS, false, false},
+    {DRIFT, products, PRODUCT_SHARE, 0, PITH_WORK_WINDOWS, false, true},
+    {DRIFT, taps, PRODUCT_SHARE, 0, PITH_WORK_ROWS, false, false},
+    {COLUMNS, columns, 0.176, 0, PITH_WORK_ROWS, false, false},
+    {COLUMNS, weights, 0, 30e-9, PITH_WORK_ROWS, false, false},
+    {DRIFT, columns, 0.028, 0, PITH_WORK_ROWS, false, false},
+    {OUTPUTS, weights, 0, 450e-9, PITH_WORK_ROWS, false, false},
+    {OUTPUTS | DRIFT, weights, 0, 380e-9, PITH_WORK_ROWS, false, false},
+    {LEARNS, steps, 0.81, 0, PITH_WORK_BATCH, false, false},
+    {LEARNS, iterations, 0, 57e-9, PITH_WORK_REPEATED, false, false},
+    {SEARCHES, trials, 0.025, 0, PITH_WORK_ROWS, false, false}, /* 20 of them */
+    {SEARCHES, weights, 0, 300e-9, PITH_WORK_ROWS, false, false},
+    {SEARCHES, experts, 0, 160e-9, PITH_WORK_ROWS, false,
+     false}, /* decoded and packed for each trial */
+    {PREDICTS, weights, 0, 115e-9, PITH_WORK_ROWS, false, false},
+    {SMOOTHS, trials, 0.3, 0, PITH_WORK_ROWS, false, false}, /* 2 of them, and the reference */
+    {SMOOTHS, weights, 0, 82e-9, PITH_WORK_REPEATED, false, false},
+    {ROTATES, weights, 0, 23e-9, PITH_WORK_REPEATED, false, false},
+    {PRUNES, weights, 0, 30e-9, PITH_WORK_ROWS, false, false},
+    {PRUNES | COLUMNS, weights, 0, 25e-9, PITH_WORK_ROWS, false, false}, /* chosen four by four */
+    {STREAMS, weights, 0, 7e-9, PITH_WORK_ROWS, true, false},            /* read */
+    {SWEEPS, weights, 0, 7e-9, PITH_WORK_ROWS, true, true},              /* hashed */
+    {SWEEPS, weights, 0, 4e-9, PITH_WORK_REPEATED, true, true},          /* read */
+    {ALWAYS, weights, 0, 15e-9, PITH_WORK_ROWS, false, false},           /* compared */
 };
 
-/* What a grid's scales and codes take of a weight, in the order in which it is looked for. */
+/* Seconds that finding a grid's scales and codes takes a weight; the first row that holds. */
 static double fitting(const struct pith_quantize_task *t)
 {
     const struct pith_grid *g = &t->recipe->weights;
@@ -199,179 +196,62 @@ static double fitting(const struct pith_quantize_task *t)
     return 3e-9;
 }
 
-/* Seconds of a linear by who does it. */
-struct bill {
-    double of[ALL + 1];
-};
-static struct bill bill_of(const struct linear *x)
+/* Seconds of a row, of one that it applies to. */
+static double seconds_of(const struct work *w, const struct linear *x)
 {
-    const unsigned kinds = pith_quantize_kinds(x->t);
-    struct bill b = {{0}};
-    for (size_t i = 0; i < PITH_COUNT(works); i++) {
-        const struct work *w = &works[i];
-        if ((w->kinds & kinds) != w->kinds) continue;
-        if (!w->all && !pith_quantize_changes(x->l)) continue;
-        const double each = w->disk        ? w->each
-                            : w->share > 0 ? 1 / w->share / x->t->f32
-                                           : w->each * core / x->t->f32;
-        b.of[w->who] += w->count(x) * each;
-    }
-    if (pith_quantize_changes(x->l)) b.of[ROWS] += x->weights * fitting(x->t) * core / x->t->f32;
-    return b;
+    const double f32 = x->t->f32;
+    const double each = w->disk        ? w->each
+                        : w->share > 0 ? 1 / w->share / f32
+                                       : w->each * core / f32;
+    return w->count(x) * each;
 }
-
-/* --- a layer ---------------------------------------------------------------------------------- */
 
 static struct linear linear_of(const struct pith_quantize_task *t, const struct pith_linear_spec *l)
 {
-    const double all = (double)t->tokens;
+    const double all = (double)t->tokens, pooled = PITH_QUANTIZE_POOLED;
     struct linear x = {t, l, (double)l->rows * l->cols, all, all};
     if (l->expert == PITH_NO_PART) return x;
     x.tokens = all * t->plans->taken / t->plans->experts;
-    x.gathered = x.tokens + (all < POOLED ? all : POOLED);
+    x.gathered = x.tokens + (all < pooled ? all : pooled);
     return x;
 }
 
-/* A site's linears: who has which rows, and how many of them several have rows of. */
-struct cuts {
-    uint32_t first[PITH_SPREAD_MOST][PITH_CREW_MOST + 1]; /* in runs of ranks + 1 */
-    uint32_t whole[PITH_CREW_MOST + 1];                   /* of one that `owner` has */
-    unsigned owner, cut, workers;
-    bool spread;
-};
-
-static const uint32_t *rows_of(struct cuts *x, const struct pith_crew *c, uint32_t i, uint32_t rows)
+static double written_bytes(const struct linear *x)
 {
-    if (x->spread) return x->first[0] + (size_t)i * (c->ranks + 1);
-    pith_spread_whole(rows, c->ranks, x->owner, x->whole);
-    return x->whole;
+    const struct pith_grid *g = &x->t->recipe->weights;
+    return g->format ? (double)pith_qmat_bytes(x->l->rows, x->l->cols, g)
+                     : x->weights * sizeof(uint16_t);
 }
 
-static void cut_site(const struct pith_quantize_task *t, const struct pith_layer_plan *l,
-                     const struct pith_site_spec *s, unsigned ranks, struct cuts *x)
+/* Every rank finds the zeros of a linear that stays in 16 bits, unless it is an expert's. */
+static enum pith_work_kind divided_by(const struct linear *x, enum pith_work_kind kind)
 {
-    const struct pith_recipe *r = t->recipe;
-    struct pith_spread_part part[PITH_SPREAD_MOST];
-    const bool expert = s->expert != PITH_NO_PART;
-    x->owner = expert ? s->expert % ranks : 0;
-    x->cut = 0;
-    x->workers = 1;
-    x->spread = !expert && s->count <= PITH_SPREAD_MOST;
-    for (uint32_t i = 0; x->spread && i < s->count; i++) {
-        const struct pith_linear_spec *of = &l->linear[s->first + i];
-        const struct pith_round_job one = {
-            .grid = r->weights, .options = r->round_options, .rows = of->rows, .cols = of->cols};
-        part[i] = (struct pith_spread_part){pith_quantize_changes(of) ? of->rows : 0,
-                                       pith_round_cut(r->round, &one, r->split)};
+    const bool expert = x->l->expert != PITH_NO_PART;
+    if (kind == PITH_WORK_REPEATED && expert) return PITH_WORK_ROWS;
+    if (kind == PITH_WORK_ROWS && !x->t->recipe->weights.format && !expert)
+        return PITH_WORK_REPEATED;
+    return kind;
+}
+
+static void add_linear(const struct pith_quantize_task *t, const struct pith_linear_spec *l,
+                       struct pith_ranks_cost *c)
+{
+    const unsigned kinds = pith_quantize_kinds(t);
+    const struct linear x = linear_of(t, l);
+    for (size_t i = 0; i < PITH_COUNT(works); i++) {
+        const struct work *w = &works[i];
+        if ((w->kinds & kinds) != w->kinds) continue;
+        if (!w->all && !pith_quantize_changes(l)) continue;
+        c->seconds[divided_by(&x, w->by)] += seconds_of(w, &x);
     }
-    if (!x->spread) return;
-    pith_spread_rows(part, s->count, ranks, x->first[0]);
-    x->workers = pith_rows_workers(x->first[0], s->count, ranks);
-}
-
-/* By rows of ranks, those of `first`. */
-static void work_rows(struct pith_crew *c, const uint32_t *first, double seconds)
-{
-    if (!first[c->ranks]) pith_crew_add(c, PITH_CREW_DIVIDED, seconds / c->ranks);
-    for (unsigned k = 0; k < c->ranks && first[c->ranks]; k++)
-        pith_crew_work(c, k, seconds * (first[k + 1] - first[k]) / first[c->ranks], 0);
-}
-
-/* One that has an owner where no rows are cut: it streams, or has learned. */
-static void owned(const struct pith_quantize_task *t, const struct pith_linear_spec *l,
-                  unsigned owner, struct pith_crew *c)
-{
-    const struct linear one = linear_of(t, l);
-    const struct bill b = bill_of(&one);
-    const size_t windows = pith_quantize_windows(t), batch = batch_of(&t->recipe->round_options);
-    pith_crew_windows(c, b.of[WINDOWS], windows);
-    pith_crew_windows(c, b.of[BATCH], batch < windows ? batch : windows);
-    pith_crew_add(c, PITH_CREW_REPEATED, b.of[ALL]);
-    if (!pith_quantize_changes(l)) {
-        pith_crew_add(c, PITH_CREW_DIVIDED, b.of[ROWS] / c->ranks);
-        return;
-    }
-    const double written = (double)pith_qmat_bytes(l->rows, l->cols, &t->recipe->weights);
-    if (pith_quantize_kinds(t) & LEARNS) {
-        pith_crew_work(c, owner, b.of[ROWS], 0);
-        pith_crew_add(c, PITH_CREW_DIVIDED, written * WRITE_BYTE / c->ranks);
-        pith_quantize_tell_learned(owner, c);
-        return;
-    }
-    pith_crew_work(c, owner, b.of[ROWS] + written * WRITE_BYTE, 0);
-    pith_quantize_tell_streamed(t, owner, c);
-}
-
-static bool is_rounded(const void *ctx, uint32_t linear)
-{
-    const struct pith_layer_plan *l = ctx;
-    return pith_quantize_changes(&l->linear[linear]);
-}
-
-static bool owned_layer(const struct pith_quantize_task *t, const struct pith_layer_plan *l,
-                        struct pith_crew *c)
-{
-    unsigned *owner = pith_alloc(l->linears, sizeof *owner);
-    if (!owner) return false;
-    pith_spread_owners(l, is_rounded, l, c->ranks, owner);
-    for (uint32_t i = 0; i < l->linears; i++)
-        owned(t, &l->linear[i], pith_quantize_kinds(t) & LEARNS ? i % c->ranks : owner[i], c);
-    pith_free(owner);
-    return true;
-}
-
-static void linear(const struct pith_quantize_task *t, const struct pith_linear_spec *l,
-                   const uint32_t *first, struct cuts *x, struct pith_crew *c)
-{
-    const struct linear one = linear_of(t, l);
-    const struct bill b = bill_of(&one);
-    const bool expert = l->expert != PITH_NO_PART, coded = t->recipe->weights.format;
-    pith_crew_windows(c, b.of[WINDOWS], pith_quantize_windows(t));
-    if (expert) pith_crew_work(c, x->owner, b.of[ALL], 0);
-    else pith_crew_add(c, PITH_CREW_REPEATED, b.of[ALL]);
-    if (!coded && !expert) /* zeros that every rank finds */
-        pith_crew_add(c, PITH_CREW_REPEATED, b.of[ROWS]);
-    else work_rows(c, first, b.of[ROWS]);
     if (!pith_quantize_changes(l)) return;
-    const double written = coded ? (double)pith_qmat_bytes(l->rows, l->cols, &t->recipe->weights)
-                                 : one.weights * sizeof(uint16_t);
-    pith_crew_add(c, PITH_CREW_DIVIDED, written * WRITE_BYTE / c->ranks);
-    pith_quantize_tell_linear(t, l, first, x->cut, c);
-    x->cut += c->ranks > 1 && pith_rows_owner(first, c->ranks) == PITH_TO_ALL;
+    c->seconds[PITH_WORK_ROWS] += x.weights * fitting(t) * core / t->f32;
+    c->seconds[PITH_WORK_ROWS] += written_bytes(&x) * WRITE_BYTE;
 }
 
-/* Statistics of a site that all tokens reach, or of an expert's, which are its owner's. */
-static void statistics(const struct pith_quantize_task *t, const struct pith_site_spec *s,
-                       const struct cuts *x, struct pith_crew *c)
-{
-    const unsigned needs = pith_quantize_needs(t), kinds = pith_quantize_kinds(t);
-    const double d = s->dim, all = (double)t->tokens;
-    const uint32_t views =
-        needs & PITH_NEED_GUIDED ? s->count * t->recipe->round_options.row_groups : 1;
-    const double tokens = s->expert == PITH_NO_PART
-                              ? all
-                              : all * t->plans->taken / t->plans->experts +
-                                    (all < POOLED ? all : POOLED);
-    const double drift = kinds & DRIFT ? d * d * tokens * views / 0.33 / t->f32 : 0;
-    const double hessian =
-        kinds & HESSIAN ? d * d * tokens * views / 0.40 / t->f32 + drift : 0;
-    const double factor =
-        kinds & HESSIAN ? views * (d * d * d / 1.66 + d * d * 10e-9 * core) / t->f32 : 0;
-    if (s->expert != PITH_NO_PART) {
-        pith_crew_work(c, s->expert % c->ranks, hessian + factor, 0);
-        return;
-    }
-    const struct pith_crew_products of = {s->dim, needs, views, false, hessian};
-    pith_crew_sums(c, s->dim, needs, views);
-    pith_crew_products(c, &of);
-    const bool shared = x->workers > 1 && t->recipe->round->by->factor && !(kinds & GUIDED) &&
-                        pith_cholesky_scratch(c->ranks, s->dim) > 0;
-    if (shared) pith_cholesky_told(c->ranks, s->dim, pith_crew_told, c);
-    pith_crew_add(c, shared || c->ranks == 1 ? PITH_CREW_DIVIDED : PITH_CREW_REPEATED,
-                  shared ? factor / c->ranks : factor);
-}
+/* --- a site ----------------------------------------------------------------------------------- */
 
-static bool any_changes(const struct pith_layer_plan *l, const struct pith_site_spec *s)
+bool pith_quantize_site_changes(const struct pith_layer_plan *l, const struct pith_site_spec *s)
 {
     bool any = false;
     for (uint32_t k = s->first; k < s->first + s->count; k++)
@@ -379,78 +259,91 @@ static bool any_changes(const struct pith_layer_plan *l, const struct pith_site_
     return any;
 }
 
-/* A transform's search, before any linear is rounded. */
-static void search(const struct pith_quantize_task *t, const struct pith_layer_plan *l,
-                   struct pith_crew *c)
+bool pith_quantize_shares_factors(const struct pith_quantize_task *t,
+                                  const struct pith_layer_plan *l)
 {
-    const uint32_t router = pith_plan_router(l);
-    for (uint32_t i = 0; i < l->sites; i++) {
-        const bool first = router == PITH_NO_PART || i <= router;
-        const bool begins = pith_plan_group(l, i, NULL) > 0;
-        if (l->site[i].expert == PITH_NO_PART && (first || begins))
-            pith_quantize_tell_site(t, &l->site[i], c);
-        if (begins) pith_quantize_tell_search(t, l, i, c);
-    }
+    uint32_t widest = 0;
+    for (uint32_t i = 0; i < l->sites; i++)
+        if (l->site[i].dim > widest) widest = l->site[i].dim;
+    return t->recipe->round->by->factor && t->recipe->weights.format &&
+           !(pith_quantize_kinds(t) & GUIDED) && pith_cholesky_scratch(2, widest) > 0;
 }
 
-static void site(const struct pith_quantize_task *t, const struct pith_layer_plan *l,
-                 const struct pith_site_spec *s, struct pith_crew *c)
+bool pith_quantize_shares_search(const struct pith_quantize_task *t)
 {
-    struct cuts x;
-    cut_site(t, l, s, c->ranks, &x);
-    if (any_changes(l, s) && pith_quantize_needs(t)) statistics(t, s, &x, c);
-    for (uint32_t k = 0; k < s->count; k++) {
-        const struct pith_linear_spec *of = &l->linear[s->first + k];
-        linear(t, of, rows_of(&x, c, k, of->rows), &x, c);
-    }
-    if (s->expert == PITH_NO_PART) pith_crew_meet(c);
+    return pith_quantize_kinds(t) & (SEARCHES | PREDICTS | SMOOTHS);
 }
 
-bool pith_quantize_layer(const struct pith_quantize_task *t, uint32_t layer, struct pith_crew *c)
+/* Hessians and their factors: of all tokens, or of an expert's and the common pool. */
+static void add_site(const struct pith_quantize_task *t, const struct pith_layer_plan *l,
+                     const struct pith_site_spec *s, struct pith_ranks_cost *c)
 {
-    const struct pith_layer_plan *l = pith_plan(t->plans, layer);
     const unsigned kinds = pith_quantize_kinds(t);
-    const bool routed = pith_plan_experts(l), whole = kinds & (STREAMS | LEARNS);
-    const bool searched = kinds & (SEARCHES | FORETELLS | SMOOTHS);
-    const size_t floats = t->hidden * (kinds & DRIFT ? 2 : 1);
-    pith_quantize_tell_unit(t, l, c);
-    if (searched) search(t, l, c);
-    if (whole && !owned_layer(t, l, c)) return false;
-    for (uint32_t i = 0; !whole && i < l->sites; i++) site(t, l, &l->site[i], c);
-    pith_crew_meet(c);
-    if (routed && searched) pith_quantize_tell_routes(t, t->hidden, true, c);
-    if (routed && !whole && pith_quantize_needs(t))
-        pith_quantize_tell_routes(t, floats, false, c);
-    if (kinds & LEARNS) pith_quantize_tell_learning(t, l, c);
-    pith_quantize_tell_behind(t, c);
-    return true;
+    const double d = s->dim, all = (double)t->tokens, views = pith_quantize_views(t, s);
+    const double pooled = all < PITH_QUANTIZE_POOLED ? all : PITH_QUANTIZE_POOLED;
+    const bool expert = s->expert != PITH_NO_PART;
+    const double tokens = expert ? all * t->plans->taken / t->plans->experts + pooled : all;
+    const double drift = kinds & DRIFT ? 1 / 0.33 : 0;
+    const bool shared = expert || pith_quantize_shares_factors(t, l);
+    if (!(kinds & HESSIAN) || !pith_quantize_site_changes(l, s)) return;
+    c->seconds[expert ? PITH_WORK_ROWS : PITH_WORK_WINDOWS] += d * d * tokens * views *
+                                                               (1 / 0.40 + drift) / t->f32;
+    c->seconds[shared ? PITH_WORK_ROWS : PITH_WORK_REPEATED] +=
+        views * (d * d * d / 1.66 + d * d * 10e-9 * core) / t->f32;
 }
 
-/* Guided rounding feels what a model's loss does before any block is done. */
-void pith_quantize_before(const struct pith_quantize_task *t, struct pith_crew *c)
+/* --- layers ----------------------------------------------------------------------------------- */
+
+double pith_quantize_largest(const struct pith_quantize_task *t, const struct pith_layer_plan *l)
 {
-    double operations = 0;
-    pith_quantize_tell_before(t, c);
+    const bool whole = pith_quantize_kinds(t) & STREAMS;
+    double largest = 0, all = 0, expert = 0;
+    for (uint32_t i = 0; i < l->linears; i++) {
+        const double n = (double)l->linear[i].rows * l->linear[i].cols;
+        all += n;
+        if (whole && n > largest) largest = n;
+        if (l->linear[i].expert == 0) expert += n; /* all experts are alike */
+    }
+    return all > 0 ? (expert > largest ? expert : largest) / all : 0;
+}
+
+struct pith_ranks_cost pith_quantize_cost(const struct pith_quantize_task *t)
+{
+    const size_t windows = t->tokens / t->length,
+                 batch = pith_quantize_batch(&t->recipe->round_options);
+    return (struct pith_ranks_cost){.windows = windows, .batch = batch < windows ? batch : windows};
+}
+
+void pith_quantize_layer(const struct pith_quantize_task *t, const struct pith_layer_plan *l,
+                         struct pith_ranks_cost *c)
+{
+    const bool whole = pith_quantize_kinds(t) & (STREAMS | LEARNS);
+    c->largest = pith_quantize_largest(t, l);
+    for (uint32_t i = 0; i < l->linears; i++) add_linear(t, &l->linear[i], c);
+    for (uint32_t i = 0; !whole && i < l->sites; i++) add_site(t, l, &l->site[i], c);
+    pith_quantize_layer_traffic(t, l, c);
+}
+
+/* Embedding and head; and guided rounding, which needs the gradient of the loss at every output
+ * before the first layer. */
+void pith_quantize_outside(const struct pith_quantize_task *t, struct pith_ranks_cost *c)
+{
+    const struct pith_grid *g = &t->recipe->weights;
+    const bool rounded = g->format && g->format->kind == PITH_KIND_GGUF; /* to nearest */
+    const double each = rounded ? NEAREST_KQUANT * core / t->f32 : 0;
+    double operations = (double)t->outside / sizeof(uint16_t) * 6 * (double)t->tokens;
+    c->largest = t->ends ? 1.0 / t->ends : 0;
+    c->seconds[PITH_WORK_ROWS] += (double)t->outside * (WRITE_BYTE + each / sizeof(uint16_t));
+    pith_quantize_outside_traffic(t, c);
     if (!(pith_quantize_kinds(t) & GUIDED)) return;
     for (uint32_t i = 0; i < t->plans->layers; i++) {
         const struct pith_layer_plan *l = pith_plan(t->plans, i);
         for (uint32_t k = 0; k < l->linears; k++) {
             const struct linear one = linear_of(t, &l->linear[k]);
-            operations += there_and_back(&one);
+            operations += forward_and_back(&one);
         }
     }
-    pith_crew_windows(c, operations / PRODUCT_SHARE / t->f32, pith_quantize_windows(t));
-}
-
-double pith_quantize_outside(const struct pith_quantize_task *t, unsigned ranks)
-{
-    const double head = (double)t->outside / sizeof(uint16_t) * 6 * (double)t->tokens;
-    const bool feels = pith_quantize_kinds(t) & GUIDED;
-    const double guided = feels ? head / PRODUCT_SHARE / t->f32 / ranks : 0;
-    const struct pith_grid *g = &t->recipe->weights;
-    const bool rounded = g->format && g->format->kind == PITH_KIND_GGUF; /* to nearest */
-    const double each = rounded ? NEAREST_KQUANT * core / t->f32 : 0;
-    return (double)t->outside * (WRITE_BYTE + each / sizeof(uint16_t)) / ranks + guided;
+    c->seconds[PITH_WORK_WINDOWS] += operations / PRODUCT_SHARE / t->f32;
 }
 
 /* Blocks that are learned at once. */

@@ -290,23 +290,6 @@ static enum pith_status clip_rows(struct clip *c, uint64_t count[2], struct pith
     return s;
 }
 
-/* All rows, by a rank alone. */
-static enum pith_status clip_all(struct clip *c, uint64_t count[2], struct pith_error *err)
-{
-    const struct pith_transform_linear *l = c->linear;
-    const double start = pith_clock();
-    PITH_TRY(clip_linear(c, &count[0], &count[1], err));
-    pith_transform_tell(c->job, (struct pith_searched){.items = l->rows,
-                                                       .each = l->cols * sizeof *l->w,
-                                                       .run = BLOCK,
-                                                       .seconds = pith_clock() - start});
-    if (l->pick)
-        pith_transform_tell(
-            c->job, (struct pith_searched){.items = l->rows, .each = groups_of(l), .run = BLOCK});
-    pith_transform_tell(c->job, (struct pith_searched){.each = 2 * sizeof *count});
-    return PITH_OK;
-}
-
 /* One linear, whose weights are there and multiplied by s; x[n][cols] are the samples. */
 static enum pith_status clip_one(const struct pith_transform_job *job, unsigned i, const float *x,
                                  uint64_t count[2], struct pith_error *err)
@@ -323,7 +306,8 @@ static enum pith_status clip_one(const struct pith_transform_job *job, unsigned 
         .n = samples_used(job)};
     if (!c.gridder) return pith_fail(err, PITH_UNSUPPORTED, "AWQ cannot clip for this grid");
     if (c.gridder->fit_block) return PITH_OK; /* its scales are of least error already */
-    return pith_ranks_alone(job->ranks) ? clip_all(&c, count, err) : clip_rows(&c, count, err);
+    return pith_ranks_alone(job->ranks) ? clip_linear(&c, &count[0], &count[1], err)
+                                        : clip_rows(&c, count, err);
 }
 
 enum pith_status pith_awq_clip(const struct pith_transform_job *job, const float *s,

@@ -171,12 +171,7 @@ enum pith_status pith_fold_try(const struct pith_transform_job *job, int count,
                                struct pith_error *err)
 {
     const unsigned ranks = pith_ranks_count(job->ranks), own = pith_ranks_own(job->ranks);
-    const double start = pith_clock();
     for (int i = 0; i < count; i++)
         if ((unsigned)i % ranks == own) PITH_TRY(attempt(ctx, i, &loss[i], err));
-    PITH_TRY(share_losses(job->ranks, loss, (size_t)count, err));
-    pith_transform_tell(job, (struct pith_searched){.items = (size_t)count,
-                                                    .each = sizeof *loss,
-                                                    .seconds = pith_clock() - start});
-    return PITH_OK;
+    return share_losses(job->ranks, loss, (size_t)count, err);
 }

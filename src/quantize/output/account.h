@@ -2,6 +2,7 @@
 #ifndef PITH_QUANTIZE_OUTPUT_ACCOUNT_H
 #define PITH_QUANTIZE_OUTPUT_ACCOUNT_H
 
+#include "plan/time/ranks_forecast.h"
 #include "plan/time/rehearsed.h"
 #include "quantize/job.h"
 #include "quantize/phases.h"
@@ -37,6 +38,7 @@ struct pith_rehearsal {
     uint32_t count, together;                   /* blocks that are learned together, 1: none */
     double seconds[PITH_REHEARSED_MOST], other; /* of each of them, before */
     struct pith_phases phases;                  /* of a block on average */
+    struct pith_ranks_cost cost[PITH_REHEARSED_MOST], before; /* of several ranks */
 };
 /* rehearsal.c: NULL when memory is out. */
 struct pith_report *pith_run_rehearsal(struct pith_run *r, const struct pith_rehearsal *all);

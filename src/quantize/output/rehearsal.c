@@ -3,6 +3,7 @@
 #include "quantize/select.h"
 #include "quantize/output/account.h"
 #include "quantize/output/summary.h"
+#include "quantize/ranks/rehearsed_cost.h"
 #include "quantize/run.h"
 
 #include <stdio.h>
@@ -144,11 +145,12 @@ struct pith_report *pith_run_rehearsal(struct pith_run *r, const struct pith_reh
 {
     struct pith_report *to = pith_report_new();
     if (!to) return NULL;
-    struct parts p = {.recipe = pith_job_recipe_json(r->job),
-                      .phases = json_object(),
-                      .linears = pith_account_joined(r, "linears"),
-                      .calibration = pith_account_calibration(r->job),
-                      .ranks = pith_foresee_report(r->foresee, all->other)};
+    struct parts p = {
+        .recipe = pith_job_recipe_json(r->job),
+        .phases = json_object(),
+        .linears = pith_account_joined(r, "linears"),
+        .calibration = pith_account_calibration(r->job),
+        .ranks = pith_rehearsed_ranks(r->job, all->block, all->cost, all->count, &all->before)};
     if (!p.phases || !pith_phases_report(&all->phases, p.phases)) to->failed = true;
     if (pith_job_falls(r->job)) p.groups = pith_account_groups(p.linears);
     say_rehearsal(to, r, all, &p);

@@ -57,9 +57,9 @@ static enum pith_status understand(struct asked *a, const struct pith_plan_quant
     if (!a->at.h->cpu || !(a->at.h->ops[PITH_UNIT_F32] > 0))
         return pith_fail(err, PITH_UNSUPPORTED, "`hardware` %.60s: pith quantizes on CPUs",
                          o->hardware);
-    if (a->at.devices > PITH_CREW_MOST)
+    if (a->at.devices > PITH_RANKS_MOST)
         return pith_fail(err, PITH_ARG, "`hardware` %.60s: %d machines at most", o->hardware,
-                         PITH_CREW_MOST);
+                         PITH_RANKS_MOST);
     PITH_TRY(pith_plan_subject_find(o->model, &a->plan.model, err));
     const size_t most = m->model->shape.max_position;
     a->task = (struct pith_quantize_task){.plans = &m->model->plans,
@@ -75,52 +75,33 @@ static enum pith_status understand(struct asked *a, const struct pith_plan_quant
     if (a->task.length == 0 || a->task.tokens < a->task.length)
         return pith_fail(err, PITH_ARG, "%zu tokens of calibration make no window of %zu",
                          a->task.tokens, a->task.length);
-    const char *why = pith_quantize_untold(&a->task);
+    const char *why = pith_quantize_no_estimate(&a->task);
     return why ? pith_fail(err, PITH_UNSUPPORTED, "%s: %s", a->recipe.name, why) : PITH_OK;
 }
 
-/* All layers of a kind, as often as one of them; false: out of memory. */
-static bool add_kind(const struct asked *a, uint32_t kind, struct pith_crew *all)
-{
-    struct pith_crew one = {.ranks = all->ranks, .cable = all->cable};
-    const struct pith_plans *p = a->task.plans;
-    uint32_t n = 0, layer = 0;
-    for (uint32_t l = p->layers; l-- > 0;)
-        if (p->of[l] == kind) {
-            layer = l;
-            n++;
-        }
-    if (n && !pith_quantize_layer(&a->task, layer, &one)) return false;
-    for (int i = 0; i < PITH_CREW_PARTS_COUNT; i++) all->seconds[i] += n * one.seconds[i];
-    for (unsigned k = 0; k < one.ranks; k++) all->received[k] += n * one.received[k];
-    return true;
-}
-
-/* The whole model by so many ranks. */
+/* The whole model by so many ranks; what one takes comes from the first row. */
 static json_t *row_of(const struct asked *a, unsigned ranks, double *alone)
 {
-    const uint32_t layers = a->task.plans->layers;
-    struct pith_crew c = {.ranks = ranks, .cable = a->cable}, before = c;
-    json_t *received = json_array();
-    pith_quantize_before(&a->task, &before);
-    for (uint32_t i = 0; i < a->task.plans->kinds; i++)
-        if (!add_kind(a, i, &c)) {
-            json_decref(received);
-            return NULL;
-        }
-    const double all = pith_crew_seconds(&before) + pith_crew_seconds(&c) +
-                       pith_quantize_outside(&a->task, ranks);
-    if (ranks == 1) *alone = all;
-    for (unsigned k = 0; k < ranks; k++)
-        pith_json_add(&received, json_integer((json_int_t)(before.received[k] + c.received[k])));
-    for (int i = 0; layers && i < PITH_CREW_PARTS_COUNT; i++) c.seconds[i] /= layers;
-    for (unsigned k = 0; layers && k < ranks; k++) c.received[k] /= layers;
-    return pith_crew_row(&c, all, *alone / all, received);
+    const struct pith_plans *p = a->task.plans;
+    struct pith_ranks_forecast all = {.ranks = ranks, .cable = a->cable}, other = all;
+    struct pith_ranks_cost outside = pith_quantize_cost(&a->task);
+    pith_quantize_outside(&a->task, &outside);
+    pith_ranks_forecast_add(&other, &outside, 1);
+    for (uint32_t kind = 0; kind < p->kinds; kind++) {
+        struct pith_ranks_cost one = pith_quantize_cost(&a->task);
+        double times = 0;
+        for (uint32_t i = 0; i < p->layers; i++) times += p->of[i] == kind;
+        pith_quantize_layer(&a->task, &p->kind[kind], &one);
+        pith_ranks_forecast_add(&all, &one, times);
+    }
+    if (ranks == 1)
+        *alone = pith_ranks_forecast_seconds(&all) + pith_ranks_forecast_seconds(&other);
+    return pith_ranks_forecast_row(&all, p->layers, &other, *alone);
 }
 
 static json_t *report_of(const struct asked *a, const struct pith_plan_quantize_options *o)
 {
-    const unsigned most = a->at.devices ? a->at.devices : PITH_CREW_MOST;
+    const unsigned most = a->at.devices ? a->at.devices : PITH_RANKS_MOST;
     json_t *rows = json_array();
     double alone = 0;
     for (unsigned n = 1; n < most; n *= 2) pith_json_add(&rows, row_of(a, n, &alone));

@@ -178,27 +178,3 @@ enum pith_status pith_work_tell(struct pith_work *w, const struct pith_apart *cu
 {
     return take_step(w, cut, ALL_MEASURES, err);
 }
-
-void pith_cut_foresee(struct pith_crew *c, const struct pith_qmat *q, const uint32_t *first,
-                      uint32_t site, unsigned nth, double measuring)
-{
-    double some = 0; /* there are losses, of any value */
-    const struct pith_round_lost lost = {.loss = &some, .nearest = &some};
-    const struct pith_linear_result *made = NULL;
-    struct rows part[ROWS_PARTS];
-    unsigned from = 0;
-    rows_of(q, &lost, part);
-    while (first[from] == first[from + 1]) from++;
-    for (size_t i = 0; i < ROWS_PARTS; i++)
-        for (unsigned k = 0; part[i].data && k < c->ranks; k++)
-            pith_crew_told(c, k,
-                           bytes_before(&part[i], first[k + 1]) - bytes_before(&part[i], first[k]));
-    pith_crew_share(c, from, sizeof(bool));
-    if (q->g_idx) pith_crew_share(c, from, q->cols * sizeof *q->g_idx);
-    pith_crew_share(c, from, sizeof made->report);
-    pith_crew_share(c, from, sizeof lost.times);
-    pith_crew_share(c, measurer(c->ranks, site, nth, HASH), sizeof made->sha256);
-    pith_crew_share(c, measurer(c->ranks, site, nth, DISTANCE), sizeof made->relative_error);
-    for (int m = 0; m < MEASURES; m++)
-        pith_crew_work(c, measurer(c->ranks, site, nth, (enum measure)m), measuring / MEASURES, 0);
-}

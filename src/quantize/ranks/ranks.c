@@ -229,17 +229,6 @@ static enum pith_status route_parts(const struct pith_route *route, const struct
     return PITH_OK;
 }
 
-struct pith_route_sizes pith_route_sizes(const struct pith_qmat *q)
-{
-    _Static_assert(PITH_ROUTE_PARTS == PARTS + 1, "the header, and the parts");
-    struct pith_route_sizes of = {{sizeof(struct header)}};
-    struct part part[PARTS];
-    const struct header h = header_of(q);
-    parts_of(&h, q, part);
-    for (size_t i = 0; i < PARTS; i++) of.bytes[i + 1] = part[i].data ? part[i].bytes : 0;
-    return of;
-}
-
 enum pith_status pith_route_qmat(const struct pith_route *route, struct pith_qmat *q,
                                  struct pith_error *err)
 {

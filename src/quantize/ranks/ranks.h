@@ -41,12 +41,6 @@ struct pith_route {
  * freed there), and not touched elsewhere. */
 enum pith_status pith_route_qmat(const struct pith_route *route, struct pith_qmat *q,
                                  struct pith_error *err);
-/* Bytes of the messages in which a matrix goes: 0 of parts that it does not have. */
-enum { PITH_ROUTE_PARTS = 13 };
-struct pith_route_sizes {
-    uint64_t bytes[PITH_ROUTE_PARTS];
-};
-struct pith_route_sizes pith_route_sizes(const struct pith_qmat *q);
 /* What is done to its input. */
 enum pith_status pith_route_input(const struct pith_route *route, struct pith_input *in,
                                   struct pith_error *err);

@@ -267,8 +267,7 @@ static enum pith_status objective(void *ctx, const size_t *sample, size_t sample
         if (gradient) run_back(t);
         PITH_TRY(count(r, effort, samples, to - from, err));
     }
-    pith_foresee_step(r->foresee, samples, gradient ? t->pupil[0].grad : NULL,
-                      pith_clock() - start);
+    r->stepping += pith_clock() - start;
     PITH_TRY(pith_ranks_share_parts(r->ranks, loss, samples, sizeof *loss, err));
     return gradient ? meet(t, err) : PITH_OK;
 }

@@ -426,7 +426,6 @@ static enum pith_status factor_site(struct pith_work *w, struct rounding *a, str
     const enum pith_status s = pith_round_factor(rounder_for(w, c, a->stats), &job,
                                                  several ? r->ranks : NULL, &a->factor, err);
     pith_phases_mark(&r->phases, PITH_PHASE_FACTOR);
-    pith_foresee_factor(r->foresee, &r->phases, a->site, a->factor);
     return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
 }
 
@@ -439,11 +438,7 @@ static enum pith_status begin_one(struct pith_work *w, const struct rounding *a,
     const struct pith_stats *known = a->stats ? &own : NULL;
     const struct pith_round_job job = {
         .stats = known, .global = a->global[i], .factor = a->factor};
-    if (c->prune && !c->grid.format) {
-        const enum pith_status s = prune_linear(w, c, &job, err);
-        pith_foresee_linear(r->foresee, &r->phases, a->site, i, NULL);
-        return s;
-    }
+    if (c->prune && !c->grid.format) return prune_linear(w, c, &job, err);
     if (!c->grid.format) return PITH_OK;
     PITH_TRY(keep_twin(w, c, err));
     const unsigned owner = pith_work_owner(w, a->first, i);
@@ -489,7 +484,6 @@ static enum pith_status end_one(struct pith_work *w, const struct rounding *a, u
     if (c->grid.format) {
         const unsigned owner = pith_work_owner(w, a->first, i);
         if (owner != PITH_TO_ALL) PITH_TRY(hand_round(w, c, owner, m, err));
-        pith_foresee_linear(r->foresee, &r->phases, a->site, i, &m->q);
         const enum pith_status s = store_and_install(w, c, &m->q, &m->made, err);
         m->q = (struct pith_qmat){0};
         if (s != PITH_OK) return s;
@@ -618,19 +612,6 @@ static enum pith_status round_all(struct pith_work *w, const struct pith_site_sp
     return s;
 }
 
-enum pith_status pith_work_collect(struct pith_work *w, uint32_t site, unsigned needs,
-                                   size_t samples, struct pith_stats *stats,
-                                   struct pith_error *err)
-{
-    const bool chosen = w->stages.routed.chosen;
-    const size_t twice = needs & PITH_NEED_DRIFT ? 2 : 1;
-    const enum pith_status s = pith_stages_collect(&w->stages, site, needs, samples, stats, err);
-    if (s == PITH_OK && !chosen && w->stages.routed.chosen)
-        pith_foresee_routed(w->run->foresee, &w->stages.routed,
-                            w->run->job->model->shape.hidden * twice);
-    return s;
-}
-
 /* Statistics for the rounder come from the block as it stands: linears rounded earlier are already
  * in their final form ("true sequential"). */
 static enum pith_status round_site(struct pith_work *w, uint32_t which, struct pith_error *err)
@@ -644,13 +625,12 @@ static enum pith_status round_site(struct pith_work *w, uint32_t which, struct p
     enum pith_status s = fetch_site(w, site, mine, err);
     pith_phases_mark(&r->phases, PITH_PHASE_READ);
     if (s != PITH_OK || !site_quantized(w, site)) return s;
-    if (r->job->needs_round) s = pith_work_collect(w, which, r->job->needs_round, 0, &stats, err);
+    if (r->job->needs_round)
+        s = pith_stages_collect(&w->stages, which, r->job->needs_round, 0, &stats, err);
     pith_work_mark_pass(w, PITH_PHASE_COLLECT);
-    pith_foresee_site(r->foresee, &r->phases, site, r->job->needs_round ? &stats : NULL);
     if (s == PITH_OK && r->job->needs_round) s = check_stats(w, site, &stats, err);
     if (s == PITH_OK && mine)
         s = round_all(w, site, r->job->needs_round ? &stats : NULL, err);
-    if (site->expert == PITH_NO_PART) pith_foresee_meet(r->foresee);
     pith_stats_free(&stats, 1);
     return s;
 }
@@ -658,7 +638,6 @@ static enum pith_status round_site(struct pith_work *w, uint32_t which, struct p
 /* What ranks have made of experts becomes everyone's. */
 static enum pith_status end_experts(struct pith_work *w, struct pith_error *err)
 {
-    pith_foresee_meet(w->run->foresee);
     return w->late ? hand_round_late(w, err) : PITH_OK;
 }
 

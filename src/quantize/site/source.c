@@ -170,17 +170,6 @@ size_t pith_source_tensors(const struct pith_job *job, size_t unit)
     return list_unit(job, unit, NULL);
 }
 
-/* Of the bytes, the part that the largest tensor has. */
-static double largest_part(const struct read *list, size_t count)
-{
-    uint64_t all = 0, most = 0;
-    for (size_t i = 0; i < count; i++) {
-        all += list[i].tensor->bytes;
-        if (list[i].tensor->bytes > most) most = list[i].tensor->bytes;
-    }
-    return all ? (double)most / (double)all : 0;
-}
-
 static enum pith_status note(json_t *unit, const struct read *list, size_t count,
                              struct pith_error *err)
 {
@@ -200,11 +189,12 @@ enum pith_status pith_source_note(struct pith_run *r, size_t index, json_t *unit
     struct read *list = pith_zalloc(count + 1, sizeof *list);
     if (!list) return pith_fail_nomem(err, "the input's hashes");
     (void)list_unit(r->job, index, list);
+    const double start = pith_clock();
     pith_phases_begin(&r->phases);
     enum pith_status s = r->ranks ? hash_together(r, list, count, err)
                                   : hash_all(r->job, list, count, NULL, err);
     pith_phases_mark(&r->phases, PITH_PHASE_READ);
-    pith_foresee_source(r->foresee, &r->phases, largest_part(list, count));
+    r->hashing += pith_clock() - start;
     if (s == PITH_OK && pith_run_writes(r)) s = note(unit, list, count, err);
     pith_free(list);
     return s;

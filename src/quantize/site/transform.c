@@ -209,8 +209,6 @@ static struct pith_transform_job job_of(const struct pith_work *w, const struct 
     struct pith_transform_job job = {
         .backend = r->job->backend,
         .ranks = is_owned(w, g->site) ? NULL : r->ranks,
-        .told = r->foresee && g->site->expert == PITH_NO_PART ? pith_foresee_told : NULL,
-        .told_ctx = r->foresee,
         .scale_dtype = r->job->container->scale_dtype(&r->job->recipe.weights,
                                                       r->job->container_opts.model_dtype),
         .linear = g->linear,
@@ -241,10 +239,7 @@ static enum pith_status inspect(struct pith_work *w, const struct group *g,
                                         .site = (uint32_t)(g->site - w->plan->site),
                                         .lender = lends(g) ? lender : NULL};
     if (!g->site->to) return PITH_OK;
-    PITH_TRY(pith_inspector_init(inspector, &what, job, err));
-    pith_foresee_windows(w->run->foresee, inspector->windows,
-                         inspector->length * inspector->dim * sizeof(float));
-    return PITH_OK;
+    return pith_inspector_init(inspector, &what, job, err);
 }
 
 static double effort_of(const struct pith_work *w, const struct group *g)
@@ -346,18 +341,6 @@ static enum pith_status hand_found(struct pith_work *w, const struct group *g, s
     return s == PITH_OK ? settle(w, g, found, err) : s;
 }
 
-/* The messages of that, to who foresees them. */
-static void foresee_found(const struct pith_work *w, const struct group *g,
-                          const struct found *found)
-{
-    struct pith_foresee *f = w->run->foresee;
-    if (g->site->expert == PITH_NO_PART) return;
-    const uint64_t of[] = {sizeof(bool), g->site->dim * sizeof *found->s, sizeof found->rep};
-    for (size_t i = 0; i < PITH_COUNT(of); i++) pith_foresee_found(f, g->site, of[i]);
-    for (uint32_t i = 0; i < g->count && found->rep.clipped > 0; i++)
-        pith_foresee_found(f, g->site, pith_transform_picks(&g->linear[i]));
-}
-
 /* The group that begins with a site, no linears where none does; free_group() it, also after a
  * failure. */
 static enum pith_status take_group(const struct pith_work *w, uint32_t site, struct group *g,
@@ -390,7 +373,6 @@ static enum pith_status transform_site(struct pith_work *w, uint32_t site,
     enum pith_status s = take_group(w, site, &g, err);
     if (s == PITH_OK && g.count && stats->tokens > 0) {
         s = search(w, &g, stats, found, err);
-        if (s == PITH_OK) foresee_found(w, &g, found);
         if (s == PITH_OK && !late) s = settle(w, &g, found, err);
     }
     pith_free(own.s);
@@ -426,7 +408,6 @@ static enum pith_status transform_first(struct pith_work *w, uint32_t count, str
     enum pith_status s =
         pith_collect(&r->cal.collector, &w->block, &r->cal.acts[0], &what, stats, err);
     pith_work_mark_pass(w, PITH_PHASE_COLLECT);
-    pith_foresee_sites(r->foresee, &r->phases, w->plan->site, count);
     for (uint32_t site = 0; site < count && s == PITH_OK; site++)
         s = transform_site(w, site, &stats[site], NULL, err);
     pith_phases_mark(&r->phases, PITH_PHASE_TRANSFORM);
@@ -446,15 +427,11 @@ static enum pith_status transform_one(struct pith_work *w, uint32_t site, struct
     enum pith_status s = mine ? pith_work_fetch_expert(w, expert, err) : PITH_OK;
     pith_phases_mark(&r->phases, PITH_PHASE_READ);
     if (s == PITH_OK)
-        s = pith_work_collect(w, site, r->job->needs_transform, pith_transform_samples(r->job),
-                              &stats, err);
+        s = pith_stages_collect(&w->stages, site, r->job->needs_transform,
+                                pith_transform_samples(r->job), &stats, err);
     pith_work_mark_pass(w, PITH_PHASE_COLLECT);
-    if (expert == PITH_NO_PART)
-        pith_foresee_sites(r->foresee, &r->phases, &w->plan->site[site], 1);
     if (s == PITH_OK && mine) s = transform_site(w, site, &stats, late, err);
     pith_phases_mark(&r->phases, PITH_PHASE_TRANSFORM);
-    if (expert != PITH_NO_PART)
-        pith_foresee_expert(r->foresee, &r->phases, &w->plan->site[site]);
     pith_stats_free(&stats, 1);
     return s;
 }
@@ -471,12 +448,10 @@ static enum pith_status transform_rest(struct pith_work *w, uint32_t from, struc
         const bool owned = is_owned(w, &w->plan->site[site]);
         if (pith_plan_group(w->plan, site, NULL) == 0) continue;
         if (waits && !owned) s = hand_late(w, late, err);
-        if (w->plan->site[site].expert == PITH_NO_PART) pith_foresee_meet(w->run->foresee);
         waits = owned;
         if (s == PITH_OK) s = transform_one(w, site, owned ? &late[site] : NULL, err);
     }
     if (s == PITH_OK && waits) s = hand_late(w, late, err);
-    pith_foresee_meet(w->run->foresee);
     for (uint32_t site = 0; late && site < w->plan->sites; site++) pith_free(late[site].s);
     pith_free(late);
     pith_stages_end(&w->stages);

@@ -97,53 +97,11 @@ static void a_bad_pivot_is_named(void **state)
     setups_close(&s);
 }
 
-struct heard {
-    unsigned ranks;
-    uint64_t bytes[7];
-};
-
-static void hear(void *ctx, unsigned from, uint64_t bytes)
-{
-    struct heard *h = ctx;
-    assert_true(from < h->ranks);
-    h->bytes[from] += bytes;
-}
-
-/* Ranks tell all rows above the wide columns once, the corners but the last, and each about as
- * much; one rank tells nothing, nor does anyone of what is a single corner. */
-static void ranks_tell_the_triangle(void **state)
-{
-    (void)state;
-    enum { WIDE = 256 };
-    static const size_t sizes[] = {256, 257, 1152, 4096, 14336};
-    for (size_t i = 0; i < PITH_COUNT(sizes); i++)
-        for (unsigned ranks = 1; ranks <= 7; ranks++) {
-            const size_t d = sizes[i];
-            struct heard h = {.ranks = ranks};
-            uint64_t all = 0, least = UINT64_MAX, most = 0, expected = 0;
-            pith_cholesky_told(ranks, d, hear, &h);
-            for (unsigned k = 0; k < ranks; k++) {
-                all += h.bytes[k];
-                least = h.bytes[k] < least ? h.bytes[k] : least;
-                most = h.bytes[k] > most ? h.bytes[k] : most;
-            }
-            if (ranks > 1 && d > WIDE)
-                for (size_t end = d; end > 0; end -= end < WIDE ? end : WIDE) {
-                    const size_t width = end < WIDE ? end : WIDE, above = end - width;
-                    expected += (above + (end < d ? width : 0)) * width * sizeof(float);
-                }
-            assert_int_equal(all, expected);
-            assert_int_equal(pith_cholesky_scratch(ranks, d) > 0, expected > 0);
-            if (d >= 4096) assert_true(most - least <= all / ranks / 4);
-        }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(factor_multiplies_back),
         cmocka_unit_test(a_bad_pivot_is_named),
-        cmocka_unit_test(ranks_tell_the_triangle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

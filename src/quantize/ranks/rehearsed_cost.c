@@ -1,0 +1,129 @@
+#include "quantize/ranks/rehearsed_cost.h"
+
+#include "base/mem.h"
+#include "plan/time/quantize_time.h"
+#include "quantize/time_estimate.h"
+
+/* --- seconds ---------------------------------------------------------------------------------- */
+
+/* How ranks divide a phase: of a unit whose linears stream, and of others. */
+static const struct {
+    enum pith_phase phase;
+    enum pith_work_kind streamed, other;
+} phase_of[] = {
+    {PITH_PHASE_READ, PITH_WORK_ROWS, PITH_WORK_REPEATED},
+    {PITH_PHASE_COLLECT, PITH_WORK_WINDOWS, PITH_WORK_WINDOWS},
+    {PITH_PHASE_HESSIAN, PITH_WORK_WINDOWS, PITH_WORK_WINDOWS},
+    {PITH_PHASE_TRANSFORM, PITH_WORK_REPEATED, PITH_WORK_REPEATED},
+    {PITH_PHASE_FACTOR, PITH_WORK_REPEATED, PITH_WORK_REPEATED},
+    {PITH_PHASE_ROUND, PITH_WORK_ROWS, PITH_WORK_ROWS},
+    {PITH_PHASE_ERROR, PITH_WORK_ROWS, PITH_WORK_ROWS},
+    {PITH_PHASE_PACK, PITH_WORK_ROWS, PITH_WORK_ROWS},
+    {PITH_PHASE_WRITE, PITH_WORK_ROWS, PITH_WORK_ROWS},
+    {PITH_PHASE_VERIFY, PITH_WORK_ROWS, PITH_WORK_ROWS},
+    {PITH_PHASE_PROPAGATE, PITH_WORK_WINDOWS, PITH_WORK_WINDOWS},
+    {PITH_PHASE_SYNC, PITH_WORK_ROWS, PITH_WORK_ROWS},
+    {PITH_PHASE_REREAD, PITH_WORK_ROWS, PITH_WORK_ROWS},
+};
+_Static_assert(PITH_COUNT(phase_of) == PITH_PHASE_COUNT, "a row for each phase");
+
+/* An expert's search and factors are its owner's; with --gather rank 0 writes all. */
+static enum pith_work_kind kind_of(const struct pith_quantize_task *t, const struct pith_job *job,
+                                   const struct pith_layer_plan *l, size_t i)
+{
+    const enum pith_phase phase = phase_of[i].phase;
+    const bool streams = !l || (!pith_job_calibrates(job) && !job->recipe.transform->basis);
+    if (phase >= PITH_PHASE_PACK && phase != PITH_PHASE_PROPAGATE && job->options->gather)
+        return PITH_WORK_REPEATED;
+    if (phase == PITH_PHASE_TRANSFORM && pith_quantize_shares_search(t)) return PITH_WORK_ROWS;
+    if (phase == PITH_PHASE_FACTOR && l &&
+        (pith_plan_experts(l) || pith_quantize_shares_factors(t, l)))
+        return PITH_WORK_ROWS;
+    if (phase == PITH_PHASE_ROUND && pith_job_learns(job)) return PITH_WORK_REPEATED;
+    return streams ? phase_of[i].streamed : phase_of[i].other;
+}
+
+/* A layer of a job. */
+struct place {
+    const struct pith_job *job;
+    uint32_t layer;
+};
+
+static uint32_t group_of(const void *ctx, const struct pith_linear_spec *l)
+{
+    const struct place *p = ctx;
+    const ptrdiff_t linear = l - pith_job_plan(p->job, p->layer)->linear;
+    return pith_job_choice(p->job, p->layer, (uint32_t)linear)->grid.group;
+}
+
+/* What no phase has is repeated. */
+struct pith_ranks_cost pith_rehearsed_cost(const struct pith_job *job,
+                                           const struct pith_rehearsed *block,
+                                           const struct pith_rehearsed_time *time)
+{
+    const size_t tokens = job->calib.windows * job->calib.length;
+    const struct place place = {job, block ? block->layer : 0};
+    const struct pith_layer_plan *layer = block ? pith_job_plan(job, block->layer) : NULL;
+    struct pith_quantize_task t = pith_expect_task(job, &job->recipe, tokens);
+    t.group = group_of;
+    t.group_ctx = &place;
+    struct pith_ranks_cost c = pith_quantize_cost(&t);
+    double rest = time->seconds - time->guiding;
+    for (size_t i = 0; i < PITH_COUNT(phase_of); i++) {
+        const double seconds = time->phases.seconds[phase_of[i].phase];
+        c.seconds[kind_of(&t, job, layer, i)] += seconds;
+        rest -= seconds;
+    }
+    c.seconds[PITH_WORK_WINDOWS] += time->guiding;
+    c.seconds[PITH_WORK_REPEATED] += rest > 0 ? rest : 0;
+    if (layer && pith_job_calibrates(job)) { /* parts of phases whose rest is repeated */
+        c.seconds[PITH_WORK_REPEATED] -= time->hashing + time->stepping;
+        c.seconds[PITH_WORK_ROWS] += time->hashing;
+        c.seconds[PITH_WORK_BATCH] += time->stepping;
+    }
+    for (int i = 0; i < PITH_WORK_KINDS; i++) c.seconds[i] /= time->pieces;
+    if (layer) {
+        c.largest = pith_quantize_largest(&t, layer);
+        pith_quantize_layer_traffic(&t, layer, &c);
+    } else {
+        c.largest = 1.0 / t.ends;
+        pith_quantize_outside_traffic(&t, &c);
+    }
+    return c;
+}
+
+/* --- the report ------------------------------------------------------------------------------- */
+
+/* Why there is no estimate, or NULL. */
+static const char *why_not(const struct pith_job *job, const struct pith_rehearsed *block,
+                           uint32_t count)
+{
+    bool routed = !job->model->shape.moe.experts;
+    for (uint32_t i = 0; i < count; i++)
+        routed |= pith_plan_experts(pith_job_plan(job, block[i].layer)) != NULL;
+    return routed ? NULL
+                  : "there is no estimate where layers of so many kinds share keys and values";
+}
+
+json_t *pith_rehearsed_ranks(const struct pith_job *job, const struct pith_rehearsed *block,
+                             const struct pith_ranks_cost *cost, uint32_t count,
+                             const struct pith_ranks_cost *before)
+{
+    struct pith_cable cable = {0};
+    struct pith_error ignored;
+    const char *link = job->options->link ? job->options->link : PITH_CABLE_DEFAULT;
+    const char *why = why_not(job, block, count);
+    const uint32_t layers = job->model->shape.layers;
+    double alone = pith_ranks_cost_seconds(before);
+    json_t *rows = json_array();
+    (void)pith_cable_parse(link, &cable, &ignored); /* checked with the options */
+    for (uint32_t i = 0; i < count; i++) alone += block[i].like * pith_ranks_cost_seconds(&cost[i]);
+    for (unsigned n = 1; !why && n <= PITH_RANKS_MOST; n *= 2) {
+        struct pith_ranks_forecast all = {.ranks = n, .cable = cable}, other = all;
+        pith_ranks_forecast_add(&other, before, 1);
+        for (uint32_t i = 0; i < count; i++) pith_ranks_forecast_add(&all, &cost[i], block[i].like);
+        pith_json_add(&rows, pith_ranks_forecast_row(&all, layers, &other, alone));
+    }
+    return json_pack("{s:{s:f, s:f}, s:s?, s:o}", "link", "bits_per_second", cable.bits,
+                     "delay_seconds", cable.delay, "why", why, "rows", rows);
+}

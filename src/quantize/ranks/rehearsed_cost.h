@@ -1,0 +1,31 @@
+/* quantize/ranks/rehearsed_cost.h: what several ranks would take, estimated from the phases of a
+ * rehearsal by one rank (plan/time/ranks_forecast.h). */
+#ifndef PITH_QUANTIZE_RANKS_REHEARSED_COST_H
+#define PITH_QUANTIZE_RANKS_REHEARSED_COST_H
+
+#include "plan/time/ranks_forecast.h"
+#include "plan/time/rehearsed.h"
+#include "quantize/job.h"
+#include "quantize/phases.h"
+
+/* What was measured of a piece of a rehearsal. */
+struct pith_rehearsed_time {
+    struct pith_phases phases;
+    double seconds;           /* of all of it, at least the sum of the phases */
+    double hashing, stepping; /* struct pith_run's */
+    double guiding;           /* passes of guided rounding, not in a phase */
+    double pieces;            /* blocks that were learned together; else 1 */
+};
+/* Of a block; NULL: what goes before the blocks. */
+struct pith_ranks_cost pith_rehearsed_cost(const struct pith_job *job,
+                                           const struct pith_rehearsed *block,
+                                           const struct pith_rehearsed_time *time);
+
+/* The report of all of `count` blocks and what went before them: {"link": {"bits_per_second",
+ * "delay_seconds"}, "why" (null when there is an estimate), "rows":
+ * pith_ranks_forecast_row()s of 1, 2, 4, ... 64 ranks}. NULL: out of memory. */
+json_t *pith_rehearsed_ranks(const struct pith_job *job, const struct pith_rehearsed *block,
+                             const struct pith_ranks_cost *cost, uint32_t count,
+                             const struct pith_ranks_cost *before);
+
+#endif
