@@ -15,7 +15,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "kern/ops.h"
-#include "model/kv.h"
+#include "model/kv/kv.h"
 #include "model/sampler.h"
 
 #include <stdio.h>

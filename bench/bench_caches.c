@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "kern/ops.h"
-#include "model/kv.h"
+#include "model/kv/kv.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* The fast mode's attention over codes that are integers of 4 or 8 bits: queries, and weights times
  * the scales of values, as rows of bytes. Weights are rounded page by page, so that a query's
  * result does not depend on the positions that others see. */
-#include "backend/cache_pages.h"
+#include "backend/cache/pages.h"
 
 #include "base/mem.h"
 #include "num/rowcode.h"

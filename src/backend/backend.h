@@ -172,7 +172,7 @@ void pith_add(struct pith_backend *b, const float *x, float *y, size_t count);
  * those of an element of 32 keys, or of a value padded to a byte, are a little-endian stream. What
  * groups have beside them follows: [groups][32] for keys, [32][groups] for values; and behind it in
  * bfloat16 what of a key is not on the grid. Of keys by channel one group an element follows: they
- * become codes when their page is full. Of num/kvquant.h's pages cache_kvquant.c tells. */
+ * become codes when their page is full. Of num/kvquant.h's pages cache/kvquant.c tells. */
 /* How keys that are kept before their rotary turn are turned when they are read: elements [offset,
  * offset + dim) of a head, in pairs as struct pith_rope_part has them. */
 struct pith_cache_turn {
@@ -244,7 +244,7 @@ void pith_cache_read(const struct pith_backend *b, const struct pith_cache *c,
  * = exp(M - M') and b = exp(m - M'), L = fma(a, L, b l) and O = fma(a, O, b o); the result is O
  * times 1 / L. (Softmax by parts: Milakov and Gimelshein 2018.) With keys by channel, code * scale
  * + least, a score is the chain of query * scale with codes, plus the sum in lanes of query *
- * least. What keys are kept without (backend/key_offset.h) is added to scores last. */
+ * least. What keys are kept without (backend/cache/key_offset.h) is added to scores last. */
 struct pith_attention {
     const struct pith_cache_span *span; /* their rows follow each other in q and out */
     size_t spans;

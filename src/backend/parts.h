@@ -294,22 +294,22 @@ struct pith_key_strip {
 void pith_cache_key_strip(const struct pith_backend *b, const struct pith_cache_side *k,
                           const struct pith_cache_rows *rows, const struct pith_key_strip *strip,
                           float *out);
-/* cache_codes.c, for other kinds of pages: the values of n codes of a stream that begins at a byte,
+/* cache/codes.c, for other kinds of pages: the values of n codes of a stream that begins at a byte,
  * which are code - middle or the level; a key's codes[cols] to their place among 32. */
 void pith_cache_widen(const struct pith_backend *b, const struct pith_row_code *r,
                       const uint8_t *stream, size_t n, float *to);
 void pith_cache_put_key(const struct pith_row_code *r, const uint8_t *codes, size_t place,
                         uint8_t *to);
-/* cache_kivi.c: groups of num/kivi.h, of values; or of keys by channel, whose rows are not encoded
+/* cache/kivi.c: groups of num/kivi.h, of values; or of keys by channel, whose rows are not encoded
  * one by one. bits is 2 or 4. */
 struct pith_row_code pith_row_code_kivi(unsigned bits, uint32_t cols, bool channels);
-/* cache_kvquant.c: rows of num/kvquant.h, 2 to 4 bits, which are not encoded one by one; level:
+/* cache/kvquant.c: rows of num/kvquant.h, 2 to 4 bits, which are not encoded one by one; level:
  * [2^bits], borrowed, or NULL where only sizes are asked for. What rows have beside their codes,
  * outliers apart, is a value's range and middle. How many outliers a page has room for. */
 struct pith_row_code pith_row_code_kvquant(unsigned bits, uint32_t cols, bool keys,
                                            const float *level);
 uint32_t pith_kvquant_slots(const struct pith_row_code *r, bool keys);
-/* cache_codes.c: views of rows of codes that kernels read in place, what is beside them in `work`
+/* cache/codes.c: views of rows of codes that kernels read in place, what is beside them in `work`
  * (as above). False where the kernels have no form for them: then tiles are made. */
 bool pith_cache_key_view(const struct pith_backend *b, const struct pith_cache_side *k,
                          const struct pith_cache_rows *rows, float *work, struct pith_coded *out);

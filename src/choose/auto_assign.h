@@ -4,7 +4,7 @@
 #define PITH_CHOOSE_AUTO_ASSIGN_H
 
 #include "choose/sense.h"
-#include "model/kv.h"
+#include "model/kv/kv.h"
 
 enum pith_auto_bound { PITH_AUTO_BITS, PITH_AUTO_BYTES, PITH_AUTO_FIT, PITH_AUTO_MAX_KL };
 struct pith_auto_wish {

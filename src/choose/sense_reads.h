@@ -14,7 +14,7 @@
 
 #include "choose/sense_routes.h"
 #include "model/grad/block_grad.h"
-#include "model/kv.h"
+#include "model/kv/kv.h"
 #include "quant/stats.h"
 #include "quantize/job.h"
 
@@ -48,8 +48,8 @@ static inline size_t pith_reads_cache(const struct pith_reads *r, uint32_t layer
 }
 
 /* Adds what is to be measured: texts may list several grids with commas; of a cache each is one
- * name. "none" adds nothing; no text: the usual grids and those of backend/kv.def. Caches, which
- * need the model, that it cannot have are omitted unless they were named. PITH_ARG,
+ * name. "none" adds nothing; no text: the usual grids and those of backend/cache/kv.def. Caches,
+ * which need the model, that it cannot have are omitted unless they were named. PITH_ARG,
  * PITH_UNSUPPORTED, PITH_LIMIT for too many. */
 enum pith_status pith_reads_acts(struct pith_reads *r, const struct pith_list *texts,
                                  struct pith_error *err);

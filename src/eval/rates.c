@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "eval/regrid.h"
-#include "model/kv.h"
+#include "model/kv/kv.h"
 #include "quant/scale.h"
 
 #include <math.h>

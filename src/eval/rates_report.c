@@ -1,7 +1,7 @@
 #include "eval/rates_report.h"
 
 #include "eval/rates.h"
-#include "model/kv.h"
+#include "model/kv/kv.h"
 
 static const size_t rate_rows[] = {1, 2, 4, 8, 16, 64, 256, 512};
 enum { RATES = sizeof rate_rows / sizeof rate_rows[0] };

@@ -24,10 +24,10 @@ struct pith_arch_names {
     const char *buffer[PITH_ARCH_BUFFERS];
 };
 
-/* What a model may have that llama.cpp's architecture may be without: model/gguf_features.def. */
+/* What a model may have that llama.cpp's architecture may be without: model/gguf/features.def. */
 enum pith_gguf_feature {
 #define PITH_GGUF_FEATURE(name, text, has) PITH_GGUF_HAS_##name,
-#include "model/gguf_features.def"
+#include "model/gguf/features.def"
 #undef PITH_GGUF_FEATURE
     PITH_GGUF_FEATURES
 };
@@ -37,7 +37,7 @@ struct pith_gguf_name_row;
 /* What the architecture is to llama.cpp (its src/models/, one file each). */
 struct pith_arch_gguf {
     const char *name; /* "llama"; NULL: not written as GGUF, nor read */
-    /* What the parts of its layers are called (model/gguf_parts.h); not NULL where name is not. */
+    /* What the parts of its layers are called (model/gguf/parts.h); not NULL where name is not. */
     const struct pith_gguf_name_row *parts;
     unsigned
         features; /* 1 << PITH_GGUF_HAS_...: what llama.cpp computes there, or reads from keys */

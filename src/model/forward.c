@@ -2,7 +2,7 @@
 #include "model/nodes/nodes.h"
 
 #include "backend/input.h"
-#include "backend/key_offset.h"
+#include "backend/cache/key_offset.h"
 #include "backend/layer.h"
 #include "kern/ops.h"
 #include "model/rope.h"

@@ -12,7 +12,7 @@
 #include "io/checkpoint.h"
 #include "io/container/container.h"
 #include "model/arch.h"
-#include "model/kv.h"
+#include "model/kv/kv.h"
 #include "model/plan.h"
 #include "num/grid.h"
 

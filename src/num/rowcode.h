@@ -33,8 +33,8 @@ typedef void pith_row_decode_fn(const struct pith_row_code *r, const uint8_t *co
 struct pith_row_code {
     pith_row_encode_fn *encode;      /* NULL: rows are not encoded one by one */
     pith_row_decode_fn *decode;      /* NULL: as above */
-    const struct pith_kv_kind *kind; /* whose pages hold such rows (backend/kv_kinds.h); NULL: those
-                                        of grids */
+    const struct pith_kv_kind *kind; /* whose pages hold such rows (backend/cache/kinds.h); NULL:
+                                        those of grids */
     struct pith_input in;   /* the rule; its scale, where it is static, comes with each call */
     uint32_t cols;          /* of a row */
     uint32_t width, groups; /* columns that share a scale, and how often there is one */

@@ -2,7 +2,7 @@
 
 #include "base/file.h"
 
-enum { PAGE = 32 }; /* positions: model/kv.h */
+enum { PAGE = 32 }; /* positions: model/kv/kv.h */
 
 /* The group of layers that see everything; of a model without, that with a window. */
 static const struct pith_kv_group *group(const struct pith_scheduler *s)

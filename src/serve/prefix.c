@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { PAGE = 32 }; /* positions: model/kv.h */
+enum { PAGE = 32 }; /* positions: model/kv/kv.h */
 
 enum pith_status pith_prefix_init(struct pith_prefix *p, struct pith_runner *runner, uint32_t room,
                                   struct pith_error *err)

@@ -2,7 +2,7 @@
  *
  * A sequence is known by its tokens and by a hash of those before each border of a page, chained:
  * where the hashes of two agree the tokens are likely to agree too, which is then looked at. The
- * pages themselves are counted by the pool (model/kv.h): what sequences share is stored once,
+ * pages themselves are counted by the pool (model/kv/kv.h): what sequences share is stored once,
  * and a sequence that is dropped gives back only what it alone used. */
 #ifndef PITH_SERVE_PREFIX_H
 #define PITH_SERVE_PREFIX_H

@@ -107,7 +107,7 @@ struct pith_gguf_arch {
 
 /* Those that are known, in the order of preference where a file fits several: *out receives number
  * `index`, its lists of names still empty; false behind the last. Both are defined where
- * architectures are (model/arch_gguf.c), which io/ cannot name. */
+ * architectures are (model/gguf/archs.c), which io/ cannot name. */
 bool pith_gguf_arch_at(size_t index, struct pith_gguf_arch *out);
 /* The lists of names of what pith_gguf_arch_at() gave. */
 void pith_gguf_arch_fill(struct pith_gguf_arch *a);

@@ -3,7 +3,7 @@
 #include "model/build/build.h"
 #include "model/build/names.h"
 #include "model/config/read.h"
-#include "model/gguf_parts.h"
+#include "model/gguf/parts.h"
 
 /* Mixtures are every "moe_layer_interval"-th layer between two, the last of which may be -1. */
 static enum pith_status read_layers(const struct pith_config *c, struct pith_shape *shape,

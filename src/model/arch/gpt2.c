@@ -2,7 +2,7 @@
  * with rows and columns exchanged. */
 #include "model/build/build.h"
 #include "model/config/read.h"
-#include "model/gguf_parts.h"
+#include "model/gguf/parts.h"
 
 /* Four times the stream where the file does not say: 0 where it does not say that either. */
 static enum pith_status read_ffn(const struct pith_config *c, uint32_t *ffn, struct pith_error *err)

@@ -3,7 +3,7 @@
 #include "model/build/build.h"
 #include "model/build/names.h"
 #include "model/config/read.h"
-#include "model/gguf_parts.h"
+#include "model/gguf/parts.h"
 
 /* What a config without rotary parameters means. */
 static void default_rope(const struct pith_config *c, struct pith_rope *rope)

@@ -3,7 +3,7 @@
 #include "model/build/build.h"
 #include "model/build/names.h"
 #include "model/config/read.h"
-#include "model/gguf_parts.h"
+#include "model/gguf/parts.h"
 
 /* How many elements of a head are rotated stands in "rotary_dim" in published files. */
 static enum pith_status read_rotary(const struct pith_config *c, struct pith_shape *shape,

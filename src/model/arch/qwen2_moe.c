@@ -2,7 +2,7 @@
 #include "model/build/build.h"
 #include "model/build/names.h"
 #include "model/config/read.h"
-#include "model/gguf_parts.h"
+#include "model/gguf/parts.h"
 
 /* The window is on even layers below "max_window_layers" unless "layer_types" says otherwise. */
 static enum pith_status read_windows(const struct pith_config *c, struct pith_shape *shape,

@@ -3,7 +3,7 @@
 #include "model/build/build.h"
 #include "model/build/names.h"
 #include "model/config/read.h"
-#include "model/gguf_parts.h"
+#include "model/gguf/parts.h"
 
 static const struct pith_size_defaults defaults = {
     .kv_heads = 2, .head_dim = 256, .max_position = 32768, .partial = 0.25};

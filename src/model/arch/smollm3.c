@@ -2,7 +2,7 @@
 #include "model/build/build.h"
 #include "model/build/names.h"
 #include "model/config/read.h"
-#include "model/gguf_parts.h"
+#include "model/gguf/parts.h"
 
 /* With a window in use the layers that do not rotate have it, unless "layer_types" says which. */
 static enum pith_status read_windows(const struct pith_config *c, struct pith_shape *shape,

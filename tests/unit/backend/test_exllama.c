@@ -1,6 +1,6 @@
 /* ExLlamaV3's caches: codes, scales and what is read back are what its own kernels give, compiled
  * for the CPU (tests/golden/num/make_exllama.py), in rows and in pages. */
-#include "backend/cache_pages.h"
+#include "backend/cache/pages.h"
 #include "base/json.h"
 #include "num/elements/minifloat.h"
 #include "setups.h"

@@ -1,6 +1,6 @@
 /* Keys that are kept without an offset: attention over them is that over whole keys, whatever the
  * turn and the format, with the same bits on every setup, for one query and for many. */
-#include "backend/key_offset.h"
+#include "backend/cache/key_offset.h"
 
 #include "backend/parts.h"
 #include "num/grid.h"

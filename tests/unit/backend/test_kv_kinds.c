@@ -1,7 +1,7 @@
-/* Every row of backend/kv.def: names lead back to it, and caches of it hold what was stored, near
- * what its bits allow, and are attended to with the same bits on every setup, for one query and for
- * many. */
-#include "backend/cache_pages.h"
+/* Every row of backend/cache/kv.def: names lead back to it, and caches of it hold what was stored,
+ * near what its bits allow, and are attended to with the same bits on every setup, for one query
+ * and for many. */
+#include "backend/cache/pages.h"
 #include "base/json.h"
 #include "paired.h"
 

@@ -201,8 +201,8 @@ static const struct biased {
     {"qwen2_vl", "self_attn.k_proj", 0, 1},
 };
 
-/* Names of backend/kv.def lead to its rows and back; a number takes at least the bits of its code,
- * and floats beside codes are as many as the kind needs. */
+/* Names of backend/cache/kv.def lead to its rows and back; a number takes at least the bits of its
+ * code, and floats beside codes are as many as the kind needs. */
 static void rows_have_names(void **state)
 {
     (void)state;

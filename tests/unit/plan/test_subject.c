@@ -1,6 +1,6 @@
 /* Parameters of well-known models to the last one, and what their weights and caches take. */
 #include "base/mem.h"
-#include "model/kv.h"
+#include "model/kv/kv.h"
 #include "plan/capacity.h"
 #include "plan/shapes.h"
 #include "test.h"

@@ -1,4 +1,4 @@
-/* model/gguf_parts.h: what llama.cpp's files call the parts of a layer, and how these lie there.
+/* model/gguf/parts.h: what llama.cpp's files call the parts of a layer, and how these lie there.
  *
  * Source: llama.cpp gguf-py/gguf/tensor_mapping.py. */
 #ifndef PITH_MODEL_GGUF_PARTS_H

@@ -1,4 +1,4 @@
-/* model/kv.h: what sequences keep of the tokens seen so far (struct pith_state_spec): keys and
+/* model/kv/kv.h: what sequences keep of the tokens seen so far (struct pith_state_spec): keys and
  * values, or latents, in pages; recurrent states.
  *
  * A page is 32 positions of one sequence, in every layer of a group. Layers are grouped by how long
@@ -14,10 +14,10 @@
  * Pages are counted: sequences that share a prefix hold its pages together. A page that others hold
  * too is copied before a sequence writes to it, which can only be its last. The number of pages is
  * fixed when the pool is made. Thread-compatible: one thread at a time. */
-#ifndef PITH_MODEL_KV_H
-#define PITH_MODEL_KV_H
+#ifndef PITH_MODEL_KV_KV_H
+#define PITH_MODEL_KV_KV_H
 
-#include "backend/kv_kinds.h"
+#include "backend/cache/kinds.h"
 #include "backend/layer.h"
 #include "model/plan.h"
 #include "num/rowcode.h"
@@ -29,8 +29,8 @@ struct pith_model;
 /* The floats that keys, or values, are kept in where there is no grid. */
 enum pith_kv_float { PITH_KV_F32, PITH_KV_BF16, PITH_KV_F16 };
 
-/* What of keys is known beforehand and not kept, but added to scores (backend/key_offset.h): the
- * bias of their projection, where nothing but the rotary turn comes after it; or the middles of
+/* What of keys is known beforehand and not kept, but added to scores (backend/cache/key_offset.h):
+ * the bias of their projection, where nothing but the rotary turn comes after it; or the middles of
  * their channels, from model->kv_levels. */
 enum pith_kv_offset { PITH_KV_WHOLE, PITH_KV_BIAS, PITH_KV_MIDDLE };
 
@@ -38,7 +38,7 @@ enum pith_kv_offset { PITH_KV_WHOLE, PITH_KV_BIAS, PITH_KV_MIDDLE };
 struct pith_kv_part {
     enum pith_kv_float floats;
     struct pith_grid grid;         /* format NULL: none */
-    const struct pith_kv_row *row; /* of backend/kv.def, a kind's; NULL: floats or a grid */
+    const struct pith_kv_row *row; /* of backend/cache/kv.def, a kind's; NULL: floats or a grid */
     bool rotate; /* heads are multiplied by a Hadamard matrix before they are rounded, and so are
                     queries, or by its inverse what attention gives */
     enum pith_kv_offset offset; /* of keys */
@@ -95,9 +95,9 @@ static inline struct pith_kv_format pith_kv_floats(enum pith_dtype dtype)
                                                            : PITH_KV_F32;
     return (struct pith_kv_format){.k.floats = floats, .v.floats = floats};
 }
-/* "f32", "bf16", "f16", a grid, or the name of a row of backend/kv.def, of which some are always
- * rotated and some never, and need model->kv_levels; or "k=...,v=..." of them, one for keys and one
- * for values; then maybe
+/* "f32", "bf16", "f16", a grid, or the name of a row of backend/cache/kv.def, of which some are
+ * always rotated and some never, and need model->kv_levels; or "k=...,v=..." of them, one for keys
+ * and one for values; then maybe
  * ",rotate", or of one side ",rotate=k", ",offset", ",offset=middle", ",sink=N", ",recent=N",
  * ",state=bf16", fp8_e4m3, fp8_e5m2 or f32. NULL: what the checkpoint says, or `usual`. m may be
  * NULL, when only the name is to be looked at. PITH_ARG for another name; PITH_UNSUPPORTED for a

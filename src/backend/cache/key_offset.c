@@ -1,4 +1,4 @@
-#include "backend/key_offset.h"
+#include "backend/cache/key_offset.h"
 
 #include "backend/parts.h"
 #include "num/hadamard.h"

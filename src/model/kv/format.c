@@ -1,7 +1,7 @@
 /* Names of caches. */
-#include "model/kv.h"
+#include "model/kv/kv.h"
 
-#include "backend/key_offset.h"
+#include "backend/cache/key_offset.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "model/model.h"

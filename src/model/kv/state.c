@@ -1,5 +1,5 @@
 /* Recurrent states of a pool. */
-#include "model/kv.h"
+#include "model/kv/kv.h"
 
 #include "backend/parts.h"
 

@@ -8,7 +8,7 @@
  * with s in a half for reading. Products with H are sums of pairs, of neighbours first; each step
  * is rounded to float32. Attention multiplies queries with H instead of keys, and sums of values
  * instead of values. */
-#include "backend/cache_pages.h"
+#include "backend/cache/pages.h"
 
 #include "base/mem.h"
 

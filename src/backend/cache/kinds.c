@@ -1,4 +1,4 @@
-#include "backend/kv_kinds.h"
+#include "backend/cache/kinds.h"
 
 #include "base/mem.h"
 
@@ -9,7 +9,7 @@
 static const struct pith_kv_row rows[] = {
 #define PITH_KV(kind, bits, use) {#kind #bits, &pith_kv_##kind, bits, PITH_KV_##use, NULL},
 #define PITH_KV_GRID(name, unrotated) {name, NULL, 0, PITH_KV_TRIED, unrotated},
-#include "backend/kv.def"
+#include "backend/cache/kv.def"
 #undef PITH_KV
 #undef PITH_KV_GRID
 };

@@ -1,6 +1,6 @@
 /* What num/kvquant.h needs beside a pool's pages: levels, and the angles by which keys are turned
  * when they are read. */
-#include "model/kv.h"
+#include "model/kv/kv.h"
 
 #include "base/mem.h"
 #include "model/model.h"

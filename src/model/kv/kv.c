@@ -1,6 +1,6 @@
-#include "model/kv.h"
+#include "model/kv/kv.h"
 
-#include "backend/key_offset.h"
+#include "backend/cache/key_offset.h"
 #include "base/arena.h"
 #include "base/mem.h"
 #include "model/model.h"

@@ -5,7 +5,7 @@
 #include "model/arch.h"
 
 #include "base/mem.h"
-#include "model/gguf_parts.h"
+#include "model/gguf/parts.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -194,12 +194,12 @@ const char *pith_arch_gguf_lacks(const struct pith_plans *p, const struct pith_s
 {
     static const char *const texts[] = {
 #define PITH_GGUF_FEATURE(name, text, has) text,
-#include "model/gguf_features.def"
+#include "model/gguf/features.def"
 #undef PITH_GGUF_FEATURE
     };
     const bool has[] = {
 #define PITH_GGUF_FEATURE(name, text, has) has,
-#include "model/gguf_features.def"
+#include "model/gguf/features.def"
 #undef PITH_GGUF_FEATURE
     };
     const struct pith_arch_gguf *g = &p->arch->gguf;

@@ -6,7 +6,7 @@
  * Outliers are halves, then their columns; a position's are those from the end of the one before
  * to its own end, so what is stored of a position depends on it and on those before it in the page
  * alone, however they were cut, and one that is stored again finds its place. */
-#include "backend/cache_pages.h"
+#include "backend/cache/pages.h"
 
 #include "base/mem.h"
 #include "num/kvquant.h"

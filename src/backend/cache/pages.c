@@ -1,6 +1,6 @@
 /* Pages of keys and values: their layout, storing, and reading them as floats. How a side is kept
- * is its kind's (backend/cache_pages.h). */
-#include "backend/cache_pages.h"
+ * is its kind's (backend/cache/pages.h). */
+#include "backend/cache/pages.h"
 
 #include "base/mem.h"
 

@@ -1,5 +1,5 @@
 /* turbo2 to turbo4: TurboQuant's rows (num/gaussian.h), as pages of a grid are. */
-#include "backend/cache_pages.h"
+#include "backend/cache/pages.h"
 
 static enum pith_status code(const struct pith_kv_heads *heads, float *level,
                              struct pith_row_code *out, struct pith_error *err)

@@ -1,7 +1,7 @@
 /* kivi2 and kivi4: groups of num/kivi.h. Keys are grouped by channel, so that a page of them
  * becomes codes when it is full; what a channel has beside its codes goes into the queries. Values
  * are rows of codes. */
-#include "backend/cache_pages.h"
+#include "backend/cache/pages.h"
 
 #include "num/kivi.h"
 

@@ -1,4 +1,4 @@
-/* backend/cache_pages.h: what the files of kinds of caches share: where the parts of a head's page
+/* backend/cache/pages.h: what the files of kinds of caches share: where the parts of a head's page
  * lie, the functions of pages that kinds name in their struct pith_kv_kind, and the kind of a side.
  *
  *     keys of a head    codes [cols][32] | scales [groups][32], or by channel [cols] | floats
@@ -8,7 +8,7 @@
 #ifndef PITH_BACKEND_CACHE_PAGES_H
 #define PITH_BACKEND_CACHE_PAGES_H
 
-#include "backend/kv_kinds.h"
+#include "backend/cache/kinds.h"
 #include "backend/parts.h"
 
 /* Of these rows of queries on it pays to make a page floats for all of them. */
@@ -84,11 +84,11 @@ static inline void pith_widen_plain(const struct pith_backend *b, const struct p
                         wide + (size_t)r->cols * PITH_KEYS);
 }
 
-/* cache_floats.c: columns [first, first + n) of rows of keys in 16 bits to `to`, [n][32]. */
+/* cache/floats.c: columns [first, first + n) of rows of keys in 16 bits to `to`, [n][32]. */
 void pith_store_columns(const struct pith_backend *b, const struct pith_cache_side *k,
                         const struct pith_cache_put *put, size_t first, size_t n, char *to);
 
-/* cache_codes.c: the functions of kinds whose rows are codes and scales, x' as num/rowcode.h says:
+/* cache/codes.c: the functions of kinds whose rows are codes and scales, x' as num/rowcode.h says:
  * pages as above, kernels that read them in place for few rows of queries, tiles for many. */
 bool pith_coded_page_bytes(const struct pith_cache_side *s, bool keys, size_t *bytes);
 void pith_coded_store(struct pith_backend *b, const struct pith_cache_side *s, bool keys,

@@ -1,11 +1,12 @@
-/* backend/kv_kinds.h: formats of keys and values beside floats and grids, and what --kv auto tries.
+/* backend/cache/kinds.h: formats of keys and values beside floats and grids, and what --kv auto
+ * tries.
  *
- * A kind is one file, cache_<name>.c, which defines struct pith_kv_kind pith_kv_<name>; each of its
+ * A kind is one file, cache/<name>.c, which defines struct pith_kv_kind pith_kv_<name>; each of its
  * widths is a row of kv.def. Names, errors, checks, sizes, choosing and tests walk that table. How
  * rows become codes is its own; pages of such rows one after another, and reading them, are
- * cache_codes.c's, which a kind names where they serve. */
-#ifndef PITH_BACKEND_KV_KINDS_H
-#define PITH_BACKEND_KV_KINDS_H
+ * cache/codes.c's, which a kind names where they serve. */
+#ifndef PITH_BACKEND_CACHE_KINDS_H
+#define PITH_BACKEND_CACHE_KINDS_H
 
 #include "num/rowcode.h"
 
@@ -45,7 +46,7 @@ struct pith_kv_kind {
      * outlive *out. PITH_UNSUPPORTED for heads that are not kept so. */
     enum pith_status (*code)(const struct pith_kv_heads *heads, float *level,
                              struct pith_row_code *out, struct pith_error *err);
-    /* Pages (backend/cache_pages.h): bytes of one head in one; false where they overflow. */
+    /* Pages (backend/cache/pages.h): bytes of one head in one; false where they overflow. */
     bool (*page_bytes)(const struct pith_cache_side *s, bool keys, size_t *bytes);
     /* Rows of a head to their places in a page; keys of least_recent nowhere. */
     void (*store)(struct pith_backend *b, const struct pith_cache_side *s, bool keys,
@@ -75,7 +76,7 @@ struct pith_kv_kind {
 
 #define PITH_KV(kind, bits, use) extern const struct pith_kv_kind pith_kv_##kind;
 #define PITH_KV_GRID(name, unrotated)
-#include "backend/kv.def"
+#include "backend/cache/kv.def"
 #undef PITH_KV
 #undef PITH_KV_GRID
 
@@ -98,7 +99,7 @@ enum { PITH_KV_NAMED, PITH_KV_TRIED };
 #define PITH_KV_GRID(name, unrotated) +1
 enum {
     PITH_KV_CANDIDATES =
-#include "backend/kv.def"
+#include "backend/cache/kv.def"
 };
 #undef PITH_KV
 #undef PITH_KV_GRID

@@ -1,5 +1,5 @@
 /* Pages of rows of codes: grids, and what kinds keep like them. */
-#include "backend/cache_pages.h"
+#include "backend/cache/pages.h"
 
 #include "num/rowcode.h"
 

@@ -1,5 +1,5 @@
 /* Pages of floats: keys [dim][32], values [32][dim padded], in float32 or 16 bits. */
-#include "backend/cache_pages.h"
+#include "backend/cache/pages.h"
 
 #include "base/mem.h"
 

@@ -1,4 +1,4 @@
-/* backend/key_offset.h: what is known beforehand of keys, kept out of what a cache rounds.
+/* backend/cache/key_offset.h: what is known beforehand of keys, kept out of what a cache rounds.
  *
  *     kept: k - R_t o                  score: q (k - R_t o) + q R_t o
  *
@@ -11,8 +11,8 @@
  * and with t = 32 p + i that is the same sum over i of c' cos(i w) + s' sin(i w), where (c', s') is
  * (c, s) turned by the angle of page p: a product with one table of 32 positions for all pages,
  * heads and layers. */
-#ifndef PITH_BACKEND_KEY_OFFSET_H
-#define PITH_BACKEND_KEY_OFFSET_H
+#ifndef PITH_BACKEND_CACHE_KEY_OFFSET_H
+#define PITH_BACKEND_CACHE_KEY_OFFSET_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,9 +23,9 @@ struct pith_cache_span;
 
 /* Of the keys of a layer; all borrowed. */
 struct pith_key_offset {
-    const float *of;   /* [kv_heads][dim], before the turn; NULL: they have none */
-    const float *page; /* [pages][2 * pairs]: cosines, then sines of a page's first position */
-    const float *within; /* [2 * pairs][32]: sines, then cosines of 0 .. 31 */
+    const float *of;      /* [kv_heads][dim], before the turn; NULL: they have none */
+    const float *page;    /* [pages][2 * pairs]: cosines, then sines of a page's first position */
+    const float *within;  /* [2 * pairs][32]: sines, then cosines of 0 .. 31 */
     size_t kv_heads, dim; /* dim at most PITH_OFFSET_DIM */
     size_t first, pairs;  /* elements [first, first + 2 * pairs) of a head are turned; 0: none */
     bool adjacent;        /* pairs are (2 i, 2 i + 1), else (i, i + pairs), from `first` on */

@@ -1,7 +1,7 @@
 /* What keys are kept without: found in a layer's program, and laid where attention reads it. */
-#include "model/kv.h"
+#include "model/kv/kv.h"
 
-#include "backend/key_offset.h"
+#include "backend/cache/key_offset.h"
 #include "backend/parts.h"
 #include "base/mem.h"
 #include "model/model.h"
