@@ -6,9 +6,9 @@
 
 enum { CHOICES_ROOM = 4096, CHOICES_SOURCES = 9 };
 
-/* The names that the library lists, each list asked for once. Start with {0}. */
+/* The names that the library lists, each list read once. Start with {0}. */
 struct choice_names {
-    char *of[CHOICES_SOURCES]; /* owned: names with blanks between them; NULL: not asked for yet */
+    char *of[CHOICES_SOURCES]; /* owned: names with blanks between them; NULL: not read yet */
 };
 void free_choice_names(struct choice_names *names);
 

@@ -1,5 +1,5 @@
-/* pith chat: a conversation at the terminal, one turn of it in a pipe, or the prompt that a
- * conversation becomes. */
+/* pith chat: a conversation at the terminal, one message and its answer in a pipe, or the prompt
+ * that a conversation becomes. */
 #include "cli/command.h"
 #include "cli/edit.h"
 #include "cli/input.h"
@@ -103,7 +103,7 @@ static int render(const struct settings *s, const char *model)
     return rc;
 }
 
-/* --- one turn --- */
+/* --- one message --- */
 
 static int print_messages(const struct talk *t)
 {

@@ -21,7 +21,7 @@ static const struct option options[] = {
     MEASURE_OPTIONS,
 };
 
-/* Tells of each model as it is done. */
+/* Reports each model as it is done. */
 struct watcher {
     const struct common *common;
     struct meter *meter;

@@ -18,7 +18,7 @@ struct script {
     struct choice_names *names;
 };
 
-/* --- what all shells are told ----------------------------------------------------------------- */
+/* --- for all shells --------------------------------------------------------------------------- */
 
 /* The i-th option of a command, those of all commands behind its own and without those that it has
  * too; NULL behind the last. */
@@ -31,8 +31,8 @@ static const struct option *option_of(const struct command *c, size_t i)
     return NULL;
 }
 
-/* The first clause of a help text, which a shell shows beside a name; without a default that stands
- * within, but "exact (default) or fast" is whole. */
+/* The first clause of a help text, which a shell shows next to a name; without a default inside it,
+ * but "exact (default) or fast" is whole. */
 static void brief(const char *help, char text[256])
 {
     static const char *const presets[] = {" (default ", " (default: "};

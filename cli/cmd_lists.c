@@ -73,7 +73,7 @@ static void print_names(const json_t *list, const char *name)
     json_decref(pairs);
 }
 
-/* One flat object: a line a key, those that say nothing left out. */
+/* One flat object: a line a key, without empty ones. */
 static void print_entry(const json_t *entry, const char *title)
 {
     json_t *pairs = json_object();
@@ -87,7 +87,8 @@ static void print_entry(const json_t *entry, const char *title)
     json_decref(pairs);
 }
 
-/* The key of an object that a word names in any case; NULL is told, with what was perhaps meant. */
+/* The key of an object that a word names in any case; NULL with an error, and what was perhaps
+ * meant. */
 static const char *find_key(const struct settings *s, const char *what, const char *word,
                             json_t *all)
 {
@@ -139,7 +140,7 @@ static int print_json(const json_t *j)
     return EXIT_DONE;
 }
 
-/* What -r takes beside the rows of the table: no composition of stages, but one that is found. */
+/* What -r takes besides the rows of the table: no composition of stages, but one that is found. */
 static json_t *auto_entry(void)
 {
     return json_pack(
@@ -150,7 +151,7 @@ static json_t *auto_entry(void)
         "found for the model: each linear's grid, by --budget, --fit or --max-kl");
 }
 
-/* A list of which one entry can be asked for by name. */
+/* A list of which one entry can be requested by name. */
 static int print_list(const struct settings *s, const char *word, const char *name,
                       enum pith_status (*get)(char **, struct pith_error *))
 {
@@ -235,7 +236,8 @@ static bool is_narrow(const json_t *list)
     return json_object_get(json_array_get(list, 0), "what") != NULL;
 }
 
-/* A table by name. NULL is told, with the table, engine or container that was perhaps meant. */
+/* A table by name. NULL with an error, and the table, engine or container that was perhaps meant.
+ */
 static const char *find_table(const struct settings *s, const char *word, json_t *all)
 {
     static const char *const lists[] = {"engines", "containers"};
@@ -320,7 +322,7 @@ static int run_recipes(void *settings, const struct text_list *operands)
                       pith_recipes_json);
 }
 
-/* With kernels where some are asked for. */
+/* With kernels on request. */
 static enum pith_status measure_hardware(const struct settings *s, struct pith_context *context,
                                          char **report, struct pith_error *err)
 {

@@ -72,7 +72,7 @@ static int check(const struct settings *s)
     return EXIT_DONE;
 }
 
-/* A prompt that was read, not given, is no usage; a cache that was asked for is. */
+/* A bad prompt that was read, not given, is no wrong usage; a bad cache that was given is. */
 static int report_prompt(const struct settings *s, struct pith_engine *engine,
                          const struct pith_generate_options *o, struct pith_error *err)
 {
@@ -85,7 +85,7 @@ static int report_prompt(const struct settings *s, struct pith_engine *engine,
     return report_failure(&s->common, err);
 }
 
-/* Fewer tokens than were asked for, and not because the model ended the text. */
+/* Fewer tokens than requested, and not because the model ended the text. */
 static bool fills_context(const json_t *j, size_t requested)
 {
     return strcmp(json_text(j, "finish_reason"), "length") == 0 &&
@@ -195,7 +195,7 @@ const struct command command_run = {
         "without -p, each line that is typed is continued: lines are edited as in a shell, Ctrl-C\n"
         "cancels a line or an answer, Ctrl-D ends. With --chat the text is one user's message, "
         "and\n"
-        "the answer alone is printed, up to the model's end of turn; what looks like a special\n"
+        "the answer alone is printed, up to the end of its message; what looks like a special\n"
         "token in the message is text.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],

@@ -112,13 +112,14 @@ void print_help(const struct command *c);
 void print_overview(void);
 void print_man(void);
 /* Puts paths in place of the models that are given by name: operands, and options that take one.
- * What is not in the cache stays and is told when the context is made, after all wrong usage. */
+ * What is not in the cache stays and is an error when the context is made, after all wrong usage.
+ */
 int find_models(const struct command *c, void *settings, struct text_list *operands);
 void free_found(struct common *common);
 /* cli/given.c: EXIT_USAGE where a number of the command's options is out of bounds that are checked
  * when all are there, or where one is given that does nothing. */
 int check_given(const struct common *common);
-/* Whether a number keeps to bounds as the table has them: "above 0, at most 1". */
+/* Whether a number is within bounds as the table has them: "above 0, at most 1". */
 bool in_bounds(const char *bounds, double x);
 /* The number that an option has; 0 of one that has none. */
 double number_of(const struct option *o, const void *settings);
@@ -149,8 +150,8 @@ bool is_wanted(const struct common *common);
 bool is_first(void);
 /* One of several, which join_ranks() would join. */
 bool has_others(const struct common *common);
-/* Joins the others where the command's work is shared; frees *context on failure. Whoever is not
- * rank 0 says nothing from here on. */
+/* Joins the others where the command's work is shared; frees *context on failure. Only rank 0
+ * prints anything from here on. */
 int join_ranks(const struct common *common, struct pith_context **context);
 
 /* Says an error on standard error, with --json as an object on standard output too, and gives the
@@ -166,7 +167,7 @@ int usage_failure(const struct common *common, const char *format, ...)
 /* Says something that is no error, as one line on standard error; nothing with --quiet. */
 void say(const struct common *common, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Makes the context that the common options ask for; EXIT_DONE or a status already reported. */
+/* Makes the context of the common options; EXIT_DONE or a status already reported. */
 int make_context(const struct common *common, struct pith_context **out);
 /* --mode (NULL: exact) for it; frees the context when the status is not EXIT_DONE. */
 int choose_mode(const struct common *common, struct pith_context **context, const char *mode);
@@ -179,9 +180,9 @@ struct meter {
     size_t drawn; /* columns of the line that stands there */
     double started, last;
     double last_done;
-    /* Where the time that is left is measured from: the start of the phase (a call may have
-     * several), then 20 s ago or longer, since what was there already and a line that got faster
-     * say nothing of what is left; and the point that comes next. */
+    /* Where the remaining time is measured from: the start of the phase (a call may have several),
+     * then 20 s ago or longer, since finished work of an earlier run and a line that got faster do
+     * not predict the rest; and the point that comes next. */
     double since, since_done, next, next_done;
     char what[96];
 };

@@ -28,7 +28,7 @@ struct editor {
 #ifdef HAVE_LIBEDIT
     EditLine *el;
     History *history;
-    char *path, *temporary; /* of the history; NULL: it is not kept */
+    char *path, *temporary; /* of the history; NULL: it is not saved */
 #endif
 };
 
@@ -54,7 +54,7 @@ static char *give_prompt(EditLine *el)
 }
 
 /* The next character for libedit: 1, 0 at the end, -1 after a signal. Bytes that are no character
- * of the locale are left out. */
+ * of the locale are skipped. */
 static int give_character(EditLine *el, wchar_t *c)
 {
     mbstate_t state = {0};

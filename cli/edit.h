@@ -19,8 +19,8 @@ enum edited { EDIT_LINE, EDIT_CANCELLED, EDIT_END };
 enum edited editor_read(struct editor *e, const char **line);
 /* Another prompt from the next line on; the text must stay. */
 void editor_prompt(struct editor *e, const char *prompt);
-/* Reads earlier lines from a file, and writes them to it after each line from now on (beside, then
- * renamed, for this user alone). false where there is no such editing. */
+/* Reads earlier lines from a file, and writes them to it after each line from now on (to a
+ * temporary file, then renamed, for this user alone). false where there is no such editing. */
 bool editor_remember(struct editor *e, const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* What is said when something fails: a line for people, an object for programs. */
+/* The message when something fails: a line for people, an object for programs. */
 #include "cli/command.h"
 #include "cli/tables.h"
 
@@ -86,7 +86,7 @@ static void look_for_first(const struct common *common, const struct pith_error 
     if (err->status != PITH_INTERRUPTED || pith_context_rank(common->joined) != 1) return;
     if (!pith_context_answers(common->joined))
         print_message("pith", "rank 0 does not answer: it was killed, or its machine cannot be"
-                              " reached; what is done is kept, --resume goes on");
+                              " reached; finished work is stored, --resume goes on");
 }
 
 /* What only a model, or what lies on the disk, shows to be wrong usage is wrong usage too. */

@@ -1,5 +1,5 @@
 /* What the table of options says of those that stand on the command line: bounds, and options that
- * do nothing beside, or without, another. */
+ * do nothing with, or without, another. */
 #include "cli/command.h"
 
 #include <stdio.h>

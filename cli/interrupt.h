@@ -1,10 +1,10 @@
-/* cli/interrupt.h: Ctrl-C (SIGINT) and SIGTERM. One state for the whole program: nothing was asked;
- * an end was asked for; the work heard of it and puts things away; its time is over.
+/* cli/interrupt.h: Ctrl-C (SIGINT) and SIGTERM. One state for the whole program: no signal came;
+ * one requested the end; the work noticed it and puts things away; its time is over.
  *
- *   NONE -> ASKED      a signal; the work has a second to look, three on a busy machine
- *   ASKED -> HEARD     interrupted(), by any thread; five seconds from the last look
- *   ASKED, HEARD -> DEADLINE    the time is over, or a second signal came: the program ends, 130
- *   ASKED, HEARD -> NONE        interrupt_clear(): the program goes on, and no timer stays
+ *   NONE -> REQUESTED      a signal; the work has a second to look, three on a busy machine
+ *   REQUESTED -> HEARD     interrupted(), by any thread; five seconds from the last look
+ *   REQUESTED, HEARD -> DEADLINE    the time is over, or a second signal came: the program ends,
+ * 130 REQUESTED, HEARD -> NONE        interrupt_clear(): the program goes on, and no timer stays
  *
  * Reads and writes are restarted: a signal never looks like the end of a file. Who waits for input
  * waits with interrupt_wait(). */
@@ -15,7 +15,7 @@
 
 /* Takes the signals over; once, before there are threads. */
 void interrupt_catch(void);
-/* True once a signal came; whoever asks has heard of it, and is to end soon. Any thread. */
+/* True once a signal came; the caller has noticed it then, and is to end soon. Any thread. */
 bool interrupted(void);
 /* The work begins: what it leaves is gone on with by --resume, and the message for work that does
  * not look in time says so. */

@@ -75,7 +75,7 @@ int look_at_texts(const struct common *common, const struct text_list *texts, co
     if (lines && !crlf && !common->quiet)
         fprintf(stderr,
                 "pith: warning: %zu lines end in CR LF, which a model reads as other text than LF: "
-                "kept;\n  --crlf lf changes them, --crlf keep says that it is meant\n",
+                "unchanged;\n  --crlf lf converts them, --crlf keep suppresses this warning\n",
                 lines);
     return EXIT_DONE;
 }
@@ -122,7 +122,7 @@ void print_warnings(const json_t *report)
     print_wrapped(text, 19, 19, terminal_width(STDOUT_FILENO));
 }
 
-/* The command as it could be typed again; empty where the system does not tell. */
+/* The command as it could be typed again; empty where the system does not show it. */
 static void command_line(char *text, size_t size)
 {
     static const char plain_ones[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

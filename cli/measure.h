@@ -34,7 +34,7 @@ struct measure_settings {
 
 /* Refuses options that make no sense, or do nothing; EXIT_DONE or EXIT_USAGE. */
 int measure_check(const struct common *common, const struct measure_settings *m);
-/* Refuses an unknown --format, and one beside --json. */
+/* Refuses an unknown --format, and one with --json. */
 int check_format(const struct common *common, const char *format);
 void measure_fill(const struct measure_settings *m, struct pith_eval_options *o);
 
@@ -50,7 +50,7 @@ struct page_making {
     char date[64], version[80], command[4096];
 };
 void find_making(struct page_making *m);
-/* That a page cannot be written there is said before the work; a page of before stays as it is. A
+/* Reports before the work that a page cannot be written there; an old page stays as it is. A
  * NULL path is fine. */
 int page_check(const struct common *common, const char *path);
 /* Writes it and frees html. */
@@ -59,7 +59,7 @@ int page_write(const struct common *common, const char *path, char *html);
 /* A number or a text of an object; 0 and "" where there is none. Borrowed. */
 double json_get(const json_t *j, const char *key);
 const char *json_text(const json_t *j, const char *key);
-/* What several ranks would take, "ranks" of a report, or why that is not told. */
+/* What several ranks would take, "ranks" of a report, or why that is not estimated. */
 void print_ranks(const struct common *common, const json_t *ranks);
 
 #endif

@@ -1,4 +1,4 @@
-/* What several ranks would take, as a rehearsal and a plan tell it. */
+/* What several ranks would take, as a rehearsal and a plan report it. */
 #include "cli/measure.h"
 #include "cli/tables.h"
 

@@ -257,7 +257,7 @@ static int parse_one(const struct command *c, int argc, char **argv, int *i,
     return take(o, value, settings);
 }
 
-/* Wrong usage is told as JSON too, wherever --json stands. */
+/* Wrong usage is reported as JSON too, wherever --json stands. */
 static bool wants_json(int argc, char **argv)
 {
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)

@@ -32,7 +32,7 @@ static bool is_special(const char *path)
     return lstat(path, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
-/* A file of our own beside; -1, and errno. */
+/* Creates the temporary file next to it; -1, and errno. */
 static int open_temporary(const char *path, const char *temporary)
 {
     struct stat st;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What launchers tell in the environment: Open MPI, MPICH and what follows its PMI (Intel's,
+/* What launchers set in the environment: Open MPI, MPICH and what follows its PMI (Intel's,
  * Slurm's), MVAPICH; Slurm without any of them, whose tasks then know nothing of each other. */
 static const struct {
     const char *count, *own;
@@ -61,7 +61,7 @@ bool is_wanted(const struct common *common)
     return own == 0 || common->command->spreads || refuses(common);
 }
 
-/* Beside the program, as it is built, or where it is installed. */
+/* Next to the program, as it is built, or where it is installed. */
 static bool find_object(char path[4096])
 {
     static const char *const places[] = {"libpith_mpi.so", "../lib/libpith_mpi.so"};

@@ -26,11 +26,11 @@ void spoken_free(struct spoken *s);
 struct talk {
     const struct common *common;
     struct sampling sampling;
-    const char *kv; /* as it was asked for, or NULL */
+    const char *kv; /* as it was given, or NULL */
     struct pith_service *service;
     struct pith_reply_format *format;
     json_t *messages; /* a list; owned */
-    uint64_t requests; /* answers so far: each has a seed of its own */
+    uint64_t requests; /* answers so far: each has a separate seed */
     struct spoken last;
 };
 
@@ -38,10 +38,10 @@ struct talk {
 
 enum answered {
     ANSWERED,
-    ANSWER_STOPPED, /* by Ctrl-C: what was said until then is there */
+    ANSWER_STOPPED, /* by Ctrl-C: the answer until then is there */
     ANSWER_FAILED   /* *err says why */
 };
-/* Asks for an answer to the messages, shows it while it comes (to a terminal all of it, else
+/* Requests an answer to the messages, shows it while it comes (to a terminal all of it, else
  * content alone; nothing with --json) and puts it into t->last. */
 enum answered talk_ask(struct talk *t, struct pith_error *err);
 /* Puts t->last behind the messages; false when there is nothing of it, or no memory. */
@@ -83,9 +83,9 @@ bool talk_system(struct talk *t, const char *text);
 /* Reads {"messages": [...]}, or the list alone, in place of what there is; on failure that stays.
  */
 bool talk_load(struct talk *t, const char *path, struct pith_error *err);
-/* Writes it: beside, then renamed. */
+/* Writes it: to a temporary file, then renamed. */
 bool talk_save(const struct talk *t, const char *path, struct pith_error *err);
-/* Where lines that were typed are kept: in $XDG_STATE_HOME/pith, or ~/.local/state/pith, which is
+/* Where lines that were typed are saved: in $XDG_STATE_HOME/pith, or ~/.local/state/pith, which is
  * made; NULL when there is no such place. free() it. */
 char *history_path(void);
 

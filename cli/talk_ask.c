@@ -1,5 +1,5 @@
-/* An answer: asked of the service, split, shown, kept. Events come from the service's thread; all
- * else is done by the one that waits for them. */
+/* An answer: requested of the service, split, shown, stored. Events come from the service's thread;
+ * all else is done by the one that waits for them. */
 #include "cli/talk.h"
 #include "cli/interrupt.h"
 
@@ -224,7 +224,7 @@ enum answered talk_ask(struct talk *t, struct pith_error *err)
     free(m.text);
     pthread_mutex_destroy(&m.lock);
     pthread_cond_destroy(&m.wake);
-    if (s == PITH_INTERRUPTED && stopped) s = PITH_OK; /* whoever noticed first */
+    if (s == PITH_INTERRUPTED && stopped) s = PITH_OK; /* whichever noticed first */
     return s != PITH_OK ? ANSWER_FAILED : stopped ? ANSWER_STOPPED : ANSWERED;
 }
 

@@ -86,7 +86,7 @@ static enum talk_next undo(struct talk *t, const char *argument)
         return TALK_GOES_ON;
     }
     talk_cut(t, n - 1);
-    printf("taken back; %zu messages are left\n", json_array_size(t->messages));
+    printf("taken back; %zu messages remain\n", json_array_size(t->messages));
     return TALK_GOES_ON;
 }
 

@@ -35,7 +35,7 @@ bool talk_load(struct talk *t, const char *path, struct pith_error *err)
         json_decref(messages);
         return refuse(err, PITH_FORMAT, path, "it has no \"messages\", a list");
     }
-    /* The template is asked whether it is a conversation. */
+    /* The template decides whether it is a conversation. */
     char *list = pith_tree_text(messages, JSON_COMPACT);
     const bool good = list &&
                       (json_array_size(messages) == 0 ||

@@ -1,4 +1,4 @@
-/* What a person sees while waiting, and what is said when something fails. */
+/* What a person sees while waiting, and the message when something fails. */
 #include "cli/command.h"
 
 #include <pith/report.h>

@@ -15,7 +15,7 @@ void traffic_defaults(struct traffic_settings *s)
 
 /* --- the key ---------------------------------------------------------------------------------- */
 
-/* EXIT_DONE, or the failure is told. */
+/* EXIT_DONE, or the failure is reported. */
 static int read_key(const struct common *common, const char *path, char key[4096])
 {
     struct pith_error err;

@@ -29,7 +29,7 @@ struct traffic_settings {
         OPTION(api_key_file_traffic, AT(traffic.key_file)), OPTION(tls_ca, AT(traffic.o.ca_file)), \
         OPTION(out_traffic, AT(traffic.page))
 
-/* What is measured when nothing is said. */
+/* The defaults of a measurement. */
 void traffic_defaults(struct traffic_settings *s);
 /* Measures the server that s->o.url names; prompt and gen are texts of those options, NULL: the
  * defaults. The exit status. */

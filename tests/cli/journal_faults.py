@@ -182,7 +182,7 @@ FAULTS = {
     "a line doubled": with_lines(double),
     "two lines swapped": with_lines(swap),
     "a line of garbage": with_lines(lambda l: l[:1] + [b"garbage"] + l[1:]),
-    "hashes left out": with_lines(lambda l: [x[65:] for x in l]),
+    "hashes omitted": with_lines(lambda l: [x[65:] for x in l]),
     "forged: lists emptied": with_lines(lambda l: edit(l, empty_lists)),
     "forged: an entry lost": with_lines(lambda l: edit(l, lose_one)),
     "forged: another hash": with_lines(lambda l: edit(l, other_hash)),

@@ -47,7 +47,7 @@ def commands(work, command):
         (b"is set", b"/save " + two.encode() + b"\r"),
         (b"7 messages are in", b"/regen\r"),
         (b"[cut", b"/undo\r"),
-        (b"5 messages are left", b"/kv\r"),
+        (b"5 messages remain", b"/kv\r"),
         (b"context ", b"/undo x\r"),
         (b"takes nothing", b"/nothing\r"),
         (b"no command /nothing", b"/load " + one.encode() + b"\r"),
