@@ -456,24 +456,44 @@ static void print_quantizing(const struct settings *s, const json_t *j)
     print_ranks(&s->common, json_object_get(j, "ranks"));
 }
 
+/* What was planned, as JSON or by `print`; or why it could not be. */
+static int show(const struct settings *s, enum pith_status status, char **report,
+                const struct pith_error *err,
+                void (*print)(const struct settings *s, const json_t *j))
+{
+    int rc = EXIT_DONE;
+    name_options_of(&s->common, report);
+    if (status == PITH_ARG) return report_usage(&s->common, err);
+    if (status != PITH_OK) return report_failure(&s->common, err);
+    if (s->common.json) printf("%s", *report);
+    else {
+        json_t *j = read_report(&s->common, *report, &rc);
+        if (j) print(s, j);
+        json_decref(j);
+    }
+    return rc;
+}
+
 static int plan_quantizing(struct settings *s, const struct text_list *operands)
 {
     struct pith_error err = {0};
     char *report = NULL;
-    int rc = EXIT_DONE;
     s->q.model = operands->item[0];
     s->q.hardware = s->hardware.item[0];
     s->q.own = s->o.own;
     const enum pith_status status = pith_plan_quantize(&s->q, &report, &err);
-    name_options_of(&s->common, &report);
-    if (status == PITH_ARG) return report_usage(&s->common, &err);
-    if (status != PITH_OK) return report_failure(&s->common, &err);
-    if (s->common.json) printf("%s", report);
-    else {
-        json_t *j = read_report(&s->common, report, &rc);
-        if (j) print_quantizing(s, j);
-        json_decref(j);
-    }
+    const int rc = show(s, status, &report, &err, print_quantizing);
+    pith_text_free(report);
+    return rc;
+}
+
+static int plan_serving(const struct settings *s)
+{
+    struct pith_error err = {0};
+    char *report = NULL;
+    const enum pith_status status = pith_plan_model(&s->o, &report, &err);
+    int rc = show(s, status, &report, &err, print_plan);
+    if (rc == EXIT_DONE && s->page) rc = write_page(s, report);
     pith_text_free(report);
     return rc;
 }
@@ -526,8 +546,7 @@ static int measure_this(struct settings *s, char **own)
 static int run(void *settings, const struct text_list *operands)
 {
     struct settings *s = settings;
-    struct pith_error err = {0};
-    char *report = NULL, *own = NULL;
+    char *own = NULL;
     if (s->shapes) return shapes_alone(s, operands);
     if (operands->count == 0)
         return usage_failure(&s->common, "an argument is missing: MODEL\n"
@@ -540,24 +559,8 @@ static int run(void *settings, const struct text_list *operands)
     take_options(s, operands);
     rc = measure_this(s, &own);
     if (rc != EXIT_DONE) return rc;
-    if (s->q.recipe) {
-        rc = plan_quantizing(s, operands);
-        pith_text_free(own);
-        return rc;
-    }
-    const enum pith_status status = pith_plan_model(&s->o, &report, &err);
+    rc = s->q.recipe ? plan_quantizing(s, operands) : plan_serving(s);
     pith_text_free(own);
-    name_options_of(&s->common, &report);
-    if (status == PITH_ARG) return report_usage(&s->common, &err);
-    if (status != PITH_OK) return report_failure(&s->common, &err);
-    if (s->common.json) printf("%s", report);
-    else {
-        json_t *j = read_report(&s->common, report, &rc);
-        if (j) print_plan(s, j);
-        json_decref(j);
-    }
-    if (rc == EXIT_DONE && s->page) rc = write_page(s, report);
-    pith_text_free(report);
     return rc;
 }
 

@@ -288,16 +288,16 @@ static double of_something(double x)
 }
 
 static void put_level(struct pith_table *t, const struct pith_server_level *l, const char *trace,
-                      const struct pith_level_result *r, const struct spreads *q)
+                      const struct pith_level_result *r, const struct spreads *q,
+                      const struct sums *s)
 {
-    const struct sums s = sums_of(r);
     pith_table_row(t);
     if (l->clients) pith_table_printf(t, "%zu", l->clients);
     else if (l->rate > 0) pith_table_printf(t, "%g", l->rate);
     else pith_table_text(t, trace);
     pith_table_printf(t, "%zu", r->records);
     pith_table_printf(t, "%zu", pith_level_failed(r));
-    pith_table_printf(t, "%.1f", of_something(s.answer / r->seconds));
+    pith_table_printf(t, "%.1f", of_something(s->answer / r->seconds));
     pith_table_printf(t, "%.2f", of_something((double)r->records / r->seconds));
     quantile_cell(t, q->of[FIRST].p50, 1e3);
     quantile_cell(t, q->of[FIRST].p90, 1e3);
@@ -320,21 +320,21 @@ static struct pith_line line_of(const struct pith_server_level *l, char lead[48]
 
 /* What makes numbers mean something else than they seem to. */
 static void say_notes(struct pith_report *to, const struct pith_line *line,
-                      const struct pith_level_result *r, const struct spreads *q)
+                      const struct pith_level_result *r, const struct spreads *q,
+                      const struct sums *s)
 {
-    const struct sums s = sums_of(r);
-    const double chunk = s.answer / s.chunks, late = q->late.p99;
+    const double chunk = s->answer / s->chunks, late = q->late.p99;
     if (r->records == 0) return;
-    if (s.cached > 0.01 * s.prompt)
+    if (s->cached > 0.01 * s->prompt)
         pith_report_line(to, line, "%.1f%% of the prompts' tokens came from the server's cache",
-                         100 * s.cached / s.prompt);
+                         100 * s->cached / s->prompt);
     if (!(fabs(chunk - 1) <= 0.02))
         pith_report_line(
             to, line,
             "a chunk is %.2f tokens: gaps are between chunks, the mean time of a token is by the "
             "server's count",
             isfinite(chunk) ? chunk : 0);
-    if (s.told != r->records)
+    if (s->told != r->records)
         pith_report_line(to, line, "%s", "the server does not count tokens: chunks are counted");
     if (r->lates > 0 && late > 0.01)
         pith_report_line(
@@ -345,7 +345,8 @@ static void say_notes(struct pith_report *to, const struct pith_line *line,
 }
 
 static void say_level(struct pith_report *to, const struct pith_server_level *l,
-                      const struct pith_level_result *r, const struct spreads *q)
+                      const struct pith_level_result *r, const struct spreads *q,
+                      const struct sums *s)
 {
     char lead[48];
     const struct pith_line line = line_of(l, lead);
@@ -354,7 +355,7 @@ static void say_level(struct pith_report *to, const struct pith_server_level *l,
         pith_report_line(to, &line, "%zu failed: %s%s%s", f->count, f->kind,
                          *f->example ? ": " : "", f->example);
     }
-    say_notes(to, &line, r, q);
+    say_notes(to, &line, r, q, s);
 }
 
 /* --- the whole -------------------------------------------------------------------------------- */
@@ -407,20 +408,20 @@ struct pith_report *pith_server_load_report(const struct pith_server_load *t)
 
 /* The first level's lengths, and the table that it begins. */
 static struct pith_table *begin_levels(struct pith_report *to, const struct pith_server_load *t,
-                                       const struct pith_level_result *r)
+                                       const struct pith_level_result *r,
+                                       const struct sums *s)
 {
     static const char *const titles[] = {"answered", "failed",  "tokens/s", "requests/s",
                                          "first ms", "p90",     "p99",      "token ms",
                                          "p99",      "gap p99", "total s",  "p99"};
     const struct pith_traffic_options *o = t->options;
-    const struct sums s = sums_of(r);
     const double n = (double)r->records;
     if (r->records > 0)
         pith_report_line(
             to, &(struct pith_line){.lead = "  ", .wrap = PITH_WRAP_TERMINAL, .indent = 4},
             "prompts: %s (asked %.0f tokens on average, were %.1f), answers: %s (were %.1f)",
-            o->trace ? "trace" : o->prompt, wanted(t, &s, r) / n, s.prompt / n,
-            o->trace ? "trace" : o->answer, s.answer / n);
+            o->trace ? "trace" : o->prompt, wanted(t, s, r) / n, s->prompt / n,
+            o->trace ? "trace" : o->answer, s->answer / n);
     pith_report_gap(to);
     struct pith_table *table = pith_report_add_table(to, PITH_DETAIL_ANY);
     const char *first = o->trace ? "trace" : o->rates ? "rate" : "clients";
@@ -440,9 +441,9 @@ enum pith_status pith_server_load_report_level(struct pith_server_load *t,
     const struct sums s = sums_of(r);
     const struct goodput g = goodput_of(t, r);
     PITH_TRY(find_spreads(r, &q, err));
-    if (!t->table) t->table = begin_levels(to, t, r);
+    if (!t->table) t->table = begin_levels(to, t, r, &s);
     if (r->records) pith_report_judge(to, true);
-    put_level(t->table, level, t->options->trace, r, &q);
+    put_level(t->table, level, t->options->trace, r, &q, &s);
     if (t->goals.any) pith_table_printf(t->table, "%.1f", of_something(100 * g.share));
     pith_report_open(to, "");
     if (level->clients) pith_report_set(to, "clients", pith_count(level->clients));
@@ -453,6 +454,6 @@ enum pith_status pith_server_load_report_level(struct pith_server_load *t,
     set_measures(to, r, &q);
     if (r->lates > 0) set_quantiles(to, "late_seconds", &q.late);
     pith_report_close(to);
-    say_level(to, level, r, &q);
+    say_level(to, level, r, &q, &s);
     return PITH_OK;
 }

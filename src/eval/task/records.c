@@ -1,5 +1,6 @@
 #include "eval/task/records.h"
 
+#include "base/names.h"
 #include "base/str.h"
 
 #include <stdio.h>
@@ -37,8 +38,7 @@ static enum pith_status cut_json(struct pith_records *r, const char *line, size_
                                  struct pith_error *err)
 {
     char where[300];
-    const char *name = strrchr(r->path, '/');
-    snprintf(where, sizeof where, "%.250s: line %zu", name ? name + 1 : r->path, r->line);
+    snprintf(where, sizeof where, "%.250s: line %zu", pith_name_of_path(r->path), r->line);
     json_decref(r->json);
     r->json = NULL;
     return pith_json_parse(line, size, where, &r->json, err);

@@ -230,7 +230,7 @@ static void name_training_file(const char *path, struct pith_str *name)
 {
     static const char *const splits[] = {"validation", "valid", "val", "tests", "test", "dev",
                                          "Validation", "Valid", "Val", "Tests", "Test", "Dev"};
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    const char *base = pith_name_of_path(path);
     for (size_t i = 0; i < PITH_COUNT(splits); i++) {
         const size_t n = strlen(splits[i]);
         for (const char *at = strstr(base, splits[i]); at; at = strstr(at + 1, splits[i])) {
