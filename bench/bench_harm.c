@@ -15,7 +15,7 @@
 #include "base/rng.h"
 #include "eval/eval.h"
 #include "eval/harm.h"
-#include "eval/regrid.h"
+#include "eval/speed/regrid.h"
 #include "tok/tokenizer.h"
 
 #include <math.h>

@@ -7,9 +7,9 @@
 #include "api/report.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "eval/regrid.h"
+#include "eval/speed/regrid.h"
 #include "eval/run_memory.h"
-#include "eval/speed.h"
+#include "eval/speed/speed.h"
 #include "model/totals.h"
 #include "quant/scale.h"
 

@@ -2,7 +2,7 @@
 
 #include "api/context.h"
 #include "backend/roof.h"
-#include "eval/rates_report.h"
+#include "eval/speed/rates_report.h"
 #include "plan/hardware/hardware_json.h"
 
 #include <stdio.h>

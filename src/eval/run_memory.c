@@ -4,7 +4,7 @@
 #include "base/async.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "eval/regrid.h"
+#include "eval/speed/regrid.h"
 #include "model/kinds.h"
 #include "num/trellis.h"
 

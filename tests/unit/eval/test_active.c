@@ -1,5 +1,5 @@
 /* eval/speed: of a mixture, a token reads the experts that it takes and no others. */
-#include "eval/speed.h"
+#include "eval/speed/speed.h"
 #include "unit/model/arch_case.h"
 
 /* Two layers of eight experts, of which a token takes two, 44 wide; half as many key heads. */

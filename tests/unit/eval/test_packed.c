@@ -2,7 +2,7 @@
  * what the order of sums leaves, and the same bits on any instruction set and number of threads. */
 #include "base/cpu.h"
 #include "base/rng.h"
-#include "eval/regrid.h"
+#include "eval/speed/regrid.h"
 #include "model/session.h"
 #include "shuffled.h"
 #include "llama.h"

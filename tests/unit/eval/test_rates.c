@@ -1,6 +1,6 @@
 /* What kernels take is measured of every kind of matrix and cache, and more rows take longer. */
 #include "base/cpu.h"
-#include "eval/rates.h"
+#include "eval/speed/rates.h"
 #include "test.h"
 
 static struct pith_backend *backend;

@@ -1,6 +1,6 @@
 /* eval/regrid: the same matrices that rounding to nearest makes. */
 #include "base/rng.h"
-#include "eval/regrid.h"
+#include "eval/speed/regrid.h"
 #include "model/session.h"
 #include "num/block.h"
 #include "quant/round.h"

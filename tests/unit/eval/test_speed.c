@@ -1,6 +1,6 @@
 /* eval/speed: the arithmetic that a measurement is held against, and that a run does what it says.
  * Nothing here depends on how fast the machine is. */
-#include "eval/speed.h"
+#include "eval/speed/speed.h"
 #include "unit/eval/fixture.h"
 
 static void a_spread_orders_what_it_is_given(void **state)

@@ -1,5 +1,5 @@
 /* eval/speed over models of several architectures: what a cache takes, what experts make read. */
-#include "eval/speed.h"
+#include "eval/speed/speed.h"
 #include "model/runner.h"
 #include "unit/model/arch_case.h"
 

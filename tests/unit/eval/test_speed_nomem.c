@@ -2,8 +2,8 @@
  * nothing. */
 #include "requests.h"
 
-#include "eval/regrid.h"
-#include "eval/speed.h"
+#include "eval/speed/regrid.h"
+#include "eval/speed/speed.h"
 #include "unit/eval/fixture.h"
 
 static enum pith_status regrid_and_time(void *ctx, struct pith_error *err)

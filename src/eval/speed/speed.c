@@ -1,4 +1,4 @@
-#include "eval/speed.h"
+#include "eval/speed/speed.h"
 
 #include "base/arena.h"
 #include "base/file.h"
@@ -186,8 +186,8 @@ static enum pith_status time_one(struct timing *t, enum kind kind, size_t i, str
     if (kind == PROMPT) PITH_TRY(time_prompt(t, seconds, err));
     else if (kind == TOKENS) PITH_TRY(time_tokens(t, job->gen, seconds, err));
     else PITH_TRY(time_steps(t, job->gen, seconds, err));
-    t->processor[kind][i] =
-        (pith_processor_clock() - worked) / (kind == PROMPT ? 1 : (double)job->gen);
+    t->processor[kind][i] = (pith_processor_clock() - worked) /
+                            (kind == PROMPT ? 1 : (double)job->gen);
     const struct pith_roof_sample *before = &t->samples[t->sampled];
     struct pith_roof_sample *after = &t->samples[++t->sampled];
     pith_roof_measure(t->roof, after);

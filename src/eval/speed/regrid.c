@@ -1,4 +1,4 @@
-#include "eval/regrid.h"
+#include "eval/speed/regrid.h"
 
 #include "base/arena.h"
 #include "base/mem.h"

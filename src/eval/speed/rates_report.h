@@ -1,7 +1,7 @@
-/* eval/rates_report.h: how fast products and attention are on this machine, as
+/* eval/speed/rates_report.h: how fast products and attention are on this machine, as
  * plan/hardware/kernels.h reads it. */
-#ifndef PITH_EVAL_RATES_REPORT_H
-#define PITH_EVAL_RATES_REPORT_H
+#ifndef PITH_EVAL_SPEED_RATES_REPORT_H
+#define PITH_EVAL_SPEED_RATES_REPORT_H
 
 #include <pith/quantize.h>
 

@@ -1,7 +1,7 @@
-/* eval/regrid.h: a model's matrices put on another grid in memory, so that one checkpoint can be
- * timed in any format. */
-#ifndef PITH_EVAL_REGRID_H
-#define PITH_EVAL_REGRID_H
+/* eval/speed/regrid.h: a model's matrices put on another grid in memory, so that one checkpoint can
+ * be timed in any format. */
+#ifndef PITH_EVAL_SPEED_REGRID_H
+#define PITH_EVAL_SPEED_REGRID_H
 
 #include "model/model.h"
 #include "num/grid.h"

@@ -1,5 +1,5 @@
-/* The arithmetic of eval/speed.h: what a measurement is set against. */
-#include "eval/speed.h"
+/* The arithmetic of eval/speed/speed.h: what a measurement is set against. */
+#include "eval/speed/speed.h"
 
 #include <math.h>
 

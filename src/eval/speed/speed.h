@@ -1,7 +1,7 @@
-/* eval/speed.h: how fast a model reads a prompt and makes tokens, and how near that is to what the
- * machine can do (backend/roof.h). */
-#ifndef PITH_EVAL_SPEED_H
-#define PITH_EVAL_SPEED_H
+/* eval/speed/speed.h: how fast a model reads a prompt and makes tokens, and how near that is to
+ * what the machine can do (backend/roof.h). */
+#ifndef PITH_EVAL_SPEED_SPEED_H
+#define PITH_EVAL_SPEED_SPEED_H
 
 #include "backend/roof.h"
 #include "base/arena.h"

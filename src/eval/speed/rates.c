@@ -1,10 +1,10 @@
-#include "eval/rates.h"
+#include "eval/speed/rates.h"
 
 #include "backend/pack.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "eval/regrid.h"
+#include "eval/speed/regrid.h"
 #include "model/kv/kv.h"
 #include "quant/scale.h"
 
@@ -25,7 +25,7 @@ enum {
     DEPTH = 1024
 };
 static const size_t BYTES = (size_t)128 << 20; /* that all copies take, where COPIES allow it */
-static const double ENOUGH = 0.3;               /* seconds that one figure is measured for */
+static const double ENOUGH = 0.3;              /* seconds that one figure is measured for */
 
 static double now(const struct pith_backend *be)
 {
@@ -141,13 +141,12 @@ static enum pith_status open_coded(struct matrices *m, const float *w, const str
     const size_t each = (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
     char *all = m->memory[0] = pith_alloc_huge(*copies * each, 1);
     if (!all) return pith_fail_nomem(err, "matrices");
-    for (size_t i = 0; i < *copies; i++)
-        pith_pack_init(m->be, &m->q, all + i * each, &m->pack[i]);
+    for (size_t i = 0; i < *copies; i++) pith_pack_init(m->be, &m->q, all + i * each, &m->pack[i]);
     return PITH_OK;
 }
 
-static enum pith_status open_matrices(struct matrices *m, const struct pith_grid *grid,
-                                      size_t rows, size_t *copies, struct pith_error *err)
+static enum pith_status open_matrices(struct matrices *m, const struct pith_grid *grid, size_t rows,
+                                      size_t *copies, struct pith_error *err)
 {
     float *w = randoms((size_t)ROWS * COLS);
     m->x = randoms(rows * COLS);

@@ -1,9 +1,9 @@
-/* eval/rates.h: how long this machine's kernels take: products of matrices on a grid with some
- * rows, and attention over a cache of a format. Each is a median of many calls on memory that no
- * cache of the processor holds; with one thread it is of processor time, which others at work
+/* eval/speed/rates.h: how long this machine's kernels take: products of matrices on a grid with
+ * some rows, and attention over a cache of a format. Each is a median of many calls on memory that
+ * no cache of the processor holds; with one thread it is of processor time, which others at work
  * disturb less. */
-#ifndef PITH_EVAL_RATES_H
-#define PITH_EVAL_RATES_H
+#ifndef PITH_EVAL_SPEED_RATES_H
+#define PITH_EVAL_SPEED_RATES_H
 
 #include "backend/backend.h"
 #include "num/grid.h"

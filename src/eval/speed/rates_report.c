@@ -1,6 +1,6 @@
-#include "eval/rates_report.h"
+#include "eval/speed/rates_report.h"
 
-#include "eval/rates.h"
+#include "eval/speed/rates.h"
 #include "model/kv/kv.h"
 
 static const size_t rate_rows[] = {1, 2, 4, 8, 16, 64, 256, 512};
