@@ -100,7 +100,7 @@ static int check_idle(const struct settings *s, const struct pith_quantize_look 
     const struct {
         const char *option;
         bool idle;
-        bool harmless; /* said, not refused: it changes nothing that is asked for */
+        bool harmless; /* a remark, not refused: it changes nothing of the result */
         const char *why;
     } rows[] = {
         {"calib", !look->calibrates, false, no_text},
@@ -133,7 +133,7 @@ static void say_grids(const struct settings *s, const struct pith_quantize_look 
                 grids[i].became);
 }
 
-/* All that can be said of the options before a file is opened. */
+/* All checks of the options before a file is opened. */
 static int check(const struct settings *s)
 {
     struct pith_error err = {0};

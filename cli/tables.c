@@ -39,12 +39,12 @@ void shorten(const char *text, size_t columns, char out[SHORTENED])
     pith_text_shorten(text, columns, out, SHORTENED);
 }
 
-size_t print_subject(const char *name, size_t beside)
+size_t print_subject(const char *name, size_t reserved)
 {
     enum { LEAST = 16 };
     const size_t width = terminal_width(STDOUT_FILENO);
     char text[SHORTENED];
-    shorten(name, width && width < beside + LEAST ? LEAST : width ? width - beside : 0, text);
+    shorten(name, width && width < reserved + LEAST ? LEAST : width ? width - reserved : 0, text);
     printf("%s%s%s", bold(), text, plain());
     return text_columns(text);
 }
@@ -90,11 +90,11 @@ void print_pairs(const json_t *pairs, size_t indent, size_t width)
         if (n > most) most = n;
     }
     json_object_foreach ((json_t *)(uintptr_t)pairs, key, value) {
-        const size_t n = text_columns(key), beside = indent + most + 2, below = indent + 2;
-        const bool narrow = width && beside > width / 2;
+        const size_t n = text_columns(key), right = indent + most + 2, below = indent + 2;
+        const bool narrow = width && right > width / 2;
         if (narrow) printf("%*s%s\n%*s", (int)indent, "", key, (int)below, "");
         else printf("%*s%s%*s", (int)indent, "", key, (int)(most + 2 - n), "");
-        print_wrapped(json_string_value(value), narrow ? below : beside, narrow ? below : beside,
+        print_wrapped(json_string_value(value), narrow ? below : right, narrow ? below : right,
                       width);
     }
 }
@@ -170,7 +170,7 @@ static void shorten_cells(json_t *rows, size_t c, size_t most)
     }
 }
 
-/* So that each column fits beside the first, which gives way first, to a third of the line. */
+/* So that each column fits next to the first, which gives way first, to a third of the line. */
 static void shorten_table(const json_t *columns, json_t *rows, size_t width)
 {
     const size_t count = json_array_size(columns);
@@ -179,14 +179,14 @@ static void shorten_table(const json_t *columns, json_t *rows, size_t width)
         const size_t n = column_width(columns, rows, c);
         if (n > widest) widest = n;
     }
-    const size_t beside = widest ? widest + 2 : 0, third = width / 3;
-    if (column_width(columns, rows, 0) + beside > width)
-        shorten_cells(rows, 0, width > beside + third ? width - beside : third);
+    const size_t widest_column = widest ? widest + 2 : 0, third = width / 3;
+    if (column_width(columns, rows, 0) + widest_column > width)
+        shorten_cells(rows, 0, width > widest_column + third ? width - widest_column : third);
     const size_t head = column_width(columns, rows, 0) + 2;
     for (size_t c = 1; c < count && head < width; c++) shorten_cells(rows, c, width - head);
 }
 
-/* As many columns as fit beside the first, then the others below in the same way. */
+/* As many columns as fit next to the first, then the others below in the same way. */
 static int print_parts(const struct common *common, const json_t *columns, json_t *rows,
                        size_t width)
 {

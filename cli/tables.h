@@ -21,8 +21,8 @@ size_t fitting_bytes(const char *text, size_t columns);
 enum { SHORTENED = 1024 };
 void shorten(const char *text, size_t columns, char out[SHORTENED]);
 /* Prints what the lines that follow are about (a model, a file) in bold, so short that the terminal
- * has `beside` columns more; returns the columns that it takes. */
-size_t print_subject(const char *name, size_t beside);
+ * has `reserved` columns more; returns the columns that it takes. */
+size_t print_subject(const char *name, size_t reserved);
 
 /* Prints text from `column` on, in lines of at most `width` columns (0: one line), those after the
  * first indented; ends the line. A word that no line has room for is shortened. */
@@ -31,7 +31,7 @@ void print_wrapped(const char *text, size_t column, size_t indent, size_t width)
  * in one line. */
 void print_line(size_t column, size_t indent, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The same into another stream, where words stay whole: what is said of a file can be copied. */
+/* The same into another stream, where words stay whole: a file's name can be copied. */
 struct wrap {
     size_t indent, width;
 };

@@ -203,10 +203,10 @@ static enum pith_status hold_out(const struct pith_calib_options *o, struct enco
     const size_t most = pith_larger(o->judge / shape->seq_len, PITH_CALIB_JUDGE_LEAST);
     size_t *at, count;
     PITH_TRY(find_free(e, shape->text, most, &at, &count, err));
-    const size_t kept = count < PITH_CALIB_JUDGE_LEAST ? reserve(e, shape->text) : 0;
-    if (kept) {
+    const size_t reserved = count < PITH_CALIB_JUDGE_LEAST ? reserve(e, shape->text) : 0;
+    if (reserved) {
         pith_free(at);
-        if (!mark_all(o, e, e->ids.count - kept)) return pith_fail_nomem(err, "windows");
+        if (!mark_all(o, e, e->ids.count - reserved)) return pith_fail_nomem(err, "windows");
         PITH_TRY(find_free(e, shape->text, most, &at, &count, err));
     }
     return count ? copy(e, shape, at, count, judge, err) : PITH_OK;

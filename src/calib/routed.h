@@ -3,8 +3,8 @@
  *     routed   those that take it, and no others
  *     all      every token, whichever expert it takes
  *     pooled   those that take it, and tokens of the whole text at equal distances,
- * which together weigh as much as PITH_POOLED_MASS of its own: an expert with much evidence is
- * calibrated on it, one with little mostly on what the layer reads overall
+ * which together weigh as much as PITH_POOLED_MASS of the expert's tokens: an expert with much
+ * evidence is calibrated on it, one with little mostly on what the layer reads overall
  *
  * The router's choices are taken once a layer, from the block with all linears before the experts
  * in their final form. Rows are gathered from the stream, so that the memory is one expert's. */

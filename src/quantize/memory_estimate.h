@@ -4,7 +4,7 @@
 
 #include "quantize/job.h"
 
-/* The most own memory (anonymous pages, whoever allocated them) that the process will hold:
+/* The most own memory (anonymous pages of every allocator) that the process will hold:
  * job->own_memory, which is measured, and what the run takes from then on, computed by the code
  * that takes it. After pith_job_layout(). The measured part differs by some pages from one start of
  * the program to the next: less than PITH_MEASURED_TO (base/mem.h), which is included. */

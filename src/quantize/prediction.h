@@ -7,13 +7,13 @@
 /* Where the recipe states a prediction ("predicted": {"kld"}), measures the divergence of the
  * finished model, in the partial folder, from the original: over the held-out part of the
  * calibration text (job->judge), at most PITH_PREDICTION_TOKENS, and over the first calibration
- * windows, in windows as long, at most PITH_PREDICTION_FITTED; with nothing held-out, over the
+ * windows, in windows as long, at most PITH_PREDICTION_FITTED; without a held-out part, over the
  * latter alone. Both models go block by block, so that one block of each is in memory. Adds
  * "prediction" to the account: {"kld", "measured", "standard_error": over windows, "tokens",
  * "held_out": whether these three are of held-out tokens, "fitted": {"measured", "standard_error",
- * "tokens"}, "remarks": lines, if there are any: that nothing was held-out, or that held-out tokens
- * lose more than PITH_PREDICTION_APART times what fitted ones do}. Does nothing for other recipes,
- * and without calibration text. */
+ * "tokens"}, "remarks": lines, if there are any: that there was no held-out part, or that held-out
+ * tokens lose more than PITH_PREDICTION_APART times what fitted ones do}. Does nothing for other
+ * recipes, and without calibration text. */
 enum { PITH_PREDICTION_TOKENS = 8192, PITH_PREDICTION_FITTED = 4096 };
 #define PITH_PREDICTION_APART 1.3
 enum pith_status pith_prediction_check(struct pith_run *r, json_t *account, struct pith_error *err);

@@ -106,9 +106,9 @@ struct pith_apart {
 };
 enum pith_status pith_work_join(struct pith_work *w, const struct pith_apart *cut,
                                 struct pith_error *err);
-/* rank_rows.c: ... and these, once they are stored by who has them to store, become everyone's. */
-enum pith_status pith_work_tell(struct pith_work *w, const struct pith_apart *cut,
-                                struct pith_error *err);
+/* rank_rows.c: ... and sends these to all, once the ranks that store them have done so. */
+enum pith_status pith_work_share(struct pith_work *w, const struct pith_apart *cut,
+                                 struct pith_error *err);
 /* rank_rows.c: the rank that has all rows of the site's linear i, or PITH_TO_ALL: several have
  * some. */
 unsigned pith_work_owner(const struct pith_work *w, const uint32_t *first, uint32_t i);

@@ -34,7 +34,7 @@ enum { CHOICES = 4, NEEDLES = 8, CHAINS = 4, HOPS = 2, LEAD = 6, WORD = 32 };
 #define MOST_UNITS ((size_t)1 << 30)
 
 /* A question in the making: always drawn from the start of its random numbers, however many units
- * (sentences, lines, words) turn out to fit. */
+ * (sentences, lines, words) fit. */
 struct making {
     struct pith_rng rng;
     double depth;

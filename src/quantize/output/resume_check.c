@@ -344,7 +344,7 @@ static void share_out(struct pieces *all)
 {
     pith_writers_begin(all->r);
     for (size_t i = 0; i < all->count; i++)
-        all->list[i].reader = pith_writers_turn(all->r, all->list[i].plan->bytes);
+        all->list[i].reader = pith_writers_next(all->r, all->list[i].plan->bytes);
 }
 
 static enum pith_status reread(struct pieces *all, pith_hash_text *want, struct pith_error *err)

@@ -268,7 +268,7 @@ static void say_unquantized(struct pith_report *r, const json_t *tensors)
     json_array_foreach (tensors, i, t)
         count += strstr(pith_summary_text(t, "reason"), "no whole blocks") != NULL;
     if (count)
-        pith_report_label(r, "kept in 16 bits", PITH_WRAP_NONE,
+        pith_report_label(r, "in 16 bits", PITH_WRAP_NONE,
                           "%zu linears, whose rows are no whole blocks of 32", count);
 }
 

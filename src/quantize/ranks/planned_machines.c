@@ -5,15 +5,15 @@
 #include "plan/search.h"
 #include "plan/time/quantize_time.h"
 
-/* What is asked, as it is understood. */
-struct asked {
+/* The request, as it is understood. */
+struct request {
     struct pith_plan_search plan; /* the model, and the hardware's own file */
     struct pith_plan_place at;
     struct pith_recipe recipe;
     struct pith_quantize_task task;
     struct pith_cable cable;
     struct pith_group_rule groups;
-    struct pith_container_opts opts; /* of which that is told */
+    struct pith_container_opts opts; /* for which the estimate is made */
     bool mixed;                      /* each linear has its own size */
     uint32_t common;                 /* else this one */
 };
@@ -21,7 +21,7 @@ struct asked {
 /* Groups where the recipe's do not divide rows, as pith quantize settles them. */
 static uint32_t group_of(const void *ctx, const struct pith_linear_spec *spec)
 {
-    const struct asked *a = ctx;
+    const struct request *a = ctx;
     const struct pith_group_rule *rule = &a->groups;
     const struct pith_grid *g = &a->recipe.weights;
     if (!a->mixed) return a->common;
@@ -33,7 +33,7 @@ static uint32_t group_of(const void *ctx, const struct pith_linear_spec *spec)
     return g->group;
 }
 
-static void settle_groups(struct asked *a)
+static void settle_groups(struct request *a)
 {
     const struct pith_model *m = a->plan.model.model;
     a->opts = (struct pith_container_opts){.model_dtype = m->shape.dtype, .acts = a->recipe.acts};
@@ -47,7 +47,7 @@ static void settle_groups(struct asked *a)
     a->task.group_ctx = a;
 }
 
-static enum pith_status understand(struct asked *a, const struct pith_plan_quantize_options *o,
+static enum pith_status understand(struct request *a, const struct pith_plan_quantize_options *o,
                                    struct pith_error *err)
 {
     const struct pith_plan_subject *m = &a->plan.model;
@@ -80,7 +80,7 @@ static enum pith_status understand(struct asked *a, const struct pith_plan_quant
 }
 
 /* The whole model by so many ranks; what one takes comes from the first row. */
-static json_t *row_of(const struct asked *a, unsigned ranks, double *alone)
+static json_t *row_of(const struct request *a, unsigned ranks, double *alone)
 {
     const struct pith_plans *p = a->task.plans;
     struct pith_ranks_forecast all = {.ranks = ranks, .cable = a->cable}, other = all;
@@ -99,7 +99,7 @@ static json_t *row_of(const struct asked *a, unsigned ranks, double *alone)
     return pith_ranks_forecast_row(&all, p->layers, &other, *alone);
 }
 
-static json_t *report_of(const struct asked *a, const struct pith_plan_quantize_options *o)
+static json_t *report_of(const struct request *a, const struct pith_plan_quantize_options *o)
 {
     const unsigned most = a->at.devices ? a->at.devices : PITH_RANKS_MOST;
     json_t *rows = json_array();
@@ -117,7 +117,7 @@ enum pith_status pith_quantize_plan(const struct pith_plan_quantize_options *o, 
                                     struct pith_error *err)
 {
     const struct pith_plan_model_options hardware = {.own = o->own};
-    struct asked a = {.plan = {.options = &hardware}};
+    struct request a = {.plan = {.options = &hardware}};
     enum pith_status s = understand(&a, o, err);
     *report = s == PITH_OK ? report_of(&a, o) : NULL;
     if (s == PITH_OK && !*report) s = pith_fail_nomem(err, "the report");

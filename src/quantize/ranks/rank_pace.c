@@ -9,20 +9,20 @@
 enum pith_status pith_paces_add(struct pith_paces *p, struct pith_ranks *ranks, double start,
                                 const struct pith_rank_pace *before, struct pith_error *err)
 {
-    enum { KEPT = 3, SHARED = 2 }; /* numbers of a rank: busy, received, last; two to tell */
+    enum { STORED = 3, SHARED = 2 }; /* numbers of a rank: busy, received, last; two are sent */
     const unsigned count = pith_ranks_count(ranks), own = pith_ranks_own(ranks);
     const struct pith_rank_pace now = pith_ranks_pace(ranks);
-    if (!p->busy) p->busy = pith_zalloc(count, (KEPT + SHARED) * sizeof *p->busy);
+    if (!p->busy) p->busy = pith_zalloc(count, (STORED + SHARED) * sizeof *p->busy);
     if (!p->busy) return pith_fail_nomem(err, "the ranks' pace");
     p->received = p->busy + count;
     p->last = p->received + count;
-    double *told = p->last + count;
-    told[SHARED * own] = pith_clock() - start - (now.waited - before->waited);
-    told[SHARED * own + 1] = (double)(now.received - before->received);
-    PITH_TRY(pith_ranks_share_parts(ranks, told, count, SHARED * sizeof *told, err));
+    double *shared = p->last + count;
+    shared[SHARED * own] = pith_clock() - start - (now.waited - before->waited);
+    shared[SHARED * own + 1] = (double)(now.received - before->received);
+    PITH_TRY(pith_ranks_share_parts(ranks, shared, count, SHARED * sizeof *shared, err));
     for (unsigned k = 0; k < count; k++) {
-        p->busy[k] += p->last[k] = told[SHARED * k];
-        p->received[k] += told[SHARED * k + 1];
+        p->busy[k] += p->last[k] = shared[SHARED * k];
+        p->received[k] += shared[SHARED * k + 1];
     }
     return PITH_OK;
 }

@@ -18,12 +18,12 @@ struct pith_paces {
  * everyone learns it. PITH_NOMEM, and what messages between ranks say. */
 enum pith_status pith_paces_add(struct pith_paces *p, struct pith_ranks *ranks, double start,
                                 const struct pith_rank_pace *before, struct pith_error *err);
-/* To an account: "rank_busy_seconds" and "rank_bytes_received", where there is something to tell.
+/* To an account: "rank_busy_seconds" and "rank_bytes_received", where there are several ranks.
  * False: no memory. */
 bool pith_paces_report(const struct pith_paces *p, const struct pith_ranks *ranks, json_t *j);
 void pith_paces_free(struct pith_paces *p);
-/* One unit of the work, with several ranks told apart: one that takes much longer
- * than the others is named with the steps of the next. */
+/* One unit of the work, with each rank's time: a rank that takes much longer than the others is
+ * named with the steps of the next. */
 enum pith_status pith_pace_unit(struct pith_run *r, size_t unit,
                                 enum pith_status (*run)(struct pith_run *, size_t,
                                                         struct pith_error *),

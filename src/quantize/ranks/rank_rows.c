@@ -173,8 +173,8 @@ enum pith_status pith_work_join(struct pith_work *w, const struct pith_apart *cu
     return take_step(w, cut, OWN_MEASURES, err);
 }
 
-enum pith_status pith_work_tell(struct pith_work *w, const struct pith_apart *cut,
-                                struct pith_error *err)
+enum pith_status pith_work_share(struct pith_work *w, const struct pith_apart *cut,
+                                 struct pith_error *err)
 {
     return take_step(w, cut, ALL_MEASURES, err);
 }

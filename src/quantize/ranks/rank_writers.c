@@ -30,7 +30,7 @@ uint64_t pith_writers_bytes(const struct pith_job *job)
 
 /* --- who sees the folder ---------------------------------------------------------------------- */
 
-/* Nothing that was left by an earlier run, or lies in a folder of that name elsewhere. */
+/* A word that no earlier run wrote, and that no folder of that name elsewhere contains. */
 static void make_word(const struct pith_run *r, char word[PITH_SHA256_HEX])
 {
     struct timespec now = {0};
@@ -96,14 +96,14 @@ enum pith_status pith_writers_join(struct pith_run *r, struct pith_error *err)
     return s == PITH_OK && all ? take_part(r, err) : s;
 }
 
-/* --- whose turn it is ------------------------------------------------------------------------- */
+/* --- the order -------------------------------------------------------------------------------- */
 
 void pith_writers_begin(struct pith_run *r)
 {
     for (unsigned k = 0; r->out.given && k < pith_ranks_count(r->ranks); k++) r->out.given[k] = 0;
 }
 
-unsigned pith_writers_turn(struct pith_run *r, uint64_t bytes)
+unsigned pith_writers_next(struct pith_run *r, uint64_t bytes)
 {
     unsigned least = 0;
     if (!pith_writers_share(r)) return 0;

@@ -13,7 +13,7 @@
 #include "quantize/output/output.h"
 
 /* When rank 0 has opened the output: every rank looks whether it sees the folder; when all do, all
- * have it open. `gather`: not asked for. Every rank makes this call; alone, nothing happens. */
+ * have it open. `gather`: not used. Every rank makes this call; alone, nothing happens. */
 enum pith_status pith_writers_join(struct pith_run *r, struct pith_error *err);
 /* Whether all store. */
 bool pith_writers_share(const struct pith_run *r);
@@ -21,13 +21,14 @@ bool pith_writers_share(const struct pith_run *r);
 bool pith_writers_own(const struct pith_run *r);
 /* A unit begins. */
 void pith_writers_begin(struct pith_run *r);
-/* Whose the next thing is, of so many bytes. All ranks ask for the same things in the same order.
- */
-unsigned pith_writers_turn(struct pith_run *r, uint64_t bytes);
+/* The rank that stores the next tensors, of so many bytes. All ranks make the same calls in the
+ * same order. */
+unsigned pith_writers_next(struct pith_run *r, uint64_t bytes);
 /* A tensor of the layout was stored here. For tasks too. */
 void pith_writers_note(const struct pith_run *r, const struct pith_tensor_plan *p,
                        const char hex[PITH_SHA256_HEX]);
-/* What the unit stored is on the disk, whoever wrote it; at rank 0 its account has all hashes. */
+/* What the unit stored is on the disk, whichever rank wrote it; at rank 0 its account has all
+ * hashes. */
 enum pith_status pith_writers_end(struct pith_run *r, json_t *unit, struct pith_error *err);
 /* How many tensors of the layout are a unit's. */
 size_t pith_writers_tensors(const struct pith_job *job, size_t unit);

@@ -120,7 +120,7 @@ enum pith_status pith_route_bytes(const struct pith_route *route, void *data, si
 /* All of a matrix but its numbers. */
 struct header {
     char format[32], gguf[32];
-    uint32_t rows, cols, row_group, group, groups, kept;
+    uint32_t rows, cols, row_group, group, groups, sparse_count;
     enum pith_dtype scale_dtype;
     float global, nested_offset;
     uint64_t stride;
@@ -134,7 +134,7 @@ static struct header header_of(const struct pith_qmat *q)
                        .row_group = q->row_group,
                        .group = q->group,
                        .groups = q->groups,
-                       .kept = q->sparse ? q->sparse->start[q->rows] : 0,
+                       .sparse_count = q->sparse ? q->sparse->start[q->rows] : 0,
                        .scale_dtype = q->scale_dtype,
                        .global = q->global,
                        .nested_offset = q->nested ? q->nested->offset : 0,
@@ -186,7 +186,7 @@ static enum pith_status make_room(const struct header *h, struct pith_qmat *q,
         good = good && (q->levels = pith_alloc(pith_qmat_level_count(q), sizeof *q->levels));
     if (h->ordered) good = good && (q->g_idx = pith_alloc(q->cols, sizeof *q->g_idx));
     if (h->nested) good = good && (q->nested = pith_nested_new(q));
-    if (h->sparse) good = good && (q->sparse = pith_sparse_new(q->rows, h->kept));
+    if (h->sparse) good = good && (q->sparse = pith_sparse_new(q->rows, h->sparse_count));
     if (q->nested) q->nested->offset = h->nested_offset;
     if (good) return PITH_OK;
     pith_qmat_free(q);
@@ -214,8 +214,8 @@ static void parts_of(const struct header *h, const struct pith_qmat *q, struct p
         {q->nested ? q->nested->code : NULL, scales},
         {q->nested ? q->nested->absmax : NULL, nested_runs(q) * sizeof(float)},
         {sparse ? sparse->start : NULL, (q->rows + (size_t)1) * sizeof(uint32_t)},
-        {sparse ? sparse->col : NULL, h->kept * sizeof(uint32_t)},
-        {sparse ? sparse->value : NULL, h->kept * sizeof(float)}};
+        {sparse ? sparse->col : NULL, h->sparse_count * sizeof(uint32_t)},
+        {sparse ? sparse->value : NULL, h->sparse_count * sizeof(float)}};
     memcpy(out, part, sizeof part);
 }
 
@@ -295,17 +295,17 @@ enum pith_status pith_ranks_share_file(struct pith_ranks *ranks, const char *pat
 enum pith_status pith_ranks_share_json(struct pith_ranks *ranks, json_t **j, struct pith_error *err)
 {
     const bool first = pith_ranks_first(ranks);
-    struct pith_str said = {0};
+    struct pith_str json = {0};
     if (pith_ranks_alone(ranks)) return PITH_OK;
-    if (first && *j) pith_json_dump(*j, JSON_COMPACT | JSON_REAL_PRECISION(17), &said);
-    size_t size = said.len;
-    char *text = first ? pith_str_take(&said) : NULL; /* elsewhere it is made for what is told */
-    enum pith_status s = first && !text ? pith_fail_nomem(err, "what ranks are told")
+    if (first && *j) pith_json_dump(*j, JSON_COMPACT | JSON_REAL_PRECISION(17), &json);
+    size_t size = json.len;
+    char *text = first ? pith_str_take(&json) : NULL; /* elsewhere allocated for what arrives */
+    enum pith_status s = first && !text ? pith_fail_nomem(err, "what ranks share")
                                         : pith_ranks_share_text(ranks, 0, &text, &size, err);
     if (s == PITH_OK && !first) {
         json_decref(*j);
         *j = NULL;
-        if (size) s = pith_json_parse(text, size, "what rank 0 tells", j, err);
+        if (size) s = pith_json_parse(text, size, "what rank 0 sends", j, err);
     }
     pith_free(text);
     return s;

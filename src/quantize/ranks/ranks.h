@@ -27,7 +27,7 @@ void pith_ranks_owners(const struct pith_job *job, uint32_t layer, unsigned rank
  * owner's. Where a rounder couples rows (pith_round_cut()), all are one rank's. */
 void pith_ranks_rows(const struct pith_job *job, uint32_t layer, const struct pith_site_spec *site,
                      unsigned ranks, uint32_t *first);
-/* Bytes that sharing takes beside what one rank does: a panel of a Hessian, the codes of a site. */
+/* Bytes that sharing takes in addition to one rank's work: a panel of a Hessian, a site's codes. */
 uint64_t pith_ranks_bytes(const struct pith_job *job);
 /* Whether this rank writes the journal and the account: rank 0. */
 bool pith_run_writes(const struct pith_run *r);
@@ -37,7 +37,7 @@ struct pith_route {
     struct pith_ranks *ranks; /* NULL: it is there already */
     unsigned from, to;
 };
-/* A matrix, what is done to its input left out: q is read on `from`, made where it goes (to be
+/* A matrix, without the changes of its input: q is read on `from`, made where it goes (to be
  * freed there), and not touched elsewhere. */
 enum pith_status pith_route_qmat(const struct pith_route *route, struct pith_qmat *q,
                                  struct pith_error *err);

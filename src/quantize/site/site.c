@@ -580,7 +580,7 @@ static enum pith_status round_each(struct pith_work *w, const struct rounding *a
                                    .count = a->site->count};
     PITH_TRY(pith_work_join(w, &cut, err));
     for (uint32_t i = 0; i < a->site->count; i++) PITH_TRY(end_one(w, a, i, err));
-    PITH_TRY(pith_work_tell(w, &cut, err));
+    PITH_TRY(pith_work_share(w, &cut, err));
     for (uint32_t i = 0; i < a->site->count; i++) PITH_TRY(note_one(w, a, i, err));
     return PITH_OK;
 }
