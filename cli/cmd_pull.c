@@ -2,14 +2,12 @@
 #include "cli/command.h"
 #include "cli/input.h"
 #include "cli/hub.h"
+#include "cli/report.h"
 
 #include <pith/hub.h>
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 struct settings {
     struct common common;
@@ -59,60 +57,18 @@ static int find_token(const struct settings *s, char token[TOKEN_MOST])
     return EXIT_DONE;
 }
 
-static const char *text_of(const json_t *j, const char *key)
-{
-    const char *text = json_string_value(json_object_get(j, key));
-    return text ? text : "";
-}
-
-static void print_report(const json_t *j, double seconds)
-{
-    char all[32], came[32], took[32], size[32];
-    const json_t *files = json_object_get(j, "files"), *f;
-    size_t i;
-    const double bytes = json_number_value(json_object_get(j, "downloaded"));
-    format_bytes(json_number_value(json_object_get(j, "bytes")), all);
-    format_bytes(bytes, came);
-    format_seconds(seconds, took);
-    printf("%s%s%s: %s in %zu files, ", bold(), text_of(j, "model"), plain(), all,
-           json_array_size(files));
-    if (bytes > 0) printf("%s of it downloaded in %s\n", came, took);
-    else printf("all of it here already\n");
-    json_array_foreach (files, i, f) {
-        if (i == 12) {
-            printf("  ... and %zu more (--json lists all)\n", json_array_size(files) - i);
-            break;
-        }
-        format_bytes(json_number_value(json_object_get(f, "bytes")), size);
-        printf("  %12s  %s\n", size, text_of(f, "name"));
-    }
-    printf("  commit %s\n  %s\n", text_of(j, "commit"), text_of(j, "path"));
-}
-
-static double seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* The network is touched here and nowhere else in the program. */
 static int pull(const struct settings *s, const struct pith_hub_options *o, const char *name)
 {
     struct pith_error err = {0};
-    char *report = NULL;
-    int rc = EXIT_DONE;
-    const double began = seconds_now();
-    const enum pith_status status = pith_hub_pull(o, name, &report, &err);
+    struct pith_report *report;
+    const enum pith_status status = pith_hub_pull_report(o, name, &report, &err);
     meter_end(o->progress.ctx);
     if (status == PITH_INTERRUPTED)
         say(&s->common, "what has arrived is kept: the same command goes on with it");
     if (status != PITH_OK) return report_failure(&s->common, &err);
-    json_t *j = read_report(&s->common, report, &rc);
-    if (j && s->common.json) printf("%s", report);
-    else if (j && !s->common.quiet) print_report(j, seconds_now() - began);
-    json_decref(j);
-    pith_text_free(report);
+    const int rc = give_report(&s->common, report, false);
+    pith_report_free(&report);
     return rc;
 }
 

@@ -331,25 +331,31 @@ static bool take_name(struct pith_hub_name *name)
     return is;
 }
 
+struct download {
+    const char *cache;
+    const struct pith_hub_name *name;
+};
+
 /* What came is found; a file that came is there. */
-static void check_report(const char *cache, const struct pith_hub_name *name, const json_t *report)
+static enum pith_status check_pulled(void *ctx, const struct pith_pulled *pulled,
+                                     struct pith_error *failed)
 {
+    const struct download *d = ctx;
     struct pith_error err = {0};
     char *path = NULL, *title;
-    const char *snapshot = json_string_value(json_object_get(report, "path"));
-    must(snapshot != NULL && pith_path_is_dir(snapshot));
-    title = pith_hub_title(snapshot);
-    must(title != NULL && strstr(title, name->repo) != NULL);
-    if (pith_hub_find_model(cache, name, &path, &err) != PITH_OK) must(err.text[0] != '\0');
-    const json_t *f;
-    size_t i;
-    json_array_foreach (json_object_get(report, "files"), i, f) {
-        char *file = pith_path_join(snapshot, json_string_value(json_object_get(f, "name")));
+    (void)failed;
+    must(pith_path_is_dir(pulled->path));
+    title = pith_hub_title(pulled->path);
+    must(title != NULL && strstr(title, d->name->repo) != NULL);
+    if (pith_hub_find_model(d->cache, d->name, &path, &err) != PITH_OK) must(err.text[0] != '\0');
+    for (size_t i = 0; i < pulled->count; i++) {
+        char *file = pith_path_join(pulled->path, pulled->file[i].name);
         must(file != NULL && pith_path_exists(file));
         pith_free(file);
     }
     pith_free(title);
     pith_free(path);
+    return PITH_OK;
 }
 
 static void remove_folder(const char *path)
@@ -371,11 +377,11 @@ static void remove_folder(const char *path)
 static void download(const struct pith_pull *pull, const struct pith_hub_name *name)
 {
     struct pith_error err = {0};
-    json_t *report = NULL;
-    if (pith_pull_model(pull, name, &report, &err) == PITH_OK)
-        check_report(pull->cache, name, report);
-    else must(err.text[0] != '\0' && report == NULL);
-    json_decref(report);
+    struct download d = {pull->cache, name};
+    struct pith_pull p = *pull;
+    p.done = check_pulled;
+    p.done_ctx = &d;
+    must(pith_pull_model(&p, name, &err) == PITH_OK || err.text[0] != '\0');
 }
 
 /* A hub may name a length that would fill the memory that the folder lies in. */

@@ -55,6 +55,10 @@ PITH_API enum pith_status pith_hub_find(const struct pith_hub_options *options, 
  * PITH_UNSUPPORTED  no weights in a form that pith reads; this machine has no libcurl */
 PITH_API enum pith_status pith_hub_pull(const struct pith_hub_options *options, const char *name,
                                         char **report, struct pith_error *err);
+/* The same as a report, for pith_report_free(). */
+PITH_API enum pith_status pith_hub_pull_report(const struct pith_hub_options *options,
+                                               const char *name, struct pith_report **report,
+                                               struct pith_error *err);
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,7 @@
 #include "base/async.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "base/tree.h"
 #include "hub/cache.h"
 #include "hub/listing.h"
@@ -53,14 +54,15 @@ struct run {
 /* --- a piece ------------------------------------------------------------------------------------
  */
 
-static enum pith_status take_bytes(void *ctx, const void *data, size_t size,
-                                   struct pith_error *err)
+static enum pith_status take_bytes(void *ctx, const void *data, size_t size, struct pith_error *err)
 {
     struct lane *l = ctx;
     struct pith_hub_piece *p = l->piece;
     if (size > p->to - p->from - p->done)
-        return pith_fail(err, PITH_FORMAT, "%s: more came than the hub says it has; what is good "
-                         "of it is kept", l->item->file->path);
+        return pith_fail(err, PITH_FORMAT,
+                         "%s: more came than the hub says it has; what is good "
+                         "of it is kept",
+                         l->item->file->path);
     PITH_TRY(pith_out_write(&l->item->part.out, p->from + p->done, data, size, err));
     p->done += size;
     l->item->part.changed = true;
@@ -71,13 +73,16 @@ static enum pith_status set_out(struct run *r, struct lane *l, struct item *it,
                                 struct pith_hub_piece *p, struct pith_error *err)
 {
     struct pith_str url = {0};
-    pith_str_printf(&url, "%s/%s/resolve/%s/", r->pull->endpoint, r->name->repo,
-                    r->listing.commit);
+    pith_str_printf(&url, "%s/%s/resolve/%s/", r->pull->endpoint, r->name->repo, r->listing.commit);
     pith_http_quote(&url, it->file->path, true);
     l->url = pith_str_take(&url);
     if (!l->url) return pith_fail_nomem(err, "a request");
-    l->call = (struct pith_http_call){.url = l->url, .ranged = true, .from = p->from + p->done,
-                                      .to = p->to, .total = it->part.size, .take = take_bytes,
+    l->call = (struct pith_http_call){.url = l->url,
+                                      .ranged = true,
+                                      .from = p->from + p->done,
+                                      .to = p->to,
+                                      .total = it->part.size,
+                                      .take = take_bytes,
                                       .ctx = l};
     l->item = it;
     l->piece = p;
@@ -117,8 +122,8 @@ static enum pith_status finish_lane(struct run *r, struct lane *l, struct pith_e
     }
     if (c->end == PITH_HTTP_DONE && c->linked_etag[0] &&
         strcmp(c->linked_etag, it->file->blob) != 0)
-        s = pith_fail(err, PITH_FORMAT, "%s: the hub lists it as %s and sends %s",
-                      it->file->path, it->file->blob, c->linked_etag);
+        s = pith_fail(err, PITH_FORMAT, "%s: the hub lists it as %s and sends %s", it->file->path,
+                      it->file->blob, c->linked_etag);
     if (c->end == PITH_HTTP_DONE && left > 0) {
         c->end = PITH_HTTP_CUT;
         snprintf(c->message, sizeof c->message, "it ended %llu bytes too soon",
@@ -290,8 +295,7 @@ static enum pith_status arrive(struct run *r, struct pith_error *err)
             if (!r->lane[i].item) PITH_TRY(employ(r, &r->lane[i], err));
         PITH_TRY(pith_http_wait(r->http, 50, err));
         for (size_t i = 0; i < r->pull->jobs; i++)
-            if (r->lane[i].item && r->lane[i].call.over)
-                PITH_TRY(finish_lane(r, &r->lane[i], err));
+            if (r->lane[i].item && r->lane[i].call.over) PITH_TRY(finish_lane(r, &r->lane[i], err));
         for (size_t i = 0; i < r->listing.count; i++) PITH_TRY(move(r, &r->item[i], err));
         record(r);
         PITH_TRY(report_progress(r, &all, err));
@@ -318,9 +322,11 @@ static enum pith_status check_room(struct run *r, struct pith_error *err)
         pith_str_free(&part);
     }
     if (missing <= room) return PITH_OK;
-    return pith_fail(err, PITH_IO, "%s: no space for %s: %.1f MiB are missing and %.1f MiB are "
-                     "free; nothing was downloaded", r->pull->cache, r->name->repo,
-                     (double)missing / (1 << 20), (double)room / (1 << 20));
+    return pith_fail(err, PITH_IO,
+                     "%s: no space for %s: %.1f MiB are missing and %.1f MiB are "
+                     "free; nothing was downloaded",
+                     r->pull->cache, r->name->repo, (double)missing / (1 << 20),
+                     (double)room / (1 << 20));
 }
 
 static enum pith_status make_items(struct run *r, struct pith_error *err)
@@ -362,38 +368,43 @@ static void close_run(struct run *r)
 /* --- the end -----------------------------------------------------------------------------------
  */
 
-static enum pith_status report_files(const struct run *r, const char *snapshot, json_t **report,
-                                     struct pith_error *err)
+static enum pith_status give_files(const struct run *r, const char *snapshot,
+                                   struct pith_error *err)
 {
-    json_t *files = json_array();
-    uint64_t downloaded = 0;
-    for (size_t i = 0; i < r->listing.count; i++) {
+    const size_t count = r->listing.count;
+    struct pith_pulled_file *file = pith_alloc(count ? count : 1, sizeof *file);
+    struct pith_pulled all = {.repo = r->name->repo,
+                              .revision = r->name->revision,
+                              .commit = r->listing.commit,
+                              .path = snapshot,
+                              .file = file,
+                              .count = count,
+                              .bytes = r->total};
+    if (!file) return pith_fail_nomem(err, "a list of files");
+    for (size_t i = 0; i < count; i++) {
         const struct item *it = &r->item[i];
-        if (it->downloaded) downloaded += it->file->size;
-        pith_json_add(&files, json_pack("{s:s, s:I, s:s, s:b}", "name", it->file->path, "bytes",
-                                        (json_int_t)it->file->size, "blob", it->file->blob,
-                                        "downloaded", (int)it->downloaded));
+        if (it->downloaded) all.downloaded += it->file->size;
+        file[i] = (struct pith_pulled_file){it->file->path, it->file->blob, it->file->size,
+                                            it->downloaded};
     }
-    *report = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:o}", "model", r->name->repo, "revision",
-                        r->name->revision, "commit", r->listing.commit, "path", snapshot, "bytes",
-                        (json_int_t)r->total, "downloaded", (json_int_t)downloaded, "files", files);
-    return *report ? PITH_OK : pith_fail_nomem(err, "the report");
+    const enum pith_status s = r->pull->done(r->pull->done_ctx, &all, err);
+    pith_free(file);
+    return s;
 }
 
-static enum pith_status keep_all(const struct run *r, json_t **report, struct pith_error *err)
+static enum pith_status keep_all(const struct run *r, struct pith_error *err)
 {
     char *snapshot = NULL;
     enum pith_status s = pith_store_link(r->pull->cache, r->name, &r->listing, &snapshot, err);
-    if (s == PITH_OK) s = report_files(r, snapshot, report, err);
+    if (s == PITH_OK) s = give_files(r, snapshot, err);
     pith_free(snapshot);
     return s;
 }
 
 enum pith_status pith_pull_model(const struct pith_pull *pull, const struct pith_hub_name *name,
-                                 json_t **report, struct pith_error *err)
+                                 struct pith_error *err)
 {
     struct run r = {.pull = pull, .name = name};
-    *report = NULL;
     enum pith_status s = pith_http_new(pull->endpoint, pull->token, &r.http, err);
     if (s == PITH_OK)
         s = pith_hub_list(r.http, pull->endpoint, name, pull->progress, &r.listing, err);
@@ -402,7 +413,7 @@ enum pith_status pith_pull_model(const struct pith_pull *pull, const struct pith
     if (s == PITH_OK) s = make_items(&r, err);
     if (s == PITH_OK) s = check_room(&r, err);
     if (s == PITH_OK) s = arrive(&r, err);
-    if (s == PITH_OK) s = keep_all(&r, report, err);
+    if (s == PITH_OK) s = keep_all(&r, err);
     close_run(&r);
     return s;
 }
