@@ -1,15 +1,14 @@
 /* Words that options take: those of a list of the library, or a few of the program's own. */
 #include "cli/choices.h"
-#include "cli/measure.h"
 
 #include <pith/inspect.h>
-#include <pith/plan.h>
+#include <pith/context.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Names in a report: of the entries of its `list` (NULL: it is one), what stands under `key`. */
+/* The lists of the library whose names are choices. */
 enum source {
     NONE,
     RECIPES,
@@ -21,18 +20,10 @@ enum source {
     SPLITS,
     ROUNDERS /* the last of CHOICES_SOURCES */
 };
-static const struct {
-    enum pith_status (*get)(char **report, struct pith_error *err);
-    const char *list, *key;
-} sources[] = {
-    [RECIPES] = {pith_recipes_json, NULL, "recipe"},
-    [FORMATS] = {pith_formats_json, NULL, "format"},
-    [HARDWARE] = {pith_hardware_json, NULL, "hardware"},
-    [CONTAINERS] = {pith_features_json, "containers", "name"},
-    [ENGINES] = {pith_features_json, "engines", "name"},
-    [TRANSFORMS] = {pith_features_json, "transforms", "name"},
-    [SPLITS] = {pith_features_json, "splits", "name"},
-    [ROUNDERS] = {pith_features_json, "rounders", "name"},
+static const char *const sources[] = {
+    [RECIPES] = "recipes",       [FORMATS] = "formats",   [HARDWARE] = "hardware",
+    [CONTAINERS] = "containers", [ENGINES] = "engines",   [TRANSFORMS] = "transforms",
+    [SPLITS] = "splits",         [ROUNDERS] = "rounders",
 };
 _Static_assert(sizeof sources / sizeof sources[0] == CHOICES_SOURCES, "a list of names for each");
 
@@ -74,38 +65,14 @@ static const struct choice {
     {"recipes", NULL, "auto", RECIPES},
 };
 
-static json_t *report_of(enum source source)
-{
-    char *report = NULL;
-    if (sources[source].get(&report, NULL) != PITH_OK) return NULL;
-    json_t *j = json_loads(report, 0, NULL);
-    pith_text_free(report);
-    return j;
-}
-
-/* All lists of one report, which may take long to make. */
 static void take_names(struct choice_names *names, enum source wanted)
 {
-    json_t *report = report_of(wanted);
-    for (size_t i = RECIPES; i < CHOICES_SOURCES; i++) {
-        char words[CHOICES_ROOM] = "";
-        const json_t *entry;
-        size_t k;
-        if (sources[i].get != sources[wanted].get || names->of[i]) continue;
-        json_array_foreach (sources[i].list ? json_object_get(report, sources[i].list) : report, k,
-                            entry) {
-            const size_t used = strlen(words);
-            snprintf(words + used, CHOICES_ROOM - used, "%s%s", used ? " " : "",
-                     json_text(entry, sources[i].key));
-        }
-        names->of[i] = strdup(words);
-    }
-    json_decref(report);
+    (void)pith_list_names(sources[wanted], &names->of[wanted], NULL);
 }
 
 void free_choice_names(struct choice_names *names)
 {
-    for (size_t i = 0; i < CHOICES_SOURCES; i++) free(names->of[i]);
+    for (size_t i = 0; i < CHOICES_SOURCES; i++) pith_text_free(names->of[i]);
 }
 
 /* By what its value is called: "FILE", "PAGE.html", "DIR", "MODEL". */

@@ -64,6 +64,16 @@ PITH_API enum pith_status pith_recipe_keys_json(char **report, struct pith_error
  * texts. */
 PITH_API enum pith_status pith_features_json(char **report, struct pith_error *err);
 
+/* One of these as a report: list "formats", "recipes", "keys", "hardware" or "features". name:
+ * NULL, or one of its entries; of the features also an engine, a container or one of their tables.
+ * Its table is all that there is. PITH_ARG: there is no such thing; the message has what is near.
+ */
+PITH_API enum pith_status pith_list_report(const char *list, const char *name,
+                                           struct pith_report **report, struct pith_error *err);
+/* The names of a list's entries with blanks between them, for pith_text_free(): a list of above, or
+ * "containers", "engines", "architectures", "transforms", "splits", "rounders". */
+PITH_API enum pith_status pith_list_names(const char *list, char **names, struct pith_error *err);
+
 /* Renders a table as text. `table`: JSON {"columns": [{"name", "align": "left"|"right"}], "rows":
  * [[text,
  * ...], ...]}. format: "text", "markdown", "csv". */

@@ -100,6 +100,11 @@ PITH_API enum pith_status pith_hardware_measure_kernels(struct pith_context *con
                                                         const struct pith_list *weights,
                                                         const struct pith_list *caches,
                                                         char **report, struct pith_error *err);
+/* The same as a report, for pith_report_free(). */
+PITH_API enum pith_status pith_hardware_report(struct pith_context *context,
+                                               const struct pith_list *weights,
+                                               const struct pith_list *caches,
+                                               struct pith_report **report, struct pith_error *err);
 
 /* A page with tables and charts made from such a report (pith_text_free() it). PITH_FORMAT: it is
  * none. */

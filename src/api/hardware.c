@@ -1,20 +1,14 @@
 #include <pith/plan.h>
 
 #include "api/context.h"
+#include "api/report.h"
 #include "backend/roof.h"
 #include "eval/speed/rates_report.h"
 #include "plan/hardware/hardware_json.h"
+#include "report/records.h"
 
 #include <stdio.h>
 #include <unistd.h>
-
-enum pith_status pith_hardware_json(char **report, struct pith_error *err)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < pith_hardware_count(); i++)
-        pith_json_add(&list, pith_hardware_object(pith_hardware_at(i)));
-    return pith_report_text(list, report, err);
-}
 
 static enum pith_status measure_roof(struct pith_backend *be, struct pith_roof_sample *s,
                                      struct pith_error *err)
@@ -26,8 +20,8 @@ static enum pith_status measure_roof(struct pith_backend *be, struct pith_roof_s
     return PITH_OK;
 }
 
-static enum pith_status report_this(struct pith_context *context, json_t *kernels, char **report,
-                                    struct pith_error *err)
+static enum pith_status report_this(struct pith_context *context, json_t *kernels,
+                                    struct pith_report **report, struct pith_error *err)
 {
     struct pith_roof_sample s;
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -48,14 +42,41 @@ static enum pith_status report_this(struct pith_context *context, json_t *kernel
         .cpu = true,
         .threads = pith_context_threads(context),
         .kernels = kernels};
-    return pith_report_text(pith_hardware_object(&h), report, err);
+    struct pith_report *r = pith_report_new(), *one = pith_report_new();
+    if (r && one) {
+        pith_report_open(one, "");
+        pith_hardware_rows(one, &h);
+        pith_report_close(one);
+        pith_records_table(one, 0, pith_report_alone(r));
+        pith_record_entry(r, one, 0, "hardware", NULL);
+        pith_record_copy(r, one, 0);
+        r->failed |= one->failed;
+        *report = r;
+    } else {
+        pith_report_free(&r);
+    }
+    pith_report_free(&one);
+    return *report ? PITH_OK : pith_fail_nomem(err, "the report");
+}
+
+enum pith_status pith_hardware_report(struct pith_context *context, const struct pith_list *weights,
+                                      const struct pith_list *caches, struct pith_report **report,
+                                      struct pith_error *err)
+{
+    json_t *kernels = NULL;
+    *report = NULL;
+    if (weights->count + caches->count)
+        PITH_TRY(pith_rates_report(context->backend, weights, caches, &kernels, err));
+    const enum pith_status s = report_this(context, kernels, report, err);
+    json_decref(kernels);
+    return s;
 }
 
 enum pith_status pith_hardware_measure(struct pith_context *context, char **report,
                                        struct pith_error *err)
 {
-    *report = NULL;
-    return report_this(context, NULL, report, err);
+    const struct pith_list none = {0};
+    return pith_hardware_measure_kernels(context, &none, &none, report, err);
 }
 
 enum pith_status pith_hardware_measure_kernels(struct pith_context *context,
@@ -63,10 +84,8 @@ enum pith_status pith_hardware_measure_kernels(struct pith_context *context,
                                                const struct pith_list *caches, char **report,
                                                struct pith_error *err)
 {
-    json_t *kernels;
+    struct pith_report *r = NULL;
     *report = NULL;
-    PITH_TRY(pith_rates_report(context->backend, weights, caches, &kernels, err));
-    const enum pith_status s = report_this(context, kernels, report, err);
-    json_decref(kernels);
-    return s;
+    return pith_report_give(&r, pith_hardware_report(context, weights, caches, &r, err), report,
+                            err);
 }

@@ -4,15 +4,65 @@
 #include "api/context.h"
 #include "base/mem.h"
 
-static enum pith_status write_table(const struct pith_report *r, const char *name, char **text,
+/* Several tables, each under its title. */
+static void write_tables(const struct pith_report *r, const struct pith_writer *w, bool bold,
+                         struct pith_str *out)
+{
+    const bool markdown = w->write == pith_table_write_markdown;
+    for (size_t i = 0; i < r->count; i++) {
+        const struct pith_report_item *n = &r->item[i];
+        if (n->detail != PITH_DETAIL_TABLES) continue;
+        if (n->kind == PITH_REPORT_TABLE) {
+            w->write(n->table, out);
+            pith_str_putc(out, '\n');
+        } else {
+            pith_str_printf(out, "%s%s%s%s\n\n", bold ? "\x1b[1m" : "", markdown ? "## " : "",
+                            pith_report_at(r, n->text), bold ? "\x1b[0m" : "");
+        }
+    }
+}
+
+static bool has_tables(const struct pith_report *r)
+{
+    for (size_t i = 0; i < r->count; i++)
+        if (r->item[i].detail == PITH_DETAIL_TABLES) return true;
+    return false;
+}
+
+/* A table with the fields that its cells name as the form calls them. */
+static void name_cells(const struct pith_table *t, const struct pith_report_form *form,
+                       struct pith_table *out)
+{
+    for (size_t c = 0; c < t->columns; c++)
+        pith_table_column(out, pith_table_key(t, c), pith_table_title(t, c), t->column[c].kind);
+    for (size_t i = 0; i < t->rows; i++) {
+        pith_table_row(out);
+        for (size_t c = 0; c < t->columns; c++) {
+            char *text = pith_fields_show(pith_table_cell(t, i, c), form->field, form->field_ctx);
+            pith_table_text(out, text);
+            out->failed |= !text;
+            pith_free(text);
+        }
+    }
+}
+
+static enum pith_status write_table(const struct pith_report *r,
+                                    const struct pith_report_form *form, char **text,
                                     struct pith_error *err)
 {
     const struct pith_writer *w;
     struct pith_str out = {0};
-    PITH_TRY(pith_writer_need(name, &w, err));
+    PITH_TRY(pith_writer_need(form->table, &w, err));
     if (!r || r->failed || r->alone.failed) return pith_fail_nomem(err, "the report");
+    if (has_tables(r)) {
+        write_tables(r, w, form->bold, &out);
+        return pith_text_give(&out, PITH_OK, "the report", text, err);
+    }
     if (r->alone.columns == 0) return pith_fail(err, PITH_ARG, "this report is no table");
-    w->write(&r->alone, &out);
+    struct pith_table named = {0};
+    if (form->field) name_cells(&r->alone, form, &named);
+    w->write(form->field ? &named : &r->alone, &out);
+    pith_table_free(&named);
     return pith_text_give(&out, PITH_OK, "the report", text, err);
 }
 
@@ -37,7 +87,7 @@ enum pith_status pith_report_write(const struct pith_report *report,
         PITH_TRY(pith_report_text(pith_report_tree(report), text, err));
         return name_fields(form, text, err);
     }
-    if (form->table) return write_table(report, form->table, text, err);
+    if (form->table) return write_table(report, form, text, err);
     const enum pith_status s = pith_report_terminal(report, form, &out, err);
     return pith_text_give(&out, s, "the report", text, err);
 }

@@ -77,7 +77,7 @@ static bool scales_stay(const struct pith_container *from, const struct pith_con
     return x == y || y == PITH_F32;
 }
 
-static json_t *cell(const struct request *q, size_t target)
+static void set_cell(struct pith_report *r, const struct request *q, size_t target)
 {
     size_t count;
     const struct pith_container *const *all = pith_containers(&count), *to = all[target];
@@ -90,30 +90,30 @@ static json_t *cell(const struct request *q, size_t target)
         stay = stay && scales_stay(all[i], to, q->grid, &stored);
         pith_grid_format(&stored, text);
     }
-    if (q->with[target] < INPUTS && !any) return json_string("itself");
+    if (q->with[target] < INPUTS && !any) strcpy(text, "itself");
     if (any && !stay) strcat(text, " *");
-    return json_string(text);
+    pith_report_set(r, to->name, pith_words(text));
 }
 
-static json_t *row_of(const struct request *q)
+static void add_grid(struct pith_report *r, const struct request *q)
 {
     size_t count;
     const struct pith_container *const *all = pith_containers(&count);
     char text[PITH_GRID_TEXT];
     pith_grid_format(q->grid, text);
-    json_t *row = json_pack("{s:s}", "grid", text);
+    pith_report_open(r, "");
+    pith_report_set(r, "grid", pith_words(text));
     for (size_t i = 0; i < count; i++)
-        if (all[i]->pack) pith_json_set(&row, all[i]->name, cell(q, i)); /* it is written */
-    return row;
+        if (all[i]->pack) set_cell(r, q, i); /* it is written */
+    pith_report_close(r);
 }
 
-json_t *pith_conversions(void)
+void pith_conversions(struct pith_report *r)
 {
     static const char *const shapes[] = {
         "", ":tensor", ":g128", ":g128:asym", ":g128:asym:hqq", ":block128", ":dq"};
     size_t count;
     const struct pith_format *f = pith_formats(&count);
-    json_t *list = json_array();
     struct request q;
     start(&q);
     for (size_t i = 0; i < count; i++)
@@ -125,7 +125,6 @@ json_t *pith_conversions(void)
             if (pith_grid_parse(text, &g, NULL) != PITH_OK || !find_targets(&q, &g)) continue;
             const bool again = k > 0 && pith_grid_parse(f[i].name, &usual, NULL) == PITH_OK &&
                                pith_grid_equal(&g, &usual); /* a block of that width */
-            if (!again) pith_json_add(&list, row_of(&q));
+            if (!again) add_grid(r, &q);
         }
-    return list;
 }

@@ -2,12 +2,11 @@
 #ifndef PITH_QUANTIZE_CONVERSIONS_H
 #define PITH_QUANTIZE_CONVERSIONS_H
 
-#include "base/json.h"
+#include "report/report.h"
 
-/* One object a grid that some container takes: "grid", and for each container the grid on which it
- * holds the codes of such a matrix from another, with " *" where scales or minimums may be rounded;
- * "itself" where no other holds it; "anew" where it cannot. A new reference; NULL when memory is
- * out. */
-json_t *pith_conversions(void);
+/* Adds one object a grid that some container takes: "grid", and for each container the grid on
+ * which it holds the codes of such a matrix from another, with " *" where scales or minimums may be
+ * rounded; "itself" where no other holds it; "anew" where it cannot. */
+void pith_conversions(struct pith_report *r);
 
 #endif

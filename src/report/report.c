@@ -200,6 +200,11 @@ struct pith_table *pith_report_alone(struct pith_report *r)
     return &r->alone;
 }
 
+void pith_report_listed(struct pith_report *r)
+{
+    r->listed = true;
+}
+
 void pith_report_judge(struct pith_report *r, bool good)
 {
     if (r) r->bad = !good;

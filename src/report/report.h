@@ -8,7 +8,8 @@
  *
  *   report.c     items and values          tree.c       their JSON
  *   terminal.c   their text                wrap.c       words, lines and columns of a terminal
- *   units.c      sizes and times         page_*.c     pages, from the JSON */
+ *   units.c      sizes and times         page_*.c     pages, from the JSON
+ *   records.c    lists of objects with the same rows */
 #ifndef PITH_REPORT_REPORT_H
 #define PITH_REPORT_REPORT_H
 
@@ -101,11 +102,19 @@ enum pith_wrap {
     PITH_WRAP_TERMINAL, /* the terminal's width, where there is one */
     PITH_WRAP_PROSE,    /* the width for sentences */
     PITH_WRAP_ITEMS,    /* the same of a list, behind commas alone */
+    PITH_WRAP_PAIR,     /* the terminal's; from the next line on where the lead takes over half */
     PITH_WRAP_BELOW     /* all of it on the next line where it is wider than the terminal */
 };
 /* Where lists are shown in part: lines that only the part has, or only the whole. BRIEF: what
- * stands in the place of all else where a brief text is wanted. */
-enum pith_detail { PITH_DETAIL_ANY, PITH_DETAIL_PART, PITH_DETAIL_WHOLE, PITH_DETAIL_BRIEF };
+ * stands in the place of all else where a brief text is wanted. TABLES: what is written where only
+ * tables are wanted, and the report has several; a line is the title of one. */
+enum pith_detail {
+    PITH_DETAIL_ANY,
+    PITH_DETAIL_PART,
+    PITH_DETAIL_WHOLE,
+    PITH_DETAIL_BRIEF,
+    PITH_DETAIL_TABLES
+};
 
 /* A line of text: `lead` as it is, `strong` in bold, then what is formatted, wrapped. */
 struct pith_line {
@@ -136,6 +145,9 @@ struct pith_table *pith_report_add_table(struct pith_report *r, enum pith_detail
 void pith_report_take_table(struct pith_report *r, enum pith_detail detail, struct pith_table *t);
 /* The report's table alone, which its text does not show: for pith_report_form's `table`. */
 struct pith_table *pith_report_alone(struct pith_report *r);
+
+/* Its JSON is a list; what is added are its members. */
+void pith_report_listed(struct pith_report *r);
 
 /* What a report is judged by; the page that can be made of it. */
 void pith_report_judge(struct pith_report *r, bool good);
@@ -175,7 +187,7 @@ struct pith_report {
     struct pith_table lost; /* what is filled in when memory is out: it has failed */
     pith_page_fn *page;
     size_t remark; /* as the offsets above */
-    bool bad, failed;
+    bool bad, failed, listed;
 };
 /* NULL for 0. */
 const char *pith_report_at(const struct pith_report *r, size_t offset);

@@ -161,17 +161,22 @@ static void put_words(const struct text_page *p, const struct pith_line *how, co
 {
     const bool items = how->wrap == PITH_WRAP_ITEMS, prose = items || how->wrap == PITH_WRAP_PROSE;
     const size_t width = p->form->width;
-    const struct pith_text_wrap wrap = {.column = column,
-                                        .indent = how->indent,
-                                        .width = prose ? p->form->prose : width,
-                                        .shorten = 1,
-                                        .items = items};
+    struct pith_text_wrap wrap = {.column = column,
+                                  .indent = how->indent,
+                                  .width = prose ? p->form->prose : width,
+                                  .shorten = 1,
+                                  .items = items};
     if (how->wrap == PITH_WRAP_BELOW && width && column + pith_text_columns(words) > width)
         pith_str_printf(p->out, "\n%*s", (int)how->indent, "");
     if (how->wrap == PITH_WRAP_NONE || how->wrap == PITH_WRAP_BELOW) {
         pith_str_puts(p->out, words);
         pith_str_putc(p->out, '\n');
         return;
+    }
+    if (how->wrap == PITH_WRAP_PAIR && width && column > width / 2) {
+        while (p->out->len && p->out->data[p->out->len - 1] == ' ') p->out->data[--p->out->len] = 0;
+        pith_str_puts(p->out, "\n    ");
+        wrap.column = wrap.indent = 4;
     }
     char *text = pith_text_wrapped(words, &wrap);
     if (text) pith_str_puts(p->out, text);
@@ -213,7 +218,8 @@ static void put_item(const struct text_page *p, const struct pith_report_item *n
 {
     const enum pith_detail other = p->form->all ? PITH_DETAIL_PART : PITH_DETAIL_WHOLE;
     const bool brief = n->detail == PITH_DETAIL_BRIEF;
-    if (n->detail == other || brief != (p->form->brief != 0)) return;
+    if (n->detail == other || n->detail == PITH_DETAIL_TABLES || brief != (p->form->brief != 0))
+        return;
     switch (n->kind) {
     case PITH_REPORT_ROW: put_row(p, n); break;
     case PITH_REPORT_LINE: put_line(p, n); break;

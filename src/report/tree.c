@@ -42,5 +42,5 @@ static json_t *build(const struct pith_report *r, size_t *at, bool list)
 json_t *pith_report_tree(const struct pith_report *r)
 {
     size_t at = 0;
-    return !r || r->failed ? NULL : build(r, &at, false);
+    return !r || r->failed ? NULL : build(r, &at, r->listed);
 }

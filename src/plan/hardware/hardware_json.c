@@ -2,28 +2,35 @@
 
 #include "plan/hardware/kernels.h"
 
-json_t *pith_hardware_object(const struct pith_hardware *h)
+static void set_real(struct pith_report *r, const char *key, double x)
 {
-    json_t *j = json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f}", "hardware", h->name, "what",
-                          h->title, "vendor", h->vendor, "memory_bytes", h->memory_bytes,
-                          "bandwidth", h->bandwidth, "link", h->link, "host", h->host);
+    pith_report_set(r, key, pith_real(x, 1));
+}
+
+void pith_hardware_rows(struct pith_report *r, const struct pith_hardware *h)
+{
+    pith_report_set(r, "hardware", pith_words(h->name));
+    pith_report_set(r, "what", pith_words(h->title));
+    pith_report_set(r, "vendor", pith_words(h->vendor));
+    pith_report_set(r, "memory_bytes", pith_whole((int64_t)h->memory_bytes));
+    set_real(r, "bandwidth", h->bandwidth);
+    set_real(r, "link", h->link);
+    set_real(r, "host", h->host);
     for (int u = 0; u < PITH_UNITS; u++)
-        pith_json_set(&j, pith_hardware_unit((enum pith_unit)u), json_real(h->ops[u]));
-    pith_json_set(&j, "most", json_integer(h->most));
-    pith_json_set(&j, "watts", json_real(h->watts));
-    pith_json_set(&j, "price", json_real(h->price));
-    pith_json_set(&j, "price_source", json_string(h->price_source));
-    pith_json_set(&j, "source", json_string(h->source));
-    pith_json_set(&j, "fnuz", json_boolean(h->fnuz));
-    pith_json_set(&j, "cpu", json_boolean(h->cpu));
-    if (h->reached_memory > 0) pith_json_set(&j, "memory_reached", json_real(h->reached_memory));
-    if (h->reached_arithmetic > 0)
-        pith_json_set(&j, "arithmetic_reached", json_real(h->reached_arithmetic));
-    if (h->layer_seconds > 0) pith_json_set(&j, "layer_seconds", json_real(h->layer_seconds));
-    pith_json_set(&j, "capability", json_integer(h->capability));
-    if (h->threads) pith_json_set(&j, "threads", json_integer(h->threads));
-    if (h->kernels) pith_json_set(&j, "kernels", json_deep_copy(h->kernels));
-    return j;
+        set_real(r, pith_hardware_unit((enum pith_unit)u), h->ops[u]);
+    pith_report_set(r, "most", pith_count(h->most));
+    set_real(r, "watts", h->watts);
+    set_real(r, "price", h->price);
+    pith_report_set(r, "price_source", pith_words(h->price_source));
+    pith_report_set(r, "source", pith_words(h->source));
+    pith_report_set(r, "fnuz", pith_yes(h->fnuz));
+    pith_report_set(r, "cpu", pith_yes(h->cpu));
+    if (h->reached_memory > 0) set_real(r, "memory_reached", h->reached_memory);
+    if (h->reached_arithmetic > 0) set_real(r, "arithmetic_reached", h->reached_arithmetic);
+    if (h->layer_seconds > 0) set_real(r, "layer_seconds", h->layer_seconds);
+    pith_report_set(r, "capability", pith_count(h->capability));
+    if (h->threads) pith_report_set(r, "threads", pith_count(h->threads));
+    if (h->kernels) pith_report_set(r, "kernels", pith_tree(json_deep_copy(h->kernels)));
 }
 
 /* A number that is at least 0. */

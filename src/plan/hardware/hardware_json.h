@@ -5,9 +5,10 @@
 
 #include "base/json.h"
 #include "plan/hardware/hardware.h"
+#include "report/report.h"
 
-/* The object of a row; new reference, NULL when memory is out. */
-json_t *pith_hardware_object(const struct pith_hardware *h);
+/* Adds the rows of an object that says all of it. */
+void pith_hardware_rows(struct pith_report *r, const struct pith_hardware *h);
 /* A row from such an object, whose texts it borrows; what is missing is not known. PITH_FORMAT
  * names the key that is wrong, with `where` in front. */
 enum pith_status pith_hardware_read(const json_t *object, const char *where,

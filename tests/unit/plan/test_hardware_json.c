@@ -38,11 +38,14 @@ static void rows_come_back(void **state)
             row.reached_memory = 0.5;
             row.reached_arithmetic = 1;
         }
-        json_t *j = pith_hardware_object(&row);
+        struct pith_report *r = pith_report_new();
+        pith_hardware_rows(r, &row);
+        json_t *j = pith_report_tree(r);
         assert_non_null(j);
         assert_int_equal(pith_hardware_read(j, "a file", &back, NULL), PITH_OK);
         assert_same(&row, &back);
         json_decref(j);
+        pith_report_free(&r);
     }
 }
 
