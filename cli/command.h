@@ -137,8 +137,6 @@ char *name_options(const struct common *common, const char *text);
 int show_option(void *ctx, const char *field, const char *value, char *shown, size_t room);
 /* The same into text [room], which is cut there; the text as it is when memory is out. */
 void name_options_in(const struct common *common, const char *from, char *text, size_t room);
-/* The same in the place of a report, which may be NULL; for those that hold no text of a model. */
-void name_options_of(const struct common *common, char **report);
 
 /* --- what commands share
  * --------------------------------------------------------------------------- */

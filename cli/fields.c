@@ -56,11 +56,3 @@ void name_options_in(const struct common *common, const char *from, char *text, 
     snprintf(text, room, "%s", named ? named : from);
     pith_text_free(named);
 }
-
-void name_options_of(const struct common *common, char **report)
-{
-    char *named = *report ? name_options(common, *report) : NULL;
-    if (!named) return;
-    pith_text_free(*report);
-    *report = named;
-}

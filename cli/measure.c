@@ -91,37 +91,6 @@ const char *json_text(const json_t *j, const char *key)
     return text ? text : "";
 }
 
-void print_warnings(const json_t *report)
-{
-    const json_t *list = json_object_get(report, "warnings"), *w, *worst = NULL;
-    size_t i;
-    char text[256];
-    double sum = 0;
-    const bool shares = json_object_get(json_array_get(list, 0), "loss_share") != NULL;
-    const char *key = shares ? "loss_share" : "relative_error";
-    json_array_foreach (list, i, w) {
-        sum += json_get(w, key);
-        if (!worst || json_get(w, key) > json_get(worst, key)) worst = w;
-    }
-    if (!worst) return;
-    const double most = 100 * json_get(worst, key);
-    const size_t count = json_array_size(list);
-    if (shares && count == 1)
-        snprintf(text, sizeof text, "%s carries %.0f%% of the loss at the outputs",
-                 json_text(worst, "linear"), most);
-    else if (shares)
-        snprintf(text, sizeof text,
-                 "%zu linears carry %.0f%% of the loss at the outputs, %s alone %.0f%%", count,
-                 100 * sum, json_text(worst, "linear"), most);
-    else
-        snprintf(text, sizeof text,
-                 "%zu linears differ from the original by more than %.2g of it; the most %.3f, %s",
-                 json_array_size(list), json_get(worst, "limit"), json_get(worst, "relative_error"),
-                 json_text(worst, "linear"));
-    printf("  warning          ");
-    print_wrapped(text, 19, 19, terminal_width(STDOUT_FILENO));
-}
-
 /* The command as it could be typed again; empty where the system does not show it. */
 static void command_line(char *text, size_t size)
 {

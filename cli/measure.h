@@ -42,9 +42,6 @@ void measure_fill(const struct measure_settings *m, struct pith_eval_options *o)
  * wrong --crlf. Where lines end in CR LF and `crlf` does not say what to do, a warning. */
 int look_at_texts(const struct common *common, const struct text_list *texts, const char *crlf);
 
-/* The "warnings" of a report, the worst first in a line; nothing when there are none. */
-void print_warnings(const json_t *report);
-
 /* What a page says of its making; the command as it could be typed again. */
 struct page_making {
     char date[64], version[80], command[4096];
@@ -59,7 +56,5 @@ int page_write(const struct common *common, const char *path, char *html);
 /* A number or a text of an object; 0 and "" where there is none. Borrowed. */
 double json_get(const json_t *j, const char *key);
 const char *json_text(const json_t *j, const char *key);
-/* What several ranks would take, "ranks" of a report, or why that is not estimated. */
-void print_ranks(const struct common *common, const json_t *ranks);
 
 #endif

@@ -94,10 +94,10 @@ static void draw_bar(struct meter *m, double fraction, const char *left)
     if (cells == 0 && room >= FEWEST + 3 + WHAT / 2) cells = FEWEST;
     if (what + (cells ? cells + 3 : 0) > room) what = room - (cells ? cells + 3 : 0);
     rewind_line(m, width);
-    const size_t bytes = fitting_bytes(m->what, what);
+    const size_t bytes = pith_text_fitting(m->what, what);
     char shown[sizeof m->what];
     snprintf(shown, sizeof shown, "%.*s", (int)bytes, m->what);
-    fprintf(stderr, "%s%*s %3d%%", shown, (int)(what - text_columns(shown)), "",
+    fprintf(stderr, "%s%*s %3d%%", shown, (int)(what - pith_text_columns(shown)), "",
             (int)(fraction * 100));
     const size_t filled = (size_t)(fraction * (double)cells * 8);
     if (cells) fputs(" |", stderr);

@@ -84,6 +84,16 @@ PITH_API enum pith_status pith_plan_quantize(const struct pith_plan_quantize_opt
 /* The well-known shapes that a plan can be made for by name, as a JSON array; free it likewise. */
 PITH_API enum pith_status pith_plan_shapes(char **report, struct pith_error *err);
 
+/* The same as reports, for pith_report_free(); a plan's page is that of pith_plan_html(). */
+PITH_API enum pith_status pith_plan_model_report(const struct pith_plan_model_options *options,
+                                                 struct pith_report **report,
+                                                 struct pith_error *err);
+PITH_API enum pith_status pith_plan_quantize_report(
+    const struct pith_plan_quantize_options *options, struct pith_report **report,
+    struct pith_error *err);
+PITH_API enum pith_status pith_plan_shapes_report(struct pith_report **report,
+                                                  struct pith_error *err);
+
 /* The hardware that is known, as a JSON array; free it likewise. */
 PITH_API enum pith_status pith_hardware_json(char **report, struct pith_error *err);
 /* The machine at hand as such a row, "this": its memory, its bandwidth and its arithmetic measured

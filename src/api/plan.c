@@ -2,7 +2,9 @@
 
 #include "api/context.h"
 #include "api/options.h"
+#include "api/report.h"
 #include "choose/plan.h"
+#include "plan/say_ranks.h"
 #include "plan/shapes.h"
 #include "plan/time/quantize_time.h"
 #include "quantize/ranks/planned_machines.h"
@@ -14,33 +16,69 @@ void pith_plan_model_defaults_sized(struct pith_plan_model_options *o, size_t si
     pith_options_give(o, size, &model_defaults, sizeof model_defaults);
 }
 
+enum pith_status pith_plan_model_report(const struct pith_plan_model_options *given,
+                                        struct pith_report **report, struct pith_error *err)
+{
+    PITH_OPTIONS(pith_plan_model_options, o, model_defaults, given, err);
+    *report = NULL;
+    if (!o->model) return pith_fail(err, PITH_ARG, "a model is needed");
+    return pith_plan_make(o, report, err);
+}
+
 enum pith_status pith_plan_model(const struct pith_plan_model_options *given, char **report,
                                  struct pith_error *err)
 {
-    PITH_OPTIONS(pith_plan_model_options, o, model_defaults, given, err);
-    json_t *j;
+    struct pith_report *r = NULL;
     *report = NULL;
-    if (!o->model) return pith_fail(err, PITH_ARG, "a model is needed");
-    PITH_TRY(pith_plan_make(o, &j, err));
-    return pith_report_text(j, report, err);
+    return pith_report_give(&r, pith_plan_model_report(given, &r, err), report, err);
 }
 
-enum pith_status pith_plan_shapes(char **report, struct pith_error *err)
+/* A shape as a member of the list and as a row of the table. */
+static void add_shape(struct pith_report *r, struct pith_table *t, const json_t *shape)
 {
-    json_t *shapes, *list = json_array();
+    const json_t *config = json_object_get(shape, "config"),
+                 *archs = json_object_get(config, "architectures");
+    const char *name = json_string_value(json_object_get(shape, "name")),
+               *arch = json_string_value(json_array_get(archs, 0));
+    const json_int_t n = json_integer_value(json_object_get(shape, "parameters"));
+    pith_report_open(r, "");
+    pith_report_set(r, "name", pith_words(name));
+    pith_report_set(r, "parameters", pith_whole(n));
+    pith_report_set(r, "architecture", pith_words(arch));
+    pith_report_set(r, "from", pith_words(json_string_value(json_object_get(shape, "from"))));
+    pith_report_close(r);
+    pith_table_row(t);
+    pith_table_text(t, name);
+    pith_table_printf(t, "%lld", (long long)n);
+    pith_table_text(t, arch);
+}
+
+enum pith_status pith_plan_shapes_report(struct pith_report **report, struct pith_error *err)
+{
+    json_t *shapes;
     const json_t *s;
     size_t i;
     *report = NULL;
     PITH_TRY(pith_shapes_read(&shapes, err));
-    json_array_foreach (shapes, i, s) {
-        const json_t *config = json_object_get(s, "config"), *n = json_object_get(s, "parameters");
-        const json_t *archs = json_object_get(config, "architectures");
-        pith_json_add(&list, json_pack("{s:O, s:O, s:O, s:O}", "name", json_object_get(s, "name"),
-                                       "parameters", n, "architecture", json_array_get(archs, 0),
-                                       "from", json_object_get(s, "from")));
+    struct pith_report *r = pith_report_new();
+    if (r) {
+        struct pith_table *t = pith_report_add_table(r, PITH_DETAIL_ANY);
+        pith_report_listed(r);
+        pith_table_column(t, "name", "name", PITH_CELL_TEXT);
+        pith_table_column(t, "parameters", "parameters", PITH_CELL_NUMBER);
+        pith_table_column(t, "architecture", "architecture", PITH_CELL_TEXT);
+        json_array_foreach (shapes, i, s) add_shape(r, t, s);
     }
     json_decref(shapes);
-    return pith_report_text(list, report, err);
+    *report = r;
+    return r ? PITH_OK : pith_fail_nomem(err, "a list");
+}
+
+enum pith_status pith_plan_shapes(char **report, struct pith_error *err)
+{
+    struct pith_report *r = NULL;
+    *report = NULL;
+    return pith_report_give(&r, pith_plan_shapes_report(&r, err), report, err);
 }
 
 static const struct pith_plan_quantize_options quantize_defaults = {
@@ -54,8 +92,22 @@ void pith_plan_quantize_defaults_sized(struct pith_plan_quantize_options *o, siz
     pith_options_give(o, size, &quantize_defaults, sizeof quantize_defaults);
 }
 
-enum pith_status pith_plan_quantize(const struct pith_plan_quantize_options *given, char **report,
-                                    struct pith_error *err)
+/* The text of what quantizing takes on machines that are not there. */
+static void say_quantizing(struct pith_report *r, const json_t *j)
+{
+    const double memory = json_number_value(json_object_get(j, "memory_bytes"));
+    pith_report_line(r, &(struct pith_line){0}, "%s by %s, %lld tokens of calibration, on %s:",
+                     json_string_value(json_object_get(j, "model")),
+                     json_string_value(json_object_get(j, "recipe")),
+                     (long long)json_integer_value(json_object_get(j, "tokens")),
+                     json_string_value(json_object_get(j, "hardware")));
+    pith_report_label(r, "memory", PITH_WRAP_NONE, "about %.*f %s a machine", memory >= 1e9 ? 2 : 1,
+                      memory >= 1e9 ? memory * 1e-9 : memory * 1e-6, memory >= 1e9 ? "GB" : "MB");
+    pith_ranks_say(r, json_object_get(j, "ranks"));
+}
+
+enum pith_status pith_plan_quantize_report(const struct pith_plan_quantize_options *given,
+                                           struct pith_report **report, struct pith_error *err)
 {
     PITH_OPTIONS(pith_plan_quantize_options, o, quantize_defaults, given, err);
     json_t *j;
@@ -63,5 +115,20 @@ enum pith_status pith_plan_quantize(const struct pith_plan_quantize_options *giv
     if (!o->model || !o->recipe || !o->hardware)
         return pith_fail(err, PITH_ARG, "a model, a recipe and hardware are needed");
     PITH_TRY(pith_quantize_plan(o, &j, err));
-    return pith_report_text(j, report, err);
+    *report = pith_report_new();
+    if (!*report) {
+        json_decref(j);
+        return pith_fail_nomem(err, "the report");
+    }
+    say_quantizing(*report, j);
+    pith_report_merge(*report, j);
+    return PITH_OK;
+}
+
+enum pith_status pith_plan_quantize(const struct pith_plan_quantize_options *given, char **report,
+                                    struct pith_error *err)
+{
+    struct pith_report *r = NULL;
+    *report = NULL;
+    return pith_report_give(&r, pith_plan_quantize_report(given, &r, err), report, err);
 }

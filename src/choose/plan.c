@@ -77,8 +77,8 @@ static enum pith_status make(struct pith_plan_search *p, struct pith_error *err)
     return PITH_OK;
 }
 
-enum pith_status pith_plan_make(const struct pith_plan_model_options *options, json_t **report,
-                                struct pith_error *err)
+enum pith_status pith_plan_make(const struct pith_plan_model_options *options,
+                                struct pith_report **report, struct pith_error *err)
 {
     struct pith_plan_search p = {.options = options,
                                  .rows = json_array(),

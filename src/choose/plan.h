@@ -7,8 +7,8 @@
 #include "plan/search.h"
 
 /* What pith_plan_model() reports, with options as they are given to it. */
-enum pith_status pith_plan_make(const struct pith_plan_model_options *options, json_t **report,
-                                struct pith_error *err);
+enum pith_status pith_plan_make(const struct pith_plan_model_options *options,
+                                struct pith_report **report, struct pith_error *err);
 
 /* Fills p->stored, NULL when the model is not quantized. */
 enum pith_status pith_plan_stored_open(struct pith_plan_search *p, struct pith_error *err);

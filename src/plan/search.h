@@ -11,6 +11,7 @@
 #include "plan/hardware/hardware.h"
 #include "plan/split.h"
 #include "quant/recipe.h"
+#include "report/report.h"
 
 enum {
     PITH_PLAN_ENGINES = 8,
@@ -36,10 +37,10 @@ struct pith_plan_candidate {
     bool quantizes;
     bool stored;                       /* the model is quantized, and stays as it lies there ... */
     const struct pith_container *lies; /* ... in that */
-    double kld;       /* of this model or published for its class, NAN: not known */
-    double likened;   /* of a small model by which all are compared, NAN: not known */
+    double kld;             /* of this model or published for its class, NAN: not known */
+    double likened;         /* of a small model by which all are compared, NAN: not known */
     const char *likened_to; /* where that is from */
-    char source[160]; /* of kld */
+    char source[160];       /* of kld */
     const char *published;
     /* By number of pith_engine_needs(), of requested engines: the container that the engine loads
      * (NULL for weights as they are), or why it loads none. */
@@ -193,8 +194,10 @@ void pith_plan_would_fit_add(struct pith_plan_search *p, const struct pith_plan_
                              const struct pith_plan_place *at, const struct pith_plan_row *row);
 /* Leaves the most users, the longest context and the fewest devices of it. */
 void pith_plan_would_fit_settle(struct pith_plan_search *p);
-/* The object that pith plan reports; takes p->rows and p->out over. NULL when memory is out. */
-json_t *pith_plan_report(struct pith_plan_search *p);
+/* The report of pith plan; takes p->rows and p->out over. NULL when memory is out. */
+struct pith_report *pith_plan_report(struct pith_plan_search *p);
+/* Its text, of p->rows, p->out and p->would_fit. */
+void pith_plan_say(struct pith_report *r, const struct pith_plan_search *p);
 /* {"quantize", "serve"}, with pools "prefill" and "route": a new reference. */
 json_t *pith_plan_commands(const struct pith_plan_search *p, const struct pith_plan_case *k,
                            const struct pith_plan_row *row);
