@@ -24,17 +24,10 @@ static enum pith_status read_shared(const struct pith_config *c, struct pith_sha
                           &shape->moe.shared_ffn, err);
 }
 
-static void layer_with(struct pith_plan_maker *m, const struct pith_experts_spec *experts)
-{
-    const struct pith_norms norms = pith_build_norms(m);
-    const struct pith_attention_spec attention = pith_attention_of(m);
-    pith_build_sequential(m, &norms, &attention, NULL, experts);
-}
-
 static void layer(struct pith_plan_maker *m)
 {
     static const struct pith_experts_spec experts = {PITH_NAMES_GRANITE_EXPERTS};
-    layer_with(m, &experts);
+    pith_build_llama_with(m, PITH_HEADS_PLAIN, &experts);
 }
 
 static void layer_shared(struct pith_plan_maker *m)
@@ -42,7 +35,7 @@ static void layer_shared(struct pith_plan_maker *m)
     static const struct pith_experts_spec experts = {PITH_NAMES_GRANITE_EXPERTS,
                                                      .shared_gate_up = "shared_mlp.input_linear",
                                                      .shared_down = "shared_mlp.output_linear"};
-    layer_with(m, &experts);
+    pith_build_llama_with(m, PITH_HEADS_PLAIN, &experts);
 }
 
 static const struct pith_gguf_name_row parts[] = {

@@ -18,10 +18,7 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
 static void layer(struct pith_plan_maker *m)
 {
     static const struct pith_experts_spec experts = {PITH_NAMES_BLOCK_SPARSE};
-    const struct pith_norms norms = pith_build_norms(m);
-    const struct pith_attention_spec attention = pith_attention_of(m);
-    const struct pith_mlp_spec mlp = pith_mlp_of(m);
-    pith_build_sequential(m, &norms, &attention, &mlp, &experts);
+    pith_build_llama_with(m, PITH_HEADS_PLAIN, &experts);
 }
 
 static const struct pith_gguf_name_row parts[] = {

@@ -36,19 +36,10 @@ static enum pith_status read_seeing(const struct pith_config *c, struct pith_sha
     return PITH_OK;
 }
 
-static void layer_with(struct pith_plan_maker *m, const struct pith_experts_spec *experts)
-{
-    const struct pith_norms norms = pith_build_norms(m);
-    struct pith_attention_spec attention = pith_attention_of(m);
-    const struct pith_mlp_spec mlp = pith_mlp_of(m);
-    pith_build_head_norms(m, &attention, PITH_HEADS_EACH);
-    pith_build_sequential(m, &norms, &attention, &mlp, experts);
-}
-
 static void layer(struct pith_plan_maker *m)
 {
     static const struct pith_experts_spec experts = {PITH_NAMES_EXPERTS, PITH_NAMES_FUSED};
-    layer_with(m, &experts);
+    pith_build_llama_with(m, PITH_HEADS_EACH, &experts);
 }
 
 static const struct pith_gguf_name_row parts[] = {PITH_GGUF_NORMS,        PITH_GGUF_ATTENTION,
@@ -70,7 +61,7 @@ static void layer_either(struct pith_plan_maker *m)
 {
     static const struct pith_experts_spec experts = {PITH_NAMES_EXPERTS, PITH_NAMES_FUSED,
                                                      .fused_either = true};
-    layer_with(m, &experts);
+    pith_build_llama_with(m, PITH_HEADS_EACH, &experts);
 }
 
 const struct pith_arch pith_arch_qwen3_vl_moe = {

@@ -228,8 +228,13 @@ struct pith_norms pith_build_norms_after(struct pith_plan_maker *m);
 /* x += attention(y) + mlp(y) with y = norm(x). */
 void pith_build_parallel(struct pith_plan_maker *m, struct pith_norm norm,
                          const struct pith_attention_spec *a, const struct pith_mlp_spec *p);
-/* Llama's layer; DeepSeek V3's. */
+/* Llama's layer; the same with norms of its heads, and with experts where `x` is not NULL. */
 void pith_build_llama(struct pith_plan_maker *m);
+void pith_build_llama_with(struct pith_plan_maker *m, enum pith_head_norm_kind kind,
+                           const struct pith_experts_spec *x);
+/* OLMo 2's: norms after both parts, none before them, and norms of heads. */
+void pith_build_olmo(struct pith_plan_maker *m, enum pith_head_norm_kind kind);
+/* DeepSeek V3's. */
 void pith_build_deepseek(struct pith_plan_maker *m);
 
 /* --- smaller parts ---------------------------------------------------------------------------- */

@@ -70,10 +70,27 @@ void pith_build_parallel(struct pith_plan_maker *m, struct pith_norm norm,
     pith_build_add(m, OUT);
 }
 
-void pith_build_llama(struct pith_plan_maker *m)
+void pith_build_llama_with(struct pith_plan_maker *m, enum pith_head_norm_kind kind,
+                           const struct pith_experts_spec *x)
 {
     const struct pith_norms norms = pith_build_norms(m);
-    const struct pith_attention_spec attention = pith_attention_of(m);
+    struct pith_attention_spec attention = pith_attention_of(m);
     const struct pith_mlp_spec mlp = pith_mlp_of(m);
-    pith_build_sequential(m, &norms, &attention, &mlp, NULL);
+    if (kind != PITH_HEADS_PLAIN) pith_build_head_norms(m, &attention, kind);
+    pith_build_sequential(m, &norms, &attention, &mlp, x);
+}
+
+void pith_build_llama(struct pith_plan_maker *m)
+{
+    pith_build_llama_with(m, PITH_HEADS_PLAIN, NULL);
+}
+
+void pith_build_olmo(struct pith_plan_maker *m, enum pith_head_norm_kind kind)
+{
+    const struct pith_norms none = {0};
+    const struct pith_norms after = pith_build_norms_after(m);
+    struct pith_attention_spec attention = pith_attention_of(m);
+    const struct pith_mlp_spec mlp = pith_mlp_of(m);
+    pith_build_head_norms(m, &attention, kind);
+    pith_build_around(m, &none, &after, &attention, &mlp);
 }
