@@ -6,8 +6,8 @@
  * positions that they see. One query alone: a task is a kv head with one chunk, its sums go to the
  * caller's work space, and a second round of tasks merges them. Both run the same steps on the same
  * chunks, so the result is the same. */
-#include "backend/cache/pages.h"
 #include "backend/cache/key_offset.h"
+#include "backend/cache/pages.h"
 #include "backend/layer.h"
 #include "base/mem.h"
 #include "num/input.h"

@@ -1,8 +1,8 @@
 /* A layer's program, run: one function a kind of node. */
 #include "model/nodes/nodes.h"
 
-#include "backend/input.h"
 #include "backend/cache/key_offset.h"
+#include "backend/input.h"
 #include "backend/layer.h"
 #include "kern/ops.h"
 #include "model/rope.h"
@@ -110,22 +110,28 @@ static void prepare_rope(const struct pith_node_run *r, unsigned table)
     s->rows = r->n;
 }
 
+struct pith_rope_part pith_rope_of(const struct pith_node *node)
+{
+    return (struct pith_rope_part){.heads = node->u.rope.heads,
+                                   .stride = node->u.rope.stride,
+                                   .offset = node->u.rope.offset,
+                                   .dim = node->u.rope.dim,
+                                   .adjacent = node->u.rope.adjacent};
+}
+
 static enum pith_status run_rope(struct pith_node_run *r, const struct pith_node *node,
                                  struct pith_error *err)
 {
     const struct pith_pass *p = r->pass;
     const struct pith_scratch_rope *s = &p->scratch->rope[node->u.rope.table];
+    struct pith_rope_part part = pith_rope_of(node);
     (void)err;
     prepare_rope(r, node->u.rope.table);
-    pith_rope_part(p->backend, &(struct pith_rope_part){.x = r->reg[node->in],
-                                                        .n = r->n,
-                                                        .heads = node->u.rope.heads,
-                                                        .stride = node->u.rope.stride,
-                                                        .offset = node->u.rope.offset,
-                                                        .dim = node->u.rope.dim,
-                                                        .adjacent = node->u.rope.adjacent,
-                                                        .cos = s->cos,
-                                                        .sin = s->sin});
+    part.x = r->reg[node->in];
+    part.n = r->n;
+    part.cos = s->cos;
+    part.sin = s->sin;
+    pith_rope_part(p->backend, &part);
     return PITH_OK;
 }
 

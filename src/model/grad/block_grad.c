@@ -238,15 +238,12 @@ static void prepare_rope(struct pith_tape *t, unsigned table)
 static void rotate(const struct pith_tape *t, const struct pith_node *node, float *x,
                    const float *sin)
 {
-    pith_rope_part(t->backend, &(struct pith_rope_part){.x = x,
-                                                        .n = t->n,
-                                                        .heads = node->u.rope.heads,
-                                                        .stride = node->u.rope.stride,
-                                                        .offset = node->u.rope.offset,
-                                                        .dim = node->u.rope.dim,
-                                                        .adjacent = node->u.rope.adjacent,
-                                                        .cos = t->rope[node->u.rope.table].cos,
-                                                        .sin = sin});
+    struct pith_rope_part part = pith_rope_of(node);
+    part.x = x;
+    part.n = t->n;
+    part.cos = t->rope[node->u.rope.table].cos;
+    part.sin = sin;
+    pith_rope_part(t->backend, &part);
 }
 
 static void tape_rope(struct pith_tape_forward *f, const struct pith_node *node,

@@ -69,10 +69,11 @@ void pith_absorbed_fill(struct pith_backend *be, const struct pith_linear_weight
 void pith_latent_join(const struct pith_node *node, size_t n, const float *latent,
                       const float *rotary, float *key);
 /* What those nodes tell backend/layer.h: the block's weights and the node's sizes. Rows, how many,
- * state and output are the caller's to fill in. */
+ * angles, state and output are the caller's to fill in. */
 struct pith_conv pith_conv_of(const struct pith_block *b, const struct pith_node *node);
 struct pith_delta pith_delta_of(const struct pith_block *b, const struct pith_node *node);
 struct pith_scan pith_scan_of(const struct pith_block *b, const struct pith_node *node);
+struct pith_rope_part pith_rope_of(const struct pith_node *node);
 /* Lists the places of s->chosen by expert, rows ascending: s->order, s->begin. */
 void pith_experts_sort(const struct pith_moe *m, struct pith_scratch *s, size_t n);
 
