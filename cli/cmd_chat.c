@@ -144,7 +144,7 @@ static int answer_once(struct talk *t, const char *message)
 
 /* --- at the terminal --- */
 
-/* Asks, and keeps the answer; where there is none, the message goes. */
+/* Requests the answer and adds it; without one, the message is removed. */
 static void ask(struct talk *t)
 {
     struct pith_error err = {0};

@@ -1,4 +1,4 @@
-/* pith recover: what quantization left learns from the original. */
+/* pith recover: trains a quantized model towards its original. */
 #include "cli/command.h"
 #include "cli/report.h"
 

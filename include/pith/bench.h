@@ -73,8 +73,8 @@ struct pith_traffic_options {
     const char *endpoint; /* "completions" (default) or "chat" */
     const char *form;     /* prompts as "text" (default) or "ids": token ids, which the server's
                              /tokenize gives; completions only */
-    const char *clients;  /* list: so many ask one after the other. One of these three; clients 1
-                             when none is given */
+    const char *clients;  /* list: so many send requests one after the other. One of these three;
+                             clients 1 when none is given */
     const char *rates;    /* list: requests a second, at times of `arrivals` */
     const char *trace;    /* JSON lines with time, prompt, answer: docs/serving.md */
     const char *arrivals; /* "poisson" (default), "even", "bursts" */
@@ -84,7 +84,7 @@ struct pith_traffic_options {
     const char *text;     /* file that prompts are made of; NULL: words of pith's own */
     size_t requests;      /* of each level; 0: all of a trace, four a client, or what comes in 30
                              seconds at a rate, at least 16; with a duration no limit but that */
-    double duration;      /* seconds after which a level asks no more; 0: no limit */
+    double duration;      /* seconds after which a level sends no more; 0: no limit */
     size_t warmup;        /* requests before each level that are not measured; default 1 */
     double timeout;       /* seconds of a request; default 600 */
     double temperature;   /* default 0 */
@@ -104,7 +104,7 @@ static inline void pith_traffic_defaults(struct pith_traffic_options *options)
 PITH_API enum pith_status pith_traffic_check(const struct pith_traffic_options *options,
                                              struct pith_error *err);
 
-/* Asks the server and measures its answers, level after level. *report is JSON with the keys that
+/* Sends requests and measures the answers, level after level. *report is JSON with the keys that
  * docs/serving.md explains; free it with pith_text_free(). Requests that fail are counted in it.
  * One thread, and no model here. The words of prompts are measured by two short requests before.
  *
@@ -115,7 +115,7 @@ PITH_API enum pith_status pith_traffic_check(const struct pith_traffic_options *
 PITH_API enum pith_status pith_traffic(const struct pith_traffic_options *options, char **report,
                                        struct pith_error *err);
 
-/* The same by all ranks of the context (pith_context_join()), of the same options: each asks every
+/* The same by all ranks of the context (pith_context_join()), of the same options: each sends every
  * n-th request, and has its share of the clients. Rank 0 has the *report, elsewhere it is NULL.
  * Requests that were under way at once ("most at once") are the sum of what each rank had. */
 PITH_API enum pith_status pith_traffic_shared(struct pith_context *context,

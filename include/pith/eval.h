@@ -59,8 +59,9 @@ struct pith_eval_options {
     /* Not 0: programs that a model writes as answers to a task (humaneval) are run, in a sandbox of
      * namespaces and limits (bubblewrap's; docs/measuring.md). 0: such a task is refused. */
     int run_code;
-    /* Not 0: what a task asks is put into the chat template of the model (of the first one that
-     * pith_compare() has) as a conversation: docs/measuring.md. PITH_UNSUPPORTED: it has none. */
+    /* Not 0: the questions of a task are put into the chat template of the model (of the first one
+     * that pith_compare() has) as a conversation: docs/measuring.md. PITH_UNSUPPORTED: it has none.
+     */
     int chat;
     const char *chat_template; /* with chat: a file in place of the model's template */
     /* Like `measured`, in a line: "NAME, TEXT: perplexity 12.345". NULL: not wanted. */

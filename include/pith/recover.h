@@ -1,4 +1,4 @@
-/* pith/recover.h: distillation of the original into what quantization left of it. */
+/* pith/recover.h: distillation of the original into its quantized form. */
 #ifndef PITH_RECOVER_H
 #define PITH_RECOVER_H
 

@@ -226,7 +226,7 @@ enum pith_status pith_generate(struct pith_engine *engine,
     enum pith_status s = prepare(&g, err);
     if (s == PITH_OK) s = generate(&g, err);
     if (s == PITH_OK && report) s = pith_report_text(describe(&g), report, err);
-    (void)pith_stream_end(&g.stream, &g.piece, NULL); /* frees what a failed step left waiting */
+    (void)pith_stream_end(&g.stream, &g.piece, NULL); /* frees what a failed step still has */
     pith_session_free(&g.session);
     pith_sampler_free(&g.sampler);
     pith_ids_free(&g.prompt);

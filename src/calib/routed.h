@@ -61,7 +61,7 @@ struct pith_routed_place {
     const struct pith_acts *acts;
     uint32_t from, to;
     /* For PITH_NEED_DRIFT: the same in the model as it was, whose experts see the tokens that this
-     * one's take; NULL: nobody asks. */
+     * one's take; NULL: not needed. */
     const struct pith_routed_place *twin;
 };
 /* Gathers what plan (of one site, an expert's) says. With no token at all the statistics are 0, and

@@ -156,14 +156,14 @@ static void find_carried(struct stage *t)
 {
     const struct pith_plans *p = &t->s->collector->model->plans;
     const struct pith_acts *in = t->s->in, *out = t->s->out;
-    const unsigned left = pith_plan_leaves(t->s->block->plan);
+    const unsigned written = pith_plan_leaves(t->s->block->plan);
     float *old[PITH_LAYER_REGS] = {NULL}, *new[PITH_LAYER_REGS] = {NULL};
     pith_plans_lay(p, stage_rows(t, in) + in->length * in->hidden, in->length, old);
     pith_plans_lay(p, stage_rows(t, out) + in->length * in->hidden, in->length, new);
     for (int i = 0; i < PITH_LAYER_REGS; i++) {
         if (!old[i]) continue;
-        t->nodes.reg[i] = left >> i & 1 ? new[i] : old[i];
-        if (t->site == t->s->block->plan->sites && !(left >> i & 1))
+        t->nodes.reg[i] = written >> i & 1 ? new[i] : old[i];
+        if (t->site == t->s->block->plan->sites && !(written >> i & 1))
             memcpy(new[i], old[i], in->length * p->width[i] * sizeof **new);
     }
 }
@@ -278,7 +278,7 @@ static uint32_t behind_input(const struct pith_layer_plan *l)
     return at;
 }
 
-/* An expert's site: the router's stage has run, and left the stream. */
+/* An expert's site: the router's stage has run, and the stream is stored. */
 static enum pith_status collect_routed(struct pith_stages *s, const struct pith_gather_plan *plan,
                                        struct pith_stats *stats, struct pith_error *err)
 {

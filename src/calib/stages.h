@@ -20,7 +20,7 @@
 
 struct pith_stages {
     /* The model as it was, for PITH_NEED_DRIFT: the block with all its linears as they were, on its
-     * own activations, with its own `between`; it goes along. NULL: nobody asks. */
+     * own activations, with its own `between`; it goes along. NULL: not needed. */
     struct pith_stages *twin;
     float *rows; /* what a window of the twin had at the site that is looked at */
     struct pith_collector *collector;

@@ -614,7 +614,7 @@ static enum pith_status is_intact(const struct pith_sense_pass *p, bool *intact,
     const json_t *lines = p->state.lines;
     char hex[PITH_SHA256_HEX];
     PITH_TRY(pith_sense_guide_intact(p, intact, err));
-    /* On the way back what left a layer is scratch. */
+    /* In the backward part the output of a layer is scratch. */
     for (uint32_t l = 0; *intact && l + p->back + p->head_done < p->there; l++) {
         PITH_TRY(hash_acts(p, l + 1, hex, err));
         *intact = pith_sense_same(json_array_get(lines, l), "acts", hex);

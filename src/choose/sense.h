@@ -1,7 +1,7 @@
 /* choose/sense.h: what a linear on a grid would cost the whole model, each linear on each of
- * several grids, from one pass there and one back.
+ * several grids, from one forward and one backward pass.
  *
- * With W + D in place of a matrix W, the mean divergence of what the model says is, to second order
+ * With W + D in place of a matrix W, the mean divergence of the model's output is, to second order
  * in D,
  *
  *     KL = 1/2 mean over tokens t of E[(sum over i, j of D_ij dlog p_t(y) / dW_ij)^2]
@@ -11,7 +11,7 @@
  * so that the square of their sum is on average the sum of their squares (Hutchinson 1990). Errors
  * of different rows and of different linears count as independent, so that their squares add up.
  * The first-order term is zero: the model is where its divergence from itself is least. Which
- * experts tokens take counts as given there; what errors cost by changing that comes on top
+ * experts tokens take is fixed in it; what errors cost by changing that comes on top
  * (choose/sense_routes.h). */
 #ifndef PITH_CHOOSE_SENSE_H
 #define PITH_CHOOSE_SENSE_H

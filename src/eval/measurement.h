@@ -38,7 +38,7 @@ enum pith_status pith_measurement_check_tasks(const struct pith_measurement *m,
 size_t pith_measurement_window(const struct pith_measurement *m);
 /* All of a text's job but the text. */
 struct pith_text_job pith_measurement_text_job(const struct pith_measurement *m);
-/* Room for what the baseline says, which the models after it are compared with. */
+/* Makes room for the baseline's outputs, with which the models after it are compared. */
 enum pith_status pith_measurement_keep(struct pith_measurement *m, struct pith_error *err);
 void pith_measurement_free_cached(struct pith_measurement *m);
 /* The cache's name in a report: auto is what was given, the layers list what it became. */

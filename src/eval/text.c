@@ -111,7 +111,7 @@ static struct reading *reading_of(const struct run *r, size_t index)
     return &r->reading[(index - r->first) % r->together];
 }
 
-/* What both models, which have read the window, say of its positions from..from+n-1. */
+/* Scores positions from..from+n-1 of a window that both models have read. */
 static enum pith_status score_rows(struct run *r, size_t index, struct rows rows,
                                    struct scored *out, struct pith_error *err)
 {

@@ -301,8 +301,8 @@ static enum pith_status check_row_groups(const struct pith_job *job, struct pith
     if (job->needs_round & PITH_NEED_GUIDED && r->round_options.row_groups > 1 &&
         r->split->needs & PITH_NEED_SQUARES)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "`round` %s with row_groups of %u does not go with `split` %s, which asks"
-                         " for one importance of all rows: 1 does",
+                         "`round` %s with row_groups of %u does not go with `split` %s, which needs"
+                         " one importance of all rows: 1 does",
                          name, (unsigned)r->round_options.row_groups, r->split->name);
     return PITH_OK;
 }

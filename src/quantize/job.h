@@ -130,11 +130,11 @@ static inline bool pith_job_learns(const struct pith_job *job)
  * fewer. */
 static inline uint32_t pith_job_together(const struct pith_job *job, uint32_t layer)
 {
-    const uint32_t left = job->model->shape.layers - layer;
+    const uint32_t remaining = job->model->shape.layers - layer;
     const uint32_t most = pith_job_learns(job) && job->recipe.round_options.blocks
                               ? job->recipe.round_options.blocks
                               : 1;
-    return most < left ? most : left;
+    return most < remaining ? most : remaining;
 }
 
 /* True when the float model's activations go along with those of the quantized one. */
@@ -166,7 +166,7 @@ static inline enum pith_dtype pith_job_weight_dtype(const struct pith_job *job,
     const bool recast = job->recast && t->dtype == job->model->shape.dtype;
     return t->lazy || recast ? job->container_opts.model_dtype : t->dtype;
 }
-/* The whole but for its layout; the caller says options, convert, fast and backend before,
+/* The whole but for its layout; the caller sets options, convert, fast and backend before,
  * and calls pith_job_close() whether it fails or not. */
 enum pith_status pith_job_open(struct pith_job *job, struct pith_error *err);
 void pith_job_close(struct pith_job *job);

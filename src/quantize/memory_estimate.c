@@ -218,8 +218,9 @@ struct request {
     uint64_t picks; /* bytes for how experts' groups are clipped */
 };
 
-/* False: there is no memory to say how much; the linears are to be freed. */
-static bool ask(const struct pith_job *job, uint32_t layer, uint32_t which, struct request *a)
+/* Fills the request of a transform. False: no memory for it; the linears are to be freed. */
+static bool make_request(const struct pith_job *job, uint32_t layer, uint32_t which,
+                         struct request *a)
 {
     const struct pith_layer_plan *l = pith_job_plan(job, layer);
     const struct pith_site_spec *site = &l->site[which];
@@ -269,7 +270,7 @@ static void transform_site(struct pith_meter *m, const struct pith_job *job, uin
     const uint64_t inspected = site->to ? pith_inspector_bytes(&job->model->shape, site->dim,
                                                                set->windows, set->length, lent > 0)
                                         : 0;
-    const bool good = ask(job, layer, which, &a);
+    const bool good = make_request(job, layer, which, &a);
     const uint64_t scratch = good ? job->recipe.transform->scratch(&a.job) : UINT64_MAX;
     pith_free(a.job.linear);
     pith_meter_take(m, site->dim * sizeof(float) + a.picks);

@@ -29,8 +29,8 @@ static bool is_noted(const json_t *unit, const char *key, const char *hex)
     return hex[0] == '\0' || (want && strcmp(hex, want) == 0);
 }
 
-/* The activations that the last of `n` finished units left behind are intact: after a power cut,
- * mapped pages may be lost although the journal is not. */
+/* The activations that the last of `n` finished units wrote are intact: after a power cut, mapped
+ * pages may be lost although the journal is not. */
 static enum pith_status acts_intact(const struct pith_run *r, size_t n, bool *intact,
                                     struct pith_error *err)
 {
@@ -70,7 +70,7 @@ static enum pith_status finish_job(void *ctx, struct pith_error *err)
     const struct pith_finish *f = &r->journal.finish;
     if (f->acts) {
         PITH_TRY(note_acts(f->unit, "activations", NULL, f->acts, err));
-        PITH_TRY(note_acts(f->unit, "float_activations", NULL, &f->left_float, err));
+        PITH_TRY(note_acts(f->unit, "float_activations", NULL, &f->output_float, err));
     }
     if (!pith_run_writes(r)) return check_files(r, err);
     PITH_TRY(pith_output_sync(r->job, &r->out, err));
@@ -109,9 +109,9 @@ static enum pith_status finish_unit(struct pith_run *r, json_t *unit, const stru
         PITH_TRY(note_acts(unit, "activations", r->ranks, acts, err));
         PITH_TRY(note_acts(unit, "float_activations", r->ranks, &r->cal.learn.acts[0], err));
     } else if (acts) {
-        f->left = *acts; /* the next unit reads them and writes elsewhere */
-        f->left_float = r->cal.learn.acts[0];
-        f->acts = &f->left;
+        f->output = *acts; /* the next unit reads them and writes elsewhere */
+        f->output_float = r->cal.learn.acts[0];
+        f->acts = &f->output;
     }
     return pith_async_start(finish_job, r, &f->job, err);
 }
@@ -184,9 +184,10 @@ static enum pith_status run_first(struct pith_run *r, struct pith_error *err)
     return s;
 }
 
-/* One of the blocks that are rounded together. The first reads `in`, what the units before left,
- * which stays until the last is done, for a run that goes on from there: the others write over what
- * they read. The last one leaves activations behind, but for a model's last, and a rehearsal's. */
+/* One of the blocks that are rounded together. The first reads `in`, the output of the units
+ * before, which stays until the last is done, for a run that goes on from there: the others write
+ * over what they read. The last one stores activations, but for a model's last, and a rehearsal's.
+ */
 static enum pith_status finish_layer(struct pith_run *r, struct pith_blocks *b, uint32_t place,
                                      const struct pith_acts *in, struct pith_error *err)
 {
@@ -277,7 +278,7 @@ static enum pith_status count_window(void *ctx, struct pith_error *err)
 }
 
 /* Goes on after those of the *done units of an earlier run that are whole in the files; from the
- * start when the activations that the last of them left are not as it left them. */
+ * start when the stored activations of the last of them are not intact. */
 static enum pith_status resume(struct pith_run *r, size_t *done, struct pith_error *err)
 {
     const size_t before = *done;

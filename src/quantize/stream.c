@@ -214,7 +214,7 @@ static bool shares(const struct stream *s)
     return pith_round_shared(&s->choice->grid, 1.0f) > 0.0f;
 }
 
-/* What the grid asks to be seen of the matrix before its rows are rounded. */
+/* What the grid needs of the whole matrix before its rows are rounded. */
 static enum pith_status fit_before(struct stream *s)
 {
     const struct pith_choice *c = s->choice;

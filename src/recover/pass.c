@@ -1,5 +1,5 @@
-/* There and back through both models: what the original says, and how the quantized one comes to
- * say it too. */
+/* Forward and backward through both models: the original's output, and the training of the
+ * quantized one towards it. */
 #include "recover/recover.h"
 
 #include "base/mem.h"
@@ -123,7 +123,7 @@ static void row_task(void *ctx, size_t row, unsigned thread)
     for (size_t v = 0; v < j->vocab; v++) d[v] = j->share * (d[v] - p[v]);
 }
 
-/* Some rows that left the last block, and what the original's were. */
+/* Some rows of the last block's output, and the original's. */
 struct head_rows {
     const float *x, *target;
     size_t n;

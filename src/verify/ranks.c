@@ -1,4 +1,4 @@
-/* A verification that ranks share: each asks its part of the questions, in runs, so that what they
+/* A verification that ranks share: each makes its part of the checks, in runs, so that what they
  * found, put one behind the other, is what one rank would have reported. */
 #include "verify/verify.h"
 

@@ -1,6 +1,6 @@
-/* verify/verify.h: one verification, shared by the files that ask its questions.
+/* verify/verify.h: one verification, shared by the files that make its checks.
  *
- *   verify.c   the account against the files; the order of questions
+ *   verify.c   the account against the files; the order of checks
  *   files.c    files, headers and keys that hold no tensor's data
  *   linears.c  what the linears dequantize to, and how far that is from the original
  *   tensors.c  every other tensor against the original

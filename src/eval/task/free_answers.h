@@ -16,7 +16,7 @@ struct pith_answer {
     struct pith_phrase prompt, target, reply;
 };
 struct pith_judged {
-    bool right;    /* as the form asks */
+    bool right;    /* by the form's rule */
     bool flexible; /* by a looser rule */
 };
 

@@ -1,4 +1,4 @@
-/* eval/task/prompts.h: does a model still say on your own prompts what its baseline says? */
+/* eval/task/prompts.h: does a model still continue your prompts as its baseline does? */
 #ifndef PITH_EVAL_TASK_PROMPTS_H
 #define PITH_EVAL_TASK_PROMPTS_H
 

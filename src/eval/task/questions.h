@@ -1,5 +1,6 @@
-/* eval/task/questions.h: what a task asks, in whatever form it is published. Forms are rows of
- * tasks.def; their prompts and choices are those of EleutherAI's lm-evaluation-harness 0.4.13. */
+/* eval/task/questions.h: the questions of a task, in whatever form it is published. Forms are rows
+ * of tasks.def; their prompts and choices are those of EleutherAI's lm-evaluation-harness 0.4.13.
+ */
 #ifndef PITH_EVAL_TASK_QUESTIONS_H
 #define PITH_EVAL_TASK_QUESTIONS_H
 
@@ -39,7 +40,7 @@ enum pith_task_flags {
     PITH_TASK_FOLDER = 16,    /* a folder of subjects */
     /* Of synthetic_tasks.h; whether the answer is the likeliest text is reported too. */
     PITH_TASK_MADE = 32,
-    /* Of free_answers.h: one choice, the answer, which the model has to say. */
+    /* Of free_answers.h: one choice, the answer, which the model has to generate. */
     PITH_TASK_GENERATED = 64,
     PITH_TASK_ALONE = 128, /* the choice judges answers and is none: there are no examples */
     PITH_TASK_RUN = 256    /* answers are programs, which are run */

@@ -107,7 +107,7 @@ static void end_gz(union stream *s)
 }
 
 /* How names of packed files end, and what unpacks them. A step fills what it can of *room bytes:
- * *room are then left of these, *left of what is packed. */
+ * *room of these then remain, and *left of the packed ones. */
 static const struct packing {
     const char *suffix, *name;
     bool (*begin)(union stream *s, const unsigned char *data, unsigned n);

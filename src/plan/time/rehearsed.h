@@ -15,7 +15,7 @@ enum { PITH_REHEARSED_MOST = 8 };
  * were none, keys and values that other layers share), in their order; their number. A layer of a
  * kind for which there is no room is taken to be like the first of those that have experts where it
  * has, and none where it has none, else like the first of all. Where kinds have no room and layers
- * read what others left for them, which may not be done, it is the first block alone. */
+ * read the state of others, which may not be done, it is the first block alone. */
 uint32_t pith_rehearsed_blocks(const struct pith_plans *plans,
                                struct pith_rehearsed out[PITH_REHEARSED_MOST]);
 

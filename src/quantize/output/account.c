@@ -195,17 +195,17 @@ const char *pith_account_container(const struct pith_job *job)
 }
 
 /* Tensors of the input that have no place in the output, and why, if there are any. */
-static void add_left_out(const struct pith_job *job, json_t **account)
+static void add_omitted(const struct pith_job *job, json_t **account)
 {
     const struct pith_checkpoint *in = job->model->checkpoint;
-    json_t *left = json_object();
+    json_t *omitted = json_object();
     for (size_t i = 0; i < in->count; i++)
         if (pith_job_leaves_out(job, in->tensors[i].name)) {
             const bool computed = pith_plan_buffer(&job->model->plans, in->tensors[i].name);
-            pith_json_set(&left, in->tensors[i].name,
+            pith_json_set(&omitted, in->tensors[i].name,
                           json_string(computed ? "computed" : "not read"));
         }
-    pith_json_set_some(account, "left_out", left);
+    pith_json_set_some(account, "left_out", omitted);
 }
 
 /* The entry of a list for those two grids, made when it is not there; NULL when memory is out. */
@@ -313,7 +313,7 @@ json_t *pith_run_account(const struct pith_run *r)
                                               ? pith_dense_container(r->job->model->checkpoint)
                                               : r->job->model->container;
     const char *from = stored ? stored->name : "none";
-    if (account) add_left_out(r->job, &account);
+    if (account) add_omitted(r->job, &account);
     if (account) add_remarks(r->job, &account);
     if (account && r->job->adapter)
         pith_json_set(&account, "adapter", json_incref(r->job->adapter));

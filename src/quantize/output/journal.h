@@ -17,8 +17,8 @@ struct pith_run;
 struct pith_finish {
     struct pith_async *job;
     json_t *unit;                      /* owned; the job's alone while it runs */
-    const struct pith_acts *acts;      /* what the unit leaves behind, or NULL */
-    struct pith_acts left, left_float; /* left_float.x: NULL when there is none */
+    const struct pith_acts *acts;      /* the unit's output, or NULL */
+    struct pith_acts output, output_float; /* output_float.x: NULL when there is none */
 };
 
 struct pith_journal {

@@ -17,7 +17,7 @@ struct fit {
     struct pith_row_squares *squares; /* [rows] */
     double *row, *column;             /* factors: Q ~ diag(row) W diag(column); NULL: all 1 */
     double *above, *below;            /* [PARTS][cols] */
-    double *left;                     /* [rows] squares that a row's factor leaves */
+    double *residual;                 /* [rows] squares that remain with a row's factor */
 };
 
 static uint32_t part_begin(const struct fit *f, size_t part)
@@ -77,16 +77,16 @@ static void fit_row(void *ctx, size_t row, unsigned thread)
         squares += q * q;
     }
     f->row[row] = below > 0 ? above / below : 1;
-    f->left[row] = squares - above * f->row[row];
+    f->residual[row] = squares - above * f->row[row];
 }
 
-/* The same for the rows; returns the squares that these factors leave. */
+/* The same for the rows; returns the squares that remain with these factors. */
 static double fit_rows(struct fit *f)
 {
-    double left = 0;
+    double residual = 0;
     pith_pool_run(pith_backend_pool(f->be), f->w->rows, fit_row, f);
-    for (uint32_t i = 0; i < f->w->rows; i++) left += f->left[i];
-    return left;
+    for (uint32_t i = 0; i < f->w->rows; i++) residual += f->residual[i];
+    return residual;
 }
 
 /* Alternating least squares until it no longer helps much. */
@@ -96,9 +96,9 @@ static void fit_factors(struct fit *f)
     double before = INFINITY;
     for (int round = 0; round < ROUNDS; round++) {
         fit_columns(f);
-        const double left = fit_rows(f);
-        if (!(left < 0.95 * before)) return;
-        before = left;
+        const double residual = fit_rows(f);
+        if (!(residual < 0.95 * before)) return;
+        before = residual;
     }
 }
 
@@ -138,8 +138,8 @@ static bool take_factors(struct fit *f)
     f->column = pith_alloc(f->cols, sizeof *f->column);
     f->above = pith_alloc(PARTS * f->cols, sizeof *f->above);
     f->below = pith_alloc(PARTS * f->cols, sizeof *f->below);
-    f->left = pith_alloc(f->w->rows, sizeof *f->left);
-    if (!f->row || !f->column || !f->above || !f->below || !f->left) return false;
+    f->residual = pith_alloc(f->w->rows, sizeof *f->residual);
+    if (!f->row || !f->column || !f->above || !f->below || !f->residual) return false;
     for (uint32_t i = 0; i < f->w->rows; i++) f->row[i] = 1;
     return true;
 }
@@ -178,6 +178,6 @@ bool pith_relative_error(struct pith_backend *be, const struct pith_weight *q,
     pith_free(f.column);
     pith_free(f.above);
     pith_free(f.below);
-    pith_free(f.left);
+    pith_free(f.residual);
     return ok;
 }

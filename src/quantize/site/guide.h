@@ -1,8 +1,8 @@
-/* quantize/site/guide.h: what a rounder that is guided by the model's loss needs of a run: one pass
- * there and back through the original (choose/sense.h), before the first block is rounded. Its loss
- * is the model's divergence from itself: labels are drawn from what the model says, so that the
- * squares are the Fisher information of each linear's outputs, to which the divergence is
- * proportional. */
+/* quantize/site/guide.h: what a rounder that is guided by the model's loss needs of a run: one
+ * forward and backward pass through the original (choose/sense.h), before the first block is
+ * rounded. Its loss is the model's divergence from itself: labels are drawn from the model's
+ * distribution, so that the squares are the Fisher information of each linear's outputs, to which
+ * the divergence is proportional. */
 #ifndef PITH_QUANTIZE_SITE_GUIDE_H
 #define PITH_QUANTIZE_SITE_GUIDE_H
 

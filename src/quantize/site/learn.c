@@ -1,9 +1,9 @@
 /* Rounding whole blocks by what they give. The target is what the float model's block gives for the
  * float model's activations; the block being rounded reads what the quantized blocks before it give
- * (or, when the recipe says so, the float activations too), so that it also learns to make up for
+ * (or, if the recipe has it, the float activations too), so that it also learns to make up for
  * their errors. Where activations are rounded, the block that learns rounds them too. Sequences go
- * through the block one at a time, there and back: memory is that of one sequence, whatever the
- * batch.
+ * through the block one at a time, forward and backward: memory is that of one sequence, whatever
+ * the batch.
  *
  * Several blocks that follow each other can be learned together, as in BRECQ (Li et al. 2021, arXiv
  * 2102.05426) and CBQ (Ding et al. 2023, arXiv 2312.07950): the target is then what the last gives,
