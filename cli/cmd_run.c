@@ -4,6 +4,7 @@
 #include "cli/input.h"
 #include "cli/interrupt.h"
 #include "cli/measure.h"
+#include "cli/report.h"
 
 #include <pith/generate.h>
 
@@ -85,11 +86,21 @@ static int report_prompt(const struct settings *s, struct pith_engine *engine,
     return report_failure(&s->common, err);
 }
 
-/* Fewer tokens than requested, and not because the model ended the text. */
-static bool fills_context(const json_t *j, size_t requested)
+/* The report as JSON, or what it took in a line on standard error. */
+static int show_report(const struct settings *s, const struct pith_report *report)
 {
-    return strcmp(json_text(j, "finish_reason"), "length") == 0 &&
-           json_get(j, "generated_tokens") < (double)requested;
+    struct pith_error err = {0};
+    char *text = NULL;
+    const struct pith_report_form form = report_form_of_model(&s->common);
+    if (s->common.json) return write_report(&s->common, report, &form);
+    printf("\n");
+    fflush(stdout);
+    if (s->common.quiet) return EXIT_DONE;
+    if (pith_report_write(report, &form, &text, &err) != PITH_OK)
+        return report_failure(&s->common, &err);
+    fputs(text, stderr);
+    pith_text_free(text);
+    return EXIT_DONE;
 }
 
 /* Continues a prompt; `echo` prints it first, once it is known that it can be continued. */
@@ -97,7 +108,7 @@ static int generate(struct settings *s, struct pith_engine *engine, const char *
 {
     struct pith_generate_options o;
     struct pith_error err = {0};
-    char *report = NULL;
+    struct pith_report *report;
     pith_generate_defaults(&o);
     o.prompt = prompt;
     o.max_tokens = s->tokens;
@@ -113,21 +124,11 @@ static int generate(struct settings *s, struct pith_engine *engine, const char *
     o.ctx = s;
     if (pith_generate_check(engine, &o, &err) != PITH_OK) return report_prompt(s, engine, &o, &err);
     if (echo && !s->chat && !s->common.json && !s->common.quiet) fputs(prompt, stdout);
-    if (pith_generate(engine, &o, &report, &err) != PITH_OK)
+    if (pith_generate_report(engine, &o, &report, &err) != PITH_OK)
         return report_failure(&s->common, &err);
-    int rc = EXIT_DONE;
-    json_t *j = s->common.json ? NULL : read_report(&s->common, report, &rc);
-    if (s->common.json) printf("%s\n", report);
-    else printf("\n");
+    const int rc = show_report(s, report);
     fflush(stdout);
-    if (j && !s->common.json && !s->common.quiet)
-        fprintf(stderr, "%d token%s read in %.2f s, %d made in %.2f s (%.1f a second)%s\n",
-                (int)json_get(j, "prompt_tokens"), json_get(j, "prompt_tokens") == 1 ? "" : "s",
-                json_get(j, "seconds_prompt"), (int)json_get(j, "generated_tokens"),
-                json_get(j, "seconds_generate"), json_get(j, "tokens_per_second"),
-                fills_context(j, s->tokens) ? "; the model's context is full" : "");
-    json_decref(j);
-    pith_text_free(report);
+    pith_report_free(&report);
     return interrupted() ? EXIT_INTERRUPTED : rc;
 }
 

@@ -155,9 +155,6 @@ int join_ranks(const struct common *common, struct pith_context **context);
 /* Says an error on standard error, with --json as an object on standard output too, and gives the
  * exit status that belongs to it. */
 int report_failure(const struct common *common, const struct pith_error *err);
-/* The tree of a report's text; when memory is out for it, NULL, *rc says failed, and so does a
- * message. */
-json_t *read_report(const struct common *common, const char *report, int *rc);
 /* The same for what is wrong with the command line: EXIT_USAGE. */
 int report_usage(const struct common *common, const struct pith_error *err);
 int usage_failure(const struct common *common, const char *format, ...)

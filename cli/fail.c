@@ -105,14 +105,6 @@ int report_failure(const struct common *common, const struct pith_error *err)
     return err->status == PITH_INTERRUPTED ? EXIT_INTERRUPTED : EXIT_FAILED;
 }
 
-json_t *read_report(const struct common *common, const char *report, int *rc)
-{
-    const struct pith_error err = {PITH_NOMEM, "out of memory for what is to be shown"};
-    json_t *j = json_loads(report, 0, NULL);
-    if (!j) *rc = report_failure(common, &err);
-    return j;
-}
-
 int report_usage(const struct common *common, const struct pith_error *err)
 {
     if (err->status == PITH_NOMEM || err->status == PITH_IO) return report_failure(common, err);

@@ -80,17 +80,6 @@ int look_at_texts(const struct common *common, const struct text_list *texts, co
     return EXIT_DONE;
 }
 
-double json_get(const json_t *j, const char *key)
-{
-    return json_number_value(json_object_get(j, key));
-}
-
-const char *json_text(const json_t *j, const char *key)
-{
-    const char *text = json_string_value(json_object_get(j, key));
-    return text ? text : "";
-}
-
 /* The command as it could be typed again; empty where the system does not show it. */
 static void command_line(char *text, size_t size)
 {

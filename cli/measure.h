@@ -6,8 +6,6 @@
 
 #include <pith/eval.h>
 
-#include <jansson.h>
-
 struct measure_settings {
     struct text_list texts, tasks;
     const char *prompts;  /* NULL in commands that have no such option */
@@ -52,9 +50,5 @@ void find_making(struct page_making *m);
 int page_check(const struct common *common, const char *path);
 /* Writes it and frees html. */
 int page_write(const struct common *common, const char *path, char *html);
-
-/* A number or a text of an object; 0 and "" where there is none. Borrowed. */
-double json_get(const json_t *j, const char *key);
-const char *json_text(const json_t *j, const char *key);
 
 #endif

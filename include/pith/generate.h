@@ -4,6 +4,7 @@
 
 #include <pith/context.h>
 #include <pith/quantize.h>
+#include <pith/report.h>
 #include <pith/status.h>
 
 #include <stddef.h>
@@ -63,6 +64,10 @@ PITH_API enum pith_status pith_generate_check(struct pith_engine *engine,
 PITH_API enum pith_status pith_generate(struct pith_engine *engine,
                                         const struct pith_generate_options *options, char **report,
                                         struct pith_error *err);
+/* The same as a report, for pith_report_free(). */
+PITH_API enum pith_status pith_generate_report(struct pith_engine *engine,
+                                               const struct pith_generate_options *options,
+                                               struct pith_report **report, struct pith_error *err);
 
 #ifdef __cplusplus
 }

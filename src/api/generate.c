@@ -6,6 +6,7 @@
 #include "api/engine.h"
 #include "api/load.h"
 #include "api/options.h"
+#include "api/report.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "model/sampler.h"
@@ -207,25 +208,40 @@ static enum pith_status generate(struct generation *g, struct pith_error *err)
     return emit(g, err);
 }
 
-static json_t *describe(const struct generation *g)
+/* NULL when memory is out. */
+static struct pith_report *describe(const struct generation *g)
 {
-    return json_pack("{s:s, s:I, s:I, s:s, s:f, s:f, s:f}", "text", pith_str_text(&g->text),
-                     "prompt_tokens", (json_int_t)g->prompt.count, "generated_tokens",
-                     (json_int_t)g->generated, "finish_reason", g->finish, "seconds_prompt",
-                     g->seconds_prompt, "seconds_generate", g->seconds_generate,
-                     "tokens_per_second",
-                     g->seconds_generate > 0 ? (double)g->generated / g->seconds_generate : 0.0);
+    const double rate = g->seconds_generate > 0 ? (double)g->generated / g->seconds_generate : 0.0;
+    const bool full = strcmp(g->finish, "length") == 0 &&
+                      g->generated < g->options->max_tokens; /* and the model did not end it */
+    struct pith_report *r = pith_report_new();
+    if (!r) return NULL;
+    pith_report_line(r, &(struct pith_line){0},
+                     "%zu token%s read in %.2f s, %zu made in %.2f s (%.1f a second)%s",
+                     g->prompt.count, g->prompt.count == 1 ? "" : "s", g->seconds_prompt,
+                     g->generated, g->seconds_generate, rate,
+                     full ? "; the model's context is full" : "");
+    pith_report_set(r, "text", pith_words(pith_str_text(&g->text)));
+    pith_report_set(r, "prompt_tokens", pith_count(g->prompt.count));
+    pith_report_set(r, "generated_tokens", pith_count(g->generated));
+    pith_report_set(r, "finish_reason", pith_words(g->finish));
+    pith_report_set(r, "seconds_prompt", pith_real(g->seconds_prompt, 2));
+    pith_report_set(r, "seconds_generate", pith_real(g->seconds_generate, 2));
+    pith_report_set(r, "tokens_per_second", pith_real(rate, 1));
+    return r;
 }
 
-enum pith_status pith_generate(struct pith_engine *engine,
-                               const struct pith_generate_options *given, char **report,
-                               struct pith_error *err)
+enum pith_status pith_generate_report(struct pith_engine *engine,
+                                      const struct pith_generate_options *given,
+                                      struct pith_report **report, struct pith_error *err)
 {
+    *report = NULL;
     PITH_OPTIONS(pith_generate_options, options, defaults, given, err);
     struct generation g = {.engine = engine, .options = options};
     enum pith_status s = prepare(&g, err);
     if (s == PITH_OK) s = generate(&g, err);
-    if (s == PITH_OK && report) s = pith_report_text(describe(&g), report, err);
+    if (s == PITH_OK) *report = describe(&g);
+    if (s == PITH_OK && !*report) s = pith_fail_nomem(err, "the report");
     (void)pith_stream_end(&g.stream, &g.piece, NULL); /* frees what a failed step still has */
     pith_session_free(&g.session);
     pith_sampler_free(&g.sampler);
@@ -236,4 +252,12 @@ enum pith_status pith_generate(struct pith_engine *engine,
     pith_free(g.hidden);
     pith_free(g.logits);
     return s;
+}
+
+enum pith_status pith_generate(struct pith_engine *engine,
+                               const struct pith_generate_options *given, char **report,
+                               struct pith_error *err)
+{
+    struct pith_report *r = NULL;
+    return pith_report_give(&r, pith_generate_report(engine, given, &r, err), report, err);
 }
