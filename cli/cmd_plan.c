@@ -115,7 +115,7 @@ static int plan_serving(const struct settings *s)
     return write_plan(s, status, report, &err);
 }
 
-/* Options that ask for times and prices where none are computed. */
+/* Options about times and prices where none are computed. */
 static int check_limits(const struct settings *s)
 {
     static const char *const timed[] = {"max-latency", "max-first", "max-cost"};
@@ -142,7 +142,7 @@ static void take_options(struct settings *s, const struct text_list *operands)
     s->o.max_latency = s->latency / 1000;
 }
 
-/* The machine at hand is measured where it is asked for. */
+/* Measures the machine at hand on request. */
 static int measure_this(struct settings *s, char **own)
 {
     struct pith_context *context;

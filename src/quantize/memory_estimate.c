@@ -58,11 +58,11 @@ uint64_t pith_job_rounding_bytes(const struct pith_job *job, const struct pith_c
                                             .rows = c->rows,
                                             .cols = c->cols,
                                             .stats = job->needs_round ? &stats : NULL};
-    const uint64_t kept =
+    const uint64_t splitting =
         pith_round_kept_scratch(recipe->split, recipe->split_value, c->rows, c->cols);
     const uint64_t levels = pith_fit_levels_scratch(&c->grid, c->cols, threads_of(job));
     const uint64_t solving = recipe->round->by->scratch(recipe->round, &rounding, recipe->split);
-    return pith_sum_bytes(kept, pith_larger(solving, levels));
+    return pith_sum_bytes(splitting, pith_larger(solving, levels));
 }
 
 /* For measuring the error against the input: the input's own form where its rows are transposed or

@@ -74,7 +74,7 @@ static double absorbed_bytes(const struct pith_block *b)
 
 /* Of per-layer embeddings: for each layer the token's embedding again, and its part of the tables.
  */
-static double told_bytes(const struct pith_model *m, size_t tokens)
+static double per_layer_bytes(const struct pith_model *m, size_t tokens)
 {
     const struct pith_weight *embed = &m->told.embed.w, *project = &m->told.project.w;
     if (!m->shape.tokens.width) return 0;
@@ -90,7 +90,7 @@ double pith_speed_weight_bytes(const struct pith_model *m, size_t tokens)
     /* Rows of the embedding and the last norm. */
     double bytes = pith_speed_matrix_bytes(&m->head) + 4.0 * s->hidden +
                    (double)tokens * pith_speed_matrix_bytes(&m->embed) / m->embed.rows +
-                   2 * 4.0 * (double)s->ends.width * s->hidden + told_bytes(m, tokens);
+                   2 * 4.0 * (double)s->ends.width * s->hidden + per_layer_bytes(m, tokens);
     for (uint32_t i = 0; i < s->layers; i++) {
         const struct pith_block *b = &m->blocks[i];
         for (uint32_t j = 0; j < b->plan->linears; j++) {
