@@ -4,7 +4,6 @@
 #include "api/options.h"
 #include "api/report.h"
 #include "choose/plan.h"
-#include "plan/say_ranks.h"
 #include "plan/shapes.h"
 #include "plan/time/quantize_time.h"
 #include "quantize/ranks/planned_machines.h"
@@ -92,37 +91,14 @@ void pith_plan_quantize_defaults_sized(struct pith_plan_quantize_options *o, siz
     pith_options_give(o, size, &quantize_defaults, sizeof quantize_defaults);
 }
 
-/* The text of what quantizing takes on machines that are not there. */
-static void say_quantizing(struct pith_report *r, const json_t *j)
-{
-    const double memory = json_number_value(json_object_get(j, "memory_bytes"));
-    pith_report_line(r, &(struct pith_line){0}, "%s by %s, %lld tokens of calibration, on %s:",
-                     json_string_value(json_object_get(j, "model")),
-                     json_string_value(json_object_get(j, "recipe")),
-                     (long long)json_integer_value(json_object_get(j, "tokens")),
-                     json_string_value(json_object_get(j, "hardware")));
-    pith_report_label(r, "memory", PITH_WRAP_NONE, "about %.*f %s a machine", memory >= 1e9 ? 2 : 1,
-                      memory >= 1e9 ? memory * 1e-9 : memory * 1e-6, memory >= 1e9 ? "GB" : "MB");
-    pith_ranks_say(r, json_object_get(j, "ranks"));
-}
-
 enum pith_status pith_plan_quantize_report(const struct pith_plan_quantize_options *given,
                                            struct pith_report **report, struct pith_error *err)
 {
     PITH_OPTIONS(pith_plan_quantize_options, o, quantize_defaults, given, err);
-    json_t *j;
     *report = NULL;
     if (!o->model || !o->recipe || !o->hardware)
         return pith_fail(err, PITH_ARG, "a model, a recipe and hardware are needed");
-    PITH_TRY(pith_quantize_plan(o, &j, err));
-    *report = pith_report_new();
-    if (!*report) {
-        json_decref(j);
-        return pith_fail_nomem(err, "the report");
-    }
-    say_quantizing(*report, j);
-    pith_report_merge(*report, j);
-    return PITH_OK;
+    return pith_quantize_plan(o, report, err);
 }
 
 enum pith_status pith_plan_quantize(const struct pith_plan_quantize_options *given, char **report,

@@ -113,22 +113,8 @@ double pith_ranks_forecast_seconds(const struct pith_ranks_forecast *f)
     return f->divided + f->repeated + f->link;
 }
 
-static const char *limit_of(const struct pith_ranks_forecast *f)
+const char *pith_ranks_limit(const struct pith_ranks_forecast *f)
 {
     if (f->ranks == 1 || (f->repeated < f->divided && f->link < f->divided)) return "";
     return f->link >= f->repeated ? "link" : "repeated";
-}
-
-json_t *pith_ranks_forecast_row(const struct pith_ranks_forecast *blocks, unsigned count,
-                                const struct pith_ranks_forecast *other, double alone)
-{
-    const double n = count ? count : 1, seconds = pith_ranks_forecast_seconds(blocks),
-                 all = seconds + pith_ranks_forecast_seconds(other);
-    return json_pack("{s:i, s:f, s:f, s:f, s:s, s:I, s:I, s:f, s:f, s:f}", "ranks",
-                     (int)blocks->ranks, "seconds_expected", all, "speedup",
-                     all > 0 ? alone / all : 1.0, "seconds_per_block", seconds / n, "limit",
-                     limit_of(blocks), "bytes_received",
-                     (json_int_t)(blocks->received + other->received), "bytes_received_per_block",
-                     (json_int_t)(blocks->received / n), "divided", blocks->divided / n, "repeated",
-                     blocks->repeated / n, "link", blocks->link / n);
 }

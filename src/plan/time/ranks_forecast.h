@@ -21,7 +21,6 @@
 #ifndef PITH_PLAN_TIME_RANKS_FORECAST_H
 #define PITH_PLAN_TIME_RANKS_FORECAST_H
 
-#include "base/json.h"
 #include "base/status.h"
 
 #include <stddef.h>
@@ -77,12 +76,8 @@ struct pith_ranks_forecast {
 void pith_ranks_forecast_add(struct pith_ranks_forecast *f, const struct pith_ranks_cost *c,
                              double times);
 double pith_ranks_forecast_seconds(const struct pith_ranks_forecast *f);
-/* A row of a report: {"ranks", "seconds_expected": of all, `other` and the blocks, "speedup" over
- * `alone` seconds, "seconds_per_block", "limit": "repeated" or "link" where that takes longer than
- * what is divided, else "", "bytes_received": of all, by the rank that receives most,
- * "bytes_received_per_block", and the seconds of a block that are "divided", "repeated", "link"};
- * `blocks` is the sum of so many of them. NULL: out of memory. */
-json_t *pith_ranks_forecast_row(const struct pith_ranks_forecast *blocks, unsigned count,
-                                const struct pith_ranks_forecast *other, double alone);
+/* What is in the way of more ranks: "repeated" or "link" where that takes longer than what is
+ * divided, else "". */
+const char *pith_ranks_limit(const struct pith_ranks_forecast *f);
 
 #endif

@@ -1,5 +1,4 @@
 /* What a rehearsal estimates of the whole. */
-#include "plan/say_ranks.h"
 #include "quantize/select.h"
 #include "quantize/output/account.h"
 #include "quantize/output/summary.h"
@@ -101,7 +100,8 @@ static void say_expected(struct pith_report *to, const struct pith_run *r, const
 
 /* What is a tree in it because pith.json has it too. */
 struct parts {
-    json_t *recipe, *phases, *linears, *calibration, *ranks, *groups;
+    json_t *recipe, *phases, *linears, *calibration, *groups;
+    struct pith_ranks_report ranks;
 };
 
 /* The text. */
@@ -115,7 +115,7 @@ static void say_rehearsal(struct pith_report *to, const struct pith_run *r,
     pith_summary_groups(to, p->groups, json_array_size(p->linears));
     if (json_object_get(p->recipe, "linears")) pith_summary_grids(to, p->linears);
     pith_summary_cache(to, p->recipe);
-    pith_ranks_say(to, p->ranks);
+    pith_ranks_report_text(to, &p->ranks);
 }
 
 static void set_rehearsal(struct pith_report *to, const struct pith_run *r,
@@ -137,7 +137,7 @@ static void set_rehearsal(struct pith_report *to, const struct pith_run *r,
     pith_report_set(to, "relative_error", pith_real(e.error, 4));
     pith_report_set(to, "linears", pith_tree(p->linears));
     pith_report_set(to, "calibration", pith_tree(p->calibration));
-    pith_report_set(to, "ranks", pith_tree(p->ranks));
+    pith_ranks_report_set(to, &p->ranks);
     if (pith_job_falls(r->job)) pith_report_set(to, "groups", pith_tree(p->groups));
 }
 

@@ -4,6 +4,7 @@
 #include "export/groups.h"
 #include "plan/search.h"
 #include "plan/time/quantize_time.h"
+#include "plan/time/ranks_report.h"
 
 /* The request, as it is understood. */
 struct request {
@@ -79,48 +80,63 @@ static enum pith_status understand(struct request *a, const struct pith_plan_qua
     return why ? pith_fail(err, PITH_UNSUPPORTED, "%s: %s", a->recipe.name, why) : PITH_OK;
 }
 
-/* The whole model by so many ranks; what one takes comes from the first row. */
-static json_t *row_of(const struct request *a, unsigned ranks, double *alone)
+/* The whole model by so many ranks. */
+static void add_row(const struct request *a, unsigned ranks, struct pith_ranks_report *r)
 {
     const struct pith_plans *p = a->task.plans;
-    struct pith_ranks_forecast all = {.ranks = ranks, .cable = a->cable}, other = all;
+    struct pith_ranks_row *row = pith_ranks_report_row(r, ranks);
     struct pith_ranks_cost outside = pith_quantize_cost(&a->task);
+    if (!row) return;
     pith_quantize_outside(&a->task, &outside);
-    pith_ranks_forecast_add(&other, &outside, 1);
+    pith_ranks_forecast_add(&row->other, &outside, 1);
     for (uint32_t kind = 0; kind < p->kinds; kind++) {
         struct pith_ranks_cost one = pith_quantize_cost(&a->task);
         double times = 0;
         for (uint32_t i = 0; i < p->layers; i++) times += p->of[i] == kind;
         pith_quantize_layer(&a->task, &p->kind[kind], &one);
-        pith_ranks_forecast_add(&all, &one, times);
+        pith_ranks_forecast_add(&row->blocks, &one, times);
     }
-    if (ranks == 1)
-        *alone = pith_ranks_forecast_seconds(&all) + pith_ranks_forecast_seconds(&other);
-    return pith_ranks_forecast_row(&all, p->layers, &other, *alone);
 }
 
-static json_t *report_of(const struct request *a, const struct pith_plan_quantize_options *o)
+static struct pith_ranks_report ranks_of(const struct request *a)
 {
     const unsigned most = a->at.devices ? a->at.devices : PITH_RANKS_MOST;
-    json_t *rows = json_array();
-    double alone = 0;
-    for (unsigned n = 1; n < most; n *= 2) pith_json_add(&rows, row_of(a, n, &alone));
-    pith_json_add(&rows, row_of(a, most, &alone));
-    return json_pack("{s:o, s:s, s:s, s:I, s:I, s:{s:{s:f, s:f}, s:n, s:o}}", "model",
-                     pith_json_name(o->model), "recipe", a->recipe.name, "hardware", a->at.h->name,
-                     "memory_bytes", (json_int_t)pith_quantize_memory(&a->task), "tokens",
-                     (json_int_t)a->task.tokens, "ranks", "link", "bits_per_second", a->cable.bits,
-                     "delay_seconds", a->cable.delay, "why", "rows", rows);
+    struct pith_ranks_report r = {.cable = a->cable, .blocks = a->task.plans->layers};
+    for (unsigned n = 1; n < most; n *= 2) add_row(a, n, &r);
+    add_row(a, most, &r);
+    return r;
 }
 
-enum pith_status pith_quantize_plan(const struct pith_plan_quantize_options *o, json_t **report,
-                                    struct pith_error *err)
+static void fill_report(struct pith_report *to, const struct request *a,
+                        const struct pith_plan_quantize_options *o)
+{
+    const struct pith_ranks_report ranks = ranks_of(a);
+    const uint64_t bytes = pith_quantize_memory(&a->task);
+    const double memory = (double)bytes;
+    pith_report_line(to, &(struct pith_line){0},
+                     "%s by %s, %zu tokens of calibration, on %s:", o->model, a->recipe.name,
+                     a->task.tokens, a->at.h->name);
+    pith_report_label(to, "memory", PITH_WRAP_NONE, "about %.*f %s a machine",
+                      memory >= 1e9 ? 2 : 1, memory >= 1e9 ? memory * 1e-9 : memory * 1e-6,
+                      memory >= 1e9 ? "GB" : "MB");
+    pith_ranks_report_text(to, &ranks);
+    pith_report_set(to, "model", pith_words(o->model));
+    pith_report_set(to, "recipe", pith_words(a->recipe.name));
+    pith_report_set(to, "hardware", pith_words(a->at.h->name));
+    pith_report_set(to, "memory_bytes", pith_whole((int64_t)bytes));
+    pith_report_set(to, "tokens", pith_count(a->task.tokens));
+    pith_ranks_report_set(to, &ranks);
+}
+
+enum pith_status pith_quantize_plan(const struct pith_plan_quantize_options *o,
+                                    struct pith_report **report, struct pith_error *err)
 {
     const struct pith_plan_model_options hardware = {.own = o->own};
     struct request a = {.plan = {.options = &hardware}};
     enum pith_status s = understand(&a, o, err);
-    *report = s == PITH_OK ? report_of(&a, o) : NULL;
+    *report = s == PITH_OK ? pith_report_new() : NULL;
     if (s == PITH_OK && !*report) s = pith_fail_nomem(err, "the report");
+    if (s == PITH_OK) fill_report(*report, &a, o);
     pith_plan_hardware_free(&a.plan);
     pith_plan_subject_free(&a.plan.model);
     return s;

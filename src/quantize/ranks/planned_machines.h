@@ -5,11 +5,11 @@
 
 #include <pith/plan.h>
 
-#include "base/json.h"
+#include "report/report.h"
 
 /* What pith_plan_quantize() reports, with options as they are given to it, of which none is
- * missing; a new reference, NULL on failure. */
-enum pith_status pith_quantize_plan(const struct pith_plan_quantize_options *o, json_t **report,
-                                    struct pith_error *err);
+ * missing; NULL on failure. */
+enum pith_status pith_quantize_plan(const struct pith_plan_quantize_options *o,
+                                    struct pith_report **report, struct pith_error *err);
 
 #endif

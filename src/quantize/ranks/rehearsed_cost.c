@@ -105,25 +105,22 @@ static const char *why_not(const struct pith_job *job, const struct pith_rehears
                   : "there is no estimate where layers of so many kinds share keys and values";
 }
 
-json_t *pith_rehearsed_ranks(const struct pith_job *job, const struct pith_rehearsed *block,
-                             const struct pith_ranks_cost *cost, uint32_t count,
-                             const struct pith_ranks_cost *before)
+struct pith_ranks_report pith_rehearsed_ranks(const struct pith_job *job,
+                                              const struct pith_rehearsed *block,
+                                              const struct pith_ranks_cost *cost, uint32_t count,
+                                              const struct pith_ranks_cost *before)
 {
-    struct pith_cable cable = {0};
     struct pith_error ignored;
+    struct pith_ranks_report r = {.why = why_not(job, block, count),
+                                  .blocks = job->model->shape.layers};
     const char *link = job->options->link ? job->options->link : PITH_CABLE_DEFAULT;
-    const char *why = why_not(job, block, count);
-    const uint32_t layers = job->model->shape.layers;
-    double alone = pith_ranks_cost_seconds(before);
-    json_t *rows = json_array();
-    (void)pith_cable_parse(link, &cable, &ignored); /* checked with the options */
-    for (uint32_t i = 0; i < count; i++) alone += block[i].like * pith_ranks_cost_seconds(&cost[i]);
-    for (unsigned n = 1; !why && n <= PITH_RANKS_MOST; n *= 2) {
-        struct pith_ranks_forecast all = {.ranks = n, .cable = cable}, other = all;
-        pith_ranks_forecast_add(&other, before, 1);
-        for (uint32_t i = 0; i < count; i++) pith_ranks_forecast_add(&all, &cost[i], block[i].like);
-        pith_json_add(&rows, pith_ranks_forecast_row(&all, layers, &other, alone));
+    (void)pith_cable_parse(link, &r.cable, &ignored); /* checked with the options */
+    for (unsigned n = 1; !r.why && n <= PITH_RANKS_MOST; n *= 2) {
+        struct pith_ranks_row *row = pith_ranks_report_row(&r, n);
+        if (!row) break;
+        pith_ranks_forecast_add(&row->other, before, 1);
+        for (uint32_t i = 0; i < count; i++)
+            pith_ranks_forecast_add(&row->blocks, &cost[i], block[i].like);
     }
-    return json_pack("{s:{s:f, s:f}, s:s?, s:o}", "link", "bits_per_second", cable.bits,
-                     "delay_seconds", cable.delay, "why", why, "rows", rows);
+    return r;
 }

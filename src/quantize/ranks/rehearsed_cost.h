@@ -3,7 +3,7 @@
 #ifndef PITH_QUANTIZE_RANKS_REHEARSED_COST_H
 #define PITH_QUANTIZE_RANKS_REHEARSED_COST_H
 
-#include "plan/time/ranks_forecast.h"
+#include "plan/time/ranks_report.h"
 #include "plan/time/rehearsed.h"
 #include "quantize/job.h"
 #include "quantize/phases.h"
@@ -21,11 +21,10 @@ struct pith_ranks_cost pith_rehearsed_cost(const struct pith_job *job,
                                            const struct pith_rehearsed *block,
                                            const struct pith_rehearsed_time *time);
 
-/* The report of all of `count` blocks and what went before them: {"link": {"bits_per_second",
- * "delay_seconds"}, "why" (null when there is an estimate), "rows":
- * pith_ranks_forecast_row()s of 1, 2, 4, ... 64 ranks}. NULL: out of memory. */
-json_t *pith_rehearsed_ranks(const struct pith_job *job, const struct pith_rehearsed *block,
-                             const struct pith_ranks_cost *cost, uint32_t count,
-                             const struct pith_ranks_cost *before);
+/* The estimate for 1, 2, 4, ... 64 ranks, of all of `count` blocks and what goes before them. */
+struct pith_ranks_report pith_rehearsed_ranks(const struct pith_job *job,
+                                              const struct pith_rehearsed *block,
+                                              const struct pith_ranks_cost *cost, uint32_t count,
+                                              const struct pith_ranks_cost *before);
 
 #endif

@@ -1,5 +1,8 @@
 /* plan/time/ranks_forecast: seconds and bytes worked out by hand. */
-#include "plan/time/ranks_forecast.h"
+#include "plan/time/ranks_report.h"
+
+#include <pith/context.h>
+
 #include "test.h"
 
 #include <string.h>
@@ -100,15 +103,7 @@ static void bytes_pass_the_link(void **state)
     }
 }
 
-static json_t *row_of(double divided, double repeated, double link)
-{
-    const struct pith_ranks_forecast blocks = {
-        .ranks = 8, .divided = divided, .repeated = repeated, .link = link, .received = 100};
-    const struct pith_ranks_forecast other = {.ranks = 8, .divided = 1};
-    return pith_ranks_forecast_row(&blocks, 2, &other, 14);
-}
-
-static void a_row_names_the_limit(void **state)
+static void the_limit_is_named(void **state)
 {
     (void)state;
     static const struct {
@@ -116,17 +111,77 @@ static void a_row_names_the_limit(void **state)
         const char *limit;
     } of[] = {{4, 1, 1, ""}, {2, 3, 1, "repeated"}, {2, 1, 3, "link"}, {2, 2, 2, "link"}};
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
-        json_t *j = row_of(of[i].divided, of[i].repeated, of[i].link);
-        assert_string_equal(json_string_value(json_object_get(j, "limit")), of[i].limit);
-        json_decref(j);
+        const struct pith_ranks_forecast f = {
+            .ranks = 8, .divided = of[i].divided, .repeated = of[i].repeated, .link = of[i].link};
+        assert_string_equal(pith_ranks_limit(&f), of[i].limit);
     }
-    json_t *j = row_of(4, 1, 1);
-    is_near(json_number_value(json_object_get(j, "seconds_expected")), 7);
-    is_near(json_number_value(json_object_get(j, "speedup")), 2);
-    is_near(json_number_value(json_object_get(j, "seconds_per_block")), 3);
-    is_near(json_number_value(json_object_get(j, "divided")), 2);
-    assert_int_equal(json_integer_value(json_object_get(j, "bytes_received_per_block")), 50);
+    assert_string_equal(pith_ranks_limit(&(struct pith_ranks_forecast){.ranks = 1, .link = 1}), "");
+}
+
+/* Two blocks of 6 s and 2 s outside them; by two ranks 3 s, 1 s, and 1 s of the link. */
+static void a_report_has_whole_and_block(void **state)
+{
+    (void)state;
+    struct pith_ranks_report r = {.blocks = 2, .cable = {8000, 0.01}};
+    struct pith_ranks_cost block = {.seconds = {[PITH_WORK_ROWS] = 6}}, outside = {0};
+    outside.seconds[PITH_WORK_REPEATED] = 2;
+    for (unsigned n = 1; n <= 2; n++) {
+        struct pith_ranks_row *row = pith_ranks_report_row(&r, n);
+        assert_non_null(row);
+        pith_ranks_forecast_add(&row->blocks, &block, 2);
+        pith_ranks_forecast_add(&row->other, &outside, 1);
+    }
+    r.row[1].blocks.link = 2;
+    r.row[1].blocks.received = 100;
+    r.row[1].other.received = 7;
+    struct pith_report *report = pith_report_new();
+    pith_ranks_report_set(report, &r);
+    pith_ranks_report_text(report, &r);
+    json_t *j = pith_report_tree(report);
+    const json_t *ranks = json_object_get(j, "ranks");
+    const json_t *row = json_array_get(json_object_get(ranks, "rows"), 1);
+    assert_true(json_is_null(json_object_get(ranks, "why")));
+    is_near(json_number_value(json_object_get(row, "seconds_expected")), 10);
+    is_near(json_number_value(json_object_get(row, "speedup")), 1.4);
+    is_near(json_number_value(json_object_get(row, "seconds_per_block")), 4);
+    is_near(json_number_value(json_object_get(row, "divided")), 3);
+    is_near(json_number_value(json_object_get(row, "link")), 1);
+    assert_int_equal(json_integer_value(json_object_get(row, "bytes_received")), 107);
+    assert_int_equal(json_integer_value(json_object_get(row, "bytes_received_per_block")), 50);
     json_decref(j);
+    pith_report_free(&report);
+    while (pith_ranks_report_row(&r, 64)) {
+    }
+    assert_int_equal(r.rows, PITH_RANKS_ROWS);
+}
+
+static void text_is(const struct pith_ranks_report *r, const char *want)
+{
+    struct pith_error err = {0};
+    struct pith_report *report = pith_report_new();
+    char *text;
+    pith_ranks_report_text(report, r);
+    assert_ok(pith_report_write(report, &(struct pith_report_form){0}, &text, &err), err);
+    assert_string_equal(text, want);
+    pith_text_free(text);
+    pith_report_free(&report);
+}
+
+static void a_report_has_a_table_or_a_reason(void **state)
+{
+    (void)state;
+    struct pith_ranks_report r = {.cable = {10e9, 50e-6}, .blocks = 1};
+    pith_ranks_report_row(&r, 1)->blocks.divided = 135;
+    struct pith_ranks_row *row = pith_ranks_report_row(&r, 2);
+    row->blocks.link = 90;
+    row->blocks.received = 2048;
+    text_is(&(struct pith_ranks_report){.why = "there is no estimate"},
+            "  ranks            there is no estimate\n");
+    text_is(&r, "  ranks            over links of 10 Gb/s with a delay of 50 us:\n"
+                "ranks        time  speed-up  received a block  limit\n"
+                "-----  ----------  --------  ----------------  -----\n"
+                "    1  2 min 15 s      1.00           0 bytes\n"
+                "    2  1 min 30 s      1.50          2.00 KiB  link\n");
 }
 
 int main(void)
@@ -136,7 +191,9 @@ int main(void)
         cmocka_unit_test(windows_are_whole),
         cmocka_unit_test(rows_are_even_but_for_the_largest),
         cmocka_unit_test(bytes_pass_the_link),
-        cmocka_unit_test(a_row_names_the_limit),
+        cmocka_unit_test(the_limit_is_named),
+        cmocka_unit_test(a_report_has_whole_and_block),
+        cmocka_unit_test(a_report_has_a_table_or_a_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
