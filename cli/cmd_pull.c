@@ -65,7 +65,7 @@ static int pull(const struct settings *s, const struct pith_hub_options *o, cons
     const enum pith_status status = pith_hub_pull_report(o, name, &report, &err);
     meter_end(o->progress.ctx);
     if (status == PITH_INTERRUPTED)
-        say(&s->common, "what has arrived is kept: the same command goes on with it");
+        say(&s->common, "what has arrived is stored: the same command goes on with it");
     if (status != PITH_OK) return report_failure(&s->common, &err);
     const int rc = give_report(&s->common, report, false);
     pith_report_free(&report);

@@ -78,7 +78,7 @@ static void on_alarm(int number)
     enum { MOST = 3 };
     static const char plain[] = "\npith: interrupted\n",
                       resume_text[] =
-                          "\npith: interrupted; what is done is kept: go on with --resume\n";
+                          "\npith: interrupted; finished work is stored: go on with --resume\n";
     const int saved = errno, state = atomic_load(&interrupt.state);
     (void)number;
     if (state == NONE || atomic_load(&interrupt.unhurried)) return; /* cleared meanwhile */

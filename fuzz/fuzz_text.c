@@ -12,12 +12,12 @@ static void open_file(const char *data, size_t size, bool good)
 {
     char path[128];
     struct pith_text text;
-    struct pith_door door = {.lf = true};
+    struct pith_newlines newlines = {.lf = true};
     (void)snprintf(path, sizeof path, "%s/text", folder());
     folder_put("text", data, size);
-    if ((pith_text_open(path, &door, &text, NULL) == PITH_OK) != good) abort();
+    if ((pith_text_open(path, &newlines, &text, NULL) == PITH_OK) != good) abort();
     if (!good) return;
-    if (text.size + door.crlf + pith_text_mark(data, size) != size) abort();
+    if (text.size + newlines.crlf + pith_text_mark(data, size) != size) abort();
     pith_text_close(&text);
 }
 

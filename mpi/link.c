@@ -82,7 +82,7 @@ static void nap(void)
     nanosleep(&t, NULL);
 }
 
-static void tell(const struct pith_distress *d)
+static void alert(const struct pith_distress *d)
 {
     enum { TRIES = 200 }; /* a rank that is gone takes none */
     struct pith_distress copy = *d;
@@ -101,7 +101,7 @@ static void tell(const struct pith_distress *d)
     }
 }
 
-static int told(struct pith_distress *d, unsigned *from)
+static int alerted(struct pith_distress *d, unsigned *from)
 {
     int flag = 0;
     MPI_Status st;
@@ -164,8 +164,8 @@ static void close_link(enum pith_link_end how)
     int over = 0;
     MPI_Finalized(&over);
     if (over) return;
-    if (how == PITH_LINK_GOOD || leave_together(how == PITH_LINK_ASKED)) MPI_Finalize();
+    if (how == PITH_LINK_GOOD || leave_together(how == PITH_LINK_PINGED)) MPI_Finalize();
 }
 
-const struct pith_link pith_link = {PITH_LINK_VERSION, open_link, begin, done, drop, tell, told,
-                                    answers,           close_link};
+const struct pith_link pith_link = {PITH_LINK_VERSION, open_link, begin,     done, drop, alert,
+                                    alerted,           answers,   close_link};

@@ -84,7 +84,7 @@ void metrics_accept(struct metrics *m, const struct pith_request *request)
 {
     pthread_mutex_lock(&m->lock);
     observe(m, CHOICES, request->n);
-    if (request->max_tokens > 0) observe(m, ASKED, (double)request->max_tokens);
+    if (request->max_tokens > 0) observe(m, MAX_TOKENS, (double)request->max_tokens);
     pthread_mutex_unlock(&m->lock);
 }
 

@@ -448,7 +448,7 @@ static enum pith_status advise(struct trial *a, struct pith_report **report, str
     enum pith_status s = write_texts(a, err);
     if (s == PITH_OK) s = make_all(a, err);
     if (s == PITH_OK) s = measure(a, err);
-    if (s != PITH_OK) return pith_fail_kept(err, s);
+    if (s != PITH_OK) return pith_fail_resumable(err, s);
     PITH_TRY(remove_folder(a, err));
     *report = pith_advice_report(&a->advice);
     return *report ? PITH_OK : pith_fail_nomem(err, "the report");

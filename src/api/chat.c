@@ -110,7 +110,7 @@ enum pith_status pith_reply_end(struct pith_reply *reply, struct pith_error *err
 
 size_t pith_reply_calls(const struct pith_reply *reply)
 {
-    return pith_reply_told(reply);
+    return pith_reply_reported(reply);
 }
 
 void pith_reply_close(struct pith_reply **reply)

@@ -130,7 +130,7 @@ static enum pith_status start(struct pith_service *v, const struct pith_service_
     struct pith_scheduler_options how = {
         .runner = {.sequences = o->sequences + cached, .rows = o->batch},
         .running = o->sequences,
-        .kept = cached,
+        .cached = cached,
         .queue = o->queue,
         .pace = o->pace};
     const uint64_t used = memory_now();

@@ -94,7 +94,7 @@ static enum pith_status check(struct pith_measurement *m, struct pith_error *err
         wish.name = o->caches.item[i];
         PITH_TRY(pith_cache_check(&wish, err));
     }
-    PITH_TRY(pith_door_read(o->crlf, &m->door, err));
+    PITH_TRY(pith_newlines_read(o->crlf, &m->newlines, err));
     if (o->chat && o->tasks.count == 0)
         return pith_fail(err, PITH_ARG, "`chat` does nothing without a task");
     if (o->chat_template && !o->chat)

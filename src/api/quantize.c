@@ -210,8 +210,8 @@ enum pith_status pith_quantize_report(struct pith_context *c,
     o_taken.progress = pith_context_progress(c, &o->progress);
     if (!o->model || !o->out)
         return pith_fail(err, PITH_ARG, "a model and an output folder are needed");
-    struct pith_door door;
-    PITH_TRY(pith_door_read(o->crlf, &door, err));
+    struct pith_newlines newlines;
+    PITH_TRY(pith_newlines_read(o->crlf, &newlines, err));
     PITH_TRY(pith_auto_check(o, err));
     if (!pith_auto_requested(o))
         return run(c, o, false,

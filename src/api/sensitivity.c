@@ -27,8 +27,8 @@ enum pith_status pith_sensitivity_report(struct pith_context *c,
     PITH_OPTIONS(pith_sensitivity_options, o, defaults, given, err);
     if (!o->model || !o->work)
         return pith_fail(err, PITH_ARG, "a model and a folder to work in are needed");
-    struct pith_door door;
-    PITH_TRY(pith_door_read(o->crlf, &door, err));
+    struct pith_newlines newlines;
+    PITH_TRY(pith_newlines_read(o->crlf, &newlines, err));
     char first[PITH_GRID_TEXT];
     struct pith_quantize_options all;
     pith_quantize_defaults(&all);

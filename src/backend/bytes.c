@@ -263,7 +263,7 @@ static void run_tiles(const struct band *b, size_t tile, size_t col, size_t n)
                                .count = pith_min(j->k.rows, j->rows + j->ones - first),
                                .factor = j->pack->m.factor,
                                .middle = (int32_t)j->pack->m.zero,
-                               .beside = j->band,
+                               .adjacent = j->band,
                                .stored = b->w[0] != b->codes,
                                .scale_panel = GROUPS * PITH_PANEL_ROWS,
                                .x = slab->x + first * j->size,

@@ -174,13 +174,13 @@ static void add_panel(const struct pith_backend *b, float *memory,
     float part[PITH_PANEL_ROWS], *at = memory + PITH_SCORES / 2, *y = c->y + row - c->row;
     widen_panel(&b->kern, o, row, count, memory, at);
     if (count == PITH_PANEL_ROWS) {
-        b->kern.lanes_beside(c->n, o->cols, c->sums, o->cols, at, y, o->rows);
+        b->kern.lanes_panel(c->n, o->cols, c->sums, o->cols, at, y, o->rows);
         return;
     }
     for (size_t i = 0; i < c->n; i++, y += o->rows) {
         memset(part, 0, sizeof part);
         memcpy(part, y, count * sizeof *y);
-        b->kern.lanes_beside(1, o->cols, c->sums + i * o->cols, o->cols, at, part, PITH_PANEL_ROWS);
+        b->kern.lanes_panel(1, o->cols, c->sums + i * o->cols, o->cols, at, part, PITH_PANEL_ROWS);
         memcpy(y, part, count * sizeof *y);
     }
 }

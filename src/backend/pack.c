@@ -121,7 +121,7 @@ static bool lay_out(struct pith_arena *a, const struct pith_qform *f, struct pac
 {
     const struct pith_qmat *q = &f->q;
     p->q = q;
-    if (f->kept || !form_of(q->format, &p->form)) return false;
+    if (f->sparse || !form_of(q->format, &p->form)) return false;
     p->bits = bits_of(q, p->form);
     const size_t width = pith_panel_step(p->bits);
     if (q->cols % width != 0 || (q->groups > 1 && q->group % width != 0)) return false;

@@ -8,8 +8,8 @@
  *
  * A signal's handler belongs to the process: the list of mappings, and what handled the signal
  * before, are the only mutable state of the library that is not in a handle. Nothing is installed
- * until the program asks for it (pith_guard_files(), declared in pith/context.h); without it, the
- * signal does what it does. */
+ * until the program calls pith_guard_files() (pith/context.h); without it, the signal has its usual
+ * effect. */
 #ifndef PITH_BASE_GUARD_H
 #define PITH_BASE_GUARD_H
 

@@ -128,8 +128,8 @@ void pith_return_memory(void)
 {
 #if defined(__GLIBC__)
     mallopt(M_MMAP_THRESHOLD, PITH_HEAP_LARGE);
-    mallopt(M_TRIM_THRESHOLD, PITH_HEAP_KEPT);
-    mallopt(M_TOP_PAD, PITH_HEAP_KEPT / 4);
+    mallopt(M_TRIM_THRESHOLD, PITH_HEAP_TRIM);
+    mallopt(M_TOP_PAD, PITH_HEAP_TRIM / 4);
 #endif
 }
 

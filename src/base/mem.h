@@ -40,15 +40,15 @@ void *pith_lend(size_t size, void *unused);
 void pith_take_back(void *p, void *unused);
 
 /* Of malloc where pith_return_memory() has been called (pith/context.h): a request of
- * PITH_HEAP_LARGE bytes or more is mapped by itself; of what was freed of smaller ones a thread's
- * heap keeps PITH_HEAP_KEPT bytes at its end. */
-enum { PITH_HEAP_LARGE = 32 << 10, PITH_HEAP_KEPT = 64 << 10 };
+ * PITH_HEAP_LARGE bytes or more is mapped by itself; smaller ones come from a thread's heap, which
+ * retains at most PITH_HEAP_TRIM freed bytes at its end. */
+enum { PITH_HEAP_LARGE = 32 << 10, PITH_HEAP_TRIM = 64 << 10 };
 /* What such a request comes to: of one that is mapped by itself whole pages, its header with it. */
 uint64_t pith_heap_bytes(uint64_t bytes);
 /* For estimates: what a thread at work allocates in addition to what it requests by size (the end
  * of its heap, and as much of its stack as the deepest call reaches), and by how much less what a
  * process holds at one start may be than at the next. */
-enum { PITH_THREAD_HELD = PITH_HEAP_KEPT + (32 << 10), PITH_MEASURED_TO = 64 << 10 };
+enum { PITH_THREAD_HEAP = PITH_HEAP_TRIM + (32 << 10), PITH_MEASURED_TO = 64 << 10 };
 /* Gives the system back what the heaps hold of freed memory. */
 void pith_heap_trim(void);
 /* Bytes of freed memory between what the heaps hold: given back or not, blocks of any size may come

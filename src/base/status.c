@@ -75,13 +75,13 @@ bool pith_status_is_final(enum pith_status s)
     return s == PITH_FORMAT || s == PITH_NUMERIC || s == PITH_UNSUPPORTED || s == PITH_ARG;
 }
 
-enum pith_status pith_fail_kept(struct pith_error *err, enum pith_status s)
+enum pith_status pith_fail_resumable(struct pith_error *err, enum pith_status s)
 {
-    static const char kept[] = "; what is done is kept: go on with `resume`";
+    static const char stored[] = "; finished work is stored: go on with `resume`";
     if (s == PITH_OK || pith_status_is_final(s) || !err || err->status != s) return s;
     const size_t length = strlen(err->text);
-    if (length + sizeof kept <= sizeof err->text && !strstr(err->text, "`resume`"))
-        memcpy(err->text + length, kept, sizeof kept);
+    if (length + sizeof stored <= sizeof err->text && !strstr(err->text, "`resume`"))
+        memcpy(err->text + length, stored, sizeof stored);
     return s;
 }
 

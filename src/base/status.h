@@ -26,10 +26,10 @@ enum pith_status pith_fail_in(struct pith_error *err, enum pith_status s, const 
  * may be NULL: the message says where already. */
 enum pith_status pith_fail_as(struct pith_error *err, enum pith_status s, const char *prefix);
 
-/* For a call with unfinished work: puts "; what is done is kept: go on with `resume`" behind the
+/* For a call with unfinished work: puts "; finished work is stored: go on with `resume`" behind the
  * message of the failure s, but for one that comes again in the same way (what is wrong with a file
  * or an option), and but for a message that names `resume`. Returns s. */
-enum pith_status pith_fail_kept(struct pith_error *err, enum pith_status s);
+enum pith_status pith_fail_resumable(struct pith_error *err, enum pith_status s);
 /* Whether the same call would fail in the same way again: nothing that it left is of use. */
 bool pith_status_is_final(enum pith_status s);
 

@@ -259,8 +259,8 @@ enum pith_status pith_calib_load_apart(const struct pith_calib_options *o,
     if (judge && o->other.tokens && o->other.seq_len >= 2)
         e.draw[e.draws++] = draw_of(o->other.tokens, o->other.seq_len, t);
     if (judge) e.behind = o->judge < SIZE_MAX / 4 ? o->judge : SIZE_MAX / 4;
-    struct pith_door door = {.lf = o->lf};
-    struct pith_reading to = {.door = &door,
+    struct pith_newlines newlines = {.lf = o->lf};
+    struct pith_reading to = {.newlines = &newlines,
                               .document = add_document,
                               .prompt = add_prompt,
                               .ctx = &e,
@@ -270,7 +270,7 @@ enum pith_status pith_calib_load_apart(const struct pith_calib_options *o,
     note_limits(&e, true);
     if (s == PITH_OK) s = cut_windows(o, &e, out, judge, err);
     if (s == PITH_OK) {
-        out->crlf = door.crlf;
+        out->crlf = newlines.crlf;
         out->rendered = to.rendered;
         out->joined = to.joined;
     } else if (judge) {

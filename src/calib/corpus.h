@@ -21,7 +21,7 @@ struct pith_chat;
 struct pith_rendered;
 /* Reading sources: who is given what they hold, and what was met. */
 struct pith_reading {
-    struct pith_door *door; /* converts line ends where they are part of the text */
+    struct pith_newlines *newlines; /* converts line ends where they are part of the text */
     pith_document_fn *document;
     enum pith_status (*prompt)(void *ctx, const struct pith_rendered *prompt,
                                struct pith_error *err);

@@ -10,7 +10,7 @@ static bool takes(const char *path)
 static enum pith_status read(const char *path, struct pith_reading *to, struct pith_error *err)
 {
     struct pith_text text;
-    PITH_TRY(pith_text_open(path, to->door, &text, err));
+    PITH_TRY(pith_text_open(path, to->newlines, &text, err));
     enum pith_status s = PITH_OK;
     if (text.size) s = to->document(to->ctx, text.data, text.size, err);
     return pith_text_finish(&text, path, s, err);

@@ -329,7 +329,7 @@ static enum pith_status name_record(struct plan *p, struct pith_error *err)
 {
     const struct pith_checkpoint *c = p->job->model->checkpoint;
     if (!pith_checkpoint_identity(c, p->identity)) return pith_fail_nomem(err, "a checkpoint");
-    p->path = pith_checkpoint_beside(c, "kv.json");
+    p->path = pith_checkpoint_sibling(c, "kv.json");
     return p->path ? PITH_OK : pith_fail_nomem(err, "a file's name");
 }
 

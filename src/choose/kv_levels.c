@@ -411,7 +411,7 @@ static const char record[] = "kvquant.json";
 
 bool pith_kv_levels_are_there(const struct pith_model *m)
 {
-    char *path = pith_checkpoint_beside(m->checkpoint, record);
+    char *path = pith_checkpoint_sibling(m->checkpoint, record);
     const bool there = path && pith_path_exists(path);
     pith_free(path);
     return there;
@@ -515,7 +515,7 @@ enum pith_status pith_kv_levels_need(const struct pith_kv_levels_job *job, struc
     char identity[PITH_SHA256_HEX];
     if (job->model->kv_levels) return PITH_OK;
     if (!pith_checkpoint_identity(c, identity)) return pith_fail_nomem(err, "a checkpoint");
-    char *path = pith_checkpoint_beside(c, record);
+    char *path = pith_checkpoint_sibling(c, record);
     if (!path) return pith_fail_nomem(err, "a file's name");
     struct pith_kv_levels *levels = NULL;
     enum pith_status s = PITH_OK;

@@ -764,7 +764,7 @@ enum pith_status pith_sense_run(const struct pith_job *job, const char *folder,
     if (s->guide) return r;
     /* The same would fail again in the same way. */
     if (r == PITH_OK || pith_status_is_final(r)) pith_sense_forget(folder);
-    else if (mine && pith_sense_is_begun(folder)) (void)pith_fail_kept(err, r);
+    else if (mine && pith_sense_is_begun(folder)) (void)pith_fail_resumable(err, r);
     if (r != PITH_OK) pith_sense_free(s);
     return r;
 }

@@ -443,7 +443,7 @@ double pith_reads_acts_bits(const struct pith_reads *r, size_t grid, uint32_t wi
     if (g->granularity == PITH_PER_TENSOR || width > PITH_CODED ||
         pith_row_code_make(g, width, level, &code, &ignored) != PITH_OK)
         return pith_format_bits(g->format);
-    return (double)code.bits + 8.0 * code.groups * pith_row_beside(&code) / width;
+    return (double)code.bits + 8.0 * code.groups * pith_row_group_bytes(&code) / width;
 }
 
 double pith_reads_cache_bytes(const struct pith_reads *r, size_t kv,

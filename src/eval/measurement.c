@@ -75,15 +75,15 @@ static enum pith_status agree(const struct pith_text_job *job, struct pith_error
 static enum pith_status read_text(const struct pith_measurement *m, struct pith_result_text *out,
                                   struct pith_ids *ids, struct pith_error *err)
 {
-    struct pith_door door = m->door;
+    struct pith_newlines newlines = m->newlines;
     struct pith_text text;
-    PITH_TRY(pith_text_open(out->path, &door, &text, err));
+    PITH_TRY(pith_text_open(out->path, &newlines, &text, err));
     pith_tokenizer_listen(m->tokenizer, &m->options->progress);
     if (m->options->details) (void)pith_sha256_hex(text.data, text.size, out->sha256);
     enum pith_status s = pith_tokenizer_encode(m->tokenizer, text.data, text.size, true, ids, err);
     s = pith_text_finish(&text, out->path, s, err);
-    out->crlf_lines = door.crlf;
-    out->crlf = door.lf ? "lf" : "keep";
+    out->crlf_lines = newlines.crlf;
+    out->crlf = newlines.lf ? "lf" : "keep";
     return s;
 }
 

@@ -173,6 +173,6 @@ void pith_run_meter_begin(const struct pith_backend *be, struct pith_meter *mete
     const unsigned threads = pith_pool_threads(pith_backend_pool(be));
     pith_heap_trim();
     pith_meter_take(meter, pith_memory_anonymous() + pith_heap_holes() + PITH_MEASURED_TO +
-                               threads * (uint64_t)PITH_THREAD_HELD);
+                               threads * (uint64_t)PITH_THREAD_HEAP);
     pith_meter_take(meter, pith_backend_bytes(threads));
 }

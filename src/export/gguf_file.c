@@ -427,7 +427,7 @@ static void put_model(struct pith_gguf_keys *keys, const struct pith_gguf_arch *
     put_size(&k, "vocab_size", s->vocab);
     put_rope(&k, s);
     if (arch->renamed) pith_gguf_put_bool(keys, PITH_GGUF_RENAMED, true);
-    if (arch->rope_told)
+    if (arch->rope_stated)
         put_bool(&k, "rope.scaling.finetuned", !pith_layer_in(&s->place.unrotated, 0));
 }
 

@@ -133,7 +133,7 @@ static void keep_range(struct pith_http_call *c, const char *text)
     c->range_from = strtoull(text + 6, &end, 10);
     const char *slash = strchr(end, '/');
     c->range_total = slash ? strtoull(slash + 1, NULL, 10) : 0;
-    c->range_told = true;
+    c->has_range = true;
 }
 
 /* "api";r=0;t=55: seconds until more requests are allowed. */
@@ -147,7 +147,7 @@ static void new_answer(struct pith_http_call *c)
 {
     c->retry_after = -1;
     c->code[0] = c->message[0] = c->next[0] = '\0';
-    c->range_told = false;
+    c->has_range = false;
 }
 
 static size_t on_header(char *line, size_t one, size_t size, void *ctx)
@@ -183,9 +183,10 @@ static bool begin_body(struct pith_http_call *c)
     c->begun = true;
     if (!c->ranged) return true;
     if (c->status == 206) {
-        if (c->range_told && c->range_from == c->from && c->range_total == c->total) return true;
-        return end_early(c, PITH_HTTP_WRONG, "another range came than was asked for, or the file "
-                                             "has another length than the hub says");
+        if (c->has_range && c->range_from == c->from && c->range_total == c->total) return true;
+        return end_early(c, PITH_HTTP_WRONG,
+                         "another range came than was requested, or the file has another length "
+                         "than the hub says");
     }
     if (c->from == 0 && c->to == c->total) return true;
     return end_early(c, PITH_HTTP_WHOLE, "the server knows no ranges");

@@ -62,7 +62,7 @@ struct pith_http_call {
     struct pith_http *http;
     void *easy, *headers;
     unsigned hops;
-    bool begun, secure, range_told;
+    bool begun, secure, has_range;
     uint64_t range_from, range_total;
 };
 

@@ -96,7 +96,7 @@ static enum pith_status add(const struct source *a, const json_t *entry,
     PITH_TRY(pith_json_get_str(from, "oid", &blob, path, err));
     PITH_TRY(pith_json_get_int(from, "size", 0, (int64_t)1 << 48, &size, path, err));
     if (size < 0 || !pith_hub_is_hex(blob, from == lfs ? 64 : 40))
-        return pith_fail(err, PITH_FORMAT, "%s/%s: the hub tells no length or no hash of it",
+        return pith_fail(err, PITH_FORMAT, "%s/%s: the hub gives no length or no hash of it",
                          a->name->repo, path);
     if (out->count >= FILES_MOST)
         return pith_fail(err, PITH_FORMAT, "%s: too many files", a->name->repo);
@@ -129,7 +129,7 @@ static enum pith_status get_commit(const struct source *a, struct pith_hub_listi
                                     : get_json(a, url.data, &j, NULL, err);
     if (s == PITH_OK) s = pith_json_get_str(j, "sha", &sha, a->name->repo, err);
     if (s == PITH_OK && !pith_hub_is_commit(sha))
-        s = pith_fail(err, PITH_FORMAT, "%s: the answer of %s tells no commit: is it a hub?",
+        s = pith_fail(err, PITH_FORMAT, "%s: the answer of %s names no commit: is it a hub?",
                       a->name->repo, a->endpoint);
     if (s == PITH_OK) memcpy(out->commit, sha, sizeof out->commit);
     json_decref(j);

@@ -61,7 +61,7 @@ static enum pith_status take_bytes(void *ctx, const void *data, size_t size, str
     if (size > p->to - p->from - p->done)
         return pith_fail(err, PITH_FORMAT,
                          "%s: more came than the hub says it has; what is good "
-                         "of it is kept",
+                         "of it is stored",
                          l->item->file->path);
     PITH_TRY(pith_out_write(&l->item->part.out, p->from + p->done, data, size, err));
     p->done += size;
@@ -194,7 +194,7 @@ static enum pith_status begin(struct run *r, struct item *it, struct pith_error 
     const enum pith_status s =
         pith_arrival_open(it->blob, it->file->size, r->pull->jobs, &it->part, &why);
     if (s != PITH_OK)
-        return pith_fail(err, s, "%s: %s; what has arrived is kept", it->file->path, why.text);
+        return pith_fail(err, s, "%s: %s; what has arrived is stored", it->file->path, why.text);
     it->stage = ARRIVING;
     return PITH_OK;
 }

@@ -41,7 +41,7 @@ struct pith_pull {
  *
  * PITH_ARG         a pattern that matches nothing
  * PITH_IO          no connection, a refusal, a full disk; PITH_INTERRUPTED: what has arrived is
- *                  kept, and the same call goes on with it
+ *                  stored, and the same call goes on with it
  * PITH_MISMATCH    the bytes are not what the hub says: that file was deleted
  * PITH_FORMAT      answers that no hub gives, an address or a token that is none
  * PITH_UNSUPPORTED no weights that pith reads, or no libcurl */

@@ -56,11 +56,11 @@ enum pith_status pith_hub_refused(const struct pith_http_call *call,
     snprintf(what, sizeof what, "%s%s%.200s", name->repo, file ? "/" : "", file ? file : "");
     if (call->end == PITH_HTTP_TAKER)
         return pith_fail(err, call->err.status, "%s%s", call->err.text,
-                         call->err.status == PITH_IO ? "; what has arrived is kept" : "");
+                         call->err.status == PITH_IO ? "; what has arrived is stored" : "");
     if (call->end != PITH_HTTP_REFUSED)
         return pith_fail(err, PITH_IO, "%s: %s: %s%s", what, endpoint, call->message,
                          call->end == PITH_HTTP_WRONG ? ""
-                         : file ? "; what has arrived is kept, try again later"
+                         : file ? "; what has arrived is stored, try again later"
                                 : "; try again later");
     if ((call->status == 401 || call->status == 403) && (!file || call->code[0]))
         return no_entry(call, name, endpoint, token, err);
@@ -70,8 +70,10 @@ enum pith_status pith_hub_refused(const struct pith_http_call *call,
         return pith_fail(err, PITH_IO, "%s: no such model at %s (status 404): check the spelling",
                          name->repo, endpoint);
     if (call->status == 429)
-        return pith_fail(err, PITH_IO, "%s: %s asks for fewer requests (status 429); what has "
-                         "arrived is kept, try again later", what, endpoint);
+        return pith_fail(err, PITH_IO,
+                         "%s: %s limits the rate of requests (status 429); what has arrived is "
+                         "stored, try again later",
+                         what, endpoint);
     return pith_fail(err, PITH_IO, "%s: %s answers with status %ld%s%s", what, endpoint,
                      call->status, call->message[0] ? ": " : "", call->message);
 }

@@ -66,7 +66,7 @@ enum pith_status pith_hub_choose(struct pith_hub_listing *listing, const char *c
                                  size_t count, const struct pith_hub_name *name,
                                  struct pith_error *err)
 {
-    size_t kept = 0;
+    size_t taken = 0;
     bool weights = false;
     for (size_t i = 0; i < count; i++)
         if (!matches(listing, patterns[i]))
@@ -83,9 +83,9 @@ enum pith_status pith_hub_choose(struct pith_hub_listing *listing, const char *c
         struct pith_hub_file *f = &listing->file[i];
         const bool take = is_chosen(f->path, patterns, count) &&
                           !(second && pith_glob_match("consolidated*.safetensors*", f->path));
-        if (take) listing->file[kept++] = *f;
+        if (take) listing->file[taken++] = *f;
         else pith_free(f->path);
     }
-    listing->count = kept;
+    listing->count = taken;
     return PITH_OK;
 }

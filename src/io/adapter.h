@@ -78,7 +78,7 @@ void pith_adapter_close(struct pith_adapter *a);
 /* Puts changed tensors in the place of c's, of the same dtype and shape: computed in float32 and
  * rounded once, the same for any number of threads. They lie in a file without a name in the folder
  * `room`, of their size, which goes with c; memory is that of a few rows. *account (a new
- * reference) tells of it. Once for a checkpoint, and before any tensor of it is used. On failure c
+ * reference) describes it. Once for a checkpoint, and before any tensor of it is used. On failure c
  * is as before. Statuses as of pith_adapter_open(), PITH_IO when there is no room, PITH_NUMERIC for
  * a number that is not finite, naming it. */
 enum pith_status pith_checkpoint_adapt(struct pith_checkpoint *c, const char *dir, const char *room,

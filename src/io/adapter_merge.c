@@ -224,14 +224,16 @@ enum pith_status pith_checkpoint_adapt(struct pith_checkpoint *c, const char *di
     struct pith_adapter a;
     struct pith_map map = {0};
     PITH_TRY(pith_adapter_open(dir, c, &a, err));
-    json_t *told = json_pack("{s:s, s:s, s:I, s:f, s:b, s:I}", "type", "lora", "sha256", a.sha256,
-                             "rank", (json_int_t)a.rank, "alpha", a.config.alpha.general, "dora",
-                             a.config.magnitudes, "tensors", (json_int_t)a.count);
-    enum pith_status s = told ? make_file(c, &a, room, pool, &map, err) : pith_fail_nomem(err, dir);
+    json_t *described = json_pack("{s:s, s:s, s:I, s:f, s:b, s:I}", "type", "lora", "sha256",
+                                  a.sha256, "rank", (json_int_t)a.rank, "alpha",
+                                  a.config.alpha.general, "dora", a.config.magnitudes, "tensors",
+                                  (json_int_t)a.count);
+    enum pith_status s = described ? make_file(c, &a, room, pool, &map, err)
+                                   : pith_fail_nomem(err, dir);
     if (s == PITH_OK) s = show(c, &a, &map, err);
     if (s != PITH_OK) pith_map_close(&map);
     pith_adapter_close(&a);
-    if (s == PITH_OK) *account = told;
-    else json_decref(told);
+    if (s == PITH_OK) *account = described;
+    else json_decref(described);
     return s;
 }

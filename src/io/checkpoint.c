@@ -354,7 +354,7 @@ enum pith_status pith_checkpoint_get(const struct pith_checkpoint *c, const char
     put_shape(&is, t->dims, t->shape);
     put_shape(&want, dims, shape);
     const enum pith_status s = pith_fail(
-        err, PITH_FORMAT, "%s: tensor \"%.100s\" has shape %s, but the config asks for %s",
+        err, PITH_FORMAT, "%s: tensor \"%.100s\" has shape %s, but the config requires %s",
         file_of(c, t), name, pith_str_text(&is), pith_str_text(&want));
     pith_str_free(&is);
     pith_str_free(&want);

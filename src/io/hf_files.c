@@ -117,20 +117,20 @@ enum pith_status pith_checkpoint_side_files(const char *dir, char ***names, size
                                             struct pith_error *err)
 {
     char **all;
-    size_t n, kept = 0;
+    size_t n, chosen = 0;
     enum pith_status s = PITH_OK;
     PITH_TRY(pith_checkpoint_names(dir, &all, &n, err));
     for (size_t i = 0; i < n; i++) {
         bool keep = s == PITH_OK && is_taken(all[i]) && !matches(left, PITH_COUNT(left), all[i]);
         if (keep) s = check_regular(dir, all[i], &keep, err);
-        if (keep && s == PITH_OK) all[kept++] = all[i];
+        if (keep && s == PITH_OK) all[chosen++] = all[i];
         else pith_free(all[i]);
     }
     if (s != PITH_OK) {
-        pith_names_free(all, kept);
+        pith_names_free(all, chosen);
         return s;
     }
     *names = all;
-    *count = kept;
+    *count = chosen;
     return PITH_OK;
 }

@@ -17,7 +17,7 @@ static void add_number(struct pith_sha256 *h, uint64_t n)
 }
 
 /* The bytes of a folder's file that say what it holds. */
-static size_t said_in(const struct pith_map *map)
+static size_t mapped_header(const struct pith_map *map)
 {
     uint64_t length = 0;
     for (int i = 0; i < 8; i++) length |= (uint64_t)map->data[i] << 8 * i;
@@ -28,7 +28,7 @@ static size_t said_in(const struct pith_map *map)
 static size_t header_of(const struct pith_checkpoint *c, size_t file)
 {
     const struct pith_map *map = &c->files[file].map;
-    if (c->adapter[0]) return said_in(map); /* its first tensors may be elsewhere */
+    if (c->adapter[0]) return mapped_header(map); /* its first tensors may be elsewhere */
     size_t first = map->size;
     for (size_t i = 0; i < c->count; i++) {
         const struct pith_tensor *t = &c->tensors[i];
@@ -88,7 +88,7 @@ enum pith_status pith_checkpoint_settle(const struct pith_checkpoint *c, bool wr
     return s;
 }
 
-char *pith_checkpoint_beside(const struct pith_checkpoint *c, const char *name)
+char *pith_checkpoint_sibling(const struct pith_checkpoint *c, const char *name)
 {
     struct pith_str s = {0};
     if (c->gguf) pith_str_printf(&s, "%s.%s", c->dir, name);

@@ -33,10 +33,10 @@ static unsigned without_ones(unsigned dims, const uint64_t *shape, uint64_t out[
 
 static bool same_but_ones(const struct pith_tensor *t, const struct pith_part *want)
 {
-    uint64_t is[PITH_MAX_DIMS], asked[PITH_MAX_DIMS];
+    uint64_t is[PITH_MAX_DIMS], wanted[PITH_MAX_DIMS];
     const unsigned n = without_ones(t->dims, t->shape, is);
-    return n == without_ones(want->dims, want->shape, asked) &&
-           memcmp(is, asked, n * sizeof *is) == 0;
+    return n == without_ones(want->dims, want->shape, wanted) &&
+           memcmp(is, wanted, n * sizeof *is) == 0;
 }
 
 bool pith_part_plain(const struct pith_checkpoint *c, const char *module, const char *codes,

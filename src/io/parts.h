@@ -123,9 +123,8 @@ enum pith_status pith_accepts_ints(const char *who, const struct pith_grid *grid
                                    struct pith_error *err);
 /* A container's scale_dtype(): scales as the model's other weights are, BF16 or else F16. */
 enum pith_dtype pith_scale_half(const struct pith_grid *grid, enum pith_dtype model_dtype);
-/* The names of the unquantized linears, and lm_head in any case: it is a Linear to
- * transformers, so it is named even when the checkpoint has none of its own. A new reference, NULL
- * when memory is out. */
+/* The names of the unquantized linears, and lm_head in any case: it is a Linear to transformers, so
+ * it is named even when the checkpoint has none. A new reference, NULL when memory is out. */
 json_t *pith_ignored_modules(const struct pith_linear_grid *linears, size_t count);
 /* True of a model's head, by its name: "lm_head", "language_model.lm_head", "embed_out". It is no
  * Linear to some loaders. */

@@ -101,8 +101,8 @@ static const struct {
     {"autoround", "auto-round"},
 };
 
-/* A name that was published, with a sign that must hold or none, and the container's own. A name
- * of NULL: there is none, the sign alone tells. The first row that fits is taken. AutoRound's
+/* A name that was published, with a sign that must hold or none, and the container's own. A name of
+ * NULL: there is none, the sign alone decides. The first row that fits is taken. AutoRound's
  * packing is GPTQ's unless it says otherwise; two of its forms store zero points as they are. */
 static const struct {
     const char *published;

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-struct pith_stow pith_stow_turned(uint64_t rows, uint32_t heads)
+struct pith_stow pith_stow_interleaved(uint64_t rows, uint32_t heads)
 {
     struct pith_stow o = {0};
     if (heads == 0) return o;

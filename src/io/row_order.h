@@ -36,7 +36,7 @@ struct pith_stow {
 
 /* Rows of q and k in so many heads: llama.cpp rotates neighbouring channels where Hugging Face
  * rotates those half a head apart. Straight for 0 heads. */
-struct pith_stow pith_stow_turned(uint64_t rows, uint32_t heads);
+struct pith_stow pith_stow_interleaved(uint64_t rows, uint32_t heads);
 
 /* Whether a matrix of that many rows falls into whole runs; of ACROSS its columns may yet not. */
 bool pith_stow_fits(const struct pith_stow *o, uint64_t rows);

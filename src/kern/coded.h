@@ -3,8 +3,8 @@
  *     x = (value(code) - zero) * scale + offset, each step rounded
  *
  * with value() the unsigned code itself, that less the middle of its range, the number that an FP8
- * code stands for (codes of NaN are not asked for), or a level. Of keys, element e of 32 neighbours
- * lies at codes + e * stride, a little-endian stream; of values, the elements of one at codes + j *
+ * code stands for (there are no codes of NaN), or a level. Of keys, element e of 32 neighbours lies
+ * at codes + e * stride, a little-endian stream; of values, the elements of one at codes + j *
  * stride. */
 #ifndef PITH_KERN_CODED_H
 #define PITH_KERN_CODED_H
@@ -37,7 +37,7 @@ struct pith_coded {
      * offsets, and of unsigned codes; NULL: none */
     const float *zero, *scale, *offset;
     const float *level; /* [16], of few bits [8] */
-    /* As many codes that are read soon, and asked for meanwhile; NULL: nothing. */
+    /* As many codes that are read next, to prefetch; NULL: none. */
     const uint8_t *next;
 };
 

@@ -125,11 +125,11 @@ typedef pith_matvec_f32_fn pith_matvec_f16_fn;
 typedef pith_matvec_f32_fn pith_lanes_f32_fn;
 typedef pith_matvec_f32_fn pith_lanes_f16_fn;
 
-/* Goes on with sixteen neighbours of `rows` rows of y by as many rows of w, which lie side by side,
- * w[c * 16 + j]: y[i * ldy + j] = y[i * ldy + j] + the dot product in lanes of w's row j with
- * x[i * ldx + c], c < cols. */
-typedef void pith_lanes_beside_fn(size_t rows, size_t cols, const float *x, size_t ldx,
-                                  const float *w, float *y, size_t ldy);
+/* Sixteen adjacent elements of `rows` rows of y, by sixteen rows of w in a panel, w[c * 16 + j]:
+ * y[i * ldy + j] = y[i * ldy + j] + the dot product in lanes of w's row j with x[i * ldx + c], c <
+ * cols. */
+typedef void pith_lanes_panel_fn(size_t rows, size_t cols, const float *x, size_t ldx,
+                                 const float *w, float *y, size_t ldy);
 
 /* dst[i] = src[i], widened exactly from 16 bits at any address. */
 typedef void pith_widen_bf16_fn(size_t n, const void *src, float *dst);
@@ -178,7 +178,7 @@ typedef pith_attn_values_f32_fn pith_attn_values_bf16_fn;
 typedef pith_attn_values_f32_fn pith_attn_values_f16_fn;
 
 /* x[e * 32 + j] = (x[e * 32 + j] - zero[j]) * scale[j] + offset[j] for n elements e of 32
- * neighbours j, each step rounded; zero or offset NULL: that step is left out. */
+ * neighbours j, each step rounded; zero or offset NULL: that step is omitted. */
 typedef void pith_scale_keys_fn(size_t n, const float *zero, const float *scale,
                                 const float *offset, float *x);
 
@@ -223,8 +223,8 @@ typedef void pith_mix_fn(size_t n, float a, float b, const float *x, float *y);
 /* y[i] = y[i] + x[i]. */
 typedef void pith_add_fn(size_t n, const float *x, float *y);
 
-/* Turns the pairs (low[i], high[i]) by angles, each step rounded: low[i] = low[i] cos[i] - high[i]
- * sin[i], high[i] = high[i] cos[i] + low[i] sin[i]. */
+/* Rotates the pairs (low[i], high[i]) by angles, each step rounded: low[i] = low[i] cos[i] -
+ * high[i] sin[i], high[i] = high[i] cos[i] + low[i] sin[i]. */
 typedef void pith_rope_pairs_fn(size_t n, const float *cos, const float *sin, float *low,
                                 float *high);
 
@@ -346,7 +346,7 @@ typedef void pith_book_round_fn(size_t n, const float *w, const float *scale, si
 #define PITH_OPS(X)                                                                                \
     X(gemm_tile) X(bf16_tile) X(bf16_round) X(bf16_words) X(bf16_pairs) X(transpose) X(copy_rows)  \
     X(dot_acc) X(matvec_f32) X(matvec_bf16) X(matvec_f16) X(lanes_f32) X(lanes_f16)                \
-    X(lanes_beside) X(levels_unpack) X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4) X(max) \
+    X(lanes_panel) X(levels_unpack) X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4) X(max) \
     X(softmax) X(silu_mul) X(silu) X(sigmoid) X(gelu_tanh) X(softcap) X(clamped_mul) X(mul)        \
     X(sumsq) X(scale_mul) X(sum_exp) X(axmy_f64) X(solve_f64) X(panel_dot) X(offsets_dot)          \
     X(panel_dot_bytes) X(panel_dot_digits) X(panel_unpack) X(to_bytes) X(to_digits) X(to_nibbles)  \

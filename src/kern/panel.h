@@ -135,8 +135,8 @@ void pith_panel_put_step(unsigned bits, const uint8_t words[PITH_PANEL_WORDS][PI
                          uint8_t *to);
 
 /* Weights come from memory, and what a core has in flight by itself does not cover the way there:
- * kernels ask for lines ahead of use, in bytes as measured to be best for float products and for
- * integer ones. */
+ * kernels prefetch lines ahead of use; the distances in bytes were measured to be best for float
+ * products and for integer ones. */
 enum { PITH_AHEAD_FLOAT = 6144, PITH_AHEAD_BYTES = 4096 };
 
 /* How far ahead of byte `at` of a panel to ask when `together` panels of so many bytes are read at
@@ -166,7 +166,7 @@ float pith_panel_value_at(const struct pith_panels *m, size_t panel, size_t r, s
 
 /* One vector of activations as signed bytes: x[c] ~ q[c] * scale[c / block], sum the sum of a
  * block's q. Or as numbers of three digits: x[c] ~ (q[c] + 256 q[c + q_digit] + 65536 q[c + 2
- * q_digit]) * scale[c / block], each digit with sums of its own, sum_digit apart. */
+ * q_digit]) * scale[c / block], each digit with its sums, sum_digit apart. */
 struct pith_bytes {
     size_t block;
     const int8_t *q;
@@ -219,7 +219,7 @@ typedef pith_panel_dot_bytes_fn pith_panel_dot_digits_fn;
  *     x_scale  [blocks][rows]
  *     x_less   [blocks][rows]: less the sum of the block's bytes, times the matrix's zero without
  *              zeros
- *     count    of the tile's vectors that are wanted; the others' sums may be left as they are
+ *     count    of the tile's vectors that are wanted; the others' sums may stay unchanged
  *     y, t, d  [rows][cols]: the definition's y, t and d, read where col is within a row, a
  *              group or a block, written where col + n is */
 enum { PITH_TILE_PANELS = 2 /* at most */ };
@@ -232,7 +232,7 @@ struct pith_byte_tile {
     bool stored;           /* w is within the panels */
     const uint8_t *factor; /* [16], where there are factors */
     int32_t middle;        /* the zero of a matrix without zeros */
-    size_t beside;         /* panels whose columns [col, col + n) are read one after the other */
+    size_t adjacent;       /* panels whose columns [col, col + n) are read one after the other */
     const float *scale;
     const int32_t *zero;
     size_t scale_panel; /* elements from one panel to the next */
@@ -268,8 +268,8 @@ typedef pith_bytes_tile_fn pith_digits_tile_fn;
 enum { PITH_DIGITS_WORDS = 4 };
 typedef pith_bytes_words_fn pith_digits_words_fn;
 
-/* What tiles_open() is to be told before bytes_tile or digits_tile with blocks of that many
- * columns. */
+/* The argument of tiles_open() before bytes_tile or digits_tile with blocks of that many columns.
+ */
 static inline size_t pith_bytes_step(size_t block)
 {
     return block % 64 == 0 || block > 64 ? 16 : block / 4;

@@ -1,6 +1,6 @@
 /* Two steps of the AMX products: of bfloat16 against the scalar ones, at the corners of the tile,
- * where wrong shapes, another order of sums or small numbers that are kept show in the bits; of
- * bytes against integers. */
+ * where wrong shapes, another order of sums or subnormal numbers that are not zeros show in the
+ * bits; of bytes against integers. */
 #include "kern/ops.h"
 
 #include <string.h>
@@ -94,7 +94,7 @@ static void bytes_multiply(const struct pith_kern *k, const struct pith_panels *
                                .block = COLS,
                                .n = COLS,
                                .count = k->bytes_rows,
-                               .beside = PITH_TILE_PANELS,
+                               .adjacent = PITH_TILE_PANELS,
                                .scale = b->ones,
                                .zero = m->zeros ? b->zero : NULL,
                                .scale_panel = PITH_PANEL_ROWS,

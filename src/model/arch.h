@@ -41,7 +41,7 @@ struct pith_arch_gguf {
     const struct pith_gguf_name_row *parts;
     unsigned
         features; /* 1 << PITH_GGUF_HAS_...: what llama.cpp computes there, or reads from keys */
-    bool turned;  /* rows of q and k lie as pith_stow_turned() */
+    bool turned;  /* rows of q and k lie as pith_stow_interleaved() */
     enum pith_act act;
     const char *eps; /* config.json's name of the norms' epsilon; NULL: "rms_norm_eps" */
     /* Of a mixture: what config.json calls the number of experts (NULL: "num_experts") and the
@@ -62,7 +62,7 @@ struct pith_arch_gguf {
     const char *without_keys, *off;
     bool dense;               /* the mixtures of such layers are another architecture's */
     bool either;              /* with experts or without, by "expert_count" */
-    bool rope_told;           /* whether layers have positions, all or none */
+    bool rope_stated;         /* whether layers have positions, all or none */
     const char *shared_width; /* config.json's name; NULL: "shared_expert_intermediate_size" */
     bool step;                /* every how many layers there are experts is told: 1, or */
     bool stepped;             /* that number, of which the last is a mixture */

@@ -40,7 +40,7 @@ float pith_nvfp4_twin(float global);
 /* That divisor: the inverse of a factor that pith_nvfp4_twin() gave; of others about so. */
 float pith_nvfp4_divisor(float global);
 
-/* The E4M3 code of the scale of n values: amax / (6 * global) to nearest even, held in
+/* The E4M3 code of the scale of n values: amax / (6 * global) to nearest even, clamped to
  * 2^-9..448, so that it is never 0. A block with a NaN gets the NaN scale, 0x7f. */
 uint8_t pith_nvfp4_scale(const float *x, size_t n, float global);
 

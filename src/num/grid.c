@@ -73,12 +73,12 @@ static bool next_part(struct parser *p, struct part *part)
 {
     const size_t n = strcspn(p->rest, ":");
     const bool fits = n > 0 && n < sizeof part->text;
-    const size_t kept = n < sizeof part->text ? n : sizeof part->text - 1;
-    for (size_t i = 0; i < kept; i++) {
+    const size_t size = n < sizeof part->text ? n : sizeof part->text - 1;
+    for (size_t i = 0; i < size; i++) {
         const char c = p->rest[i];
         part->text[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
     }
-    part->text[kept] = '\0';
+    part->text[size] = '\0';
     p->rest = p->rest[n] ? p->rest + n + 1 : NULL;
     return fits;
 }
@@ -236,7 +236,7 @@ static enum pith_status check(const struct parser *p)
     if (is_block(f)) return check_block(p);
     if (f->kind == PITH_KIND_LEVELS &&
         (g->granularity != PITH_PER_CHANNEL || g->mse || g->is_static || g->double_quant))
-        return wrong(p, f->name, "each row has levels of its own, so only channel may follow it");
+        return wrong(p, f->name, "each row has its own levels, so only channel may follow it");
     if (f->kind == PITH_KIND_TRELLIS &&
         (g->granularity != PITH_PER_CHANNEL || g->mse || g->is_static || g->double_quant))
         return wrong(p, f->name, "has factors by row and column, so only channel may follow it");

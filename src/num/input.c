@@ -105,7 +105,7 @@ enum pith_status pith_input_check(const struct pith_input *in, uint32_t cols,
                          (double)in->zero, (double)top);
     if (in->threshold > 0.0f && (!is_int(in) || g->asym || g->granularity != PITH_PER_TOKEN))
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "outlier columns are kept beside symmetric integers by token only");
+                         "outlier columns go with symmetric integers by token only");
     return PITH_OK;
 }
 
@@ -175,7 +175,7 @@ bool pith_input_surveys(const struct pith_input *in)
 }
 
 void pith_input_survey(const struct pith_input *in, const float *x, size_t n, size_t cols,
-                       struct pith_input_call *call, uint8_t *kept)
+                       struct pith_input_call *call, uint8_t *outlier)
 {
     if (by_call(in)) {
         const struct range r = range_of(x, n * cols);
@@ -184,12 +184,12 @@ void pith_input_survey(const struct pith_input *in, const float *x, size_t n, si
     }
     if (!(in->threshold > 0.0f)) return;
     for (size_t i = 0; i < n; i++)
-        for (size_t c = 0; c < cols; c++) kept[c] |= fabsf(x[i * cols + c]) >= in->threshold;
-    call->kept = kept;
+        for (size_t c = 0; c < cols; c++) outlier[c] |= fabsf(x[i * cols + c]) >= in->threshold;
+    call->outlier = outlier;
 }
 
 /* A scale in the form that it is stored in: neither 0 nor infinity. */
-static float kept_scale(const struct pith_input *in, float scale)
+static float stored_scale(const struct pith_input *in, float scale)
 {
     const float most = in->scale_dtype == PITH_F16 ? 65504.0f : 0x1.fep127f;
     const float least = in->scale_dtype == PITH_F16 ? 0x1p-24f : 0x1p-126f;
@@ -222,7 +222,7 @@ static struct ints ints_symmetric(const struct pith_input *in, float amax)
         return t;
     }
     const float scale = amax / (half - 0.5f);
-    return (struct ints){scale == 0.0f ? LEAST_SCALE : kept_scale(in, scale), 0.0f, 0.0f, -half,
+    return (struct ints){scale == 0.0f ? LEAST_SCALE : stored_scale(in, scale), 0.0f, 0.0f, -half,
                          half - 1.0f};
 }
 
@@ -235,7 +235,7 @@ static struct ints ints_asymmetric(const struct pith_input *in, struct range r)
         return t;
     }
     const float zero = -half - r.lo / t.scale;
-    t.scale = kept_scale(in, t.scale);
+    t.scale = stored_scale(in, t.scale);
     t.zero = to_integer(zero < -half ? -half : zero > half - 1.0f ? half - 1.0f : zero);
     return t;
 }
@@ -350,7 +350,7 @@ static float float_scale(const struct pith_input *in, const struct pith_input_ca
     if (in->grid.is_static) return in->scale;
     const struct range r = by_call(in) ? (struct range){call->lo, call->hi} : range_of(x, n);
     const float scale = amax_of(r) / in->grid.format->max;
-    return scale == 0.0f ? LEAST_SCALE : kept_scale(in, scale);
+    return scale == 0.0f ? LEAST_SCALE : stored_scale(in, scale);
 }
 
 /* --- blocks --------------------------------------------------------------------------------- */
@@ -375,8 +375,8 @@ static float nvfp4_scale(const struct pith_input *in, float inverse, float amax)
 {
     if (in->rule == PITH_INPUT_MODELOPT) {
         const float s = amax / (6.0f * in->scale);
-        const float held = s == 0.0f ? 1.0f : s < 0x1p-9f ? 0x1p-9f : s;
-        return pith_fp8_e4m3_decode(pith_fp8_e4m3_encode(held)) * in->scale;
+        const float clamped = s == 0.0f ? 1.0f : s < 0x1p-9f ? 0x1p-9f : s;
+        return pith_fp8_e4m3_decode(pith_fp8_e4m3_encode(clamped)) * in->scale;
     }
     const float s = pith_fp8_e4m3_decode(pith_fp8_e4m3_encode(inverse * (amax / 6.0f)));
     return (s == 0.0f ? 0.125f : s) / inverse;
@@ -413,10 +413,10 @@ static void round_gguf(const struct pith_format *f, const float *x, size_t cols,
 
 /* --- rows ----------------------------------------------------------------------------------- */
 
-static void keep_columns(const uint8_t *kept, const float *x, size_t cols, const struct ints *t,
-                         float *y)
+static void copy_outliers(const uint8_t *outlier, const float *x, size_t cols, const struct ints *t,
+                          float *y)
 {
-    for (size_t c = 0; c < cols; c++) y[c] = kept[c] ? x[c] : int_code(t, x[c]) * t->scale;
+    for (size_t c = 0; c < cols; c++) y[c] = outlier[c] ? x[c] : int_code(t, x[c]) * t->scale;
 }
 
 void pith_input_row(const struct pith_input *in, const struct pith_input_call *call, const float *x,
@@ -434,7 +434,7 @@ void pith_input_row(const struct pith_input *in, const struct pith_input_call *c
         const size_t n = cols - c < width ? cols - c : width;
         if (is_int(in)) {
             const struct ints t = ints_of(in, call, x + c, n);
-            if (call->kept) keep_columns(call->kept + c, x + c, n, &t, y + c);
+            if (call->outlier) copy_outliers(call->outlier + c, x + c, n, &t, y + c);
             else round_ints(&t, x + c, n, y + c);
         } else {
             const struct floats t = floats_of(f, float_scale(in, call, x + c, n));
@@ -450,19 +450,20 @@ static inline int8_t low_byte(float integer)
 }
 
 /* One block's codes; returns their sum. */
-static int32_t encode_block(const struct ints *t, const uint8_t *kept, const float *x, size_t n,
+static int32_t encode_block(const struct ints *t, const uint8_t *outlier, const float *x, size_t n,
                             int8_t *q)
 {
     const struct ints s = *t;
     int32_t sum = 0;
-    if (!kept && s.inverse == 0.0f) {
+    if (!outlier && s.inverse == 0.0f) {
         for (size_t i = 0; i < n; i++) {
             const float u = x[i] / s.scale + s.zero;
             const float clamped = u < s.least ? s.least : u > s.most ? s.most : u;
             q[i] = low_byte(clamped); /* the sum within it rounds */
         }
     } else {
-        for (size_t i = 0; i < n; i++) q[i] = kept && kept[i] ? 0 : low_byte(int_code(&s, x[i]));
+        for (size_t i = 0; i < n; i++)
+            q[i] = outlier && outlier[i] ? 0 : low_byte(int_code(&s, x[i]));
     }
     for (size_t i = 0; i < n; i++) sum += q[i];
     return sum;
@@ -480,11 +481,11 @@ void pith_input_encode(const struct pith_input *in, const struct pith_input_call
         *out->zero = t.zero;
         for (size_t i = c; i < end; i += out->block, b++) {
             const size_t n = end - i < out->block ? end - i : out->block;
-            const uint8_t *kept = call->kept ? call->kept + i : NULL;
+            const uint8_t *outlier = call->outlier ? call->outlier + i : NULL;
             /* A static grid has not looked at the values. */
             const bool good = !in->grid.is_static || isfinite(range_of(x + i, n).lo);
             out->scale[b] = good ? t.scale : NAN;
-            out->sum[b] = encode_block(&t, kept, x + i, n, out->q + i);
+            out->sum[b] = encode_block(&t, outlier, x + i, n, out->q + i);
         }
     }
 }
@@ -515,10 +516,10 @@ void pith_input_group(const struct pith_input *in, const struct pith_input_call 
 }
 
 void pith_input_rows(const struct pith_input *in, const float *x, size_t n, size_t cols,
-                     uint8_t *kept, float *y)
+                     uint8_t *outlier, float *y)
 {
     struct pith_input_call call = {0};
-    if (kept) memset(kept, 0, cols);
-    if (pith_input_surveys(in)) pith_input_survey(in, x, n, cols, &call, kept);
+    if (outlier) memset(outlier, 0, cols);
+    if (pith_input_surveys(in)) pith_input_survey(in, x, n, cols, &call, outlier);
     for (size_t i = 0; i < n; i++) pith_input_row(in, &call, x + i * cols, cols, y + i * cols);
 }

@@ -45,16 +45,16 @@ void pith_input_calibrate(struct pith_input *in, float lo, float hi);
 
 /* What the rows of a call have in common. */
 struct pith_input_call {
-    float lo, hi;        /* of all rows with 0 inside; for scales a tensor that are not static */
-    const uint8_t *kept; /* [cols], not 0: stays as it is; NULL: none does */
+    float lo, hi;           /* of all rows with 0 inside; for scales a tensor that are not static */
+    const uint8_t *outlier; /* [cols], not 0: the column is not rounded; NULL: all are */
 };
 /* True when pith_input_survey() has something to find. */
 bool pith_input_surveys(const struct pith_input *in);
-/* Takes the rows x[n][cols] in: call->lo and hi, and kept[c] |= 1 for the columns that stay. Start
- * from zeros; calls for parts of the rows may follow each other. kept is not used without a
- * threshold. */
+/* Accumulates the rows x[n][cols] into call->lo and hi, and outlier[c] |= 1 for the columns that
+ * are not rounded. Start from zeros; calls for parts of the rows may follow each other. outlier is
+ * not used without a threshold. */
 void pith_input_survey(const struct pith_input *in, const float *x, size_t n, size_t cols,
-                       struct pith_input_call *call, uint8_t *kept);
+                       struct pith_input_call *call, uint8_t *outlier);
 
 /* y[cols] = x[cols] rounded; y may be x. The Hadamard matrix is not applied here. */
 void pith_input_row(const struct pith_input *in, const struct pith_input_call *call, const float *x,
@@ -62,7 +62,7 @@ void pith_input_row(const struct pith_input *in, const struct pith_input_call *c
 
 /* Integer grids: the same as numbers x' = (q - zero) scale, scale of column c being scale[c /
  * block], for a block that the grid's own is a multiple of; sum[i] is the sum of block i's q. q is
- * 0 in columns that are kept. *zero is one for the row: groups must be symmetric here. */
+ * 0 in outlier columns. *zero is one for the row: groups must be symmetric here. */
 struct pith_input_codes {
     size_t block;
     int8_t *q;
@@ -82,9 +82,9 @@ struct pith_input_group {
 void pith_input_group(const struct pith_input *in, const struct pith_input_call *call,
                       const float *x, size_t n, const struct pith_input_group *out);
 
-/* All rows of a call: survey, then row by row. kept is scratch of cols bytes, or NULL without a
+/* All rows of a call: survey, then row by row. outlier is scratch of cols bytes, or NULL without a
  * threshold. */
 void pith_input_rows(const struct pith_input *in, const float *x, size_t n, size_t cols,
-                     uint8_t *kept, float *y);
+                     uint8_t *outlier, float *y);
 
 #endif

@@ -3,13 +3,13 @@
  *
  *     x' = level[code] * range + middle,  code: the level nearest to (x - middle) / range
  *
- * Of keys, which are stored before rope, each channel has a middle and a range from
- * calibration, and what lies beyond is an outlier; of values each row has one, from what is
- * left when its outliers, those beyond a multiple of its mean magnitude, are taken out. An outlier
- * is stored as a half. The caller sets how many a row may have. Beyond that, of a value those that
- * are nearest to the others stay among them; the range of a key grows by `step` quarters of a power
- * of two, as far as makes the sum of squared errors least: nothing is cut off but where cutting off
- * is best. Beyond halves their largest number is stored. */
+ * Of keys, which are stored before rope, each channel has a middle and a range from calibration,
+ * and what lies beyond is an outlier; of values each row has one, from its numbers without its
+ * outliers, those beyond a multiple of its mean magnitude. An outlier is stored as a half. The
+ * caller sets how many a row may have. Beyond that, of a value those that are nearest to the others
+ * stay among them; the range of a key grows by `step` quarters of a power of two, as far as makes
+ * the sum of squared errors least: nothing is cut off but where cutting off is best. Beyond halves
+ * their largest number is stored. */
 #ifndef PITH_NUM_KVQUANT_H
 #define PITH_NUM_KVQUANT_H
 

@@ -174,7 +174,9 @@ size_t pith_qspec_bytes(const struct pith_qspec *s)
     struct layout l;
     if (!f || !f->codec || s->rows == 0 || s->cols == 0) return 0;
     if (!lay_out(s, &l)) return SIZE_MAX;
-    size_t total = nested_bytes(s, &l) + (s->kept ? pith_sparse_bytes(s->rows, s->kept) : 0), bytes;
+    size_t total = nested_bytes(s, &l) +
+                   (s->outliers ? pith_sparse_bytes(s->rows, s->outliers) : 0),
+           bytes;
     for (enum part i = 0; i < PARTS; i++)
         if (!pith_mul_size(l.count[i], parts[i].size, &bytes) ||
             !pith_add_size(total, bytes, &total))
@@ -192,7 +194,7 @@ bool pith_qspec_form(const struct pith_qspec *s, struct pith_qform *out)
                                .offsets = l.count[OFFSETS] > 0,
                                .outer = l.count[OUTER] > 0,
                                .ordered = s->ordered,
-                               .kept = s->kept > 0};
+                               .sparse = s->outliers > 0};
     return true;
 }
 
@@ -203,7 +205,7 @@ struct pith_qform pith_qmat_form(const struct pith_qmat *q)
                                .offsets = q->offsets != NULL,
                                .outer = q->outer != NULL,
                                .ordered = q->g_idx != NULL,
-                               .kept = q->sparse != NULL};
+                               .sparse = q->sparse != NULL};
 }
 
 size_t pith_qmat_bytes(uint32_t rows, uint32_t cols, const struct pith_grid *grid)
@@ -270,17 +272,17 @@ unsigned pith_qmat_parts(const struct pith_qmat *q)
 {
     unsigned has = 0;
     if (q->offsets) has |= PITH_QMAT_OFFSETS;
-    if (q->sparse) has |= PITH_QMAT_KEPT;
+    if (q->sparse) has |= PITH_QMAT_SPARSE;
     for (uint32_t c = 0; q->g_idx && c < q->cols; c++)
         if (q->g_idx[c] != c / q->group) has |= PITH_QMAT_ORDER;
     return has;
 }
 
-const char *pith_qmat_beyond(const struct pith_qmat *q, unsigned held)
+const char *pith_qmat_beyond(const struct pith_qmat *q, unsigned supported)
 {
-    const unsigned beyond = pith_qmat_parts(q) & ~held;
+    const unsigned beyond = pith_qmat_parts(q) & ~supported;
     return beyond & PITH_QMAT_ORDER     ? "permuted groups"
-           : beyond & PITH_QMAT_KEPT    ? "weights off its grid"
+           : beyond & PITH_QMAT_SPARSE  ? "weights off its grid"
            : beyond & PITH_QMAT_OFFSETS ? "offsets"
                                         : NULL;
 }
@@ -291,7 +293,7 @@ struct pith_qspec pith_qmat_spec(const struct pith_qmat *q)
                                .cols = q->cols,
                                .grid = pith_qmat_grid(q),
                                .scale_dtype = q->scale_dtype,
-                               .kept = q->sparse ? q->sparse->start[q->rows] : 0,
+                               .outliers = q->sparse ? q->sparse->start[q->rows] : 0,
                                .ordered = q->g_idx != NULL};
 }
 
@@ -310,7 +312,7 @@ double pith_qspec_bits(const struct pith_qspec *s)
     bits += (double)l.count[OFFSETS] * width + (double)l.count[ZEROS] * q->format->bits;
     bits += 32.0 * (double)l.count[ORDER] + 16.0 * (double)l.count[LEVELS];
     if (q->format->codec->table == PITH_TABLE_ROWS) bits -= scales * width; /* all are 1 */
-    if (s->kept) bits += 48.0 * (double)s->kept + 32.0 * (s->rows + 1.0);
+    if (s->outliers) bits += 48.0 * (double)s->outliers + 32.0 * (s->rows + 1.0);
     return bits / ((double)s->rows * s->cols);
 }
 

@@ -85,7 +85,7 @@ struct pith_qspec {
     uint32_t rows, cols;
     struct pith_grid grid;
     enum pith_dtype scale_dtype; /* not looked at for block formats, which have their own */
-    size_t kept;                 /* weights off the grid */
+    size_t outliers;             /* weights off the grid */
     bool ordered;                /* each column says its group */
 };
 /* Bytes of such a matrix in memory (what memory estimates use); 0 when there is none on that grid,
@@ -211,11 +211,11 @@ static inline bool pith_qmat_per_tensor(const struct pith_qmat *q)
 }
 
 /* What a matrix may have in addition to codes, scales and whole zero points. */
-enum pith_qmat_part { PITH_QMAT_OFFSETS = 1, PITH_QMAT_KEPT = 2, PITH_QMAT_ORDER = 4 };
+enum pith_qmat_part { PITH_QMAT_OFFSETS = 1, PITH_QMAT_SPARSE = 2, PITH_QMAT_ORDER = 4 };
 /* Those that q has; a g_idx that says c / group is no order. */
 unsigned pith_qmat_parts(const struct pith_qmat *q);
-/* The name of a part of q beyond `held` for messages, or NULL: "permuted groups". */
-const char *pith_qmat_beyond(const struct pith_qmat *q, unsigned held);
+/* The name of a part of q beyond `supported` for messages, or NULL: "permuted groups". */
+const char *pith_qmat_beyond(const struct pith_qmat *q, unsigned supported);
 
 /* Rows [row, row + n) as float32, n * cols values. The reference dequantization. */
 void pith_qmat_decode(const struct pith_qmat *q, uint32_t row, uint32_t n, float *out);
@@ -233,7 +233,7 @@ struct pith_qspec pith_qmat_spec(const struct pith_qmat *q);
 /* What decides how a matrix is packed: its form, and which parts it has. */
 struct pith_qform {
     struct pith_qmat q; /* of a spec without any part */
-    bool zeros, offsets, outer, ordered, kept;
+    bool zeros, offsets, outer, ordered, sparse;
 };
 /* A matrix's own; the parts stay q's. */
 struct pith_qform pith_qmat_form(const struct pith_qmat *q);

@@ -92,7 +92,7 @@ static float zero_of(const struct pith_qmat *q, size_t index)
 }
 
 /* Scale, zero and minimum of one group; returns what its codes are moved by. */
-static int tell_group(const struct pith_qmat *from, size_t source, struct pith_qmat *q, size_t at)
+static int recode_group(const struct pith_qmat *from, size_t source, struct pith_qmat *q, size_t at)
 {
     const float scale = from->scales[source], zero = zero_of(from, source);
     q->scales[at] = pith_round_to(q->scale_dtype, scale);
@@ -108,8 +108,8 @@ static int tell_group(const struct pith_qmat *from, size_t source, struct pith_q
     return 0;
 }
 
-static bool tell_row(const struct pith_qmat *from, uint32_t row, struct pith_qmat *q,
-                     uint8_t *codes)
+static bool recode_row(const struct pith_qmat *from, uint32_t row, struct pith_qmat *q,
+                       uint8_t *codes)
 {
     bool finite = true;
     pith_qmat_get_codes(from, row, codes);
@@ -118,7 +118,7 @@ static bool tell_row(const struct pith_qmat *from, uint32_t row, struct pith_qma
         const uint32_t end = q->cols - first < q->group ? q->cols : first + q->group;
         const size_t source = pith_qmat_scale_index(from, row, first / from->group);
         const size_t at = pith_qmat_scale_index(q, row, g);
-        const int shift = tell_group(from, source, q, at);
+        const int shift = recode_group(from, source, q, at);
         finite &= isfinite(q->scales[at]) && (!q->offsets || isfinite(q->offsets[at]));
         for (uint32_t c = first; shift && c < end; c++) codes[c] = (uint8_t)(codes[c] + shift);
     }
@@ -137,7 +137,7 @@ enum pith_status pith_recode(const struct pith_qmat *from, const struct pith_gri
     uint8_t *codes = pith_alloc(from->cols, 1);
     enum pith_status s = codes ? PITH_OK : pith_fail_nomem(err, "codes");
     for (uint32_t row = 0; row < from->rows && s == PITH_OK; row++)
-        if (!tell_row(from, row, q, codes))
+        if (!recode_row(from, row, q, codes))
             s = pith_fail(err, PITH_NUMERIC, "row %u: a scale is too large for %s", row,
                           pith_dtype_name(q->scale_dtype));
     q->input = from->input;

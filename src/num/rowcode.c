@@ -87,7 +87,7 @@ enum pith_status pith_row_code_make(const struct pith_grid *grid, uint32_t cols,
         r.in.grid.granularity = PITH_PER_TENSOR;
     PITH_TRY(pith_input_check(&r.in, cols, err));
     if (pith_input_surveys(&r.in))
-        return pith_fail(err, PITH_UNSUPPORTED, "%s: rows of keys and values are kept one by one",
+        return pith_fail(err, PITH_UNSUPPORTED, "%s: rows of keys and values are stored one by one",
                          f->name);
     const struct pith_format *element = f;
     r.width = grid->granularity == PITH_PER_GROUP ? grid->group : cols;
@@ -173,8 +173,8 @@ void pith_row_scale_put(const struct pith_row_code *r, float scale, const struct
                         uint8_t *bytes)
 {
     /* Of nvfp4 the quotient is next to the number it was. */
-    const float kept = r->scale == PITH_F8_E4M3 ? of->scale / scale : of->scale;
-    if (r->scale_bytes) put_scale(r->scale, kept, bytes);
+    const float stored = r->scale == PITH_F8_E4M3 ? of->scale / scale : of->scale;
+    if (r->scale_bytes) put_scale(r->scale, stored, bytes);
     bytes += r->scale_bytes;
     if (r->zeros) *bytes++ = (uint8_t)(int8_t)of->zero;
     if (r->offsets) put_scale(PITH_F16, of->offset, bytes);

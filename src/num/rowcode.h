@@ -56,7 +56,7 @@ enum pith_status pith_row_code_make(const struct pith_grid *grid, uint32_t cols,
 enum pith_status pith_row_code_gaussian(unsigned bits, uint32_t cols, float *level,
                                         struct pith_row_code *out, struct pith_error *err);
 /* Bytes of a group's scale, zero and offset. */
-static inline uint32_t pith_row_beside(const struct pith_row_code *r)
+static inline uint32_t pith_row_group_bytes(const struct pith_row_code *r)
 {
     return r->scale_bytes + (r->zeros ? 1 : 0) + (r->offsets ? 2 : 0);
 }
@@ -65,7 +65,7 @@ void pith_row_encode(const struct pith_row_code *r, float scale, const float *x,
                      struct pith_row_scale *of);
 void pith_row_decode(const struct pith_row_code *r, const uint8_t *codes,
                      const struct pith_row_scale *of, float *x);
-/* A group's numbers in pith_row_beside() bytes, and back. */
+/* A group's numbers in pith_row_group_bytes() bytes, and back. */
 void pith_row_scale_put(const struct pith_row_code *r, float scale, const struct pith_row_scale *of,
                         uint8_t *bytes);
 struct pith_row_scale pith_row_scale_get(const struct pith_row_code *r, float scale,

@@ -72,14 +72,14 @@ uint32_t pith_trellis_window(const struct pith_trellis_tile *t, unsigned i)
 void pith_trellis_pack(enum pith_trellis_code code, const uint16_t window[PITH_TRELLIS_WEIGHTS],
                        unsigned bits, uint8_t *tile)
 {
-    uint32_t held = 0;
+    uint32_t buffer = 0;
     unsigned count = 0;
     for (size_t i = 0, words = 0; i < WEIGHTS; i++) {
-        held = held << bits | (window[i] & ((1u << bits) - 1));
+        buffer = buffer << bits | (window[i] & ((1u << bits) - 1));
         count += bits;
         if (count < 16) continue;
         count -= 16;
-        const uint16_t word = (uint16_t)(held >> count);
+        const uint16_t word = (uint16_t)(buffer >> count);
         memcpy(tile + word_place(code, bits, words++) * sizeof word, &word, sizeof word);
     }
 }

@@ -82,5 +82,5 @@ double pith_own_bytes(const struct pith_deployment *d, double cache)
     const unsigned threads = d->threads ? d->threads : 1;
     return w.rounding + vectors(d->model) + fmax(0, runner - cache) + ends + integers +
            (double)w.prepared + (double)pith_backend_bytes(threads) +
-           threads * (double)PITH_THREAD_HELD;
+           threads * (double)PITH_THREAD_HEAP;
 }

@@ -5,7 +5,8 @@
  *     stream   the residual stream: everything between embedding and head
  *     head     values of one attention head, between v and o
  *     o, down  the inputs of these: over heads and after the activation, where nothing before can
- *              take the rotation in. So whoever computes must do it, and it is a Sylvester matrix
+ *              take the rotation in. So the program that computes must do it, and it is a Sylvester
+ *              matrix
  *              without signs (num/hadamard.h). One of o undoes one of heads: one of them is 0. */
 #ifndef PITH_QUANT_BASIS_H
 #define PITH_QUANT_BASIS_H

@@ -1,5 +1,5 @@
-/* What a split leaves out of the grid, for rounders that know nothing of it: zeros are made before
- * and weights are kept after, so that what remains is an ordinary matrix. */
+/* What a split takes off the grid, for rounders without support for it: zeros are made before and
+ * weights are added after, so that the remainder is an ordinary matrix. */
 #include "quant/round.h"
 
 #include "base/mem.h"
@@ -8,11 +8,11 @@
 #include <math.h>
 #include <string.h>
 
-void pith_kept_free(struct pith_kept *k)
+void pith_off_grid_free(struct pith_off_grid *k)
 {
     pith_free(k->zeros);
     pith_sparse_free(k->sparse);
-    *k = (struct pith_kept){0};
+    *k = (struct pith_off_grid){0};
 }
 
 /* Bits of a choice, by row and in a solver's order, where rows come in tiles. */
@@ -21,15 +21,15 @@ static uint64_t choice_bytes(uint32_t rows, uint32_t cols)
     return rows * (uint64_t)pith_zeros_stride(cols) + (rows / 64 + 1ull) * 8 * cols;
 }
 
-uint64_t pith_round_kept_scratch(const struct pith_split *split, double value, uint32_t rows,
-                                 uint32_t cols)
+uint64_t pith_round_off_grid_scratch(const struct pith_split *split, double value, uint32_t rows,
+                                     uint32_t cols)
 {
     const uint64_t n = (uint64_t)rows * cols;
     if (split->two_four) /* and the dropped weights, or the whole matrix */
         return n * sizeof(float) + choice_bytes(rows, cols) + cols * sizeof(float);
     if (!split->sparse) return 0;
-    const uint64_t kept = pith_sparse_count(rows, cols, value);
-    return 2 * (kept * 8 + rows * 4ull) + kept * 4 + choice_bytes(rows, cols) + cols * 8ull;
+    const uint64_t off_grid = pith_sparse_count(rows, cols, value);
+    return 2 * (off_grid * 8 + rows * 4ull) + off_grid * 4 + choice_bytes(rows, cols) + cols * 8ull;
 }
 
 /* ---- zeros ---- */
@@ -39,7 +39,7 @@ static size_t count_zeros(const struct pith_round_job *job)
     const size_t bytes = job->rows * pith_zeros_stride(job->cols);
     size_t count = 0;
     for (size_t i = 0; i < bytes; i++)
-        for (unsigned b = job->kept->zeros[i]; b; b &= b - 1) count++;
+        for (unsigned b = job->off_grid->zeros[i]; b; b &= b - 1) count++;
     return count;
 }
 
@@ -48,7 +48,7 @@ static void drop(const struct pith_round_job *job, float *values)
 {
     for (uint32_t r = 0; r < job->rows; r++)
         for (uint32_t c = 0; c < job->cols; c++) {
-            if (!pith_kept_zero(job->kept, job->cols, r, c)) continue;
+            if (!pith_off_grid_zero(job->off_grid, job->cols, r, c)) continue;
             float *w = &job->w[(size_t)r * job->cols + c];
             *values++ = *w;
             *w = 0.0f;
@@ -61,7 +61,7 @@ static enum pith_status put_errors(const struct pith_round_job *job, const float
 {
     for (uint32_t r = 0; r < job->rows; r++)
         for (uint32_t c = 0; c < job->cols; c++) {
-            if (!pith_kept_zero(job->kept, job->cols, r, c)) continue;
+            if (!pith_off_grid_zero(job->off_grid, job->cols, r, c)) continue;
             float *w = &job->w[(size_t)r * job->cols + c];
             if (*w != 0.0f)
                 return pith_fail(err, PITH_UNSUPPORTED,
@@ -72,16 +72,16 @@ static enum pith_status put_errors(const struct pith_round_job *job, const float
     return PITH_OK;
 }
 
-/* ---- kept weights ---- */
+/* ---- weights off the grid ---- */
 
-enum pith_status pith_round_attach(struct pith_qmat *q, const struct pith_sparse *kept,
+enum pith_status pith_round_attach(struct pith_qmat *q, const struct pith_sparse *off_grid,
                                    const float *total, struct pith_error *err)
 {
-    const size_t count = kept->start[q->rows];
+    const size_t count = off_grid->start[q->rows];
     struct pith_sparse *s = pith_sparse_new(q->rows, count);
-    if (!s) return pith_fail_nomem(err, "the weights kept off the grid");
-    memcpy(s->start, kept->start, ((size_t)q->rows + 1) * sizeof *s->start);
-    memcpy(s->col, kept->col, count * sizeof *s->col);
+    if (!s) return pith_fail_nomem(err, "the weights off the grid");
+    memcpy(s->start, off_grid->start, ((size_t)q->rows + 1) * sizeof *s->start);
+    memcpy(s->col, off_grid->col, count * sizeof *s->col);
     for (uint32_t r = 0; r < q->rows; r++)
         for (uint32_t i = s->start[r]; i < s->start[r + 1]; i++) {
             float code;
@@ -96,13 +96,14 @@ enum pith_status pith_round_attach(struct pith_qmat *q, const struct pith_sparse
     return PITH_OK;
 }
 
-/* The errors of kept weights; w holds 0 less what their codes stand for. */
-static void put_kept_errors(const struct pith_round_job *job, const struct pith_qmat *q)
+/* The errors of weights off the grid; w has 0 minus the values of their codes. */
+static void put_off_grid_errors(const struct pith_round_job *job, const struct pith_qmat *q)
 {
-    const struct pith_sparse *kept = job->kept->sparse;
+    const struct pith_sparse *off_grid = job->off_grid->sparse;
     for (uint32_t r = 0; r < job->rows; r++)
-        for (uint32_t i = kept->start[r]; i < kept->start[r + 1]; i++)
-            job->w[(size_t)r * job->cols + kept->col[i]] += kept->value[i] - q->sparse->value[i];
+        for (uint32_t i = off_grid->start[r]; i < off_grid->start[r + 1]; i++)
+            job->w[(size_t)r * job->cols + off_grid->col[i]] += off_grid->value[i] -
+                                                                q->sparse->value[i];
 }
 
 /* ---- the whole ---- */
@@ -126,11 +127,11 @@ static enum pith_status finish(const struct pith_round_job *job, const float *dr
                                struct pith_qmat *q, struct pith_round_report *report,
                                struct pith_error *err)
 {
-    const struct pith_kept *kept = job->kept;
-    if (kept->zeros) PITH_TRY(put_errors(job, dropped, err));
-    if (kept->sparse) {
-        PITH_TRY(pith_round_attach(q, kept->sparse, kept->sparse->value, err));
-        put_kept_errors(job, q);
+    const struct pith_off_grid *off_grid = job->off_grid;
+    if (off_grid->zeros) PITH_TRY(put_errors(job, dropped, err));
+    if (off_grid->sparse) {
+        PITH_TRY(pith_round_attach(q, off_grid->sparse, off_grid->sparse->value, err));
+        put_off_grid_errors(job, q);
     }
     const bool same = report->nearest_loss == report->loss;
     PITH_TRY(measure(job, &report->loss, err));
@@ -138,7 +139,7 @@ static enum pith_status finish(const struct pith_round_job *job, const float *dr
     return PITH_OK;
 }
 
-static bool keeps_nothing(const struct pith_kept *k)
+static bool keeps_nothing(const struct pith_off_grid *k)
 {
     return !k || (!k->zeros && !k->choose && !k->sparse);
 }
@@ -152,12 +153,12 @@ enum pith_status pith_round(const struct pith_rounder *rounder, const struct pit
                             struct pith_qmat *q, struct pith_round_report *report,
                             struct pith_error *err)
 {
-    const struct pith_kept *kept = job->kept;
-    if (keeps_nothing(kept) || rounder->by->keeps)
+    const struct pith_off_grid *off_grid = job->off_grid;
+    if (keeps_nothing(off_grid) || rounder->by->keeps)
         return pith_rounder_run(rounder, job, q, report, err);
-    if (kept->choose) return fail_choose(rounder, err);
+    if (off_grid->choose) return fail_choose(rounder, err);
     float *values = NULL;
-    if (kept->zeros) {
+    if (off_grid->zeros) {
         float most = 0.0f;
         PITH_TRY(pith_round_check_weights(job, &most, err)); /* dropped, none would be seen */
         values = pith_alloc(count_zeros(job), sizeof *values);
@@ -182,13 +183,13 @@ enum pith_status pith_round_dense(const struct pith_rounder *rounder,
     *report = (struct pith_round_report){0};
     PITH_TRY(pith_round_check_weights(job, &most, err));
     if (rounder->by->dense) return rounder->by->dense(rounder, job, report, err);
-    if (job->kept->choose) return fail_choose(rounder, err);
+    if (job->off_grid->choose) return fail_choose(rounder, err);
     float *values = pith_alloc(n, sizeof *values);
     if (!values) return pith_fail_nomem(err, "the weights that stay");
     for (uint32_t r = 0; r < job->rows; r++)
         for (uint32_t c = 0; c < job->cols; c++) {
             const size_t i = (size_t)r * job->cols + c;
-            const bool zero = pith_kept_zero(job->kept, job->cols, r, c);
+            const bool zero = pith_off_grid_zero(job->off_grid, job->cols, r, c);
             values[i] = zero ? 0.0f : pith_round_to(job->scale_dtype, job->w[i]);
             job->w[i] -= values[i];
         }

@@ -42,7 +42,7 @@ static struct point *sort_points(struct point *x, struct point *other, size_t n)
     return x;
 }
 
-/* Keeps the points that count, equal numbers as one; returns how many are left. */
+/* Keeps the points that count, equal numbers as one; returns how many remain. */
 static size_t join_points(struct point *p, size_t n)
 {
     size_t count = 0;

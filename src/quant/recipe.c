@@ -55,7 +55,7 @@ static const char *recipe_name(size_t i)
 static enum pith_status read_option(const char *name, const char *option,
                                     enum pith_status (*parse)(const char *text, double *value,
                                                               struct pith_error *err),
-                                    char kept[PITH_OPTION_TEXT], double *value,
+                                    char stored[PITH_OPTION_TEXT], double *value,
                                     struct pith_error *err)
 {
     double v = 0;
@@ -64,7 +64,7 @@ static enum pith_status read_option(const char *name, const char *option,
     if (strlen(option) >= PITH_OPTION_TEXT)
         return pith_fail(err, PITH_ARG, "the option of %s is too long", name);
     if (parse) PITH_TRY(parse(option, &v, err));
-    strcpy(kept, option);
+    strcpy(stored, option);
     *value = v;
     return PITH_OK;
 }
@@ -303,7 +303,7 @@ static const struct label {
     {"container", "a container", "the one that its users load", set_container},
     {"linears", "an object: a grid, or none, for each of them",
      "grids of single linears by their whole names, in place of the recipe's", NULL},
-    {"predicted", "an object", "what was expected of it when it was made; told in the account",
+    {"predicted", "an object", "what was expected of it when it was made; copied to the account",
      NULL},
 };
 
@@ -593,7 +593,7 @@ enum pith_status pith_recipe_more(const char *name_or_path, json_t **out, struct
 
 /* ---- writing ---- */
 
-/* What nobody looks at but a rounder that learns is left out where none does. */
+/* An option that only a learning rounder uses is omitted with other rounders. */
 static bool is_idle(const struct pith_recipe *r, const struct stage_option *o)
 {
     return strcmp(o->who, "learned") == 0 && !r->round->by->block;

@@ -64,8 +64,8 @@ enum pith_status pith_recipe_parse(const char *text, size_t size, const char *wh
  * bits. PITH_ARG, PITH_UNSUPPORTED for a grid of weights that nothing here can fit. */
 enum pith_status pith_recipe_linear(const char *text, struct pith_grid *out,
                                     struct pith_error *err);
-/* What a file says beside the recipe: an object with those of "linears" and "predicted" that it
- * has, a new reference; NULL for a named recipe. */
+/* What a file says in addition to the recipe: an object with those of "linears" and "predicted"
+ * that it has, a new reference; NULL for a named recipe. */
 enum pith_status pith_recipe_more(const char *name_or_path, json_t **out, struct pith_error *err);
 /* The recipe in full, as such a JSON object (new reference; NULL when memory is out). */
 json_t *pith_recipe_json(const struct pith_recipe *r);

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Vectors that are turned together: as many doubles as a cache line holds. */
+/* Vectors that are rotated together: as many doubles as a cache line has. */
 enum { WIDTH = 8 };
 
 enum pith_status pith_rotation_init(struct pith_rotation *r, uint32_t dim, uint32_t block,
@@ -36,7 +36,7 @@ void pith_rotation_free(struct pith_rotation *r)
 }
 
 /* A run of vectors on its way. */
-struct turn {
+struct rotation_job {
     const struct pith_rotation *r;
     float *w;
     size_t rows, cols;
@@ -67,8 +67,8 @@ static void multiply_core(const struct pith_rotation *r, const double *x, size_t
 }
 
 /* H x of one block x[block][width]; the result, which may be the scratch. */
-static const double *turn_block(const struct pith_rotation *r, double *x, double *scratch,
-                                size_t width)
+static const double *rotate_block(const struct pith_rotation *r, double *x, double *scratch,
+                                  size_t width)
 {
     const size_t size = r->block / r->core;
     for (size_t c = 0; c < r->core; c++) sylvester(x + c * size * width, size, width);
@@ -77,10 +77,10 @@ static const double *turn_block(const struct pith_rotation *r, double *x, double
     return scratch;
 }
 
-/* Turns `count` vectors at once, element i of vector k at w[i * step + k * apart]; `at` is where in
- * the whole vector the block begins. */
-static void turn_vectors(const struct turn *t, unsigned thread, size_t at, float *w, size_t count,
-                         size_t step, size_t apart)
+/* Rotates `count` vectors at once, element i of vector k at w[i * step + k * apart]; `at` is where
+ * in the whole vector the block begins. */
+static void rotate_vectors(const struct rotation_job *t, unsigned thread, size_t at, float *w,
+                           size_t count, size_t step, size_t apart)
 {
     const struct pith_rotation *r = t->r;
     const int8_t *signs = r->signs ? r->signs + at % r->dim : NULL;
@@ -90,7 +90,7 @@ static void turn_vectors(const struct turn *t, unsigned thread, size_t at, float
         for (size_t k = 0; k < count; k++) x[i * count + k] = (double)w[i * step + k * apart];
     for (size_t i = 0; signs && i < r->block; i++)
         for (size_t k = 0; k < count; k++) x[i * count + k] *= signs[i];
-    const double *y = turn_block(r, x, x + r->block * count, count);
+    const double *y = rotate_block(r, x, x + r->block * count, count);
     for (size_t i = 0; i < r->block; i++)
         for (size_t k = 0; k < count; k++)
             w[i * step + k * apart] = (float)(y[i * count + k] / scale);
@@ -101,20 +101,20 @@ static size_t at_most(size_t n, size_t most)
     return n < most ? n : most;
 }
 
-static void turn_rows(void *ctx, size_t task, unsigned thread)
+static void rotate_rows(void *ctx, size_t task, unsigned thread)
 {
-    const struct turn *t = ctx;
+    const struct rotation_job *t = ctx;
     const size_t row = task * WIDTH, count = at_most(t->rows - row, WIDTH);
     for (size_t at = 0; at < t->cols; at += t->r->block)
-        turn_vectors(t, thread, at, t->w + row * t->cols + at, count, 1, t->cols);
+        rotate_vectors(t, thread, at, t->w + row * t->cols + at, count, 1, t->cols);
 }
 
-static void turn_columns(void *ctx, size_t task, unsigned thread)
+static void rotate_columns(void *ctx, size_t task, unsigned thread)
 {
-    const struct turn *t = ctx;
+    const struct rotation_job *t = ctx;
     const size_t col = task * WIDTH, count = at_most(t->cols - col, WIDTH);
     for (size_t at = 0; at < t->rows; at += t->r->block)
-        turn_vectors(t, thread, at, t->w + at * t->cols + col, count, t->cols, 1);
+        rotate_vectors(t, thread, at, t->w + at * t->cols + col, count, t->cols, 1);
 }
 
 uint64_t pith_rotation_scratch(const struct pith_rotation *r, unsigned threads)
@@ -122,7 +122,7 @@ uint64_t pith_rotation_scratch(const struct pith_rotation *r, unsigned threads)
     return (uint64_t)threads * 2 * r->block * WIDTH * sizeof(double);
 }
 
-static enum pith_status run(struct pith_pool *pool, struct turn *t, bool outputs,
+static enum pith_status run(struct pith_pool *pool, struct rotation_job *t, bool outputs,
                             struct pith_error *err)
 {
     const unsigned threads = pith_pool_threads(pool);
@@ -132,8 +132,8 @@ static enum pith_status run(struct pith_pool *pool, struct turn *t, bool outputs
                          t->rows, t->cols, t->r->dim);
     t->memory = pith_alloc_aligned(pith_rotation_scratch(t->r, threads), 1);
     if (!t->memory) return pith_fail_nomem(err, "a rotation");
-    if (outputs) pith_pool_run(pool, (t->cols + WIDTH - 1) / WIDTH, turn_columns, t);
-    else pith_pool_run(pool, (t->rows + WIDTH - 1) / WIDTH, turn_rows, t);
+    if (outputs) pith_pool_run(pool, (t->cols + WIDTH - 1) / WIDTH, rotate_columns, t);
+    else pith_pool_run(pool, (t->rows + WIDTH - 1) / WIDTH, rotate_rows, t);
     pith_free(t->memory);
     return PITH_OK;
 }
@@ -141,13 +141,13 @@ static enum pith_status run(struct pith_pool *pool, struct turn *t, bool outputs
 enum pith_status pith_rotate_inputs(struct pith_pool *pool, const struct pith_rotation *r, float *w,
                                     size_t rows, size_t cols, struct pith_error *err)
 {
-    struct turn t = {.r = r, .w = w, .rows = rows, .cols = cols};
+    struct rotation_job t = {.r = r, .w = w, .rows = rows, .cols = cols};
     return run(pool, &t, false, err);
 }
 
 enum pith_status pith_rotate_outputs(struct pith_pool *pool, const struct pith_rotation *r,
                                      float *w, size_t rows, size_t cols, struct pith_error *err)
 {
-    struct turn t = {.r = r, .w = w, .rows = rows, .cols = cols};
+    struct rotation_job t = {.r = r, .w = w, .rows = rows, .cols = cols};
     return run(pool, &t, true, err);
 }

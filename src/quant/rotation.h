@@ -32,11 +32,11 @@ enum pith_status pith_rotation_init(struct pith_rotation *r, uint32_t dim, uint3
 /* Frees what r owns and zeroes it. */
 void pith_rotation_free(struct pith_rotation *r);
 
-/* A matrix w[rows][cols] that reads rotated vectors, W R^T: each run of dim columns is turned (so
+/* A matrix w[rows][cols] that reads rotated vectors, W R^T: each run of dim columns is rotated (so
  * cols is a multiple of dim, and a vector is a matrix of one row). */
 enum pith_status pith_rotate_inputs(struct pith_pool *pool, const struct pith_rotation *r, float *w,
                                     size_t rows, size_t cols, struct pith_error *err);
-/* One that writes them, R W: each run of dim rows is turned. */
+/* One that writes them, R W: each run of dim rows is rotated. */
 enum pith_status pith_rotate_outputs(struct pith_pool *pool, const struct pith_rotation *r,
                                      float *w, size_t rows, size_t cols, struct pith_error *err);
 /* Bytes of scratch that either takes. */

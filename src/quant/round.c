@@ -89,7 +89,7 @@ enum pith_status pith_round_fit(const struct pith_round_job *job, struct pith_qm
 {
     const struct pith_level_rule levels = {
         .weight = job->stats ? job->stats->squares : NULL,
-        .kept = job->kept ? job->kept->sparse : NULL,
+        .off_grid = job->off_grid ? job->off_grid->sparse : NULL,
     };
     if (q->levels && !pith_gridder_for(&job->grid)->whole)
         return pith_fit_levels(job->backend, &levels, job->w, q, err);
@@ -114,7 +114,7 @@ static void add_dot(void *ctx, size_t row, unsigned thread)
     j->sums[row] += sum;
 }
 
-/* p = d * H[:, panel] with the columns behind the panel left out and its own columns halved: H is
+/* p = d * H[:, panel] without the columns behind the panel and with its own columns halved: H is
  * symmetric, so twice the dot product of p with d's panel is the panel's share of the trace. */
 static void multiply_panel(struct pith_backend *b, const struct dot_job *j, size_t rows,
                            const float *h, float *half)

@@ -53,13 +53,14 @@ struct pith_round_job {
     struct pith_round_options options;
     float global; /* what fused linears share, by pith_round_shared(); 0: w's own */
     uint32_t rows, cols;
-    float *w; /* [rows][cols]; on success the error W - Q is left in it, 0 at GPTQ's dead inputs */
+    float *w; /* [rows][cols]; on success receives the error W - Q, 0 at GPTQ's dead inputs */
     const struct pith_stats *stats; /* of the site; NULL when the rounder needs nothing */
-    const struct pith_kept *kept;   /* what stays off the grid; NULL: nothing. See pith_round() */
+    const struct pith_off_grid
+        *off_grid; /* what stays off the grid; NULL: nothing. See pith_round() */
     /* pith_round_factor()'s of the same statistics, which a rounder takes where it would make the
      * same; NULL: it makes its own. */
     const struct pith_factor *factor;
-    struct pith_round_lost *lost; /* receives that; NULL: it is not asked for. See part() */
+    struct pith_round_lost *lost; /* receives that; NULL: it is not wanted. See part() */
 };
 
 /* What happened, for pith.json and for the user: nothing is silent. */
@@ -116,10 +117,10 @@ struct pith_round_block {
 struct pith_round_block_report {
     double loss, nearest_loss; /* the objective over all samples; of rounding to nearest */
     uint32_t iterations;
-    uint32_t kept; /* the step whose values these are; 0: nothing was better than the nearest */
+    uint32_t step; /* the step whose values these are; 0: nothing was better than the nearest */
 };
 
-/* How rounders of one kind work. `rounder` is the row that is asked for. */
+/* How rounders of one kind work. `rounder` is the row that is used. */
 struct pith_rounder;
 struct pith_rounding {
     /* Makes q from w; the caller frees q. Same bytes for any thread count. PITH_NUMERIC when a
@@ -150,11 +151,11 @@ struct pith_rounding {
      * H, w and q themselves are not counted. */
     uint64_t (*scratch)(const struct pith_rounder *rounder, const struct pith_round_job *job,
                         const struct pith_split *split);
-    /* run() looks at job->kept itself. */
+    /* run() handles job->off_grid itself. */
     bool keeps;
-    /* NULL, or for weights that stay in 16 bits (job->grid's format is NULL): makes the zeros that
-     * job->kept asks for and leaves in w, instead of errors, what becomes of the weights, each
-     * representable in scale_dtype. Errors as for run. */
+    /* NULL, or for weights that stay in 16 bits (job->grid's format is NULL): makes the zeros of
+     * job->off_grid; w receives the resulting weights instead of errors, each representable in
+     * scale_dtype. Errors as for run. */
     enum pith_status (*dense)(const struct pith_rounder *rounder, const struct pith_round_job *job,
                               struct pith_round_report *report, struct pith_error *err);
     /* NULL, or: rounds the linears of a block together, by what the block gives; used instead of
@@ -163,7 +164,7 @@ struct pith_rounding {
      * grid on which it cannot learn. On failure no q owns anything. */
     enum pith_status (*block)(const struct pith_round_block *job, struct pith_qmat *q,
                               struct pith_round_block_report *report, struct pith_error *err);
-    /* With block: bytes that a member adds (all are held at once), by its grid and shape; w, values
+    /* With block: bytes that a member adds (all exist at once), by its grid and shape; w, values
      * and grad not counted. */
     uint64_t (*member_scratch)(const struct pith_round_member *member, unsigned threads);
 };
@@ -199,17 +200,17 @@ static inline enum pith_status pith_rounder_run(const struct pith_rounder *round
 {
     return rounder->by->run(rounder, job, q, report, err);
 }
-/* pith_rounder_run() with what job->kept asks for, whether the rounder keeps() or not: zeros are
- * exact, and q->sparse holds the kept weights less what their codes stand for, in values of F16.
- * The report's loss counts all of it. PITH_UNSUPPORTED also when the grid has no exact zero to put
- * where one is asked for. */
+/* pith_rounder_run() with job->off_grid, whether the rounder keeps() or not: zeros are exact, and
+ * q->sparse has the weights off the grid minus the values of their codes, in F16. The report's loss
+ * counts all of it. PITH_UNSUPPORTED also when the grid has no exact zero where one is needed. */
 enum pith_status pith_round(const struct pith_rounder *rounder, const struct pith_round_job *job,
                             struct pith_qmat *q, struct pith_round_report *report,
                             struct pith_error *err);
 /* A matrix may be cut for pith_round_some() at multiples of so many rows. 0: not at all, since its
  * rows share something that is found from all of them (a scale of the tensor, scales that are
  * quantized again, a trellis, Hessians of groups of rows, what a drift asks), or keep weights off
- * the grid. By the job's grid, options and statistics alone; `split` says what is kept. */
+ * the grid. By the job's grid, options and statistics alone; `split` says what is stored off the
+ * grid. */
 uint32_t pith_round_cut(const struct pith_rounder *rounder, const struct pith_round_job *job,
                         const struct pith_split *split);
 struct pith_round_span {
@@ -236,10 +237,10 @@ double pith_round_mean(const double *row, uint32_t rows, double times);
 enum pith_status pith_round_dense(const struct pith_rounder *rounder,
                                   const struct pith_round_job *job,
                                   struct pith_round_report *report, struct pith_error *err);
-/* Scratch bytes of either and of the split with that option, what is kept included, the rounder's
- * own not counted. */
-uint64_t pith_round_kept_scratch(const struct pith_split *split, double value, uint32_t rows,
-                                 uint32_t cols);
+/* Scratch bytes of either and of the split with that option, with the weights off the grid, but
+ * without those of the rounder. */
+uint64_t pith_round_off_grid_scratch(const struct pith_split *split, double value, uint32_t rows,
+                                     uint32_t cols);
 /* Fits scales or levels of q to job->w: what stands between pith_round_begin() and choosing
  * codes. */
 enum pith_status pith_round_fit(const struct pith_round_job *job, struct pith_qmat *q,
@@ -247,9 +248,9 @@ enum pith_status pith_round_fit(const struct pith_round_job *job, struct pith_qm
 /* PITH_NUMERIC names the first weight that is not finite. *most receives the largest magnitude. */
 enum pith_status pith_round_check_weights(const struct pith_round_job *job, float *most,
                                           struct pith_error *err);
-/* q->sparse from total, the value that a kept weight must have: its F16 part beyond what its code
- * stands for. total[] is in the order of kept->col. PITH_NUMERIC when F16 is too narrow. */
-enum pith_status pith_round_attach(struct pith_qmat *q, const struct pith_sparse *kept,
+/* q->sparse from total, the value that a weight off the grid must have: in F16, minus the value of
+ * its code. total[] is in the order of off_grid->col. PITH_NUMERIC when F16 is too narrow. */
+enum pith_status pith_round_attach(struct pith_qmat *q, const struct pith_sparse *off_grid,
                                    const float *total, struct pith_error *err);
 /* The scale of the tensor that suits weights up to that magnitude: nvfp4's; 1 for other grids. */
 float pith_round_global(const struct pith_grid *grid, float most);

@@ -1,5 +1,5 @@
-/* quant/rounders.c: the table of rounders. Those that sweep are {gptq, gptaq, qep}, what is held
- * against what, by {itself, guided, kron}, how the model's loss weighs it. */
+/* quant/rounders.c: the table of rounders. Those that sweep are {gptq, gptaq, qep}, which outputs
+ * are compared, by {itself, guided, kron}, how the model's loss weighs them. */
 #include "quant/tables.h"
 
 #include "base/mem.h"

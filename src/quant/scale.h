@@ -5,15 +5,15 @@
  *   asymmetric  lo = min(w, 0), hi = max(w, 0), scale = (hi - lo) / (2^b - 1),
  *               zero = round(-lo / scale)
  *   mse         the range is shrunk by p = 1 - i/100, i = 0..79, and the p with the least sum of
- *               |w - q|^2.4 is kept (GPTQ's search); each counts by the rule's weight
- * Floats, codebooks, microscaling and NVFP4: the largest magnitude of the group becomes the largest
- * value of the format; with mse the scale with the least squared error about it is taken. The rules
- * are those of each file in quant/grid/.
+ *               |w - q|^2.4 is taken (GPTQ's search); each counts by the rule's weight Floats,
+ *               codebooks, microscaling and NVFP4: the largest magnitude of the group becomes the
+ *               largest value of the format; with mse the scale with the least squared error about
+ *               it is taken. The rules are those of each file in quant/grid/.
  *
  * The scale is rounded to the dtype that will be stored *before* codes are chosen, so what is
  * judged is what is stored. A group of zeros gets scale 1. A scale that would underflow to 0 in
- * that dtype becomes its smallest normal number. One that overflows is not clamped, which would
- * cut off the weights behind the user's back: it comes out infinite, and the caller reports
+ * that dtype becomes its smallest normal number. One that overflows is not clamped, which would cut
+ * off the weights behind the user's back: it comes out infinite, and the caller reports
  * PITH_NUMERIC. */
 #ifndef PITH_QUANT_SCALE_H
 #define PITH_QUANT_SCALE_H
@@ -45,7 +45,7 @@ struct pith_grid_line {
     const float *offset;       /* likewise, added to the value; NULL: none */
     size_t step;               /* 0: one scale for all; 1: each weight its own */
     size_t run; /* with step 1: weights that share each scale instead, so scale[i / run]; 0 is 1 */
-    const float *levels; /* for rows with levels of their own: of weight i, */
+    const float *levels; /* for rows with separate levels: of weight i, */
     size_t level_step;   /* levels[i * level_step] on; 0: one row's for all */
     uint8_t *codes;      /* [n]; NULL when not wanted */
     /* [n] what the codes stand for, to the bit as pith_qmat_decode() has it; NULL when not wanted;
@@ -90,7 +90,7 @@ struct pith_gridder {
     void (*fit_block)(const struct pith_grid_rule *rule, const float *w, const float *weight,
                       struct pith_kblock *out);
     /* Code of one weight, ties to even, clamped to the grid. NaN takes the lowest code. f is the
-     * format that the matrix is held in: of a block format, its elements'. */
+     * format that the matrix is stored in: of a block format, its elements'. */
     uint8_t (*encode)(const struct pith_format *f, float w, float scale, float zero);
     /* encode() and decoding for many weights at once. */
     void (*quantize)(const struct pith_format *f, const struct pith_grid_line *line);
@@ -140,8 +140,8 @@ void pith_fit_range(const struct pith_grid_rule *rule, float lo, float hi, struc
 
 /* What the weights of a matrix count, where a row's levels are chosen. */
 struct pith_level_rule {
-    const float *weight;            /* [cols] of each input, not negative; NULL: all alike */
-    const struct pith_sparse *kept; /* weights that are kept off the grid have no say; or NULL */
+    const float *weight;                /* [cols] of each input, not negative; NULL: all alike */
+    const struct pith_sparse *off_grid; /* weights off the grid, which do not count; or NULL */
 };
 /* Chooses every row's levels (quant/kmeans.h), which F16 holds, from w[rows][cols]; scales become
  * 1. For q of a format of own levels. b and errors as in pith_fit_scales(). */

@@ -12,9 +12,9 @@ enum pith_needs {
     PITH_NEED_HESSIAN = 4, /* 2 X X^T / n */
     PITH_NEED_SQUARES = 8, /* mean over tokens of x_j^2 */
     PITH_NEED_RANGE = 16,  /* the smallest and the largest x_j, 0 inside */
-    /* With HESSIAN, DRIFT and SQUARES: one of its own for each group of each linear's rows, in
+    /* With HESSIAN, DRIFT and SQUARES: a separate one for each group of each linear's rows, in
      * which a token counts by how much the model's loss feels what those rows give (calib/guide.h).
-     */
+     * */
     PITH_NEED_GUIDED = 32,
     /* With GUIDED: what the model's loss feels of pairs of a linear's outputs. */
     PITH_NEED_OUTPUTS = 128,
@@ -62,8 +62,8 @@ static inline size_t pith_outputs_at(uint32_t rows, uint32_t block, uint32_t fir
 {
     return (size_t)first * (rows < block ? rows : block);
 }
-/* Guided, groups of rows have blocks of their own: where those of group `group` of all rows begin;
- * of group `groups`: how many floats there are. */
+/* Guided, groups of rows have separate blocks: where those of group `group` of all rows begin; of
+ * group `groups`: how many floats there are. */
 static inline size_t pith_outputs_of(uint32_t rows, uint32_t block, uint32_t groups, uint32_t group)
 {
     size_t floats = 0;

@@ -24,8 +24,8 @@ static enum pith_status check(const struct pith_qmat *q, bool weights, struct pi
 {
     const bool ordered = (pith_qmat_parts(q) & PITH_QMAT_ORDER) != 0;
     const bool blocks = q->format->codec->side != 0;
-    const char *what = q->sparse               ? "weights kept off the grid"
-                       : q->levels && !blocks  ? "levels of its own"
+    const char *what = q->sparse               ? "weights off the grid"
+                       : q->levels && !blocks  ? "separate levels"
                        : q->nested             ? "scales that are quantized again"
                        : q->input.hadamard > 1 ? "an input that is rotated online"
                        : weights && blocks     ? "codes of whole blocks (with `train=all`)"

@@ -16,8 +16,8 @@
  *
  *     d scale = sum over its weights dW (Q(u) - zero),   d u = dW scale
  *
- * u is kept within the grid's range, so that no weight is lost to a cut that has no slope. Scales
- * that are powers of two or one for a whole matrix stay as they are: the former have no small step,
+ * u is limited to the grid's range, so that no weight is stuck where clipping has no slope. Scales
+ * that are powers of two or one for a whole matrix are unchanged: the former have no small step,
  * the latter may be shared with other matrices. Of a trellis (num/trellis.h), whose codes stay, the
  * factors of columns learn as those of rows do:
  *

@@ -16,10 +16,10 @@
 struct pith_transform_linear {
     float *w; /* [rows][cols], changed in place */
     uint32_t rows, cols;
-    struct pith_grid grid; /* format NULL: left alone by the quantizer, but scaled all the same */
+    struct pith_grid grid; /* format NULL: not quantized, but scaled all the same */
     bool clip;             /* the clip search may touch it (llm-awq: not q and k) */
-    /* w is there between the job's hold and drop only, each time with the weights as they were: in
-     * the end nothing is changed, and whoever lends it does what pith_transform_redo() does. */
+    /* w is there between the job's hold and drop only, each time with the original weights: in the
+     * end nothing is changed, and the caller that lends it does what pith_transform_redo() does. */
     bool lent;
     /* [pith_transform_picks()], the caller's, zeroed, or NULL: receives by how many steps the range
      * of each group was shrunk. */
@@ -28,7 +28,7 @@ struct pith_transform_linear {
 
 /* What a search tries just now. */
 struct pith_trial {
-    /* Linear i, which is lent and held by the caller: its weights as they were become those of the
+    /* Linear i, which is lent and loaded by the caller: its original weights become those of the
      * trial. */
     enum pith_status (*make)(void *ctx, unsigned i, struct pith_error *err);
     void *ctx;

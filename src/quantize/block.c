@@ -29,7 +29,7 @@ static enum pith_status report_block(struct pith_work *w, double values, struct 
     const struct pith_round_block_report *rep = &w->learned.report;
     json_t *j = json_pack("{s:i, s:f, s:f, s:i, s:i}", "layer", (int)w->layer, "loss",
                           rep->loss / values, "loss_nearest", rep->nearest_loss / values,
-                          "iterations", (int)rep->iterations, "kept", (int)rep->kept);
+                          "iterations", (int)rep->iterations, "kept", (int)rep->step);
     if (j && w->learned.blocks > 1)
         pith_json_set(&j, "together",
                       json_pack("[i, i]", (int)(w->layer - w->learned.place),

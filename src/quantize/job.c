@@ -250,8 +250,8 @@ static enum pith_status load_calibration(struct pith_job *job, struct pith_error
     PITH_TRY(pith_tokenizer_open(o->model, &job->tokenizer, err));
     pith_tokenizer_listen(job->tokenizer, &o->progress);
     const size_t context = job->model->shape.max_position;
-    struct pith_door line_ends;
-    PITH_TRY(pith_door_read(o->crlf, &line_ends, err));
+    struct pith_newlines line_ends;
+    PITH_TRY(pith_newlines_read(o->crlf, &line_ends, err));
     struct pith_calib_options c = {
         .paths = o->calib.item,
         .path_count = o->calib.count,

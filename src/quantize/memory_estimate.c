@@ -59,7 +59,7 @@ uint64_t pith_job_rounding_bytes(const struct pith_job *job, const struct pith_c
                                             .cols = c->cols,
                                             .stats = job->needs_round ? &stats : NULL};
     const uint64_t splitting =
-        pith_round_kept_scratch(recipe->split, recipe->split_value, c->rows, c->cols);
+        pith_round_off_grid_scratch(recipe->split, recipe->split_value, c->rows, c->cols);
     const uint64_t levels = pith_fit_levels_scratch(&c->grid, c->cols, threads_of(job));
     const uint64_t solving = recipe->round->by->scratch(recipe->round, &rounding, recipe->split);
     return pith_sum_bytes(splitting, pith_larger(solving, levels));
@@ -468,7 +468,7 @@ uint64_t pith_job_estimate(const struct pith_job *job)
     const unsigned threads = threads_of(job);
     struct pith_meter m = {0};
     pith_meter_take(&m, job->own_memory + PITH_MEASURED_TO +
-                            (threads + PITH_ASYNC_MOST) * (uint64_t)PITH_THREAD_HELD);
+                            (threads + PITH_ASYNC_MOST) * (uint64_t)PITH_THREAD_HEAP);
     pith_meter_take(&m, list_bytes(job));
     const struct entry entry = entry_of(job);
     const uint64_t entries = job->choice_count * entry.tree;

@@ -57,7 +57,7 @@ static enum pith_status find_needs(struct pith_job *job, struct pith_error *err)
     }
     PITH_TRY(check_whole(job, err));
     PITH_TRY(pith_inputs_settle(job, err));
-    if (job->recipe.split->sparse && weights->format && !(job->container->holds & PITH_QMAT_KEPT))
+    if (job->recipe.split->sparse && weights->format && !(job->container->holds & PITH_QMAT_SPARSE))
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s has no place for weights outside the grid (`split=sparse`);"
                          " `container=squeezellm` has",

@@ -115,7 +115,7 @@ static enum pith_status check_split(const struct pith_job *job, const struct pit
             err, PITH_UNSUPPORTED,
             "2:4 needs a grid that has a zero, and %s has none; q3_k, q6_k and q4_0 do",
             c->grid.format->name);
-    if (split->sparse && c->grid.format && !(job->container->holds & PITH_QMAT_KEPT))
+    if (split->sparse && c->grid.format && !(job->container->holds & PITH_QMAT_SPARSE))
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s has no place for weights outside the grid (`split=sparse`);"
                          " `container=squeezellm` has",

@@ -251,11 +251,11 @@ static enum pith_status open_text(struct pith_recover *r, struct pith_error *err
     const size_t context = r->model->shape.max_position;
     const size_t length = o->seq_len < context ? o->seq_len : context;
     struct pith_tokenizer *tokenizer;
-    struct pith_door line_ends;
+    struct pith_newlines line_ends;
     if (r->self) {
         r->text = (struct pith_calib_set){.windows = o->tokens / length, .length = length};
     } else {
-        PITH_TRY(pith_door_read(o->crlf, &line_ends, err));
+        PITH_TRY(pith_newlines_read(o->crlf, &line_ends, err));
         const struct pith_calib_options c = {.paths = o->text.item,
                                              .path_count = o->text.count,
                                              .tokens = o->tokens,
@@ -396,7 +396,7 @@ enum pith_status pith_recover_model(struct pith_backend *be, const struct pith_r
                              .started = pith_clock()};
     enum pith_status s = r.curve ? work(&r, report, err) : pith_fail_nomem(err, "the curve");
     if (r.original) s = pith_checkpoint_settle(r.original->checkpoint, false, s, err);
-    if (r.lock >= 0) (void)pith_fail_kept(err, s);
+    if (r.lock >= 0) (void)pith_fail_resumable(err, s);
     pith_recover_free(&r);
     return pith_ranks_fail(ranks, s, err);
 }

@@ -237,9 +237,9 @@ static bool overlap(const struct box *a, const struct box *b)
     return a->x < b->x + b->w && b->x < a->x + a->w && a->y < b->y + b->h && b->y < a->y + a->h;
 }
 
-/* Where a label of that width goes: the first of eight places around its point that meets neither
- * a point nor an earlier label and stays inside the frame. None: it is left to the point's title,
- * since two labels in one place can both not be read. */
+/* Where a label of that width goes: the first of eight places around its point that meets neither a
+ * point nor an earlier label and stays inside the frame. None: there is no label, only the point's
+ * title, since overlapping labels cannot be read. */
 static bool place_label(const struct frame *f, double x, double y, struct box *taken, size_t count)
 {
     const double w = taken[count].w, h = LABEL_HEIGHT;

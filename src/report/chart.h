@@ -7,7 +7,7 @@
 
 enum pith_chart_kind {
     PITH_CHART_BARS,     /* one bar a point: its label, its y */
-    PITH_CHART_SCATTER,  /* x against y, labels beside the points */
+    PITH_CHART_SCATTER,  /* x against y, labels next to the points */
     PITH_CHART_HISTOGRAM /* a column from each point's x to its hi, y high */
 };
 

@@ -13,7 +13,7 @@ struct pith_heat {
 };
 
 /* Appends a figure for a page (report/html.h): the larger a value, the stronger its colour, by its
- * logarithm. Each cell tells its value when it is pointed at. */
+ * logarithm. Each cell shows its value when it is pointed at. */
 void pith_html_heat(struct pith_str *out, const struct pith_heat *h);
 
 #endif

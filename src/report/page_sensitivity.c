@@ -207,7 +207,7 @@ static void facts(struct pith_str *out, const json_t *j)
         {"predicted on", tokens, false},
         {"linears are rounded by", page_text(j, "round"), false},
         {"for the container", page_text(j, "container"), false},
-        {"what is told",
+        {"what is shown",
          "the divergence (KL, nats a token) from the model as it is, to second order; of several"
          " parts it adds up. Colours are of one range in all maps of a kind.",
          false}};

@@ -4,7 +4,7 @@
  * have a key are members of its JSON; rows that have a label, lines and tables are its text. What
  * one form has in another order or wording than the other is added for each alone: a row without a
  * label, a line. Nothing is checked while it is filled: that memory ran out is remembered, and
- * reported by whoever writes it.
+ * reported when it is written.
  *
  *   report.c     items and values          tree.c       their JSON
  *   terminal.c   their text                wrap.c       words, lines and columns of a terminal

@@ -1,9 +1,9 @@
 /* report/table.h: results as rows and columns, and the forms in which they are written.
  *
- * A table is filled without checks: running out of memory, or a cell too many, is remembered
- * and told by whoever writes it. Text is cleaned when it enters (control characters become
- * '?', bytes that are not UTF-8 become U+FFFD), so no form can be made to say something else
- * by a hostile name. */
+ * A table is filled without checks: running out of memory, or a cell too many, is remembered, and
+ * reported when it is written. Text is cleaned when it enters (control characters become '?', bytes
+ * that are not UTF-8 become U+FFFD), so no form can be made to say something else by a hostile
+ * name. */
 #ifndef PITH_REPORT_TABLE_H
 #define PITH_REPORT_TABLE_H
 

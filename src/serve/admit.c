@@ -26,7 +26,7 @@ static bool may_begin(const struct pith_completion *a)
 }
 
 /* The next one: of the client who was served least; of one client's the oldest. */
-static struct pith_completion *whose_turn(const struct pith_scheduler *s)
+static struct pith_completion *next_completion(const struct pith_scheduler *s)
 {
     struct pith_completion *best = NULL;
     double least = 0;
@@ -69,8 +69,8 @@ static enum pith_status open_sequence(struct pith_scheduler *s, struct pith_comp
     return PITH_OK;
 }
 
-/* Whether pages suffice for it and those that run, each of which may need one more; what is kept
- * is dropped for it. */
+/* Whether pages suffice for it and those that run, each of which may need one more; cached prefixes
+ * are dropped for it. */
 static bool fits(struct pith_scheduler *s, const struct pith_completion *a)
 {
     const struct pith_kv_group *g = group(s);
@@ -94,15 +94,15 @@ static void begin(struct pith_scheduler *s, struct pith_completion *a)
         s->waiting -= s->waiting > 0;
         s->taken += t->answers;
     }
-    s->told.cached_tokens += a->read;
-    s->told.prompt_tokens += a->generated == 0 ? t->prompt : 0;
+    s->state.cached_tokens += a->read;
+    s->state.prompt_tokens += a->generated == 0 ? t->prompt : 0;
     pthread_mutex_unlock(&s->lock);
 }
 
 void pith_scheduler_admit(struct pith_scheduler *s)
 {
     while (s->runs < s->options.running) {
-        struct pith_completion *a = whose_turn(s);
+        struct pith_completion *a = next_completion(s);
         struct pith_error err = {0};
         if (!a) return;
         if (open_sequence(s, a, &err) != PITH_OK) {
@@ -141,7 +141,7 @@ bool pith_scheduler_make_room(struct pith_scheduler *s)
     pith_scheduler_stop(s, newest, false);
     newest->state = PITH_ANSWER_WAITS;
     pthread_mutex_lock(&s->lock);
-    s->told.preempted++;
+    s->state.preempted++;
     pthread_mutex_unlock(&s->lock);
     return true;
 }

@@ -36,7 +36,7 @@ void pith_completion_finish(struct pith_scheduler *s, struct pith_completion *a,
     a->finish = finish;
     pith_scheduler_leave(s, a);
     a->state = PITH_ANSWER_IS_OVER;
-    pith_completion_tell_end(a);
+    pith_completion_report_end(a);
 }
 
 /* A token of the prompt that is to be reported. */
@@ -92,11 +92,11 @@ static enum pith_status spell_prompt(struct pith_scheduler *s, struct pith_compl
 }
 
 /* The prompt is reported before the answer's first token. */
-static bool tell_prompt(struct pith_scheduler *s, struct pith_completion *a)
+static bool report_prompt(struct pith_scheduler *s, struct pith_completion *a)
 {
     struct pith_ticket *t = a->ticket;
     struct pith_error err = {0};
-    if (t->prompt_told || a->number > 0 || !(t->scores || t->request.echo)) return true;
+    if (t->prompt_sent || a->number > 0 || !(t->scores || t->request.echo)) return true;
     if (!add_first(s, a)) return false;
     while (t->scored < t->prompt) { /* echoed without scores */
         const struct pith_chosen c = {.id = a->ids.id[t->scored], .logprob = NAN};
@@ -106,7 +106,7 @@ static bool tell_prompt(struct pith_scheduler *s, struct pith_completion *a)
         pith_scheduler_fail(s, t, &err);
         return false;
     }
-    pith_ticket_tell_prompt(t);
+    pith_ticket_report_prompt(t);
     return true;
 }
 
@@ -163,7 +163,7 @@ static void count(struct pith_scheduler *s, struct pith_completion *a, const str
     t->usage.generated++;
     if (!isnan(c->logprob)) a->logprobs += (double)c->logprob;
     pthread_mutex_lock(&s->lock);
-    s->told.generated_tokens++;
+    s->state.generated_tokens++;
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -172,7 +172,7 @@ bool pith_completion_next(struct pith_scheduler *s, struct pith_completion *a, f
     struct pith_ticket *t = a->ticket;
     struct pith_chosen c;
     struct pith_error err = {0};
-    if (!tell_prompt(s, a)) return false;
+    if (!report_prompt(s, a)) return false;
     if (t->request.prompt_only) {
         pith_completion_finish(s, a, "length");
         return false;
@@ -195,7 +195,7 @@ bool pith_completion_next(struct pith_scheduler *s, struct pith_completion *a, f
         pith_completion_finish(s, a, "stop");
     else if (a->ids.count >= t->limit) pith_completion_finish(s, a, "length");
     else {
-        pith_completion_tell(a);
+        pith_completion_report(a);
         return true;
     }
     return false;

@@ -21,8 +21,8 @@ static void form_free(struct pith_form *form)
 void pith_forms_free(struct pith_forms *f)
 {
     if (!f->tokenizer) return;
-    for (size_t i = 0; i < PITH_FORMS_KEPT; i++)
-        if (f->kept[i]) form_free(f->kept[i]);
+    for (size_t i = 0; i < PITH_FORMS_CACHED; i++)
+        if (f->cached[i]) form_free(f->cached[i]);
     pith_vocab_bytes_close(f->bytes);
     pthread_mutex_destroy(&f->lock);
     *f = (struct pith_forms){0};
@@ -37,8 +37,8 @@ static bool is_alike(const struct pith_form *form, enum pith_constraint kind, co
 static struct pith_form *find(const struct pith_forms *f, enum pith_constraint kind,
                               const char *text)
 {
-    for (size_t i = 0; i < PITH_FORMS_KEPT; i++)
-        if (f->kept[i] && is_alike(f->kept[i], kind, text)) return f->kept[i];
+    for (size_t i = 0; i < PITH_FORMS_CACHED; i++)
+        if (f->cached[i] && is_alike(f->cached[i], kind, text)) return f->cached[i];
     return NULL;
 }
 
@@ -46,19 +46,20 @@ static struct pith_form *find(const struct pith_forms *f, enum pith_constraint k
  * use. Where all are in use it is not cached. */
 static void keep(struct pith_forms *f, struct pith_form *form)
 {
-    size_t at = PITH_FORMS_KEPT;
-    for (size_t i = 0; i < PITH_FORMS_KEPT; i++) {
-        const struct pith_form *k = f->kept[i], *best = at < PITH_FORMS_KEPT ? f->kept[at] : form;
+    size_t at = PITH_FORMS_CACHED;
+    for (size_t i = 0; i < PITH_FORMS_CACHED; i++) {
+        const struct pith_form *k = f->cached[i],
+                               *best = at < PITH_FORMS_CACHED ? f->cached[at] : form;
         if (!k) {
             at = i;
             break;
         }
         if (k->users == 0 && (best == form || k->used < best->used)) at = i;
     }
-    if (at == PITH_FORMS_KEPT) return;
-    if (f->kept[at]) form_free(f->kept[at]);
-    f->kept[at] = form;
-    form->kept = true;
+    if (at == PITH_FORMS_CACHED) return;
+    if (f->cached[at]) form_free(f->cached[at]);
+    f->cached[at] = form;
+    form->cached = true;
 }
 
 static enum pith_status open_bytes(struct pith_forms *f, struct pith_error *err)
@@ -73,8 +74,8 @@ static enum pith_status open_bytes(struct pith_forms *f, struct pith_error *err)
 }
 
 /* One that is there already, with one more user. */
-static struct pith_form *take_kept(struct pith_forms *f, enum pith_constraint kind,
-                                   const char *text)
+static struct pith_form *take_cached(struct pith_forms *f, enum pith_constraint kind,
+                                     const char *text)
 {
     pthread_mutex_lock(&f->lock);
     struct pith_form *form = find(f, kind, text);
@@ -86,7 +87,7 @@ static struct pith_form *take_kept(struct pith_forms *f, enum pith_constraint ki
 enum pith_status pith_forms_take(struct pith_forms *f, enum pith_constraint kind, const char *text,
                                  struct pith_form **out, struct pith_error *err)
 {
-    if ((*out = take_kept(f, kind, text))) return PITH_OK;
+    if ((*out = take_cached(f, kind, text))) return PITH_OK;
     PITH_TRY(open_bytes(f, err));
     struct pith_form *form = pith_zalloc(1, sizeof *form);
     if (!form) return pith_fail_nomem(err, "a constraint");
@@ -111,7 +112,7 @@ void pith_form_give(struct pith_form *form)
     if (!form) return;
     struct pith_forms *f = form->forms;
     pthread_mutex_lock(&f->lock);
-    const bool last = --form->users == 0 && !form->kept;
+    const bool last = --form->users == 0 && !form->cached;
     pthread_mutex_unlock(&f->lock);
     if (last) form_free(form);
 }

@@ -7,7 +7,7 @@
 
 #include <pthread.h>
 
-enum { PITH_FORMS_KEPT = 16 };
+enum { PITH_FORMS_CACHED = 16 };
 
 struct pith_form {
     struct pith_forms *forms; /* that it belongs to */
@@ -16,7 +16,7 @@ struct pith_form {
     char *text;   /* owned; NULL: none */
     size_t users; /* under the lock of forms, as is what follows */
     uint64_t used;
-    bool kept;
+    bool cached;
 };
 struct pith_forms {
     const struct pith_tokenizer *tokenizer; /* borrowed, as are the ends */
@@ -24,7 +24,7 @@ struct pith_forms {
     size_t vocab;
     pthread_mutex_t lock;
     struct pith_vocab_bytes *bytes; /* made when the first constraint comes */
-    struct pith_form *kept[PITH_FORMS_KEPT];
+    struct pith_form *cached[PITH_FORMS_CACHED];
     uint64_t clock;
 };
 void pith_forms_init(struct pith_forms *f, const struct pith_tokenizer *t,

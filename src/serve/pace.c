@@ -6,7 +6,7 @@
 /* Sizes by which terms are divided, so that the sums are of like magnitude; what a step weighs
  * after the next; and how many steps are worth trusting. */
 static const double unit[PITH_PACE_TERMS] = {1, 64, 65536};
-#define KEPT 0.98
+#define DECAY 0.98
 enum { TRUSTED = 4, FIRST_ROWS = 32 };
 
 struct pith_step_load pith_load_add(struct pith_step_load load, size_t depth, size_t rows)
@@ -45,9 +45,9 @@ void pith_pace_learn(struct pith_pace *p, struct pith_step_load load, double sec
     /* Relative errors count: a step of one row as much as one of five hundred. */
     const double weight = 1 / (seconds * seconds + 1e-12);
     for (int i = 0; i < PITH_PACE_TERMS; i++) {
-        p->right[i] = KEPT * p->right[i] + weight * x[i] * seconds;
+        p->right[i] = DECAY * p->right[i] + weight * x[i] * seconds;
         for (int k = 0; k < PITH_PACE_TERMS; k++)
-            p->gram[i][k] = KEPT * p->gram[i][k] + weight * x[i] * x[k];
+            p->gram[i][k] = DECAY * p->gram[i][k] + weight * x[i] * x[k];
     }
     bool use[PITH_PACE_TERMS] = {true, true, true};
     for (int round = 0; round < PITH_PACE_TERMS; round++) { /* no term takes time back */

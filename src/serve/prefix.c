@@ -11,30 +11,31 @@ enum pith_status pith_prefix_init(struct pith_prefix *p, struct pith_runner *run
                                   struct pith_error *err)
 {
     *p = (struct pith_prefix){.runner = runner, .room = room};
-    p->kept = pith_zalloc(room, sizeof *p->kept);
-    return p->kept ? PITH_OK : pith_fail_nomem(err, "a prefix cache");
+    p->entry = pith_zalloc(room, sizeof *p->entry);
+    return p->entry ? PITH_OK : pith_fail_nomem(err, "a prefix cache");
 }
 
-static void drop(struct pith_prefix *p, struct pith_kept_prefix *k)
+static void drop(struct pith_prefix *p, struct pith_cached_prefix *k)
 {
     pith_runner_close(p->runner, k->sequence);
     pith_free(k->id);
-    *k = (struct pith_kept_prefix){0};
+    *k = (struct pith_cached_prefix){0};
 }
 
 void pith_prefix_free(struct pith_prefix *p)
 {
     for (uint32_t i = 0; i < p->room; i++)
-        if (p->kept[i].there) drop(p, &p->kept[i]);
-    pith_free(p->kept);
+        if (p->entry[i].there) drop(p, &p->entry[i]);
+    pith_free(p->entry);
     *p = (struct pith_prefix){0};
 }
 
 bool pith_prefix_drop(struct pith_prefix *p)
 {
-    struct pith_kept_prefix *oldest = NULL;
+    struct pith_cached_prefix *oldest = NULL;
     for (uint32_t i = 0; i < p->room; i++)
-        if (p->kept[i].there && (!oldest || p->kept[i].used < oldest->used)) oldest = &p->kept[i];
+        if (p->entry[i].there && (!oldest || p->entry[i].used < oldest->used))
+            oldest = &p->entry[i];
     if (oldest) drop(p, oldest);
     return oldest != NULL;
 }
@@ -42,7 +43,7 @@ bool pith_prefix_drop(struct pith_prefix *p)
 size_t pith_prefix_pages(const struct pith_prefix *p)
 {
     size_t n = 0;
-    for (uint32_t i = 0; i < p->room; i++) n += (p->kept[i].count + PAGE - 1) / PAGE;
+    for (uint32_t i = 0; i < p->room; i++) n += (p->entry[i].count + PAGE - 1) / PAGE;
     return n;
 }
 
@@ -60,7 +61,7 @@ static void chain(const int32_t *id, size_t count, uint64_t *hash)
 }
 
 /* How many tokens two begin with alike, by their hashes to a page, then by looking. */
-static size_t common(const struct pith_kept_prefix *k, const int32_t *id, const uint64_t *hash,
+static size_t common(const struct pith_cached_prefix *k, const int32_t *id, const uint64_t *hash,
                      size_t count)
 {
     const size_t most = k->count < count ? k->count : count;
@@ -77,7 +78,7 @@ static size_t common(const struct pith_kept_prefix *k, const int32_t *id, const 
 }
 
 /* Memory for a copy of ids with hashes behind them. */
-static bool copy(struct pith_kept_prefix *k, const int32_t *id, size_t count)
+static bool copy(struct pith_cached_prefix *k, const int32_t *id, size_t count)
 {
     size_t bytes;
     if (!pith_mul_size(count / PAGE + count / 2 + 2, sizeof(uint64_t), &bytes)) return false;
@@ -93,19 +94,19 @@ static bool copy(struct pith_kept_prefix *k, const int32_t *id, size_t count)
 
 void pith_prefix_keep(struct pith_prefix *p, uint32_t sequence, const int32_t *id, size_t count)
 {
-    struct pith_kept_prefix *free_place = NULL, made = {.there = true, .sequence = sequence};
+    struct pith_cached_prefix *free_place = NULL, made = {.there = true, .sequence = sequence};
     if (p->room == 0 || count < PAGE || !copy(&made, id, count)) {
         pith_runner_close(p->runner, sequence);
         return;
     }
     for (uint32_t i = 0; i < p->room; i++) {
-        struct pith_kept_prefix *k = &p->kept[i];
+        struct pith_cached_prefix *k = &p->entry[i];
         if (k->there && k->count <= count && common(k, id, made.hash, count) == k->count)
             drop(p, k);
     }
     for (int again = 0; !free_place && again < 2; again++) {
         for (uint32_t i = 0; i < p->room; i++)
-            if (!p->kept[i].there) free_place = &p->kept[i];
+            if (!p->entry[i].there) free_place = &p->entry[i];
         if (!free_place) (void)pith_prefix_drop(p);
     }
     made.used = ++p->clock;
@@ -113,18 +114,18 @@ void pith_prefix_keep(struct pith_prefix *p, uint32_t sequence, const int32_t *i
 }
 
 /* The cached one that begins most as id[count] does. */
-static struct pith_kept_prefix *find(const struct pith_prefix *p, const int32_t *id, size_t count,
-                                     size_t *length)
+static struct pith_cached_prefix *find(const struct pith_prefix *p, const int32_t *id, size_t count,
+                                       size_t *length)
 {
-    struct pith_kept_prefix *best = NULL;
+    struct pith_cached_prefix *best = NULL;
     uint64_t *hash = pith_alloc(count / PAGE + 1, sizeof *hash);
     *length = 0;
     if (!hash) return NULL; /* then all is computed again */
     chain(id, count, hash);
     for (uint32_t i = 0; i < p->room; i++) {
-        if (!p->kept[i].there) continue;
-        const size_t n = common(&p->kept[i], id, hash, count);
-        if (n > *length) best = &p->kept[i], *length = n;
+        if (!p->entry[i].there) continue;
+        const size_t n = common(&p->entry[i], id, hash, count);
+        if (n > *length) best = &p->entry[i], *length = n;
     }
     pith_free(hash);
     return best;
@@ -140,7 +141,7 @@ static bool any_free(const struct pith_runner *r)
 enum pith_status pith_prefix_open(struct pith_prefix *p, const int32_t *id, size_t count,
                                   uint32_t *sequence, size_t *length, struct pith_error *err)
 {
-    struct pith_kept_prefix *k = find(p, id, count, length);
+    struct pith_cached_prefix *k = find(p, id, count, length);
     if (count > 0 && *length == count) --*length; /* the last is read for its logits */
     if (k) k->used = ++p->clock;                  /* so that it is the last to be dropped */
     while (!any_free(p->runner) && pith_prefix_drop(p)) {

@@ -9,7 +9,7 @@
 
 #include "model/runner.h"
 
-struct pith_kept_prefix {
+struct pith_cached_prefix {
     bool there;
     uint32_t sequence;
     uint64_t used;  /* when: the highest is the newest */
@@ -18,8 +18,8 @@ struct pith_kept_prefix {
     size_t count;
 };
 struct pith_prefix {
-    struct pith_runner *runner;    /* borrowed */
-    struct pith_kept_prefix *kept; /* [room] */
+    struct pith_runner *runner;       /* borrowed */
+    struct pith_cached_prefix *entry; /* [room] */
     uint32_t room;
     uint64_t clock;
 };

@@ -39,20 +39,20 @@ static enum pith_status make(struct pith_scheduler *s, struct pith_error *err)
     struct pith_arena a = {0};
     PITH_TRY(pith_runner_init(&s->runner, p->model, p->backend, &s->options.runner, err));
     PITH_TRY(pith_choose_init(&s->choose, p->backend, p->model->shape.vocab, err));
-    PITH_TRY(pith_prefix_init(&s->prefix, &s->runner, s->options.kept, err));
+    PITH_TRY(pith_prefix_init(&s->prefix, &s->runner, s->options.cached, err));
     layout(&a, p->model, &s->options, s);
     if (!pith_arena_open(&a)) return pith_fail_nomem(err, "the steps of a service");
     layout(&a, p->model, &s->options, s);
     s->lists = a.base;
     s->looks_up = !s->runner.ids;
-    s->told.context = s->options.runner.context;
-    s->told.vocab = p->model->shape.vocab;
+    s->state.context = s->options.runner.context;
+    s->state.vocab = p->model->shape.vocab;
     return PITH_OK;
 }
 
 static void unmake(struct pith_scheduler *s)
 {
-    if (s->prefix.kept) pith_prefix_free(&s->prefix);
+    if (s->prefix.entry) pith_prefix_free(&s->prefix);
     pith_choose_free(&s->choose);
     pith_runner_free(&s->runner);
     pith_clients_free(&s->clients);
@@ -91,8 +91,8 @@ enum pith_status pith_scheduler_submit(struct pith_scheduler *s, struct pith_tic
     const size_t most = t->request.prompt_only ? 0 : t->request.max_tokens;
     if (most > left)
         return pith_fail(err, PITH_LENGTH,
-                         "This model's maximum context length is %zu tokens, but %zu are asked "
-                         "for: %zu of the prompt and %zu of the answer. Shorten either.",
+                         "This model's maximum context length is %zu tokens, but %zu are "
+                         "requested: %zu of the prompt and %zu of the answer. Shorten either.",
                          context, t->prompt + most, t->prompt, most);
     t->limit = t->prompt + (most ? most : left);
     pthread_mutex_lock(&s->lock);
@@ -144,7 +144,7 @@ void pith_scheduler_state(struct pith_scheduler *s, struct pith_service_state *o
 {
     const size_t size = out->size;
     pthread_mutex_lock(&s->lock);
-    *out = s->told;
+    *out = s->state;
     out->waiting = s->waiting;
     pthread_mutex_unlock(&s->lock);
     out->size = size;
@@ -255,17 +255,17 @@ static void end_early(struct pith_scheduler *s)
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-static void tell_state(struct pith_scheduler *s)
+static void fill_state(struct pith_scheduler *s)
 {
     const struct pith_kv_group *g = &s->runner.kv.group[s->runner.kv.group[0].window ? 1 : 0];
     size_t running = 0, cached = pith_prefix_pages(&s->prefix);
     for (const struct pith_ticket *t = s->tickets; t; t = t->next) running += t->admitted > 0;
     pthread_mutex_lock(&s->lock);
-    s->told.running = running;
-    s->told.sequences = s->spans;
-    s->told.pages = g->pages;
-    s->told.pages_used = g->pages - g->unused;
-    s->told.pages_cached = cached < s->told.pages_used ? cached : s->told.pages_used;
+    s->state.running = running;
+    s->state.sequences = s->spans;
+    s->state.pages = g->pages;
+    s->state.pages_used = g->pages - g->unused;
+    s->state.pages_cached = cached < s->state.pages_used ? cached : s->state.pages_used;
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -290,7 +290,7 @@ static void *work(void *ctx)
         if (s->runs > 0) pith_scheduler_step(s);
         else s->spans = 0;
         sweep(s);
-        tell_state(s);
+        fill_state(s);
     }
     return NULL;
 }

@@ -27,7 +27,7 @@ struct pith_scheduler_parts {
 };
 struct pith_scheduler_options {
     struct pith_runner_options runner; /* sequences: those that run, and those that are cached */
-    uint32_t running, kept;            /* that run at once, that are cached, at most */
+    uint32_t running, cached;          /* that run at once, that are cached, at most */
     size_t queue;                      /* tickets that wait beyond free places, at most */
     double pace;                       /* seconds that prompts may add to a step */
 };
@@ -74,7 +74,7 @@ struct pith_scheduler {
     size_t taken;   /* answers of the other tickets that are not over: their places are taken */
     uint64_t newest;
     bool started, draining, closing;
-    struct pith_service_state told;
+    struct pith_service_state state;
 };
 
 /* Starts the thread; on failure *s owns nothing. */

@@ -173,8 +173,8 @@ static void account(struct pith_scheduler *s, double seconds)
     for (size_t i = 0; i < s->spans; i++) load = pith_load_add(load, s->of[i]->read, s->span[i].n);
     pith_pace_learn(&s->pace, load, seconds);
     pthread_mutex_lock(&s->lock);
-    s->told.steps++;
-    s->told.busy += seconds;
+    s->state.steps++;
+    s->state.busy += seconds;
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -14,7 +14,7 @@ struct pith_stops {
 };
 /* Start with {0}. */
 struct pith_tail {
-    struct pith_str held; /* not yet sent */
+    struct pith_str pending; /* not yet sent */
 };
 void pith_tail_free(struct pith_tail *t);
 

@@ -41,7 +41,7 @@ enum pith_status pith_tokens_add(struct pith_tokens *t, const struct pith_chosen
 }
 
 /* token[count] with `top` set, until the next addition. */
-static const struct pith_event_token *tokens_told(struct pith_tokens *t)
+static const struct pith_event_token *event_tokens(struct pith_tokens *t)
 {
     size_t at = 0;
     for (size_t i = 0; i < t->count; at += t->token[i++].tops) t->token[i].top = t->top + at;
@@ -250,43 +250,43 @@ bool pith_ticket_is_over(const struct pith_ticket *t)
     return true;
 }
 
-static void tell(const struct pith_ticket *t, struct pith_event *e)
+static void send_event(const struct pith_ticket *t, struct pith_event *e)
 {
     e->request = t->id;
     if (!e->text) e->text = "";
     if (t->request.event) t->request.event(t->request.ctx, e);
 }
 
-static void tell_text(struct pith_completion *a, uint32_t choice)
+static void send_text(struct pith_completion *a, uint32_t choice)
 {
     struct pith_event e = {.kind = PITH_EVENT_TEXT,
                            .choice = choice,
                            .text = pith_str_text(&a->text),
                            .text_size = a->text.len,
-                           .token = tokens_told(&a->tokens),
+                           .token = event_tokens(&a->tokens),
                            .offset = a->tokens.offset,
                            .tokens = a->tokens.count,
                            .usage = a->ticket->usage};
-    if (e.text_size > 0 || e.tokens > 0) tell(a->ticket, &e);
+    if (e.text_size > 0 || e.tokens > 0) send_event(a->ticket, &e);
     pith_str_clear(&a->text);
     tokens_clear(&a->tokens);
 }
 
 /* A token without text is reported too: listeners time tokens, not characters. */
-void pith_completion_tell(struct pith_completion *a)
+void pith_completion_report(struct pith_completion *a)
 {
-    if (!pith_ticket_holds(a->ticket)) tell_text(a, a->number);
+    if (!pith_ticket_holds(a->ticket)) send_text(a, a->number);
 }
 
-static void tell_choice(struct pith_completion *a, uint32_t choice)
+static void send_choice(struct pith_completion *a, uint32_t choice)
 {
     const struct pith_ticket *t = a->ticket;
-    tell_text(a, choice);
-    tell(t, &(struct pith_event){.kind = PITH_EVENT_CHOICE,
-                                 .choice = choice,
-                                 .finish = a->finish,
-                                 .stop_id = a->stop_id,
-                                 .stop = a->stop >= 0 ? t->stops.text[a->stop] : NULL});
+    send_text(a, choice);
+    send_event(t, &(struct pith_event){.kind = PITH_EVENT_CHOICE,
+                                       .choice = choice,
+                                       .finish = a->finish,
+                                       .stop_id = a->stop_id,
+                                       .stop = a->stop >= 0 ? t->stops.text[a->stop] : NULL});
 }
 
 static double mean_logprob(const struct pith_completion *a)
@@ -295,9 +295,9 @@ static double mean_logprob(const struct pith_completion *a)
 }
 
 /* The n best of all, the best first; among equals the one that was begun first. */
-static void tell_best(struct pith_ticket *t)
+static void send_best(struct pith_ticket *t)
 {
-    for (uint32_t told = 0; told < t->request.n; told++) {
+    for (uint32_t rank = 0; rank < t->request.n; rank++) {
         struct pith_completion *best = NULL;
         for (uint32_t i = 0; i < t->answers; i++) {
             struct pith_completion *a = &t->answer[i];
@@ -305,33 +305,33 @@ static void tell_best(struct pith_ticket *t)
                 best = a;
         }
         if (!best) return;
-        tell_choice(best, told);
+        send_choice(best, rank);
         best->number = UINT32_MAX;
     }
 }
 
-void pith_completion_tell_end(struct pith_completion *a)
+void pith_completion_report_end(struct pith_completion *a)
 {
     struct pith_ticket *t = a->ticket;
-    if (!pith_ticket_holds(t)) tell_choice(a, a->number);
+    if (!pith_ticket_holds(t)) send_choice(a, a->number);
     if (!pith_ticket_is_over(t)) return;
-    if (pith_ticket_holds(t)) tell_best(t);
+    if (pith_ticket_holds(t)) send_best(t);
     const double now = pith_clock();
     t->usage.queued = (t->admitted > 0 ? t->admitted : now) - t->submitted;
     t->usage.first = t->first > 0 ? t->first - t->submitted : 0;
     t->usage.seconds = now - t->submitted;
-    tell(t, &(struct pith_event){.kind = PITH_EVENT_END, .usage = t->usage});
+    send_event(t, &(struct pith_event){.kind = PITH_EVENT_END, .usage = t->usage});
 }
 
-void pith_ticket_tell_prompt(struct pith_ticket *t)
+void pith_ticket_report_prompt(struct pith_ticket *t)
 {
-    t->prompt_told = true;
-    tell(t, &(struct pith_event){.kind = PITH_EVENT_PROMPT,
-                                 .text = pith_str_text(&t->answer[0].text),
-                                 .text_size = t->answer[0].text.len,
-                                 .token = tokens_told(&t->prompt_tokens),
-                                 .offset = t->prompt_tokens.offset,
-                                 .tokens = t->prompt_tokens.count});
+    t->prompt_sent = true;
+    send_event(t, &(struct pith_event){.kind = PITH_EVENT_PROMPT,
+                                       .text = pith_str_text(&t->answer[0].text),
+                                       .text_size = t->answer[0].text.len,
+                                       .token = event_tokens(&t->prompt_tokens),
+                                       .offset = t->prompt_tokens.offset,
+                                       .tokens = t->prompt_tokens.count});
     pith_str_clear(&t->answer[0].text);
     tokens_clear(&t->prompt_tokens);
 }
@@ -339,6 +339,6 @@ void pith_ticket_tell_prompt(struct pith_ticket *t)
 void pith_ticket_fail(struct pith_ticket *t, const struct pith_error *error)
 {
     for (uint32_t i = 0; i < t->answers; i++) t->answer[i].state = PITH_ANSWER_IS_OVER;
-    tell(t,
-         &(struct pith_event){.kind = PITH_EVENT_FAILED, .error = error, .status = error->status});
+    send_event(t, &(struct pith_event){
+                      .kind = PITH_EVENT_FAILED, .error = error, .status = error->status});
 }

@@ -69,7 +69,7 @@ struct pith_ticket {
     uint32_t answers;
     bool cancelled; /* under the scheduler's lock */
     bool scores;    /* the prompt's tokens are scored: it is read whole, for answer 0 */
-    bool prompt_told;
+    bool prompt_sent;
     size_t scored; /* tokens of the prompt that have been */
     struct pith_tokens prompt_tokens;
     double submitted, admitted, first, until; /* clocks; 0: not yet, never */
@@ -85,11 +85,11 @@ void pith_ticket_free(struct pith_ticket *t);
 bool pith_ticket_holds(const struct pith_ticket *t);
 
 /* Reports what is there to report of an answer, unless its ticket waits. */
-void pith_completion_tell(struct pith_completion *a);
+void pith_completion_report(struct pith_completion *a);
 /* Reports its end, and the ticket's when it was the last. */
-void pith_completion_tell_end(struct pith_completion *a);
+void pith_completion_report_end(struct pith_completion *a);
 /* Reports the prompt. */
-void pith_ticket_tell_prompt(struct pith_ticket *t);
+void pith_ticket_report_prompt(struct pith_ticket *t);
 /* All that remains of it ends with a failure. */
 void pith_ticket_fail(struct pith_ticket *t, const struct pith_error *error);
 bool pith_ticket_is_over(const struct pith_ticket *t);

@@ -37,7 +37,7 @@ struct pith_decode_step {
 
 /* What a step remembers between tokens. */
 struct memory {
-    struct pith_str held, whole;
+    struct pith_str pending, whole;
     size_t count; /* suffix: tokens so far; pieces: texts sent */
     size_t cut;   /* strip: characters cut at the start */
     bool closed;  /* the start of the text is behind us */
@@ -105,14 +105,14 @@ static enum pith_status push_bare(struct pith_decoding *g, size_t step, const ch
 static enum pith_status send_utf8(struct pith_decoding *g, size_t step, bool all,
                                   struct pith_error *err)
 {
-    struct pith_str *held = &g->memory[step].held;
-    if (held->failed) return pith_fail_nomem(err, "decoded text");
+    struct pith_str *pending = &g->memory[step].pending;
+    if (pending->failed) return pith_fail_nomem(err, "decoded text");
     size_t at = 0, len;
     struct pith_str clean = {0};
-    while (at < held->len) {
-        const enum pith_utf8 u = pith_utf8_step(held->data + at, held->len - at, &len);
+    while (at < pending->len) {
+        const enum pith_utf8 u = pith_utf8_step(pending->data + at, pending->len - at, &len);
         if (u == PITH_UTF8_PARTIAL && !all) break;
-        if (u == PITH_UTF8_VALID) pith_str_append(&clean, held->data + at, len);
+        if (u == PITH_UTF8_VALID) pith_str_append(&clean, pending->data + at, len);
         else pith_str_puts(&clean, PITH_UTF8_REPLACEMENT);
         at += len;
     }
@@ -121,8 +121,8 @@ static enum pith_status send_utf8(struct pith_decoding *g, size_t step, bool all
     else if (clean.len) s = push_to(g, step + 1, clean.data, clean.len, err);
     pith_str_free(&clean);
     if (at) {
-        memmove(held->data, held->data + at, held->len - at);
-        held->len -= at;
+        memmove(pending->data, pending->data + at, pending->len - at);
+        pending->len -= at;
     }
     return s;
 }
@@ -130,13 +130,13 @@ static enum pith_status send_utf8(struct pith_decoding *g, size_t step, bool all
 static enum pith_status push_byte_level(struct pith_decoding *g, size_t step, const char *text,
                                         size_t len, struct pith_error *err)
 {
-    struct pith_str *held = &g->memory[step].held;
-    pith_bytemap_read(text, len, held);
+    struct pith_str *pending = &g->memory[step].pending;
+    pith_bytemap_read(text, len, pending);
     if (!g->bare) return send_utf8(g, step, false, err);
-    const size_t n = held->len;
-    held->len = 0;
-    return held->failed ? pith_fail_nomem(err, "decoded text")
-                        : push_bare(g, step + 1, pith_str_text(held), n, err);
+    const size_t n = pending->len;
+    pending->len = 0;
+    return pending->failed ? pith_fail_nomem(err, "decoded text")
+                           : push_bare(g, step + 1, pith_str_text(pending), n, err);
 }
 
 static enum pith_status end_byte_level(struct pith_decoding *g, size_t step, struct pith_error *err)
@@ -177,7 +177,7 @@ static enum pith_status push_metaspace(struct pith_decoding *g, size_t step, con
     struct memory *m = &g->memory[step];
     const bool vanish = !m->closed && !s->keep_first;
     if (!s->parts) m->closed = true;
-    struct pith_str *out = &m->held;
+    struct pith_str *out = &m->pending;
     pith_str_clear(out);
     for (size_t i = 0, n; i < len; i += n) {
         n = pith_utf8_len(text[i]);
@@ -220,7 +220,7 @@ static enum pith_status push_replace(struct pith_decoding *g, size_t step, const
                                      size_t len, struct pith_error *err)
 {
     const struct pith_decode_step *s = &g->d->step[step];
-    struct pith_str *out = &g->memory[step].held;
+    struct pith_str *out = &g->memory[step].pending;
     pith_str_clear(out);
     struct replacement r = {s->text, s->text_len, text, out, g->most};
     PITH_TRY(pith_regex_parts(s->pattern, &g->regex, text, len, replace_part, &r, err));
@@ -242,7 +242,7 @@ static int fallback_byte(const char *text, size_t len)
 static enum pith_status end_byte_fallback(struct pith_decoding *g, size_t step,
                                           struct pith_error *err)
 {
-    struct pith_str *run = &g->memory[step].held;
+    struct pith_str *run = &g->memory[step].pending;
     if (run->failed) return pith_fail_nomem(err, "decoded text");
     enum pith_status s = PITH_OK;
     if (run->len && pith_utf8_valid(run->data, run->len))
@@ -260,7 +260,7 @@ static enum pith_status push_byte_fallback(struct pith_decoding *g, size_t step,
     const int byte = fallback_byte(text, len);
     if (byte >= 0 && g->bare) return push_bare(g, step + 1, &(char){(char)byte}, 1, err);
     if (byte >= 0) {
-        pith_str_putc(&g->memory[step].held, (char)byte);
+        pith_str_putc(&g->memory[step].pending, (char)byte);
         return PITH_OK;
     }
     PITH_TRY(end_byte_fallback(g, step, err));
@@ -332,10 +332,10 @@ static enum pith_status send_suffixed(struct pith_decoding *g, size_t step, cons
     struct memory *m = &g->memory[step];
     if (m->count == 0) return PITH_OK;
     struct pith_str out = {0};
-    struct replacement r = {instead, strlen(instead), pith_str_text(&m->held), &out, g->most};
-    enum pith_status s = pith_regex_parts(g->d->step[step].pattern, &g->regex, r.text, m->held.len,
-                                          replace_part, &r, err);
-    if (s == PITH_OK && (out.failed || m->held.failed)) s = pith_fail_nomem(err, "decoded text");
+    struct replacement r = {instead, strlen(instead), pith_str_text(&m->pending), &out, g->most};
+    enum pith_status s = pith_regex_parts(g->d->step[step].pattern, &g->regex, r.text,
+                                          m->pending.len, replace_part, &r, err);
+    if (s == PITH_OK && (out.failed || m->pending.failed)) s = pith_fail_nomem(err, "decoded text");
     if (s == PITH_OK) s = push_to(g, step + 1, pith_str_text(&out), out.len, err);
     pith_str_free(&out);
     return s;
@@ -346,8 +346,8 @@ static enum pith_status push_suffix(struct pith_decoding *g, size_t step, const 
 {
     struct memory *m = &g->memory[step];
     PITH_TRY(send_suffixed(g, step, " ", err));
-    pith_str_clear(&m->held);
-    pith_str_append(&m->held, text, len);
+    pith_str_clear(&m->pending);
+    pith_str_append(&m->pending, text, len);
     m->count++;
     return PITH_OK;
 }
@@ -365,10 +365,10 @@ static enum pith_status push_spaced(struct pith_decoding *g, size_t step, const 
     return push_to(g, step + 1, text, len, err);
 }
 
-/* SentencePiece strips the space that its normalizer put in front of the text; "strip" tells
- * whether it did, "all" whether every leading piece loses its mark, "spaces" whether that may be a
- * space as such, as Hugging Face's decoders and llama.cpp have it: in pieces of a GGUF file, in
- * tokens outside a model, as a byte. */
+/* SentencePiece strips the space that its normalizer put in front of the text; "strip" says whether
+ * it did, "all" whether every leading piece loses its mark, "spaces" whether that may be a space as
+ * such, as Hugging Face's decoders and llama.cpp have it: in pieces of a GGUF file, in tokens
+ * outside a model, as a byte. */
 static enum pith_status read_pieces(struct pith_decode_step *s, const json_t *json,
                                     struct pith_error *err)
 {
@@ -386,22 +386,22 @@ static enum pith_status read_pieces(struct pith_decode_step *s, const json_t *js
 static enum pith_status send_bytes(struct pith_decoding *g, size_t step, bool all,
                                    struct pith_error *err)
 {
-    struct pith_str *held = &g->memory[step].held;
-    if (held->failed) return pith_fail_nomem(err, "decoded text");
+    struct pith_str *pending = &g->memory[step].pending;
+    if (pending->failed) return pith_fail_nomem(err, "decoded text");
     size_t at = 0, len;
     enum pith_status s = PITH_OK;
-    while (s == PITH_OK && at < held->len) {
-        const enum pith_utf8 u = pith_utf8_step(held->data + at, held->len - at, &len);
+    while (s == PITH_OK && at < pending->len) {
+        const enum pith_utf8 u = pith_utf8_step(pending->data + at, pending->len - at, &len);
         if (u == PITH_UTF8_PARTIAL && !all) break;
         if (u != PITH_UTF8_VALID) len = 1;
-        s = u == PITH_UTF8_VALID ? push_to(g, step + 1, held->data + at, len, err)
+        s = u == PITH_UTF8_VALID ? push_to(g, step + 1, pending->data + at, len, err)
                                  : push_to(g, step + 1, PITH_UTF8_REPLACEMENT, 3, err);
         at += len;
         g->memory[step].count++;
     }
     if (at) {
-        memmove(held->data, held->data + at, held->len - at);
-        held->len -= at;
+        memmove(pending->data, pending->data + at, pending->len - at);
+        pending->len -= at;
     }
     return s;
 }
@@ -423,7 +423,7 @@ static enum pith_status push_pieces(struct pith_decoding *g, size_t step, const 
         text = " ";
         len = 1;
     } else if (byte >= 0) {
-        pith_str_putc(&m->held, (char)byte);
+        pith_str_putc(&m->pending, (char)byte);
         return send_bytes(g, step, false, err);
     }
     PITH_TRY(send_bytes(g, step, true, err));
@@ -566,7 +566,7 @@ void pith_decoding_free(struct pith_decoding *g)
 {
     if (!g) return;
     for (size_t i = 0; i < g->d->count; i++) {
-        pith_str_free(&g->memory[i].held);
+        pith_str_free(&g->memory[i].pending);
         pith_str_free(&g->memory[i].whole);
     }
     pith_regex_run_free(&g->regex);

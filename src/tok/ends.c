@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* The ends of a turn and of a message in llama.cpp. */
+/* The ends of a message in llama.cpp: end of turn and of message. */
 static enum pith_status put_keys(const struct pith_gguf *g, size_t vocab, struct pith_ids *out,
                                  struct pith_error *err)
 {
@@ -64,12 +64,12 @@ enum pith_status pith_special_named_ends(const struct pith_tokenizer *t, struct 
 /* Each id once. */
 static void drop_doubles(struct pith_ids *ids, size_t from)
 {
-    size_t kept = from;
+    size_t count = from;
     for (size_t i = from, k; i < ids->count; i++) {
-        for (k = from; k < kept && ids->id[k] != ids->id[i]; k++) continue;
-        if (k == kept) ids->id[kept++] = ids->id[i];
+        for (k = from; k < count && ids->id[k] != ids->id[i]; k++) continue;
+        if (k == count) ids->id[count++] = ids->id[i];
     }
-    ids->count = kept;
+    ids->count = count;
 }
 
 /* Of an open file, else of a folder. */

@@ -1,10 +1,10 @@
-/* tok/matcher.h: a set of byte strings with a number each, to find the longest one that stands at
- * a place of a text.
+/* tok/matcher.h: a set of byte strings with a number each, to find the longest one that stands at a
+ * place of a text.
  *
- * The strings are kept backwards in an automaton (Aho and Corasick, 1975) that runs over the text
- * from its end: what it has just read backwards and recognized ends, so begins, at the place where
- * it stands. One pass answers for every place, in time linear in the text whatever the strings are;
- * trying the strings at each place would take the product of both lengths. */
+ * The strings are stored backwards in an automaton (Aho and Corasick, 1975) that runs over the text
+ * from its end: a string that it recognizes there begins at that place of the text. One pass
+ * answers for every place, in time linear in the text whatever the strings are; trying the strings
+ * at each place would take the product of both lengths. */
 #ifndef PITH_TOK_MATCHER_H
 #define PITH_TOK_MATCHER_H
 

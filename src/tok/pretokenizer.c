@@ -317,7 +317,7 @@ static enum pith_status read_delimiter(struct pith_pretokenizer *p, const json_t
     return pith_regex_literal(text, len, &s->pattern, err);
 }
 
-/* "type" in tokenizer.json, and what turns it into steps. */
+/* "type" in tokenizer.json, and what converts it to steps. */
 static const struct {
     const char *name;
     enum pith_status (*read)(struct pith_pretokenizer *p, const json_t *json,

@@ -34,8 +34,8 @@ enum pith_status pith_pretokenizer_read(struct pith_pretokenizer *p, const json_
                                         struct pith_error *err);
 void pith_pretokenizer_free(struct pith_pretokenizer *p);
 
-/* Scratch of one text for this pretokenizer, which must outlive it; the listener (or NULL) is asked
- * now and then. */
+/* Scratch of one text for this pretokenizer, which must outlive it; the listener (or NULL) is
+ * called at intervals. */
 enum pith_status pith_pretok_run_new(const struct pith_pretokenizer *p,
                                      const struct pith_progress *listener,
                                      struct pith_pretok_run **out, struct pith_error *err);

@@ -8,7 +8,7 @@
 /* Completes t->bos, t->eos and, for a kind of file that does not say it, t->before and t->after
  * (`kind`: that of the file, which may be read as another). Sources in order:
  * special_tokens_map.json, where there is no "added_tokens_decoder", and tokenizer_config.json
- * (bos_token, eos_token, add_bos_token, add_eos_token), then what the tokenizer file said, then
+ * (bos_token, eos_token, add_bos_token, add_eos_token), then the tokenizer file, then
  * generation_config.json and config.json (bos_token_id, eos_token_id). All are optional; a broken
  * one is an error. */
 enum pith_status pith_special_read(struct pith_tokenizer *t, const struct pith_tok_kind *kind,

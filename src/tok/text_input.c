@@ -138,10 +138,11 @@ enum pith_status pith_text_check(const char *name, const char *data, size_t size
     return bad == size ? PITH_OK : refuse(name, data, size, bad, err);
 }
 
-enum pith_status pith_door_read(const char *crlf, struct pith_door *out, struct pith_error *err)
+enum pith_status pith_newlines_read(const char *crlf, struct pith_newlines *out,
+                                    struct pith_error *err)
 {
     const bool lf = crlf && strcasecmp(crlf, "lf") == 0;
-    *out = (struct pith_door){.lf = lf};
+    *out = (struct pith_newlines){.lf = lf};
     if (!crlf || lf || strcasecmp(crlf, "keep") == 0) return PITH_OK;
     return pith_fail(err, PITH_ARG, "`crlf` \"%.80s\": keep or lf", crlf);
 }
@@ -178,8 +179,8 @@ static enum pith_status drop_cr(struct pith_text *t, struct pith_error *err)
     return PITH_OK;
 }
 
-enum pith_status pith_text_open(const char *path, struct pith_door *door, struct pith_text *out,
-                                struct pith_error *err)
+enum pith_status pith_text_open(const char *path, struct pith_newlines *newlines,
+                                struct pith_text *out, struct pith_error *err)
 {
     *out = (struct pith_text){0};
     PITH_TRY(pith_map_open(path, &out->map, err));
@@ -189,10 +190,10 @@ enum pith_status pith_text_open(const char *path, struct pith_door *door, struct
     const size_t mark = pith_text_mark(out->data, out->size);
     out->data += mark;
     out->size -= mark;
-    if (s == PITH_OK && door) {
+    if (s == PITH_OK && newlines) {
         const size_t crlf = count_crlf(out->data, out->size);
-        door->crlf += crlf;
-        if (crlf && door->lf) s = drop_cr(out, err);
+        newlines->crlf += crlf;
+        if (crlf && newlines->lf) s = drop_cr(out, err);
     }
     /* What is damaged may be so because someone is at work on it. */
     return s == PITH_OK ? s : pith_text_finish(out, path, s, err);

@@ -10,14 +10,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* How text comes in, and what was seen; start with {.lf = ...}. */
-struct pith_door {
+/* How line ends are read, and what was seen; start with {.lf = ...}. */
+struct pith_newlines {
     bool lf;     /* in: line ends CR LF become LF */
     size_t crlf; /* out: line ends CR LF, added up over what came in */
 };
 
 /* Reads how line ends come in: "keep", "lf", or NULL for keep. PITH_ARG for another name. */
-enum pith_status pith_door_read(const char *crlf, struct pith_door *out, struct pith_error *err);
+enum pith_status pith_newlines_read(const char *crlf, struct pith_newlines *out,
+                                    struct pith_error *err);
 
 /* A text that came in: size bytes at data, valid until pith_text_close(). */
 struct pith_text {
@@ -27,10 +28,10 @@ struct pith_text {
     char *owned; /* data when line ends were changed, else NULL */
 };
 
-/* Opens a file; door may be NULL (line ends neither changed nor counted). PITH_FORMAT: not UTF-8;
- * PITH_IO: cannot be read. On failure *out owns nothing. */
-enum pith_status pith_text_open(const char *path, struct pith_door *door, struct pith_text *out,
-                                struct pith_error *err);
+/* Opens a file; newlines may be NULL (line ends neither changed nor counted). PITH_FORMAT: not
+ * UTF-8; PITH_IO: cannot be read. On failure *out owns nothing. */
+enum pith_status pith_text_open(const char *path, struct pith_newlines *newlines,
+                                struct pith_text *out, struct pith_error *err);
 void pith_text_close(struct pith_text *text);
 /* Closes it when work with it ended with s: s, or PITH_IO when the file at `path` changed meanwhile
  * (pith_map_check()). */

@@ -99,7 +99,7 @@ enum pith_status pith_tokenizer_bytes(const struct pith_tokenizer *t, int32_t id
                                       struct pith_str *out, struct pith_error *err);
 
 /* Streaming: appends to out what is certain after one more id (whole characters only; what may
- * still change waits in s). Start with {0}; special tokens are left out. pith_stream_end() appends
+ * still change waits in s). Start with {0}; special tokens are omitted. pith_stream_end() appends
  * what is still waiting and frees s: it must be called, also after a failure, whose error stays.
  * The concatenation equals pith_tokenizer_decode(..., true, ...). */
 struct pith_stream {

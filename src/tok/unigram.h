@@ -1,7 +1,7 @@
 /* tok/unigram.h: cuts a text into the tokens whose scores have the largest sum (a unigram language
  * model; Viterbi, 1967).
  *
- * Steps are those of the references, so that equal sums fall alike: places from left to right, at
+ * Steps are those of the references, so that equal sums fall alike: places in increasing order, at
  * each the tokens that stand there from short to long, and a way to a place gives way only to a
  * better one. A character at which no token begins may be passed as unknown. */
 #ifndef PITH_TOK_UNIGRAM_H

@@ -17,7 +17,7 @@ enum { PLAIN_MOST = 8 << 20, FLIGHTS_MOST = 60000 };
 #define BEAT 0.1
 #define PAUSE_LEAST 0.05
 #define PAUSE_MOST 2.0
-#define PAUSE_TOLD 60.0
+#define PAUSE_STATED_MOST 60.0
 
 struct loop;
 
@@ -257,8 +257,8 @@ static enum pith_status keep(struct flight *f, struct pith_error *err)
                                                  : (double)NAN,
                                   .pause = f->pause,
                                   .total = f->now - f->began,
-                                  .asked_prompt = (uint32_t)f->planned.prompt,
-                                  .asked_answer = (uint32_t)f->planned.answer,
+                                  .requested_prompt = (uint32_t)f->planned.prompt,
+                                  .requested_answer = (uint32_t)f->planned.answer,
                                   .prompt = f->used.prompt,
                                   .answer = f->used.answer,
                                   .cached = f->used.cached,
@@ -273,7 +273,8 @@ static enum pith_status keep(struct flight *f, struct pith_error *err)
 
 static double pause_after(const struct flight *f)
 {
-    if (f->call.retry_after >= 0) return fmin(fmax(f->call.retry_after, PAUSE_LEAST), PAUSE_TOLD);
+    if (f->call.retry_after >= 0)
+        return fmin(fmax(f->call.retry_after, PAUSE_LEAST), PAUSE_STATED_MOST);
     return fmin(PAUSE_LEAST * exp2((double)f->errors - 1), PAUSE_MOST);
 }
 

@@ -210,7 +210,7 @@ enum pith_status pith_goals_parse(const char *text, struct pith_goals *out, stru
     }
 }
 
-bool pith_goal_kept(const struct pith_goals *g, size_t i, const struct pith_record *record)
+bool pith_goal_met(const struct pith_goals *g, size_t i, const struct pith_record *record)
 {
     double x;
     memcpy(&x, (const char *)record + pith_traffic_limits[i].offset, sizeof x);

@@ -16,7 +16,7 @@ struct pith_record {
     double between; /* mean time of a token after the first */
     double pause;   /* the longest gap between two chunks */
     double total;   /* from asking to the end of the answer */
-    uint32_t asked_prompt, asked_answer;
+    uint32_t requested_prompt, requested_answer;
     int64_t prompt, answer, cached; /* tokens as the server counts; -1: it does not say */
     uint32_t chunks;                /* that stood for a token or more */
     uint32_t textless;              /* of them, without text */
@@ -99,6 +99,6 @@ struct pith_goals {
 /* "first=1000ms,between=100ms,total=30s" into *out, over what it holds. PITH_ARG. */
 enum pith_status pith_goals_parse(const char *text, struct pith_goals *out, struct pith_error *err);
 /* Whether a record keeps row i; what was not seen does, but for a first token that never came. */
-bool pith_goal_kept(const struct pith_goals *g, size_t i, const struct pith_record *record);
+bool pith_goal_met(const struct pith_goals *g, size_t i, const struct pith_record *record);
 
 #endif

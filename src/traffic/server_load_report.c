@@ -153,8 +153,9 @@ static void set_measures(struct pith_report *to, const struct pith_level_result 
 /* --- counts ----------------------------------------------------------------------------------- */
 
 struct sums {
-    double prompt, cached, answer, asked_prompt, chunks, textless;
-    size_t told, told_cached, unseen, short_of; /* answers that the server counts, and so on */
+    double prompt, cached, answer, requested_prompt, chunks, textless;
+    size_t counted, counted_cached, unseen,
+        short_of; /* answers that the server counts, and so on */
 };
 
 static struct sums sums_of(const struct pith_level_result *r)
@@ -162,16 +163,17 @@ static struct sums sums_of(const struct pith_level_result *r)
     struct sums s = {0};
     for (size_t i = 0; i < r->records; i++) {
         const struct pith_record *x = &r->record[i];
-        s.told += x->answer >= 0;
-        s.told_cached += x->cached >= 0;
+        s.counted += x->answer >= 0;
+        s.counted_cached += x->cached >= 0;
         s.answer += x->answer >= 0 ? (double)x->answer : (double)x->chunks;
         s.prompt += x->prompt >= 0 ? (double)x->prompt : 0;
         s.cached += x->cached >= 0 ? (double)x->cached : 0;
-        s.asked_prompt += (double)x->asked_prompt;
+        s.requested_prompt += (double)x->requested_prompt;
         s.chunks += (double)x->chunks;
         s.textless += (double)x->textless;
         s.unseen += x->chunks == 0;
-        s.short_of += (x->answer >= 0 ? x->answer : (int64_t)x->chunks) < (int64_t)x->asked_answer;
+        s.short_of += (x->answer >= 0 ? x->answer : (int64_t)x->chunks) <
+                      (int64_t)x->requested_answer;
     }
     return s;
 }
@@ -201,13 +203,13 @@ static struct goodput goodput_of(const struct pith_server_load *t,
 {
     struct goodput g = {0};
     for (size_t k = 0; k < r->records; k++) {
-        bool kept = true;
+        bool met = true;
         for (size_t i = 0; i < PITH_TRAFFIC_LIMITS; i++) {
-            const bool this = pith_goal_kept(&t->goals, i, &r->record[k]);
+            const bool this = pith_goal_met(&t->goals, i, &r->record[k]);
             g.missed[i] += !this;
-            kept = kept && this;
+            met = met && this;
         }
-        g.good += kept;
+        g.good += met;
     }
     g.share = (double)g.good / (double)(r->records + pith_level_failed(r));
     return g;
@@ -230,13 +232,13 @@ static void set_goodput(struct pith_report *to, const struct pith_server_load *t
 
 static const char *counted_by(const struct sums *s, const struct pith_level_result *r)
 {
-    return s->told == r->records ? "usage" : s->told ? "both" : "chunks";
+    return s->counted == r->records ? "usage" : s->counted ? "both" : "chunks";
 }
 
 static double wanted(const struct pith_server_load *t, const struct sums *s,
                      const struct pith_level_result *r)
 {
-    return s->asked_prompt + (double)(t->words.prefix * r->records);
+    return s->requested_prompt + (double)(t->words.prefix * r->records);
 }
 
 /* A sum of counts. */
@@ -260,7 +262,7 @@ static void set_counts(struct pith_report *to, const struct pith_server_load *t,
     pith_report_set(to, "prompt_tokens_per_second", pith_real(s->prompt / seconds, 1));
     pith_report_set(to, "prompt_tokens", sum(s->prompt));
     pith_report_set(to, "prompt_tokens_wanted", sum(wanted(t, s, r)));
-    pith_report_set(to, "cached_tokens", s->told_cached ? sum(s->cached) : pith_words(NULL));
+    pith_report_set(to, "cached_tokens", s->counted_cached ? sum(s->cached) : pith_words(NULL));
     pith_report_set(to, "output_tokens", sum(s->answer));
     pith_report_set(to, "tokens_counted_by", pith_words(counted_by(s, r)));
     pith_report_set(to, "chunks", sum(s->chunks));
@@ -334,7 +336,7 @@ static void say_notes(struct pith_report *to, const struct pith_line *line,
             "a chunk is %.2f tokens: gaps are between chunks, the mean time of a token is by the "
             "server's count",
             isfinite(chunk) ? chunk : 0);
-    if (s->told != r->records)
+    if (s->counted != r->records)
         pith_report_line(to, line, "%s", "the server does not count tokens: chunks are counted");
     if (r->lates > 0 && late > 0.01)
         pith_report_line(
@@ -419,7 +421,7 @@ static struct pith_table *begin_levels(struct pith_report *to, const struct pith
     if (r->records > 0)
         pith_report_line(
             to, &(struct pith_line){.lead = "  ", .wrap = PITH_WRAP_TERMINAL, .indent = 4},
-            "prompts: %s (asked %.0f tokens on average, were %.1f), answers: %s (were %.1f)",
+            "prompts: %s (requested %.0f tokens on average, were %.1f), answers: %s (were %.1f)",
             o->trace ? "trace" : o->prompt, wanted(t, s, r) / n, s->prompt / n,
             o->trace ? "trace" : o->answer, s->answer / n);
     pith_report_gap(to);

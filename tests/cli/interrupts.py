@@ -6,7 +6,7 @@ import fcntl, json, os, pty, re, select, shutil, signal, socket, subprocess, sys
 
 pith, probe, work = sys.argv[1:4]
 CTRL_C, CTRL_D, SECONDS = b"\x03", b"\x04", float(os.environ.get("PITH_TEST_PATIENCE", "60"))
-KEPT = r"what is done is kept: go on with --resume"
+KEPT = r"finished work is stored: go on with --resume"
 failed = 0
 
 

@@ -218,7 +218,7 @@ complete "every byte after two at once"
 asked "no byte came twice" \
     'sum(int(b) - int(a) + 1 for a, b in (x["range"][6:].split("-") for x in data)) < 11600000'
 anew
-refuse "no room for a file" 1 'model.safetensors: .*what has arrived is kept' sh -c "ulimit -f 2000; '$pith' pull --quiet acme/probe"
+refuse "no room for a file" 1 'model.safetensors: .*what has arrived is stored' sh -c "ulimit -f 2000; '$pith' pull --quiet acme/probe"
 check "room again" "$pith" pull acme/probe --quiet
 complete "every byte after it had room"
 finish

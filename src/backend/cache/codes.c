@@ -41,7 +41,7 @@ void pith_coded_store(struct pith_backend *b, const struct pith_cache_side *s, b
                       const struct pith_cache_put *put)
 {
     const struct pith_row_code *code = s->code;
-    const size_t each = pith_row_beside(code);
+    const size_t each = pith_row_group_bytes(code);
     uint8_t codes[PITH_CODED], *page = (uint8_t *)put->page;
     uint8_t *scales = page + (keys ? pith_key_codes(code) : PITH_KEYS * pith_value_stride(code));
     struct pith_row_scale of[PITH_CODED];
@@ -140,7 +140,7 @@ const float *pith_coded_key_tile(const struct pith_backend *b, const struct pith
     const struct pith_row_code *r = k->code;
     const uint8_t *codes = (const uint8_t *)rows->page, *scales = codes + pith_key_codes(r);
     const float scale_of_head = scale_of(k, rows->kv);
-    const size_t each = pith_row_beside(r);
+    const size_t each = pith_row_group_bytes(r);
     pith_cache_widen(b, r, codes, (size_t)r->cols * PITH_KEYS, wide);
     for (uint32_t g = 0, e = 0; g < r->groups; g++, e += r->width) {
         float scale[PITH_KEYS], zero[PITH_KEYS], offset[PITH_KEYS];
@@ -181,7 +181,7 @@ static void read_value(const struct pith_backend *b, const struct pith_cache_sid
                        const struct pith_cache_rows *rows, size_t place, float *to)
 {
     const struct pith_row_code *r = v->code;
-    const size_t each = pith_row_beside(r);
+    const size_t each = pith_row_group_bytes(r);
     const uint8_t *page = (const uint8_t *)rows->page;
     const uint8_t *beside_it = page + PITH_KEYS * pith_value_stride(r) + place * r->groups * each;
     pith_cache_widen(b, r, page + place * pith_value_stride(r), r->cols, to);
@@ -340,10 +340,11 @@ bool pith_cache_value_view(const struct pith_backend *b, const struct pith_cache
                                .next = (const uint8_t *)rows->next};
     if (r->cols % 16 != 0 || r->width % 16 != 0 || !pith_coded_kind(r, &out->kind)) return false;
     ask_beside(out->next, PITH_KEYS * pith_value_stride(r), pith_beside_bytes(r));
-    pith_spread_scales(b, r,
-                       &(struct pith_page_scales){scales + first * r->groups * pith_row_beside(r),
-                                                  n * r->groups, scale_of(v, rows->kv)},
-                       work, out);
+    pith_spread_scales(
+        b, r,
+        &(struct pith_page_scales){scales + first * r->groups * pith_row_group_bytes(r),
+                                   n * r->groups, scale_of(v, rows->kv)},
+        work, out);
     return true;
 }
 

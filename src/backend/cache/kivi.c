@@ -56,7 +56,7 @@ static void close_keys(struct pith_backend *b, const struct pith_cache_side *k, 
         struct pith_row_scale of = {0};
         pith_kivi_encode(code->bits, x, PITH_KEYS, codes, &of.scale, &of.offset);
         pith_bits_put(to + e * pith_key_stride(code), 0, code->bits, PITH_KEYS, codes);
-        pith_row_scale_put(code, 1.0f, &of, beside + e * pith_row_beside(code));
+        pith_row_scale_put(code, 1.0f, &of, beside + e * pith_row_group_bytes(code));
     }
     pith_side_narrow(b, k, k->plain * PITH_KEYS, x, beside + pith_beside_bytes(code));
 }
@@ -68,7 +68,7 @@ static const float *key_tile(const struct pith_backend *b, const struct pith_cac
 {
     const struct pith_row_code *r = k->code;
     const uint8_t *codes = (const uint8_t *)rows->page, *scales = codes + pith_key_codes(r);
-    const size_t each = pith_row_beside(r);
+    const size_t each = pith_row_group_bytes(r);
     pith_cache_widen(b, r, codes, (size_t)r->cols * PITH_KEYS, wide);
     for (uint32_t e = 0; e < r->cols; e++) {
         const struct pith_row_scale of = pith_row_scale_get(r, 1.0f, scales + e * each);

@@ -29,7 +29,7 @@ static struct places places_of(const struct pith_row_code *r, bool keys)
     const size_t codes = keys ? pith_key_codes(r) : PITH_KEYS * pith_value_stride(r);
     struct places p = {.beside = codes, .width = r->cols > 256 ? 2 : 1};
     const size_t each = sizeof(uint16_t) + p.width;
-    p.ends = codes + PITH_KEYS * (size_t)(keys ? 1 : pith_row_beside(r));
+    p.ends = codes + PITH_KEYS * (size_t)(keys ? 1 : pith_row_group_bytes(r));
     p.outliers = p.ends + PITH_KEYS;
     p.end = p.outliers + each * ((PITH_KEYS * (size_t)r->cols + SHARE - 1) / SHARE);
     p.end = (p.end + LINE - 1) / LINE * LINE;
@@ -109,7 +109,7 @@ static void store(struct pith_backend *b, const struct pith_cache_side *side, bo
         }
         const struct pith_row_scale of = {.scale = row.range, .offset = row.middle};
         pith_bits_put(page + place * pith_value_stride(r), 0, r->bits, r->cols, code);
-        pith_row_scale_put(r, 1.0f, &of, page + p.beside + place * pith_row_beside(r));
+        pith_row_scale_put(r, 1.0f, &of, page + p.beside + place * pith_row_group_bytes(r));
     }
 }
 
@@ -195,7 +195,7 @@ static const float *value_tile(const struct pith_backend *b, const struct pith_c
     const uint8_t *page = (const uint8_t *)rows->page;
     const size_t ld = pith_cache_row(r->cols), stride = pith_value_stride(r);
     float *to = wide, of[2 * PITH_KEYS]; /* ranges and middles by turns */
-    b->kern.widen_f16(2 * rows->n, page + p.beside + rows->first * pith_row_beside(r), of);
+    b->kern.widen_f16(2 * rows->n, page + p.beside + rows->first * pith_row_group_bytes(r), of);
     for (size_t i = 0; i < rows->n; i++, to += ld) {
         pith_cache_widen(b, r, page + (rows->first + i) * stride, r->cols, to);
         scale_some_kvquant(of[2 * i], of[2 * i + 1], r->cols, to);

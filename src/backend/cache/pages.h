@@ -57,7 +57,7 @@ static inline size_t pith_key_codes(const struct pith_row_code *r)
 }
 static inline size_t pith_beside_bytes(const struct pith_row_code *r)
 {
-    return (r->channels ? 1 : PITH_KEYS) * (size_t)r->groups * pith_row_beside(r);
+    return (r->channels ? 1 : PITH_KEYS) * (size_t)r->groups * pith_row_group_bytes(r);
 }
 
 /* n floats to and from the 16 bits that a side is kept in. */

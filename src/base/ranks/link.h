@@ -21,8 +21,8 @@ struct pith_distress {
 
 enum pith_flight_kind { PITH_FLIGHT_OUT, PITH_FLIGHT_IN };
 
-/* Well; after a failure; after a failure, when rank 0 was asked and has not answered. */
-enum pith_link_end { PITH_LINK_GOOD, PITH_LINK_FAILED, PITH_LINK_ASKED };
+/* After success; after a failure; after a failure, when rank 0 was pinged and did not answer. */
+enum pith_link_end { PITH_LINK_GOOD, PITH_LINK_FAILED, PITH_LINK_PINGED };
 
 struct pith_link {
     unsigned version;
@@ -36,11 +36,11 @@ struct pith_link {
     int (*done)(struct pith_flight *f);
     /* Gives a message up. */
     void (*drop)(struct pith_flight *f);
-    /* Distress to every other rank; and whether there is any, and whose. */
-    void (*tell)(const struct pith_distress *d);
-    int (*told)(struct pith_distress *d, unsigned *from);
-    /* Before the end, of another rank: a word to rank 0, which answers when it ends too. Whether
-     * that comes within so many milliseconds; then its end is good, else asked. */
+    /* Sends a failure to every other rank; and whether one has arrived, and from whom. */
+    void (*alert)(const struct pith_distress *d);
+    int (*alerted)(struct pith_distress *d, unsigned *from);
+    /* Before the end, in a rank that is not 0: pings rank 0, which answers when it ends too.
+     * Whether the answer comes within so many milliseconds; if not, the end is PITH_LINK_PINGED. */
     int (*answers)(int milliseconds);
     /* Ends MPI in this process; after a failure without waiting for the others long. */
     void (*close)(enum pith_link_end how);

@@ -17,8 +17,8 @@ struct pith_ranks {
     struct pith_progress beat;
     unsigned own, count;
     struct pith_rank_pace pace;
-    bool asked, answered; /* whether rank 0 is there */
-    bool failed;          /* here or elsewhere: no message is on its way any more */
+    bool pinged, answered; /* whether rank 0 is there */
+    bool failed;           /* here or elsewhere: no message is on its way any more */
     enum pith_status status;
     struct pith_error why; /* as it was reported */
 };
@@ -71,8 +71,8 @@ enum pith_status pith_ranks_open(const char *object, const struct pith_progress 
 void pith_ranks_close(struct pith_ranks *r)
 {
     if (!r) return;
-    const bool good = r->asked ? r->answered : !r->failed;
-    r->link->close(good ? PITH_LINK_GOOD : r->asked ? PITH_LINK_ASKED : PITH_LINK_FAILED);
+    const bool good = r->pinged ? r->answered : !r->failed;
+    r->link->close(good ? PITH_LINK_GOOD : r->pinged ? PITH_LINK_PINGED : PITH_LINK_FAILED);
     pith_free(r);
 }
 
@@ -80,14 +80,14 @@ bool pith_ranks_answer(struct pith_ranks *r)
 {
     enum { MILLISECONDS = 300 }; /* launchers leave a second between asking a rank and killing it */
     if (pith_ranks_alone(r) || pith_ranks_first(r)) return true;
-    if (!r->asked) r->answered = r->link->answers(MILLISECONDS) != 0;
-    r->asked = true;
+    if (!r->pinged) r->answered = r->link->answers(MILLISECONDS) != 0;
+    r->pinged = true;
     return r->answered;
 }
 
 /* --- waiting ---------------------------------------------------------------------------------- */
 
-static enum pith_status fail_told(const struct pith_ranks *r, struct pith_error *err)
+static enum pith_status fail_alerted(const struct pith_ranks *r, struct pith_error *err)
 {
     return pith_fail(err, r->status, "%s", r->why.text);
 }
@@ -97,7 +97,7 @@ static bool look(struct pith_ranks *r)
 {
     struct pith_distress d;
     unsigned from;
-    if (!r->failed && r->link->told(&d, &from)) {
+    if (!r->failed && r->link->alerted(&d, &from)) {
         d.text[sizeof d.text - 1] = '\0';
         r->failed = true;
         r->status = d.status > PITH_OK && d.status <= PITH_LENGTH ? (enum pith_status)d.status
@@ -132,7 +132,7 @@ static enum pith_status wait_for(struct pith_ranks *r, struct pith_flight *f, si
         const int done = r->link->done(f);
         if (done > 0) return PITH_OK;
         if (done < 0) return pith_fail(err, PITH_IO, "a message between ranks was lost");
-        if (tries % 16 == 0 && look(r)) s = fail_told(r, err);
+        if (tries % 16 == 0 && look(r)) s = fail_alerted(r, err);
         if (s == PITH_OK) s = pause_a_little(r, tries, then, err);
     }
     r->link->drop(f);
@@ -200,7 +200,7 @@ static enum pith_status carry(struct pith_ranks *r, enum pith_flight_kind kind, 
                               void *data, size_t bytes, struct pith_error *err)
 {
     if (pith_ranks_alone(r) || bytes == 0) return PITH_OK;
-    if (look(r)) return fail_told(r, err);
+    if (look(r)) return fail_alerted(r, err);
     const double start = pith_clock();
     for (size_t at = 0, n; at < bytes; at += n) {
         struct flights f = {.count = 0};
@@ -260,7 +260,7 @@ static enum pith_status spread(struct pith_ranks *r, struct pith_hops s, void *d
 {
     s.ranks = pith_ranks_count(r);
     if (s.ranks == 1 || pith_hops_bytes(&s) == 0) return PITH_OK;
-    if (look(r)) return fail_told(r, err);
+    if (look(r)) return fail_alerted(r, err);
     const double start = pith_clock();
     for (unsigned round = 0; round < pith_hops_rounds(&s); round++) {
         struct pith_hop of[2];
@@ -356,6 +356,6 @@ enum pith_status pith_ranks_fail(struct pith_ranks *r, enum pith_status s,
     snprintf(d.text, sizeof d.text, "%s",
              err && err->status == s ? err->text : pith_status_text(s));
     r->failed = true;
-    r->link->tell(&d);
+    r->link->alert(&d);
     return s;
 }

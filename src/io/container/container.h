@@ -105,8 +105,8 @@ struct pith_container {
                              uint32_t rows, uint32_t cols, struct pith_qmat *q, bool *found,
                              struct pith_error *err);
     /* What a module is stored as, from the config and the names of its tensors: format NULL
-     * when it is left alone; how scales were found is not known. Sets those of the options that the
-     * module shows and leaves the others as they were. */
+     * when it is not quantized; how scales were found is not known. Sets those of the options that
+     * the module shows; the others stay unchanged. */
     enum pith_status (*describe)(void *state, const struct pith_checkpoint *c, const char *module,
                                  struct pith_grid *grid, struct pith_container_opts *opts,
                                  struct pith_error *err);

@@ -382,7 +382,8 @@ static enum pith_status check_map(const struct pith_checkpoint *c, const char *m
         same = level == want[i];
     }
     if (same) return PITH_OK;
-    return pith_fail(err, PITH_UNSUPPORTED, "tensor \"%.200s\": levels of its own", t->name);
+    return pith_fail(err, PITH_UNSUPPORTED,
+                     "tensor \"%.200s\": its levels are not those of its type", t->name);
 }
 
 static enum pith_status load_scales(const struct pith_checkpoint *c, const char *module,

@@ -1,6 +1,6 @@
-/* The compressed-tensors container: a table of layouts (io/ct/form.c), one a distinct kind of
- * grid, chosen by the grids of a linear's weights and inputs; the config tells which module has
- * which. See io/ct/form.h.
+/* The compressed-tensors container: a table of layouts (io/ct/form.c), one a distinct kind of grid,
+ * chosen by the grids of a linear's weights and inputs; the config says which module has which. See
+ * io/ct/form.h.
  *
  * Sources: compressed-tensors compressors/format.py; vLLM
  * layers/quantization/compressed_tensors/compressed_tensors.py. */
@@ -27,8 +27,7 @@ static enum pith_status check_opts(const struct pith_container_opts *opts, struc
     PITH_TRY(pith_ct_args_check_inputs(&opts->acts, err));
     if (opts->threshold > 0.0f)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "compressed-tensors has no columns that are kept in 16 bits; use "
-                         "bitsandbytes");
+                         "compressed-tensors has no columns in 16 bits; use bitsandbytes");
     return PITH_OK;
 }
 
@@ -92,7 +91,7 @@ static enum pith_status plan(const struct pith_grid *grid, uint32_t rows, uint32
     *out = (struct pith_packed_set){0};
     pith_ct_form_for(grid, &opts->acts)->shape(&m, out);
     pith_ct_inputs_shape(&opts->acts, out);
-    pith_ct_turn_shape(opts->hadamard, opts->model_dtype, out);
+    pith_ct_rotation_shape(opts->hadamard, opts->model_dtype, out);
     return PITH_OK;
 }
 
@@ -128,11 +127,11 @@ static enum pith_status pack(const struct pith_qmat *q, const struct pith_contai
     *out = (struct pith_packed_set){0};
     form->shape(&m, out);
     pith_ct_inputs_shape(&opts->acts, out);
-    pith_ct_turn_shape(q->input.hadamard, opts->model_dtype, out);
+    pith_ct_rotation_shape(q->input.hadamard, opts->model_dtype, out);
     PITH_TRY(pith_packed_alloc(out, err));
     enum pith_status s = form->fill(q, &m, out, err);
     if (s == PITH_OK) s = pith_ct_inputs_fill(q, &opts->acts, out, err);
-    if (s == PITH_OK) s = pith_ct_turn_fill(q->input.hadamard, out, err);
+    if (s == PITH_OK) s = pith_ct_rotation_fill(q->input.hadamard, out, err);
     if (s != PITH_OK) pith_packed_free(out);
     return s;
 }
@@ -161,9 +160,9 @@ static void close_config(void *state)
     pith_free(config);
 }
 
-/* Whether a module is quantized its tensors tell; how, the config, whose list of what it leaves
- * alone is not asked then, and the number of its scales. The head is a special case: engines do
- * not take it for a "Linear", so that a config may name it and mean nothing by it. */
+/* The tensors of a module show whether it is quantized; the config and the number of its scales
+ * show how. The config's list of unquantized modules is not used then. The head is a special case:
+ * engines do not take it for a "Linear", so that a config may name it and mean nothing by it. */
 static enum pith_status find_scheme(const struct pith_ct_config *config,
                                     const struct pith_checkpoint *c, const char *module,
                                     struct pith_ct_scheme *scheme, bool *found,
@@ -200,7 +199,7 @@ static enum pith_status load(void *state, const struct pith_checkpoint *c, const
     *found = false;
     uint32_t block;
     PITH_TRY(find_scheme(config, c, module, &scheme, &quantized, err));
-    PITH_TRY(pith_ct_turns_find(&config->turns, c, module, cols, &block, err));
+    PITH_TRY(pith_ct_rotations_find(&config->rotations, c, module, cols, &block, err));
     if (!quantized && block > 1)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s: the input of \"%.100s\" is rotated, which this version does for "
@@ -234,7 +233,7 @@ static enum pith_status describe(void *state, const struct pith_checkpoint *c, c
     if (!quantized) return PITH_OK;
     *grid = scheme.weights;
     opts->act_order_groups |= scheme.g_idx;
-    PITH_TRY(pith_ct_turns_claim(&config->turns, module, &opts->hadamard, err));
+    PITH_TRY(pith_ct_rotations_claim(&config->rotations, module, &opts->hadamard, err));
     if (scheme.inputs.format) opts->acts = scheme.inputs;
     return PITH_OK;
 }

@@ -2,11 +2,9 @@
  * fine-grained FP8. For a linear W[N, K]: weight            F8_E4M3 [N, K] weight_scale_inv  F32
  * [ceil(N / B), ceil(K / B)]  by block; a factor, whatever its name says weight_scale      F32 [1]
  * by tensor, [N] or [N, 1] by row; input_scale, activation_scale  F32 [1]  static inputs, by
- * tensor. A shape [] is one of [1]. Inputs are
- * always FP8 too: beside blocks by B columns of a token, beside a scale of the tensor by token, or
- * static. What a linear has
- * is seen from its tensors alone: lists of the config are not asked, and weights in 16 bits are
- * plain.
+ * tensor. A shape [] is one of [1]. Inputs are always FP8 too: with blocks, by B columns of a
+ * token; with a scale of the tensor, by token or static. What a linear has is seen from its tensors
+ * alone: lists of the config are not used, and weights in 16 bits are plain.
  *
  * Sources: transformers integrations/finegrained_fp8.py and utils/quantization_config.py,
  * FineGrainedFP8Config; vLLM layers/quantization/fp8.py. */
@@ -53,11 +51,11 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
     char weights[PITH_GRID_TEXT], acts[PITH_GRID_TEXT];
     pith_grid_format(grid, weights);
     pith_grid_format(&opts->acts, acts);
-    return pith_fail(err, PITH_UNSUPPORTED,
-                     "fp8 cannot hold weights on %s beside inputs on %s; it holds "
-                     "fp8_e4m3:block128 beside fp8_e4m3:g128, and fp8_e4m3:tensor beside "
-                     "fp8_e4m3:token or fp8_e4m3:tensor:static",
-                     weights, acts);
+    return pith_fail(
+        err, PITH_UNSUPPORTED,
+        "fp8 cannot hold weights on %s with inputs on %s; it holds fp8_e4m3:block128 with "
+        "fp8_e4m3:g128, and fp8_e4m3:tensor with fp8_e4m3:token or fp8_e4m3:tensor:static",
+        weights, acts);
 }
 
 static enum pith_dtype scale_dtype(const struct pith_grid *grid, enum pith_dtype model_dtype)

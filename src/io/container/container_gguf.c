@@ -1,8 +1,8 @@
 /* Matrices in GGUF's blocks. A module's matrix is one tensor MODULE.TYPE of bytes, and for NVFP4
- * its scale of the tensor, MODULE.scale; io/gguf/model.h tells what they are in the file.
+ * its scale of the tensor, MODULE.scale; io/gguf/model.h describes them in the file.
  *
- * Sources: ggml-common.h (blocks, by num/gguf/kmat.h), llama.cpp conversion/base.py (the scale
- * for NVFP4). */
+ * Sources: ggml-common.h (blocks, by num/gguf/kmat.h), llama.cpp conversion/base.py (the scale for
+ * NVFP4). */
 #include "io/parts.h"
 
 #include "base/mem.h"

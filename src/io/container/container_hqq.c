@@ -7,8 +7,8 @@
  * highest bits (of a word in bits 27 to 29). W = (code - zero) * scale: zero points are any
  * numbers.
  *
- * A linear tells everything about itself in small tensors beside these (nbits, group_size, axis,
- * shape, packing and flags; numbers without a shape, texts as their bytes), and the same stands in
+ * A linear has all its parameters in small tensors next to these (nbits, group_size, axis, shape,
+ * packing and flags; numbers without a shape, texts as their bytes), and the same stands in
  * config.json, one for all linears or by "tag": the module's name without "model", "layers" and
  * numbers. Groups along the outputs (axis 0), scales that are quantized again and codes viewed as
  * floats are not read.
@@ -120,7 +120,7 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
     if (opts->acts.format || opts->act_order_groups || opts->threshold > 0.0f)
         return pith_fail(err, PITH_UNSUPPORTED, "hqq cannot express %s",
                          opts->acts.format ? "quantized inputs; use `acts=none`"
-                                           : "act-order groups or columns kept in 16 bits");
+                                           : "act-order groups or columns in 16 bits");
     const uint32_t group = group_of(grid, cols);
     if (group % GROUP_STEP || cols % group)
         return pith_fail(err, PITH_UNSUPPORTED,
@@ -388,12 +388,12 @@ static enum pith_status get_number(const struct pith_checkpoint *c, const char *
     return PITH_OK;
 }
 
-struct told {
+struct notes {
     int64_t bits, group, rows, cols;
 };
 
 static enum pith_status get_shape(const struct pith_checkpoint *c, const char *module,
-                                  struct told *t, struct pith_error *err)
+                                  struct notes *t, struct pith_error *err)
 {
     const struct pith_part want = {".shape", 1u << PITH_I64, 1, {2}};
     const struct pith_tensor *tensor;
@@ -406,7 +406,7 @@ static enum pith_status get_shape(const struct pith_checkpoint *c, const char *m
 }
 
 static enum pith_status read_notes(const struct pith_checkpoint *c, const char *module,
-                                   struct told *t, struct pith_error *err)
+                                   struct notes *t, struct pith_error *err)
 {
     static const struct {
         const char *suffix, *what;
@@ -437,7 +437,7 @@ static enum pith_status read_notes(const struct pith_checkpoint *c, const char *
     return PITH_OK;
 }
 
-static struct pith_grid grid_of(const struct told *t)
+static struct pith_grid grid_of(const struct notes *t)
 {
     const bool channel = t->group == t->cols;
     return (struct pith_grid){.format = pith_int_format((unsigned)t->bits),
@@ -475,7 +475,7 @@ static enum pith_status load(void *state, const struct pith_checkpoint *c, const
                              uint32_t rows, uint32_t cols, struct pith_qmat *q, bool *found,
                              struct pith_error *err)
 {
-    struct told t;
+    struct notes t;
     struct place at;
     (void)state;
     *found = false;
@@ -499,7 +499,7 @@ static enum pith_status describe(void *state, const struct pith_checkpoint *c, c
                                  struct pith_grid *grid, struct pith_container_opts *opts,
                                  struct pith_error *err)
 {
-    struct told t;
+    struct notes t;
     (void)state;
     (void)opts;
     *grid = (struct pith_grid){0};

@@ -4,8 +4,8 @@
  *     scales  [N, K / g]          F32, F16 or BF16; U8 in the modes of small floats
  *     biases  [N, K / g]          of the same dtype; mode affine alone
  * affine: W = code * scale + bias, of 2, 3, 4, 5, 6 and 8 bits, g = 32, 64 or 128. mxfp4 and mxfp8:
- * g = 32 and scales E8M0; nvfp4: g = 16 and scales E4M3; of experts a "global_scale" F32 may stand
- * beside them, whose 2688th part is a factor of all scales.
+ * g = 32 and scales E8M0; nvfp4: g = 16 and scales E4M3; of experts there may also be a
+ * "global_scale" F32, whose 2688th part is a factor of all scales.
  *
  * A model's embedding and its routers are stored so too. The config has "bits", "group_size" and
  * "mode" for all, and an object, or false, under a module's name for what differs. Readers go by
@@ -399,7 +399,7 @@ static const char *tail_of(const char *name, size_t *n)
 }
 
 /* What the config says of a module alone, or of all. */
-static const json_t *said_of(const struct pith_checkpoint *c, const struct tensors *t)
+static const json_t *entry_of(const struct pith_checkpoint *c, const struct tensors *t)
 {
     const struct pith_tensor *whole = pith_checkpoint_whole(c, t->weight);
     const char *name = whole ? whole->name : t->weight->name, *key;
@@ -449,9 +449,9 @@ static enum pith_status describe(void *state, const struct pith_checkpoint *c, c
         return PITH_OK;
     }
     int64_t bits = 0, group = 0;
-    const json_t *said = said_of(c, &t);
-    PITH_TRY(pith_json_get_int(said, "bits", 0, 64, &bits, c->dir, err));
-    PITH_TRY(pith_json_get_int(said, "group_size", 0, INT32_MAX, &group, c->dir, err));
+    const json_t *entry = entry_of(c, &t);
+    PITH_TRY(pith_json_get_int(entry, "bits", 0, 64, &bits, c->dir, err));
+    PITH_TRY(pith_json_get_int(entry, "group_size", 0, INT32_MAX, &group, c->dir, err));
     const struct form form = choose(t.bits_by_group, (uint64_t)bits, (uint64_t)group);
     if (!form.bits) return no_form(c, module, err);
     *grid = affine(form.bits, form.group, is_symmetric(c));

@@ -36,9 +36,9 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
     pith_grid_format(grid, weights);
     pith_grid_format(&opts->acts, inputs);
     return pith_fail(err, PITH_UNSUPPORTED,
-                     "modelopt cannot hold weights on %s beside inputs on %s; it holds fp8_e4m3 "
+                     "modelopt cannot hold weights on %s with inputs on %s; it holds fp8_e4m3 "
                      "(tensor, channel, block128), nvfp4, mxfp8, mxfp4, int4 by group and "
-                     "int8:channel, each beside inputs of its own",
+                     "int8:channel, each with its kind of inputs",
                      weights, inputs);
 }
 

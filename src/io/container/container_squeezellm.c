@@ -1,7 +1,7 @@
 /* The squeezellm container. For a linear W[N, K] with b = 3 or 4 bits:
  *     qweight      I32 [K * b / 32, N]   word w of column n: codes of row n, a dense stream along K
  *     lookup_table F32 [N, 2^b]          the levels of row n
- * and, where weights are kept beside the grid, in compressed rows,
+ * and, where weights are stored off the grid, in compressed rows,
  *     rows         I32 [N + 1]           where the weights of row n begin
  *     cols         I32 [nnz]             their inputs, ascending
  *     vals         F32 [nnz]             what they are beyond the level that their code names
@@ -42,8 +42,8 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
                          "squeezellm has no place for quantized inputs; use `acts=none`");
     if (opts->sparse < 0)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "squeezellm keeps as many weights beside each grid as it is told before"
-                         " the work; how many this checkpoint has is not known then");
+                         "squeezellm stores a number of weights off the grid that is given before "
+                         "the work; how many this checkpoint has is not known then");
     if (cols % ALIGN)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "squeezellm cannot hold a matrix of %" PRIu32 " x %" PRIu32
@@ -59,17 +59,17 @@ static enum pith_dtype scale_dtype(const struct pith_grid *grid, enum pith_dtype
     return PITH_F16; /* of the levels */
 }
 
-static void shape_set(unsigned bits, uint32_t rows, uint32_t cols, uint64_t kept,
+static void shape_set(unsigned bits, uint32_t rows, uint32_t cols, uint64_t count,
                       struct pith_packed_set *out)
 {
     *out = (struct pith_packed_set){0};
     const uint64_t words = pith_stream_words(cols, bits);
     pith_packed_add(out, ".qweight", PITH_I32, 2, (const uint64_t[]){words, rows});
     pith_packed_add(out, ".lookup_table", PITH_F32, 2, (const uint64_t[]){rows, 1u << bits});
-    if (kept == 0) return;
+    if (count == 0) return;
     pith_packed_add(out, ".rows", PITH_I32, 1, (const uint64_t[]){(uint64_t)rows + 1});
-    pith_packed_add(out, ".cols", PITH_I32, 1, (const uint64_t[]){kept});
-    pith_packed_add(out, ".vals", PITH_F32, 1, (const uint64_t[]){kept});
+    pith_packed_add(out, ".cols", PITH_I32, 1, (const uint64_t[]){count});
+    pith_packed_add(out, ".vals", PITH_F32, 1, (const uint64_t[]){count});
 }
 
 static enum pith_status plan(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
@@ -77,8 +77,8 @@ static enum pith_status plan(const struct pith_grid *grid, uint32_t rows, uint32
                              struct pith_error *err)
 {
     PITH_TRY(accepts(grid, rows, cols, opts, err));
-    const size_t kept = opts->sparse > 0 ? pith_sparse_count(rows, cols, opts->sparse) : 0;
-    shape_set(grid->format->bits, rows, cols, kept, out);
+    const size_t count = opts->sparse > 0 ? pith_sparse_count(rows, cols, opts->sparse) : 0;
+    shape_set(grid->format->bits, rows, cols, count, out);
     return PITH_OK;
 }
 
@@ -95,7 +95,7 @@ static enum pith_status check_matrix(const struct pith_qmat *q,
             return pith_fail(err, PITH_ARG, "squeezellm: row %" PRIu32 " has a scale beside levels",
                              r);
     if (q->sparse && q->sparse->start[q->rows] > INT32_MAX)
-        return pith_fail(err, PITH_UNSUPPORTED, "squeezellm: too many kept weights");
+        return pith_fail(err, PITH_UNSUPPORTED, "squeezellm: too many weights off the grid");
     return PITH_OK;
 }
 
@@ -104,16 +104,16 @@ static enum pith_status pack(const struct pith_qmat *q, const struct pith_contai
 {
     PITH_TRY(check_matrix(q, opts, err));
     const struct pith_sparse *s = q->sparse;
-    const size_t kept = s ? s->start[q->rows] : 0, levels = (size_t)q->rows << q->format->bits;
-    shape_set(q->format->bits, q->rows, q->cols, kept, out);
+    const size_t count = s ? s->start[q->rows] : 0, levels = (size_t)q->rows << q->format->bits;
+    shape_set(q->format->bits, q->rows, q->cols, count, out);
     PITH_TRY(pith_packed_alloc(out, err));
     const size_t words = (size_t)pith_stream_words(q->cols, q->format->bits);
     pith_words_from_rows(q->codes, q->stride, q->rows, words, out->item[0].data);
     memcpy(out->item[1].data, q->levels, levels * sizeof *q->levels);
-    if (kept == 0) return PITH_OK;
+    if (count == 0) return PITH_OK;
     memcpy(out->item[2].data, s->start, ((size_t)q->rows + 1) * sizeof *s->start);
-    memcpy(out->item[3].data, s->col, kept * sizeof *s->col);
-    memcpy(out->item[4].data, s->value, kept * sizeof *s->value);
+    memcpy(out->item[3].data, s->col, count * sizeof *s->col);
+    memcpy(out->item[4].data, s->value, count * sizeof *s->value);
     return PITH_OK;
 }
 
@@ -177,8 +177,8 @@ static void close_config(void *state)
 }
 
 /* The weights off the grid, when there are any. */
-static enum pith_status load_kept(const struct pith_checkpoint *c, const char *module,
-                                  struct pith_qmat *q, struct pith_error *err)
+static enum pith_status load_sparse(const struct pith_checkpoint *c, const char *module,
+                                    struct pith_qmat *q, struct pith_error *err)
 {
     const struct pith_tensor *vals = pith_part_find(c, module, ".vals"), *rows, *cols;
     if (!vals) {
@@ -186,28 +186,28 @@ static enum pith_status load_kept(const struct pith_checkpoint *c, const char *m
         return pith_part_absent(c, module, ".cols", "there are no vals", err);
     }
     const uint64_t most = (uint64_t)q->rows * q->cols;
-    const uint64_t kept = vals->dims == 1 && vals->shape[0] <= most ? vals->shape[0] : 0;
-    if (kept == 0 || kept > INT32_MAX)
+    const uint64_t count = vals->dims == 1 && vals->shape[0] <= most ? vals->shape[0] : 0;
+    if (count == 0 || count > INT32_MAX)
         return pith_fail(err, PITH_FORMAT, "tensor \"%.100s\": its shape cannot be that of weights",
                          vals->name);
-    const struct pith_part value = {".vals", 1u << PITH_F32, 1, {kept}};
+    const struct pith_part value = {".vals", 1u << PITH_F32, 1, {count}};
     const struct pith_part start = {".rows", 1u << PITH_I32, 1, {(uint64_t)q->rows + 1}};
-    const struct pith_part col = {".cols", 1u << PITH_I32, 1, {kept}};
+    const struct pith_part col = {".cols", 1u << PITH_I32, 1, {count}};
     PITH_TRY(pith_part_get(c, module, &value, &vals, err));
     PITH_TRY(pith_part_get(c, module, &start, &rows, err));
     PITH_TRY(pith_part_get(c, module, &col, &cols, err));
-    q->sparse = pith_sparse_new(q->rows, (size_t)kept);
+    q->sparse = pith_sparse_new(q->rows, (size_t)count);
     if (!q->sparse) return pith_fail_nomem(err, module);
     memcpy(q->sparse->start, rows->data, ((size_t)q->rows + 1) * sizeof(uint32_t));
-    memcpy(q->sparse->col, cols->data, (size_t)kept * sizeof(uint32_t));
-    memcpy(q->sparse->value, vals->data, (size_t)kept * sizeof(float));
-    if (q->sparse->start[0] == 0 && q->sparse->start[q->rows] == kept) return PITH_OK;
+    memcpy(q->sparse->col, cols->data, (size_t)count * sizeof(uint32_t));
+    memcpy(q->sparse->value, vals->data, (size_t)count * sizeof(float));
+    if (q->sparse->start[0] == 0 && q->sparse->start[q->rows] == count) return PITH_OK;
     /* Nobody may believe it, not even to look at the rest. */
     pith_sparse_free(q->sparse);
     q->sparse = NULL;
     return pith_fail(err, PITH_FORMAT,
                      "tensor \"%.100s\": rows do not begin at 0 and end at %" PRIu64, rows->name,
-                     kept);
+                     count);
 }
 
 static enum pith_status fill(const struct pith_checkpoint *c, const char *module,
@@ -224,7 +224,7 @@ static enum pith_status fill(const struct pith_checkpoint *c, const char *module
     PITH_TRY(pith_part_get(c, module, &table, &t, err));
     (void)pith_dtype_decode(t->dtype, t->data, levels, q->levels);
     for (uint32_t r = 0; r < q->rows; r++) q->scales[r] = 1.0f;
-    return load_kept(c, module, q, err);
+    return load_sparse(c, module, q, err);
 }
 
 static enum pith_status load(void *state, const struct pith_checkpoint *c, const char *module,
@@ -240,7 +240,8 @@ static enum pith_status load(void *state, const struct pith_checkpoint *c, const
         any |= pith_part_find(c, module, suffixes[i]) != NULL;
     if (!any) return PITH_OK;
     PITH_TRY(pith_part_absent(c, module, ".weight", "the module is quantized", err));
-    PITH_TRY(pith_part_absent(c, module, ".full_rows", "whole rows kept apart are not read", err));
+    PITH_TRY(
+        pith_part_absent(c, module, ".full_rows", "whole rows off the grid are not read", err));
     if (cols % ALIGN)
         return pith_fail(err, PITH_FORMAT,
                          "%s: \"%.100s\" has %" PRIu32 " inputs, and squeezellm holds multiples of"
@@ -265,9 +266,10 @@ static enum pith_status describe(void *state, const struct pith_checkpoint *c, c
 
 const struct pith_container pith_container_squeezellm = {
     .name = "squeezellm",
-    .summary = "SqueezeLLM: 3 and 4 bits by each row's own levels, kept weights; for pith alone",
+    .summary = "SqueezeLLM: 3 and 4 bits by each row's own levels, and weights off the grid; for "
+               "pith alone",
     .method = "squeezellm",
-    .holds = PITH_QMAT_KEPT,
+    .holds = PITH_QMAT_SPARSE,
     .unloaded = "no engine loads it since vLLM dropped it in 2024",
     .accepts = accepts,
     .scale_dtype = scale_dtype,

@@ -6,7 +6,7 @@
  *     outputs  F16 [N]
  *     a mark   I32 []    of a code that is not the plain one: its multiplier
  *
- * A struct pith_trellis_parts says what one of them has of its own. What is called as a member of
+ * A struct pith_trellis_parts says in what one of them differs. What is called as a member of
  * struct pith_container fails as that does. Inside io/ only. */
 #ifndef PITH_IO_CONTAINER_TRELLIS_PARTS_H
 #define PITH_IO_CONTAINER_TRELLIS_PARTS_H

@@ -155,7 +155,7 @@ static enum pith_status read_args(const json_t *o, const char *where, struct arg
 
 /* --- as a grid ----------------------------------------------------------------------------- */
 
-static bool told(const struct args *a, const char *dtype)
+static bool has_scales_in(const struct args *a, const char *dtype)
 {
     return a->scale_dtype && strcmp(a->scale_dtype, dtype) == 0;
 }
@@ -183,7 +183,7 @@ static bool is_block(const struct args *a, size_t i)
 {
     return a->bits == blocks[i].bits && a->group == blocks[i].group &&
            a->strategy == blocks[i].strategy &&
-           (a->scale_dtype ? told(a, blocks[i].scale_dtype) : !blocks[i].needed);
+           (a->scale_dtype ? has_scales_in(a, blocks[i].scale_dtype) : !blocks[i].needed);
 }
 
 /* What does not exist in any number format here. */

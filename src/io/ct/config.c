@@ -123,8 +123,8 @@ static enum pith_status read_object(const json_t *o, struct pith_ct_config *conf
     const char *format = "pack-quantized";
     PITH_TRY(pith_json_get_str(o, "format", &format, config->where, err));
     PITH_TRY(expect_empty(o, "sparsity_config", config->where, err));
-    PITH_TRY(pith_ct_turns_read(json_object_get(o, "transform_config"), config->where,
-                                &config->turns, err));
+    PITH_TRY(pith_ct_rotations_read(json_object_get(o, "transform_config"), config->where,
+                                    &config->rotations, err));
     read_version(o, config);
     PITH_TRY(pith_ct_args_inputs(json_object_get(o, "kv_cache_scheme"), "kv_cache_scheme",
                                  &config->kv, err));
@@ -152,7 +152,7 @@ void pith_ct_config_free(struct pith_ct_config *config)
     for (size_t i = 0; i < config->count; i++) pith_patterns_free(&config->scheme[i].targets);
     pith_free(config->scheme);
     pith_patterns_free(&config->ignore);
-    pith_ct_turns_free(&config->turns);
+    pith_ct_rotations_free(&config->rotations);
     pith_free(config->where);
     *config = (struct pith_ct_config){0};
 }

@@ -27,7 +27,7 @@ struct pith_ct_config {
     struct pith_ct_scheme *scheme;
     size_t count;
     struct pith_patterns ignore;
-    struct pith_ct_turns turns;
+    struct pith_ct_rotations rotations;
     struct pith_grid kv;     /* of keys and values; format NULL: not quantized */
     bool dense_known, dense; /* whether "version" shows how codes of 3, 5, 6 and 7 bits lie */
 };

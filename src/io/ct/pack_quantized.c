@@ -6,7 +6,7 @@
  *                        I8 [1] for a scale of the tensor
  *     weight_g_idx       I32 [K]                        with act-order groups
  * Codes and zero points are signed, offset by 2^(bits - 1): the offsets cancel. Before version
- * 0.18, words held floor(32 / bits) codes each; that is read as well.
+ * 0.18, a word had floor(32 / bits) codes; that is read as well.
  *
  * Sources: compressed-tensors compressors/pack_quantized; vLLM compressed_tensors_wNa16.py. */
 #include "io/ct/form.h"
@@ -106,7 +106,7 @@ static enum pith_status check_shape(const struct pith_ct_source *s, struct pith_
     if (size[0] == s->rows && size[1] == s->cols) return PITH_OK;
     return pith_fail(err, PITH_FORMAT,
                      "%s: tensor \"%.100s\" says %" PRId64 " x %" PRId64
-                     ", but the config asks for %" PRIu32 " x %" PRIu32,
+                     ", but the config requires %" PRIu32 " x %" PRIu32,
                      s->c->dir, t->name, size[0], size[1], s->rows, s->cols);
 }
 

@@ -44,7 +44,7 @@ static enum pith_status check_scheme(const json_t *o, const char *where, struct 
 /* One entry of "apply"; *count grows when it is done at run time. Sylvester's matrix is its own
  * inverse, so "inverse" says nothing. */
 static enum pith_status read_apply(const json_t *scheme, const json_t *apply, const char *where,
-                                   struct pith_ct_turns *out, struct pith_error *err)
+                                   struct pith_ct_rotations *out, struct pith_error *err)
 {
     static const char *const known[] = {"targets", "location", "inverse", "ignore"};
     const char *location = NULL;
@@ -59,14 +59,14 @@ static enum pith_status read_apply(const json_t *scheme, const json_t *apply, co
                          location ? location : "");
     PITH_TRY(check_scheme(scheme, where, err));
     PITH_TRY(pith_json_get_int(scheme, "head_dim", 1, MAX_BLOCK, &block, where, err));
-    struct pith_ct_turn *t = &out->item[out->count++];
+    struct pith_ct_rotation *t = &out->item[out->count++];
     t->block = (uint32_t)block;
     PITH_TRY(pith_patterns_new(json_object_get(apply, "targets"), where, &t->targets, err));
     return pith_patterns_new(json_object_get(apply, "ignore"), where, &t->ignore, err);
 }
 
-static enum pith_status read_scheme(const char *name, const json_t *o, struct pith_ct_turns *out,
-                                    struct pith_error *err)
+static enum pith_status read_scheme(const char *name, const json_t *o,
+                                    struct pith_ct_rotations *out, struct pith_error *err)
 {
     static const char *const known[] = {"type",          "apply",    "randomize",
                                         "requires_grad", "head_dim", "precision"};
@@ -102,7 +102,7 @@ static size_t count_applies(const json_t *groups)
     return n;
 }
 
-static enum pith_status read_groups(const json_t *groups, struct pith_ct_turns *out,
+static enum pith_status read_groups(const json_t *groups, struct pith_ct_rotations *out,
                                     struct pith_error *err)
 {
     const char *key;
@@ -118,10 +118,10 @@ static enum pith_status read_groups(const json_t *groups, struct pith_ct_turns *
     return PITH_OK;
 }
 
-enum pith_status pith_ct_turns_read(const json_t *config, const char *where,
-                                    struct pith_ct_turns *out, struct pith_error *err)
+enum pith_status pith_ct_rotations_read(const json_t *config, const char *where,
+                                        struct pith_ct_rotations *out, struct pith_error *err)
 {
-    *out = (struct pith_ct_turns){0};
+    *out = (struct pith_ct_rotations){0};
     if (!config || json_is_null(config)) return PITH_OK;
     if (!json_is_object(config))
         return pith_fail(err, PITH_FORMAT, "%s: \"transform_config\" is not an object", where);
@@ -129,18 +129,18 @@ enum pith_status pith_ct_turns_read(const json_t *config, const char *where,
     if (!groups) return PITH_OK;
     const enum pith_status s = read_groups(groups, out, err);
     if (s == PITH_OK) return PITH_OK;
-    pith_ct_turns_free(out);
+    pith_ct_rotations_free(out);
     return pith_fail_in(err, s, where);
 }
 
-void pith_ct_turns_free(struct pith_ct_turns *turns)
+void pith_ct_rotations_free(struct pith_ct_rotations *rotations)
 {
-    for (size_t i = 0; i < turns->count; i++) {
-        pith_patterns_free(&turns->item[i].targets);
-        pith_patterns_free(&turns->item[i].ignore);
+    for (size_t i = 0; i < rotations->count; i++) {
+        pith_patterns_free(&rotations->item[i].targets);
+        pith_patterns_free(&rotations->item[i].ignore);
     }
-    pith_free(turns->item);
-    *turns = (struct pith_ct_turns){0};
+    pith_free(rotations->item);
+    *rotations = (struct pith_ct_rotations){0};
 }
 
 static float entry(uint32_t i, uint32_t j)
@@ -151,7 +151,7 @@ static float entry(uint32_t i, uint32_t j)
 }
 
 static enum pith_status check_matrix(const struct pith_checkpoint *c, const char *module,
-                                     const struct pith_ct_turn *t, uint32_t block,
+                                     const struct pith_ct_rotation *t, uint32_t block,
                                      struct pith_error *err)
 {
     struct pith_str suffix = {0};
@@ -176,7 +176,7 @@ static enum pith_status check_matrix(const struct pith_checkpoint *c, const char
     return s;
 }
 
-static enum pith_status claims(const struct pith_ct_turn *t, const char *module, bool *yes,
+static enum pith_status claims(const struct pith_ct_rotation *t, const char *module, bool *yes,
                                struct pith_error *err)
 {
     enum pith_match_rank in, out;
@@ -186,24 +186,25 @@ static enum pith_status claims(const struct pith_ct_turn *t, const char *module,
     return PITH_OK;
 }
 
-enum pith_status pith_ct_turns_claim(const struct pith_ct_turns *turns, const char *module,
-                                     uint32_t *block, struct pith_error *err)
+enum pith_status pith_ct_rotations_claim(const struct pith_ct_rotations *rotations,
+                                         const char *module, uint32_t *block,
+                                         struct pith_error *err)
 {
-    for (size_t i = 0; i < turns->count; i++) {
+    for (size_t i = 0; i < rotations->count; i++) {
         bool yes;
-        PITH_TRY(claims(&turns->item[i], module, &yes, err));
-        if (yes) *block = turns->item[i].block ? turns->item[i].block : UINT32_MAX;
+        PITH_TRY(claims(&rotations->item[i], module, &yes, err));
+        if (yes) *block = rotations->item[i].block ? rotations->item[i].block : UINT32_MAX;
     }
     return PITH_OK;
 }
 
-enum pith_status pith_ct_turns_find(const struct pith_ct_turns *turns,
-                                    const struct pith_checkpoint *c, const char *module,
-                                    uint32_t cols, uint32_t *block, struct pith_error *err)
+enum pith_status pith_ct_rotations_find(const struct pith_ct_rotations *rotations,
+                                        const struct pith_checkpoint *c, const char *module,
+                                        uint32_t cols, uint32_t *block, struct pith_error *err)
 {
     *block = 0;
-    for (size_t i = 0; i < turns->count; i++) {
-        const struct pith_ct_turn *t = &turns->item[i];
+    for (size_t i = 0; i < rotations->count; i++) {
+        const struct pith_ct_rotation *t = &rotations->item[i];
         bool yes;
         PITH_TRY(claims(t, module, &yes, err));
         if (!yes) continue;
@@ -270,8 +271,8 @@ static json_t *make_group(const struct pith_linear_grid *linears, size_t count, 
     return o;
 }
 
-json_t *pith_ct_turns_make(const struct pith_linear_grid *linears, size_t count,
-                           enum pith_dtype model_dtype)
+json_t *pith_ct_rotations_make(const struct pith_linear_grid *linears, size_t count,
+                               enum pith_dtype model_dtype)
 {
     json_t *groups = json_object(), *all = NULL;
     bool ok = groups != NULL;
@@ -297,15 +298,16 @@ static const char *suffix_of(uint32_t block)
     return NULL;
 }
 
-void pith_ct_turn_shape(uint32_t block, enum pith_dtype model_dtype, struct pith_packed_set *out)
+void pith_ct_rotation_shape(uint32_t block, enum pith_dtype model_dtype,
+                            struct pith_packed_set *out)
 {
     const uint64_t shape[] = {block, block};
     const char *suffix = suffix_of(block);
     if (suffix) pith_packed_add(out, suffix, model_dtype, 2, shape);
 }
 
-enum pith_status pith_ct_turn_fill(uint32_t block, const struct pith_packed_set *set,
-                                   struct pith_error *err)
+enum pith_status pith_ct_rotation_fill(uint32_t block, const struct pith_packed_set *set,
+                                       struct pith_error *err)
 {
     const struct pith_packed *p = NULL;
     const char *suffix = suffix_of(block);

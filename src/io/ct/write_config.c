@@ -207,14 +207,14 @@ static json_t *make_object(const struct entry *e, size_t n, const struct pith_li
     const struct pith_ct_form *form = common_form(e, n, opts);
     json_t *groups = make_groups(e, n, linears, count, opts),
            *ignore = pith_ignored_modules(linears, count), *kv = pith_ct_args_of_inputs(&opts->kv),
-           *o = NULL, *turns = pith_ct_turns_make(linears, count, opts->model_dtype);
-    if (groups && ignore && kv && turns)
+           *o = NULL, *rotations = pith_ct_rotations_make(linears, count, opts->model_dtype);
+    if (groups && ignore && kv && rotations)
         o = json_pack("{s:s, s:s, s:s, s:s, s:n, s:O, s:O, s:{}, s:O, s:O}", "quant_method",
                       "compressed-tensors", "version", VERSION, "format",
                       form ? form->name : "mixed-precision", "quantization_status", "compressed",
                       "global_compression_ratio", "ignore", ignore, "kv_cache_scheme", kv,
-                      "sparsity_config", "transform_config", turns, "config_groups", groups);
-    json_decref(turns);
+                      "sparsity_config", "transform_config", rotations, "config_groups", groups);
+    json_decref(rotations);
     json_decref(kv);
     json_decref(ignore);
     json_decref(groups);

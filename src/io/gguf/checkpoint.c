@@ -184,9 +184,9 @@ static enum pith_status set_tensor(struct view *v, const struct pith_gguf_tensor
     const size_t n = strlen(name) + 1;
     const unsigned skip = place->stacked;
     const uint64_t parts = skip ? v->experts : 1, bytes = from->bytes / parts;
-    char *kept = memcpy(c->files[0].names + v->names, name, n);
+    char *stored = memcpy(c->files[0].names + v->names, name, n);
     v->names += n;
-    *t = (struct pith_tensor){.name = kept,
+    *t = (struct pith_tensor){.name = stored,
                               .dims = from->dims - skip,
                               .bytes = bytes,
                               .file = from->part,

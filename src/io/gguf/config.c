@@ -492,7 +492,7 @@ static enum pith_status fill(const struct config *c, bool quantized)
                          key);
     PITH_TRY(set(c, c->arch->eps, json_real(shortest(eps))));
     PITH_TRY(put_rope(c));
-    if (c->arch->rope_told) PITH_TRY(put_positions(c));
+    if (c->arch->rope_stated) PITH_TRY(put_positions(c));
     PITH_TRY(put_tensors(c));
     PITH_TRY(put_ids(c));
     return quantized ? set(c, "quantization_config", json_pack("{s:s}", "quant_method", "gguf"))

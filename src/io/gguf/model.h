@@ -90,7 +90,7 @@ struct pith_gguf_arch {
     bool scalar;        /* config.json says what scores are divided by the root of */
     bool untruncated;   /* YaRN's range is not rounded to whole dimensions */
     const char *without_keys, *off; /* see struct pith_arch_gguf */
-    bool either, rope_told;
+    bool either, rope_stated;
     bool renamed;     /* with the names that some folders have; a key of pith's */
     const char *none; /* the number of experts, where config.json must say 0 */
     const char *shared_width;

@@ -89,8 +89,8 @@ struct pith_stow pith_gguf_order(enum pith_gguf_order order, const struct pith_g
     switch (order) {
     case PITH_GGUF_STRAIGHT:
     case PITH_GGUF_HALVES: break;
-    case PITH_GGUF_Q_HEADS: return pith_stow_turned(rows, s->heads);
-    case PITH_GGUF_K_HEADS: return pith_stow_turned(rows, s->kv_heads);
+    case PITH_GGUF_Q_HEADS: return pith_stow_interleaved(rows, s->heads);
+    case PITH_GGUF_K_HEADS: return pith_stow_interleaved(rows, s->kv_heads);
     case PITH_GGUF_BY_HEAD:
         if (!s->heads || rows % (3 * (uint64_t)s->heads)) break;
         o = (struct pith_stow){.kind = PITH_STOW_PARTED,

@@ -5,17 +5,17 @@
  *         tile 5: vectors 16 to 31                        tile 7: the second
  *
  * so that every load of a tile reads 1 KiB straight on. Codes are unpacked as signed bytes with the
- * zero point taken off, so that a block needs no more than its products; only bytes with zero
- * points of their own (`codes`) stay unsigned, and theirs are taken off afterwards. For few vectors
- * memory is the limit: their tile unpacks codes itself, and asks for the lines behind them.
+ * zero point taken off, so that a block needs no more than its products; only bytes with separate
+ * zero points (`codes`) stay unsigned, and theirs are subtracted afterwards. For few vectors memory
+ * is the limit: their tile unpacks codes itself, and prefetches the lines behind them.
  *
  * A step of 64 columns is four loads (8 cycles each, on two ports that load 64 bytes) and four
  * products (16 cycles each), 64 cycles. When a block ends its sums go to memory (16 cycles a tile:
- * one store of 64 bytes a cycle) and come back to the vector units, which turn them into float32
- * and add them up. These work on other ports, so all depends on that both happen at once: while the
- * products of some columns are made, the sums of columns before are turned, a share of them beside
- * each block or digit, since the processor sees no further ahead than that. (Cycles: Intel 64 and
- * IA-32 Architectures Optimization Reference Manual, chapter 20.) */
+ * one store of 64 bytes a cycle) and come back to the vector units, which convert them to float32
+ * and add them up. These work on other ports, so speed depends on overlapping both: while the
+ * products of some columns are made, the sums of earlier columns are converted, a share of them
+ * with each block or digit, since the processor looks no further ahead than that. (Cycles: Intel 64
+ * and IA-32 Architectures Optimization Reference Manual, chapter 20.) */
 #ifndef PITH_KERN_AMX_BYTE_PRODUCTS_H
 #define PITH_KERN_AMX_BYTE_PRODUCTS_H
 
@@ -82,7 +82,7 @@ INLINE void fill_rest(struct place x, const uint8_t *const w[2], size_t words, s
     __asm__ volatile("" : : "r"(r) : "memory");
 }
 
-/* How a tile is computed: `codes` with zero points of their own; the first sixteen vectors only. */
+/* How a tile is computed: `codes` with separate zero points; the first sixteen vectors only. */
 struct shape {
     bool codes, half;
 };
@@ -108,7 +108,7 @@ INLINE __m512i zero_bytes(const struct pith_byte_tile *a, const int32_t *zero)
     return _mm512_mullo_epi32(_mm512_loadu_si512(zero), _mm512_set1_epi32(0x01010101));
 }
 
-/* `words` words of a panel, from the line of `word` on; ahead: bytes to what is asked for. */
+/* `words` words of a panel, from the line of `word` on; ahead: bytes to what is prefetched. */
 INLINE void unpack_bytes(const uint8_t *at, size_t ahead, size_t words, __m512i zero, uint8_t *to)
 {
     for (size_t i = 0; i < words; i++, at += AMX_LINE, to += AMX_LINE) {
@@ -139,7 +139,7 @@ static void unpack_step(const struct pith_byte_tile *a, size_t word, size_t n, s
     const bool halves = a->factors || a->form == PITH_PANEL_LEVEL4;
     const size_t each = halves ? AMX_LINE / 2 : AMX_LINE, place = word % RING;
     const size_t ahead =
-        pith_panel_ahead(a->beside, a->cols / 4 * each, word * each, PITH_AHEAD_BYTES);
+        pith_panel_ahead(a->adjacent, a->cols / 4 * each, word * each, PITH_AHEAD_BYTES);
     for (size_t p = 0; p < 2; p++) {
         const uint8_t *const at = a->w[p] + (word - a->col / 4) * each;
         const __m512i less = zero_bytes(a, to->zero ? to->zero + p * a->scale_panel : NULL);

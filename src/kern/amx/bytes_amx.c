@@ -1,5 +1,5 @@
 /* The tile of the fast product. Blocks of 64 columns end as often as there are steps. Two make a
- * unit, so that the sums of rows pass through memory once for 128 columns: beside 128 cycles of
+ * unit, so that the sums of rows pass through memory once for 128 columns: with 128 cycles of
  * products there are 192 stores (128 of sums of bytes, 64 of sums of rows), 200 cycles of loads
  * (128 lines of operands, 128 of sums, 144 of scales and sums of rows) and 160 cycles of
  * conversions and multiply-adds. So stores and loads are the limit, at two thirds of the products'
@@ -36,8 +36,8 @@ INLINE void add_block(struct amx_sums *t, const struct block *b, bool codes, siz
 }
 
 /* Adds up a unit's sums of vectors [row, end). */
-INLINE void turn(const struct pith_byte_tile *a, bool codes, const struct unit *u, size_t row,
-                 size_t end)
+INLINE void add_unit(const struct pith_byte_tile *a, bool codes, const struct unit *u, size_t row,
+                     size_t end)
 {
     for (; row < end; row += SHARE) {
         const size_t at = row * COLS;
@@ -77,7 +77,7 @@ INLINE bool take_block(struct state *s, struct shape of, struct unit *u, const s
     if (to->col == a->col && to->col > to->block * a->block) sums_load(of.half, a->d);
     else sums_zero(of.half);
     multiply(a, of, (struct span){1, 0, to->col / 4, to->end / 4}, &s->ring);
-    if (before->count > 0) turn(a, of.codes, before, k * share, (k + 1) * share);
+    if (before->count > 0) add_unit(a, of.codes, before, k * share, (k + 1) * share);
     if (ends) {
         sums_store(of.half, u->d[k]);
         u->block[k] = (struct block){.x_scale = a->x_scale + row,
@@ -109,14 +109,15 @@ INLINE void run(const struct pith_byte_tile *a, struct shape of)
         u->group_begins = s.to.block * a->block == s.to.group * a->group;
         bool more = true;
         while (more && u->count < UNIT && s.to.col < end) more = take_block(&s, of, u, before);
-        /* The rows of the unit before that had no block beside them. */
+        /* The rows of the previous unit that no block of this one overlapped. */
         const size_t done = u->count + !more;
-        if (before->count > 0 && done < UNIT) turn(a, of.codes, before, done * (rows / UNIT), rows);
+        if (before->count > 0 && done < UNIT)
+            add_unit(a, of.codes, before, done * (rows / UNIT), rows);
         struct unit *const next = before;
         before = u;
         u = next;
     }
-    if (before->count > 0) turn(a, of.codes, before, 0, rows);
+    if (before->count > 0) add_unit(a, of.codes, before, 0, rows);
 }
 
 void pith_bytes_tile_amx(const struct pith_byte_tile *a)

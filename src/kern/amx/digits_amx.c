@@ -1,9 +1,9 @@
 /* The tile of the exact product: a pass of the products for each digit, and then the three sums of
- * the block as one float32. A block of 128 columns is 3 * 2 steps, 384 cycles of products. Beside
- * them stand, in a group of as many columns, 256 stores (192 of sums of bytes, 64 of sums of rows),
- * 344 cycles of loads (384 lines of operands, 192 of sums, 112 of scales and sums of rows) and ten
- * operations on each of 64 vectors (five on integers, two conversions, three multiply-adds), 320
- * cycles. The last block of a call has no products beside it. */
+ * the block as one float32. A block of 128 columns is 3 * 2 steps, 384 cycles of products. A group
+ * of as many columns also takes 256 stores (192 of sums of bytes, 64 of sums of rows), 344 cycles
+ * of loads (384 lines of operands, 192 of sums, 112 of scales and sums of rows) and ten operations
+ * on each of 64 vectors (five on integers, two conversions, three multiply-adds), 320 cycles. The
+ * last block of a call overlaps no products. */
 #include "kern/amx/byte_products.h"
 #include "kern/vnni/digits_vnni.h"
 
@@ -34,8 +34,8 @@ INLINE void add_block(struct amx_sums *t, const struct block *b, bool codes, siz
 }
 
 /* Adds up a block's sums of vectors [row, end). */
-INLINE void turn(const struct pith_byte_tile *a, bool codes, const struct block *b, size_t row,
-                 size_t end)
+INLINE void add_rows(const struct pith_byte_tile *a, bool codes, const struct block *b, size_t row,
+                     size_t end)
 {
     for (; row < end; row += SHARE) {
         const size_t at = row * COLS;
@@ -62,8 +62,8 @@ INLINE void describe(const struct pith_byte_tile *a, const struct reach *to, str
     b->row_begins = to->group == 0;
 }
 
-/* How many vectors of the block before are turned beside the digits before `digit`. */
-INLINE size_t turned_before(size_t rows, size_t digit)
+/* How many vectors of the previous block are added during the digits before `digit`. */
+INLINE size_t added_before(size_t rows, size_t digit)
 {
     return least((digit * rows / PITH_DIGITS + SHARE - 1) / SHARE * SHARE, rows);
 }
@@ -88,13 +88,13 @@ INLINE void run(const struct pith_byte_tile *a, struct shape s)
             if (ring.used) ring_fill(a, &ring, ring_end(&to, k));
             multiply(a, s, (struct span){PITH_DIGITS, k, to.col / 4, to.end / 4}, &ring);
             if (before)
-                turn(a, s.codes, before, turned_before(rows, k), turned_before(rows, k + 1));
+                add_rows(a, s.codes, before, added_before(rows, k), added_before(rows, k + 1));
             sums_store(s.half, b->d[k]);
         }
         before = b;
         b = &blocks[b == blocks];
     }
-    if (before) turn(a, s.codes, before, 0, rows);
+    if (before) add_rows(a, s.codes, before, 0, rows);
 }
 
 void pith_digits_tile_amx(const struct pith_byte_tile *a)

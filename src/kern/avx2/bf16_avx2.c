@@ -1,6 +1,6 @@
 /* Products of bfloat16 where there is no instruction for them: float32 multiply-adds of the even
- * elements of a step and then of the odd ones, with the processor told to take small numbers for
- * zeros as the definition does. 4 x 16. */
+ * elements of a step and then of the odd ones, with the processor set to take subnormal numbers for
+ * zeros, as the definition does. 4 x 16. */
 #include "kern/avx2/vec_avx2.h"
 #include "kern/ops.h"
 
@@ -52,8 +52,8 @@ INLINE struct sums half_step(const uint32_t *a, const uint32_t *b, bool odd)
     return (struct sums){s0, t0, s1, t1, s2, t2, s3, t3};
 }
 
-/* s[ROWS][COLS] += the products. A function of its own, so that no arithmetic leaves the part of
- * the program where small numbers are zeros. */
+/* s[ROWS][COLS] += the products. Not inlined, so that no arithmetic leaves the part of the program
+ * where subnormal numbers are zeros. */
 static __attribute__((noinline)) void sums(size_t steps, const uint32_t *a, const uint32_t *b,
                                            float *s)
 {
@@ -139,7 +139,7 @@ INLINE void pair_of_rows(size_t n, const float *x, const float *y, uint32_t *dst
     if (i < n) eight(x + n - LANES, y + n - LANES, dst + n - LANES);
 }
 
-/* What is left, less than two rows, goes with the definition's zeros. */
+/* The remainder, less than two rows, goes with the definition's zeros. */
 void pith_bf16_pairs_avx2(size_t k, size_t n, const float *src, size_t ld, size_t width,
                           uint32_t *dst)
 {

@@ -235,10 +235,10 @@ INLINE void clear(float *sums)
 INLINE struct place place_of(const struct pith_byte_tile *a, enum codes kind)
 {
     const size_t width = kind == STORED_BYTES ? 4 : 8;
-    struct place p = {
-        .w = a->w[0],
-        .ahead = pith_panel_ahead(a->beside, a->cols / width * PITH_PANEL_LINE,
-                                  a->col / width * PITH_PANEL_LINE, PITH_AHEAD_BYTES)};
+    struct place p = {.w = a->w[0],
+                      .ahead = pith_panel_ahead(a->adjacent, a->cols / width * PITH_PANEL_LINE,
+                                                a->col / width * PITH_PANEL_LINE,
+                                                PITH_AHEAD_BYTES)};
     if (kind == FACTORS)
         p.table =
             _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)a->factor));

@@ -26,7 +26,7 @@ static inline __attribute__((always_inline)) void exchange_halves(vn *r)
 }
 
 /* Transposes within each half of four registers. */
-static inline __attribute__((always_inline)) void turn_halves(vn *r)
+static inline __attribute__((always_inline)) void transpose_halves(vn *r)
 {
     const vn a = _mm256_unpacklo_ps(r[0], r[1]), b = _mm256_unpackhi_ps(r[0], r[1]);
     const vn c = _mm256_unpacklo_ps(r[2], r[3]), d = _mm256_unpackhi_ps(r[2], r[3]);
@@ -37,14 +37,14 @@ static inline __attribute__((always_inline)) void turn_halves(vn *r)
 }
 
 /* In this order the first columns are there first. */
-static inline __attribute__((always_inline)) void vn_turn(vn *r)
+static inline __attribute__((always_inline)) void vn_transpose(vn *r)
 {
     exchange_halves(r);
     exchange_halves(r + 1);
     exchange_halves(r + 2);
     exchange_halves(r + 3);
-    turn_halves(r);
-    turn_halves(r + 4);
+    transpose_halves(r);
+    transpose_halves(r + 4);
 }
 
 enum { BLOCKS_AT_ONCE = 1 };

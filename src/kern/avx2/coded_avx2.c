@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 /* Sixteen levels, two registers that the four bits of a code choose among; or, of codes of two or
- * of odd numbers of bits, by how much each of eight is shifted and what is left of it. */
+ * of odd numbers of bits, by how much each of eight is shifted, and the mask of its bits. */
 typedef struct {
     __m256 low, high;
     __m256i shift, mask;
@@ -151,10 +151,10 @@ static inline __attribute__((always_inline)) v16 v16_code(enum pith_code_kind ki
  * the sign of zeros alone, which no chain shows that does not begin as -0. */
 #define INLINE static inline __attribute__((always_inline))
 
-/* What is done beside the scale. */
-enum beside { ALONE, ZEROS, OFFSETS, FOLDED };
+/* What a code goes through in addition to the scale. */
+enum affine { ALONE, ZEROS, OFFSETS, FOLDED };
 struct coded_scale {
-    v16 scale, beside;
+    v16 scale, shift;
 };
 
 INLINE float middle_of(enum pith_code_kind kind)
@@ -243,8 +243,8 @@ INLINE v16 folded(enum pith_code_kind kind, const uint8_t *p, const v16_how *how
         return v16_mul(from_signed(_mm_shuffle_epi8(how->table, spread(p))), s->scale);
     if (kind == PITH_CODE_U2) {
         const v16_pairs x = pairs16(p, how);
-        return (v16){_mm256_fmsub_ps(_mm256_cvtepi32_ps(x.a), s->scale.a, s->beside.a),
-                     _mm256_fmsub_ps(_mm256_cvtepi32_ps(x.b), s->scale.b, s->beside.b)};
+        return (v16){_mm256_fmsub_ps(_mm256_cvtepi32_ps(x.a), s->scale.a, s->shift.a),
+                     _mm256_fmsub_ps(_mm256_cvtepi32_ps(x.b), s->scale.b, s->shift.b)};
     }
     __m256i a = eight_bytes(p), b = a;
     if (is_nibble(kind)) {
@@ -253,12 +253,12 @@ INLINE v16 folded(enum pith_code_kind kind, const uint8_t *p, const v16_how *how
     } else {
         b = eight_bytes(p + 8);
     }
-    return (v16){_mm256_fmsub_ps(_mm256_cvtepi32_ps(a), s->scale.a, s->beside.a),
-                 _mm256_fmsub_ps(_mm256_cvtepi32_ps(b), s->scale.b, s->beside.b)};
+    return (v16){_mm256_fmsub_ps(_mm256_cvtepi32_ps(a), s->scale.a, s->shift.a),
+                 _mm256_fmsub_ps(_mm256_cvtepi32_ps(b), s->scale.b, s->shift.b)};
 }
 
-/* All bits where scales are zeros or of a middling size, and their products with zeros, or beside
- * offsets with codes, exact. */
+/* All bits where scales are zeros or of a middling size, and their products with zeros, or with
+ * offsets those with codes, exact. */
 INLINE __m256 eight_fold(const struct pith_coded *c, __m256 s, __m256 zero)
 {
     const __m256 size = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));

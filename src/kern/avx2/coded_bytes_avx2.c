@@ -42,15 +42,15 @@ INLINE void sums_of_halves(size_t rows, const uint8_t *at, size_t stride,
                            struct block_sum *out)
 {
     const __m256i mask = _mm256_set1_epi8(15);
-    const uint8_t *ask = q->ask;
+    const uint8_t *ahead = q->prefetch;
     __m256i low[4], high[4];
     UNROLL
     for (size_t r = 0; r < rows; r++)
         low[r] = high[r] = _mm256_set1_epi16((short)(-8 * q->sum[r * q->ld]));
     for (size_t i = 0; i < 16; i += 4) {
         UNROLL
-        for (size_t n = 0; n < 4; n++, at += 2 * stride, ask += 32) {
-            if (n % 2 == 0) __builtin_prefetch(ask, 0, 2);
+        for (size_t n = 0; n < 4; n++, at += 2 * stride, ahead += 32) {
+            if (n % 2 == 0) __builtin_prefetch(ahead, 0, 2);
             const __m256i both = pair_of_nibbles(at, stride);
             const __m256i l = _mm256_and_si256(both, mask);
             const __m256i h = _mm256_and_si256(_mm256_srli_epi16(both, 4), mask);
@@ -86,12 +86,12 @@ INLINE void sums_of_bytes(size_t rows, const uint8_t *at, size_t stride,
                           const uint32_t (*pairs)[16], const struct coded_block *q, size_t half,
                           struct block_sum *out)
 {
-    const uint8_t *ask = q->ask + half * 512;
+    const uint8_t *ahead = q->prefetch + half * 512;
     __m256i a[4], b[4];
     UNROLL
     for (size_t r = 0; r < rows; r++) a[r] = b[r] = _mm256_set1_epi32(-128 * q->sum[r * q->ld]);
-    for (size_t i = 0; i < 16; i++, at += 2 * stride, ask += 32) {
-        __builtin_prefetch(ask, 0, 2);
+    for (size_t i = 0; i < 16; i++, at += 2 * stride, ahead += 32) {
+        __builtin_prefetch(ahead, 0, 2);
         const __m128i x = _mm_loadu_si128((const __m128i *)(const void *)at);
         const __m128i y = _mm_loadu_si128((const __m128i *)(const void *)(at + stride));
         const __m256i u = _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(x, y));
@@ -141,7 +141,7 @@ INLINE void block_sums(size_t bits, size_t rows, const uint8_t *at, size_t strid
 #undef INLINE
 #undef UNROLL
 
-#define BLOCK_ASKS 1
+#define BLOCK_PREFETCHES 1
 #include "kern/template/coded_bytes_template.h"
 
 void pith_attn_scores_bytes_avx2(const struct pith_coded *k, const struct pith_coded_bytes *q,

@@ -21,7 +21,7 @@ INLINE reg load(const uint8_t *tile, size_t ld)
     return _mm256_loadu_si256((const __m256i *)(const void *)tile);
 }
 
-INLINE reg turn(reg x)
+INLINE reg rotate_word(reg x)
 {
     return _mm256_alignr_epi8(x, _mm256_permute2x128_si256(x, x, 0x01), 14);
 }

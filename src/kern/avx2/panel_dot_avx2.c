@@ -18,7 +18,7 @@ enum {
 /* How codes become W, known where it is inlined. */
 enum how {
     HALVES,       /* value * scale, the value 2^25 as large */
-    HALVES_POWER, /* value, likewise: the sum is kept in units of the scale */
+    HALVES_POWER, /* value, likewise: the sum is in units of the scale */
     LEVELS,       /* value * scale */
     E4M3,         /* value * scale, the value 2^-120 as large */
     E4M3_LARGE,   /* the same where the scale cannot take that */
@@ -122,8 +122,8 @@ INLINE __m256 value_of(enum how how, struct four f, int i)
 /* Four columns of any levels: bytes column by column, then halves of floats, then floats. */
 INLINE void look_up_four(const struct tables *t, const uint8_t *half, int part, __m256 v[4])
 {
-    const __m128i turn = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    const __m256i w = _mm256_shuffle_epi8(load_half(half), _mm256_broadcastsi128_si256(turn));
+    const __m128i order = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m256i w = _mm256_shuffle_epi8(load_half(half), _mm256_broadcastsi128_si256(order));
     const __m256i c = codes_of(w, part);
     const __m256i b0 = _mm256_shuffle_epi8(t->byte[0], c), b1 = _mm256_shuffle_epi8(t->byte[1], c);
     const __m256i b2 = _mm256_shuffle_epi8(t->byte[2], c), b3 = _mm256_shuffle_epi8(t->byte[3], c);
@@ -337,10 +337,10 @@ static enum how take_scales(enum how how, size_t panel, size_t g, size_t n, stru
 }
 
 /* --- sums in units of the scale ---------------------------------------------------------------
- * Scales that are powers of two change no bit of a chain when its sum is kept divided by them and
- * is brought from each group's unit to the next one's, as long as nothing leaves the range of
+ * Scales that are powers of two change no bit of a chain when its sum is stored divided by them and
+ * is converted from each group's unit to the next one's, as long as nothing leaves the range of
  * normal floats. Every sum is a multiple of the smallest level times the smallest scale times the
- * last bit of the smallest x, so that can be known before. */
+ * last bit of the smallest x, so that can be checked before. */
 
 /* The same of the scales of panels [panel, panel + together). */
 static struct range scales_range(const struct pith_panels *m, size_t panel, size_t together)
@@ -363,7 +363,7 @@ static struct range scales_range(const struct pith_panels *m, size_t panel, size
     return r;
 }
 
-/* Whether the sums of r's panels, the first `panel`, may be kept so. */
+/* Whether the sums of r's panels, the first `panel`, may be stored so. */
 static bool power_fits(const struct run *r, struct range x, size_t panel)
 {
     enum { SMALLEST = -126, LARGEST = 127 };

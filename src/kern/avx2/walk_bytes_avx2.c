@@ -11,7 +11,7 @@
 enum { PAIRS = 4, VECTORS = 2 };
 typedef uint16_t word;
 
-/* Of both registers; where bits > 6 their upper weights lie in sixteen bytes of their own. left and
+/* Of both registers; where bits > 6 their upper weights lie in sixteen separate bytes. left and
  * right: what to multiply by. */
 struct walk {
     unsigned from[4];

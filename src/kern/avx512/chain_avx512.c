@@ -32,7 +32,7 @@ static inline __attribute__((always_inline)) void exchange_quarters(vn *r)
 }
 
 /* Transposes within each quarter of four registers. */
-static inline __attribute__((always_inline)) void turn_quarters(vn *r)
+static inline __attribute__((always_inline)) void transpose_quarters(vn *r)
 {
     const __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(r[0], r[1]));
     const __m512d b = _mm512_castps_pd(_mm512_unpackhi_ps(r[0], r[1]));
@@ -45,16 +45,16 @@ static inline __attribute__((always_inline)) void turn_quarters(vn *r)
 }
 
 /* In this order the first columns are there first. */
-static inline __attribute__((always_inline)) void vn_turn(vn *r)
+static inline __attribute__((always_inline)) void vn_transpose(vn *r)
 {
     exchange_quarters(r);
     exchange_quarters(r + 1);
     exchange_quarters(r + 2);
     exchange_quarters(r + 3);
-    turn_quarters(r);
-    turn_quarters(r + 4);
-    turn_quarters(r + 8);
-    turn_quarters(r + 12);
+    transpose_quarters(r);
+    transpose_quarters(r + 4);
+    transpose_quarters(r + 8);
+    transpose_quarters(r + 12);
 }
 
 enum { BLOCKS_AT_ONCE = 2 };

@@ -16,10 +16,10 @@
 
 enum { MOST_ROWS = 4, MOST_COLS = 4 };
 
-/* What is done beside the scale. */
-enum beside { ALONE, ZEROS, OFFSETS, FOLDED };
+/* What a code goes through in addition to the scale. */
+enum affine { ALONE, ZEROS, OFFSETS, FOLDED };
 
-/* Numbers that codes choose among; by how much each lane shifts, and what is left. */
+/* Numbers that codes choose among; by how much each lane shifts, and the mask of what remains. */
 struct how {
     __m512 table;
     __m512i shift, mask;
@@ -89,7 +89,7 @@ INLINE __m512i sixteen_few(const uint8_t *p, const struct how *h)
 }
 
 /* What chooses a lane for each of sixteen codes, in its lowest bits: of nibbles those of the first
- * eight codes and of the last by turns. */
+ * eight codes interleaved with those of the last. */
 INLINE __m512i choices(enum pith_code_kind kind, const uint8_t *p, const struct how *h)
 {
     if (kind == PITH_CODE_U2) {
@@ -153,13 +153,13 @@ INLINE struct pair two_numbers(enum pith_code_kind kind, const uint8_t *p, const
 }
 
 /* Sixteen numbers to the order of choices(), and back. */
-INLINE __m512 by_turns(enum pith_code_kind kind, __m512 x)
+INLINE __m512 interleaved(enum pith_code_kind kind, __m512 x)
 {
     if (!is_nibble(kind)) return x;
     return _mm512_permutexvar_ps(
         _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15), x);
 }
-INLINE __m512 in_turn(enum pith_code_kind kind, __m512 x)
+INLINE __m512 deinterleaved(enum pith_code_kind kind, __m512 x)
 {
     if (!is_nibble(kind)) return x;
     return _mm512_permutexvar_ps(
@@ -167,25 +167,25 @@ INLINE __m512 in_turn(enum pith_code_kind kind, __m512 x)
 }
 
 /* Twice sixteen. */
-INLINE struct pair two_by_turns(enum pith_code_kind kind, struct pair x)
+INLINE struct pair interleaved_pair(enum pith_code_kind kind, struct pair x)
 {
-    return (struct pair){by_turns(kind, x.a), by_turns(kind, x.b)};
+    return (struct pair){interleaved(kind, x.a), interleaved(kind, x.b)};
 }
-INLINE struct pair two_in_turn(enum pith_code_kind kind, struct pair x)
+INLINE struct pair deinterleaved_pair(enum pith_code_kind kind, struct pair x)
 {
-    return (struct pair){in_turn(kind, x.a), in_turn(kind, x.b)};
+    return (struct pair){deinterleaved(kind, x.a), deinterleaved(kind, x.b)};
 }
 
 struct scales {
-    __m512 scale, beside;
+    __m512 scale, shift;
 };
 
-INLINE __m512 scaled(enum beside beside, __m512 x, const struct scales *s)
+INLINE __m512 scaled(enum affine affine, __m512 x, const struct scales *s)
 {
-    if (beside == ZEROS) return _mm512_mul_ps(_mm512_sub_ps(x, s->beside), s->scale);
-    if (beside == FOLDED) return _mm512_fmsub_ps(x, s->scale, s->beside);
+    if (affine == ZEROS) return _mm512_mul_ps(_mm512_sub_ps(x, s->shift), s->scale);
+    if (affine == FOLDED) return _mm512_fmsub_ps(x, s->scale, s->shift);
     x = _mm512_mul_ps(x, s->scale);
-    return beside == OFFSETS ? _mm512_add_ps(x, s->beside) : x;
+    return affine == OFFSETS ? _mm512_add_ps(x, s->shift) : x;
 }
 
 INLINE float middle_of(enum pith_code_kind kind)
@@ -203,37 +203,37 @@ INLINE __m512 folded_less(enum pith_code_kind kind, const struct pith_coded *k, 
 }
 
 /* Of 32 keys, from the lists' index on. */
-INLINE void key_scales(enum pith_code_kind kind, enum beside beside, const struct pith_coded *k,
+INLINE void key_scales(enum pith_code_kind kind, enum affine affine, const struct pith_coded *k,
                        size_t i, struct scales s[2])
 {
-    const float *const list = beside == OFFSETS ? k->offset : k->zero;
+    const float *const list = affine == OFFSETS ? k->offset : k->zero;
     struct pair x = {_mm512_loadu_ps(k->scale + i), _mm512_loadu_ps(k->scale + i + PITH_LANES)};
     struct pair y = {_mm512_setzero_ps(), _mm512_setzero_ps()};
-    if ((beside == ZEROS && k->zero) || beside == OFFSETS)
+    if ((affine == ZEROS && k->zero) || affine == OFFSETS)
         y = (struct pair){_mm512_loadu_ps(list + i), _mm512_loadu_ps(list + i + PITH_LANES)};
-    if (beside == FOLDED)
+    if (affine == FOLDED)
         y = (struct pair){folded_less(kind, k, i, x.a), folded_less(kind, k, i + PITH_LANES, x.b)};
     if (is_fp8(kind)) {
         const __m512 unit = _mm512_set1_ps(unit_of(kind));
         x = (struct pair){_mm512_mul_ps(x.a, unit), _mm512_mul_ps(x.b, unit)};
     }
-    x = two_by_turns(kind, x);
-    y = two_by_turns(kind, y);
+    x = interleaved_pair(kind, x);
+    y = interleaved_pair(kind, y);
     s[0] = (struct scales){x.a, y.a};
     s[1] = (struct scales){x.b, y.b};
 }
 
 /* Of one value's group. */
-INLINE struct scales value_scales(enum pith_code_kind kind, enum beside beside,
+INLINE struct scales value_scales(enum pith_code_kind kind, enum affine affine,
                                   const struct pith_coded *v, size_t i)
 {
     struct scales s = {_mm512_set1_ps(v->scale[i]), _mm512_setzero_ps()};
     if (kind == PITH_CODE_E4M3) s.scale = _mm512_mul_ps(s.scale, _mm512_set1_ps(unit_of(kind)));
-    if (beside == ZEROS && v->zero) s.beside = _mm512_set1_ps(v->zero[i]);
-    if (beside == OFFSETS) s.beside = _mm512_set1_ps(v->offset[i]);
-    if (beside == FOLDED && v->offset) s.beside = _mm512_set1_ps(-v->offset[i]);
-    if (beside == FOLDED && !v->offset)
-        s.beside = _mm512_mul_ps(s.scale, _mm512_set1_ps(v->zero ? v->zero[i] : middle_of(kind)));
+    if (affine == ZEROS && v->zero) s.shift = _mm512_set1_ps(v->zero[i]);
+    if (affine == OFFSETS) s.shift = _mm512_set1_ps(v->offset[i]);
+    if (affine == FOLDED && v->offset) s.shift = _mm512_set1_ps(-v->offset[i]);
+    if (affine == FOLDED && !v->offset)
+        s.shift = _mm512_mul_ps(s.scale, _mm512_set1_ps(v->zero ? v->zero[i] : middle_of(kind)));
     return s;
 }
 
@@ -243,27 +243,27 @@ struct key_rows {
     size_t ldq;
     float *s;
     size_t lds;
-    bool asks;
+    bool prefetches;
 };
 
-INLINE void key_tile(enum pith_code_kind kind, enum beside beside, size_t rows,
+INLINE void key_tile(enum pith_code_kind kind, enum affine affine, size_t rows,
                      const struct pith_coded *k, const struct key_rows *to)
 {
     __m512 sum[MOST_ROWS][2];
     const struct how how = how_of(kind, k);
     const size_t ldq = to->ldq;
-    const uint8_t *at = k->codes, *next = to->asks ? k->next : NULL;
+    const uint8_t *at = k->codes, *next = to->prefetches ? k->next : NULL;
     const float *q = to->q;
     UNROLL
     for (size_t r = 0; r < rows; r++) sum[r][0] = sum[r][1] = _mm512_setzero_ps();
     for (size_t first = 0, g = 0; first < k->dim; first += k->width, g += PITH_KEYS) {
         struct scales by[2];
-        key_scales(kind, beside, k, g, by);
+        key_scales(kind, affine, k, g, by);
         const size_t end = first + k->width < k->dim ? first + k->width : k->dim;
         for (size_t e = first; e < end; e++, at += k->stride, q++) {
-            ask_at(next, (size_t)(at - k->codes), true);
+            prefetch_at(next, (size_t)(at - k->codes), true);
             struct pair x = two_numbers(kind, at, &how);
-            x = (struct pair){scaled(beside, x.a, &by[0]), scaled(beside, x.b, &by[1])};
+            x = (struct pair){scaled(affine, x.a, &by[0]), scaled(affine, x.b, &by[1])};
             UNROLL
             for (size_t r = 0; r < rows; r++) {
                 const __m512 of = _mm512_set1_ps(q[r * ldq]);
@@ -274,30 +274,30 @@ INLINE void key_tile(enum pith_code_kind kind, enum beside beside, size_t rows,
     }
     UNROLL
     for (size_t r = 0; r < rows; r++) {
-        const struct pair x = two_in_turn(kind, (struct pair){sum[r][0], sum[r][1]});
+        const struct pair x = deinterleaved_pair(kind, (struct pair){sum[r][0], sum[r][1]});
         _mm512_storeu_ps(to->s + r * to->lds, x.a);
         _mm512_storeu_ps(to->s + r * to->lds + PITH_LANES, x.b);
     }
 }
 
-INLINE void scores(enum pith_code_kind kind, enum beside beside, const struct pith_coded *k,
+INLINE void scores(enum pith_code_kind kind, enum affine affine, const struct pith_coded *k,
                    size_t rows, struct key_rows to)
 {
     size_t r = 0;
-    for (; r + 4 <= rows; r += 4, to.q += 4 * to.ldq, to.s += 4 * to.lds, to.asks = false)
-        key_tile(kind, beside, 4, k, &to);
-    for (; r + 2 <= rows; r += 2, to.q += 2 * to.ldq, to.s += 2 * to.lds, to.asks = false)
-        key_tile(kind, beside, 2, k, &to);
-    if (r < rows) key_tile(kind, beside, 1, k, &to);
+    for (; r + 4 <= rows; r += 4, to.q += 4 * to.ldq, to.s += 4 * to.lds, to.prefetches = false)
+        key_tile(kind, affine, 4, k, &to);
+    for (; r + 2 <= rows; r += 2, to.q += 2 * to.ldq, to.s += 2 * to.lds, to.prefetches = false)
+        key_tile(kind, affine, 2, k, &to);
+    if (r < rows) key_tile(kind, affine, 1, k, &to);
 }
 
 /* `cols` vectors of one value's numbers, scaled. */
-INLINE void value_numbers(enum pith_code_kind kind, enum beside beside, size_t cols,
+INLINE void value_numbers(enum pith_code_kind kind, enum affine affine, size_t cols,
                           const uint8_t *at, const struct how *how, const struct scales *by,
                           __m512 x[MOST_COLS])
 {
     const size_t step = sixteen_codes(kind, how->bits);
-    const __m512 table = chooses(kind) ? scaled(beside, how->table, by) : how->table;
+    const __m512 table = chooses(kind) ? scaled(affine, how->table, by) : how->table;
     UNROLL
     for (size_t c = 0; c < cols; c += 2, at += 2 * step) {
         const bool two = c + 1 < cols;
@@ -306,10 +306,10 @@ INLINE void value_numbers(enum pith_code_kind kind, enum beside beside, size_t c
             if (two) x[c + 1] = _mm512_permutexvar_ps(choices(kind, at + step, how), table);
         } else if (two) {
             const struct pair of = two_numbers(kind, at, how);
-            x[c] = scaled(beside, of.a, by);
-            x[c + 1] = scaled(beside, of.b, by);
+            x[c] = scaled(affine, of.a, by);
+            x[c + 1] = scaled(affine, of.b, by);
         } else {
-            x[c] = scaled(beside, numbers(kind, at, how), by);
+            x[c] = scaled(affine, numbers(kind, at, how), by);
         }
     }
 }
@@ -322,7 +322,7 @@ INLINE void load_sums(enum pith_code_kind kind, size_t cols, const float *o, __m
     UNROLL
     for (size_t c = 0; c < cols; c += 2) {
         const bool two = c + 1 < cols;
-        const struct pair of = two_by_turns(kind, (struct pair){x[c], two ? x[c + 1] : x[c]});
+        const struct pair of = interleaved_pair(kind, (struct pair){x[c], two ? x[c + 1] : x[c]});
         x[c] = of.a;
         if (two) x[c + 1] = of.b;
     }
@@ -332,7 +332,7 @@ INLINE void store_sums(enum pith_code_kind kind, size_t cols, const __m512 x[MOS
     UNROLL
     for (size_t c = 0; c < cols; c += 2) {
         const bool two = c + 1 < cols;
-        const struct pair of = two_in_turn(kind, (struct pair){x[c], two ? x[c + 1] : x[c]});
+        const struct pair of = deinterleaved_pair(kind, (struct pair){x[c], two ? x[c + 1] : x[c]});
         _mm512_storeu_ps(o + c * PITH_LANES, of.a);
         if (two) _mm512_storeu_ps(o + (c + 1) * PITH_LANES, of.b);
     }
@@ -342,16 +342,16 @@ INLINE void store_sums(enum pith_code_kind kind, size_t cols, const __m512 x[MOS
 struct value_sums {
     struct pith_coded_sums sums;
     size_t groups, group; /* of a value's elements, the one that is at hand */
-    bool asks;
+    bool prefetches;
 };
 
 /* `rows` rows of weights times 16 * cols elements, from `col` on, of one group of all values. */
-INLINE void value_tile(enum pith_code_kind kind, enum beside beside, size_t rows, size_t cols,
+INLINE void value_tile(enum pith_code_kind kind, enum affine affine, size_t rows, size_t cols,
                        size_t col, const struct pith_coded *v, const struct value_sums *to)
 {
     const struct pith_coded_sums *s = &to->sums;
-    const size_t asked = cols * sixteen_codes(kind, v->bits);
-    const uint8_t *next = to->asks ? v->next : NULL;
+    const size_t tile_bytes = cols * sixteen_codes(kind, v->bits);
+    const uint8_t *next = to->prefetches ? v->next : NULL;
     __m512 sum[MOST_ROWS][MOST_COLS];
     const struct how how = how_of(kind, v);
     const uint8_t *at = v->codes + col / 16 * sixteen_codes(kind, v->bits);
@@ -361,11 +361,11 @@ INLINE void value_tile(enum pith_code_kind kind, enum beside beside, size_t rows
     for (size_t r = 0; r < rows; r++) load_sums(kind, cols, o + r * s->ldo, sum[r]);
     if (next) next += col / 16 * sixteen_codes(kind, v->bits) * s->values;
     for (size_t j = 0, g = to->group; j < s->values; j++, at += v->stride, p++) {
-        ask_at(next, j * asked, true);
-        const struct scales by = value_scales(kind, beside, v, g);
+        prefetch_at(next, j * tile_bytes, true);
+        const struct scales by = value_scales(kind, affine, v, g);
         g += to->groups;
         __m512 x[MOST_COLS];
-        value_numbers(kind, beside, cols, at, &how, &by, x);
+        value_numbers(kind, affine, cols, at, &how, &by, x);
         UNROLL
         for (size_t r = 0; r < rows; r++) {
             const __m512 weight = _mm512_set1_ps(p[r * s->ldp]);
@@ -377,42 +377,43 @@ INLINE void value_tile(enum pith_code_kind kind, enum beside beside, size_t rows
     for (size_t r = 0; r < rows; r++) store_sums(kind, cols, sum[r], o + r * s->ldo);
 }
 
-INLINE void value_rows(enum pith_code_kind kind, enum beside beside, size_t rows,
+INLINE void value_rows(enum pith_code_kind kind, enum affine affine, size_t rows,
                        const struct pith_coded *v, struct value_sums s)
 {
     s.group = 0;
     for (size_t first = 0; first < v->dim; first += v->width, s.group++) {
         const size_t end = first + v->width < v->dim ? first + v->width : v->dim;
         size_t c = first;
-        for (; c + 64 <= end; c += 64) value_tile(kind, beside, rows, 4, c, v, &s);
-        for (; c + 32 <= end; c += 32) value_tile(kind, beside, rows, 2, c, v, &s);
-        for (; c < end && !is_byte(kind); c += 16) value_tile(kind, beside, rows, 1, c, v, &s);
+        for (; c + 64 <= end; c += 64) value_tile(kind, affine, rows, 4, c, v, &s);
+        for (; c + 32 <= end; c += 32) value_tile(kind, affine, rows, 2, c, v, &s);
+        for (; c < end && !is_byte(kind); c += 16) value_tile(kind, affine, rows, 1, c, v, &s);
     }
 }
 
-INLINE void values(enum pith_code_kind kind, enum beside beside, const struct pith_coded *v,
+INLINE void values(enum pith_code_kind kind, enum affine affine, const struct pith_coded *v,
                    struct value_sums s)
 {
     struct pith_coded_sums *of = &s.sums;
     size_t r = 0;
     const size_t rows = of->rows;
-    for (; r + 4 <= rows; r += 4, of->p += 4 * of->ldp, of->o += 4 * of->ldo, s.asks = false)
-        value_rows(kind, beside, 4, v, s);
-    for (; r + 2 <= rows; r += 2, of->p += 2 * of->ldp, of->o += 2 * of->ldo, s.asks = false)
-        value_rows(kind, beside, 2, v, s);
-    if (r < rows) value_rows(kind, beside, 1, v, s);
+    for (; r + 4 <= rows; r += 4, of->p += 4 * of->ldp, of->o += 4 * of->ldo, s.prefetches = false)
+        value_rows(kind, affine, 4, v, s);
+    for (; r + 2 <= rows; r += 2, of->p += 2 * of->ldp, of->o += 2 * of->ldo, s.prefetches = false)
+        value_rows(kind, affine, 2, v, s);
+    if (r < rows) value_rows(kind, affine, 1, v, s);
 }
 
-#define CODED(name, kind, beside)                                                                  \
+#define CODED(name, kind, affine)                                                                  \
     static void scores_##name(const struct pith_coded *k, size_t rows, const float *q, size_t ldq, \
                               float *s, size_t lds)                                                \
     {                                                                                              \
-        scores(kind, beside, k, rows, (struct key_rows){q, ldq, s, lds, true});                    \
+        scores(kind, affine, k, rows, (struct key_rows){q, ldq, s, lds, true});                    \
     }                                                                                              \
     static void values_##name(const struct pith_coded *v, const struct pith_coded_sums *s)         \
     {                                                                                              \
         const size_t groups = (v->dim - 1) / v->width + 1;                                         \
-        values(kind, beside, v, (struct value_sums){.sums = *s, .groups = groups, .asks = true});  \
+        values(kind, affine, v,                                                                    \
+               (struct value_sums){.sums = *s, .groups = groups, .prefetches = true});             \
     }
 CODED(u4, PITH_CODE_U4, ZEROS)
 CODED(u4_offset, PITH_CODE_U4, OFFSETS)
@@ -430,7 +431,7 @@ CODED(e5m2, PITH_CODE_E5M2, ALONE)
 #undef CODED
 
 /* All of sixteen scales that are zeros or of a middling size, and whose products with zeros, or
- * beside offsets with codes, are exact. */
+ * with offsets those with codes, are exact. */
 INLINE __mmask16 fold_lanes(const struct pith_coded *c, __m512 s, __m512 zero)
 {
     const __m512 size = _mm512_abs_ps(s);

@@ -21,7 +21,7 @@ struct quarter {
     __m512 c0, c1, c2, c3;
 };
 
-INLINE struct quarter turn(__m512 r0, __m512 r1, __m512 r2, __m512 r3)
+INLINE struct quarter transpose_quarters(__m512 r0, __m512 r1, __m512 r2, __m512 r3)
 {
     const __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(r0, r1));
     const __m512d b = _mm512_castps_pd(_mm512_unpackhi_ps(r0, r1));
@@ -56,10 +56,10 @@ INLINE void square(size_t n, size_t cols, const float *src, size_t ld, float *ds
 {
     const __mmask16 m = first(cols), rows = first(n);
 #define ROW(i) row(src, ld, i, n, m)
-    const struct quarter a = turn(ROW(0), ROW(1), ROW(2), ROW(3));
-    const struct quarter b = turn(ROW(4), ROW(5), ROW(6), ROW(7));
-    const struct quarter c = turn(ROW(8), ROW(9), ROW(10), ROW(11));
-    const struct quarter d = turn(ROW(12), ROW(13), ROW(14), ROW(15));
+    const struct quarter a = transpose_quarters(ROW(0), ROW(1), ROW(2), ROW(3));
+    const struct quarter b = transpose_quarters(ROW(4), ROW(5), ROW(6), ROW(7));
+    const struct quarter c = transpose_quarters(ROW(8), ROW(9), ROW(10), ROW(11));
+    const struct quarter d = transpose_quarters(ROW(12), ROW(13), ROW(14), ROW(15));
 #undef ROW
     put(a.c0, b.c0, c.c0, d.c0, dst, ld_dst, rows, 0, cols);
     put(a.c1, b.c1, c.c1, d.c1, dst, ld_dst, rows, 1, cols);
@@ -74,7 +74,7 @@ INLINE void band(size_t n, size_t cols, const float *src, size_t ld, float *dst,
     if (c < cols) square(n, cols - c, src + c, ld, dst + c * ld_dst, ld_dst);
 }
 
-/* The heights that the tiles ask for are constants in their copies. */
+/* The heights that the tiles need are constants in their copies. */
 void pith_transpose_avx512(size_t rows, size_t cols, const float *src, size_t ld_src, float *dst,
                            size_t ld_dst)
 {

@@ -49,7 +49,7 @@ INLINE __m512 floats(const __m512i *halves, size_t row)
     return _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(const void *)halves + row));
 }
 
-/* Halves are written AHEAD of their turn, or what reads them waits in the way of others. */
+/* Halves are written AHEAD of their use; else their readers stall. */
 INLINE void tile_sums(enum pith_trellis_code code, unsigned bits, const struct spans *s,
                       const float *x, struct chains *sums)
 {

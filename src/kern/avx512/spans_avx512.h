@@ -53,20 +53,20 @@ SPANS_INLINE __m512i spans_deal(unsigned bits, unsigned n, const __m512i *words)
 
 SPANS_INLINE void spans_open(unsigned bits, const uint8_t *tile, size_t ld, struct spans *s)
 {
-    __m512i words[8], turned[8];
+    __m512i words[8], rotated[8];
 #pragma GCC unroll 8
     for (unsigned i = 0; i < bits; i++) words[i] = spans_load(bits, tile, ld, i);
 #pragma GCC unroll 8
     for (unsigned n = 0; n < bits; n++) {
         s->at[2 * n + 1] = spans_deal(bits, n, words);
-        turned[n] = _mm512_rol_epi32(s->at[2 * n + 1], 16);
+        rotated[n] = _mm512_rol_epi32(s->at[2 * n + 1], 16);
     }
     const spans_ints lane = spans_lane(), before = (lane & 8) | ((lane + 7) & 7);
-    __m512i last = _mm512_permutexvar_epi32((__m512i)before, turned[bits - 1]);
+    __m512i last = _mm512_permutexvar_epi32((__m512i)before, rotated[bits - 1]);
 #pragma GCC unroll 8
     for (unsigned n = 0; n < bits; n++) {
-        s->at[2 * n] = _mm512_mask_blend_epi16(0xaaaaaaaa, turned[n], last);
-        last = turned[n];
+        s->at[2 * n] = _mm512_mask_blend_epi16(0xaaaaaaaa, rotated[n], last);
+        last = rotated[n];
     }
 }
 

@@ -52,7 +52,7 @@ INLINE void block_to_bytes(size_t n, const float *x, int8_t *q, float *scale, in
     else memset(q, 0, n);
 }
 
-/* One of four numbers a quarter, of four vectors that are each reduced to one: what is left of a
+/* One of four numbers a quarter, of four vectors that are each reduced to one: the result of a
  * vector is in all lanes of its quarter. */
 #define FOUR_IN_QUARTERS(name, with)                                                               \
     INLINE __m512i name(const __m512i m[4])                                                        \
@@ -89,7 +89,7 @@ INLINE __m512 quarter(__m512 x, size_t r)
 INLINE bool four_to_bytes(size_t vectors, const float *x, int8_t *q, float *scale, int32_t *sum)
 {
     const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
-    const __m512i turn = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     __m512i most[4], total[4], whole[16];
 #pragma GCC unroll 16
     for (size_t i = 0; i < 4 * vectors; i++) {
@@ -116,7 +116,7 @@ INLINE bool four_to_bytes(size_t vectors, const float *x, int8_t *q, float *scal
     for (size_t i = 0; i < 4 * vectors; i += 4) {
         const __m512i a = _mm512_packs_epi32(whole[i], whole[i + 1]);
         const __m512i b = _mm512_packs_epi32(whole[i + 2], whole[i + 3]);
-        _mm512_storeu_si512(q + 16 * i, _mm512_permutexvar_epi32(turn, _mm512_packs_epi16(a, b)));
+        _mm512_storeu_si512(q + 16 * i, _mm512_permutexvar_epi32(order, _mm512_packs_epi16(a, b)));
     }
     return true;
 }

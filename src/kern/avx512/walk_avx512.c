@@ -10,7 +10,7 @@
 enum { PAIRS = 4, VECTORS = 4 };
 typedef float word;
 
-/* Of both registers; where bits > 6 their upper weights lie in sixteen bytes of their own. */
+/* Of both registers; where bits > 6 their upper weights lie in sixteen separate bytes. */
 struct walk {
     unsigned from[4];
     __m512i pick[2], right[2];

@@ -51,8 +51,8 @@ INLINE void step(const uint32_t *a, const uint32_t *b, float *c, size_t ldc)
 #undef ADD
 }
 
-/* c += the products. A function of its own, so that no arithmetic leaves the part of the program
- * where small numbers are zeros. */
+/* c += the products. Not inlined, so that no arithmetic leaves the part of the program where
+ * subnormal numbers are zeros. */
 static __attribute__((noinline)) void sums(size_t steps, const uint32_t *a, const uint32_t *b,
                                            float *c, size_t ldc)
 {

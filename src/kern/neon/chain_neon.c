@@ -26,7 +26,7 @@ static inline vn pair(float32x4_t x, float32x4_t y, bool high)
     return vreinterpretq_f32_f64(high ? vtrn2q_f64(a, b) : vtrn1q_f64(a, b));
 }
 
-static inline __attribute__((always_inline)) void vn_turn(vn *r)
+static inline __attribute__((always_inline)) void vn_transpose(vn *r)
 {
     const vn a = vtrn1q_f32(r[0], r[1]), b = vtrn2q_f32(r[0], r[1]);
     const vn c = vtrn1q_f32(r[2], r[3]), d = vtrn2q_f32(r[2], r[3]);

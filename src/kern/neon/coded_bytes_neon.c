@@ -107,7 +107,7 @@ INLINE void block_to_bytes(v16 a, v16 b, int8_t *q, float *scale, int32_t *sum)
 #undef INLINE
 #undef UNROLL
 
-#define BLOCK_ASKS 0
+#define BLOCK_PREFETCHES 0
 #include "kern/template/coded_bytes_template.h"
 
 void pith_attn_scores_bytes_neon(const struct pith_coded *k, const struct pith_coded_bytes *q,

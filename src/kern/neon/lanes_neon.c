@@ -26,7 +26,7 @@ INLINE reg load(const uint8_t *tile, size_t ld)
     return (reg){{vreinterpretq_u16_u8(vld1q_u8(tile)), vreinterpretq_u16_u8(vld1q_u8(tile + 16))}};
 }
 
-INLINE reg turn(reg x)
+INLINE reg rotate_word(reg x)
 {
     return (reg){{vextq_u16(x.of[1], x.of[0], 7), vextq_u16(x.of[0], x.of[1], 7)}};
 }

@@ -18,8 +18,9 @@ static float half(uint32_t pair, unsigned which)
     return flushed(pith_bf16_to_f32((uint16_t)(pair >> 16 * which)));
 }
 
-/* fma(x, y, s) with small numbers as zeros. Whether a result is small is asked of it as rounded to
- * 24 bits, which a subnormal float does not have: so it is computed 2^64 times as large. */
+/* fma(x, y, s) with subnormal numbers as zeros. Whether a result is subnormal is decided after
+ * rounding to 24 bits, which a subnormal float does not have: so it is computed 2^64 times as
+ * large. */
 static float fma_flushed(float x, float y, float s)
 {
     const float r = fmaf(x, y, s);

@@ -83,8 +83,8 @@ void pith_matvec_f16_scalar(size_t rows, size_t cols, const void *w, size_t ldw,
     for (size_t r = 0; r < rows; r++) y[r] = chain(cols, row + r * ldw * 2, 2, load_f16, x, y[r]);
 }
 
-void pith_lanes_beside_scalar(size_t rows, size_t cols, const float *x, size_t ldx, const float *w,
-                              float *y, size_t ldy)
+void pith_lanes_panel_scalar(size_t rows, size_t cols, const float *x, size_t ldx, const float *w,
+                             float *y, size_t ldy)
 {
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < PITH_LANES; j++) {

@@ -1,12 +1,12 @@
 /* kern/template/attention_template.h: scores and weighted sums of attention, written once in
  * sixteen-lane vectors. Included after the vec header, with TILE_ROWS and TILE_COLS defined: the
- * largest tile of sums, in rows and vectors, that leaves registers for TILE_COLS vectors of keys
- * or values and one more; FOUR_COLS likewise for four rows. With the sizes of a tile known where it
- * is inlined, its loops unroll and its sums stay in registers.
+ * largest tile of sums, in rows and vectors, that leaves registers for TILE_COLS vectors of keys or
+ * values and one more; FOUR_COLS likewise for four rows. With the sizes of a tile known where it is
+ * inlined, its loops unroll and its sums stay in registers.
  *
- * Every sum is one chain of multiply-adds in the definition's order, in a lane of its own: a lane
- * is a key for scores, an element of the head for weighted sums. A vector of keys or values is
- * read and widened once for all rows of a tile. */
+ * Every sum is one chain of multiply-adds in the definition's order, in a separate lane: a lane is
+ * a key for scores, an element of the head for weighted sums. A vector of keys or values is read
+ * and widened once for all rows of a tile. */
 #include "kern/ops.h"
 
 #include <stdbool.h>
@@ -16,14 +16,14 @@ struct attn_storage {
     size_t bytes; /* of an element */
     attn_load_fn *load;
 };
-/* Keys and values are asked for ahead of their use, as far as one goes before coming back for the
- * next rows: the processor's own look-ahead starts anew on every page and does not keep up with a
- * loop that also computes. */
+/* Keys and values are prefetched, as far as one goes before coming back for the next rows: the
+ * processor's prefetcher starts anew on every page and does not keep up with a loop that also
+ * computes. */
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 8")
 
-/* `rows` rows against `cols` vectors of keys of one block. What lies `ahead` is asked for: 0 by
- * rows that come later, which find all of it there. */
+/* `rows` rows against `cols` vectors of keys of one block. What lies `ahead` is prefetched; 0 for
+ * later rows, which find all of it in the cache. */
 INLINE void score_tile(const struct attn_storage *s, size_t rows, size_t cols, size_t dim,
                        const float *q, size_t ldq, const char *k, size_t ahead, float *out,
                        size_t ldo)
@@ -98,7 +98,7 @@ INLINE size_t stretch(const struct attn_storage *s, size_t dim)
 
 /* `rows` rows of weights times `cols` vectors of `keys` values. */
 INLINE void value_tile(const struct attn_storage *s, size_t rows, size_t cols, size_t keys,
-                       size_t dim, const float *p, size_t ldp, const char *v, const char *ask,
+                       size_t dim, const float *p, size_t ldp, const char *v, const char *ahead_at,
                        float *o, size_t ldo)
 {
     v16 sum[8][4], x[4];
@@ -112,10 +112,10 @@ INLINE void value_tile(const struct attn_storage *s, size_t rows, size_t cols, s
         UNROLL
         for (size_t c = 0; c < cols; c++) {
             x[c] = s->load(v + j * step + c * 16 * s->bytes);
-            if (s->bytes == 4 || c % 2 == 0) __builtin_prefetch(ask + c * 16 * s->bytes);
-            __asm__("" : "+r"(ask)); /* or lines are asked for out of their order */
+            if (s->bytes == 4 || c % 2 == 0) __builtin_prefetch(ahead_at + c * 16 * s->bytes);
+            __asm__("" : "+r"(ahead_at)); /* or lines are prefetched out of order */
         }
-        ask += cols * 16 * s->bytes;
+        ahead_at += cols * 16 * s->bytes;
         UNROLL
         for (size_t r = 0; r < rows; r++) {
             const v16 y = v16_set(p[r * ldp + j]);
@@ -130,15 +130,15 @@ INLINE void value_tile(const struct attn_storage *s, size_t rows, size_t cols, s
     }
 }
 
-/* All columns from `col` on in which `cols` vectors fit; returns the first column left over. The
- * first rows ask for the next stretch, others for what they find there. */
+/* All columns from `col` on in which `cols` vectors fit; returns the first remaining column. The
+ * first rows prefetch the next stretch; for the others it is in the cache. */
 INLINE size_t value_rows(const struct attn_storage *s, size_t rows, size_t cols, size_t col,
                          size_t keys, size_t dim, const float *p, size_t ldp, const char *v,
                          bool first, float *o, size_t ldo)
 {
-    const char *ask = v + ((first ? stretch(s, dim) * dim : 0) + col * keys) * s->bytes;
-    for (; col + cols * 16 <= dim; col += cols * 16, ask += cols * 16 * keys * s->bytes)
-        value_tile(s, rows, cols, keys, dim, p, ldp, v + col * s->bytes, ask, o + col, ldo);
+    const char *ahead_at = v + ((first ? stretch(s, dim) * dim : 0) + col * keys) * s->bytes;
+    for (; col + cols * 16 <= dim; col += cols * 16, ahead_at += cols * 16 * keys * s->bytes)
+        value_tile(s, rows, cols, keys, dim, p, ldp, v + col * s->bytes, ahead_at, o + col, ldo);
     return col;
 }
 

@@ -1,17 +1,17 @@
 /* kern/template/chain_template.h: products of a matrix as it is stored with a vector, each row one
  * chain of multiply-adds, written once for registers of VN_WIDTH floats (vn). A lane is a row: a
  * block, sixteen words of 32 bits of VN_WIDTH rows, is transposed in registers, and the chains of
- * those rows run beside each other. A word is two columns of bfloat16, or one that is widened as it
- * is loaded. Blocks are whole lines, since rows are often so far apart that their lines are too
- * many for one set of the first cache: what is left of one is gone when it is needed.
+ * those rows run in parallel. A word is two columns of bfloat16, or one that is widened as it is
+ * loaded. Blocks are whole lines, since rows are often so far apart that their lines are too many
+ * for one set of the first cache: the rest of a line would be evicted before it is needed.
  *
  * Bands of BAND_ROWS rows have chains enough to hide the latency of the multiply-add. The including
- * file defines, beside its vec_*.h:
+ * file defines, with its vec_*.h:
  *
  *     vn_words(p)        VN_WIDTH words from any address
  *     vn_from_f16(p)     VN_WIDTH halves from any address, widened
  *     vn_low_bf16(w), vn_high_bf16(w)   the first and the second bfloat16 of each word, widened
- *     vn_turn(r)         transposes r[0 .. VN_WIDTH)
+ *     vn_transpose(r)         transposes r[0 .. VN_WIDTH)
  *     BLOCKS_AT_ONCE     2, or 1: blocks whose chains are interleaved by hand */
 #include "kern/ops.h"
 
@@ -35,7 +35,7 @@ INLINE size_t block_cols(enum stored kind)
     return kind == STORED_BF16 ? 2 * BLOCK_WORDS : BLOCK_WORDS;
 }
 
-/* A matrix, or what is left of it, and x. */
+/* A matrix, or the remaining rows of it, and x. */
 struct chain {
     size_t rows, cols, ld; /* ld in bytes */
     const char *w;
@@ -46,28 +46,29 @@ struct chain {
 #define CHAIN_8(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 #define CHAIN_16(X) CHAIN_8(X) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
 
-/* The block at w, word i of all rows in r[i]; rows from `rows` on are the last one again. Asks for
- * the line at `ask`, when that is not NULL, and for those below it: for the second cache. */
-INLINE void load_block(enum stored kind, const char *w, size_t ld, size_t rows, const char *ask,
+/* The block at w, word i of all rows in r[i]; rows from `rows` on are the last one again.
+ * Prefetches the line at `ahead`, when that is not NULL, and those below it into the second cache.
+ */
+INLINE void load_block(enum stored kind, const char *w, size_t ld, size_t rows, const char *ahead,
                        vn r[BLOCK_WORDS])
 {
     const size_t size = kind == STORED_F16 ? 2 : 4; /* of what becomes a word */
 #define BLOCK_ASK(i)                                                                               \
-    if (ask && (i) < VN_WIDTH) __builtin_prefetch(ask + (i)*ld, 0, 2);
+    if (ahead && (i) < VN_WIDTH) __builtin_prefetch(ahead + (i)*ld, 0, 2);
 #define BLOCK_LOAD(i)                                                                              \
     {                                                                                              \
         const size_t row = (i) % VN_WIDTH, word = (i) / VN_WIDTH * VN_WIDTH;                       \
         const char *at = w + (row < rows ? row : rows - 1) * ld + word * size;                     \
         r[i] = kind == STORED_F16 ? vn_from_f16(at) : vn_words(at);                                \
     }
-#define BLOCK_TURN(i)                                                                              \
-    if ((i) % VN_WIDTH == 0) vn_turn(r + (i));
+#define TRANSPOSE_WIDTH(i)                                                                         \
+    if ((i) % VN_WIDTH == 0) vn_transpose(r + (i));
     CHAIN_16(BLOCK_ASK)
     CHAIN_16(BLOCK_LOAD)
-    CHAIN_16(BLOCK_TURN)
+    CHAIN_16(TRANSPOSE_WIDTH)
 #undef BLOCK_ASK
 #undef BLOCK_LOAD
-#undef BLOCK_TURN
+#undef TRANSPOSE_WIDTH
 }
 
 /* Word i of a block: of its columns those in [from, to). */
@@ -145,7 +146,8 @@ INLINE void band_step(enum stored kind, const struct chain *c, size_t p, vn sum[
 {
     const size_t at = p * stored_bytes(kind), ahead = band_ahead(kind, c, at);
     const char *w = c->w + at;
-/* The compiler is kept from stepping a pointer for every row: there are more than registers. */
+/* Hidden from the compiler, so that it does not step a pointer for every row: there are more than
+ * registers. */
 #define BAND_BLOCKS(i)                                                                             \
     if ((i) < BLOCKS && (i) % BLOCKS_AT_ONCE == 0) {                                               \
         __asm__("" : "+r"(w));                                                                     \

@@ -6,7 +6,8 @@
  *         rows of 32 codes of 4 or 8 bits, less their middle, `stride` apart
  *     sixteen_sums(bits, sums, half)       of one of those rows, the first or last, as floats
  *
- *     BLOCK_ASKS                           1 where block_sums() asks for what is read soon, else 0
+ *     BLOCK_PREFETCHES                           1 where block_sums() prefetches what is read soon,
+ * else 0
  *
  * with q a block of some rows in bytes (coded_block.h). */
 #include "kern/coded.h"
@@ -20,16 +21,16 @@ enum { BLOCK = PITH_CODED_BLOCK, MOST_ROWS = 4 };
 enum { TOGETHER = 4 };
 
 /* Where a block of what is read soon lies; or the one that is read now. */
-INLINE const uint8_t *next_block(size_t bits, const struct pith_coded *c, size_t b, bool asks)
+INLINE const uint8_t *next_block(size_t bits, const struct pith_coded *c, size_t b, bool prefetches)
 {
-    return (asks && c->next ? c->next : c->codes) + b * BLOCK * BLOCK * bits / 8;
+    return (prefetches && c->next ? c->next : c->codes) + b * BLOCK * BLOCK * bits / 8;
 }
 
 INLINE struct coded_block block_of(const struct pith_coded_bytes *x, size_t row, size_t b,
-                                   const uint8_t *ask)
+                                   const uint8_t *ahead)
 {
     const size_t i = row * x->blocks + b;
-    return (struct coded_block){x->q + i * BLOCK, x->sum + i, x->blocks, ask};
+    return (struct coded_block){x->q + i * BLOCK, x->sum + i, x->blocks, ahead};
 }
 
 INLINE void score_rows(size_t bits, size_t rows, const struct pith_coded *k,
@@ -39,7 +40,7 @@ INLINE void score_rows(size_t bits, size_t rows, const struct pith_coded *k,
     for (size_t b = 0; b < q->blocks; b++) {
         const struct coded_block block = block_of(q, row, b, next_block(bits, k, b, row == 0));
         const size_t list = b * BLOCK / k->width * PITH_KEYS, i = row * q->blocks + b;
-        if (row == 0 && !BLOCK_ASKS) ask_next(k, k->dim * k->stride, b, q->blocks, true);
+        if (row == 0 && !BLOCK_PREFETCHES) prefetch_next(k, k->dim * k->stride, b, q->blocks, true);
         block_sums(bits, rows, k->codes + b * BLOCK * k->stride, k->stride, &block, sums);
         UNROLL
         for (size_t r = 0; r < rows; r++) {
@@ -83,10 +84,10 @@ INLINE void weigh_group(size_t rows, const struct pith_coded *v, size_t g, const
 
 /* 32 elements of the values. */
 INLINE void value_tile(size_t bits, size_t rows, const struct pith_coded *v, size_t tile,
-                       const uint8_t *ask, const struct weighed *w, float *o, size_t ldo)
+                       const uint8_t *ahead, const struct weighed *w, float *o, size_t ldo)
 {
     struct block_sum sums[MOST_ROWS];
-    const struct coded_block block = {w->q, w->sum, 1, ask};
+    const struct coded_block block = {w->q, w->sum, 1, ahead};
     const uint8_t *at = v->codes + tile * BLOCK * bits / 8;
     block_sums(bits, rows, at, v->stride, &block, sums);
     o += tile * BLOCK;
@@ -114,14 +115,14 @@ INLINE void value_rows(size_t bits, size_t rows, const struct pith_coded *v,
             weigh_group(rows, v, g + i, s->p + row * s->ldp, s->ldp, &w[i]);
         for (size_t i = 0; i < n; i++)
             for (size_t t = (g + i) * tiles; t < (g + i + 1) * tiles; t++) {
-                if (row == 0 && !BLOCK_ASKS)
-                    ask_next(v, BLOCK * v->stride, t, groups * tiles, true);
+                if (row == 0 && !BLOCK_PREFETCHES)
+                    prefetch_next(v, BLOCK * v->stride, t, groups * tiles, true);
                 value_tile(bits, rows, v, t, next_block(bits, v, t, row == 0), &w[i], o, ldo);
             }
     }
 }
 
-/* By fours of rows, what is left by two and by one. */
+/* By fours of rows, the remainder by two and by one. */
 #define BY_ROWS(name, bits, c, x, to, ld)                                                          \
     {                                                                                              \
         size_t r = 0;                                                                              \

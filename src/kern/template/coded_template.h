@@ -6,11 +6,11 @@
  *     fold_unit(kind, how)        what scales are multiplied by for folded()
  *     fold_open(kind, s, how)     what folded() takes for such scales and what is taken off behind
  *                                 them, products with zeros or negative offsets, a lane each
- *     folded(kind, p, how, s)     sixteen codes with zeros and scales, in an order of their own
+ *     folded(kind, p, how, s)     sixteen codes with zeros and scales, in the order of fold_order()
  *     fold_order(kind, x), fold_back(kind, x)   to that order, and back
  *
- * As in attention_template.h every sum is one chain in a lane of its own, and what is read is
- * turned into numbers once for all rows of a tile. */
+ * As in attention_template.h every sum is one chain in a separate lane, and what is read is turned
+ * into numbers once for all rows of a tile. */
 #include "kern/coded.h"
 #include "kern/ops.h"
 #include "kern/template/coded_block.h"
@@ -32,30 +32,30 @@ INLINE bool is_wide(enum pith_code_kind kind)
     return sixteen_codes(kind, 0) == 16;
 }
 
-INLINE v16 coded_value(enum pith_code_kind kind, enum beside beside, const uint8_t *p,
+INLINE v16 coded_value(enum pith_code_kind kind, enum affine affine, const uint8_t *p,
                        const v16_how *how, const struct coded_scale *s)
 {
-    if (beside == FOLDED) return folded(kind, p, how, s);
+    if (affine == FOLDED) return folded(kind, p, how, s);
     const v16 value = v16_code(kind, p, how);
-    if (beside == ZEROS) return v16_mul(v16_sub(value, s->beside), s->scale);
+    if (affine == ZEROS) return v16_mul(v16_sub(value, s->shift), s->scale);
     const v16 x = v16_mul(value, s->scale);
-    return beside == OFFSETS ? v16_add(x, s->beside) : x;
+    return affine == OFFSETS ? v16_add(x, s->shift) : x;
 }
 
 /* Of keys g, g + 1, ... */
-INLINE struct coded_scale key_scale(enum pith_code_kind kind, enum beside beside,
+INLINE struct coded_scale key_scale(enum pith_code_kind kind, enum affine affine,
                                     const struct pith_coded *k, size_t g, const v16_how *how)
 {
     const v16 scale = v16_load(k->scale + g);
-    if (beside == ALONE) return (struct coded_scale){scale, v16_zero()};
-    if (beside == OFFSETS) return (struct coded_scale){scale, v16_load(k->offset + g)};
+    if (affine == ALONE) return (struct coded_scale){scale, v16_zero()};
+    if (affine == OFFSETS) return (struct coded_scale){scale, v16_load(k->offset + g)};
     const v16 zero = k->zero ? v16_load(k->zero + g) : v16_set(middle_of(kind));
-    if (beside == ZEROS) return (struct coded_scale){scale, zero};
-    const v16 turned = fold_order(kind, scale);
+    if (affine == ZEROS) return (struct coded_scale){scale, zero};
+    const v16 permuted = fold_order(kind, scale);
     const v16 less = k->offset ? fold_order(kind, v16_sub(v16_zero(), v16_load(k->offset + g)))
                      : k->zero ? fold_order(kind, v16_mul(zero, scale))
-                               : v16_mul(zero, turned);
-    const v16 by = v16_mul(turned, v16_set(fold_unit(kind, how)));
+                               : v16_mul(zero, permuted);
+    const v16 by = v16_mul(permuted, v16_set(fold_unit(kind, how)));
     return fold_open(kind, (struct coded_scale){by, less}, how);
 }
 
@@ -81,21 +81,21 @@ INLINE void list_folded(enum pith_code_kind kind, const struct pith_coded *v, si
 }
 
 /* Of one value's group. */
-INLINE struct coded_scale value_scale(enum pith_code_kind kind, enum beside beside,
+INLINE struct coded_scale value_scale(enum pith_code_kind kind, enum affine affine,
                                       const struct pith_coded *v, const struct folded_lists *lists,
                                       size_t i, const v16_how *how)
 {
-    if (beside == FOLDED)
+    if (affine == FOLDED)
         return fold_open(
             kind, (struct coded_scale){v16_set(lists->scale[i]), v16_set(lists->less[i])}, how);
     const v16 scale = v16_set(v->scale[i]);
-    if (beside == ALONE) return (struct coded_scale){scale, v16_zero()};
-    if (beside == OFFSETS) return (struct coded_scale){scale, v16_set(v->offset[i])};
+    if (affine == ALONE) return (struct coded_scale){scale, v16_zero()};
+    if (affine == OFFSETS) return (struct coded_scale){scale, v16_set(v->offset[i])};
     return (struct coded_scale){scale, v16_set(v->zero ? v->zero[i] : middle_of(kind))};
 }
 
 /* `rows` rows against sixteen of the 32 keys, those from `half` * 16 on. */
-INLINE void coded_score_tile(enum pith_code_kind kind, enum beside beside, size_t rows, size_t half,
+INLINE void coded_score_tile(enum pith_code_kind kind, enum affine affine, size_t rows, size_t half,
                              const struct pith_coded *k, const float *q, size_t ldq, float *out,
                              size_t ldo)
 {
@@ -106,30 +106,30 @@ INLINE void coded_score_tile(enum pith_code_kind kind, enum beside beside, size_
     UNROLL
     for (size_t r = 0; r < rows; r++) sum[r] = v16_zero();
     for (size_t first = 0, g = half * 16; first < k->dim; first += k->width, g += PITH_KEYS) {
-        const struct coded_scale s = key_scale(kind, beside, k, g, &how);
+        const struct coded_scale s = key_scale(kind, affine, k, g, &how);
         const size_t end = first + k->width < k->dim ? first + k->width : k->dim;
         for (size_t e = first; e < end; e++, at += k->stride) {
-            if (half == 0) ask_at(k->next, (size_t)(at - k->codes), wide);
-            const v16 x = coded_value(kind, beside, at, &how, &s);
+            if (half == 0) prefetch_at(k->next, (size_t)(at - k->codes), wide);
+            const v16 x = coded_value(kind, affine, at, &how, &s);
             UNROLL
             for (size_t r = 0; r < rows; r++) sum[r] = v16_fma(v16_set(q[r * ldq + e]), x, sum[r]);
         }
     }
     UNROLL
     for (size_t r = 0; r < rows; r++)
-        v16_store(out + r * ldo + half * 16, beside == FOLDED ? fold_back(kind, sum[r]) : sum[r]);
+        v16_store(out + r * ldo + half * 16, affine == FOLDED ? fold_back(kind, sum[r]) : sum[r]);
 }
 
-INLINE void coded_scores(enum pith_code_kind kind, enum beside beside, const struct pith_coded *k,
+INLINE void coded_scores(enum pith_code_kind kind, enum affine affine, const struct pith_coded *k,
                          size_t rows, const float *q, size_t ldq, float *s, size_t lds)
 {
     size_t r = 0;
     for (; r + 4 <= rows; r += 4)
         for (size_t half = 0; half < 2; half++)
-            coded_score_tile(kind, beside, 4, half, k, q + r * ldq, ldq, s + r * lds, lds);
+            coded_score_tile(kind, affine, 4, half, k, q + r * ldq, ldq, s + r * lds, lds);
     for (; r < rows; r++)
         for (size_t half = 0; half < 2; half++)
-            coded_score_tile(kind, beside, 1, half, k, q + r * ldq, ldq, s + r * lds, lds);
+            coded_score_tile(kind, affine, 1, half, k, q + r * ldq, ldq, s + r * lds, lds);
 }
 
 /* Some rows of sums. */
@@ -140,10 +140,11 @@ struct value_rows {
     float *o;
 };
 
-/* `rows` rows of weights times sixteen elements, from `col` on, of all values. `asks`: for as many
- * bytes of what is read soon, line by line. */
-INLINE void coded_value_tile(enum pith_code_kind kind, enum beside beside, size_t rows, size_t col,
-                             const struct pith_coded *v, const struct value_rows *to, bool asks)
+/* `rows` rows of weights times sixteen elements, from `col` on, of all values. `prefetches`: for as
+ * many bytes of what is read soon, line by line. */
+INLINE void coded_value_tile(enum pith_code_kind kind, enum affine affine, size_t rows, size_t col,
+                             const struct pith_coded *v, const struct value_rows *to,
+                             bool prefetches)
 {
     const size_t each = sixteen_codes(kind, v->bits);
     size_t ahead = col / 16 * each * to->values;
@@ -156,52 +157,50 @@ INLINE void coded_value_tile(enum pith_code_kind kind, enum beside beside, size_
     for (size_t r = 0; r < rows; r++) {
         p[r] = to->p + r * to->ldp;
         sum[r] = v16_load(to->o + r * to->ldo + col);
-        if (beside == FOLDED) sum[r] = fold_order(kind, sum[r]);
+        if (affine == FOLDED) sum[r] = fold_order(kind, sum[r]);
     }
     for (size_t j = 0, i = col / v->width; j < to->values; j++, i += groups, at += stride) {
-        if (asks && j % 4 == 0) ask_at(v->next, ahead, true);
+        if (prefetches && j % 4 == 0) prefetch_at(v->next, ahead, true);
         ahead += each;
-        const struct coded_scale s = value_scale(kind, beside, v, to->lists, i, &how);
-        const v16 x = coded_value(kind, beside, at, &how, &s);
+        const struct coded_scale s = value_scale(kind, affine, v, to->lists, i, &how);
+        const v16 x = coded_value(kind, affine, at, &how, &s);
         UNROLL
         for (size_t r = 0; r < rows; r++) sum[r] = v16_fma(v16_set(p[r][j]), x, sum[r]);
     }
     UNROLL
     for (size_t r = 0; r < rows; r++)
-        v16_store(to->o + r * to->ldo + col, beside == FOLDED ? fold_back(kind, sum[r]) : sum[r]);
+        v16_store(to->o + r * to->ldo + col, affine == FOLDED ? fold_back(kind, sum[r]) : sum[r]);
 }
 
 /* Sixteen elements of all values for some rows, the first or others. Where a page has many lines,
- * all that a tile asks for at once would keep what is loaded waiting. */
-INLINE void coded_value_col(enum pith_code_kind kind, enum beside beside, size_t rows, size_t col,
+ * prefetching all of a tile at once would delay its loads. */
+INLINE void coded_value_col(enum pith_code_kind kind, enum affine affine, size_t rows, size_t col,
                             const struct pith_coded *v, const struct value_rows *to, bool first)
 {
     const bool wide = is_wide(kind);
-    if (first && !wide) ask_next(v, to->values * v->stride, col / 16, v->dim / 16, false);
-    coded_value_tile(kind, beside, rows, col, v, to, first && wide);
+    if (first && !wide) prefetch_next(v, to->values * v->stride, col / 16, v->dim / 16, false);
+    coded_value_tile(kind, affine, rows, col, v, to, first && wide);
 }
 
 /* All elements of some values for all rows. */
-INLINE void coded_value_rows(enum pith_code_kind kind, enum beside beside,
+INLINE void coded_value_rows(enum pith_code_kind kind, enum affine affine,
                              const struct pith_coded *v, size_t rows, struct value_rows to)
 {
     size_t r = 0;
     for (; r + 4 <= rows; r += 4, to.p += 4 * to.ldp, to.o += 4 * to.ldo)
-        for (size_t c = 0; c < v->dim; c += 16)
-            coded_value_col(kind, beside, 4, c, v, &to, r == 0);
+        for (size_t c = 0; c < v->dim; c += 16) coded_value_col(kind, affine, 4, c, v, &to, r == 0);
     for (; r < rows; r++, to.p += to.ldp, to.o += to.ldo)
-        for (size_t c = 0; c < v->dim; c += 16)
-            coded_value_col(kind, beside, 1, c, v, &to, r == 0);
+        for (size_t c = 0; c < v->dim; c += 16) coded_value_col(kind, affine, 1, c, v, &to, r == 0);
 }
 
 /* Values n at a time, as many as lists have room for. */
-INLINE void coded_values(enum pith_code_kind kind, enum beside beside, const struct pith_coded *v,
+INLINE void coded_values(enum pith_code_kind kind, enum affine affine, const struct pith_coded *v,
                          const struct pith_coded_sums *s)
 {
     struct folded_lists lists;
     const v16_how how = v16_how_of(kind, v);
     const size_t groups = (v->dim - 1) / v->width + 1;
-    const size_t most = beside == FOLDED ? LISTED / groups : s->values;
+    const size_t most = affine == FOLDED ? LISTED / groups : s->values;
     struct pith_coded some = *v;
     for (size_t j = 0, n; j < s->values; j += n) {
         n = s->values - j < most ? s->values - j : most;
@@ -210,21 +209,21 @@ INLINE void coded_values(enum pith_code_kind kind, enum beside beside, const str
         some.scale = v->scale + j * groups;
         if (v->zero) some.zero = v->zero + j * groups;
         if (v->offset) some.offset = v->offset + j * groups;
-        if (beside == FOLDED) list_folded(kind, &some, n * groups, &how, &lists);
-        coded_value_rows(kind, beside, &some, s->rows,
+        if (affine == FOLDED) list_folded(kind, &some, n * groups, &how, &lists);
+        coded_value_rows(kind, affine, &some, s->rows,
                          (struct value_rows){&lists, n, s->ldp, s->ldo, s->p + j, s->o});
     }
 }
 
-#define CODED(name, kind, beside)                                                                  \
+#define CODED(name, kind, affine)                                                                  \
     static void scores_##name(const struct pith_coded *k, size_t rows, const float *q, size_t ldq, \
                               float *s, size_t lds)                                                \
     {                                                                                              \
-        coded_scores(kind, beside, k, rows, q, ldq, s, lds);                                       \
+        coded_scores(kind, affine, k, rows, q, ldq, s, lds);                                       \
     }                                                                                              \
     static void values_##name(const struct pith_coded *v, const struct pith_coded_sums *s)         \
     {                                                                                              \
-        coded_values(kind, beside, v, s);                                                          \
+        coded_values(kind, affine, v, s);                                                          \
     }
 CODED(u8, PITH_CODE_U8, ZEROS)
 CODED(u8_offset, PITH_CODE_U8, OFFSETS)

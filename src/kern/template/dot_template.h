@@ -47,9 +47,9 @@ INLINE float one_row(const struct storage *s, size_t cols, const char *w, const 
     return v16_sum(sum);
 }
 
-/* Asks for the lines of four rows some way ahead of byte `at`: past the end of a row it is not the
- * next row, read at the same time, but the fourth after that comes. */
-INLINE void ask_ahead(const char *w, size_t at, size_t row, size_t ld)
+/* Prefetches the lines of four rows some way ahead of byte `at`. Past the end of a row, the fourth
+ * row after it comes: the three between are read at the same time. */
+INLINE void prefetch_ahead(const char *w, size_t at, size_t row, size_t ld)
 {
     enum { AHEAD = 1024 /* bytes, as measured */ };
     const size_t ahead = at + AHEAD + (at + AHEAD < row ? 0 : 4 * ld - row);
@@ -67,7 +67,7 @@ INLINE void four_rows(const struct storage *s, size_t cols, const char *w, size_
     size_t p = 0;
     for (; p + 16 <= cols; p += 16) {
         const v16 v = v16_load(x + p);
-        if (p * s->bytes % 64 == 0) ask_ahead(w, p * s->bytes, cols * s->bytes, ld);
+        if (p * s->bytes % 64 == 0) prefetch_ahead(w, p * s->bytes, cols * s->bytes, ld);
         s0 = step(s, w, p, v, s0);
         s1 = step(s, w1, p, v, s1);
         s2 = step(s, w2, p, v, s2);
@@ -121,53 +121,53 @@ void TIER(lanes_f16)(size_t rows, size_t cols, const void *w, size_t ldw, const 
 
 /* Rows of x that a number of w is loaded for. A vector has one lane of the sums of sixteen rows of
  * w, and lanes are made in the order in which they are folded, so that few of them wait. */
-enum { BESIDE = VN_WIDTH / 4 };
-struct beside {
+enum { AT_ONCE = VN_WIDTH / 4 };
+struct panel_rows {
     size_t cols, ldx;
     const float *x, *w;
 };
-#define EACH_BESIDE(n, x) _Pragma("GCC unroll 4") for (size_t k = 0; k < (n); k++) x;
+#define EACH_ROW(n, x) _Pragma("GCC unroll 4") for (size_t k = 0; k < (n); k++) x;
 
-INLINE void lane_beside(const struct beside *b, size_t n, size_t lane, v16 s[])
+INLINE void panel_lane(const struct panel_rows *b, size_t n, size_t lane, v16 s[])
 {
-    EACH_BESIDE(n, s[k] = v16_zero())
+    EACH_ROW(n, s[k] = v16_zero())
     for (size_t c = lane; c < b->cols; c += 16) {
         const v16 w = v16_load(b->w + c * 16);
-        EACH_BESIDE(n, s[k] = v16_fma(w, v16_set(b->x[k * b->ldx + c]), s[k]))
+        EACH_ROW(n, s[k] = v16_fma(w, v16_set(b->x[k * b->ldx + c]), s[k]))
     }
 }
 
 /* The lanes first, first + half, first + 2 half, ... in one. */
 #define FOLD(name, inner, half)                                                                    \
-    INLINE void name(const struct beside *b, size_t n, size_t first, v16 s[])                      \
+    INLINE void name(const struct panel_rows *b, size_t n, size_t first, v16 s[])                  \
     {                                                                                              \
-        v16 other[BESIDE];                                                                         \
+        v16 other[AT_ONCE];                                                                        \
         inner(b, n, first, s);                                                                     \
         inner(b, n, first + (half), other);                                                        \
-        EACH_BESIDE(n, s[k] = v16_add(s[k], other[k]))                                             \
+        EACH_ROW(n, s[k] = v16_add(s[k], other[k]))                                                \
     }
-FOLD(fold_8, lane_beside, 8)
+FOLD(fold_8, panel_lane, 8)
 FOLD(fold_4, fold_8, 4)
 FOLD(fold_2, fold_4, 2)
 FOLD(fold_1, fold_2, 1)
 #undef FOLD
 
-INLINE void rows_beside(const struct beside *b, size_t n, float *y, size_t ldy)
+INLINE void panel_sums(const struct panel_rows *b, size_t n, float *y, size_t ldy)
 {
-    v16 s[BESIDE];
+    v16 s[AT_ONCE];
     fold_1(b, n, 0, s);
-    EACH_BESIDE(n, v16_store(y + k * ldy, v16_add(v16_load(y + k * ldy), s[k])))
+    EACH_ROW(n, v16_store(y + k * ldy, v16_add(v16_load(y + k * ldy), s[k])))
 }
-#undef EACH_BESIDE
+#undef EACH_ROW
 
-void TIER(lanes_beside)(size_t rows, size_t cols, const float *x, size_t ldx, const float *w,
-                        float *y, size_t ldy)
+void TIER(lanes_panel)(size_t rows, size_t cols, const float *x, size_t ldx, const float *w,
+                       float *y, size_t ldy)
 {
     size_t i = 0;
-    for (; i + BESIDE <= rows; i += BESIDE)
-        rows_beside(&(struct beside){cols, ldx, x + i * ldx, w}, BESIDE, y + i * ldy, ldy);
+    for (; i + AT_ONCE <= rows; i += AT_ONCE)
+        panel_sums(&(struct panel_rows){cols, ldx, x + i * ldx, w}, AT_ONCE, y + i * ldy, ldy);
     for (; i < rows; i++)
-        rows_beside(&(struct beside){cols, ldx, x + i * ldx, w}, 1, y + i * ldy, ldy);
+        panel_sums(&(struct panel_rows){cols, ldx, x + i * ldx, w}, 1, y + i * ldy, ldy);
 }
 #undef INLINE
 

@@ -7,8 +7,8 @@
  * rows + 3 vectors. */
 #include "kern/ops.h"
 
-/* The addresses of the rows of c are computed anew after the loop: kept, they would take registers
- * that the sums need. */
+/* The addresses of the rows of c are computed anew after the loop: they would take registers that
+ * the sums need. */
 #define HIDE(p) __asm__("" : "+r"(p))
 
 #define COUNT_ROW(i) +1

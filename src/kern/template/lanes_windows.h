@@ -7,14 +7,14 @@
  *     number    what is made of windows
  *
  * and what is declared below behind it. Bits are known where these are inlined. It is what
- * kern/template/lanes_template.h asks for. */
+ * kern/template/lanes_template.h needs. */
 #include "kern/trellis.h"
 
 enum { STEP = PITH_LANES_STEP, TILE = PITH_TRELLIS_TILE / 2 };
 
 INLINE reg load(const uint8_t *tile, size_t ld);
 /* Lane j's number to lane j + 1, the last's to the first, of each row of tiles. */
-INLINE reg turn(reg x);
+INLINE reg rotate_word(reg x);
 /* (before << left) | (last >> right), of sixteen bits. */
 INLINE reg join(reg before, reg last, int left, int right);
 INLINE number number_of(unsigned bits, reg windows);
@@ -26,7 +26,7 @@ typedef struct {
 
 INLINE void open_tile(unsigned bits, const uint8_t *at, size_t ld, opened *to)
 {
-    to->words[0] = turn(load(at + (bits - 1) * 32, ld));
+    to->words[0] = rotate_word(load(at + (bits - 1) * 32, ld));
 #pragma GCC unroll 8
     for (unsigned i = 0; i < bits; i++) to->words[i + 1] = load(at + i * 32, ld);
 }

@@ -1,6 +1,6 @@
-/* kern/template/levels_template.h: codes of rows that have levels of their own, read sixteen at a
- * time, written once in sixteen-lane vectors; included after panel_template.h, of which it takes
- * v16i and the lookup. The including file defines besides:
+/* kern/template/levels_template.h: codes of rows with separate levels, read sixteen at a time,
+ * written once in sixteen-lane vectors; included after panel_template.h, of which it takes v16i and
+ * the lookup. The including file defines besides:
  *
  *     v16i_spread(p, bytes, shift)   eight bytes at p, which may have any address: field i has byte
  *                                    (bytes[i] & 255) as its lowest, the next as its second,

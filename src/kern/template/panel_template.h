@@ -1,5 +1,5 @@
 /* kern/template/panel_template.h: products with packed panels, written once in sixteen-lane
- * vectors. The including file defines, beside its vec_*.h:
+ * vectors. The including file defines, with its vec_*.h:
  *
  *     v16i                         sixteen 32-bit fields
  *     v16i_load(p), v16i_load_bytes(p)   a line; sixteen bytes, widened
@@ -161,7 +161,7 @@ INLINE void step(struct reading how, v16_table table, const float *x, size_t ahe
 INLINE void dot_panels(const struct pith_panels *m, struct reading how, enum pith_panel_scale kind,
                        size_t index, size_t together, const float *x, float *y)
 {
-    enum { STEP = 256 /* columns between decisions what to ask for */ };
+    enum { STEP = 256 /* columns between decisions what to prefetch */ };
     const v16_table table = v16_table_load(m->level);
     const size_t width = pith_panel_step(how.bits), bytes = pith_panel_bytes(m);
     struct panel a, b, c, d;

@@ -133,7 +133,7 @@ void TIER(add)(size_t n, const float *x, float *y)
     v16_store_part(y + i, v16_add(v16_load_part(y + i, n - i), v16_load_part(x + i, n - i)), n - i);
 }
 
-static inline v16 turned(v16 x, v16 c, v16 y, v16 s)
+static inline v16 rotated(v16 x, v16 c, v16 y, v16 s)
 {
     return v16_add(v16_mul(x, c), v16_mul(y, s));
 }
@@ -144,14 +144,14 @@ void TIER(rope_pairs)(size_t n, const float *cos, const float *sin, float *low, 
     for (; i + 16 <= n; i += 16) {
         const v16 c = v16_load(cos + i), s = v16_load(sin + i);
         const v16 a = v16_load(low + i), b = v16_load(high + i);
-        v16_store(low + i, turned(a, c, b, v16_negate(s)));
-        v16_store(high + i, turned(b, c, a, s));
+        v16_store(low + i, rotated(a, c, b, v16_negate(s)));
+        v16_store(high + i, rotated(b, c, a, s));
     }
     if (i == n) return;
     const v16 c = v16_load_part(cos + i, n - i), s = v16_load_part(sin + i, n - i);
     const v16 a = v16_load_part(low + i, n - i), b = v16_load_part(high + i, n - i);
-    v16_store_part(low + i, turned(a, c, b, v16_negate(s)), n - i);
-    v16_store_part(high + i, turned(b, c, a, s), n - i);
+    v16_store_part(low + i, rotated(a, c, b, v16_negate(s)), n - i);
+    v16_store_part(high + i, rotated(b, c, a, s), n - i);
 }
 
 /* x / (1 + exp(minus_y)) */

@@ -1,5 +1,5 @@
-/* kern/template/scales_template.h: scales and zero points of packed panels as floats, for whoever
- * defines what panel_template.h asks for, without the levels. */
+/* kern/template/scales_template.h: scales and zero points of packed panels as floats, for files
+ * that define what panel_template.h needs, without the levels. */
 #include "kern/ops.h"
 
 #define INLINE static inline __attribute__((always_inline))

@@ -1,6 +1,6 @@
 /* The tile of the fast product: 6 vectors by 32 rows. Twelve sums of a block and twelve of a group
- * stay in registers; the turn of a block costs each sum a conversion and a multiply-add, one for 16
- * steps in the rule. Where fewer vectors are wanted, two, four or six are summed. */
+ * stay in registers; the end of a block costs each sum a conversion and a multiply-add, usually
+ * once in 16 steps. Where fewer vectors are wanted, two, four or six are summed. */
 #include "kern/vnni/words_vnni.h"
 
 enum { ROWS = WORDS };

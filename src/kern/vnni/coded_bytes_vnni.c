@@ -26,12 +26,12 @@ struct column_floats {
     __m512 a, b;
 };
 
-/* Equal words of four quarters side by side; within each, four rows of four bytes turned. */
+/* Equal words of four quarters side by side; within each, four rows of four bytes transposed. */
 INLINE __m512i words_together(void)
 {
     return _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
 }
-INLINE __m512i turned(__m512i x)
+INLINE __m512i transposed(__m512i x)
 {
     const __m128i at = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     return _mm512_shuffle_epi8(x, _mm512_broadcast_i32x4(at));
@@ -58,7 +58,7 @@ INLINE __m512i four_of_16(bool dense, const uint8_t *at, size_t stride)
         x = _mm512_mask_broadcast_i32x4(x, 0x0f00, sixteen_bytes(at + 2 * stride));
         x = _mm512_mask_broadcast_i32x4(x, 0xf000, sixteen_bytes(at + 3 * stride));
     }
-    return turned(_mm512_permutexvar_epi32(words_together(), x));
+    return transposed(_mm512_permutexvar_epi32(words_together(), x));
 }
 
 /* The same of 32 bytes. */
@@ -77,8 +77,8 @@ INLINE struct columns four_of_32(bool dense, const uint8_t *at, size_t stride)
         x = _mm512_mask_broadcast_i64x4(x, 0xf0, half_line(at + stride));
         y = _mm512_mask_broadcast_i64x4(y, 0xf0, half_line(at + 3 * stride));
     }
-    return (struct columns){turned(_mm512_permutex2var_epi32(x, first, y)),
-                            turned(_mm512_permutex2var_epi32(x, last, y))};
+    return (struct columns){transposed(_mm512_permutex2var_epi32(x, first, y)),
+                            transposed(_mm512_permutex2var_epi32(x, last, y))};
 }
 
 /* Rows of bytes, ldq apart, and the sums of each, lds apart. */
@@ -92,7 +92,8 @@ struct byte_rows {
 struct code_rows {
     const uint8_t *at;
     size_t stride;
-    const uint8_t *ask; /* as many, in one piece, that are asked for meanwhile, a line at a time */
+    const uint8_t
+        *ahead; /* as many, in one piece, that are prefetched meanwhile, a line at a time */
 };
 
 /* The sums of 32 rows of 32 codes, `dense` when nothing lies between, times `rows` rows of q, less
@@ -101,9 +102,9 @@ INLINE void block_sums(size_t bits, size_t rows, bool dense, const struct code_r
                        const struct byte_rows *q, struct columns *out)
 {
     const size_t stride = dense ? BLOCK * bits / 8 : codes->stride;
-    const uint8_t *at = codes->at, *ask = codes->ask;
+    const uint8_t *at = codes->at, *ahead = codes->ahead;
     const int8_t *by = q->q;
-    if (!dense) __asm__("" : "+r"(by)); /* or all wait in a place of their own for the next tile */
+    if (!dense) __asm__("" : "+r"(by)); /* or the compiler stores all of them for the next tile */
     const __m512i high = _mm512_set1_epi8((char)0xf0);
     __m512i a[MOST_ROWS], b[MOST_ROWS];
     UNROLL
@@ -113,9 +114,9 @@ INLINE void block_sums(size_t bits, size_t rows, bool dense, const struct code_r
         b[r] = _mm512_set1_epi32(-128 * sum);
     }
     UNROLL
-    for (size_t i = 0; i < BLOCK; i += 4, at += 4 * stride, ask += BLOCK * bits / 2) {
+    for (size_t i = 0; i < BLOCK; i += 4, at += 4 * stride, ahead += BLOCK * bits / 2) {
         struct columns w;
-        __builtin_prefetch(ask, 0, 2);
+        __builtin_prefetch(ahead, 0, 2);
         if (bits == 8) {
             w = four_of_32(dense, at, stride);
         } else {
@@ -129,11 +130,12 @@ INLINE void block_sums(size_t bits, size_t rows, bool dense, const struct code_r
             const __m512i e = _mm512_set1_epi32(four);
             a[r] = _mm512_dpbusd_epi32(a[r], w.a, e);
             b[r] = _mm512_dpbusd_epi32(b[r], w.b, e);
-            __asm__("" : "+v"(a[r]), "+v"(b[r]), "+r"(ask)); /* or they are moved about */
+            __asm__("" : "+v"(a[r]), "+v"(b[r]), "+r"(ahead)); /* or they are moved about */
         }
-        if (bits == 8) __builtin_prefetch(ask + LINE, 0, 2);
-        __asm__("" : "+r"(ask)); /* or the second is asked for first, and look-ahead does not see
-                                    that lines follow each other */
+        if (bits == 8) __builtin_prefetch(ahead + LINE, 0, 2);
+        __asm__(""
+                : "+r"(ahead)); /* or the second is prefetched first, and the prefetcher does not
+                                 * see that lines follow each other */
     }
     UNROLL
     for (size_t r = 0; r < rows; r++) {
@@ -168,9 +170,10 @@ INLINE struct column_floats in_order(size_t bits, struct column_floats x)
 }
 
 /* Where a tile of what is read soon lies, of 32 rows of 32 codes; or the one that is read now. */
-INLINE const uint8_t *next_tile(size_t bits, const struct pith_coded *c, size_t tile, bool asks)
+INLINE const uint8_t *next_tile(size_t bits, const struct pith_coded *c, size_t tile,
+                                bool prefetches)
 {
-    return (asks && c->next ? c->next : c->codes) + tile * BLOCK * BLOCK * bits / 8;
+    return (prefetches && c->next ? c->next : c->codes) + tile * BLOCK * BLOCK * bits / 8;
 }
 
 INLINE void score_rows(size_t bits, size_t rows, const struct pith_coded *k,
@@ -326,7 +329,7 @@ INLINE void weigh_group(size_t rows, const struct pith_coded *v, size_t g, const
 
 /* 32 elements of the values. */
 INLINE void value_tile(size_t bits, size_t rows, const struct pith_coded *v, size_t tile,
-                       const uint8_t *ask, const struct weighed *w, float *o, size_t ldo)
+                       const uint8_t *ahead, const struct weighed *w, float *o, size_t ldo)
 {
     struct columns sums[MOST_ROWS];
     int32_t sum[MOST_ROWS];
@@ -334,7 +337,8 @@ INLINE void value_tile(size_t bits, size_t rows, const struct pith_coded *v, siz
     UNROLL
     for (size_t r = 0; r < rows; r++) sum[r] = w->sum[sum_of(r)];
     block_sums(bits, rows, false,
-               &(struct code_rows){v->codes + tile * BLOCK * bits / 8, v->stride, ask}, &of, sums);
+               &(struct code_rows){v->codes + tile * BLOCK * bits / 8, v->stride, ahead}, &of,
+               sums);
     o += tile * BLOCK;
     UNROLL
     for (size_t r = 0; r < rows; r++, o += ldo) {
@@ -366,7 +370,7 @@ INLINE void value_rows(size_t bits, size_t rows, const struct pith_coded *v,
     }
 }
 
-/* By fours of rows, then what is left. */
+/* By fours of rows, then the remaining ones. */
 #define BY_ROWS(name, bits, c, x, to, ld)                                                          \
     {                                                                                              \
         size_t r = 0;                                                                              \

@@ -1,4 +1,4 @@
-/* The tile of the exact product: three digits of 2 vectors by 32 rows, whose sums are turned to
+/* The tile of the exact product: three digits of 2 vectors by 32 rows, whose sums are converted to
  * float32 block by block. */
 #include "kern/vnni/words_vnni.h"
 

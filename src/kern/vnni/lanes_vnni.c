@@ -16,7 +16,7 @@ INLINE reg load(const uint8_t *tile, size_t ld)
     return _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1);
 }
 
-INLINE reg turn(reg x)
+INLINE reg rotate_word(reg x)
 {
     return _mm512_alignr_epi8(x, _mm512_shuffle_i64x2(x, x, 0xb1), 14);
 }

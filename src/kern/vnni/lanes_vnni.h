@@ -1,5 +1,5 @@
-/* kern/vnni/lanes_vnni.h: what kern/template/lanes_template.h asks for, of numbers that are the sum
- * of the four bytes of two words of 16 bits, added up as they are multiplied. */
+/* kern/vnni/lanes_vnni.h: what kern/template/lanes_template.h needs, of numbers that are the sum of
+ * the four bytes of two words of 16 bits, added up as they are multiplied. */
 #ifndef PITH_KERN_LANES_VNNI_H
 #define PITH_KERN_LANES_VNNI_H
 

@@ -86,8 +86,8 @@ INLINE __m512 block_close(const struct pith_bytes *x, int digits, size_t block, 
 }
 
 /* Columns [0, cols) of a panel from `at` on times those of q. Sums are locals, and the digits are
- * spelled out: arrays of vectors, and vectors behind pointers, end up in memory. Every second word
- * has sums of its own: twice the chains, for the latency of the dot product. */
+ * spelled out: arrays of vectors, and vectors behind pointers, end up in memory. Even and odd words
+ * have separate sums: twice the chains, for the latency of the dot product. */
 INLINE struct sums block_sums(enum width kind, __m512i table, int digits, size_t cols,
                               const uint8_t *at, const int8_t *q, size_t q_digit)
 {

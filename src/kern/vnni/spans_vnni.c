@@ -14,7 +14,7 @@ INLINE void open_tile(unsigned bits, const uint8_t *at, size_t ld, opened *to)
     spans_open(bits, at, ld, to);
 }
 
-/* Where two tiles' spans fit beside all else. */
+/* Where the spans of two tiles fit in the registers with all else. */
 INLINE bool early(unsigned bits, size_t n)
 {
     return n == 1 && bits <= 4;

@@ -1,6 +1,6 @@
 /* kern/vnni/words_vnni.h: products of up to six words of x, bytes of six vectors or three digits of
  * two, with two panels as they are stored, or unpacked to bytes where codes lie in planes: twelve
- * sums in registers, beside the halves of two lines of codes and one word of x. A step of four
+ * sums in registers, with the halves of two lines of codes and one word of x. A step of four
  * columns is twelve integer dot products on eight loads; that codes of 4 bits are two to a byte
  * costs as many operations as two columns have, and what a panel has in memory is read and nothing
  * else. */
@@ -38,7 +38,7 @@ INLINE void block_open(struct whole *d, const int32_t *less, const int32_t *zero
 #undef START
 }
 
-/* The line of each panel where its next columns are, and how far ahead lines are asked for. */
+/* The line of each panel where its next columns are, and how far ahead lines are prefetched. */
 struct lines {
     const uint8_t *a, *b;
     size_t ahead;
@@ -53,10 +53,9 @@ INLINE size_t columns_of_line(enum width kind)
 INLINE struct lines lines_open(const struct pith_byte_tile *a, enum width kind)
 {
     const size_t width = columns_of_line(kind);
-    return (struct lines){
-        a->w[0], a->w[1],
-        pith_panel_ahead(a->beside, a->cols / width * PITH_PANEL_LINE,
-                         a->col / width * PITH_PANEL_LINE, PITH_AHEAD_BYTES)};
+    return (struct lines){a->w[0], a->w[1],
+                          pith_panel_ahead(a->adjacent, a->cols / width * PITH_PANEL_LINE,
+                                           a->col / width * PITH_PANEL_LINE, PITH_AHEAD_BYTES)};
 }
 
 /* Four columns of both panels: the first `count` words, x. */
@@ -79,13 +78,13 @@ INLINE void multiply(struct whole *d, enum width kind, size_t count, size_t cols
 {
     const __m512i low = _mm512_set1_epi8(15);
     const size_t width = columns_of_line(kind), ahead = w->ahead;
-    const uint8_t *at = w->a, *beside = w->b;
+    const uint8_t *at = w->a, *other = w->b;
     for (size_t c = 0; c < cols; c += width) {
-        const __m512i a = _mm512_loadu_si512(at), b = _mm512_loadu_si512(beside);
+        const __m512i a = _mm512_loadu_si512(at), b = _mm512_loadu_si512(other);
         __builtin_prefetch(at + ahead);
-        __builtin_prefetch(beside + ahead);
+        __builtin_prefetch(other + ahead);
         at += PITH_PANEL_LINE;
-        beside += PITH_PANEL_LINE;
+        other += PITH_PANEL_LINE;
         if (kind == EIGHT) {
             four_columns(d, count, a, b, x);
             x += WORDS;
@@ -107,7 +106,7 @@ INLINE void multiply(struct whole *d, enum width kind, size_t count, size_t cols
         x += (size_t)2 * WORDS;
     }
     w->a = at;
-    w->b = beside;
+    w->b = other;
 }
 
 INLINE enum width kind_of(const struct pith_byte_tile *a)

@@ -106,7 +106,7 @@ const struct pith_arch pith_arch_granitemoehybrid = {
              .renormalised = true,
              .all_sparse = true,
              .without_keys = "linear_attention",
-             .rope_told = true,
+             .rope_stated = true,
              .features = 1u << PITH_GGUF_HAS_SCORE_SCALE | 1u << PITH_GGUF_HAS_EMBED_SCALE |
                          1u << PITH_GGUF_HAS_BRANCH_SCALE | 1u << PITH_GGUF_HAS_LOGIT_SCALE |
                          1u << PITH_GGUF_HAS_UNROTATED | 1u << PITH_GGUF_HAS_DELTA |

@@ -121,7 +121,7 @@ bool pith_gguf_arch_at(size_t index, struct pith_gguf_arch *out)
     out->without_keys = g->without_keys;
     out->off = g->off;
     out->either = g->either;
-    out->rope_told = g->rope_told;
+    out->rope_stated = g->rope_stated;
     out->shared_width = g->shared_width ? g->shared_width : "shared_expert_intermediate_size";
     out->step = g->step || g->stepped;
     out->stepped = g->stepped;
@@ -218,7 +218,7 @@ const char *pith_arch_gguf_lacks(const struct pith_plans *p, const struct pith_s
         return "a gate with another limit than 7, or another alpha than 1.702,";
     if (s->windows.size && !as_known(s, &s->windows.layers, g->every, true))
         return "windows in these layers";
-    if (g->rope_told && pith_layer_any(&s->place.unrotated, s->layers) &&
+    if (g->rope_stated && pith_layer_any(&s->place.unrotated, s->layers) &&
         !as_known(s, &s->place.unrotated, 1, false))
         return "layers without positions beside others";
     if (!as_known(s, &s->place.unrotated, g->unrotated, false))

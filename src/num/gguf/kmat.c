@@ -73,8 +73,8 @@ static bool zeros_fit(const struct pith_kquant *t, const struct pith_qmat *q)
 }
 
 /* PITH_OK when pith_kmat_pack() can be tried: the element format and the groups are t's, whole
- * blocks in a row, nothing beside the grid, and for two levels of scales that both are known.
- * PITH_UNSUPPORTED says what stands against it. */
+ * blocks in a row, no weights off the grid, and for two levels of scales that both are known.
+ * PITH_UNSUPPORTED says what prevents it. */
 static enum pith_status kmat_accepts(const struct pith_kquant *t, const struct pith_qmat *q,
                                      struct pith_error *err)
 {

@@ -31,7 +31,7 @@ static double matrix_bytes(const struct pith_quantize_task *t, const struct pith
         .rows = l->rows,
         .cols = l->cols,
         .grid = grid,
-        .kept = r->split->sparse ? pith_sparse_count(l->rows, l->cols, r->split_value) : 0};
+        .outliers = r->split->sparse ? pith_sparse_count(l->rows, l->cols, r->split_value) : 0};
     return (double)pith_qspec_bytes(&s);
 }
 

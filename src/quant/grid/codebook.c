@@ -63,15 +63,16 @@ struct levels_job {
 static void fit_row(void *ctx, size_t row, unsigned thread)
 {
     const struct levels_job *j = ctx;
-    const struct pith_sparse *kept = j->rule->kept;
+    const struct pith_sparse *off_grid = j->rule->off_grid;
     const uint32_t cols = j->q->cols;
     const unsigned k = 1u << j->q->format->bits;
     uint8_t *scratch = j->memory + thread * j->bytes;
     float *weight = (float *)(void *)(scratch + j->bytes) - cols;
     if (j->rule->weight) memcpy(weight, j->rule->weight, cols * sizeof *weight);
     for (uint32_t c = 0; !j->rule->weight && c < cols; c++) weight[c] = 1.0f;
-    for (uint32_t i = kept ? kept->start[row] : 0; kept && i < kept->start[row + 1]; i++)
-        weight[kept->col[i]] = 0.0f;
+    for (uint32_t i = off_grid ? off_grid->start[row] : 0; off_grid && i < off_grid->start[row + 1];
+         i++)
+        weight[off_grid->col[i]] = 0.0f;
     float *levels = j->q->levels + row * k;
     (void)pith_kmeans(j->w + row * cols, weight, cols, k, levels, scratch);
     for (unsigned i = 0; i < k; i++) levels[i] = pith_round_to(PITH_F16, levels[i]);

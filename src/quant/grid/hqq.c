@@ -1,14 +1,14 @@
 /* quant/grid/hqq.c: half-quadratic zero points (HQQ, Badri and Shaji 2023), for integers.
  *
- * With the scale of the range, the zero point z is moved so that sum |w - (q - z) s|^0.7 falls, by
- * turns: errors e = w - (q - z) s are shrunk to those large enough to be let go,
- *     e' = sign(e) max(0, |e| - |e|^-0.3 / beta),    beta = 10, growing by 1.01 a turn,
- * and z is the mean of q - (w - e') / s. It begins where the smallest weight has code 0 and ends
- * after 20 turns, or with the first that lowers mean |e| no more. Errors below 0.14 are never let
- * go, so that for the weights of most models z goes where the mean error is 0.
+ * With the scale of the range, the zero point z is moved so that sum |w - (q - z) s|^0.7 falls, in
+ * two alternating steps: errors e = w - (q - z) s are shrunk to the outliers e',
+ *     e' = sign(e) max(0, |e| - |e|^-0.3 / beta),    beta = 10, growing by 1.01 an iteration, and z
+ * is the mean of q - (w - e') / s. It begins where the smallest weight has code 0 and ends after 20
+ * iterations, or with the first that lowers mean |e| no more. Errors below 0.14 are never outliers,
+ * so that for the weights of most models z goes where the mean error is 0.
  *
  * z is any number, rounded to the dtype of the scales: a matrix holds -z s as its offsets. On whole
- * zero points, levels would be multiples of the scale again, and nothing left of the gain. */
+ * zero points, levels would be multiples of the scale again, and the gain would be lost. */
 #include "quant/grid/hqq.h"
 
 #include "kern/grid.h"
@@ -19,7 +19,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TURNS = 20 };
+enum { ITERATIONS = 20 };
 
 static bool takes(const struct pith_grid *grid)
 {
@@ -27,8 +27,8 @@ static bool takes(const struct pith_grid *grid)
 }
 
 /* |x|^-0.3 for x in 2^-20..2^20, as the cube of z = x^(-1/10): the guess of z from the exponent
- * bits is within 7%, and after each of Newton's steps z (1.1 - 0.1 x z^10) five and a half times
- * the square of the error is left. */
+ * bits is within 7%, and after each of Newton's steps z (1.1 - 0.1 x z^10) the error is five and a
+ * half times its square before. */
 static float power_of(float x)
 {
     uint32_t bits;
@@ -59,7 +59,7 @@ static float code_of(float t, float top)
     return (t + PITH_GRID_MAGIC) - PITH_GRID_MAGIC;
 }
 
-/* A turn's sums in lanes, of |e| and of q - (w - e') / s, both in units of the scale. */
+/* An iteration's sums in lanes, of |e| and of q - (w - e') / s, both in units of the scale. */
 enum { LANES = 16 };
 struct sums {
     float error[LANES], zero[LANES];
@@ -69,7 +69,7 @@ struct place {
     float scale, inverse, top, z, inverse_beta;
 };
 
-/* At most LANES weights. Errors that are let go are rare, so that they have a loop of their own. */
+/* At most LANES weights. Outliers are rare, so that they have a separate loop. */
 static inline void add_lanes(const struct place *p, const float *restrict w, size_t n,
                       struct sums *restrict s)
 {
@@ -92,9 +92,9 @@ static inline void add_lanes(const struct place *p, const float *restrict w, siz
 }
 
 /* The sum of |e| over the weights with zero point z, in units of the scale; *next receives the zero
- * point of the next turn. */
-static double turn(const struct pith_weights *x, float scale, float top, float z,
-                   float inverse_beta, float *next)
+ * point of the next iteration. */
+static double iterate(const struct pith_weights *x, float scale, float top, float z,
+                      float inverse_beta, float *next)
 {
     const struct place p = {scale, 1.0f / scale, top, z, inverse_beta};
     struct sums s = {{0}, {0}};
@@ -119,9 +119,9 @@ float pith_hqq_zero(const struct pith_weights *x, float scale, float top, float 
 {
     float z = zero;
     double best = INFINITY, beta = 10.0;
-    for (int i = 0; i < TURNS; i++, beta *= 1.01) {
+    for (int i = 0; i < ITERATIONS; i++, beta *= 1.01) {
         float next;
-        const double e = turn(x, scale, top, z, (float)(1.0 / beta), &next);
+        const double e = iterate(x, scale, top, z, (float)(1.0 / beta), &next);
         const bool done = !(e < best) || next == z;
         best = e;
         z = next;

@@ -4,7 +4,7 @@
 
 #include "quant/grid/line.h"
 
-/* Where the turns that quant/grid/hqq.c describes lead from `zero`, for codes 0..top. */
+/* The zero point that the iterations of quant/grid/hqq.c reach from `zero`, for codes 0..top. */
 float pith_hqq_zero(const struct pith_weights *x, float scale, float top, float zero);
 
 #endif

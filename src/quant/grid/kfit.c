@@ -3,9 +3,9 @@
  * -dmin. The steps:
  *
  *   1. each sub-block alone, s and o free: from many starting points, codes to the nearest, then s
- *      and o by least squares for those codes, the best kept;
- *   2. for several d and dmin around those that the largest s and o ask for: each sub-block takes
- * the best of the integers next to its own optimum, judged by the error with nearest codes; then d
+ *      and o by least squares for those codes; the best is taken;
+ *   2. for several d and dmin around those that the largest s and o give: each sub-block takes the
+ *      best of the integers next to its own optimum, judged by the error with nearest codes; then d
  *      and dmin by least squares for those integers and codes, as long as that helps.
  *
  * llama.cpp has the first step along one line of starting points, and of the second the rounding of
@@ -124,7 +124,7 @@ static inline float fold_lanes(const float acc[LANES])
     return (t[0] + t[1]) + (t[2] + t[3]);
 }
 
-/* Loops of a fixed length without aliasing are what compilers turn into vector instructions. */
+/* Loops of a fixed length without aliasing are what compilers vectorize. */
 static inline void subtract_lanes(const float *restrict w, float o, float *restrict x)
 {
     for (int l = 0; l < LANES; l++) x[l] = w[l] - o;
@@ -202,7 +202,7 @@ static bool least_squares(const struct kind *k, const struct sub *b, const float
     return isfinite(*s) && *s != 0.0f;
 }
 
-/* From a starting point downhill; the best is kept in b. */
+/* Descends from a starting point; the best so far is in b. */
 static void descend(const struct kind *k, struct sub *b, float s, float o)
 {
     float y[SUB];
@@ -223,14 +223,14 @@ static void descend(const struct kind *k, struct sub *b, float s, float o)
 struct starts {
     struct {
         float s, o, error;
-    } kept[STARTS];
+    } found[STARTS];
 };
 
 static struct starts no_starts(void)
 {
     struct starts all;
     memset(&all, 0, sizeof all);
-    for (int i = 0; i < STARTS; i++) all.kept[i].error = INFINITY;
+    for (int i = 0; i < STARTS; i++) all.found[i].error = INFINITY;
     return all;
 }
 
@@ -240,17 +240,17 @@ static void try_start(const struct kind *k, const struct sub *b, float s, float 
     float y[SUB];
     const float error = attempt(k, b, s, o, y);
     int i = STARTS - 1;
-    if (!(error < all->kept[i].error)) return;
-    for (; i > 0 && error < all->kept[i - 1].error; i--) all->kept[i] = all->kept[i - 1];
-    all->kept[i].s = s;
-    all->kept[i].o = o;
-    all->kept[i].error = error;
+    if (!(error < all->found[i].error)) return;
+    for (; i > 0 && error < all->found[i - 1].error; i--) all->found[i] = all->found[i - 1];
+    all->found[i].s = s;
+    all->found[i].o = o;
+    all->found[i].error = error;
 }
 
 static void descend_all(const struct kind *k, struct sub *b, const struct starts *all)
 {
-    for (int i = 0; i < STARTS && all->kept[i].error < INFINITY; i++)
-        descend(k, b, all->kept[i].s, all->kept[i].o);
+    for (int i = 0; i < STARTS && all->found[i].error < INFINITY; i++)
+        descend(k, b, all->found[i].s, all->found[i].o);
 }
 
 static void fit_pair(const struct kind *k, struct sub *b, float lo, float hi)
@@ -467,11 +467,11 @@ static float glance(const struct kind *k, const struct sub *subs, struct outer u
 /* The best few of the candidates for d and dmin are followed downhill. */
 static void fit_outer(const struct kind *k, struct sub *subs, struct best *best)
 {
-    enum { KEPT = 2 };
+    enum { FOUND = 2 };
     const struct outer ends = ends_of(k, subs);
-    struct outer kept[KEPT] = {{0}};
-    float error[KEPT];
-    for (int n = 0; n < KEPT; n++) error[n] = INFINITY;
+    struct outer found[FOUND] = {{0}};
+    float error[FOUND];
+    for (int n = 0; n < FOUND; n++) error[n] = INFINITY;
     for (int i = -1; i < 5; i++)
         for (int j = k->t->min_most ? -1 : 0; j < (k->t->min_most ? 3 : 1); j++) {
             const struct outer u = lower(k, ends, i, j);
@@ -479,14 +479,14 @@ static void fit_outer(const struct kind *k, struct sub *subs, struct best *best)
             const int n = e < error[0] ? 0 : 1;
             if (!(e < error[n])) continue;
             if (n == 0) {
-                kept[1] = kept[0];
+                found[1] = found[0];
                 error[1] = error[0];
             }
-            kept[n] = u;
+            found[n] = u;
             error[n] = e;
         }
-    for (int n = 0; n < KEPT; n++)
-        if (error[n] < INFINITY) settle(k, subs, kept[n], best);
+    for (int n = 0; n < FOUND; n++)
+        if (error[n] < INFINITY) settle(k, subs, found[n], best);
 }
 
 static void fit_two_levels(const struct kind *k, struct sub *subs, struct pith_kblock *out)

@@ -23,8 +23,8 @@ void pith_drifted_layout(struct pith_arena *a, struct pith_drifted *d)
     d->other = pith_arena_take_rows(a, d->f.cols, d->ld, sizeof *d->other);
 }
 
-/* Some rows: what is asked with R is x R, of which R is held divided by its diagonal, column by
- * column. */
+/* Some rows: the correction times R is x R; R is stored divided by its diagonal, column by column.
+ */
 static void solve_rows(void *ctx, size_t task, unsigned thread)
 {
     const struct pith_drifted *d = ctx;
@@ -51,7 +51,7 @@ enum pith_status pith_drifted_make(struct pith_drifted *d, const struct pith_rou
         for (size_t r = 0; r < d->ld; r++)
             spare[k * d->ld + r] = r < d->rows ? job->w[r * cols + d->f.perm[k]] : 0.0f;
     pith_factor_drift(&d->f, job->stats->drift, job->options.drift, d->y);
-    (void)pith_factor_ask(&d->f, d->y, spare, d->rows, d->ld, d->other);
+    (void)pith_factor_correct(&d->f, d->y, spare, d->rows, d->ld, d->other);
     pith_pool_run(pith_backend_pool(job->backend), (d->rows + STRIPE - 1) / STRIPE, solve_rows, d);
     for (size_t r = 0; r < d->rows; r++)
         for (size_t k = 0; k < cols; k++) {

@@ -7,7 +7,7 @@
 #include "quant/round/factor.h"
 
 struct pith_drifted {
-    uint32_t rows; /* 0: nothing is asked, and nothing takes memory */
+    uint32_t rows; /* 0: there is no correction, and no memory is taken */
     size_t ld;     /* rows at least */
     struct pith_factor f;
     float *y;    /* [cols][cols] */

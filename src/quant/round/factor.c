@@ -179,7 +179,7 @@ static void divide_row(void *ctx, size_t j, unsigned thread)
     for (size_t k = 0; k < d->f->cols; k++) y[k] /= d->f->diagonal[k] * d->f->diagonal[k];
 }
 
-/* With Z = y diagonal^2 and r as it is held, Z r^T = D: from the last column to the first. */
+/* With Z = y diagonal^2 and r as it is stored, Z r^T = D: from the last column to the first. */
 void pith_factor_drift(const struct pith_factor *f, const float *drift, double strength, float *y)
 {
     struct pith_pool *pool = pith_backend_pool(f->backend);
@@ -207,8 +207,8 @@ void pith_factor_drift(const struct pith_factor *f, const float *drift, double s
     pith_pool_run(pool, cols, divide_row, &d);
 }
 
-double pith_factor_ask(const struct pith_factor *f, const float *y, const float *w, uint32_t rows,
-                       size_t ld, float *asked)
+double pith_factor_correct(const struct pith_factor *f, const float *y, const float *w,
+                           uint32_t rows, size_t ld, float *correction)
 {
     double sum = 0;
     pith_gemm(f->backend, &(struct pith_gemm){.m = f->cols,
@@ -220,11 +220,11 @@ double pith_factor_ask(const struct pith_factor *f, const float *y, const float 
                                               .b = w,
                                               .b_rs = ld,
                                               .b_cs = 1,
-                                              .c = asked,
+                                              .c = correction,
                                               .ldc = ld});
     for (uint32_t k = 0; k < f->cols; k++) {
         double squares = 0;
-        float *column = asked + k * ld;
+        float *column = correction + k * ld;
         for (uint32_t r = 0; r < rows; r++) squares += (double)column[r] * (double)column[r];
         for (size_t r = rows; r < ld; r++) column[r] = 0;
         sum += squares * (double)f->diagonal[k] * (double)f->diagonal[k];

@@ -6,11 +6,11 @@
 #include "base/arena.h"
 #include "quant/round.h"
 
-/* What it depends on beside H. */
+/* What it depends on in addition to H. */
 struct pith_factor_by {
     enum pith_act_order order;
     uint32_t width, block; /* pith_column_order()'s */
-    double damp;           /* asked for */
+    double damp;           /* requested */
 };
 
 struct pith_factor {
@@ -28,7 +28,7 @@ struct pith_factor {
     double lambda; /* added to the diagonal */
     float *r;      /* [cols][cols] in solving order, each column divided by its diagonal element */
     float *diagonal; /* [cols] */
-    void *memory;    /* of one that is kept: behind perm, dead, r and diagonal */
+    void *memory;    /* of one that is cached: behind perm, dead, r and diagonal */
 };
 
 /* Memory for one of that many columns. */
@@ -39,20 +39,20 @@ void pith_factor_layout(struct pith_arena *a, struct pith_factor *f);
 enum pith_status pith_factor_make(struct pith_factor *f, struct pith_error *err);
 /* Whether it is what make() would make of that. */
 bool pith_factor_is(const struct pith_factor *f, const struct pith_factor *of);
-/* One that outlives a job, for all that read the same inputs: of what `of` says, without memory of
- * its own. pith_round_factor_free(). */
+/* One that outlives a job, for all that read the same inputs: a copy of `of` in its own memory.
+ * pith_round_factor_free(). */
 enum pith_status pith_factor_keep(const struct pith_factor *of, struct pith_factor **out,
                                   struct pith_error *err);
 
-/* y[cols][cols] = D R^-T / diagonal in solving order, for the drift D = 2 (X' - X) X^T / n: what an
- * output W (X' - X) asks of column k is (W y)_k, as far as the columns before it leave it to it.
- * Dead inputs ask and answer nothing. */
+/* y[cols][cols] = D R^-T / diagonal in solving order, for the drift D = 2 (X' - X) X^T / n: the
+ * correction of column k for an output W (X' - X) is (W y)_k, as far as the columns before it did
+ * not make it. Dead inputs need and make no correction. */
 void pith_factor_drift(const struct pith_factor *f, const float *drift, double strength, float *y);
 
-/* asked = W y transposed, for W as the solver has it: w[cols][ld] in solving order, of which the
- * first `rows` of each column count; asked likewise, 0 behind them. The squares of what is asked
- * with R, summed: what the drift costs as long as W stays as it is. */
-double pith_factor_ask(const struct pith_factor *f, const float *y, const float *w, uint32_t rows,
-                       size_t ld, float *asked);
+/* correction = W y transposed, for W as the solver has it: w[cols][ld] in solving order, of which
+ * the first `rows` of each column count; correction likewise, 0 behind them. Returns the sum of
+ * squares of the correction times R: what the drift costs while W is unchanged. */
+double pith_factor_correct(const struct pith_factor *f, const float *y, const float *w,
+                           uint32_t rows, size_t ld, float *correction);
 
 #endif

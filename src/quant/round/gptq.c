@@ -5,22 +5,23 @@
  *
  *     u_k = w_k + sum over j < k of (w_j - q_j) R[j,k] / R[k,k],
  *
- * so each column in turn takes the grid points nearest to u_k. That is the choice that GPTQ
+ * so the columns, one after the other, take the grid points nearest to u_k. That is the choice that
+ * GPTQ
  * makes through the upper Cholesky factor U of H^-1, since U = R^-1, at a third of the cost and
  * without its rounding error (Chee et al. 2023 show the equivalence with LDLQ).
  *
- * Matrices are held transposed, [column][row], so that a column step runs over consecutive rows:
+ * Matrices are stored transposed, [column][row], so that a column step runs over consecutive rows:
  *
  *     wt    [cols][ld]   the weights in solving order; once a column is solved, its error w - q
  *     u     [width][ld]  of the present block, updated by one product with all errors before it
  *     codes [cols][ld]
  *
  * A block's columns are solved SUB at a time on tiles of rows, each followed by a product that
- * updates the rest of the block. Blocks and sub-blocks end where groups end, so u is up to date
- * for a whole group when that is fitted on the way. Rows are independent and products have a
- * fixed order of summing, so the result does not depend on the number of threads.
+ * updates the rest of the block. Blocks and sub-blocks end where groups end, so u is up to date for
+ * a whole group when that is fitted on the way. Rows are independent and products have a fixed
+ * order of summing, so the result does not depend on the number of threads.
  *
- * Weights that a split drops are grid points 0 like any other, and those that it keeps beside the
+ * Weights that a split drops are grid points 0 like any other, and those that it stores off the
  * grid take u itself: no error. Where the solver chooses zeros (SparseGPT: Frantar, Alistarh 2023),
  * a four of inputs is looked at when its first column is reached: dropping a weight, as it has
  * moved by then, costs its square times R[k,k]^2. */
@@ -57,7 +58,7 @@ static uint32_t block_width(const struct pith_gptq_solver *s)
     return least(s->dynamic && s->segment > BLOCK ? s->segment : BLOCK, s->cols);
 }
 
-/* What the solver takes; with masks of zeros, and with weights that are kept beside the grid. */
+/* What the solver takes; with masks of zeros, and with weights off the grid. */
 static void layout(struct pith_arena *a, struct pith_gptq_solver *s, bool masks, bool off)
 {
     const size_t cols = s->cols, threads = pith_pool_threads(s->pool);
@@ -75,7 +76,7 @@ static void layout(struct pith_arena *a, struct pith_gptq_solver *s, bool masks,
     s->zero = pith_arena_take(a, scales, sizeof *s->zero);
     s->offset = pith_arena_take(a, s->offsets ? scales : 0, sizeof *s->offset);
     s->drift = pith_arena_take_rows(a, s->form ? cols : 0, cols, sizeof *s->drift);
-    s->asked = pith_arena_take_rows(a, s->form ? cols : 0, s->ld, sizeof *s->asked);
+    s->correction = pith_arena_take_rows(a, s->form ? cols : 0, s->ld, sizeof *s->correction);
     s->codes = pith_arena_take_rows(a, s->gridder ? cols : 0, s->ld, sizeof *s->codes);
     struct pith_outputs *o = &s->outputs;
     o->s = pith_arena_take(a, pith_outputs_at(o->rows, o->block, o->rows), sizeof *o->s);
@@ -85,8 +86,9 @@ static void layout(struct pith_arena *a, struct pith_gptq_solver *s, bool masks,
 
 static enum pith_status take_memory(struct pith_gptq_solver *s, struct pith_error *err)
 {
-    const struct pith_kept *kept = s->job->kept;
-    const bool masks = kept && (kept->zeros || kept->choose), off = kept && kept->sparse;
+    const struct pith_off_grid *off_grid = s->job->off_grid;
+    const bool masks = off_grid && (off_grid->zeros || off_grid->choose),
+               off = off_grid && off_grid->sparse;
     struct pith_arena a = {0};
     layout(&a, s, masks, off);
     if (!pith_arena_open(&a)) return pith_fail_nomem(err, "GPTQ");
@@ -161,7 +163,7 @@ static void move_group(const struct pith_gptq_solver *s, uint32_t k, size_t n, s
 }
 
 /* Fits the block of GGUF's whose columns are solved from step k on. An error in a column counts
- * R[k,k]^2: what is left of it when the columns after it have made up for what they can. */
+ * R[k,k]^2: what remains of it when the columns after it have compensated what they can. */
 static void fit_block(const struct pith_gptq_solver *s, uint32_t k, size_t row, unsigned thread)
 {
     const struct pith_kquant *t = s->q->gguf;
@@ -245,9 +247,9 @@ static void round_column(const struct pith_gptq_solver *s, uint32_t k, size_t ro
     s->gridder->quantize(s->q->format, &line);
 }
 
-/* The same where some weights are dropped or kept. */
-static void round_kept(const struct pith_gptq_solver *s, uint32_t k, size_t tile, const float *u,
-                       float values[TILE])
+/* The same where some weights are dropped or off the grid. */
+static void round_off_grid(const struct pith_gptq_solver *s, uint32_t k, size_t tile,
+                           const float *u, float values[TILE])
 {
     const uint64_t zeros = s->zeros ? s->zeros[k * s->tiles + tile] : 0,
                    off = s->off ? s->off[k * s->tiles + tile] : 0;
@@ -258,11 +260,12 @@ static void round_kept(const struct pith_gptq_solver *s, uint32_t k, size_t tile
         if (off >> i & 1) values[i] = u[i];
 }
 
-/* GPTAQ: what column k's drift asks of the columns after it, by the weight as it has moved. */
+/* GPTAQ: the correction for column k's drift in the columns after it, by the weight as it has
+ * moved. */
 static void feed_moved(const struct pith_gptq_solver *s, uint32_t k, size_t row, const float *u)
 {
     const float *y = s->drift + (size_t)k * s->cols;
-    memcpy(s->asked + k * s->ld + row, u, TILE * sizeof *u);
+    memcpy(s->correction + k * s->ld + row, u, TILE * sizeof *u);
     for (uint32_t j = k + 1; j < s->sub_end; j++)
         axpy_tile(s->u + (j - s->first) * s->ld + row, u, y[j]);
 }
@@ -294,7 +297,7 @@ static void solve_tile(void *ctx, size_t tile, unsigned thread)
     for (uint32_t k = s->sub; k < s->sub_end; k++) {
         ready_tile(s, k, tile, thread);
         const float *u = s->u + (k - s->first) * s->ld + row;
-        if (s->zeros || s->off) round_kept(s, k, tile, u, values);
+        if (s->zeros || s->off) round_off_grid(s, k, tile, u, values);
         else round_column(s, k, row, TILE, u, values);
         feed_tile(s, k, row, values);
     }
@@ -356,18 +359,18 @@ static void feed_back(const struct pith_gptq_solver *s, uint32_t first, uint32_t
     if (s->form != PITH_SWEEP_GPTAQ) return;
     struct pith_gemm moved = g;
     moved.a = s->drift + (size_t)first * s->cols + from;
-    moved.b = s->asked + first * s->ld;
+    moved.b = s->correction + first * s->ld;
     pith_gemm(s->job->backend, &moved);
 }
 
-/* One column of the block gets what its drift asks of it. */
-static void add_asked(void *ctx, size_t k, unsigned thread)
+/* Adds the correction of the drift to one column of the block. */
+static void add_correction(void *ctx, size_t k, unsigned thread)
 {
     const struct pith_gptq_solver *s = ctx;
     (void)thread;
     float *u = s->u + k * s->ld;
-    const float *asked = s->asked + (s->first + k) * s->ld;
-    for (size_t r = 0; r < s->ld; r++) u[r] += asked[r];
+    const float *correction = s->correction + (s->first + k) * s->ld;
+    for (size_t r = 0; r < s->ld; r++) u[r] += correction[r];
 }
 
 /* Where a run of at most `limit` steps from k ends so that no group begins inside whose columns lie
@@ -390,7 +393,7 @@ static void solve(struct pith_gptq_solver *s)
         s->end = run_end(s, s->first, block_width(s));
         memcpy(s->u, s->wt + s->first * s->ld, (s->end - s->first) * s->ld * sizeof *s->u);
         feed_back(s, 0, s->first, s->first, s->end);
-        if (s->form == PITH_SWEEP_QEP) pith_pool_run(s->pool, s->end - s->first, add_asked, s);
+        if (s->form == PITH_SWEEP_QEP) pith_pool_run(s->pool, s->end - s->first, add_correction, s);
         for (s->sub = s->first; s->sub < s->end; s->sub = s->sub_end) {
             s->sub_end = least(run_end(s, s->sub, SUB), s->end);
             pith_pool_run(s->pool, tasks, o->rows ? solve_outputs : solve_tile, s);
@@ -418,16 +421,17 @@ static void load_tile(void *ctx, size_t tile, unsigned thread)
 static void load_masks(void *ctx, size_t tile, unsigned thread)
 {
     const struct pith_gptq_solver *s = ctx;
-    const struct pith_kept *kept = s->job->kept;
+    const struct pith_off_grid *off_grid = s->job->off_grid;
     (void)thread;
     const uint32_t first = (uint32_t)tile * TILE, end = least(first + TILE, s->rows);
-    for (uint32_t k = 0; kept->zeros && k < s->cols; k++)
+    for (uint32_t k = 0; off_grid->zeros && k < s->cols; k++)
         for (uint32_t r = first; r < end; r++)
             s->zeros[k * s->tiles + tile] |=
-                (uint64_t)pith_kept_zero(kept, s->cols, r, s->f.perm[k]) << (r - first);
-    for (uint32_t r = first; kept->sparse && r < end; r++)
-        for (uint32_t i = kept->sparse->start[r]; i < kept->sparse->start[r + 1]; i++)
-            s->off[s->step[kept->sparse->col[i]] * s->tiles + tile] |= (uint64_t)1 << (r - first);
+                (uint64_t)pith_off_grid_zero(off_grid, s->cols, r, s->f.perm[k]) << (r - first);
+    for (uint32_t r = first; off_grid->sparse && r < end; r++)
+        for (uint32_t i = off_grid->sparse->start[r]; i < off_grid->sparse->start[r + 1]; i++)
+            s->off[s->step[off_grid->sparse->col[i]] * s->tiles + tile] |= (uint64_t)1
+                                                                           << (r - first);
 }
 
 /* PACK rows of codes, back in the matrix's column order. */
@@ -497,28 +501,29 @@ static enum pith_status prepare(struct pith_gptq_solver *s, struct pith_round_re
                                    err));
     if (!s->form) return PITH_OK;
     pith_factor_drift(&s->f, stats->drift, s->job->options.drift, s->drift);
-    s->unasked = pith_factor_ask(&s->f, s->drift, s->wt, s->rows, s->ld, s->asked) / s->rows;
+    s->fixed_loss = pith_factor_correct(&s->f, s->drift, s->wt, s->rows, s->ld, s->correction) /
+                    s->rows;
     if (!s->outputs.rows) return PITH_OK;
-    s->unasked = 0;
+    s->fixed_loss = 0;
     for (uint32_t k = 0; k < s->cols; k++)
-        s->unasked += pith_outputs_square(&s->outputs, s->asked + k * s->ld) *
-                      (double)s->f.diagonal[k] * (double)s->f.diagonal[k] / s->rows;
+        s->fixed_loss += pith_outputs_square(&s->outputs, s->correction + k * s->ld) *
+                         (double)s->f.diagonal[k] * (double)s->f.diagonal[k] / s->rows;
     return PITH_OK;
 }
 
-/* The kept weights, moved as the solver moved them, into q and back into w. */
-static enum pith_status store_kept(struct pith_gptq_solver *s, struct pith_error *err)
+/* The weights off the grid, moved as the solver moved them, into q and back into w. */
+static enum pith_status store_off_grid(struct pith_gptq_solver *s, struct pith_error *err)
 {
-    const struct pith_sparse *kept = s->job->kept->sparse;
-    float *total = pith_alloc(kept->start[s->rows], sizeof *total);
-    if (!total) return pith_fail_nomem(err, "the weights kept off the grid");
+    const struct pith_sparse *off_grid = s->job->off_grid->sparse;
+    float *total = pith_alloc(off_grid->start[s->rows], sizeof *total);
+    if (!total) return pith_fail_nomem(err, "the weights off the grid");
     for (uint32_t r = 0; r < s->rows; r++)
-        for (uint32_t i = kept->start[r]; i < kept->start[r + 1]; i++)
-            total[i] = kept->value[i] - s->wt[s->step[kept->col[i]] * s->ld + r];
-    const enum pith_status st = pith_round_attach(s->q, kept, total, err);
+        for (uint32_t i = off_grid->start[r]; i < off_grid->start[r + 1]; i++)
+            total[i] = off_grid->value[i] - s->wt[s->step[off_grid->col[i]] * s->ld + r];
+    const enum pith_status st = pith_round_attach(s->q, off_grid, total, err);
     for (uint32_t r = 0; r < s->rows; r++)
-        for (uint32_t i = kept->start[r]; i < kept->start[r + 1]; i++)
-            s->job->w[(size_t)r * s->cols + kept->col[i]] = kept->value[i];
+        for (uint32_t i = off_grid->start[r]; i < off_grid->start[r + 1]; i++)
+            s->job->w[(size_t)r * s->cols + off_grid->col[i]] = off_grid->value[i];
     pith_free(total);
     return st;
 }
@@ -535,7 +540,7 @@ static enum pith_status run_solver(struct pith_gptq_solver *s, struct pith_round
     solve(s);
     pith_pool_run(s->pool, (s->rows + PACK - 1) / PACK, store_rows, s);
     PITH_TRY(store_groups(s, err));
-    if (s->off) PITH_TRY(store_kept(s, err));
+    if (s->off) PITH_TRY(store_off_grid(s, err));
     PITH_TRY(pith_gptq_measure(s, report, err));
     return PITH_OK;
 }
@@ -564,7 +569,7 @@ static enum pith_status check_job(const struct pith_gptq_solver *s, struct pith_
 
 static bool chooses(const struct pith_round_job *job)
 {
-    return job->kept && job->kept->choose;
+    return job->off_grid && job->off_grid->choose;
 }
 
 static const struct pith_kquant *gguf_of(const struct pith_round_job *job)

@@ -44,9 +44,9 @@ static void subtract_nearest(void *ctx, size_t row, unsigned thread)
 }
 
 /* What the errors in wt, [rows][cols] in the matrix's order, lose; without drift and outputs by row
- * too, unless that is NULL. With drift it is the squared error of Q X against W X', but for what
- * no Q can answer: |(W - Q) R + W D R^-T|^2 for D the drift, of which `unasked` is the last
- * term's square. */
+ * too, unless that is NULL. With drift it is the squared error of Q X against W X', but for what no
+ * Q can correct: |(W - Q) R + W D R^-T|^2 for D the drift, of which `fixed_loss` is the last term's
+ * square. */
 static enum pith_status find_loss(const struct pith_gptq_solver *s, double *loss, double *row,
                                   struct pith_error *err)
 {
@@ -72,14 +72,14 @@ static enum pith_status find_loss(const struct pith_gptq_solver *s, double *loss
                                                 .b = job->stats->drift,
                                                 .b_rs = cols,
                                                 .b_cs = 1,
-                                                .c = s->asked,
+                                                .c = s->correction,
                                                 .ldc = cols});
-    if (s->outputs.rows) pith_outputs_weigh(&s->outputs, job->backend, s->asked, cols);
+    if (s->outputs.rows) pith_outputs_weigh(&s->outputs, job->backend, s->correction, cols);
     for (size_t i = 0; i < s->rows * cols; i++) {
-        cross += (double)s->wt[i] * (double)s->asked[i];
+        cross += (double)s->wt[i] * (double)s->correction[i];
         squares += (double)s->wt[i] * (double)s->wt[i];
     }
-    *loss += (2 * job->options.drift * cross + s->f.lambda * squares) / s->rows + s->unasked;
+    *loss += (2 * job->options.drift * cross + s->f.lambda * squares) / s->rows + s->fixed_loss;
     return PITH_OK;
 }
 

@@ -23,21 +23,21 @@ struct pith_gptq_solver {
     bool offsets;     /* the grid has them */
     enum pith_sweep_form form;
     bool choose; /* zeros are chosen on the way */
-    /* Bits of the rows of a tile, [cols][tiles] in solving order: what becomes 0, and what is kept
-     * beside the grid; or NULL. */
+    /* Bits of the rows of a tile, [cols][tiles] in solving order: what becomes 0, and what is
+     * stored off the grid; or NULL. */
     uint64_t *zeros, *off;
     size_t tiles;
     float *values;  /* [rows][cols], without a grid: what becomes of the weights */
-    uint32_t *step; /* the reverse; made when weights are kept beside the grid */
+    uint32_t *step; /* the reverse; made when there are weights off the grid */
     struct pith_factor f;
     bool lent; /* f is the job's */
-    /* Unless the form is plain: [cols][cols], see pith_factor_drift(); and [cols][ld]: what the
-     * drift asks of each weight, or (GPTAQ) the solved weights as they were before they were
+    /* Unless the form is plain: [cols][cols], see pith_factor_drift(); and [cols][ld]: the
+     * correction of each weight for the drift, or (GPTAQ) the solved weights before they were
      * rounded. */
-    float *drift, *asked;
+    float *drift, *correction;
     struct pith_outputs outputs; /* rows 0: each row for itself */
     float *swept;                /* with them: [threads][block], of one column */
-    double unasked;              /* what is lost with all weights as they are, a row */
+    double fixed_loss;           /* what is lost with all weights as they are, a row */
     float *wt, *u;
     float *scale, *zero, *offset; /* [groups][ld]; offset NULL where there are none */
     uint8_t *codes;
@@ -56,11 +56,11 @@ static inline bool pith_gptq_is_set(const struct pith_gptq_solver *s, const uint
     return bits && (bits[k * s->tiles + row / PITH_GPTQ_TILE] >> row % PITH_GPTQ_TILE & 1);
 }
 
-/* Both losses from what is stored, not from what the solver believes; w is left with the errors.
+/* Both losses from what is stored, not from the solver's estimates; w receives the errors.
  * wt is lost. PITH_NUMERIC: the loss is no number. */
 enum pith_status pith_gptq_measure(struct pith_gptq_solver *s, struct pith_round_report *report,
                                    struct pith_error *err);
-/* The same without a grid, for what s->values holds; w is left as it is. */
+/* The same without a grid, for what s->values has; w stays unchanged. */
 enum pith_status pith_gptq_measure_values(struct pith_gptq_solver *s,
                                           struct pith_round_report *report, struct pith_error *err);
 

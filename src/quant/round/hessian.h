@@ -19,8 +19,8 @@ struct pith_pivots {
     const bool *dead;
 };
 /* Fits scales on the job's weights. With options.weigh, where integer ranges are searched, an error
- * in a column counts its pivot squared: what is left of it when the columns after it have made up
- * for what they can. scratch: [cols]. Errors as pith_round_fit(). */
+ * in a column counts its pivot squared: what remains of it when the columns after it have
+ * compensated what they can. scratch: [cols]. Errors as pith_round_fit(). */
 enum pith_status pith_hessian_fit(const struct pith_round_job *job, const struct pith_pivots *p,
                                   float *scratch, struct pith_qmat *q, struct pith_error *err);
 

@@ -1,15 +1,15 @@
 /* quant/round/kron.h: errors of a linear's outputs that the model's loss feels together. With H_O
- * over outputs beside GPTQ's H over inputs, an error E of the weights costs tr(H_O E H E^T), YAQA's
- * Kronecker factors of the Hessian of the whole model's divergence (Tseng, Sun, De Sa 2025). With
- * H_O = S S^T and H = R R^T, both upper triangular, that is |S^T E R|_F^2: beside what the columns
- * before ask of a weight, the rows before ask
+ * over outputs in addition to GPTQ's H over inputs, an error E of the weights costs tr(H_O E H
+ * E^T), YAQA's Kronecker factors of the Hessian of the whole model's divergence (Tseng, Sun, De Sa
+ * 2025). With H_O = S S^T and H = R R^T, both upper triangular, that is |S^T E R|_F^2: a weight is
+ * corrected for the errors of the columns before it, and for those of the rows before it by
  *
  *     sum over i' < i of S[i',i] / S[i,i] * (what the row i' missed in this column by),
  *
- * where a row misses what the columns before asked of it: the paper's feedback on both sides.
+ * where a row misses its target after the columns' correction: the paper's feedback on both sides.
  *
  * H_O lies in blocks along its diagonal, of which the last may be smaller; rows of different blocks
- * ask nothing of each other. Block by block, each [n][n], where pith_outputs_at() says. */
+ * need no correction for each other. Block by block, each [n][n], where pith_outputs_at() says. */
 #ifndef PITH_QUANT_ROUND_KRON_H
 #define PITH_QUANT_ROUND_KRON_H
 
@@ -41,8 +41,8 @@ enum pith_status pith_outputs_make(struct pith_outputs *o, struct pith_backend *
 struct pith_outputs_parts {
     uint32_t rows, block;
     float *s;
-    /* Puts the block that begins with row `first` into s / makes of its factor there what is
-     * kept. */
+    /* Puts the block that begins with row `first` into s / makes from its factor there what is
+     * stored. */
     enum pith_status (*take)(void *ctx, uint32_t first, struct pith_error *err);
     void (*finish)(void *ctx, uint32_t first, size_t n);
     void *ctx;

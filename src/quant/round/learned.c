@@ -1,8 +1,8 @@
 /* quant/round/learned.c: rounding learned by signed gradient descent on what a block gives
  * (AutoRound: Cheng et al. 2023, arXiv 2309.05516). Every step draws some samples, and moves every
  * offset and range by the step's rate against the sign of its gradient; the rate falls linearly to
- * 0. What is kept is the step that looked best, the last one, or rounding to nearest, whichever the
- * whole of the samples likes most.
+ * 0. The result is the step that looked best, the last one, or rounding to nearest, whichever has
+ * the least loss over all samples.
  *
  * Losses of different samples do not compare, so a step is judged by its loss relative to that of
  * rounding to nearest on the same samples. */
@@ -19,7 +19,7 @@ enum { ITERATIONS = 200, BATCH = 8, MANY_ITERATIONS = 1000, FEW_BITS = 3 };
 
 /* --- samples --------------------------------------------------------------------------------- */
 
-/* Hands out samples in shuffled order, shuffled anew when fewer than a batch are left. */
+/* Hands out samples in shuffled order, shuffled anew when fewer than a batch remain. */
 struct deck {
     struct pith_rng rng;
     size_t *order;
@@ -65,8 +65,8 @@ struct learning {
     double *loss;    /* [samples] scratch */
     uint32_t iterations;
     size_t batch;
-    double best;   /* relative loss of the step that is kept */
-    uint32_t kept; /* and its number, from 1 */
+    double best;        /* least relative loss of a step */
+    uint32_t best_step; /* and its number, from 1 */
 };
 
 static double rate_of(const struct learning *l, const struct pith_round_member *m)
@@ -113,7 +113,7 @@ static enum pith_status step(struct learning *l, uint32_t number, struct pith_er
     const double now = relative(loss, nearest);
     if (now < l->best) {
         l->best = now;
-        l->kept = number;
+        l->best_step = number;
         for (unsigned i = 0; i < job->count; i++) pith_learned_keep(&l->matrix[i]);
     }
     const double left = 1.0 - (double)(number - 1) / l->iterations;
@@ -122,27 +122,27 @@ static enum pith_status step(struct learning *l, uint32_t number, struct pith_er
     return PITH_OK;
 }
 
-/* Of the step that was kept, the last one and rounding to nearest, the best over all samples. */
+/* Of the best step, the last one and rounding to nearest, the best over all samples. */
 static enum pith_status choose(struct learning *l, struct pith_round_block_report *report,
                                struct pith_error *err)
 {
     const struct pith_round_block *job = l->job;
-    double kept, last;
+    double at_best, last;
     for (unsigned i = 0; i < job->count; i++) pith_learned_values(&l->matrix[i]);
     PITH_TRY(measure(l, l->loss, &last, err));
     for (unsigned i = 0; i < job->count; i++)
-        pith_learned_decode(&l->matrix[i], &l->matrix[i].kept);
-    PITH_TRY(measure(l, l->loss, &kept, err));
-    report->loss = kept;
-    report->kept = l->kept;
+        pith_learned_decode(&l->matrix[i], &l->matrix[i].best);
+    PITH_TRY(measure(l, l->loss, &at_best, err));
+    report->loss = at_best;
+    report->step = l->best_step;
     if (last < report->loss) {
         report->loss = last;
-        report->kept = l->iterations + 1;
+        report->step = l->iterations + 1;
         for (unsigned i = 0; i < job->count; i++) pith_learned_keep(&l->matrix[i]);
     }
     if (report->nearest_loss > report->loss) return PITH_OK;
     report->loss = report->nearest_loss;
-    report->kept = 0;
+    report->step = 0;
     for (unsigned i = 0; i < job->count; i++) {
         PITH_TRY(pith_learned_nearest(&l->matrix[i], err));
         pith_learned_keep_codes(&l->matrix[i]);
@@ -193,8 +193,8 @@ static enum pith_status block(const struct pith_round_block *job, struct pith_qm
     if (s == PITH_OK) s = learn(&l, report, err);
     for (unsigned i = 0; l.matrix && i < job->count; i++) {
         if (s == PITH_OK) {
-            q[i] = l.matrix[i].kept;
-            l.matrix[i].kept = (struct pith_qmat){0};
+            q[i] = l.matrix[i].best;
+            l.matrix[i].best = (struct pith_qmat){0};
         }
         pith_learned_free(&l.matrix[i]);
     }

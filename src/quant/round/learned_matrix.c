@@ -359,7 +359,7 @@ enum pith_status pith_learned_begin(struct pith_learned_matrix *m, struct pith_b
                                        .w = member->values};
     enum pith_status s = pith_round_begin(&job, &m->now, err);
     if (s == PITH_OK) s = check_grid(m, err);
-    if (s == PITH_OK) s = pith_round_begin(&job, &m->kept, err);
+    if (s == PITH_OK) s = pith_round_begin(&job, &m->best, err);
     if (s == PITH_OK) s = take_matrix_memory(m, err);
     if (s != PITH_OK) pith_learned_free(m);
     return s;
@@ -368,7 +368,7 @@ enum pith_status pith_learned_begin(struct pith_learned_matrix *m, struct pith_b
 void pith_learned_free(struct pith_learned_matrix *m)
 {
     pith_qmat_free(&m->now);
-    pith_qmat_free(&m->kept);
+    pith_qmat_free(&m->best);
     pith_free(m->memory);
     *m = (struct pith_learned_matrix){0};
 }
@@ -426,10 +426,10 @@ void pith_learned_step(struct pith_learned_matrix *m, float rate)
 void pith_learned_keep_codes(struct pith_learned_matrix *m)
 {
     const size_t scales = pith_qmat_scale_count(&m->now);
-    memcpy(m->kept.codes, m->now.codes, m->now.rows * m->now.stride);
-    memcpy(m->kept.scales, m->now.scales, scales * sizeof *m->now.scales);
-    if (m->now.zeros) memcpy(m->kept.zeros, m->now.zeros, scales);
-    m->kept.global = m->now.global;
+    memcpy(m->best.codes, m->now.codes, m->now.rows * m->now.stride);
+    memcpy(m->best.scales, m->now.scales, scales * sizeof *m->now.scales);
+    if (m->now.zeros) memcpy(m->best.zeros, m->now.zeros, scales);
+    m->best.global = m->now.global;
 }
 
 void pith_learned_keep(struct pith_learned_matrix *m)

@@ -4,7 +4,7 @@
  * range lo <= 0 <= hi is shrunk by alpha and beta in 0..1, each weight has an offset v in
  * -0.5..0.5, and
  *     symmetric   m = whichever of beta hi and -alpha lo is larger; scale = m / 2^(b-1), negated
- *                 when m is beta hi, so that m itself can be held; zero = 2^(b-1)
+ *                 when m is beta hi, so that m itself can be represented; zero = 2^(b-1)
  *     asymmetric  scale = (beta hi - alpha lo) / (2^b - 1), zero = round(-alpha lo / scale)
  *     code = round(w / scale + v) + zero, cut off to 0 .. 2^b - 1; value = (code - zero) scale
  *
@@ -20,8 +20,8 @@
 struct pith_learned_matrix {
     struct pith_backend *backend;
     const struct pith_round_member *m;
-    struct pith_qmat now;  /* scales and zeros of the parameters as they are; codes when asked */
-    struct pith_qmat kept; /* the best so far */
+    struct pith_qmat now;  /* scales and zeros of the present parameters; codes on request */
+    struct pith_qmat best; /* the best so far */
     float *v;              /* [rows][cols] */
     uint8_t *codes;        /* [threads][cols] scratch */
     /* Like scales: the range and its factors; NULL for float formats. */
@@ -48,7 +48,7 @@ void pith_learned_reset(struct pith_learned_matrix *m);
 void pith_learned_values(struct pith_learned_matrix *m);
 /* One step against the sign of the gradient. */
 void pith_learned_step(struct pith_learned_matrix *m, float rate);
-/* Copies what the parameters make, or what `now` holds already, to `kept`. */
+/* Copies the matrix of the parameters, or `now` if it is that already, to `best`. */
 void pith_learned_keep(struct pith_learned_matrix *m);
 void pith_learned_keep_codes(struct pith_learned_matrix *m);
 /* Decodes a q of this layout into m->m->values. */

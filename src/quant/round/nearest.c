@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A fixed trip count without aliasing is what compilers turn into vector instructions. */
+/* A fixed trip count without aliasing is what compilers vectorize. */
 static void subtract(size_t n, const float *restrict values, float *restrict w)
 {
     enum { STEP = 32 };

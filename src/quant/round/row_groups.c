@@ -23,11 +23,11 @@ static struct pith_qmat cut(const struct pith_qmat *q, uint32_t first, uint32_t 
     return part;
 }
 
-/* A group's part of a job: its rows, its statistics, what of it is kept. */
+/* A group's part of a job: its rows, its statistics, its weights off the grid. */
 struct part {
     struct pith_round_job job;
     struct pith_stats stats;
-    struct pith_kept kept;
+    struct pith_off_grid off_grid;
     struct pith_round_report report;
     uint32_t first;
 };
@@ -49,10 +49,10 @@ static void cut_part(const struct pith_round_job *job, uint32_t view, struct par
         if (p->stats.outputs_by) p->stats.outputs_by += first;
         p->job.stats = &p->stats;
     }
-    if (!job->kept) return;
-    p->kept = *job->kept;
-    if (p->kept.zeros) p->kept.zeros += first * pith_zeros_stride(job->cols);
-    p->job.kept = &p->kept;
+    if (!job->off_grid) return;
+    p->off_grid = *job->off_grid;
+    if (p->off_grid.zeros) p->off_grid.zeros += first * pith_zeros_stride(job->cols);
+    p->job.off_grid = &p->off_grid;
 }
 
 /* Losses are of a mean row; of the others what is worst. */
@@ -71,8 +71,8 @@ static void add_report(const struct part *p, uint32_t rows, struct pith_round_re
 static enum pith_status check_parts(const struct pith_round_job *job, const struct pith_qmat *q,
                                     struct pith_error *err)
 {
-    const bool kept = job->kept && job->kept->sparse;
-    if (q->row_group == 1 && !job->grid.double_quant && !kept &&
+    const bool off_grid = job->off_grid && job->off_grid->sparse;
+    if (q->row_group == 1 && !job->grid.double_quant && !off_grid &&
         job->options.act_order != PITH_ORDER_GROUP && job->rows >= job->stats->views)
         return PITH_OK;
     return pith_fail(err, PITH_UNSUPPORTED,
@@ -106,10 +106,11 @@ uint32_t pith_round_cut(const struct pith_rounder *rounder, const struct pith_ro
     enum { TILE = 64 }; /* of rows, in which solvers work */
     const struct pith_gridder *g = job->grid.format ? pith_gridder_for(&job->grid) : NULL;
     const uint32_t block = job->grid.granularity == PITH_PER_BLOCK ? job->grid.group : 1;
-    const bool kept = split->sparse || split->of_inputs || (split->two_four && !rounder->by->keeps);
+    const bool off_grid = split->sparse || split->of_inputs ||
+                          (split->two_four && !rounder->by->keeps);
     const bool coupled = !g || g->whole || job->grid.double_quant || views_of(job) > 1 ||
                          job->grid.granularity == PITH_PER_TENSOR;
-    if (!rounder->by->part || rounder->alone || kept || coupled || block == 0) return 0;
+    if (!rounder->by->part || rounder->alone || off_grid || coupled || block == 0) return 0;
     return block % TILE == 0 ? block : TILE % block == 0 ? TILE : 0;
 }
 
@@ -120,7 +121,7 @@ enum pith_status pith_round_some(const struct pith_rounder *rounder,
 {
     struct pith_round_job some = *job;
     struct pith_round_lost lost = {0};
-    struct pith_kept kept = {0};
+    struct pith_off_grid off_grid = {0};
     *report = (struct pith_round_report){0};
     PITH_TRY(pith_round_begin(job, q, err));
     if (span.rows == 0) return PITH_OK;
@@ -131,9 +132,9 @@ enum pith_status pith_round_some(const struct pith_rounder *rounder,
         lost = (struct pith_round_lost){job->lost->loss + span.first,
                                         job->lost->nearest + span.first, 0};
     some.lost = job->lost ? &lost : NULL;
-    if (job->kept) kept = *job->kept;
-    if (kept.zeros) kept.zeros += span.first * pith_zeros_stride(job->cols);
-    some.kept = job->kept ? &kept : NULL;
+    if (job->off_grid) off_grid = *job->off_grid;
+    if (off_grid.zeros) off_grid.zeros += span.first * pith_zeros_stride(job->cols);
+    some.off_grid = job->off_grid ? &off_grid : NULL;
     const enum pith_status s = rounder->by->part(rounder, &some, &part, report, err);
     if (job->lost) job->lost->times = lost.times;
     q->g_idx = part.g_idx;

@@ -1,5 +1,5 @@
-/* quant/round/row_groups.h: a matrix whose groups of rows have statistics of their own each is
- * rounded a group at a time. */
+/* quant/round/row_groups.h: a matrix whose groups of rows have separate statistics is rounded a
+ * group at a time. */
 #ifndef PITH_QUANT_ROUND_ROW_GROUPS_H
 #define PITH_QUANT_ROUND_ROW_GROUPS_H
 

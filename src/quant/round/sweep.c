@@ -1,7 +1,7 @@
-/* quant/round/sweep.c: rounders that sweep as GPTQ does, by what they hold against what
- * (enum pith_sweep_form) and by whose Hessian. Guided, each group of a matrix's rows has its own,
- * in which a token counts by the mean squared gradient of the model's loss at those rows
- * (GuidedQuant: Kim et al. 2025); it is then rounded as a matrix of its own. */
+/* quant/round/sweep.c: rounders that sweep as GPTQ does, by what they hold against what (enum
+ * pith_sweep_form) and by whose Hessian. Guided, each group of a matrix's rows has its own, in
+ * which a token counts by the mean squared gradient of the model's loss at those rows (GuidedQuant:
+ * Kim et al. 2025); it is then rounded as a separate matrix. */
 #include "quant/tables.h"
 
 #include "quant/round/gptq.h"

@@ -10,10 +10,10 @@
  *
  *     u = v + sum over earlier blocks A of (v - q)[A] R[A,B] R[B,B]^-1,
  *
- * so each block in turn takes the walks nearest to its u, a tile of sixteen rows each: GPTQ's sweep
- * (quant/round/gptq.c) with blocks in the place of columns, which is QTIP's and EXL3's. Blocks go
- * by the decreasing diagonal of H'. With outputs that are felt together (trellis_rows.h) a block's
- * tiles go one after the other too, and u is left with what each missed.
+ * so the blocks, one after the other, take the walks nearest to their u, a tile of sixteen rows
+ * each: GPTQ's sweep (quant/round/gptq.c) with blocks in the place of columns, which is QTIP's and
+ * EXL3's. Blocks go by the decreasing diagonal of H'. With coupled outputs (trellis_rows.h) a
+ * block's tiles go one after the other too, and u receives the error of each.
  *
  *     wt    [cols][ld]   V in solving order; once a block is solved, its error v - q
  *     u     [16][ld]     of the present block
@@ -167,7 +167,7 @@ static void set_scales(struct solver *s)
     }
 }
 
-/* Rows [BLOCK task, ...) of W / s, turned over, times T. */
+/* Rows [BLOCK task, ...) of W / s, transposed, times T. */
 static void load_rows(void *ctx, size_t task, unsigned thread)
 {
     const struct solver *s = ctx;
@@ -203,7 +203,7 @@ static void multiply_row(float *restrict x, size_t n, float factor)
 }
 
 /* Rows [STRIPE task % .., ...) of columns [BLOCK .., ...): divided by f, times T / 128. */
-static void turn_columns(void *ctx, size_t task, unsigned thread)
+static void rotate_columns(void *ctx, size_t task, unsigned thread)
 {
     const struct solver *s = ctx;
     (void)thread;
@@ -219,7 +219,7 @@ static enum pith_status load(struct solver *s, struct pith_error *err)
     set_scales(s);
     pith_pool_run(s->pool, s->rows / BLOCK, load_rows, s);
     PITH_TRY(set_factors(s, err));
-    pith_pool_run(s->pool, s->cols / BLOCK * (s->rows / STRIPE), turn_columns, s);
+    pith_pool_run(s->pool, s->cols / BLOCK * (s->rows / STRIPE), rotate_columns, s);
     return PITH_OK;
 }
 
@@ -367,14 +367,14 @@ static enum pith_status prepare_pairs(struct solver *s, struct pith_error *err)
 /* What a tile is to be, in the order of its walk. */
 static void take_tile(const struct solver *s, size_t row, float x[PITH_TRELLIS_WEIGHTS])
 {
-    float asked[TILE][TILE];
+    float correction[TILE][TILE];
     const enum pith_trellis_code code = pith_trellis_code_of(s->q->format);
     for (unsigned i = 0; i < PITH_TRELLIS_WEIGHTS; i++)
         x[i] = s->u[pith_trellis_col(code, i) * s->ld + row + pith_trellis_row(code, i)];
     if (!s->pairs.rows) return;
-    pith_trellis_rows_ask(&s->pairs, s->u, s->ld, (uint32_t)row, asked);
+    pith_trellis_rows_correct(&s->pairs, s->u, s->ld, (uint32_t)row, correction);
     for (unsigned i = 0; i < PITH_TRELLIS_WEIGHTS; i++)
-        x[i] += asked[pith_trellis_col(code, i)][pith_trellis_row(code, i)];
+        x[i] += correction[pith_trellis_col(code, i)][pith_trellis_row(code, i)];
 }
 
 static void walk_tile(void *ctx, size_t tile, unsigned thread)
@@ -523,9 +523,9 @@ static enum pith_status run_walks(struct solver *s, struct pith_round_report *re
 static enum pith_status check_trellis_job(const struct solver *s, struct pith_error *err)
 {
     const struct pith_round_job *job = s->job;
-    const struct pith_kept *kept = job->kept;
+    const struct pith_off_grid *off_grid = job->off_grid;
     const uint32_t outputs = s->outputs.block;
-    if (kept && (kept->zeros || kept->choose || kept->sparse))
+    if (off_grid && (off_grid->zeros || off_grid->choose || off_grid->sparse))
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s cannot drop or keep single weights: each is in all of its block",
                          job->grid.format->name);

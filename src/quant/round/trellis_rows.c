@@ -76,16 +76,16 @@ enum pith_status pith_trellis_rows_make(struct pith_trellis_rows *t, struct pith
     return pith_outputs_factor(&parts, be, damp, err);
 }
 
-void pith_trellis_rows_ask(const struct pith_trellis_rows *t, const float *missed, size_t ld,
-                           uint32_t row, float asked[TILE][TILE])
+void pith_trellis_rows_correct(const struct pith_trellis_rows *t, const float *missed, size_t ld,
+                               uint32_t row, float correction[TILE][TILE])
 {
     const uint32_t first = row / t->block * t->block;
     const size_t n = rows_at(t, first);
     const float *s = t->s + pith_outputs_at(t->rows, t->block, first) + (row - first);
     for (size_t c = 0; c < TILE; c++) {
         const float *own = missed + c * ld + first;
-        for (size_t j = 0; j < TILE; j++) asked[c][j] = 0;
+        for (size_t j = 0; j < TILE; j++) correction[c][j] = 0;
         for (size_t i = 0; i < row - first; i++)
-            for (size_t j = 0; j < TILE; j++) asked[c][j] += own[i] * s[i * n + j];
+            for (size_t j = 0; j < TILE; j++) correction[c][j] += own[i] * s[i * n + j];
     }
 }

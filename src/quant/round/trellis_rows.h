@@ -1,7 +1,7 @@
 /* quant/round/trellis_rows.h: YAQA's pairs of outputs (quant/round/kron.h) where codes are those of
  * a trellis. Of W = s T V T f / 128 an error E of V costs tr(H_O' E H' E^T) with H_O' = T s H_O s T
  * / 128, as V meets it. With H_O' = S S^T, S upper triangular, and tiles of sixteen rows, tile T is
- * asked by those before it, besides what the columns before ask,
+ * corrected for the columns before it, and for the tiles before it by
  *
  *     sum over T' < T of (S[T',T] S[T,T]^-1)^T (what T' missed in these columns by)
  *
@@ -13,7 +13,7 @@
 #include "quant/round/kron.h"
 
 struct pith_trellis_rows {
-    uint32_t rows;  /* 0: tiles ask nothing of each other */
+    uint32_t rows;  /* 0: tiles need no correction for each other */
     uint32_t block; /* rows of different blocks do not either; a multiple of PITH_TRELLIS_BLOCK */
     float *s;       /* blocks [n][n], where pith_outputs_at() says: S, its tiles of columns divided
                        by the one on the diagonal */
@@ -39,9 +39,10 @@ enum pith_status pith_trellis_rows_make(struct pith_trellis_rows *t, struct pith
                                         const struct pith_trellis_felt *felt, double damp,
                                         struct pith_error *err);
 
-/* What the tile of rows [row, ...) is asked in sixteen columns, asked[column][row of the tile], by
- * missed[16][ld]: what each row before it missed there. */
-void pith_trellis_rows_ask(const struct pith_trellis_rows *t, const float *missed, size_t ld,
-                           uint32_t row, float asked[PITH_TRELLIS_TILE][PITH_TRELLIS_TILE]);
+/* The correction of the tile of rows [row, ...) in sixteen columns, correction[column][row of the
+ * tile], from missed[16][ld], the errors of each row before it there. */
+void pith_trellis_rows_correct(const struct pith_trellis_rows *t, const float *missed, size_t ld,
+                               uint32_t row,
+                               float correction[PITH_TRELLIS_TILE][PITH_TRELLIS_TILE]);
 
 #endif

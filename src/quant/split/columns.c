@@ -19,11 +19,11 @@ static enum pith_status option(const char *text, double *value, struct pith_erro
                      text);
 }
 
-static enum pith_status run(const struct pith_split_job *job, struct pith_kept *kept,
+static enum pith_status run(const struct pith_split_job *job, struct pith_off_grid *off_grid,
                             struct pith_error *err)
 {
     (void)job;
-    (void)kept;
+    (void)off_grid;
     (void)err;
     return PITH_OK;
 }

@@ -1,10 +1,10 @@
 #include "quant/tables.h"
 
-static enum pith_status run(const struct pith_split_job *job, struct pith_kept *kept,
+static enum pith_status run(const struct pith_split_job *job, struct pith_off_grid *off_grid,
                             struct pith_error *err)
 {
     (void)job;
-    (void)kept;
+    (void)off_grid;
     (void)err;
     return PITH_OK;
 }

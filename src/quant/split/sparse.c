@@ -1,6 +1,5 @@
-/* quant/split/sparse.c: a few weights kept in 16 bits beside the grid (SqueezeLLM, Kim et al.
- * 2024): mostly the largest, which would stretch the grid, and some of those whose errors would
- * cost most.
+/* quant/split/sparse.c: a few weights in 16 bits off the grid (SqueezeLLM, Kim et al. 2024): mostly
+ * the largest, which would stretch the grid, and some of those whose errors would cost most.
  *
  * The paper takes the latter by the loss's second derivative. Here that is w^2 times the mean
  * square of its input: the output's share that the weight makes. */
@@ -108,7 +107,7 @@ static void move_out(const struct choice *x, struct pith_sparse *s)
     s->start[x->job->rows] = at;
 }
 
-static enum pith_status run(const struct pith_split_job *job, struct pith_kept *kept,
+static enum pith_status run(const struct pith_split_job *job, struct pith_off_grid *off_grid,
                             struct pith_error *err)
 {
     if (!job->stats || !job->stats->squares || job->stats->dim != job->cols)
@@ -118,23 +117,23 @@ static enum pith_status run(const struct pith_split_job *job, struct pith_kept *
     struct choice x = {.job = job};
     float *norm = pith_alloc(job->cols, sizeof *norm);
     x.taken = pith_zalloc(job->rows, pith_zeros_stride(job->cols));
-    kept->sparse = pith_sparse_new(job->rows, count);
-    if (norm && x.taken && kept->sparse) {
+    off_grid->sparse = pith_sparse_new(job->rows, count);
+    if (norm && x.taken && off_grid->sparse) {
         take(&x, count - count / SENSITIVE);
         for (uint32_t c = 0; c < job->cols; c++) norm[c] = sqrtf(job->stats->squares[c]);
         x.norm = norm;
         take(&x, count / SENSITIVE);
-        move_out(&x, kept->sparse);
+        move_out(&x, off_grid->sparse);
     }
-    const bool good = norm && x.taken && kept->sparse;
+    const bool good = norm && x.taken && off_grid->sparse;
     pith_free(norm);
     pith_free(x.taken);
-    return good ? PITH_OK : pith_fail_nomem(err, "the weights kept off the grid");
+    return good ? PITH_OK : pith_fail_nomem(err, "the weights off the grid");
 }
 
 const struct pith_split pith_split_sparse = {
     .name = "sparse",
-    .summary = "some weights in 16 bits beside the grid: sparse:PERCENT, 0.45 unless given",
+    .summary = "some weights in 16 bits off the grid: sparse:PERCENT, 0.45 unless given",
     .needs = PITH_NEED_SQUARES,
     .sparse = true,
     .option = option,

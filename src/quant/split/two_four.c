@@ -39,11 +39,11 @@ static void choose_row(void *ctx, size_t row, unsigned thread)
 }
 
 static enum pith_status choose_all(const struct pith_split_job *job, const float *norm,
-                                   struct pith_kept *kept, struct pith_error *err)
+                                   struct pith_off_grid *off_grid, struct pith_error *err)
 {
-    kept->zeros = pith_zalloc(job->rows, pith_zeros_stride(job->cols));
-    if (!kept->zeros) return pith_fail_nomem(err, "the choice of zeros");
-    struct choice x = {job, norm, kept->zeros};
+    off_grid->zeros = pith_zalloc(job->rows, pith_zeros_stride(job->cols));
+    if (!off_grid->zeros) return pith_fail_nomem(err, "the choice of zeros");
+    struct choice x = {job, norm, off_grid->zeros};
     pith_pool_run(pith_backend_pool(job->backend), job->rows, choose_row, &x);
     return PITH_OK;
 }
@@ -55,14 +55,14 @@ static enum pith_status check_width(const struct pith_split_job *job, struct pit
                      "2:4 needs rows of a multiple of 4 weights, and these have %u", job->cols);
 }
 
-static enum pith_status run_magnitude(const struct pith_split_job *job, struct pith_kept *kept,
-                                      struct pith_error *err)
+static enum pith_status run_magnitude(const struct pith_split_job *job,
+                                      struct pith_off_grid *off_grid, struct pith_error *err)
 {
     PITH_TRY(check_width(job, err));
-    return choose_all(job, NULL, kept, err);
+    return choose_all(job, NULL, off_grid, err);
 }
 
-static enum pith_status run_wanda(const struct pith_split_job *job, struct pith_kept *kept,
+static enum pith_status run_wanda(const struct pith_split_job *job, struct pith_off_grid *off_grid,
                                   struct pith_error *err)
 {
     PITH_TRY(check_width(job, err));
@@ -71,17 +71,17 @@ static enum pith_status run_wanda(const struct pith_split_job *job, struct pith_
     float *norm = pith_alloc(job->cols, sizeof *norm);
     if (!norm) return pith_fail_nomem(err, "the norms of the inputs");
     for (uint32_t c = 0; c < job->cols; c++) norm[c] = sqrtf(job->stats->squares[c]);
-    const enum pith_status s = choose_all(job, norm, kept, err);
+    const enum pith_status s = choose_all(job, norm, off_grid, err);
     pith_free(norm);
     return s;
 }
 
-static enum pith_status run_best(const struct pith_split_job *job, struct pith_kept *kept,
+static enum pith_status run_best(const struct pith_split_job *job, struct pith_off_grid *off_grid,
                                  struct pith_error *err)
 {
-    if (!job->keeps) return run_wanda(job, kept, err);
+    if (!job->keeps) return run_wanda(job, off_grid, err);
     PITH_TRY(check_width(job, err));
-    kept->choose = true;
+    off_grid->choose = true;
     return PITH_OK;
 }
 

@@ -31,7 +31,7 @@ struct search {
     float *s;         /* [dim] of the present trial */
     float *panel;     /* [samples][PANEL] outputs */
     double *sums;     /* [samples] */
-    double *pivots;   /* [dim] when the rounder's loss is foretold, else NULL */
+    double *pivots;   /* [dim] when the rounder's loss is predicted, else NULL */
     unsigned now;     /* the linear in work */
     void *memory;     /* of the arrays */
 };
@@ -72,8 +72,8 @@ static enum pith_status check_awq(const struct pith_transform_job *job, struct p
     return check_stats(job, job->linear[0].cols, err);
 }
 
-/* Error feedback on grids of equal steps, whose losses can be foretold. */
-static bool foretold(const struct pith_transform_job *job)
+/* Error feedback on grids of equal steps, whose losses can be predicted. */
+static bool predictable(const struct pith_transform_job *job)
 {
     if (!job->feeds_back) return false;
     for (unsigned i = 0; i < job->count; i++) {
@@ -107,7 +107,7 @@ static void layout_awq(struct pith_arena *a, struct search *x)
     x->s = pith_arena_take(a, x->dim, sizeof *x->s);
     x->panel = pith_arena_take_rows(a, samples, PANEL, sizeof *x->panel);
     x->sums = pith_arena_take(a, samples, sizeof *x->sums);
-    x->pivots = foretold(job) ? pith_arena_take(a, x->dim, sizeof *x->pivots) : NULL;
+    x->pivots = predictable(job) ? pith_arena_take(a, x->dim, sizeof *x->pivots) : NULL;
 }
 
 static enum pith_status take_awq_memory(struct search *x, struct pith_error *err)
@@ -126,14 +126,14 @@ static struct search ratio_search_of(const struct pith_transform_job *job)
         .job = job, .pool = pith_backend_pool(job->backend), .dim = job->linear[0].cols};
 }
 
-/* A trial, the pivots and the clipping come one after the other, beside the copies. */
+/* A trial, the pivots and the clipping come one after the other, in addition to the copies. */
 static uint64_t scratch(const struct pith_transform_job *job)
 {
     struct pith_arena a = {0};
     struct search x = ratio_search_of(job);
     layout_awq(&a, &x);
     const uint64_t trial = pith_fold_trial_bytes(job);
-    const uint64_t other = foretold(job)      ? pith_awq_pivots_scratch(x.dim)
+    const uint64_t other = predictable(job)   ? pith_awq_pivots_scratch(x.dim)
                            : job->clip_search ? pith_awq_clip_scratch(job)
                                               : 0;
     return pith_sum_bytes(pith_arena_bytes(&a), trial > other ? trial : other);
@@ -240,13 +240,13 @@ static void keep_original(const struct search *x, unsigned i)
     memcpy(x->original[i], l->w, weights_of(l) * sizeof(float));
 }
 
-/* What the rounder will lose in the present linear, foretold. */
-static enum pith_status foretell(struct search *x, double *sum, struct pith_error *err)
+/* Predicts what the rounder will lose in the present linear. */
+static enum pith_status predict(struct search *x, double *sum, struct pith_error *err)
 {
     const struct pith_transform_job *job = x->job;
     pith_pool_run(x->pool, job->linear[x->now].rows, scale_trial_row, x);
-    return pith_awq_foretell(job->backend, &job->linear[x->now], job->scale_dtype, x->pivots, x->s,
-                             sum, err);
+    return pith_awq_predict(job->backend, &job->linear[x->now], job->scale_dtype, x->pivots, x->s,
+                            sum, err);
 }
 
 /* The present linear rounded; *sum gains its outputs' error unless the caller judges them. */
@@ -267,7 +267,7 @@ static enum pith_status try_linear(struct search *x, unsigned i, double *sum,
 {
     x->now = i;
     if (x->job->linear[i].lent) keep_original(x, i);
-    return x->pivots ? foretell(x, sum, err) : round_trial(x, sum, err);
+    return x->pivots ? predict(x, sum, err) : round_trial(x, sum, err);
 }
 
 /* A linear for the caller's judge; see struct pith_trial. */

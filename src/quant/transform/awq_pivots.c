@@ -1,4 +1,4 @@
-/* What a rounder with error feedback will lose, foretold without rounding.
+/* What a rounder with error feedback will lose, predicted without rounding.
  *
  * GPTQ's loss is the sum over columns of pivot_k (u_k - q_k)^2, pivot_k = R[k,k]^2 of the Hessian's
  * factor (quant/round/gptq.c), and u_k lies anywhere between two grid points: the square is that of
@@ -68,9 +68,9 @@ uint64_t pith_awq_pivots_scratch(uint32_t dim)
     return (uint64_t)dim * dim * sizeof(float) + (uint64_t)dim * 16;
 }
 
-enum pith_status pith_awq_foretell(struct pith_backend *b, const struct pith_transform_linear *l,
-                                   enum pith_dtype scales, const double *pivots, const float *s,
-                                   double *loss, struct pith_error *err)
+enum pith_status pith_awq_predict(struct pith_backend *b, const struct pith_transform_linear *l,
+                                  enum pith_dtype scales, const double *pivots, const float *s,
+                                  double *loss, struct pith_error *err)
 {
     struct pith_qmat q;
     PITH_TRY(pith_qmat_init(&q, l->rows, l->cols, &l->grid, scales, err));

@@ -148,8 +148,8 @@ void pith_fold_divide(const struct pith_transform_job *job, const float *s)
     }
 }
 
-/* Losses that each rank found in its turns, loss[rank], loss[rank + ranks] ..., become everyone's.
- */
+/* Shares the losses that each rank found, loss[rank], loss[rank + ranks] ..., with all ranks.
+ * */
 static enum pith_status share_losses(struct pith_ranks *r, double *loss, size_t count,
                                      struct pith_error *err)
 {

@@ -1,8 +1,8 @@
 /* quant/transform/rotate.c: the model in a rotated basis, where no channel stands out (QuaRot,
  * Ashkboos et al. 2024, with the two foldable rotations as SpinQuant, Liu et al. 2024, lays them):
  * Hadamard rotations with random signs of the residual stream and of each head's values, folded
- * into the weights on both sides, and of the inputs of o and down, folded into these and left to be
- * done online. That of o is over heads and takes the place of that within them.
+ * into the weights on both sides, and of the inputs of o and down, folded into these, whose inputs
+ * are rotated online. That of o is over heads and takes the place of that within them.
  *
  * The option names a width for the blocks of all ("32", as MXFP4's blocks want it: a rotation over
  * the whole stream spreads an outlier into every block) and "folded", which leaves out the online
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An online rotation is stored as a matrix by some containers: its width is kept to this. */
+/* An online rotation is stored as a matrix by some containers: its width is limited to this. */
 enum { ONLINE = 512, FOLDED = -1 };
 
 /* The width of blocks, 0 for whole vectors; as a negative number, less one, when folded. */

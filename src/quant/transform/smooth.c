@@ -4,8 +4,8 @@
  * Column j of the linears is multiplied by s_j = max|x_j|^a / max|w_j|^(1-a), at least 1e-5, and
  * its input divided by it: at a = 1/2 both then have the same largest magnitude, their geometric
  * mean. Magnitudes below 1e-5 count as 1e-5, as in the authors' code; an input that is always zero
- * is left alone. The option is a, or "auto": of 0.05, 0.10, ... 0.95 and no scaling at all, what
- * leaves the smallest error in the linears' outputs, both operands rounded; or "search", which is
+ * stays unchanged. The option is a, or "auto": of 0.05, 0.10, ... 0.95 and no scaling at all, the
+ * one with the smallest error in the linears' outputs, both operands rounded; or "search", which is
  * no strength: each column's scale by itself, for the least error to be expected (balance.h). */
 #include "base/arena.h"
 #include "base/mem.h"
@@ -139,7 +139,8 @@ static void make_inputs(const struct smooth *t)
     for (size_t i = 0; i < t->samples; i++)
         for (size_t c = 0; c < t->dim; c++)
             t->x[i * t->dim + c] = st->samples[i * t->dim + c] / t->s[c];
-    in.threshold = 0.0f; /* what it keeps depends on the call: judged as if nothing were kept */
+    in.threshold = 0.0f; /* which columns are outliers depends on the call: judged as if none were
+                          */
     pith_input_calibrate(&in, lo, hi);
     pith_input_rows(&in, t->x, t->samples, t->dim, NULL, t->x);
 }

@@ -19,7 +19,7 @@ static void basis(double value, struct pith_basis_plan *plan)
         pith_transform_rotate.basis(folded, plan);
 }
 
-/* Behind a norm there is nothing left to do: what it gives is rotated. */
+/* Behind a norm there is nothing to do: its output is rotated already. */
 static const struct pith_transform *stage(const struct pith_transform_job *job)
 {
     return job->gain ? &pith_transform_rotate : &pith_transform_smooth;

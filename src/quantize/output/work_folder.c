@@ -170,7 +170,7 @@ void pith_place_leave(const struct pith_run *r, enum pith_status s, struct pith_
     if (!r->out.owns_partial) return;
     if (r->job->options->rehearse || pith_status_is_final(s))
         pith_dir_remove(r->job->partial, NULL);
-    else (void)pith_fail_kept(err, s);
+    else (void)pith_fail_resumable(err, s);
 }
 
 enum pith_status pith_place_sweep(const struct pith_job *job, const char *dir, bool journal,

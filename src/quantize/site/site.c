@@ -157,7 +157,7 @@ void pith_work_globals(const struct pith_work *w, const struct pith_site_spec *s
 }
 
 static enum pith_status split_linear(struct pith_work *w, const struct pith_choice *c,
-                                     const struct pith_stats *stats, struct pith_kept *kept,
+                                     const struct pith_stats *stats, struct pith_off_grid *off_grid,
                                      struct pith_error *err)
 {
     const struct pith_recipe *recipe = &w->run->job->recipe;
@@ -170,7 +170,7 @@ static enum pith_status split_linear(struct pith_work *w, const struct pith_choi
         .value = recipe->split_value,
         .keeps = recipe->round->by->keeps,
     };
-    return recipe->split->run(&split, kept, err);
+    return recipe->split->run(&split, off_grid, err);
 }
 
 /* An expert that no token of the text has reached is rounded to nearest: there is nothing to go by,
@@ -254,8 +254,8 @@ static enum pith_status round_linear(struct pith_work *w, const struct pith_choi
 {
     struct pith_run *r = w->run;
     struct pith_linear_weights *l = &w->block.linear[c->linear];
-    struct pith_kept kept = {0};
-    enum pith_status s = split_linear(w, c, known->stats, &kept, err);
+    struct pith_off_grid off_grid = {0};
+    enum pith_status s = split_linear(w, c, known->stats, &off_grid, err);
     const struct pith_rounder *rounder = rounder_for(w, c, known->stats);
     const struct pith_round_job job = {
         .backend = r->job->backend,
@@ -267,7 +267,7 @@ static enum pith_status round_linear(struct pith_work *w, const struct pith_choi
         .cols = c->cols,
         .w = l->dense,
         .stats = known->stats,
-        .kept = &kept,
+        .off_grid = &off_grid,
         .factor = known->factor,
     };
     struct pith_round_report *report = &out->made.report;
@@ -276,7 +276,7 @@ static enum pith_status round_linear(struct pith_work *w, const struct pith_choi
     else if (s == PITH_OK)
         s = first ? pith_work_cut(w, &job, rounder, first, out, err)
                   : pith_round(rounder, &job, &out->q, report, err);
-    pith_kept_free(&kept);
+    pith_off_grid_free(&off_grid);
     pith_phases_mark(&r->phases, PITH_PHASE_ROUND);
     pith_phases_move(&r->phases, PITH_PHASE_ROUND, PITH_PHASE_FACTOR, report->factor_seconds);
     if (s != PITH_OK) return pith_fail_in(err, s, c->module);
@@ -293,11 +293,11 @@ static enum pith_status prune_linear(struct pith_work *w, const struct pith_choi
     const struct pith_linear_weights *l = &w->block.linear[c->linear];
     const struct pith_weight made = {
         .rows = c->rows, .cols = c->cols, .dtype = PITH_F32, .dense = l->dense};
-    struct pith_kept kept = {0};
+    struct pith_off_grid off_grid = {0};
     const struct pith_tensor *t = NULL;
     enum pith_status s = find_tensor(w, c, &t, err);
     if (s == PITH_OK) s = keep_twin(w, c, err);
-    if (s == PITH_OK) s = split_linear(w, c, stats, &kept, err);
+    if (s == PITH_OK) s = split_linear(w, c, stats, &off_grid, err);
     const struct pith_round_job job = {
         .backend = r->job->backend,
         .options = r->job->recipe.round_options,
@@ -306,13 +306,13 @@ static enum pith_status prune_linear(struct pith_work *w, const struct pith_choi
         .cols = c->cols,
         .w = l->dense,
         .stats = stats,
-        .kept = &kept,
+        .off_grid = &off_grid,
         .factor = known->factor,
     };
     struct pith_linear_result *out = &w->changes[c->linear].pruned;
     pith_phases_begin(&r->phases);
     if (s == PITH_OK) s = pith_round_dense(r->job->recipe.round, &job, &out->report, err);
-    pith_kept_free(&kept);
+    pith_off_grid_free(&off_grid);
     pith_phases_mark(&r->phases, PITH_PHASE_ROUND);
     pith_phases_move(&r->phases, PITH_PHASE_ROUND, PITH_PHASE_FACTOR, out->report.factor_seconds);
     if (s == PITH_OK) s = pith_two_four_check(r->job->backend, &made, err);
@@ -402,7 +402,8 @@ static enum pith_status factor_site(struct pith_work *w, struct rounding *a, str
 {
     struct pith_run *r = w->run;
     const struct pith_recipe *recipe = &r->job->recipe;
-    const struct pith_kept kept = {.choose = recipe->split->left && recipe->round->by->keeps};
+    const struct pith_off_grid off_grid = {.choose = recipe->split->left &&
+                                                     recipe->round->by->keeps};
     const struct pith_choice *c = NULL;
     const unsigned ranks = pith_ranks_count(r->ranks);
     const bool several = a->site->expert == PITH_NO_PART &&
@@ -421,7 +422,7 @@ static enum pith_status factor_site(struct pith_work *w, struct rounding *a, str
                                        .rows = c->rows,
                                        .cols = c->cols,
                                        .stats = a->stats,
-                                       .kept = &kept};
+                                       .off_grid = &off_grid};
     pith_phases_begin(&r->phases);
     const enum pith_status s = pith_round_factor(rounder_for(w, c, a->stats), &job,
                                                  several ? r->ranks : NULL, &a->factor, err);

@@ -259,7 +259,7 @@ static uint32_t close_set(struct settling *s)
 static size_t find_cuts(struct settling *s, const uint32_t *node, size_t count)
 {
     const struct pith_chars_net *n = s->net;
-    size_t cuts = 0, kept = 0;
+    size_t cuts = 0, unique = 0;
     for (size_t i = 0; i < count; i++)
         for (uint32_t w = n->node[node[i]].way; w; w = n->way[w].next) {
             if (n->way[w].lo > n->way[w].hi) continue;
@@ -268,8 +268,8 @@ static size_t find_cuts(struct settling *s, const uint32_t *node, size_t count)
         }
     if (cuts) qsort(s->cut, cuts, sizeof *s->cut, by_number);
     for (size_t i = 0; i < cuts; i++)
-        if (i == 0 || s->cut[i] != s->cut[i - 1]) s->cut[kept++] = s->cut[i];
-    return kept;
+        if (i == 0 || s->cut[i] != s->cut[i - 1]) s->cut[unique++] = s->cut[i];
+    return unique;
 }
 
 static enum pith_status settle_state(struct settling *s, uint32_t set, struct pith_error *err)

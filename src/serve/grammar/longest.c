@@ -103,11 +103,11 @@ enum pith_status pith_chars_trim(struct pith_chars *c, struct pith_error *err)
     (void)find_useful(&l);
     for (uint32_t i = 0; i < c->states; i++) {
         struct pith_chars_state *s = &c->state[i];
-        uint32_t kept = 0;
+        uint32_t used = 0;
         for (uint32_t k = 0; k < s->count && l.useful[i]; k++)
             if (l.useful[c->edge[s->first + k].to])
-                c->edge[s->first + kept++] = c->edge[s->first + k];
-        s->count = kept;
+                c->edge[s->first + used++] = c->edge[s->first + k];
+        s->count = used;
     }
     if (c->states && !l.useful[0]) pith_chars_free(c);
     close_lengths(&l);

@@ -108,15 +108,15 @@ static uint32_t intern_local(struct pith_states *s, size_t n)
 static uint32_t local_of(struct pith_states *s, uint32_t most)
 {
     const struct pith_net *net = s->net;
-    uint32_t *count = &s->found[net->nodes], kept = 0;
+    uint32_t *count = &s->found[net->nodes], remaining = 0;
     for (uint32_t i = 0; i < *count; i++)
         for (uint32_t e = net->node[s->found[i]].edge; e; e = net->edge[e].next)
             if (net->edge[e].kind == PITH_NET_EMPTY) add_node(s, net->edge[e].to, most);
     for (uint32_t i = 0; i < *count; i++)
-        if (matters(net, s->found[i])) s->found[kept++] = s->found[i];
-    if (kept == 0) return PITH_STATE_DEAD;
-    qsort(s->found, kept, sizeof *s->found, by_number);
-    return intern_local(s, kept);
+        if (matters(net, s->found[i])) s->found[remaining++] = s->found[i];
+    if (remaining == 0) return PITH_STATE_DEAD;
+    qsort(s->found, remaining, sizeof *s->found, by_number);
+    return intern_local(s, remaining);
 }
 
 static uint32_t local_next(struct pith_states *s, uint32_t local, uint8_t class)
@@ -185,7 +185,7 @@ static bool add_call(struct pith_states *s, uint32_t start, uint32_t back)
 static uint32_t *called_rules(struct pith_states *s, uint32_t local, size_t *count)
 {
     const struct pith_net *net = s->net;
-    size_t n, calls = 0, kept = 0;
+    size_t n, calls = 0, remaining = 0;
     const uint32_t *node = pith_interned_get(&s->locals, local, &n);
     for (size_t i = 0; i < n; i++)
         for (uint32_t e = net->node[node[i]].edge; e; e = net->edge[e].next)
@@ -198,8 +198,8 @@ static uint32_t *called_rules(struct pith_states *s, uint32_t local, size_t *cou
             if (net->edge[e].kind == PITH_NET_CALL) rule[calls++] = net->edge[e].rule;
     if (calls) qsort(rule, calls, sizeof *rule, by_number);
     for (size_t i = 0; i < calls; i++)
-        if (i == 0 || rule[i] != rule[i - 1]) rule[kept++] = rule[i];
-    *count = kept;
+        if (i == 0 || rule[i] != rule[i - 1]) rule[remaining++] = rule[i];
+    *count = remaining;
     return rule;
 }
 
@@ -309,7 +309,7 @@ static uint32_t intern_set(struct pith_states *s)
 /* The state of the places that were added and all that they lead to without a byte. */
 static uint32_t settle(struct pith_states *s)
 {
-    size_t kept = 0;
+    size_t remaining = 0;
     for (size_t i = 0; i < s->places && s->failed == PITH_OK; i++) {
         const struct pith_place at = s->place[i];
         if (s->local[at.local].final) return_from(s, at.stack);
@@ -317,9 +317,9 @@ static uint32_t settle(struct pith_states *s)
     }
     if (s->failed != PITH_OK) return PITH_STATE_DEAD;
     for (size_t i = 0; i < s->places; i++)
-        if (s->local[s->place[i].local].bytes) s->place[kept++] = s->place[i];
-    s->places = kept;
-    return kept || s->ended ? intern_set(s) : PITH_STATE_DEAD;
+        if (s->local[s->place[i].local].bytes) s->place[remaining++] = s->place[i];
+    s->places = remaining;
+    return remaining || s->ended ? intern_set(s) : PITH_STATE_DEAD;
 }
 
 static void begin_set(struct pith_states *s)

@@ -109,7 +109,7 @@ static void write_hex(struct pith_net *n, uint32_t from, const char *const *digi
 #define ANY_HEX "0123456789abcdef"
 
 /* What may follow a backslash where any character may stand: a pair of surrogates is one. NUL is
- * left out: few who read JSON take it. */
+ * omitted: few parsers of JSON accept it. */
 static uint32_t any_escape(struct writing *w, uint32_t state)
 {
     static const char *const forms[][4] = {{"123456789abcef", ANY_HEX, ANY_HEX, ANY_HEX},

@@ -35,12 +35,12 @@ enum pith_status pith_chat_roles(const struct pith_chat *c, const json_t *conver
 
 /* Renders {"messages": [...], "tools", "documents", "add_generation_prompt", other variables}, or
  * the list of messages alone, as apply_chat_template() of transformers does: members of a message
- * that are null are left out, and reasoning is there under each of its names. What is not there of
- * the first four is null, null and false. What the template would leave out without a word (tools,
- * calls, results, a system message) is written in another way, and where it fails, what agents send
- * and it cannot take is changed (tok/chat/mend.c): docs/chat.md says how. now: seconds since
- * 1970, 0: the clock's. PITH_FORMAT for what is no conversation, and for all that the template says
- * against it.
+ * that are null are omitted, and reasoning is there under each of its names. The last three of the
+ * first four default to null, null and false. What the template would leave out without a word
+ * (tools, calls, results, a system message) is written in another way, and where it fails, what
+ * agents send and it cannot take is changed (tok/chat/mend.c): docs/chat.md says how. now: seconds
+ * since 1970, 0: the clock's. PITH_FORMAT for what is no conversation, and for all that the
+ * template says against it.
  *
  * "continue_final_message": true leaves the last message open: the text ends with its content. A
  * prompt for an answer cannot follow it (PITH_FORMAT). */

@@ -65,11 +65,11 @@ static json_t *own(struct pith_chat_mend *m, json_t *object, const char *key)
 
 /* ---- calls ---- */
 
-static enum pith_beside beside(const json_t *message)
+static enum pith_call_content content_of(const json_t *message)
 {
     const json_t *content = json_object_get(message, "content");
-    if (!content || json_is_null(content)) return PITH_BESIDE_NOTHING;
-    return pith_chat_is_nothing(content) ? PITH_BESIDE_EMPTY : PITH_BESIDE_TEXT;
+    if (!content || json_is_null(content)) return PITH_CONTENT_NONE;
+    return pith_chat_is_nothing(content) ? PITH_CONTENT_EMPTY : PITH_CONTENT_TEXT;
 }
 
 /* Nine letters and digits, the same ones for the same id. */
@@ -148,7 +148,7 @@ static void write_calls(struct pith_chat_mend *m)
     unsigned all = 0;
     json_array_foreach (messages_of(m), i, message) {
         if (!has_calls(message)) continue;
-        all |= write_call(m, message, m->traits->calls[beside(message)].change);
+        all |= write_call(m, message, m->traits->calls[content_of(message)].change);
     }
     if (all & PITH_CALL_IDS) shorten_ids(m);
 }
@@ -319,7 +319,7 @@ static void fill_content(struct pith_chat_mend *m)
     size_t i;
     json_array_foreach (messages_of(m), i, message) {
         const json_t *content = json_object_get(message, "content");
-        const struct pith_call_way *way = &m->traits->calls[PITH_BESIDE_NOTHING];
+        const struct pith_call_way *way = &m->traits->calls[PITH_CONTENT_NONE];
         if (content && !json_is_null(content)) continue;
         /* With calls it is as it must be. */
         if (has_calls(message) && way->change & PITH_CALL_NULL) continue;
@@ -335,7 +335,7 @@ static void drop_empty(struct pith_chat_mend *m)
     bool some = false;
     json_array_foreach (messages_of(m), i, message) {
         if (is_role(message, "assistant") && !has_calls(message) &&
-            beside(message) != PITH_BESIDE_TEXT)
+            content_of(message) != PITH_CONTENT_TEXT)
             some = true;
         else add(m, list, json_incref(message));
     }
@@ -423,7 +423,7 @@ static void fill_tools(struct pith_chat_mend *m)
     json_decref(tools);
 }
 
-/* Whether a template is told of tools in words: it knows none, and there are some. */
+/* Whether tools are described to a template in words: it knows none, and there are some. */
 static bool chat_described(const json_t *given, const struct pith_chat_traits *t)
 {
     return !t->tools && json_array_size(json_object_get(given, "tools")) > 0;
@@ -513,7 +513,7 @@ void pith_chat_fit(struct pith_chat_mend *m)
     if (described) add_to_system(m, pith_chat_describe(tools));
     json_array_foreach (messages_of(m), i, message) {
         if (!has_calls(message)) continue;
-        const struct pith_call_way *way = &t->calls[beside(message)];
+        const struct pith_call_way *way = &t->calls[content_of(message)];
         if (described) say_call(m, message, PITH_DESCRIBED_OPEN, PITH_DESCRIBED_CLOSE);
         else if (way->text) say_call(m, message, t->open, t->close);
         else if (way->change && !way->fails) all |= write_call(m, message, way->change);

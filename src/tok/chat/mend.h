@@ -5,8 +5,8 @@
 
 #include "tok/chat/traits.h"
 
-/* given: what a template is rendered with, whose "messages" are objects of their own; changed in
- * place. */
+/* given: what a template is rendered with, whose "messages" are separate objects; changed in place.
+ */
 struct pith_chat_mend {
     json_t *given;
     const struct pith_chat_traits *traits;

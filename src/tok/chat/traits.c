@@ -13,7 +13,7 @@
 #define SECOND "pith_probe_other"
 #define RESULT "pith_probe_result"
 #define SYSTEM "pith_probe_system"
-#define ASKED "pith_probe_asked"
+#define QUESTION "pith_probe_question"
 #define SPOKEN "pith_probe_spoken"
 
 static const char one_tool[] =
@@ -115,9 +115,9 @@ static void find_tools(struct probe *p, const char *text, struct pith_chat_trait
         t->tools_text = variables[i].text;
         for (int bare = 0; bare < 2; bare++) {
             t->bare = bare != 0;
-            json_t *m = json_pack("[o]", message("user", ASKED));
+            json_t *m = json_pack("[o]", message("user", QUESTION));
             if (look(p, conversation(m, t, true), TOOL, false) == SHOWN) return;
-            m = json_pack("[o, o]", message("system", SYSTEM), message("user", ASKED));
+            m = json_pack("[o, o]", message("system", SYSTEM), message("user", QUESTION));
             if (look(p, conversation(m, t, true), TOOL, false) == SHOWN) return;
         }
     }
@@ -132,11 +132,11 @@ static const char *id_of(unsigned change)
     return change & PITH_CALL_IDS ? "abcDEF123" : "call_0123456789";
 }
 
-static json_t *calling(enum pith_beside beside, unsigned change)
+static json_t *calling(enum pith_call_content content, unsigned change)
 {
-    static const char *const contents[PITH_BESIDES] = {NULL, "", SPOKEN};
+    static const char *const contents[PITH_CONTENTS] = {NULL, "", SPOKEN};
     const char *id = id_of(change);
-    json_t *m = message("assistant", contents[beside]);
+    json_t *m = message("assistant", contents[content]);
     json_t *arguments = change & PITH_CALL_ARGUMENTS
                             ? json_string("{\"" KEY "\": \"" VALUE "\"}")
                             : json_pack("{s:s}", KEY, VALUE);
@@ -156,19 +156,19 @@ static json_t *result(unsigned change, const char *content)
 
 /* Some templates write a call only behind which its result stands, others have no results. */
 static enum outcome look_at_call(struct probe *p, const struct pith_chat_traits *t,
-                                 enum pith_beside beside, unsigned change)
+                                 enum pith_call_content content, unsigned change)
 {
-    json_t *m = json_pack("[o, o, o]", message("user", ASKED), calling(beside, change),
+    json_t *m = json_pack("[o, o, o]", message("user", QUESTION), calling(content, change),
                           result(change, RESULT));
     const enum outcome o = look_at(p, m, t, TOOL);
     if (o == SHOWN) return o;
-    m = json_pack("[o, o]", message("user", ASKED), calling(beside, change));
+    m = json_pack("[o, o]", message("user", QUESTION), calling(content, change));
     return look_at(p, m, t, TOOL);
 }
 
 /* The change that is least, of those that make the template write a call. */
 static struct pith_call_way find_way(struct probe *p, const struct pith_chat_traits *t,
-                                     enum pith_beside beside)
+                                     enum pith_call_content content)
 {
     static const unsigned contents[] = {0, PITH_CALL_EMPTY, PITH_CALL_NULL},
                           others[] = {0, PITH_CALL_ARGUMENTS, PITH_CALL_IDS,
@@ -176,10 +176,10 @@ static struct pith_call_way find_way(struct probe *p, const struct pith_chat_tra
     struct pith_call_way way = {.text = false};
     for (size_t k = 0; k < PITH_COUNT(others); k++) {
         for (size_t i = 0; i < PITH_COUNT(contents); i++) {
-            if (contents[i] && beside == PITH_BESIDE_TEXT) break;
-            if (contents[i] == PITH_CALL_EMPTY && beside == PITH_BESIDE_EMPTY) continue;
+            if (contents[i] && content == PITH_CONTENT_TEXT) break;
+            if (contents[i] == PITH_CALL_EMPTY && content == PITH_CONTENT_EMPTY) continue;
             way.change = contents[i] | others[k];
-            const enum outcome o = look_at_call(p, t, beside, way.change);
+            const enum outcome o = look_at_call(p, t, content, way.change);
             if (way.change == 0) way.fails = o == FAILS;
             if (o == SHOWN) return way;
         }
@@ -189,22 +189,23 @@ static struct pith_call_way find_way(struct probe *p, const struct pith_chat_tra
 
 static void find_calls(struct probe *p, const char *text, struct pith_chat_traits *t)
 {
-    for (int i = 0; i < PITH_BESIDES; i++)
-        t->calls[i] = strstr(text, "tool_calls") ? find_way(p, t, (enum pith_beside)i)
+    for (int i = 0; i < PITH_CONTENTS; i++)
+        t->calls[i] = strstr(text, "tool_calls") ? find_way(p, t, (enum pith_call_content)i)
                                                  : (struct pith_call_way){.text = true};
 }
 
 /* What a function gave back, behind its call as it is written. */
 static void find_results(struct probe *p, struct pith_chat_traits *t)
 {
-    const struct pith_call_way *way = &t->calls[PITH_BESIDE_NOTHING];
+    const struct pith_call_way *way = &t->calls[PITH_CONTENT_NONE];
     json_t *call = way->text ? message("assistant", SPOKEN)
-                             : calling(PITH_BESIDE_NOTHING, way->change);
-    json_t *m = json_pack("[o, o, o]", message("user", ASKED), call, result(way->change, RESULT));
+                             : calling(PITH_CONTENT_NONE, way->change);
+    json_t *m =
+        json_pack("[o, o, o]", message("user", QUESTION), call, result(way->change, RESULT));
     t->results = look_at(p, m, t, RESULT) == SHOWN;
     if (way->text || !t->results) return;
     /* The second of two calls. */
-    call = calling(PITH_BESIDE_NOTHING, way->change);
+    call = calling(PITH_CONTENT_NONE, way->change);
     json_t *two = json_deep_copy(json_object_get(call, "tool_calls"));
     json_t *other = json_object_get(json_array_get(two, 0), "function");
     if (!two || json_object_set_new(other, "name", json_string(SECOND)) != 0 ||
@@ -213,14 +214,14 @@ static void find_results(struct probe *p, struct pith_chat_traits *t)
         call = NULL;
     }
     json_decref(two);
-    m = json_pack("[o, o, o, o]", message("user", ASKED), call, result(way->change, RESULT),
+    m = json_pack("[o, o, o, o]", message("user", QUESTION), call, result(way->change, RESULT),
                   result(way->change, RESULT));
     t->single = look_at(p, m, t, SECOND) == LEFT_OUT;
 }
 
 /* ---- the rest ---- */
 
-static json_t *said_in_parts(const char *text)
+static json_t *message_in_parts(const char *text)
 {
     return json_pack("{s:s, s:[{s:s, s:s}]}", "role", "user", "content", "type", "text", "text",
                      text);
@@ -228,8 +229,9 @@ static json_t *said_in_parts(const char *text)
 
 static void find_content(struct probe *p, struct pith_chat_traits *t)
 {
-    const bool text = look_at(p, json_pack("[o]", message("user", ASKED)), t, ASKED) == SHOWN;
-    const enum outcome parts = look_at(p, json_pack("[o]", said_in_parts(ASKED)), t, ASKED);
+    const bool text = look_at(p, json_pack("[o]", message("user", QUESTION)), t, QUESTION) == SHOWN;
+    const enum outcome parts =
+        look_at(p, json_pack("[o]", message_in_parts(QUESTION)), t, QUESTION);
     t->parts = !text && parts == SHOWN;
     t->flat = text && parts == LEFT_OUT;
 }
@@ -237,18 +239,18 @@ static void find_content(struct probe *p, struct pith_chat_traits *t)
 /* Which messages of a system are written, in a word of the first and of a later one. */
 static void find_systems(struct probe *p, struct pith_chat_traits *t)
 {
-    json_t *m = json_pack("[o, o]", message("system", SYSTEM), message("user", ASKED));
+    json_t *m = json_pack("[o, o]", message("system", SYSTEM), message("user", QUESTION));
     const bool shown = look_at(p, m, t, SYSTEM) == SHOWN;
     t->system = t->parts || shown;
     if (t->developer) {
-        m = json_pack("[o, o]", message("developer", SYSTEM), message("user", ASKED));
+        m = json_pack("[o, o]", message("developer", SYSTEM), message("user", QUESTION));
         t->developer = look_at(p, m, t, SYSTEM) == SHOWN;
     }
     const char *const words[] = {SYSTEM, SECOND};
     for (size_t i = 0; i < 2 && t->system && !t->parts; i++) {
-        m = json_pack("[o, o, o, o, o]", message("system", SYSTEM), message("user", ASKED),
+        m = json_pack("[o, o, o, o, o]", message("system", SYSTEM), message("user", QUESTION),
                       message("assistant", SPOKEN), message("system", SECOND),
-                      message("user", ASKED));
+                      message("user", QUESTION));
         t->first_system |= look_at(p, m, t, words[i]) == LEFT_OUT;
     }
 }

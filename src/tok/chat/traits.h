@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 /* What a message has in addition to calls. */
-enum pith_beside { PITH_BESIDE_NOTHING, PITH_BESIDE_EMPTY, PITH_BESIDE_TEXT, PITH_BESIDES };
+enum pith_call_content { PITH_CONTENT_NONE, PITH_CONTENT_EMPTY, PITH_CONTENT_TEXT, PITH_CONTENTS };
 
 /* What is changed in a message with calls so that the template writes them. */
 enum pith_call_change {
@@ -28,7 +28,7 @@ struct pith_chat_traits {
     const char *tools; /* the variable by which it is given tools; NULL: it knows none */
     bool tools_text;   /* as JSON in a text */
     bool bare;         /* functions without {"type": "function", "function": ...} around them */
-    struct pith_call_way calls[PITH_BESIDES];
+    struct pith_call_way calls[PITH_CONTENTS];
     bool single;       /* of several calls of a message it writes the first alone */
     bool results;      /* it writes what functions gave back */
     bool system;       /* it writes a system message */

@@ -60,7 +60,7 @@ enum pith_status pith_gguf_lists_put(const struct pith_gguf_lists *l, int32_t wi
                                      json_t *vocab, json_t *added, struct pith_error *err)
 {
     const char *text;
-    size_t offset = 0, length, kept = 0;
+    size_t offset = 0, length, count = 0;
     for (size_t id = 0; pith_gguf_next_string(l->tokens, &offset, &text, &length); id++) {
         const int32_t type = pith_gguf_lists_type(l, id);
         const bool special = type == PITH_SPM_CONTROL || type == PITH_SPM_UNKNOWN;
@@ -68,7 +68,7 @@ enum pith_status pith_gguf_lists_put(const struct pith_gguf_lists *l, int32_t wi
         if (memchr(text, 0, length) ||
             json_object_setn_new(vocab, text, length, json_integer((json_int_t)id)) != 0)
             return pith_fail(err, PITH_FORMAT, "%s: token %zu is not a text", l->g->path, id);
-        kept++;
+        count++;
         if (!special && type != PITH_SPM_USER) continue;
         json_t *token =
             json_pack("{s:I, s:s%, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)id, "content", text,
@@ -76,7 +76,7 @@ enum pith_status pith_gguf_lists_put(const struct pith_gguf_lists *l, int32_t wi
                       "special", (int)special);
         if (json_array_append_new(added, token) != 0) return pith_fail_nomem(err, "tokenizer");
     }
-    return json_object_size(vocab) == kept
+    return json_object_size(vocab) == count
                ? PITH_OK
                : pith_fail(err, PITH_FORMAT, "%s: two tokens are the same", l->g->path);
 }

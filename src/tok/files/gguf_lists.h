@@ -23,8 +23,8 @@ float pith_gguf_lists_score(const struct pith_gguf_lists *l, size_t id);
 enum pith_status pith_gguf_lists_unknown(const struct pith_gguf_lists *l, int64_t *out,
                                          struct pith_error *err);
 /* Puts the tokens that are not of the type `without` (0: all) into a vocabulary, {text: id}, and
- * those that stand beside the model into a list of "added_tokens" as well. PITH_FORMAT for what is
- * no text, or there twice. */
+ * those that are not part of the model into a list of "added_tokens" as well. PITH_FORMAT for what
+ * is no text, or there twice. */
 enum pith_status pith_gguf_lists_put(const struct pith_gguf_lists *l, int32_t without,
                                      json_t *vocab, json_t *added, struct pith_error *err);
 /* The token of an id, borrowed; NULL when it is not in the vocabulary. */

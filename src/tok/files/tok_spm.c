@@ -129,7 +129,7 @@ static void put_normal(const struct pith_spm_model *m, const char *text, size_t 
     }
 }
 
-/* `prefix`: the text begins as one of its own does. */
+/* `prefix`: it begins as a whole text does. */
 static void normalize(const struct pith_spm_model *m, struct pith_match_run *user, bool prefix,
                       struct pith_str *out)
 {
@@ -315,8 +315,8 @@ static enum pith_status encode_plain(const struct pith_spm_model *m, const struc
 
 /* Special pieces of a text stand for themselves, with texts between them, as Hugging Face's
  * tokenizers and llama.cpp have it, in a model's folder or file. What a user typed in a
- * conversation is cut within a user-defined piece. A text of its own keeps user-defined pieces for
- * the normalizer. */
+ * conversation is cut within a user-defined piece. A whole text keeps user-defined pieces for the
+ * normalizer. */
 static enum pith_status encode(const void *model, const struct pith_tok_text *in,
                                struct pith_ids *out, struct pith_error *err)
 {

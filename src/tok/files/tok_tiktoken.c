@@ -1,5 +1,5 @@
 /* tiktoken.model: a list of tokens in base64 with their ranks, which are their ids. How a text is
- * cut and which special tokens follow stands in a program beside it, and is known here by the name
+ * cut and which special tokens follow stands in a program next to it, and is known here by the name
  * of the tokenizer's class. All is put together as a tokenizer.json and read as that. */
 #include "base/file.h"
 #include "base/json.h"
@@ -14,7 +14,7 @@
 #define MAX_FILE ((size_t)256 << 20)
 
 /* A class: the pattern that cuts, and how many ids behind the list are special tokens, with a name
- * of their own or "<|reserved_token_ID|>". */
+ * or "<|reserved_token_ID|>". */
 static const struct class
 {
     const char *name, *pattern;

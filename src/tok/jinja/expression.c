@@ -383,7 +383,7 @@ static node *parse_unary(struct pith_jparser *p, bool filters)
     return filters ? parse_filters(p, n) : n;
 }
 
-/* Operators of one precedence, by their codes, that are read from left to right. */
+/* Operators of one precedence, by their codes; they associate to the left. */
 static node *chain(struct pith_jparser *p, const int *ops, node *(*inner)(struct pith_jparser *))
 {
     node *left = inner(p);

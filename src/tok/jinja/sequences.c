@@ -92,7 +92,7 @@ static struct pith_jv sifted(struct pith_jrun *r, struct pith_jv of, const struc
 {
     if (!pith_jtrue(of)) return pith_jlist_new(r, PITH_J_ITERATOR);
     struct pith_jlist *l = pith_jitems(r, of);
-    size_t kept = 0;
+    size_t count = 0;
     if (by && a->count == 0) return pith_jfail(r, "Missing parameter for attribute name");
     const struct pith_jargs own = behind(a, by), rest = behind(&own, own.count > 0);
     const struct pith_jstr *name = own.count ? pith_jtext_of(r, own.pos[0]) : NULL;
@@ -100,10 +100,10 @@ static struct pith_jv sifted(struct pith_jrun *r, struct pith_jv of, const struc
         const struct pith_jv v = by ? pith_jpath(r, l->item[i], a->pos[0]) : l->item[i];
         if (r->status != PITH_OK) break;
         const bool yes = name ? pith_jtest(r, name, v, &rest) : pith_jtrue(v);
-        if (yes == keep) l->item[kept++] = l->item[i];
+        if (yes == keep) l->item[count++] = l->item[i];
     }
     if (!l) return of;
-    l->count = kept;
+    l->count = count;
     return (struct pith_jv){.kind = PITH_J_ITERATOR, .u.list = l};
 }
 
@@ -230,16 +230,16 @@ JINJA_FN(pith_jf_unique)
 {
     struct pith_jlist *l = pith_jitems(r, self);
     struct pith_jv *key = keys_of(r, l, a->pos[1], TRUTH(0));
-    size_t kept = 0;
+    size_t count = 0;
     for (size_t i = 0; key && i < l->count && r->status == PITH_OK; i++) {
         size_t j = 0;
-        while (j < kept && !pith_jequal(r, key[j], key[i])) j++;
-        if (j < kept) continue;
-        key[kept] = key[i];
-        l->item[kept++] = l->item[i];
+        while (j < count && !pith_jequal(r, key[j], key[i])) j++;
+        if (j < count) continue;
+        key[count] = key[i];
+        l->item[count++] = l->item[i];
     }
     if (!key) return self;
-    l->count = kept;
+    l->count = count;
     return (struct pith_jv){.kind = PITH_J_ITERATOR, .u.list = l};
 }
 

@@ -4,11 +4,10 @@
 
 #include "tok/jinja/value.h"
 
-/* Bytes of blanks at the start of well-formed text; bytes that are left when those at its end go.
- */
+/* Bytes of blanks at the start of well-formed text; its bytes without the blanks at its end. */
 size_t pith_jblank(const char *s, size_t n);
 size_t pith_jtrimmed(const char *s, size_t n);
-/* str.strip(), of the ends that are asked for; `chars` NULL: blanks. */
+/* str.strip(), of the ends that are given; `chars` NULL: blanks. */
 struct pith_jv pith_jstrip(struct pith_jrun *r, const struct pith_jstr *s,
                            const struct pith_jstr *chars, bool left, bool right);
 /* str.split(), str.rsplit() (from the right); `by` NULL: at blanks; at most `most` cuts, < 0: all.

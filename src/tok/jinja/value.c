@@ -27,8 +27,8 @@ static void *jpool_take(struct pith_jpool *p, size_t count, size_t size)
     n = (n + 15) & ~(size_t)15;
     if (!p->last || p->last->size - p->last->used < n) {
         size_t room = n > CHUNK ? n : CHUNK;
-        if (room > p->most - p->held) room = n; /* what is left of it, to the end */
-        if (room > p->most - p->held) {
+        if (room > p->most - p->used) room = n; /* the remainder */
+        if (room > p->most - p->used) {
             p->full = true;
             return NULL;
         }
@@ -36,7 +36,7 @@ static void *jpool_take(struct pith_jpool *p, size_t count, size_t size)
         if (!c) return NULL;
         *c = (struct pith_jchunk){p->last, 0, room};
         p->last = c;
-        p->held += room;
+        p->used += room;
     }
     void *at = p->last->room + p->last->used;
     p->last->used += n;
@@ -51,7 +51,7 @@ void pith_jpool_free(struct pith_jpool *p)
         pith_free(p->last);
         p->last = before;
     }
-    p->held = 0;
+    p->used = 0;
 }
 
 struct pith_jv pith_jfail(struct pith_jrun *r, const char *fmt, ...)

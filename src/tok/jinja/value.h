@@ -15,7 +15,7 @@
 struct pith_jchunk;
 struct pith_jpool {
     struct pith_jchunk *last;
-    size_t held, most;
+    size_t used, most;
     bool full; /* the ceiling was met, not the machine's memory */
 };
 /* Gives all of it back. */

@@ -31,7 +31,7 @@ enum pith_status pith_regex_literal(const char *text, size_t len, struct pith_re
                                     struct pith_error *err);
 void pith_regex_free(struct pith_regex *re);
 
-/* Called for each part of a text in order: `match` tells matches from what lies between them. */
+/* Called for each part of a text in order: `match`: a match, else the text between two of them. */
 typedef enum pith_status pith_regex_part_fn(void *ctx, size_t from, size_t to, bool match,
                                             struct pith_error *err);
 

@@ -241,7 +241,7 @@ static enum pith_status char_class(struct translator *t, int depth)
     return intersect(t, start, at, count, negative);
 }
 
-/* (...: copies "(?flags", turning m into s. */
+/* (...: copies "(?flags", with s for m. */
 static enum pith_status open_group(struct translator *t)
 {
     if (t->depth == MAX_DEPTH)

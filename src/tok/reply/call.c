@@ -115,8 +115,8 @@ static bool first_member(const struct pith_passage *object, const char *const *k
     return false;
 }
 
-/* The text of a JSON string is put into *kept, and *s becomes it. */
-static void unquote(struct pith_cursor *c, struct pith_passage *s, json_t **kept)
+/* Puts the text of a JSON string into *owned, and *s refers to it. */
+static void unquote(struct pith_cursor *c, struct pith_passage *s, json_t **owned)
 {
     const struct pith_passage given = *s;
     json_t *list;
@@ -128,7 +128,7 @@ static void unquote(struct pith_cursor *c, struct pith_passage *s, json_t **kept
     list = parse(c, &(struct pith_passage){pith_str_text(&one), one.len});
     json_t *string = json_array_get(list, 0);
     if (json_is_string(string)) {
-        *kept = json_incref(string);
+        *owned = json_incref(string);
         *s = (struct pith_passage){json_string_value(string), json_string_length(string)};
     } else {
         pith_cursor_fail(c, PITH_CURSOR_BAD);

@@ -1,6 +1,6 @@
 /* Answers that a constraint makes calls, or calls or something else: {"name": NAME, "arguments":
- * {...}}, between marks or without any. Told while they come; a call that is cut is told as far as
- * it is. */
+ * {...}}, between marks or without any. Calls are reported while they come; one that is cut is
+ * reported up to there. */
 #include "tok/reply/parts.h"
 
 #include "base/mem.h"

@@ -19,7 +19,7 @@ enum pith_cursor_state {
 };
 
 /* Once its state is not good, all calls do nothing and give false. The answer for a text is MORE or
- * that for any longer text that begins with it: when a reader is asked decides nothing. */
+ * that for any longer text that begins with it: it does not depend on when a reader is called. */
 struct pith_cursor {
     const char *text;
     size_t size, at; /* when it is bad: how far it was read */
@@ -135,12 +135,12 @@ struct pith_reply {
     const char *open, *close; /* marks of calls, close may be NULL */
     size_t depth;           /* brackets around the place in the arguments */
     bool quoted, escaped;   /* in a string of them; behind its backslash */
-    bool single;            /* one call is told, and nothing behind it */
+    bool single;            /* one call is reported, and nothing behind it */
     bool muted;             /* it was */
     size_t next; /* bytes of undecided text from which on a call is tried again */
     /* White space and ends of turns that may be dropped: they are when the answer ends, from byte
      * `keep` on, and when something else begins. */
-    struct pith_str held;
+    struct pith_str pending;
     size_t keep;
     size_t calls;
     size_t spent; /* bytes that were read for calls that are none */
@@ -149,17 +149,17 @@ struct pith_reply {
 
 /* The id of the next call. */
 void pith_reply_id(const struct pith_reply *r, char id[PITH_REPLY_ID]);
-/* Tells text of that kind, white space at its end later. */
+/* Reports text of that kind; white space at its end becomes pending. */
 void pith_reply_give(struct pith_reply *r, enum pith_reply_kind kind, const char *text,
                      size_t size);
-/* Tells what is held back, as far as it is kept. */
+/* Reports the pending text up to byte `keep`. */
 void pith_reply_flush(struct pith_reply *r, enum pith_reply_kind kind);
 /* The first of some marks in the undecided text: its number, with its place in *at; `count` when
  * there is none, and then *at bytes belong to none. */
 size_t pith_reply_find(const struct pith_reply *r, const char *const *mark, size_t count,
                        size_t *at);
-/* Tries a reader at the undecided text, behind `skip` bytes of it: MORE, GOOD (the calls are told,
- * the text decided), BAD. */
+/* Tries a reader at the undecided text, behind `skip` bytes of it: MORE, GOOD (the calls are
+ * reported, the text decided), BAD. */
 enum pith_cursor_state pith_reply_try(struct pith_reply *r, pith_read_calls *read, size_t skip);
 
 /* A forced answer: where it begins, and one decision; false when more text is needed. */

@@ -123,40 +123,40 @@ static void deliver(struct pith_reply *r, enum pith_reply_kind kind, const char 
     if (size > 0 && !r->muted) r->delta(r->ctx, &d);
 }
 
-static void drop_held(struct pith_reply *r)
+static void drop_pending(struct pith_reply *r)
 {
-    pith_str_clear(&r->held);
+    pith_str_clear(&r->pending);
     r->keep = SIZE_MAX;
 }
 
 void pith_reply_flush(struct pith_reply *r, enum pith_reply_kind kind)
 {
-    deliver(r, kind, r->held.data, r->held.len < r->keep ? r->held.len : r->keep);
-    drop_held(r);
+    deliver(r, kind, r->pending.data, r->pending.len < r->keep ? r->pending.len : r->keep);
+    drop_pending(r);
 }
 
 void pith_reply_give(struct pith_reply *r, enum pith_reply_kind kind, const char *text, size_t size)
 {
     while (r->trim && size > 0 && is_space(*text)) text++, size--;
-    size_t said = size;
-    while (said > 0 && is_space(text[said - 1])) said--;
-    if (said > 0) {
+    size_t solid = size;
+    while (solid > 0 && is_space(text[solid - 1])) solid--;
+    if (solid > 0) {
         r->keep = SIZE_MAX;
         pith_reply_flush(r, kind);
-        deliver(r, kind, text, said);
+        deliver(r, kind, text, solid);
         r->trim = false;
         if (kind == PITH_REPLY_CONTENT) r->begun = true;
     }
-    pith_str_append(&r->held, text + said, size - said);
-    r->failed |= r->held.failed;
+    pith_str_append(&r->pending, text + solid, size - solid);
+    r->failed |= r->pending.failed;
 }
 
 /* The end of a message: no part of the answer unless it goes on. */
 static void hold_end(struct pith_reply *r, const char *mark)
 {
-    if (r->keep > r->held.len) r->keep = r->held.len;
-    pith_str_puts(&r->held, mark);
-    r->failed |= r->held.failed;
+    if (r->keep > r->pending.len) r->keep = r->pending.len;
+    pith_str_puts(&r->pending, mark);
+    r->failed |= r->pending.failed;
 }
 
 void pith_reply_id(const struct pith_reply *r, char id[PITH_REPLY_ID])
@@ -172,8 +172,8 @@ void pith_reply_id(const struct pith_reply *r, char id[PITH_REPLY_ID])
     id[at] = '\0';
 }
 
-/* Tells calls, numbered on. */
-static void reply_tell(struct pith_reply *r, const json_t *calls)
+/* Reports calls, numbered on. */
+static void report_calls(struct pith_reply *r, const json_t *calls)
 {
     const json_t *call;
     size_t i;
@@ -197,7 +197,7 @@ static void reply_tell(struct pith_reply *r, const json_t *calls)
     }
     /* White space next to a call is no part of the answer, unless content goes on behind it. */
     if (r->begun) r->keep = 0;
-    else drop_held(r);
+    else drop_pending(r);
     if (!r->begun) r->trim = true;
 }
 
@@ -235,7 +235,7 @@ enum pith_cursor_state pith_reply_try(struct pith_reply *r, pith_read_calls *rea
     if (c.state == PITH_CURSOR_BAD) r->spent += c.at;
     if (c.state == PITH_CURSOR_GOOD && !r->failed) {
         r->at += c.at;
-        reply_tell(r, calls);
+        report_calls(r, calls);
     }
     json_decref(calls);
     return r->failed ? PITH_CURSOR_MORE : c.state;
@@ -281,7 +281,7 @@ static bool at_mark(struct pith_reply *r, enum mark mark, const char *text)
     if (mark == END) hold_end(r, text);
     if (mark == OPEN && r->begun) pith_reply_give(r, PITH_REPLY_CONTENT, text, strlen(text));
     if (mark == CLOSE || (mark == OPEN && !r->begun)) {
-        drop_held(r);
+        drop_pending(r);
         r->trim = true;
         r->state = mark == OPEN ? PITH_IN_REASONING : PITH_IN_CONTENT;
     }
@@ -351,7 +351,7 @@ enum pith_status pith_reply_finish(struct pith_reply *r, struct pith_error *err)
     return PITH_OK;
 }
 
-size_t pith_reply_told(const struct pith_reply *r)
+size_t pith_reply_reported(const struct pith_reply *r)
 {
     return r->calls;
 }
@@ -393,7 +393,7 @@ enum pith_status pith_reply_new(const struct pith_reply_format *f,
 {
     json_t *tools = NULL;
     struct pith_reply *r;
-    if (!o->delta) return pith_fail(err, PITH_ARG, "nobody is told of the answer");
+    if (!o->delta) return pith_fail(err, PITH_ARG, "there is no callback for the answer");
     if (o->tools) PITH_TRY(pith_json_parse(o->tools, strlen(o->tools), "the tools", &tools, err));
     if (tools && !json_is_array(tools) && !json_is_null(tools)) {
         json_decref(tools);
@@ -424,6 +424,6 @@ void pith_reply_free(struct pith_reply *r)
     if (!r) return;
     json_decref(r->tools);
     pith_str_free(&r->text);
-    pith_str_free(&r->held);
+    pith_str_free(&r->pending);
     pith_free(r);
 }

@@ -36,7 +36,7 @@ enum pith_status pith_reply_new(const struct pith_reply_format *f,
 enum pith_status pith_reply_add(struct pith_reply *r, const char *text, size_t size,
                                 struct pith_error *err);
 enum pith_status pith_reply_finish(struct pith_reply *r, struct pith_error *err);
-size_t pith_reply_told(const struct pith_reply *r);
+size_t pith_reply_reported(const struct pith_reply *r);
 void pith_reply_free(struct pith_reply *r);
 
 #endif

@@ -1,6 +1,6 @@
 /* tok/unicode/charsmap.h: the normalization rules of a SentencePiece model
- * ("precompiled_charsmap"): texts and what they become, kept as a double array (Darts-clone) whose
- * values point into a list of NUL-terminated texts. */
+ * ("precompiled_charsmap"): texts and what they become, stored as a double array (Darts-clone)
+ * whose values point into a list of NUL-terminated texts. */
 #ifndef PITH_TOK_UNICODE_CHARSMAP_H
 #define PITH_TOK_UNICODE_CHARSMAP_H
 

@@ -68,7 +68,7 @@ static void a_single_file_is_opened(void **state)
     assert_int_equal(pith_tensor_elements(t), 6);
     assert_int_equal(pith_checkpoint_get(c, "b", 2, other, &t, &err), PITH_FORMAT);
     assert_non_null(strstr(err.text, "model.safetensors: tensor \"b\" has shape [2, 3], but the "
-                                     "config asks for [3, 2]"));
+                                     "config requires [3, 2]"));
     err = (struct pith_error){0};
     assert_int_equal(pith_checkpoint_get(c, "b", 0, NULL, &t, &err), PITH_FORMAT);
     err = (struct pith_error){0};

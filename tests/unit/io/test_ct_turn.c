@@ -38,14 +38,14 @@ static void fixture_init(struct fixture *f, const char *name, uint32_t n, const 
 static uint32_t find(const char *text, const char *module, uint32_t cols)
 {
     struct pith_error err = {0};
-    struct pith_ct_turns turns;
+    struct pith_ct_rotations turns;
     struct fixture f;
     uint32_t block = 77;
     json_t *j = parse(text);
     fixture_init(&f, NULL, 0, NULL);
-    assert_ok(pith_ct_turns_read(j, "test", &turns, &err), err);
-    assert_ok(pith_ct_turns_find(&turns, &f.c, module, cols, &block, &err), err);
-    pith_ct_turns_free(&turns);
+    assert_ok(pith_ct_rotations_read(j, "test", &turns, &err), err);
+    assert_ok(pith_ct_rotations_find(&turns, &f.c, module, cols, &block, &err), err);
+    pith_ct_rotations_free(&turns);
     json_decref(j);
     return block;
 }
@@ -58,14 +58,14 @@ static void what_is_written_is_read(void **state)
                                    {.module = "model.layers.1.mlp.down_proj"},
                                    {.module = "model.layers.2.mlp.down_proj", .hadamard = 64},
                                    {.module = "lm_head"}};
-    json_t *j = pith_ct_turns_make(l, PITH_COUNT(l), PITH_BF16);
+    json_t *j = pith_ct_rotations_make(l, PITH_COUNT(l), PITH_BF16);
     assert_non_null(j);
     char *text = json_dumps(j, 0);
     for (size_t i = 0; i < PITH_COUNT(l); i++)
         assert_int_equal(find(text, l[i].module, 192), l[i].hadamard);
     free(text);
     json_decref(j);
-    j = pith_ct_turns_make(l, 1, PITH_BF16);
+    j = pith_ct_rotations_make(l, 1, PITH_BF16);
     assert_int_equal(json_object_size(j), 0);
     json_decref(j);
 }
@@ -129,9 +129,9 @@ static void what_is_not_known_is_refused(void **state)
     };
     for (size_t i = 0; i < PITH_COUNT(bad); i++) {
         struct pith_error err = {0};
-        struct pith_ct_turns turns;
+        struct pith_ct_rotations turns;
         json_t *j = parse(bad[i]);
-        const enum pith_status s = pith_ct_turns_read(j, "test", &turns, &err);
+        const enum pith_status s = pith_ct_rotations_read(j, "test", &turns, &err);
         if (s != PITH_FORMAT && s != PITH_UNSUPPORTED) fail_msg("%s: status %d", bad[i], (int)s);
         assert_int_equal(turns.count, 0);
         json_decref(j);
@@ -142,14 +142,14 @@ static enum pith_status find_with(const char *head_dim, uint32_t cols, struct fi
                                   uint32_t *block)
 {
     struct pith_error err = {0};
-    struct pith_ct_turns turns;
+    struct pith_ct_rotations turns;
     char text[400];
     snprintf(text, sizeof text, GROUP("\"type\": \"hadamard\", \"head_dim\": %s, " APPLY("")),
              head_dim);
     json_t *j = parse(text);
-    assert_ok(pith_ct_turns_read(j, "test", &turns, &err), err);
-    const enum pith_status s = pith_ct_turns_find(&turns, &f->c, "a", cols, block, &err);
-    pith_ct_turns_free(&turns);
+    assert_ok(pith_ct_rotations_read(j, "test", &turns, &err), err);
+    const enum pith_status s = pith_ct_rotations_find(&turns, &f->c, "a", cols, block, &err);
+    pith_ct_rotations_free(&turns);
     json_decref(j);
     return s;
 }

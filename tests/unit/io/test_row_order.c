@@ -26,7 +26,7 @@ static void rows_turn_as_the_converter_turns_them(void **state)
     enum { HEADS = 3, SIZE = 10, ROWS = HEADS * SIZE };
     uint8_t data[ROWS][2], out[ROWS][2];
     unsigned place[ROWS];
-    const struct pith_stow o = pith_stow_turned(ROWS, HEADS);
+    const struct pith_stow o = pith_stow_interleaved(ROWS, HEADS);
     for (unsigned h = 0; h < HEADS; h++)
         for (unsigned half = 0; half < 2; half++)
             for (unsigned i = 0; i < SIZE / 2; i++) {
@@ -43,8 +43,8 @@ static void rows_turn_as_the_converter_turns_them(void **state)
                                   .order = o};
     pith_tensor_straighten(&t, out);
     for (unsigned r = 0; r < ROWS; r++) assert_true(out[r][0] == r && out[r][1] == r);
-    const struct pith_stow none = pith_stow_turned(7, 0), odd = pith_stow_turned(9, 3),
-                           uneven = pith_stow_turned(ROWS, 4);
+    const struct pith_stow none = pith_stow_interleaved(7, 0), odd = pith_stow_interleaved(9, 3),
+                           uneven = pith_stow_interleaved(ROWS, 4);
     assert_true(pith_stow_fits(&none, 7));
     assert_false(pith_stow_fits(&odd, 9) || pith_stow_fits(&uneven, ROWS));
 }

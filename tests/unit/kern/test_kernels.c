@@ -746,7 +746,7 @@ static bool elsewhere(enum pith_op op)
 {
     return (op >= PITH_OP_panel_dot && op <= PITH_OP_bytes_unpack) ||
            (op >= PITH_OP_bf16_tile && op <= PITH_OP_bf16_pairs) || op == PITH_OP_tiles_open ||
-           op == PITH_OP_tiles_close || op == PITH_OP_lanes_beside ||
+           op == PITH_OP_tiles_close || op == PITH_OP_lanes_panel ||
            (op >= PITH_OP_silu && op <= PITH_OP_mul) ||
            (op >= PITH_OP_scale_keys && op <= PITH_OP_attn_values_bytes);
 }

@@ -451,7 +451,7 @@ static void tile_step(struct tile_case *c, size_t col, size_t n)
                                      .col = col,
                                      .n = n,
                                      .count = c->count,
-                                     .beside = PITH_TILE_PANELS,
+                                     .adjacent = PITH_TILE_PANELS,
                                      .w = {w[0], w[1]},
                                      .stored = w[0] != c->codes,
                                      .factor = m->factor,

@@ -50,7 +50,7 @@ static void check_mul(const struct pith_kernel *k, size_t n, enum fill kind)
     assert_bits(got, want, n, n);
 }
 
-static void check_lanes_beside(const struct pith_kernel *k, size_t n, enum fill kind)
+static void check_lanes_panel(const struct pith_kernel *k, size_t n, enum fill kind)
 {
     for (size_t rows = 0; rows <= 9; rows++) {
         const size_t ldx = n + rows % 3, ldy = PITH_LANES + rows % 2 * 5;
@@ -58,8 +58,8 @@ static void check_lanes_beside(const struct pith_kernel *k, size_t n, enum fill 
         const float *x = fresh(0, rows ? (rows - 1) * ldx + n : 0, kind);
         const float *w = fresh(1, n * PITH_LANES, kind);
         float *want = fresh(2, yn, kind), *got = same(3, want, yn);
-        pith_lanes_beside_scalar(rows, n, x, ldx, w, want, ldy);
-        ((pith_lanes_beside_fn *)k->fn)(rows, n, x, ldx, w, got, ldy);
+        pith_lanes_panel_scalar(rows, n, x, ldx, w, want, ldy);
+        ((pith_lanes_panel_fn *)k->fn)(rows, n, x, ldx, w, got, ldy);
         assert_bits(got, want, yn, n);
     }
 }
@@ -71,7 +71,7 @@ static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_softcap] = check_softcap,
     [PITH_OP_clamped_mul] = check_clamped_mul,
     [PITH_OP_mul] = check_mul,
-    [PITH_OP_lanes_beside] = check_lanes_beside,
+    [PITH_OP_lanes_panel] = check_lanes_panel,
 };
 
 static void every_tier_equals_scalar(void **state)

@@ -110,7 +110,7 @@ static void codes_stand_for_the_values(void **state)
                 pith_input_encode(&in, &call, g->x + r * COLS, COLS, &out);
                 for (size_t c = 0; c < COLS; c++) {
                     sums[c / block] += q[c];
-                    if (call.kept && kept[c]) assert_int_equal(q[c], 0);
+                    if (call.outlier && kept[c]) assert_int_equal(q[c], 0);
                     else assert_true(((float)q[c] - zero) * scale[c / block] == y[c]);
                 }
                 assert_memory_equal(sums, sum, COLS / block * sizeof *sum);

@@ -34,7 +34,7 @@ static void check_row(const struct pith_row_code *code, const struct pith_input 
     pith_input_row(in, &call, x, COLS, expected);
     pith_row_encode(code, in->scale, x, codes, of);
     for (uint32_t g = 0; g < code->groups; g++) {
-        assert_in_range(pith_row_beside(code), 0, sizeof bytes);
+        assert_in_range(pith_row_group_bytes(code), 0, sizeof bytes);
         pith_row_scale_put(code, in->scale, &of[g], bytes);
         of[g] = pith_row_scale_get(code, in->scale, bytes);
     }
@@ -245,7 +245,7 @@ static void sizes_are_what_the_format_says(void **state)
         assert_ok(pith_row_code_make(&grid, COLS, level, &code, &err), err);
         assert_int_equal(code.bits, cases[i].bits);
         assert_int_equal(code.groups, cases[i].groups);
-        assert_int_equal(pith_row_beside(&code), cases[i].beside);
+        assert_int_equal(pith_row_group_bytes(&code), cases[i].beside);
     }
 }
 

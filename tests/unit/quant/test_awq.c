@@ -447,7 +447,7 @@ static void the_loss_of_error_feedback_is_foretold(void **state)
         const struct pith_transform_linear l = {
             .w = p.w, .rows = R, .cols = N, .grid = grid_of(grids[k])};
         assert_ok(pith_awq_pivots(m.backend, &p.stats, pivots, &err), err);
-        assert_ok(pith_awq_foretell(m.backend, &l, PITH_F32, pivots, ones, &foretold, &err), err);
+        assert_ok(pith_awq_predict(m.backend, &l, PITH_F32, pivots, ones, &foretold, &err), err);
         assert_ok(run_rounder("gptq", &p, grids[k], PITH_ORDER_STATIC, 2, &q, &report, &err), err);
         foretold /= R;
         if (!(foretold > 0.8 * report.loss && foretold < 1.25 * report.loss))

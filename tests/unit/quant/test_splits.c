@@ -6,7 +6,7 @@ struct setup {
     struct problem p;
     struct machine m;
     float *squares, *w;
-    struct pith_kept kept;
+    struct pith_off_grid kept;
     struct pith_round_job job;
     struct pith_round_report report;
     struct pith_qmat q;
@@ -28,14 +28,14 @@ static void start(struct setup *s, struct problem p, const char *grid, unsigned 
                                      .cols = p.cols,
                                      .w = s->w,
                                      .stats = &s->p.stats,
-                                     .kept = &s->kept};
+                                     .off_grid = &s->kept};
     if (grid) s->job.grid = grid_of(grid);
 }
 
 static void stop(struct setup *s)
 {
     pith_qmat_free(&s->q);
-    pith_kept_free(&s->kept);
+    pith_off_grid_free(&s->kept);
     free(s->squares), free(s->w);
     free_problem(&s->p);
     free_machine(&s->m);
@@ -255,7 +255,7 @@ static void what_cannot_be_is_refused(void **state)
     assert_int_equal(round_with(&s, "nearest", NULL), PITH_NUMERIC);
     assert_null(s.q.codes);
     s.w[9] = 0;
-    pith_kept_free(&s.kept);
+    pith_off_grid_free(&s.kept);
     s.kept.choose = true;
     assert_int_equal(round_with(&s, "nearest", NULL), PITH_ARG);
     s.kept.choose = false;

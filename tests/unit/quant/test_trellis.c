@@ -209,7 +209,7 @@ static void what_rows_ask_is_what_pairs_cost(void **state)
         double sum = 0;
         for (uint32_t row = 0; row < p.rows; row += 16) {
             const float *s = t.s + row / 128 * 128 * 128 + row % 128 * 129;
-            pith_trellis_rows_ask(&t, x, p.rows, row, asked);
+            pith_trellis_rows_correct(&t, x, p.rows, row, asked);
             for (unsigned j = 0; j < 16; j++) {
                 double own = 0;
                 for (unsigned i = 0; i <= j; i++)

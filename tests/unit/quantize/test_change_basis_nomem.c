@@ -53,9 +53,9 @@ static enum pith_status turn_model(void *ctx, struct pith_error *err)
 static enum pith_status read_config(void *ctx, struct pith_error *err)
 {
     const struct place *at = ctx;
-    struct pith_ct_turns turns;
-    PITH_TRY(pith_ct_turns_read(at->config, "test", &turns, err));
-    pith_ct_turns_free(&turns);
+    struct pith_ct_rotations turns;
+    PITH_TRY(pith_ct_rotations_read(at->config, "test", &turns, err));
+    pith_ct_rotations_free(&turns);
     return PITH_OK;
 }
 

@@ -164,7 +164,7 @@ static double check_case(const json_t *c)
     const double loss = served_loss(&t, q);
     print_message("%-16s %-16s nearest %.5f, AutoRound %.5f, here %.5f (step %u)\n",
                   json_string_value(json_object_get(c, "model")), grid,
-                  report.nearest_loss / (double)(SAMPLES * t.floats), after, loss, report.kept);
+                  report.nearest_loss / (double)(SAMPLES * t.floats), after, loss, report.step);
     assert_true(fabs(loss - reported) <= 1e-9 * loss);
     bench_close(&t);
     return loss / after;

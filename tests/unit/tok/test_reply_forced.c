@@ -48,7 +48,7 @@ static void split(const char *template, const struct pith_reply_options *how, co
     for (size_t at = 0; at < size; at += cut)
         assert_ok(pith_reply_add(r, text + at, size - at < cut ? size - at : cut, &err), err);
     assert_ok(pith_reply_finish(r, &err), err);
-    assert_int_equal(pith_reply_told(r), h->ids);
+    assert_int_equal(pith_reply_reported(r), h->ids);
     pith_reply_free(r);
     pith_reply_format_free(f);
     pith_chat_close(c);

@@ -1,4 +1,4 @@
-/* The door by which text comes in: what passes, what is refused and what it is taken for. */
+/* The input of text: what is accepted, what is refused and how it is read. */
 #include "tok/text_input.h"
 
 #include "base/file.h"
@@ -86,12 +86,12 @@ static void check_file(const char *path, const char *data, bool lf, const char *
 {
     struct pith_error err = {0};
     struct pith_text text;
-    struct pith_door door = {.lf = lf};
+    struct pith_newlines newlines = {.lf = lf};
     assert_ok(pith_file_write(path, data, strlen(data), &err), err);
-    assert_ok(pith_text_open(path, &door, &text, &err), err);
+    assert_ok(pith_text_open(path, &newlines, &text, &err), err);
     assert_int_equal(text.size, strlen(want));
     assert_memory_equal(text.data, want, text.size);
-    assert_int_equal(door.crlf, crlf);
+    assert_int_equal(newlines.crlf, crlf);
     pith_text_close(&text);
     assert_null(text.data);
 }
@@ -127,14 +127,14 @@ static void the_option_is_read(void **state)
 {
     (void)state;
     struct pith_error err = {0};
-    struct pith_door door;
-    assert_ok(pith_door_read(NULL, &door, &err), err);
-    assert_false(door.lf);
-    assert_ok(pith_door_read("keep", &door, &err), err);
-    assert_false(door.lf);
-    assert_ok(pith_door_read("lf", &door, &err), err);
-    assert_true(door.lf);
-    assert_int_equal(pith_door_read("crlf", &door, &err), PITH_ARG);
+    struct pith_newlines newlines;
+    assert_ok(pith_newlines_read(NULL, &newlines, &err), err);
+    assert_false(newlines.lf);
+    assert_ok(pith_newlines_read("keep", &newlines, &err), err);
+    assert_false(newlines.lf);
+    assert_ok(pith_newlines_read("lf", &newlines, &err), err);
+    assert_true(newlines.lf);
+    assert_int_equal(pith_newlines_read("crlf", &newlines, &err), PITH_ARG);
 }
 
 int main(void)

@@ -98,12 +98,12 @@ static void limits_are_kept_or_not(void **state)
     struct pith_error err = {0};
     struct pith_record r = {.first = 0.5, .between = 0.1, .pause = 2, .total = 9};
     assert_ok(pith_goals_parse("first=500ms,between=99ms,total=1e1s", &g, &err), err);
-    assert_true(pith_goal_kept(&g, 0, &r) && !pith_goal_kept(&g, 1, &r));
-    assert_true(pith_goal_kept(&g, 2, &r) && pith_goal_kept(&g, 3, &r));
+    assert_true(pith_goal_met(&g, 0, &r) && !pith_goal_met(&g, 1, &r));
+    assert_true(pith_goal_met(&g, 2, &r) && pith_goal_met(&g, 3, &r));
     assert_true(isinf(g.most[2]));
     /* One token: nothing lies between. No token: not in time. */
     r.between = r.first = (double)NAN;
-    assert_true(!pith_goal_kept(&g, 0, &r) && pith_goal_kept(&g, 1, &r));
+    assert_true(!pith_goal_met(&g, 0, &r) && pith_goal_met(&g, 1, &r));
     static const char *const bad[] = {"",          "first",         "first=",     "first=5",
                                       "first=5m",  "first=-5ms",    "frist=5ms",  "first=5ms,",
                                       "first=0ms", "first=5ms;b=3", "first=infs", ",first=5ms"};
