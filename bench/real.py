@@ -43,6 +43,10 @@ RECIPES = ["w8a16", "fp8", "w8a8", "smoothquant", "llm.int8", "rtn", "gptq", "aw
 GROUPED = {f"{r} int3:g64": ["-r", r, "--weights", "int3:g64"] for r in ("rtn", "gptq", "awq+gptq")}
 GUIDED = {"qep guided": ["-r", "qep", "--round", "qep:guided"]}
 RECIPES += [*GROUPED, "guided", "yaqa", *GUIDED]
+# Recipes whose Hessians count no token more than 100 times the median (token_limit): their files.
+LIMITED = {"gptq limited": {"base": "gptq"}, "gptq int3:g64 limited": {"base": "gptq", "weights": "int3:g64"}, "qep limited": {"base": "qep"},
+           "qep+yaqa limited": {"base": "qep", "round": "qep:kron"}}
+RECIPES += LIMITED
 # What chooses grids by itself; what it foretold is kept beside what came of it.
 CHOSEN = {f"auto {bits}": ["-r", "auto", "--budget", bits] for bits in ("3", "4.2", "5")}
 RECIPES += CHOSEN
@@ -105,6 +109,10 @@ def quantized(model, folder, row, out):
     """Processor seconds, or None where the recipe does not take this model: what it says then is printed."""
     shutil.rmtree(out, ignore_errors=True)
     options = {**recipes.compositions(), **GROUPED, **GUIDED, **CHOSEN}.get(row, ["-r", row])
+    if row in LIMITED:
+        recipe = out.with_suffix(".json")
+        recipe.write_text(json.dumps({**LIMITED[row], "token_limit": 100}))
+        options = ["-r", str(recipe)]
     made, seconds, _ = peers.measured([PITH, "quantize", folder, "-o", out, "--calib-tokens", str(CALIBRATED[model]), "--seq-len", "512",
                                        "--quiet", *options])
     return seconds if made else None

@@ -112,7 +112,8 @@ enum pith_status pith_collect(struct pith_collector *c, const struct pith_block 
                                           .tokens = pith_acts_all(acts) * acts->length,
                                           .samples = what->samples,
                                           .guided = what->guided,
-                                          .rows = acts->length};
+                                          .rows = acts->length,
+                                          .token_limit = c->token_limit};
     enum pith_status s = pith_gather_begin(&g, c->backend, &plan, stats, err);
     if (s == PITH_OK) s = pith_gather_spread(&g, &c->relay, acts, &plan, err);
     const struct pith_pass pass = make_pass(c, pith_gather_tap, &g);

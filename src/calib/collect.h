@@ -61,6 +61,7 @@ struct pith_collector {
     enum pith_status (*step)(void *ctx, struct pith_error *err);
     void *step_ctx;
     double hessian_seconds; /* spent so far on PITH_NEED_HESSIAN */
+    double token_limit;     /* calib/token_limit.h: of a Hessian's rows; 0: none */
     struct pith_relay relay; /* between ranks; all 0: there is one */
     /* [2][heads], or NULL: pith_collect() raises them to the largest magnitude of the keys (after
      * rope) and of the values of each head; to NaN when one is not finite. */

@@ -51,6 +51,13 @@ uint64_t pith_gather_rows_bytes(const struct pith_site_spec *site, unsigned need
     return bytes + (needs & PITH_NEED_DRIFT ? window : 0); /* calib/stages.c has the other rows */
 }
 
+uint64_t pith_gather_limited_bytes(uint32_t dim, unsigned needs, size_t rows)
+{
+    const bool there = needs & (PITH_NEED_GUIDED | PITH_NEED_DRIFT); /* rows that are weighed */
+    if (!(needs & PITH_NEED_HESSIAN)) return 0;
+    return pith_token_limit_bytes(rows) + (there ? 0 : (uint64_t)rows * dim * sizeof(float));
+}
+
 void pith_stats_free(struct pith_stats *stats, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -144,7 +151,7 @@ static void add_sums(const struct pith_gather *g, const struct pith_gather_sums 
 
 struct weighing {
     const struct pith_gather *g;
-    const struct pith_guide_view *view;
+    const struct pith_guide_view *view; /* NULL: tokens count the same, but for their limit */
     const float *x;
     size_t dim;
 };
@@ -154,7 +161,8 @@ static void weigh_row(void *ctx, size_t i, unsigned thread)
 {
     const struct weighing *w = ctx;
     const size_t token = w->g->token ? w->g->token[i] : w->g->seen + i;
-    const float by = sqrtf(pith_guide_weight(w->view, token));
+    const float limit = pith_token_limit_of(&w->g->limit, i);
+    const float by = w->view ? sqrtf(pith_guide_weight(w->view, token)) * limit : limit;
     const float *x = w->x + i * w->dim;
     float *to = w->g->weighed + i * w->dim;
     (void)thread;
@@ -164,7 +172,8 @@ static void weigh_row(void *ctx, size_t i, unsigned thread)
 const float *pith_gather_weigh(const struct pith_gather *g, const struct pith_stats *st,
                                uint32_t view, const float *x, size_t n)
 {
-    struct weighing w = {.g = g, .view = &g->view[view], .x = x, .dim = st->dim};
+    struct weighing w = {.g = g, .view = g->view ? &g->view[view] : NULL, .x = x, .dim = st->dim};
+    if (!g->view && g->limit.length == 0) return x;
     pith_pool_run(pith_backend_pool(g->backend), n, weigh_row, &w);
     return g->weighed;
 }
@@ -178,15 +187,17 @@ void pith_gather_add_weighed(const struct pith_gather *g, const struct pith_stat
                   add_squares, &job);
 }
 
-static void add_guided(const struct pith_gather *g, const struct pith_stats *st, double *squares,
-                       const float *x, size_t n)
+/* Guided squares, and Hessians. */
+static void add_products(const struct pith_gather *g, const struct pith_stats *st, double *squares,
+                         const float *x, size_t n)
 {
     const size_t dim = st->dim;
-    for (uint32_t v = 0; v < st->views && (squares || st->hessian); v++) {
-        (void)pith_gather_weigh(g, st, v, x, n);
-        if (squares) pith_gather_add_weighed(g, st, squares + v * dim, n);
+    double *guided = g->view ? squares : NULL;
+    for (uint32_t v = 0; v < st->views && (guided || st->hessian); v++) {
+        const float *weighed = pith_gather_weigh(g, st, v, x, n);
+        if (guided) pith_gather_add_weighed(g, st, guided + v * dim, n);
         if (st->hessian)
-            pith_syrk(g->backend, st->hessian + v * dim * dim, dim, g->weighed, n,
+            pith_syrk(g->backend, st->hessian + v * dim * dim, dim, weighed, n,
                       (float)(g->alpha * g->weight));
     }
 }
@@ -202,8 +213,9 @@ static void differ_row(void *ctx, size_t i, unsigned thread)
 {
     const struct differing *d = ctx;
     const size_t token = d->g->token ? d->g->token[i] : d->g->seen + i;
+    const float limit = pith_token_limit_of(&d->g->limit, i);
     const float by = (float)(d->g->alpha * d->g->weight) *
-                     (d->view ? pith_guide_weight(d->view, token) : 1);
+                     (d->view ? pith_guide_weight(d->view, token) : 1) * limit * limit;
     const float *x = d->x + i * d->dim, *other = d->other + i * d->dim;
     float *to = d->g->weighed + i * d->dim;
     (void)thread;
@@ -251,6 +263,11 @@ void pith_gather_add(const struct pith_gather *g, uint32_t site, const float *x,
     sums->mass += g->weight * (double)n;
 }
 
+void pith_gather_limit(struct pith_gather *g, const float *x, size_t n, size_t dim)
+{
+    pith_token_limit_find(&g->limit, pith_backend_pool(g->backend), x, n, dim);
+}
+
 bool pith_gather_tap(void *ctx, uint32_t site, const float *x, size_t n, size_t dim)
 {
     struct pith_gather *g = ctx;
@@ -262,9 +279,8 @@ bool pith_gather_tap(void *ctx, uint32_t site, const float *x, size_t n, size_t 
     }
     pith_gather_add(g, site, x, n);
     const double start = pith_clock();
-    if (g->view) add_guided(g, st, g->sums[site - g->first].squares, x, n);
-    else if (st->hessian)
-        pith_syrk(g->backend, st->hessian, dim, x, n, (float)(g->alpha * g->weight));
+    pith_gather_limit(g, x, n, dim);
+    add_products(g, st, g->sums[site - g->first].squares, x, n);
     if (st->drift)
         pith_gather_add_drift(g, st,
                               &(struct pith_gather_drift){
@@ -321,6 +337,14 @@ static bool take_views(struct pith_gather *g, const struct pith_gather_plan *pla
     return g->view;
 }
 
+static size_t widest(const struct pith_gather_plan *plan)
+{
+    size_t dim = 0;
+    for (uint32_t i = plan->first; i < plan->first + plan->count; i++)
+        if (plan->layer->site[i].dim > dim) dim = plan->layer->site[i].dim;
+    return dim;
+}
+
 enum pith_status pith_gather_begin(struct pith_gather *g, struct pith_backend *be,
                                    const struct pith_gather_plan *plan, struct pith_stats *stats,
                                    struct pith_error *err)
@@ -338,9 +362,10 @@ enum pith_status pith_gather_begin(struct pith_gather *g, struct pith_backend *b
         .sample_limit = plan->samples,
     };
     bool ok = g->sums;
-    if (ok && plan->needs & (PITH_NEED_GUIDED | PITH_NEED_DRIFT))
-        ok = (g->weighed = pith_alloc_aligned(plan->rows * plan->layer->site[plan->first].dim,
-                                              sizeof *g->weighed));
+    if (ok && plan->needs & PITH_NEED_HESSIAN)
+        ok = pith_token_limit_init(&g->limit, plan->token_limit, plan->rows);
+    if (ok && (plan->needs & (PITH_NEED_GUIDED | PITH_NEED_DRIFT) || g->limit.squares))
+        ok = (g->weighed = pith_alloc_aligned(plan->rows * widest(plan), sizeof *g->weighed));
     if (ok && plan->needs & PITH_NEED_GUIDED) ok = take_views(g, plan);
     for (uint32_t i = 0; i < plan->count && ok; i++)
         ok = take_site(&stats[i], &g->sums[i], plan->layer->site[plan->first + i].dim, plan);
@@ -365,6 +390,7 @@ void pith_gather_end(struct pith_gather *g, bool good)
     pith_free(g->sums);
     pith_free(g->view);
     pith_free(g->weighed);
+    pith_token_limit_free(&g->limit);
     g->sums = NULL;
     g->view = NULL;
     g->weighed = NULL;

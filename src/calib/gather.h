@@ -4,6 +4,7 @@
 
 #include "calib/collect.h"
 #include "calib/guide.h"
+#include "calib/token_limit.h"
 #include "quant/stats.h"
 
 /* What is wanted: see pith_collect(). */
@@ -15,6 +16,7 @@ struct pith_gather_plan {
     double mass;                      /* what the tokens' weights add up to; 0: each counts once */
     const struct pith_guided *guided; /* what PITH_NEED_GUIDED goes by; there may be no more rows */
     size_t rows;                      /* in a window than these */
+    double token_limit;               /* struct pith_collector's */
 };
 
 /* Of |x| and of x^2: averages of millions of values need more than float32. */
@@ -29,7 +31,8 @@ struct pith_gather {
     size_t from, here;              /* else which tokens are: the first, how many */
     struct pith_guide_view *view;  /* [stats->views], guided: of one site; else NULL */
     const uint32_t *token;         /* which tokens come, [n]; NULL: from number `seen` on */
-    float *weighed;                /* [rows][dim], guided or for the drift */
+    float *weighed;                /* [rows][dim], guided, limited or for the drift */
+    struct pith_token_limit limit; /* of the rows of pith_gather_limit() */
     const float *other;            /* what the model as it was has in place of the rows that come */
     struct pith_stats *stats;      /* [count], the caller's */
     struct pith_gather_sums *sums; /* [count] */
@@ -58,6 +61,8 @@ uint64_t pith_guided_bytes(const struct pith_site_spec *site, unsigned needs,
                            const struct pith_guided *guided);
 uint64_t pith_gather_rows_bytes(const struct pith_site_spec *site, unsigned needs,
                                 const struct pith_guided *guided, size_t rows);
+/* And what they take besides where the length of tokens is limited (token_limit.h). */
+uint64_t pith_gather_limited_bytes(uint32_t dim, unsigned needs, size_t rows);
 /* relay.c: with several ranks, lets pith_gather_tap() keep rows instead of adding them. Between
  * pith_gather_begin() and the first window. */
 enum pith_status pith_gather_spread(struct pith_gather *g, const struct pith_relay *relay,
@@ -70,8 +75,11 @@ enum pith_status pith_gather_meet(struct pith_gather *g, const struct pith_acts 
 void pith_gather_keep(const struct pith_gather *g, uint32_t site, const float *x, size_t n);
 /* Adds what of a site's rows is no Hessian's. */
 void pith_gather_add(const struct pith_gather *g, uint32_t site, const float *x, size_t n);
-/* Guided: a site's rows of the window that begins with token g->seen, as a view of it weighs them;
- * in g->weighed, until the next. And adds what lies there to that view's squares. */
+/* Finds which of the rows that are added to products next are above the limit of a token. */
+void pith_gather_limit(struct pith_gather *g, const float *x, size_t n, size_t dim);
+/* A site's rows of the window that begins with token g->seen, as a view of it weighs them, and no
+ * longer than the limit: x, or in g->weighed, until the next. Adds those of a guided site, which
+ * are there, to that view's squares. */
 const float *pith_gather_weigh(const struct pith_gather *g, const struct pith_stats *st,
                                uint32_t view, const float *x, size_t n);
 void pith_gather_add_weighed(const struct pith_gather *g, const struct pith_stats *st,

@@ -115,6 +115,7 @@ static enum pith_status relay_sums(struct pith_gather *g, const struct pith_acts
         g->seen = g->from + w * acts->length;
         const float *x = rows_of(g, g->first + i, g->seen);
         pith_gather_add(g, g->first + i, x, acts->length);
+        pith_gather_limit(g, x, acts->length, g->stats[i].dim);
         add_guided_squares(g, i, x, acts->length);
     }
     PITH_TRY(pass_sums(g, i, PITH_RELAY_SEND, err));
@@ -170,7 +171,8 @@ static enum pith_status relay_panel(struct pith_gather *g, const struct pith_act
     for (size_t w = 0; w < acts->windows; w++) {
         g->seen = g->from + w * acts->length;
         const float *x = rows_of(g, g->first + i, g->seen);
-        if (g->view) x = pith_gather_weigh(g, st, p->view, x, acts->length);
+        pith_gather_limit(g, x, acts->length, d);
+        x = pith_gather_weigh(g, st, p->view, x, acts->length);
         if (p->rows == d) pith_syrk(g->backend, part.h, d, x, acts->length, alpha);
         else pith_syrk_rows(g->backend, &part, x, acts->length, alpha);
     }
@@ -227,8 +229,10 @@ static enum pith_status relay_drift(struct pith_gather *g, const struct pith_act
         PITH_TRY(pass_drift(g, st, &p, PITH_RELAY_RECEIVE, err));
         for (size_t w = 0; w < acts->windows; w++) {
             g->seen = g->from + w * acts->length;
+            const float *x = rows_of(g, g->first, g->seen);
+            pith_gather_limit(g, x, acts->length, d);
             pith_gather_add_drift(g, st,
-                                  &(struct pith_gather_drift){rows_of(g, g->first, g->seen),
+                                  &(struct pith_gather_drift){x,
                                                               other_of(g, g->seen), acts->length,
                                                               p.first, p.rows});
         }

@@ -336,7 +336,8 @@ enum pith_status pith_stages_collect(struct pith_stages *s, uint32_t site, unsig
                                           .samples = samples,
                                           .tokens = pith_acts_all(s->in) * s->in->length,
                                           .guided = &s->guided,
-                                          .rows = s->in->length};
+                                          .rows = s->in->length,
+                                          .token_limit = s->collector->token_limit};
     const struct pith_collect what = {
         .first = site, .count = 1, .needs = needs, .samples = samples, .guided = &s->guided};
     *stats = (struct pith_stats){0};

@@ -82,6 +82,7 @@ static enum pith_status open_pass(struct pith_sense_pass *p, const char *folder,
     if (p->sways) PITH_TRY(pith_route_work_init(&p->routing, m, p->length, err));
     PITH_TRY(pith_tape_init(&p->tape, p->job->backend, m, p->length, err));
     PITH_TRY(pith_collector_init(&p->collector, p->job->backend, m, p->length, err));
+    p->collector.token_limit = p->job->recipe.round_options.token_limit;
     return pith_sense_spread_open(p, folder, err);
 }
 

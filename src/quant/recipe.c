@@ -336,7 +336,7 @@ static const char *option_values(const struct stage_option *o)
                                         [COUNT] = "a count, from 1",
                                         [FLAG] = "true, false",
                                         [ORDER] = "none, static, group"};
-    return texts[o->kind];
+    return o->kind == COUNT && o->least == 0 ? "a count, from 0" : texts[o->kind];
 }
 
 bool pith_recipe_key(size_t i, struct pith_recipe_key *out)

@@ -21,6 +21,7 @@ enum pith_act_order { PITH_ORDER_NONE, PITH_ORDER_STATIC, PITH_ORDER_GROUP };
 
 struct pith_round_options {
     double damp; /* 0..1: fraction of mean(diag H) added to the diagonal; default 0.01 */
+    uint32_t token_limit; /* of the Hessian's tokens (calib/token_limit.h); 0: none */
     enum pith_act_order act_order; /* default static */
     bool weigh;         /* gptq: searched ranges weigh errors (quant/round/hessian.h); recipes do */
     double drift;       /* gptaq: how much of the drift of the inputs is made up for */

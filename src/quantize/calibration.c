@@ -135,6 +135,7 @@ enum pith_status pith_calibration_open(struct pith_run *r, struct pith_error *er
     PITH_TRY(pith_learn_open(r, err));
     PITH_TRY(pith_collector_init(&r->cal.collector, r->job->backend, r->job->model,
                                  r->job->calib.length, err));
+    r->cal.collector.token_limit = r->job->recipe.round_options.token_limit;
     return open_relay(r, err);
 }
 

@@ -127,6 +127,15 @@ static void load_block(struct pith_meter *m, const struct pith_job *job, uint32_
         pith_meter_touch(m, pith_rotate_scratch(&job->basis, threads_of(job)));
 }
 
+/* What windows take more where tokens have a limit. */
+static uint64_t limited_bytes(const struct pith_job *job, const struct pith_site_spec *site,
+                              unsigned needs)
+{
+    return job->recipe.round_options.token_limit
+               ? pith_gather_limited_bytes(site->dim, needs, job->calib.length)
+               : 0;
+}
+
 static void round_site(struct pith_meter *m, const struct pith_job *job, uint32_t layer,
                        uint32_t which)
 {
@@ -148,6 +157,7 @@ static void round_site(struct pith_meter *m, const struct pith_job *job, uint32_
     pith_meter_take(m, stats);
     pith_meter_touch(
         m, pith_gather_bytes(site->dim, job->needs_round) +
+               limited_bytes(job, site, job->needs_round) +
                pith_gather_rows_bytes(site, job->needs_round, &guided, job->calib.length));
     for (uint32_t i = site->first; i < site->first + site->count; i++)
         round_linear(m, job, pith_job_choice(job, layer, i));
@@ -278,6 +288,13 @@ static void transform_site(struct pith_meter *m, const struct pith_job *job, uin
 }
 
 /* Sites that all tokens reach are looked at together, then one after the other. */
+/* While a transform's statistics of a site are gathered. */
+static uint64_t gathering_bytes(const struct pith_job *job, const struct pith_site_spec *site)
+{
+    return pith_gather_bytes(site->dim, job->needs_transform) +
+           limited_bytes(job, site, job->needs_transform);
+}
+
 static void transform_block(struct pith_meter *m, const struct pith_job *job, uint32_t layer)
 {
     const struct pith_layer_plan *l = pith_job_plan(job, layer);
@@ -289,7 +306,7 @@ static void transform_block(struct pith_meter *m, const struct pith_job *job, ui
         all += pith_stats_bytes(l->site[i].dim, job->needs_transform, pith_transform_samples(job));
     pith_meter_take(m, all);
     for (uint32_t i = 0; i < first; i++) {
-        pith_meter_touch(m, pith_gather_bytes(l->site[i].dim, job->needs_transform));
+        pith_meter_touch(m, gathering_bytes(job, &l->site[i]));
         transform_site(m, job, layer, i);
     }
     pith_meter_give(m, all);
@@ -298,7 +315,7 @@ static void transform_block(struct pith_meter *m, const struct pith_job *job, ui
         const uint64_t one =
             pith_stats_bytes(l->site[i].dim, job->needs_transform, pith_transform_samples(job));
         pith_meter_take(m, one + expert);
-        pith_meter_touch(m, pith_gather_bytes(l->site[i].dim, job->needs_transform));
+        pith_meter_touch(m, gathering_bytes(job, &l->site[i]));
         transform_site(m, job, layer, i);
         pith_meter_give(m, one + expert);
     }

@@ -89,9 +89,10 @@ for kind in $kinds; do
 done
 model=$mini
 echo '{"base": "gptq", "weights": "int3:g32", "round": "gptq:guided", "row_groups": 4}' >"$work/four.json"
+echo '{"base": "qep", "token_limit": 1}' >"$work/limited.json" # half of the tokens are above the median
 echo '{"base": "autoround", "iterations": 6, "batch": 3, "float_input": true}' >"$work/few.json"
 python3 tests/cli/kinds_model.py deepseek_v3 "$probe" "$work/latent" dense >/dev/null
-for odd in "$work/four.json" "$work/pairs.json" "$work/few.json --seq-len 50" "$work/few.json --transform awq" "qep --round qep:guided" "yaqa --seq-len 170" "awq --seq-len 50" "squeezellm --round weighted:guided"; do # no whole pages; kinds of guides
+for odd in "$work/four.json" "$work/limited.json" "$work/limited.json --round gptq:guided" "$work/pairs.json" "$work/few.json --seq-len 50" "$work/few.json --transform awq" "qep --round qep:guided" "yaqa --seq-len 170" "awq --seq-len 50" "squeezellm --round weighted:guided"; do # no whole pages; kinds of guides
     # shellcheck disable=SC2086
     { alone "$work/odd-one" -r $odd && ranks 3 "$work/odd-three" -r $odd; } || fail "$odd: $(cat "$work/stderr")"
     is_same "${odd##*/} by 3 ranks" "$work/odd-one" "$work/odd-three"
