@@ -344,6 +344,7 @@ static void say_list(struct pith_report *r, const struct whole_list *w, bool rec
 {
     struct pith_report *more = recipes ? pith_report_new() : NULL;
     pith_records_table(r, 0, pith_report_alone(r));
+    r->failed |= recipes && !more;
     if (more) {
         add_recipes(more);
         add_auto(more);
@@ -353,7 +354,7 @@ static void say_list(struct pith_report *r, const struct whole_list *w, bool rec
     pith_report_gap(r);
     pith_report_line(
         r, &(struct pith_line){.wrap = PITH_WRAP_TERMINAL, .fields = true},
-        "A NAME behind the command shows more of one, `table=text` all that there is.");
+        "A NAME after the command shows all of one; `table=text` shows all of the list.");
 }
 
 /* One record of a list, which is there. */

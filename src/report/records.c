@@ -7,7 +7,8 @@
 
 size_t pith_record_first(const struct pith_report *r, size_t from)
 {
-    return from < r->count && r->item[from].kind == PITH_REPORT_OPEN ? from : PITH_NO_RECORD;
+    const bool there = !r->failed && from < r->count && r->item[from].kind == PITH_REPORT_OPEN;
+    return there ? from : PITH_NO_RECORD;
 }
 
 size_t pith_record_next(const struct pith_report *r, size_t record)
@@ -51,7 +52,8 @@ size_t pith_record_find(const struct pith_report *r, size_t from, const char *ke
 void pith_record_copy(struct pith_report *to, const struct pith_report *all, size_t record)
 {
     const struct pith_report_item *n;
-    while ((n = next_row(all, &record))) {
+    to->failed |= all->failed;
+    while (!all->failed && (n = next_row(all, &record))) {
         struct pith_value v = n->value;
         if (v.kind == PITH_VALUE_TEXT) v.text = pith_report_at(all, n->text);
         if (v.kind == PITH_VALUE_TREE) json_incref(v.tree);
@@ -107,6 +109,7 @@ void pith_records_names(struct pith_report *to, const struct pith_report *all, s
 {
     const size_t first = pith_record_first(all, from);
     size_t most = 0;
+    to->failed |= all->failed;
     for (size_t at = first; at != PITH_NO_RECORD; at = pith_record_next(all, at)) {
         const size_t columns = pith_text_columns(pith_record_text(all, at, key));
         if (columns > most) most = columns;
@@ -135,6 +138,8 @@ void pith_record_entry(struct pith_report *to, const struct pith_report *all, si
 {
     const struct pith_report_item *n;
     size_t most = 0;
+    to->failed |= all->failed;
+    if (to->failed) return;
     for (size_t at = record; (n = next_row(all, &at));) {
         const size_t columns = pith_text_columns(pith_report_at(all, n->key));
         if (says_something(all, n, title, other) && columns > most) most = columns;

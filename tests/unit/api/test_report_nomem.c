@@ -3,6 +3,7 @@
 #include <pith/eval.h>
 #include <pith/inspect.h>
 #include <pith/quantize.h>
+#include <pith/report.h>
 #include <pith/sensitivity.h>
 
 #include "base/str.h"
@@ -184,9 +185,36 @@ static enum pith_status read_numbers(char **report, struct pith_error *err)
     return PITH_OK;
 }
 
-static enum pith_status list_conversions(char **report, struct pith_error *err)
+/* A list, or one of its entries, whose text was made with its JSON. */
+static enum pith_status list(const char *name, const char *entry, char **report,
+                             struct pith_error *err)
 {
-    return pith_formats_json(report, err);
+    const struct pith_report_form form = {.json = 1};
+    struct pith_report *r = NULL;
+    PITH_TRY(pith_list_report(name, entry, &r, err));
+    const enum pith_status s = pith_report_write(r, &form, report, err);
+    pith_report_free(&r);
+    return s;
+}
+
+static enum pith_status list_recipes(char **report, struct pith_error *err)
+{
+    return list("recipes", NULL, report, err);
+}
+
+static enum pith_status list_format(char **report, struct pith_error *err)
+{
+    return list("formats", "mxfp4", report, err);
+}
+
+static enum pith_status list_loads(char **report, struct pith_error *err)
+{
+    return list("features", "vllm", report, err);
+}
+
+static enum pith_status list_splits(char **report, struct pith_error *err)
+{
+    return list("features", "splits", report, err);
 }
 
 /* What a failure left to go on with is removed before each. */
@@ -269,7 +297,11 @@ static void numbers(void **state)
 static void lists(void **state)
 {
     (void)state;
-    each_request("formats", list_conversions);
+    each_request("formats", pith_formats_json);
+    each_request("recipes", list_recipes);
+    each_request("a format", list_format);
+    each_request("splits", list_splits);
+    each_request("an engine", list_loads);
 }
 
 static int quantize(void **state)
