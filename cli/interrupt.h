@@ -1,10 +1,10 @@
 /* cli/interrupt.h: Ctrl-C (SIGINT) and SIGTERM. One state for the whole program: no signal came;
  * one requested the end; the work noticed it and puts things away; its time is over.
  *
- *   NONE -> REQUESTED      a signal; the work has a second to look, three on a busy machine
- *   REQUESTED -> HEARD     interrupted(), by any thread; five seconds from the last look
- *   REQUESTED, HEARD -> DEADLINE    the time is over, or a second signal came: the program ends,
- * 130 REQUESTED, HEARD -> NONE        interrupt_clear(): the program goes on, and no timer stays
+ *   NONE -> REQUESTED              a signal; the work has a second to look, three on a busy machine
+ *   REQUESTED -> HEARD             interrupted(), by any thread; five seconds from the last look
+ *   REQUESTED, HEARD -> DEADLINE   the time is over, or a second signal came: the end, status 130
+ *   REQUESTED, HEARD -> NONE       interrupt_clear(): the program goes on, and no timer stays
  *
  * Reads and writes are restarted: a signal never looks like the end of a file. Who waits for input
  * waits with interrupt_wait(). */
