@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Whether a choice has separate tokens. */
+/* Whether a choice has tokens behind its context that are scored. */
 static bool is_scored(const struct pith_item_choice *c)
 {
     return c->score_from < c->length;

@@ -51,7 +51,7 @@ static size_t below(struct making *m, size_t n)
     return (size_t)pith_rng_below(&m->rng, n);
 }
 
-/* Keys differ in two words, or by three where there are more than those make. */
+/* Keys are of two words, or of three where there are more keys than two words make. */
 enum {
     TWO_WORDS = (int)(PITH_COUNT(adjectives) * PITH_COUNT(nouns)),
     THREE_WORDS = TWO_WORDS * (int)(PITH_COUNT(adjectives) - 1)
