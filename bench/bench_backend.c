@@ -373,7 +373,7 @@ struct depth {
     float *work;
     size_t work_floats;
     float *channels; /* of num/kvquant.h: middles and ranges, then angles; else NULL */
-    struct pith_cache_turn turn;
+    struct pith_cache_rope rope;
 };
 
 /* What calibration and positions would tell: levels at equal distances, one range, no angle. */
@@ -391,11 +391,11 @@ static void depth_levels(struct depth *d, struct pith_cache_side *s, int which)
     float *cos = d->channels + 2 * numbers;
     for (size_t i = 0; i < numbers; i++) d->channels[numbers + i] = 2.6f;
     for (size_t i = 0; i < angles; i++) cos[i] = 1;
-    d->turn =
-        (struct pith_cache_turn){.cos = cos, .sin = cos + angles, .dim = d->head_dim, .back = 1};
+    d->rope =
+        (struct pith_cache_rope){.cos = cos, .sin = cos + angles, .dim = d->head_dim, .back = 1};
     s->middle = d->channels;
     s->range = d->channels + numbers;
-    s->turn = &d->turn;
+    s->rope = &d->rope;
 }
 
 static struct pith_cache_side depth_side(struct depth *d, const struct pith_kv_part *p, int which)

@@ -271,7 +271,8 @@ static void prepare_team(const struct job *j, struct team *t, struct part first,
     }
 }
 
-/* Adds what keys are kept without to the scores of the pages that hold [low, high) of a chunk. */
+/* Adds the offset of keys, which is not stored, to the scores of the pages that hold [low, high) of
+ * a chunk. */
 static void add_offset(const struct job *j, const struct part *p, size_t base, size_t low,
                        size_t high)
 {
@@ -465,7 +466,7 @@ static struct sums shared_sums(const struct job *j, size_t kv, size_t chunk)
         .o = at, .max = at + j->group * j->dim, .sum = at + j->group * (j->dim + 1)};
 }
 
-/* Some chunks one behind the other: what the kernels ask for ahead of a chunk's end is then used.
+/* Some chunks one after the other: what the kernels prefetch past a chunk's end is then used.
  */
 static void chunk_task(void *ctx, size_t task, unsigned thread)
 {
@@ -508,8 +509,8 @@ size_t pith_attention_work(size_t heads, size_t value_dim, size_t positions)
     return floats;
 }
 
-/* Kv heads for a task of a single query when each could have `tasks` of its own: as many as leave
- * work for all threads, by a number that divides them. */
+/* Kv heads in a task of a single query, where each could be split into `tasks` tasks: as many as
+ * leave work for all threads, by a number that divides them. */
 static size_t team_of(const struct job *j, size_t tasks)
 {
     const size_t heads = j->a->cache->kv_heads, threads = j->b->threads;

@@ -12,7 +12,7 @@ enum { BLOCK = PITH_CODED_BLOCK };
 /* Lists of a page: what has a number for each position and group. */
 enum { LIST = PITH_CODED / BLOCK * PITH_KEYS };
 enum { VIEW_FLOATS = 4 * LIST };
-_Static_assert(VIEW_FLOATS + 2 * LIST <= PITH_KC * PITH_NC, "they fit beside the view of a page");
+_Static_assert(VIEW_FLOATS + 2 * LIST <= PITH_KC * PITH_NC, "they fit with the view of a page");
 _Static_assert((int)BLOCK == (int)PITH_KEYS, "a page's positions are a block");
 
 /* Each group of values makes bytes of all weights: for many groups of 8 bits that takes as long as
@@ -59,10 +59,10 @@ struct pith_query_bytes pith_query_bytes_from(const struct pith_query_bytes *q, 
 
 /* The offsets of n codes less their middle, from those of unsigned codes, or from zeros. */
 static inline void centre_some(size_t n, bool zeros, float middle, const float *restrict scale,
-                               float *restrict beside)
+                               float *restrict offset)
 {
     for (size_t i = 0; i < n; i++)
-        beside[i] = zeros ? (middle - beside[i]) * scale[i] : beside[i] + middle * scale[i];
+        offset[i] = zeros ? (middle - offset[i]) * scale[i] : offset[i] + middle * scale[i];
 }
 
 /* Unsigned codes become codes less the middle. In work are the scales, and behind them the zeros or
@@ -71,13 +71,13 @@ static void centre(struct pith_coded *c, size_t count, float *work)
 {
     const bool zeros = c->zero != NULL;
     const float middle = pith_coded_bits(c) == 8 ? 128.0f : 8.0f;
-    float *beside = work + count;
+    float *offset = work + count;
     size_t i = 0;
     if (!c->zero && !c->offset) return;
-    for (; i + BLOCK <= count; i += BLOCK) centre_some(BLOCK, zeros, middle, work + i, beside + i);
-    centre_some(count - i, zeros, middle, work + i, beside + i);
+    for (; i + BLOCK <= count; i += BLOCK) centre_some(BLOCK, zeros, middle, work + i, offset + i);
+    centre_some(count - i, zeros, middle, work + i, offset + i);
     c->zero = NULL;
-    c->offset = beside;
+    c->offset = offset;
 }
 
 void pith_score_bytes(const struct pith_backend *b, const struct pith_cache_side *k,
@@ -98,8 +98,8 @@ void pith_score_bytes(const struct pith_backend *b, const struct pith_cache_side
 }
 
 /* [n][groups] to [groups][32], those of positions first .. first + n - 1. */
-static void turn_list(const struct pith_kern *k, const struct pith_cache_rows *rows, size_t groups,
-                      const float *from, float *to)
+static void transpose_list(const struct pith_kern *k, const struct pith_cache_rows *rows,
+                           size_t groups, const float *from, float *to)
 {
     if (rows->n < PITH_KEYS) memset(to, 0, groups * PITH_KEYS * sizeof *to);
     if (groups == 1) memcpy(to + rows->first, from, rows->n * sizeof *to);
@@ -116,8 +116,8 @@ void pith_add_bytes(const struct pith_backend *b, const struct pith_cache_side *
     if (!pith_cache_value_view(b, side, rows, work, &codes)) return;
     centre(&codes, rows->n * groups, work);
     codes.codes -= rows->first * codes.stride;
-    turn_list(&b->kern, rows, groups, codes.scale, scale);
-    if (codes.offset) turn_list(&b->kern, rows, groups, codes.offset, offset);
+    transpose_list(&b->kern, rows, groups, codes.scale, scale);
+    if (codes.offset) transpose_list(&b->kern, rows, groups, codes.offset, offset);
     codes.scale = scale;
     codes.offset = codes.offset ? offset : NULL;
     b->kern.attn_values_bytes(&codes, s);

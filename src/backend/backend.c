@@ -19,8 +19,8 @@ static void scratch_place(struct pith_thread_memory *s, float *at)
     s->tile = s->b + PITH_KC * PITH_NC;
     s->rows = s->tile + TILE;
     s->scores = s->rows + ROWS;
-    /* Kernels ask for what lies ahead of a tile, and asking for a page that nobody wrote yet takes
-     * as long as many products. */
+    /* Kernels prefetch what lies ahead of a tile, and prefetching a page that was never written
+     * takes as long as many products. */
     memset(s->b, 0, (size_t)PITH_KC * PITH_NC * sizeof *s->b);
 }
 

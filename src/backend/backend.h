@@ -26,8 +26,8 @@ enum pith_status pith_backend_new(struct pith_pool *pool, uint32_t cpu_mask,
                                   struct pith_backend **out, struct pith_error *err);
 void pith_backend_free(struct pith_backend *b);
 struct pith_pool *pith_backend_pool(const struct pith_backend *b);
-/* Who shares the work (borrowed; NULL, as made: nobody), for whoever cuts work into runs of
- * windows or matrices: products themselves are made by one rank. */
+/* The ranks that share the work (borrowed; NULL, the initial value: none), for callers that cut
+ * work into runs of windows or matrices: products themselves are made by one rank. */
 void pith_backend_set_ranks(struct pith_backend *b, struct pith_ranks *ranks);
 struct pith_ranks *pith_backend_ranks(const struct pith_backend *b);
 /* "avx2": the tier in use. */
@@ -49,8 +49,8 @@ size_t pith_backend_prepared_bytes(void);
  * integers; everything else is as in exact. bf16: pith_linear and pith_syrk round both operands to
  * bfloat16 and add in float32, even and odd columns (rows) apart, 32 a step (kern/ops.h);
  * everything else is as in exact. The bits of these two are the same on every machine as well.
- * PITH_NOMEM, with the mode as it was, when the memory for bf16 (kept) is not to be had. A matrix
- * of which 256 rows (syrk) or the tile's (linear) exceed that is multiplied as in exact.
+ * PITH_NOMEM, with the mode unchanged, when there is no memory for bf16 (which stays allocated). A
+ * matrix of which 256 rows (syrk) or the tile's (linear) exceed that is multiplied as in exact.
  */
 enum pith_mode { PITH_MODE_EXACT, PITH_MODE_FAST, PITH_MODE_BF16 };
 enum pith_status pith_backend_set_mode(struct pith_backend *b, enum pith_mode mode,
@@ -90,8 +90,8 @@ void pith_gemm(struct pith_backend *b, const struct pith_gemm *g);
  * columns in order, as in pith_gemm, of values of W that are rounded to float32; packed integers in
  * groups of multiples of 128 columns, or one a row, have the sum of digits that kern/panel.h
  * describes instead. What offsets add comes after the sum over the codes (backend/parts.h). "In
- * order" is, for a packed matrix with an order of its own (backend/pack.h), the order in which
- * columns lie in the panels. The bias is added last. */
+ * order" is, for a packed matrix with a permuted order (backend/pack.h), the order in which columns
+ * lie in the panels. The bias is added last. */
 void pith_linear(struct pith_backend *b, const struct pith_weight *w, const float *bias,
                  const float *x, size_t n, float *y);
 
@@ -107,10 +107,10 @@ struct pith_product {
 void pith_linear_products(struct pith_backend *b, const struct pith_product *products,
                           size_t count);
 
-/* h[d][d] += alpha * x^T x for x[n][d]; both triangles are kept equal (the lower one is
- * overwritten by the upper). Sums are taken over 256 rows at a time, in order, and then h =
- * fma(alpha, sum, h): so many rows lose little, and calls with multiples of 256 rows give the
- * same bits as one call with all of them. */
+/* h[d][d] += alpha * x^T x for x[n][d]; both triangles stay equal (the lower one is overwritten by
+ * the upper). Sums are taken over 256 rows at a time, in order, and then h = fma(alpha, sum, h): so
+ * many rows lose little, and calls with multiples of 256 rows give the same bits as one call with
+ * all of them. */
 void pith_syrk(struct pith_backend *b, float *h, size_t d, const float *x, size_t n, float alpha);
 
 /* Rows [first, first + rows) of the upper triangle of h[d][d]. */
@@ -169,13 +169,14 @@ void pith_add(struct pith_backend *b, const float *x, float *y, size_t count);
  * So a vector holds one element of neighbouring keys, which are added up lane by lane and never
  * across, or neighbouring elements of one value. Rows of floats of v are padded to a multiple of
  * 16, and so is the number of elements of a key. Codes lie likewise, in as many bits as they have:
- * those of an element of 32 keys, or of a value padded to a byte, are a little-endian stream. What
- * groups have beside them follows: [groups][32] for keys, [32][groups] for values; and behind it in
- * bfloat16 what of a key is not on the grid. Of keys by channel one group an element follows: they
- * become codes when their page is full. Of num/kvquant.h's pages cache/kvquant.c tells. */
-/* How keys that are kept before their rotary turn are turned when they are read: elements [offset,
- * offset + dim) of a head, in pairs as struct pith_rope_part has them. */
-struct pith_cache_turn {
+ * those of an element of 32 keys, or of a value padded to a byte, are a little-endian stream. The
+ * scales of groups, and zeros or offsets, follow: [groups][32] for keys, [32][groups] for values;
+ * and behind them in bfloat16 what of a key is not on the grid. Of keys by channel one group an
+ * element follows: they become codes when their page is full. cache/kvquant.c describes
+ * num/kvquant.h's pages. */
+/* How keys that are stored before rope are rotated when they are read: elements [offset, offset +
+ * dim) of a head, in pairs as struct pith_rope_part has them. */
+struct pith_cache_rope {
     const float *cos, *sin; /* [pages][dim / 2][32]: of each position; borrowed */
     size_t offset, dim;
     bool adjacent;
@@ -186,7 +187,7 @@ struct pith_cache_side {
     const struct pith_row_code *code;   /* borrowed; NULL: floats. At most PITH_CODED columns. */
     const float *scale;                 /* [kv_heads] of static grids, borrowed; NULL: 1 */
     const float *middle, *range;        /* [kv_heads][dim] of keys of num/kvquant.h, borrowed */
-    const struct pith_cache_turn *turn; /* of such keys, borrowed; NULL: they have none */
+    const struct pith_cache_rope *rope; /* of such keys, borrowed; NULL: they have none */
     size_t dim;                         /* floats: at most 32768 */
     size_t plain; /* of them, the last, which are not on the grid (keys only) */
     size_t bytes; /* of one head in a page */
@@ -195,8 +196,8 @@ enum { PITH_CODED = 1024 };
 struct pith_cache {
     size_t kv_heads;
     struct pith_cache_side k, v;
-    bool joined; /* values are the first v.dim numbers of keys (latents), as those are kept: they
-                    take no bytes of their own; by channel only where k.plain is not 0 */
+    bool joined; /* values are the first v.dim numbers of keys (latents), as those are stored: they
+                    take no further bytes; by channel only where k.plain is not 0 */
     size_t page_bytes;
     /* Borrowed. Page i begins at i * page_bytes, its values behind its keys; or, where `apart` says
      * how many pages there are, the keys of page i lie at i * key_bytes and behind all keys the
@@ -244,7 +245,7 @@ void pith_cache_read(const struct pith_backend *b, const struct pith_cache *c,
  * = exp(M - M') and b = exp(m - M'), L = fma(a, L, b l) and O = fma(a, O, b o); the result is O
  * times 1 / L. (Softmax by parts: Milakov and Gimelshein 2018.) With keys by channel, code * scale
  * + least, a score is the chain of query * scale with codes, plus the sum in lanes of query *
- * least. What keys are kept without (backend/cache/key_offset.h) is added to scores last. */
+ * least. The offset of keys (backend/cache/key_offset.h) is added to scores last. */
 struct pith_attention {
     const struct pith_cache_span *span; /* their rows follow each other in q and out */
     size_t spans;
@@ -265,7 +266,7 @@ struct pith_attention {
     /* NULL, or to what queries are rounded, and weights of values with a scale of
      * PITH_ATTN_STEP. */
     const struct pith_input *rounded;
-    const struct pith_key_offset *offset; /* what all keys are kept without; NULL: nothing */
+    const struct pith_key_offset *offset; /* the offset of keys, which is not stored; NULL: none */
     const float *q;                       /* [rows][heads][head_dim] */
     float *out;     /* [rows][heads][value_dim]; may be q where both are as wide */
     float *work;    /* lets threads share the positions of one query; NULL: none */

@@ -298,8 +298,8 @@ static void copy_sums(size_t n, const float *from, float *to)
     else memcpy(to, from, n * sizeof *to);
 }
 
-/* Row r of the slab, `count` columns from `row` on. Rows of y lie far apart, so that nobody but us
- * asks for the next ones in time. */
+/* Row r of the slab, `count` columns from `row` on. Rows of y lie far apart, so that the processor
+ * does not prefetch the next ones in time. */
 static void store_row(const struct band *b, size_t r, size_t row, size_t count)
 {
     enum { AHEAD = 8 /* rows */ };

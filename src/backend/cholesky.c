@@ -9,13 +9,13 @@
  *
  * Step 3 is put off: after NB columns it is done for the other columns of the same WIDE ones only,
  * and for all of H' once the WIDE columns are finished, since the multiplication is best with a
- * large k and the small factor with a small NB. T is kept transposed (t[p * NB + j] = T[j][p],
- * j <= p), so both inner loops run along memory.
+ * large k and the small factor with a small NB. T is stored transposed (t[p * NB + j] = T[j][p], j
+ * <= p), so both inner loops run along memory.
  *
  * Ranks share the rows above the corner of the WIDE columns, which stand alone in steps 2 and 3:
- * runs of rows are theirs in turns, there and back (0 1 2 2 1 0 0 1 ...), so that each has about as
- * much of the triangle at any time. The corner, which all factor again, is everyone's before, and
- * P afterwards. */
+ * runs of rows go to them back and forth (0 1 2 2 1 0 0 1 ...), so that each has about as much of
+ * the triangle at any time. The corner, which all factor again, is everyone's before, and P
+ * afterwards. */
 #include "backend/parts.h"
 #include "base/mem.h"
 
@@ -39,7 +39,7 @@ struct chol {
     size_t height;          /* of a run of rows that is one rank's */
     size_t row, rows;       /* that are solved now */
     double *t;
-    float *packed; /* of several ranks: what they tell each other */
+    float *packed; /* of several ranks: what they send each other */
     size_t *edges; /* and whose it is: pith_ranks_share_runs() */
 };
 
@@ -60,8 +60,8 @@ static size_t run_height(unsigned ranks, size_t d)
 
 static unsigned run_owner(unsigned ranks, size_t run)
 {
-    const size_t turn = run / ranks, at = run % ranks;
-    return (unsigned)(turn % 2 ? ranks - 1 - at : at);
+    const size_t sweep = run / ranks, at = run % ranks;
+    return (unsigned)(sweep % 2 ? ranks - 1 - at : at);
 }
 
 /* Some rows of H. */
@@ -105,8 +105,8 @@ static void copy_packed(const struct chol *c, unsigned rank, const struct rows *
 }
 
 /* What each rank has of the rows, of columns [col, end), becomes everyone's. */
-static enum pith_status tell_rows(const struct chol *c, const struct rows *of, size_t col,
-                                  size_t end, struct pith_error *err)
+static enum pith_status share_rows(const struct chol *c, const struct rows *of, size_t col,
+                                   size_t end, struct pith_error *err)
 {
     const unsigned own = pith_ranks_own(c->ranks);
     if (!c->height) return PITH_OK;
@@ -223,12 +223,12 @@ static enum pith_status factor(struct chol *c, size_t *pivot, struct pith_error 
     for (size_t end = c->d, first; end > 0; end = first) {
         size_t bad;
         first = end - pith_min(WIDE, end);
-        if (end < c->d) PITH_TRY(tell_rows(c, &(struct rows){first, end}, first, end, err));
+        if (end < c->d) PITH_TRY(share_rows(c, &(struct rows){first, end}, first, end, err));
         if (!factor_wide(c, first, end, &bad)) {
             if (pivot) *pivot = bad;
             return pith_fail(err, PITH_NUMERIC, "pivot %zu of %zu is not positive", bad, c->d);
         }
-        PITH_TRY(tell_rows(c, &(struct rows){0, first}, first, end, err));
+        PITH_TRY(share_rows(c, &(struct rows){0, first}, first, end, err));
         for (struct rows at = {0}; next_rows(c, own, first, &at);)
             update(
                 c,

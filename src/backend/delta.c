@@ -37,15 +37,15 @@ void pith_form_get(const struct pith_backend *b, enum pith_state_form form, size
                                           : pith_fp8_e5m2_decode(code[i]);
 }
 
-/* x[n] as it will be kept. */
+/* x[n] as it will be stored. */
 static void round_to(const struct pith_backend *b, enum pith_state_form form, float *x, size_t n)
 {
     enum { PIECE = 512 };
-    uint16_t kept[PIECE];
+    uint16_t stored[PIECE];
     for (size_t i = 0; i < n && form != PITH_FORM_F32; i += PIECE) {
         const size_t count = pith_min(PIECE, n - i);
-        pith_form_put(b, form, count, x + i, kept);
-        pith_form_get(b, form, count, kept, x + i);
+        pith_form_put(b, form, count, x + i, stored);
+        pith_form_get(b, form, count, stored, x + i);
     }
 }
 
@@ -58,7 +58,7 @@ struct conv_job {
     const struct pith_conv *c;
 };
 
-/* Channels from `first` on; the newest inputs of each are kept beside, oldest first. */
+/* Channels from `first` on; the newest inputs of each are stored as the state, oldest first. */
 static void conv_task(void *ctx, size_t task, unsigned thread)
 {
     const struct conv_job *job = ctx;

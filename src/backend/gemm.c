@@ -159,8 +159,8 @@ static void run_tile(const struct pith_step *at, const struct tile *t, const flo
     copy_tile(mul, t, tile, cols, true);
 }
 
-/* Asks for the lines of a tile of C. A tile that continues sums waits for them at its start, which
- * costs a fifth of the speed when C is not in the cache. */
+/* Prefetches the lines of a tile of C. A tile that continues sums waits for them at its start,
+ * which costs a fifth of the speed when C is not in the cache. */
 static void prefetch_tile(const struct pith_mul *mul, const struct tile *t)
 {
     for (size_t i = 0; i < t->m; i++) {

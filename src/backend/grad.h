@@ -63,8 +63,8 @@ void pith_gate_grad(struct pith_backend *b, const struct pith_gate_grad *g);
  *     d_v_j = sum p d_out_i,   ds = p (d_out_i v_j - d_out_i out_i) scale,
  *     d_q_i = sum ds k_j,      d_k_j = sum ds q_i
  * (the row's sum of p dp is d_out out: Dao et al. 2022, FlashAttention). p is computed anew, some
- * queries at a time. Query heads that share a kv head add up in order. What window, chunked, cap
- * and sinks are is said beside struct pith_attention; a sink's own gradient is not made. */
+ * queries at a time. Query heads that share a kv head add up in order. For window, chunked, cap and
+ * sinks see struct pith_attention; a sink's own gradient is not made. */
 struct pith_attention_grad {
     size_t n, heads, kv_heads, head_dim;
     size_t value_dim; /* of v, out and what goes with them, 0: head_dim */
@@ -96,7 +96,7 @@ void pith_conv_grad(struct pith_backend *b, const struct pith_conv_grad *g);
 
 /* Of pith_delta() and pith_scan(): `of` says what they read, its state and out are not looked at.
  * All gradients are overwritten. The states of all tokens are computed anew, some at a time, from a
- * few that are kept on the way. */
+ * few that are saved on the way. */
 struct pith_delta_grad {
     const struct pith_delta *of;
     const float *d_out;

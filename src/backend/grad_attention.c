@@ -106,7 +106,7 @@ static void set_queries(const struct part *t)
                                         .ldc = g->heads * dim});
 }
 
-/* Scores are capped, and their slopes kept. */
+/* Caps scores, and stores the slopes. */
 static void cap(const struct part *t, float *p, float *slope, size_t n)
 {
     t->j->b->kern.softcap(n, t->j->g->cap, p);

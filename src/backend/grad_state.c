@@ -1,5 +1,5 @@
-/* Gradients of layers that keep a state. Delta rule and scan go backward through time over states
- * [rows][cols] of one head: those before every EACH-th token are kept on a way forward, those
+/* Gradients of layers with a state. Delta rule and scan go backward through time over states
+ * [rows][cols] of one head: those before every EACH-th token are saved in a forward pass, those
  * between are computed anew. */
 #include "backend/grad.h"
 #include "backend/parts.h"
@@ -91,16 +91,16 @@ size_t pith_state_grad_work(unsigned threads, size_t n, size_t rows, size_t cols
 static void through_time(const struct recurrence *r)
 {
     const size_t size = r->rows * r->cols, each = each_of(r->n);
-    float *kept = r->memory, *between = kept + (each + 1) * size, *d = between + each * size;
+    float *saved = r->memory, *between = saved + (each + 1) * size, *d = between + each * size;
     memset(d, 0, size * sizeof *d); /* the state on the way forward, then its gradient */
     for (size_t t = 0; t < r->n; t++) {
-        if (t % each == 0) memcpy(kept + t / each * size, d, size * sizeof *d);
+        if (t % each == 0) memcpy(saved + t / each * size, d, size * sizeof *d);
         r->forward(r, t, d);
     }
     memset(d, 0, size * sizeof *d);
     for (size_t end = r->n; end > 0;) {
         const size_t from = (end - 1) / each * each;
-        memcpy(between, kept + from / each * size, size * sizeof *between);
+        memcpy(between, saved + from / each * size, size * sizeof *between);
         for (size_t t = from; t + 1 < end; t++) {
             float *next = between + (t + 1 - from) * size;
             memcpy(next, next - size, size * sizeof *next);

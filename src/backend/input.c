@@ -57,10 +57,10 @@ void pith_input_apply(struct pith_backend *b, const struct pith_input *in, const
     }
     if (pith_input_surveys(in)) {
         /* A byte a column, in the scratch of the calling thread, which rounding does not use. */
-        uint8_t *kept = (uint8_t *)b->scratch[0].scores;
+        uint8_t *outlier = (uint8_t *)b->scratch[0].scores;
         _Static_assert(PITH_SCORES * sizeof(float) >= PITH_INPUT_COLS, "a byte a column fits");
-        if (in->threshold > 0.0f) memset(kept, 0, cols);
-        pith_input_survey(in, t.x, n, cols, &t.call, kept);
+        if (in->threshold > 0.0f) memset(outlier, 0, cols);
+        pith_input_survey(in, t.x, n, cols, &t.call, outlier);
     }
     pith_pool_run(b->pool, tasks, round_task, &t);
 }

@@ -2,7 +2,7 @@
  * measured as the hardware that the checkpoint is for would compute.
  *
  * Integers on both sides are multiplied as integers: where the packed matrix and the grid of x
- * allow it (no kept columns; scales that cover the same columns), the product is that of
+ * allow it (no outlier columns; scales that cover the same columns), the product is that of
  * kern/panel.h's panel_dot_bytes with x's own codes and scales, for any number of rows and in any
  * mode. A zero point of x is taken off at the end, as scale * zero times the sums of W's rows,
  * which come from a row of ones. Everything else multiplies the rounded values by pith_linear();

@@ -1,4 +1,4 @@
-/* backend/layer.h: what layers other than Llama's are made of beside backend/backend.h. Float32,
+/* backend/layer.h: what layers other than Llama's need in addition to backend/backend.h. Float32,
  * row by row or element by element: the same bits for any number of rows and threads, on any
  * instruction set. */
 #ifndef PITH_BACKEND_LAYER_H
@@ -84,8 +84,8 @@ void pith_latent_values(struct pith_backend *b, const struct pith_latent_parts *
 /* --- short convolution, gated delta rule (Yang, Kautz and Hatamizadeh 2024) ----------------------
  */
 
-/* How the numbers of a state are kept: FP8 as they are, without a scale, the largest of its numbers
- * for what is larger. */
+/* How the numbers of a state are stored: FP8 as they are, without a scale, the largest of its
+ * numbers for what is larger. */
 enum pith_state_form {
     PITH_FORM_F32,
     PITH_FORM_BF16,

@@ -1,5 +1,5 @@
-/* Parts of rows that have levels of their own (SqueezeLLM), by the kernels, with the weights that
- * were kept beside the grid. */
+/* Parts of rows that have separate levels (SqueezeLLM), by the kernels, with the weights off the
+ * grid. */
 #include "backend/parts.h"
 
 bool pith_levels_fit(const struct pith_qmat *q)

@@ -60,7 +60,7 @@ static void few_task(void *ctx, size_t task, unsigned thread)
 }
 
 /* Each start leaves memory idle for a moment, so not below a megabyte, except to give every thread
- * one; more than that lets a thread that was kept from running be helped. */
+ * one; more than that lets other threads do the work of one that was preempted. */
 size_t pith_reading_tasks(const struct pith_backend *b, size_t bytes)
 {
     enum { TASK_BYTES = 1 << 20, TASKS = 4 /* a thread at most */ };

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* What lies first in the memory of the offsets. */
-struct held {
+struct built {
     struct pith_weight w;
     struct pith_pack pack;
 };
@@ -34,11 +34,11 @@ size_t pith_offsets_bytes(const struct pith_qform *f)
 {
     const struct pith_qmat *q = &f->q;
     const size_t most = PITH_PREPARED_FLOATS / PITH_PREPARED_ROWS,
-                 held = lines(sizeof(struct held));
+                 built = lines(sizeof(struct built));
     if (f->ordered || q->input.grid.format || q->groups > most || q->row_group > 1) return 0;
-    if (!f->outer) return held + lines((size_t)q->rows * q->groups * dense_size(q));
+    if (!f->outer) return built + lines((size_t)q->rows * q->groups * dense_size(q));
     const size_t rows = panel_count(q) * PITH_PANEL_ROWS;
-    return held + rows * q->groups + lines(rows * (q->groups / pith_qmat_block_groups(q)) * 2);
+    return built + rows * q->groups + lines(rows * (q->groups / pith_qmat_block_groups(q)) * 2);
 }
 
 struct packing {
@@ -92,21 +92,21 @@ static void pack_two_levels(struct pith_backend *b, const struct pith_qmat *q, u
 const struct pith_weight *pith_offsets_init(struct pith_backend *b, const struct pith_qmat *q,
                                             void *memory)
 {
-    struct held *held = memory;
-    uint8_t *parts = (uint8_t *)memory + lines(sizeof *held);
-    held->w = (struct pith_weight){
+    struct built *built = memory;
+    uint8_t *parts = (uint8_t *)memory + lines(sizeof *built);
+    built->w = (struct pith_weight){
         .rows = q->rows, .cols = q->groups, .dtype = q->gguf ? PITH_F16 : PITH_F32};
     if (q->outer) {
-        pack_two_levels(b, q, parts, &held->pack);
-        held->w.pack = &held->pack;
-        return &held->w;
+        pack_two_levels(b, q, parts, &built->pack);
+        built->w.pack = &built->pack;
+        return &built->w;
     }
     uint16_t *f16 = (uint16_t *)(void *)parts;
     const size_t count = pith_qmat_scale_count(q);
     if (!q->gguf) memcpy(parts, q->offsets, count * sizeof *q->offsets);
     for (size_t i = 0; q->gguf && i < count; i++) f16[i] = pith_f32_to_f16(q->offsets[i]);
-    held->w.dense = parts;
-    return &held->w;
+    built->w.dense = parts;
+    return &built->w;
 }
 
 void pith_offsets_sums(const float *x, size_t cols, size_t group, float *sums)

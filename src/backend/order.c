@@ -45,7 +45,7 @@ static inline uint8_t code_at(const uint8_t *stream, size_t at, unsigned bits)
 void pith_order_codes(const uint8_t *stream, unsigned bits, const uint32_t *order, size_t n,
                       uint8_t *codes)
 {
-    /* The width that most matrices have gets code of its own. */
+    /* The width that most matrices have gets specialized code. */
     if (bits == 4)
         for (size_t i = 0; i < n; i++)
             codes[i] = (uint8_t)(stream[order[i] / 2] >> order[i] % 2 * 4 & 15);

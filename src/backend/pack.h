@@ -23,11 +23,11 @@ struct pith_pack {
     size_t input_block;      /* columns of a block of x on its grid, as integers; 0: as floats */
 };
 
-/* Bytes that pith_pack_init() needs for q; 0 when q has no packed form: levels of its own or a
- * sparse part, offsets of tiles or very many groups, columns or groups that do not fill the lines,
- * floats of 6 bits; with g_idx also groups of unequal size or an input on a grid, whose scales
- * would cover other columns. Integers of 2, 3, 5 and 6 bits keep their width where groups are whole
- * steps of 16 columns; else, and those of 7 bits, they take the form of 4 or 8 bits. */
+/* Bytes that pith_pack_init() needs for q; 0 when q has no packed form: separate levels for rows or
+ * a sparse part, offsets of tiles or very many groups, columns or groups that do not fill the
+ * lines, floats of 6 bits; with g_idx also groups of unequal size or an input on a grid, whose
+ * scales would cover other columns. Integers of 2, 3, 5 and 6 bits keep their width where groups
+ * are whole steps of 16 columns; else, and those of 7 bits, they take the form of 4 or 8 bits. */
 size_t pith_pack_bytes(const struct pith_qmat *q);
 
 /* The same of a matrix that has no numbers yet; `input` is the grid of what it is multiplied with,
@@ -38,7 +38,7 @@ size_t pith_pack_spec_bytes(const struct pith_qspec *s, const struct pith_grid *
 /* Whether the exact mode multiplies with such a matrix by digits of bytes, where rows are enough:
  * that takes the work space of pith_mode_integer_bytes(). */
 bool pith_pack_spec_digits(const struct pith_qspec *s);
-/* Bytes that its products take of what pith_backend_take_prepared() asks for, with so many rows:
+/* Bytes that its products take of the memory of pith_backend_take_prepared(), with so many rows:
  * sums of x where it has offsets. In whole huge pages; 0 for none. */
 size_t pith_pack_spec_prepared(const struct pith_qspec *s, size_t rows);
 
@@ -47,8 +47,8 @@ size_t pith_pack_spec_prepared(const struct pith_qspec *s, size_t rows);
 void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *memory,
                     struct pith_pack *out);
 
-/* Whether products with it need pith_backend_take_prepared(): it has an order of its own, or
- * offsets. */
+/* Whether products with it need pith_backend_take_prepared(): it has a permuted order, or offsets.
+ */
 bool pith_pack_prepares(const struct pith_pack *p);
 
 /* A row of it as float32: the values of pith_weight_decode(), zeros maybe of the other sign. */

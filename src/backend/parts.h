@@ -149,7 +149,7 @@ struct pith_backend {
     struct pith_kern kern;
     struct pith_byte_rows bytes;
     struct pith_byte_slab *slab;
-    struct pith_bf16_operands *bf16;    /* NULL before bf16 is first asked for */
+    struct pith_bf16_operands *bf16;    /* NULL before bf16 is first used */
     float *prepared;                    /* [PITH_PREPARED_FLOATS], or NULL: prepare.c */
     uint64_t slab_fills, prepared_fills;
     struct pith_site_made *made; /* of the x of pith_linear() that is under way, or NULL */
@@ -276,7 +276,7 @@ static inline char *pith_cache_values(const struct pith_cache *c, const struct p
 struct pith_cache_rows {
     const char *page;
     size_t kv, first, n; /* of keys always all 32 */
-    size_t position;     /* of the page's first, where keys are turned when they are read */
+    size_t position;     /* of the page's first, where keys are rotated when they are read */
     const char *next;    /* the page that is read after this; NULL: none */
 };
 /* cache.c: a head's keys of a page as float32, [dim][32]: where they are, or in `wide`
@@ -304,13 +304,13 @@ void pith_cache_put_key(const struct pith_row_code *r, const uint8_t *codes, siz
  * one by one. bits is 2 or 4. */
 struct pith_row_code pith_row_code_kivi(unsigned bits, uint32_t cols, bool channels);
 /* cache/kvquant.c: rows of num/kvquant.h, 2 to 4 bits, which are not encoded one by one; level:
- * [2^bits], borrowed, or NULL where only sizes are asked for. What rows have beside their codes,
- * outliers apart, is a value's range and middle. How many outliers a page has room for. */
+ * [2^bits], borrowed, or NULL where only sizes are needed. In addition to codes and outliers,
+ * values have a range and a middle. How many outliers a page has room for. */
 struct pith_row_code pith_row_code_kvquant(unsigned bits, uint32_t cols, bool keys,
                                            const float *level);
 uint32_t pith_kvquant_slots(const struct pith_row_code *r, bool keys);
-/* cache/codes.c: views of rows of codes that kernels read in place, what is beside them in `work`
- * (as above). False where the kernels have no form for them: then tiles are made. */
+/* cache/codes.c: views of rows of codes that kernels read in place, their scales in `work` (as
+ * above). False where the kernels have no form for them: then tiles are made. */
 bool pith_cache_key_view(const struct pith_backend *b, const struct pith_cache_side *k,
                          const struct pith_cache_rows *rows, float *work, struct pith_coded *out);
 bool pith_cache_value_view(const struct pith_backend *b, const struct pith_cache_side *v,

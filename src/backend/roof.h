@@ -25,7 +25,7 @@ enum pith_status pith_roof_new(struct pith_backend *b, struct pith_roof **out,
 void pith_roof_free(struct pith_roof *r); /* NULL is allowed */
 
 /* One measurement; takes some hundredths of a second a field. Not from inside a pool task. Several
- * of them, spread over the time of what they are to be held against, make a roof. */
+ * of them, spread over the time of the work that is compared with them, make a roof. */
 void pith_roof_measure(struct pith_roof *r, struct pith_roof_sample *out);
 
 #endif

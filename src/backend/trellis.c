@@ -58,7 +58,7 @@ void pith_trellis_region(const struct pith_kern *k, const struct pith_qmat *q,
 /* ---- rows of W ---- */
 
 /* All rows of a block of V times T on both sides, or one row of it, in x[0 .. BLOCK). */
-static void turn_block(float *x, size_t row, bool all)
+static void rotate_block(float *x, size_t row, bool all)
 {
     if (all) {
         pith_trellis_down(x, BLOCK, BLOCK);
@@ -78,7 +78,7 @@ void pith_trellis_rows(const struct pith_kern *k, const struct pith_qmat *q, siz
         m = pith_min(n - done, BLOCK - at);
         for (size_t c = 0; c < q->cols; c += BLOCK) {
             pith_trellis_region(k, q, &(struct pith_region){first, BLOCK, c, BLOCK}, x);
-            turn_block(x, at, m > 1);
+            rotate_block(x, at, m > 1);
             for (size_t r = 0; r < m; r++) {
                 const float scale = q->scales[row + done + r];
                 const float *from = x + (m > 1 ? at + r : 0) * BLOCK, *f = q->levels + c;
@@ -91,7 +91,7 @@ void pith_trellis_rows(const struct pith_kern *k, const struct pith_qmat *q, siz
 
 /* ---- products ---- */
 
-struct turning {
+struct rotating {
     const struct pith_qmat *q;
     const float *x, *bias;
     size_t rows, tasks; /* of x */
@@ -101,7 +101,7 @@ struct turning {
 static void input_task(void *ctx, size_t task, unsigned thread)
 {
     (void)thread;
-    const struct turning *t = ctx;
+    const struct rotating *t = ctx;
     const size_t cols = t->q->cols, end = (task + 1) * t->rows / t->tasks;
     for (size_t i = task * t->rows / t->tasks; i < end; i++) {
         float *restrict to = t->out + i * cols;
@@ -114,7 +114,7 @@ static void input_task(void *ctx, size_t task, unsigned thread)
 static void output_task(void *ctx, size_t task, unsigned thread)
 {
     (void)thread;
-    const struct turning *t = ctx;
+    const struct rotating *t = ctx;
     const size_t rows = t->q->rows, end = (task + 1) * t->rows / t->tasks;
     for (size_t i = task * t->rows / t->tasks; i < end; i++) {
         float *restrict y = t->out + i * rows;
@@ -126,7 +126,7 @@ static void output_task(void *ctx, size_t task, unsigned thread)
 }
 
 /* Few rows are sooner done than handed out. */
-static void run(struct pith_backend *b, struct turning *t, pith_task_fn *task)
+static void run(struct pith_backend *b, struct rotating *t, pith_task_fn *task)
 {
     t->tasks = t->rows <= PITH_VECTORS ? 1 : pith_min(t->rows, (size_t)4 * b->threads);
     if (t->tasks == 1) task(t, 0, 0);
@@ -138,14 +138,14 @@ static void exact(struct pith_backend *b, const struct pith_weight *w, const flo
 {
     const size_t most = (b->prepared ? PITH_PREPARED_FLOATS : PITH_SCORES) / w->cols;
     const size_t slabs = (n + most - 1) / most;
-    float *turned = b->prepared ? b->prepared : b->scratch[0].scores;
+    float *rotated = b->prepared ? b->prepared : b->scratch[0].scores;
     for (size_t i = 0; i < slabs; i++) {
         const size_t first = i * n / slabs, count = (i + 1) * n / slabs - first;
         float *to = y + first * w->rows;
-        struct turning in = {w->quant, x + first * w->cols, NULL, count, 0, turned};
-        struct turning out = {w->quant, NULL, bias, count, 0, to};
+        struct rotating in = {w->quant, x + first * w->cols, NULL, count, 0, rotated};
+        struct rotating out = {w->quant, NULL, bias, count, 0, to};
         run(b, &in, input_task);
-        pith_linear_as_packed(b, w, NULL, turned, count, to);
+        pith_linear_as_packed(b, w, NULL, rotated, count, to);
         run(b, &out, output_task);
     }
 }
@@ -320,7 +320,7 @@ static void fast(struct pith_backend *b, const struct pith_weight *w, const floa
         a.x = x + first * w->cols;
         a.y = y + first * w->rows;
         walk(b, &a);
-        struct turning out = {w->quant, NULL, bias, a.n, 0, a.y};
+        struct rotating out = {w->quant, NULL, bias, a.n, 0, a.y};
         run(b, &out, output_task);
     }
 }

@@ -1,4 +1,4 @@
-/* Decoding parts of weight rows, whatever form they are held in. */
+/* Decoding parts of weight rows in any form of storage. */
 #include "backend/parts.h"
 
 void pith_source_init(struct pith_source *s, const struct pith_weight *w)

@@ -16,11 +16,11 @@ static float scale_of(const struct pith_cache_side *s, size_t kv)
 bool pith_coded_page_bytes(const struct pith_cache_side *s, bool keys, size_t *bytes)
 {
     const struct pith_row_code *r = s->code;
-    const size_t beside = pith_beside_bytes(r);
+    const size_t scales = pith_page_scale_bytes(r);
     *bytes = keys ? pith_key_codes(r) : PITH_KEYS * pith_value_stride(r);
-    *bytes += beside + s->plain * PITH_KEYS * sizeof(uint16_t);
+    *bytes += scales + s->plain * PITH_KEYS * sizeof(uint16_t);
     /* Kernels look up to eight bytes beyond a code, where scales usually are. */
-    if (r->bits != 8 && r->bits != 4 && beside < 8) *bytes += 8;
+    if (r->bits != 8 && r->bits != 4 && scales < 8) *bytes += 8;
     *bytes = (*bytes + LINE - 1) / LINE * LINE;
     return true;
 }
@@ -59,7 +59,7 @@ void pith_coded_store(struct pith_backend *b, const struct pith_cache_side *s, b
     }
     if (s->plain)
         pith_store_columns(b, s, put, code->cols, s->plain,
-                           (char *)scales + pith_beside_bytes(code));
+                           (char *)scales + pith_page_scale_bytes(code));
 }
 
 /* --- reading as floats ------------------------------------------------------------------------ */
@@ -162,8 +162,8 @@ const float *pith_coded_key_tile(const struct pith_backend *b, const struct pith
 static inline void scale_some(size_t n, bool offsets, const struct pith_row_scale *of,
                               float *restrict x)
 {
-    const float scale = of->scale, beside = offsets ? of->offset : of->zero;
-    for (size_t i = 0; i < n; i++) x[i] = offsets ? x[i] * scale + beside : (x[i] - beside) * scale;
+    const float scale = of->scale, shift = offsets ? of->offset : of->zero;
+    for (size_t i = 0; i < n; i++) x[i] = offsets ? x[i] * scale + shift : (x[i] - shift) * scale;
 }
 static void scale_group(size_t n, bool offsets, const struct pith_row_scale *of, float *x)
 {
@@ -183,11 +183,11 @@ static void read_value(const struct pith_backend *b, const struct pith_cache_sid
     const struct pith_row_code *r = v->code;
     const size_t each = pith_row_group_bytes(r);
     const uint8_t *page = (const uint8_t *)rows->page;
-    const uint8_t *beside_it = page + PITH_KEYS * pith_value_stride(r) + place * r->groups * each;
+    const uint8_t *scales = page + PITH_KEYS * pith_value_stride(r) + place * r->groups * each;
     pith_cache_widen(b, r, page + place * pith_value_stride(r), r->cols, to);
     for (uint32_t g = 0, c = 0; g < r->groups; g++, c += r->width) {
         const struct pith_row_scale of =
-            pith_row_scale_get(r, scale_of(v, rows->kv), beside_it + g * each);
+            pith_row_scale_get(r, scale_of(v, rows->kv), scales + g * each);
         scale_group(pith_min(r->cols, c + r->width) - c, r->offsets, &of, to + c);
     }
     memset(to + r->cols, 0, (pith_cache_row(r->cols) - r->cols) * sizeof *to);
@@ -214,7 +214,7 @@ bool pith_coded_kind(const struct pith_row_code *r, enum pith_code_kind *kind)
     else *kind = r->bits == 4 ? PITH_CODE_LEVELS : PITH_CODE_FEW;
     if (4 * (size_t)r->groups * PITH_KEYS > PITH_KC * PITH_NC) return false;
     const bool reads_on = *kind == PITH_CODE_UN || *kind == PITH_CODE_FEW;
-    if (reads_on && pith_beside_bytes(r) < PITH_CODED_AFTER) return false;
+    if (reads_on && pith_page_scale_bytes(r) < PITH_CODED_AFTER) return false;
     return !r->level || r->bits <= 4 || is_fp8(r);
 }
 
@@ -249,7 +249,7 @@ static void spread_forms(const struct pith_kern *k, enum pith_dtype form, const 
     else memcpy(to, from, n * sizeof *to);
 }
 
-/* Scales and bytes by turns. */
+/* Scales and bytes, alternating. */
 static void spread_zeros(const struct pith_kern *k, const struct pith_row_code *r,
                          const uint8_t *from, size_t n, float *work)
 {
@@ -281,7 +281,7 @@ void pith_spread_scales(const struct pith_backend *b, const struct pith_row_code
 {
     const uint8_t *scales = list->at;
     const size_t count = list->count;
-    float *scale = work, *beside = work + count;
+    float *scale = work, *shift = work + count;
     out->scale = scale;
     if (r->offsets) spread_pairs(&b->kern, scales, count, work);
     else if (r->zeros) spread_zeros(&b->kern, r, scales, count, work);
@@ -289,15 +289,15 @@ void pith_spread_scales(const struct pith_backend *b, const struct pith_row_code
     else if (r->scale_bytes) spread_forms(&b->kern, r->scale, scales, count, scale);
     else
         for (size_t i = 0; i < count; i++) scale[i] = list->of_head;
-    if (r->offsets) out->offset = beside;
-    if (r->zeros) out->zero = beside;
+    if (r->offsets) out->offset = shift;
+    if (r->zeros) out->zero = shift;
     const bool centred = out->kind == PITH_CODE_UN || out->kind == PITH_CODE_U2;
     if (!centred || r->offsets || r->zeros) return;
-    for (size_t i = 0; i < count; i++) beside[i] = r->middle;
-    out->zero = beside;
+    for (size_t i = 0; i < count; i++) shift[i] = r->middle;
+    out->zero = shift;
 }
 
-static void ask_beside(const uint8_t *next, size_t from, size_t bytes)
+static void prefetch_scales(const uint8_t *next, size_t from, size_t bytes)
 {
     for (size_t at = from; next && at < from + bytes; at += LINE) __builtin_prefetch(next + at);
 }
@@ -315,7 +315,7 @@ bool pith_cache_key_view(const struct pith_backend *b, const struct pith_cache_s
                                .level = r->level,
                                .next = (const uint8_t *)rows->next};
     if (k->plain || !pith_coded_kind(r, &out->kind)) return false;
-    ask_beside(out->next, pith_key_codes(r), pith_beside_bytes(r));
+    prefetch_scales(out->next, pith_key_codes(r), pith_page_scale_bytes(r));
     pith_spread_scales(b, r,
                        &(struct pith_page_scales){codes + pith_key_codes(r),
                                                   (size_t)r->groups * PITH_KEYS,
@@ -339,7 +339,7 @@ bool pith_cache_value_view(const struct pith_backend *b, const struct pith_cache
                                .level = r->level,
                                .next = (const uint8_t *)rows->next};
     if (r->cols % 16 != 0 || r->width % 16 != 0 || !pith_coded_kind(r, &out->kind)) return false;
-    ask_beside(out->next, PITH_KEYS * pith_value_stride(r), pith_beside_bytes(r));
+    prefetch_scales(out->next, PITH_KEYS * pith_value_stride(r), pith_page_scale_bytes(r));
     pith_spread_scales(
         b, r,
         &(struct pith_page_scales){scales + first * r->groups * pith_row_group_bytes(r),

@@ -38,17 +38,17 @@ void pith_store_columns(const struct pith_backend *b, const struct pith_cache_si
                         const struct pith_cache_put *put, size_t first, size_t n, char *to)
 {
     enum { STEP = 16 };
-    float turned[STEP * PITH_KEYS];
+    float transposed[STEP * PITH_KEYS];
     for (size_t e = 0; e < n; e += STEP) {
         const size_t m = pith_min(STEP, n - e);
-        b->kern.transpose(put->count, m, put->from + first + e, put->ld, turned, PITH_KEYS);
+        b->kern.transpose(put->count, m, put->from + first + e, put->ld, transposed, PITH_KEYS);
         char *at = to + (e * PITH_KEYS + put->position % PITH_KEYS) * 2;
         if (put->count == PITH_KEYS) {
-            pith_side_narrow(b, k, m * PITH_KEYS, turned, at);
+            pith_side_narrow(b, k, m * PITH_KEYS, transposed, at);
             continue;
         }
         for (size_t i = 0; i < m; i++)
-            pith_side_narrow(b, k, put->count, turned + i * PITH_KEYS, at + i * PITH_KEYS * 2);
+            pith_side_narrow(b, k, put->count, transposed + i * PITH_KEYS, at + i * PITH_KEYS * 2);
     }
 }
 

@@ -100,9 +100,9 @@ void pith_key_offset_add(const struct pith_backend *b, const struct pith_key_off
     float *sums = s->work + PITH_OFFSET_PAGES * dim;
     for (size_t p = 0; p < s->pages; p++) {
         const float *angles = o->page + (s->page + p) * dim;
-        float *turned = s->work + p * dim;
-        memcpy(turned, s->query, dim * sizeof *turned);
-        b->kern.rope_pairs(o->pairs, angles, angles + o->pairs, turned, turned + o->pairs);
+        float *rotated = s->work + p * dim;
+        memcpy(rotated, s->query, dim * sizeof *rotated);
+        b->kern.rope_pairs(o->pairs, angles, angles + o->pairs, rotated, rotated + o->pairs);
     }
     b->kern.attn_scores_f32(s->pages, dim, 1, s->work, dim, o->within, sums, PITH_KEYS);
     for (size_t i = 0; i < s->pages * PITH_KEYS; i++) s->scores[i] += sums[i] + s->query[dim];

@@ -1,4 +1,4 @@
-/* backend/cache/kinds.h: formats of keys and values beside floats and grids, and what --kv auto
+/* backend/cache/kinds.h: formats of keys and values other than floats and grids, and what --kv auto
  * tries.
  *
  * A kind is one file, cache/<name>.c, which defines struct pith_kv_kind pith_kv_<name>; each of its
@@ -21,8 +21,8 @@ struct pith_page_scores;
 enum {
     PITH_KV_ROTATED = 1, /* heads are always multiplied by a Hadamard matrix first */
     PITH_KV_LEVELS = 2, /* calibration gives levels, and middles and ranges of the channels of keys,
-                           which are taken before their rotary turn: heads are not rotated, keys
-                           have no offsets, and there are no latents */
+                           which are taken before rope: heads are not rotated, keys have no offsets,
+                           and there are no latents */
 };
 
 /* Heads of so many numbers, in codes of so many bits. */
@@ -35,15 +35,14 @@ struct pith_kv_heads {
 struct pith_kv_kind {
     const char *name; /* without bits */
     unsigned needs;
-    uint32_t least_sink;   /* first positions that are kept in floats at least, where keys or values
-                              are of this kind */
+    uint32_t least_sink;   /* first positions that are stored in floats at least, where keys or
+                              values are of this kind */
     uint32_t least_recent; /* newest ones, where keys are: not 0 says that a page of keys becomes
-                              codes when it is full. Of latents the codes then need a rotary part
-                              beside them. */
-    bool channels;         /* channels of keys have ranges of their own, so that their offsets cost
-                              no codes */
+                              codes when it is full. Latents then also need a rotary part. */
+    bool channels;         /* channels of keys have separate ranges, so that their offsets cost no
+                              codes */
     /* How heads become codes. level[PITH_ROW_LEVELS] is filled in where it is needed and must
-     * outlive *out. PITH_UNSUPPORTED for heads that are not kept so. */
+     * outlive *out. PITH_UNSUPPORTED for heads that cannot be stored so. */
     enum pith_status (*code)(const struct pith_kv_heads *heads, float *level,
                              struct pith_row_code *out, struct pith_error *err);
     /* Pages (backend/cache/pages.h): bytes of one head in one; false where they overflow. */

@@ -1,6 +1,6 @@
 /* kivi2 and kivi4: groups of num/kivi.h. Keys are grouped by channel, so that a page of them
- * becomes codes when it is full; what a channel has beside its codes goes into the queries. Values
- * are rows of codes. */
+ * becomes codes when it is full; the scale and offset of a channel go into the queries. Values are
+ * rows of codes. */
 #include "backend/cache/pages.h"
 
 #include "num/kivi.h"
@@ -51,14 +51,14 @@ static void close_keys(struct pith_backend *b, const struct pith_cache_side *k, 
                        char *page)
 {
     const struct pith_row_code *code = k->code;
-    uint8_t codes[PITH_KEYS], *to = (uint8_t *)page, *beside = to + pith_key_codes(code);
+    uint8_t codes[PITH_KEYS], *to = (uint8_t *)page, *scales = to + pith_key_codes(code);
     for (uint32_t e = 0; e < code->cols; e++, x += PITH_KEYS) {
         struct pith_row_scale of = {0};
         pith_kivi_encode(code->bits, x, PITH_KEYS, codes, &of.scale, &of.offset);
         pith_bits_put(to + e * pith_key_stride(code), 0, code->bits, PITH_KEYS, codes);
-        pith_row_scale_put(code, 1.0f, &of, beside + e * pith_row_group_bytes(code));
+        pith_row_scale_put(code, 1.0f, &of, scales + e * pith_row_group_bytes(code));
     }
-    pith_side_narrow(b, k, k->plain * PITH_KEYS, x, beside + pith_beside_bytes(code));
+    pith_side_narrow(b, k, k->plain * PITH_KEYS, x, scales + pith_page_scale_bytes(code));
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -108,17 +108,17 @@ static void scores(const struct pith_backend *b, const struct pith_cache_side *k
     const struct pith_row_code *r = k->code;
     const uint8_t *page = (const uint8_t *)rows->page;
     float *scaled = s->query, *least = scaled + s->count * s->ldq;
-    struct pith_coded codes, beside = {0};
+    struct pith_coded codes, affine = {0};
     if (k->plain) {
         pith_tile_scores(b, k, rows, s);
         return;
     }
     pith_spread_scales(b, r,
                        &(struct pith_page_scales){.at = page + pith_key_codes(r), .count = r->cols},
-                       s->work, &beside);
+                       s->work, &affine);
     for (size_t i = 0; i < s->count; i++)
-        b->kern.scale_mul(k->dim, s->q + i * s->ldq, 1.0f, beside.scale, scaled + i * s->ldq);
-    b->kern.lanes_f32(s->count, k->dim, s->q, s->ldq, beside.offset, least);
+        b->kern.scale_mul(k->dim, s->q + i * s->ldq, 1.0f, affine.scale, scaled + i * s->ldq);
+    b->kern.lanes_f32(s->count, k->dim, s->q, s->ldq, affine.offset, least);
     if (s->count < PITH_FEW_ROWS && bare_view(k, rows, s->work, &codes))
         b->kern.attn_scores_codes(&codes, s->count, scaled, s->ldq, s->scores, s->ld);
     else {

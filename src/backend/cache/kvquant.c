@@ -1,10 +1,10 @@
-/* Pages of num/kvquant.h: what lies beside their codes, storing, and reading as floats.
+/* Pages of num/kvquant.h: what they have in addition to codes, storing, and reading as floats.
  *
  *     keys of a head    codes | steps [32] | ends [32] | outliers
  *     its values        codes | range, middle [32] | ends [32] | outliers
  *
- * Outliers are halves, then their columns; a position's are those from the end of the one before
- * to its own end, so what is stored of a position depends on it and on those before it in the page
+ * Outliers are halves, then their columns; a position's are those from the end of the one before to
+ * its own end, so what is stored of a position depends on it and on those before it in the page
  * alone, however they were cut, and one that is stored again finds its place. */
 #include "backend/cache/pages.h"
 
@@ -14,20 +14,20 @@
 
 #include <string.h>
 
-/* One in so many numbers can be an outlier, and what is left of the last line of a page; at most as
- * many as a byte tells. Calibration makes one in a hundred such. */
+/* One in so many numbers can be an outlier, and more in the rest of a page's last line; at most as
+ * many as a byte can count. Calibration makes one in a hundred such. */
 enum { SHARE = 75, MOST = 255, LINE = 64 };
 
 /* Where the parts of a head's page lie; the codes at 0. */
 struct places {
-    size_t beside, ends, outliers, columns, end;
+    size_t scales, ends, outliers, columns, end;
     uint32_t slots, width; /* outliers, bytes of a column */
 };
 
 static struct places places_of(const struct pith_row_code *r, bool keys)
 {
     const size_t codes = keys ? pith_key_codes(r) : PITH_KEYS * pith_value_stride(r);
-    struct places p = {.beside = codes, .width = r->cols > 256 ? 2 : 1};
+    struct places p = {.scales = codes, .width = r->cols > 256 ? 2 : 1};
     const size_t each = sizeof(uint16_t) + p.width;
     p.ends = codes + PITH_KEYS * (size_t)(keys ? 1 : pith_row_group_bytes(r));
     p.outliers = p.ends + PITH_KEYS;
@@ -51,8 +51,8 @@ uint32_t pith_kvquant_slots(const struct pith_row_code *r, bool keys)
 
 /* --- storing ---------------------------------------------------------------------------------- */
 
-/* A key as it was before its turn: the inverse of what pith_cache_turn says of a place. */
-static void turn_back(const struct pith_cache_turn *t, size_t position, float *x)
+/* A key before rope: the inverse of pith_cache_rope at a position. */
+static void rope_inverse(const struct pith_cache_rope *t, size_t position, float *x)
 {
     const size_t half = t->dim / 2;
     const size_t at = position / PITH_KEYS * half * PITH_KEYS + position % PITH_KEYS;
@@ -98,18 +98,18 @@ static void store(struct pith_backend *b, const struct pith_cache_side *side, bo
         const size_t place = (put->position + i) % PITH_KEYS;
         row.room = p.slots - (place ? (uint32_t)pith_min(p.slots, page[p.ends + place - 1]) : 0);
         memcpy(x, put->from + i * put->ld, r->cols * sizeof *x);
-        if (keys && side->turn) turn_back(side->turn, put->position + i, x);
+        if (keys && side->rope) rope_inverse(side->rope, put->position + i, x);
         if (keys) pith_kvquant_key(&q, x, &row);
         else pith_kvquant_value(&q, x, &row);
         put_outliers(&p, &row, page, place);
         if (keys) {
             pith_cache_put_key(r, code, place, page);
-            page[p.beside + place] = row.step;
+            page[p.scales + place] = row.step;
             continue;
         }
         const struct pith_row_scale of = {.scale = row.range, .offset = row.middle};
         pith_bits_put(page + place * pith_value_stride(r), 0, r->bits, r->cols, code);
-        pith_row_scale_put(r, 1.0f, &of, page + p.beside + place * pith_row_group_bytes(r));
+        pith_row_scale_put(r, 1.0f, &of, page + p.scales + place * pith_row_group_bytes(r));
     }
 }
 
@@ -138,8 +138,8 @@ static void put_back(const struct pith_backend *b, const struct pith_row_code *r
     }
 }
 
-/* A tile of keys turned by the angles of its positions. */
-static void turn_tile(const struct pith_backend *b, const struct pith_cache_turn *t,
+/* Rotates a tile of keys by the angles of its positions. */
+static void rope_tile(const struct pith_backend *b, const struct pith_cache_rope *t,
                       size_t position, float *tile)
 {
     const size_t half = t->dim / 2, at = position / PITH_KEYS * half * PITH_KEYS;
@@ -179,11 +179,11 @@ static const float *key_tile(const struct pith_backend *b, const struct pith_cac
     const float *middle = k->middle + rows->kv * r->cols, *range = k->range + rows->kv * r->cols;
     static const uint8_t none[PITH_KEYS];
     pith_cache_widen(b, r, page, (size_t)r->cols * PITH_KEYS, wide);
-    if (memcmp(page + p.beside, none, sizeof none) != 0) grow_tile(page + p.beside, r->cols, wide);
+    if (memcmp(page + p.scales, none, sizeof none) != 0) grow_tile(page + p.scales, r->cols, wide);
     for (uint32_t e = 0; e < r->cols; e++)
         scale_some_kvquant(range[e], middle[e], PITH_KEYS, wide + e * PITH_KEYS);
     put_back(b, r, &p, page, &(struct spread){0, PITH_KEYS, 1, PITH_KEYS}, wide);
-    if (k->turn) turn_tile(b, k->turn, rows->position, wide);
+    if (k->rope) rope_tile(b, k->rope, rows->position, wide);
     return wide;
 }
 
@@ -194,8 +194,8 @@ static const float *value_tile(const struct pith_backend *b, const struct pith_c
     const struct places p = places_of(r, false);
     const uint8_t *page = (const uint8_t *)rows->page;
     const size_t ld = pith_cache_row(r->cols), stride = pith_value_stride(r);
-    float *to = wide, of[2 * PITH_KEYS]; /* ranges and middles by turns */
-    b->kern.widen_f16(2 * rows->n, page + p.beside + rows->first * pith_row_group_bytes(r), of);
+    float *to = wide, of[2 * PITH_KEYS]; /* ranges and middles, alternating */
+    b->kern.widen_f16(2 * rows->n, page + p.scales + rows->first * pith_row_group_bytes(r), of);
     for (size_t i = 0; i < rows->n; i++, to += ld) {
         pith_cache_widen(b, r, page + (rows->first + i) * stride, r->cols, to);
         scale_some_kvquant(of[2 * i], of[2 * i + 1], r->cols, to);
@@ -233,7 +233,7 @@ static enum pith_status code(const struct pith_kv_heads *heads, float *level,
 const struct pith_kv_kind pith_kv_kvquant = {
     .name = "kvquant",
     .needs = PITH_KV_LEVELS,
-    .least_sink = 1, /* the first position is left out of what levels are made from */
+    .least_sink = 1, /* the first position is not used to make levels */
     .channels = true,
     .code = code,
     .page_bytes = page_bytes,

@@ -1,5 +1,5 @@
-/* Pages of keys and values: their layout, storing, and reading them as floats. How a side is kept
- * is its kind's (backend/cache/pages.h). */
+/* Pages of keys and values: their layout, storing, and reading them as floats. How a side is stored
+ * depends on its kind (backend/cache/pages.h). */
 #include "backend/cache/pages.h"
 
 #include "base/mem.h"

@@ -41,8 +41,8 @@ static inline const struct pith_kv_kind *pith_cache_kind(const struct pith_cache
     return s->code->kind ? s->code->kind : &pith_kv_grid;
 }
 
-/* Bytes of one value's codes; of 32 keys' codes of one element, and of all elements; of what lies
- * beside the codes of a page. */
+/* Bytes of one value's codes; of 32 keys' codes of one element, and of all elements; of the scales,
+ * zeros and offsets of a page. */
 static inline size_t pith_value_stride(const struct pith_row_code *r)
 {
     return ((size_t)r->cols * r->bits + 7) / 8;
@@ -55,12 +55,12 @@ static inline size_t pith_key_codes(const struct pith_row_code *r)
 {
     return r->cols * pith_key_stride(r);
 }
-static inline size_t pith_beside_bytes(const struct pith_row_code *r)
+static inline size_t pith_page_scale_bytes(const struct pith_row_code *r)
 {
     return (r->channels ? 1 : PITH_KEYS) * (size_t)r->groups * pith_row_group_bytes(r);
 }
 
-/* n floats to and from the 16 bits that a side is kept in. */
+/* n floats to and from the 16-bit format that a side is stored in. */
 static inline void pith_side_narrow(const struct pith_backend *b, const struct pith_cache_side *s,
                                     size_t n, const float *from, void *to)
 {
@@ -80,7 +80,7 @@ static inline void pith_widen_plain(const struct pith_backend *b, const struct p
     const struct pith_row_code *r = k->code;
     if (k->plain)
         pith_side_widen(b, k, k->plain * PITH_KEYS,
-                        rows->page + pith_key_codes(r) + pith_beside_bytes(r),
+                        rows->page + pith_key_codes(r) + pith_page_scale_bytes(r),
                         wide + (size_t)r->cols * PITH_KEYS);
 }
 
@@ -112,10 +112,10 @@ void pith_tile_values(const struct pith_backend *b, const struct pith_cache_side
                       const struct pith_cache_rows *rows, const struct pith_coded_sums *sums,
                       float *work);
 
-/* The kernels' kind of such codes; false where they know none, or have no room for what lies beside
- * those of a page. */
+/* The kernels' kind of such codes; false where they know none, or have no room for the scales,
+ * zeros and offsets of a page. */
 bool pith_coded_kind(const struct pith_row_code *r, enum pith_code_kind *kind);
-/* What lies beside `count` codes or groups of a head, at `at`, to lists in work, 4 * count floats,
+/* The scales of `count` codes or groups of a head, at `at`, to lists in work, 4 * count floats,
  * which *out then names: scales, and zeros or offsets. `of_head` is a static scale. */
 struct pith_page_scales {
     const uint8_t *at;

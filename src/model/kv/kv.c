@@ -694,7 +694,7 @@ struct pith_cache pith_kv_layer(const struct pith_kv *kv, uint32_t layer,
     if (pith_kv_needs(&pith_kv_of(&kv->format, layer)->k) & PITH_KV_LEVELS) {
         c.k.middle = kv->levels->layer[layer].middle;
         c.k.range = kv->levels->layer[layer].range;
-        c.k.turn = kv->turn[layer].dim ? &kv->turn[layer] : NULL;
+        c.k.rope = kv->turn[layer].dim ? &kv->turn[layer] : NULL;
     }
     return c;
 }

@@ -230,7 +230,7 @@ struct pith_kv {
     bool keep;                           /* as in the options */
     uint32_t *group_of;                  /* [layers] */
     const struct pith_kv_levels *levels; /* borrowed; NULL: no layer needs them */
-    struct pith_cache_turn *turn;        /* [layers], likewise; dim 0: none */
+    struct pith_cache_rope *turn;        /* [layers], likewise; dim 0: none */
     float *angles[2]; /* [pages_each][half of the rotary elements][32], cosines, then sines; NULL:
                          no layer needs those of that table */
     struct pith_key_offset *offset; /* [layers]; NULL: no layer has one */

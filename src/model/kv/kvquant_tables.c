@@ -120,7 +120,7 @@ void pith_kv_turn_fill(struct pith_kv *kv, const struct pith_plans *plans,
         if (!filled[table]) fill_angles(kv, &m->rope[table], half, kv->angles[table]);
         filled[table] = true;
         kv->turn[i] =
-            (struct pith_cache_turn){.cos = kv->angles[table],
+            (struct pith_cache_rope){.cos = kv->angles[table],
                                      .sin = kv->angles[table] + 32 * kv->pages_each * half,
                                      .offset = node->u.rope.offset,
                                      .dim = node->u.rope.dim,

@@ -172,7 +172,7 @@ static void rows_without_room(void **state)
 struct pair {
     struct pith_row_code code[2];
     struct pith_cache cache, floats;
-    struct pith_cache_turn turn;
+    struct pith_cache_rope rope;
     float *angles, *middle, *range, level[16];
 };
 
@@ -192,7 +192,7 @@ static void pair_open(struct pair *p, unsigned bits, size_t heads, size_t dim, s
         p->range[i] = 2.2f + 0.25f * (float)(i % 5), p->middle[i] *= 0.2f;
     for (unsigned i = 0; i < 1u << bits; i++)
         p->level[i] = sinf(3.0f * ((float)i / (float)((1u << bits) - 1) - 0.5f));
-    p->turn = (struct pith_cache_turn){.cos = p->angles,
+    p->rope = (struct pith_cache_rope){.cos = p->angles,
                                        .sin = p->angles + angles,
                                        .offset = dim - 2 * half,
                                        .dim = 2 * half,
@@ -207,7 +207,7 @@ static void pair_open(struct pair *p, unsigned bits, size_t heads, size_t dim, s
                                          .dim = dim,
                                          .middle = p->middle,
                                          .range = p->range,
-                                         .turn = half ? &p->turn : NULL},
+                                         .rope = half ? &p->rope : NULL},
                                    .v = {.code = &p->code[1], .dim = dim}};
     paired_open(&p->cache, &p->floats, pages);
 }
@@ -253,7 +253,7 @@ static void pages_hold_them(void **state)
             assert_true(p.cache.page_bytes < 2 * 32 * DIM * (4 * bits + 5) / 32);
             p.cache.k.middle = k.middle;
             p.cache.k.range = k.range;
-            p.cache.k.turn = NULL;
+            p.cache.k.rope = NULL;
             p.code[0].level = p.code[1].level = k.level;
             p.code[1].beyond = 4;
             pair_fill(&p, s.backend[i], k.x, v.x, 0, TOKENS);
