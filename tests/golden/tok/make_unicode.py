@@ -4,7 +4,7 @@ The first lists characters whose general category changed after Unicode 14: the 
 Hugging Face tokenizers' own pattern engine (Oniguruma, Unicode 16), and compared with Unicode 14 as this
 Python's unicodedata has it. The second lists the older characters that tokenizers' normalizers do not
 know, because their tables are those of Unicode 9. The third lists what joins the character before it to
-one grapheme (in tokenizers: Unicode 17) and came after Unicode 14. Usage: make_unicode.py SRC_TOK
+one grapheme (in tokenizers: Unicode 17) and came after Unicode 14. Usage: make_unicode.py src/tok/unicode
 """
 import os
 import struct
@@ -70,15 +70,15 @@ def joins():
 
 def main():
     by = " * Written by tests/golden/tok/make_unicode.py. */\n"
-    with open(os.path.join(sys.argv[1], "unicode_newer.def"), "w") as f:
+    with open(os.path.join(sys.argv[1], "newer.def"), "w") as f:
         f.write("/* Characters that Unicode 15.0 to 16.0 added: first, last, general category, script Han.\n" + by)
         for lo, hi, (category, is_han) in ranges(newer()):
             f.write(f'PITH_NEWER(0x{lo:X}, 0x{hi:X}, "{category}", {int(is_han)})\n')
-    with open(os.path.join(sys.argv[1], "unicode_later.def"), "w") as f:
+    with open(os.path.join(sys.argv[1], "later.def"), "w") as f:
         f.write("/* Marks and decomposable characters of Unicode 10.0 to 14.0: first, last.\n" + by)
         for lo, hi, _ in ranges(later()):
             f.write(f"PITH_LATER(0x{lo:X}, 0x{hi:X})\n")
-    with open(os.path.join(sys.argv[1], "unicode_joins.def"), "w") as f:
+    with open(os.path.join(sys.argv[1], "joins.def"), "w") as f:
         f.write("/* Characters of Unicode 15.0 to 17.0 that continue a grapheme: first, last.\n" + by)
         for lo, hi, _ in ranges(joins()):
             f.write(f"PITH_JOINS(0x{lo:X}, 0x{hi:X})\n")
