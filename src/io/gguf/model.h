@@ -151,7 +151,7 @@ bool pith_gguf_module(const struct pith_gguf_arch *arch, const char *name, uint3
  * pith_free() it. NULL when it means none. */
 enum pith_status pith_gguf_at(const char *path, char **file, struct pith_error *err);
 
-/* gguf_split.c. Of a file whose name says that it is a later part of a model, *path (owned) becomes
+/* split.c. Of a file whose name says that it is a later part of a model, *path (owned) becomes
  * the first part's. PITH_IO when that is not there. */
 enum pith_status pith_gguf_first_part(char **path, struct pith_error *err);
 /* Opens the other parts, where c->gguf says that it is the first of several: they become c's files,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""prompts.json: what eval/prompts must find on tiny and its worse copy (make_golden.py tells both), by
+"""prompts.json: what eval/task/prompts must find on tiny and its worse copy (make_golden.py tells both), by
 transformers in float32. Usage: make_prompts.py (run in this folder)"""
 import json
 

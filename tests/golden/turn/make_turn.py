@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Golden tensors for quantize/change_basis: what QuaRot's own code makes of a small model, for pith's rotations.
+"""Golden tensors for quantize/site/change_basis: what QuaRot's own code makes of a small model, for pith's rotations.
 
 The repository is only run, never copied. Give its folder with the Python files:
 

@@ -1,5 +1,5 @@
-/* base/hops: whoever begins and however many there are, everyone has all bytes at the end, each
- * once, and nobody sends what it does not have. */
+/* base/ranks/hops: whoever begins and however many there are, everyone has all bytes at the end,
+ * each once, and nobody sends what it does not have. */
 #include "base/ranks/hops.h"
 
 #include "base/ranks/ranks.h"

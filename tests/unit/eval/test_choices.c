@@ -1,5 +1,5 @@
-/* eval/choices: what choices that fork from their shared context are worth has the bits that it has
- * when each sequence is read by itself. */
+/* eval/task/choices: what choices that fork from their shared context are worth has the bits that
+ * it has when each sequence is read by itself. */
 #include "eval/task/choices.h"
 #include "eval/task/task.h"
 #include "unit/eval/fixture.h"

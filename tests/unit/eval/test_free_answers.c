@@ -1,4 +1,4 @@
-/* eval/free_answers: what a model says, and how it is judged, against lm-evaluation-harness
+/* eval/task/free_answers: what a model says, and how it is judged, against lm-evaluation-harness
  * (tests/golden/tasks/make_said.py), item by item. */
 #include "eval/task/free_answers.h"
 #include "eval/task/schema.h"

@@ -1,4 +1,4 @@
-/* eval/prompts: against transformers (tests/golden/eval/make_prompts.py); wrong files. */
+/* eval/task/prompts: against transformers (tests/golden/eval/make_prompts.py); wrong files. */
 #include "base/str.h"
 #include "eval/task/prompts.h"
 #include "unit/eval/fixture.h"

@@ -1,5 +1,5 @@
-/* eval/questions, items, task: against lm-evaluation-harness (tests/golden/tasks/make_tasks.py),
- * item by item and choice by choice. */
+/* eval/task/questions, items, task: against lm-evaluation-harness
+ * (tests/golden/tasks/make_tasks.py), item by item and choice by choice. */
 #include "eval/task/shots.h"
 #include "eval/task/task.h"
 #include "eval/task/task_sums.h"

@@ -1,4 +1,4 @@
-/* eval/regrid: the same matrices that rounding to nearest makes. */
+/* eval/speed/regrid: the same matrices that rounding to nearest makes. */
 #include "base/rng.h"
 #include "eval/speed/regrid.h"
 #include "model/session.h"

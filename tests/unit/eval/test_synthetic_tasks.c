@@ -1,4 +1,4 @@
-/* eval/synthetic_tasks: what the made tasks ask, whether it fits, where it stands. */
+/* eval/task/synthetic_tasks: what the made tasks ask, whether it fits, where it stands. */
 #include "eval/task/synthetic_tasks.h"
 #include "eval/task/task.h"
 #include "unit/eval/fixture.h"

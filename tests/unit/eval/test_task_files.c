@@ -1,4 +1,5 @@
-/* eval/questions: files that are wrong, one after the other; packed ones; how a form is chosen. */
+/* eval/task/questions: files that are wrong, one after the other; packed ones; how a form is
+ * chosen. */
 #include "eval/task/task.h"
 #include "unit/eval/fixture.h"
 

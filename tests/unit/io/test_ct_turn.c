@@ -1,4 +1,4 @@
-/* io/ct_rotations: "transform_config", written, read back, and as others and enemies write it. */
+/* io/ct/rotations: "transform_config", written, read back, and as others and enemies write it. */
 #include "base/json.h"
 #include "base/mem.h"
 #include "io/ct/rotations.h"

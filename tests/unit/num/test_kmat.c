@@ -1,4 +1,4 @@
-/* num/kmat: matrices in GGUF's blocks. */
+/* num/gguf/kmat: matrices in GGUF's blocks. */
 #include "base/mem.h"
 #include "base/rng.h"
 #include "num/gguf/kmat.h"

@@ -1,4 +1,5 @@
-/* num/kquant: GGUF's blocks against the gguf package and ggml (tests/golden/num/make_kquants.py).
+/* num/gguf/kquant: GGUF's blocks against the gguf package and ggml
+ * (tests/golden/num/make_kquants.py).
  */
 #include "base/json.h"
 #include "base/mem.h"

@@ -1,4 +1,5 @@
-/* plan/natives: what engines compute natively on which device, row by row of what tables advise. */
+/* plan/hardware/natives: what engines compute natively on which device, row by row of what tables
+ * advise. */
 #include "plan/hardware/natives.h"
 #include "test.h"
 

@@ -1,4 +1,4 @@
-/* plan/rehearsed: which blocks are done, and for how many each stands. */
+/* plan/time/rehearsed: which blocks are done, and for how many each stands. */
 #include "plan/time/rehearsed.h"
 #include "test.h"
 

@@ -1,4 +1,4 @@
-/* plan/spread: rows and linears by rank, worked out by hand. */
+/* plan/time/spread: rows and linears by rank, worked out by hand. */
 #include "plan/time/spread.h"
 #include "test.h"
 

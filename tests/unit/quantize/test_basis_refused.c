@@ -1,5 +1,5 @@
-/* quantize/change_basis: which streams can be rotated, by the plan of the model; the others are
- * refused. */
+/* quantize/site/change_basis: which streams can be rotated, by the plan of the model; the others
+ * are refused. */
 #include "quantize/site/change_basis.h"
 #include "unit/model/arch_case.h"
 

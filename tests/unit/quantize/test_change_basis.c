@@ -1,5 +1,5 @@
-/* quantize/change_basis: the model in another basis computes what it computed, and its matrices are
- * those of the definition. */
+/* quantize/site/change_basis: the model in another basis computes what it computed, and its
+ * matrices are those of the definition. */
 #include "llama.h"
 #include "quantize/site/change_basis.h"
 #include "unit/model/fixture.h"

@@ -1,4 +1,4 @@
-/* serve/grammar_calls: answers that are calls between marks, one or several, or else of another
+/* serve/grammar/calls: answers that are calls between marks, one or several, or else of another
  * form. */
 #include "test.h"
 

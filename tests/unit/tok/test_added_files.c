@@ -1,6 +1,6 @@
-/* tok/added_files: tokens that stand beside a tokenizer.model have the ids that transformers gives
- * them (tests/golden/tok/make_folders.py), wherever a folder names them; and which tokens end an
- * answer, by files and by name. */
+/* tok/files/added_files: tokens that stand beside a tokenizer.model have the ids that transformers
+ * gives them (tests/golden/tok/make_folders.py), wherever a folder names them; and which tokens end
+ * an answer, by files and by name. */
 #include "folders.h"
 #include "vectors.h"
 

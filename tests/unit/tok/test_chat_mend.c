@@ -1,4 +1,4 @@
-/* tok/chat_mend: what agents send is written by templates that cannot take it as it stands, and
+/* tok/chat/mend: what agents send is written by templates that cannot take it as it stands, and
  * nothing is left out: tools, calls, results, system messages. Text that a template makes by itself
  * stays as it is. */
 #include "test.h"

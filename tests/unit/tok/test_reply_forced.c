@@ -1,4 +1,4 @@
-/* tok/reply_forced: calls that a constraint makes are told while they come, however they are cut,
+/* tok/reply/forced: calls that a constraint makes are told while they come, however they are cut,
  * and as far as they are where they end too early. */
 #include "test.h"
 

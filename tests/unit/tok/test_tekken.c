@@ -1,4 +1,4 @@
-/* tok/tok_tekken: the ids that mistral-common gives (tests/golden/tok/make_tekken.py), by a
+/* tok/files/tok_tekken: the ids that mistral-common gives (tests/golden/tok/make_tekken.py), by a
  * tekken.json, by the merges that its order of tokens means, and what is refused. */
 #include "folders.h"
 

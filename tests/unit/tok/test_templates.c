@@ -1,5 +1,5 @@
-/* tok/templates: which templates a folder or a file has, by what names, and that those at fault are
- * named by their file. */
+/* tok/chat/templates: which templates a folder or a file has, by what names, and that those at
+ * fault are named by their file. */
 #include "folders.h"
 
 #include "io/gguf/gguf.h"

@@ -1,4 +1,4 @@
-/* What is asked and when: src/traffic/lengths.c, plan.c, words.c. */
+/* What is asked and when: src/traffic/lengths.c, plan.c, prompts.c. */
 #include "base/str.h"
 #include "tests/test.h"
 #include "traffic/plan.h"
