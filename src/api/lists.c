@@ -197,7 +197,7 @@ static void set_flags(struct pith_report *to, const struct pith_load_rule *r)
     set_flag(to, "qkv_and_gate_up_alike", r->fused);
 }
 
-/* Weights of one kind with all that they may stand next to. */
+/* Weights of one kind with all inputs that they may have. */
 static void add_pair(struct pith_report *to, const struct pith_target_engine *e,
                      const struct pith_load_rule *r, const struct pith_load_pair *p)
 {
