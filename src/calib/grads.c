@@ -167,16 +167,6 @@ static size_t panel_rows(const struct pith_layer_plan *l, const struct pith_line
     return rows < LEAST ? LEAST : rows / LEAST * LEAST;
 }
 
-size_t pith_grads_panels(const struct pith_layer_plan *plan, float *const *w, unsigned ranks)
-{
-    size_t panels = 0;
-    for (uint32_t i = 0; i < plan->linears; i++) {
-        const size_t rows = panel_rows(plan, &plan->linear[i], w, ranks);
-        if (w[i]) panels += (plan->linear[i].rows + rows - 1) / rows;
-    }
-    return panels;
-}
-
 static enum pith_status pass_panel(const struct pith_grads *g, const struct panel *at,
                                    struct pith_error *err)
 {

@@ -45,9 +45,6 @@ uint64_t pith_grads_bytes(const struct pith_grads_room *room);
 void pith_grads_begin(struct pith_grads *g);
 /* A struct pith_tape_grad's product, of a struct pith_grads: keeps it. */
 void pith_grads_keep(void *ctx, const struct pith_tape_product *p);
-/* How many messages go along so many ranks, one behind another, with the rows of all w[linears]
- * that are not NULL. */
-size_t pith_grads_panels(const struct pith_layer_plan *plan, float *const *w, unsigned ranks);
 /* Every w[linears] that is not NULL, [rows][cols] as in the plan, becomes what it is at rank 0
  * (elsewhere it is not read), plus the products of all ranks' stored rows; likewise bias[linears],
  * [rows], or NULL. pith_grads_pass(): at the last rank, elsewhere they are scratch then;

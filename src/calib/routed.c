@@ -183,7 +183,9 @@ static size_t pooled_tokens(const struct pith_routed *r)
     return r->tokens < PITH_POOLED_TOKENS ? r->tokens : PITH_POOLED_TOKENS;
 }
 
-size_t pith_routed_brought(const struct pith_routed *r)
+/* How many rows every rank receives, of several: those that stand for the whole text, or where
+ * each expert sees all tokens, all there are. */
+static size_t rows_for_all(const struct pith_routed *r)
 {
     return r->rule == PITH_EXPERTS_ALL ? r->tokens : pooled_tokens(r);
 }
@@ -239,7 +241,7 @@ enum pith_status pith_routed_collect(struct pith_routed *r, const struct pith_ro
     if (!r->chosen) {
         PITH_TRY(choose(r, place, err));
         if (!pith_ranks_alone(ranks))
-            PITH_TRY(pith_sent_bring(r, place, pith_routed_brought(r), err));
+            PITH_TRY(pith_sent_bring(r, place, rows_for_all(r), err));
     }
     if (pith_relay_owner(&c->relay, b.expert) != pith_ranks_own(ranks)) return PITH_OK;
     b.usual = usual_share(r, b.expert);

@@ -49,9 +49,6 @@ static inline size_t pith_pooled_token(const struct pith_routed *r, size_t i, si
 {
     return i * r->tokens / pooled;
 }
-/* How many rows every rank is brought, of several: those that stand for the text at large, or where
- * each expert sees all tokens, all there are. */
-size_t pith_routed_brought(const struct pith_routed *r);
 
 /* Where rows come from: the stream, from which nodes [from, to) of the program make the mixture's
  * input row by row. */

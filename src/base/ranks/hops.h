@@ -13,8 +13,8 @@
  *
  * So it takes D or 2 D delays, and a link carries the bytes D times when they are few, at most
  * twice when they are many, whatever the number of ranks is. Nobody receives what it has. Where two
- * ranks send to each other in a round, both cut it into pieces so short that none is requested
- * before it is sent: what asks would wait behind what goes the same way. (Thakur,
+ * ranks send to each other in a round, both cut it into pieces so short that MPI does not ask
+ * before it sends one: the question would wait behind what goes the same way. (Thakur,
  * Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH, 2005;
  * Bruck et al., Efficient Algorithms for All-to-All Communications in Multiport Message-Passing
  * Systems, 1997.) */

@@ -31,7 +31,6 @@ unsigned pith_quantize_kinds(const struct pith_quantize_task *t);
 /* Statistics that rounding, its split and inputs of one scale need. */
 unsigned pith_quantize_needs(const struct pith_quantize_task *t);
 uint32_t pith_quantize_steps(const struct pith_round_options *o); /* of what is learned */
-uint32_t pith_quantize_batch(const struct pith_round_options *o); /* windows of a step */
 
 static inline bool pith_quantize_changes(const struct pith_linear_spec *l)
 {

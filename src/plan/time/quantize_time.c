@@ -99,7 +99,8 @@ uint32_t pith_quantize_steps(const struct pith_round_options *o)
     return o->iterations ? o->iterations : 200;
 }
 
-uint32_t pith_quantize_batch(const struct pith_round_options *o)
+/* Windows of a step. */
+static uint32_t batch_of(const struct pith_round_options *o)
 {
     return o->batch ? o->batch : 8;
 }
@@ -109,7 +110,7 @@ static double steps(const struct linear *x)
 {
     const struct pith_round_options *o = &x->t->recipe->round_options;
     const double windows = (double)x->t->tokens / (double)x->t->length;
-    const double batch = pith_quantize_batch(o), iterations = pith_quantize_steps(o);
+    const double batch = batch_of(o), iterations = pith_quantize_steps(o);
     const double part = x->tokens / (double)x->t->tokens;
     return 6 * x->weights * part * (double)x->t->length * iterations *
            (batch < windows ? batch : windows);
@@ -310,7 +311,7 @@ double pith_quantize_largest(const struct pith_quantize_task *t, const struct pi
 struct pith_ranks_cost pith_quantize_cost(const struct pith_quantize_task *t)
 {
     const size_t windows = t->tokens / t->length,
-                 batch = pith_quantize_batch(&t->recipe->round_options);
+                 batch = batch_of(&t->recipe->round_options);
     return (struct pith_ranks_cost){.windows = windows, .batch = batch < windows ? batch : windows};
 }
 

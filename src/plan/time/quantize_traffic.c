@@ -11,12 +11,13 @@ enum { HASH = 65, RESULT = 1912 };
 /* Messages: a linear's rows, and its measures (quantize/ranks/rank_rows.c). */
 enum { PARTS = 7, MEASURES = 12 };
 
-/* calib/relay.c: panels go from rank to rank; long messages are under way three times. */
+/* calib/relay.c: panels go from rank to rank. A long message takes three delays, since MPI asks
+ * before it sends it. */
 static void sum(struct pith_ranks_cost *c, double bytes)
 {
-    enum { PANELS = 9, UNDER_WAY = 3, LONG = 64 << 10 };
+    enum { PANELS = 9, DELAYS = 3, LONG = 64 << 10 };
     const bool large = bytes > PANELS * LONG;
-    pith_ranks_traffic(c, PITH_TRAFFIC_SUM, bytes, large ? PANELS * UNDER_WAY : 1);
+    pith_ranks_traffic(c, PITH_TRAFFIC_SUM, bytes, large ? PANELS * DELAYS : 1);
 }
 
 /* --- linears ---------------------------------------------------------------------------------- */

@@ -61,8 +61,6 @@ enum pith_status pith_reread_holds(const struct pith_run *r, const char *where,
  * rank that has another input, perhaps on a separate disk. */
 enum pith_status pith_source_note(struct pith_run *r, size_t index, json_t *unit,
                                   struct pith_error *err);
-/* How many tensors of the input a unit reads. */
-size_t pith_source_tensors(const struct pith_job *job, size_t unit);
 /* Once a unit is in the file, only a later resume reads these. */
 void pith_source_forget(json_t *unit);
 /* True when what the units in the journal's units read is still what the input holds; PITH_IO when

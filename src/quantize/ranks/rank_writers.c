@@ -122,7 +122,8 @@ void pith_writers_note(const struct pith_run *r, const struct pith_tensor_plan *
         memcpy(r->out.hash[p - r->job->layout.tensors], hex, PITH_SHA256_HEX);
 }
 
-size_t pith_writers_tensors(const struct pith_job *job, size_t unit)
+/* How many tensors of the layout are a unit's. */
+static size_t count_tensors(const struct pith_job *job, size_t unit)
 {
     const struct pith_layout *l = &job->layout;
     size_t n = 0;
@@ -154,7 +155,7 @@ static void take_hashes(const struct pith_run *r, unsigned rank, pith_hash_text 
 
 static enum pith_status gather(struct pith_run *r, struct pith_error *err)
 {
-    const size_t count = pith_writers_tensors(r->job, r->unit_now),
+    const size_t count = count_tensors(r->job, r->unit_now),
                  bytes = count * sizeof(pith_hash_text);
     pith_hash_text *list = pith_zalloc(count + 1, sizeof *list);
     enum pith_status s = list ? PITH_OK : pith_fail_nomem(err, "hashes of a unit");

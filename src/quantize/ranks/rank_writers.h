@@ -30,8 +30,6 @@ void pith_writers_note(const struct pith_run *r, const struct pith_tensor_plan *
 /* What the unit stored is on the disk, whichever rank wrote it; at rank 0 its account has all
  * hashes. */
 enum pith_status pith_writers_end(struct pith_run *r, json_t *unit, struct pith_error *err);
-/* How many tensors of the layout are a unit's. */
-size_t pith_writers_tensors(const struct pith_job *job, size_t unit);
 /* To an account: "rank_bytes_written", where all stored. False when memory is out. */
 bool pith_writers_report(const struct pith_run *r, json_t *j);
 /* Of tensors of the layout, what each should have: rank 0's becomes everyone's, [layout.count]. */

@@ -165,11 +165,6 @@ static size_t list_unit(const struct pith_job *job, size_t unit, struct read *li
     return count;
 }
 
-size_t pith_source_tensors(const struct pith_job *job, size_t unit)
-{
-    return list_unit(job, unit, NULL);
-}
-
 static enum pith_status note(json_t *unit, const struct read *list, size_t count,
                              struct pith_error *err)
 {
@@ -185,7 +180,7 @@ static enum pith_status note(json_t *unit, const struct read *list, size_t count
 enum pith_status pith_source_note(struct pith_run *r, size_t index, json_t *unit,
                                   struct pith_error *err)
 {
-    const size_t count = pith_source_tensors(r->job, index);
+    const size_t count = list_unit(r->job, index, NULL);
     struct read *list = pith_zalloc(count + 1, sizeof *list);
     if (!list) return pith_fail_nomem(err, "the input's hashes");
     (void)list_unit(r->job, index, list);
