@@ -1,5 +1,5 @@
-/* An answer: requested of the service, split, shown, stored. Events come from the service's thread;
- * all else is done by the one that waits for them. */
+/* An answer: requested from the service, split, shown, stored. Events come from the service's
+ * thread; all else is done by the one that waits for them. */
 #include "cli/talk.h"
 #include "cli/interrupt.h"
 

@@ -12,7 +12,7 @@ enum pith_status pith_cached_begin(struct pith_cached_text *k, const struct pith
  * happens for a window that has no room. */
 void pith_cached_put(struct pith_cached_text *k, size_t index, const float *rows);
 /* The hidden rows score_from - 1 .. length - 2 of window `index`, or NULL when they are not cached,
- * or were cached of another window or width. */
+ * or were cached for another window or width. */
 const float *pith_cached_find(const struct pith_cached_text *k, size_t index,
                               const struct pith_window *w, size_t hidden);
 

@@ -203,7 +203,7 @@ static void set_speed(json_t **j, const struct pith_forecast *f)
     pith_json_set(j, "served_tokens_per_second", json_real(f->served));
     pith_json_set(j, "bound", json_string(pith_bound_name(f->bound)));
     pith_json_set(j, "arithmetic_from_users",
-                  f->exchange > 0 ? json_real(f->exchange) : json_null());
+                  f->crossover > 0 ? json_real(f->crossover) : json_null());
     pith_json_set(j, "bytes_per_step", json_real(f->read));
     pith_json_set(j, "operations_per_step", json_real(f->multiplied));
     pith_json_set(j, "cost_per_million_tokens", pith_json_finite(f->cost));

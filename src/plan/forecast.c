@@ -136,7 +136,7 @@ static double fill(const struct base *b)
 }
 
 /* The fewest users whose step arithmetic bounds. */
-static double exchange_of(const struct base *b)
+static double crossover_of(const struct base *b)
 {
     enum pith_roof_bound bound;
     double low = 0, high = 1;
@@ -194,6 +194,6 @@ void pith_forecast_make(const struct pith_deployment *d, const struct pith_room 
     out->fill = fill(&b);
     out->served = q->gen ? users * (double)q->gen / (out->fill + (double)q->gen * out->step)
                          : out->rate;
-    out->exchange = exchange_of(&b);
+    out->crossover = crossover_of(&b);
     pith_forecast_bill(out, h->watts * devices, h->price * devices);
 }

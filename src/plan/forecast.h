@@ -13,7 +13,7 @@ struct pith_forecast {
     double served;       /* the same where each answer's prompt is read by the same devices */
     enum pith_unit unit; /* that multiplies */
     enum pith_roof_bound bound; /* of a step */
-    double exchange;            /* users from which on arithmetic bounds a step; 0: it never does */
+    double crossover;           /* users from which on arithmetic bounds a step; 0: it never does */
     double read, multiplied;    /* bytes and operations of a step, all devices */
     double joules; /* a token made, at the most that the devices draw; NAN: not known */
     double cost;   /* USD a million tokens made; NAN: not known */

@@ -65,8 +65,8 @@ uint64_t pith_job_rounding_bytes(const struct pith_job *job, const struct pith_c
     return pith_sum_bytes(splitting, pith_larger(solving, levels));
 }
 
-/* For measuring the error against the input: the input's own form where its rows are transposed or
- * in another basis. */
+/* For measuring the error against the input: the input's own form where its rows lie in another
+ * order or the model is in another basis. */
 static uint64_t comparing_bytes(const struct pith_job *job, const struct pith_choice *c)
 {
     const uint64_t other = pith_job_rotates(job) ? float_bytes(c) : pith_job_straight_bytes(job, c);

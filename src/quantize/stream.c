@@ -43,7 +43,7 @@ struct stream {
     const struct pith_choice *choice;
     const struct pith_rounder *round;
     const struct pith_tensor *tensor;
-    uint8_t *straight; /* the tensor's rows in order, when they are stored transposed; else NULL */
+    uint8_t *straight; /* the tensor's rows in order, when they lie in another; else NULL */
     struct pith_linear_result result;
     struct pith_phases time;
     struct pith_qmat q;

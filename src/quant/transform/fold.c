@@ -148,8 +148,7 @@ void pith_fold_divide(const struct pith_transform_job *job, const float *s)
     }
 }
 
-/* Shares the losses that each rank found, loss[rank], loss[rank + ranks] ..., with all ranks.
- * */
+/* Each rank found loss[rank], loss[rank + ranks] ...; all ranks get all. */
 static enum pith_status share_losses(struct pith_ranks *r, double *loss, size_t count,
                                      struct pith_error *err)
 {

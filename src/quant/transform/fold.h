@@ -33,8 +33,7 @@ void pith_fold_scale_one(struct pith_pool *pool, const struct pith_transform_lin
 void pith_fold_divide(const struct pith_transform_job *job, const float *s);
 
 /* What each of `count` choices loses, loss[count]: attempt() finds that of choice i; ranks take
- * them cyclically. Whoever asks what there was to share is told. Errors of attempt(), and what
- * messages between ranks say. */
+ * them cyclically. Errors of attempt(), and what messages between ranks say. */
 typedef enum pith_status pith_fold_attempt_fn(void *ctx, int i, double *loss,
                                               struct pith_error *err);
 enum pith_status pith_fold_try(const struct pith_transform_job *job, int count,

@@ -27,12 +27,17 @@ static const struct {
 };
 _Static_assert(PITH_COUNT(phase_of) == PITH_PHASE_COUNT, "a row for each phase");
 
+/* Whether a layer's linears are read and rounded one by one. */
+static bool streams(const struct pith_job *job)
+{
+    return !pith_job_calibrates(job) && !job->recipe.transform->basis;
+}
+
 /* An expert's search and factors are its owner's; with --gather rank 0 writes all. */
 static enum pith_work_kind kind_of(const struct pith_quantize_task *t, const struct pith_job *job,
                                    const struct pith_layer_plan *l, size_t i)
 {
     const enum pith_phase phase = phase_of[i].phase;
-    const bool streams = !l || (!pith_job_calibrates(job) && !job->recipe.transform->basis);
     if (phase >= PITH_PHASE_PACK && phase != PITH_PHASE_PROPAGATE && job->options->gather)
         return PITH_WORK_REPEATED;
     if (phase == PITH_PHASE_TRANSFORM && pith_quantize_shares_search(t)) return PITH_WORK_ROWS;
@@ -40,7 +45,7 @@ static enum pith_work_kind kind_of(const struct pith_quantize_task *t, const str
         (pith_plan_experts(l) || pith_quantize_shares_factors(t, l)))
         return PITH_WORK_ROWS;
     if (phase == PITH_PHASE_ROUND && pith_job_learns(job)) return PITH_WORK_REPEATED;
-    return streams ? phase_of[i].streamed : phase_of[i].other;
+    return !l || streams(job) ? phase_of[i].streamed : phase_of[i].other;
 }
 
 /* A layer of a job. */
@@ -76,7 +81,7 @@ struct pith_ranks_cost pith_rehearsed_cost(const struct pith_job *job,
     }
     c.seconds[PITH_WORK_WINDOWS] += time->guiding;
     c.seconds[PITH_WORK_REPEATED] += rest > 0 ? rest : 0;
-    if (layer && pith_job_calibrates(job)) { /* parts of phases whose rest is repeated */
+    if (layer && !streams(job)) { /* parts of phases whose rest is repeated */
         c.seconds[PITH_WORK_REPEATED] -= time->hashing + time->stepping;
         c.seconds[PITH_WORK_ROWS] += time->hashing;
         c.seconds[PITH_WORK_BATCH] += time->stepping;

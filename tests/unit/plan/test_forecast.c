@@ -272,8 +272,8 @@ static void a_forecast_by_hand(void **state)
     pith_forecast_make(&d, &r, h, &many);
     assert_true(many.rate > 20 * one.rate && many.step > one.step);
     /* The turn is where the bound changes, as it says. */
-    assert_true(many.exchange > 1);
-    d.demand.users = (size_t)many.exchange;
+    assert_true(many.crossover > 1);
+    d.demand.users = (size_t)many.crossover;
     pith_forecast_make(&d, &r, h, &one);
     assert_int_equal(one.bound, PITH_BOUND_ARITHMETIC);
     d.demand.users--;
