@@ -2,11 +2,12 @@
 
 #include "base/mem.h"
 #include "plan/time/quantize_time.h"
+#include "quantize/stream.h"
 #include "quantize/time_estimate.h"
 
 /* --- seconds ---------------------------------------------------------------------------------- */
 
-/* How ranks divide a phase: of a unit whose linears stream, and of others. */
+/* How ranks divide a phase: of a unit whose linears are read one by one, and of others. */
 static const struct {
     enum pith_phase phase;
     enum pith_work_kind streamed, other;
@@ -27,10 +28,10 @@ static const struct {
 };
 _Static_assert(PITH_COUNT(phase_of) == PITH_PHASE_COUNT, "a row for each phase");
 
-/* Whether a layer's linears are read and rounded one by one. */
-static bool streams(const struct pith_job *job)
+/* Whether each rank reads only what it rounds of a layer, not the whole of it (block.c). */
+static bool reads_its_own(const struct pith_job *job)
 {
-    return !pith_job_calibrates(job) && !job->recipe.transform->basis;
+    return job->convert || pith_job_streams(job);
 }
 
 /* An expert's search and factors are its owner's; with --gather rank 0 writes all. */
@@ -45,7 +46,7 @@ static enum pith_work_kind kind_of(const struct pith_quantize_task *t, const str
         (pith_plan_experts(l) || pith_quantize_shares_factors(t, l)))
         return PITH_WORK_ROWS;
     if (phase == PITH_PHASE_ROUND && pith_job_learns(job)) return PITH_WORK_REPEATED;
-    return !l || streams(job) ? phase_of[i].streamed : phase_of[i].other;
+    return !l || reads_its_own(job) ? phase_of[i].streamed : phase_of[i].other;
 }
 
 /* A layer of a job. */
@@ -81,7 +82,7 @@ struct pith_ranks_cost pith_rehearsed_cost(const struct pith_job *job,
     }
     c.seconds[PITH_WORK_WINDOWS] += time->guiding;
     c.seconds[PITH_WORK_REPEATED] += rest > 0 ? rest : 0;
-    if (layer && !streams(job)) { /* parts of phases whose rest is repeated */
+    if (layer && !reads_its_own(job)) { /* parts of phases whose rest is repeated */
         c.seconds[PITH_WORK_REPEATED] -= time->hashing + time->stepping;
         c.seconds[PITH_WORK_ROWS] += time->hashing;
         c.seconds[PITH_WORK_BATCH] += time->stepping;
