@@ -159,10 +159,10 @@ static void put_ends(struct file *f, const struct pith_arch *arch, const struct 
     if (s->ends.head_bias) put_vector(f, names->head, ".bias", s->vocab);
     if (s->place.learned) put_matrix(f, names->positions, s->place.learned, s->hidden, false);
     if (s->tokens.width)
-        put_matrix(f, names->told_embed, s->tokens.vocab, s->layers * s->tokens.width, false);
+        put_matrix(f, names->per_layer_embed, s->tokens.vocab, s->layers * s->tokens.width, false);
     if (s->tokens.width)
-        put_matrix(f, names->told_project, s->layers * s->tokens.width, s->hidden, false);
-    if (s->tokens.width) put_vector(f, names->told_norm, ".weight", s->tokens.width);
+        put_matrix(f, names->per_layer_project, s->layers * s->tokens.width, s->hidden, false);
+    if (s->tokens.width) put_vector(f, names->per_layer_norm, ".weight", s->tokens.width);
     if (s->ends.width) put_matrix(f, names->project_in, s->hidden, s->ends.width, false);
     if (s->ends.width) put_matrix(f, names->project_out, s->ends.width, s->hidden, false);
     if (!pith_shape_has_last_gain(s)) return;

@@ -104,7 +104,7 @@ static void hear_fisher(void *ctx, const struct pith_tape_read *read)
     struct pass *p = ctx;
     const struct pith_layer_plan *plan = pith_plan(&p->job->model->plans, p->layer);
     const struct pith_state_spec *s = &plan->state;
-    const struct pith_node *node = pith_kv_turn_of(plan);
+    const struct pith_node *node = pith_kv_rope_of(plan);
     const bool keys = read->what == PITH_READ_KEYS;
     if ((!keys && read->what != PITH_READ_VALUES) || s->kind != PITH_STATE_KV) return;
     double *to = p->to->memory + p->to->at[2 * p->layer + (keys ? 0 : 1)];

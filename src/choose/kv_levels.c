@@ -72,7 +72,7 @@ static enum pith_status open_layer(const struct survey *s, const struct pith_lay
                                    struct layer *l, struct pith_error *err)
 {
     const struct pith_state_spec *k = &plan->state;
-    const struct pith_node *rope = pith_kv_turn_of(plan);
+    const struct pith_node *rope = pith_kv_rope_of(plan);
     *l = (struct layer){.keeps = k, .count = s->windows->windows * (s->windows->length - s->first)};
     l->k = pith_alloc(l->count * k->heads, k->key * sizeof(float));
     l->v = pith_alloc(l->count * k->heads, k->value * sizeof(float));
@@ -101,7 +101,7 @@ static enum pith_status gather(const struct survey *s, uint32_t layer, struct la
                                struct pith_error *err)
 {
     const struct pith_layer_plan *plan = pith_plan(&s->job->model->plans, layer);
-    const struct pith_node *rope = pith_kv_turn_of(plan);
+    const struct pith_node *rope = pith_kv_rope_of(plan);
     const struct pith_kv *kv = &s->runner.kv;
     const size_t key = l->keeps->key, value = l->keeps->value, heads = l->keeps->heads;
     const struct pith_cache cache = pith_kv_layer(kv, layer, l->keeps);

@@ -6,7 +6,7 @@
 #include "model/config/shape.h"
 #include "model/plan.h"
 
-enum { PITH_ARCH_BESIDE = 4, PITH_ARCH_BUFFERS = 2 };
+enum { PITH_ARCH_OTHERS = 4, PITH_ARCH_BUFFERS = 2 };
 
 /* What the tensors outside the layers are called, and all tensors of layers begin with. */
 struct pith_arch_names {
@@ -14,11 +14,11 @@ struct pith_arch_names {
     const char *embed, *norm, *head;      /* "model.embed_tokens" etc. */
     const char *positions;                /* "wpe", where positions are learned */
     const char *project_in, *project_out; /* where the embedding has another width */
-    /* What layers are told of tokens (model/nodes/token_vectors.c): E, W and the norm. */
-    const char *told_embed, *told_project, *told_norm;
+    /* Per-layer vectors of tokens (model/nodes/token_vectors.c): E, W and the norm. */
+    const char *per_layer_embed, *per_layer_project, *per_layer_norm;
     /* What is in the file and no part of the language model begins with these ("model.visual.");
      * with `further` layers behind the last one are of that kind too. It is copied, never run. */
-    const char *beside[PITH_ARCH_BESIDE];
+    const char *other[PITH_ARCH_OTHERS];
     bool further;
     /* Within a layer: what old files store though it can be computed ("attn.bias", a mask). */
     const char *buffer[PITH_ARCH_BUFFERS];
@@ -40,14 +40,14 @@ struct pith_arch_gguf {
     /* What the parts of its layers are called (model/gguf/parts.h); not NULL where name is not. */
     const struct pith_gguf_name_row *parts;
     unsigned
-        features; /* 1 << PITH_GGUF_HAS_...: what llama.cpp computes there, or reads from keys */
-    bool turned;  /* rows of q and k lie as pith_stow_interleaved() */
+        features;  /* 1 << PITH_GGUF_HAS_...: what llama.cpp computes there, or reads from keys */
+    bool permuted; /* rows of q and k lie as pith_stow_interleaved() */
     enum pith_act act;
     const char *eps; /* config.json's name of the norms' epsilon; NULL: "rms_norm_eps" */
     /* Of a mixture: what config.json calls the number of experts (NULL: "num_experts") and the
      * width of one (NULL: "moe_intermediate_size"). */
     const char *experts, *expert_width;
-    bool by_keys;      /* how they are chosen is told by keys; else by a softmax, and: */
+    bool by_keys;      /* keys say how they are chosen; else by a softmax, and: */
     bool renormalised; /* their weights are divided by their sum */
     bool all_sparse;   /* no layer may do without experts */
     uint32_t gating;   /* expert_gating_func, where several architectures have the name; 0: any */
@@ -57,21 +57,22 @@ struct pith_arch_gguf {
     bool scalar;        /* scores are divided by the root of a head's size, which the config says */
     bool untruncated;   /* YaRN's range is not rounded to whole dimensions */
     const char *last_norm; /* NULL: "output_norm" */
-    /* Heads of keys are told by layer, 0 where config.json's "layer_types" says this in place of
+    /* Heads of keys are given by layer, 0 where config.json's "layer_types" says this in place of
      * "full_attention"; and what then is false in config.json, or NULL. */
     const char *without_keys, *off;
     bool dense;               /* the mixtures of such layers are another architecture's */
     bool either;              /* with experts or without, by "expert_count" */
     bool rope_stated;         /* whether layers have positions, all or none */
     const char *shared_width; /* config.json's name; NULL: "shared_expert_intermediate_size" */
-    bool step;                /* every how many layers there are experts is told: 1, or */
+    bool step;                /* a key says every how many layers there are experts: 1, or */
     bool stepped;             /* that number, of which the last is a mixture */
     const char *ffn; /* config.json's name of "feed_forward_length"; NULL: "intermediate_size" */
     /* Windows are chunks of this length, by whose number queries grow that have no position; q and
      * k are normed unless there are `bare` experts. 0: neither. */
     uint32_t chunk, bare;
-    bool sections;    /* keys tell which pairs of channels turn by which of a picture's positions */
-    bool factors;     /* Granite's: keys tell factors, and logits are divided by "logit_scale" */
+    bool sections;    /* keys say which pairs of channels are rotated by which of a picture's
+                         positions */
+    bool factors;     /* Granite's: keys give factors, and logits are divided by "logit_scale" */
     bool large;       /* llama-quantize takes 80 layers of it for 70 billion weights (is_large()) */
     const char *bias; /* config.json's name of whether linears have any; NULL: "attention_bias" */
     bool partial;     /* a config that is silent about it rotates a part of a head */

@@ -30,8 +30,8 @@ enum pith_status pith_vector_load(const struct pith_model *m, const char *name,
 }
 
 /* A copy of a matrix whose rows do not lie in order, in its own dtype. */
-static enum pith_status load_turned(const struct pith_tensor *t, struct pith_linear_weights *out,
-                                    struct pith_error *err)
+static enum pith_status load_straight(const struct pith_tensor *t, struct pith_linear_weights *out,
+                                      struct pith_error *err)
 {
     out->dense = pith_alloc_aligned((size_t)t->bytes, 1);
     if (!out->dense) return pith_fail_nomem(err, t->name);
@@ -56,7 +56,7 @@ static enum pith_status load_dense(const struct pith_model *m, const char *modul
     PITH_TRY(pith_tensor_need(t, err));
     out->w.dtype = t->dtype;
     out->w.dense = t->data;
-    if (how == PITH_LOAD_MAPPED) return pith_tensor_plain(t) ? PITH_OK : load_turned(t, out, err);
+    if (how == PITH_LOAD_MAPPED) return pith_tensor_plain(t) ? PITH_OK : load_straight(t, out, err);
     size_t count;
     if (pith_mul_size(out->w.rows, out->w.cols, &count))
         out->dense = pith_alloc_aligned(count, sizeof(float));
@@ -107,7 +107,8 @@ void pith_linear_free(struct pith_linear_weights *w)
     *w = (struct pith_linear_weights){0};
 }
 
-/* The tensor with the scales of keys (or values), beside attention or its projection; or NULL. */
+/* The tensor with the scales of keys (or values), named after attention or its projection; or NULL.
+ */
 static const struct pith_tensor *kv_scales(const struct pith_model *m, uint32_t layer, bool values)
 {
     static const char *const names[2][3] = {

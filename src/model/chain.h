@@ -22,7 +22,7 @@ enum pith_status pith_chain_init(struct pith_chain *c, struct pith_backend *be,
                                  const struct pith_model *m, unsigned most, size_t rows,
                                  struct pith_error *err);
 void pith_chain_free(struct pith_chain *c);
-/* Bytes that pith_chain_init() asks for; UINT64_MAX when they overflow. */
+/* Bytes that pith_chain_init() takes; UINT64_MAX when they overflow. */
 uint64_t pith_chain_bytes(const struct pith_model *m, unsigned threads, unsigned most, size_t rows);
 
 /* out = block[count - 1](... block[0](x)), each as pith_tape_forward() of the tape of its place.

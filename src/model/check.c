@@ -1,5 +1,5 @@
-/* What a checkpoint must hold and may hold. What is missing is refused; what nobody reads is left
- * alone, as transformers has it, and named (model/remarks.h). */
+/* What a checkpoint must hold and may hold. What is missing is refused; what is not read is
+ * ignored, as in transformers, and named (model/remarks.h). */
 #include "base/mem.h"
 #include "base/str.h"
 #include "model/load.h"
@@ -110,8 +110,8 @@ static const struct pith_tensor *end_weight(const struct check *k, const char *m
     return pith_checkpoint_find(k->c, name);
 }
 
-/* A stored head beside "tie_word_embeddings": equal bytes are the tied head, others are a head
- * of its own (transformers 5 decides so; engines that drop it would compute another model). */
+/* A stored head with "tie_word_embeddings": equal bytes are the tied head, others a separate head
+ * (transformers 5 decides so; engines that drop it would compute another model). */
 static enum pith_status check_head(struct check *k, struct pith_error *err)
 {
     struct pith_shape *s = &k->m->shape;
@@ -147,12 +147,12 @@ bool pith_is_kv_scale(const char *tensor)
     return false;
 }
 
-/* Tensors that no forward pass needs: buffers are computed, what is beside the language model is
- * not run, and scales for a quantized KV cache are nothing to a cache in float32. */
+/* Tensors that no forward pass needs: buffers are computed, what is not part of the language model
+ * is not run, and a cache in float32 needs no scales. */
 static bool may_ignore(const struct check *k, const char *name)
 {
     if (pith_plan_buffer(&k->m->plans, name)) return true;
-    if (pith_plan_beside(&k->m->plans, name) || pith_plan_unread(&k->m->plans, name)) return true;
+    if (pith_plan_is_other(&k->m->plans, name) || pith_plan_unread(&k->m->plans, name)) return true;
     return k->m->container && pith_is_kv_scale(name);
 }
 
@@ -174,17 +174,18 @@ static enum pith_status check_projections(struct check *k, struct pith_error *er
     return check_linear(k, names->project_out, s->ends.width, s->hidden, false, err);
 }
 
-static enum pith_status check_told(struct check *k, struct pith_error *err)
+static enum pith_status check_per_layer(struct check *k, struct pith_error *err)
 {
     const struct pith_shape *s = &k->m->shape;
     const struct pith_arch_names *names = &k->m->arch->names;
     char norm[PITH_TENSOR_NAME];
     if (s->tokens.width == 0) return PITH_OK;
-    (void)snprintf(norm, sizeof norm, "%s.weight", names->told_norm);
+    (void)snprintf(norm, sizeof norm, "%s.weight", names->per_layer_norm);
     PITH_TRY(need(k, norm, 1, (const uint64_t[]){s->tokens.width}, err));
-    PITH_TRY(check_linear(k, names->told_embed, s->tokens.vocab, s->layers * s->tokens.width, false,
-                          err));
-    return check_linear(k, names->told_project, s->layers * s->tokens.width, s->hidden, false, err);
+    PITH_TRY(check_linear(k, names->per_layer_embed, s->tokens.vocab, s->layers * s->tokens.width,
+                          false, err));
+    return check_linear(k, names->per_layer_project, s->layers * s->tokens.width, s->hidden, false,
+                        err);
 }
 
 /* A tensor of no known part. What an adapter adds is meant to be read. */
@@ -220,7 +221,7 @@ static enum pith_status check_all(struct check *k, struct pith_error *err)
     (void)snprintf(norm, sizeof norm, "%s.weight", names->norm);
     PITH_TRY(check_linear(k, names->embed, s->vocab, pith_shape_embed(s), false, err));
     PITH_TRY(check_projections(k, err));
-    PITH_TRY(check_told(k, err));
+    PITH_TRY(check_per_layer(k, err));
     PITH_TRY(check_positions(k, err));
     for (uint32_t i = 0; i < s->layers; i++) PITH_TRY(check_layer(k, i, err));
     if (pith_shape_has_last_gain(s)) PITH_TRY(need(k, norm, 1, (const uint64_t[]){s->hidden}, err));

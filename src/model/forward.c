@@ -155,8 +155,8 @@ static enum pith_status run_place(struct pith_node_run *r, const struct pith_nod
 float pith_temper_factor(const struct pith_node *temper, size_t position)
 {
     const double at = (double)(position + temper->u.temper.shift);
-    const double turns = floor(at / temper->u.temper.every);
-    return (float)(1 + temper->u.temper.beta * log(1 + turns));
+    const double steps = floor(at / temper->u.temper.every);
+    return (float)(1 + temper->u.temper.beta * log(1 + steps));
 }
 
 static enum pith_status run_temper(struct pith_node_run *r, const struct pith_node *node,
@@ -406,7 +406,7 @@ static enum pith_status run_scale(struct pith_node_run *r, const struct pith_nod
 #define run_conv pith_node_conv
 #define run_delta pith_node_delta
 #define run_scan pith_node_scan
-#define run_tell pith_node_tell
+#define run_per_layer pith_node_per_layer
 typedef enum pith_status run_fn(struct pith_node_run *r, const struct pith_node *node,
                                 struct pith_error *err);
 static run_fn *const runs[PITH_NODE_KINDS] = {

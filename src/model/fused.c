@@ -29,16 +29,16 @@ static unsigned whole_shape(const struct form *f, const struct pith_fused_spec *
                             const struct pith_linear_spec *l, uint64_t shape[4])
 {
     const uint64_t rows = (uint64_t)l->rows * spec->parts;
-    const bool turned = f->dense && spec->turned;
+    const bool transposed = f->dense && spec->transposed;
     if (spec->alone) {
-        shape[0] = turned ? l->cols : rows;
-        shape[1] = turned ? rows : l->cols;
+        shape[0] = transposed ? l->cols : rows;
+        shape[1] = transposed ? rows : l->cols;
         return 2;
     }
     shape[0] = spec->experts;
-    shape[1] = turned ? l->cols : rows;
+    shape[1] = transposed ? l->cols : rows;
     if (f->bias) return 2;
-    shape[2] = turned ? rows : l->cols / f->block;
+    shape[2] = transposed ? rows : l->cols / f->block;
     shape[3] = f->inner;
     return f->inner ? 4 : 3;
 }
@@ -55,7 +55,7 @@ static struct pith_fused_place place_in(const struct form *f, const struct pith_
     const uint64_t rows = (uint64_t)l->rows * spec->parts, cols = columns(f, l);
     const uint64_t first = spec->adjacent ? part : (uint64_t)part * l->rows;
     const uint64_t step = spec->adjacent ? spec->parts : 1;
-    if (f->dense && spec->turned) return (struct pith_fused_place){first, step, rows};
+    if (f->dense && spec->transposed) return (struct pith_fused_place){first, step, rows};
     return (struct pith_fused_place){first * cols, step * cols, 1};
 }
 
@@ -75,7 +75,7 @@ static void place(const struct form *f, const struct pith_fused_spec *spec,
     if (s->row_step == cols && s->col_step == 1) s->row_step = 0; /* in order */
 }
 
-/* The spec with `turned` as the tensor has it, where it may be either. */
+/* The spec with `transposed` as the tensor has it, where it may be either. */
 static struct pith_fused_spec as_stored(const struct form *f, const struct pith_fused_spec *spec,
                                         const struct pith_linear_spec *l,
                                         const struct pith_tensor *t)
@@ -83,7 +83,7 @@ static struct pith_fused_spec as_stored(const struct form *f, const struct pith_
     struct pith_fused_spec as = *spec;
     uint64_t shape[4];
     for (int i = 0; i < 2 && f->dense && spec->either && t && t->dims == 3; i++) {
-        as.turned = (i == 0) == spec->turned;
+        as.transposed = (i == 0) == spec->transposed;
         const unsigned dims = whole_shape(f, &as, l, shape);
         if (memcmp(t->shape, shape, dims * sizeof *shape) == 0) return as;
     }

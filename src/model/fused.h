@@ -8,7 +8,7 @@
 /* One of numbers, no codes. */
 struct pith_fused_whole {
     char name[PITH_PART_NAME + 160];
-    struct pith_fused_spec spec; /* `turned` as the tensor has it */
+    struct pith_fused_spec spec; /* `transposed` as the tensor has it */
     bool bias;
     const struct pith_tensor *stored; /* the checkpoint's, or NULL */
     unsigned dims;

@@ -16,7 +16,7 @@ struct pith_kind {
     struct pith_grid grid; /* as the container describes it; format NULL: not quantized */
     struct pith_qspec spec;
     struct pith_grid input; /* of what it is multiplied with */
-    uint64_t loaded;        /* bytes of its own, mapped: codes may be the checkpoint's */
+    uint64_t loaded;        /* that it allocates, mapped: codes may be the checkpoint's */
 };
 /* Those that were looked at; {0} at first. */
 struct pith_kinds {
@@ -25,7 +25,8 @@ struct pith_kinds {
 };
 
 /* The kind of `module`, a matrix of rows x cols. What its container describes is the spec where
- * there are more kinds than are kept, or the matrix cannot be read. Fails where describing does. */
+ * there are more kinds than are stored, or the matrix cannot be read. Fails where describing does.
+ */
 enum pith_status pith_kind_find(struct pith_kinds *k, const struct pith_model *m,
                                 const struct pith_kind_of *which, struct pith_kind *out,
                                 struct pith_error *err);

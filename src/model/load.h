@@ -34,11 +34,11 @@ enum pith_status pith_linear_load(const struct pith_model *m, const char *module
 /* Frees what w owns and zeroes it. */
 void pith_linear_free(struct pith_linear_weights *w);
 
-/* The tables of what layers are told (m->told), which shape and names say. The model frees what is
+/* The tables of per-layer vectors (m->per_layer), by shape and names. The model frees what is
  * loaded, also after a failure. */
-enum pith_status pith_told_load(struct pith_model *m, struct pith_error *err);
+enum pith_status pith_per_layer_load(struct pith_model *m, struct pith_error *err);
 /* Frees what t owns and zeroes it. */
-void pith_told_free(struct pith_told *t);
+void pith_per_layer_free(struct pith_per_layer *t);
 
 /* Vector `name` as owned float32 (pith_free() it), with what is to be added to it. The spec's name
  * does not count. */

@@ -45,7 +45,7 @@ static enum pith_status open_container(struct pith_model *m, struct pith_error *
     return PITH_OK;
 }
 
-/* What the container says of keys and values: the same whichever linear it is asked about. */
+/* What the container says of keys and values: the same for all linears. */
 static enum pith_status read_kv_grid(struct pith_model *m, struct pith_error *err)
 {
     struct pith_container_opts opts = {.model_dtype = m->shape.dtype};
@@ -126,7 +126,7 @@ static enum pith_status load_ends(struct pith_model *m, struct pith_error *err)
         PITH_TRY(pith_vector_load(m, norm, &spec, &m->head_bias, err));
     }
     if (s->ends.width) PITH_TRY(load_projections(m, err));
-    if (s->tokens.width) PITH_TRY(pith_told_load(m, err));
+    if (s->tokens.width) PITH_TRY(pith_per_layer_load(m, err));
     if (s->place.learned) PITH_TRY(load_positions(m, err));
     m->head_rows = pith_alloc_aligned((size_t)PITH_HEAD_ROWS * s->hidden, sizeof(float));
     if (!m->head_rows) return pith_fail_nomem(err, "a model");
@@ -211,7 +211,7 @@ void pith_model_close(struct pith_model *m)
     pith_free(m->narrow);
     pith_linear_free(&m->project_in);
     pith_linear_free(&m->project_out);
-    pith_told_free(&m->told);
+    pith_per_layer_free(&m->per_layer);
     pith_free(m->final_bias);
     pith_free(m->head_bias);
     pith_free(m->head_rows);

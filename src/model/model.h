@@ -16,7 +16,7 @@
 #include "model/plan.h"
 #include "num/grid.h"
 
-/* One linear as it is held; `w` is what computes and points to one of the others or to a mapping.
+/* One linear as it is stored; `w` is what computes and points to one of the others or to a mapping.
  */
 struct pith_linear_weights {
     struct pith_weight w;
@@ -28,7 +28,7 @@ struct pith_linear_weights {
 };
 
 /* The parts of a latent attention's kv_b that are multiplied with, in float32: exactly the values
- * of the linear as it is held, which is only read to make them. */
+ * of the stored linear, which is only read to make them. */
 struct pith_absorbed {
     bool made;
     bool changes; /* the linear may change (PITH_LOAD_FLOAT): made anew for every pass */
@@ -68,12 +68,13 @@ struct pith_model {
      * room for a row of the first and PITH_HEAD_ROWS of the second. */
     struct pith_linear_weights project_in, project_out;
     float *narrow;
-    /* What layers are told of tokens, where shape.told (model/nodes/token_vectors.c). */
-    struct pith_told {
+    /* Per-layer vectors of tokens, where shape.tokens.width is not 0 (model/nodes/token_vectors.c).
+     */
+    struct pith_per_layer {
         struct pith_linear_weights embed, project;
         float *norm;
         float *row; /* room for one of embed */
-    } told;
+    } per_layer;
     float *final_norm, *final_bias; /* the latter may be NULL */
     float *head_bias;               /* of the logits, or NULL */
     float *head_rows;               /* [PITH_HEAD_ROWS][hidden], for pith_model_logits */
@@ -83,9 +84,9 @@ struct pith_model {
         double factor;
         size_t near;
     } rope[2];                        /* of all layers; or of those without and with a window */
-    struct pith_block *blocks;        /* [layers] when kept, else NULL */
+    struct pith_block *blocks;        /* [layers] when all stay loaded, else NULL */
     struct pith_grid kv_grid;         /* what the checkpoint says of keys and values, if anything */
-    struct pith_kv_levels *kv_levels; /* owned; NULL before they are asked for */
+    struct pith_kv_levels *kv_levels; /* owned; NULL before they are used */
 };
 
 /* The frequencies in a context of that many tokens. */
@@ -136,8 +137,8 @@ enum pith_load {
  * (its weights point into it); on failure it owns nothing. */
 enum pith_status pith_block_load(const struct pith_model *m, uint32_t layer, enum pith_load how,
                                  struct pith_block *out, struct pith_error *err);
-/* Loads a matrix that PITH_LOAD_SHARED has left out, MAPPED or FLOAT; nothing to do for one that is
- * there. Its bias is as it was. */
+/* Loads a matrix that PITH_LOAD_SHARED omitted, MAPPED or FLOAT; nothing to do for one that is
+ * there. Its bias is unchanged. */
 enum pith_status pith_block_fetch(const struct pith_model *m, struct pith_block *b, uint32_t linear,
                                   enum pith_load how, struct pith_error *err);
 /* Frees a dense matrix of such a block: it can be fetched again. */
@@ -165,8 +166,8 @@ enum pith_status pith_model_load_blocks(struct pith_model *m, struct pith_backen
 enum pith_status pith_model_pack(struct pith_model *m, struct pith_backend *be,
                                  struct pith_error *err);
 /* Rounds a dense head to int8:channel and packs it; an embedding tied to it stays. Makes a token
- * cheaper by half the head's bytes (a fifth of a 4-bit model), at the cost that docs/performance.md
- * tells. On failure the head is as before. */
+ * cheaper by half the head's bytes (a fifth of a 4-bit model), at the cost in docs/performance.md.
+ * On failure the head is as before. */
 enum pith_status pith_model_round_head(struct pith_model *m, struct pith_backend *be,
                                        struct pith_error *err);
 /* Owned float32 bytes of a dense block under PITH_LOAD_FLOAT: matrices, biases and norms. */
@@ -174,8 +175,8 @@ uint64_t pith_block_float_bytes(const struct pith_layer_plan *l);
 /* Of these, and in any block, biases, norms and what latent attention multiplies with. */
 uint64_t pith_block_rest_bytes(const struct pith_layer_plan *l);
 
-/* Work space for a forward pass of up to `rows` tokens at once. It serves one model: cos and sin
- * of the rows last asked for are kept from block to block. */
+/* Work space for a forward pass of up to `rows` tokens at once. It serves one model: cos and sin of
+ * the last rows are cached from block to block. */
 struct pith_scratch {
     size_t rows;
     /* The plans' registers, [rows][width] each; NULL for the stream, which is the caller's. */
@@ -194,11 +195,11 @@ struct pith_scratch {
 /* PITH_ARG for 0 rows; on failure *s owns nothing. */
 enum pith_status pith_scratch_init(struct pith_scratch *s, const struct pith_plans *plans,
                                    size_t rows, struct pith_error *err);
-/* Forgets cos and sin of the rows last asked for: the spans of the next pass are others. */
+/* Drops the cached cos and sin: the spans of the next pass are others. */
 void pith_scratch_moved(struct pith_scratch *s);
 /* Frees what s owns and zeroes it. */
 void pith_scratch_free(struct pith_scratch *s);
-/* Bytes that pith_scratch_init() will ask for, by the same layout; UINT64_MAX when they overflow.
+/* Bytes that pith_scratch_init() will take, by the same layout; UINT64_MAX when they overflow.
  */
 uint64_t pith_scratch_bytes(const struct pith_plans *plans, size_t rows);
 
@@ -223,10 +224,10 @@ struct pith_pass {
     void *tap_ctx;
 };
 
-/* x[n][hidden] becomes the block's output, in place; n <= scratch->rows. *stopped (may be NULL)
- * tells that the tap ended the pass; x then holds what the pass had reached. Keys and values of the
- * rows are stored in the cache. PITH_ARG when n exceeds the work space, PITH_LIMIT when the cache
- * is full. */
+/* x[n][hidden] becomes the block's output, in place; n <= scratch->rows. *stopped (may be NULL):
+ * whether the tap ended the pass; x then is as far as the pass went. Keys and values of the rows
+ * are stored in the cache. PITH_ARG when n exceeds the work space, PITH_LIMIT when the cache is
+ * full. */
 enum pith_status pith_block_forward(const struct pith_pass *p, const struct pith_block *b, float *x,
                                     size_t n, bool *stopped, struct pith_error *err);
 
@@ -237,7 +238,7 @@ struct pith_nodes {
     float *reg[PITH_LAYER_REGS];
     size_t n;
     bool no_tap_first; /* the first site's input was tapped (and rotated, where its linears want
-                          that) before it was kept: not again */
+                          that) before it was stored: not again */
 };
 struct pith_nodes pith_nodes_begin(const struct pith_pass *p, const struct pith_block *b, float *x,
                                    size_t n);

@@ -108,9 +108,9 @@ static const char *part_of(const struct place *p, const char *name)
 static bool is_part(const struct place *p, const char *rest)
 {
     const struct pith_arch_names *n = p->names;
-    const char *const all[] = {n->layers,    n->embed,      n->norm,
-                               n->positions, n->project_in, n->project_out,
-                               n->told_norm, n->told_embed, n->told_project};
+    const char *const all[] = {n->layers,         n->embed,           n->norm,
+                               n->positions,      n->project_in,      n->project_out,
+                               n->per_layer_norm, n->per_layer_embed, n->per_layer_project};
     for (size_t i = 0; i < PITH_COUNT(all); i++) {
         const char *part = part_of(p, all[i]);
         if (part && begins(rest, part) && (i == 0 || rest[strlen(part)] == '.')) return true;

@@ -275,7 +275,7 @@ unsigned pith_node_writes(const struct pith_node *n)
 {
     unsigned writes = 0;
     if (n->kind == PITH_NODE_ABSORB) return 1u << n->out | 1u << n->u.latent.key;
-    if (n->kind == PITH_NODE_TELL) return 1u << n->out | 1u << n->u.tell.work;
+    if (n->kind == PITH_NODE_PER_LAYER) return 1u << n->out | 1u << n->u.per_layer.work;
     if (n->kind != PITH_NODE_SPLIT) return 1u << n->out;
     for (uint32_t i = 0; i < n->u.split.parts; i++) writes |= 1u << n->u.split.to[i];
     return writes;
@@ -421,13 +421,13 @@ const char *pith_plan_layer_of(const struct pith_plans *p, const char *tensor, u
     return part;
 }
 
-bool pith_plan_beside(const struct pith_plans *p, const char *tensor)
+bool pith_plan_is_other(const struct pith_plans *p, const char *tensor)
 {
     const struct pith_arch_names *names = &p->arch->names;
     uint32_t number;
     if (names->further && layer_number(p, tensor, &number)) return number >= p->layers;
-    for (size_t i = 0; i < PITH_ARCH_BESIDE && names->beside[i]; i++)
-        if (strncmp(tensor, names->beside[i], strlen(names->beside[i])) == 0) return true;
+    for (size_t i = 0; i < PITH_ARCH_OTHERS && names->other[i]; i++)
+        if (strncmp(tensor, names->other[i], strlen(names->other[i])) == 0) return true;
     return false;
 }
 

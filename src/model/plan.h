@@ -1,5 +1,5 @@
 /* model/plan.h: a layer as data. An architecture gives for each layer its linears, the sites that
- * they read, its vectors, and a short program of nodes over registers; whoever runs, calibrates,
+ * they read, its vectors, and a short program of nodes over registers; code that runs, calibrates,
  * differentiates, counts or names goes by these lists and knows no architecture.
  *
  *     linears   by site: those that read one input stand side by side, in the order of computation
@@ -8,8 +8,9 @@
  *     nodes     in order; a node reads and writes registers, [n][width] floats each
  *
  * Register PITH_REG_STREAM is the residual stream, which enters the layer and leaves it. So do
- * those that layers carry: what one has left in them later ones read. Of these PITH_REG_TOKEN is
- * filled before the first layer, with the number of each row's token (exact in a float). */
+ * those that layers carry: later layers read what an earlier one wrote there. Of these
+ * PITH_REG_TOKEN is filled before the first layer, with the number of each row's token (exact in a
+ * float). */
 #ifndef PITH_MODEL_PLAN_H
 #define PITH_MODEL_PLAN_H
 
@@ -33,7 +34,7 @@ struct pith_linear_spec {
     uint32_t site;
     uint32_t expert; /* whose tokens alone it sees; PITH_NO_PART: all */
     bool bias;
-    bool stays;     /* in 16 bits unless asked by name: routers */
+    bool stays;     /* in 16 bits unless requested by name: routers */
     bool to_stream; /* what it gives is added to the stream as it is */
     bool scores;    /* what it gives goes into a softmax: queries and keys */
     /* How engines share it out between devices: its columns (and so its input) or its rows, in
@@ -82,15 +83,16 @@ struct pith_vector_spec {
 
 /* A tensor that may stand, in a checkpoint, for the weights of several linears: those of expert e
  * are linears first + e * each, first + e * each + 1, ... (`parts` of them, of the same rows). It
- * is [experts][rows of all parts][cols], or with `turned` [experts][cols][rows]; with `adjacent`
- * row parts * i + p is row i of part p. `bias` is then [experts][rows]. */
+ * is [experts][rows of all parts][cols], or with `transposed` [experts][cols][rows]; with
+ * `adjacent` row parts * i + p is row i of part p. `bias` is then [experts][rows]. */
 struct pith_fused_spec {
     char name[PITH_PART_NAME]; /* whole, "mlp.experts.gate_up_proj" */
     char bias[PITH_PART_NAME]; /* empty: none */
     uint32_t first, each, experts, parts;
-    bool turned, adjacent;
+    bool transposed, adjacent;
     bool alone;  /* one matrix, of two dimensions */
-    bool either; /* turned or not, whichever the tensor's shape says; `turned` where both fit */
+    bool either; /* transposed or not, whichever the tensor's shape says; `transposed` where both
+                    fit */
     bool only;   /* no other form is published */
 };
 
@@ -178,12 +180,12 @@ struct pith_node {
         struct {
             uint32_t vector;
         } scale;
-        /* `in`, rows of `dim`, kept within -limit .. limit (out is in). */
+        /* `in`, rows of `dim`, clamped to -limit .. limit (out is in). */
         struct {
             float limit;
             uint32_t dim;
         } clamp;
-        /* Columns of `in`, side by side, each to a register of its own: `part` 1 of `parts`. With
+        /* Columns of `in`, side by side, each to a separate register: `part` 1 of `parts`. With
          * `adjacent` column parts * i + p is column i of part p. With `heads` a row is so many of
          * these one behind the other (0: 1), and so are the parts; part p of all of them begins at
          * column at[p] of a row of wide[p] (0: of just their width). */
@@ -234,12 +236,12 @@ struct pith_node {
             uint32_t a_log, dt_bias, skip, heads, dim, groups, state, offset;
             float least, most;
         } scan;
-        /* out = what the model's tables tell the layer of the tokens in `in`, `dim` wide
+        /* out = the layer's vectors of the tokens in `in`, from the model's tables, `dim` wide
          * (model/nodes/token_vectors.c); `work`, of the stream's width, is overwritten. */
         struct {
             uint8_t work;
             uint32_t dim;
-        } tell;
+        } per_layer;
     } u;
 };
 
@@ -350,8 +352,8 @@ uint32_t pith_plan_router(const struct pith_layer_plan *l);
 bool pith_plan_experts_apart(const struct pith_layer_plan *l);
 
 /* The linears that a rescaling of a site's input concerns: those of all sites behind the same norm,
- * told with the first of these sites (for the others 0); else the site's own. members (NULL: only
- * counted) receives their places. */
+ * returned for the first of these sites (for the others 0); else the site's own. members (NULL:
+ * only counted) receives their places. */
 uint32_t pith_plan_group(const struct pith_layer_plan *l, uint32_t site, uint32_t *members);
 
 /* Whether all parts of a layer read the same stream: none is computed behind an addition to it. */
@@ -373,7 +375,7 @@ void pith_plan_linear_name(const struct pith_plans *p, uint32_t layer, uint32_t 
 const char *pith_plan_layer_of(const struct pith_plans *p, const char *tensor, uint32_t *layer);
 /* Whether `tensor` is no part of the language model that the layers are of, by the names that its
  * architecture gives: another tower, layers that predict further tokens. */
-bool pith_plan_beside(const struct pith_plans *p, const char *tensor);
+bool pith_plan_is_other(const struct pith_plans *p, const char *tensor);
 /* Whether `tensor` is of a layer that shares another's keys and values, and would be read if it did
  * not: published files hold such tensors, and nobody reads them. */
 bool pith_plan_unread(const struct pith_plans *p, const char *tensor);
@@ -381,7 +383,7 @@ bool pith_plan_unread(const struct pith_plans *p, const char *tensor);
 bool pith_plan_buffer(const struct pith_plans *p, const char *tensor);
 /* The linear of a layer whose tensor that is ("self_attn.q_proj.weight"), and its suffix
  * (".weight"); of linears "a" and "a.b" that of "a.b.weight" is the second. PITH_NO_PART: of none,
- * and *suffix is left as it was. */
+ * and *suffix is unchanged. */
 uint32_t pith_plan_find_linear(const struct pith_layer_plan *l, const char *part,
                                const char **suffix);
 

@@ -56,7 +56,7 @@ static void say_strays(json_t **list, const struct pith_model *m)
 }
 
 struct lists {
-    struct names stored; /* quantized, though the lists have them left alone */
+    struct names stored; /* quantized, though the lists exclude them */
     struct names plain;  /* the other way round */
 };
 

@@ -291,9 +291,9 @@ static float unit(float x)
     return x < 0 ? 0 : x > 1 ? 1 : x;
 }
 
-/* Long wavelengths are stretched by the factor, short ones are kept, between the two it is blended
- * (Llama 3.1's release notes; the wavelengths are relative to the original context length). Where
- * the two bounds are one or change places there is no between, and the lower one decides. */
+/* Long wavelengths are stretched by the factor, short ones stay unchanged, between the two it is
+ * blended (Llama 3.1's release notes; the wavelengths are relative to the original context length).
+ * Where the two bounds are one or change places there is no between, and the lower one decides. */
 static void scale_llama3(const struct pith_rope *rope, uint32_t head_dim, double *inv_freq)
 {
     const double context = (double)rope->original_max;
@@ -305,24 +305,24 @@ static void scale_llama3(const struct pith_rope *rope, uint32_t head_dim, double
         if (!is_long && (wavelength < context / rope->high_freq || !between)) continue;
         float g = f / (float)rope->factor;
         if (!is_long) {
-            const float turns = (float)context / (float)wavelength;
-            const float blend =
-                unit((turns - (float)rope->low_freq) / (float)(rope->high_freq - rope->low_freq));
+            const float rotations = (float)context / (float)wavelength;
+            const float blend = unit((rotations - (float)rope->low_freq) /
+                                     (float)(rope->high_freq - rope->low_freq));
             g = (1 - blend) * f / (float)rope->factor + blend * f;
         }
         inv_freq[i] = (double)g;
     }
 }
 
-/* The (fractional) pair that turns `turns` times within the original context. */
-static double yarn_pair(const struct pith_rope *rope, uint32_t head_dim, double turns)
+/* The (fractional) pair that rotates `rotations` times within the original context. */
+static double yarn_pair(const struct pith_rope *rope, uint32_t head_dim, double rotations)
 {
-    const double turned = (double)rope->original_max / (turns * 2 * pi);
-    return (double)head_dim * log(turned) / (2 * log(rope->theta));
+    const double tokens_per_radian = (double)rope->original_max / (rotations * 2 * pi);
+    return (double)head_dim * log(tokens_per_radian) / (2 * log(rope->theta));
 }
 
-/* YaRN (Peng et al. 2023, section 3.2): pairs that turn often are kept, those that turn seldom are
- * stretched, with a linear ramp between. */
+/* YaRN (Peng et al. 2023, section 3.2): pairs of high frequency stay unchanged, those of low
+ * frequency are stretched, with a linear ramp between. */
 static void scale_yarn(const struct pith_rope *rope, uint32_t head_dim, double *inv_freq)
 {
     double low = yarn_pair(rope, head_dim, rope->beta_fast);

@@ -13,7 +13,7 @@
  * that make no sense. */
 enum pith_status pith_rope_read(const struct pith_config *c, const char *kind, int64_t max_position,
                                 struct pith_rope *rope, struct pith_error *err);
-/* A number among these parameters, wherever they stand; left alone where it is missing or null. */
+/* A number among these parameters, wherever they stand; unchanged where it is missing or null. */
 enum pith_status pith_rope_real(const struct pith_config *c, const char *key, double *value,
                                 struct pith_error *err);
 /* Whether there are parameters for layers of that kind alone. */
@@ -25,8 +25,8 @@ void pith_rope_table(const double *inv_freq, size_t half, double factor, size_t 
                      float *cos_out, float *sin_out);
 
 /* What pith_rope_part() of backend/layer.h does to one head, the other way round: elements of x in
- * pairs as told there, by the cos and sin [dim / 2] of its position, then times `back`: 1 for what
- * is the transpose of a turn, 1 / factor^2 for its inverse. */
+ * pairs as described there, by the cos and sin [dim / 2] of its position, then times `back`: 1 for
+ * the transpose of a rotation, 1 / factor^2 for its inverse. */
 void pith_rope_back(size_t dim, bool adjacent, const float *cos, const float *sin, float back,
                     float *x);
 

@@ -142,7 +142,7 @@ size_t pith_runner_length(const struct pith_runner *r, uint32_t sequence)
 
 /* --- a step ----------------------------------------------------------------------------------- */
 
-/* What layers are told of: the tokens of n rows, from row `first`. */
+/* Input of per-layer vectors: the tokens of n rows, from row `first`. */
 static void put_tokens(const struct pith_runner *r, size_t first, const int32_t *ids, size_t n)
 {
     float *token = r->scratch.reg[PITH_REG_TOKEN];

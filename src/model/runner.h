@@ -9,7 +9,7 @@
  *
  * The bits of a sequence depend on its tokens alone: not on who else is in a step, nor on how its
  * prompt was cut, nor on threads. Only where a linear's input has one scale over a whole call
- * (LLM.int8()'s columns, int8:tensor) they depend on the cut: a span is a call of its own there.
+ * (LLM.int8()'s columns, int8:tensor) they depend on the cut: a span is a separate call there.
  * A step allocates nothing. Thread-compatible: one thread at a time. */
 #ifndef PITH_MODEL_RUNNER_H
 #define PITH_MODEL_RUNNER_H
@@ -47,7 +47,7 @@ enum pith_status pith_runner_init(struct pith_runner *r, struct pith_model *m,
                                   struct pith_error *err);
 /* Frees what r owns and zeroes it. */
 void pith_runner_free(struct pith_runner *r);
-/* Bytes that pith_runner_init() asks for, the cache among them; UINT64_MAX when they overflow. */
+/* Bytes that pith_runner_init() takes, the cache among them; UINT64_MAX when they overflow. */
 uint64_t pith_runner_bytes(const struct pith_model *m, const struct pith_runner_options *o);
 
 /* A sequence of no tokens. PITH_LIMIT when all are open. */

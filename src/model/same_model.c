@@ -99,7 +99,7 @@ static uint32_t window_of(const struct pith_shape *s)
 
 static uint32_t context_of(const struct pith_model *m, const struct pith_model *other)
 {
-    const bool known = m->arch->gguf.every; /* files of these tell of windows */
+    const bool known = m->arch->gguf.every; /* files of these have keys for windows */
     const uint32_t window = m->checkpoint->gguf || known ? 0 : window_of(&m->shape);
     const bool cut = other->checkpoint->gguf && window && window < m->shape.max_position;
     return cut ? window : m->shape.max_position;
@@ -133,7 +133,7 @@ static const struct {
     {"q_lora_rank", AT(latent.q_rank)},
     {"learned positions", AT(place.learned)},
     {"the width of the embedding", AT(ends.width)},
-    {"the width of what layers are told", AT(tokens.width)},
+    {"the width of the per-layer vectors", AT(tokens.width)},
 };
 #undef AT
 
@@ -201,7 +201,7 @@ static void compare_attention(const struct comparison *c)
                 pith_plans_norm_heads(&c->b->plans));
 }
 
-/* The numbers that positions are turned by; keys hold their factors in float32. */
+/* The angles of rope; keys have their factors in float32. */
 static void compare_rope(const struct comparison *c)
 {
     static const double slack = 1e-6;

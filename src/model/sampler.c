@@ -1,5 +1,5 @@
-/* A vocabulary is large and what a draw needs of it small, so the logits are looked through in
- * segments: the largest of each, or the sum of its weights, tells whether it matters. */
+/* A vocabulary is large and what a draw needs of it small, so the logits are searched in segments:
+ * the largest of each, or the sum of its weights, shows whether it matters. */
 #include "model/sampler.h"
 
 #include "base/arena.h"
@@ -178,7 +178,7 @@ static double reached_by(const struct pith_sampler *s, size_t top_k, const struc
 }
 
 /* A logit below which no token is among the likeliest that together reach top_p: if all tokens
- * weighed less than (1 - top_p) of the total divided by their number, they could be left out. Half
+ * weighed less than (1 - top_p) of the total divided by their number, they could be omitted. Half
  * of that is taken, so that no rounding matters. */
 static double needed_for(const struct pith_sampler *s, double total, const struct weights *w)
 {
@@ -209,19 +209,19 @@ static size_t filter(const struct pith_sampler *s, size_t n, double total, const
 {
     struct candidate *c = s->candidates;
     const size_t limit = s->how.top_k > 0 && s->how.top_k < n ? s->how.top_k : n;
-    size_t popped = 0, kept = 0;
+    size_t popped = 0, count = 0;
     make_heap(c, n);
     if (s->how.top_k > 0) {
         for (; popped < limit; popped++) pop(c, n - popped, w);
         total = sum(c + (n - limit), limit); /* top-p counts within what top-k left */
     }
     const double enough = (double)s->how.top_p * total;
-    for (double mass = 0; kept < limit && (kept == 0 || s->how.top_p >= 1 || mass < enough);
-         kept++) {
-        if (kept == popped) pop(c, n - popped++, w);
-        mass += c[n - 1 - kept].weight;
+    for (double mass = 0; count < limit && (count == 0 || s->how.top_p >= 1 || mass < enough);
+         count++) {
+        if (count == popped) pop(c, n - popped++, w);
+        mass += c[n - 1 - count].weight;
     }
-    return kept;
+    return count;
 }
 
 /* How far a candidate's surprise lies from what is expected of all, in nats. */
@@ -288,13 +288,13 @@ static int32_t draw_filtered(struct pith_sampler *s, const float *logits, const 
     if (s->how.top_p >= 1 || !by_rank) least = fmax(least, shared_by(s, w));
     const size_t n = collect(s, logits, least);
     struct candidate *c = s->candidates;
-    size_t kept = filter(s, n, total, w);
+    size_t count = filter(s, n, total, w);
     const double enough = (double)s->how.min_p * c[n - 1].weight;
-    while (kept > 1 && c[n - kept].weight < enough) kept--;
-    c += n - kept;
+    while (count > 1 && c[n - count].weight < enough) count--;
+    c += n - count;
     if (s->how.typical > 0 && s->how.typical < 1)
-        kept = keep_typical(c, kept, (double)s->how.typical);
-    return draw(s, c, kept);
+        count = keep_typical(c, count, (double)s->how.typical);
+    return draw(s, c, count);
 }
 
 static bool filters(const struct pith_sampling *how)

@@ -29,10 +29,10 @@ struct pith_sampler {
     void *candidates;             /* [vocab] */
 };
 /* PITH_ARG for an empty vocabulary, a temperature below 0 or not finite, or a share outside 0..1.
- * The most likely token is kept whatever top_k, top_p and min_p say. */
+ * The most likely token always remains, whatever top_k, top_p and min_p are. */
 enum pith_status pith_sampler_init(struct pith_sampler *s, struct pith_backend *be, size_t vocab,
                                    const struct pith_sampling *how, struct pith_error *err);
-/* Bytes that it asks for. */
+/* Bytes that it takes. */
 uint64_t pith_sampler_bytes(size_t vocab);
 /* PITH_ARG as there. */
 enum pith_status pith_sampling_check(const struct pith_sampling *how, struct pith_error *err);

@@ -17,7 +17,7 @@ struct pith_session_options {
     bool keep;                /* as in struct pith_runner_options */
     uint32_t forks;           /* sequences that may fork from it, at once */
     size_t forked;            /* tokens that they have beyond it, all together */
-    uint32_t others;          /* sequences beside it that share nothing, each of that capacity */
+    uint32_t others;          /* further sequences that share nothing, each of that capacity */
 };
 /* m and be are borrowed. PITH_ARG without loaded blocks, for a size of 0 or another dtype; on
  * failure *s owns nothing. */
@@ -25,7 +25,7 @@ enum pith_status pith_session_init(struct pith_session *s, struct pith_model *m,
                                    struct pith_backend *be,
                                    const struct pith_session_options *options,
                                    struct pith_error *err);
-/* Bytes that it asks for; blocks need not be loaded. */
+/* Bytes that it takes; blocks need not be loaded. */
 uint64_t pith_session_bytes(const struct pith_model *m, const struct pith_session_options *options);
 /* Frees what s owns and zeroes it. */
 void pith_session_free(struct pith_session *s);

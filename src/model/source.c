@@ -30,8 +30,8 @@ static void add_outer(struct listing *k, const struct pith_model *m)
     add(k, names->embed, s->vocab, embed, false);
     if (!s->ends.tied) add(k, names->head, s->vocab, embed, s->ends.head_bias);
     if (s->tokens.width) {
-        add(k, names->told_embed, s->tokens.vocab, s->layers * s->tokens.width, false);
-        add(k, names->told_project, s->layers * s->tokens.width, s->hidden, false);
+        add(k, names->per_layer_embed, s->tokens.vocab, s->layers * s->tokens.width, false);
+        add(k, names->per_layer_project, s->layers * s->tokens.width, s->hidden, false);
     }
 }
 

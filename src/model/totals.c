@@ -33,9 +33,9 @@ json_t *pith_kv_report(const struct pith_plans *p, const struct pith_kv_format *
     for (uint32_t i = 0; i < p->layers; i++) {
         char text[PITH_KV_TEXT];
         const struct pith_kv_format *l = pith_kv_of(f, i);
-        const bool kept = pith_kv_position_bytes(l, &pith_plan(p, i)->state) > 0;
+        const bool cached = pith_kv_position_bytes(l, &pith_plan(p, i)->state) > 0;
         pith_kv_name(l, text);
-        pith_json_add(&list, kept ? json_string(text) : json_null());
+        pith_json_add(&list, cached ? json_string(text) : json_null());
     }
     return list;
 }

@@ -169,7 +169,7 @@ void pith_weigh_cache(const struct pith_plan_subject *p, const struct pith_kv_fo
         const struct pith_kv_format *own = pith_kv_of(f, pith_plan_rows_of(plans, i));
         const uint32_t window = window_of(l);
         const size_t seen = window && window < context ? window : context;
-        const double stored = pith_kv_held_bytes(own, s, window, context) + 4.0 * s->floats;
+        const double stored = pith_kv_stored_bytes(own, s, window, context) + 4.0 * s->floats;
         const double read = pith_kv_bytes_of(own, s, (double)seen, true) + 4.0 * s->floats;
         const uint32_t heads = s->kind == PITH_STATE_LATENT ? 1 : s->heads;
         const double part = s->kind == PITH_STATE_RECURRENT || heads >= over.tensor

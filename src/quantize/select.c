@@ -379,10 +379,10 @@ static size_t outer_length(const struct pith_model *m, const struct pith_tensor 
     const struct pith_arch_names *names = &m->arch->names;
     const char *const joins[] = {s->ends.width ? names->project_in : NULL,
                                  s->ends.width ? names->project_out : NULL,
-                                 s->tokens.width ? names->told_project : NULL};
+                                 s->tokens.width ? names->per_layer_project : NULL};
     const size_t n = strlen(t->name), tail = sizeof end - 1;
     if (t->dims != 2 || n <= tail || strcmp(t->name + n - tail, end) != 0) return 0;
-    if (pith_plan_beside(&m->plans, t->name)) return n - tail;
+    if (pith_plan_is_other(&m->plans, t->name)) return n - tail;
     for (size_t i = 0; i < PITH_COUNT(joins); i++)
         if (joins[i] && strlen(joins[i]) == n - tail && strncmp(t->name, joins[i], n - tail) == 0)
             return n - tail;

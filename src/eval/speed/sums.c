@@ -76,7 +76,7 @@ static double absorbed_bytes(const struct pith_block *b)
  */
 static double per_layer_bytes(const struct pith_model *m, size_t tokens)
 {
-    const struct pith_weight *embed = &m->told.embed.w, *project = &m->told.project.w;
+    const struct pith_weight *embed = &m->per_layer.embed.w, *project = &m->per_layer.project.w;
     if (!m->shape.tokens.width) return 0;
     const double again = (double)m->shape.layers * pith_speed_matrix_bytes(&m->embed) /
                          m->embed.rows;
@@ -131,7 +131,7 @@ double pith_speed_cache_bytes(const struct pith_plans *p, size_t length,
     double bytes = 0;
     for (uint32_t i = 0; i < p->layers; i++) {
         const struct pith_layer_plan *l = pith_plan(p, i);
-        bytes += pith_kv_held_bytes(pith_kv_of(f, i), &l->state, window_of(l), length) +
+        bytes += pith_kv_stored_bytes(pith_kv_of(f, i), &l->state, window_of(l), length) +
                  (double)pith_kv_state_width(f) * l->state.floats;
     }
     return bytes;
@@ -147,6 +147,6 @@ double pith_speed_prefill_operations(const struct pith_model *m, size_t tokens)
             weights += share_of(m, &l->linear[j], 1) * (double)l->linear[j].rows *
                        l->linear[j].cols;
     }
-    weights += (double)m->told.project.w.rows * m->told.project.w.cols;
+    weights += (double)m->per_layer.project.w.rows * m->per_layer.project.w.cols;
     return 2 * (weights * (double)tokens + (double)m->head.rows * m->head.cols);
 }

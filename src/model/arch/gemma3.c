@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* Older files have a base of their own for layers with a window, whose positions are not scaled. */
+/* Older files have a separate base for layers with a window, whose positions are not scaled. */
 static enum pith_status read_local_rope(const struct pith_config *c, struct pith_shape *shape,
                                         struct pith_error *err)
 {
@@ -93,5 +93,5 @@ const struct pith_arch pith_arch_gemma3_vl = {
     .wraps = true,
     .wraps_tied = true,
     .names = {PITH_NAMES_IN("language_model.model."), .head = "lm_head",
-              .beside = {"vision_tower.", "multi_modal_projector."}},
+              .other = {"vision_tower.", "multi_modal_projector."}},
 };

@@ -1,7 +1,7 @@
-/* Gemma 4: Gemma 3's four norms with plain gains, norms on values too, layers without the window
- * with heads of their own whose values may be their keys, a factor a layer; experts beside the
- * feed-forward part, each with norms of its own. In the small ones the last layers share keys and
- * values, and every layer is told of its tokens. */
+/* Gemma 4: Gemma 3's four norms with plain gains, norms on values too; layers without the window
+ * with other heads, whose values may be their keys; a factor a layer; experts in parallel with the
+ * feed-forward part, each with separate norms. In the small ones the last layers share keys and
+ * values, and every layer has vectors of its tokens. */
 #include "model/build/build.h"
 #include "model/build/names.h"
 #include "model/config/read.h"
@@ -38,7 +38,7 @@ static struct gemma4 own_of(const struct pith_shape *s)
     return own;
 }
 
-/* Of the layers without the window: by keys of their own, or the layer's. */
+/* Of the layers without the window: by separate keys, or the layer's. */
 static enum pith_status read_full_heads(const struct pith_config *c, struct pith_shape *s,
                                         struct gemma4 *own, struct pith_error *err)
 {
@@ -70,7 +70,7 @@ static enum pith_status read_full_heads(const struct pith_config *c, struct pith
     return PITH_OK;
 }
 
-/* Experts stand beside the feed-forward part of every layer. */
+/* Experts run in parallel with the feed-forward part of every layer. */
 static enum pith_status read_experts(const struct pith_config *c, struct pith_shape *shape,
                                      struct pith_error *err)
 {
@@ -216,8 +216,8 @@ static void route(struct pith_plan_maker *m, struct pith_norm norm)
     (void)pith_build_router(m, &router, "router.proj");
 }
 
-/* Router, experts and a feed-forward part for all tokens, each with norms of its own. Experts
- * first: what comes before them is done again for the tokens of each when it is calibrated. */
+/* Router, experts and a feed-forward part for all tokens, each with separate norms. Experts first:
+ * what comes before them is repeated for the tokens of each when it is calibrated. */
 static void experts_and_dense(struct pith_plan_maker *m, struct pith_norm before_dense,
                               const struct pith_mlp_spec *dense)
 {
@@ -241,8 +241,8 @@ static void experts_and_dense(struct pith_plan_maker *m, struct pith_norm before
     branch.fold = (struct pith_fold){0};
     pith_build_experts_sum(m, &branch, &experts);
     pith_build_normed(m, after, BRANCH, BRANCH);
-    const struct pith_branch beside = pith_build_branch(m, before_dense, OUT);
-    pith_build_feed_forward(m, &beside, dense, NULL);
+    const struct pith_branch other = pith_build_branch(m, before_dense, OUT);
+    pith_build_feed_forward(m, &other, dense, NULL);
     pith_build_normed(m, dense_after, OUT, OUT);
     pith_build_mix(m, PITH_NO_PART);
 }
@@ -252,14 +252,14 @@ static void experts_and_dense(struct pith_plan_maker *m, struct pith_norm before
 static void add_token_vectors(struct pith_plan_maker *m)
 {
     const struct pith_shape *s = m->shape;
-    struct pith_node n = {.kind = PITH_NODE_TELL, .in = TOKEN, .out = UP};
+    struct pith_node n = {.kind = PITH_NODE_PER_LAYER, .in = TOKEN, .out = UP};
     const struct pith_norm after = pith_build_norm_after(m, "post_per_layer_input_norm");
     pith_plan_carry(m, TOKEN, 1);
     (void)pith_plan_site(m, "told_gate", s->hidden, (struct pith_fold){0});
     const uint32_t gate = pith_build_linear(m, "per_layer_input_gate", s->tokens.width, false,
                                             (const unsigned[3]){X, GATE, OUT});
-    n.u.tell.work = NORMED;
-    n.u.tell.dim = s->tokens.width;
+    n.u.per_layer.work = NORMED;
+    n.u.per_layer.dim = s->tokens.width;
     pith_plan_reg(m, NORMED, s->hidden);
     pith_plan_reg(m, UP, s->tokens.width);
     pith_plan_node(m, n);
@@ -307,10 +307,10 @@ static const struct pith_own_field own_fields[] = {
     {"their feed-forward part's width", offsetof(struct gemma4, kv_shared_ffn), false},
     {0}};
 
-#define GEMMA4_TOLD(prefix)                                                                        \
-    .told_embed = prefix "embed_tokens_per_layer",                                                 \
-    .told_project = prefix "per_layer_model_projection",                                           \
-    .told_norm = prefix "per_layer_projection_norm"
+#define GEMMA4_PER_LAYER(prefix)                                                                   \
+    .per_layer_embed = prefix "embed_tokens_per_layer",                                            \
+    .per_layer_project = prefix "per_layer_model_projection",                                      \
+    .per_layer_norm = prefix "per_layer_projection_norm"
 
 const struct pith_arch pith_arch_gemma4 = {
     .name = "Gemma4ForCausalLM",
@@ -319,7 +319,7 @@ const struct pith_arch pith_arch_gemma4 = {
     .read = read_shape,
     .layer = layer,
     .own = own_fields,
-    .names = {PITH_NAMES_IN("model."), .head = "lm_head", GEMMA4_TOLD("model.")},
+    .names = {PITH_NAMES_IN("model."), .head = "lm_head", GEMMA4_PER_LAYER("model.")},
 };
 
 const struct pith_arch pith_arch_gemma4_vl = {
@@ -332,7 +332,7 @@ const struct pith_arch pith_arch_gemma4_vl = {
     .wraps = true,
     .wraps_tied = true,
     .names = {PITH_NAMES_IN("model.language_model."), .head = "lm_head",
-              GEMMA4_TOLD("model.language_model."),
-              .beside = {"model.vision_tower.", "model.embed_vision.", "model.audio_tower.",
-                         "model.embed_audio."}},
+              GEMMA4_PER_LAYER("model.language_model."),
+              .other = {"model.vision_tower.", "model.embed_vision.", "model.audio_tower.",
+                        "model.embed_audio."}},
 };

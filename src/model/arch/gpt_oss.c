@@ -61,7 +61,7 @@ static void layer(struct pith_plan_maker *m)
         PITH_NAMES_FUSED,
         .fused_gate_up_bias = "mlp.experts.gate_up_proj_bias",
         .fused_down_bias = "mlp.experts.down_proj_bias",
-        .fused_turned = true,
+        .fused_transposed = true,
         .fused_only = true,
         .fused_adjacent = true};
     const struct pith_norms norms = pith_build_norms(m);

@@ -30,7 +30,7 @@ const struct pith_arch pith_arch_granite = {
     .names = PITH_NAMES_LLAMA,
     .gguf = {.name = "granite",
              .parts = pith_gguf_llama,
-             .turned = true,
+             .permuted = true,
              .factors = true,
              .features = 1u << PITH_GGUF_HAS_SCORE_SCALE | 1u << PITH_GGUF_HAS_EMBED_SCALE |
                          1u << PITH_GGUF_HAS_BRANCH_SCALE | 1u << PITH_GGUF_HAS_LOGIT_SCALE},

@@ -53,7 +53,7 @@ const struct pith_arch pith_arch_granitemoe = {
     .names = PITH_NAMES_LLAMA,
     .gguf = {.name = "granitemoe",
              .parts = parts,
-             .turned = true,
+             .permuted = true,
              .factors = true,
              .experts = "num_local_experts",
              .expert_width = "intermediate_size",

@@ -1,5 +1,5 @@
-/* Granite 4: Granite's factors; layers of Mamba 2, some of attention; what all tokens
- * share, with experts beside it or alone. */
+/* Granite 4: Granite's factors; layers of Mamba 2, some of attention; what all tokens share, with
+ * experts or alone. */
 #include "model/build/build.h"
 #include "model/build/names.h"
 #include "model/config/read.h"
@@ -97,7 +97,7 @@ const struct pith_arch pith_arch_granitemoehybrid = {
     .names = PITH_NAMES_LLAMA,
     .gguf = {.name = "granitehybrid",
              .parts = parts,
-             .turned = true,
+             .permuted = true,
              .factors = true,
              .either = true,
              .experts = "num_local_experts",

@@ -8,7 +8,7 @@
 
 /* --- the convolution's layers ----------------------------------------------------------------- */
 
-/* in_proj gives B, C and x beside each other: C * conv(B * x). */
+/* in_proj gives B, C and x, concatenated: C * conv(B * x). */
 static void convolution(struct pith_plan_maker *m, const struct pith_branch *b)
 {
     const struct pith_shape *s = m->shape;
@@ -72,7 +72,8 @@ static enum pith_status read_common(const struct pith_config *c, struct pith_sha
     return read_layers(c, shape, err);
 }
 
-/* The width that is written is that of a feed-forward without a gate, unless it is to be left. */
+/* The width in the config is that of a feed-forward without a gate, unless the config says that it
+ * is exact. */
 static enum pith_status read_dense(const struct pith_config *c, struct pith_shape *shape,
                                    struct pith_error *err)
 {

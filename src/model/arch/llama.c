@@ -25,7 +25,7 @@ const struct pith_arch pith_arch_llama = {
     .names = PITH_NAMES_LLAMA,
     .gguf = {.name = "llama",
              .parts = pith_gguf_llama,
-             .turned = true,
+             .permuted = true,
              .large = true,
              .features = 1u << PITH_GGUF_HAS_QKV_BIAS | 1u << PITH_GGUF_HAS_O_BIAS |
                          1u << PITH_GGUF_HAS_MLP_BIAS},

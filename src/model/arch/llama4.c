@@ -10,11 +10,11 @@ static enum pith_status read_chunks(const struct pith_config *c, struct pith_sha
                                     struct pith_error *err)
 {
     const bool given = pith_config_has(c, "layer_types");
-    struct pith_layer_set said = {0};
+    struct pith_layer_set listed = {0};
     PITH_TRY(pith_read_size(c, "attention_chunk_size", INT32_MAX, 8192, &shape->windows.size, err));
-    PITH_TRY(pith_read_layer_types(c, shape, "chunked_attention", "full_attention", &said, err));
+    PITH_TRY(pith_read_layer_types(c, shape, "chunked_attention", "full_attention", &listed, err));
     for (uint32_t i = 0; i < shape->layers; i++) {
-        const bool chunk = given ? pith_layer_in(&said, i)
+        const bool chunk = given ? pith_layer_in(&listed, i)
                                  : !pith_layer_in(&shape->place.unrotated, i);
         if (chunk) pith_layer_put(&shape->windows.layers, i);
     }
@@ -93,7 +93,7 @@ static void layer(struct pith_plan_maker *m)
         .shared = "feed_forward.shared_expert",
         .fused_gate_up = "feed_forward.experts.gate_up_proj",
         .fused_down = "feed_forward.experts.down_proj",
-        .fused_turned = true,
+        .fused_transposed = true,
         .fused_only = true};
     static const struct pith_head_norm bare = {PITH_HEADS_EACH, PITH_NO_PART};
     struct llama4 own;
@@ -128,7 +128,7 @@ static const struct pith_own_field own_fields[] = {
 const struct pith_arch pith_arch_llama4 = {
     .name = "Llama4ForCausalLM",
     .model_type = "llama4_text",
-    .summary = "Llama 4: chunks, experts beside a shared one",
+    .summary = "Llama 4: chunks, experts and a shared one",
     .read = read_shape,
     .layer = layer,
     .own = own_fields,
@@ -157,5 +157,5 @@ const struct pith_arch pith_arch_llama4_vl = {
     .own = own_fields,
     .wraps = true,
     .names = {PITH_NAMES_IN("language_model.model."), .head = "language_model.lm_head",
-              .beside = {"vision_model.", "multi_modal_projector."}},
+              .other = {"vision_model.", "multi_modal_projector."}},
 };

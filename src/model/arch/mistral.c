@@ -11,12 +11,12 @@ static enum pith_status read_shape(const struct pith_config *c, struct pith_shap
 {
     static const struct pith_size_defaults defaults = {.kv_heads = 8, .max_position = 4096 * 32};
     const bool given = pith_config_has(c, "layer_types");
-    struct pith_layer_set said = {0};
+    struct pith_layer_set listed = {0};
     PITH_TRY(pith_read_sizes(c, &defaults, shape, err));
     PITH_TRY(pith_read_all_windows(c, 4096, shape, err));
-    PITH_TRY(pith_read_layer_types(c, shape, "sliding_attention", "full_attention", &said, err));
+    PITH_TRY(pith_read_layer_types(c, shape, "sliding_attention", "full_attention", &listed, err));
     /* Engines disagree on layer types here: only what means the same to all is taken. */
-    if (given && memcmp(&said, &shape->windows.layers, sizeof said) != 0)
+    if (given && memcmp(&listed, &shape->windows.layers, sizeof listed) != 0)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s: \"layer_types\" that differ from what \"sliding_window\" says are "
                          "not supported",
@@ -31,5 +31,5 @@ const struct pith_arch pith_arch_mistral = {
     .read = read_shape,
     .layer = pith_build_llama,
     .names = PITH_NAMES_LLAMA,
-    .gguf = {.name = "llama", .parts = pith_gguf_llama, .turned = true, .large = true},
+    .gguf = {.name = "llama", .parts = pith_gguf_llama, .permuted = true, .large = true},
 };

@@ -72,5 +72,5 @@ const struct pith_arch pith_arch_mistral3_vl = {
     .wraps = true,
     .wraps_tied = true,
     .names = {PITH_NAMES_IN("language_model.model."), .head = "language_model.lm_head",
-              .beside = {"vision_tower.", "multi_modal_projector."}},
+              .other = {"vision_tower.", "multi_modal_projector."}},
 };

@@ -33,7 +33,7 @@ const struct pith_arch pith_arch_mixtral = {
     .names = PITH_NAMES_LLAMA,
     .gguf = {.name = "llama",
              .parts = parts,
-             .turned = true,
+             .permuted = true,
              .large = true,
              .experts = "num_local_experts",
              .expert_width = "intermediate_size",

@@ -1,4 +1,4 @@
-/* Qwen2-MoE (Qwen 1.5 and 2): experts, and beside them one that all tokens share, behind a gate. */
+/* Qwen2-MoE (Qwen 1.5 and 2): experts, and one that all tokens share, behind a gate. */
 #include "model/build/build.h"
 #include "model/build/names.h"
 #include "model/config/read.h"

@@ -72,5 +72,5 @@ const struct pith_arch pith_arch_qwen3_vl_moe = {
     .layer = layer_either,
     .wraps = true,
     .names = {PITH_NAMES_IN("model.language_model."), .head = "lm_head",
-              .beside = {"model.visual."}},
+              .other = {"model.visual."}},
 };

@@ -140,11 +140,11 @@ static const struct pith_gguf_name_row parts_apart[] = {
 
 #define NAMES                                                                                      \
     {                                                                                              \
-        PITH_NAMES_IN("model."), .head = "lm_head", .beside = { "mtp." }                           \
+        PITH_NAMES_IN("model."), .head = "lm_head", .other = { "mtp." }                            \
     }
 #define NAMES_SEEING                                                                               \
     {                                                                                              \
-        PITH_NAMES_IN("model.language_model."), .head = "lm_head", .beside = {                     \
+        PITH_NAMES_IN("model.language_model."), .head = "lm_head", .other = {                      \
             "model.visual.",                                                                       \
             "mtp."                                                                                 \
         }                                                                                          \

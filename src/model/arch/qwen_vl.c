@@ -32,7 +32,7 @@ const struct pith_arch pith_arch_qwen2_vl = {
     .read = read_two,
     .layer = layer_two,
     .wraps = true,
-    .names = {PITH_NAMES_IN("model."), .head = "lm_head", .beside = {"visual."}},
+    .names = {PITH_NAMES_IN("model."), .head = "lm_head", .other = {"visual."}},
 };
 
 const struct pith_arch pith_arch_qwen2_5_vl = {
@@ -42,7 +42,7 @@ const struct pith_arch pith_arch_qwen2_5_vl = {
     .read = read_two,
     .layer = layer_two,
     .wraps = true,
-    .names = {PITH_NAMES_IN("model."), .head = "lm_head", .beside = {"visual."}},
+    .names = {PITH_NAMES_IN("model."), .head = "lm_head", .other = {"visual."}},
 };
 
 const struct pith_arch pith_arch_qwen3_vl = {
@@ -53,5 +53,5 @@ const struct pith_arch pith_arch_qwen3_vl = {
     .layer = layer_three,
     .wraps = true,
     .names = {PITH_NAMES_IN("model.language_model."), .head = "lm_head",
-              .beside = {"model.visual."}},
+              .other = {"model.visual."}},
 };

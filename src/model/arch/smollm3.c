@@ -39,7 +39,7 @@ const struct pith_arch pith_arch_smollm3 = {
     .names = PITH_NAMES_LLAMA,
     .gguf = {.name = "smollm3",
              .parts = pith_gguf_llama,
-             .turned = true,
+             .permuted = true,
              .unrotated = 4,
              .features = 1u << PITH_GGUF_HAS_UNROTATED},
 };

@@ -78,8 +78,8 @@ static void project_at_once(struct pith_plan_maker *m, const struct pith_attenti
     else pith_build_split(m, 3, (const uint32_t[3]){q, kv, kv}, to);
 }
 
-/* q, k and v into their registers; the linear that values come from, where that is one of its own
- * and they are what it gives. */
+/* q, k and v into their registers; the linear that values come from, where that is a separate one
+ * and values are its output. */
 static uint32_t project_all(struct pith_plan_maker *m, const struct pith_attention_spec *a,
                             unsigned in)
 {

@@ -7,8 +7,8 @@
  *     add:     that register to the stream
  *
  * Each builder takes a small struct of what it needs. Names are those within a layer, without
- * ".weight" unless said otherwise. A failure (no memory, a name too long) is remembered by the
- * maker; what is built after it is without effect. */
+ * ".weight" except where noted. A failure (no memory, a name too long) is remembered by the maker;
+ * what is built after it is without effect. */
 #ifndef PITH_MODEL_BUILD_BUILD_H
 #define PITH_MODEL_BUILD_BUILD_H
 
@@ -73,7 +73,7 @@ enum pith_head_norm_kind {
     PITH_HEADS_PLAIN,    /* not at all */
     PITH_HEADS_EACH,     /* each head, by one gain for all, or without a gain */
     PITH_HEADS_TOGETHER, /* all heads of a token at once */
-    PITH_HEADS_CENTRED   /* each head, centred, by a gain of its own */
+    PITH_HEADS_CENTRED   /* each head, centred, by a separate gain */
 };
 struct pith_head_norm {
     enum pith_head_norm_kind kind;
@@ -89,14 +89,14 @@ struct pith_attention_spec {
     bool gated;        /* q gives as much again, a sigmoid of which multiplies the heads' result */
     bool v_is_k;       /* no projection of values: they are keys before their norm */
     struct pith_head_norm q_norm, k_norm, v_norm;
-    double clip;               /* q, k and v are kept within it; 0: not */
+    double clip;               /* q, k and v are clamped to it; 0: not */
     uint32_t rotary;           /* elements at a head's beginning that are rotated; 0: none */
     uint8_t rope_table;        /* by which of the model's tables */
     bool rope_adjacent;        /* rotated pairs are neighbours, else half of `rotary` apart */
     struct pith_growth growth; /* of queries */
     double scale, cap;         /* of scores; cap 0: none */
     uint32_t window;           /* 0: all positions are seen */
-    bool chunked; /* it does not slide: positions see those of their own `window` tokens */
+    bool chunked; /* it does not slide: positions see those of the same run of `window` tokens */
     bool sinks;
     uint32_t sink; /* a vector, with `sinks` */
     /* Keys and values of another layer (`shared`: of layer `of`), or left for others (`leaves`); in
@@ -181,7 +181,7 @@ struct pith_experts_spec {
     bool shared_bias;
     /* What may stand for all experts, whole names (struct pith_fused_spec). */
     const char *fused_gate_up, *fused_down, *fused_gate_up_bias, *fused_down_bias;
-    bool fused_turned, fused_adjacent, fused_either, fused_only;
+    bool fused_transposed, fused_adjacent, fused_either, fused_only;
 };
 /* Declares the vector that corrects scores, where the layer is a mixture and has one; `row`: it is
  * stored as [1][experts]. */
@@ -249,7 +249,7 @@ void pith_build_out(struct pith_plan_maker *m, const char *name, bool bias, uint
                     const unsigned reg[3]);
 /* The bias of a norm or a filter: the vector `module`.bias. */
 uint32_t pith_build_bias(struct pith_plan_maker *m, const char *module, uint32_t length);
-/* The columns of register FUSED, side by side, to registers of their own; or the parts, `dim` wide
+/* The columns of register FUSED, side by side, to separate registers; or the parts, `dim` wide
  * each, of every head. */
 void pith_build_split(struct pith_plan_maker *m, uint32_t parts, const uint32_t *dim,
                       const uint8_t *to);

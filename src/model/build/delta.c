@@ -23,7 +23,7 @@ static void steer(struct pith_plan_maker *m, const char *name, uint32_t rows, un
     if (!m->failed) m->plan->linear[linear].stays = true;
 }
 
-/* q, k and values of each key head beside each other into Q, their gates into V. */
+/* q, k and values of each key head, concatenated, into Q, their gates into V. */
 static void split_key_heads(struct pith_plan_maker *m)
 {
     const struct pith_delta_shape *d = &m->shape->delta;

@@ -73,7 +73,7 @@ static void add_fused(struct pith_plan_maker *m, const struct pith_experts_spec 
                                        .each = 3,
                                        .experts = m->shape->moe.experts,
                                        .parts = i ? 1 : 2,
-                                       .turned = x->fused_turned,
+                                       .transposed = x->fused_transposed,
                                        .either = x->fused_either,
                                        .only = x->fused_only,
                                        .adjacent = x->fused_adjacent && i == 0};

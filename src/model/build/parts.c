@@ -134,7 +134,7 @@ void pith_build_exchanged(struct pith_plan_maker *m)
 {
     for (uint32_t i = 0; !m->failed && i < m->plan->linears; i++) {
         struct pith_fused_spec spec = {
-            .first = i, .each = 1, .experts = 1, .parts = 1, .turned = true, .alone = true};
+            .first = i, .each = 1, .experts = 1, .parts = 1, .transposed = true, .alone = true};
         if (snprintf(spec.name, sizeof spec.name, "%s.weight", m->plan->linear[i].name) >=
             (int)sizeof spec.name)
             m->failed = true;

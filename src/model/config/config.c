@@ -6,15 +6,15 @@
 
 void pith_config_log_free(struct pith_config_log *log)
 {
-    for (size_t i = 0; i < PITH_CONFIG_SCOPES; i++) pith_free(log->asked[i].key);
+    for (size_t i = 0; i < PITH_CONFIG_SCOPES; i++) pith_free(log->read[i].key);
     *log = (struct pith_config_log){0};
 }
 
 static void note(struct pith_config_log *log, enum pith_config_scope scope, const char *key)
 {
     enum { STEP = 64 };
-    size_t *n = &log->asked[scope].count;
-    const char ***list = &log->asked[scope].key;
+    size_t *n = &log->read[scope].count;
+    const char ***list = &log->read[scope].key;
     for (size_t i = 0; i < *n; i++)
         if (strcmp((*list)[i], key) == 0) return;
     if (*n % STEP == 0) {

@@ -1,20 +1,20 @@
 /* model/config/config.h: config.json as the readers of architectures see it: an object, the file
- * that messages name, and a log of the keys that were asked for. What nobody asked for is what this
- * architecture does not have, so that no list of keys is kept anywhere. */
+ * that messages name, and a log of the keys that were read. A key that was not read is one that
+ * this architecture does not have, so that no list of keys is needed. */
 #ifndef PITH_MODEL_CONFIG_CONFIG_H
 #define PITH_MODEL_CONFIG_CONFIG_H
 
 #include "base/json.h"
 
-/* Which keys may stand beside each other: the model's, and those of rotary parameters. */
+/* Which keys are in one object: the model's, and those of rotary parameters. */
 enum pith_config_scope { PITH_CONFIG_MODEL, PITH_CONFIG_ROPE, PITH_CONFIG_SCOPES };
 
-/* The keys that were asked for, each once. They live as long as the program: names in its text. */
+/* The keys that were read, each once. The names are string literals. */
 struct pith_config_log {
     struct {
         const char **key;
         size_t count;
-    } asked[PITH_CONFIG_SCOPES];
+    } read[PITH_CONFIG_SCOPES];
     bool failed; /* for want of memory; then some are not there */
 };
 void pith_config_log_free(struct pith_config_log *log);
@@ -47,7 +47,7 @@ enum pith_status pith_config_bool(const struct pith_config *c, const char *key, 
 enum pith_status pith_config_str(const struct pith_config *c, const char *key, const char **value,
                                  struct pith_error *err);
 
-/* Told of each key that its architecture does not read and that is one or two edits away from
+/* Called for each key that its architecture does not read and that is one or two edits away from
  * `near`, which it reads and which is missing (so that its default is in use). Keys within another
  * object come with its name, "rope_scaling". */
 typedef void pith_misspelt_fn(void *ctx, const char *object, const char *key, const char *near);

@@ -6,11 +6,11 @@
 
 #include <string.h>
 
-static bool is_asked(const struct pith_config_log *log, enum pith_config_scope scope,
-                     const char *key)
+static bool is_read(const struct pith_config_log *log, enum pith_config_scope scope,
+                    const char *key)
 {
-    for (size_t i = 0; i < log->asked[scope].count; i++)
-        if (strcmp(log->asked[scope].key[i], key) == 0) return true;
+    for (size_t i = 0; i < log->read[scope].count; i++)
+        if (strcmp(log->read[scope].key[i], key) == 0) return true;
     return false;
 }
 
@@ -34,17 +34,16 @@ static void look(const struct search *s, const char *object, const json_t *j,
     json_t *value;
     if (json_object_size(j) > MOST) return;
     json_object_foreach ((json_t *)(uintptr_t)j, key, value) {
-        const bool fine = key[0] == '_' || is_asked(&s->log, scope, key); /* _: the library's own */
+        const bool fine = key[0] == '_' || is_read(&s->log, scope, key); /* _: the library's own */
         const char *near =
-            fine ? NULL
-                 : pith_name_nearest(key, s->log.asked[scope].key, s->log.asked[scope].count);
+            fine ? NULL : pith_name_nearest(key, s->log.read[scope].key, s->log.read[scope].count);
         if (near && !json_object_get(j, near) && pith_name_distance(key, near) <= most_edits(key))
             s->fn(s->ctx, object, key, near);
     }
 }
 
-/* What is asked for outside the architectures. */
-static void ask_others(struct pith_config_log *log)
+/* What is read outside the architectures. */
+static void read_others(struct pith_config_log *log)
 {
     const struct pith_config none = {.log = log};
     (void)pith_config_get(&none, "quantization_config");
@@ -56,8 +55,8 @@ void pith_config_misspelt(const json_t *config, pith_misspelt_fn *fn, void *ctx)
     struct search s = {.fn = fn, .ctx = ctx};
     struct pith_shape *shape = pith_alloc(1, sizeof *shape);
     const struct pith_arch *arch;
-    ask_others(&s.log);
-    if (shape) (void)pith_shape_read_asked(config, "config.json", &s.log, &arch, shape, NULL);
+    read_others(&s.log);
+    if (shape) (void)pith_shape_read_logged(config, "config.json", &s.log, &arch, shape, NULL);
     if (shape && !s.log.failed) {
         look(&s, "", config, PITH_CONFIG_MODEL);
         look(&s, "text_config", json_object_get(config, "text_config"), PITH_CONFIG_MODEL);

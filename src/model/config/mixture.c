@@ -22,7 +22,7 @@ static const char *first_of(const struct pith_config *c, const char *const name[
     return name[1] && !pith_config_has(c, name[0]) ? name[1] : name[0];
 }
 
-/* An integer in 0..hi; left alone when it is missing. */
+/* An integer in 0..hi; unchanged when it is missing. */
 static enum pith_status read_count(const struct pith_config *c, const char *key, int64_t hi,
                                    uint32_t *out, struct pith_error *err)
 {

@@ -28,7 +28,7 @@ struct pith_size_defaults {
     double eps_absent; /* 0: 1e-6 */
     double partial;    /* of "partial_rotary_factor"; 0: heads are always rotated whole */
     double theta;      /* of "rope_theta"; 0: 10000 */
-    bool rope_kinds;   /* layers with a window may have rotary parameters of their own */
+    bool rope_kinds;   /* layers with a window may have separate rotary parameters */
 };
 
 /* Sizes, activation, eps, tying and rope; all else, the architecture's own part too, becomes 0. */
@@ -40,7 +40,8 @@ enum pith_status pith_read_sizes(const struct pith_config *c,
 enum pith_status pith_read_size(const struct pith_config *c, const char *key, int64_t hi,
                                 uint32_t absent, uint32_t *out, struct pith_error *err);
 
-/* A positive number into *out, which is left where the key is missing or null; of a cap null is 0.
+/* A positive number into *out, which is unchanged where the key is missing or null; of a cap null
+ * is 0.
  */
 enum pith_status pith_read_scale(const struct pith_config *c, const char *key, double *out,
                                  struct pith_error *err);
@@ -61,7 +62,7 @@ enum pith_status pith_read_all_windows(const struct pith_config *c, uint32_t abs
 
 /* "layer_types" into *set: the layers of the kind `name`; every other must be of the kind `other`.
  * What stands behind the last layer is not read: a model may be cut short, or list layers for
- * drafts. *set is left where the key is missing or null. */
+ * drafts. *set is unchanged where the key is missing or null. */
 enum pith_status pith_read_layer_types(const struct pith_config *c, const struct pith_shape *shape,
                                        const char *name, const char *other,
                                        struct pith_layer_set *set, struct pith_error *err);
@@ -93,7 +94,7 @@ struct pith_mixture_keys {
 extern const struct pith_mixture_keys pith_mixture_keys_qwen, pith_mixture_keys_deepseek,
     pith_mixture_keys_local;
 
-/* These into shape->moe, which begins as `absent`; which layers are mixtures is left open.
+/* These into shape->moe, which begins as `absent`; it does not set which layers are mixtures.
  * PITH_FORMAT when they do not go together. */
 enum pith_status pith_read_mixture(const struct pith_config *c,
                                    const struct pith_mixture_keys *keys,
@@ -119,8 +120,8 @@ enum pith_status pith_read_latent(const struct pith_config *c,
  * "full_attention_interval"th. */
 enum pith_status pith_read_delta(const struct pith_config *c, struct pith_shape *shape,
                                  struct pith_error *err);
-/* Mamba 2's heads, groups and convolution ("mamba_n_heads" and so on); which layers have them is
- * left open. */
+/* Mamba 2's heads, groups and convolution ("mamba_n_heads" and so on); it does not set which layers
+ * have them. */
 enum pith_status pith_read_mamba(const struct pith_config *c, struct pith_shape *shape,
                                  struct pith_error *err);
 /* Granite's whole shape, in all its forms but for experts. */

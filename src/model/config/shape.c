@@ -49,7 +49,7 @@ static enum pith_status read_dtype(const struct pith_config *c, enum pith_dtype 
 }
 
 /* By the class, and where that is none of the known ones by the model_type, as transformers does:
- * conversions and trainers write classes of their own. */
+ * conversions and trainers write other classes. */
 static const struct pith_arch *find_arch(const char *name, const char *model_type)
 {
     size_t count;
@@ -97,9 +97,9 @@ static enum pith_status pick_arch(const struct pith_config *c, const struct pith
     return *arch ? PITH_OK : fail_unknown(c->where, name ? name : type, err);
 }
 
-enum pith_status pith_shape_read_asked(const json_t *config, const char *where,
-                                       struct pith_config_log *log, const struct pith_arch **arch,
-                                       struct pith_shape *shape, struct pith_error *err)
+enum pith_status pith_shape_read_logged(const json_t *config, const char *where,
+                                        struct pith_config_log *log, const struct pith_arch **arch,
+                                        struct pith_shape *shape, struct pith_error *err)
 {
     const struct pith_config c = {.json = config, .where = where, .log = log};
     if (!json_is_object(config)) return pith_fail(err, PITH_FORMAT, "%s: not a JSON object", where);
@@ -120,5 +120,5 @@ enum pith_status pith_shape_read(const json_t *config, const char *where,
                                  const struct pith_arch **arch, struct pith_shape *shape,
                                  struct pith_error *err)
 {
-    return pith_shape_read_asked(config, where, NULL, arch, shape, err);
+    return pith_shape_read_logged(config, where, NULL, arch, shape, err);
 }

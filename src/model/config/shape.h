@@ -94,7 +94,7 @@ struct pith_moe {
     uint32_t experts, taken; /* 0: no layer is a mixture */
     uint32_t ffn;            /* width of an expert */
     uint32_t shared_ffn;     /* of the shared one, 0: none */
-    bool shared_gate;        /* times sigmoid of a linear of its own */
+    bool shared_gate;        /* times sigmoid of a separate linear */
     enum pith_router router;
     bool renormalised, router_bias, correction;
     bool scales_input; /* the weight multiplies what an expert reads, not what it gives */
@@ -230,12 +230,12 @@ enum pith_status pith_shape_read(const json_t *config, const char *where,
                                  const struct pith_arch **arch, struct pith_shape *shape,
                                  struct pith_error *err);
 
-/* The same; the keys that were asked for go to `log` (model/config/config.h), those before a
- * failure too. */
+/* The same; the keys that were read go to `log` (model/config/config.h), those before a failure
+ * too. */
 struct pith_config_log;
-enum pith_status pith_shape_read_asked(const json_t *config, const char *where,
-                                       struct pith_config_log *log, const struct pith_arch **arch,
-                                       struct pith_shape *shape, struct pith_error *err);
+enum pith_status pith_shape_read_logged(const json_t *config, const char *where,
+                                        struct pith_config_log *log, const struct pith_arch **arch,
+                                        struct pith_shape *shape, struct pith_error *err);
 
 /* Elements that the angles of a table are for: 1 is that of layers with the window. */
 static inline uint32_t pith_shape_rotary(const struct pith_shape *s, unsigned table)

@@ -20,7 +20,7 @@ static void add(struct pith_gguf_arch *a, const struct pith_arch *arch,
     struct pith_gguf_pair *p = &a->inner[a->inners++];
     *p = (struct pith_gguf_pair){.gguf = part->gguf, .whole = part->whole, .place = part->place};
     (void)snprintf(p->hf, sizeof p->hf, "%s", part->hf);
-    if (!arch->gguf.turned && p->place.order <= PITH_GGUF_K_HEADS)
+    if (!arch->gguf.permuted && p->place.order <= PITH_GGUF_K_HEADS)
         p->place.order = PITH_GGUF_STRAIGHT;
     if (part->norm && arch->norm.plus != 0) p->place.as = PITH_AS_PLUS_ONE;
 }
@@ -220,7 +220,7 @@ const char *pith_arch_gguf_lacks(const struct pith_plans *p, const struct pith_s
         return "windows in these layers";
     if (g->rope_stated && pith_layer_any(&s->place.unrotated, s->layers) &&
         !as_known(s, &s->place.unrotated, 1, false))
-        return "layers without positions beside others";
+        return "layers without positions and layers with them";
     if (!as_known(s, &s->place.unrotated, g->unrotated, false))
         return "such layers without positions";
     if (s->place.rope.type == PITH_ROPE_LONG) return "long rotary factors";

@@ -13,46 +13,46 @@
 
 /* --- memory ---------------------------------------------------------------------------------- */
 
-/* Floats a row that a node keeps of what it wrote: what writes over its input in place (a rotation)
- * or into what it adds (an addition), or to other registers, keeps nothing of its own. */
-static uint32_t kept_width(const struct pith_layer_plan *l, const struct pith_node *node)
+/* Floats a row that a node saves of its output: a node that writes in place (a rotation), into what
+ * it adds to (an addition) or to other registers saves nothing. */
+static uint32_t saved_width(const struct pith_layer_plan *l, const struct pith_node *node)
 {
     const bool none = node->kind == PITH_NODE_ROPE || node->kind == PITH_NODE_ADD ||
                       node->kind == PITH_NODE_SPLIT;
     return none ? 0 : l->width[node->out];
 }
 
-/* A part that lies beside others in its register has no place of its own. */
+/* A part that shares its register with others has no separate place. */
 static bool part_has_place(const struct pith_node *node, uint32_t part)
 {
     return !node->u.split.wide[part] || node->u.split.at[part] == 0;
 }
 
-/* What n rows of a layer's node keep; s->out is left as it is where that is nothing. */
-static void take_kept(struct pith_arena *a, const struct pith_plans *p,
-                      const struct pith_layer_plan *l, const struct pith_node *node, size_t n,
-                      struct pith_tape_step *s)
+/* What n rows of a layer's node save; s->out is unchanged where that is nothing. */
+static void take_saved(struct pith_arena *a, const struct pith_plans *p,
+                       const struct pith_layer_plan *l, const struct pith_node *node, size_t n,
+                       struct pith_tape_step *s)
 {
-    float *out = pith_arena_take_rows(a, n, kept_width(l, node), sizeof(float));
+    float *out = pith_arena_take_rows(a, n, saved_width(l, node), sizeof(float));
     if (out) s->out = out;
     if (node->kind == PITH_NODE_SPLIT)
         for (uint32_t i = 0; i < node->u.split.parts; i++) {
             const uint32_t width = l->width[node->u.split.to[i]];
-            s->kept[i] =
+            s->saved[i] =
                 pith_arena_take_rows(a, part_has_place(node, i) ? n : 0, width, sizeof(float));
         }
     if (node->kind == PITH_NODE_ABSORB)
-        s->kept[0] = pith_arena_take_rows(a, n, l->width[node->u.latent.key], sizeof(float));
+        s->saved[0] = pith_arena_take_rows(a, n, l->width[node->u.latent.key], sizeof(float));
     if (node->kind == PITH_NODE_EXPERTS) pith_tape_keep_experts(a, p, node, n, s);
 }
 
-static size_t most_kept(const struct pith_plans *p, size_t rows)
+static size_t most_saved(const struct pith_plans *p, size_t rows)
 {
     struct pith_arena a = {0};
     struct pith_tape_step s;
     for (uint32_t i = 0; i < p->kinds; i++, pith_arena_return(&a, 0))
         for (uint32_t j = 0; j < p->kind[i].nodes; j++)
-            take_kept(&a, p, &p->kind[i], &p->kind[i].node[j], rows, &s);
+            take_saved(&a, p, &p->kind[i], &p->kind[i].node[j], rows, &s);
     return (size_t)pith_arena_bytes(&a);
 }
 
@@ -127,7 +127,7 @@ static void layout(struct pith_arena *a, const struct pith_plans *p, unsigned th
         t->rope[i].sin = pith_arena_take_rows(a, rows, half, sizeof(float));
         t->rope[i].minus_sin = pith_arena_take_rows(a, rows, half, sizeof(float));
     }
-    t->values_size = most_kept(p, rows);
+    t->values_size = most_saved(p, rows);
     t->values = pith_arena_take(a, t->values_size, 1);
     t->work = pith_arena_take(a, most_work(p, threads, rows), sizeof(float));
     t->state = pith_arena_take(a, most_state(p), sizeof(float));
@@ -359,10 +359,10 @@ static void tape_split(struct pith_tape_forward *f, const struct pith_node *node
                        struct pith_tape_step *s)
 {
     for (uint32_t p = 0; p < node->u.split.parts; p++) {
-        if (!part_has_place(node, p)) s->kept[p] = f->reg[node->u.split.to[p]];
-        f->reg[node->u.split.to[p]] = s->kept[p];
+        if (!part_has_place(node, p)) s->saved[p] = f->reg[node->u.split.to[p]];
+        f->reg[node->u.split.to[p]] = s->saved[p];
     }
-    pith_split_rows(node, f->t->n, s->out, s->kept, false);
+    pith_split_rows(node, f->t->n, s->out, s->saved, false);
 }
 
 /* How much of row i of what all tokens share is added. */
@@ -390,7 +390,7 @@ static void tape_mix(struct pith_tape_forward *f, const struct pith_node *node,
 #define tape_conv pith_tape_conv
 #define tape_delta pith_tape_delta
 #define tape_scan pith_tape_scan
-#define tape_tell pith_tape_tell
+#define tape_per_layer pith_tape_per_layer
 static pith_tape_fn *const tapes[PITH_NODE_KINDS] = {
 #define PITH_NODE(kind, name) tape_##name,
 #include "model/nodes/nodes.def"
@@ -434,7 +434,7 @@ enum pith_status pith_tape_forward(struct pith_tape *t, const struct pith_block 
         const struct pith_node *node = &b->plan->node[i];
         struct pith_tape_step *s = &t->step[i];
         s->in = s->out = f.reg[node->in];
-        take_kept(&values, &t->model->plans, b->plan, node, n, s);
+        take_saved(&values, &t->model->plans, b->plan, node, n, s);
         tapes[node->kind](&f, node, s);
         if (node->kind != PITH_NODE_SPLIT) f.reg[node->out] = s->out;
     }
@@ -513,8 +513,8 @@ static uint32_t first_matrix(const struct pith_layer_plan *l)
     return i;
 }
 
-/* Tells of a site's input; `before`: what its gradient was without these linears, or NULL. */
-static void tell_site(struct pith_tape_backward *k, uint32_t first, float *before)
+/* Reports a site's input; `before`: its gradient without these linears, or NULL. */
+static void report_site(struct pith_tape_backward *k, uint32_t first, float *before)
 {
     const struct pith_layer_plan *l = k->b->plan;
     const struct pith_node *node = &l->node[first];
@@ -555,7 +555,7 @@ static bool back_site(struct pith_tape_backward *k, uint32_t first, uint32_t las
         k->d[node->in] = r.out;
         if (node->out != node->in) k->d[node->out] = NULL;
     }
-    if (k->g->seen) tell_site(k, first, before);
+    if (k->g->seen) report_site(k, first, before);
     return true;
 }
 
@@ -582,7 +582,7 @@ static void back_norm(struct pith_tape_backward *k, const struct pith_node *node
     k->d[node->in] = dx;
 }
 
-/* The transpose of a rotation turns the other way. */
+/* The transpose of a rotation rotates the other way. */
 static void back_rope(struct pith_tape_backward *k, const struct pith_node *node,
                       const struct pith_tape_step *s)
 {
@@ -593,8 +593,8 @@ static void back_rope(struct pith_tape_backward *k, const struct pith_node *node
 }
 
 /* A latent's values are the first columns of its keys. */
-static void tell_attended(const struct pith_tape_backward *k, const struct pith_node *node,
-                          const struct pith_tape_step *s)
+static void report_attended(const struct pith_tape_backward *k, const struct pith_node *node,
+                            const struct pith_tape_step *s)
 {
     struct pith_tape *t = k->t;
     const struct pith_state_spec *keeps = &k->b->plan->state;
@@ -644,7 +644,7 @@ static void back_attend(struct pith_tape_backward *k, const struct pith_node *no
                                                                   .d_k = t->grad[key],
                                                                   .d_v = t->grad[value],
                                                                   .work = t->work});
-    if (k->g->seen) tell_attended(k, node, s);
+    if (k->g->seen) report_attended(k, node, s);
     if (node->out != node->in) k->d[node->out] = NULL;
     k->d[node->in] = t->grad[node->in];
     k->d[key] = t->grad[key];
@@ -760,7 +760,7 @@ static void back_linear(struct pith_tape_backward *k, const struct pith_node *no
 #define back_conv pith_back_conv
 #define back_delta pith_back_delta
 #define back_scan pith_back_scan
-#define back_tell pith_back_tell
+#define back_per_layer pith_back_per_layer
 static pith_back_fn *const backs[PITH_NODE_KINDS] = {
 #define PITH_NODE(kind, name) back_##name,
 #include "model/nodes/nodes.def"

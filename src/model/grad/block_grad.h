@@ -14,10 +14,11 @@
 struct pith_tape_step {
     const float *in, *other[2];
     float *out;
-    /* What a kind keeps beside: the parts that are split off, the keys of a latent; of a mixture
-     * gate, up, their product and the result of each place, by expert (model/grad/grad_experts.c).
+    /* What a kind saves in addition: the parts that are split off, the keys of a latent; of a
+     * mixture gate, up, their product and the result of each place, by expert
+     * (model/grad/grad_experts.c).
      */
-    float *kept[4];
+    float *saved[4];
     struct pith_tape_routes {
         uint32_t *chosen, *order, *begin; /* as struct pith_scratch */
         float *share;
@@ -58,7 +59,7 @@ struct pith_tape {
 enum pith_status pith_tape_init(struct pith_tape *t, struct pith_backend *be,
                                 const struct pith_model *m, size_t rows, struct pith_error *err);
 void pith_tape_free(struct pith_tape *t);
-/* Bytes that pith_tape_init() asks for; UINT64_MAX when they overflow. */
+/* Bytes that pith_tape_init() takes; UINT64_MAX when they overflow. */
 uint64_t pith_tape_bytes(const struct pith_model *m, unsigned threads, size_t rows);
 
 /* out[n][hidden] = block(x[n][hidden]), each followed by what layers carry (pith_plans_lay()), at
@@ -98,7 +99,7 @@ bool pith_tape_find_rivals(struct pith_tape *t, const struct pith_block *b,
 
 /* What a layer reads besides its matrices: x[n][width] as it was, and the gradient d[n][width] with
  * respect to it, through these readers alone. Rows of an expert's site are those that take it. Of
- * latents, which are keys and values in one, width is the keys'. A mixture tells of its sum, x,
+ * latents, which are keys and values in one, width is the keys'. A mixture reports its sum, x,
  * which others read. Both are there for the call only. */
 struct pith_tape_read {
     enum pith_tape_what {
@@ -145,16 +146,16 @@ void pith_tape_add(struct pith_backend *be, const struct pith_tape_product *p, s
 struct pith_tape_grad {
     const float *d_out;
     float *const *w; /* [linears]: [rows][cols] each, grows by the gradient; NULL: not wanted */
-    /* Told of what those that are wanted would grow by, instead. NULL: they grow. */
+    /* Called with what the wanted gradients would grow by, instead. NULL: they grow. */
     void (*product)(void *ctx, const struct pith_tape_product *p);
     void *product_ctx;
-    float *d_x;      /* [n][hidden], overwritten; may be d_out; NULL: not wanted. With it the x of
-                        the forward pass still holds what it held. */
-    /* Told of every input of linears and of what attention reads; needs d_x. NULL: nobody. */
+    float *d_x; /* [n][hidden], overwritten; may be d_out; NULL: not wanted. With it the x of
+                   the forward pass is unchanged. */
+    /* Called with every input of linears and with what attention reads; needs d_x. May be NULL. */
     void (*seen)(void *ctx, const struct pith_tape_read *read);
     void *ctx;
-    /* Told of what every linear gave, but for those that attention over latents takes into itself.
-     * NULL: nobody. */
+    /* Called with the output of every linear, but for those that attention over latents absorbs.
+     * May be NULL. */
     void (*gave)(void *ctx, const struct pith_tape_gave *gave);
     void *gave_ctx;
     /* The loss depends on the margins of a mixture's rows, too: its gradient with respect to them.

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { GATE, UP, ACT, RESULT }; /* kept of each place */
+enum { GATE, UP, ACT, RESULT }; /* saved for each place */
 
 void pith_tape_keep_experts(struct pith_arena *a, const struct pith_plans *p,
                             const struct pith_node *node, size_t n, struct pith_tape_step *s)
@@ -15,8 +15,8 @@ void pith_tape_keep_experts(struct pith_arena *a, const struct pith_plans *p,
     const size_t places = n * p->taken, dim = node->u.experts.dim;
     struct pith_tape_routes *r = &s->routes;
     for (int i = GATE; i <= RESULT; i++)
-        s->kept[i] = pith_arena_take_rows(a, places, i == RESULT ? p->width[PITH_REG_STREAM] : dim,
-                                          sizeof(float));
+        s->saved[i] = pith_arena_take_rows(a, places, i == RESULT ? p->width[PITH_REG_STREAM] : dim,
+                                           sizeof(float));
     r->chosen = pith_arena_take(a, places, sizeof *r->chosen);
     r->order = pith_arena_take(a, places, sizeof *r->order);
     r->begin = pith_arena_take(a, p->experts + 1, sizeof *r->begin);
@@ -60,15 +60,15 @@ static void run_expert(struct pith_tape_forward *f, const struct pith_node *node
                        struct pith_tape_step *s, const struct group *g)
 {
     const size_t dim = node->u.experts.dim, hidden = f->t->model->shape.hidden;
-    float *act = s->kept[ACT] + g->first * dim;
+    float *act = s->saved[ACT] + g->first * dim;
     struct pith_tape_rows r = {.linear = g->linear, .n = g->n, .x = gather(f->t, s, g)};
     struct pith_gating gating = pith_tape_gating(f->t, node);
     f->t->treated_of = NULL;
-    r.out = s->kept[GATE] + g->first * dim;
+    r.out = s->saved[GATE] + g->first * dim;
     pith_tape_linear(f->t, f->b, &r);
     memcpy(act, r.out, g->n * dim * sizeof *act);
     r.linear++;
-    r.out = s->kept[UP] + g->first * dim;
+    r.out = s->saved[UP] + g->first * dim;
     pith_tape_linear(f->t, f->b, &r);
     gating.gate = act;
     gating.up = r.out;
@@ -77,7 +77,7 @@ static void run_expert(struct pith_tape_forward *f, const struct pith_node *node
     f->t->treated_of = NULL;
     r.linear++;
     r.x = act;
-    r.out = s->kept[RESULT] + g->first * hidden;
+    r.out = s->saved[RESULT] + g->first * hidden;
     pith_tape_linear(f->t, f->b, &r);
 }
 
@@ -104,7 +104,7 @@ void pith_tape_experts(struct pith_tape_forward *f, const struct pith_node *node
         for (size_t i = g.first; i < g.first + g.n; i++) {
             const float share = m->scales_input ? 1.0f : r->share[r->order[i]];
             float *out = s->out + r->order[i] / m->taken * hidden;
-            const float *from = s->kept[RESULT] + i * hidden;
+            const float *from = s->saved[RESULT] + i * hidden;
             for (size_t j = 0; j < hidden; j++) out[j] = fmaf(share, from[j], out[j]);
         }
     }
@@ -129,7 +129,7 @@ static void back_results(struct pith_tape_backward *k, const struct pith_node *n
         const uint32_t at = s->routes.order[i];
         const float *dy = k->d[node->out] + at / m->taken * hidden;
         const float share = m->scales_input ? 1.0f : s->routes.share[at];
-        float *result = s->kept[RESULT] + i * hidden;
+        float *result = s->saved[RESULT] + i * hidden;
         double dot = 0;
         for (size_t j = 0; j < hidden; j++) {
             dot += (double)dy[j] * (double)result[j];
@@ -160,14 +160,15 @@ static void scatter(struct pith_tape_backward *k, const struct pith_node *node,
     }
 }
 
-/* Rows that an expert's linear reads, kept until their gradient is known where somebody asks. */
+/* Rows that an expert's linear reads, saved until their gradient is known, if there is a callback.
+ */
 static void keep_read(const struct pith_tape_backward *k, const float *x, size_t count)
 {
     k->t->treated_of = NULL;
     if (k->g->seen) memcpy(k->t->treated, x, count * sizeof *x);
 }
 
-static void tell_read(const struct pith_tape_backward *k, const struct pith_tape_rows *r)
+static void report_read(const struct pith_tape_backward *k, const struct pith_tape_rows *r)
 {
     const struct pith_linear_spec *l = &k->b->plan->linear[r->linear];
     if (!k->g->seen) return;
@@ -185,17 +186,17 @@ static void back_expert(struct pith_tape_backward *k, const struct pith_node *no
 {
     const size_t dim = node->u.experts.dim, hidden = k->t->model->shape.hidden;
     const struct pith_gating gating = pith_tape_gating(k->t, node);
-    float *gate = s->kept[GATE] + g->first * dim, *up = s->kept[UP] + g->first * dim;
-    float *act = s->kept[ACT] + g->first * dim;
+    float *gate = s->saved[GATE] + g->first * dim, *up = s->saved[UP] + g->first * dim;
+    float *act = s->saved[ACT] + g->first * dim;
     struct pith_tape_rows r = {
         .linear = g->linear + 2, .n = g->n, .x = act, .place = s->routes.order + g->first};
     k->t->treated_of = NULL;
-    r.dy = s->kept[RESULT] + g->first * hidden;
+    r.dy = s->saved[RESULT] + g->first * hidden;
     pith_tape_to_weights(k, &r);
     keep_read(k, act, g->n * dim);
     r.out = act;
     pith_tape_to_input(k, &r);
-    tell_read(k, &r);
+    report_read(k, &r);
     /* In place: an element's inputs are read before its gradients are written. */
     pith_gate_grad(k->t->backend, &(struct pith_gate_grad){.act = gating.act,
                                                            .limit = gating.limit,
@@ -221,7 +222,7 @@ static void back_expert(struct pith_tape_backward *k, const struct pith_node *no
     r.dy = act;
     r.accumulate = true;
     pith_tape_to_input(k, &r);
-    tell_read(k, &r);
+    report_read(k, &r);
     scatter(k, node, s, g);
 }
 

@@ -118,7 +118,7 @@ static void add_comers(struct pith_tape *t, const struct pith_block *b,
 static void take_goers(const struct pith_tape *t, const struct pith_tape_step *s,
                        struct pith_tape_rivals *r)
 {
-    enum { RESULT = 3 }; /* kept of each place, as grad_experts.c lays it */
+    enum { RESULT = 3 }; /* saved for each place, in the layout of grad_experts.c */
     const struct pith_moe *m = moe_of(t);
     const size_t hidden = t->model->shape.hidden;
     for (size_t i = 0; i < t->n * m->taken; i++) {
@@ -126,7 +126,7 @@ static void take_goers(const struct pith_tape *t, const struct pith_tape_step *s
         const size_t row = at / m->taken;
         if (!isfinite(r->rival[row].margin) || r->rival[row].goes != s->routes.chosen[at]) continue;
         const float share = m->scales_input ? 1.0f : s->routes.share[at];
-        const float *result = s->kept[RESULT] + i * hidden;
+        const float *result = s->saved[RESULT] + i * hidden;
         for (size_t j = 0; j < hidden; j++) r->change[row * hidden + j] -= share * result[j];
     }
 }

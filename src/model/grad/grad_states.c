@@ -45,8 +45,8 @@ void pith_tape_absorb(struct pith_tape_forward *f, const struct pith_node *node,
     s->other[0] = f->reg[node->u.latent.latent];
     s->other[1] = f->reg[node->u.latent.rotary];
     pith_absorbed_fill(f->t->backend, &b->linear[node->u.latent.linear], b->absorbed);
-    pith_latent_join(node, f->t->n, s->other[0], s->other[1], s->kept[0]);
-    f->reg[node->u.latent.key] = s->kept[0];
+    pith_latent_join(node, f->t->n, s->other[0], s->other[1], s->saved[0]);
+    f->reg[node->u.latent.key] = s->saved[0];
     pith_latent_queries(f->t->backend, &b->absorbed->parts, s->in, f->t->n, node->u.latent.rope,
                         s->out);
 }

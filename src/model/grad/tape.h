@@ -43,7 +43,7 @@ struct pith_tape_rows {
 void pith_tape_linear(struct pith_tape *t, const struct pith_block *b,
                       const struct pith_tape_rows *r);
 void pith_tape_to_weights(struct pith_tape_backward *k, const struct pith_tape_rows *r);
-/* A gradient that is wanted grows by that, or somebody is told of it (model/grad/grad_vectors.c).
+/* A gradient that is wanted grows by that, or the callback receives it (model/grad/grad_vectors.c).
  */
 void pith_tape_multiply(struct pith_tape_backward *k, const struct pith_tape_product *p);
 /* The gradients of a linear's bias and of a norm's vectors, from those of what they gave, where
@@ -52,9 +52,9 @@ void pith_tape_to_bias(struct pith_tape_backward *k, const struct pith_tape_rows
 void pith_tape_to_vectors(struct pith_tape_backward *k, const struct pith_node *norm,
                           const struct pith_tape_step *s);
 void pith_tape_to_input(struct pith_tape_backward *k, const struct pith_tape_rows *r);
-/* What layers are told: nothing flows back. */
-pith_tape_fn pith_tape_tell;
-pith_back_fn pith_back_tell;
+/* Per-layer vectors of tokens: nothing flows back. */
+pith_tape_fn pith_tape_per_layer;
+pith_back_fn pith_back_per_layer;
 /* Activation of the model's, or the node's; its gradients. */
 struct pith_gating pith_tape_gating(const struct pith_tape *t, const struct pith_node *gate);
 
@@ -65,7 +65,7 @@ void pith_tape_keep_experts(struct pith_arena *a, const struct pith_plans *p,
 /* What moves margins moves the router's logits. */
 pith_back_fn pith_back_rivals;
 
-/* Of the kinds that have a file of their own. */
+/* Of the kinds that have a separate file. */
 pith_tape_fn pith_tape_experts, pith_tape_absorb, pith_tape_expand, pith_tape_conv, pith_tape_delta,
     pith_tape_scan;
 pith_back_fn pith_back_experts, pith_back_absorb, pith_back_expand, pith_back_conv, pith_back_delta,

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Whether heads of so many numbers can be kept as codes. */
+/* Whether heads of so many numbers can be stored as codes. */
 static enum pith_status check_rows(const struct pith_kv_part *p, uint32_t cols,
                                    struct pith_error *err)
 {
@@ -71,7 +71,7 @@ static enum pith_status parse_part(const char *name, bool values, const struct p
 
 /* What a name says: "GRID", "k=GRID", "v=GRID", each side once, and "rotate", "rotate=k" or
  * "rotate=v", "offset" or "offset=middle", with commas between. */
-struct said {
+struct parsed {
     struct pith_kv_part part[2]; /* of keys and of values */
     bool given[2], rotate[2];
     enum pith_kv_offset offset;
@@ -80,8 +80,8 @@ struct said {
     enum pith_state_form form;
 };
 
-static enum pith_status parse_sides(const char *item, const struct pith_model *m, struct said *out,
-                                    struct pith_error *err)
+static enum pith_status parse_sides(const char *item, const struct pith_model *m,
+                                    struct parsed *out, struct pith_error *err)
 {
     const bool k = strncasecmp(item, "k=", 2) == 0, v = strncasecmp(item, "v=", 2) == 0;
     const char *name = k || v ? item + 2 : item;
@@ -112,7 +112,7 @@ static bool parse_count(const char *item, const char *word, uint32_t *out)
 
 static const char *const state_forms[PITH_FORM_COUNT] = {"f32", "bf16", "fp8_e4m3", "fp8_e5m2"};
 
-static bool parse_states(const char *item, struct said *out)
+static bool parse_states(const char *item, struct parsed *out)
 {
     if (strncasecmp(item, "state=", 6) != 0) return false;
     for (unsigned i = 0; i < PITH_FORM_COUNT; i++) {
@@ -127,7 +127,7 @@ static bool parse_states(const char *item, struct said *out)
 static const char *const offset_names[] = {
     [PITH_KV_BIAS] = "offset", [PITH_KV_MIDDLE] = "offset=middle"};
 
-static bool parse_offset(const char *item, struct said *out)
+static bool parse_offset(const char *item, struct parsed *out)
 {
     for (unsigned i = PITH_KV_BIAS; i < PITH_COUNT(offset_names); i++) {
         if (strcasecmp(item, offset_names[i]) != 0) continue;
@@ -137,10 +137,10 @@ static bool parse_offset(const char *item, struct said *out)
     return false;
 }
 
-static enum pith_status parse_items(const char *name, const struct pith_model *m, struct said *out,
-                                    struct pith_error *err)
+static enum pith_status parse_items(const char *name, const struct pith_model *m,
+                                    struct parsed *out, struct pith_error *err)
 {
-    *out = (struct said){0};
+    *out = (struct parsed){0};
     for (bool more = true; more;) {
         char item[PITH_GRID_TEXT];
         const size_t n = strcspn(name, ",");
@@ -187,7 +187,7 @@ static enum pith_status check_latents(const struct pith_kv_format *f, const stru
         char kinds[PITH_KV_NAMES];
         pith_kv_row_names(by_page, kinds);
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "%s: latents are kept on other grids, or as %s where they have a rotary "
+                         "%s: latents are stored on other grids, or as %s where they have a rotary "
                          "part",
                          f->k.row->kind->name, kinds);
     }
@@ -202,7 +202,7 @@ static const struct pith_kv_kind *levels_of(const struct pith_kv_part *k,
     return pith_kv_needs(v) & PITH_KV_LEVELS ? v->row->kind : NULL;
 }
 
-/* Heads that a Hadamard matrix of a power of two turns. */
+/* Heads that a Hadamard matrix of a power of two can rotate. */
 static enum pith_status check_rotation(const struct pith_kv_format *f, const struct pith_model *m,
                                        struct pith_error *err)
 {
@@ -216,7 +216,7 @@ static enum pith_status check_rotation(const struct pith_kv_format *f, const str
         const struct pith_state_spec *s = &m->plans.kind[i].state;
         const uint32_t key = f->k.rotate ? s->key : 1, value = f->v.rotate ? s->value : 1;
         if (s->kind == PITH_STATE_LATENT && (f->k.rotate || f->v.rotate))
-            return pith_fail(err, PITH_UNSUPPORTED, "rotate: latents are not turned");
+            return pith_fail(err, PITH_UNSUPPORTED, "rotate: latents are not rotated");
         if (s->kind != PITH_STATE_KV) continue;
         if ((key & (key - 1)) != 0 || (value & (value - 1)) != 0)
             return pith_fail(err, PITH_UNSUPPORTED,
@@ -238,7 +238,7 @@ static enum pith_status check_offset(const struct pith_kv_format *f, const struc
     for (uint32_t i = 0; m && i < m->plans.kinds; i++) {
         const struct pith_state_spec *s = &m->plans.kind[i].state;
         if (s->kind == PITH_STATE_LATENT)
-            return pith_fail(err, PITH_UNSUPPORTED, "offset: latents are kept whole");
+            return pith_fail(err, PITH_UNSUPPORTED, "offset: latents are stored whole");
         if (s->kind == PITH_STATE_KV && s->key > PITH_OFFSET_DIM)
             return pith_fail(err, PITH_UNSUPPORTED, "offset: keys of %u numbers", s->key);
     }
@@ -257,12 +257,12 @@ bool pith_kv_spreads(const struct pith_kv_part *keys)
     return few && !keys->offset;
 }
 
-static enum pith_status check_states(const struct said *said, const struct pith_model *m,
+static enum pith_status check_states(const struct parsed *parsed, const struct pith_model *m,
                                      struct pith_error *err)
 {
     for (uint32_t i = 0; m && i < m->plans.kinds; i++)
         if (m->plans.kind[i].state.kind == PITH_STATE_RECURRENT) return PITH_OK;
-    if (!m || !said->states) return PITH_OK;
+    if (!m || !parsed->states) return PITH_OK;
     return pith_fail(err, PITH_UNSUPPORTED, "state=: %s keeps no recurrent states",
                      m->checkpoint->dir);
 }
@@ -270,7 +270,7 @@ static enum pith_status check_states(const struct said *said, const struct pith_
 enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const struct pith_model *m,
                                struct pith_kv_format *out, struct pith_error *err)
 {
-    struct said said;
+    struct parsed parsed;
     *out = pith_kv_floats(usual);
     if (!name && !(m && m->kv_grid.format)) return PITH_OK;
     if (!name) {
@@ -280,16 +280,16 @@ enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const st
         PITH_TRY(check_heads(&out->k, false, m, err));
         return check_heads(&out->v, true, m, err);
     }
-    PITH_TRY(parse_items(name, m, &said, err));
-    if (!said.given[0] || !said.given[1])
+    PITH_TRY(parse_items(name, m, &parsed, err));
+    if (!parsed.given[0] || !parsed.given[1])
         return pith_fail(err, PITH_ARG, "KV cache \"%s\": keys and values each once, k=GRID,v=GRID",
                          name);
-    out->k = said.part[0];
-    out->v = said.part[1];
-    out->sink = said.sink;
-    out->recent = said.recent;
-    out->states = said.form;
-    PITH_TRY(check_states(&said, m, err));
+    out->k = parsed.part[0];
+    out->v = parsed.part[1];
+    out->sink = parsed.sink;
+    out->recent = parsed.recent;
+    out->states = parsed.form;
+    PITH_TRY(check_states(&parsed, m, err));
     PITH_TRY(check_latents(out, m, err));
     PITH_TRY(check_offset(out, m, err));
     return check_rotation(out, m, err);
@@ -380,16 +380,16 @@ void pith_kv_format_free(struct pith_kv_format *f)
 static enum pith_status parse_over(const char *name, const struct pith_model *m,
                                    struct pith_kv_format *f, struct pith_error *err)
 {
-    struct said said;
+    struct parsed parsed;
     struct pith_kv_format over = *f;
-    PITH_TRY(parse_items(name, m, &said, err));
-    if (!said.given[0] && !said.given[1])
+    PITH_TRY(parse_items(name, m, &parsed, err));
+    if (!parsed.given[0] && !parsed.given[1])
         return pith_fail(err, PITH_ARG, "KV cache \"%s\": no format", name);
-    if (said.sink || said.recent || said.states)
+    if (parsed.sink || parsed.recent || parsed.states)
         return pith_fail(err, PITH_ARG,
                          "KV cache \"%s\": sink, recent and state are for all layers", name);
-    if (said.given[0]) over.k = said.part[0];
-    if (said.given[1]) over.v = said.part[1];
+    if (parsed.given[0]) over.k = parsed.part[0];
+    if (parsed.given[1]) over.v = parsed.part[1];
     PITH_TRY(check_latents(&over, m, err));
     PITH_TRY(check_offset(&over, m, err));
     PITH_TRY(check_rotation(&over, m, err));

@@ -59,7 +59,7 @@ static enum pith_status make_codes(const struct pith_state_spec *s, const struct
     return pith_kv_code(&f->v, false, s->value, level + PITH_ROW_LEVELS, &code[1], err);
 }
 
-/* Whether some of it is kept in floats beside codes; and how. */
+/* Whether some of it is stored in floats, the rest as codes; and how. */
 static bool has_plain(const struct pith_kv_format *f)
 {
     return (pith_kv_sink(f) || pith_kv_recent(f)) && (pith_kv_coded(&f->k) || pith_kv_coded(&f->v));
@@ -70,7 +70,7 @@ static struct pith_kv_format plain_of_format(const struct pith_kv_format *f)
                                    .v.floats = pith_kv_coded(&f->v) ? PITH_KV_BF16 : f->v.floats};
 }
 
-/* Bytes of a layer's page, and of the keys in it; 0 where nothing is kept by position. False when
+/* Bytes of a layer's page, and of the keys in it; 0 where nothing is stored by position. False when
  * they overflow, or the rows cannot be on the grid. */
 static bool page_bytes(const struct pith_state_spec *s, const struct pith_kv_format *f,
                        size_t *bytes, size_t *keys)
@@ -88,7 +88,7 @@ static bool page_bytes(const struct pith_state_spec *s, const struct pith_kv_for
     return true;
 }
 
-/* Those of a page in floats beside one of codes. */
+/* Those of a page in floats, in addition to one of codes. */
 static bool plain_page_bytes(const struct pith_state_spec *s, const struct pith_kv_format *f,
                              size_t *bytes)
 {
@@ -123,8 +123,8 @@ static size_t plain_from(uint32_t sinks, uint32_t newest, size_t length)
     return from > sink ? from : sink;
 }
 
-double pith_kv_held_bytes(const struct pith_kv_format *f, const struct pith_state_spec *s,
-                          size_t window, size_t length)
+double pith_kv_stored_bytes(const struct pith_kv_format *f, const struct pith_state_spec *s,
+                            size_t window, size_t length)
 {
     const uint32_t recent = pith_kv_recent(f), sinks = pith_kv_sink(f);
     const size_t pages = pith_cache_pages(length), from = plain_from(sinks, recent, length);
@@ -221,9 +221,9 @@ struct room {
     size_t floats; /* of a sequence's recurrent states */
     size_t opened; /* of the largest of them, where they are not in float32 */
     size_t work;
-    size_t turned[2];        /* floats of a position's angles, by table */
-    size_t offsets;          /* of keys, numbers of all layers */
-    size_t offset_turned[2]; /* as `turned`, of offsets */
+    size_t rotated[2];        /* floats of a position's angles, by table */
+    size_t offsets;           /* of keys, numbers of all layers */
+    size_t offset_rotated[2]; /* as `rotated`, of offsets */
 };
 
 /* What a layer has room for: for its own rows, where that of others is not there. */
@@ -236,15 +236,15 @@ static struct pith_state_spec room_of(const struct pith_layer_plan *l,
 }
 
 /* Angles and offsets of a layer's keys. */
-static void measure_turn(const struct pith_layer_plan *l, const struct pith_kv_format *f,
+static void measure_rope(const struct pith_layer_plan *l, const struct pith_kv_format *f,
                          struct room *r)
 {
-    const struct pith_node *turn = pith_kv_turn_of(l);
+    const struct pith_node *rope = pith_kv_rope_of(l);
     if (l->state.kind != PITH_STATE_KV) return;
     if (f->k.offset) r->offsets += (size_t)l->state.heads * l->state.key;
-    if ((pith_kv_needs(&f->k) & PITH_KV_LEVELS) && turn)
-        r->turned[turn->u.rope.table] = turn->u.rope.dim / 2 * 2;
-    if (f->k.offset && turn) r->offset_turned[turn->u.rope.table] = turn->u.rope.dim / 2 * 2;
+    if ((pith_kv_needs(&f->k) & PITH_KV_LEVELS) && rope)
+        r->rotated[rope->u.rope.table] = rope->u.rope.dim / 2 * 2;
+    if (f->k.offset && rope) r->offset_rotated[rope->u.rope.table] = rope->u.rope.dim / 2 * 2;
 }
 
 /* Adds layer by layer, or with one layer's room finds the most of any; fills in the lists of kv
@@ -269,7 +269,7 @@ static bool measure(const struct pith_plans *p, struct pith_kv *kv, const struct
         if (node) work = pith_attention_work(node->u.attend.heads, l->state.value, kv->capacity);
         if (work == SIZE_MAX) return false;
         if (work > r->work) r->work = work;
-        measure_turn(l, pith_kv_of(&kv->format, i), r);
+        measure_rope(l, pith_kv_of(&kv->format, i), r);
         if (o->format.states && floats > r->opened) r->opened = floats;
         if (o->layers > 1 || p->layers == 1) {
             if (!pith_add_size(r->bytes, bytes, &r->bytes) ||
@@ -306,9 +306,9 @@ static void layout_offsets(struct pith_arena *a, struct pith_kv *kv, const struc
     kv->offset = pith_arena_take(a, kv->layers, sizeof *kv->offset);
     kv->offsets = pith_arena_take(a, r->offsets, sizeof *kv->offsets);
     for (int i = 0; i < 2; i++)
-        if (r->offset_turned[i])
-            kv->offset_angles[i] = pith_arena_take_rows(a, kv->pages_each + 32, r->offset_turned[i],
-                                                        sizeof *kv->offset_angles[i]);
+        if (r->offset_rotated[i])
+            kv->offset_angles[i] = pith_arena_take_rows(
+                a, kv->pages_each + 32, r->offset_rotated[i], sizeof *kv->offset_angles[i]);
 }
 
 static void layout(struct pith_arena *a, struct pith_kv *kv, const struct room *r)
@@ -329,11 +329,11 @@ static void layout(struct pith_arena *a, struct pith_kv *kv, const struct room *
         kv->code = pith_arena_take_rows(a, layers, 2, sizeof *kv->code);
     }
     if (pith_kv_needs_levels(&kv->format, kv->layers))
-        kv->turn = pith_arena_take(a, layers, sizeof *kv->turn);
+        kv->rope = pith_arena_take(a, layers, sizeof *kv->rope);
     for (int i = 0; i < 2; i++)
-        if (r->turned[i])
+        if (r->rotated[i])
             kv->angles[i] =
-                pith_arena_take_rows(a, 32 * kv->pages_each, r->turned[i], sizeof *kv->angles[i]);
+                pith_arena_take_rows(a, 32 * kv->pages_each, r->rotated[i], sizeof *kv->angles[i]);
     layout_offsets(a, kv, r);
     for (int i = 0; i < PITH_KV_GROUPS; i++) {
         struct pith_kv_group *g = &kv->group[i];
@@ -463,7 +463,7 @@ enum pith_status pith_kv_open(struct pith_kv *kv, const struct pith_plans *plans
             PITH_TRY(make_codes(&pith_plan(plans, i)->state, pith_kv_of(&kv->format, i),
                                 kv->level + (kv->own ? i : 0) * 2 * PITH_ROW_LEVELS,
                                 kv->code + 2 * i, err)); /* as it was checked: cannot fail */
-    if (kv->turn) pith_kv_turn_fill(kv, plans, o->model);
+    if (kv->rope) pith_kv_rope_fill(kv, plans, o->model);
     if (!kv->offset) return PITH_OK;
     const enum pith_status s = pith_kv_offset_fill(kv, plans, o->model, err);
     if (s != PITH_OK) pith_kv_free(kv);
@@ -694,7 +694,7 @@ struct pith_cache pith_kv_layer(const struct pith_kv *kv, uint32_t layer,
     if (pith_kv_needs(&pith_kv_of(&kv->format, layer)->k) & PITH_KV_LEVELS) {
         c.k.middle = kv->levels->layer[layer].middle;
         c.k.range = kv->levels->layer[layer].range;
-        c.k.rope = kv->turn[layer].dim ? &kv->turn[layer] : NULL;
+        c.k.rope = kv->rope[layer].dim ? &kv->rope[layer] : NULL;
     }
     return c;
 }

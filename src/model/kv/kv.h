@@ -4,9 +4,8 @@
  * A page is 32 positions of one sequence, in every layer of a group. Layers are grouped by how long
  * their pages live: those that see everything, and those with a window, whose pages are freed once
  * they lie behind it. A page's number is the same in all layers of its group, each of which has
- * memory of its own for it, as wide as the layer needs: pages of several widths never fragment the
- * pool, and a sequence has one table a group. (A table a layer would say the same thing as many
- * times as there are layers.)
+ * separate memory for it, as wide as the layer needs: pages of several widths never fragment the
+ * pool, and a sequence has one table a group. (With a table for each layer, all would be equal.)
  *
  *     sequence 3, group 0:   page table  7 2 9        memory of layer 0: [page 0][page 1]...
  *                            positions   0.. 32.. 64..           layer 1: [page 0][page 1]...
@@ -26,15 +25,15 @@
 
 struct pith_model;
 
-/* The floats that keys, or values, are kept in where there is no grid. */
+/* The floats that keys, or values, are stored in where there is no grid. */
 enum pith_kv_float { PITH_KV_F32, PITH_KV_BF16, PITH_KV_F16 };
 
-/* What of keys is known beforehand and not kept, but added to scores (backend/cache/key_offset.h):
- * the bias of their projection, where nothing but the rotary turn comes after it; or the middles of
- * their channels, from model->kv_levels. */
+/* What of keys is known beforehand and not stored, but added to scores
+ * (backend/cache/key_offset.h): the bias of their projection, where nothing but rope comes after
+ * it; or the middles of their channels, from model->kv_levels. */
 enum pith_kv_offset { PITH_KV_WHOLE, PITH_KV_BIAS, PITH_KV_MIDDLE };
 
-/* How keys, or values, are kept; all zero: in float32. */
+/* How keys, or values, are stored; all zero: in float32. */
 struct pith_kv_part {
     enum pith_kv_float floats;
     struct pith_grid grid;         /* format NULL: none */
@@ -47,7 +46,7 @@ static inline enum pith_dtype pith_kv_dtype(const struct pith_kv_part *p)
 {
     return p->floats == PITH_KV_F16 ? PITH_F16 : p->floats == PITH_KV_BF16 ? PITH_BF16 : PITH_F32;
 }
-/* Whether it is kept as codes. */
+/* Whether it is stored as codes. */
 static inline bool pith_kv_coded(const struct pith_kv_part *p)
 {
     return p->grid.format || p->row;
@@ -57,22 +56,22 @@ static inline unsigned pith_kv_needs(const struct pith_kv_part *p)
 {
     return p->row ? p->row->kind->needs : 0;
 }
-/* Whether keys so kept become codes a page at a time, when it is full. */
+/* Whether keys in this format become codes a page at a time, when it is full. */
 static inline bool pith_kv_by_page(const struct pith_kv_part *keys)
 {
     return keys->row && keys->row->kind->least_recent > 0;
 }
 struct pith_kv_format {
     struct pith_kv_part k, v;
-    /* Positions that queries see in bfloat16 (on a side without codes in what it is kept in),
-     * rounded up to whole pages: the first, and the newest, those of a query's own page and of
-     * those before it. Alike in all layers, but see pith_kv_sink() and pith_kv_recent(). */
+    /* Positions that queries see in bfloat16 (on a side without codes, in its format), rounded up
+     * to whole pages: the first, and the newest, those of a query's own page and of those before
+     * it. Alike in all layers, but see pith_kv_sink() and pith_kv_recent(). */
     uint32_t sink, recent;
     enum pith_state_form states; /* of recurrent states, alike in all layers: rounded after each
                                     token, so bits do not depend on how tokens are cut */
     struct pith_input attn; /* what queries and weights of attention are rounded to, in all layers;
                                without a grid: nothing */
-    const struct pith_kv_format *layer; /* [layers], without tables of their own; NULL: all alike */
+    const struct pith_kv_format *layer; /* [layers], without further tables; NULL: all alike */
 };
 /* That of a layer. */
 static inline const struct pith_kv_format *pith_kv_of(const struct pith_kv_format *f,
@@ -101,7 +100,7 @@ static inline struct pith_kv_format pith_kv_floats(enum pith_dtype dtype)
  * ",rotate", or of one side ",rotate=k", ",offset", ",offset=middle", ",sink=N", ",recent=N",
  * ",state=bf16", fp8_e4m3, fp8_e5m2 or f32. NULL: what the checkpoint says, or `usual`. m may be
  * NULL, when only the name is to be looked at. PITH_ARG for another name; PITH_UNSUPPORTED for a
- * grid that keys and values cannot have, where latents are kept for two that differ or for levels,
+ * grid that keys and values cannot have, where there are latents for two that differ or for levels,
  * for heads that have no such matrix, for offsets of keys that have none, and for states of a model
  * that has none. */
 enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const struct pith_model *m,
@@ -116,8 +115,8 @@ void pith_kv_name(const struct pith_kv_format *f, char text[PITH_KV_TEXT]);
 /* What num/kvquant.h needs to know of the keys and values of each layer, from calibration
  * (choose/kv_levels.h). */
 struct pith_kv_layer_levels {
-    uint32_t heads, key;   /* 0: nothing is kept by position, or no keys and values of its own */
-    float *middle, *range; /* [heads][key]: of keys before their rotary turn, the latter above 0 */
+    uint32_t heads, key;   /* 0: nothing is stored by position, or no separate keys and values */
+    float *middle, *range; /* [heads][key]: of keys before rope, the latter above 0 */
     float beyond;          /* above 0: values that are outliers */
     float level[2][3][16]; /* of keys and of values, in 2, 3 and 4 bits, ascending, in -2 .. 2 */
 };
@@ -133,15 +132,15 @@ enum pith_status pith_kv_levels_new(const struct pith_plans *plans, struct pith_
 void pith_kv_levels_free(struct pith_kv_levels *levels);
 /* Whether any layer needs them. */
 bool pith_kv_needs_levels(const struct pith_kv_format *f, uint32_t layers);
-/* The rotary turn of a layer's keys, as they are stored; NULL: they have none. */
-const struct pith_node *pith_kv_turn_of(const struct pith_layer_plan *l);
+/* The rope node of a layer's keys, as they are stored; NULL: they have none. */
+const struct pith_node *pith_kv_rope_of(const struct pith_layer_plan *l);
 /* Whether a large offset of keys leaves few codes for the rest: rows of fewer than 8 bits, where it
- * is not kept out. */
+ * is not subtracted. */
 bool pith_kv_spreads(const struct pith_kv_part *keys);
 /* Whether keys of any layer have biases that PITH_KV_BIAS leaves out. */
 bool pith_kv_has_biases(const struct pith_plans *plans);
 
-/* How rows of keys, or of values, that are not kept in floats become codes; level as for
+/* How rows of keys, or of values, that are not stored in floats become codes; level as for
  * pith_row_code_make(). Of kinds that need levels without them. */
 enum pith_status pith_kv_code(const struct pith_kv_part *p, bool keys, uint32_t cols, float *level,
                               struct pith_row_code *out, struct pith_error *err);
@@ -155,8 +154,8 @@ struct pith_kv_wish {
     struct pith_list layers;
 };
 /* pith_kv_parse() with a table where layers differ, which pith_kv_format_free() frees; on failure
- * there is none. PITH_ARG for a pattern that names no layer where something is kept by position. m
- * may be NULL, as there: then there is no table. */
+ * there is none. PITH_ARG for a pattern that names no layer where something is stored by position.
+ * m may be NULL, as there: then there is no table. */
 enum pith_status pith_kv_choose(const struct pith_kv_wish *w, enum pith_dtype usual,
                                 const struct pith_model *m, struct pith_kv_format *out,
                                 struct pith_error *err);
@@ -168,7 +167,7 @@ static inline double pith_kv_numbers(const struct pith_state_spec *s)
     return (double)s->heads * ((double)s->key + (s->kind == PITH_STATE_LATENT ? 0 : s->value));
 }
 /* Bytes that one position takes in a layer of that format (without a table), a 32nd of a page; 0
- * where nothing is kept by position. */
+ * where nothing is stored by position. */
 double pith_kv_position_bytes(const struct pith_kv_format *f, const struct pith_state_spec *s);
 /* Bytes that so many positions take in such a layer, those in floats with them; or that a query
  * reads of them. */
@@ -176,10 +175,10 @@ double pith_kv_bytes_of(const struct pith_kv_format *f, const struct pith_state_
                         double positions, bool read);
 /* Bytes that a sequence of that length holds in such a layer of a pool: whole pages, behind a
  * window (0: none) no more. */
-double pith_kv_held_bytes(const struct pith_kv_format *f, const struct pith_state_spec *s,
-                          size_t window, size_t length);
-/* Bits that a number takes over all layers at a length of `context` (0: without what is in floats
- * beside codes), scales and all; 0 where none is kept. */
+double pith_kv_stored_bytes(const struct pith_kv_format *f, const struct pith_state_spec *s,
+                            size_t window, size_t length);
+/* Bits that a number takes over all layers at a length of `context` (0: without the part in
+ * floats), scales and all; 0 where none is stored. */
 double pith_kv_bits(const struct pith_plans *p, const struct pith_kv_format *f, size_t context);
 
 #define PITH_NO_PAGE UINT32_MAX
@@ -204,17 +203,17 @@ struct pith_kv_sequence {
     size_t saved;  /* how many tokens the saved recurrent states have seen; 0: none are */
 };
 
-/* Keys (after rope), values and latents are kept in float32, in bfloat16, or as codes on a grid,
+/* Keys (after rope), values and latents are stored in float32, in bfloat16, or as codes on a grid,
  * rounded once, when they are stored: a row of a grid is a head of a token (a scale "a token" is
  * one for each of its heads, groups lie along the head), and the one scale of a tensor is the
  * checkpoint's for that layer. Of a latent the rotary part stays in bfloat16. Recurrent states are
  * in float32 or bfloat16. */
 struct pith_kv {
-    uint32_t layers;              /* that have room of their own: all of the model, or 1 */
+    uint32_t layers;              /* that have separate memory: all of the model, or 1 */
     uint32_t sequences;           /* at most */
     size_t capacity;              /* tokens of a sequence at most */
     size_t pages_each;            /* of a sequence at most */
-    struct pith_kv_format format; /* its table is kept in `own` */
+    struct pith_kv_format format; /* its table is in `own` */
     uint32_t sink, recent;        /* the most of any layer */
     struct pith_kv_format *own;   /* [layers]; NULL: none */
     float *level; /* [2][PITH_ROW_LEVELS], with a table [layers] of them: values of codes */
@@ -230,7 +229,7 @@ struct pith_kv {
     bool keep;                           /* as in the options */
     uint32_t *group_of;                  /* [layers] */
     const struct pith_kv_levels *levels; /* borrowed; NULL: no layer needs them */
-    struct pith_cache_rope *turn;        /* [layers], likewise; dim 0: none */
+    struct pith_cache_rope *rope;        /* [layers], likewise; dim 0: none */
     float *angles[2]; /* [pages_each][half of the rotary elements][32], cosines, then sines; NULL:
                          no layer needs those of that table */
     struct pith_key_offset *offset; /* [layers]; NULL: no layer has one */
@@ -263,7 +262,7 @@ struct pith_kv_options {
  * on the grid; on failure *kv owns nothing. */
 enum pith_status pith_kv_open(struct pith_kv *kv, const struct pith_plans *plans,
                               const struct pith_kv_options *o, struct pith_error *err);
-/* Bytes that this will ask for; UINT64_MAX when they overflow. */
+/* Bytes that this will take; UINT64_MAX when they overflow. */
 uint64_t pith_kv_pool_bytes(const struct pith_plans *plans, const struct pith_kv_options *o);
 /* A pool for one sequence, number 0, which is open and has all of its pages from the start. */
 enum pith_status pith_kv_init(struct pith_kv *kv, const struct pith_plans *plans, uint32_t layers,
@@ -302,11 +301,11 @@ struct pith_kv_span {
 enum pith_status pith_kv_reserve(struct pith_kv *kv, uint32_t group, const struct pith_kv_span *s,
                                  struct pith_error *err);
 
-/* One layer's keys and values, or latents, which are as `s` says; it points into kv. Scales of
- * static grids are left to whoever knows them. */
+/* One layer's keys and values, or latents, which are as `s` says; it points into kv. The caller
+ * sets the scales of static grids. */
 struct pith_cache pith_kv_layer(const struct pith_kv *kv, uint32_t layer,
                                 const struct pith_state_spec *s);
-/* The pages of a layer on a grid in floats, as far as they are kept; false where it has none. */
+/* The pages in floats of a layer on a grid, as far as there are any; false where it has none. */
 bool pith_kv_plain(const struct pith_kv *kv, uint32_t layer, const struct pith_state_spec *s,
                    struct pith_cache *out);
 /* A sequence's pages of that kind. */
@@ -328,14 +327,14 @@ struct pith_cache_span pith_kv_store(const struct pith_kv_put *p, const struct p
 /* The same of rows that are there. */
 struct pith_cache_span pith_kv_stored(const struct pith_kv_put *p, const struct pith_kv_span *span);
 
-/* Makes the pool's angles and turns, and gives codes their levels. */
-void pith_kv_turn_fill(struct pith_kv *kv, const struct pith_plans *plans,
+/* Fills the pool's angles and rotations, and the levels of codes. */
+void pith_kv_rope_fill(struct pith_kv *kv, const struct pith_plans *plans,
                        const struct pith_model *m);
 
 /* Makes the offsets of keys of all layers and their angles. PITH_NOMEM. */
 enum pith_status pith_kv_offset_fill(struct pith_kv *kv, const struct pith_plans *plans,
                                      const struct pith_model *m, struct pith_error *err);
-/* That of a layer; NULL: its keys are kept whole. */
+/* That of a layer; NULL: its keys are stored whole. */
 const struct pith_key_offset *pith_kv_offset_of(const struct pith_kv *kv, uint32_t layer);
 
 /* --- recurrent states ------------------------------------------------------------------------- */
@@ -346,7 +345,7 @@ static inline size_t pith_kv_state_width(const struct pith_kv_format *f)
     return pith_form_width(f->states);
 }
 /* Makes the state of a layer that after s->start tokens: zeros when that is 0. PITH_ARG when it is
- * at another place. Whoever moves it on says so by pith_kv_moved(). */
+ * at another place. The caller that moves it on calls pith_kv_moved(). */
 enum pith_status pith_kv_state_check(const struct pith_kv *kv, uint32_t layer,
                                      const struct pith_kv_span *s, struct pith_error *err);
 /* Some neighbours in a layer's state, as the pool has them. */
@@ -357,7 +356,7 @@ struct pith_kv_state_part {
 /* Them in float32, until they are put back, which what was written there needs; one at a time. */
 float *pith_kv_state_take(const struct pith_kv *kv, const struct pith_backend *b,
                           const struct pith_kv_state_part *p);
-/* Their numbers are of the form that they are kept in: nothing is rounded here. */
+/* Their numbers are in the form of storage: nothing is rounded here. */
 void pith_kv_state_put(const struct pith_kv *kv, const struct pith_backend *b,
                        const struct pith_kv_state_part *p);
 void pith_kv_moved(const struct pith_kv *kv, uint32_t layer, const struct pith_kv_span *s);

@@ -1,5 +1,5 @@
-/* What num/kvquant.h needs beside a pool's pages: levels, and the angles by which keys are turned
- * when they are read. */
+/* What num/kvquant.h needs in addition to a pool's pages: levels, and the angles by which keys are
+ * rotated when they are read. */
 #include "model/kv/kv.h"
 
 #include "base/mem.h"
@@ -65,14 +65,14 @@ void pith_kv_levels_free(struct pith_kv_levels *levels)
     pith_free(levels);
 }
 
-const struct pith_node *pith_kv_turn_of(const struct pith_layer_plan *l)
+const struct pith_node *pith_kv_rope_of(const struct pith_layer_plan *l)
 {
-    const struct pith_node *attend = pith_plan_attend(l), *turn = NULL;
+    const struct pith_node *attend = pith_plan_attend(l), *rope = NULL;
     for (const struct pith_node *n = l->node; attend && n < attend; n++)
         if (n->kind == PITH_NODE_ROPE && n->in == attend->u.attend.k &&
             n->u.rope.stride == l->state.key)
-            turn = n;
-    return turn;
+            rope = n;
+    return rope;
 }
 
 /* cos and sin of all positions, page by page. */
@@ -101,15 +101,15 @@ static void give_levels(struct pith_kv *kv, uint32_t layer)
     }
 }
 
-void pith_kv_turn_fill(struct pith_kv *kv, const struct pith_plans *plans,
+void pith_kv_rope_fill(struct pith_kv *kv, const struct pith_plans *plans,
                        const struct pith_model *m)
 {
     bool filled[2] = {0};
     kv->levels = m->kv_levels;
-    memset(kv->turn, 0, kv->layers * sizeof *kv->turn);
+    memset(kv->rope, 0, kv->layers * sizeof *kv->rope);
     for (uint32_t i = 0; i < kv->layers; i++) {
         const struct pith_layer_plan *l = pith_plan(plans, i);
-        const struct pith_node *node = pith_kv_turn_of(l);
+        const struct pith_node *node = pith_kv_rope_of(l);
         const struct pith_kv_format *f = pith_kv_of(&kv->format, i);
         if (!has_levels(&l->state)) continue;
         give_levels(kv, i);
@@ -119,7 +119,7 @@ void pith_kv_turn_fill(struct pith_kv *kv, const struct pith_plans *plans,
         const double factor = m->rope[table].factor;
         if (!filled[table]) fill_angles(kv, &m->rope[table], half, kv->angles[table]);
         filled[table] = true;
-        kv->turn[i] =
+        kv->rope[i] =
             (struct pith_cache_rope){.cos = kv->angles[table],
                                      .sin = kv->angles[table] + 32 * kv->pages_each * half,
                                      .offset = node->u.rope.offset,

@@ -1,4 +1,5 @@
-/* What keys are kept without: found in a layer's program, and laid where attention reads it. */
+/* The offset of keys, which is not stored: found in a layer's program, and written where attention
+ * reads it. */
 #include "model/kv/kv.h"
 
 #include "backend/cache/key_offset.h"
@@ -29,12 +30,12 @@ static const struct pith_node *last_writer(const struct pith_layer_plan *l,
 /* False where there is no bias, or its part of a key is not the bias itself. */
 static bool source_of(const struct pith_layer_plan *l, struct source *out)
 {
-    const struct pith_node *attend = pith_plan_attend(l), *turn = pith_kv_turn_of(l);
+    const struct pith_node *attend = pith_plan_attend(l), *rope = pith_kv_rope_of(l);
     *out = (struct source){0};
     if (l->state.kind != PITH_STATE_KV || !attend) return false;
     const unsigned reg = attend->u.attend.k;
     const struct pith_node *n = last_writer(l, attend, reg);
-    if (n && n == turn) n = last_writer(l, n, reg);
+    if (n && n == rope) n = last_writer(l, n, reg);
     if (n && n->kind == PITH_NODE_SPLIT) {
         out->split = n;
         n = last_writer(l, n, n->in);
@@ -92,18 +93,18 @@ static void fill_angles(const struct pith_kv *kv, const struct pith_rope_angles 
                             within + i * PITH_KEYS + j);
 }
 
-static void lay_turn(const struct pith_kv *kv, const struct pith_node *turn,
+static void lay_rope(const struct pith_kv *kv, const struct pith_node *rope,
                      struct pith_key_offset *o)
 {
-    const size_t half = turn->u.rope.dim / 2;
-    o->page = kv->offset_angles[turn->u.rope.table];
+    const size_t half = rope->u.rope.dim / 2;
+    o->page = kv->offset_angles[rope->u.rope.table];
     o->within = o->page + kv->pages_each * 2 * half;
-    o->first = turn->u.rope.offset;
+    o->first = rope->u.rope.offset;
     o->pairs = half;
-    o->adjacent = turn->u.rope.adjacent;
+    o->adjacent = rope->u.rope.adjacent;
 }
 
-/* What the keys of a layer are kept without; nothing where it is all 0. */
+/* The offset of a layer's keys; none where it is all 0. */
 static enum pith_status fill_numbers(const struct pith_kv *kv, uint32_t layer,
                                      const struct pith_layer_plan *l, const struct pith_model *m,
                                      float *to, struct pith_error *err)
@@ -128,7 +129,7 @@ enum pith_status pith_kv_offset_fill(struct pith_kv *kv, const struct pith_plans
     memset(kv->offset, 0, kv->layers * sizeof *kv->offset);
     for (uint32_t i = 0; i < kv->layers; i++) {
         const struct pith_layer_plan *l = pith_plan(plans, i);
-        const struct pith_node *turn = pith_kv_turn_of(l);
+        const struct pith_node *rope = pith_kv_rope_of(l);
         const struct pith_kv_part *part = &pith_kv_of(&kv->format, i)->k;
         const size_t numbers = (size_t)l->state.heads * l->state.key;
         bool any = false;
@@ -140,9 +141,9 @@ enum pith_status pith_kv_offset_fill(struct pith_kv *kv, const struct pith_plans
                                                  .dim = l->state.key,
                                                  .hadamard = part->rotate ? l->state.key : 0};
         to += numbers;
-        if (!turn) continue;
-        const unsigned table = turn->u.rope.table;
-        lay_turn(kv, turn, &kv->offset[i]);
+        if (!rope) continue;
+        const unsigned table = rope->u.rope.table;
+        lay_rope(kv, rope, &kv->offset[i]);
         if (!filled[table])
             fill_angles(kv, &m->rope[table], kv->offset[i].pairs, kv->offset_angles[table]);
         filled[table] = true;

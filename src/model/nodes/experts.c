@@ -144,7 +144,7 @@ void pith_route_rows(const struct pith_moe *m, const struct pith_block *b,
         r->share[i] *= b->vector[gains][r->chosen[i]];
 }
 
-/* Of a softmax that nothing corrects logits tell who is wanted more. */
+/* Without a correction, the order of a softmax is that of its logits. */
 static bool by_logits(const struct pith_moe *m, bool corrected)
 {
     return m->router == PITH_ROUTER_TOP || (m->router == PITH_ROUTER_SOFTMAX && !corrected);

@@ -1,6 +1,6 @@
 /* Filters and gains as mlx-lm stores them. Its convolutions have their channels last; which files
- * are its own is seen from their shape alone, by mlx-lm too, and where it turns filters it adds the
- * 1 to gains that are known as 1 + w.
+ * are its own is seen from their shape alone, by mlx-lm too; where it transposes filters it adds
+ * the 1 to gains of the form 1 + w.
  *
  * Sources: mlx-lm 0.32.2, models/qwen3_next.py, qwen3_5.py, lfm2_moe.py. */
 #include "model/load.h"
@@ -24,8 +24,8 @@ static struct pith_tensor *find_vector(const struct pith_model *m, uint32_t laye
     return find(m->checkpoint, name);
 }
 
-/* Turns those that lie so; whether there were any. */
-static bool turn_filters(const struct pith_model *m)
+/* Transposes those that lie so; whether there were any. */
+static bool transpose_filters(const struct pith_model *m)
 {
     bool any = false;
     for (uint32_t layer = 0; layer < m->shape.layers; layer++) {
@@ -51,7 +51,7 @@ static bool is_numbered(const struct pith_model *m)
     return false;
 }
 
-/* LFM2's dense layers, whose linears it calls as all others beside its mixtures. */
+/* LFM2's dense layers, whose linears have the usual names there, unlike its mixtures'. */
 static void numbered(const void *ctx, const char *name, struct pith_str *out)
 {
     static const char *const parts[][2] = {
@@ -73,7 +73,7 @@ static void numbered(const void *ctx, const char *name, struct pith_str *out)
 enum pith_status pith_model_show_filters(struct pith_model *m, struct pith_error *err)
 {
     char norm[PITH_TENSOR_NAME];
-    if (!turn_filters(m)) return PITH_OK;
+    if (!transpose_filters(m)) return PITH_OK;
     if (is_numbered(m)) PITH_TRY(pith_checkpoint_rename(m->checkpoint, numbered, NULL, err));
     (void)snprintf(norm, sizeof norm, "%s.weight", m->arch->names.norm);
     struct pith_tensor *last = find(m->checkpoint, norm);

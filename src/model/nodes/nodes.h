@@ -20,7 +20,7 @@ struct pith_node_run {
 };
 
 /* Makes x[r->n][dim] the input of the linears that follow: rotates it where its only linear is made
- * for that, and tells the tap. */
+ * for that, and calls the tap. */
 void pith_node_meet_site(struct pith_node_run *r, uint32_t site, float *x, float *work);
 /* out = linear(input); nothing when the tap has stopped the pass. */
 void pith_node_linear(struct pith_node_run *r, uint32_t linear, float *out);
@@ -40,20 +40,21 @@ enum pith_status pith_node_delta(struct pith_node_run *r, const struct pith_node
                                  struct pith_error *err);
 enum pith_status pith_node_scan(struct pith_node_run *r, const struct pith_node *node,
                                 struct pith_error *err);
-enum pith_status pith_node_tell(struct pith_node_run *r, const struct pith_node *node,
-                                struct pith_error *err);
+enum pith_status pith_node_per_layer(struct pith_node_run *r, const struct pith_node *node,
+                                     struct pith_error *err);
 enum pith_status pith_node_experts(struct pith_node_run *r, const struct pith_node *node,
                                    struct pith_error *err);
 
-/* out[n][shape.told] = what that layer is told of the tokens, whole numbers; work[n][hidden] is
- * overwritten. PITH_ARG for a token outside the vocabulary. */
-struct pith_told_rows {
+/* out[n][shape.tokens.width] = that layer's vectors of the tokens, which are whole numbers;
+ * work[n][hidden] is overwritten. PITH_ARG for a token outside the vocabulary. */
+struct pith_per_layer_rows {
     size_t n;
     const float *token;
     float *work, *out;
 };
-enum pith_status pith_told_rows(const struct pith_model *m, struct pith_backend *be, uint32_t layer,
-                                const struct pith_told_rows *r, struct pith_error *err);
+enum pith_status pith_per_layer_rows(const struct pith_model *m, struct pith_backend *be,
+                                     uint32_t layer, const struct pith_per_layer_rows *r,
+                                     struct pith_error *err);
 /* What a row at that position is multiplied with. */
 float pith_temper_factor(const struct pith_node *temper, size_t position);
 /* What nodes compute, without a pass: y[n] of `norm` from x[n]; parts of `split` (its registers, as
@@ -68,8 +69,8 @@ void pith_absorbed_fill(struct pith_backend *be, const struct pith_linear_weight
 /* key = [latent | rotary part] of n rows. */
 void pith_latent_join(const struct pith_node *node, size_t n, const float *latent,
                       const float *rotary, float *key);
-/* What those nodes tell backend/layer.h: the block's weights and the node's sizes. Rows, how many,
- * angles, state and output are the caller's to fill in. */
+/* The arguments of those nodes for backend/layer.h: the block's weights and the node's sizes. Rows,
+ * how many, angles, state and output are the caller's to fill in. */
 struct pith_conv pith_conv_of(const struct pith_block *b, const struct pith_node *node);
 struct pith_delta pith_delta_of(const struct pith_block *b, const struct pith_node *node);
 struct pith_scan pith_scan_of(const struct pith_block *b, const struct pith_node *node);

@@ -1,7 +1,7 @@
-/* What a layer is told of each token beside the stream (Gemma 4): with e the token's
+/* What a layer receives of each token in addition to the stream (Gemma 4): with e the token's
  * embedding and d the width,
  *
- *     told = (norm(W e / sqrt(hidden)) + E[token] sqrt(d)) / sqrt(2)
+ *     out = (norm(W e / sqrt(hidden)) + E[token] sqrt(d)) / sqrt(2)
  *
  * where W and E have `d` rows and columns for each layer. It depends on the token alone, so it is
  * computed where it is read, from the token's number, and nothing is carried through the layers. */
@@ -25,10 +25,10 @@ static enum pith_status make_dense(const struct pith_model *m, struct pith_linea
     if (!l->w.quant) return PITH_OK;
     if (in.grid.format || in.hadamard > 1)
         return pith_fail(err, PITH_UNSUPPORTED, "%s: the input of \"%s\" is quantized",
-                         m->checkpoint->dir, m->arch->names.told_project);
+                         m->checkpoint->dir, m->arch->names.per_layer_project);
     if (pith_mul_size(l->w.rows, l->w.cols, &count))
         l->dense = pith_alloc_aligned(count, sizeof *l->dense);
-    if (!l->dense) return pith_fail_nomem(err, m->arch->names.told_project);
+    if (!l->dense) return pith_fail_nomem(err, m->arch->names.per_layer_project);
     pith_weight_decode(&l->w, 0, l->w.rows, l->dense);
     pith_qmat_free(&l->q);
     l->w.quant = NULL;
@@ -37,31 +37,32 @@ static enum pith_status make_dense(const struct pith_model *m, struct pith_linea
     return PITH_OK;
 }
 
-enum pith_status pith_told_load(struct pith_model *m, struct pith_error *err)
+enum pith_status pith_per_layer_load(struct pith_model *m, struct pith_error *err)
 {
     const struct pith_shape *s = &m->shape;
     const struct pith_arch_names *names = &m->arch->names;
     const struct pith_vector_spec gain = {.length = s->tokens.width, .plus = m->arch->norm.plus};
-    struct pith_told *t = &m->told;
+    struct pith_per_layer *t = &m->per_layer;
     char norm[PITH_TENSOR_NAME];
-    PITH_TRY(pith_linear_load(m, names->told_embed, s->tokens.vocab, s->layers * s->tokens.width,
-                              false, PITH_LOAD_MAPPED, &t->embed, err));
-    PITH_TRY(pith_linear_load(m, names->told_project, s->layers * s->tokens.width, s->hidden, false,
-                              PITH_LOAD_MAPPED, &t->project, err));
+    PITH_TRY(pith_linear_load(m, names->per_layer_embed, s->tokens.vocab,
+                              s->layers * s->tokens.width, false, PITH_LOAD_MAPPED, &t->embed,
+                              err));
+    PITH_TRY(pith_linear_load(m, names->per_layer_project, s->layers * s->tokens.width, s->hidden,
+                              false, PITH_LOAD_MAPPED, &t->project, err));
     PITH_TRY(make_dense(m, &t->project, err));
-    (void)snprintf(norm, sizeof norm, "%s.weight", names->told_norm);
+    (void)snprintf(norm, sizeof norm, "%s.weight", names->per_layer_norm);
     PITH_TRY(pith_vector_load(m, norm, &gain, &t->norm, err));
     t->row = pith_alloc_aligned((size_t)s->layers * s->tokens.width, sizeof *t->row);
     return t->row ? PITH_OK : pith_fail_nomem(err, "a model");
 }
 
-void pith_told_free(struct pith_told *t)
+void pith_per_layer_free(struct pith_per_layer *t)
 {
     pith_linear_free(&t->embed);
     pith_linear_free(&t->project);
     pith_free(t->norm);
     pith_free(t->row);
-    *t = (struct pith_told){0};
+    *t = (struct pith_per_layer){0};
 }
 
 /* --- computing -------------------------------------------------------------------------------- */
@@ -77,8 +78,8 @@ static struct pith_weight rows_of(const struct pith_weight *w, uint32_t first, u
 }
 
 /* Its columns of a token's row of E. */
-static void embed_part(const struct pith_told *t, uint32_t token, uint32_t first, uint32_t count,
-                       float *out)
+static void embed_part(const struct pith_per_layer *t, uint32_t token, uint32_t first,
+                       uint32_t count, float *out)
 {
     const struct pith_weight *w = &t->embed.w;
     const size_t at = (size_t)token * w->cols + first;
@@ -91,10 +92,11 @@ static void embed_part(const struct pith_told *t, uint32_t token, uint32_t first
     for (uint32_t i = 0; i < count; i++) out[i] = t->row[first + i];
 }
 
-enum pith_status pith_told_rows(const struct pith_model *m, struct pith_backend *be, uint32_t layer,
-                                const struct pith_told_rows *r, struct pith_error *err)
+enum pith_status pith_per_layer_rows(const struct pith_model *m, struct pith_backend *be,
+                                     uint32_t layer, const struct pith_per_layer_rows *r,
+                                     struct pith_error *err)
 {
-    const struct pith_told *t = &m->told;
+    const struct pith_per_layer *t = &m->per_layer;
     const uint32_t dim = m->shape.tokens.width, hidden = m->shape.hidden, first = layer * dim;
     const struct pith_weight w = rows_of(&t->project.w, first, dim);
     const float narrow = (float)pow(hidden, -0.5), wide = (float)sqrt(dim), half = (float)sqrt(0.5);
@@ -114,27 +116,27 @@ enum pith_status pith_told_rows(const struct pith_model *m, struct pith_backend 
     return PITH_OK;
 }
 
-enum pith_status pith_node_tell(struct pith_node_run *r, const struct pith_node *node,
-                                struct pith_error *err)
+enum pith_status pith_node_per_layer(struct pith_node_run *r, const struct pith_node *node,
+                                     struct pith_error *err)
 {
-    const struct pith_told_rows rows = {.n = r->n,
-                                        .token = r->reg[node->in],
-                                        .work = r->reg[node->u.tell.work],
-                                        .out = r->reg[node->out]};
-    return pith_told_rows(r->pass->model, r->pass->backend, r->block->layer, &rows, err);
+    const struct pith_per_layer_rows rows = {.n = r->n,
+                                             .token = r->reg[node->in],
+                                             .work = r->reg[node->u.per_layer.work],
+                                             .out = r->reg[node->out]};
+    return pith_per_layer_rows(r->pass->model, r->pass->backend, r->block->layer, &rows, err);
 }
 
-void pith_tape_tell(struct pith_tape_forward *f, const struct pith_node *node,
-                    struct pith_tape_step *s)
+void pith_tape_per_layer(struct pith_tape_forward *f, const struct pith_node *node,
+                         struct pith_tape_step *s)
 {
     struct pith_error ignored = {0}; /* the tokens were embedded before */
-    const struct pith_told_rows rows = {
+    const struct pith_per_layer_rows rows = {
         .n = f->t->n, .token = f->reg[node->in], .work = f->t->grad_spare, .out = s->out};
-    (void)pith_told_rows(f->t->model, f->t->backend, f->b->layer, &rows, &ignored);
+    (void)pith_per_layer_rows(f->t->model, f->t->backend, f->b->layer, &rows, &ignored);
 }
 
-void pith_back_tell(struct pith_tape_backward *k, const struct pith_node *node,
-                    const struct pith_tape_step *s)
+void pith_back_per_layer(struct pith_tape_backward *k, const struct pith_node *node,
+                         const struct pith_tape_step *s)
 {
     (void)s;
     k->d[node->out] = NULL;

@@ -112,7 +112,8 @@ static unsigned check_names(const struct pith_arch *arch, const struct pith_shap
     {
         uint32_t layer;
         const char *part = pith_plan_layer_of(&plans, name, &layer);
-        if (pith_plan_beside(&plans, name) || pith_arch_buffer(arch, part ? part : name)) continue;
+        if (pith_plan_is_other(&plans, name) || pith_arch_buffer(arch, part ? part : name))
+            continue;
         print_message("  %s is unknown\n", name);
         bad++;
     }

@@ -517,11 +517,11 @@ static void check_node(const struct pith_layer_plan *l, const struct pith_node *
         check_width(l, n->u.delta.beta, n->u.delta.value_heads);
         assert_true(l->state.floats > n->u.delta.offset);
         break;
-    case PITH_NODE_TELL:
+    case PITH_NODE_PER_LAYER:
         assert_int_equal(n->in, PITH_REG_TOKEN);
         check_width(l, n->in, 1);
-        check_width(l, n->out, n->u.tell.dim);
-        check_width(l, n->u.tell.work, l->width[PITH_REG_STREAM]);
+        check_width(l, n->out, n->u.per_layer.dim);
+        check_width(l, n->u.per_layer.work, l->width[PITH_REG_STREAM]);
         break;
     case PITH_NODE_SCALE:
         assert_int_equal(n->in, n->out);
@@ -608,7 +608,7 @@ static void check_modules(const struct pith_layer_plan *l)
     unsigned adds = 0, told = 0;
     for (uint32_t i = 0; i < l->nodes; i++) {
         adds += l->node[i].kind == PITH_NODE_ADD;
-        told += l->node[i].kind == PITH_NODE_TELL; /* from the tokens, which no site reads */
+        told += l->node[i].kind == PITH_NODE_PER_LAYER; /* from the tokens, which no site reads */
     }
     assert_int_equal(modules + told, adds);
 }
