@@ -40,11 +40,12 @@ RECIPES = ["w8a16", "fp8", "w8a8", "smoothquant", "llm.int8", "rtn", "gptq", "aw
            "quarot-w8a8", "mxfp4", "w4a8", "fp4", "q6_k", "q5_k_m", "q3_k_m", "q2_k", "gguf", "imatrix", "gptq int2", "awq", "squeezellm", "quarot",
            "quarot-w4a16", "mxfp4-w4a4", "mxfp4-rotated", "autoround"]
 # Groups of 128 that are named do not fall back where they do not divide rows: SmolLM2's have 576.
-GROUPED = {f"{r} int3:g64": ["-r", r, "--weights", "int3:g64"] for r in ("rtn", "gptq", "awq+gptq")}
+GROUPED = {f"{r} int3:g64": ["-r", r, "--weights", "int3:g64"] for r in ("rtn", "gptq", "awq+gptq", "guided")}
 GUIDED = {"qep guided": ["-r", "qep", "--round", "qep:guided"]}
 RECIPES += [*GROUPED, "guided", "yaqa", *GUIDED]
 # Recipes whose Hessians count no token more than 100 times the median (token_limit): their files.
-LIMITED = {"gptq limited": {"base": "gptq"}, "gptq int3:g64 limited": {"base": "gptq", "weights": "int3:g64"}, "qep limited": {"base": "qep"},
+LIMITED = {"gptq limited": {"base": "gptq"}, "gptq int3:g64 limited": {"base": "gptq", "weights": "int3:g64"},
+           "guided int3:g64 limited": {"base": "guided", "weights": "int3:g64"}, "qep limited": {"base": "qep"},
            "qep+yaqa limited": {"base": "qep", "round": "qep:kron"}}
 RECIPES += LIMITED
 # What chooses grids by itself; what it foretold is kept beside what came of it.
