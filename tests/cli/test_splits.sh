@@ -37,7 +37,7 @@ check "squeezellm with 3 bits and GPTQ's rounding" make squeeze3 -r squeezellm -
 check "squeezellm with 3 bits: verified" verified squeeze3 '42 quantized linears'
 check "it speaks" "$pith" run "$work/squeeze3" -p "Once upon a time" -n 4
 refuse "no engine loads squeezellm" 1 'no engine loads it since' make x -r squeezellm --for vllm
-refuse "weights beside the grid need their container" 2 'no place for weights beside the grid' \
+refuse "weights beside the grid need their container" 2 'no place for weights outside the grid' \
     make x -r rtn --split sparse
 refuse "an option that is none" 2 'takes no option' make x -r rtn --split 2:4:best
 check "zeros on q3_k, which has one" make sparse3.gguf -r sparsegpt --weights q3_k --container gguf

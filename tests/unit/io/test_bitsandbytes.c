@@ -193,7 +193,7 @@ static void damaged_files_are_refused(void **state)
          NULL, NULL, "threshold is -1"},
         {"nf4", FOUR, "\"shape\": [24, 128]", "\"shape\": [24, 129]", "shape is not [24, 128]"},
         {"nf4", FOUR, "\"blocksize\": 64", "\"blocksize\": 48", "run across rows"},
-        {"nf4", FOUR, "\"blocksize\": 64", "\"blocksize\": 32", "asks for [96]"},
+        {"nf4", FOUR, "\"blocksize\": 64", "\"blocksize\": 32", "requires [96]"},
         {"nf4", FOUR, "\"quant_type\": \"nf4\"", "\"quant_type\": \"nf5\"",
          "quant_type is \"nf5\""},
         {"nf4", FOUR, "{\"quant_type\"", "[\"quant_type\"", "quant_state"},
