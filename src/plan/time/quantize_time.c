@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "num/qmat.h"
 #include "quant/round.h"
+#include "quant/scale.h"
 #include "quant/transform.h"
 
 #include <string.h>
@@ -35,7 +36,9 @@ unsigned pith_quantize_kinds(const struct pith_quantize_task *t)
     const bool learns = r->round->by->block, feeds = needs & PITH_NEED_HESSIAN;
     const bool awq = is_named(r->transform->name, "awq");
     const bool searched = r->transform->needs && !r->transform->basis;
-    const bool plain = is_named(r->transform->name, "none") && is_named(r->split->name, "none");
+    const bool plain = is_named(r->transform->name, "none") && is_named(r->split->name, "none") &&
+                       r->round->by->rows && r->weights.format &&
+                       pith_fit_scope(&r->weights) != PITH_FIT_MATRIX;
     const bool calibrates = needs || learns || searched;
     unsigned k = calibrates ? CALIBRATES : plain ? STREAMS : 0;
     if (feeds) k |= HESSIAN;
@@ -295,23 +298,9 @@ static void add_site(const struct pith_quantize_task *t, const struct pith_layer
 
 /* --- layers ----------------------------------------------------------------------------------- */
 
-double pith_quantize_largest(const struct pith_quantize_task *t, const struct pith_layer_plan *l)
-{
-    const bool whole = pith_quantize_kinds(t) & STREAMS;
-    double largest = 0, all = 0, expert = 0;
-    for (uint32_t i = 0; i < l->linears; i++) {
-        const double n = (double)l->linear[i].rows * l->linear[i].cols;
-        all += n;
-        if (whole && n > largest) largest = n;
-        if (l->linear[i].expert == 0) expert += n; /* all experts are alike */
-    }
-    return all > 0 ? (expert > largest ? expert : largest) / all : 0;
-}
-
 struct pith_ranks_cost pith_quantize_cost(const struct pith_quantize_task *t)
 {
-    const size_t windows = t->tokens / t->length,
-                 batch = batch_of(&t->recipe->round_options);
+    const size_t windows = t->tokens / t->length, batch = batch_of(&t->recipe->round_options);
     return (struct pith_ranks_cost){.windows = windows, .batch = batch < windows ? batch : windows};
 }
 
@@ -319,7 +308,6 @@ void pith_quantize_layer(const struct pith_quantize_task *t, const struct pith_l
                          struct pith_ranks_cost *c)
 {
     const bool whole = pith_quantize_kinds(t) & (STREAMS | LEARNS);
-    c->largest = pith_quantize_largest(t, l);
     for (uint32_t i = 0; i < l->linears; i++) add_linear(t, &l->linear[i], c);
     for (uint32_t i = 0; !whole && i < l->sites; i++) add_site(t, l, &l->site[i], c);
     pith_quantize_layer_traffic(t, l, c);
@@ -333,7 +321,6 @@ void pith_quantize_outside(const struct pith_quantize_task *t, struct pith_ranks
     const bool rounded = g->format && g->format->kind == PITH_KIND_GGUF; /* to nearest */
     const double each = rounded ? NEAREST_KQUANT * core / t->f32 : 0;
     double operations = (double)t->outside / sizeof(uint16_t) * 6 * (double)t->tokens;
-    c->largest = t->ends ? 1.0 / t->ends : 0;
     c->seconds[PITH_WORK_ROWS] += (double)t->outside * (WRITE_BYTE + each / sizeof(uint16_t));
     pith_quantize_outside_traffic(t, c);
     if (!(pith_quantize_kinds(t) & GUIDED)) return;

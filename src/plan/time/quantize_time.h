@@ -43,7 +43,8 @@ void pith_quantize_layer(const struct pith_quantize_task *t, const struct pith_l
                          struct pith_ranks_cost *c);
 /* Adds those of what is outside the layers: embedding, head, the passes of guided rounding. */
 void pith_quantize_outside(const struct pith_quantize_task *t, struct pith_ranks_cost *c);
-/* Adds the bytes alone: of a layer, and outside the layers. */
+/* Adds the bytes alone, of a layer and outside the layers, and sets the largest part of the rows
+ * that one rank has at least (struct pith_ranks_cost). */
 void pith_quantize_layer_traffic(const struct pith_quantize_task *t,
                                  const struct pith_layer_plan *l, struct pith_ranks_cost *c);
 void pith_quantize_outside_traffic(const struct pith_quantize_task *t, struct pith_ranks_cost *c);
@@ -51,10 +52,6 @@ void pith_quantize_outside_traffic(const struct pith_quantize_task *t, struct pi
 bool pith_quantize_shares_factors(const struct pith_quantize_task *t,
                                   const struct pith_layer_plan *l);
 bool pith_quantize_shares_search(const struct pith_quantize_task *t);
-/* The largest part of a layer's rows that one rank has at least: its largest linear where linears
- * are not divided, an expert; 0 where all linears are. */
-double pith_quantize_largest(const struct pith_quantize_task *t, const struct pith_layer_plan *l);
-
 /* Bytes that a rank holds at most: a layer as floats, experts one at a time (where blocks learn,
  * all of it three times, of all that learn together), the statistics of its widest site, and three
  * times its largest matrix while that is rounded. */

@@ -9,15 +9,20 @@
 /* Bytes: a hash as text; a linear's result (quantize/output/output.h). */
 enum { HASH = 65, RESULT = 1912 };
 /* Messages: a linear's rows, and its measures (quantize/ranks/rank_rows.c). */
-enum { PARTS = 7, MEASURES = 12 };
+enum { PARTS = 7, MEASURES = 6 };
 
 /* calib/relay.c: panels go from rank to rank. A long message takes three delays, since MPI asks
  * before it sends it. */
-static void sum(struct pith_ranks_cost *c, double bytes)
+static void sums(struct pith_ranks_cost *c, double bytes, double times)
 {
     enum { PANELS = 9, DELAYS = 3, LONG = 64 << 10 };
     const bool large = bytes > PANELS * LONG;
-    pith_ranks_traffic(c, PITH_TRAFFIC_SUM, bytes, large ? PANELS * DELAYS : 1);
+    pith_ranks_traffic(c, PITH_TRAFFIC_SUM, times * bytes, times * (large ? PANELS * DELAYS : 1));
+}
+
+static void sum(struct pith_ranks_cost *c, double bytes)
+{
+    sums(c, bytes, 1);
 }
 
 /* --- linears ---------------------------------------------------------------------------------- */
@@ -50,7 +55,7 @@ static void linear(const struct pith_quantize_task *t, const struct pith_linear_
     if (expert) pith_ranks_traffic(c, PITH_TRAFFIC_SHARE, bytes, PARTS);
     else if (t->recipe->weights.format) {
         pith_ranks_traffic(c, PITH_TRAFFIC_GATHER, bytes, PARTS);
-        pith_ranks_traffic(c, PITH_TRAFFIC_SHARE, HASH, MEASURES / 2);
+        pith_ranks_traffic(c, PITH_TRAFFIC_SHARE, HASH, MEASURES);
     }
 }
 
@@ -63,16 +68,14 @@ static void statistics(struct pith_ranks_cost *c, unsigned needs, double d, doub
     if (needs & PITH_NEED_ABSMEAN) sum(c, d * sizeof(double));
     if (needs & PITH_NEED_SQUARES) sum(c, views * d * sizeof(double));
     if (needs & PITH_NEED_RANGE) sum(c, 2 * d * sizeof(float));
-    for (int v = 0; v < views; v++) {
-        if (needs & PITH_NEED_HESSIAN) sum(c, d * (d + 1) / 2 * sizeof(float));
-        if (needs & PITH_NEED_DRIFT) sum(c, d * d * sizeof(float));
-    }
+    if (needs & PITH_NEED_HESSIAN) sums(c, d * (d + 1) / 2 * sizeof(float), views);
+    if (needs & PITH_NEED_DRIFT) sums(c, d * d * sizeof(float), views);
 }
 
-/* backend/cholesky.c: columns, several hundred at once, of the rows that each rank has. */
+/* backend/cholesky.c: 256 columns at once, of the rows that each rank has. */
 static void factor(struct pith_ranks_cost *c, double d)
 {
-    enum { WIDE = 384 };
+    enum { WIDE = 256 };
     pith_ranks_traffic(c, PITH_TRAFFIC_GATHER, d * d / 2 * sizeof(float), 2 * d / WIDE);
 }
 
@@ -143,17 +146,29 @@ static void learning(const struct pith_quantize_task *t, const struct pith_layer
                      struct pith_ranks_cost *c)
 {
     const double windows = (double)t->tokens / (double)t->length;
-    const uint32_t steps = pith_quantize_steps(&t->recipe->round_options);
+    const double steps = pith_quantize_steps(&t->recipe->round_options);
     double weights = 0;
     for (uint32_t i = 0; i < l->linears; i++)
         if (pith_quantize_changes(&l->linear[i]))
             weights += (double)l->linear[i].rows * l->linear[i].cols;
     pith_ranks_traffic(c, PITH_TRAFFIC_SHARE, 2.0 * (double)t->tokens * t->hidden * sizeof(float),
                        2 * windows);
-    for (uint32_t i = 0; i < steps; i++) {
-        pith_ranks_traffic(c, PITH_TRAFFIC_GATHER, windows * sizeof(double), 1);
-        sum(c, weights * sizeof(float));
+    pith_ranks_traffic(c, PITH_TRAFFIC_GATHER, steps * windows * sizeof(double), steps);
+    sums(c, weights * sizeof(float), steps);
+}
+
+/* The largest linear where linears are not divided, and an expert, as a part of all rows. */
+static double largest_of(const struct pith_quantize_task *t, const struct pith_layer_plan *l)
+{
+    const bool whole = pith_quantize_kinds(t) & STREAMS;
+    double largest = 0, all = 0, expert = 0;
+    for (uint32_t i = 0; i < l->linears; i++) {
+        const double n = (double)l->linear[i].rows * l->linear[i].cols;
+        all += n;
+        if (whole && n > largest) largest = n;
+        if (l->linear[i].expert == 0) expert += n; /* all experts are alike */
     }
+    return all > 0 ? (expert > largest ? expert : largest) / all : 0;
 }
 
 void pith_quantize_layer_traffic(const struct pith_quantize_task *t,
@@ -162,6 +177,7 @@ void pith_quantize_layer_traffic(const struct pith_quantize_task *t,
     const unsigned kinds = pith_quantize_kinds(t);
     const bool searched = pith_quantize_shares_search(t), whole = kinds & (STREAMS | LEARNS);
     const double windows = (double)t->tokens / (double)t->length;
+    c->largest = largest_of(t, l);
     /* Hashes of the tensors that were read and written, and of the windows behind the layer
      * (site/source.c, ranks/rank_writers.c, ranks/ranks.c). */
     pith_ranks_traffic(c, PITH_TRAFFIC_SHARE, 4.0 * HASH * l->linears, 6);
@@ -195,6 +211,7 @@ static void guides(const struct pith_quantize_task *t, const struct pith_layer_p
 
 void pith_quantize_outside_traffic(const struct pith_quantize_task *t, struct pith_ranks_cost *c)
 {
+    c->largest = t->ends ? 1.0 / t->ends : 0;
     pith_ranks_traffic(c, PITH_TRAFFIC_SHARE, 4.0 * HASH * t->ends, 6);
     if (!(pith_quantize_kinds(t) & GUIDED)) return;
     for (uint32_t i = 0; i < t->plans->layers; i++) guides(t, pith_plan(t->plans, i), c);

@@ -7,26 +7,16 @@
 
 /* --- seconds ---------------------------------------------------------------------------------- */
 
-/* How ranks divide a phase: of a unit whose linears are read one by one, and of others. */
-static const struct {
-    enum pith_phase phase;
-    enum pith_work_kind streamed, other;
-} phase_of[] = {
-    {PITH_PHASE_READ, PITH_WORK_ROWS, PITH_WORK_REPEATED},
-    {PITH_PHASE_COLLECT, PITH_WORK_WINDOWS, PITH_WORK_WINDOWS},
-    {PITH_PHASE_HESSIAN, PITH_WORK_WINDOWS, PITH_WORK_WINDOWS},
-    {PITH_PHASE_TRANSFORM, PITH_WORK_REPEATED, PITH_WORK_REPEATED},
-    {PITH_PHASE_FACTOR, PITH_WORK_REPEATED, PITH_WORK_REPEATED},
-    {PITH_PHASE_ROUND, PITH_WORK_ROWS, PITH_WORK_ROWS},
-    {PITH_PHASE_ERROR, PITH_WORK_ROWS, PITH_WORK_ROWS},
-    {PITH_PHASE_PACK, PITH_WORK_ROWS, PITH_WORK_ROWS},
-    {PITH_PHASE_WRITE, PITH_WORK_ROWS, PITH_WORK_ROWS},
-    {PITH_PHASE_VERIFY, PITH_WORK_ROWS, PITH_WORK_ROWS},
-    {PITH_PHASE_PROPAGATE, PITH_WORK_WINDOWS, PITH_WORK_WINDOWS},
-    {PITH_PHASE_SYNC, PITH_WORK_ROWS, PITH_WORK_ROWS},
-    {PITH_PHASE_REREAD, PITH_WORK_ROWS, PITH_WORK_ROWS},
+/* How ranks divide a phase; what kind_of() says of some comes first. */
+static const enum pith_work_kind usual[PITH_PHASE_COUNT] = {
+    [PITH_PHASE_READ] = PITH_WORK_REPEATED,     [PITH_PHASE_COLLECT] = PITH_WORK_WINDOWS,
+    [PITH_PHASE_HESSIAN] = PITH_WORK_WINDOWS,   [PITH_PHASE_TRANSFORM] = PITH_WORK_REPEATED,
+    [PITH_PHASE_FACTOR] = PITH_WORK_REPEATED,   [PITH_PHASE_ROUND] = PITH_WORK_ROWS,
+    [PITH_PHASE_ERROR] = PITH_WORK_ROWS,        [PITH_PHASE_PACK] = PITH_WORK_ROWS,
+    [PITH_PHASE_WRITE] = PITH_WORK_ROWS,        [PITH_PHASE_VERIFY] = PITH_WORK_ROWS,
+    [PITH_PHASE_PROPAGATE] = PITH_WORK_WINDOWS, [PITH_PHASE_SYNC] = PITH_WORK_ROWS,
+    [PITH_PHASE_REREAD] = PITH_WORK_ROWS,
 };
-_Static_assert(PITH_COUNT(phase_of) == PITH_PHASE_COUNT, "a row for each phase");
 
 /* Whether each rank reads only what it rounds of a layer, not the whole of it (block.c). */
 static bool reads_its_own(const struct pith_job *job)
@@ -34,19 +24,19 @@ static bool reads_its_own(const struct pith_job *job)
     return job->convert || pith_job_streams(job);
 }
 
-/* An expert's search and factors are its owner's; with --gather rank 0 writes all. */
+/* An expert's search and factors are its owner's; with --gather rank 0 writes all. l NULL: what
+ * goes before the blocks, which each rank reads a part of. */
 static enum pith_work_kind kind_of(const struct pith_quantize_task *t, const struct pith_job *job,
-                                   const struct pith_layer_plan *l, size_t i)
+                                   const struct pith_layer_plan *l, enum pith_phase phase)
 {
-    const enum pith_phase phase = phase_of[i].phase;
-    if (phase >= PITH_PHASE_PACK && phase != PITH_PHASE_PROPAGATE && job->options->gather)
-        return PITH_WORK_REPEATED;
+    const bool writes = phase >= PITH_PHASE_PACK && phase != PITH_PHASE_PROPAGATE;
+    const bool factors = l && (pith_plan_experts(l) || pith_quantize_shares_factors(t, l));
+    if (writes && job->options->gather) return PITH_WORK_REPEATED;
+    if (phase == PITH_PHASE_READ && (!l || reads_its_own(job))) return PITH_WORK_ROWS;
     if (phase == PITH_PHASE_TRANSFORM && pith_quantize_shares_search(t)) return PITH_WORK_ROWS;
-    if (phase == PITH_PHASE_FACTOR && l &&
-        (pith_plan_experts(l) || pith_quantize_shares_factors(t, l)))
-        return PITH_WORK_ROWS;
+    if (phase == PITH_PHASE_FACTOR && factors) return PITH_WORK_ROWS;
     if (phase == PITH_PHASE_ROUND && pith_job_learns(job)) return PITH_WORK_REPEATED;
-    return !l || reads_its_own(job) ? phase_of[i].streamed : phase_of[i].other;
+    return usual[phase];
 }
 
 /* A layer of a job. */
@@ -75,10 +65,9 @@ struct pith_ranks_cost pith_rehearsed_cost(const struct pith_job *job,
     t.group_ctx = &place;
     struct pith_ranks_cost c = pith_quantize_cost(&t);
     double rest = time->seconds - time->guiding;
-    for (size_t i = 0; i < PITH_COUNT(phase_of); i++) {
-        const double seconds = time->phases.seconds[phase_of[i].phase];
-        c.seconds[kind_of(&t, job, layer, i)] += seconds;
-        rest -= seconds;
+    for (int i = 0; i < PITH_PHASE_COUNT; i++) {
+        c.seconds[kind_of(&t, job, layer, (enum pith_phase)i)] += time->phases.seconds[i];
+        rest -= time->phases.seconds[i];
     }
     c.seconds[PITH_WORK_WINDOWS] += time->guiding;
     c.seconds[PITH_WORK_REPEATED] += rest > 0 ? rest : 0;
@@ -88,13 +77,8 @@ struct pith_ranks_cost pith_rehearsed_cost(const struct pith_job *job,
         c.seconds[PITH_WORK_BATCH] += time->stepping;
     }
     for (int i = 0; i < PITH_WORK_KINDS; i++) c.seconds[i] /= time->pieces;
-    if (layer) {
-        c.largest = pith_quantize_largest(&t, layer);
-        pith_quantize_layer_traffic(&t, layer, &c);
-    } else {
-        c.largest = 1.0 / t.ends;
-        pith_quantize_outside_traffic(&t, &c);
-    }
+    if (layer) pith_quantize_layer_traffic(&t, layer, &c);
+    else pith_quantize_outside_traffic(&t, &c);
     return c;
 }
 
