@@ -137,7 +137,7 @@ static void say_grids(const struct settings *s, const struct pith_quantize_look 
 static int check(const struct settings *s)
 {
     struct pith_error err = {0};
-    struct pith_quantize_look look;
+    struct pith_quantize_look look = {.size = sizeof look};
     if (!s->q.out) return usage_failure(&s->common, "where to? give -o DIR");
     if (pith_quantize_look(&s->q, &look, &err) != PITH_OK) return report_usage(&s->common, &err);
     const int rc = check_idle(s, &look);

@@ -82,13 +82,15 @@ PITH_API enum pith_status pith_quantize_check(const struct pith_quantize_options
 
 /* What the options make of a run. */
 struct pith_quantize_look {
+    size_t size;       /* of the program's struct, set before the call */
     bool calibrates;   /* calibration text is used */
     bool file;         /* one file is written instead of a folder */
     bool random;       /* `seed` counts */
     char weights[128]; /* the grid in full: the recipe completes what was given */
     char acts[128];
 };
-/* The same as pith_quantize_check(), for a program. */
+/* The same as pith_quantize_check(), for a program: fills look->size bytes of *look. Statuses as
+ * there. */
 PITH_API enum pith_status pith_quantize_look(const struct pith_quantize_options *options,
                                              struct pith_quantize_look *look,
                                              struct pith_error *err);
@@ -104,8 +106,8 @@ PITH_API enum pith_status pith_quantize_look(const struct pith_quantize_options 
  * PITH_LIMIT        `memory` cannot be met; nothing was written
  * PITH_FORMAT       the input is damaged
  * PITH_IO           a file cannot be read or written; `out`, or an unfinished run, is in the way
- * PITH_NUMERIC      weights or statistics that are not finite or cannot be solved; never papered
- * over PITH_MISMATCH     what was read back differs from what was meant */
+ * PITH_NUMERIC      weights or statistics that are not finite or cannot be solved
+ * PITH_MISMATCH     what was read back differs from what was meant */
 PITH_API enum pith_status pith_quantize(struct pith_context *context,
                                         const struct pith_quantize_options *options, char **report,
                                         struct pith_error *err);

@@ -18,8 +18,8 @@ void pith_plan_model_defaults_sized(struct pith_plan_model_options *o, size_t si
 enum pith_status pith_plan_model_report(const struct pith_plan_model_options *given,
                                         struct pith_report **report, struct pith_error *err)
 {
-    PITH_OPTIONS(pith_plan_model_options, o, model_defaults, given, err);
     *report = NULL;
+    PITH_OPTIONS(pith_plan_model_options, o, model_defaults, given, err);
     if (!o->model) return pith_fail(err, PITH_ARG, "a model is needed");
     return pith_plan_make(o, report, err);
 }
@@ -94,8 +94,8 @@ void pith_plan_quantize_defaults_sized(struct pith_plan_quantize_options *o, siz
 enum pith_status pith_plan_quantize_report(const struct pith_plan_quantize_options *given,
                                            struct pith_report **report, struct pith_error *err)
 {
-    PITH_OPTIONS(pith_plan_quantize_options, o, quantize_defaults, given, err);
     *report = NULL;
+    PITH_OPTIONS(pith_plan_quantize_options, o, quantize_defaults, given, err);
     if (!o->model || !o->recipe || !o->hardware)
         return pith_fail(err, PITH_ARG, "a model, a recipe and hardware are needed");
     return pith_quantize_plan(o, report, err);

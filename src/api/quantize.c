@@ -80,13 +80,16 @@ enum pith_status pith_quantize_look(const struct pith_quantize_options *given,
     json_t *plan;
     PITH_TRY(check(o, false, &plan, err));
     const json_t *recipe = json_object_get(plan, "recipe");
-    *look =
-        (struct pith_quantize_look){.calibrates = json_is_true(json_object_get(plan, "calibrates")),
-                                    .file = json_is_true(json_object_get(plan, "file"))};
-    look->random = look->calibrates || strcmp(choice_of(recipe, "transform"), "none") != 0;
-    snprintf(look->weights, sizeof look->weights, "%s", choice_of(recipe, "weights"));
-    snprintf(look->acts, sizeof look->acts, "%s", choice_of(recipe, "acts"));
+    const size_t size = look->size;
+    struct pith_quantize_look all = {
+        .size = size,
+        .calibrates = json_is_true(json_object_get(plan, "calibrates")),
+        .file = json_is_true(json_object_get(plan, "file"))};
+    all.random = all.calibrates || strcmp(choice_of(recipe, "transform"), "none") != 0;
+    snprintf(all.weights, sizeof all.weights, "%s", choice_of(recipe, "weights"));
+    snprintf(all.acts, sizeof all.acts, "%s", choice_of(recipe, "acts"));
     json_decref(plan);
+    memcpy(look, &all, size < sizeof all ? size : sizeof all);
     return PITH_OK;
 }
 
