@@ -1,6 +1,6 @@
 /* The message when something fails: a line for people, an object for programs. */
 #include "cli/command.h"
-#include "cli/tables.h"
+#include "cli/wrap.h"
 
 #include <jansson.h>
 #include <stdarg.h>

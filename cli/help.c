@@ -1,6 +1,6 @@
 /* --help, the overview and the man page, from the tables. */
 #include "cli/command.h"
-#include "cli/tables.h"
+#include "cli/wrap.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "cli/measure.h"
 #include "cli/output.h"
-#include "cli/tables.h"
+#include "cli/wrap.h"
 
 #include <pith/inspect.h>
 #include <pith/text.h>

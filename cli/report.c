@@ -1,7 +1,7 @@
 #include "cli/report.h"
 
 #include "cli/measure.h"
-#include "cli/tables.h"
+#include "cli/wrap.h"
 
 #include <stdio.h>
 #include <unistd.h>

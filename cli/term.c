@@ -3,7 +3,7 @@
 
 #include <pith/report.h>
 #include "cli/interrupt.h"
-#include "cli/tables.h"
+#include "cli/wrap.h"
 
 #include <langinfo.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Text on standard output, as wide as the terminal there. */
-#include "cli/tables.h"
+#include "cli/wrap.h"
 
 #include <pith/context.h>
 #include <pith/report.h>

@@ -1,7 +1,7 @@
-/* cli/tables.h: text on standard output, as wide as the terminal there; output into a file or a
+/* cli/wrap.h: text on standard output, as wide as the terminal there; output into a file or a
  * pipe is never cut. Columns of a terminal are counted as the locale says. */
-#ifndef PITH_CLI_TABLES_H
-#define PITH_CLI_TABLES_H
+#ifndef PITH_CLI_WRAP_H
+#define PITH_CLI_WRAP_H
 
 #include "cli/command.h"
 

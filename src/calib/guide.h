@@ -49,7 +49,7 @@ struct pith_guided {
     uint32_t layer;
 };
 
-/* Of what is there for a layer; false without memory. */
+/* Of what is there for a layer; false when memory is out. */
 bool pith_guide_hash(const struct pith_guide *g, uint32_t layer, char hex[PITH_SHA256_HEX]);
 
 /* Bytes of scratch for windows of so many tokens. */

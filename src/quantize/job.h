@@ -184,7 +184,7 @@ double pith_job_block_effort(const struct pith_job *job);
 /* Fills job->recipe, job->more and job->container from the options, and what the stages
  * need. */
 enum pith_status pith_job_recipe(struct pith_job *job, struct pith_error *err);
-/* The recipe in full with what else its file states; a new reference, NULL without memory. */
+/* The recipe in full with what else its file states; a new reference, NULL when memory is out. */
 json_t *pith_job_recipe_json(const struct pith_job *job);
 
 #endif

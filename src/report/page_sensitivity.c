@@ -27,7 +27,8 @@ static void plain_name(const char *part, char name[NAME_ROOM])
     else (void)snprintf(name, NAME_ROOM, "%.*s*%.120s", (int)((at + 8 - part) % 128), part, end);
 }
 
-/* The rows of a kind on a grid as entries of a heat map, experts summed; NULL without memory. */
+/* The rows of a kind on a grid as entries of a heat map, experts summed; NULL when memory is out.
+ */
 static json_t *entries_of(const json_t *rows, const char *kind, const char *grid)
 {
     json_t *sums = json_object(), *entries = json_array(), *v;
@@ -147,7 +148,7 @@ static void maps(struct pith_str *out, const json_t *rows, const char *kind, con
     json_t *entries[GRIDS_MOST];
     const size_t n = json_array_size(grids) < GRIDS_MOST ? json_array_size(grids) : GRIDS_MOST;
     for (size_t g = 0; g < n; g++) {
-        /* NULL without memory: then no page is made. */
+        /* NULL when memory is out: then no page is made. */
         entries[g] = entries_of(rows, kind, json_string_value(json_array_get(grids, g)));
         if (!entries[g]) out->failed = true;
     }

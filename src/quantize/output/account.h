@@ -12,7 +12,7 @@ struct pith_run;
 
 /* Names of what the calibration text was read from, "builtin" for the text that ships;
  * and which of its tokens, all sources one after the other, a set's windows have: [from, to) each,
- * those that touch as one. New references, NULL without memory. */
+ * those that touch as one. New references, NULL when memory is out. */
 json_t *pith_job_sources(const struct pith_job *job);
 json_t *pith_job_offsets(const struct pith_calib_set *set);
 /* pith.json of a finished run; new reference, NULL when memory is out. */

@@ -103,7 +103,7 @@ struct pith_jrun {
 
 /* Records a failure at the template's line that is being run; gives an undefined value. */
 struct pith_jv pith_jfail(struct pith_jrun *r, const char *fmt, ...) PITH_PRINTF(2, 3);
-/* The same without memory. */
+/* The same when memory is out. */
 struct pith_jv pith_jnomem(struct pith_jrun *r);
 /* Counts work; false, and a failure, when it has been too much. */
 bool pith_jstep(struct pith_jrun *r, uint64_t n);
