@@ -56,7 +56,7 @@ static void defaults(void *settings)
     s->mode = "fast";
 }
 
-/* --- --render --- */
+/* --- --render --------------------------------------------------------------------------------- */
 
 static int print_prompt(const struct settings *s, const char *prompt, size_t size)
 {
@@ -103,7 +103,7 @@ static int render(const struct settings *s, const char *model)
     return rc;
 }
 
-/* --- one message --- */
+/* --- one message ------------------------------------------------------------------------------ */
 
 static int print_messages(const struct talk *t)
 {
@@ -142,7 +142,7 @@ static int answer_once(struct talk *t, const char *message)
     return how == ANSWER_STOPPED ? EXIT_INTERRUPTED : rc;
 }
 
-/* --- at the terminal --- */
+/* --- at the terminal -------------------------------------------------------------------------- */
 
 /* Requests the answer and adds it; without one, the message is removed. */
 static void ask(struct talk *t)
@@ -261,7 +261,7 @@ static int at_terminal(struct talk *t, bool history)
     return rc;
 }
 
-/* --- the whole --- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static const char *wrong_sampling(const struct settings *s)
 {

@@ -34,7 +34,7 @@ static double since(clockid_t clock, int64_t then)
     return 1e-9 * (double)(nanoseconds(clock) - then);
 }
 
-/* --- the handlers ---------------------------------------------------------------------------- */
+/* --- the handlers ----------------------------------------------------------------------------- */
 
 static void end_now(void)
 {

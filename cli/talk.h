@@ -34,7 +34,7 @@ struct talk {
     struct spoken last;
 };
 
-/* --- answers --- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 enum answered {
     ANSWERED,
@@ -66,7 +66,7 @@ void show_end(struct show *s);
  * that are no UTF-8, are written out (\x1b), so that none reaches the terminal. */
 void put_safe(const char *text, size_t size);
 
-/* --- commands --- */
+/* --- commands --------------------------------------------------------------------------------- */
 
 enum talk_next {
     TALK_GOES_ON,
@@ -78,7 +78,7 @@ enum talk_next talk_command(struct talk *t, const char *line);
 /* Sets the first message, of role "system"; an empty text removes it. */
 bool talk_system(struct talk *t, const char *text);
 
-/* --- files --- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 /* Reads {"messages": [...]}, or the list alone, in place of what there is; on failure that stays.
  */

@@ -82,7 +82,7 @@ static bool take(struct mailbox *m, char **text, size_t *size)
     return over;
 }
 
-/* --- what is heard --- */
+/* --- what is heard ---------------------------------------------------------------------------- */
 
 struct ear {
     struct talk *talk;
@@ -119,7 +119,7 @@ void spoken_free(struct spoken *s)
     *s = (struct spoken){.content = NULL};
 }
 
-/* --- an answer --- */
+/* --- an answer -------------------------------------------------------------------------------- */
 
 static char *conversation_of(const struct talk *t)
 {
@@ -228,7 +228,7 @@ enum answered talk_ask(struct talk *t, struct pith_error *err)
     return s != PITH_OK ? ANSWER_FAILED : stopped ? ANSWER_STOPPED : ANSWERED;
 }
 
-/* --- messages --- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 bool talk_add(struct talk *t, const char *role, const char *text)
 {

@@ -152,8 +152,7 @@ static bool read_logprobs(struct ask *ask, struct refusal *r)
     return true;
 }
 
-/* --- what ends an answer, what is favoured ------------------------------------------------------
- */
+/* --- what ends an answer, what is favoured ---------------------------------------------------- */
 
 static bool read_stops(struct ask *ask, struct refusal *r)
 {
@@ -212,8 +211,7 @@ static bool read_bias(struct ask *ask, struct refusal *r)
     return true;
 }
 
-/* --- constraints --------------------------------------------------------------------------------
- */
+/* --- constraints ------------------------------------------------------------------------------ */
 
 static bool constrain(struct ask *ask, enum pith_constraint kind, const json_t *what,
                       const char *name, struct refusal *r)
@@ -370,8 +368,7 @@ static bool force_call(struct ask *ask, const struct pith_reply_format *format, 
     return text || refuse_failure(r, PITH_NOMEM, NULL);
 }
 
-/* --- the whole ----------------------------------------------------------------------------------
- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static bool read_stream(struct ask *ask, struct refusal *r)
 {

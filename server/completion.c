@@ -9,8 +9,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
-/* --- events of the service ----------------------------------------------------------------------
- */
+/* --- events of the service -------------------------------------------------------------------- */
 
 /* Whether a failure is of the constraint. */
 static bool is_of_constraint(const struct ask *ask, enum pith_status s)

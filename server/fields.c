@@ -76,8 +76,7 @@ static bool is_shut(const struct field *f, const json_t *body)
     return is_neutral(gate, value);
 }
 
-/* --- names that were meant otherwise ------------------------------------------------------------
- */
+/* --- names that were meant otherwise ---------------------------------------------------------- */
 
 /* Letters that are typed: case, '_' and '-' aside. */
 static size_t plain(const char *name, char out[LONGEST + 1])
@@ -134,8 +133,7 @@ static const char *meant(const char *name)
     return best;
 }
 
-/* --- a body -------------------------------------------------------------------------------------
- */
+/* --- a body ----------------------------------------------------------------------------------- */
 
 static bool refuse_field(const struct field *f, struct refusal *r)
 {

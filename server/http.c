@@ -63,8 +63,7 @@ const struct http_route *route_find(const char *method, const char *path, const 
     return NULL;
 }
 
-/* --- clients ------------------------------------------------------------------------------------
- */
+/* --- clients ---------------------------------------------------------------------------------- */
 
 static const char *header(struct MHD_Connection *c, const char *name)
 {

@@ -130,8 +130,7 @@ void metrics_answer(struct metrics *m, unsigned status)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* --- as text ------------------------------------------------------------------------------------
- */
+/* --- as text ---------------------------------------------------------------------------------- */
 
 struct writer {
     struct buffer *out;

@@ -14,8 +14,7 @@ static const char *header(struct MHD_Connection *c, const char *name)
     return MHD_lookup_connection_value(c, MHD_HEADER_KIND, name);
 }
 
-/* --- Host ---------------------------------------------------------------------------------------
- */
+/* --- Host ------------------------------------------------------------------------------------- */
 
 /* The name without its port and its last dot; false: it is none. */
 static bool name_of(const char *host, char name[LONGEST_NAME + 1])
@@ -77,8 +76,7 @@ static bool check_host(const struct server *s, struct MHD_Connection *c, struct 
                   host);
 }
 
-/* --- Origin -------------------------------------------------------------------------------------
- */
+/* --- Origin ----------------------------------------------------------------------------------- */
 
 /* Without a key this and the Host keep any page that is visited from the model. */
 static bool check_origin(const struct server *s, struct MHD_Connection *c, struct refusal *r)

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- tokens and their probabilities -------------------------------------------------------------
- */
+/* --- tokens and their probabilities ----------------------------------------------------------- */
 
 /* A token's bytes; one that is no text by itself is shown by its bytes, or by its id. */
 struct token_text {
@@ -447,8 +446,7 @@ void reply_close(struct completion *g, const struct refusal *failure)
     buffer_text(&g->out, "data: [DONE]\n\n");
 }
 
-/* --- the whole ----------------------------------------------------------------------------------
- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static json_t *whole_message(const struct answer_choice *c, json_t *text)
 {

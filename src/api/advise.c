@@ -38,7 +38,7 @@ struct trial {
     size_t ruled; /* of the plan's "ruled_out" those that were added in front */
 };
 
-/* --- where it is to run ---------------------------------------------------------------------- */
+/* --- where it is to run ----------------------------------------------------------------------- */
 
 static enum pith_status read_target(struct trial *a, struct pith_error *err)
 {
@@ -84,7 +84,7 @@ static enum pith_status make_plan(struct trial *a, struct pith_error *err)
     return s;
 }
 
-/* --- what is tried --------------------------------------------------------------------------- */
+/* --- what is tried ---------------------------------------------------------------------------- */
 
 static bool is_gptq(const struct pith_rounder *r)
 {
@@ -186,7 +186,7 @@ static enum pith_status choose(struct trial *a, struct pith_error *err)
                      a->advice.engine, *why ? ": " : "", why);
 }
 
-/* --- the folder ------------------------------------------------------------------------------ */
+/* --- the folder ------------------------------------------------------------------------------- */
 
 /* What another call would have to be for to go on here. */
 static json_t *call_of(const struct trial *a)
@@ -251,7 +251,7 @@ static enum pith_status write_texts(struct trial *a, struct pith_error *err)
     return PITH_OK;
 }
 
-/* --- progress -------------------------------------------------------------------------------- */
+/* --- progress --------------------------------------------------------------------------------- */
 
 static int on_step(void *ctx, const char *what, double done, double total)
 {
@@ -275,7 +275,7 @@ static void begin_recipe(struct trial *a, const struct pith_advice_try *t)
                    number, all);
 }
 
-/* --- making ---------------------------------------------------------------------------------- */
+/* --- making ----------------------------------------------------------------------------------- */
 
 /* Statuses that say something of the recipe, not of this call. */
 static bool is_refusal(enum pith_status s)
@@ -339,7 +339,7 @@ static enum pith_status make_all(struct trial *a, struct pith_error *err)
     return PITH_OK;
 }
 
-/* --- measuring ------------------------------------------------------------------------------- */
+/* --- measuring -------------------------------------------------------------------------------- */
 
 /* Means over the texts. */
 static void take_measured(struct pith_advice_try *t, const json_t *model)
@@ -414,7 +414,7 @@ static enum pith_status measure(struct trial *a, struct pith_error *err)
     return s;
 }
 
-/* --- the whole ------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static void close_advice(struct trial *a)
 {

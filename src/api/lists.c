@@ -30,8 +30,7 @@ static void set(struct pith_report *r, const char *key, const char *text)
     pith_report_set(r, key, pith_words(text));
 }
 
-/* --- lists by themselves -----------------------------------------------------------------------
- */
+/* --- lists by themselves ---------------------------------------------------------------------- */
 
 static void add_formats(struct pith_report *r)
 {
@@ -134,7 +133,7 @@ static void add_rounders(struct pith_report *r)
     for (size_t i = 0; i < count; i++) add_name(r, rows[i].name, rows[i].summary);
 }
 
-/* --- what engines load ----------------------------------------------------------------------- */
+/* --- what engines load ------------------------------------------------------------------------ */
 
 static void put(struct pith_str *s, const char *text)
 {

@@ -108,7 +108,7 @@ bool pith_bytes_takes_input(const struct pith_pack *pack)
     return pack->input_block > 0;
 }
 
-/* --- x -------------------------------------------------------------------------------------- */
+/* --- x ---------------------------------------------------------------------------------------- */
 
 /* A row of equal bytes, for what is no row of x; of digits all are zeros. */
 static void fill_row(const struct job *j, int8_t value, const struct pith_input_codes *to)
@@ -181,7 +181,7 @@ static void round_bytes_task(void *ctx, size_t task, unsigned thread)
         round_batch(j, &j->b->scratch[thread], first, row, pith_min(batch, j->k.rows - row));
 }
 
-/* --- the product ---------------------------------------------------------------------------- */
+/* --- the product ------------------------------------------------------------------------------ */
 
 /* One task's share: panels [first, first + count) of W, and its thread's scratch. */
 struct band {

@@ -81,8 +81,7 @@ void pith_attention_grad(struct pith_backend *b, const struct pith_attention_gra
 /* For sequences of up to n; SIZE_MAX when it overflows. */
 size_t pith_attention_grad_work(unsigned threads, size_t n);
 
-/* --- layers that keep a state, of one sequence from its beginning --------------------------------
- */
+/* --- layers that keep a state, of one sequence from its beginning ----------------------------- */
 
 /* Of pith_conv(): `of` says what it did, its x, tail and n are not looked at; x is what it read,
  * behind no tail. dx is overwritten. */

@@ -58,8 +58,7 @@ void pith_add_scaled(struct pith_backend *b, const float *x, float scale, float 
 /* x[i] = cap tanh(x[i] / cap). */
 void pith_softcap(struct pith_backend *b, float cap, float *x, size_t count);
 
-/* --- latent attention (DeepSeek-AI 2024, section 2.1), absorbed ---------------------------------
- */
+/* --- latent attention (DeepSeek-AI 2024, section 2.1), absorbed ------------------------------- */
 
 /* The two parts of kv_b, [heads][nope + value][rank], as they are multiplied with: in float32,
  * exactly the matrix's values, for each head
@@ -81,8 +80,7 @@ void pith_latent_queries(struct pith_backend *b, const struct pith_latent_parts 
 void pith_latent_values(struct pith_backend *b, const struct pith_latent_parts *p, const float *in,
                         size_t n, float *out);
 
-/* --- short convolution, gated delta rule (Yang, Kautz and Hatamizadeh 2024) ----------------------
- */
+/* --- short convolution, gated delta rule (Yang, Kautz and Hatamizadeh 2024) ------------------- */
 
 /* How the numbers of a state are stored: FP8 as they are, without a scale, the largest of its
  * numbers for what is larger. */

@@ -79,7 +79,7 @@ static void linear_few(struct pith_backend *b, const struct pith_source *source,
     pith_pool_run(b->pool, (w->rows + rows - 1) / rows, few_task, &f);
 }
 
-/* --- packed ---------------------------------------------------------------------------------- */
+/* --- packed ----------------------------------------------------------------------------------- */
 
 struct packed {
     struct pith_backend *b;

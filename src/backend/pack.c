@@ -439,7 +439,7 @@ void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *mem
     pith_pool_run(b->pool, p.panels, pack_task, &p);
 }
 
-/* --- rows ------------------------------------------------------------------------------------ */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 static float weight_at(const struct pith_panels *m, uint32_t row, size_t col)
 {
@@ -474,7 +474,7 @@ void pith_pack_row(const struct pith_pack *p, uint32_t row, float *out)
     }
 }
 
-/* --- rounding to bytes ----------------------------------------------------------------------- */
+/* --- rounding to bytes ------------------------------------------------------------------------ */
 
 struct rounding {
     struct pith_backend *b;

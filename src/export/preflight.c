@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- a check ------------------------------------------------------------------------------- */
+/* --- a check ---------------------------------------------------------------------------------- */
 
 struct check {
     const struct pith_target *target;
@@ -70,7 +70,7 @@ static void put_bits(struct pith_str *s, uint32_t mask)
         if (mask >> b & 1) pith_str_printf(s, "%sint%u", s->len ? ", " : "", b);
 }
 
-/* --- rules for one grid -------------------------------------------------------------------- */
+/* --- rules for one grid ----------------------------------------------------------------------- */
 
 static bool bits_allowed(const struct pith_load_rule *r, const struct pith_grid *g)
 {
@@ -305,7 +305,7 @@ static enum pith_status check_linear(struct check *k, const struct linear *l)
     return check_acts(k, l);
 }
 
-/* --- splitting over ranks ------------------------------------------------------------------ */
+/* --- splitting over ranks --------------------------------------------------------------------- */
 
 /* Rows or columns that a rank holds of something made of `units` heads (0: of single rows). False
  * when ranks cannot share it evenly. Heads of k and v are repeated when there are fewer than
@@ -359,7 +359,7 @@ static struct linear linear_of(const struct check *k, uint32_t layer, uint32_t l
                            .cols = spec->cols};
 }
 
-/* --- linears that engines hold as one ------------------------------------------------------ */
+/* --- linears that engines hold as one --------------------------------------------------------- */
 
 /* Grids of q, k, v and of gate, up. vLLM compressed_tensors/utils.py should_ignore_layer() and
  * utils/gptq_utils.py is_layer_gptq_quantized(): some but not all is an error. */
@@ -446,7 +446,7 @@ static enum pith_status check_tiles(struct check *k, uint32_t layer,
     return PITH_OK;
 }
 
-/* --- the whole ----------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static enum pith_status check_mixed(struct check *k)
 {
@@ -594,7 +594,7 @@ enum pith_status pith_preflight_all(const struct pith_target *target,
     return run(&k);
 }
 
-/* --- a model that was made ----------------------------------------------------------------- */
+/* --- a model that was made -------------------------------------------------------------------- */
 
 /* Names and grids of all linears of an open model; names are owned. */
 static enum pith_status describe(const struct pith_model *m, struct pith_linear_grid *linears,

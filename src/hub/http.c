@@ -83,8 +83,7 @@ bool pith_http_has_token(const struct pith_http *http)
     return http->authorization != NULL;
 }
 
-/* --- answers ------------------------------------------------------------------------------------
- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 static bool end_early(struct pith_http_call *c, enum pith_http_end end, const char *why)
 {
@@ -204,8 +203,7 @@ static size_t on_body(char *data, size_t one, size_t size, void *ctx)
     return 0;
 }
 
-/* --- requests -----------------------------------------------------------------------------------
- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 static void leave(struct pith_http_call *c)
 {

@@ -51,8 +51,7 @@ struct run {
     uint64_t total;
 };
 
-/* --- a piece ------------------------------------------------------------------------------------
- */
+/* --- a piece ---------------------------------------------------------------------------------- */
 
 static enum pith_status take_bytes(void *ctx, const void *data, size_t size, struct pith_error *err)
 {
@@ -137,8 +136,7 @@ static enum pith_status finish_lane(struct run *r, struct lane *l, struct pith_e
     return s;
 }
 
-/* --- a file -------------------------------------------------------------------------------------
- */
+/* --- a file ----------------------------------------------------------------------------------- */
 
 static enum pith_status check(void *ctx, struct pith_error *err)
 {
@@ -231,8 +229,7 @@ static enum pith_status move(struct run *r, struct item *it, struct pith_error *
     return PITH_OK;
 }
 
-/* --- all of them --------------------------------------------------------------------------------
- */
+/* --- all of them ------------------------------------------------------------------------------ */
 
 static struct pith_hub_piece *free_piece(struct item *it)
 {
@@ -365,8 +362,7 @@ static void close_run(struct run *r)
     pith_http_free(r->http);
 }
 
-/* --- the end -----------------------------------------------------------------------------------
- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static enum pith_status give_files(const struct run *r, const char *snapshot,
                                    struct pith_error *err)

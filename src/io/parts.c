@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- reading ------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /* False when the name does not fit: no file has such a tensor then. */
 static bool part_name(const char *module, const char *suffix, char name[PITH_MAX_NAME + 1])
@@ -249,7 +249,7 @@ enum pith_status pith_part_end(const char *module, enum pith_status filled, stru
     return PITH_OK;
 }
 
-/* --- writing ------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 void pith_packed_add(struct pith_packed_set *set, const char *suffix, enum pith_dtype dtype,
                      unsigned dims, const uint64_t *shape)
@@ -339,7 +339,7 @@ void pith_g_idx_store(const struct pith_qmat *q, int32_t *out)
         out[c] = (int32_t)(q->g_idx ? q->g_idx[c] : c / q->group);
 }
 
-/* --- streams of codes ---------------------------------------------------------------------- */
+/* --- streams of codes ------------------------------------------------------------------------- */
 
 void pith_words_from_rows(const uint8_t *rows, size_t stride, size_t n, size_t words, uint8_t *out)
 {
@@ -394,7 +394,7 @@ enum pith_status pith_zeros_read(const uint8_t *in, unsigned plus, struct pith_q
     return s;
 }
 
-/* --- configs ------------------------------------------------------------------------------- */
+/* --- configs ---------------------------------------------------------------------------------- */
 
 const struct pith_format *pith_int_format(unsigned bits)
 {

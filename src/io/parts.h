@@ -6,7 +6,7 @@
 
 #include "io/container/container.h"
 
-/* --- reading ------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /* A tensor that a module must have. */
 struct pith_part {
@@ -64,7 +64,7 @@ enum pith_status pith_part_check(const char *module, struct pith_qmat *q, struct
 enum pith_status pith_part_end(const char *module, enum pith_status filled, struct pith_qmat *q,
                                bool *found, struct pith_error *err);
 
-/* --- writing ------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 /* Adds a tensor without data to the set. */
 void pith_packed_add(struct pith_packed_set *set, const char *suffix, enum pith_dtype dtype,
@@ -89,7 +89,7 @@ enum pith_status pith_signed_codes_store(const struct pith_qmat *q, int8_t *out,
 /* Stores the group of each column as I32. PITH_ARG when a group is out of range. */
 void pith_g_idx_store(const struct pith_qmat *q, int32_t *out);
 
-/* --- streams of codes ---------------------------------------------------------------------- */
+/* --- streams of codes ------------------------------------------------------------------------- */
 
 /* Words needed for n codes of `bits` in a dense stream. */
 static inline uint64_t pith_stream_words(uint64_t n, unsigned bits)
@@ -111,7 +111,7 @@ enum pith_status pith_zeros_store(const struct pith_qmat *q, unsigned minus, uin
 enum pith_status pith_zeros_read(const uint8_t *in, unsigned plus, struct pith_qmat *q,
                                  struct pith_error *err);
 
-/* --- configs ------------------------------------------------------------------------------- */
+/* --- configs ---------------------------------------------------------------------------------- */
 
 /* "int4" and so on for 2..8 bits, NULL otherwise. */
 const struct pith_format *pith_int_format(unsigned bits);

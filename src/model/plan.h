@@ -249,8 +249,7 @@ struct pith_node {
 unsigned pith_node_reads(const struct pith_node *n);
 unsigned pith_node_writes(const struct pith_node *n);
 
-/* --- what a sequence keeps ----------------------------------------------------------------------
- */
+/* --- what a sequence keeps -------------------------------------------------------------------- */
 
 /* What one layer keeps for a sequence, which is all that struct pith_kv makes room for.
  *   KV         keys [heads][key] and values [heads][value] of each position

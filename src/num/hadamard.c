@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* --- finite fields --------------------------------------------------------------------------- */
+/* --- finite fields ---------------------------------------------------------------------------- */
 
 enum { MAX_DEGREE = 10 };
 
@@ -77,7 +77,7 @@ static uint32_t minus(const struct field *f, uint32_t a, uint32_t b)
     return out;
 }
 
-/* --- cores ----------------------------------------------------------------------------------- */
+/* --- cores ------------------------------------------------------------------------------------ */
 
 /* The field of the core of order m; *doubled is which of Paley's constructions it is. */
 static bool core_field(uint32_t m, struct field *f, bool *doubled)
@@ -152,7 +152,7 @@ uint32_t pith_hadamard_power(uint32_t dim, uint32_t limit)
     return n;
 }
 
-/* --- the online product ---------------------------------------------------------------------- */
+/* --- the online product ----------------------------------------------------------------------- */
 
 void pith_hadamard_rows(float *x, size_t n, size_t dim, uint32_t block)
 {

@@ -18,7 +18,7 @@ static bool is_int(const struct pith_input *in)
     return in->grid.format->kind == PITH_KIND_INT;
 }
 
-/* --- checks --------------------------------------------------------------------------------- */
+/* --- checks ----------------------------------------------------------------------------------- */
 
 /* A type of GGUF whose rule for single blocks is here, or a message that lists these. */
 static enum pith_status check_gguf(const char *name, struct pith_error *err)
@@ -109,7 +109,7 @@ enum pith_status pith_input_check(const struct pith_input *in, uint32_t cols,
     return PITH_OK;
 }
 
-/* --- ranges --------------------------------------------------------------------------------- */
+/* --- ranges ----------------------------------------------------------------------------------- */
 
 struct range {
     float lo, hi;
@@ -197,7 +197,7 @@ static float stored_scale(const struct pith_input *in, float scale)
     return pith_round_to(in->scale_dtype, scale > most ? most : scale < least ? least : scale);
 }
 
-/* --- integers ------------------------------------------------------------------------------- */
+/* --- integers --------------------------------------------------------------------------------- */
 
 /* At 2^23 the last place of a float is 1: the sum rounds to nearest even. |t| is at most 2^22. */
 static inline float to_integer(float t)
@@ -305,7 +305,7 @@ void pith_input_calibrate(struct pith_input *in, float lo, float hi)
     }
 }
 
-/* --- floats --------------------------------------------------------------------------------- */
+/* --- floats ----------------------------------------------------------------------------------- */
 
 /* Rounding to a small float without its code: a magnitude in [2^e, 2^(e+1)) is a multiple of
  * 2^(e-m), and adding 1.5 * 2^(e-m+23) leaves just that. */
@@ -353,7 +353,7 @@ static float float_scale(const struct pith_input *in, const struct pith_input_ca
     return scale == 0.0f ? LEAST_SCALE : stored_scale(in, scale);
 }
 
-/* --- blocks --------------------------------------------------------------------------------- */
+/* --- blocks ----------------------------------------------------------------------------------- */
 
 static float mx_scale(const struct pith_input *in, const struct pith_format *element, float amax)
 {
@@ -411,7 +411,7 @@ static void round_gguf(const struct pith_format *f, const float *x, size_t cols,
     }
 }
 
-/* --- rows ----------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 static void copy_outliers(const uint8_t *outlier, const float *x, size_t cols, const struct ints *t,
                           float *y)

@@ -99,8 +99,7 @@ static json_t *make_row(const struct pith_plan_search *p, const struct pith_plan
     return j;
 }
 
-/* --- where it runs -----------------------------------------------------------------------------
- */
+/* --- where it runs ---------------------------------------------------------------------------- */
 
 /* The text without which a row has nothing to say. */
 void pith_plan_rule_out(struct pith_plan_search *p, const struct pith_plan_case *k,

@@ -21,7 +21,7 @@ void pith_work_mark_pass(struct pith_work *w, enum pith_phase phase)
     r->cal.collector.hessian_seconds = 0;
 }
 
-/* --- blocks at once -------------------------------------------------------------------------- */
+/* --- blocks at once --------------------------------------------------------------------------- */
 
 /* The loss is that of all blocks that were learned together, at the end of the last. */
 static enum pith_status report_block(struct pith_work *w, double values, struct pith_error *err)
@@ -126,7 +126,7 @@ static enum pith_status round_together(struct pith_blocks *b, struct pith_error 
     return s;
 }
 
-/* --- what is not rounded -------------------------------------------------------------------- */
+/* --- what is not rounded ---------------------------------------------------------------------- */
 
 static const char *changed_how(const struct pith_work *w)
 {

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- what becomes of which linear ------------------------------------------------------------ */
+/* --- what becomes of which linear ------------------------------------------------------------- */
 
 static enum pith_status describe(struct pith_job *job, const char *module, struct pith_grid *grid,
                                  struct pith_error *err)
@@ -117,7 +117,7 @@ enum pith_status pith_convert_choose(const struct pith_job *job, struct pith_cho
     return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
 }
 
-/* --- the work -------------------------------------------------------------------------------- */
+/* --- the work --------------------------------------------------------------------------------- */
 
 /* Scales as the container stores them: most often another name for the same numbers. */
 static enum pith_status restate_scales(struct pith_qmat *q, enum pith_dtype scales,

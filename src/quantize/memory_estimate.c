@@ -33,7 +33,7 @@ static uint64_t float_bytes(const struct pith_choice *c)
     return pith_times_bytes((uint64_t)c->rows * c->cols, sizeof(float));
 }
 
-/* --- a linear -------------------------------------------------------------------------------- */
+/* --- a linear --------------------------------------------------------------------------------- */
 
 uint64_t pith_job_made_bytes(const struct pith_job *job, const struct pith_choice *c)
 {
@@ -95,7 +95,7 @@ static void round_linear(struct pith_meter *m, const struct pith_job *job,
     else pith_meter_touch(m, comparing_bytes(job, c));
 }
 
-/* --- a block --------------------------------------------------------------------------------- */
+/* --- a block ---------------------------------------------------------------------------------- */
 
 static bool is_expert(const struct pith_layer_plan *l, uint32_t linear)
 {
@@ -178,7 +178,7 @@ static void round_together(struct pith_meter *m, const struct pith_job *job, uin
                 keep_made(m, job, pith_job_choice(job, k, i));
 }
 
-/* --- a transform ----------------------------------------------------------------------------- */
+/* --- a transform ------------------------------------------------------------------------------ */
 
 /* In place of an inspector, where only sizes are needed. */
 static enum pith_status no_loss(void *ctx, const struct pith_trial *trial, double *loss,
@@ -328,7 +328,7 @@ uint64_t pith_job_transform_bytes(const struct pith_job *job, uint32_t layer)
     return m.most;
 }
 
-/* --- a layer --------------------------------------------------------------------------------- */
+/* --- a layer ---------------------------------------------------------------------------------- */
 
 /* What is stored from floats: zeros in 16 bits, what a transform went into. */
 static void keep_rest(struct pith_meter *m, const struct pith_job *job, uint32_t layer)
@@ -351,7 +351,7 @@ static uint64_t choices_bytes(const struct pith_job *job, const struct pith_laye
     return job->calib.windows * job->calib.length * each + moe->experts * sizeof(uint64_t);
 }
 
-/* --- the whole ------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 /* Of a tensor's entry in the account, as a tree and as text. */
 enum { TENSOR_JSON = 704, TENSOR_TEXT = 256, A_PIECE = 64 /* when it is read back */ };

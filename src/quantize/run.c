@@ -21,7 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- units ----------------------------------------------------------------------------------- */
+/* --- units ------------------------------------------------------------------------------------ */
 
 static bool is_noted(const json_t *unit, const char *key, const char *hex)
 {
@@ -321,7 +321,7 @@ static enum pith_status run_units(struct pith_run *r, struct pith_error *err)
     return pith_writers_own(r) ? pith_reread(r, err) : PITH_OK;
 }
 
-/* --- the end --------------------------------------------------------------------------------- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 /* One of the blocks, on the output of the one before it; or those that are learned together. */
 static enum pith_status rehearse_block(struct pith_run *r, uint32_t i, struct pith_rehearsal *all,

@@ -550,7 +550,7 @@ enum pith_status pith_stream_layer(struct pith_run *r, uint32_t layer, json_t *e
     return s;
 }
 
-/* --- what it takes --------------------------------------------------------------------------- */
+/* --- what it takes ---------------------------------------------------------------------------- */
 
 /* What one thread takes for a linear in addition to its codes: to round it, or to store it. */
 static uint64_t work_bytes(const struct pith_job *job, const struct pith_choice *c)

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* --- pith.json itself ------------------------------------------------------------------------ */
+/* --- pith.json itself ------------------------------------------------------------------------- */
 
 static void check_seal(struct pith_verification *v)
 {
@@ -22,7 +22,7 @@ static void check_seal(struct pith_verification *v)
     pith_checked(v, before, "pith.json: as pith sealed it");
 }
 
-/* --- files ----------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 /* What of `is` differs from `was`, key by key; the number of problems. */
 static size_t compare_keys(struct pith_verification *v, const char *file, const json_t *was,

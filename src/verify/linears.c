@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- linears --------------------------------------------------------------------------------- */
+/* --- linears ---------------------------------------------------------------------------------- */
 
 /* The recorded error was summed over the same numbers in the same order; JSON keeps nine digits. */
 static const double error_slack = 1e-8;
@@ -269,7 +269,7 @@ enum pith_status pith_verify_linears(struct pith_verification *v, struct pith_er
     return PITH_OK;
 }
 
-/* --- without an account ---------------------------------------------------------------------- */
+/* --- without an account ----------------------------------------------------------------------- */
 
 /* Rounding to two bits leaves less than this of relative error; another matrix, 1.4. */
 static const double another = 0.9;

@@ -43,7 +43,7 @@ bool pith_verify_shape(struct pith_verification *v)
     return same;
 }
 
-/* --- token ids ------------------------------------------------------------------------------- */
+/* --- token ids -------------------------------------------------------------------------------- */
 
 /* What either file of a folder says of a key, generation_config.json first: borrowed. */
 struct ids {
@@ -114,7 +114,7 @@ static enum pith_status check_ids(struct pith_verification *v, struct pith_error
     return s;
 }
 
-/* --- files ----------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static enum pith_status compare_side_file(struct pith_verification *v, const char *name, bool *same,
                                           struct pith_error *err)
@@ -159,7 +159,7 @@ static enum pith_status compare_side_files(struct pith_verification *v, bool *sa
     return s;
 }
 
-/* --- tokenizers ------------------------------------------------------------------------------ */
+/* --- tokenizers ------------------------------------------------------------------------------- */
 
 static void say_end(struct pith_verification *v, const struct pith_tokenizer *t, int32_t id,
                     bool missing)

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- against the original -------------------------------------------------------------------- */
+/* --- against the original --------------------------------------------------------------------- */
 
 static bool is_decoded(const json_t *entry)
 {

@@ -75,7 +75,7 @@ int64_t pith_account_version(const json_t *account)
     return version ? json_integer_value(version) : 1;
 }
 
-/* --- stored tensors -------------------------------------------------------------------------- */
+/* --- stored tensors --------------------------------------------------------------------------- */
 
 /* Of version 1 without the dtype and the shape. */
 static bool digest(const struct pith_verification *v, const struct pith_tensor *t,
@@ -212,7 +212,7 @@ static enum pith_status check_tensors(struct pith_verification *v, struct pith_e
     return s;
 }
 
-/* --- figures --------------------------------------------------------------------------------- */
+/* --- figures ---------------------------------------------------------------------------------- */
 
 /* Figures near 10, with nine digits. */
 static const double figure_slack = 1e-6;
@@ -264,7 +264,7 @@ static void check_figures(struct pith_verification *v)
     pith_checked(v, before, "sizes and bits per weight: as recorded");
 }
 
-/* --- engines --------------------------------------------------------------------------------- */
+/* --- engines ---------------------------------------------------------------------------------- */
 
 static enum pith_status check_engines(struct pith_verification *v, struct pith_error *err)
 {
@@ -278,7 +278,7 @@ static enum pith_status check_engines(struct pith_verification *v, struct pith_e
     return PITH_OK;
 }
 
-/* --- the whole ------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 /* The rotations that pith.json has, as the quantizer made them. */
 static enum pith_status open_basis(struct pith_verification *v, struct pith_error *err)

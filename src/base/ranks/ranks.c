@@ -272,7 +272,7 @@ static enum pith_status spread(struct pith_ranks *r, struct pith_hops s, void *d
     return PITH_OK;
 }
 
-/* --- broadcasts ------------------------------------------------------------------------------ */
+/* --- broadcasts ------------------------------------------------------------------------------- */
 
 enum pith_status pith_ranks_send(struct pith_ranks *r, unsigned other, const void *data,
                                  size_t bytes, struct pith_error *err)

@@ -22,7 +22,7 @@
 /* Nibble i of word c holds row 8c + order[i]. */
 static const uint8_t order[ROWS] = {0, 2, 4, 6, 1, 3, 5, 7};
 
-/* --- nibbles ------------------------------------------------------------------------------- */
+/* --- nibbles ---------------------------------------------------------------------------------- */
 
 /* Exchanges nibble i of word j with nibble j of word i, in three steps of halves. */
 static void transpose_nibbles(uint32_t w[8])
@@ -94,7 +94,7 @@ static void unpack_weights(const uint8_t *in, struct pith_qmat *q)
                 unpack_tile(in, c, k0, q);
 }
 
-/* --- writing ------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
                                 const struct pith_container_opts *opts, struct pith_error *err)
@@ -163,7 +163,7 @@ static enum pith_status pack(const struct pith_qmat *q, const struct pith_contai
     return s;
 }
 
-/* --- config -------------------------------------------------------------------------------- */
+/* --- config ----------------------------------------------------------------------------------- */
 
 /* Loaders leave a module alone when an entry of the list is part of its name. */
 static enum pith_status add_left_alone(json_t *list, const struct pith_linear_grid *linears,
@@ -227,7 +227,7 @@ static enum pith_status make_config(const struct pith_linear_grid *linears, size
     return s;
 }
 
-/* --- reading ------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 struct awq {
     bool gemv;

@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* --- writing ------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static enum pith_status refuse(const struct pith_grid *grid, const char *why,
                                struct pith_error *err)
@@ -136,7 +136,7 @@ static enum pith_status pack(const struct pith_qmat *q, const struct pith_contai
     return s;
 }
 
-/* --- reading ------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static enum pith_status open_config(const struct pith_checkpoint *c, void **state,
                                     struct pith_error *err)

@@ -35,7 +35,7 @@ static struct pith_grid inputs_of(const struct pith_grid *weights, bool is_stati
     return fp8_grid(is_static ? PITH_PER_TENSOR : PITH_PER_TOKEN, 0, is_static);
 }
 
-/* --- writing ------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
                                 const struct pith_container_opts *opts, struct pith_error *err)
@@ -141,7 +141,7 @@ static enum pith_status make_config(const struct pith_linear_grid *linears, size
     return pith_fail_nomem(err, "the config of fp8");
 }
 
-/* --- reading ------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 struct config {
     uint32_t block; /* 0: the config has none */
@@ -196,7 +196,7 @@ static void close_config(void *state)
     pith_free(state);
 }
 
-/* --- a module: its tensors suffice ----------------------------------------------------------- */
+/* --- a module: its tensors suffice ------------------------------------------------------------ */
 
 /* Factors of the weights, and those of the inputs, as DeepSeek and transformers call them. */
 static const char *const scale_names[] = {".weight_scale_inv", ".weight_scale"};

@@ -139,7 +139,7 @@ static enum pith_status config(const struct pith_linear_grid *linears, size_t co
     return *out ? PITH_OK : pith_fail_nomem(err, "the config");
 }
 
-/* --- reading ------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static enum pith_status open_gguf(const struct pith_checkpoint *c, void **state,
                                   struct pith_error *err)

@@ -19,7 +19,7 @@
 #define BITS (1u << 2 | 1u << 3 | 1u << 4 | 1u << 8)
 #define ALIGN 32 /* what both sides of a matrix must be a multiple of */
 
-/* --- writing ------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
                                 const struct pith_container_opts *opts, struct pith_error *err)
@@ -104,7 +104,7 @@ static void settle(const struct pith_grid *grid, struct pith_container_opts *opt
     if (grid->asym) opts->gptq_v2 = true;
 }
 
-/* --- reading ------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static enum pith_status open_config(const struct pith_checkpoint *c, void **state,
                                     struct pith_error *err)

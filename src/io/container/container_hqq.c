@@ -98,7 +98,7 @@ static void put_run(const struct place *at, const uint8_t *codes, size_t first, 
     }
 }
 
-/* --- writing ------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static uint32_t group_of(const struct pith_grid *grid, uint32_t cols)
 {
@@ -266,7 +266,7 @@ static enum pith_status pack(const struct pith_qmat *q, const struct pith_contai
     return s;
 }
 
-/* --- config -------------------------------------------------------------------------------- */
+/* --- config ----------------------------------------------------------------------------------- */
 
 /* The name's parts but "model", "layers" and numbers. */
 static void tag_of(const char *module, char *tag, size_t size)
@@ -373,7 +373,7 @@ static enum pith_status make_config(const struct pith_linear_grid *linears, size
     return s;
 }
 
-/* --- reading ------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static enum pith_status get_number(const struct pith_checkpoint *c, const char *module,
                                    const char *suffix, int64_t *out, struct pith_error *err)

@@ -66,7 +66,7 @@ static struct pith_grid floats(const struct pith_format *format)
         .format = format, .granularity = PITH_PER_GROUP, .group = format->block};
 }
 
-/* --- writing ------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 /* The mode of a grid. */
 static const struct mode *mode_of(const struct pith_grid *grid)
@@ -184,7 +184,7 @@ static enum pith_status pack(const struct pith_qmat *q, const struct pith_contai
     return s;
 }
 
-/* --- config -------------------------------------------------------------------------------- */
+/* --- config ----------------------------------------------------------------------------------- */
 
 static json_t *params(const struct pith_grid *grid)
 {
@@ -234,7 +234,7 @@ static enum pith_status make_config(const struct pith_linear_grid *linears, size
     return pith_fail_nomem(err, "the config of mlx");
 }
 
-/* --- reading ------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static enum pith_status open_config(const struct pith_checkpoint *c, void **state,
                                     struct pith_error *err)
@@ -382,7 +382,7 @@ static enum pith_status load(void *state, const struct pith_checkpoint *c, const
     return pith_part_end(module, fill(c, module, &t, q, err), q, found, err);
 }
 
-/* --- what a module is, without its columns ----------------------------------------------- */
+/* --- what a module is, without its columns ---------------------------------------------------- */
 
 /* A module's name, of n bytes, without what stands in front of its layers: wrappers come and go. */
 static const char *tail_of(const char *name, size_t *n)

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* --- writing ------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static enum pith_status check_shape(const struct pith_modelopt_algo *a,
                                     const struct pith_grid *grid, uint32_t rows, uint32_t cols,
@@ -164,7 +164,7 @@ static enum pith_status pack(const struct pith_qmat *q, const struct pith_contai
     return s;
 }
 
-/* --- reading ------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static enum pith_status open_config(const struct pith_checkpoint *c, void **state,
                                     struct pith_error *err)

@@ -36,7 +36,7 @@ static const struct pith_trellis_parts parts = {
     .holds = holds,
 };
 
-/* --- writing ------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
                                 const struct pith_container_opts *opts, struct pith_error *err)
@@ -71,7 +71,7 @@ static enum pith_status config(const struct pith_linear_grid *linears, size_t co
     return *out ? PITH_OK : pith_fail_nomem(err, "the config");
 }
 
-/* --- reading ------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static enum pith_status open_checked(const struct pith_checkpoint *c, void **state,
                                      struct pith_error *err)

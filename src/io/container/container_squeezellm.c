@@ -21,7 +21,7 @@
 
 #define ALIGN 32 /* codes of a column fill whole words */
 
-/* --- writing ------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static const struct pith_format *format_of(int64_t bits)
 {
@@ -147,7 +147,7 @@ static enum pith_status extra_file(const json_t *quantization, const char **name
     return *out ? PITH_OK : pith_fail_nomem(err, *name);
 }
 
-/* --- reading ------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 struct state {
     const struct pith_format *format;

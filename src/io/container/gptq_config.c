@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* --- reading ------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /* An integer under one of two names (older tools used the second). */
 static enum pith_status get_int(const json_t *o, const char *name, const char *older, int64_t lo,
@@ -148,7 +148,7 @@ enum pith_status pith_gptq_config_scheme(const struct pith_gptq_config *config, 
     return PITH_OK;
 }
 
-/* --- writing ------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 /* The fields that a config has for a grid. */
 struct fields {

@@ -42,7 +42,7 @@ const struct pith_modelopt_algo *pith_modelopt_for(const struct pith_grid *weigh
 struct pith_grid pith_modelopt_weights(const struct pith_modelopt_algo *a, uint32_t group);
 struct pith_grid pith_modelopt_inputs(const struct pith_modelopt_algo *a);
 
-/* --- config -------------------------------------------------------------------------------- */
+/* --- config ----------------------------------------------------------------------------------- */
 
 struct pith_modelopt_config {
     const json_t *layers;                  /* module -> what it has; NULL: one for all */

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- reading ------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /* The first of the two objects that has the key. */
 static const json_t *either(const json_t *a, const json_t *b, const char *key)
@@ -148,7 +148,7 @@ enum pith_status pith_modelopt_config_module(const struct pith_modelopt_config *
     return read_algo(name, module, algo, err);
 }
 
-/* --- writing ------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 /* The version whose layout this is. The producer's name shows readers which layout, not who wrote
  * it: vLLM and TensorRT-LLM look for "modelopt". */
@@ -311,7 +311,7 @@ enum pith_status pith_modelopt_config_make(const struct pith_linear_grid *linear
     return *out ? PITH_OK : pith_fail_nomem(err, "the config of modelopt");
 }
 
-/* --- hf_quant_config.json ------------------------------------------------------------------ */
+/* --- hf_quant_config.json --------------------------------------------------------------------- */
 
 enum pith_status pith_modelopt_extra_file(const json_t *config, const char **name, json_t **out,
                                           struct pith_error *err)

@@ -6,7 +6,7 @@
 
 enum { TILE = PITH_TRELLIS_TILE, SIDE = PITH_TRELLIS_BLOCK };
 
-/* --- writing ------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 enum pith_status pith_trellis_accepts(const struct pith_trellis_parts *p,
                                       const struct pith_grid *grid, uint32_t rows, uint32_t cols,
@@ -112,7 +112,7 @@ enum pith_status pith_trellis_store(const struct pith_trellis_parts *p, const st
     return st;
 }
 
-/* --- reading ------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 struct module {
     const struct pith_trellis_parts *parts;

@@ -29,7 +29,7 @@ enum pith_status pith_ct_check_keys(const json_t *o, const char *const *known, s
     return PITH_OK;
 }
 
-/* --- the object as it stands --------------------------------------------------------------- */
+/* --- the object as it stands ------------------------------------------------------------------ */
 
 enum strategy { TENSOR, CHANNEL, GROUP, BLOCK, TOKEN, TENSOR_GROUP, ATTN_HEAD };
 static const char *const strategies[] = {"tensor", "channel",      "group",    "block",
@@ -153,7 +153,7 @@ static enum pith_status read_args(const json_t *o, const char *where, struct arg
     return read_dynamic(o, where, a, err);
 }
 
-/* --- as a grid ----------------------------------------------------------------------------- */
+/* --- as a grid -------------------------------------------------------------------------------- */
 
 static bool has_scales_in(const struct args *a, const char *dtype)
 {
@@ -275,7 +275,7 @@ enum pith_status pith_ct_args_inputs(const json_t *args, const char *where, stru
     return PITH_OK;
 }
 
-/* --- writing ------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static enum strategy strategy_of(const struct pith_grid *g)
 {

@@ -18,7 +18,7 @@ static enum pith_status unsupported(const char *where, const char *key, const ch
                      key, value);
 }
 
-/* --- one group ----------------------------------------------------------------------------- */
+/* --- one group -------------------------------------------------------------------------------- */
 
 static enum pith_status read_form(const char *format, const char *where, struct pith_ct_scheme *s,
                                   struct pith_error *err)
@@ -54,7 +54,7 @@ static enum pith_status read_group(const json_t *o, const char *format, const ch
     return pith_patterns_new(json_object_get(o, "targets"), where, &s->targets, err);
 }
 
-/* --- the object ---------------------------------------------------------------------------- */
+/* --- the object ------------------------------------------------------------------------------- */
 
 /* Things that change what the weights mean, which an empty object or null does not. */
 static enum pith_status expect_empty(const json_t *o, const char *key, const char *where,

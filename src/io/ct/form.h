@@ -54,7 +54,7 @@ const struct pith_ct_form *pith_ct_form_find(const char *name);
 const struct pith_ct_form *pith_ct_form_for(const struct pith_grid *weights,
                                             const struct pith_grid *inputs);
 
-/* --- for the forms ------------------------------------------------------------------------- */
+/* --- for the forms ---------------------------------------------------------------------------- */
 
 /* Adds weight_scale. */
 void pith_ct_add_scale(const struct pith_ct_matrix *m, struct pith_packed_set *out);
@@ -79,7 +79,7 @@ void pith_ct_store_zero_bytes(const struct pith_qmat *q, int8_t *out);
 enum pith_status pith_ct_read_zero_bytes(const struct pith_tensor *t, struct pith_qmat *q,
                                          struct pith_error *err);
 
-/* --- inputs -------------------------------------------------------------------------------- */
+/* --- inputs ----------------------------------------------------------------------------------- */
 
 /* Adds the tensors that inputs on that grid need. */
 void pith_ct_inputs_shape(const struct pith_grid *inputs, struct pith_packed_set *out);

@@ -65,7 +65,7 @@ enum pith_status pith_ct_inputs_fill(const struct pith_qmat *q, const struct pit
     return PITH_OK;
 }
 
-/* --- reading ------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static enum pith_status find_scale(const struct pith_ct_source *s, const char *suffix, float *out,
                                    struct pith_error *err)

@@ -22,7 +22,7 @@ static bool writes(const struct pith_grid *weights, const struct pith_grid *inpu
     return holds(weights) && inputs->format && inputs->format->kind == PITH_KIND_INT;
 }
 
-/* --- writing ------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static void shape(const struct pith_ct_matrix *m, struct pith_packed_set *out)
 {
@@ -48,7 +48,7 @@ static enum pith_status fill(const struct pith_qmat *q, const struct pith_ct_mat
     return PITH_OK;
 }
 
-/* --- reading ------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 enum pith_status pith_ct_read_zero_bytes(const struct pith_tensor *t, struct pith_qmat *q,
                                          struct pith_error *err)

@@ -27,7 +27,7 @@ static bool writes(const struct pith_grid *weights, const struct pith_grid *inpu
     return holds(weights);
 }
 
-/* --- writing ------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static void shape(const struct pith_ct_matrix *m, struct pith_packed_set *out)
 {
@@ -73,7 +73,7 @@ static enum pith_status fill(const struct pith_qmat *q, const struct pith_ct_mat
                      (double)q->global);
 }
 
-/* --- reading ------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static enum pith_status load(const struct pith_ct_source *s, struct pith_qmat *q,
                              struct pith_error *err)

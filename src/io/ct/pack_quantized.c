@@ -28,7 +28,7 @@ static bool writes(const struct pith_grid *weights, const struct pith_grid *inpu
     return holds(weights);
 }
 
-/* --- writing ------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static void shape(const struct pith_ct_matrix *m, struct pith_packed_set *out)
 {
@@ -75,7 +75,7 @@ static enum pith_status fill(const struct pith_qmat *q, const struct pith_ct_mat
     return PITH_OK;
 }
 
-/* --- reading ------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 struct tensors {
     const struct pith_tensor *codes, *scale, *zeros, *g_idx;

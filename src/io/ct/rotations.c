@@ -21,7 +21,7 @@ static const struct {
 
 enum { MAX_GROUPS = 64, MAX_APPLIES = 64, MAX_BLOCK = 1 << 15 };
 
-/* --- reading ------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static bool is(const char *text, const char *what)
 {
@@ -223,7 +223,7 @@ enum pith_status pith_ct_rotations_find(const struct pith_ct_rotations *rotation
     return PITH_OK;
 }
 
-/* --- writing ------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static const char *last_part(const char *module)
 {

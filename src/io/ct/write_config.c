@@ -12,7 +12,7 @@
 /* The first version whose readers expect dense words, which is how codes are written. */
 #define VERSION "0.18.0"
 
-/* --- targets ------------------------------------------------------------------------------- */
+/* --- targets ---------------------------------------------------------------------------------- */
 
 /* "re:^model\.layers\.\d+\.mlp\.down_proj$": the module and its likes in other layers. */
 static void put_pattern(struct pith_str *s, const char *module)
@@ -119,7 +119,7 @@ static json_t *targets_of(const struct entry *e, size_t count, const struct pith
     return NULL;
 }
 
-/* --- the object ---------------------------------------------------------------------------- */
+/* --- the object ------------------------------------------------------------------------------- */
 
 /* True when one group with the class name says it all: one grid, and no head among them, which
  * engines do not take for a "Linear". */

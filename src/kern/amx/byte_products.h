@@ -34,7 +34,7 @@ INLINE size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* --- products -------------------------------------------------------------------------------- */
+/* --- products --------------------------------------------------------------------------------- */
 
 /* Where word `word` of a digit of the first vector of a tile is, and bytes to the next vector. */
 struct place {
@@ -239,7 +239,7 @@ INLINE void sums_store(bool half, int32_t *d)
     _tile_stored(3, d + SUMS / 2 + HALF, STRIDE);
 }
 
-/* --- sums in float32 ------------------------------------------------------------------------- */
+/* --- sums in float32 -------------------------------------------------------------------------- */
 
 /* Two panels of SHARE vectors. */
 struct amx_sums {

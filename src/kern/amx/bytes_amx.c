@@ -9,7 +9,7 @@
 
 enum { UNIT = 2 };
 
-/* --- the ends of blocks ---------------------------------------------------------------------- */
+/* --- the ends of blocks ----------------------------------------------------------------------- */
 
 struct block {
     const float *x_scale;
@@ -57,7 +57,7 @@ INLINE void add_unit(const struct pith_byte_tile *a, bool codes, const struct un
     }
 }
 
-/* --- the tile -------------------------------------------------------------------------------- */
+/* --- the tile --------------------------------------------------------------------------------- */
 
 struct state {
     const struct pith_byte_tile *a;
@@ -129,7 +129,7 @@ void pith_bytes_tile_amx(const struct pith_byte_tile *a)
     else run(a, (struct shape){false, false});
 }
 
-/* --- operands -------------------------------------------------------------------------------- */
+/* --- operands --------------------------------------------------------------------------------- */
 
 /* What is taken off the codes of a panel in a group, in every byte of a row's word. */
 INLINE __m512i zero_of(const struct pith_panels *m, size_t panel, size_t group)

@@ -456,7 +456,7 @@ INLINE void dot_as(const struct pith_panels *m, enum codes kind, size_t digits, 
 #define TIER(op) pith_##op##_avx2
 #include "kern/template/panel_bytes_template.h"
 
-/* --- rounding to bytes ---------------------------------------------------------------------- */
+/* --- rounding to bytes ------------------------------------------------------------------------ */
 
 /* The greatest magnitude as bits of a float: as integers these are in the order of the floats, with
  * infinity and NaN above. */
@@ -539,7 +539,7 @@ void pith_to_digits_avx2(size_t n, size_t block, const float *x, int8_t *q, size
     to_digits(n, block, PITH_DIGITS, PITH_DIGITS_MOST, x, q, q_digit, scale, sum, sum_digit);
 }
 
-/* --- packing -------------------------------------------------------------------------------- */
+/* --- packing ---------------------------------------------------------------------------------- */
 
 /* A word's bytes are pairs of codes b0 = (1 0), b1 = (3 2), b2 = (5 4), b3 = (7 6). The low bytes
  * doubled, b0 b0 b1 b1, give the low halves, the high ones the high halves. */

@@ -35,7 +35,7 @@ INLINE bool is_e4m3(enum how how)
     return how == E4M3 || how == E4M3_LARGE;
 }
 
-/* --- codes to values ------------------------------------------------------------------------ */
+/* --- codes to values -------------------------------------------------------------------------- */
 
 /* Look-ups of sixteen bytes, in both halves of a register: byte i of the levels, and twice them. */
 struct tables {

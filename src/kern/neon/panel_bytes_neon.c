@@ -80,7 +80,7 @@ INLINE int32x4_t planes_sum(enum codes kind, const uint8_t *at, size_t quarter, 
 #define TIER(op) pith_##op##_neon
 #include "kern/template/panel_bytes_template.h"
 
-/* --- rounding to bytes ---------------------------------------------------------------------- */
+/* --- rounding to bytes ------------------------------------------------------------------------ */
 
 /* The greatest magnitude as bits of a float: as integers these are in the order of the floats, with
  * infinity and NaN above. */
@@ -173,7 +173,7 @@ void pith_to_digits_neon(size_t n, size_t block, const float *x, int8_t *q, size
     to_digits(n, block, PITH_DIGITS, PITH_DIGITS_MOST, x, q, q_digit, scale, sum, sum_digit);
 }
 
-/* --- packing -------------------------------------------------------------------------------- */
+/* --- packing ---------------------------------------------------------------------------------- */
 
 /* A word's bytes are pairs of codes b0 = (1 0), b1 = (3 2), b2 = (5 4), b3 = (7 6): the low bytes
  * doubled give the low halves, the high ones the high halves. Four words a step. */

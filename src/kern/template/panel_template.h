@@ -17,7 +17,7 @@
  *                                  multiply-add, and no more than fit */
 #include "kern/template/scales_template.h"
 
-/* --- values --------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 /* How the codes of a matrix are read: its form and width, whether a zero is to be subtracted, and
  * whether that is part of the multiplication by the scale (struct pith_panels, fold); known where
@@ -80,7 +80,7 @@ INLINE v16i line_of(struct reading how, const uint8_t *at, int j)
     return how.bits < 4 ? v16i_line(how.bits, at, j) : v16i_word(how.bits, at, j);
 }
 
-/* --- the exact product ---------------------------------------------------------------------- */
+/* --- the exact product ------------------------------------------------------------------------ */
 
 /* A panel on its way: where its codes and groups are, and its sums. */
 struct panel {
@@ -308,7 +308,7 @@ static inline void offsets_dot(const struct pith_panels *m, size_t first, size_t
     for (size_t i = 0; i < count; i++) dot_offsets(m, first + i, x, y + i * PITH_PANEL_ROWS);
 }
 
-/* --- unpacking ------------------------------------------------------------------------------ */
+/* --- unpacking -------------------------------------------------------------------------------- */
 
 INLINE void unpack_line(struct reading how, v16_table table, v16i line, v16 zero, v16 scale,
                         float *dst, size_t ld)

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-/* --- memory ---------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 /* Floats a row that a node saves of its output: a node that writes in place (a rotation), into what
  * it adds to (an addition) or to other registers saves nothing. */
@@ -173,7 +173,7 @@ uint64_t pith_tape_bytes(const struct pith_model *m, unsigned threads, size_t ro
     return pith_sum_bytes(pith_arena_bytes(&a), pith_kv_bytes(&m->plans, 1, rows, PITH_F32));
 }
 
-/* --- forward --------------------------------------------------------------------------------- */
+/* --- forward ---------------------------------------------------------------------------------- */
 
 /* x[n][cols] as that linear reads it. */
 static const float *read_as(struct pith_tape *t, const struct pith_tape_rows *r, size_t cols)
@@ -443,7 +443,7 @@ enum pith_status pith_tape_forward(struct pith_tape *t, const struct pith_block 
     return PITH_OK;
 }
 
-/* --- backward -------------------------------------------------------------------------------- */
+/* --- backward --------------------------------------------------------------------------------- */
 
 float *pith_tape_grow(struct pith_tape_backward *k, unsigned reg, size_t width)
 {

@@ -259,8 +259,7 @@ static void add_expert(struct pith_node_run *r, const struct pith_node *node, ui
     r->n = all;
 }
 
-/* --- few rows, all experts at once -------------------------------------------------------------
- */
+/* --- few rows, all experts at once ------------------------------------------------------------ */
 
 /* Whether the experts of all places can run side by side: no two rows take the same, nobody looks
  * at what they read, and their matrices take it as it is. */
@@ -354,8 +353,7 @@ enum pith_status pith_node_experts(struct pith_node_run *r, const struct pith_no
     return PITH_OK;
 }
 
-/* --- a module, one expert at a time ------------------------------------------------------------
- */
+/* --- a module, one expert at a time ----------------------------------------------------------- */
 
 /* Nodes [from, to) of the module, from and to its rows. */
 static struct pith_nodes module_nodes(const struct pith_pass *p, const struct pith_block *b,

@@ -10,8 +10,7 @@
 
 #include <string.h>
 
-/* --- one scale, or a scale and a minimum ---------------------------------------------------------
- */
+/* --- one scale, or a scale and a minimum ------------------------------------------------------ */
 
 static void set_minimum(struct pith_kblock *b, int i, int k)
 {

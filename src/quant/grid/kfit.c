@@ -72,8 +72,7 @@ static struct kind kind_of(const struct pith_kquant *t, const struct pith_kern *
     return k;
 }
 
-/* --- rounding -----------------------------------------------------------------------------------
- */
+/* --- rounding --------------------------------------------------------------------------------- */
 
 /* A negative scale is the positive one for the weights' negatives. */
 static void round_book(const struct codes *c, size_t n, const float *x, const float *scale,
@@ -176,8 +175,7 @@ static struct sums sums_of(const struct kind *k, const struct sub *b, const floa
                          (double)fold_lanes(a.w)};
 }
 
-/* --- step 1 -------------------------------------------------------------------------------------
- */
+/* --- step 1 ----------------------------------------------------------------------------------- */
 
 /* s and o by least squares for the codes whose values under *s are y. False when these say nothing.
  */
@@ -309,8 +307,7 @@ static void fit_alone(const struct kind *k, struct sub *b)
     else fit_single(k, b, lo, hi);
 }
 
-/* --- step 2 -------------------------------------------------------------------------------------
- */
+/* --- step 2 ----------------------------------------------------------------------------------- */
 
 struct outer {
     float d, dmin;
@@ -503,8 +500,7 @@ static void fit_two_levels(const struct kind *k, struct sub *subs, struct pith_k
     }
 }
 
-/* --- one level ----------------------------------------------------------------------------------
- */
+/* --- one level -------------------------------------------------------------------------------- */
 
 /* A half next to the optimum, and the other half of a pair anew for it. */
 static void fit_one_level(const struct kind *k, struct sub *b, struct pith_kblock *out)

@@ -17,7 +17,7 @@
 
 enum { ITERATIONS = 200, BATCH = 8, MANY_ITERATIONS = 1000, FEW_BITS = 3 };
 
-/* --- samples --------------------------------------------------------------------------------- */
+/* --- samples ---------------------------------------------------------------------------------- */
 
 /* Hands out samples in shuffled order, shuffled anew when fewer than a batch remain. */
 struct deck {
@@ -55,7 +55,7 @@ static const size_t *deal(struct deck *d, size_t batch)
     return d->order + d->next - batch;
 }
 
-/* --- the descent ----------------------------------------------------------------------------- */
+/* --- the descent ------------------------------------------------------------------------------ */
 
 struct learning {
     const struct pith_round_block *job;
@@ -204,7 +204,7 @@ static enum pith_status block(const struct pith_round_block *job, struct pith_qm
     return s;
 }
 
-/* --- one matrix ------------------------------------------------------------------------------ */
+/* --- one matrix ------------------------------------------------------------------------------- */
 
 /* A matrix alone learns from tr((W - Q) H (W - Q)^T). */
 struct alone {

@@ -10,7 +10,7 @@
 
 enum { LANES = 8 };
 
-/* --- one group ------------------------------------------------------------------------------- */
+/* --- one group -------------------------------------------------------------------------------- */
 
 static inline float round_even(float x)
 {
@@ -127,7 +127,7 @@ static void float_step(const struct group *g, float rate)
     }
 }
 
-/* --- rows ------------------------------------------------------------------------------------ */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 static float top_of(const struct pith_qmat *q)
 {
@@ -200,7 +200,7 @@ static struct pith_pool *pool_of(const struct pith_learned_matrix *m)
     return pith_backend_pool(m->backend);
 }
 
-/* --- ranges and scales ----------------------------------------------------------------------- */
+/* --- ranges and scales ------------------------------------------------------------------------ */
 
 static float nonzero(enum pith_dtype t, float scale)
 {
@@ -292,7 +292,7 @@ static float first_factor(const struct pith_learned_matrix *m, size_t i)
     return m->m->grid.mse && whole > 0.0f ? clamp(q->scales[i] / whole, 0.0f, 1.0f) : 1.0f;
 }
 
-/* --- the matrix ------------------------------------------------------------------------------ */
+/* --- the matrix ------------------------------------------------------------------------------- */
 
 /* A float format that has neighbours to choose between: E8M0 has no mantissa or sign. */
 static bool is_float(const struct pith_format *f)

@@ -23,7 +23,7 @@ enum { PANEL = 256, STEPS = 20 };
 static const float SMALLEST = 1e-5f;
 static const double AUTO = -1.0, SEARCH = -2.0;
 
-/* --- the option ------------------------------------------------------------------------------ */
+/* --- the option ------------------------------------------------------------------------------- */
 
 static enum pith_status option(const char *text, double *value, struct pith_error *err)
 {
@@ -45,7 +45,7 @@ static enum pith_status option(const char *text, double *value, struct pith_erro
                      "smooth:%.24s: expected a strength from 0 to 1, auto, or search", text);
 }
 
-/* --- scales ---------------------------------------------------------------------------------- */
+/* --- scales ----------------------------------------------------------------------------------- */
 
 struct smooth {
     const struct pith_transform_job *job;

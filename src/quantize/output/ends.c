@@ -67,7 +67,7 @@ void pith_ends_default(const struct pith_job *job, struct pith_choice *c)
     c->wanted = file->end_grid(&job->recipe.weights, reads_out, c->cols, &c->grid);
 }
 
-/* --- the work -------------------------------------------------------------------------------- */
+/* --- the work --------------------------------------------------------------------------------- */
 
 /* Rows of a quantized matrix of the input. */
 static enum pith_status decode_end(void *ctx, uint32_t first, uint32_t n, float *out,

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- which there are ------------------------------------------------------------------------- */
+/* --- which there are -------------------------------------------------------------------------- */
 
 /* The input's tensor of a part by itself. */
 static const struct pith_tensor *part_of(const struct pith_job *job, const struct pith_whole *w,
@@ -119,7 +119,7 @@ struct pith_whole *pith_job_tensor_whole(const struct pith_job *job, const char 
     return bias || strcmp(suffix, ".weight") == 0 ? pith_job_whole(job, layer, linear, bias) : NULL;
 }
 
-/* --- storing --------------------------------------------------------------------------------- */
+/* --- storing ---------------------------------------------------------------------------------- */
 
 struct making {
     struct pith_run *r;

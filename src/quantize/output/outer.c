@@ -38,7 +38,7 @@ static const char *outer_reason(const struct pith_model *m, const char *name)
     return "not a linear layer";
 }
 
-/* --- in another basis ------------------------------------------------------------------------ */
+/* --- in another basis ------------------------------------------------------------------------- */
 
 /* Whether the change of basis makes a tensor anew. */
 static bool is_rotated(const struct pith_job *job, const char *name)
@@ -100,7 +100,7 @@ static enum pith_status store_rotated(struct pith_run *r, json_t *tensors, struc
     return s;
 }
 
-/* --- the whole ------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 enum pith_status pith_run_outer(struct pith_run *r, json_t *tensors, struct pith_error *err)
 {

@@ -123,14 +123,13 @@ static void say_warnings(struct pith_report *r, const json_t *list)
 static void say_stages(struct pith_report *r, const json_t *recipe)
 {
     static const char *const stages[] = {"transform", "split", "weights", "acts", "kv", "round"};
-    const bool own = json_object_get(recipe, "linears") !=
-                     NULL; /* pith_summary_grids() has these */
+    const bool by_linear = json_object_get(recipe, "linears"); /* pith_summary_grids() */
     struct pith_str text = {0};
     bool first = true;
     pith_str_printf(&text, "%s:", pith_summary_text(recipe, "name"));
     for (size_t i = 0; i < PITH_COUNT(stages); i++) {
         const char *choice = pith_summary_text(recipe, stages[i]);
-        if (own && strcmp(stages[i], "weights") == 0) choice = "by linear (see grids)";
+        if (by_linear && strcmp(stages[i], "weights") == 0) choice = "by linear (see grids)";
         if (!*choice || strcmp(choice, "none") == 0) continue;
         pith_str_printf(&text, "%s%s %s", first ? " " : ", ", stages[i], choice);
         first = false;
@@ -175,8 +174,7 @@ static void say_sizes(struct pith_report *r, const json_t *account)
                       pith_summary_number(sizes, "quantized_parameters") / 1e6);
 }
 
-/* --- what a recipe predicted -------------------------------------------------------------------
- */
+/* --- what a recipe predicted ------------------------------------------------------------------ */
 
 /* On tokens that were held out, and on those that were fitted; or on the latter alone. */
 static void say_measured(struct pith_report *r, const json_t *p)

@@ -55,7 +55,7 @@ enum pith_status pith_learn_check(const struct pith_job *job, struct pith_error 
     return PITH_OK;
 }
 
-/* --- the float model's activations ----------------------------------------------------------- */
+/* --- the float model's activations ------------------------------------------------------------ */
 
 static enum pith_status open_file(struct pith_run *r, int which, struct pith_error *err)
 {
@@ -164,7 +164,7 @@ enum pith_status pith_learn_targets(struct pith_run *r, const struct pith_block 
     return sum_taken(r, taken, err);
 }
 
-/* --- blocks --------------------------------------------------------------------------------- */
+/* --- blocks ----------------------------------------------------------------------------------- */
 
 /* A block of those that are learned together. */
 struct pupil {
@@ -436,7 +436,7 @@ enum pith_status pith_learn_blocks(struct pith_run *r, const struct pith_learn_p
     return s;
 }
 
-/* --- what it takes --------------------------------------------------------------------------- */
+/* --- what it takes ---------------------------------------------------------------------------- */
 
 uint64_t pith_learn_bytes(const struct pith_job *job, unsigned threads)
 {

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- what a linear became -------------------------------------------------------------------- */
+/* --- what a linear became --------------------------------------------------------------------- */
 
 static enum pith_status find_tensor(const struct pith_work *w, const struct pith_choice *c,
                                     const struct pith_tensor **t, struct pith_error *err)
@@ -204,8 +204,7 @@ static struct pith_stats stats_of(const struct pith_work *w, const struct pith_c
     return own;
 }
 
-/* --- the block as it was ------------------------------------------------------------------------
- */
+/* --- the block as it was ---------------------------------------------------------------------- */
 
 /* It shares everything with the block until a linear is rounded. */
 enum pith_status pith_work_twin(struct pith_work *w, struct pith_error *err)

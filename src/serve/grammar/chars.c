@@ -87,8 +87,7 @@ static const struct pith_chars_edge *edge_at(const struct pith_chars *c, uint32_
     return NULL;
 }
 
-/* --- of two ------------------------------------------------------------------------------------
- */
+/* --- of two ----------------------------------------------------------------------------------- */
 
 struct sifting {
     const struct pith_chars *a, *b;
@@ -172,8 +171,7 @@ bool pith_chars_any(const struct pith_chars *c)
     return false;
 }
 
-/* --- from nets -----------------------------------------------------------------------------------
- */
+/* --- from nets -------------------------------------------------------------------------------- */
 
 uint32_t pith_chars_node(struct pith_chars_net *n)
 {

@@ -62,8 +62,7 @@ enum pith_status pith_chars_longest(const struct pith_chars *c, uint32_t *out,
 void pith_net_chars(struct pith_net *n, uint32_t from, const struct pith_chars *c, bool json,
                     uint32_t to);
 
-/* --- for those that build them ------------------------------------------------------------------
- */
+/* --- for those that build them ---------------------------------------------------------------- */
 
 /* Nodes with ways by characters, or by nothing. Start with {0}; what fails is remembered. */
 struct pith_chars_way {

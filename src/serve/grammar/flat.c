@@ -426,8 +426,7 @@ json_t *pith_schema_rest(const json_t *flat)
     return rest;
 }
 
-/* --- distinct schemas ----------------------------------------------------------------------------
- */
+/* --- distinct schemas ------------------------------------------------------------------------- */
 
 /* The flat form of a list of schemas (or NULL) and one more (or NULL), for comparing. */
 static enum pith_status trusting(struct pith_schema *job, const json_t *list, const json_t *schema,

@@ -46,8 +46,7 @@ struct pith_grammar_matcher {
 #define WORK_AT_ONCE ((uint64_t)32 << 20)
 #define WORK_OF_A_MASK ((uint64_t)2 << 20)
 
-/* --- masks ---------------------------------------------------------------------------------------
- */
+/* --- masks ------------------------------------------------------------------------------------ */
 
 static bool note_end(struct pith_grammar *g, uint32_t node)
 {

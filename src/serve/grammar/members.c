@@ -211,8 +211,7 @@ static enum pith_status add_named(struct pith_rules *r, struct object *o, const 
     return s;
 }
 
-/* --- names that the schema does not have --------------------------------------------------------
- */
+/* --- names that the schema does not have ------------------------------------------------------ */
 
 struct patterns {
     const char *text[MOST_PATTERNS];
@@ -409,8 +408,7 @@ enum pith_status pith_rules_object(struct pith_rules *r, const json_t *flat,
     return s;
 }
 
-/* --- arrays --------------------------------------------------------------------------------------
- */
+/* --- arrays ----------------------------------------------------------------------------------- */
 
 /* The schemas of item i; beyond all that are named one by one: of the others. */
 static json_t *schemas_of_item(const json_t *flat, size_t i)

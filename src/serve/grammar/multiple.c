@@ -69,8 +69,7 @@ bool pith_step_has(const struct pith_number_step *s, const struct pith_bound *va
     return rest == 0;
 }
 
-/* --- the automaton -------------------------------------------------------------------------------
- */
+/* --- the automaton ---------------------------------------------------------------------------- */
 
 struct walk {
     struct pith_net *net;

@@ -93,7 +93,7 @@ static void find_classes(struct pith_net *n, const bool usable[256])
     }
 }
 
-/* --- what can be satisfied ------------------------------------------------------------------ */
+/* --- what can be satisfied -------------------------------------------------------------------- */
 
 /* Edges backwards: those that lead to a node, and the calls of a rule; and nodes that wait. */
 struct backwards {

@@ -85,8 +85,7 @@ int pith_bound_compare(const struct pith_bound *a, const struct pith_bound *b)
     return c ? c : (int)a->exclusive - (int)b->exclusive;
 }
 
-/* --- whole numbers ------------------------------------------------------------------------------
- */
+/* --- whole numbers ---------------------------------------------------------------------------- */
 
 static uint32_t digit(struct pith_net *n, uint32_t from, char lo, char hi)
 {
@@ -155,8 +154,7 @@ static void whole_between(struct pith_net *n, uint32_t from, uint64_t lo, uint64
     }
 }
 
-/* --- sizes: numbers without a sign --------------------------------------------------------------
- */
+/* --- sizes: numbers without a sign ------------------------------------------------------------ */
 
 struct fraction {
     const struct pith_bound *lo, *hi; /* NULL: no bound on this side */

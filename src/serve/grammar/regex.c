@@ -261,8 +261,7 @@ static enum pith_status read_set(struct reading *r, uint32_t from, uint32_t to)
     return PITH_OK;
 }
 
-/* --- what is made of them ----------------------------------------------------------------------
- */
+/* --- what is made of them --------------------------------------------------------------------- */
 
 static enum pith_status read_choice(struct reading *r, uint32_t from, uint32_t to);
 

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- scalars -------------------------------------------------------------------------------------
- */
+/* --- scalars ---------------------------------------------------------------------------------- */
 
 /* The strongest of a list of bounds; sign -1: of lower ones, 1: of upper ones. */
 static enum pith_status bound_of(const json_t *list, int sign, struct pith_bound *out,
@@ -87,8 +86,7 @@ static enum pith_status rules_number(struct pith_rules *r, const json_t *flat,
     return numbers_but(r, flat, &of, at, err);
 }
 
-/* --- values --------------------------------------------------------------------------------------
- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static void dump_real(double value, struct pith_str *out)
 {
@@ -170,8 +168,7 @@ enum pith_status pith_rules_value(struct pith_rules *r, const json_t *value, uin
     return pith_schema_spend(&r->schema, 1, err);
 }
 
-/* --- rules ---------------------------------------------------------------------------------------
- */
+/* --- rules ------------------------------------------------------------------------------------ */
 
 static enum pith_status rule_of_flat(struct pith_rules *r, const json_t *flat, uint32_t *rule,
                                      struct pith_error *err);

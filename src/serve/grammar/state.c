@@ -40,8 +40,7 @@ static bool grow_next(struct pith_states *s, uint32_t **next, size_t *cap, size_
     return true;
 }
 
-/* --- local states ------------------------------------------------------------------------------
- */
+/* --- local states ----------------------------------------------------------------------------- */
 
 static int by_number(const void *a, const void *b)
 {
@@ -221,8 +220,7 @@ static void find_calls(struct pith_states *s, uint32_t local)
     s->local[local].call = first;
 }
 
-/* --- places ------------------------------------------------------------------------------------
- */
+/* --- places ----------------------------------------------------------------------------------- */
 
 uint32_t pith_states_depth(const struct pith_states *s, uint32_t stack)
 {
@@ -378,8 +376,7 @@ uint32_t pith_states_find(struct pith_states *s, uint32_t state, uint8_t byte)
     return to;
 }
 
-/* --- the whole ----------------------------------------------------------------------------------
- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 enum pith_status pith_states_init(struct pith_states *s, const struct pith_net *net,
                                   struct pith_error *err)

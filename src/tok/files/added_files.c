@@ -193,7 +193,7 @@ static void free_files(struct tokens *t)
     pith_free(t->item);
 }
 
-/* --- with tokenizer.model -------------------------------------------------------------------- */
+/* --- with tokenizer.model --------------------------------------------------------------------- */
 
 struct pieces {
     struct pith_spm_model *m;
@@ -234,7 +234,7 @@ enum pith_status pith_added_files(struct pith_spm_model *m, const char *dir, str
     return s;
 }
 
-/* --- with tokenizer.json --------------------------------------------------------------------- */
+/* --- with tokenizer.json ---------------------------------------------------------------------- */
 
 /* "added_tokens" of a tokenizer.json that grows. */
 struct growing {
