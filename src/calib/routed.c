@@ -32,6 +32,12 @@ const char *pith_experts_rule_name(enum pith_experts_rule rule)
     return names[rule];
 }
 
+size_t pith_experts_common(enum pith_experts_rule rule, size_t tokens)
+{
+    const size_t pooled = tokens < PITH_POOLED_TOKENS ? tokens : PITH_POOLED_TOKENS;
+    return rule == PITH_EXPERTS_ALL ? tokens : rule == PITH_EXPERTS_POOLED ? pooled : 0;
+}
+
 void pith_routed_free(struct pith_routed *r)
 {
     pith_free(r->chosen);
@@ -179,15 +185,7 @@ static enum pith_status add_row(struct batch *b, size_t token, struct pith_error
 /* How many tokens of the whole text are added to an expert's own, and what all weigh. */
 static size_t pooled_tokens(const struct pith_routed *r)
 {
-    if (r->rule != PITH_EXPERTS_POOLED) return 0;
-    return r->tokens < PITH_POOLED_TOKENS ? r->tokens : PITH_POOLED_TOKENS;
-}
-
-/* How many rows every rank receives, of several: those that stand for the whole text, or where
- * each expert sees all tokens, all there are. */
-static size_t rows_for_all(const struct pith_routed *r)
-{
-    return r->rule == PITH_EXPERTS_ALL ? r->tokens : pooled_tokens(r);
+    return r->rule == PITH_EXPERTS_POOLED ? pith_experts_common(r->rule, r->tokens) : 0;
 }
 
 static enum pith_status add_tokens(const struct pith_routed *r, struct batch *b,
@@ -241,7 +239,7 @@ enum pith_status pith_routed_collect(struct pith_routed *r, const struct pith_ro
     if (!r->chosen) {
         PITH_TRY(choose(r, place, err));
         if (!pith_ranks_alone(ranks))
-            PITH_TRY(pith_sent_bring(r, place, rows_for_all(r), err));
+            PITH_TRY(pith_sent_bring(r, place, pith_experts_common(r->rule, r->tokens), err));
     }
     if (pith_relay_owner(&c->relay, b.expert) != pith_ranks_own(ranks)) return PITH_OK;
     b.usual = usual_share(r, b.expert);

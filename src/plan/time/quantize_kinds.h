@@ -5,7 +5,6 @@
 
 #include "plan/time/quantize_time.h"
 
-enum { PITH_QUANTIZE_POOLED = 4096 };    /* tokens: calib/routed.h */
 enum { PITH_QUANTIZE_INSPECTED = 2048 }; /* tokens: quantize/site/module_output.h */
 
 /* Kinds of recipes that the tables' rows are of. */
@@ -35,6 +34,12 @@ uint32_t pith_quantize_steps(const struct pith_round_options *o); /* of what is 
 static inline bool pith_quantize_changes(const struct pith_linear_spec *l)
 {
     return !l->stays;
+}
+/* Tokens that an expert is calibrated on. */
+static inline double pith_quantize_expert_tokens(const struct pith_quantize_task *t)
+{
+    const double taken = (double)t->tokens * t->plans->taken / t->plans->experts;
+    return (double)t->pooled + (t->routed ? taken : 0);
 }
 /* Separate statistics of a site. */
 static inline uint32_t pith_quantize_views(const struct pith_quantize_task *t,

@@ -212,11 +212,11 @@ static double seconds_of(const struct work *w, const struct linear *x)
 
 static struct linear linear_of(const struct pith_quantize_task *t, const struct pith_linear_spec *l)
 {
-    const double all = (double)t->tokens, pooled = PITH_QUANTIZE_POOLED;
+    const double all = (double)t->tokens;
     struct linear x = {t, l, (double)l->rows * l->cols, all, all};
     if (l->expert == PITH_NO_PART) return x;
     x.tokens = all * t->plans->taken / t->plans->experts;
-    x.gathered = x.tokens + (all < pooled ? all : pooled);
+    x.gathered = pith_quantize_expert_tokens(t);
     return x;
 }
 
@@ -283,10 +283,9 @@ static void add_site(const struct pith_quantize_task *t, const struct pith_layer
                      const struct pith_site_spec *s, struct pith_ranks_cost *c)
 {
     const unsigned kinds = pith_quantize_kinds(t);
-    const double d = s->dim, all = (double)t->tokens, views = pith_quantize_views(t, s);
-    const double pooled = all < PITH_QUANTIZE_POOLED ? all : PITH_QUANTIZE_POOLED;
+    const double d = s->dim, views = pith_quantize_views(t, s);
     const bool expert = s->expert != PITH_NO_PART;
-    const double tokens = expert ? all * t->plans->taken / t->plans->experts + pooled : all;
+    const double tokens = expert ? pith_quantize_expert_tokens(t) : (double)t->tokens;
     const double drift = kinds & DRIFT ? 1 / 0.33 : 0;
     const bool shared = expert || pith_quantize_shares_factors(t, l);
     if (!(kinds & HESSIAN) || !pith_quantize_site_changes(l, s)) return;

@@ -119,7 +119,8 @@ static void search(const struct pith_quantize_task *t, const struct pith_layer_p
         return;
     }
     statistics(c, needs, s->dim, 1);
-    if (needs & PITH_NEED_SAMPLES) sum(c, (tokens < SAMPLES ? tokens : SAMPLES) * row);
+    if (needs & PITH_NEED_SAMPLES)
+        pith_ranks_traffic(c, PITH_TRAFFIC_APPEND, (tokens < SAMPLES ? tokens : SAMPLES) * row, 1);
     if (s->to)
         pith_ranks_traffic(
             c, PITH_TRAFFIC_SHARE,
@@ -134,11 +135,10 @@ static void search(const struct pith_quantize_task *t, const struct pith_layer_p
  * owner. */
 static void routes(const struct pith_quantize_task *t, double floats, struct pith_ranks_cost *c)
 {
-    const double tokens = (double)t->tokens, row = floats * sizeof(float),
-                 taken = tokens * t->plans->taken;
-    const double pooled = tokens < PITH_QUANTIZE_POOLED ? tokens : PITH_QUANTIZE_POOLED;
-    pith_ranks_traffic(c, PITH_TRAFFIC_GATHER, taken * sizeof(uint32_t) + pooled * row, 2);
-    pith_ranks_traffic(c, PITH_TRAFFIC_DEAL, taken * row, 1);
+    const double row = floats * sizeof(float), taken = (double)t->tokens * t->plans->taken;
+    pith_ranks_traffic(c, PITH_TRAFFIC_GATHER,
+                       taken * sizeof(uint32_t) + (double)t->pooled * row, 2);
+    if (t->routed) pith_ranks_traffic(c, PITH_TRAFFIC_DEAL, taken * row, 1);
 }
 
 /* site/learn.c: what windows read and give; in each step, losses and gradients. */

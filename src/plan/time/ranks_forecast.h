@@ -9,12 +9,14 @@
  *     batch      the same, of the windows of a step        share     2 (N - 1) / N    2 log2 N
  *     rows       1 / N, at least the largest linear        sum       N = 2: 2, else   N
  *                where linears are not divided                       2.25 + 2 (N - 1) / N
- *     repeated   1: every rank does it                     deal      (N - 1) / N^2    N - 1
+ *     repeated   1: every rank does it                     append    (N - 1) / 2 + 2 (N - 1) / N, N
+ *                                                          deal      (N - 1) / N^2    N - 1
  *
  * Gather: each rank has a part, all get the whole (pith_ranks_share_parts). Share: one rank has it,
  * all get it: halves go down a tree, then parts go round. Sum: partial sums go along the ranks in
  * panels, 8 a rank (pith_ranks_panel), a pipeline of 9 N - 1 steps; the last rank shares the
- * result. Deal: each rank has rows for every other (experts' tokens).
+ * result. Append: each rank adds its rows to those of the ranks before; the last rank shares them.
+ * Deal: each rank has rows for every other (experts' tokens).
  *
  * The estimate takes all ranks as equally fast. Waiting for a slow rank, frame headers (4%) and
  * messages of a few bytes are not in it; docs/clusters.md says how near runs came. */
@@ -46,6 +48,7 @@ enum pith_traffic_kind {
     PITH_TRAFFIC_GATHER,
     PITH_TRAFFIC_SHARE,
     PITH_TRAFFIC_SUM,
+    PITH_TRAFFIC_APPEND,
     PITH_TRAFFIC_DEAL,
     PITH_TRAFFIC_KINDS
 };
