@@ -357,19 +357,20 @@ bool pith_plans_norm_heads(const struct pith_plans *p)
     return false;
 }
 
-static bool same_fold(const struct pith_fold *a, const struct pith_fold *b)
+bool pith_plan_grouped(const struct pith_layer_plan *l, uint32_t site, uint32_t other)
 {
-    return a->kind == PITH_FOLD_VECTOR && b->kind == PITH_FOLD_VECTOR && a->from == b->from;
+    const struct pith_fold *a = &l->site[site].fold, *b = &l->site[other].fold;
+    return site == other || (a->kind == PITH_FOLD_VECTOR && b->kind == PITH_FOLD_VECTOR &&
+                             a->from == b->from);
 }
 
 uint32_t pith_plan_group(const struct pith_layer_plan *l, uint32_t site, uint32_t *members)
 {
-    const struct pith_fold *fold = &l->site[site].fold;
     uint32_t count = 0;
     for (uint32_t i = 0; i < site; i++)
-        if (same_fold(&l->site[i].fold, fold)) return 0;
+        if (pith_plan_grouped(l, site, i)) return 0;
     for (uint32_t i = site; i < l->sites; i++) {
-        if (i != site && !same_fold(&l->site[i].fold, fold)) continue;
+        if (!pith_plan_grouped(l, site, i)) continue;
         for (uint32_t k = 0; k < l->site[i].count; k++, count++)
             if (members) members[count] = l->site[i].first + k;
     }

@@ -354,6 +354,8 @@ bool pith_plan_experts_apart(const struct pith_layer_plan *l);
  * returned for the first of these sites (for the others 0); else the site's own. members (NULL:
  * only counted) receives their places. */
 uint32_t pith_plan_group(const struct pith_layer_plan *l, uint32_t site, uint32_t *members);
+/* Whether one rescaling concerns both sites. */
+bool pith_plan_grouped(const struct pith_layer_plan *l, uint32_t site, uint32_t other);
 
 /* Whether all parts of a layer read the same stream: none is computed behind an addition to it. */
 bool pith_plan_parallel(const struct pith_layer_plan *l);

@@ -192,7 +192,8 @@ estimated gptq
 model=$work/moe # all blocks are taken to be like the first, whose tokens choose other experts
 estimated rtn
 estimated gptq --experts all
-some="gptq guided qep sparsegpt $work/few.json"
+thorough && estimated gptq --experts routed
+some="awq gptq guided qep sparsegpt $work/few.json"
 [ -z "${PITH_TEST_ALL:-}" ] || some="$some smoothquant yaqa gptaq llm.int8 nvfp4"
 for r in $some; do estimated "$r"; done
 python3 tests/cli/mini.py "$work/single" qwen3_moe layers=1 hidden=128 ffn=256

@@ -91,16 +91,20 @@ static void site(const struct pith_quantize_task *t, const struct pith_layer_pla
 
 /* --- transforms ------------------------------------------------------------------------------- */
 
+/* Of the matrices that are searched together. */
 static double clipped_bytes(const struct pith_quantize_task *t, const struct pith_layer_plan *l,
                             const struct pith_site_spec *s)
 {
     const struct pith_grid *g = &t->recipe->weights;
+    const uint32_t site = (uint32_t)(s - l->site);
     double bytes = 0;
     if (!(pith_quantize_kinds(t) & CLIPS) || !g->format) return 0;
     if (g->granularity == PITH_PER_TENSOR || g->format->kind == PITH_KIND_LEVELS) return 0;
-    for (uint32_t i = s->first; i < s->first + s->count; i++)
-        if (pith_quantize_changes(&l->linear[i]) && !l->linear[i].scores)
-            bytes += (double)l->linear[i].rows * l->linear[i].cols * sizeof(float);
+    for (uint32_t k = site; k < l->sites; k++)
+        for (uint32_t i = l->site[k].first; i < l->site[k].first + l->site[k].count; i++)
+            if (pith_plan_grouped(l, site, k) && pith_quantize_changes(&l->linear[i]) &&
+                !l->linear[i].scores)
+                bytes += (double)l->linear[i].rows * l->linear[i].cols * sizeof(float);
     return bytes;
 }
 
