@@ -12,11 +12,13 @@
 #include "base/str.h"
 #include "calib/corpus.h"
 #include "choose/advice.h"
+#include "choose/plan.h"
 #include "export/preflight.h"
 #include "quantize/job.h"
 #include "quantize/output/work_folder.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct pith_advise_options defaults = {
@@ -35,7 +37,9 @@ struct trial {
     char *folder, *text_path, *calib_path; /* owned */
     struct pith_list texts, calib;         /* measured on, calibrated on */
     char stage[128];                       /* what is being done, before what of it */
-    size_t ruled; /* of the plan's "ruled_out" those that were added in front */
+    struct pith_plan_model_options plan;   /* points to the texts above and to the machine's */
+    const char *engine, *hardware, *context_item, *users_item;
+    char *own; /* the machine at hand, owned */
 };
 
 /* --- where it is to run ----------------------------------------------------------------------- */
@@ -62,26 +66,22 @@ static enum pith_status read_target(struct trial *a, struct pith_error *err)
 static enum pith_status make_plan(struct trial *a, struct pith_error *err)
 {
     const struct pith_advise_options *o = a->advice.options;
-    const char *engine = a->advice.engine, *hardware = a->advice.hardware;
-    const char *context = a->context_text, *users = a->users_text;
-    struct pith_plan_model_options p;
-    char *own = NULL, *report = NULL;
-    pith_plan_model_defaults(&p);
+    struct pith_plan_model_options *p = &a->plan;
+    a->engine = a->advice.engine;
+    a->hardware = a->advice.hardware;
+    a->context_item = a->context_text;
+    a->users_item = a->users_text;
+    pith_plan_model_defaults(p);
     (void)snprintf(a->context_text, sizeof a->context_text, "%zu", o->context);
     (void)snprintf(a->users_text, sizeof a->users_text, "%zu", o->users);
-    p.model = o->model;
-    p.targets = (struct pith_list){&engine, 1};
-    p.hardware = (struct pith_list){&hardware, 1};
-    if (o->context) p.contexts = (struct pith_list){&context, 1};
-    if (o->users) p.users = (struct pith_list){&users, 1};
-    enum pith_status s = PITH_OK;
-    if (strcmp(hardware, "this") == 0) s = pith_hardware_measure(a->context, &own, err);
-    p.own = own;
-    if (s == PITH_OK) s = pith_plan_model(&p, &report, err);
-    if (s == PITH_OK) s = pith_json_parse(report, strlen(report), "the plan", &a->advice.plan, err);
-    pith_text_free(own);
-    pith_text_free(report);
-    return s;
+    p->model = o->model;
+    p->targets = (struct pith_list){&a->engine, 1};
+    p->hardware = (struct pith_list){&a->hardware, 1};
+    if (o->context) p->contexts = (struct pith_list){&a->context_item, 1};
+    if (o->users) p->users = (struct pith_list){&a->users_item, 1};
+    if (strcmp(a->hardware, "this") == 0) PITH_TRY(pith_hardware_measure(a->context, &a->own, err));
+    p->own = a->own;
+    return pith_plan_search_make(p, &a->advice.plan, err);
 }
 
 /* --- what is tried ---------------------------------------------------------------------------- */
@@ -109,81 +109,67 @@ static enum pith_status check_round(const struct pith_advise_options *o, struct 
                      o->round);
 }
 
-static const char *text_of(const json_t *row, const char *key)
-{
-    const char *text = json_string_value(json_object_get(row, key));
-    return text ? text : "";
-}
-
 /* Why the first of what is ruled out is; "": nothing is. */
-static const char *first_reason(const struct trial *a)
+static const char *first_reason(const struct pith_advice *v)
 {
-    const json_t *out = json_object_get(a->advice.plan, "ruled_out");
-    return text_of(json_array_get(out, 0), "reason");
+    if (v->outs) return v->out[0].why;
+    return v->plan.outs ? v->plan.out[0].why : "";
 }
 
 /* An earlier row's, of the same recipe, or the row's own: they share a checkpoint. */
-static size_t maker_of(const struct trial *a, size_t row)
+static size_t maker_of(const struct pith_advice *v, size_t row)
 {
-    const struct pith_advice_try *tried = a->advice.tried;
     for (size_t i = 0; i < row; i++)
-        if (strcmp(text_of(tried[i].row, "recipe"), text_of(tried[row].row, "recipe")) == 0)
-            return i;
+        if (strcmp(v->tried[i].row->k.c->name, v->tried[row].row->k.c->name) == 0) return i;
     return row;
 }
 
-static enum pith_status rule_out(struct trial *a, const json_t *row, const char *why,
-                                 struct pith_error *err)
+static enum pith_status rule_out(struct pith_advice *v, const struct pith_plan_row *row,
+                                 const char *why, struct pith_error *err)
 {
-    const struct pith_advice *v = &a->advice;
-    json_t *out = json_object_get(v->plan, "ruled_out");
-    json_t *one = json_pack(
-        "{s:O, s:O, s:O, s:O, s:s, s:s, s:s}", "recipe", json_object_get(row, "recipe"), "weights",
-        json_object_get(row, "weights"), "acts", json_object_get(row, "acts"), "kv",
-        json_object_get(row, "kv"), "reason", why, "engine", v->engine, "hardware", v->hardware);
-    return one && json_array_insert_new(out, a->ruled++, one) == 0 ? PITH_OK
-                                                                   : pith_fail_nomem(err, "advice");
+    struct pith_advice_out *out = &v->out[v->outs];
+    *out = (struct pith_advice_out){row, pith_strdup(why)};
+    if (!out->why) return pith_fail_nomem(err, "advice");
+    v->outs++;
+    return PITH_OK;
 }
 
-/* What a row that is rounded otherwise says of it. */
-static enum pith_status report_round(const struct trial *a, json_t *row, struct pith_error *err)
+/* To nine digits, as reports have numbers: "worth" follows from what stands next to it. */
+static double as_reported(double x)
 {
-    json_t *commands = json_object_get(row, "commands");
-    const char *round = round_of(a, text_of(row, "recipe"));
-    struct pith_str line = {0};
-    if (!round) return PITH_OK;
-    pith_str_printf(&line, "%s --round %s", text_of(commands, "quantize"), round);
-    json_t *text = line.failed ? NULL : json_string(pith_str_text(&line));
-    pith_str_free(&line);
-    const bool good = json_object_set_new(commands, "quantize", text) == 0 &&
-                      json_object_set_new(row, "round", json_string(round)) == 0;
-    return good ? PITH_OK : pith_fail_nomem(err, "advice");
+    char text[32];
+    (void)snprintf(text, sizeof text, "%.9g", x);
+    return strtod(text, NULL);
 }
 
 /* The weights as they are, and the first recipes of the plan; each with the caches that it has. */
 static enum pith_status choose(struct trial *a, struct pith_error *err)
 {
-    const json_t *rows = json_object_get(a->advice.plan, "rows"), *row;
-    size_t i, recipes = 0;
-    a->advice.tried = pith_zalloc(json_array_size(rows) + 1, sizeof *a->advice.tried);
-    if (!a->advice.tried) return pith_fail_nomem(err, "advice");
-    json_array_foreach (rows, i, row) {
-        struct pith_advice_try *t = &a->advice.tried[a->advice.count];
-        t->row = json_array_get(rows, i);
-        t->maker = maker_of(a, a->advice.count);
-        PITH_TRY(report_round(a, t->row, err));
-        const bool first = t->maker == a->advice.count && !pith_advice_is_plain(row);
-        if (first && a->advice.options->candidates && recipes == a->advice.options->candidates) {
-            PITH_TRY(rule_out(a, row, "not tried: others come first in the plan", err));
+    struct pith_advice *v = &a->advice;
+    size_t recipes = 0;
+    v->tried = pith_zalloc(v->plan.rows + 1, sizeof *v->tried);
+    v->out = pith_zalloc(v->plan.rows + 1, sizeof *v->out);
+    if (!v->tried || !v->out) return pith_fail_nomem(err, "advice");
+    for (size_t i = 0; i < v->plan.rows; i++) {
+        struct pith_plan_row *row = v->plan.row[i];
+        struct pith_advice_try *t = &v->tried[v->count];
+        row->round = round_of(a, row->k.c->name);
+        row->f.rate = as_reported(row->f.rate);
+        row->f.cost = as_reported(row->f.cost);
+        t->row = row;
+        t->maker = maker_of(v, v->count);
+        const bool first = t->maker == v->count && !pith_plan_is_plain(row);
+        if (first && v->options->candidates && recipes == v->options->candidates) {
+            PITH_TRY(rule_out(v, row, "not tried: others come first in the plan", err));
             continue;
         }
         recipes += first;
-        a->advice.count++;
+        v->count++;
     }
-    if (a->advice.count) return PITH_OK;
-    const char *why = first_reason(a);
-    return pith_fail(err, PITH_UNSUPPORTED, "nothing fits on %s for %s%s%.500s", a->advice.hardware,
-                     a->advice.engine, *why ? ": " : "", why);
+    if (v->count) return PITH_OK;
+    const char *why = first_reason(v);
+    return pith_fail(err, PITH_UNSUPPORTED, "nothing fits on %s for %s%s%.500s", v->hardware,
+                     v->engine, *why ? ": " : "", why);
 }
 
 /* --- the folder ------------------------------------------------------------------------------- */
@@ -267,12 +253,12 @@ static void begin_recipe(struct trial *a, const struct pith_advice_try *t)
 {
     size_t all = 0, number = 0;
     for (size_t i = 0; i < a->advice.count; i++) {
-        if (a->advice.tried[i].maker != i || pith_advice_is_plain(a->advice.tried[i].row)) continue;
+        if (a->advice.tried[i].maker != i || pith_plan_is_plain(a->advice.tried[i].row)) continue;
         all++;
         number += &a->advice.tried[i] <= t;
     }
-    (void)snprintf(a->stage, sizeof a->stage, "%.80s, recipe %zu of %zu", text_of(t->row, "recipe"),
-                   number, all);
+    (void)snprintf(a->stage, sizeof a->stage, "%.80s, recipe %zu of %zu", t->row->k.c->name, number,
+                   all);
 }
 
 /* --- making ----------------------------------------------------------------------------------- */
@@ -287,13 +273,14 @@ static enum pith_status quantize(struct trial *a, struct pith_advice_try *t, str
 {
     const struct pith_advise_options *o = a->advice.options;
     struct pith_quantize_options q;
-    const char *target = o->target, *container = text_of(t->row, "container");
+    const char *target = o->target;
+    const struct pith_container *container = pith_plan_other_container(&t->row->k);
     pith_quantize_defaults(&q);
     q.model = o->model;
     q.out = t->path;
-    q.recipe = text_of(t->row, "recipe");
-    q.round = round_of(a, q.recipe);
-    if (*container) q.container = container;
+    q.recipe = t->row->k.c->name;
+    q.round = t->row->round;
+    if (container) q.container = container->name;
     q.calib = a->calib;
     q.crlf = o->crlf;
     q.calib_tokens = o->calib_tokens;
@@ -311,8 +298,9 @@ static enum pith_status make(struct trial *a, struct pith_advice_try *t, struct 
 {
     char name[96];
     struct pith_error why = {0};
-    const bool file = json_is_true(json_object_get(t->row, "file"));
-    (void)snprintf(name, sizeof name, "%.80s%s", text_of(t->row, "recipe"), file ? ".gguf" : "");
+    const struct pith_container *own = pith_plan_own_container(t->row->k.c);
+    (void)snprintf(name, sizeof name, "%.80s%s", t->row->k.c->name,
+                   own && own->file ? ".gguf" : "");
     t->path = pith_path_join(a->folder, name);
     if (!t->path) return pith_fail_nomem(err, name);
     if (pith_path_exists(t->path)) return PITH_OK;
@@ -324,7 +312,7 @@ static enum pith_status make(struct trial *a, struct pith_advice_try *t, struct 
         return s;
     }
     t->failed = true;
-    return rule_out(a, t->row, why.text, err);
+    return rule_out(&a->advice, t->row, why.text, err);
 }
 
 static enum pith_status make_all(struct trial *a, struct pith_error *err)
@@ -333,7 +321,7 @@ static enum pith_status make_all(struct trial *a, struct pith_error *err)
     for (size_t i = 0; i < a->advice.count; i++) {
         struct pith_advice_try *t = &a->advice.tried[i];
         if (t->maker != i) t->failed = a->advice.tried[t->maker].failed;
-        else if (!pith_advice_is_plain(t->row)) PITH_TRY(make(a, t, err));
+        else if (!pith_plan_is_plain(t->row)) PITH_TRY(make(a, t, err));
         else if (!(t->path = pith_strdup(model))) return pith_fail_nomem(err, "advice");
     }
     return PITH_OK;
@@ -362,7 +350,7 @@ static enum pith_status compare(struct trial *a, const struct pith_list *models,
                                 struct pith_error *err)
 {
     const struct pith_advise_options *o = a->advice.options;
-    const size_t most = (size_t)json_integer_value(json_object_get(a->advice.plan, "context"));
+    const size_t most = a->advice.plan.model.model->shape.max_position;
     struct pith_eval_options e;
     pith_eval_defaults(&e);
     e.texts = a->texts;
@@ -397,13 +385,13 @@ static enum pith_status measure(struct trial *a, struct pith_error *err)
     if (s == PITH_OK) model[0] = a->advice.options->model;
     for (size_t i = 0; i < a->advice.count && s == PITH_OK; i++) {
         if (a->advice.tried[i].failed) continue;
-        cache[n] = text_of(a->advice.tried[i].row, "kv");
+        cache[n] = a->advice.tried[i].row->k.kv_name;
         model[++n] = a->advice.tried[a->advice.tried[i].maker].path;
     }
     if (s == PITH_OK && n == 0)
         s = pith_fail(err, PITH_UNSUPPORTED,
                       "no recipe that %s loads can be made of this model: %s", a->advice.engine,
-                      first_reason(a));
+                      first_reason(&a->advice));
     if (s == PITH_OK)
         s = compare(a, &(struct pith_list){model, n + 1}, &(struct pith_list){cache, n}, &report,
                     err);
@@ -420,11 +408,14 @@ static void close_advice(struct trial *a)
 {
     struct pith_advice_try *tried = a->advice.tried;
     for (size_t i = 0; i < a->advice.count && tried; i++) pith_free(tried[i].path);
+    for (size_t i = 0; i < a->advice.outs; i++) pith_free(a->advice.out[i].why);
     pith_free(tried);
+    pith_free(a->advice.out);
+    pith_text_free(a->own);
     pith_free(a->text_path);
     pith_free(a->calib_path);
     pith_free(a->folder);
-    json_decref(a->advice.plan);
+    pith_plan_search_free(&a->advice.plan);
 }
 
 /* Checkpoints are folders in the folder. */
@@ -432,7 +423,7 @@ static enum pith_status remove_folder(const struct trial *a, struct pith_error *
 {
     for (size_t i = 0; i < a->advice.count; i++) {
         const struct pith_advice_try *t = &a->advice.tried[i];
-        const bool made = t->maker == i && t->path && !pith_advice_is_plain(t->row);
+        const bool made = t->maker == i && t->path && !pith_plan_is_plain(t->row);
         if (made && pith_path_is_dir(t->path)) PITH_TRY(pith_dir_remove(t->path, err));
     }
     return pith_dir_remove(a->folder, err);

@@ -4,12 +4,11 @@
 
 #include <pith/advise.h>
 
-#include "base/json.h"
-#include "report/report.h"
+#include "plan/search.h"
 
 /* A row of the plan. */
 struct pith_advice_try {
-    json_t *row;  /* borrowed from the plan */
+    const struct pith_plan_row *row; /* the plan's */
     size_t maker; /* the first row of the same recipe, which owns the checkpoint */
     char *path;   /* of it, in the maker; owned */
     bool failed;  /* the model refuses the recipe; it is ruled out */
@@ -18,18 +17,24 @@ struct pith_advice_try {
     double tokens;
 };
 
+/* A row of the plan that is not advised, and why. */
+struct pith_advice_out {
+    const struct pith_plan_row *row;
+    char *why; /* owned */
+};
+
 /* What was tried for which model, where. The caller that tries owns what it points to. */
 struct pith_advice {
     const struct pith_advise_options *options;
     char engine[32], hardware[96];
     bool halves; /* the text that ships is calibrated on and measured on, a half each */
-    json_t *plan;
+    struct pith_plan_search plan;
     struct pith_advice_try *tried; /* [count] */
     size_t count;
+    struct pith_advice_out *out; /* [outs]; the plan's own follow */
+    size_t outs;
 };
 
-/* Whether a row has the weights as they are, in 16 bits or stored quantized. */
-bool pith_advice_is_plain(const json_t *row);
 /* Ranks what was measured, at least one row, in place; what pith_advise() reports of it,
  * for pith_report_free(); NULL when memory is out. */
 struct pith_report *pith_advice_report(struct pith_advice *a);

@@ -56,7 +56,7 @@ static enum pith_status check_contexts(const struct pith_plan_search *p, struct 
     return PITH_OK;
 }
 
-static enum pith_status make(struct pith_plan_search *p, struct pith_error *err)
+static enum pith_status search(struct pith_plan_search *p, struct pith_error *err)
 {
     const struct pith_plan_model_options *o = p->options;
     PITH_TRY(check_targets(o, err));
@@ -72,28 +72,37 @@ static enum pith_status make(struct pith_plan_search *p, struct pith_error *err)
     PITH_TRY(pith_plan_stored_open(p, err));
     PITH_TRY(pith_plan_candidates_make(p, err));
     PITH_TRY(pith_plan_enumerate(p, err));
-    PITH_TRY(pith_plan_rank(p, err));
-    pith_plan_would_fit_settle(p);
-    return PITH_OK;
+    pith_plan_rank(p);
+    return p->failed ? pith_fail_nomem(err, "a plan") : PITH_OK;
+}
+
+enum pith_status pith_plan_search_make(const struct pith_plan_model_options *options,
+                                       struct pith_plan_search *p, struct pith_error *err)
+{
+    *p = (struct pith_plan_search){.options = options, .harm = pith_harm_of};
+    const enum pith_status s = search(p, err);
+    if (s != PITH_OK) pith_plan_search_free(p);
+    return s;
+}
+
+void pith_plan_search_free(struct pith_plan_search *p)
+{
+    for (size_t i = 0; i < p->rows; i++) pith_free(p->row[i]);
+    pith_free(p->row);
+    pith_free(p->out);
+    pith_plan_stored_free(p);
+    pith_free(p->candidate);
+    pith_plan_hardware_free(p);
+    pith_plan_subject_free(&p->model);
+    *p = (struct pith_plan_search){0};
 }
 
 enum pith_status pith_plan_make(const struct pith_plan_model_options *options,
                                 struct pith_report **report, struct pith_error *err)
 {
-    struct pith_plan_search p = {.options = options,
-                                 .rows = json_array(),
-                                 .out = json_array(),
-                                 .would_fit = json_array(),
-                                 .harm = pith_harm_of};
-    enum pith_status s = make(&p, err);
-    *report = s == PITH_OK ? pith_plan_report(&p) : NULL;
-    if (s == PITH_OK && !*report) s = pith_fail_nomem(err, "the report");
-    json_decref(p.rows);
-    json_decref(p.out);
-    json_decref(p.would_fit);
-    pith_plan_stored_free(&p);
-    pith_free(p.candidate);
-    pith_plan_hardware_free(&p);
-    pith_plan_subject_free(&p.model);
-    return s;
+    struct pith_plan_search p;
+    PITH_TRY(pith_plan_search_make(options, &p, err));
+    *report = pith_plan_report(&p);
+    pith_plan_search_free(&p);
+    return *report ? PITH_OK : pith_fail_nomem(err, "the report");
 }

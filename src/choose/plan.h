@@ -6,6 +6,11 @@
 #include "export/preflight.h"
 #include "plan/search.h"
 
+/* What there is for such a model, ranked; the options and what they point to outlive it. On failure
+ * *p owns nothing. */
+enum pith_status pith_plan_search_make(const struct pith_plan_model_options *options,
+                                       struct pith_plan_search *p, struct pith_error *err);
+void pith_plan_search_free(struct pith_plan_search *p);
 /* What pith_plan_model() reports, with options as they are given to it. */
 enum pith_status pith_plan_make(const struct pith_plan_model_options *options,
                                 struct pith_report **report, struct pith_error *err);

@@ -29,7 +29,8 @@ static enum pith_status add_engine(struct pith_plan_search *p, struct pith_plan_
     const struct pith_list *requested = &p->options->kv;
     const char *name;
     enum pith_status s = PITH_OK;
-    pith_plan_form(p, k->c, k->need->name, k->c->container[k->engine], &k->form);
+    k->container = k->c->container[k->engine];
+    pith_plan_form(p, k->c, k->need->name, k->container, &k->form);
     k->form.packed = strcmp(k->need->name, "pith") == 0;
     k->groups = k->c->quantizes ? pith_plan_groups(p, &k->form, k->group) : 0;
     for (size_t i = 0; i < requested->count && s == PITH_OK; i++)

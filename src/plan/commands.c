@@ -74,8 +74,8 @@ static bool made_name(const struct pith_plan_search *p, const struct pith_plan_c
                       struct pith_str *out)
 {
     const struct pith_container *own = pith_plan_own_container(k->c),
-                                *c = k->c->container[k->engine];
-    const bool converts = k->c->stored && c && c != own, made = k->c->quantizes || converts;
+                                *c = pith_plan_other_container(k);
+    const bool converts = k->c->stored && c, made = k->c->quantizes || converts;
     const bool file = converts ? c->file != NULL : own && own->file;
     struct pith_str name = {0};
     if (made)
@@ -93,11 +93,11 @@ static void put_target(const struct pith_plan_case *k, struct pith_str *s)
     if (strcmp(k->need->name, "pith") != 0) pith_str_printf(s, " --for %s", k->need->name);
 }
 
-static void quantize_line(const struct pith_plan_search *p, const struct pith_plan_case *k,
+static void quantize_line(const struct pith_plan_search *p, const struct pith_plan_row *row,
                           struct pith_str *s)
 {
-    const struct pith_container *own = pith_plan_own_container(k->c),
-                                *c = k->c->container[k->engine];
+    const struct pith_plan_case *k = &row->k;
+    const struct pith_container *other = pith_plan_other_container(k);
     pith_str_puts(s, "pith quantize ");
     quote(p->options->model, s);
     pith_str_puts(s, " -o ");
@@ -105,9 +105,10 @@ static void quantize_line(const struct pith_plan_search *p, const struct pith_pl
     pith_str_puts(s, " -r ");
     quote(k->c->name, s);
     pith_str_puts(s, k->c->option);
-    if (c && c != own) pith_str_printf(s, " --container %s", c->name);
+    if (other) pith_str_printf(s, " --container %s", other->name);
     if (p->stored && p->stored->lossy) pith_str_puts(s, " --requantize");
     put_target(k, s);
+    if (row->round) pith_str_printf(s, " --round %s", row->round);
 }
 
 /* A quantized model in a container that the engine loads. */
@@ -118,7 +119,7 @@ static void convert_line(const struct pith_plan_search *p, const struct pith_pla
     quote(p->options->model, s);
     pith_str_puts(s, " -o ");
     (void)made_name(p, k, s);
-    pith_str_printf(s, " --container %s", k->c->container[k->engine]->name);
+    pith_str_printf(s, " --container %s", k->container->name);
     put_target(k, s);
 }
 
@@ -180,38 +181,39 @@ static void offload_line(const struct pith_plan_search *p, const struct pith_pla
                    at + 4);
 }
 
-/* A server of each pool, and what stands before them. */
-static void set_pools(json_t **j, const struct pith_plan_search *p, const struct pith_plan_case *k,
-                      const struct pith_plan_row *row)
+static const char *make_line(const struct pith_plan_search *p, const struct pith_plan_row *row,
+                             struct pith_str *s)
 {
-    const struct pith_plan_serving *e = pith_plan_serving_find(k->need->name);
-    struct pith_str s = {0};
-    engine_line(p, k, row->read_over, e->read, &s);
-    pith_json_set(j, "prefill", json_string(pith_str_text(&s)));
-    pith_json_set(j, "route", json_string(e->route));
-    pith_str_free(&s);
+    const bool converts = row->k.c->stored && pith_plan_other_container(&row->k);
+    if (!converts && !row->k.c->quantizes) return NULL;
+    if (converts) convert_line(p, &row->k, s);
+    else quantize_line(p, row, s);
+    return converts ? "convert" : "quantize";
 }
 
-json_t *pith_plan_commands(const struct pith_plan_search *p, const struct pith_plan_case *k,
-                           const struct pith_plan_row *row)
+static void serve_line(const struct pith_plan_search *p, const struct pith_plan_row *row,
+                       const struct pith_plan_serving *e, struct pith_str *s)
 {
-    const struct pith_plan_serving *e = pith_plan_serving_find(k->need->name);
-    json_t *j = json_object();
-    struct pith_str s = {0};
     char split[PITH_PLAN_WHY] = "";
-    const struct pith_container *c = k->c->container[k->engine];
-    const bool converts = k->c->stored && c && c != pith_plan_own_container(k->c);
-    if (k->c->quantizes || converts) {
-        if (converts) convert_line(p, k, &s);
-        else quantize_line(p, k, &s);
-        pith_json_set(&j, converts ? "convert" : "quantize", json_string(pith_str_text(&s)));
-        pith_str_clear(&s);
-    }
     if (row->pooled) (void)snprintf(split, PITH_PLAN_WHY, "%s", e->answer);
     else if (row->offloads) offload_line(p, row, e, split);
-    engine_line(p, k, row->d.over, split, &s);
-    pith_json_set(&j, "serve", json_string(pith_str_text(&s)));
-    pith_str_free(&s);
-    if (row->pooled) set_pools(&j, p, k, row);
-    return j;
+    engine_line(p, &row->k, row->d.over, split, s);
+}
+
+const char *pith_plan_command(const struct pith_plan_search *p, const struct pith_plan_row *row,
+                              enum pith_plan_command which, struct pith_str *out)
+{
+    const struct pith_plan_serving *e = pith_plan_serving_find(row->k.need->name);
+    if (which == PITH_COMMAND_MAKE) return make_line(p, row, out);
+    if (which == PITH_COMMAND_SERVE) {
+        serve_line(p, row, e, out);
+        return "serve";
+    }
+    if (!row->pooled) return NULL;
+    if (which == PITH_COMMAND_ROUTE) {
+        pith_str_puts(out, e->route);
+        return "route";
+    }
+    engine_line(p, &row->k, row->read_over, e->read, out);
+    return "prefill";
 }

@@ -1,116 +1,39 @@
-/* A deployment of a model as a row of a plan's report, or why there is none: on how many devices,
- * what fits there, how fast it is. */
+/* Deployments of a model as rows of a plan, or why there is none: on how many devices, what fits
+ * there, how fast it is. */
 #include "plan/search.h"
 
+#include "base/grow.h"
 #include "plan/hardware/natives.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* --- a row ------------------------------------------------------------------------------------ */
+/* --- rows ------------------------------------------------------------------------------------- */
 
-static json_t *parts(const struct pith_room *r)
-{
-    json_t *j = json_object();
-    for (int i = 0; i < PITH_PLAN_CLASSES; i++)
-        pith_json_set(&j, pith_plan_class_name((enum pith_plan_class)i),
-                      pith_json_whole(r->weights.class[i]));
-    return j;
-}
-
-static json_t *quality(const struct pith_plan_case *k)
-{
-    const double cache = pith_plan_cache_kld(k->kv_name);
-    json_t *j = json_object();
-    const double more = pith_kv_coded(&k->kv.k) ? cache : 0;
-    const bool known = !pith_kv_coded(&k->kv.k); /* what such a cache loses here is not known */
-    pith_json_set(&j, "kld", pith_json_finite(known ? k->c->kld : (double)NAN));
-    pith_json_set(&j, "source",
-                  json_string(known ? k->c->source
-                                    : "not measured with this cache: pith advise or "
-                                      "pith eval --baseline --kv measures it"));
-    pith_json_set(&j, "likened", pith_json_finite(k->c->likened + more));
-    pith_json_set(&j, "likened_to",
-                  isnan(k->c->likened + more) ? json_null() : json_string(k->c->likened_to));
-    if (*k->c->published) pith_json_set(&j, "published", json_string(k->c->published));
-    return j;
-}
-
-static json_t *parallel(struct pith_spread_over o)
-{
-    return json_pack("{s:i, s:i}", "tensor", (int)o.tensor, "pipeline", (int)o.pipeline);
-}
-
-const struct pith_container *pith_plan_own_container(const struct pith_plan_candidate *c)
-{
-    return c->stored ? c->lies : pith_container_find(c->recipe.container);
-}
-
-/* Where it differs from the recipe's own, what it is packed in; whether that is a file. */
-static void set_container(json_t **j, const struct pith_plan_case *k)
-{
-    const struct pith_container *own = pith_plan_own_container(k->c),
-                                *c = k->c->container[k->engine];
-    if (c && c != own) pith_json_set(j, "container", json_string(c->name));
-    pith_json_set(j, "file", json_boolean(own && own->file));
-}
-
-/* The grid that most weights have, and where groups fell back the sizes that there are. */
-static void set_grids(json_t **j, const struct pith_plan_case *k)
-{
-    char text[PITH_PLAN_TEXT];
-    struct pith_grid g = k->form.linears;
-    if (k->groups == 0 || (k->groups == 1 && k->group[0] == k->c->recipe.weights.group)) return;
-    json_t *list = json_array();
-    for (size_t i = 0; i < k->groups; i++) pith_json_add(&list, json_integer(k->group[i]));
-    pith_json_set(j, "groups", list);
-    g.group = k->group[0];
-    pith_grid_format(&g, text);
-    pith_json_set(j, "weights", json_string(text));
-}
-
-static json_t *make_row(const struct pith_plan_search *p, const struct pith_plan_case *k,
-                        const struct pith_plan_row *row)
-{
-    const struct pith_room *r = &row->r;
-    json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:s}", "recipe", k->c->name, "weights",
-                          k->c->weights, "acts", k->c->acts, "kv", k->kv_name, "engine",
-                          k->need->name);
-    pith_json_set(&j, "count", json_integer(k->devices));
-    pith_json_set(&j, "parallel", parallel(row->d.over));
-    pith_json_set(&j, "context", json_integer((json_int_t)k->demand.context));
-    pith_json_set(&j, "users", json_integer((json_int_t)k->demand.users));
-    pith_json_set(&j, "bits_per_weight",
-                  pith_json_finite(r->weights.quantized > 0
-                                   ? r->weights.quantized_bits / r->weights.quantized
-                                   : pith_dtype_bits(p->model.model->shape.dtype)));
-    pith_json_set(&j, "weight_bytes", pith_json_whole(r->weights.all));
-    pith_json_set(&j, "weight_parts", parts(r));
-    pith_json_set(&j, "kv_bytes_per_token", json_real(r->cache.position));
-    pith_json_set(&j, "kv_bytes", pith_json_whole(r->cache_all));
-    pith_json_set(&j, "overhead_bytes", pith_json_whole(r->overhead_all));
-    pith_json_set(&j, "total_bytes", pith_json_whole(r->total));
-    pith_json_set(&j, "device_bytes", pith_json_whole(r->device));
-    pith_json_set(&j, "quality", quality(k));
-    if (k->c->quantizes || k->c->stored) set_container(&j, k);
-    set_grids(&j, k);
-    pith_json_set(&j, "commands", pith_plan_commands(p, k, row));
-    return j;
-}
-
-/* --- where it runs ---------------------------------------------------------------------------- */
-
-/* The text without which a row has nothing to say. */
 void pith_plan_rule_out(struct pith_plan_search *p, const struct pith_plan_case *k,
                         const struct pith_plan_place *at, const char *why)
 {
-    json_t *j = json_pack("{s:s, s:s, s:s, s:s}", "recipe", k->c->name, "weights", k->c->weights,
-                          "acts", k->c->acts, "reason", why);
-    if (k->need) pith_json_set(&j, "engine", json_string(k->need->name));
-    if (*k->kv_name) pith_json_set(&j, "kv", json_string(k->kv_name));
-    if (at->h) pith_json_set(&j, "hardware", json_string(at->h->name));
-    pith_json_add(&p->out, j);
+    struct pith_plan_ruled_out *out = pith_grow(p->out, p->outs, &p->out_cap, 64, sizeof *out);
+    p->failed |= !out;
+    if (!out) return;
+    p->out = out;
+    out += p->outs++;
+    *out = (struct pith_plan_ruled_out){
+        .c = k->c, .engine = k->need ? k->need->name : NULL, .h = at->h};
+    (void)snprintf(out->kv, sizeof out->kv, "%s", k->kv_name);
+    (void)snprintf(out->why, sizeof out->why, "%s", why);
+}
+
+/* Takes the row over. */
+static void keep(struct pith_plan_search *p, struct pith_plan_row *row)
+{
+    struct pith_plan_row **all = pith_grow(p->row, p->rows, &p->row_cap, 64, sizeof *all);
+    p->failed |= !all;
+    if (all) {
+        p->row = all;
+        p->row[p->rows++] = row;
+    } else pith_free(row);
 }
 
 /* The weights over these devices, weighed once. */
@@ -153,10 +76,10 @@ struct pith_deployment pith_plan_deploy(const struct pith_plan_search *p, struct
 }
 
 /* Why that is not to be had there, or an empty text. */
-static void refuse(const struct pith_plan_search *p, const struct pith_plan_case *k,
-                   const struct pith_plan_place *at, const struct pith_plan_row *row,
-                   char why[PITH_PLAN_WHY])
+static void refuse(const struct pith_plan_search *p, const struct pith_plan_place *at,
+                   const struct pith_plan_row *row, char why[PITH_PLAN_WHY])
 {
+    const struct pith_plan_case *k = &row->k;
     const struct pith_plan_model_options *o = p->options;
     const struct pith_room *r = &row->r;
     const size_t waiting = row->offloads ? row->offload.waiting : 0;
@@ -192,70 +115,30 @@ static void refuse_slow(const struct pith_plan_search *p, const struct pith_fore
                        f->cost);
 }
 
-static void set_speed(json_t **j, const struct pith_forecast *f)
-{
-    pith_json_set(j, "unit", json_string(pith_hardware_unit(f->unit)));
-    pith_json_set(j, "first_token_seconds", json_real(f->first));
-    pith_json_set(j, "token_seconds", json_real(f->step));
-    pith_json_set(j, "tokens_per_second_user", json_real(1 / f->step));
-    pith_json_set(j, "tokens_per_second", json_real(f->rate));
-    pith_json_set(j, "served_tokens_per_second", json_real(f->served));
-    pith_json_set(j, "bound", json_string(pith_bound_name(f->bound)));
-    pith_json_set(j, "arithmetic_from_users",
-                  f->crossover > 0 ? json_real(f->crossover) : json_null());
-    pith_json_set(j, "bytes_per_step", json_real(f->read));
-    pith_json_set(j, "operations_per_step", json_real(f->multiplied));
-    pith_json_set(j, "cost_per_million_tokens", pith_json_finite(f->cost));
-    pith_json_set(j, "joules_per_token", pith_json_finite(f->joules));
-}
-
-/* [[context, users], ...]: each context twice the one before, up to the model's. */
-static json_t *users_by_context(const struct pith_plan_search *p, const struct pith_deployment *d,
-                                const struct pith_room *r)
-{
-    json_t *list = json_array();
-    const size_t most = p->model.model->shape.max_position;
-    for (size_t n = most < 1024 ? most : 1024; n <= most; n *= 2)
-        pith_json_add(&list,
-                      json_pack("[I, I]", (json_int_t)n, (json_int_t)pith_room_users(d, r, n)));
-    return list;
-}
-
-static void set_room(json_t **j, const struct pith_plan_search *p, const struct pith_plan_place *at,
-                     const struct pith_plan_row *row)
-{
-    const bool known = at->memory > 0;
-    const struct pith_room *r = &row->r;
-    pith_json_set(j, "hardware", at->h ? json_string(at->h->name) : json_null());
-    pith_json_set(j, "fits", known ? json_boolean(r->fits) : json_null());
-    pith_json_set(j, "max_context",
-                  known ? json_integer((json_int_t)r->most_context) : json_null());
-    pith_json_set(j, "max_users", known ? json_integer((json_int_t)r->most_users) : json_null());
-    if (known) pith_json_set(j, "users_by_context", users_by_context(p, &row->d, r));
-}
-
 /* reads: where prompts are read, NULL: there, too. */
-static void add_row(struct pith_plan_search *p, struct pith_plan_case *k,
+static void add_row(struct pith_plan_search *p, const struct pith_plan_case *k,
                     const struct pith_plan_place *at, const struct pith_plan_place *reads)
 {
-    struct pith_plan_row row = {.h = at->h};
+    struct pith_plan_row *row = pith_zalloc(1, sizeof *row);
     char why[PITH_PLAN_WHY] = "";
-    row.d = pith_plan_deploy(p, k, at, &row.r);
-    if (at->h) pith_forecast_make(&row.d, &row.r, at->h, &row.f);
-    if (!reads) pith_plan_offload(p, at, &row, why);
-    if (!*why) refuse(p, k, at, &row, why);
-    if (!*why && reads) pith_plan_pool(p, k, reads, &row, why);
-    if (!*why && at->h) refuse_slow(p, &row.f, why);
-    if (*why) {
-        pith_plan_rule_out(p, k, at, why);
-        pith_plan_would_fit_add(p, k, at, &row);
+    p->failed |= !row;
+    if (!row) return;
+    row->k = *k;
+    row->h = at->h;
+    row->d = pith_plan_deploy(p, &row->k, at, &row->r);
+    if (at->h) pith_forecast_make(&row->d, &row->r, at->h, &row->f);
+    if (!reads) pith_plan_offload(p, at, row, why);
+    if (!*why) refuse(p, at, row, why);
+    if (!*why && reads) pith_plan_pool(p, reads, row, why);
+    if (!*why && at->h) refuse_slow(p, &row->f, why);
+    row->d.weights = &row->r.weights;
+    if (!*why) {
+        keep(p, row);
         return;
     }
-    json_t *j = make_row(p, k, &row);
-    set_room(&j, p, at, &row);
-    if (at->h) set_speed(&j, &row.f);
-    pith_plan_split_report(&j, p, &row);
-    pith_json_add(&p->rows, j);
+    pith_plan_rule_out(p, k, at, why);
+    pith_plan_near_add(p, at, row);
+    pith_free(row);
 }
 
 /* With prompts read wherever the options say. */
@@ -288,7 +171,7 @@ enum pith_status pith_plan_demands_add(struct pith_plan_search *p, struct pith_p
             d->gen = p->options->gen ? p->options->gen : d->context - d->prompt;
             PITH_TRY(add_rows(p, k, at, err));
         }
-    return p->rows && p->out ? PITH_OK : pith_fail_nomem(err, "a plan");
+    return p->failed ? pith_fail_nomem(err, "a plan") : PITH_OK;
 }
 
 void pith_plan_find_reason(const struct pith_plan_candidate *c, size_t engine,

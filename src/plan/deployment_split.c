@@ -20,10 +20,10 @@ static struct pith_demand prompts_alone(const struct pith_plan_case *k)
                                 .gen = 1};
 }
 
-void pith_plan_pool(const struct pith_plan_search *p, const struct pith_plan_case *k,
-                    const struct pith_plan_place *reads, struct pith_plan_row *row,
-                    char why[PITH_PLAN_WHY])
+void pith_plan_pool(const struct pith_plan_search *p, const struct pith_plan_place *reads,
+                    struct pith_plan_row *row, char why[PITH_PLAN_WHY])
 {
+    const struct pith_plan_case *k = &row->k;
     struct pith_plan_case reader = *k;
     struct pith_room room;
     struct pith_forecast reading;
@@ -83,52 +83,4 @@ void pith_plan_offload(const struct pith_plan_search *p, const struct pith_plan_
     row->reread = row->f.first;
     pith_offload_forecast(&row->offload, &row->d, at->h, &row->f);
     row->r = r; /* what lies on the devices */
-}
-
-/* --- the report ------------------------------------------------------------------------------- */
-
-static json_t *pool(const char *hardware, unsigned count, struct pith_spread_over over,
-                    unsigned groups)
-{
-    return json_pack("{s:s, s:i, s:{s:i, s:i}, s:i}", "hardware", hardware, "count", (int)count,
-                     "parallel", "tensor", (int)over.tensor, "pipeline", (int)over.pipeline,
-                     "groups", (int)groups);
-}
-
-static void set_pools(json_t **j, const struct pith_plan_row *row)
-{
-    const struct pith_pools *n = &row->pools;
-    const struct pith_spread_over over = row->d.over;
-    json_t *pools = json_object();
-    pith_json_set(&pools, "prefill",
-                  pool(row->reads.h->name, row->reading, row->read_over, n->read));
-    pith_json_set(&pools, "decode",
-                  pool(row->h->name, over.tensor * over.pipeline, over, n->answer));
-    pith_json_set(&pools, "ratio", json_real(n->ratio));
-    pith_json_set(&pools, "busy", json_real(n->busy));
-    pith_json_set(&pools, "link", json_real(n->link));
-    pith_json_set(&pools, "sent_bytes", pith_json_whole(n->sent));
-    pith_json_set(&pools, "send_seconds", json_real(n->send));
-    pith_json_set(j, "pools", pools);
-}
-
-static void set_offload(json_t **j, const struct pith_plan_search *p,
-                        const struct pith_plan_row *row)
-{
-    const struct pith_offload *o = &row->offload;
-    json_t *off = json_object();
-    pith_json_set(&off, "host_bytes", json_integer((json_int_t)p->options->offload));
-    pith_json_set(&off, "users_at_work", json_integer((json_int_t)o->at_work));
-    pith_json_set(&off, "users_in_host", json_integer((json_int_t)o->waiting));
-    pith_json_set(&off, "fetched_bytes", pith_json_whole(o->bytes));
-    pith_json_set(&off, "fetch_seconds", json_real(o->fetch));
-    pith_json_set(&off, "read_seconds", json_real(row->reread));
-    pith_json_set(j, "offload", off);
-}
-
-void pith_plan_split_report(json_t **j, const struct pith_plan_search *p,
-                            const struct pith_plan_row *row)
-{
-    if (row->pooled) set_pools(j, row);
-    if (row->offloads) set_offload(j, p, row);
 }

@@ -14,16 +14,57 @@
 static const double half_worth = 0.25, half_worth_small = 0.001;
 static const double small_model = 3e9;
 
-static double number(const json_t *j, const char *key)
+/* --- what is known of a row ------------------------------------------------------------------- */
+
+bool pith_plan_is_plain(const struct pith_plan_row *row)
 {
-    const json_t *v = json_object_get(j, key);
-    return json_is_number(v) ? json_number_value(v) : (double)NAN;
+    const char *recipe = row->k.c->name;
+    return strcmp(recipe, "none") == 0 || strcmp(recipe, "stored") == 0;
 }
 
-double pith_plan_kld(const json_t *row)
+bool pith_plan_fell_back(const struct pith_plan_case *k)
 {
-    return number(json_object_get(row, "quality"), "kld");
+    return k->groups > 1 || (k->groups == 1 && k->group[0] != k->c->recipe.weights.group);
 }
+
+void pith_plan_weights_name(const struct pith_plan_row *row, char out[PITH_PLAN_TEXT])
+{
+    struct pith_grid g = row->k.form.linears;
+    (void)snprintf(out, PITH_PLAN_TEXT, "%s", row->k.c->weights);
+    g.group = row->k.group[0];
+    if (pith_plan_fell_back(&row->k)) pith_grid_format(&g, out);
+}
+
+const struct pith_container *pith_plan_own_container(const struct pith_plan_candidate *c)
+{
+    return c->stored ? c->lies : pith_container_find(c->recipe.container);
+}
+
+const struct pith_container *pith_plan_other_container(const struct pith_plan_case *k)
+{
+    return k->container != pith_plan_own_container(k->c) ? k->container : NULL;
+}
+
+double pith_plan_bits(const struct pith_plan_row *row)
+{
+    const struct pith_weighed *w = &row->r.weights;
+    return w->quantized > 0 ? w->quantized_bits / w->quantized
+                            : pith_dtype_bits(row->d.model->model->shape.dtype);
+}
+
+struct pith_plan_loss pith_plan_loss_of(const struct pith_plan_row *row)
+{
+    const struct pith_plan_candidate *c = row->k.c;
+    const bool coded = pith_kv_coded(&row->k.kv.k); /* what such a cache loses here is not known */
+    const double cache = coded ? pith_plan_cache_kld(row->k.kv_name) : 0;
+    return (struct pith_plan_loss){.kld = coded ? (double)NAN : c->kld,
+                                   .likened = c->likened + cache,
+                                   .source = coded ? "not measured with this cache: pith advise or "
+                                                     "pith eval --baseline --kv measures it"
+                                                   : c->source};
+}
+
+/* --- the order -------------------------------------------------------------------------------- */
 
 /* What SmolLM2-135M-Instruct loses by so many bits a weight or more: `w8a8`, `q4_k_m` (whose rows
  * fall back to more bits there), `gptq`, `gptq int3` and `gptq int2` (docs/techniques.md). */
@@ -32,211 +73,160 @@ static const struct {
 } by_bits[] = {{7, 0.0323}, {5, 0.0359}, {3.9, 0.326}, {2.9, 2.34}, {0, 6.48}};
 
 /* By which rows are compared: all measured on the same model, or by their bits. */
-static double guess_kld(const json_t *row)
+static double guess_kld(const struct pith_plan_row *row)
 {
-    const double known = number(json_object_get(row, "quality"), "likened"),
-                 bits = number(row, "bits_per_weight");
+    const double known = pith_plan_loss_of(row).likened, bits = pith_plan_bits(row);
     size_t i = 0;
     if (isfinite(known)) return known;
     while (i + 1 < PITH_COUNT(by_bits) && !(bits >= by_bits[i].bits)) i++;
     return by_bits[i].kld;
 }
 
-static double devices_of(const json_t *pool)
-{
-    return number(pool, "count") * number(pool, "groups");
-}
-
 /* What is bought: tokens for money where many are served and prices are known, tokens a second
  * else: of as many devices as one group of them has. NaN without a time. */
-double pith_plan_gain(const json_t *row)
+double pith_plan_gain(const struct pith_plan_row *row)
 {
-    const json_t *pools = json_object_get(row, "pools");
-    const json_t *answer = json_object_get(pools, "decode");
-    const double all = devices_of(answer) + devices_of(json_object_get(pools, "prefill"));
-    const double rate = number(row, "tokens_per_second"),
-                 cost = number(row, "cost_per_million_tokens");
-    if (isfinite(cost) && cost > 0) return 1 / cost;
-    return pools ? rate * number(answer, "count") / all : rate;
+    const struct pith_forecast *f = &row->f;
+    const double count = (double)row->d.over.tensor * row->d.over.pipeline;
+    const double all = count * row->pools.answer + (double)row->reading * row->pools.read;
+    if (!row->h) return (double)NAN;
+    if (isfinite(f->cost) && f->cost > 0) return 1 / f->cost;
+    return row->pooled ? f->rate * count / all : f->rate;
 }
-
-struct ranked {
-    json_t *row; /* borrowed */
-    double score, bytes;
-};
 
 /* The best first; of equals the fewer bytes. */
 static int order(const void *a, const void *b)
 {
-    const struct ranked *x = a, *y = b;
+    const struct pith_plan_row *const *first = a, *const *second = b, *x = *first, *y = *second;
+    const double u = round(x->r.total), v = round(y->r.total);
     if (x->score != y->score) return x->score > y->score ? -1 : 1;
-    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+    return (u > v) - (u < v);
 }
 
-static double score_of(const struct pith_plan_search *p, const json_t *row)
+static double score_of(const struct pith_plan_search *p, const struct pith_plan_row *row)
 {
     const double half = (double)p->census.all < small_model ? half_worth_small : half_worth;
     const double worth = 1 / (1 + guess_kld(row) / half), speed = pith_plan_gain(row);
     return isfinite(speed) ? speed * worth : worth;
 }
 
+void pith_plan_rank(struct pith_plan_search *p)
+{
+    for (size_t i = 0; i < p->rows; i++) p->row[i]->score = score_of(p, p->row[i]);
+    if (p->rows) qsort(p->row, p->rows, sizeof(struct pith_plan_row *), order);
+}
+
 /* --- why -------------------------------------------------------------------------------------- */
 
-static void add_quality(const struct pith_plan_search *p, const json_t *row, struct pith_str *s)
+static void add_quality(const struct pith_plan_search *p, const struct pith_plan_row *row,
+                        struct pith_str *s)
 {
-    const double kld = pith_plan_kld(row);
-    const json_t *quality = json_object_get(row, "quality");
+    const struct pith_plan_loss loss = pith_plan_loss_of(row);
     const size_t start = s->len;
-    const char *recipe = json_string_value(json_object_get(row, "recipe")),
-               *source = json_string_value(json_object_get(quality, "source"));
+    const char *recipe = row->k.c->name;
     if (strcmp(recipe, "none") == 0) pith_str_puts(s, "weights as they are");
     else if (strcmp(recipe, "stored") == 0) pith_str_puts(s, "weights as they are stored");
-    if (kld > 0) {
-        pith_str_printf(s, "%sKL %.4f: harm %s (%s)", s->len > start ? "; " : "", kld, p->harm(kld),
-                        source ? source : "");
-    } else if (s->len == start) pith_str_printf(s, "loss %s", source ? source : "not measured");
+    if (loss.kld > 0) {
+        pith_str_printf(s, "%sKL %.4f: harm %s (%s)", s->len > start ? "; " : "", loss.kld,
+                        p->harm(loss.kld), loss.source);
+    } else if (s->len == start) pith_str_printf(s, "loss %s", loss.source);
 }
 
 /* Groups that fell back, and what each of several devices holds. */
-static void add_sizes(const json_t *row, struct pith_str *s)
+static void add_sizes(const struct pith_plan_row *row, struct pith_str *s)
 {
-    const json_t *groups = json_object_get(row, "groups"), *g;
-    const double count = number(row, "count");
-    size_t i;
-    if (groups) pith_str_puts(s, "; groups of ");
-    json_array_foreach (groups, i, g)
-        pith_str_printf(s, "%s%lld", i ? " and " : "", (long long)json_integer_value(g));
-    if (groups) pith_str_puts(s, ", as rows allow");
-    if (count > 1)
-        pith_str_printf(s, "; %.2f GB on each of %.0f devices", number(row, "device_bytes") * 1e-9,
-                        count);
+    const struct pith_plan_case *k = &row->k;
+    if (pith_plan_fell_back(k)) {
+        pith_str_puts(s, "; groups of ");
+        for (size_t i = 0; i < k->groups; i++)
+            pith_str_printf(s, "%s%u", i ? " and " : "", k->group[i]);
+        pith_str_puts(s, ", as rows allow");
+    }
+    if (k->devices > 1)
+        pith_str_printf(s, "; %.2f GB on each of %u devices", row->r.device * 1e-9, k->devices);
 }
 
-static void add_room(const json_t *row, struct pith_str *s)
+static void add_room(const struct pith_plan_row *row, struct pith_str *s)
 {
-    const double users = number(row, "max_users"), context = number(row, "max_context");
-    if (!isfinite(users)) return;
-    pith_str_printf(s, "; room for %.0f users of this context, or a context of %.0f", users,
-                    context);
+    if (row->d.memory > 0)
+        pith_str_printf(s, "; room for %zu users of this context, or a context of %zu",
+                        row->r.most_users, row->r.most_context);
 }
 
-static void add_speed(const json_t *row, const json_t *plain, struct pith_str *s)
+static void add_speed(const struct pith_plan_row *row, const struct pith_plan_row *plain,
+                      struct pith_str *s)
 {
-    const double rate = number(row, "tokens_per_second"),
-                 other = plain ? number(plain, "tokens_per_second") : (double)NAN;
-    const char *bound = json_string_value(json_object_get(row, "bound"));
-    if (!isfinite(rate)) return;
-    pith_str_printf(s, "; bound by %s", bound ? bound : "memory");
-    if (isfinite(other) && plain != row)
-        pith_str_printf(s, ", %.2f times as fast as in 16 bits", rate / other);
+    if (!row->h) return;
+    pith_str_printf(s, "; bound by %s", pith_bound_name(row->f.bound));
+    if (plain && plain != row)
+        pith_str_printf(s, ", %.2f times as fast as in 16 bits", row->f.rate / plain->f.rate);
 }
 
 /* The caches' way to the devices, and what it is in place of. */
-static void add_split(const json_t *row, struct pith_str *s)
+static void add_split(const struct pith_plan_row *row, struct pith_str *s)
 {
-    const json_t *p = json_object_get(row, "pools"), *o = json_object_get(row, "offload");
-    const double read = number(json_object_get(p, "prefill"), "groups"),
-                 answer = number(json_object_get(p, "decode"), "groups");
-    if (p)
+    const struct pith_pools *p = &row->pools;
+    const struct pith_offload *o = &row->offload;
+    if (row->pooled)
         pith_str_printf(s,
-                        "; prompts are read by %.0f group%s of %.0f device%s for %.0f that "
+                        "; prompts are read by %u group%s of %u device%s for %u that "
                         "answer%s, busy %.0f%% of the time; %.3g GB of cache a prompt over the "
                         "link, %.3g s",
-                        read, read > 1 ? "s" : "", number(json_object_get(p, "prefill"), "count"),
-                        number(json_object_get(p, "prefill"), "count") > 1 ? "s" : "", answer,
-                        answer > 1 ? "" : "s", 100 * number(p, "busy"),
-                        number(p, "sent_bytes") * 1e-9, number(p, "send_seconds"));
-    if (o)
+                        p->read, p->read > 1 ? "s" : "", row->reading, row->reading > 1 ? "s" : "",
+                        p->answer, p->answer > 1 ? "" : "s", 100 * p->busy, p->sent * 1e-9,
+                        p->send);
+    if (row->offloads)
         pith_str_printf(s,
-                        "; %.0f users at work, %.0f more in the host's memory: a cache is back in "
+                        "; %zu users at work, %zu more in the host's memory: a cache is back in "
                         "%.3g s, where reading the prompt takes %.3g",
-                        number(o, "users_at_work"), number(o, "users_in_host"),
-                        number(o, "fetch_seconds"), number(o, "read_seconds"));
+                        o->at_work, o->waiting, o->fetch, row->reread);
 }
 
-static bool same(const json_t *a, const json_t *b, const char *key)
+static bool is_same_place(const struct pith_hardware *a, const struct pith_hardware *b)
 {
-    return json_equal(json_object_get(a, key), json_object_get(b, key));
+    return a == b || (a && b && strcmp(a->name, b->name) == 0);
 }
 
-/* Prompts are read at the same place, and the host takes part alike. */
-static bool split_alike(const json_t *a, const json_t *b)
+/* The same place and demand, cache and engine; prompts are read at the same place, and the host
+ * takes part alike. */
+static bool is_alike(const struct pith_plan_row *a, const struct pith_plan_row *b)
 {
-    const json_t *x = json_object_get(a, "pools"), *y = json_object_get(b, "pools");
-    const bool off = json_object_get(a, "offload") != NULL;
-    if (!x != !y || off != (json_object_get(b, "offload") != NULL)) return false;
-    return !x || same(json_object_get(x, "prefill"), json_object_get(y, "prefill"), "hardware");
+    const struct pith_plan_case *x = &a->k, *y = &b->k;
+    return strcmp(x->kv_name, y->kv_name) == 0 && x->need == y->need && is_same_place(a->h, b->h) &&
+           x->devices == y->devices && x->demand.context == y->demand.context &&
+           x->demand.users == y->demand.users && a->pooled == b->pooled &&
+           a->offloads == b->offloads && is_same_place(a->reads.h, b->reads.h);
 }
 
 /* The row in 16 bits of the same place and demand, or NULL. */
-static const json_t *plain_of(const json_t *rows, const json_t *row)
+static const struct pith_plan_row *plain_of(const struct pith_plan_search *p,
+                                            const struct pith_plan_row *row)
 {
-    static const char *const keys[] = {"kv", "engine", "hardware", "count", "context", "users"};
-    const json_t *r;
-    size_t i;
-    json_array_foreach (rows, i, r) {
-        bool all = strcmp(json_string_value(json_object_get(r, "recipe")), "none") == 0 &&
-                   split_alike(r, row);
-        for (size_t k = 0; k < PITH_COUNT(keys) && all; k++) all = same(r, row, keys[k]);
-        if (all) return r;
-    }
+    for (size_t i = 0; i < p->rows; i++)
+        if (strcmp(p->row[i]->k.c->name, "none") == 0 && is_alike(p->row[i], row)) return p->row[i];
     return NULL;
 }
 
 /* Why weights are best not quantized, where they are: the row is the first, and others fit too. */
-static void add_advice(const struct pith_plan_search *p, const json_t *row, size_t place,
+static void add_advice(const struct pith_plan_search *p, const struct pith_plan_row *row,
                        struct pith_str *s)
 {
-    const char *bound = json_string_value(json_object_get(row, "bound"));
-    if (place > 0 || strcmp(json_string_value(json_object_get(row, "recipe")), "none") != 0) return;
+    if (row != p->row[0] || strcmp(row->k.c->name, "none") != 0) return;
     pith_str_puts(s, "do not quantize: it fits");
     if ((double)p->census.all < small_model)
         pith_str_puts(s, ", and models under 3 billion parameters lose more than larger ones");
-    else if (bound && strcmp(bound, "arithmetic") == 0)
+    else if (row->h && row->f.bound == PITH_BOUND_ARITHMETIC)
         pith_str_puts(s, ", and arithmetic is the limit, which fewer bytes of weights do not move");
     pith_str_puts(s, "; ");
 }
 
-static enum pith_status explain(const struct pith_plan_search *p, struct pith_error *err)
+void pith_plan_reason(const struct pith_plan_search *p, size_t i, struct pith_str *out)
 {
-    json_t *row;
-    size_t i;
-    json_array_foreach (p->rows, i, row) {
-        struct pith_str s = {0};
-        add_advice(p, row, i, &s);
-        add_quality(p, row, &s);
-        add_sizes(row, &s);
-        add_room(row, &s);
-        add_speed(row, plain_of(p->rows, row), &s);
-        add_split(row, &s);
-        const int failed =
-            s.failed ? -1 : json_object_set_new(row, "reason", json_string(pith_str_text(&s)));
-        pith_str_free(&s);
-        if (failed) return pith_fail_nomem(err, "a plan");
-    }
-    return PITH_OK;
-}
-
-enum pith_status pith_plan_rank(struct pith_plan_search *p, struct pith_error *err)
-{
-    const size_t count = json_array_size(p->rows);
-    struct ranked *list = pith_alloc(count ? count : 1, sizeof *list);
-    json_t *sorted = json_array();
-    if (!list || !sorted) {
-        pith_free(list);
-        json_decref(sorted);
-        return pith_fail_nomem(err, "a plan");
-    }
-    for (size_t i = 0; i < count; i++) {
-        json_t *row = json_array_get(p->rows, i);
-        list[i] = (struct ranked){row, score_of(p, row), number(row, "total_bytes")};
-    }
-    qsort(list, count, sizeof *list, order);
-    int failed = 0;
-    for (size_t i = 0; i < count; i++) failed |= json_array_append(sorted, list[i].row);
-    pith_free(list);
-    json_decref(p->rows);
-    p->rows = sorted;
-    if (failed) return pith_fail_nomem(err, "a plan");
-    return explain(p, err);
+    const struct pith_plan_row *row = p->row[i];
+    add_advice(p, row, out);
+    add_quality(p, row, out);
+    add_sizes(row, out);
+    add_room(row, out);
+    add_speed(row, plain_of(p, row), out);
+    add_split(row, out);
 }

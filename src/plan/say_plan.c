@@ -1,22 +1,14 @@
 /* The text of a plan: the model, the best rows as a table, why and how, what was ruled out. */
 #include "plan/search.h"
 
+#include "base/mem.h"
+
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 enum { SHOWN = 12, OUT_SHOWN = 8, REASONS = 3 };
-
-static double row_number(const json_t *j, const char *key)
-{
-    return json_number_value(json_object_get(j, key));
-}
-
-static const char *row_text(const json_t *j, const char *key)
-{
-    const char *text = json_string_value(json_object_get(j, key));
-    return text ? text : "";
-}
 
 /* --- the table -------------------------------------------------------------------------------- */
 
@@ -64,56 +56,54 @@ static void put_cache(struct pith_table *t, const char *kv)
     pith_table_printf(t, "%.*s", (int)(has ? n - k : n), kv);
 }
 
-/* A number that may be missing. */
-static void put_known(struct pith_table *t, const json_t *j, const char *key, const char *format)
+/* A number that may be missing: NaN. */
+static void put_known(struct pith_table *t, double x, const char *format)
 {
-    const json_t *v = json_object_get(j, key);
     char text[48] = "-";
-    if (json_is_number(v)) (void)snprintf(text, sizeof text, format, json_number_value(v));
+    if (isfinite(x)) (void)snprintf(text, sizeof text, format, x);
     pith_table_text(t, text);
 }
 
 /* "l4 x2", or "3 x l4, 1 x h100-sxm x2 reads". */
-static void put_place(struct pith_table *t, const json_t *r)
+static void put_place(struct pith_table *t, const struct pith_plan_row *r)
 {
-    const json_t *pools = json_object_get(r, "pools"), *reads = json_object_get(pools, "prefill");
-    const char *hardware = row_text(r, "hardware"), *other = row_text(reads, "hardware");
     char one[88] = "-", two[88];
-    if (*hardware)
-        (void)snprintf(one, sizeof one, row_number(r, "count") > 1 ? "%.70s x%d" : "%.70s",
-                       hardware, (int)row_number(r, "count"));
-    if (!pools) {
+    if (r->h)
+        (void)snprintf(one, sizeof one, r->k.devices > 1 ? "%.70s x%u" : "%.70s", r->h->name,
+                       r->k.devices);
+    if (!r->pooled) {
         pith_table_text(t, one);
         return;
     }
-    (void)snprintf(two, sizeof two, row_number(reads, "count") > 1 ? "%.60s x%d" : "%.60s", other,
-                   (int)row_number(reads, "count"));
-    pith_table_printf(t, "%.0f x %.60s, %.0f x %.60s reads",
-                      row_number(json_object_get(pools, "decode"), "groups"), one,
-                      row_number(reads, "groups"), two);
+    (void)snprintf(two, sizeof two, r->reading > 1 ? "%.60s x%u" : "%.60s", r->reads.h->name,
+                   r->reading);
+    pith_table_printf(t, "%u x %.60s, %u x %.60s reads", r->pools.answer, one, r->pools.read, two);
 }
 
-static void put_line(struct pith_table *t, const json_t *r, size_t number)
+static void put_line(struct pith_table *t, const struct pith_plan_row *r, size_t number)
 {
+    const double known = r->d.memory > 0 ? 0 : (double)NAN, timed = r->h ? 0 : (double)NAN;
+    char weights[PITH_PLAN_TEXT];
+    pith_plan_weights_name(r, weights);
     pith_table_row(t);
     pith_table_printf(t, "%zu", number);
-    pith_table_text(t, row_text(r, "recipe"));
-    pith_table_text(t, row_text(r, "weights"));
-    put_cache(t, row_text(r, "kv"));
-    pith_table_text(t, row_text(r, "engine"));
+    pith_table_text(t, r->k.c->name);
+    pith_table_text(t, weights);
+    put_cache(t, r->k.kv_name);
+    pith_table_text(t, r->k.need->name);
     put_place(t, r);
-    pith_table_number(t, row_number(r, "context"), 0);
-    pith_table_number(t, row_number(r, "users"), 0);
-    put_size(t, row_number(r, "weight_bytes"));
-    put_size(t, row_number(r, "kv_bytes"));
-    put_size(t, row_number(r, "total_bytes"));
-    put_known(t, r, "max_users", "%.0f");
-    put_known(t, r, "max_context", "%.0f");
-    put_known(t, r, "first_token_seconds", "%.3g");
-    put_known(t, r, "tokens_per_second_user", "%.4g");
-    put_known(t, r, "tokens_per_second", "%.4g");
-    put_known(t, r, "cost_per_million_tokens", "%.3g");
-    put_known(t, json_object_get(r, "quality"), "kld", "%.4f");
+    pith_table_number(t, (double)r->k.demand.context, 0);
+    pith_table_number(t, (double)r->k.demand.users, 0);
+    put_size(t, r->r.weights.all);
+    put_size(t, r->r.cache_all);
+    put_size(t, r->r.total);
+    put_known(t, known + (double)r->r.most_users, "%.0f");
+    put_known(t, known + (double)r->r.most_context, "%.0f");
+    put_known(t, timed + r->f.first, "%.3g");
+    put_known(t, timed + 1 / r->f.step, "%.4g");
+    put_known(t, timed + r->f.rate, "%.4g");
+    put_known(t, timed + r->f.cost, "%.3g");
+    put_known(t, pith_plan_loss_of(r).kld, "%.4f");
 }
 
 /* Whether all rows have the same in a column. */
@@ -162,18 +152,16 @@ static bool narrow(bool shown[COLUMNS], const size_t width[COLUMNS])
 }
 
 /* What all rows share: "engine vllm, on l4, context 4096, users 1; sizes are of the one device". */
-static void say_shared(struct pith_report *r, const json_t *rows, const struct pith_table *t,
-                       enum pith_detail detail)
+static void say_shared(struct pith_report *r, const struct pith_plan_search *p,
+                       const struct pith_table *t, enum pith_detail detail)
 {
     struct pith_str text = {0};
-    const json_t *row;
-    size_t i;
     bool several = false;
     for (size_t c = ENGINE; c <= USERS; c++)
         if (*pith_table_cell(t, 0, c) != '-' && is_same(t, c))
             pith_str_printf(&text, "%s%s %s", text.len ? ", " : "", column[c].name,
                             pith_table_cell(t, 0, c));
-    json_array_foreach (rows, i, row) several |= row_number(row, "count") > 1;
+    for (size_t i = 0; i < p->rows; i++) several |= p->row[i]->k.devices > 1;
     const struct pith_line how = {.detail = detail};
     pith_report_line(r, &how, "%s%ssizes are of %s", pith_str_text(&text), text.len ? "; " : "",
                      several ? "all devices of a row together" : "the one device");
@@ -183,18 +171,15 @@ static void say_shared(struct pith_report *r, const json_t *rows, const struct p
 }
 
 /* Whether rows are ordered by losses of other models. */
-static bool is_likened(const json_t *rows)
+static bool is_likened(const struct pith_plan_search *p)
 {
-    const json_t *row;
-    size_t i;
     bool likened = false;
-    json_array_foreach (rows, i, row)
-        likened |= row_number(json_object_get(row, "quality"), "likened") > 0;
+    for (size_t i = 0; i < p->rows; i++) likened |= pith_plan_loss_of(p->row[i]).likened > 0;
     return likened;
 }
 
 /* The first rows as a table, and what is to be known of it. */
-static void say_rows(struct pith_report *r, const json_t *rows, size_t count,
+static void say_rows(struct pith_report *r, const struct pith_plan_search *p, size_t count,
                      enum pith_detail detail)
 {
     struct pith_table all = {0};
@@ -203,15 +188,15 @@ static void say_rows(struct pith_report *r, const json_t *rows, size_t count,
     const struct pith_line how = {.wrap = PITH_WRAP_TERMINAL, .detail = detail, .fields = true};
     for (size_t c = 0; c < COLUMNS; c++)
         pith_table_column(&all, column[c].name, column[c].name, column[c].kind);
-    for (size_t i = 0; i < count; i++) put_line(&all, json_array_get(rows, i), i + 1);
+    for (size_t i = 0; i < count; i++) put_line(&all, p->row[i], i + 1);
     if (all.failed) {
         r->failed = true;
         pith_table_free(&all);
         return;
     }
     look(&all, shown, width);
-    const bool fewer = narrow(shown, width), likened = is_likened(rows);
-    say_shared(r, rows, &all, detail);
+    const bool fewer = narrow(shown, width), likened = is_likened(p);
+    say_shared(r, p, &all, detail);
     struct pith_table *t = pith_report_add_table(r, detail);
     for (size_t c = 0; c < COLUMNS; c++)
         if (shown[c]) pith_table_column(t, column[c].name, column[c].name, column[c].kind);
@@ -262,85 +247,85 @@ static void say_model(struct pith_report *r, const struct pith_plan_search *p)
 }
 
 /* "3 users of a context of 32768: gptq, cache bf16, vllm, l4 x2". */
-static void say_near(struct pith_report *r, const json_t *list)
+static void say_near(struct pith_report *r, const struct pith_plan_near *n, bool first)
 {
-    const struct pith_line plain = {.fields = true};
-    const json_t *row;
-    size_t i;
-    pith_report_line(r, &plain, "nothing fits");
-    json_array_foreach (list, i, row) {
-        const double users = row_number(row, "users"), count = row_number(row, "count");
-        char on[96] = "";
-        if (*row_text(row, "hardware"))
-            (void)snprintf(on, sizeof on, count > 1 ? ", %.60s x%.0f" : ", %.60s",
-                           row_text(row, "hardware"), count);
-        pith_report_line(r, &plain, "%s%.0f user%s of a context of %.0f: %s, cache %s, %s%s",
-                         i ? "             " : "would fit:   ", users, users == 1 ? "" : "s",
-                         row_number(row, "context"), row_text(row, "recipe"), row_text(row, "kv"),
-                         row_text(row, "engine"), on);
+    char on[96] = "";
+    if (n->h)
+        (void)snprintf(on, sizeof on, n->devices > 1 ? ", %.60s x%zu" : ", %.60s", n->h->name,
+                       n->devices);
+    pith_report_line(r, &(struct pith_line){.fields = true},
+                     "%s%zu user%s of a context of %zu: %s, cache %s, %s%s",
+                     first ? "would fit:   " : "             ", n->users, n->users == 1 ? "" : "s",
+                     n->context, n->c->name, n->kv, n->engine, on);
+}
+
+static void say_nothing(struct pith_report *r, const struct pith_plan_search *p)
+{
+    bool first = true;
+    pith_report_line(r, &(struct pith_line){.fields = true}, "nothing fits");
+    for (int i = 0; i < PITH_PLAN_NEAR; i++) {
+        if (!p->near[i].c) continue;
+        say_near(r, &p->near[i], first);
+        first = false;
     }
 }
 
-/* Why the best rows are where they are, and how they are made and served. */
-static void say_reasons(struct pith_report *r, const json_t *rows)
+/* Why one of the best rows is where it is, and how it is made and served. */
+static void say_reason(struct pith_report *r, const struct pith_plan_search *p, size_t i)
 {
-    static const char *const keys[] = {"quantize", "convert", "prefill", "serve", "route"};
+    static const enum pith_plan_command order[] = {PITH_COMMAND_MAKE, PITH_COMMAND_PREFILL,
+                                                   PITH_COMMAND_SERVE, PITH_COMMAND_ROUTE};
     const struct pith_line command = {.lead = "   ", .fields = true};
-    const json_t *row;
-    size_t i;
-    json_array_foreach (rows, i, row) {
-        const json_t *commands = json_object_get(row, "commands");
-        char lead[16];
-        if (i == REASONS) break;
-        (void)snprintf(lead, sizeof lead, "%zu. ", i + 1);
-        const struct pith_line why = {
-            .lead = lead, .wrap = PITH_WRAP_TERMINAL, .indent = 3, .fields = true};
-        pith_report_gap(r);
-        if (*row_text(row, "reason")) pith_report_line(r, &why, "%s", row_text(row, "reason"));
-        for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
-            if (*row_text(commands, keys[k]))
-                pith_report_line(r, &command, "%s", row_text(commands, keys[k]));
+    struct pith_str s = {0};
+    char lead[16];
+    (void)snprintf(lead, sizeof lead, "%zu. ", i + 1);
+    const struct pith_line why = {
+        .lead = lead, .wrap = PITH_WRAP_TERMINAL, .indent = 3, .fields = true};
+    pith_report_gap(r);
+    pith_plan_reason(p, i, &s);
+    pith_report_line(r, &why, "%s", pith_str_text(&s));
+    for (size_t k = 0; k < PITH_COUNT(order); k++) {
+        pith_str_clear(&s);
+        if (pith_plan_command(p, p->row[i], order[k], &s))
+            pith_report_line(r, &command, "%s", pith_str_text(&s));
     }
+    r->failed |= s.failed;
+    pith_str_free(&s);
 }
 
-static void say_ruled_out(struct pith_report *r, const json_t *out)
+static void say_ruled_out(struct pith_report *r, const struct pith_plan_search *p)
 {
-    const size_t count = json_array_size(out);
     const struct pith_line more = {.detail = PITH_DETAIL_PART, .fields = true};
-    const json_t *row;
-    size_t i;
-    if (count == 0) return;
+    if (p->outs == 0) return;
     pith_report_gap(r);
     pith_report_line(r, &(struct pith_line){0}, "ruled out:");
-    json_array_foreach (out, i, row) {
-        const char *hardware = row_text(row, "hardware"), *engine = row_text(row, "engine"),
-                   *kv = row_text(row, "kv");
+    for (size_t i = 0; i < p->outs; i++) {
+        const struct pith_plan_ruled_out *o = &p->out[i];
+        const char *hardware = o->h ? o->h->name : "", *engine = o->engine ? o->engine : "";
         const struct pith_line how = {.lead = "  ",
                                       .wrap = PITH_WRAP_TERMINAL,
                                       .indent = 4,
                                       .detail = i < OUT_SHOWN ? PITH_DETAIL_ANY : PITH_DETAIL_WHOLE,
                                       .fields = true};
         if (i == OUT_SHOWN)
-            pith_report_line(r, &more, "  ... and %zu more: `all` lists them", count - i);
-        pith_report_line(r, &how, "%s%s%s%s%s%s%s: %s", row_text(row, "recipe"), *kv ? ", " : "",
-                         kv, *engine ? ", " : "", engine, *hardware ? ", " : "", hardware,
-                         row_text(row, "reason"));
+            pith_report_line(r, &more, "  ... and %zu more: `all` lists them", p->outs - i);
+        pith_report_line(r, &how, "%s%s%s%s%s%s%s: %s", o->c->name, *o->kv ? ", " : "", o->kv,
+                         *engine ? ", " : "", engine, *hardware ? ", " : "", hardware, o->why);
     }
 }
 
 void pith_plan_say(struct pith_report *r, const struct pith_plan_search *p)
 {
-    const size_t count = json_array_size(p->rows);
     const struct pith_line more = {.detail = PITH_DETAIL_PART, .fields = true};
     say_model(r, p);
     pith_report_gap(r);
-    if (count == 0) say_near(r, p->would_fit);
-    else if (count <= SHOWN) say_rows(r, p->rows, count, PITH_DETAIL_ANY);
-    if (count > SHOWN) {
-        say_rows(r, p->rows, count, PITH_DETAIL_WHOLE);
-        say_rows(r, p->rows, SHOWN, PITH_DETAIL_PART);
-        pith_report_line(r, &more, "... and %zu more: `all` lists them", count - SHOWN);
+    if (p->rows == 0) say_nothing(r, p);
+    else if (p->rows <= SHOWN) say_rows(r, p, p->rows, PITH_DETAIL_ANY);
+    if (p->rows > SHOWN) {
+        say_rows(r, p, p->rows, PITH_DETAIL_WHOLE);
+        say_rows(r, p, SHOWN, PITH_DETAIL_PART);
+        pith_report_line(r, &more, "... and %zu more: `all` lists them", p->rows - SHOWN);
     }
-    say_reasons(r, p->rows);
-    say_ruled_out(r, p->out);
+    for (size_t i = 0; i < p->rows && i < REASONS; i++) say_reason(r, p, i);
+    say_ruled_out(r, p);
 }

@@ -60,6 +60,7 @@ struct pith_plan_case {
     struct pith_plan_candidate *c;
     size_t engine; /* number of its row */
     const struct pith_engine_need *need;
+    const struct pith_container *container; /* that the engine loads; NULL: weights as they are */
     struct pith_weight_form form;
     struct pith_kv_format kv;
     char kv_name[PITH_KV_TEXT];
@@ -68,6 +69,53 @@ struct pith_plan_case {
     size_t groups;                         /* ... and how many; 0: the grid has no groups */
     struct pith_demand demand;
     unsigned devices;
+};
+
+/* Where a deployment is looked at. */
+struct pith_plan_place {
+    const struct pith_hardware *h; /* NULL: nowhere in particular */
+    unsigned devices;              /* 0: as few as it fits on */
+    double memory;                 /* of a device, 0: any */
+};
+
+/* A case that runs somewhere, and what becomes of it there. */
+struct pith_plan_row {
+    struct pith_plan_case k;
+    struct pith_deployment d; /* of k, with the weights of r */
+    struct pith_room r;
+    const struct pith_hardware *h; /* NULL: nowhere in particular */
+    struct pith_forecast f;        /* where there is hardware */
+    /* Prompts that are read elsewhere. */
+    bool pooled;
+    struct pith_plan_place reads;
+    unsigned reading; /* devices of a group there */
+    struct pith_spread_over read_over;
+    struct pith_pools pools;
+    /* Caches in the host's memory. */
+    bool offloads;
+    struct pith_offload offload;
+    double reread;     /* seconds that reading a prompt takes, in place of its cache's way back */
+    const char *round; /* that stands for the recipe's rounder; NULL: none does */
+    double score;      /* by which rows are ranked */
+};
+
+/* A case that does not run there, and why. */
+struct pith_plan_ruled_out {
+    const struct pith_plan_candidate *c;
+    const char *engine;            /* NULL: none in particular */
+    char kv[PITH_KV_TEXT];         /* "": any */
+    const struct pith_hardware *h; /* NULL: nowhere in particular */
+    char why[PITH_PLAN_WHY];
+};
+
+/* What would fit of a demand for which nothing does. */
+enum { PITH_NEAR_USERS, PITH_NEAR_CONTEXT, PITH_NEAR_DEVICES, PITH_PLAN_NEAR };
+struct pith_plan_near {
+    const struct pith_plan_candidate *c; /* NULL: nothing */
+    const char *engine;
+    char kv[PITH_KV_TEXT];
+    const struct pith_hardware *h; /* NULL: nowhere in particular */
+    size_t users, context, devices;
 };
 
 struct pith_plan_search {
@@ -83,34 +131,13 @@ struct pith_plan_search {
     struct pith_hardware *own; /* [owns]: of others, with the trees that their texts are in */
     json_t *own_text[PITH_PLAN_OWN];
     size_t owns, own_texts;
-    json_t *rows, *out;              /* what is ranked, and what was ruled out */
-    json_t *would_fit;               /* of what was ruled out */
+    struct pith_plan_row **row; /* [rows]: what is ranked */
+    size_t rows, row_cap;
+    struct pith_plan_ruled_out *out; /* [outs] */
+    size_t outs, out_cap;
+    struct pith_plan_near near[PITH_PLAN_NEAR]; /* what would fit of what was ruled out */
     const char *(*harm)(double kld); /* what a divergence of so many nats a token is called */
-};
-
-/* Where a deployment is looked at. */
-struct pith_plan_place {
-    const struct pith_hardware *h; /* NULL: nowhere in particular */
-    unsigned devices;              /* 0: as few as it fits on */
-    double memory;                 /* of a device, 0: any */
-};
-
-/* A row as it comes to be. */
-struct pith_plan_row {
-    struct pith_deployment d;
-    struct pith_room r;
-    const struct pith_hardware *h; /* NULL: nowhere in particular */
-    struct pith_forecast f;        /* where there is hardware */
-    /* Prompts that are read elsewhere. */
-    bool pooled;
-    struct pith_plan_place reads;
-    unsigned reading; /* devices of a group there */
-    struct pith_spread_over read_over;
-    struct pith_pools pools;
-    /* Caches in the host's memory. */
-    bool offloads;
-    struct pith_offload offload;
-    double reread; /* seconds that reading a prompt takes, in place of its cache's way back */
+    bool failed;                     /* memory ran out for rows, or for what was ruled out */
 };
 
 /* What a quantized model has: the grid of each linear, in the order of the plans. */
@@ -166,9 +193,8 @@ void pith_plan_rule_out(struct pith_plan_search *p, const struct pith_plan_case 
                         const struct pith_plan_place *at, const char *why);
 
 /* Prompts on those devices: row->f is another one then. `why` says that there are none. */
-void pith_plan_pool(const struct pith_plan_search *p, const struct pith_plan_case *k,
-                    const struct pith_plan_place *reads, struct pith_plan_row *row,
-                    char why[PITH_PLAN_WHY]);
+void pith_plan_pool(const struct pith_plan_search *p, const struct pith_plan_place *reads,
+                    struct pith_plan_row *row, char why[PITH_PLAN_WHY]);
 /* Whether the users fit where the host holds caches, on so many devices: then how, to *out. */
 bool pith_plan_offloads(const struct pith_plan_search *p, const struct pith_deployment *d,
                         const struct pith_room *r, const struct pith_plan_place *at,
@@ -176,31 +202,62 @@ bool pith_plan_offloads(const struct pith_plan_search *p, const struct pith_depl
 /* Caches in the host's memory, where the options have some. `why` says that there are none. */
 void pith_plan_offload(const struct pith_plan_search *p, const struct pith_plan_place *at,
                        struct pith_plan_row *row, char why[PITH_PLAN_WHY]);
-/* "pools" and "offload" of a row, and its other keys that these concern. */
-void pith_plan_split_report(json_t **j, const struct pith_plan_search *p,
-                            const struct pith_plan_row *row);
 
-/* Puts the best row first, and a reason in each: the speed (or tokens for money) by what the
- * weights and the cache lose. */
-enum pith_status pith_plan_rank(struct pith_plan_search *p, struct pith_error *err);
+/* Puts the best row first: the speed (or tokens for money) by what the weights and the cache lose.
+ */
+void pith_plan_rank(struct pith_plan_search *p);
+/* Why row number i of those is where it is; appended. */
+void pith_plan_reason(const struct pith_plan_search *p, size_t i, struct pith_str *out);
 /* What a row buys: tokens for money, or where no price is known tokens a second; NaN without. */
-double pith_plan_gain(const json_t *row);
-/* What this model is known or published to lose in a row; NaN: not known. */
-double pith_plan_kld(const json_t *row);
+double pith_plan_gain(const struct pith_plan_row *row);
+/* What is known of a row's loss. */
+struct pith_plan_loss {
+    double kld;         /* of this model or published for its class; NaN: not known */
+    double likened;     /* of a small model by which all are compared; NaN: not known */
+    const char *source; /* of kld */
+};
+struct pith_plan_loss pith_plan_loss_of(const struct pith_plan_row *row);
+/* Its matrices' numbers have so many bits, by the mean of those on a grid. */
+double pith_plan_bits(const struct pith_plan_row *row);
+/* Whether it has the weights as they are, in 16 bits or stored quantized. */
+bool pith_plan_is_plain(const struct pith_plan_row *row);
+/* Whether rows have groups of other sizes than the recipe's, or of several. */
+bool pith_plan_fell_back(const struct pith_plan_case *k);
+/* The grid that most weights have. */
+void pith_plan_weights_name(const struct pith_plan_row *row, char out[PITH_PLAN_TEXT]);
 /* The container of a recipe, or that in which a quantized model lies; NULL: neither. */
 const struct pith_container *pith_plan_own_container(const struct pith_plan_candidate *c);
-/* Of a case that was refused, what of the demand would fit: into p->would_fit. */
-void pith_plan_would_fit_add(struct pith_plan_search *p, const struct pith_plan_case *k,
-                             const struct pith_plan_place *at, const struct pith_plan_row *row);
-/* Leaves the most users, the longest context and the fewest devices of it. */
-void pith_plan_would_fit_settle(struct pith_plan_search *p);
-/* The report of pith plan; takes p->rows and p->out over. NULL when memory is out. */
-struct pith_report *pith_plan_report(struct pith_plan_search *p);
-/* Its text, of p->rows, p->out and p->would_fit. */
+/* In which a row's weights are packed, where it is another one; else NULL. */
+const struct pith_container *pith_plan_other_container(const struct pith_plan_case *k);
+/* Of a row that was refused, what of the demand would fit: into p->near. */
+void pith_plan_near_add(struct pith_plan_search *p, const struct pith_plan_place *at,
+                        const struct pith_plan_row *row);
+
+/* What was measured of a row, in place of what is expected. */
+struct pith_plan_measured {
+    double kld, least, most;
+    const char *harm;
+};
+/* Adds the members of a row but for its reason; m may be NULL. */
+void pith_plan_row_set(struct pith_report *r, const struct pith_plan_search *p,
+                       const struct pith_plan_row *row, const struct pith_plan_measured *m);
+/* Adds the members of the list "ruled_out". */
+void pith_plan_ruled_out_set(struct pith_report *r, const struct pith_plan_search *p);
+/* The report of pith plan. NULL when memory is out. */
+struct pith_report *pith_plan_report(const struct pith_plan_search *p);
+/* Its text. */
 void pith_plan_say(struct pith_report *r, const struct pith_plan_search *p);
-/* {"quantize", "serve"}, with pools "prefill" and "route": a new reference. */
-json_t *pith_plan_commands(const struct pith_plan_search *p, const struct pith_plan_case *k,
-                           const struct pith_plan_row *row);
+/* The commands that a row stands for. */
+enum pith_plan_command {
+    PITH_COMMAND_MAKE, /* quantize or convert */
+    PITH_COMMAND_SERVE,
+    PITH_COMMAND_PREFILL, /* a server of the pool that reads prompts */
+    PITH_COMMAND_ROUTE,   /* what stands before the pools */
+    PITH_PLAN_COMMANDS
+};
+/* Its key; appends its line. NULL: the row has no such command. */
+const char *pith_plan_command(const struct pith_plan_search *p, const struct pith_plan_row *row,
+                              enum pith_plan_command which, struct pith_str *out);
 /* A row of the table in plan/commands.c: options for servers that read prompts, for those that
  * answer, the command of what stands before them; options for the host's memory, with the amount in
  * units of so many bytes, and whether each device is given its own part. */

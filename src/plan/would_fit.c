@@ -1,18 +1,31 @@
 /* What would fit where nothing does: fewer users, a shorter context, or more devices. */
 #include "plan/search.h"
 
-#include <string.h>
+#include <stdio.h>
 
-static void add(struct pith_plan_search *p, const struct pith_plan_case *k,
-                const struct pith_plan_place *at,
-                const size_t demand[3]) /* users, context, devices */
+static bool is_better(const struct pith_plan_near *a, const struct pith_plan_near *b, int which)
 {
-    json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I}", "recipe", k->c->name, "weights",
-                          k->c->weights, "kv", k->kv_name, "engine", k->need->name, "users",
-                          (json_int_t)demand[0], "context", (json_int_t)demand[1], "count",
-                          (json_int_t)demand[2]);
-    if (at->h) pith_json_set(&j, "hardware", json_string(at->h->name));
-    pith_json_add(&p->would_fit, j);
+    if (which == PITH_NEAR_USERS) return a->users > b->users;
+    if (which == PITH_NEAR_CONTEXT) return a->context > b->context;
+    return a->devices < b->devices;
+}
+
+/* Which of the demand it has less of decides what it is compared with. */
+static void add(struct pith_plan_search *p, const struct pith_plan_row *row, size_t users,
+                size_t context, size_t devices)
+{
+    const struct pith_plan_case *k = &row->k;
+    const bool all = users >= p->user_count[0], whole = context >= p->context[0];
+    const int which = whole ? all ? PITH_NEAR_DEVICES : PITH_NEAR_USERS : PITH_NEAR_CONTEXT;
+    struct pith_plan_near n = {.c = k->c,
+                               .engine = k->need->name,
+                               .h = row->h,
+                               .users = users,
+                               .context = context,
+                               .devices = devices};
+    if ((!all && !whole) || (p->near[which].c && !is_better(&n, &p->near[which], which))) return;
+    (void)snprintf(n.kv, sizeof n.kv, "%s", k->kv_name);
+    p->near[which] = n;
 }
 
 /* The devices of that kind on which it fits, 0: none. */
@@ -28,46 +41,15 @@ static size_t devices_for(const struct pith_plan_search *p, const struct pith_pl
     return r.fits ? other.devices : 0;
 }
 
-void pith_plan_would_fit_add(struct pith_plan_search *p, const struct pith_plan_case *k,
-                             const struct pith_plan_place *at, const struct pith_plan_row *row)
+void pith_plan_near_add(struct pith_plan_search *p, const struct pith_plan_place *at,
+                        const struct pith_plan_row *row)
 {
-    const struct pith_demand *d = &k->demand;
+    const struct pith_demand *d = &row->k.demand;
     const struct pith_room *r = &row->r;
     if (at->memory <= 0 || d->prompt + d->gen > d->context) return;
     if (r->fits && r->most_users >= p->options->min_users) return; /* refused for its speed */
-    const size_t more = devices_for(p, k, at);
-    if (r->most_users) add(p, k, at, (const size_t[]){r->most_users, d->context, k->devices});
-    if (r->most_context) add(p, k, at, (const size_t[]){d->users, r->most_context, k->devices});
-    if (more) add(p, k, at, (const size_t[]){d->users, d->context, more});
-}
-
-static double value(const json_t *j, const char *key)
-{
-    return json_number_value(json_object_get(j, key));
-}
-
-/* Whether a is as requested by the other key, and better than b in `key`. */
-static bool beats(const json_t *a, const json_t *b, const char *key, bool least)
-{
-    if (!b) return true;
-    return least ? value(a, key) < value(b, key) : value(a, key) > value(b, key);
-}
-
-void pith_plan_would_fit_settle(struct pith_plan_search *p)
-{
-    const double users = (double)p->user_count[0], context = (double)p->context[0];
-    json_t *best[3] = {NULL}, *j, *list = json_array();
-    size_t i;
-    json_array_foreach (p->would_fit, i, j) {
-        const bool whole = value(j, "users") >= users && value(j, "context") >= context;
-        if (!whole && value(j, "context") >= context && beats(j, best[0], "users", false))
-            best[0] = j;
-        if (!whole && value(j, "users") >= users && beats(j, best[1], "context", false))
-            best[1] = j;
-        if (whole && beats(j, best[2], "count", true)) best[2] = j;
-    }
-    for (int k = 0; k < 3; k++)
-        if (best[k]) pith_json_add(&list, json_incref(best[k]));
-    json_decref(p->would_fit);
-    p->would_fit = list;
+    const size_t more = devices_for(p, &row->k, at);
+    if (r->most_users) add(p, row, r->most_users, d->context, row->k.devices);
+    if (r->most_context) add(p, row, d->users, r->most_context, row->k.devices);
+    if (more) add(p, row, d->users, d->context, more);
 }

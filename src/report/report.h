@@ -47,6 +47,12 @@ static inline struct pith_value pith_count(size_t x)
 {
     return pith_whole((int64_t)x);
 }
+/* The whole number next to x, of what was added up as doubles; null beyond 2^62. */
+static inline struct pith_value pith_rounded(double x)
+{
+    if (!(fabs(x) < 0x1p62)) return (struct pith_value){.kind = PITH_VALUE_NULL};
+    return pith_whole((int64_t)llround(x));
+}
 static inline struct pith_value pith_real(double x, int digits)
 {
     return (struct pith_value){.kind = PITH_VALUE_REAL, .real = x, .digits = digits};
