@@ -40,8 +40,8 @@ OMIT    ?=
 SRC_ALL := $(filter-out $(OMIT),$(foreach d,$(FOLDERS),$(wildcard src/$(d)/*.c src/$(d)/*/*.c)))
 SRC     := $(filter-out $(call skipped,$(SRC_ALL)),$(SRC_ALL))
 OBJ     := $(SRC:%.c=$(BUILD)/%.o)
-CLI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard cli/*.c))
-WEB_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard server/*.c))
+CLI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard cli/*.c cli/*/*.c))
+WEB_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard server/*.c server/*/*.c))
 # Unit tests: the folder under tests/unit/ is the module, one program a folder, by as many names as it has tests.
 TEST_SRC := $(foreach d,$(FOLDERS) $(if $(filter api,$(FOLDERS)),server),$(wildcard tests/unit/$(d)/test_*.c))
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
@@ -387,6 +387,6 @@ clean: ## remove what was built
 
 $(BUILD)/src/calib/corpus_builtin.o: src/calib/builtin.txt
 $(BUILD)/src/plan/shapes.o: src/plan/shapes.json
-$(BUILD)/server/page.o: server/page.html server/page.css server/page.js
+$(BUILD)/server/http/page.o: server/http/page.html server/http/page.css server/http/page.js
 
 -include $(OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(WEB_OBJ:.o=.d) $(TEST_BIN:=.d) $(BUILD)/tests/requests.d

@@ -3,7 +3,7 @@
 #ifndef PITH_SERVER_COMPLETION_H
 #define PITH_SERVER_COMPLETION_H
 
-#include "server/exchange.h"
+#include "server/http/exchange.h"
 
 #include <pith/chat.h>
 

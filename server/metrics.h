@@ -2,7 +2,7 @@
 #ifndef PITH_SERVER_METRICS_H
 #define PITH_SERVER_METRICS_H
 
-#include "server/buffer.h"
+#include "server/http/buffer.h"
 
 #include <pith/engine.h>
 

@@ -1,7 +1,7 @@
 /* The shapes of answers: OpenAI's objects for texts and for chats, whole or as chunks of a stream.
  */
 #include "server/completion.h"
-#include "server/buffer.h"
+#include "server/http/buffer.h"
 
 #include <math.h>
 #include <stdio.h>

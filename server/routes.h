@@ -2,7 +2,7 @@
 #ifndef PITH_SERVER_ROUTES_H
 #define PITH_SERVER_ROUTES_H
 
-#include "server/exchange.h"
+#include "server/http/exchange.h"
 
 /* The route, or NULL; then *r says 404, or 405 where the path is there for *others, a list of
  * methods; it is NULL otherwise. */

@@ -1,8 +1,8 @@
 /* The server's life: a port that answers 503, a service behind it, the end. */
 #include "server/server.h"
 
-#include "server/exchange.h"
-#include "server/listen.h"
+#include "server/http/exchange.h"
+#include "server/http/listen.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -61,7 +61,7 @@ def rows_of(root):
 
 def used_of(root):
     """The rows that commands have, and those of every command."""
-    sources = {p.name: p.read_text() for p in sorted((root / "cli").glob("*.[ch]"))}
+    sources = {p.name: p.read_text() for p in sorted((root / "cli").rglob("*.[ch]"))}
     common = re.search(r"common_options\[\] = \{(.*?)^\};", sources["options.c"], re.S | re.M).group(1)
     used = [re.findall(r"\bOPTION\((\w+),", s) for s in [*sources.values(), common]]
     return {row for some in used for row in some}, set(used[-1])

@@ -45,7 +45,7 @@ def without_contract(text):
 
 def main():
     bad, tags, wide = [], collections.defaultdict(list), set()
-    sources = sorted(glob.glob("src/**/*.[ch]", recursive=True) + glob.glob("cli/*.[ch]") + glob.glob("server/*.[ch]") + glob.glob("include/**/*.h", recursive=True))
+    sources = sorted(glob.glob("src/**/*.[ch]", recursive=True) + glob.glob("cli/**/*.[ch]", recursive=True) + glob.glob("server/**/*.[ch]", recursive=True) + glob.glob("include/**/*.h", recursive=True))
     for path in sources:
         with open(path, encoding="utf-8") as f:
             text = f.read()

@@ -27,7 +27,7 @@ def plain(path):
 
 def readers():
     """Functions of cli/ that take JSON apart: (file, name)."""
-    for path in sorted(glob.glob("cli/*.c")):
+    for path in sorted(glob.glob("cli/**/*.c", recursive=True)):
         for m in FUNCTION.finditer(plain(path)):
             if READS.search(m.group(2)):
                 yield path, m.group(1)

@@ -12,8 +12,8 @@ import sys
 TABLE = "tools/words.txt"
 AREAS = {
     "src": ["src/**/*.[ch]", "src/**/*.def", "include/**/*.h"],
-    "cli": ["cli/*.[ch]", "cli/*.def"],
-    "server": ["server/*.[ch]", "server/*.def"],
+    "cli": ["cli/**/*.[ch]", "cli/**/*.def"],
+    "server": ["server/**/*.[ch]", "server/**/*.def"],
     "docs": ["docs/*.md", "README.md", "CONTRIBUTING.md"],
 }
 

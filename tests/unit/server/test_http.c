@@ -1,6 +1,6 @@
 /* The HTTP layer over a service without a model (fake.h): shapes, errors, keys, limits, streams,
  * clients that leave, stall or send rubbish, the end. */
-#include "server/exchange.h"
+#include "server/http/exchange.h"
 #include "server/server.h"
 #include "test.h"
 #include "unit/server/fake.h"

@@ -1,5 +1,5 @@
 /* Names by which a page may find the server: none that somebody else decides on. */
-#include "server/origin.h"
+#include "server/http/origin.h"
 #include "test.h"
 
 #include <string.h>

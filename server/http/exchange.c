@@ -1,5 +1,5 @@
 /* What all routes do with an exchange. */
-#include "server/exchange.h"
+#include "server/http/exchange.h"
 
 #include "server/completion.h"
 

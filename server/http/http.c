@@ -1,7 +1,7 @@
 /* Requests of HTTP as they come in: who may request what, bodies piece by piece, answers as they
  * are there. All in the connections' thread. */
 #include "server/completion.h"
-#include "server/origin.h"
+#include "server/http/origin.h"
 #include "server/routes.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,4 @@
-/* server/listen.h: where requests come in. */
+/* server/http/listen.h: where requests come in. */
 #ifndef PITH_SERVER_LISTEN_H
 #define PITH_SERVER_LISTEN_H
 

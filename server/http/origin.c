@@ -1,7 +1,7 @@
 /* Pages of other origins, and names that lead to this server behind its back (DNS rebinding). */
-#include "server/origin.h"
+#include "server/http/origin.h"
 
-#include "server/exchange.h"
+#include "server/http/exchange.h"
 
 #include <arpa/inet.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* cli/edit.h: lines typed at a terminal, edited as in a shell (libedit; where it was not there when
- * pith was built, as the terminal itself edits them). */
+/* cli/chat/edit.h: lines typed at a terminal, edited as in a shell (libedit; where it was not there
+ * when pith was built, as the terminal itself edits them). */
 #ifndef PITH_CLI_EDIT_H
 #define PITH_CLI_EDIT_H
 

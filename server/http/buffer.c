@@ -1,5 +1,5 @@
 /* Text that grows. */
-#include "server/buffer.h"
+#include "server/http/buffer.h"
 
 #include <pith/json.h>
 

@@ -2,7 +2,7 @@
  * wait for an answer; and those that stall. One thread: it hears of the former at once (epoll), and
  * looks for the latter each second. */
 #define _GNU_SOURCE /* POLLRDHUP */
-#include "server/exchange.h"
+#include "server/http/exchange.h"
 
 #include <errno.h>
 #include <poll.h>

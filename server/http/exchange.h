@@ -1,4 +1,4 @@
-/* server/exchange.h: one request of HTTP and its answer, while they last.
+/* server/http/exchange.h: one request of HTTP and its answer, while they last.
  *
  * The thread of the connections calls MHD; workers make answers; the service's thread reports
  * events. They meet under the exchange's lock, beneath which nothing of the service is called. */
@@ -7,13 +7,13 @@
 
 #include "server/ask.h"
 #include "server/fields.h"
-#include "server/keys.h"
+#include "server/http/keys.h"
 #include "server/metrics.h"
-#include "server/page.h"
+#include "server/http/page.h"
 #include "server/refusal.h"
 #include "server/server.h"
 #include "server/tape.h"
-#include "server/workers.h"
+#include "server/http/workers.h"
 
 #include <microhttpd.h>
 #include <pthread.h>
@@ -127,7 +127,7 @@ void exchange_abandon(struct exchange *e);
 /* Seconds of the monotonic clock. */
 double server_clock(void);
 
-/* server/http.c: what MHD calls. */
+/* server/http/http.c: what MHD calls. */
 enum MHD_Result http_request(void *server, struct MHD_Connection *connection, const char *url,
                              const char *method, const char *version, const char *upload,
                              size_t *upload_size, void **state);
@@ -136,7 +136,7 @@ void http_completed(void *server, struct MHD_Connection *connection, void **stat
 void http_connection(void *server, struct MHD_Connection *connection, void **state,
                      enum MHD_ConnectionNotificationCode code);
 
-/* server/watch.c: a thread that hears of clients that went away, and ends those that stall. */
+/* server/http/watch.c: a thread that hears of clients that went away, and ends those that stall. */
 bool watch_start(struct server *server);
 void watch_stop(struct server *server);
 /* Hears of the exchange's client from here on. */

@@ -1,5 +1,5 @@
-/* server/origin.h: which pages may ask. Browsers say from where a page came (Origin) and by what
- * name they found the server (Host); neither can be set by a page. */
+/* server/http/origin.h: which pages may ask. Browsers say from where a page came (Origin) and by
+ * what name they found the server (Host); neither can be set by a page. */
 #ifndef PITH_SERVER_ORIGIN_H
 #define PITH_SERVER_ORIGIN_H
 

@@ -1,4 +1,4 @@
-/* server/page.h: the page at "/": server/page.html, page.css and page.js, which are
+/* server/http/page.h: the page at "/": server/http/page.html, page.css and page.js, which are
  * part of the program. */
 #ifndef PITH_SERVER_PAGE_H
 #define PITH_SERVER_PAGE_H

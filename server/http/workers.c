@@ -1,7 +1,7 @@
 /* Threads over one list of exchanges. */
-#include "server/workers.h"
+#include "server/http/workers.h"
 
-#include "server/exchange.h"
+#include "server/http/exchange.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* The page, put together of its parts, and the policy that lets a browser run of it what stands in
  * it and nothing else. */
-#include "server/page.h"
+#include "server/http/page.h"
 
 #include <openssl/evp.h>
 #include <stdbool.h>
@@ -15,11 +15,11 @@ __asm__(".section .rodata\n"
         ".ascii \"<!DOCTYPE html>\\n<html lang=en>\\n<head>\\n<meta charset=utf-8>\\n\"\n"
         ".ascii \"<meta name=viewport content='width=device-width, initial-scale=1'>\\n\"\n"
         ".ascii \"<title>pith</title>\\n<link rel=icon href='data:,'>\\n<style>\\n\"\n"
-        ".incbin \"server/page.css\"\n"
+        ".incbin \"server/http/page.css\"\n"
         ".ascii \"</style>\\n</head>\\n<body>\\n\"\n"
-        ".incbin \"server/page.html\"\n"
+        ".incbin \"server/http/page.html\"\n"
         ".ascii \"<script>\\n\"\n"
-        ".incbin \"server/page.js\"\n"
+        ".incbin \"server/http/page.js\"\n"
         ".ascii \"</script>\\n</body>\\n</html>\\n\"\n"
         ".global server_page_end\n"
         "server_page_end:\n"

@@ -1,5 +1,5 @@
 /* What is shown of an answer: nothing that a model says may steer the terminal. */
-#include "cli/talk.h"
+#include "cli/chat/talk.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* server/keys.h: who may send requests. Keys are stored as digests and compared in constant time,
- * all of them each time, so that time reveals nothing of them. */
+/* server/http/keys.h: who may send requests. Keys are stored as digests and compared in constant
+ * time, all of them each time, so that time reveals nothing of them. */
 #ifndef PITH_SERVER_KEYS_H
 #define PITH_SERVER_KEYS_H
 

@@ -1,6 +1,6 @@
 /* An answer: requested from the service, split, shown, stored. Events come from the service's
  * thread; all else is done by the one that waits for them. */
-#include "cli/talk.h"
+#include "cli/chat/talk.h"
 #include "cli/interrupt.h"
 
 #include <pith/json.h>

@@ -1,4 +1,4 @@
-/* server/workers.h: threads that make answers, so that the connections' thread never waits. */
+/* server/http/workers.h: threads that make answers, so that the connections' thread never waits. */
 #ifndef PITH_SERVER_WORKERS_H
 #define PITH_SERVER_WORKERS_H
 

@@ -1,5 +1,5 @@
 /* Conversations and history in files. */
-#include "cli/talk.h"
+#include "cli/chat/talk.h"
 #include "cli/input.h"
 #include "cli/output.h"
 

@@ -1,5 +1,5 @@
 /* Listening sockets; and what systemd expects of a service, without its library. */
-#include "server/listen.h"
+#include "server/http/listen.h"
 
 #include "server/server.h"
 

@@ -1,5 +1,5 @@
 /* API keys. */
-#include "server/keys.h"
+#include "server/http/keys.h"
 
 #include <errno.h>
 #include <openssl/crypto.h>

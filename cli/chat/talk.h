@@ -1,5 +1,5 @@
-/* cli/talk.h: a conversation at the terminal: its messages, the service that answers, what is shown
- * of an answer, and the commands that begin with a slash. */
+/* cli/chat/talk.h: a conversation at the terminal: its messages, the service that answers, what is
+ * shown of an answer, and the commands that begin with a slash. */
 #ifndef PITH_CLI_TALK_H
 #define PITH_CLI_TALK_H
 

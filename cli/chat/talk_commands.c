@@ -1,5 +1,5 @@
 /* The commands of a conversation: lines that begin with a slash. */
-#include "cli/talk.h"
+#include "cli/chat/talk.h"
 
 #include <stdio.h>
 #include <stdlib.h>
